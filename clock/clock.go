@@ -1,0 +1,205 @@
+package clock
+
+import (
+	"math/bits"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Clock is a set of dots: per actor a base (the counters 1..base, which make up the version vector) and a cloud of
+// counters beyond a gap. It only grows by Add and its kin; Subtract and Intersect make new sets out of it in place. The
+// zero value is empty and ready, and a nil *Clock reads as empty.
+//
+// A Clock is not safe for concurrent mutation. Any number of goroutines may read one, and Clone it, while nobody mutates
+// it.
+type Clock struct {
+	recs  []Counters            // sorted by actor, none of them empty
+	owner atomic.Pointer[token] // the right to write in place; nil until the first write after a Clone
+}
+
+// token is the right to write: a page list or page that carries a clock's token belongs to that clock alone. Clone takes
+// the token away, so that nothing needs to be marked as shared. It has a size because pointers to distinct values without
+// one may be equal.
+type token struct{ _ byte }
+
+// Of returns a clock that holds dots.
+func Of(dots ...Dot) *Clock {
+	c := new(Clock)
+	for _, d := range dots {
+		c.Add(d)
+	}
+	return c
+}
+
+// Add puts d into the clock and reports whether it is new. A dot that is not Valid is no event: it is left out, and Add
+// returns false. The counter after base costs nothing but an increment and allocates nothing.
+func (c *Clock) Add(d Dot) bool {
+	if d.Counter == 0 {
+		return false
+	}
+	i, ok := c.find(string(d.Actor))
+	if !ok {
+		if !d.Actor.valid() {
+			return false
+		}
+		c.insert(i, d.Actor)
+	}
+	return c.recs[i].add(d.Counter, c.token())
+}
+
+// AddRange puts the counters first..last of actor a into the clock, in memory and time that do not depend on their number
+// (but on the pages of the cloud that they touch). A first of 0 means 1; it does nothing where last < first or where a is
+// no actor.
+func (c *Clock) AddRange(a Actor, first, last uint64) {
+	if first = max(first, 1); last < first || !a.valid() {
+		return
+	}
+	i, ok := c.find(string(a))
+	if !ok {
+		c.insert(i, a)
+	}
+	c.recs[i].addRange(first, last, c.token())
+}
+
+// Contains reports whether d is in the clock.
+func (c *Clock) Contains(d Dot) bool {
+	i, ok := c.find(string(d.Actor))
+	return ok && c.recs[i].Contains(d.Counter)
+}
+
+// ContainsBytes is Contains for an actor in bytes that the caller keeps; it allocates nothing.
+func (c *Clock) ContainsBytes(actor []byte, counter uint64) bool {
+	i, ok := c.find(stringOf(actor))
+	return ok && c.recs[i].Contains(counter)
+}
+
+// CountersOf returns the counters of an actor, nil if the clock has none of it (a nil *Counters is empty). What it returns
+// belongs to the clock and is good until the clock is next mutated: take it from a Clone that nobody mutates to keep it.
+// It allocates nothing.
+func (c *Clock) CountersOf(actor []byte) *Counters {
+	if i, ok := c.find(stringOf(actor)); ok {
+		return &c.recs[i]
+	}
+	return nil
+}
+
+// Counters is CountersOf for an Actor.
+func (c *Clock) Counters(a Actor) *Counters {
+	if i, ok := c.find(string(a)); ok {
+		return &c.recs[i]
+	}
+	return nil
+}
+
+// Max returns the highest counter of a, 0 if there is none.
+func (c *Clock) Max(a Actor) uint64 { return c.Counters(a).Max() }
+
+// Base returns the highest n for which 1..n of a are all in the clock, 0 if 1 is not.
+func (c *Clock) Base(a Actor) uint64 { return c.Counters(a).Base() }
+
+// Len returns the number of dots; 2^64-1 stands for itself and for everything above. It costs one addition per actor.
+func (c *Clock) Len() uint64 {
+	sum := uint64(0)
+	for i := range c.records() {
+		n, carry := bits.Add64(sum, c.recs[i].count, 0)
+		if carry != 0 {
+			return 1<<64 - 1
+		}
+		sum = n
+	}
+	return sum
+}
+
+// Empty reports whether the clock holds no dot.
+func (c *Clock) Empty() bool { return len(c.records()) == 0 }
+
+// Actors returns the actors that have a dot in the clock, sorted by their bytes. The slice is the caller's.
+func (c *Clock) Actors() []Actor {
+	names := make([]Actor, len(c.records()))
+	for i := range names {
+		names[i] = c.recs[i].actor
+	}
+	return names
+}
+
+// Clone returns a copy; afterwards both may be mutated independently. It costs O(actors): lists and pages are shared and
+// copied by whichever side writes to them first. The only field of c that it writes is one that no reading method looks
+// at, so readers of c need not be kept out; mutators of c do.
+func (c *Clock) Clone() *Clock {
+	if c == nil {
+		return new(Clock)
+	}
+	if c.owner.Load() != nil {
+		c.owner.Store(nil)
+	}
+	return &Clock{recs: slices.Clone(c.recs)}
+}
+
+// Optimize packs the pages that were written since they were last packed. Packing happens by itself every so many
+// writes; a clock that is going to be kept for long and not written is worth a call. Pages shared with a clone are left
+// alone. It mutates the clock, not what the clock holds.
+func (c *Clock) Optimize() {
+	tok := c.token()
+	for i := range c.recs {
+		c.recs[i].optimize(tok)
+	}
+}
+
+// HeapBytes returns roughly how much memory the clock keeps alive, what it shares with clones included.
+func (c *Clock) HeapBytes() int {
+	n := int(unsafe.Sizeof(Clock{}))
+	for i := range c.records() {
+		n += c.recs[i].heapBytes()
+	}
+	return n
+}
+
+// token returns the clock's right to write, a new one if there is none.
+func (c *Clock) token() *token {
+	t := c.owner.Load()
+	if t == nil {
+		t = new(token)
+		c.owner.Store(t)
+	}
+	return t
+}
+
+func (c *Clock) records() []Counters {
+	if c == nil {
+		return nil
+	}
+	return c.recs
+}
+
+// actorsLinear is the number of actors up to which comparing them in turn beats halving.
+const actorsLinear = 6
+
+// find returns the place of actor's record and whether there is one, else where it would go.
+func (c *Clock) find(actor string) (int, bool) {
+	recs := c.records()
+	if len(recs) <= actorsLinear {
+		for i := range recs {
+			if string(recs[i].actor) == actor {
+				return i, true
+			}
+		}
+	}
+	lo, hi := 0, len(recs)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if string(recs[mid].actor) < actor {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < len(recs) && string(recs[lo].actor) == actor
+}
+
+func (c *Clock) insert(i int, a Actor) {
+	c.recs = slices.Insert(c.recs, i, Counters{actor: a, owner: c.token()})
+}
+
+// stringOf looks at b as a string without copying it. The string must not be kept.
+func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

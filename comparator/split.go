@@ -1,0 +1,51 @@
+package comparator
+
+import (
+	"encoding/binary"
+
+	"bigset/keyscheme"
+)
+
+// Split returns the length of a key's prefix: through the end of the element in an element key, so that bloom filters are
+// by element; the whole key in any other, also in one that ends inside the element or right behind it.
+func Split(key []byte) int {
+	if rest, ok := elementRest(key); ok {
+		if end := fieldEnd(rest); end != 0 {
+			return len(key) - len(rest) + end
+		}
+	}
+	return len(key)
+}
+
+// elementRest returns what follows the designator, if it is that of an element key.
+func elementRest(key []byte) (rest []byte, ok bool) {
+	if len(key) < headBytes {
+		return nil, false
+	}
+	end := setEnd(key)
+	if end >= uint64(len(key)) || key[end] != keyscheme.DesignatorElement {
+		return nil, false
+	}
+	return key[end+1:], true
+}
+
+// AbbreviatedKey returns a number that never orders two keys otherwise than Compare does: the slot, then the length of the
+// set's name and its first two bytes. Keys of one set have one number.
+func AbbreviatedKey(key []byte) uint64 {
+	if len(key) < slotBytes {
+		return 0
+	}
+	abbreviated := uint64(binary.BigEndian.Uint32(key)) << 32
+	if len(key) < headBytes {
+		return abbreviated
+	}
+	n := binary.LittleEndian.Uint32(key[slotBytes:])
+	if n >= 0xFFFF {
+		return abbreviated | 0xFFFFFFFF // longer than the number can tell apart
+	}
+	abbreviated |= uint64(n) << 16
+	if n < 2 || len(key) < headBytes+int(n) {
+		return abbreviated // a name that is cut short sorts before all whole ones of its length
+	}
+	return abbreviated | uint64(binary.BigEndian.Uint16(key[headBytes:]))
+}

@@ -1,0 +1,358 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/keyscheme"
+)
+
+// builder makes the batch of one group: element keys, tombstone growth, clock. It works on the leader's view of the set:
+// next (Seen with what this batch adds) and killed (what this batch adds to Dead). Readers see nothing of it before
+// publish.
+type builder struct {
+	s     *Store
+	st    *set
+	batch *pebble.Batch
+	iter  *pebble.Iterator // for policy coordinator, opened once a group
+	err   error            // the disk failed: the group can't be written
+
+	actor   clock.Actor // this store's
+	counter uint64      // the last dot of actor that was minted
+	learned clock.Clock // what next has and Seen does not yet
+	killed  clock.Clock // what enters Dead
+	grown   bool        // learned is not empty
+	emptied bool        // a whole-set delete is in the batch
+
+	overlay bool                   // some operation may ask for what an earlier one of the group did
+	minted  map[string][]clock.Dot // element -> its add keys in this batch
+	puts    []lateKey              // element keys in this batch, for a rewriter that copies the span
+	added   int
+	buf     []byte
+}
+
+var builders = sync.Pool{New: func() any { return &builder{} }}
+
+func (s *Store) newBuilder(st *set, group []*request) *builder {
+	b := builders.Get().(*builder)
+	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.actor()
+	b.counter = st.next.Max(b.actor)
+	b.overlay = overlaps(group)
+	return b
+}
+
+// overlaps reports whether an operation of the group may need the dots that an earlier one minted: whether there are two,
+// and one takes its context from this store.
+func overlaps(group []*request) bool {
+	ops, asks := 0, false
+	for _, r := range group {
+		ops += len(r.ops)
+		for i := range r.ops {
+			asks = asks || !r.ops[i].Context.Given && r.opt.Policy == PolicyCoordinator
+		}
+		if r.delta != nil {
+			ops += len(r.delta.Items)
+		}
+	}
+	return asks && ops > 1
+}
+
+// release gives the builder back. The batch is the committer's by now, unless nothing was written.
+func (b *builder) release() {
+	if b.iter != nil {
+		_ = b.iter.Close() // it is checked where it is used
+	}
+	if b.batch != nil {
+		_ = b.batch.Close()
+	}
+	buf := b.buf[:0]
+	*b = builder{buf: buf}
+	builders.Put(b)
+}
+
+// empty reports whether the batch says nothing.
+func (b *builder) empty() bool { return !b.grown && b.killed.Empty() }
+
+// add takes one request into the batch. With an error, nothing of it is in the batch.
+func (b *builder) add(r *request) error {
+	switch {
+	case r.delta != nil:
+		return b.apply(r.delta)
+	case r.drop != nil:
+		return b.drop(r)
+	}
+	if err := b.checkContexts(r); err != nil {
+		return err
+	}
+	return b.coordinate(r)
+}
+
+// checkContexts refuses what could not have come from here: a dot of this store's actor above the last that it issued
+// would make the next one dead on arrival.
+func (b *builder) checkContexts(r *request) error {
+	for i := range r.ops {
+		c := r.ops[i].Context
+		if !c.Given && r.opt.Policy == PolicyRequired {
+			return fmt.Errorf("%w: %s %q", ErrContextRequired, r.ops[i].Kind, r.ops[i].Element)
+		}
+		for _, d := range c.Dots {
+			if d.Actor == b.actor && d.Counter > b.counter {
+				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", ErrContext, d, b.counter)
+			}
+		}
+	}
+	return nil
+}
+
+// coordinate gives each operation that is an event its dot.
+func (b *builder) coordinate(r *request) error {
+	r.result.Dots = make([]clock.Dot, len(r.ops))
+	d := &r.result.Delta
+	for i := range r.ops {
+		op := &r.ops[i]
+		seen := op.Context.Dots
+		if !op.Context.Given && r.opt.Policy == PolicyCoordinator {
+			if seen = b.liveDots(op.Element); b.err != nil {
+				return b.err
+			}
+		}
+		if op.Kind == keyscheme.OpRemove && !b.killsAny(seen) {
+			continue
+		}
+		b.counter++
+		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
+		if d.First == 0 {
+			*d = Delta{Set: b.st.name, Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
+		}
+		d.Items = append(d.Items, Item{op.Kind, op.Element, seen})
+		r.result.Dots[i] = dot
+		b.kill(op.Element, seen)
+		b.learn(dot)
+		if op.Kind == keyscheme.OpAdd {
+			b.put(op.Element, dot)
+		} else {
+			r.result.Removed++
+			b.killed.Add(dot)
+		}
+	}
+	return nil
+}
+
+// apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot
+// is already seen, or already dead, still kills.
+func (b *builder) apply(d *Delta) error {
+	if err := b.checkDelta(d); err != nil {
+		return err
+	}
+	for i := range d.Items {
+		it := &d.Items[i]
+		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
+		b.kill(it.Element, it.Context)
+		fresh := b.learn(dot)
+		switch {
+		case it.Kind == keyscheme.OpRemove:
+			b.bury(dot)
+		case fresh:
+			b.put(it.Element, dot)
+		}
+	}
+	if !d.Clear.Empty() {
+		b.clear(d.Clear)
+		b.emptied = true
+	}
+	return nil
+}
+
+// checkDelta refuses dots of this store's own actor that it never issued.
+func (b *builder) checkDelta(d *Delta) error {
+	last := uint64(0)
+	if d.Actor == b.actor && len(d.Items) > 0 {
+		last = d.First + uint64(len(d.Items)) - 1
+	}
+	for i := range d.Items {
+		for _, c := range d.Items[i].Context {
+			if c.Actor == b.actor {
+				last = max(last, c.Counter)
+			}
+		}
+	}
+	if !d.Clear.Empty() {
+		last = max(last, d.Clear.Max(b.actor))
+	}
+	if last > b.counter {
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrDelta, last, b.counter)
+	}
+	return nil
+}
+
+// clear puts a whole clock into Seen and Dead.
+func (b *builder) clear(k *clock.Clock) {
+	fresh := k.Clone()
+	fresh.Subtract(b.st.dead)
+	b.killed.Union(fresh)
+	fresh = k.Clone()
+	fresh.Subtract(b.st.next)
+	if !fresh.Empty() {
+		b.grown = true
+		b.learned.Union(fresh)
+		b.st.next.Union(fresh)
+	}
+}
+
+// learn puts a dot into Seen. It reports whether it is new. By rule R0 the same batch must hold its key or kill it.
+func (b *builder) learn(dot clock.Dot) bool {
+	if !b.st.next.Add(dot) {
+		return false
+	}
+	b.grown = true
+	b.learned.Add(dot)
+	return true
+}
+
+// bury puts a dot into Dead. It reports whether it is new there.
+func (b *builder) bury(dot clock.Dot) bool {
+	return !b.st.dead.Contains(dot) && b.killed.Add(dot)
+}
+
+// kill puts the dots of an element's context into Seen and Dead.
+func (b *builder) kill(element []byte, dots []clock.Dot) {
+	for _, dot := range dots {
+		unseen := b.learn(dot)
+		if b.bury(dot) && !unseen && b.s.deletes {
+			b.delete(element, dot)
+		}
+	}
+}
+
+// killsAny reports whether one of the dots is not dead yet.
+func (b *builder) killsAny(dots []clock.Dot) bool {
+	for _, d := range dots {
+		if !b.dead(d) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *builder) dead(d clock.Dot) bool { return b.st.dead.Contains(d) || b.killed.Contains(d) }
+
+// put writes an element key, which is written once and never again.
+func (b *builder) put(element []byte, dot clock.Dot) {
+	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, keyscheme.OpAdd)
+	b.check(b.s.writeElement(b.batch, b.buf))
+	b.added++
+	if b.overlay {
+		if b.minted == nil {
+			b.minted = map[string][]clock.Dot{}
+		}
+		b.minted[string(element)] = append(b.minted[string(element)], dot)
+	}
+	if b.st.late != nil {
+		b.puts = append(b.puts, lateKey(append([]byte(nil), b.buf...)))
+	}
+}
+
+// delete writes a point delete of a key that was killed: the classical way, on stores of Set records only.
+func (b *builder) delete(element []byte, dot clock.Dot) {
+	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, keyscheme.OpAdd)
+	b.check(b.batch.Delete(b.buf, nil))
+}
+
+func (b *builder) check(err error) {
+	if err != nil && b.err == nil {
+		b.err = fmt.Errorf("engine: batch for %q: %w", b.st.name, diskError(err))
+	}
+}
+
+// writeElement writes an element key in the store's kind of record.
+func (s *Store) writeElement(batch *pebble.Batch, key []byte) error {
+	if s.record == compaction.Set {
+		return batch.Set(key, keyscheme.ClosedValue, nil)
+	}
+	return batch.Merge(key, keyscheme.ClosedValue, nil)
+}
+
+// liveDots returns the live dots of an element as this store has them, with what earlier operations of the group did.
+func (b *builder) liveDots(element []byte) []clock.Dot {
+	var dots []clock.Dot
+	if b.st.next.Len() > b.st.dead.Len() { // an empty set has none
+		if b.iter == nil {
+			b.iter, b.err = b.s.elementIter(b.st)
+		}
+		if b.err == nil {
+			dots, b.err = appendDots(nil, b.iter, b.st, element, b.actor)
+		}
+		if b.err != nil {
+			return nil
+		}
+	}
+	dots = append(dots, b.minted[string(element)]...)
+	live := dots[:0]
+	for _, d := range dots {
+		if !b.dead(d) {
+			live = append(live, d)
+		}
+	}
+	return live
+}
+
+// finish writes tombstone growth and the clock key.
+func (b *builder) finish() {
+	st := b.st
+	if !b.killed.Empty() {
+		grown := keyscheme.AppendTombstoneValue(nil, &b.killed)
+		b.buf = st.prefix.AppendTombstone(b.buf[:0])
+		if st.deadSize.wantsWhole(len(grown)) {
+			whole := st.dead.Clone()
+			whole.Union(&b.killed)
+			grown = keyscheme.AppendTombstoneValue(grown[:0], whole)
+			st.deadSize.wroteWhole(len(grown))
+			b.check(b.batch.Set(b.buf, grown, nil))
+		} else {
+			st.deadSize.wroteOperand(len(grown))
+			b.check(b.batch.Merge(b.buf, grown, nil))
+		}
+	}
+	b.buf = st.prefix.AppendClock(b.buf[:0])
+	at := len(b.buf)
+	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: &b.learned, Flags: st.flags})
+	if n := len(b.buf) - at; st.clockSize.wantsWhole(n) || !st.exists {
+		b.buf = keyscheme.AppendClockValue(b.buf[:at], keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
+		st.clockSize.wroteWhole(len(b.buf) - at)
+		b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
+	} else {
+		st.clockSize.wroteOperand(n)
+		b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
+	}
+}
+
+// publish lets readers see what the batch did. It is called after the batch was applied, so that what readers take as
+// Seen and Dead is never newer than the keys they find.
+func (b *builder) publish() {
+	st := b.st
+	b.batch = nil // the committer's
+	st.mu.Lock()
+	st.seen.Union(&b.learned)
+	st.exists = true
+	if !b.killed.Empty() {
+		st.dead.Union(&b.killed)
+		st.version++
+	}
+	st.shown = nil
+	st.mu.Unlock()
+	st.touch()
+	if st.late != nil {
+		st.late.add(b.puts)
+	}
+	b.s.counters.added.Add(uint64(b.added))
+	if !b.killed.Empty() {
+		b.s.publisher.grew(st)
+	}
+	if b.emptied {
+		b.s.runner.dropped(st)
+	}
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+
+	"bigset/keyscheme"
+)
+
+// setCache keeps the sets that are used in memory, and forgets those unused for longest when they cost too much. A set
+// that is pinned stays.
+type setCache struct {
+	s *Store
+
+	mu     sync.Mutex
+	byName map[string]*set
+	lru    set // the ring's head: lru.later is the one unused for longest, lru.prev the one used last
+	bytes  int64
+}
+
+func (c *setCache) init(s *Store) {
+	c.s, c.byName = s, map[string]*set{}
+	c.lru.prev, c.lru.later = &c.lru, &c.lru
+}
+
+// acquire pins a set, loading it if need be. Every acquired set must be released.
+func (c *setCache) acquire(name []byte) (*set, error) {
+	c.mu.Lock()
+	st, ok := c.byName[string(name)]
+	if !ok {
+		own := append([]byte(nil), name...)
+		st = &set{name: own, prefix: keyscheme.NewPrefix(own)}
+		c.byName[string(own)] = st
+		c.push(st)
+	}
+	if st.pins++; st.pins == 1 {
+		c.unlink(st)
+	}
+	c.mu.Unlock()
+	st.loadOnce.Do(func() {
+		if st.loadErr = st.load(c.s.db); st.loadErr == nil {
+			c.account(st)
+			if !st.dead.Empty() {
+				c.s.publisher.grew(st)
+			}
+		}
+	})
+	if st.loadErr != nil {
+		defer c.release(st)
+		return nil, st.loadErr
+	}
+	return st, nil
+}
+
+// pin pins a set that is in use already.
+func (c *setCache) pin(st *set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.pins++; st.pins == 1 {
+		c.unlink(st)
+	}
+}
+
+// release unpins a set.
+func (c *setCache) release(st *set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.pins--; st.pins > 0 {
+		return
+	}
+	c.push(st)
+	if st.loadErr != nil {
+		c.forget(st)
+	}
+}
+
+// account takes the set's size anew.
+func (c *setCache) account(st *set) {
+	st.mu.RLock()
+	n := st.heapBytes()
+	st.mu.RUnlock()
+	c.mu.Lock()
+	c.bytes += n - st.bytes
+	st.bytes = n
+	c.mu.Unlock()
+}
+
+func (c *setCache) push(st *set) {
+	st.prev, st.later = c.lru.prev, &c.lru
+	st.prev.later, st.later.prev = st, st
+}
+
+func (c *setCache) unlink(st *set) {
+	st.prev.later, st.later.prev = st.later, st.prev
+	st.prev, st.later = nil, nil
+}
+
+// forget drops an unpinned set from memory.
+func (c *setCache) forget(st *set) {
+	c.unlink(st)
+	delete(c.byName, string(st.name))
+	c.bytes -= st.bytes
+	st.bytes = 0
+}
+
+// trim forgets sets until the cache is within its bound. What has piled up as operands is folded first. It runs in the
+// background.
+func (c *setCache) trim() error {
+	for {
+		c.mu.Lock()
+		st := c.lru.later
+		if c.bytes <= c.s.opt.SetCacheBytes || st == &c.lru {
+			c.mu.Unlock()
+			return nil
+		}
+		st.pins++ // so that nobody else forgets it meanwhile
+		c.unlink(st)
+		c.mu.Unlock()
+		err := c.s.holding(st, func() error { return c.s.foldRecords(st) })
+		if err != nil {
+			c.release(st)
+			return err
+		}
+		if c.releaseAndForget(st) {
+			c.s.publisher.drop(st)
+		}
+	}
+}
+
+// releaseAndForget unpins a set and forgets it, unless somebody else has pinned it.
+func (c *setCache) releaseAndForget(st *set) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st.pins--; st.pins > 0 {
+		return false
+	}
+	c.push(st)
+	c.forget(st)
+	return true
+}
+
+// flush folds the records of all sets in memory: at a clean close, so that the next open reads them fast.
+func (c *setCache) flush() error {
+	c.mu.Lock()
+	all := make([]*set, 0, len(c.byName))
+	for _, st := range c.byName {
+		all = append(all, st)
+	}
+	c.mu.Unlock()
+	var errs []error
+	for _, st := range all {
+		if st.loadErr == nil && st.seen != nil {
+			errs = append(errs, c.s.foldRecords(st))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// foldRecords writes clock and tombstone whole where operands have piled up. Nobody else may be writing the set.
+func (s *Store) foldRecords(st *set) error {
+	if st.clockSize.operands == 0 && st.deadSize.operands == 0 {
+		return nil
+	}
+	batch := s.db.NewBatch()
+	if st.deadSize.operands > 0 {
+		v := keyscheme.AppendTombstoneValue(nil, st.dead)
+		st.deadSize.wroteWhole(len(v))
+		if err := batch.Set(st.prefix.AppendTombstone(nil), v, nil); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	if st.clockSize.operands > 0 {
+		v := keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
+		st.clockSize.wroteWhole(len(v))
+		if err := batch.Set(st.prefix.AppendClock(nil), v, nil); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	_, err := s.commit(batch, false)
+	return err
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"bigset/keyscheme"
+)
+
+// CompactOptions say what Compact does.
+type CompactOptions struct {
+	// Set is the set to work on; nil is all of them.
+	Set []byte
+	// Progress is told after each span or set, if it is not nil.
+	Progress func(CompactReport)
+}
+
+// CompactReport says what Compact has done.
+type CompactReport struct {
+	Sets        int    // sets looked at
+	Spans       int    // spans swapped
+	SpansLeft   int    // spans left because they were being written
+	KeysRead    uint64 // element keys read by the rewriter
+	KeysDropped uint64 // of them those left out
+	BytesOut    uint64 // bytes of tables that the rewriter wrote
+	DiskBefore  uint64 // bytes in tables before and after
+	DiskAfter   uint64
+}
+
+// Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one, or
+// by compacting everything through the filter. It returns when that is done; writers go on meanwhile.
+func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactReport, err error) {
+	if err := s.enter(); err != nil {
+		return rep, err
+	}
+	defer s.leave()
+	if err := s.writable(); err != nil {
+		return rep, err
+	}
+	rep.DiskBefore = s.tableBytes()
+	names, err := s.namesToCompact(ctx, o.Set)
+	if err != nil {
+		return rep, err
+	}
+	if err := s.settle(ctx); err != nil {
+		return rep, err
+	}
+	for _, name := range names {
+		if err := s.compactSet(ctx, name, &rep, o.Progress); err != nil {
+			return rep, err
+		}
+		rep.Sets++
+	}
+	rep.DiskAfter = s.tableBytes()
+	return rep, nil
+}
+
+// namesToCompact lists the sets to work on.
+func (s *Store) namesToCompact(ctx context.Context, only []byte) (names [][]byte, err error) {
+	if only != nil {
+		return [][]byte{only}, s.withSet(ctx, only, func(*set) error { return nil })
+	}
+	err = s.eachSet(ctx, func(i SetInfo) bool {
+		names = append(names, i.Name)
+		return true
+	})
+	return names, err
+}
+
+// settle makes everything durable, hands all tombstones that can be to the filter, and flushes through it.
+func (s *Store) settle(ctx context.Context) error {
+	for range 3 { // a candidate may be waiting already; then the newest, then what was put back
+		if err := s.publisher.round(); err != nil {
+			return err
+		}
+	}
+	if err := s.syncLog(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return diskError(s.recovering(s.db.Flush))
+}
+
+// compactSet compacts one set by the strategy's means.
+func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport, progress func(CompactReport)) error {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return err
+	}
+	defer s.sets.release(st)
+	if progress == nil {
+		progress = func(CompactReport) {}
+	}
+	if !s.rewrites() {
+		b := st.prefix.All()
+		if err := s.recovering(func() error { return s.db.Compact(ctx, b.Lower, b.Upper, true) }); err != nil {
+			return fmt.Errorf("engine: compact %q: %w", name, diskError(err))
+		}
+		progress(*rep)
+		return nil
+	}
+	if st.live() == 0 {
+		if err := s.exciseEmptied(ctx, st); err != nil {
+			return err
+		}
+		progress(*rep)
+		return nil
+	}
+	return s.rewriteSet(ctx, st, rep, progress)
+}
+
+// rewriteSet passes over all spans of a set.
+func (s *Store) rewriteSet(ctx context.Context, st *set, rep *CompactReport, progress func(CompactReport)) error {
+	for bounds := st.prefix.Elements(); ; {
+		res, err := s.rewriteSpan(ctx, st, bounds, 1)
+		if err != nil {
+			return err
+		}
+		rep.KeysRead += uint64(res.Keys)
+		switch {
+		case res.Left:
+			rep.SpansLeft++
+		case res.Swapped:
+			rep.Spans++
+			rep.KeysDropped += uint64(res.Dropped)
+			rep.BytesOut += uint64(res.Bytes)
+		}
+		progress(*rep)
+		if string(res.Upper) == string(bounds.Upper) {
+			return nil
+		}
+		bounds = keyscheme.Bounds{Lower: res.Upper, Upper: bounds.Upper}
+	}
+}
+
+// tableBytes returns the bytes in tables that are in use.
+func (s *Store) tableBytes() uint64 {
+	m := s.db.Metrics()
+	total := m.Total()
+	return uint64(total.TablesSize)
+}

@@ -1,0 +1,30 @@
+// Package engine decides when a set's events are on disk. It is the only package that knows Pebble (beside bench, which
+// has it as a baseline).
+//
+// A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
+// reads none of the set's elements: it mints a dot, writes one key, the clock and, if it kills something, the growth of
+// the tombstone, in one atomic batch. What is dead goes later, when Pebble rewrites tables anyway (the filter), or when
+// the rewriter swaps a span; no delete is ever written.
+//
+//	Add, Remove, Write ─┐
+//	ApplyDelta, Drop ───┤ queue of the set ── leader: one batch, one clock key, one sync ── Pebble
+//	                    └ then Seen and Dead in memory; Dead, once durable and older than every reader, to the filter
+//	Contains, Subset ──── version of Dead, iterator, dots; again if a writer came between
+//	Read, Count ───────── view of Seen and Dead, then an iterator: fold, chunk by chunk
+//
+// What it keeps, always:
+//
+//   - R0: a dot enters Seen only in the same batch that stores its key or puts it into Dead.
+//   - A counter is never issued twice: identity.go.
+//   - An element key is written once, as the store's kind of record, and never deleted or merged over by point or range
+//     where records are Merge: it goes by the filter or by a swap. (Pebble issue 6168.)
+//   - A key goes when a durable Dead covers its dot.
+//   - What readers take as Seen and Dead is never newer than the keys they judge by it.
+//   - After a write of the log failed, nothing is acknowledged any more.
+//
+// A Store may be used by any number of goroutines. Slices passed in are not kept; slices returned belong to the caller,
+// but for a Delta, which refers to the elements of the operation that made it.
+//
+// Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go and read.go (a read),
+// publish.go, pebble.go, rewrite.go and runner.go (a dropped key).
+package engine

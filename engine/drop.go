@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+)
+
+// Drop deletes a whole set: everything that the context has seen, or with a nil context everything that this store has,
+// including writes that were queued before. It costs the same whatever the set's size; adds concurrent with it live. The
+// set stays known, empty, with its clock, so that no counter starts again and no old delta comes back; the space comes back
+// in the background. The delta is to be applied by the other replicas.
+func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d Durability) (Delta, error) {
+	if err := checkName(name); err != nil {
+		return Delta{}, err
+	}
+	r := &request{drop: &dropping{context: seen}, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
+	if err := s.writeTo(ctx, name, r); err != nil {
+		return Delta{}, err
+	}
+	return r.result.Delta, nil
+}
+
+// dropping is a request to drop a set.
+type dropping struct{ context *clock.Clock }
+
+// drop takes a whole-set delete into the batch.
+func (b *builder) drop(r *request) error {
+	k := r.drop.context
+	switch {
+	case k == nil && !b.st.exists && b.empty():
+		return fmt.Errorf("%w: %q", ErrNotFound, b.st.name)
+	case k == nil:
+		k = b.st.next
+	case k.Max(b.actor) > b.counter:
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, k.Max(b.actor), b.counter)
+	}
+	k = k.Clone()
+	r.result.Delta = Delta{Set: b.st.name, Clear: k}
+	b.clear(k)
+	b.minted = nil // what earlier operations of the group added is dead, too
+	b.emptied = true
+	return nil
+}
+
+// exciseEmptied cuts out the element range of a set that has no live dot. Writers are held, and the log is synced first:
+// the cut is durable, so what it relies on must be.
+func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
+	return s.holding(st, func() error {
+		if st.live() > 0 || st.late != nil {
+			return nil
+		}
+		if err := s.syncLog(); err != nil {
+			return err
+		}
+		bounds := st.prefix.Elements()
+		if err := s.recovering(func() error {
+			return s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper})
+		}); err != nil {
+			return fmt.Errorf("engine: excise %q: %w", st.name, diskError(err))
+		}
+		s.counters.excises.Add(1)
+		s.event(Event{Kind: EventExcise, Set: st.name})
+		return nil
+	})
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Errors of opening a store.
+var (
+	// ErrLocked is returned when another process, or another Store of this one, has the folder open.
+	ErrLocked = errors.New("engine: store is open elsewhere")
+	// ErrFormat is returned for a folder that holds no store, or one of a format that this program does not know.
+	ErrFormat = errors.New("engine: store format")
+	// ErrNoStore is returned when there is no store in the folder and none was to be made.
+	ErrNoStore = errors.New("engine: no store")
+)
+
+// Errors of operations.
+var (
+	// ErrClosed is returned by every call on a closed store.
+	ErrClosed = errors.New("engine: store is closed")
+	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; what was in
+	// flight is unknown. Reads go on, but what they show last may not last. Close the store and open it again.
+	ErrFailed = errors.New("engine: store failed, close it and open it again")
+	// ErrNotFound is returned for a set of which this store has never heard.
+	ErrNotFound = errors.New("engine: set not found")
+	// ErrLimit is returned when a name, an element, a batch or a context is too large: *LimitError says which and how much.
+	ErrLimit = errors.New("engine: over a limit")
+	// ErrContext is returned for a context that cannot be: with dots that this store has never issued, or malformed ones.
+	ErrContext = errors.New("engine: context refused")
+	// ErrContextRequired is returned under PolicyRequired for an operation without a context.
+	ErrContextRequired = errors.New("engine: context required")
+	// ErrDelta is returned for a delta that is malformed or names dots that this store has never issued.
+	ErrDelta = errors.New("engine: delta refused")
+	// ErrRequest is returned for options that contradict each other.
+	ErrRequest = errors.New("engine: bad request")
+)
+
+// Errors of the disk.
+var (
+	// ErrCorrupt is returned when bytes on disk are not what was written.
+	ErrCorrupt = errors.New("engine: store is damaged")
+	// ErrDiskFull is in the chain of errors that a full disk caused.
+	ErrDiskFull = errors.New("engine: disk is full, free some space")
+)
+
+// LimitError says which limit was passed. errors.Is finds ErrLimit in it.
+type LimitError struct {
+	What     string // what was too large, for instance "element"
+	Got, Max int    // in the unit that What implies: bytes, or a count of operations
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%v: %s of %d, at most %d", ErrLimit, e.What, e.Got, e.Max)
+}
+
+// Unwrap makes errors.Is find ErrLimit.
+func (e *LimitError) Unwrap() error { return ErrLimit }
+
+// diskError adds the sentinel that a cause from Pebble or the file system stands for.
+func diskError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrDiskFull):
+		return err
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, pebble.ErrClosed):
+		return err
+	}
+	return err
+}

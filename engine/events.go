@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+)
+
+// EventKind says what happened.
+type EventKind string
+
+// What a store tells about.
+const (
+	EventFlush       EventKind = "flush"        // a memtable became tables
+	EventCompaction  EventKind = "compaction"   // Pebble rewrote tables
+	EventRewrite     EventKind = "rewrite"      // the rewriter swapped a span
+	EventRewriteLeft EventKind = "rewrite-left" // the rewriter left a span for later: it was being written
+	EventExcise      EventKind = "excise"       // an emptied set's element range was cut out
+	EventIncarnation EventKind = "incarnation"  // the store took a new actor
+	EventStall       EventKind = "stall"        // writes wait for flushes or compactions
+	EventFailed      EventKind = "failed"       // the store takes no more writes
+	EventCorruption  EventKind = "corruption"   // damaged bytes were read
+	EventBackground  EventKind = "background"   // a background task failed and will be tried again
+)
+
+// Event is one thing that a store did by itself. Fields that do not apply are zero.
+type Event struct {
+	Kind     EventKind
+	Set      []byte
+	Actor    clock.Actor
+	Keys     int   // rewrite: keys read
+	Dropped  int   // rewrite: keys left out
+	BytesIn  int64 // bytes of tables read
+	BytesOut int64 // bytes of tables written
+	Took     time.Duration
+	Held     time.Duration // rewrite: how long writers of the span were held
+	Err      error
+}
+
+func (s *Store) event(e Event) { s.opt.Events(e) }
+
+// counters are what a store has done since it was opened.
+type counters struct {
+	added     atomic.Uint64 // element keys written by operations
+	filtered  atomic.Uint64 // times that the filter left a record out, for a reader or for a table
+	tabled    atomic.Uint64 // element keys written to tables, as often as each was
+	published atomic.Uint64 // tombstones handed to the filter
+
+	rewrites      atomic.Uint64 // spans swapped
+	rewritesLeft  atomic.Uint64
+	rewriteKeys   atomic.Uint64 // element keys read by the rewriter
+	rewriteDrops  atomic.Uint64 // of them those left out
+	rewriteBytes  atomic.Uint64 // bytes of tables that the rewriter wrote
+	excises       atomic.Uint64
+	spanFiles     atomic.Uint64 // names for the rewriter's files
+	flushes       atomic.Uint64
+	compactions   atomic.Uint64
+	backgroundErr atomic.Uint64
+}
+
+// listener turns Pebble's events into ours.
+func (s *Store) listener() *pebble.EventListener {
+	l := &pebble.EventListener{
+		FlushEnd: func(i pebble.FlushInfo) {
+			s.counters.flushes.Add(1)
+			s.event(Event{Kind: EventFlush, BytesOut: tableBytes(i.Output), Took: i.TotalDuration, Err: i.Err})
+		},
+		CompactionEnd: func(i pebble.CompactionInfo) {
+			s.counters.compactions.Add(1)
+			in := int64(0)
+			for _, level := range i.Input {
+				in += tableBytes(level.Tables)
+			}
+			s.event(Event{Kind: EventCompaction, BytesIn: in, BytesOut: tableBytes(i.Output.Tables), Took: i.TotalDuration, Err: i.Err})
+		},
+		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
+			s.event(Event{Kind: EventStall, Err: fmt.Errorf("engine: writes wait: %s", i.Reason)})
+		},
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			s.event(Event{Kind: EventCorruption, Err: fmt.Errorf("%w: %w", ErrCorrupt, i.Details)})
+		},
+		// It may be called with Pebble's lock held, thousands of times a second on a full disk: count, and no more.
+		BackgroundError: func(err error) {
+			if s.counters.backgroundErr.Add(1) == 1 {
+				s.event(Event{Kind: EventBackground, Err: diskError(err)})
+			}
+		},
+	}
+	l.EnsureDefaults(logger{s.opt.Logger})
+	return l
+}
+
+func tableBytes(tables []pebble.TableInfo) int64 {
+	n := int64(0)
+	for _, t := range tables {
+		n += int64(t.Size)
+	}
+	return n
+}
+
+// fatalError is what the store's logger panics with when Pebble calls an error fatal.
+type fatalError struct{ err error }
+
+// Error implements error, so that an unrecovered one prints well.
+func (f fatalError) Error() string { return f.err.Error() }
+
+// logger takes what Pebble logs. Fatalf must never return: Pebble would acknowledge a write whose log failed. It panics
+// instead; a committer recovers and fails the store, elsewhere the process ends.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Infof(format string, args ...any)  { l.to.Debug(fmt.Sprintf(format, args...)) }
+func (l logger) Errorf(format string, args ...any) { l.to.Warn(fmt.Sprintf(format, args...)) }
+func (l logger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	for _, a := range args {
+		if cause, ok := a.(error); ok {
+			err = cause
+		}
+	}
+	panic(fatalError{err})
+}

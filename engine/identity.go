@@ -1,0 +1,288 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/keyscheme"
+)
+
+// A store mints dots under one actor: the store's random name, an incarnation, and bytes drawn anew for each incarnation.
+// A counter issued twice is the worst bug this system can have, and there are three ways to it: a crash that took back
+// batches whose dots somebody has already seen, a folder that was copied and lives twice, a folder that was put back from
+// an older copy. So a store takes a new incarnation, before its first write, unless it can show that it was closed in
+// order and that its folder is the very one it was closed in.
+const (
+	formatFile    = "BIGSET"
+	identityFile  = "IDENTITY"
+	formatNumber  = 1
+	nodeBytes     = 4
+	saltBytes     = 4
+	actorBytes    = nodeBytes + 4 + saltBytes
+	identityBytes = 16
+)
+
+// Keys of the store's own metadata: shorter than a slot, so they belong to none.
+var (
+	keyIdentity = []byte("i")  // the identity record
+	keyOpen     = []byte("m")  // the mark: there while the store may have been written and was not closed in order
+	keySeal     = []byte("ks") // the keys that seal tokens
+)
+
+// identity is who a store is.
+type identity struct {
+	mu      sync.Mutex
+	name    clock.Actor
+	place   string // of the identity file: where the store was when name was drawn
+	marked  bool   // the mark is set by this open
+	doubt   bool   // a new incarnation is due before the first write
+	keyring keyscheme.Keyring
+}
+
+func (s *Store) actor() clock.Actor {
+	s.id.mu.Lock()
+	defer s.id.mu.Unlock()
+	return s.id.name
+}
+
+// nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
+// that both go on from the same incarnation do not meet.
+func nextActor(old clock.Actor) clock.Actor {
+	a := make([]byte, actorBytes)
+	randomBytes(a)
+	if len(old) == actorBytes {
+		copy(a, old[:nodeBytes])
+		n := binary.BigEndian.Uint32([]byte(old[nodeBytes:]))
+		binary.BigEndian.PutUint32(a[nodeBytes:], n+1)
+	} else {
+		binary.BigEndian.PutUint32(a[nodeBytes:], 1)
+	}
+	return clock.Actor(a)
+}
+
+func randomBytes(b []byte) {
+	_, _ = rand.Read(b) // it never fails: crypto/rand ends the process instead
+}
+
+// loadIdentity reads who this store is, or decides it for a new one, and finds out whether a new incarnation is due. It
+// writes nothing into an existing store: a store that is only read keeps its incarnation.
+func (s *Store) loadIdentity() error {
+	place, err := readPlace(s.opt.FS, s.dir)
+	if err != nil {
+		return err
+	}
+	value, ok, err := get(s.db, keyIdentity)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return s.newIdentity()
+	}
+	if len(value) < actorBytes {
+		return fmt.Errorf("%w: identity record of %d bytes", ErrCorrupt, len(value))
+	}
+	s.id.name, s.id.place = clock.Actor(value[:actorBytes]), string(value[actorBytes:])
+	_, open, err := get(s.db, keyOpen)
+	if err != nil {
+		return err
+	}
+	if s.id.doubt = open || s.id.place != place; s.id.doubt {
+		// Not written yet, but nothing may be minted under the old name.
+		s.id.name, s.id.place = nextActor(s.id.name), place
+	}
+	return s.loadSeal()
+}
+
+// newIdentity makes a store's identity, and its keys, in one synced batch.
+func (s *Store) newIdentity() error {
+	if err := writeIdentityFile(s.opt.FS, s.dir); err != nil {
+		return err
+	}
+	place, err := readPlace(s.opt.FS, s.dir)
+	if err != nil {
+		return err
+	}
+	s.id.name, s.id.place = nextActor(""), place
+	seal := make([]byte, len(s.id.keyring.Current)+len(s.id.keyring.Domain))
+	randomBytes(seal)
+	b := s.db.NewBatch()
+	defer b.Close()
+	err = errors.Join(
+		b.Set(keyIdentity, append([]byte(s.id.name), s.id.place...), nil),
+		b.Set(keySeal, seal, nil),
+		s.guard(func() error { return b.Commit(pebble.Sync) }))
+	if err != nil {
+		return err
+	}
+	return s.loadSeal()
+}
+
+func (s *Store) loadSeal() error {
+	value, ok, err := get(s.db, keySeal)
+	if err != nil {
+		return err
+	}
+	k := &s.id.keyring
+	if !ok || len(value) != len(k.Current)+len(k.Domain) {
+		return fmt.Errorf("%w: no seal key", ErrCorrupt)
+	}
+	copy(k.Domain[:], value[copy(k.Current[:], value):])
+	return nil
+}
+
+// mark makes sure, before the first write after an open, that the disk says that the store is open, and under which
+// incarnation it writes.
+func (s *Store) mark() error {
+	s.id.mu.Lock()
+	defer s.id.mu.Unlock()
+	if s.id.marked {
+		return nil
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	err := errors.Join(
+		b.Set(keyOpen, []byte{1}, nil),
+		b.Set(keyIdentity, append([]byte(s.id.name), s.id.place...), nil))
+	if err == nil {
+		err = s.guard(func() error { return b.Commit(pebble.Sync) })
+	}
+	if err != nil {
+		return err
+	}
+	if s.id.doubt {
+		s.event(Event{Kind: EventIncarnation, Actor: s.id.name})
+	}
+	s.id.marked = true
+	return nil
+}
+
+// markClean writes down, last of all, that the store was closed in order.
+func (s *Store) markClean() error {
+	s.id.mu.Lock()
+	defer s.id.mu.Unlock()
+	if !s.id.marked {
+		return nil
+	}
+	return s.guard(func() error { return s.db.Delete(keyOpen, pebble.Sync) })
+}
+
+// writeIdentityFile writes a file of random bytes. What counts is not what is in it but which file it is: a copy of the
+// folder has another one.
+func writeIdentityFile(fs vfs.FS, dir string) error {
+	b := make([]byte, identityBytes)
+	randomBytes(b)
+	return writeFile(fs, dir, identityFile, hex.EncodeToString(b)+"\n")
+}
+
+// readPlace returns the identity file's bytes and, where the file system has them, its device, inode and change time. It
+// is empty when there is no such file.
+func readPlace(fs vfs.FS, dir string) (string, error) {
+	path := fs.PathJoin(dir, identityFile)
+	text, err := readFile(fs, path)
+	if err != nil || text == "" {
+		return "", err
+	}
+	return text + filePlace(fs, path), nil
+}
+
+// readFormat reads what kind of store is in the folder, and writes it when there is none.
+func readFormat(o *Options, dir string) (compaction.Record, error) {
+	text, err := readFile(o.FS, o.FS.PathJoin(dir, formatFile))
+	if err != nil {
+		return 0, err
+	}
+	if text != "" {
+		return parseFormat(text, o.Record)
+	}
+	if err := refuseForeign(o.FS, dir); err != nil {
+		return 0, err
+	}
+	record := o.Record
+	if record == 0 {
+		record = compaction.Merge
+	}
+	return record, writeFile(o.FS, dir, formatFile, fmt.Sprintf("bigset store\nformat %d\nrecord %s\n", formatNumber, record))
+}
+
+// refuseForeign makes sure that a new store is not made in a folder that belongs to something else.
+func refuseForeign(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name != "LOCK" && !strings.HasSuffix(name, ".tmp") {
+			return fmt.Errorf("%w: %s holds %q and no file %s: it is not a store, choose an empty folder",
+				ErrFormat, dir, name, formatFile)
+		}
+	}
+	return nil
+}
+
+func parseFormat(text string, want compaction.Record) (compaction.Record, error) {
+	var number int
+	var word string
+	if _, err := fmt.Sscanf(text, "bigset store\nformat %d\nrecord %s\n", &number, &word); err != nil {
+		return 0, fmt.Errorf("%w: file %s is damaged: %q", ErrFormat, formatFile, text)
+	}
+	if number != formatNumber {
+		return 0, fmt.Errorf("%w: the store has format %d, this program knows %d: use a newer program",
+			ErrFormat, number, formatNumber)
+	}
+	record, err := compaction.ParseRecord(word)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if want != 0 && want != record {
+		return 0, fmt.Errorf("%w: the store has %s records, %s records were asked for: that is chosen when it is made",
+			ErrFormat, record, want)
+	}
+	return record, nil
+}
+
+// readFile returns a small file's text, "" when there is none.
+func readFile(fs vfs.FS, path string) (string, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return "", nil
+		}
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	return string(text), err
+}
+
+// writeFile writes a small file so that a crash leaves it whole or absent.
+func writeFile(fs vfs.FS, dir, name, text string) error {
+	path := fs.PathJoin(dir, name)
+	f, err := fs.Create(path+".tmp", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := fs.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// Contains answers whether an element is in a set, with the context to act on it. An element of an unknown set is absent.
+// It reads one element's keys, behind bloom filters, and waits for no writer.
+func (s *Store) Contains(ctx context.Context, name, element []byte) (Context, error) {
+	found, err := s.Subset(ctx, name, [][]byte{element})
+	if err != nil {
+		return Context{}, err
+	}
+	return found[0], nil
+}
+
+// Subset answers, for each of the elements, whether it is in a set, with its context. Each element is judged at a moment of
+// its own. The set holds all of them when every context is Present.
+func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]Context, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	for _, e := range elements {
+		if err := checkElement(e); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return nil, err
+	}
+	defer s.sets.release(st)
+	return s.lookUp(ctx, st, elements)
+}
+
+// lookUpTries is how often a look-up that a writer disturbed is repeated before writers of the set are held for it.
+const lookUpTries = 4
+
+// lookUp looks elements up with one iterator. The tombstone that judges a key must be no newer than the iterator, or a key
+// that was replaced a moment ago would be dead and its successor not there yet: the element would vanish. So the set's
+// version is read before, and what looks absent counts only if the version is the same after.
+func (s *Store) lookUp(ctx context.Context, st *set, elements [][]byte) ([]Context, error) {
+	found := make([]Context, len(elements))
+	if !st.known() {
+		for i := range found {
+			found[i].Given = true
+		}
+		return found, nil
+	}
+	e := st.readers.enter()
+	defer st.readers.leave(e)
+	done := 0
+	for try := 1; done < len(elements); try++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n, err := s.lookUpOnce(st, elements[done:], found[done:], try > lookUpTries)
+		if err != nil {
+			return nil, fmt.Errorf("engine: look up in %q: %w", st.name, diskError(err))
+		}
+		if n > 0 {
+			try = 0
+		}
+		done += n
+	}
+	return found, nil
+}
+
+// lookUpOnce answers elements in order until a writer disturbs one. It returns how many it answered.
+func (s *Store) lookUpOnce(st *set, elements [][]byte, found []Context, hold bool) (done int, err error) {
+	st.mu.RLock()
+	version := st.version
+	if hold {
+		defer st.mu.RUnlock()
+	} else {
+		st.mu.RUnlock()
+	}
+	it, err := s.elementIter(st)
+	if err != nil {
+		return 0, err
+	}
+	defer closing(it, &err)
+	for i, element := range elements {
+		dots, err := appendDots(nil, it, st, element, "")
+		if err != nil {
+			return i, err
+		}
+		if !hold {
+			st.mu.RLock()
+		}
+		live, same := dots[:0], st.version == version
+		for _, d := range dots {
+			if !st.dead.Contains(d) {
+				live = append(live, d)
+			}
+		}
+		if !hold {
+			st.mu.RUnlock()
+		}
+		if len(live) == 0 && len(dots) > 0 && !same {
+			return i, nil
+		}
+		found[i] = Saw(live...)
+	}
+	return len(elements), nil
+}
+
+// closing closes an iterator and keeps its error if there is no other.
+func closing(it *pebble.Iterator, err *error) {
+	if e := it.Close(); *err == nil {
+		*err = e
+	}
+}
+
+// elementIter opens an iterator over the element keys of a set, for look-ups of single elements.
+func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
+	return s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+}
+
+var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
+
+// appendDots appends the dots of an element's add keys, dead or not. The actor is one that is likely: a string of it need
+// not be made.
+func appendDots(dst []clock.Dot, it *pebble.Iterator, st *set, element []byte, likely clock.Actor) ([]clock.Dot, error) {
+	buf := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(buf)
+	*buf = st.prefix.AppendElementBound((*buf)[:0], element)
+	for ok := it.SeekPrefixGE(*buf); ok; ok = it.Next() {
+		_, actor, counter, op, ok := keyscheme.DecodeElement(len(st.prefix), it.Key())
+		if !ok {
+			return dst, fmt.Errorf("%w: key %x under element %q", ErrCorrupt, it.Key(), element)
+		}
+		if op != keyscheme.OpAdd {
+			continue
+		}
+		if likely != clock.Actor(actor) {
+			likely = clock.Actor(actor)
+		}
+		dst = append(dst, clock.Dot{Actor: likely, Counter: counter})
+	}
+	return dst, it.Error()
+}

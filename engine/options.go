@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/compaction"
+	"bigset/keyscheme"
+)
+
+// Limits of one operation.
+const (
+	// SetNameBytesMax and ElementBytesMax are the longest names, in bytes; both may be any bytes. An element may be
+	// empty, a set name may not.
+	SetNameBytesMax = keyscheme.SetNameBytesMax
+	ElementBytesMax = keyscheme.ElementBytesMax
+	// BatchOpsMax is the largest number of operations in one atomic batch.
+	BatchOpsMax = 100_000
+	// BatchBytesMax is the largest sum of element bytes in one atomic batch.
+	BatchBytesMax = 32 << 20
+	// ContextDotsMax is the largest number of dots in one narrow context.
+	ContextDotsMax = 10_000
+)
+
+// Durability says what an acknowledgement means.
+type Durability byte
+
+const (
+	// DefaultDurability is that of the store's options.
+	DefaultDurability Durability = iota
+	// Sync acknowledges when the operation is on disk: it survives a power cut.
+	Sync
+	// NoSync acknowledges when the operation is in the log's buffer: it survives a crash of the process neither always,
+	// nor is it lost in part; the store never issues a dot twice, whatever was lost.
+	NoSync
+)
+
+// Policy says what an operation without a context kills.
+type Policy byte
+
+const (
+	// PolicyCoordinator, the default, takes the dots that this store has for the element: one seek.
+	PolicyCoordinator Policy = iota
+	// PolicyEmpty kills nothing: an add is concurrent with all others, a remove does nothing.
+	PolicyEmpty
+	// PolicyRequired refuses the operation with ErrContextRequired.
+	PolicyRequired
+)
+
+// Options configure a store. Nil and zero fields mean the default.
+type Options struct {
+	// FS is the file system; the default is the operating system's.
+	FS vfs.FS
+	// MustExist refuses, with ErrNoStore, to make a store where there is none.
+	MustExist bool
+	// Record is the kind of record of a new store (default compaction.Merge). A store that exists keeps its own; asking
+	// for another one is an error that wraps ErrFormat.
+	Record compaction.Record
+	// Strategy says how dead keys leave the disk; the default is compaction.For of the store's records. One that can't
+	// work on them is refused with compaction.ErrStrategy.
+	Strategy compaction.Strategy
+	// Durability of operations that name none; the default is Sync.
+	Durability Durability
+	// MemTableBytes is the size of a memtable; default 64 MiB.
+	MemTableBytes int
+	// BlockCacheBytes is the size of the cache of table blocks; default 64 MiB.
+	BlockCacheBytes int64
+	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use are kept beyond it.
+	// Default 256 MiB.
+	SetCacheBytes int64
+	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
+	RewriteBytesPerSecond int64
+	// SpanBytes is about how many bytes of keys the rewriter copies in one swap; default 16 MiB.
+	SpanBytes int
+	// BackgroundInterval is how often background work is looked for; default 100 ms. Negative: never, then tombstones
+	// reach the filter, and the rewriter works, only through Store.Compact.
+	BackgroundInterval time.Duration
+	// Events is told what the store does in the background; the default drops them. It must not block or call the store.
+	Events func(Event)
+	// Logger takes what an operator should read; default is slog's default logger at level Warn and above.
+	Logger *slog.Logger
+	// TuneForTests makes blocks, memtables and levels tiny, so that little data has the shape of much.
+	TuneForTests bool
+}
+
+func (o *Options) withDefaults() *Options {
+	n := Options{}
+	if o != nil {
+		n = *o
+	}
+	if n.FS == nil {
+		n.FS = vfs.Default
+	}
+	if n.Logger == nil {
+		n.Logger = slog.Default()
+	}
+	if n.Events == nil {
+		n.Events = func(Event) {}
+	}
+	setDefault(&n.Durability, Sync)
+	setDefault(&n.MemTableBytes, 64<<20)
+	setDefault(&n.BlockCacheBytes, 64<<20)
+	setDefault(&n.SetCacheBytes, 256<<20)
+	setDefault(&n.RewriteBytesPerSecond, 64<<20)
+	setDefault(&n.SpanBytes, 16<<20)
+	setDefault(&n.BackgroundInterval, 100*time.Millisecond)
+	return &n
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.MemTableBytes < 64<<10:
+		return errors.New("engine: MemTableBytes must be at least 64 KiB")
+	case o.SpanBytes < 1<<10:
+		return errors.New("engine: SpanBytes must be at least 1 KiB")
+	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.RewriteBytesPerSecond < 0:
+		return errors.New("engine: a size must not be negative")
+	case o.Durability > NoSync:
+		return fmt.Errorf("engine: no durability %d", o.Durability)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"bigset/clock"
+)
+
+// publisher hands tombstones to the filter. A Dead enters the registry when it is durable and when every reader of its
+// set from before it was taken is gone: then hiding a key from a reader and leaving it out of a table are both right. It
+// runs one goroutine.
+type publisher struct {
+	s      *Store
+	mu     sync.Mutex
+	grown  map[*set]struct{} // sets whose Dead has grown since it was last taken
+	rounds sync.Mutex        // one round at a time
+	waits  []*set            // sets with a candidate that is not published yet; under rounds
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+// publishing is a set's candidate: a Dead on its way into the registry. It belongs to the publisher's round.
+type publishing struct {
+	candidate *clock.Clock
+	mark      uint64 // durable when the store is durable up to it
+}
+
+func (p *publishing) waiting() bool { return p.candidate != nil }
+
+func (p *publisher) start(s *Store) {
+	p.s, p.grown = s, map[*set]struct{}{}
+	p.quit, p.done = make(chan struct{}), make(chan struct{})
+	go p.run()
+}
+
+func (p *publisher) stop() {
+	close(p.quit)
+	<-p.done
+}
+
+func (p *publisher) run() {
+	defer close(p.done)
+	if p.s.opt.BackgroundInterval < 0 {
+		<-p.quit
+		return
+	}
+	// Tombstones are handed over often: a key that dies before its memtable is flushed never reaches a table.
+	t := time.NewTicker(min(p.s.opt.BackgroundInterval, 20*time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case <-t.C:
+			_ = p.round() // a failure has failed the store
+		}
+	}
+}
+
+// grew notes that a set's Dead has grown. The set is pinned until it was taken.
+func (p *publisher) grew(st *set) {
+	if !p.s.strategy.Filters() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.grown[st]; !ok {
+		p.grown[st] = struct{}{}
+		p.s.sets.pin(st)
+	}
+}
+
+// round takes candidates of the sets that have grown, makes them durable and publishes those that no reader holds up.
+func (p *publisher) round() error {
+	p.rounds.Lock()
+	defer p.rounds.Unlock()
+	p.take()
+	if len(p.waits) == 0 {
+		return nil
+	}
+	need := uint64(0)
+	for _, st := range p.waits {
+		need = max(need, st.publish.mark)
+	}
+	if p.s.durable.Load() < need {
+		if err := p.s.syncLog(); err != nil {
+			return err
+		}
+	}
+	p.publishReady()
+	return nil
+}
+
+// take makes a candidate of each grown set that has none. Readers that come from now on need not be waited for.
+func (p *publisher) take() {
+	p.mu.Lock()
+	var taken []*set
+	for st := range p.grown {
+		if !st.publish.waiting() {
+			delete(p.grown, st)
+			taken = append(taken, st)
+		}
+	}
+	p.mu.Unlock()
+	if len(taken) == 0 || !p.s.readers.over() {
+		p.putBack(taken)
+		return
+	}
+	for _, st := range taken {
+		st.mu.Lock()
+		st.publish.candidate = st.dead.Clone()
+		st.mu.Unlock()
+		st.publish.mark = p.s.applied.Load()
+		st.readers.turn()
+	}
+	p.s.readers.turn()
+	p.waits = append(p.waits, taken...)
+}
+
+// putBack returns sets to those that have grown: a reader of the whole store is still holding up the last round.
+func (p *publisher) putBack(sets []*set) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, st := range sets {
+		if _, ok := p.grown[st]; ok {
+			p.s.sets.release(st) // grown again meanwhile, with a pin of its own
+		}
+		p.grown[st] = struct{}{}
+	}
+}
+
+// publishReady moves candidates that are durable, and that no reader is older than, into the registry.
+func (p *publisher) publishReady() {
+	durable := p.s.durable.Load()
+	storeReadersOver := p.s.readers.over()
+	changes := map[string]*clock.Clock{}
+	rest := p.waits[:0]
+	var ready []*set
+	for _, st := range p.waits {
+		if durable >= st.publish.mark && storeReadersOver && st.readers.over() {
+			changes[string(st.prefix)] = st.publish.candidate
+			ready = append(ready, st)
+		} else {
+			rest = append(rest, st)
+		}
+	}
+	clear(p.waits[len(rest):])
+	p.waits = rest
+	if len(ready) == 0 {
+		return
+	}
+	p.s.registry.Store(p.s.registry.Load().With(changes))
+	p.s.counters.published.Add(uint64(len(ready)))
+	for _, st := range ready {
+		st.publish.candidate = nil
+		p.s.sets.account(st)
+		p.s.sets.release(st)
+	}
+}
+
+// drop takes a set out of the registry: it is leaving memory. What it loses by that is dropped later, after a next load.
+func (p *publisher) drop(st *set) {
+	p.rounds.Lock()
+	defer p.rounds.Unlock()
+	if r := p.s.registry.Load(); r.Len() > 0 {
+		p.s.registry.Store(r.With(map[string]*clock.Clock{string(st.prefix): nil}))
+	}
+}

@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/comparator"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// ReadOptions say what of a set is read. The zero value is all of it, in order, in chunks of 1,000.
+type ReadOptions struct {
+	// From is the first element, inclusive; To the end, exclusive. Nil is no bound.
+	From, To []byte
+	// Prefix limits the read to elements that begin with it.
+	Prefix []byte
+	// After resumes a read behind an element: those after it, or with Reverse those before it.
+	After []byte
+	// Reverse reads in descending order. From stays the lower bound.
+	Reverse bool
+	// Limit ends the read after that many elements; 0 is no limit.
+	Limit int
+	// BatchSize is the number of elements in a chunk; 0 is 1,000.
+	BatchSize int
+}
+
+// iteratorAgeMax is how long a read keeps one iterator before it goes on behind its bound with a new one: an iterator pins
+// tables, and holds up the collection of its set.
+const iteratorAgeMax = time.Second
+
+// Read streams the elements of a set in order, in chunks, each with the clock and the dots to act on. A chunk is one moment
+// of the set, the whole stream is not: every chunk is right by itself and no element comes twice. A set that this store has
+// never heard of is ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
+func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return func(yield func(*fold.Chunk, error) bool) {
+		err := s.reading(ctx, name, o, func(st *set, r *reader) error {
+			for !r.done {
+				chunk, err := r.next(ctx)
+				if err != nil {
+					return err
+				}
+				if !yield(chunk, nil) {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// Count returns the number of elements that a read with these options would give. It reads the keys of all of them.
+func (s *Store) Count(ctx context.Context, name []byte, o ReadOptions) (n uint64, err error) {
+	err = s.reading(ctx, name, o, func(st *set, r *reader) error {
+		r.fold.CountOnly = true
+		for !r.done {
+			if _, err := r.next(ctx); err != nil {
+				return err
+			}
+		}
+		n = r.counted
+		return nil
+	})
+	return n, err
+}
+
+// Live returns the number of live dots of a set, without a scan: never less than the number of its elements, and equal to
+// it while no element has two.
+func (s *Store) Live(ctx context.Context, name []byte) (n uint64, err error) {
+	err = s.withSet(ctx, name, func(st *set) error {
+		n = st.live()
+		return nil
+	})
+	return n, err
+}
+
+// Context returns the clock of a whole set: what this store has seen of it. It belongs to the caller.
+func (s *Store) Context(ctx context.Context, name []byte) (c *clock.Clock, err error) {
+	err = s.withSet(ctx, name, func(st *set) error {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		c = st.seen.Clone()
+		return nil
+	})
+	return c, err
+}
+
+// withSet runs f with a set that is known here.
+func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return err
+	}
+	defer s.sets.release(st)
+	if !st.known() {
+		return fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	return f(st)
+}
+
+// reading runs f with a reader of a set.
+func (s *Store) reading(ctx context.Context, name []byte, o ReadOptions, f func(*set, *reader) error) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	return s.withSet(ctx, name, func(st *set) (err error) {
+		r := &reader{s: s, st: st, left: o.Limit, bounds: o.bounds(st.prefix),
+			fold: fold.Options{ElementsMax: o.BatchSize, Reverse: o.Reverse}}
+		if o.BatchSize == 0 {
+			r.fold.ElementsMax = batchSizeDefault
+		}
+		defer func() {
+			if e := r.close(); err == nil {
+				err = e
+			}
+		}()
+		return f(st, r)
+	})
+}
+
+const batchSizeDefault = 1000
+
+// BatchSizeMax is the largest chunk that a read may ask for, in elements.
+const BatchSizeMax = 1 << 20
+
+func (o ReadOptions) validate() error {
+	if o.Limit < 0 || o.BatchSize < 0 || o.BatchSize > BatchSizeMax {
+		return fmt.Errorf("%w: limit %d, batch size %d (0 to %d)", ErrRequest, o.Limit, o.BatchSize, BatchSizeMax)
+	}
+	for _, e := range [][]byte{o.From, o.To, o.Prefix, o.After} {
+		if err := checkElement(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bounds returns the keys that the options allow.
+func (o ReadOptions) bounds(p keyscheme.Prefix) keyscheme.Bounds {
+	b := p.Elements()
+	if o.From != nil {
+		b.Lower = later(b.Lower, p.Range(keyscheme.Before(o.From), keyscheme.Edge{}).Lower)
+	}
+	if o.To != nil {
+		b.Upper = sooner(b.Upper, p.Range(keyscheme.Edge{}, keyscheme.Before(o.To)).Upper)
+	}
+	if len(o.Prefix) > 0 {
+		head := p.Starting(o.Prefix)
+		b.Lower, b.Upper = later(b.Lower, head.Lower), sooner(b.Upper, head.Upper)
+	}
+	if o.After != nil && o.Reverse {
+		b.Upper = sooner(b.Upper, p.Range(keyscheme.Edge{}, keyscheme.Before(o.After)).Upper)
+	} else if o.After != nil {
+		b.Lower = later(b.Lower, p.Range(keyscheme.After(o.After), keyscheme.Edge{}).Lower)
+	}
+	return b
+}
+
+// reader reads one set in chunks.
+type reader struct {
+	s       *Store
+	st      *set
+	bounds  keyscheme.Bounds
+	fold    fold.Options
+	left    int    // elements that may still come; 0 is no limit
+	counted uint64 // elements so far
+	done    bool
+
+	it     *pebble.Iterator
+	opened time.Time
+	epoch  uint32
+	view   *view
+	folder *fold.Folder
+	ok     bool // the iterator is at a key
+}
+
+// open registers as a reader, takes a view, and opens an iterator, in that order.
+func (r *reader) open() (err error) {
+	r.epoch = r.st.readers.enter()
+	r.view = r.st.view()
+	r.it, err = r.s.db.NewIter(&pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
+	if err != nil {
+		r.st.readers.leave(r.epoch)
+		r.it = nil
+		return err
+	}
+	r.opened = time.Now()
+	r.folder = fold.New(r.view.dead, r.fold)
+	if r.fold.Reverse {
+		r.ok = r.it.Last()
+	} else {
+		r.ok = r.it.First()
+	}
+	return nil
+}
+
+func (r *reader) close() error {
+	if r.it == nil {
+		return nil
+	}
+	err := r.it.Close()
+	r.it = nil
+	r.st.readers.leave(r.epoch)
+	return err
+}
+
+// next returns the next chunk.
+func (r *reader) next(ctx context.Context) (*fold.Chunk, error) {
+	chunk, err := r.fill(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("engine: read %q: %w", r.st.name, diskError(err))
+	}
+	return chunk, nil
+}
+
+func (r *reader) fill(ctx context.Context) (*fold.Chunk, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if r.s.closed.Load() {
+		return nil, ErrClosed
+	}
+	if comparator.Compare(r.bounds.Lower, r.bounds.Upper) >= 0 {
+		r.done = true
+		return &fold.Chunk{Clock: r.st.view().seen, Done: true}, nil
+	}
+	if r.left > 0 {
+		r.fold.ElementsMax = min(r.fold.ElementsMax, r.left)
+	}
+	if r.it == nil {
+		if err := r.open(); err != nil {
+			return nil, err
+		}
+	}
+	r.folder.Limit(r.fold.ElementsMax)
+	if err := r.scan(); err != nil {
+		return nil, err
+	}
+	return r.finish()
+}
+
+// scan feeds keys to the folder until the chunk is full or the keys end.
+func (r *reader) scan() error {
+	prefixLen := len(r.st.prefix)
+	for r.ok {
+		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, r.it.Key())
+		if !ok {
+			return fmt.Errorf("%w: key %x", ErrCorrupt, r.it.Key())
+		}
+		if r.folder.Starts(element) {
+			return nil
+		}
+		value, err := r.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if err := r.folder.Step(element, actor, counter, op, value); err != nil {
+			return err
+		}
+		if r.fold.Reverse {
+			r.ok = r.it.Prev()
+		} else {
+			r.ok = r.it.Next()
+		}
+	}
+	return r.it.Error()
+}
+
+// finish takes the chunk and sees how the read goes on.
+func (r *reader) finish() (*fold.Chunk, error) {
+	chunk := r.folder.Chunk(!r.ok)
+	chunk.Clock = r.view.seen
+	n := chunk.Count
+	r.counted += uint64(n)
+	if r.left > 0 {
+		if r.left -= n; r.left == 0 {
+			r.done = true
+			return chunk, r.close()
+		}
+	}
+	if chunk.Done {
+		r.done = true
+		return chunk, r.close()
+	}
+	r.moveBounds(chunk.Bound)
+	if time.Since(r.opened) > iteratorAgeMax {
+		return chunk, r.close()
+	}
+	return chunk, nil
+}
+
+// moveBounds makes a new iterator go on behind an element.
+func (r *reader) moveBounds(bound []byte) {
+	if r.fold.Reverse {
+		r.bounds.Upper = r.st.prefix.AppendElementBound(nil, bound)
+	} else {
+		r.bounds.Lower = r.st.prefix.AppendElementAfter(nil, bound)
+	}
+}
+
+// later returns the greater of two bounds, sooner the lesser.
+func later(a, b []byte) []byte {
+	if comparator.Compare(a, b) >= 0 {
+		return a
+	}
+	return b
+}
+
+func sooner(a, b []byte) []byte {
+	if comparator.Compare(a, b) <= 0 {
+		return a
+	}
+	return b
+}

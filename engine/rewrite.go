@@ -1,0 +1,354 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/clock"
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// The rewriter takes away what has settled at the bottom, where no filter is asked again. It copies the live keys of a
+// span of one set to new tables and swaps them in; no delete is written.
+//
+//	1 note what is written into the span from now on, take Dead      writers held, microseconds
+//	2 open an iterator, copy what is not dead into tables
+//	3 sync the log: what was read is visible, not yet durable, and the swap is durable
+//	4 merge what was written meanwhile into the tables it falls in   writers held, milliseconds
+//	  and swap: IngestAndExcise
+//
+// Dead is taken before the iterator is opened, so that a key that it covers has its successor, if any, among the keys
+// read or among those noted.
+
+// tableKeysBytes is about how many bytes of keys go into one new table. Small tables make it cheap to write one again when
+// a late write falls in it.
+const tableKeysBytes = 2 << 20
+
+// lateKeysMax is how many keys may be written into a span while it is copied. With more it is left for later.
+const lateKeysMax = 2000
+
+// lateKey is an element key that was written while the rewriter copied its span.
+type lateKey []byte
+
+// lateWrites notes the keys written into a span. It belongs to the set's leader.
+type lateWrites struct {
+	bounds keyscheme.Bounds
+	keys   []lateKey
+	over   bool // too many
+}
+
+func (l *lateWrites) add(keys []lateKey) {
+	for _, k := range keys {
+		if comparator.Compare(k, l.bounds.Lower) < 0 || comparator.Compare(k, l.bounds.Upper) >= 0 {
+			continue
+		}
+		if len(l.keys) == lateKeysMax {
+			l.over = true
+			return
+		}
+		l.keys = append(l.keys, k)
+	}
+}
+
+// pass is one run of the rewriter over one span.
+type pass struct {
+	s      *Store
+	st     *set
+	bounds keyscheme.Bounds
+	dead   *clock.Clock
+
+	arena  []byte // the live keys read, one after the other
+	ends   []int  // where each ends in arena
+	read   int    // keys read
+	hidden int    // keys that the filter kept out of the iterator's sight, about: other readers count, too
+	paths  []string
+	tables []copiedTable
+	bytes  int64
+}
+
+// copiedTable is a new table: the keys it holds, by their numbers.
+type copiedTable struct {
+	first, last int // last is exclusive
+	path        string
+}
+
+// passResult says what a pass did.
+type passResult struct {
+	Upper   []byte // where the span ended: the next one starts there
+	Keys    int    // element keys read
+	Dropped int    // of them those left out
+	Bytes   int64  // bytes of tables written
+	Swapped bool   // false when there was nothing to drop, or when the span is being written
+	Left    bool   // the span is being written: try later
+}
+
+// rewriteSpan copies the keys of a set from bounds.Lower on, until about SpanBytes or bounds.Upper, and swaps them in when
+// at least deadMin of the keys read were dead.
+func (s *Store) rewriteSpan(ctx context.Context, st *set, bounds keyscheme.Bounds, deadMin int) (res passResult, err error) {
+	began := time.Now()
+	p := &pass{s: s, st: st, bounds: bounds}
+	if err := s.holding(st, p.begin); err != nil {
+		return res, err
+	}
+	defer func() { // whatever happens, writers stop noting
+		if e := s.holding(st, p.end); err == nil {
+			err = e
+		}
+		p.removeFiles()
+	}()
+	if err := p.collect(ctx); err != nil {
+		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+	}
+	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends)}
+	s.counters.rewriteKeys.Add(uint64(p.read))
+	if res.Dropped == 0 || res.Dropped < deadMin {
+		return res, nil
+	}
+	if err := p.writeTables(); err != nil {
+		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+	}
+	if err := s.syncLog(); err != nil {
+		return res, err
+	}
+	held := time.Now()
+	if err := s.holding(st, func() error { return p.swap(ctx, &res) }); err != nil {
+		return res, fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
+	}
+	s.told(st, &res, time.Since(began), time.Since(held))
+	return res, nil
+}
+
+// told counts a pass and tells of it.
+func (s *Store) told(st *set, res *passResult, took, held time.Duration) {
+	e := Event{Kind: EventRewrite, Set: st.name, Keys: res.Keys, Dropped: res.Dropped, BytesOut: res.Bytes, Took: took, Held: held}
+	if res.Left {
+		e.Kind = EventRewriteLeft
+		s.counters.rewritesLeft.Add(1)
+	} else {
+		s.counters.rewrites.Add(1)
+		s.counters.rewriteDrops.Add(uint64(res.Dropped))
+		s.counters.rewriteBytes.Add(uint64(res.Bytes))
+	}
+	s.event(e)
+}
+
+// begin notes late writes from now on and takes Dead. Writers are held.
+func (p *pass) begin() error {
+	if p.st.late != nil {
+		return fmt.Errorf("engine: a span of %q is being rewritten already", p.st.name)
+	}
+	p.st.late = &lateWrites{bounds: p.bounds}
+	p.st.mu.Lock()
+	p.dead = p.st.dead.Clone()
+	p.st.mu.Unlock()
+	return nil
+}
+
+// end stops noting late writes. Writers are held.
+func (p *pass) end() error {
+	p.st.late = nil
+	return nil
+}
+
+// collect reads the span and keeps the live keys. When the span is large it ends it early, before an element.
+func (p *pass) collect(ctx context.Context) (err error) {
+	it, err := p.s.db.NewIter(&pebble.IterOptions{LowerBound: p.bounds.Lower, UpperBound: p.bounds.Upper})
+	if err != nil {
+		return err
+	}
+	defer closing(it, &err)
+	hidden := p.s.counters.filtered.Load()
+	defer func() { p.hidden = int(p.s.counters.filtered.Load() - hidden) }()
+	prefixLen, size := len(p.st.prefix), 0
+	var last []byte
+	for ok := it.First(); ok; ok = it.Next() {
+		key := it.Key()
+		element, actor, counter, _, ok := keyscheme.DecodeElement(prefixLen, key)
+		if !ok {
+			return fmt.Errorf("%w: key %x", ErrCorrupt, key)
+		}
+		if size >= p.s.opt.SpanBytes && string(element) != string(last) {
+			p.bounds.Upper = p.st.prefix.AppendElementBound(nil, element)
+			break
+		}
+		last = append(last[:0], element...)
+		if p.read++; p.read%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		size += len(key)
+		if !p.dead.ContainsBytes(actor, counter) {
+			p.arena = append(p.arena, key...)
+			p.ends = append(p.ends, len(p.arena))
+		}
+	}
+	return it.Error()
+}
+
+// key returns the i-th live key.
+func (p *pass) key(i int) []byte {
+	start := 0
+	if i > 0 {
+		start = p.ends[i-1]
+	}
+	return p.arena[start:p.ends[i]]
+}
+
+// writeTables writes the live keys to new tables.
+func (p *pass) writeTables() error {
+	for first := 0; first < len(p.ends); {
+		last, start := first, 0
+		if first > 0 {
+			start = p.ends[first-1]
+		}
+		for last < len(p.ends) && (last == first || p.ends[last]-start <= tableKeysBytes) {
+			last++
+		}
+		t := copiedTable{first: first, last: last}
+		var err error
+		if t.path, err = p.writeTable(func(yield func([]byte) error) error {
+			for i := first; i < last; i++ {
+				if err := yield(p.key(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		p.tables = append(p.tables, t)
+		first = last
+	}
+	return nil
+}
+
+// writeTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
+func (p *pass) writeTable(keys func(yield func([]byte) error) error) (path string, err error) {
+	s := p.s
+	path = s.opt.FS.PathJoin(s.dir, fmt.Sprintf("span-%d.tmp", s.counters.spanFiles.Add(1)))
+	f, err := s.opt.FS.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return "", err
+	}
+	p.paths = append(p.paths, path)
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), s.pebbleOpts.MakeWriterOptions(6, s.db.TableFormat()))
+	err = keys(func(key []byte) error { return w.Set(key, keyscheme.ClosedValue) })
+	if e := w.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return "", err
+	}
+	meta, err := w.Metadata()
+	if err != nil {
+		return "", err
+	}
+	p.bytes += int64(meta.Size)
+	return path, nil
+}
+
+// swap puts the new tables in place of the span. Writers are held.
+func (p *pass) swap(ctx context.Context, res *passResult) error {
+	late := p.st.late
+	if late.over {
+		res.Left = true
+		return nil
+	}
+	if err := p.mergeLate(late.keys); err != nil {
+		return err
+	}
+	// The log must hold the late keys' dots and all that killed them before the swap, which is durable, takes effect.
+	if err := p.s.syncLog(); err != nil {
+		return err
+	}
+	paths := make([]string, len(p.tables))
+	for i, t := range p.tables {
+		paths[i] = t.path
+	}
+	span := pebble.KeyRange{Start: p.bounds.Lower, End: p.bounds.Upper}
+	err := p.s.recovering(func() (err error) {
+		if len(paths) == 0 {
+			return p.s.db.Excise(ctx, span)
+		}
+		_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	res.Swapped, res.Bytes = true, p.bytes
+	return nil
+}
+
+// mergeLate writes those tables again into which late keys fall.
+func (p *pass) mergeLate(late []lateKey) error {
+	late = slices.DeleteFunc(late, func(k lateKey) bool { return comparator.Compare(k, p.bounds.Upper) >= 0 })
+	if len(late) == 0 {
+		return nil
+	}
+	slices.SortFunc(late, func(a, b lateKey) int { return comparator.Compare(a, b) })
+	if len(p.tables) == 0 {
+		p.tables = []copiedTable{{}}
+	}
+	for i := range p.tables {
+		t := &p.tables[i]
+		n := len(late)
+		if i+1 < len(p.tables) { // those before the next table's first key; the last table takes the rest
+			next := p.key(p.tables[i+1].first)
+			n, _ = slices.BinarySearchFunc(late, next, func(k lateKey, key []byte) int { return comparator.Compare(k, key) })
+		}
+		if n == 0 {
+			continue
+		}
+		var err error
+		if t.path, err = p.writeTable(p.merging(*t, late[:n])); err != nil {
+			return err
+		}
+		late = late[n:]
+	}
+	return nil
+}
+
+// merging yields a table's keys and late ones in order, each once: the iterator may have seen a late key already.
+func (p *pass) merging(t copiedTable, late []lateKey) func(yield func([]byte) error) error {
+	return func(yield func([]byte) error) error {
+		for i := t.first; i < t.last || len(late) > 0; {
+			c := -1
+			if i == t.last {
+				c = 1
+			} else if len(late) > 0 {
+				c = comparator.Compare(p.key(i), late[0])
+			}
+			var key []byte
+			if c <= 0 {
+				key = p.key(i)
+				i++
+			} else {
+				key = late[0]
+			}
+			if c >= 0 {
+				late = late[1:]
+			}
+			if err := yield(key); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// removeFiles removes what was written and not swapped in; Pebble has linked what was.
+func (p *pass) removeFiles() {
+	for _, path := range p.paths {
+		_ = p.s.opt.FS.Remove(path) // a leftover is removed by the next open
+	}
+}

@@ -1,0 +1,334 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// runner does the background work that is not Pebble's: it forgets unused sets, cuts out emptied ones, and rewrites spans
+// when the strategy says so. It runs one goroutine.
+type runner struct {
+	s      *Store
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	emptied []*set // pinned
+
+	surveyed uint64               // the state of the tables when they were last looked at
+	tables   []surveyedTable      // what was found then
+	resting  map[string]time.Time // sets not to be looked at before
+}
+
+// restAfterVain is how long a set rests after a look that found no span worth copying, or one that was being written.
+const restAfterVain = 2 * time.Second
+
+func (r *runner) start(s *Store) {
+	r.s, r.done, r.resting = s, make(chan struct{}), map[string]time.Time{}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	go r.run(ctx)
+}
+
+func (r *runner) stop() {
+	r.cancel()
+	<-r.done
+	for _, st := range r.emptied {
+		r.s.sets.release(st)
+	}
+}
+
+func (r *runner) run(ctx context.Context) {
+	defer close(r.done)
+	if r.s.opt.BackgroundInterval < 0 {
+		<-ctx.Done()
+		return
+	}
+	t := time.NewTicker(r.s.opt.BackgroundInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if r.s.failed.Load() != nil {
+			continue
+		}
+		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
+			r.s.counters.backgroundErr.Add(1)
+			r.s.event(Event{Kind: EventBackground, Err: err})
+		}
+	}
+}
+
+// tick does what is due.
+func (r *runner) tick(ctx context.Context) error {
+	if err := r.s.sets.trim(); err != nil {
+		return err
+	}
+	if !r.s.rewrites() {
+		return nil
+	}
+	if err := r.exciseSome(ctx); err != nil {
+		return err
+	}
+	return r.rewriteSome(ctx)
+}
+
+// rewrites reports whether the strategy ever uses the rewriter.
+func (s *Store) rewrites() bool {
+	return s.strategy.Rewrites(compaction.Load{Keys: 1 << 40, Quiet: time.Hour})
+}
+
+// dropped notes a set that may have become empty.
+func (r *runner) dropped(st *set) {
+	r.s.sets.pin(st)
+	r.mu.Lock()
+	r.emptied = append(r.emptied, st)
+	r.mu.Unlock()
+}
+
+func (r *runner) exciseSome(ctx context.Context) error {
+	r.mu.Lock()
+	all := r.emptied
+	r.emptied = nil
+	r.mu.Unlock()
+	for i, st := range all {
+		err := r.s.exciseEmptied(ctx, st)
+		r.s.sets.release(st)
+		if err != nil {
+			r.mu.Lock()
+			r.emptied = append(r.emptied, all[i+1:]...)
+			r.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// rewriteSome looks for the set with the most garbage that the strategy wants rewritten, and works on its densest spans.
+func (r *runner) rewriteSome(ctx context.Context) error {
+	tables, err := r.s.survey()
+	if err != nil {
+		return err
+	}
+	st, load, err := r.choose(tables)
+	if st == nil || err != nil {
+		return err
+	}
+	defer r.s.sets.release(st)
+	index, err := r.s.sample(ctx, st, tables, load.Quiet > compaction.QuietEnough)
+	if err != nil {
+		return err
+	}
+	for worked := false; ; worked = true {
+		span, ok := index.Densest()
+		if !ok || !r.s.strategy.Worth(span) || !r.s.strategy.Rewrites(load) {
+			if !worked {
+				r.resting[string(st.prefix)] = time.Now().Add(restAfterVain)
+			}
+			return nil
+		}
+		index.Remove(span.Lower)
+		res, err := r.s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: span.Lower, Upper: span.Upper}, int(span.Dead/2))
+		if err != nil {
+			return err
+		}
+		if res.Left {
+			r.resting[string(st.prefix)] = time.Now().Add(restAfterVain)
+			return nil
+		}
+		load.Keys -= min(load.Keys, uint64(res.Dropped))
+		if err := r.pause(ctx, int64(span.Bytes)+res.Bytes); err != nil {
+			return err
+		}
+	}
+}
+
+// pause keeps the rewriter to its rate.
+func (r *runner) pause(ctx context.Context, bytes int64) error {
+	d := time.Duration(float64(bytes) / float64(r.s.opt.RewriteBytesPerSecond) * float64(time.Second))
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// surveyedTable is a table with what it holds of element keys.
+type surveyedTable struct {
+	level             int
+	smallest, largest []byte
+	bytes             uint64
+	keys              uint64 // element keys of all sets
+	sets              []setKeys
+}
+
+// survey looks at all tables' own counts, if something has changed since the last time.
+func (s *Store) survey() ([]surveyedTable, error) {
+	state := s.counters.flushes.Load() + s.counters.compactions.Load() + s.counters.rewrites.Load()
+	if state == s.runner.surveyed && state != 0 {
+		return s.runner.tables, nil
+	}
+	tables, err := s.readTables()
+	if err != nil {
+		return nil, err
+	}
+	s.runner.surveyed, s.runner.tables = state, tables
+	return tables, nil
+}
+
+// readTables reads what each table says of itself.
+func (s *Store) readTables() ([]surveyedTable, error) {
+	levels, err := s.db.SSTables(pebble.WithProperties())
+	if err != nil {
+		return nil, diskError(err)
+	}
+	var tables []surveyedTable
+	for level, infos := range levels {
+		for i := range infos {
+			tables = append(tables, surveyTable(level, &infos[i]))
+		}
+	}
+	return tables, nil
+}
+
+func surveyTable(level int, info *pebble.SSTableInfo) surveyedTable {
+	t := surveyedTable{level: level, bytes: info.Size, smallest: info.Smallest.UserKey, largest: info.Largest.UserKey}
+	p := info.Properties
+	if p == nil {
+		return t
+	}
+	value := p.UserProperties[keyCounterName]
+	if len(value) > 0 {
+		t.keys, t.sets, _ = parseKeyCount([]byte(value[1:])) // the first byte is the collector's number in the table
+	}
+	if whole := p.DataSize + p.IndexSize + p.FilterSize; info.Virtual && whole > info.Size {
+		part := float64(info.Size) / float64(whole) // the property is of the whole file, of which this table is a part
+		t.keys = uint64(float64(t.keys) * part)
+		for i := range t.sets {
+			t.sets[i].keys = uint64(float64(t.sets[i].keys) * part)
+		}
+	}
+	return t
+}
+
+// choose returns the set, pinned, with the most garbage of those that the strategy wants rewritten, or nil.
+func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load, err error) {
+	keys := map[string]uint64{}
+	for _, t := range tables {
+		for _, sk := range t.sets {
+			keys[sk.prefix] += sk.keys
+		}
+	}
+	now := time.Now()
+	for prefix, n := range keys {
+		if until, ok := r.resting[prefix]; ok {
+			if now.Before(until) {
+				continue
+			}
+			delete(r.resting, prefix)
+		}
+		if n <= load.Garbage() {
+			continue
+		}
+		st, err := r.s.sets.acquire(keyscheme.Prefix(prefix).Set())
+		if err != nil {
+			continue // damage is for verify to report, and must not stop the work on others
+		}
+		l := compaction.Load{Keys: n, Live: st.live(), Quiet: now.Sub(time.Unix(0, st.lastWrite.Load()))}
+		if l.Garbage() <= load.Garbage() || !r.s.strategy.Rewrites(l) {
+			r.s.sets.release(st)
+			continue
+		}
+		if best != nil {
+			r.s.sets.release(best)
+		}
+		best, load = st, l
+	}
+	return best, load, nil
+}
+
+// samplesPerTable is how many keys of each table of a set are looked at to guess where its garbage is densest.
+const samplesPerTable = 64
+
+// sample cuts a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
+// count that the filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
+func (s *Store) sample(ctx context.Context, st *set, tables []surveyedTable, all bool) (_ *compaction.Index, err error) {
+	var cuts []surveyedTable
+	for _, t := range tables {
+		if len(t.smallest) >= len(st.prefix) && string(t.smallest[:len(st.prefix)]) == string(st.prefix) && t.level == 6 {
+			cuts = append(cuts, t)
+		}
+	}
+	slices.SortFunc(cuts, func(a, b surveyedTable) int { return comparator.Compare(a.smallest, b.smallest) })
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return nil, diskError(err)
+	}
+	defer closing(it, &err)
+	elements := st.prefix.Elements()
+	span := compaction.Span{Set: string(st.prefix), Lower: elements.Lower}
+	index := compaction.NewIndex()
+	sampler := sampler{s: s, st: st, dead: st.view().dead, it: it, all: all}
+	sampler.look(elements.Lower, &span)
+	for _, t := range cuts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		at := t.smallest[:comparator.Split(t.smallest)]
+		if span.Bytes >= uint64(s.opt.SpanBytes)/2 && comparator.Compare(at, span.Lower) > 0 {
+			span.Upper = at
+			index.Put(span)
+			span = compaction.Span{Set: span.Set, Lower: at}
+		}
+		sampler.look(at, &span)
+		span.Bytes += t.bytes
+	}
+	span.Upper = elements.Upper
+	index.Put(span)
+	return index, it.Error()
+}
+
+// sampler looks at a few keys from a place on.
+type sampler struct {
+	s    *Store
+	st   *set
+	dead *clock.Clock
+	it   *pebble.Iterator
+	all  bool
+}
+
+func (p *sampler) look(from []byte, span *compaction.Span) {
+	hidden := p.s.counters.filtered.Load()
+	n := 0
+	for ok := p.it.SeekGE(from); ok && n < samplesPerTable; ok = p.it.Next() {
+		_, actor, counter, _, isElement := keyscheme.DecodeElement(len(p.st.prefix), p.it.Key())
+		if !isElement || string(p.it.Key()[:len(p.st.prefix)]) != string(p.st.prefix) {
+			break
+		}
+		n++
+		span.Keys++
+		if p.dead.ContainsBytes(actor, counter) {
+			span.Dead++
+		}
+	}
+	if p.all {
+		hidden = p.s.counters.filtered.Load() - hidden
+		span.Keys += hidden
+		span.Dead += hidden
+	}
+}

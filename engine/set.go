@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// set is what a store keeps in memory of one set while it is used: its clock and tombstone, the queue of its writers and
+// the count of its readers.
+//
+// One goroutine at a time leads (see lead): it alone builds batches, and alone changes next, written and record sizes.
+// seen and dead are what readers see. They change after the batch is applied, under mu, so a view of them is never newer
+// than the keys of an iterator that is opened after it was taken.
+type set struct {
+	name   []byte
+	prefix keyscheme.Prefix
+
+	queueMu sync.Mutex
+	queue   []*request
+	led     bool // somebody leads
+
+	// The leader's own.
+	next      *clock.Clock // Seen with what the leader is about to write
+	clockSize recordSize
+	deadSize  recordSize
+	late      *lateWrites // what is written while the rewriter copies a span; nil when it does not
+
+	mu      sync.RWMutex
+	seen    *clock.Clock
+	dead    *clock.Clock
+	exists  bool // it has a clock key
+	flags   keyscheme.ClockFlags
+	version uint64 // counts changes of dead
+	shown   *view  // the last view handed out, nil when it is out of date
+
+	readers   readers
+	publish   publishing // the publisher's own, see publish.go
+	lastWrite atomic.Int64
+
+	// The cache's own, under its lock.
+	pins        int
+	bytes       int64
+	prev, later *set
+	loadOnce    sync.Once
+	loadErr     error
+}
+
+// view is Seen and Dead of one moment. Both are immutable.
+type view struct{ seen, dead *clock.Clock }
+
+// view returns the Seen and Dead of this moment. Take it before opening the iterator whose keys it judges.
+func (st *set) view() *view {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.shown == nil {
+		st.shown = &view{st.seen.Clone(), st.dead.Clone()}
+	}
+	return st.shown
+}
+
+// known reports whether this store has ever heard of the set.
+func (st *set) known() bool {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.exists
+}
+
+// live returns the number of live dots: never less than the number of elements.
+func (st *set) live() uint64 {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.seen.Len() - st.dead.Len()
+}
+
+// load reads clock and tombstone from disk.
+func (st *set) load(db *pebble.DB) error {
+	st.seen, st.dead, st.next = &clock.Clock{}, &clock.Clock{}, &clock.Clock{}
+	value, ok, err := get(db, st.prefix.AppendClock(nil))
+	if err != nil {
+		return fmt.Errorf("engine: clock of %q: %w", st.name, diskError(err))
+	}
+	if !ok {
+		return nil
+	}
+	cv, err := keyscheme.DecodeClockValue(value)
+	if err != nil {
+		return fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, st.name, err)
+	}
+	st.exists, st.seen, st.flags, st.next = true, cv.Seen, cv.Flags, cv.Seen.Clone()
+	value, ok, err = get(db, st.prefix.AppendTombstone(nil))
+	if err != nil {
+		return fmt.Errorf("engine: tombstone of %q: %w", st.name, diskError(err))
+	}
+	if ok {
+		if st.dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
+			return fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, st.name, err)
+		}
+	}
+	return nil
+}
+
+// get returns a copy of a value, and whether there is one.
+func get(db *pebble.DB, key []byte) ([]byte, bool, error) {
+	v, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	out := append([]byte(nil), v...)
+	return out, true, closer.Close()
+}
+
+// heapBytes estimates what the set costs in memory.
+func (st *set) heapBytes() int64 {
+	return int64(512 + 3*len(st.name) + 2*st.seen.HeapBytes() + st.dead.HeapBytes())
+}
+
+// recordSize decides when a growing record is written whole, and when as an operand of what it grew by: whole as soon as
+// the operands since the last whole one would outweigh it. So the bytes written are at most about twice the growth, and
+// few operands pile up.
+type recordSize struct{ whole, operands int }
+
+// operandsBytesMin keeps small records from being folded at every write for nothing.
+const operandsBytesMin = 64
+
+// wantsWhole reports whether a growth of n bytes should be written as a whole record.
+func (r recordSize) wantsWhole(n int) bool {
+	return r.operands+n > max(r.whole, operandsBytesMin) || r.whole == 0
+}
+
+func (r *recordSize) wroteWhole(n int)   { *r = recordSize{whole: n} }
+func (r *recordSize) wroteOperand(n int) { r.operands += n }
+
+// touch remembers when the set was last written, for the policy.
+func (st *set) touch() { st.lastWrite.Store(time.Now().UnixNano()) }

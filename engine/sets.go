@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/keyscheme"
+)
+
+// SetInfo is a set in a list.
+type SetInfo struct {
+	Name []byte
+	// Live is the number of live dots; 0 for a set that is empty.
+	Live uint64
+	// Seen is the number of events that this store knows of.
+	Seen uint64
+}
+
+// Sets lists the sets of which this store has ever heard, in the order of their slots (a hash of the name). Those without
+// a live dot, dropped or emptied, come only with all: they keep their clock for ever, so that nothing comes back.
+func (s *Store) Sets(ctx context.Context, all bool) iter.Seq2[SetInfo, error] {
+	return func(yield func(SetInfo, error) bool) {
+		err := s.eachSet(ctx, func(info SetInfo) bool { return !all && info.Live == 0 || yield(info, nil) })
+		if err != nil {
+			yield(SetInfo{}, err)
+		}
+	}
+}
+
+// eachSet calls f for every set until it returns false. It reads clocks and tombstones, which no filter touches.
+func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) (err error) {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return diskError(err)
+	}
+	defer closing(it, &err)
+	for ok := it.First(); ok; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.closed.Load() {
+			return ErrClosed
+		}
+		key, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		if key.Kind != keyscheme.KindClock {
+			ok = it.Next() // a slot's own key, or a stray one that verify reports
+			continue
+		}
+		info, end, err := readInfo(it, key)
+		if err != nil {
+			return err
+		}
+		if !f(info) {
+			return nil
+		}
+		ok = it.SeekGE(end)
+	}
+	return diskError(it.Error())
+}
+
+// readInfo reads clock and tombstone of the set at whose clock key the iterator is, and returns the set's end.
+func readInfo(it *pebble.Iterator, key keyscheme.Key) (info SetInfo, end []byte, err error) {
+	prefix := keyscheme.NewPrefix(key.Set)
+	info.Name = prefix.Set()
+	end = prefix.AppendEnd(nil)
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return info, end, diskError(err)
+	}
+	cv, err := keyscheme.DecodeClockValue(value)
+	if err != nil {
+		return info, end, fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, info.Name, err)
+	}
+	info.Seen, info.Live = cv.Seen.Len(), cv.Seen.Len()
+	tombstone := prefix.AppendTombstone(nil)
+	if it.SeekGE(tombstone) && string(it.Key()) == string(tombstone) {
+		if value, err = it.ValueAndErr(); err != nil {
+			return info, end, diskError(err)
+		}
+		dead, err := keyscheme.DecodeTombstoneValue(value)
+		if err != nil {
+			return info, end, fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, info.Name, err)
+		}
+		info.Live -= dead.Len()
+	}
+	return info, end, nil
+}

@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/keyscheme"
+)
+
+// Store keeps sets in a folder. All its methods may be called by any number of goroutines.
+type Store struct {
+	dir      string
+	opt      *Options
+	record   compaction.Record
+	strategy compaction.Strategy
+	deletes  bool // the strategy writes point deletes
+
+	lock       *pebble.Lock
+	cache      *pebble.Cache
+	db         *pebble.DB
+	pebbleOpts *pebble.Options
+	id         identity
+	sets       setCache
+
+	registry  atomic.Pointer[compaction.Registry]
+	publisher publisher
+	readers   readers // of the whole store: lists, verify
+	runner    runner
+	counters  counters
+
+	applied atomic.Uint64 // batches applied
+	durable atomic.Uint64 // all batches up to that count are on disk
+	syncMu  sync.Mutex    // one log sync at a time on behalf of those who only wait
+
+	inside atomic.Int64 // calls under way
+	closed atomic.Bool
+	empty  chan struct{} // told when inside may have become 0 after closing
+	failed atomic.Pointer[failure]
+}
+
+// failure is why a store takes no more writes.
+type failure struct{ cause error }
+
+// Open opens the store in a folder, making it if there is none. Nil options are the defaults. The folder belongs to this
+// store until Close: a second one gets ErrLocked.
+func Open(dir string, o *Options) (*Store, error) {
+	opt := o.withDefaults()
+	if err := opt.validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, opt: opt, empty: make(chan struct{}, 1)}
+	s.sets.init(s)
+	if err := s.open(); err != nil {
+		s.releaseFiles()
+		return nil, fmt.Errorf("engine: open %s: %w", dir, diskError(err))
+	}
+	s.publisher.start(s)
+	s.runner.start(s)
+	return s, nil
+}
+
+func (s *Store) open() (err error) {
+	if err := s.lockFolder(); err != nil {
+		return err
+	}
+	if s.record, err = readFormat(s.opt, s.dir); err != nil {
+		return err
+	}
+	if s.strategy = s.opt.Strategy; s.strategy == nil {
+		s.strategy = compaction.For(s.record)
+	}
+	if err := s.strategy.WorksOn(s.record); err != nil {
+		return err
+	}
+	s.deletes = s.strategy.Deletes()
+	s.registry.Store(&compaction.Registry{})
+	s.cache = pebble.NewCache(s.opt.BlockCacheBytes)
+	po := s.pebbleOptions(s.cache)
+	po.Lock, s.pebbleOpts = s.lock, po
+	if s.db, err = pebble.Open(s.dir, po); err != nil {
+		return err
+	}
+	return s.loadIdentity()
+}
+
+func (s *Store) lockFolder() error {
+	fs := s.opt.FS
+	if s.opt.MustExist {
+		if _, err := fs.Stat(fs.PathJoin(s.dir, formatFile)); err != nil {
+			return fmt.Errorf("%w in %s", ErrNoStore, s.dir)
+		}
+	}
+	if err := fs.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := pebble.LockDirectory(s.dir, fs)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	s.lock = lock
+	return nil
+}
+
+// releaseFiles gives back what a failed Open had taken.
+func (s *Store) releaseFiles() {
+	if s.db != nil {
+		_ = s.db.Close() // the error that made Open fail is the one to report
+	}
+	if s.cache != nil {
+		s.cache.Unref()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+}
+
+// Close waits for calls under way (streams end at their next chunk), writes down that the store was left in order, and
+// closes it. A failed store is closed too; its next open takes a new incarnation.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return ErrClosed
+	}
+	for s.inside.Load() > 0 {
+		<-s.empty
+	}
+	s.runner.stop()
+	s.publisher.stop()
+	var errs []error
+	if s.failed.Load() == nil {
+		errs = append(errs, s.sets.flush(), s.markClean())
+	}
+	errs = append(errs, s.closePebble())
+	s.cache.Unref()
+	errs = append(errs, s.lock.Close())
+	return errors.Join(errs...)
+}
+
+// closePebble closes Pebble. After a failure it may be unable to: then its goroutines end with the process.
+func (s *Store) closePebble() (err error) {
+	if s.failed.Load() == nil {
+		return s.db.Close()
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("engine: closing a failed store: %v", r)
+		}
+	}()
+	return s.db.Close()
+}
+
+// enter begins a call; leave ends it.
+func (s *Store) enter() error {
+	s.inside.Add(1)
+	if s.closed.Load() {
+		s.leave()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) leave() {
+	if s.inside.Add(-1) == 0 && s.closed.Load() {
+		select {
+		case s.empty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// writable returns why the store takes no writes, or nil.
+func (s *Store) writable() error {
+	if f := s.failed.Load(); f != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, f.cause)
+	}
+	return nil
+}
+
+// Failed returns the reason why the store takes no more writes, which wraps ErrFailed, or nil. Reads go on after a
+// failure, but what they show of the last writes may be gone after the next open.
+func (s *Store) Failed() error { return s.writable() }
+
+// fail marks the store as failed, for good.
+func (s *Store) fail(cause error) error {
+	if s.failed.CompareAndSwap(nil, &failure{diskError(cause)}) {
+		s.opt.Logger.Error("bigset: store failed, it takes no more writes", "dir", s.dir, "cause", cause)
+		s.event(Event{Kind: EventFailed, Err: cause})
+	}
+	return s.writable()
+}
+
+// guard runs something that writes to Pebble. An error, or the panic that stands for Pebble's fatal error, fails the store:
+// after a failed write of the log nobody knows what is on disk.
+func (s *Store) guard(f func() error) error {
+	if err := s.recovering(f); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// recovering runs something of Pebble's whose failure changes nothing, unless Pebble calls it fatal: then the store fails.
+func (s *Store) recovering(f func() error) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case fatalError:
+			err = s.fail(r.err)
+		default:
+			panic(r)
+		}
+	}()
+	return f()
+}
+
+// durableUpTo notes that all batches counted by mark are on disk.
+func (s *Store) durableUpTo(mark uint64) {
+	for {
+		was := s.durable.Load()
+		if was >= mark || s.durable.CompareAndSwap(was, mark) {
+			return
+		}
+	}
+}
+
+// waitDurable returns how to wait until all batches counted by mark are on disk, or nil when they are.
+func (s *Store) waitDurable(mark uint64) func() error {
+	if s.durable.Load() >= mark {
+		return nil
+	}
+	return s.syncLog
+}
+
+// syncLog syncs the log: all that was applied before the call is durable when it returns nil.
+func (s *Store) syncLog() error {
+	s.syncMu.Lock()
+	defer s.syncMu.Unlock()
+	mark := s.applied.Load()
+	if s.durable.Load() >= mark {
+		return nil
+	}
+	if err := s.guard(func() error { return s.db.LogData(nil, pebble.Sync) }); err != nil {
+		return err
+	}
+	s.durableUpTo(mark)
+	return nil
+}
+
+// Flush makes all that was written durable and moves it from memory to tables.
+func (s *Store) Flush(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
+	if err := s.syncLog(); err != nil {
+		return err
+	}
+	return diskError(s.db.Flush())
+}
+
+// Actor returns the actor under which this store mints dots until it is closed.
+func (s *Store) Actor() clock.Actor { return s.actor() }
+
+// Record returns the kind of the store's records.
+func (s *Store) Record() compaction.Record { return s.record }
+
+// Strategy returns how dead keys leave the disk.
+func (s *Store) Strategy() compaction.Strategy { return s.strategy }
+
+// Keyring returns the keys that seal this store's context tokens. They are made with the store and live as long.
+func (s *Store) Keyring() keyscheme.Keyring { return s.id.keyring }
+
+// Dir returns the store's folder.
+func (s *Store) Dir() string { return s.dir }

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// Context is what the author of an operation had seen of its element: the dots by which it was present (narrow). The
+// zero Context is none; see Policy. Contexts come from Contains and from the elements of a read. They are trusted here:
+// bytes from outside are unsealed by keyscheme first.
+type Context struct {
+	Given bool
+	Dots  []clock.Dot
+}
+
+// Saw returns the context of an author who saw the element present by those dots, or absent if there are none.
+func Saw(dots ...clock.Dot) Context { return Context{Given: true, Dots: dots} }
+
+// Present reports whether the element was present when the context was taken.
+func (c Context) Present() bool { return len(c.Dots) > 0 }
+
+// Op is what a client wants done with one element.
+type Op struct {
+	Kind    keyscheme.Op // keyscheme.OpAdd or keyscheme.OpRemove
+	Element []byte
+	Context Context
+}
+
+// WriteOptions say how an operation is done. The zero value is policy coordinator and the store's durability.
+type WriteOptions struct {
+	Policy     Policy
+	Durability Durability
+}
+
+// Delta is what one atomic batch did, to be applied by other replicas with ApplyDelta, in any order and any number of
+// times. Item i has the dot (Actor, First+i). A whole-set delete has no items but a Clear.
+type Delta struct {
+	Set   []byte
+	Actor clock.Actor
+	First uint64
+	Items []Item
+	Clear *clock.Clock
+}
+
+// Item is one event of a delta: an add or a remove of an element, and the dots that it killed.
+type Item struct {
+	Kind    keyscheme.Op
+	Element []byte
+	Context []clock.Dot
+}
+
+// Empty reports whether the delta holds no event.
+func (d Delta) Empty() bool { return len(d.Items) == 0 && d.Clear.Empty() }
+
+// Result says what an operation did.
+type Result struct {
+	// Delta is to be sent to the other replicas. It is empty when nothing changed. Its elements are those of the
+	// operation, not copies.
+	Delta Delta
+	// Dots has, for each operation, the dot it was given, or the zero Dot if it was no event. The dot of an add is the
+	// narrow context of the element after it.
+	Dots []clock.Dot
+	// Removed counts the removes that found something to remove.
+	Removed int
+}

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// VerifyOptions say what Verify does.
+type VerifyOptions struct {
+	// Set is the set to verify; nil is all of them.
+	Set []byte
+	// Progress is told every few thousand keys, if it is not nil.
+	Progress func(VerifyReport)
+}
+
+// VerifyReport says what Verify has found.
+type VerifyReport struct {
+	Sets     int    `json:"sets"`
+	Keys     uint64 `json:"keys"`      // element keys that an iterator shows
+	LiveKeys uint64 `json:"live_keys"` // of them those whose dot is live
+	DeadKeys uint64 `json:"dead_keys"` // of them those not yet dropped
+	LiveDots uint64 `json:"live_dots"` // by clocks and tombstones
+	Elements uint64 `json:"elements"`  // present
+	// Problems are what is wrong, the first ProblemsMax of them; ProblemCount counts all.
+	Problems     []Problem `json:"problems,omitempty"`
+	ProblemCount int       `json:"problem_count"`
+}
+
+// ProblemsMax bounds the problems that a report names.
+const ProblemsMax = 100
+
+// Problem is one thing that is wrong with a store.
+type Problem struct {
+	Set     []byte `json:"set,omitempty"`
+	Element []byte `json:"element,omitempty"`
+	What    string `json:"what"`
+}
+
+// OK reports whether nothing was found.
+func (r *VerifyReport) OK() bool { return r.ProblemCount == 0 }
+
+func (r *VerifyReport) problem(set, element []byte, format string, args ...any) {
+	if r.ProblemCount++; len(r.Problems) < ProblemsMax {
+		r.Problems = append(r.Problems, Problem{clone(set), clone(element), fmt.Sprintf(format, args...)})
+	}
+}
+
+func clone(b []byte) []byte { return append([]byte(nil), b...) }
+
+// Verify proves the store, or one set, right: keys decode and are in order; Dead is within Seen; every key's dot is in
+// Seen; no dot has two keys; and each live dot has exactly one key, so that nothing acknowledged is missing and nothing
+// removed is back. It reads everything once, at one moment, beside writers. An error means that it could not finish; what
+// is wrong with the store is in the report. While it runs, the filter gets no new tombstones.
+func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
+	if err := s.enter(); err != nil {
+		return rep, err
+	}
+	defer s.leave()
+	bounds := keyscheme.SlotRange(0, keyscheme.SlotMax)
+	if o.Set != nil {
+		if err := checkName(o.Set); err != nil {
+			return rep, err
+		}
+		bounds = keyscheme.NewPrefix(o.Set).All()
+	}
+	e := s.readers.enter()
+	defer s.readers.leave(e)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
+	if err != nil {
+		return rep, diskError(err)
+	}
+	defer closing(it, &err)
+	v := verifier{rep: &rep}
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return rep, diskError(err)
+		}
+		v.key(it.Key(), value)
+		if rep.Keys%8192 == 0 {
+			if err := ctx.Err(); err != nil {
+				return rep, err
+			}
+			if s.closed.Load() {
+				return rep, ErrClosed
+			}
+			if o.Progress != nil {
+				o.Progress(rep)
+			}
+		}
+	}
+	v.endSet()
+	return rep, diskError(it.Error())
+}
+
+// verifier checks keys as they come.
+type verifier struct {
+	rep  *VerifyReport
+	last []byte
+
+	set        []byte // the set at hand, nil before the first
+	seen, dead *clock.Clock
+	found      *clock.Clock // live dots that have a key
+	element    []byte
+	counted    bool // element counts as present
+	broken     bool // clock or tombstone can't be read: nothing more can be said of the set
+}
+
+func (v *verifier) key(raw, value []byte) {
+	if v.last != nil && comparator.Compare(v.last, raw) >= 0 {
+		v.rep.problem(v.set, nil, "key %x does not come after %x", raw, v.last)
+	}
+	v.last = append(v.last[:0], raw...)
+	k, err := keyscheme.Decode(raw)
+	if err != nil {
+		v.rep.problem(nil, nil, "%v", err)
+		return
+	}
+	if k.PrefixLen() == 0 {
+		return // not a set's
+	}
+	if v.set == nil || string(v.set) != string(k.Set) {
+		v.endSet()
+		v.beginSet(k.Set)
+	}
+	switch k.Kind {
+	case keyscheme.KindClock:
+		cv, err := keyscheme.DecodeClockValue(value)
+		if err != nil {
+			v.bad("clock: %v", err)
+			return
+		}
+		v.seen = cv.Seen
+	case keyscheme.KindTombstone:
+		dead, err := keyscheme.DecodeTombstoneValue(value)
+		if err != nil {
+			v.bad("tombstone: %v", err)
+			return
+		}
+		v.dead = dead
+	case keyscheme.KindElement:
+		v.elementKey(&k, value)
+	default:
+		v.rep.problem(v.set, nil, "a key of kind %v is stored", k.Kind)
+	}
+}
+
+func (v *verifier) bad(format string, err error) {
+	v.broken = true
+	v.rep.problem(v.set, nil, format, err)
+}
+
+func (v *verifier) beginSet(name []byte) {
+	v.rep.Sets++
+	*v = verifier{rep: v.rep, last: v.last, set: clone(name), dead: &clock.Clock{}, found: &clock.Clock{}}
+}
+
+func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
+	v.rep.Keys++
+	if v.broken {
+		return
+	}
+	if v.seen == nil {
+		v.broken = true
+		v.rep.problem(v.set, nil, "elements without a clock")
+		return
+	}
+	if _, err := keyscheme.DecodeElementValue(value); err != nil {
+		v.rep.problem(v.set, k.Element, "value: %v", err)
+	}
+	dot := k.Dot()
+	switch {
+	case !v.seen.Contains(dot):
+		v.rep.problem(v.set, k.Element, "dot %v has a key and is not in the clock", dot)
+	case v.dead.Contains(dot):
+		v.rep.DeadKeys++
+		return
+	case k.Op != keyscheme.OpAdd:
+		v.rep.problem(v.set, k.Element, "dot %v is live and its key is no add", dot)
+	case !v.found.Add(dot):
+		v.rep.problem(v.set, k.Element, "dot %v has two keys", dot)
+	}
+	v.rep.LiveKeys++
+	if string(v.element) != string(k.Element) || !v.counted {
+		v.element, v.counted = append(v.element[:0], k.Element...), true
+		v.rep.Elements++
+	}
+}
+
+// endSet checks what can be said only of a whole set.
+func (v *verifier) endSet() {
+	if v.set == nil || v.broken || v.seen == nil {
+		return
+	}
+	if !v.seen.Descends(v.dead) {
+		v.rep.problem(v.set, nil, "the tombstone holds dots that the clock has not seen")
+	}
+	live := v.seen.Clone()
+	live.Subtract(v.dead)
+	v.rep.LiveDots += live.Len()
+	live.Subtract(v.found)
+	for run := range live.Runs() {
+		v.rep.problem(v.set, nil, "live dots %x:%d-%d have no key", string(run.Actor), run.First, run.Last)
+	}
+}

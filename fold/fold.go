@@ -1,0 +1,163 @@
+package fold
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// ErrOpenKey is returned for a key whose wide context is not resolved: this version of the fold has no rule for it.
+var ErrOpenKey = errors.New("fold: open key: its store needs a newer version")
+
+// Element is a member of a set with the dots that make it one, ascending. The dots are the narrow context to act on it.
+type Element struct {
+	Name []byte
+	Dots []clock.Dot
+}
+
+// Chunk is what a run of keys came to. It owns its memory.
+type Chunk struct {
+	// Clock is the Seen of the read, no newer than its keys: the wide context of what the read has shown.
+	Clock *clock.Clock
+	// Elements are those present, in the order of the read.
+	Elements []Element
+	// Bound is the last element looked at, present or not: the chunk is complete up to it and including it. Nil when the
+	// run held no key, or when the chunk is Done.
+	Bound []byte
+	// Done says that the run ended: the chunk is complete for ever after.
+	Done bool
+	// Count is the number of elements present: len(Elements), but with CountOnly, where they are not kept.
+	Count int
+	// Scanned is the number of keys looked at, Dead of them those that were dead.
+	Scanned, Dead int
+}
+
+// Options bound a chunk.
+type Options struct {
+	ElementsMax int  // elements in a chunk; 0 is 1,000
+	KeysMax     int  // keys looked at for a chunk; 0 is 50 times ElementsMax, at least 1,000
+	Reverse     bool // keys come in descending order
+	CountOnly   bool // elements are counted, not kept: Elements stays empty
+}
+
+func (o Options) withDefaults() Options {
+	if o.ElementsMax <= 0 {
+		o.ElementsMax = 1000
+	}
+	if o.KeysMax <= 0 {
+		o.KeysMax = max(1000, 50*o.ElementsMax)
+	}
+	return o
+}
+
+// Folder turns keys into chunks. Make one with New.
+type Folder struct {
+	dead *clock.Clock
+	opt  Options
+
+	name    []byte // the element being accumulated
+	started bool   // name is one
+	from    int    // where its dots start in dots
+
+	names    []byte // arena of the chunk's element names
+	dots     []clock.Dot
+	elements []Element
+	count    int // elements present
+	scanned  int
+	deadKeys int
+	actor    clock.Actor // the last one: neighbours mostly share it, and a string of it is made once
+	known    map[string]clock.Actor
+}
+
+// New returns a folder that judges keys by dead, which must be no newer than the keys and must not change meanwhile.
+func New(dead *clock.Clock, o Options) *Folder {
+	return &Folder{dead: dead, opt: o.withDefaults(), known: map[string]clock.Actor{}}
+}
+
+// Limit sets how many elements the current chunk and those after it may hold, at least 1.
+func (f *Folder) Limit(elementsMax int) { f.opt.ElementsMax = max(1, elementsMax) }
+
+// Starts reports whether a key of that element would begin an element while the chunk is full: then take the Chunk first.
+func (f *Folder) Starts(element []byte) bool {
+	return f.started && (f.count >= f.opt.ElementsMax || f.count == f.opt.ElementsMax-1 && len(f.dots) > f.from ||
+		f.scanned >= f.opt.KeysMax) && !bytes.Equal(f.name, element)
+}
+
+// Step takes the next key.
+func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, value []byte) error {
+	if keyscheme.IsOpen(value) {
+		return ErrOpenKey
+	}
+	if !f.started || !bytes.Equal(f.name, element) {
+		f.endElement()
+		f.name, f.started, f.from = append(f.name[:0], element...), true, len(f.dots)
+	}
+	f.scanned++
+	if op != keyscheme.OpAdd || f.dead.ContainsBytes(actor, counter) {
+		f.deadKeys++
+		return nil
+	}
+	f.dots = append(f.dots, clock.Dot{Actor: f.intern(actor), Counter: counter})
+	return nil
+}
+
+// endElement moves the accumulated element into the chunk when it is present.
+func (f *Folder) endElement() {
+	if !f.started {
+		return
+	}
+	f.started = false
+	if len(f.dots) == f.from {
+		return
+	}
+	f.count++
+	if f.opt.CountOnly {
+		f.dots = f.dots[:f.from]
+		return
+	}
+	at := len(f.names)
+	f.names = append(f.names, f.name...)
+	dots := f.dots[f.from:len(f.dots):len(f.dots)]
+	if f.opt.Reverse {
+		slices.Reverse(dots)
+	}
+	f.elements = append(f.elements, Element{f.names[at:len(f.names):len(f.names)], dots})
+}
+
+// Chunk ends the element at hand and returns what has come since the last call; done says that no key will follow. It
+// must be called only between elements: after Starts was true, or at the end.
+func (f *Folder) Chunk(done bool) *Chunk {
+	c := &Chunk{Done: done}
+	if f.started && !done {
+		c.Bound = bytes.Clone(f.name)
+		if c.Bound == nil {
+			c.Bound = []byte{}
+		}
+	}
+	f.endElement()
+	c.Elements, c.Count, c.Scanned, c.Dead = f.elements, f.count, f.scanned, f.deadKeys
+	f.names, f.dots, f.elements = nil, nil, nil
+	f.from, f.count, f.scanned, f.deadKeys = 0, 0, 0, 0
+	if !done && !f.opt.CountOnly {
+		n := len(c.Elements)
+		f.names, f.dots, f.elements = make([]byte, 0, 16*n), make([]clock.Dot, 0, n+n/8), make([]Element, 0, n)
+	}
+	return c
+}
+
+// intern returns actor as a string, made once for each distinct actor.
+func (f *Folder) intern(actor []byte) clock.Actor {
+	if string(f.actor) == string(actor) {
+		return f.actor
+	}
+	a, ok := f.known[string(actor)]
+	if !ok {
+		a = clock.Actor(actor)
+		f.known[string(a)] = a
+	}
+	f.actor = a
+	return a
+}

@@ -1,0 +1,177 @@
+package lint
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "bigset"
+
+// rule says what one package may import.
+type rule struct{ own, outside []string }
+
+// pkg is the part of `go list -json` that the checks read.
+type pkg struct {
+	ImportPath, Dir, Doc string
+	Imports              []string
+	TestImports          []string
+	XTestImports         []string
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func readRules(t *testing.T) map[string]rule {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), "docs", "floors.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]rule{}
+	for n, line := range strings.Split(string(text), "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		name, rest, ok := strings.Cut(line, ":")
+		own, outside, ok2 := strings.Cut(rest, "|")
+		if !ok || !ok2 {
+			t.Fatalf("docs/floors.txt:%d: want `package: own | outside`, have %q", n+1, line)
+		}
+		rules[strings.TrimSpace(name)] = rule{names(own), names(outside)}
+	}
+	return rules
+}
+
+func names(s string) []string {
+	return slices.DeleteFunc(strings.Fields(s), func(f string) bool { return f == "-" })
+}
+
+func listPackages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Imports,TestImports,XTestImports", "./...")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p pkg
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// short turns an import path of this module into its name in floors.txt; the root is ".".
+func short(path string) (string, bool) {
+	if path == module {
+		return ".", true
+	}
+	return strings.CutPrefix(path, module+"/")
+}
+
+func TestFloors(t *testing.T) {
+	rules := readRules(t)
+	for _, p := range listPackages(t) {
+		name, _ := short(p.ImportPath)
+		r, ok := rules[name]
+		if !ok {
+			t.Errorf("%s has no line in docs/floors.txt: say there which floor it is on", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if problem := r.judge(imp); problem != "" {
+				t.Errorf("%s imports %s: %s", name, imp, problem)
+			}
+		}
+		for _, imp := range append(p.TestImports, p.XTestImports...) {
+			if own, is := short(imp); is && own != name && !r.mayTest(own, rules) {
+				t.Errorf("tests of %s import %s, which is above it", name, imp)
+			}
+		}
+	}
+}
+
+// judge returns what is wrong with importing path, or "".
+func (r rule) judge(path string) string {
+	if own, is := short(path); is {
+		if slices.Contains(r.own, own) {
+			return ""
+		}
+		return "not among its own imports in docs/floors.txt"
+	}
+	if !strings.Contains(strings.SplitN(path, "/", 2)[0], ".") {
+		return "" // the standard library
+	}
+	for _, m := range r.outside {
+		if path == m || strings.HasPrefix(path, m+"/") {
+			return ""
+		}
+	}
+	return "not among its outside imports in docs/floors.txt"
+}
+
+// mayTest reports whether own is at or below the package of rule r: reachable through the rules, or the test kit.
+func (r rule) mayTest(own string, rules map[string]rule) bool {
+	if own == "internal/testkit" || own == "internal/invariants" {
+		return true
+	}
+	for _, next := range r.own {
+		if next == own || rules[next].mayTest(own, rules) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestFloorsPointDown has no cycle: a package never reaches itself.
+func TestFloorsPointDown(t *testing.T) {
+	rules := readRules(t)
+	var visit func(name string, path []string)
+	visit = func(name string, path []string) {
+		if slices.Contains(path, name) {
+			t.Fatalf("docs/floors.txt has a cycle: %v", append(path, name))
+		}
+		for _, next := range rules[name].own {
+			visit(next, append(slices.Clone(path), name))
+		}
+	}
+	for name := range rules {
+		visit(name, nil)
+	}
+}
+
+func TestEveryPackageIsDocumented(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+// TestJudge breaks the rules on purpose: a guard that passes everything guards nothing.
+func TestJudge(t *testing.T) {
+	r := rule{own: []string{"clock"}, outside: []string{"github.com/google/btree"}}
+	for path, ok := range map[string]bool{
+		"fmt": true, "bigset/clock": true, "github.com/google/btree": true,
+		"bigset/engine": false, "github.com/google/btree2": false, "github.com/cockroachdb/pebble/v2": false,
+	} {
+		if got := r.judge(path) == ""; got != ok {
+			t.Errorf("judge(%s): got %v, want %v", path, got, ok)
+		}
+	}
+}

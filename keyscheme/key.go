@@ -1,0 +1,180 @@
+package keyscheme
+
+import (
+	"encoding/binary"
+
+	"bigset/clock"
+)
+
+// Kind says what a key holds.
+type Kind byte
+
+// The kinds of key. Kinds are not on disk: a plain tombstone and its pages share a designator there.
+const (
+	KindNone          Kind = iota // no key
+	KindStoreMeta                 // the store's own metadata, in no slot
+	KindClock                     // a set's clock, Seen
+	KindTombstone                 // a set's tombstone, Dead
+	KindTombstonePage             // one page of a large tombstone
+	KindElement                   // one insert or remove
+	KindEnd                       // the end of a set; a bound, never stored
+	KindSlotBloom                 // a slot's bloom filter pages
+	KindSlotMeta                  // a slot's metadata
+)
+
+var kindNames = [...]string{
+	"none", "store-meta", "clock", "tombstone", "tombstone-page", "element", "end", "slot-bloom", "slot-meta",
+}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// Key is a key taken apart. Its slices alias the key's bytes. What a kind has no use for is zero.
+type Key struct {
+	Slot    Slot
+	Kind    Kind
+	Op      Op     // element
+	Set     []byte // all kinds that belong to a set
+	Element []byte // element
+	Actor   []byte // element, tombstone page; 1 to clock.ActorBytesMax bytes
+	Counter uint64 // element; at least 1
+	Page    uint64 // tombstone page
+	Rest    []byte // slot's own keys: what follows the kind; store metadata: the whole key
+}
+
+// PrefixLen returns the length of the slot, length and name that the key starts with, or 0 if it belongs to no set.
+func (k *Key) PrefixLen() int {
+	switch k.Kind {
+	case KindClock, KindTombstone, KindTombstonePage, KindElement, KindEnd:
+		return SlotBytes + LengthBytes + len(k.Set)
+	}
+	return 0
+}
+
+// Dot returns the dot of an element key. It copies the actor.
+func (k *Key) Dot() clock.Dot { return clock.Dot{Actor: clock.Actor(k.Actor), Counter: k.Counter} }
+
+// Decode takes a key apart. It allocates nothing unless it fails; then the error is a *KeyError. It accepts exactly the
+// keys that the Append functions write from what their comments allow; a bound other than the end key is malformed.
+func Decode(key []byte) (Key, error) {
+	var k Key
+	if field, reason := k.decode(key); reason != "" {
+		return Key{}, malformed(key, field, reason)
+	}
+	return k, nil
+}
+
+const lengthReason = "cut short, or its length is out of bounds"
+
+// decode fills k, or returns the field that is wrong and the reason.
+func (k *Key) decode(key []byte) (field, reason string) {
+	if len(key) < SlotBytes {
+		if len(key) == 0 {
+			return "slot", "empty key"
+		}
+		k.Kind, k.Rest = KindStoreMeta, key
+		return "", ""
+	}
+	k.Slot = Slot(binary.BigEndian.Uint32(key))
+	rest := key[SlotBytes:]
+	if len(rest) >= LengthBytes && binary.LittleEndian.Uint32(rest) == SlotNamespace {
+		return k.decodeSlotKey(rest[LengthBytes:])
+	}
+	var ok bool
+	if k.Set, rest, ok = cutBytes(rest, 0, SetNameBytesMax); !ok {
+		return "set", lengthReason
+	}
+	if len(rest) == 0 {
+		return "designator", "missing"
+	}
+	return k.decodeRest(rest[0], rest[1:])
+}
+
+func (k *Key) decodeSlotKey(rest []byte) (field, reason string) {
+	if len(rest) == 0 {
+		return "designator", "missing"
+	}
+	switch SlotKind(rest[0]) {
+	case SlotBloom:
+		k.Kind = KindSlotBloom
+	case SlotMeta:
+		k.Kind = KindSlotMeta
+	default:
+		return "designator", "unknown in a slot's own namespace"
+	}
+	k.Rest = rest[1:]
+	return "", ""
+}
+
+func (k *Key) decodeRest(designator byte, rest []byte) (field, reason string) {
+	switch designator {
+	case DesignatorClock:
+		k.Kind = KindClock
+	case DesignatorEnd:
+		k.Kind = KindEnd
+	case DesignatorElement:
+		return k.decodeElement(rest)
+	case DesignatorTombstone:
+		if len(rest) != 0 {
+			return k.decodePage(rest)
+		}
+		k.Kind = KindTombstone
+	default:
+		return "designator", "unknown"
+	}
+	if len(rest) != 0 {
+		return "end", "bytes behind the designator"
+	}
+	return "", ""
+}
+
+func (k *Key) decodePage(rest []byte) (field, reason string) {
+	var ok bool
+	if k.Actor, rest, ok = cutBytes(rest, 1, clock.ActorBytesMax); !ok {
+		return "actor", lengthReason
+	}
+	if len(rest) != PageBytes {
+		return "page", "not 8 bytes"
+	}
+	k.Kind, k.Page = KindTombstonePage, binary.BigEndian.Uint64(rest)
+	return "", ""
+}
+
+func (k *Key) decodeElement(rest []byte) (field, reason string) {
+	var ok bool
+	if k.Element, rest, ok = cutBytes(rest, 0, ElementBytesMax); !ok {
+		return "element", lengthReason
+	}
+	if k.Actor, rest, ok = cutBytes(rest, 1, clock.ActorBytesMax); !ok {
+		return "actor", lengthReason
+	}
+	if len(rest) != CounterBytes+OpBytes {
+		return "counter", "not 8 bytes and an op behind the actor"
+	}
+	if k.Counter = binary.LittleEndian.Uint64(rest); k.Counter == 0 {
+		return "counter", "zero"
+	}
+	if k.Op = Op(rest[CounterBytes]); !k.Op.Valid() {
+		return "op", "neither a nor r"
+	}
+	k.Kind = KindElement
+	return "", ""
+}
+
+// cutBytes cuts a length and as many bytes from b; the length must be from least to most, and the bytes must be there.
+func cutBytes(b []byte, least, most uint32) (cut, rest []byte, ok bool) {
+	if len(b) < LengthBytes {
+		return nil, nil, false
+	}
+	n := binary.LittleEndian.Uint32(b)
+	b = b[LengthBytes:]
+	if n < least || n > most || int(n) > len(b) {
+		return nil, nil, false
+	}
+	return b[:n:n], b[n:], true
+}

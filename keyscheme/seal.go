@@ -1,0 +1,152 @@
+package keyscheme
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/dchest/siphash"
+)
+
+// SealKey seals tokens. It is secret: whoever has it can make tokens that kill any element. It prints as nothing.
+type SealKey [16]byte
+
+// Format writes a placeholder, whatever the verb, so that no log shows a key.
+func (k SealKey) Format(s fmt.State, _ rune) { fmt.Fprint(s, "(key)") }
+
+// Keyring seals and unseals tokens. All replicas of a set share it. To rotate, no replica may seal with a key before all can
+// unseal with it: give all of them the new key as Previous, then let all swap the two, then, when the tokens of the old key
+// may die, take it from all. It is a plain value and may be used concurrently.
+type Keyring struct {
+	Current  SealKey // seals and unseals; must not be zero
+	Previous SealKey // unseals only; zero is none
+	Domain   [8]byte // names the store or the cluster; not secret
+}
+
+// Seal appends the token of a context. The context's set must pass CheckSetName and its element CheckElement. Its errors
+// are ErrTokenTooLarge, ErrTokenForm (not one form), ErrTokenKey, and that of the names; then dst comes back as it was.
+func (r *Keyring) Seal(dst []byte, ctx Context) ([]byte, error) {
+	if err := r.sealable(&ctx); err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	token := ctx.appendPayload(ctx.appendHead(dst, r.Domain))
+	if len(token)-start > TokenBytesMax-tagBytes {
+		return dst, ErrTokenTooLarge
+	}
+	tag, token := r.Current.tag(token, start, ctx.Set, ctx.bound())
+	return append(token, tag[:]...), nil
+}
+
+func (r *Keyring) sealable(ctx *Context) error {
+	if r.Current == (SealKey{}) {
+		return ErrTokenKey
+	}
+	if !ctx.Form.known() {
+		return ErrTokenForm
+	}
+	if err := CheckSetName(ctx.Set); err != nil {
+		return err
+	}
+	return CheckElement(ctx.Element)
+}
+
+// Unseal returns the context of a token that was issued for the set and, if it is narrow, for the element. forms says which
+// forms will do; the element matters to Narrow alone. Its errors all wrap ErrToken and say what is wrong with the token as
+// it stands; only after the seal was checked is anything in it believed. Of a Cursor the context's Element aliases the
+// token, else it and Set alias the arguments.
+func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (Context, error) {
+	ctx := Context{Set: set}
+	if err := ctx.checkHead(token, forms, r.Domain); err != nil {
+		return Context{}, err
+	}
+	if ctx.Form == Narrow {
+		ctx.Element = element
+		if binary.BigEndian.Uint64(token[tokenHeadBytes:]) != xxhash.Sum64(element) {
+			return Context{}, ErrTokenElement
+		}
+	}
+	body, tag := token[:len(token)-tagBytes], token[len(token)-tagBytes:]
+	if !r.opens(body, tag, set, ctx.bound()) {
+		return Context{}, ErrTokenSeal
+	}
+	if err := ctx.decodePayload(body[ctx.Form.headBytes():]); err != nil {
+		return Context{}, err
+	}
+	return ctx, nil
+}
+
+// checkHead reads the form and refuses what this ring, these forms and this set cannot have issued.
+func (c *Context) checkHead(token []byte, forms Form, domain [domainBytes]byte) error {
+	if len(token) < 2 || len(token) > TokenBytesMax {
+		return ErrTokenMalformed
+	}
+	if token[0] != tokenVersion {
+		return ErrTokenVersion
+	}
+	c.Form = Form(token[1])
+	if !c.Form.known() || len(token) < c.Form.headBytes()+tagBytes {
+		return ErrTokenMalformed
+	}
+	if c.Form&forms == 0 {
+		return ErrTokenForm
+	}
+	if !bytes.Equal(token[2:2+domainBytes], domain[:]) {
+		return ErrTokenDomain
+	}
+	if binary.BigEndian.Uint64(token[2+domainBytes:]) != xxhash.Sum64(c.Set) {
+		return ErrTokenSet
+	}
+	return nil
+}
+
+// opens reports whether one of the ring's keys made the tag. A zero key is no key: anybody could seal with it.
+func (r *Keyring) opens(body, tag, set, element []byte) bool {
+	for _, key := range [...]SealKey{r.Current, r.Previous} {
+		if key == (SealKey{}) {
+			continue
+		}
+		var buf [512]byte
+		want, _ := key.tag(append(buf[:0], body...), 0, set, element)
+		if subtle.ConstantTimeCompare(want[:], tag) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// tag returns SipHash-2-4-128 of msg[start:], the set, the element and the lengths of the two, and msg as it was but
+// perhaps moved. The lengths stand at the end, where no other split of the bytes before can imitate them.
+func (k *SealKey) tag(msg []byte, start int, set, element []byte) (tag [tagBytes]byte, same []byte) {
+	n := len(msg)
+	msg = append(append(msg, set...), element...)
+	msg = binary.LittleEndian.AppendUint32(msg, uint32(len(set)))
+	msg = binary.LittleEndian.AppendUint32(msg, uint32(len(element)))
+	lo, hi := siphash.Hash128(binary.LittleEndian.Uint64(k[:8]), binary.LittleEndian.Uint64(k[8:]), msg[start:])
+	binary.LittleEndian.PutUint64(tag[:8], lo)
+	binary.LittleEndian.PutUint64(tag[8:], hi)
+	return tag, msg[:n]
+}
+
+func tokenFault(err error) error { return fmt.Errorf("%w: %w", ErrTokenMalformed, err) }
+
+var textEncoding = base64.RawURLEncoding.Strict()
+
+// EncodeText returns a token as text: base64url without padding.
+func EncodeText(token []byte) string { return textEncoding.EncodeToString(token) }
+
+// DecodeText inverts EncodeText, and takes only what it returns. Its error is ErrTokenMalformed.
+func DecodeText(text string) ([]byte, error) {
+	if textEncoding.DecodedLen(len(text)) > TokenBytesMax || strings.ContainsAny(text, "\r\n") { // which base64 skips
+		return nil, ErrTokenMalformed
+	}
+	token, err := textEncoding.DecodeString(text)
+	if err != nil {
+		return nil, tokenFault(err)
+	}
+	return token, nil
+}

@@ -1,0 +1,105 @@
+package keyscheme
+
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+
+	"bigset/clock"
+)
+
+// Form says what a token holds. It is in the token, as one byte. Forms may be united by OR where several are welcome.
+type Form byte
+
+// The forms of token.
+const (
+	Narrow Form = 1 << iota // the dots that a client saw of one element
+	Wide                    // the clock of a whole set that a client saw
+	Cursor                  // where in a set a page of elements ended
+)
+
+// TokenBytesMax is the longest token, in bytes; as text it is a third longer. It is part of the wire format.
+const TokenBytesMax = 1 << 20
+
+const (
+	tokenVersion = 1
+
+	domainBytes = 8
+	hashBytes   = 8
+	tagBytes    = 16
+
+	tokenHeadBytes = 2 + domainBytes + hashBytes // version, form, domain, hash of the set
+)
+
+// The first byte of a cursor's payload. They are in tokens.
+const (
+	cursorForward = 'f'
+	cursorReverse = 'r'
+)
+
+// Context is what a token holds, in plain.
+type Context struct {
+	Form    Form
+	Set     []byte
+	Element []byte       // Narrow: the element it is about; Cursor: the last element of the page; Wide: nil
+	Dots    *clock.Clock // Narrow, Wide: what the client saw; nil is the empty clock
+	Reverse bool         // Cursor: the pages run backwards
+}
+
+// bound returns the element that the seal binds beside the token's own bytes.
+func (c *Context) bound() []byte {
+	if c.Form == Narrow {
+		return c.Element
+	}
+	return nil
+}
+
+// appendHead appends what stands before the payload.
+func (c *Context) appendHead(dst []byte, domain [domainBytes]byte) []byte {
+	dst = append(dst, tokenVersion, byte(c.Form))
+	dst = append(dst, domain[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, xxhash.Sum64(c.Set))
+	if c.Form == Narrow {
+		dst = binary.BigEndian.AppendUint64(dst, xxhash.Sum64(c.Element))
+	}
+	return dst
+}
+
+func (c *Context) appendPayload(dst []byte) []byte {
+	if c.Form != Cursor {
+		return c.Dots.Append(dst)
+	}
+	direction := byte(cursorForward)
+	if c.Reverse {
+		direction = cursorReverse
+	}
+	return append(append(dst, direction), c.Element...)
+}
+
+// decodePayload inverts appendPayload. The seal has been checked: what fails here was sealed by a program with a fault.
+func (c *Context) decodePayload(payload []byte) error {
+	if c.Form != Cursor {
+		dots, err := clock.Decode(payload)
+		if err != nil {
+			return tokenFault(err)
+		}
+		c.Dots = dots
+		return nil
+	}
+	if len(payload) == 0 || payload[0] != cursorForward && payload[0] != cursorReverse || len(payload)-1 > ElementBytesMax {
+		return ErrTokenMalformed
+	}
+	c.Reverse, c.Element = payload[0] == cursorReverse, payload[1:]
+	return nil
+}
+
+// known reports whether f is exactly one form.
+func (f Form) known() bool { return f == Narrow || f == Wide || f == Cursor }
+
+// headBytes returns how many bytes stand before the payload.
+func (f Form) headBytes() int {
+	if f == Narrow {
+		return tokenHeadBytes + hashBytes
+	}
+	return tokenHeadBytes
+}

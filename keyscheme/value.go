@@ -1,0 +1,135 @@
+package keyscheme
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"bigset/clock"
+)
+
+// The first bytes of values. They are on disk.
+const (
+	elementOpen = 1 << 0 // flag of an element value: a wide context follows
+
+	valueVersion  = 1    // of clock and tombstone values
+	bundleVersion = 0xFF // instead of a version: operands that could not be united
+)
+
+// ClosedValue is the value of an element key that carries no context, nearly all of them. It must not be changed.
+var ClosedValue = []byte{0}
+
+// AppendElementValue appends the value of an element key: with a wide context that is still to be resolved it is open,
+// with nil it is ClosedValue. An empty context is still a context.
+func AppendElementValue(dst []byte, context *clock.Clock) []byte {
+	if context == nil {
+		return append(dst, ClosedValue...)
+	}
+	return context.Append(append(dst, elementOpen))
+}
+
+// IsOpen reports whether an element key may carry an unresolved context, for which it must be kept even when its dot is
+// dead. All but ClosedValue counts as open, damaged values too: who drops keys by this keeps what he cannot read.
+func IsOpen(value []byte) bool { return len(value) != 1 || value[0] != 0 }
+
+// DecodeElementValue returns the context of an open element value, nil for a closed one. Its error is ErrCorruptValue.
+func DecodeElementValue(value []byte) (*clock.Clock, error) {
+	switch {
+	case !IsOpen(value):
+		return nil, nil
+	case len(value) == 0:
+		return nil, corrupt("element", "empty")
+	case value[0] != elementOpen:
+		return nil, corrupt("element", "unknown flags")
+	}
+	return decodeClock("element", value[1:])
+}
+
+// ClockFlags say what may be true of a set. They are on disk, and united by OR.
+type ClockFlags byte
+
+// FlagSiblings says that some element may have two live dots, so that live dots may be more than elements.
+const FlagSiblings ClockFlags = 1 << 0
+
+const flagsKnown = FlagSiblings
+
+// ClockValue is the value of a set's clock key, and of each merge operand to it: values of one key unite by joining Seen,
+// OR of Flags and sum of Open.
+type ClockValue struct {
+	Seen  *clock.Clock // the events the replica knows of; in an operand, those it adds
+	Open  int64        // how many keys are open; in an operand, how that number changes
+	Flags ClockFlags
+}
+
+// AppendClockValue appends the value of a clock key, or an operand to it. A nil Seen is the empty clock.
+func AppendClockValue(dst []byte, v ClockValue) []byte {
+	dst = append(dst, valueVersion, byte(v.Flags))
+	dst = binary.AppendVarint(dst, v.Open)
+	return v.Seen.AppendCompressed(dst)
+}
+
+// DecodeClockValue inverts AppendClockValue. Its error is ErrCorruptValue, also for a bundle.
+func DecodeClockValue(value []byte) (ClockValue, error) {
+	v, encoded, err := clockHead(value)
+	if err != nil {
+		return ClockValue{}, err
+	}
+	if v.Seen, err = decodeClock("clock", encoded); err != nil {
+		return ClockValue{}, err
+	}
+	return v, nil
+}
+
+// clockHead takes a clock value apart but leaves Seen encoded.
+func clockHead(value []byte) (v ClockValue, encoded []byte, err error) {
+	encoded, err = cutVersion("clock", value)
+	if err != nil {
+		return v, nil, err
+	}
+	if len(encoded) == 0 {
+		return v, nil, corrupt("clock", "no flags")
+	}
+	if v.Flags = ClockFlags(encoded[0]); v.Flags&^flagsKnown != 0 {
+		return v, nil, corrupt("clock", "unknown flags")
+	}
+	open, n := binary.Varint(encoded[1:])
+	if n <= 0 || n > 1 && encoded[n] == 0 { // the last byte of a longer than needed varint is 0
+		return v, nil, corrupt("clock", "bad count of open keys")
+	}
+	v.Open = open
+	return v, encoded[1+n:], nil
+}
+
+// AppendTombstoneValue appends the value of a set's tombstone key, of one of its pages, or of a merge operand to them: the
+// dots that are dead, in an operand those that it adds. Values of one key unite by union. nil is the empty clock.
+func AppendTombstoneValue(dst []byte, dead *clock.Clock) []byte {
+	return dead.AppendCompressed(append(dst, valueVersion))
+}
+
+// DecodeTombstoneValue inverts AppendTombstoneValue. Its error is ErrCorruptValue, also for a bundle.
+func DecodeTombstoneValue(value []byte) (*clock.Clock, error) {
+	encoded, err := cutVersion("tombstone", value)
+	if err != nil {
+		return nil, err
+	}
+	return decodeClock("tombstone", encoded)
+}
+
+func cutVersion(what string, value []byte) (rest []byte, err error) {
+	switch {
+	case len(value) == 0:
+		return nil, corrupt(what, "empty")
+	case value[0] == bundleVersion:
+		return nil, corrupt(what, "a bundle of operands that could not be united")
+	case value[0] != valueVersion:
+		return nil, corrupt(what, "unknown version")
+	}
+	return value[1:], nil
+}
+
+func decodeClock(what string, encoded []byte) (*clock.Clock, error) {
+	c, err := clock.Decode(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorruptValue, what, err)
+	}
+	return c, nil
+}
