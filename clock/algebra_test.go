@@ -87,3 +87,20 @@ func TestUnionKeepsNothing(t *testing.T) {
 		t.Fatal(a, b)
 	}
 }
+
+// A base that ends with its page is an extent when it is taken apart.
+func TestSubtractFromWholePages(t *testing.T) {
+	for _, hole := range []uint64{1, 5, 65535, 65536, 131071, 131072, 196606, 196607} {
+		a := Of()
+		a.AddRange("a", 1, 3<<16-1)
+		a.Subtract(Of(Dot{"a", hole}))
+		mustCheck(t, a)
+		if a.Len() != 3<<16-2 || a.Contains(Dot{"a", hole}) || a.Max("a") != 3<<16-1-hole/(3<<16-1) {
+			t.Fatalf("without %d: %v", hole, a)
+		}
+		a.Add(Dot{"a", hole})
+		if mustCheck(t, a); a.Base("a") != 3<<16-1 {
+			t.Fatal(a)
+		}
+	}
+}

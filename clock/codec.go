@@ -74,7 +74,6 @@ func (c *Clock) UnionEncoded(b []byte) error {
 	if err := p.clock(nil); err != nil {
 		return err
 	}
-	p.off = 0
 	return p.clock(&uniter{c: c, tok: c.token()})
 }
 
@@ -215,6 +214,13 @@ func placeAfter(base uint64) place {
 func (at *place) low(index uint64) uint32 {
 	if index == at.floor {
 		return uint32(at.floorLow)
+	}
+	return 0
+}
+
+func b2u(b bool) uint64 {
+	if b {
+		return 1
 	}
 	return 0
 }

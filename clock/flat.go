@@ -7,7 +7,8 @@ import (
 )
 
 // Difference and intersection take a base apart and may make a new one, so they work on *flat* lists: the base spelled out
-// as pages before those of the cloud. It is one page, an extent and one page, whatever its length.
+// as pages before those of the cloud. It is an extent and one page, whatever its length. A flat base has a value 0, which
+// is no counter, so that its pages are full; absorb takes it out again.
 
 // combine returns r op o, in normal form; what r's pages contribute unchanged keeps its owner.
 func (r *Counters) combine(o *Counters, op func(a, b []page, tok *token) []page, tok *token) Counters {
@@ -25,35 +26,17 @@ func (r *Counters) flat(tok *token) []page {
 	if r.base == 0 {
 		return slices.Clone(r.pages)
 	}
-	list := make([]page, 0, len(r.pages)+3)
-	cloud := r.pages
-	top, low := r.base>>pageBits, r.base&lowMask
+	list := make([]page, 0, len(r.pages)+2)
+	top := r.base >> pageBits
 	if top > 0 {
-		list = push(list, newPage(0, 1, lowMask, tok))
+		list = append(list, extent(0, top-1))
 	}
-	full := top - 1 // the last full page, if any
-	if low == lowMask {
-		full = top
+	last, cloud := newPage(top, 0, r.base&lowMask, tok), r.pages
+	if len(cloud) > 0 && cloud[0].first == top {
+		last.bits.Or(cloud[0].bits) // not an extent: that would hold base+1
+		cloud = cloud[1:]
 	}
-	if top > 0 && full > 0 {
-		list = push(list, extent(1, full))
-	}
-	if top == 0 || full != top {
-		p := newPage(top, b2u(top == 0), low, tok)
-		if len(cloud) > 0 && cloud[0].first == top {
-			p.bits.Or(cloud[0].bits) // not an extent: that would hold base+1
-			cloud = cloud[1:]
-		}
-		list = push(list, p)
-	}
-	return append(list, cloud...)
-}
-
-func b2u(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
+	return append(push(list, last), cloud...)
 }
 
 // push appends p to a list in normal form: nothing if it is empty, an extent if it is full.

@@ -81,6 +81,11 @@ func (w *pageWriter) page(dst []byte, p *page, delta uint64, lo uint32) []byte {
 	for first, end := range p.bits.Ranges() {
 		w.spans = append(w.spans, span{uint16(first), uint16(end - 1)})
 	}
+	return w.record(dst, delta, lo)
+}
+
+// record appends the record of a page that holds w.spans.
+func (w *pageWriter) record(dst []byte, delta uint64, lo uint32) []byte {
 	s := measure(w.spans, lo)
 	kind := s.kind()
 	dst = binary.AppendUvarint(dst, delta<<kindBits|kind)

@@ -99,7 +99,7 @@ func (r *Counters) search(index uint64) int {
 		return hi
 	}
 	if guess := index - pages[0].last; guess < uint64(hi) {
-		if p := &pages[guess]; p.first <= index && index <= p.last {
+		if pages[guess].first <= index { // its last cannot be less: indexes grow by one or more
 			return int(guess)
 		}
 	}

@@ -32,6 +32,19 @@ func benchKeys(sets int, alike bool) [][]byte {
 	return keys
 }
 
+// mixedLengths gives the keys elements of 8 to 24 bytes.
+func mixedLengths(keys [][]byte) [][]byte {
+	for i, key := range keys {
+		k, err := keyscheme.Decode(key)
+		if err != nil {
+			panic(err)
+		}
+		element := append(bytes.Clone(k.Element), k.Element[:8]...)[:8+i%17]
+		keys[i] = keyscheme.NewPrefix(k.Set).AppendElement(nil, element, k.Dot(), k.Op)
+	}
+	return keys
+}
+
 func BenchmarkCompare(b *testing.B) {
 	for _, load := range []struct {
 		name string
@@ -39,6 +52,7 @@ func BenchmarkCompare(b *testing.B) {
 	}{
 		{"same-set", benchKeys(1, false)},
 		{"same-set-alike", benchKeys(1, true)},
+		{"same-set-lengths", mixedLengths(benchKeys(1, false))},
 		{"different-sets", benchKeys(1000, false)},
 	} {
 		for _, order := range []struct {

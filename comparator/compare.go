@@ -33,11 +33,12 @@ func Compare(a, b []byte) int {
 	}
 	n := binary.LittleEndian.Uint32(a[element-lengthBytes:])
 	stop := element + uint64(n)
-	if a[end] != keyscheme.DesignatorElement || b[end] != keyscheme.DesignatorElement ||
-		n != binary.LittleEndian.Uint32(b[element-lengthBytes:]) || stop > uint64(len(a)) || stop > uint64(len(b)) {
+	if a[end] != keyscheme.DesignatorElement || n != binary.LittleEndian.Uint32(b[element-lengthBytes:]) ||
+		stop > uint64(len(a)) || stop > uint64(len(b)) {
 		return compareSets(a, b, end)
 	}
-	// Elements of one length: what stands between the names and them is equal, so one comparison does for both.
+	// With elements of one length, one bytewise comparison does for names, designators and elements: b may have another
+	// designator, but then it is what differs, unless the names do.
 	if c := bytes.Compare(a[headBytes:stop], b[headBytes:stop]); c != 0 {
 		return c
 	}

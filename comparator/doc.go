@@ -26,8 +26,8 @@
 //   - A prefix without its first bytes is another key, or none. Pebble asks for that only where tables are ingested with a
 //     synthetic prefix: a store never does.
 //
-// pebble.CheckComparer tests both and so fails; the tests here run all its other checks, and all of it on prefixes and
-// suffixes for which the two cannot differ.
+// pebble.CheckComparer demands both and so fails; the tests here run all its other checks, and note where it stops. It
+// passes whole on store metadata, where the order is bytewise.
 //
 // All functions are pure, allocate nothing but what they append, and may be called concurrently.
 package comparator

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,12 +22,12 @@ type builder struct {
 	iter  *pebble.Iterator // for policy coordinator, opened once a group
 	err   error            // the disk failed: the group can't be written
 
-	actor   clock.Actor // this store's
-	counter uint64      // the last dot of actor that was minted
-	learned clock.Clock // what next has and Seen does not yet
-	killed  clock.Clock // what enters Dead
-	grown   bool        // learned is not empty
-	emptied bool        // a whole-set delete is in the batch
+	actor   clock.Actor  // this store's
+	first   uint64       // the last dot of actor before this batch
+	counter uint64       // the last dot of actor that was minted
+	learned []clock.Dot  // what else enters Seen
+	killed  dotBag       // what enters Dead
+	cleared *clock.Clock // what a whole-set delete puts into Seen and Dead, or nil
 
 	overlay bool                   // some operation may ask for what an earlier one of the group did
 	minted  map[string][]clock.Dot // element -> its add keys in this batch
@@ -40,7 +41,8 @@ var builders = sync.Pool{New: func() any { return &builder{} }}
 func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b := builders.Get().(*builder)
 	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.actor()
-	b.counter = st.next.Max(b.actor)
+	b.first = st.next.Max(b.actor)
+	b.counter = b.first
 	b.overlay = overlaps(group)
 	return b
 }
@@ -69,13 +71,15 @@ func (b *builder) release() {
 	if b.batch != nil {
 		_ = b.batch.Close()
 	}
-	buf := b.buf[:0]
-	*b = builder{buf: buf}
+	b.killed.reset()
+	*b = builder{buf: b.buf[:0], learned: b.learned[:0], killed: b.killed}
 	builders.Put(b)
 }
 
 // empty reports whether the batch says nothing.
-func (b *builder) empty() bool { return !b.grown && b.killed.Empty() }
+func (b *builder) empty() bool {
+	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil
+}
 
 // add takes one request into the batch. With an error, nothing of it is in the batch.
 func (b *builder) add(r *request) error {
@@ -131,12 +135,12 @@ func (b *builder) coordinate(r *request) error {
 		d.Items = append(d.Items, Item{op.Kind, op.Element, seen})
 		r.result.Dots[i] = dot
 		b.kill(op.Element, seen)
-		b.learn(dot)
+		b.st.next.Add(dot)
 		if op.Kind == keyscheme.OpAdd {
 			b.put(op.Element, dot)
 		} else {
 			r.result.Removed++
-			b.killed.Add(dot)
+			b.killed.add(dot)
 		}
 	}
 	return nil
@@ -162,7 +166,6 @@ func (b *builder) apply(d *Delta) error {
 	}
 	if !d.Clear.Empty() {
 		b.clear(d.Clear)
-		b.emptied = true
 	}
 	return nil
 }
@@ -189,18 +192,17 @@ func (b *builder) checkDelta(d *Delta) error {
 	return nil
 }
 
-// clear puts a whole clock into Seen and Dead.
+// clear puts a whole clock into Seen and Dead. One that is dead already is no event: a delta may come any number of times.
 func (b *builder) clear(k *clock.Clock) {
-	fresh := k.Clone()
-	fresh.Subtract(b.st.dead)
-	b.killed.Union(fresh)
-	fresh = k.Clone()
-	fresh.Subtract(b.st.next)
-	if !fresh.Empty() {
-		b.grown = true
-		b.learned.Union(fresh)
-		b.st.next.Union(fresh)
+	if b.st.dead.Descends(k) {
+		return
 	}
+	if b.cleared == nil {
+		b.cleared = k.Clone()
+	} else {
+		b.cleared.Union(k)
+	}
+	b.st.next.Union(k)
 }
 
 // learn puts a dot into Seen. It reports whether it is new. By rule R0 the same batch must hold its key or kill it.
@@ -208,14 +210,16 @@ func (b *builder) learn(dot clock.Dot) bool {
 	if !b.st.next.Add(dot) {
 		return false
 	}
-	b.grown = true
-	b.learned.Add(dot)
+	b.learned = append(b.learned, dot)
 	return true
 }
 
 // bury puts a dot into Dead. It reports whether it is new there.
 func (b *builder) bury(dot clock.Dot) bool {
-	return !b.st.dead.Contains(dot) && b.killed.Add(dot)
+	if b.st.dead.Contains(dot) || b.cleared != nil && b.cleared.Contains(dot) {
+		return false
+	}
+	return b.killed.add(dot)
 }
 
 // kill puts the dots of an element's context into Seen and Dead.
@@ -238,7 +242,9 @@ func (b *builder) killsAny(dots []clock.Dot) bool {
 	return false
 }
 
-func (b *builder) dead(d clock.Dot) bool { return b.st.dead.Contains(d) || b.killed.Contains(d) }
+func (b *builder) dead(d clock.Dot) bool {
+	return b.st.dead.Contains(d) || b.killed.contains(d) || b.cleared != nil && b.cleared.Contains(d)
+}
 
 // put writes an element key, which is written once and never again.
 func (b *builder) put(element []byte, dot clock.Dot) {
@@ -302,31 +308,63 @@ func (b *builder) liveDots(element []byte) []clock.Dot {
 
 // finish writes tombstone growth and the clock key.
 func (b *builder) finish() {
-	st := b.st
-	if !b.killed.Empty() {
-		grown := keyscheme.AppendTombstoneValue(nil, &b.killed)
-		b.buf = st.prefix.AppendTombstone(b.buf[:0])
-		if st.deadSize.wantsWhole(len(grown)) {
-			whole := st.dead.Clone()
-			whole.Union(&b.killed)
-			grown = keyscheme.AppendTombstoneValue(grown[:0], whole)
-			st.deadSize.wroteWhole(len(grown))
-			b.check(b.batch.Set(b.buf, grown, nil))
-		} else {
-			st.deadSize.wroteOperand(len(grown))
-			b.check(b.batch.Merge(b.buf, grown, nil))
-		}
+	if len(b.killed.dots) > 0 || b.cleared != nil {
+		b.writeTombstone()
 	}
+	b.writeClock()
+}
+
+// writeTombstone writes what enters Dead: as an operand, or whole when operands have piled up.
+func (b *builder) writeTombstone() {
+	st := b.st
+	b.buf = st.prefix.AppendTombstone(b.buf[:0])
+	at := len(b.buf)
+	b.buf = keyscheme.AppendTombstoneDots(b.buf, b.killed.dots)
+	if n := len(b.buf) - at; b.cleared == nil && !st.deadSize.wantsWhole(n) {
+		st.deadSize.wroteOperand(n)
+		b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
+		return
+	}
+	st.mu.Lock() // cloning is a write
+	whole := st.dead.Clone()
+	st.mu.Unlock()
+	b.entomb(whole)
+	b.buf = keyscheme.AppendTombstoneValue(b.buf[:at], whole)
+	st.deadSize.wroteWhole(len(b.buf) - at)
+	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
+}
+
+// smallClockBytes is the size of a clock up to which it is always written whole: it is hardly larger than its growth, and
+// reading it merges nothing.
+const smallClockBytes = 256
+
+// writeClock writes what enters Seen, in the same way.
+func (b *builder) writeClock() {
+	st := b.st
 	b.buf = st.prefix.AppendClock(b.buf[:0])
 	at := len(b.buf)
-	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: &b.learned, Flags: st.flags})
-	if n := len(b.buf) - at; st.clockSize.wantsWhole(n) || !st.exists {
-		b.buf = keyscheme.AppendClockValue(b.buf[:at], keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
-		st.clockSize.wroteWhole(len(b.buf) - at)
-		b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
-	} else {
-		st.clockSize.wroteOperand(n)
-		b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
+	if st.exists && st.clockSize.whole > smallClockBytes && b.cleared == nil {
+		growth := clock.Of(b.learned...)
+		growth.AddRange(b.actor, b.first+1, b.counter)
+		b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: growth})
+		if n := len(b.buf) - at; !st.clockSize.wantsWhole(n) {
+			st.clockSize.wroteOperand(n)
+			b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
+			return
+		}
+	}
+	b.buf = keyscheme.AppendClockValue(b.buf[:at], keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
+	st.clockSize.wroteWhole(len(b.buf) - at)
+	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
+}
+
+// entomb adds what enters Dead to a clock.
+func (b *builder) entomb(dead *clock.Clock) {
+	for _, d := range b.killed.dots {
+		dead.Add(d)
+	}
+	if b.cleared != nil {
+		dead.Union(b.cleared)
 	}
 }
 
@@ -335,24 +373,69 @@ func (b *builder) finish() {
 func (b *builder) publish() {
 	st := b.st
 	b.batch = nil // the committer's
+	kills := len(b.killed.dots) > 0 || b.cleared != nil
 	st.mu.Lock()
-	st.seen.Union(&b.learned)
-	st.exists = true
-	if !b.killed.Empty() {
-		st.dead.Union(&b.killed)
+	st.seen.AddRange(b.actor, b.first+1, b.counter)
+	for _, d := range b.learned {
+		st.seen.Add(d)
+	}
+	if b.cleared != nil {
+		st.seen.Union(b.cleared)
+	}
+	st.exists, st.shown = true, nil
+	if kills {
+		b.entomb(st.dead)
 		st.version++
 	}
-	st.shown = nil
 	st.mu.Unlock()
 	st.touch()
 	if st.late != nil {
 		st.late.add(b.puts)
 	}
 	b.s.counters.added.Add(uint64(b.added))
-	if !b.killed.Empty() {
+	if kills {
 		b.s.publisher.grew(st)
 	}
-	if b.emptied {
+	if b.cleared != nil {
 		b.s.runner.dropped(st)
 	}
+}
+
+// dotBag is a set of dots, fast for few and right for many.
+type dotBag struct {
+	dots  []clock.Dot
+	index map[clock.Dot]struct{} // of all dots, once there are many
+}
+
+// bagLinearMax is the number of dots up to which looking through them is faster than an index.
+const bagLinearMax = 16
+
+func (g *dotBag) reset() {
+	g.dots = g.dots[:0]
+	g.index = nil
+}
+
+func (g *dotBag) contains(d clock.Dot) bool {
+	if g.index != nil {
+		_, ok := g.index[d]
+		return ok
+	}
+	return slices.Contains(g.dots, d)
+}
+
+// add reports whether the dot is new.
+func (g *dotBag) add(d clock.Dot) bool {
+	if g.contains(d) {
+		return false
+	}
+	g.dots = append(g.dots, d)
+	if g.index != nil {
+		g.index[d] = struct{}{}
+	} else if len(g.dots) > bagLinearMax {
+		g.index = make(map[clock.Dot]struct{}, 4*len(g.dots))
+		for _, d := range g.dots {
+			g.index[d] = struct{}{}
+		}
+	}
+	return true
 }

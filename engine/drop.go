@@ -42,7 +42,6 @@ func (b *builder) drop(r *request) error {
 	r.result.Delta = Delta{Set: b.st.name, Clear: k}
 	b.clear(k)
 	b.minted = nil // what earlier operations of the group added is dead, too
-	b.emptied = true
 	return nil
 }
 

@@ -175,6 +175,12 @@ func BaselineOptions(memTableBytes int) *pebble.Options {
 	return po
 }
 
+// BaselineCache returns a cache that holds that many bytes of blocks. Pebble counts its memtables against the cache: one of
+// the size of a memtable caches nothing at all, without a word. Two memtables, one filled and one flushed, are added.
+func BaselineCache(memTableBytes int, blockCacheBytes int64) *pebble.Cache {
+	return pebble.NewCache(blockCacheBytes + 2*int64(memTableBytes))
+}
+
 // tuneForTests makes everything small, so that a few hundred keys fill all levels.
 func tuneForTests(po *pebble.Options) {
 	po.LBaseMaxBytes = 16 << 10

@@ -76,6 +76,9 @@ func (r *runner) tick(ctx context.Context) error {
 	if err := r.s.sets.trim(); err != nil {
 		return err
 	}
+	if err := r.s.flushSmallMemTables(); err != nil {
+		return err
+	}
 	if !r.s.rewrites() {
 		return nil
 	}
@@ -83,6 +86,29 @@ func (r *runner) tick(ctx context.Context) error {
 		return err
 	}
 	return r.rewriteSome(ctx)
+}
+
+// memTablesMax is how many memtables may pile up while Pebble is still growing them.
+const memTablesMax = 2
+
+// flushSmallMemTables flushes early after an open. Pebble begins with a memtable of 256 KiB, doubles it at each rotation,
+// and flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
+func (s *Store) flushSmallMemTables() error {
+	if s.grown.Load() {
+		return nil
+	}
+	m := s.db.Metrics().MemTable
+	if m.Size >= uint64(s.opt.MemTableBytes) {
+		s.grown.Store(true)
+		return nil
+	}
+	if m.Count <= memTablesMax {
+		return nil
+	}
+	return s.recovering(func() error {
+		_, err := s.db.AsyncFlush()
+		return diskError(err)
+	})
 }
 
 // rewrites reports whether the strategy ever uses the rewriter.

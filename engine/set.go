@@ -66,6 +66,13 @@ func (st *set) view() *view {
 	return st.shown
 }
 
+// resetNext takes back what the leader was about to write. It is called by the leader.
+func (st *set) resetNext() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.next = st.seen.Clone()
+}
+
 // known reports whether this store has ever heard of the set.
 func (st *set) known() bool {
 	st.mu.RLock()
@@ -131,7 +138,7 @@ func (st *set) heapBytes() int64 {
 type recordSize struct{ whole, operands int }
 
 // operandsBytesMin keeps small records from being folded at every write for nothing.
-const operandsBytesMin = 64
+const operandsBytesMin = 4 << 10
 
 // wantsWhole reports whether a growth of n bytes should be written as a whole record.
 func (r recordSize) wantsWhole(n int) bool {

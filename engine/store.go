@@ -35,6 +35,8 @@ type Store struct {
 	runner    runner
 	counters  counters
 
+	grown atomic.Bool // memtables have their full size
+
 	applied atomic.Uint64 // batches applied
 	durable atomic.Uint64 // all batches up to that count are on disk
 	syncMu  sync.Mutex    // one log sync at a time on behalf of those who only wait
@@ -81,7 +83,7 @@ func (s *Store) open() (err error) {
 	}
 	s.deletes = s.strategy.Deletes()
 	s.registry.Store(&compaction.Registry{})
-	s.cache = pebble.NewCache(s.opt.BlockCacheBytes)
+	s.cache = BaselineCache(s.opt.MemTableBytes, s.opt.BlockCacheBytes)
 	po := s.pebbleOptions(s.cache)
 	po.Lock, s.pebbleOpts = s.lock, po
 	if s.db, err = pebble.Open(s.dir, po); err != nil {

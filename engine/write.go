@@ -180,7 +180,11 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 			sync = sync || r.opt.Durability == Sync
 		}
 	}
-	if b.err != nil { // the disk failed in the middle: nothing of the group is written
+	if b.err == nil && !b.empty() {
+		b.finish()
+	}
+	if b.err != nil { // the disk failed in the middle: nothing of the group is written, its dots were never shown
+		st.resetNext()
 		failAll(group, b.err)
 		return nil
 	}
@@ -190,7 +194,6 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		}
 		return nil
 	}
-	b.finish()
 	wait, err := s.commit(b.batch, sync)
 	if err != nil {
 		failAll(group, err)

@@ -33,7 +33,8 @@ func FuzzValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		context, err := keyscheme.DecodeElementValue(value)
 		checkCorrupt(t, err)
-		if err == nil && !bytes.HasPrefix(value, []byte{1, 2}) && !bytes.Equal(keyscheme.AppendElementValue(nil, context), value) {
+		packed := bytes.HasPrefix(value, []byte{1, 2}) // a compressed clock is taken, but not written here
+		if err == nil && !packed && !bytes.Equal(keyscheme.AppendElementValue(nil, context), value) {
 			t.Fatalf("element value %x encodes otherwise", value)
 		}
 		v, err := keyscheme.DecodeClockValue(value)

@@ -151,6 +151,7 @@ func TestMalformedKeys(t *testing.T) {
 		{"slot alone", "set", p[:4]},
 		{"cut name", "set", p[:10]},
 		{"name too long", "set", keyscheme.NewPrefix(long(keyscheme.SetNameBytesMax + 1)).AppendClock(nil)},
+		{"name too long for an element key", "set", keyscheme.NewPrefix(long(keyscheme.SetNameBytesMax+1)).AppendElement(nil, nil, dot, keyscheme.OpAdd)},
 		{"set alone", "designator", p},
 		{"unknown designator", "designator", append(bytes.Clone(p), 'x')},
 		{"clock of an actor", "end", append(p.AppendClock(nil), "actor"...)},
@@ -182,6 +183,26 @@ func TestMalformedKeys(t *testing.T) {
 			t.Errorf("%s: poor text %q", c.name, err.Error())
 		}
 		checkKey(t, c.key)
+	}
+}
+
+// TestEveryByteOfAKey puts every value into every byte of every kind of key, and cuts it everywhere.
+func TestEveryByteOfAKey(t *testing.T) {
+	p := keyscheme.NewPrefix([]byte("set"))
+	for _, key := range [][]byte{
+		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd),
+		p.AppendElement(nil, nil, clock.Dot{Actor: "a", Counter: 1 << 40}, keyscheme.OpRemove),
+		p.AppendTombstonePage(nil, "actor", 1),
+		keyscheme.AppendSlotKey(nil, 1, keyscheme.SlotMeta, []byte("rest")),
+	} {
+		for at := range key {
+			for b := range 256 {
+				bad := bytes.Clone(key)
+				bad[at] = byte(b)
+				checkKey(t, bad)
+			}
+			checkKey(t, key[:at])
+		}
 	}
 }
 

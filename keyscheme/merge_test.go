@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -92,7 +93,7 @@ func TestMergeInAnyGrouping(t *testing.T) {
 		cut := rapid.IntRange(0, len(operands)-1).Draw(t, "cut")
 		end := rapid.IntRange(cut+1, len(operands)).Draw(t, "end")
 		part := keyscheme.MergeClockValues(nil, operands[cut:end])
-		grouped := append(append(bytes2(operands[:cut]), part), operands[end:]...)
+		grouped := slices.Concat(operands[:cut], [][]byte{part}, operands[end:])
 		whole, err := keyscheme.DecodeClockValue(keyscheme.MergeClockValues(nil, operands))
 		parts, err2 := keyscheme.DecodeClockValue(keyscheme.MergeClockValues(nil, grouped))
 		if (err == nil) != (err2 == nil) || err == nil && !sameClockValue(whole, parts) {
@@ -100,8 +101,6 @@ func TestMergeInAnyGrouping(t *testing.T) {
 		}
 	})
 }
-
-func bytes2(b [][]byte) [][]byte { return append([][]byte(nil), b...) }
 
 func TestMergeOverflow(t *testing.T) {
 	value := func(open int64) []byte { return keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Open: open}) }

@@ -105,6 +105,12 @@ func AppendTombstoneValue(dst []byte, dead *clock.Clock) []byte {
 	return dead.AppendCompressed(append(dst, valueVersion))
 }
 
+// AppendTombstoneDots appends the tombstone value of a few dots, without making a clock of them: what one write adds to
+// Dead. It sorts dots.
+func AppendTombstoneDots(dst []byte, dots []clock.Dot) []byte {
+	return clock.AppendDots(append(dst, valueVersion), dots)
+}
+
 // DecodeTombstoneValue inverts AppendTombstoneValue. Its error is ErrCorruptValue, also for a bundle.
 func DecodeTombstoneValue(value []byte) (*clock.Clock, error) {
 	encoded, err := cutVersion("tombstone", value)

@@ -87,6 +87,7 @@ func TestLargeValuesAreCompressed(t *testing.T) {
 func TestCorruptValues(t *testing.T) {
 	element := func(b []byte) error { _, err := keyscheme.DecodeElementValue(b); return err }
 	clocks := func(b []byte) error { _, err := keyscheme.DecodeClockValue(b); return err }
+	bundle := func(b []byte) error { _, err := keyscheme.DecodeBundle(b); return err }
 	tombstone := func(b []byte) error { _, err := keyscheme.DecodeTombstoneValue(b); return err }
 	one := clock.Of(clock.Dot{Actor: "a", Counter: 1}).Append(nil)
 	with := func(head ...byte) []byte { return append(head, one...) }
@@ -117,6 +118,12 @@ func TestCorruptValues(t *testing.T) {
 		{"tombstone of version 0", tombstone, with(0), false},
 		{"tombstone without dots", tombstone, []byte{1}, false},
 		{"tombstone bundle", tombstone, []byte{255, 1, 9}, false},
+		{"bundle", bundle, []byte{255, 1, 9, 0}, true},
+		{"bundle of nothing", bundle, []byte{255}, false},
+		{"bundle of another byte", bundle, []byte{254, 1, 9}, false},
+		{"bundle cut short", bundle, []byte{255, 2, 9}, false},
+		{"bundle with a padded size", bundle, []byte{255, 0x81, 0, 9}, false},
+		{"bundle with a size of 65 bits", bundle, []byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 3}, false},
 	} {
 		if err := c.decode(c.value); c.good != (err == nil) || err != nil && !errors.Is(err, keyscheme.ErrCorruptValue) {
 			t.Errorf("%s: %v", c.name, err)

@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// bigsetSystem is the engine.
+type bigsetSystem struct {
+	ctx    context.Context
+	store  *engine.Store
+	record compaction.Record
+	actor  clock.Actor
+}
+
+func openBigset(ctx context.Context, dir string, o openOptions, cacheBytes int64) (*bigsetSystem, error) {
+	strategy, err := compaction.ByName(o.strategy)
+	if err != nil {
+		return nil, err
+	}
+	durability := engine.NoSync
+	if o.sync {
+		durability = engine.Sync
+	}
+	store, err := engine.Open(dir, &engine.Options{
+		Record: o.record, Strategy: strategy, Durability: durability, MemTableBytes: o.memTable,
+		BlockCacheBytes: cacheBytes, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &bigsetSystem{ctx, store, o.record, store.Actor()}, nil
+}
+
+func (b *bigsetSystem) set(name string) set { return b.handle(name) }
+
+func (b *bigsetSystem) handle(name string) *bigsetSet { return &bigsetSet{sys: b, name: []byte(name)} }
+
+func (b *bigsetSystem) dir() string { return b.store.Dir() }
+
+func (b *bigsetSystem) close() error { return b.store.Close() }
+
+func (b *bigsetSystem) label(r *Row) {
+	r.System, r.Record, r.Strategy = systemBigset, b.record.String(), b.store.Strategy().Name()
+}
+
+// bigsetQuiet is how long a store's figures must stay the same to count as at rest: the engine does not tell what its
+// compactions are at, so it must outlast the gaps between two of them.
+const bigsetQuiet = 10 * time.Millisecond
+
+func (b *bigsetSystem) settle(ctx context.Context) (time.Time, error) {
+	if err := b.store.Flush(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return b.rest(ctx, bigsetQuiet)
+}
+
+// state is what changes when a store does something in the background.
+type state struct{ flushes, compactions, rewrites, debt, tables uint64 }
+
+// rest waits until nothing has happened in the background for as long as quiet. A compaction that is under way shows only
+// in the CPU that it takes.
+func (b *bigsetSystem) rest(ctx context.Context, quiet time.Duration) (time.Time, error) {
+	cpu, at := cpuNow(), time.Now()
+	return resting(ctx, quiet, func() (state, bool, error) {
+		spent, passed := cpuNow()-cpu, time.Since(at)
+		st, err := b.store.Stats()
+		cpu, at = cpuNow(), time.Now() // what asking costs is not counted
+		busy := spent > passed*3/10
+		return state{st.Flushes, st.Compactions, st.Rewrites + st.RewritesLeft, st.CompactionDebt, st.BytesTables}, busy, err
+	})
+}
+
+// restFully waits until the strategy wants nothing more, or finds nothing to do that is worth it.
+func (b *bigsetSystem) restFully(ctx context.Context) error {
+	for began := time.Now(); ; {
+		if _, err := b.rest(ctx, churnRest); err != nil {
+			return err
+		}
+		u, err := b.usage()
+		if err != nil {
+			return err
+		}
+		load := compaction.Load{Keys: u.keys, Live: u.live, Quiet: time.Since(began)}
+		if time.Since(began) > churnRestMax || !b.store.Strategy().Rewrites(load) {
+			return nil
+		}
+	}
+}
+
+func (b *bigsetSystem) usage() (usage, error) {
+	st, err := b.store.Stats()
+	if err != nil {
+		return usage{}, err
+	}
+	u := usage{
+		wal: st.BytesWAL, flush: st.BytesFlush, compact: st.BytesCompact, rewrite: st.BytesRewrite,
+		read: st.BytesRead, tables: st.BytesTables, counted: true, keys: st.KeysInTables,
+	}
+	for info, err := range b.store.Sets(b.ctx, false) {
+		if err != nil {
+			return usage{}, err
+		}
+		u.live += info.Live
+	}
+	return u, nil
+}
+
+func (b *bigsetSystem) verify(name string, elements int) error {
+	rep, err := b.store.Verify(b.ctx, engine.VerifyOptions{Set: []byte(name)})
+	if err != nil {
+		return err
+	}
+	if !rep.OK() {
+		return fmt.Errorf("%w: verify: %d problems, the first is %+v", errWrong, rep.ProblemCount, rep.Problems[0])
+	}
+	n, err := b.store.Count(b.ctx, []byte(name), engine.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	if err := expect("elements that verify found", rep.Elements, n); err != nil {
+		return err
+	}
+	return expect("elements", n, uint64(elements))
+}
+
+// bigsetSet is a set of the engine.
+type bigsetSet struct {
+	sys     *bigsetSystem
+	name    []byte
+	ops     []engine.Op
+	context []clock.Dot
+}
+
+func (s *bigsetSet) insert(elements [][]byte, dots []uint64) error {
+	s.ops = s.ops[:0]
+	for _, e := range elements {
+		s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.Saw()})
+	}
+	return s.write(dots)
+}
+
+// write does s.ops and notes the dots of the first of them.
+func (s *bigsetSet) write(dots []uint64) error {
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, engine.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range dots {
+		dots[i] = r.Dots[i].Counter
+	}
+	return nil
+}
+
+func (s *bigsetSet) observe(element []byte, _ uint64) error {
+	s.ops = append(s.ops[:0], engine.Op{Kind: keyscheme.OpAdd, Element: element})
+	return s.write(nil)
+}
+
+func (s *bigsetSet) remove(elements [][]byte, dots []uint64) error {
+	return s.exchange(elements, dots, nil, nil)
+}
+
+// exchange removes some elements and inserts others, in one atomic batch.
+func (s *bigsetSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
+	s.ops, s.context = s.ops[:0], s.context[:0]
+	for _, d := range goneDots {
+		s.context = append(s.context, clock.Dot{Actor: s.sys.actor, Counter: d})
+	}
+	for _, e := range fresh {
+		s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.Saw()})
+	}
+	for i, e := range gone {
+		s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpRemove, Element: e, Context: engine.Saw(s.context[i : i+1]...)})
+	}
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, engine.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range freshDots {
+		freshDots[i] = r.Dots[i].Counter
+	}
+	return expect("elements removed", r.Removed, len(gone))
+}
+
+func (s *bigsetSet) contains(element []byte) (bool, error) {
+	c, err := s.sys.store.Contains(s.sys.ctx, s.name, element)
+	return c.Present(), err
+}
+
+func (s *bigsetSet) read(limit int, each func(n int)) error {
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, engine.ReadOptions{Limit: limit}) {
+		if err != nil {
+			return err
+		}
+		each(len(chunk.Elements))
+	}
+	return nil
+}
+
+func (s *bigsetSet) first(q query) (bool, error) {
+	o := engine.ReadOptions{From: q.from, To: q.to, Prefix: q.prefix, Limit: q.limit, BatchSize: firstChunk}
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
+		if err != nil {
+			return false, err
+		}
+		return len(chunk.Elements) > 0, nil
+	}
+	return false, nil
+}
+
+// firstChunk is the size of the chunk in which a client that waits for the first element asks for it.
+const firstChunk = 1

@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"bigset/compaction"
+)
+
+const (
+	turnovers  = 10
+	churnBatch = 50 // removes in a batch, and as many adds
+	churnReads = 20 // full reads during a run
+	// churnFull is the number of elements at which the run's memtable is used; with fewer it shrinks as they do, so that
+	// it fills as often and the store has the same shape.
+	churnFull = 200_000
+)
+
+// churn: ten turnovers, victims anywhere in the set.
+func churn(e *env) error { return e.churning("churn", 0) }
+
+// churnYoung: ten turnovers, 9 of 10 victims among the newest elements: 10,000 of 200,000.
+func churnYoung(e *env) error { return e.churning("churn-young", 0.9) }
+
+func (e *env) churning(workload string, young float64) error {
+	plan := planChurn(e.elements, young, e.cfg.Seed)
+	return e.turns(e.rivals(), func(strategy string) error {
+		o := openOptions{strategy: strategy, memTable: e.scaledMemTable(churnFull)}
+		return e.with(systemBigset, o, func(sys system) error {
+			return e.churnOn(sys.(*bigsetSystem), workload, plan)
+		})
+	})
+}
+
+// scaledMemTable returns the size of a memtable that fills as often in this run as the run's does with full elements.
+func (e *env) scaledMemTable(full int) int {
+	share := min(1, float64(e.elements)/float64(full))
+	return max(1<<20, int(float64(e.cfg.MemTableBytes)*share))
+}
+
+// churnPlan says which elements go when: victims[b] in batch b, in which as many new ones come. New elements are numbered
+// on from those loaded.
+type churnPlan struct {
+	elements int
+	victims  [][]uint32
+	live     []uint32 // at the end
+}
+
+// planChurn draws victims, a share of them among the newest twentieth of the live elements. An element goes in a later
+// batch than it came.
+func planChurn(n int, young float64, seed uint64) *churnPlan {
+	rng := rand.New(rand.NewPCG(seed, 0xC4)) // whoever runs the same seed draws the same
+	plan := &churnPlan{elements: n}
+	newest := max(churnBatch, n/20)
+	var old, fresh []uint32 // fresh in order of age
+	for i := range n {
+		if i < n-newest {
+			old = append(old, uint32(i))
+		} else {
+			fresh = append(fresh, uint32(i))
+		}
+	}
+	next := uint32(n)
+	size := min(churnBatch, max(1, n/4))
+	for range max(1, turnovers*n/size) {
+		batch := make([]uint32, 0, size)
+		for range size {
+			among := &old
+			share := young
+			if young == 0 { // uniform: the newest are as likely as any
+				share = float64(len(fresh)) / float64(len(fresh)+len(old))
+			}
+			if len(old) == 0 || rng.Float64() < share && len(fresh) > 0 {
+				among = &fresh
+			}
+			i := rng.IntN(len(*among))
+			batch = append(batch, (*among)[i])
+			if among == &old {
+				old[i] = old[len(old)-1]
+				old = old[:len(old)-1]
+			} else {
+				fresh = append(fresh[:i], fresh[i+1:]...)
+			}
+		}
+		for range size {
+			fresh = append(fresh, next)
+			next++
+		}
+		if over := len(fresh) - newest; over > 0 {
+			old = append(old, fresh[:over]...)
+			fresh = append(fresh[:0], fresh[over:]...)
+		}
+		plan.victims = append(plan.victims, batch)
+	}
+	plan.live = append(old, fresh...)
+	return plan
+}
+
+// churnOn runs the plan on one store. An operation is a remove or an add; a latency is that of a batch of them.
+func (e *env) churnOn(sys *bigsetSystem, workload string, plan *churnPlan) error {
+	s, n := sys.handle(setName), plan.elements
+	dots, err := e.loaded(sys, s, n)
+	if err != nil {
+		return err
+	}
+	during := &readings{}
+	f, hist, err := e.figures(sys, func(p *phase) error {
+		return p.watch(sys.dir(), func() error {
+			if err := e.turnOver(sys, s, p, plan, dots, during); err != nil {
+				return err
+			}
+			return p.settle(sys)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if f.BytesLive, during.fresh, err = e.freshLoad(sys, n, func(i int) int { return int(plan.live[i]) }); err != nil {
+		return err
+	}
+	row := Row{Workload: workload, Elements: n}
+	sys.label(&row)
+	e.rows.add(row, f, hist)
+	row.Workload = sub(workload, "read")
+	e.rows.add(row, during.sum, nil)
+	row.Workload = sub(workload, "read-fresh")
+	e.rows.add(row, during.fresh, nil)
+	after, _, err := e.figures(sys, func(p *phase) error { return p.readAll(s, n, n) })
+	if err != nil {
+		return err
+	}
+	row.Workload = sub(workload, "read-after")
+	e.rows.add(row, after, nil)
+	return e.check(sys, setName, n)
+}
+
+// readings are the full reads during a run, and that of a fresh load.
+type readings struct{ sum, fresh Figures }
+
+// churnRest is how long nothing may happen for a store to count as at rest when its strategy wants nothing more. It is
+// longer than the engine takes to look for work. churnRestMax is the same where the strategy would like to rewrite, and
+// finds nothing that is worth it: longer than the engine waits after a look that was in vain.
+const (
+	churnRest    = 250 * time.Millisecond
+	churnRestMax = 3 * time.Second
+)
+
+// turnOver runs the batches of a plan, reading the whole set now and then, and waits until the store is at rest.
+func (e *env) turnOver(sys *bigsetSystem, s *bigsetSet, p *phase, plan *churnPlan, dots []uint64, during *readings) error {
+	gone, fresh := newBatch(churnBatch), newBatch(churnBatch)
+	every, ops := max(1, len(plan.victims)/churnReads), 0
+	next := plan.elements
+	err := p.loop(len(plan.victims), func(i int) error {
+		gone.reset()
+		fresh.reset()
+		for _, v := range plan.victims[i] {
+			gone.add(e.names(), int(v), dots[v])
+			fresh.add(e.names(), next, 0)
+			next++
+		}
+		ops += 2 * len(gone.list)
+		if err := s.exchange(gone.list, gone.dots, fresh.list, fresh.dots); err != nil {
+			return err
+		}
+		dots = append(dots, fresh.dots...)
+		if i%every != every/2 {
+			return nil
+		}
+		return p.aside(func() error { return during.read(e.ctx, s, plan.elements) })
+	})
+	if err != nil {
+		return err
+	}
+	p.ops, p.user = uint64(ops), uint64(ops)*elementBytes
+	if err := p.settle(sys); err != nil {
+		return err
+	}
+	return sys.restFully(e.ctx) // what it does then is in the bytes, waiting for it is not in the time
+}
+
+// read reads a whole set once.
+func (r *readings) read(ctx context.Context, s set, want int) error {
+	p := &phase{ctx: ctx, hist: newHistogram()}
+	cpu, began, got := cpuNow(), time.Now(), 0
+	if err := p.reading(s, 0, &got); err != nil {
+		return err
+	}
+	p.ops = uint64(got)
+	var f Figures
+	f.time(p, time.Since(began), cpuNow()-cpu)
+	r.sum.together(f)
+	return expect("elements read", got, want)
+}
+
+func churnGoals(workload, strategy string) []goal {
+	own := pick{workload: workload, system: systemBigset}
+	classic := pick{workload: workload, system: systemBigset, strategy: compaction.PointDeletes().Name()}
+	if strategy == classic.strategy {
+		return nil
+	}
+	part := func(p pick, name string) pick {
+		p.workload = sub(workload, name)
+		return p
+	}
+	if workload == "churn-young" {
+		return []goal{{what: "bytes below the log, of point deletes'", of: own, to: classic, have: belowLog, atMost: true, limit: 0.5}}
+	}
+	return []goal{
+		{what: "tables at rest, of a fresh load", of: own, have: space, atMost: true, limit: 1.5},
+		{what: "bytes written, of point deletes'", of: own, to: classic, have: written, atMost: true, limit: 1},
+		{what: "bytes below the log, of point deletes'", of: own, to: classic, have: belowLog, atMost: true, limit: 1},
+		{what: "full reads during the run, of a fresh load's", of: part(own, "read"), to: part(own, "read-fresh"), have: speed, limit: 0.7},
+		{what: "full reads during the run, of point deletes'", of: part(own, "read"), to: part(classic, "read"), have: speed, limit: 1},
+	}
+}

@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"bigset/compaction"
+)
+
+// Config says what Run does. The zero value is the default run: every workload at small sizes, about a minute in all.
+type Config struct {
+	// Workloads are the names of those to run, in that order; nil is all. Workloads lists them.
+	Workloads []string `json:"workloads,omitempty"`
+	// Elements is the size of the sets; 0 is each workload's own.
+	Elements int `json:"elements,omitempty"`
+	// Rounds is how often everything is repeated; 0 is 3, with Full 5 (3 from 10 million elements on).
+	Rounds int `json:"rounds,omitempty"`
+	// Dir is where the temporary folder is made; "" is the system's place for such, or the current folder where that is no
+	// disk.
+	Dir string `json:"dir,omitempty"`
+	// Sync makes every write durable before the next one, where a workload does not say by itself.
+	Sync bool `json:"sync,omitempty"`
+	// Strategy is that of the system bigset; "" is default. In workloads that compare strategies it takes the place of
+	// default.
+	Strategy string `json:"strategy,omitempty"`
+	// Seed makes elements and victims; runs with equal seeds do the same operations.
+	Seed uint64 `json:"seed"`
+	// Full runs the large sizes, as long as it takes.
+	Full bool `json:"full,omitempty"`
+	// MemTableBytes and CacheBytes are those of every store; 0 is 64 MiB. Workloads whose shape depends on how often a
+	// memtable fills scale it down with their elements.
+	MemTableBytes int   `json:"memtable_bytes"`
+	CacheBytes    int64 `json:"cache_bytes"`
+	// Out is a file that holds the report as JSON while it grows. Rows that it has already, from a run with the same
+	// Config, are not measured again. "" is none.
+	Out string `json:"-"`
+	// Progress is told in lines of text what is being done; nil is nobody.
+	Progress io.Writer `json:"-"`
+}
+
+// ErrConfig is returned for a Config that cannot be run.
+var ErrConfig = errors.New("bench: bad configuration")
+
+const (
+	elementsMax = 1 << 30
+	roundsMax   = 1000
+)
+
+func (c Config) withDefaults() Config {
+	if c.Strategy == "" {
+		c.Strategy = compaction.Default().Name()
+	}
+	if c.MemTableBytes == 0 {
+		c.MemTableBytes = 64 << 20
+	}
+	if c.CacheBytes == 0 {
+		c.CacheBytes = 64 << 20
+	}
+	if c.Seed == 0 {
+		c.Seed = 1
+	}
+	if c.Progress == nil {
+		c.Progress = io.Discard
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Elements < 0 || c.Elements > elementsMax:
+		return fmt.Errorf("%w: %d elements: it must be 1 to %d", ErrConfig, c.Elements, elementsMax)
+	case c.Rounds < 0 || c.Rounds > roundsMax:
+		return fmt.Errorf("%w: %d rounds: it must be 1 to %d", ErrConfig, c.Rounds, roundsMax)
+	case c.MemTableBytes < 64<<10 || c.MemTableBytes > math.MaxInt32 || c.CacheBytes < 0:
+		return fmt.Errorf("%w: a memtable of %d bytes, a cache of %d", ErrConfig, c.MemTableBytes, c.CacheBytes)
+	}
+	if _, err := compaction.ByName(c.Strategy); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	_, err := c.chosen()
+	return err
+}
+
+// chosen returns the workloads that are to run.
+func (c Config) chosen() ([]*workload, error) {
+	if len(c.Workloads) == 0 {
+		return workloads, nil
+	}
+	var chosen []*workload
+	for _, name := range c.Workloads {
+		w := workloadNamed(name)
+		if w == nil {
+			return nil, fmt.Errorf("%w: no workload %q: there are %s", ErrConfig, name, strings.Join(workloadNames(), ", "))
+		}
+		chosen = append(chosen, w)
+	}
+	return chosen, nil
+}
+
+// rounds returns how often a step of that many elements is repeated.
+func (c Config) rounds(elements int) int {
+	switch {
+	case c.Rounds > 0:
+		return c.Rounds
+	case c.Full && elements < 10_000_000:
+		return 5
+	}
+	return 3
+}
+
+// sameRun reports whether rows measured under o may stand beside rows measured under c.
+func (c Config) sameRun(o Config) bool {
+	return c.Elements == o.Elements && c.Rounds == o.Rounds && c.Sync == o.Sync && c.Strategy == o.Strategy &&
+		c.Seed == o.Seed && c.Full == o.Full && c.MemTableBytes == o.MemTableBytes && c.CacheBytes == o.CacheBytes
+}

@@ -1,0 +1,231 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// goal is what a workload must reach: a ratio between two rows, or a figure of one, at least or at most so much.
+type goal struct {
+	what   string // what the figure is
+	of, to pick   // to is none when the goal is about one row
+	have   func(of, to *Figures) (float64, bool)
+	atMost bool
+	limit  float64
+	unit   string // after the figure, of goals about one row
+}
+
+// pick chooses rows: those of a workload, or a part of one, on a system.
+type pick struct {
+	workload, system string
+	strategy         string // "" is the run's where rows have one
+	smallest         bool   // the row with the fewest elements, instead of as many as the other one
+}
+
+func (p pick) none() bool { return p.workload == "" }
+
+// rows returns the rows that are meant, in a run with that strategy.
+func (p pick) rows(all []Row, strategy string) (rows []*Row) {
+	if p.strategy != "" {
+		strategy = p.strategy
+	}
+	for i := range all {
+		r := &all[i]
+		if r.Workload == p.workload && r.System == p.system && (r.Strategy == strategy || r.Strategy == "") {
+			rows = append(rows, r)
+		}
+	}
+	if p.smallest && len(rows) > 0 {
+		least := slices.MinFunc(rows, func(a, b *Row) int { return a.Elements - b.Elements })
+		return []*Row{least}
+	}
+	return rows
+}
+
+// verdict is how a goal was met.
+type verdict struct {
+	goal
+	elements   int
+	ratio      float64
+	low, high  float64 // spread over the rounds
+	met, known bool
+}
+
+// verdicts judges one goal for every row that it is about.
+func (g goal) verdicts(all []Row, strategy string) (list []verdict) {
+	for _, of := range g.of.rows(all, strategy) {
+		to := &Row{}
+		if !g.to.none() {
+			others := g.to.rows(all, strategy)
+			i := slices.IndexFunc(others, func(r *Row) bool {
+				return g.to.smallest && r != of || !g.to.smallest && r.Elements == of.Elements
+			})
+			if i < 0 {
+				continue
+			}
+			to = others[i]
+		}
+		list = append(list, g.judge(of, to))
+	}
+	return list
+}
+
+// judge takes the ratio of the medians, and as its spread the least and the greatest ratio of one round.
+func (g goal) judge(of, to *Row) verdict {
+	v := verdict{goal: g, elements: of.Elements, low: math.Inf(1), high: math.Inf(-1)}
+	v.ratio, v.known = g.have(&of.Figures, &to.Figures)
+	for i := range of.Rounds {
+		other := &Figures{}
+		if i < len(to.Rounds) {
+			other = &to.Rounds[i]
+		}
+		if r, ok := g.have(&of.Rounds[i], other); ok {
+			v.low, v.high = min(v.low, r), max(v.high, r)
+		}
+	}
+	v.met = v.known && (g.atMost && v.ratio <= g.limit || !g.atMost && v.ratio >= g.limit)
+	return v
+}
+
+func (v verdict) String() string {
+	sign := ">="
+	if v.atMost {
+		sign = "<="
+	}
+	if !v.known {
+		return fmt.Sprintf("%s: no figure (goal %s %s)", v.what, sign, number(v.limit))
+	}
+	word := "ok"
+	if !v.met {
+		word = "MISSED"
+	}
+	return fmt.Sprintf("%s: %s%s (%s..%s), goal %s %s%s: %s", v.what, number(v.ratio), v.unit, number(v.low), number(v.high),
+		sign, number(v.limit), v.unit, word)
+}
+
+// Kinds of figure that goals are about.
+
+func speed(of, to *Figures) (float64, bool) { return ratio(of.OpsPerSecond, to.OpsPerSecond) }
+
+func cpu(of, to *Figures) (float64, bool) {
+	if of.CPUMicros == nil || to.CPUMicros == nil {
+		return 0, false
+	}
+	return ratio(*of.CPUMicros, *to.CPUMicros)
+}
+
+func cpuTotal(of, to *Figures) (float64, bool) {
+	if of.CPUMicros == nil || to.CPUMicros == nil {
+		return 0, false
+	}
+	return ratio(*of.CPUMicros*float64(of.Ops), *to.CPUMicros*float64(to.Ops))
+}
+
+func latency(of, to *Figures) (float64, bool) {
+	if of.P50 == nil || to.P50 == nil {
+		return 0, false
+	}
+	return ratio(*of.P50, *to.P50)
+}
+
+func written(of, to *Figures) (float64, bool) { return countRatio(of.BytesWritten, to.BytesWritten) }
+
+// belowLog is what was written without the log.
+func belowLog(of, to *Figures) (float64, bool) {
+	if of.BytesWritten == nil || of.BytesWAL == nil || to.BytesWritten == nil || to.BytesWAL == nil {
+		return 0, false
+	}
+	return ratio(float64(*of.BytesWritten-*of.BytesWAL), float64(*to.BytesWritten-*to.BytesWAL))
+}
+
+// space is what is on disk beside a fresh load of what is live.
+func space(of, _ *Figures) (float64, bool) { return countRatio(of.BytesOnDisk, of.BytesLive) }
+
+// peakSpans is by how many spans of the rewriter the peak of one row is above what was on disk in the other.
+func peakSpans(of, to *Figures) (float64, bool) {
+	if of.BytesPeak == nil || to.BytesOnDisk == nil {
+		return 0, false
+	}
+	return max(0, float64(*of.BytesPeak)-float64(*to.BytesOnDisk)) / spanBytes, true
+}
+
+// spanBytes is the engine's default size of a span.
+const spanBytes = 16 << 20
+
+func opsShare(of, to *Figures) (float64, bool) { return ratio(float64(of.Ops), float64(to.Ops)) }
+
+func milliseconds(of, _ *Figures) (float64, bool) {
+	if of.P50 == nil {
+		return 0, false
+	}
+	return *of.P50 / 1000, true
+}
+
+func ratio(a, b float64) (float64, bool) { return a / b, b > 0 }
+
+func countRatio(a, b *uint64) (float64, bool) {
+	if a == nil || b == nil {
+		return 0, false
+	}
+	return ratio(float64(*a), float64(*b))
+}
+
+// beside is a goal about bigset's speed beside that of another row on the same elements.
+func beside(what, workload, other string, limit float64) goal {
+	return goal{what: what, of: pick{workload: workload, system: systemBigset}, to: pick{workload: other, system: systemPebble},
+		have: speed, limit: limit}
+}
+
+// goals are what each workload must reach.
+func goals(workload, strategy string) []goal {
+	switch workload {
+	case "insert":
+		return []goal{beside("of raw", "insert", "insert", 0.7)}
+	case "insert-observed":
+		return []goal{beside("of raw", "insert-observed", "insert-observed", 0.4)}
+	case "insert-concurrent":
+		return []goal{beside("of raw", "insert-concurrent", "insert-concurrent", 1.0)}
+	case "insert-batch":
+		return []goal{beside("of raw", "insert-batch", "insert-batch", 0.8)}
+	case "remove":
+		return []goal{{what: "of insert", of: pick{workload: "remove", system: systemBigset},
+			to: pick{workload: "remove/insert", system: systemBigset}, have: speed, limit: 0.8}}
+	case "contains":
+		return containsGoals()
+	case "read":
+		return []goal{
+			beside("full read, of a raw scan", "read", "read", 0.5),
+			{what: "first 1,000, of the same in a small set", of: pick{workload: "read/first-1000", system: systemBigset},
+				to: pick{workload: "read/first-1000", system: systemBigset, smallest: true}, have: speed, limit: 0.9},
+		}
+	case "range":
+		return rangeGoals()
+	case "filter":
+		return filterGoals()
+	case "reclaim":
+		return reclaimGoals(strategy)
+	case "churn", "churn-young":
+		return churnGoals(workload, strategy)
+	case "queue":
+		return queueGoals()
+	case "drop":
+		return dropGoals()
+	}
+	return nil
+}
+
+// number writes a figure with as many digits as say something.
+func number(v float64) string {
+	switch {
+	case math.IsInf(v, 0) || math.IsNaN(v):
+		return "-"
+	case v != 0 && math.Abs(v) < 0.1:
+		return fmt.Sprintf("%.3f", v)
+	case math.Abs(v) < 10:
+		return fmt.Sprintf("%.2f", v)
+	case math.Abs(v) < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}

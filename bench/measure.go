@@ -1,0 +1,229 @@
+package bench
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// latencyMax is the longest latency that a histogram tells from longer ones.
+const latencyMax = 10 * time.Minute
+
+// newHistogram returns a histogram of nanoseconds with three significant figures.
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(latencyMax), 3)
+}
+
+// phase is what is measured at a stretch on one system. Its load calls loop, and settle if it writes.
+type phase struct {
+	ctx  context.Context
+	hist *hdrhistogram.Histogram
+	ops  uint64 // what the figures count; loop adds its calls
+	user uint64 // bytes of the elements that the operations named
+
+	settled  time.Time // when what the writes left to do was done, by settle
+	away     time.Duration
+	awayCPU  time.Duration
+	bytesTop uint64 // most bytes of tables at a time, by watch
+}
+
+// checkEvery is how many operations pass between two looks at the context.
+const checkEvery = 256
+
+// loop calls f with 0 to n-1, measuring each call.
+func (p *phase) loop(n int, f func(i int) error) error {
+	last := time.Now()
+	for i := range n {
+		if i%checkEvery == 0 {
+			if err := p.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if err := f(i); err != nil {
+			return err
+		}
+		now := time.Now()
+		p.note(now.Sub(last))
+		last = now
+	}
+	p.ops += uint64(n)
+	return nil
+}
+
+func (p *phase) note(d time.Duration) {
+	_ = p.hist.RecordValue(int64(min(d, latencyMax))) // it is in range
+}
+
+// settle flushes what was written and waits until compactions have nothing left to do: that belongs to the writes.
+func (p *phase) settle(sys system) (err error) {
+	p.settled, err = sys.settle(p.ctx)
+	return err
+}
+
+// aside runs f outside the measured time.
+func (p *phase) aside(f func() error) error {
+	began, cpu := time.Now(), cpuNow()
+	err := f()
+	p.away += time.Since(began)
+	p.awayCPU += cpuNow() - cpu
+	return err
+}
+
+func cpuNow() time.Duration {
+	cpu, _ := cpuTime()
+	return cpu
+}
+
+// measure runs one phase on a system and records its figures under the row's names.
+func (e *env) measure(sys system, row Row, load func(*phase) error) error {
+	f, hist, err := e.figures(sys, load)
+	if err != nil {
+		return err
+	}
+	sys.label(&row)
+	e.rows.add(row, f, hist)
+	return nil
+}
+
+// figures runs one phase on a system.
+func (e *env) figures(sys system, load func(*phase) error) (f Figures, hist *hdrhistogram.Histogram, err error) {
+	runtime.GC()
+	before, err := sys.usage()
+	if err != nil {
+		return f, nil, err
+	}
+	p := &phase{ctx: e.ctx, hist: newHistogram()}
+	cpu, began := cpuNow(), time.Now()
+	if err := load(p); err != nil {
+		return f, nil, err
+	}
+	end := time.Now()
+	cpu = cpuNow() - cpu - p.awayCPU
+	if !p.settled.IsZero() {
+		end = p.settled
+	}
+	after, err := sys.usage()
+	if err != nil {
+		return f, nil, err
+	}
+	f.time(p, end.Sub(began)-p.away, cpu)
+	if !p.settled.IsZero() {
+		f.wrote(p, before, after)
+	}
+	f.HeapBytes = new(heapBytes())
+	return f, p.hist, nil
+}
+
+// time fills in the figures of speed.
+func (f *Figures) time(p *phase, took, cpu time.Duration) {
+	f.Ops = p.ops
+	f.OpsPerSecond = float64(p.ops) / max(took, 1).Seconds()
+	if _, known := cpuTime(); known && p.ops > 0 {
+		f.CPUMicros = new(micros(cpu) / float64(p.ops))
+	}
+	f.latencies(p.hist)
+}
+
+// latencies fills in the percentiles.
+func (f *Figures) latencies(h *hdrhistogram.Histogram) {
+	if h.TotalCount() == 0 {
+		return
+	}
+	at := func(percent float64) *float64 { return new(micros(time.Duration(h.ValueAtPercentile(percent)))) }
+	f.P50, f.P99, f.P999 = at(50), at(99), at(99.9)
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// wrote fills in the figures of a phase that wrote.
+func (f *Figures) wrote(p *phase, before, after usage) {
+	d := after.since(before)
+	written := d.wal + d.flush + d.compact + d.rewrite
+	f.BytesWritten, f.BytesWAL, f.BytesFlush, f.BytesCompact = new(written), new(d.wal), new(d.flush), new(d.compact)
+	f.BytesRewrite, f.BytesRead, f.BytesOnDisk = new(d.rewrite), new(d.read), new(after.tables)
+	if p.user > 0 {
+		f.WriteAmp = new(float64(written) / float64(p.user))
+	}
+	if p.bytesTop > 0 {
+		f.BytesPeak = new(max(p.bytesTop, after.tables))
+	}
+	if after.counted {
+		f.KeysLive, f.KeysDead = new(after.live), new(after.keys-min(after.keys, after.live))
+	}
+}
+
+// heapBytes returns what is alive on the heap.
+func heapBytes() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// watchInterval is how often watch looks.
+const watchInterval = 10 * time.Millisecond
+
+// watch notes the most bytes that tables took in the folder of a store while f ran, those on their way in or out, too.
+func (p *phase) watch(dir string, f func() error) error {
+	stop, top := make(chan struct{}), make(chan uint64)
+	go func() {
+		t := time.NewTicker(watchInterval)
+		defer t.Stop()
+		most := tableFiles(dir)
+		for {
+			select {
+			case <-t.C:
+				most = max(most, tableFiles(dir))
+			case <-stop:
+				top <- max(most, tableFiles(dir))
+				return
+			}
+		}
+	}()
+	err := f()
+	close(stop)
+	p.bytesTop = max(p.bytesTop, <-top)
+	return err
+}
+
+// tableFiles returns the bytes of all tables in a folder, in use or not. A file with two names counts once.
+func tableFiles(dir string) uint64 {
+	total, seen := uint64(0), map[uint64]bool{}
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(d.Name(), ".sst") && !strings.HasSuffix(d.Name(), ".tmp") {
+			return nil // files vanish while we look
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil
+		}
+		if n, known := fileNumber(info); known {
+			if seen[n] {
+				return nil
+			}
+			seen[n] = true
+		}
+		total += uint64(info.Size())
+		return nil
+	})
+	return total
+}
+
+// stopwatch notes how long the laps of something take that cannot be cut into calls.
+type stopwatch struct {
+	p    *phase
+	last time.Time
+}
+
+func (c *stopwatch) start() { c.last = time.Now() }
+
+func (c *stopwatch) lap() {
+	now := time.Now()
+	c.p.note(now.Sub(c.last))
+	c.last = now
+}

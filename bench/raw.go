@@ -1,0 +1,281 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// rawSystem is Pebble by hand. It writes the keys that the engine writes, with values of the same sizes, in the same
+// batches, and reads as one does who knows Pebble well. It keeps no clock: the values of clock and tombstone keys are
+// bytes of the right length.
+type rawSystem struct {
+	folder string
+	cache  *pebble.Cache
+	db     *pebble.DB
+	record compaction.Record
+	write  *pebble.WriteOptions
+
+	mu       sync.Mutex
+	counters map[string]*atomic.Uint64 // the last dot of each set
+}
+
+// rawActor is as long as the actors of the engine.
+const rawActor = clock.Actor("raw-pebble-1")
+
+func openRaw(dir string, o openOptions, cacheBytes int64) (*rawSystem, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	po := engine.BaselineOptions(o.memTable)
+	cache := engine.BaselineCache(o.memTable, cacheBytes)
+	po.Cache, po.Logger = cache, quiet{}
+	db, err := pebble.Open(dir, po)
+	if err != nil {
+		cache.Unref()
+		return nil, err
+	}
+	r := &rawSystem{folder: dir, cache: cache, db: db, record: o.record, counters: map[string]*atomic.Uint64{}}
+	r.write = pebble.NoSync
+	if o.sync {
+		r.write = pebble.Sync
+	}
+	return r, nil
+}
+
+// quiet is a logger that says nothing, and panics where Pebble must not go on.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(format string, args ...any) {
+	panic(fmt.Errorf("bench: Pebble cannot go on: "+format, args...))
+}
+
+func (r *rawSystem) dir() string { return r.folder }
+
+func (r *rawSystem) close() error {
+	err := r.db.Close()
+	r.cache.Unref()
+	return err
+}
+
+func (r *rawSystem) label(row *Row) { row.System, row.Record = systemPebble, r.record.String() }
+
+func (r *rawSystem) settle(ctx context.Context) (time.Time, error) {
+	if err := r.db.Flush(); err != nil {
+		return time.Time{}, err
+	}
+	return resting(ctx, restEnough, func() (state, bool, error) {
+		m := r.db.Metrics()
+		st := state{flushes: uint64(m.Flush.Count), compactions: uint64(m.Compact.Count), debt: m.Compact.EstimatedDebt}
+		return st, m.Compact.NumInProgress > 0 || m.Flush.NumInProgress > 0, nil
+	})
+}
+
+func (r *rawSystem) usage() (usage, error) {
+	m := r.db.Metrics()
+	u := usage{wal: m.WAL.BytesWritten}
+	for _, l := range m.Levels {
+		u.flush += l.TableBytesFlushed
+		u.compact += l.TableBytesCompacted
+		u.rewrite += l.TableBytesIngested
+		u.read += l.TableBytesRead
+		u.tables += uint64(l.TablesSize)
+	}
+	return u, nil
+}
+
+func (r *rawSystem) verify(name string, elements int) error { return countBy(r.set(name), elements) }
+
+func (r *rawSystem) set(name string) set { return r.handle(name) }
+
+func (r *rawSystem) handle(name string) *rawSet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.counters[name] == nil {
+		r.counters[name] = &atomic.Uint64{}
+	}
+	s := &rawSet{sys: r, prefix: keyscheme.NewPrefix([]byte(name)), last: r.counters[name]}
+	s.clockKey, s.tombstoneKey = s.prefix.AppendClock(nil), s.prefix.AppendTombstone(nil)
+	seen := &clock.Clock{}
+	seen.AddRange(rawActor, 1, 1<<20)
+	s.clockValue = keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen})
+	return s
+}
+
+// rawSet is the keys of one set.
+type rawSet struct {
+	sys                    *rawSystem
+	prefix                 keyscheme.Prefix
+	last                   *atomic.Uint64
+	clockKey, tombstoneKey []byte
+	clockValue             []byte
+	tombstones             map[int][]byte // values by the number of removes that they stand for
+	buf                    []byte
+	deletes                bool // removes delete the element keys as well
+}
+
+func (s *rawSet) insert(elements [][]byte, dots []uint64) error {
+	return s.commit(func(b *pebble.Batch) error {
+		return s.add(b, elements, dots)
+	})
+}
+
+// commit commits a batch with the clock key behind what f writes.
+func (s *rawSet) commit(f func(b *pebble.Batch) error) (err error) {
+	b := s.sys.db.NewBatch()
+	defer func() {
+		if e := b.Close(); err == nil {
+			err = e
+		}
+	}()
+	if err := f(b); err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint64(s.clockValue[len(s.clockValue)-8:], s.last.Load())
+	if err := b.Set(s.clockKey, s.clockValue, nil); err != nil {
+		return err
+	}
+	return b.Commit(s.sys.write)
+}
+
+// add writes element keys.
+func (s *rawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
+	last := s.last.Add(uint64(len(elements)))
+	for i, e := range elements {
+		dot := clock.Dot{Actor: rawActor, Counter: last - uint64(len(elements)-1-i)}
+		if dots != nil {
+			dots[i] = dot.Counter
+		}
+		s.buf = s.prefix.AppendElement(s.buf[:0], e, dot, keyscheme.OpAdd)
+		write := b.Merge
+		if s.sys.record == compaction.Set {
+			write = b.Set
+		}
+		if err := write(s.buf, keyscheme.ClosedValue, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *rawSet) observe(element []byte, old uint64) error {
+	return s.commit(func(b *pebble.Batch) error {
+		if err := s.add(b, [][]byte{element}, nil); err != nil || old == 0 {
+			return err
+		}
+		return b.Set(s.tombstoneKey, s.tombstone(1), nil)
+	})
+}
+
+func (s *rawSet) remove(elements [][]byte, dots []uint64) error {
+	s.last.Add(uint64(len(elements)))
+	return s.commit(func(b *pebble.Batch) error {
+		if s.deletes {
+			for i, e := range elements {
+				s.buf = s.prefix.AppendElement(s.buf[:0], e, clock.Dot{Actor: rawActor, Counter: dots[i]}, keyscheme.OpAdd)
+				if err := b.Delete(s.buf, nil); err != nil {
+					return err
+				}
+			}
+		}
+		return b.Set(s.tombstoneKey, s.tombstone(len(elements)), nil)
+	})
+}
+
+// tombstone returns a value as long as what a tombstone grows by with n removes.
+func (s *rawSet) tombstone(n int) []byte {
+	if s.tombstones == nil {
+		s.tombstones = map[int][]byte{}
+	}
+	if s.tombstones[n] == nil {
+		var dead clock.Clock
+		for i := range n { // what was killed is scattered, the removes' own dots are a run
+			dead.Add(clock.Dot{Actor: rawActor, Counter: 1 + mix(uint64(i))%(1<<20)})
+			dead.Add(clock.Dot{Actor: rawActor, Counter: 1<<20 + uint64(i)})
+		}
+		s.tombstones[n] = keyscheme.AppendTombstoneValue(nil, &dead)
+	}
+	return s.tombstones[n]
+}
+
+func (s *rawSet) contains(element []byte) (found bool, err error) {
+	s.buf = s.prefix.AppendElementBound(s.buf[:0], element)
+	it, err := s.sys.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return false, err
+	}
+	if it.SeekPrefixGE(s.buf) {
+		_, _, counter, _, ok := keyscheme.DecodeElement(len(s.prefix), it.Key())
+		found = ok && counter > 0
+	}
+	return found, it.Close()
+}
+
+// get looks up the key of an element by its dot, which nobody but a benchmark knows.
+func (s *rawSet) get(element []byte, dot uint64) (bool, error) {
+	s.buf = s.prefix.AppendElement(s.buf[:0], element, clock.Dot{Actor: rawActor, Counter: dot}, keyscheme.OpAdd)
+	_, closer, err := s.sys.db.Get(s.buf)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, closer.Close()
+}
+
+// rawChunk is how many keys a scan tells of at a time.
+const rawChunk = 1000
+
+func (s *rawSet) read(limit int, each func(n int)) (err error) {
+	b := s.prefix.Elements()
+	it, err := s.sys.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return err
+	}
+	n := 0
+	for ok := it.First(); ok && (limit == 0 || n < limit); ok = it.Next() {
+		if _, _, _, _, ok := keyscheme.DecodeElement(len(s.prefix), it.Key()); !ok {
+			return errors.Join(fmt.Errorf("%w: key %x", errWrong, it.Key()), it.Close())
+		}
+		if n++; n%rawChunk == 0 {
+			each(rawChunk)
+		}
+	}
+	if n%rawChunk > 0 {
+		each(n % rawChunk)
+	}
+	return it.Close()
+}
+
+func (s *rawSet) first(q query) (found bool, err error) {
+	b := s.prefix.Elements()
+	switch {
+	case q.prefix != nil:
+		b = s.prefix.Starting(q.prefix)
+	case q.from != nil:
+		b = s.prefix.Range(keyscheme.Before(q.from), keyscheme.Before(q.to))
+	}
+	it, err := s.sys.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return false, err
+	}
+	if it.First() {
+		_, _, _, _, found = keyscheme.DecodeElement(len(s.prefix), it.Key())
+	}
+	return found, it.Close()
+}

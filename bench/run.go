@@ -1,0 +1,217 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Workload is a load that can be asked for by its name.
+type Workload struct {
+	Name  string
+	About string // one line
+}
+
+// workload is a Workload with how it is run.
+type workload struct {
+	Workload
+	small int // elements in a default run
+	full  int // elements in a full run
+	run   func(*env) error
+}
+
+// workloads are all there are, in the order in which they run. They are made here, and nowhere changed.
+var workloads = []*workload{
+	{Workload{"insert", "new elements, empty context, one writer, one element an operation"}, 150_000, 1_000_000, insert},
+	{Workload{"insert-observed", "new and present elements under policy coordinator, which looks them up"}, 50_000, 10_000_000, insertObserved},
+	{Workload{"insert-concurrent", "64 writers into one set, synced"}, 51_200, 200_000, insertConcurrent},
+	{Workload{"insert-batch", "new elements in batches of 1,000"}, 200_000, 10_000_000, insertBatch},
+	{Workload{"remove", "removes with a narrow context, beside inserts"}, 80_000, 1_000_000, remove},
+	{Workload{"contains", "look-ups with their context: hit, miss, dead element"}, 50_000, 1_000_000, contains},
+	{Workload{"read", "full read in order with contexts; the first 1,000 elements"}, 200_000, 10_000_000, read},
+	{Workload{"range", "range, prefix, first 100: time to the first element"}, 200_000, 10_000_000, ranges},
+	{Workload{"filter", "CPU of load, compaction and scan with and without the filter"}, 100_000, 1_000_000, filter},
+	{Workload{"reclaim", "90 % of a settled set dead: bytes, CPU and space, beside point deletes"}, 100_000, 1_000_000, reclaim},
+	{Workload{"churn", "ten turnovers with uniform victims, beside point deletes"}, 20_000, 200_000, churn},
+	{Workload{"churn-young", "ten turnovers, 9 of 10 victims among the newest, beside point deletes"}, 20_000, 200_000, churnYoung},
+	{Workload{"queue", "elements added and soon removed by a reader at the head"}, 100_000, 1_000_000, queue},
+	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
+}
+
+// Workloads lists the workloads in the order in which a run does them.
+func Workloads() []Workload {
+	list := make([]Workload, len(workloads))
+	for i, w := range workloads {
+		list[i] = w.Workload
+	}
+	return list
+}
+
+func workloadNames() []string {
+	var names []string
+	for _, w := range workloads {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+func workloadNamed(name string) *workload {
+	for _, w := range workloads {
+		if w.Name == name {
+			return w
+		}
+	}
+	return nil
+}
+
+// size returns the elements of a workload's sets.
+func (w *workload) size(c Config) int {
+	switch {
+	case c.Elements > 0:
+		return c.Elements
+	case c.Full:
+		return w.full
+	}
+	return w.small
+}
+
+// Run measures and returns a report. When it ends early, because ctx is done or something failed, it returns the error
+// beside the report of what was finished. Its temporary folder is always removed.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	report, err := startReport(c)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.MkdirTemp(place(c.Dir), "bigset-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("bench: temporary folder: %w", err)
+	}
+	defer func() {
+		if e := os.RemoveAll(root); e != nil && err == nil {
+			err = fmt.Errorf("bench: %w", e)
+		}
+	}()
+	r := &runner{ctx: ctx, cfg: c, root: root, began: time.Now(), report: report}
+	chosen, err := c.chosen()
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range chosen {
+		r.place = fmt.Sprintf("%d/%d", i+1, len(chosen))
+		if err = r.step(w); err != nil {
+			return report, err
+		}
+	}
+	return report, err
+}
+
+// runner runs steps.
+type runner struct {
+	ctx    context.Context
+	cfg    Config
+	root   string
+	began  time.Time
+	place  string // of the step among all
+	report *Report
+}
+
+func (r *runner) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.cfg.Progress, "%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// step runs all rounds of one workload and takes its rows into the report.
+func (r *runner) step(w *workload) error {
+	n := w.size(r.cfg)
+	if r.report.has(w.Name) {
+		r.say("%s %s: measured already", r.place, w.Name)
+		return nil
+	}
+	var rows collector
+	rounds := r.cfg.rounds(n)
+	for i := range rounds {
+		r.say("%s %s: %d elements, round %d of %d", r.place, w.Name, n, i+1, rounds)
+		e := &env{ctx: r.ctx, cfg: r.cfg, elements: n, round: i, root: r.root, rows: &rows, say: r.say}
+		if err := w.run(e); err != nil {
+			return fmt.Errorf("bench: %s, round %d: %w", w.Name, i+1, err)
+		}
+	}
+	return r.report.take(rows.rows(), r.cfg.Out)
+}
+
+// env is what one round of one workload is run with.
+type env struct {
+	ctx      context.Context
+	cfg      Config
+	elements int
+	round    int // from 0
+	root     string
+	rows     *collector
+	say      func(format string, args ...any)
+	stores   int // folders made
+}
+
+// turns calls f for each of the names, in an order that changes from round to round: each comes first, and last.
+func (e *env) turns(names []string, f func(name string) error) error {
+	order := slices.Clone(names)
+	if e.round%2 == 1 {
+		slices.Reverse(order)
+	}
+	shift := e.round / 2 % len(order)
+	order = append(order[shift:], order[:shift]...)
+	for _, name := range order {
+		if err := e.ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// folder returns a new folder for a store.
+func (e *env) folder() string {
+	e.stores++
+	return filepath.Join(e.root, fmt.Sprintf("%d-%d", e.round, e.stores))
+}
+
+// with opens a system on a fresh store, calls f and throws the store away.
+func (e *env) with(name string, o openOptions, f func(system) error) error {
+	dir := e.folder()
+	return e.inFolder(dir, func() error { return e.opened(name, dir, o, f) })
+}
+
+// inFolder calls f and removes the folder.
+func (e *env) inFolder(dir string, f func() error) (err error) {
+	defer func() {
+		if e := os.RemoveAll(dir); err == nil {
+			err = e
+		}
+	}()
+	return f()
+}
+
+// opened opens a system in a folder, calls f and closes it.
+func (e *env) opened(name, dir string, o openOptions, f func(system) error) (err error) {
+	sys, err := e.open(name, dir, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := sys.close(); err == nil {
+			err = e
+		}
+	}()
+	return f(sys)
+}
+
+// sub names a part of a workload: "contains/hit".
+func sub(parts ...string) string { return strings.Join(parts, "/") }

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// tableHead names the columns; numbers stand to the right, the first two to the left.
+var tableHead = []string{"workload", "system", "elements", "ops/s", "cpu µs", "p50 µs", "p99 µs", "write amp", "of raw", "spread"}
+
+const tableLeft = 2
+
+// WriteTable writes the report for people: a line for each row, with its speed beside raw Pebble's, and under each workload
+// what it must reach and what it did.
+func (r *Report) WriteTable(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; percentiles over all of them.\n\n", r.Machine.CPU, r.Machine.Cores)
+	lines := [][]string{tableHead}
+	for i := range r.Results {
+		lines = append(lines, r.cells(&r.Results[i]))
+	}
+	widths := columnWidths(lines)
+	writeLine(b, lines[0], widths)
+	for i := range r.Results {
+		row := &r.Results[i]
+		if !row.detail() {
+			writeLine(b, lines[i+1], widths)
+		}
+		if i+1 == len(r.Results) || r.Results[i+1].group() != row.group() {
+			r.writeGoals(b, row.group())
+		}
+	}
+	return b.Flush()
+}
+
+// detail reports whether a row is only for the JSON: a part of a part, or a count, which goals sum up.
+func (r *Row) detail() bool { return strings.Count(r.Workload, "/") > 1 || r.OpsPerSecond == 0 }
+
+func (r *Report) writeGoals(b *bufio.Writer, workload string) {
+	for _, g := range goals(workload, r.Config.Strategy) {
+		for _, v := range g.verdicts(r.Results, r.Config.Strategy) {
+			at := ""
+			if !v.of.none() {
+				at = " (" + thousands(v.elements) + ")"
+			}
+			_, _ = fmt.Fprintf(b, "  -> %s%s %s\n", v.of.workload, at, v)
+		}
+	}
+	_, _ = fmt.Fprintln(b)
+}
+
+// cells returns the texts of one row.
+func (r *Report) cells(row *Row) []string {
+	system := row.System
+	if row.System == systemBigset && row.Strategy != "" && row.Strategy != r.Config.Strategy {
+		system += " " + row.Strategy
+	}
+	cells := []string{row.Workload, system, thousands(row.Elements), thousands(int(row.OpsPerSecond + 0.5)),
+		figure(row.CPUMicros), figure(row.P50), figure(row.P99), figure(row.WriteAmp), "", ""}
+	if row.System == systemPebble {
+		return cells
+	}
+	g := goal{of: pick{workload: row.Workload, system: row.System}, have: speed}
+	to := pick{workload: row.Workload, system: systemPebble}
+	for _, other := range to.rows(r.Results, "") {
+		if other.Elements == row.Elements {
+			if v := g.judge(row, other); v.known {
+				cells[8], cells[9] = number(v.ratio), number(v.low)+".."+number(v.high)
+			}
+		}
+	}
+	return cells
+}
+
+func figure(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return number(*v)
+}
+
+// thousands writes a count with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func columnWidths(lines [][]string) []int {
+	widths := make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+func writeLine(b *bufio.Writer, cells []string, widths []int) {
+	line := &strings.Builder{}
+	for i, cell := range cells {
+		if i > 0 {
+			line.WriteString("  ")
+		}
+		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		if i < tableLeft {
+			line.WriteString(cell + pad)
+		} else {
+			line.WriteString(pad + cell)
+		}
+	}
+	_, _ = fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
+}

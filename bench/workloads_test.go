@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tiny is a run that takes seconds.
+func tiny(t *testing.T, workloads ...string) Config {
+	t.Helper()
+	return Config{Workloads: workloads, Elements: 600, Rounds: 1, Dir: t.TempDir(), Seed: 7, MemTableBytes: 4 << 20}
+}
+
+func mustRun(t *testing.T, c Config) *Report {
+	t.Helper()
+	report, err := Run(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(c.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range left {
+		if strings.HasPrefix(f.Name(), "bigset-bench-") {
+			t.Errorf("left behind: %s", f.Name())
+		}
+	}
+	return report
+}
+
+// wants are the rows of each workload at 600 elements: the part, the system, the strategy, elements and operations. Where
+// a row is made, stores were counted and verified, and answers checked.
+var wants = map[string][]string{
+	"insert":            {"insert bigset default 600 600", "insert pebble  600 600", "insert blob  600 600"},
+	"insert-observed":   {"insert-observed bigset default 600 1200", "insert-observed pebble  600 1200", "insert-observed blob  600 600"},
+	"insert-concurrent": {"insert-concurrent bigset default 576 576", "insert-concurrent pebble  576 576", "insert-concurrent blob  192 192"},
+	"insert-batch":      {"insert-batch bigset default 600 600", "insert-batch pebble  600 600", "insert-batch blob  600 600"},
+	"remove":            {"remove/insert bigset default 600 600", "remove bigset default 600 300", "remove pebble  600 300", "remove blob  600 300"},
+	"contains": {"contains/hit bigset default 600 600", "contains/miss pebble  600 600", "contains/dead blob  600 300", "contains bigset default 600 1800",
+		"contains/hit-get pebble  600 600", "contains/miss-get pebble  600 600", "contains/dead-get pebble  600 600"},
+	"read":  {"read bigset default 600 199800", "read pebble  600 199800", "read blob  600 199800", "read/first-1000 bigset default 600 200"},
+	"range": {"range bigset default 600 5000", "range/prefix pebble  600 5000", "range/first-100 blob  600 20"},
+	"filter": {"filter/clean bigset filter 600 201000", "filter/one-percent/load bigset none 600 600", "filter/other-set/compact bigset filter 600 600",
+		"filter/one-percent/scan bigset filter 600 197802"},
+	"reclaim":     {"reclaim bigset default 600 540", "reclaim bigset point-deletes 600 540"},
+	"churn":       {"churn bigset default 600 12000", "churn bigset point-deletes 600 12000", "churn/read bigset default 600 12000", "churn/read-after bigset default 600 600"},
+	"churn-young": {"churn-young bigset default 600 12000", "churn-young bigset point-deletes 600 12000"},
+	"queue":       {"queue bigset default 600 600", "queue bigset point-deletes 600 600"},
+	"drop":        {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
+}
+
+func TestWorkloads(t *testing.T) {
+	for _, w := range Workloads() {
+		t.Run(w.Name, func(t *testing.T) {
+			if w.About == "" {
+				t.Error("says nothing about itself")
+			}
+			report := mustRun(t, tiny(t, w.Name))
+			var have []string
+			for _, r := range report.Results {
+				have = append(have, describe(r))
+				if len(r.Rounds) != 1 || r.group() != w.Name || r.System == systemBigset && r.Record == "" {
+					t.Errorf("got row %+v", r)
+				}
+			}
+			for _, want := range wants[w.Name] {
+				if !slices.Contains(have, want) {
+					t.Errorf("no row %q among\n%s", want, strings.Join(have, "\n"))
+				}
+			}
+			for _, g := range goals(w.Name, report.Config.Strategy) {
+				vs := g.verdicts(report.Results, report.Config.Strategy)
+				if len(vs) == 0 && !g.to.smallest {
+					t.Errorf("no rows for the goal %q of %s", g.what, g.of.workload)
+				}
+				for _, v := range vs {
+					if !v.known {
+						t.Errorf("no figure: %s %s", v.of.workload, v)
+					}
+				}
+			}
+			var text bytes.Buffer
+			if err := report.WriteTable(&text); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("\n%s", text.String())
+		})
+	}
+}
+
+func describe(r Row) string {
+	return strings.Join([]string{r.Workload, r.System, r.Strategy, number0(r.Elements), number0(int(r.Ops))}, " ")
+}
+
+func number0(n int) string { return strings.ReplaceAll(thousands(n), ",", "") }

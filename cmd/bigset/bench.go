@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bigset/bench"
+)
+
+// benchOutDefault is where a full run keeps its report while it grows.
+const benchOutDefault = "bigset-bench.json"
+
+// benchCommand returns the command that measures: results go to out, progress to errs, a line at a time. Its flags --dir,
+// --json and --strategy take the place of those that other commands have.
+func benchCommand(out, errs io.Writer) *cobra.Command {
+	var c bench.Config
+	var asJSON, asGoBench, list, quiet bool
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the engine beside raw Pebble and beside a set in one value",
+		Long: `Measure the engine on stores of its own in a temporary folder, beside Pebble by hand doing the same bytes, which is the
+physical limit, and beside a set serialised into one value. Without flags it takes about a minute. docs/bench.md describes
+the workloads and how to read the figures.
+
+Workloads:
+` + benchWorkloads(),
+		Example: `  bigset bench
+  bigset bench --workload insert,contains --elements 1000000 --rounds 5
+  bigset bench --gobench > new.txt; benchstat old.txt new.txt
+  bigset bench --full --out report.json`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if list {
+				_, err := io.WriteString(out, benchWorkloads())
+				return err
+			}
+			if c.Full && c.Out == "" {
+				c.Out = benchOutDefault
+			}
+			if !quiet {
+				c.Progress = errs
+			}
+			report, err := bench.Run(cmd.Context(), c)
+			if errors.Is(err, bench.ErrConfig) {
+				return usage(cmd, "%w", err)
+			}
+			if report == nil || len(report.Results) == 0 && err != nil {
+				return err
+			}
+			return errors.Join(err, writeBench(out, report, asJSON, asGoBench))
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas (default: all)")
+	f.IntVar(&c.Elements, "elements", 0, "size of the sets (default: each workload's own)")
+	f.IntVar(&c.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
+	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
+	f.BoolVar(&c.Sync, "sync", false, "make every write durable before the next one")
+	f.StringVar(&c.Strategy, "strategy", "", "how dead keys leave the disk: "+strategyNames()+" (default: default)")
+	f.Uint64Var(&c.Seed, "seed", 1, "runs with equal seeds do the same operations")
+	f.BoolVar(&c.Full, "full", false, "large sizes, as long as it takes; goes on where an earlier run with the same flags stopped")
+	f.StringVar(&c.Out, "out", "", "keep the report as JSON in this file while it grows, and go on from it (default with --full: "+benchOutDefault+")")
+	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
+	f.BoolVar(&asGoBench, "gobench", false, "print Go benchmark lines, one for each round, as benchstat reads them")
+	f.BoolVar(&list, "list", false, "list the workloads and do nothing")
+	f.BoolVar(&quiet, "quiet", false, "show no progress")
+	return cmd
+}
+
+// writeBench prints a report in the form that was asked for.
+func writeBench(out io.Writer, r *bench.Report, asJSON, asGoBench bool) error {
+	switch {
+	case asJSON:
+		return r.WriteJSON(out)
+	case asGoBench:
+		return r.WriteGoBench(out)
+	}
+	return r.WriteTable(out)
+}
+
+// benchWorkloads lists the workloads, one a line.
+func benchWorkloads() string {
+	b := &strings.Builder{}
+	for _, w := range bench.Workloads() {
+		fmt.Fprintf(b, "  %-18s %s\n", w.Name, w.About)
+	}
+	return b.String()
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+func (a *app) compact() *cobra.Command {
+	return &cobra.Command{
+		Use:   "compact [SET]",
+		Short: "Take dead keys off the disk now",
+		Long: `Take what was removed or replaced off the disk now, of a set or of all, in the way of the store's strategy. A store does
+that by itself while a program has it open.`,
+		Example: `  bigset compact
+  bigset compact friends --json`,
+		Args: takes(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := setNameOrAll(args)
+			if err != nil {
+				return err
+			}
+			return a.withStore(atRest, func(s *engine.Store) error {
+				rep, err := s.Compact(cmd.Context(), engine.CompactOptions{Set: set, Progress: a.compacting})
+				if err != nil {
+					return err
+				}
+				return a.compacted(rep)
+			})
+		},
+	}
+}
+
+func (a *app) compacting(r engine.CompactReport) {
+	a.progress.show("compacting: %s, %s read, %s dropped", count(uint64(r.Sets), "set"), count(r.KeysRead, "key"), thousands(r.KeysDropped))
+}
+
+// compactReport is the report of a compaction in JSON.
+type compactReport struct {
+	Sets        int    `json:"sets"`
+	Spans       int    `json:"spans"`
+	SpansLeft   int    `json:"spans_left"`
+	KeysRead    uint64 `json:"keys_read"`
+	KeysDropped uint64 `json:"keys_dropped"`
+	BytesOut    uint64 `json:"bytes_out"`
+	BytesBefore uint64 `json:"bytes_before"`
+	BytesAfter  uint64 `json:"bytes_after"`
+}
+
+func (a *app) compacted(r engine.CompactReport) error {
+	return a.answer(
+		compactReport{r.Sets, r.Spans, r.SpansLeft, r.KeysRead, r.KeysDropped, r.BytesOut, r.DiskBefore, r.DiskAfter},
+		"compacted %s: %s read, %s dropped; tables were %s, are %s", count(uint64(r.Sets), "set"), count(r.KeysRead, "key"),
+		thousands(r.KeysDropped), size(r.DiskBefore), size(r.DiskAfter))
+}

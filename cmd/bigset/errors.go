@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// The exit statuses. They are what scripts rely on.
+const (
+	exitOK     = 0
+	exitAbsent = 1 // absent, or not verified
+	exitError  = 2
+)
+
+// Outcomes that are no errors of the program: the answer has been printed, only the status is left to say.
+var (
+	errAbsent      = errors.New("absent")
+	errNotVerified = errors.New("not verified")
+)
+
+// What can be wrong with what the user gave or has stored.
+var (
+	errLineBreak = errors.New("an element or a name with a line break does not fit on a line")
+	errBase64    = errors.New("not base64")
+	errLine      = errors.New("bad line")
+	errCursor    = errors.New("the token is of a listing in the other direction")
+	errSetName   = errors.New("bad name of a set")
+	errNoReclaim = errors.New("the set is dropped, but its space is not back")
+)
+
+// advice says what an error means for the exit status, and what to do about it.
+type advice struct {
+	cause error
+	code  int
+	hint  string // nothing is printed at all when it is empty
+}
+
+// advices is the table of all errors that this program knows. The first that fits is taken.
+var advices = []advice{
+	{context.Canceled, exitError, "it was interrupted; what was acknowledged is kept, run it again for the rest"},
+	{errLine, exitError, "correct that line, and import again from it on; arbitrary bytes need --base64, on every line"},
+	{errLineBreak, exitError, "use --base64 or --json"},
+	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
+	{errCursor, exitError, "give --reverse as in the listing that printed the token"},
+	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", engine.SetNameBytesMax)},
+	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
+
+	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
+	{engine.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
+	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` make a store where there is none"},
+	{engine.ErrLocked, exitError, "one process at a time has a store open: wait for the other one, or stop it"},
+	{engine.ErrFormat, exitError, "check --dir, and --record, which counts only when a store is made"},
+	{compaction.ErrStrategy, exitError, "choose another --strategy, or a store made with another --record"},
+	{engine.ErrDiskFull, exitError, "free some space, then run it again; what was acknowledged is kept"},
+	{engine.ErrFailed, exitError, "run it again; what was acknowledged is kept, what was under way may or may not have happened"},
+	{engine.ErrCorrupt, exitError, "run `bigset verify`; if it says no, bring the folder back from a copy"},
+	{fold.ErrOpenKey, exitError, "the store was written by a newer program: use that one"},
+
+	{engine.ErrContextRequired, exitError, "give --context for each element (`bigset set context SET ELEMENT` prints it), or another --policy"},
+	{engine.ErrContext, exitError, "the store has lost or never had what the token saw: take a new one with `bigset set context`"},
+	{keyscheme.ErrTokenForm, exitError, "add and rm take what `set context SET ELEMENT` prints, drop what `set context SET` prints, ls --after what ls prints"},
+	{keyscheme.ErrTokenSet, exitError, "a token works for the set it was made for: take one with `bigset set context SET …`"},
+	{keyscheme.ErrTokenElement, exitError, "give each element its own --context, in the order of the elements"},
+	{keyscheme.ErrTokenDomain, exitError, "it was made by another store: check --dir, or take a new one with `bigset set context`"},
+	{keyscheme.ErrToken, exitError, "a token has to be given whole and unchanged: take a new one with `bigset set context` or `bigset set ls`"},
+	{engine.ErrLimit, exitError, "make it smaller: --help and docs/cli.md name the limits"},
+	{keyscheme.ErrNameTooLong, exitError, fmt.Sprintf("an element has at most %d bytes", engine.ElementBytesMax)},
+
+	{fs.ErrNotExist, exitError, "check the path"},
+	{syscall.ENOSPC, exitError, "free some space, then run it again"},
+
+	{errAbsent, exitAbsent, ""},
+	{errNotVerified, exitAbsent, ""},
+}
+
+// usageError is a call that makes no sense. Its advice is the help of the command.
+type usageError struct {
+	cmd string
+	err error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// usage returns the error of a call that makes no sense.
+func usage(cmd *cobra.Command, format string, args ...any) error {
+	return &usageError{cmd.CommandPath(), fmt.Errorf(format, args...)}
+}
+
+// report tells the user about an error, nil if there is none, and returns the exit status.
+func (a *app) report(err error) int {
+	if err == nil || closedPipe(err) {
+		return exitOK
+	}
+	ad := advise(err)
+	if ad.hint == "" {
+		return ad.code
+	}
+	fmt.Fprintf(a.errs, "bigset: %s\nhint: %s\n", plain(err), ad.hint)
+	return ad.code
+}
+
+// closedPipe reports whether the reader of the output has gone, who wants no more answers and no complaint. An import that
+// can't acknowledge has to say so.
+func closedPipe(err error) bool {
+	var importing *importError
+	return errors.Is(err, syscall.EPIPE) && !errors.As(err, &importing)
+}
+
+// advise finds the advice for an error.
+func advise(err error) advice {
+	var u *usageError
+	if errors.As(err, &u) {
+		return advice{err, exitError, fmt.Sprintf("`%s --help` has examples", u.cmd)}
+	}
+	for _, ad := range advices {
+		if errors.Is(err, ad.cause) {
+			return ad
+		}
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return advice{err, exitError, "check the path, and --dir"}
+	}
+	return advice{err, exitError, "`bigset verify` says whether the store is all right"}
+}
+
+// packageNames are what errors of our packages begin with.
+var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "")
+
+// plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
+func plain(err error) string {
+	return strings.ReplaceAll(strings.TrimSpace(packageNames.Replace(err.Error())), "\n", "; ")
+}

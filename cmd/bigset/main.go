@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	signal.Ignore(syscall.SIGPIPE) // a write fails then, and the store is closed in order
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run does what the arguments say and returns the exit status.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	a := &app{in: in, out: bufio.NewWriterSize(out, outputBytes), errs: errs}
+	a.progress = newProgress(errs)
+	a.toTerminal = isTerminal(out)
+	cmd := a.root()
+	cmd.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	err := cmd.ExecuteContext(ctx)
+	a.progress.clear() // before the answer comes
+	if e := a.out.Flush(); err == nil || !errors.Is(e, syscall.EPIPE) {
+		err = errors.Join(err, e)
+	}
+	return a.report(err)
+}
+
+// outputBytes is the size of the buffer before standard output.
+const outputBytes = 64 << 10
+
+// app is one run of the program: its streams, and the flags that all commands have in common.
+type app struct {
+	in         io.Reader
+	out        *bufio.Writer // standard output
+	toTerminal bool          // a person reads standard output
+	errs       io.Writer     // standard error; note writes to it
+	progress   *progress
+
+	dir      string
+	json     bool
+	strategy string
+	record   string // of a store that is to be made; only commands that may make one have the flag
+}

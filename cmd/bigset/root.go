@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// root returns the command tree.
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bigset",
+		Short: "Very big sets on disk",
+		Long: `Bigset keeps very big sets in a data folder. A set is an observed-remove set in which adds win: it costs the same to
+insert into a set of ten elements and of ten million.
+
+Exit status: 0; 1 for what is absent or not verified; 2 for any error.`,
+		Example: `  bigset set add friends paul ringo
+  bigset set has friends paul
+  bigset set ls friends
+  bigset stats`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&a.dir, "dir", "./bigset-data", "the data folder")
+	flags.BoolVar(&a.json, "json", false, "print JSON objects, one a line")
+	flags.StringVar(&a.strategy, "strategy", "", "how dead keys leave the disk: "+strategyNames()+" (default: by the store's records)")
+	cmd.SetOut(a.out)
+	cmd.SetErr(a.errs)
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.AddCommand(a.set(), a.stats(), a.compact(), a.verify(), a.version())
+	return chooser(cmd)
+}
+
+// chooser completes a command that only has subcommands: alone it prints its help, with an unknown name it suggests one.
+func chooser(cmd *cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance = 1 // names are short
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(cmd, args[0])
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	text := fmt.Sprintf("no command %q in %q", name, cmd.CommandPath())
+	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+		text += ", did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return usage(cmd, "%s", text)
+}
+
+// flagError says what is wrong with a flag. Under an unknown command no flag is known: then that is what is wrong.
+func flagError(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	if strings.HasPrefix(err.Error(), "unknown") {
+		return usage(cmd, "%w (an element that begins with - goes behind --)", err)
+	}
+	return usage(cmd, "%w", err)
+}
+
+// takes makes sure of the number of positional arguments; most < 0 is any number.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return usage(cmd, "wrong number of arguments (%d), usage: %s", len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+// set returns the commands that work on one set, and the list of sets.
+func (a *app) set() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set",
+		Short: "Change sets and ask about them",
+		Long: `Change sets and ask about them. A set is there as soon as something is added to it.
+
+Elements are any bytes, on the command line and on lines of text just as they are; with --base64 they are written as base64.
+What begins with - goes behind --.`,
+		Example: `  bigset set add friends paul ringo
+  bigset set ls friends --limit 100`,
+	}
+	cmd.AddCommand(a.setAdd(), a.setRemove(), a.setHas(), a.setList(), a.setCount(), a.setDrop(), a.setNames(),
+		a.setContext(), a.setImport(), a.setExport())
+	return chooser(cmd)
+}
+
+// writing are the flags of commands that write.
+type writing struct {
+	policy string
+	noSync bool
+}
+
+func (w *writing) flags(cmd *cobra.Command) {
+	w.policyFlag(cmd)
+	cmd.Flags().BoolVar(&w.noSync, "no-sync", false, "acknowledge before the disk has it: faster, and a power cut takes the last writes")
+}
+
+func (w *writing) policyFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&w.policy, "policy", "coordinator",
+		"without a context: coordinator (act on what the store has), empty (on nothing) or required (refuse)")
+}
+
+var policies = map[string]engine.Policy{
+	"coordinator": engine.PolicyCoordinator,
+	"empty":       engine.PolicyEmpty,
+	"required":    engine.PolicyRequired,
+}
+
+// options returns what the flags say.
+func (w *writing) options(cmd *cobra.Command) (engine.WriteOptions, error) {
+	policy, ok := policies[w.policy]
+	if !ok {
+		return engine.WriteOptions{}, usage(cmd, "no policy %q: there are coordinator, empty and required", w.policy)
+	}
+	return engine.WriteOptions{Policy: policy, Durability: w.durability()}, nil
+}
+
+func (w *writing) durability() engine.Durability {
+	if w.noSync {
+		return engine.NoSync
+	}
+	return engine.Sync
+}

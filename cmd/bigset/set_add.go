@@ -1,0 +1,67 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+func (a *app) setAdd() *cobra.Command {
+	c := &change{kind: keyscheme.OpAdd}
+	cmd := &cobra.Command{
+		Use:   "add SET ELEMENT…",
+		Short: "Add elements, in one atomic batch",
+		Long: `Add elements to a set, in one atomic batch. The set, and the store, are made if they are not there.
+
+With --json each element comes with its context: the token to act on this very add.`,
+		Example: `  bigset set add friends paul ringo
+  bigset set add friends paul --context "$(bigset set context friends paul)"
+  bigset set add --base64 keys AAECAw==
+  bigset set add temperatures -- -7`,
+		Args: takes(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.parse(cmd, args); err != nil {
+				return err
+			}
+			how := making
+			if len(c.tokens) > 0 {
+				how = changing // a token is of a store that there is
+			}
+			return a.withStore(how, func(s *engine.Store) error {
+				seal := newSealer(s, c.set)
+				r, err := c.write(cmd.Context(), s, seal)
+				if err != nil {
+					return err
+				}
+				return a.added(c, seal, r)
+			})
+		},
+	}
+	c.flags(cmd)
+	a.recordFlag(cmd)
+	return cmd
+}
+
+// added prints what an add did.
+func (a *app) added(c *change, seal *sealer, r engine.Result) error {
+	for i, e := range c.elements {
+		if !a.json {
+			break
+		}
+		token, err := seal.narrow(e, []clock.Dot{r.Dots[i]})
+		if err != nil {
+			return err
+		}
+		if err := a.object(struct {
+			jsonElement
+			Context string `json:"context"`
+		}{c.jsonElement(e), token}); err != nil {
+			return err
+		}
+	}
+	return a.answer(struct {
+		Added int `json:"added"`
+	}{len(c.elements)}, "added %s", count(uint64(len(c.elements)), "element"))
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+func (a *app) setContext() *cobra.Command {
+	var n notation
+	cmd := &cobra.Command{
+		Use:   "context SET [ELEMENT]",
+		Short: "Print the token of what the store has of a set or an element",
+		Long: `Print a context: a token that stands for what the store has of an element now, for add and rm, or of the whole set, for
+drop. An operation with a context acts on what was seen and nothing newer. An absent element has a token too: of nothing.
+Tokens are sealed with a key of the store; they live as long as it does, and work for their set and element only.`,
+		Example: `  bigset set context friends paul
+  bigset set rm friends paul --context "$(bigset set context friends paul)"
+  bigset set drop friends --context "$(bigset set context friends)"`,
+		Args: takes(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := setName(args[0])
+			if err != nil {
+				return err
+			}
+			elements, err := n.elements(args[1:])
+			if err != nil {
+				return err
+			}
+			return a.withStore(atRest, func(s *engine.Store) error {
+				if len(elements) == 0 {
+					return a.wide(cmd.Context(), s, set)
+				}
+				return a.narrow(cmd.Context(), s, set, elements[0], n)
+			})
+		},
+	}
+	n.flag(cmd)
+	return cmd
+}
+
+// wide prints the token of a whole set.
+func (a *app) wide(ctx context.Context, s *engine.Store, set []byte) error {
+	seen, err := s.Context(ctx, set)
+	if err != nil {
+		return err
+	}
+	token, err := newSealer(s, set).wide(seen)
+	if err != nil {
+		return err
+	}
+	return a.answer(struct {
+		jsonSet
+		Context string `json:"context"`
+	}{notation{}.jsonSet(set), token}, "%s", token)
+}
+
+// narrow prints the token of one element.
+func (a *app) narrow(ctx context.Context, s *engine.Store, set, element []byte, n notation) error {
+	c, err := s.Contains(ctx, set, element)
+	if err != nil {
+		return err
+	}
+	seal := newSealer(s, set)
+	if a.json {
+		return a.presentJSON(n, seal, element, c)
+	}
+	token, err := seal.narrow(element, c.Dots)
+	if err != nil {
+		return err
+	}
+	return a.answer(nil, "%s", token)
+}

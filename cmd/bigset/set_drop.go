@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"bigset/clock"
+	"bigset/engine"
+)
+
+func (a *app) setDrop() *cobra.Command {
+	var w writing
+	var token string
+	cmd := &cobra.Command{
+		Use:   "drop SET",
+		Short: "Delete a whole set",
+		Long: `Delete a whole set, whatever its size: everything that is in it or, with a context, everything that was seen when
+` + "`bigset set context SET`" + ` printed it; what was added later stays. The set keeps a few bytes for ever, so that nothing comes
+back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at once when nothing is left in it, else by compact.`,
+		Example: `  bigset set drop friends
+  bigset set drop friends --context "$(bigset set context friends)"`,
+		Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := setName(args[0])
+			if err != nil {
+				return err
+			}
+			given := cmd.Flags().Changed("context")
+			o, err := w.options(cmd)
+			switch {
+			case err != nil:
+				return err
+			case !given && o.Policy == engine.PolicyEmpty:
+				return usage(cmd, "--policy empty drops nothing: give a context or another policy")
+			case !given && o.Policy == engine.PolicyRequired:
+				return fmt.Errorf("drop %q: %w", set, engine.ErrContextRequired)
+			}
+			return a.withStore(changing, func(s *engine.Store) error {
+				var seen *clock.Clock
+				if given {
+					if seen, err = newSealer(s, set).bound(token); err != nil {
+						return err
+					}
+				}
+				return a.drop(cmd.Context(), s, set, seen, o.Durability)
+			})
+		},
+	}
+	w.flags(cmd)
+	cmd.Flags().StringVar(&token, "context", "", "token of what you saw of the set; only that is dropped")
+	return cmd
+}
+
+// drop drops a set, says so as soon as it is done, and gives the space back if that is cheap.
+func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock.Clock, d engine.Durability) error {
+	if _, err := s.Drop(ctx, set, seen, d); err != nil {
+		return err
+	}
+	left, err := s.Live(ctx, set)
+	if err != nil {
+		return err
+	}
+	if err := a.answer(struct {
+		jsonSet
+		Left uint64 `json:"left"`
+	}{notation{}.jsonSet(set), left}, "dropped %q, %s left", set, count(left, "element")); err != nil {
+		return err
+	}
+	if err := a.out.Flush(); err != nil || left > 0 {
+		return err
+	}
+	if _, err := s.Compact(ctx, engine.CompactOptions{Set: set}); err != nil {
+		return errors.Join(errNoReclaim, err)
+	}
+	return nil
+}

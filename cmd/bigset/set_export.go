@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+func (a *app) setExport() *cobra.Command {
+	var n notation
+	cmd := &cobra.Command{
+		Use:   "export SET",
+		Short: "Write all elements, one a line",
+		Long: `Write all elements in order, one a line, in constant memory. What import reads. An element with a line break can't be
+written that way: it ends the export with an error; --base64 writes any bytes.`,
+		Example: `  bigset set export friends > friends.txt
+  bigset set export --base64 friends | bigset set import --base64 copy`,
+		Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := setName(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withStore(atRest, func(s *engine.Store) error { return a.export(cmd.Context(), s, set, n) })
+		},
+	}
+	n.flag(cmd)
+	return cmd
+}
+
+func (a *app) export(ctx context.Context, s *engine.Store, set []byte, n notation) error {
+	done := uint64(0)
+	for chunk, err := range s.Read(ctx, set, engine.ReadOptions{}) {
+		if err != nil {
+			return err
+		}
+		for _, e := range chunk.Elements {
+			if err := a.exportElement(e.Name, n); err != nil {
+				return err
+			}
+		}
+		if done += uint64(len(chunk.Elements)); !a.toTerminal {
+			a.progress.show("exported %s", count(done, "element"))
+		}
+	}
+	return nil
+}
+
+func (a *app) exportElement(element []byte, n notation) error {
+	if a.json {
+		return a.object(n.jsonElement(element))
+	}
+	return a.line("", element, n)
+}

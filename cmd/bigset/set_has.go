@@ -1,0 +1,81 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+func (a *app) setHas() *cobra.Command {
+	var n notation
+	cmd := &cobra.Command{
+		Use:        "has SET ELEMENT…",
+		SuggestFor: []string{"contains", "in", "is"},
+		Short:      "Say for each element whether it is in the set",
+		Long: `Say for each element, on a line, yes or no: whether it is in the set. Exit status 1 says that one is not. An element of a
+set that is not there is absent.
+
+With --json each answer comes with its context: the token to act on what was seen.`,
+		Example: `  bigset set has friends paul
+  bigset set has friends paul ringo --json`,
+		Args: takes(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := setName(args[0])
+			if err != nil {
+				return err
+			}
+			elements, err := n.elements(args[1:])
+			if err != nil {
+				return err
+			}
+			return a.withStore(atRest, func(s *engine.Store) error {
+				found, err := s.Subset(cmd.Context(), set, elements)
+				if err != nil {
+					return err
+				}
+				return a.present(n, newSealer(s, set), elements, found)
+			})
+		},
+	}
+	n.flag(cmd)
+	return cmd
+}
+
+// present prints which elements are there.
+func (a *app) present(n notation, seal *sealer, elements [][]byte, found []engine.Context) (err error) {
+	all := true
+	for i, e := range elements {
+		all = all && found[i].Present()
+		if a.json {
+			err = a.presentJSON(n, seal, e, found[i])
+		} else {
+			err = a.line(yesOrNo(found[i].Present())+"\t", e, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !all {
+		return errAbsent
+	}
+	return nil
+}
+
+func (a *app) presentJSON(n notation, seal *sealer, element []byte, c engine.Context) error {
+	token, err := seal.narrow(element, c.Dots)
+	if err != nil {
+		return err
+	}
+	return a.object(struct {
+		jsonElement
+		Present bool   `json:"present"`
+		Context string `json:"context"`
+	}{n.jsonElement(element), c.Present(), token})
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+// batchesUnderWay is how many batches are written at the same time: those that meet share a sync.
+const batchesUnderWay = 8
+
+func (a *app) setImport() *cobra.Command {
+	im := &importer{app: a}
+	cmd := &cobra.Command{
+		Use:   "import SET [FILE]",
+		Short: "Add the elements of a file, one a line",
+		Long: `Add elements from a file, one a line; - or nothing is standard input. An empty line is the empty element; a line ends at
+a newline, and a carriage return before it is part of the element. --base64 reads any bytes.
+
+Lines are written in atomic batches, about a thousand in each, in order. With --ack the last element of each batch is printed
+as soon as the batch, and all before it, are on disk. At the end comes the number of elements that are on disk; an error says
+it too. Lines before a bad one are imported. --policy empty does not look elements up before it adds them: faster, and an
+element that is there already is there twice until it is removed or added again.`,
+		Example: `  bigset set import friends friends.txt
+  seq 1000000 | bigset set import numbers --policy empty
+  bigset set export --base64 friends | bigset set import --base64 copy
+  bigset set import --ack friends friends.txt > done.txt`,
+		Args: takes(1, 2),
+		RunE: im.run,
+	}
+	im.writing.flags(cmd)
+	im.notation.flag(cmd)
+	cmd.Flags().BoolVar(&im.ack, "ack", false, "print the last element of each batch, a line, when the batch is on disk")
+	a.recordFlag(cmd)
+	return cmd
+}
+
+// importer is one call of import: a reader that starts batches, and a loop that lands them in order.
+type importer struct {
+	*app
+	writing
+	notation
+	ack bool
+
+	set     []byte
+	options engine.WriteOptions
+	input   *lines
+	store   *engine.Store
+	landed  uint64 // elements that were acknowledged
+}
+
+// importError says how far an import came before it failed.
+type importError struct {
+	durable uint64
+	cause   error
+}
+
+func (e *importError) Error() string {
+	return fmt.Sprintf("%s imported and durable, then: %v", count(e.durable, "element"), e.cause)
+}
+
+func (e *importError) Unwrap() error { return e.cause }
+
+func (im *importer) run(cmd *cobra.Command, args []string) (err error) {
+	if im.set, err = setName(args[0]); err != nil {
+		return err
+	}
+	if im.options, err = im.writing.options(cmd); err != nil {
+		return err
+	}
+	switch {
+	case im.ack && im.noSync:
+		return usage(cmd, "--ack and --no-sync contradict each other: what is acknowledged is on disk")
+	case im.options.Policy == engine.PolicyRequired:
+		return usage(cmd, "--policy required refuses every line: an import has no contexts")
+	}
+	name, in, err := im.open(args[1:])
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	im.input = newLines(name, in, im.notation)
+	return im.withStore(making, func(s *engine.Store) error {
+		im.store = s
+		return im.finish(cmd.Context(), im.stream(cmd.Context()))
+	})
+}
+
+// open opens the input, and names it.
+func (im *importer) open(args []string) (name string, in io.ReadCloser, err error) {
+	if len(args) == 0 || args[0] == "-" {
+		return "standard input", io.NopCloser(im.in), nil
+	}
+	f, err := os.Open(args[0])
+	if err != nil {
+		return "", nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = &os.PathError{Op: "import", Path: args[0], Err: syscall.EISDIR}
+	}
+	if err != nil {
+		f.Close()
+		return "", nil, err
+	}
+	return args[0], f, nil
+}
+
+// batch is some elements on their way into the store.
+type batch struct {
+	elements [][]byte
+	inputErr error // why the input ends behind them; io.EOF where it just does
+	written  chan error
+}
+
+// stream writes the input and acknowledges it in order. It returns nil when all of it is written.
+func (im *importer) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches := make(chan *batch, batchesUnderWay)
+	go im.feed(ctx, batches)
+	for {
+		select {
+		case b := <-batches:
+			if done, err := im.land(b); done || err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// feed reads batches and starts to write them, as many at a time as the channel holds. It may be left behind, waiting for
+// input, when the import fails.
+func (im *importer) feed(ctx context.Context, batches chan<- *batch) {
+	for {
+		b := &batch{written: make(chan error, 1)}
+		b.elements, b.inputErr = im.input.batch()
+		select {
+		case batches <- b:
+		case <-ctx.Done():
+			return
+		}
+		go func() { b.written <- im.write(ctx, b.elements) }()
+		if b.inputErr != nil {
+			return
+		}
+	}
+}
+
+func (im *importer) write(ctx context.Context, elements [][]byte) error {
+	if len(elements) == 0 {
+		return nil
+	}
+	_, err := im.store.Add(ctx, im.set, elements, im.options)
+	return err
+}
+
+// land waits for a batch and acknowledges it. It reports whether it was the last.
+func (im *importer) land(b *batch) (done bool, err error) {
+	if err := <-b.written; err != nil {
+		return false, err
+	}
+	im.landed += uint64(len(b.elements))
+	if im.ack && len(b.elements) > 0 {
+		if err := im.acknowledge(b.elements[len(b.elements)-1]); err != nil {
+			return false, err
+		}
+	}
+	if !im.ack || !im.toTerminal {
+		im.progress.show("imported %s", count(im.landed, "element"))
+	}
+	if b.inputErr == io.EOF {
+		return true, nil
+	}
+	return false, b.inputErr
+}
+
+func (im *importer) acknowledge(last []byte) (err error) {
+	if im.json {
+		err = im.object(struct {
+			jsonElement
+			Durable uint64 `json:"durable"`
+		}{im.jsonElement(last), im.landed})
+	} else {
+		err = im.line("", last, im.notation)
+	}
+	if err != nil {
+		return err
+	}
+	return im.out.Flush()
+}
+
+// finish makes durable what was written without a sync, and says how much it is.
+func (im *importer) finish(ctx context.Context, err error) error {
+	if im.noSync {
+		if e := im.store.Flush(context.WithoutCancel(ctx)); e != nil {
+			im.landed, err = 0, errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		return &importError{im.landed, err}
+	}
+	return im.answer(struct {
+		Imported uint64 `json:"imported"`
+	}{im.landed}, "imported %d %s", im.landed, plural(im.landed, "element"))
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+	"bigset/fold"
+)
+
+// listing is one call of ls.
+type listing struct {
+	notation
+	from, to, prefix, after string
+	limit                   int
+	reverse                 bool
+
+	set  []byte
+	seal *sealer
+	last []byte // the last element that was printed
+	left int    // how many may still be printed
+}
+
+func (a *app) setList() *cobra.Command {
+	l := &listing{}
+	cmd := &cobra.Command{
+		Use:        "ls SET",
+		SuggestFor: []string{"list", "range", "read"},
+		Short:      "List elements in order, a page at a time or all",
+		Long: `List the elements of a set in the order of their bytes, one a line.
+
+With --limit, standard error says how to go on when there is more: with --after and a token. It works for this set only,
+in the same direction; give the same bounds again. With --json each element comes with its context, the token to act on it,
+and when there is more the last object is {"after": TOKEN}.`,
+		Example: `  bigset set ls friends
+  bigset set ls friends --prefix p --limit 100
+  bigset set ls friends --from a --to c --reverse
+  bigset set ls friends --limit 100 --after TOKEN`,
+		Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if l.limit < 0 {
+				return usage(cmd, "--limit %d: it is 1 or more, or 0 for all", l.limit)
+			}
+			if l.set, err = setName(args[0]); err != nil {
+				return err
+			}
+			o, err := l.bounds()
+			if err != nil {
+				return err
+			}
+			return a.withStore(atRest, func(s *engine.Store) error {
+				l.seal = newSealer(s, l.set)
+				if cmd.Flags().Changed("after") {
+					if o.After, err = l.seal.after(l.after, l.reverse); err != nil {
+						return err
+					}
+				}
+				return a.list(cmd.Context(), s, l, o)
+			})
+		},
+	}
+	l.flags(cmd)
+	return cmd
+}
+
+func (l *listing) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&l.from, "from", "", "from this element on")
+	f.StringVar(&l.to, "to", "", "up to this element, without it")
+	f.StringVar(&l.prefix, "prefix", "", "elements that begin with this")
+	f.StringVar(&l.after, "after", "", "go on behind the page that gave this token")
+	f.IntVar(&l.limit, "limit", 0, "at most that many elements; 0 is all")
+	f.BoolVar(&l.reverse, "reverse", false, "in descending order")
+	l.notation.flag(cmd)
+}
+
+// bounds returns what the flags say of the elements; what is empty is no bound.
+func (l *listing) bounds() (o engine.ReadOptions, err error) {
+	o.Reverse = l.reverse
+	if o.From, err = l.bound("from", l.from); err != nil {
+		return o, err
+	}
+	if o.To, err = l.bound("to", l.to); err != nil {
+		return o, err
+	}
+	o.Prefix, err = l.bound("prefix", l.prefix)
+	return o, err
+}
+
+func (n notation) bound(flag, text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	b, err := n.decode([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return b, nil
+}
+
+// list prints a listing. It reads one element more than asked for: then it knows whether there is one.
+func (a *app) list(ctx context.Context, s *engine.Store, l *listing, o engine.ReadOptions) error {
+	l.left = math.MaxInt
+	if l.limit > 0 && l.limit < math.MaxInt {
+		l.left, o.Limit = l.limit, l.limit+1
+	}
+	for chunk, err := range s.Read(ctx, l.set, o) {
+		if err != nil {
+			return err
+		}
+		if err := a.listChunk(l, chunk); err != nil {
+			return err
+		}
+	}
+	if l.left < 0 {
+		return a.listMore(l)
+	}
+	return nil
+}
+
+func (a *app) listChunk(l *listing, chunk *fold.Chunk) error {
+	for _, e := range chunk.Elements {
+		if l.left--; l.left < 0 {
+			return nil
+		}
+		l.last = e.Name
+		if err := a.listElement(l, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) listElement(l *listing, e fold.Element) error {
+	if !a.json {
+		return a.line("", e.Name, l.notation)
+	}
+	token, err := l.seal.narrow(e.Name, e.Dots)
+	if err != nil {
+		return err
+	}
+	return a.object(struct {
+		jsonElement
+		Context string `json:"context"`
+	}{l.jsonElement(e.Name), token})
+}
+
+// listMore says how to go on.
+func (a *app) listMore(l *listing) error {
+	token, err := l.seal.cursor(l.last, l.reverse)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.object(struct {
+			After string `json:"after"`
+		}{token})
+	}
+	return a.note("more: --after %s", token)
+}

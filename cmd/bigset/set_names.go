@@ -1,0 +1,48 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+func (a *app) setNames() *cobra.Command {
+	var n notation
+	var all bool
+	cmd := &cobra.Command{
+		Use:        "names",
+		SuggestFor: []string{"sets", "list"},
+		Short:      "List the sets",
+		Long:       `List the names of the sets, one a line, in no order that means anything.`,
+		Example: `  bigset set names
+  bigset set names --all --json`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(atRest, func(s *engine.Store) error {
+				for info, err := range s.Sets(cmd.Context(), all) {
+					if err != nil {
+						return err
+					}
+					if err := a.name(n, info); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also those that are empty or dropped")
+	cmd.Flags().BoolVar(&n.base64, "base64", false, "write names as standard base64, for arbitrary bytes")
+	return cmd
+}
+
+func (a *app) name(n notation, info engine.SetInfo) error {
+	if !a.json {
+		return a.line("", info.Name, n)
+	}
+	return a.object(struct {
+		jsonSet
+		Live uint64 `json:"live"`
+		Seen uint64 `json:"seen"`
+	}{n.jsonSet(info.Name), info.Live, info.Seen})
+}

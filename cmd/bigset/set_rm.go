@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+func (a *app) setRemove() *cobra.Command {
+	c := &change{kind: keyscheme.OpRemove}
+	cmd := &cobra.Command{
+		Use:        "rm SET ELEMENT…",
+		SuggestFor: []string{"remove", "delete", "del"},
+		Short:      "Remove elements, in one atomic batch",
+		Long: `Remove elements from a set, in one atomic batch. With a context only what was seen is removed: an add that came later
+stays. Exit status 1 says that nothing was there to remove.`,
+		Example: `  bigset set rm friends ringo
+  bigset set rm friends paul --context "$(bigset set context friends paul)"`,
+		Args: takes(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.parse(cmd, args); err != nil {
+				return err
+			}
+			return a.withStore(changing, func(s *engine.Store) error {
+				r, err := c.write(cmd.Context(), s, newSealer(s, c.set))
+				if err != nil {
+					return err
+				}
+				return a.removed(r.Removed)
+			})
+		},
+	}
+	c.flags(cmd)
+	return cmd
+}
+
+// removed prints what a remove did.
+func (a *app) removed(n int) error {
+	err := a.answer(struct {
+		Removed int `json:"removed"`
+	}{n}, "removed %s", count(uint64(n), "element"))
+	if err == nil && n == 0 {
+		return errAbsent
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// change is one call of add or rm: what it has from its arguments and flags.
+type change struct {
+	writing
+	notation
+	kind   keyscheme.Op
+	tokens []string // none, or one for each element
+
+	set      []byte
+	elements [][]byte
+	options  engine.WriteOptions
+}
+
+func (c *change) flags(cmd *cobra.Command) {
+	c.writing.flags(cmd)
+	c.notation.flag(cmd)
+	cmd.Flags().StringArrayVar(&c.tokens, "context", nil,
+		"token of what you saw of an element; once for each element, in their order")
+}
+
+// parse takes the arguments, and checks all that needs no store.
+func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
+	if c.set, err = setName(args[0]); err != nil {
+		return err
+	}
+	if c.elements, err = c.notation.elements(args[1:]); err != nil {
+		return err
+	}
+	if n := len(c.tokens); n > 0 && n != len(c.elements) {
+		return usage(cmd, "--context is there %d times for %d elements: give it once for each element, in their order, or not at all",
+			n, len(c.elements))
+	}
+	c.options, err = c.writing.options(cmd)
+	return err
+}
+
+// write does it, in one atomic batch.
+func (c *change) write(ctx context.Context, s *engine.Store, seal *sealer) (engine.Result, error) {
+	contexts, err := seal.contexts(c.tokens, c.elements)
+	if err != nil {
+		return engine.Result{}, err
+	}
+	ops := make([]engine.Op, len(c.elements))
+	for i, e := range c.elements {
+		ops[i] = engine.Op{Kind: c.kind, Element: e, Context: contexts[i]}
+	}
+	return s.Write(ctx, c.set, ops, c.options)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// access is how a command wants the store.
+type access byte
+
+const (
+	atRest   access = iota // it must exist, and does nothing by itself
+	changing               // it must exist
+	making                 // it is made where there is none
+)
+
+// withStore runs f with the store, and closes it.
+func (a *app) withStore(how access, f func(*engine.Store) error) (err error) {
+	opt, err := a.options(how)
+	if err != nil {
+		return err
+	}
+	s, err := engine.Open(a.dir, opt)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return f(s)
+}
+
+func (a *app) options(how access) (*engine.Options, error) {
+	opt := &engine.Options{
+		MustExist: how != making,
+		Logger:    slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if how == atRest {
+		opt.BackgroundInterval = -1
+	}
+	var err error
+	if a.strategy != "" {
+		if opt.Strategy, err = compaction.ByName(a.strategy); err != nil {
+			return nil, err
+		}
+	}
+	if a.record != "" {
+		if opt.Record, err = compaction.ParseRecord(a.record); err != nil {
+			return nil, fmt.Errorf("%w: --record: %w", engine.ErrFormat, err)
+		}
+	}
+	return opt, nil
+}
+
+// recordFlag gives a command that may make a store the flag that says of what kind.
+func (a *app) recordFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
+}
+
+func strategyNames() string {
+	var names []string
+	for _, s := range compaction.Strategies() {
+		names = append(names, s.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// setName returns the bytes of a set's name. It is checked before a store is opened, or made.
+func setName(arg string) ([]byte, error) {
+	if arg == "" {
+		return nil, fmt.Errorf("%w: it is empty", errSetName)
+	}
+	if err := keyscheme.CheckSetName([]byte(arg)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errSetName, err)
+	}
+	return []byte(arg), nil
+}
+
+// setNameOrAll is setName of the only argument, or nil, all sets, without one.
+func setNameOrAll(args []string) ([]byte, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	return setName(args[0])
+}

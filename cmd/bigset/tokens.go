@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// sealer makes the tokens of one set and opens them: the only place where the program believes one.
+type sealer struct {
+	ring keyscheme.Keyring
+	set  []byte
+}
+
+func newSealer(s *engine.Store, set []byte) *sealer { return &sealer{s.Keyring(), set} }
+
+// narrow returns the token of an element that is in the set by those dots, or absent if there are none.
+func (s *sealer) narrow(element []byte, dots []clock.Dot) (string, error) {
+	return s.seal(keyscheme.Context{Form: keyscheme.Narrow, Element: element, Dots: clock.Of(dots...)})
+}
+
+// wide returns the token of a whole set.
+func (s *sealer) wide(seen *clock.Clock) (string, error) {
+	return s.seal(keyscheme.Context{Form: keyscheme.Wide, Dots: seen})
+}
+
+// cursor returns the token of a listing that ended with an element.
+func (s *sealer) cursor(last []byte, reverse bool) (string, error) {
+	return s.seal(keyscheme.Context{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
+}
+
+func (s *sealer) seal(c keyscheme.Context) (string, error) {
+	c.Set = s.set
+	token, err := s.ring.Seal(nil, c)
+	if err != nil {
+		return "", fmt.Errorf("seal a token of %q: %w", s.set, err)
+	}
+	return keyscheme.EncodeText(token), nil
+}
+
+// open returns what a token of that form holds; the element counts for narrow ones.
+func (s *sealer) open(text string, form keyscheme.Form, element []byte) (keyscheme.Context, error) {
+	token, err := keyscheme.DecodeText(text)
+	if err != nil {
+		return keyscheme.Context{}, err
+	}
+	return s.ring.Unseal(token, form, s.set, element)
+}
+
+// contexts opens narrow tokens, one for each element.
+func (s *sealer) contexts(tokens []string, elements [][]byte) ([]engine.Context, error) {
+	out := make([]engine.Context, len(elements))
+	for i, token := range tokens {
+		c, err := s.open(token, keyscheme.Narrow, elements[i])
+		if err != nil {
+			return nil, fmt.Errorf("--context for element %q: %w", elements[i], err)
+		}
+		out[i] = engine.Saw(slices.Collect(c.Dots.Dots())...)
+	}
+	return out, nil
+}
+
+// bound opens the token of a wide context.
+func (s *sealer) bound(token string) (*clock.Clock, error) {
+	c, err := s.open(token, keyscheme.Wide, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--context: %w", err)
+	}
+	return c.Dots, nil
+}
+
+// after opens the token of a listing that runs in that direction.
+func (s *sealer) after(token string, reverse bool) ([]byte, error) {
+	c, err := s.open(token, keyscheme.Cursor, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--after: %w", err)
+	}
+	if c.Reverse != reverse {
+		return nil, fmt.Errorf("--after: %w", errCursor)
+	}
+	return append([]byte{}, c.Element...), nil
+}

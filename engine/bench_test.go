@@ -1,0 +1,181 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+func openBench(b *testing.B, o *engine.Options) *engine.Store {
+	b.Helper()
+	s, err := engine.Open(b.TempDir(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return s
+}
+
+// quiet drops what Pebble logs.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)              {}
+func (quiet) Errorf(string, ...any)             {}
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func benchElement(dst []byte, i int) []byte {
+	return fmt.Appendf(dst[:0], "element-%016x", uint64(i)*0x9E3779B97F4A7C15)
+}
+
+var noSync = engine.WriteOptions{Policy: engine.PolicyEmpty, Durability: engine.NoSync}
+
+func load(b *testing.B, s *engine.Store, name []byte, n int) {
+	b.Helper()
+	for i := 0; i < n; i += 1000 {
+		ops := make([][]byte, 0, 1000)
+		for j := i; j < min(n, i+1000); j++ {
+			ops = append(ops, benchElement(nil, j))
+		}
+		if _, err := s.Add(context.Background(), name, ops, noSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAdd is one new element an operation, empty context, unsynced.
+func BenchmarkAdd(b *testing.B) {
+	s := openBench(b, nil)
+	ctx, name := context.Background(), []byte("friends")
+	var buf []byte
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		buf = benchElement(buf, i)
+		if _, err := s.Add(ctx, name, [][]byte{buf}, noSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAddObserved is the same under policy coordinator.
+func BenchmarkAddObserved(b *testing.B) {
+	s := openBench(b, nil)
+	ctx, name := context.Background(), []byte("friends")
+	load(b, s, name, 100_000)
+	var buf []byte
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		buf = benchElement(buf, 50_000+i)
+		if _, err := s.Add(ctx, name, [][]byte{buf}, engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAddRaw is what BenchmarkAdd writes, written by hand.
+func BenchmarkAddRaw(b *testing.B) {
+	po := engine.BaselineOptions(64 << 20)
+	po.Logger = quiet{}
+	po.Cache = engine.BaselineCache(64<<20, 64<<20)
+	defer po.Cache.Unref()
+	db, err := pebble.Open(b.TempDir(), po)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	p := keyscheme.NewPrefix([]byte("friends"))
+	clockKey := p.AppendClock(nil)
+	value := keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: clock.Of(clock.Dot{Actor: "0123456789ab", Counter: 1})})
+	var buf, key []byte
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		buf = benchElement(buf, i)
+		key = p.AppendElement(key[:0], buf, clock.Dot{Actor: "0123456789ab", Counter: uint64(i + 1)}, keyscheme.OpAdd)
+		batch := db.NewBatch()
+		_ = batch.Merge(key, keyscheme.ClosedValue, nil)
+		_ = batch.Set(clockKey, value, nil)
+		if err := batch.Commit(pebble.NoSync); err != nil {
+			b.Fatal(err)
+		}
+		_ = batch.Close()
+	}
+}
+
+// BenchmarkRemove removes with a narrow context.
+func BenchmarkRemove(b *testing.B) {
+	s := openBench(b, nil)
+	ctx, name := context.Background(), []byte("friends")
+	load(b, s, name, b.N)
+	actor := s.Actor()
+	var buf []byte
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		buf = benchElement(buf, i)
+		ops := []engine.Op{{Kind: keyscheme.OpRemove, Element: buf, Context: engine.Saw(clock.Dot{Actor: actor, Counter: uint64(i + 1)})}}
+		if _, err := s.Write(ctx, name, ops, noSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkContains(b *testing.B) {
+	s := openBench(b, nil)
+	ctx, name := context.Background(), []byte("friends")
+	load(b, s, name, 300_000)
+	if err := s.Flush(ctx); err != nil {
+		b.Fatal(err)
+	}
+	var buf []byte
+	for _, miss := range []bool{false, true} {
+		b.Run(fmt.Sprintf("miss=%v", miss), func(b *testing.B) {
+			b.ReportAllocs()
+			for i := range b.N {
+				at := i * 7919 % 300_000
+				if miss {
+					at += 1_000_000
+				}
+				buf = benchElement(buf, at)
+				if c, err := s.Contains(ctx, name, buf); err != nil || c.Present() == miss {
+					b.Fatal(c, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	s := openBench(b, nil)
+	ctx, name := context.Background(), []byte("friends")
+	load(b, s, name, 300_000)
+	if err := s.Flush(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		n := 0
+		for chunk, err := range s.Read(ctx, name, engine.ReadOptions{}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n += len(chunk.Elements)
+		}
+		if n != 300_000 {
+			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/300_000, "ns/element")
+}

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// PublisherRound does one round of the publisher, which a store with a negative BackgroundInterval never does by itself.
+func (s *Store) PublisherRound() error { return s.publisher.round() }
+
+// RunnerTick does what the background would find due now.
+func (s *Store) RunnerTick(ctx context.Context) error { return s.runner.tick(ctx) }
+
+// RunnerForgets makes the runner look again at sets that it had put aside for a while.
+func (s *Store) RunnerForgets() { clear(s.runner.resting) }
+
+// Pass is what one pass of the rewriter did.
+type Pass struct {
+	Next          []byte // the element key bound where the span ended; nil at the end of the set
+	Keys, Dropped int
+	Swapped, Left bool
+}
+
+// RewriteSpan runs the rewriter over one span of a set, from a bound on that an earlier pass returned, nil for the start.
+func (s *Store) RewriteSpan(ctx context.Context, name, from []byte, deadMin int) (Pass, error) {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return Pass{}, err
+	}
+	defer s.sets.release(st)
+	bounds := st.prefix.Elements()
+	if from != nil {
+		bounds.Lower = from
+	}
+	res, err := s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: bounds.Lower, Upper: bounds.Upper}, deadMin)
+	p := Pass{Next: res.Upper, Keys: res.Keys, Dropped: res.Dropped, Swapped: res.Swapped, Left: res.Left}
+	if string(p.Next) == string(bounds.Upper) {
+		p.Next = nil
+	}
+	return p, err
+}
+
+// SeenAndDead returns a set's clock and tombstone.
+func (s *Store) SeenAndDead(name []byte) (seen, dead *clock.Clock, err error) {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.sets.release(st)
+	v := st.view()
+	return v.seen, v.dead, nil
+}
+
+// StoredKeys returns the element keys of a set that an iterator shows now, dead ones included: dot to element.
+func (s *Store) StoredKeys(name []byte) (_ map[clock.Dot]string, err error) {
+	prefix := keyscheme.NewPrefix(name)
+	b := prefix.Elements()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer closing(it, &err)
+	keys := map[clock.Dot]string{}
+	for ok := it.First(); ok; ok = it.Next() {
+		k, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		keys[k.Dot()] = string(k.Element)
+	}
+	return keys, it.Error()
+}
+
+// DiskSeenAndDead returns Seen and Dead of a set as its records on disk say, past the cache.
+func (s *Store) DiskSeenAndDead(name []byte) (seen, dead *clock.Clock, err error) {
+	st := &set{name: name, prefix: keyscheme.NewPrefix(name)}
+	if err := st.load(s.db); err != nil {
+		return nil, nil, err
+	}
+	return st.seen, st.dead, nil
+}
+
+// CompactTables compacts everything that Pebble has, through the filter.
+func (s *Store) CompactTables(ctx context.Context) error {
+	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
+	return s.db.Compact(ctx, b.Lower, b.Upper, true)
+}
+
+// TrimSets makes the cache forget unused sets now.
+func (s *Store) TrimSets() error { return s.sets.trim() }
+
+// Durable reports whether all that was applied is known to be on disk.
+func (s *Store) Durable() bool { return s.durable.Load() >= s.applied.Load() }
+
+// InDoubt reports whether the store found, when it was opened, that it must take a new incarnation.
+func (s *Store) InDoubt() bool { return s.id.doubt }
+
+// Filtered returns how often the filter left a record out since the store was opened.
+func (s *Store) Filtered() uint64 { return s.counters.filtered.Load() }

@@ -1,0 +1,90 @@
+package testkit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// Disk is an in-memory file system that can lose power, fail, and tell what is done to it.
+type Disk struct {
+	vfs.FS
+	mem *vfs.MemFS
+
+	mu    sync.Mutex
+	hooks atomic.Pointer[map[string]Hook]
+}
+
+// Hook is called before each operation of a Disk, in the goroutine that does it; an error is the operation's. It may take
+// crash clones.
+type Hook func(op errorfs.Op) error
+
+// NewDisk returns an empty disk.
+func NewDisk() *Disk { return newDisk(vfs.NewCrashableMem()) }
+
+func newDisk(mem *vfs.MemFS) *Disk {
+	d := &Disk{mem: mem}
+	d.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if hooks := d.hooks.Load(); hooks != nil {
+			for _, h := range *hooks {
+				if err := h(op); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+	return d
+}
+
+// SetHook sets the hook of that name; nil takes it away.
+func (d *Disk) SetHook(name string, h Hook) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := map[string]Hook{}
+	if old := d.hooks.Load(); old != nil {
+		for n, h := range *old {
+			next[n] = h
+		}
+	}
+	if next[name] = h; h == nil {
+		delete(next, name)
+	}
+	d.hooks.Store(&next)
+}
+
+// CrashClone returns the disk as it may look after a power cut at this moment: what was synced, and of the rest each block
+// and directory entry with the given probability in percent.
+func (d *Disk) CrashClone(unsyncedPercent int, seed uint64) *Disk {
+	return newDisk(d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 1))}))
+}
+
+// CrashAt takes a crash clone before the n-th operation from now on, counting from 0, that writes. The function that it
+// returns ends the wait, and returns the clone, or nil when there were fewer.
+func (d *Disk) CrashAt(n int64, unsyncedPercent int, seed uint64) func() *Disk {
+	var mu sync.Mutex
+	var left *Disk
+	d.SetHook("crash", func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if IsWrite(op) {
+			if n--; n == -1 {
+				left = d.CrashClone(unsyncedPercent, seed)
+			}
+		}
+		return nil
+	})
+	return func() *Disk {
+		d.SetHook("crash", nil)
+		mu.Lock()
+		defer mu.Unlock()
+		n = -1
+		return left
+	}
+}
+
+// IsWrite reports whether an operation changes the disk.
+func IsWrite(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }

@@ -1,0 +1,277 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// Dots is a plain set of dots.
+type Dots map[clock.Dot]struct{}
+
+// Add puts dots into the set and reports whether one of them is new.
+func (d Dots) Add(dots ...clock.Dot) (grew bool) {
+	for _, dot := range dots {
+		if _, ok := d[dot]; !ok {
+			d[dot], grew = struct{}{}, true
+		}
+	}
+	return grew
+}
+
+// Has reports whether a dot is in the set.
+func (d Dots) Has(dot clock.Dot) bool {
+	_, ok := d[dot]
+	return ok
+}
+
+// Equal reports whether a clock holds exactly these dots.
+func (d Dots) Equal(c *clock.Clock) bool {
+	if c.Len() != uint64(len(d)) {
+		return false
+	}
+	for dot := range d {
+		if !c.Contains(dot) {
+			return false
+		}
+	}
+	return true
+}
+
+// Clock returns the set as a clock.
+func (d Dots) Clock() *clock.Clock {
+	c := &clock.Clock{}
+	for dot := range d {
+		c.Add(dot)
+	}
+	return c
+}
+
+// Set is the model of one replica's state of one set. Keys holds the live dots only.
+type Set struct {
+	Seen, Dead Dots
+	Keys       map[clock.Dot]string
+}
+
+// NewSet returns an empty set, of which nobody has ever heard.
+func NewSet() *Set { return &Set{Dots{}, Dots{}, map[clock.Dot]string{}} }
+
+// Clone returns a copy.
+func (m *Set) Clone() *Set { return &Set{maps.Clone(m.Seen), maps.Clone(m.Dead), maps.Clone(m.Keys)} }
+
+// Known reports whether the replica has ever heard of the set.
+func (m *Set) Known() bool { return len(m.Seen) > 0 }
+
+// Kill puts dots into Seen and Dead. It reports whether that changed anything.
+func (m *Set) Kill(dots ...clock.Dot) bool {
+	changed := m.Seen.Add(dots...)
+	changed = m.Dead.Add(dots...) || changed
+	for _, d := range dots {
+		delete(m.Keys, d)
+	}
+	return changed
+}
+
+// Apply applies a delta. It reports whether that changed anything.
+func (m *Set) Apply(d engine.Delta) (changed bool) {
+	for i, it := range d.Items {
+		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
+		changed = m.Kill(it.Context...) || changed
+		switch {
+		case it.Kind == keyscheme.OpRemove:
+			changed = m.Kill(dot) || changed
+		case m.Seen.Add(dot):
+			m.Keys[dot] = string(it.Element)
+			changed = true
+		}
+	}
+	if d.Clear != nil {
+		changed = m.Kill(slices.Collect(d.Clear.Dots())...) || changed
+	}
+	return changed
+}
+
+// Live returns the live dots of an element, ascending.
+func (m *Set) Live(element string) []clock.Dot {
+	var dots []clock.Dot
+	for d, e := range m.Keys {
+		if e == element {
+			dots = append(dots, d)
+		}
+	}
+	slices.SortFunc(dots, clock.Dot.Compare)
+	return dots
+}
+
+// Elements returns what is present, in order.
+func (m *Set) Elements() []fold.Element {
+	at := map[string]int{}
+	var all []fold.Element
+	for d, e := range m.Keys {
+		i, ok := at[e]
+		if !ok {
+			i = len(all)
+			at[e], all = i, append(all, fold.Element{Name: []byte(e)})
+		}
+		all[i].Dots = append(all[i].Dots, d)
+	}
+	slices.SortFunc(all, func(a, b fold.Element) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	for i := range all {
+		slices.SortFunc(all[i].Dots, clock.Dot.Compare)
+	}
+	return all
+}
+
+// Last returns the highest counter of an actor.
+func (m *Set) Last(a clock.Actor) (n uint64) {
+	for d := range m.Seen {
+		if d.Actor == a {
+			n = max(n, d.Counter)
+		}
+	}
+	return n
+}
+
+// Coordinate does operations as a store that mints dots under actor must, and returns what it must answer. With an error
+// nothing has changed.
+func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []engine.Op, policy engine.Policy) (engine.Result, error) {
+	last := m.Last(actor)
+	for _, op := range ops {
+		if !op.Context.Given && policy == engine.PolicyRequired {
+			return engine.Result{}, engine.ErrContextRequired
+		}
+		for _, d := range op.Context.Dots {
+			if d.Actor == actor && d.Counter > last {
+				return engine.Result{}, engine.ErrContext
+			}
+		}
+	}
+	r := engine.Result{Dots: make([]clock.Dot, len(ops))}
+	for i, op := range ops {
+		seen := op.Context.Dots
+		if !op.Context.Given && policy == engine.PolicyCoordinator {
+			seen = m.Live(string(op.Element))
+		}
+		dead := func(d clock.Dot) bool { return m.Dead.Has(d) }
+		if op.Kind == keyscheme.OpRemove && !slices.ContainsFunc(seen, func(d clock.Dot) bool { return !dead(d) }) {
+			continue
+		}
+		last++
+		if r.Delta.First == 0 {
+			r.Delta = engine.Delta{Set: name, Actor: actor, First: last}
+		}
+		item := engine.Item{Kind: op.Kind, Element: op.Element, Context: seen}
+		r.Delta.Items = append(r.Delta.Items, item)
+		r.Dots[i] = clock.Dot{Actor: actor, Counter: last}
+		if op.Kind == keyscheme.OpRemove {
+			r.Removed++
+		}
+		m.Apply(engine.Delta{Actor: actor, First: last, Items: []engine.Item{item}})
+	}
+	return r, nil
+}
+
+// Drop deletes the whole set as a store must, and returns the delta that it must answer.
+func (m *Set) Drop(name []byte, seen *clock.Clock) (engine.Delta, error) {
+	if seen == nil && !m.Known() {
+		return engine.Delta{}, engine.ErrNotFound
+	}
+	if seen == nil {
+		seen = m.Seen.Clock()
+	}
+	d := engine.Delta{Set: name, Clear: seen}
+	m.Apply(d)
+	return d, nil
+}
+
+// Specified returns the state that a replica which applied these deltas of a set must be in, whatever their order: the
+// specification, against which the model itself is checked.
+func Specified(deltas []engine.Delta) *Set {
+	m := NewSet()
+	for _, d := range deltas {
+		for i, it := range d.Items {
+			dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
+			m.Seen.Add(dot)
+			m.Seen.Add(it.Context...)
+			m.Dead.Add(it.Context...)
+			if it.Kind == keyscheme.OpRemove {
+				m.Dead.Add(dot)
+			} else {
+				m.Keys[dot] = string(it.Element)
+			}
+		}
+		for dot := range d.Clear.Dots() {
+			m.Seen.Add(dot)
+			m.Dead.Add(dot)
+		}
+	}
+	maps.DeleteFunc(m.Keys, func(d clock.Dot, _ string) bool { return m.Dead.Has(d) })
+	return m
+}
+
+// Diff says how two states differ, or nil.
+func (m *Set) Diff(o *Set) error {
+	var errs []error
+	if !maps.Equal(m.Seen, o.Seen) {
+		errs = append(errs, fmt.Errorf("Seen %v, want %v", o.Seen.Clock(), m.Seen.Clock()))
+	}
+	if !maps.Equal(m.Dead, o.Dead) {
+		errs = append(errs, fmt.Errorf("Dead %v, want %v", o.Dead.Clock(), m.Dead.Clock()))
+	}
+	if !maps.Equal(m.Keys, o.Keys) {
+		errs = append(errs, fmt.Errorf("keys %v, want %v", o.Keys, m.Keys))
+	}
+	return errors.Join(errs...)
+}
+
+// SameDelta says how a delta differs from the one wanted, or nil. The order of dots in a context is of no account.
+func SameDelta(got, want engine.Delta) error {
+	if got.Actor != want.Actor || got.First != want.First || len(got.Items) != len(want.Items) || !got.Clear.Equal(want.Clear) {
+		return fmt.Errorf("delta %+v, want %+v", got, want)
+	}
+	if !got.Empty() && string(got.Set) != string(want.Set) {
+		return fmt.Errorf("delta of set %q, want %q", got.Set, want.Set)
+	}
+	for i, g := range got.Items {
+		w := want.Items[i]
+		if g.Kind != w.Kind || string(g.Element) != string(w.Element) || !SameDots(g.Context, w.Context) {
+			return fmt.Errorf("item %d of delta: %+v, want %+v", i, g, w)
+		}
+	}
+	return nil
+}
+
+// SameDots reports whether two slices hold the same dots, in whatever order.
+func SameDots(a, b []clock.Dot) bool {
+	sorted := func(d []clock.Dot) []clock.Dot { return slices.SortedFunc(slices.Values(d), clock.Dot.Compare) }
+	return slices.Equal(sorted(a), sorted(b))
+}
+
+// SameElements says where two lists of elements differ first, or nil.
+func SameElements(got, want []fold.Element) error {
+	for i := range min(len(got), len(want)) {
+		if string(got[i].Name) != string(want[i].Name) || !slices.Equal(got[i].Dots, want[i].Dots) {
+			return fmt.Errorf("element %d is %q %v, want %q %v", i, got[i].Name, got[i].Dots, want[i].Name, want[i].Dots)
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Errorf("%d elements, want %d: %q, want %q", len(got), len(want), Names(got), Names(want))
+	}
+	return nil
+}
+
+// Names returns the names of elements.
+func Names(all []fold.Element) []string {
+	names := make([]string, len(all))
+	for i, e := range all {
+		names[i] = string(e.Name)
+	}
+	return names
+}

@@ -1,0 +1,94 @@
+package testkit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"bigset/clock"
+	"bigset/engine"
+)
+
+// Replica is the model of one store: its sets, and the batches that made them, in the order of its log. A crash may take
+// back the newest of them, but none that was acknowledged.
+type Replica struct {
+	Sets         map[string]*Set
+	log          []engine.Delta
+	acknowledged int // so many of the log must survive
+}
+
+// NewReplica returns a store that has heard of nothing.
+func NewReplica() *Replica { return &Replica{Sets: map[string]*Set{}} }
+
+// Set returns a set; one that is not known is empty, and stays unknown until something is applied to it.
+func (r *Replica) Set(name string) *Set {
+	m, ok := r.Sets[name]
+	if !ok {
+		m = NewSet()
+		r.Sets[name] = m
+	}
+	return m
+}
+
+// Wrote notes a delta that was just applied to the model by other means.
+func (r *Replica) Wrote(d engine.Delta) { r.log = append(r.log, d) }
+
+// Apply applies a delta and reports whether that changed anything. One that changes nothing is not written to the log.
+func (r *Replica) Apply(d engine.Delta) (changed bool) {
+	if changed = r.Set(string(d.Set)).Apply(d); changed {
+		r.Wrote(d)
+	}
+	return changed
+}
+
+// Acknowledged notes that all that was applied so far must survive.
+func (r *Replica) Acknowledged() { r.acknowledged = len(r.log) }
+
+// AcknowledgedCount returns how many batches must survive.
+func (r *Replica) AcknowledgedCount() int { return r.acknowledged }
+
+// AcknowledgedOnly sets how many batches must survive: for a crash in the past.
+func (r *Replica) AcknowledgedOnly(n int) { r.acknowledged = n }
+
+// Crashed takes back what did not survive: the state must be the one after some prefix of the log, and no less than what
+// was acknowledged. The function tells Seen and Dead of a set as they are now. It returns how many batches were lost.
+func (r *Replica) Crashed(now func(name string) (seen, dead *clock.Clock, err error)) (lost int, err error) {
+	names := slices.Sorted(maps.Keys(r.Sets))
+	seen, dead := map[string]*clock.Clock{}, map[string]*clock.Clock{}
+	state := map[string]*Set{}
+	for _, name := range names {
+		if seen[name], dead[name], err = now(name); err != nil {
+			return 0, err
+		}
+		state[name] = NewSet()
+	}
+	for n := 0; ; n++ {
+		if n >= r.acknowledged && matches(state, seen, dead) {
+			lost = len(r.log) - n
+			r.Sets, r.log = state, r.log[:n:n]
+			return lost, nil
+		}
+		if n == len(r.log) {
+			return 0, fmt.Errorf("no prefix of %d to %d batches explains Seen %v, Dead %v; after all: %v",
+				r.acknowledged, len(r.log), seen, dead, describe(r.Sets))
+		}
+		state[string(r.log[n].Set)].Apply(r.log[n])
+	}
+}
+
+func matches(state map[string]*Set, seen, dead map[string]*clock.Clock) bool {
+	for name, m := range state {
+		if !m.Seen.Equal(seen[name]) || !m.Dead.Equal(dead[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+func describe(sets map[string]*Set) string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		text += fmt.Sprintf("%q{Seen %v Dead %v} ", name, sets[name].Seen.Clock(), sets[name].Dead.Clock())
+	}
+	return text
+}
