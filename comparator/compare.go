@@ -31,18 +31,23 @@ func Compare(a, b []byte) int {
 	if element > uint64(len(a)) || element > uint64(len(b)) {
 		return compareSets(a, b, end)
 	}
-	n := binary.LittleEndian.Uint32(a[element-lengthBytes:])
-	stop := element + uint64(n)
-	if a[end] != keyscheme.DesignatorElement || n != binary.LittleEndian.Uint32(b[element-lengthBytes:]) ||
-		stop > uint64(len(a)) || stop > uint64(len(b)) {
+	n, m := binary.LittleEndian.Uint32(a[element-lengthBytes:]), binary.LittleEndian.Uint32(b[element-lengthBytes:])
+	x, y := element+uint64(n), element+uint64(m)
+	if a[end] != keyscheme.DesignatorElement || x > uint64(len(a)) || y > uint64(len(b)) {
 		return compareSets(a, b, end)
 	}
-	// With elements of one length, one bytewise comparison does for names, designators and elements: b may have another
-	// designator, but then it is what differs, unless the names do.
-	if c := bytes.Compare(a[headBytes:stop], b[headBytes:stop]); c != 0 {
-		return c
+	// With one length, one bytewise comparison does for names, designators and elements: b may have another designator, but
+	// then it is what differs, unless the names do.
+	if n == m {
+		if c := bytes.Compare(a[headBytes:x], b[headBytes:x]); c != 0 {
+			return c
+		}
+		return ComparePointSuffixes(a[x:], b[x:])
 	}
-	return ComparePointSuffixes(a[stop:], b[stop:])
+	if !bytes.Equal(a[headBytes:element-lengthBytes], b[headBytes:element-lengthBytes]) {
+		return compareSets(a, b, end)
+	}
+	return bytes.Compare(a[element:x], b[element:y]) // never 0: their lengths differ
 }
 
 // Equal reports whether Compare(a, b) is 0.
@@ -95,8 +100,8 @@ func compareRests(a, b []byte) int {
 		return cmp.Compare(a[0], b[0])
 	}
 	switch a[0] {
-	case keyscheme.DesignatorElement:
-		return compareElements(a[1:], b[1:])
+	case keyscheme.DesignatorElement: // of which at least one is cut: Compare has seen to the others
+		return compareCut(a, b, fieldEnd(a[1:]) != 0, fieldEnd(b[1:]) != 0)
 	case keyscheme.DesignatorTombstone:
 		return comparePages(a[1:], b[1:])
 	}
@@ -117,18 +122,6 @@ func comparePages(a, b []byte) int {
 		return compareCut(a, b, wholeA, wholeB)
 	}
 	return bytes.Compare(a, b) // the page is big-endian
-}
-
-// compareElements compares what follows the designator of element keys.
-func compareElements(a, b []byte) int {
-	x, y := fieldEnd(a), fieldEnd(b)
-	if x == 0 || y == 0 {
-		return compareCut(a, b, x != 0, y != 0)
-	}
-	if c := bytes.Compare(a[lengthBytes:x], b[lengthBytes:y]); c != 0 {
-		return c
-	}
-	return ComparePointSuffixes(a[x:], b[y:])
 }
 
 // ComparePointSuffixes compares what Split leaves of two element keys: actor, counter, op. The empty suffix is the least.

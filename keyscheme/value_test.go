@@ -1,6 +1,7 @@
 package keyscheme_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"testing"
@@ -48,6 +49,19 @@ func TestValuesRoundTrip(t *testing.T) {
 		context, err := keyscheme.DecodeElementValue(open)
 		if err != nil || !keyscheme.IsOpen(open) || context == nil || !context.Equal(v.Seen) {
 			t.Fatalf("%v decodes as %v, %v", v.Seen, context, err)
+		}
+	})
+}
+
+func TestTombstoneOfDots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dots := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) clock.Dot {
+			actor := rapid.SampledFrom([]clock.Actor{"a", "b", "ab"}).Draw(t, "actor")
+			return clock.Dot{Actor: actor, Counter: rapid.Uint64Range(1, 9).Draw(t, "counter")}
+		}), 0, 9).Draw(t, "dots")
+		want := keyscheme.AppendTombstoneValue(nil, clock.Of(dots...))
+		if got := keyscheme.AppendTombstoneDots(nil, dots); !bytes.Equal(got, want) {
+			t.Fatalf("%v gives %x, want %x", dots, got, want)
 		}
 	})
 }

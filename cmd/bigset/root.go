@@ -31,7 +31,7 @@ Exit status: 0; 1 for what is absent or not verified; 2 for any error.`,
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.errs)
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(a.set(), a.stats(), a.compact(), a.verify(), a.version())
+	cmd.AddCommand(a.set(), a.stats(), a.compact(), a.verify(), benchCommand(a.out, a.errs), a.version())
 	return chooser(cmd)
 }
 
