@@ -20,8 +20,8 @@ type bigsetSystem struct {
 	actor  clock.Actor
 }
 
-func openBigset(ctx context.Context, dir string, o openOptions, cacheBytes int64) (*bigsetSystem, error) {
-	strategy, err := compaction.ByName(o.strategy)
+func openBigset(ctx context.Context, dir, name string, o openOptions, cacheBytes int64) (*bigsetSystem, error) {
+	strategy, err := compaction.ByName(name)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +55,21 @@ func (b *bigsetSystem) label(r *Row) {
 // compactions are at, so it must outlast the gaps between two of them.
 const bigsetQuiet = 10 * time.Millisecond
 
+func (b *bigsetSystem) fill(elements [][]byte) error {
+	name := []byte(warmName())
+	if err := b.handle(string(name)).insert(elements, nil); err != nil {
+		return err
+	}
+	if err := b.store.Flush(b.ctx); err != nil {
+		return err
+	}
+	if _, err := b.store.Drop(b.ctx, name, nil, engine.Sync); err != nil {
+		return err
+	}
+	_, err := b.store.Compact(b.ctx, engine.CompactOptions{Set: name}) // cuts it out
+	return err
+}
+
 func (b *bigsetSystem) settle(ctx context.Context) (time.Time, error) {
 	if err := b.store.Flush(ctx); err != nil {
 		return time.Time{}, err
@@ -80,6 +95,9 @@ func (b *bigsetSystem) rest(ctx context.Context, quiet time.Duration) (time.Time
 
 // restFully waits until the strategy wants nothing more, or finds nothing to do that is worth it.
 func (b *bigsetSystem) restFully(ctx context.Context) error {
+	if !b.store.Strategy().Rewrites(compaction.Load{Keys: 1 << 40, Quiet: time.Hour}) {
+		return nil // it never does anything by itself
+	}
 	for began := time.Now(); ; {
 		if _, err := b.rest(ctx, churnRest); err != nil {
 			return err
@@ -111,6 +129,16 @@ func (b *bigsetSystem) usage() (usage, error) {
 		u.live += info.Live
 	}
 	return u, nil
+}
+
+func (b *bigsetSystem) compact(ctx context.Context, name string) error {
+	_, err := b.store.Compact(ctx, engine.CompactOptions{Set: []byte(name)})
+	return err
+}
+
+func (b *bigsetSystem) drop(name string) error {
+	_, err := b.store.Drop(b.ctx, []byte(name), nil, engine.Sync)
+	return err
 }
 
 func (b *bigsetSystem) verify(name string, elements int) error {
@@ -164,11 +192,6 @@ func (s *bigsetSet) observe(element []byte, _ uint64) error {
 	return s.write(nil)
 }
 
-func (s *bigsetSet) remove(elements [][]byte, dots []uint64) error {
-	return s.exchange(elements, dots, nil, nil)
-}
-
-// exchange removes some elements and inserts others, in one atomic batch.
 func (s *bigsetSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	s.ops, s.context = s.ops[:0], s.context[:0]
 	for _, d := range goneDots {
@@ -218,3 +241,20 @@ func (s *bigsetSet) first(q query) (bool, error) {
 
 // firstChunk is the size of the chunk in which a client that waits for the first element asks for it.
 const firstChunk = 1
+
+func (s *bigsetSet) takeFirst(n int) error {
+	s.ops = s.ops[:0]
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, engine.ReadOptions{Limit: n, BatchSize: n}) {
+		if err != nil {
+			return err
+		}
+		for _, el := range chunk.Elements {
+			s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: engine.Saw(el.Dots...)})
+		}
+	}
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, engine.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	return expect("elements taken off", r.Removed, n)
+}

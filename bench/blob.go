@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,9 +26,9 @@ const (
 )
 
 // blobSize returns how many elements a set of blob has where others have n, and each operation rewrites it.
-func (e *env) blobSize(name string, n int) int {
+func (e *env) blobSize(c contender, n int) int {
 	switch {
-	case name != systemBlob:
+	case c.system != systemBlob:
 		return n
 	case e.cfg.Full:
 		return min(n, blobMaxFull)
@@ -45,9 +46,16 @@ func openBlob(dir string, o openOptions, cacheBytes int64) (*blobSystem, error) 
 
 func (b *blobSystem) label(r *Row) { r.System = systemBlob }
 
-func (b *blobSystem) set(name string) set {
-	return &blobSet{sys: b, key: append([]byte("blob"), name...)}
+func (b *blobSystem) set(name string) set { return &blobSet{sys: b, key: blobKey(name)} }
+
+func blobKey(name string) []byte { return append([]byte("blob"), name...) }
+
+func (b *blobSystem) compact(ctx context.Context, name string) error {
+	key := blobKey(name)
+	return errors.Join(b.db.Flush(), b.db.Compact(ctx, key, append(bytes.Clone(key), 0), false))
 }
+
+func (b *blobSystem) drop(name string) error { return b.db.Delete(blobKey(name), pebble.Sync) }
 
 func (b *blobSystem) verify(name string, elements int) error { return countBy(b.set(name), elements) }
 
@@ -171,22 +179,35 @@ func (s *blobSet) observe(element []byte, _ uint64) error {
 	return s.change(func() { s.value.add([][]byte{element}, nil) })
 }
 
-func (s *blobSet) remove(elements [][]byte, dots []uint64) error {
+func (s *blobSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	missing := 0
 	err := s.change(func() {
-		for i, e := range elements {
+		for i, e := range gone {
 			at, found := s.value.find(e)
-			if !found || s.value.entries[at].dot != dots[i] {
+			if !found || s.value.entries[at].dot != goneDots[i] {
 				missing++
 				continue
 			}
 			s.value.entries = append(s.value.entries[:at], s.value.entries[at+1:]...)
 		}
+		s.value.add(fresh, freshDots)
 	})
 	if err != nil {
 		return err
 	}
 	return expect("elements that were not there", missing, 0)
+}
+
+func (s *blobSet) takeFirst(n int) error {
+	had := 0
+	err := s.change(func() {
+		had = len(s.value.entries)
+		s.value.entries = s.value.entries[min(n, had):]
+	})
+	if err != nil {
+		return err
+	}
+	return expect("elements taken off", min(n, had), n)
 }
 
 func (s *blobSet) contains(element []byte) (found bool, err error) {

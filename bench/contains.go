@@ -4,9 +4,9 @@ package bench
 // three together. Raw Pebble looks for any key of the element, which it must seek, as bigset does; and in rows of their own
 // for one key by Get, for which one has to know the dot.
 func contains(e *env) error {
-	return e.turns(allSystems, func(name string) error {
-		n := e.blobSize(name, e.elements)
-		return e.with(name, openOptions{}, func(sys system) error {
+	return e.turns(allSystems, func(c contender) error {
+		n := e.blobSize(c, e.elements)
+		return e.with(c, openOptions{warm: true}, func(sys system) error {
 			s := sys.set(setName)
 			dots, err := e.loaded(sys, s, n)
 			if err != nil {
@@ -16,7 +16,7 @@ func contains(e *env) error {
 			if err := e.bury(sys, s, dots[:dead]); err != nil {
 				return err
 			}
-			return e.lookUps(name, sys, s, dots, dead)
+			return e.lookUps(c, sys, s, dots, dead)
 		})
 	})
 }
@@ -32,7 +32,7 @@ func (e *env) bury(sys system, s set, dots []uint64) error {
 		for i := at; i < min(len(dots), at+batchSize); i++ {
 			b.add(e.names(), i, dots[i])
 		}
-		if err := s.remove(b.list, b.dots); err != nil {
+		if err := removeAll(s, b); err != nil {
 			return err
 		}
 	}
@@ -48,20 +48,20 @@ type lookUp struct {
 }
 
 // lookUps measures all kinds of look-up. The first dead elements are dead.
-func (e *env) lookUps(name string, sys system, s set, dots []uint64, dead int) error {
+func (e *env) lookUps(c contender, sys system, s set, dots []uint64, dead int) error {
 	n := len(dots)
 	live, never, gone := scatter(n-dead, e.cfg.Seed), scatter(n, e.cfg.Seed), scatter(max(1, dead), e.cfg.Seed)
 	kinds := []lookUp{
 		{"hit", func(i int) int { return dead + live(i%(n-dead)) }, true},
 		{"miss", func(i int) int { return n + never(i%n) }, false},
-		{"dead", func(i int) int { return gone(i % max(1, dead)) }, name == systemPebble},
+		{"dead", func(i int) int { return gone(i % max(1, dead)) }, c.system == systemPebble},
 	}
 	if dead == 0 {
 		kinds = kinds[:2]
 	}
 	all, sum := Figures{}, newHistogram()
 	for _, k := range kinds {
-		f, hist, err := e.figures(sys, e.looking(name, k, s.contains))
+		f, hist, err := e.figures(sys, e.looking(c, k, s.contains))
 		if err != nil {
 			return err
 		}
@@ -84,9 +84,9 @@ func (e *env) lookUps(name string, sys system, s set, dots []uint64, dead int) e
 }
 
 // lookUpOps is how many look-ups of a kind are measured.
-func (e *env) lookUpOps(name string) int {
+func (e *env) lookUpOps(c contender) int {
 	switch {
-	case name == systemBlob:
+	case c.system == systemBlob:
 		return 300
 	case e.cfg.Full:
 		return 200_000
@@ -95,10 +95,10 @@ func (e *env) lookUpOps(name string) int {
 }
 
 // looking returns the load of one kind of look-up.
-func (e *env) looking(name string, k lookUp, look func(element []byte) (bool, error)) func(*phase) error {
+func (e *env) looking(c contender, k lookUp, look func(element []byte) (bool, error)) func(*phase) error {
 	return func(p *phase) error {
 		wrong, buf := 0, make([]byte, 0, elementBytes)
-		err := p.loop(e.lookUpOps(name), func(i int) error {
+		err := p.loop(e.lookUpOps(c), func(i int) error {
 			buf = e.names().append(buf[:0], k.at(i))
 			found, err := look(buf)
 			if found != k.found {
@@ -118,7 +118,7 @@ func (e *env) getByDot(sys system, raw *rawSet, k lookUp, dots []uint64) error {
 	buf := make([]byte, 0, elementBytes)
 	return e.measure(sys, Row{Workload: "contains/" + k.part + "-get", Elements: len(dots)}, func(p *phase) error {
 		wrong := 0
-		err := p.loop(e.lookUpOps(systemPebble), func(i int) error {
+		err := p.loop(e.lookUpOps(contender{system: systemPebble}), func(i int) error {
 			at := k.at(i)
 			buf = e.names().append(buf[:0], at)
 			found, err := raw.get(buf, dots[at%len(dots)])

@@ -3,21 +3,22 @@ package bench
 import (
 	"fmt"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
-
-	"bigset/engine"
 )
 
 // drop: a whole set is deleted. The bare row is the time until that is acknowledged and durable; drop/space is the time
-// from then until the space is back. Raw Pebble writes one range delete, and waits for it to take effect.
+// from then until the space is back. Raw Pebble writes one range delete, and of a blob one delete; both are compacted for
+// the space.
 func drop(e *env) error {
-	return e.turns([]string{systemBigset, systemPebble}, func(name string) error {
-		return e.with(name, openOptions{}, func(sys system) error {
-			if _, err := e.loaded(sys, sys.set(setName), e.elements); err != nil {
+	return e.turns(allSystems, func(c contender) error {
+		n := e.elements
+		if c.system == systemBlob {
+			n = min(n, blobReadMax)
+		}
+		return e.with(c, openOptions{}, func(sys system) error {
+			if _, err := e.loaded(sys, sys.set(setName), n); err != nil {
 				return err
 			}
-			return e.dropOn(sys)
+			return e.dropOn(sys, n)
 		})
 	})
 }
@@ -29,7 +30,7 @@ const (
 	dropWait     = 2 * time.Minute
 )
 
-func (e *env) dropOn(sys system) error {
+func (e *env) dropOn(sys system, n int) error {
 	before, err := sys.usage()
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func (e *env) dropOn(sys system) error {
 	f, hist, err := e.figures(sys, func(p *phase) error {
 		return p.watch(sys.dir(), func() error {
 			began := time.Now()
-			if err := dropSet(sys); err != nil {
+			if err := sys.drop(setName); err != nil {
 				return err
 			}
 			ack = time.Since(began)
@@ -53,7 +54,7 @@ func (e *env) dropOn(sys system) error {
 	if err != nil {
 		return err
 	}
-	row := Row{Workload: "drop", Elements: e.elements}
+	row := Row{Workload: "drop", Elements: n}
 	sys.label(&row)
 	acked, ackHist := Figures{}, newHistogram()
 	p := &phase{hist: ackHist, ops: 1}
@@ -68,23 +69,10 @@ func (e *env) dropOn(sys system) error {
 	return e.check(sys, setName, 0)
 }
 
-// dropSet drops the set and returns when that is durable.
-func dropSet(sys system) error {
-	switch sys := sys.(type) {
-	case *bigsetSystem:
-		_, err := sys.store.Drop(sys.ctx, []byte(setName), nil, engine.Sync)
-		return err
-	case *rawSystem:
-		b := sys.handle(setName).prefix.Elements()
-		return sys.db.DeleteRange(b.Lower, b.Upper, pebble.Sync)
-	}
-	return fmt.Errorf("bench: %T does not drop", sys)
-}
-
 // spaceBack waits until the tables in use take no more than that.
 func (e *env) spaceBack(sys system, most uint64) error {
-	if raw, ok := sys.(*rawSystem); ok { // the delete takes effect when it is flushed
-		if _, err := raw.settle(e.ctx); err != nil {
+	if _, ok := sys.(*bigsetSystem); !ok { // a delete takes effect when it is compacted
+		if err := sys.compact(e.ctx, setName); err != nil {
 			return err
 		}
 	}

@@ -54,13 +54,6 @@ func (b *batch) add(e elements, i int, dot uint64) {
 	b.list, b.dots = append(b.list, b.arena[at:]), append(b.dots, dot)
 }
 
-// addRaw takes an element as it is into the batch.
-func (b *batch) addRaw(element []byte, dot uint64) {
-	at := len(b.arena)
-	b.arena = append(b.arena, element...)
-	b.list, b.dots = append(b.list, b.arena[at:]), append(b.dots, dot)
-}
-
 // scatter returns a permutation of 0 to n-1 that takes no memory.
 func scatter(n int, seed uint64) func(i int) int {
 	step := max(1, int(float64(n)*0.6180339887)|1)

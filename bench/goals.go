@@ -96,11 +96,14 @@ func (v verdict) String() string {
 	if !v.known {
 		return fmt.Sprintf("%s: no figure (goal %s %s)", v.what, sign, number(v.limit))
 	}
-	word := "ok"
+	word, have := "ok", number(v.ratio)
 	if !v.met {
 		word = "MISSED"
+		if have == number(v.limit) { // by a hair
+			have = fmt.Sprintf("%.3f", v.ratio)
+		}
 	}
-	return fmt.Sprintf("%s: %s%s (%s..%s), goal %s %s%s: %s", v.what, number(v.ratio), v.unit, number(v.low), number(v.high),
+	return fmt.Sprintf("%s: %s%s (%s..%s), goal %s %s%s: %s", v.what, have, v.unit, number(v.low), number(v.high),
 		sign, number(v.limit), v.unit, word)
 }
 

@@ -80,9 +80,9 @@ func (e *env) insertOneByOne(sys system, s set, row Row, dots []uint64, first, l
 
 // insert: new elements, empty context, one writer, one element an operation.
 func insert(e *env) error {
-	return e.turns(allSystems, func(name string) error {
-		n := e.blobSize(name, e.elements)
-		return e.with(name, openOptions{}, func(sys system) error {
+	return e.turns(allSystems, func(c contender) error {
+		n := e.blobSize(c, e.elements)
+		return e.with(c, openOptions{warm: true}, func(sys system) error {
 			s := sys.set(setName)
 			if err := e.insertOneByOne(sys, s, Row{Workload: "insert", Elements: n}, make([]uint64, n), 0, n); err != nil {
 				return err
@@ -94,9 +94,9 @@ func insert(e *env) error {
 
 // insertBatch: new elements in batches. An operation is one element; latencies are those of batches.
 func insertBatch(e *env) error {
-	return e.turns(allSystems, func(name string) error {
-		n := e.blobSize(name, e.elements) // a blob is one batch, or a few
-		return e.with(name, openOptions{}, func(sys system) error {
+	return e.turns(allSystems, func(c contender) error {
+		n := e.blobSize(c, e.elements) // a blob is one batch, or a few
+		return e.with(c, openOptions{warm: true}, func(sys system) error {
 			s := sys.set(setName)
 			err := e.measure(sys, Row{Workload: "insert-batch", Elements: n}, func(p *phase) error {
 				if _, err := e.load(s, p, 0, n); err != nil {
@@ -126,12 +126,12 @@ func (e *env) sizes() []int {
 // insertObserved: adds under policy coordinator, every other one of an element that is present, to a small and a large set.
 func insertObserved(e *env) error {
 	for _, n := range e.sizes() {
-		err := e.turns(allSystems, func(name string) error {
-			if name == systemBlob && n != e.sizes()[0] {
+		err := e.turns(allSystems, func(c contender) error {
+			if c.system == systemBlob && n != e.sizes()[0] {
 				return nil
 			}
-			return e.with(name, openOptions{}, func(sys system) error {
-				return e.observeOn(sys, name, e.blobSize(name, n))
+			return e.with(c, openOptions{warm: true}, func(sys system) error {
+				return e.observeOn(sys, c, e.blobSize(c, n))
 			})
 		})
 		if err != nil {
@@ -147,7 +147,7 @@ const (
 	observedOpsFull = 200_000
 )
 
-func (e *env) observeOn(sys system, name string, n int) error {
+func (e *env) observeOn(sys system, c contender, n int) error {
 	s := sys.set(setName)
 	dots, err := e.loaded(sys, s, n)
 	if err != nil {
@@ -157,7 +157,7 @@ func (e *env) observeOn(sys system, name string, n int) error {
 	if e.cfg.Full {
 		ops = min(2*n, observedOpsFull)
 	}
-	if name == systemBlob {
+	if c.system == systemBlob {
 		ops = min(ops, n)
 	}
 	present, buf := scatter(n, e.cfg.Seed), make([]byte, 0, elementBytes)
@@ -177,7 +177,7 @@ func (e *env) observeOn(sys system, name string, n int) error {
 		p.user = p.ops * elementBytes
 		return p.settle(sys)
 	})
-	if err != nil || name == systemPebble { // raw Pebble has kept the keys of what was replaced
+	if err != nil || c.system == systemPebble { // raw Pebble has kept the keys of what was replaced
 		return err
 	}
 	return e.check(sys, setName, n+ops/2)
@@ -188,13 +188,13 @@ const writers = 64
 
 // insertConcurrent: many writers into one set, each operation synced.
 func insertConcurrent(e *env) error {
-	return e.turns(allSystems, func(name string) error {
+	return e.turns(allSystems, func(c contender) error {
 		n := e.elements
-		if name == systemBlob {
+		if c.system == systemBlob {
 			n = min(n, blobMax/4)
 		}
 		n = max(1, n/writers) * writers
-		return e.with(name, openOptions{sync: true}, func(sys system) error {
+		return e.with(c, openOptions{sync: true, warm: true}, func(sys system) error {
 			err := e.measure(sys, Row{Workload: "insert-concurrent", Elements: n}, func(p *phase) error {
 				if err := e.writeTogether(sys, p, n/writers); err != nil {
 					return err

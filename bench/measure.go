@@ -44,11 +44,12 @@ func (p *phase) loop(n int, f func(i int) error) error {
 				return err
 			}
 		}
+		away := p.away
 		if err := f(i); err != nil {
 			return err
 		}
 		now := time.Now()
-		p.note(now.Sub(last))
+		p.note(now.Sub(last) - (p.away - away))
 		last = now
 	}
 	p.ops += uint64(n)

@@ -1,13 +1,10 @@
 package bench
 
-import (
-	"bigset/engine"
-	"bigset/fold"
-	"bigset/keyscheme"
-)
-
 const (
-	queueFull = 1_000_000
+	// queueFull is the number of elements at which the run's memtable is used; with fewer it shrinks, but not so far that
+	// it fills as often as at a million: the filter learns of removes within some 20 ms, whatever the size of a run, and
+	// filling a memtable must take much longer than that.
+	queueFull = 400_000
 	// queueShare: an element is removed before one in so many of all have been added behind it, 10,000 of a million.
 	queueShare = 100
 	queueTake  = 10 // the reader takes a tenth of the queue at a time
@@ -17,41 +14,22 @@ const (
 // one batch and each with its context, so that none stays for longer than a hundredth of the run. An operation is one add
 // together with its share of reading and removing; latencies are those of adds, and of adds behind which the reader came.
 func queue(e *env) error {
-	return e.turns(e.rivals(), func(strategy string) error {
-		o := openOptions{strategy: strategy, memTable: e.scaledMemTable(queueFull)}
-		return e.with(systemBigset, o, func(sys system) error { return e.queueOn(sys.(*bigsetSystem)) })
+	return e.turns(e.rivals(), func(c contender) error {
+		return e.with(c, rivalOptions(c, e.scaledMemTable(queueFull)), func(sys system) error {
+			return e.queueOn(sys, e.blobSize(c, e.elements))
+		})
 	})
 }
 
-func (e *env) queueOn(sys *bigsetSystem) error {
-	s, n := sys.handle(setName), e.elements
-	longest := max(queueTake, n/queueShare)
-	before, err := sys.store.Stats()
+func (e *env) queueOn(sys system, n int) error {
+	s := sys.set(setName)
+	before, err := tabled(sys)
 	if err != nil {
 		return err
 	}
-	b, length := newBatch(1), 0
 	f, hist, err := e.figures(sys, func(p *phase) error {
-		err := p.loop(n, func(i int) error {
-			b.reset()
-			b.arena = inOrder(b.arena, i)
-			b.list, b.dots = append(b.list, b.arena), append(b.dots, 0)
-			if err := s.insert(b.list, b.dots); err != nil {
-				return err
-			}
-			if length++; length < longest {
-				return nil
-			}
-			length -= longest / queueTake
-			return s.takeFirst(longest / queueTake)
-		})
-		if err != nil {
+		if err := runQueue(p, s, n); err != nil {
 			return err
-		}
-		for ; length > 0; length -= min(length, batchSize) { // what is left goes, too
-			if err := s.takeFirst(min(length, batchSize)); err != nil {
-				return err
-			}
 		}
 		p.user = 2 * p.ops * elementBytes
 		return p.settle(sys)
@@ -59,44 +37,56 @@ func (e *env) queueOn(sys *bigsetSystem) error {
 	if err != nil {
 		return err
 	}
-	after, err := sys.store.Stats()
+	after, err := tabled(sys)
 	if err != nil {
 		return err
 	}
 	row := Row{Workload: "queue", Elements: n}
 	sys.label(&row)
 	e.rows.add(row, f, hist)
-	row.Workload = "queue/tabled"
-	e.rows.add(row, Figures{Ops: after.KeysTabled - before.KeysTabled}, nil)
+	if sys, ok := sys.(*bigsetSystem); ok {
+		sys.label(&row)
+		row.Workload = "queue/tabled"
+		e.rows.add(row, Figures{Ops: after - before}, nil)
+	}
 	return e.check(sys, setName, 0)
 }
 
-// takeFirst reads the first n elements and removes them.
-func (s *bigsetSet) takeFirst(n int) error {
-	s.ops = s.ops[:0]
-	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, engine.ReadOptions{Limit: n, BatchSize: n}) {
-		if err != nil {
+// tabled returns how many element keys a store has written to tables, each as often as it was.
+func tabled(sys system) (uint64, error) {
+	b, ok := sys.(*bigsetSystem)
+	if !ok {
+		return 0, nil
+	}
+	st, err := b.store.Stats()
+	return st.KeysTabled, err
+}
+
+// runQueue adds n elements and takes each off before a hundredth of n have been added behind it.
+func runQueue(p *phase, s set, n int) error {
+	longest, b, length := max(queueTake, n/queueShare), newBatch(1), 0
+	err := p.loop(n, func(i int) error {
+		b.reset()
+		b.arena = inOrder(b.arena, i)
+		b.list, b.dots = append(b.list, b.arena), append(b.dots, 0)
+		if err := s.insert(b.list, b.dots); err != nil {
 			return err
 		}
-		s.ops = appendRemoves(s.ops, chunk)
+		if length++; length < longest {
+			return nil
+		}
+		length -= longest / queueTake
+		return s.takeFirst(longest / queueTake)
+	})
+	for err == nil && length > 0 { // what is left goes, too
+		some := min(length, batchSize)
+		err, length = s.takeFirst(some), length-some
 	}
-	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, engine.WriteOptions{})
-	if err != nil {
-		return err
-	}
-	return expect("elements taken off the queue", r.Removed, n)
+	return err
 }
 
 func queueGoals() []goal {
 	tabled := pick{workload: "queue/tabled", system: systemBigset}
 	all := pick{workload: "queue", system: systemBigset}
 	return []goal{{what: "keys written to tables, of those added", of: tabled, to: all, have: opsShare, atMost: true, limit: 0.05}}
-}
-
-// appendRemoves appends a remove of each element of a chunk, with its context.
-func appendRemoves(ops []engine.Op, c *fold.Chunk) []engine.Op {
-	for _, el := range c.Elements {
-		ops = append(ops, engine.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: engine.Saw(el.Dots...)})
-	}
-	return ops
 }

@@ -5,17 +5,17 @@ import "bytes"
 // ranges: time until the first element is at hand, of a range and of a prefix somewhere in the set that hold about a
 // hundred elements, and of the first hundred. Raw Pebble opens an iterator with the same bounds and seeks.
 func ranges(e *env) error {
-	return e.turns([]string{systemBigset, systemPebble, systemBlob}, func(name string) error {
+	return e.turns(allSystems, func(c contender) error {
 		n := e.elements
-		if name == systemBlob {
+		if c.system == systemBlob {
 			n = min(n, 10*blobMaxFull)
 		}
-		return e.with(name, openOptions{}, func(sys system) error {
+		return e.with(c, openOptions{warm: true}, func(sys system) error {
 			s := sys.set(setName)
 			if _, err := e.loaded(sys, s, n); err != nil {
 				return err
 			}
-			return e.queriesOn(name, sys, s, n)
+			return e.queriesOn(c, sys, s, n)
 		})
 	})
 }
@@ -27,9 +27,9 @@ const (
 )
 
 // queriesOn measures each kind of query.
-func (e *env) queriesOn(name string, sys system, s set, n int) error {
+func (e *env) queriesOn(c contender, sys system, s set, n int) error {
 	queries := rangeQueries
-	if name == systemBlob {
+	if c.system == systemBlob {
 		queries = rangeQueriesBlob
 	}
 	from, to := make([]byte, 0, elementBytes), []byte("g") // behind all hexadecimal digits

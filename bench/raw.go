@@ -27,6 +27,8 @@ type rawSystem struct {
 	db     *pebble.DB
 	record compaction.Record
 	write  *pebble.WriteOptions
+	// deletes makes removes delete the element keys, too, the classical way.
+	deletes bool
 
 	mu       sync.Mutex
 	counters map[string]*atomic.Uint64 // the last dot of each set
@@ -47,13 +49,34 @@ func openRaw(dir string, o openOptions, cacheBytes int64) (*rawSystem, error) {
 		cache.Unref()
 		return nil, err
 	}
-	r := &rawSystem{folder: dir, cache: cache, db: db, record: o.record, counters: map[string]*atomic.Uint64{}}
+	r := &rawSystem{folder: dir, cache: cache, db: db, record: o.record, deletes: o.deletes, counters: map[string]*atomic.Uint64{}}
 	r.write = pebble.NoSync
 	if o.sync {
 		r.write = pebble.Sync
 	}
+	if err := r.meta(metaKeys[0], metaKeys[1]); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
 	return r, nil
 }
+
+// metaKeys stand for the engine's own metadata, before all sets: two are written when a store is made, and one of them
+// with a third before the first write. Without them, the tables of the two systems would not overlap in the same way, and
+// one would compact where the other does not.
+var metaKeys = [][]byte{{1}, {3}, {2}}
+
+func (r *rawSystem) meta(keys ...[]byte) error {
+	b := r.db.NewBatch()
+	for _, key := range keys {
+		if err := b.Set(key, make([]byte, 64), nil); err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
+	return errors.Join(b.Commit(pebble.Sync), b.Close())
+}
+
+// mark writes what the engine writes before the first write after an open.
+func (r *rawSystem) mark() error { return r.meta(metaKeys[0], metaKeys[2]) }
 
 // quiet is a logger that says nothing, and panics where Pebble must not go on.
 type quiet struct{}
@@ -73,6 +96,18 @@ func (r *rawSystem) close() error {
 }
 
 func (r *rawSystem) label(row *Row) { row.System, row.Record = systemPebble, r.record.String() }
+
+func (r *rawSystem) fill(elements [][]byte) error {
+	s := r.handle(warmName())
+	if err := errors.Join(r.mark(), s.insert(elements, nil), r.db.Flush()); err != nil {
+		return err
+	}
+	if err := errors.Join(s.exchange(nil, nil, nil, nil), r.db.Flush()); err != nil {
+		return err
+	}
+	b := s.prefix.Elements()
+	return r.db.Excise(context.Background(), pebble.KeyRange{Start: b.Lower, End: b.Upper})
+}
 
 func (r *rawSystem) settle(ctx context.Context) (time.Time, error) {
 	if err := r.db.Flush(); err != nil {
@@ -96,6 +131,17 @@ func (r *rawSystem) usage() (usage, error) {
 		u.tables += uint64(l.TablesSize)
 	}
 	return u, nil
+}
+
+func (r *rawSystem) compact(ctx context.Context, name string) error {
+	b := r.handle(name).prefix.All()
+	return errors.Join(r.db.Flush(), r.db.Compact(ctx, b.Lower, b.Upper, false))
+}
+
+// drop writes one range delete.
+func (r *rawSystem) drop(name string) error {
+	b := r.handle(name).prefix.Elements()
+	return r.db.DeleteRange(b.Lower, b.Upper, pebble.Sync)
 }
 
 func (r *rawSystem) verify(name string, elements int) error { return countBy(r.set(name), elements) }
@@ -125,7 +171,6 @@ type rawSet struct {
 	clockValue             []byte
 	tombstones             map[int][]byte // values by the number of removes that they stand for
 	buf                    []byte
-	deletes                bool // removes delete the element keys as well
 }
 
 func (s *rawSet) insert(elements [][]byte, dots []uint64) error {
@@ -181,18 +226,37 @@ func (s *rawSet) observe(element []byte, old uint64) error {
 	})
 }
 
-func (s *rawSet) remove(elements [][]byte, dots []uint64) error {
-	s.last.Add(uint64(len(elements)))
+func (s *rawSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
+	s.last.Add(uint64(len(gone)))
 	return s.commit(func(b *pebble.Batch) error {
-		if s.deletes {
-			for i, e := range elements {
-				s.buf = s.prefix.AppendElement(s.buf[:0], e, clock.Dot{Actor: rawActor, Counter: dots[i]}, keyscheme.OpAdd)
-				if err := b.Delete(s.buf, nil); err != nil {
-					return err
-				}
+		if err := s.add(b, fresh, freshDots); err != nil {
+			return err
+		}
+		for i := 0; s.sys.deletes && i < len(gone); i++ {
+			s.buf = s.prefix.AppendElement(s.buf[:0], gone[i], clock.Dot{Actor: rawActor, Counter: goneDots[i]}, keyscheme.OpAdd)
+			if err := b.Delete(s.buf, nil); err != nil {
+				return err
 			}
 		}
-		return b.Set(s.tombstoneKey, s.tombstone(len(elements)), nil)
+		return b.Set(s.tombstoneKey, s.tombstone(len(gone)), nil)
+	})
+}
+
+func (s *rawSet) takeFirst(n int) error {
+	s.last.Add(uint64(n))
+	return s.commit(func(b *pebble.Batch) error {
+		bounds, taken := s.prefix.Elements(), 0
+		it, err := s.sys.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
+		if err != nil {
+			return err
+		}
+		for ok := it.First(); ok && taken < n; ok = it.Next() {
+			if err := b.Delete(it.Key(), nil); err != nil {
+				return errors.Join(err, it.Close())
+			}
+			taken++
+		}
+		return errors.Join(expect("elements taken off", taken, n), b.Set(s.tombstoneKey, s.tombstone(n), nil), it.Close())
 	})
 }
 

@@ -6,9 +6,9 @@ import "fmt"
 // store. An operation of a full read is one element, its latencies are those of chunks of 1,000, of a blob the whole
 // decoding; an operation of the other is one read of 1,000.
 func read(e *env) error {
-	return e.turns(allSystems, func(name string) error {
-		return e.with(name, openOptions{}, func(sys system) error {
-			sizes := e.readSizes(name)
+	return e.turns(allSystems, func(c contender) error {
+		return e.with(c, openOptions{warm: true}, func(sys system) error {
+			sizes := e.readSizes(c)
 			for _, n := range sizes {
 				s := sys.set(setOf(n))
 				if _, err := e.loaded(sys, s, n); err != nil {
@@ -16,7 +16,7 @@ func read(e *env) error {
 				}
 			}
 			for _, n := range sizes {
-				if err := e.readOn(name, sys, n); err != nil {
+				if err := e.readOn(c, sys, n); err != nil {
 					return err
 				}
 			}
@@ -28,9 +28,9 @@ func read(e *env) error {
 // blobReadMax is the number of elements up to which a blob is read.
 const blobReadMax = 1_000_000
 
-func (e *env) readSizes(name string) []int {
+func (e *env) readSizes(c contender) []int {
 	sizes := e.sizes()
-	if name == systemBlob {
+	if c.system == systemBlob {
 		for i, n := range sizes {
 			sizes[i] = min(n, blobReadMax)
 		}
@@ -48,7 +48,7 @@ const (
 	firstReads       = 200 // reads of the first elements
 )
 
-func (e *env) readOn(name string, sys system, n int) error {
+func (e *env) readOn(c contender, sys system, n int) error {
 	s := sys.set(setOf(n))
 	err := e.measure(sys, Row{Workload: "read", Elements: n}, func(p *phase) error {
 		want := readElements
@@ -71,7 +71,7 @@ func (e *env) readOn(name string, sys system, n int) error {
 		return err
 	}
 	reads := firstReads
-	if name == systemBlob {
+	if c.system == systemBlob {
 		reads = max(1, min(reads, 2_000_000/max(1, n))) // each decodes all
 	}
 	return e.measure(sys, Row{Workload: "read/first-1000", Elements: n}, func(p *phase) error {

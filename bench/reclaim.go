@@ -2,59 +2,65 @@ package bench
 
 import (
 	"bigset/compaction"
-	"bigset/engine"
 )
 
-// rivals are the strategies that are compared: the run's own and point deletes.
-func (e *env) rivals() []string {
-	classic := compaction.PointDeletes().Name()
-	if e.cfg.Strategy == classic {
-		return []string{classic}
+// rivals are those that workloads about dead keys compare: the run's strategy, point deletes, and Pebble by hand doing
+// what point deletes do.
+func (e *env) rivals() []contender {
+	list := []contender{{system: systemBigset}}
+	if classic := compaction.PointDeletes().Name(); e.cfg.Strategy != classic {
+		list = append(list, contender{systemBigset, classic})
 	}
-	return []string{e.cfg.Strategy, classic}
+	return append(list, contender{system: systemPebble}, contender{system: systemBlob})
+}
+
+// rivalOptions are how they are opened.
+func rivalOptions(c contender, memTable int) openOptions {
+	o := openOptions{memTable: memTable}
+	if c.system != systemBigset {
+		o.deletes, o.record = true, compaction.Set
+	}
+	return o
 }
 
 // reclaim: nine of ten elements of a set that has settled at the bottom are removed, in batches, each with its narrow
 // context, and the store is compacted the way its strategy does. An operation is one remove.
 func reclaim(e *env) error {
-	return e.turns(e.rivals(), func(strategy string) error {
-		dir := e.folder()
+	return e.turns(e.rivals(), func(c contender) error {
+		dir, o := e.folder(), rivalOptions(c, 0)
 		return e.inFolder(dir, func() error {
-			dots, err := e.settleAtBottom(dir, strategy)
+			dots, err := e.settleAtBottom(dir, c, o)
 			if err != nil {
 				return err
 			}
-			return e.opened(systemBigset, dir, openOptions{strategy: strategy}, func(sys system) error {
-				return e.reclaimOn(sys.(*bigsetSystem), dots)
-			})
+			return e.opened(c, dir, o, func(sys system) error { return e.reclaimOn(sys, dots) })
 		})
 	})
 }
 
-// settleAtBottom makes a store of the records that the strategy works on and compacts all of it to the bottommost level.
-func (e *env) settleAtBottom(dir, strategy string) (dots []uint64, err error) {
-	o, err := openOptions{strategy: strategy}.fill(e.cfg)
-	if err != nil {
-		return nil, err
+// settleAtBottom makes a store of the records that the contender works on and compacts all of it to the bottommost level.
+func (e *env) settleAtBottom(dir string, c contender, o openOptions) (dots []uint64, err error) {
+	if c.system == systemBigset {
+		strategy := c.strategy
+		if strategy == "" {
+			strategy = e.cfg.Strategy
+		}
+		if o, err = o.fill(e.cfg, strategy); err != nil {
+			return nil, err
+		}
+		c.strategy = compaction.None().Name() // it compacts everything
 	}
-	o.strategy = compaction.None().Name()
-	err = e.opened(systemBigset, dir, o, func(sys system) error {
-		if dots, err = e.loaded(sys, sys.set(setName), e.elements); err != nil {
+	err = e.opened(c, dir, o, func(sys system) error {
+		if dots, err = e.loaded(sys, sys.set(setName), e.blobSize(c, e.elements)); err != nil {
 			return err
 		}
-		return sys.(*bigsetSystem).compact(e)
+		return sys.compact(e.ctx, setName)
 	})
 	return dots, err
 }
 
-// compact takes dead keys off the disk the way the store's strategy does.
-func (b *bigsetSystem) compact(e *env) error {
-	_, err := b.store.Compact(e.ctx, engine.CompactOptions{Set: []byte(setName)})
-	return err
-}
-
-func (e *env) reclaimOn(sys *bigsetSystem, dots []uint64) error {
-	n, s := len(dots), sys.handle(setName)
+func (e *env) reclaimOn(sys system, dots []uint64) error {
+	n, s := len(dots), sys.set(setName)
 	before, err := sys.usage()
 	if err != nil {
 		return err
@@ -65,7 +71,7 @@ func (e *env) reclaimOn(sys *bigsetSystem, dots []uint64) error {
 			if err := e.removeBatches(s, p, dots, victim, gone); err != nil {
 				return err
 			}
-			if err := sys.compact(e); err != nil {
+			if err := sys.compact(e.ctx, setName); err != nil {
 				return err
 			}
 			return p.settle(sys)
@@ -86,25 +92,31 @@ func (e *env) reclaimOn(sys *bigsetSystem, dots []uint64) error {
 }
 
 // removeBatches removes the first so many victims, in batches.
-func (e *env) removeBatches(s *bigsetSet, p *phase, dots []uint64, victim func(int) int, gone int) error {
+func (e *env) removeBatches(s set, p *phase, dots []uint64, victim func(int) int, gone int) error {
 	b := newBatch(batchSize)
 	err := p.loop((gone+batchSize-1)/batchSize, func(i int) error {
 		b.reset()
 		for k := i * batchSize; k < min(gone, (i+1)*batchSize); k++ {
 			b.add(e.names(), victim(k), dots[victim(k)])
 		}
-		return s.remove(b.list, b.dots)
+		return removeAll(s, b)
 	})
 	p.ops = uint64(gone)
 	p.user = p.ops * elementBytes
 	return err
 }
 
-// freshLoad loads elements, given by their numbers, to a store of its own of the same records, and returns the bytes of
-// its tables and how many elements a second a full read of it gives.
-func (e *env) freshLoad(like *bigsetSystem, n int, at func(i int) int) (tables *uint64, read Figures, err error) {
-	o := openOptions{strategy: compaction.None().Name(), record: like.record}
-	err = e.with(systemBigset, o, func(sys system) error {
+// freshLoad loads elements, given by their numbers, to a store of its own of the same kind, and returns the bytes of its
+// tables and the figures of full reads of it.
+func (e *env) freshLoad(like system, n int, at func(i int) int) (tables *uint64, read Figures, err error) {
+	c, o := contender{system: systemBlob}, openOptions{}
+	switch like := like.(type) {
+	case *bigsetSystem:
+		c, o.record = contender{systemBigset, compaction.None().Name()}, like.record
+	case *rawSystem:
+		c.system, o.record = systemPebble, like.record
+	}
+	err = e.with(c, o, func(sys system) error {
 		s, b := sys.set(setName), newBatch(batchSize)
 		for i := 0; i < n; {
 			b.reset()
@@ -123,16 +135,19 @@ func (e *env) freshLoad(like *bigsetSystem, n int, at func(i int) int) (tables *
 			return err
 		}
 		tables = new(u.tables)
-		read, _, err = e.figures(sys, func(p *phase) error { return p.readAll(s, e.elements, n) })
+		read, _, err = e.figures(sys, func(p *phase) error { return p.readAll(s, n) })
 		return err
 	})
 	return tables, read, err
 }
 
 // readAll reads a set of so many elements as often as makes a measurable time.
-func (p *phase) readAll(s set, atLeast, elements int) error {
-	reads, got := max(1, atLeast/max(1, elements)), 0
+func (p *phase) readAll(s set, elements int) error {
+	reads, got := max(1, readElements/max(1, elements)), 0
 	for range reads {
+		if err := p.ctx.Err(); err != nil {
+			return err
+		}
 		if err := p.reading(s, 0, &got); err != nil {
 			return err
 		}

@@ -26,19 +26,19 @@ type workload struct {
 
 // workloads are all there are, in the order in which they run. They are made here, and nowhere changed.
 var workloads = []*workload{
-	{Workload{"insert", "new elements, empty context, one writer, one element an operation"}, 150_000, 1_000_000, insert},
-	{Workload{"insert-observed", "new and present elements under policy coordinator, which looks them up"}, 50_000, 10_000_000, insertObserved},
-	{Workload{"insert-concurrent", "64 writers into one set, synced"}, 51_200, 200_000, insertConcurrent},
-	{Workload{"insert-batch", "new elements in batches of 1,000"}, 200_000, 10_000_000, insertBatch},
-	{Workload{"remove", "removes with a narrow context, beside inserts"}, 80_000, 1_000_000, remove},
+	{Workload{"insert", "new elements, empty context, one writer, one element an operation"}, 120_000, 10_000_000, insert},
+	{Workload{"insert-observed", "new and present elements under policy coordinator, which looks them up"}, 40_000, 10_000_000, insertObserved},
+	{Workload{"insert-concurrent", "64 writers into one set, synced"}, 51_200, 1_000_000, insertConcurrent},
+	{Workload{"insert-batch", "new elements in batches of 1,000"}, 150_000, 10_000_000, insertBatch},
+	{Workload{"remove", "removes with a narrow context, beside inserts"}, 50_000, 1_000_000, remove},
 	{Workload{"contains", "look-ups with their context: hit, miss, dead element"}, 50_000, 1_000_000, contains},
-	{Workload{"read", "full read in order with contexts; the first 1,000 elements"}, 200_000, 10_000_000, read},
-	{Workload{"range", "range, prefix, first 100: time to the first element"}, 200_000, 10_000_000, ranges},
-	{Workload{"filter", "CPU of load, compaction and scan with and without the filter"}, 100_000, 1_000_000, filter},
-	{Workload{"reclaim", "90 % of a settled set dead: bytes, CPU and space, beside point deletes"}, 100_000, 1_000_000, reclaim},
-	{Workload{"churn", "ten turnovers with uniform victims, beside point deletes"}, 20_000, 200_000, churn},
-	{Workload{"churn-young", "ten turnovers, 9 of 10 victims among the newest, beside point deletes"}, 20_000, 200_000, churnYoung},
-	{Workload{"queue", "elements added and soon removed by a reader at the head"}, 100_000, 1_000_000, queue},
+	{Workload{"read", "full read in order with contexts; the first 1,000 elements"}, 150_000, 10_000_000, read},
+	{Workload{"range", "range, prefix, first 100: time to the first element"}, 150_000, 10_000_000, ranges},
+	{Workload{"filter", "CPU of load, compaction and scan with and without the filter"}, 60_000, 1_000_000, filter},
+	{Workload{"reclaim", "90 % of a settled set dead: bytes, CPU and space, beside point deletes"}, 200_000, 1_000_000, reclaim},
+	{Workload{"churn", "ten turnovers with uniform victims, beside point deletes"}, 16_000, 200_000, churn},
+	{Workload{"churn-young", "ten turnovers, 9 of 10 victims among the newest, beside point deletes"}, 12_000, 200_000, churnYoung},
+	{Workload{"queue", "elements added and soon removed by a reader at the head"}, 50_000, 1_000_000, queue},
 	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
 }
 
@@ -81,7 +81,7 @@ func (w *workload) size(c Config) int {
 
 // Run measures and returns a report. When it ends early, because ctx is done or something failed, it returns the error
 // beside the report of what was finished. Its temporary folder is always removed.
-func Run(ctx context.Context, c Config) (*Report, error) {
+func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -158,20 +158,20 @@ type env struct {
 	stores   int // folders made
 }
 
-// turns calls f for each of the names, in an order that changes from round to round: each comes first, and last.
-func (e *env) turns(names []string, f func(name string) error) error {
-	order := slices.Clone(names)
+// turns calls f for each of the systems, in an order that changes from round to round: each comes first, and last.
+func (e *env) turns(list []contender, f func(c contender) error) error {
+	order := slices.Clone(list)
 	if e.round%2 == 1 {
 		slices.Reverse(order)
 	}
 	shift := e.round / 2 % len(order)
 	order = append(order[shift:], order[:shift]...)
-	for _, name := range order {
+	for _, c := range order {
 		if err := e.ctx.Err(); err != nil {
 			return err
 		}
-		if err := f(name); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err := f(c); err != nil {
+			return fmt.Errorf("%s: %w", strings.TrimSpace(c.system+" "+c.strategy), err)
 		}
 	}
 	return nil
@@ -184,9 +184,9 @@ func (e *env) folder() string {
 }
 
 // with opens a system on a fresh store, calls f and throws the store away.
-func (e *env) with(name string, o openOptions, f func(system) error) error {
+func (e *env) with(c contender, o openOptions, f func(system) error) error {
 	dir := e.folder()
-	return e.inFolder(dir, func() error { return e.opened(name, dir, o, f) })
+	return e.inFolder(dir, func() error { return e.opened(c, dir, o, f) })
 }
 
 // inFolder calls f and removes the folder.
@@ -200,8 +200,8 @@ func (e *env) inFolder(dir string, f func() error) (err error) {
 }
 
 // opened opens a system in a folder, calls f and closes it.
-func (e *env) opened(name, dir string, o openOptions, f func(system) error) (err error) {
-	sys, err := e.open(name, dir, o)
+func (e *env) opened(c contender, dir string, o openOptions, f func(system) error) (err error) {
+	sys, err := e.open(c, dir, o)
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,13 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
 	"bigset/compaction"
+	"bigset/keyscheme"
 )
 
 // The names of the systems.
@@ -16,17 +18,26 @@ const (
 	systemBlob   = "blob"
 )
 
+// contender is a system that takes part in a comparison; bigset with a strategy, "" for the run's.
+type contender struct{ system, strategy string }
+
 // allSystems are those that the plain workloads compare.
-var allSystems = []string{systemBigset, systemPebble, systemBlob}
+var allSystems = []contender{{system: systemBigset}, {system: systemPebble}, {system: systemBlob}}
 
 // system is one way to keep sets in a folder. One goroutine uses it; each set handle may have a goroutine of its own.
 type system interface {
 	// set returns a handle of a set, which is made by its first insert.
 	set(name string) set
+	// fill inserts elements into a set that is there only to warm up, in one batch, flushes, and drops the set.
+	fill(elements [][]byte) error
 	// settle flushes what was written, waits until background work rests, and returns since when it has rested.
 	settle(ctx context.Context) (time.Time, error)
 	// usage returns what was written since the store was opened and what is there.
 	usage() (usage, error)
+	// compact takes what is dead off the disk, the way the system does it.
+	compact(ctx context.Context, name string) error
+	// drop deletes a whole set and returns when that is durable.
+	drop(name string) error
 	// verify proves the store right, as far as it can be asked to, and its set to hold that many elements.
 	verify(name string, elements int) error
 	// label fills in what a row says of the system.
@@ -43,8 +54,10 @@ type set interface {
 	// observe adds an element that may be present, in place of what is there. A system that does the same bytes by hand is
 	// told the dot that is there, or 0.
 	observe(element []byte, old uint64) error
-	// remove removes elements that are present by those dots, in one atomic batch.
-	remove(elements [][]byte, dots []uint64) error
+	// exchange removes elements that are present by those dots and inserts others, in one atomic batch.
+	exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error
+	// takeFirst reads the first n elements and removes them, in one atomic batch.
+	takeFirst(n int) error
 	// contains looks an element up, with its context.
 	contains(element []byte) (bool, error)
 	// read reads elements in order with their contexts, all or as many as limit, and tells each of how many came at a time.
@@ -79,24 +92,22 @@ func (u usage) since(o usage) usage {
 
 // openOptions say how a system is opened.
 type openOptions struct {
-	strategy string // of bigset; "" is the run's
-	memTable int    // bytes; 0 is the run's
-	sync     bool   // also where the run is not synced
+	memTable int  // bytes; 0 is the run's
+	sync     bool // also where the run is not synced
+	warm     bool // with the memtables of a long run, where bigset and raw Pebble stand side by side
+	deletes  bool // raw Pebble deletes the keys of what is removed, and does not only note it
 	// record is the kind of record where it does not follow from the strategy.
 	record compaction.Record
 }
 
-// fill replaces zeros by what the run says.
-func (o openOptions) fill(c Config) (openOptions, error) {
-	if o.strategy == "" {
-		o.strategy = c.Strategy
-	}
+// fill replaces zeros by what the run says, for a strategy.
+func (o openOptions) fill(c Config, strategy string) (openOptions, error) {
 	if o.memTable == 0 {
 		o.memTable = c.MemTableBytes
 	}
 	o.sync = o.sync || c.Sync
 	if o.record == 0 {
-		s, err := compaction.ByName(o.strategy)
+		s, err := compaction.ByName(strategy)
 		if err != nil {
 			return o, err
 		}
@@ -114,20 +125,69 @@ func recordFor(s compaction.Strategy) compaction.Record {
 }
 
 // open opens a system in a folder.
-func (e *env) open(name, dir string, o openOptions) (system, error) {
-	o, err := o.fill(e.cfg)
+func (e *env) open(c contender, dir string, o openOptions) (sys system, err error) {
+	strategy := c.strategy
+	if strategy == "" {
+		strategy = e.cfg.Strategy
+	}
+	if o, err = o.fill(e.cfg, strategy); err != nil {
+		return nil, err
+	}
+	switch c.system {
+	case systemBigset:
+		sys, err = openBigset(e.ctx, dir, strategy, o, e.cfg.CacheBytes)
+	case systemPebble:
+		sys, err = openRaw(dir, o, e.cfg.CacheBytes)
+	case systemBlob:
+		sys, err = openBlob(dir, o, e.cfg.CacheBytes)
+	default:
+		err = fmt.Errorf("bench: no system %q", c.system)
+	}
 	if err != nil {
 		return nil, err
 	}
-	switch name {
-	case systemBigset:
-		return openBigset(e.ctx, dir, o, e.cfg.CacheBytes)
-	case systemPebble:
-		return openRaw(dir, o, e.cfg.CacheBytes)
-	case systemBlob:
-		return openBlob(dir, o, e.cfg.CacheBytes)
+	if !o.warm || c.system == systemBlob {
+		return sys, nil
 	}
-	return nil, fmt.Errorf("bench: no system %q", name)
+	return sys, e.warm(sys, o.memTable)
+}
+
+// warm brings a store to the memtables of a long run, by one batch that fills nearly half of one, which then goes. Pebble
+// begins with a small memtable and doubles it at each rotation: how often a young store flushes, and so what it compacts,
+// would hang on chance.
+func (e *env) warm(sys system, memTable int) error {
+	err := sys.fill(warmElements(memTable))
+	if err == nil {
+		_, err = sys.settle(e.ctx)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("bench: warm up: %w", err), sys.close())
+	}
+	return nil
+}
+
+// warmName returns the name of the set that is there only to warm a store up. It sorts before all others, so that what is
+// left of it lies in tables of its own, together with the store's metadata.
+func warmName() string {
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("warm-%d", i)
+		if keyscheme.SetSlot([]byte(name)) < 1<<20 { // one in 4,096
+			return name
+		}
+	}
+}
+
+// warmElements returns elements that take less than half of a memtable, above which a batch would bypass it, and so much
+// that the next one is as large as they become.
+func warmElements(memTable int) [][]byte {
+	const size = 60 << 10
+	var list [][]byte
+	for i := range max(1, memTable*45/100/size) {
+		element := make([]byte, size)
+		binary.BigEndian.PutUint32(element, uint32(i))
+		list = append(list, element)
+	}
+	return list
 }
 
 // errWrong is in the chain of errors about a system that gave a wrong answer.
@@ -151,6 +211,9 @@ func (e *env) check(sys system, name string, elements int) error {
 	}
 	return sys.verify(name, elements)
 }
+
+// removeAll removes a batch of elements.
+func removeAll(s set, b *batch) error { return s.exchange(b.list, b.dots, nil, nil) }
 
 // countBy reads a whole set and compares the number of its elements.
 func countBy(s set, want int) error {

@@ -87,7 +87,7 @@ type Policy struct {
 }
 
 // QuietEnough is how long a set must not have been written for a policy to take it as idle.
-const QuietEnough = 2 * time.Second
+const QuietEnough = 500 * time.Millisecond
 
 // Default is the filter and the rewriter together, for stores of Merge records.
 func Default() Strategy {

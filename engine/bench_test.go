@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,6 +25,30 @@ func openBench(b *testing.B, o *engine.Options) *engine.Store {
 		}
 	})
 	return s
+}
+
+// openRaw opens Pebble as the engine does.
+func openRaw(b *testing.B) *pebble.DB {
+	b.Helper()
+	po := engine.BaselineOptions(64 << 20)
+	po.Logger = quiet{}
+	po.Cache = engine.BaselineCache(64<<20, 64<<20)
+	db, err := pebble.Open(b.TempDir(), po)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			b.Error(err)
+		}
+		po.Cache.Unref()
+	})
+	return db
+}
+
+// rawClock returns a clock value as one actor's is.
+func rawClock() []byte {
+	return keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: clock.Of(clock.Dot{Actor: "0123456789ab", Counter: 1})})
 }
 
 // quiet drops what Pebble logs.
@@ -85,18 +110,9 @@ func BenchmarkAddObserved(b *testing.B) {
 
 // BenchmarkAddRaw is what BenchmarkAdd writes, written by hand.
 func BenchmarkAddRaw(b *testing.B) {
-	po := engine.BaselineOptions(64 << 20)
-	po.Logger = quiet{}
-	po.Cache = engine.BaselineCache(64<<20, 64<<20)
-	defer po.Cache.Unref()
-	db, err := pebble.Open(b.TempDir(), po)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close()
+	db := openRaw(b)
 	p := keyscheme.NewPrefix([]byte("friends"))
-	clockKey := p.AppendClock(nil)
-	value := keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: clock.Of(clock.Dot{Actor: "0123456789ab", Counter: 1})})
+	clockKey, value := p.AppendClock(nil), rawClock()
 	var buf, key []byte
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -123,12 +139,57 @@ func BenchmarkRemove(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		buf = benchElement(buf, i)
-		ops := []engine.Op{{Kind: keyscheme.OpRemove, Element: buf, Context: engine.Saw(clock.Dot{Actor: actor, Counter: uint64(i + 1)})}}
+		victim := int(uint64(i) * 7919 % uint64(b.N))
+		buf = benchElement(buf, victim)
+		ops := []engine.Op{{Kind: keyscheme.OpRemove, Element: buf, Context: engine.Saw(clock.Dot{Actor: actor, Counter: uint64(victim + 1)})}}
 		if _, err := s.Write(ctx, name, ops, noSync); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkAddConcurrent is 64 writers of one set, each operation synced.
+func BenchmarkAddConcurrent(b *testing.B) {
+	s := openBench(b, nil)
+	ctx, name := context.Background(), []byte("friends")
+	var n atomic.Int64
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			e := benchElement(nil, int(n.Add(1)))
+			if _, err := s.Add(ctx, name, [][]byte{e}, engine.WriteOptions{Policy: engine.PolicyEmpty}); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkAddConcurrentRaw is the same by hand.
+func BenchmarkAddConcurrentRaw(b *testing.B) {
+	db := openRaw(b)
+	p := keyscheme.NewPrefix([]byte("friends"))
+	clockKey, value := p.AppendClock(nil), rawClock()
+	var n atomic.Int64
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := int(n.Add(1))
+			key := p.AppendElement(nil, benchElement(nil, i), clock.Dot{Actor: "0123456789ab", Counter: uint64(i)}, keyscheme.OpAdd)
+			batch := db.NewBatch()
+			_ = batch.Merge(key, keyscheme.ClosedValue, nil)
+			_ = batch.Set(clockKey, value, nil)
+			if err := batch.Commit(pebble.Sync); err != nil {
+				b.Error(err)
+				return
+			}
+			_ = batch.Close()
+		}
+	})
 }
 
 func BenchmarkContains(b *testing.B) {

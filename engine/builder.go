@@ -28,6 +28,7 @@ type builder struct {
 	learned []clock.Dot  // what else enters Seen
 	killed  dotBag       // what enters Dead
 	cleared *clock.Clock // what a whole-set delete puts into Seen and Dead, or nil
+	sibling bool         // an element may have two live dots after it
 
 	overlay bool                   // some operation may ask for what an earlier one of the group did
 	minted  map[string][]clock.Dot // element -> its add keys in this batch
@@ -85,6 +86,7 @@ func (b *builder) empty() bool {
 func (b *builder) add(r *request) error {
 	switch {
 	case r.delta != nil:
+		b.sibling = b.sibling || len(r.delta.Items) > 0
 		return b.apply(r.delta)
 	case r.drop != nil:
 		return b.drop(r)
@@ -101,7 +103,7 @@ func (b *builder) checkContexts(r *request) error {
 	for i := range r.ops {
 		c := r.ops[i].Context
 		if !c.Given && r.opt.Policy == PolicyRequired {
-			return fmt.Errorf("%w: %s %q", ErrContextRequired, r.ops[i].Kind, r.ops[i].Element)
+			return fmt.Errorf("%w for %q", ErrContextRequired, r.ops[i].Element)
 		}
 		for _, d := range c.Dots {
 			if d.Actor == b.actor && d.Counter > b.counter {
@@ -137,6 +139,7 @@ func (b *builder) coordinate(r *request) error {
 		b.kill(op.Element, seen)
 		b.st.next.Add(dot)
 		if op.Kind == keyscheme.OpAdd {
+			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != PolicyCoordinator
 			b.put(op.Element, dot)
 		} else {
 			r.result.Removed++
@@ -290,6 +293,7 @@ func (b *builder) liveDots(element []byte) []clock.Dot {
 			b.iter, b.err = b.s.elementIter(b.st)
 		}
 		if b.err == nil {
+			b.s.counters.lookUps.Add(1)
 			dots, b.err = appendDots(nil, b.iter, b.st, element, b.actor)
 		}
 		if b.err != nil {
@@ -330,7 +334,8 @@ func (b *builder) writeTombstone() {
 	st.mu.Unlock()
 	b.entomb(whole)
 	b.buf = keyscheme.AppendTombstoneValue(b.buf[:at], whole)
-	st.deadSize.wroteWhole(len(b.buf) - at)
+	// What compresses well is quick to write and still slow to encode: let its size in memory count.
+	st.deadSize.wroteWhole(max(len(b.buf)-at, whole.HeapBytes()/2))
 	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 
@@ -341,12 +346,15 @@ const smallClockBytes = 256
 // writeClock writes what enters Seen, in the same way.
 func (b *builder) writeClock() {
 	st := b.st
+	if b.sibling {
+		st.flags |= keyscheme.FlagSiblings
+	}
 	b.buf = st.prefix.AppendClock(b.buf[:0])
 	at := len(b.buf)
 	if st.exists && st.clockSize.whole > smallClockBytes && b.cleared == nil {
 		growth := clock.Of(b.learned...)
 		growth.AddRange(b.actor, b.first+1, b.counter)
-		b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: growth})
+		b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: growth, Flags: st.flags})
 		if n := len(b.buf) - at; !st.clockSize.wantsWhole(n) {
 			st.clockSize.wroteOperand(n)
 			b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
@@ -367,6 +375,9 @@ func (b *builder) entomb(dead *clock.Clock) {
 		dead.Union(b.cleared)
 	}
 }
+
+// accountEvery is how many batches of a set go by until its size in memory is taken anew.
+const accountEvery = 256
 
 // publish lets readers see what the batch did. It is called after the batch was applied, so that what readers take as
 // Seen and Dead is never newer than the keys they find.
@@ -393,6 +404,9 @@ func (b *builder) publish() {
 		st.late.add(b.puts)
 	}
 	b.s.counters.added.Add(uint64(b.added))
+	if st.batches++; st.batches%accountEvery == 0 {
+		b.s.sets.account(st)
+	}
 	if kills {
 		b.s.publisher.grew(st)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"bigset/compaction"
 	"bigset/keyscheme"
 )
 
@@ -93,17 +94,17 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 	if progress == nil {
 		progress = func(CompactReport) {}
 	}
-	if !s.rewrites() {
-		b := st.prefix.All()
-		if err := s.recovering(func() error { return s.db.Compact(ctx, b.Lower, b.Upper, true) }); err != nil {
-			return fmt.Errorf("engine: compact %q: %w", name, diskError(err))
+	if st.live() == 0 && s.reclaims() {
+		if err := s.exciseEmptied(ctx, st); err != nil {
+			return err
 		}
 		progress(*rep)
 		return nil
 	}
-	if st.live() == 0 {
-		if err := s.exciseEmptied(ctx, st); err != nil {
-			return err
+	if !s.rewrites() {
+		b := st.prefix.All()
+		if err := s.recovering(func() error { return s.db.Compact(ctx, b.Lower, b.Upper, true) }); err != nil {
+			return fmt.Errorf("engine: compact %q: %w", name, diskError(err))
 		}
 		progress(*rep)
 		return nil
@@ -114,7 +115,7 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 // rewriteSet passes over all spans of a set.
 func (s *Store) rewriteSet(ctx context.Context, st *set, rep *CompactReport, progress func(CompactReport)) error {
 	for bounds := st.prefix.Elements(); ; {
-		res, err := s.rewriteSpan(ctx, st, bounds, 1)
+		res, err := s.rewriteSpan(ctx, st, bounds, func(compaction.Span) bool { return true })
 		if err != nil {
 			return err
 		}

@@ -41,15 +41,16 @@ func (b *builder) drop(r *request) error {
 	k = k.Clone()
 	r.result.Delta = Delta{Set: b.st.name, Clear: k}
 	b.clear(k)
-	b.minted = nil // what earlier operations of the group added is dead, too
 	return nil
 }
 
 // exciseEmptied cuts out the element range of a set that has no live dot. Writers are held, and the log is synced first:
 // the cut is durable, so what it relies on must be.
 func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
+	st.passes.Lock()
+	defer st.passes.Unlock()
 	return s.holding(st, func() error {
-		if st.live() > 0 || st.late != nil {
+		if st.live() > 0 {
 			return nil
 		}
 		if err := s.syncLog(); err != nil {

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -73,8 +72,6 @@ func diskError(err error) error {
 		return fmt.Errorf("%w: %w", ErrDiskFull, err)
 	case pebble.IsCorruptionError(err):
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, pebble.ErrClosed):
-		return err
 	}
 	return err
 }

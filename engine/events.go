@@ -51,6 +51,7 @@ type counters struct {
 	tabled    atomic.Uint64 // element keys written to tables, as often as each was
 	published atomic.Uint64 // tombstones handed to the filter
 
+	lookUps       atomic.Uint64 // elements looked up, by queries and by policy coordinator
 	rewrites      atomic.Uint64 // spans swapped
 	rewritesLeft  atomic.Uint64
 	rewriteKeys   atomic.Uint64 // element keys read by the rewriter

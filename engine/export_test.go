@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/compaction"
 	"bigset/keyscheme"
 )
 
@@ -36,7 +37,7 @@ func (s *Store) RewriteSpan(ctx context.Context, name, from []byte, deadMin int)
 	if from != nil {
 		bounds.Lower = from
 	}
-	res, err := s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: bounds.Lower, Upper: bounds.Upper}, deadMin)
+	res, err := s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: bounds.Lower, Upper: bounds.Upper}, func(sp compaction.Span) bool { return int(sp.Dead) >= deadMin })
 	p := Pass{Next: res.Upper, Keys: res.Keys, Dropped: res.Dropped, Swapped: res.Swapped, Left: res.Left}
 	if string(p.Next) == string(bounds.Upper) {
 		p.Next = nil
@@ -101,3 +102,12 @@ func (s *Store) InDoubt() bool { return s.id.doubt }
 
 // Filtered returns how often the filter left a record out since the store was opened.
 func (s *Store) Filtered() uint64 { return s.counters.filtered.Load() }
+
+// FlushTables flushes memtables, without first making durable what is in the log.
+func (s *Store) FlushTables() error { return s.db.Flush() }
+
+// CompactElements compacts the element range of a set, and with it nothing that holds its clock or tombstone alone.
+func (s *Store) CompactElements(ctx context.Context, name []byte) error {
+	b := keyscheme.NewPrefix(name).Elements()
+	return s.db.Compact(ctx, b.Lower, b.Upper, true)
+}

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -43,19 +45,18 @@ var (
 
 // identity is who a store is.
 type identity struct {
-	mu      sync.Mutex
+	// These are settled by Open.
 	name    clock.Actor
 	place   string // of the identity file: where the store was when name was drawn
-	marked  bool   // the mark is set by this open
-	doubt   bool   // a new incarnation is due before the first write
+	doubt   bool   // name is a new incarnation, to be written down before the first write
 	keyring keyscheme.Keyring
+
+	mu     sync.Mutex
+	marked atomic.Bool // the mark is set by this open; changes under mu
 }
 
-func (s *Store) actor() clock.Actor {
-	s.id.mu.Lock()
-	defer s.id.mu.Unlock()
-	return s.id.name
-}
+// actor returns the actor under which this store mints dots: it is settled by Open.
+func (s *Store) actor() clock.Actor { return s.id.name }
 
 // nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
 // that both go on from the same incarnation do not meet.
@@ -145,14 +146,23 @@ func (s *Store) loadSeal() error {
 // mark makes sure, before the first write after an open, that the disk says that the store is open, and under which
 // incarnation it writes.
 func (s *Store) mark() error {
+	if s.id.marked.Load() {
+		return nil
+	}
 	s.id.mu.Lock()
 	defer s.id.mu.Unlock()
-	if s.id.marked {
+	if s.id.marked.Load() {
 		return nil
+	}
+	// The identity file is new each time, so that an older copy of the folder is known also when it is put back by a tool
+	// that leaves alone what looks unchanged.
+	err := writeIdentityFile(s.opt.FS, s.dir)
+	if err == nil {
+		s.id.place, err = readPlace(s.opt.FS, s.dir)
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	err := errors.Join(
+	err = errors.Join(err,
 		b.Set(keyOpen, []byte{1}, nil),
 		b.Set(keyIdentity, append([]byte(s.id.name), s.id.place...), nil))
 	if err == nil {
@@ -164,15 +174,13 @@ func (s *Store) mark() error {
 	if s.id.doubt {
 		s.event(Event{Kind: EventIncarnation, Actor: s.id.name})
 	}
-	s.id.marked = true
+	s.id.marked.Store(true)
 	return nil
 }
 
 // markClean writes down, last of all, that the store was closed in order.
 func (s *Store) markClean() error {
-	s.id.mu.Lock()
-	defer s.id.mu.Unlock()
-	if !s.id.marked {
+	if !s.id.marked.Load() {
 		return nil
 	}
 	return s.guard(func() error { return s.db.Delete(keyOpen, pebble.Sync) })
@@ -197,33 +205,37 @@ func readPlace(fs vfs.FS, dir string) (string, error) {
 	return text + filePlace(fs, path), nil
 }
 
-// readFormat reads what kind of store is in the folder, and writes it when there is none.
-func readFormat(o *Options, dir string) (compaction.Record, error) {
+// readFormat reads what kind of store is in the folder; exists is false when there is none yet.
+func readFormat(o *Options, dir string) (record compaction.Record, exists bool, err error) {
 	text, err := readFile(o.FS, o.FS.PathJoin(dir, formatFile))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if text != "" {
-		return parseFormat(text, o.Record)
+		record, err = parseFormat(text, o.Record)
+		return record, true, err
 	}
-	if err := refuseForeign(o.FS, dir); err != nil {
-		return 0, err
-	}
-	record := o.Record
-	if record == 0 {
+	if record = o.Record; record == 0 {
 		record = compaction.Merge
 	}
-	return record, writeFile(o.FS, dir, formatFile, fmt.Sprintf("bigset store\nformat %d\nrecord %s\n", formatNumber, record))
+	return record, false, nil
 }
 
-// refuseForeign makes sure that a new store is not made in a folder that belongs to something else.
+func writeFormat(fs vfs.FS, dir string, record compaction.Record) error {
+	return writeFile(fs, dir, formatFile, fmt.Sprintf("bigset store\nformat %d\nrecord %s\n", formatNumber, record))
+}
+
+// refuseForeign makes sure that a new store is not made in a folder that belongs to something else. It leaves no trace.
 func refuseForeign(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
 		return err
 	}
+	if slices.Contains(names, formatFile) {
+		return nil
+	}
 	for _, name := range names {
-		if name != "LOCK" && !strings.HasSuffix(name, ".tmp") {
+		if name != "LOCK" && !strings.HasSuffix(name, tempSuffix) {
 			return fmt.Errorf("%w: %s holds %q and no file %s: it is not a store, choose an empty folder",
 				ErrFormat, dir, name, formatFile)
 		}
@@ -269,7 +281,7 @@ func readFile(fs vfs.FS, path string) (string, error) {
 // writeFile writes a small file so that a crash leaves it whole or absent.
 func writeFile(fs vfs.FS, dir, name, text string) error {
 	path := fs.PathJoin(dir, name)
-	f, err := fs.Create(path+".tmp", vfs.WriteCategoryUnspecified)
+	f, err := fs.Create(path+tempSuffix, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -277,9 +289,31 @@ func writeFile(fs vfs.FS, dir, name, text string) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := fs.Rename(path+".tmp", path); err != nil {
+	if err := fs.Rename(path+tempSuffix, path); err != nil {
 		return err
 	}
+	return syncFolder(fs, dir)
+}
+
+// makeFolder makes a folder, and those above it that are missing, so that they survive a crash. Pebble does that for a
+// folder that it makes itself, but not for one that it finds.
+func makeFolder(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent != dir {
+		if err := makeFolder(fs, parent); err != nil {
+			return err
+		}
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return syncFolder(fs, parent)
+}
+
+func syncFolder(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {
 		return err

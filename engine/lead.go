@@ -46,12 +46,19 @@ func (s *Store) lead(st *set) {
 		return
 	}
 	wait := s.writeGroup(st, group)
-	st.passLead()
-	if wait != nil {
+	if wait == nil {
+		st.passLead()
+	} else {
+		if len(group) == 1 { // nobody shares the sync: let the next group gather behind it
+			st.passLead()
+		}
 		if err := wait(); err != nil {
 			for _, r := range group {
 				r.err = err
 			}
+		}
+		if len(group) > 1 {
+			st.passLead()
 		}
 	}
 	for _, r := range group[1:] {
@@ -59,18 +66,42 @@ func (s *Store) lead(st *set) {
 	}
 }
 
-// groupOpsMax bounds the operations that one group gathers, so that a batch stays far below a memtable.
-const groupOpsMax = 4096
+// A group gathers no more operations and bytes than these, so that its batch stays far below a memtable. A single request
+// may be larger: its own limits bound it.
+const (
+	groupOpsMax   = 4096
+	groupBytesMax = 4 << 20
+)
+
+// size returns how many operations a request holds, and about how many bytes they are.
+func (r *request) size() (ops, bytes int) {
+	for i := range r.ops {
+		bytes += len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots)
+	}
+	if r.delta == nil {
+		return len(r.ops), bytes
+	}
+	for i := range r.delta.Items {
+		bytes += len(r.delta.Items[i].Element) + dotBytes*len(r.delta.Items[i].Context)
+	}
+	return len(r.delta.Items), bytes
+}
+
+// dotBytes is about what a dot of a context costs in a batch.
+const dotBytes = 16
 
 // takeGroup takes the requests of the next group off the queue: one alone, or as many as fit.
 func (st *set) takeGroup() []*request {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
-	n, ops := 1, len(st.queue[0].ops)
-	if st.queue[0].alone == nil {
-		for n < len(st.queue) && st.queue[n].alone == nil && ops+len(st.queue[n].ops) <= groupOpsMax {
-			ops += len(st.queue[n].ops)
-			n++
+	n := 1
+	if len(st.queue) > 1 && st.queue[0].alone == nil {
+		ops, bytes := st.queue[0].size()
+		for ; n < len(st.queue) && st.queue[n].alone == nil; n++ {
+			o, b := st.queue[n].size()
+			if ops, bytes = ops+o, bytes+b; ops > groupOpsMax || bytes > groupBytesMax {
+				break
+			}
 		}
 	}
 	group := st.queue[:n:n]

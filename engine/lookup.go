@@ -14,67 +14,74 @@ import (
 // Contains answers whether an element is in a set, with the context to act on it. An element of an unknown set is absent.
 // It reads one element's keys, behind bloom filters, and waits for no writer.
 func (s *Store) Contains(ctx context.Context, name, element []byte) (Context, error) {
-	found, err := s.Subset(ctx, name, [][]byte{element})
-	if err != nil {
-		return Context{}, err
-	}
-	return found[0], nil
+	var found [1]Context
+	err := s.lookUp(ctx, name, [][]byte{element}, found[:])
+	return found[0], err
 }
 
 // Subset answers, for each of the elements, whether it is in a set, with its context. Each element is judged at a moment of
 // its own. The set holds all of them when every context is Present.
 func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]Context, error) {
-	if err := checkName(name); err != nil {
+	found := make([]Context, len(elements))
+	if err := s.lookUp(ctx, name, elements, found); err != nil {
 		return nil, err
+	}
+	return found, nil
+}
+
+// lookUp looks up elements of a set.
+func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, found []Context) error {
+	if err := checkName(name); err != nil {
+		return err
 	}
 	for _, e := range elements {
 		if err := checkElement(e); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := s.enter(); err != nil {
-		return nil, err
+		return err
 	}
 	defer s.leave()
 	st, err := s.sets.acquire(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer s.sets.release(st)
-	return s.lookUp(ctx, st, elements)
+	if !st.known() {
+		for i := range found {
+			found[i].Given = true
+		}
+		return nil
+	}
+	s.counters.lookUps.Add(uint64(len(elements)))
+	return s.lookUpIn(ctx, st, elements, found)
 }
 
 // lookUpTries is how often a look-up that a writer disturbed is repeated before writers of the set are held for it.
 const lookUpTries = 4
 
-// lookUp looks elements up with one iterator. The tombstone that judges a key must be no newer than the iterator, or a key
+// lookUpIn looks elements up with one iterator. The tombstone that judges a key must be no newer than the iterator, or a key
 // that was replaced a moment ago would be dead and its successor not there yet: the element would vanish. So the set's
 // version is read before, and what looks absent counts only if the version is the same after.
-func (s *Store) lookUp(ctx context.Context, st *set, elements [][]byte) ([]Context, error) {
-	found := make([]Context, len(elements))
-	if !st.known() {
-		for i := range found {
-			found[i].Given = true
-		}
-		return found, nil
-	}
+func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found []Context) error {
 	e := st.readers.enter()
 	defer st.readers.leave(e)
 	done := 0
 	for try := 1; done < len(elements); try++ {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		n, err := s.lookUpOnce(st, elements[done:], found[done:], try > lookUpTries)
 		if err != nil {
-			return nil, fmt.Errorf("engine: look up in %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: look up in %q: %w", st.name, diskError(err))
 		}
 		if n > 0 {
 			try = 0
 		}
 		done += n
 	}
-	return found, nil
+	return nil
 }
 
 // lookUpOnce answers elements in order until a writer disturbs one. It returns how many it answered.
@@ -92,7 +99,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []Context, hold boo
 	}
 	defer closing(it, &err)
 	for i, element := range elements {
-		dots, err := appendDots(nil, it, st, element, "")
+		dots, err := appendDots(nil, it, st, element, s.actor())
 		if err != nil {
 			return i, err
 		}
@@ -125,7 +132,7 @@ func closing(it *pebble.Iterator, err *error) {
 
 // elementIter opens an iterator over the element keys of a set, for look-ups of single elements.
 func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
-	return s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	return st.swaps.open(s.db, &pebble.IterOptions{UseL6Filters: true})
 }
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}

@@ -34,8 +34,8 @@ const (
 	DefaultDurability Durability = iota
 	// Sync acknowledges when the operation is on disk: it survives a power cut.
 	Sync
-	// NoSync acknowledges when the operation is in the log's buffer: it survives a crash of the process neither always,
-	// nor is it lost in part; the store never issues a dot twice, whatever was lost.
+	// NoSync acknowledges when the operation is in the log's buffer. A crash may take back the last of them, whole batches
+	// from the end; the store never issues a dot twice, whatever was lost.
 	NoSync
 )
 

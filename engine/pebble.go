@@ -22,7 +22,7 @@ const mergerName = "bigset.merger.v1"
 // Comparer returns the order of keys in the shape that Pebble wants. It is for tools and baselines that open a store's
 // files, or compare with them.
 func Comparer() *pebble.Comparer {
-	return &pebble.Comparer{
+	return asserted(&pebble.Comparer{
 		Name:                 comparator.Name,
 		Compare:              comparator.Compare,
 		Equal:                comparator.Equal,
@@ -34,7 +34,7 @@ func Comparer() *pebble.Comparer {
 		ComparePointSuffixes: comparator.ComparePointSuffixes,
 		CompareRangeSuffixes: comparator.CompareRangeSuffixes,
 		FormatKey:            func(key []byte) fmt.Formatter { return comparator.Format(key) },
-	}
+	})
 }
 
 // Merger returns a merger for tools and baselines that open a store's files: it drops nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -184,6 +185,8 @@ type reader struct {
 	counted uint64 // elements so far
 	done    bool
 
+	mu     sync.Mutex  // guards what follows against expire
+	timer  *time.Timer // closes the iterator while the consumer takes its time; nil in a read of one chunk
 	it     *pebble.Iterator
 	opened time.Time
 	epoch  uint32
@@ -196,7 +199,7 @@ type reader struct {
 func (r *reader) open() (err error) {
 	r.epoch = r.st.readers.enter()
 	r.view = r.st.view()
-	r.it, err = r.s.db.NewIter(&pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
+	r.it, err = r.st.swaps.open(r.s.db, &pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
 	if err != nil {
 		r.st.readers.leave(r.epoch)
 		r.it = nil
@@ -212,7 +215,17 @@ func (r *reader) open() (err error) {
 	return nil
 }
 
+// close ends the read.
 func (r *reader) close() error {
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closeIterator()
+}
+
+func (r *reader) closeIterator() error {
 	if r.it == nil {
 		return nil
 	}
@@ -222,8 +235,26 @@ func (r *reader) close() error {
 	return err
 }
 
+// expire closes the iterator of a consumer that has not come back for a while: the read goes on with a new one.
+func (r *reader) expire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.closeIterator() // between chunks nothing is read, and what was read was checked
+}
+
+// keep lets the iterator live for a while longer, until the consumer comes for the next chunk.
+func (r *reader) keep() {
+	if r.timer == nil {
+		r.timer = time.AfterFunc(iteratorAgeMax, r.expire)
+	} else {
+		r.timer.Reset(iteratorAgeMax)
+	}
+}
+
 // next returns the next chunk.
 func (r *reader) next(ctx context.Context) (*fold.Chunk, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	chunk, err := r.fill(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("engine: read %q: %w", r.st.name, diskError(err))
@@ -293,17 +324,18 @@ func (r *reader) finish() (*fold.Chunk, error) {
 	if r.left > 0 {
 		if r.left -= n; r.left == 0 {
 			r.done = true
-			return chunk, r.close()
+			return chunk, r.closeIterator()
 		}
 	}
 	if chunk.Done {
 		r.done = true
-		return chunk, r.close()
+		return chunk, r.closeIterator()
 	}
 	r.moveBounds(chunk.Bound)
 	if time.Since(r.opened) > iteratorAgeMax {
-		return chunk, r.close()
+		return chunk, r.closeIterator()
 	}
+	r.keep()
 	return chunk, nil
 }
 

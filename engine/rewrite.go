@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/clock"
+	"bigset/compaction"
 	"bigset/comparator"
 	"bigset/keyscheme"
 )
@@ -58,6 +59,12 @@ func (l *lateWrites) add(keys []lateKey) {
 	}
 }
 
+// Files that are not part of the store yet end in tempSuffix; the rewriter's begin with spanFilePrefix.
+const (
+	spanFilePrefix = "span-"
+	tempSuffix     = ".tmp"
+)
+
 // pass is one run of the rewriter over one span.
 type pass struct {
 	s      *Store
@@ -91,9 +98,13 @@ type passResult struct {
 }
 
 // rewriteSpan copies the keys of a set from bounds.Lower on, until about SpanBytes or bounds.Upper, and swaps them in when
-// at least deadMin of the keys read were dead.
-func (s *Store) rewriteSpan(ctx context.Context, st *set, bounds keyscheme.Bounds, deadMin int) (res passResult, err error) {
+// what was read is worth it. A span without a dead key never is.
+func (s *Store) rewriteSpan(
+	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
+) (res passResult, err error) {
 	began := time.Now()
+	st.passes.Lock()
+	defer st.passes.Unlock()
 	p := &pass{s: s, st: st, bounds: bounds}
 	if err := s.holding(st, p.begin); err != nil {
 		return res, err
@@ -108,8 +119,8 @@ func (s *Store) rewriteSpan(ctx context.Context, st *set, bounds keyscheme.Bound
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
 	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends)}
-	s.counters.rewriteKeys.Add(uint64(p.read))
-	if res.Dropped == 0 || res.Dropped < deadMin {
+	s.counters.rewriteKeys.Add(uint64(res.Keys))
+	if res.Dropped == 0 || !worth(compaction.Span{Keys: uint64(res.Keys), Dead: uint64(res.Dropped)}) {
 		return res, nil
 	}
 	if err := p.writeTables(); err != nil {
@@ -142,9 +153,6 @@ func (s *Store) told(st *set, res *passResult, took, held time.Duration) {
 
 // begin notes late writes from now on and takes Dead. Writers are held.
 func (p *pass) begin() error {
-	if p.st.late != nil {
-		return fmt.Errorf("engine: a span of %q is being rewritten already", p.st.name)
-	}
 	p.st.late = &lateWrites{bounds: p.bounds}
 	p.st.mu.Lock()
 	p.dead = p.st.dead.Clone()
@@ -234,7 +242,7 @@ func (p *pass) writeTables() error {
 // writeTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
 func (p *pass) writeTable(keys func(yield func([]byte) error) error) (path string, err error) {
 	s := p.s
-	path = s.opt.FS.PathJoin(s.dir, fmt.Sprintf("span-%d.tmp", s.counters.spanFiles.Add(1)))
+	path = s.opt.FS.PathJoin(s.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, s.counters.spanFiles.Add(1), tempSuffix))
 	f, err := s.opt.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return "", err
@@ -275,12 +283,16 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		paths[i] = t.path
 	}
 	span := pebble.KeyRange{Start: p.bounds.Lower, End: p.bounds.Upper}
-	err := p.s.recovering(func() (err error) {
-		if len(paths) == 0 {
-			return p.s.db.Excise(ctx, span)
-		}
-		_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
-		return err
+	p.s.swapping.RLock() // Verify waits
+	defer p.s.swapping.RUnlock()
+	err := p.st.swaps.swapping(p.s.db, func() error {
+		return p.s.recovering(func() (err error) {
+			if len(paths) == 0 {
+				return p.s.db.Excise(ctx, span)
+			}
+			_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+			return err
+		})
 	})
 	if err != nil {
 		return err
@@ -349,6 +361,6 @@ func (p *pass) merging(t copiedTable, late []lateKey) func(yield func([]byte) er
 // removeFiles removes what was written and not swapped in; Pebble has linked what was.
 func (p *pass) removeFiles() {
 	for _, path := range p.paths {
-		_ = p.s.opt.FS.Remove(path) // a leftover is removed by the next open
+		_ = p.s.opt.FS.Remove(path) // what is left over is removed by the next open
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,16 +25,36 @@ type runner struct {
 	mu      sync.Mutex
 	emptied []*set // pinned
 
-	surveyed uint64               // the state of the tables when they were last looked at
+	lookUps  uint64               // at the last tick
+	surveyed uint64               // the state of the tables when they were last looked at; 0 is never
 	tables   []surveyedTable      // what was found then
 	resting  map[string]time.Time // sets not to be looked at before
+	wanted   map[string]time.Time // since when the strategy wants a set rewritten
+	idle     atomic.Bool          // the last tick found nothing to do
+}
+
+// A burst of removes is waited out: what is copied while elements die is copied again and again. A set that is being
+// written waits this long from when the strategy first wants it, unless it has this many times more garbage than life.
+const (
+	burstMax        = 3 * time.Second
+	burstGarbageMax = 4
+)
+
+// due reports whether a set that the strategy wants rewritten is to be worked on now.
+func (r *runner) due(prefix string, l compaction.Load, now time.Time) bool {
+	since, ok := r.wanted[prefix]
+	if !ok {
+		r.wanted[prefix], since = now, now
+	}
+	return l.Quiet > compaction.QuietEnough || now.Sub(since) > burstMax || l.Garbage() > burstGarbageMax*l.Live
 }
 
 // restAfterVain is how long a set rests after a look that found no span worth copying, or one that was being written.
 const restAfterVain = 2 * time.Second
 
 func (r *runner) start(s *Store) {
-	r.s, r.done, r.resting = s, make(chan struct{}), map[string]time.Time{}
+	r.s, r.done = s, make(chan struct{})
+	r.resting, r.wanted = map[string]time.Time{}, map[string]time.Time{}
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	go r.run(ctx)
@@ -73,20 +94,24 @@ func (r *runner) run(ctx context.Context) {
 
 // tick does what is due.
 func (r *runner) tick(ctx context.Context) error {
+	r.idle.Store(true)
 	if err := r.s.sets.trim(); err != nil {
 		return err
 	}
 	if err := r.s.flushSmallMemTables(); err != nil {
 		return err
 	}
-	if !r.s.rewrites() {
-		return nil
-	}
 	if err := r.exciseSome(ctx); err != nil {
 		return err
 	}
+	if !r.s.rewrites() {
+		return nil
+	}
 	return r.rewriteSome(ctx)
 }
+
+// lookUpsMin is how many look-ups since the last tick make it worth while.
+const lookUpsMin = 1000
 
 // memTablesMax is how many memtables may pile up while Pebble is still growing them.
 const memTablesMax = 2
@@ -95,6 +120,12 @@ const memTablesMax = 2
 // and flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
 func (s *Store) flushSmallMemTables() error {
 	if s.grown.Load() {
+		return nil
+	}
+	lookUps := s.counters.lookUps.Load()
+	many := lookUps-s.runner.lookUps >= lookUpsMin
+	s.runner.lookUps = lookUps
+	if !many {
 		return nil
 	}
 	m := s.db.Metrics().MemTable
@@ -116,8 +147,14 @@ func (s *Store) rewrites() bool {
 	return s.strategy.Rewrites(compaction.Load{Keys: 1 << 40, Quiet: time.Hour})
 }
 
-// dropped notes a set that may have become empty.
+// reclaims reports whether the strategy ever takes anything off the disk.
+func (s *Store) reclaims() bool { return s.strategy.Filters() || s.strategy.Deletes() || s.rewrites() }
+
+// dropped notes a set that may have become empty: whatever the strategy's way with single keys, a whole set is cut out.
 func (r *runner) dropped(st *set) {
+	if !r.s.reclaims() {
+		return
+	}
 	r.s.sets.pin(st)
 	r.mu.Lock()
 	r.emptied = append(r.emptied, st)
@@ -153,6 +190,8 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 		return err
 	}
 	defer r.s.sets.release(st)
+	r.idle.Store(false)
+	delete(r.wanted, string(st.prefix))
 	index, err := r.s.sample(ctx, st, tables, load.Quiet > compaction.QuietEnough)
 	if err != nil {
 		return err
@@ -166,7 +205,7 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 			return nil
 		}
 		index.Remove(span.Lower)
-		res, err := r.s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: span.Lower, Upper: span.Upper}, int(span.Dead/2))
+		res, err := r.s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: span.Lower, Upper: span.Upper}, r.s.strategy.Worth)
 		if err != nil {
 			return err
 		}
@@ -205,8 +244,9 @@ type surveyedTable struct {
 
 // survey looks at all tables' own counts, if something has changed since the last time.
 func (s *Store) survey() ([]surveyedTable, error) {
-	state := s.counters.flushes.Load() + s.counters.compactions.Load() + s.counters.rewrites.Load()
-	if state == s.runner.surveyed && state != 0 {
+	c := &s.counters
+	state := 1 + c.flushes.Load() + c.compactions.Load() + c.rewrites.Load() + c.excises.Load()
+	if state == s.runner.surveyed {
 		return s.runner.tables, nil
 	}
 	tables, err := s.readTables()
@@ -276,7 +316,14 @@ func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load
 			continue // damage is for verify to report, and must not stop the work on others
 		}
 		l := compaction.Load{Keys: n, Live: st.live(), Quiet: now.Sub(time.Unix(0, st.lastWrite.Load()))}
-		if l.Garbage() <= load.Garbage() || !r.s.strategy.Rewrites(l) {
+		wanted := r.s.strategy.Rewrites(l)
+		if !wanted {
+			delete(r.wanted, prefix)
+		} else if !r.due(prefix, l, now) {
+			r.idle.Store(false)
+			wanted = false
+		}
+		if l.Garbage() <= load.Garbage() || !wanted {
 			r.s.sets.release(st)
 			continue
 		}

@@ -31,7 +31,10 @@ type set struct {
 	next      *clock.Clock // Seen with what the leader is about to write
 	clockSize recordSize
 	deadSize  recordSize
+	batches   int // written
 	late      *lateWrites // what is written while the rewriter copies a span; nil when it does not
+
+	passes sync.Mutex // held by the rewriter, and by what cuts the set out: one of them at a time
 
 	mu      sync.RWMutex
 	seen    *clock.Clock
@@ -42,6 +45,7 @@ type set struct {
 	shown   *view  // the last view handed out, nil when it is out of date
 
 	readers   readers
+	swaps     swapGate
 	publish   publishing // the publisher's own, see publish.go
 	lastWrite atomic.Int64
 
@@ -133,20 +137,30 @@ func (st *set) heapBytes() int64 {
 }
 
 // recordSize decides when a growing record is written whole, and when as an operand of what it grew by: whole as soon as
-// the operands since the last whole one would outweigh it. So the bytes written are at most about twice the growth, and
-// few operands pile up.
-type recordSize struct{ whole, operands int }
-
-// operandsBytesMin keeps small records from being folded at every write for nothing.
-const operandsBytesMin = 4 << 10
-
-// wantsWhole reports whether a growth of n bytes should be written as a whole record.
-func (r recordSize) wantsWhole(n int) bool {
-	return r.operands+n > max(r.whole, operandsBytesMin) || r.whole == 0
+// the operands since the last whole one outweigh it some times over. So writing it whole costs a fraction of the growth,
+// and the operands that a load, a flush or Pebble's iterators have to unite stay few.
+type recordSize struct {
+	whole, operands int // bytes: of the last whole record, of the operands since
+	count           int // operands since
 }
 
-func (r *recordSize) wroteWhole(n int)   { *r = recordSize{whole: n} }
-func (r *recordSize) wroteOperand(n int) { r.operands += n }
+const (
+	operandsShareMax = 4       // bytes of operands, of the whole record
+	operandsBytesMin = 4 << 10 // keeps small records from being folded at every write for nothing
+	operandsCountMax = 20_000
+)
+
+// wantsWhole reports whether a growth of n bytes should be written as a whole record.
+func (r *recordSize) wantsWhole(n int) bool {
+	return r.whole == 0 || r.count >= operandsCountMax || r.operands+n > max(operandsShareMax*r.whole, operandsBytesMin)
+}
+
+func (r *recordSize) wroteWhole(n int) { *r = recordSize{whole: n} }
+
+func (r *recordSize) wroteOperand(n int) {
+	r.operands += n
+	r.count++
+}
 
 // touch remembers when the set was last written, for the policy.
 func (st *set) touch() { st.lastWrite.Store(time.Now().UnixNano()) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -31,7 +33,8 @@ type Store struct {
 
 	registry  atomic.Pointer[compaction.Registry]
 	publisher publisher
-	readers   readers // of the whole store: lists, verify
+	readers   readers      // of the whole store: verify
+	swapping  sync.RWMutex // read-locked by swaps under way, locked to open an iterator over many sets between them
 	runner    runner
 	counters  counters
 
@@ -72,7 +75,8 @@ func (s *Store) open() (err error) {
 	if err := s.lockFolder(); err != nil {
 		return err
 	}
-	if s.record, err = readFormat(s.opt, s.dir); err != nil {
+	var exists bool
+	if s.record, exists, err = readFormat(s.opt, s.dir); err != nil {
 		return err
 	}
 	if s.strategy = s.opt.Strategy; s.strategy == nil {
@@ -81,12 +85,26 @@ func (s *Store) open() (err error) {
 	if err := s.strategy.WorksOn(s.record); err != nil {
 		return err
 	}
-	s.deletes = s.strategy.Deletes()
+	if s.deletes = s.strategy.Deletes(); s.deletes && s.record != compaction.Set {
+		return fmt.Errorf("%w: %s deletes by point, which Pebble does not survive over %s records",
+			compaction.ErrStrategy, s.strategy.Name(), s.record)
+	}
+	if !exists {
+		if err := writeFormat(s.opt.FS, s.dir, s.record); err != nil {
+			return err
+		}
+	}
+	if err := s.removeLeftovers(); err != nil {
+		return err
+	}
 	s.registry.Store(&compaction.Registry{})
 	s.cache = BaselineCache(s.opt.MemTableBytes, s.opt.BlockCacheBytes)
 	po := s.pebbleOptions(s.cache)
 	po.Lock, s.pebbleOpts = s.lock, po
 	if s.db, err = pebble.Open(s.dir, po); err != nil {
+		if strings.Contains(err.Error(), "format major version") { // Pebble has no other way to tell
+			err = fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
+		}
 		return err
 	}
 	return s.loadIdentity()
@@ -99,14 +117,37 @@ func (s *Store) lockFolder() error {
 			return fmt.Errorf("%w in %s", ErrNoStore, s.dir)
 		}
 	}
-	if err := fs.MkdirAll(s.dir, 0o755); err != nil {
+	if err := makeFolder(fs, s.dir); err != nil {
+		return err
+	}
+	if err := refuseForeign(fs, s.dir); err != nil {
 		return err
 	}
 	lock, err := pebble.LockDirectory(s.dir, fs)
+	if errors.Is(err, iofs.ErrPermission) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	}
 	s.lock = lock
+	return nil
+}
+
+// removeLeftovers removes what a rewriter had written when the process ended: tables that were never swapped in.
+func (s *Store) removeLeftovers() error {
+	fs := s.opt.FS
+	names, err := fs.List(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, spanFilePrefix) && strings.HasSuffix(name, tempSuffix) {
+			if err := fs.Remove(fs.PathJoin(s.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -265,7 +306,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	if err := s.syncLog(); err != nil {
 		return err
 	}
-	return diskError(s.db.Flush())
+	return diskError(s.recovering(s.db.Flush))
 }
 
 // Actor returns the actor under which this store mints dots until it is closed.

@@ -71,7 +71,9 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	}
 	e := s.readers.enter()
 	defer s.readers.leave(e)
+	s.swapping.Lock()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
+	s.swapping.Unlock()
 	if err != nil {
 		return rep, diskError(err)
 	}

@@ -196,6 +196,7 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	}
 	wait, err := s.commit(b.batch, sync)
 	if err != nil {
+		st.resetNext()
 		failAll(group, err)
 		return nil
 	}

@@ -83,7 +83,7 @@ func TestImportLongLines(t *testing.T) {
 			dir := newDir(t)
 			r := call(t, numbered(1000)+longest+"\n"+c.bad+"\nafter\n", "--dir", dir, "set", "import", "s")
 			r.want(t, exitError)
-			if !strings.Contains(r.errs, c.says) || !strings.Contains(r.errs, "1,001 elements imported and durable") {
+			if !strings.Contains(r.errs, c.says) || !strings.Contains(r.errs, "1001 elements imported and durable") {
 				t.Errorf("got %q", r.errs)
 			}
 			if got := call(t, "", "--dir", dir, "set", "count", "s").want(t, exitOK); got != "1001\n" {

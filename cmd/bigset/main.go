@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"bigset/engine"
 )
 
 func main() {
@@ -22,9 +24,10 @@ func main() {
 
 // run does what the arguments say and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{in: in, out: bufio.NewWriterSize(out, outputBytes), errs: errs}
-	a.progress = newProgress(errs)
-	a.toTerminal = isTerminal(out)
+	return newApp(in, out, errs).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	cmd := a.root()
 	cmd.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	err := cmd.ExecuteContext(ctx)
@@ -33,6 +36,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		err = errors.Join(err, e)
 	}
 	return a.report(err)
+}
+
+func newApp(in io.Reader, out, errs io.Writer) *app {
+	return &app{in: in, out: bufio.NewWriterSize(out, outputBytes), toTerminal: isTerminal(out), errs: errs, progress: newProgress(errs)}
 }
 
 // outputBytes is the size of the buffer before standard output.
@@ -45,6 +52,7 @@ type app struct {
 	toTerminal bool          // a person reads standard output
 	errs       io.Writer     // standard error; note writes to it
 	progress   *progress
+	adjust     func(*engine.Options) // how a test has the store otherwise; nil is not at all
 
 	dir      string
 	json     bool

@@ -51,6 +51,9 @@ func count(n uint64, noun string) string {
 	return thousands(n) + " " + plural(n, noun)
 }
 
+// tally returns a number of elements in an answer, where scripts read it too.
+func tally(n uint64) string { return fmt.Sprintf("%d %s", n, plural(n, "element")) }
+
 // thousands returns a number in groups of three digits.
 func thousands(n uint64) string {
 	s := strconv.FormatUint(n, 10)

@@ -18,7 +18,9 @@ import (
 // testApp is a run of the program with its output in memory.
 func testApp(json bool) (a *app, out, errs *bytes.Buffer) {
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
-	return &app{json: json, out: bufio.NewWriter(out), errs: errs, progress: newProgress(errs)}, out, errs
+	a = newApp(nil, out, errs)
+	a.json = json
+	return a, out, errs
 }
 
 // brokenPipe is an output whose reader has gone.

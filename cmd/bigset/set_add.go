@@ -63,5 +63,5 @@ func (a *app) added(c *change, seal *sealer, r engine.Result) error {
 	}
 	return a.answer(struct {
 		Added int `json:"added"`
-	}{len(c.elements)}, "added %s", count(uint64(len(c.elements)), "element"))
+	}{len(c.elements)}, "added %s", tally(uint64(len(c.elements))))
 }

@@ -66,7 +66,7 @@ func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock
 	if err := a.answer(struct {
 		jsonSet
 		Left uint64 `json:"left"`
-	}{notation{}.jsonSet(set), left}, "dropped %q, %s left", set, count(left, "element")); err != nil {
+	}{notation{}.jsonSet(set), left}, "dropped %q, %s left", set, tally(left)); err != nil {
 		return err
 	}
 	if err := a.out.Flush(); err != nil || left > 0 {

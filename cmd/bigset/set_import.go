@@ -63,7 +63,7 @@ type importError struct {
 }
 
 func (e *importError) Error() string {
-	return fmt.Sprintf("%s imported and durable, then: %v", count(e.durable, "element"), e.cause)
+	return fmt.Sprintf("%s imported and durable, then: %v", tally(e.durable), e.cause)
 }
 
 func (e *importError) Unwrap() error { return e.cause }
@@ -211,5 +211,5 @@ func (im *importer) finish(ctx context.Context, err error) error {
 	}
 	return im.answer(struct {
 		Imported uint64 `json:"imported"`
-	}{im.landed}, "imported %d %s", im.landed, plural(im.landed, "element"))
+	}{im.landed}, "imported %s", tally(im.landed))
 }

@@ -39,7 +39,7 @@ stays. Exit status 1 says that nothing was there to remove.`,
 func (a *app) removed(n int) error {
 	err := a.answer(struct {
 		Removed int `json:"removed"`
-	}{n}, "removed %s", count(uint64(n), "element"))
+	}{n}, "removed %s", tally(uint64(n)))
 	if err == nil && n == 0 {
 		return errAbsent
 	}

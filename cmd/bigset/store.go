@@ -44,6 +44,9 @@ func (a *app) options(how access) (*engine.Options, error) {
 	if how == atRest {
 		opt.BackgroundInterval = -1
 	}
+	if a.adjust != nil {
+		a.adjust(opt)
+	}
 	var err error
 	if a.strategy != "" {
 		if opt.Strategy, err = compaction.ByName(a.strategy); err != nil {

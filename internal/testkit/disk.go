@@ -27,17 +27,32 @@ func NewDisk() *Disk { return newDisk(vfs.NewCrashableMem()) }
 
 func newDisk(mem *vfs.MemFS) *Disk {
 	d := &Disk{mem: mem}
-	d.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if hooks := d.hooks.Load(); hooks != nil {
-			for _, h := range *hooks {
-				if err := h(op); err != nil {
-					return err
-				}
+	d.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(d.before))
+	return d
+}
+
+// before calls the hooks.
+func (d *Disk) before(op errorfs.Op) error {
+	if hooks := d.hooks.Load(); hooks != nil {
+		for _, h := range *hooks {
+			if err := h(op); err != nil {
+				return err
 			}
 		}
-		return nil
-	}))
-	return d
+	}
+	return nil
+}
+
+// ReuseForWrite wraps the file that errorfs gives out bare: logs are recycled, and hooks must see what is done to them.
+func (d *Disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.FS.ReuseForWrite(oldname, newname, category)
+	if err != nil {
+		return nil, err
+	}
+	return errorfs.WrapFile(f, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		op.Path = newname
+		return d.before(op)
+	})), nil
 }
 
 // SetHook sets the hook of that name; nil takes it away.
@@ -88,3 +103,32 @@ func (d *Disk) CrashAt(n int64, unsyncedPercent int, seed uint64) func() *Disk {
 
 // IsWrite reports whether an operation changes the disk.
 func IsWrite(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
+
+// CrashEverywhere takes crash clones, one for each percentage, before every operation from now on that writes. The
+// function that it returns takes the last ones, and returns all.
+func (d *Disk) CrashEverywhere(unsyncedPercents ...int) func() []*Disk {
+	var mu sync.Mutex
+	var left []*Disk
+	done := false
+	take := func() {
+		for _, percent := range unsyncedPercents {
+			left = append(left, d.CrashClone(percent, uint64(len(left))))
+		}
+	}
+	d.SetHook("crashes", func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if IsWrite(op) && !done {
+			take()
+		}
+		return nil
+	})
+	return func() []*Disk {
+		d.SetHook("crashes", nil)
+		mu.Lock()
+		defer mu.Unlock()
+		take()
+		done = true
+		return left
+	}
+}

@@ -92,3 +92,12 @@ func describe(sets map[string]*Set) string {
 	}
 	return text
 }
+
+// Clone returns a copy, to be rolled back by itself.
+func (r *Replica) Clone() *Replica {
+	c := &Replica{Sets: map[string]*Set{}, log: slices.Clone(r.log), acknowledged: r.acknowledged}
+	for name, m := range r.Sets {
+		c.Sets[name] = m.Clone()
+	}
+	return c
+}

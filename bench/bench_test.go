@@ -1,0 +1,316 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rowFields are the names of a row's fields, in rounds too but for the first five and rounds itself.
+var rowFields = strings.Fields(`workload system record strategy elements rounds
+	ops ops_per_s cpu_us_per_op p50_us p99_us p999_us bytes_written bytes_wal bytes_flush bytes_compact bytes_rewrite bytes_read
+	bytes_on_disk bytes_peak bytes_live write_amp keys_live keys_dead heap_bytes`)
+
+func TestJSONFields(t *testing.T) {
+	report := mustRun(t, tiny(t, "insert", "contains", "reclaim", "drop"))
+	var text bytes.Buffer
+	if err := report.WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(object)); !slices.Equal(got, []string{"config", "machine", "results"}) {
+		t.Errorf("got fields %v", got)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(object["results"], &rows); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, row := range rows {
+		for name := range row {
+			seen[name] = true
+			if !slices.Contains(rowFields, name) {
+				t.Errorf("a row has a field %q", name)
+			}
+		}
+		for _, round := range row["rounds"].([]any) {
+			for name := range round.(map[string]any) {
+				if !slices.Contains(rowFields[6:], name) {
+					t.Errorf("a round has a field %q", name)
+				}
+			}
+		}
+	}
+	for _, name := range rowFields {
+		if !seen[name] {
+			t.Errorf("no row has a field %q", name)
+		}
+	}
+}
+
+// goBenchLine is what benchstat takes for a result: a name, a count, and pairs of value and unit.
+var goBenchLine = regexp.MustCompile(`^Benchmark[A-Z][A-Za-z]*(/[a-z]+=[A-Za-z0-9.-]+)+-\d+\s+\d+(\s+[0-9.e+]+ [^\s]+)+$`)
+
+func TestGoBenchLines(t *testing.T) {
+	c := tiny(t, "insert-batch", "contains", "churn")
+	c.Rounds = 2
+	report := mustRun(t, c)
+	var text bytes.Buffer
+	if err := report.WriteGoBench(&text); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]int{}
+	for line := range strings.Lines(text.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.HasPrefix(line, "Benchmark") {
+			if key, _, ok := strings.Cut(line, ": "); !ok || !slices.Contains([]string{"goos", "goarch", "pkg", "cpu"}, key) {
+				t.Errorf("got line %q", line)
+			}
+			continue
+		}
+		if !goBenchLine.MatchString(line) {
+			t.Errorf("no benchmark line: %q", line)
+		}
+		names[strings.Fields(line)[0]]++
+	}
+	for name, n := range names {
+		if n != c.Rounds {
+			t.Errorf("%s: got %d lines, want one for each of %d rounds", name, n, c.Rounds)
+		}
+	}
+	want := fmt.Sprintf("BenchmarkInsertBatch/system=bigset/strategy=default/elements=600-%d", report.Machine.Cores)
+	if names[want] == 0 {
+		t.Errorf("no lines of %s in\n%s", want, text.String())
+	}
+}
+
+func TestResume(t *testing.T) {
+	c := tiny(t, "insert", "drop")
+	c.Out = filepath.Join(t.TempDir(), "report.json")
+	ctx, cancel := context.WithCancel(context.Background())
+	c.Progress = writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("drop")) { // as if interrupted after the first workload
+			cancel()
+		}
+		return len(p), nil
+	})
+	report, err := Run(ctx, c)
+	if !errors.Is(err, context.Canceled) || report == nil || !report.has("insert") || report.has("drop") {
+		t.Fatalf("got %v, report %+v", err, report)
+	}
+	first := report.Results[0].OpsPerSecond
+	var progress bytes.Buffer
+	c.Progress = &progress
+	report = mustRun(t, c)
+	if !report.has("drop") || report.Results[0].OpsPerSecond != first || !strings.Contains(progress.String(), "measured already") {
+		t.Errorf("did not go on where it was: %s", progress.String())
+	}
+	rows := len(report.Results)
+	if report = mustRun(t, c); len(report.Results) != rows {
+		t.Errorf("got %d rows after nothing was left to do, want %d", len(report.Results), rows)
+	}
+	c.Seed++
+	if _, err := Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), c.Out) {
+		t.Errorf("took rows of another seed: %v", err)
+	}
+	if err := os.WriteFile(c.Out, []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), c.Out) {
+		t.Errorf("took a damaged file: %v", err)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestBadConfig(t *testing.T) {
+	for _, c := range []Config{
+		{Workloads: []string{"inserts"}}, {Elements: -1}, {Rounds: -1}, {Strategy: "best"}, {MemTableBytes: 1},
+	} {
+		if _, err := Run(context.Background(), c); !errors.Is(err, ErrConfig) {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+	_, err := Run(context.Background(), Config{Workloads: []string{"inserts"}})
+	for _, w := range Workloads() {
+		if !strings.Contains(err.Error(), w.Name) {
+			t.Errorf("%v: does not name %s", err, w.Name)
+		}
+	}
+}
+
+// TestStrategies runs a workload under each strategy that a run may have.
+func TestStrategies(t *testing.T) {
+	for _, strategy := range []string{"filter", "rewriter", "point-deletes", "none"} {
+		c := tiny(t, "remove", "reclaim")
+		c.Strategy = strategy
+		report := mustRun(t, c)
+		for _, r := range report.Results {
+			if r.System == systemBigset && r.Strategy != strategy && r.Strategy != "point-deletes" {
+				t.Errorf("%s: got a row of %s", strategy, r.Strategy)
+			}
+		}
+	}
+}
+
+// TestSameBytes holds raw Pebble to what it is for: it writes what the engine writes.
+func TestSameBytes(t *testing.T) {
+	c := tiny(t, "insert", "insert-batch", "remove")
+	c.Elements = 4000
+	report := mustRun(t, c)
+	for _, name := range []string{"insert", "insert-batch", "remove", "remove/insert"} {
+		own := pick{workload: name, system: systemBigset}.rows(report.Results, "default")[0]
+		raw := pick{workload: name, system: systemPebble}.rows(report.Results, "")[0]
+		slack := 0.02
+		if name == "remove" { // a tombstone is written whole now and then
+			slack = 0.25
+		}
+		if r := float64(*own.BytesWAL) / float64(*raw.BytesWAL); r < 1-slack || r > 1+slack {
+			t.Errorf("%s: the engine's log is %.3f of raw Pebble's", name, r)
+		}
+		if name == "remove" { // hardly anything is flushed
+			continue
+		}
+		if *own.BytesFlush > *raw.BytesFlush*11/10 || *raw.BytesFlush > *own.BytesFlush*11/10 {
+			t.Errorf("%s: flushed %d bytes, raw Pebble %d", name, *own.BytesFlush, *raw.BytesFlush)
+		}
+	}
+}
+
+func TestBlobValue(t *testing.T) {
+	var v blobValue
+	dots := make([]uint64, 3)
+	v.add([][]byte{[]byte("c"), []byte("a"), {}}, dots)
+	v.add([][]byte{[]byte("b")}, nil)
+	v.add([][]byte{[]byte("c")}, nil)
+	var w blobValue
+	if err := w.decode(v.append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%d", w.last)
+	for _, e := range w.entries {
+		got += fmt.Sprintf(" %q:%d", e.element, e.dot)
+	}
+	if want := `5 "":3 "a":2 "b":4 "c":5`; got != want || !slices.Equal(dots, []uint64{1, 2, 3}) {
+		t.Errorf("got %s, dots %v", got, dots)
+	}
+	for _, bad := range [][]byte{{1, 5, 'a'}, {1, 1, 'a'}, {1, 0x80}} {
+		if err := w.decode(bad); !errors.Is(err, errWrong) {
+			t.Errorf("decode(%x): got %v", bad, err)
+		}
+	}
+}
+
+func TestScatter(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 10, 97, 1000} {
+		at, seen := scatter(n, 7), map[int]bool{}
+		for i := range n {
+			seen[at(i)] = true
+		}
+		if len(seen) != n {
+			t.Errorf("%d: got %d different numbers", n, len(seen))
+		}
+	}
+}
+
+func TestPlanChurn(t *testing.T) {
+	for _, young := range []float64{0, 0.9} {
+		plan := planChurn(2000, young, 3)
+		live := map[uint32]bool{}
+		for i := range 2000 {
+			live[uint32(i)] = true
+		}
+		next, removed := uint32(2000), 0
+		for _, batch := range plan.victims {
+			for _, v := range batch {
+				if !live[v] {
+					t.Fatalf("removes %d, which is not there", v)
+				}
+				delete(live, v)
+				removed++
+			}
+			for range batch {
+				live[next] = true
+				next++
+			}
+		}
+		if removed != turnovers*2000 || len(plan.live) != 2000 {
+			t.Errorf("got %d removes, %d left", removed, len(plan.live))
+		}
+		for _, e := range plan.live {
+			if !live[e] {
+				t.Errorf("%d counts as live", e)
+			}
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	of := &Row{Figures: Figures{OpsPerSecond: 90}, Rounds: []Figures{{OpsPerSecond: 80}, {OpsPerSecond: 95}}}
+	to := &Row{Figures: Figures{OpsPerSecond: 100}, Rounds: []Figures{{OpsPerSecond: 100}, {OpsPerSecond: 100}}}
+	v := goal{what: "of raw", have: speed, limit: 0.85}.judge(of, to)
+	if got, want := v.String(), "of raw: 0.90 (0.80..0.95), goal >= 0.85: ok"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	v = goal{what: "CPU", have: cpu, limit: 1.15, atMost: true}.judge(of, to)
+	if got, want := v.String(), "CPU: no figure (goal <= 1.15)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2}} {
+		if got := median(c.values); got != c.want {
+			t.Errorf("%v: got %v", c.values, got)
+		}
+	}
+}
+
+func TestResting(t *testing.T) {
+	looks := 0
+	since, err := resting(context.Background(), time.Nanosecond, func() (int, bool, error) {
+		looks++
+		return max(looks, 3) / 3 * 3, looks < 5, nil // busy for four looks, then another state now and then
+	})
+	if err != nil || looks < 6 || since.IsZero() {
+		t.Errorf("rested after %d looks: %v", looks, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := resting(ctx, time.Hour, func() (int, bool, error) { return 0, true, nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTableFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int{"1.sst": 10, "span.tmp": 5, "2.log": 100} {
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(dir, "span.tmp"), filepath.Join(dir, "3.sst")); err != nil {
+		t.Skip(err)
+	}
+	if got := tableFiles(dir); got != 15 {
+		t.Errorf("got %d bytes, want 15: a file with two names counts once", got)
+	}
+}

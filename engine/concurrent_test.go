@@ -1,0 +1,559 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// Long runs and seeds of the tests with goroutines: go test ./engine -engine.long -run Crash -engine.seed 7. What a seed
+// repeats is the operations, not how they interleave.
+var (
+	long = flag.Bool("engine.long", false, "run the concurrent tests for minutes instead of seconds")
+	seed = flag.Uint64("engine.seed", 0, "the seed of the concurrent tests; 0 draws one")
+)
+
+// random returns a generator that prints its seed when the test fails.
+func random(t *testing.T) *rand.Rand {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to repeat: -engine.seed=%d", s)
+		}
+	})
+	return rand.New(rand.NewPCG(s, 0))
+}
+
+// times shrinks a count for short runs and stretches it for long ones.
+func times(n int) int {
+	switch {
+	case *long:
+		return 40 * n
+	case testing.Short():
+		return max(1, n/4)
+	}
+	return n
+}
+
+// busy returns options of a store whose background never rests.
+func busy(p *pair) {
+	p.opt.BackgroundInterval = time.Millisecond
+	p.opt.Strategy = eager(compaction.Default())
+}
+
+// writer does random operations on a store and writes them into a history.
+type writer struct {
+	r       *rand.Rand
+	s       *engine.Store
+	h       *testkit.History
+	sets    []string
+	id      int
+	tokens  []engine.Op // contexts to use again
+	stopped *atomic.Bool
+}
+
+func (w *writer) element() []byte {
+	if w.r.IntN(3) == 0 {
+		return fmt.Appendf(nil, "shared-%02d", w.r.IntN(20))
+	}
+	return fmt.Appendf(nil, "own-%d-%03d", w.id, w.r.IntN(200))
+}
+
+func (w *writer) op() engine.Op {
+	kind := keyscheme.OpAdd
+	if w.r.IntN(5) < 2 {
+		kind = keyscheme.OpRemove
+	}
+	if len(w.tokens) > 0 && w.r.IntN(5) == 0 {
+		k := w.tokens[w.r.IntN(len(w.tokens))]
+		k.Kind = kind
+		return k
+	}
+	return engine.Op{Kind: kind, Element: w.element()}
+}
+
+// write does one operation. It returns an error that the store should not have had.
+func (w *writer) write() error {
+	set := w.sets[w.r.IntN(len(w.sets))]
+	ops := make([]engine.Op, 1)
+	if w.r.IntN(4) == 0 {
+		ops = make([]engine.Op, 1+w.r.IntN(30))
+	}
+	for i := range ops {
+		ops[i] = w.op()
+	}
+	o := engine.WriteOptions{Durability: engine.NoSync, Policy: engine.PolicyCoordinator}
+	if w.r.IntN(3) == 0 {
+		o.Durability = engine.Sync
+	}
+	if w.r.IntN(4) == 0 {
+		o.Policy = engine.PolicyEmpty
+	}
+	h := w.h.Begin(set)
+	res, err := w.s.Write(bg, []byte(set), ops, o)
+	if errors.Is(err, engine.ErrContext) { // a token of another set
+		w.h.End(h, engine.Delta{}, false)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.h.End(h, res.Delta, o.Durability == engine.Sync)
+	if len(w.tokens) > 100 {
+		w.tokens = nil
+	}
+	for i, d := range res.Dots {
+		if d != (clock.Dot{}) && ops[i].Kind == keyscheme.OpAdd && len(w.sets) == 1 {
+			w.tokens = append(w.tokens, engine.Op{Element: ops[i].Element, Context: engine.Saw(d)})
+		}
+	}
+	return nil
+}
+
+// TestCrashUnderWriters cuts the power at random moments while eight goroutines write several sets, synced and not, with
+// the filter and the rewriter running beside them.
+func TestCrashUnderWriters(t *testing.T) {
+	r := random(t)
+	for round := range times(8) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) { crashUnderWriters(t, r) })
+	}
+}
+
+func crashUnderWriters(t *testing.T, r *rand.Rand) {
+	sets := [][]string{{"s"}, {"s", "t", "u"}}[r.IntN(2)]
+	p := newPair("store")
+	busy(p)
+	p.open(t)
+	h := &testkit.History{}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for id := range 8 {
+		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id, stopped: &stop}
+		wg.Go(func() {
+			for !stop.Load() {
+				if err := w.write(); err != nil {
+					t.Errorf("write: %v", err)
+					return
+				}
+			}
+		})
+	}
+	type crash struct {
+		from, to int
+		disk     *testkit.Disk
+	}
+	var crashes []crash
+	for range 12 {
+		took := p.disk.CrashAt(r.Int64N(60), []int{0, 0, 20, 50, 100}[r.IntN(5)], r.Uint64())
+		c := crash{from: h.Now()}
+		for c.disk == nil && !t.Failed() {
+			time.Sleep(time.Millisecond)
+			c.disk, c.to = took(), h.Now()
+			if c.disk == nil {
+				took = p.disk.CrashAt(r.Int64N(60), 0, r.Uint64())
+			}
+		}
+		crashes = append(crashes, c)
+	}
+	stop.Store(true)
+	wg.Wait()
+	p.verify(t)
+	must(t, h.CheckUnique(), "dots")
+	first := p.store.Actor()
+	must(t, p.store.Close(), "close")
+	for i, c := range crashes {
+		q := &pair{label: fmt.Sprintf("crash %d", i), disk: c.disk, opt: p.opt}
+		q.open(t)
+		left, written := map[string]*testkit.Set{}, false
+		for _, set := range sets {
+			left[set] = q.state(t, set)
+			written = written || left[set].Known()
+		}
+		if written && q.store.Actor() == first {
+			t.Errorf("%s: actor %x again", q.label, string(first))
+		}
+		if err := h.Survived(c.from, c.to, left); err != nil {
+			t.Errorf("%s: %v", q.label, err)
+		}
+		q.verify(t)
+		must(t, q.store.Close(), "close")
+	}
+}
+
+// state returns what a store has of a set: Seen, Dead, and the live keys.
+func (p *pair) state(t *testing.T, set string) *testkit.Set {
+	t.Helper()
+	seen, dead, err := p.store.SeenAndDead([]byte(set))
+	must(t, err, "Seen and Dead")
+	m := testkit.NewSet()
+	for d := range seen.Dots() {
+		m.Seen.Add(d)
+	}
+	for d := range dead.Dots() {
+		m.Dead.Add(d)
+	}
+	for _, e := range p.read(t, set, engine.ReadOptions{}) {
+		for _, d := range e.Dots {
+			m.Keys[d] = string(e.Name)
+		}
+	}
+	return m
+}
+
+// TestHorizon replaces the same elements over and over while others look: an element that is present all along must never
+// be missed, by no kind of read, whatever the filter, the rewriter, flushes and compactions do.
+func TestHorizon(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		record   compaction.Record
+		strategy compaction.Strategy
+	}{
+		{"default", compaction.Merge, eager(compaction.Default())},
+		{"filter", compaction.Merge, compaction.Filter()},
+		{"rewriter", compaction.Merge, eager(compaction.Rewriter())},
+		{"rewriter, set records", compaction.Set, eager(compaction.Rewriter())},
+		{"point deletes", compaction.Set, compaction.PointDeletes()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPair("store")
+			busy(p)
+			p.opt.Record, p.opt.Strategy = c.record, c.strategy
+			p.open(t)
+			horizon(t, p, time.Duration(times(1200))*time.Millisecond)
+			p.verify(t)
+			must(t, p.store.Close(), "close")
+		})
+	}
+}
+
+func horizon(t *testing.T, p *pair, d time.Duration) {
+	r := random(t)
+	const kept = 40
+	names := make([][]byte, kept)
+	for i := range names {
+		names[i] = fmt.Appendf(nil, "keep-%03d", i)
+	}
+	set := []byte("s")
+	_, err := p.store.Add(bg, set, names, engine.WriteOptions{})
+	must(t, err, "add")
+	ctx, cancel := context.WithTimeout(bg, d)
+	defer cancel()
+	var wg sync.WaitGroup
+	var looks, replaced atomic.Int64
+	loop := func(f func(r *rand.Rand) error) {
+		r := rand.New(rand.NewPCG(r.Uint64(), 2))
+		wg.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				if err := f(r); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 2 {
+		loop(func(r *rand.Rand) error { // replaces one or many, and makes garbage beside them
+			n := 1 + r.IntN(3)*r.IntN(kept/2)
+			from := r.IntN(kept - n + 1)
+			replaced.Add(int64(n))
+			batch := append(slices.Clone(names[from:from+n]), fmt.Appendf(nil, "keep-%03d-other", r.IntN(100)))
+			if _, err := p.store.Add(bg, set, batch, engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+				return err
+			}
+			_, err := p.store.Remove(bg, set, batch[n:], engine.WriteOptions{Durability: engine.NoSync})
+			return err
+		})
+	}
+	loop(func(r *rand.Rand) error {
+		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+		if r.IntN(2) == 0 {
+			return p.store.FlushTables()
+		}
+		return p.store.CompactTables(bg)
+	})
+	loop(func(r *rand.Rand) error {
+		e := names[r.IntN(kept)]
+		got, err := p.store.Contains(bg, set, e)
+		if err == nil && !got.Present() {
+			return fmt.Errorf("Contains missed %q", e)
+		}
+		looks.Add(1)
+		return err
+	})
+	loop(func(r *rand.Rand) error {
+		got, err := p.store.Subset(bg, set, names)
+		for i, c := range got {
+			if !c.Present() {
+				return fmt.Errorf("Subset missed %q", names[i])
+			}
+		}
+		return err
+	})
+	loop(func(r *rand.Rand) error {
+		return readsAll(p.store, set, names, engine.ReadOptions{BatchSize: 1 + r.IntN(10), Reverse: r.IntN(2) == 0}, r)
+	})
+	loop(func(r *rand.Rand) error {
+		n, err := p.store.Count(bg, set, engine.ReadOptions{From: names[0], To: names[1]})
+		if err == nil && n == 0 {
+			return fmt.Errorf("Count missed %q", names[0])
+		}
+		return err
+	})
+	wg.Wait()
+	st, err := p.store.Stats()
+	must(t, err, "stats")
+	t.Logf("%d replaced, %d looks, filtered %d, published %d, %d spans swapped, %d flushes, %d compactions",
+		replaced.Load(), looks.Load(), st.Filtered, st.TombstonesPublished, st.Rewrites, st.Flushes, st.Compactions)
+}
+
+// readsAll fails if a read misses one of the names.
+func readsAll(s *engine.Store, set []byte, names [][]byte, o engine.ReadOptions, r *rand.Rand) error {
+	missing := map[string]bool{}
+	for _, e := range names {
+		missing[string(e)] = true
+	}
+	last := ""
+	for chunk, err := range s.Read(bg, set, o) {
+		if err != nil {
+			return err
+		}
+		for _, e := range chunk.Elements {
+			if last != "" && testkit.Beyond([]byte(last), e.Name, o.Reverse) || last == string(e.Name) {
+				return fmt.Errorf("%q after %q", e.Name, last)
+			}
+			last = string(e.Name)
+			delete(missing, last)
+		}
+		if r.IntN(4) == 0 {
+			time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // a reader that takes its time
+		}
+	}
+	for e := range missing {
+		return fmt.Errorf("Read missed %q", e)
+	}
+	return nil
+}
+
+// TestGroupCommit has 64 writers of one set, synced: each dot is issued once and none is left out.
+func TestGroupCommit(t *testing.T) {
+	p := newPair("store")
+	p.opt.BackgroundInterval = 0
+	p.opt.TuneForTests, p.opt.MemTableBytes = false, 4<<20
+	p.open(t)
+	h := &testkit.History{}
+	const writers, each = 64, 50
+	var wg sync.WaitGroup
+	for id := range writers {
+		wg.Go(func() {
+			for i := range each {
+				op := h.Begin("s")
+				res, err := p.store.Add(bg, []byte("s"), [][]byte{fmt.Appendf(nil, "e%02d-%03d", id, i)}, engine.WriteOptions{})
+				if err != nil {
+					t.Errorf("add: %v", err)
+					return
+				}
+				h.End(op, res.Delta, true)
+			}
+		})
+	}
+	wg.Wait()
+	must(t, h.CheckUnique(), "dots")
+	seen, err := p.store.Context(bg, []byte("s"))
+	must(t, err, "context")
+	if n := seen.Base(p.store.Actor()); n != writers*each || seen.Len() != n {
+		t.Errorf("Seen %v, want 1 to %d of one actor", seen, writers*each)
+	}
+	if err := h.Survived(h.Now(), h.Now(), map[string]*testkit.Set{"s": p.state(t, "s")}); err != nil {
+		t.Error(err)
+	}
+	p.verify(t)
+	must(t, p.store.Close(), "close")
+}
+
+// TestCloseWhileBusy closes a store under writers, readers and compactions: each gets its answer or ErrClosed, and what was
+// acknowledged is there after the next open, under the same incarnation.
+func TestCloseWhileBusy(t *testing.T) {
+	r := random(t)
+	for range times(6) {
+		p := newPair("store")
+		busy(p)
+		p.open(t)
+		h := &testkit.History{}
+		var wg sync.WaitGroup
+		var never atomic.Bool
+		for id := range 6 {
+			w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 3)), s: p.store, h: h, sets: []string{"s", "t"}, id: id, stopped: &never}
+			wg.Go(func() {
+				for {
+					if err := w.write(); err != nil {
+						if !errors.Is(err, engine.ErrClosed) {
+							t.Errorf("write: %v", err)
+						}
+						return
+					}
+				}
+			})
+		}
+		for range 2 {
+			wg.Go(func() {
+				for {
+					if _, err := readAll(p.store, "s", engine.ReadOptions{BatchSize: 5}); errors.Is(err, engine.ErrClosed) {
+						return
+					} else if err != nil && !errors.Is(err, engine.ErrNotFound) {
+						t.Errorf("read: %v", err)
+						return
+					}
+				}
+			})
+		}
+		wg.Go(func() {
+			for {
+				if _, err := p.store.Compact(bg, engine.CompactOptions{}); errors.Is(err, engine.ErrClosed) {
+					return
+				} else if err != nil {
+					t.Errorf("compact: %v", err)
+					return
+				}
+			}
+		})
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+		actor := p.store.Actor()
+		must(t, p.store.Close(), "close")
+		if err := p.store.Close(); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("a second close: %v", err)
+		}
+		wg.Wait()
+		p.open(t)
+		if p.store.Actor() != actor {
+			t.Errorf("actor %x after a clean close of %x", string(p.store.Actor()), string(actor))
+		}
+		h.Answer()
+		if err := h.Survived(h.Now(), h.Now(), map[string]*testkit.Set{"s": p.state(t, "s"), "t": p.state(t, "t")}); err != nil {
+			t.Error(err)
+		}
+		p.verify(t)
+		must(t, p.store.Close(), "close")
+	}
+}
+
+// TestCancel: a call whose context is done says so, and does nothing.
+func TestCancel(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	name, e := []byte("s"), []byte("x")
+	_, write := p.store.Add(ctx, name, [][]byte{e}, engine.WriteOptions{})
+	_, drop := p.store.Drop(ctx, name, nil, engine.Sync)
+	_, contains := p.store.Contains(ctx, name, e)
+	_, count := p.store.Count(ctx, name, engine.ReadOptions{})
+	_, compact := p.store.Compact(ctx, engine.CompactOptions{})
+	_, seen := p.store.Context(ctx, name)
+	calls := map[string]error{
+		"add": write, "drop": drop, "contains": contains, "count": count, "compact": compact, "context": seen,
+		"apply": p.store.ApplyDelta(ctx, engine.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, engine.Sync),
+		"flush": p.store.Flush(ctx),
+	}
+	for chunk, err := range p.store.Read(ctx, name, engine.ReadOptions{}) {
+		calls["read"] = err
+		if chunk != nil {
+			t.Errorf("a chunk from a cancelled read")
+		}
+	}
+	for what, err := range calls {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	p.check(t)
+	ctx, cancel = context.WithCancel(bg)
+	defer cancel()
+	chunks := 0
+	for chunk, err := range p.store.Read(ctx, name, engine.ReadOptions{BatchSize: 2}) {
+		if chunks++; chunks == 2 {
+			cancel()
+		}
+		if chunks == 3 && (chunk != nil || !errors.Is(err, context.Canceled)) {
+			t.Errorf("after cancelling: %v, %v", chunk, err)
+		}
+	}
+	if chunks != 3 {
+		t.Errorf("%d chunks, want 2 and an error", chunks)
+	}
+	p.close(t)
+}
+
+// TestEviction uses thousands of sets through a cache that holds a few.
+func TestEviction(t *testing.T) {
+	p := newPair("store")
+	busy(p)
+	p.opt.SetCacheBytes = 4 << 10
+	p.open(t)
+	r := random(t)
+	h := &testkit.History{}
+	sets := make([]string, times(600))
+	for i := range sets {
+		sets[i] = fmt.Sprintf("set-%04d", i)
+	}
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	for id := range 4 {
+		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 4)), s: p.store, h: h, sets: sets, id: id, stopped: &stop}
+		wg.Go(func() {
+			for range times(2000) {
+				if err := w.write(); err != nil {
+					t.Errorf("write: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, p.store.TrimSets(), "trim")
+	st, err := p.store.Stats()
+	must(t, err, "stats")
+	if st.SetsInMemory > len(sets)/4 {
+		t.Errorf("%d of %d sets in memory", st.SetsInMemory, len(sets))
+	}
+	left := map[string]*testkit.Set{}
+	for _, set := range sets {
+		left[set] = p.state(t, set)
+	}
+	if err := h.Survived(h.Now(), h.Now(), left); err != nil {
+		t.Error(err)
+	}
+	n := 0
+	for info, err := range p.store.Sets(bg, true) {
+		must(t, err, "sets")
+		if want := left[string(info.Name)]; uint64(len(want.Keys)) != info.Live || uint64(len(want.Seen)) != info.Seen {
+			t.Errorf("%+v, want %d live of %d", info, len(want.Keys), len(want.Seen))
+		}
+		n++
+	}
+	for _, m := range left {
+		if m.Known() {
+			n--
+		}
+	}
+	if n != 0 {
+		t.Errorf("the list of sets is off by %d", n)
+	}
+	p.verify(t)
+	must(t, p.store.Close(), "close")
+}

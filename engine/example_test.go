@@ -1,0 +1,191 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// README.md shows this one.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "bigset-example-")
+	check(err)
+	defer os.RemoveAll(dir)
+
+	store, err := engine.Open(dir, nil) // nil: the defaults, every write is synced
+	check(err)
+	defer store.Close()
+
+	friends := []byte("friends")
+	_, err = store.Add(ctx, friends, [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	check(err)
+	seen, err := store.Contains(ctx, friends, []byte("paul")) // present, and the context to act on
+	check(err)
+	remove := engine.Op{Kind: keyscheme.OpRemove, Element: []byte("paul"), Context: seen}
+	_, err = store.Write(ctx, friends, []engine.Op{remove}, engine.WriteOptions{})
+	check(err)
+	for chunk, err := range store.Read(ctx, friends, engine.ReadOptions{}) {
+		check(err)
+		for _, e := range chunk.Elements {
+			fmt.Printf("%s\n", e.Name)
+		}
+	}
+	// Output: ringo
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// exampleStore opens an empty store in memory.
+func exampleStore() *engine.Store {
+	store, err := engine.Open("data", &engine.Options{FS: vfs.NewMem()})
+	check(err)
+	return store
+}
+
+// A remove kills what its author had seen, and nothing newer: here paul was added again after the look.
+func ExampleStore_Write() {
+	ctx, store := context.Background(), exampleStore()
+	defer store.Close()
+	set, paul := []byte("friends"), []byte("paul")
+
+	_, err := store.Add(ctx, set, [][]byte{paul}, engine.WriteOptions{})
+	check(err)
+	seen, err := store.Contains(ctx, set, paul)
+	check(err)
+	_, err = store.Add(ctx, set, [][]byte{paul}, engine.WriteOptions{})
+	check(err)
+
+	stale := engine.Op{Kind: keyscheme.OpRemove, Element: paul, Context: seen}
+	result, err := store.Write(ctx, set, []engine.Op{stale}, engine.WriteOptions{})
+	check(err)
+	now, err := store.Contains(ctx, set, paul)
+	check(err)
+	fmt.Println("removed", result.Removed, "present", now.Present())
+	// Output: removed 0 present true
+}
+
+// Removing what is absent is no event.
+func ExampleStore_Remove() {
+	ctx, store := context.Background(), exampleStore()
+	defer store.Close()
+
+	_, err := store.Add(ctx, []byte("friends"), [][]byte{[]byte("paul")}, engine.WriteOptions{})
+	check(err)
+	result, err := store.Remove(ctx, []byte("friends"), [][]byte{[]byte("paul"), []byte("yoko")}, engine.WriteOptions{})
+	check(err)
+	fmt.Println("removed", result.Removed, "events", len(result.Delta.Items))
+	// Output: removed 1 events 1
+}
+
+// Two replicas that have exchanged their deltas hold the same set, in whatever order they came and how often. An add that
+// is concurrent with a remove wins.
+func ExampleStore_ApplyDelta() {
+	ctx := context.Background()
+	here, there := exampleStore(), exampleStore()
+	defer here.Close()
+	defer there.Close()
+	set, paul := []byte("friends"), [][]byte{[]byte("paul")}
+
+	added, err := here.Add(ctx, set, paul, engine.WriteOptions{})
+	check(err)
+	check(there.ApplyDelta(ctx, added.Delta, engine.Sync))
+
+	removed, err := here.Remove(ctx, set, paul, engine.WriteOptions{})
+	check(err)
+	again, err := there.Add(ctx, set, paul, engine.WriteOptions{})
+	check(err)
+
+	check(there.ApplyDelta(ctx, removed.Delta, engine.Sync))
+	check(there.ApplyDelta(ctx, removed.Delta, engine.Sync))
+	check(here.ApplyDelta(ctx, again.Delta, engine.Sync))
+	for _, store := range []*engine.Store{here, there} {
+		found, err := store.Contains(ctx, set, []byte("paul"))
+		check(err)
+		fmt.Println(found.Present(), len(found.Dots))
+	}
+	// Output:
+	// true 1
+	// true 1
+}
+
+// A read is bounded, ordered by the bytes of the elements, and can be resumed behind any element.
+func ExampleStore_Read() {
+	ctx, store := context.Background(), exampleStore()
+	defer store.Close()
+	set := []byte("friends")
+	var names [][]byte
+	for _, n := range []string{"paul", "pete", "george", "john", "ringo"} {
+		names = append(names, []byte(n))
+	}
+	_, err := store.Add(ctx, set, names, engine.WriteOptions{})
+	check(err)
+
+	page := engine.ReadOptions{To: []byte("q"), Limit: 3}
+	for range 2 {
+		for chunk, err := range store.Read(ctx, set, page) {
+			check(err)
+			for _, e := range chunk.Elements {
+				fmt.Printf("%s\n", e.Name)
+				page.After = e.Name
+			}
+		}
+		fmt.Println("--")
+	}
+	// Output:
+	// george
+	// john
+	// paul
+	// --
+	// pete
+	// --
+}
+
+// A dropped set is empty and stays known: its clock keeps counters from starting again.
+func ExampleStore_Drop() {
+	ctx, store := context.Background(), exampleStore()
+	defer store.Close()
+	set := []byte("friends")
+	_, err := store.Add(ctx, set, [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	check(err)
+	_, err = store.Drop(ctx, set, nil, engine.Sync)
+	check(err)
+	for info, err := range store.Sets(ctx, true) {
+		check(err)
+		fmt.Printf("%s: %d live of %d seen\n", info.Name, info.Live, info.Seen)
+	}
+	// Output: friends: 0 live of 2 seen
+}
+
+// Verify proves that every live dot has exactly one key, and every key its dot in the clock.
+func ExampleStore_Verify() {
+	ctx, store := context.Background(), exampleStore()
+	defer store.Close()
+	_, err := store.Add(ctx, []byte("friends"), [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	check(err)
+	report, err := store.Verify(ctx, engine.VerifyOptions{})
+	check(err)
+	fmt.Println(report.OK(), report.Elements, "elements", report.LiveDots, "live dots", report.LiveKeys, "live keys")
+	// Output: true 2 elements 2 live dots 2 live keys
+}
+
+// Errors are sentinels for errors.Is; those of limits say by how much.
+func ExampleLimitError() {
+	store := exampleStore()
+	defer store.Close()
+	_, err := store.Contains(context.Background(), []byte("friends"), make([]byte, engine.ElementBytesMax+1))
+	var limit *engine.LimitError
+	fmt.Println(errors.Is(err, engine.ErrLimit), errors.As(err, &limit), limit.Got-limit.Max)
+	// Output: true true 1
+}

@@ -1,0 +1,331 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// failing returns a hook that fails operations that fit, from the n-th on, and reports whether it has. With once it fails
+// only that one.
+func failing(n int64, once bool, cause error, fits func(op errorfs.Op) bool) (testkit.Hook, *atomic.Bool) {
+	var count atomic.Int64
+	var fired atomic.Bool
+	return func(op errorfs.Op) error {
+		if !fits(op) {
+			return nil
+		}
+		if k := count.Add(1) - 1; k < n || once && k > n {
+			return nil
+		}
+		fired.Store(true)
+		return &os.PathError{Op: "inject", Path: op.Path, Err: cause}
+	}, &fired
+}
+
+func onLog(op errorfs.Op) bool {
+	switch op.Kind {
+	case errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo, errorfs.OpFileFlush:
+		return strings.HasSuffix(op.Path, ".log")
+	}
+	return false
+}
+
+func onSpan(op errorfs.Op) bool {
+	return testkit.IsWrite(op) && op.Kind != errorfs.OpRemove && strings.Contains(op.Path, "span-")
+}
+
+// TestLogFails fails the log at its first, second, … write or sync: the writer gets an error, the store takes no more
+// writes, reads go on, and whatever was acknowledged as synced is there after the next open.
+func TestLogFails(t *testing.T) {
+	for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
+		for _, once := range []bool{false, true} {
+			for n := int64(0); n < int64(times(16)); n++ {
+				logFails(t, fmt.Sprintf("%v at %d, once %v", cause, n, once), n, once, cause)
+			}
+		}
+	}
+}
+
+func logFails(t *testing.T, label string, n int64, once bool, cause error) {
+	p := newPair(label)
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), engine.Sync)
+	hook, fired := failing(n, once, cause, onLog)
+	p.disk.SetHook("fail", hook)
+	var err error
+	for i := 0; err == nil && i < 200; i++ {
+		err = p.tryWrite(i)
+	}
+	if !fired.Load() {
+		t.Fatalf("%s: the log never failed", label)
+	}
+	if !errors.Is(err, engine.ErrFailed) || !errors.Is(p.store.Failed(), engine.ErrFailed) || !errors.Is(err, cause) {
+		t.Fatalf("%s: error %v, the store says %v", label, err, p.store.Failed())
+	}
+	if errors.Is(cause, syscall.ENOSPC) != errors.Is(err, engine.ErrDiskFull) {
+		t.Errorf("%s: %v is, or is not, a full disk", label, err)
+	}
+	if err := p.tryWrite(0); !errors.Is(err, engine.ErrFailed) {
+		t.Errorf("%s: the next write: %v", label, err)
+	}
+	if err := p.store.ApplyDelta(bg, engine.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, engine.NoSync); !errors.Is(err, engine.ErrFailed) {
+		t.Errorf("%s: the next delta: %v", label, err)
+	}
+	if got, err := p.store.Contains(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present() {
+		t.Errorf("%s: a read after the failure: %v, %v", label, got, err)
+	}
+	left := []*testkit.Disk{p.disk.CrashClone(0, 0), p.disk.CrashClone(50, uint64(n)), p.disk.CrashClone(100, 0)}
+	p.disk.SetHook("fail", nil)
+	for _, disk := range left {
+		p.survivor(t, label, disk)
+	}
+	closeWithin(t, p.store, label)
+}
+
+// closeWithin closes a store that has failed; the error is of no account, but it must end.
+func closeWithin(t *testing.T, s *engine.Store, label string) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Errorf("%s: closing the failed store hangs", label)
+	}
+}
+
+// tryWrite writes one element, synced or not. The model takes what was answered; an operation that failed may have
+// happened, so the model takes it too, as not acknowledged.
+func (p *pair) tryWrite(i int) error {
+	o := engine.WriteOptions{Durability: engine.NoSync}
+	if i%3 == 0 {
+		o.Durability = engine.Sync
+	}
+	op := engine.Op{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i % 30))}
+	refused := p.store.Failed() != nil
+	_, err := p.store.Write(bg, []byte("s"), []engine.Op{op}, o)
+	if refused {
+		return err
+	}
+	want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), []engine.Op{op}, o.Policy)
+	p.model.Wrote(want.Delta)
+	if err == nil && o.Durability == engine.Sync {
+		p.model.Acknowledged()
+	}
+	return err
+}
+
+// TestRewriterFails fails every single operation on the rewriter's files: the pass ends with an error, the store lives, and
+// nothing is lost; the next pass does the work.
+func TestRewriterFails(t *testing.T) {
+	for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
+		for n := int64(0); ; n++ {
+			label := fmt.Sprintf("%v at %d", cause, n)
+			p := newPair(label)
+			p.opt.Strategy, p.opt.SpanBytes = compaction.Default(), 1<<20
+			p.open(t)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+			p.all(t, "s", keyscheme.OpRemove, elementNames(50, 150), engine.Sync)
+			hook, fired := failing(n, false, cause, onSpan)
+			p.disk.SetHook("fail", hook)
+			_, err := p.store.RewriteSpan(bg, []byte("s"), nil, 1)
+			p.disk.SetHook("fail", nil)
+			if fired.Load() && err == nil {
+				t.Logf("%s: the pass went well all the same", label)
+			}
+			if err != nil && (!errors.Is(err, cause) || errors.Is(err, engine.ErrDiskFull) != (cause == syscall.ENOSPC)) {
+				t.Errorf("%s: %v", label, err)
+			}
+			must(t, p.store.Failed(), label)
+			p.check(t)
+			p.survivor(t, label, p.disk.CrashClone(0, 0))
+			_, err = p.store.Compact(bg, engine.CompactOptions{})
+			must(t, err, label)
+			p.checkClean(t, "s")
+			p.verify(t)
+			if names, err := p.disk.List("store"); err != nil || strings.Contains(strings.Join(names, " "), "span-") {
+				t.Errorf("%s: left behind: %v (%v)", label, names, err)
+			}
+			p.close(t)
+			if !fired.Load() {
+				break
+			}
+		}
+	}
+}
+
+// TestFlushFails fails the tables of flushes for a while: writers wait or go on, nothing fails for good, and when there is
+// space again everything is there.
+func TestFlushFails(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	var fails atomic.Int64
+	p.disk.SetHook("fail", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") && fails.Add(1) < 20 {
+			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	for i := range 20 {
+		p.all(t, "s", keyscheme.OpAdd, elementNames(i*100, i*100+100), engine.Sync)
+	}
+	p.flush(t)
+	if fails.Load() < 20 {
+		t.Errorf("flushes failed %d times", fails.Load())
+	}
+	p.check(t)
+	p.survivor(t, "after", p.disk.CrashClone(0, 0))
+	p.close(t)
+}
+
+// TestReadFails fails reads of tables in the middle of a batch that looks elements up. The batch fails as a whole; the dots
+// that it had taken must not enter the clock without their keys.
+func TestReadFails(t *testing.T) {
+	p := newPair("store")
+	p.opt.BlockCacheBytes = 1
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	p.flush(t)
+	must(t, p.store.CompactTables(bg), "settle")
+	p.close(t)
+	failed := 0
+	for n := int64(0); n < 12; n++ {
+		p.open(t)
+		p.all(t, "s", keyscheme.OpAdd, []string{"first"}, engine.Sync) // the clock is in memory
+		hook, _ := failing(n, false, syscall.EIO, func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst")
+		})
+		p.disk.SetHook("fail", hook)
+		ops := []engine.Op{
+			{Kind: keyscheme.OpAdd, Element: []byte("new"), Context: engine.Saw()},
+			{Kind: keyscheme.OpRemove, Element: []byte(bulkName(3)), Context: engine.Saw(clock.Dot{Actor: "elsewhere", Counter: 9})},
+			{Kind: keyscheme.OpAdd, Element: []byte(bulkName(150))},
+			{Kind: keyscheme.OpRemove, Element: []byte(bulkName(20))},
+		}
+		_, err := p.store.Write(bg, []byte("s"), ops, engine.WriteOptions{})
+		_, contains := p.store.Contains(bg, []byte("s"), []byte(bulkName(77)))
+		_, read := readAll(p.store, "s", engine.ReadOptions{})
+		p.disk.SetHook("fail", nil)
+		if err == nil {
+			p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, engine.PolicyCoordinator)
+		} else {
+			failed++
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("write: %v", err)
+			}
+			for what, err := range map[string]error{"contains": contains, "read": read} {
+				if err != nil && !errors.Is(err, syscall.EIO) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		}
+		must(t, p.store.Failed(), "the store has failed by a read")
+		p.check(t)
+		p.all(t, "s", keyscheme.OpAdd, []string{"after"}, engine.Sync)
+		p.check(t)
+		p.close(t)
+		p.open(t)
+		p.check(t)
+		p.verify(t)
+		p.close(t)
+	}
+	if failed == 0 {
+		t.Error("no read failed in a batch")
+	}
+}
+
+// TestEveryOperationFails fails the store's n-th disk operation, whatever it is, in a script that opens, writes, flushes,
+// compacts, rewrites and closes. It may only give errors; what was acknowledged must be there after all.
+func TestEveryOperationFails(t *testing.T) {
+	step := int64(3)
+	if testing.Short() {
+		step = 41
+	} else if *long {
+		step = 1
+	}
+	for n := int64(0); ; n += step {
+		if !operationFails(t, n) {
+			return
+		}
+	}
+}
+
+// fatalElsewhere says which operations Pebble takes for fatal in goroutines of its own, or answers by a panic that nobody
+// can catch: there the process ends. See TestProcessEnds. TestLogFails has the log's writes that can be caught.
+func fatalElsewhere(op errorfs.Op) bool {
+	for _, part := range []string{"MANIFEST", "marker.", "CURRENT", ".log"} {
+		if strings.Contains(op.Path, part) {
+			return true
+		}
+	}
+	return op.Kind == errorfs.OpFileSync && !strings.Contains(op.Path, ".") // a folder's: it is part of making a log
+}
+
+func operationFails(t *testing.T, n int64) (fired bool) {
+	p := newPair(fmt.Sprintf("operation %d", n))
+	p.opt.Strategy = eager(compaction.Default())
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	p.close(t)
+	hook, did := failing(n, true, syscall.EIO, func(op errorfs.Op) bool { return !fatalElsewhere(op) })
+	p.disk.SetHook("fail", hook)
+	p.opt.FS = p.disk
+	s, err := engine.Open("store", &p.opt)
+	if err == nil {
+		p.store = s
+		p.faultyScript(t)
+		closeWithin(t, s, p.label)
+	}
+	p.disk.SetHook("fail", nil)
+	p.survivor(t, p.label, p.disk.CrashClone(0, 0))
+	p.survivor(t, p.label, p.disk.CrashClone(100, 0))
+	return did.Load()
+}
+
+// faultyScript writes and works; whatever was acknowledged enters the model as such.
+func (p *pair) faultyScript(t *testing.T) {
+	t.Helper()
+	do := func(kind keyscheme.Op, from, to int, d engine.Durability) {
+		var ops []engine.Op
+		for _, e := range elementNames(from, to) {
+			ops = append(ops, engine.Op{Kind: kind, Element: []byte(e)})
+		}
+		before := p.store.Failed()
+		_, err := p.store.Write(bg, []byte("s"), ops, engine.WriteOptions{Durability: d})
+		if before != nil || err != nil && p.store.Failed() == nil {
+			return // refused, or a read failed: it did not happen
+		}
+		want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, engine.PolicyCoordinator)
+		if !want.Delta.Empty() {
+			p.model.Wrote(want.Delta)
+		}
+		if err == nil && d == engine.Sync {
+			p.model.Acknowledged()
+		}
+	}
+	do(keyscheme.OpRemove, 10, 60, engine.NoSync)
+	do(keyscheme.OpAdd, 100, 200, engine.Sync)
+	_ = p.store.Flush(bg)
+	do(keyscheme.OpAdd, 0, 30, engine.NoSync)
+	_, _ = p.store.RewriteSpan(bg, []byte("s"), nil, 1)
+	do(keyscheme.OpRemove, 0, 20, engine.Sync)
+	_, _ = p.store.Compact(bg, engine.CompactOptions{})
+	_, _ = p.store.Verify(bg, engine.VerifyOptions{})
+	_, _ = p.store.Contains(bg, []byte("s"), []byte(bulkName(7)))
+}

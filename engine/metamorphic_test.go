@@ -1,0 +1,286 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// TestMetamorphic does the same operations on stores that differ in everything that must not matter: records, strategies,
+// sizes of memtables, spans and caches, compactions, closes and crashes between operations, a background that runs or not.
+// Every answer on the way, and the sets in the end, must be the same. Dots are compared by the operation that made them, so
+// that incarnations don't matter. A long run is -engine.long.
+func TestMetamorphic(t *testing.T) {
+	r := random(t)
+	for round := range times(3) {
+		steps := drawSteps(r, 150+r.IntN(200))
+		want := ""
+		for i, c := range variants(r) {
+			got := c.run(t, steps)
+			if i == 0 {
+				want = got
+			} else if got != want {
+				t.Fatalf("round %d: %s ends otherwise than %s:\n%s", round, c.name, variants(r)[0].name, firstDifference(want, got))
+			}
+		}
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("line %d\nwant %s\ngot  %s", i, w[i], g[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
+
+// metaStep is one step: a write, a delivery, a drop, or a question.
+type metaStep struct {
+	what  string
+	store int
+	set   string
+	ops   []metaOp
+	from  int // deliver: the step whose delta it is
+	sync  bool
+}
+
+// metaOp is one operation. Its context is what an earlier operation made: -1 is none, -2 the empty one.
+type metaOp struct {
+	kind    keyscheme.Op
+	element string
+	context int // an operation's number
+	policy  engine.Policy
+}
+
+func drawSteps(r *rand.Rand, n int) []metaStep {
+	var steps []metaStep
+	var adds []metaOp // with context set to their own numbers
+	ops := 0
+	for range n {
+		s := metaStep{store: r.IntN(2), set: []string{"s", "t"}[r.IntN(2)], sync: r.IntN(3) == 0}
+		switch k := r.IntN(20); {
+		case k < 12:
+			s.what = "write"
+			size := 1
+			if r.IntN(4) == 0 {
+				size = 1 + r.IntN(60)
+			}
+			for range size {
+				o := metaOp{kind: keyscheme.OpAdd, element: bulkName(r.IntN(200)), context: -1}
+				if r.IntN(5) < 2 {
+					o.kind = keyscheme.OpRemove
+				}
+				switch r.IntN(6) {
+				case 0:
+					o.context = -2
+				case 1:
+					if len(adds) > 0 {
+						a := adds[r.IntN(len(adds))]
+						o.element, o.context = a.element, a.context
+					}
+				}
+				s.ops = append(s.ops, o)
+				if o.kind == keyscheme.OpAdd {
+					o.context = ops
+					adds = append(adds, o)
+				}
+				ops++
+			}
+		case k < 16 && len(steps) > 0:
+			s.what, s.from = "deliver", r.IntN(len(steps))
+		case k == 16 && r.IntN(3) == 0:
+			s.what = "drop"
+		default:
+			s.what = "ask"
+			s.ops = []metaOp{{element: bulkName(r.IntN(200))}}
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// variant is one way to keep the sets.
+type variant struct {
+	name    string
+	tune    func(p *pair)
+	between func(t *testing.T, p *pair, step int)
+}
+
+func variants(r *rand.Rand) []variant {
+	records := func(rec compaction.Record, s compaction.Strategy) func(p *pair) {
+		return func(p *pair) { p.opt.Record, p.opt.Strategy = rec, s }
+	}
+	reopen := func(t *testing.T, p *pair) {
+		must(t, p.store.Close(), "close")
+		p.open(t)
+	}
+	compact := func(t *testing.T, p *pair) {
+		_, err := p.store.Compact(bg, engine.CompactOptions{})
+		must(t, err, "compact")
+	}
+	every := func(n int, f func(t *testing.T, p *pair)) func(*testing.T, *pair, int) {
+		return func(t *testing.T, p *pair, step int) {
+			if step%n == n-1 {
+				f(t, p)
+			}
+		}
+	}
+	merge, set := compaction.Merge, compaction.Set
+	return []variant{
+		{"plain", func(p *pair) {
+			p.opt.TuneForTests, p.opt.MemTableBytes, p.opt.Strategy = false, 4<<20, compaction.None()
+		}, nil},
+		{"default, compacted", records(merge, compaction.Default()), every(9, compact)},
+		{"filter, compacted", records(merge, compaction.Filter()), every(7, compact)},
+		{"rewriter on set records, reopened", records(set, compaction.Rewriter()), every(11, func(t *testing.T, p *pair) { compact(t, p); reopen(t, p) })},
+		{"point deletes, compacted", records(set, compaction.PointDeletes()), every(8, compact)},
+		{"none on set records", records(set, compaction.None()), nil},
+		{"busy background", func(p *pair) { busy(p) }, every(5, func(*testing.T, *pair) { time.Sleep(2 * time.Millisecond) })},
+		{"tiny spans, tables first", func(p *pair) { p.opt.SpanBytes, p.opt.Strategy = 1<<10, eager(compaction.Default()) },
+			every(6, func(t *testing.T, p *pair) {
+				publish(t, p)
+				must(t, p.store.FlushTables(), "flush")
+				must(t, p.store.CompactTables(bg), "compact")
+				p.store.RunnerForgets()
+				must(t, p.store.RunnerTick(bg), "tick")
+			})},
+		{"evicted and reopened", func(p *pair) { p.opt.SetCacheBytes = 1 }, func(t *testing.T, p *pair, step int) {
+			must(t, p.store.TrimSets(), "trim")
+			if step%13 == 12 {
+				reopen(t, p)
+			}
+		}},
+		{"crashed", func(p *pair) { busy(p) }, every(10, func(t *testing.T, p *pair) {
+			must(t, p.store.Flush(bg), "flush")
+			left := p.disk.CrashClone(r.IntN(101), r.Uint64())
+			_ = p.store.Close() // of the past
+			p.disk = left
+			p.open(t)
+		})},
+	}
+}
+
+// metaRun is a run of the steps on two stores.
+type metaRun struct {
+	t      *testing.T
+	stores [2]*pair
+	made   map[int]clock.Dot // operation to its dot
+	by     map[string]string // set and dot to its operation
+	deltas []engine.Delta    // by step
+	ops    int
+	log    strings.Builder
+}
+
+func (c variant) run(t *testing.T, steps []metaStep) string {
+	m := &metaRun{t: t, made: map[int]clock.Dot{}, by: map[string]string{}, deltas: make([]engine.Delta, len(steps))}
+	for i := range m.stores {
+		m.stores[i] = newPair(fmt.Sprintf("%s, store %d", c.name, i))
+		c.tune(m.stores[i])
+		m.stores[i].open(t)
+	}
+	for i, s := range steps {
+		m.step(i, s)
+		if c.between != nil {
+			for _, p := range m.stores {
+				c.between(t, p, i)
+			}
+		}
+	}
+	for _, p := range m.stores {
+		for _, set := range []string{"s", "t"} {
+			m.whole(p, set)
+		}
+		p.verify(t)
+		must(t, p.store.Close(), "close")
+	}
+	return m.log.String()
+}
+
+// step does one step and writes down what was answered.
+func (m *metaRun) step(i int, s metaStep) {
+	p := m.stores[s.store]
+	d := engine.NoSync
+	if s.sync {
+		d = engine.Sync
+	}
+	fmt.Fprintf(&m.log, "%d %s %d %s: ", i, s.what, s.store, s.set)
+	switch s.what {
+	case "write":
+		m.write(p, i, s, d)
+	case "deliver":
+		if delta := m.deltas[s.from]; !delta.Empty() {
+			must(m.t, p.store.ApplyDelta(bg, delta, d), "deliver")
+		}
+	case "drop":
+		delta, err := p.store.Drop(bg, []byte(s.set), nil, d)
+		m.deltas[i] = delta
+		fmt.Fprint(&m.log, err != nil, delta.Clear.Len())
+	case "ask":
+		got, err := p.store.Contains(bg, []byte(s.set), []byte(s.ops[0].element))
+		must(m.t, err, "contains")
+		fmt.Fprint(&m.log, m.names(s.set, got.Dots))
+	}
+	m.log.WriteByte('\n')
+}
+
+func (m *metaRun) write(p *pair, i int, s metaStep, d engine.Durability) {
+	ops := make([]engine.Op, len(s.ops))
+	for j, o := range s.ops {
+		ops[j] = engine.Op{Kind: o.kind, Element: []byte(o.element)}
+		switch dot, ok := m.made[o.context]; {
+		case o.context == -2:
+			ops[j].Context = engine.Saw()
+		case ok && m.known(s.set, dot, o.context):
+			ops[j].Context = engine.Saw(dot)
+		}
+	}
+	res, err := p.store.Write(bg, []byte(s.set), ops, engine.WriteOptions{Durability: d})
+	must(m.t, err, "write")
+	m.deltas[i] = res.Delta
+	fmt.Fprint(&m.log, "removed ", res.Removed, " context ")
+	item := 0
+	for j, dot := range res.Dots {
+		if dot != (clock.Dot{}) {
+			m.by[s.set+dot.String()] = fmt.Sprint(m.ops + j)
+			m.made[m.ops+j] = dot
+			fmt.Fprint(&m.log, m.names(s.set, res.Delta.Items[item].Context), " ")
+			item++
+		}
+	}
+	m.ops += len(ops)
+}
+
+// known reports whether an operation's dot is one of that set's: other sets have dots of the same name.
+func (m *metaRun) known(set string, dot clock.Dot, op int) bool {
+	return m.by[set+dot.String()] == fmt.Sprint(op)
+}
+
+// names renders dots of a set by the operations that made them.
+func (m *metaRun) names(set string, dots []clock.Dot) []string {
+	var names []string
+	for _, d := range dots {
+		names = append(names, m.by[set+d.String()])
+	}
+	slices.Sort(names)
+	return names
+}
+
+// whole writes down all that is to be said of a set.
+func (m *metaRun) whole(p *pair, set string) {
+	seen, dead, err := p.store.SeenAndDead([]byte(set))
+	must(m.t, err, "Seen and Dead")
+	fmt.Fprintf(&m.log, "%s: %d seen, %d dead\n", set, seen.Len(), dead.Len())
+	for _, e := range p.read(m.t, set, engine.ReadOptions{}) {
+		fmt.Fprintf(&m.log, "%s %v\n", e.Name, m.names(set, e.Dots))
+	}
+}

@@ -1,0 +1,270 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+var bg = context.Background()
+
+// silent is a logger for stores whose troubles are made by the test.
+var silent = slog.New(slog.DiscardHandler)
+
+func must(t rapid.TB, err error, what string) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// pair is a store on a disk of its own, and its model.
+type pair struct {
+	label string
+	disk  *testkit.Disk
+	opt   engine.Options
+	store *engine.Store
+	model *testkit.Replica
+
+	minted  func(t rapid.TB, d engine.Delta) // told of every delta that the store makes, if not nil
+	changed func(set string)                 // told of every set that a batch has changed, if not nil
+}
+
+// newPair returns a pair that is not open yet. The options are those of a store in which nothing happens by itself, and in
+// which little data has the shape of much.
+func newPair(label string) *pair {
+	return &pair{label: label, disk: testkit.NewDisk(), model: testkit.NewReplica(), opt: engine.Options{
+		BackgroundInterval:    -1,
+		MemTableBytes:         64 << 10,
+		SpanBytes:             4 << 10,
+		RewriteBytesPerSecond: 1 << 40,
+		TuneForTests:          true,
+		Logger:                silent,
+	}}
+}
+
+func (p *pair) open(t rapid.TB) {
+	t.Helper()
+	p.opt.FS = p.disk
+	var err error
+	p.store, err = engine.Open("store", &p.opt)
+	must(t, err, "open "+p.label)
+}
+
+// eager is a strategy that rewrites whenever there is anything to drop.
+func eager(p compaction.Strategy) compaction.Strategy {
+	pol := p.(compaction.Policy)
+	pol.KeysMin, pol.Excess, pol.Idle, pol.DeadsMin = 1, 1e-9, 1e-9, 1e-9
+	return pol
+}
+
+func (p *pair) tell(set string) {
+	if p.changed != nil {
+		p.changed(set)
+	}
+}
+
+// write does operations in store and model, and compares what they answer.
+func (p *pair) write(t rapid.TB, set string, ops []engine.Op, o engine.WriteOptions) engine.Result {
+	t.Helper()
+	got, err := p.store.Write(bg, []byte(set), ops, o)
+	want, wantErr := p.model.Set(set).Coordinate([]byte(set), p.store.Actor(), ops, o.Policy)
+	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
+		t.Fatalf("%s: write %q: error %v, want %v", p.label, set, err, wantErr)
+	}
+	if err != nil {
+		return engine.Result{}
+	}
+	if err := testkit.SameDelta(got.Delta, want.Delta); err != nil {
+		t.Fatalf("%s: %v", p.label, err)
+	}
+	if got.Removed != want.Removed || !slices.Equal(got.Dots, want.Dots) {
+		t.Fatalf("%s: removed %d, dots %v, want %d, %v", p.label, got.Removed, got.Dots, want.Removed, want.Dots)
+	}
+	if !got.Delta.Empty() {
+		p.model.Wrote(got.Delta)
+		if p.minted != nil {
+			p.minted(t, got.Delta)
+		}
+		p.tell(set)
+	}
+	if o.Durability == engine.Sync {
+		p.model.Acknowledged()
+	}
+	return got
+}
+
+// all does the same to many elements, in one batch.
+func (p *pair) all(t rapid.TB, set string, kind keyscheme.Op, elements []string, d engine.Durability) engine.Result {
+	t.Helper()
+	ops := make([]engine.Op, len(elements))
+	for i, e := range elements {
+		ops[i] = engine.Op{Kind: kind, Element: []byte(e)}
+	}
+	return p.write(t, set, ops, engine.WriteOptions{Durability: d})
+}
+
+// apply applies a delta of another store, or of this one's past.
+func (p *pair) apply(t rapid.TB, d engine.Delta, sync engine.Durability) {
+	t.Helper()
+	if err := p.store.ApplyDelta(bg, d, sync); err != nil {
+		t.Fatalf("%s: apply %+v: %v", p.label, d, err)
+	}
+	if p.model.Apply(d) {
+		p.tell(string(d.Set))
+	}
+	if sync == engine.Sync {
+		p.model.Acknowledged()
+	}
+}
+
+// drop deletes a set. It reports whether there was one.
+func (p *pair) drop(t rapid.TB, set string, seen *clock.Clock, sync engine.Durability) (engine.Delta, bool) {
+	t.Helper()
+	got, err := p.store.Drop(bg, []byte(set), seen, sync)
+	model := p.model.Set(set)
+	before := model.Clone()
+	want, wantErr := model.Drop([]byte(set), seen)
+	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
+		t.Fatalf("%s: drop %q: error %v, want %v", p.label, set, err, wantErr)
+	}
+	if err != nil {
+		return engine.Delta{}, false
+	}
+	if err := testkit.SameDelta(got, want); err != nil {
+		t.Fatalf("%s: drop %q: %v", p.label, set, err)
+	}
+	if before.Diff(model) != nil {
+		p.model.Wrote(got)
+		p.tell(set)
+	}
+	if sync == engine.Sync {
+		p.model.Acknowledged()
+	}
+	return got, true
+}
+
+func (p *pair) flush(t rapid.TB) {
+	t.Helper()
+	must(t, p.store.Flush(bg), "flush")
+	p.model.Acknowledged()
+}
+
+func (p *pair) close(t rapid.TB) {
+	t.Helper()
+	must(t, p.store.Close(), "close "+p.label)
+	p.model.Acknowledged()
+}
+
+// lose goes on with what a crash has left of the disk. It returns how many batches the crash took back.
+func (p *pair) lose(t rapid.TB, left *testkit.Disk) int {
+	t.Helper()
+	_ = p.store.Close() // of the past: nobody will ever see it
+	p.disk = left
+	p.open(t)
+	return p.recovered(t)
+}
+
+// recovered rolls the model back to what has survived.
+func (p *pair) recovered(t rapid.TB) int {
+	t.Helper()
+	lost, err := p.model.Crashed(func(name string) (*clock.Clock, *clock.Clock, error) {
+		return p.store.SeenAndDead([]byte(name))
+	})
+	must(t, err, p.label+": what survived")
+	return lost
+}
+
+// check compares Seen, Dead and the keys of every set with the model's.
+func (p *pair) check(t rapid.TB) {
+	t.Helper()
+	for set := range p.model.Sets {
+		p.checkSet(t, set)
+	}
+}
+
+func (p *pair) checkSet(t rapid.TB, set string) {
+	t.Helper()
+	model := p.model.Set(set)
+	seen, dead, err := p.store.SeenAndDead([]byte(set))
+	must(t, err, "Seen and Dead")
+	if !model.Seen.Equal(seen) || !model.Dead.Equal(dead) {
+		t.Fatalf("%s, set %q: Seen %v, Dead %v, want %v, %v", p.label, set, seen, dead, model.Seen.Clock(), model.Dead.Clock())
+	}
+	keys, err := p.store.StoredKeys([]byte(set))
+	must(t, err, "keys")
+	for dot, e := range model.Keys {
+		if got, ok := keys[dot]; !ok || got != e {
+			t.Fatalf("%s, set %q: live dot %v of %q has the key %q (%v)", p.label, set, dot, e, got, ok)
+		}
+	}
+	for dot := range keys {
+		if _, ok := model.Keys[dot]; !ok && !model.Dead.Has(dot) {
+			t.Fatalf("%s, set %q: key of dot %v, which is not dead and not live", p.label, set, dot)
+		}
+	}
+}
+
+// checkClean fails if a key is stored that is not live.
+func (p *pair) checkClean(t rapid.TB, set string) {
+	t.Helper()
+	keys, err := p.store.StoredKeys([]byte(set))
+	must(t, err, "keys")
+	if want := p.model.Set(set).Keys; !maps.Equal(keys, want) {
+		t.Fatalf("%s, set %q: %d keys %v, want %d live ones %v", p.label, set, len(keys), keys, len(want), want)
+	}
+}
+
+// verify lets the store prove itself right.
+func (p *pair) verify(t rapid.TB) {
+	t.Helper()
+	rep, err := p.store.Verify(bg, engine.VerifyOptions{})
+	must(t, err, "verify")
+	if !rep.OK() {
+		t.Fatalf("%s: %+v", p.label, rep)
+	}
+}
+
+// read returns a set's elements; an unknown set has none.
+func (p *pair) read(t rapid.TB, set string, o engine.ReadOptions) []fold.Element {
+	t.Helper()
+	all, err := readAll(p.store, set, o)
+	if !errors.Is(err, engine.ErrNotFound) {
+		must(t, err, "read")
+	}
+	return all
+}
+
+func readAll(s *engine.Store, set string, o engine.ReadOptions) (all []fold.Element, err error) {
+	for chunk, err := range s.Read(bg, []byte(set), o) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, chunk.Elements...)
+	}
+	return all, nil
+}
+
+// elementNames returns n names from a number on; they are long enough to fill blocks.
+func elementNames(from, to int) []string {
+	names := make([]string, 0, to-from)
+	for i := from; i < to; i++ {
+		names = append(names, bulkName(i))
+	}
+	return names
+}
+
+// settled returns a channel that is closed after a while: long enough for a goroutine to run into whatever stops it.
+func settled(*pair) <-chan time.Time { return time.After(30 * time.Millisecond) }

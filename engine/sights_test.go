@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"sync/atomic"
+	"testing"
+)
+
+// sights counts what a run has met, so that a test that no longer reaches the interesting states is noticed.
+type sights struct{ m [sightCount]atomic.Int64 }
+
+type sight int
+
+const (
+	sawCrash sight = iota
+	sawLoss
+	sawMidCrash
+	sawSwap
+	sawLateWrites
+	sawFiltered
+	sawExcise
+	sawStreamOverChange
+	sawStaleKill
+	sawDuplicate
+	sawUnseenContext
+	sawTwoDots
+	sawOldDelta
+	sawEviction
+	sightCount
+)
+
+var sightNames = [sightCount]string{"crash", "batches lost", "crash within an operation", "swap", "late writes in a swap",
+	"records filtered", "excise", "stream over a change", "stale context", "duplicate delta", "context before its dot",
+	"element with two dots", "delta of a lost batch", "eviction"}
+
+func (s *sights) saw(w sight) { s.m[w].Add(1) }
+func (s *sights) sawIf(c bool, w sight) {
+	if c {
+		s.saw(w)
+	}
+}
+
+// check fails a test that has not met everything: it would prove less than it says.
+func (s *sights) check(t *testing.T) {
+	t.Helper()
+	if t.Failed() || testing.Short() {
+		return
+	}
+	for w, name := range sightNames {
+		n := s.m[w].Load()
+		t.Logf("%6d %s", n, name)
+		if n == 0 {
+			t.Errorf("never met: %s", name)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// History is what concurrent writers of one store did, in which order as far as they could tell. Its moments are a count
+// that every beginning and every answer raises.
+type History struct {
+	mu  sync.Mutex
+	now int
+	all []*Operation
+}
+
+// Operation is one call of a writer.
+type Operation struct {
+	Set       string
+	Delta     engine.Delta
+	Began     int
+	Answered  int  // 0 until it is
+	Durable   bool // it was acknowledged as synced
+	Unchanged bool // it was no event
+}
+
+// Begin notes that a call begins.
+func (h *History) Begin(set string) *Operation {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now++
+	op := &Operation{Set: set, Began: h.now}
+	h.all = append(h.all, op)
+	return op
+}
+
+// End notes what a call was told.
+func (h *History) End(op *Operation, d engine.Delta, durable bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now++
+	op.Answered, op.Delta, op.Durable, op.Unchanged = h.now, d, durable, d.Empty()
+}
+
+// Now returns the moment.
+func (h *History) Now() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+// Operations returns all calls of a set, or of all sets for "".
+func (h *History) Operations(set string) []*Operation {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(h.all), func(o *Operation) bool { return set != "" && o.Set != set })
+}
+
+// dots returns the dots of a delta's own events.
+func dots(d engine.Delta) (all []clock.Dot) {
+	for i := range d.Items {
+		all = append(all, clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)})
+	}
+	return all
+}
+
+// CheckUnique reports two operations with one dot, or nil.
+func (h *History) CheckUnique() error {
+	seen := map[string]string{}
+	for _, op := range h.Operations("") {
+		for i, d := range dots(op.Delta) {
+			id, what := fmt.Sprintf("%q %v", op.Set, d), fmt.Sprintf("%v %q", op.Delta.Items[i].Kind, op.Delta.Items[i].Element)
+			if was, ok := seen[id]; ok {
+				return fmt.Errorf("dot %s was issued for %s and for %s", id, was, what)
+			}
+			seen[id] = what
+		}
+	}
+	return nil
+}
+
+// Survived checks what a crash has left of the sets named. All calls must have been answered by now; the crash came after
+// the moment from and before the moment to. What is left must be some operations, each whole, that is exactly what they
+// specify, with everything that was acknowledged as durable and with everything that was answered before one of them began.
+func (h *History) Survived(from, to int, left map[string]*Set) error {
+	var errs []error
+	latest := 0
+	var lost []*Operation
+	for name, have := range left {
+		var survived []engine.Delta
+		for _, op := range h.Operations(name) {
+			n := 0
+			own := dots(op.Delta)
+			for _, d := range own {
+				if have.Seen.Has(d) {
+					n++
+				}
+			}
+			switch {
+			case op.Unchanged:
+			case n == 0 && len(own) > 0:
+				lost = append(lost, op)
+			case n < len(own):
+				errs = append(errs, fmt.Errorf("%q: %d of the %d dots of %+v", name, n, len(own), op))
+			case op.Began > to:
+				errs = append(errs, fmt.Errorf("%q: %+v began after the crash", name, op))
+			default:
+				survived = append(survived, op.Delta)
+				latest = max(latest, op.Began)
+			}
+		}
+		if err := Specified(survived).Diff(have); err != nil {
+			errs = append(errs, fmt.Errorf("%q: %d operations survived: %w", name, len(survived), err))
+		}
+	}
+	for _, op := range lost {
+		if op.Durable && op.Answered <= from {
+			errs = append(errs, fmt.Errorf("acknowledged and lost: %+v", op))
+		} else if op.Answered < latest {
+			errs = append(errs, fmt.Errorf("lost: %+v, but an operation that began later, at %d, survived", op, latest))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// MustAndMay returns the elements of a set that must be present at a replica which has everything: an add of them was
+// answered and nobody killed it; and those that may be.
+func (h *History) MustAndMay(set string) (must, may map[string]bool) {
+	must, may = map[string]bool{}, map[string]bool{}
+	killed := Dots{}
+	for _, op := range h.Operations(set) {
+		for _, it := range op.Delta.Items {
+			killed.Add(it.Context...)
+		}
+		for d := range op.Delta.Clear.Dots() {
+			killed.Add(d)
+		}
+	}
+	for _, op := range h.Operations(set) {
+		for i, d := range dots(op.Delta) {
+			if it := op.Delta.Items[i]; it.Kind == keyscheme.OpAdd && !killed.Has(d) {
+				may[string(it.Element)] = true
+				must[string(it.Element)] = must[string(it.Element)] || op.Answered > 0
+			}
+		}
+	}
+	return must, may
+}
+
+// Answer forgets calls that never were answered, because the store had been closed: they are no events.
+func (h *History) Answer() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = slices.DeleteFunc(h.all, func(o *Operation) bool { return o.Answered == 0 })
+}
