@@ -26,6 +26,7 @@ type Registry struct {
 type registered struct {
 	prefix string
 	dead   *clock.Clock
+	hits   *atomic.Uint64 // keys found droppable, over all registries that held the set
 }
 
 // With returns a registry in which the sets named by their key prefixes have the given Dead; a nil or empty one takes the
@@ -45,7 +46,11 @@ func (r *Registry) With(changes map[string]*clock.Clock) *Registry {
 		if dead == nil || dead.Empty() {
 			delete(next.shards[s], prefix)
 		} else {
-			next.shards[s][prefix] = &registered{prefix, dead}
+			hits := &atomic.Uint64{}
+			if old := r.shards[s][prefix]; old != nil {
+				hits = old.hits
+			}
+			next.shards[s][prefix] = &registered{prefix, dead, hits}
 			bit := slotRange(prefix)
 			next.present[bit/64] |= 1 << (bit % 64)
 		}
@@ -75,7 +80,20 @@ func (r *Registry) Droppable(prefix, actor []byte, counter uint64) bool {
 		}
 		r.last.Store(e)
 	}
-	return e.dead.ContainsBytes(actor, counter)
+	if !e.dead.ContainsBytes(actor, counter) {
+		return false
+	}
+	e.hits.Add(1)
+	return true
+}
+
+// Hits returns how often a key of the set with that prefix was found droppable since the set was entered; 0 if it is not in
+// the registry.
+func (r *Registry) Hits(prefix []byte) uint64 {
+	if e := r.shards[shardOf(prefix)][string(prefix)]; e != nil {
+		return e.hits.Load()
+	}
+	return 0
 }
 
 // shardOf spreads sets by the second byte of their slot; the first alone would put the sets of a small bucket together.

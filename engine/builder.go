@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -132,7 +134,7 @@ func (b *builder) coordinate(r *request) error {
 		b.counter++
 		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
 		if d.First == 0 {
-			*d = Delta{Set: b.st.name, Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
+			*d = Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
 		}
 		d.Items = append(d.Items, Item{op.Kind, op.Element, seen})
 		r.result.Dots[i] = dot
@@ -288,7 +290,7 @@ func (s *Store) writeElement(batch *pebble.Batch, key []byte) error {
 // liveDots returns the live dots of an element as this store has them, with what earlier operations of the group did.
 func (b *builder) liveDots(element []byte) []clock.Dot {
 	var dots []clock.Dot
-	if b.st.next.Len() > b.st.dead.Len() { // an empty set has none
+	if n := b.st.next.Len(); n > b.st.dead.Len() || n == math.MaxUint64 { // an empty set has none
 		if b.iter == nil {
 			b.iter, b.err = b.s.elementIter(b.st)
 		}
@@ -339,11 +341,9 @@ func (b *builder) writeTombstone() {
 	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 
-// smallClockBytes is the size of a clock up to which it is always written whole: it is hardly larger than its growth, and
-// reading it merges nothing.
-const smallClockBytes = 256
-
-// writeClock writes what enters Seen, in the same way.
+// writeClock writes the clock, always whole and never as an operand. In the order of keys it comes right behind the elements
+// of another set. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it
+// stands, and panics if the next key is a merge over a set (Pebble issue 6168).
 func (b *builder) writeClock() {
 	st := b.st
 	if b.sibling {
@@ -351,18 +351,7 @@ func (b *builder) writeClock() {
 	}
 	b.buf = st.prefix.AppendClock(b.buf[:0])
 	at := len(b.buf)
-	if st.exists && st.clockSize.whole > smallClockBytes && b.cleared == nil {
-		growth := clock.Of(b.learned...)
-		growth.AddRange(b.actor, b.first+1, b.counter)
-		b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: growth, Flags: st.flags})
-		if n := len(b.buf) - at; !st.clockSize.wantsWhole(n) {
-			st.clockSize.wroteOperand(n)
-			b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
-			return
-		}
-	}
-	b.buf = keyscheme.AppendClockValue(b.buf[:at], keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
-	st.clockSize.wroteWhole(len(b.buf) - at)
+	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
 	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 

@@ -52,6 +52,14 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 	return st, nil
 }
 
+// holds reports whether the set with that key prefix is in memory.
+func (c *setCache) holds(prefix string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.byName[string(keyscheme.Prefix(prefix).Set())]
+	return ok
+}
+
 // pin pins a set that is in use already.
 func (c *setCache) pin(st *set) {
 	c.mu.Lock()
@@ -98,7 +106,7 @@ func (c *setCache) unlink(st *set) {
 // forget drops an unpinned set from memory.
 func (c *setCache) forget(st *set) {
 	c.unlink(st)
-	delete(c.byName, string(st.name))
+	delete(c.byName, string(st.prefix.Set()))
 	c.bytes -= st.bytes
 	st.bytes = 0
 }
@@ -156,25 +164,16 @@ func (c *setCache) flush() error {
 	return errors.Join(errs...)
 }
 
-// foldRecords writes clock and tombstone whole where operands have piled up. Nobody else may be writing the set.
+// foldRecords writes the tombstone whole where operands have piled up. Nobody else may be writing the set.
 func (s *Store) foldRecords(st *set) error {
-	if st.clockSize.operands == 0 && st.deadSize.operands == 0 {
+	if st.deadSize.operands == 0 {
 		return nil
 	}
 	batch := s.db.NewBatch()
-	if st.deadSize.operands > 0 {
-		v := keyscheme.AppendTombstoneValue(nil, st.dead)
-		st.deadSize.wroteWhole(len(v))
-		if err := batch.Set(st.prefix.AppendTombstone(nil), v, nil); err != nil {
-			return errors.Join(err, batch.Close())
-		}
-	}
-	if st.clockSize.operands > 0 {
-		v := keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
-		st.clockSize.wroteWhole(len(v))
-		if err := batch.Set(st.prefix.AppendClock(nil), v, nil); err != nil {
-			return errors.Join(err, batch.Close())
-		}
+	v := keyscheme.AppendTombstoneValue(nil, st.dead)
+	st.deadSize.wroteWhole(len(v))
+	if err := batch.Set(st.prefix.AppendTombstone(nil), v, nil); err != nil {
+		return errors.Join(err, batch.Close())
 	}
 	_, err := s.commit(batch, false)
 	return err

@@ -47,6 +47,9 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 		return rep, err
 	}
 	for _, name := range names {
+		if s.closed.Load() {
+			return rep, ErrClosed
+		}
 		if err := s.compactSet(ctx, name, &rep, o.Progress); err != nil {
 			return rep, err
 		}

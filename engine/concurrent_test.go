@@ -130,7 +130,7 @@ func (w *writer) write() error {
 // the filter and the rewriter running beside them.
 func TestCrashUnderWriters(t *testing.T) {
 	r := random(t)
-	for round := range times(8) {
+	for round := range times(24) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { crashUnderWriters(t, r) })
 	}
 }
@@ -154,6 +154,16 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 			}
 		})
 	}
+	wg.Go(func() { // swaps span after span
+		for from := []byte(nil); !stop.Load(); {
+			pass, err := p.store.RewriteSpan(bg, []byte(sets[0]), from, 0)
+			if err != nil {
+				t.Errorf("rewrite: %v", err)
+				return
+			}
+			from = pass.Next
+		}
+	})
 	type crash struct {
 		from, to int
 		disk     *testkit.Disk
@@ -175,6 +185,9 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	wg.Wait()
 	p.verify(t)
 	must(t, h.CheckUnique(), "dots")
+	st, err := p.store.Stats()
+	must(t, err, "stats")
+	t.Logf("%d operations, filtered %d, %d spans swapped, %d flushes", len(h.Operations("")), st.Filtered, st.Rewrites, st.Flushes)
 	first := p.store.Actor()
 	must(t, p.store.Close(), "close")
 	for i, c := range crashes {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -39,7 +40,7 @@ func (b *builder) drop(r *request) error {
 		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, k.Max(b.actor), b.counter)
 	}
 	k = k.Clone()
-	r.result.Delta = Delta{Set: b.st.name, Clear: k}
+	r.result.Delta = Delta{Set: bytes.Clone(b.st.name), Clear: k}
 	b.clear(k)
 	return nil
 }
@@ -57,9 +58,8 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 			return err
 		}
 		bounds := st.prefix.Elements()
-		if err := s.recovering(func() error {
-			return s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper})
-		}); err != nil {
+		// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
+		if err := s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}); err != nil {
 			return fmt.Errorf("engine: excise %q: %w", st.name, diskError(err))
 		}
 		s.counters.excises.Add(1)

@@ -69,6 +69,7 @@ func (s *Store) listener() *pebble.EventListener {
 	l := &pebble.EventListener{
 		FlushEnd: func(i pebble.FlushInfo) {
 			s.counters.flushes.Add(1)
+			s.flushBegan.Store(time.Now().Add(-i.TotalDuration).UnixNano())
 			s.event(Event{Kind: EventFlush, BytesOut: tableBytes(i.Output), Took: i.TotalDuration, Err: i.Err})
 		},
 		CompactionEnd: func(i pebble.CompactionInfo) {

@@ -59,10 +59,27 @@ func (c *keyCounter) AddPointKey(key pebble.InternalKey, _ []byte) error {
 
 func (c *keyCounter) endSet() {
 	c.all += c.keys
-	if c.keys >= countedKeysMin && len(c.sets) < countedSetsMax {
-		c.sets = append(c.sets, setKeys{string(c.prefix), c.keys})
+	if c.keys >= countedKeysMin {
+		c.name(setKeys{string(c.prefix), c.keys})
 	}
 	c.keys = 0
+}
+
+// name keeps the sets with the most keys.
+func (c *keyCounter) name(s setKeys) {
+	if len(c.sets) < countedSetsMax {
+		c.sets = append(c.sets, s)
+		return
+	}
+	least := 0
+	for i := range c.sets {
+		if c.sets[i].keys < c.sets[least].keys {
+			least = i
+		}
+	}
+	if c.sets[least].keys < s.keys {
+		c.sets[least] = s
+	}
 }
 
 // AddRangeKeys implements pebble.BlockPropertyCollector.

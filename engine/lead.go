@@ -74,21 +74,25 @@ const (
 )
 
 // size returns how many operations a request holds, and about how many bytes they are.
-func (r *request) size() (ops, bytes int) {
+func (r *request) size(nameBytes int) (ops, bytes int) {
+	nameBytes += keyBytes
 	for i := range r.ops {
-		bytes += len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots)
+		bytes += nameBytes + len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots)
 	}
 	if r.delta == nil {
 		return len(r.ops), bytes
 	}
 	for i := range r.delta.Items {
-		bytes += len(r.delta.Items[i].Element) + dotBytes*len(r.delta.Items[i].Context)
+		bytes += nameBytes + len(r.delta.Items[i].Element) + dotBytes*len(r.delta.Items[i].Context)
 	}
 	return len(r.delta.Items), bytes
 }
 
-// dotBytes is about what a dot of a context costs in a batch.
-const dotBytes = 16
+// dotBytes and keyBytes are about what a dot of a context, and a key beside its names, cost in a batch.
+const (
+	dotBytes = 16
+	keyBytes = 48
+)
 
 // takeGroup takes the requests of the next group off the queue: one alone, or as many as fit.
 func (st *set) takeGroup() []*request {
@@ -96,9 +100,9 @@ func (st *set) takeGroup() []*request {
 	defer st.queueMu.Unlock()
 	n := 1
 	if len(st.queue) > 1 && st.queue[0].alone == nil {
-		ops, bytes := st.queue[0].size()
+		ops, bytes := st.queue[0].size(len(st.name))
 		for ; n < len(st.queue) && st.queue[n].alone == nil; n++ {
-			o, b := st.queue[n].size()
+			o, b := st.queue[n].size(len(st.name))
 			if ops, bytes = ops+o, bytes+b; ops > groupOpsMax || bytes > groupBytesMax {
 				break
 			}

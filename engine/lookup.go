@@ -61,6 +61,9 @@ func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, foun
 // lookUpTries is how often a look-up that a writer disturbed is repeated before writers of the set are held for it.
 const lookUpTries = 4
 
+// lookUpBatch is how many elements are looked up with one iterator.
+const lookUpBatch = 1000
+
 // lookUpIn looks elements up with one iterator. The tombstone that judges a key must be no newer than the iterator, or a key
 // that was replaced a moment ago would be dead and its successor not there yet: the element would vanish. So the set's
 // version is read before, and what looks absent counts only if the version is the same after.
@@ -72,7 +75,11 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := s.lookUpOnce(st, elements[done:], found[done:], try > lookUpTries)
+		hold, upTo := try > lookUpTries, min(len(elements), done+lookUpBatch)
+		if hold { // for one element only: writers wait
+			upTo = done + 1
+		}
+		n, err := s.lookUpOnce(st, elements[done:upTo], found[done:upTo], hold)
 		if err != nil {
 			return fmt.Errorf("engine: look up in %q: %w", st.name, diskError(err))
 		}

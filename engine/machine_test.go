@@ -26,14 +26,16 @@ import (
 //	go test ./engine -run TestMachine -rapid.checks=10000 -rapid.steps=60
 func TestMachine(t *testing.T) {
 	seen := &sights{}
-	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t, seen)
-		defer m.end()
-		for range 2 {
-			t.Repeat(m.actions())
-		}
-		m.converge()
-	})
+	for range times(3) {
+		rapid.Check(t, func(t *rapid.T) {
+			m := newMachine(t, seen)
+			defer m.end()
+			for range 2 {
+				t.Repeat(m.actions())
+			}
+			m.converge()
+		})
+	}
 	seen.check(t)
 }
 

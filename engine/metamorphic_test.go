@@ -20,7 +20,7 @@ import (
 // that incarnations don't matter. A long run is -engine.long.
 func TestMetamorphic(t *testing.T) {
 	r := random(t)
-	for round := range times(3) {
+	for round := range times(6) {
 		steps := drawSteps(r, 150+r.IntN(200))
 		want := ""
 		for i, c := range variants(r) {
@@ -175,6 +175,7 @@ type metaRun struct {
 	t      *testing.T
 	stores [2]*pair
 	made   map[int]clock.Dot // operation to its dot
+	in     map[int]string    // and the set that it is of
 	by     map[string]string // set and dot to its operation
 	deltas []engine.Delta    // by step
 	ops    int
@@ -182,7 +183,7 @@ type metaRun struct {
 }
 
 func (c variant) run(t *testing.T, steps []metaStep) string {
-	m := &metaRun{t: t, made: map[int]clock.Dot{}, by: map[string]string{}, deltas: make([]engine.Delta, len(steps))}
+	m := &metaRun{t: t, made: map[int]clock.Dot{}, in: map[int]string{}, by: map[string]string{}, deltas: make([]engine.Delta, len(steps))}
 	for i := range m.stores {
 		m.stores[i] = newPair(fmt.Sprintf("%s, store %d", c.name, i))
 		c.tune(m.stores[i])
@@ -240,7 +241,7 @@ func (m *metaRun) write(p *pair, i int, s metaStep, d engine.Durability) {
 		switch dot, ok := m.made[o.context]; {
 		case o.context == -2:
 			ops[j].Context = engine.Saw()
-		case ok && m.known(s.set, dot, o.context):
+		case ok && m.in[o.context] == s.set:
 			ops[j].Context = engine.Saw(dot)
 		}
 	}
@@ -252,17 +253,12 @@ func (m *metaRun) write(p *pair, i int, s metaStep, d engine.Durability) {
 	for j, dot := range res.Dots {
 		if dot != (clock.Dot{}) {
 			m.by[s.set+dot.String()] = fmt.Sprint(m.ops + j)
-			m.made[m.ops+j] = dot
+			m.made[m.ops+j], m.in[m.ops+j] = dot, s.set
 			fmt.Fprint(&m.log, m.names(s.set, res.Delta.Items[item].Context), " ")
 			item++
 		}
 	}
 	m.ops += len(ops)
-}
-
-// known reports whether an operation's dot is one of that set's: other sets have dots of the same name.
-func (m *metaRun) known(set string, dot clock.Dot, op int) bool {
-	return m.by[set+dot.String()] == fmt.Sprint(op)
 }
 
 // names renders dots of a set by the operations that made them.

@@ -22,6 +22,8 @@ const (
 	BatchOpsMax = 100_000
 	// BatchBytesMax is the largest sum of element bytes in one atomic batch.
 	BatchBytesMax = 32 << 20
+	// BatchKeysBytesMax is the largest batch on disk, in bytes: each operation writes the set's name again.
+	BatchKeysBytesMax = 256 << 20
 	// ContextDotsMax is the largest number of dots in one narrow context.
 	ContextDotsMax = 10_000
 )

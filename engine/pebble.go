@@ -166,6 +166,9 @@ func BaselineOptions(memTableBytes int) *pebble.Options {
 	}
 	// Row blocks: columnar ones want prefixes in bytewise order, and a length-prefixed element is not.
 	po.Experimental.EnableColumnarBlocks = func() bool { return false }
+	// A swap over keys in a memtable could wait in the queue of memtables; but when a read fails while it is flushed from
+	// there, Pebble loses tables. So it flushes what it overlaps first, and the rewriter flushes before it holds writers.
+	po.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	for i := range po.Levels {
 		l := &po.Levels[i]
 		l.BlockSize, l.IndexBlockSize = 16<<10, 256<<10

@@ -75,6 +75,9 @@ func (p *publisher) grew(st *set) {
 func (p *publisher) round() error {
 	p.rounds.Lock()
 	defer p.rounds.Unlock()
+	if err := p.s.writable(); err != nil {
+		return err
+	}
 	p.take()
 	if len(p.waits) == 0 {
 		return nil

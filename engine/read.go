@@ -40,19 +40,18 @@ const iteratorAgeMax = time.Second
 // never heard of is ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
 func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
+		stopped := false
 		err := s.reading(ctx, name, o, func(st *set, r *reader) error {
-			for !r.done {
+			for !r.done && !stopped {
 				chunk, err := r.next(ctx)
 				if err != nil {
 					return err
 				}
-				if !yield(chunk, nil) {
-					return nil
-				}
+				stopped = !yield(chunk, nil)
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && !stopped {
 			yield(nil, err)
 		}
 	}
@@ -282,16 +281,19 @@ func (r *reader) fill(ctx context.Context) (*fold.Chunk, error) {
 		}
 	}
 	r.folder.Limit(r.fold.ElementsMax)
-	if err := r.scan(); err != nil {
+	if err := r.scan(ctx); err != nil {
 		return nil, err
 	}
 	return r.finish()
 }
 
 // scan feeds keys to the folder until the chunk is full or the keys end.
-func (r *reader) scan() error {
+func (r *reader) scan(ctx context.Context) error {
 	prefixLen := len(r.st.prefix)
-	for r.ok {
+	for n := 1; r.ok; n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, r.it.Key())
 		if !ok {
 			return fmt.Errorf("%w: key %x", ErrCorrupt, r.it.Key())

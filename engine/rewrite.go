@@ -14,6 +14,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -75,7 +76,7 @@ type pass struct {
 	arena  []byte // the live keys read, one after the other
 	ends   []int  // where each ends in arena
 	read   int    // keys read
-	hidden int    // keys that the filter kept out of the iterator's sight, about: other readers count, too
+	hidden int    // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
 	paths  []string
 	tables []copiedTable
 	bytes  int64
@@ -126,6 +127,9 @@ func (s *Store) rewriteSpan(
 	if err := p.writeTables(); err != nil {
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
+	if err := s.flushFor(st); err != nil {
+		return res, err
+	}
 	if err := s.syncLog(); err != nil {
 		return res, err
 	}
@@ -135,6 +139,14 @@ func (s *Store) rewriteSpan(
 	}
 	s.told(st, &res, time.Since(began), time.Since(held))
 	return res, nil
+}
+
+// flushFor flushes the memtable if the set may have keys in it: a swap over them would flush it while writers are held.
+func (s *Store) flushFor(st *set) error {
+	if st.lastWrite.Load() < s.flushBegan.Load() {
+		return nil
+	}
+	return diskError(s.recovering(s.db.Flush))
 }
 
 // told counts a pass and tells of it.
@@ -173,8 +185,8 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		return err
 	}
 	defer closing(it, &err)
-	hidden := p.s.counters.filtered.Load()
-	defer func() { p.hidden = int(p.s.counters.filtered.Load() - hidden) }()
+	hidden := p.s.hidden(p.st)
+	defer func() { p.hidden = int(p.s.hidden(p.st) - hidden) }()
 	prefixLen, size := len(p.st.prefix), 0
 	var last []byte
 	for ok := it.First(); ok; ok = it.Next() {
@@ -192,6 +204,13 @@ func (p *pass) collect(ctx context.Context) (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if keyscheme.IsOpen(value) {
+			return fmt.Errorf("%w: %q", fold.ErrOpenKey, element)
 		}
 		size += len(key)
 		if !p.dead.ContainsBytes(actor, counter) {
@@ -285,14 +304,13 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	span := pebble.KeyRange{Start: p.bounds.Lower, End: p.bounds.Upper}
 	p.s.swapping.RLock() // Verify waits
 	defer p.s.swapping.RUnlock()
-	err := p.st.swaps.swapping(p.s.db, func() error {
-		return p.s.recovering(func() (err error) {
-			if len(paths) == 0 {
-				return p.s.db.Excise(ctx, span)
-			}
-			_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
-			return err
-		})
+	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
+	err := p.st.swaps.swapping(p.s.db, func() (err error) {
+		if len(paths) == 0 {
+			return p.s.db.Excise(ctx, span)
+		}
+		_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+		return err
 	})
 	if err != nil {
 		return err

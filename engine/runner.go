@@ -29,6 +29,7 @@ type runner struct {
 	surveyed uint64               // the state of the tables when they were last looked at; 0 is never
 	tables   []surveyedTable      // what was found then
 	resting  map[string]time.Time // sets not to be looked at before
+	judged   map[string]uint64    // the survey by which a set was last looked at
 	wanted   map[string]time.Time // since when the strategy wants a set rewritten
 	idle     atomic.Bool          // the last tick found nothing to do
 }
@@ -54,7 +55,7 @@ const restAfterVain = 2 * time.Second
 
 func (r *runner) start(s *Store) {
 	r.s, r.done = s, make(chan struct{})
-	r.resting, r.wanted = map[string]time.Time{}, map[string]time.Time{}
+	r.resting, r.wanted, r.judged = map[string]time.Time{}, map[string]time.Time{}, map[string]uint64{}
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	go r.run(ctx)
@@ -167,14 +168,13 @@ func (r *runner) exciseSome(ctx context.Context) error {
 	r.emptied = nil
 	r.mu.Unlock()
 	for i, st := range all {
-		err := r.s.exciseEmptied(ctx, st)
-		r.s.sets.release(st)
-		if err != nil {
+		if err := r.s.exciseEmptied(ctx, st); err != nil {
 			r.mu.Lock()
-			r.emptied = append(r.emptied, all[i+1:]...)
+			r.emptied = append(r.emptied, all[i:]...)
 			r.mu.Unlock()
 			return err
 		}
+		r.s.sets.release(st)
 	}
 	return nil
 }
@@ -308,9 +308,10 @@ func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load
 			}
 			delete(r.resting, prefix)
 		}
-		if n <= load.Garbage() {
-			continue
+		if n <= load.Garbage() || r.judged[prefix] == r.surveyed && !r.s.sets.holds(prefix) {
+			continue // nothing has changed since it was looked at
 		}
+		r.judged[prefix] = r.surveyed
 		st, err := r.s.sets.acquire(keyscheme.Prefix(prefix).Set())
 		if err != nil {
 			continue // damage is for verify to report, and must not stop the work on others
@@ -376,6 +377,9 @@ func (s *Store) sample(ctx context.Context, st *set, tables []surveyedTable, all
 	return index, it.Error()
 }
 
+// hidden returns how often the filter has left out a key of the set, for readers and for tables.
+func (s *Store) hidden(st *set) uint64 { return s.registry.Load().Hits(st.prefix) }
+
 // sampler looks at a few keys from a place on.
 type sampler struct {
 	s    *Store
@@ -386,7 +390,7 @@ type sampler struct {
 }
 
 func (p *sampler) look(from []byte, span *compaction.Span) {
-	hidden := p.s.counters.filtered.Load()
+	hidden := p.s.hidden(p.st)
 	n := 0
 	for ok := p.it.SeekGE(from); ok && n < samplesPerTable; ok = p.it.Next() {
 		_, actor, counter, _, isElement := keyscheme.DecodeElement(len(p.st.prefix), p.it.Key())
@@ -400,7 +404,7 @@ func (p *sampler) look(from []byte, span *compaction.Span) {
 		}
 	}
 	if p.all {
-		hidden = p.s.counters.filtered.Load() - hidden
+		hidden = p.s.hidden(p.st) - hidden
 		span.Keys += hidden
 		span.Dead += hidden
 	}

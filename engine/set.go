@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,11 +29,10 @@ type set struct {
 	led     bool // somebody leads
 
 	// The leader's own.
-	next      *clock.Clock // Seen with what the leader is about to write
-	clockSize recordSize
-	deadSize  recordSize
-	batches   int // written
-	late      *lateWrites // what is written while the rewriter copies a span; nil when it does not
+	next     *clock.Clock // Seen with what the leader is about to write
+	deadSize recordSize
+	batches  int         // written
+	late     *lateWrites // what is written while the rewriter copies a span; nil when it does not
 
 	passes sync.Mutex // held by the rewriter, and by what cuts the set out: one of them at a time
 
@@ -88,7 +88,18 @@ func (st *set) known() bool {
 func (st *set) live() uint64 {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	return st.seen.Len() - st.dead.Len()
+	return liveDots(st.seen, st.dead)
+}
+
+// liveDots returns the number of dots in seen and not in dead, which is within seen. Len stops at 2^64-1, and a clock from
+// outside can reach that: then it is counted the long way.
+func liveDots(seen, dead *clock.Clock) uint64 {
+	if n := seen.Len(); n < math.MaxUint64 {
+		return n - dead.Len()
+	}
+	live := seen.Clone()
+	live.Subtract(dead)
+	return live.Len()
 }
 
 // load reads clock and tombstone from disk.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset/clock"
 	"bigset/keyscheme"
 )
 
@@ -23,8 +24,12 @@ type SetInfo struct {
 // a live dot, dropped or emptied, come only with all: they keep their clock for ever, so that nothing comes back.
 func (s *Store) Sets(ctx context.Context, all bool) iter.Seq2[SetInfo, error] {
 	return func(yield func(SetInfo, error) bool) {
-		err := s.eachSet(ctx, func(info SetInfo) bool { return !all && info.Live == 0 || yield(info, nil) })
-		if err != nil {
+		stopped := false
+		err := s.eachSet(ctx, func(info SetInfo) bool {
+			stopped = (all || info.Live > 0) && !yield(info, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
 			yield(SetInfo{}, err)
 		}
 	}
@@ -82,17 +87,17 @@ func readInfo(it *pebble.Iterator, key keyscheme.Key) (info SetInfo, end []byte,
 	if err != nil {
 		return info, end, fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, info.Name, err)
 	}
-	info.Seen, info.Live = cv.Seen.Len(), cv.Seen.Len()
+	info.Seen = cv.Seen.Len()
+	dead := &clock.Clock{}
 	tombstone := prefix.AppendTombstone(nil)
 	if it.SeekGE(tombstone) && string(it.Key()) == string(tombstone) {
 		if value, err = it.ValueAndErr(); err != nil {
 			return info, end, diskError(err)
 		}
-		dead, err := keyscheme.DecodeTombstoneValue(value)
-		if err != nil {
+		if dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
 			return info, end, fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, info.Name, err)
 		}
-		info.Live -= dead.Len()
 	}
+	info.Live = liveDots(cv.Seen, dead)
 	return info, end, nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 
@@ -121,7 +122,7 @@ func (s *Store) SetStats(ctx context.Context, name []byte) (out SetStats, err er
 	err = s.withSet(ctx, name, func(st *set) error {
 		v := st.view()
 		out = SetStats{
-			Name: st.name, Seen: v.seen.Len(), Dead: v.dead.Len(), Live: v.seen.Len() - v.dead.Len(),
+			Name: bytes.Clone(st.name), Seen: v.seen.Len(), Dead: v.dead.Len(), Live: liveDots(v.seen, v.dead),
 			Actors: len(v.seen.Actors()), Gaps: v.seen.GapCount(),
 			BytesClock:     len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: v.seen})),
 			BytesTombstone: len(keyscheme.AppendTombstoneValue(nil, v.dead)),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,14 +32,15 @@ type Store struct {
 	id         identity
 	sets       setCache
 
-	registry  atomic.Pointer[compaction.Registry]
-	publisher publisher
-	readers   readers      // of the whole store: verify
-	swapping  sync.RWMutex // read-locked by swaps under way, locked to open an iterator over many sets between them
-	runner    runner
-	counters  counters
-
-	grown atomic.Bool // memtables have their full size
+	registry   atomic.Pointer[compaction.Registry]
+	publisher  publisher
+	readers    readers      // of the whole store: verify
+	swapping   sync.RWMutex // read-locked by swaps under way, locked to open an iterator over many sets between them
+	runner     runner
+	counters   counters
+	grown      atomic.Bool  // memtables have their full size
+	flushBegan atomic.Int64 // when the last flush that is done began, in nanoseconds
+	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
 
 	applied atomic.Uint64 // batches applied
 	durable atomic.Uint64 // all batches up to that count are on disk
@@ -101,7 +103,11 @@ func (s *Store) open() (err error) {
 	s.cache = BaselineCache(s.opt.MemTableBytes, s.opt.BlockCacheBytes)
 	po := s.pebbleOptions(s.cache)
 	po.Lock, s.pebbleOpts = s.lock, po
-	if s.db, err = pebble.Open(s.dir, po); err != nil {
+	err = s.recovering(func() (err error) {
+		s.db, err = pebble.Open(s.dir, po)
+		return err
+	})
+	if err != nil {
 		if strings.Contains(err.Error(), "format major version") { // Pebble has no other way to tell
 			err = fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
 		}
@@ -190,6 +196,9 @@ func (s *Store) closePebble() (err error) {
 	if s.failed.Load() == nil {
 		return s.db.Close()
 	}
+	if s.wedged.Load() {
+		return fmt.Errorf("%w: end the process before it is opened again", ErrFailed)
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("engine: closing a failed store: %v", r)
@@ -254,6 +263,11 @@ func (s *Store) recovering(f func() error) (err error) {
 		case nil:
 		case fatalError:
 			err = s.fail(r.err)
+		case runtime.Error:
+			panic(r)
+		case error: // a log that can't go on: Pebble panics with it, and keeps its locks
+			s.wedged.Store(true)
+			err = s.fail(r)
 		default:
 			panic(r)
 		}
@@ -283,6 +297,9 @@ func (s *Store) waitDurable(mark uint64) func() error {
 func (s *Store) syncLog() error {
 	s.syncMu.Lock()
 	defer s.syncMu.Unlock()
+	if err := s.writable(); err != nil {
+		return err
+	}
 	mark := s.applied.Load()
 	if s.durable.Load() >= mark {
 		return nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -47,14 +48,12 @@ func (r *VerifyReport) OK() bool { return r.ProblemCount == 0 }
 
 func (r *VerifyReport) problem(set, element []byte, format string, args ...any) {
 	if r.ProblemCount++; len(r.Problems) < ProblemsMax {
-		r.Problems = append(r.Problems, Problem{clone(set), clone(element), fmt.Sprintf(format, args...)})
+		r.Problems = append(r.Problems, Problem{bytes.Clone(set), bytes.Clone(element), fmt.Sprintf(format, args...)})
 	}
 }
 
-func clone(b []byte) []byte { return append([]byte(nil), b...) }
-
-// Verify proves the store, or one set, right: keys decode and are in order; Dead is within Seen; every key's dot is in
-// Seen; no dot has two keys; and each live dot has exactly one key, so that nothing acknowledged is missing and nothing
+// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; no key is open; Dead is
+// within Seen; every key's dot is in Seen; no dot has two keys; and each live dot has exactly one key, so that nothing acknowledged is missing and nothing
 // removed is back. It reads everything once, at one moment, beside writers. An error means that it could not finish; what
 // is wrong with the store is in the report. While it runs, the filter gets no new tombstones.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
@@ -107,11 +106,12 @@ type verifier struct {
 	last []byte
 
 	set        []byte // the set at hand, nil before the first
+	prefix     []byte // of its keys
 	seen, dead *clock.Clock
-	found      *clock.Clock // live dots that have a key
+	found      *clock.Clock // dots that have a key
 	element    []byte
 	counted    bool // element counts as present
-	broken     bool // clock or tombstone can't be read: nothing more can be said of the set
+	broken     bool // without a clock or tombstone that can be read nothing more can be said of the set
 }
 
 func (v *verifier) key(raw, value []byte) {
@@ -127,9 +127,9 @@ func (v *verifier) key(raw, value []byte) {
 	if k.PrefixLen() == 0 {
 		return // not a set's
 	}
-	if v.set == nil || string(v.set) != string(k.Set) {
+	if n := k.PrefixLen(); v.set == nil || !bytes.Equal(v.prefix, raw[:n]) {
 		v.endSet()
-		v.beginSet(k.Set)
+		v.beginSet(k.Set, raw[:n])
 	}
 	switch k.Kind {
 	case keyscheme.KindClock:
@@ -139,6 +139,9 @@ func (v *verifier) key(raw, value []byte) {
 			return
 		}
 		v.seen = cv.Seen
+		if cv.Open != 0 {
+			v.rep.problem(v.set, nil, "the clock counts %d open keys", cv.Open)
+		}
 	case keyscheme.KindTombstone:
 		dead, err := keyscheme.DecodeTombstoneValue(value)
 		if err != nil {
@@ -146,6 +149,7 @@ func (v *verifier) key(raw, value []byte) {
 			return
 		}
 		v.dead = dead
+		v.needClock("a tombstone")
 	case keyscheme.KindElement:
 		v.elementKey(&k, value)
 	default:
@@ -158,25 +162,38 @@ func (v *verifier) bad(format string, err error) {
 	v.rep.problem(v.set, nil, format, err)
 }
 
-func (v *verifier) beginSet(name []byte) {
+// needClock says what there is without a clock. A clock comes before all else of its set.
+func (v *verifier) needClock(what string) {
+	if v.seen == nil && !v.broken {
+		v.broken = true
+		v.rep.problem(v.set, nil, "%s without a clock", what)
+	}
+}
+
+func (v *verifier) beginSet(name, prefix []byte) {
+	*v = verifier{rep: v.rep, last: v.last, set: bytes.Clone(name), prefix: bytes.Clone(prefix), dead: &clock.Clock{}, found: &clock.Clock{}}
+	if want := keyscheme.NewPrefix(name); !bytes.Equal(prefix, want) {
+		v.broken = true
+		v.rep.problem(v.set, nil, "keys in slot %08x, the set's is %08x", keyscheme.Prefix(prefix).Slot(), want.Slot())
+		return
+	}
 	v.rep.Sets++
-	*v = verifier{rep: v.rep, last: v.last, set: clone(name), dead: &clock.Clock{}, found: &clock.Clock{}}
 }
 
 func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 	v.rep.Keys++
-	if v.broken {
+	if v.needClock("elements"); v.broken {
 		return
-	}
-	if v.seen == nil {
-		v.broken = true
-		v.rep.problem(v.set, nil, "elements without a clock")
-		return
-	}
-	if _, err := keyscheme.DecodeElementValue(value); err != nil {
-		v.rep.problem(v.set, k.Element, "value: %v", err)
 	}
 	dot := k.Dot()
+	if wide, err := keyscheme.DecodeElementValue(value); err != nil {
+		v.rep.problem(v.set, k.Element, "value: %v", err)
+	} else if wide != nil {
+		v.rep.problem(v.set, k.Element, "the key of dot %v is open", dot)
+	}
+	if !v.found.Add(dot) {
+		v.rep.problem(v.set, k.Element, "dot %v has two keys", dot)
+	}
 	switch {
 	case !v.seen.Contains(dot):
 		v.rep.problem(v.set, k.Element, "dot %v has a key and is not in the clock", dot)
@@ -185,8 +202,6 @@ func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 		return
 	case k.Op != keyscheme.OpAdd:
 		v.rep.problem(v.set, k.Element, "dot %v is live and its key is no add", dot)
-	case !v.found.Add(dot):
-		v.rep.problem(v.set, k.Element, "dot %v has two keys", dot)
 	}
 	v.rep.LiveKeys++
 	if string(v.element) != string(k.Element) || !v.counted {

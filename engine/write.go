@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -61,6 +62,9 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if r.opt.Durability > NoSync || r.opt.Policy > PolicyRequired {
+		return fmt.Errorf("%w: durability %d, policy %d", ErrRequest, r.opt.Durability, r.opt.Policy)
+	}
 	if r.opt.Durability == DefaultDurability {
 		r.opt.Durability = s.opt.Durability
 	}
@@ -87,7 +91,7 @@ func checkOps(name []byte, ops []Op) error {
 	if len(ops) > BatchOpsMax {
 		return &LimitError{"operations in a batch", len(ops), BatchOpsMax}
 	}
-	total := 0
+	total, dots := 0, 0
 	for i := range ops {
 		op := &ops[i]
 		if op.Kind != keyscheme.OpAdd && op.Kind != keyscheme.OpRemove {
@@ -100,9 +104,18 @@ func checkOps(name []byte, ops []Op) error {
 			return err
 		}
 		total += len(op.Element)
+		dots += len(op.Context.Dots)
 	}
 	if total > BatchBytesMax {
 		return &LimitError{"bytes of elements in a batch", total, BatchBytesMax}
+	}
+	return checkBatch(name, len(ops), total, dots)
+}
+
+// checkBatch bounds what a batch comes to on disk: each operation writes the set's name again. Pebble panics at 4 GiB.
+func checkBatch(name []byte, ops, elementBytes, dots int) error {
+	if n := ops*(len(name)+keyBytes) + elementBytes + dots*dotBytes; n > BatchKeysBytesMax {
+		return &LimitError{"bytes of keys in a batch", n, BatchKeysBytesMax}
 	}
 	return nil
 }
@@ -150,7 +163,7 @@ func checkDelta(d Delta) error {
 	if d.First == 0 || last < d.First || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
 		return fmt.Errorf("%w: %d items from dot %x:%d", ErrDelta, len(d.Items), string(d.Actor), d.First)
 	}
-	total := 0
+	total, dots := 0, 0
 	for _, it := range d.Items {
 		if it.Kind != keyscheme.OpAdd && it.Kind != keyscheme.OpRemove {
 			return fmt.Errorf("%w: an item of kind %q", ErrDelta, it.Kind)
@@ -162,11 +175,12 @@ func checkDelta(d Delta) error {
 			return fmt.Errorf("%w: %w", ErrDelta, err)
 		}
 		total += len(it.Element)
+		dots += len(it.Context)
 	}
 	if total > BatchBytesMax {
 		return &LimitError{"bytes of elements in a delta", total, BatchBytesMax}
 	}
-	return nil
+	return checkBatch(d.Set, len(d.Items), total, dots)
 }
 
 // writeGroup builds and applies one batch for the group, and returns how to wait for it to be durable, nil when nobody
@@ -189,6 +203,10 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		return nil
 	}
 	if b.empty() {
+		if err := s.writable(); err != nil {
+			failAll(group, err)
+			return nil
+		}
 		if sync { // what was found must be durable before it is acknowledged
 			return s.waitDurable(s.applied.Load())
 		}
@@ -215,7 +233,7 @@ func failAll(group []*request, err error) {
 // commit applies a batch to Pebble. It returns how to wait for it to be durable, nil when that was not asked for; the batch
 // is closed when nobody needs it any more. A failure fails the store for good.
 func (s *Store) commit(batch *pebble.Batch, sync bool) (wait func() error, err error) {
-	if err := s.mark(); err != nil {
+	if err := errors.Join(s.writable(), s.mark()); err != nil {
 		return nil, err
 	}
 	mark := s.applied.Load()

@@ -53,6 +53,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// namesBytesMax is the size of element names at which a chunk is full, whatever its options.
+const namesBytesMax = 8 << 20
+
 // Folder turns keys into chunks. Make one with New.
 type Folder struct {
 	dead *clock.Clock
@@ -83,7 +86,7 @@ func (f *Folder) Limit(elementsMax int) { f.opt.ElementsMax = max(1, elementsMax
 // Starts reports whether a key of that element would begin an element while the chunk is full: then take the Chunk first.
 func (f *Folder) Starts(element []byte) bool {
 	return f.started && (f.count >= f.opt.ElementsMax || f.count == f.opt.ElementsMax-1 && len(f.dots) > f.from ||
-		f.scanned >= f.opt.KeysMax) && !bytes.Equal(f.name, element)
+		f.scanned >= f.opt.KeysMax || len(f.names) >= namesBytesMax) && !bytes.Equal(f.name, element)
 }
 
 // Step takes the next key.

@@ -1,0 +1,353 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// damaged is the small store that the tests of Verify damage: the set s holds a, b and c; x, y and a's first dot are dead.
+// The sets around it are never touched.
+type damaged struct {
+	*pebble.DB
+	prefix     keyscheme.Prefix
+	seen, dead *clock.Clock
+	actor      clock.Actor
+	keys       map[clock.Dot]string // the elements of s by their dots, dead ones too
+}
+
+var damagedSets = []string{"q", "r", "s", "s\x00", "t"}
+
+// damage makes such a store, and has plant change its records as no engine would.
+func damage(t *testing.T, record compaction.Record, plant func(d *damaged)) *engine.Options {
+	t.Helper()
+	o := &engine.Options{FS: vfs.NewMem(), Record: record, Strategy: compaction.None(), Logger: silent, BackgroundInterval: -1}
+	s, err := engine.Open("store", o)
+	must(t, err, "open")
+	for _, set := range damagedSets {
+		for _, elements := range []string{"a", "a b c x y"} {
+			_, err := s.Add(bg, []byte(set), bytes.Fields([]byte(elements)), engine.WriteOptions{})
+			must(t, err, "add")
+		}
+		_, err = s.Remove(bg, []byte(set), bytes.Fields([]byte("x y")), engine.WriteOptions{})
+		must(t, err, "remove")
+	}
+	d := &damaged{prefix: keyscheme.NewPrefix([]byte("s")), actor: s.Actor()}
+	d.seen, d.dead, err = s.SeenAndDead([]byte("s"))
+	must(t, err, "clocks")
+	d.seen, d.dead = d.seen.Clone(), d.dead.Clone()
+	d.keys, err = s.StoredKeys([]byte("s"))
+	must(t, err, "keys")
+	must(t, s.Close(), "close")
+
+	po := engine.BaselineOptions(1 << 20)
+	po.FS, po.Logger = o.FS, pebbleSilent{}
+	d.DB, err = pebble.Open("store", po)
+	must(t, err, "open with Pebble")
+	plant(d)
+	must(t, d.Close(), "close Pebble")
+	return o
+}
+
+type pebbleSilent struct{}
+
+func (pebbleSilent) Infof(string, ...any)  {}
+func (pebbleSilent) Errorf(string, ...any) {}
+func (pebbleSilent) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}
+
+func (d *damaged) put(key, value []byte) {
+	if err := d.Set(key, value, pebble.Sync); err != nil {
+		panic(err)
+	}
+}
+
+func (d *damaged) remove(key []byte) {
+	if err := d.Delete(key, pebble.Sync); err != nil {
+		panic(err)
+	}
+}
+
+func (d *damaged) clock(v keyscheme.ClockValue) {
+	d.put(d.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, v))
+}
+
+func (d *damaged) tombstone(dead *clock.Clock) {
+	d.put(d.prefix.AppendTombstone(nil), keyscheme.AppendTombstoneValue(nil, dead))
+}
+
+// element writes an element key that is not there yet.
+func (d *damaged) element(name string, dot clock.Dot, value []byte) {
+	d.put(d.prefix.AppendElement(nil, []byte(name), dot, keyscheme.OpAdd), value)
+}
+
+// dotOf returns the dot of an element's key, a live or a dead one.
+func (d *damaged) dotOf(element string, dead bool) clock.Dot {
+	for dot, name := range d.keys {
+		if name == element && d.dead.Contains(dot) == dead {
+			return dot
+		}
+	}
+	panic("no such dot")
+}
+
+// next is a dot that the set has not seen.
+func (d *damaged) next() clock.Dot {
+	return clock.Dot{Actor: d.actor, Counter: d.seen.Max(d.actor) + 1}
+}
+
+// plus returns c and a few dots more.
+func plus(c *clock.Clock, dots ...clock.Dot) *clock.Clock {
+	c = c.Clone()
+	for _, dot := range dots {
+		c.Add(dot)
+	}
+	return c
+}
+
+// TestVerifyFinds: each damage is found, as what it is and as nothing else; a store without damage has none.
+func TestVerifyFinds(t *testing.T) {
+	const garbage = "\xA5garbage"
+	for _, c := range []struct {
+		what  string
+		plant func(d *damaged)
+		want  []string // a part of each problem, in order; of set s, where no other is named
+	}{
+		{"nothing", func(*damaged) {}, nil},
+		{"a live dot has no key", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
+		}, []string{"live dots %x:9-9 have no key"}},
+		{"live dots have no keys, in two places", func(d *damaged) {
+			seen := plus(d.seen, d.next(), clock.Dot{Actor: "z", Counter: 7})
+			seen.AddRange(d.actor, 21, 29)
+			d.clock(keyscheme.ClockValue{Seen: seen})
+		}, []string{"live dots 7a:7-7 have no key", "live dots %x:9-9 have no key", "live dots %x:21-29 have no key"}},
+		{"a removed element is back", func(d *damaged) {
+			dead := d.dead.Clone()
+			dead.Subtract(clock.Of(d.dotOf("x", true)))
+			d.tombstone(dead)
+		}, nil}, // it can't be told from an add: that is why tombstones never subtract
+		{"a key's dot was never seen", func(d *damaged) {
+			d.element("b", d.next(), keyscheme.ClosedValue)
+		}, []string{`"b": dot %x:9 has a key and is not in the clock`}},
+		{"a key of an unknown actor", func(d *damaged) {
+			d.element("new", clock.Dot{Actor: "z", Counter: 1}, keyscheme.ClosedValue)
+		}, []string{`"new": dot 7a:1 has a key and is not in the clock`}},
+		{"a live dot has two keys", func(d *damaged) {
+			d.element("d", d.dotOf("b", false), keyscheme.ClosedValue)
+		}, []string{`"d": dot %x:3 has two keys`}},
+		{"a dead dot has two keys", func(d *damaged) {
+			d.element("d", d.dotOf("x", true), keyscheme.ClosedValue)
+		}, []string{`"x": dot %x:5 has two keys`}},
+		{"a live dot's key is no add", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
+			d.put(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpRemove), keyscheme.ClosedValue)
+		}, []string{`"b": dot %x:9 is live and its key is no add`}},
+		{"the clock is garbage", func(d *damaged) {
+			d.put(d.prefix.AppendClock(nil), []byte(garbage))
+		}, []string{"clock: "}},
+		{"the clock is empty", func(d *damaged) {
+			d.put(d.prefix.AppendClock(nil), nil)
+		}, []string{"clock: "}},
+		{"the tombstone is garbage", func(d *damaged) {
+			d.put(d.prefix.AppendTombstone(nil), []byte(garbage))
+		}, []string{"tombstone: "}},
+		{"clock and tombstone are garbage", func(d *damaged) {
+			d.put(d.prefix.AppendClock(nil), []byte(garbage))
+			d.put(d.prefix.AppendTombstone(nil), []byte(garbage))
+		}, []string{"clock: ", "tombstone: "}},
+		{"Dead is beyond Seen", func(d *damaged) {
+			d.tombstone(plus(d.dead, d.next()))
+		}, []string{"the tombstone holds dots that the clock has not seen"}},
+		{"elements without a clock", func(d *damaged) {
+			d.remove(d.prefix.AppendClock(nil))
+			d.remove(d.prefix.AppendTombstone(nil))
+		}, []string{"elements without a clock"}},
+		{"a tombstone and elements without a clock", func(d *damaged) {
+			d.remove(d.prefix.AppendClock(nil))
+		}, []string{"a tombstone without a clock"}},
+		{"a tombstone alone", func(d *damaged) {
+			d.prefix = keyscheme.NewPrefix([]byte("alone"))
+			d.tombstone(d.dead)
+		}, []string{"of alone: a tombstone without a clock"}},
+		{"an element alone", func(d *damaged) {
+			d.prefix = keyscheme.NewPrefix([]byte("alone"))
+			d.element("a", d.next(), keyscheme.ClosedValue)
+			d.element("b", d.next(), keyscheme.ClosedValue)
+		}, []string{"of alone: elements without a clock"}},
+		{"a malformed key", func(d *damaged) {
+			d.put(append(d.prefix.AppendElement(nil, []byte("b"), d.next(), keyscheme.OpAdd), 'x'), keyscheme.ClosedValue)
+		}, []string{"of : keyscheme: malformed key"}},
+		{"an unknown key of a set", func(d *damaged) {
+			d.put(append(slices.Clone(d.prefix), 'q'), nil)
+		}, []string{"of : keyscheme: malformed key"}},
+		{"a wrong slot", func(d *damaged) {
+			d.prefix = keyscheme.AppendPrefix(nil, d.prefix.Slot()^1, []byte("s"))
+			d.element("b", d.dotOf("b", false), keyscheme.ClosedValue)
+			d.element("c", d.dotOf("b", false), keyscheme.ClosedValue)
+		}, []string{"keys in slot "}},
+		{"a wrong slot, a whole set", func(d *damaged) {
+			d.prefix = keyscheme.AppendPrefix(nil, d.prefix.Slot()+1, []byte("s"))
+			d.clock(keyscheme.ClockValue{Seen: d.seen})
+			d.tombstone(d.dead)
+		}, []string{"keys in slot "}},
+		{"a stored end", func(d *damaged) {
+			d.put(d.prefix.AppendEnd(nil), nil)
+		}, []string{"a key of kind end is stored"}},
+		{"a stored page of a tombstone", func(d *damaged) {
+			d.put(d.prefix.AppendTombstonePage(nil, d.actor, 1), keyscheme.AppendTombstoneValue(nil, nil))
+		}, []string{"a key of kind tombstone-page is stored"}},
+		{"open keys are counted", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Open: 2})
+		}, []string{"the clock counts 2 open keys"}},
+		{"fewer than no open keys are counted", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Open: -1})
+		}, []string{"the clock counts -1 open keys"}},
+		{"an open key", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
+			d.element("b", d.next(), keyscheme.AppendElementValue(nil, d.seen))
+		}, []string{`"b": the key of dot %x:9 is open`}},
+		{"an element's value is garbage", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
+			d.element("b", d.next(), []byte(garbage))
+		}, []string{`"b": value: `}},
+	} {
+		for _, record := range []compaction.Record{compaction.Merge, compaction.Set} {
+			t.Run(fmt.Sprintf("%s/%s", c.what, record), func(t *testing.T) {
+				var actor clock.Actor
+				o := damage(t, record, func(d *damaged) { actor = d.actor; c.plant(d) })
+				s, err := engine.Open("store", o)
+				must(t, err, "open")
+				defer func() { must(t, s.Close(), "close") }()
+				for range 2 { // in memory and from tables it is the same
+					rep, err := s.Verify(bg, engine.VerifyOptions{})
+					must(t, err, "verify")
+					checkProblems(t, &rep, actor, c.want)
+					must(t, s.FlushTables(), "flush")
+				}
+				for _, set := range damagedSets {
+					rep, err := s.Verify(bg, engine.VerifyOptions{Set: []byte(set)})
+					must(t, err, "verify one set")
+					if set != "s" && !rep.OK() {
+						t.Errorf("set %q: %+v", set, rep.Problems)
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkProblems compares a report with a part of each problem that it should name.
+func checkProblems(t *testing.T, rep *engine.VerifyReport, actor clock.Actor, want []string) {
+	t.Helper()
+	if rep.OK() != (len(want) == 0) || rep.ProblemCount != len(rep.Problems) || rep.ProblemCount != len(want) {
+		t.Errorf("%d problems %q, want %d: %q", rep.ProblemCount, rep.Problems, len(want), want)
+		return
+	}
+	texts := make([]string, len(want))
+	for i, p := range rep.Problems {
+		texts[i] = fmt.Sprintf("of %s: %q: %s", p.Set, p.Element, p.What)
+	}
+	for _, part := range want {
+		part = strings.ReplaceAll(part, "%x", fmt.Sprintf("%x", string(actor)))
+		set, text, named := strings.Cut(strings.TrimPrefix(part, "of "), ": ")
+		if named = named && strings.HasPrefix(part, "of "); !named {
+			set, text = "s", part
+		}
+		if !slices.ContainsFunc(texts, func(s string) bool {
+			return strings.HasPrefix(s, "of "+set+": ") && strings.Contains(s, text)
+		}) {
+			t.Errorf("problems %q, want %q of set %q", texts, text, set)
+		}
+	}
+}
+
+// TestVerifyCounts: what the report counts of a store without damage.
+func TestVerifyCounts(t *testing.T) {
+	o := damage(t, compaction.Merge, func(*damaged) {})
+	s, err := engine.Open("store", o)
+	must(t, err, "open")
+	defer func() { must(t, s.Close(), "close") }()
+	n := uint64(len(damagedSets))
+	for _, c := range []struct {
+		set  []byte
+		sets uint64
+	}{{nil, n}, {[]byte("s"), 1}, {[]byte("none"), 0}} {
+		got, err := s.Verify(bg, engine.VerifyOptions{Set: c.set})
+		must(t, err, "verify")
+		want := engine.VerifyReport{
+			Sets: int(c.sets), Keys: 6 * c.sets, LiveKeys: 3 * c.sets, DeadKeys: 3 * c.sets, LiveDots: 3 * c.sets, Elements: 3 * c.sets,
+		}
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+			t.Errorf("set %q: %+v, want %+v", c.set, got, want)
+		}
+	}
+}
+
+// TestVerifyMany: problems beyond the first are counted, not named.
+func TestVerifyMany(t *testing.T) {
+	const gaps = 3 * engine.ProblemsMax
+	o := damage(t, compaction.Merge, func(d *damaged) {
+		seen := d.seen.Clone()
+		for i := range uint64(gaps) {
+			seen.Add(clock.Dot{Actor: "z", Counter: 2*i + 2})
+		}
+		d.clock(keyscheme.ClockValue{Seen: seen})
+	})
+	s, err := engine.Open("store", o)
+	must(t, err, "open")
+	defer func() { must(t, s.Close(), "close") }()
+	rep, err := s.Verify(bg, engine.VerifyOptions{})
+	must(t, err, "verify")
+	if rep.ProblemCount != gaps || len(rep.Problems) != engine.ProblemsMax {
+		t.Errorf("%d problems, %d named, want %d and %d", rep.ProblemCount, len(rep.Problems), gaps, engine.ProblemsMax)
+	}
+}
+
+// TestVerifyGarbageOperand: an operand that can't be united with a clock or a tombstone is reported; it stops neither
+// flushes nor compactions, nor writes to other sets.
+func TestVerifyGarbageOperand(t *testing.T) {
+	for what, key := range map[string]func(d *damaged) []byte{
+		"clock":     func(d *damaged) []byte { return d.prefix.AppendClock(nil) },
+		"tombstone": func(d *damaged) []byte { return d.prefix.AppendTombstone(nil) },
+	} {
+		for _, operand := range []string{"\xA5garbage", "", "\xFF", "\xFF\xFF", "\x01", "\x01\xFF\x00"} {
+			t.Run(fmt.Sprintf("%s/%x", what, operand), func(t *testing.T) {
+				var actor clock.Actor
+				o := damage(t, compaction.Merge, func(d *damaged) {
+					actor = d.actor
+					if err := d.Merge(key(d), []byte(operand), pebble.Sync); err != nil {
+						t.Fatal(err)
+					}
+				})
+				s, err := engine.Open("store", o)
+				must(t, err, "open")
+				verify := func() {
+					t.Helper()
+					rep, err := s.Verify(bg, engine.VerifyOptions{})
+					must(t, err, "verify")
+					checkProblems(t, &rep, actor, []string{what + ": "})
+				}
+				verify()
+				_, err = s.Add(bg, []byte("t"), [][]byte{[]byte("new")}, engine.WriteOptions{Durability: engine.Sync})
+				must(t, err, "add to another set")
+				must(t, s.FlushTables(), "flush")
+				verify()
+				must(t, s.CompactTables(bg), "compact")
+				verify()
+				must(t, s.Close(), "close")
+			})
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package testkit_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// drawDeltas draws what a few replicas did to one set: each mints under its own actor, with contexts of whatever anybody
+// minted before, and now and then deletes everything that some have seen.
+func drawDeltas(t *rapid.T) []engine.Delta {
+	replicas := make([]*testkit.Set, rapid.IntRange(1, 3).Draw(t, "replicas"))
+	for i := range replicas {
+		replicas[i] = testkit.NewSet()
+	}
+	var all []engine.Delta
+	for range rapid.IntRange(1, 25).Draw(t, "steps") {
+		i := rapid.IntRange(0, len(replicas)-1).Draw(t, "replica")
+		m, actor := replicas[i], clock.Actor(fmt.Sprintf("actor-%d", i))
+		switch rapid.IntRange(0, 9).Draw(t, "step") {
+		case 0:
+			if d, err := m.Drop([]byte("s"), nil); err == nil {
+				all = append(all, d)
+			}
+		case 1, 2, 3:
+			if len(all) > 0 {
+				m.Apply(all[rapid.IntRange(0, len(all)-1).Draw(t, "delta")])
+			}
+		default:
+			kind := rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind")
+			op := engine.Op{Kind: kind, Element: []byte(rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "element"))}
+			r, err := m.Coordinate([]byte("s"), actor, []engine.Op{op, {Kind: keyscheme.OpAdd, Element: []byte("c")}}, engine.PolicyCoordinator)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r.Delta)
+		}
+	}
+	return all
+}
+
+// TestModel: the model is what the specification says, whatever order deltas come in and however often.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		deltas := drawDeltas(t)
+		want := testkit.Specified(deltas)
+		m := testkit.NewSet()
+		for _, d := range rapid.Permutation(append(slices.Clone(deltas), deltas[:len(deltas)/2]...)).Draw(t, "order") {
+			m.Apply(d)
+		}
+		if err := want.Diff(m); err != nil {
+			t.Fatal(err)
+		}
+		for dot := range m.Keys {
+			if !m.Seen.Has(dot) || m.Dead.Has(dot) {
+				t.Fatalf("key of %v, which is not live", dot)
+			}
+		}
+		for dot := range m.Dead {
+			if !m.Seen.Has(dot) {
+				t.Fatalf("%v is dead and not seen", dot)
+			}
+		}
+		if n := len(m.Elements()); n > len(m.Keys) {
+			t.Fatalf("%d elements of %d keys", n, len(m.Keys))
+		}
+	})
+}
+
+// TestCrashed: a replica finds the prefix of its log that has survived, and refuses what is none, or too short.
+func TestCrashed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := testkit.NewReplica()
+		states := []*testkit.Set{testkit.NewSet()}
+		acknowledged := 0
+		for _, d := range drawDeltas(t) {
+			if r.Apply(withSet(d)) {
+				states = append(states, r.Set("s").Clone())
+			}
+			if rapid.IntRange(0, 4).Draw(t, "sync") == 0 {
+				r.Acknowledged()
+				acknowledged = len(states) - 1
+			}
+		}
+		r.Set("s")
+		survived := rapid.IntRange(0, len(states)-1).Draw(t, "survived")
+		want := states[survived]
+		lost, err := r.Crashed(func(string) (*clock.Clock, *clock.Clock, error) { return want.Seen.Clock(), want.Dead.Clock(), nil })
+		switch {
+		case survived < acknowledged && err == nil:
+			t.Fatalf("%d batches survived, %d were acknowledged: no error", survived, acknowledged)
+		case survived >= acknowledged && (err != nil || lost != len(states)-1-survived || want.Diff(r.Set("s")) != nil):
+			t.Fatalf("%d of %d survived: lost %d, %v", survived, len(states)-1, lost, err)
+		}
+	})
+}
+
+func withSet(d engine.Delta) engine.Delta {
+	d.Set = []byte("s")
+	return d
+}
+
+// TestHistory: what a crash must not do is noticed.
+func TestHistory(t *testing.T) {
+	h := &testkit.History{}
+	add := func(counter uint64, element string, durable bool, kills ...clock.Dot) {
+		op := h.Begin("s")
+		h.End(op, engine.Delta{Set: []byte("s"), Actor: "x", First: counter,
+			Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(element), Context: kills}}}, durable)
+	}
+	first := clock.Dot{Actor: "x", Counter: 1}
+	add(1, "a", true)
+	add(2, "a", false, first)
+	add(3, "b", false)
+	state := func(n int) *testkit.Set {
+		var deltas []engine.Delta
+		for _, op := range h.Operations("s")[:n] {
+			deltas = append(deltas, op.Delta)
+		}
+		return testkit.Specified(deltas)
+	}
+	for n := 1; n <= 3; n++ {
+		if err := h.Survived(h.Now(), h.Now(), map[string]*testkit.Set{"s": state(n)}); err != nil {
+			t.Errorf("the first %d: %v", n, err)
+		}
+	}
+	third := clock.Dot{Actor: "x", Counter: 3}
+	for what, change := range map[string]func(m *testkit.Set){
+		"the acknowledged add is lost":  func(m *testkit.Set) { *m = *testkit.NewSet() },
+		"a key is lost":                 func(m *testkit.Set) { delete(m.Keys, third) },
+		"a key has come back":           func(m *testkit.Set) { m.Keys[first] = "a" },
+		"a dot is dead that none kills": func(m *testkit.Set) { m.Kill(third) },
+		"a dot that none made":          func(m *testkit.Set) { m.Seen.Add(clock.Dot{Actor: "x", Counter: 9}) },
+		"the middle one is lost": func(m *testkit.Set) {
+			*m = *testkit.Specified([]engine.Delta{h.Operations("s")[0].Delta, h.Operations("s")[2].Delta})
+		},
+	} {
+		m := state(3)
+		change(m)
+		if err := h.Survived(h.Now(), h.Now(), map[string]*testkit.Set{"s": m}); err == nil {
+			t.Errorf("%s: not noticed", what)
+		}
+	}
+	must, may := h.MustAndMay("s")
+	if !must["a"] || !must["b"] || len(may) != 2 {
+		t.Errorf("must %v, may %v", must, may)
+	}
+	add(3, "again", false)
+	if h.CheckUnique() == nil {
+		t.Error("a dot issued twice: not noticed")
+	}
+}
+
+// TestSelect: what a read must show.
+func TestSelect(t *testing.T) {
+	var all []fold.Element
+	for _, e := range []string{"", "a", "ab", "b", "ba", "c"} {
+		all = append(all, fold.Element{Name: []byte(e)})
+	}
+	for _, c := range []struct {
+		o    engine.ReadOptions
+		want []string
+	}{
+		{engine.ReadOptions{}, []string{"", "a", "ab", "b", "ba", "c"}},
+		{engine.ReadOptions{From: []byte("a"), To: []byte("b")}, []string{"a", "ab"}},
+		{engine.ReadOptions{Prefix: []byte("b"), Reverse: true}, []string{"ba", "b"}},
+		{engine.ReadOptions{After: []byte("ab"), Limit: 2}, []string{"b", "ba"}},
+		{engine.ReadOptions{After: []byte("ab"), Reverse: true, Limit: 1}, []string{"a"}},
+		{engine.ReadOptions{To: []byte{}}, []string{}},
+	} {
+		if got := testkit.Names(testkit.Select(all, c.o)); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.o, got, c.want)
+		}
+	}
+}
