@@ -59,7 +59,6 @@ type metaOp struct {
 	kind    keyscheme.Op
 	element string
 	context int // an operation's number
-	policy  engine.Policy
 }
 
 func drawSteps(r *rand.Rand, n int) []metaStep {

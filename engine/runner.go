@@ -280,7 +280,10 @@ func surveyTable(level int, info *pebble.SSTableInfo) surveyedTable {
 	}
 	value := p.UserProperties[keyCounterName]
 	if len(value) > 0 {
-		t.keys, t.sets, _ = parseKeyCount([]byte(value[1:])) // the first byte is the collector's number in the table
+		// The first byte is the collector's number in the table.
+		if keys, sets, ok := parseKeyCount([]byte(value[1:])); ok {
+			t.keys, t.sets = keys, sets
+		}
 	}
 	if whole := p.DataSize + p.IndexSize + p.FilterSize; info.Virtual && whole > info.Size {
 		part := float64(info.Size) / float64(whole) // the property is of the whole file, of which this table is a part

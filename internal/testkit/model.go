@@ -220,10 +220,10 @@ func Specified(deltas []engine.Delta) *Set {
 func (m *Set) Diff(o *Set) error {
 	var errs []error
 	if !maps.Equal(m.Seen, o.Seen) {
-		errs = append(errs, fmt.Errorf("Seen %v, want %v", o.Seen.Clock(), m.Seen.Clock()))
+		errs = append(errs, fmt.Errorf("seen %v, want %v", o.Seen.Clock(), m.Seen.Clock()))
 	}
 	if !maps.Equal(m.Dead, o.Dead) {
-		errs = append(errs, fmt.Errorf("Dead %v, want %v", o.Dead.Clock(), m.Dead.Clock()))
+		errs = append(errs, fmt.Errorf("dead %v, want %v", o.Dead.Clock(), m.Dead.Clock()))
 	}
 	if !maps.Equal(m.Keys, o.Keys) {
 		errs = append(errs, fmt.Errorf("keys %v, want %v", o.Keys, m.Keys))
