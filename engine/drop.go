@@ -59,7 +59,9 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 		}
 		bounds := st.prefix.Elements()
 		// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
-		if err := s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}); err != nil {
+		if err := s.withEndsRead(bounds, func() error {
+			return s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper})
+		}); err != nil {
 			return fmt.Errorf("engine: excise %q: %w", st.name, diskError(err))
 		}
 		s.counters.excises.Add(1)

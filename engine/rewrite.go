@@ -305,18 +305,42 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	p.s.swapping.RLock() // Verify waits
 	defer p.s.swapping.RUnlock()
 	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
-	err := p.st.swaps.swapping(p.s.db, func() (err error) {
-		if len(paths) == 0 {
-			return p.s.db.Excise(ctx, span)
-		}
-		_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
-		return err
+	err := p.s.withEndsRead(p.bounds, func() error {
+		return p.st.swaps.swapping(p.s.db, func() (err error) {
+			if len(paths) == 0 {
+				return p.s.db.Excise(ctx, span)
+			}
+			_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+			return err
+		})
 	})
 	if err != nil {
 		return err
 	}
 	res.Swapped, res.Bytes = true, p.bytes
 	return nil
+}
+
+// withEndsRead runs an excise of a span while the blocks at both of its ends are in memory, held by iterators that stand
+// there in every level. Pebble cuts the tables that reach over an end, and there it takes an error of reading a block for
+// the end of the table: what lies behind would be lost without a word (excise.go, determineRightTableBounds, v2.1.7).
+func (s *Store) withEndsRead(span keyscheme.Bounds, excise func() error) (err error) {
+	for _, seek := range []func(*pebble.Iterator){
+		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
+		func(it *pebble.Iterator) { it.SeekGE(span.Lower) },
+		func(it *pebble.Iterator) { it.SeekLT(span.Upper) },
+		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
+	} {
+		it, err := s.db.NewIter(nil)
+		if err != nil {
+			return err
+		}
+		defer closing(it, &err)
+		if seek(it); it.Error() != nil {
+			return it.Error()
+		}
+	}
+	return excise()
 }
 
 // mergeLate writes those tables again into which late keys fall.
