@@ -12,7 +12,7 @@ import (
 // Disk is an in-memory file system that can lose power, fail, and tell what is done to it.
 type Disk struct {
 	vfs.FS
-	mem *vfs.MemFS
+	mem *cloneable
 
 	mu    sync.Mutex
 	hooks atomic.Pointer[map[string]Hook]
@@ -26,9 +26,30 @@ type Hook func(op errorfs.Op) error
 func NewDisk() *Disk { return newDisk(vfs.NewCrashableMem()) }
 
 func newDisk(mem *vfs.MemFS) *Disk {
-	d := &Disk{mem: mem}
-	d.FS = errorfs.Wrap(mem, errorfs.InjectorFunc(d.before))
+	d := &Disk{mem: &cloneable{MemFS: mem}}
+	d.FS = errorfs.Wrap(d.mem, errorfs.InjectorFunc(d.before))
 	return d
+}
+
+// cloneable keeps a MemFS from deadlocks: two of its operations take its locks in another order than CrashClone does, or
+// one of them twice.
+type cloneable struct {
+	*vfs.MemFS
+	mu sync.RWMutex
+}
+
+// Link implements vfs.FS.
+func (c *cloneable) Link(oldname, newname string) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.MemFS.Link(oldname, newname)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (c *cloneable) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.MemFS.ReuseForWrite(oldname, newname, category)
 }
 
 // before calls the hooks.
@@ -74,6 +95,8 @@ func (d *Disk) SetHook(name string, h Hook) {
 // CrashClone returns the disk as it may look after a power cut at this moment: what was synced, and of the rest each block
 // and directory entry with the given probability in percent.
 func (d *Disk) CrashClone(unsyncedPercent int, seed uint64) *Disk {
+	d.mem.mu.Lock()
+	defer d.mem.mu.Unlock()
 	return newDisk(d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 1))}))
 }
 
