@@ -59,13 +59,12 @@ func busy(p *pair) {
 
 // writer does random operations on a store and writes them into a history.
 type writer struct {
-	r       *rand.Rand
-	s       *engine.Store
-	h       *testkit.History
-	sets    []string
-	id      int
-	tokens  []engine.Op // contexts to use again
-	stopped *atomic.Bool
+	r      *rand.Rand
+	s      *engine.Store
+	h      *testkit.History
+	sets   []string
+	id     int
+	tokens []engine.Op // contexts to use again
 }
 
 func (w *writer) element() []byte {
@@ -144,7 +143,7 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for id := range 8 {
-		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id, stopped: &stop}
+		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id}
 		wg.Go(func() {
 			for !stop.Load() {
 				if err := w.write(); err != nil {
@@ -408,9 +407,8 @@ func TestCloseWhileBusy(t *testing.T) {
 		p.open(t)
 		h := &testkit.History{}
 		var wg sync.WaitGroup
-		var never atomic.Bool
 		for id := range 6 {
-			w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 3)), s: p.store, h: h, sets: []string{"s", "t"}, id: id, stopped: &never}
+			w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 3)), s: p.store, h: h, sets: []string{"s", "t"}, id: id}
 			wg.Go(func() {
 				for {
 					if err := w.write(); err != nil {
@@ -512,22 +510,36 @@ func TestCancel(t *testing.T) {
 	p.close(t)
 }
 
-// TestEviction uses thousands of sets through a cache that holds a few.
+// TestEviction uses hundreds of sets through a cache that holds a few, and a few through one that holds none.
 func TestEviction(t *testing.T) {
+	t.Run("many", func(t *testing.T) { eviction(t, times(600), 4<<10) })
+	t.Run("few", func(t *testing.T) { eviction(t, 3, 1) })
+}
+
+func eviction(t *testing.T, n int, cacheBytes int64) {
 	p := newPair("store")
 	busy(p)
-	p.opt.SetCacheBytes = 4 << 10
+	p.opt.SetCacheBytes = cacheBytes
 	p.open(t)
 	r := random(t)
 	h := &testkit.History{}
-	sets := make([]string, times(600))
+	sets := make([]string, n)
 	for i := range sets {
 		sets[i] = fmt.Sprintf("set-%04d", i)
 	}
 	var wg sync.WaitGroup
 	var stop atomic.Bool
+	var trims sync.WaitGroup
+	trims.Go(func() {
+		for !stop.Load() {
+			if err := p.store.TrimSets(); err != nil {
+				t.Errorf("trim: %v", err)
+				return
+			}
+		}
+	})
 	for id := range 4 {
-		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 4)), s: p.store, h: h, sets: sets, id: id, stopped: &stop}
+		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 4)), s: p.store, h: h, sets: sets, id: id}
 		wg.Go(func() {
 			for range times(2000) {
 				if err := w.write(); err != nil {
@@ -538,11 +550,20 @@ func TestEviction(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	must(t, p.store.TrimSets(), "trim")
-	st, err := p.store.Stats()
-	must(t, err, "stats")
-	if st.SetsInMemory > len(sets)/4 {
-		t.Errorf("%d of %d sets in memory", st.SetsInMemory, len(sets))
+	stop.Store(true)
+	trims.Wait()
+	must(t, h.CheckUnique(), "dots")
+	for deadline := time.Now().Add(20 * time.Second); ; { // the publisher holds sets for a moment
+		must(t, p.store.PublisherRound(), "publish")
+		must(t, p.store.TrimSets(), "trim")
+		st, err := p.store.Stats()
+		must(t, err, "stats")
+		if st.SetsInMemory <= max(3, len(sets)/4) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d sets in memory", st.SetsInMemory, len(sets))
+		}
 	}
 	left := map[string]*testkit.Set{}
 	for _, set := range sets {
@@ -551,7 +572,7 @@ func TestEviction(t *testing.T) {
 	if err := h.Survived(h.Now(), h.Now(), left); err != nil {
 		t.Error(err)
 	}
-	n := 0
+	n = 0
 	for info, err := range p.store.Sets(bg, true) {
 		must(t, err, "sets")
 		if want := left[string(info.Name)]; uint64(len(want.Keys)) != info.Live || uint64(len(want.Seen)) != info.Seen {

@@ -177,3 +177,28 @@ func TestIncarnation(t *testing.T) {
 	p.verify(t)
 	p.close(t)
 }
+
+// TestNoEventIsDurable: an operation that changes nothing is acknowledged as synced only when what it found is on disk.
+func TestNoEventIsDurable(t *testing.T) {
+	other := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+	for what, do := range map[string]func(p *pair, d engine.Durability){
+		"a delta that came before": func(p *pair, d engine.Durability) { p.apply(t, other, d) },
+		"a remove of what is removed": func(p *pair, d engine.Durability) {
+			p.all(t, "s", keyscheme.OpRemove, []string{"a"}, d)
+		},
+		"a drop of what is dropped": func(p *pair, d engine.Durability) { p.drop(t, "s", nil, d) },
+	} {
+		p := newPair(what)
+		p.open(t)
+		p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, engine.Sync)
+		do(p, engine.NoSync)
+		if n := p.survivor(t, what, p.disk.CrashClone(0, 0)); n != 1 {
+			t.Errorf("%s: %d batches lost before the sync, want 1", what, n)
+		}
+		do(p, engine.Sync)
+		if n := p.survivor(t, what, p.disk.CrashClone(0, 0)); n != 0 {
+			t.Errorf("%s: %d batches lost after the sync", what, n)
+		}
+		p.close(t)
+	}
+}

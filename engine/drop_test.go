@@ -1,0 +1,91 @@
+package engine_test
+
+import (
+	"testing"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// TestDrop: a set that was dropped is empty, known, and left out of the list; what was added beside the delete or after it
+// lives, also when the space is taken back; an old delta brings nothing back.
+func TestDrop(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		record   compaction.Record
+		strategy compaction.Strategy
+	}{
+		{"default", compaction.Merge, eager(compaction.Default())},
+		{"filter", compaction.Merge, compaction.Filter()},
+		{"rewriter on set records", compaction.Set, eager(compaction.Rewriter())},
+		{"point deletes", compaction.Set, compaction.PointDeletes()},
+		{"none", compaction.Merge, compaction.None()},
+	} {
+		t.Run(c.name, func(t *testing.T) { dropAndAdd(t, c.record, c.strategy) })
+	}
+}
+
+func dropAndAdd(t *testing.T, record compaction.Record, strategy compaction.Strategy) {
+	p := newPair("store")
+	p.opt.Record, p.opt.Strategy = record, strategy
+	p.open(t)
+	old := p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync).Delta
+	must(t, p.store.CompactTables(bg), "settle")
+	drop, _ := p.drop(t, "s", nil, engine.Sync)
+	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 0 {
+		t.Errorf("after the drop: %d elements", len(got))
+	}
+	for info, err := range p.store.Sets(bg, false) {
+		t.Errorf("a dropped set is listed: %+v, %v", info, err)
+	}
+	beside := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1,
+		Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("beside"), Context: old.Items[0].Context}}}
+	p.apply(t, beside, engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, []string{"after"}, engine.NoSync)
+	p.apply(t, old, engine.NoSync)
+	tick(t, p)
+	p.check(t)
+	if _, err := p.store.Compact(bg, engine.CompactOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.check(t)
+	p.verify(t)
+	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 2 {
+		t.Errorf("after the space was taken back: %d elements, want 2", len(got))
+	}
+	// An older clock takes what it covers, and no more.
+	p.drop(t, "s", clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1}), engine.Sync)
+	tick(t, p)
+	p.check(t)
+	p.close(t)
+	p.open(t)
+	p.check(t)
+	p.apply(t, old, engine.Sync)
+	p.apply(t, beside, engine.Sync)
+	p.check(t)
+	p.verify(t)
+	p.close(t)
+
+	// Another replica hears of the delete before it hears of what was deleted.
+	q := newPair("another")
+	q.opt.Record, q.opt.Strategy = record, strategy
+	q.open(t)
+	q.apply(t, drop, engine.Sync)
+	q.check(t)
+	q.close(t)
+	q.open(t)
+	q.check(t)
+	q.verify(t)
+	q.apply(t, beside, engine.NoSync)
+	q.apply(t, old, engine.NoSync)
+	q.all(t, "s", keyscheme.OpAdd, []string{"mine"}, engine.NoSync)
+	q.check(t)
+	q.verify(t)
+	q.close(t)
+	q.open(t)
+	q.check(t)
+	q.verify(t)
+	q.close(t)
+}

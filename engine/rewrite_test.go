@@ -1,0 +1,105 @@
+package engine_test
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// TestSpansKeepElementsWhole rewrites a set of elements with several dots each in spans that hold a few keys: a span never
+// ends within an element.
+func TestSpansKeepElementsWhole(t *testing.T) {
+	for _, record := range []compaction.Record{compaction.Merge, compaction.Set} {
+		p := newPair("store")
+		p.opt.Record, p.opt.Strategy, p.opt.SpanBytes = record, compaction.Rewriter(), 1<<10
+		p.open(t)
+		var dots []clock.Dot
+		for range 3 {
+			ops := make([]engine.Op, 100)
+			for i := range ops {
+				ops[i] = engine.Op{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i)), Context: engine.Saw()}
+			}
+			dots = append(dots, p.write(t, "s", ops, engine.WriteOptions{Durability: engine.NoSync}).Dots...)
+		}
+		ops := make([]engine.Op, 100) // of each element one dot goes, of every third all but one
+		for i := range ops {
+			seen := []clock.Dot{dots[i+100*(i%3)]}
+			if i%3 == 0 {
+				seen = append(seen, dots[i+100])
+			}
+			ops[i] = engine.Op{Kind: keyscheme.OpRemove, Element: []byte(bulkName(i)), Context: engine.Saw(seen...)}
+		}
+		p.write(t, "s", ops, engine.WriteOptions{Durability: engine.NoSync})
+		spans := 0
+		for from := []byte(nil); spans == 0 || from != nil; spans++ {
+			pass, err := p.store.RewriteSpan(bg, []byte("s"), from, 0)
+			must(t, err, "rewrite")
+			from = pass.Next
+			p.check(t)
+		}
+		if spans < 5 {
+			t.Errorf("%d spans", spans)
+		}
+		p.checkClean(t, "s")
+		p.verify(t)
+		p.close(t)
+	}
+}
+
+// TestSlowReader reads a set so slowly that the engine renews its iterator: it goes on behind what it has shown, in either
+// direction, and shows what has happened there meanwhile.
+func TestSlowReader(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		t.Run(fmt.Sprint("reverse ", reverse), func(t *testing.T) {
+			t.Parallel() // it takes its time: Pebble's pools cannot be shared with a bubble of testing/synctest
+			slowReader(t, reverse)
+		})
+	}
+}
+
+func slowReader(t *testing.T, reverse bool) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	next, stop := iter.Pull2(p.store.Read(bg, []byte("s"), engine.ReadOptions{BatchSize: 10, Reverse: reverse}))
+	defer stop()
+	var got []fold.Element
+	for i := 0; ; i++ {
+		chunk, err, ok := next()
+		if !ok {
+			break
+		}
+		must(t, err, "read")
+		got = append(got, chunk.Elements...)
+		if i == 3 {
+			time.Sleep(1100 * time.Millisecond)
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(20), bulkName(80)}, engine.Sync) // one is behind, one is to come
+		} else if i == 4 { // with this chunk the old iterator goes
+			must(t, p.store.PublisherRound(), "publish")
+			must(t, p.store.CompactTables(bg), "compact")
+		}
+	}
+	var want []fold.Element
+	gone := map[bool]int{false: 80, true: 20}[reverse]
+	for i := range 100 {
+		if i != gone {
+			want = append(want, fold.Element{Name: []byte(bulkName(i))})
+		}
+	}
+	if reverse {
+		slices.Reverse(want)
+	}
+	if g, w := testkit.Names(got), testkit.Names(want); !slices.Equal(g, w) {
+		t.Errorf("reverse %v: %q, want %q", reverse, g, w)
+	}
+	p.close(t)
+}
