@@ -149,14 +149,14 @@ func (b *bigsetSystem) verify(name string, elements int) error {
 	if !rep.OK() {
 		return fmt.Errorf("%w: verify: %d problems, the first is %+v", errWrong, rep.ProblemCount, rep.Problems[0])
 	}
-	n, err := b.store.Count(b.ctx, []byte(name), engine.ReadOptions{})
+	c, err := b.store.Count(b.ctx, []byte(name), engine.ReadOptions{})
 	if err != nil {
 		return err
 	}
-	if err := expect("elements that verify found", rep.Elements, n); err != nil {
+	if err := expect("elements that verify found", rep.Elements, c.Elements); err != nil {
 		return err
 	}
-	return expect("elements", n, uint64(elements))
+	return expect("elements", c.Elements, uint64(elements))
 }
 
 // bigsetSet is a set of the engine.

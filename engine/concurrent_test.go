@@ -320,8 +320,8 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 		return readsAll(p.store, set, names, engine.ReadOptions{BatchSize: 1 + r.IntN(10), Reverse: r.IntN(2) == 0}, r)
 	})
 	loop(func(r *rand.Rand) error {
-		n, err := p.store.Count(bg, set, engine.ReadOptions{From: names[0], To: names[1]})
-		if err == nil && n == 0 {
+		c, err := p.store.Count(bg, set, engine.ReadOptions{From: names[0], To: names[1]})
+		if err == nil && c.Elements == 0 {
 			return fmt.Errorf("Count missed %q", names[0])
 		}
 		return err

@@ -91,8 +91,8 @@ func (m *machine) read(t *rapid.T) {
 	}
 	count, err := n.store.Count(bg, []byte(set), o)
 	must(t, err, "count")
-	if count != uint64(len(want)) {
-		t.Fatalf("%s: count of %q %+v is %d, want %d", n.label, set, o, count, len(want))
+	if count.Elements != uint64(len(want)) || !model.Seen.Equal(count.Context) {
+		t.Fatalf("%s: count of %q %+v is %d as of %v, want %d as of %v", n.label, set, o, count.Elements, count.Context, len(want), model.Seen.Clock())
 	}
 	for _, e := range got {
 		m.tokens = append(m.tokens, token{set, string(e.Name), e.Dots})

@@ -57,19 +57,37 @@ func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[
 	}
 }
 
-// Count returns the number of elements that a read with these options would give. It reads the keys of all of them.
-func (s *Store) Count(ctx context.Context, name []byte, o ReadOptions) (n uint64, err error) {
+// Count is what a set, or a part of it, comes to.
+type Count struct {
+	// Elements is the number of elements that were present.
+	Elements uint64
+	// Context is the clock of the whole set as of the count's first moment, also when a part of the set was counted: it
+	// covers nothing that came while counting went on. It belongs to the caller.
+	Context *clock.Clock
+}
+
+// Count counts the elements that a read with these options would give. It reads the keys of all of them, from several
+// moments if it takes long; an element that comes or goes meanwhile may be counted or not. A set that this store has never
+// heard of is ErrNotFound.
+func (s *Store) Count(ctx context.Context, name []byte, o ReadOptions) (c Count, err error) {
 	err = s.reading(ctx, name, o, func(st *set, r *reader) error {
 		r.fold.CountOnly = true
 		for !r.done {
-			if _, err := r.next(ctx); err != nil {
+			chunk, err := r.next(ctx)
+			if err != nil {
 				return err
 			}
+			if c.Context == nil {
+				c.Context = chunk.Clock.Clone()
+			}
+			c.Elements += uint64(chunk.Count)
 		}
-		n = r.counted
 		return nil
 	})
-	return n, err
+	if err != nil {
+		return Count{}, err
+	}
+	return c, nil
 }
 
 // Live returns the number of live dots of a set, without a scan: never less than the number of its elements, and equal to
@@ -176,13 +194,12 @@ func (o ReadOptions) bounds(p keyscheme.Prefix) keyscheme.Bounds {
 
 // reader reads one set in chunks.
 type reader struct {
-	s       *Store
-	st      *set
-	bounds  keyscheme.Bounds
-	fold    fold.Options
-	left    int    // elements that may still come; 0 is no limit
-	counted uint64 // elements so far
-	done    bool
+	s      *Store
+	st     *set
+	bounds keyscheme.Bounds
+	fold   fold.Options
+	left   int // elements that may still come; 0 is no limit
+	done   bool
 
 	mu     sync.Mutex  // guards what follows against expire
 	timer  *time.Timer // closes the iterator while the consumer takes its time; nil in a read of one chunk
@@ -322,7 +339,6 @@ func (r *reader) finish() (*fold.Chunk, error) {
 	chunk := r.folder.Chunk(!r.ok)
 	chunk.Clock = r.view.seen
 	n := chunk.Count
-	r.counted += uint64(n)
 	if r.left > 0 {
 		if r.left -= n; r.left == 0 {
 			r.done = true

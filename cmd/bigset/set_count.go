@@ -12,7 +12,8 @@ func (a *app) setCount() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "count SET",
 		Short: "Count elements",
-		Long:  `Count the elements of a set, or those that begin with a prefix. It reads their keys.`,
+		Long: `Count the elements of a set, or those that begin with a prefix. It reads their keys. With --json the count comes with a
+context: the token of the whole set when counting began, for drop.`,
 		Example: `  bigset set count friends
   bigset set count friends --prefix p`,
 		Args: takes(1, 1),
@@ -26,17 +27,30 @@ func (a *app) setCount() *cobra.Command {
 				return err
 			}
 			return a.withStore(atRest, func(s *engine.Store) error {
-				total, err := s.Count(cmd.Context(), set, o)
+				c, err := s.Count(cmd.Context(), set, o)
 				if err != nil {
 					return err
 				}
-				return a.answer(struct {
-					Count uint64 `json:"count"`
-				}{total}, "%d", total)
+				return a.counted(newSealer(s, set), c)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "elements that begin with this")
 	n.flag(cmd)
 	return cmd
+}
+
+// counted prints a count.
+func (a *app) counted(seal *sealer, c engine.Count) error {
+	if !a.json {
+		return a.answer(nil, "%d", c.Elements)
+	}
+	token, err := seal.wide(c.Context)
+	if err != nil {
+		return err
+	}
+	return a.object(struct {
+		Count   uint64 `json:"count"`
+		Context string `json:"context"`
+	}{c.Elements, token})
 }

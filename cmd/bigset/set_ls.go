@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
 )
@@ -20,8 +21,10 @@ type listing struct {
 
 	set  []byte
 	seal *sealer
-	last []byte // the last element that was printed
-	left int    // how many may still be printed
+	seen *clock.Clock // the clock of the set when the listing began
+	some bool         // an element was printed
+	last []byte       // the last one
+	left int          // how many may still be printed
 }
 
 func (a *app) setList() *cobra.Command {
@@ -34,7 +37,8 @@ func (a *app) setList() *cobra.Command {
 
 With --limit, standard error says how to go on when there is more: with --after and a token. It works for this set only,
 in the same direction; give the same bounds again. With --json each element comes with its context, the token to act on it,
-and when there is more the last object is {"after": TOKEN}.`,
+and when there is more the last object is {"after": TOKEN}. Where there is no element, the only object is
+{"context": TOKEN}: the context of the whole set.`,
 		Example: `  bigset set ls friends
   bigset set ls friends --prefix p --limit 100
   bigset set ls friends --from a --to c --reverse
@@ -111,12 +115,18 @@ func (a *app) list(ctx context.Context, s *engine.Store, l *listing, o engine.Re
 		if err != nil {
 			return err
 		}
+		if l.seen == nil {
+			l.seen = chunk.Clock
+		}
 		if err := a.listChunk(l, chunk); err != nil {
 			return err
 		}
 	}
-	if l.left < 0 {
+	switch {
+	case l.left < 0:
 		return a.listMore(l)
+	case !l.some:
+		return a.listNothing(l)
 	}
 	return nil
 }
@@ -126,7 +136,7 @@ func (a *app) listChunk(l *listing, chunk *fold.Chunk) error {
 		if l.left--; l.left < 0 {
 			return nil
 		}
-		l.last = e.Name
+		l.some, l.last = true, e.Name
 		if err := a.listElement(l, e); err != nil {
 			return err
 		}
@@ -146,6 +156,20 @@ func (a *app) listElement(l *listing, e fold.Element) error {
 		jsonElement
 		Context string `json:"context"`
 	}{l.jsonElement(e.Name), token})
+}
+
+// listNothing gives a listing without elements the context that their absence was seen in: no element brought one.
+func (a *app) listNothing(l *listing) error {
+	if !a.json {
+		return nil
+	}
+	token, err := l.seal.wide(l.seen)
+	if err != nil {
+		return err
+	}
+	return a.object(struct {
+		Context string `json:"context"`
+	}{token})
 }
 
 // listMore says how to go on.
