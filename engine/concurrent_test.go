@@ -365,7 +365,8 @@ func readsAll(s *engine.Store, set []byte, names [][]byte, o engine.ReadOptions,
 func TestGroupCommit(t *testing.T) {
 	p := newPair("store")
 	p.opt.BackgroundInterval = 0
-	p.opt.TuneForTests, p.opt.MemTableBytes = false, 4<<20
+	p.opt.Tune(nil)
+	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
 	h := &testkit.History{}
 	const writers, each = 64, 50

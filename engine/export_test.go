@@ -10,6 +10,22 @@ import (
 	"bigset/keyscheme"
 )
 
+// Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing.
+func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
+
+// SmallTables makes blocks, tables and levels so small that a few hundred keys fill all levels.
+func SmallTables(po *pebble.Options) {
+	po.LBaseMaxBytes = 16 << 10
+	po.L0CompactionThreshold = 2
+	for i := range po.Levels {
+		po.Levels[i].BlockSize, po.Levels[i].IndexBlockSize = 512, 1024
+	}
+	po.TargetFileSizes[0] = 4 << 10
+}
+
+// TableFormat returns the format that Pebble has for the store.
+func (s *Store) TableFormat() pebble.FormatMajorVersion { return s.db.FormatMajorVersion() }
+
 // PublisherRound does one round of the publisher, which a store with a negative BackgroundInterval never does by itself.
 func (s *Store) PublisherRound() error { return s.publisher.round() }
 

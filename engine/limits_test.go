@@ -16,7 +16,8 @@ import (
 // and changes nothing.
 func TestLimits(t *testing.T) {
 	p := newPair("store")
-	p.opt.TuneForTests, p.opt.MemTableBytes = false, 8<<20
+	p.opt.Tune(nil)
+	p.opt.MemTableBytes = 8 << 20
 	p.open(t)
 	name := []byte("s")
 	bytesOf := func(n int) []byte { return bytes.Repeat([]byte{0xfe}, n) }

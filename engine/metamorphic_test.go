@@ -15,20 +15,19 @@ import (
 )
 
 // TestMetamorphic does the same operations on stores that differ in everything that must not matter: records, strategies,
-// sizes of memtables, spans and caches, compactions, closes and crashes between operations, a background that runs or not.
+// formats, tables and levels (drawn anew at each open), sizes of memtables, spans and caches, compactions, closes and
+// crashes between operations, a background that runs or not.
 // Every answer on the way, and the sets in the end, must be the same. Dots are compared by the operation that made them, so
 // that incarnations don't matter. A long run is -engine.long.
 func TestMetamorphic(t *testing.T) {
 	r := random(t)
 	for round := range times(6) {
 		steps := drawSteps(r, 150+r.IntN(200))
-		want := ""
-		for i, c := range variants(r) {
-			got := c.run(t, steps)
-			if i == 0 {
-				want = got
-			} else if got != want {
-				t.Fatalf("round %d: %s ends otherwise than %s:\n%s", round, c.name, variants(r)[0].name, firstDifference(want, got))
+		all := variants(r)
+		want, _ := all[0].run(t, steps, nil)
+		for _, c := range all[1:] {
+			if got, stores := c.run(t, steps, r); got != want {
+				t.Fatalf("round %d: %s ends otherwise than %s:\n%s\n%s", round, c.name, all[0].name, firstDifference(want, got), stores)
 			}
 		}
 	}
@@ -121,7 +120,7 @@ func variants(r *rand.Rand) []variant {
 	}
 	reopen := func(t *testing.T, p *pair) {
 		must(t, p.store.Close(), "close")
-		p.open(t)
+		p.openWithOthers(t, r)
 	}
 	compact := func(t *testing.T, p *pair) {
 		_, err := p.store.Compact(bg, engine.CompactOptions{})
@@ -137,13 +136,21 @@ func variants(r *rand.Rand) []variant {
 	merge, set := compaction.Merge, compaction.Set
 	return []variant{
 		{"plain", func(p *pair) {
-			p.opt.TuneForTests, p.opt.MemTableBytes, p.opt.Strategy = false, 4<<20, compaction.None()
+			p.opt.Tune(nil)
+			p.opt.MemTableBytes, p.opt.Strategy = 4<<20, compaction.None()
 		}, nil},
 		{"default, compacted", records(merge, compaction.Default()), every(9, compact)},
 		{"filter, compacted", records(merge, compaction.Filter()), every(7, compact)},
 		{"rewriter on set records, reopened", records(set, compaction.Rewriter()), every(11, func(t *testing.T, p *pair) { compact(t, p); reopen(t, p) })},
 		{"point deletes, compacted", records(set, compaction.PointDeletes()), every(8, compact)},
 		{"none on set records", records(set, compaction.None()), nil},
+		{"reopened with other tables", records(merge, eager(compaction.Default())), every(8, func(t *testing.T, p *pair) {
+			must(t, p.store.FlushTables(), "flush")
+			if r.IntN(2) == 0 {
+				compact(t, p)
+			}
+			reopen(t, p)
+		})},
 		{"busy background", func(p *pair) { busy(p) }, every(5, func(*testing.T, *pair) { time.Sleep(2 * time.Millisecond) })},
 		{"tiny spans, tables first", func(p *pair) { p.opt.SpanBytes, p.opt.Strategy = 1<<10, eager(compaction.Default()) },
 			every(6, func(t *testing.T, p *pair) {
@@ -164,7 +171,7 @@ func variants(r *rand.Rand) []variant {
 			left := p.disk.CrashClone(r.IntN(101), r.Uint64())
 			_ = p.store.Close() // of the past
 			p.disk = left
-			p.open(t)
+			p.openWithOthers(t, r)
 		})},
 	}
 }
@@ -181,12 +188,18 @@ type metaRun struct {
 	log    strings.Builder
 }
 
-func (c variant) run(t *testing.T, steps []metaStep) string {
+// run does the steps on stores with tables that r draws, the engine's own if it is nil. It returns what was answered, and what
+// the stores were like.
+func (c variant) run(t *testing.T, steps []metaStep, r *rand.Rand) (answers, stores string) {
 	m := &metaRun{t: t, made: map[int]clock.Dot{}, in: map[int]string{}, by: map[string]string{}, deltas: make([]engine.Delta, len(steps))}
 	for i := range m.stores {
 		m.stores[i] = newPair(fmt.Sprintf("%s, store %d", c.name, i))
 		c.tune(m.stores[i])
-		m.stores[i].open(t)
+		if r == nil {
+			m.stores[i].open(t)
+		} else {
+			m.stores[i].openWithOthers(t, r)
+		}
 	}
 	for i, s := range steps {
 		m.step(i, s)
@@ -201,9 +214,10 @@ func (c variant) run(t *testing.T, steps []metaStep) string {
 			m.whole(p, set)
 		}
 		p.verify(t)
+		stores += fmt.Sprintln(p.label, p.tables)
 		must(t, p.store.Close(), "close")
 	}
-	return m.log.String()
+	return m.log.String(), stores
 }
 
 // step does one step and writes down what was answered.

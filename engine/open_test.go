@@ -251,7 +251,9 @@ func childWrites(t *testing.T, dir, part, nth string) {
 		}
 		return nil
 	}))
-	s, err := engine.Open(dir, &engine.Options{FS: fs, Logger: silent, MemTableBytes: 64 << 10, TuneForTests: true})
+	opt := engine.Options{FS: fs, Logger: silent, MemTableBytes: 64 << 10}
+	opt.Tune(engine.SmallTables)
+	s, err := engine.Open(dir, &opt)
 	must(t, err, "open")
 	fmt.Printf("actor %x\n", string(s.Actor()))
 	armed.Store(true)

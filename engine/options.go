@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/compaction"
@@ -85,8 +86,8 @@ type Options struct {
 	Events func(Event)
 	// Logger takes what an operator should read; default is slog's default logger at level Warn and above.
 	Logger *slog.Logger
-	// TuneForTests makes blocks, memtables and levels tiny, so that little data has the shape of much.
-	TuneForTests bool
+	// tune changes what Pebble is opened with; nil leaves it. Tests set it.
+	tune func(*pebble.Options)
 }
 
 func (o *Options) withDefaults() *Options {

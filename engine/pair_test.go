@@ -32,11 +32,12 @@ func must(t rapid.TB, err error, what string) {
 
 // pair is a store on a disk of its own, and its model.
 type pair struct {
-	label string
-	disk  *testkit.Disk
-	opt   engine.Options
-	store *engine.Store
-	model *testkit.Replica
+	label  string
+	disk   *testkit.Disk
+	opt    engine.Options
+	tables tables // what it was opened with, if they were drawn
+	store  *engine.Store
+	model  *testkit.Replica
 
 	minted  func(t rapid.TB, d engine.Delta) // told of every delta that the store makes, if not nil
 	changed func(set string)                 // told of every set that a batch has changed, if not nil
@@ -45,14 +46,15 @@ type pair struct {
 // newPair returns a pair that is not open yet. The options are those of a store in which nothing happens by itself, and in
 // which little data has the shape of much.
 func newPair(label string) *pair {
-	return &pair{label: label, disk: testkit.NewDisk(), model: testkit.NewReplica(), opt: engine.Options{
+	p := &pair{label: label, disk: testkit.NewDisk(), model: testkit.NewReplica(), opt: engine.Options{
 		BackgroundInterval:    -1,
 		MemTableBytes:         64 << 10,
 		SpanBytes:             4 << 10,
 		RewriteBytesPerSecond: 1 << 40,
-		TuneForTests:          true,
 		Logger:                silent,
 	}}
+	p.opt.Tune(engine.SmallTables)
+	return p
 }
 
 func (p *pair) open(t rapid.TB) {

@@ -144,8 +144,8 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	po.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{
 		func() pebble.BlockPropertyCollector { return &keyCounter{written: &s.counters.tabled} },
 	}
-	if s.opt.TuneForTests {
-		tuneForTests(po)
+	if s.opt.tune != nil {
+		s.opt.tune(po)
 	}
 	return po
 }
@@ -182,14 +182,4 @@ func BaselineOptions(memTableBytes int) *pebble.Options {
 // the size of a memtable caches nothing at all, without a word. Two memtables, one filled and one flushed, are added.
 func BaselineCache(memTableBytes int, blockCacheBytes int64) *pebble.Cache {
 	return pebble.NewCache(blockCacheBytes + 2*int64(memTableBytes))
-}
-
-// tuneForTests makes everything small, so that a few hundred keys fill all levels.
-func tuneForTests(po *pebble.Options) {
-	po.LBaseMaxBytes = 16 << 10
-	po.L0CompactionThreshold = 2
-	for i := range po.Levels {
-		po.Levels[i].BlockSize, po.Levels[i].IndexBlockSize = 512, 1024
-	}
-	po.TargetFileSizes[0] = 4 << 10
 }
