@@ -65,6 +65,14 @@ func (r *Registry) With(changes map[string]*clock.Clock) *Registry {
 // Len returns the number of sets of which something may be dropped.
 func (r *Registry) Len() int { return r.sets }
 
+// Dots returns how many dots of the set with that key prefix may be dropped; 0 if it is not in the registry.
+func (r *Registry) Dots(prefix []byte) uint64 {
+	if e := r.shards[shardOf(prefix)][string(prefix)]; e != nil {
+		return e.dead.Len()
+	}
+	return 0
+}
+
 // Droppable reports whether the key with the given prefix (slot and set) and dot may be left out. It allocates nothing.
 func (r *Registry) Droppable(prefix, actor []byte, counter uint64) bool {
 	if r.sets == 0 || len(prefix) < 4 {

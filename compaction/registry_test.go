@@ -59,6 +59,9 @@ func TestRegistry(t *testing.T) {
 					t.Fatalf("version %d: %d sets, want %d", i, got, want)
 				}
 				for _, prefix := range nearPrefixes {
+					if got, want := v.registry.Dots([]byte(prefix)), v.model[prefix].Len(); got != want {
+						t.Fatalf("version %d: Dots(%x) = %d, want %d", i, prefix, got, want)
+					}
 					for _, dot := range someDots {
 						got := v.registry.Droppable([]byte(prefix), []byte(dot.Actor), dot.Counter)
 						if want := v.model[prefix].Contains(dot); got != want {

@@ -21,6 +21,7 @@ const (
 	EventRewrite     EventKind = "rewrite"      // the rewriter swapped a span
 	EventRewriteLeft EventKind = "rewrite-left" // the rewriter left a span for later: it was being written
 	EventExcise      EventKind = "excise"       // an emptied set's element range was cut out
+	EventPublish     EventKind = "publish"      // the filter may drop more keys of a set: one event for each set, at most every 20 ms
 	EventIncarnation EventKind = "incarnation"  // the store took a new actor
 	EventStall       EventKind = "stall"        // writes wait for flushes or compactions
 	EventFailed      EventKind = "failed"       // the store takes no more writes
@@ -33,10 +34,11 @@ type Event struct {
 	Kind     EventKind
 	Set      []byte
 	Actor    clock.Actor
-	Keys     int   // rewrite: keys read
-	Dropped  int   // rewrite: keys left out
-	BytesIn  int64 // bytes of tables read
-	BytesOut int64 // bytes of tables written
+	Keys     int    // rewrite: keys read
+	Dropped  int    // rewrite: keys left out
+	Dots     uint64 // publish: dead dots that the filter has now and had not before, those without a key included
+	BytesIn  int64  // bytes of tables read
+	BytesOut int64  // bytes of tables written
 	Took     time.Duration
 	Held     time.Duration // rewrite: how long writers of the span were held
 	Err      error

@@ -153,9 +153,14 @@ func (p *publisher) publishReady() {
 	if len(ready) == 0 {
 		return
 	}
-	p.s.registry.Store(p.s.registry.Load().With(changes))
+	registry := p.s.registry.Load()
+	p.s.registry.Store(registry.With(changes))
 	p.s.counters.published.Add(uint64(len(ready)))
 	for _, st := range ready {
+		// A Dead that was taken before its writer said that it grew is taken again, and holds nothing new.
+		if n := st.publish.candidate.Len() - registry.Dots(st.prefix); n > 0 {
+			p.s.event(Event{Kind: EventPublish, Set: st.name, Dots: n})
+		}
 		st.publish.candidate = nil
 		p.s.sets.account(st)
 		p.s.sets.release(st)
