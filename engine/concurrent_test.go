@@ -320,7 +320,7 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 		return readsAll(p.store, set, names, engine.ReadOptions{BatchSize: 1 + r.IntN(10), Reverse: r.IntN(2) == 0}, r)
 	})
 	loop(func(r *rand.Rand) error {
-		c, err := p.store.Count(bg, set, engine.ReadOptions{From: names[0], To: names[1]})
+		c, err := p.store.Count(bg, set, engine.CountOptions{ReadOptions: engine.ReadOptions{From: names[0], To: names[1]}})
 		if err == nil && c.Elements == 0 {
 			return fmt.Errorf("Count missed %q", names[0])
 		}
@@ -474,7 +474,7 @@ func TestCancel(t *testing.T) {
 	_, write := p.store.Add(ctx, name, [][]byte{e}, engine.WriteOptions{})
 	_, drop := p.store.Drop(ctx, name, nil, engine.Sync)
 	_, contains := p.store.Contains(ctx, name, e)
-	_, count := p.store.Count(ctx, name, engine.ReadOptions{})
+	_, count := p.store.Count(ctx, name, engine.CountOptions{})
 	_, compact := p.store.Compact(ctx, engine.CompactOptions{})
 	_, seen := p.store.Context(ctx, name)
 	calls := map[string]error{

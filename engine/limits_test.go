@@ -87,10 +87,10 @@ func TestLimits(t *testing.T) {
 			return err
 		}},
 		{"bound", func() error {
-			_, err := p.store.Count(bg, name, engine.ReadOptions{Prefix: bytesOf(engine.ElementBytesMax)})
+			_, err := p.store.Count(bg, name, engine.CountOptions{ReadOptions: engine.ReadOptions{Prefix: bytesOf(engine.ElementBytesMax)}})
 			return err
 		}, func() error {
-			_, err := p.store.Count(bg, name, engine.ReadOptions{Prefix: bytesOf(engine.ElementBytesMax + 1)})
+			_, err := p.store.Count(bg, name, engine.CountOptions{ReadOptions: engine.ReadOptions{Prefix: bytesOf(engine.ElementBytesMax + 1)}})
 			return err
 		}},
 	} {
@@ -103,7 +103,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for what, n := range map[string]uint64{"many": engine.BatchOpsMax, "big": uint64(big), "d2": engine.BatchOpsMax, "d3": uint64(big)} {
-		if got, err := p.store.Count(bg, []byte(what), engine.ReadOptions{}); err != nil || got.Elements != n {
+		if got, err := p.store.Count(bg, []byte(what), engine.CountOptions{}); err != nil || got.Elements != n {
 			t.Errorf("%q has %d elements (%v), want %d", what, got.Elements, err, n)
 		}
 	}
@@ -154,7 +154,7 @@ func TestRefused(t *testing.T) {
 		{"a drop of our future", func() error { _, err := p.store.Drop(bg, name, clock.Of(ahead), engine.Sync); return err }, engine.ErrContext},
 		{"a drop of nothing", func() error { _, err := p.store.Drop(bg, []byte("never"), nil, engine.Sync); return err }, engine.ErrNotFound},
 		{"a read of nothing", func() error { _, err := readAll(p.store, "never", engine.ReadOptions{}); return err }, engine.ErrNotFound},
-		{"a count of nothing", func() error { _, err := p.store.Count(bg, []byte("never"), engine.ReadOptions{}); return err }, engine.ErrNotFound},
+		{"a count of nothing", func() error { _, err := p.store.Count(bg, []byte("never"), engine.CountOptions{}); return err }, engine.ErrNotFound},
 		{"a context of nothing", func() error { _, err := p.store.Context(bg, []byte("never")); return err }, engine.ErrNotFound},
 		{"a negative limit", func() error { _, err := readAll(p.store, "s", engine.ReadOptions{Limit: -1}); return err }, engine.ErrRequest},
 		{"a negative batch", func() error { _, err := readAll(p.store, "s", engine.ReadOptions{BatchSize: -1}); return err }, engine.ErrRequest},

@@ -89,7 +89,7 @@ func (m *machine) read(t *rapid.T) {
 	if last == nil || !last.Done && (o.Limit == 0 || len(got) < o.Limit) {
 		t.Fatalf("%s: the read of %q ended without an end: %+v", n.label, set, last)
 	}
-	count, err := n.store.Count(bg, []byte(set), o)
+	count, err := n.store.Count(bg, []byte(set), engine.CountOptions{ReadOptions: o})
 	must(t, err, "count")
 	if count.Elements != uint64(len(want)) || !model.Seen.Equal(count.Context) {
 		t.Fatalf("%s: count of %q %+v is %d as of %v, want %d as of %v", n.label, set, o, count.Elements, count.Context, len(want), model.Seen.Clock())

@@ -57,6 +57,15 @@ func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[
 	}
 }
 
+// CountOptions say what of a set is counted. The zero value is all of it.
+type CountOptions struct {
+	// ReadOptions are those of the read whose elements are counted.
+	ReadOptions
+	// Progress is told how many elements were counted so far, every thousand of them or fifty thousand keys, if it is not
+	// nil.
+	Progress func(elements uint64)
+}
+
 // Count is what a set, or a part of it, comes to.
 type Count struct {
 	// Elements is the number of elements that were present.
@@ -66,11 +75,10 @@ type Count struct {
 	Context *clock.Clock
 }
 
-// Count counts the elements that a read with these options would give. It reads the keys of all of them, from several
-// moments if it takes long; an element that comes or goes meanwhile may be counted or not. A set that this store has never
-// heard of is ErrNotFound.
-func (s *Store) Count(ctx context.Context, name []byte, o ReadOptions) (c Count, err error) {
-	err = s.reading(ctx, name, o, func(st *set, r *reader) error {
+// Count counts elements. It reads the keys of all of them, from several moments if it takes long; an element that comes or
+// goes meanwhile may be counted or not. A set that this store has never heard of is ErrNotFound.
+func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count, err error) {
+	err = s.reading(ctx, name, o.ReadOptions, func(st *set, r *reader) error {
 		r.fold.CountOnly = true
 		for !r.done {
 			chunk, err := r.next(ctx)
@@ -81,6 +89,9 @@ func (s *Store) Count(ctx context.Context, name []byte, o ReadOptions) (c Count,
 				c.Context = chunk.Clock.Clone()
 			}
 			c.Elements += uint64(chunk.Count)
+			if o.Progress != nil {
+				o.Progress(c.Elements)
+			}
 		}
 		return nil
 	})

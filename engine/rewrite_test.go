@@ -103,3 +103,37 @@ func slowReader(t *testing.T, reverse bool) {
 	}
 	p.close(t)
 }
+
+// TestSlowCount counts a set so slowly that the engine renews its iterator: it counts what it then finds, and its context is
+// still that of the beginning, which does not cover it.
+func TestSlowCount(t *testing.T) {
+	t.Parallel() // it takes its time
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	began, err := p.store.Context(bg, []byte("s"))
+	must(t, err, "context")
+	var told []uint64
+	o := engine.CountOptions{ReadOptions: engine.ReadOptions{BatchSize: 10}}
+	o.Progress = func(n uint64) {
+		if told = append(told, n); len(told) == 3 {
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(1), bulkName(80)}, engine.Sync) // one is behind, one is to come
+			p.all(t, "s", keyscheme.OpAdd, elementNames(100, 120), engine.Sync)
+			time.Sleep(1100 * time.Millisecond)
+		}
+	}
+	c, err := p.store.Count(bg, []byte("s"), o)
+	must(t, err, "count")
+	if c.Elements != 119 || !c.Context.Equal(began) {
+		t.Errorf("%d elements as of %v, want 119 as of %v", c.Elements, c.Context, began)
+	}
+	if len(told) < 12 || !slices.IsSorted(told) || told[0] != 10 || told[len(told)-1] != c.Elements {
+		t.Errorf("told %v", told)
+	}
+	p.drop(t, "s", c.Context, engine.Sync)
+	if left := p.read(t, "s", engine.ReadOptions{}); len(left) != 20 {
+		t.Errorf("%d elements left of 20 that came later", len(left))
+	}
+	p.check(t)
+	p.close(t)
+}

@@ -180,6 +180,25 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+func TestCountShowsProgress(t *testing.T) {
+	dir := newDir(t)
+	lines := ""
+	for i := range 2500 {
+		lines += fmt.Sprintln(i)
+	}
+	call(t, lines, "--dir", dir, "set", "import", "numbers").want(t, exitOK)
+	a, out, _ := testApp(false)
+	var shown bytes.Buffer
+	now := time.Unix(0, 0)
+	a.progress = &progress{to: &shown, now: func() time.Time { now = now.Add(time.Second); return now }}
+	if code := a.run(t.Context(), []string{"--dir", dir, "set", "count", "numbers"}); code != exitOK || out.String() != "2500\n" {
+		t.Errorf("got %q, status %d", out, code)
+	}
+	if got := shown.String(); !strings.Contains(got, "counted 1,000 elements\r\x1b[Kcounted 2,000 elements\r") {
+		t.Errorf("it showed %q", got)
+	}
+}
+
 func TestProgressOnlyOnATerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

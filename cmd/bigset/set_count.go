@@ -22,7 +22,7 @@ context: the token of the whole set when counting began, for drop.`,
 			if err != nil {
 				return err
 			}
-			o := engine.ReadOptions{}
+			o := engine.CountOptions{Progress: a.counting}
 			if o.Prefix, err = n.bound("prefix", prefix); err != nil {
 				return err
 			}
@@ -39,6 +39,8 @@ context: the token of the whole set when counting began, for drop.`,
 	n.flag(cmd)
 	return cmd
 }
+
+func (a *app) counting(elements uint64) { a.progress.show("counted %s", count(elements, "element")) }
 
 // counted prints a count.
 func (a *app) counted(seal *sealer, c engine.Count) error {
