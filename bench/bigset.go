@@ -95,7 +95,7 @@ func (b *bigsetSystem) rest(ctx context.Context, quiet time.Duration) (time.Time
 
 // restFully waits until the strategy wants nothing more, or finds nothing to do that is worth it.
 func (b *bigsetSystem) restFully(ctx context.Context) error {
-	if !b.store.Strategy().Rewrites(compaction.Load{Keys: 1 << 40, Quiet: time.Hour}) {
+	if !b.store.Strategy().Rewrites() {
 		return nil // it never does anything by itself
 	}
 	for began := time.Now(); ; {
@@ -107,7 +107,7 @@ func (b *bigsetSystem) restFully(ctx context.Context) error {
 			return err
 		}
 		load := compaction.Load{Keys: u.keys, Live: u.live, Quiet: time.Since(began)}
-		if time.Since(began) > churnRestMax || !b.store.Strategy().Rewrites(load) {
+		if time.Since(began) > churnRestMax || !b.store.Strategy().Wants(load) {
 			return nil
 		}
 	}

@@ -43,9 +43,9 @@ func ExampleIndex() {
 // A policy of one's own: the filter, and a rewriter that waits until half of what is in tables is garbage.
 func ExamplePolicy() {
 	lazy := compaction.Policy{Label: "lazy", Record: compaction.Merge, Filter: true, Rewrite: true, Excess: 1, Idle: 1}
-	fmt.Println("default", compaction.Default().Rewrites(compaction.Load{Keys: 150_000, Live: 100_000}))
-	fmt.Println("lazy   ", lazy.Rewrites(compaction.Load{Keys: 150_000, Live: 100_000}))
-	fmt.Println("lazy   ", lazy.Rewrites(compaction.Load{Keys: 250_000, Live: 100_000}))
+	fmt.Println("default", compaction.Default().Wants(compaction.Load{Keys: 150_000, Live: 100_000}))
+	fmt.Println("lazy   ", lazy.Wants(compaction.Load{Keys: 150_000, Live: 100_000}))
+	fmt.Println("lazy   ", lazy.Wants(compaction.Load{Keys: 250_000, Live: 100_000}))
 	fmt.Println("on set records:", errors.Is(lazy.WorksOn(compaction.Set), compaction.ErrStrategy))
 	// Output:
 	// default true

@@ -41,7 +41,7 @@ func ParseRecord(s string) (Record, error) {
 	return 0, fmt.Errorf("compaction: unknown kind of record %q: it is merge or set", s)
 }
 
-// Load is what a strategy knows of a set, or of the whole store, when it is asked whether the rewriter should look.
+// Load is what a strategy knows of a set when it is asked whether the rewriter should look.
 type Load struct {
 	Keys  uint64        // element keys in tables, by the tables' own counts
 	Live  uint64        // live dots
@@ -57,19 +57,31 @@ func (l Load) Garbage() uint64 {
 }
 
 // Strategy says how dead keys leave the disk. A storage developer may bring another one: the engine asks it, and does what
-// it says. Its methods are called from several goroutines and must not block.
+// it says. What is dead is not its to say, so no answer of it can lose or bring back an element; wrong ones cost space and
+// work. Its methods are called from several goroutines and must not block.
 type Strategy interface {
 	// Name is what a command line calls it.
 	Name() string
-	// WorksOn returns an error that wraps ErrStrategy when it can't work on records of that kind.
+	// WorksOn returns an error that wraps ErrStrategy when it can't work on records of that kind. It is asked when a store
+	// is opened.
 	WorksOn(r Record) error
+
+	// Filters, Deletes and Rewrites say which means it uses. Each must always answer the same.
+
 	// Filters reports whether durable tombstones are given to the filter.
 	Filters() bool
-	// Deletes reports whether a kill writes a delete of the killed key, beside the tombstone.
+	// Deletes reports whether a kill writes a delete of the killed key, beside the tombstone: only on Set records.
 	Deletes() bool
-	// Rewrites reports whether the rewriter should look for spans of a set, or of the whole store, under that load.
-	Rewrites(l Load) bool
-	// Worth reports whether a span is worth copying: it is asked for the densest span that is known.
+	// Rewrites reports whether the rewriter is used: if not, Wants and Worth are never asked.
+	Rewrites() bool
+
+	// Wants reports whether the rewriter should look for spans of a set under that load. It is asked in the background of
+	// each set that may have garbage in tables, and again after each span. The engine chooses the set with the most garbage
+	// of those that are wanted, and lets one that is being written wait for some seconds. Compaction on demand does not ask.
+	Wants(l Load) bool
+	// Worth reports whether a span is worth copying. It is asked for the densest span of a set, of which only samples are
+	// counted, and again when it was read whole, before it is swapped: then its Bytes are 0, and a large one may have ended
+	// early. Compaction on demand does not ask.
 	Worth(s Span) bool
 }
 
@@ -153,8 +165,11 @@ func (p Policy) WorksOn(r Record) error {
 	return nil
 }
 
-// Rewrites implements Strategy: there is enough garbage, absolutely and beside what is live.
-func (p Policy) Rewrites(l Load) bool {
+// Rewrites implements Strategy.
+func (p Policy) Rewrites() bool { return p.Rewrite }
+
+// Wants implements Strategy: there is enough garbage, absolutely and beside what is live.
+func (p Policy) Wants(l Load) bool {
 	garbage, excess := l.Garbage(), orElse(p.Excess, 0.3)
 	if l.Quiet > QuietEnough {
 		excess = orElse(p.Idle, 0.1)

@@ -11,7 +11,7 @@ import (
 
 // TestRewrites: a policy wants the rewriter when there is enough garbage, in keys and beside what is live; less is enough
 // once a set is quiet.
-func TestRewrites(t *testing.T) {
+func TestWants(t *testing.T) {
 	const quiet = compaction.QuietEnough + 1
 	ready := compaction.Policy{Rewrite: true}
 	small := compaction.Policy{Rewrite: true, KeysMin: 1, Excess: 0.5, Idle: 0.25}
@@ -38,8 +38,8 @@ func TestRewrites(t *testing.T) {
 		{"its own idle excess", small, compaction.Load{Keys: 125, Live: 100, Quiet: quiet}, false},
 		{"over its own idle excess", small, compaction.Load{Keys: 126, Live: 100, Quiet: time.Hour}, true},
 	} {
-		if got := c.policy.Rewrites(c.load); got != c.want {
-			t.Errorf("%s: Rewrites(%+v) = %v, want %v", c.what, c.load, got, c.want)
+		if got := c.policy.Wants(c.load); got != c.want {
+			t.Errorf("%s: Wants(%+v) = %v, want %v", c.what, c.load, got, c.want)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestStrategies(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if s.Name() != c.name || s.Filters() != c.filters || s.Deletes() != c.deletes || s.Rewrites(compaction.Load{Keys: 1e6}) != c.rewrites {
+		if s.Name() != c.name || s.Filters() != c.filters || s.Deletes() != c.deletes || s.Rewrites() != c.rewrites || s.Wants(compaction.Load{Keys: 1e6}) != c.rewrites {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 	}

@@ -104,7 +104,7 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 		progress(*rep)
 		return nil
 	}
-	if !s.rewrites() {
+	if !s.strategy.Rewrites() {
 		b := st.prefix.All()
 		if err := s.recovering(func() error { return s.db.Compact(ctx, b.Lower, b.Upper, true) }); err != nil {
 			return fmt.Errorf("engine: compact %q: %w", name, diskError(err))

@@ -121,7 +121,8 @@ func (s *Store) rewriteSpan(
 	}
 	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends)}
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
-	if res.Dropped == 0 || !worth(compaction.Span{Keys: uint64(res.Keys), Dead: uint64(res.Dropped)}) {
+	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(res.Dropped)}
+	if res.Dropped == 0 || !worth(span) {
 		return res, nil
 	}
 	if err := p.writeTables(); err != nil {

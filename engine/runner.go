@@ -105,7 +105,7 @@ func (r *runner) tick(ctx context.Context) error {
 	if err := r.exciseSome(ctx); err != nil {
 		return err
 	}
-	if !r.s.rewrites() {
+	if !r.s.strategy.Rewrites() {
 		return nil
 	}
 	return r.rewriteSome(ctx)
@@ -143,13 +143,10 @@ func (s *Store) flushSmallMemTables() error {
 	})
 }
 
-// rewrites reports whether the strategy ever uses the rewriter.
-func (s *Store) rewrites() bool {
-	return s.strategy.Rewrites(compaction.Load{Keys: 1 << 40, Quiet: time.Hour})
-}
-
 // reclaims reports whether the strategy ever takes anything off the disk.
-func (s *Store) reclaims() bool { return s.strategy.Filters() || s.strategy.Deletes() || s.rewrites() }
+func (s *Store) reclaims() bool {
+	return s.strategy.Filters() || s.strategy.Deletes() || s.strategy.Rewrites()
+}
 
 // dropped notes a set that may have become empty: whatever the strategy's way with single keys, a whole set is cut out.
 func (r *runner) dropped(st *set) {
@@ -198,7 +195,7 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 	}
 	for worked := false; ; worked = true {
 		span, ok := index.Densest()
-		if !ok || !r.s.strategy.Worth(span) || !r.s.strategy.Rewrites(load) {
+		if !ok || !r.s.strategy.Worth(span) || !r.s.strategy.Wants(load) {
 			if !worked {
 				r.resting[string(st.prefix)] = time.Now().Add(restAfterVain)
 			}
@@ -320,7 +317,7 @@ func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load
 			continue // damage is for verify to report, and must not stop the work on others
 		}
 		l := compaction.Load{Keys: n, Live: st.live(), Quiet: now.Sub(time.Unix(0, st.lastWrite.Load()))}
-		wanted := r.s.strategy.Rewrites(l)
+		wanted := r.s.strategy.Wants(l)
 		if !wanted {
 			delete(r.wanted, prefix)
 		} else if !r.due(prefix, l, now) {
