@@ -45,7 +45,7 @@ func (r *Report) writeGoals(b *bufio.Writer, workload string) {
 		for _, v := range g.verdicts(r.Results, r.Config.Strategy) {
 			at := ""
 			if !v.of.none() {
-				at = " (" + thousands(v.elements) + ")"
+				at = " (" + Thousands(uint64(v.elements)) + ")"
 			}
 			_, _ = fmt.Fprintf(b, "  -> %s%s %s\n", v.of.workload, at, v)
 		}
@@ -59,7 +59,7 @@ func (r *Report) cells(row *Row) []string {
 	if row.System == systemBigset && row.Strategy != "" && row.Strategy != r.Config.Strategy {
 		system += " " + row.Strategy
 	}
-	cells := []string{row.Workload, system, thousands(row.Elements), thousands(int(row.OpsPerSecond + 0.5)),
+	cells := []string{row.Workload, system, Thousands(uint64(row.Elements)), Thousands(uint64(row.OpsPerSecond + 0.5)),
 		figure(row.CPUMicros), figure(row.P50), figure(row.P99), figure(row.WriteAmp), "", ""}
 	if row.System == systemPebble {
 		return cells
@@ -83,10 +83,10 @@ func figure(v *float64) string {
 	return number(*v)
 }
 
-// thousands writes a count with commas.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+// Thousands returns a number in groups of three digits, as tables for people have it.
+func Thousands(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
 	return s

@@ -97,4 +97,12 @@ func describe(r Row) string {
 	return strings.Join([]string{r.Workload, r.System, r.Strategy, number0(r.Elements), number0(int(r.Ops))}, " ")
 }
 
-func number0(n int) string { return strings.ReplaceAll(thousands(n), ",", "") }
+func number0(n int) string { return strings.ReplaceAll(Thousands(uint64(n)), ",", "") }
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := Thousands(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}

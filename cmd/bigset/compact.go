@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"bigset/bench"
 	"bigset/engine"
 )
 
@@ -32,7 +33,7 @@ that by itself while a program has it open.`,
 }
 
 func (a *app) compacting(r engine.CompactReport) {
-	a.progress.show("compacting: %s, %s read, %s dropped", count(uint64(r.Sets), "set"), count(r.KeysRead, "key"), thousands(r.KeysDropped))
+	a.progress.show("compacting: %s, %s read, %s dropped", count(uint64(r.Sets), "set"), count(r.KeysRead, "key"), bench.Thousands(r.KeysDropped))
 }
 
 // compactReport is the report of a compaction in JSON.
@@ -51,5 +52,5 @@ func (a *app) compacted(r engine.CompactReport) error {
 	return a.answer(
 		compactReport{r.Sets, r.Spans, r.SpansLeft, r.KeysRead, r.KeysDropped, r.BytesOut, r.DiskBefore, r.DiskAfter},
 		"compacted %s: %s read, %s dropped; tables were %s, are %s", count(uint64(r.Sets), "set"), count(r.KeysRead, "key"),
-		thousands(r.KeysDropped), size(r.DiskBefore), size(r.DiskAfter))
+		bench.Thousands(r.KeysDropped), size(r.DiskBefore), size(r.DiskAfter))
 }

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
+
+	"bigset/bench"
 )
 
 // object prints a value as one line of JSON.
@@ -48,20 +49,11 @@ func (a *app) note(format string, args ...any) error {
 
 // count returns a number with its noun.
 func count(n uint64, noun string) string {
-	return thousands(n) + " " + plural(n, noun)
+	return bench.Thousands(n) + " " + plural(n, noun)
 }
 
 // tally returns a number of elements in an answer, where scripts read it too.
 func tally(n uint64) string { return fmt.Sprintf("%d %s", n, plural(n, "element")) }
-
-// thousands returns a number in groups of three digits.
-func thousands(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
 
 // size returns a number of bytes in the unit that suits it.
 func size(n uint64) string {

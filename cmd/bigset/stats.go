@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/bench"
 	"bigset/engine"
 )
 
@@ -79,10 +80,10 @@ func storeRows(dir string, t totals, st engine.Stats) []row {
 		{"folder", dir},
 		{"records", st.Record},
 		{"strategy", st.Strategy},
-		{"sets", fmt.Sprintf("%s, %s of them empty", thousands(t.Sets), thousands(t.SetsEmpty))},
-		{"live dots", thousands(t.LiveDots)},
-		{"events", thousands(t.Events)},
-		{"keys in tables", thousands(st.KeysInTables)},
+		{"sets", fmt.Sprintf("%s, %s of them empty", bench.Thousands(t.Sets), bench.Thousands(t.SetsEmpty))},
+		{"live dots", bench.Thousands(t.LiveDots)},
+		{"events", bench.Thousands(t.Events)},
+		{"keys in tables", bench.Thousands(st.KeysInTables)},
 		{"on disk", size(st.BytesOnDisk)},
 		{"of it in tables", size(st.BytesTables)},
 		{"compaction debt", size(st.CompactionDebt)},
@@ -124,11 +125,11 @@ func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
 	}
 	return a.table([]row{
 		{"set", fmt.Sprintf("%q", set)},
-		{"live dots", thousands(st.Live)},
-		{"events", thousands(st.Seen)},
-		{"dead dots", thousands(st.Dead)},
-		{"actors", thousands(uint64(st.Actors))},
-		{"gaps in the clock", thousands(uint64(st.Gaps))},
+		{"live dots", bench.Thousands(st.Live)},
+		{"events", bench.Thousands(st.Seen)},
+		{"dead dots", bench.Thousands(st.Dead)},
+		{"actors", bench.Thousands(uint64(st.Actors))},
+		{"gaps in the clock", bench.Thousands(uint64(st.Gaps))},
 		{"clock", size(uint64(st.BytesClock))},
 		{"tombstone", size(uint64(st.BytesTombstone))},
 		{"both in memory", size(uint64(st.BytesHeap))},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/bench"
 	"bigset/engine"
 )
 
@@ -78,7 +79,7 @@ func (a *app) verified(r *engine.VerifyReport) error {
 	err := a.answer(
 		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.LiveDots, r.Elements, r.ProblemCount},
 		"%s: %s, %s, %s, %s of them dead", verdict, count(uint64(r.Sets), "set"), count(r.Elements, "element"),
-		count(r.Keys, "key"), thousands(r.DeadKeys))
+		count(r.Keys, "key"), bench.Thousands(r.DeadKeys))
 	if err == nil && !r.OK() {
 		return errNotVerified
 	}
