@@ -47,7 +47,7 @@ func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Ui
 		if !ok {
 			return newUnion(key, value), nil
 		}
-		if r := registry.Load(); r != nil && r.Droppable(key[:prefixLen], actor, counter) && !keyscheme.IsOpen(value) {
+		if r := registry.Load(); r != nil && !keyscheme.IsOpen(value) && r.Droppable(key[:prefixLen], actor, counter) {
 			if dropped != nil {
 				dropped.Add(1)
 			}
