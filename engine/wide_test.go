@@ -116,6 +116,27 @@ func TestDeadOpenKeyCounts(t *testing.T) {
 	p.close(t)
 }
 
+// TestDropKeepsOpenKeys: a set that is dropped is not cut out while the context of an open key in it names what is not seen.
+func TestDropKeepsOpenKeys(t *testing.T) {
+	p := openPair(t, "p")
+	late := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, engine.NoSync)
+	p.one(t, keyscheme.OpRemove, "x", engine.SawAll(clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})))
+	p.drop(t, "s", nil, engine.NoSync)
+	for range 2 {
+		must(t, p.store.RunnerTick(bg), "tick")
+		p.settle(t)
+	}
+	p.opened(t, 1)
+	p.apply(t, late, engine.NoSync)
+	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 0 {
+		t.Errorf("%v is present, want nothing", got)
+	}
+	p.settle(t)
+	p.opened(t, 0)
+	p.close(t)
+}
+
 // TestOpenBatch: what an operation of a batch stores unresolved counts for those after it.
 func TestOpenBatch(t *testing.T) {
 	p := openPair(t, "p")
