@@ -171,7 +171,7 @@ func BaselineOptions(memTableBytes int) *pebble.Options {
 	po.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	for i := range po.Levels {
 		l := &po.Levels[i]
-		l.BlockSize, l.IndexBlockSize = 16<<10, 256<<10
+		l.BlockSize, l.IndexBlockSize = 8<<10, 256<<10
 		l.FilterPolicy, l.FilterType = bloom.FilterPolicy(10), pebble.TableFilter
 		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}
