@@ -31,7 +31,7 @@ func openBigset(ctx context.Context, dir, name string, o openOptions, cacheBytes
 	}
 	store, err := engine.Open(dir, &engine.Options{
 		Record: o.record, Strategy: strategy, Durability: durability, MemTableBytes: o.memTable,
-		BlockCacheBytes: cacheBytes, Logger: slog.New(slog.DiscardHandler),
+		OpenContexts: o.openContexts, BlockCacheBytes: cacheBytes, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return nil, err

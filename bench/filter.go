@@ -27,7 +27,7 @@ func filter(e *env) error {
 var (
 	filterCases      = []string{"clean", "other-set", "one-percent"}
 	filterPhases     = []string{"load", "compact", "scan"}
-	filterContenders = []contender{{systemBigset, compaction.Filter().Name()}, {systemBigset, compaction.None().Name()}}
+	filterContenders = []contender{{system: systemBigset, strategy: compaction.Filter().Name()}, {system: systemBigset, strategy: compaction.None().Name()}}
 )
 
 // filtering measures the three phases of one case. The row of the case is all of them.

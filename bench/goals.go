@@ -212,6 +212,8 @@ func goals(workload, strategy string) []goal {
 		return churnGoals(workload, strategy)
 	case "queue":
 		return queueGoals()
+	case "contexts":
+		return contextGoals()
 	case "drop":
 		return dropGoals()
 	}

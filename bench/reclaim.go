@@ -9,7 +9,7 @@ import (
 func (e *env) rivals() []contender {
 	list := []contender{{system: systemBigset}}
 	if classic := compaction.PointDeletes().Name(); e.cfg.Strategy != classic {
-		list = append(list, contender{systemBigset, classic})
+		list = append(list, contender{system: systemBigset, strategy: classic})
 	}
 	return append(list, contender{system: systemPebble}, contender{system: systemBlob})
 }
@@ -112,7 +112,7 @@ func (e *env) freshLoad(like system, n int, at func(i int) int) (tables *uint64,
 	c, o := contender{system: systemBlob}, openOptions{}
 	switch like := like.(type) {
 	case *bigsetSystem:
-		c, o.record = contender{systemBigset, compaction.None().Name()}, like.record
+		c, o.record = contender{system: systemBigset, strategy: compaction.None().Name()}, like.record
 	case *rawSystem:
 		c.system, o.record = systemPebble, like.record
 	}

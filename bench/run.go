@@ -39,6 +39,7 @@ var workloads = []*workload{
 	{Workload{"churn", "ten turnovers with uniform victims, beside point deletes"}, 16_000, 200_000, churn},
 	{Workload{"churn-young", "ten turnovers, 9 of 10 victims among the newest, beside point deletes"}, 12_000, 200_000, churnYoung},
 	{Workload{"queue", "elements added and soon removed by a reader at the head"}, 50_000, 1_000_000, queue},
+	{Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, 40_000, 1_000_000, contexts},
 	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
 }
 
@@ -171,7 +172,7 @@ func (e *env) turns(list []contender, f func(c contender) error) error {
 			return err
 		}
 		if err := f(c); err != nil {
-			return fmt.Errorf("%s: %w", strings.TrimSpace(c.system+" "+c.strategy), err)
+			return fmt.Errorf("%s: %w", strings.Join(strings.Fields(c.system+" "+c.strategy+" "+c.form), " "), err)
 		}
 	}
 	return nil

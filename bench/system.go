@@ -18,8 +18,9 @@ const (
 	systemBlob   = "blob"
 )
 
-// contender is a system that takes part in a comparison; bigset with a strategy, "" for the run's.
-type contender struct{ system, strategy string }
+// contender is a system that takes part in a comparison; bigset with a strategy, "" for the run's, and where that is what is
+// compared a form of context.
+type contender struct{ system, strategy, form string }
 
 // allSystems are those that the plain workloads compare.
 var allSystems = []contender{{system: systemBigset}, {system: systemPebble}, {system: systemBlob}}
@@ -95,7 +96,9 @@ type openOptions struct {
 	memTable int  // bytes; 0 is the run's
 	sync     bool // also where the run is not synced
 	warm     bool // with the memtables of a long run, where bigset and raw Pebble stand side by side
-	deletes  bool // raw Pebble deletes the keys of what is removed, and does not only note it
+	// openContexts keeps wide contexts open.
+	openContexts bool
+	deletes      bool // raw Pebble deletes the keys of what is removed, and does not only note it
 	// record is the kind of record where it does not follow from the strategy.
 	record compaction.Record
 }

@@ -45,15 +45,17 @@ func ParseRecord(s string) (Record, error) {
 type Load struct {
 	Keys  uint64        // element keys in tables, by the tables' own counts
 	Live  uint64        // live dots
+	Open  uint64        // open keys: those whose wide contexts are not resolved yet
 	Quiet time.Duration // since the set was last written
 }
 
 // Garbage returns the number of keys in tables that are not needed: at least 0, and approximate while keys are in memory.
+// An open key counts: it is one, or supersedes one, or at least carries a context that can go.
 func (l Load) Garbage() uint64 {
 	if l.Keys <= l.Live {
-		return 0
+		return l.Open
 	}
-	return l.Keys - l.Live
+	return l.Keys - l.Live + l.Open
 }
 
 // Strategy says how dead keys leave the disk. A storage developer may bring another one: the engine asks it, and does what

@@ -31,10 +31,12 @@ type builder struct {
 	killed  dotBag       // what enters Dead
 	cleared *clock.Clock // what a whole-set delete puts into Seen and Dead, or nil
 	sibling bool         // an element may have two live dots after it
+	opened  int64        // by how much the count of open keys grows
 
-	overlay bool                   // some operation may ask for what an earlier one of the group did
-	minted  map[string][]clock.Dot // element -> its add keys in this batch
-	puts    []lateKey              // element keys in this batch, for a rewriter that copies the span
+	overlay bool                      // some operation may ask for what an earlier one of the group did
+	minted  map[string][]clock.Dot    // element -> its keys in this batch
+	wides   map[string][]*clock.Clock // element -> the contexts of its open keys in this batch
+	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span
 	added   int
 	buf     []byte
 }
@@ -50,17 +52,21 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 	return b
 }
 
-// overlaps reports whether an operation of the group may need the dots that an earlier one minted: whether there are two,
-// and one takes its context from this store.
+// overlaps reports whether an operation of the group may need the keys that an earlier one wrote: whether there are two, and
+// one looks at what this store has of its element.
 func overlaps(group []*request) bool {
 	ops, asks := 0, false
 	for _, r := range group {
 		ops += len(r.ops)
 		for i := range r.ops {
-			asks = asks || !r.ops[i].Context.Given && r.opt.Policy == PolicyCoordinator
+			c := &r.ops[i].Context
+			asks = asks || c.Wide != nil || !c.Given && r.opt.Policy == PolicyCoordinator
 		}
 		if r.delta != nil {
 			ops += len(r.delta.Items)
+			for i := range r.delta.Items {
+				asks = asks || r.delta.Items[i].Wide != nil
+			}
 		}
 	}
 	return asks && ops > 1
@@ -81,7 +87,7 @@ func (b *builder) release() {
 
 // empty reports whether the batch says nothing.
 func (b *builder) empty() bool {
-	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil
+	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0
 }
 
 // add takes one request into the batch. With an error, nothing of it is in the batch.
@@ -112,6 +118,12 @@ func (b *builder) checkContexts(r *request) error {
 				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", ErrContext, d, b.counter)
 			}
 		}
+		if n := c.Wide.Max(b.actor); n > b.counter {
+			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, n, b.counter)
+		}
+		if c.Wide != nil && !b.s.opt.OpenContexts && !b.st.next.Descends(c.Wide) {
+			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", ErrBehind, b.st.name)
+		}
 	}
 	return nil
 }
@@ -122,13 +134,17 @@ func (b *builder) coordinate(r *request) error {
 	d := &r.result.Delta
 	for i := range r.ops {
 		op := &r.ops[i]
-		seen := op.Context.Dots
-		if !op.Context.Given && r.opt.Policy == PolicyCoordinator {
-			if seen = b.liveDots(op.Element); b.err != nil {
+		seen, wide := op.Context.Dots, op.Context.Wide
+		switch {
+		case wide != nil && b.s.opt.OpenContexts:
+			seen = nil
+		case wide != nil || !op.Context.Given && r.opt.Policy == PolicyCoordinator:
+			if seen = b.liveDots(op.Element, wide); b.err != nil {
 				return b.err
 			}
+			wide = nil
 		}
-		if op.Kind == keyscheme.OpRemove && !b.killsAny(seen) {
+		if op.Kind == keyscheme.OpRemove && !b.killsAny(seen) && wide.Empty() {
 			continue
 		}
 		b.counter++
@@ -136,16 +152,19 @@ func (b *builder) coordinate(r *request) error {
 		if d.First == 0 {
 			*d = Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
 		}
-		d.Items = append(d.Items, Item{op.Kind, op.Element, seen})
+		d.Items = append(d.Items, Item{op.Kind, op.Element, seen, wide})
 		r.result.Dots[i] = dot
 		b.kill(op.Element, seen)
 		b.st.next.Add(dot)
 		if op.Kind == keyscheme.OpAdd {
 			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != PolicyCoordinator
-			b.put(op.Element, dot)
-		} else {
-			r.result.Removed++
-			b.killed.add(dot)
+			b.put(op.Element, dot, op.Kind, wide)
+			continue
+		}
+		r.result.Removed++
+		b.killed.add(dot)
+		if wide != nil {
+			b.put(op.Element, dot, op.Kind, wide)
 		}
 	}
 	return nil
@@ -160,19 +179,56 @@ func (b *builder) apply(d *Delta) error {
 	for i := range d.Items {
 		it := &d.Items[i]
 		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
+		if it.Wide != nil {
+			if b.applyWide(it, dot); b.err != nil {
+				return b.err
+			}
+			continue
+		}
 		b.kill(it.Element, it.Context)
 		fresh := b.learn(dot)
 		switch {
 		case it.Kind == keyscheme.OpRemove:
 			b.bury(dot)
 		case fresh:
-			b.put(it.Element, dot)
+			b.put(it.Element, dot, it.Kind, nil)
 		}
 	}
 	if !d.Clear.Empty() {
 		b.clear(d.Clear)
 	}
 	return nil
+}
+
+// applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already, because a narrow
+// context named it: where its key is not here, the context must still be, as that of a remove; a key that is here is not
+// written again.
+func (b *builder) applyWide(it *Item, dot clock.Dot) {
+	kind := it.Kind
+	if !b.learn(dot) {
+		if b.holdsKey(it.Element, dot) || b.err != nil {
+			return
+		}
+		kind = keyscheme.OpRemove
+	}
+	b.put(it.Element, dot, kind, it.Wide)
+	if it.Kind == keyscheme.OpRemove {
+		b.bury(dot)
+	}
+}
+
+// holdsKey reports whether a key of that dot is stored, of whatever kind.
+func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
+	if slices.Contains(b.minted[string(element)], dot) {
+		return true
+	}
+	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
+		_, ok, err := get(b.s.db, b.st.prefix.AppendElement(nil, element, dot, kind))
+		if b.check(err); ok || err != nil {
+			return ok
+		}
+	}
+	return false
 }
 
 // checkDelta refuses dots of this store's own actor that it never issued.
@@ -186,6 +242,12 @@ func (b *builder) checkDelta(d *Delta) error {
 			if c.Actor == b.actor {
 				last = max(last, c.Counter)
 			}
+		}
+		if wide := d.Items[i].Wide; wide != nil {
+			if !b.s.opt.OpenContexts {
+				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", ErrDelta, i)
+			}
+			last = max(last, wide.Max(b.actor))
 		}
 	}
 	if !d.Clear.Empty() {
@@ -227,11 +289,12 @@ func (b *builder) bury(dot clock.Dot) bool {
 	return b.killed.add(dot)
 }
 
-// kill puts the dots of an element's context into Seen and Dead.
+// kill puts the dots of an element's context into Seen and Dead. Where keys may be open none is deleted by point: the context
+// of one counts on when it is dead.
 func (b *builder) kill(element []byte, dots []clock.Dot) {
 	for _, dot := range dots {
 		unseen := b.learn(dot)
-		if b.bury(dot) && !unseen && b.s.deletes {
+		if b.bury(dot) && !unseen && b.s.deletes && b.st.open+b.opened == 0 {
 			b.delete(element, dot)
 		}
 	}
@@ -251,19 +314,31 @@ func (b *builder) dead(d clock.Dot) bool {
 	return b.st.dead.Contains(d) || b.killed.contains(d) || b.cleared != nil && b.cleared.Contains(d)
 }
 
-// put writes an element key, which is written once and never again.
-func (b *builder) put(element []byte, dot clock.Dot) {
-	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, keyscheme.OpAdd)
-	b.check(b.s.writeElement(b.batch, b.buf))
+// put writes an element key, which is written once and never again. With a wide context it is open.
+func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *clock.Clock) {
+	b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
+	n, value := len(b.buf), keyscheme.ClosedValue
+	if wide != nil {
+		b.opened++
+		b.buf = keyscheme.AppendElementValue(b.buf, wide)
+		value = b.buf[n:]
+	}
+	b.check(b.s.writeElement(b.batch, b.buf[:n], value))
 	b.added++
 	if b.overlay {
 		if b.minted == nil {
 			b.minted = map[string][]clock.Dot{}
 		}
 		b.minted[string(element)] = append(b.minted[string(element)], dot)
+		if wide != nil {
+			if b.wides == nil {
+				b.wides = map[string][]*clock.Clock{}
+			}
+			b.wides[string(element)] = append(b.wides[string(element)], wide)
+		}
 	}
 	if b.st.late != nil {
-		b.puts = append(b.puts, lateKey(append([]byte(nil), b.buf...)))
+		b.puts = append(b.puts, newKept(b.buf[:n], value))
 	}
 }
 
@@ -280,15 +355,16 @@ func (b *builder) check(err error) {
 }
 
 // writeElement writes an element key in the store's kind of record.
-func (s *Store) writeElement(batch *pebble.Batch, key []byte) error {
+func (s *Store) writeElement(batch *pebble.Batch, key, value []byte) error {
 	if s.record == compaction.Set {
-		return batch.Set(key, keyscheme.ClosedValue, nil)
+		return batch.Set(key, value, nil)
 	}
-	return batch.Merge(key, keyscheme.ClosedValue, nil)
+	return batch.Merge(key, value, nil)
 }
 
-// liveDots returns the live dots of an element as this store has them, with what earlier operations of the group did.
-func (b *builder) liveDots(element []byte) []clock.Dot {
+// liveDots returns the live dots of an element as this store has them, with what earlier operations of the group did; if
+// within is not nil, only those that it holds.
+func (b *builder) liveDots(element []byte, within *clock.Clock) []clock.Dot {
 	var dots []clock.Dot
 	if n := b.st.next.Len(); n > b.st.dead.Len() || n == math.MaxUint64 { // an empty set has none
 		if b.iter == nil {
@@ -305,11 +381,21 @@ func (b *builder) liveDots(element []byte) []clock.Dot {
 	dots = append(dots, b.minted[string(element)]...)
 	live := dots[:0]
 	for _, d := range dots {
-		if !b.dead(d) {
+		if !b.dead(d) && (within == nil || within.Contains(d)) && !b.superseded(element, d) {
 			live = append(live, d)
 		}
 	}
 	return live
+}
+
+// superseded reports whether an open key that an earlier operation of the group wrote supersedes a dot.
+func (b *builder) superseded(element []byte, d clock.Dot) bool {
+	for _, wide := range b.wides[string(element)] {
+		if wide.Contains(d) {
+			return true
+		}
+	}
+	return false
 }
 
 // finish writes tombstone growth and the clock key.
@@ -351,7 +437,7 @@ func (b *builder) writeClock() {
 	}
 	b.buf = st.prefix.AppendClock(b.buf[:0])
 	at := len(b.buf)
-	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: st.next, Flags: st.flags})
+	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: st.next, Open: st.open + b.opened, Flags: st.flags})
 	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 
@@ -382,7 +468,7 @@ func (b *builder) publish() {
 	if b.cleared != nil {
 		st.seen.Union(b.cleared)
 	}
-	st.exists, st.shown = true, nil
+	st.exists, st.shown, st.open = true, nil, st.open+b.opened
 	if kills {
 		b.entomb(st.dead)
 		st.version++

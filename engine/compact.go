@@ -97,7 +97,10 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 	if progress == nil {
 		progress = func(CompactReport) {}
 	}
-	if st.live() == 0 && s.reclaims() {
+	if err := s.recountOnce(ctx, st); err != nil {
+		return err
+	}
+	if st.live() == 0 && st.openKeys() == 0 && s.reclaims() {
 		if err := s.exciseEmptied(ctx, st); err != nil {
 			return err
 		}

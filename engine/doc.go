@@ -18,7 +18,8 @@
 //   - A counter is never issued twice: identity.go.
 //   - An element key is written once, as the store's kind of record, and never deleted or merged over by point or range
 //     where records are Merge: it goes by the filter or by a swap. (Pebble issue 6168.)
-//   - A key goes when a durable Dead covers its dot.
+//   - A key goes when a durable Dead covers its dot and it is not open.
+//   - The context of an open key counts, in every fold of its element, until the fold pass has put what it covers into Dead.
 //   - What readers take as Seen and Dead is never newer than the keys they judge by it.
 //   - After a write of the log failed, nothing is acknowledged any more.
 //
@@ -26,5 +27,5 @@
 // but for a Delta, which refers to the elements of the operation that made it.
 //
 // Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go and read.go (a read),
-// publish.go, pebble.go, rewrite.go and runner.go (a dropped key).
+// publish.go, pebble.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).
 package engine

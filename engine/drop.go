@@ -45,13 +45,17 @@ func (b *builder) drop(r *request) error {
 	return nil
 }
 
-// exciseEmptied cuts out the element range of a set that has no live dot. Writers are held, and the log is synced first:
+// exciseEmptied cuts out the element range of a set that has no live dot and no open key: where there is one, the rewriter
+// has to resolve it first. Writers are held, and the log is synced first:
 // the cut is durable, so what it relies on must be.
 func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
+	if err := s.recountOnce(ctx, st); err != nil {
+		return err
+	}
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	return s.holding(st, func() error {
-		if st.live() > 0 {
+		if st.live() > 0 || st.openKeys() > 0 {
 			return nil
 		}
 		if err := s.syncLog(); err != nil {

@@ -31,6 +31,9 @@ var (
 	ErrLimit = errors.New("engine: over a limit")
 	// ErrContext is returned for a context that cannot be: with dots that this store has never issued, or malformed ones.
 	ErrContext = errors.New("engine: context refused")
+	// ErrBehind is returned for a wide context that names events which this store has not seen: deliver them first, or let a
+	// replica coordinate that has.
+	ErrBehind = errors.New("engine: context is ahead of this store")
 	// ErrContextRequired is returned under PolicyRequired for an operation without a context.
 	ErrContextRequired = errors.New("engine: context required")
 	// ErrDelta is returned for a delta that is malformed or names dots that this store has never issued.

@@ -92,6 +92,37 @@ func (s *Store) StoredKeys(name []byte) (_ map[clock.Dot]string, err error) {
 	return keys, it.Error()
 }
 
+// OpenKeys returns the dots of the open keys of a set.
+func (s *Store) OpenKeys(name []byte) (_ map[clock.Dot]struct{}, err error) {
+	b := keyscheme.NewPrefix(name).Elements()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer closing(it, &err)
+	open := map[clock.Dot]struct{}{}
+	for ok := it.First(); ok; ok = it.Next() {
+		k, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		if keyscheme.IsOpen(it.Value()) {
+			open[k.Dot()] = struct{}{}
+		}
+	}
+	return open, it.Error()
+}
+
+// OpenCount returns the count of open keys that the set's clock key holds.
+func (s *Store) OpenCount(name []byte) (int64, error) {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return 0, err
+	}
+	defer s.sets.release(st)
+	return st.openKeys(), nil
+}
+
 // DiskSeenAndDead returns Seen and Dead of a set as its records on disk say, past the cache.
 func (s *Store) DiskSeenAndDead(name []byte) (seen, dead *clock.Clock, err error) {
 	st := &set{name: name, prefix: keyscheme.NewPrefix(name)}
@@ -115,6 +146,9 @@ func (s *Store) Durable() bool { return s.durable.Load() >= s.applied.Load() }
 
 // InDoubt reports whether the store found, when it was opened, that it must take a new incarnation.
 func (s *Store) InDoubt() bool { return s.id.doubt }
+
+// Marked reports whether the disk says that the store has been written since it was opened.
+func (s *Store) Marked() bool { return s.id.marked.Load() }
 
 // Filtered returns how often the filter left a record out since the store was opened.
 func (s *Store) Filtered() uint64 { return s.counters.filtered.Load() }

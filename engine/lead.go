@@ -77,13 +77,13 @@ const (
 func (r *request) size(nameBytes int) (ops, bytes int) {
 	nameBytes += keyBytes
 	for i := range r.ops {
-		bytes += nameBytes + len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots)
+		bytes += nameBytes + len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots) + wideBytes(r.ops[i].Context.Wide)
 	}
 	if r.delta == nil {
 		return len(r.ops), bytes
 	}
 	for i := range r.delta.Items {
-		bytes += nameBytes + len(r.delta.Items[i].Element) + dotBytes*len(r.delta.Items[i].Context)
+		bytes += nameBytes + len(r.delta.Items[i].Element) + dotBytes*len(r.delta.Items[i].Context) + wideBytes(r.delta.Items[i].Wide)
 	}
 	return len(r.delta.Items), bytes
 }

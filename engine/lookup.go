@@ -3,11 +3,13 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -144,16 +146,27 @@ func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
 
-// appendDots appends the dots of an element's add keys, dead or not. The actor is one that is likely: a string of it need
-// not be made.
+// appendDots appends the dots of an element's add keys, dead or not, but for those that the context of an open key
+// supersedes. The actor is one that is likely: a string of it need not be made.
 func appendDots(dst []clock.Dot, it *pebble.Iterator, st *set, element []byte, likely clock.Actor) ([]clock.Dot, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
 	*buf = st.prefix.AppendElementBound((*buf)[:0], element)
+	from := len(dst)
+	var wide *clock.Clock
 	for ok := it.SeekPrefixGE(*buf); ok; ok = it.Next() {
 		_, actor, counter, op, ok := keyscheme.DecodeElement(len(st.prefix), it.Key())
 		if !ok {
 			return dst, fmt.Errorf("%w: key %x under element %q", ErrCorrupt, it.Key(), element)
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return dst, err
+		}
+		if keyscheme.IsOpen(value) {
+			if wide, err = fold.Widen(wide, value); err != nil {
+				return dst, fmt.Errorf("%w: element %q: %w", ErrCorrupt, element, err)
+			}
 		}
 		if op != keyscheme.OpAdd {
 			continue
@@ -162,6 +175,9 @@ func appendDots(dst []clock.Dot, it *pebble.Iterator, st *set, element []byte, l
 			likely = clock.Actor(actor)
 		}
 		dst = append(dst, clock.Dot{Actor: likely, Counter: counter})
+	}
+	if wide != nil {
+		dst = append(dst[:from], slices.DeleteFunc(dst[from:], wide.Contains)...)
 	}
 	return dst, it.Error()
 }

@@ -45,6 +45,12 @@ type token struct {
 	dots         []clock.Dot
 }
 
+// wideToken is the clock of a whole set that somebody was given at some time.
+type wideToken struct {
+	set  string
+	seen *clock.Clock
+}
+
 type machine struct {
 	t      *rapid.T
 	seen   *sights
@@ -52,6 +58,8 @@ type machine struct {
 	only   *node // the one to act on, nil is any
 	deltas []engine.Delta
 	tokens []token
+	clocks []wideToken
+	open   bool              // the stores have OpenContexts
 	minted map[string]string // set and dot -> what it was issued for
 }
 
@@ -83,7 +91,7 @@ func drawElement(t *rapid.T) string {
 func bulkName(i int) string { return fmt.Sprintf("n%03d-padding", i) }
 
 func newMachine(t *rapid.T, seen *sights) *machine {
-	m := &machine{t: t, seen: seen, minted: map[string]string{}}
+	m := &machine{t: t, seen: seen, minted: map[string]string{}, open: rapid.Bool().Draw(t, "open contexts")}
 	for i := range rapid.IntRange(1, 3).Draw(t, "stores") {
 		n := &node{pair: newPair(fmt.Sprintf("store %d", i)), m: m, actors: map[clock.Actor]bool{}}
 		n.pair.minted, n.pair.changed = n.noteMinted, n.noteChanged
@@ -91,6 +99,7 @@ func newMachine(t *rapid.T, seen *sights) *machine {
 		n.opt.SpanBytes = rapid.SampledFrom([]int{1 << 10, 4 << 10, 1 << 20}).Draw(t, "span")
 		n.opt.SetCacheBytes = rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "set cache")
 		n.opt.Events = m.event
+		n.opt.OpenContexts, n.model.KeepsOpen = m.open, m.open
 		n.open(t)
 		m.nodes = append(m.nodes, n)
 	}
@@ -109,7 +118,7 @@ func (m *machine) event(e engine.Event) {
 func (n *node) open(t *rapid.T) {
 	var fit []string
 	for _, s := range compaction.Strategies() {
-		if s.WorksOn(n.opt.Record) == nil {
+		if s.WorksOn(n.opt.Record) == nil && !(s.Deletes() && n.opt.OpenContexts) {
 			fit = append(fit, s.Name())
 		}
 	}
@@ -179,7 +188,9 @@ func drawSet(t *rapid.T) string {
 
 // drawContext draws a context for an element: none, empty, fresh, or one that somebody was given at any time, anywhere.
 func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) engine.Context {
-	switch rapid.IntRange(0, 5).Draw(t, "context") {
+	switch rapid.IntRange(0, 8).Draw(t, "context") {
+	case 6, 7, 8:
+		return m.drawWide(t, set)
 	case 0:
 		return engine.Saw()
 	case 1, 2:
@@ -206,6 +217,37 @@ func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) 
 		m.seen.saw(sawStaleKill)
 	}
 	return engine.Saw(k.dots...)
+}
+
+// drawWide draws a wide context: the clock of a set as some store had it at some time, sometimes a part of it.
+func (m *machine) drawWide(t *rapid.T, set string) engine.Context {
+	n := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "clock of store")]
+	if seen, err := n.store.Context(bg, []byte(set)); err == nil {
+		m.clocks = append(m.clocks, wideToken{set, seen})
+	}
+	var fit []*clock.Clock
+	for _, k := range m.clocks {
+		if k.set == set {
+			fit = append(fit, k.seen)
+		}
+	}
+	if len(fit) == 0 {
+		return engine.Context{}
+	}
+	seen := fit[max(0, rapid.IntRange(-2, len(fit)-1).Draw(t, "clock"))]
+	if rapid.IntRange(0, 1).Draw(t, "newest") == 0 {
+		seen = fit[len(fit)-1]
+	}
+	if rapid.IntRange(0, 5).Draw(t, "part") == 0 {
+		part := &clock.Clock{}
+		for d := range seen.Dots() {
+			if d.Counter%2 == 0 {
+				part.Add(d)
+			}
+		}
+		seen = part
+	}
+	return engine.SawAll(seen)
 }
 
 func (m *machine) drawOps(t *rapid.T, n *node, set string) []engine.Op {
@@ -260,12 +302,19 @@ func (n *node) noteMinted(t rapid.TB, d engine.Delta) {
 
 // noteChanged notes that the store has written something, and gives open streams the set's new state.
 func (n *node) noteChanged(set string) {
-	n.marked, n.clean, n.actor = true, false, n.store.Actor()
-	n.actors[n.actor] = true
+	n.noteMarked()
 	for _, s := range n.streams {
 		if s.set == set {
 			s.states = append(s.states, n.model.Set(set).Clone())
 		}
+	}
+}
+
+// noteMarked notes that the store has written: something of ours, or what it found out by itself.
+func (n *node) noteMarked() {
+	if n.store.Marked() {
+		n.marked, n.clean, n.actor = true, false, n.store.Actor()
+		n.actors[n.actor] = true
 	}
 }
 
@@ -339,7 +388,11 @@ func (m *machine) tick(t *rapid.T) {
 }
 
 func (m *machine) compact(t *rapid.T) {
-	n := m.node(t)
+	m.compactNode(m.node(t))
+}
+
+func (m *machine) compactNode(n *node) {
+	t := m.t
 	_, err := n.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
 	n.model.Acknowledged()
@@ -439,11 +492,12 @@ func (m *machine) crashWithin(t *rapid.T) {
 	acts := map[string]func(*rapid.T){"flush": m.flush, "compact": m.compact, "tick": m.tick, "bulk": m.bulk, "rewrite": m.rewrite, "publish": m.publish}
 	act := rapid.SampledFrom(slices.Sorted(maps.Keys(acts))).Draw(t, "action")
 	acknowledged, wasMarked, wasClean, wasActor := n.model.AcknowledgedCount(), n.marked, n.clean, n.actor
-	minted, actors, deltas, tokens := maps.Clone(m.minted), maps.Clone(n.actors), len(m.deltas), len(m.tokens)
+	minted, actors, deltas, tokens, clocks := maps.Clone(m.minted), maps.Clone(n.actors), len(m.deltas), len(m.tokens), len(m.clocks)
 	crash := n.disk.CrashAt(at, percent, seed)
 	m.only = n
 	acts[act](t)
 	m.only = nil
+	n.noteMarked()
 	left := crash()
 	if left == nil {
 		return
@@ -453,6 +507,7 @@ func (m *machine) crashWithin(t *rapid.T) {
 	n.undo = func() { // what the action wrote came after the crash: it never was
 		n.marked, n.clean, n.actor, n.actors = wasMarked, wasClean, wasActor, actors
 		m.minted, m.deltas, m.tokens = minted, m.deltas[:deltas], m.tokens[:tokens]
+		m.clocks = m.clocks[:clocks]
 	}
 	n.lose(t, left)
 	n.undo = nil
@@ -461,6 +516,7 @@ func (m *machine) crashWithin(t *rapid.T) {
 // check compares every store with its model.
 func (m *machine) check(t *rapid.T) {
 	for _, n := range m.nodes {
+		n.noteMarked()
 		n.check(t)
 		m.seen.sawIf(n.store.Filtered() > 0, sawFiltered)
 	}
@@ -475,6 +531,12 @@ func (m *machine) converge() {
 			n.apply(m.t, d, engine.NoSync)
 		}
 		n.verify(m.t)
+		if open, _ := n.store.OpenKeys([]byte("s")); len(open) > 0 && n.store.Strategy().Name() == "default" {
+			m.compactNode(n)
+			left, err := n.store.OpenKeys([]byte("s"))
+			must(m.t, err, "open keys")
+			m.seen.sawIf(len(left) < len(open), sawOpenClosed)
+		}
 	}
 	m.check(m.t)
 	for _, set := range machineSets {

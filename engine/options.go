@@ -27,6 +27,8 @@ const (
 	BatchKeysBytesMax = 256 << 20
 	// ContextDotsMax is the largest number of dots in one narrow context.
 	ContextDotsMax = 10_000
+	// WideContextBytesMax is the largest wide context, in bytes of memory.
+	WideContextBytesMax = 1 << 20
 )
 
 // Durability says what an acknowledgement means.
@@ -68,6 +70,10 @@ type Options struct {
 	Strategy compaction.Strategy
 	// Durability of operations that name none; the default is Sync.
 	Durability Durability
+	// OpenContexts stores an operation with a wide context as it is, without reading: its key is open until the rewriter finds
+	// what it supersedes. Off, which is the default, a wide context is resolved when it comes, by one seek, and refused with
+	// ErrBehind where this store has not seen all of it. What is open already is understood either way.
+	OpenContexts bool
 	// MemTableBytes is the size of a memtable; default 64 MiB.
 	MemTableBytes int
 	// BlockCacheBytes is the size of the cache of table blocks; default 64 MiB.

@@ -81,6 +81,7 @@ func (p *pair) tell(set string) {
 // write does operations in store and model, and compares what they answer.
 func (p *pair) write(t rapid.TB, set string, ops []engine.Op, o engine.WriteOptions) engine.Result {
 	t.Helper()
+	p.absorb(t, set)
 	got, err := p.store.Write(bg, []byte(set), ops, o)
 	want, wantErr := p.model.Set(set).Coordinate([]byte(set), p.store.Actor(), ops, o.Policy)
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
@@ -182,8 +183,18 @@ func (p *pair) lose(t rapid.TB, left *testkit.Disk) int {
 // recovered rolls the model back to what has survived.
 func (p *pair) recovered(t rapid.TB) int {
 	t.Helper()
-	lost, err := p.model.Crashed(func(name string) (*clock.Clock, *clock.Clock, error) {
-		return p.store.SeenAndDead([]byte(name))
+	lost, err := p.model.Crashed(func(name string) (is testkit.State, err error) {
+		if is.Seen, is.Dead, err = p.store.SeenAndDead([]byte(name)); err != nil || !p.opt.OpenContexts {
+			return is, err
+		}
+		open, err := p.store.OpenKeys([]byte(name))
+		if is.Open = testkit.Dots(open); err == nil {
+			is.Elements, err = readAll(p.store, name, engine.ReadOptions{})
+		}
+		if errors.Is(err, engine.ErrNotFound) {
+			err = nil
+		}
+		return is, err
 	})
 	must(t, err, p.label+": what survived")
 	return lost
@@ -200,11 +211,7 @@ func (p *pair) check(t rapid.TB) {
 func (p *pair) checkSet(t rapid.TB, set string) {
 	t.Helper()
 	model := p.model.Set(set)
-	seen, dead, err := p.store.SeenAndDead([]byte(set))
-	must(t, err, "Seen and Dead")
-	if !model.Seen.Equal(seen) || !model.Dead.Equal(dead) {
-		t.Fatalf("%s, set %q: Seen %v, Dead %v, want %v, %v", p.label, set, seen, dead, model.Seen.Clock(), model.Dead.Clock())
-	}
+	p.absorb(t, set)
 	keys, err := p.store.StoredKeys([]byte(set))
 	must(t, err, "keys")
 	for dot, e := range model.Keys {
@@ -217,13 +224,49 @@ func (p *pair) checkSet(t rapid.TB, set string) {
 			t.Fatalf("%s, set %q: key of dot %v, which is not dead and not live", p.label, set, dot)
 		}
 	}
+	if len(model.Wide) > 0 {
+		if err := testkit.SameElements(p.read(t, set, engine.ReadOptions{}), model.Elements()); err != nil {
+			t.Fatalf("%s, set %q: %v", p.label, set, err)
+		}
+	}
 }
 
-// checkClean fails if a key is stored that is not live.
+// absorb compares Seen and Dead of a set with the model's, which takes over what the store has found to be dead by itself.
+func (p *pair) absorb(t rapid.TB, set string) {
+	t.Helper()
+	model := p.model.Set(set)
+	seen, dead, err := p.store.SeenAndDead([]byte(set))
+	must(t, err, "Seen and Dead")
+	if !model.Seen.Equal(seen) {
+		t.Fatalf("%s, set %q: Seen %v, want %v", p.label, set, seen, model.Seen.Clock())
+	}
+	if err := model.Absorb(dead); err != nil {
+		t.Fatalf("%s, set %q: %v", p.label, set, err)
+	}
+}
+
+// checkClean fails if a key is stored that is not live, or is open though all that its context names is seen.
 func (p *pair) checkClean(t rapid.TB, set string) {
 	t.Helper()
+	p.absorb(t, set)
 	keys, err := p.store.StoredKeys([]byte(set))
 	must(t, err, "keys")
+	open, err := p.store.OpenKeys([]byte(set))
+	must(t, err, "open keys")
+	model := p.model.Set(set)
+	for d := range open {
+		if model.Seen.Clock().Descends(model.Wide[d].Context) {
+			t.Fatalf("%s, set %q: the key of dot %v is open, and %v is seen", p.label, set, d, model.Wide[d].Context)
+		}
+		if model.Dead.Has(d) {
+			delete(keys, d)
+		}
+	}
+	st, err := p.store.OpenCount([]byte(set))
+	must(t, err, "count of open keys")
+	if st != int64(len(open)) {
+		t.Fatalf("%s, set %q: %d open keys counted, there are %v", p.label, set, st, open)
+	}
 	if want := p.model.Set(set).Keys; !maps.Equal(keys, want) {
 		t.Fatalf("%s, set %q: %d keys %v, want %d live ones %v", p.label, set, len(keys), keys, len(want), want)
 	}

@@ -47,7 +47,7 @@ func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Ui
 		if !ok {
 			return newUnion(key, value), nil
 		}
-		if r := registry.Load(); r != nil && r.Droppable(key[:prefixLen], actor, counter) && !keyscheme.IsOpen(value) {
+		if r := registry.Load(); r != nil && !keyscheme.IsOpen(value) && r.Droppable(key[:prefixLen], actor, counter) {
 			if dropped != nil {
 				dropped.Add(1)
 			}
@@ -171,7 +171,7 @@ func BaselineOptions(memTableBytes int) *pebble.Options {
 	po.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	for i := range po.Levels {
 		l := &po.Levels[i]
-		l.BlockSize, l.IndexBlockSize = 16<<10, 256<<10
+		l.BlockSize, l.IndexBlockSize = 8<<10, 256<<10
 		l.FilterPolicy, l.FilterType = bloom.FilterPolicy(10), pebble.TableFilter
 		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}

@@ -334,7 +334,7 @@ func (r *reader) scan(ctx context.Context) error {
 			return err
 		}
 		if err := r.folder.Step(element, actor, counter, op, value); err != nil {
-			return err
+			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, element, err)
 		}
 		if r.fold.Reverse {
 			r.ok = r.it.Prev()

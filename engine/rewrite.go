@@ -14,21 +14,22 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
-	"bigset/fold"
 	"bigset/keyscheme"
 )
 
 // The rewriter takes away what has settled at the bottom, where no filter is asked again. It copies the live keys of a
 // span of one set to new tables and swaps them in; no delete is written.
 //
-//	1 note what is written into the span from now on, take Dead      writers held, microseconds
-//	2 open an iterator, copy what is not dead into tables
+//	1 note what is written into the span from now on,                writers held, microseconds
+//	  take Seen and Dead, open an iterator
+//	2 copy what is not dead into tables; what contexts of open keys
+//	  kill goes to Dead (see foldpass.go)
 //	3 sync the log: what was read is visible, not yet durable, and the swap is durable
 //	4 merge what was written meanwhile into the tables it falls in   writers held, milliseconds
 //	  and swap: IngestAndExcise
 //
-// Dead is taken before the iterator is opened, so that a key that it covers has its successor, if any, among the keys
-// read or among those noted.
+// All that 1 takes is of one moment: a dot in Seen has its key among those read, or is in Dead; a dead key has its successor,
+// if any, among the keys read or among those noted; and no key is both.
 
 // tableKeysBytes is about how many bytes of keys go into one new table. Small tables make it cheap to write one again when
 // a late write falls in it.
@@ -37,19 +38,27 @@ const tableKeysBytes = 2 << 20
 // lateKeysMax is how many keys may be written into a span while it is copied. With more it is left for later.
 const lateKeysMax = 2000
 
-// lateKey is an element key that was written while the rewriter copied its span.
-type lateKey []byte
+// keptKey is an element key with its value.
+type keptKey struct{ key, value []byte }
+
+// newKept copies an element key, and its value if it is open.
+func newKept(key, value []byte) keptKey {
+	if !keyscheme.IsOpen(value) {
+		return keptKey{append([]byte(nil), key...), keyscheme.ClosedValue}
+	}
+	return keptKey{append([]byte(nil), key...), append([]byte(nil), value...)}
+}
 
 // lateWrites notes the keys written into a span. It belongs to the set's leader.
 type lateWrites struct {
 	bounds keyscheme.Bounds
-	keys   []lateKey
+	keys   []keptKey
 	over   bool // too many
 }
 
-func (l *lateWrites) add(keys []lateKey) {
+func (l *lateWrites) add(keys []keptKey) {
 	for _, k := range keys {
-		if comparator.Compare(k, l.bounds.Lower) < 0 || comparator.Compare(k, l.bounds.Upper) >= 0 {
+		if comparator.Compare(k.key, l.bounds.Lower) < 0 || comparator.Compare(k.key, l.bounds.Upper) >= 0 {
 			continue
 		}
 		if len(l.keys) == lateKeysMax {
@@ -71,12 +80,19 @@ type pass struct {
 	s      *Store
 	st     *set
 	bounds keyscheme.Bounds
+	it     *pebble.Iterator // of the moment at which seen and dead were taken
+	seen   *clock.Clock
 	dead   *clock.Clock
 
-	arena  []byte // the live keys read, one after the other
-	ends   []int  // where each ends in arena
-	read   int    // keys read
-	hidden int    // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	arena  []byte         // the keys to be kept, one after the other
+	ends   []int          // where each ends in arena
+	values map[int][]byte // of those of them that stay open, by number
+	open   int            // open keys read of the element at hand
+	from   int            // the first key of that element, by number
+	killed []clock.Dot    // what the contexts of closing keys kill
+	closed int            // keys that were open and are not any more, or are left out
+	read   int            // keys read
+	hidden int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
 	paths  []string
 	tables []copiedTable
 	bytes  int64
@@ -93,6 +109,7 @@ type passResult struct {
 	Upper   []byte // where the span ended: the next one starts there
 	Keys    int    // element keys read
 	Dropped int    // of them those left out
+	Closed  int    // of them those that were open and are closed or left out
 	Bytes   int64  // bytes of tables written
 	Swapped bool   // false when there was nothing to drop, or when the span is being written
 	Left    bool   // the span is being written: try later
@@ -119,11 +136,17 @@ func (s *Store) rewriteSpan(
 	if err := p.collect(ctx); err != nil {
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
-	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends)}
+	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends), Closed: p.closed}
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
-	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(res.Dropped)}
-	if res.Dropped == 0 || !worth(span) {
+	garbage := max(res.Dropped, res.Closed)
+	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
+	if garbage == 0 || !worth(span) {
 		return res, nil
+	}
+	if len(p.killed) > 0 { // before the keys go that say so
+		if err := s.holding(st, func() error { return s.amend(st, p.killed, 0) }); err != nil {
+			return res, err
+		}
 	}
 	if err := p.writeTables(); err != nil {
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
@@ -164,12 +187,15 @@ func (s *Store) told(st *set, res *passResult, took, held time.Duration) {
 	s.event(e)
 }
 
-// begin notes late writes from now on and takes Dead. Writers are held.
-func (p *pass) begin() error {
+// begin notes late writes from now on and takes Seen, Dead and an iterator. Writers are held.
+func (p *pass) begin() (err error) {
+	v := p.st.view()
+	p.seen, p.dead = v.seen, v.dead
+	p.it, err = p.s.db.NewIter(&pebble.IterOptions{LowerBound: p.bounds.Lower, UpperBound: p.bounds.Upper})
+	if err != nil {
+		return fmt.Errorf("engine: rewrite %q: %w", p.st.name, diskError(err))
+	}
 	p.st.late = &lateWrites{bounds: p.bounds}
-	p.st.mu.Lock()
-	p.dead = p.st.dead.Clone()
-	p.st.mu.Unlock()
 	return nil
 }
 
@@ -181,10 +207,7 @@ func (p *pass) end() error {
 
 // collect reads the span and keeps the live keys. When the span is large it ends it early, before an element.
 func (p *pass) collect(ctx context.Context) (err error) {
-	it, err := p.s.db.NewIter(&pebble.IterOptions{LowerBound: p.bounds.Lower, UpperBound: p.bounds.Upper})
-	if err != nil {
-		return err
-	}
+	it := p.it
 	defer closing(it, &err)
 	hidden := p.s.hidden(p.st)
 	defer func() { p.hidden = int(p.s.hidden(p.st) - hidden) }()
@@ -200,7 +223,12 @@ func (p *pass) collect(ctx context.Context) (err error) {
 			p.bounds.Upper = p.st.prefix.AppendElementBound(nil, element)
 			break
 		}
-		last = append(last[:0], element...)
+		if string(element) != string(last) || p.read == 0 {
+			if err := p.endElement(); err != nil {
+				return err
+			}
+			last = append(last[:0], element...)
+		}
 		if p.read++; p.read%4096 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -210,19 +238,22 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if keyscheme.IsOpen(value) {
-			return fmt.Errorf("%w: %q", fold.ErrOpenKey, element)
-		}
 		size += len(key)
-		if !p.dead.ContainsBytes(actor, counter) {
-			p.arena = append(p.arena, key...)
-			p.ends = append(p.ends, len(p.arena))
+		if keyscheme.IsOpen(value) {
+			p.keepOpen(value)
+		} else if p.dead.ContainsBytes(actor, counter) {
+			continue
 		}
+		p.arena = append(p.arena, key...)
+		p.ends = append(p.ends, len(p.arena))
 	}
-	return it.Error()
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return p.endElement()
 }
 
-// key returns the i-th live key.
+// key returns the i-th key to be kept.
 func (p *pass) key(i int) []byte {
 	start := 0
 	if i > 0 {
@@ -231,7 +262,15 @@ func (p *pass) key(i int) []byte {
 	return p.arena[start:p.ends[i]]
 }
 
-// writeTables writes the live keys to new tables.
+// value returns the value of the i-th key to be kept.
+func (p *pass) value(i int) []byte {
+	if v, open := p.values[i]; open {
+		return v
+	}
+	return keyscheme.ClosedValue
+}
+
+// writeTables writes the keys to be kept to new tables.
 func (p *pass) writeTables() error {
 	for first := 0; first < len(p.ends); {
 		last, start := first, 0
@@ -243,9 +282,9 @@ func (p *pass) writeTables() error {
 		}
 		t := copiedTable{first: first, last: last}
 		var err error
-		if t.path, err = p.writeTable(func(yield func([]byte) error) error {
+		if t.path, err = p.writeTable(func(yield func(key, value []byte) error) error {
 			for i := first; i < last; i++ {
-				if err := yield(p.key(i)); err != nil {
+				if err := yield(p.key(i), p.value(i)); err != nil {
 					return err
 				}
 			}
@@ -260,7 +299,7 @@ func (p *pass) writeTables() error {
 }
 
 // writeTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
-func (p *pass) writeTable(keys func(yield func([]byte) error) error) (path string, err error) {
+func (p *pass) writeTable(keys func(yield func(key, value []byte) error) error) (path string, err error) {
 	s := p.s
 	path = s.opt.FS.PathJoin(s.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, s.counters.spanFiles.Add(1), tempSuffix))
 	f, err := s.opt.FS.Create(path, vfs.WriteCategoryUnspecified)
@@ -269,7 +308,7 @@ func (p *pass) writeTable(keys func(yield func([]byte) error) error) (path strin
 	}
 	p.paths = append(p.paths, path)
 	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), s.pebbleOpts.MakeWriterOptions(6, s.db.TableFormat()))
-	err = keys(func(key []byte) error { return w.Set(key, keyscheme.ClosedValue) })
+	err = keys(w.Set)
 	if e := w.Close(); err == nil {
 		err = e
 	}
@@ -319,6 +358,9 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		return err
 	}
 	res.Swapped, res.Bytes = true, p.bytes
+	if p.closed > 0 { // after the swap: a crash between them leaves a count that is too high
+		return p.s.amend(p.st, nil, -int64(p.closed))
+	}
 	return nil
 }
 
@@ -345,12 +387,12 @@ func (s *Store) withEndsRead(span keyscheme.Bounds, excise func() error) (err er
 }
 
 // mergeLate writes those tables again into which late keys fall.
-func (p *pass) mergeLate(late []lateKey) error {
-	late = slices.DeleteFunc(late, func(k lateKey) bool { return comparator.Compare(k, p.bounds.Upper) >= 0 })
+func (p *pass) mergeLate(late []keptKey) error {
+	late = slices.DeleteFunc(late, func(k keptKey) bool { return comparator.Compare(k.key, p.bounds.Upper) >= 0 })
 	if len(late) == 0 {
 		return nil
 	}
-	slices.SortFunc(late, func(a, b lateKey) int { return comparator.Compare(a, b) })
+	slices.SortFunc(late, func(a, b keptKey) int { return comparator.Compare(a.key, b.key) })
 	if len(p.tables) == 0 {
 		p.tables = []copiedTable{{}}
 	}
@@ -359,7 +401,7 @@ func (p *pass) mergeLate(late []lateKey) error {
 		n := len(late)
 		if i+1 < len(p.tables) { // those before the next table's first key; the last table takes the rest
 			next := p.key(p.tables[i+1].first)
-			n, _ = slices.BinarySearchFunc(late, next, func(k lateKey, key []byte) int { return comparator.Compare(k, key) })
+			n, _ = slices.BinarySearchFunc(late, next, func(k keptKey, key []byte) int { return comparator.Compare(k.key, key) })
 		}
 		if n == 0 {
 			continue
@@ -373,27 +415,18 @@ func (p *pass) mergeLate(late []lateKey) error {
 	return nil
 }
 
-// merging yields a table's keys and late ones in order, each once: the iterator may have seen a late key already.
-func (p *pass) merging(t copiedTable, late []lateKey) func(yield func([]byte) error) error {
-	return func(yield func([]byte) error) error {
+// merging yields a table's keys and late ones in order.
+func (p *pass) merging(t copiedTable, late []keptKey) func(yield func(key, value []byte) error) error {
+	return func(yield func(key, value []byte) error) error {
 		for i := t.first; i < t.last || len(late) > 0; {
-			c := -1
-			if i == t.last {
-				c = 1
-			} else if len(late) > 0 {
-				c = comparator.Compare(p.key(i), late[0])
-			}
-			var key []byte
-			if c <= 0 {
-				key = p.key(i)
+			var next keptKey
+			if len(late) == 0 || i < t.last && comparator.Compare(p.key(i), late[0].key) < 0 {
+				next = keptKey{p.key(i), p.value(i)}
 				i++
 			} else {
-				key = late[0]
+				next, late = late[0], late[1:]
 			}
-			if c >= 0 {
-				late = late[1:]
-			}
-			if err := yield(key); err != nil {
+			if err := yield(next.key, next.value); err != nil {
 				return err
 			}
 		}

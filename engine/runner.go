@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
 	"bigset/keyscheme"
@@ -197,6 +196,9 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 		span, ok := index.Densest()
 		if !ok || !r.s.strategy.Worth(span) || !r.s.strategy.Wants(load) {
 			if !worked {
+				if err := r.s.recountOnce(ctx, st); err != nil {
+					return err
+				}
 				r.resting[string(st.prefix)] = time.Now().Add(restAfterVain)
 			}
 			return nil
@@ -211,6 +213,7 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 			return nil
 		}
 		load.Keys -= min(load.Keys, uint64(res.Dropped))
+		load.Open -= min(load.Open, uint64(res.Closed))
 		if err := r.pause(ctx, int64(span.Bytes)+res.Bytes); err != nil {
 			return err
 		}
@@ -316,7 +319,7 @@ func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load
 		if err != nil {
 			continue // damage is for verify to report, and must not stop the work on others
 		}
-		l := compaction.Load{Keys: n, Live: st.live(), Quiet: now.Sub(time.Unix(0, st.lastWrite.Load()))}
+		l := compaction.Load{Keys: n, Live: st.live(), Open: uint64(max(0, st.openKeys())), Quiet: now.Sub(time.Unix(0, st.lastWrite.Load()))}
 		wanted := r.s.strategy.Wants(l)
 		if !wanted {
 			delete(r.wanted, prefix)
@@ -357,7 +360,7 @@ func (s *Store) sample(ctx context.Context, st *set, tables []surveyedTable, all
 	elements := st.prefix.Elements()
 	span := compaction.Span{Set: string(st.prefix), Lower: elements.Lower}
 	index := compaction.NewIndex()
-	sampler := sampler{s: s, st: st, dead: st.view().dead, it: it, all: all}
+	sampler := sampler{s: s, st: st, view: st.view(), it: it, all: all}
 	sampler.look(elements.Lower, &span)
 	for _, t := range cuts {
 		if err := ctx.Err(); err != nil {
@@ -384,7 +387,7 @@ func (s *Store) hidden(st *set) uint64 { return s.registry.Load().Hits(st.prefix
 type sampler struct {
 	s    *Store
 	st   *set
-	dead *clock.Clock
+	view *view
 	it   *pebble.Iterator
 	all  bool
 }
@@ -399,7 +402,7 @@ func (p *sampler) look(from []byte, span *compaction.Span) {
 		}
 		n++
 		span.Keys++
-		if p.dead.ContainsBytes(actor, counter) {
+		if p.garbage(actor, counter) {
 			span.Dead++
 		}
 	}
@@ -408,4 +411,14 @@ func (p *sampler) look(from []byte, span *compaction.Span) {
 		span.Keys += hidden
 		span.Dead += hidden
 	}
+}
+
+// garbage reports whether a rewriter could take the key at hand away, or the context that keeps it open.
+func (p *sampler) garbage(actor []byte, counter uint64) bool {
+	value, err := p.it.ValueAndErr()
+	if err != nil || !keyscheme.IsOpen(value) { // an error is found again where the span is read
+		return p.view.dead.ContainsBytes(actor, counter)
+	}
+	wide, err := keyscheme.DecodeElementValue(value)
+	return err == nil && p.view.seen.Descends(wide)
 }

@@ -39,7 +39,8 @@ type set struct {
 	mu      sync.RWMutex
 	seen    *clock.Clock
 	dead    *clock.Clock
-	exists  bool // it has a clock key
+	exists  bool  // it has a clock key
+	open    int64 // open keys; after a crash it may be too many, never too few, see recountOnce
 	flags   keyscheme.ClockFlags
 	version uint64 // counts changes of dead
 	shown   *view  // the last view handed out, nil when it is out of date
@@ -48,6 +49,7 @@ type set struct {
 	swaps     swapGate
 	publish   publishing // the publisher's own, see publish.go
 	lastWrite atomic.Int64
+	recounted atomic.Bool // open has been made exact since the set was loaded
 
 	// The cache's own, under its lock.
 	pins        int
@@ -116,7 +118,7 @@ func (st *set) load(db *pebble.DB) error {
 	if err != nil {
 		return fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, st.name, err)
 	}
-	st.exists, st.seen, st.flags, st.next = true, cv.Seen, cv.Flags, cv.Seen.Clone()
+	st.exists, st.seen, st.open, st.flags, st.next = true, cv.Seen, cv.Open, cv.Flags, cv.Seen.Clone()
 	value, ok, err = get(db, st.prefix.AppendTombstone(nil))
 	if err != nil {
 		return fmt.Errorf("engine: tombstone of %q: %w", st.name, diskError(err))

@@ -25,12 +25,13 @@ const (
 	sawTwoDots
 	sawOldDelta
 	sawEviction
+	sawOpenClosed
 	sightCount
 )
 
 var sightNames = [sightCount]string{"crash", "batches lost", "crash within an operation", "swap", "late writes in a swap",
 	"records filtered", "excise", "stream over a change", "stale context", "duplicate delta", "context before its dot",
-	"element with two dots", "delta of a lost batch", "eviction"}
+	"element with two dots", "delta of a lost batch", "eviction", "open key closed"}
 
 func (s *sights) saw(w sight) { s.m[w].Add(1) }
 func (s *sights) sawIf(c bool, w sight) {

@@ -5,16 +5,23 @@ import (
 	"bigset/keyscheme"
 )
 
-// Context is what the author of an operation had seen of its element: the dots by which it was present (narrow). The
-// zero Context is none; see Policy. Contexts come from Contains and from the elements of a read. They are trusted here:
-// bytes from outside are unsealed by keyscheme first.
+// Context is what the author of an operation had seen: of its element, the dots by which that was present (narrow), or the
+// clock of the whole set (wide). The zero Context is none; see Policy. Narrow ones come from Contains and from the elements
+// of a read, wide ones from Store.Context and the chunks of a read. They are trusted here: bytes from outside are unsealed
+// by keyscheme first.
 type Context struct {
 	Given bool
 	Dots  []clock.Dot
+	// Wide, if it is not nil, is the clock of a whole set that the author had read, and Dots is not looked at. It kills the
+	// dots of the operation's element that it covers. It must not change afterwards. See Options.OpenContexts.
+	Wide *clock.Clock
 }
 
 // Saw returns the context of an author who saw the element present by those dots, or absent if there are none.
 func Saw(dots ...clock.Dot) Context { return Context{Given: true, Dots: dots} }
+
+// SawAll returns the context of an author who had read the whole set when this was its clock.
+func SawAll(seen *clock.Clock) Context { return Context{Given: true, Wide: seen} }
 
 // Present reports whether the element was present when the context was taken.
 func (c Context) Present() bool { return len(c.Dots) > 0 }
@@ -47,6 +54,9 @@ type Item struct {
 	Kind    keyscheme.Op
 	Element []byte
 	Context []clock.Dot
+	// Wide, if it is not nil, takes the place of Context: the event kills the dots of its element that this covers, which
+	// each replica finds out for itself. Only stores with Options.OpenContexts make and take such items.
+	Wide *clock.Clock
 }
 
 // Empty reports whether the delta holds no event.
@@ -60,6 +70,7 @@ type Result struct {
 	// Dots has, for each operation, the dot it was given, or the zero Dot if it was no event. The dot of an add is the
 	// narrow context of the element after it.
 	Dots []clock.Dot
-	// Removed counts the removes that found something to remove.
+	// Removed counts the removes that found something to remove, and those whose wide context is stored unresolved: what they
+	// remove is not looked for.
 	Removed int
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -26,6 +28,7 @@ type VerifyReport struct {
 	Keys     uint64 `json:"keys"`      // element keys that an iterator shows
 	LiveKeys uint64 `json:"live_keys"` // of them those whose dot is live
 	DeadKeys uint64 `json:"dead_keys"` // of them those not yet dropped
+	OpenKeys uint64 `json:"open_keys"` // of them those whose wide context is not resolved yet, live or dead
 	LiveDots uint64 `json:"live_dots"` // by clocks and tombstones
 	Elements uint64 `json:"elements"`  // present
 	// Problems are what is wrong, the first ProblemsMax of them; ProblemCount counts all.
@@ -52,10 +55,11 @@ func (r *VerifyReport) problem(set, element []byte, format string, args ...any) 
 	}
 }
 
-// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; no key is open; Dead is
-// within Seen; every key's dot is in Seen; no dot has two keys; and each live dot has exactly one key, so that nothing acknowledged is missing and nothing
-// removed is back. It reads everything once, at one moment, beside writers. An error means that it could not finish; what
-// is wrong with the store is in the report. While it runs, the filter gets no new tombstones.
+// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; Dead is within Seen; every
+// key's dot is in Seen; no dot has two keys; each live dot has exactly one key, so that nothing acknowledged is missing and
+// nothing removed is back; and the clock counts no fewer open keys than there are. It reads everything once, at one moment,
+// beside writers. An error means that it could not finish; what is wrong with the store is in the report. While it runs,
+// the filter gets no new tombstones.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
 	if err := s.enter(); err != nil {
 		return rep, err
@@ -109,9 +113,12 @@ type verifier struct {
 	prefix     []byte // of its keys
 	seen, dead *clock.Clock
 	found      *clock.Clock // dots that have a key
-	element    []byte
-	counted    bool // element counts as present
-	broken     bool // without a clock or tombstone that can be read nothing more can be said of the set
+	openMax    int64        // open keys that the clock counts
+	open       int64        // open keys found
+	element    []byte       // the element at hand
+	dots       []clock.Dot  // of it, those that are not in Dead
+	wide       *clock.Clock // the contexts of its open keys
+	broken     bool         // without a clock or tombstone that can be read nothing more can be said of the set
 }
 
 func (v *verifier) key(raw, value []byte) {
@@ -139,9 +146,7 @@ func (v *verifier) key(raw, value []byte) {
 			return
 		}
 		v.seen = cv.Seen
-		if cv.Open != 0 {
-			v.rep.problem(v.set, nil, "the clock counts %d open keys", cv.Open)
-		}
+		v.openMax = cv.Open
 	case keyscheme.KindTombstone:
 		dead, err := keyscheme.DecodeTombstoneValue(value)
 		if err != nil {
@@ -171,7 +176,10 @@ func (v *verifier) needClock(what string) {
 }
 
 func (v *verifier) beginSet(name, prefix []byte) {
-	*v = verifier{rep: v.rep, last: v.last, set: bytes.Clone(name), prefix: bytes.Clone(prefix), dead: &clock.Clock{}, found: &clock.Clock{}}
+	*v = verifier{
+		rep: v.rep, last: v.last, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
+		dead: &clock.Clock{}, found: &clock.Clock{}, element: v.element[:0], dots: v.dots[:0],
+	}
 	if want := keyscheme.NewPrefix(name); !bytes.Equal(prefix, want) {
 		v.broken = true
 		v.rep.problem(v.set, nil, "keys in slot %08x, the set's is %08x", keyscheme.Prefix(prefix).Slot(), want.Slot())
@@ -185,35 +193,57 @@ func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 	if v.needClock("elements"); v.broken {
 		return
 	}
-	dot := k.Dot()
-	if wide, err := keyscheme.DecodeElementValue(value); err != nil {
-		v.rep.problem(v.set, k.Element, "value: %v", err)
-	} else if wide != nil {
-		v.rep.problem(v.set, k.Element, "the key of dot %v is open", dot)
+	if string(v.element) != string(k.Element) {
+		v.endElement()
+		v.element = append(v.element[:0], k.Element...)
 	}
-	if !v.found.Add(dot) {
+	dot, dead := k.Dot(), v.dead.Contains(k.Dot())
+	isOpen := keyscheme.IsOpen(value)
+	if isOpen {
+		if wide, err := fold.Widen(v.wide, value); err != nil {
+			v.rep.problem(v.set, k.Element, "value: %v", err)
+		} else {
+			v.wide = wide
+			v.open++
+			v.rep.OpenKeys++
+		}
+	}
+	// A dead add may have been left by the filter and come to light again beside the remove that keeps its context.
+	if !v.found.Add(dot) && !(dead && isOpen && k.Op == keyscheme.OpRemove) {
 		v.rep.problem(v.set, k.Element, "dot %v has two keys", dot)
 	}
 	switch {
 	case !v.seen.Contains(dot):
 		v.rep.problem(v.set, k.Element, "dot %v has a key and is not in the clock", dot)
-	case v.dead.Contains(dot):
+	case dead:
 		v.rep.DeadKeys++
 		return
 	case k.Op != keyscheme.OpAdd:
 		v.rep.problem(v.set, k.Element, "dot %v is live and its key is no add", dot)
 	}
 	v.rep.LiveKeys++
-	if string(v.element) != string(k.Element) || !v.counted {
-		v.element, v.counted = append(v.element[:0], k.Element...), true
+	v.dots = append(v.dots, dot)
+}
+
+// endElement counts the element at hand if it is present.
+func (v *verifier) endElement() {
+	if v.wide != nil {
+		v.dots = slices.DeleteFunc(v.dots, v.wide.Contains)
+	}
+	if len(v.dots) > 0 {
 		v.rep.Elements++
 	}
+	v.dots, v.wide = v.dots[:0], nil
 }
 
 // endSet checks what can be said only of a whole set.
 func (v *verifier) endSet() {
+	v.endElement()
 	if v.set == nil || v.broken || v.seen == nil {
 		return
+	}
+	if v.open > v.openMax {
+		v.rep.problem(v.set, nil, "the clock counts %d open keys, there are %d", v.openMax, v.open)
 	}
 	if !v.seen.Descends(v.dead) {
 		v.rep.problem(v.set, nil, "the tombstone holds dots that the clock has not seen")

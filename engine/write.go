@@ -100,10 +100,10 @@ func checkOps(name []byte, ops []Op) error {
 		if err := checkElement(op.Element); err != nil {
 			return err
 		}
-		if err := checkDots(op.Context.Dots); err != nil {
+		if err := checkContext(op.Context); err != nil {
 			return err
 		}
-		total += len(op.Element)
+		total += len(op.Element) + wideBytes(op.Context.Wide)
 		dots += len(op.Context.Dots)
 	}
 	if total > BatchBytesMax {
@@ -135,6 +135,21 @@ func checkElement(e []byte) error {
 		return &LimitError{"bytes of an element", len(e), ElementBytesMax}
 	}
 	return nil
+}
+
+// wideBytes returns the size of a wide context in memory, 0 without one.
+func wideBytes(wide *clock.Clock) int {
+	if wide == nil {
+		return 0
+	}
+	return wide.HeapBytes()
+}
+
+func checkContext(c Context) error {
+	if n := wideBytes(c.Wide); n > WideContextBytesMax {
+		return &LimitError{"bytes of a wide context", n, WideContextBytesMax}
+	}
+	return checkDots(c.Dots)
 }
 
 func checkDots(dots []clock.Dot) error {
@@ -171,10 +186,10 @@ func checkDelta(d Delta) error {
 		if err := checkElement(it.Element); err != nil {
 			return err
 		}
-		if err := checkDots(it.Context); err != nil {
+		if err := checkContext(Context{Dots: it.Context, Wide: it.Wide}); err != nil {
 			return fmt.Errorf("%w: %w", ErrDelta, err)
 		}
-		total += len(it.Element)
+		total += len(it.Element) + wideBytes(it.Wide)
 		dots += len(it.Context)
 	}
 	if total > BatchBytesMax {

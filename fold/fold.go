@@ -3,14 +3,29 @@ package fold
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 
 	"bigset/clock"
 	"bigset/keyscheme"
 )
 
-// ErrOpenKey is returned for a key whose wide context is not resolved: this version of the fold has no rule for it.
-var ErrOpenKey = errors.New("fold: open key: its store needs a newer version")
+// ErrCorrupt is returned for an element key whose value can't be read.
+var ErrCorrupt = errors.New("fold: corrupt value")
+
+// Widen returns the union of wide, which may be nil and is changed, and the context in the value of an open key. Its error
+// is ErrCorrupt.
+func Widen(wide *clock.Clock, value []byte) (*clock.Clock, error) {
+	context, err := keyscheme.DecodeElementValue(value)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if wide == nil {
+		return context, nil
+	}
+	wide.Union(context)
+	return wide, nil
+}
 
 // Element is a member of a set with the dots that make it one, ascending. The dots are the narrow context to act on it.
 type Element struct {
@@ -61,9 +76,10 @@ type Folder struct {
 	dead *clock.Clock
 	opt  Options
 
-	name    []byte // the element being accumulated
-	started bool   // name is one
-	from    int    // where its dots start in dots
+	name    []byte       // the element being accumulated
+	started bool         // name is one
+	from    int          // where its dots start in dots
+	wide    *clock.Clock // the contexts of its open keys, nil when it has none
 
 	names    []byte // arena of the chunk's element names
 	dots     []clock.Dot
@@ -91,14 +107,17 @@ func (f *Folder) Starts(element []byte) bool {
 
 // Step takes the next key.
 func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, value []byte) error {
-	if keyscheme.IsOpen(value) {
-		return ErrOpenKey
-	}
 	if !f.started || !bytes.Equal(f.name, element) {
 		f.endElement()
 		f.name, f.started, f.from = append(f.name[:0], element...), true, len(f.dots)
 	}
 	f.scanned++
+	if keyscheme.IsOpen(value) { // its context counts, whatever has become of its dot
+		var err error
+		if f.wide, err = Widen(f.wide, value); err != nil {
+			return err
+		}
+	}
 	if op != keyscheme.OpAdd || f.dead.ContainsBytes(actor, counter) {
 		f.deadKeys++
 		return nil
@@ -113,6 +132,11 @@ func (f *Folder) endElement() {
 		return
 	}
 	f.started = false
+	if f.wide != nil {
+		kept := len(slices.DeleteFunc(f.dots[f.from:], f.wide.Contains))
+		f.deadKeys += len(f.dots) - f.from - kept
+		f.dots, f.wide = f.dots[:f.from+kept], nil
+	}
 	if len(f.dots) == f.from {
 		return
 	}

@@ -2,7 +2,6 @@ package fold_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -220,26 +219,6 @@ func TestElementAccumulator(t *testing.T) {
 		if !sameElements(got.Elements, want) || !got.Done || got.Scanned != len(c.keys) {
 			t.Errorf("%s: %v of %d keys, want %v", c.what, got.Elements, got.Scanned, want)
 		}
-	}
-}
-
-// TestOpenKey: a key whose context is not resolved is refused, dead or not, and does not count.
-func TestOpenKey(t *testing.T) {
-	dead := clock.Of(clock.Dot{Actor: "n", Counter: 1})
-	f := fold.New(dead, fold.Options{})
-	for _, value := range [][]byte{
-		keyscheme.AppendElementValue(nil, clock.Of(clock.Dot{Actor: "m", Counter: 1})),
-		keyscheme.AppendElementValue(nil, &clock.Clock{}),
-		{}, {2}, {0, 0},
-	} {
-		for counter := uint64(1); counter <= 2; counter++ {
-			if err := f.Step([]byte("a"), []byte("n"), counter, keyscheme.OpAdd, value); !errors.Is(err, fold.ErrOpenKey) {
-				t.Errorf("value %x of dot %d: %v, want %v", value, counter, err, fold.ErrOpenKey)
-			}
-		}
-	}
-	if c := f.Chunk(true); c.Scanned != 0 || c.Count != 0 {
-		t.Errorf("%d keys, %d elements, want none", c.Scanned, c.Count)
 	}
 }
 

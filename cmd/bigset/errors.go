@@ -12,7 +12,6 @@ import (
 
 	"bigset/compaction"
 	"bigset/engine"
-	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -65,11 +64,11 @@ var advices = []advice{
 	{engine.ErrDiskFull, exitError, "free some space, then run it again; what was acknowledged is kept"},
 	{engine.ErrFailed, exitError, "run it again; what was acknowledged is kept, what was under way may or may not have happened"},
 	{engine.ErrCorrupt, exitError, "run `bigset verify`; if it says no, bring the folder back from a copy"},
-	{fold.ErrOpenKey, exitError, "the store was written by a newer program: use that one"},
 
 	{engine.ErrContextRequired, exitError, "give --context for each element (`bigset set context SET ELEMENT` prints it), or another --policy"},
+	{engine.ErrBehind, exitError, "the token saw more than this store has: take a new one with `bigset set context`"},
 	{engine.ErrContext, exitError, "the store has lost or never had what the token saw: take a new one with `bigset set context`"},
-	{keyscheme.ErrTokenForm, exitError, "add and rm take what `set context SET ELEMENT` prints, drop what `set context SET` prints, ls --after what ls prints"},
+	{keyscheme.ErrTokenForm, exitError, "add and rm take what `set context SET [ELEMENT]` prints, drop what `set context SET` prints, ls --after what ls prints"},
 	{keyscheme.ErrTokenSet, exitError, "a token works for the set it was made for: take one with `bigset set context SET …`"},
 	{keyscheme.ErrTokenElement, exitError, "give each element its own --context, in the order of the elements"},
 	{keyscheme.ErrTokenDomain, exitError, "it was made by another store: check --dir, or take a new one with `bigset set context`"},

@@ -54,8 +54,9 @@ type app struct {
 	progress   *progress
 	adjust     func(*engine.Options) // how a test has the store otherwise; nil is not at all
 
-	dir      string
-	json     bool
-	strategy string
-	record   string // of a store that is to be made; only commands that may make one have the flag
+	dir          string
+	json         bool
+	strategy     string
+	openContexts bool   // the store keeps wide contexts open
+	record       string // of a store that is to be made; only commands that may make one have the flag
 }

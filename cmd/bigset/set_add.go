@@ -18,6 +18,7 @@ func (a *app) setAdd() *cobra.Command {
 With --json each element comes with its context: the token to act on this very add.`,
 		Example: `  bigset set add friends paul ringo
   bigset set add friends paul --context "$(bigset set context friends paul)"
+  bigset set add friends paul ringo --context "$(bigset set context friends)"
   bigset set add --base64 keys AAECAw==
   bigset set add temperatures -- -7`,
 		Args: takes(2, -1),
@@ -29,6 +30,7 @@ With --json each element comes with its context: the token to act on this very a
 			if len(c.tokens) > 0 {
 				how = changing // a token is of a store that there is
 			}
+			a.openContexts = c.open
 			return a.withStore(how, func(s *engine.Store) error {
 				seal := newSealer(s, c.set)
 				r, err := c.write(cmd.Context(), s, seal)

@@ -14,7 +14,7 @@ func (a *app) setRemove() *cobra.Command {
 		SuggestFor: []string{"remove", "delete", "del"},
 		Short:      "Remove elements, in one atomic batch",
 		Long: `Remove elements from a set, in one atomic batch. With a context only what was seen is removed: an add that came later
-stays. Exit status 1 says that nothing was there to remove.`,
+stays. A context of the whole set counts for each of the elements. Exit status 1 says that nothing was there to remove.`,
 		Example: `  bigset set rm friends ringo
   bigset set rm friends paul --context "$(bigset set context friends paul)"`,
 		Args: takes(2, -1),
@@ -22,6 +22,7 @@ stays. Exit status 1 says that nothing was there to remove.`,
 			if err := c.parse(cmd, args); err != nil {
 				return err
 			}
+			a.openContexts = c.open
 			return a.withStore(changing, func(s *engine.Store) error {
 				r, err := c.write(cmd.Context(), s, newSealer(s, c.set))
 				if err != nil {

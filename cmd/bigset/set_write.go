@@ -14,7 +14,8 @@ type change struct {
 	writing
 	notation
 	kind   keyscheme.Op
-	tokens []string // none, or one for each element
+	tokens []string // none, one of the whole set, or one for each element
+	open   bool     // wide contexts are kept open
 
 	set      []byte
 	elements [][]byte
@@ -25,7 +26,9 @@ func (c *change) flags(cmd *cobra.Command) {
 	c.writing.flags(cmd)
 	c.notation.flag(cmd)
 	cmd.Flags().StringArrayVar(&c.tokens, "context", nil,
-		"token of what you saw of an element; once for each element, in their order")
+		"token of what you saw: of an element, once for each element, in their order; or one of the whole set")
+	cmd.Flags().BoolVar(&c.open, "open-contexts", false,
+		"store a context of the whole set as it is, without reading; the background resolves it later")
 }
 
 // parse takes the arguments, and checks all that needs no store.
@@ -36,8 +39,8 @@ func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
 	if c.elements, err = c.notation.elements(args[1:]); err != nil {
 		return err
 	}
-	if n := len(c.tokens); n > 0 && n != len(c.elements) {
-		return usage(cmd, "--context is there %d times for %d elements: give it once for each element, in their order, or not at all",
+	if n := len(c.tokens); n > 1 && n != len(c.elements) {
+		return usage(cmd, "--context is there %d times for %d elements: give it once for each element, in their order, or once for the whole set",
 			n, len(c.elements))
 	}
 	c.options, err = c.writing.options(cmd)

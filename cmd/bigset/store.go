@@ -38,8 +38,9 @@ func (a *app) withStore(how access, f func(*engine.Store) error) (err error) {
 
 func (a *app) options(how access) (*engine.Options, error) {
 	opt := &engine.Options{
-		MustExist: how != making,
-		Logger:    slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		MustExist:    how != making,
+		OpenContexts: a.openContexts,
+		Logger:       slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if how == atRest {
 		opt.BackgroundInterval = -1

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,9 +51,21 @@ func (s *sealer) open(text string, form keyscheme.Form, element []byte) (keysche
 	return s.ring.Unseal(token, form, s.set, element)
 }
 
-// contexts opens narrow tokens, one for each element.
+// contexts opens the tokens of an operation on elements: none, one of the whole set, or a narrow one for each element.
 func (s *sealer) contexts(tokens []string, elements [][]byte) ([]engine.Context, error) {
 	out := make([]engine.Context, len(elements))
+	if len(tokens) == 1 {
+		seen, err := s.bound(tokens[0])
+		if err == nil {
+			for i := range out {
+				out[i] = engine.SawAll(seen)
+			}
+			return out, nil
+		}
+		if errors.Is(err, keyscheme.ErrTokenForm) && len(elements) > 1 {
+			return nil, fmt.Errorf("--context: %w: one for %d elements", keyscheme.ErrTokenElement, len(elements))
+		}
+	}
 	for i, token := range tokens {
 		c, err := s.open(token, keyscheme.Narrow, elements[i])
 		if err != nil {

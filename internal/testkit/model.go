@@ -54,17 +54,72 @@ func (d Dots) Clock() *clock.Clock {
 	return c
 }
 
-// Set is the model of one replica's state of one set. Keys holds the live dots only.
+// Set is the model of one replica's state of one set. Keys holds the live dots only: those that are seen and not in Dead.
+// What a wide context supersedes is not in Dead until the store resolves it (see Absorb), and is not present all the same.
 type Set struct {
 	Seen, Dead Dots
 	Keys       map[clock.Dot]string
+	Wide       map[clock.Dot]Wide // the wide contexts of operations, resolved or not
+	KeepsOpen  bool               // the store has engine.Options.OpenContexts
+}
+
+// Wide is the wide context of an operation on an element.
+type Wide struct {
+	Element string
+	Context *clock.Clock
 }
 
 // NewSet returns an empty set, of which nobody has ever heard.
-func NewSet() *Set { return &Set{Dots{}, Dots{}, map[clock.Dot]string{}} }
+func NewSet() *Set {
+	return &Set{Seen: Dots{}, Dead: Dots{}, Keys: map[clock.Dot]string{}, Wide: map[clock.Dot]Wide{}}
+}
 
 // Clone returns a copy.
-func (m *Set) Clone() *Set { return &Set{maps.Clone(m.Seen), maps.Clone(m.Dead), maps.Clone(m.Keys)} }
+func (m *Set) Clone() *Set {
+	return &Set{maps.Clone(m.Seen), maps.Clone(m.Dead), maps.Clone(m.Keys), maps.Clone(m.Wide), m.KeepsOpen}
+}
+
+// superseded reports whether the wide context of an operation on the element covers a dot.
+func (m *Set) superseded(d clock.Dot, element string) bool {
+	for _, w := range m.Wide {
+		if w.Element == element && w.Context.Contains(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// Absorb takes over what a store has put into Dead by resolving wide contexts. It returns an error when its Dead lacks
+// something, or holds what nobody has superseded.
+func (m *Set) Absorb(dead *clock.Clock) error {
+	n := 0
+	for d := range dead.Dots() {
+		if !m.Dead.Has(d) && !m.superseded(d, m.Keys[d]) {
+			return fmt.Errorf("dead %v, of which %v should live; want %v", dead, d, m.Dead.Clock())
+		}
+		if m.Dead.Has(d) {
+			n++
+		}
+	}
+	if n != len(m.Dead) {
+		return fmt.Errorf("dead %v, want %v", dead, m.Dead.Clock())
+	}
+	for d := range dead.Dots() {
+		m.Kill(d)
+	}
+	return nil
+}
+
+// resolve puts all that wide contexts supersede into Dead.
+func (m *Set) resolve() *Set {
+	m = m.Clone()
+	for d, e := range m.Keys {
+		if m.superseded(d, e) {
+			m.Kill(d)
+		}
+	}
+	return m
+}
 
 // Known reports whether the replica has ever heard of the set.
 func (m *Set) Known() bool { return len(m.Seen) > 0 }
@@ -83,7 +138,13 @@ func (m *Set) Kill(dots ...clock.Dot) bool {
 func (m *Set) Apply(d engine.Delta) (changed bool) {
 	for i, it := range d.Items {
 		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
-		changed = m.Kill(it.Context...) || changed
+		if it.Wide != nil {
+			if _, ok := m.Wide[dot]; !ok {
+				m.Wide[dot], changed = Wide{string(it.Element), it.Wide}, true
+			}
+		} else {
+			changed = m.Kill(it.Context...) || changed
+		}
 		switch {
 		case it.Kind == keyscheme.OpRemove:
 			changed = m.Kill(dot) || changed
@@ -102,7 +163,7 @@ func (m *Set) Apply(d engine.Delta) (changed bool) {
 func (m *Set) Live(element string) []clock.Dot {
 	var dots []clock.Dot
 	for d, e := range m.Keys {
-		if e == element {
+		if e == element && !m.superseded(d, e) {
 			dots = append(dots, d)
 		}
 	}
@@ -115,6 +176,9 @@ func (m *Set) Elements() []fold.Element {
 	at := map[string]int{}
 	var all []fold.Element
 	for d, e := range m.Keys {
+		if m.superseded(d, e) {
+			continue
+		}
 		i, ok := at[e]
 		if !ok {
 			i = len(all)
@@ -152,22 +216,37 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []engine.Op, policy
 				return engine.Result{}, engine.ErrContext
 			}
 		}
+		if op.Context.Wide == nil {
+			continue
+		}
+		if op.Context.Wide.Max(actor) > last {
+			return engine.Result{}, engine.ErrContext
+		}
+		if !m.KeepsOpen && !m.Seen.Clock().Descends(op.Context.Wide) {
+			return engine.Result{}, engine.ErrBehind
+		}
 	}
 	r := engine.Result{Dots: make([]clock.Dot, len(ops))}
 	for i, op := range ops {
-		seen := op.Context.Dots
-		if !op.Context.Given && policy == engine.PolicyCoordinator {
+		seen, wide := op.Context.Dots, op.Context.Wide
+		switch {
+		case wide != nil && m.KeepsOpen:
+			seen = nil
+		case wide != nil:
+			seen = slices.DeleteFunc(m.Live(string(op.Element)), func(d clock.Dot) bool { return !wide.Contains(d) })
+			wide = nil
+		case !op.Context.Given && policy == engine.PolicyCoordinator:
 			seen = m.Live(string(op.Element))
 		}
-		dead := func(d clock.Dot) bool { return m.Dead.Has(d) }
-		if op.Kind == keyscheme.OpRemove && !slices.ContainsFunc(seen, func(d clock.Dot) bool { return !dead(d) }) {
+		alive := func(d clock.Dot) bool { return !m.Dead.Has(d) }
+		if op.Kind == keyscheme.OpRemove && wide.Empty() && !slices.ContainsFunc(seen, alive) {
 			continue
 		}
 		last++
 		if r.Delta.First == 0 {
 			r.Delta = engine.Delta{Set: name, Actor: actor, First: last}
 		}
-		item := engine.Item{Kind: op.Kind, Element: op.Element, Context: seen}
+		item := engine.Item{Kind: op.Kind, Element: op.Element, Context: seen, Wide: wide}
 		r.Delta.Items = append(r.Delta.Items, item)
 		r.Dots[i] = clock.Dot{Actor: actor, Counter: last}
 		if op.Kind == keyscheme.OpRemove {
@@ -199,8 +278,12 @@ func Specified(deltas []engine.Delta) *Set {
 		for i, it := range d.Items {
 			dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
 			m.Seen.Add(dot)
-			m.Seen.Add(it.Context...)
-			m.Dead.Add(it.Context...)
+			if it.Wide != nil {
+				m.Wide[dot] = Wide{string(it.Element), it.Wide}
+			} else {
+				m.Seen.Add(it.Context...)
+				m.Dead.Add(it.Context...)
+			}
 			if it.Kind == keyscheme.OpRemove {
 				m.Dead.Add(dot)
 			} else {
@@ -213,11 +296,12 @@ func Specified(deltas []engine.Delta) *Set {
 		}
 	}
 	maps.DeleteFunc(m.Keys, func(d clock.Dot, _ string) bool { return m.Dead.Has(d) })
-	return m
+	return m.resolve()
 }
 
-// Diff says how two states differ, or nil.
+// Diff says how two states differ, or nil, once what is open in them is resolved.
 func (m *Set) Diff(o *Set) error {
+	m, o = m.resolve(), o.resolve()
 	var errs []error
 	if !maps.Equal(m.Seen, o.Seen) {
 		errs = append(errs, fmt.Errorf("seen %v, want %v", o.Seen.Clock(), m.Seen.Clock()))
@@ -241,7 +325,8 @@ func SameDelta(got, want engine.Delta) error {
 	}
 	for i, g := range got.Items {
 		w := want.Items[i]
-		if g.Kind != w.Kind || string(g.Element) != string(w.Element) || !SameDots(g.Context, w.Context) {
+		if g.Kind != w.Kind || string(g.Element) != string(w.Element) || !SameDots(g.Context, w.Context) ||
+			(g.Wide == nil) != (w.Wide == nil) || !g.Wide.Equal(w.Wide) {
 			return fmt.Errorf("item %d of delta: %+v, want %+v", i, g, w)
 		}
 	}

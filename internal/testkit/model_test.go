@@ -93,7 +93,9 @@ func TestCrashed(t *testing.T) {
 		r.Set("s")
 		survived := rapid.IntRange(0, len(states)-1).Draw(t, "survived")
 		want := states[survived]
-		lost, err := r.Crashed(func(string) (*clock.Clock, *clock.Clock, error) { return want.Seen.Clock(), want.Dead.Clock(), nil })
+		lost, err := r.Crashed(func(string) (testkit.State, error) {
+			return testkit.State{Seen: want.Seen.Clock(), Dead: want.Dead.Clock()}, nil
+		})
 		switch {
 		case survived < acknowledged && err == nil:
 			t.Fatalf("%d batches survived, %d were acknowledged: no error", survived, acknowledged)

@@ -7,12 +7,14 @@ import (
 
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/fold"
 )
 
 // Replica is the model of one store: its sets, and the batches that made them, in the order of its log. A crash may take
 // back the newest of them, but none that was acknowledged.
 type Replica struct {
 	Sets         map[string]*Set
+	KeepsOpen    bool // the store has engine.Options.OpenContexts
 	log          []engine.Delta
 	acknowledged int // so many of the log must survive
 }
@@ -24,9 +26,15 @@ func NewReplica() *Replica { return &Replica{Sets: map[string]*Set{}} }
 func (r *Replica) Set(name string) *Set {
 	m, ok := r.Sets[name]
 	if !ok {
-		m = NewSet()
+		m = r.newSet()
 		r.Sets[name] = m
 	}
+	return m
+}
+
+func (r *Replica) newSet() *Set {
+	m := NewSet()
+	m.KeepsOpen = r.KeepsOpen
 	return m
 }
 
@@ -50,39 +58,65 @@ func (r *Replica) AcknowledgedCount() int { return r.acknowledged }
 // AcknowledgedOnly sets how many batches must survive: for a crash in the past.
 func (r *Replica) AcknowledgedOnly(n int) { r.acknowledged = n }
 
+// State is what a store has of a set. Elements and Open are asked for only where a wide context was ever used.
+type State struct {
+	Seen, Dead *clock.Clock
+	Elements   []fold.Element
+	Open       Dots // the dots of its open keys
+}
+
 // Crashed takes back what did not survive: the state must be the one after some prefix of the log, and no less than what
-// was acknowledged. The function tells Seen and Dead of a set as they are now. It returns how many batches were lost.
-func (r *Replica) Crashed(now func(name string) (seen, dead *clock.Clock, err error)) (lost int, err error) {
-	names := slices.Sorted(maps.Keys(r.Sets))
-	seen, dead := map[string]*clock.Clock{}, map[string]*clock.Clock{}
-	state := map[string]*Set{}
-	for _, name := range names {
-		if seen[name], dead[name], err = now(name); err != nil {
+// was acknowledged. The function tells the state of a set as it is now. It returns how many batches were lost.
+func (r *Replica) Crashed(now func(name string) (State, error)) (lost int, err error) {
+	is, state := map[string]State{}, map[string]*Set{}
+	for _, name := range slices.Sorted(maps.Keys(r.Sets)) {
+		if is[name], err = now(name); err != nil {
 			return 0, err
 		}
-		state[name] = NewSet()
+		state[name] = r.newSet()
 	}
 	for n := 0; ; n++ {
-		if n >= r.acknowledged && matches(state, seen, dead) {
+		if n >= r.acknowledged && matches(state, is) {
 			lost = len(r.log) - n
 			r.Sets, r.log = state, r.log[:n:n]
 			return lost, nil
 		}
 		if n == len(r.log) {
-			return 0, fmt.Errorf("no prefix of %d to %d batches explains Seen %v, Dead %v; after all: %v",
-				r.acknowledged, len(r.log), seen, dead, describe(r.Sets))
+			return 0, fmt.Errorf("no prefix of %d to %d batches explains %v; after all: %v",
+				r.acknowledged, len(r.log), is, describe(r.Sets))
 		}
 		state[string(r.log[n].Set)].Apply(r.log[n])
 	}
 }
 
-func matches(state map[string]*Set, seen, dead map[string]*clock.Clock) bool {
+func matches(state map[string]*Set, is map[string]State) bool {
 	for name, m := range state {
-		if !m.Seen.Equal(seen[name]) || !m.Dead.Equal(dead[name]) {
+		if !m.matches(is[name]) {
 			return false
 		}
 	}
 	return true
+}
+
+// matches reports whether a store in this state may look like that. Contexts that are resolved are known by what is present.
+func (m *Set) matches(is State) bool {
+	if !m.Seen.Equal(is.Seen) || m.Clone().Absorb(is.Dead) != nil {
+		return false
+	}
+	if len(m.Wide) == 0 && len(is.Open) == 0 {
+		return true
+	}
+	for d, w := range m.Wide {
+		if !is.Seen.Descends(w.Context) && !is.Open.Has(d) {
+			return false
+		}
+	}
+	for d := range is.Open {
+		if _, ok := m.Wide[d]; !ok {
+			return false
+		}
+	}
+	return SameElements(is.Elements, m.Elements()) == nil
 }
 
 func describe(sets map[string]*Set) string {
@@ -95,7 +129,7 @@ func describe(sets map[string]*Set) string {
 
 // Clone returns a copy, to be rolled back by itself.
 func (r *Replica) Clone() *Replica {
-	c := &Replica{Sets: map[string]*Set{}, log: slices.Clone(r.log), acknowledged: r.acknowledged}
+	c := &Replica{Sets: map[string]*Set{}, KeepsOpen: r.KeepsOpen, log: slices.Clone(r.log), acknowledged: r.acknowledged}
 	for name, m := range r.Sets {
 		c.Sets[name] = m.Clone()
 	}

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// contextForm is a form in which a client has its context, and what the store does with it.
+type contextForm struct {
+	name string
+	open bool // the store keeps wide contexts open
+	of   func(b *bigsetSystem, seen *clock.Clock, dot uint64) engine.Context
+}
+
+// contextForms are those that contexts compares, the cheapest first.
+var contextForms = []contextForm{
+	{name: "narrow", of: func(b *bigsetSystem, _ *clock.Clock, dot uint64) engine.Context {
+		return engine.Saw(clock.Dot{Actor: b.actor, Counter: dot})
+	}},
+	{name: "wide", of: func(_ *bigsetSystem, seen *clock.Clock, _ uint64) engine.Context { return engine.SawAll(seen) }},
+	{name: "open", open: true, of: func(_ *bigsetSystem, seen *clock.Clock, _ uint64) engine.Context { return engine.SawAll(seen) }},
+	{name: "none", of: func(*bigsetSystem, *clock.Clock, uint64) engine.Context { return engine.Context{} }},
+}
+
+// contextReads is how often the set is read.
+const contextReads = 5
+
+// contexts: the same work with contexts of each form. Of a set's elements a quarter is replaced and a quarter removed, one
+// an operation; then the set is read; then everything is resolved and taken off the disk.
+func contexts(e *env) error {
+	var list []contender
+	for _, f := range contextForms {
+		list = append(list, contender{system: systemBigset, form: f.name})
+	}
+	return e.turns(list, func(c contender) error {
+		for _, f := range contextForms {
+			if f.name == c.form {
+				return e.with(c, openOptions{warm: true, openContexts: f.open}, func(sys system) error {
+					return e.contextsOn(sys.(*bigsetSystem), f)
+				})
+			}
+		}
+		return nil
+	})
+}
+
+func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
+	n := e.elements
+	dots, err := e.loaded(b, b.set(setName), n)
+	if err != nil {
+		return err
+	}
+	seen, err := b.store.Context(e.ctx, []byte(setName))
+	if err != nil {
+		return err
+	}
+	victim, done, quarter := scatter(n, e.cfg.Seed), 0, n/4
+	for _, part := range []struct {
+		name string
+		kind keyscheme.Op
+	}{{"insert", keyscheme.OpAdd}, {"remove", keyscheme.OpRemove}} {
+		op := []engine.Op{{Kind: part.kind}}
+		err := e.measure(b, Row{Workload: sub("contexts", part.name+"-"+f.name), Elements: n}, func(p *phase) error {
+			err := p.loop(quarter, func(i int) error {
+				at := victim(done + i)
+				op[0].Element = e.names().append(op[0].Element[:0], at)
+				op[0].Context = f.of(b, seen, dots[at])
+				_, err := b.store.Write(e.ctx, []byte(setName), op, engine.WriteOptions{})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			p.user = p.ops * elementBytes
+			return p.settle(b)
+		})
+		if err != nil {
+			return err
+		}
+		done += quarter
+	}
+	err = e.measure(b, Row{Workload: sub("contexts", "read-"+f.name), Elements: n}, func(p *phase) error {
+		for range contextReads {
+			if err := countInto(p, b.set(setName), n-quarter); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = e.measure(b, Row{Workload: sub("contexts", "close-"+f.name), Elements: n}, func(p *phase) error {
+		if err := p.loop(1, func(int) error { return b.compact(e.ctx, setName) }); err != nil {
+			return err
+		}
+		return p.settle(b)
+	})
+	if err != nil {
+		return err
+	}
+	return e.check(b, setName, n-quarter)
+}
+
+// countInto reads a whole set; an operation is one element, latencies are those of chunks.
+func countInto(p *phase, s set, want int) error {
+	got := 0
+	watch := stopwatch{p: p}
+	watch.start()
+	err := s.read(0, func(k int) {
+		watch.lap()
+		got += k
+	})
+	if err != nil {
+		return err
+	}
+	p.ops += uint64(got)
+	return expect("elements", got, want)
+}
+
+// contextGoals: narrow contexts are the cheapest everywhere. Where wide ones are resolved, and without any, what is stored
+// and read is the same.
+func contextGoals() (list []goal) {
+	for _, other := range contextForms[1:] {
+		for _, part := range []string{"insert", "remove", "read"} {
+			if part == "read" && !other.open {
+				continue
+			}
+			list = append(list, goal{
+				what: "narrow, of " + other.name,
+				of:   pick{workload: sub("contexts", part+"-narrow"), system: systemBigset},
+				to:   pick{workload: sub("contexts", part+"-"+other.name), system: systemBigset},
+				have: speed, limit: 1,
+			})
+		}
+	}
+	return list
+}

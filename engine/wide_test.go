@@ -1,0 +1,278 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// openPair returns a pair that keeps wide contexts open.
+func openPair(t *testing.T, label string) *pair {
+	t.Helper()
+	p := newPair(label)
+	p.opt.OpenContexts, p.model.KeepsOpen, p.opt.Strategy = true, true, eager(compaction.Default())
+	p.open(t)
+	return p
+}
+
+func (p *pair) context(t *testing.T, set string) *clock.Clock {
+	t.Helper()
+	c, err := p.store.Context(bg, []byte(set))
+	must(t, err, "context")
+	return c
+}
+
+// one does one operation with a context.
+func (p *pair) one(t *testing.T, kind keyscheme.Op, element string, c engine.Context) engine.Result {
+	t.Helper()
+	return p.write(t, "s", []engine.Op{{Kind: kind, Element: []byte(element), Context: c}}, engine.WriteOptions{Durability: engine.NoSync})
+}
+
+func (p *pair) opened(t *testing.T, want int) {
+	t.Helper()
+	open, err := p.store.OpenKeys([]byte("s"))
+	must(t, err, "open keys")
+	n, err := p.store.OpenCount([]byte("s"))
+	must(t, err, "count of open keys")
+	if len(open) != want || n != int64(want) {
+		t.Fatalf("%s: %d open keys, %d counted, want %d", p.label, len(open), n, want)
+	}
+}
+
+// settle drives everything to the bottom, through the filter and the rewriter.
+func (p *pair) settle(t *testing.T) {
+	t.Helper()
+	p.check(t)
+	for range 3 {
+		must(t, p.store.PublisherRound(), "publish")
+	}
+	p.flush(t)
+	p.check(t)
+	must(t, p.store.CompactTables(bg), "compact tables")
+	p.check(t)
+	_, err := p.store.Compact(bg, engine.CompactOptions{})
+	must(t, err, "compact")
+	p.check(t)
+	p.checkClean(t, "s")
+	p.verify(t)
+}
+
+// TestWideDeltaOfSeenDot: a narrow context may name an event before it comes; its own context still kills.
+func TestWideDeltaOfSeenDot(t *testing.T) {
+	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
+		p, q := openPair(t, "p"), openPair(t, "q")
+		first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+		q.apply(t, first.Delta, engine.NoSync)
+		second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
+		q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0])) // q learns of it by its dot alone
+		for range 2 {                                              // and the second time it is a duplicate
+			q.apply(t, second.Delta, engine.NoSync)
+			q.opened(t, 1)
+			q.check(t)
+		}
+		if got := q.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
+			t.Errorf("%c: %v is present, want the newest add alone", kind, got)
+		}
+		q.settle(t)
+		q.opened(t, 0)
+		q.apply(t, second.Delta, engine.NoSync) // when all is resolved it changes nothing that anybody sees
+		q.settle(t)
+		p.close(t)
+		q.close(t)
+	}
+}
+
+// TestDeadOpenKeyCounts: an open add that was itself replaced keeps what it replaced away, whatever compaction does.
+func TestDeadOpenKeyCounts(t *testing.T) {
+	p := openPair(t, "p")
+	late := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+	seen := clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})
+	second := p.one(t, keyscheme.OpAdd, "x", engine.SawAll(seen)) // has seen what this store has not
+	p.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0]))
+	p.settle(t)
+	p.opened(t, 1)
+	p.close(t)
+	p.open(t)
+	p.settle(t)
+	p.opened(t, 1)
+	p.apply(t, late, engine.NoSync)
+	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
+		t.Errorf("%v is present, want the newest add alone", got)
+	}
+	c, err := p.store.Contains(bg, []byte("s"), []byte("x"))
+	must(t, err, "contains")
+	if len(c.Dots) != 1 {
+		t.Errorf("contains: %v, want the newest add alone", c)
+	}
+	p.settle(t)
+	p.opened(t, 0)
+	p.close(t)
+}
+
+// TestDropKeepsOpenKeys: a set that is dropped is not cut out while the context of an open key in it names what is not seen.
+func TestDropKeepsOpenKeys(t *testing.T) {
+	p := openPair(t, "p")
+	late := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, engine.NoSync)
+	p.one(t, keyscheme.OpRemove, "x", engine.SawAll(clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})))
+	p.drop(t, "s", nil, engine.NoSync)
+	for range 2 {
+		must(t, p.store.RunnerTick(bg), "tick")
+		p.settle(t)
+	}
+	p.opened(t, 1)
+	p.apply(t, late, engine.NoSync)
+	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 0 {
+		t.Errorf("%v is present, want nothing", got)
+	}
+	p.settle(t)
+	p.opened(t, 0)
+	p.close(t)
+}
+
+// TestOpenBatch: what an operation of a batch stores unresolved counts for those after it.
+func TestOpenBatch(t *testing.T) {
+	p := openPair(t, "p")
+	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, engine.NoSync)
+	all := engine.SawAll(p.context(t, "s"))
+	op := func(kind keyscheme.Op, element string, c engine.Context) engine.Op {
+		return engine.Op{Kind: kind, Element: []byte(element), Context: c}
+	}
+	r := p.write(t, "s", []engine.Op{
+		op(keyscheme.OpRemove, "x", all),
+		op(keyscheme.OpRemove, "x", engine.Context{}), // nothing is left of it
+		op(keyscheme.OpAdd, "y", all),
+		op(keyscheme.OpAdd, "y", engine.Context{}), // replaces the one before alone
+	}, engine.WriteOptions{Durability: engine.NoSync})
+	if len(r.Delta.Items) != 3 || r.Removed != 1 || len(r.Delta.Items[2].Context) != 1 {
+		t.Errorf("%d events, %d removed: %+v", len(r.Delta.Items), r.Removed, r.Delta.Items)
+	}
+	p.opened(t, 2)
+	q := openPair(t, "q") // gets it twice in one group, and before what it kills
+	q.apply(t, engine.Delta{Set: r.Delta.Set, Actor: r.Delta.Actor, First: r.Delta.First, Items: r.Delta.Items}, engine.NoSync)
+	q.apply(t, r.Delta, engine.NoSync)
+	q.opened(t, 2)
+	q.settle(t)
+	q.opened(t, 2)
+	p.settle(t)
+	p.opened(t, 0)
+	p.close(t)
+	q.close(t)
+}
+
+// TestWideResolved: without open contexts a wide one is resolved when it comes, where all that it names is seen.
+func TestWideResolved(t *testing.T) {
+	p, q := newPair("p"), newPair("q")
+	p.open(t)
+	q.open(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, engine.NoSync)
+	seen := p.context(t, "s")
+	newest := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+	r := p.one(t, keyscheme.OpRemove, "x", engine.SawAll(seen))
+	if want := []clock.Dot{{Actor: p.store.Actor(), Counter: 1}}; !slices.Equal(r.Delta.Items[0].Context, want) || r.Delta.Items[0].Wide != nil {
+		t.Errorf("resolved to %+v, want %v", r.Delta.Items[0], want)
+	}
+	if r := p.one(t, keyscheme.OpRemove, "z", engine.SawAll(seen)); !r.Delta.Empty() {
+		t.Errorf("a remove of what was absent made %+v", r.Delta)
+	}
+	q.apply(t, newest.Delta, engine.NoSync)
+	ops := []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: engine.SawAll(seen)}}
+	if _, err := q.store.Write(bg, []byte("s"), ops, engine.WriteOptions{}); !errors.Is(err, engine.ErrBehind) {
+		t.Errorf("a context that is ahead: %v, want %v", err, engine.ErrBehind)
+	}
+	q.check(t)
+	p.check(t)
+	p.close(t)
+	q.close(t)
+}
+
+// TestWideRefused: what can't be is refused, and changes nothing.
+func TestWideRefused(t *testing.T) {
+	p := openPair(t, "p")
+	p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+	wide := clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})
+	delta := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 2, Items: []engine.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: wide}}}
+	own := clock.Of(clock.Dot{Actor: p.store.Actor(), Counter: 2})
+	ahead := delta
+	ahead.Items = []engine.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: own}}
+	huge := &clock.Clock{}
+	for i := uint64(1); huge.HeapBytes() <= engine.WideContextBytesMax; i += 2 {
+		huge.AddRange(clock.Actor(fmt.Sprintf("actor %d", i)), 1, 2)
+	}
+	write := func(c *clock.Clock) error {
+		_, err := p.store.Write(bg, []byte("s"), []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: engine.SawAll(c)}}, engine.WriteOptions{})
+		return err
+	}
+	for what, c := range map[string]struct{ err, want error }{
+		"a dot that was never issued":            {write(own), engine.ErrContext},
+		"a delta with one":                       {p.store.ApplyDelta(bg, ahead, engine.NoSync), engine.ErrDelta},
+		"a huge context":                         {write(huge), engine.ErrLimit},
+		"a remove that has seen nothing at all":  {write(&clock.Clock{}), nil},
+		"a strategy that deletes by point":       {pointDeletesOpen(), compaction.ErrStrategy},
+		"a wide delta where none is to be open":  {closedApply(t, delta), engine.ErrDelta},
+		"a wide delta where they may, the first": {p.store.ApplyDelta(bg, delta, engine.NoSync), nil},
+	} {
+		if !errors.Is(c.err, c.want) || (c.err == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, want %v", what, c.err, c.want)
+		}
+	}
+	must(t, p.store.Close(), "close")
+}
+
+func pointDeletesOpen() error {
+	_, err := engine.Open("store", &engine.Options{FS: testkit.NewDisk(), Record: compaction.Set, OpenContexts: true})
+	return err
+}
+
+func closedApply(t *testing.T, d engine.Delta) error {
+	p := newPair("closed")
+	p.open(t)
+	defer p.close(t)
+	return p.store.ApplyDelta(bg, d, engine.NoSync)
+}
+
+// TestFoldPassCrashes crashes at every disk operation of a fold pass: the answers are the same after it, and the pass that
+// then runs to its end leaves nothing open and counts it right.
+func TestFoldPassCrashes(t *testing.T) {
+	for at := int64(0); ; at++ {
+		p := openPair(t, fmt.Sprintf("crash at %d", at))
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
+		seen := engine.SawAll(p.context(t, "s"))
+		for i := range 60 {
+			kind := keyscheme.OpAdd
+			if i%3 == 0 {
+				kind = keyscheme.OpRemove
+			}
+			if i%4 > 0 {
+				p.one(t, kind, bulkName(i), seen)
+			}
+		}
+		p.opened(t, 45)
+		p.flush(t)
+		crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
+		_, err := p.store.Compact(bg, engine.CompactOptions{})
+		must(t, err, "compact")
+		left := crash()
+		if left == nil {
+			p.checkClean(t, "s")
+			p.close(t)
+			if at < 10 {
+				t.Errorf("only %d disk operations", at)
+			}
+			return
+		}
+		p.lose(t, left)
+		p.check(t)
+		p.verify(t)
+		p.settle(t)
+		p.opened(t, 0)
+		p.close(t)
+	}
+}
