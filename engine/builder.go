@@ -431,13 +431,13 @@ func (b *builder) writeTombstone() {
 // of another set. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it
 // stands, and panics if the next key is a merge over a set (Pebble issue 6168).
 func (b *builder) writeClock() {
-	st := b.st
+	st, flags := b.st, b.st.flags
 	if b.sibling {
-		st.flags |= keyscheme.FlagSiblings
+		flags |= keyscheme.FlagSiblings
 	}
 	b.buf = st.prefix.AppendClock(b.buf[:0])
 	at := len(b.buf)
-	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: st.next, Open: st.open + b.opened, Flags: st.flags})
+	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: st.next, Open: st.open + b.opened, Flags: flags})
 	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 
@@ -469,6 +469,10 @@ func (b *builder) publish() {
 		st.seen.Union(b.cleared)
 	}
 	st.exists, st.shown, st.open = true, nil, st.open+b.opened
+	if b.sibling {
+		st.flags |= keyscheme.FlagSiblings
+		st.raises++
+	}
 	if kills {
 		b.entomb(st.dead)
 		st.version++

@@ -26,6 +26,23 @@ type stream struct {
 	last   []byte
 }
 
+// count counts whole sets, which the store may know without a look at any key.
+func (m *machine) count(t *rapid.T) {
+	n := m.node(t)
+	for set, model := range n.model.Sets {
+		if !model.Known() {
+			continue
+		}
+		want := len(model.Elements())
+		got, err := n.store.Count(bg, []byte(set), engine.CountOptions{})
+		must(t, err, "count")
+		if got.Elements != uint64(want) || !model.Seen.Equal(got.Context) {
+			t.Fatalf("%s: count of %q is %+v, want %d with %v", n.label, set, got, want, model.Seen.Clock())
+		}
+		m.seen.sawIf(want > 0 && got.Scanned == 0, sawCountUnscanned)
+	}
+}
+
 // query asks about single elements.
 func (m *machine) query(t *rapid.T) {
 	n, set := m.node(t), drawSet(t)

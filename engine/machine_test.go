@@ -167,6 +167,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"close":       m.closeAndOpen,
 		"crash":       m.crash,
 		"crashWithin": m.crashWithin,
+		"count":       m.count,
 		"query":       m.query,
 		"read":        m.read,
 		"openStream":  m.openStream,

@@ -73,12 +73,21 @@ type Count struct {
 	// Context is the clock of the whole set as of the count's first moment, also when a part of the set was counted: it
 	// covers nothing that came while counting went on. It belongs to the caller.
 	Context *clock.Clock
+	// Scanned is the number of keys that were read for it: 0 when none had to be.
+	Scanned uint64
 }
 
-// Count counts elements. It reads the keys of all of them, from several moments if it takes long; an element that comes or
-// goes meanwhile may be counted or not. A set that this store has never heard of is ErrNotFound.
+// Count counts elements. Those of a whole set are known without reading a key while no element can have two live dots: since
+// a count that found none, or since the set was made, all adds were of policy coordinator and no delta came. Else it reads
+// the keys, from several moments if it takes long; an element that comes or goes meanwhile may be counted or not. A set that
+// this store has never heard of is ErrNotFound.
 func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count, err error) {
 	err = s.reading(ctx, name, o.ReadOptions, func(st *set, r *reader) error {
+		began, dots := st.view(), uint64(0)
+		if o.whole() && began.single {
+			c = Count{Elements: liveDots(began.seen, began.dead), Context: began.seen.Clone()}
+			return nil
+		}
 		r.fold.CountOnly = true
 		for !r.done {
 			chunk, err := r.next(ctx)
@@ -89,9 +98,17 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 				c.Context = chunk.Clock.Clone()
 			}
 			c.Elements += uint64(chunk.Count)
+			c.Scanned += uint64(chunk.Scanned)
+			dots += uint64(chunk.Dots)
 			if o.Progress != nil {
 				o.Progress(c.Elements)
 			}
+		}
+		if o.whole() && dots == c.Elements {
+			return s.holding(st, func() error {
+				st.lowerSiblings(began)
+				return nil
+			})
 		}
 		return nil
 	})
@@ -169,6 +186,11 @@ const batchSizeDefault = 1000
 
 // BatchSizeMax is the largest chunk that a read may ask for, in elements.
 const BatchSizeMax = 1 << 20
+
+// whole reports whether the options ask for all of a set.
+func (o ReadOptions) whole() bool {
+	return o.From == nil && o.To == nil && o.After == nil && len(o.Prefix) == 0 && o.Limit == 0
+}
 
 func (o ReadOptions) validate() error {
 	if o.Limit < 0 || o.BatchSize < 0 || o.BatchSize > BatchSizeMax {

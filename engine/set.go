@@ -42,6 +42,7 @@ type set struct {
 	exists  bool  // it has a clock key
 	open    int64 // open keys; after a crash it may be too many, never too few, see recountOnce
 	flags   keyscheme.ClockFlags
+	raises  uint64 // how often FlagSiblings was raised, or would have been
 	version uint64 // counts changes of dead
 	shown   *view  // the last view handed out, nil when it is out of date
 
@@ -60,16 +61,31 @@ type set struct {
 }
 
 // view is Seen and Dead of one moment. Both are immutable.
-type view struct{ seen, dead *clock.Clock }
+type view struct {
+	seen, dead *clock.Clock
+	single     bool   // no element has two live dots and no key is open: live dots are elements
+	raises     uint64 // of that moment
+}
 
 // view returns the Seen and Dead of this moment. Take it before opening the iterator whose keys it judges.
 func (st *set) view() *view {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.shown == nil {
-		st.shown = &view{st.seen.Clone(), st.dead.Clone()}
+		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.open == 0, st.raises}
 	}
 	return st.shown
+}
+
+// lowerSiblings takes FlagSiblings down, unless it was raised since a view was taken from which on every element was found to
+// have one dot. The next write of the set writes it down. Writers are held.
+func (st *set) lowerSiblings(v *view) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.raises == v.raises {
+		st.flags &^= keyscheme.FlagSiblings
+		st.shown = nil
+	}
 }
 
 // resetNext takes back what the leader was about to write. It is called by the leader.

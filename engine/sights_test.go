@@ -26,12 +26,13 @@ const (
 	sawOldDelta
 	sawEviction
 	sawOpenClosed
+	sawCountUnscanned
 	sightCount
 )
 
 var sightNames = [sightCount]string{"crash", "batches lost", "crash within an operation", "swap", "late writes in a swap",
 	"records filtered", "excise", "stream over a change", "stale context", "duplicate delta", "context before its dot",
-	"element with two dots", "delta of a lost batch", "eviction", "open key closed"}
+	"element with two dots", "delta of a lost batch", "eviction", "open key closed", "count without a scan"}
 
 func (s *sights) saw(w sight) { s.m[w].Add(1) }
 func (s *sights) sawIf(c bool, w sight) {

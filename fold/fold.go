@@ -44,8 +44,9 @@ type Chunk struct {
 	Bound []byte
 	// Done says that the run ended: the chunk is complete for ever after.
 	Done bool
-	// Count is the number of elements present: len(Elements), but with CountOnly, where they are not kept.
-	Count int
+	// Count is the number of elements present: len(Elements), but with CountOnly, where they are not kept. Dots is the number
+	// of the dots by which they are.
+	Count, Dots int
 	// Scanned is the number of keys looked at, Dead of them those that were dead.
 	Scanned, Dead int
 }
@@ -85,6 +86,7 @@ type Folder struct {
 	dots     []clock.Dot
 	elements []Element
 	count    int // elements present
+	live     int // their dots
 	scanned  int
 	deadKeys int
 	actor    clock.Actor // the last one: neighbours mostly share it, and a string of it is made once
@@ -141,6 +143,7 @@ func (f *Folder) endElement() {
 		return
 	}
 	f.count++
+	f.live += len(f.dots) - f.from
 	if f.opt.CountOnly {
 		f.dots = f.dots[:f.from]
 		return
@@ -165,9 +168,9 @@ func (f *Folder) Chunk(done bool) *Chunk {
 		}
 	}
 	f.endElement()
-	c.Elements, c.Count, c.Scanned, c.Dead = f.elements, f.count, f.scanned, f.deadKeys
+	c.Elements, c.Count, c.Dots, c.Scanned, c.Dead = f.elements, f.count, f.live, f.scanned, f.deadKeys
 	f.names, f.dots, f.elements = nil, nil, nil
-	f.from, f.count, f.scanned, f.deadKeys = 0, 0, 0, 0
+	f.from, f.count, f.live, f.scanned, f.deadKeys = 0, 0, 0, 0, 0
 	if !done && !f.opt.CountOnly {
 		n := len(c.Elements)
 		f.names, f.dots, f.elements = make([]byte, 0, 16*n), make([]clock.Dot, 0, n+n/8), make([]Element, 0, n)

@@ -161,8 +161,12 @@ func TestChunks(t *testing.T) {
 			if (c.Bound == nil) != c.Done {
 				t.Errorf("bound %v of a chunk whose Done is %v", c.Bound, c.Done)
 			}
-			if !o.CountOnly && len(c.Elements) != c.Count {
-				t.Errorf("%d elements and a count of %d", len(c.Elements), c.Count)
+			dots := 0
+			for _, e := range c.Elements {
+				dots += len(e.Dots)
+			}
+			if !o.CountOnly && (len(c.Elements) != c.Count || dots != c.Dots) {
+				t.Errorf("%d elements with %d dots, and a count of %d with %d", len(c.Elements), dots, c.Count, c.Dots)
 			}
 		}
 		if o.CountOnly {
