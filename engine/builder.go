@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -34,7 +35,8 @@ type builder struct {
 	opened  int64        // by how much the count of open keys grows
 
 	overlay bool                      // some operation may ask for what an earlier one of the group did
-	minted  map[string][]clock.Dot    // element -> its keys in this batch
+	minted  map[string][]clock.Dot    // element -> its keys in this batch that may be live
+	opens   map[clock.Dot]struct{}    // the dots of its open keys in this batch
 	wides   map[string][]*clock.Clock // element -> the contexts of its open keys in this batch
 	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span
 	added   int
@@ -219,13 +221,19 @@ func (b *builder) applyWide(it *Item, dot clock.Dot) {
 
 // holdsKey reports whether a key of that dot is stored, of whatever kind.
 func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
-	if slices.Contains(b.minted[string(element)], dot) {
+	if _, ok := b.opens[dot]; ok {
 		return true
 	}
 	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
-		_, ok, err := get(b.s.db, b.st.prefix.AppendElement(nil, element, dot, kind))
-		if b.check(err); ok || err != nil {
-			return ok
+		b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
+		_, closer, err := b.s.db.Get(b.buf)
+		if err == nil {
+			b.check(closer.Close())
+			return true
+		}
+		if !errors.Is(err, pebble.ErrNotFound) {
+			b.check(err)
+			return false
 		}
 	}
 	return false
@@ -332,8 +340,9 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 		b.minted[string(element)] = append(b.minted[string(element)], dot)
 		if wide != nil {
 			if b.wides == nil {
-				b.wides = map[string][]*clock.Clock{}
+				b.wides, b.opens = map[string][]*clock.Clock{}, map[clock.Dot]struct{}{}
 			}
+			b.opens[dot] = struct{}{}
 			b.wides[string(element)] = append(b.wides[string(element)], wide)
 		}
 	}
@@ -378,14 +387,13 @@ func (b *builder) liveDots(element []byte, within *clock.Clock) []clock.Dot {
 			return nil
 		}
 	}
-	dots = append(dots, b.minted[string(element)]...)
-	live := dots[:0]
-	for _, d := range dots {
-		if !b.dead(d) && (within == nil || within.Contains(d)) && !b.superseded(element, d) {
-			live = append(live, d)
-		}
+	if minted := b.minted[string(element)]; len(minted) > 0 { // those that are dead by now are not looked at again
+		b.minted[string(element)] = slices.DeleteFunc(minted, b.dead)
+		dots = append(dots, b.minted[string(element)]...)
 	}
-	return live
+	return slices.DeleteFunc(dots, func(d clock.Dot) bool {
+		return b.dead(d) || within != nil && !within.Contains(d) || b.superseded(element, d)
+	})
 }
 
 // superseded reports whether an open key that an earlier operation of the group wrote supersedes a dot.
@@ -478,7 +486,6 @@ func (b *builder) publish() {
 		st.version++
 	}
 	st.mu.Unlock()
-	st.touch()
 	if st.late != nil {
 		st.late.add(b.puts)
 	}

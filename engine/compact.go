@@ -23,6 +23,7 @@ type CompactReport struct {
 	SpansLeft   int    // spans left because they were being written
 	KeysRead    uint64 // element keys read by the rewriter
 	KeysDropped uint64 // of them those left out
+	KeysClosed  uint64 // open keys resolved
 	BytesOut    uint64 // bytes of tables that the rewriter wrote
 	DiskBefore  uint64 // bytes in tables before and after
 	DiskAfter   uint64
@@ -132,6 +133,7 @@ func (s *Store) rewriteSet(ctx context.Context, st *set, rep *CompactReport, pro
 		case res.Swapped:
 			rep.Spans++
 			rep.KeysDropped += uint64(res.Dropped)
+			rep.KeysClosed += uint64(res.Closed)
 			rep.BytesOut += uint64(res.Bytes)
 		}
 		progress(*rep)

@@ -65,6 +65,7 @@ type writer struct {
 	sets   []string
 	id     int
 	tokens []engine.Op // contexts to use again
+	wide   bool        // some contexts are wide
 }
 
 func (w *writer) element() []byte {
@@ -96,6 +97,12 @@ func (w *writer) write() error {
 	}
 	for i := range ops {
 		ops[i] = w.op()
+		if w.wide && w.r.IntN(4) == 0 {
+			seen, err := w.s.Context(bg, []byte(set))
+			if err == nil {
+				ops[i].Context = engine.SawAll(seen)
+			}
+		}
 	}
 	o := engine.WriteOptions{Durability: engine.NoSync, Policy: engine.PolicyCoordinator}
 	if w.r.IntN(3) == 0 {
@@ -138,12 +145,13 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	sets := [][]string{{"s"}, {"s", "t", "u"}}[r.IntN(2)]
 	p := newPair("store")
 	busy(p)
+	p.opt.OpenContexts = r.IntN(2) == 0
 	p.open(t)
 	h := &testkit.History{}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for id := range 8 {
-		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id}
+		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id, wide: p.opt.OpenContexts}
 		wg.Go(func() {
 			for !stop.Load() {
 				if err := w.write(); err != nil {

@@ -18,6 +18,9 @@ func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d Dura
 	if err := checkName(name); err != nil {
 		return Delta{}, err
 	}
+	if n := seen.HeapBytes(); n > ClockBytesMax {
+		return Delta{}, &LimitError{"bytes of a clock", n, ClockBytesMax}
+	}
 	r := &request{drop: &dropping{context: seen}, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
 	if err := s.writeTo(ctx, name, r); err != nil {
 		return Delta{}, err
@@ -46,8 +49,7 @@ func (b *builder) drop(r *request) error {
 }
 
 // exciseEmptied cuts out the element range of a set that has no live dot and no open key: where there is one, the rewriter
-// has to resolve it first. Writers are held, and the log is synced first:
-// the cut is durable, so what it relies on must be.
+// has to resolve it first. Writers are held, and the log is synced first: the cut is durable, so what it relies on must be.
 func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err

@@ -36,6 +36,7 @@ type Event struct {
 	Actor    clock.Actor
 	Keys     int    // rewrite: keys read
 	Dropped  int    // rewrite: keys left out
+	Closed   int    // rewrite: open keys that were resolved
 	Dots     uint64 // publish: dead dots that the filter has now and had not before, those without a key included
 	BytesIn  int64  // bytes of tables read
 	BytesOut int64  // bytes of tables written
@@ -58,6 +59,7 @@ type counters struct {
 	rewritesLeft  atomic.Uint64
 	rewriteKeys   atomic.Uint64 // element keys read by the rewriter
 	rewriteDrops  atomic.Uint64 // of them those left out
+	rewriteClosed atomic.Uint64 // open keys that were resolved
 	rewriteBytes  atomic.Uint64 // bytes of tables that the rewriter wrote
 	excises       atomic.Uint64
 	spanFiles     atomic.Uint64 // names for the rewriter's files

@@ -14,59 +14,57 @@ import (
 // The fold pass resolves the wide contexts of open keys. It runs inside the rewriter, which reads those keys anyway: what a
 // context kills is put into Dead and made durable, and then the swap takes the key away, or its context.
 
-// keepOpen notes that the next key to be kept is open.
-func (p *pass) keepOpen(value []byte) {
-	if p.values == nil {
-		p.values = map[int][]byte{}
-	}
-	p.values[len(p.ends)] = append([]byte(nil), value...)
-	p.open++
-}
-
-// endElement resolves the open keys of the element whose keys were kept last, if it has any.
+// endElement takes the keys of one element, all but those that are closed and dead, into what is to be kept: as they are, or
+// as the fold pass leaves them if one is open.
 func (p *pass) endElement() error {
-	from, open := p.from, p.open
-	p.from, p.open = len(p.ends), 0
-	if open == 0 {
+	keys := p.element
+	p.element = keys[:0]
+	if !p.open {
+		for _, k := range keys {
+			p.keep(k)
+		}
 		return nil
 	}
-	keys, values := make([]fold.Key, 0, len(p.ends)-from), make([][]byte, 0, len(p.ends)-from)
-	for i := from; i < len(p.ends); i++ {
-		k, err := keyscheme.Decode(p.key(i))
+	p.open = false
+	in := make([]fold.Key, len(keys))
+	for i, k := range keys {
+		key, err := keyscheme.Decode(k.key)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		wide, err := keyscheme.DecodeElementValue(p.value(i))
-		if err != nil {
-			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, k.Element, err)
+		in[i] = fold.Key{Dot: key.Dot(), Op: key.Op}
+		if in[i].Wide, err = keyscheme.DecodeElementValue(k.value); err != nil {
+			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, key.Element, err)
 		}
-		keys, values = append(keys, fold.Key{Dot: k.Dot(), Op: k.Op, Wide: wide}), append(values, p.value(i))
-		delete(p.values, i)
 	}
 	var fates []fold.Fate
-	p.killed, fates = fold.Resolve(keys, p.seen, p.dead, p.killed)
-	start := 0
-	if from > 0 {
-		start = p.ends[from-1]
-	}
-	old, ends := append([]byte(nil), p.arena[start:]...), append([]int(nil), p.ends[from:]...)
-	p.arena, p.ends = p.arena[:start], p.ends[:from]
-	for i, fate := range fates {
-		key := old[:ends[i]-start]
-		old, start = old[ends[i]-start:], ends[i]
-		switch {
-		case fate != fold.Keep && keys[i].Wide != nil:
+	p.killed, fates = fold.Resolve(in, p.seen, p.dead, p.killed)
+	for i, k := range keys {
+		switch fates[i] {
+		case fold.Close:
+			k.value = keyscheme.ClosedValue
 			p.closed++
-		case keys[i].Wide != nil:
-			p.values[len(p.ends)] = values[i]
+		case fold.Leave:
+			if in[i].Wide != nil {
+				p.closed++
+			}
+			continue
 		}
-		if fate != fold.Drop {
-			p.arena = append(p.arena, key...)
-			p.ends = append(p.ends, len(p.arena))
-		}
+		p.keep(k)
 	}
-	p.from = len(p.ends)
 	return nil
+}
+
+// keep takes a key into what the new tables will hold.
+func (p *pass) keep(k keptKey) {
+	if keyscheme.IsOpen(k.value) {
+		if p.values == nil {
+			p.values = map[int][]byte{}
+		}
+		p.values[len(p.ends)] = k.value
+	}
+	p.arena = append(p.arena, k.key...)
+	p.ends = append(p.ends, len(p.arena))
 }
 
 // amend puts dots into Dead, and changes the count of open keys. Writers are held.

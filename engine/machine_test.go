@@ -118,7 +118,7 @@ func (m *machine) event(e engine.Event) {
 func (n *node) open(t *rapid.T) {
 	var fit []string
 	for _, s := range compaction.Strategies() {
-		if s.WorksOn(n.opt.Record) == nil && !(s.Deletes() && n.opt.OpenContexts) {
+		if s.WorksOn(n.opt.Record) == nil && (s.Rewrites() || !n.opt.OpenContexts) {
 			fit = append(fit, s.Name())
 		}
 	}

@@ -27,8 +27,10 @@ const (
 	BatchKeysBytesMax = 256 << 20
 	// ContextDotsMax is the largest number of dots in one narrow context.
 	ContextDotsMax = 10_000
-	// WideContextBytesMax is the largest wide context, in bytes of memory.
+	// WideContextBytesMax is the largest wide context of an operation on an element, and ClockBytesMax of a whole-set delete, in
+	// bytes of memory.
 	WideContextBytesMax = 1 << 20
+	ClockBytesMax       = 64 << 20
 )
 
 // Durability says what an acknowledgement means.
@@ -72,7 +74,8 @@ type Options struct {
 	Durability Durability
 	// OpenContexts stores an operation with a wide context as it is, without reading: its key is open until the rewriter finds
 	// what it supersedes. Off, which is the default, a wide context is resolved when it comes, by one seek, and refused with
-	// ErrBehind where this store has not seen all of it. What is open already is understood either way.
+	// ErrBehind where this store has not seen all of it. What is open already is understood either way. It needs a strategy that
+	// rewrites.
 	OpenContexts bool
 	// MemTableBytes is the size of a memtable; default 64 MiB.
 	MemTableBytes int

@@ -119,7 +119,7 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 }
 
 // Live returns the number of live dots of a set, without a scan: never less than the number of its elements, and equal to
-// it while no element has two.
+// it while no element has two and no key is open (Options.OpenContexts).
 func (s *Store) Live(ctx context.Context, name []byte) (n uint64, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		n = st.live()

@@ -35,8 +35,12 @@ import (
 // a late write falls in it.
 const tableKeysBytes = 2 << 20
 
-// lateKeysMax is how many keys may be written into a span while it is copied. With more it is left for later.
-const lateKeysMax = 2000
+// lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while it is
+// copied. With more it is left for later.
+const (
+	lateKeysMax  = 2000
+	lateBytesMax = 4 << 20
+)
 
 // keptKey is an element key with its value.
 type keptKey struct{ key, value []byte }
@@ -53,6 +57,7 @@ func newKept(key, value []byte) keptKey {
 type lateWrites struct {
 	bounds keyscheme.Bounds
 	keys   []keptKey
+	bytes  int
 	over   bool // too many
 }
 
@@ -61,7 +66,8 @@ func (l *lateWrites) add(keys []keptKey) {
 		if comparator.Compare(k.key, l.bounds.Lower) < 0 || comparator.Compare(k.key, l.bounds.Upper) >= 0 {
 			continue
 		}
-		if len(l.keys) == lateKeysMax {
+		l.bytes += len(k.key) + len(k.value)
+		if len(l.keys) == lateKeysMax || l.bytes > lateBytesMax {
 			l.over = true
 			return
 		}
@@ -84,18 +90,18 @@ type pass struct {
 	seen   *clock.Clock
 	dead   *clock.Clock
 
-	arena  []byte         // the keys to be kept, one after the other
-	ends   []int          // where each ends in arena
-	values map[int][]byte // of those of them that stay open, by number
-	open   int            // open keys read of the element at hand
-	from   int            // the first key of that element, by number
-	killed []clock.Dot    // what the contexts of closing keys kill
-	closed int            // keys that were open and are not any more, or are left out
-	read   int            // keys read
-	hidden int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
-	paths  []string
-	tables []copiedTable
-	bytes  int64
+	arena   []byte         // the keys to be kept, one after the other
+	ends    []int          // where each ends in arena
+	values  map[int][]byte // of those of them that stay open, by number
+	element []keptKey      // the keys of the element at hand, but for those that are closed and dead
+	open    bool           // one of them is open
+	killed  []clock.Dot    // what the contexts of closing keys kill
+	closed  int            // keys that were open and are not any more, or are left out
+	read    int            // keys read
+	hidden  int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	paths   []string
+	tables  []copiedTable
+	bytes   int64
 }
 
 // copiedTable is a new table: the keys it holds, by their numbers.
@@ -175,13 +181,14 @@ func (s *Store) flushFor(st *set) error {
 
 // told counts a pass and tells of it.
 func (s *Store) told(st *set, res *passResult, took, held time.Duration) {
-	e := Event{Kind: EventRewrite, Set: st.name, Keys: res.Keys, Dropped: res.Dropped, BytesOut: res.Bytes, Took: took, Held: held}
+	e := Event{Kind: EventRewrite, Set: st.name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: held}
 	if res.Left {
 		e.Kind = EventRewriteLeft
 		s.counters.rewritesLeft.Add(1)
 	} else {
 		s.counters.rewrites.Add(1)
 		s.counters.rewriteDrops.Add(uint64(res.Dropped))
+		s.counters.rewriteClosed.Add(uint64(res.Closed))
 		s.counters.rewriteBytes.Add(uint64(res.Bytes))
 	}
 	s.event(e)
@@ -210,7 +217,7 @@ func (p *pass) collect(ctx context.Context) (err error) {
 	it := p.it
 	defer closing(it, &err)
 	hidden := p.s.hidden(p.st)
-	defer func() { p.hidden = int(p.s.hidden(p.st) - hidden) }()
+	defer func() { p.hidden = p.s.hiddenSince(p.st, hidden) }()
 	prefixLen, size := len(p.st.prefix), 0
 	var last []byte
 	for ok := it.First(); ok; ok = it.Next() {
@@ -238,19 +245,32 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		size += len(key)
-		if keyscheme.IsOpen(value) {
-			p.keepOpen(value)
-		} else if p.dead.ContainsBytes(actor, counter) {
+		size += len(key) + len(value)
+		isOpen := keyscheme.IsOpen(value)
+		if !isOpen && p.dead.ContainsBytes(actor, counter) {
 			continue
 		}
-		p.arena = append(p.arena, key...)
-		p.ends = append(p.ends, len(p.arena))
+		p.gather(key, value)
+		p.open = p.open || isOpen
 	}
 	if err := it.Error(); err != nil {
 		return err
 	}
 	return p.endElement()
+}
+
+// gather copies a key of the element at hand. The memory of the keys before is used again.
+func (p *pass) gather(key, value []byte) {
+	n := len(p.element)
+	if n == cap(p.element) {
+		p.element = append(p.element, keptKey{})
+	}
+	p.element = p.element[:n+1]
+	k := &p.element[n]
+	k.key, k.value = append(k.key[:0], key...), keyscheme.ClosedValue
+	if keyscheme.IsOpen(value) {
+		k.value = append([]byte(nil), value...)
+	}
 }
 
 // key returns the i-th key to be kept.
@@ -273,12 +293,9 @@ func (p *pass) value(i int) []byte {
 // writeTables writes the keys to be kept to new tables.
 func (p *pass) writeTables() error {
 	for first := 0; first < len(p.ends); {
-		last, start := first, 0
-		if first > 0 {
-			start = p.ends[first-1]
-		}
-		for last < len(p.ends) && (last == first || p.ends[last]-start <= tableKeysBytes) {
-			last++
+		last := first
+		for size := 0; last < len(p.ends) && size <= tableKeysBytes; last++ {
+			size += len(p.key(last)) + len(p.value(last))
 		}
 		t := copiedTable{first: first, last: last}
 		var err error
@@ -374,8 +391,8 @@ func (s *Store) withEndsRead(span keyscheme.Bounds, excise func() error) (err er
 		func(it *pebble.Iterator) { it.SeekLT(span.Upper) },
 		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
 	} {
-		it, err := s.db.NewIter(nil)
-		if err != nil {
+		var it *pebble.Iterator
+		if it, err = s.db.NewIter(nil); err != nil {
 			return err
 		}
 		defer closing(it, &err)

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -49,8 +51,12 @@ func (r *runner) due(prefix string, l compaction.Load, now time.Time) bool {
 	return l.Quiet > compaction.QuietEnough || now.Sub(since) > burstMax || l.Garbage() > burstGarbageMax*l.Live
 }
 
-// restAfterVain is how long a set rests after a look that found no span worth copying, or one that was being written.
-const restAfterVain = 2 * time.Second
+// restAfterVain is how long a set rests after a look that found no span worth copying, or one that was being written;
+// restAfterError after one that failed.
+const (
+	restAfterVain  = 2 * time.Second
+	restAfterError = time.Minute
+)
 
 func (r *runner) start(s *Store) {
 	r.s, r.done = s, make(chan struct{})
@@ -101,13 +107,11 @@ func (r *runner) tick(ctx context.Context) error {
 	if err := r.s.flushSmallMemTables(); err != nil {
 		return err
 	}
-	if err := r.exciseSome(ctx); err != nil {
-		return err
+	err := r.exciseSome(ctx)
+	if r.s.strategy.Rewrites() {
+		err = errors.Join(err, r.rewriteSome(ctx))
 	}
-	if !r.s.strategy.Rewrites() {
-		return nil
-	}
-	return r.rewriteSome(ctx)
+	return err
 }
 
 // lookUpsMin is how many look-ups since the last tick make it worth while.
@@ -163,16 +167,22 @@ func (r *runner) exciseSome(ctx context.Context) error {
 	all := r.emptied
 	r.emptied = nil
 	r.mu.Unlock()
-	for i, st := range all {
-		if err := r.s.exciseEmptied(ctx, st); err != nil {
-			r.mu.Lock()
-			r.emptied = append(r.emptied, all[i:]...)
-			r.mu.Unlock()
-			return err
+	var errs []error
+	for _, st := range all {
+		err := ctx.Err()
+		if err == nil {
+			err = r.s.exciseEmptied(ctx, st)
 		}
-		r.s.sets.release(st)
+		if err == nil {
+			r.s.sets.release(st)
+			continue
+		}
+		errs = append(errs, err) // the others go on
+		r.mu.Lock()
+		r.emptied = append(r.emptied, st)
+		r.mu.Unlock()
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // rewriteSome looks for the set with the most garbage that the strategy wants rewritten, and works on its densest spans.
@@ -188,6 +198,15 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 	defer r.s.sets.release(st)
 	r.idle.Store(false)
 	delete(r.wanted, string(st.prefix))
+	if err := r.rewriteSet(ctx, st, load, tables); err != nil { // what is wrong with it must not stop the work on others
+		r.resting[string(st.prefix)] = time.Now().Add(restAfterError)
+		return err
+	}
+	return nil
+}
+
+// rewriteSet works on the densest spans of a set.
+func (r *runner) rewriteSet(ctx context.Context, st *set, load compaction.Load, tables []surveyedTable) error {
 	index, err := r.s.sample(ctx, st, tables, load.Quiet > compaction.QuietEnough)
 	if err != nil {
 		return err
@@ -303,6 +322,7 @@ func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load
 			keys[sk.prefix] += sk.keys
 		}
 	}
+	r.forgetAllBut(keys)
 	now := time.Now()
 	for prefix, n := range keys {
 		if until, ok := r.resting[prefix]; ok {
@@ -337,6 +357,14 @@ func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load
 		best, load = st, l
 	}
 	return best, load, nil
+}
+
+// forgetAllBut forgets what was noted of sets that no table names any more.
+func (r *runner) forgetAllBut(keys map[string]uint64) {
+	gone := func(prefix string) bool { _, there := keys[prefix]; return !there }
+	maps.DeleteFunc(r.judged, func(prefix string, _ uint64) bool { return gone(prefix) })
+	maps.DeleteFunc(r.wanted, func(prefix string, _ time.Time) bool { return gone(prefix) })
+	maps.DeleteFunc(r.resting, func(prefix string, _ time.Time) bool { return gone(prefix) })
 }
 
 // samplesPerTable is how many keys of each table of a set are looked at to guess where its garbage is densest.
@@ -383,6 +411,14 @@ func (s *Store) sample(ctx context.Context, st *set, tables []surveyedTable, all
 // hidden returns how often the filter has left out a key of the set, for readers and for tables.
 func (s *Store) hidden(st *set) uint64 { return s.registry.Load().Hits(st.prefix) }
 
+// hiddenSince returns how much hidden has grown. The count starts again when the set leaves the filter.
+func (s *Store) hiddenSince(st *set, before uint64) int {
+	if now := s.hidden(st); now > before {
+		return int(now - before)
+	}
+	return 0
+}
+
 // sampler looks at a few keys from a place on.
 type sampler struct {
 	s    *Store
@@ -407,9 +443,9 @@ func (p *sampler) look(from []byte, span *compaction.Span) {
 		}
 	}
 	if p.all {
-		hidden = p.s.hidden(p.st) - hidden
-		span.Keys += hidden
-		span.Dead += hidden
+		n := uint64(p.s.hiddenSince(p.st, hidden))
+		span.Keys += n
+		span.Dead += n
 	}
 }
 

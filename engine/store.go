@@ -91,8 +91,9 @@ func (s *Store) open() (err error) {
 		return fmt.Errorf("%w: %s deletes by point, which Pebble does not survive over %s records",
 			compaction.ErrStrategy, s.strategy.Name(), s.record)
 	}
-	if s.deletes && s.opt.OpenContexts {
-		return fmt.Errorf("%w: %s would delete open keys, whose contexts still count", compaction.ErrStrategy, s.strategy.Name())
+	if s.opt.OpenContexts && (s.deletes || !s.strategy.Rewrites()) {
+		return fmt.Errorf("%w: open contexts need one that rewrites and writes no deletes, which %s is not",
+			compaction.ErrStrategy, s.strategy.Name())
 	}
 	if !exists {
 		if err := writeFormat(s.opt.FS, s.dir, s.record); err != nil {

@@ -168,6 +168,9 @@ func checkDelta(d Delta) error {
 	if err := checkName(d.Set); err != nil {
 		return err
 	}
+	if n := d.Clear.HeapBytes(); n > ClockBytesMax {
+		return &LimitError{"bytes of a clock", n, ClockBytesMax}
+	}
 	if len(d.Items) == 0 {
 		return nil
 	}
@@ -234,6 +237,7 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		return nil
 	}
 	b.publish()
+	st.touch()
 	return wait
 }
 

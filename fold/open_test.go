@@ -137,9 +137,9 @@ func TestResolve(t *testing.T) {
 					t.Errorf("%v is closed and kept", k)
 				}
 				after = append(after, openKey{dot: k.dot, op: k.op})
-			case fold.Drop:
+			case fold.Leave:
 				if k.wide != nil && !within || !dead.Contains(k.dot) {
-					t.Errorf("%v is dropped", k)
+					t.Errorf("%v is left out", k)
 				}
 			}
 		}

@@ -20,44 +20,32 @@ const (
 	Keep Fate = iota
 	// Close takes the context off a key: an add that stays.
 	Close
-	// Drop takes a key away: its dot is dead, and what it superseded is too.
-	Drop
+	// Leave leaves a key out: its dot is dead, and what it superseded is too.
+	Leave
 )
 
 // Resolve is the fold pass over one element: it closes the open keys whose contexts are within seen. It needs all keys of the
 // element but those that are closed and dead. It appends to killed the dots that must be in Dead, durably, before the fates are
 // carried out: add keys that a closing context covers, open or not. Each key closes by its own context: one that is itself
-// covered stays open until its own is within seen.
+// covered stays open until its own is within seen. It costs as much as uniting the contexts.
 func Resolve(keys []Key, seen, dead *clock.Clock, killed []clock.Dot) ([]clock.Dot, []Fate) {
-	from := len(killed)
-	isDead := func(d clock.Dot) bool {
-		if dead.Contains(d) {
-			return true
-		}
-		for _, k := range killed[from:] {
-			if k == d {
-				return true
-			}
-		}
-		return false
-	}
+	covered := &clock.Clock{} // by the contexts that close
 	closes := make([]bool, len(keys))
 	for i, k := range keys {
-		if closes[i] = k.Wide != nil && seen.Descends(k.Wide); !closes[i] {
-			continue
-		}
-		for _, a := range keys {
-			if a.Op == keyscheme.OpAdd && k.Wide.Contains(a.Dot) && !isDead(a.Dot) {
-				killed = append(killed, a.Dot)
-			}
+		if closes[i] = k.Wide != nil && seen.Descends(k.Wide); closes[i] {
+			covered.Union(k.Wide)
 		}
 	}
 	fates := make([]Fate, len(keys))
 	for i, k := range keys {
+		isDead := dead.Contains(k.Dot)
+		if !isDead && k.Op == keyscheme.OpAdd && covered.Contains(k.Dot) {
+			killed, isDead = append(killed, k.Dot), true
+		}
 		switch {
 		case k.Wide != nil && !closes[i]:
-		case k.Op == keyscheme.OpRemove || isDead(k.Dot):
-			fates[i] = Drop
+		case k.Op == keyscheme.OpRemove || isDead:
+			fates[i] = Leave
 		case k.Wide != nil:
 			fates[i] = Close
 		}

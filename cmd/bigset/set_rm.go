@@ -14,7 +14,8 @@ func (a *app) setRemove() *cobra.Command {
 		SuggestFor: []string{"remove", "delete", "del"},
 		Short:      "Remove elements, in one atomic batch",
 		Long: `Remove elements from a set, in one atomic batch. With a context only what was seen is removed: an add that came later
-stays. A context of the whole set counts for each of the elements. Exit status 1 says that nothing was there to remove.`,
+stays. A context of the whole set counts for each of the elements. Exit status 1 says that nothing was there to remove;
+with --open-contexts nobody looks.`,
 		Example: `  bigset set rm friends ringo
   bigset set rm friends paul --context "$(bigset set context friends paul)"`,
 		Args: takes(2, -1),

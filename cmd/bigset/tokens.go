@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -42,36 +41,36 @@ func (s *sealer) seal(c keyscheme.Context) (string, error) {
 	return keyscheme.EncodeText(token), nil
 }
 
-// open returns what a token of that form holds; the element counts for narrow ones.
-func (s *sealer) open(text string, form keyscheme.Form, element []byte) (keyscheme.Context, error) {
+// open returns what a token of one of those forms holds; the element counts for narrow ones.
+func (s *sealer) open(text string, forms keyscheme.Form, element []byte) (keyscheme.Context, error) {
 	token, err := keyscheme.DecodeText(text)
 	if err != nil {
 		return keyscheme.Context{}, err
 	}
-	return s.ring.Unseal(token, form, s.set, element)
+	return s.ring.Unseal(token, forms, s.set, element)
 }
 
 // contexts opens the tokens of an operation on elements: none, one of the whole set, or a narrow one for each element.
 func (s *sealer) contexts(tokens []string, elements [][]byte) ([]engine.Context, error) {
 	out := make([]engine.Context, len(elements))
+	forms := keyscheme.Narrow
 	if len(tokens) == 1 {
-		seen, err := s.bound(tokens[0])
-		if err == nil {
-			for i := range out {
-				out[i] = engine.SawAll(seen)
-			}
-			return out, nil
-		}
-		if errors.Is(err, keyscheme.ErrTokenForm) && len(elements) > 1 {
-			return nil, fmt.Errorf("--context: %w: one for %d elements", keyscheme.ErrTokenElement, len(elements))
-		}
+		forms |= keyscheme.Wide
 	}
 	for i, token := range tokens {
-		c, err := s.open(token, keyscheme.Narrow, elements[i])
-		if err != nil {
+		c, err := s.open(token, forms, elements[i])
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("--context for element %q: %w", elements[i], err)
+		case c.Form == keyscheme.Narrow && len(tokens) < len(elements):
+			return nil, fmt.Errorf("--context: %w: one for %d elements", keyscheme.ErrTokenElement, len(elements))
+		case c.Form == keyscheme.Narrow:
+			out[i] = engine.Saw(slices.Collect(c.Dots.Dots())...)
+		default:
+			for i := range out {
+				out[i] = engine.SawAll(c.Dots)
+			}
 		}
-		out[i] = engine.Saw(slices.Collect(c.Dots.Dots())...)
 	}
 	return out, nil
 }

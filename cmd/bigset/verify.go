@@ -61,6 +61,7 @@ type verification struct {
 	Keys     uint64 `json:"keys"`
 	LiveKeys uint64 `json:"live_keys"`
 	DeadKeys uint64 `json:"dead_keys"`
+	OpenKeys uint64 `json:"open_keys"`
 	LiveDots uint64 `json:"live_dots"`
 	Elements uint64 `json:"elements"`
 	Problems int    `json:"problems"`
@@ -77,7 +78,7 @@ func (a *app) verified(r *engine.VerifyReport) error {
 		verdict = fmt.Sprintf("not verified, %s", count(uint64(r.ProblemCount), "problem"))
 	}
 	err := a.answer(
-		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.LiveDots, r.Elements, r.ProblemCount},
+		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.OpenKeys, r.LiveDots, r.Elements, r.ProblemCount},
 		"%s: %s, %s, %s, %s of them dead", verdict, count(uint64(r.Sets), "set"), count(r.Elements, "element"),
 		count(r.Keys, "key"), bench.Thousands(r.DeadKeys))
 	if err == nil && !r.OK() {
