@@ -234,7 +234,9 @@ func (s *bigsetSet) first(q query) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return len(chunk.Elements) > 0, nil
+		if len(chunk.Elements) > 0 { // or it is full of keys that are dead
+			return true, nil
+		}
 	}
 	return false, nil
 }

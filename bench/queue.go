@@ -1,5 +1,10 @@
 package bench
 
+import (
+	"errors"
+	"time"
+)
+
 const (
 	// queueFull is the number of elements at which the run's memtable is used; with fewer it shrinks, but not so far that
 	// it fills as often as at a million: the filter learns of removes within some 20 ms, whatever the size of a run, and
@@ -7,12 +12,14 @@ const (
 	queueFull = 400_000
 	// queueShare: an element is removed before one in so many of all have been added behind it, 10,000 of a million.
 	queueShare = 100
-	queueTake  = 10 // the reader takes a tenth of the queue at a time
+	queueTake  = 10  // the reader takes a tenth of the queue at a time
+	queueHeads = 200 // times that the head is read on the way
 )
 
 // queue: elements are added in ascending order, one an operation; a reader reads the first elements and removes them, in
 // one batch and each with its context, so that none stays for longer than a hundredth of the run. An operation is one add
 // together with its share of reading and removing; latencies are those of adds, and of adds behind which the reader came.
+// On the way, and outside of the measured time, the head of the queue is read, and an empty set of the same store beside it.
 func queue(e *env) error {
 	return e.turns(e.rivals(), func(c contender) error {
 		return e.with(c, rivalOptions(c, e.scaledMemTable(queueFull)), func(sys system) error {
@@ -27,8 +34,12 @@ func (e *env) queueOn(sys system, n int) error {
 	if err != nil {
 		return err
 	}
+	head, err := newHeadProbe(sys, s, n)
+	if err != nil {
+		return err
+	}
 	f, hist, err := e.figures(sys, func(p *phase) error {
-		if err := runQueue(p, s, n); err != nil {
+		if err := runQueue(p, s, n, head); err != nil {
 			return err
 		}
 		p.user = 2 * p.ops * elementBytes
@@ -44,8 +55,11 @@ func (e *env) queueOn(sys system, n int) error {
 	row := Row{Workload: "queue", Elements: n}
 	sys.label(&row)
 	e.rows.add(row, f, hist)
-	if sys, ok := sys.(*bigsetSystem); ok {
-		sys.label(&row)
+	row.Workload = "queue/head"
+	e.rows.add(row, head.queue.all(), head.queue.hist)
+	row.Workload = "queue/head-empty"
+	e.rows.add(row, head.empty.all(), head.empty.hist)
+	if _, ok := sys.(*bigsetSystem); ok {
 		row.Workload = "queue/tabled"
 		e.rows.add(row, Figures{Ops: after - before}, nil)
 	}
@@ -62,8 +76,51 @@ func tabled(sys system) (uint64, error) {
 	return st.KeysTabled, err
 }
 
+// headProbe reads the head of a queue now and then, and an empty set of the same store beside it. They take turns in coming
+// first: the second finds the caches warm.
+type headProbe struct {
+	every        int // adds
+	busy, idle   set
+	queue, empty *phase
+}
+
+func newHeadProbe(sys system, queue set, n int) (*headProbe, error) {
+	h := &headProbe{every: max(1, n/queueHeads), busy: queue, idle: sys.set("nothing"),
+		queue: &phase{hist: newHistogram()}, empty: &phase{hist: newHistogram()}}
+	if err := h.idle.insert([][]byte{[]byte("gone")}, []uint64{0}); err != nil {
+		return nil, err
+	}
+	return h, h.idle.takeFirst(1)
+}
+
+// read reads both. The queue must have an element.
+func (h *headProbe) read() error {
+	if h.queue.ops%2 == 0 {
+		return errors.Join(h.queue.readFirst(h.busy, true), h.empty.readFirst(h.idle, false))
+	}
+	return errors.Join(h.empty.readFirst(h.idle, false), h.queue.readFirst(h.busy, true))
+}
+
+// readFirst measures how long the first element of a set takes.
+func (p *phase) readFirst(s set, want bool) error {
+	cpu, began := cpuNow(), time.Now()
+	found, err := s.first(query{limit: 1})
+	took := time.Since(began)
+	p.note(took)
+	p.ops++
+	p.away += took
+	p.awayCPU += cpuNow() - cpu
+	return errors.Join(err, expect("an element at the head", found, want))
+}
+
+// all returns the figures of a phase that was measured call by call.
+func (p *phase) all() (f Figures) {
+	f.time(p, p.away, p.awayCPU)
+	return f
+}
+
 // runQueue adds n elements and takes each off before a hundredth of n have been added behind it.
-func runQueue(p *phase, s set, n int) error {
+func runQueue(p *phase, s set, n int, head *headProbe) error {
 	longest, b, length := max(queueTake, n/queueShare), newBatch(1), 0
 	err := p.loop(n, func(i int) error {
 		b.reset()
@@ -71,6 +128,11 @@ func runQueue(p *phase, s set, n int) error {
 		b.list, b.dots = append(b.list, b.arena), append(b.dots, 0)
 		if err := s.insert(b.list, b.dots); err != nil {
 			return err
+		}
+		if i%head.every == head.every/2 {
+			if err := p.aside(head.read); err != nil {
+				return err
+			}
 		}
 		if length++; length < longest {
 			return nil
@@ -88,5 +150,9 @@ func runQueue(p *phase, s set, n int) error {
 func queueGoals() []goal {
 	tabled := pick{workload: "queue/tabled", system: systemBigset}
 	all := pick{workload: "queue", system: systemBigset}
-	return []goal{{what: "keys written to tables, of those added", of: tabled, to: all, have: opsShare, atMost: true, limit: 0.05}}
+	head, empty := pick{workload: "queue/head", system: systemBigset}, pick{workload: "queue/head-empty", system: systemBigset}
+	return []goal{
+		{what: "keys written to tables, of those added", of: tabled, to: all, have: opsShare, atMost: true, limit: 0.05},
+		{what: "time to read the head, of that of an empty set", of: head, to: empty, have: latency, atMost: true, limit: 3},
+	}
 }

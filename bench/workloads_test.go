@@ -50,7 +50,7 @@ var wants = map[string][]string{
 	"reclaim":     {"reclaim bigset default 600 540", "reclaim bigset point-deletes 600 540"},
 	"churn":       {"churn bigset default 600 12000", "churn bigset point-deletes 600 12000", "churn/read bigset default 600 12000", "churn/read-after bigset default 600 199800"},
 	"churn-young": {"churn-young bigset default 600 12000", "churn-young bigset point-deletes 600 12000"},
-	"queue":       {"queue bigset default 600 600", "queue bigset point-deletes 600 600"},
+	"queue":       {"queue bigset default 600 600", "queue bigset point-deletes 600 600", "queue/head bigset default 600 200", "queue/head-empty pebble  600 200"},
 	"drop":        {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
 }
 

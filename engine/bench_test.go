@@ -240,3 +240,75 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/300_000, "ns/element")
 }
+
+// BenchmarkQueueHead reads the first element of a queue of which 100,000 elements were eaten, behind each add.
+func BenchmarkQueueHead(b *testing.B) {
+	s := openBench(b, nil)
+	ctx, name := context.Background(), []byte("friends")
+	names := func(from, n int) (list [][]byte) {
+		for i := range n {
+			list = append(list, fmt.Appendf(nil, "element-%016d", from+i))
+		}
+		return list
+	}
+	next := 0
+	for ; next < 100_000; next += 1000 {
+		if _, err := s.Add(ctx, name, names(next, 1000), noSync); err != nil {
+			b.Fatal(err)
+		}
+		if next == 0 {
+			continue
+		}
+		if _, err := s.Remove(ctx, name, names(next-1000, 1000), engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		b.StopTimer()
+		if _, err := s.Add(ctx, name, names(next, 1), noSync); err != nil {
+			b.Fatal(err)
+		}
+		next++
+		b.StartTimer()
+		n := 0
+		for chunk, err := range s.Read(ctx, name, engine.ReadOptions{Limit: 1, BatchSize: 1}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n += len(chunk.Elements)
+		}
+		if n != 1 {
+			b.Fatal(n)
+		}
+	}
+}
+
+// BenchmarkReadFirst reads the first thousand elements of a large set, and all of a small one.
+func BenchmarkReadFirst(b *testing.B) {
+	s := openBench(b, nil)
+	ctx := context.Background()
+	load(b, s, []byte("large"), 300_000)
+	load(b, s, []byte("small"), 3)
+	if err := s.Flush(ctx); err != nil {
+		b.Fatal(err)
+	}
+	for name, want := range map[string]int{"large": 1000, "small": 3} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n := 0
+				for chunk, err := range s.Read(ctx, []byte(name), engine.ReadOptions{Limit: 1000}) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += len(chunk.Elements)
+				}
+				if n != want {
+					b.Fatal(n)
+				}
+			}
+		})
+	}
+}

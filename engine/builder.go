@@ -38,7 +38,8 @@ type builder struct {
 	minted  map[string][]clock.Dot    // element -> its keys in this batch that may be live
 	opens   map[clock.Dot]struct{}    // the dots of its open keys in this batch
 	wides   map[string][]*clock.Clock // element -> the contexts of its open keys in this batch
-	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span
+	runs    *deadRuns                 // the set's, nil when it has none
+	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
 	added   int
 	buf     []byte
 }
@@ -48,6 +49,7 @@ var builders = sync.Pool{New: func() any { return &builder{} }}
 func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b := builders.Get().(*builder)
 	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.actor()
+	b.runs = st.runs.Load()
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
 	b.overlay = overlaps(group)
@@ -346,7 +348,7 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 			b.wides[string(element)] = append(b.wides[string(element)], wide)
 		}
 	}
-	if b.st.late != nil {
+	if b.st.late != nil || b.runs != nil {
 		b.puts = append(b.puts, newKept(b.buf[:n], value))
 	}
 }
@@ -486,6 +488,9 @@ func (b *builder) publish() {
 		st.version++
 	}
 	st.mu.Unlock()
+	if b.runs != nil {
+		b.runs.applied()
+	}
 	if st.late != nil {
 		st.late.add(b.puts)
 	}

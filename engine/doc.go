@@ -21,11 +21,12 @@
 //   - A key goes when a durable Dead covers its dot and it is not open.
 //   - The context of an open key counts, in every fold of its element, until the fold pass has put what it covers into Dead.
 //   - What readers take as Seen and Dead is never newer than the keys they judge by it.
+//   - A reader seeks over keys only where none is live for it: deadruns.go.
 //   - After a write of the log failed, nothing is acknowledged any more.
 //
 // A Store may be used by any number of goroutines. Slices passed in are not kept; slices returned belong to the caller,
 // but for a Delta, which refers to the elements of the operation that made it.
 //
-// Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go and read.go (a read),
+// Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go, read.go and skip.go (a read),
 // publish.go, pebble.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).
 package engine

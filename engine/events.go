@@ -55,6 +55,7 @@ type counters struct {
 	published atomic.Uint64 // tombstones handed to the filter
 
 	lookUps       atomic.Uint64 // elements looked up, by queries and by policy coordinator
+	runsPassed    atomic.Uint64 // dead runs that readers seeked over
 	rewrites      atomic.Uint64 // spans swapped
 	rewritesLeft  atomic.Uint64
 	rewriteKeys   atomic.Uint64 // element keys read by the rewriter

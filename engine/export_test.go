@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -12,6 +13,9 @@ import (
 
 // Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing.
 func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
+
+// RunsOf makes stores that are opened with these options remember dead runs of so many keys and more.
+func (o *Options) RunsOf(keysMin int) { o.runKeysMin = keysMin }
 
 // SmallTables makes blocks, tables and levels so small that a few hundred keys fill all levels.
 func SmallTables(po *pebble.Options) {
@@ -161,3 +165,43 @@ func (s *Store) CompactElements(ctx context.Context, name []byte) error {
 	b := keyscheme.NewPrefix(name).Elements()
 	return s.db.Compact(ctx, b.Lower, b.Upper, true)
 }
+
+// ReadSteps reads a set and returns how many keys its last iterator stepped over, and how many runs it seeked over.
+func (s *Store) ReadSteps(name []byte, o ReadOptions) (steps, runs int, elements []string, err error) {
+	err = s.reading(context.Background(), name, o, func(_ *set, r *reader) error {
+		for !r.done {
+			chunk, err := r.next(context.Background())
+			if err != nil {
+				return err
+			}
+			for _, e := range chunk.Elements {
+				elements = append(elements, string(e.Name))
+			}
+		}
+		steps, runs = r.skip.steps, r.skip.passed
+		return nil
+	})
+	return steps, runs, elements, err
+}
+
+// DeadRuns returns the dead runs of a set, and how many readers look for more.
+func (s *Store) DeadRuns(name []byte) (runs []string, finders int) {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		panic(err)
+	}
+	defer s.sets.release(st)
+	d := st.runs.Load()
+	if d == nil {
+		return nil, 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.list {
+		runs = append(runs, fmt.Sprintf("%q to %q, %d keys", r.from[len(st.prefix):], r.to[len(st.prefix):], r.keys))
+	}
+	return runs, len(d.finders)
+}
+
+// RunsPassed returns how often readers have seeked over a dead run.
+func (s *Store) RunsPassed() uint64 { return s.counters.runsPassed.Load() }

@@ -98,6 +98,7 @@ const (
 func (st *set) takeGroup() []*request {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
+	st.beginRuns()
 	n := 1
 	if len(st.queue) > 1 && st.queue[0].alone == nil {
 		ops, bytes := st.queue[0].size(len(st.name))

@@ -86,6 +86,11 @@ func drawReadOptions(t *rapid.T) engine.ReadOptions {
 func (m *machine) read(t *rapid.T) {
 	n, set, o := m.node(t), drawSet(t), drawReadOptions(t)
 	model := n.model.Set(set)
+	for range rapid.IntRange(0, 2).Draw(t, "reads before") { // two of them find what the read then seeks over
+		if _, _, _, err := n.store.ReadSteps([]byte(set), engine.ReadOptions{Reverse: o.Reverse}); model.Known() {
+			must(t, err, "count")
+		}
+	}
 	var got []fold.Element
 	var last *fold.Chunk
 	for chunk, err := range n.store.Read(bg, []byte(set), o) {

@@ -520,6 +520,7 @@ func (m *machine) check(t *rapid.T) {
 		n.noteMarked()
 		n.check(t)
 		m.seen.sawIf(n.store.Filtered() > 0, sawFiltered)
+		m.seen.sawIf(n.store.RunsPassed() > 0, sawDeadRun)
 	}
 }
 

@@ -97,6 +97,8 @@ type Options struct {
 	Logger *slog.Logger
 	// tune changes what Pebble is opened with; nil leaves it. Tests set it.
 	tune func(*pebble.Options)
+	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
+	runKeysMin int
 }
 
 func (o *Options) withDefaults() *Options {
@@ -115,6 +117,7 @@ func (o *Options) withDefaults() *Options {
 	}
 	setDefault(&n.Durability, Sync)
 	setDefault(&n.MemTableBytes, 64<<20)
+	setDefault(&n.runKeysMin, runKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)
 	setDefault(&n.RewriteBytesPerSecond, 64<<20)

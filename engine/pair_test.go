@@ -54,6 +54,7 @@ func newPair(label string) *pair {
 		Logger:                silent,
 	}}
 	p.opt.Tune(engine.SmallTables)
+	p.opt.RunsOf(4)
 	return p
 }
 

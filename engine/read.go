@@ -241,27 +241,43 @@ type reader struct {
 	epoch  uint32
 	view   *view
 	folder *fold.Folder
-	ok     bool // the iterator is at a key
+	skip   skipper
+	runs   *deadRuns  // the set's; nil when no reader has met a long one yet
+	finder *runFinder // nil when the reader only uses runs
 }
 
-// open registers as a reader, takes a view, and opens an iterator, in that order.
+// open registers as a reader and a finder of dead runs, takes a view, opens an iterator, and takes the runs, in that order.
 func (r *reader) open() (err error) {
 	r.epoch = r.st.readers.enter()
+	if r.runs = r.st.runs.Load(); r.runs != nil {
+		r.finder = r.runs.find()
+	}
 	r.view = r.st.view()
 	r.it, err = r.st.swaps.open(r.s.db, &pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
 	if err != nil {
-		r.st.readers.leave(r.epoch)
 		r.it = nil
+		r.leave()
 		return err
 	}
 	r.opened = time.Now()
 	r.folder = fold.New(r.view.dead, r.fold)
-	if r.fold.Reverse {
-		r.ok = r.it.Last()
-	} else {
-		r.ok = r.it.First()
+	var known []deadRun
+	if r.runs != nil {
+		known = r.runs.within(r.bounds, r.view)
 	}
+	r.skip.begin(r, known)
 	return nil
+}
+
+// leave undoes what open has registered.
+func (r *reader) leave() {
+	if r.finder != nil {
+		r.runs.leave(r.finder)
+		r.finder = nil
+	}
+	r.s.counters.runsPassed.Add(uint64(r.skip.passed))
+	r.skip.passed = 0
+	r.st.readers.leave(r.epoch)
 }
 
 // close ends the read.
@@ -280,7 +296,7 @@ func (r *reader) closeIterator() error {
 	}
 	err := r.it.Close()
 	r.it = nil
-	r.st.readers.leave(r.epoch)
+	r.leave()
 	return err
 }
 
@@ -340,7 +356,7 @@ func (r *reader) fill(ctx context.Context) (*fold.Chunk, error) {
 // scan feeds keys to the folder until the chunk is full or the keys end.
 func (r *reader) scan(ctx context.Context) error {
 	prefixLen := len(r.st.prefix)
-	for n := 1; r.ok; n++ {
+	for n := 1; r.skip.ok; n++ {
 		if n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -349,6 +365,9 @@ func (r *reader) scan(ctx context.Context) error {
 			return fmt.Errorf("%w: key %x", ErrCorrupt, r.it.Key())
 		}
 		if r.folder.Starts(element) {
+			if skipped := r.skip.skipped(); skipped > 0 {
+				r.learn(skipped, r.skip.bound(r.it.Key(), false))
+			}
 			return nil
 		}
 		value, err := r.it.ValueAndErr()
@@ -358,19 +377,33 @@ func (r *reader) scan(ctx context.Context) error {
 		if err := r.folder.Step(element, actor, counter, op, value); err != nil {
 			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, element, err)
 		}
-		if r.fold.Reverse {
-			r.ok = r.it.Prev()
-		} else {
-			r.ok = r.it.Next()
+		if r.folder.Counted() {
+			r.metLive(keyscheme.IsOpen(value))
 		}
+		r.skip.next()
 	}
-	return r.it.Error()
+	if err := r.it.Error(); err != nil {
+		return err
+	}
+	if skipped := r.skip.skipped(); skipped > 0 {
+		r.learn(skipped, r.end())
+	}
+	return nil
+}
+
+// end returns the bound at which the read ends.
+func (r *reader) end() []byte {
+	if r.fold.Reverse {
+		return r.bounds.Lower
+	}
+	return r.bounds.Upper
 }
 
 // finish takes the chunk and sees how the read goes on.
 func (r *reader) finish() (*fold.Chunk, error) {
-	chunk := r.folder.Chunk(!r.ok)
+	chunk := r.folder.Chunk(!r.skip.ok)
 	chunk.Clock = r.view.seen
+	r.learnHead(chunk)
 	n := chunk.Count
 	if r.left > 0 {
 		if r.left -= n; r.left == 0 {

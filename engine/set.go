@@ -26,7 +26,8 @@ type set struct {
 
 	queueMu sync.Mutex
 	queue   []*request
-	led     bool // somebody leads
+	led     bool      // somebody leads
+	newRuns *deadRuns // become runs as soon as no batch is under way
 
 	// The leader's own.
 	next     *clock.Clock // Seen with what the leader is about to write
@@ -46,6 +47,7 @@ type set struct {
 	version uint64 // counts changes of dead
 	shown   *view  // the last view handed out, nil when it is out of date
 
+	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long one; set between batches
 	readers   readers
 	swaps     swapGate
 	publish   publishing // the publisher's own, see publish.go
@@ -65,6 +67,7 @@ type view struct {
 	seen, dead *clock.Clock
 	single     bool   // no element has two live dots and no key is open: live dots are elements
 	raises     uint64 // of that moment
+	version    uint64 // of dead
 }
 
 // view returns the Seen and Dead of this moment. Take it before opening the iterator whose keys it judges.
@@ -72,7 +75,7 @@ func (st *set) view() *view {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.shown == nil {
-		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.open == 0, st.raises}
+		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.open == 0, st.raises, st.version}
 	}
 	return st.shown
 }
@@ -162,7 +165,11 @@ func get(db *pebble.DB, key []byte) ([]byte, bool, error) {
 
 // heapBytes estimates what the set costs in memory.
 func (st *set) heapBytes() int64 {
-	return int64(512 + 3*len(st.name) + 2*st.seen.HeapBytes() + st.dead.HeapBytes())
+	n := int64(512 + 3*len(st.name) + 2*st.seen.HeapBytes() + st.dead.HeapBytes())
+	if runs := st.runs.Load(); runs != nil {
+		n += runs.heapBytes()
+	}
+	return n
 }
 
 // recordSize decides when a growing record is written whole, and when as an operand of what it grew by: whole as soon as

@@ -27,12 +27,14 @@ const (
 	sawEviction
 	sawOpenClosed
 	sawCountUnscanned
+	sawDeadRun
 	sightCount
 )
 
 var sightNames = [sightCount]string{"crash", "batches lost", "crash within an operation", "swap", "late writes in a swap",
 	"records filtered", "excise", "stream over a change", "stale context", "duplicate delta", "context before its dot",
-	"element with two dots", "delta of a lost batch", "eviction", "open key closed", "count without a scan"}
+	"element with two dots", "delta of a lost batch", "eviction", "open key closed", "count without a scan",
+	"dead run seeked over"}
 
 func (s *sights) saw(w sight) { s.m[w].Add(1) }
 func (s *sights) sawIf(c bool, w sight) {

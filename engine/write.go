@@ -230,6 +230,9 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		}
 		return nil
 	}
+	if b.runs != nil {
+		b.runs.cut(len(st.prefix), b.puts)
+	}
 	wait, err := s.commit(b.batch, sync)
 	if err != nil {
 		st.resetNext()

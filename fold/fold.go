@@ -85,10 +85,12 @@ type Folder struct {
 	names    []byte // arena of the chunk's element names
 	dots     []clock.Dot
 	elements []Element
-	count    int // elements present
-	live     int // their dots
+	room     struct{ names, dots, elements int } // that the last chunk took
+	count    int                                 // elements present
+	live     int                                 // their dots
 	scanned  int
 	deadKeys int
+	counted  bool        // the last key given to Step counts
 	actor    clock.Actor // the last one: neighbours mostly share it, and a string of it is made once
 	known    map[string]clock.Actor
 }
@@ -109,6 +111,7 @@ func (f *Folder) Starts(element []byte) bool {
 
 // Step takes the next key.
 func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, value []byte) error {
+	f.counted = keyscheme.IsOpen(value)
 	if !f.started || !bytes.Equal(f.name, element) {
 		f.endElement()
 		f.name, f.started, f.from = append(f.name[:0], element...), true, len(f.dots)
@@ -124,8 +127,33 @@ func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, va
 		f.deadKeys++
 		return nil
 	}
+	f.counted = true
 	f.dots = append(f.dots, clock.Dot{Actor: f.intern(actor), Counter: counter})
 	return nil
+}
+
+// Counted reports whether the last key given to Step says something about its set: whether its dot is live, or its context
+// open. What does not count may be skipped by whoever reads with the same dead or with a later one.
+func (f *Folder) Counted() bool { return f.counted }
+
+// A first chunk has room for firstRoom elements; if more come, for as many as a usual chunk has: a small set costs little, a
+// large chunk is hardly copied. Those after it have room for as much as the one before.
+const (
+	firstRoom = 16
+	usualRoom = 1024
+)
+
+// grow makes room for more elements.
+func (f *Folder) grow() {
+	n := min(f.opt.ElementsMax, firstRoom)
+	if had := len(f.elements); had > 0 {
+		n = max(min(f.opt.ElementsMax, usualRoom)-had, had)
+	} else if f.room.elements > 0 {
+		n = min(f.opt.ElementsMax, f.room.elements)
+	}
+	f.elements = slices.Grow(f.elements, n)
+	f.dots = slices.Grow(f.dots, n+max(0, f.room.dots-f.room.elements))
+	f.names = slices.Grow(f.names, max(n*max(16, len(f.name)), f.room.names))
 }
 
 // endElement moves the accumulated element into the chunk when it is present.
@@ -148,6 +176,9 @@ func (f *Folder) endElement() {
 		f.dots = f.dots[:f.from]
 		return
 	}
+	if len(f.elements) == cap(f.elements) {
+		f.grow()
+	}
 	at := len(f.names)
 	f.names = append(f.names, f.name...)
 	dots := f.dots[f.from:len(f.dots):len(f.dots)]
@@ -169,12 +200,9 @@ func (f *Folder) Chunk(done bool) *Chunk {
 	}
 	f.endElement()
 	c.Elements, c.Count, c.Dots, c.Scanned, c.Dead = f.elements, f.count, f.live, f.scanned, f.deadKeys
+	f.room.names, f.room.dots, f.room.elements = len(f.names), len(f.dots), len(f.elements)
 	f.names, f.dots, f.elements = nil, nil, nil
 	f.from, f.count, f.live, f.scanned, f.deadKeys = 0, 0, 0, 0, 0
-	if !done && !f.opt.CountOnly {
-		n := len(c.Elements)
-		f.names, f.dots, f.elements = make([]byte, 0, 16*n), make([]clock.Dot, 0, n+n/8), make([]Element, 0, n)
-	}
 	return c
 }
 
