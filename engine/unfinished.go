@@ -73,7 +73,10 @@ func refuseUsed(fs vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(names, unfinishedFile) && !slices.Contains(names, formatFile) {
+	if slices.Contains(names, formatFile) {
+		return fmt.Errorf("%w: %s holds a store", ErrNotEmpty, dir)
+	}
+	if slices.Contains(names, unfinishedFile) {
 		return nil
 	}
 	for _, name := range names {
