@@ -161,3 +161,13 @@ func (s *Store) CompactElements(ctx context.Context, name []byte) error {
 	b := keyscheme.NewPrefix(name).Elements()
 	return s.db.Compact(ctx, b.Lower, b.Upper, true)
 }
+
+// HoldingWriters runs f while nobody writes the set.
+func (s *Store) HoldingWriters(name []byte, f func() error) error {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return err
+	}
+	defer s.sets.release(st)
+	return s.holding(st, f)
+}

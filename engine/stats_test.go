@@ -105,31 +105,23 @@ func TestLatencies(t *testing.T) {
 		t.Errorf("after a synced write: %d syncs, %d waits, %d swaps", s, q, h)
 	}
 	var wg sync.WaitGroup
-	var once sync.Once
-	p.disk.SetHook("behind", func(op errorfs.Op) error { // while the log is written, others queue up behind
-		if onLog(op) {
-			once.Do(func() {
-				for i := range 3 {
-					wg.Go(func() {
-						_, err := p.store.Add(bg, []byte("t"), [][]byte{fmt.Append(nil, i)}, engine.WriteOptions{})
-						if err != nil {
-							t.Error(err)
-						}
-					})
+	must(t, p.store.HoldingWriters([]byte("t"), func() error {
+		for i := range 3 {
+			wg.Go(func() {
+				_, err := p.store.Add(bg, []byte("t"), [][]byte{fmt.Append(nil, i)}, engine.WriteOptions{})
+				if err != nil {
+					t.Error(err)
 				}
-				<-settled(p)
 			})
 		}
+		<-settled(p)
 		return nil
-	})
-	_, err := p.store.Add(bg, []byte("t"), [][]byte{[]byte("first")}, engine.WriteOptions{})
-	must(t, err, "add")
+	}), "hold")
 	wg.Wait()
-	p.disk.SetHook("behind", nil)
-	if s, q, _ := latencies(); s < 2 || q == 0 {
+	if s, q, _ := latencies(); s < 2 || q == 0 || q > 3 {
 		t.Errorf("after writers that queued up: %d syncs, %d waits", s, q)
 	}
-	_, err = p.store.Compact(bg, engine.CompactOptions{})
+	_, err := p.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
 	if _, _, h := latencies(); h == 0 {
 		t.Error("a swap was not timed")
