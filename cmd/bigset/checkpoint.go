@@ -38,7 +38,8 @@ func (a *app) restore() *cobra.Command {
 		Long: `Make the store in --dir, a folder that is new or empty, from a checkpoint, or from a copy of the folder of a store that is
 not open. Files are copied; SRC is left as it is. The store counts its events under a new name of its own, so it may be
 used beside the one that it was copied from.`,
-		Example:           `  bigset --dir ./restored restore /backup/monday`,
+		Example: `  bigset restore /backup/monday
+  bigset restore /backup/monday --dir ./restored`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: completeFolder,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -51,16 +51,34 @@ files are those in the folder --dir.`,
 		case slices.Contains(dbGroups, name):
 			for _, sub := range c.Commands() {
 				a.dbOnFiles(sub)
+				dbExample(sub, name+" "+sub.Name())
 			}
+			dbExample(c, name)
 			cmd.AddCommand(chooser(c))
 		}
 	}
 	return chooser(cmd)
 }
 
+// dbExamples are the arguments of an example of each command, by its name below db.
+var dbExamples = map[string]string{
+	"get": "hex:69", "find": "hex:69", "scan": "--count 10",
+	"manifest": "dump MANIFEST-000001", "manifest dump": "MANIFEST-000001", "manifest summarize": "MANIFEST-000001",
+	"manifest check": "MANIFEST-000001",
+	"sstable":        "scan 000010.sst", "sstable check": "000010.sst", "sstable layout": "000010.sst",
+	"sstable properties": "000010.sst", "sstable scan": "000010.sst --count 10", "sstable space": "000010.sst",
+	"wal": "dump 000012.log", "wal dump": "000012.log", "wal dump-merged": "000012.log",
+}
+
+// dbExample gives one of Pebble's commands an example.
+func dbExample(cmd *cobra.Command, name string) {
+	cmd.Example = strings.TrimRight("  bigset db "+name+" "+dbExamples[name], " ")
+}
+
 // dbOnFolder has one of Pebble's commands work on --dir, which it takes as its first argument.
 func (a *app) dbOnFolder(cmd *cobra.Command) *cobra.Command {
 	cmd.Use = strings.Replace(cmd.Use, " <dir>", "", 1)
+	dbExample(cmd, cmd.Name())
 	arguments := strings.Count(cmd.Use, "<")
 	cmd.Args = takes(arguments, arguments)
 	a.dbRun(cmd, func(args []string) ([]string, error) { return append([]string{a.dir}, args...), nil })

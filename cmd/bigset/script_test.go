@@ -160,8 +160,8 @@ func normal(text string) string {
 
 var (
 	sizes    = regexp.MustCompile(`\b[0-9.]+ ([KMG]i)?B\b`)
-	deadKeys = regexp.MustCompile(`[0-9,]+( keys?\b| dropped\b| of them dead\b)`)
-	figures  = regexp.MustCompile(`("bytes_[a-z]+"|"keys"|"dead_keys"|"keys_[a-z_]+"|"bytes"):[0-9]+`)
+	deadKeys = regexp.MustCompile(`[0-9,]+( keys?\b| dropped\b| of them dead\b| files\b)`)
+	figures  = regexp.MustCompile(`("files"|"bytes_[a-z]+"|"keys"|"dead_keys"|"keys_[a-z_]+"|"bytes"):[0-9]+`)
 )
 
 func (sh *shell) foreign() {
