@@ -51,10 +51,6 @@ func (b *bigsetSystem) label(r *Row) {
 	r.System, r.Record, r.Strategy = systemBigset, b.record.String(), b.store.Strategy().Name()
 }
 
-// bigsetQuiet is how long a store's figures must stay the same to count as at rest: the engine does not tell what its
-// compactions are at, so it must outlast the gaps between two of them.
-const bigsetQuiet = 10 * time.Millisecond
-
 func (b *bigsetSystem) fill(elements [][]byte) error {
 	name := []byte(warmName())
 	if err := b.handle(string(name)).insert(elements, nil); err != nil {
@@ -74,21 +70,17 @@ func (b *bigsetSystem) settle(ctx context.Context) (time.Time, error) {
 	if err := b.store.Flush(ctx); err != nil {
 		return time.Time{}, err
 	}
-	return b.rest(ctx, bigsetQuiet)
+	return b.rest(ctx, restEnough)
 }
 
 // state is what changes when a store does something in the background.
 type state struct{ flushes, compactions, rewrites, debt, tables uint64 }
 
-// rest waits until nothing has happened in the background for as long as quiet. A compaction that is under way shows only
-// in the CPU that it takes.
+// rest waits until nothing has happened in the background for as long as quiet.
 func (b *bigsetSystem) rest(ctx context.Context, quiet time.Duration) (time.Time, error) {
-	cpu, at := cpuNow(), time.Now()
 	return resting(ctx, quiet, func() (state, bool, error) {
-		spent, passed := cpuNow()-cpu, time.Since(at)
 		st, err := b.store.Stats()
-		cpu, at = cpuNow(), time.Now() // what asking costs is not counted
-		busy := spent > passed*3/10
+		busy := st.FlushesInProgress+st.CompactionsInProgress+st.RewritesInProgress > 0
 		return state{st.Flushes, st.Compactions, st.Rewrites + st.RewritesLeft, st.CompactionDebt, st.BytesTables}, busy, err
 	})
 }

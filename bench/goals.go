@@ -132,6 +132,14 @@ func latency(of, to *Figures) (float64, bool) {
 	return ratio(*of.P50, *to.P50)
 }
 
+// tail is the ratio of the slowest of a hundred operations.
+func tail(of, to *Figures) (float64, bool) {
+	if of.P99 == nil || to.P99 == nil {
+		return 0, false
+	}
+	return ratio(*of.P99, *to.P99)
+}
+
 func written(of, to *Figures) (float64, bool) { return countRatio(of.BytesWritten, to.BytesWritten) }
 
 // belowLog is what was written without the log.
@@ -216,6 +224,10 @@ func goals(workload, strategy string) []goal {
 		return contextGoals()
 	case "drop":
 		return dropGoals()
+	case "checkpoint":
+		return checkpointGoals()
+	case "recover":
+		return recoverGoals()
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ var workloads = []*workload{
 	{Workload{"queue", "elements added and soon removed by a reader at the head"}, 50_000, 1_000_000, queue},
 	{Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, 40_000, 1_000_000, contexts},
 	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
+	{Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, 100_000, 10_000_000, checkpoint},
+	{Workload{"recover", "opening after a crash; one element added by a process of its own"}, 100_000, 10_000_000, recovery},
 }
 
 // Workloads lists the workloads in the order in which a run does them.

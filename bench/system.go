@@ -255,5 +255,5 @@ func resting[S comparable](ctx context.Context, quiet time.Duration, look func()
 
 const (
 	restPoll   = 2 * time.Millisecond
-	restEnough = 3 * restPoll // of a store whose compactions can be asked about
+	restEnough = 3 * restPoll
 )

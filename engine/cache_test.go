@@ -59,7 +59,7 @@ func eviction(t *testing.T, n int, cacheBytes int64) {
 		must(t, p.store.TrimSets(), "trim")
 		st, err := p.store.Stats()
 		must(t, err, "stats")
-		if st.SetsInMemory <= max(3, len(sets)/4) {
+		if st.SetsInMemory <= uint64(max(3, len(sets)/4)) {
 			break
 		}
 		if time.Now().After(deadline) {

@@ -16,6 +16,10 @@ var (
 	ErrFormat = errors.New("engine: store format")
 	// ErrNoStore is returned when there is no store in the folder and none was to be made.
 	ErrNoStore = errors.New("engine: no store")
+	// ErrUnfinished is returned for a folder into which a store was being copied when the process ended.
+	ErrUnfinished = errors.New("engine: unfinished checkpoint or restore")
+	// ErrNotEmpty is returned by Checkpoint and Restore for a folder that holds something.
+	ErrNotEmpty = errors.New("engine: folder is not empty")
 )
 
 // Errors of operations.

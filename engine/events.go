@@ -67,6 +67,10 @@ type counters struct {
 	flushes       atomic.Uint64
 	compactions   atomic.Uint64
 	backgroundErr atomic.Uint64
+	stalls        atomic.Uint64
+	rewriting     atomic.Int64 // spans that passes are at
+
+	synced, queued, held timing
 }
 
 // listener turns Pebble's events into ours.
@@ -86,6 +90,7 @@ func (s *Store) listener() *pebble.EventListener {
 			s.event(Event{Kind: EventCompaction, BytesIn: in, BytesOut: tableBytes(i.Output.Tables), Took: i.TotalDuration, Err: i.Err})
 		},
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
+			s.counters.stalls.Add(1)
 			s.event(Event{Kind: EventStall, Err: fmt.Errorf("engine: writes wait: %s", i.Reason)})
 		},
 		DataCorruption: func(i pebble.DataCorruptionInfo) {

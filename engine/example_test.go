@@ -189,3 +189,47 @@ func ExampleLimitError() {
 	fmt.Println(errors.Is(err, engine.ErrLimit), errors.As(err, &limit), limit.Got-limit.Max)
 	// Output: true true 1
 }
+
+// An exporter is a loop: each metric has its name, kind and help. Here is one line of what Prometheus reads.
+func ExampleStats_Metrics() {
+	store, err := engine.Open("store", &engine.Options{FS: vfs.NewMem(), BackgroundInterval: -1})
+	check(err)
+	_, err = store.Add(bg, []byte("friends"), [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	check(err)
+	stats, err := store.Stats()
+	check(err)
+	for m := range stats.Metrics() {
+		if m.Name == "keys_added" {
+			fmt.Printf("# HELP bigset_%s %s\n# TYPE bigset_%s %s\nbigset_%s %v\n", m.Name, m.Help, m.Name, m.Kind, m.Name, m.Value)
+		}
+	}
+	check(store.Close())
+	// Output:
+	// # HELP bigset_keys_added element keys written by operations
+	// # TYPE bigset_keys_added counter
+	// bigset_keys_added 2
+}
+
+// A checkpoint is a copy of a store in use, and a store of its own: it never counts on under the same actor.
+func ExampleStore_Checkpoint() {
+	fs := vfs.NewMem()
+	store, err := engine.Open("store", &engine.Options{FS: fs, BackgroundInterval: -1})
+	check(err)
+	friends := []byte("friends")
+	_, err = store.Add(bg, friends, [][]byte{[]byte("paul")}, engine.WriteOptions{})
+	check(err)
+	check(store.Checkpoint(bg, "monday"))
+	_, err = store.Drop(bg, friends, nil, engine.Sync)
+	check(err)
+
+	_, err = engine.Restore(bg, "monday", "restored", &engine.RestoreOptions{FS: fs})
+	check(err)
+	restored, err := engine.Open("restored", &engine.Options{FS: fs, BackgroundInterval: -1})
+	check(err)
+	paul, err := restored.Contains(bg, friends, []byte("paul"))
+	check(err)
+	fmt.Println(paul.Present(), restored.Actor() != store.Actor())
+	check(restored.Close())
+	check(store.Close())
+	// Output: true true
+}

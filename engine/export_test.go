@@ -205,3 +205,13 @@ func (s *Store) DeadRuns(name []byte) (runs []string, finders int) {
 
 // RunsPassed returns how often readers have seeked over a dead run.
 func (s *Store) RunsPassed() uint64 { return s.counters.runsPassed.Load() }
+
+// HoldingWriters runs f while nobody writes the set.
+func (s *Store) HoldingWriters(name []byte, f func() error) error {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return err
+	}
+	defer s.sets.release(st)
+	return s.holding(st, f)
+}

@@ -99,7 +99,7 @@ func (s *Store) loadIdentity() error {
 	if err != nil {
 		return err
 	}
-	if s.id.doubt = open || s.id.place != place; s.id.doubt {
+	if s.id.doubt = open || place == "" || s.id.place != place; s.id.doubt {
 		// Not written yet, but nothing may be minted under the old name.
 		s.id.name, s.id.place = nextActor(s.id.name), place
 	}
@@ -235,7 +235,7 @@ func refuseForeign(fs vfs.FS, dir string) error {
 		return nil
 	}
 	for _, name := range names {
-		if name != "LOCK" && !strings.HasSuffix(name, tempSuffix) {
+		if name != lockFile && !strings.HasSuffix(name, tempSuffix) {
 			return fmt.Errorf("%w: %s holds %q and no file %s: it is not a store, choose an empty folder",
 				ErrFormat, dir, name, formatFile)
 		}

@@ -1,6 +1,9 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // request is one caller's part of a group.
 type request struct {
@@ -12,6 +15,7 @@ type request struct {
 
 	result Result
 	err    error
+	queued time.Time // since when it waits behind others; zero when it does not
 	wake   chan struct{}
 	leads  bool // woken to lead, not because it is done
 }
@@ -24,6 +28,7 @@ func (s *Store) submit(st *set, r *request) {
 	st.queueMu.Lock()
 	st.queue = append(st.queue, r)
 	if st.led {
+		r.queued = time.Now()
 		st.queueMu.Unlock()
 		<-r.wake
 		if !r.leads {
@@ -40,6 +45,7 @@ func (s *Store) submit(st *set, r *request) {
 // lead writes one group, of which the caller's request is the first.
 func (s *Store) lead(st *set) {
 	group := st.takeGroup()
+	s.noteQueued(group)
 	if alone := group[0].alone; alone != nil {
 		group[0].err = alone()
 		st.passLead()
@@ -63,6 +69,21 @@ func (s *Store) lead(st *set) {
 	}
 	for _, r := range group[1:] {
 		r.wake <- struct{}{}
+	}
+}
+
+// noteQueued notes how long the requests of a group have waited.
+func (s *Store) noteQueued(group []*request) {
+	var now time.Time
+	for _, r := range group {
+		if r.queued.IsZero() {
+			continue
+		}
+		if now.IsZero() {
+			now = time.Now()
+		}
+		s.counters.queued.add(now.Sub(r.queued))
+		r.queued = time.Time{}
 	}
 }
 

@@ -40,6 +40,17 @@ func Comparer() *pebble.Comparer {
 // Merger returns a merger for tools and baselines that open a store's files: it drops nothing.
 func Merger() *pebble.Merger { return newMerger(&atomic.Pointer[compaction.Registry]{}, nil) }
 
+// ToolOptions is an OpenOption for Pebble's tools: they open a store's files without telling of it.
+type ToolOptions struct{}
+
+// Apply implements tool.OpenOption.
+func (ToolOptions) Apply(_ string, o *pebble.Options) { o.Logger = toolLogger{pebble.DefaultLogger} }
+
+type toolLogger struct{ pebble.Logger }
+
+// Infof implements pebble.Logger.
+func (toolLogger) Infof(string, ...any) {}
+
 // newMerger returns the merger of one store. It asks the registry which records may be left out; counters may be nil.
 func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Uint64) *pebble.Merger {
 	return &pebble.Merger{Name: mergerName, Merge: func(key, value []byte) (pebble.ValueMerger, error) {

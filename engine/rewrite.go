@@ -129,6 +129,8 @@ func (s *Store) rewriteSpan(
 	began := time.Now()
 	st.passes.Lock()
 	defer st.passes.Unlock()
+	s.counters.rewriting.Add(1)
+	defer s.counters.rewriting.Add(-1)
 	p := &pass{s: s, st: st, bounds: bounds}
 	if err := s.holding(st, p.begin); err != nil {
 		return res, err
@@ -181,6 +183,7 @@ func (s *Store) flushFor(st *set) error {
 
 // told counts a pass and tells of it.
 func (s *Store) told(st *set, res *passResult, took, held time.Duration) {
+	s.counters.held.add(held)
 	e := Event{Kind: EventRewrite, Set: st.name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: held}
 	if res.Left {
 		e.Kind = EventRewriteLeft

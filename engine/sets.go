@@ -35,8 +35,13 @@ func (s *Store) Sets(ctx context.Context, all bool) iter.Seq2[SetInfo, error] {
 	}
 }
 
-// eachSet calls f for every set until it returns false. It reads clocks and tombstones, which no filter touches.
-func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) (err error) {
+// eachSet calls f for every set until it returns false.
+func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) error {
+	return s.eachRecord(ctx, func(r setRecord) bool { return f(r.SetInfo) })
+}
+
+// eachRecord calls f for every set until it returns false. It reads clocks and tombstones, which no filter touches.
+func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) (err error) {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -62,11 +67,11 @@ func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) (err error) {
 			ok = it.Next() // a slot's own key, or a stray one that verify reports
 			continue
 		}
-		info, end, err := readInfo(it, key)
+		record, end, err := readRecord(it, key)
 		if err != nil {
 			return err
 		}
-		if !f(info) {
+		if !f(record) {
 			return nil
 		}
 		ok = it.SeekGE(end)
@@ -74,30 +79,29 @@ func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) (err error) {
 	return diskError(it.Error())
 }
 
-// readInfo reads clock and tombstone of the set at whose clock key the iterator is, and returns the set's end.
-func readInfo(it *pebble.Iterator, key keyscheme.Key) (info SetInfo, end []byte, err error) {
+// readRecord reads clock and tombstone of the set at whose clock key the iterator is, and returns the set's end.
+func readRecord(it *pebble.Iterator, key keyscheme.Key) (r setRecord, end []byte, err error) {
 	prefix := keyscheme.NewPrefix(key.Set)
-	info.Name = prefix.Set()
+	r.Name = prefix.Set()
 	end = prefix.AppendEnd(nil)
 	value, err := it.ValueAndErr()
 	if err != nil {
-		return info, end, diskError(err)
+		return r, end, diskError(err)
 	}
 	cv, err := keyscheme.DecodeClockValue(value)
 	if err != nil {
-		return info, end, fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, info.Name, err)
+		return r, end, r.corrupt("clock", err)
 	}
-	info.Seen = cv.Seen.Len()
-	dead := &clock.Clock{}
+	r.seen, r.open, r.dead = cv.Seen, cv.Open, &clock.Clock{}
 	tombstone := prefix.AppendTombstone(nil)
 	if it.SeekGE(tombstone) && string(it.Key()) == string(tombstone) {
 		if value, err = it.ValueAndErr(); err != nil {
-			return info, end, diskError(err)
+			return r, end, diskError(err)
 		}
-		if dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
-			return info, end, fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, info.Name, err)
+		if r.dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
+			return r, end, r.corrupt("tombstone", err)
 		}
 	}
-	info.Live = liveDots(cv.Seen, dead)
-	return info, end, nil
+	r.Seen, r.Live = r.seen.Len(), liveDots(r.seen, r.dead)
+	return r, end, nil
 }

@@ -1,55 +1,61 @@
 package engine
 
-import (
-	"bytes"
-	"context"
-	"runtime"
+import "runtime"
 
-	"bigset/keyscheme"
-)
-
-// Stats are figures of a store: what it has done since it was opened, and what it holds now. Sizes are bytes.
+// Stats are figures of a store: what it has done since it was opened, and what it holds now. Sizes are bytes. The tags say
+// what each one is, and are all that Metrics knows: a figure that is here is exported.
 type Stats struct {
-	Record   string `json:"record"`
-	Strategy string `json:"strategy"`
+	Record   string `json:"record" metric:"gauge" help:"kind of the element keys' records"`
+	Strategy string `json:"strategy" metric:"gauge" help:"how dead keys leave the disk"`
 
-	BytesWAL     uint64 `json:"bytes_wal"`     // written to the log
-	BytesFlush   uint64 `json:"bytes_flush"`   // written to tables by flushes
-	BytesCompact uint64 `json:"bytes_compact"` // written to tables by compactions
-	BytesRewrite uint64 `json:"bytes_rewrite"` // written to tables by the rewriter
-	BytesRead    uint64 `json:"bytes_read"`    // read by compactions
+	BytesWAL     uint64 `json:"bytes_wal" metric:"counter" help:"bytes written to the log"`
+	BytesFlush   uint64 `json:"bytes_flush" metric:"counter" help:"bytes written to tables by flushes"`
+	BytesCompact uint64 `json:"bytes_compact" metric:"counter" help:"bytes written to tables by compactions"`
+	BytesRewrite uint64 `json:"bytes_rewrite" metric:"counter" help:"bytes written to tables by the rewriter"`
+	BytesRead    uint64 `json:"bytes_read" metric:"counter" help:"bytes read by compactions"`
 
-	BytesOnDisk    uint64 `json:"bytes_on_disk"` // everything: tables in use and not yet removed, log, metadata
-	BytesTables    uint64 `json:"bytes_tables"`  // tables in use
-	BytesMemTables uint64 `json:"bytes_memtables"`
-	BytesHeap      uint64 `json:"bytes_heap"` // of the whole process
-	BytesSets      uint64 `json:"bytes_sets"` // clocks and tombstones in memory, approximately
-	SetsInMemory   int    `json:"sets_in_memory"`
+	BytesOnDisk    uint64 `json:"bytes_on_disk" metric:"gauge" help:"bytes of everything: tables in use and not yet removed, log, metadata"`
+	BytesTables    uint64 `json:"bytes_tables" metric:"gauge" help:"bytes of tables in use"`
+	BytesMemTables uint64 `json:"bytes_memtables" metric:"gauge" help:"bytes of memtables"`
+	BytesHeap      uint64 `json:"bytes_heap" metric:"gauge" help:"bytes on the heap of the whole process"`
+	BytesSets      uint64 `json:"bytes_sets" metric:"gauge" help:"bytes of clocks and tombstones in memory, approximately"`
+	SetsInMemory   uint64 `json:"sets_in_memory" metric:"gauge" help:"sets whose clock and tombstone are in memory"`
 
-	KeysAdded    uint64 `json:"keys_added"`     // element keys written by operations
-	KeysTabled   uint64 `json:"keys_tabled"`    // element keys written to tables, each as often as it was
-	KeysInTables uint64 `json:"keys_in_tables"` // element keys in tables now, by the tables' own counts
-	Filtered     uint64 `json:"filtered"`       // times that the filter left a record out, for readers and for tables
+	KeysAdded    uint64 `json:"keys_added" metric:"counter" help:"element keys written by operations"`
+	KeysTabled   uint64 `json:"keys_tabled" metric:"counter" help:"element keys written to tables, each as often as it was"`
+	KeysInTables uint64 `json:"keys_in_tables" metric:"gauge" help:"element keys in tables, by the tables' own counts"`
+	Filtered     uint64 `json:"filtered" metric:"counter" help:"times that the filter left a record out, for readers and for tables"`
 
-	TombstonesPublished uint64 `json:"tombstones_published"`
-	Rewrites            uint64 `json:"rewrites"`        // spans swapped
-	RewritesLeft        uint64 `json:"rewrites_left"`   // spans left because they were being written
-	RewriteKeys         uint64 `json:"rewrite_keys"`    // element keys that the rewriter read
-	RewriteDropped      uint64 `json:"rewrite_dropped"` // of them those it left out
-	Excises             uint64 `json:"excises"`         // emptied sets cut out
-	Flushes             uint64 `json:"flushes"`
-	Compactions         uint64 `json:"compactions"`
-	CompactionDebt      uint64 `json:"compaction_debt"` // bytes that compactions have still to look at
-	BackgroundErrors    uint64 `json:"background_errors"`
+	TombstonesPublished uint64 `json:"tombstones_published" metric:"counter" help:"tombstones handed to the filter"`
+	Rewrites            uint64 `json:"rewrites" metric:"counter" help:"spans swapped by the rewriter"`
+	RewritesLeft        uint64 `json:"rewrites_left" metric:"counter" help:"spans that the rewriter left because they were being written"`
+	RewriteKeys         uint64 `json:"rewrite_keys" metric:"counter" help:"element keys that the rewriter read"`
+	RewriteDropped      uint64 `json:"rewrite_dropped" metric:"counter" help:"element keys that the rewriter left out"`
+	RewriteClosed       uint64 `json:"rewrite_closed" metric:"counter" help:"open keys that the rewriter resolved"`
+	RunsPassed          uint64 `json:"runs_passed" metric:"counter" help:"runs of dead keys that reads seeked over"`
+	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets cut out"`
+	Flushes             uint64 `json:"flushes" metric:"counter" help:"flushes of memtables"`
+	Compactions         uint64 `json:"compactions" metric:"counter" help:"compactions"`
+	CompactionDebt      uint64 `json:"compaction_debt" metric:"gauge" help:"bytes that compactions have still to look at"`
+	BackgroundErrors    uint64 `json:"background_errors" metric:"counter" help:"background tasks that failed and are tried again"`
+	Stalls              uint64 `json:"stalls" metric:"counter" help:"times that writes had to wait for flushes or compactions"`
+
+	FlushesInProgress     uint64 `json:"flushes_in_progress" metric:"gauge" help:"flushes under way"`
+	CompactionsInProgress uint64 `json:"compactions_in_progress" metric:"gauge" help:"compactions under way"`
+	RewritesInProgress    uint64 `json:"rewrites_in_progress" metric:"gauge" help:"spans that the rewriter is at"`
+
+	Sync  Latency `json:"sync_seconds" metric:"histogram" help:"seconds from a batch's commit until it was on disk, where that was asked for"`
+	Queue Latency `json:"queue_seconds" metric:"histogram" help:"seconds that operations waited for earlier ones on their set, where they did"`
+	Held  Latency `json:"held_seconds" metric:"histogram" help:"seconds that a swap of the rewriter held the writers of a set"`
 
 	Levels []LevelStats `json:"levels"`
 }
 
 // LevelStats are figures of one level of the LSM.
 type LevelStats struct {
-	Tables       int    `json:"tables"`
-	Bytes        uint64 `json:"bytes"`
-	BytesWritten uint64 `json:"bytes_written"` // by flushes, compactions and the rewriter
+	Tables       uint64 `json:"tables" metric:"gauge" help:"tables in the level"`
+	Bytes        uint64 `json:"bytes" metric:"gauge" help:"bytes of tables in the level"`
+	BytesWritten uint64 `json:"bytes_written" metric:"counter" help:"bytes written to the level by flushes, compactions and the rewriter"`
 }
 
 // Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand.
@@ -65,13 +71,16 @@ func (s *Store) Stats() (Stats, error) {
 		KeysAdded: c.added.Load(), KeysTabled: c.tabled.Load(), Filtered: c.filtered.Load(),
 		TombstonesPublished: c.published.Load(), BytesRewrite: c.rewriteBytes.Load(),
 		Rewrites: c.rewrites.Load(), RewritesLeft: c.rewritesLeft.Load(), Excises: c.excises.Load(),
-		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(),
+		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteClosed: c.rewriteClosed.Load(), RunsPassed: c.runsPassed.Load(),
 		Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
-		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: c.backgroundErr.Load(),
+		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: c.backgroundErr.Load(), Stalls: c.stalls.Load(),
+		FlushesInProgress: uint64(m.Flush.NumInProgress), CompactionsInProgress: uint64(m.Compact.NumInProgress),
+		RewritesInProgress: uint64(c.rewriting.Load()),
+		Sync:               c.synced.latency(), Queue: c.queued.latency(), Held: c.held.latency(),
 	}
 	for _, l := range m.Levels {
 		written := l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested
-		st.Levels = append(st.Levels, LevelStats{Tables: int(l.TablesCount), Bytes: uint64(l.TablesSize), BytesWritten: written})
+		st.Levels = append(st.Levels, LevelStats{Tables: uint64(l.TablesCount), Bytes: uint64(l.TablesSize), BytesWritten: written})
 		st.BytesFlush += l.TableBytesFlushed
 		st.BytesCompact += l.TableBytesCompacted
 		st.BytesRead += l.TableBytesRead
@@ -87,10 +96,10 @@ func (s *Store) Stats() (Stats, error) {
 }
 
 // size returns how many sets are in memory, and about how many bytes they take.
-func (c *setCache) size() (sets int, bytes uint64) {
+func (c *setCache) size() (sets, bytes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.byName), uint64(max(0, c.bytes))
+	return uint64(len(c.byName)), uint64(max(0, c.bytes))
 }
 
 // keysInTables sums the tables' own counts of element keys.
@@ -104,31 +113,4 @@ func (s *Store) keysInTables() (uint64, error) {
 		n += t.keys
 	}
 	return n, nil
-}
-
-// SetStats are figures of one set.
-type SetStats struct {
-	Name           []byte
-	Live           uint64 // live dots
-	Seen, Dead     uint64 // dots
-	Actors, Gaps   int    // of the clock
-	BytesClock     int    // encoded
-	BytesTombstone int    // encoded
-	BytesHeap      int64
-}
-
-// SetStats returns the figures of one set.
-func (s *Store) SetStats(ctx context.Context, name []byte) (out SetStats, err error) {
-	err = s.withSet(ctx, name, func(st *set) error {
-		v := st.view()
-		out = SetStats{
-			Name: bytes.Clone(st.name), Seen: v.seen.Len(), Dead: v.dead.Len(), Live: liveDots(v.seen, v.dead),
-			Actors: len(v.seen.Actors()), Gaps: v.seen.GapCount(),
-			BytesClock:     len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: v.seen})),
-			BytesTombstone: len(keyscheme.AppendTombstoneValue(nil, v.dead)),
-			BytesHeap:      int64(v.seen.HeapBytes() + v.dead.HeapBytes()),
-		}
-		return nil
-	})
-	return out, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"runtime"
 	"strings"
 	"sync"
@@ -122,6 +121,9 @@ func (s *Store) open() (err error) {
 
 func (s *Store) lockFolder() error {
 	fs := s.opt.FS
+	if err := refuseUnfinished(fs, s.dir); err != nil {
+		return err
+	}
 	if s.opt.MustExist {
 		if _, err := fs.Stat(fs.PathJoin(s.dir, formatFile)); err != nil {
 			return fmt.Errorf("%w in %s", ErrNoStore, s.dir)
@@ -133,18 +135,16 @@ func (s *Store) lockFolder() error {
 	if err := refuseForeign(fs, s.dir); err != nil {
 		return err
 	}
-	lock, err := pebble.LockDirectory(s.dir, fs)
-	if errors.Is(err, iofs.ErrPermission) {
+	lock, err := lockDir(fs, s.dir)
+	if err != nil {
 		return err
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLocked, err)
-	}
 	s.lock = lock
-	return nil
+	return refuseUnfinished(fs, s.dir) // a copy may have begun and ended meanwhile
 }
 
-// removeLeftovers removes what a rewriter had written when the process ended: tables that were never swapped in.
+// removeLeftovers removes what a rewriter had written when the process ended, tables that were never swapped in, and the
+// mark of a copy that was finished.
 func (s *Store) removeLeftovers() error {
 	fs := s.opt.FS
 	names, err := fs.List(s.dir)
@@ -152,7 +152,7 @@ func (s *Store) removeLeftovers() error {
 		return err
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, spanFilePrefix) && strings.HasSuffix(name, tempSuffix) {
+		if name == unfinishedFile || strings.HasPrefix(name, spanFilePrefix) && strings.HasSuffix(name, tempSuffix) {
 			if err := fs.Remove(fs.PathJoin(s.dir, name)); err != nil {
 				return err
 			}

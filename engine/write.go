@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -271,7 +272,9 @@ func (s *Store) commit(batch *pebble.Batch, sync bool) (wait func() error, err e
 	if !sync {
 		return nil, batch.Close()
 	}
+	began := time.Now()
 	return func() error {
+		defer s.counters.synced.note(began)
 		if err := s.guard(batch.SyncWait); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,7 @@ Workloads:
 			if !quiet {
 				c.Progress = errs
 			}
+			c.Program, _ = os.Executable() // without it a row is missing
 			report, err := bench.Run(cmd.Context(), c)
 			if errors.Is(err, bench.ErrConfig) {
 				return usage(cmd, "%w", err)

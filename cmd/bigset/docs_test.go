@@ -44,7 +44,7 @@ var (
 	console   = regexp.MustCompile("(?s)```console\n(.*?)```")
 	shortened = regexp.MustCompile(`[A-Za-z0-9_-]{12}…`)
 	platform  = regexp.MustCompile(`\(\S+\) go1\.\S+ \S+/\S+`)
-	tabled    = regexp.MustCompile(`(?m)^level .*\n|^keys in tables .*\n`)
+	tabled    = regexp.MustCompile(`(?m)^level .*\n|^keys in tables .*\n|^bigset_keys_in_tables .*\n|^ .*"numbers"\n`)
 )
 
 // docsLines returns the lines of the page without what differs from run to run.

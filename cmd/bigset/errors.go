@@ -26,6 +26,7 @@ const (
 var (
 	errAbsent      = errors.New("absent")
 	errNotVerified = errors.New("not verified")
+	errTool        = errors.New("a command of Pebble's failed")
 )
 
 // What can be wrong with what the user gave or has stored.
@@ -58,6 +59,8 @@ var advices = []advice{
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{engine.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
 	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` make a store where there is none"},
+	{engine.ErrUnfinished, exitError, "run the same checkpoint or restore again, or remove the folder"},
+	{engine.ErrNotEmpty, exitError, "choose a folder that is new or empty"},
 	{engine.ErrLocked, exitError, "one process at a time has a store open: wait for the other one, or stop it"},
 	{engine.ErrFormat, exitError, "check --dir, and --record, which counts only when a store is made"},
 	{compaction.ErrStrategy, exitError, "choose another --strategy, or a store made with another --record"},
@@ -81,6 +84,7 @@ var advices = []advice{
 
 	{errAbsent, exitAbsent, ""},
 	{errNotVerified, exitAbsent, ""},
+	{errTool, exitError, ""},
 }
 
 // usageError is a call that makes no sense. Its advice is the help of the command.

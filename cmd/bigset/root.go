@@ -20,9 +20,8 @@ Exit status: 0; 1 for what is absent or not verified; 2 for any error.`,
   bigset set has friends paul
   bigset set ls friends
   bigset stats`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&a.dir, "dir", "./bigset-data", "the data folder")
@@ -31,7 +30,11 @@ Exit status: 0; 1 for what is absent or not verified; 2 for any error.`,
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.errs)
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(a.set(), a.stats(), a.compact(), a.verify(), benchCommand(a.out, a.errs), a.version())
+	cmd.AddCommand(a.set(), a.stats(), a.compact(), a.verify(), a.checkpoint(), a.restore(), a.db(),
+		benchCommand(a.out, a.errs), a.version())
+	a.complete(cmd)
+	_ = cmd.MarkPersistentFlagDirname("dir")                         // there is such a flag
+	_ = cmd.RegisterFlagCompletionFunc("strategy", completeStrategy) // and such
 	return chooser(cmd)
 }
 

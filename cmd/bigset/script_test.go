@@ -22,6 +22,7 @@ import (
 //	bigset … < TEXT     the same, with standard input
 //	tamper NAME         change one character of a token
 //	hold / release      open the store in the test, so that it is locked, and close it
+//	unfinished DIR      make a folder as a checkpoint leaves it that did not end
 //	foreign             make a folder with a file that is not a store's, as $FOREIGN
 //	files               list the folder that holds the store
 //
@@ -75,6 +76,9 @@ func (sh *shell) do(line string) string {
 		if err := sh.held.Close(); err != nil {
 			sh.t.Fatal(err)
 		}
+		return ""
+	case "unfinished":
+		sh.make(words[1], "UNFINISHED")
 		return ""
 	case "foreign":
 		sh.foreign()
@@ -156,16 +160,21 @@ func normal(text string) string {
 
 var (
 	sizes    = regexp.MustCompile(`\b[0-9.]+ ([KMG]i)?B\b`)
-	deadKeys = regexp.MustCompile(`[0-9,]+( keys?\b| dropped\b| of them dead\b)`)
-	figures  = regexp.MustCompile(`("bytes_[a-z]+"|"keys"|"dead_keys"|"keys_[a-z]+"):[0-9]+`)
+	deadKeys = regexp.MustCompile(`[0-9,]+( keys?\b| dropped\b| of them dead\b| files\b)`)
+	figures  = regexp.MustCompile(`("files"|"bytes_[a-z]+"|"keys"|"dead_keys"|"keys_[a-z_]+"|"bytes"):[0-9]+`)
 )
 
 func (sh *shell) foreign() {
 	sh.vars["FOREIGN"] = sh.dir + "-foreign"
-	if err := os.Mkdir(sh.vars["FOREIGN"], 0o755); err != nil {
+	sh.make(sh.vars["FOREIGN"], "letter")
+}
+
+// make makes a folder with an empty file.
+func (sh *shell) make(dir, file string) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		sh.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(sh.vars["FOREIGN"], "letter"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, file), nil, 0o644); err != nil {
 		sh.t.Fatal(err)
 	}
 }

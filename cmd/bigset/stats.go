@@ -13,28 +13,53 @@ import (
 )
 
 func (a *app) stats() *cobra.Command {
-	return &cobra.Command{
+	var l setList
+	var metrics bool
+	cmd := &cobra.Command{
 		Use:   "stats [SET]",
-		Short: "Print figures of the store, or of a set",
-		Long: `Print figures of the store, or of one set. Live dots are its elements, and those that are there twice. With --json there is
-more: what the process did since it opened the store, in bytes and counts.`,
+		Short: "Print figures of the store, or of sets",
+		Long: `Print figures of the store, of one set, or with --sets of the sets that have most of something. Live dots are elements, and
+those that are there twice. Dead keys are those in tables beyond the live dots, by the tables' own counts, which name a set
+from 64 keys on; what is still in the log is not in them. With --json there is more: what the process did since it opened
+the store, in bytes, counts and seconds. --metrics prints the same as lines that Prometheus reads.`,
 		Example: `  bigset stats
   bigset stats friends
-  bigset stats --json`,
+  bigset stats --sets --by size --limit 5
+  bigset stats --metrics`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := setNameOrAll(args)
 			if err != nil {
 				return err
 			}
+			if set != nil && (l.wanted || metrics) || l.wanted && metrics {
+				return usage(cmd, "SET, --sets and --metrics exclude each other")
+			}
+			order, ok := setOrders[l.by]
+			if !ok {
+				return usage(cmd, "--by %q: it is dead, size or live", l.by)
+			}
+			l.order = order
 			return a.withStore(atRest, func(s *engine.Store) error {
-				if set != nil {
+				switch {
+				case set != nil:
 					return a.setStats(cmd.Context(), s, set)
+				case l.wanted:
+					return a.listStats(cmd.Context(), s, l)
+				case metrics:
+					return a.metrics(s)
 				}
 				return a.storeStats(cmd.Context(), s)
 			})
 		},
 	}
+	f := cmd.Flags()
+	f.BoolVar(&l.wanted, "sets", false, "list sets")
+	f.StringVar(&l.by, "by", "dead", "with --sets: those first that have most dead keys (dead), bytes in tables (size), or live dots (live)")
+	f.IntVar(&l.limit, "limit", 20, "with --sets: at most so many, 0 is all")
+	f.BoolVar(&metrics, "metrics", false, "print figures of the store in Prometheus' text format")
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions([]string{"dead", "size", "live"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
 }
 
 // totals are figures of a store that take a look at every set.
@@ -95,45 +120,31 @@ func storeRows(dir string, t totals, st engine.Stats) []row {
 func levelRows(st engine.Stats) (rows []row) {
 	for i, l := range st.Levels {
 		if l.Tables > 0 {
-			rows = append(rows, row{fmt.Sprintf("level %d", i), fmt.Sprintf("%s in %s", size(l.Bytes), count(uint64(l.Tables), "table"))})
+			rows = append(rows, row{fmt.Sprintf("level %d", i), fmt.Sprintf("%s in %s", size(l.Bytes), count(l.Tables, "table"))})
 		}
 	}
 	return rows
 }
 
-// setFigures are the figures of one set in JSON.
-type setFigures struct {
-	jsonSet
-	LiveDots       uint64 `json:"live_dots"`
-	Events         uint64 `json:"events"`
-	DeadDots       uint64 `json:"dead_dots"`
-	Actors         int    `json:"actors"`
-	Gaps           int    `json:"gaps"`
-	BytesClock     int    `json:"bytes_clock"`
-	BytesTombstone int    `json:"bytes_tombstone"`
-	BytesHeap      int64  `json:"bytes_heap"`
-}
-
-func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
-	st, err := s.SetStats(ctx, set)
+// metrics prints what Stats has as lines that Prometheus reads.
+func (a *app) metrics(s *engine.Store) error {
+	st, err := s.Stats()
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.object(setFigures{notation{}.jsonSet(set), st.Live, st.Seen, st.Dead, st.Actors, st.Gaps,
-			st.BytesClock, st.BytesTombstone, st.BytesHeap})
+	last := ""
+	for m := range st.Metrics() {
+		if m.Help != last {
+			last = m.Help
+			fmt.Fprintf(a.out, "# HELP bigset_%s %s\n# TYPE bigset_%s %s\n", m.Family(), m.Help, m.Family(), m.Kind)
+		}
+		label := ""
+		if m.Label != "" {
+			label = fmt.Sprintf("{%s=%q}", m.Label, m.Of)
+		}
+		fmt.Fprintf(a.out, "bigset_%s%s %v\n", m.Name, label, m.Value)
 	}
-	return a.table([]row{
-		{"set", fmt.Sprintf("%q", set)},
-		{"live dots", bench.Thousands(st.Live)},
-		{"events", bench.Thousands(st.Seen)},
-		{"dead dots", bench.Thousands(st.Dead)},
-		{"actors", bench.Thousands(uint64(st.Actors))},
-		{"gaps in the clock", bench.Thousands(uint64(st.Gaps))},
-		{"clock", size(uint64(st.BytesClock))},
-		{"tombstone", size(uint64(st.BytesTombstone))},
-		{"both in memory", size(uint64(st.BytesHeap))},
-	})
+	return nil
 }
 
 // table prints rows of a label and a value, aligned.

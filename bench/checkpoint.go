@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// checkpointWriters is how many goroutines write while checkpoints are made.
+	checkpointWriters = 8
+	// checkpointsMin and checkpointSpan are how many checkpoints are made at least, and for how long.
+	checkpointsMin = 3
+	checkpointSpan = 500 * time.Millisecond
+)
+
+// checkpoint: checkpoints are made one after the other while goroutines insert elements, one a synced operation. The bare
+// row is the time of a checkpoint; checkpoint/writers has the latencies of inserts meanwhile, checkpoint/alone those of
+// inserts before.
+func checkpoint(e *env) error {
+	return e.with(contender{system: systemBigset}, openOptions{sync: true}, func(sys system) error {
+		if _, err := e.loaded(sys, sys.set(setName), e.elements); err != nil {
+			return err
+		}
+		return e.checkpointOn(sys.(*bigsetSystem))
+	})
+}
+
+func (e *env) checkpointOn(sys *bigsetSystem) error {
+	w := &backgroundWriters{env: e, sys: sys}
+	w.next.Store(int64(e.elements))
+	alone, took, err := w.during(func() error {
+		select {
+		case <-e.ctx.Done():
+		case <-time.After(checkpointSpan):
+		}
+		return e.ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	row := Row{Elements: e.elements}
+	sys.label(&row)
+	made := &phase{ctx: e.ctx, hist: newHistogram()}
+	beside, span, err := w.during(func() error { return e.checkpoints(sys, made) })
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		p    *phase
+		took time.Duration
+	}{{"checkpoint", made, span - made.away}, {"checkpoint/writers", beside, span}, {"checkpoint/alone", alone, took}} {
+		f := Figures{}
+		f.time(part.p, part.took, 0)
+		f.CPUMicros = nil // writers and checkpoints share it
+		row.Workload = part.name
+		e.rows.add(row, f, part.p.hist)
+	}
+	return e.checkCheckpoint(sys, int(w.next.Load()))
+}
+
+// checkpoints makes checkpoints and removes them.
+func (e *env) checkpoints(sys *bigsetSystem, p *phase) error {
+	for began := time.Now(); p.ops < checkpointsMin || time.Since(began) < checkpointSpan; {
+		dir := e.folder()
+		err := p.loop(1, func(int) error { return sys.store.Checkpoint(e.ctx, dir) })
+		if err == nil {
+			err = p.aside(func() error { return os.RemoveAll(dir) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCheckpoint makes one more and holds it against the store.
+func (e *env) checkCheckpoint(sys *bigsetSystem, elements int) error {
+	dir := e.folder()
+	return e.inFolder(dir, func() error {
+		if err := sys.store.Checkpoint(e.ctx, dir); err != nil {
+			return err
+		}
+		return e.opened(contender{system: systemBigset}, dir, openOptions{}, func(copied system) error {
+			return e.check(copied, setName, elements)
+		})
+	})
+}
+
+// backgroundWriters insert elements of their own into the set, each one with an operation.
+type backgroundWriters struct {
+	env  *env
+	sys  *bigsetSystem
+	next atomic.Int64 // the number of the next element
+}
+
+// during lets them write while f runs, and returns their latencies and how long f took.
+func (w *backgroundWriters) during(f func() error) (*phase, time.Duration, error) {
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var errs [checkpointWriters]error
+	var phases [checkpointWriters]*phase
+	for i := range checkpointWriters {
+		phases[i] = &phase{ctx: w.env.ctx, hist: newHistogram()}
+		wg.Go(func() {
+			s, b := w.sys.set(setName), newBatch(1)
+			for errs[i] == nil && !stop.Load() {
+				errs[i] = phases[i].loop(1, func(int) error {
+					b.reset().add(w.env.names(), int(w.next.Add(1)-1), 0)
+					return s.insert(b.list, nil)
+				})
+			}
+		})
+	}
+	began := time.Now()
+	err := f()
+	took := time.Since(began)
+	stop.Store(true)
+	wg.Wait()
+	all := &phase{ctx: w.env.ctx, hist: newHistogram()}
+	for i, p := range phases {
+		if err == nil && errs[i] != nil {
+			err = fmt.Errorf("writer %d: %w", i, errs[i])
+		}
+		all.hist.Merge(p.hist)
+		all.ops += p.ops
+	}
+	return all, took, err
+}
+
+func checkpointGoals() []goal {
+	return []goal{
+		{what: "of the store while it is written", of: pick{workload: "checkpoint", system: systemBigset}, have: milliseconds,
+			atMost: true, limit: 1000, unit: " ms"},
+		{what: "writers' p99, of that without", of: pick{workload: "checkpoint/writers", system: systemBigset},
+			to: pick{workload: "checkpoint/alone", system: systemBigset}, have: tail, atMost: true, limit: 3},
+	}
+}

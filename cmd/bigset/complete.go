@@ -1,0 +1,70 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"bigset/compaction"
+	"bigset/engine"
+)
+
+// complete gives the commands below cmd what a shell completes: names of sets where SET is the first argument, strategies,
+// folders. Other arguments are no files, but for that of import.
+func (a *app) complete(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		a.complete(c)
+		_, arguments, _ := strings.Cut(c.Use, " ")
+		if c.ValidArgsFunction == nil && strings.HasPrefix(strings.TrimPrefix(arguments, "["), "SET") {
+			c.ValidArgsFunction = a.completeSet
+		}
+	}
+}
+
+// namesMax is how many names are offered at most.
+const namesMax = 100
+
+// completeSet offers the names of sets. A store that can't be opened, or is open elsewhere, has none.
+func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		if cmd.Name() == "import" {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	opt, err := a.options(atRest)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	opt.Logger = slog.New(slog.DiscardHandler)
+	s, err := engine.Open(a.dir, opt)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for info, err := range s.Sets(cmd.Context(), false) {
+		if err != nil || len(names) == namesMax {
+			break
+		}
+		if name := string(info.Name); strings.HasPrefix(name, begun) && !strings.ContainsFunc(name, unicode.IsControl) {
+			names = append(names, name)
+		}
+	}
+	_ = s.Close() // nothing was written
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+func completeStrategy(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+	for _, s := range compaction.Strategies() {
+		names = append(names, s.Name())
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

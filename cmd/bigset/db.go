@@ -1,0 +1,135 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/tool"
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+)
+
+// dbCommands are those of Pebble's commands on a whole store that only read. The others are left out: over a store's keys
+// a set, a delete or an upgrade does damage.
+var dbCommands = []string{"check", "get", "lsm", "properties", "scan", "space"}
+
+// dbGroups are those on single files, and the search through all of them.
+var dbGroups = []string{"find", "manifest", "sstable", "wal"}
+
+// db returns Pebble's own commands that look into a store. They write nothing.
+func (a *app) db() *cobra.Command {
+	pebble := tool.New(tool.DefaultComparer(engine.Comparer()), tool.Mergers(engine.Merger()), tool.OpenOptions(engine.ToolOptions{}))
+	cmd := &cobra.Command{
+		Use:   "db",
+		Short: "Look into the files of the store",
+		Long: `Look into the files of a store that is not open, with Pebble's own commands. They only read. Keys are shown as
+slot/"set"/kind, an element's also with /"element"/"actor":counter/op. A key or a bound is given as hex:BYTES. Names of
+files are those in the folder --dir.`,
+		Example: `  bigset db lsm
+  bigset db properties
+  bigset db scan --count 10
+  bigset db wal dump 000012.log
+  bigset db manifest dump MANIFEST-000001
+  bigset db sstable scan 000010.sst`,
+	}
+	for _, c := range pebble.Commands {
+		switch name := c.Name(); {
+		case name == "db":
+			cmd.PersistentFlags().AddFlagSet(c.PersistentFlags())
+			for _, sub := range c.Commands() {
+				if slices.Contains(dbCommands, sub.Name()) {
+					c.RemoveCommand(sub)
+					cmd.AddCommand(a.dbOnFolder(sub))
+				}
+			}
+		case name == "find":
+			cmd.AddCommand(a.dbOnFolder(c))
+		case slices.Contains(dbGroups, name):
+			for _, sub := range c.Commands() {
+				a.dbOnFiles(sub)
+				dbExample(sub, name+" "+sub.Name())
+			}
+			dbExample(c, name)
+			cmd.AddCommand(chooser(c))
+		}
+	}
+	return chooser(cmd)
+}
+
+// dbExamples are the arguments of an example of each command, by its name below db.
+var dbExamples = map[string]string{
+	"get": "hex:69", "find": "hex:69", "scan": "--count 10",
+	"manifest": "dump MANIFEST-000001", "manifest dump": "MANIFEST-000001", "manifest summarize": "MANIFEST-000001",
+	"manifest check": "MANIFEST-000001",
+	"sstable":        "scan 000010.sst", "sstable check": "000010.sst", "sstable layout": "000010.sst",
+	"sstable properties": "000010.sst", "sstable scan": "000010.sst --count 10", "sstable space": "000010.sst",
+	"wal": "dump 000012.log", "wal dump": "000012.log", "wal dump-merged": "000012.log",
+}
+
+// dbExample gives one of Pebble's commands an example.
+func dbExample(cmd *cobra.Command, name string) {
+	cmd.Example = strings.TrimRight("  bigset db "+name+" "+dbExamples[name], " ")
+}
+
+// dbOnFolder has one of Pebble's commands work on --dir, which it takes as its first argument.
+func (a *app) dbOnFolder(cmd *cobra.Command) *cobra.Command {
+	cmd.Use = strings.Replace(cmd.Use, " <dir>", "", 1)
+	dbExample(cmd, cmd.Name())
+	arguments := strings.Count(cmd.Use, "<")
+	cmd.Args = takes(arguments, arguments)
+	a.dbRun(cmd, func(args []string) ([]string, error) { return append([]string{a.dir}, args...), nil })
+	return cmd
+}
+
+// dbOnFiles has one of Pebble's commands work on files in --dir.
+func (a *app) dbOnFiles(cmd *cobra.Command) {
+	cmd.Args = takes(1, -1)
+	a.dbRun(cmd, func(args []string) ([]string, error) {
+		for i, name := range args {
+			if filepath.Base(name) == name {
+				args[i] = filepath.Join(a.dir, name)
+			}
+			if _, err := os.Stat(args[i]); err != nil {
+				return nil, err
+			}
+		}
+		return args, nil
+	})
+}
+
+// dbRun runs one of Pebble's commands, which tell of errors only in text.
+func (a *app) dbRun(cmd *cobra.Command, with func(args []string) ([]string, error)) {
+	run := cmd.Run
+	cmd.Run, cmd.ValidArgsFunction = nil, cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := engine.CheckFolder(nil, a.dir); err != nil {
+			return err
+		}
+		args, err := with(args)
+		if err != nil {
+			return err
+		}
+		errs := &heard{to: a.errs}
+		cmd.SetErr(errs)
+		run(cmd, args)
+		if errs.any {
+			return errTool
+		}
+		return nil
+	}
+}
+
+// heard is a writer that knows whether anything was written.
+type heard struct {
+	to  io.Writer
+	any bool
+}
+
+func (h *heard) Write(b []byte) (int, error) {
+	h.any = h.any || len(b) > 0
+	return h.to.Write(b)
+}

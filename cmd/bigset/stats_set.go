@@ -1,0 +1,122 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"bigset/bench"
+	"bigset/engine"
+)
+
+// setFigures are the figures of one set in JSON.
+type setFigures struct {
+	jsonSet
+	LiveDots       uint64   `json:"live_dots"`
+	Events         uint64   `json:"events"`
+	DeadDots       uint64   `json:"dead_dots"`
+	OpenKeys       int64    `json:"open_keys"`
+	Actors         int      `json:"actors"`
+	Gaps           int      `json:"gaps"`
+	BytesClock     int      `json:"bytes_clock"`
+	BytesTombstone int      `json:"bytes_tombstone"`
+	BytesHeap      int64    `json:"bytes_heap"`
+	KeysInTables   uint64   `json:"keys_in_tables"`
+	KeysDead       uint64   `json:"keys_dead"`
+	KeysByLevel    []uint64 `json:"keys_by_level,omitempty"`
+	BytesTables    uint64   `json:"bytes_tables"`
+}
+
+func figuresOf(st engine.SetStats) setFigures {
+	return setFigures{notation{}.jsonSet(st.Name), st.Live, st.Seen, st.Dead, st.Open, st.Actors, st.Gaps,
+		st.BytesClock, st.BytesTombstone, st.BytesHeap, st.Keys, st.KeysDead, st.KeysByLevel, st.BytesTables}
+}
+
+func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
+	st, err := s.SetStats(ctx, set)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.object(figuresOf(st))
+	}
+	rows := []row{
+		{"set", fmt.Sprintf("%q", set)},
+		{"live dots", bench.Thousands(st.Live)},
+		{"events", bench.Thousands(st.Seen)},
+		{"dead dots", bench.Thousands(st.Dead)},
+		{"actors", bench.Thousands(uint64(st.Actors))},
+		{"gaps in the clock", bench.Thousands(uint64(st.Gaps))},
+		{"clock", size(uint64(st.BytesClock))},
+		{"tombstone", size(uint64(st.BytesTombstone))},
+		{"both in memory", size(uint64(st.BytesHeap))},
+	}
+	if st.Open > 0 {
+		rows = append(rows, row{"open keys", bench.Thousands(uint64(st.Open))})
+	}
+	if st.Keys == 0 { // it is small, or in no table yet
+		return a.table(rows)
+	}
+	rows = append(rows, row{"in tables", size(st.BytesTables)}, row{"keys in tables", bench.Thousands(st.Keys)},
+		row{"of them dead", bench.Thousands(st.KeysDead)})
+	for level, n := range st.KeysByLevel {
+		if n > 0 {
+			rows = append(rows, row{fmt.Sprintf("level %d", level), count(n, "key")})
+		}
+	}
+	return a.table(rows)
+}
+
+// setList says which sets to list.
+type setList struct {
+	wanted bool
+	by     string
+	limit  int // 0 is all
+	order  setOrder
+}
+
+// setOrder is what a list of sets is ordered by, the most first.
+type setOrder func(engine.SetStats) uint64
+
+var setOrders = map[string]setOrder{
+	"dead": func(st engine.SetStats) uint64 { return st.KeysDead },
+	"size": func(st engine.SetStats) uint64 { return st.BytesTables },
+	"live": func(st engine.SetStats) uint64 { return st.Live },
+}
+
+// listStats lists sets. Where not all are wanted, it keeps no more than twice as many.
+func (a *app) listStats(ctx context.Context, s *engine.Store, l setList) error {
+	var list []engine.SetStats
+	cut := func() {
+		slices.SortStableFunc(list, func(x, y engine.SetStats) int { return cmp.Compare(l.order(y), l.order(x)) })
+		if l.limit > 0 {
+			list = list[:min(l.limit, len(list))]
+		}
+	}
+	for st, err := range s.EachSetStats(ctx) {
+		if err != nil {
+			return err
+		}
+		if list = append(list, st); l.limit > 0 && len(list) == 2*l.limit {
+			cut()
+		}
+	}
+	cut()
+	if a.json {
+		for _, st := range list {
+			if err := a.object(figuresOf(st)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "live dots\tdead keys\tin tables\tclock\ttombstone\tgaps\tactors\t  set")
+	for _, st := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %q\n", bench.Thousands(st.Live), bench.Thousands(st.KeysDead), size(st.BytesTables),
+			size(uint64(st.BytesClock)), size(uint64(st.BytesTombstone)), bench.Thousands(uint64(st.Gaps)), bench.Thousands(uint64(st.Actors)), st.Name)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+)
+
+// Checkpoint makes a copy of the store, as it is at one moment, in a folder that is new or empty; on one file system tables
+// are shared by hard links, and little is copied but the log. It may be opened where it is, or copied elsewhere: it is a
+// store of its own, which takes a new incarnation before its first write. Everything acknowledged before the call is in it,
+// synced or not. Reads, writes and background work go on.
+//
+// ErrNotEmpty is returned for a folder that holds something. After a crash the folder has the whole store, or is refused by
+// Open with ErrUnfinished and taken by the next Checkpoint; an error leaves no more than that. Copying does not end early
+// when ctx does.
+func (s *Store) Checkpoint(ctx context.Context, dest string) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
+	err := makeStore(s.opt.FS, dest, s.record, func() error {
+		if err := s.copyTo(dest); err != nil {
+			return err
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("engine: checkpoint in %s: %w", dest, diskError(err))
+	}
+	return nil
+}
+
+// partFolder is where Pebble, which wants to make the folder itself, puts a checkpoint before its files move up.
+const partFolder = "part" + tempSuffix
+
+// checkpointTries is how often a checkpoint is made anew when its log can't be read.
+const checkpointTries = 5
+
+// copyTo has Pebble make a checkpoint within dest and moves its files there.
+func (s *Store) copyTo(dest string) error {
+	if err := s.syncLog(); err != nil {
+		return err
+	}
+	fs := s.opt.FS
+	part := fs.PathJoin(dest, partFolder)
+	for try := 1; ; try++ {
+		if err := s.pebbleCheckpoint(part); err != nil {
+			return err
+		}
+		err := readLogs(fs, part)
+		if err == nil {
+			break
+		}
+		if try == checkpointTries {
+			return err
+		}
+		if err := fs.RemoveAll(part); err != nil {
+			return err
+		}
+	}
+	names, err := fs.List(part)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := fs.Rename(fs.PathJoin(part, name), fs.PathJoin(dest, name)); err != nil {
+			return err
+		}
+	}
+	return fs.Remove(part)
+}
+
+// pebbleCheckpoint has Pebble make a checkpoint. A failed sync of the new folder makes it panic, which concerns that folder
+// alone.
+func (s *Store) pebbleCheckpoint(dir string) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case fatalError:
+			err = s.fail(r.err)
+		case runtime.Error:
+			panic(r)
+		case error:
+			err = r
+		default:
+			panic(r)
+		}
+	}()
+	return s.db.Checkpoint(dir)
+}
+
+// readLogs reads the logs in a folder as an open does, and returns an error if that would fail. Pebble copies the log while
+// it is written. Where a log file is used again, the copy can hold a stretch of the old log and, behind it, one of the new
+// that was written in between: that is told from damage by nobody.
+func readLogs(fs vfs.FS, dir string) error {
+	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
+	if err != nil {
+		return err
+	}
+	for i, l := range logs {
+		if err := readLog(l, i == len(logs)-1); err != nil {
+			return fmt.Errorf("%w: log %v: %w", ErrCorrupt, l, err)
+		}
+	}
+	return nil
+}
+
+// readLog reads one log. Only the last one may end in the middle of a record.
+func readLog(l wal.LogicalLog, last bool) (err error) {
+	r := l.OpenForRead()
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for {
+		rec, _, err := r.NextRecord()
+		if err == nil {
+			_, err = io.Copy(io.Discard, rec)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), last && errors.Is(err, record.ErrUnexpectedEOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,458 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// openedAt returns a pair for a store in another folder, which is opened, with the model of the one that it was copied from.
+func (p *pair) openedAt(t *testing.T, label, dir string, disk *testkit.Disk) *pair {
+	t.Helper()
+	q := &pair{label: label, disk: disk, opt: p.opt, model: p.model.Clone()}
+	q.opt.FS, q.opt.MustExist = disk, true
+	var err error
+	q.store, err = engine.Open(dir, &q.opt)
+	must(t, err, "open "+label)
+	return q
+}
+
+// TestCheckpointIncarnation: whatever state a store is in, its checkpoints, opened in place, copied with all attributes, or
+// restored, never go on under its actor, nor under each other's.
+func TestCheckpointIncarnation(t *testing.T) {
+	if _, err := exec.LookPath("cp"); err != nil {
+		t.Skip("no cp")
+	}
+	quiet := &engine.Options{Logger: silent}
+	for _, state := range []string{"fresh", "written", "clean", "clean and read", "crashed", "crashed and written"} {
+		t.Run(state, func(t *testing.T) {
+			top := t.TempDir()
+			at := func(name string) string { return filepath.Join(top, name) }
+			minted := map[clock.Dot]string{}
+			add := func(s *engine.Store, element string) {
+				t.Helper()
+				r, err := s.Add(bg, []byte("s"), [][]byte{[]byte(element)}, engine.WriteOptions{Policy: engine.PolicyEmpty})
+				must(t, err, "add")
+				if was, ok := minted[r.Dots[0]]; ok {
+					t.Errorf("dot %v issued for %q and for %q", r.Dots[0], was, element)
+				}
+				minted[r.Dots[0]] = element
+			}
+			s, err := engine.Open(at("store"), quiet)
+			must(t, err, "open")
+			if state != "fresh" {
+				add(s, "before")
+			}
+			if strings.HasPrefix(state, "clean") {
+				must(t, s.Close(), "close")
+				s, err = engine.Open(at("store"), quiet)
+				must(t, err, "reopen")
+				if state == "clean and read" {
+					_, err := s.Contains(bg, []byte("s"), []byte("before"))
+					must(t, err, "contains")
+				}
+			}
+			if strings.HasPrefix(state, "crashed") {
+				// A copy of an open folder is what a killed process leaves.
+				if out, err := exec.Command("cp", "-a", at("store"), at("left")).CombinedOutput(); err != nil {
+					t.Fatalf("cp: %v %s", err, out)
+				}
+				must(t, s.Close(), "close")
+				s, err = engine.Open(at("left"), quiet)
+				must(t, err, "reopen")
+				if state == "crashed and written" {
+					add(s, "again")
+				}
+			}
+			must(t, s.Checkpoint(bg, at("one")), "checkpoint")
+			must(t, s.Checkpoint(bg, at("two")), "checkpoint")
+			add(s, "after")
+			for _, from := range []string{"one", "two"} {
+				copied, restored := at(from+"-copied"), at(from+"-restored")
+				if out, err := exec.Command("cp", "-a", at(from), copied).CombinedOutput(); err != nil {
+					t.Fatalf("cp: %v %s", err, out)
+				}
+				_, err := engine.Restore(bg, at(from), restored, nil)
+				must(t, err, "restore")
+				for _, dir := range []string{at(from), copied, restored} {
+					for range 2 { // looked at without a write, it is still in doubt
+						c, err := engine.Open(dir, quiet)
+						must(t, err, "open "+dir)
+						if !c.InDoubt() || c.Actor() == s.Actor() {
+							t.Errorf("%s goes on as %x, the store is %x", dir, string(c.Actor()), string(s.Actor()))
+						}
+						must(t, c.Close(), "close")
+					}
+					c, err := engine.Open(dir, quiet)
+					must(t, err, "open "+dir)
+					add(c, "in "+dir)
+					must(t, c.Close(), "close")
+				}
+			}
+			must(t, s.Close(), "close")
+		})
+	}
+}
+
+// TestCheckpointWithoutPlaces is the same where the file system has no inodes to tell a copied identity file by: a checkpoint
+// has none.
+func TestCheckpointWithoutPlaces(t *testing.T) {
+	p := newPair("store")
+	for i, dir := range []string{"of a fresh store", "of one that was closed in order"} {
+		p.open(t)
+		if p.store.InDoubt() {
+			t.Fatal("the store is in doubt itself: nothing is tested")
+		}
+		must(t, p.store.Checkpoint(bg, dir), "checkpoint "+dir)
+		q := p.openedAt(t, dir, dir, p.disk)
+		if !q.store.InDoubt() {
+			t.Errorf("a checkpoint %s has kept its incarnation", dir)
+		}
+		q.close(t)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(10*i, 10*i+10), engine.Sync)
+		p.close(t)
+	}
+}
+
+// TestCheckpointCrash cuts the power before every operation of a checkpoint, and of a restore from it: the folder holds the
+// whole store or is refused, the next try takes it, and the store itself is not disturbed.
+func TestCheckpointCrash(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	p.flush(t)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), engine.Sync)
+	synced := p.model.AcknowledgedCount()
+	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 10), engine.NoSync)
+	p.model.Acknowledged() // a checkpoint has that, too
+	percents := []int{0, 50, 100}[:1+times(2)]
+
+	took := p.disk.CrashEverywhere(percents...)
+	must(t, p.store.Checkpoint(bg, "a/checkpoint"), "checkpoint")
+	checkpoint := func(disk *testkit.Disk, dir string) error {
+		src := p.openedAt(t, "store", "store", disk)
+		defer src.close(t)
+		src.verify(t)
+		return src.store.Checkpoint(bg, dir)
+	}
+	p.afterCrashes(t, took(), "a/checkpoint", synced, checkpoint)
+
+	took = p.disk.CrashEverywhere(percents...)
+	_, err := engine.Restore(bg, "a/checkpoint", "b/restored", &engine.RestoreOptions{FS: p.disk})
+	must(t, err, "restore")
+	p.afterCrashes(t, took(), "b/restored", p.model.AcknowledgedCount(), func(disk *testkit.Disk, dir string) error {
+		_, err := engine.Restore(bg, "a/checkpoint", dir, &engine.RestoreOptions{FS: disk})
+		return err
+	})
+	p.close(t)
+}
+
+// afterCrashes looks at what crashes have left of a copy of the store in dir, and has it made again where it is not whole:
+// of a store in which so many batches must have survived.
+func (p *pair) afterCrashes(t *testing.T, crashes []*testkit.Disk, dir string, synced int, again func(*testkit.Disk, string) error) {
+	t.Helper()
+	var none, unfinished, whole int
+	for i, disk := range crashes {
+		label, least := fmt.Sprintf("%s, crash %d", dir, i), synced
+		s, err := engine.Open(dir, &engine.Options{FS: disk, Logger: silent, MustExist: true, BackgroundInterval: -1})
+		switch {
+		case err == nil:
+			whole++
+			least = p.model.AcknowledgedCount()
+			must(t, s.Close(), "close")
+		case errors.Is(err, engine.ErrNoStore):
+			none++
+			must(t, again(disk, dir), label+": again")
+		case errors.Is(err, engine.ErrUnfinished):
+			unfinished++
+			if _, err := engine.Open(dir, &engine.Options{FS: disk, Logger: silent}); !errors.Is(err, engine.ErrUnfinished) {
+				t.Fatalf("%s: it could be made a new store: %v", label, err)
+			}
+			must(t, again(disk, dir), label+": again")
+		default:
+			t.Fatalf("%s: %v", label, err)
+		}
+		q := p.openedAt(t, label, dir, disk)
+		if !q.store.InDoubt() {
+			t.Errorf("%s: it has kept its incarnation", label)
+		}
+		q.model.AcknowledgedOnly(least)
+		q.recovered(t)
+		q.check(t)
+		q.verify(t)
+		q.all(t, "s", keyscheme.OpAdd, []string{"afterwards"}, engine.Sync)
+		q.close(t)
+	}
+	t.Logf("%s: %d crashes left nothing, %d an unfinished copy, %d a whole store", dir, none, unfinished, whole)
+	if none == 0 || unfinished == 0 || whole == 0 {
+		t.Errorf("%s: not all outcomes were seen: nothing %d, unfinished %d, whole %d", dir, none, unfinished, whole)
+	}
+}
+
+// TestCheckpointFails fails the operations of a checkpoint and of a restore one after the other: there is an error, the
+// store goes on unless it was the log, and the folder is taken by the next try.
+func TestCheckpointFails(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	p.flush(t)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), engine.Sync)
+	in := func(dir string) func(errorfs.Op) bool {
+		return func(op errorfs.Op) bool { return strings.HasPrefix(op.Path, dir) }
+	}
+	restore := func(dir string) error {
+		_, err := engine.Restore(bg, "checkpoint", dir, &engine.RestoreOptions{FS: p.disk})
+		return err
+	}
+	for _, c := range []struct {
+		dir string
+		do  func(dir string) error
+	}{{"checkpoint", func(dir string) error { return p.store.Checkpoint(bg, dir) }}, {"restored", restore}} {
+		failures := 0
+		for n := int64(0); ; n++ {
+			hook, fired := failing(n, true, syscall.EIO, in(c.dir))
+			p.disk.SetHook("fail", hook)
+			err := c.do(c.dir)
+			p.disk.SetHook("fail", nil)
+			if !fired.Load() {
+				must(t, err, c.dir)
+				break
+			}
+			if failures++; err != nil {
+				if e := engine.CheckFolder(p.disk, c.dir); e == nil { // the store was whole already
+					must(t, p.disk.RemoveAll(c.dir), "remove")
+				}
+			} else {
+				q := p.openedAt(t, fmt.Sprintf("%s, failure %d", c.dir, n), c.dir, p.disk)
+				q.check(t)
+				q.close(t)
+				must(t, p.disk.RemoveAll(c.dir), "remove")
+			}
+			p.all(t, "s", keyscheme.OpAdd, []string{fmt.Sprint("goes on ", n)}, engine.Sync)
+		}
+		t.Logf("%s: %d failures", c.dir, failures)
+		if failures < 20 {
+			t.Errorf("%s: only %d operations failed", c.dir, failures)
+		}
+		q := p.openedAt(t, c.dir, c.dir, p.disk)
+		q.verify(t)
+		q.close(t)
+	}
+	p.verify(t)
+	p.close(t)
+}
+
+// TestCheckpointRefused: folders that must not be written to are left as they are.
+func TestCheckpointRefused(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	must(t, p.disk.MkdirAll("mine", 0o755), "folder")
+	f, err := p.disk.Create("mine/letter", vfs.WriteCategoryUnspecified)
+	must(t, err, "create")
+	must(t, f.Close(), "close")
+	must(t, p.disk.MkdirAll("empty", 0o755), "folder")
+	must(t, p.store.Checkpoint(bg, "empty"), "checkpoint in an empty folder")
+	for _, dir := range []string{"mine", "empty", "store"} {
+		if err := p.store.Checkpoint(bg, dir); !errors.Is(err, engine.ErrNotEmpty) {
+			t.Errorf("checkpoint in %s: %v", dir, err)
+		}
+	}
+	o := &engine.RestoreOptions{FS: p.disk}
+	done, cancel := context.WithCancel(bg)
+	cancel()
+	if err := p.store.Checkpoint(done, "late"); !errors.Is(err, context.Canceled) {
+		t.Errorf("checkpoint of a caller who is gone: %v", err)
+	}
+	for _, c := range []struct {
+		what, src, dest string
+		ctx             context.Context
+		want            error
+	}{
+		{"of a store that is open", "store", "new", bg, engine.ErrLocked},
+		{"of no store", "mine", "new", bg, engine.ErrNoStore},
+		{"of nothing", "nowhere", "new", bg, engine.ErrNoStore},
+		{"over a store", "empty", "store", bg, engine.ErrNotEmpty},
+		{"over itself", "empty", "empty", bg, engine.ErrNotEmpty},
+		{"over a letter", "empty", "mine", bg, engine.ErrNotEmpty},
+		{"interrupted", "empty", "new", done, context.Canceled},
+	} {
+		if _, err := engine.Restore(c.ctx, c.src, c.dest, o); !errors.Is(err, c.want) {
+			t.Errorf("restore %s: %v, want %v", c.what, err, c.want)
+		}
+	}
+	if names, _ := p.disk.List("mine"); len(names) != 1 {
+		t.Errorf("the folder with a letter has %q", names)
+	}
+	if names, _ := p.disk.List("new"); len(names) > 1 { // the lock
+		t.Errorf("what was interrupted has left %q", names)
+	}
+	p.close(t)
+	var last engine.RestoreReport
+	o.Progress = func(r engine.RestoreReport) { last = r }
+	rep, err := engine.Restore(bg, "store", "new", o)
+	must(t, err, "restore of a store that is closed")
+	if rep != last || rep.Files == 0 || rep.FilesDone != rep.Files || rep.BytesDone != rep.Bytes || rep.Bytes == 0 {
+		t.Errorf("report %+v, last progress %+v", rep, last)
+	}
+	q := p.openedAt(t, "restored", "new", p.disk)
+	if !q.store.InDoubt() {
+		t.Error("a store restored from one that was closed in order has kept its incarnation")
+	}
+	q.check(t)
+	q.close(t)
+	f, err = p.disk.Create("empty/BIGSET", vfs.WriteCategoryUnspecified)
+	must(t, err, "create")
+	_, err = io.WriteString(f, "bigset store\nformat 99\nrecord merge\n")
+	must(t, errors.Join(err, f.Close()), "write")
+	if _, err := engine.Restore(bg, "empty", "newer", o); !errors.Is(err, engine.ErrFormat) {
+		t.Errorf("restore of a newer format: %v", err)
+	}
+	must(t, p.disk.Remove("store/"+manifest(t, p.disk, "store")), "remove")
+	if _, err := engine.Restore(bg, "store", "newer", o); !errors.Is(err, engine.ErrCorrupt) {
+		t.Errorf("restore without a MANIFEST: %v", err)
+	}
+}
+
+// manifest returns the name of the marker that names the MANIFEST.
+func manifest(t *testing.T, fs vfs.FS, dir string) string {
+	t.Helper()
+	names, err := fs.List(dir)
+	must(t, err, "list")
+	for _, name := range names {
+		if strings.HasPrefix(name, "marker.manifest.") {
+			return name
+		}
+	}
+	t.Fatal("no marker")
+	return ""
+}
+
+// TestCheckpointTornLog writes to the log while it is copied, so that the copy has, behind bytes of the log whose file is
+// used again, bytes of the new one. Such a copy would be taken for damaged.
+func TestCheckpointTornLog(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	for i := range 12 { // so that files of logs are used again
+		p.all(t, "s", keyscheme.OpAdd, elementNames(1000*i, 1000*i+200), engine.Sync)
+		p.flush(t)
+	}
+	reads, torn := 0, false
+	p.disk.SetHook("tear", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileRead && strings.HasPrefix(op.Path, "store/") && strings.HasSuffix(op.Path, ".log") && !torn {
+			if reads++; reads == 2 { // the first block is copied as it was, the others will be new
+				torn = true
+				for i := range 300 {
+					p.all(t, "s", keyscheme.OpAdd, elementNames(50_000+10*i, 50_000+10*i+1), engine.Sync)
+				}
+			}
+		}
+		return nil
+	})
+	must(t, p.store.Checkpoint(bg, "checkpoint"), "checkpoint")
+	p.disk.SetHook("tear", nil)
+	if !torn {
+		t.Fatal("nothing was written while the log was copied: nothing was tested")
+	}
+	q := p.openedAt(t, "checkpoint", "checkpoint", p.disk)
+	q.check(t)
+	q.verify(t)
+	q.close(t)
+	p.close(t)
+}
+
+// TestCheckpointUnderWriters takes checkpoints one after the other while eight goroutines write several sets, synced and
+// not, with the filter and the rewriter running beside them. Each has everything that was acknowledged before it began,
+// nothing that began after it ended, and whole operations only.
+func TestCheckpointUnderWriters(t *testing.T) {
+	r := random(t)
+	for round := range times(6) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) { checkpointUnderWriters(t, r) })
+	}
+}
+
+func checkpointUnderWriters(t *testing.T, r *rand.Rand) {
+	sets := []string{"s", "t"}
+	p := newPair("store")
+	busy(p)
+	p.open(t)
+	h := &testkit.History{}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for id := range 8 {
+		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id}
+		wg.Go(func() {
+			for !stop.Load() {
+				if err := w.write(); err != nil {
+					t.Errorf("write: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Go(func() { // swaps span after span
+		for from := []byte(nil); !stop.Load(); {
+			pass, err := p.store.RewriteSpan(bg, []byte(sets[0]), from, 0)
+			if err != nil {
+				t.Errorf("rewrite: %v", err)
+				return
+			}
+			from = pass.Next
+		}
+	})
+	const checkpoints = 8
+	var from, to [checkpoints]int
+	for i := range checkpoints {
+		for began := h.Now(); h.Now() < began+200 && !t.Failed(); {
+			time.Sleep(time.Millisecond)
+		}
+		from[i] = h.Now()
+		must(t, p.store.Checkpoint(bg, fmt.Sprint("checkpoint-", i)), "checkpoint")
+		to[i] = h.Now()
+	}
+	stop.Store(true)
+	wg.Wait()
+	st, err := p.store.Stats()
+	must(t, err, "stats")
+	t.Logf("%d operations, filtered %d, %d spans swapped, %d flushes", len(h.Operations("")), st.Filtered, st.Rewrites, st.Flushes)
+	p.verify(t)
+	first := p.store.Actor()
+	must(t, p.store.Close(), "close")
+	for _, op := range h.Operations("") {
+		op.Durable = true // a checkpoint has also what was not synced
+	}
+	for i := range checkpoints {
+		dir := fmt.Sprint("checkpoint-", i)
+		q := p.openedAt(t, dir, dir, p.disk)
+		if q.store.Actor() == first {
+			t.Errorf("%s: actor %x again", dir, string(first))
+		}
+		left := map[string]*testkit.Set{}
+		for _, set := range sets {
+			left[set] = q.state(t, set)
+		}
+		if err := h.Survived(from[i], to[i], left); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+		q.verify(t)
+		must(t, q.store.Close(), "close")
+	}
+}

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"iter"
+	"math/bits"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Metric is one figure of Stats, for whoever exports it. Figures of one name come one after the other.
+type Metric struct {
+	Name  string // as in JSON, in lower case with underscores; a latency's end in _bucket, _sum and _count
+	Help  string // what it is, and its unit
+	Kind  MetricKind
+	Label string // with Of, what tells figures of one name apart: "level" or "le"; empty where there is one alone
+	Of    string
+	Value float64
+}
+
+// Family returns the name without what a latency's figures end in.
+func (m Metric) Family() string {
+	if m.Kind == Histogram {
+		return m.Name[:strings.LastIndexByte(m.Name, '_')]
+	}
+	return m.Name
+}
+
+// MetricKind says how a figure moves.
+type MetricKind string
+
+const (
+	// Counter only grows, from 0 at the open.
+	Counter MetricKind = "counter"
+	// Gauge goes up and down.
+	Gauge MetricKind = "gauge"
+	// Histogram is a latency: _bucket counts those that took at most Of ("le") seconds, _sum is the seconds of all, _count
+	// the number of all.
+	Histogram MetricKind = "histogram"
+)
+
+// Metrics lists all figures, by the tags of Stats' fields. Words are a 1 with the word as label.
+func (st *Stats) Metrics() iter.Seq[Metric] {
+	return func(yield func(Metric) bool) {
+		v := reflect.ValueOf(st).Elem()
+		for i := range v.NumField() {
+			m := metricOf(v.Type().Field(i))
+			ok := true
+			switch x := v.Field(i).Interface().(type) {
+			case string:
+				m.Label, m.Of, m.Value = m.Name, x, 1
+				ok = yield(m)
+			case uint64:
+				m.Value = float64(x)
+				ok = yield(m)
+			case Latency:
+				ok = x.metrics(m, yield)
+			case []LevelStats:
+				ok = levelMetrics(x, yield)
+			}
+			if !ok {
+				return
+			}
+		}
+	}
+}
+
+func metricOf(f reflect.StructField) Metric {
+	return Metric{Name: f.Tag.Get("json"), Help: f.Tag.Get("help"), Kind: MetricKind(f.Tag.Get("metric"))}
+}
+
+func levelMetrics(levels []LevelStats, yield func(Metric) bool) bool {
+	t := reflect.TypeFor[LevelStats]()
+	for i := range t.NumField() {
+		m := metricOf(t.Field(i))
+		m.Name, m.Label = "level_"+m.Name, "level"
+		for n, l := range levels {
+			m.Of, m.Value = strconv.Itoa(n), float64(reflect.ValueOf(l).Field(i).Uint())
+			if !yield(m) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// latencyBuckets is how many counts a latency has: up to 16 µs, up to 4 times as much, and so on to 4 s; the last has the
+// rest.
+const latencyBuckets = 11
+
+// latencyBound returns what the latencies of a bucket are below.
+func latencyBound(bucket int) time.Duration { return 16 * time.Microsecond << (2 * bucket) }
+
+// Latency says how long things took that were done many times.
+type Latency struct {
+	Count   uint64   `json:"count"`
+	Seconds float64  `json:"seconds"` // of all together
+	Buckets []uint64 `json:"buckets"` // how many took below 16 µs, 64 µs, 256 µs, … 4 s, and longer
+}
+
+func (l Latency) metrics(m Metric, yield func(Metric) bool) bool {
+	name, n := m.Name, uint64(0)
+	for i, c := range l.Buckets {
+		n += c
+		m.Name, m.Label, m.Of, m.Value = name+"_bucket", "le", "+Inf", float64(n)
+		if i < latencyBuckets-1 {
+			m.Of = strconv.FormatFloat(latencyBound(i).Seconds(), 'g', -1, 64)
+		}
+		if !yield(m) {
+			return false
+		}
+	}
+	m.Label, m.Of = "", ""
+	m.Name, m.Value = name+"_sum", l.Seconds
+	if !yield(m) {
+		return false
+	}
+	m.Name, m.Value = name+"_count", float64(l.Count)
+	return yield(m)
+}
+
+// timing counts latencies. Any number of goroutines may note.
+type timing struct {
+	nanos   atomic.Int64
+	buckets [latencyBuckets]atomic.Uint64
+}
+
+// note counts something that began at that time and is done.
+func (t *timing) note(began time.Time) { t.add(time.Since(began)) }
+
+func (t *timing) add(d time.Duration) {
+	t.nanos.Add(int64(d))
+	t.buckets[min(latencyBuckets-1, (bits.Len64(uint64(max(0, d))/uint64(latencyBound(0)))+1)/2)].Add(1)
+}
+
+func (t *timing) latency() Latency {
+	l := Latency{Seconds: time.Duration(t.nanos.Load()).Seconds()}
+	for i := range t.buckets {
+		n := t.buckets[i].Load()
+		l.Buckets = append(l.Buckets, n)
+		l.Count += n
+	}
+	return l
+}

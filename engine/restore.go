@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// RestoreOptions say how Restore works. Nil and zero fields mean the default.
+type RestoreOptions struct {
+	// FS is the file system of both folders; the default is the operating system's.
+	FS vfs.FS
+	// Progress is told after each MiB and each file, if it is not nil.
+	Progress func(RestoreReport)
+}
+
+// RestoreReport says how much Restore has to copy, and how much is done.
+type RestoreReport struct {
+	Files, FilesDone int
+	Bytes, BytesDone uint64
+}
+
+// Restore makes a store in the folder dest, which must be new or empty, from a checkpoint, or from the folder of a store
+// that is not open, however it was left. Files are copied, never linked, so neither folder depends on the other. The new
+// store takes a new incarnation before its first write, always.
+//
+// ErrNoStore, ErrUnfinished and ErrFormat are returned for a src that is none, ErrLocked for one that is open, ErrNotEmpty
+// for a dest that holds something. A crash leaves the whole store in dest, or a folder that Open refuses with ErrUnfinished
+// and the next Restore takes; an error leaves no more than that.
+func Restore(ctx context.Context, src, dest string, o *RestoreOptions) (RestoreReport, error) {
+	r := restoring{ctx: ctx, src: src, dest: dest, fs: vfs.Default, tell: func(RestoreReport) {}}
+	if o != nil && o.FS != nil {
+		r.fs = o.FS
+	}
+	if o != nil && o.Progress != nil {
+		r.tell = o.Progress
+	}
+	if err := r.run(); err != nil {
+		return r.rep, fmt.Errorf("engine: restore %s to %s: %w", src, dest, diskError(err))
+	}
+	return r.rep, nil
+}
+
+// restoring is one Restore.
+type restoring struct {
+	ctx       context.Context
+	fs        vfs.FS
+	src, dest string
+	rep       RestoreReport
+	tell      func(RestoreReport)
+}
+
+func (r *restoring) run() (err error) {
+	if err := CheckFolder(r.fs, r.src); err != nil {
+		return err
+	}
+	lock, err := lockDir(r.fs, r.src)
+	if errors.Is(err, syscall.EROFS) {
+		err = nil // nobody writes there
+	}
+	if err != nil {
+		return err
+	}
+	if lock != nil {
+		defer func() { err = errors.Join(err, lock.Close()) }()
+	}
+	record, _, err := readFormat(&Options{FS: r.fs}, r.src)
+	if err != nil {
+		return err
+	}
+	return makeStore(r.fs, r.dest, record, r.copyFiles)
+}
+
+// CheckFolder returns nil for a folder that holds a whole store of a format that this program knows, of which it reads no
+// more than that: ErrNoStore, ErrUnfinished, ErrFormat, or ErrCorrupt when Pebble's own files are missing. A nil file system
+// is the operating system's.
+func CheckFolder(fs vfs.FS, dir string) error {
+	if fs == nil {
+		fs = vfs.Default
+	}
+	if err := refuseUnfinished(fs, dir); err != nil {
+		return err
+	}
+	if _, exists, err := readFormat(&Options{FS: fs}, dir); err != nil {
+		return err
+	} else if !exists {
+		return fmt.Errorf("%w in %s", ErrNoStore, dir)
+	}
+	desc, err := pebble.Peek(dir, fs)
+	if err == nil && !desc.Exists {
+		err = fmt.Errorf("%w: %s has no MANIFEST", ErrCorrupt, dir)
+	}
+	return err
+}
+
+// copyFiles copies what belongs to a store's content.
+func (r *restoring) copyFiles() error {
+	names, err := r.content()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := r.copyFile(name); err != nil {
+			return err
+		}
+		r.rep.FilesDone++
+		r.tell(r.rep)
+	}
+	return nil
+}
+
+// content lists the files to copy, and counts them.
+func (r *restoring) content() (names []string, err error) {
+	all, err := r.fs.List(r.src)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		switch {
+		case name == formatFile, name == identityFile, name == lockFile, name == unfinishedFile, strings.HasSuffix(name, tempSuffix):
+			continue
+		}
+		info, err := r.fs.Stat(r.fs.PathJoin(r.src, name))
+		if err != nil {
+			return nil, err
+		}
+		if info.IsDir() {
+			continue
+		}
+		r.rep.Files++
+		r.rep.Bytes += uint64(info.Size())
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// copyBytes is how much is copied between two looks at the context.
+const copyBytes = 1 << 20
+
+func (r *restoring) copyFile(name string) (err error) {
+	from, err := r.fs.Open(r.fs.PathJoin(r.src, name), vfs.SequentialReadsOption)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := r.fs.Create(r.fs.PathJoin(r.dest, name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.CopyN(to, from, copyBytes)
+		r.rep.BytesDone += uint64(n)
+		if err == io.EOF {
+			return to.Sync()
+		}
+		if err != nil {
+			return err
+		}
+		r.tell(r.rep)
+	}
+}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// SetStats are figures of one set.
+type SetStats struct {
+	Name           []byte
+	Live           uint64 // live dots: elements, and those that are there twice
+	Seen, Dead     uint64 // dots
+	Open           int64  // open keys (Options.OpenContexts); after a crash it may be too many
+	Actors, Gaps   int    // of the clock
+	BytesClock     int    // encoded
+	BytesTombstone int    // encoded
+	BytesHeap      int64  // of both in memory
+
+	// These are known of tables alone, by their own counts: a table names the sets that have most keys in it, and none
+	// with fewer than 64. What was written since the last flush is not in them. Where a table is cut by a swap they are
+	// estimated by its size.
+	Keys        uint64   // element keys
+	KeysByLevel []uint64 // the same by level of the LSM; nil where no table names the set
+	KeysDead    uint64   // Keys beyond the live dots: at least so many are dead, or nearly so
+	BytesTables uint64   // their share of the tables
+}
+
+func newSetStats(name []byte, seen, dead *clock.Clock, open int64) SetStats {
+	return SetStats{
+		Name: bytes.Clone(name), Seen: seen.Len(), Dead: dead.Len(), Live: liveDots(seen, dead), Open: open,
+		Actors: len(seen.Actors()), Gaps: seen.GapCount(),
+		BytesClock:     len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen})),
+		BytesTombstone: len(keyscheme.AppendTombstoneValue(nil, dead)),
+		BytesHeap:      int64(seen.HeapBytes() + dead.HeapBytes()),
+	}
+}
+
+// SetStats returns the figures of one set. Like Stats, it reads the properties of all tables.
+func (s *Store) SetStats(ctx context.Context, name []byte) (out SetStats, err error) {
+	err = s.withSet(ctx, name, func(st *set) error {
+		v := st.view()
+		out = newSetStats(st.name, v.seen, v.dead, st.openKeys())
+		tables, err := s.readTables()
+		if err != nil {
+			return err
+		}
+		out.inTables(tabledBySet(tables)[string(st.prefix)])
+		return nil
+	})
+	return out, err
+}
+
+// EachSetStats lists the figures of all sets, also of those without a live dot, in the order of their slots. It reads every
+// clock and tombstone.
+func (s *Store) EachSetStats(ctx context.Context) iter.Seq2[SetStats, error] {
+	return func(yield func(SetStats, error) bool) {
+		if err := s.enter(); err != nil {
+			yield(SetStats{}, err)
+			return
+		}
+		defer s.leave()
+		tables, err := s.readTables()
+		if err != nil {
+			yield(SetStats{}, err)
+			return
+		}
+		tabled, stopped := tabledBySet(tables), false
+		err = s.eachRecord(ctx, func(r setRecord) bool {
+			st := newSetStats(r.Name, r.seen, r.dead, r.open)
+			st.inTables(tabled[string(keyscheme.NewPrefix(r.Name))])
+			stopped = !yield(st, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(SetStats{}, err)
+		}
+	}
+}
+
+// setTables is what tables say of one set.
+type setTables struct {
+	keys    uint64
+	byLevel []uint64
+	bytes   uint64
+}
+
+// tabledBySet sums what tables say of each set that they name, by the prefix of its keys.
+func tabledBySet(tables []surveyedTable) map[string]setTables {
+	all := map[string]setTables{}
+	for _, t := range tables {
+		for _, sk := range t.sets {
+			s := all[sk.prefix]
+			for len(s.byLevel) <= t.level {
+				s.byLevel = append(s.byLevel, 0)
+			}
+			s.keys += sk.keys
+			s.byLevel[t.level] += sk.keys
+			if t.keys > 0 {
+				s.bytes += uint64(float64(t.bytes) * min(1, float64(sk.keys)/float64(t.keys)))
+			}
+			all[sk.prefix] = s
+		}
+	}
+	return all
+}
+
+func (st *SetStats) inTables(t setTables) {
+	st.Keys, st.KeysByLevel, st.BytesTables = t.keys, t.byLevel, t.bytes
+	st.KeysDead = t.keys - min(t.keys, st.Live)
+}
+
+// setRecord is a set in a list, with its clock and tombstone.
+type setRecord struct {
+	SetInfo
+	seen, dead *clock.Clock
+	open       int64
+}
+
+// corrupt returns the error of a record of the set that does not decode.
+func (r *setRecord) corrupt(what string, err error) error {
+	return fmt.Errorf("%w: %s of %q: %w", ErrCorrupt, what, r.Name, err)
+}
