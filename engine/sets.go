@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"bigset/clock"
 	"bigset/keyscheme"
 )
 
@@ -62,42 +61,15 @@ func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) (err error) {
 			ok = it.Next() // a slot's own key, or a stray one that verify reports
 			continue
 		}
-		info, end, err := readInfo(it, key)
+		prefix := keyscheme.NewPrefix(key.Set)
+		r, err := readRecords(it, prefix)
 		if err != nil {
 			return err
 		}
-		if !f(info) {
+		if !f(SetInfo{Name: prefix.Set(), Seen: r.seen.Len(), Live: liveDots(r.seen, r.dead)}) {
 			return nil
 		}
-		ok = it.SeekGE(end)
+		ok = it.SeekGE(prefix.AppendEnd(nil))
 	}
 	return diskError(it.Error())
-}
-
-// readInfo reads clock and tombstone of the set at whose clock key the iterator is, and returns the set's end.
-func readInfo(it *pebble.Iterator, key keyscheme.Key) (info SetInfo, end []byte, err error) {
-	prefix := keyscheme.NewPrefix(key.Set)
-	info.Name = prefix.Set()
-	end = prefix.AppendEnd(nil)
-	value, err := it.ValueAndErr()
-	if err != nil {
-		return info, end, diskError(err)
-	}
-	cv, err := keyscheme.DecodeClockValue(value)
-	if err != nil {
-		return info, end, fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, info.Name, err)
-	}
-	info.Seen = cv.Seen.Len()
-	dead := &clock.Clock{}
-	tombstone := prefix.AppendTombstone(nil)
-	if it.SeekGE(tombstone) && string(it.Key()) == string(tombstone) {
-		if value, err = it.ValueAndErr(); err != nil {
-			return info, end, diskError(err)
-		}
-		if dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
-			return info, end, fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, info.Name, err)
-		}
-	}
-	info.Live = liveDots(cv.Seen, dead)
-	return info, end, nil
 }

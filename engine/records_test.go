@@ -1,0 +1,163 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// TestPagedRecords holds clocks and tombstones that are cut into pages to plain ones: deltas of actors whose counters lie
+// around the borders of pages, drops of ranges that fill pages or reach over them, this store's own writes, whatever the
+// sizes at which records are cut, which change at each open; with evictions, flushes, compactions, clean closes and crashes
+// in between. What is on disk must say what memory says, and both what the plain clocks do.
+func TestPagedRecords(t *testing.T) {
+	kinds := map[keyscheme.Kind]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		m := &pagedMachine{pair: newPair("paged"), seen: &clock.Clock{}, dead: &clock.Clock{}}
+		m.opt.SetCacheBytes = 1
+		m.open(t)
+		defer func() { _ = m.store.Close() }() // what failed was reported
+		t.Repeat(map[string]func(*rapid.T){
+			"delta": m.delta, "delta2": m.delta, "delta3": m.delta, "clear": m.clear, "write": m.write, "drop": m.drop, "disk": m.between, "": m.check,
+		})
+		m.verify(t)
+		have, err := m.store.CausalKeys(pagedSet)
+		must(t, err, "causal keys")
+		for k, n := range have {
+			kinds[k] += n
+		}
+	})
+	if kinds[keyscheme.KindClockPage] < 50 || kinds[keyscheme.KindTombstonePage] < 50 {
+		t.Errorf("keys of each kind in the end: %v", kinds)
+	}
+}
+
+var pagedSet = []byte("paged")
+
+type pagedMachine struct {
+	*pair
+	seen, dead *clock.Clock
+	named      int
+}
+
+func (m *pagedMachine) open(t *rapid.T) {
+	m.cut = rapid.SampledFrom([][]int{{8, 8, 8}, {24, 40, 32}, {60, 24, 16}, {100, 300, 100}, {512, 64 << 10, 4 << 10}}).Draw(t, "cut")
+	m.pair.open(t)
+}
+
+func drawCounter(t *rapid.T) uint64 {
+	page := rapid.SampledFrom([]uint64{0, 0, 1, 1, 2, 3, 9}).Draw(t, "page")
+	return max(1, page<<16+rapid.SampledFrom([]uint64{0, 1, 2, 3, 4, 7, 65533, 65534, 65535}).Draw(t, "in page"))
+}
+
+func drawDot(t *rapid.T) clock.Dot {
+	return clock.Dot{Actor: rapid.SampledFrom([]clock.Actor{"A", "B", "much longer"}).Draw(t, "actor"), Counter: drawCounter(t)}
+}
+
+func (m *pagedMachine) delta(t *rapid.T) {
+	dot := drawDot(t)
+	d := engine.Delta{Set: pagedSet, Actor: dot.Actor, First: dot.Counter}
+	for range rapid.IntRange(1, 4).Draw(t, "items") {
+		m.named++
+		it := engine.Item{Kind: rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind"), Element: fmt.Append(nil, m.named)}
+		for range rapid.IntRange(0, 2).Draw(t, "context") {
+			it.Context = append(it.Context, drawDot(t))
+		}
+		d.Items = append(d.Items, it)
+	}
+	must(t, m.store.ApplyDelta(bg, d, engine.NoSync), "apply")
+	m.did(d)
+}
+
+// clear drops a range of an actor's counters, and so joins or fills pages.
+func (m *pagedMachine) clear(t *rapid.T) {
+	from, to, k := drawDot(t), drawCounter(t), &clock.Clock{}
+	k.AddRange(from.Actor, min(from.Counter, to), max(from.Counter, to))
+	d := engine.Delta{Set: pagedSet, Clear: k}
+	must(t, m.store.ApplyDelta(bg, d, engine.NoSync), "clear")
+	m.did(d)
+}
+
+func (m *pagedMachine) write(t *rapid.T) {
+	ops := make([]engine.Op, rapid.IntRange(1, 3).Draw(t, "operations"))
+	for i := range ops {
+		ops[i] = engine.Op{Kind: rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind"),
+			Element: fmt.Append(nil, rapid.IntRange(0, 9).Draw(t, "element"))}
+	}
+	res, err := m.store.Write(bg, pagedSet, ops, engine.WriteOptions{Durability: engine.NoSync})
+	must(t, err, "write")
+	m.did(res.Delta)
+}
+
+func (m *pagedMachine) drop(t *rapid.T) {
+	if m.seen.Empty() || rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+		t.Skip("not so often")
+	}
+	d, err := m.store.Drop(bg, pagedSet, nil, engine.NoSync)
+	must(t, err, "drop")
+	m.did(d)
+	if rapid.Bool().Draw(t, "cut out") {
+		must(t, m.store.RunnerTick(bg), "tick")
+	}
+}
+
+// did does to the plain clocks what a delta says.
+func (m *pagedMachine) did(d engine.Delta) {
+	for i, it := range d.Items {
+		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
+		m.seen.Add(dot)
+		if it.Kind == keyscheme.OpRemove {
+			m.dead.Add(dot)
+		}
+		for _, c := range it.Context {
+			m.seen.Add(c)
+			m.dead.Add(c)
+		}
+	}
+	m.seen.Union(d.Clear)
+	m.dead.Union(d.Clear)
+}
+
+func (m *pagedMachine) between(t *rapid.T) {
+	switch rapid.IntRange(0, 5).Draw(t, "what") {
+	case 0:
+		must(t, m.store.TrimSets(), "trim")
+	case 1:
+		must(t, m.store.FlushTables(), "flush")
+	case 2:
+		must(t, m.store.CompactTables(bg), "compact")
+	case 3:
+		_, err := m.store.Compact(bg, engine.CompactOptions{})
+		must(t, err, "compact")
+	case 4:
+		must(t, m.store.Close(), "close")
+		m.open(t)
+	case 5:
+		must(t, m.store.Flush(bg), "flush")
+		left := m.disk.CrashClone(0, 1)
+		_ = m.store.Close() // of the past
+		m.disk = left
+		m.open(t)
+	}
+}
+
+func (m *pagedMachine) check(t *rapid.T) {
+	for what, get := range map[string]func([]byte) (*clock.Clock, *clock.Clock, error){"memory": m.store.SeenAndDead, "disk": m.store.DiskSeenAndDead} {
+		seen, dead, err := get(pagedSet)
+		must(t, err, what)
+		if !seen.Equal(m.seen) || !dead.Equal(m.dead) {
+			t.Fatalf("%s says\n%v seen, want\n%v;\n%v dead, want\n%v", what, seen, m.seen, dead, m.dead)
+		}
+	}
+	for info, err := range m.store.Sets(bg, true) {
+		must(t, err, "sets")
+		if info.Seen != m.seen.Len() || info.Live != m.seen.Len()-m.dead.Len() {
+			t.Fatalf("listed with %d seen, %d live, want %d, %d", info.Seen, info.Live, m.seen.Len(), m.seen.Len()-m.dead.Len())
+		}
+	}
+}
