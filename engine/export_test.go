@@ -139,8 +139,8 @@ func (s *Store) CompactTables(ctx context.Context) error {
 }
 
 // CutRecords makes the store cut clocks and tombstones into pages at these sizes, in bytes. Call it before the store is used.
-func (s *Store) CutRecords(clock, tombstone, operands int) {
-	s.limits = recordLimits{clock, tombstone, operands}
+func (s *Store) CutRecords(clock, tombstone, operands, page int) {
+	s.limits = recordLimits{clock, tombstone, operands, page}
 }
 
 // CausalKeys counts the keys on disk that hold a set's clock and tombstone, by kind.

@@ -65,7 +65,7 @@ func (p *pair) open(t rapid.TB) {
 	p.store, err = engine.Open("store", &p.opt)
 	must(t, err, "open "+p.label)
 	if p.cut != nil {
-		p.store.CutRecords(p.cut[0], p.cut[1], p.cut[2])
+		p.store.CutRecords(p.cut[0], p.cut[1], p.cut[2], p.cut[3])
 	}
 }
 

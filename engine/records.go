@@ -20,13 +20,10 @@ type recordLimits struct {
 	clock     int // of an encoded Seen, or of its head, above which it is spilled: it is written with each batch
 	tombstone int // of an encoded Dead, and of the operands to a paged one's head, above which it is spilled
 	operands  int // of operands to a record below which it is never written whole for their sake
+	page      int // of a page up to which it is written whole: an operand is hardly smaller, and has to be merged
 }
 
-var defaultRecordLimits = recordLimits{clock: 512, tombstone: 64 << 10, operands: 4 << 10}
-
-// pageSmall is the size of a page that is written whole rather than as an operand: it is hardly larger, and merges with
-// nothing.
-const pageSmall = 64
+var defaultRecordLimits = recordLimits{clock: 512, tombstone: 64 << 10, operands: 4 << 10, page: 64}
 
 // pageID names a page of a clock or a tombstone.
 type pageID struct {
@@ -80,7 +77,7 @@ func (b *builder) spill(r *pagedRecord, appendKey func(dst []byte, a clock.Actor
 func (b *builder) writePage(r *pagedRecord, appendKey func([]byte, clock.Actor, uint64) []byte, id pageID, grown, whole *clock.Counters, must bool) {
 	size := r.pages[id]
 	key := appendKey(nil, id.actor, id.page)
-	if !must && size.whole > pageSmall {
+	if !must && size.whole > b.s.limits.page {
 		operand := keyscheme.AppendPageValue(nil, grown, id.page)
 		if !size.wantsWhole(len(operand), b.s.limits.operands) {
 			size.wroteOperand(len(operand))

@@ -1,9 +1,12 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
 	"bigset/clock"
@@ -46,7 +49,7 @@ type pagedMachine struct {
 }
 
 func (m *pagedMachine) open(t *rapid.T) {
-	m.cut = rapid.SampledFrom([][]int{{8, 8, 8}, {24, 40, 32}, {60, 24, 16}, {100, 300, 100}, {512, 64 << 10, 4 << 10}}).Draw(t, "cut")
+	m.cut = rapid.SampledFrom([][]int{{8, 8, 8, 0}, {24, 40, 32, 64}, {60, 24, 60, 8}, {100, 300, 100, 16}, {512, 64 << 10, 4 << 10, 64}}).Draw(t, "cut")
 	m.pair.open(t)
 }
 
@@ -81,6 +84,9 @@ func (m *pagedMachine) clear(t *rapid.T) {
 	d := engine.Delta{Set: pagedSet, Clear: k}
 	must(t, m.store.ApplyDelta(bg, d, engine.NoSync), "clear")
 	m.did(d)
+	if rapid.Bool().Draw(t, "cut out") {
+		must(t, m.store.RunnerTick(bg), "tick")
+	}
 }
 
 func (m *pagedMachine) write(t *rapid.T) {
@@ -160,4 +166,97 @@ func (m *pagedMachine) check(t *rapid.T) {
 			t.Fatalf("listed with %d seen, %d live, want %d, %d", info.Seen, info.Live, m.seen.Len(), m.seen.Len()-m.dead.Len())
 		}
 	}
+}
+
+// TestRecordsAfterFailure: what a batch was going to spill into pages is not taken for written when the batch was not. The
+// first write after an open writes the mark before its batch, and that may fail without failing the store.
+func TestRecordsAfterFailure(t *testing.T) {
+	p := newPair("failing")
+	p.cut = []int{40, 40, 1 << 10, 64}
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c", "d", "e", "f"}, engine.Sync)
+	for i := range 6 { // dots apart from each other, of actors enough to fill heads
+		p.apply(t, engine.Delta{Set: []byte("s"), Actor: clock.Actor(fmt.Sprintf("other actor %d", i)), First: 5, Items: []engine.Item{
+			{Kind: keyscheme.OpRemove, Element: []byte("x")}}}, engine.Sync)
+		must(t, p.store.Close(), "close")
+		p.open(t)
+		p.disk.SetHook("mark", func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "IDENTITY") {
+				return errors.New("no room for a mark")
+			}
+			return nil
+		})
+		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a"), []byte("c"), []byte("e")}, engine.WriteOptions{})
+		p.disk.SetHook("mark", nil)
+		if err == nil {
+			t.Fatal("the mark was written all the same")
+		}
+		must(t, p.store.Failed(), "failed")
+	}
+	p.all(t, "s", keyscheme.OpRemove, []string{"a", "c", "e"}, engine.Sync)
+	p.apply(t, engine.Delta{Set: []byte("s"), Actor: "one more actor", First: 9, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, engine.Sync)
+	must(t, p.store.Close(), "close")
+	p.open(t)
+	p.check(t)
+	p.verify(t)
+	must(t, p.store.Close(), "close")
+}
+
+// TestUnpaged: a set that is emptied keeps a tombstone of a few runs, and its pages go with its elements. What dies later is
+// cut into pages again.
+func TestUnpaged(t *testing.T) {
+	p := newPair("emptied")
+	p.cut = []int{30, 80, 100, 64}
+	p.open(t)
+	scatter := func(from int) {
+		for i := from; i < from+600; i += 2 {
+			p.all(t, "s", keyscheme.OpAdd, []string{bulkName(i), bulkName(i + 1)}, engine.NoSync)
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(i)}, engine.NoSync)
+		}
+	}
+	pages := func() int {
+		t.Helper()
+		kinds, err := p.store.CausalKeys([]byte("s"))
+		must(t, err, "causal keys")
+		seen, dead, err := p.store.SeenAndDead([]byte("s"))
+		must(t, err, "memory")
+		onDisk, deadOnDisk, err := p.store.DiskSeenAndDead([]byte("s"))
+		must(t, err, "disk")
+		if !seen.Equal(onDisk) || !dead.Equal(deadOnDisk) {
+			t.Fatalf("on disk %v and %v, in memory %v and %v", onDisk, deadOnDisk, seen, dead)
+		}
+		if kinds[keyscheme.KindClockPage] == 0 {
+			t.Error("the clock is in one key")
+		}
+		return kinds[keyscheme.KindTombstonePage]
+	}
+	p.apply(t, engine.Delta{Set: []byte("s"), Actor: "another actor", First: 7, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, engine.NoSync)
+	p.apply(t, engine.Delta{Set: []byte("s"), Actor: "one more actor", First: 7, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("z")}}}, engine.NoSync)
+	scatter(0)
+	if pages() == 0 {
+		t.Fatal("a large tombstone is in one key")
+	}
+	_, ok := p.drop(t, "s", nil, engine.Sync)
+	if before := pages(); !ok || before == 0 {
+		t.Fatalf("dropped %v, %d pages before the space is taken back", ok, before)
+	}
+	for i := range uint64(21) { // so that the heads are not all there is
+		p.apply(t, engine.Delta{Set: []byte("s"), Actor: "z", First: i + 1, Items: []engine.Item{{Kind: keyscheme.OpRemove, Element: []byte("y")}}}, engine.NoSync)
+	}
+	must(t, p.store.RunnerTick(bg), "tick")
+	if n := pages(); n != 0 {
+		t.Errorf("%d pages of a tombstone of a few runs", n)
+	}
+	p.check(t)
+	p.verify(t)
+	must(t, p.store.Close(), "close")
+	p.open(t)
+	p.check(t)
+	scatter(600)
+	if pages() == 0 {
+		t.Error("a tombstone that is large again is in one key")
+	}
+	p.check(t)
+	p.verify(t)
+	must(t, p.store.Close(), "close")
 }
