@@ -216,6 +216,8 @@ func goals(workload, strategy string) []goal {
 		return contextGoals()
 	case "drop":
 		return dropGoals()
+	case "clock":
+		return clockGoals()
 	}
 	return nil
 }

@@ -51,7 +51,9 @@ var wants = map[string][]string{
 	"churn":       {"churn bigset default 600 12000", "churn bigset point-deletes 600 12000", "churn/read bigset default 600 12000", "churn/read-after bigset default 600 199800"},
 	"churn-young": {"churn-young bigset default 600 12000", "churn-young bigset point-deletes 600 12000"},
 	"queue":       {"queue bigset default 600 600", "queue bigset point-deletes 600 600"},
-	"drop":        {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
+	"clock": {"clock/seen-gap-1 bigset default 600 599", "clock/dead-50-1000/bound bigset default 600 0", "clock/seen-1/encode bigset default 600 1",
+		"clock/add-large bigset default 600 150", "clock/kill-actors bigset default 600 150", "clock/add-small pebble  600 150"},
+	"drop": {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
 }
 
 func TestWorkloads(t *testing.T) {

@@ -38,7 +38,7 @@ type pair struct {
 	tables tables // what it was opened with, if they were drawn
 	store  *engine.Store
 	model  *testkit.Replica
-	cut    []int  // where clocks and tombstones are cut into pages, as CutRecords takes it; nil is where they always are
+	cut    []int // where clocks and tombstones are cut into pages, as CutRecords takes it; nil is where they always are
 
 	minted  func(t rapid.TB, d engine.Delta) // told of every delta that the store makes, if not nil
 	changed func(set string)                 // told of every set that a batch has changed, if not nil
