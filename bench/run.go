@@ -41,7 +41,7 @@ var workloads = []*workload{
 	{Workload{"queue", "elements added and soon removed by a reader at the head"}, 50_000, 1_000_000, queue},
 	{Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, 40_000, 1_000_000, contexts},
 	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
-	{Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, 1_000_000, 100_000_000, clocks},
+	{Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, 600_000, 100_000_000, clocks},
 }
 
 // Workloads lists the workloads in the order in which a run does them.

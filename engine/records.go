@@ -17,7 +17,7 @@ import (
 
 // recordLimits say when records are cut, in bytes. Tests make them tiny.
 type recordLimits struct {
-	clock     int // of an encoded Seen, or of its head, above which it is spilled: it is written with each batch
+	clock     int // of an encoded Seen above which it is spilled, and a quarter of that for its head: written with each batch
 	tombstone int // of an encoded Dead, and of the operands to a paged one's head, above which it is spilled
 	operands  int // of operands to a record below which it is never written whole for their sake
 	page      int // of a page up to which it is written whole: an operand is hardly smaller, and has to be merged
@@ -154,10 +154,10 @@ func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 // seenHead returns what the clock's own key is to hold: all of Seen, or of a paged one what is not in pages, which it writes
 // when they are due.
 func (b *builder) seenHead() *clock.Clock {
-	st, r := b.st, &b.st.seenRecord
+	st, r, most := b.st, &b.st.seenRecord, b.s.limits.clock
 	head := st.next
 	if r.paged() {
-		head = r.head
+		head, most = r.head, most/4
 		head.AddRange(b.actor, b.first+1, b.counter)
 		for _, d := range b.learned {
 			head.Add(d)
@@ -166,7 +166,7 @@ func (b *builder) seenHead() *clock.Clock {
 			head.Union(b.cleared)
 		}
 	}
-	if b.tooLarge(head, b.s.limits.clock) {
+	if b.tooLarge(head, most) {
 		b.spill(r, st.prefix.AppendClockPage, head, st.next)
 		head, b.paged = r.head, b.paged|keyscheme.FlagClockPages
 	}
