@@ -209,6 +209,9 @@ func (e *env) halfRemoved(b *bigsetSystem, s set, n int) (victim func(i int) clo
 			return nil, err
 		}
 	}
+	if err := b.restFully(e.ctx); err != nil { // taking the space back is not what is measured
+		return nil, err
+	}
 	actor := b.actor
 	return func(i int) clock.Dot { return clock.Dot{Actor: actor, Counter: dots[order(n/2+i)]} }, nil
 }
