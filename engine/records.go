@@ -145,10 +145,35 @@ func (b *builder) grownDead() *clock.Clock {
 	return dead
 }
 
+// entomb adds what enters Dead to a clock.
+func (b *builder) entomb(dead *clock.Clock) {
+	for _, d := range b.killed.dots {
+		dead.Add(d)
+	}
+	if b.cleared != nil {
+		dead.Union(b.cleared)
+	}
+}
+
 // tooLarge reports whether a record is to be cut. That it may compress well does not count: that costs time at each write.
 func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 	b.scratch = c.Append(b.scratch[:0])
 	return len(b.scratch) > most
+}
+
+// writeClock writes the clock's own key, as a record and never as an operand. In the order of keys it comes right behind the
+// elements of another set. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it
+// stands, and panics if the next key is a merge over a set (Pebble issue 6168).
+func (b *builder) writeClock() {
+	st, flags := b.st, b.st.flags
+	if b.sibling {
+		flags |= keyscheme.FlagSiblings
+	}
+	head := b.seenHead()
+	b.buf = st.prefix.AppendClock(b.buf[:0])
+	at := len(b.buf)
+	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: head, Open: st.open + b.opened, Flags: flags | b.paged})
+	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
 }
 
 // seenHead returns what the clock's own key is to hold: all of Seen, or of a paged one what is not in pages, which it writes

@@ -55,12 +55,11 @@ func (r *VerifyReport) problem(set, element []byte, format string, args ...any) 
 	}
 }
 
-// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of
-// clocks and tombstones hold what their keys say; Dead is within Seen; every
-// key's dot is in Seen; no dot has two keys; each live dot has exactly one key, so that nothing acknowledged is missing and
-// nothing removed is back; and the clock counts no fewer open keys than there are. It reads everything once, at one moment,
-// beside writers. An error means that it could not finish; what is wrong with the store is in the report. While it runs,
-// the filter gets no new tombstones.
+// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of clocks and tombstones
+// hold what their keys say; Dead is within Seen; every key's dot is in Seen; no dot has two keys; each live dot has exactly one
+// key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer open keys than there
+// are. It reads everything once, at one moment, beside writers. An error means that it could not finish; what is wrong with the
+// store is in the report. While it runs, the filter gets no new tombstones.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
 	if err := s.enter(); err != nil {
 		return rep, err
