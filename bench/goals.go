@@ -142,6 +142,14 @@ func tail(of, to *Figures) (float64, bool) {
 
 func written(of, to *Figures) (float64, bool) { return countRatio(of.BytesWritten, to.BytesWritten) }
 
+// loggedAndFlushed is what writes cause by themselves, without what compactions do with the elements that were there.
+func loggedAndFlushed(of, to *Figures) (float64, bool) {
+	if of.BytesWAL == nil || of.BytesFlush == nil || to.BytesWAL == nil || to.BytesFlush == nil {
+		return 0, false
+	}
+	return ratio(float64(*of.BytesWAL+*of.BytesFlush), float64(*to.BytesWAL+*to.BytesFlush))
+}
+
 // belowLog is what was written without the log.
 func belowLog(of, to *Figures) (float64, bool) {
 	if of.BytesWritten == nil || of.BytesWAL == nil || to.BytesWritten == nil || to.BytesWAL == nil {
@@ -228,6 +236,8 @@ func goals(workload, strategy string) []goal {
 		return checkpointGoals()
 	case "recover":
 		return recoverGoals()
+	case "clock":
+		return clockGoals()
 	}
 	return nil
 }

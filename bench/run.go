@@ -43,6 +43,7 @@ var workloads = []*workload{
 	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
 	{Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, 100_000, 10_000_000, checkpoint},
 	{Workload{"recover", "opening after a crash; one element added by a process of its own"}, 100_000, 10_000_000, recovery},
+	{Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, 600_000, 100_000_000, clocks},
 }
 
 // Workloads lists the workloads in the order in which a run does them.

@@ -86,7 +86,9 @@ var wants = map[string][]string{
 	"queue":       {"queue bigset default 600 600", "queue bigset point-deletes 600 600", "queue/head bigset default 600 200", "queue/head-empty pebble  600 200"},
 	"checkpoint":  {"checkpoint bigset default 600 *", "checkpoint/writers bigset default 600 *", "checkpoint/alone bigset default 600 *"},
 	"recover":     {"recover bigset default 600 3", "recover/add bigset default 600 3"},
-	"drop":        {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
+	"clock": {"clock/seen-gap-1 bigset default 600 599", "clock/dead-50-1000/bound bigset default 600 0", "clock/seen-1/encode bigset default 600 1",
+		"clock/add-large bigset default 600 150", "clock/kill-actors bigset default 600 150", "clock/add-small pebble  600 150"},
+	"drop": {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
 }
 
 func TestWorkloads(t *testing.T) {

@@ -31,6 +31,18 @@ func (c *Clock) Descends(o *Clock) bool {
 	return true
 }
 
+// HasMore reports whether c has a dot that o has not, for an o whose dots are all in c. It looks at actors until one
+// differs in its number of dots, and allocates nothing.
+func (c *Clock) HasMore(o *Clock) bool {
+	mine := c.records()
+	for i := range mine {
+		if mine[i].count != o.Counters(mine[i].actor).Len() {
+			return true
+		}
+	}
+	return false
+}
+
 // Intersects reports whether a dot is in both c and o. It allocates nothing.
 func (c *Clock) Intersects(o *Clock) bool {
 	theirs := o.records()

@@ -6,6 +6,9 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
+// PageBits: a page covers 2^PageBits counters. It is part of the format.
+const PageBits = pageBits
+
 const (
 	pageBits   = 16              // a page covers 2^pageBits counters: one roaring container; in the format
 	pageValues = 1 << pageBits   // counters in a page

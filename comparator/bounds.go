@@ -98,7 +98,7 @@ func ImmediateSuccessor(dst, a []byte) []byte {
 	switch designator {
 	case keyscheme.DesignatorElement:
 		return appendNextElement(dst, rest)
-	case keyscheme.DesignatorTombstone:
+	case keyscheme.DesignatorClock, keyscheme.DesignatorTombstone:
 		return appendNextPage(dst, rest)
 	}
 	return append(append(dst, rest...), 0)

@@ -43,6 +43,8 @@ func TestBounds(t *testing.T) {
 			want   bool
 		}{
 			{"All", p.All(), inSet},
+			{"Causal", p.Causal(), inSet && (k.Kind == keyscheme.KindClock || k.Kind == keyscheme.KindClockPage || k.Kind == keyscheme.KindTombstone || k.Kind == keyscheme.KindTombstonePage)},
+			{"TombstonePages", p.TombstonePages(), inSet && k.Kind == keyscheme.KindTombstonePage},
 			{"Tombstones", p.Tombstones(), inSet && (k.Kind == keyscheme.KindTombstone || k.Kind == keyscheme.KindTombstonePage)},
 			{"Elements", p.Elements(), isElement},
 			{"Element", p.Element(from), isElement && bytes.Equal(e, from)},

@@ -102,13 +102,13 @@ func compareRests(a, b []byte) int {
 	switch a[0] {
 	case keyscheme.DesignatorElement: // of which at least one is cut: Compare has seen to the others
 		return compareCut(a, b, fieldEnd(a[1:]) != 0, fieldEnd(b[1:]) != 0)
-	case keyscheme.DesignatorTombstone:
+	case keyscheme.DesignatorClock, keyscheme.DesignatorTombstone:
 		return comparePages(a[1:], b[1:])
 	}
 	return bytes.Compare(a, b)
 }
 
-// comparePages compares what follows the designator of tombstone keys: nothing, or actor and page.
+// comparePages compares what follows the designator of clock and tombstone keys: nothing, or actor and page.
 func comparePages(a, b []byte) int {
 	x, y := fieldEnd(a), fieldEnd(b)
 	if x == 0 || y == 0 {

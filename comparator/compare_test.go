@@ -69,6 +69,11 @@ func TestOrderOfOneSet(t *testing.T) {
 		shorter.AppendEnd(nil),
 		p,
 		p.AppendClock(nil),
+		p.AppendClockPage(nil, "a", 0),
+		p.AppendClockPage(nil, "a", 255),
+		p.AppendClockPage(nil, "a", 256),
+		p.AppendClockPage(nil, "aa", 0),
+		p.AppendClockPage(nil, "b", 0),
 		p.AppendTombstone(nil),
 		p.AppendTombstonePage(nil, "a", 1),
 		p.AppendTombstonePage(nil, "a", 256),
@@ -113,6 +118,7 @@ func FuzzCompare(f *testing.F) {
 	f.Add(one, two, page)
 	f.Add(one[:20], two[:16], page[:18])
 	f.Add(p.AppendClock(nil), p.AppendTombstone(nil), p.AppendEnd(nil))
+	f.Add(p.AppendClock(nil), p.AppendClockPage(nil, "actor", 7), p.AppendTombstone(nil))
 	f.Add([]byte{}, []byte{1, 2, 3}, keyscheme.AppendSlotKey(nil, keyscheme.SlotMax, keyscheme.SlotMeta, nil))
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		sorted := [][]byte{a, b, c}

@@ -241,6 +241,7 @@ func TestFormat(t *testing.T) {
 		{p[:6], `9e3779b9~"\x03\x00"`},
 		{p, `9e3779b9/"s/t"`},
 		{p.AppendClock(nil), `9e3779b9/"s/t"/c`},
+		{p.AppendClockPage(nil, "n", 3), `9e3779b9/"s/t"/c/"n"/page 3`},
 		{p.AppendTombstone(nil), `9e3779b9/"s/t"/d`},
 		{p.AppendTombstonePage(nil, "n", 3), `9e3779b9/"s/t"/d/"n"/page 3`},
 		{p.AppendElementBound(nil, []byte("el")), `9e3779b9/"s/t"/e/"el"`},

@@ -50,7 +50,7 @@ func writeFields(w io.Writer, key []byte) []byte {
 	switch rest[0] {
 	case keyscheme.DesignatorElement:
 		return writeElement(w, rest[1:])
-	case keyscheme.DesignatorTombstone:
+	case keyscheme.DesignatorClock, keyscheme.DesignatorTombstone:
 		return writePage(w, rest[1:])
 	}
 	return rest[1:]

@@ -70,7 +70,7 @@ func parse(key []byte) []field {
 		w.fixed(uint64(binary.LittleEndian.Uint32(n)), false)
 		switch d := w.fixed(1, false); {
 		case d == nil:
-		case d[0] == 'd':
+		case d[0] == 'c' || d[0] == 'd':
 			w.counted()
 			w.fixed(8, false)
 		case d[0] == 'e':
@@ -128,9 +128,12 @@ var (
 // goodKeys draws well-formed keys of every kind.
 var goodKeys = rapid.Custom(func(t *rapid.T) []byte {
 	p := keyscheme.Prefix(keyscheme.AppendPrefix(nil, slots.Draw(t, "slot"), smallBytes(0, 2).Draw(t, "set")))
-	switch rapid.SampledFrom([]byte("ccddDeeeeeeeezsbm")).Draw(t, "kind") {
+	switch rapid.SampledFrom([]byte("ccCddDeeeeeeeezsbm")).Draw(t, "kind") {
 	case 'c':
 		return p.AppendClock(nil)
+	case 'C':
+		actor := clock.Actor(smallBytes(1, 2).Draw(t, "actor"))
+		return p.AppendClockPage(nil, actor, rapid.SampledFrom([]uint64{0, 1, 255, 256, 1 << 40}).Draw(t, "page"))
 	case 'd':
 		return p.AppendTombstone(nil)
 	case 'D':

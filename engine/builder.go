@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -25,14 +24,15 @@ type builder struct {
 	iter  *pebble.Iterator // for policy coordinator, opened once a group
 	err   error            // the disk failed: the group can't be written
 
-	actor   clock.Actor  // this store's
-	first   uint64       // the last dot of actor before this batch
-	counter uint64       // the last dot of actor that was minted
-	learned []clock.Dot  // what else enters Seen
-	killed  dotBag       // what enters Dead
-	cleared *clock.Clock // what a whole-set delete puts into Seen and Dead, or nil
-	sibling bool         // an element may have two live dots after it
-	opened  int64        // by how much the count of open keys grows
+	actor   clock.Actor          // this store's
+	first   uint64               // the last dot of actor before this batch
+	counter uint64               // the last dot of actor that was minted
+	learned []clock.Dot          // what else enters Seen
+	killed  dotBag               // what enters Dead
+	cleared *clock.Clock         // what a whole-set delete puts into Seen and Dead, or nil
+	sibling bool                 // an element may have two live dots after it
+	paged   keyscheme.ClockFlags // which of clock and tombstone has pages after it
+	opened  int64                // by how much the count of open keys grows
 
 	overlay bool                      // some operation may ask for what an earlier one of the group did
 	minted  map[string][]clock.Dot    // element -> its keys in this batch that may be live
@@ -42,6 +42,7 @@ type builder struct {
 	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
 	added   int
 	buf     []byte
+	scratch []byte
 }
 
 var builders = sync.Pool{New: func() any { return &builder{} }}
@@ -85,7 +86,7 @@ func (b *builder) release() {
 		_ = b.batch.Close()
 	}
 	b.killed.reset()
-	*b = builder{buf: b.buf[:0], learned: b.learned[:0], killed: b.killed}
+	*b = builder{buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
 	builders.Put(b)
 }
 
@@ -377,7 +378,7 @@ func (s *Store) writeElement(batch *pebble.Batch, key, value []byte) error {
 // within is not nil, only those that it holds.
 func (b *builder) liveDots(element []byte, within *clock.Clock) []clock.Dot {
 	var dots []clock.Dot
-	if n := b.st.next.Len(); n > b.st.dead.Len() || n == math.MaxUint64 { // an empty set has none
+	if b.st.next.HasMore(b.st.dead) { // an empty set has none
 		if b.iter == nil {
 			b.iter, b.err = b.s.elementIter(b.st)
 		}
@@ -416,51 +417,6 @@ func (b *builder) finish() {
 	b.writeClock()
 }
 
-// writeTombstone writes what enters Dead: as an operand, or whole when operands have piled up.
-func (b *builder) writeTombstone() {
-	st := b.st
-	b.buf = st.prefix.AppendTombstone(b.buf[:0])
-	at := len(b.buf)
-	b.buf = keyscheme.AppendTombstoneDots(b.buf, b.killed.dots)
-	if n := len(b.buf) - at; b.cleared == nil && !st.deadSize.wantsWhole(n) {
-		st.deadSize.wroteOperand(n)
-		b.check(b.batch.Merge(b.buf[:at], b.buf[at:], nil))
-		return
-	}
-	st.mu.Lock() // cloning is a write
-	whole := st.dead.Clone()
-	st.mu.Unlock()
-	b.entomb(whole)
-	b.buf = keyscheme.AppendTombstoneValue(b.buf[:at], whole)
-	// What compresses well is quick to write and still slow to encode: let its size in memory count.
-	st.deadSize.wroteWhole(max(len(b.buf)-at, whole.HeapBytes()/2))
-	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
-}
-
-// writeClock writes the clock, always whole and never as an operand. In the order of keys it comes right behind the elements
-// of another set. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it
-// stands, and panics if the next key is a merge over a set (Pebble issue 6168).
-func (b *builder) writeClock() {
-	st, flags := b.st, b.st.flags
-	if b.sibling {
-		flags |= keyscheme.FlagSiblings
-	}
-	b.buf = st.prefix.AppendClock(b.buf[:0])
-	at := len(b.buf)
-	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: st.next, Open: st.open + b.opened, Flags: flags})
-	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
-}
-
-// entomb adds what enters Dead to a clock.
-func (b *builder) entomb(dead *clock.Clock) {
-	for _, d := range b.killed.dots {
-		dead.Add(d)
-	}
-	if b.cleared != nil {
-		dead.Union(b.cleared)
-	}
-}
-
 // accountEvery is how many batches of a set go by until its size in memory is taken anew.
 const accountEvery = 256
 
@@ -479,6 +435,7 @@ func (b *builder) publish() {
 		st.seen.Union(b.cleared)
 	}
 	st.exists, st.shown, st.open = true, nil, st.open+b.opened
+	st.flags |= b.paged
 	if b.sibling {
 		st.flags |= keyscheme.FlagSiblings
 		st.raises++
@@ -496,6 +453,7 @@ func (b *builder) publish() {
 	}
 	b.s.counters.added.Add(uint64(b.added))
 	if st.batches++; st.batches%accountEvery == 0 {
+		st.recordBytes.Store(st.seenRecord.heapBytes() + st.deadRecord.heapBytes())
 		b.s.sets.account(st)
 	}
 	if kills {

@@ -164,13 +164,17 @@ func (c *setCache) flush() error {
 	return errors.Join(errs...)
 }
 
-// foldRecords writes the tombstone whole where operands have piled up. Nobody else may be writing the set.
+// foldRecords writes the tombstone's own key whole where operands have piled up. Nobody else may be writing the set.
 func (s *Store) foldRecords(st *set) error {
 	if st.deadSize.operands == 0 {
 		return nil
 	}
 	batch := s.db.NewBatch()
-	v := keyscheme.AppendTombstoneValue(nil, st.dead)
+	head := st.dead
+	if st.deadRecord.paged() {
+		head = st.deadRecord.head // pages are folded as they are written
+	}
+	v := keyscheme.AppendTombstoneValue(nil, head)
 	st.deadSize.wroteWhole(len(v))
 	if err := batch.Set(st.prefix.AppendTombstone(nil), v, nil); err != nil {
 		return errors.Join(err, batch.Close())

@@ -3,11 +3,13 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/keyscheme"
 )
 
 // Drop deletes a whole set: everything that the context has seen, or with a nil context everything that this store has,
@@ -60,10 +62,15 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 		if st.live() > 0 || st.openKeys() > 0 {
 			return nil
 		}
+		bounds := st.prefix.Elements()
+		if unpaged, err := s.unpage(st); err != nil {
+			return err
+		} else if unpaged {
+			bounds.Lower = st.prefix.TombstonePages().Lower
+		}
 		if err := s.syncLog(); err != nil {
 			return err
 		}
-		bounds := st.prefix.Elements()
 		// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
 		if err := s.withEndsRead(bounds, func() error {
 			return s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper})
@@ -74,4 +81,33 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 		s.event(Event{Kind: EventExcise, Set: st.name})
 		return nil
 	})
+}
+
+// unpage writes a paged tombstone whole, if it has become small enough: that of an emptied set mostly is a few runs. It
+// reports whether the pages are no longer needed. Nobody else may be writing the set.
+func (s *Store) unpage(st *set) (bool, error) {
+	if st.flags&keyscheme.FlagTombstonePages == 0 || len(st.dead.Append(nil)) > s.limits.tombstone {
+		return false, nil
+	}
+	head, flags := st.next, st.flags&^keyscheme.FlagTombstonePages
+	if st.seenRecord.paged() {
+		head = st.seenRecord.head
+	}
+	batch := s.db.NewBatch()
+	value := keyscheme.AppendTombstoneValue(nil, st.dead)
+	if err := errors.Join(
+		batch.Set(st.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: head, Open: st.open, Flags: flags}), nil),
+		batch.Set(st.prefix.AppendTombstone(nil), value, nil),
+	); err != nil {
+		return false, errors.Join(err, batch.Close())
+	}
+	if _, err := s.commit(batch, false); err != nil {
+		return false, err
+	}
+	st.mu.Lock() // readers look at flags
+	st.flags = flags
+	st.mu.Unlock()
+	st.deadRecord = pagedRecord{}
+	st.deadSize.wroteWhole(len(value))
+	return true, nil
 }

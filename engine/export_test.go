@@ -142,6 +142,30 @@ func (s *Store) CompactTables(ctx context.Context) error {
 	return s.db.Compact(ctx, b.Lower, b.Upper, true)
 }
 
+// CutRecords makes the store cut clocks and tombstones into pages at these sizes, in bytes. Call it before the store is used.
+func (s *Store) CutRecords(clock, tombstone, operands, page int) {
+	s.limits = recordLimits{clock, tombstone, operands, page}
+}
+
+// CausalKeys counts the keys on disk that hold a set's clock and tombstone, by kind.
+func (s *Store) CausalKeys(name []byte) (_ map[keyscheme.Kind]int, err error) {
+	b := keyscheme.NewPrefix(name).Causal()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer closing(it, &err)
+	kinds := map[keyscheme.Kind]int{}
+	for ok := it.First(); ok; ok = it.Next() {
+		k, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		kinds[k.Kind]++
+	}
+	return kinds, it.Error()
+}
+
 // TrimSets makes the cache forget unused sets now.
 func (s *Store) TrimSets() error { return s.sets.trim() }
 

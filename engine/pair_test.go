@@ -38,6 +38,7 @@ type pair struct {
 	tables tables // what it was opened with, if they were drawn
 	store  *engine.Store
 	model  *testkit.Replica
+	cut    []int // where clocks and tombstones are cut into pages, as CutRecords takes it; nil is where they always are
 
 	minted  func(t rapid.TB, d engine.Delta) // told of every delta that the store makes, if not nil
 	changed func(set string)                 // told of every set that a batch has changed, if not nil
@@ -64,6 +65,9 @@ func (p *pair) open(t rapid.TB) {
 	var err error
 	p.store, err = engine.Open("store", &p.opt)
 	must(t, err, "open "+p.label)
+	if p.cut != nil {
+		p.store.CutRecords(p.cut[0], p.cut[1], p.cut[2], p.cut[3])
+	}
 }
 
 // eager is a strategy that rewrites whenever there is anything to drop.

@@ -111,7 +111,7 @@ func newUnion(key, value []byte) pebble.ValueMerger {
 	switch {
 	case err == nil && k.Kind == keyscheme.KindClock:
 		u.merge = keyscheme.MergeClockValues
-	case err == nil && (k.Kind == keyscheme.KindTombstone || k.Kind == keyscheme.KindTombstonePage):
+	case err == nil && (k.Kind == keyscheme.KindClockPage || k.Kind == keyscheme.KindTombstone || k.Kind == keyscheme.KindTombstonePage):
 		u.merge = keyscheme.MergeTombstoneValues
 	default:
 		return &kept{u.older[0]}

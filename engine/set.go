@@ -17,7 +17,7 @@ import (
 // set is what a store keeps in memory of one set while it is used: its clock and tombstone, the queue of its writers and
 // the count of its readers.
 //
-// One goroutine at a time leads (see lead): it alone builds batches, and alone changes next, written and record sizes.
+// One goroutine at a time leads (see lead): it alone builds batches, and alone changes next and what it knows of records.
 // seen and dead are what readers see. They change after the batch is applied, under mu, so a view of them is never newer
 // than the keys of an iterator that is opened after it was taken.
 type set struct {
@@ -30,10 +30,12 @@ type set struct {
 	newRuns *deadRuns // become runs as soon as no batch is under way
 
 	// The leader's own.
-	next     *clock.Clock // Seen with what the leader is about to write
-	deadSize recordSize
-	batches  int         // written
-	late     *lateWrites // what is written while the rewriter copies a span; nil when it does not
+	next       *clock.Clock // Seen with what the leader is about to write
+	seenRecord pagedRecord
+	deadRecord pagedRecord
+	deadSize   recordSize  // of the tombstone's own key
+	batches    int         // written
+	late       *lateWrites // what is written while the rewriter copies a span; nil when it does not
 
 	passes sync.Mutex // held by the rewriter, and by what cuts the set out: one of them at a time
 
@@ -53,6 +55,8 @@ type set struct {
 	publish   publishing // the publisher's own, see publish.go
 	lastWrite atomic.Int64
 	recounted atomic.Bool // open has been made exact since the set was loaded
+
+	recordBytes atomic.Int64 // of memory that seenRecord and deadRecord take
 
 	// The cache's own, under its lock.
 	pins        int
@@ -91,11 +95,13 @@ func (st *set) lowerSiblings(v *view) {
 	}
 }
 
-// resetNext takes back what the leader was about to write. It is called by the leader.
+// resetNext takes back what the leader was about to write. It is called by the leader. What it was going to write into
+// pages it writes again, with all the rest.
 func (st *set) resetNext() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.next = st.seen.Clone()
+	st.seenRecord, st.deadRecord, st.deadSize = pagedRecord{}, pagedRecord{}, recordSize{}
 }
 
 // known reports whether this store has ever heard of the set.
@@ -138,6 +144,9 @@ func (st *set) load(db *pebble.DB) error {
 		return fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, st.name, err)
 	}
 	st.exists, st.seen, st.open, st.flags, st.next = true, cv.Seen, cv.Open, cv.Flags, cv.Seen.Clone()
+	if cv.Flags&(keyscheme.FlagClockPages|keyscheme.FlagTombstonePages) != 0 {
+		return st.loadPaged(db)
+	}
 	value, ok, err = get(db, st.prefix.AppendTombstone(nil))
 	if err != nil {
 		return fmt.Errorf("engine: tombstone of %q: %w", st.name, diskError(err))
@@ -147,6 +156,27 @@ func (st *set) load(db *pebble.DB) error {
 			return fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, st.name, err)
 		}
 	}
+	return nil
+}
+
+// loadPaged reads clock and tombstone of a set of which one has pages.
+func (st *set) loadPaged(db *pebble.DB) (err error) {
+	bounds := st.prefix.Causal()
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
+	if err != nil {
+		return diskError(err)
+	}
+	defer closing(it, &err)
+	if !it.First() {
+		return errors.Join(fmt.Errorf("%w: the clock of %q is gone", ErrCorrupt, st.name), it.Error())
+	}
+	r, err := readRecords(it, st.prefix)
+	if err != nil {
+		return err
+	}
+	st.seen, st.dead, st.next = r.seen, r.dead, r.seen.Clone()
+	st.seenRecord, st.deadRecord = r.seenPages, r.deadPages
+	st.recordBytes.Store(st.seenRecord.heapBytes() + st.deadRecord.heapBytes())
 	return nil
 }
 
@@ -165,7 +195,7 @@ func get(db *pebble.DB, key []byte) ([]byte, bool, error) {
 
 // heapBytes estimates what the set costs in memory.
 func (st *set) heapBytes() int64 {
-	n := int64(512 + 3*len(st.name) + 2*st.seen.HeapBytes() + st.dead.HeapBytes())
+	n := int64(512+3*len(st.name)+2*st.seen.HeapBytes()+st.dead.HeapBytes()) + st.recordBytes.Load()
 	if runs := st.runs.Load(); runs != nil {
 		n += runs.heapBytes()
 	}
@@ -181,14 +211,14 @@ type recordSize struct {
 }
 
 const (
-	operandsShareMax = 4       // bytes of operands, of the whole record
-	operandsBytesMin = 4 << 10 // keeps small records from being folded at every write for nothing
+	operandsShareMax = 4 // bytes of operands, of the whole record
 	operandsCountMax = 20_000
 )
 
-// wantsWhole reports whether a growth of n bytes should be written as a whole record.
-func (r *recordSize) wantsWhole(n int) bool {
-	return r.whole == 0 || r.count >= operandsCountMax || r.operands+n > max(operandsShareMax*r.whole, operandsBytesMin)
+// wantsWhole reports whether a growth of n bytes should be written as a whole record. Below least bytes of operands it is
+// not: that keeps small records from being folded at every write for nothing.
+func (r *recordSize) wantsWhole(n, least int) bool {
+	return r.whole == 0 || r.count >= operandsCountMax || r.operands+n > max(operandsShareMax*r.whole, least)
 }
 
 func (r *recordSize) wroteWhole(n int) { *r = recordSize{whole: n} }

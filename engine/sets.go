@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"bigset/clock"
 	"bigset/keyscheme"
 )
 
@@ -67,41 +66,16 @@ func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) (err err
 			ok = it.Next() // a slot's own key, or a stray one that verify reports
 			continue
 		}
-		record, end, err := readRecord(it, key)
+		prefix := keyscheme.NewPrefix(key.Set)
+		r, err := readRecords(it, prefix)
 		if err != nil {
 			return err
 		}
-		if !f(record) {
+		info := SetInfo{Name: prefix.Set(), Seen: r.seen.Len(), Live: liveDots(r.seen, r.dead)}
+		if !f(setRecord{info, r.seen, r.dead, r.value.Open}) {
 			return nil
 		}
-		ok = it.SeekGE(end)
+		ok = it.SeekGE(prefix.AppendEnd(nil))
 	}
 	return diskError(it.Error())
-}
-
-// readRecord reads clock and tombstone of the set at whose clock key the iterator is, and returns the set's end.
-func readRecord(it *pebble.Iterator, key keyscheme.Key) (r setRecord, end []byte, err error) {
-	prefix := keyscheme.NewPrefix(key.Set)
-	r.Name = prefix.Set()
-	end = prefix.AppendEnd(nil)
-	value, err := it.ValueAndErr()
-	if err != nil {
-		return r, end, diskError(err)
-	}
-	cv, err := keyscheme.DecodeClockValue(value)
-	if err != nil {
-		return r, end, r.corrupt("clock", err)
-	}
-	r.seen, r.open, r.dead = cv.Seen, cv.Open, &clock.Clock{}
-	tombstone := prefix.AppendTombstone(nil)
-	if it.SeekGE(tombstone) && string(it.Key()) == string(tombstone) {
-		if value, err = it.ValueAndErr(); err != nil {
-			return r, end, diskError(err)
-		}
-		if r.dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
-			return r, end, r.corrupt("tombstone", err)
-		}
-	}
-	r.Seen, r.Live = r.seen.Len(), liveDots(r.seen, r.dead)
-	return r, end, nil
 }

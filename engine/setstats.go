@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"iter"
 
 	"bigset/clock"
@@ -119,9 +118,4 @@ type setRecord struct {
 	SetInfo
 	seen, dead *clock.Clock
 	open       int64
-}
-
-// corrupt returns the error of a record of the set that does not decode.
-func (r *setRecord) corrupt(what string, err error) error {
-	return fmt.Errorf("%w: %s of %q: %w", ErrCorrupt, what, r.Name, err)
 }

@@ -23,6 +23,7 @@ type Store struct {
 	record   compaction.Record
 	strategy compaction.Strategy
 	deletes  bool // the strategy writes point deletes
+	limits   recordLimits
 
 	lock       *pebble.Lock
 	cache      *pebble.Cache
@@ -61,7 +62,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, opt: opt, empty: make(chan struct{}, 1)}
+	s := &Store{dir: dir, opt: opt, limits: defaultRecordLimits, empty: make(chan struct{}, 1)}
 	s.sets.init(s)
 	if err := s.open(); err != nil {
 		s.releaseFiles()

@@ -55,11 +55,11 @@ func (r *VerifyReport) problem(set, element []byte, format string, args ...any) 
 	}
 }
 
-// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; Dead is within Seen; every
-// key's dot is in Seen; no dot has two keys; each live dot has exactly one key, so that nothing acknowledged is missing and
-// nothing removed is back; and the clock counts no fewer open keys than there are. It reads everything once, at one moment,
-// beside writers. An error means that it could not finish; what is wrong with the store is in the report. While it runs,
-// the filter gets no new tombstones.
+// Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of clocks and tombstones
+// hold what their keys say; Dead is within Seen; every key's dot is in Seen; no dot has two keys; each live dot has exactly one
+// key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer open keys than there
+// are. It reads everything once, at one moment, beside writers. An error means that it could not finish; what is wrong with the
+// store is in the report. While it runs, the filter gets no new tombstones.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
 	if err := s.enter(); err != nil {
 		return rep, err
@@ -111,6 +111,7 @@ type verifier struct {
 
 	set        []byte // the set at hand, nil before the first
 	prefix     []byte // of its keys
+	flags      keyscheme.ClockFlags
 	seen, dead *clock.Clock
 	found      *clock.Clock // dots that have a key
 	openMax    int64        // open keys that the clock counts
@@ -145,7 +146,7 @@ func (v *verifier) key(raw, value []byte) {
 			v.bad("clock: %v", err)
 			return
 		}
-		v.seen = cv.Seen
+		v.seen, v.flags = cv.Seen, cv.Flags
 		v.openMax = cv.Open
 	case keyscheme.KindTombstone:
 		dead, err := keyscheme.DecodeTombstoneValue(value)
@@ -155,10 +156,38 @@ func (v *verifier) key(raw, value []byte) {
 		}
 		v.dead = dead
 		v.needClock("a tombstone")
+	case keyscheme.KindClockPage:
+		if v.needClock("a page of a clock"); !v.broken {
+			v.page(v.seen, keyscheme.FlagClockPages, "clock", &k, value)
+		}
+	case keyscheme.KindTombstonePage:
+		if v.needClock("a page of a tombstone"); !v.broken {
+			v.page(v.dead, keyscheme.FlagTombstonePages, "tombstone", &k, value)
+		}
 	case keyscheme.KindElement:
 		v.elementKey(&k, value)
 	default:
 		v.rep.problem(v.set, nil, "a key of kind %v is stored", k.Kind)
+	}
+}
+
+// page adds a page to the record that it is of. It holds dots of its actor, and but for page 0 none outside of it. Without
+// the clock's flag nobody looks at pages: those of a tombstone may be left from before the set was emptied.
+func (v *verifier) page(all *clock.Clock, flag keyscheme.ClockFlags, what string, k *keyscheme.Key, value []byte) {
+	page, err := keyscheme.DecodePageValue(value)
+	if err != nil {
+		v.bad(fmt.Sprintf("page %d of actor %x of the %s: %%v", k.Page, k.Actor, what), err)
+		return
+	}
+	for _, a := range page.Actors() {
+		if string(a) != string(k.Actor) {
+			v.rep.problem(v.set, nil, "page %d of actor %x of the %s holds dots of actor %x", k.Page, k.Actor, what, string(a))
+		} else if c := page.Counters(a); k.Page != 0 && c.CountIn(k.Page<<clock.PageBits, k.Page<<clock.PageBits|(1<<clock.PageBits-1)) != c.Len() {
+			v.rep.problem(v.set, nil, "page %d of actor %x of the %s holds dots of other pages", k.Page, k.Actor, what)
+		}
+	}
+	if v.flags&flag != 0 {
+		all.Union(page)
 	}
 }
 

@@ -87,6 +87,22 @@ func (d *damaged) tombstone(dead *clock.Clock) {
 	d.put(d.prefix.AppendTombstone(nil), keyscheme.AppendTombstoneValue(nil, dead))
 }
 
+const bothPaged = keyscheme.FlagClockPages | keyscheme.FlagTombstonePages
+
+// page writes a page of a clock or a tombstone.
+func (d *damaged) page(key func([]byte, clock.Actor, uint64) []byte, a clock.Actor, n uint64, c *clock.Clock) {
+	d.put(key(nil, a, n), keyscheme.AppendTombstoneValue(nil, c))
+}
+
+// drop takes away the keys of an element, dead or not.
+func (d *damaged) drop(element string) {
+	for dot, name := range d.keys {
+		if name == element {
+			d.remove(d.prefix.AppendElement(nil, []byte(name), dot, keyscheme.OpAdd))
+		}
+	}
+}
+
 // element writes an element key that is not there yet.
 func (d *damaged) element(name string, dot clock.Dot, value []byte) {
 	d.put(d.prefix.AppendElement(nil, []byte(name), dot, keyscheme.OpAdd), value)
@@ -205,9 +221,53 @@ func TestVerifyFinds(t *testing.T) {
 		{"a stored end", func(d *damaged) {
 			d.put(d.prefix.AppendEnd(nil), nil)
 		}, []string{"a key of kind end is stored"}},
-		{"a stored page of a tombstone", func(d *damaged) {
+		{"pages that nobody looks at", func(d *damaged) {
 			d.put(d.prefix.AppendTombstonePage(nil, d.actor, 1), keyscheme.AppendTombstoneValue(nil, nil))
-		}, []string{"a key of kind tombstone-page is stored"}},
+			d.page(d.prefix.AppendTombstonePage, d.actor, 0, d.seen)
+			d.page(d.prefix.AppendClockPage, "z", 0, clock.Of(clock.Dot{Actor: "z", Counter: 1}))
+		}, nil},
+		{"a clock and a tombstone in pages", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Flags: bothPaged})
+			d.tombstone(nil)
+			d.page(d.prefix.AppendClockPage, d.actor, 0, d.seen)
+			d.page(d.prefix.AppendTombstonePage, d.actor, 0, d.dead)
+		}, nil},
+		{"a page of the tombstone is gone", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Flags: bothPaged})
+			d.tombstone(nil)
+			d.drop("x")
+		}, []string{"live dots %x:5-5 have no key", "live dots %x:7-8 have no key"}},
+		{"a page of the clock is gone", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Flags: bothPaged})
+			for _, e := range []string{"a", "b", "c", "x", "y"} {
+				d.drop(e)
+			}
+		}, []string{"the tombstone holds dots that the clock has not seen"}},
+		{"the flag of pages is gone", func(d *damaged) {
+			d.tombstone(nil)
+			d.page(d.prefix.AppendTombstonePage, d.actor, 0, d.dead)
+			d.drop("x")
+		}, []string{"live dots %x:5-5 have no key", "live dots %x:7-8 have no key"}},
+		{"pages are garbage", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Flags: bothPaged})
+			d.put(d.prefix.AppendTombstonePage(nil, d.actor, 7), []byte(garbage))
+		}, []string{"page 7 of actor %x of the tombstone: "}},
+		{"a page of the clock is garbage", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Flags: bothPaged})
+			d.put(d.prefix.AppendClockPage(nil, d.actor, 7), []byte(garbage))
+		}, []string{"page 7 of actor %x of the clock: "}},
+		{"pages of another actor and another page", func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Flags: bothPaged})
+			dead := clock.Of(clock.Dot{Actor: "z", Counter: 9 << 16})
+			d.page(d.prefix.AppendTombstonePage, "y", 9, dead)
+			d.page(d.prefix.AppendTombstonePage, "z", 8, dead)
+			d.page(d.prefix.AppendTombstonePage, "z", 9, dead)
+		}, []string{"page 9 of actor 79 of the tombstone holds dots of actor 7a", "page 8 of actor 7a of the tombstone holds dots of other pages",
+			"the tombstone holds dots that the clock has not seen"}},
+		{"pages without a clock", func(d *damaged) {
+			d.remove(d.prefix.AppendClock(nil))
+			d.page(d.prefix.AppendClockPage, d.actor, 0, d.seen)
+		}, []string{"a page of a clock without a clock"}},
 		{"an open key too many is counted, as after a crash", func(d *damaged) {
 			d.clock(keyscheme.ClockValue{Seen: d.seen, Open: 2})
 		}, nil},

@@ -44,6 +44,17 @@ func (p Prefix) AppendElementAfter(dst, element []byte) []byte {
 // All bounds every key of the set.
 func (p Prefix) All() Bounds { return Bounds{p[:len(p):len(p)], p.AppendEnd(nil)} }
 
+// Causal bounds all keys of the set but those of its elements: its clock, its tombstone, and their pages.
+func (p Prefix) Causal() Bounds {
+	return Bounds{p[:len(p):len(p)], append(append([]byte(nil), p...), DesignatorElement)}
+}
+
+// TombstonePages bounds the pages of the set's tombstone, without its own key.
+func (p Prefix) TombstonePages() Bounds {
+	b := p.Tombstones()
+	return Bounds{append(b.Lower, 0), b.Upper} // which ends inside the length of an actor
+}
+
 // Tombstones bounds the keys of the set's tombstone: its own and its pages.
 func (p Prefix) Tombstones() Bounds {
 	return Bounds{p.AppendTombstone(nil), append(append([]byte(nil), p...), DesignatorElement)}

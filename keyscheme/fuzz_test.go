@@ -16,6 +16,7 @@ func FuzzDecodeKey(f *testing.F) {
 	f.Add([]byte("id"))
 	f.Add(p.AppendClock(nil))
 	f.Add(p.AppendTombstone(nil))
+	f.Add(p.AppendClockPage(nil, "actor", 1))
 	f.Add(p.AppendTombstonePage(nil, "actor", 1))
 	f.Add(p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd))
 	f.Add(p.AppendEnd(nil))
@@ -29,6 +30,7 @@ func FuzzValues(f *testing.F) {
 	f.Add(keyscheme.AppendElementValue(nil, c))
 	f.Add(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings}))
 	f.Add(keyscheme.AppendTombstoneValue(nil, c))
+	f.Add(keyscheme.AppendPageValue(nil, c.Counters("b"), 1))
 	f.Add([]byte{0xFF, 1, 2, 0})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		context, err := keyscheme.DecodeElementValue(value)
@@ -46,6 +48,16 @@ func FuzzValues(f *testing.F) {
 		checkCorrupt(t, err)
 		if again, err2 := keyscheme.DecodeTombstoneValue(keyscheme.AppendTombstoneValue(nil, dead)); err == nil && (err2 != nil || !dead.Equal(again)) {
 			t.Fatalf("tombstone value %x comes back as %v, %v", value, again, err2)
+		}
+		page, err := keyscheme.DecodePageValue(value)
+		checkCorrupt(t, err)
+		sum := c.Clone()
+		if err2 := keyscheme.AddPageValue(sum, value); (err == nil) != (err2 == nil) {
+			t.Fatalf("page value %x decodes with %v, adds with %v", value, err, err2)
+		}
+		want := c.Clone()
+		if want.Union(page); !sum.Equal(want) {
+			t.Fatalf("page value %x adds up to %v, want %v", value, sum, want)
 		}
 		_, err = keyscheme.DecodeBundle(value)
 		checkCorrupt(t, err)

@@ -83,6 +83,7 @@ func TestGoldenKeys(t *testing.T) {
 		{"prefix-of-empty-name", keyscheme.NewPrefix(nil)},
 		{"clock", p.AppendClock(nil)},
 		{"tombstone", p.AppendTombstone(nil)},
+		{"clock-page", p.AppendClockPage(nil, "actor", 0x0102030405060708)},
 		{"tombstone-page", p.AppendTombstonePage(nil, "actor", 0x0102030405060708)},
 		{"element-add", p.AppendElement(nil, []byte("element"), dot, keyscheme.OpAdd)},
 		{"element-remove", p.AppendElement(nil, []byte("element"), dot, keyscheme.OpRemove)},
@@ -92,6 +93,7 @@ func TestGoldenKeys(t *testing.T) {
 		{"slot-meta", keyscheme.AppendSlotKey(nil, 0x01020304, keyscheme.SlotMeta, []byte("rest"))},
 		{"store-meta", []byte("id")},
 		{"bound-slot", keyscheme.AppendSlot(nil, 0x01020304)},
+		{"bound-tombstone-pages-lower", p.TombstonePages().Lower},
 		{"bound-element", p.AppendElementBound(nil, []byte("element"))},
 		{"bound-after-element", p.AppendElementAfter(nil, []byte("element"))},
 		{"bound-elements-upper", p.Elements().Upper},
@@ -104,12 +106,20 @@ func TestGoldenKeys(t *testing.T) {
 func TestGoldenValues(t *testing.T) {
 	seen := clock.Of(clock.Dot{Actor: "a", Counter: 1}, clock.Dot{Actor: "a", Counter: 2}, clock.Dot{Actor: "b", Counter: 9})
 	one := clock.Of(clock.Dot{Actor: "a", Counter: 3})
+	large := &clock.Clock{} // base, a page, an extent of two
+	large.AddRange("a", 1, 9)
+	large.AddRange("a", 3<<16|1, 3<<16|5)
+	large.AddRange("a", 5<<16, 7<<16-1)
+	paged := keyscheme.ClockValue{Flags: keyscheme.FlagSiblings | keyscheme.FlagClockPages | keyscheme.FlagTombstonePages}
 	checkVectors(t, "values.txt", []vector{
 		{"element-closed", keyscheme.AppendElementValue(nil, nil)},
 		{"element-open", keyscheme.AppendElementValue(nil, seen)},
 		{"clock", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen, Open: 300, Flags: keyscheme.FlagSiblings})},
 		{"clock-operand", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Open: -1})},
 		{"clock-empty", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{})},
+		{"clock-with-pages", keyscheme.AppendClockValue(nil, paged)},
+		{"page-rest", keyscheme.AppendPageValue(nil, large.Counters("a"), 0)},
+		{"page", keyscheme.AppendPageValue(nil, large.Counters("a"), 3)},
 		{"tombstone", keyscheme.AppendTombstoneValue(nil, seen)},
 		{"tombstone-operand", keyscheme.AppendTombstoneValue(nil, one)},
 		{"bundle", keyscheme.MergeTombstoneValues(nil, [][]byte{{}, {9, 9}, keyscheme.AppendTombstoneValue(nil, one)})},

@@ -9,11 +9,12 @@ import (
 // Kind says what a key holds.
 type Kind byte
 
-// The kinds of key. Kinds are not on disk: a plain tombstone and its pages share a designator there.
+// The kinds of key. Kinds are not on disk: a clock and its pages share a designator there, and so do a tombstone and its own.
 const (
 	KindNone          Kind = iota // no key
 	KindStoreMeta                 // the store's own metadata, in no slot
 	KindClock                     // a set's clock, Seen
+	KindClockPage                 // one page of a large clock
 	KindTombstone                 // a set's tombstone, Dead
 	KindTombstonePage             // one page of a large tombstone
 	KindElement                   // one insert or remove
@@ -23,7 +24,7 @@ const (
 )
 
 var kindNames = [...]string{
-	"none", "store-meta", "clock", "tombstone", "tombstone-page", "element", "end", "slot-bloom", "slot-meta",
+	"none", "store-meta", "clock", "clock-page", "tombstone", "tombstone-page", "element", "end", "slot-bloom", "slot-meta",
 }
 
 // String returns the kind's name.
@@ -41,16 +42,16 @@ type Key struct {
 	Op      Op     // element
 	Set     []byte // all kinds that belong to a set
 	Element []byte // element
-	Actor   []byte // element, tombstone page; 1 to clock.ActorBytesMax bytes
+	Actor   []byte // element, page; 1 to clock.ActorBytesMax bytes
 	Counter uint64 // element; at least 1
-	Page    uint64 // tombstone page
+	Page    uint64 // page of a clock or a tombstone
 	Rest    []byte // slot's own keys: what follows the kind; store metadata: the whole key
 }
 
 // PrefixLen returns the length of the slot, length and name that the key starts with, or 0 if it belongs to no set.
 func (k *Key) PrefixLen() int {
 	switch k.Kind {
-	case KindClock, KindTombstone, KindTombstonePage, KindElement, KindEnd:
+	case KindClock, KindClockPage, KindTombstone, KindTombstonePage, KindElement, KindEnd:
 		return SlotBytes + LengthBytes + len(k.Set)
 	}
 	return 0
@@ -114,6 +115,9 @@ func (k *Key) decodeSlotKey(rest []byte) (field, reason string) {
 func (k *Key) decodeRest(designator byte, rest []byte) (field, reason string) {
 	switch designator {
 	case DesignatorClock:
+		if len(rest) != 0 {
+			return k.decodePage(rest, KindClockPage)
+		}
 		k.Kind = KindClock
 	case DesignatorEnd:
 		k.Kind = KindEnd
@@ -121,7 +125,7 @@ func (k *Key) decodeRest(designator byte, rest []byte) (field, reason string) {
 		return k.decodeElement(rest)
 	case DesignatorTombstone:
 		if len(rest) != 0 {
-			return k.decodePage(rest)
+			return k.decodePage(rest, KindTombstonePage)
 		}
 		k.Kind = KindTombstone
 	default:
@@ -133,7 +137,7 @@ func (k *Key) decodeRest(designator byte, rest []byte) (field, reason string) {
 	return "", ""
 }
 
-func (k *Key) decodePage(rest []byte) (field, reason string) {
+func (k *Key) decodePage(rest []byte, kind Kind) (field, reason string) {
 	var ok bool
 	if k.Actor, rest, ok = cutBytes(rest, 1, clock.ActorBytesMax); !ok {
 		return "actor", lengthReason
@@ -141,7 +145,7 @@ func (k *Key) decodePage(rest []byte) (field, reason string) {
 	if len(rest) != PageBytes {
 		return "page", "not 8 bytes"
 	}
-	k.Kind, k.Page = KindTombstonePage, binary.BigEndian.Uint64(rest)
+	k.Kind, k.Page = kind, binary.BigEndian.Uint64(rest)
 	return "", ""
 }
 

@@ -21,6 +21,8 @@ func encode(k keyscheme.Key) []byte {
 		return k.Rest
 	case keyscheme.KindClock:
 		return p.AppendClock(nil)
+	case keyscheme.KindClockPage:
+		return p.AppendClockPage(nil, clock.Actor(k.Actor), k.Page)
 	case keyscheme.KindTombstone:
 		return p.AppendTombstone(nil)
 	case keyscheme.KindTombstonePage:
@@ -41,7 +43,7 @@ func names(lo, hi int) *rapid.Generator[[]byte] { return rapid.SliceOfN(rapid.By
 
 // keys draws a well-formed key of any kind, with no more than that kind has.
 var keys = rapid.Custom(func(t *rapid.T) keyscheme.Key {
-	k := keyscheme.Key{Kind: keyscheme.Kind(rapid.IntRange(1, 8).Draw(t, "kind"))}
+	k := keyscheme.Key{Kind: keyscheme.Kind(rapid.IntRange(1, 9).Draw(t, "kind"))}
 	if k.Kind == keyscheme.KindStoreMeta {
 		k.Rest = names(1, keyscheme.StoreMetaBytesMax).Draw(t, "rest")
 		return k
@@ -53,7 +55,7 @@ var keys = rapid.Custom(func(t *rapid.T) keyscheme.Key {
 	}
 	k.Set = names(0, 9).Draw(t, "set")
 	switch k.Kind {
-	case keyscheme.KindTombstonePage:
+	case keyscheme.KindClockPage, keyscheme.KindTombstonePage:
 		k.Actor, k.Page = names(1, clock.ActorBytesMax).Draw(t, "actor"), rapid.Uint64().Draw(t, "page")
 	case keyscheme.KindElement:
 		k.Element, k.Actor = names(0, 9).Draw(t, "element"), names(1, clock.ActorBytesMax).Draw(t, "actor")
@@ -154,7 +156,9 @@ func TestMalformedKeys(t *testing.T) {
 		{"name too long for an element key", "set", keyscheme.NewPrefix(long(keyscheme.SetNameBytesMax+1)).AppendElement(nil, nil, dot, keyscheme.OpAdd)},
 		{"set alone", "designator", p},
 		{"unknown designator", "designator", append(bytes.Clone(p), 'x')},
-		{"clock of an actor", "end", append(p.AppendClock(nil), "actor"...)},
+		{"clock of an actor", "actor", append(p.AppendClock(nil), "actor"...)},
+		{"clock page without actor", "actor", p.AppendClockPage(nil, "", 1)},
+		{"short clock page", "page", p.AppendClockPage(nil, "a", 1)[:len(p)+13]},
 		{"end with a tail", "end", append(p.AppendEnd(nil), 0)},
 		{"tombstone with a tail", "actor", append(p.AppendTombstone(nil), 1)},
 		{"page without actor", "actor", p.AppendTombstonePage(nil, "", 1)},
@@ -193,6 +197,7 @@ func TestEveryByteOfAKey(t *testing.T) {
 		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd),
 		p.AppendElement(nil, nil, clock.Dot{Actor: "a", Counter: 1 << 40}, keyscheme.OpRemove),
 		p.AppendTombstonePage(nil, "actor", 1),
+		p.AppendClockPage(nil, "actor", 1),
 		keyscheme.AppendSlotKey(nil, 1, keyscheme.SlotMeta, []byte("rest")),
 	} {
 		for at := range key {

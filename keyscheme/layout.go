@@ -11,7 +11,7 @@ const (
 
 // The byte that follows the set and says what the rest of a key is. They are on disk.
 const (
-	DesignatorClock     = 'c'
+	DesignatorClock     = 'c' // the clock's own key where nothing follows, else one of its pages
 	DesignatorTombstone = 'd' // the tombstone's own key where nothing follows, else one of its pages
 	DesignatorElement   = 'e'
 	DesignatorEnd       = 'z'

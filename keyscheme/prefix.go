@@ -44,6 +44,12 @@ func (p Prefix) Set() []byte { return p[SlotBytes+LengthBytes:] }
 // AppendClock appends the key of the set's clock.
 func (p Prefix) AppendClock(dst []byte) []byte { return append(append(dst, p...), DesignatorClock) }
 
+// AppendClockPage appends the key of one page of one actor's part of a large clock. The actor has 1 to clock.ActorBytesMax
+// bytes. Pages sort behind the clock's own key, by actor, then by page.
+func (p Prefix) AppendClockPage(dst []byte, actor clock.Actor, page uint64) []byte {
+	return appendPage(p.AppendClock(dst), actor, page)
+}
+
 // AppendTombstone appends the key of the set's tombstone.
 func (p Prefix) AppendTombstone(dst []byte) []byte {
 	return append(append(dst, p...), DesignatorTombstone)
@@ -52,8 +58,11 @@ func (p Prefix) AppendTombstone(dst []byte) []byte {
 // AppendTombstonePage appends the key of one page of one actor's part of a large tombstone. The actor has 1 to
 // clock.ActorBytesMax bytes. Pages sort behind the tombstone's own key, by actor, then by page.
 func (p Prefix) AppendTombstonePage(dst []byte, actor clock.Actor, page uint64) []byte {
-	dst = appendString(p.AppendTombstone(dst), string(actor))
-	return binary.BigEndian.AppendUint64(dst, page)
+	return appendPage(p.AppendTombstone(dst), actor, page)
+}
+
+func appendPage(dst []byte, actor clock.Actor, page uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendString(dst, string(actor)), page)
 }
 
 // AppendElement appends the key of one event: the insert or the remove of an element under its dot. The element must pass

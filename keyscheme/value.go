@@ -50,7 +50,14 @@ type ClockFlags byte
 // FlagSiblings says that some element may have two live dots, so that live dots may be more than elements.
 const FlagSiblings ClockFlags = 1 << 0
 
-const flagsKnown = FlagSiblings
+// FlagClockPages and FlagTombstonePages say that the set's clock, or its tombstone, may have pages beside its own key. Who
+// reads a set without these flags need not look for pages.
+const (
+	FlagClockPages     ClockFlags = 1 << 1
+	FlagTombstonePages ClockFlags = 1 << 2
+)
+
+const flagsKnown = FlagSiblings | FlagClockPages | FlagTombstonePages
 
 // ClockValue is the value of a set's clock key, and of each merge operand to it: values of one key unite by joining Seen,
 // OR of Flags and sum of Open.
@@ -118,6 +125,33 @@ func DecodeTombstoneValue(value []byte) (*clock.Clock, error) {
 		return nil, err
 	}
 	return decodeClock("tombstone", encoded)
+}
+
+// AppendPageValue appends the value of a page of a clock or a tombstone, or of a merge operand to it: part n of one actor's
+// counters. Values of one key unite by union. It has the layout of a tombstone's value.
+func AppendPageValue(dst []byte, c *clock.Counters, n uint64) []byte {
+	return c.AppendPart(append(dst, valueVersion), n)
+}
+
+// AddPageValue adds to c what the value of a page holds. Its error is ErrCorruptValue, also for a bundle; then c is as it was.
+func AddPageValue(c *clock.Clock, value []byte) error {
+	encoded, err := cutVersion("page", value)
+	if err != nil {
+		return err
+	}
+	if err := c.UnionEncoded(encoded); err != nil {
+		return fmt.Errorf("%w: page: %w", ErrCorruptValue, err)
+	}
+	return nil
+}
+
+// DecodePageValue returns what the value of a page holds. Its error is ErrCorruptValue, also for a bundle.
+func DecodePageValue(value []byte) (*clock.Clock, error) {
+	encoded, err := cutVersion("page", value)
+	if err != nil {
+		return nil, err
+	}
+	return decodeClock("page", encoded)
 }
 
 func cutVersion(what string, value []byte) (rest []byte, err error) {
