@@ -41,6 +41,7 @@ type Stats struct {
 	Compactions         uint64 `json:"compactions"`
 	CompactionDebt      uint64 `json:"compaction_debt"` // bytes that compactions have still to look at
 	BackgroundErrors    uint64 `json:"background_errors"`
+	Corruptions         uint64 `json:"corruptions"` // times that damaged bytes were met
 
 	Levels []LevelStats `json:"levels"`
 }
@@ -68,6 +69,7 @@ func (s *Store) Stats() (Stats, error) {
 		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(),
 		Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
 		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: c.backgroundErr.Load(),
+		Corruptions: c.corruptions.Load(),
 	}
 	for _, l := range m.Levels {
 		written := l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested

@@ -39,6 +39,7 @@ type Store struct {
 	runner     runner
 	counters   counters
 	grown      atomic.Bool  // memtables have their full size
+	damaged    sync.Map     // paths of damaged files that were told of
 	flushBegan atomic.Int64 // when the last flush that is done began, in nanoseconds
 	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
 
@@ -100,6 +101,10 @@ func (s *Store) open() (err error) {
 			return err
 		}
 	}
+	torn, err := checkManifest(s.opt.FS, s.dir)
+	if err != nil {
+		return err
+	}
 	if err := s.removeLeftovers(); err != nil {
 		return err
 	}
@@ -107,17 +112,41 @@ func (s *Store) open() (err error) {
 	s.cache = BaselineCache(s.opt.MemTableBytes, s.opt.BlockCacheBytes)
 	po := s.pebbleOptions(s.cache)
 	po.Lock, s.pebbleOpts = s.lock, po
-	err = s.recovering(func() (err error) {
-		s.db, err = pebble.Open(s.dir, po)
-		return err
-	})
-	if err != nil {
-		if strings.Contains(err.Error(), "format major version") { // Pebble has no other way to tell
-			err = fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
+	if torn {
+		if err := s.openTorn(po); err != nil {
+			return err
 		}
+	}
+	if err := s.openPebble(po); err != nil {
 		return err
 	}
 	return s.loadIdentity()
+}
+
+func (s *Store) openPebble(po *pebble.Options) error {
+	err := s.recovering(func() (err error) {
+		s.db, err = pebble.Open(s.dir, po)
+		return err
+	})
+	if err != nil && strings.Contains(err.Error(), "format major version") { // Pebble has no other way to tell
+		err = fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
+	}
+	return err
+}
+
+// openTorn opens and closes a store whose MANIFEST ends in a bad record, so that Pebble writes a new one. Nothing is deleted:
+// what Pebble takes for useless goes to the folder archive.
+func (s *Store) openTorn(po *pebble.Options) error {
+	s.opt.Logger.Warn("bigset: the MANIFEST ends in a record that was being written when the power went; "+
+		"files that nothing names are kept in the folder archive, delete it when `bigset verify` finds nothing wrong", "dir", s.dir)
+	keep := po.Clone()
+	keep.Cleaner = pebble.ArchiveCleaner{}
+	if err := s.openPebble(keep); err != nil {
+		return err
+	}
+	db := s.db
+	s.db = nil
+	return s.recovering(db.Close)
 }
 
 func (s *Store) lockFolder() error {
@@ -190,6 +219,9 @@ func (s *Store) Close() error {
 		errs = append(errs, s.sets.flush(), s.markClean())
 	}
 	errs = append(errs, s.closePebble())
+	if s.failed.Load() == nil {
+		errs = append(errs, noteClosed(s.opt.FS, s.dir))
+	}
 	s.cache.Unref()
 	errs = append(errs, s.lock.Close())
 	return errors.Join(errs...)
