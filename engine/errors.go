@@ -70,7 +70,7 @@ func (e *LimitError) Unwrap() error { return ErrLimit }
 type CorruptionError struct {
 	Path string // the file
 	// The keys that the damaged file holds, or should: from element From of the set Set to element To of the set LastSet, both
-	// included. A nil From is the set's beginning, with its clock and tombstone, a nil To its end.
+	// included. A nil From or To is the set's clock or tombstone, a nil Set or LastSet the store's own metadata.
 	Set, From   []byte
 	LastSet, To []byte
 	Err         error // what is wrong
@@ -82,16 +82,19 @@ func (e *CorruptionError) Error() string {
 	if e.Path != "" {
 		text += ": " + e.Path
 	}
-	if e.Set != nil {
-		text += fmt.Sprintf(", which holds %s to %s", position(e.Set, e.From, "the beginning"), position(e.LastSet, e.To, "the end"))
+	if e.Set != nil || e.LastSet != nil {
+		text += fmt.Sprintf(", which holds %s to %s", position(e.Set, e.From), position(e.LastSet, e.To))
 	}
 	return fmt.Sprintf("%s: %v", text, e.Err)
 }
 
-// position names an element; names may be long.
-func position(set, element []byte, otherwise string) string {
-	if element == nil {
-		return fmt.Sprintf("%s of set %.64q", otherwise, set)
+// position names a key; names may be long.
+func position(set, element []byte) string {
+	switch {
+	case set == nil:
+		return "the store's own keys"
+	case element == nil:
+		return fmt.Sprintf("the clock of set %.64q", set)
 	}
 	return fmt.Sprintf("element %.64q of set %.64q", element, set)
 }
@@ -112,9 +115,6 @@ func corruptionOf(info pebble.DataCorruptionInfo) *CorruptionError {
 	e := &CorruptionError{Path: info.Path, Err: info.Details}
 	e.Set, e.From = setAndElement(info.Bounds.Start)
 	e.LastSet, e.To = setAndElement(info.Bounds.End.Key)
-	if e.LastSet == nil || e.Set == nil { // bounds that are no keys of sets
-		e.Set, e.From, e.LastSet, e.To = nil, nil, nil, nil
-	}
 	return e
 }
 

@@ -123,7 +123,9 @@ func (s *Store) newIdentity() error {
 	err = errors.Join(
 		b.Set(keyIdentity, append([]byte(s.id.name), s.id.place...), nil),
 		b.Set(keySeal, seal, nil),
-		s.guard(func() error { return b.Commit(pebble.Sync) }))
+		s.guard(func() error { return b.Commit(pebble.Sync) }),
+		// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
+		s.recovering(s.db.Flush))
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ const (
 	manifestMarker = "manifest"
 )
 
-// closedFile says, since the last Close, how the MANIFEST began then. It only grows, or gives way to one of a higher number.
+// closedFile says, since the last Close, how the MANIFEST began then, and which log was closed. A MANIFEST only grows, or gives
+// way to one of a higher number, and a log that was closed is not written again under its number.
 const closedFile = "CLOSED"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -46,7 +47,7 @@ func chunkSum(data []byte) uint32 {
 
 // checkManifest reports whether the MANIFEST ends in a record that a power cut took back. One that is damaged, or lost, is an
 // error that wraps ErrCorrupt.
-func checkManifest(fs vfs.FS, dir string) (torn bool, err error) {
+func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, err error) {
 	name, data, err := readManifest(fs, dir)
 	if err != nil {
 		return false, err
@@ -57,7 +58,7 @@ func checkManifest(fs vfs.FS, dir string) (torn bool, err error) {
 		}
 		return false, nil
 	}
-	if err := checkClosed(fs, dir, name, data); err != nil {
+	if err := closed.check(fs.PathJoin(dir, name), name, data); err != nil {
 		return false, err
 	}
 	at, whole := walkManifest(data)
@@ -100,7 +101,7 @@ func walkManifest(data []byte) (at int, whole bool) {
 	begun := -1 // where the record at hand began
 	for at < len(data) {
 		block := blockAt(data, at)
-		if len(block) < chunkHeader && allZero(block) { // no chunk fits there
+		if len(block) < chunkHeader && (at+len(block))%manifestBlock == 0 && allZero(block) { // no chunk fits there
 			at += len(block)
 			continue
 		}
@@ -170,56 +171,74 @@ func blockAt(data []byte, at int) []byte {
 
 func allZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// checkClosed compares the MANIFEST with what the last Close wrote down of it. A damaged note is no evidence.
-func checkClosed(fs vfs.FS, dir, name string, data []byte) error {
+// closedNote is what the last Close wrote down.
+type closedNote struct {
+	manifest string
+	length   int
+	sum      uint32 // of the MANIFEST's first length bytes
+	log      string // the last log, which was closed too
+}
+
+// text is the note as it stands in closedFile: a line, and a checksum of that line.
+func (n closedNote) text() string {
+	line := fmt.Sprintf("%s %d %08x %s\n", n.manifest, n.length, n.sum, n.log)
+	return line + fmt.Sprintf("%08x\n", crc32.Checksum([]byte(line), castagnoli))
+}
+
+// readClosed returns the note, an empty one when there is none. A damaged note is no evidence: it is taken for none.
+func readClosed(fs vfs.FS, dir string) (n closedNote, err error) {
 	text, err := readFile(fs, fs.PathJoin(dir, closedFile))
 	if err != nil {
-		return err
+		return n, err
 	}
-	var then string
-	var length int
-	var sum uint32
-	if _, err := fmt.Sscanf(text, closedText, &then, &length, &sum); err != nil || text != closedNote(then, length, sum) {
-		return nil
+	if _, err := fmt.Sscanf(text, "%s %d %x %s\n", &n.manifest, &n.length, &n.sum, &n.log); err != nil || n.text() != text {
+		return closedNote{}, nil
 	}
+	return n, nil
+}
+
+// check compares the MANIFEST with the note.
+func (n closedNote) check(path, name string, data []byte) error {
 	damaged := func(format string, args ...any) error {
-		return &CorruptionError{Path: fs.PathJoin(dir, name), Err: fmt.Errorf(format+"; nothing was changed, bring the folder back from a copy", args...)}
+		return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, bring the folder back from a copy", args...)}
 	}
-	switch number, thenNumber := manifestNumber(name), manifestNumber(then); {
-	case number > thenNumber:
+	switch now, then := manifestNumber(name), manifestNumber(n.manifest); {
+	case now > then:
 		return nil
-	case number < thenNumber:
-		return damaged("the store was last closed with %s, which is newer", then)
-	case len(data) < length:
-		return damaged("%d bytes, at the last close they were %d", len(data), length)
-	case crc32.Checksum(data[:length], castagnoli) != sum:
-		return damaged("its first %d bytes are not those of the last close", length)
+	case now < then:
+		return damaged("the store was last closed with %s, which is newer", n.manifest)
+	case len(data) < n.length:
+		return damaged("%d bytes, at the last close they were %d", len(data), n.length)
+	case crc32.Checksum(data[:n.length], castagnoli) != n.sum:
+		return damaged("its first %d bytes are not those of the last close", n.length)
 	}
 	return nil
 }
 
-// closedText is what stands in closedFile: the MANIFEST's name, length and checksum, then a checksum of that line.
-const closedText = "%s %d %08x\n"
-
-func closedNote(name string, length int, sum uint32) string {
-	line := fmt.Sprintf(closedText, name, length, sum)
-	return line + fmt.Sprintf("%08x\n", crc32.Checksum([]byte(line), castagnoli))
-}
-
-func manifestNumber(name string) (n uint64) {
-	_, _ = fmt.Sscanf(name, "MANIFEST-%d", &n)
-	return n
-}
-
-// noteClosed writes down what the MANIFEST is, if the file does not say so already. Pebble is closed.
+// noteClosed writes the note, unless it is there already. Pebble is closed.
 func noteClosed(fs vfs.FS, dir string) error {
 	name, data, err := readManifest(fs, dir)
 	if err != nil || name == "" {
 		return err
 	}
-	note := closedNote(name, len(data), crc32.Checksum(data, castagnoli))
-	if was, err := readFile(fs, fs.PathJoin(dir, closedFile)); err == nil && was == note {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	n := closedNote{manifest: name, length: len(data), sum: crc32.Checksum(data, castagnoli)}
+	last := uint64(0)
+	for _, name := range names {
+		if number, ok := logNumber(name); ok && number >= last {
+			last, n.log = number, name
+		}
+	}
+	if was, err := readClosed(fs, dir); err == nil && was == n {
 		return nil
 	}
-	return writeFile(fs, dir, closedFile, note)
+	return writeFile(fs, dir, closedFile, n.text())
+}
+
+func manifestNumber(name string) (n uint64) {
+	_, _ = fmt.Sscanf(name, "MANIFEST-%d", &n)
+	return n
 }

@@ -93,7 +93,7 @@ func (r *runner) run(ctx context.Context) {
 		}
 		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
 			r.s.counters.backgroundErr.Add(1)
-			r.s.event(Event{Kind: EventBackground, Err: err})
+			r.s.event(Event{Kind: EventBackground, Err: diskError(err)})
 		}
 	}
 }

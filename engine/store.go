@@ -101,8 +101,15 @@ func (s *Store) open() (err error) {
 			return err
 		}
 	}
-	torn, err := checkManifest(s.opt.FS, s.dir)
+	closed, err := readClosed(s.opt.FS, s.dir)
 	if err != nil {
+		return err
+	}
+	torn, err := checkManifest(s.opt.FS, s.dir, closed)
+	if err != nil {
+		return err
+	}
+	if err := checkLogs(s.opt.FS, s.dir, closed); err != nil {
 		return err
 	}
 	if err := s.removeLeftovers(); err != nil {
@@ -128,8 +135,16 @@ func (s *Store) openPebble(po *pebble.Options) error {
 		s.db, err = pebble.Open(s.dir, po)
 		return err
 	})
-	if err != nil && strings.Contains(err.Error(), "format major version") { // Pebble has no other way to tell
-		err = fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "format major version"): // Pebble has no other way to tell
+		return fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
+	case errors.As(err, new(pebble.ErrMissingWALRecoveryDir)),
+		strings.Contains(err.Error(), "name from file"): // of the order of keys, or of the merger
+		return fmt.Errorf("%w: file OPTIONS is another program's, or damaged: %w", ErrFormat, err)
+	case errors.Is(err, iofs.ErrNotExist): // a table that the MANIFEST names
+		return &CorruptionError{Path: s.dir, Err: err}
 	}
 	return err
 }
