@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	iofs "io/fs"
+	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
@@ -31,6 +33,7 @@ const (
 	chunkLast      = 4
 	sectorBytes    = 512
 	manifestMarker = "manifest"
+	markerPrefix   = "marker." + manifestMarker + "." // then a number, a dot, and the MANIFEST's name
 )
 
 // closedFile says, since the last Close, how the MANIFEST began then, and which log was closed. A MANIFEST only grows, or gives
@@ -75,6 +78,38 @@ func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, err err
 		return false, damaged("a bad record that no power cut leaves")
 	}
 	return true, nil
+}
+
+// forgetLostMarker removes a marker that a power cut has left behind without the MANIFEST that it names, when there still is
+// the one before. Pebble syncs the folder for both at once: either may be there without the other, and then nothing relies
+// on them yet.
+func forgetLostMarker(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	var markers []string
+	for _, name := range names {
+		if strings.HasPrefix(name, markerPrefix) {
+			markers = append(markers, name)
+		}
+	}
+	if len(markers) < 2 {
+		return nil
+	}
+	slices.Sort(markers)
+	exists := func(marker string) bool {
+		_, manifest, _ := strings.Cut(strings.TrimPrefix(marker, markerPrefix), ".")
+		return slices.Contains(names, manifest)
+	}
+	last := markers[len(markers)-1]
+	if exists(last) || !exists(markers[len(markers)-2]) {
+		return nil
+	}
+	if err := fs.Remove(fs.PathJoin(dir, last)); err != nil {
+		return err
+	}
+	return syncFolder(fs, dir)
 }
 
 // readManifest returns name and bytes of the MANIFEST in use; the name is empty when there is none.

@@ -101,6 +101,9 @@ func (s *Store) open() (err error) {
 			return err
 		}
 	}
+	if err := forgetLostMarker(s.opt.FS, s.dir); err != nil {
+		return err
+	}
 	closed, err := readClosed(s.opt.FS, s.dir)
 	if err != nil {
 		return err
