@@ -26,6 +26,8 @@ const (
 	EventStall       EventKind = "stall"        // writes wait for flushes or compactions
 	EventFailed      EventKind = "failed"       // the store takes no more writes
 	EventCorruption  EventKind = "corruption"   // damaged bytes were read: once for each file
+	EventDiskSpace   EventKind = "disk-space"   // free space fell below a level, or the disk is full
+	EventSlowDisk    EventKind = "slow-disk"    // an operation on the disk takes long
 	EventBackground  EventKind = "background"   // a background task failed and will be tried again
 )
 
@@ -67,6 +69,8 @@ type counters struct {
 	flushes       atomic.Uint64
 	compactions   atomic.Uint64
 	backgroundErr atomic.Uint64
+	slowDisk      atomic.Uint64
+	fullDisk      atomic.Uint64 // times that the disk was found full
 	corruptions   atomic.Uint64 // times that damaged bytes were met
 }
 

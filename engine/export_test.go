@@ -205,3 +205,6 @@ func (s *Store) DeadRuns(name []byte) (runs []string, finders int) {
 
 // RunsPassed returns how often readers have seeked over a dead run.
 func (s *Store) RunsPassed() uint64 { return s.counters.runsPassed.Load() }
+
+// CheckSpace asks the disk for its free space now.
+func (s *Store) CheckSpace() { s.disk.check() }

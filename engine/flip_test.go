@@ -301,4 +301,3 @@ func recordsFrom(log []byte, i int) int {
 	}
 	return n
 }
-

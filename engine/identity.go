@@ -108,7 +108,7 @@ func (s *Store) loadIdentity() error {
 
 // newIdentity makes a store's identity, and its keys, in one synced batch.
 func (s *Store) newIdentity() error {
-	if err := writeIdentityFile(s.opt.FS, s.dir); err != nil {
+	if err := writeIdentityFile(s.fs, s.dir); err != nil {
 		return err
 	}
 	place, err := readPlace(s.opt.FS, s.dir)
@@ -158,7 +158,7 @@ func (s *Store) mark() error {
 	}
 	// The identity file is new each time, so that an older copy of the folder is known also when it is put back by a tool
 	// that leaves alone what looks unchanged.
-	err := writeIdentityFile(s.opt.FS, s.dir)
+	err := writeIdentityFile(s.fs, s.dir)
 	if err == nil {
 		s.id.place, err = readPlace(s.opt.FS, s.dir)
 	}

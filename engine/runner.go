@@ -101,6 +101,7 @@ func (r *runner) run(ctx context.Context) {
 // tick does what is due.
 func (r *runner) tick(ctx context.Context) error {
 	r.idle.Store(true)
+	_ = r.s.disk.room() // it tells by events
 	if err := r.s.sets.trim(); err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ type Stats struct {
 	Compactions         uint64 `json:"compactions"`
 	CompactionDebt      uint64 `json:"compaction_debt"` // bytes that compactions have still to look at
 	BackgroundErrors    uint64 `json:"background_errors"`
+	SlowDisk            uint64 `json:"slow_disk"`   // reports of operations on the disk that took long
+	FullDisk            uint64 `json:"full_disk"`   // times that the disk was found full
 	Corruptions         uint64 `json:"corruptions"` // times that damaged bytes were met
 
 	Levels []LevelStats `json:"levels"`
@@ -69,7 +71,7 @@ func (s *Store) Stats() (Stats, error) {
 		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(),
 		Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
 		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: c.backgroundErr.Load(),
-		Corruptions: c.corruptions.Load(),
+		Corruptions: c.corruptions.Load(), SlowDisk: c.slowDisk.Load(), FullDisk: c.fullDisk.Load(),
 	}
 	for _, l := range m.Levels {
 		written := l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested

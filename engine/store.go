@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -25,6 +26,8 @@ type Store struct {
 	strategy compaction.Strategy
 	deletes  bool // the strategy writes point deletes
 
+	fs         vfs.FS // of the options, watched
+	disk       disk
 	lock       *pebble.Lock
 	cache      *pebble.Cache
 	db         *pebble.DB
@@ -64,6 +67,7 @@ func Open(dir string, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, opt: opt, empty: make(chan struct{}, 1)}
+	s.fs = s.disk.watch(s)
 	s.sets.init(s)
 	if err := s.open(); err != nil {
 		s.releaseFiles()
@@ -97,22 +101,22 @@ func (s *Store) open() (err error) {
 			compaction.ErrStrategy, s.strategy.Name())
 	}
 	if !exists {
-		if err := writeFormat(s.opt.FS, s.dir, s.record); err != nil {
+		if err := writeFormat(s.fs, s.dir, s.record); err != nil {
 			return err
 		}
 	}
-	if err := forgetLostMarker(s.opt.FS, s.dir); err != nil {
+	if err := forgetLostMarker(s.fs, s.dir); err != nil {
 		return err
 	}
-	closed, err := readClosed(s.opt.FS, s.dir)
+	closed, err := readClosed(s.fs, s.dir)
 	if err != nil {
 		return err
 	}
-	torn, err := checkManifest(s.opt.FS, s.dir, closed)
+	torn, err := checkManifest(s.fs, s.dir, closed)
 	if err != nil {
 		return err
 	}
-	if err := checkLogs(s.opt.FS, s.dir, closed); err != nil {
+	if err := checkLogs(s.fs, s.dir, closed); err != nil {
 		return err
 	}
 	if err := s.removeLeftovers(); err != nil {
@@ -130,7 +134,10 @@ func (s *Store) open() (err error) {
 	if err := s.openPebble(po); err != nil {
 		return err
 	}
-	return s.loadIdentity()
+	if err := s.loadIdentity(); err != nil {
+		return err
+	}
+	return s.disk.lay()
 }
 
 func (s *Store) openPebble(po *pebble.Options) error {
@@ -168,7 +175,7 @@ func (s *Store) openTorn(po *pebble.Options) error {
 }
 
 func (s *Store) lockFolder() error {
-	fs := s.opt.FS
+	fs := s.fs
 	if s.opt.MustExist {
 		if _, err := fs.Stat(fs.PathJoin(s.dir, formatFile)); err != nil {
 			return fmt.Errorf("%w in %s", ErrNoStore, s.dir)
@@ -193,7 +200,7 @@ func (s *Store) lockFolder() error {
 
 // removeLeftovers removes what a rewriter had written when the process ended: tables that were never swapped in.
 func (s *Store) removeLeftovers() error {
-	fs := s.opt.FS
+	fs := s.fs
 	names, err := fs.List(s.dir)
 	if err != nil {
 		return err
@@ -219,6 +226,7 @@ func (s *Store) releaseFiles() {
 	if s.lock != nil {
 		_ = s.lock.Close()
 	}
+	_ = s.disk.closer()
 }
 
 // Close waits for calls under way (streams end at their next chunk), writes down that the store was left in order, and
@@ -238,10 +246,10 @@ func (s *Store) Close() error {
 	}
 	errs = append(errs, s.closePebble())
 	if s.failed.Load() == nil {
-		errs = append(errs, noteClosed(s.opt.FS, s.dir))
+		errs = append(errs, noteClosed(s.fs, s.dir))
 	}
 	s.cache.Unref()
-	errs = append(errs, s.lock.Close())
+	errs = append(errs, s.lock.Close(), s.disk.closer())
 	return errors.Join(errs...)
 }
 

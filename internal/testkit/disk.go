@@ -119,6 +119,9 @@ func (d *Disk) SetShortWrites(short func(path string) error) {
 	d.mem.short.Store(&short)
 }
 
+// SetUsage sets what the disk says of its free space; before, it can't tell.
+func (d *Disk) SetUsage(u vfs.DiskUsage) { d.mem.TestingSetDiskUsage(u) }
+
 // SetHook sets the hook of that name; nil takes it away.
 func (d *Disk) SetHook(name string, h Hook) {
 	d.mu.Lock()
