@@ -234,15 +234,15 @@ func (r *runner) rewriteSet(ctx context.Context, st *set, load compaction.Load, 
 		}
 		load.Keys -= min(load.Keys, uint64(res.Dropped))
 		load.Open -= min(load.Open, uint64(res.Closed))
-		if err := r.pause(ctx, int64(span.Bytes)+res.Bytes); err != nil {
+		if err := pause(ctx, int64(span.Bytes)+res.Bytes, r.s.opt.RewriteBytesPerSecond); err != nil {
 			return err
 		}
 	}
 }
 
-// pause keeps the rewriter to its rate.
-func (r *runner) pause(ctx context.Context, bytes int64) error {
-	d := time.Duration(float64(bytes) / float64(r.s.opt.RewriteBytesPerSecond) * float64(time.Second))
+// pause waits for as long as so many bytes take at a rate.
+func pause(ctx context.Context, bytes, bytesPerSecond int64) error {
+	d := time.Duration(float64(bytes) / float64(bytesPerSecond) * float64(time.Second))
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
