@@ -4,8 +4,8 @@
 //	go run ./internal/mutants
 //	go run ./internal/mutants -only 'sync|counter'
 //
-// A bug is a file in testdata: a line of what it is, the file that it changes, the tests that should see it, then the lines
-// that it replaces and those that take their place. The old lines must be in the file exactly once: when the code moves, the
+// A bug is a file in testdata: a line of what it is, the file that it changes, the arguments of go test for the tests that
+// should see it, then the lines that it replaces and those that take their place. The old lines must be in the file exactly once: when the code moves, the
 // test of this package fails, and the bug is to be planted anew.
 package main
 
@@ -39,7 +39,7 @@ type mutant struct {
 	name     string // of its file
 	what     string
 	file     string
-	pkg, run string
+	tests    []string // arguments of go test
 	old, new string
 }
 
@@ -70,7 +70,8 @@ func run(only string, goCommand []string, limit time.Duration) error {
 		began := time.Now()
 		verdict, err := m.plant(dir, goCommand, limit)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+			verdict = "INVALID"
+			fmt.Fprintf(os.Stderr, "%s: %v\n", m.name, err)
 		}
 		if verdict == "caught" {
 			caught++
@@ -127,9 +128,9 @@ func parse(text string) (m mutant, err error) {
 	if !ok || !ok2 || len(lines) != 3 {
 		return m, fmt.Errorf("want three lines, then --- old and --- new")
 	}
-	m = mutant{what: lines[0], file: lines[1], old: old, new: new}
-	if m.pkg, m.run, ok = strings.Cut(lines[2], " "); !ok {
-		return m, fmt.Errorf("the third line is a package and a pattern of tests")
+	m = mutant{what: lines[0], file: lines[1], tests: strings.Fields(lines[2]), old: old, new: new}
+	if !slices.Contains(m.tests, "-run") {
+		return m, fmt.Errorf("the third line names no tests")
 	}
 	return m, nil
 }
@@ -154,7 +155,8 @@ func (m mutant) plant(dir string, goCommand []string, limit time.Duration) (verd
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), limit+time.Minute)
 	defer cancel()
-	args := append(slices.Clone(goCommand[1:]), "test", "-failfast", "-vet=off", "-timeout", limit.String(), "-run", m.run, m.pkg)
+	args := append(slices.Clone(goCommand[1:]), "test", "-failfast", "-vet=off", "-timeout", limit.String())
+	args = append(args, m.tests...)
 	cmd := exec.CommandContext(ctx, goCommand[0], args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
@@ -162,9 +164,11 @@ func (m mutant) plant(dir string, goCommand []string, limit time.Duration) (verd
 	case strings.Contains(string(out), "[build failed]"):
 		return "", fmt.Errorf("it does not compile:\n%s", out)
 	case err == nil && strings.Contains(string(out), "no tests to run"):
-		return "", fmt.Errorf("no test fits %q", m.run)
+		return "", fmt.Errorf("no test fits %q", m.tests)
 	case err == nil:
 		return "MISSED", nil
+	case !strings.Contains(string(out), "--- FAIL") && !strings.Contains(string(out), "panic: "):
+		return "", fmt.Errorf("it ended otherwise: %w\n%s", err, out)
 	}
 	return "caught", nil
 }

@@ -32,13 +32,13 @@ func TestPlantable(t *testing.T) {
 
 // TestParse refuses what is no bug.
 func TestParse(t *testing.T) {
-	for _, text := range []string{"", "what\nfile\n./pkg Test\n", "what\nfile\n--- old\na\n--- new\nb\n", "what\nfile\n./pkg\n--- old\na\n--- new\nb\n"} {
+	for _, text := range []string{"", "what\nfile\n./pkg -run Test\n", "what\nfile\n--- old\na\n--- new\nb\n", "what\nfile\n./pkg\n--- old\na\n--- new\nb\n"} {
 		if m, err := parse(text); err == nil {
 			t.Errorf("%q: %+v", text, m)
 		}
 	}
-	m, err := parse("what\nfile\n./pkg Test\n--- old\na\n--- new\nb\n")
-	if err != nil || m.what != "what" || m.file != "file" || m.pkg != "./pkg" || m.run != "Test" || m.old != "a\n" || m.new != "b\n" {
+	m, err := parse("what\nfile\n./pkg -run Test\n--- old\na\n--- new\nb\n")
+	if err != nil || m.what != "what" || m.file != "file" || len(m.tests) != 3 || m.old != "a\n" || m.new != "b\n" {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
