@@ -112,6 +112,8 @@ func (m *machine) event(e engine.Event) {
 		m.seen.saw(sawSwap)
 	case engine.EventExcise:
 		m.seen.saw(sawExcise)
+	case engine.EventIncarnation:
+		m.seen.saw(sawIncarnation)
 	}
 }
 
@@ -376,7 +378,9 @@ func (m *machine) publish(t *rapid.T) {
 	}
 	switch rapid.IntRange(0, 2).Draw(t, "then") {
 	case 1:
+		before := n.store.Filtered()
 		n.flush(t)
+		m.seen.sawIf(n.store.Filtered() > before, sawFlushDrop)
 	case 2:
 		must(t, n.store.CompactTables(bg), "compact tables")
 	}
