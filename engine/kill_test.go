@@ -113,8 +113,9 @@ func killChild(t *testing.T, dir string, loop, acks int) (lines []string) {
 
 // childChurns adds and removes for ever, in several goroutines, and tells what was acknowledged as synced.
 func childChurns(t *testing.T, dir, loop string) {
-	s, err := engine.Open(dir, &engine.Options{Logger: silent, MemTableBytes: 64 << 10, TuneForTests: true, SpanBytes: 4 << 10,
-		Strategy: eager(compaction.Default()), BackgroundInterval: time.Millisecond})
+	o := newPair("child").opt
+	o.Strategy, o.BackgroundInterval = eager(compaction.Default()), time.Millisecond
+	s, err := engine.Open(dir, &o)
 	must(t, err, "open")
 	fmt.Printf("actor %x\n", string(s.Actor()))
 	var tell sync.Mutex

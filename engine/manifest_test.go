@@ -54,7 +54,7 @@ func putBytes(t *testing.T, disk vfs.FS, path string, data []byte) {
 // a note of the close it is as after a crash.
 func manifestStore(t *testing.T, noted bool) (p *pair, whole []byte, last int) {
 	p = newPair("store")
-	p.opt.TuneForTests = false // so few tables are not compacted: the last record is a flush's
+	p.opt.Tune(nil) // so few tables are not compacted: the last record is a flush's
 	p.open(t)
 	for i := range 2 {
 		p.all(t, "s", keyscheme.OpAdd, elementNames(i*30, i*30+30), engine.Sync)
