@@ -338,21 +338,67 @@ func FuzzUnionEncoded(f *testing.F) {
 		f.Add(c.Append(nil), clocks["holes"].Append(nil))
 		f.Add(clocks["runs"].Append(nil), c.Append(nil))
 	}
-	f.Fuzz(func(t *testing.T, a, b []byte) {
-		c, err := Decode(a)
-		if err != nil {
-			c = Of(Dot{"a", 70000})
+	f.Fuzz(func(t *testing.T, a, b []byte) { unionAny(t, a, b) })
+}
+
+func unionAny(t *testing.T, a, b []byte) {
+	c, err := Decode(a)
+	if err != nil {
+		c = Of(Dot{"a", 70000})
+	}
+	before := c.Clone()
+	d, err := Decode(b)
+	if got := c.UnionEncoded(b); (got == nil) != (err == nil) {
+		t.Fatalf("UnionEncoded says %v, Decode says %v", got, err)
+	}
+	mustCheck(t, c)
+	before.Union(d)
+	mustCheck(t, before)
+	if !before.Equal(c) {
+		t.Fatalf("UnionEncoded gives %v, Union %v", c, before)
+	}
+}
+
+// TestDecodeAtRandom gives the decoder what the fuzzer would, without its instruments: samples, changed a little.
+func TestDecodeAtRandom(t *testing.T) {
+	n := 150_000
+	if testing.Short() {
+		n = 5_000
+	}
+	seed := rand.Uint64()
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
 		}
-		before := c.Clone()
-		d, err := Decode(b)
-		if got := c.UnionEncoded(b); (got == nil) != (err == nil) {
-			t.Fatalf("UnionEncoded says %v, Decode says %v", got, err)
+	}()
+	r := rand.New(rand.NewPCG(seed, 0))
+	_, clocks := samples()
+	var encoded [][]byte
+	for _, c := range clocks {
+		if b := c.Append(nil); len(b) < 200 {
+			encoded = append(encoded, b)
 		}
-		mustCheck(t, c)
-		before.Union(d)
-		mustCheck(t, before)
-		if !before.Equal(c) {
-			t.Fatalf("UnionEncoded gives %v, Union %v", c, before)
+		if b := c.AppendCompressed(nil); len(b) < 200 {
+			encoded = append(encoded, b)
 		}
-	})
+	}
+	change := func() []byte {
+		b := append([]byte(nil), encoded[r.IntN(len(encoded))]...)
+		for range r.IntN(4) {
+			if len(b) > 0 {
+				b[r.IntN(len(b))] ^= byte(1 + r.IntN(255))
+			}
+		}
+		if r.IntN(4) == 0 {
+			b = b[:r.IntN(len(b)+1)]
+		}
+		return b
+	}
+	for range n {
+		decodeAny(t, change())
+	}
+	for range n / 3 {
+		unionAny(t, change(), change())
+	}
+	t.Logf("%d samples, %d executions", len(encoded), n+n/3)
 }

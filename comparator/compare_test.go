@@ -2,6 +2,7 @@ package comparator_test
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -120,17 +121,53 @@ func FuzzCompare(f *testing.F) {
 	f.Add(p.AppendClock(nil), p.AppendTombstone(nil), p.AppendEnd(nil))
 	f.Add(p.AppendClock(nil), p.AppendClockPage(nil, "actor", 7), p.AppendTombstone(nil))
 	f.Add([]byte{}, []byte{1, 2, 3}, keyscheme.AppendSlotKey(nil, keyscheme.SlotMax, keyscheme.SlotMeta, nil))
-	f.Fuzz(func(t *testing.T, a, b, c []byte) {
-		sorted := [][]byte{a, b, c}
-		slices.SortFunc(sorted, comparator.Compare)
-		checkTotal(t, sorted[0], sorted[1], sorted[2])
-		checkTotal(t, a, b, c)
-		if got, want := comparator.Compare(a, b), refCompare(a, b); got != want {
-			t.Fatalf("Compare(%x, %x) = %d, the reference says %d", a, b, got, want)
+	f.Fuzz(func(t *testing.T, a, b, c []byte) { checkThree(t, a, b, c) })
+}
+
+func checkThree(t *testing.T, a, b, c []byte) {
+	sorted := [][]byte{a, b, c}
+	slices.SortFunc(sorted, comparator.Compare)
+	checkTotal(t, sorted[0], sorted[1], sorted[2])
+	checkTotal(t, a, b, c)
+	if got, want := comparator.Compare(a, b), refCompare(a, b); got != want {
+		t.Fatalf("Compare(%x, %x) = %d, the reference says %d", a, b, got, want)
+	}
+	checkSplit(t, a, b)
+	checkSeparator(t, a, b)
+	checkSuccessors(t, a, c)
+	checkAbbreviated(t, a, b)
+}
+
+// TestCompareAtRandom compares what the fuzzer would, without its instruments: keys, changed a little.
+func TestCompareAtRandom(t *testing.T) {
+	n := 200_000
+	if testing.Short() {
+		n = 5_000
+	}
+	seed := rand.Uint64()
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
 		}
-		checkSplit(t, a, b)
-		checkSeparator(t, a, b)
-		checkSuccessors(t, a, c)
-		checkAbbreviated(t, a, b)
-	})
+	}()
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := keyscheme.NewPrefix([]byte("set"))
+	keys := [][]byte{p.AppendClock(nil), p.AppendTombstone(nil), p.AppendEnd(nil), p.AppendTombstonePage(nil, "actor", 7),
+		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd),
+		p.AppendElement(nil, []byte("elem"), clock.Dot{Actor: "actor", Counter: 258}, keyscheme.OpRemove),
+		keyscheme.AppendSlotKey(nil, keyscheme.SlotMax, keyscheme.SlotMeta, nil), {1, 2, 3}}
+	change := func() []byte {
+		b := append([]byte(nil), keys[r.IntN(len(keys))]...)
+		for range r.IntN(4) {
+			b[r.IntN(len(b))] ^= byte(1 << r.IntN(8))
+		}
+		if r.IntN(4) == 0 {
+			b = b[:r.IntN(len(b)+1)]
+		}
+		return b
+	}
+	for range n {
+		checkThree(t, change(), change(), change())
+	}
+	t.Logf("%d executions", n)
 }

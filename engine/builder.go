@@ -379,13 +379,15 @@ func (s *Store) writeElement(batch *pebble.Batch, key, value []byte) error {
 func (b *builder) liveDots(element []byte, within *clock.Clock) []clock.Dot {
 	var dots []clock.Dot
 	if b.st.next.HasMore(b.st.dead) { // an empty set has none
+		var err error
 		if b.iter == nil {
-			b.iter, b.err = b.s.elementIter(b.st)
+			b.iter, err = b.s.elementIter(b.st)
 		}
-		if b.err == nil {
+		if err == nil {
 			b.s.counters.lookUps.Add(1)
-			dots, b.err = appendDots(nil, b.iter, b.st, element, b.actor)
+			dots, err = appendDots(nil, b.iter, b.st, element, b.actor)
 		}
+		b.check(err)
 		if b.err != nil {
 			return nil
 		}

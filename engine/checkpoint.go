@@ -28,7 +28,7 @@ func (s *Store) Checkpoint(ctx context.Context, dest string) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
 	}
-	err := makeStore(s.opt.FS, dest, s.record, func() error {
+	err := makeStore(s.fs, dest, s.record, func() error {
 		if err := s.copyTo(dest); err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *Store) copyTo(dest string) error {
 	if err := s.syncLog(); err != nil {
 		return err
 	}
-	fs := s.opt.FS
+	fs := s.fs
 	part := fs.PathJoin(dest, partFolder)
 	for try := 1; ; try++ {
 		if err := s.pebbleCheckpoint(part); err != nil {

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/keyscheme"
 )
 
 // Errors of opening a store.
@@ -48,7 +50,7 @@ var (
 
 // Errors of the disk.
 var (
-	// ErrCorrupt is returned when bytes on disk are not what was written.
+	// ErrCorrupt is returned when bytes on disk are not what was written; *CorruptionError says where, if that is known.
 	ErrCorrupt = errors.New("engine: store is damaged")
 	// ErrDiskFull is in the chain of errors that a full disk caused.
 	ErrDiskFull = errors.New("engine: disk is full, free some space")
@@ -68,6 +70,70 @@ func (e *LimitError) Error() string {
 // Unwrap makes errors.Is find ErrLimit.
 func (e *LimitError) Unwrap() error { return ErrLimit }
 
+// CorruptionError says where damage was found. errors.Is finds ErrCorrupt in it. What is not known is empty.
+type CorruptionError struct {
+	Path string // the file
+	// The keys that the damaged file holds, or should: from element From of the set Set to element To of the set LastSet, both
+	// included. A nil From or To is the set's clock or tombstone, a nil Set or LastSet the store's own metadata.
+	Set, From   []byte
+	LastSet, To []byte
+	Err         error // what is wrong
+}
+
+// Error implements error.
+func (e *CorruptionError) Error() string {
+	text := ErrCorrupt.Error()
+	if e.Path != "" {
+		text += ": " + e.Path
+	}
+	if e.Set != nil || e.LastSet != nil {
+		text += fmt.Sprintf(", which holds %s to %s", position(e.Set, e.From), position(e.LastSet, e.To))
+	}
+	return fmt.Sprintf("%s: %v", text, e.Err)
+}
+
+// position names a key; names may be long.
+func position(set, element []byte) string {
+	switch {
+	case set == nil:
+		return "the store's own keys"
+	case element == nil:
+		return fmt.Sprintf("the clock of set %.64q", set)
+	}
+	return fmt.Sprintf("element %.64q of set %.64q", element, set)
+}
+
+// Unwrap makes errors.Is find ErrCorrupt and the cause.
+func (e *CorruptionError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+
+// corruptionError names the file and the keys that Pebble's error is about.
+func corruptionError(err error) error {
+	info := pebble.ExtractDataCorruptionInfo(err)
+	if info == nil {
+		return &CorruptionError{Err: err}
+	}
+	return corruptionOf(*info)
+}
+
+func corruptionOf(info pebble.DataCorruptionInfo) *CorruptionError {
+	e := &CorruptionError{Path: info.Path, Err: info.Details}
+	e.Set, e.From = setAndElement(info.Bounds.Start)
+	e.LastSet, e.To = setAndElement(info.Bounds.End.Key)
+	return e
+}
+
+// setAndElement takes a table's bound apart; both are nil when it is no key of a set.
+func setAndElement(key []byte) (set, element []byte) {
+	k, err := keyscheme.Decode(key)
+	if err != nil || k.PrefixLen() == 0 {
+		return nil, nil
+	}
+	if k.Kind == keyscheme.KindElement {
+		element = append([]byte{}, k.Element...)
+	}
+	return append([]byte{}, k.Set...), element
+}
+
 // diskError adds the sentinel that a cause from Pebble or the file system stands for.
 func diskError(err error) error {
 	switch {
@@ -78,7 +144,7 @@ func diskError(err error) error {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%w: %w", ErrDiskFull, err)
 	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return corruptionError(err)
 	}
 	return err
 }

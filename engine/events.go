@@ -25,7 +25,9 @@ const (
 	EventIncarnation EventKind = "incarnation"  // the store took a new actor
 	EventStall       EventKind = "stall"        // writes wait for flushes or compactions
 	EventFailed      EventKind = "failed"       // the store takes no more writes
-	EventCorruption  EventKind = "corruption"   // damaged bytes were read
+	EventCorruption  EventKind = "corruption"   // damaged bytes were read: once for each file
+	EventDiskSpace   EventKind = "disk-space"   // free space fell below a level, or the disk is full
+	EventSlowDisk    EventKind = "slow-disk"    // an operation on the disk takes long
 	EventBackground  EventKind = "background"   // a background task failed and will be tried again
 )
 
@@ -67,6 +69,9 @@ type counters struct {
 	flushes       atomic.Uint64
 	compactions   atomic.Uint64
 	backgroundErr atomic.Uint64
+	slowDisk      atomic.Uint64
+	fullDisk      atomic.Uint64 // times that the disk was found full
+	corruptions   atomic.Uint64 // times that damaged bytes were met
 	stalls        atomic.Uint64
 	rewriting     atomic.Int64 // spans that passes are at
 
@@ -94,7 +99,7 @@ func (s *Store) listener() *pebble.EventListener {
 			s.event(Event{Kind: EventStall, Err: fmt.Errorf("engine: writes wait: %s", i.Reason)})
 		},
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			s.event(Event{Kind: EventCorruption, Err: fmt.Errorf("%w: %w", ErrCorrupt, i.Details)})
+			s.corrupt(corruptionOf(i))
 		},
 		// It may be called with Pebble's lock held, thousands of times a second on a full disk: count, and no more.
 		BackgroundError: func(err error) {
@@ -105,6 +110,16 @@ func (s *Store) listener() *pebble.EventListener {
 	}
 	l.EnsureDefaults(logger{s.opt.Logger})
 	return l
+}
+
+// corrupt counts damage that was met, and tells of each file once: a damaged table is met again by every read, and by every
+// compaction, which Pebble repeats.
+func (s *Store) corrupt(e *CorruptionError) {
+	s.counters.corruptions.Add(1)
+	if _, known := s.damaged.LoadOrStore(e.Path, e); !known {
+		s.opt.Logger.Error("bigset: damaged file", "dir", s.dir, "error", e)
+		s.event(Event{Kind: EventCorruption, Set: e.Set, Err: e})
+	}
 }
 
 func tableBytes(tables []pebble.TableInfo) int64 {

@@ -239,3 +239,6 @@ func (s *Store) HoldingWriters(name []byte, f func() error) error {
 	defer s.sets.release(st)
 	return s.holding(st, f)
 }
+
+// CheckSpace asks the disk for its free space now.
+func (s *Store) CheckSpace() { s.disk.check() }

@@ -108,7 +108,7 @@ func (s *Store) loadIdentity() error {
 
 // newIdentity makes a store's identity, and its keys, in one synced batch.
 func (s *Store) newIdentity() error {
-	if err := writeIdentityFile(s.opt.FS, s.dir); err != nil {
+	if err := writeIdentityFile(s.fs, s.dir); err != nil {
 		return err
 	}
 	place, err := readPlace(s.opt.FS, s.dir)
@@ -123,7 +123,9 @@ func (s *Store) newIdentity() error {
 	err = errors.Join(
 		b.Set(keyIdentity, append([]byte(s.id.name), s.id.place...), nil),
 		b.Set(keySeal, seal, nil),
-		s.guard(func() error { return b.Commit(pebble.Sync) }))
+		s.guard(func() error { return b.Commit(pebble.Sync) }),
+		// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
+		s.recovering(s.db.Flush))
 	if err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func (s *Store) mark() error {
 	}
 	// The identity file is new each time, so that an older copy of the folder is known also when it is put back by a tool
 	// that leaves alone what looks unchanged.
-	err := writeIdentityFile(s.opt.FS, s.dir)
+	err := writeIdentityFile(s.fs, s.dir)
 	if err == nil {
 		s.id.place, err = readPlace(s.opt.FS, s.dir)
 	}

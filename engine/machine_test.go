@@ -113,6 +113,8 @@ func (m *machine) event(e engine.Event) {
 		m.seen.saw(sawSwap)
 	case engine.EventExcise:
 		m.seen.saw(sawExcise)
+	case engine.EventIncarnation:
+		m.seen.saw(sawIncarnation)
 	}
 }
 
@@ -375,12 +377,26 @@ func (m *machine) publish(t *rapid.T) {
 	for range 2 {
 		must(t, n.store.PublisherRound(), "publish")
 	}
-	switch rapid.IntRange(0, 2).Draw(t, "then") {
+	switch rapid.IntRange(0, 3).Draw(t, "then") {
 	case 1:
-		n.flush(t)
+		m.flushThrough(t, n)
 	case 2:
 		must(t, n.store.CompactTables(bg), "compact tables")
+	case 3: // what was added and removed dies in the memtable
+		n.all(t, "s", keyscheme.OpAdd, elementNames(300, 320), engine.NoSync)
+		n.all(t, "s", keyscheme.OpRemove, elementNames(300, 320), engine.NoSync)
+		for range 2 {
+			must(t, n.store.PublisherRound(), "publish")
+		}
+		m.flushThrough(t, n)
 	}
+}
+
+// flushThrough flushes through the filter.
+func (m *machine) flushThrough(t *rapid.T, n *node) {
+	before := n.store.Filtered()
+	n.flush(t)
+	m.seen.sawIf(n.store.Filtered() > before, sawFlushDrop)
 }
 
 func (m *machine) tick(t *rapid.T) {

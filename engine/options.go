@@ -91,6 +91,11 @@ type Options struct {
 	// BackgroundInterval is how often background work is looked for; default 100 ms. Negative: never, then tombstones
 	// reach the filter, and the rewriter works, only through Store.Compact.
 	BackgroundInterval time.Duration
+	// BallastBytes is the size of a file that is removed when the disk is full, so that what is under way can end; it is
+	// made again by a later open. Default 0: none.
+	BallastBytes int64
+	// SlowDisk is how long an operation on the disk may take before it is told of; default 1 s, negative is never.
+	SlowDisk time.Duration
 	// Events is told what the store does in the background; the default drops them. It must not block or call the store.
 	Events func(Event)
 	// Logger takes what an operator should read; default is slog's default logger at level Warn and above.
@@ -123,6 +128,7 @@ func (o *Options) withDefaults() *Options {
 	setDefault(&n.RewriteBytesPerSecond, 64<<20)
 	setDefault(&n.SpanBytes, 16<<20)
 	setDefault(&n.BackgroundInterval, 100*time.Millisecond)
+	setDefault(&n.SlowDisk, time.Second)
 	return &n
 }
 
@@ -139,7 +145,7 @@ func (o *Options) validate() error {
 		return errors.New("engine: MemTableBytes must be at least 64 KiB")
 	case o.SpanBytes < 1<<10:
 		return errors.New("engine: SpanBytes must be at least 1 KiB")
-	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.RewriteBytesPerSecond < 0:
+	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.BallastBytes < 0 || o.RewriteBytesPerSecond < 0:
 		return errors.New("engine: a size must not be negative")
 	case o.Durability > NoSync:
 		return fmt.Errorf("engine: no durability %d", o.Durability)

@@ -148,7 +148,7 @@ const formatVersion = pebble.FormatNewest
 // pebbleOptions returns how a store opens Pebble.
 func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	po := BaselineOptions(s.opt.MemTableBytes)
-	po.FS, po.Cache = s.opt.FS, cache
+	po.FS, po.Cache = tableFS{s.fs}, cache
 	po.Merger = newMerger(&s.registry, &s.counters.filtered)
 	po.Logger = logger{s.opt.Logger}
 	po.EventListener = s.listener()

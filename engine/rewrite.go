@@ -321,8 +321,8 @@ func (p *pass) writeTables() error {
 // writeTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
 func (p *pass) writeTable(keys func(yield func(key, value []byte) error) error) (path string, err error) {
 	s := p.s
-	path = s.opt.FS.PathJoin(s.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, s.counters.spanFiles.Add(1), tempSuffix))
-	f, err := s.opt.FS.Create(path, vfs.WriteCategoryUnspecified)
+	path = s.fs.PathJoin(s.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, s.counters.spanFiles.Add(1), tempSuffix))
+	f, err := s.fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return "", err
 	}
@@ -457,6 +457,6 @@ func (p *pass) merging(t copiedTable, late []keptKey) func(yield func(key, value
 // removeFiles removes what was written and not swapped in; Pebble has linked what was.
 func (p *pass) removeFiles() {
 	for _, path := range p.paths {
-		_ = p.s.opt.FS.Remove(path) // what is left over is removed by the next open
+		_ = p.s.fs.Remove(path) // what is left over is removed by the next open
 	}
 }

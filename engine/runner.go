@@ -93,7 +93,7 @@ func (r *runner) run(ctx context.Context) {
 		}
 		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
 			r.s.counters.backgroundErr.Add(1)
-			r.s.event(Event{Kind: EventBackground, Err: err})
+			r.s.event(Event{Kind: EventBackground, Err: diskError(err)})
 		}
 	}
 }
@@ -101,6 +101,7 @@ func (r *runner) run(ctx context.Context) {
 // tick does what is due.
 func (r *runner) tick(ctx context.Context) error {
 	r.idle.Store(true)
+	_ = r.s.disk.room() // it tells by events
 	if err := r.s.sets.trim(); err != nil {
 		return err
 	}
@@ -233,15 +234,15 @@ func (r *runner) rewriteSet(ctx context.Context, st *set, load compaction.Load, 
 		}
 		load.Keys -= min(load.Keys, uint64(res.Dropped))
 		load.Open -= min(load.Open, uint64(res.Closed))
-		if err := r.pause(ctx, int64(span.Bytes)+res.Bytes); err != nil {
+		if err := pause(ctx, int64(span.Bytes)+res.Bytes, r.s.opt.RewriteBytesPerSecond); err != nil {
 			return err
 		}
 	}
 }
 
-// pause keeps the rewriter to its rate.
-func (r *runner) pause(ctx context.Context, bytes int64) error {
-	d := time.Duration(float64(bytes) / float64(r.s.opt.RewriteBytesPerSecond) * float64(time.Second))
+// pause waits for as long as so many bytes take at a rate.
+func pause(ctx context.Context, bytes, bytesPerSecond int64) error {
+	d := time.Duration(float64(bytes) / float64(bytesPerSecond) * float64(time.Second))
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -17,6 +17,8 @@ const (
 	sawSwap
 	sawLateWrites
 	sawFiltered
+	sawFlushDrop
+	sawIncarnation
 	sawExcise
 	sawStreamOverChange
 	sawStaleKill
@@ -32,9 +34,9 @@ const (
 )
 
 var sightNames = [sightCount]string{"crash", "batches lost", "crash within an operation", "swap", "late writes in a swap",
-	"records filtered", "excise", "stream over a change", "stale context", "duplicate delta", "context before its dot",
-	"element with two dots", "delta of a lost batch", "eviction", "open key closed", "count without a scan",
-	"dead run seeked over"}
+	"records filtered", "records dropped by a flush", "incarnation changed", "excise", "stream over a change", "stale context",
+	"duplicate delta", "context before its dot", "element with two dots", "delta of a lost batch", "eviction",
+	"open key closed", "count without a scan", "dead run seeked over"}
 
 func (s *sights) saw(w sight) { s.m[w].Add(1) }
 func (s *sights) sawIf(c bool, w sight) {

@@ -39,6 +39,9 @@ type Stats struct {
 	CompactionDebt      uint64 `json:"compaction_debt" metric:"gauge" help:"bytes that compactions have still to look at"`
 	BackgroundErrors    uint64 `json:"background_errors" metric:"counter" help:"background tasks that failed and are tried again"`
 	Stalls              uint64 `json:"stalls" metric:"counter" help:"times that writes had to wait for flushes or compactions"`
+	SlowDisk            uint64 `json:"slow_disk" metric:"counter" help:"reports of operations on the disk that took long"`
+	FullDisk            uint64 `json:"full_disk" metric:"counter" help:"times that the disk was found full"`
+	Corruptions         uint64 `json:"corruptions" metric:"counter" help:"times that damaged bytes were met"`
 
 	FlushesInProgress     uint64 `json:"flushes_in_progress" metric:"gauge" help:"flushes under way"`
 	CompactionsInProgress uint64 `json:"compactions_in_progress" metric:"gauge" help:"compactions under way"`
@@ -77,6 +80,7 @@ func (s *Store) Stats() (Stats, error) {
 		FlushesInProgress: uint64(m.Flush.NumInProgress), CompactionsInProgress: uint64(m.Compact.NumInProgress),
 		RewritesInProgress: uint64(c.rewriting.Load()),
 		Sync:               c.synced.latency(), Queue: c.queued.latency(), Held: c.held.latency(),
+		Corruptions: c.corruptions.Load(), SlowDisk: c.slowDisk.Load(), FullDisk: c.fullDisk.Load(),
 	}
 	for _, l := range m.Levels {
 		written := l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested

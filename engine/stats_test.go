@@ -206,7 +206,8 @@ func TestSetStats(t *testing.T) {
 		big.BytesClock == 0 || big.BytesTombstone == 0 {
 		t.Errorf("big: %+v", big)
 	}
-	if big.Keys != 1000 || big.KeysDead != 400 || len(big.KeysByLevel) != 7 || big.KeysByLevel[6] != 1000 {
+	// Where a table is cut the count is an estimate.
+	if big.Keys < 950 || big.Keys > 1000 || big.KeysDead != big.Keys-600 || len(big.KeysByLevel) != 7 || big.KeysByLevel[6] != big.Keys {
 		t.Errorf("big: tables have %d keys, %d dead, by level %v", big.Keys, big.KeysDead, big.KeysByLevel)
 	}
 	if small.Live != 10 || small.Keys != 0 || small.KeysByLevel != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -25,6 +27,8 @@ type Store struct {
 	deletes  bool // the strategy writes point deletes
 	limits   recordLimits
 
+	fs         vfs.FS // of the options, watched
+	disk       disk
 	lock       *pebble.Lock
 	cache      *pebble.Cache
 	db         *pebble.DB
@@ -39,6 +43,7 @@ type Store struct {
 	runner     runner
 	counters   counters
 	grown      atomic.Bool  // memtables have their full size
+	damaged    sync.Map     // paths of damaged files that were told of
 	flushBegan atomic.Int64 // when the last flush that is done began, in nanoseconds
 	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
 
@@ -63,6 +68,7 @@ func Open(dir string, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, opt: opt, limits: defaultRecordLimits, empty: make(chan struct{}, 1)}
+	s.fs = s.disk.watch(s)
 	s.sets.init(s)
 	if err := s.open(); err != nil {
 		s.releaseFiles()
@@ -96,9 +102,23 @@ func (s *Store) open() (err error) {
 			compaction.ErrStrategy, s.strategy.Name())
 	}
 	if !exists {
-		if err := writeFormat(s.opt.FS, s.dir, s.record); err != nil {
+		if err := writeFormat(s.fs, s.dir, s.record); err != nil {
 			return err
 		}
+	}
+	if err := forgetLostMarker(s.fs, s.dir); err != nil {
+		return err
+	}
+	closed, err := readClosed(s.fs, s.dir)
+	if err != nil {
+		return err
+	}
+	torn, err := checkManifest(s.fs, s.dir, closed)
+	if err != nil {
+		return err
+	}
+	if err := checkLogs(s.fs, s.dir, closed); err != nil {
+		return err
 	}
 	if err := s.removeLeftovers(); err != nil {
 		return err
@@ -107,21 +127,56 @@ func (s *Store) open() (err error) {
 	s.cache = BaselineCache(s.opt.MemTableBytes, s.opt.BlockCacheBytes)
 	po := s.pebbleOptions(s.cache)
 	po.Lock, s.pebbleOpts = s.lock, po
-	err = s.recovering(func() (err error) {
+	if torn {
+		if err := s.openTorn(po); err != nil {
+			return err
+		}
+	}
+	if err := s.openPebble(po); err != nil {
+		return err
+	}
+	if err := s.loadIdentity(); err != nil {
+		return err
+	}
+	return s.disk.lay()
+}
+
+func (s *Store) openPebble(po *pebble.Options) error {
+	err := s.recovering(func() (err error) {
 		s.db, err = pebble.Open(s.dir, po)
 		return err
 	})
-	if err != nil {
-		if strings.Contains(err.Error(), "format major version") { // Pebble has no other way to tell
-			err = fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
-		}
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "format major version"): // Pebble has no other way to tell
+		return fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
+	case errors.As(err, new(pebble.ErrMissingWALRecoveryDir)),
+		strings.Contains(err.Error(), "name from file"): // of the order of keys, or of the merger
+		return fmt.Errorf("%w: file OPTIONS is another program's, or damaged: %w", ErrFormat, err)
+	case errors.Is(err, iofs.ErrNotExist): // a table that the MANIFEST names
+		return &CorruptionError{Path: s.dir, Err: err}
+	}
+	return err
+}
+
+// openTorn opens and closes a store whose MANIFEST ends in a bad record, so that Pebble writes a new one. Nothing is deleted:
+// what Pebble takes for useless goes to the folder archive.
+func (s *Store) openTorn(po *pebble.Options) error {
+	s.opt.Logger.Warn("bigset: the MANIFEST ends in a record that was being written when the power went; "+
+		"files that nothing names are kept in the folder archive, delete it when `bigset verify` finds nothing wrong", "dir", s.dir)
+	keep := po.Clone()
+	keep.Cleaner = pebble.ArchiveCleaner{}
+	if err := s.openPebble(keep); err != nil {
 		return err
 	}
-	return s.loadIdentity()
+	db := s.db
+	s.db = nil
+	return s.recovering(db.Close)
 }
 
 func (s *Store) lockFolder() error {
-	fs := s.opt.FS
+	fs := s.fs
 	if err := refuseUnfinished(fs, s.dir); err != nil {
 		return err
 	}
@@ -147,7 +202,7 @@ func (s *Store) lockFolder() error {
 // removeLeftovers removes what a rewriter had written when the process ended, tables that were never swapped in, and the
 // mark of a copy that was finished.
 func (s *Store) removeLeftovers() error {
-	fs := s.opt.FS
+	fs := s.fs
 	names, err := fs.List(s.dir)
 	if err != nil {
 		return err
@@ -173,6 +228,7 @@ func (s *Store) releaseFiles() {
 	if s.lock != nil {
 		_ = s.lock.Close()
 	}
+	_ = s.disk.closer()
 }
 
 // Close waits for calls under way (streams end at their next chunk), writes down that the store was left in order, and
@@ -191,8 +247,11 @@ func (s *Store) Close() error {
 		errs = append(errs, s.sets.flush(), s.markClean())
 	}
 	errs = append(errs, s.closePebble())
+	if s.failed.Load() == nil {
+		errs = append(errs, noteClosed(s.fs, s.dir))
+	}
 	s.cache.Unref()
-	errs = append(errs, s.lock.Close())
+	errs = append(errs, s.lock.Close(), s.disk.closer())
 	return errors.Join(errs...)
 }
 

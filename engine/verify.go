@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -18,7 +19,9 @@ import (
 type VerifyOptions struct {
 	// Set is the set to verify; nil is all of them.
 	Set []byte
-	// Progress is told every few thousand keys, if it is not nil.
+	// BytesPerSecond, if it is not 0, makes it a scrub that reads no faster: it may run for hours beside readers and writers.
+	BytesPerSecond int64
+	// Progress is told every few thousand keys, and after each piece of a scrub, if it is not nil.
 	Progress func(VerifyReport)
 }
 
@@ -58,8 +61,12 @@ func (r *VerifyReport) problem(set, element []byte, format string, args ...any) 
 // Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of clocks and tombstones
 // hold what their keys say; Dead is within Seen; every key's dot is in Seen; no dot has two keys; each live dot has exactly one
 // key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer open keys than there
-// are. It reads everything once, at one moment, beside writers. An error means that it could not finish; what is wrong with the
-// store is in the report. While it runs, the filter gets no new tombstones.
+// are. It reads everything once, beside writers. An error means that it could not finish; what is wrong with the store is in
+// the report.
+//
+// It reads at one moment, and while it runs the filter gets no new tombstones. With BytesPerSecond it is a scrub, which may
+// take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. Then open keys are not counted of
+// a set that takes several pieces.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
 	if err := s.enter(); err != nil {
 		return rep, err
@@ -72,53 +79,105 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		}
 		bounds = keyscheme.NewPrefix(o.Set).All()
 	}
-	e := s.readers.enter()
-	defer s.readers.leave(e)
-	s.swapping.Lock()
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
-	s.swapping.Unlock()
-	if err != nil {
-		return rep, diskError(err)
-	}
-	defer closing(it, &err)
 	v := verifier{rep: &rep}
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
+	for piece := int64(math.MaxInt64); bounds.Lower != nil; {
+		if o.BytesPerSecond > 0 {
+			piece = min(scrubBytes, max(o.BytesPerSecond/scrubPieces, 1))
+		}
+		read := int64(0)
+		if bounds.Lower, read, err = s.verifyPiece(ctx, &v, bounds, piece, o.Progress); err != nil {
 			return rep, diskError(err)
 		}
-		v.key(it.Key(), value)
-		if rep.Keys%8192 == 0 {
-			if err := ctx.Err(); err != nil {
-				return rep, err
-			}
-			if s.closed.Load() {
-				return rep, ErrClosed
-			}
+		if bounds.Lower != nil {
 			if o.Progress != nil {
 				o.Progress(rep)
+			}
+			if err := pause(ctx, read, o.BytesPerSecond); err != nil {
+				return rep, err
 			}
 		}
 	}
 	v.endSet()
-	return rep, diskError(it.Error())
+	return rep, nil
 }
 
-// verifier checks keys as they come.
+// A scrub reads so many pieces a second, of at most so many bytes of keys and values, each with an iterator of its own.
+const (
+	scrubPieces = 100
+	scrubBytes  = 1 << 20
+)
+
+// verifyPiece verifies keys from bounds.Lower on, about as many bytes of them as told. It returns where to go on, nil at the
+// end, and how much it read.
+func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.Bounds, bytesMax int64, progress func(VerifyReport)) (next []byte, read int64, err error) {
+	e := s.readers.enter()
+	defer s.readers.leave(e)
+	lower := bounds.Lower
+	if v.set != nil { // the set's clock and tombstone are read again, with the keys that they belong to
+		lower = v.prefix
+	}
+	s.swapping.Lock()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: bounds.Upper})
+	s.swapping.Unlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer closing(it, &err)
+	if v.set != nil {
+		if err := v.resume(it); err != nil {
+			return nil, 0, err
+		}
+	}
+	for ok := it.SeekGE(bounds.Lower); ok; ok = it.Next() {
+		if read >= bytesMax && !v.within(it.Key()) {
+			return bytes.Clone(it.Key()), read, nil
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, read, err
+		}
+		read += int64(len(it.Key()) + len(value))
+		v.key(it.Key(), value)
+		if v.read++; v.read%8192 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, read, err
+			}
+			if s.closed.Load() {
+				return nil, read, ErrClosed
+			}
+			if progress != nil {
+				progress(*v.rep)
+			}
+		}
+	}
+	return nil, read, it.Error()
+}
+
+// within reports whether a key is of the element at hand, or comes before the first one of the set at hand: those are read whole.
+func (v *verifier) within(key []byte) bool {
+	k, err := keyscheme.Decode(key)
+	return err == nil && bytes.Equal(k.Set, v.set) && (k.Kind != keyscheme.KindElement || bytes.Equal(k.Element, v.element))
+}
+
+// verifier checks keys as they come. A set may be read in pieces, each of a later moment: a dot that was live in the first and
+// is in the last was live all along, and so had its key where the pieces passed.
 type verifier struct {
 	rep  *VerifyReport
 	last []byte
+	read uint64 // keys of all kinds
 
 	set        []byte // the set at hand, nil before the first
 	prefix     []byte // of its keys
 	flags      keyscheme.ClockFlags
 	seen, dead *clock.Clock
+	live       *clock.Clock // dots that were live in the first piece; nil before its first element
 	found      *clock.Clock // dots that have a key
 	openMax    int64        // open keys that the clock counts
 	open       int64        // open keys found
 	element    []byte       // the element at hand
 	dots       []clock.Dot  // of it, those that are not in Dead
 	wide       *clock.Clock // the contexts of its open keys
+	resumed    bool         // the set took several pieces
 	broken     bool         // without a clock or tombstone that can be read nothing more can be said of the set
 }
 
@@ -139,6 +198,15 @@ func (v *verifier) key(raw, value []byte) {
 		v.endSet()
 		v.beginSet(k.Set, raw[:n])
 	}
+	if k.Kind == keyscheme.KindElement {
+		v.elementKey(&k, value)
+		return
+	}
+	v.head(&k, value)
+}
+
+// head takes what comes before a set's elements.
+func (v *verifier) head(k *keyscheme.Key, value []byte) {
 	switch k.Kind {
 	case keyscheme.KindClock:
 		cv, err := keyscheme.DecodeClockValue(value)
@@ -158,14 +226,12 @@ func (v *verifier) key(raw, value []byte) {
 		v.needClock("a tombstone")
 	case keyscheme.KindClockPage:
 		if v.needClock("a page of a clock"); !v.broken {
-			v.page(v.seen, keyscheme.FlagClockPages, "clock", &k, value)
+			v.page(v.seen, keyscheme.FlagClockPages, "clock", k, value)
 		}
 	case keyscheme.KindTombstonePage:
 		if v.needClock("a page of a tombstone"); !v.broken {
-			v.page(v.dead, keyscheme.FlagTombstonePages, "tombstone", &k, value)
+			v.page(v.dead, keyscheme.FlagTombstonePages, "tombstone", k, value)
 		}
-	case keyscheme.KindElement:
-		v.elementKey(&k, value)
 	default:
 		v.rep.problem(v.set, nil, "a key of kind %v is stored", k.Kind)
 	}
@@ -191,6 +257,35 @@ func (v *verifier) page(all *clock.Clock, flag keyscheme.ClockFlags, what string
 	}
 }
 
+// resume takes the head of the set at hand from a new iterator.
+func (v *verifier) resume(it *pebble.Iterator) error {
+	if v.broken || v.seen == nil {
+		return nil
+	}
+	v.begun()
+	v.resumed = true
+	for ok := it.SeekGE(v.prefix); ok; ok = it.Next() {
+		k, err := keyscheme.Decode(it.Key())
+		if err != nil || k.Kind == keyscheme.KindElement || !bytes.Equal(k.Set, v.set) {
+			break
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		v.head(&k, value)
+	}
+	return it.Error()
+}
+
+// begun notes which dots are live before the set's first element.
+func (v *verifier) begun() {
+	if v.live == nil && v.seen != nil {
+		v.live = v.seen.Clone()
+		v.live.Subtract(v.dead)
+	}
+}
+
 func (v *verifier) bad(format string, err error) {
 	v.broken = true
 	v.rep.problem(v.set, nil, format, err)
@@ -206,7 +301,7 @@ func (v *verifier) needClock(what string) {
 
 func (v *verifier) beginSet(name, prefix []byte) {
 	*v = verifier{
-		rep: v.rep, last: v.last, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
+		rep: v.rep, last: v.last, read: v.read, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
 		dead: &clock.Clock{}, found: &clock.Clock{}, element: v.element[:0], dots: v.dots[:0],
 	}
 	if want := keyscheme.NewPrefix(name); !bytes.Equal(prefix, want) {
@@ -222,6 +317,7 @@ func (v *verifier) elementKey(k *keyscheme.Key, value []byte) {
 	if v.needClock("elements"); v.broken {
 		return
 	}
+	v.begun()
 	if string(v.element) != string(k.Element) {
 		v.endElement()
 		v.element = append(v.element[:0], k.Element...)
@@ -271,17 +367,17 @@ func (v *verifier) endSet() {
 	if v.set == nil || v.broken || v.seen == nil {
 		return
 	}
-	if v.open > v.openMax {
+	if v.open > v.openMax && !v.resumed {
 		v.rep.problem(v.set, nil, "the clock counts %d open keys, there are %d", v.openMax, v.open)
 	}
 	if !v.seen.Descends(v.dead) {
 		v.rep.problem(v.set, nil, "the tombstone holds dots that the clock has not seen")
 	}
-	live := v.seen.Clone()
-	live.Subtract(v.dead)
-	v.rep.LiveDots += live.Len()
-	live.Subtract(v.found)
-	for run := range live.Runs() {
+	v.begun()
+	v.rep.LiveDots += v.live.Len()
+	v.live.Subtract(v.found)
+	v.live.Subtract(v.dead)
+	for run := range v.live.Runs() {
 		v.rep.problem(v.set, nil, "live dots %x:%d-%d have no key", string(run.Actor), run.First, run.Last)
 	}
 }

@@ -76,6 +76,11 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
+	if r.adds() {
+		if err := s.disk.room(); err != nil {
+			return err
+		}
+	}
 	st, err := s.sets.acquire(name)
 	if err != nil {
 		return err
@@ -83,6 +88,24 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	defer s.sets.release(st)
 	s.submit(st, r)
 	return r.err
+}
+
+// adds reports whether a request would add anything.
+func (r *request) adds() bool {
+	for i := range r.ops {
+		if r.ops[i].Kind == keyscheme.OpAdd {
+			return true
+		}
+	}
+	if r.delta == nil {
+		return false
+	}
+	for i := range r.delta.Items {
+		if r.delta.Items[i].Kind == keyscheme.OpAdd {
+			return true
+		}
+	}
+	return false
 }
 
 func checkOps(name []byte, ops []Op) error {

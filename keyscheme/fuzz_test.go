@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"bigset/clock"
@@ -32,36 +33,38 @@ func FuzzValues(f *testing.F) {
 	f.Add(keyscheme.AppendTombstoneValue(nil, c))
 	f.Add(keyscheme.AppendPageValue(nil, c.Counters("b"), 1))
 	f.Add([]byte{0xFF, 1, 2, 0})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		context, err := keyscheme.DecodeElementValue(value)
-		checkCorrupt(t, err)
-		packed := bytes.HasPrefix(value, []byte{1, 2}) // a compressed clock is taken, but not written here
-		if err == nil && !packed && !bytes.Equal(keyscheme.AppendElementValue(nil, context), value) {
-			t.Fatalf("element value %x encodes otherwise", value)
-		}
-		v, err := keyscheme.DecodeClockValue(value)
-		checkCorrupt(t, err)
-		if again, err2 := keyscheme.DecodeClockValue(keyscheme.AppendClockValue(nil, v)); err == nil && (err2 != nil || !sameClockValue(v, again)) {
-			t.Fatalf("clock value %x comes back as %v, %v", value, again, err2)
-		}
-		dead, err := keyscheme.DecodeTombstoneValue(value)
-		checkCorrupt(t, err)
-		if again, err2 := keyscheme.DecodeTombstoneValue(keyscheme.AppendTombstoneValue(nil, dead)); err == nil && (err2 != nil || !dead.Equal(again)) {
-			t.Fatalf("tombstone value %x comes back as %v, %v", value, again, err2)
-		}
-		page, err := keyscheme.DecodePageValue(value)
-		checkCorrupt(t, err)
-		sum := c.Clone()
-		if err2 := keyscheme.AddPageValue(sum, value); (err == nil) != (err2 == nil) {
-			t.Fatalf("page value %x decodes with %v, adds with %v", value, err, err2)
-		}
-		want := c.Clone()
-		if want.Union(page); !sum.Equal(want) {
-			t.Fatalf("page value %x adds up to %v, want %v", value, sum, want)
-		}
-		_, err = keyscheme.DecodeBundle(value)
-		checkCorrupt(t, err)
-	})
+	f.Fuzz(func(t *testing.T, value []byte) { checkValue(t, value) })
+}
+
+func checkValue(t *testing.T, value []byte) {
+	context, err := keyscheme.DecodeElementValue(value)
+	checkCorrupt(t, err)
+	packed := bytes.HasPrefix(value, []byte{1, 2}) // a compressed clock is taken, but not written here
+	if err == nil && !packed && !bytes.Equal(keyscheme.AppendElementValue(nil, context), value) {
+		t.Fatalf("element value %x encodes otherwise", value)
+	}
+	v, err := keyscheme.DecodeClockValue(value)
+	checkCorrupt(t, err)
+	if again, err2 := keyscheme.DecodeClockValue(keyscheme.AppendClockValue(nil, v)); err == nil && (err2 != nil || !sameClockValue(v, again)) {
+		t.Fatalf("clock value %x comes back as %v, %v", value, again, err2)
+	}
+	dead, err := keyscheme.DecodeTombstoneValue(value)
+	checkCorrupt(t, err)
+	if again, err2 := keyscheme.DecodeTombstoneValue(keyscheme.AppendTombstoneValue(nil, dead)); err == nil && (err2 != nil || !dead.Equal(again)) {
+		t.Fatalf("tombstone value %x comes back as %v, %v", value, again, err2)
+	}
+	page, err := keyscheme.DecodePageValue(value)
+	checkCorrupt(t, err)
+	base := clock.Of(clock.Dot{Actor: "a", Counter: 1}, clock.Dot{Actor: "b", Counter: 70_000})
+	sum := base.Clone()
+	if err2 := keyscheme.AddPageValue(sum, value); (err == nil) != (err2 == nil) {
+		t.Fatalf("page value %x decodes with %v, adds with %v", value, err, err2)
+	}
+	if base.Union(page); !sum.Equal(base) {
+		t.Fatalf("page value %x adds up to %v, want %v", value, sum, base)
+	}
+	_, err = keyscheme.DecodeBundle(value)
+	checkCorrupt(t, err)
 }
 
 func checkCorrupt(t failer, err error) {
@@ -76,23 +79,25 @@ func FuzzMerge(f *testing.F) {
 	f.Add(one, one, one)
 	f.Add(dead, dead, []byte{0xFF, 1, 7})
 	f.Add([]byte{}, one, keyscheme.MergeClockValues(nil, [][]byte{{}, one}))
-	f.Fuzz(func(t *testing.T, a, b, c []byte) {
-		operands := [][]byte{a, b, c}
-		for _, merge := range []mergeFunc{keyscheme.MergeClockValues, keyscheme.MergeTombstoneValues} {
-			value := merge(nil, operands)
-			if kept, err := keyscheme.DecodeBundle(value); err == nil {
-				if fmt.Sprintf("%x", kept) != fmt.Sprintf("%x", flat(operands)) {
-					t.Fatalf("%x keeps %x", operands, kept)
-				}
-				continue
+	f.Fuzz(func(t *testing.T, a, b, c []byte) { checkMerge(t, a, b, c) })
+}
+
+func checkMerge(t *testing.T, a, b, c []byte) {
+	operands := [][]byte{a, b, c}
+	for _, merge := range []mergeFunc{keyscheme.MergeClockValues, keyscheme.MergeTombstoneValues} {
+		value := merge(nil, operands)
+		if kept, err := keyscheme.DecodeBundle(value); err == nil {
+			if fmt.Sprintf("%x", kept) != fmt.Sprintf("%x", flat(operands)) {
+				t.Fatalf("%x keeps %x", operands, kept)
 			}
-			left := merge(nil, [][]byte{merge(nil, [][]byte{a, b}), c})
-			right := merge(nil, [][]byte{a, merge(nil, [][]byte{b, c})})
-			if !bytes.Equal(value, left) || !bytes.Equal(value, right) {
-				t.Fatalf("%x is %x at once, %x from the left, %x from the right", operands, value, left, right)
-			}
+			continue
 		}
-	})
+		left := merge(nil, [][]byte{merge(nil, [][]byte{a, b}), c})
+		right := merge(nil, [][]byte{a, merge(nil, [][]byte{b, c})})
+		if !bytes.Equal(value, left) || !bytes.Equal(value, right) {
+			t.Fatalf("%x is %x at once, %x from the left, %x from the right", operands, value, left, right)
+		}
+	}
 }
 
 func FuzzUnseal(f *testing.F) {
@@ -109,16 +114,76 @@ func FuzzUnseal(f *testing.F) {
 		f.Add(token, set, element)
 		f.Add(token[:len(token)-1], set, []byte{})
 	}
-	f.Fuzz(func(t *testing.T, token, set, element []byte) {
-		ctx, err := ring.Unseal(token, anyForm, set, element)
-		if err != nil {
-			if !errors.Is(err, keyscheme.ErrToken) || ctx.Form != 0 {
-				t.Fatalf("Unseal(%x) gives %v, %v", token, ctx, err)
-			}
-			return
+	f.Fuzz(func(t *testing.T, token, set, element []byte) { checkUnseal(t, token, set, element) })
+}
+
+func checkUnseal(t *testing.T, token, set, element []byte) {
+	ctx, err := ring.Unseal(token, anyForm, set, element)
+	if err != nil {
+		if !errors.Is(err, keyscheme.ErrToken) || ctx.Form != 0 {
+			t.Fatalf("Unseal(%x) gives %v, %v", token, ctx, err)
 		}
-		if again, err := ring.Seal(nil, ctx); err != nil || !bytes.Equal(again, token) {
-			t.Fatalf("%x is accepted, but seals as %x, %v", token, again, err)
+		return
+	}
+	if again, err := ring.Seal(nil, ctx); err != nil || !bytes.Equal(again, token) {
+		t.Fatalf("%x is accepted, but seals as %x, %v", token, again, err)
+	}
+}
+
+// TestDecodersAtRandom gives the decoders what the fuzzer would, without its instruments: samples, changed a little.
+func TestDecodersAtRandom(t *testing.T) {
+	n := 200_000
+	if testing.Short() {
+		n = 5_000
+	}
+	seed := rand.Uint64()
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
 		}
-	})
+	}()
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := keyscheme.NewPrefix([]byte("set"))
+	c := clock.Of(clock.Dot{Actor: "a", Counter: 1}, clock.Dot{Actor: "b", Counter: 70000}, clock.Dot{Actor: "b", Counter: 3})
+	keys := [][]byte{{}, p.AppendClock(nil), p.AppendTombstone(nil), p.AppendTombstonePage(nil, "actor", 1), p.AppendEnd(nil),
+		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd)}
+	values := [][]byte{keyscheme.ClosedValue, keyscheme.AppendElementValue(nil, c), keyscheme.AppendTombstoneValue(nil, c),
+		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings}), {0xFF, 1, 2, 0}}
+	set, element := []byte("set"), []byte("element")
+	token, err := ring.Seal(nil, keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		checkKey(t, changed(r, keys))
+		checkValue(t, changed(r, values))
+		checkUnseal(t, changed(r, [][]byte{token}), set, element)
+	}
+	for range n / 10 {
+		checkMerge(t, changed(r, values), changed(r, values), changed(r, values))
+	}
+	t.Logf("%d executions", 3*n+n/10)
+}
+
+// changed returns a sample with up to four bytes flipped, taken out, doubled or cut off.
+func changed(r *rand.Rand, samples [][]byte) []byte {
+	b := bytes.Clone(samples[r.IntN(len(samples))])
+	for range r.IntN(5) {
+		if len(b) == 0 {
+			return b
+		}
+		switch i := r.IntN(len(b)); r.IntN(5) {
+		case 0:
+			b[i] ^= 1 << r.IntN(8)
+		case 1:
+			b[i] = byte(r.Uint32())
+		case 2:
+			b = append(b[:i], b[i+1:]...)
+		case 3:
+			b = append(b[:i+1], b[i:]...)
+		case 4:
+			b = b[:i]
+		}
+	}
+	return b
 }

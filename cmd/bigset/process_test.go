@@ -218,7 +218,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	r := call(t, "", "--dir", dir, "verify")
-	if r.code != exitAbsent || !strings.Contains(r.out, "problem: store is damaged") {
+	if r.code != exitAbsent || !strings.Contains(r.out, "store is damaged") {
 		t.Errorf("verify: got status %d, %q, %q", r.code, r.out, r.errs)
 	}
 	r = call(t, "", "--dir", dir, "set", "export", "s")

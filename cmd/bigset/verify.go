@@ -11,22 +11,33 @@ import (
 )
 
 func (a *app) verify() *cobra.Command {
-	return &cobra.Command{
+	var online bool
+	var rate int64
+	cmd := &cobra.Command{
 		Use:   "verify [SET]",
 		Short: "Prove the store, or a set, right",
 		Long: `Prove a store, or one set of it, right: every key can be read and is in order, every key's dot is in the clock, no dot has
 two keys, and every live dot has one, so that nothing acknowledged is missing and nothing removed is back. It reads
-everything once. Exit status 1 says that something is wrong, and what is printed says what.`,
+everything once; with --online in small pieces and no faster than --rate, as a scrub that leaves the disk to others.
+Exit status 1 says that something is wrong, and what is printed says what.`,
 		Example: `  bigset verify
-  bigset verify friends --json`,
+  bigset verify friends --json
+  bigset verify --online --rate 8`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := setNameOrAll(args)
 			if err != nil {
 				return err
 			}
+			o := engine.VerifyOptions{Set: set, Progress: a.verifying}
+			if rate < 1 {
+				return usage(cmd, "--rate is 1 at least")
+			}
+			if online {
+				o.BytesPerSecond = rate << 20
+			}
 			err = a.withStore(atRest, func(s *engine.Store) error {
-				rep, err := s.Verify(cmd.Context(), engine.VerifyOptions{Set: set, Progress: a.verifying})
+				rep, err := s.Verify(cmd.Context(), o)
 				if err != nil {
 					return err
 				}
@@ -41,6 +52,9 @@ everything once. Exit status 1 says that something is wrong, and what is printed
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&online, "online", false, "read in small pieces, at the --rate")
+	cmd.Flags().Int64Var(&rate, "rate", 32, "with --online: MiB of keys a second, at most")
+	return cmd
 }
 
 func (a *app) verifying(r engine.VerifyReport) {

@@ -35,7 +35,39 @@ func newDisk(mem *vfs.MemFS) *Disk {
 // one of them twice.
 type cloneable struct {
 	*vfs.MemFS
-	mu sync.RWMutex
+	mu    sync.RWMutex
+	short atomic.Pointer[func(path string) error]
+}
+
+// Create implements vfs.FS.
+func (c *cloneable) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := c.MemFS.Create(name, category)
+	return c.shortened(f, name), err
+}
+
+func (c *cloneable) shortened(f vfs.File, name string) vfs.File {
+	if f == nil {
+		return nil
+	}
+	return &shortFile{f, c, name}
+}
+
+// shortFile is a file that may write less than it was given.
+type shortFile struct {
+	vfs.File
+	disk *cloneable
+	name string
+}
+
+// Write implements io.Writer.
+func (f *shortFile) Write(b []byte) (int, error) {
+	if short := f.disk.short.Load(); short != nil {
+		if err := (*short)(f.name); err != nil {
+			n, _ := f.File.Write(b[:len(b)/2])
+			return n, err
+		}
+	}
+	return f.File.Write(b)
 }
 
 // Link implements vfs.FS.
@@ -49,7 +81,8 @@ func (c *cloneable) Link(oldname, newname string) error {
 func (c *cloneable) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.MemFS.ReuseForWrite(oldname, newname, category)
+	f, err := c.MemFS.ReuseForWrite(oldname, newname, category)
+	return c.shortened(f, newname), err
 }
 
 // before calls the hooks.
@@ -75,6 +108,19 @@ func (d *Disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCate
 		return d.before(op)
 	})), nil
 }
+
+// SetShortWrites sets a function that is called before each write to a file, in the goroutine that does it. With an error half
+// of the bytes are written, and the error is the write's. Nil takes it away.
+func (d *Disk) SetShortWrites(short func(path string) error) {
+	if short == nil {
+		d.mem.short.Store(nil)
+		return
+	}
+	d.mem.short.Store(&short)
+}
+
+// SetUsage sets what the disk says of its free space; before, it can't tell.
+func (d *Disk) SetUsage(u vfs.DiskUsage) { d.mem.TestingSetDiskUsage(u) }
 
 // SetHook sets the hook of that name; nil takes it away.
 func (d *Disk) SetHook(name string, h Hook) {

@@ -1,0 +1,126 @@
+package engine_test
+
+import (
+	"fmt"
+	"path"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// crashPoint is a disk as a power cut left it before some operation, and how many batches had been acknowledged as synced,
+// and at all.
+type crashPoint struct {
+	disk           *testkit.Disk
+	acked, written int
+	label          string
+}
+
+// crashRates are how many percent of what was not synced survive.
+var crashRates = []int{0, 30, 100}
+
+// crashHistory is a script that does everything a store does to its disk, and steps through it one call at a time.
+func crashHistory(t *testing.T, p *pair, step func()) {
+	do := func(f func()) { f(); step() }
+	add := func(set string, from, to int, d engine.Durability) {
+		do(func() { p.all(t, set, keyscheme.OpAdd, elementNames(from, to), d) })
+	}
+	remove := func(set string, from, to int, d engine.Durability) {
+		do(func() { p.all(t, set, keyscheme.OpRemove, elementNames(from, to), d) })
+	}
+	do(func() { p.open(t) })
+	for round := range times(6) {
+		add("s", round*20, round*20+60, engine.Sync)
+		add("t", 0, 20, engine.NoSync)
+		do(func() { p.flush(t) })
+		remove("s", round*20, round*20+15, engine.NoSync)
+		add("s", 10, 25, engine.NoSync)
+		do(func() { publish(t, p) })
+		do(func() { must(t, p.store.FlushTables(), "flush through the filter") })
+		remove("s", round*20+30, round*20+50, engine.NoSync)
+		do(func() { must(t, p.store.CompactTables(bg), "compact") })
+		do(func() { rewriteAll(t, p) })
+		do(func() { p.drop(t, "t", nil, engine.NoSync) })
+		do(func() { tick(t, p) })
+		add("t", 5, 9, engine.Sync)
+		do(func() { p.close(t) })
+		do(func() { p.open(t) })
+	}
+	do(func() { p.close(t) })
+}
+
+// TestCrashAtEveryOperation cuts the power before every operation on the disk of a scripted history, from the making of the
+// store to its last close, three times each. What was acknowledged as synced is there after the next open, the rest is a
+// prefix of what was done, the store proves itself right, and it goes on under a new actor.
+func TestCrashAtEveryOperation(t *testing.T) {
+	p := newPair("history")
+	p.opt.Strategy = eager(compaction.Default())
+	var mu sync.Mutex
+	var points []crashPoint
+	var acked, written atomic.Int64
+	operations, every := 0, 1
+	if testing.Short() {
+		every = 9
+	}
+	p.disk.SetHook("crashes", func(op errorfs.Op) error {
+		if !testkit.IsWrite(op) {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if operations++; operations%every == 0 {
+			for _, percent := range crashRates {
+				label := fmt.Sprintf("operation %d, %v of %s, %d %% survive", operations, op.Kind, path.Base(op.Path), percent)
+				points = append(points, crashPoint{p.disk.CrashClone(percent, uint64(len(points))), int(acked.Load()), int(written.Load()), label})
+			}
+		}
+		return nil
+	})
+	crashHistory(t, p, func() {
+		acked.Store(int64(p.model.AcknowledgedCount()))
+		written.Store(int64(p.batches()))
+	})
+	p.disk.SetHook("crashes", nil)
+	lost := 0
+	for _, c := range points {
+		if p.goesOn(t, c) < c.written {
+			lost++
+		}
+	}
+	t.Logf("%d operations, %d crashes, %d of them lost something that was not acknowledged as synced", operations, len(points), lost)
+	if !testing.Short() && (len(points) < 2000 || lost == 0) {
+		t.Errorf("%d crashes, %d with losses: the history is too short", len(points), lost)
+	}
+}
+
+// batches returns how many batches were written.
+func (p *pair) batches() int {
+	all := p.model.Clone()
+	all.Acknowledged()
+	return all.AcknowledgedCount()
+}
+
+// goesOn opens what a crash has left, checks and uses it, and returns how many batches have survived.
+func (p *pair) goesOn(t *testing.T, c crashPoint) int {
+	t.Helper()
+	q := &pair{label: c.label, disk: c.disk, opt: p.opt, model: p.model.Clone()}
+	q.model.AcknowledgedOnly(c.acked)
+	q.open(t)
+	defer q.close(t)
+	survived := p.batches() - q.recovered(t)
+	if survived > c.written+1 { // one more was under way
+		t.Fatalf("%s: %d batches, of %d that were written", c.label, survived, c.written)
+	}
+	q.check(t)
+	q.verify(t)
+	q.all(t, "s", keyscheme.OpAdd, elementNames(0, 3), engine.Sync) // its dots are those that the model expects
+	q.check(t)
+	return survived
+}

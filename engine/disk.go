@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ballastFile takes up room that is given back, once, when the disk is full: then a flush or a shutdown that is under way
+// can end well.
+const ballastFile = "BALLAST"
+
+// Free space is told of when it falls below each of these parts of the disk, in percent, and at the last one adds are
+// refused: what is left is for compactions, removes and the log. Of a disk larger than spaceTotalMax only so much counts.
+const (
+	spaceTotalMax      = 50 << 30
+	spaceReserve       = 2
+	spaceCheckInterval = time.Second
+)
+
+var spaceWarnings = [...]uint64{spaceReserve, 3, 5, 10}
+
+// disk watches over the disk that a store is on.
+type disk struct {
+	s       *Store
+	inner   vfs.FS // below the watch
+	closer  func() error
+	ballast atomic.Bool  // the file is there
+	checked atomic.Int64 // when free space was last asked for, in nanoseconds
+	level   atomic.Int64 // how many of spaceWarnings hold
+	full    atomic.Pointer[DiskSpaceError]
+}
+
+// watch returns the store's file system, watched.
+func (d *disk) watch(s *Store) vfs.FS {
+	d.s, d.inner, d.closer = s, s.opt.FS, func() error { return nil }
+	fs := d.inner
+	if s.opt.SlowDisk > 0 {
+		healthy, closer := vfs.WithDiskHealthChecks(fs, s.opt.SlowDisk, nil, d.slow)
+		fs, d.closer = healthy, closer.Close
+	}
+	return vfs.OnDiskFull(fs, d.release)
+}
+
+// slow notes an operation that takes long. It is called from time to time while one lasts.
+func (d *disk) slow(i vfs.DiskSlowInfo) {
+	d.s.counters.slowDisk.Add(1)
+	d.s.opt.Logger.Warn("bigset: slow disk", "path", i.Path, "operation", i.OpType.String(), "took", i.Duration)
+	d.s.event(Event{Kind: EventSlowDisk, Took: i.Duration, Err: fmt.Errorf("engine: slow disk: %s", i.String())})
+}
+
+// lay puts the ballast in place, if there is room for it twice.
+func (d *disk) lay() error {
+	path := d.inner.PathJoin(d.s.dir, ballastFile)
+	want := d.s.opt.BallastBytes
+	if info, err := d.inner.Stat(path); err == nil && info.Size() == want && want > 0 {
+		d.ballast.Store(true)
+		return nil
+	}
+	if err := d.inner.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	if usage, err := d.inner.GetDiskUsage(d.s.dir); want == 0 || err == nil && usage.AvailBytes < 2*uint64(want)+reserveOf(usage) {
+		return nil
+	}
+	f, err := d.inner.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, min(want, 1<<20)) // written, not only reserved: not every file system can do that
+	for left := want; left > 0 && err == nil; left -= int64(len(zeros)) {
+		_, err = f.Write(zeros[:min(left, int64(len(zeros)))])
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, d.inner.Remove(path))
+	}
+	d.ballast.Store(true)
+	return nil
+}
+
+// release is called when a write found the disk full, before it is tried once more.
+func (d *disk) release() {
+	d.full.CompareAndSwap(nil, &DiskSpaceError{})
+	d.s.counters.fullDisk.Add(1)
+	freed := d.ballast.CompareAndSwap(true, false)
+	if freed {
+		freed = d.inner.Remove(d.inner.PathJoin(d.s.dir, ballastFile)) == nil
+	}
+	if freed || d.s.counters.fullDisk.Load() == 1 { // a full disk is met again and again
+		d.s.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.s.dir, "ballast released", freed)
+		d.s.event(Event{Kind: EventDiskSpace, Err: ErrDiskFull})
+	}
+}
+
+// room returns an error that wraps ErrDiskFull when there is no room for adds. It asks the disk now and then.
+func (d *disk) room() error {
+	now := time.Now().UnixNano()
+	if then := d.checked.Load(); now-then > int64(spaceCheckInterval) && d.checked.CompareAndSwap(then, now) {
+		d.check()
+	}
+	if full := d.full.Load(); full != nil {
+		return full
+	}
+	return nil
+}
+
+// check asks the disk for its free space. A file system that can't tell has enough until a write says otherwise, and is
+// tried again when it is asked the next time.
+func (d *disk) check() {
+	usage, err := d.inner.GetDiskUsage(d.s.dir)
+	if err != nil || usage.TotalBytes == 0 {
+		d.full.Store(nil)
+		return
+	}
+	level := 0
+	for _, percent := range spaceWarnings {
+		if usage.AvailBytes <= percent*spaceTotal(usage)/100 {
+			level++
+		}
+	}
+	if was := d.level.Swap(int64(level)); int64(level) > was {
+		err := &DiskSpaceError{usage.AvailBytes, reserveOf(usage)}
+		d.s.opt.Logger.Warn("bigset: the disk fills up", "dir", d.s.dir, "free bytes", usage.AvailBytes, "adds are refused at", err.Reserve)
+		d.s.event(Event{Kind: EventDiskSpace, Err: err})
+	}
+	if usage.AvailBytes <= reserveOf(usage) {
+		d.full.Store(&DiskSpaceError{usage.AvailBytes, reserveOf(usage)})
+	} else {
+		d.full.Store(nil)
+	}
+}
+
+func spaceTotal(u vfs.DiskUsage) uint64 { return min(u.TotalBytes, spaceTotalMax) }
+func reserveOf(u vfs.DiskUsage) uint64  { return spaceReserve * spaceTotal(u) / 100 }
+
+// DiskSpaceError says that there is little room left on the disk. As an answer to an add it says that it was refused: reads
+// and removes go on. errors.Is finds ErrDiskFull in it.
+type DiskSpaceError struct {
+	Free, Reserve uint64 // bytes; both are 0 when a write found the disk full
+}
+
+// Error implements error.
+func (e *DiskSpaceError) Error() string {
+	if e.Reserve == 0 {
+		return fmt.Sprintf("%v: nothing is added until then", ErrDiskFull)
+	}
+	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", ErrDiskFull, e.Free, e.Reserve)
+}
+
+// Unwrap makes errors.Is find ErrDiskFull.
+func (e *DiskSpaceError) Unwrap() error { return ErrDiskFull }

@@ -1,0 +1,181 @@
+package engine_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// eventLog keeps events of one kind.
+type eventLog struct {
+	mu  sync.Mutex
+	all []engine.Event
+}
+
+func (l *eventLog) of(kind engine.EventKind) func(engine.Event) {
+	return func(e engine.Event) {
+		if e.Kind == kind {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.all = append(l.all, e)
+		}
+	}
+}
+
+func (l *eventLog) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// TestFreeSpace: as the disk fills up, each level is told of once; at the last one adds are refused, and nothing else is.
+func TestFreeSpace(t *testing.T) {
+	p := newPair("store")
+	var told eventLog
+	p.opt.Events = told.of(engine.EventDiskSpace)
+	p.open(t)
+	usage := func(percent int) {
+		p.disk.SetUsage(vfs.DiskUsage{AvailBytes: uint64(percent) << 20, TotalBytes: 100 << 20})
+		p.store.CheckSpace()
+	}
+	full := func(err error) bool {
+		var space *engine.DiskSpaceError
+		return errors.Is(err, engine.ErrDiskFull) && errors.As(err, &space) && space.Reserve == 2<<20
+	}
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	want := 0
+	for _, c := range []struct {
+		percent int
+		news    bool
+		refused bool
+	}{{50, false, false}, {11, false, false}, {10, true, false}, {9, false, false}, {5, true, false}, {3, true, false}, {2, true, true},
+		{1, false, true}, {4, false, false}, {2, true, true}, {90, false, false}} {
+		usage(c.percent)
+		if c.news {
+			want++
+		}
+		if told.len() != want {
+			t.Errorf("at %d %%: told %d times, want %d", c.percent, told.len(), want)
+		}
+		if !c.refused {
+			p.all(t, "s", keyscheme.OpAdd, []string{"more"}, engine.Sync)
+			continue
+		}
+		_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("refused")}, engine.WriteOptions{})
+		if !full(err) {
+			t.Errorf("at %d %%: add: %v", c.percent, err)
+		}
+		item := engine.Item{Kind: keyscheme.OpAdd, Element: []byte("refused")}
+		if err := p.store.ApplyDelta(bg, engine.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []engine.Item{item}}, engine.Sync); !full(err) {
+			t.Errorf("at %d %%: delta: %v", c.percent, err)
+		}
+		p.all(t, "s", keyscheme.OpRemove, elementNames(c.percent, c.percent+1), engine.Sync)
+		p.apply(t, engine.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: uint64(10 + want)})}, engine.Sync)
+		p.check(t)
+		must(t, p.store.Failed(), "a full disk is no failure")
+	}
+	p.close(t)
+}
+
+// TestBallast: a write that finds the disk full has room again when the ballast is gone, once: nothing fails, adds are
+// refused from then on, and a later open makes the ballast again.
+func TestBallast(t *testing.T) {
+	p := newPair("store")
+	p.opt.BallastBytes = 3 << 20 / 2
+	var told eventLog
+	p.opt.Events = told.of(engine.EventDiskSpace)
+	p.open(t)
+	ballast := func() int64 {
+		info, err := p.disk.Stat("store/BALLAST")
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	if ballast() != p.opt.BallastBytes {
+		t.Fatalf("ballast of %d bytes", ballast())
+	}
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	var met atomic.Int64
+	p.disk.SetHook("full", func(op errorfs.Op) error {
+		if (op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate) && !strings.Contains(op.Path, "BALLAST") && ballast() > 0 {
+			met.Add(1)
+			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 10), engine.Sync)
+	p.flush(t)
+	if met.Load() == 0 || ballast() != 0 || told.len() != 1 {
+		t.Errorf("disk found full %d times, ballast of %d bytes, told %d times", met.Load(), ballast(), told.len())
+	}
+	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 1 << 20, TotalBytes: 100 << 20})
+	p.store.CheckSpace()
+	if _, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("refused")}, engine.WriteOptions{}); !errors.Is(err, engine.ErrDiskFull) {
+		t.Errorf("add on a full disk: %v", err)
+	}
+	must(t, p.store.Failed(), "the store has failed")
+	p.check(t)
+	p.survivor(t, "after", p.disk.CrashClone(0, 0))
+	p.close(t)
+	p.disk.SetHook("full", nil)
+	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 4 << 20, TotalBytes: 100 << 20}) // too little for it
+	p.open(t)
+	if ballast() != 0 {
+		t.Error("a ballast on a full disk")
+	}
+	p.close(t)
+	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 90 << 20, TotalBytes: 100 << 20})
+	p.open(t)
+	if ballast() != p.opt.BallastBytes {
+		t.Errorf("ballast of %d bytes after there was room", ballast())
+	}
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.check(t)
+	p.close(t)
+	p.opt.BallastBytes = 0
+	p.open(t)
+	if ballast() != 0 {
+		t.Error("a ballast that was not asked for")
+	}
+	p.close(t)
+}
+
+// TestSlowDisk: an operation that takes long is told of while it lasts.
+func TestSlowDisk(t *testing.T) {
+	disk := testkit.NewDisk()
+	var told eventLog
+	s, err := engine.Open("store", &engine.Options{FS: disk, Logger: silent, SlowDisk: 10 * time.Millisecond, Events: told.of(engine.EventSlowDisk)})
+	must(t, err, "open")
+	var once atomic.Bool
+	deadline := time.Now().Add(20 * time.Second)
+	disk.SetHook("slow", func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".log") && op.Kind != errorfs.OpFileClose && !once.Swap(true) {
+			for told.len() == 0 && time.Now().Before(deadline) { // until somebody notices
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return nil
+	})
+	_, err = s.Add(bg, []byte("s"), [][]byte{[]byte("a")}, engine.WriteOptions{})
+	must(t, err, "add")
+	stats, err := s.Stats()
+	must(t, err, "stats")
+	if told.len() == 0 || stats.SlowDisk == 0 {
+		t.Errorf("told %d times, counted %d", told.len(), stats.SlowDisk)
+	}
+	must(t, s.Close(), "close")
+}

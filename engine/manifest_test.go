@@ -1,0 +1,206 @@
+package engine_test
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// fileOn returns the name of the file on a disk's store that begins with the prefix; of several the last.
+func fileOn(t *testing.T, disk vfs.FS, prefix string) string {
+	t.Helper()
+	names, err := disk.List("store")
+	must(t, err, "list")
+	slices.Sort(names)
+	found := ""
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			found = name
+		}
+	}
+	if found == "" {
+		t.Fatalf("no %s among %v", prefix, names)
+	}
+	return "store/" + found
+}
+
+func bytesOf(t *testing.T, disk vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := disk.Open(path)
+	must(t, err, "open")
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	must(t, err, "read")
+	return data
+}
+
+func putBytes(t *testing.T, disk vfs.FS, path string, data []byte) {
+	t.Helper()
+	f, err := disk.Create(path, vfs.WriteCategoryUnspecified)
+	must(t, err, "create")
+	_, err = f.Write(data)
+	must(t, errors.Join(err, f.Sync(), f.Close()), "write")
+}
+
+// manifestStore returns a disk with a store of several tables, and how long its MANIFEST was before its last record. Without
+// a note of the close it is as after a crash.
+func manifestStore(t *testing.T, noted bool) (p *pair, whole []byte, last int) {
+	p = newPair("store")
+	p.opt.Tune(func(po *pebble.Options) { po.DisableAutomaticCompactions = true }) // the last record is a flush's
+	p.open(t)
+	for i := range 2 {
+		p.all(t, "s", keyscheme.OpAdd, elementNames(i*30, i*30+30), engine.Sync)
+		if i == 1 {
+			last = len(bytesOf(t, p.disk, fileOn(t, p.disk, "MANIFEST-")))
+		}
+		p.flush(t)
+	}
+	if noted {
+		p.close(t)
+	} else {
+		crashed := p.disk.CrashClone(0, 0)
+		p.close(t)
+		p.disk = crashed
+	}
+	return p, bytesOf(t, p.disk, fileOn(t, p.disk, "MANIFEST-")), last
+}
+
+// TestManifestFlipped changes every byte of the MANIFEST, of a store that was closed and of one that has crashed: it is not
+// opened, and nothing is deleted.
+func TestManifestFlipped(t *testing.T) {
+	for _, noted := range []bool{true, false} {
+		p, whole, _ := manifestStore(t, noted)
+		path := fileOn(t, p.disk, "MANIFEST-")
+		before, err := p.disk.List("store")
+		must(t, err, "list")
+		for i := range whole {
+			for _, mask := range []byte{1, 0x80, 0xff} {
+				flipped := slices.Clone(whole)
+				flipped[i] ^= mask
+				putBytes(t, p.disk, path, flipped)
+				p.refused(t, path, "byte %d of %d, mask %x, closed %v", i, len(whole), mask, noted)
+			}
+		}
+		after, err := p.disk.List("store")
+		must(t, err, "list")
+		slices.Sort(before)
+		slices.Sort(after)
+		if !slices.Equal(before, after) {
+			t.Errorf("closed %v: files %v, were %v", noted, after, before)
+		}
+		putBytes(t, p.disk, path, whole)
+		p.open(t)
+		p.check(t)
+		p.close(t)
+	}
+}
+
+// refused opens a store, which must fail with an error that names the damaged file.
+func (p *pair) refused(t *testing.T, path, format string, args ...any) {
+	t.Helper()
+	p.opt.FS = p.disk
+	s, err := engine.Open("store", &p.opt)
+	if err == nil {
+		_ = s.Close()
+	}
+	var damage *engine.CorruptionError
+	if !errors.Is(err, engine.ErrCorrupt) || !errors.As(err, &damage) || damage.Path != path {
+		t.Fatalf(format+": %v", append(args, err)...)
+	}
+}
+
+// TestManifestTorn cuts the MANIFEST of a crashed store within its last record, in the ways of a power cut: the store opens
+// without that record, keeps every file, and is the same at the next open.
+func TestManifestTorn(t *testing.T) {
+	p, whole, last := manifestStore(t, false)
+	path := fileOn(t, p.disk, "MANIFEST-")
+	zeros := func(from int) []byte {
+		torn := slices.Clone(whole)
+		clear(torn[from:])
+		return torn
+	}
+	for cut := last; cut < len(whole); cut++ {
+		for what, torn := range map[string][]byte{"cut": whole[:cut], "zeros": zeros(cut)} {
+			if what == "cut" && cut == last || what == "zeros" && cut > last && cut%512 != 0 {
+				continue // the first can't be told from a record never begun, the other is no power cut's
+			}
+			disk := p.disk.CrashClone(100, 0)
+			putBytes(t, disk, path, torn)
+			tables := tablesOn(t, disk)
+			orphan := tables[len(tables)-1] // the last record named it
+			q := &pair{label: what, disk: disk, opt: p.opt, model: p.model.Clone()}
+			for range 2 {
+				q.open(t)
+				if left := tablesOn(t, disk); !slices.Contains(left, orphan) {
+					t.Fatalf("%s at %d: tables %v, want %s kept of %v", what, cut, left, orphan, tables)
+				}
+				must(t, q.store.Close(), "close")
+			}
+		}
+	}
+	// A cut before what was there at the last close is no power cut's.
+	p, whole, _ = manifestStore(t, true)
+	path = fileOn(t, p.disk, "MANIFEST-")
+	for _, cut := range []int{len(whole) - 1, len(whole) / 2, 1, 0} {
+		putBytes(t, p.disk, path, whole[:cut])
+		p.refused(t, path, "cut at %d", cut)
+	}
+}
+
+// tablesOn lists the tables of a store, those that were put aside too.
+func tablesOn(t *testing.T, disk *testkit.Disk) (tables []string) {
+	t.Helper()
+	for _, dir := range []string{"store", "store/archive"} {
+		names, err := disk.List(dir)
+		if err != nil {
+			continue // nothing was put aside
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, ".sst") {
+				tables = append(tables, name)
+			}
+		}
+	}
+	slices.Sort(tables)
+	return tables
+}
+
+// TestManifestLost: a store whose MANIFEST, or the marker that names it, is gone is not taken for a new one.
+func TestManifestLost(t *testing.T) {
+	for _, prefix := range []string{"MANIFEST-", "marker.manifest"} {
+		p, _, _ := manifestStore(t, true)
+		manifest, path := fileOn(t, p.disk, "MANIFEST-"), fileOn(t, p.disk, prefix)
+		must(t, p.disk.Remove(path), "remove")
+		if prefix != "MANIFEST-" {
+			manifest = "store"
+		}
+		p.refused(t, manifest, "without %s", path)
+	}
+}
+
+// TestClosedNote: a note of the close that is damaged or gone is no evidence against the store.
+func TestClosedNote(t *testing.T) {
+	p, _, _ := manifestStore(t, true)
+	path := fileOn(t, p.disk, "CLOSED")
+	note := bytesOf(t, p.disk, path)
+	for i := range note {
+		flipped := slices.Clone(note)
+		flipped[i] ^= 1
+		putBytes(t, p.disk, path, flipped)
+		p.open(t)
+		p.check(t)
+		p.close(t)
+	}
+	if again := bytesOf(t, p.disk, path); len(again) == 0 {
+		t.Error("no note after a close")
+	}
+}
