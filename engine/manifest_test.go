@@ -1,3 +1,7 @@
+// Damage and single crashes need no race detector, and Pebble asserts other things under it.
+
+//go:build !race
+
 package engine_test
 
 import (

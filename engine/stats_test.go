@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -207,7 +208,7 @@ func TestSetStats(t *testing.T) {
 		t.Errorf("big: %+v", big)
 	}
 	// Where a table is cut the count is an estimate.
-	if big.Keys < 950 || big.Keys > 1000 || big.KeysDead != big.Keys-600 || len(big.KeysByLevel) != 7 || big.KeysByLevel[6] != big.Keys {
+	if big.Keys < 950 || big.Keys > 1000 || big.KeysDead != big.Keys-600 || len(big.KeysByLevel) != 7 || slices.Max(big.KeysByLevel) > big.Keys {
 		t.Errorf("big: tables have %d keys, %d dead, by level %v", big.Keys, big.KeysDead, big.KeysByLevel)
 	}
 	if small.Live != 10 || small.Keys != 0 || small.KeysByLevel != nil {

@@ -70,6 +70,9 @@ func TestPlugIn(t *testing.T) {
 		{name: "does not rewrite", s: plugIn{wants: always[compaction.Load], worth: always[compaction.Span]},
 			dense: 1, sparse: 1, afterCompact: dense + sparse},
 	} {
+		if testing.Short() && !c.asksSpans {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			p := newPair("store")
 			p.opt.SpanBytes, p.opt.Strategy = 64<<10, &c.s
