@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"bigset/clock"
@@ -18,9 +19,10 @@ type bigsetSystem struct {
 	store  *engine.Store
 	record compaction.Record
 	actor  clock.Actor
+	stalls atomic.Uint64 // times that writes waited for flushes or compactions
 }
 
-func openBigset(ctx context.Context, dir, name string, o openOptions, cacheBytes int64) (*bigsetSystem, error) {
+func openBigset(ctx context.Context, dir, name string, o openOptions) (*bigsetSystem, error) {
 	strategy, err := compaction.ByName(name)
 	if err != nil {
 		return nil, err
@@ -29,14 +31,22 @@ func openBigset(ctx context.Context, dir, name string, o openOptions, cacheBytes
 	if o.sync {
 		durability = engine.Sync
 	}
-	store, err := engine.Open(dir, &engine.Options{
+	b := &bigsetSystem{ctx: ctx, record: o.record}
+	b.store, err = engine.Open(dir, &engine.Options{
 		Record: o.record, Strategy: strategy, Durability: durability, MemTableBytes: o.memTable,
-		OpenContexts: o.openContexts, BlockCacheBytes: cacheBytes, Logger: slog.New(slog.DiscardHandler),
+		OpenContexts: o.openContexts, BlockCacheBytes: o.cache, SetCacheBytes: o.setCache, Logger: slog.New(slog.DiscardHandler), Events: b.event,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &bigsetSystem{ctx, store, o.record, store.Actor()}, nil
+	b.actor = b.store.Actor()
+	return b, nil
+}
+
+func (b *bigsetSystem) event(e engine.Event) {
+	if e.Kind == engine.EventStall {
+		b.stalls.Add(1)
+	}
 }
 
 func (b *bigsetSystem) set(name string) set { return b.handle(name) }

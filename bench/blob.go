@@ -36,8 +36,8 @@ func (e *env) blobSize(c contender, n int) int {
 	return min(n, blobMax)
 }
 
-func openBlob(dir string, o openOptions, cacheBytes int64) (*blobSystem, error) {
-	raw, err := openRaw(dir, o, cacheBytes)
+func openBlob(dir string, o openOptions) (*blobSystem, error) {
+	raw, err := openRaw(dir, o)
 	if err != nil {
 		return nil, err
 	}

@@ -207,6 +207,8 @@ func goals(workload, strategy string) []goal {
 		return []goal{beside("of raw", "insert-concurrent", "insert-concurrent", 1.0)}
 	case "insert-batch":
 		return []goal{beside("of raw", "insert-batch", "insert-batch", 0.8)}
+	case "grow":
+		return growGoals()
 	case "remove":
 		return []goal{{what: "of insert", of: pick{workload: "remove", system: systemBigset},
 			to: pick{workload: "remove/insert", system: systemBigset}, have: speed, limit: 0.8}}
@@ -228,8 +230,12 @@ func goals(workload, strategy string) []goal {
 		return churnGoals(workload, strategy)
 	case "queue":
 		return queueGoals()
+	case "mixed":
+		return mixedGoals(strategy)
 	case "contexts":
 		return contextGoals()
+	case "small-sets":
+		return smallSetGoals()
 	case "drop":
 		return dropGoals()
 	case "checkpoint":

@@ -161,6 +161,7 @@ func (f *Figures) wrote(p *phase, before, after usage) {
 // heapBytes returns what is alive on the heap.
 func heapBytes() uint64 {
 	runtime.GC()
+	runtime.GC() // what pools hold outlives the first
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

@@ -37,12 +37,12 @@ type rawSystem struct {
 // rawActor is as long as the actors of the engine.
 const rawActor = clock.Actor("raw-pebble-1")
 
-func openRaw(dir string, o openOptions, cacheBytes int64) (*rawSystem, error) {
+func openRaw(dir string, o openOptions) (*rawSystem, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	po := engine.BaselineOptions(o.memTable)
-	cache := engine.BaselineCache(o.memTable, cacheBytes)
+	cache := engine.BaselineCache(o.memTable, o.cache)
 	po.Cache, po.Logger = cache, quiet{}
 	db, err := pebble.Open(dir, po)
 	if err != nil {

@@ -68,11 +68,13 @@ type Figures struct {
 	KeysLive  *uint64  `json:"keys_live,omitempty"` // live dots
 	KeysDead  *uint64  `json:"keys_dead,omitempty"` // keys in tables beyond those
 	HeapBytes *uint64  `json:"heap_bytes,omitempty"`
+
+	Kept *float64 `json:"kept,omitempty"` // speed beside that of the same load on a store that is nearly empty
 }
 
 // floats and counts list the figures of which medians are taken.
 func (f *Figures) floats() []**float64 {
-	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp}
+	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.Kept}
 }
 
 func (f *Figures) counts() []**uint64 {

@@ -93,9 +93,11 @@ func (u usage) since(o usage) usage {
 
 // openOptions say how a system is opened.
 type openOptions struct {
-	memTable int  // bytes; 0 is the run's
-	sync     bool // also where the run is not synced
-	warm     bool // with the memtables of a long run, where bigset and raw Pebble stand side by side
+	memTable int   // bytes; 0 is the run's
+	cache    int64 // bytes of the block cache; 0 is the run's
+	setCache int64 // bytes of clocks and tombstones in memory; 0 is the engine's default
+	sync     bool  // also where the run is not synced
+	warm     bool  // with the memtables of a long run, where bigset and raw Pebble stand side by side
 	// openContexts keeps wide contexts open.
 	openContexts bool
 	deletes      bool // raw Pebble deletes the keys of what is removed, and does not only note it
@@ -107,6 +109,9 @@ type openOptions struct {
 func (o openOptions) fill(c Config, strategy string) (openOptions, error) {
 	if o.memTable == 0 {
 		o.memTable = c.MemTableBytes
+	}
+	if o.cache == 0 {
+		o.cache = c.CacheBytes
 	}
 	o.sync = o.sync || c.Sync
 	if o.record == 0 {
@@ -138,11 +143,11 @@ func (e *env) open(c contender, dir string, o openOptions) (sys system, err erro
 	}
 	switch c.system {
 	case systemBigset:
-		sys, err = openBigset(e.ctx, dir, strategy, o, e.cfg.CacheBytes)
+		sys, err = openBigset(e.ctx, dir, strategy, o)
 	case systemPebble:
-		sys, err = openRaw(dir, o, e.cfg.CacheBytes)
+		sys, err = openRaw(dir, o)
 	case systemBlob:
-		sys, err = openBlob(dir, o, e.cfg.CacheBytes)
+		sys, err = openBlob(dir, o)
 	default:
 		err = fmt.Errorf("bench: no system %q", c.system)
 	}

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"bigset/keyscheme"
 )
@@ -16,10 +18,12 @@ type setCache struct {
 	byName map[string]*set
 	lru    set // the ring's head: lru.later is the one unused for longest, lru.prev the one used last
 	bytes  int64
+
+	full chan struct{} // told when there may be something to forget
 }
 
 func (c *setCache) init(s *Store) {
-	c.s, c.byName = s, map[string]*set{}
+	c.s, c.byName, c.full = s, map[string]*set{}, make(chan struct{}, 1)
 	c.lru.prev, c.lru.later = &c.lru, &c.lru
 }
 
@@ -80,6 +84,12 @@ func (c *setCache) release(st *set) {
 	if st.loadErr != nil {
 		c.forget(st)
 	}
+	if c.bytes > c.s.opt.SetCacheBytes {
+		select {
+		case c.full <- struct{}{}:
+		default: // it will be looked after
+		}
+	}
 }
 
 // account takes the set's size anew.
@@ -111,13 +121,40 @@ func (c *setCache) forget(st *set) {
 	st.bytes = 0
 }
 
-// trim forgets sets until the cache is within its bound. What has piled up as operands is folded first. It runs in the
-// background.
+// trimming trims whenever the cache is full, until ctx is done. It has a goroutine of its own: many small sets are used in
+// the time of one pass of the rewriter.
+func (c *setCache) trimming(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.full:
+		}
+		if c.s.failed.Load() != nil {
+			continue
+		}
+		if err := c.trim(); err != nil {
+			c.s.counters.backgroundErr.Add(1)
+			c.s.event(Event{Kind: EventBackground, Err: err})
+			select {
+			case <-ctx.Done():
+			case <-time.After(c.s.opt.BackgroundInterval): // what failed is full still
+			}
+		}
+	}
+}
+
+// trimShare: a full cache is trimmed until one part in so many is free, so that it is not trimmed for each set that comes.
+const trimShare = 16
+
+// trim forgets sets until the cache is a little below its bound. What has piled up as operands is folded first. It runs in the
+// background,.
 func (c *setCache) trim() error {
+	enough := c.s.opt.SetCacheBytes - c.s.opt.SetCacheBytes/trimShare
 	for {
 		c.mu.Lock()
 		st := c.lru.later
-		if c.bytes <= c.s.opt.SetCacheBytes || st == &c.lru {
+		if c.bytes <= enough || st == &c.lru {
 			c.mu.Unlock()
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset/engine"
 	"bigset/internal/testkit"
 )
 
@@ -88,6 +89,30 @@ func eviction(t *testing.T, n int, cacheBytes int64) {
 	}
 	if n != 0 {
 		t.Errorf("the list of sets is off by %d", n)
+	}
+	p.verify(t)
+	must(t, p.store.Close(), "close")
+}
+
+// TestCacheBound uses many sets while the other background work does not come to its turn.
+func TestCacheBound(t *testing.T) {
+	const cacheBytes = 64 << 10
+	p := newPair("store")
+	p.opt.SetCacheBytes, p.opt.BackgroundInterval = cacheBytes, time.Hour
+	p.open(t)
+	for i := range 1000 {
+		_, err := p.store.Add(bg, fmt.Appendf(nil, "set-%d", i), [][]byte{{'x'}}, engine.WriteOptions{Durability: engine.NoSync})
+		must(t, err, "add")
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		st, err := p.store.Stats()
+		must(t, err, "stats")
+		if st.BytesSets <= cacheBytes && st.SetsInMemory < 1000 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sets in memory, of about %d bytes", st.SetsInMemory, st.BytesSets)
+		}
 	}
 	p.verify(t)
 	must(t, p.store.Close(), "close")

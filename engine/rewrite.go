@@ -112,13 +112,14 @@ type copiedTable struct {
 
 // passResult says what a pass did.
 type passResult struct {
-	Upper   []byte // where the span ended: the next one starts there
-	Keys    int    // element keys read
-	Dropped int    // of them those left out
-	Closed  int    // of them those that were open and are closed or left out
-	Bytes   int64  // bytes of tables written
-	Swapped bool   // false when there was nothing to drop, or when the span is being written
-	Left    bool   // the span is being written: try later
+	Upper   []byte        // where the span ended: the next one starts there
+	Keys    int           // element keys read
+	Dropped int           // of them those left out
+	Closed  int           // of them those that were open and are closed or left out
+	Bytes   int64         // bytes of tables written
+	Held    time.Duration // how long writers were held for the swap
+	Swapped bool          // false when there was nothing to drop, or when the span is being written
+	Left    bool          // the span is being written: try later
 }
 
 // rewriteSpan copies the keys of a set from bounds.Lower on, until about SpanBytes or bounds.Upper, and swaps them in when
@@ -169,7 +170,8 @@ func (s *Store) rewriteSpan(
 	if err := s.holding(st, func() error { return p.swap(ctx, &res) }); err != nil {
 		return res, fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
 	}
-	s.told(st, &res, time.Since(began), time.Since(held))
+	res.Held = time.Since(held)
+	s.told(st, &res, time.Since(began))
 	return res, nil
 }
 
@@ -182,9 +184,9 @@ func (s *Store) flushFor(st *set) error {
 }
 
 // told counts a pass and tells of it.
-func (s *Store) told(st *set, res *passResult, took, held time.Duration) {
-	s.counters.held.add(held)
-	e := Event{Kind: EventRewrite, Set: st.name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: held}
+func (s *Store) told(st *set, res *passResult, took time.Duration) {
+	s.counters.held.add(res.Held)
+	e := Event{Kind: EventRewrite, Set: st.name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: res.Held}
 	if res.Left {
 		e.Kind = EventRewriteLeft
 		s.counters.rewritesLeft.Add(1)

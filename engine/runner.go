@@ -16,8 +16,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// runner does the background work that is not Pebble's: it forgets unused sets, cuts out emptied ones, and rewrites spans
-// when the strategy says so. It runs one goroutine.
+// runner does the background work that is not Pebble's: it cuts out emptied sets and rewrites spans when the strategy says
+// so, in one goroutine, and forgets unused sets, in another.
 type runner struct {
 	s      *Store
 	cancel context.CancelFunc
@@ -32,6 +32,7 @@ type runner struct {
 	resting  map[string]time.Time // sets not to be looked at before
 	judged   map[string]uint64    // the survey by which a set was last looked at
 	wanted   map[string]time.Time // since when the strategy wants a set rewritten
+	spared   map[string]time.Time // sets that are not to be rewritten before while they are written, see spare
 	idle     atomic.Bool          // the last tick found nothing to do
 }
 
@@ -48,7 +49,19 @@ func (r *runner) due(prefix string, l compaction.Load, now time.Time) bool {
 	if !ok {
 		r.wanted[prefix], since = now, now
 	}
-	return l.Quiet > compaction.QuietEnough || now.Sub(since) > burstMax || l.Garbage() > burstGarbageMax*l.Live
+	if l.Quiet > compaction.QuietEnough || l.Garbage() > burstGarbageMax*l.Live {
+		return true
+	}
+	return now.Sub(since) > burstMax && !now.Before(r.spared[prefix])
+}
+
+// heldShare: writers of a set are held for swaps at most one in so many parts of the time, so that few of them notice.
+const heldShare = 200
+
+// spare leaves a set that is being written alone for a while, after its writers were held. When that is over it need not
+// wait for a burst to end again.
+func (r *runner) spare(prefix string, held time.Duration, now time.Time) {
+	r.wanted[prefix], r.spared[prefix] = now.Add(-burstMax), now.Add(heldShare*held)
 }
 
 // restAfterVain is how long a set rests after a look that found no span worth copying, or one that was being written;
@@ -61,6 +74,7 @@ const (
 func (r *runner) start(s *Store) {
 	r.s, r.done = s, make(chan struct{})
 	r.resting, r.wanted, r.judged = map[string]time.Time{}, map[string]time.Time{}, map[string]uint64{}
+	r.spared = map[string]time.Time{}
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	go r.run(ctx)
@@ -80,6 +94,9 @@ func (r *runner) run(ctx context.Context) {
 		<-ctx.Done()
 		return
 	}
+	var trimming sync.WaitGroup
+	trimming.Go(func() { r.s.sets.trimming(ctx) })
+	defer trimming.Wait()
 	t := time.NewTicker(r.s.opt.BackgroundInterval)
 	defer t.Stop()
 	for {
@@ -102,9 +119,6 @@ func (r *runner) run(ctx context.Context) {
 func (r *runner) tick(ctx context.Context) error {
 	r.idle.Store(true)
 	_ = r.s.disk.room() // it tells by events
-	if err := r.s.sets.trim(); err != nil {
-		return err
-	}
 	if err := r.s.flushSmallMemTables(); err != nil {
 		return err
 	}
@@ -237,6 +251,11 @@ func (r *runner) rewriteSet(ctx context.Context, st *set, load compaction.Load, 
 		if err := pause(ctx, int64(span.Bytes)+res.Bytes, r.s.opt.RewriteBytesPerSecond); err != nil {
 			return err
 		}
+		if load.Quiet <= compaction.QuietEnough && res.Held > 0 {
+			if r.spare(string(st.prefix), res.Held, time.Now()); !r.due(string(st.prefix), load, time.Now()) {
+				return nil
+			}
+		}
 	}
 }
 
@@ -344,6 +363,7 @@ func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load
 		wanted := r.s.strategy.Wants(l)
 		if !wanted {
 			delete(r.wanted, prefix)
+			delete(r.spared, prefix)
 		} else if !r.due(prefix, l, now) {
 			r.idle.Store(false)
 			wanted = false
