@@ -10,7 +10,7 @@ import (
 	"bigset/compaction"
 )
 
-// Config says what Run does. The zero value is the default run: every workload at small sizes, about a minute in all.
+// Config says what Run does. The zero value is the default run: every workload at small sizes, a minute and a half in all.
 type Config struct {
 	// Workloads are the names of those to run, in that order; nil is all. Workloads lists them.
 	Workloads []string `json:"workloads,omitempty"`

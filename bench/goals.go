@@ -236,6 +236,8 @@ func goals(workload, strategy string) []goal {
 		return contextGoals()
 	case "small-sets":
 		return smallSetGoals()
+	case "cold":
+		return coldGoals()
 	case "drop":
 		return dropGoals()
 	case "checkpoint":

@@ -43,6 +43,7 @@ var workloads = []*workload{
 	{Workload{"mixed", "writers and readers of one set while the strategy works on it, at steady rates"}, 20_000, mixedFull, mixed},
 	{Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, 40_000, 1_000_000, contexts},
 	{Workload{"small-sets", "sets of three elements under a small cache: inserts, and the heap of a set"}, 10_000, 1_000_000, smallSets},
+	{Workload{"cold", "look-ups, ranges and inserts on tables ten times the block cache"}, 150_000, coldFull, cold},
 	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
 	{Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, 100_000, 10_000_000, checkpoint},
 	{Workload{"recover", "opening after a crash; one element added by a process of its own"}, 100_000, 10_000_000, recovery},

@@ -88,6 +88,13 @@ var wants = map[string][]string{
 	"recover":     {"recover bigset default 600 3", "recover/add bigset default 600 3"},
 	"clock": {"clock/seen-gap-1 bigset default 600 599", "clock/dead-50-1000/bound bigset default 600 0", "clock/seen-1/encode bigset default 600 1",
 		"clock/add-large bigset default 600 150", "clock/kill-actors bigset default 600 150", "clock/add-small pebble  600 150"},
+	"grow": {"grow/first bigset default 600 60", "grow bigset default 600 60", "grow/first pebble  600 60", "grow pebble  600 60"},
+	"mixed": {"mixed/write bigset default 600 2000", "mixed/look-up bigset none 600 4000", "mixed/first-1000 bigset default 600 100",
+		"mixed/swapped bigset none 600 0", "mixed/left bigset default 600 0", "mixed/stalls bigset default 600 0", "mixed/rest bigset none 600 0"},
+	"small-sets": {"small-sets bigset default 600 1800", "small-sets pebble  600 1800", "small-sets/blind pebble  600 1800",
+		"small-sets/heap bigset default 600 600", "small-sets/bounded bigset default 600 150"},
+	"cold": {"cold/contains-hit bigset default 600 10000", "cold/contains-miss pebble  600 10000", "cold/range bigset default 600 10000",
+		"cold/insert pebble  600 60"},
 	"drop": {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
 }
 

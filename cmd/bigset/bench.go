@@ -24,7 +24,7 @@ func benchCommand(out, errs io.Writer) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure the engine beside raw Pebble and beside a set in one value",
 		Long: `Measure the engine on stores of its own in a temporary folder, beside Pebble by hand doing the same bytes, which is the
-physical limit, and beside a set serialised into one value. Without flags it takes about a minute. docs/bench.md describes
+physical limit, and beside a set serialised into one value. Without flags it takes a minute and a half. docs/bench.md describes
 the workloads and how to read the figures.
 
 Workloads:
