@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/compaction"
@@ -170,6 +171,10 @@ func TestInProgress(t *testing.T) {
 func TestSetStats(t *testing.T) {
 	p := newPair("store")
 	p.opt.Strategy = compaction.None()
+	p.opt.Tune(func(po *pebble.Options) { // nothing moves between two looks
+		engine.SmallTables(po)
+		po.DisableAutomaticCompactions = true
+	})
 	p.open(t)
 	p.all(t, "big", keyscheme.OpAdd, elementNames(0, 1000), engine.Sync)
 	p.all(t, "small", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
