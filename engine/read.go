@@ -365,8 +365,8 @@ func (r *reader) scan(ctx context.Context) error {
 			return fmt.Errorf("%w: key %x", ErrCorrupt, r.it.Key())
 		}
 		if r.folder.Starts(element) {
-			if skipped := r.skip.skipped(); skipped > 0 {
-				r.learn(skipped, r.skip.bound(r.it.Key(), false))
+			if r.runs != nil {
+				r.learnGap(r.skip.bound(r.it.Key(), false))
 			}
 			return nil
 		}
@@ -377,16 +377,24 @@ func (r *reader) scan(ctx context.Context) error {
 		if err := r.folder.Step(element, actor, counter, op, value); err != nil {
 			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, element, err)
 		}
-		if r.folder.Counted() {
+		switch {
+		case !r.folder.Counted():
+		case r.runs != nil:
 			r.metLive(keyscheme.IsOpen(value))
+		default:
+			if r.skip.lives++; (r.skip.lives-1)%r.skip.keysMin == 0 {
+				r.lookForGaps()
+			}
 		}
 		r.skip.next()
 	}
 	if err := r.it.Error(); err != nil {
 		return err
 	}
-	if skipped := r.skip.skipped(); skipped > 0 {
-		r.learn(skipped, r.end())
+	if r.runs != nil {
+		r.learnGap(r.end())
+	} else {
+		r.lookForGaps()
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type skipper struct {
 	steps int    // of the iterator when it was last asked
 	known int    // keys of this gap that are in runs
 
+	lives     int  // keys shown where no runs are remembered
 	passed    int  // runs seeked over
 	first     bool // the first chunk of the iterator is being read
 	headed    bool // the read began with a run
@@ -151,6 +152,21 @@ func (k *skipper) gap(end []byte) (from, to []byte) {
 	return from, to
 }
 
+// lookForGaps has the set remember dead runs from now on if the iterator has lately stepped over many more keys than it has
+// shown. It is asked once in a while by readers of sets that remember none: asking at each key costs a third of a read.
+func (r *reader) lookForGaps() {
+	if n := r.skip.skipped(); n > 0 && (r.skip.lives <= 1 || n >= 3*r.skip.keysMin) {
+		r.st.watchRuns(r.skip.keysMin)
+	}
+}
+
+// learnGap remembers the gap that ends at a bound, if it is long.
+func (r *reader) learnGap(end []byte) {
+	if n := r.skip.skipped(); n > 0 {
+		r.learn(n, end)
+	}
+}
+
 // metLive ends a gap and begins the next one: the iterator is at a live key, or at one with an open context.
 func (r *reader) metLive(open bool) {
 	r.skip.open = r.skip.open || open
@@ -160,15 +176,10 @@ func (r *reader) metLive(open bool) {
 	r.skip.live, r.skip.known = append(r.skip.live[:0], r.it.Key()...), 0
 }
 
-// learn remembers the gap up to a bound, over which the iterator has stepped in n steps; the first time it has the set remember
-// such gaps from now on.
+// learn remembers the gap up to a bound, over which the iterator has stepped in n steps.
 func (r *reader) learn(n int, end []byte) {
 	from, to := r.skip.gap(end)
-	if comparator.Compare(from, to) >= 0 {
-		return
-	}
-	if r.finder == nil {
-		r.st.watchRuns(r.skip.keysMin)
+	if r.finder == nil || comparator.Compare(from, to) >= 0 {
 		return
 	}
 	r.skip.headed = r.skip.headed || len(r.skip.live) == 0
