@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"bigset/compaction"
 )
 
-// Config says what Run does. The zero value is the default run: every workload at small sizes, a minute and a half in all.
+// Config says what Run does. The zero value is the default run: the core workloads at small sizes, a minute or two
+// in all.
 type Config struct {
 	// Workloads are the names of those to run, in that order; nil is all. Workloads lists them.
 	Workloads []string `json:"workloads,omitempty"`
@@ -88,8 +90,11 @@ func (c Config) validate() error {
 
 // chosen returns the workloads that are to run.
 func (c Config) chosen() ([]*workload, error) {
-	if len(c.Workloads) == 0 {
+	if c.Full && len(c.Workloads) == 0 || slices.Equal(c.Workloads, []string{"all"}) {
 		return workloads, nil
+	}
+	if len(c.Workloads) == 0 {
+		return slices.DeleteFunc(slices.Clone(workloads), func(w *workload) bool { return slices.Contains(onRequest, w.Name) }), nil
 	}
 	var chosen []*workload
 	for _, name := range c.Workloads {

@@ -240,6 +240,8 @@ func goals(workload, strategy string) []goal {
 		return coldGoals()
 	case "drop":
 		return dropGoals()
+	case "cardinality":
+		return cardinalityGoals()
 	case "checkpoint":
 		return checkpointGoals()
 	case "recover":

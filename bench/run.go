@@ -44,11 +44,16 @@ var workloads = []*workload{
 	{Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, 40_000, 1_000_000, contexts},
 	{Workload{"small-sets", "sets of three elements under a small cache: inserts, and the heap of a set"}, 10_000, 1_000_000, smallSets},
 	{Workload{"cold", "look-ups, ranges and inserts on tables ten times the block cache"}, 150_000, coldFull, cold},
+	{Workload{"cardinality", "the number of live dots and of elements of a set, without and with a scan"}, 100_000, 10_000_000, cardinality},
 	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
 	{Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, 100_000, 10_000_000, checkpoint},
 	{Workload{"recover", "opening after a crash; one element added by a process of its own"}, 100_000, 10_000_000, recovery},
 	{Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, 600_000, 100_000_000, clocks},
 }
+
+// onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the
+// engine does.
+var onRequest = []string{"grow", "mixed", "contexts", "small-sets", "cold", "cardinality", "checkpoint", "recover", "clock"}
 
 // Workloads lists the workloads in the order in which a run does them.
 func Workloads() []Workload {

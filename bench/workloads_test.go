@@ -84,6 +84,7 @@ var wants = map[string][]string{
 	"churn":       {"churn bigset default 600 12000", "churn bigset point-deletes 600 12000", "churn/read bigset default 600 12000", "churn/read-after bigset default 600 199800"},
 	"churn-young": {"churn-young bigset default 600 12000", "churn-young bigset point-deletes 600 12000"},
 	"queue":       {"queue bigset default 600 600", "queue bigset point-deletes 600 600", "queue/head bigset default 600 200", "queue/head-empty pebble  600 200"},
+	"cardinality": {"cardinality/live bigset default 600 20000", "cardinality/count bigset default 600 20000", "cardinality/scan bigset default 600 1"},
 	"checkpoint":  {"checkpoint bigset default 600 *", "checkpoint/writers bigset default 600 *", "checkpoint/alone bigset default 600 *"},
 	"recover":     {"recover bigset default 600 3", "recover/add bigset default 600 3"},
 	"clock": {"clock/seen-gap-1 bigset default 600 599", "clock/dead-50-1000/bound bigset default 600 0", "clock/seen-1/encode bigset default 600 1",

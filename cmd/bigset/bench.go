@@ -24,8 +24,9 @@ func benchCommand(out, errs io.Writer) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure the engine beside raw Pebble and beside a set in one value",
 		Long: `Measure the engine on stores of its own in a temporary folder, beside Pebble by hand doing the same bytes, which is the
-physical limit, and beside a set serialised into one value. Without flags it takes a minute and a half. docs/bench.md describes
-the workloads and how to read the figures.
+physical limit, and beside a set serialised into one value. Without flags the core of it runs, small, in a minute or two;
+--workload all runs everything, --full everything at large sizes. docs/bench.md describes the workloads and how to read the
+figures.
 
 Workloads:
 ` + benchWorkloads(),
@@ -57,7 +58,7 @@ Workloads:
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas (default: all)")
+	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: the core)")
 	f.IntVar(&c.Elements, "elements", 0, "size of the sets (default: each workload's own)")
 	f.IntVar(&c.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
 	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
