@@ -246,7 +246,7 @@ func TestReadFails(t *testing.T) {
 		}
 		_, err := p.store.Write(bg, []byte("s"), ops, engine.WriteOptions{})
 		_, contains := p.store.Contains(bg, []byte("s"), []byte(bulkName(77)))
-		_, read := readAll(p.store, "s", engine.ReadOptions{})
+		got, read := readAll(p.store, "s", engine.ReadOptions{})
 		p.disk.SetHook("fail", nil)
 		if err == nil {
 			p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, engine.PolicyCoordinator)
@@ -262,6 +262,9 @@ func TestReadFails(t *testing.T) {
 			}
 		}
 		must(t, p.store.Failed(), "the store has failed by a read")
+		if read == nil {
+			must(t, testkit.SameElements(got, p.model.Set("s").Elements()), "a read without an error")
+		}
 		p.check(t)
 		p.all(t, "s", keyscheme.OpAdd, []string{"after"}, engine.Sync)
 		p.check(t)

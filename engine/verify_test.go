@@ -415,3 +415,42 @@ func TestVerifyGarbageOperand(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifyHoldsUpTheFilter removes an element, and lets the filter have it, while Verify is about to come to its key: what it
+// reads is of one moment all the same.
+func TestVerifyHoldsUpTheFilter(t *testing.T) {
+	p := newPair("store")
+	p.opt.MemTableBytes = 16 << 20
+	p.open(t)
+	var names [][]byte
+	for i := range 10_000 {
+		names = append(names, fmt.Appendf(nil, "%05d", i))
+	}
+	_, err := p.store.Add(bg, []byte("s"), names, engine.WriteOptions{Policy: engine.PolicyEmpty})
+	must(t, err, "add")
+	last, told := names[len(names)-1:], 0
+	rep, err := p.store.Verify(bg, engine.VerifyOptions{Progress: func(engine.VerifyReport) {
+		if told++; told > 1 {
+			return
+		}
+		_, err := p.store.Remove(bg, []byte("s"), last, engine.WriteOptions{})
+		must(t, err, "remove")
+		for i := range 4 { // each time another set has something for the filter, too
+			must(t, p.store.PublisherRound(), "publish")
+			set := fmt.Appendf(nil, "t%d", i)
+			for range 2 { // the second replaces the first
+				_, err = p.store.Add(bg, set, last, engine.WriteOptions{})
+				must(t, err, "add")
+			}
+		}
+	}})
+	must(t, err, "verify")
+	if told == 0 || !rep.OK() {
+		t.Errorf("told %d times, %+v", told, rep)
+	}
+	for range 3 {
+		must(t, p.store.PublisherRound(), "publish")
+	}
+	p.verify(t)
+	must(t, p.store.Close(), "close")
+}
