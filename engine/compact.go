@@ -39,6 +39,7 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 	if err := s.writable(); err != nil {
 		return rep, err
 	}
+	s.scheduler.endRest()
 	rep.DiskBefore = s.tableBytes()
 	names, err := s.namesToCompact(ctx, o.Set)
 	if err != nil {

@@ -82,7 +82,9 @@ type counters struct {
 func (s *Store) listener() *pebble.EventListener {
 	l := &pebble.EventListener{
 		FlushEnd: func(i pebble.FlushInfo) {
-			s.counters.flushes.Add(1)
+			if s.counters.flushes.Add(1) > 1 { // the first may be that of what the log held at the open
+				s.scheduler.endRest()
+			}
 			s.flushBegan.Store(time.Now().Add(-i.TotalDuration).UnixNano())
 			s.event(Event{Kind: EventFlush, BytesOut: tableBytes(i.Output), Took: i.TotalDuration, Err: i.Err})
 		},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -33,6 +34,7 @@ type Store struct {
 	cache      *pebble.Cache
 	db         *pebble.DB
 	pebbleOpts *pebble.Options
+	scheduler  *scheduler
 	id         identity
 	sets       setCache
 
@@ -132,8 +134,15 @@ func (s *Store) open() (err error) {
 			return err
 		}
 	}
-	if err := s.openPebble(po); err != nil {
+	rest := time.Duration(0)
+	if exists {
+		rest = openRest
+	}
+	if err := s.openPebble(po, rest); err != nil {
 		return err
+	}
+	if int(s.db.Metrics().Levels[0].Sublevels) >= po.L0CompactionThreshold {
+		s.scheduler.endRest()
 	}
 	if err := s.loadIdentity(); err != nil {
 		return err
@@ -141,7 +150,9 @@ func (s *Store) open() (err error) {
 	return s.disk.lay()
 }
 
-func (s *Store) openPebble(po *pebble.Options) error {
+func (s *Store) openPebble(po *pebble.Options, rest time.Duration) error {
+	s.scheduler = newScheduler(rest)
+	po.Experimental.CompactionScheduler = s.scheduler
 	err := s.recovering(func() (err error) {
 		s.db, err = pebble.Open(s.dir, po)
 		return err
@@ -167,7 +178,7 @@ func (s *Store) openTorn(po *pebble.Options) error {
 		"files that nothing names are kept in the folder archive, delete it when `bigset verify` finds nothing wrong", "dir", s.dir)
 	keep := po.Clone()
 	keep.Cleaner = pebble.ArchiveCleaner{}
-	if err := s.openPebble(keep); err != nil {
+	if err := s.openPebble(keep, 0); err != nil {
 		return err
 	}
 	db := s.db

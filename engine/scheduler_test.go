@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// waitingDB is Pebble with compactions that wait.
+type waitingDB struct{ allowed, waiting, started atomic.Int64 }
+
+func (d *waitingDB) GetAllowedWithoutPermission() int { return int(d.allowed.Load()) }
+func (d *waitingDB) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
+	return d.waiting.Load() > 0, pebble.WaitingCompaction{}
+}
+func (d *waitingDB) Schedule(pebble.CompactionGrantHandle) bool {
+	d.waiting.Add(-1)
+	d.started.Add(1)
+	return true
+}
+
+// TestScheduler counts the compactions that run: none at rest, then as many as are allowed, one more for each that ends.
+func TestScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &waitingDB{}
+		db.allowed.Store(2)
+		db.waiting.Store(10)
+		c := newScheduler(time.Second)
+		c.Register(2, db)
+		started := func(when string, want int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := db.started.Load(); got != want {
+				t.Errorf("%s: %d compactions were started, want %d", when, got, want)
+			}
+		}
+		if ok, _ := c.TrySchedule(); ok {
+			t.Error("a compaction may run at rest")
+		}
+		time.Sleep(999 * time.Millisecond)
+		started("at rest", 0)
+		time.Sleep(time.Millisecond)
+		started("after the rest", 2)
+		if ok, _ := c.TrySchedule(); ok {
+			t.Error("a third compaction may run of two")
+		}
+		c.Done()
+		started("after one is done", 3)
+		db.allowed.Store(4)
+		time.Sleep(schedulerPeriod)
+		started("with more allowed", 5)
+		db.waiting.Store(0)
+		c.Done()
+		started("with none waiting", 5)
+		if ok, _ := c.TrySchedule(); !ok {
+			t.Error("the fourth compaction of four may not run")
+		}
+		c.Unregister()
+		db.waiting.Store(10)
+		c.Done()
+		started("after the end", 5)
+	})
+}
+
+// TestRest opens a store again: it rests until a second flush, or Compact; a new one does not, nor one with a full level 0.
+func TestRest(t *testing.T) {
+	ctx := context.Background()
+	fs := vfs.NewMem()
+	open := func() *Store {
+		t.Helper()
+		s, err := Open("store", &Options{FS: fs, tune: func(po *pebble.Options) { po.DisableAutomaticCompactions = true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	resting := func(s *Store) bool {
+		s.scheduler.mu.Lock()
+		defer s.scheduler.mu.Unlock()
+		return s.scheduler.resting
+	}
+	flush := func(s *Store, n int) {
+		t.Helper()
+		for i := range n {
+			if _, err := s.Add(ctx, []byte("s"), [][]byte{fmt.Appendf(nil, "%d", i)}, WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		act   func(s *Store)
+		rests bool // after it was opened
+	}{
+		{"a new store", func(*Store) {}, false},
+		{"flushes", func(s *Store) { flush(s, 2) }, true},
+		{"Compact", func(s *Store) {
+			if _, err := s.Compact(ctx, CompactOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"a level 0 that is filling up", func(s *Store) { flush(s, 4); s.scheduler.endRest() }, true},
+		{"a full level 0", func(*Store) {}, false},
+	} {
+		s := open()
+		if got := resting(s); got != c.rests {
+			t.Errorf("%s: rests %v after the open, want %v", c.name, got, c.rests)
+		}
+		c.act(s)
+		if resting(s) {
+			t.Errorf("%s: still rests", c.name)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
