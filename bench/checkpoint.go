@@ -2,7 +2,8 @@ package bench
 
 import (
 	"fmt"
-	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +45,13 @@ func (e *env) checkpointOn(sys *bigsetSystem) error {
 	row := Row{Elements: e.elements}
 	sys.label(&row)
 	made := &phase{ctx: e.ctx, hist: newHistogram()}
-	beside, span, err := w.during(func() error { return e.checkpoints(sys, made) })
+	var beside *phase
+	var span time.Duration
+	folder := e.folder()
+	err = e.inFolder(folder, func() (err error) {
+		beside, span, err = w.during(func() error { return e.checkpoints(sys, folder, made) })
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -52,7 +59,7 @@ func (e *env) checkpointOn(sys *bigsetSystem) error {
 		name string
 		p    *phase
 		took time.Duration
-	}{{"checkpoint", made, span - made.away}, {"checkpoint/writers", beside, span}, {"checkpoint/alone", alone, took}} {
+	}{{"checkpoint", made, span}, {"checkpoint/writers", beside, span}, {"checkpoint/alone", alone, took}} {
 		f := Figures{}
 		f.time(part.p, part.took, 0)
 		f.CPUMicros = nil // writers and checkpoints share it
@@ -62,14 +69,12 @@ func (e *env) checkpointOn(sys *bigsetSystem) error {
 	return e.checkCheckpoint(sys, int(w.next.Load()))
 }
 
-// checkpoints makes checkpoints and removes them.
-func (e *env) checkpoints(sys *bigsetSystem, p *phase) error {
+// checkpoints makes checkpoints in a folder. They are removed when all are made: to remove one is work for the disk, which
+// would hold up the writers, too.
+func (e *env) checkpoints(sys *bigsetSystem, folder string, p *phase) error {
 	for began := time.Now(); p.ops < checkpointsMin || time.Since(began) < checkpointSpan; {
-		dir := e.folder()
+		dir := filepath.Join(folder, strconv.FormatUint(p.ops, 10))
 		err := p.loop(1, func(int) error { return sys.store.Checkpoint(e.ctx, dir) })
-		if err == nil {
-			err = p.aside(func() error { return os.RemoveAll(dir) })
-		}
 		if err != nil {
 			return err
 		}
