@@ -97,6 +97,36 @@ func TestGoBenchLines(t *testing.T) {
 	}
 }
 
+// resumeRounds stops a run before the last round of a workload, and lets another one go on there.
+func resumeRounds(t *testing.T, c Config) {
+	c.Out, c.Rounds, c.Workloads = filepath.Join(t.TempDir(), "rounds.json"), 3, []string{"insert"}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.Progress = writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("round 3 of 3")) {
+			cancel()
+		}
+		return len(p), nil
+	})
+	stopped, err := Run(ctx, c)
+	if !errors.Is(err, context.Canceled) || stopped.Unfinished == nil || stopped.Unfinished.Done != 2 || len(stopped.Unfinished.Rows) == 0 {
+		t.Fatalf("got %v, report %+v", err, stopped)
+	}
+	var progress bytes.Buffer
+	c.Progress = &progress
+	report := mustRun(t, c)
+	if strings.Contains(progress.String(), "round 2") || !strings.Contains(progress.String(), "round 3") || report.Unfinished != nil {
+		t.Errorf("did not go on where it was: %s", progress.String())
+	}
+	for _, was := range stopped.Unfinished.Rows {
+		for _, row := range report.Results {
+			if row.Workload == was.Workload && row.System == was.System &&
+				(len(row.Rounds) != 3 || row.Rounds[0].OpsPerSecond != was.Rounds[0].OpsPerSecond || row.P99 == nil) {
+				t.Errorf("%s of %s: rounds %+v, had %+v", row.Workload, row.System, row.Rounds, was.Rounds)
+			}
+		}
+	}
+}
+
 func TestResume(t *testing.T) {
 	c := tiny(t, "insert", "drop")
 	c.Out = filepath.Join(t.TempDir(), "report.json")
@@ -112,6 +142,7 @@ func TestResume(t *testing.T) {
 		t.Fatalf("got %v, report %+v", err, report)
 	}
 	first := report.Results[0].OpsPerSecond
+	resumeRounds(t, c)
 	var progress bytes.Buffer
 	c.Progress = &progress
 	report = mustRun(t, c)

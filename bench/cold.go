@@ -49,27 +49,12 @@ func (e *env) coldOn(sys system) error {
 	if r, ok := sys.(*rawSystem); ok { // it has forgotten them
 		r.handle(setName).last.Store(uint64(n))
 	}
-	s, place, buf := sys.set(setName), scatter(n, e.cfg.Seed), make([]byte, 0, elementBytes)
+	s, place := sys.set(setName), scatter(n, e.cfg.Seed)
 	for _, k := range []lookUp{
 		{"hit", func(i int) int { return place(i % n) }, true},
 		{"miss", func(i int) int { return n + place(i%n) }, false},
 	} {
-		err := e.measure(sys, Row{Workload: "cold/contains-" + k.part, Elements: n}, func(p *phase) error {
-			wrong := 0
-			err := p.loop(ops, func(i int) error {
-				buf = e.names().append(buf[:0], k.at(i))
-				found, err := s.contains(buf)
-				if found != k.found {
-					wrong++
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			return expect("wrong answers about "+k.part, wrong, 0)
-		})
-		if err != nil {
+		if err := e.measure(sys, Row{Workload: "cold/contains-" + k.part, Elements: n}, e.looking(ops, k, s.contains)); err != nil {
 			return err
 		}
 	}

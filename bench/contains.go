@@ -61,7 +61,7 @@ func (e *env) lookUps(c contender, sys system, s set, dots []uint64, dead int) e
 	}
 	all, sum := Figures{}, newHistogram()
 	for _, k := range kinds {
-		f, hist, err := e.figures(sys, e.looking(c, k, s.contains))
+		f, hist, err := e.figures(sys, e.looking(e.lookUpOps(c), k, s.contains))
 		if err != nil {
 			return err
 		}
@@ -94,11 +94,11 @@ func (e *env) lookUpOps(c contender) int {
 	return min(20_000, max(100, e.elements))
 }
 
-// looking returns the load of one kind of look-up.
-func (e *env) looking(c contender, k lookUp, look func(element []byte) (bool, error)) func(*phase) error {
+// looking returns the load of so many look-ups of one kind.
+func (e *env) looking(ops int, k lookUp, look func(element []byte) (bool, error)) func(*phase) error {
 	return func(p *phase) error {
 		wrong, buf := 0, make([]byte, 0, elementBytes)
-		err := p.loop(e.lookUpOps(c), func(i int) error {
+		err := p.loop(ops, func(i int) error {
 			buf = e.names().append(buf[:0], k.at(i))
 			found, err := look(buf)
 			if found != k.found {

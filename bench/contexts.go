@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"fmt"
+	"strings"
+
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -8,19 +11,28 @@ import (
 
 // contextForm is a form in which a client has its context, and what the store does with it.
 type contextForm struct {
-	name string
-	open bool // the store keeps wide contexts open
-	of   func(b *bigsetSystem, seen *clock.Clock, dot uint64) engine.Context
+	name   string
+	open   bool // the store keeps wide contexts open
+	actors int  // of other replicas that the elements come from; 0 is none: this store adds them
+	of     func(seen *clock.Clock, dot clock.Dot) engine.Context
 }
+
+func narrowContext(_ *clock.Clock, dot clock.Dot) engine.Context { return engine.Saw(dot) }
+func wideContext(seen *clock.Clock, _ clock.Dot) engine.Context  { return engine.SawAll(seen) }
+func noContext(*clock.Clock, clock.Dot) engine.Context           { return engine.Context{} }
+
+// contextActors is how many replicas have added the elements where a wide context is to name many actors.
+const contextActors = 50
 
 // contextForms are those that contexts compares, the cheapest first.
 var contextForms = []contextForm{
-	{name: "narrow", of: func(b *bigsetSystem, _ *clock.Clock, dot uint64) engine.Context {
-		return engine.Saw(clock.Dot{Actor: b.actor, Counter: dot})
-	}},
-	{name: "wide", of: func(_ *bigsetSystem, seen *clock.Clock, _ uint64) engine.Context { return engine.SawAll(seen) }},
-	{name: "open", open: true, of: func(_ *bigsetSystem, seen *clock.Clock, _ uint64) engine.Context { return engine.SawAll(seen) }},
-	{name: "none", of: func(*bigsetSystem, *clock.Clock, uint64) engine.Context { return engine.Context{} }},
+	{name: "narrow", of: narrowContext},
+	{name: "wide", of: wideContext},
+	{name: "open", open: true, of: wideContext},
+	{name: "none", of: noContext},
+	{name: "narrow-actors", actors: contextActors, of: narrowContext},
+	{name: "wide-actors", actors: contextActors, of: wideContext},
+	{name: "none-actors", actors: contextActors, of: noContext},
 }
 
 // contextReads is how often the set is read.
@@ -47,7 +59,7 @@ func contexts(e *env) error {
 
 func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 	n := e.elements
-	dots, err := e.loaded(b, b.set(setName), n)
+	dots, err := e.loadedFrom(b, f.actors)
 	if err != nil {
 		return err
 	}
@@ -65,7 +77,7 @@ func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 			err := p.loop(quarter, func(i int) error {
 				at := victim(done + i)
 				op[0].Element = e.names().append(op[0].Element[:0], at)
-				op[0].Context = f.of(b, seen, dots[at])
+				op[0].Context = f.of(seen, dots[at])
 				_, err := b.store.Write(e.ctx, []byte(setName), op, engine.WriteOptions{})
 				return err
 			})
@@ -103,6 +115,36 @@ func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 	return e.check(b, setName, n-quarter)
 }
 
+// loadedFrom loads the set and returns the dot of each element. They come from so many replicas in turns, or with none from the
+// store itself.
+func (e *env) loadedFrom(b *bigsetSystem, actors int) ([]clock.Dot, error) {
+	dots := make([]clock.Dot, e.elements)
+	if actors == 0 {
+		counters, err := e.loaded(b, b.set(setName), e.elements)
+		for i, n := range counters {
+			dots[i] = clock.Dot{Actor: b.actor, Counter: n}
+		}
+		return dots, err
+	}
+	for from := range actors {
+		d := engine.Delta{Set: []byte(setName), Actor: clock.Actor(fmt.Sprintf("replica-%04d", from)), First: 1}
+		for i := from; i < e.elements; i += actors {
+			d.Items = append(d.Items, engine.Item{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i)})
+			dots[i] = clock.Dot{Actor: d.Actor, Counter: uint64(len(d.Items))}
+		}
+		for next := d; len(next.Items) > 0; { // in batches
+			d, batch := next, min(batchSize, len(next.Items))
+			d.Items = next.Items[:batch]
+			if err := b.store.ApplyDelta(e.ctx, d, engine.NoSync); err != nil {
+				return nil, err
+			}
+			next.Items, next.First = next.Items[batch:], next.First+uint64(batch)
+		}
+	}
+	_, err := b.settle(e.ctx)
+	return dots, err
+}
+
 // countInto reads a whole set; an operation is one element, latencies are those of chunks.
 func countInto(p *phase, s set, want int) error {
 	got := 0
@@ -122,14 +164,19 @@ func countInto(p *phase, s set, want int) error {
 // contextGoals: narrow contexts are the cheapest everywhere. Where wide ones are resolved, and without any, what is stored
 // and read is the same.
 func contextGoals() (list []goal) {
-	for _, other := range contextForms[1:] {
+	narrow := ""
+	for _, other := range contextForms {
+		if strings.HasPrefix(other.name, "narrow") { // those of as many actors follow
+			narrow = other.name
+			continue
+		}
 		for _, part := range []string{"insert", "remove", "read"} {
 			if part == "read" && !other.open {
 				continue
 			}
 			list = append(list, goal{
-				what: "narrow, of " + other.name,
-				of:   pick{workload: sub("contexts", part+"-narrow"), system: systemBigset},
+				what: narrow + ", of " + other.name,
+				of:   pick{workload: sub("contexts", part+"-"+narrow), system: systemBigset},
 				to:   pick{workload: sub("contexts", part+"-"+other.name), system: systemBigset},
 				have: speed, limit: 1,
 			})

@@ -21,6 +21,17 @@ type Report struct {
 	Machine Machine `json:"machine"`
 	Config  Config  `json:"config"`
 	Results []Row   `json:"results"`
+
+	// Unfinished are the rounds of a workload that the run was in the middle of; nil when there is none.
+	Unfinished *Unfinished `json:"unfinished,omitempty"`
+}
+
+// Unfinished is a workload of which some rounds are done.
+type Unfinished struct {
+	Workload   string   `json:"workload"`
+	Done       int      `json:"rounds_done"`
+	Rows       []Row    `json:"rows"`       // with these rounds
+	Histograms []string `json:"histograms"` // latencies of each row, encoded as HdrHistogram does
 }
 
 // Machine says where it was measured.
@@ -146,6 +157,34 @@ func (c *collector) add(row Row, f Figures, hist *hdrhistogram.Histogram) {
 	c.list = append(c.list, &collected{row, hist})
 }
 
+// unfinished returns what was gathered in some rounds of a workload, for collect.
+func (c *collector) unfinished(workload string, done int) (*Unfinished, error) {
+	u := &Unfinished{Workload: workload, Done: done}
+	for _, g := range c.list {
+		hist, err := g.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+		u.Rows, u.Histograms = append(u.Rows, g.row), append(u.Histograms, string(hist))
+	}
+	return u, nil
+}
+
+// collect inverts unfinished.
+func (u *Unfinished) collect() (c collector, err error) {
+	if len(u.Rows) != len(u.Histograms) {
+		return c, fmt.Errorf("bench: %d rows of %s with %d histograms", len(u.Rows), u.Workload, len(u.Histograms))
+	}
+	for i, row := range u.Rows {
+		hist, err := hdrhistogram.Decode([]byte(u.Histograms[i]))
+		if err != nil {
+			return c, fmt.Errorf("bench: histogram of %s: %w", row.Workload, err)
+		}
+		c.list = append(c.list, &collected{row, hist})
+	}
+	return c, nil
+}
+
 // rows returns what was gathered. Percentiles are those of all rounds together.
 func (c *collector) rows() []Row {
 	var rows []Row
@@ -195,7 +234,12 @@ func (r *Row) group() string {
 
 // take adds the rows of a finished step and writes the report to the run's file, if it has one.
 func (r *Report) take(rows []Row, out string) error {
-	r.Results = append(r.Results, rows...)
+	r.Results, r.Unfinished = append(r.Results, rows...), nil
+	return r.keep(out)
+}
+
+// keep writes the report to the run's file, if it has one.
+func (r *Report) keep(out string) error {
 	if out == "" {
 		return nil
 	}

@@ -148,15 +148,36 @@ func (r *runner) step(w *workload) error {
 		return nil
 	}
 	var rows collector
-	rounds := r.cfg.rounds(n)
-	for i := range rounds {
+	rounds, done := r.cfg.rounds(n), 0
+	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
+		var err error
+		if rows, err = u.collect(); err != nil {
+			return err
+		}
+		done = u.Done
+	}
+	for i := done; i < rounds; i++ {
 		r.say("%s %s: %d elements, round %d of %d", r.place, w.Name, n, i+1, rounds)
 		e := &env{ctx: r.ctx, cfg: r.cfg, elements: n, round: i, root: r.root, rows: &rows, say: r.say}
 		if err := w.run(e); err != nil {
 			return fmt.Errorf("bench: %s, round %d: %w", w.Name, i+1, err)
 		}
+		if err := r.keepRound(&rows, w.Name, i+1); err != nil {
+			return err
+		}
 	}
 	return r.report.take(rows.rows(), r.cfg.Out)
+}
+
+// keepRound writes down what a round has given, for a run that goes on where this one stops.
+func (r *runner) keepRound(rows *collector, workload string, done int) (err error) {
+	if r.cfg.Out == "" {
+		return nil
+	}
+	if r.report.Unfinished, err = rows.unfinished(workload, done); err != nil {
+		return err
+	}
+	return r.report.keep(r.cfg.Out)
 }
 
 // env is what one round of one workload is run with.

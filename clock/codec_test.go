@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"bigset/internal/testkit/mangle"
+
 	"pgregory.net/rapid"
 )
 
@@ -361,17 +363,7 @@ func unionAny(t *testing.T, a, b []byte) {
 
 // TestDecodeAtRandom gives the decoder what the fuzzer would, without its instruments: samples, changed a little.
 func TestDecodeAtRandom(t *testing.T) {
-	n := 150_000
-	if testing.Short() {
-		n = 5_000
-	}
-	seed := rand.Uint64()
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
-	r := rand.New(rand.NewPCG(seed, 0))
+	n, changes := mangle.Times(150_000), mangle.New(t)
 	_, clocks := samples()
 	var encoded [][]byte
 	for _, c := range clocks {
@@ -382,23 +374,11 @@ func TestDecodeAtRandom(t *testing.T) {
 			encoded = append(encoded, b)
 		}
 	}
-	change := func() []byte {
-		b := append([]byte(nil), encoded[r.IntN(len(encoded))]...)
-		for range r.IntN(4) {
-			if len(b) > 0 {
-				b[r.IntN(len(b))] ^= byte(1 + r.IntN(255))
-			}
-		}
-		if r.IntN(4) == 0 {
-			b = b[:r.IntN(len(b)+1)]
-		}
-		return b
-	}
 	for range n {
-		decodeAny(t, change())
+		decodeAny(t, changes.Of(encoded))
 	}
 	for range n / 3 {
-		unionAny(t, change(), change())
+		unionAny(t, changes.Of(encoded), changes.Of(encoded))
 	}
 	t.Logf("%d samples, %d executions", len(encoded), n+n/3)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/google/btree"
 )
 
-// Span is a run of one set's element keys: the rewriter copies it whole. Lower is inclusive, Upper exclusive; both are
+// Span is a run of one set's element keys, or a run of whole sets that are small: the rewriter copies it whole. Lower is inclusive, Upper exclusive; both are
 // bounds by keyscheme.
 type Span struct {
-	Set          string // the set's key prefix
+	Set          string // the set's key prefix; empty for many small sets
 	Lower, Upper []byte
 	Keys, Dead   uint64 // as last sampled: keys looked at, and those of them that were dead
 	Bytes        uint64 // in tables, approximately

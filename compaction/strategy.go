@@ -79,7 +79,8 @@ type Strategy interface {
 
 	// Wants reports whether the rewriter should look for spans of a set under that load. It is asked in the background of
 	// each set that may have garbage in tables, and again after each span. The engine chooses the set with the most garbage
-	// of those that are wanted, and lets one that is being written wait for some seconds. Compaction on demand does not ask.
+	// of those that are wanted, and lets one that is being written wait for some seconds. Sets too small for a table to name
+	// are asked for together, a table's worth of them, by what a sample of them holds. Compaction on demand does not ask.
 	Wants(l Load) bool
 	// Worth reports whether a span is worth copying. It is asked for the densest span of a set, of which only samples are
 	// counted, and again when it was read whole, before it is swapped: then its Bytes are 0, and a large one may have ended

@@ -2,7 +2,6 @@ package comparator_test
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/internal/testkit/mangle"
 	"bigset/keyscheme"
 )
 
@@ -140,34 +140,14 @@ func checkThree(t *testing.T, a, b, c []byte) {
 
 // TestCompareAtRandom compares what the fuzzer would, without its instruments: keys, changed a little.
 func TestCompareAtRandom(t *testing.T) {
-	n := 200_000
-	if testing.Short() {
-		n = 5_000
-	}
-	seed := rand.Uint64()
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
-	r := rand.New(rand.NewPCG(seed, 0))
+	n, changes := mangle.Times(200_000), mangle.New(t)
 	p := keyscheme.NewPrefix([]byte("set"))
 	keys := [][]byte{p.AppendClock(nil), p.AppendTombstone(nil), p.AppendEnd(nil), p.AppendTombstonePage(nil, "actor", 7),
 		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd),
 		p.AppendElement(nil, []byte("elem"), clock.Dot{Actor: "actor", Counter: 258}, keyscheme.OpRemove),
 		keyscheme.AppendSlotKey(nil, keyscheme.SlotMax, keyscheme.SlotMeta, nil), {1, 2, 3}}
-	change := func() []byte {
-		b := append([]byte(nil), keys[r.IntN(len(keys))]...)
-		for range r.IntN(4) {
-			b[r.IntN(len(b))] ^= byte(1 << r.IntN(8))
-		}
-		if r.IntN(4) == 0 {
-			b = b[:r.IntN(len(b)+1)]
-		}
-		return b
-	}
 	for range n {
-		checkThree(t, change(), change(), change())
+		checkThree(t, changes.Of(keys), changes.Of(keys), changes.Of(keys))
 	}
 	t.Logf("%d executions", n)
 }

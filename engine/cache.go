@@ -42,7 +42,7 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 	}
 	c.mu.Unlock()
 	st.loadOnce.Do(func() {
-		if st.loadErr = st.load(c.s.db); st.loadErr == nil {
+		if st.loadErr = c.s.load(st); st.loadErr == nil {
 			c.account(st)
 			if !st.dead.Empty() {
 				c.s.publisher.grew(st)
@@ -54,6 +54,13 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 		return nil, st.loadErr
 	}
 	return st, nil
+}
+
+// load reads a set's clock and tombstone from disk, not in the middle of a swap.
+func (s *Store) load(st *set) error {
+	s.gate.enter(st.prefix, false)
+	defer s.gate.leave()
+	return st.load(s.db)
 }
 
 // holds reports whether the set with that key prefix is in memory.

@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -395,29 +393,7 @@ func checkpointUnderWriters(t *testing.T, r *rand.Rand) {
 	busy(p)
 	p.open(t)
 	h := &testkit.History{}
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for id := range 8 {
-		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id}
-		wg.Go(func() {
-			for !stop.Load() {
-				if err := w.write(); err != nil {
-					t.Errorf("write: %v", err)
-					return
-				}
-			}
-		})
-	}
-	wg.Go(func() { // swaps span after span
-		for from := []byte(nil); !stop.Load(); {
-			pass, err := p.store.RewriteSpan(bg, []byte(sets[0]), from, 0)
-			if err != nil {
-				t.Errorf("rewrite: %v", err)
-				return
-			}
-			from = pass.Next
-		}
-	})
+	stop := underWriters(t, p, r, h, sets)
 	const checkpoints = 8
 	var from, to [checkpoints]int
 	for i := range checkpoints {
@@ -428,8 +404,7 @@ func checkpointUnderWriters(t *testing.T, r *rand.Rand) {
 		must(t, p.store.Checkpoint(bg, fmt.Sprint("checkpoint-", i)), "checkpoint")
 		to[i] = h.Now()
 	}
-	stop.Store(true)
-	wg.Wait()
+	stop()
 	st, err := p.store.Stats()
 	must(t, err, "stats")
 	t.Logf("%d operations, filtered %d, %d spans swapped, %d flushes", len(h.Operations("")), st.Filtered, st.Rewrites, st.Flushes)

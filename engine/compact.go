@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"bigset/compaction"
+	"bigset/comparator"
 	"bigset/keyscheme"
 )
 
@@ -41,6 +42,10 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 	}
 	s.scheduler.endRest()
 	rep.DiskBefore = s.tableBytes()
+	progress := o.Progress
+	if progress == nil {
+		progress = func(CompactReport) {}
+	}
 	names, err := s.namesToCompact(ctx, o.Set)
 	if err != nil {
 		return rep, err
@@ -48,11 +53,16 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 	if err := s.settle(ctx); err != nil {
 		return rep, err
 	}
+	if o.Set == nil && s.strategy.Rewrites() {
+		if err := s.sweepAll(ctx, &rep, progress); err != nil {
+			return rep, err
+		}
+	}
 	for _, name := range names {
 		if s.closed.Load() {
 			return rep, ErrClosed
 		}
-		if err := s.compactSet(ctx, name, &rep, o.Progress); err != nil {
+		if err := s.compactSet(ctx, name, &rep, progress); err != nil {
 			return rep, err
 		}
 		rep.Sets++
@@ -61,10 +71,51 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 	return rep, nil
 }
 
-// namesToCompact lists the sets to work on.
+// sweepAll compacts all sets: small ones many at a time, the others one by one.
+func (s *Store) sweepAll(ctx context.Context, rep *CompactReport, progress func(CompactReport)) error {
+	for b := keyscheme.SlotRange(0, keyscheme.SlotMax); comparator.Compare(b.Lower, b.Upper) < 0; {
+		if s.closed.Load() {
+			return ErrClosed
+		}
+		res, err := s.rewriteSets(ctx, b, func(compaction.Span) bool { return true })
+		if err != nil {
+			return err
+		}
+		rep.Sets += res.Sets
+		rep.add(&res.passResult)
+		progress(*rep)
+		if res.Own != nil {
+			if err := s.compactSet(ctx, res.Own, rep, progress); err != nil {
+				return err
+			}
+			rep.Sets++
+		}
+		b.Lower = res.Upper
+	}
+	return nil
+}
+
+// add counts a pass.
+func (r *CompactReport) add(res *passResult) {
+	r.KeysRead += uint64(res.Keys)
+	switch {
+	case res.Left:
+		r.SpansLeft++
+	case res.Swapped:
+		r.Spans++
+		r.KeysDropped += uint64(res.Dropped)
+		r.KeysClosed += uint64(res.Closed)
+		r.BytesOut += uint64(res.Bytes)
+	}
+}
+
+// namesToCompact lists the sets that are to be worked on one by one.
 func (s *Store) namesToCompact(ctx context.Context, only []byte) (names [][]byte, err error) {
 	if only != nil {
 		return [][]byte{only}, s.withSet(ctx, only, func(*set) error { return nil })
+	}
+	if s.strategy.Rewrites() {
+		return nil, nil
 	}
 	err = s.eachSet(ctx, func(i SetInfo) bool {
 		names = append(names, i.Name)
@@ -96,9 +147,6 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 		return err
 	}
 	defer s.sets.release(st)
-	if progress == nil {
-		progress = func(CompactReport) {}
-	}
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err
 	}
@@ -127,16 +175,7 @@ func (s *Store) rewriteSet(ctx context.Context, st *set, rep *CompactReport, pro
 		if err != nil {
 			return err
 		}
-		rep.KeysRead += uint64(res.Keys)
-		switch {
-		case res.Left:
-			rep.SpansLeft++
-		case res.Swapped:
-			rep.Spans++
-			rep.KeysDropped += uint64(res.Dropped)
-			rep.KeysClosed += uint64(res.Closed)
-			rep.BytesOut += uint64(res.Bytes)
-		}
+		rep.add(&res)
 		progress(*rep)
 		if string(res.Upper) == string(bounds.Upper) {
 			return nil

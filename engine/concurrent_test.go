@@ -146,31 +146,10 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	p := newPair("store")
 	busy(p)
 	p.opt.OpenContexts = r.IntN(2) == 0
+	p.opt.SpanBytes = []int{4 << 10, 1 << 20}[r.IntN(2)] // with the larger all sets are small
 	p.open(t)
 	h := &testkit.History{}
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for id := range 8 {
-		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 1)), s: p.store, h: h, sets: sets, id: id, wide: p.opt.OpenContexts}
-		wg.Go(func() {
-			for !stop.Load() {
-				if err := w.write(); err != nil {
-					t.Errorf("write: %v", err)
-					return
-				}
-			}
-		})
-	}
-	wg.Go(func() { // swaps span after span
-		for from := []byte(nil); !stop.Load(); {
-			pass, err := p.store.RewriteSpan(bg, []byte(sets[0]), from, 0)
-			if err != nil {
-				t.Errorf("rewrite: %v", err)
-				return
-			}
-			from = pass.Next
-		}
-	})
+	stop := underWriters(t, p, r, h, sets)
 	type crash struct {
 		from, to int
 		disk     *testkit.Disk
@@ -188,8 +167,7 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 		}
 		crashes = append(crashes, c)
 	}
-	stop.Store(true)
-	wg.Wait()
+	stop()
 	p.verify(t)
 	must(t, h.CheckUnique(), "dots")
 	st, err := p.store.Stats()

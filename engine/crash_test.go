@@ -51,6 +51,15 @@ func crashHistory(t *testing.T, p *pair, step func()) {
 		remove("s", round*20+30, round*20+50, engine.NoSync)
 		do(func() { must(t, p.store.CompactTables(bg), "compact") })
 		do(func() { rewriteAll(t, p) })
+		for i := range 6 { // small sets, one of them new in each round
+			add(smallName(round+i), round, round+4, engine.NoSync)
+			remove(smallName(round+i), round+1, round+3, engine.NoSync)
+		}
+		do(func() {
+			_, err := p.store.Compact(bg, engine.CompactOptions{})
+			must(t, err, "compact")
+			p.model.Acknowledged()
+		})
 		do(func() { p.drop(t, "t", nil, engine.NoSync) })
 		do(func() { tick(t, p) })
 		add("t", 5, 9, engine.Sync)

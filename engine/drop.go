@@ -56,6 +56,8 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 	if err := s.recountOnce(ctx, st); err != nil {
 		return err
 	}
+	s.passes.RLock()
+	defer s.passes.RUnlock()
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	return s.holding(st, func() error {

@@ -34,7 +34,7 @@ const (
 // Event is one thing that a store did by itself. Fields that do not apply are zero.
 type Event struct {
 	Kind     EventKind
-	Set      []byte
+	Set      []byte // rewrite: nil for many small sets
 	Actor    clock.Actor
 	Keys     int    // rewrite: keys read
 	Dropped  int    // rewrite: keys left out

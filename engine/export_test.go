@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -37,7 +38,10 @@ func (s *Store) PublisherRound() error { return s.publisher.round() }
 func (s *Store) RunnerTick(ctx context.Context) error { return s.runner.tick(ctx) }
 
 // RunnerForgets makes the runner look again at sets that it had put aside for a while.
-func (s *Store) RunnerForgets() { clear(s.runner.resting) }
+func (s *Store) RunnerForgets() {
+	clear(s.runner.resting)
+	s.runner.sweeps.after = time.Time{}
+}
 
 // Pass is what one pass of the rewriter did.
 type Pass struct {
@@ -63,6 +67,21 @@ func (s *Store) RewriteSpan(ctx context.Context, name, from []byte, deadMin int)
 		p.Next = nil
 	}
 	return p, err
+}
+
+// RewriteSets runs a sweep over small sets, from a bound on that an earlier one returned, nil for the start. It also returns the
+// set at its end that is not for it.
+func (s *Store) RewriteSets(ctx context.Context, from []byte, deadMin int) (Pass, []byte, error) {
+	bounds := keyscheme.SlotRange(0, keyscheme.SlotMax)
+	if from != nil {
+		bounds.Lower = from
+	}
+	res, err := s.rewriteSets(ctx, bounds, func(sp compaction.Span) bool { return int(sp.Dead) >= deadMin })
+	p := Pass{Next: res.Upper, Keys: res.Keys, Dropped: res.Dropped, Swapped: res.Swapped, Left: res.Left}
+	if string(p.Next) == string(bounds.Upper) {
+		p.Next = nil
+	}
+	return p, res.Own, err
 }
 
 // SeenAndDead returns a set's clock and tombstone.
@@ -130,7 +149,7 @@ func (s *Store) OpenCount(name []byte) (int64, error) {
 // DiskSeenAndDead returns Seen and Dead of a set as its records on disk say, past the cache.
 func (s *Store) DiskSeenAndDead(name []byte) (seen, dead *clock.Clock, err error) {
 	st := &set{name: name, prefix: keyscheme.NewPrefix(name)}
-	if err := st.load(s.db); err != nil {
+	if err := s.load(st); err != nil {
 		return nil, nil, err
 	}
 	return st.seen, st.dead, nil

@@ -102,6 +102,8 @@ func (s *Store) recountOnce(ctx context.Context, st *set) error {
 	if st.openKeys() == 0 || st.recounted.Load() {
 		return nil
 	}
+	s.passes.RLock()
+	defer s.passes.RUnlock()
 	st.passes.Lock() // no key closes meanwhile
 	defer st.passes.Unlock()
 	if err := s.recount(ctx, st); err != nil {

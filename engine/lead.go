@@ -47,11 +47,15 @@ func (s *Store) lead(st *set) {
 	group := st.takeGroup()
 	s.noteQueued(group)
 	if alone := group[0].alone; alone != nil {
+		s.gate.enter(st.prefix, true)
 		group[0].err = alone()
+		s.gate.leave()
 		st.passLead()
 		return
 	}
+	s.gate.enter(st.prefix, true)
 	wait := s.writeGroup(st, group)
+	s.gate.leave()
 	if wait == nil {
 		st.passLead()
 	} else {

@@ -141,7 +141,7 @@ func closing(it *pebble.Iterator, err *error) {
 
 // elementIter opens an iterator over the element keys of a set, for look-ups of single elements.
 func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
-	return st.swaps.open(s.db, &pebble.IterOptions{UseL6Filters: true})
+	return s.swaps.open(s.db, st.prefix, &pebble.IterOptions{UseL6Filters: true})
 }
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}

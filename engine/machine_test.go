@@ -166,6 +166,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"compact":     m.compact,
 		"compactDisk": m.compactTables,
 		"rewrite":     m.rewrite,
+		"sweep":       m.sweep,
 		"trim":        m.trim,
 		"close":       m.closeAndOpen,
 		"crash":       m.crash,
@@ -456,6 +457,33 @@ func (m *machine) rewrite(t *rapid.T) {
 	}
 }
 
+// sweep runs the rewriter over all small sets; while it copies them, something is written to any set.
+func (m *machine) sweep(t *rapid.T) {
+	n := m.node(t)
+	if n.store.Strategy().Deletes() {
+		t.Skip("not with point deletes")
+	}
+	writes := rapid.IntRange(0, 3).Draw(t, "writes meanwhile")
+	for from, spans := []byte(nil), 0; spans == 0 || from != nil; spans++ {
+		wrote := false
+		n.disk.SetHook("writes", func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !wrote { // the first table: writers are not held
+				wrote = true
+				for range writes {
+					set := rapid.SampledFrom(machineSets).Draw(t, "set")
+					n.write(t, set, m.drawOps(t, n, set), engine.WriteOptions{Durability: engine.NoSync})
+				}
+			}
+			return nil
+		})
+		p, _, err := n.store.RewriteSets(bg, from, 1)
+		n.disk.SetHook("writes", nil)
+		must(t, err, "sweep")
+		m.seen.sawIf(wrote && writes > 0 && p.Swapped, sawLateSweep)
+		from = p.Next
+	}
+}
+
 func (m *machine) trim(t *rapid.T) {
 	n := m.node(t)
 	before, err := n.store.Stats()
@@ -507,7 +535,7 @@ func (m *machine) crashWithin(t *rapid.T) {
 	n := m.node(t)
 	percent, seed := drawSurvival(t)
 	at := rapid.Int64Range(0, 40).Draw(t, "at disk operation")
-	acts := map[string]func(*rapid.T){"flush": m.flush, "compact": m.compact, "tick": m.tick, "bulk": m.bulk, "rewrite": m.rewrite, "publish": m.publish}
+	acts := map[string]func(*rapid.T){"flush": m.flush, "compact": m.compact, "tick": m.tick, "bulk": m.bulk, "rewrite": m.rewrite, "sweep": m.sweep, "publish": m.publish}
 	act := rapid.SampledFrom(slices.Sorted(maps.Keys(acts))).Draw(t, "action")
 	acknowledged, wasMarked, wasClean, wasActor := n.model.AcknowledgedCount(), n.marked, n.clean, n.actor
 	minted, actors, deltas, tokens, clocks := maps.Clone(m.minted), maps.Clone(n.actors), len(m.deltas), len(m.tokens), len(m.clocks)

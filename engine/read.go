@@ -253,7 +253,7 @@ func (r *reader) open() (err error) {
 		r.finder = r.runs.find()
 	}
 	r.view = r.st.view()
-	r.it, err = r.st.swaps.open(r.s.db, &pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
+	r.it, err = r.s.swaps.open(r.s.db, r.st.prefix, &pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
 	if err != nil {
 		r.it = nil
 		r.leave()

@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
-	"github.com/cockroachdb/pebble/v2/sstable"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -75,15 +72,9 @@ func (l *lateWrites) add(keys []keptKey) {
 	}
 }
 
-// Files that are not part of the store yet end in tempSuffix; the rewriter's begin with spanFilePrefix.
-const (
-	spanFilePrefix = "span-"
-	tempSuffix     = ".tmp"
-)
-
 // pass is one run of the rewriter over one span.
 type pass struct {
-	s      *Store
+	spanFiles
 	st     *set
 	bounds keyscheme.Bounds
 	it     *pebble.Iterator // of the moment at which seen and dead were taken
@@ -99,9 +90,7 @@ type pass struct {
 	closed  int            // keys that were open and are not any more, or are left out
 	read    int            // keys read
 	hidden  int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
-	paths   []string
 	tables  []copiedTable
-	bytes   int64
 }
 
 // copiedTable is a new table: the keys it holds, by their numbers.
@@ -128,11 +117,13 @@ func (s *Store) rewriteSpan(
 	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
 ) (res passResult, err error) {
 	began := time.Now()
+	s.passes.RLock()
+	defer s.passes.RUnlock()
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	p := &pass{s: s, st: st, bounds: bounds}
+	p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: bounds}
 	if err := s.holding(st, p.begin); err != nil {
 		return res, err
 	}
@@ -171,7 +162,7 @@ func (s *Store) rewriteSpan(
 		return res, fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
 	}
 	res.Held = time.Since(held)
-	s.told(st, &res, time.Since(began))
+	s.told(st.name, &res, time.Since(began))
 	return res, nil
 }
 
@@ -183,10 +174,10 @@ func (s *Store) flushFor(st *set) error {
 	return diskError(s.recovering(s.db.Flush))
 }
 
-// told counts a pass and tells of it.
-func (s *Store) told(st *set, res *passResult, took time.Duration) {
+// told counts a pass and tells of it. A sweep has no name of a set.
+func (s *Store) told(name []byte, res *passResult, took time.Duration) {
 	s.counters.held.add(res.Held)
-	e := Event{Kind: EventRewrite, Set: st.name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: res.Held}
+	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: res.Held}
 	if res.Left {
 		e.Kind = EventRewriteLeft
 		s.counters.rewritesLeft.Add(1)
@@ -320,31 +311,6 @@ func (p *pass) writeTables() error {
 	return nil
 }
 
-// writeTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
-func (p *pass) writeTable(keys func(yield func(key, value []byte) error) error) (path string, err error) {
-	s := p.s
-	path = s.fs.PathJoin(s.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, s.counters.spanFiles.Add(1), tempSuffix))
-	f, err := s.fs.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return "", err
-	}
-	p.paths = append(p.paths, path)
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), s.pebbleOpts.MakeWriterOptions(6, s.db.TableFormat()))
-	err = keys(w.Set)
-	if e := w.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return "", err
-	}
-	meta, err := w.Metadata()
-	if err != nil {
-		return "", err
-	}
-	p.bytes += int64(meta.Size)
-	return path, nil
-}
-
 // swap puts the new tables in place of the span. Writers are held.
 func (p *pass) swap(ctx context.Context, res *passResult) error {
 	late := p.st.late
@@ -363,20 +329,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	for i, t := range p.tables {
 		paths[i] = t.path
 	}
-	span := pebble.KeyRange{Start: p.bounds.Lower, End: p.bounds.Upper}
-	p.s.swapping.RLock() // Verify waits
-	defer p.s.swapping.RUnlock()
-	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
-	err := p.s.withEndsRead(p.bounds, func() error {
-		return p.st.swaps.swapping(p.s.db, func() (err error) {
-			if len(paths) == 0 {
-				return p.s.db.Excise(ctx, span)
-			}
-			_, err = p.s.db.IngestAndExcise(ctx, paths, nil, nil, span)
-			return err
-		})
-	})
-	if err != nil {
+	if err := p.s.swapIn(ctx, p.bounds, paths); err != nil {
 		return err
 	}
 	res.Swapped, res.Bytes = true, p.bytes
@@ -453,12 +406,5 @@ func (p *pass) merging(t copiedTable, late []keptKey) func(yield func(key, value
 			}
 		}
 		return nil
-	}
-}
-
-// removeFiles removes what was written and not swapped in; Pebble has linked what was.
-func (p *pass) removeFiles() {
-	for _, path := range p.paths {
-		_ = p.s.fs.Remove(path) // what is left over is removed by the next open
 	}
 }

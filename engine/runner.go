@@ -33,7 +33,8 @@ type runner struct {
 	judged   map[string]uint64    // the survey by which a set was last looked at
 	wanted   map[string]time.Time // since when the strategy wants a set rewritten
 	spared   map[string]time.Time // sets that are not to be rewritten before while they are written, see spare
-	idle     atomic.Bool          // the last tick found nothing to do
+	sweeps   sweepPicker
+	idle     atomic.Bool // the last tick found nothing to do
 }
 
 // A burst of removes is waited out: what is copied while elements die is copied again and again. A set that is being
@@ -124,7 +125,7 @@ func (r *runner) tick(ctx context.Context) error {
 	}
 	err := r.exciseSome(ctx)
 	if r.s.strategy.Rewrites() {
-		err = errors.Join(err, r.rewriteSome(ctx))
+		err = errors.Join(err, r.rewriteSome(ctx), r.sweepSome(ctx))
 	}
 	return err
 }
@@ -278,6 +279,7 @@ type surveyedTable struct {
 	smallest, largest []byte
 	bytes             uint64
 	keys              uint64 // element keys of all sets
+	cutEntries        uint64 // of a table that a swap has cut, about all records: Pebble withholds its counts
 	sets              []setKeys
 }
 
@@ -316,6 +318,9 @@ func surveyTable(level int, info *pebble.SSTableInfo) surveyedTable {
 	p := info.Properties
 	if p == nil {
 		return t
+	}
+	if info.Virtual {
+		t.cutEntries = p.NumEntries
 	}
 	value := p.UserProperties[keyCounterName]
 	if len(value) > 0 {
@@ -433,8 +438,11 @@ func (s *Store) sample(ctx context.Context, st *set, tables []surveyedTable, all
 func (s *Store) hidden(st *set) uint64 { return s.registry.Load().Hits(st.prefix) }
 
 // hiddenSince returns how much hidden has grown. The count starts again when the set leaves the filter.
-func (s *Store) hiddenSince(st *set, before uint64) int {
-	if now := s.hidden(st); now > before {
+func (s *Store) hiddenSince(st *set, before uint64) int { return s.hiddenFrom(st.prefix, before) }
+
+// hiddenFrom is hiddenSince of a set that may not be in memory.
+func (s *Store) hiddenFrom(prefix keyscheme.Prefix, before uint64) int {
+	if now := s.registry.Load().Hits(prefix); now > before {
 		return int(now - before)
 	}
 	return 0

@@ -51,7 +51,6 @@ type set struct {
 
 	runs      atomic.Pointer[deadRuns] // nil until a reader has met a long one; set between batches
 	readers   readers
-	swaps     swapGate
 	publish   publishing // the publisher's own, see publish.go
 	lastWrite atomic.Int64
 	recounted atomic.Bool // open has been made exact since the set was loaded

@@ -46,7 +46,9 @@ func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) (err err
 	}
 	defer s.leave()
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
+	s.swapping.Lock() // a sweep swaps clocks, too
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	s.swapping.Unlock()
 	if err != nil {
 		return diskError(err)
 	}

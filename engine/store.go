@@ -40,8 +40,12 @@ type Store struct {
 
 	registry   atomic.Pointer[compaction.Registry]
 	publisher  publisher
-	readers    readers      // of the whole store: verify
+	readers    readers // of the whole store: verify
+	swaps      swapGate
 	swapping   sync.RWMutex // read-locked by swaps under way, locked to open an iterator over many sets between them
+	gate       rangeGate
+	passes     sync.RWMutex // read-locked by passes over one set, and by what cuts one out; locked by sweeps
+	swept      uint64       // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	counters   counters
 	grown      atomic.Bool  // memtables have their full size

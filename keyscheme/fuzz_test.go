@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"bigset/clock"
+	"bigset/internal/testkit/mangle"
 	"bigset/keyscheme"
 )
 
@@ -132,17 +132,7 @@ func checkUnseal(t *testing.T, token, set, element []byte) {
 
 // TestDecodersAtRandom gives the decoders what the fuzzer would, without its instruments: samples, changed a little.
 func TestDecodersAtRandom(t *testing.T) {
-	n := 200_000
-	if testing.Short() {
-		n = 5_000
-	}
-	seed := rand.Uint64()
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
-	r := rand.New(rand.NewPCG(seed, 0))
+	n, changes := mangle.Times(200_000), mangle.New(t)
 	p := keyscheme.NewPrefix([]byte("set"))
 	c := clock.Of(clock.Dot{Actor: "a", Counter: 1}, clock.Dot{Actor: "b", Counter: 70000}, clock.Dot{Actor: "b", Counter: 3})
 	keys := [][]byte{{}, p.AppendClock(nil), p.AppendTombstone(nil), p.AppendTombstonePage(nil, "actor", 1), p.AppendEnd(nil),
@@ -155,35 +145,12 @@ func TestDecodersAtRandom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range n {
-		checkKey(t, changed(r, keys))
-		checkValue(t, changed(r, values))
-		checkUnseal(t, changed(r, [][]byte{token}), set, element)
+		checkKey(t, changes.Of(keys))
+		checkValue(t, changes.Of(values))
+		checkUnseal(t, changes.Of([][]byte{token}), set, element)
 	}
 	for range n / 10 {
-		checkMerge(t, changed(r, values), changed(r, values), changed(r, values))
+		checkMerge(t, changes.Of(values), changes.Of(values), changes.Of(values))
 	}
 	t.Logf("%d executions", 3*n+n/10)
-}
-
-// changed returns a sample with up to four bytes flipped, taken out, doubled or cut off.
-func changed(r *rand.Rand, samples [][]byte) []byte {
-	b := bytes.Clone(samples[r.IntN(len(samples))])
-	for range r.IntN(5) {
-		if len(b) == 0 {
-			return b
-		}
-		switch i := r.IntN(len(b)); r.IntN(5) {
-		case 0:
-			b[i] ^= 1 << r.IntN(8)
-		case 1:
-			b[i] = byte(r.Uint32())
-		case 2:
-			b = append(b[:i], b[i+1:]...)
-		case 3:
-			b = append(b[:i+1], b[i:]...)
-		case 4:
-			b = b[:i]
-		}
-	}
-	return b
 }

@@ -5,8 +5,8 @@
 //	go run ./internal/mutants -only 'sync|counter'
 //
 // A bug is a file in testdata: a line of what it is, the file that it changes, the arguments of go test for the tests that
-// should see it, then the lines that it replaces and those that take their place. The old lines must be in the file exactly once: when the code moves, the
-// test of this package fails, and the bug is to be planted anew.
+// should see it, then the lines that it replaces and those that take their place. The old lines must be in the file exactly
+// once: when the code moves, the test of this package fails, and the bug is to be planted anew.
 package main
 
 import (

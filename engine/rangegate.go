@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"sync"
+
+	"bigset/keyscheme"
+)
+
+// rangeGate lets the rewriter hold the writers of many sets at once, also of sets that do not exist yet. Who loads a set or leads
+// it is inside for that time. A set that is written while a sweep covers it is noted; while the sweep swaps, nobody gets in
+// who would write or load one that it covers: a load in the middle of a swap would find no clock.
+type rangeGate struct {
+	mu    sync.RWMutex  // read-locked by those inside
+	sweep *sweep        // the one under way; nil when none is
+	held  chan struct{} // closed when those who wait may go on; nil while nobody has to wait
+}
+
+// enter lets somebody in who is going to load a set, or to write it. leave undoes it. It is not to be nested.
+func (g *rangeGate) enter(prefix keyscheme.Prefix, writes bool) {
+	for {
+		g.mu.RLock()
+		if g.sweep == nil || !g.sweep.covers(prefix) {
+			return
+		}
+		if g.held == nil {
+			if writes {
+				g.sweep.late.note(prefix)
+			}
+			return
+		}
+		held := g.held
+		g.mu.RUnlock()
+		<-held
+	}
+}
+
+func (g *rangeGate) leave() { g.mu.RUnlock() }
+
+// begin runs f while nobody is inside; from then on the sets that are written are noted by the sweep.
+func (g *rangeGate) begin(w *sweep, f func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := f()
+	if err == nil {
+		g.sweep = w
+	}
+	return err
+}
+
+// end ends the sweep.
+func (g *rangeGate) end() {
+	g.mu.Lock()
+	g.sweep = nil
+	g.mu.Unlock()
+}
+
+// holding runs f while nobody writes or loads a set below upper that the sweep covers; from there on it covers none.
+func (g *rangeGate) holding(upper []byte, f func() error) error {
+	held := make(chan struct{})
+	g.mu.Lock()
+	g.sweep.bounds.Upper, g.held = upper, held
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		g.held = nil
+		g.mu.Unlock()
+		close(held)
+	}()
+	return f()
+}
+
+// lateSetsMax is how many sets of a sweep may be written while they are copied. With more it is left for later.
+const lateSetsMax = 2000
+
+// lateSetsNoted bounds the sets that are noted: a sweep that has not found its end yet covers all that follow.
+const lateSetsNoted = 1 << 18
+
+// lateSets notes which sets are written while a sweep copies.
+type lateSets struct {
+	mu       sync.Mutex
+	prefixes map[string]struct{}
+	over     bool // too many
+}
+
+func (l *lateSets) note(prefix keyscheme.Prefix) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, noted := l.prefixes[string(prefix)]; noted || l.over {
+		return
+	}
+	if l.over = len(l.prefixes) == lateSetsNoted; l.over {
+		return
+	}
+	if l.prefixes == nil {
+		l.prefixes = map[string]struct{}{}
+	}
+	l.prefixes[string(prefix)] = struct{}{}
+}

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"bigset/compaction"
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// sweepPicker finds ranges of small sets that are worth a sweep. Tables do not name small sets, and most of those are not in
+// memory; but a bottommost table says how many keys it has of them all, and neighbours in it are a fair sample of them. It
+// looks at one table a tick, and again only after something was written.
+type sweepPicker struct {
+	looked map[string]uint64 // smallest key of a table -> batches applied when it was looked at, and one more
+	rest   keyscheme.Bounds  // of the range under way; zero when there is none
+	after  time.Time         // not before: writers were held
+}
+
+// sweepSome sweeps one span of the range under way, or of the next one.
+func (r *runner) sweepSome(ctx context.Context) error {
+	p := &r.sweeps
+	if time.Now().Before(p.after) {
+		return nil
+	}
+	if p.rest.Lower == nil {
+		tables, err := r.s.survey()
+		if err != nil {
+			return err
+		}
+		if p.rest, err = r.s.pickSweep(ctx, p.next(tables, r.s.applied.Load()+1)); err != nil || p.rest.Lower == nil {
+			return err
+		}
+	}
+	r.idle.Store(false)
+	res, err := r.s.rewriteSets(ctx, p.rest, r.s.strategy.Worth)
+	if p.rest.Lower = res.Upper; err != nil || comparator.Compare(p.rest.Lower, p.rest.Upper) >= 0 {
+		p.rest = keyscheme.Bounds{}
+	}
+	if err != nil {
+		p.after = time.Now().Add(restAfterError)
+		return err
+	}
+	p.after = time.Now().Add(heldShare * res.Held)
+	return pause(ctx, 2*res.Bytes, r.s.opt.RewriteBytesPerSecond)
+}
+
+// next returns the table that was not looked at for longest, nil when nothing was written since all were.
+func (p *sweepPicker) next(tables []surveyedTable, now uint64) (best *surveyedTable) {
+	looked := map[string]uint64{}
+	for i := range tables {
+		t := &tables[i]
+		if t.level != 6 || t.smallKeys() == 0 {
+			continue
+		}
+		at := p.looked[string(t.smallest)]
+		looked[string(t.smallest)] = at
+		if at != now && (best == nil || at < looked[string(best.smallest)]) {
+			best = t
+		}
+	}
+	if p.looked = looked; best != nil {
+		looked[string(best.smallest)] = now
+	}
+	return best
+}
+
+// smallKeys returns the number of element keys of sets that the table does not name, about.
+func (t *surveyedTable) smallKeys() uint64 {
+	n := max(t.keys, t.cutEntries)
+	for _, sk := range t.sets {
+		n -= min(n, sk.keys)
+	}
+	return n
+}
+
+// wholeSets bounds the sets that have keys in the table.
+func (t *surveyedTable) wholeSets() (b keyscheme.Bounds, ok bool) {
+	first, err := keyscheme.Decode(t.smallest)
+	if err != nil {
+		return b, false // damage, for verify to report
+	}
+	last, err := keyscheme.Decode(t.largest)
+	if err != nil || last.Kind == keyscheme.KindStoreMeta {
+		return b, false
+	}
+	b = keyscheme.Bounds{Lower: keyscheme.AppendSlot(nil, first.Slot), Upper: keyscheme.SlotSets(last.Slot).Upper}
+	if first.PrefixLen() > 0 {
+		b.Lower = keyscheme.NewPrefix(first.Set)
+	}
+	if last.PrefixLen() > 0 {
+		b.Upper = keyscheme.NewPrefix(last.Set).AppendEnd(nil)
+	}
+	return b, true
+}
+
+// pickSweep looks at some small sets of a table and returns the range of its sets, if the strategy wants them rewritten.
+func (s *Store) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.Bounds, err error) {
+	if t == nil {
+		return b, nil
+	}
+	of, ok := t.wholeSets()
+	if !ok {
+		return b, nil
+	}
+	n, err := s.sampleSets(ctx, of)
+	if err != nil || n.dropped == 0 {
+		return b, err
+	}
+	span := compaction.Span{Lower: of.Lower, Upper: of.Upper, Keys: uint64(n.keys), Dead: uint64(n.dropped), Bytes: t.bytes}
+	keys := t.smallKeys()
+	load := compaction.Load{Keys: keys, Live: keys - uint64(float64(keys)*span.Density())}
+	if s.strategy.Wants(load) && s.strategy.Worth(span) {
+		return of, nil
+	}
+	return b, nil
+}
+
+// sampleSets counts the keys of the first sets of a range.
+func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCount, err error) {
+	s.passes.RLock() // no sweep swaps meanwhile
+	defer s.passes.RUnlock()
+	w := &sweep{spanFiles: spanFiles{s: s}, bounds: of}
+	if err := w.open(); err != nil {
+		return n, diskError(err)
+	}
+	defer closing(w.it, &err)
+	ok := w.it.First()
+	for looked := 0; ok && looked < samplesPerTable; looked++ {
+		key, err := keyscheme.Decode(w.it.Key())
+		if err != nil || key.Kind != keyscheme.KindClock {
+			break
+		}
+		prefix := keyscheme.NewPrefix(key.Set)
+		_, small, err := w.set(ctx, prefix, s.ownBytes())
+		if err != nil {
+			return n, diskError(err)
+		}
+		if ok = w.it.Valid(); !small {
+			ok = w.it.SeekGE(prefix.AppendEnd(nil))
+		}
+		w.arena, w.ends = w.arena[:0], w.ends[:0]
+	}
+	return w.found, w.it.Error()
+}

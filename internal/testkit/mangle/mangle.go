@@ -1,0 +1,55 @@
+// Package mangle changes bytes a little, at random: what tests give to a decoder in place of a fuzzer. It knows no other package,
+// so that the tests of any can use it.
+package mangle
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// Samples changes samples at random.
+type Samples struct{ r *rand.Rand }
+
+// New returns a source of changes that prints its seed if the test fails.
+func New(t *testing.T) Samples {
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	})
+	return Samples{rand.New(rand.NewPCG(seed, 0))}
+}
+
+// Times returns how often a test at random is to do what it does n times in a whole run.
+func Times(n int) int {
+	if testing.Short() {
+		return n / 40
+	}
+	return n
+}
+
+// Of returns one of the samples with up to four bytes flipped, set, taken out, doubled or cut off. It is a copy.
+func (s Samples) Of(samples [][]byte) []byte {
+	r := s.r
+	b := bytes.Clone(samples[r.IntN(len(samples))])
+	for range r.IntN(5) {
+		if len(b) == 0 {
+			return b
+		}
+		switch i := r.IntN(len(b)); r.IntN(5) {
+		case 0:
+			b[i] ^= 1 << r.IntN(8)
+		case 1:
+			b[i] = byte(r.Uint32())
+		case 2:
+			b = append(b[:i], b[i+1:]...)
+		case 3:
+			b = append(b[:i+1], b[i:]...)
+		case 4:
+			b = b[:i]
+		}
+	}
+	return b
+}
