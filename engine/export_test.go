@@ -181,6 +181,9 @@ func (s *Store) Marked() bool { return s.id.marked.Load() }
 // Filtered returns how often the filter left a record out since the store was opened.
 func (s *Store) Filtered() uint64 { return s.counters.filtered.Load() }
 
+// Added returns how many element keys were written since the store was opened.
+func (s *Store) Added() uint64 { return s.counters.added.Load() }
+
 // FlushTables flushes memtables, without first making durable what is in the log.
 func (s *Store) FlushTables() error { return s.db.Flush() }
 

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -64,28 +65,73 @@ func (p *pair) settle(t *testing.T) {
 	p.verify(t)
 }
 
-// TestWideDeltaOfSeenDot: a narrow context may name an event before it comes; its own context still kills.
+// TestWideDeltaOfSeenDot: a narrow context may name an event before it comes; its own context still kills. While that names
+// what is not seen the event is stored, once; else it is resolved at once. When it is resolved a duplicate changes nothing.
 func TestWideDeltaOfSeenDot(t *testing.T) {
 	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
-		p, q := openPair(t, "p"), openPair(t, "q")
-		first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
-		q.apply(t, first.Delta, engine.NoSync)
-		second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
-		q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0])) // q learns of it by its dot alone
-		for range 2 {                                              // and the second time it is a duplicate
+		for _, covered := range []bool{false, true} {
+			p, q := openPair(t, "p"), openPair(t, "q")
+			first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+			second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
+			open := 1
+			if covered {
+				open = 0
+				q.apply(t, first.Delta, engine.NoSync)
+			}
+			q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0])) // q learns of it by its dot alone
+			for range 2 {                                              // and the second time it is a duplicate
+				q.apply(t, second.Delta, engine.NoSync)
+				q.opened(t, open)
+				q.check(t)
+			}
+			q.apply(t, first.Delta, engine.NoSync)
+			if got := q.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
+				t.Errorf("%c, covered %v: %v is present, want the newest add alone", kind, covered, got)
+			}
+			q.settle(t)
+			q.opened(t, 0)
+			q.apply(t, second.Delta, engine.NoSync)
+			q.opened(t, 0)
+			q.settle(t)
+			p.close(t)
+			q.close(t)
+		}
+	}
+}
+
+// TestWideDuplicateOfResolved: a delta with a wide context comes again when the fold pass has resolved it. Nothing is written
+// of it, whether its key has gone or has stayed without its context.
+func TestWideDuplicateOfResolved(t *testing.T) {
+	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
+		for _, replaced := range []bool{false, true} {
+			p, q := openPair(t, "p"), openPair(t, "q")
+			first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+			second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
+			q.apply(t, first.Delta, engine.NoSync)
 			q.apply(t, second.Delta, engine.NoSync)
 			q.opened(t, 1)
-			q.check(t)
+			if replaced {
+				q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0]))
+			}
+			q.settle(t)
+			q.opened(t, 0)
+			before, err := q.store.StoredKeys([]byte("s"))
+			must(t, err, "stored keys")
+			added := q.store.Added()
+			for range 2 {
+				q.apply(t, second.Delta, engine.NoSync)
+				q.opened(t, 0)
+				q.check(t)
+			}
+			after, err := q.store.StoredKeys([]byte("s"))
+			must(t, err, "stored keys")
+			if !maps.Equal(before, after) || q.store.Added() != added {
+				t.Errorf("%c, replaced %v: %v are stored, %d more were written; want %v", kind, replaced, after, q.store.Added()-added, before)
+			}
+			q.settle(t)
+			p.close(t)
+			q.close(t)
 		}
-		if got := q.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
-			t.Errorf("%c: %v is present, want the newest add alone", kind, got)
-		}
-		q.settle(t)
-		q.opened(t, 0)
-		q.apply(t, second.Delta, engine.NoSync) // when all is resolved it changes nothing that anybody sees
-		q.settle(t)
-		p.close(t)
-		q.close(t)
 	}
 }
 
