@@ -54,7 +54,6 @@ type set struct {
 	swaps     swapGate
 	publish   publishing // the publisher's own, see publish.go
 	lastWrite atomic.Int64
-	recounted atomic.Bool // open has been made exact since the set was loaded
 
 	recordBytes atomic.Int64 // of memory that seenRecord and deadRecord take
 
