@@ -205,13 +205,18 @@ func (b *builder) apply(d *Delta) error {
 	return nil
 }
 
-// applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already, because a narrow
-// context named it: where its key is not here, the context must still be, as that of a remove; a key that is here is not
-// written again.
+// applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already: because a narrow
+// context named it before it came, or because it has come before. A key that is here is not written again. Where none is, its
+// context must still count. If all that it names is seen it is resolved at once: the fold pass may have closed the key and
+// taken it away. Else no pass has closed it yet, and it is stored as the context of a remove.
 func (b *builder) applyWide(it *Item, dot clock.Dot) {
 	kind := it.Kind
 	if !b.learn(dot) {
 		if b.holdsKey(it.Element, dot) || b.err != nil {
+			return
+		}
+		if b.st.next.Descends(it.Wide) {
+			b.kill(it.Element, b.liveDots(it.Element, it.Wide))
 			return
 		}
 		kind = keyscheme.OpRemove

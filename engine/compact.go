@@ -165,11 +165,11 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 		progress(*rep)
 		return nil
 	}
-	return s.rewriteSet(ctx, st, rep, progress)
+	return s.rewriteAll(ctx, st, rep, progress)
 }
 
-// rewriteSet passes over all spans of a set.
-func (s *Store) rewriteSet(ctx context.Context, st *set, rep *CompactReport, progress func(CompactReport)) error {
+// rewriteAll passes over all spans of a set.
+func (s *Store) rewriteAll(ctx context.Context, st *set, rep *CompactReport, progress func(CompactReport)) error {
 	for bounds := st.prefix.Elements(); ; {
 		res, err := s.rewriteSpan(ctx, st, bounds, func(compaction.Span) bool { return true })
 		if err != nil {

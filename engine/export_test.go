@@ -146,6 +146,16 @@ func (s *Store) OpenCount(name []byte) (int64, error) {
 	return st.openKeys(), nil
 }
 
+// AmendOpenCount changes the count of open keys of a set, as a crash may leave it.
+func (s *Store) AmendOpenCount(name []byte, by int64) error {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return err
+	}
+	defer s.sets.release(st)
+	return s.holding(st, func() error { return s.amend(st, nil, by) })
+}
+
 // DiskSeenAndDead returns Seen and Dead of a set as its records on disk say, past the cache.
 func (s *Store) DiskSeenAndDead(name []byte) (seen, dead *clock.Clock, err error) {
 	st := &set{name: name, prefix: keyscheme.NewPrefix(name)}
@@ -199,6 +209,9 @@ func (s *Store) Marked() bool { return s.id.marked.Load() }
 
 // Filtered returns how often the filter left a record out since the store was opened.
 func (s *Store) Filtered() uint64 { return s.counters.filtered.Load() }
+
+// Added returns how many element keys were written since the store was opened.
+func (s *Store) Added() uint64 { return s.counters.added.Load() }
 
 // FlushTables flushes memtables, without first making durable what is in the log.
 func (s *Store) FlushTables() error { return s.db.Flush() }

@@ -43,10 +43,10 @@ func (p *pass) endElement() error {
 		switch fates[i] {
 		case fold.Close:
 			k.value = keyscheme.ClosedValue
-			p.closed++
+			p.resolved++
 		case fold.Leave:
 			if in[i].Wide != nil {
-				p.closed++
+				p.resolved++
 			}
 			continue
 		}
@@ -95,11 +95,16 @@ func (st *set) openKeys() int64 {
 	return st.open
 }
 
-// recountOnce counts the open keys of a set anew, once after it was loaded. The count on disk is too high after a crash
-// between a swap and the record of it; nothing goes wrong then, but the set would be taken for ever for one with something
-// to resolve.
+// recountOnce counts the open keys of a set anew where the count may be wrong. A swap and the count of what it closed can't be
+// one write: a crash between them, or a copy of that moment, leaves the count too high. Nothing goes wrong then, but the set
+// would be taken for ever for one with something to resolve, and never be cut out. A store that is still in its first
+// incarnation has not crashed and is no copy, so what is stored is trusted. In others nothing tells which sets were being
+// rewritten: each is counted once, whenever it matters first, and that holds until the store is closed.
 func (s *Store) recountOnce(ctx context.Context, st *set) error {
-	if st.openKeys() == 0 || st.recounted.Load() {
+	if st.openKeys() == 0 || s.id.first() {
+		return nil
+	}
+	if _, done := s.recounted.Load(string(st.prefix)); done {
 		return nil
 	}
 	s.passes.RLock()
@@ -109,7 +114,7 @@ func (s *Store) recountOnce(ctx context.Context, st *set) error {
 	if err := s.recount(ctx, st); err != nil {
 		return fmt.Errorf("engine: count open keys of %q: %w", st.name, diskError(err))
 	}
-	st.recounted.Store(true)
+	s.recounted.Store(string(st.prefix), struct{}{})
 	return nil
 }
 

@@ -58,6 +58,9 @@ type identity struct {
 // actor returns the actor under which this store mints dots: it is settled by Open.
 func (s *Store) actor() clock.Actor { return s.id.name }
 
+// first reports whether the store is in its first incarnation: it has always been closed in order, and was never copied.
+func (id *identity) first() bool { return binary.BigEndian.Uint32([]byte(id.name[nodeBytes:])) == 1 }
+
 // nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
 // that both go on from the same incarnation do not meet.
 func nextActor(old clock.Actor) clock.Actor {

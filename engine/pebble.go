@@ -65,7 +65,7 @@ func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Ui
 			return gone{}, nil
 		}
 		if len(value) == 1 && value[0] == keyscheme.ClosedValue[0] {
-			return closed{}, nil
+			return plain{}, nil
 		}
 		return &kept{append([]byte(nil), value...)}, nil
 	}}
@@ -82,12 +82,12 @@ func (gone) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ClosedVal
 // DeletableFinish implements pebble.DeletableValueMerger.
 func (gone) DeletableFinish(bool) ([]byte, bool, io.Closer, error) { return nil, true, nil, nil }
 
-// closed is the merger of an element key without a context. It is written once, so there is nothing to merge with.
-type closed struct{}
+// plain is the merger of an element key without a context. It is written once, so there is nothing to merge with.
+type plain struct{}
 
-func (closed) MergeNewer([]byte) error                { return nil }
-func (closed) MergeOlder([]byte) error                { return nil }
-func (closed) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ClosedValue, nil, nil }
+func (plain) MergeNewer([]byte) error                { return nil }
+func (plain) MergeOlder([]byte) error                { return nil }
+func (plain) Finish(bool) ([]byte, io.Closer, error) { return keyscheme.ClosedValue, nil, nil }
 
 // kept is the merger of any other record that is written once: the newest value stays.
 type kept struct{ value []byte }

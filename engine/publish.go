@@ -13,7 +13,7 @@ import (
 type publisher struct {
 	s      *Store
 	mu     sync.Mutex
-	grown  map[*set]struct{} // sets whose Dead has grown since it was last taken
+	dirty  map[*set]struct{} // sets whose Dead has grown since it was last taken
 	rounds sync.Mutex        // one round at a time
 	waits  []*set            // sets with a candidate that is not published yet; under rounds
 	quit   chan struct{}
@@ -23,13 +23,13 @@ type publisher struct {
 // publishing is a set's candidate: a Dead on its way into the registry. It belongs to the publisher's round.
 type publishing struct {
 	candidate *clock.Clock
-	mark      uint64 // durable when the store is durable up to it
+	need      uint64 // durable when the store is durable up to it
 }
 
 func (p *publishing) waiting() bool { return p.candidate != nil }
 
 func (p *publisher) start(s *Store) {
-	p.s, p.grown = s, map[*set]struct{}{}
+	p.s, p.dirty = s, map[*set]struct{}{}
 	p.quit, p.done = make(chan struct{}), make(chan struct{})
 	go p.run()
 }
@@ -65,8 +65,8 @@ func (p *publisher) grew(st *set) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.grown[st]; !ok {
-		p.grown[st] = struct{}{}
+	if _, ok := p.dirty[st]; !ok {
+		p.dirty[st] = struct{}{}
 		p.s.sets.pin(st)
 	}
 }
@@ -84,7 +84,7 @@ func (p *publisher) round() error {
 	}
 	need := uint64(0)
 	for _, st := range p.waits {
-		need = max(need, st.publish.mark)
+		need = max(need, st.publish.need)
 	}
 	if p.s.durable.Load() < need {
 		if err := p.s.syncLog(); err != nil {
@@ -95,13 +95,13 @@ func (p *publisher) round() error {
 	return nil
 }
 
-// take makes a candidate of each grown set that has none. Readers that come from now on need not be waited for.
+// take makes a candidate of each such set that has none. Readers that come from now on need not be waited for.
 func (p *publisher) take() {
 	p.mu.Lock()
 	var taken []*set
-	for st := range p.grown {
+	for st := range p.dirty {
 		if !st.publish.waiting() {
-			delete(p.grown, st)
+			delete(p.dirty, st)
 			taken = append(taken, st)
 		}
 	}
@@ -114,7 +114,7 @@ func (p *publisher) take() {
 		st.mu.Lock()
 		st.publish.candidate = st.dead.Clone()
 		st.mu.Unlock()
-		st.publish.mark = p.s.applied.Load()
+		st.publish.need = p.s.applied.Load()
 		st.readers.turn()
 	}
 	p.s.readers.turn()
@@ -126,10 +126,10 @@ func (p *publisher) putBack(sets []*set) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, st := range sets {
-		if _, ok := p.grown[st]; ok {
+		if _, ok := p.dirty[st]; ok {
 			p.s.sets.release(st) // grown again meanwhile, with a pin of its own
 		}
-		p.grown[st] = struct{}{}
+		p.dirty[st] = struct{}{}
 	}
 }
 
@@ -141,7 +141,7 @@ func (p *publisher) publishReady() {
 	rest := p.waits[:0]
 	var ready []*set
 	for _, st := range p.waits {
-		if durable >= st.publish.mark && storeReadersOver && st.readers.over() {
+		if durable >= st.publish.need && storeReadersOver && st.readers.over() {
 			changes[string(st.prefix)] = st.publish.candidate
 			ready = append(ready, st)
 		} else {

@@ -366,7 +366,7 @@ func (r *reader) scan(ctx context.Context) error {
 		}
 		if r.folder.Starts(element) {
 			if r.runs != nil {
-				r.learnGap(r.skip.bound(r.it.Key(), false))
+				r.learnGap()
 			}
 			return nil
 		}
@@ -392,7 +392,7 @@ func (r *reader) scan(ctx context.Context) error {
 		return err
 	}
 	if r.runs != nil {
-		r.learnGap(r.end())
+		r.learnGap()
 	} else {
 		r.lookForGaps()
 	}

@@ -81,16 +81,16 @@ type pass struct {
 	seen   *clock.Clock
 	dead   *clock.Clock
 
-	arena   []byte         // the keys to be kept, one after the other
-	ends    []int          // where each ends in arena
-	values  map[int][]byte // of those of them that stay open, by number
-	element []keptKey      // the keys of the element at hand, but for those that are closed and dead
-	open    bool           // one of them is open
-	killed  []clock.Dot    // what the contexts of closing keys kill
-	closed  int            // keys that were open and are not any more, or are left out
-	read    int            // keys read
-	hidden  int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
-	tables  []copiedTable
+	arena    []byte         // the keys to be kept, one after the other
+	ends     []int          // where each ends in arena
+	values   map[int][]byte // of those of them that stay open, by number
+	element  []keptKey      // the keys of the element at hand, but for those that are closed and dead
+	open     bool           // one of them is open
+	killed   []clock.Dot    // what the contexts of closing keys kill
+	resolved int            // keys that were open and are not any more, or are left out
+	read     int            // keys read
+	hidden   int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	tables   []copiedTable
 }
 
 // copiedTable is a new table: the keys it holds, by their numbers.
@@ -136,7 +136,7 @@ func (s *Store) rewriteSpan(
 	if err := p.collect(ctx); err != nil {
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
-	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends), Closed: p.closed}
+	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends), Closed: p.resolved}
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
 	garbage := max(res.Dropped, res.Closed)
 	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
@@ -156,6 +156,11 @@ func (s *Store) rewriteSpan(
 	}
 	if err := s.syncLog(); err != nil {
 		return res, err
+	}
+	if p.resolved > 0 { // a crash between the swap and the count of it must be known for one
+		if err := s.mark(); err != nil {
+			return res, err
+		}
 	}
 	held := time.Now()
 	if err := s.holding(st, func() error { return p.swap(ctx, &res) }); err != nil {
@@ -333,8 +338,8 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		return err
 	}
 	res.Swapped, res.Bytes = true, p.bytes
-	if p.closed > 0 { // after the swap: a crash between them leaves a count that is too high
-		return p.s.amend(p.st, nil, -int64(p.closed))
+	if p.resolved > 0 { // after the swap: a crash between them leaves a count that is too high
+		return p.s.amend(p.st, nil, -int64(p.resolved))
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ const memTablesMax = 2
 // flushSmallMemTables flushes early after an open. Pebble begins with a memtable of 256 KiB, doubles it at each rotation,
 // and flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
 func (s *Store) flushSmallMemTables() error {
-	if s.grown.Load() {
+	if s.fullSize.Load() {
 		return nil
 	}
 	lookUps := s.counters.lookUps.Load()
@@ -150,7 +150,7 @@ func (s *Store) flushSmallMemTables() error {
 	}
 	m := s.db.Metrics().MemTable
 	if m.Size >= uint64(s.opt.MemTableBytes) {
-		s.grown.Store(true)
+		s.fullSize.Store(true)
 		return nil
 	}
 	if m.Count <= memTablesMax {
@@ -214,15 +214,15 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 	defer r.s.sets.release(st)
 	r.idle.Store(false)
 	delete(r.wanted, string(st.prefix))
-	if err := r.rewriteSet(ctx, st, load, tables); err != nil { // what is wrong with it must not stop the work on others
+	if err := r.rewriteDensest(ctx, st, load, tables); err != nil { // what is wrong with it must not stop the work on others
 		r.resting[string(st.prefix)] = time.Now().Add(restAfterError)
 		return err
 	}
 	return nil
 }
 
-// rewriteSet works on the densest spans of a set.
-func (r *runner) rewriteSet(ctx context.Context, st *set, load compaction.Load, tables []surveyedTable) error {
+// rewriteDensest works on the densest spans of a set.
+func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Load, tables []surveyedTable) error {
 	index, err := r.s.sample(ctx, st, tables, load.Quiet > compaction.QuietEnough)
 	if err != nil {
 		return err

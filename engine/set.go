@@ -53,7 +53,6 @@ type set struct {
 	readers   readers
 	publish   publishing // the publisher's own, see publish.go
 	lastWrite atomic.Int64
-	recounted atomic.Bool // open has been made exact since the set was loaded
 
 	recordBytes atomic.Int64 // of memory that seenRecord and deadRecord take
 

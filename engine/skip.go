@@ -160,19 +160,25 @@ func (r *reader) lookForGaps() {
 	}
 }
 
-// learnGap remembers the gap that ends at a bound, if it is long.
-func (r *reader) learnGap(end []byte) {
+// learnGap remembers the gap that ends at the key at hand, or with the bounds when the keys have ended, if it is long.
+func (r *reader) learnGap() {
 	if n := r.skip.skipped(); n > 0 {
-		r.learn(n, end)
+		r.learn(n, r.gapEnd())
 	}
+}
+
+// gapEnd returns the bound before the key at hand, or the end of the bounds when the keys have ended.
+func (r *reader) gapEnd() []byte {
+	if r.skip.ok {
+		return r.skip.bound(r.it.Key(), false)
+	}
+	return r.end()
 }
 
 // metLive ends a gap and begins the next one: the iterator is at a live key, or at one with an open context.
 func (r *reader) metLive(open bool) {
 	r.skip.open = r.skip.open || open
-	if n := r.skip.skipped(); n > 0 {
-		r.learn(n, r.skip.bound(r.it.Key(), false))
-	}
+	r.learnGap()
 	r.skip.live, r.skip.known = append(r.skip.live[:0], r.it.Key()...), 0
 }
 
@@ -189,17 +195,14 @@ func (r *reader) learn(n int, end []byte) {
 }
 
 // learnHead remembers the first chunk of an iterator that began with a run: it may be the head of a queue, soon to be removed.
+// It is not worth it for so few keys that no gap is remembered for them: they are stepped over until there are more.
 func (r *reader) learnHead(chunk *fold.Chunk) {
 	first := r.skip.first
 	r.skip.first = false
-	if r.finder == nil || !first || !r.skip.headed || r.skip.open || len(chunk.Elements) == 0 {
+	if r.finder == nil || !first || !r.skip.headed || r.skip.open || chunk.Scanned < r.skip.keysMin/4 || len(chunk.Elements) == 0 {
 		return
 	}
-	end := r.end()
-	if r.skip.ok {
-		end = r.skip.bound(r.it.Key(), false)
-	}
-	h := &headRun{deadRun{from: r.skip.start, to: end, version: r.view.version, keys: chunk.Scanned}, &clock.Clock{}}
+	h := &headRun{deadRun{from: r.skip.start, to: r.gapEnd(), version: r.view.version, keys: chunk.Scanned}, &clock.Clock{}}
 	if r.fold.Reverse {
 		h.from, h.to = h.to, h.from
 	}

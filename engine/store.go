@@ -48,9 +48,10 @@ type Store struct {
 	swept      uint64       // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	counters   counters
-	grown      atomic.Bool  // memtables have their full size
+	fullSize   atomic.Bool  // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were told of
 	flushBegan atomic.Int64 // when the last flush that is done began, in nanoseconds
+	recounted  sync.Map     // prefixes of sets whose open keys were counted anew, see recountOnce
 	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
 
 	applied atomic.Uint64 // batches applied
@@ -215,7 +216,7 @@ func (s *Store) lockFolder() error {
 }
 
 // removeLeftovers removes what a rewriter had written when the process ended, tables that were never swapped in, and the
-// mark of a copy that was finished.
+// sign of a copy that was finished.
 func (s *Store) removeLeftovers() error {
 	fs := s.fs
 	names, err := fs.List(s.dir)
@@ -354,19 +355,19 @@ func (s *Store) recovering(f func() error) (err error) {
 	return f()
 }
 
-// durableUpTo notes that all batches counted by mark are on disk.
-func (s *Store) durableUpTo(mark uint64) {
+// durableUpTo notes that all batches counted by n are on disk.
+func (s *Store) durableUpTo(n uint64) {
 	for {
 		was := s.durable.Load()
-		if was >= mark || s.durable.CompareAndSwap(was, mark) {
+		if was >= n || s.durable.CompareAndSwap(was, n) {
 			return
 		}
 	}
 }
 
-// waitDurable returns how to wait until all batches counted by mark are on disk, or nil when they are.
-func (s *Store) waitDurable(mark uint64) func() error {
-	if s.durable.Load() >= mark {
+// waitDurable returns how to wait until all batches counted by n are on disk, or nil when they are.
+func (s *Store) waitDurable(n uint64) func() error {
+	if s.durable.Load() >= n {
 		return nil
 	}
 	return s.syncLog
@@ -379,14 +380,14 @@ func (s *Store) syncLog() error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	mark := s.applied.Load()
-	if s.durable.Load() >= mark {
+	n := s.applied.Load()
+	if s.durable.Load() >= n {
 		return nil
 	}
 	if err := s.guard(func() error { return s.db.LogData(nil, pebble.Sync) }); err != nil {
 		return err
 	}
-	s.durableUpTo(mark)
+	s.durableUpTo(n)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -64,28 +65,73 @@ func (p *pair) settle(t *testing.T) {
 	p.verify(t)
 }
 
-// TestWideDeltaOfSeenDot: a narrow context may name an event before it comes; its own context still kills.
+// TestWideDeltaOfSeenDot: a narrow context may name an event before it comes; its own context still kills. While that names
+// what is not seen the event is stored, once; else it is resolved at once. When it is resolved a duplicate changes nothing.
 func TestWideDeltaOfSeenDot(t *testing.T) {
 	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
-		p, q := openPair(t, "p"), openPair(t, "q")
-		first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
-		q.apply(t, first.Delta, engine.NoSync)
-		second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
-		q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0])) // q learns of it by its dot alone
-		for range 2 {                                              // and the second time it is a duplicate
+		for _, covered := range []bool{false, true} {
+			p, q := openPair(t, "p"), openPair(t, "q")
+			first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+			second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
+			open := 1
+			if covered {
+				open = 0
+				q.apply(t, first.Delta, engine.NoSync)
+			}
+			q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0])) // q learns of it by its dot alone
+			for range 2 {                                              // and the second time it is a duplicate
+				q.apply(t, second.Delta, engine.NoSync)
+				q.opened(t, open)
+				q.check(t)
+			}
+			q.apply(t, first.Delta, engine.NoSync)
+			if got := q.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
+				t.Errorf("%c, covered %v: %v is present, want the newest add alone", kind, covered, got)
+			}
+			q.settle(t)
+			q.opened(t, 0)
+			q.apply(t, second.Delta, engine.NoSync)
+			q.opened(t, 0)
+			q.settle(t)
+			p.close(t)
+			q.close(t)
+		}
+	}
+}
+
+// TestWideDuplicateOfResolved: a delta with a wide context comes again when the fold pass has resolved it. Nothing is written
+// of it, whether its key has gone or has stayed without its context.
+func TestWideDuplicateOfResolved(t *testing.T) {
+	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
+		for _, replaced := range []bool{false, true} {
+			p, q := openPair(t, "p"), openPair(t, "q")
+			first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+			second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
+			q.apply(t, first.Delta, engine.NoSync)
 			q.apply(t, second.Delta, engine.NoSync)
 			q.opened(t, 1)
-			q.check(t)
+			if replaced {
+				q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0]))
+			}
+			q.settle(t)
+			q.opened(t, 0)
+			before, err := q.store.StoredKeys([]byte("s"))
+			must(t, err, "stored keys")
+			added := q.store.Added()
+			for range 2 {
+				q.apply(t, second.Delta, engine.NoSync)
+				q.opened(t, 0)
+				q.check(t)
+			}
+			after, err := q.store.StoredKeys([]byte("s"))
+			must(t, err, "stored keys")
+			if !maps.Equal(before, after) || q.store.Added() != added {
+				t.Errorf("%c, replaced %v: %v are stored, %d more were written; want %v", kind, replaced, after, q.store.Added()-added, before)
+			}
+			q.settle(t)
+			p.close(t)
+			q.close(t)
 		}
-		if got := q.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
-			t.Errorf("%c: %v is present, want the newest add alone", kind, got)
-		}
-		q.settle(t)
-		q.opened(t, 0)
-		q.apply(t, second.Delta, engine.NoSync) // when all is resolved it changes nothing that anybody sees
-		q.settle(t)
-		p.close(t)
-		q.close(t)
 	}
 }
 
@@ -239,40 +285,80 @@ func closedApply(t *testing.T, d engine.Delta) error {
 }
 
 // TestFoldPassCrashes crashes at every disk operation of a fold pass: the answers are the same after it, and the pass that
-// then runs to its end leaves nothing open and counts it right.
+// then runs to its end leaves nothing open and counts it right. Also when the pass is the first to write after an open, and
+// nothing but the count is left to write, as the contexts name nothing of their elements.
 func TestFoldPassCrashes(t *testing.T) {
-	for at := int64(0); ; at++ {
-		p := openPair(t, fmt.Sprintf("crash at %d", at))
-		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
-		seen := engine.SawAll(p.context(t, "s"))
-		for i := range 60 {
-			kind := keyscheme.OpAdd
-			if i%3 == 0 {
-				kind = keyscheme.OpRemove
-			}
-			if i%4 > 0 {
-				p.one(t, kind, bulkName(i), seen)
-			}
+	for _, other := range []int{0, 60} {
+		for at := int64(0); crashFoldPass(t, at, other); at++ {
 		}
-		p.opened(t, 45)
-		p.flush(t)
-		crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
+	}
+}
+
+// crashFoldPass has wide contexts name elements of which so many are other ones than those in the set. It reports whether
+// there were as many disk operations.
+func crashFoldPass(t *testing.T, at int64, other int) bool {
+	p := openPair(t, fmt.Sprintf("crash at %d, %d other elements", at, other))
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
+	seen := engine.SawAll(p.context(t, "s"))
+	for i := range 60 {
+		kind := keyscheme.OpAdd
+		if i%3 == 0 {
+			kind = keyscheme.OpRemove
+		}
+		if i%4 > 0 {
+			p.one(t, kind, bulkName(other+i), seen)
+		}
+	}
+	p.opened(t, 45)
+	p.flush(t)
+	p.close(t)
+	p.open(t)
+	crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
+	_, err := p.store.Compact(bg, engine.CompactOptions{})
+	must(t, err, "compact")
+	left := crash()
+	if left == nil {
+		p.checkClean(t, "s")
+		p.close(t)
+		if at < 10 {
+			t.Errorf("only %d disk operations", at)
+		}
+		return false
+	}
+	p.lose(t, left)
+	p.check(t)
+	p.verify(t)
+	p.settle(t)
+	p.opened(t, 0)
+	p.close(t)
+	return true
+}
+
+// TestOpenKeysCountedOnce: the stored count is trusted in a store that never crashed. After a crash it is made exact once, and
+// not again when the set leaves memory and comes back.
+func TestOpenKeysCountedOnce(t *testing.T) {
+	p := openPair(t, "p")
+	p.opt.SetCacheBytes = 1
+	p.close(t)
+	p.open(t)
+	p.one(t, keyscheme.OpAdd, "x", engine.SawAll(clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})))
+	compacted := func(when string, want int64) {
+		t.Helper()
 		_, err := p.store.Compact(bg, engine.CompactOptions{})
 		must(t, err, "compact")
-		left := crash()
-		if left == nil {
-			p.checkClean(t, "s")
-			p.close(t)
-			if at < 10 {
-				t.Errorf("only %d disk operations", at)
-			}
-			return
+		must(t, p.store.TrimSets(), "trim")
+		if n, err := p.store.OpenCount([]byte("s")); err != nil || n != want {
+			t.Errorf("%s: %d open keys are counted, want %d: %v", when, n, want, err)
 		}
-		p.lose(t, left)
-		p.check(t)
-		p.verify(t)
-		p.settle(t)
-		p.opened(t, 0)
-		p.close(t)
 	}
+	must(t, p.store.AmendOpenCount([]byte("s"), 1), "amend")
+	compacted("never crashed", 2)
+	must(t, p.store.Flush(bg), "flush")
+	p.lose(t, p.disk.CrashClone(100, 1))
+	compacted("after a crash", 1)
+	must(t, p.store.AmendOpenCount([]byte("s"), 1), "amend")
+	compacted("counted before", 2)
+	must(t, p.store.AmendOpenCount([]byte("s"), -1), "amend")
+	p.opened(t, 1)
+	p.close(t)
 }

@@ -282,7 +282,7 @@ func (s *Store) commit(batch *pebble.Batch, sync bool) (wait func() error, err e
 	if err := errors.Join(s.writable(), s.mark()); err != nil {
 		return nil, err
 	}
-	mark := s.applied.Load()
+	applied := s.applied.Load()
 	if err := s.guard(func() error {
 		if sync {
 			return s.db.ApplyNoSyncWait(batch, pebble.Sync)
@@ -301,7 +301,7 @@ func (s *Store) commit(batch *pebble.Batch, sync bool) (wait func() error, err e
 		if err := s.guard(batch.SyncWait); err != nil {
 			return err
 		}
-		s.durableUpTo(mark)
+		s.durableUpTo(applied)
 		return batch.Close()
 	}, nil
 }
