@@ -235,6 +235,8 @@ func TestChild(t *testing.T) {
 		}
 	case "write":
 		childWrites(t, args[1], args[2], args[3])
+	case "cut":
+		childCuts(t, args[1])
 	case "churn":
 		childChurns(t, args[1], args[2])
 	}

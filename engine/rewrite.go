@@ -193,7 +193,6 @@ func (s *Store) told(st *set, res *passResult, took time.Duration) {
 	} else {
 		s.counters.rewrites.Add(1)
 		s.counters.rewriteDrops.Add(uint64(res.Dropped))
-		s.counters.rewriteClosed.Add(uint64(res.Closed))
 		s.counters.rewriteBytes.Add(uint64(res.Bytes))
 	}
 	s.event(e)
@@ -366,8 +365,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	span := pebble.KeyRange{Start: p.bounds.Lower, End: p.bounds.Upper}
 	p.s.swapping.RLock() // Verify waits
 	defer p.s.swapping.RUnlock()
-	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
-	err := p.s.withEndsRead(p.bounds, func() error {
+	err := p.s.cut(p.bounds, func() error {
 		return p.st.swaps.swapping(p.s.db, func() (err error) {
 			if len(paths) == 0 {
 				return p.s.db.Excise(ctx, span)
@@ -380,16 +378,19 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		return err
 	}
 	res.Swapped, res.Bytes = true, p.bytes
-	if p.closed > 0 { // after the swap: a crash between them leaves a count that is too high
+	p.s.counters.rewriteClosed.Add(uint64(p.closed)) // while Verify waits
+	if p.closed > 0 {                                // after the swap: a crash between them leaves a count that is too high
 		return p.s.amend(p.st, nil, -int64(p.closed))
 	}
 	return nil
 }
 
-// withEndsRead runs an excise of a span while the blocks at both of its ends are in memory, held by iterators that stand
-// there in every level. Pebble cuts the tables that reach over an end, and there it takes an error of reading a block for
-// the end of the table: what lies behind would be lost without a word (excise.go, determineRightTableBounds, v2.1.7).
-func (s *Store) withEndsRead(span keyscheme.Bounds, excise func() error) (err error) {
+// cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
+// reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
+// without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
+// second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
+// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that.
+func (s *Store) cut(span keyscheme.Bounds, excise func() error) (err error) {
 	for _, seek := range []func(*pebble.Iterator){
 		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
 		func(it *pebble.Iterator) { it.SeekGE(span.Lower) },
@@ -405,7 +406,9 @@ func (s *Store) withEndsRead(span keyscheme.Bounds, excise func() error) (err er
 			return it.Error()
 		}
 	}
-	return excise()
+	done := make(chan error, 1)
+	go func() { done <- excise() }()
+	return <-done
 }
 
 // mergeLate writes those tables again into which late keys fall.
