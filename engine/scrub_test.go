@@ -109,7 +109,7 @@ func TestScrubOpenKeys(t *testing.T) {
 	pieces := 0
 	rep, err := p.store.Verify(bg, engine.VerifyOptions{BytesPerSecond: 40 << 10, Progress: func(engine.VerifyReport) {
 		switch pieces++; {
-		case pieces%20 == 0:
+		case pieces%8 == 0:
 			rewriteAll(t, p)
 		case pieces%3 == 0:
 			widely(keyscheme.OpAdd, pieces%140, pieces%140+4)
@@ -120,7 +120,7 @@ func TestScrubOpenKeys(t *testing.T) {
 	must(t, err, "scrub")
 	stats, err := p.store.Stats()
 	must(t, err, "stats")
-	if !rep.OK() || pieces < 30 || rep.OpenKeys == 0 || stats.RewriteClosed == 0 {
+	if !rep.OK() || pieces < 20 || rep.OpenKeys == 0 || stats.RewriteClosed == 0 {
 		t.Errorf("%+v after %d pieces, %d keys resolved", rep, pieces, stats.RewriteClosed)
 	}
 	p.settle(t)
