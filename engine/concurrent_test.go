@@ -350,25 +350,6 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 		replaced.Load(), looks.Load(), st.Filtered, st.TombstonesPublished, st.Rewrites, st.Flushes, st.Compactions)
 }
 
-// replace adds elements again, unsynced. On a store that keeps contexts open, half of the time by the set's whole clock.
-func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
-	o := engine.WriteOptions{Durability: engine.NoSync}
-	if !p.opt.OpenContexts || r.IntN(2) == 0 {
-		_, err := p.store.Add(bg, set, elements, o)
-		return err
-	}
-	seen, err := p.store.Context(bg, set)
-	if err != nil {
-		return err
-	}
-	ops := make([]engine.Op, len(elements))
-	for i, e := range elements {
-		ops[i] = engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.SawAll(seen)}
-	}
-	_, err = p.store.Write(bg, set, ops, o)
-	return err
-}
-
 // readsAll fails if a read misses one of the names.
 func readsAll(s *engine.Store, set []byte, names [][]byte, o engine.ReadOptions, r *rand.Rand) error {
 	missing := map[string]bool{}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -275,4 +276,23 @@ func TestFoldPassCrashes(t *testing.T) {
 		p.opened(t, 0)
 		p.close(t)
 	}
+}
+
+// replace adds elements again, unsynced. On a store that keeps contexts open, half of the time by the set's whole clock.
+func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
+	o := engine.WriteOptions{Durability: engine.NoSync}
+	if !p.opt.OpenContexts || r.IntN(2) == 0 {
+		_, err := p.store.Add(bg, set, elements, o)
+		return err
+	}
+	seen, err := p.store.Context(bg, set)
+	if err != nil {
+		return err
+	}
+	ops := make([]engine.Op, len(elements))
+	for i, e := range elements {
+		ops[i] = engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.SawAll(seen)}
+	}
+	_, err = p.store.Write(bg, set, ops, o)
+	return err
 }
