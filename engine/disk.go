@@ -14,15 +14,20 @@ import (
 // can end well.
 const ballastFile = "BALLAST"
 
-// Free space is told of when it falls below each of these parts of the disk, in percent, and at the last one adds are
-// refused: what is left is for compactions, removes and the log. Of a disk larger than spaceTotalMax only so much counts.
+// Free space is told of when it falls below each of these parts of the disk, in percent. At spaceTight what takes room before
+// it gives some back waits. At the last one adds are refused: what is left is for compactions, removes and the log. Of a disk
+// larger than spaceTotalMax only so much counts.
 const (
 	spaceTotalMax      = 50 << 30
+	spaceTight         = 5
 	spaceReserve       = 2
 	spaceCheckInterval = time.Second
 )
 
-var spaceWarnings = [...]uint64{spaceReserve, 3, 5, 10}
+var spaceWarnings = [...]uint64{spaceReserve, 3, spaceTight, 10}
+
+// tightLevel is how many of spaceWarnings hold where spaceTight does.
+const tightLevel = 2
 
 // disk watches over the disk that a store is on.
 type disk struct {
@@ -53,7 +58,10 @@ func (d *disk) slow(i vfs.DiskSlowInfo) {
 	d.s.event(Event{Kind: EventSlowDisk, Took: i.Duration, Err: fmt.Errorf("engine: slow disk: %s", i.String())})
 }
 
-// lay puts the ballast in place, if there is room for it twice.
+// tight reports whether there is little room: less than spaceTight when it was last looked at, or none.
+func (d *disk) tight() bool { return d.level.Load() >= tightLevel || d.full.Load() != nil }
+
+// lay puts the ballast in place, if there is room for it twice, and then as much as keeps the disk from being tight.
 func (d *disk) lay() error {
 	path := d.inner.PathJoin(d.s.dir, ballastFile)
 	want := d.s.opt.BallastBytes
@@ -64,7 +72,7 @@ func (d *disk) lay() error {
 	if err := d.inner.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return err
 	}
-	if usage, err := d.inner.GetDiskUsage(d.s.dir); want == 0 || err == nil && usage.AvailBytes < 2*uint64(want)+reserveOf(usage) {
+	if usage, err := d.inner.GetDiskUsage(d.s.dir); want == 0 || err == nil && usage.AvailBytes < 2*uint64(want)+partOf(usage, spaceTight) {
 		return nil
 	}
 	f, err := d.inner.Create(path, vfs.WriteCategoryUnspecified)
@@ -114,11 +122,12 @@ func (d *disk) check() {
 	usage, err := d.inner.GetDiskUsage(d.s.dir)
 	if err != nil || usage.TotalBytes == 0 {
 		d.full.Store(nil)
+		d.level.Store(0)
 		return
 	}
 	level := 0
 	for _, percent := range spaceWarnings {
-		if usage.AvailBytes <= percent*spaceTotal(usage)/100 {
+		if usage.AvailBytes <= partOf(usage, percent) {
 			level++
 		}
 	}
@@ -134,8 +143,11 @@ func (d *disk) check() {
 	}
 }
 
-func spaceTotal(u vfs.DiskUsage) uint64 { return min(u.TotalBytes, spaceTotalMax) }
-func reserveOf(u vfs.DiskUsage) uint64  { return spaceReserve * spaceTotal(u) / 100 }
+func partOf(u vfs.DiskUsage, percent uint64) uint64 {
+	return percent * min(u.TotalBytes, spaceTotalMax) / 100
+}
+
+func reserveOf(u vfs.DiskUsage) uint64 { return partOf(u, spaceReserve) }
 
 // DiskSpaceError says that there is little room left on the disk. As an answer to an add it says that it was refused: reads
 // and removes go on. errors.Is finds ErrDiskFull in it.

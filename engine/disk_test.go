@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/clock"
+	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -90,6 +91,57 @@ func TestFreeSpace(t *testing.T) {
 	p.close(t)
 }
 
+// TestLittleRoom: when there is little room, the rewriter copies only what gives back more than it takes; removes, the filter,
+// and the cutting out of a set go on, and so does it all when there is room again.
+func TestLittleRoom(t *testing.T) {
+	p := newPair("store")
+	p.opt.Strategy, p.opt.SpanBytes = eager(compaction.Default()), 1<<20
+	p.open(t)
+	for _, set := range []string{"s", "t", "u"} {
+		p.all(t, set, keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	}
+	p.flush(t)
+	must(t, p.store.CompactTables(bg), "settle")
+	usage := func(percent int) {
+		p.disk.SetUsage(vfs.DiskUsage{AvailBytes: uint64(percent) << 20, TotalBytes: 100 << 20})
+		p.store.CheckSpace()
+	}
+	stored := func(set string, want int) {
+		t.Helper()
+		for range 3 {
+			p.store.RunnerForgets()
+			time.Sleep(compaction.QuietEnough / 2) // a set that is being written waits
+			must(t, p.store.RunnerTick(bg), "tick")
+		}
+		keys, err := p.store.StoredKeys([]byte(set))
+		must(t, err, "keys")
+		if len(keys) != want {
+			t.Errorf("%d keys of set %q are stored, want %d", len(keys), set, want)
+		}
+		p.check(t)
+	}
+	usage(5)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 80), engine.Sync)
+	stored("s", 200)
+	p.all(t, "t", keyscheme.OpRemove, elementNames(0, 120), engine.Sync)
+	stored("t", 80)
+	p.drop(t, "u", nil, engine.Sync)
+	stored("u", 0)
+	before := p.store.Filtered()
+	p.all(t, "s", keyscheme.OpAdd, elementNames(300, 320), engine.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(300, 320), engine.Sync)
+	publish(t, p)
+	p.flush(t)
+	if p.store.Filtered() == before {
+		t.Error("the filter left nothing out")
+	}
+	stored("s", 200)
+	usage(6)
+	stored("s", 120)
+	p.verify(t)
+	p.close(t)
+}
+
 // TestBallast: a write that finds the disk full has room again when the ballast is gone, once: nothing fails, adds are
 // refused from then on, and a later open makes the ballast again.
 func TestBallast(t *testing.T) {
@@ -132,7 +184,7 @@ func TestBallast(t *testing.T) {
 	p.survivor(t, "after", p.disk.CrashClone(0, 0))
 	p.close(t)
 	p.disk.SetHook("full", nil)
-	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 4 << 20, TotalBytes: 100 << 20}) // too little for it
+	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 7 << 20, TotalBytes: 100 << 20}) // too little for it
 	p.open(t)
 	if ballast() != 0 {
 		t.Error("a ballast on a full disk")

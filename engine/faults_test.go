@@ -31,7 +31,7 @@ func failing(n int64, once bool, cause error, fits func(op errorfs.Op) bool) (te
 		if k := count.Add(1) - 1; k < n || once && k > n {
 			return nil
 		}
-		if op.Kind == errorfs.OpFileReadAt && withinExcise() {
+		if op.Kind == errorfs.OpFileReadAt && withinCut() { // there the process ends: see TestCutReadFails
 			count.Add(-1) // the next operation fails instead
 			return nil
 		}
@@ -40,10 +40,8 @@ func failing(n int64, once bool, cause error, fits func(op errorfs.Op) bool) (te
 	}, &fired
 }
 
-// withinExcise reports whether Pebble is reading the end of a table that it is about to cut. It takes an error there for the
-// end of the table, and loses what lies behind. The engine has the blocks read before (withEndsRead), so that only a table
-// that a flush or a compaction wrote in that very moment is read from the disk: that hole is Pebble's, and stays.
-func withinExcise() bool { return strings.Contains(string(debug.Stack()), ".exciseTable(") }
+// withinCut reports whether Pebble is looking for the place at which a table that it cuts goes on.
+func withinCut() bool { return strings.Contains(string(debug.Stack()), "TableBounds(") }
 
 func onLog(op errorfs.Op) bool {
 	switch op.Kind {
@@ -287,7 +285,8 @@ var faultKinds = []struct {
 }{{"EIO", syscall.EIO, false}, {"ENOSPC", syscall.ENOSPC, false}, {"short write", syscall.ENOSPC, true}}
 
 // TestEveryOperationFails fails the store's n-th disk operation, whatever it is, in a script that opens, writes, flushes,
-// compacts, rewrites, drops, cuts out and closes. It may only give errors; what was acknowledged must be there after all.
+// compacts, rewrites, drops, cuts out, makes a checkpoint and closes. It may only give errors; what was acknowledged must be
+// there after all, and a checkpoint is whole or is none.
 func TestEveryOperationFails(t *testing.T) {
 	step := int64(1)
 	if testing.Short() {
@@ -307,6 +306,9 @@ func TestEveryOperationFails(t *testing.T) {
 // fatalElsewhere says which operations Pebble takes for fatal in goroutines of its own, or answers by a panic that nobody
 // can catch: there the process ends. See TestProcessEnds. TestLogFails has the log's writes that can be caught.
 func fatalElsewhere(op errorfs.Op) bool {
+	if strings.HasPrefix(op.Path, faultyCheckpoint) {
+		return false // none of it is the store's
+	}
 	for _, part := range []string{"MANIFEST", "marker.", "CURRENT", ".log"} {
 		if strings.Contains(op.Path, part) {
 			return true
@@ -340,8 +342,11 @@ func operationFails(t *testing.T, n int64, cause error, short bool) (fired bool)
 	s, err := engine.Open("store", &p.opt)
 	if err == nil {
 		p.store = s
-		p.faultyScript(t)
+		copied := p.faultyScript(t)
 		closeWithin(t, s, p.label)
+		p.disk.SetHook("fail", nil)
+		p.disk.SetShortWrites(nil)
+		copied.check(t)
 	}
 	p.disk.SetHook("fail", nil)
 	p.disk.SetShortWrites(nil)
@@ -350,8 +355,46 @@ func operationFails(t *testing.T, n int64, cause error, short bool) (fired bool)
 	return did.Load()
 }
 
+// faultyCheckpoint is where faultyScript makes its checkpoint.
+const faultyCheckpoint = "copy"
+
+// copied is what came of a checkpoint: the pair as it was then, and two answers. The second is nil where it was not made again.
+type copied struct {
+	*pair
+	first, again error
+}
+
+// checkpoint makes a checkpoint, and once more in the same folder when that failed.
+func (p *pair) checkpoint() copied {
+	c := copied{pair: &pair{label: p.label + ", checkpoint", disk: p.disk, opt: p.opt, model: p.model.Clone()}}
+	c.model.Acknowledged() // it has also what was not synced
+	if c.first = p.store.Checkpoint(bg, faultyCheckpoint); c.first != nil {
+		c.again = p.store.Checkpoint(bg, faultyCheckpoint)
+	}
+	return c
+}
+
+// check looks at what can be restored. After one failure the second try works, unless the first had made all of it, or it was the
+// store that failed.
+func (c copied) check(t *testing.T) {
+	t.Helper()
+	if err := c.again; err != nil && !errors.Is(err, engine.ErrNotEmpty) && !errors.Is(err, engine.ErrFailed) {
+		t.Errorf("%s: %v, and again: %v", c.label, c.first, err)
+	}
+	_, err := engine.Restore(bg, faultyCheckpoint, "restored", &engine.RestoreOptions{FS: c.disk})
+	if errors.Is(c.again, engine.ErrFailed) && errors.Is(err, engine.ErrNoStore) {
+		return
+	}
+	must(t, err, c.label+": restore")
+	q := c.openedAt(t, c.label, "restored", c.disk)
+	q.recovered(t)
+	q.check(t)
+	q.verify(t)
+	q.close(t)
+}
+
 // faultyScript writes and works; whatever was acknowledged enters the model as such.
-func (p *pair) faultyScript(t *testing.T) {
+func (p *pair) faultyScript(t *testing.T) copied {
 	t.Helper()
 	do := func(kind keyscheme.Op, from, to int, d engine.Durability) {
 		var ops []engine.Op
@@ -391,6 +434,10 @@ func (p *pair) faultyScript(t *testing.T) {
 		}
 	}
 	_ = p.store.RunnerTick(bg)
+	do(keyscheme.OpAdd, 40, 50, engine.NoSync)
+	made := p.checkpoint()
+	do(keyscheme.OpRemove, 40, 50, engine.Sync)
 	_, _ = p.store.Verify(bg, engine.VerifyOptions{})
 	_, _ = p.store.Contains(bg, []byte("s"), []byte(bulkName(7)))
+	return made
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,12 +19,15 @@ import (
 // formats, tables and levels (drawn anew at each open), sizes of memtables, spans and caches, compactions, closes and
 // crashes between operations, a background that runs or not.
 // Every answer on the way, and the sets in the end, must be the same. Dots are compared by the operation that made them, so
-// that incarnations don't matter. A long run is -engine.long.
+// that incarnations don't matter. In every third round wide contexts stay open. A long run is -engine.long.
 func TestMetamorphic(t *testing.T) {
 	r := random(t)
 	for round := range times(6) {
 		steps := drawSteps(r, 150+r.IntN(200))
 		all := variants(r)
+		if round%3 == 2 {
+			all = withOpenContexts(all)
+		}
 		want, _ := all[0].run(t, steps, nil)
 		for _, c := range all[1:] {
 			if got, stores := c.run(t, steps, r); got != want {
@@ -53,7 +57,8 @@ type metaStep struct {
 	sync  bool
 }
 
-// metaOp is one operation. Its context is what an earlier operation made: -1 is none, -2 the empty one.
+// metaOp is one operation. Its context is what an earlier operation made: -1 is none, -2 the empty one, -3 all that the store
+// has seen of the set.
 type metaOp struct {
 	kind    keyscheme.Op
 	element string
@@ -81,6 +86,8 @@ func drawSteps(r *rand.Rand, n int) []metaStep {
 				switch r.IntN(6) {
 				case 0:
 					o.context = -2
+				case 2:
+					o.context = -3
 				case 1:
 					if len(adds) > 0 {
 						a := adds[r.IntN(len(adds))]
@@ -189,6 +196,23 @@ func variants(r *rand.Rand) []variant {
 	}
 }
 
+// withOpenContexts returns those of the variants that can resolve open keys, as ones that have them.
+func withOpenContexts(all []variant) (open []variant) {
+	for _, v := range all {
+		tune, p := v.tune, newPair("")
+		if tune(p); p.opt.Strategy != nil && !p.opt.Strategy.Rewrites() {
+			continue
+		}
+		v.name += ", open contexts"
+		v.tune = func(p *pair) {
+			tune(p)
+			p.opt.OpenContexts = true
+		}
+		open = append(open, v)
+	}
+	return open
+}
+
 // metaRun is a run of the steps on two stores.
 type metaRun struct {
 	t      *testing.T
@@ -267,6 +291,12 @@ func (m *metaRun) write(p *pair, i int, s metaStep, d engine.Durability) {
 		switch dot, ok := m.made[o.context]; {
 		case o.context == -2:
 			ops[j].Context = engine.Saw()
+		case o.context == -3:
+			if seen, err := p.store.Context(bg, []byte(s.set)); !errors.Is(err, engine.ErrNotFound) {
+				must(m.t, err, "context")
+				ops[j].Context = engine.SawAll(seen)
+			}
+		case p.opt.OpenContexts && o.kind == keyscheme.OpRemove: // of one dot: whether that makes an event depends on what is resolved
 		case ok && m.in[o.context] == s.set:
 			ops[j].Context = engine.Saw(dot)
 		}
@@ -299,6 +329,10 @@ func (m *metaRun) names(set string, dots []clock.Dot) []string {
 
 // whole writes down all that is to be said of a set.
 func (m *metaRun) whole(p *pair, set string) {
+	if p.opt.OpenContexts { // what is dead depends on what is resolved
+		_, err := p.store.Compact(bg, engine.CompactOptions{})
+		must(m.t, err, "compact")
+	}
 	seen, dead, err := p.store.SeenAndDead([]byte(set))
 	must(m.t, err, "Seen and Dead")
 	fmt.Fprintf(&m.log, "%s: %d seen, %d dead\n", set, seen.Len(), dead.Len())

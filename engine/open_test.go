@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -235,9 +236,49 @@ func TestChild(t *testing.T) {
 		}
 	case "write":
 		childWrites(t, args[1], args[2], args[3])
+	case "cut":
+		childCuts(t, args[1])
 	case "churn":
 		childChurns(t, args[1], args[2])
 	}
+}
+
+// childCuts cuts tables of a store while they can't be read.
+func childCuts(t *testing.T, dir string) {
+	opt := cutOptions()
+	opt.FS = errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && withinCut() {
+			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.EIO}
+		}
+		return nil
+	}))
+	s, err := engine.Open(dir, &opt)
+	must(t, err, "open")
+	fmt.Println("went on:", cutSome(s))
+}
+
+// cutOptions are those of a store whose blocks are read from the disk again and again, and hold one key each: what lies on
+// both sides of a cut is not in one block.
+func cutOptions() engine.Options {
+	p := newPair("")
+	p.opt.Tune(func(po *pebble.Options) {
+		engine.SmallTables(po)
+		for i := range po.Levels {
+			po.Levels[i].BlockSize = 1
+		}
+	})
+	p.opt.Strategy, p.opt.SpanBytes, p.opt.BlockCacheBytes = eager(compaction.Default()), 2<<10, 1
+	return p.opt
+}
+
+// cutSome swaps spans of one set, and cuts one out.
+func cutSome(s *engine.Store) (err error) {
+	for from, spans := []byte(nil), 0; err == nil && (spans == 0 || from != nil); spans++ {
+		var pass engine.Pass
+		pass, err = s.RewriteSpan(bg, []byte("v"), from, 1)
+		from = pass.Next
+	}
+	return errors.Join(err, s.RunnerTick(bg))
 }
 
 // childWrites writes elements, and prints each that was acknowledged, until the disk fails: the n-th operation on a file

@@ -92,7 +92,7 @@ type Options struct {
 	// reach the filter, and the rewriter works, only through Store.Compact.
 	BackgroundInterval time.Duration
 	// BallastBytes is the size of a file that is removed when the disk is full, so that what is under way can end; it is
-	// made again by a later open. Default 0: none.
+	// made again by a later open that finds room enough. Default 0: none.
 	BallastBytes int64
 	// SlowDisk is how long an operation on the disk may take before it is told of; default 1 s, negative is never.
 	SlowDisk time.Duration

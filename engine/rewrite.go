@@ -189,7 +189,6 @@ func (s *Store) told(name []byte, res *passResult, took time.Duration) {
 	} else {
 		s.counters.rewrites.Add(1)
 		s.counters.rewriteDrops.Add(uint64(res.Dropped))
-		s.counters.rewriteClosed.Add(uint64(res.Closed))
 		s.counters.rewriteBytes.Add(uint64(res.Bytes))
 	}
 	s.event(e)
@@ -334,7 +333,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	for i, t := range p.tables {
 		paths[i] = t.path
 	}
-	if err := p.s.swapIn(ctx, p.bounds, paths); err != nil {
+	if err := p.s.swapIn(ctx, p.bounds, paths, p.resolved); err != nil {
 		return err
 	}
 	res.Swapped, res.Bytes = true, p.bytes
@@ -344,10 +343,12 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	return nil
 }
 
-// withEndsRead runs an excise of a span while the blocks at both of its ends are in memory, held by iterators that stand
-// there in every level. Pebble cuts the tables that reach over an end, and there it takes an error of reading a block for
-// the end of the table: what lies behind would be lost without a word (excise.go, determineRightTableBounds, v2.1.7).
-func (s *Store) withEndsRead(span keyscheme.Bounds, excise func() error) (err error) {
+// cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
+// reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
+// without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
+// second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
+// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that.
+func (s *Store) cut(span keyscheme.Bounds, excise func() error) (err error) {
 	for _, seek := range []func(*pebble.Iterator){
 		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
 		func(it *pebble.Iterator) { it.SeekGE(span.Lower) },
@@ -363,7 +364,9 @@ func (s *Store) withEndsRead(span keyscheme.Bounds, excise func() error) (err er
 			return it.Error()
 		}
 	}
-	return excise()
+	done := make(chan error, 1)
+	go func() { done <- excise() }()
+	return <-done
 }
 
 // mergeLate writes those tables again into which late keys fall.

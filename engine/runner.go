@@ -229,7 +229,7 @@ func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Lo
 	}
 	for worked := false; ; worked = true {
 		span, ok := index.Densest()
-		if !ok || !r.s.strategy.Worth(span) || !r.s.strategy.Wants(load) {
+		if !ok || !r.worth(span) || !r.s.strategy.Wants(load) {
 			if !worked {
 				if err := r.s.recountOnce(ctx, st); err != nil {
 					return err
@@ -239,7 +239,7 @@ func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Lo
 			return nil
 		}
 		index.Remove(span.Lower)
-		res, err := r.s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: span.Lower, Upper: span.Upper}, r.s.strategy.Worth)
+		res, err := r.s.rewriteSpan(ctx, st, keyscheme.Bounds{Lower: span.Lower, Upper: span.Upper}, r.worth)
 		if err != nil {
 			return err
 		}
@@ -258,6 +258,12 @@ func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Lo
 			}
 		}
 	}
+}
+
+// worth reports whether a span is worth copying now. The copy takes room before the span gives it back: when there is little, only
+// one is that gives back more than it takes.
+func (r *runner) worth(span compaction.Span) bool {
+	return r.s.strategy.Worth(span) && (!r.s.disk.tight() || span.Dead > span.Keys-span.Dead)
 }
 
 // pause waits for as long as so many bytes take at a rate.

@@ -77,6 +77,56 @@ func TestScrubFinds(t *testing.T) {
 	must(t, s.Close(), "close")
 }
 
+// TestScrubFindsOpenKeys: an open key that the clock does not count is found in a set that takes several pieces.
+func TestScrubFindsOpenKeys(t *testing.T) {
+	o := damage(t, compaction.Merge, func(d *damaged) {
+		d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
+		d.element("b", d.next(), keyscheme.AppendElementValue(nil, d.seen))
+	})
+	s, err := engine.Open("store", o)
+	must(t, err, "open")
+	pieces := 0
+	rep, err := s.Verify(bg, engine.VerifyOptions{Set: []byte("s"), BytesPerSecond: 1 << 10, Progress: func(engine.VerifyReport) { pieces++ }})
+	must(t, err, "scrub")
+	if rep.ProblemCount != 1 || !strings.Contains(rep.Problems[0].What, "the clock counts 0 open keys, there are 1") || pieces < 3 {
+		t.Errorf("%+v after %d pieces", rep, pieces)
+	}
+	must(t, s.Close(), "close")
+}
+
+// TestScrubOpenKeys: open keys come, and are resolved, between the pieces of a scrub that has counted them already, or will.
+func TestScrubOpenKeys(t *testing.T) {
+	p := openPair(t, "store")
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 150), engine.Sync)
+	widely := func(kind keyscheme.Op, from, to int) {
+		seen := engine.SawAll(p.context(t, "s"))
+		for i := from; i < to; i++ {
+			p.one(t, kind, bulkName(i), seen)
+		}
+	}
+	widely(keyscheme.OpAdd, 0, 60)
+	must(t, p.store.CompactTables(bg), "settle")
+	pieces := 0
+	rep, err := p.store.Verify(bg, engine.VerifyOptions{BytesPerSecond: 40 << 10, Progress: func(engine.VerifyReport) {
+		switch pieces++; {
+		case pieces%8 == 0:
+			rewriteAll(t, p)
+		case pieces%3 == 0:
+			widely(keyscheme.OpAdd, pieces%140, pieces%140+4)
+		case pieces%3 == 1:
+			widely(keyscheme.OpRemove, pieces%130+10, pieces%130+11)
+		}
+	}})
+	must(t, err, "scrub")
+	stats, err := p.store.Stats()
+	must(t, err, "stats")
+	if !rep.OK() || pieces < 20 || rep.OpenKeys == 0 || stats.RewriteClosed == 0 {
+		t.Errorf("%+v after %d pieces, %d keys resolved", rep, pieces, stats.RewriteClosed)
+	}
+	p.settle(t)
+	p.close(t)
+}
+
 // TestScrubRate: a scrub keeps to its rate, and ends when it is told to.
 func TestScrubRate(t *testing.T) {
 	p := newPair("store")

@@ -24,13 +24,13 @@ type swapGate struct {
 	span keyscheme.Bounds // of the swap under way
 }
 
-// swapIn puts tables in place of everything that a span holds. Writers of the span are held, and the log is synced.
-func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string) error {
+// swapIn puts tables in place of everything that a span holds, which resolves so many open keys. Writers of the span are
+// held, and the log is synced.
+func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int) error {
 	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
-	return s.withEndsRead(bounds, func() error {
+	err := s.cut(bounds, func() error {
 		return s.swaps.swapping(s.db, bounds, func() (err error) {
 			if len(paths) == 0 {
 				return s.db.Excise(ctx, span)
@@ -39,6 +39,10 @@ func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []str
 			return err
 		})
 	})
+	if err == nil {
+		s.counters.rewriteClosed.Add(uint64(resolved)) // while Verify, which counts open keys, waits
+	}
+	return err
 }
 
 // swapping runs a swap. Writers of the span are held.

@@ -39,6 +39,22 @@ func replaceHalf(t *testing.T, p *pair) {
 	p.all(t, tailSet, keyscheme.OpAdd, elementNames(0, 150), engine.NoSync)
 }
 
+// killWidely and replaceWidely do it by wide contexts, which the rewriter has to resolve.
+func killWidely(t *testing.T, p *pair) { widely(t, p, keyscheme.OpRemove) }
+
+func replaceWidely(t *testing.T, p *pair) { widely(t, p, keyscheme.OpAdd) }
+
+func widely(t *testing.T, p *pair, kind keyscheme.Op) {
+	seen := engine.SawAll(p.context(t, tailSet))
+	for i := range 8 {
+		var ops []engine.Op
+		for _, e := range elementNames(10*i, 10*i+10) {
+			ops = append(ops, engine.Op{Kind: kind, Element: []byte(e), Context: seen})
+		}
+		p.write(t, tailSet, ops, engine.WriteOptions{Durability: engine.NoSync})
+	}
+}
+
 func killAll(t *testing.T, p *pair) {
 	p.all(t, tailSet, keyscheme.OpRemove, elementNames(0, 300), engine.NoSync)
 }
@@ -103,6 +119,9 @@ func TestLostTail(t *testing.T) {
 		{"excise, dropped", merge, eager(compaction.Default()), true, dropAll, tick},
 		{"excise, dropped, fresh", merge, eager(compaction.Default()), false, dropAll, tick},
 		{"excise, dropped, set records", set, eager(compaction.Rewriter()), true, dropAll, tick},
+		{"open keys, removed", merge, eager(compaction.Default()), true, killWidely, rewriteAll},
+		{"open keys, replaced", merge, eager(compaction.Default()), true, replaceWidely, rewriteWhileKilled},
+		{"open keys, fresh, set records", set, eager(compaction.Rewriter()), false, killWidely, rewriteAll},
 		{"point deletes", set, compaction.PointDeletes(), true, killHalf, publishAndCompact},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t) })
@@ -112,6 +131,8 @@ func TestLostTail(t *testing.T) {
 func (c tailCase) run(t *testing.T) {
 	p := newPair(c.name)
 	p.opt.Record, p.opt.Strategy = c.record, c.strategy
+	p.opt.OpenContexts = strings.HasPrefix(c.name, "open keys")
+	p.model.KeepsOpen = p.opt.OpenContexts
 	filter := strings.HasPrefix(c.name, "filter")
 	if filter { // which is asked only of what lies above the bottom: nothing gets there by itself
 		p.opt.MemTableBytes = 1 << 20

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -361,4 +362,23 @@ func TestOpenKeysCountedOnce(t *testing.T) {
 	must(t, p.store.AmendOpenCount([]byte("s"), -1), "amend")
 	p.opened(t, 1)
 	p.close(t)
+}
+
+// replace adds elements again, unsynced. On a store that keeps contexts open, half of the time by the set's whole clock.
+func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
+	o := engine.WriteOptions{Durability: engine.NoSync}
+	if !p.opt.OpenContexts || r.IntN(2) == 0 {
+		_, err := p.store.Add(bg, set, elements, o)
+		return err
+	}
+	seen, err := p.store.Context(bg, set)
+	if err != nil {
+		return err
+	}
+	ops := make([]engine.Op, len(elements))
+	for i, e := range elements {
+		ops[i] = engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.SawAll(seen)}
+	}
+	_, err = p.store.Write(bg, set, ops, o)
+	return err
 }

@@ -1,0 +1,114 @@
+// Damage and single crashes need no race detector, and Pebble asserts other things under it.
+
+//go:build !race
+
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// Pebble takes an error of reading a table that it is about to cut for the end of that table. These tests have sets side by
+// side in the same tables, swap spans of one and cut another out, and look at what lies behind.
+
+var cutSets = []string{"s", "t", "u", "v", "w"}
+
+// cutStore fills the sets of an open store and has them settle in tables of the bottommost level.
+func (p *pair) cutStore(t *testing.T) {
+	t.Helper()
+	for i, set := range cutSets {
+		p.all(t, set, keyscheme.OpAdd, elementNames(0, 20+20*i), engine.Sync)
+	}
+	p.flush(t)
+	must(t, p.store.CompactTables(bg), "settle")
+}
+
+// killForCut makes something to take away for cutSome.
+func (p *pair) killForCut(t *testing.T) {
+	t.Helper()
+	p.all(t, "v", keyscheme.OpRemove, elementNames(20, 70), engine.NoSync)
+	p.drop(t, "u", nil, engine.NoSync)
+	p.flush(t)
+}
+
+// TestCutOverDamage changes a byte here and there of the tables before they are cut. Whatever becomes of the cut, a read of a
+// set gives the right answer or an error.
+func TestCutOverDamage(t *testing.T) {
+	p := newPair("store")
+	p.opt = cutOptions()
+	p.open(t)
+	p.cutStore(t)
+	p.killForCut(t)
+	p.close(t)
+	refused, done := 0, 0
+	for _, file := range tablesOn(t, p.disk) {
+		file = p.disk.PathJoin("store", file)
+		whole := bytesOf(t, p.disk, file)
+		for at := 17; at < len(whole); at += 47 * 4 / times(4) {
+			q := &pair{label: fmt.Sprintf("%s at %d", file, at), disk: p.disk.CrashClone(0, 0), opt: p.opt, model: p.model.Clone()}
+			data := slices.Clone(whole)
+			data[at] ^= 0x10
+			putBytes(t, q.disk, file, data)
+			q.opt.FS = q.disk
+			s, err := engine.Open("store", &q.opt)
+			if err != nil {
+				if !errors.Is(err, engine.ErrCorrupt) {
+					t.Errorf("%s: open: %v", q.label, err)
+				}
+				continue
+			}
+			_, err = s.Drop(bg, []byte("u"), nil, engine.NoSync) // once more, so that it is cut out
+			if cut := errors.Join(err, cutSome(s)); cut == nil {
+				done++
+			} else if refused++; !errors.Is(cut, engine.ErrCorrupt) {
+				t.Errorf("%s: %v", q.label, cut)
+			}
+			for _, set := range cutSets {
+				got, err := readAll(s, set, engine.ReadOptions{})
+				if want := len(p.model.Set(set).Elements()); err == nil && len(got) != want {
+					t.Errorf("%s: set %q has %d elements, want %d or an error", q.label, set, len(got), want)
+				} else if err != nil && !errors.Is(err, engine.ErrCorrupt) {
+					t.Errorf("%s: read %q: %v", q.label, set, err)
+				}
+			}
+			_ = s.Close()
+		}
+	}
+	t.Logf("%d cuts refused, %d done", refused, done)
+	if refused < 10 || done == 0 {
+		t.Errorf("%d cuts refused, %d done", refused, done)
+	}
+}
+
+// TestCutReadFails fails the reads of the tables that are cut, in the very moment: the process ends, and nothing is lost.
+func TestCutReadFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	p := newPair("afterwards")
+	p.opt = cutOptions()
+	var err error
+	p.store, err = engine.Open(dir, &p.opt)
+	must(t, err, "open")
+	p.cutStore(t)
+	p.killForCut(t)
+	p.close(t)
+	out := child(t, "cut", dir)
+	if !strings.Contains(out, "can't be read where it is to be cut") || strings.Contains(out, "went on") || strings.Contains(out, "timed out") {
+		t.Errorf("the process did not end, or otherwise:\n%.2000s", out)
+	}
+	p.store, err = engine.Open(dir, &p.opt)
+	must(t, err, "open")
+	p.check(t)
+	p.verify(t)
+	must(t, cutSome(p.store), "cut")
+	p.check(t)
+	p.verify(t)
+	p.close(t)
+}
