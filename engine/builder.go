@@ -31,7 +31,7 @@ type builder struct {
 	killed  dotBag               // what enters Dead
 	cleared *clock.Clock         // what a whole-set delete puts into Seen and Dead, or nil
 	sibling bool                 // an element may have two live dots after it
-	paged   keyscheme.ClockFlags // which of clock and tombstone has pages after it
+	flags   keyscheme.ClockFlags // what it says of the set's records: which has pages, whether there is a tombstone
 	opened  int64                // by how much the count of open keys grows
 
 	overlay bool                      // some operation may ask for what an earlier one of the group did
@@ -442,7 +442,7 @@ func (b *builder) publish() {
 		st.seen.Union(b.cleared)
 	}
 	st.exists, st.shown, st.open = true, nil, st.open+b.opened
-	st.flags |= b.paged
+	st.flags |= b.flags
 	if b.sibling {
 		st.flags |= keyscheme.FlagSiblings
 		st.raises++

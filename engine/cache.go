@@ -32,9 +32,9 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 	c.mu.Lock()
 	st, ok := c.byName[string(name)]
 	if !ok {
-		own := append([]byte(nil), name...)
-		st = &set{name: own, prefix: keyscheme.NewPrefix(own)}
-		c.byName[string(own)] = st
+		st = &set{prefix: keyscheme.NewPrefix(name)}
+		st.name = st.prefix.Set()
+		c.byName[string(name)] = st
 		c.push(st)
 	}
 	if st.pins++; st.pins == 1 {
@@ -155,7 +155,7 @@ func (c *setCache) trimming(ctx context.Context) {
 const trimShare = 16
 
 // trim forgets sets until the cache is a little below its bound. What has piled up as operands is folded first. It runs in the
-// background,.
+// background.
 func (c *setCache) trim() error {
 	enough := c.s.opt.SetCacheBytes - c.s.opt.SetCacheBytes/trimShare
 	for {
@@ -164,6 +164,11 @@ func (c *setCache) trim() error {
 		if c.bytes <= enough || st == &c.lru {
 			c.mu.Unlock()
 			return nil
+		}
+		if st.dead.Empty() { // nobody uses it: there is nothing to fold, and the filter does not know it
+			c.forget(st)
+			c.mu.Unlock()
+			continue
 		}
 		st.pins++ // so that nobody else forgets it meanwhile
 		c.unlink(st)

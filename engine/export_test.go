@@ -95,6 +95,16 @@ func (s *Store) SeenAndDead(name []byte) (seen, dead *clock.Clock, err error) {
 	return v.seen, v.dead, nil
 }
 
+// ClockFlags returns the flags of a set's clock key.
+func (s *Store) ClockFlags(name []byte) (keyscheme.ClockFlags, error) {
+	value, _, err := get(s.db, keyscheme.NewPrefix(name).AppendClock(nil))
+	if err != nil {
+		return 0, err
+	}
+	v, err := keyscheme.DecodeClockValue(value)
+	return v.Flags, err
+}
+
 // StoredKeys returns the element keys of a set that an iterator shows now, dead ones included: dot to element.
 func (s *Store) StoredKeys(name []byte) (_ map[clock.Dot]string, err error) {
 	prefix := keyscheme.NewPrefix(name)

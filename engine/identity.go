@@ -29,7 +29,7 @@ import (
 const (
 	formatFile    = "BIGSET"
 	identityFile  = "IDENTITY"
-	formatNumber  = 1
+	formatNumber  = 2
 	nodeBytes     = 4
 	saltBytes     = 4
 	actorBytes    = nodeBytes + 4 + saltBytes
@@ -255,8 +255,11 @@ func parseFormat(text string, want compaction.Record) (compaction.Record, error)
 		return 0, fmt.Errorf("%w: file %s is damaged: %q", ErrFormat, formatFile, text)
 	}
 	if number != formatNumber {
-		return 0, fmt.Errorf("%w: the store has format %d, this program knows %d: use a newer program",
-			ErrFormat, number, formatNumber)
+		use := "a newer program"
+		if number < formatNumber {
+			use = "the program that made it"
+		}
+		return 0, fmt.Errorf("%w: the store has format %d, this program knows %d: use %s", ErrFormat, number, formatNumber, use)
 	}
 	record, err := compaction.ParseRecord(word)
 	if err != nil {

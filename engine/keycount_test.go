@@ -140,9 +140,9 @@ func FuzzParseKeyCount(f *testing.F) {
 
 func FuzzParseFormat(f *testing.F) {
 	for _, text := range []string{
-		"", "bigset store\n", "bigset store\nformat 1\nrecord merge\n", "bigset store\nformat 1\nrecord set\n",
+		"", "bigset store\n", "bigset store\nformat 2\nrecord merge\n", "bigset store\nformat 1\nrecord set\n",
 		"bigset store\nformat 2\nrecord merge\n", "bigset store\nformat 99999999999999999999\nrecord merge\n",
-		"bigset store\nformat 1\nrecord delete\n", "bigset store\r\nformat 1\r\nrecord merge\r\n", "bigset store\nformat %d\nrecord %s\n",
+		"bigset store\nformat 2\nrecord delete\n", "bigset store\r\nformat 1\r\nrecord merge\r\n", "bigset store\nformat %d\nrecord %s\n",
 	} {
 		for _, want := range []byte{0, byte(compaction.Merge), byte(compaction.Set), 'x'} {
 			f.Add(text, want)

@@ -17,7 +17,8 @@ type request struct {
 	err    error
 	queued time.Time // since when it waits behind others; zero when it does not
 	wake   chan struct{}
-	leads  bool // woken to lead, not because it is done
+	leads  bool        // woken to lead, not because it is done
+	self   [1]*request // the group of a request that nobody else is with
 }
 
 var requests = sync.Pool{New: func() any { return &request{wake: make(chan struct{}, 1)} }}
@@ -26,25 +27,27 @@ var requests = sync.Pool{New: func() any { return &request{wake: make(chan struc
 // queued up, writes them as one batch with one clock key and one sync, and passes the lead on before it waits for the sync.
 func (s *Store) submit(st *set, r *request) {
 	st.queueMu.Lock()
-	st.queue = append(st.queue, r)
-	if st.led {
-		r.queued = time.Now()
-		st.queueMu.Unlock()
-		<-r.wake
-		if !r.leads {
-			return
-		}
-		r.leads = false
-	} else {
+	if !st.led {
 		st.led = true
+		st.beginRuns()
 		st.queueMu.Unlock()
+		r.self[0] = r
+		s.lead(st, r.self[:])
+		return
 	}
-	s.lead(st)
+	st.queue = append(st.queue, r)
+	r.queued = time.Now()
+	st.queueMu.Unlock()
+	<-r.wake
+	if !r.leads {
+		return
+	}
+	r.leads = false
+	s.lead(st, st.takeGroup())
 }
 
 // lead writes one group, of which the caller's request is the first.
-func (s *Store) lead(st *set) {
-	group := st.takeGroup()
+func (s *Store) lead(st *set, group []*request) {
 	s.noteQueued(group)
 	if alone := group[0].alone; alone != nil {
 		s.gate.enter(st.prefix, true)

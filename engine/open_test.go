@@ -43,9 +43,10 @@ func TestOpenRefuses(t *testing.T) {
 		opt    engine.Options
 		want   error
 	}{
-		{"newer format", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord merge\n"), engine.Options{}, engine.ErrFormat},
+		{"older format", false, 0, write("BIGSET", "bigset store\nformat 1\nrecord merge\n"), engine.Options{}, engine.ErrFormat},
+		{"newer format", false, 0, write("BIGSET", "bigset store\nformat 3\nrecord merge\n"), engine.Options{}, engine.ErrFormat},
 		{"damaged format", false, 0, write("BIGSET", "bigset st"), engine.Options{}, engine.ErrFormat},
-		{"unknown record", false, 0, write("BIGSET", "bigset store\nformat 1\nrecord delete\n"), engine.Options{}, engine.ErrFormat},
+		{"unknown record", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord delete\n"), engine.Options{}, engine.ErrFormat},
 		{"foreign folder", true, 0, write("notes.txt", "hello"), engine.Options{}, engine.ErrFormat},
 		{"foreign Pebble store", true, 0, write("MANIFEST-000001", ""), engine.Options{}, engine.ErrFormat},
 		{"merge asked for, set there", false, compaction.Set, nothing, engine.Options{Record: compaction.Merge}, engine.ErrFormat},

@@ -96,6 +96,7 @@ func (b *builder) writePage(r *pagedRecord, appendKey func([]byte, clock.Actor, 
 // too large.
 func (b *builder) writeTombstone() {
 	st, r, most := b.st, &b.st.deadRecord, b.s.limits.tombstone
+	b.flags |= keyscheme.FlagTombstone
 	b.buf = st.prefix.AppendTombstone(b.buf[:0])
 	at := len(b.buf)
 	b.buf = keyscheme.AppendTombstoneDots(b.buf, b.killed.dots)
@@ -119,7 +120,7 @@ func (b *builder) writeTombstone() {
 			all = b.grownDead()
 		}
 		b.spill(r, st.prefix.AppendTombstonePage, head, all)
-		head, b.paged = r.head, b.paged|keyscheme.FlagTombstonePages
+		head, b.flags = r.head, b.flags|keyscheme.FlagTombstonePages
 	}
 	b.buf = keyscheme.AppendTombstoneValue(b.buf[:at], head)
 	// What compresses well is quick to write and still slow to encode: let its size in memory count.
@@ -155,7 +156,7 @@ func (b *builder) entomb(dead *clock.Clock) {
 	}
 }
 
-// tooLarge reports whether a record is to be cut. That it may compress well does not count: that costs time at each write.
+// tooLarge reports whether a tombstone is to be cut. That it may compress well does not count: that costs time at each write.
 func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 	b.scratch = c.Append(b.scratch[:0])
 	return len(b.scratch) > most
@@ -163,37 +164,47 @@ func (b *builder) tooLarge(c *clock.Clock, most int) bool {
 
 // writeClock writes the clock's own key, as a record and never as an operand. In the order of keys it comes right behind the
 // elements of another set. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it
-// stands, and panics if the next key is a merge over a set (Pebble issue 6168).
+// stands, and panics if the next key is a merge over a set (Pebble issue 6168). It holds all of Seen, or of a paged one what is
+// not in pages, which are written when they are due.
 func (b *builder) writeClock() {
-	st, flags := b.st, b.st.flags
-	if b.sibling {
-		flags |= keyscheme.FlagSiblings
-	}
-	head := b.seenHead()
-	b.buf = st.prefix.AppendClock(b.buf[:0])
-	at := len(b.buf)
-	b.buf = keyscheme.AppendClockValue(b.buf, keyscheme.ClockValue{Seen: head, Open: st.open + b.opened, Flags: flags | b.paged})
-	b.check(b.batch.Set(b.buf[:at], b.buf[at:], nil))
-}
-
-// seenHead returns what the clock's own key is to hold: all of Seen, or of a paged one what is not in pages, which it writes
-// when they are due.
-func (b *builder) seenHead() *clock.Clock {
 	st, r, most := b.st, &b.st.seenRecord, b.s.limits.clock
 	head := st.next
 	if r.paged() {
-		head, most = r.head, most/4
-		head.AddRange(b.actor, b.first+1, b.counter)
-		for _, d := range b.learned {
-			head.Add(d)
-		}
-		if b.cleared != nil {
-			head.Union(b.cleared)
-		}
+		head, most = b.grownHead(), most/4
 	}
-	if b.tooLarge(head, most) {
+	value, seen := b.encodeClock(head)
+	if len(b.buf)-seen > most {
 		b.spill(r, st.prefix.AppendClockPage, head, st.next)
-		head, b.paged = r.head, b.paged|keyscheme.FlagClockPages
+		b.flags |= keyscheme.FlagClockPages
+		value, _ = b.encodeClock(r.head)
+	}
+	b.check(b.batch.Set(b.buf[:value], b.buf[value:], nil))
+}
+
+// encodeClock puts the clock's own key into buf, and its value behind it. It returns where that begins, and where in it Seen
+// does. It is not compressed: that costs time at each write, and what is large enough for it goes into pages.
+func (b *builder) encodeClock(head *clock.Clock) (value, seen int) {
+	b.buf = b.st.prefix.AppendClock(b.buf[:0])
+	value = len(b.buf)
+	flags := b.st.flags | b.flags
+	if b.sibling {
+		flags |= keyscheme.FlagSiblings
+	}
+	b.buf = keyscheme.AppendClockHead(b.buf, keyscheme.ClockValue{Open: b.st.open + b.opened, Flags: flags})
+	seen = len(b.buf)
+	b.buf = head.Append(b.buf)
+	return value, seen
+}
+
+// grownHead returns the head of a paged Seen with what this batch adds.
+func (b *builder) grownHead() *clock.Clock {
+	head := b.st.seenRecord.head
+	head.AddRange(b.actor, b.first+1, b.counter)
+	for _, d := range b.learned {
+		head.Add(d)
+	}
+	if b.cleared != nil {
+		head.Union(b.cleared)
 	}
 	return head
 }
@@ -217,6 +228,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 		return nil, fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, prefix.Set(), err)
 	}
 	r.seen = r.value.Seen
+	tombstone := false
 	bound := prefix.Causal().Upper
 	for it.NextWithLimit(bound) == pebble.IterValid {
 		key, err := keyscheme.Decode(it.Key())
@@ -232,8 +244,24 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 		if err := r.add(&key, value); err != nil {
 			return nil, fmt.Errorf("%w: %v of %q: %w", ErrCorrupt, key.Kind, prefix.Set(), err)
 		}
+		tombstone = tombstone || key.Kind == keyscheme.KindTombstone
 	}
-	return r, diskError(it.Error())
+	if err := it.Error(); err != nil {
+		return nil, diskError(err)
+	}
+	if tombstone != (r.value.Flags&keyscheme.FlagTombstone != 0) {
+		return nil, tombstoneError(prefix, tombstone)
+	}
+	return r, nil
+}
+
+// tombstoneError says that a set's clock tells of another tombstone than there is. One lets keys come back to life without the
+// other.
+func tombstoneError(prefix keyscheme.Prefix, there bool) error {
+	if there {
+		return fmt.Errorf("%w: the clock of %q does not tell of its tombstone", ErrCorrupt, prefix.Set())
+	}
+	return fmt.Errorf("%w: the tombstone of %q is gone", ErrCorrupt, prefix.Set())
 }
 
 // add takes one more record.

@@ -21,7 +21,7 @@ import (
 // seen and dead are what readers see. They change after the batch is applied, under mu, so a view of them is never newer
 // than the keys of an iterator that is opened after it was taken.
 type set struct {
-	name   []byte
+	name   []byte // within prefix
 	prefix keyscheme.Prefix
 
 	queueMu sync.Mutex
@@ -129,30 +129,39 @@ func liveDots(seen, dead *clock.Clock) uint64 {
 
 // load reads clock and tombstone from disk.
 func (st *set) load(db *pebble.DB) error {
-	st.seen, st.dead, st.next = &clock.Clock{}, &clock.Clock{}, &clock.Clock{}
-	value, ok, err := get(db, st.prefix.AppendClock(nil))
+	buf := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(buf)
+	*buf = st.prefix.AppendClock((*buf)[:0])
+	value, ok, err := getBehind(db, buf)
 	if err != nil {
 		return fmt.Errorf("engine: clock of %q: %w", st.name, diskError(err))
 	}
 	if !ok {
+		empty := new(struct{ seen, dead, next clock.Clock })
+		st.seen, st.dead, st.next = &empty.seen, &empty.dead, &empty.next
 		return nil
 	}
 	cv, err := keyscheme.DecodeClockValue(value)
 	if err != nil {
 		return fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, st.name, err)
 	}
-	st.exists, st.seen, st.open, st.flags, st.next = true, cv.Seen, cv.Open, cv.Flags, cv.Seen.Clone()
+	st.exists, st.open, st.flags = true, cv.Open, cv.Flags
 	if cv.Flags&(keyscheme.FlagClockPages|keyscheme.FlagTombstonePages) != 0 {
 		return st.loadPaged(db)
 	}
-	value, ok, err = get(db, st.prefix.AppendTombstone(nil))
-	if err != nil {
+	st.seen, st.next, st.dead = cv.Seen, cv.Seen.Clone(), &clock.Clock{}
+	if cv.Flags&keyscheme.FlagTombstone == 0 {
+		return nil
+	}
+	*buf = st.prefix.AppendTombstone((*buf)[:0])
+	if value, ok, err = getBehind(db, buf); err != nil {
 		return fmt.Errorf("engine: tombstone of %q: %w", st.name, diskError(err))
 	}
-	if ok {
-		if st.dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
-			return fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, st.name, err)
-		}
+	if !ok {
+		return tombstoneError(st.prefix, false)
+	}
+	if st.dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
+		return fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, st.name, err)
 	}
 	return nil
 }
@@ -179,16 +188,20 @@ func (st *set) loadPaged(db *pebble.DB) (err error) {
 }
 
 // get returns a copy of a value, and whether there is one.
-func get(db *pebble.DB, key []byte) ([]byte, bool, error) {
-	v, closer, err := db.Get(key)
+func get(db *pebble.DB, key []byte) ([]byte, bool, error) { return getBehind(db, &key) }
+
+// getBehind is get of the key in a buffer. The value is copied behind the key, and is the buffer's.
+func getBehind(db *pebble.DB, buf *[]byte) ([]byte, bool, error) {
+	n := len(*buf)
+	v, closer, err := db.Get(*buf)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	out := append([]byte(nil), v...)
-	return out, true, closer.Close()
+	*buf = append(*buf, v...)
+	return (*buf)[n:], true, closer.Close()
 }
 
 // setHeapBytes is about what a small set was measured to cost in memory beside its name and clocks: itself, its place in the

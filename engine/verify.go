@@ -170,6 +170,7 @@ type verifier struct {
 	set        []byte // the set at hand, nil before the first
 	prefix     []byte // of its keys
 	flags      keyscheme.ClockFlags
+	entombed   bool // it has a tombstone key
 	seen, dead *clock.Clock
 	live       *clock.Clock // dots that were live in the first piece; nil before its first element
 	found      *clock.Clock // dots that have a key
@@ -224,7 +225,7 @@ func (v *verifier) head(k *keyscheme.Key, value []byte) {
 			v.bad("tombstone: %v", err)
 			return
 		}
-		v.dead = dead
+		v.dead, v.entombed = dead, true
 		v.needClock("a tombstone")
 	case keyscheme.KindClockPage:
 		if v.needClock("a page of a clock"); !v.broken {
@@ -370,6 +371,11 @@ func (v *verifier) endSet() {
 	}
 	if open := v.open - int64(v.closed-v.closedThen); open > v.openMax { // what was found first may be resolved by now
 		v.rep.problem(v.set, nil, "the clock counts %d open keys, there are %d", v.openMax, open)
+	}
+	if told := v.flags&keyscheme.FlagTombstone != 0; told && !v.entombed {
+		v.rep.problem(v.set, nil, "the tombstone is gone")
+	} else if !told && v.entombed {
+		v.rep.problem(v.set, nil, "the clock does not tell of the tombstone")
 	}
 	if !v.seen.Descends(v.dead) {
 		v.rep.problem(v.set, nil, "the tombstone holds dots that the clock has not seen")

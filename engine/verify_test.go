@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,7 +80,9 @@ func (d *damaged) remove(key []byte) {
 	}
 }
 
+// clock writes a clock that tells of the tombstone.
 func (d *damaged) clock(v keyscheme.ClockValue) {
+	v.Flags |= keyscheme.FlagTombstone
 	d.put(d.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, v))
 }
 
@@ -221,6 +224,12 @@ func TestVerifyFinds(t *testing.T) {
 		{"a stored end", func(d *damaged) {
 			d.put(d.prefix.AppendEnd(nil), nil)
 		}, []string{"a key of kind end is stored"}},
+		{"the tombstone is gone", func(d *damaged) {
+			d.remove(d.prefix.AppendTombstone(nil))
+		}, []string{"the tombstone is gone", "live dots %x:7-8 have no key"}},
+		{"the flag of the tombstone is gone", func(d *damaged) {
+			d.put(d.prefix.AppendClock(nil), keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: d.seen}))
+		}, []string{"the clock does not tell of the tombstone"}},
 		{"pages that nobody looks at", func(d *damaged) {
 			d.put(d.prefix.AppendTombstonePage(nil, d.actor, 1), keyscheme.AppendTombstoneValue(nil, nil))
 			d.page(d.prefix.AppendTombstonePage, d.actor, 0, d.seen)
@@ -453,4 +462,51 @@ func TestVerifyHoldsUpTheFilter(t *testing.T) {
 	}
 	p.verify(t)
 	must(t, p.store.Close(), "close")
+}
+
+// TestTombstoneGone: a set whose tombstone is gone is not read as one in which nothing was ever removed.
+func TestTombstoneGone(t *testing.T) {
+	for _, flags := range []keyscheme.ClockFlags{0, bothPaged} {
+		s, err := engine.Open("store", damage(t, compaction.Merge, func(d *damaged) {
+			d.clock(keyscheme.ClockValue{Seen: d.seen, Flags: flags})
+			d.remove(d.prefix.AppendTombstone(nil))
+		}))
+		must(t, err, "open")
+		if _, err := s.Contains(bg, []byte("s"), []byte("x")); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("flags %03b: look-up: %v", flags, err)
+		}
+		if _, err := s.Add(bg, []byte("s"), [][]byte{{'x'}}, engine.WriteOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("flags %03b: add: %v", flags, err)
+		}
+		for _, err = range s.Sets(bg, true) {
+			if err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("flags %03b: list of sets: %v", flags, err)
+		}
+		must(t, s.Close(), "close")
+	}
+}
+
+// TestNoTombstone: a set tells of a tombstone from its first remove on, and not before.
+func TestNoTombstone(t *testing.T) {
+	s, err := engine.Open("store", &engine.Options{FS: vfs.NewMem(), Logger: silent, SetCacheBytes: 1})
+	must(t, err, "open")
+	defer func() { must(t, s.Close(), "close") }()
+	for i, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpAdd, keyscheme.OpRemove, keyscheme.OpAdd} {
+		element := []byte{"xyxz"[i]}
+		_, err = s.Write(bg, []byte("s"), []engine.Op{{Kind: kind, Element: element}}, engine.WriteOptions{})
+		must(t, err, "write")
+		for range 3 { // it is loaded anew by the next write
+			must(t, s.PublisherRound(), "publish")
+			must(t, s.TrimSets(), "trim")
+		}
+		flags, err := s.ClockFlags([]byte("s"))
+		must(t, err, "clock")
+		if told := flags&keyscheme.FlagTombstone != 0; told != (i >= 2) {
+			t.Errorf("after write %d: flags %04b", i, flags)
+		}
+	}
 }

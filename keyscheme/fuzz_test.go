@@ -29,7 +29,7 @@ func FuzzValues(f *testing.F) {
 	c := clock.Of(clock.Dot{Actor: "a", Counter: 1}, clock.Dot{Actor: "b", Counter: 70000})
 	f.Add(keyscheme.ClosedValue)
 	f.Add(keyscheme.AppendElementValue(nil, c))
-	f.Add(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings}))
+	f.Add(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}))
 	f.Add(keyscheme.AppendTombstoneValue(nil, c))
 	f.Add(keyscheme.AppendPageValue(nil, c.Counters("b"), 1))
 	f.Add([]byte{0xFF, 1, 2, 0})
@@ -138,7 +138,7 @@ func TestDecodersAtRandom(t *testing.T) {
 	keys := [][]byte{{}, p.AppendClock(nil), p.AppendTombstone(nil), p.AppendTombstonePage(nil, "actor", 1), p.AppendEnd(nil),
 		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd)}
 	values := [][]byte{keyscheme.ClosedValue, keyscheme.AppendElementValue(nil, c), keyscheme.AppendTombstoneValue(nil, c),
-		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings}), {0xFF, 1, 2, 0}}
+		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}), {0xFF, 1, 2, 0}}
 	set, element := []byte("set"), []byte("element")
 	token, err := ring.Seal(nil, keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: c})
 	if err != nil {

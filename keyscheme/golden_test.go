@@ -118,6 +118,7 @@ func TestGoldenValues(t *testing.T) {
 		{"clock-operand", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Open: -1})},
 		{"clock-empty", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{})},
 		{"clock-with-pages", keyscheme.AppendClockValue(nil, paged)},
+		{"clock-with-tombstone", keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: one, Flags: keyscheme.FlagTombstone})},
 		{"page-rest", keyscheme.AppendPageValue(nil, large.Counters("a"), 0)},
 		{"page", keyscheme.AppendPageValue(nil, large.Counters("a"), 3)},
 		{"tombstone", keyscheme.AppendTombstoneValue(nil, seen)},

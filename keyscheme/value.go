@@ -57,7 +57,10 @@ const (
 	FlagTombstonePages ClockFlags = 1 << 2
 )
 
-const flagsKnown = FlagSiblings | FlagClockPages | FlagTombstonePages
+// FlagTombstone says that the set has a tombstone key: without it there is none, and it need not be looked for.
+const FlagTombstone ClockFlags = 1 << 3
+
+const flagsKnown = FlagSiblings | FlagClockPages | FlagTombstonePages | FlagTombstone
 
 // ClockValue is the value of a set's clock key, and of each merge operand to it: values of one key unite by joining Seen,
 // OR of Flags and sum of Open.
@@ -69,9 +72,13 @@ type ClockValue struct {
 
 // AppendClockValue appends the value of a clock key, or an operand to it. A nil Seen is the empty clock.
 func AppendClockValue(dst []byte, v ClockValue) []byte {
-	dst = append(dst, valueVersion, byte(v.Flags))
-	dst = binary.AppendVarint(dst, v.Open)
-	return v.Seen.AppendCompressed(dst)
+	return v.Seen.AppendCompressed(AppendClockHead(dst, v))
+}
+
+// AppendClockHead appends what the value of a clock key has before Seen. The encoded Seen that belongs behind it is the
+// caller's to append: one who has to know its length need not encode it twice.
+func AppendClockHead(dst []byte, v ClockValue) []byte {
+	return binary.AppendVarint(append(dst, valueVersion, byte(v.Flags)), v.Open)
 }
 
 // DecodeClockValue inverts AppendClockValue. Its error is ErrCorruptValue, also for a bundle.

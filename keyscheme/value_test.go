@@ -120,7 +120,7 @@ func TestCorruptValues(t *testing.T) {
 		{"clock empty", clocks, nil, false},
 		{"clock of version 2", clocks, with(2, 0, 0), false},
 		{"clock without flags", clocks, []byte{1}, false},
-		{"clock with unknown flags", clocks, with(1, 8, 0), false},
+		{"clock with unknown flags", clocks, with(1, 16, 0), false},
 		{"clock without count", clocks, []byte{1, 0}, false},
 		{"clock with a padded count", clocks, with(1, 0, 0x80, 0), false},
 		{"clock with a count of 65 bits", clocks, with(1, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 3), false},
