@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -285,7 +286,6 @@ type surveyedTable struct {
 	smallest, largest []byte
 	bytes             uint64
 	keys              uint64 // element keys of all sets
-	cutEntries        uint64 // of a table that a swap has cut, about all records: Pebble withholds its counts
 	sets              []setKeys
 }
 
@@ -325,9 +325,6 @@ func surveyTable(level int, info *pebble.SSTableInfo) surveyedTable {
 	if p == nil {
 		return t
 	}
-	if info.Virtual {
-		t.cutEntries = p.NumEntries
-	}
 	value := p.UserProperties[keyCounterName]
 	if len(value) > 0 {
 		// The first byte is the collector's number in the table.
@@ -335,14 +332,20 @@ func surveyTable(level int, info *pebble.SSTableInfo) surveyedTable {
 			t.keys, t.sets = keys, sets
 		}
 	}
-	if whole := p.DataSize + p.IndexSize + p.FilterSize; info.Virtual && whole > info.Size {
-		part := float64(info.Size) / float64(whole) // the property is of the whole file, of which this table is a part
-		t.keys = uint64(float64(t.keys) * part)
-		for i := range t.sets {
-			t.sets[i].keys = uint64(float64(t.sets[i].keys) * part)
-		}
+	if info.Virtual {
+		t.keys, t.sets = cutCounts(&t, p.NumEntries)
 	}
 	return t
+}
+
+// cutCounts returns the counts of a table that a swap has cut. Pebble withholds the property of the whole table, but it knows
+// about how many records are left: where both ends are of one set, they are that set's.
+func cutCounts(t *surveyedTable, records uint64) (keys uint64, sets []setKeys) {
+	first, err := keyscheme.Decode(t.smallest)
+	if n := first.PrefixLen(); err == nil && n > 0 && bytes.HasPrefix(t.largest, t.smallest[:n]) {
+		sets = []setKeys{{string(t.smallest[:n]), records}}
+	}
+	return records, sets
 }
 
 // choose returns the set, pinned, with the most garbage of those that the strategy wants rewritten, or nil.

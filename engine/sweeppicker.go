@@ -29,12 +29,12 @@ func (r *runner) sweepSome(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.rest, err = r.s.pickSweep(ctx, p.next(tables, r.s.applied.Load()+1)); err != nil || p.rest.Lower == nil {
+		if p.rest, err = r.pickSweep(ctx, p.next(tables, r.s.applied.Load()+1)); err != nil || p.rest.Lower == nil {
 			return err
 		}
 	}
 	r.idle.Store(false)
-	res, err := r.s.rewriteSets(ctx, p.rest, r.s.strategy.Worth)
+	res, err := r.s.rewriteSets(ctx, p.rest, r.worth)
 	if p.rest.Lower = res.Upper; err != nil || comparator.Compare(p.rest.Lower, p.rest.Upper) >= 0 {
 		p.rest = keyscheme.Bounds{}
 	}
@@ -68,7 +68,7 @@ func (p *sweepPicker) next(tables []surveyedTable, now uint64) (best *surveyedTa
 
 // smallKeys returns the number of element keys of sets that the table does not name, about.
 func (t *surveyedTable) smallKeys() uint64 {
-	n := max(t.keys, t.cutEntries)
+	n := t.keys
 	for _, sk := range t.sets {
 		n -= min(n, sk.keys)
 	}
@@ -96,7 +96,7 @@ func (t *surveyedTable) wholeSets() (b keyscheme.Bounds, ok bool) {
 }
 
 // pickSweep looks at some small sets of a table and returns the range of its sets, if the strategy wants them rewritten.
-func (s *Store) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.Bounds, err error) {
+func (r *runner) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.Bounds, err error) {
 	if t == nil {
 		return b, nil
 	}
@@ -104,14 +104,14 @@ func (s *Store) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.Bo
 	if !ok {
 		return b, nil
 	}
-	n, err := s.sampleSets(ctx, of)
+	n, err := r.s.sampleSets(ctx, of)
 	if err != nil || n.dropped == 0 {
 		return b, err
 	}
 	span := compaction.Span{Lower: of.Lower, Upper: of.Upper, Keys: uint64(n.keys), Dead: uint64(n.dropped), Bytes: t.bytes}
 	keys := t.smallKeys()
 	load := compaction.Load{Keys: keys, Live: keys - uint64(float64(keys)*span.Density())}
-	if s.strategy.Wants(load) && s.strategy.Worth(span) {
+	if r.s.strategy.Wants(load) && r.worth(span) {
 		return of, nil
 	}
 	return b, nil
@@ -142,5 +142,5 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 		}
 		w.arena, w.ends = w.arena[:0], w.ends[:0]
 	}
-	return w.found, w.it.Error()
+	return w.found, diskError(w.it.Error())
 }
