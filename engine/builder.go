@@ -67,6 +67,9 @@ func overlaps(group []*request) bool {
 			c := &r.ops[i].Context
 			asks = asks || c.Wide != nil || !c.Given && r.opt.Policy == PolicyCoordinator
 		}
+		if r.facts != nil {
+			ops += len(r.facts.Keys)
+		}
 		if r.delta != nil {
 			ops += len(r.delta.Items)
 			for i := range r.delta.Items {
@@ -101,6 +104,8 @@ func (b *builder) add(r *request) error {
 	case r.delta != nil:
 		b.sibling = b.sibling || len(r.delta.Items) > 0
 		return b.apply(r.delta)
+	case r.facts != nil:
+		return b.applyFacts(r.facts)
 	case r.drop != nil:
 		return b.drop(r)
 	}

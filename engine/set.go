@@ -76,6 +76,11 @@ type view struct {
 func (st *set) view() *view {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	return st.viewLocked()
+}
+
+// viewLocked is view for whoever holds mu.
+func (st *set) viewLocked() *view {
 	if st.shown == nil {
 		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.open == 0, st.raises, st.version}
 	}

@@ -40,12 +40,16 @@ func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) error {
 }
 
 // eachRecord calls f for every set until it returns false. It reads clocks and tombstones, which no filter touches.
-func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) (err error) {
+func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) error {
+	return s.eachRecordIn(ctx, keyscheme.SlotRange(0, keyscheme.SlotMax), f)
+}
+
+// eachRecordIn is eachRecord for the sets whose clocks are within some bounds.
+func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(setRecord) bool) (err error) {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	s.swapping.Lock() // a sweep swaps clocks, too
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	s.swapping.Unlock()

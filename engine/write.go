@@ -97,6 +97,9 @@ func (r *request) adds() bool {
 			return true
 		}
 	}
+	if r.facts != nil {
+		return len(r.facts.Keys) > 0
+	}
 	if r.delta == nil {
 		return false
 	}
