@@ -40,6 +40,7 @@ type builder struct {
 	wides   map[string][]*clock.Clock // element -> the contexts of its open keys in this batch
 	runs    *deadRuns                 // the set's, nil when it has none
 	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
+	recent  []byte                    // those of them that are closed adds, for the log of recent writes
 	added   int
 	buf     []byte
 	scratch []byte
@@ -89,7 +90,7 @@ func (b *builder) release() {
 		_ = b.batch.Close()
 	}
 	b.killed.reset()
-	*b = builder{buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
+	*b = builder{recent: reusable(b.recent), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
 	builders.Put(b)
 }
 
@@ -346,6 +347,9 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 	}
 	b.check(b.s.writeElement(b.batch, b.buf[:n], value))
 	b.added++
+	if wide == nil {
+		b.recent = appendRecent(b.recent, b.buf[:n])
+	}
 	if b.overlay {
 		if b.minted == nil {
 			b.minted = map[string][]clock.Dot{}
@@ -463,6 +467,7 @@ func (b *builder) publish() {
 	if st.late != nil {
 		st.late.add(b.puts)
 	}
+	b.s.recent.add(b.recent)
 	b.s.counters.added.Add(uint64(b.added))
 	if st.batches++; st.batches%accountEvery == 0 {
 		st.recordBytes.Store(st.seenRecord.heapBytes() + st.deadRecord.heapBytes())

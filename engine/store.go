@@ -47,6 +47,7 @@ type Store struct {
 	passes     sync.RWMutex // read-locked by passes over one set, and by what cuts one out; locked by sweeps
 	swept      uint64       // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
+	recent     recentKeys
 	counters   counters
 	fullSize   atomic.Bool  // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were told of
