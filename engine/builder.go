@@ -24,15 +24,17 @@ type builder struct {
 	iter  *pebble.Iterator // for policy coordinator, opened once a group
 	err   error            // the disk failed: the group can't be written
 
-	actor   clock.Actor          // this store's
-	first   uint64               // the last dot of actor before this batch
-	counter uint64               // the last dot of actor that was minted
-	learned []clock.Dot          // what else enters Seen
-	killed  dotBag               // what enters Dead
-	cleared *clock.Clock         // what a whole-set delete puts into Seen and Dead, or nil
-	sibling bool                 // an element may have two live dots after it
-	flags   keyscheme.ClockFlags // what it says of the set's records: which has pages, whether there is a tombstone
-	opened  int64                // by how much the count of open keys grows
+	actor     clock.Actor                   // this store's
+	first     uint64                        // the last dot of actor before this batch
+	counter   uint64                        // the last dot of actor that was minted
+	learned   []clock.Dot                   // what else enters Seen
+	killed    dotBag                        // what enters Dead
+	cleared   *clock.Clock                  // what a whole-set delete puts into Seen and Dead, or nil
+	sibling   bool                          // an element may have two live dots after it
+	requests  map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
+	remembers []keptRequest                 // their records
+	flags     keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
+	opened    int64                         // by how much the count of open keys grows
 
 	overlay bool                      // some operation may ask for what an earlier one of the group did
 	minted  map[string][]clock.Dot    // element -> its keys in this batch that may be live
@@ -96,7 +98,8 @@ func (b *builder) release() {
 
 // empty reports whether the batch says nothing.
 func (b *builder) empty() bool {
-	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0
+	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0 &&
+		len(b.requests) == 0
 }
 
 // add takes one request into the batch. With an error, nothing of it is in the batch.
@@ -110,10 +113,25 @@ func (b *builder) add(r *request) error {
 	case r.drop != nil:
 		return b.drop(r)
 	}
+	if len(r.opt.Request) > 0 {
+		if known := b.recall(r.opt.Request); known != nil || b.err != nil {
+			if b.err != nil {
+				return b.err
+			}
+			return b.repeat(r, known)
+		}
+	}
 	if err := b.checkContexts(r); err != nil {
 		return err
 	}
-	return b.coordinate(r)
+	if err := b.coordinate(r); err != nil {
+		return err
+	}
+	if d := &r.result.Delta; len(r.opt.Request) > 0 && !d.Empty() {
+		d.Request = bytes.Clone(r.opt.Request)
+		b.remember(d)
+	}
+	return b.err
 }
 
 // checkContexts refuses what could not have come from here: a dot of this store's actor above the last that it issued
@@ -208,7 +226,10 @@ func (b *builder) apply(d *Delta) error {
 	if !d.Clear.Empty() {
 		b.clear(d.Clear)
 	}
-	return nil
+	if len(d.Request) > 0 && len(d.Items) > 0 && b.recall(d.Request) == nil {
+		b.remember(d)
+	}
+	return b.err
 }
 
 // applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already: because a narrow
@@ -472,6 +493,9 @@ func (b *builder) publish() {
 	if st.batches++; st.batches%accountEvery == 0 {
 		st.recordBytes.Store(st.seenRecord.heapBytes() + st.deadRecord.heapBytes())
 		b.s.sets.account(st)
+	}
+	if len(b.remembers) > 0 {
+		b.s.requestLog.add(b.remembers)
 	}
 	if kills {
 		b.s.publisher.grew(st)

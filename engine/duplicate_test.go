@@ -23,7 +23,9 @@ func TestDuplicateIsDurable(t *testing.T) {
 	asFacts := func(f engine.Facts) func(*pair, engine.Durability) {
 		return func(p *pair, sync engine.Durability) { p.facts(t, f, sync) }
 	}
-	for what, c := range map[string]struct{ first, again func(*pair, engine.Durability) }{
+	for what, c := range map[string]struct {
+		first, again func(*pair, engine.Durability)
+	}{
 		"delta":              {asDelta(delta), asDelta(delta)},
 		"facts":              {asFacts(key), asFacts(key)},
 		"facts, then delta":  {asFacts(key), asDelta(delta)},

@@ -68,8 +68,13 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		if key.Kind != keyscheme.KindClock {
-			ok = it.Next() // a slot's own key, or a stray one that verify reports
+		switch key.Kind {
+		case keyscheme.KindClock:
+		case keyscheme.KindSlotBloom, keyscheme.KindSlotMeta: // these come last in their slot
+			ok = key.Slot != keyscheme.SlotMax && it.SeekGE(keyscheme.AppendSlot(nil, key.Slot+1))
+			continue
+		default:
+			ok = it.Next() // a stray one, that verify reports
 			continue
 		}
 		prefix := keyscheme.NewPrefix(key.Set)

@@ -48,6 +48,7 @@ type Store struct {
 	swept      uint64       // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	recent     recentKeys
+	requestLog requestLog
 	counters   counters
 	fullSize   atomic.Bool  // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were told of
