@@ -30,6 +30,7 @@ type builder struct {
 	learned   []clock.Dot                   // what else enters Seen
 	killed    dotBag                        // what enters Dead
 	cleared   *clock.Clock                  // what a whole-set delete puts into Seen and Dead, or nil
+	brought   *clock.Clock                  // what enters Seen with tables that come in beside the batch, or nil
 	sibling   bool                          // an element may have two live dots after it
 	requests  map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
 	remembers []keptRequest                 // their records
@@ -99,7 +100,7 @@ func (b *builder) release() {
 // empty reports whether the batch says nothing.
 func (b *builder) empty() bool {
 	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0 &&
-		len(b.requests) == 0
+		len(b.requests) == 0 && b.brought.Empty()
 }
 
 // add takes one request into the batch. With an error, nothing of it is in the batch.
@@ -471,6 +472,7 @@ func (b *builder) publish() {
 	if b.cleared != nil {
 		st.seen.Union(b.cleared)
 	}
+	st.seen.Union(b.brought)
 	st.exists, st.shown, st.open = true, nil, st.open+b.opened
 	st.flags |= b.flags
 	if b.sibling {

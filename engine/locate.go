@@ -175,7 +175,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	}
 	e := l.st.readers.enter()
 	defer l.st.readers.leave(e)
-	it, err := l.st.swaps.open(l.s.db, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return nil, err
 	}

@@ -160,6 +160,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"deliver":     m.deliver,
 		"deliver2":    m.deliver,
 		"heal":        m.heal,
+		"copy":        m.copySpans,
 		"drop":        m.drop,
 		"flush":       m.flush,
 		"publish":     m.publish,

@@ -109,6 +109,8 @@ type Options struct {
 	tune func(*pebble.Options)
 	// now tells the time. Tests set it.
 	now func() time.Time
+	// tableKeysMin is how many new keys a span must bring to come in as tables. Tests set it.
+	tableKeysMin int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
 	runKeysMin int
 }
@@ -130,6 +132,7 @@ func (o *Options) withDefaults() *Options {
 	setDefault(&n.Durability, Sync)
 	setDefault(&n.MemTableBytes, 64<<20)
 	setDefault(&n.runKeysMin, runKeysMin)
+	setDefault(&n.tableKeysMin, ingestKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)
 	setDefault(&n.RewriteBytesPerSecond, 64<<20)
