@@ -255,6 +255,8 @@ type reader struct {
 
 // open registers as a reader and a finder of dead runs, takes a view, opens an iterator, and takes the runs, in that order.
 func (r *reader) open() (err error) {
+	r.st.viewing.RLock()
+	defer r.st.viewing.RUnlock()
 	r.epoch = r.st.readers.enter()
 	if r.runs = r.st.runs.Load(); r.runs != nil {
 		r.finder = r.runs.find()

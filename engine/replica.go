@@ -111,6 +111,8 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 func (s *Store) judge(st *set, element []byte, dots []clock.Dot, verdicts []Verdict) (same bool, err error) {
 	e := st.readers.enter() // or the filter might hide what is live in the view
 	defer st.readers.leave(e)
+	st.viewing.RLock()
+	defer st.viewing.RUnlock()
 	v := st.view()
 	found, err := s.keysOf(st, element)
 	if err != nil {

@@ -61,8 +61,10 @@ func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int
 func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, bytesMax int) (_ *Span, err error) {
 	e := st.readers.enter()
 	defer st.readers.leave(e)
+	st.viewing.RLock()
 	_, state := st.state()
 	it, err := s.swaps.open(s.db, st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	st.viewing.RUnlock()
 	if err != nil {
 		return nil, err
 	}

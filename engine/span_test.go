@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
 	"bigset/clock"
@@ -340,5 +342,46 @@ func TestSpansRefused(t *testing.T) {
 	p.one(t, keyscheme.OpAdd, "a", engine.SawAll(clock.Of()))
 	if _, err := p.store.ExportSpan(bg, []byte("s"), nil, 0); !errors.Is(err, engine.ErrOpenKey) {
 		t.Errorf("an open key: %v", err)
+	}
+}
+
+// TestIngestLateWrites: deltas of a span's keys, and others, arrive while its tables are written, once or again and again. No
+// key comes twice, and what was not synced is durable with the span, whose clock names it.
+func TestIngestLateWrites(t *testing.T) {
+	for times := 1; times <= 4; times++ {
+		a, b := newPair("sender"), newPair(fmt.Sprintf("receiver, %d late deltas", times))
+		var deltas []engine.Delta
+		a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
+		a.open(t)
+		b.open(t)
+		for i := range 8 {
+			a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), engine.NoSync)
+		}
+		s := a.spans(t, "s", 0)[0]
+		b.apply(t, deltas[7], engine.Sync)
+		late := 0
+		b.disk.SetHook("late", func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && late < min(times, 3) { // the next one is written with writers held
+				late++
+				if late < times || times < 3 {
+					b.apply(t, deltas[late], engine.NoSync)
+				}
+				b.all(t, "s", keyscheme.OpAdd, elementNames(300+late, 301+late), engine.NoSync)
+			}
+			return nil
+		})
+		b.ingest(t, s)
+		b.disk.SetHook("late", nil)
+		left := b.disk.CrashClone(0, 1)
+		if n := b.keysInTables(t); n != uint64(160+late) {
+			t.Errorf("%s: %d keys in tables, want %d", b.label, n, 160+late)
+		}
+		if b.lose(t, left) != 0 {
+			t.Errorf("%s: something was lost", b.label)
+		}
+		b.check(t)
+		b.verify(t)
+		a.close(t)
+		b.close(t)
 	}
 }

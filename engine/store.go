@@ -408,7 +408,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	return diskError(s.recovering(s.db.Flush))
 }
 
-// Actor returns the actor under which this store mints dots until it is closed.
+// Actor returns the actor under which this store mints dots until it is closed, or drops a range.
 func (s *Store) Actor() clock.Actor { return s.actor() }
 
 // Record returns the kind of the store's records.
