@@ -65,10 +65,7 @@ func (s *Store) cutOut(ctx context.Context, b keyscheme.Bounds) error {
 	}); err != nil {
 		return err
 	}
-	for _, st := range sets {
-		st.forget()
-		s.sets.account(st)
-	}
+	s.sets.forgetState(sets)
 	s.publisher.forget(sets)
 	s.counters.excises.Add(1)
 	return nil
@@ -80,11 +77,23 @@ func (c *setCache) within(b keyscheme.Bounds) (sets []*set) {
 	defer c.mu.Unlock()
 	for _, st := range c.byName {
 		in := comparator.Compare(st.prefix, b.Lower) >= 0 && comparator.Compare(st.prefix, b.Upper) < 0
-		if in && st.seen != nil && st.loadErr == nil {
+		if in && st.seen != nil {
 			sets = append(sets, st)
 		}
 	}
 	return sets
+}
+
+// forgetState makes sets such of which this store has never heard. Nobody writes them, and viewing is locked.
+func (c *setCache) forgetState(sets []*set) {
+	c.mu.Lock() // who trims looks at them
+	for _, st := range sets {
+		st.forget()
+	}
+	c.mu.Unlock()
+	for _, st := range sets {
+		c.account(st)
+	}
 }
 
 // renewActor takes a new incarnation, and writes it down.
@@ -105,7 +114,7 @@ func (s *Store) renewActor() error {
 	return nil
 }
 
-// forget makes the set one of which this store has never heard. Nobody writes it, and viewing is locked.
+// forget makes the set one of which this store has never heard.
 func (st *set) forget() {
 	st.mu.Lock()
 	st.seen, st.dead, st.shown = &clock.Clock{}, &clock.Clock{}, nil

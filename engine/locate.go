@@ -173,8 +173,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	if l.s.closed.Load() {
 		return nil, ErrClosed
 	}
-	e := l.st.readers.enter()
-	defer l.st.readers.leave(e)
+	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
 	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return nil, err

@@ -107,10 +107,8 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 }
 
 // judge judges dots by a view and the keys of an iterator that was opened after it. It reports false where a key may be
-// missing because its dot has died in between.
+// missing because its dot has died in between, and it was dropped, or the filter hides it.
 func (s *Store) judge(st *set, element []byte, dots []clock.Dot, verdicts []Verdict) (same bool, err error) {
-	e := st.readers.enter() // or the filter might hide what is live in the view
-	defer st.readers.leave(e)
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	v := st.view()
