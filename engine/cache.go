@@ -41,15 +41,6 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 		c.unlink(st)
 	}
 	c.mu.Unlock()
-	if err := c.load(st); err != nil {
-		defer c.release(st)
-		return nil, err
-	}
-	return st, nil
-}
-
-// load reads a pinned set from disk, if nobody has yet.
-func (c *setCache) load(st *set) error {
 	st.loadOnce.Do(func() {
 		if st.loadErr = c.s.load(st); st.loadErr == nil {
 			c.account(st)
@@ -61,7 +52,11 @@ func (c *setCache) load(st *set) error {
 			}
 		}
 	})
-	return st.loadErr
+	if st.loadErr != nil {
+		defer c.release(st)
+		return nil, st.loadErr
+	}
+	return st, nil
 }
 
 // load reads a set's clock and tombstone from disk, not in the middle of a swap.
