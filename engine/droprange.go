@@ -141,9 +141,9 @@ func (p *publisher) forget(sets []*set) {
 	defer p.rounds.Unlock()
 	p.mu.Lock()
 	var pinned []*set
-	for st := range p.grown {
+	for st := range p.dirty {
 		if gone[st] {
-			delete(p.grown, st)
+			delete(p.dirty, st)
 			pinned = append(pinned, st)
 		}
 	}

@@ -60,8 +60,11 @@ func (s *Store) actor() clock.Actor { return *s.id.name.Load() }
 
 func (s *Store) setActor(a clock.Actor) { s.id.name.Store(&a) }
 
-// first reports whether the store is in its first incarnation: it has always been closed in order, and was never copied.
-func (id *identity) first() bool { return binary.BigEndian.Uint32([]byte(id.name[nodeBytes:])) == 1 }
+// first reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and has dropped no
+// range.
+func (id *identity) first() bool {
+	return binary.BigEndian.Uint32([]byte((*id.name.Load())[nodeBytes:])) == 1
+}
 
 // nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
 // that both go on from the same incarnation do not meet.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -306,4 +307,40 @@ func TestRequestsCrash(t *testing.T) {
 		p.verify(t)
 		must(t, p.store.Close(), "close")
 	}
+}
+
+// TestRequestsBesideSweeps: what is kept of a request that comes while a sweep copies its set's neighbours is not swapped out.
+func TestRequestsBesideSweeps(t *testing.T) {
+	p := smallSets(t, 60, nil)
+	var first engine.Result
+	var begun atomic.Bool
+	ops, o := []engine.Op{addOp("x")}, engine.WriteOptions{Request: []byte("id"), Durability: engine.NoSync}
+	p.disk.SetHook("request", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && begun.CompareAndSwap(false, true) {
+			for i := range 60 {
+				first = p.write(t, smallName(i), ops, o)
+			}
+		}
+		return nil
+	})
+	for from := []byte(nil); ; {
+		pass, _, err := p.store.RewriteSets(bg, from, 1)
+		must(t, err, "sweep")
+		if from = pass.Next; from == nil {
+			break
+		}
+	}
+	p.disk.SetHook("request", nil)
+	if !begun.Load() {
+		t.Fatal("nothing was swept")
+	}
+	if n, err := p.store.KeptRequests(); err != nil || n != 60 {
+		t.Errorf("%d requests are kept, want 60, %v", n, err)
+	}
+	again, err := p.store.Write(bg, []byte(smallName(59)), ops, o)
+	must(t, err, "again")
+	sameResult(t, again, first)
+	p.check(t)
+	p.verify(t)
+	p.close(t)
 }
