@@ -24,15 +24,18 @@ type builder struct {
 	iter  *pebble.Iterator // for policy coordinator, opened once a group
 	err   error            // the disk failed: the group can't be written
 
-	actor   clock.Actor          // this store's
-	first   uint64               // the last dot of actor before this batch
-	counter uint64               // the last dot of actor that was minted
-	learned []clock.Dot          // what else enters Seen
-	killed  dotBag               // what enters Dead
-	cleared *clock.Clock         // what a whole-set delete puts into Seen and Dead, or nil
-	sibling bool                 // an element may have two live dots after it
-	flags   keyscheme.ClockFlags // what it says of the set's records: which has pages, whether there is a tombstone
-	opened  int64                // by how much the count of open keys grows
+	actor     clock.Actor                   // this store's
+	first     uint64                        // the last dot of actor before this batch
+	counter   uint64                        // the last dot of actor that was minted
+	learned   []clock.Dot                   // what else enters Seen
+	killed    dotBag                        // what enters Dead
+	cleared   *clock.Clock                  // what a whole-set delete puts into Seen and Dead, or nil
+	brought   *clock.Clock                  // what enters Seen with tables that come in beside the batch, or nil
+	sibling   bool                          // an element may have two live dots after it
+	requests  map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
+	remembers []keptRequest                 // their records
+	flags     keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
+	opened    int64                         // by how much the count of open keys grows
 
 	overlay bool                      // some operation may ask for what an earlier one of the group did
 	minted  map[string][]clock.Dot    // element -> its keys in this batch that may be live
@@ -40,6 +43,7 @@ type builder struct {
 	wides   map[string][]*clock.Clock // element -> the contexts of its open keys in this batch
 	runs    *deadRuns                 // the set's, nil when it has none
 	puts    []keptKey                 // element keys in this batch, for a rewriter that copies the span and for dead runs
+	recent  []byte                    // those of them that are closed adds, for the log of recent writes
 	added   int
 	buf     []byte
 	scratch []byte
@@ -67,6 +71,9 @@ func overlaps(group []*request) bool {
 			c := &r.ops[i].Context
 			asks = asks || c.Wide != nil || !c.Given && r.opt.Policy == PolicyCoordinator
 		}
+		if r.facts != nil {
+			ops += len(r.facts.Keys)
+		}
 		if r.delta != nil {
 			ops += len(r.delta.Items)
 			for i := range r.delta.Items {
@@ -86,13 +93,14 @@ func (b *builder) release() {
 		_ = b.batch.Close()
 	}
 	b.killed.reset()
-	*b = builder{buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
+	*b = builder{recent: reusable(b.recent), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
 	builders.Put(b)
 }
 
 // empty reports whether the batch says nothing.
 func (b *builder) empty() bool {
-	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0
+	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0 &&
+		len(b.requests) == 0 && b.brought.Empty()
 }
 
 // add takes one request into the batch. With an error, nothing of it is in the batch.
@@ -101,13 +109,30 @@ func (b *builder) add(r *request) error {
 	case r.delta != nil:
 		b.sibling = b.sibling || len(r.delta.Items) > 0
 		return b.apply(r.delta)
+	case r.facts != nil:
+		return b.applyFacts(r.facts)
 	case r.drop != nil:
 		return b.drop(r)
+	}
+	if len(r.opt.Request) > 0 {
+		if known := b.recall(r.opt.Request); known != nil || b.err != nil {
+			if b.err != nil {
+				return b.err
+			}
+			return b.repeat(r, known)
+		}
 	}
 	if err := b.checkContexts(r); err != nil {
 		return err
 	}
-	return b.coordinate(r)
+	if err := b.coordinate(r); err != nil {
+		return err
+	}
+	if d := &r.result.Delta; len(r.opt.Request) > 0 && !d.Empty() {
+		d.Request = bytes.Clone(r.opt.Request)
+		b.remember(d)
+	}
+	return b.err
 }
 
 // checkContexts refuses what could not have come from here: a dot of this store's actor above the last that it issued
@@ -202,7 +227,10 @@ func (b *builder) apply(d *Delta) error {
 	if !d.Clear.Empty() {
 		b.clear(d.Clear)
 	}
-	return nil
+	if len(d.Request) > 0 && len(d.Items) > 0 && b.recall(d.Request) == nil {
+		b.remember(d)
+	}
+	return b.err
 }
 
 // applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already: because a narrow
@@ -341,6 +369,9 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 	}
 	b.check(b.s.writeElement(b.batch, b.buf[:n], value))
 	b.added++
+	if wide == nil {
+		b.recent = appendRecent(b.recent, b.buf[:n])
+	}
 	if b.overlay {
 		if b.minted == nil {
 			b.minted = map[string][]clock.Dot{}
@@ -441,6 +472,7 @@ func (b *builder) publish() {
 	if b.cleared != nil {
 		st.seen.Union(b.cleared)
 	}
+	st.seen.Union(b.brought)
 	st.exists, st.shown, st.open = true, nil, st.open+b.opened
 	st.flags |= b.flags
 	if b.sibling {
@@ -458,10 +490,14 @@ func (b *builder) publish() {
 	if st.late != nil {
 		st.late.add(b.puts)
 	}
+	b.s.recent.add(b.recent)
 	b.s.counters.added.Add(uint64(b.added))
 	if st.batches++; st.batches%accountEvery == 0 {
 		st.recordBytes.Store(st.seenRecord.heapBytes() + st.deadRecord.heapBytes())
 		b.s.sets.account(st)
+	}
+	if len(b.remembers) > 0 {
+		b.s.requestLog.add(b.remembers)
 	}
 	if kills {
 		b.s.publisher.grew(st)

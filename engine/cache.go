@@ -44,7 +44,10 @@ func (c *setCache) acquire(name []byte) (*set, error) {
 	st.loadOnce.Do(func() {
 		if st.loadErr = c.s.load(st); st.loadErr == nil {
 			c.account(st)
-			if !st.dead.Empty() {
+			st.mu.RLock()
+			killed := !st.dead.Empty()
+			st.mu.RUnlock()
+			if killed {
 				c.s.publisher.grew(st)
 			}
 		}

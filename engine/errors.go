@@ -44,6 +44,10 @@ var (
 	ErrContextRequired = errors.New("engine: context required")
 	// ErrDelta is returned for a delta that is malformed or names dots that this store has never issued.
 	ErrDelta = errors.New("engine: delta refused")
+	// ErrFacts is returned for facts that are malformed or name dots that this store has never issued.
+	ErrFacts = errors.New("engine: facts refused")
+	// ErrOpenKey is returned where a key with an open wide context (Options.OpenContexts) is met by what can't copy it.
+	ErrOpenKey = errors.New("engine: a key with an open context can't be copied")
 	// ErrRequest is returned for options that contradict each other.
 	ErrRequest = errors.New("engine: bad request")
 )

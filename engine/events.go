@@ -57,6 +57,11 @@ type counters struct {
 	published atomic.Uint64 // tombstones handed to the filter
 
 	lookUps       atomic.Uint64 // elements looked up, by queries and by policy coordinator
+	ingests       atomic.Uint64 // spans of other stores that came in as tables
+	ingestBytes   atomic.Uint64
+	locatedInLog  atomic.Uint64 // keys that Locate found in the log of recent writes
+	locatedByScan atomic.Uint64 // and by scans
+	locateScans   atomic.Uint64
 	runsPassed    atomic.Uint64 // dead runs that readers seeked over
 	rewrites      atomic.Uint64 // spans swapped
 	rewritesLeft  atomic.Uint64

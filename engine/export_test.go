@@ -9,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -284,3 +285,33 @@ func (s *Store) HoldingWriters(name []byte, f func() error) error {
 
 // CheckSpace asks the disk for its free space now.
 func (s *Store) CheckSpace() { s.disk.check() }
+
+// Now makes stores that are opened with these options take the time from f.
+func (o *Options) Now(f func() time.Time) { o.now = f }
+
+// KeptRequests returns how many requests are kept on disk.
+func (s *Store) KeptRequests() (int, error) {
+	kept, err := s.keptRequests(context.Background())
+	return len(kept), err
+}
+
+// TablesOf makes stores that are opened with these options take spans with so many new keys and more as tables.
+func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
+
+// SpanFacts returns what a span says.
+func SpanFacts(span *Span) (Facts, error) {
+	f := Facts{Set: span.Set, Dead: span.Dead}
+	r := spanReader{in: uvarints{b: span.Keys}}
+	for len(r.in.b) > 0 {
+		element, dot, err := r.next()
+		if err != nil {
+			return f, err
+		}
+		if n := len(f.Keys); n > 0 && string(f.Keys[n-1].Name) == string(element) {
+			f.Keys[n-1].Dots = append(f.Keys[n-1].Dots, dot)
+		} else {
+			f.Keys = append(f.Keys, fold.Element{Name: append([]byte{}, element...), Dots: []clock.Dot{dot}})
+		}
+	}
+	return f, nil
+}

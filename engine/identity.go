@@ -46,20 +46,25 @@ var (
 // identity is who a store is.
 type identity struct {
 	// These are settled by Open.
-	name    clock.Actor
-	place   string // of the identity file: where the store was when name was drawn
-	doubt   bool   // name is a new incarnation, to be written down before the first write
+	name    atomic.Pointer[clock.Actor] // but DropRange renews it
+	place   string                      // of the identity file: where the store was when name was drawn
+	doubt   bool                        // name is a new incarnation, to be written down before the first write
 	keyring keyscheme.Keyring
 
 	mu     sync.Mutex
 	marked atomic.Bool // the mark is set by this open; changes under mu
 }
 
-// actor returns the actor under which this store mints dots: it is settled by Open.
-func (s *Store) actor() clock.Actor { return s.id.name }
+// actor returns the actor under which this store mints dots: it is settled by Open, and renewed by DropRange.
+func (s *Store) actor() clock.Actor { return *s.id.name.Load() }
 
-// first reports whether the store is in its first incarnation: it has always been closed in order, and was never copied.
-func (id *identity) first() bool { return binary.BigEndian.Uint32([]byte(id.name[nodeBytes:])) == 1 }
+func (s *Store) setActor(a clock.Actor) { s.id.name.Store(&a) }
+
+// first reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and has dropped no
+// range.
+func (id *identity) first() bool {
+	return binary.BigEndian.Uint32([]byte((*id.name.Load())[nodeBytes:])) == 1
+}
 
 // nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
 // that both go on from the same incarnation do not meet.
@@ -97,14 +102,16 @@ func (s *Store) loadIdentity() error {
 	if len(value) < actorBytes {
 		return fmt.Errorf("%w: identity record of %d bytes", ErrCorrupt, len(value))
 	}
-	s.id.name, s.id.place = clock.Actor(value[:actorBytes]), string(value[actorBytes:])
+	s.id.place = string(value[actorBytes:])
+	s.setActor(clock.Actor(value[:actorBytes]))
 	_, open, err := get(s.db, keyOpen)
 	if err != nil {
 		return err
 	}
 	if s.id.doubt = open || place == "" || s.id.place != place; s.id.doubt {
 		// Not written yet, but nothing may be minted under the old name.
-		s.id.name, s.id.place = nextActor(s.id.name), place
+		s.id.place = place
+		s.setActor(nextActor(s.actor()))
 	}
 	return s.loadSeal()
 }
@@ -118,13 +125,14 @@ func (s *Store) newIdentity() error {
 	if err != nil {
 		return err
 	}
-	s.id.name, s.id.place = nextActor(""), place
+	s.id.place = place
+	s.setActor(nextActor(""))
 	seal := make([]byte, len(s.id.keyring.Current)+len(s.id.keyring.Domain))
 	randomBytes(seal)
 	b := s.db.NewBatch()
 	defer b.Close()
 	err = errors.Join(
-		b.Set(keyIdentity, append([]byte(s.id.name), s.id.place...), nil),
+		b.Set(keyIdentity, append([]byte(s.actor()), s.id.place...), nil),
 		b.Set(keySeal, seal, nil),
 		s.guard(func() error { return b.Commit(pebble.Sync) }),
 		// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
@@ -169,7 +177,7 @@ func (s *Store) mark() error {
 	defer b.Close()
 	err = errors.Join(err,
 		b.Set(keyOpen, []byte{1}, nil),
-		b.Set(keyIdentity, append([]byte(s.id.name), s.id.place...), nil))
+		b.Set(keyIdentity, append([]byte(s.actor()), s.id.place...), nil))
 	if err == nil {
 		err = s.guard(func() error { return b.Commit(pebble.Sync) })
 	}
@@ -177,7 +185,7 @@ func (s *Store) mark() error {
 		return err
 	}
 	if s.id.doubt {
-		s.event(Event{Kind: EventIncarnation, Actor: s.id.name})
+		s.event(Event{Kind: EventIncarnation, Actor: s.actor()})
 	}
 	s.id.marked.Store(true)
 	return nil

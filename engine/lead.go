@@ -9,6 +9,7 @@ import (
 type request struct {
 	ops   []Op
 	delta *Delta
+	facts *facts
 	drop  *dropping
 	opt   WriteOptions
 	alone func() error // run by the leader with no group around it: how the rewriter, drop and eviction hold writers
@@ -106,6 +107,9 @@ func (r *request) size(nameBytes int) (ops, bytes int) {
 	nameBytes += keyBytes
 	for i := range r.ops {
 		bytes += nameBytes + len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots) + wideBytes(r.ops[i].Context.Wide)
+	}
+	if r.facts != nil {
+		return r.facts.size(nameBytes)
 	}
 	if r.delta == nil {
 		return len(r.ops), bytes

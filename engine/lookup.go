@@ -95,6 +95,8 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 
 // lookUpOnce answers elements in order until a writer disturbs one. It returns how many it answered.
 func (s *Store) lookUpOnce(st *set, elements [][]byte, found []Context, hold bool) (done int, err error) {
+	st.viewing.RLock()
+	defer st.viewing.RUnlock()
 	st.mu.RLock()
 	version := st.version
 	if hold {

@@ -159,6 +159,8 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"bulk":        m.bulk,
 		"deliver":     m.deliver,
 		"deliver2":    m.deliver,
+		"heal":        m.heal,
+		"copy":        m.copySpans,
 		"drop":        m.drop,
 		"flush":       m.flush,
 		"publish":     m.publish,

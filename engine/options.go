@@ -94,6 +94,11 @@ type Options struct {
 	// BallastBytes is the size of a file that is removed when the disk is full, so that what is under way can end; it is
 	// made again by a later open that finds room enough. Default 0: none.
 	BallastBytes int64
+	// RequestAge is how long the events of a request with an id (WriteOptions.Request) are kept, to answer it when it comes
+	// again; default 10 minutes. RequestsKept is of how many requests they are kept at most; default 65,536, some 200 bytes of
+	// memory each.
+	RequestAge   time.Duration
+	RequestsKept int
 	// SlowDisk is how long an operation on the disk may take before it is told of; default 1 s, negative is never.
 	SlowDisk time.Duration
 	// Events is told what the store does in the background; the default drops them. It must not block or call the store.
@@ -102,6 +107,10 @@ type Options struct {
 	Logger *slog.Logger
 	// tune changes what Pebble is opened with; nil leaves it. Tests set it.
 	tune func(*pebble.Options)
+	// now tells the time. Tests set it.
+	now func() time.Time
+	// tableKeysMin is how many new keys a span must bring to come in as tables. Tests set it.
+	tableKeysMin int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
 	runKeysMin int
 }
@@ -123,12 +132,18 @@ func (o *Options) withDefaults() *Options {
 	setDefault(&n.Durability, Sync)
 	setDefault(&n.MemTableBytes, 64<<20)
 	setDefault(&n.runKeysMin, runKeysMin)
+	setDefault(&n.tableKeysMin, ingestKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)
 	setDefault(&n.RewriteBytesPerSecond, 64<<20)
 	setDefault(&n.SpanBytes, 16<<20)
 	setDefault(&n.BackgroundInterval, 100*time.Millisecond)
 	setDefault(&n.SlowDisk, time.Second)
+	setDefault(&n.RequestAge, 10*time.Minute)
+	setDefault(&n.RequestsKept, 1<<16)
+	if n.now == nil {
+		n.now = time.Now
+	}
 	return &n
 }
 
@@ -147,6 +162,8 @@ func (o *Options) validate() error {
 		return errors.New("engine: SpanBytes must be at least 1 KiB")
 	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.BallastBytes < 0 || o.RewriteBytesPerSecond < 0:
 		return errors.New("engine: a size must not be negative")
+	case o.RequestAge < 0 || o.RequestsKept < 0:
+		return errors.New("engine: age and number of requests must not be negative")
 	case o.Durability > NoSync:
 		return fmt.Errorf("engine: no durability %d", o.Durability)
 	}

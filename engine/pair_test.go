@@ -56,6 +56,7 @@ func newPair(label string) *pair {
 	}}
 	p.opt.Tune(engine.SmallTables)
 	p.opt.RunsOf(4)
+	p.opt.TablesOf(4)
 	return p
 }
 

@@ -141,6 +141,16 @@ func (s *Store) Context(ctx context.Context, name []byte) (c *clock.Clock, err e
 
 // withSet runs f with a set that is known here.
 func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) error {
+	return s.usingSet(ctx, name, func(st *set) error {
+		if !st.known() {
+			return fmt.Errorf("%w: %q", ErrNotFound, name)
+		}
+		return f(st)
+	})
+}
+
+// usingSet runs f with a set, known here or not.
+func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -156,9 +166,6 @@ func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) er
 		return err
 	}
 	defer s.sets.release(st)
-	if !st.known() {
-		return fmt.Errorf("%w: %q", ErrNotFound, name)
-	}
 	return f(st)
 }
 
@@ -248,6 +255,8 @@ type reader struct {
 
 // open registers as a reader and a finder of dead runs, takes a view, opens an iterator, and takes the runs, in that order.
 func (r *reader) open() (err error) {
+	r.st.viewing.RLock()
+	defer r.st.viewing.RUnlock()
 	r.epoch = r.st.readers.enter()
 	if r.runs = r.st.runs.Load(); r.runs != nil {
 		r.finder = r.runs.find()

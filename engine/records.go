@@ -206,6 +206,7 @@ func (b *builder) grownHead() *clock.Clock {
 	if b.cleared != nil {
 		head.Union(b.cleared)
 	}
+	head.Union(b.brought)
 	return head
 }
 

@@ -124,7 +124,7 @@ func (r *runner) tick(ctx context.Context) error {
 	if err := r.s.flushSmallMemTables(); err != nil {
 		return err
 	}
-	err := r.exciseSome(ctx)
+	err := errors.Join(r.s.forgetRequests(ctx), r.exciseSome(ctx))
 	if r.s.strategy.Rewrites() {
 		err = errors.Join(err, r.rewriteSome(ctx), r.sweepSome(ctx))
 	}

@@ -37,7 +37,10 @@ type set struct {
 	batches    int         // written
 	late       *lateWrites // what is written while the rewriter copies a span; nil when it does not
 
-	passes sync.Mutex // held by the rewriter, and by what cuts the set out: one of them at a time
+	// viewing is read-locked to take a view and open an iterator after it, or to look something up; it is locked while the set is
+	// dropped with its range.
+	viewing sync.RWMutex
+	passes  sync.Mutex // held by the rewriter, and by what cuts the set out: one of them at a time
 
 	mu      sync.RWMutex
 	seen    *clock.Clock
@@ -76,6 +79,11 @@ type view struct {
 func (st *set) view() *view {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	return st.viewLocked()
+}
+
+// viewLocked is view for whoever holds mu.
+func (st *set) viewLocked() *view {
 	if st.shown == nil {
 		st.shown = &view{st.seen.Clone(), st.dead.Clone(), st.flags&keyscheme.FlagSiblings == 0 && st.open == 0, st.raises, st.version}
 	}

@@ -40,12 +40,16 @@ func (s *Store) eachSet(ctx context.Context, f func(SetInfo) bool) error {
 }
 
 // eachRecord calls f for every set until it returns false. It reads clocks and tombstones, which no filter touches.
-func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) (err error) {
+func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) error {
+	return s.eachRecordIn(ctx, keyscheme.SlotRange(0, keyscheme.SlotMax), f)
+}
+
+// eachRecordIn is eachRecord for the sets whose clocks are within some bounds.
+func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(setRecord) bool) (err error) {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	s.swapping.Lock() // a sweep swaps clocks, too
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	s.swapping.Unlock()
@@ -64,8 +68,13 @@ func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) (err err
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		if key.Kind != keyscheme.KindClock {
-			ok = it.Next() // a slot's own key, or a stray one that verify reports
+		switch key.Kind {
+		case keyscheme.KindClock:
+		case keyscheme.KindSlotBloom, keyscheme.KindSlotMeta: // these come last in their slot
+			ok = key.Slot != keyscheme.SlotMax && it.SeekGE(keyscheme.AppendSlot(nil, key.Slot+1))
+			continue
+		default:
+			ok = it.Next() // a stray one, that verify reports
 			continue
 		}
 		prefix := keyscheme.NewPrefix(key.Set)

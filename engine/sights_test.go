@@ -31,13 +31,17 @@ const (
 	sawCountUnscanned
 	sawDeadRun
 	sawLateSweep
+	sawFactKeys
+	sawFactDeaths
+	sawIngest
 	sightCount
 )
 
 var sightNames = [sightCount]string{"crash", "batches lost", "crash within an operation", "swap", "late writes in a swap",
 	"records filtered", "records dropped by a flush", "incarnation changed", "excise", "stream over a change", "stale context",
 	"duplicate delta", "context before its dot", "element with two dots", "delta of a lost batch", "eviction",
-	"open key closed", "count without a scan", "dead run seeked over", "late writes in a sweep"}
+	"open key closed", "count without a scan", "dead run seeked over", "late writes in a sweep",
+	"keys by facts", "deaths by facts", "spans by tables"}
 
 func (s *sights) saw(w sight) { s.m[w].Add(1) }
 func (s *sights) sawIf(c bool, w sight) {

@@ -23,6 +23,11 @@ type spanFiles struct {
 
 // writeTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
 func (f *spanFiles) writeTable(keys func(yield func(key, value []byte) error) error) (path string, err error) {
+	return f.writeRecords(func(w *sstable.Writer) error { return keys(w.Set) })
+}
+
+// writeRecords writes records, in order, to one new table.
+func (f *spanFiles) writeRecords(records func(*sstable.Writer) error) (path string, err error) {
 	s := f.s
 	path = s.fs.PathJoin(s.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, s.counters.spanFiles.Add(1), tempSuffix))
 	file, err := s.fs.Create(path, vfs.WriteCategoryUnspecified)
@@ -31,7 +36,7 @@ func (f *spanFiles) writeTable(keys func(yield func(key, value []byte) error) er
 	}
 	f.paths = append(f.paths, path)
 	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), s.pebbleOpts.MakeWriterOptions(6, s.db.TableFormat()))
-	err = keys(w.Set)
+	err = records(w)
 	if e := w.Close(); err == nil {
 		err = e
 	}

@@ -32,6 +32,11 @@ type Stats struct {
 	RewriteKeys         uint64 `json:"rewrite_keys" metric:"counter" help:"element keys that the rewriter read"`
 	RewriteDropped      uint64 `json:"rewrite_dropped" metric:"counter" help:"element keys that the rewriter left out"`
 	RewriteClosed       uint64 `json:"rewrite_closed" metric:"counter" help:"open keys that the rewriter resolved"`
+	Ingests             uint64 `json:"ingests" metric:"counter" help:"spans of other stores that came in as tables"`
+	BytesIngested       uint64 `json:"bytes_ingested" metric:"counter" help:"bytes of those tables"`
+	LocatedInLog        uint64 `json:"located_in_log" metric:"counter" help:"keys that were found by their dots in the log of recent writes"`
+	LocatedByScan       uint64 `json:"located_by_scan" metric:"counter" help:"keys that were found by their dots in a scan of their set"`
+	LocateScans         uint64 `json:"locate_scans" metric:"counter" help:"scans of a set for keys by their dots"`
 	RunsPassed          uint64 `json:"runs_passed" metric:"counter" help:"runs of dead keys that reads seeked over"`
 	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets cut out"`
 	Flushes             uint64 `json:"flushes" metric:"counter" help:"flushes of memtables"`
@@ -75,6 +80,8 @@ func (s *Store) Stats() (Stats, error) {
 		TombstonesPublished: c.published.Load(), BytesRewrite: c.rewriteBytes.Load(),
 		Rewrites: c.rewrites.Load(), RewritesLeft: c.rewritesLeft.Load(), Excises: c.excises.Load(),
 		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteClosed: c.rewriteClosed.Load(), RunsPassed: c.runsPassed.Load(),
+		Ingests: c.ingests.Load(), BytesIngested: c.ingestBytes.Load(),
+		LocatedInLog: c.locatedInLog.Load(), LocatedByScan: c.locatedByScan.Load(), LocateScans: c.locateScans.Load(),
 		Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
 		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: c.backgroundErr.Load(), Stalls: c.stalls.Load(),
 		FlushesInProgress: uint64(m.Flush.NumInProgress), CompactionsInProgress: uint64(m.Compact.NumInProgress),

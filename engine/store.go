@@ -47,6 +47,8 @@ type Store struct {
 	passes     sync.RWMutex // read-locked by passes over one set, and by what cuts one out; locked by sweeps
 	swept      uint64       // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
+	recent     recentKeys
+	requestLog requestLog
 	counters   counters
 	fullSize   atomic.Bool  // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were told of
@@ -406,7 +408,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	return diskError(s.recovering(s.db.Flush))
 }
 
-// Actor returns the actor under which this store mints dots until it is closed.
+// Actor returns the actor under which this store mints dots until it is closed, or drops a range.
 func (s *Store) Actor() clock.Actor { return s.actor() }
 
 // Record returns the kind of the store's records.

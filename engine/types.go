@@ -37,6 +37,11 @@ type Op struct {
 type WriteOptions struct {
 	Policy     Policy
 	Durability Durability
+	// Request, of at most 64 bytes, is an id that the client has given its request to this set, and to no other. Where the
+	// request was applied before, here or by a delta, nothing is done: the result is that of the first time. Without one, an add
+	// that is tried again after somebody has removed its element brings the element back. It is known for Options.RequestAge.
+	// Not together with Options.OpenContexts.
+	Request []byte
 }
 
 // Delta is what one atomic batch did, to be applied by other replicas with ApplyDelta, in any order and any number of
@@ -47,6 +52,8 @@ type Delta struct {
 	First uint64
 	Items []Item
 	Clear *clock.Clock
+	// Request is the id of the client's request that made it, if it had one. Who applies the delta knows the request from then on.
+	Request []byte
 }
 
 // Item is one event of a delta: an add or a remove of an element, and the dots that it killed.

@@ -40,6 +40,9 @@ func (s *Store) Write(ctx context.Context, name []byte, ops []Op, o WriteOptions
 	if err := checkOps(name, ops); err != nil {
 		return Result{}, err
 	}
+	if err := s.checkRequest(o); err != nil {
+		return Result{}, err
+	}
 	r := requests.Get().(*request)
 	r.ops, r.opt = ops, o
 	err := s.writeTo(ctx, name, r)
@@ -96,6 +99,9 @@ func (r *request) adds() bool {
 		if r.ops[i].Kind == keyscheme.OpAdd {
 			return true
 		}
+	}
+	if r.facts != nil {
+		return len(r.facts.Keys) > 0
 	}
 	if r.delta == nil {
 		return false
@@ -195,6 +201,9 @@ func checkDelta(d Delta) error {
 	if n := d.Clear.HeapBytes(); n > ClockBytesMax {
 		return &LimitError{"bytes of a clock", n, ClockBytesMax}
 	}
+	if err := checkRequestID(d.Request); err != nil {
+		return err
+	}
 	if len(d.Items) == 0 {
 		return nil
 	}
@@ -212,6 +221,9 @@ func checkDelta(d Delta) error {
 		}
 		if err := checkElement(it.Element); err != nil {
 			return err
+		}
+		if it.Wide != nil && len(d.Request) > 0 {
+			return fmt.Errorf("%w: a request's id and a wide context", ErrDelta)
 		}
 		if err := checkContext(Context{Dots: it.Context, Wide: it.Wide}); err != nil {
 			return fmt.Errorf("%w: %w", ErrDelta, err)

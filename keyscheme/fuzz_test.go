@@ -33,6 +33,7 @@ func FuzzValues(f *testing.F) {
 	f.Add(keyscheme.AppendTombstoneValue(nil, c))
 	f.Add(keyscheme.AppendPageValue(nil, c.Counters("b"), 1))
 	f.Add([]byte{0xFF, 1, 2, 0})
+	f.Add(sampleRequest)
 	f.Fuzz(func(t *testing.T, value []byte) { checkValue(t, value) })
 }
 
@@ -65,7 +66,21 @@ func checkValue(t *testing.T, value []byte) {
 	}
 	_, err = keyscheme.DecodeBundle(value)
 	checkCorrupt(t, err)
+	r, err := keyscheme.DecodeRequestValue(value)
+	checkCorrupt(t, err)
+	if err != nil {
+		return
+	}
+	again := keyscheme.AppendRequestValue(nil, r)
+	if r2, err := keyscheme.DecodeRequestValue(again); err != nil || !bytes.Equal(keyscheme.AppendRequestValue(nil, r2), again) {
+		t.Fatalf("request value %x comes back as %x, %v", value, again, err)
+	}
 }
+
+var sampleRequest = keyscheme.AppendRequestValue(nil, &keyscheme.Request{Millis: 1 << 40, Actor: "actor", First: 300, Items: []keyscheme.RequestItem{
+	{Op: keyscheme.OpAdd, Sum: keyscheme.ElementSum([]byte("element")), Context: clock.Of(clock.Dot{Actor: "a", Counter: 1})},
+	{Op: keyscheme.OpRemove, Context: clock.Of()},
+}})
 
 func checkCorrupt(t failer, err error) {
 	if err != nil && !errors.Is(err, keyscheme.ErrCorruptValue) {
@@ -138,7 +153,8 @@ func TestDecodersAtRandom(t *testing.T) {
 	keys := [][]byte{{}, p.AppendClock(nil), p.AppendTombstone(nil), p.AppendTombstonePage(nil, "actor", 1), p.AppendEnd(nil),
 		p.AppendElement(nil, []byte("element"), clock.Dot{Actor: "actor", Counter: 1}, keyscheme.OpAdd)}
 	values := [][]byte{keyscheme.ClosedValue, keyscheme.AppendElementValue(nil, c), keyscheme.AppendTombstoneValue(nil, c),
-		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}), {0xFF, 1, 2, 0}}
+		keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: c, Open: -3, Flags: keyscheme.FlagSiblings | keyscheme.FlagTombstone}), {0xFF, 1, 2, 0},
+		sampleRequest}
 	set, element := []byte("set"), []byte("element")
 	token, err := ring.Seal(nil, keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: c})
 	if err != nil {

@@ -159,6 +159,25 @@ func (m *Set) Apply(d engine.Delta) (changed bool) {
 	return changed
 }
 
+// ApplyFacts applies facts and says what they have changed.
+func (m *Set) ApplyFacts(f engine.Facts) (res engine.FactsResult) {
+	for d := range f.Dead.Dots() {
+		if !m.Dead.Has(d) {
+			res.Dead++
+			m.Kill(d)
+		}
+	}
+	for _, e := range f.Keys {
+		for _, d := range e.Dots {
+			if m.Seen.Add(d) {
+				m.Keys[d] = string(e.Name)
+				res.Keys++
+			}
+		}
+	}
+	return res
+}
+
 // Live returns the live dots of an element, ascending.
 func (m *Set) Live(element string) []clock.Dot {
 	var dots []clock.Dot

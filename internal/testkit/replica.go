@@ -15,8 +15,23 @@ import (
 type Replica struct {
 	Sets         map[string]*Set
 	KeepsOpen    bool // the store has engine.Options.OpenContexts
-	log          []engine.Delta
+	log          []batch
 	acknowledged int // so many of the log must survive
+}
+
+// batch is one atomic batch: a delta, or facts.
+type batch struct {
+	delta engine.Delta
+	facts *engine.Facts
+}
+
+// on applies the batch to the set that it is of.
+func (b batch) on(sets map[string]*Set) {
+	if b.facts != nil {
+		sets[string(b.facts.Set)].ApplyFacts(*b.facts)
+	} else {
+		sets[string(b.delta.Set)].Apply(b.delta)
+	}
 }
 
 // NewReplica returns a store that has heard of nothing.
@@ -39,7 +54,16 @@ func (r *Replica) newSet() *Set {
 }
 
 // Wrote notes a delta that was just applied to the model by other means.
-func (r *Replica) Wrote(d engine.Delta) { r.log = append(r.log, d) }
+func (r *Replica) Wrote(d engine.Delta) { r.log = append(r.log, batch{delta: d}) }
+
+// ApplyFacts applies facts and says what they have changed. What changes nothing is not written to the log.
+func (r *Replica) ApplyFacts(f engine.Facts) engine.FactsResult {
+	res := r.Set(string(f.Set)).ApplyFacts(f)
+	if res != (engine.FactsResult{}) {
+		r.log = append(r.log, batch{facts: &f})
+	}
+	return res
+}
 
 // Apply applies a delta and reports whether that changed anything. One that changes nothing is not written to the log.
 func (r *Replica) Apply(d engine.Delta) (changed bool) {
@@ -85,7 +109,7 @@ func (r *Replica) Crashed(now func(name string) (State, error)) (lost int, err e
 			return 0, fmt.Errorf("no prefix of %d to %d batches explains %v; after all: %v",
 				r.acknowledged, len(r.log), is, describe(r.Sets))
 		}
-		state[string(r.log[n].Set)].Apply(r.log[n])
+		r.log[n].on(state)
 	}
 }
 

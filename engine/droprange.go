@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// DropRange takes everything in the slots from first to last, both included, out of the store: sets with their clocks, and the
+// slots' own keys. It is for a range that other replicas hold and this one no longer does: afterwards the store has never heard of
+// its sets, and may be given them anew. So that no counter is issued twice, it takes a new incarnation (Actor) first. A crash
+// leaves the whole range or nothing of it; when DropRange returns it is gone for good. Writers and new readers of the range wait
+// for some milliseconds; a stream goes on with what its iterator shows, then with an empty set.
+func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
+	if first > last {
+		return fmt.Errorf("%w: slots %08x to %08x", ErrRequest, first, last)
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
+	if err := s.dropRange(ctx, keyscheme.SlotRange(first, last)); err != nil {
+		return fmt.Errorf("engine: drop slots %08x to %08x: %w", first, last, diskError(err))
+	}
+	return nil
+}
+
+func (s *Store) dropRange(ctx context.Context, b keyscheme.Bounds) error {
+	s.passes.Lock() // no pass brings back what it has copied
+	defer s.passes.Unlock()
+	if err := s.recovering(s.db.Flush); err != nil { // or the excise would, while writers are held
+		return err
+	}
+	if err := s.gate.begin(&sweep{bounds: b}, func() error { return nil }); err != nil {
+		return err
+	}
+	defer s.gate.end()
+	return s.gate.holding(b.Upper, func() error { return s.cutOut(ctx, b) })
+}
+
+// cutOut takes a range out, on disk and in memory. Nobody writes or loads a set of it.
+func (s *Store) cutOut(ctx context.Context, b keyscheme.Bounds) error {
+	if err := errors.Join(s.renewActor(), s.syncLog()); err != nil {
+		return err
+	}
+	sets := s.sets.within(b)
+	for _, st := range sets {
+		st.viewing.Lock()
+		defer st.viewing.Unlock()
+	}
+	s.swapping.RLock() // who reads many sets waits
+	defer s.swapping.RUnlock()
+	if err := s.cut(b, func() error {
+		return s.db.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper})
+	}); err != nil {
+		return err
+	}
+	s.sets.forgetState(sets)
+	s.publisher.forget(sets)
+	s.counters.excises.Add(1)
+	return nil
+}
+
+// within returns the sets within some bounds that are loaded. Nobody is loading one.
+func (c *setCache) within(b keyscheme.Bounds) (sets []*set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, st := range c.byName {
+		in := comparator.Compare(st.prefix, b.Lower) >= 0 && comparator.Compare(st.prefix, b.Upper) < 0
+		if in && st.seen != nil {
+			sets = append(sets, st)
+		}
+	}
+	return sets
+}
+
+// forgetState makes sets such of which this store has never heard. Nobody writes them, and viewing is locked.
+func (c *setCache) forgetState(sets []*set) {
+	c.mu.Lock() // who trims looks at them
+	for _, st := range sets {
+		st.forget()
+	}
+	c.mu.Unlock()
+	for _, st := range sets {
+		c.account(st)
+	}
+}
+
+// renewActor takes a new incarnation, and writes it down.
+func (s *Store) renewActor() error {
+	if err := errors.Join(s.writable(), s.mark()); err != nil {
+		return err
+	}
+	s.id.mu.Lock()
+	defer s.id.mu.Unlock()
+	next := nextActor(s.actor())
+	if err := s.guard(func() error {
+		return s.db.Set(keyIdentity, append([]byte(next), s.id.place...), pebble.Sync)
+	}); err != nil {
+		return err
+	}
+	s.setActor(next)
+	s.event(Event{Kind: EventIncarnation, Actor: next})
+	return nil
+}
+
+// forget makes the set one of which this store has never heard.
+func (st *set) forget() {
+	st.mu.Lock()
+	st.seen, st.dead, st.shown = &clock.Clock{}, &clock.Clock{}, nil
+	st.exists, st.open, st.flags = false, 0, 0
+	st.raises++
+	st.version++
+	st.mu.Unlock()
+	st.next = &clock.Clock{}
+	st.seenRecord, st.deadRecord, st.deadSize = pagedRecord{}, pagedRecord{}, recordSize{}
+	st.recordBytes.Store(0)
+	st.queueMu.Lock()
+	st.newRuns = nil
+	st.queueMu.Unlock()
+	st.runs.Store(nil)
+}
+
+// forget takes sets out of the registry, and off what is on its way there. Nobody writes them.
+func (p *publisher) forget(sets []*set) {
+	gone, none := map[*set]bool{}, map[string]*clock.Clock{}
+	for _, st := range sets {
+		gone[st], none[string(st.prefix)] = true, nil
+	}
+	p.rounds.Lock()
+	defer p.rounds.Unlock()
+	p.mu.Lock()
+	var pinned []*set
+	for st := range p.dirty {
+		if gone[st] {
+			delete(p.dirty, st)
+			pinned = append(pinned, st)
+		}
+	}
+	p.mu.Unlock()
+	p.waits = slices.DeleteFunc(p.waits, func(st *set) bool {
+		if gone[st] {
+			st.publish.candidate = nil
+			pinned = append(pinned, st)
+		}
+		return gone[st]
+	})
+	if r := p.s.registry.Load(); r.Len() > 0 {
+		p.s.registry.Store(r.With(none))
+	}
+	for _, st := range pinned {
+		p.s.sets.release(st)
+	}
+}

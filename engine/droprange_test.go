@@ -1,0 +1,280 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// dropRange drops a range in store and model.
+func (p *pair) dropRange(t rapid.TB, first, last keyscheme.Slot) {
+	t.Helper()
+	must(t, p.store.DropRange(bg, first, last), p.label+": drop range")
+	for set := range p.model.Sets {
+		if slot := keyscheme.SetSlot([]byte(set)); slot >= first && slot <= last {
+			delete(p.model.Sets, set)
+		}
+	}
+	p.model.Acknowledged()
+}
+
+// slotsOf returns names of sets in ascending order of their slots.
+func slotsOf(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("set %d", i))
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if keyscheme.SetSlot([]byte(a)) < keyscheme.SetSlot([]byte(b)) {
+			return -1
+		}
+		return 1
+	})
+	return names
+}
+
+// TestDropRange: sets of a range are gone with their clocks, the others are as they were, and what is written there anew has dots
+// that were never issued before.
+func TestDropRange(t *testing.T) {
+	for _, strategy := range []compaction.Strategy{compaction.Default(), compaction.Filter(), compaction.None()} {
+		for _, evicted := range []bool{false, true} {
+			p := newPair(fmt.Sprintf("%s, evicted %v", strategy.Name(), evicted))
+			p.opt.Strategy, p.opt.SetCacheBytes = strategy, 1
+			p.cut = []int{24, 40, 32, 64}
+			p.open(t)
+			names := slotsOf(9)
+			minted := map[string]bool{}
+			p.minted = func(t rapid.TB, d engine.Delta) {
+				for i := range d.Items {
+					id := fmt.Sprintf("%s %x %d", d.Set, string(d.Actor), d.First+uint64(i))
+					if minted[id] {
+						t.Fatalf("%s: dot %s issued twice", p.label, id)
+					}
+					minted[id] = true
+				}
+			}
+			fills := 0
+			fill := func() {
+				fills++
+				for i, name := range names {
+					p.all(t, name, keyscheme.OpAdd, elementNames(10*i, 10*i+40), engine.NoSync)
+					p.all(t, name, keyscheme.OpRemove, elementNames(10*i, 10*i+7*i), engine.NoSync)
+					p.write(t, name, []engine.Op{addOp("asked")}, engine.WriteOptions{Request: fmt.Appendf(nil, "id %d", fills), Durability: engine.NoSync})
+				}
+			}
+			fill()
+			publish(t, p)
+			must(t, p.store.CompactTables(bg), "compact")
+			fill()
+			if evicted {
+				must(t, p.store.TrimSets(), "trim")
+			}
+			actor := p.store.Actor()
+			p.dropRange(t, keyscheme.SetSlot([]byte(names[3])), keyscheme.SetSlot([]byte(names[5])))
+			if p.store.Actor() == actor {
+				t.Error("the incarnation is the same")
+			}
+			gone := func() {
+				t.Helper()
+				for _, name := range names[3:6] {
+					if _, err := p.store.State(bg, []byte(name)); !errors.Is(err, engine.ErrNotFound) {
+						t.Errorf("%s: %q is known: %v", p.label, name, err)
+					}
+				}
+				if all := digests(t, p.store, 0, keyscheme.SlotMax); len(all) != 6 {
+					t.Errorf("%s: %d sets, want 6", p.label, len(all))
+				}
+			}
+			gone()
+			p.check(t)
+			p.verify(t)
+			left := p.disk.CrashClone(0, 1)
+			q := &pair{label: p.label + ", crashed", disk: left, opt: p.opt, model: p.model.Clone(), cut: p.cut}
+			q.open(t)
+			q.check(t)
+			q.verify(t)
+			q.close(t)
+			fill() // also the sets that are gone
+			publish(t, p)
+			must(t, p.store.CompactTables(bg), "compact")
+			p.check(t)
+			p.verify(t)
+			p.close(t)
+			p.open(t)
+			p.check(t)
+			p.dropRange(t, 0, keyscheme.SlotMax)
+			if rep, err := p.store.Verify(bg, engine.VerifyOptions{}); err != nil || !rep.OK() || rep.Keys != 0 || rep.Sets != 0 {
+				t.Errorf("%s: %+v, %v", p.label, rep, err)
+			}
+			if n, err := p.store.KeptRequests(); err != nil || n != 0 {
+				t.Errorf("%s: %d requests are kept, %v", p.label, n, err)
+			}
+			fill()
+			p.check(t)
+			p.verify(t)
+			p.close(t)
+		}
+	}
+	p := newPair("store")
+	p.open(t)
+	if err := p.store.DropRange(bg, 2, 1); !errors.Is(err, engine.ErrRequest) {
+		t.Errorf("no range: %v", err)
+	}
+	p.close(t)
+	if err := p.store.DropRange(bg, 1, 2); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestRangeComesBack: a range that was dropped is given to the store again, deltas of old included. Dots that were dead then are
+// not filtered out now, before they are known to be dead.
+func TestRangeComesBack(t *testing.T) {
+	p := newPair("store")
+	p.opt.Strategy = compaction.Filter()
+	p.open(t)
+	x := clock.Dot{Actor: "x", Counter: 1}
+	f := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
+	p.facts(t, f, engine.NoSync)
+	p.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	publish(t, p)
+	must(t, p.store.CompactTables(bg), "compact")
+	if p.store.Filtered() == 0 {
+		t.Error("nothing was filtered")
+	}
+	slot := keyscheme.SetSlot([]byte("s"))
+	p.dropRange(t, slot, slot)
+	p.facts(t, f, engine.NoSync)
+	publish(t, p)
+	must(t, p.store.CompactTables(bg), "compact")
+	p.check(t)
+	p.verify(t)
+	p.has(t, "a", true)
+	p.close(t)
+}
+
+// TestDropRangeCrashes crashes at every operation on the disk of it: the range is whole or gone.
+func TestDropRangeCrashes(t *testing.T) {
+	names := slotsOf(4)
+	first, last := keyscheme.SetSlot([]byte(names[1])), keyscheme.SetSlot([]byte(names[2]))
+	for at := int64(0); ; at++ {
+		p := newPair(fmt.Sprintf("crash at %d", at))
+		p.open(t)
+		for i, name := range names {
+			p.all(t, name, keyscheme.OpAdd, elementNames(0, 40), engine.NoSync)
+			p.all(t, name, keyscheme.OpRemove, elementNames(0, 10+i), engine.Sync)
+		}
+		before := p.model.Clone()
+		actors := []clock.Actor{p.store.Actor()}
+		crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
+		p.dropRange(t, first, last)
+		actors = append(actors, p.store.Actor())
+		left := crash()
+		must(t, p.store.Close(), "close")
+		if left == nil {
+			if at < 5 {
+				t.Errorf("only %d disk operations", at)
+			}
+			return
+		}
+		p.disk = left
+		p.open(t)
+		_, errOne := p.store.State(bg, []byte(names[1]))
+		_, errTwo := p.store.State(bg, []byte(names[2]))
+		if errors.Is(errOne, engine.ErrNotFound) != errors.Is(errTwo, engine.ErrNotFound) {
+			t.Errorf("%s: a part is gone: %v, %v", p.label, errOne, errTwo)
+		}
+		if errOne == nil {
+			p.model = before
+		}
+		p.check(t)
+		p.verify(t)
+		if slices.Contains(actors, p.store.Actor()) {
+			t.Errorf("%s: an incarnation comes again", p.label)
+		}
+		for _, name := range names {
+			p.all(t, name, keyscheme.OpAdd, elementNames(0, 3), engine.Sync)
+		}
+		p.check(t)
+		p.close(t)
+	}
+}
+
+// TestDropRangeMeanwhile drops a range over and over while its sets are written, read and rewritten. No answer is a mixture: who
+// reads a set sees every element by a dot that its clock covers, and no dot is issued twice.
+func TestDropRangeMeanwhile(t *testing.T) {
+	p := newPair("store")
+	p.opt.BackgroundInterval, p.opt.SetCacheBytes = 1, 1
+	p.opt.Strategy = eager(compaction.Default())
+	p.open(t)
+	names := slotsOf(3)
+	quit, done := make(chan struct{}), make(chan error, 3)
+	for i, name := range names {
+		go func() {
+			done <- func() error {
+				minted := map[clock.Dot]bool{}
+				for n := 0; ; n++ {
+					select {
+					case <-quit:
+						return nil
+					default:
+					}
+					res, err := p.store.Add(bg, []byte(name), [][]byte{[]byte(bulkName(n % 40))}, engine.WriteOptions{Durability: engine.NoSync, Request: fmt.Appendf(nil, "%d", n)})
+					if err != nil {
+						return err
+					}
+					if minted[res.Dots[0]] {
+						return fmt.Errorf("dot %v issued twice", res.Dots[0])
+					}
+					minted[res.Dots[0]] = true
+					if n%20 != i {
+						continue
+					}
+					for chunk, err := range p.store.Read(bg, []byte(name), engine.ReadOptions{}) {
+						if errors.Is(err, engine.ErrNotFound) {
+							break
+						}
+						if err != nil {
+							return err
+						}
+						live, err := p.store.State(bg, []byte(name))
+						if errors.Is(err, engine.ErrNotFound) {
+							break
+						}
+						if err != nil {
+							return err
+						}
+						have := chunk.Clock.Clone()
+						have.Subtract(live.Dead)
+						if live.Seen.Descends(chunk.Clock) { // no drop since
+							for _, e := range chunk.Elements {
+								for _, d := range e.Dots {
+									have.Subtract(clock.Of(d))
+								}
+							}
+							if !have.Empty() {
+								return fmt.Errorf("live dots %v have no element", have)
+							}
+						}
+					}
+				}
+			}()
+		}()
+	}
+	for range times(60) {
+		must(t, p.store.DropRange(bg, keyscheme.SetSlot([]byte(names[0])), keyscheme.SetSlot([]byte(names[1]))), "drop range")
+	}
+	close(quit)
+	for range names {
+		must(t, <-done, "writer")
+	}
+	p.verify(t)
+	must(t, p.store.Close(), "close")
+}

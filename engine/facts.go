@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// Facts are what one replica tells another of a set: keys with their dots, and dots that are dead. They claim nothing else:
+// what they leave out may be there, or not. They may come in any order and any number of times.
+type Facts struct {
+	Set []byte
+	// Keys are elements, each with one or more dots by which it was added. A dot is that of one add for ever, so it does not
+	// matter how old a key is.
+	Keys []fold.Element
+	// Dead are dots that are removed or replaced; nil is none.
+	Dead *clock.Clock
+}
+
+// Empty reports whether the facts say nothing.
+func (f Facts) Empty() bool { return len(f.Keys) == 0 && f.Dead.Empty() }
+
+// FactsResult says what facts have changed.
+type FactsResult struct {
+	// Keys is the number of keys that were new. Dead is the number of dots that were not dead before, here at least.
+	Keys, Dead uint64
+}
+
+// ApplyFacts takes facts of another replica. They are judged by what this store has seen at the moment of application: a key
+// whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
+// No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
+// with another one nothing has changed, unless it wraps ErrFailed.
+func (s *Store) ApplyFacts(ctx context.Context, f Facts, d Durability) (FactsResult, error) {
+	if err := checkFacts(&f); err != nil {
+		return FactsResult{}, err
+	}
+	r := &request{facts: &facts{Facts: f}, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
+	if err := s.writeTo(ctx, f.Set, r); err != nil {
+		return FactsResult{}, err
+	}
+	return r.facts.result, nil
+}
+
+// facts are a request to apply some.
+type facts struct {
+	Facts
+	result FactsResult
+}
+
+// size returns how many keys there are, and about how many bytes they are, with a prefix of that many.
+func (f *facts) size(prefixBytes int) (keys, bytes int) {
+	for i := range f.Keys {
+		n := len(f.Keys[i].Dots)
+		keys += n
+		bytes += n * (prefixBytes + len(f.Keys[i].Name))
+	}
+	return keys, bytes
+}
+
+func checkFacts(f *Facts) error {
+	if err := checkName(f.Set); err != nil {
+		return err
+	}
+	if n := f.Dead.HeapBytes(); n > ClockBytesMax {
+		return &LimitError{"bytes of a clock", n, ClockBytesMax}
+	}
+	keys, total, dots := 0, 0, &clock.Clock{}
+	for i := range f.Keys {
+		e := &f.Keys[i]
+		if err := checkElement(e.Name); err != nil {
+			return err
+		}
+		if len(e.Dots) == 0 {
+			return fmt.Errorf("%w: element %.64q has no dot", ErrFacts, e.Name)
+		}
+		if err := checkDots(e.Dots); err != nil {
+			return fmt.Errorf("%w: %w", ErrFacts, err)
+		}
+		for _, d := range e.Dots {
+			if !dots.Add(d) {
+				return fmt.Errorf("%w: dot %v comes twice", ErrFacts, d)
+			}
+		}
+		keys += len(e.Dots)
+		total += len(e.Dots) * len(e.Name)
+	}
+	if keys > BatchOpsMax {
+		return &LimitError{"keys in facts", keys, BatchOpsMax}
+	}
+	if total > BatchBytesMax {
+		return &LimitError{"bytes of elements in facts", total, BatchBytesMax}
+	}
+	return checkBatch(f.Set, keys, total, 0)
+}
+
+// applyFacts takes facts into the batch.
+func (b *builder) applyFacts(f *facts) error {
+	last := f.Dead.Max(b.actor)
+	for i := range f.Keys {
+		for _, d := range f.Keys[i].Dots {
+			if d.Actor == b.actor {
+				last = max(last, d.Counter)
+			}
+		}
+	}
+	if last > b.counter {
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrFacts, last, b.counter)
+	}
+	f.result.Dead = b.buryAll(f.Dead)
+	for i := range f.Keys { // what has just died is seen by now, and gets no key
+		for _, d := range f.Keys[i].Dots {
+			if b.learn(d) {
+				b.put(f.Keys[i].Name, d, keyscheme.OpAdd, nil)
+				f.result.Keys++
+			}
+		}
+	}
+	b.sibling = b.sibling || f.result.Keys > 0
+	return nil
+}
+
+// buryOneByOneMax is how many dots enter Dead one by one, as an operand of their own size. More of them are united as a clock.
+const buryOneByOneMax = 4096
+
+// buryAll puts a clock into Seen and Dead, and returns how many of its dots are new to Dead. It costs what is new, beside the
+// search for it.
+func (b *builder) buryAll(dead *clock.Clock) (grown uint64) {
+	if b.st.dead.Descends(dead) {
+		return 0
+	}
+	fresh := dead.Clone()
+	fresh.Subtract(b.st.dead)
+	if b.cleared != nil {
+		fresh.Subtract(b.cleared)
+	}
+	n := fresh.Len()
+	if n > buryOneByOneMax {
+		for _, d := range b.killed.dots {
+			if fresh.Contains(d) {
+				n--
+			}
+		}
+		b.clear(fresh)
+		return n
+	}
+	for d := range fresh.Dots() {
+		b.learn(d)
+		if b.bury(d) {
+			grown++
+		}
+	}
+	return grown
+}

@@ -1,0 +1,289 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+
+	"bigset/clock"
+	"bigset/comparator"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// A span of another store comes in as tables, which is faster than key by key.
+//
+//	1 leave out the keys whose dots are seen or dead, write the rest to tables
+//	2 look again whether a dot has been seen meanwhile: then once more from 1     writers held, milliseconds
+//	  sync the log; clock and tombstone go to a table, too
+//	3 ingest all tables at once; then Seen and Dead in memory
+//
+// So key and dot enter together (R0), and no table holds a key that the store has, not even for a moment: of two copies of a key
+// one could be left out by the filter and the other not (Pebble issue 6168). The log is synced because Seen, which is durable
+// with the tables, names the dots of batches that may not be.
+
+// ingestKeysMin is the number of new keys below which a span is applied as facts.
+const ingestKeysMin = 1000
+
+// ingestTries is how often keys are chosen anew, because some of them came meanwhile, before writers are held for it.
+const ingestTries = 3
+
+// IngestSpan takes a span of another store, by the rules of ApplyFacts: each key is judged by what this store has seen at the moment
+// at which it enters, and Dead is united. It is durable when it returns, and a crash leaves all of it or nothing. Spans may come
+// in any order and any number of times. What is malformed, or names dots that this store has never issued, is ErrFacts, what is too
+// large ErrLimit; then, and with any other error that does not wrap ErrFailed, nothing has changed.
+func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, err error) {
+	if err := checkName(span.Set); err != nil {
+		return res, err
+	}
+	if n := span.Dead.HeapBytes(); n > ClockBytesMax {
+		return res, &LimitError{"bytes of a clock", n, ClockBytesMax}
+	}
+	err = s.usingSet(ctx, span.Set, func(st *set) error {
+		in := &ingestion{pass: pass{spanFiles: spanFiles{s: s}, st: st}, dead: span.Dead}
+		if err := in.unpack(span); err != nil {
+			return err
+		}
+		if err := errors.Join(s.writable(), s.disk.room()); err != nil {
+			return err
+		}
+		res, err = in.run(ctx)
+		return err
+	})
+	return res, err
+}
+
+// ingestion is one IngestSpan. Of its pass it uses the tables.
+type ingestion struct {
+	pass
+	dead    *clock.Clock
+	keys    []byte      // the span's keys, one after the other
+	keyEnds []int       // where each ends in keys
+	dots    []clock.Dot // of each
+	own     uint64      // the last dot of this store's actor that the span names
+	brought *clock.Clock
+}
+
+// unpack takes the span's keys and checks them.
+func (in *ingestion) unpack(span *Span) error {
+	r, all := spanReader{in: uvarints{b: span.Keys}}, &clock.Clock{}
+	actor := in.s.actor()
+	in.own = in.dead.Max(actor)
+	for n := 0; len(r.in.b) > 0; n++ {
+		element, dot, err := r.next()
+		if err != nil {
+			return err
+		}
+		from := len(in.keys)
+		in.keys = in.st.prefix.AppendElement(in.keys, element, dot, keyscheme.OpAdd)
+		if n := len(in.keys); n > 2*SpanBytesMax {
+			return &LimitError{"bytes of keys in a span", n, 2 * SpanBytesMax}
+		}
+		if n > 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0 {
+			return fmt.Errorf("%w: a span's keys are not in order", ErrFacts)
+		}
+		if !all.Add(dot) {
+			return fmt.Errorf("%w: dot %v comes twice", ErrFacts, dot)
+		}
+		if dot.Actor == actor {
+			in.own = max(in.own, dot.Counter)
+		}
+		in.keyEnds, in.dots = append(in.keyEnds, len(in.keys)), append(in.dots, dot)
+	}
+	if r.in.bad || len(in.dots) != span.Count {
+		return fmt.Errorf("%w: a span of %d keys holds %d", ErrFacts, span.Count, len(in.dots))
+	}
+	return nil
+}
+
+func (in *ingestion) inKey(i int) []byte {
+	from := 0
+	if i > 0 {
+		from = in.keyEnds[i-1]
+	}
+	return in.keys[from:in.keyEnds[i]]
+}
+
+func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
+	in.s.passes.RLock() // a pass or a sweep would copy its span without these keys
+	defer in.s.passes.RUnlock()
+	in.st.passes.Lock()
+	defer in.st.passes.Unlock()
+	defer func() { in.removeFiles() }()
+	for try := 1; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return FactsResult{}, err
+		}
+		in.choose(in.st.view().seen)
+		if len(in.ends) < in.s.opt.tableKeysMin {
+			return in.apply(ctx)
+		}
+		if err := in.writeTables(); err != nil {
+			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
+		}
+		if err := errors.Join(in.s.flushFor(in.st), in.s.syncLog()); err != nil {
+			return FactsResult{}, err
+		}
+		var res FactsResult
+		var again bool
+		err := in.s.holding(in.st, func() (err error) {
+			if again = in.st.next.Intersects(in.brought); again && try < ingestTries {
+				return nil
+			} else if again {
+				if in.choose(in.st.next); len(in.ends) > 0 {
+					err = in.writeTables()
+				}
+			}
+			again = false
+			if err == nil {
+				res, err = in.ingest(ctx)
+			}
+			return err
+		})
+		if err != nil {
+			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
+		}
+		if !again {
+			return res, nil
+		}
+	}
+}
+
+// choose picks the keys whose dots are neither seen nor dead.
+func (in *ingestion) choose(seen *clock.Clock) {
+	in.arena, in.ends, in.tables, in.brought = in.arena[:0], in.ends[:0], nil, &clock.Clock{}
+	for i, dot := range in.dots {
+		if !seen.Contains(dot) && !in.dead.Contains(dot) {
+			in.keep(keptKey{in.inKey(i), keyscheme.ClosedValue})
+			in.brought.Add(dot)
+		}
+	}
+}
+
+// apply takes the span as facts: little of it is new.
+func (in *ingestion) apply(ctx context.Context) (FactsResult, error) {
+	f := Facts{Set: in.st.name, Dead: in.dead}
+	for i, dot := range in.dots {
+		if !in.brought.Contains(dot) {
+			continue // seen or dead, and that is for ever
+		}
+		element, _, _, _, _ := keyscheme.DecodeElement(len(in.st.prefix), in.inKey(i))
+		f.Keys = append(f.Keys, fold.Element{Name: element, Dots: []clock.Dot{dot}})
+	}
+	if last := in.st.view().seen.Max(in.s.actor()); in.own > last { // also of keys that are left out
+		return FactsResult{}, in.future(last)
+	}
+	return in.s.ApplyFacts(ctx, f, Sync)
+}
+
+func (in *ingestion) future(last uint64) error {
+	return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrFacts, in.own, last)
+}
+
+// ingest puts the tables, and clock and tombstone with them, into the store. Writers are held.
+func (in *ingestion) ingest(ctx context.Context) (res FactsResult, err error) {
+	s, st := in.s, in.st
+	b := s.newBuilder(st, nil)
+	defer b.release()
+	if in.own > b.counter {
+		return res, in.future(b.counter)
+	}
+	defer func() {
+		if err != nil {
+			st.resetNext()
+		}
+	}()
+	res.Dead = b.buryAll(in.dead)
+	res.Keys = uint64(len(in.ends))
+	b.brought, b.sibling, b.added = in.brought, true, len(in.ends)
+	if st.next.Union(in.brought); b.empty() {
+		return res, nil
+	}
+	if b.finish(); b.err != nil {
+		return res, b.err
+	}
+	if err := errors.Join(s.writable(), s.mark(), s.syncLog()); err != nil {
+		return res, err
+	}
+	causal, err := in.writeBatch(b.batch)
+	if err != nil {
+		return res, err
+	}
+	paths := []string{causal}
+	for _, t := range in.tables {
+		paths = append(paths, t.path)
+	}
+	if b.runs != nil && len(in.ends) > 0 {
+		b.runs.cutRange(span{in.key(0), in.key(len(in.ends) - 1)})
+	}
+	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
+	if err := s.db.Ingest(ctx, paths); err != nil {
+		if b.runs != nil {
+			b.runs.applied()
+		}
+		return res, err
+	}
+	batch := b.batch
+	b.publish()
+	st.touch()
+	s.sets.account(st)
+	s.counters.ingests.Add(1)
+	s.counters.ingestBytes.Add(uint64(in.bytes))
+	return res, batch.Close()
+}
+
+// writeBatch writes the records of a batch to a table.
+func (in *ingestion) writeBatch(batch *pebble.Batch) (path string, err error) {
+	type record struct {
+		kind       pebble.InternalKeyKind
+		key, value []byte
+	}
+	var records []record
+	for r := batch.Reader(); ; {
+		kind, key, value, ok, err := r.Next()
+		if err != nil {
+			return "", err
+		}
+		if !ok {
+			break
+		}
+		records = append(records, record{kind, key, value})
+	}
+	slices.SortFunc(records, func(a, b record) int { return comparator.Compare(a.key, b.key) })
+	return in.writeRecords(func(w *sstable.Writer) (err error) {
+		for _, r := range records {
+			switch r.kind {
+			case pebble.InternalKeyKindSet:
+				err = errors.Join(err, w.Set(r.key, r.value))
+			case pebble.InternalKeyKindMerge:
+				err = errors.Join(err, w.Merge(r.key, r.value))
+			default:
+				err = errors.Join(err, fmt.Errorf("engine: a record of kind %v beside a span", r.kind))
+			}
+		}
+		return err
+	})
+}
+
+// cutRange is cut for all keys of a closed range.
+func (d *deadRuns) cutRange(s span) {
+	s.first, s.last = slices.Clone(s.first), slices.Clone(s.last)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writing = s
+	for i := len(d.list) - 1; i >= 0; i-- {
+		if r := d.list[i]; comparator.Compare(r.to, s.first) > 0 && comparator.Compare(r.from, s.last) <= 0 {
+			d.replace(i, i+1)
+		}
+	}
+	if h := d.head; h != nil && comparator.Compare(h.to, s.first) > 0 && comparator.Compare(h.from, s.last) <= 0 {
+		d.setHead(nil)
+	}
+	for _, f := range d.finders {
+		f.note(s)
+	}
+}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// Bounds of what one step of Locate yields: keys, bytes of their elements, and runs of counters in Dead.
+const (
+	locateKeysMax  = 1000
+	locateBytesMax = 1 << 20
+	locateRunsMax  = 10_000
+)
+
+// Locate says of each of some dots of a set what this store has of it: its key, its death, or nothing, and then the answer
+// does not name the dot. That claims nothing: the dot may not be known here, or its key may be lost. Answers come in chunks, each
+// right by itself and of no more than 1,000 keys. A dot that dies meanwhile may be named by both, in whatever order.
+//
+// Keys are looked for in the log of recent writes, which is in memory, and if some are not in there by one scan of the set,
+// which ends with the last of them. A set of which this store has never heard is ErrNotFound; a key with an open context that
+// is asked for is ErrOpenKey. The clock must not change meanwhile.
+func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[Facts, error] {
+	return func(yield func(Facts, error) bool) {
+		stopped := false
+		err := s.withSet(ctx, name, func(st *set) error {
+			l := &locating{s: s, st: st, yield: func(f Facts) bool {
+				f.Set = st.name
+				stopped = !yield(f, nil)
+				return !stopped
+			}}
+			if err := l.run(ctx, dots); err != nil {
+				return fmt.Errorf("engine: locate dots of %q: %w", st.name, diskError(err))
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(Facts{}, err)
+		}
+	}
+}
+
+// locating is one Locate.
+type locating struct {
+	s     *Store
+	st    *set
+	want  *clock.Clock // dots whose keys are looked for
+	got   *clock.Clock // those of them that were found
+	left  uint64       // how many were not
+	keys  []fold.Element
+	bytes int // of keys' elements
+	yield func(Facts) bool
+}
+
+func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
+	v := l.st.view()
+	dead := v.dead.Clone()
+	dead.Intersect(dots)
+	if !l.tellDead(dead) {
+		return nil
+	}
+	l.want = v.seen.Clone()
+	l.want.Intersect(dots)
+	l.want.Subtract(dead)
+	if l.got, l.left = (&clock.Clock{}), l.want.Len(); l.left == 0 {
+		return nil
+	}
+	if !l.lookInLog() || l.left == 0 {
+		return nil
+	}
+	if on, err := l.scan(ctx); !on || err != nil {
+		return err
+	}
+	l.want.Subtract(l.got)
+	died := l.st.view().dead.Clone() // what was not found because it has died meanwhile
+	died.Intersect(l.want)
+	l.tellDead(died)
+	return nil
+}
+
+// tellDead yields a clock of dead dots in parts. It reports whether to go on.
+func (l *locating) tellDead(dead *clock.Clock) bool {
+	part, runs := &clock.Clock{}, 0
+	for run := range dead.Runs() {
+		part.AddRange(run.Actor, run.First, run.Last)
+		if runs++; runs%locateRunsMax == 0 {
+			if !l.yield(Facts{Dead: part}) {
+				return false
+			}
+			part = &clock.Clock{}
+		}
+	}
+	return part.Empty() || l.yield(Facts{Dead: part})
+}
+
+// found notes the key of a dot that was wanted. It reports whether the chunk is full.
+func (l *locating) found(element []byte, dot clock.Dot) (full bool) {
+	if !l.got.Add(dot) {
+		return false
+	}
+	l.left--
+	l.bytes += len(element)
+	if n := len(l.keys); n > 0 && string(l.keys[n-1].Name) == string(element) {
+		l.keys[n-1].Dots = append(l.keys[n-1].Dots, dot)
+	} else {
+		l.keys = append(l.keys, fold.Element{Name: slices.Clone(element), Dots: []clock.Dot{dot}})
+	}
+	return len(l.keys) >= locateKeysMax || l.bytes >= locateBytesMax
+}
+
+// tellKeys yields what was found, and counts it by the way in which it was. It reports whether to go on.
+func (l *locating) tellKeys(way *atomic.Uint64) bool {
+	keys := l.keys
+	for i := range keys {
+		way.Add(uint64(len(keys[i].Dots)))
+	}
+	l.keys, l.bytes = nil, 0
+	return len(keys) == 0 || l.yield(Facts{Keys: keys})
+}
+
+// lookInLog looks for keys in the log of recent writes. It reports whether to go on.
+func (l *locating) lookInLog() bool {
+	prefixLen := len(l.st.prefix)
+	for key := range l.s.recent.of(l.st.prefix) {
+		element, actor, counter, _, ok := keyscheme.DecodeElement(prefixLen, key)
+		if !ok || !l.want.ContainsBytes(actor, counter) {
+			continue
+		}
+		full := l.found(element, clock.Dot{Actor: clock.Actor(actor), Counter: counter})
+		if full && !l.tellKeys(&l.s.counters.locatedInLog) {
+			return false
+		}
+		if l.left == 0 {
+			break
+		}
+	}
+	return l.tellKeys(&l.s.counters.locatedInLog)
+}
+
+// scan looks for keys in the whole set, until all are found. No iterator is open while a chunk is yielded. It reports whether
+// to go on.
+func (l *locating) scan(ctx context.Context) (bool, error) {
+	l.s.counters.locateScans.Add(1)
+	b := l.st.prefix.Elements()
+	for len(b.Lower) > 0 && l.left > 0 {
+		next, err := l.scanFrom(ctx, b)
+		if err != nil {
+			return false, err
+		}
+		if !l.tellKeys(&l.s.counters.locatedByScan) {
+			return false, nil
+		}
+		b.Lower = next
+	}
+	return true, nil
+}
+
+// scanFrom reads keys until the chunk is full, or for as long as an iterator may live. It returns the bound to go on from, nil
+// at the end.
+func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if l.s.closed.Load() {
+		return nil, ErrClosed
+	}
+	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
+	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer closing(it, &err)
+	began, prefixLen, full := time.Now(), len(l.st.prefix), false
+	for ok, n := it.First(), 1; ok; ok, n = it.Next(), n+1 {
+		if full || n%4096 == 0 && time.Since(began) > iteratorAgeMax {
+			return slices.Clone(it.Key()), nil
+		}
+		if n%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if l.s.closed.Load() {
+				return nil, ErrClosed
+			}
+		}
+		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())
+		if !ok {
+			return nil, fmt.Errorf("%w: key %x", ErrCorrupt, it.Key())
+		}
+		if !l.want.ContainsBytes(actor, counter) || l.got.ContainsBytes(actor, counter) {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		dot := clock.Dot{Actor: clock.Actor(actor), Counter: counter}
+		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
+			return nil, fmt.Errorf("%w: dot %v of element %.64q", ErrOpenKey, dot, element)
+		}
+		if full = l.found(element, dot); l.left == 0 {
+			return nil, nil
+		}
+	}
+	return nil, it.Error()
+}

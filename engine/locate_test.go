@@ -1,0 +1,259 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// located asks a store for dots, and returns its answers, chunk by chunk.
+func (p *pair) located(t rapid.TB, set string, dots *clock.Clock) (all []engine.Facts) {
+	t.Helper()
+	for f, err := range p.store.Locate(bg, []byte(set), dots) {
+		must(t, err, p.label+": locate")
+		if string(f.Set) != set || f.Empty() {
+			t.Fatalf("%s: facts %+v of set %q", p.label, f, set)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// checkLocated fails unless the answers are what the model has of the dots, no more and no less.
+func (p *pair) checkLocated(t rapid.TB, set string, dots *clock.Clock, all []engine.Facts) {
+	t.Helper()
+	m, keys, dead := p.model.Set(set), map[clock.Dot]string{}, &clock.Clock{}
+	for _, f := range all {
+		for _, e := range f.Keys {
+			for _, d := range e.Dots {
+				if _, ok := keys[d]; ok {
+					t.Fatalf("%s: dot %v comes twice", p.label, d)
+				}
+				keys[d] = string(e.Name)
+			}
+		}
+		dead.Union(f.Dead)
+	}
+	for d, e := range keys {
+		if m.Keys[d] != e || !dots.Contains(d) {
+			t.Fatalf("%s: dot %v is that of %q, not of %q", p.label, d, m.Keys[d], e)
+		}
+	}
+	for d, e := range m.Keys {
+		if _, ok := keys[d]; dots.Contains(d) && !ok {
+			t.Fatalf("%s: dot %v of %q was not found", p.label, d, e)
+		}
+	}
+	want := m.Dead.Clock()
+	want.Intersect(dots)
+	if !want.Equal(dead) {
+		t.Fatalf("%s: dead %v, want %v", p.label, dead, want)
+	}
+}
+
+// lacking returns the dots that one state names and another does not.
+func lacking(mine, theirs engine.State) *clock.Clock {
+	want, dead := theirs.Seen.Clone(), theirs.Dead.Clone()
+	want.Subtract(mine.Seen)
+	dead.Subtract(mine.Dead)
+	want.Union(dead)
+	return want
+}
+
+// TestLocate: for each dot its key, its death, or nothing, and the metrics say where it was found.
+func TestLocate(t *testing.T) {
+	p := newPair("store")
+	p.opt.MemTableBytes = 4 << 20
+	p.open(t)
+	p.all(t, "t", keyscheme.OpAdd, []string{"another set"}, engine.NoSync)
+	for from := 0; from < 3000; from += 500 {
+		p.all(t, "s", keyscheme.OpAdd, elementNames(from, from+500), engine.NoSync)
+	}
+	p.all(t, "s", keyscheme.OpRemove, elementNames(100, 200), engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(150, 300), engine.NoSync)
+	everything := p.known(t, "s").Seen.Clone()
+	everything.AddRange("never seen", 1, 50)
+	every := &clock.Clock{}
+	for d := range everything.Dots() {
+		if d.Counter%7 == 0 {
+			every.Add(d)
+		}
+	}
+	ask := func(what string, dots *clock.Clock, inLog, byScan bool) {
+		t.Helper()
+		before, err := p.store.Stats()
+		must(t, err, "stats")
+		all := p.located(t, "s", dots)
+		p.checkLocated(t, "s", dots, all)
+		after, err := p.store.Stats()
+		must(t, err, "stats")
+		if after.LocatedInLog > before.LocatedInLog != inLog || after.LocatedByScan > before.LocatedByScan != byScan ||
+			after.LocateScans-before.LocateScans > 1 || after.LocateScans > before.LocateScans != byScan {
+			t.Errorf("%s: %d and %d found in the log, %d and %d by a scan", what,
+				before.LocatedInLog, after.LocatedInLog, before.LocatedByScan, after.LocatedByScan)
+		}
+		for _, f := range all {
+			if len(f.Keys) > 1000 {
+				t.Errorf("%s: %d keys in a chunk", what, len(f.Keys))
+			}
+		}
+	}
+	ask("young", everything, true, false)
+	ask("some", every, true, false)
+	ask("none", dotsOf("never seen", 1, 9), false, false)
+	ask("nothing", nil, false, false)
+	p.close(t)
+	p.open(t)
+	ask("old", everything, false, true)
+	ask("some of the old", every, false, true)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(3000, 3100), engine.NoSync)
+	everything = p.known(t, "s").Seen
+	ask("old and young", everything, true, true)
+	_, err := p.store.Compact(bg, engine.CompactOptions{})
+	must(t, err, "compact")
+	ask("compacted", everything, true, true)
+	for _, err := range p.store.Locate(bg, []byte("never"), everything) {
+		if !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("a set that is not known: %v", err)
+		}
+	}
+	for range p.store.Locate(bg, []byte("s"), everything) {
+		break // who stops is not yielded to again
+	}
+	p.close(t)
+}
+
+// TestLocateMany: young keys of more than a log's worth are found, and those of a batch that is larger.
+func TestLocateMany(t *testing.T) {
+	p := newPair("store")
+	p.opt.MemTableBytes = 4 << 20
+	p.open(t)
+	defer p.close(t)
+	long := func(i int) []byte { return fmt.Appendf(nil, "%-500d", i) }
+	for n := range 5 {
+		var ops []engine.Op
+		for i := range 5000 {
+			ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: long(n*5000 + i)})
+		}
+		p.write(t, "s", ops, engine.WriteOptions{Policy: engine.PolicyEmpty, Durability: engine.NoSync})
+	}
+	newest := dotsOf(p.store.Actor(), 24_900, 25_000)
+	p.checkLocated(t, "s", newest, p.located(t, "s", newest))
+	var ops []engine.Op
+	for i := range 12_000 {
+		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: long(i)})
+	}
+	p.write(t, "s", ops, engine.WriteOptions{Policy: engine.PolicyEmpty, Durability: engine.NoSync})
+	all := p.known(t, "s").Seen
+	p.checkLocated(t, "s", all, p.located(t, "s", all))
+}
+
+// TestLocateSlowly: no iterator is open while a chunk is yielded, and what dies meanwhile is named all the same.
+func TestLocateSlowly(t *testing.T) {
+	p := newPair("store")
+	p.opt.MemTableBytes = 4 << 20
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 4000), engine.Sync)
+	p.close(t)
+	p.open(t)
+	defer p.close(t)
+	want := p.known(t, "s").Seen.Clone()
+	named := &clock.Clock{}
+	n := 0
+	for f, err := range p.store.Locate(bg, []byte("s"), want) {
+		must(t, err, "locate")
+		if n++; n == 2 { // all that has not been shown yet, and more
+			p.all(t, "s", keyscheme.OpRemove, elementNames(1500, 4000), engine.NoSync)
+			_, err := p.store.Compact(bg, engine.CompactOptions{})
+			must(t, err, "compact")
+			keys, err := p.store.StoredKeys([]byte("s"))
+			if err != nil || len(keys) != 1500 {
+				t.Fatalf("%d keys: something holds up the collection, %v", len(keys), err)
+			}
+		}
+		for _, e := range f.Keys {
+			for _, d := range e.Dots {
+				named.Add(d)
+			}
+		}
+		named.Union(f.Dead)
+	}
+	if !named.Equal(want) {
+		t.Errorf("named %v, want %v", named, want)
+	}
+}
+
+// TestOpenKeysAreNotCopied: a key whose context is still to be resolved can't be told as a fact.
+func TestOpenKeysAreNotCopied(t *testing.T) {
+	p := openPair(t, "store")
+	defer p.close(t)
+	p.one(t, keyscheme.OpAdd, "a", engine.Saw())
+	closed := p.known(t, "s").Seen.Clone()
+	p.one(t, keyscheme.OpAdd, "b", engine.SawAll(closed))
+	if st := p.known(t, "s"); st.Open != 1 {
+		t.Errorf("%d open keys", st.Open)
+	}
+	p.checkLocated(t, "s", closed, p.located(t, "s", closed))
+	var err error
+	for _, err = range p.store.Locate(bg, []byte("s"), p.known(t, "s").Seen) {
+	}
+	if !errors.Is(err, engine.ErrOpenKey) {
+		t.Errorf("locate: %v", err)
+	}
+	if _, err := p.store.Judge(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, engine.ErrOpenKey) {
+		t.Errorf("judge: %v", err)
+	}
+}
+
+// learns has one store ask another what it lacks of a set, and take what it is told: each answer sometimes, some twice.
+func (n *node) learns(t *rapid.T, from *node, set string) {
+	want := lacking(n.known(t, set), from.known(t, set))
+	if !from.model.Set(set).Known() {
+		return
+	}
+	if rapid.IntRange(0, 3).Draw(t, "ask more") == 0 {
+		want.Union(from.known(t, set).Seen)
+	}
+	all := from.located(t, set, want)
+	from.checkLocated(t, set, want, all)
+	for _, f := range all {
+		for _, part := range n.parts(t, f) {
+			res := n.pair.facts(t, part, drawDurability(t))
+			n.m.seen.sawIf(res.Keys > 0, sawFactKeys)
+			n.m.seen.sawIf(res.Dead > 0, sawFactDeaths)
+		}
+	}
+}
+
+// parts draws some of facts, in pieces.
+func (n *node) parts(t *rapid.T, f engine.Facts) (parts []engine.Facts) {
+	if !f.Dead.Empty() && rapid.IntRange(0, 3).Draw(t, "deaths") > 0 {
+		parts = append(parts, engine.Facts{Set: f.Set, Dead: f.Dead})
+	}
+	if len(f.Keys) > 0 {
+		from := rapid.IntRange(0, len(f.Keys)-1).Draw(t, "from key")
+		parts = append(parts, engine.Facts{Set: f.Set, Keys: f.Keys[from:], Dead: f.Dead})
+		if from > 0 {
+			parts = append(parts, engine.Facts{Set: f.Set, Keys: []fold.Element{f.Keys[rapid.IntRange(0, from).Draw(t, "key")]}})
+		}
+	}
+	return parts
+}
+
+// heal has a store learn from another.
+func (m *machine) heal(t *rapid.T) {
+	if m.open || len(m.nodes) < 2 {
+		t.Skip("alone, or contexts are open")
+	}
+	n, set := m.node(t), drawSet(t)
+	if from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]; from != n {
+		n.learns(t, from, set)
+	}
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"sync"
+)
+
+// recentKeys are the element keys that were written last, of all sets, in memory: who looks for keys by their dots mostly looks
+// for young ones. It holds between one and two times recentBytesMax of them. What is written there is never changed, so it is
+// read without a lock.
+type recentKeys struct {
+	mu         sync.Mutex
+	young, old []byte // keys, each behind its length as an uvarint
+}
+
+// recentBytesMax is the size of one of the two halves of the log of recent writes, in bytes.
+const recentBytesMax = 4 << 20
+
+// appendRecent appends a key to what is to be added. Of a batch larger than the log the rest is left out.
+func appendRecent(dst, key []byte) []byte {
+	if len(dst)+len(key) > recentBytesMax {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(key))), key...)
+}
+
+// reusable returns a buffer for the next batch, or nil if it is too large to be kept.
+func reusable(b []byte) []byte {
+	if cap(b) > 1<<20 {
+		return nil
+	}
+	return b[:0]
+}
+
+// add adds keys. Their batch must have been applied: what is never shown may be given another element.
+func (r *recentKeys) add(keys []byte) {
+	if len(keys) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.young)+len(keys) > recentBytesMax {
+		r.old, r.young = r.young, nil
+	}
+	r.young = append(r.young, keys...)
+}
+
+// of lists the keys of one set, by its prefix, from the oldest to the newest. They must not be changed.
+func (r *recentKeys) of(prefix []byte) iter.Seq[[]byte] {
+	r.mu.Lock()
+	halves := [][]byte{r.old, r.young}
+	r.mu.Unlock()
+	return func(yield func([]byte) bool) {
+		for _, b := range halves {
+			for len(b) > 0 {
+				n, size := binary.Uvarint(b)
+				key := b[size : size+int(n)]
+				b = b[size+int(n):]
+				if bytes.HasPrefix(key, prefix) && !yield(key) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// facts applies facts in store and model, and compares what they answer.
+func (p *pair) facts(t rapid.TB, f engine.Facts, sync engine.Durability) engine.FactsResult {
+	t.Helper()
+	p.absorb(t, string(f.Set))
+	got, err := p.store.ApplyFacts(bg, f, sync)
+	must(t, err, p.label+": apply facts")
+	want := p.model.ApplyFacts(f)
+	if got != want {
+		t.Fatalf("%s: facts changed %+v, want %+v", p.label, got, want)
+	}
+	if want != (engine.FactsResult{}) {
+		p.tell(string(f.Set))
+	}
+	if sync == engine.Sync {
+		p.model.Acknowledged()
+	}
+	return got
+}
+
+func element(name string, dots ...clock.Dot) fold.Element {
+	return fold.Element{Name: []byte(name), Dots: dots}
+}
+
+func dotsOf(actor clock.Actor, first, last uint64) *clock.Clock {
+	c := &clock.Clock{}
+	c.AddRange(actor, first, last)
+	return c
+}
+
+func (p *pair) known(t rapid.TB, set string) engine.State {
+	t.Helper()
+	st, err := p.store.State(bg, []byte(set))
+	if errors.Is(err, engine.ErrNotFound) {
+		return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
+	}
+	must(t, err, p.label+": state")
+	return st
+}
+
+// TestApplyFacts: facts are judged by what the receiver has seen, whatever it is that they say.
+func TestApplyFacts(t *testing.T) {
+	x := func(n uint64) clock.Dot { return clock.Dot{Actor: "x", Counter: n} }
+	for _, sync := range []engine.Durability{engine.NoSync, engine.Sync} {
+		p := newPair("store")
+		p.open(t)
+		p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, sync)
+		own := clock.Dot{Actor: p.store.Actor(), Counter: 1}
+		for _, f := range []engine.Facts{
+			{},
+			{Keys: []fold.Element{element("b", x(1)), element("c", x(2), x(3))}},
+			{Keys: []fold.Element{element("b", x(1)), element("d", x(5))}},         // one is known
+			{Keys: []fold.Element{element("e", x(6))}, Dead: clock.Of(x(6), x(2))}, // dies as it comes
+			{Keys: []fold.Element{element("f", x(9))}, Dead: dotsOf("x", 7, 9)},    // it and what nobody has seen yet
+			{Keys: []fold.Element{element("g", x(8)), element("e", x(6))}},         // dead before it came
+			{Keys: []fold.Element{element("a", own)}, Dead: clock.Of(own)},         // its own dot
+			{Dead: dotsOf("y", 1, 100_000)},                                        // more than are taken one by one
+			{Keys: []fold.Element{element("h", clock.Dot{Actor: "y", Counter: 99})}, Dead: dotsOf("y", 50, 200_000)},
+			{Keys: []fold.Element{element("h", clock.Dot{Actor: "z", Counter: math.MaxUint64})}},
+		} {
+			f.Set = []byte("s")
+			p.facts(t, f, sync)
+			p.check(t)
+			p.facts(t, f, sync) // nothing is new
+			p.check(t)
+		}
+		if err := testkit.SameElements(p.read(t, "s", engine.ReadOptions{}), p.model.Set("s").Elements()); err != nil {
+			t.Error(err)
+		}
+		p.counted(t, len(p.model.Set("s").Elements()), true) // some element may have two dots
+		p.facts(t, engine.Facts{Set: []byte("new"), Dead: clock.Of(x(1))}, sync)
+		p.verify(t)
+		p.close(t)
+		p.open(t)
+		p.check(t)
+		p.verify(t)
+		p.close(t)
+	}
+}
+
+// TestFactsAndWrites: facts share a batch with operations that look for what they have brought.
+func TestFactsAndWrites(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"first"}, engine.NoSync)
+	results := make(chan error, 2)
+	must(t, p.store.HoldingWriters([]byte("s"), func() error { // both queue up behind
+		f := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", clock.Dot{Actor: "x", Counter: 1})}}
+		go func() { _, err := p.store.ApplyFacts(bg, f, engine.NoSync); results <- err }()
+		<-settled(p)
+		go func() {
+			_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a")}, engine.WriteOptions{})
+			results <- err
+		}()
+		<-settled(p)
+		return nil
+	}), "hold")
+	must(t, errors.Join(<-results, <-results), "facts and remove")
+	if got, err := p.store.Contains(bg, []byte("s"), []byte("a")); err != nil || got.Present() {
+		t.Errorf("removed behind the facts: %v, %v", got, err)
+	}
+	p.verify(t)
+}
+
+// TestFactsRefused: what can't be is refused, and changes nothing.
+func TestFactsRefused(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, engine.Sync)
+	ahead, x := clock.Dot{Actor: p.store.Actor(), Counter: 2}, clock.Dot{Actor: "x", Counter: 1}
+	many := make([]fold.Element, engine.BatchOpsMax+1)
+	for i := range many {
+		many[i] = element("e", clock.Dot{Actor: "x", Counter: uint64(i + 1)})
+	}
+	var big []fold.Element
+	for n := range uint64(engine.BatchBytesMax/engine.ElementBytesMax) + 1 {
+		big = append(big, fold.Element{Name: make([]byte, engine.ElementBytesMax), Dots: []clock.Dot{{Actor: "x", Counter: n + 1}}})
+	}
+	set := []byte("s")
+	for what, c := range map[string]struct {
+		f    engine.Facts
+		want error
+	}{
+		"no name":             {engine.Facts{Keys: []fold.Element{element("a", x)}}, engine.ErrRequest},
+		"a long name":         {engine.Facts{Set: make([]byte, engine.SetNameBytesMax+1)}, engine.ErrLimit},
+		"a long element":      {engine.Facts{Set: set, Keys: []fold.Element{{Name: make([]byte, engine.ElementBytesMax+1), Dots: []clock.Dot{x}}}}, engine.ErrLimit},
+		"no dot":              {engine.Facts{Set: set, Keys: []fold.Element{element("b", x), element("a")}}, engine.ErrFacts},
+		"a zero dot":          {engine.Facts{Set: set, Keys: []fold.Element{element("a", clock.Dot{Actor: "x"})}}, engine.ErrFacts},
+		"no actor":            {engine.Facts{Set: set, Keys: []fold.Element{element("a", clock.Dot{Counter: 1})}}, engine.ErrFacts},
+		"a dot twice":         {engine.Facts{Set: set, Keys: []fold.Element{element("a", x), element("b", x)}}, engine.ErrFacts},
+		"a dot never issued":  {engine.Facts{Set: set, Keys: []fold.Element{element("b", x), element("a", ahead)}}, engine.ErrFacts},
+		"a death of our own":  {engine.Facts{Set: set, Keys: []fold.Element{element("b", x)}, Dead: clock.Of(ahead)}, engine.ErrFacts},
+		"in another set":      {engine.Facts{Set: []byte("t"), Keys: []fold.Element{element("b", x)}, Dead: clock.Of(clock.Dot{Actor: ahead.Actor, Counter: 1})}, engine.ErrFacts},
+		"too many":            {engine.Facts{Set: set, Keys: many}, engine.ErrLimit},
+		"too much":            {engine.Facts{Set: set, Keys: big}, engine.ErrLimit},
+		"a durability unkown": {engine.Facts{Set: set, Keys: []fold.Element{element("a", x)}}, engine.ErrRequest},
+	} {
+		d := engine.Sync
+		if c.want == engine.ErrRequest {
+			d = 9
+		}
+		if _, err := p.store.ApplyFacts(bg, c.f, d); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+		p.check(t)
+	}
+	sets := 0
+	for range p.store.Sets(bg, true) {
+		sets++
+	}
+	if sets != 1 {
+		t.Errorf("%d sets, want the one", sets)
+	}
+	p.close(t)
+	if _, err := p.store.ApplyFacts(bg, engine.Facts{Set: set}, engine.Sync); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestJudge: each dot is what it is, at one moment.
+func TestJudge(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	first := p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, engine.NoSync).Dots
+	second := p.all(t, "s", keyscheme.OpAdd, []string{"a"}, engine.NoSync).Dots
+	dots := []clock.Dot{first[0], second[0], first[1], {Actor: "x", Counter: 1}}
+	judge := func(set string, want ...engine.Verdict) {
+		t.Helper()
+		got, err := p.store.Judge(bg, []byte(set), []byte("a"), dots)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	judge("s", engine.Dead, engine.Live, engine.Lost, engine.NotSeen) // the third is another element's
+	judge("t", engine.NotSeen, engine.NotSeen, engine.NotSeen, engine.NotSeen)
+	p.all(t, "s", keyscheme.OpRemove, []string{"a"}, engine.NoSync)
+	judge("s", engine.Dead, engine.Dead, engine.Lost, engine.NotSeen)
+	_, err := p.store.Compact(bg, engine.CompactOptions{})
+	must(t, err, "compact")
+	judge("s", engine.Dead, engine.Dead, engine.Lost, engine.NotSeen)
+	if _, err := p.store.Judge(bg, []byte("s"), []byte("a"), []clock.Dot{{}}); !errors.Is(err, engine.ErrContext) {
+		t.Errorf("a zero dot: %v", err)
+	}
+	if _, err := p.store.Judge(bg, nil, []byte("a"), nil); !errors.Is(err, engine.ErrRequest) {
+		t.Errorf("no name: %v", err)
+	}
+	if _, err := p.store.Judge(bg, []byte("s"), make([]byte, engine.ElementBytesMax+1), nil); !errors.Is(err, engine.ErrLimit) {
+		t.Errorf("a long element: %v", err)
+	}
+}
+
+// TestJudgeMeanwhile: no dot is ever taken for lost while its element is replaced, removed and rewritten.
+func TestJudgeMeanwhile(t *testing.T) {
+	p := newPair("store")
+	p.opt.BackgroundInterval = time.Millisecond
+	p.open(t)
+	defer p.close(t)
+	set, name := []byte("s"), []byte("a")
+	var last atomic.Uint64
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			for i := range times(5000) {
+				res, err := p.store.Add(bg, set, [][]byte{name}, engine.WriteOptions{Durability: engine.NoSync})
+				if err != nil {
+					return err
+				}
+				last.Store(res.Dots[0].Counter)
+				if i%500 == 0 {
+					if _, err := p.store.Compact(bg, engine.CompactOptions{}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}()
+	}()
+	for {
+		select {
+		case err := <-done:
+			must(t, err, "write")
+			return
+		default:
+		}
+		n := last.Load()
+		if n < 3 {
+			continue
+		}
+		dots := []clock.Dot{{Actor: p.store.Actor(), Counter: n - 1}, {Actor: p.store.Actor(), Counter: n}}
+		got, err := p.store.Judge(bg, set, name, dots)
+		must(t, err, "judge")
+		for i, v := range got {
+			if v != engine.Live && v != engine.Dead {
+				t.Fatalf("dot %v is %v", dots[i], v)
+			}
+		}
+	}
+}
+
+// digests returns the digests of all sets by name.
+func digests(t rapid.TB, s *engine.Store, first, last keyscheme.Slot) map[string][16]byte {
+	t.Helper()
+	all, before := map[string][16]byte{}, engine.SetDigest{}
+	for d, err := range s.Digests(bg, first, last) {
+		must(t, err, "digests")
+		if d.Slot != keyscheme.SetSlot(d.Name) || d.Slot < first || d.Slot > last {
+			t.Fatalf("set %q in slot %08x of %08x to %08x", d.Name, d.Slot, first, last)
+		}
+		if len(all) > 0 && (d.Slot < before.Slot || d.Slot == before.Slot && bytes.Equal(d.Name, before.Name)) {
+			t.Fatalf("set %q comes after %q", d.Name, before.Name)
+		}
+		all[string(d.Name)], before = d.Sum, d
+	}
+	return all
+}
+
+// TestDigests: stores that know the same of a set have the same digest, however they came to it, and others have not.
+func TestDigests(t *testing.T) {
+	a, b := newPair("whole"), newPair("paged")
+	b.cut = []int{24, 40, 32, 64}
+	a.open(t)
+	b.open(t)
+	defer a.close(t)
+	defer b.close(t)
+	var deltas []engine.Delta
+	a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
+	for i := range 700 {
+		a.all(t, fmt.Sprintf("set %d", i), keyscheme.OpAdd, elementNames(0, 1+i%3), engine.NoSync)
+	}
+	for i := range 120 {
+		a.all(t, "s", keyscheme.OpAdd, elementNames(7*i, 7*i+4), engine.NoSync)
+		a.all(t, "s", keyscheme.OpRemove, elementNames(7*i+i%4, 7*i+i%4+1), engine.NoSync)
+	}
+	for _, d := range slices.Backward(deltas) { // in another order: it has gaps on the way, and pages
+		b.apply(t, d, engine.NoSync)
+	}
+	if kinds, err := b.store.CausalKeys([]byte("s")); err != nil || kinds[keyscheme.KindTombstonePage] == 0 {
+		t.Fatalf("no pages: %v, %v", kinds, err)
+	}
+	same := func(want bool) {
+		t.Helper()
+		left, right := digests(t, a.store, 0, keyscheme.SlotMax), digests(t, b.store, 0, keyscheme.SlotMax)
+		if len(left) != 701 || len(right) != 701 {
+			t.Fatalf("%d and %d sets", len(left), len(right))
+		}
+		for name, sum := range left {
+			if (right[name] == sum) != (want || name != "s") {
+				t.Errorf("set %q: %x and %x", name, sum, right[name])
+			}
+		}
+	}
+	same(true)
+	half := keyscheme.SlotMax / 2
+	if low, high := digests(t, a.store, 0, half), digests(t, a.store, half+1, keyscheme.SlotMax); len(low)+len(high) != 701 || len(low) == 0 || len(high) == 0 {
+		t.Errorf("%d and %d sets in the halves", len(low), len(high))
+	}
+	x := clock.Dot{Actor: "x", Counter: 1}
+	a.facts(t, engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("new", x)}}, engine.NoSync)
+	same(false) // one has seen more
+	b.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	same(false) // the other knows that it is dead
+	a.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	same(true)
+	for _, err := range a.store.Digests(bg, 2, 1) {
+		if !errors.Is(err, engine.ErrRequest) {
+			t.Errorf("no range: %v", err)
+		}
+	}
+}

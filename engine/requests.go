@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// A client that got no answer asks again, maybe elsewhere. Without an id of the request that would be a second event: an add
+// that somebody removed meanwhile would bring the element back. With one, each store that applies the request's events keeps
+// them with its slot's metadata, in the same batch, and answers a request that comes again with the same events. What is kept
+// is bounded by age and number: who asks again later makes a second event.
+
+// Records are deleted by SINGLEDEL, and so each of their keys is written once. They come right behind a set's elements in the order
+// of keys. Where the filter has left out the last of those, Pebble's compaction iterator has forgotten where it stands, and panics
+// if the next key is a delete, or a record over a deleted one (Pebble issue 6168). These two it takes.
+
+// requestLog knows what is kept of requests, the oldest first, so that it can be deleted when it is due.
+type requestLog struct {
+	mu     sync.Mutex
+	queue  []keptRequest
+	noted  bool // the store's metadata says that something is kept
+	loaded bool // what was kept by the last process is in the queue
+}
+
+// keptRequest is a record, and when it was stored.
+type keptRequest struct {
+	key    string
+	millis uint64
+}
+
+// keyRequests is in the store's metadata once something was kept of a request.
+var keyRequests = []byte("r")
+
+// requestsDueMax is how many records a write deletes beside its own.
+const requestsDueMax = 4
+
+func (l *requestLog) add(kept []keptRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noted = true
+	l.queue = append(l.queue, kept...)
+}
+
+// due takes up to n records that are to be deleted off the queue: those stored before a time, and those beyond a number.
+func (l *requestLog) due(before uint64, keep, n int) (keys []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(keys) < n && len(l.queue) > 0 && (l.queue[0].millis < before || len(l.queue) > keep) {
+		keys = append(keys, l.queue[0].key)
+		l.queue = l.queue[1:]
+	}
+	return keys
+}
+
+// took takes what is on disk into the queue.
+func (l *requestLog) took(onDisk []keptRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.loaded = true
+	known := map[string]bool{}
+	for _, r := range l.queue {
+		known[r.key] = true
+	}
+	for _, r := range onDisk {
+		if !known[r.key] {
+			l.queue = append(l.queue, r)
+		}
+	}
+	slices.SortStableFunc(l.queue, func(a, b keptRequest) int { return cmp.Compare(a.millis, b.millis) })
+}
+
+func (l *requestLog) isNoted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.noted
+}
+
+func (s *Store) millis() uint64 { return uint64(s.opt.now().UnixMilli()) }
+
+// forgotten returns the time before which what was stored is forgotten.
+func (s *Store) forgotten() uint64 {
+	age, now := uint64(s.opt.RequestAge.Milliseconds()), s.millis()
+	return now - min(age, now)
+}
+
+func checkRequestID(id []byte) error {
+	if len(id) > keyscheme.RequestIDBytesMax {
+		return &LimitError{"bytes of a request's id", len(id), keyscheme.RequestIDBytesMax}
+	}
+	return nil
+}
+
+// checkRequest refuses an id that can't be kept.
+func (s *Store) checkRequest(o WriteOptions) error {
+	if len(o.Request) > 0 && s.opt.OpenContexts {
+		return fmt.Errorf("%w: a request's id, and the store keeps contexts open (Options.OpenContexts)", ErrRequest)
+	}
+	return checkRequestID(o.Request)
+}
+
+// recall returns what is kept of a request, or nil.
+func (b *builder) recall(id []byte) (newest *keyscheme.Request) {
+	if r, ok := b.requests[string(id)]; ok {
+		return r
+	}
+	bounds := b.st.prefix.Request(id)
+	it, err := b.s.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
+	if err != nil {
+		b.check(err)
+		return nil
+	}
+	defer func() { b.check(it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			b.check(err)
+			return nil
+		}
+		r, err := keyscheme.DecodeRequestValue(value)
+		if err != nil { // the request can't be known by it, and it is in nobody's way
+			b.s.counters.corruptions.Add(1)
+			continue
+		}
+		if r.Millis >= b.s.forgotten() && (newest == nil || newest.Millis < r.Millis) {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// remember keeps the events of a request, in the batch that holds them.
+func (b *builder) remember(d *Delta) {
+	r := &keyscheme.Request{Millis: b.s.millis(), Actor: d.Actor, First: d.First, Items: make([]keyscheme.RequestItem, len(d.Items))}
+	for i := range d.Items {
+		it := &d.Items[i]
+		r.Items[i] = keyscheme.RequestItem{Op: it.Kind, Sum: keyscheme.ElementSum(it.Element), Context: clock.Of(it.Context...)}
+	}
+	key := b.st.prefix.AppendRequestKey(nil, d.Request, rand.Uint64())
+	b.check(b.batch.Set(key, keyscheme.AppendRequestValue(nil, r), nil))
+	if b.requests == nil {
+		b.requests = map[string]*keyscheme.Request{}
+	}
+	b.requests[string(d.Request)] = r
+	b.remembers = append(b.remembers, keptRequest{string(key), r.Millis})
+	l := &b.s.requestLog
+	for _, due := range l.due(b.s.forgotten(), b.s.opt.RequestsKept, requestsDueMax) {
+		b.check(b.batch.SingleDelete([]byte(due), nil))
+	}
+	if !l.isNoted() {
+		b.check(b.batch.Set(keyRequests, []byte{1}, nil))
+	}
+}
+
+// repeat answers a request that came before with the events that it became. Operations that were none are removes.
+func (b *builder) repeat(r *request, known *keyscheme.Request) error {
+	d := Delta{Set: bytes.Clone(b.st.name), Actor: known.Actor, First: known.First, Request: bytes.Clone(r.opt.Request)}
+	dots, removed := make([]clock.Dot, len(r.ops)), 0
+	for i := range r.ops {
+		op, n := &r.ops[i], len(d.Items)
+		if n == len(known.Items) || known.Items[n].Op != op.Kind || known.Items[n].Sum != keyscheme.ElementSum(op.Element) {
+			if op.Kind == keyscheme.OpRemove {
+				continue
+			}
+			return fmt.Errorf("%w: id %x is that of another request to %q", ErrRequest, r.opt.Request, b.st.name)
+		}
+		dots[i] = clock.Dot{Actor: known.Actor, Counter: known.First + uint64(n)}
+		d.Items = append(d.Items, Item{Kind: op.Kind, Element: op.Element, Context: slices.Collect(known.Items[n].Context.Dots())})
+		if op.Kind == keyscheme.OpRemove {
+			removed++
+		}
+	}
+	if len(d.Items) < len(known.Items) {
+		return fmt.Errorf("%w: id %x is that of another request to %q", ErrRequest, r.opt.Request, b.st.name)
+	}
+	r.result = Result{Delta: d, Dots: dots, Removed: removed}
+	return nil
+}
+
+// requestsDeletedMax is how many records the background deletes in one batch.
+const requestsDeletedMax = 1000
+
+// forgetRequests deletes what was kept of requests for long enough. It is called by the runner.
+func (s *Store) forgetRequests(ctx context.Context) error {
+	if !s.requestLog.loaded {
+		old, err := s.keptRequests(ctx)
+		if err != nil {
+			return fmt.Errorf("engine: look for requests: %w", diskError(err))
+		}
+		s.requestLog.took(old)
+	}
+	for ctx.Err() == nil {
+		due := s.requestLog.due(s.forgotten(), s.opt.RequestsKept, requestsDeletedMax)
+		if len(due) == 0 {
+			return nil
+		}
+		batch := s.db.NewBatch()
+		var errs []error
+		for _, key := range due {
+			errs = append(errs, batch.SingleDelete([]byte(key), nil))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+		if _, err := s.commit(batch, false); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// keptRequests returns what is kept of requests on disk. It seeks from slot to slot, if there ever was one.
+func (s *Store) keptRequests(ctx context.Context) (kept []keptRequest, err error) {
+	if _, ok, err := get(s.db, keyRequests); !ok || err != nil {
+		return nil, err
+	}
+	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer closing(it, &err)
+	for ok := it.First(); ok; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		key, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		if !key.IsRequest() {
+			if key.Kind == keyscheme.KindSlotMeta || key.Kind == keyscheme.KindSlotBloom {
+				ok = it.Next()
+			} else {
+				ok = it.SeekGE(keyscheme.Requests(key.Slot).Lower)
+			}
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		r, err := keyscheme.DecodeRequestValue(value)
+		if err != nil { // forgotten at once
+			r = &keyscheme.Request{}
+		}
+		kept = append(kept, keptRequest{string(it.Key()), r.Millis})
+		ok = it.Next()
+	}
+	return kept, it.Error()
+}

@@ -1,0 +1,346 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// asked does operations with a request's id, past the model.
+func (p *pair) asked(t *testing.T, id string, d engine.Durability, ops ...engine.Op) engine.Result {
+	t.Helper()
+	res, err := p.store.Write(bg, []byte("s"), ops, engine.WriteOptions{Request: []byte(id), Durability: d})
+	must(t, err, p.label+": write with an id")
+	return res
+}
+
+func addOp(element string) engine.Op {
+	return engine.Op{Kind: keyscheme.OpAdd, Element: []byte(element)}
+}
+func rmOp(element string) engine.Op {
+	return engine.Op{Kind: keyscheme.OpRemove, Element: []byte(element)}
+}
+
+func sameResult(t *testing.T, got, want engine.Result) {
+	t.Helper()
+	if err := testkit.SameDelta(got.Delta, want.Delta); err != nil || string(got.Delta.Request) != string(want.Delta.Request) {
+		t.Errorf("%v; request %q, want %q", err, got.Delta.Request, want.Delta.Request)
+	}
+	if got.Removed != want.Removed || !testkit.SameDots(got.Dots, want.Dots) {
+		t.Errorf("%d removed, dots %v, want %d, %v", got.Removed, got.Dots, want.Removed, want.Dots)
+	}
+}
+
+func (p *pair) has(t *testing.T, element string, want bool) {
+	t.Helper()
+	got, err := p.store.Contains(bg, []byte("s"), []byte(element))
+	if err != nil || got.Present() != want {
+		t.Errorf("%s has %q: %v, %v, want %v", p.label, element, got.Present(), err, want)
+	}
+}
+
+// TestRequestComesAgain: a request that comes again, here or at a store that has its delta, is the same events. So an add that
+// somebody has removed meanwhile does not come back.
+func TestRequestComesAgain(t *testing.T) {
+	a, b := newPair("first"), newPair("second")
+	a.open(t)
+	b.open(t)
+	a.asked(t, "before", engine.NoSync, addOp("y"))
+	ops := []engine.Op{addOp("x"), rmOp("absent"), addOp("x"), rmOp("y"), addOp("z")}
+	first := a.asked(t, "id", engine.NoSync, ops...)
+	if len(first.Delta.Items) != 4 || string(first.Delta.Request) != "id" {
+		t.Fatalf("delta %+v", first.Delta)
+	}
+	was := a.known(t, "s")
+	sameResult(t, a.asked(t, "id", engine.Sync, ops...), first)
+	if st := a.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
+		t.Errorf("again: %+v, was %+v", st, was)
+	}
+	must(t, b.store.ApplyDelta(bg, first.Delta, engine.NoSync), "apply")
+	rm, err := b.store.Remove(bg, []byte("s"), [][]byte{[]byte("x")}, engine.WriteOptions{})
+	must(t, err, "remove")
+	sameResult(t, b.asked(t, "id", engine.NoSync, ops...), first)
+	b.has(t, "x", false)
+	must(t, a.store.ApplyDelta(bg, rm.Delta, engine.NoSync), "apply")
+	sameResult(t, a.asked(t, "id", engine.NoSync, ops...), first)
+	a.has(t, "x", false)
+	a.asked(t, "another", engine.NoSync, addOp("x"))
+	a.has(t, "x", true)
+	for _, p := range []*pair{a, b} {
+		must(t, p.store.Close(), "close")
+		p.open(t)
+		sameResult(t, p.asked(t, "id", engine.NoSync, ops...), first)
+		p.verify(t)
+		must(t, p.store.Close(), "close")
+	}
+}
+
+// TestRequestsOfOneGroup: a request that comes twice at a time is one.
+func TestRequestsOfOneGroup(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.asked(t, "before", engine.NoSync, addOp("a"))
+	results := make(chan engine.Result, 3)
+	must(t, p.store.HoldingWriters([]byte("s"), func() error {
+		for range cap(results) {
+			go func() {
+				res, err := p.store.Write(bg, []byte("s"), []engine.Op{addOp("x")}, engine.WriteOptions{Request: []byte("id"), Policy: engine.PolicyEmpty})
+				if err != nil {
+					t.Error(err)
+				}
+				results <- res
+			}()
+		}
+		<-settled(p)
+		return nil
+	}), "hold")
+	first := <-results
+	for range cap(results) - 1 {
+		sameResult(t, <-results, first)
+	}
+	if n := p.known(t, "s").Seen.Len(); n != 2 {
+		t.Errorf("%d events, want 2", n)
+	}
+}
+
+// TestRequestsRefused: an id of another request, one that is too long, one of a delta.
+func TestRequestsRefused(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	p.asked(t, "id", engine.NoSync, addOp("a"), rmOp("a"))
+	was := p.known(t, "s")
+	long := make([]byte, 65)
+	for what, c := range map[string]struct {
+		id   string
+		ops  []engine.Op
+		want error
+	}{
+		"another element": {"id", []engine.Op{addOp("b"), rmOp("a")}, engine.ErrRequest},
+		"another kind":    {"id", []engine.Op{rmOp("a"), rmOp("a")}, engine.ErrRequest},
+		"less":            {"id", []engine.Op{addOp("a")}, engine.ErrRequest},
+		"more":            {"id", []engine.Op{addOp("a"), rmOp("a"), addOp("a")}, engine.ErrRequest},
+		"nothing":         {"id", nil, engine.ErrRequest},
+		"too long":        {string(long), []engine.Op{addOp("b")}, engine.ErrLimit},
+	} {
+		res, err := p.store.Write(bg, []byte("s"), c.ops, engine.WriteOptions{Request: []byte(c.id)})
+		if !errors.Is(err, c.want) || !res.Delta.Empty() {
+			t.Errorf("%s: %v, %v, want %v", what, res, err, c.want)
+		}
+	}
+	d := engine.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd}}, Request: long}
+	if err := p.store.ApplyDelta(bg, d, engine.NoSync); !errors.Is(err, engine.ErrLimit) {
+		t.Errorf("delta: %v", err)
+	}
+	d.Request, d.Items[0].Wide = long[:1], clock.Of()
+	if err := p.store.ApplyDelta(bg, d, engine.NoSync); !errors.Is(err, engine.ErrDelta) {
+		t.Errorf("delta with a wide context: %v", err)
+	}
+	if st := p.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
+		t.Errorf("something has changed: %+v, was %+v", st, was)
+	}
+	q := openPair(t, "open contexts")
+	defer q.close(t)
+	if _, err := q.store.Write(bg, []byte("s"), []engine.Op{addOp("a")}, engine.WriteOptions{Request: []byte("id")}); !errors.Is(err, engine.ErrRequest) {
+		t.Errorf("with open contexts: %v", err)
+	}
+}
+
+// TestRequestsAreForgotten: what is kept is bounded by age and by number, also over a restart, and space comes back.
+func TestRequestsAreForgotten(t *testing.T) {
+	p := newPair("store")
+	now := time.UnixMilli(1_000_000_000)
+	p.opt.Now(func() time.Time { return now })
+	p.opt.RequestAge, p.opt.RequestsKept = time.Minute, 20
+	p.open(t)
+	kept := func(want int) {
+		t.Helper()
+		if n, err := p.store.KeptRequests(); err != nil || n != want {
+			t.Errorf("%d requests are kept, want %d, %v", n, want, err)
+		}
+	}
+	again := func(id string, want bool) {
+		t.Helper()
+		before := p.known(t, "s").Seen.Len()
+		p.asked(t, id, engine.NoSync, addOp("a"))
+		if same := p.known(t, "s").Seen.Len() == before; same != want {
+			t.Errorf("request %q is known: %v, want %v", id, same, want)
+		}
+	}
+	kept(0)
+	for i := range 50 { // each set has its own slot
+		_, err := p.store.Write(bg, fmt.Appendf(nil, "set %d", i), []engine.Op{addOp("a")}, engine.WriteOptions{Request: []byte("id")})
+		must(t, err, "write")
+	}
+	again("one", false)
+	if n, err := p.store.KeptRequests(); err != nil || n > 24 {
+		t.Errorf("%d requests are kept of 20, %v", n, err)
+	}
+	must(t, p.store.RunnerTick(bg), "tick")
+	kept(20)
+	now = now.Add(40 * time.Second)
+	again("two", false)
+	again("one", true)
+	now = now.Add(30 * time.Second)
+	again("two", true)
+	again("one", false) // and from now on again
+	again("one", true)
+	p.close(t)
+	p.open(t)
+	now = now.Add(40 * time.Second)
+	again("one", true)
+	again("two", false)
+	p.flush(t)
+	must(t, p.store.RunnerTick(bg), "tick")
+	kept(2)
+	if sets := len(digests(t, p.store, 0, keyscheme.SlotMax)); sets != 51 {
+		t.Errorf("%d sets, want 51", sets)
+	}
+	now = now.Add(2 * time.Minute)
+	must(t, p.store.RunnerTick(bg), "tick")
+	kept(0)
+	again("one", false)
+	p.verify(t)
+	p.close(t)
+}
+
+// TestRequestsBesideTheFilter: records of requests come right behind the elements of a set in the order of keys. Where the
+// filter has left out the last of those, Pebble must not trip over a deleted record, nor over one that was written again.
+func TestRequestsBesideTheFilter(t *testing.T) {
+	for _, last := range []string{"delete", "set", "both"} {
+		p := newPair(last)
+		now := time.UnixMilli(1_000_000_000)
+		p.opt.Now(func() time.Time { return now })
+		p.opt.Strategy = compaction.Filter()
+		p.open(t)
+		for range 4 {
+			p.asked(t, "a", engine.NoSync, addOp("x"))
+			p.asked(t, "b", engine.NoSync, addOp("y"))
+			must(t, p.store.CompactTables(bg), "compact") // the records are at the bottom
+			p.asked(t, "", engine.NoSync, addOp("z"), rmOp("z"), rmOp("x"), rmOp("y"))
+			now = now.Add(time.Hour)
+			if last != "set" {
+				must(t, p.store.RunnerTick(bg), "tick")
+			}
+			if last != "delete" {
+				p.asked(t, "a", engine.NoSync, addOp("z"), rmOp("z"))
+			}
+			for range 2 {
+				must(t, p.store.PublisherRound(), "publish")
+			}
+			p.flush(t)
+			must(t, p.store.CompactTables(bg), "compact")
+			now = now.Add(time.Hour)
+		}
+		if p.store.Filtered() == 0 {
+			t.Error("nothing was filtered")
+		}
+		p.verify(t)
+		must(t, p.store.Close(), "close")
+	}
+}
+
+// TestRequestsCrash crashes at every operation on the disk while requests are made, kept and forgotten. Whoever asks again gets
+// the events that he was told of, if they were told as durable, and in no case are there two.
+func TestRequestsCrash(t *testing.T) {
+	for at := int64(0); ; at++ {
+		p := newPair(fmt.Sprintf("crash at %d", at))
+		now := time.UnixMilli(1_000_000_000)
+		p.opt.Now(func() time.Time { return now })
+		p.opt.RequestsKept = 4
+		p.open(t)
+		crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
+		var writes atomic.Int64
+		p.disk.SetHook("count", func(op errorfs.Op) error {
+			if testkit.IsWrite(op) {
+				writes.Add(1)
+			}
+			return nil
+		})
+		told, durable := map[string]engine.Result{}, map[string]bool{}
+		op := func(id string) engine.Op {
+			return engine.Op{Kind: keyscheme.OpAdd, Element: []byte(id), Context: engine.Saw()}
+		}
+		for i := range 8 {
+			id := fmt.Sprintf("id %d", i)
+			sync := []engine.Durability{engine.NoSync, engine.Sync}[i%2]
+			res := p.asked(t, id, sync, op(id))
+			if writes.Load() <= at { // the power has not gone yet
+				told[id] = res
+				durable[id] = sync == engine.Sync
+			}
+			if i%3 == 2 {
+				must(t, p.store.FlushTables(), "flush")
+			}
+		}
+		must(t, p.store.RunnerTick(bg), "tick")
+		left := crash()
+		_ = p.store.Close()
+		if left == nil {
+			return
+		}
+		p.disk = left
+		p.open(t)
+		for id, was := range told {
+			res := p.asked(t, id, engine.Sync, op(id))
+			got, err := p.store.Contains(bg, []byte("s"), []byte(id))
+			must(t, err, "contains")
+			if id >= "id 4" && len(got.Dots) != 1 || len(got.Dots) > 2 {
+				t.Errorf("%s: %q has the dots %v", p.label, id, got.Dots)
+			}
+			if durable[id] && id >= "id 4" {
+				sameResult(t, res, was)
+			}
+		}
+		p.verify(t)
+		must(t, p.store.Close(), "close")
+	}
+}
+
+// TestRequestsBesideSweeps: what is kept of a request that comes while a sweep copies its set's neighbours is not swapped out.
+func TestRequestsBesideSweeps(t *testing.T) {
+	p := smallSets(t, 60, nil)
+	var first engine.Result
+	var begun atomic.Bool
+	ops, o := []engine.Op{addOp("x")}, engine.WriteOptions{Request: []byte("id"), Durability: engine.NoSync}
+	p.disk.SetHook("request", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && begun.CompareAndSwap(false, true) {
+			for i := range 60 {
+				first = p.write(t, smallName(i), ops, o)
+			}
+		}
+		return nil
+	})
+	for from := []byte(nil); ; {
+		pass, _, err := p.store.RewriteSets(bg, from, 1)
+		must(t, err, "sweep")
+		if from = pass.Next; from == nil {
+			break
+		}
+	}
+	p.disk.SetHook("request", nil)
+	if !begun.Load() {
+		t.Fatal("nothing was swept")
+	}
+	if n, err := p.store.KeptRequests(); err != nil || n != 60 {
+		t.Errorf("%d requests are kept, want 60, %v", n, err)
+	}
+	again, err := p.store.Write(bg, []byte(smallName(59)), ops, o)
+	must(t, err, "again")
+	sameResult(t, again, first)
+	p.check(t)
+	p.verify(t)
+	p.close(t)
+}

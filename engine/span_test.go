@@ -1,0 +1,447 @@
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// spans returns a whole set in spans of about so many bytes of keys, and checks them against the model.
+func (p *pair) spans(t rapid.TB, set string, bytesMax int) (all []*engine.Span) {
+	t.Helper()
+	var after []byte
+	keys := map[clock.Dot]string{}
+	for {
+		s, err := p.store.ExportSpan(bg, []byte(set), after, bytesMax)
+		must(t, err, p.label+": export")
+		f, err := engine.SpanFacts(s)
+		must(t, err, p.label+": unpack")
+		n := 0
+		for _, e := range f.Keys {
+			if after != nil && bytes.Compare(e.Name, after) <= 0 || !s.Done && bytes.Compare(e.Name, s.Bound) > 0 {
+				t.Fatalf("%s: element %q in a span from %q to %q", p.label, e.Name, after, s.Bound)
+			}
+			for _, d := range e.Dots {
+				keys[d] = string(e.Name)
+				n++
+			}
+		}
+		if n != s.Count || string(s.Set) != set || s.Done != (s.Bound == nil) {
+			t.Fatalf("%s: a span %+v with %d keys", p.label, s, n)
+		}
+		all = append(all, s)
+		if after = s.Bound; s.Done {
+			break
+		}
+	}
+	m := p.model.Set(set)
+	if fmt.Sprint(keys) != fmt.Sprint(m.Keys) {
+		t.Fatalf("%s: spans hold %v, want %v", p.label, keys, m.Keys)
+	}
+	return all
+}
+
+// ingest takes a span in store and model, and compares what they answer.
+func (p *pair) ingest(t rapid.TB, s *engine.Span) engine.FactsResult {
+	t.Helper()
+	p.absorb(t, string(s.Set))
+	f, err := engine.SpanFacts(s)
+	must(t, err, "unpack")
+	got, err := p.store.IngestSpan(bg, s)
+	must(t, err, p.label+": ingest")
+	if want := p.model.ApplyFacts(f); got != want {
+		t.Fatalf("%s: the span changed %+v, want %+v", p.label, got, want)
+	} else if want != (engine.FactsResult{}) {
+		p.tell(string(s.Set))
+	}
+	p.model.Acknowledged()
+	return got
+}
+
+// copySpans has a store copy some of a set from another, in spans.
+func (m *machine) copySpans(t *rapid.T) {
+	if m.open || len(m.nodes) < 2 {
+		t.Skip("alone, or contexts are open")
+	}
+	n, set := m.node(t), drawSet(t)
+	from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]
+	if from == n || !from.model.Set(set).Known() {
+		t.Skip("nothing to copy")
+	}
+	for _, s := range from.spans(t, set, rapid.SampledFrom([]int{1, 500, 5000, 0}).Draw(t, "bytes")) {
+		switch rapid.IntRange(0, 5).Draw(t, "span") {
+		case 0: // lost
+			continue
+		case 1:
+			s.Dead = nil
+		}
+		m.ingests(t, n, s)
+		if rapid.IntRange(0, 9).Draw(t, "again") == 0 {
+			m.ingests(t, n, s)
+		}
+	}
+}
+
+func (m *machine) ingests(t *rapid.T, n *node, s *engine.Span) {
+	before, err := n.store.Stats()
+	must(t, err, "stats")
+	n.ingest(t, s)
+	after, err := n.store.Stats()
+	must(t, err, "stats")
+	m.seen.sawIf(after.Ingests > before.Ingests, sawIngest)
+}
+
+// keysInTables returns how many keys the tables hold, each copy counted.
+func (p *pair) keysInTables(t *testing.T) uint64 {
+	t.Helper()
+	p.flush(t)
+	st, err := p.store.Stats()
+	must(t, err, "stats")
+	return st.KeysInTables
+}
+
+// TestEachKeyBothWays delivers every key by a delta and in a table, in either order, and some by neither, and compacts through
+// the filter while they die: of no key is there ever a second copy, which would crash Pebble (issue 6168).
+func TestEachKeyBothWays(t *testing.T) {
+	for _, spanBytes := range []int{1, 4000, 0} {
+		for order := range 3 {
+			a, b := newPair("sender"), newPair(fmt.Sprintf("receiver, spans of %d, order %d", spanBytes, order))
+			b.opt.Strategy = compaction.Filter()
+			var deltas []engine.Delta
+			a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
+			a.open(t)
+			b.open(t)
+			for i := range 12 {
+				a.all(t, "s", keyscheme.OpAdd, elementNames(25*i, 25*i+25), engine.NoSync)
+			}
+			deliver := func() {
+				for i, d := range deltas {
+					if order < 2 || i%2 == 0 {
+						b.apply(t, d, engine.NoSync)
+					}
+				}
+				b.flush(t)
+			}
+			if order > 0 {
+				deliver()
+			}
+			for round := range 2 {
+				for i, s := range a.spans(t, "s", spanBytes) {
+					b.ingest(t, s)
+					if i%7 == 6 {
+						must(t, b.store.CompactTables(bg), "compact")
+					}
+				}
+				deliver()
+				if n := b.keysInTables(t); round == 0 && n != 300 {
+					t.Errorf("%s: %d keys in tables, want 300", b.label, n)
+				}
+				b.check(t)
+				b.verify(t)
+				deltas = nil
+				a.all(t, "s", keyscheme.OpRemove, elementNames(100*round, 100*round+80), engine.NoSync)
+				a.all(t, "s", keyscheme.OpAdd, elementNames(100*round+40, 100*round+60), engine.NoSync)
+				if order == 0 {
+					deliver()
+				}
+				publish(t, b)
+				must(t, b.store.CompactTables(bg), "compact")
+			}
+			for _, s := range a.spans(t, "s", spanBytes) {
+				b.ingest(t, s)
+			}
+			b.check(t)
+			if err := a.model.Set("s").Diff(b.model.Set("s")); err != nil {
+				t.Errorf("%s: %v", b.label, err)
+			}
+			if a, b := digests(t, a.store, 0, keyscheme.SlotMax), digests(t, b.store, 0, keyscheme.SlotMax); a["s"] != b["s"] {
+				t.Error("the digests differ")
+			}
+			b.counted(t, len(b.model.Set("s").Elements()), true)
+			must(t, b.store.CompactTables(bg), "compact")
+			b.verify(t)
+			a.close(t)
+			b.close(t)
+			b.open(t)
+			b.check(t)
+			b.verify(t)
+			b.close(t)
+		}
+	}
+}
+
+// TestIngestWhileWritten: what arrives by deltas while spans come in, also of the same keys, and while the rewriter works, is
+// there at the end, once.
+func TestIngestWhileWritten(t *testing.T) {
+	a, b := newPair("sender"), newPair("receiver")
+	b.opt.BackgroundInterval = 1
+	b.opt.Strategy = eager(compaction.Default())
+	var deltas []engine.Delta
+	a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
+	a.open(t)
+	b.open(t)
+	for i := range times(40) {
+		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+30), engine.NoSync)
+	}
+	spans := a.spans(t, "s", 1500)
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			for _, i := range rand.Perm(len(deltas)) {
+				if err := b.store.ApplyDelta(bg, deltas[i], engine.NoSync); err != nil {
+					return err
+				}
+				if _, err := readAll(b.store, "s", engine.ReadOptions{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	for _, i := range rand.Perm(len(spans)) {
+		_, err := b.store.IngestSpan(bg, spans[i])
+		must(t, err, "ingest")
+	}
+	must(t, <-done, "deltas")
+	if err := testkit.SameElements(b.read(t, "s", engine.ReadOptions{}), a.model.Set("s").Elements()); err != nil {
+		t.Error(err)
+	}
+	b.verify(t)
+	must(t, a.store.Close(), "close")
+	must(t, b.store.Close(), "close")
+}
+
+// TestIngestCrashes crashes at every operation on the disk of an ingest into a set with batches that were not synced: all of the
+// span is there or nothing, and nothing else is lost.
+func TestIngestCrashes(t *testing.T) {
+	a := newPair("sender")
+	a.open(t)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 120), engine.NoSync)
+	a.all(t, "s", keyscheme.OpRemove, elementNames(30, 60), engine.NoSync)
+	whole := a.spans(t, "s", 0)[0]
+	a.close(t)
+	for _, cut := range [][]int{nil, {24, 40, 32, 64}} {
+		span := *whole
+		if cut != nil { // what has died would bring what lives in the same page
+			span.Dead = nil
+		}
+		for at := int64(0); ; at++ {
+			p := newPair(fmt.Sprintf("crash at %d", at))
+			p.cut = cut
+			p.open(t)
+			for _, actor := range []clock.Actor{"a clock of", "many actors", "is in pages"} {
+				p.apply(t, engine.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(actor)}}}, engine.NoSync)
+			}
+			p.all(t, "s", keyscheme.OpAdd, elementNames(100, 130), engine.Sync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(120, 150), engine.NoSync)
+			acknowledged := p.model.AcknowledgedCount()
+			crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
+			p.ingest(t, &span)
+			left := crash()
+			if left == nil {
+				left = p.disk.CrashClone(0, 1)
+				if p.lose(t, left) != 0 {
+					t.Error("an ingest was lost")
+				}
+				p.close(t)
+				if at < 10 {
+					t.Errorf("only %d disk operations", at)
+				}
+				break
+			}
+			p.model.AcknowledgedOnly(acknowledged)
+			p.lose(t, left)
+			p.check(t)
+			p.verify(t)
+			p.ingest(t, &span)
+			p.check(t)
+			p.verify(t)
+			p.close(t)
+		}
+	}
+}
+
+// TestSpansRefused: what is malformed, or can't be, is refused, and changes nothing.
+func TestSpansRefused(t *testing.T) {
+	a, b := newPair("sender"), newPair("receiver")
+	a.open(t)
+	b.open(t)
+	defer a.close(t)
+	defer b.close(t)
+	b.all(t, "s", keyscheme.OpAdd, []string{"own"}, engine.NoSync)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), engine.NoSync)
+	a.apply(t, engine.Delta{Set: []byte("s"), Actor: b.store.Actor(), First: 2, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("n010")}}}, engine.NoSync)
+	future := a.spans(t, "s", 0)[0]
+	good := *future
+	var err error
+	small := newPair("another")
+	small.open(t)
+	defer small.close(t)
+	small.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), engine.NoSync)
+	good = *small.spans(t, "s", 0)[0]
+	with := func(f func(*engine.Span)) *engine.Span {
+		s := good
+		s.Keys = bytes.Clone(s.Keys)
+		f(&s)
+		return &s
+	}
+	for what, c := range map[string]struct {
+		span *engine.Span
+		want error
+	}{
+		"our future":          {future, engine.ErrFacts},
+		"a death of our own":  {with(func(s *engine.Span) { s.Dead = dotsOf(b.store.Actor(), 2, 2) }), engine.ErrFacts},
+		"no name":             {with(func(s *engine.Span) { s.Set = nil }), engine.ErrRequest},
+		"a long name":         {with(func(s *engine.Span) { s.Set = make([]byte, engine.SetNameBytesMax+1) }), engine.ErrLimit},
+		"another count":       {with(func(s *engine.Span) { s.Count++ }), engine.ErrFacts},
+		"cut short":           {with(func(s *engine.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }), engine.ErrFacts},
+		"a key twice":         {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 0) }), engine.ErrFacts},
+		"not in order":        {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'a', 0, 2); s.Count++ }), engine.ErrFacts},
+		"a dot twice":         {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 0, 0); s.Count++ }), engine.ErrFacts},
+		"no such actor":       {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 2, 2); s.Count++ }), engine.ErrFacts},
+		"an actor of 0 bytes": {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 0, 2); s.Count++ }), engine.ErrFacts},
+		"counter 0":           {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 1, 'x', 0); s.Count++ }), engine.ErrFacts},
+	} {
+		if _, err = b.store.IngestSpan(bg, c.span); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+		b.check(t)
+	}
+	if _, err := b.store.ExportSpan(bg, []byte("s"), nil, engine.SpanBytesMax+1); !errors.Is(err, engine.ErrRequest) {
+		t.Errorf("too large: %v", err)
+	}
+	if _, err := b.store.ExportSpan(bg, []byte("never"), nil, 0); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("never: %v", err)
+	}
+	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	taken := 0
+	for range times(20_000) { // any bytes are taken or refused, and nothing panics
+		s := with(func(s *engine.Span) {
+			s.Set, s.Dead = []byte("t"), nil
+			for range 1 + r.IntN(3) {
+				s.Keys[r.IntN(len(s.Keys))] ^= byte(1 << r.IntN(8))
+			}
+		})
+		if _, err = b.store.IngestSpan(bg, s); err == nil {
+			taken++
+		} else if !errors.Is(err, engine.ErrFacts) && !errors.Is(err, engine.ErrLimit) {
+			t.Fatalf("%x: %v", s.Keys, err)
+		}
+		if taken > 50 {
+			break
+		}
+	}
+	b.verify(t)
+	p := openPair(t, "open")
+	defer p.close(t)
+	p.one(t, keyscheme.OpAdd, "a", engine.SawAll(clock.Of()))
+	if _, err := p.store.ExportSpan(bg, []byte("s"), nil, 0); !errors.Is(err, engine.ErrOpenKey) {
+		t.Errorf("an open key: %v", err)
+	}
+}
+
+// TestIngestLateWrites: deltas of a span's keys, and others, arrive while its tables are written, once or again and again. No
+// key comes twice, and what was not synced is durable with the span, whose clock names it.
+func TestIngestLateWrites(t *testing.T) {
+	for times := 1; times <= 4; times++ {
+		a, b := newPair("sender"), newPair(fmt.Sprintf("receiver, %d late deltas", times))
+		var deltas []engine.Delta
+		a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
+		a.open(t)
+		b.open(t)
+		for i := range 8 {
+			a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), engine.NoSync)
+		}
+		s := a.spans(t, "s", 0)[0]
+		b.apply(t, deltas[7], engine.Sync)
+		late := 0
+		b.disk.SetHook("late", func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && late < min(times, 3) { // the next one is written with writers held
+				late++
+				if late < times || times < 3 {
+					b.apply(t, deltas[late], engine.NoSync)
+				}
+				b.all(t, "s", keyscheme.OpAdd, elementNames(300+late, 301+late), engine.NoSync)
+			}
+			return nil
+		})
+		b.ingest(t, s)
+		b.disk.SetHook("late", nil)
+		left := b.disk.CrashClone(0, 1)
+		if n := b.keysInTables(t); n != uint64(160+late) {
+			t.Errorf("%s: %d keys in tables, want %d", b.label, n, 160+late)
+		}
+		if b.lose(t, left) != 0 {
+			t.Errorf("%s: something was lost", b.label)
+		}
+		b.check(t)
+		b.verify(t)
+		a.close(t)
+		b.close(t)
+	}
+}
+
+// TestIngestAndPass: a span that comes in while the rewriter copies the place where it belongs is not swapped out again.
+func TestIngestAndPass(t *testing.T) {
+	a, b := newPair("sender"), newPair("receiver")
+	a.open(t)
+	b.open(t)
+	defer a.close(t)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
+	b.all(t, "s", keyscheme.OpAdd, elementNames(20, 100), engine.NoSync)
+	b.all(t, "s", keyscheme.OpRemove, elementNames(30, 90), engine.NoSync)
+	b.flush(t)
+	s, done := a.spans(t, "s", 0)[0], make(chan error, 1)
+	var begun atomic.Bool
+	b.disk.SetHook("ingest", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && begun.CompareAndSwap(false, true) {
+			go func() { _, err := b.store.IngestSpan(bg, s); done <- err }()
+			<-settled(b)
+		}
+		return nil
+	})
+	rewriteAll(t, b)
+	must(t, <-done, "ingest")
+	b.disk.SetHook("ingest", nil)
+	f, err := engine.SpanFacts(s)
+	must(t, err, "unpack")
+	b.model.ApplyFacts(f)
+	b.check(t)
+	b.verify(t)
+	b.close(t)
+}
+
+// TestIngestIntoDeadRun: keys that come in where readers seek over dead ones are read.
+func TestIngestIntoDeadRun(t *testing.T) {
+	a, b := newPair("sender"), newPair("receiver")
+	a.open(t)
+	b.open(t)
+	defer a.close(t)
+	defer b.close(t)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(40, 60), engine.NoSync)
+	b.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.NoSync)
+	b.all(t, "s", keyscheme.OpRemove, elementNames(10, 90), engine.NoSync)
+	for range 3 {
+		b.read(t, "s", engine.ReadOptions{})
+	}
+	if b.store.RunsPassed() == 0 {
+		t.Fatal("no run is known")
+	}
+	b.ingest(t, a.spans(t, "s", 0)[0])
+	if err := testkit.SameElements(b.read(t, "s", engine.ReadOptions{}), b.model.Set("s").Elements()); err != nil {
+		t.Error(err)
+	}
+}
