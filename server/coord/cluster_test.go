@@ -28,6 +28,7 @@ type cluster struct {
 	s      *sched
 	links  []*link
 	minted []engine.Delta // by any replica
+	orphan []engine.Delta // those of them of which no coordinator was told
 	events []coord.Event
 }
 
@@ -127,14 +128,33 @@ func (l *link) silence(ctx context.Context) error {
 }
 
 func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (r engine.Result, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		r, m, err = l.Local.Write(ctx, set, ops, o)
-		if err == nil && !r.Delta.Empty() {
-			l.c.minted = append(l.c.minted, r.Delta)
+	first := true
+	err = l.over(ctx, func() error {
+		again, _, err := l.Local.Write(ctx, set, ops, o)
+		if err == nil && !again.Delta.Empty() {
+			l.c.minted = append(l.c.minted, again.Delta)
 		}
+		if !first { // what the network has doubled nobody hears of
+			if !again.Delta.Empty() {
+				l.c.orphan = append(l.c.orphan, again.Delta)
+			}
+			return err
+		}
+		r, first = again, false
 		return err
 	})
+	if err != nil && !r.Delta.Empty() {
+		l.c.orphan = append(l.c.orphan, r.Delta)
+	}
 	return r, l.Member(), err
+}
+
+func (l *link) Knows(ctx context.Context, set, request []byte) (known bool, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		known, m, err = l.Local.Knows(ctx, set, request)
+		return err
+	})
+	return known, l.Member(), err
 }
 
 func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {

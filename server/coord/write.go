@@ -23,7 +23,10 @@ type Write struct {
 	// every other. A request that is sent again with it is done once. Without an id it is done again, as another event: an add
 	// brings back what was removed meanwhile.
 	Request []byte
-	Quorum  Quorum
+	// Retry says that the request may have been done before: all replicas are asked for it first. Without it only the one looks that
+	// is going to do it.
+	Retry  bool
+	Quorum Quorum
 }
 
 // Result says what a write came to.
@@ -48,6 +51,9 @@ func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 	}
 	if len(w.Request) > peer.RequestBytesMax {
 		return Result{}, fmt.Errorf("%w: request id of %d bytes, at most %d", ErrRequest, len(w.Request), peer.RequestBytesMax)
+	}
+	if w.Retry && len(w.Request) == 0 {
+		return Result{}, fmt.Errorf("%w: a retry without a request id", ErrRequest)
 	}
 	if len(replicas) < q.W {
 		return Result{}, &QuorumError{Set: w.Set, Answered: len(replicas), Of: q.W}
@@ -204,6 +210,12 @@ func (o *operation) spread(d engine.Delta, by peer.Replica) {
 func (o *operation) mint(ctx context.Context, w Write) (engine.Result, peer.Replica, error) {
 	var errs []error
 	var behind []peer.Replica
+	candidates, known := o.replicas, false
+	if w.Retry {
+		if knowing := o.knowing(ctx, w.Request); len(knowing) > 0 {
+			candidates, known = knowing, true // others would do it again
+		}
+	}
 	try := func(rep peer.Replica, ops []engine.Op) (engine.Result, error) {
 		if !o.begin() {
 			return engine.Result{}, peer.ErrUnavailable
@@ -211,13 +223,13 @@ func (o *operation) mint(ctx context.Context, w Write) (engine.Result, peer.Repl
 		r, m, err := rep.Write(ctx, w.Set, ops, engine.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request})
 		if err != nil {
 			err = fmt.Errorf("%s: %w", m.Node, err)
-			if errors.Is(err, peer.ErrUnavailable) || errors.Is(err, engine.ErrBehind) || peer.Refused(err) {
+			if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, engine.ErrBehind)) {
 				o.nothing()
 			}
 		}
 		return r, err
 	}
-	for _, rep := range o.replicas {
+	for _, rep := range candidates {
 		r, err := try(rep, w.Ops)
 		switch {
 		case err == nil:
@@ -242,4 +254,31 @@ func (o *operation) mint(ctx context.Context, w Write) (engine.Result, peer.Repl
 		return engine.Result{}, nil, errors.Join(errs...)
 	}
 	return engine.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
+}
+
+// knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the
+// time that there is.
+func (o *operation) knowing(ctx context.Context, request []byte) []peer.Replica {
+	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout/4)
+	defer cancel()
+	var mu sync.Mutex
+	var knowing []peer.Replica
+	answers, settled := 0, o.c.run.NewSignal()
+	for _, rep := range o.replicas {
+		o.c.run.Go(func() {
+			known, _, err := rep.Knows(ctx, o.set, request)
+			mu.Lock()
+			defer mu.Unlock()
+			if answers++; known && err == nil {
+				knowing = append(knowing, rep)
+			}
+			if len(knowing) > 0 || answers == len(o.replicas) {
+				settled.Set()
+			}
+		})
+	}
+	_ = settled.Wait(ctx) // who has not answered by then is taken for one that does not know
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(knowing)
 }

@@ -325,3 +325,41 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d deltas not sent after Close, want 8", n)
 	}
 }
+
+// TestRetry sends a request again, elsewhere, after its element was removed: it is the same event, and stays dead.
+func TestRetry(t *testing.T) {
+	for _, retry := range []bool{true, false} {
+		c := newCluster(t, newSched(11), 3)
+		co := c.coordinator(coord.Options{})
+		w := coord.Write{Set: set, Ops: add("x"), Request: []byte("r1"), Quorum: coord.Quorum{W: 2, DW: 2}}
+		c.s.run(t, minute, func() {
+			c.links[1].down = true
+			first, err := co.Write(ctx, w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.links[1].down = false
+			removed, err := co.Write(ctx, coord.Write{Set: set, Ops: []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: engine.Saw(first.Dots[0])}}})
+			if err != nil || removed.Removed != 1 {
+				t.Fatal(err)
+			}
+			if retry {
+				c.links[0].down = true // node1 is next, and has not heard of the request; node2 has
+				w.Retry = true
+			}
+			again, err := co.Write(ctx, w)
+			if err != nil || again.Dots[0] != first.Dots[0] || string(again.Delta.Request) != "r1" {
+				t.Errorf("retry %v: %+v, the first time %+v, %v", retry, again, first, err)
+			}
+			w.Ops = add("y")
+			if r, err := co.Write(ctx, w); !errors.Is(err, engine.ErrRequest) || errors.Is(err, coord.ErrUnknown) {
+				t.Errorf("another request by the same id: %+v, %v", r, err)
+			}
+		})
+		for _, l := range c.links {
+			if l.has("x") {
+				t.Errorf("retry %v: %v has x again", retry, l.Member())
+			}
+		}
+	}
+}

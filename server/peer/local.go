@@ -70,10 +70,25 @@ func (l *Local) outcome(err error) error {
 // Write implements Replica.
 func (l *Local) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (engine.Result, Member, error) {
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
-		return engine.Result{}, l.Member(), err
+		if known, _, unknown := l.Knows(ctx, set, o.Request); !known || unknown != nil || l.ready() != nil {
+			return engine.Result{}, l.Member(), err
+		}
 	}
 	r, err := l.store.Write(ctx, set, ops, o)
 	return r, l.Member(), l.outcome(err)
+}
+
+// Knows implements Replica. A request of no operations is none of those that are kept: where the id is known the engine refuses it,
+// else it does nothing.
+func (l *Local) Knows(ctx context.Context, set, request []byte) (bool, Member, error) {
+	if len(request) == 0 {
+		return false, l.Member(), nil
+	}
+	_, err := l.store.Write(ctx, set, nil, engine.WriteOptions{Durability: engine.NoSync, Request: request})
+	if errors.Is(err, engine.ErrRequest) {
+		return true, l.Member(), nil
+	}
+	return false, l.Member(), err
 }
 
 // Apply implements Replica.

@@ -25,11 +25,15 @@ type Replica interface {
 	Member() Member
 
 	// Write does a client's operations, as engine.Store.Write does: all in one atomic batch, each event with a dot of this
-	// replica. The result's delta is for the other replicas. One that is Joining answers ErrJoining: it may not know what a
-	// remove without a context removes.
+	// replica. The result's delta is for the other replicas. One that is Joining answers ErrJoining, unless it knows the request:
+	// it may not know what a remove without a context removes.
 	//
 	//	A: Write(add x) = Delta{A: 7: add x, kills B3};  A again, with the same request id = the same delta
 	Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (engine.Result, Member, error)
+
+	// Knows reports whether this replica has a client's request, by its id: whether Write would answer what it did the first time.
+	// Replicas forget requests after some minutes.
+	Knows(ctx context.Context, set, request []byte) (bool, Member, error)
 
 	// Apply applies what another replica did, whole or not at all, in whatever order, however often and however late it comes. A nil
 	// error acknowledges it: the delta, or what was found to be here of it already, is as durable as asked for.
