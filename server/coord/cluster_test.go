@@ -35,13 +35,14 @@ type cluster struct {
 // link is the way to a replica. What is sent waits for its turn, and so does the answer.
 type link struct {
 	*peer.Local
-	c     *cluster
-	store *engine.Store
-	disk  *testkit.Disk
-	down  bool          // nothing reaches it, and that is known
-	fault func() string // of a call: "", "lost" (the request), "mute" (the answer), "twice"
-	after func()        // before each answer
-	calls int
+	c      *cluster
+	store  *engine.Store
+	disk   *testkit.Disk
+	down   bool          // nothing reaches it, and that is known
+	fault  func() string // of a call: "", "lost" (the request), "mute" (the answer), "twice"
+	after  func()        // before each answer
+	calls  int
+	chunks int // that were taken
 }
 
 func newCluster(t *testing.T, s *sched, n int) *cluster {

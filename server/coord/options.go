@@ -60,10 +60,14 @@ type Options struct {
 	Timeout time.Duration
 	// SendTimeout is how long a replica may take to answer a delta, also in the background; default 30 s.
 	SendTimeout time.Duration
+	// ChunkTimeout is how long a replica may take for the next chunk of a read, before another takes its place; default 5 s.
+	ChunkTimeout time.Duration
 	// SendsMax and SendBytesMax bound the deltas that are under way to replicas; beyond, they become hints at once. Default 4,096
 	// and 256 MiB.
 	SendsMax     int
 	SendBytesMax int64
+	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
+	RepairsMax int
 	// Hints keep what replicas have missed; default nil: it is left to anti-entropy. The coordinator does not close them.
 	Hints *Hints
 	// HintInterval is how often all hints are tried; default 10 s, negative is never.
@@ -87,6 +91,8 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Timeout, 10*time.Second)
 	setDefault(&o.SendTimeout, 30*time.Second)
 	setDefault(&o.HintInterval, 10*time.Second)
+	setDefault(&o.ChunkTimeout, 5*time.Second)
+	setDefault(&o.RepairsMax, 10_000)
 	setDefault(&o.SendsMax, 4096)
 	setDefault(&o.SendBytesMax, 256<<20)
 	var err error
@@ -112,6 +118,9 @@ const (
 	EventHintExpired  EventKind = "hint-expired"  // hints were too old: they were dropped
 	EventHintFailed   EventKind = "hint-failed"   // a hint could not be written, or not be read back
 	EventHintReplayed EventKind = "hint-replayed" // hints have reached their replica
+	EventRepaired     EventKind = "repaired"      // what a read found missing was sent: so many keys and deaths were new
+	EventRepairLeft   EventKind = "repair-left"   // what a read found missing was not sent, or not all of it
+	EventDamage       EventKind = "damage"        // a replica has seen dots that are not dead and have no key
 )
 
 // Event is one thing that went on in the background. Fields that do not apply are zero. What was dropped is left to anti-entropy.
@@ -119,7 +128,7 @@ type Event struct {
 	Kind  EventKind
 	Node  string // the replica's
 	Set   []byte
-	Count int   // of hints
+	Count int   // of hints, or of what was repaired, left or damaged
 	Bytes int64 // of hints
 	Err   error
 }
