@@ -43,14 +43,15 @@ func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]engine.Context, e
 	if err != nil {
 		return nil, err
 	}
-	out := make([]engine.Context, len(l.Elements))
+	out, mends := make([]engine.Context, len(l.Elements)), mends{c: c, set: l.Set, by: map[peer.Replica]*repair{}}
+	defer mends.send()
 	for i, element := range l.Elements {
 		first := make([]readcore.Answer, len(answers))
 		asked := make([]peer.Replica, len(answers))
 		for k, a := range answers {
 			first[k].Live, asked[k] = sorted(a.contexts[i].Dots), a.rep
 		}
-		dots, err := c.decide(ctx, l.Set, element, q, asked, replicas, first)
+		dots, err := c.decide(ctx, l.Set, element, q, asked, replicas, first, mends)
 		if err != nil {
 			return nil, err
 		}
@@ -73,11 +74,11 @@ func sorted(dots []clock.Dot) []clock.Dot {
 
 // decide comes to the dots by which an element is present. In later rounds any R replicas will do: what they answer then takes the
 // place of what was answered before.
-func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum, asked, replicas []peer.Replica, answers []readcore.Answer) ([]clock.Dot, error) {
+func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum, asked, replicas []peer.Replica, answers []readcore.Answer, m mends) ([]clock.Dot, error) {
 	for range roundsMax {
 		d := readcore.Decide(answers)
 		if len(d.Ask) == 0 {
-			c.repairElement(set, element, asked, d.Repairs)
+			m.note(element, asked, d.Repairs)
 			return d.Dots, nil
 		}
 		judged, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (judgement, error) {

@@ -42,6 +42,7 @@ func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Resul
 		defer cancel() // the replicas are told to stop
 		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(replicas), tried: map[peer.Replica]int{},
 			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit})}
+		defer g.stop()
 		stopped, err := g.run(yield)
 		if err != nil && !stopped {
 			yield(readcore.Result{}, err)
@@ -140,6 +141,15 @@ func (g *gathering) run(yield func(readcore.Result, error) bool) (stopped bool, 
 	}
 }
 
+// stop ends all streams.
+func (g *gathering) stop() {
+	for _, s := range g.streams {
+		if s != nil {
+			s.stop()
+		}
+	}
+}
+
 // take gives the merge what stream i has, if it has something.
 func (g *gathering) take(i int) (took bool, err error) {
 	s := g.streams[i]
@@ -170,7 +180,7 @@ func (g *gathering) take(i int) (took bool, err error) {
 // replace puts another replica in the place of one that failed.
 func (g *gathering) replace(i int, cause error) error {
 	s := g.streams[i]
-	s.cancel()
+	s.stop()
 	g.errs = append(g.errs, fmt.Errorf("%s: %w", s.rep.Member().Node, cause))
 	if g.tried[s.rep] < triesMax {
 		g.spare = append(g.spare, s.rep)
@@ -234,6 +244,14 @@ func (s *stream) pump(ctx context.Context, o engine.ReadOptions) {
 		}
 	}
 	s.end(errEnded)
+}
+
+// stop tells the replica that nobody waits for it any more.
+func (s *stream) stop() {
+	s.cancel()
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	s.timer()
 }
 
 // errEnded says that a replica's stream ended before it was done.

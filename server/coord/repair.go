@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -44,22 +45,37 @@ func (g *gathering) repair(lacking []readcore.Lack) {
 	}
 }
 
-// repairElement has what a look-up found sent.
-func (c *Coordinator) repairElement(set, element []byte, asked []peer.Replica, repairs []readcore.Repair) {
+// mends are the repairs that a look-up has found, one for each replica.
+type mends struct {
+	c   *Coordinator
+	set []byte
+	by  map[peer.Replica]*repair
+}
+
+// note adds what was found of one element.
+func (m mends) note(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
 	for _, r := range repairs {
 		to := asked[r.Replica]
 		if len(r.Lost) > 0 {
-			c.opt.Events(Event{Kind: EventDamage, Node: to.Member().Node, Set: set, Count: len(r.Lost)})
+			m.c.opt.Events(Event{Kind: EventDamage, Node: to.Member().Node, Set: m.set, Count: len(r.Lost)})
 		}
-		m := &repair{set: set, to: to}
+		if m.by[to] == nil {
+			m.by[to] = &repair{set: m.set, to: to, dead: &clock.Clock{}}
+		}
 		if len(r.Missing) > 0 {
-			m.missing = []fold.Element{{Name: element, Dots: r.Missing}}
+			m.by[to].missing = append(m.by[to].missing, fold.Element{Name: bytes.Clone(element), Dots: r.Missing})
 		}
-		if len(r.Dead) > 0 {
-			m.dead = clock.Of(r.Dead...)
-		}
-		if m.missing != nil || m.dead != nil {
-			c.mend(m)
+		m.by[to].dead.Union(clock.Of(r.Dead...))
+	}
+}
+
+// send sends them, as far as one request may.
+func (m mends) send() {
+	for to, r := range m.by {
+		if n := len(r.missing); n > m.c.opt.RepairsMax {
+			m.c.opt.Events(Event{Kind: EventRepairLeft, Node: to.Member().Node, Set: m.set, Count: n})
+		} else if n > 0 || !r.dead.Empty() {
+			m.c.mend(r)
 		}
 	}
 }

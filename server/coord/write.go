@@ -58,9 +58,21 @@ func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 	if len(replicas) < q.W {
 		return Result{}, &QuorumError{Set: w.Set, Answered: len(replicas), Of: q.W}
 	}
+	if n := frameBytes(w); n > peer.FrameBytesMax {
+		return Result{}, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
+	}
 	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, and may be under way when the caller goes on
 	o := c.newOperation(w.Set, q, replicas)
 	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
+}
+
+// frameBytes returns about how many bytes the frame of a write's delta takes, with the contexts that it gives.
+func frameBytes(w Write) int {
+	n := len(w.Set) + itemBytes*len(w.Ops)
+	for i := range w.Ops {
+		n += len(w.Ops[i].Element) + (dotBytes+itemBytes)*len(w.Ops[i].Context.Dots)
+	}
+	return n
 }
 
 func cloneOps(ops []engine.Op) []engine.Op {

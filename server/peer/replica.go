@@ -12,7 +12,8 @@ import (
 )
 
 // Replica is one copy of a range of sets: here (Local), or behind a wire. Its methods may be called by any number of
-// goroutines. Arguments and results are values: neither side changes what it has given or taken.
+// goroutines. Arguments and results are values: neither side changes what it has given or taken. Two that are equal by == are the
+// same replica.
 //
 // Answers come with the member that gave them, in its incarnation and state of that moment. What a member in one incarnation
 // has said binds no other.
