@@ -39,7 +39,7 @@ type link struct {
 	store  *engine.Store
 	disk   *testkit.Disk
 	down   bool          // nothing reaches it, and that is known
-	fault  func() string // of a call: "", "lost" (the request), "mute" (the answer), "twice"
+	fault  func() string // of a call: "", "lost" (the request), "mute" (the answer), "reset" (the same, and that is told), "twice"
 	after  func()        // before each answer
 	calls  int
 	chunks int // that were taken
@@ -116,7 +116,9 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	if fault == "mute" {
 		return l.silence(ctx)
 	}
-	l.c.s.yield(nil)
+	if l.c.s.yield(nil); fault == "reset" {
+		return errors.New("connection reset")
+	}
 	return err
 }
 

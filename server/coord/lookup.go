@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]engine.Context, e
 	if err != nil {
 		return nil, err
 	}
-	out, mends := make([]engine.Context, len(l.Elements)), mends{c: c, set: l.Set, by: map[peer.Replica]*repair{}}
+	out, mends := make([]engine.Context, len(l.Elements)), &mends{c: c, set: bytes.Clone(l.Set)}
 	defer mends.send()
 	for i, element := range l.Elements {
 		first := make([]readcore.Answer, len(answers))
@@ -74,7 +75,7 @@ func sorted(dots []clock.Dot) []clock.Dot {
 
 // decide comes to the dots by which an element is present. In later rounds any R replicas will do: what they answer then takes the
 // place of what was answered before.
-func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum, asked, replicas []peer.Replica, answers []readcore.Answer, m mends) ([]clock.Dot, error) {
+func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum, asked, replicas []peer.Replica, answers []readcore.Answer, m *mends) ([]clock.Dot, error) {
 	for range roundsMax {
 		d := readcore.Decide(answers)
 		if len(d.Ask) == 0 {

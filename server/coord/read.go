@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Resul
 			yield(readcore.Result{}, err)
 			return
 		}
+		r.Set = bytes.Clone(r.Set) // repairs refer to it
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // the replicas are told to stop
 		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(replicas), tried: map[peer.Replica]int{},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"bigset/clock"
 	"bigset/engine"
@@ -17,23 +18,35 @@ import (
 type repair struct {
 	set     []byte
 	to      peer.Replica
-	missing []fold.Element                // keys with their dots, which it has not seen
-	dead    *clock.Clock                  // dots that are dead elsewhere; nil is none
-	suspect map[peer.Replica]*clock.Clock // by witness: dots that it has seen and does not show. They are dead if it says so
+	missing []fold.Element // keys with their dots, which it has not seen
+	dead    *clock.Clock   // dots that are dead elsewhere; nil is none
+	suspect []suspicion
+}
+
+// suspicion are dots that a witness has seen and does not show. They are dead if it says so.
+type suspicion struct {
+	witness peer.Replica
+	dots    *clock.Clock
+}
+
+// suspects adds a dot to those of a witness.
+func (r *repair) suspects(witness peer.Replica, dots []clock.Dot) {
+	i := slices.IndexFunc(r.suspect, func(s suspicion) bool { return s.witness == witness })
+	if i < 0 {
+		i = len(r.suspect)
+		r.suspect = append(r.suspect, suspicion{witness, &clock.Clock{}})
+	}
+	for _, d := range dots {
+		r.suspect[i].dots.Add(d)
+	}
 }
 
 // repair has what the read found sent, as far as one read may.
 func (g *gathering) repair(lacking []readcore.Lack) {
 	for _, l := range lacking {
-		r := &repair{set: g.req.Set, to: g.streams[l.Stream].rep, suspect: map[peer.Replica]*clock.Clock{}}
+		r := &repair{set: g.req.Set, to: g.streams[l.Stream].rep}
 		for _, s := range l.Suspects {
-			witness := g.streams[s.Witness].rep
-			if r.suspect[witness] == nil {
-				r.suspect[witness] = &clock.Clock{}
-			}
-			for _, d := range s.Element.Dots {
-				r.suspect[witness].Add(d)
-			}
+			r.suspects(g.streams[s.Witness].rep, s.Element.Dots)
 		}
 		n := len(l.Missing) + len(l.Suspects)
 		if g.repaired += n; g.repaired > g.c.opt.RepairsMax {
@@ -49,31 +62,41 @@ func (g *gathering) repair(lacking []readcore.Lack) {
 type mends struct {
 	c   *Coordinator
 	set []byte
-	by  map[peer.Replica]*repair
+	all []*repair
+}
+
+// of returns the repair of a replica.
+func (m *mends) of(to peer.Replica) *repair {
+	for _, r := range m.all {
+		if r.to == to {
+			return r
+		}
+	}
+	r := &repair{set: m.set, to: to, dead: &clock.Clock{}}
+	m.all = append(m.all, r)
+	return r
 }
 
 // note adds what was found of one element.
-func (m mends) note(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
+func (m *mends) note(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
 	for _, r := range repairs {
 		to := asked[r.Replica]
 		if len(r.Lost) > 0 {
 			m.c.opt.Events(Event{Kind: EventDamage, Node: to.Member().Node, Set: m.set, Count: len(r.Lost)})
 		}
-		if m.by[to] == nil {
-			m.by[to] = &repair{set: m.set, to: to, dead: &clock.Clock{}}
-		}
+		repair := m.of(to)
 		if len(r.Missing) > 0 {
-			m.by[to].missing = append(m.by[to].missing, fold.Element{Name: bytes.Clone(element), Dots: r.Missing})
+			repair.missing = append(repair.missing, fold.Element{Name: bytes.Clone(element), Dots: r.Missing})
 		}
-		m.by[to].dead.Union(clock.Of(r.Dead...))
+		repair.dead.Union(clock.Of(r.Dead...))
 	}
 }
 
 // send sends them, as far as one request may.
-func (m mends) send() {
-	for to, r := range m.by {
+func (m *mends) send() {
+	for _, r := range m.all {
 		if n := len(r.missing); n > m.c.opt.RepairsMax {
-			m.c.opt.Events(Event{Kind: EventRepairLeft, Node: to.Member().Node, Set: m.set, Count: n})
+			m.c.opt.Events(Event{Kind: EventRepairLeft, Node: r.to.Member().Node, Set: m.set, Count: n})
 		} else if n > 0 || !r.dead.Empty() {
 			m.c.mend(r)
 		}
@@ -97,8 +120,8 @@ func (c *Coordinator) mend(r *repair) {
 		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		f := engine.Facts{Set: r.set, Keys: r.missing, Dead: r.dead}
-		for witness, dots := range r.suspect {
-			dead, err := c.deaths(ctx, r.set, witness, dots)
+		for _, s := range r.suspect {
+			dead, err := c.deaths(ctx, r.set, s.witness, s.dots)
 			if err != nil {
 				e.Err = err
 			}

@@ -23,6 +23,11 @@ func mute() string { return "mute" }
 func TestWriteReachesAll(t *testing.T) {
 	c := newCluster(t, newSched(1), 3)
 	co := c.coordinator(coord.Options{})
+	changed := false
+	c.links[2].fault = func() string { // it gets the delta when the caller has gone on
+		c.s.yield(func() bool { return changed })
+		return ""
+	}
 	c.s.run(t, minute, func() {
 		ops := add("x", "y")
 		r, err := co.Write(ctx, coord.Write{Set: set, Ops: ops})
@@ -30,6 +35,7 @@ func TestWriteReachesAll(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		copy(ops[0].Element, "?") // the caller's own again
+		changed = true
 	})
 	for _, l := range c.links {
 		if !l.has("x") || !l.has("y") || l.has("?") {
@@ -124,6 +130,7 @@ func TestAnotherCoordinates(t *testing.T) {
 		"closed":            {func(l *link) { _ = l.store.Close() }, "node1", 1, nil},
 		"joining":           {func(l *link) { l.SetState(peer.Joining) }, "node1", 1, nil},
 		"answer lost":       {func(l *link) { l.fault = mute }, "", 1, coord.ErrUnknown},
+		"connection lost":   {func(l *link) { l.fault = func() string { return "reset" } }, "", 1, coord.ErrUnknown},
 		"lost, nobody told": {func(l *link) { l.fault = lost }, "", 0, coord.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,6 +191,7 @@ func TestNothingHappened(t *testing.T) {
 		{"w over n", coord.Write{Ops: add("x"), Quorum: coord.Quorum{W: 4}}, nil, coord.ErrRequest},
 		{"negative", coord.Write{Ops: add("x"), Quorum: coord.Quorum{R: -1}}, nil, coord.ErrRequest},
 		{"request id", coord.Write{Ops: add("x"), Request: big}, nil, coord.ErrRequest},
+		{"over a frame", coord.Write{Ops: manyDots()}, nil, coord.ErrRequest},
 		{"context of the future", coord.Write{Ops: []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: engine.SawAll(clock.Of(clock.Dot{Actor: "z", Counter: 1}))}}}, nil, engine.ErrBehind},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -362,4 +370,16 @@ func TestRetry(t *testing.T) {
 			}
 		}
 	}
+}
+
+// manyDots returns operations whose contexts fit no frame.
+func manyDots() (ops []engine.Op) {
+	dots := make([]clock.Dot, engine.ContextDotsMax)
+	for i := range dots {
+		dots[i] = clock.Dot{Actor: "a", Counter: uint64(i + 1)}
+	}
+	for range peer.FrameBytesMax / len(dots) / 8 {
+		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Context: engine.Saw(dots...)})
+	}
+	return ops
 }
