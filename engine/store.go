@@ -417,6 +417,9 @@ func (s *Store) Record() compaction.Record { return s.record }
 // Strategy returns how dead keys leave the disk.
 func (s *Store) Strategy() compaction.Strategy { return s.strategy }
 
+// OpenContexts reports whether the store was opened with Options.OpenContexts.
+func (s *Store) OpenContexts() bool { return s.opt.OpenContexts }
+
 // Keyring returns the keys that seal this store's context tokens. They are made with the store and live as long.
 func (s *Store) Keyring() keyscheme.Keyring { return s.id.keyring }
 

@@ -1,0 +1,134 @@
+package readcore
+
+import (
+	"slices"
+
+	"bigset/clock"
+)
+
+// Verdict is what a replica knows of a dot.
+type Verdict byte
+
+const (
+	// NotSeen: the dot has not come yet.
+	NotSeen Verdict = iota
+	// Live: its key is there.
+	Live
+	// Dead: it was removed or replaced.
+	Dead
+	// Lost: it has come, is not dead, and has no key. That is damage, and says nothing of whether somebody removed it.
+	Lost
+)
+
+// Answer is what one replica says of an element, all of one moment.
+type Answer struct {
+	// Live are all dots by which the element is present there, ascending: also those that nobody asked for, or an element that
+	// was just added again would pass for removed.
+	Live []clock.Dot
+	// Asked are the dots that Decision.Ask wanted to know about, ascending, and Verdicts what is known of each. The first
+	// time nothing is asked.
+	Asked    []clock.Dot
+	Verdicts []Verdict
+}
+
+// verdict returns what the replica knows of a dot, and whether it said so.
+func (a Answer) verdict(dot clock.Dot) (Verdict, bool) {
+	if has(a.Live, dot) {
+		return Live, true
+	}
+	k, ok := slices.BinarySearchFunc(a.Asked, dot, clock.Dot.Compare)
+	if !ok || k >= len(a.Verdicts) {
+		return NotSeen, false
+	}
+	return a.Verdicts[k], true
+}
+
+func has(dots []clock.Dot, dot clock.Dot) bool {
+	_, ok := slices.BinarySearchFunc(dots, dot, clock.Dot.Compare)
+	return ok
+}
+
+// Decision is what R answers about an element mean together.
+type Decision struct {
+	// Ask, when it is not empty, are dots of which not enough is known. All replicas are asked about all of them, and what they
+	// then answer takes the place of what they answered before. While an element is written without a break that may go on: the
+	// caller sets a limit.
+	Ask []clock.Dot
+	// Dots are those by which the element is present, ascending: its narrow context. None: it is absent. Only with an empty
+	// Ask.
+	Dots []clock.Dot
+	// Repairs are what replicas lack, by the index of their answer. Only with an empty Ask, and only where replicas differ.
+	Repairs []Repair
+}
+
+// Repair is what one replica lacks of an element.
+type Repair struct {
+	Replica int
+	Missing []clock.Dot // not seen, and present: it is sent key and dot together
+	Dead    []clock.Dot // live there, and dead by the Dead of another replica: it is sent that
+	Lost    []clock.Dot // its key is damaged there
+}
+
+// Decide answers whether an element is in a set, of what R replicas, at least one, said of it. While they agree on the dots, that
+// is the answer. Where they differ it takes verdicts: a dot survives when some replica has it live and none has it dead.
+func Decide(answers []Answer) Decision {
+	if agree(answers) {
+		return Decision{Dots: answers[0].Live}
+	}
+	all := shown(answers)
+	var d Decision
+	repairs := make([]Repair, len(answers))
+	for _, dot := range all {
+		dead := false
+		for _, a := range answers {
+			v, known := a.verdict(dot)
+			if !known {
+				return Decision{Ask: all}
+			}
+			dead = dead || v == Dead
+		}
+		if !dead {
+			d.Dots = append(d.Dots, dot)
+		}
+		for i, a := range answers {
+			v, _ := a.verdict(dot)
+			repairs[i].note(dot, v, dead)
+		}
+	}
+	for i, r := range repairs {
+		if r.Replica = i; len(r.Missing)+len(r.Dead)+len(r.Lost) > 0 {
+			d.Repairs = append(d.Repairs, r)
+		}
+	}
+	return d
+}
+
+func agree(answers []Answer) bool {
+	for _, a := range answers[1:] {
+		if !slices.Equal(a.Live, answers[0].Live) {
+			return false
+		}
+	}
+	return true
+}
+
+// shown returns the dots by which the element is present anywhere, ascending.
+func shown(answers []Answer) (all []clock.Dot) {
+	for _, a := range answers {
+		all = append(all, a.Live...)
+	}
+	slices.SortFunc(all, clock.Dot.Compare)
+	return slices.Compact(all)
+}
+
+// note records what a replica lacks of a dot.
+func (r *Repair) note(dot clock.Dot, v Verdict, dead bool) {
+	switch {
+	case dead && v == Live:
+		r.Dead = append(r.Dead, dot)
+	case !dead && v == NotSeen:
+		r.Missing = append(r.Missing, dot)
+	case !dead && v == Lost:
+		r.Lost = append(r.Lost, dot)
+	}
+}

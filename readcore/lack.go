@@ -1,0 +1,67 @@
+package readcore
+
+import (
+	"bytes"
+
+	"bigset/clock"
+	"bigset/fold"
+)
+
+// Lack is what the replica of one stream lacks of what a result is about. It is of the moments of the reads: whoever sends it has
+// the receiver judge it by its state when it is applied, and joins no clock.
+type Lack struct {
+	Stream int
+	// Missing are elements with surviving dots that the replica has not seen: it is sent key and dot together.
+	Missing []fold.Element
+	// Suspects are elements with dots that the replica has live and that did not survive.
+	Suspects []Suspect
+}
+
+// Suspect is an element, with dots of it that a stream has live while the stream Witness has seen them and does not show
+// them. If the Dead of the witness names such a dot, that is sent. If it does not, the key is lost at the witness: that is
+// damage there, and proves nothing about the dot.
+type Suspect struct {
+	Witness int
+	Element fold.Element
+}
+
+// note records who lacks what of a dot of the element at hand, and moves on behind that dot.
+func (m *Merge) note(name []byte, dot clock.Dot, witness int) {
+	for i := range m.streams {
+		l := &m.lacks[i]
+		switch shown := m.shows(i, dot); {
+		case shown:
+			m.at[i]++
+			if witness >= 0 {
+				m.suspect(l, witness, name, dot)
+			}
+		case witness < 0 && !m.streams[i].notFound:
+			m.missing(l, name, dot)
+		}
+	}
+}
+
+func (m *Merge) missing(l *Lack, name []byte, dot clock.Dot) {
+	if n := len(l.Missing); n > 0 && bytes.Equal(l.Missing[n-1].Name, name) {
+		l.Missing[n-1].Dots = append(l.Missing[n-1].Dots, dot)
+		return
+	}
+	l.Missing = append(l.Missing, fold.Element{Name: name, Dots: m.one(dot)})
+}
+
+func (m *Merge) suspect(l *Lack, witness int, name []byte, dot clock.Dot) {
+	for k := len(l.Suspects) - 1; k >= 0 && bytes.Equal(l.Suspects[k].Element.Name, name); k-- {
+		if l.Suspects[k].Witness == witness {
+			l.Suspects[k].Element.Dots = append(l.Suspects[k].Element.Dots, dot)
+			return
+		}
+	}
+	l.Suspects = append(l.Suspects, Suspect{witness, fold.Element{Name: name, Dots: m.one(dot)}})
+}
+
+// one returns a dot in memory of the result, to which more may be appended.
+func (m *Merge) one(dot clock.Dot) []clock.Dot {
+	at := len(m.arena)
+	m.arena = append(m.arena, dot)
+	return m.arena[at : at+1 : at+1]
+}

@@ -1,0 +1,225 @@
+package readcore_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/readcore"
+)
+
+// TestScripts runs testdata: the rules by example. Dots are an actor and a counter, as n1; clocks are dots and runs, as n1-5;
+// an element is its name with its dots, as x{n1 m2}. Every command that feeds the merge prints what became certain by it.
+//
+//	new R [reverse] [limit=N]
+//	chunk STREAM seen=(…) [bound=X|done]     elements on the lines below
+//	notfound STREAM
+//	fail STREAM
+//	replace STREAM
+//	whole                                    the context for an operation on the whole set
+//	decide                                   a line for each replica: its live dots; then, where it was asked, dot=verdict …
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var s script
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })
+	})
+}
+
+type script struct{ merge *readcore.Merge }
+
+func (s *script) run(t *testing.T, d *datadriven.TestData) string {
+	if d.Cmd == "decide" {
+		return decide(t, d.Input)
+	}
+	if d.Cmd == "whole" {
+		return clockText(s.merge.Whole()) + "\n"
+	}
+	n, err := strconv.Atoi(d.CmdArgs[0].Key)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	head := ""
+	switch d.Cmd {
+	case "new":
+		o := readcore.Options{Streams: n, Reverse: d.HasArg("reverse")}
+		if d.HasArg("limit") {
+			d.ScanArgs(t, "limit", &o.Limit)
+		}
+		s.merge = readcore.New(o)
+	case "chunk":
+		err = s.merge.Admit(n, parseChunk(t, d))
+	case "notfound":
+		err = s.merge.NotFound(n)
+	case "fail":
+		s.merge.Fail(n)
+	case "replace":
+		head = "begins at the beginning\n"
+		if after := s.merge.Replace(n); after != nil {
+			head = fmt.Sprintf("begins behind %q\n", after)
+		}
+	default:
+		d.Fatalf(t, "unknown command")
+	}
+	if err != nil {
+		if !errors.Is(err, readcore.ErrChunk) && !errors.Is(err, readcore.ErrUnwanted) {
+			d.Fatalf(t, "%v", err)
+		}
+		return err.Error() + "\n"
+	}
+	return head + s.step()
+}
+
+// step prints what is certain now, and who is to deliver.
+func (s *script) step() string {
+	var b strings.Builder
+	r, ok := s.merge.Step()
+	if r.Context != nil {
+		fmt.Fprintf(&b, "context %s\n", clockText(r.Context))
+	}
+	for _, e := range r.Elements {
+		fmt.Fprintln(&b, elementText(e))
+	}
+	for _, l := range r.Lacking {
+		for _, e := range l.Missing {
+			fmt.Fprintf(&b, "missing at %d: %s\n", l.Stream, elementText(e))
+		}
+		for _, p := range l.Suspects {
+			fmt.Fprintf(&b, "live at %d: %s: is it dead at %d?\n", l.Stream, elementText(p.Element), p.Witness)
+		}
+	}
+	switch {
+	case r.NotFound:
+		b.WriteString("not found\n")
+	case r.Done && r.Bound != nil:
+		fmt.Fprintf(&b, "done at %s\n", r.Bound)
+	case r.Done:
+		b.WriteString("done\n")
+	case ok && r.Bound != nil:
+		fmt.Fprintf(&b, "up to %s\n", r.Bound)
+	}
+	if wants := s.merge.Wants(nil); len(wants) > 0 {
+		fmt.Fprintf(&b, "wants %v\n", wants)
+	}
+	if b.Len() == 0 {
+		return "waits\n"
+	}
+	return b.String()
+}
+
+func parseChunk(t *testing.T, d *datadriven.TestData) *fold.Chunk {
+	c := &fold.Chunk{Done: d.HasArg("done")}
+	for _, a := range d.CmdArgs[1:] {
+		switch a.Key {
+		case "seen":
+			c.Clock = parseClock(t, a.Vals)
+		case "bound":
+			c.Bound = []byte(a.Vals[0])
+		case "counted":
+			c.Count = 1
+		}
+	}
+	for _, word := range strings.FieldsFunc(d.Input, func(r rune) bool { return r == '}' }) {
+		name, dots, ok := strings.Cut(strings.TrimSpace(word), "{")
+		if ok {
+			c.Elements = append(c.Elements, fold.Element{Name: []byte(name), Dots: parseDots(t, strings.Fields(dots))})
+		}
+	}
+	return c
+}
+
+// parseClock reads dots and runs: n1 m2-5.
+func parseClock(t *testing.T, words []string) *clock.Clock {
+	c := &clock.Clock{}
+	for _, w := range words {
+		for _, f := range strings.Fields(w) {
+			first, last, ok := strings.Cut(f[1:], "-")
+			if !ok {
+				last = first
+			}
+			c.AddRange(clock.Actor(f[:1]), number(t, first), number(t, last))
+		}
+	}
+	return c
+}
+
+func parseDots(t *testing.T, words []string) (dots []clock.Dot) {
+	for _, w := range words {
+		dots = append(dots, clock.Dot{Actor: clock.Actor(w[:1]), Counter: number(t, w[1:])})
+	}
+	return dots
+}
+
+func number(t *testing.T, s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func clockText(c *clock.Clock) string {
+	var runs []string
+	for r := range c.Runs() {
+		if r.First == r.Last {
+			runs = append(runs, fmt.Sprintf("%s%d", r.Actor, r.First))
+		} else {
+			runs = append(runs, fmt.Sprintf("%s%d-%d", r.Actor, r.First, r.Last))
+		}
+	}
+	return "{" + strings.Join(runs, " ") + "}"
+}
+
+func elementText(e fold.Element) string { return string(e.Name) + dotsText(e.Dots) }
+
+func dotsText(dots []clock.Dot) string {
+	var words []string
+	for _, d := range dots {
+		words = append(words, fmt.Sprintf("%s%d", d.Actor, d.Counter))
+	}
+	return "{" + strings.Join(words, " ") + "}"
+}
+
+var verdicts = map[string]readcore.Verdict{"notseen": readcore.NotSeen, "live": readcore.Live, "dead": readcore.Dead, "lost": readcore.Lost}
+
+// decide reads a line for each replica, as: n1 m2; n1=live m1=dead.
+func decide(t *testing.T, input string) string {
+	var answers []readcore.Answer
+	for _, line := range strings.Split(strings.TrimSpace(input), "\n") {
+		live, asked, _ := strings.Cut(line, ";")
+		a := readcore.Answer{Live: parseDots(t, slices.DeleteFunc(strings.Fields(live), func(w string) bool { return w == "-" }))}
+		for _, w := range strings.Fields(asked) {
+			dot, v, _ := strings.Cut(w, "=")
+			a.Asked = append(a.Asked, parseDots(t, []string{dot})...)
+			a.Verdicts = append(a.Verdicts, verdicts[v])
+		}
+		answers = append(answers, a)
+	}
+	d := readcore.Decide(answers)
+	if len(d.Ask) > 0 {
+		return "ask all about " + dotsText(d.Ask) + "\n"
+	}
+	var b strings.Builder
+	if len(d.Dots) > 0 {
+		fmt.Fprintf(&b, "present by %s\n", dotsText(d.Dots))
+	} else {
+		b.WriteString("absent\n")
+	}
+	for _, r := range d.Repairs {
+		for _, p := range []struct {
+			what string
+			dots []clock.Dot
+		}{{"missing", r.Missing}, {"to be removed", r.Dead}, {"damaged", r.Lost}} {
+			if len(p.dots) > 0 {
+				fmt.Fprintf(&b, "%s at %d: %s\n", p.what, r.Replica, dotsText(p.dots))
+			}
+		}
+	}
+	return b.String()
+}

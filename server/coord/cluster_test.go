@@ -1,0 +1,309 @@
+package coord_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/peer"
+)
+
+var set = []byte("set")
+
+// cluster is some replicas over engines in memory, behind a network that may fail.
+type cluster struct {
+	t      *testing.T
+	s      *sched
+	links  []*link
+	minted []engine.Delta // by any replica
+	orphan []engine.Delta // those of them of which no coordinator was told
+	events []coord.Event
+}
+
+// link is the way to a replica. What is sent waits for its turn, and so does the answer.
+type link struct {
+	*peer.Local
+	c      *cluster
+	store  *engine.Store
+	disk   *testkit.Disk
+	down   bool          // nothing reaches it, and that is known
+	fault  func() string // of a call: "", "lost" (the request), "mute" (the answer), "reset" (the same, and that is told), "twice"
+	after  func()        // before each answer
+	calls  int
+	chunks int // that were taken
+}
+
+func newCluster(t *testing.T, s *sched, n int) *cluster {
+	c := &cluster{t: t, s: s}
+	for i := range n {
+		disk := testkit.NewDisk()
+		store, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1, MemTableBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		local, err := peer.NewLocal(fmt.Sprintf("node%d", i), store, peer.Normal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.links = append(c.links, &link{Local: local, c: c, store: store, disk: disk, fault: func() string { return "" }})
+	}
+	return c
+}
+
+// place returns all replicas, in order.
+func (c *cluster) place([]byte) (all []peer.Replica) {
+	for _, l := range c.links {
+		all = append(all, l)
+	}
+	return all
+}
+
+// coordinator returns one with all of the cluster.
+func (c *cluster) coordinator(o coord.Options) *coord.Coordinator {
+	if o.Place == nil {
+		o.Place = c.place
+	}
+	o.Runner = c.s
+	o.Events = func(e coord.Event) { c.events = append(c.events, e) }
+	co, err := coord.New(o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return co
+}
+
+// saw counts the events of a kind.
+func (c *cluster) saw(kind coord.EventKind) (n int) {
+	for _, e := range c.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// over does a call through the network.
+func (l *link) over(ctx context.Context, do func() error) error {
+	l.calls++
+	l.c.s.yield(nil)
+	fault := l.fault()
+	if l.down {
+		return fmt.Errorf("%w: no way to %v", peer.ErrUnavailable, l.Member())
+	}
+	if fault == "lost" {
+		return l.silence(ctx)
+	}
+	if fault == "twice" {
+		l.c.s.Go(func() { _ = do() })
+	}
+	err := do()
+	if l.after != nil {
+		l.after()
+	}
+	if fault == "mute" {
+		return l.silence(ctx)
+	}
+	if l.c.s.yield(nil); fault == "reset" {
+		return errors.New("connection reset")
+	}
+	return err
+}
+
+// silence waits until the caller gives up.
+func (l *link) silence(ctx context.Context) error {
+	for ctx.Err() == nil {
+		l.c.s.yield(func() bool { return ctx.Err() != nil })
+	}
+	return context.Cause(ctx)
+}
+
+func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (r engine.Result, m peer.Member, err error) {
+	first := true
+	err = l.over(ctx, func() error {
+		again, _, err := l.Local.Write(ctx, set, ops, o)
+		if err == nil && !again.Delta.Empty() {
+			l.c.minted = append(l.c.minted, again.Delta)
+		}
+		if !first { // what the network has doubled nobody hears of
+			if !again.Delta.Empty() {
+				l.c.orphan = append(l.c.orphan, again.Delta)
+			}
+			return err
+		}
+		r, first = again, false
+		return err
+	})
+	if err != nil && !r.Delta.Empty() {
+		l.c.orphan = append(l.c.orphan, r.Delta)
+	}
+	return r, l.Member(), err
+}
+
+func (l *link) Knows(ctx context.Context, set, request []byte) (known bool, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		known, m, err = l.Local.Knows(ctx, set, request)
+		return err
+	})
+	return known, l.Member(), err
+}
+
+func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
+	err := l.over(ctx, func() error {
+		_, err := l.Local.Apply(ctx, d, durability)
+		return err
+	})
+	return l.Member(), err
+}
+
+func (l *link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (r engine.FactsResult, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		r, m, err = l.Local.ApplyFacts(ctx, f, durability)
+		return err
+	})
+	return r, l.Member(), err
+}
+
+func (l *link) State(ctx context.Context, set []byte) (s engine.State, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		s, m, err = l.Local.State(ctx, set)
+		return err
+	})
+	return s, l.Member(), err
+}
+
+func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+	return func(yield func(engine.Facts, error) bool) {
+		for f, err := range l.Local.Locate(ctx, set, dots) {
+			if e := l.over(ctx, func() error { return err }); !yield(f, e) || e != nil {
+				return
+			}
+		}
+	}
+}
+
+// state returns what a store knows of the set; nothing when it has never heard of it.
+func (l *link) state() engine.State {
+	s, err := l.store.State(context.Background(), set)
+	if errors.Is(err, engine.ErrNotFound) {
+		return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
+	}
+	if err != nil {
+		l.c.t.Fatal(err)
+	}
+	return s
+}
+
+// durable reports whether a power cut would leave the set.
+func (l *link) durable() bool {
+	store, err := engine.Open("db", &engine.Options{FS: l.disk.CrashClone(0, 1), BackgroundInterval: -1})
+	if err != nil {
+		l.c.t.Fatal(err)
+	}
+	defer store.Close()
+	_, err = store.State(context.Background(), set)
+	return err == nil
+}
+
+// elements returns what a store shows of the set.
+func (l *link) elements() (all []fold.Element) {
+	for c, err := range l.store.Read(context.Background(), set, engine.ReadOptions{}) {
+		if errors.Is(err, engine.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			l.c.t.Fatal(err)
+		}
+		all = append(all, c.Elements...)
+	}
+	return all
+}
+
+func (l *link) has(element string) bool {
+	found, err := l.store.Contains(context.Background(), set, []byte(element))
+	if err != nil {
+		l.c.t.Fatal(err)
+	}
+	return found.Present()
+}
+
+// holds counts the replicas that have all events of a delta.
+func (c *cluster) holds(d engine.Delta) (n int) {
+	for _, l := range c.links {
+		seen, all := l.state().Seen, true
+		for i := range d.Items {
+			all = all && seen.Contains(clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)})
+		}
+		if all && seen.Descends(d.Clear) {
+			n++
+		}
+	}
+	return n
+}
+
+func add(elements ...string) (ops []engine.Op) {
+	for _, e := range elements {
+		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
+	}
+	return ops
+}
+
+// vfsFolder keeps hints in a file system of the test kit.
+type vfsFolder struct {
+	fs  vfs.FS
+	dir string
+}
+
+func newFolder(t *testing.T, fs vfs.FS) vfsFolder {
+	t.Helper()
+	if err := fs.MkdirAll("hints", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	root, err := fs.OpenDir("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(root.Sync(), root.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return vfsFolder{fs, "hints"}
+}
+
+func (f vfsFolder) Create(name string) (coord.File, error) {
+	return f.fs.Create(path.Join(f.dir, name), vfs.WriteCategoryUnspecified)
+}
+
+func (f vfsFolder) Open(name string) (coord.Reader, error) {
+	file, err := f.fs.Open(path.Join(f.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.ReaderAt
+		io.Closer
+	}{file, file}, nil
+}
+
+func (f vfsFolder) Remove(name string) error { return f.fs.Remove(path.Join(f.dir, name)) }
+
+func (f vfsFolder) List() ([]string, error) { return f.fs.List(f.dir) }
+
+func (f vfsFolder) Sync() error {
+	d, err := f.fs.OpenDir(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,154 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// Coordinator does clients' operations on sets at a quorum of their replicas. Make one with New. It may be used by any number of
+// goroutines.
+type Coordinator struct {
+	opt  Options
+	run  Runner
+	life context.Context // ends with Close
+	end  context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	sends   int   // under way
+	bytes   int64 // of them
+	drained Signal
+}
+
+// New returns a coordinator.
+func New(o Options) (*Coordinator, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Coordinator{opt: o, run: o.Runner, drained: o.Runner.NewSignal()}
+	c.life, c.end = context.WithCancel(context.Background())
+	if o.Hints != nil && o.HintInterval > 0 {
+		c.replaying()
+	}
+	return c, nil
+}
+
+// Close ends what is under way in the background, and waits for it, as long as ctx allows. What has not reached its replica
+// becomes a hint.
+func (c *Coordinator) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	if c.sends == 0 {
+		c.drained.Set()
+	}
+	c.mu.Unlock()
+	c.end()
+	return c.drained.Wait(ctx)
+}
+
+// plan returns the quorum of a request, and the replicas that take part, in the order of the preflist.
+func (c *Coordinator) plan(set []byte, q Quorum) (Quorum, []peer.Replica, error) {
+	q, err := q.withDefaults(c.opt.Quorum)
+	if err != nil {
+		return q, nil, err
+	}
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return q, nil, ErrClosed
+	}
+	replicas := c.opt.Place(set)
+	if len(replicas) > q.N {
+		replicas = replicas[:q.N]
+	}
+	return q, replicas, nil
+}
+
+// take makes room for a send, or says that there is none.
+func (c *Coordinator) take(bytes int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	if c.sends >= c.opt.SendsMax || c.sends > 0 && c.bytes+bytes > c.opt.SendBytesMax {
+		return fmt.Errorf("%w: %d deltas of %d bytes", ErrBusy, c.sends, c.bytes)
+	}
+	c.sends++
+	c.bytes += bytes
+	return nil
+}
+
+func (c *Coordinator) give(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sends--
+	c.bytes -= bytes
+	if c.closed && c.sends == 0 {
+		c.drained.Set()
+	}
+}
+
+// send applies a delta at a replica in the background and tells how that went. Where it did not reach the replica, or nobody
+// knows, a hint is kept.
+func (c *Coordinator) send(from peer.Member, to peer.Replica, d engine.Delta, durability engine.Durability, answered func(error)) {
+	size := sizeOf(&d)
+	if err := c.take(size); err != nil {
+		c.missed(from, to, d, err)
+		answered(err)
+		return
+	}
+	c.run.Go(func() {
+		defer c.give(size)
+		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+		defer cancel()
+		_, err := to.Apply(ctx, d, durability)
+		if err != nil {
+			c.missed(from, to, d, err)
+		}
+		answered(err)
+	})
+}
+
+// missed sees to a delta that a replica has not acknowledged.
+func (c *Coordinator) missed(from peer.Member, to peer.Replica, d engine.Delta, cause error) {
+	e := Event{Kind: EventNotSent, Node: to.Member().Node, Set: d.Set, Err: cause}
+	if peer.Refused(cause) {
+		e.Kind = EventRefused
+		c.opt.Events(e)
+		return
+	}
+	c.opt.Events(e)
+	if c.opt.Hints == nil {
+		return
+	}
+	if err := c.opt.Hints.Add(e.Node, from, d); err != nil {
+		e.Kind, e.Err = EventHintFailed, err
+		if errors.Is(err, ErrHintsFull) {
+			e.Kind = EventHintOverflow
+		}
+		c.opt.Events(e)
+	}
+}
+
+// dotBytes is about what a dot of a context takes in a frame, and itemBytes an item beside its element.
+const (
+	dotBytes  = 8
+	itemBytes = 8
+)
+
+// sizeOf returns about how many bytes a delta is.
+func sizeOf(d *engine.Delta) int64 {
+	n := len(d.Set) + d.Clear.HeapBytes() + itemBytes*len(d.Items)
+	for i := range d.Items {
+		n += len(d.Items[i].Element) + dotBytes*len(d.Items[i].Context)
+	}
+	return int64(n)
+}

@@ -1,0 +1,25 @@
+// Package coord decides how many replicas must answer.
+//
+// A Coordinator takes a client's operation, has one replica of the set's preflist do it, and sends what that replica did, a delta,
+// to the others. It answers when W of them have it, DW of them durably. What is not answered by then goes on in the background;
+// whom a delta did not reach gets it later, from the hints.
+//
+//	         ┌─ Write ──► replica 1 ─ its dots, its batch ─ delta
+//	client ──┤                                               │
+//	         │            replica 2 ◄── Apply ───────────────┤     in parallel
+//	         │            replica 3 ◄── Apply ───────────────┘
+//	         └─ answer when W and DW are reached              a replica that fails: a hint
+//
+// What it answers:
+//   - nil: W replicas have it, DW of them on disk.
+//   - *UnknownError: fewer do, and it may have happened all the same: now, or later, by a hint. It is never a "no".
+//   - everything else: nothing has happened, and nothing will. *QuorumError where too few could be asked, else a refusal.
+//
+// An operation that got no answer may be sent again. With a request id it has its dots for ever: whoever does it again, within the
+// time for which replicas keep ids, does the same events. Without an id it is another event: an add that is sent again after
+// somebody has removed the element brings it back.
+//
+// All that a coordinator does beside its caller, and all that it waits for, goes through its Runner. A simulation gives one that
+// runs everything in one goroutine, in an order of its choice. So no lock is held while a replica is called or a Signal waited
+// for.
+package coord

@@ -1,0 +1,111 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// Drop is a client's request to delete a whole set.
+type Drop struct {
+	Set []byte
+	// Seen is what the client had seen: just that is deleted. Nil is what R replicas have seen together.
+	Seen   *clock.Clock
+	Quorum Quorum
+}
+
+// Drop deletes a whole set: what the client, or what R replicas, had seen of it; adds concurrent with it live. It has no dot of its
+// own, so that doing it again, with the same clock, is the same. It answers as Write does; the result's delta holds the clock. A
+// set of which R replicas have never heard is engine.ErrNotFound.
+func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
+	q, replicas, err := c.plan(d.Set, d.Quorum)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(replicas) < q.W {
+		return Result{}, &QuorumError{Set: d.Set, Answered: len(replicas), Of: q.W}
+	}
+	d.Set = bytes.Clone(d.Set) // what is sent refers to it
+	seen := d.Seen
+	if seen == nil {
+		if seen, err = c.seen(ctx, d.Set, q, replicas); err != nil {
+			return Result{}, err
+		}
+	}
+	o := c.newOperation(d.Set, q, replicas)
+	return o.await(ctx, func(context.Context) {
+		if !o.begin() {
+			return
+		}
+		o.mu.Lock()
+		o.result.Delta = engine.Delta{Set: d.Set, Clear: seen.Clone()}
+		o.mu.Unlock()
+		o.spread(o.result.Delta, nil)
+	})
+}
+
+// seen returns the union of what R replicas have seen of a set.
+func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas []peer.Replica) (*clock.Clock, error) {
+	states, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (*clock.Clock, error) {
+		s, m, err := rep.State(ctx, set)
+		switch {
+		case m.State != peer.Normal:
+			return nil, fmt.Errorf("%w: %v", peer.ErrJoining, m)
+		case errors.Is(err, engine.ErrNotFound):
+			return nil, nil
+		}
+		return s.Seen, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	union := &clock.Clock{}
+	for _, s := range states {
+		union.Union(s)
+	}
+	if union.Empty() {
+		return nil, fmt.Errorf("%w: %q", engine.ErrNotFound, set)
+	}
+	return union, nil
+}
+
+// ask asks all replicas at once, and returns the first answers when there are enough of them.
+func ask[T any](ctx context.Context, c *Coordinator, set []byte, enough int, replicas []peer.Replica, f func(context.Context, peer.Replica) (T, error)) ([]T, error) {
+	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
+	defer cancel()
+	var mu sync.Mutex
+	var answers []T
+	var errs []error
+	settled := c.run.NewSignal()
+	for _, rep := range replicas {
+		c.run.Go(func() {
+			a, err := f(ctx, rep)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, err))
+			} else if len(answers) < enough {
+				answers = append(answers, a)
+			}
+			if len(answers) == enough || len(answers)+len(errs) == len(replicas) {
+				settled.Set()
+			}
+		})
+	}
+	if len(replicas) == 0 {
+		settled.Set()
+	}
+	waited := settled.Wait(ctx)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(answers) < enough {
+		return nil, &QuorumError{Set: set, Answered: len(answers), Of: enough, Err: errors.Join(append(errs, waited)...)}
+	}
+	return answers[:enough:enough], nil
+}

@@ -1,0 +1,340 @@
+package coord
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/btree"
+
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// ErrHintsFull says that there is no room for a hint.
+var ErrHintsFull = errors.New("coord: hints are full")
+
+// HintOptions bound hints. Zero fields mean the default.
+type HintOptions struct {
+	// BytesMax is how many bytes of hints are kept; default 256 MiB. On disk it may be twice that, and two segments.
+	BytesMax int64
+	// AgeMax is how old a hint may become; default 24 h. Longer than a replica keeps request ids is of use: deltas do not age.
+	AgeMax time.Duration
+	// SegmentBytes is the size at which a new file is begun; default 4 MiB.
+	SegmentBytes int64
+	// Now is the time; default time.Now.
+	Now func() time.Time
+	// Events is told what happens to hints; default nobody. It must not block or call the hints.
+	Events func(Event)
+}
+
+// Hints are a durable log of deltas that replicas have missed. A hint is a whole delta. It counts for no quorum, and goes when its
+// replica has the delta durably, whatever that replica's clock says; a hint that comes twice does no harm, and so a note that one
+// is done may be lost in a crash.
+//
+//	0000000000000001.hints   hint 1, hint 2, done 1       files are only appended to; one without a hint that is not done,
+//	0000000000000002.hints   hint 3, …                    but for the last, is removed
+//
+// Its methods may be called by any number of goroutines.
+type Hints struct {
+	folder Folder
+	opt    HintOptions
+
+	mu       sync.Mutex
+	closed   bool
+	index    *btree.BTreeG[*hint] // by node, then by id
+	byID     map[uint64]*hint
+	segments []*segment // ascending; the last may be the head
+	head     *segment   // the one that is written, nil before the next write
+	nextID   uint64
+	nextSeq  uint64
+	live     int64 // bytes of hints that are not done, those being added included
+	busy     map[string]struct{}
+}
+
+// hint is one that is not done.
+type hint struct {
+	node string
+	id   uint64
+	at   int64 // seconds since 1970
+	seg  *segment
+	off  int64 // of its record
+	size int64
+}
+
+// OpenHints opens the hints in a folder of their own. What a crash has left of the last writes is read up to the first record that
+// is not whole.
+func OpenHints(f Folder, o HintOptions) (*Hints, error) {
+	setDefault(&o.BytesMax, 256<<20)
+	setDefault(&o.AgeMax, 24*time.Hour)
+	setDefault(&o.SegmentBytes, 4<<20)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Events == nil {
+		o.Events = func(Event) {}
+	}
+	h := &Hints{folder: f, opt: o, byID: map[uint64]*hint{}, busy: map[string]struct{}{}, nextID: 1, nextSeq: 1}
+	h.index = btree.NewG(16, func(a, b *hint) bool {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.id, b.id)) < 0
+	})
+	if err := h.load(); err != nil {
+		return nil, fmt.Errorf("coord: open hints: %w", err)
+	}
+	return h, nil
+}
+
+// load reads all files.
+func (h *Hints) load() error {
+	names, err := h.folder.List()
+	if err != nil {
+		return err
+	}
+	var seqs []uint64
+	for _, name := range names {
+		if seq, ok := segmentSeq(name); ok {
+			seqs = append(seqs, seq)
+		}
+	}
+	slices.Sort(seqs)
+	for i, seq := range seqs {
+		s := &segment{seq: seq}
+		h.segments = append(h.segments, s)
+		h.nextSeq = seq + 1
+		s.size, err = scan(h.folder, segmentName(seq), func(at int64, payload []byte) { h.replayed(s, at, payload) })
+		if errors.Is(err, errRecord) {
+			if i < len(seqs)-1 { // else a crash does that
+				h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w at byte %d", segmentName(seq), err, s.size)})
+			}
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	h.sweep()
+	return nil
+}
+
+// replayed takes a record that was read.
+func (h *Hints) replayed(s *segment, at int64, payload []byte) {
+	body := payload[1:]
+	id, n := binary.Uvarint(body)
+	if n <= 0 {
+		return
+	}
+	h.nextID = max(h.nextID, id+1)
+	if old := h.byID[id]; old != nil { // done, or moved to a later file
+		h.forget(old)
+	}
+	if payload[0] != recordHint {
+		return
+	}
+	if e, _, ok := parseHint(body); ok {
+		e.seg, e.off, e.size = s, at, recordHead+int64(len(payload))
+		h.remember(e)
+		s.entries++
+		h.live += e.size
+	}
+}
+
+// parseHint takes the body of a hint's record apart: id, time, node, frame.
+func parseHint(body []byte) (e *hint, frame []byte, ok bool) {
+	id, n := binary.Uvarint(body)
+	if n <= 0 {
+		return nil, nil, false
+	}
+	body = body[n:]
+	at, n := binary.Varint(body)
+	if n <= 0 {
+		return nil, nil, false
+	}
+	body = body[n:]
+	size, n := binary.Uvarint(body)
+	if n <= 0 || size > uint64(len(body)-n) {
+		return nil, nil, false
+	}
+	return &hint{id: id, at: at, node: string(body[n : n+int(size)])}, body[n+int(size):], true
+}
+
+func (h *Hints) remember(e *hint) {
+	h.index.ReplaceOrInsert(e)
+	h.byID[e.id] = e
+}
+
+func (h *Hints) forget(e *hint) {
+	h.index.Delete(e)
+	delete(h.byID, e.id)
+	e.seg.entries--
+	h.live -= e.size
+}
+
+// Add keeps a delta for a node. When it returns nil the hint is on disk. ErrHintsFull: there is no room.
+func (h *Hints) Add(node string, from peer.Member, d engine.Delta) error {
+	frame, err := peer.Append(nil, from, peer.Delta(d))
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	e := &hint{node: node, id: h.nextID, at: h.opt.Now().Unix()}
+	h.nextID++
+	head := binary.AppendVarint(binary.AppendUvarint(nil, e.id), e.at)
+	head = append(binary.AppendUvarint(head, uint64(len(node))), node...)
+	record := appendRecord(nil, recordHint, head, frame)
+	e.size = int64(len(record))
+	if err := h.admit(e.size); err != nil {
+		h.mu.Unlock()
+		return err
+	}
+	err = h.write(e, record)
+	h.mu.Unlock()
+	if err == nil {
+		err = e.seg.sync(e.off + e.size)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.live -= e.size
+		if e.seg != nil {
+			e.seg.entries--
+		}
+		return fmt.Errorf("coord: keep a hint for %s: %w", node, err)
+	}
+	h.remember(e)
+	return nil
+}
+
+// admit makes room for a hint.
+func (h *Hints) admit(size int64) error {
+	if h.closed {
+		return ErrClosed
+	}
+	if h.live+size > h.opt.BytesMax {
+		return fmt.Errorf("%w: %d bytes of %d, and %d more", ErrHintsFull, h.live, h.opt.BytesMax, size)
+	}
+	h.live += size
+	return nil
+}
+
+// write appends a hint's record to the head, or to a new one.
+func (h *Hints) write(e *hint, record []byte) error {
+	s, err := h.writable()
+	if err != nil {
+		return err
+	}
+	if e.off, err = s.append(record); err != nil {
+		return err
+	}
+	e.seg = s
+	s.entries++ // from now on, or it might be swept
+	return nil
+}
+
+// writable returns a segment that can be written.
+func (h *Hints) writable() (*segment, error) {
+	if s := h.head; s != nil {
+		s.mu.Lock()
+		full := s.err != nil || s.end >= h.opt.SegmentBytes
+		s.mu.Unlock()
+		if !full {
+			return s, nil
+		}
+		h.head = nil
+		_ = s.close() // who has written to it is told by its own sync
+		h.sweep()
+	}
+	s, err := createSegment(h.folder, h.nextSeq)
+	h.nextSeq++ // also of one that failed: its file may be there
+	if err != nil {
+		return nil, err
+	}
+	h.head = s
+	h.segments = append(h.segments, s)
+	return s, nil
+}
+
+// done notes that a hint is not needed any more. The note need not be durable.
+func (h *Hints) done(e *hint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.byID[e.id] != e || h.closed {
+		return
+	}
+	h.forget(e)
+	if s, err := h.writable(); err == nil {
+		_, _ = s.append(appendRecord(nil, recordDone, binary.AppendUvarint(nil, e.id)))
+	}
+	h.sweep()
+	h.clean()
+}
+
+// sweep removes files in which all hints are done. One that can't be removed is tried again after the next open.
+func (h *Hints) sweep() {
+	h.segments = slices.DeleteFunc(h.segments, func(s *segment) bool {
+		if s.entries > 0 || s == h.head {
+			return false
+		}
+		_ = h.folder.Remove(segmentName(s.seq))
+		return true
+	})
+}
+
+// clean bounds the files: while they are more than twice what hints may be, the hints of the oldest are written again.
+func (h *Hints) clean() {
+	for len(h.segments) > 0 {
+		total := int64(0)
+		for _, s := range h.segments {
+			total += s.size
+		}
+		oldest := h.segments[0]
+		if total <= 2*h.opt.BytesMax || oldest == h.head || h.move(oldest) != nil {
+			return
+		}
+		h.sweep()
+	}
+}
+
+// move writes the hints of a segment to the head. With an error those that are not moved stay where they are.
+func (h *Hints) move(s *segment) error {
+	var all []*hint
+	h.index.Ascend(func(e *hint) bool {
+		if e.seg == s {
+			all = append(all, e)
+		}
+		return true
+	})
+	for _, e := range all {
+		payload, err := h.payload(e)
+		if err != nil {
+			return err
+		}
+		moved := hint{size: e.size}
+		if err := h.write(&moved, appendRecord(nil, payload[0], payload[1:])); err != nil {
+			return err
+		}
+		if err := moved.seg.sync(moved.off + moved.size); err != nil {
+			moved.seg.entries--
+			return err
+		}
+		s.entries--
+		e.seg, e.off = moved.seg, moved.off
+	}
+	return nil
+}
+
+// Close closes the files. What was added stays.
+func (h *Hints) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.head == nil {
+		return nil
+	}
+	err := h.head.close()
+	h.head = nil
+	return err
+}

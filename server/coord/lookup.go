@@ -1,0 +1,133 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/readcore"
+	"bigset/server/peer"
+)
+
+// Lookup is a client's question whether elements are in a set.
+type Lookup struct {
+	Set      []byte
+	Elements [][]byte
+	Quorum   Quorum
+}
+
+// roundsMax is how often replicas are asked about an element, and triesMax how often other replicas are when one fails.
+const roundsMax = 8
+
+// ErrUnsettled is returned when an element is written without a break, so that replicas do not come to one answer.
+var ErrUnsettled = errors.New("coord: replicas do not come to one answer")
+
+// Lookup says for each element whether it is in the set, by what R replicas know together, with the context to act on it. While their
+// answers agree no clock is sent. Where they differ, each is asked for the dots in question. Each element is judged at moments of its
+// own. The set holds all of them when every context is Present.
+func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]engine.Context, error) {
+	q, replicas, err := c.plan(l.Set, l.Quorum)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := ask(ctx, c, l.Set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (found, error) {
+		contexts, _, err := rep.Lookup(ctx, l.Set, l.Elements)
+		if err == nil && len(contexts) != len(l.Elements) {
+			err = fmt.Errorf("%w: %d answers to %d elements", peer.ErrFrame, len(contexts), len(l.Elements))
+		}
+		return found{rep, contexts}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, mends := make([]engine.Context, len(l.Elements)), &mends{c: c, set: bytes.Clone(l.Set)}
+	defer mends.send()
+	for i, element := range l.Elements {
+		first := make([]readcore.Answer, len(answers))
+		asked := make([]peer.Replica, len(answers))
+		for k, a := range answers {
+			first[k].Live, asked[k] = sorted(a.contexts[i].Dots), a.rep
+		}
+		dots, err := c.decide(ctx, l.Set, element, q, asked, replicas, first, mends)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = engine.Saw(dots...)
+	}
+	return out, nil
+}
+
+// found is one replica's answer about some elements.
+type found struct {
+	rep      peer.Replica
+	contexts []engine.Context
+}
+
+func sorted(dots []clock.Dot) []clock.Dot {
+	dots = slices.Clone(dots)
+	slices.SortFunc(dots, clock.Dot.Compare)
+	return dots
+}
+
+// decide comes to the dots by which an element is present. In later rounds any R replicas will do: what they answer then takes the
+// place of what was answered before.
+func (c *Coordinator) decide(ctx context.Context, set, element []byte, q Quorum, asked, replicas []peer.Replica, answers []readcore.Answer, m *mends) ([]clock.Dot, error) {
+	for range roundsMax {
+		d := readcore.Decide(answers)
+		if len(d.Ask) == 0 {
+			m.note(element, asked, d.Repairs)
+			return d.Dots, nil
+		}
+		judged, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (judgement, error) {
+			return judge(ctx, rep, set, element, d.Ask)
+		})
+		if err != nil {
+			return nil, err
+		}
+		answers, asked = answers[:0], nil
+		for _, j := range judged {
+			answers, asked = append(answers, j.answer), append(asked, j.rep)
+		}
+	}
+	return nil, fmt.Errorf("%w: %.64q of %.64q", ErrUnsettled, element, set)
+}
+
+// judgement is one replica's answer about dots of an element.
+type judgement struct {
+	rep    peer.Replica
+	answer readcore.Answer
+}
+
+// verdicts has readcore's word for each of the engine's.
+var verdicts = map[engine.Verdict]readcore.Verdict{
+	engine.NotSeen: readcore.NotSeen, engine.Live: readcore.Live, engine.Dead: readcore.Dead, engine.Lost: readcore.Lost,
+}
+
+// judge asks a replica about dots, and by which dots the element is present there. The second question comes after the first: an
+// element whose dot was replaced has its new one by then. The other way round it might have neither.
+func judge(ctx context.Context, rep peer.Replica, set, element []byte, dots []clock.Dot) (judgement, error) {
+	said, _, err := rep.Judge(ctx, set, element, dots)
+	if err != nil {
+		return judgement{}, err
+	}
+	contexts, _, err := rep.Lookup(ctx, set, [][]byte{element})
+	if err != nil {
+		return judgement{}, err
+	}
+	if len(said) != len(dots) || len(contexts) != 1 {
+		return judgement{}, fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(said), len(dots))
+	}
+	a := readcore.Answer{Asked: dots, Live: sorted(contexts[0].Dots)}
+	for i, v := range said {
+		r := verdicts[v]
+		if r == readcore.Live && !slices.Contains(a.Live, dots[i]) { // it has died since
+			r = readcore.Dead
+		}
+		a.Verdicts = append(a.Verdicts, r)
+	}
+	return judgement{rep, a}, nil
+}

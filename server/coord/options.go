@@ -1,0 +1,134 @@
+package coord
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"bigset/server/peer"
+)
+
+// None, as the DW of a Quorum, asks for no durable answer.
+const None = -1
+
+// Quorum says how many replicas take part in an operation. Zero is the default.
+type Quorum struct {
+	N int // replicas that hold the set; default 3
+	R int // that must answer a read; default 2, at most N
+	W int // that must have a write; default 2, at most N
+	// DW is how many must have a write on disk; default 2, at most N, or None. Where it is not None replicas answer when it is on
+	// disk, so that the larger one of W and DW decides.
+	DW int
+}
+
+// The defaults of a Quorum.
+const (
+	defaultN = 3
+	defaultR = 2
+	defaultW = 2
+)
+
+// withDefaults fills in q from d, and checks it.
+func (q Quorum) withDefaults(d Quorum) (Quorum, error) {
+	if q.N == 0 {
+		q.N = d.N
+	}
+	for _, f := range []struct {
+		field  *int
+		usual  int
+		what   string
+		lowest int
+	}{{&q.R, d.R, "R", 1}, {&q.W, d.W, "W", 1}, {&q.DW, d.DW, "DW", None}} {
+		if *f.field == 0 {
+			*f.field = min(f.usual, q.N)
+		}
+		if *f.field < f.lowest || *f.field > q.N {
+			return q, fmt.Errorf("%w: %s is %d, and N is %d", ErrRequest, f.what, *f.field, q.N)
+		}
+	}
+	return q, nil
+}
+
+// Options configure a coordinator. Nil and zero fields mean the default, where there is one.
+type Options struct {
+	// Place returns the replicas of a set in the order of its preflist: the first N of them take part. It has no default. It must not
+	// block.
+	Place func(set []byte) []peer.Replica
+	// Quorum is what requests have that do not say otherwise; default N 3, R 2, W 2, DW 2.
+	Quorum Quorum
+	// Timeout is how long an operation may take until its answer; default 10 s.
+	Timeout time.Duration
+	// SendTimeout is how long a replica may take to answer a delta, also in the background; default 30 s.
+	SendTimeout time.Duration
+	// ChunkTimeout is how long a replica may take for the next chunk of a read, before another takes its place; default 5 s.
+	ChunkTimeout time.Duration
+	// SendsMax and SendBytesMax bound the deltas that are under way to replicas; beyond, they become hints at once. Default 4,096
+	// and 256 MiB.
+	SendsMax     int
+	SendBytesMax int64
+	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
+	RepairsMax int
+	// Hints keep what replicas have missed; default nil: it is left to anti-entropy. The coordinator does not close them.
+	Hints *Hints
+	// HintInterval is how often all hints are tried; default 10 s, negative is never.
+	HintInterval time.Duration
+	// Runner is where its concurrency and its time come from; default Goroutines.
+	Runner Runner
+	// Events is told what goes on in the background; default nobody. It must not block or call the coordinator.
+	Events func(Event)
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Place == nil {
+		return o, errors.New("coord: Options.Place is missing")
+	}
+	if o.Events == nil {
+		o.Events = func(Event) {}
+	}
+	if o.Runner == nil {
+		o.Runner = Goroutines{}
+	}
+	setDefault(&o.Timeout, 10*time.Second)
+	setDefault(&o.SendTimeout, 30*time.Second)
+	setDefault(&o.HintInterval, 10*time.Second)
+	setDefault(&o.ChunkTimeout, 5*time.Second)
+	setDefault(&o.RepairsMax, 10_000)
+	setDefault(&o.SendsMax, 4096)
+	setDefault(&o.SendBytesMax, 256<<20)
+	var err error
+	o.Quorum, err = o.Quorum.withDefaults(Quorum{N: defaultN, R: defaultR, W: defaultW, DW: defaultW})
+	return o, err
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// EventKind says what happened.
+type EventKind string
+
+// What a coordinator and its hints tell about.
+const (
+	EventNotSent      EventKind = "not-sent"      // a delta did not reach a replica: a hint was kept, unless another event says why not
+	EventRefused      EventKind = "refused"       // a replica refuses a delta, and always will: it was dropped
+	EventHintOverflow EventKind = "hint-overflow" // there is no room for a hint: it was dropped
+	EventHintExpired  EventKind = "hint-expired"  // hints were too old: they were dropped
+	EventHintFailed   EventKind = "hint-failed"   // a hint could not be written, or not be read back
+	EventHintReplayed EventKind = "hint-replayed" // hints have reached their replica
+	EventRepaired     EventKind = "repaired"      // what a read found missing was sent: so many keys and deaths were new
+	EventRepairLeft   EventKind = "repair-left"   // what a read found missing was not sent, or not all of it
+	EventDamage       EventKind = "damage"        // a replica has seen dots that are not dead and have no key
+)
+
+// Event is one thing that went on in the background. Fields that do not apply are zero. What was dropped is left to anti-entropy.
+type Event struct {
+	Kind  EventKind
+	Node  string // the replica's
+	Set   []byte
+	Count int   // of hints, or of what was repaired, left or damaged
+	Bytes int64 // of hints
+	Err   error
+}

@@ -1,0 +1,284 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/readcore"
+	"bigset/server/peer"
+)
+
+// Read is a client's request to read a set, or a part of it.
+type Read struct {
+	Set     []byte
+	Options engine.ReadOptions
+	Quorum  Quorum
+	// NotFoundFails says that a replica which has never heard of the set counts as one that fails. Else it counts as one that has
+	// seen nothing of it, and the set is not found when all R say so.
+	NotFoundFails bool
+}
+
+// Read streams the elements that R replicas have together, in order, in parts: each as soon as it is certain, and none twice. The
+// first part has the context of the whole set, and mostly no elements; see readcore.Result. A replica that fails, or takes too long,
+// is replaced by another in mid-stream, and a part with a second context follows. The read ends with an error, of which *QuorumError
+// says that there was none left, or with a part that is Done.
+//
+// A part is one moment at each replica; the read as a whole is no one moment of the set. Of each replica there are two chunks in
+// memory at most. The consumer sets the pace, and may stop at any part.
+func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Result, error] {
+	return func(yield func(readcore.Result, error) bool) {
+		q, replicas, err := c.plan(r.Set, r.Quorum)
+		if err != nil {
+			yield(readcore.Result{}, err)
+			return
+		}
+		r.Set = bytes.Clone(r.Set) // repairs refer to it
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // the replicas are told to stop
+		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(replicas), tried: map[peer.Replica]int{},
+			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit})}
+		defer g.stop()
+		stopped, err := g.run(yield)
+		if err != nil && !stopped {
+			yield(readcore.Result{}, err)
+		}
+	}
+}
+
+// Count counts the elements that R replicas have together, by reading them.
+func (c *Coordinator) Count(ctx context.Context, r Read) (n uint64, err error) {
+	for part, err := range c.Read(ctx, r) {
+		if err != nil {
+			return 0, err
+		}
+		n += uint64(len(part.Elements))
+	}
+	return n, nil
+}
+
+// batchSize is the number of elements in a chunk, where a request does not say.
+const batchSize = 1000
+
+// triesMax is how often a replica is asked in one read: it may be back after it has failed.
+const triesMax = 2
+
+// gathering is one quorum read.
+type gathering struct {
+	c     *Coordinator
+	ctx   context.Context
+	req   Read
+	q     Quorum
+	merge *readcore.Merge
+	spare []peer.Replica // that are not being read, in the order in which they will be
+	tried map[peer.Replica]int
+	errs  []error
+
+	repaired int // elements of which repairs were sent
+
+	streams []*stream
+	mu      sync.Mutex // of what streams deliver
+	wake    Signal     // set when one has
+}
+
+// stream reads from one replica, one chunk ahead of what was taken.
+type stream struct {
+	g      *gathering
+	rep    peer.Replica
+	cancel context.CancelFunc
+
+	// Under the gathering's lock.
+	chunk *fold.Chunk // that was not taken
+	err   error       // why there will be none
+	room  Signal      // set when the chunk was taken
+	timer func()      // stops the wait for the next one
+}
+
+// run merges until the read is done.
+func (g *gathering) run(yield func(readcore.Result, error) bool) (stopped bool, err error) {
+	g.streams = make([]*stream, g.q.R)
+	for i := range g.streams {
+		if err := g.start(i, nil); err != nil {
+			return false, err
+		}
+	}
+	var wanted []int
+	for {
+		g.mu.Lock()
+		wake := g.c.run.NewSignal()
+		g.wake = wake
+		g.mu.Unlock()
+		progress := false
+		for _, i := range g.merge.Wants(wanted[:0]) {
+			took, err := g.take(i)
+			if err != nil {
+				return false, err
+			}
+			progress = progress || took
+		}
+		for r, ok := g.merge.Step(); ok; r, ok = g.merge.Step() {
+			if r.NotFound {
+				return false, fmt.Errorf("%w: %q", engine.ErrNotFound, g.req.Set)
+			}
+			g.repair(r.Lacking)
+			if !yield(r, nil) {
+				return true, nil
+			}
+			if r.Done {
+				return false, nil
+			}
+		}
+		if progress {
+			continue
+		}
+		if err := wake.Wait(g.ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+// stop ends all streams.
+func (g *gathering) stop() {
+	for _, s := range g.streams {
+		if s != nil {
+			s.stop()
+		}
+	}
+}
+
+// take gives the merge what stream i has, if it has something.
+func (g *gathering) take(i int) (took bool, err error) {
+	s := g.streams[i]
+	g.mu.Lock()
+	chunk, failed := s.chunk, s.err
+	if chunk != nil {
+		s.chunk = nil
+		s.room.Set()
+		if !chunk.Done {
+			s.expect()
+		}
+	}
+	g.mu.Unlock()
+	switch {
+	case chunk != nil:
+		failed = g.merge.Admit(i, chunk)
+	case failed == nil:
+		return false, nil
+	case errors.Is(failed, engine.ErrNotFound) && !g.req.NotFoundFails:
+		failed = g.merge.NotFound(i)
+	}
+	if failed == nil {
+		return true, nil
+	}
+	return true, g.replace(i, failed)
+}
+
+// replace puts another replica in the place of one that failed.
+func (g *gathering) replace(i int, cause error) error {
+	s := g.streams[i]
+	s.stop()
+	g.errs = append(g.errs, fmt.Errorf("%s: %w", s.rep.Member().Node, cause))
+	if g.tried[s.rep] < triesMax {
+		g.spare = append(g.spare, s.rep)
+	}
+	g.merge.Fail(i)
+	return g.start(i, g.merge.Replace(i))
+}
+
+// start begins stream i, behind an element, with the next replica.
+func (g *gathering) start(i int, after []byte) error {
+	for len(g.spare) > 0 {
+		rep := g.spare[0]
+		g.spare = g.spare[1:]
+		if m := rep.Member(); m.State != peer.Normal {
+			g.errs = append(g.errs, fmt.Errorf("%w: %v", peer.ErrJoining, m))
+			continue
+		}
+		g.tried[rep]++
+		s := &stream{g: g, rep: rep}
+		var ctx context.Context
+		ctx, s.cancel = context.WithCancel(g.ctx)
+		g.streams[i] = s
+		g.mu.Lock()
+		s.expect()
+		g.mu.Unlock()
+		g.c.run.Go(func() { s.pump(ctx, g.options(after)) })
+		return nil
+	}
+	return &QuorumError{Set: g.req.Set, Answered: g.q.R - 1, Of: g.q.R, Err: errors.Join(g.errs...)}
+}
+
+// options are those of one replica's read. It is not limited: what a replica has may not survive. But its chunks are.
+func (g *gathering) options(after []byte) engine.ReadOptions {
+	o := g.req.Options
+	if o.Limit > 0 && (o.BatchSize == 0 || o.BatchSize > o.Limit) {
+		o.BatchSize = min(o.Limit, batchSize)
+	}
+	o.Limit = 0
+	if after != nil {
+		o.After = after
+	}
+	return o
+}
+
+// expect begins the wait for the next chunk.
+func (s *stream) expect() {
+	s.room = s.g.c.run.NewSignal()
+	s.timer = s.g.c.run.After(s.g.c.opt.ChunkTimeout, func() { s.end(context.DeadlineExceeded) })
+}
+
+// pump reads chunks, one ahead of what is taken.
+func (s *stream) pump(ctx context.Context, o engine.ReadOptions) {
+	for chunk, err := range s.rep.Read(ctx, s.g.req.Set, o) {
+		if err != nil {
+			s.end(err)
+			return
+		}
+		room, ok := s.offer(chunk)
+		if !ok || chunk.Done || room.Wait(ctx) != nil {
+			return
+		}
+	}
+	s.end(errEnded)
+}
+
+// stop tells the replica that nobody waits for it any more.
+func (s *stream) stop() {
+	s.cancel()
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	s.timer()
+}
+
+// errEnded says that a replica's stream ended before it was done.
+var errEnded = errors.New("coord: a replica's stream ended too early")
+
+// offer hands out a chunk, and returns what is set when it is taken; false when nobody waits for it any more.
+func (s *stream) offer(chunk *fold.Chunk) (room Signal, ok bool) {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	s.timer()
+	if s.err != nil {
+		return nil, false
+	}
+	s.chunk = chunk
+	s.g.wake.Set()
+	return s.room, true
+}
+
+// end says that no more chunks come.
+func (s *stream) end(err error) {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	s.timer()
+	if s.err == nil {
+		s.err = err
+	}
+	s.g.wake.Set()
+}

@@ -1,0 +1,165 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/readcore"
+	"bigset/server/peer"
+)
+
+// repair is what one replica lacks of a set, as a read has found. It is sent off the reader's path, and judged by the replica's own
+// state when it is applied; what can't be sent is found again by the next read, or by anti-entropy.
+type repair struct {
+	set     []byte
+	to      peer.Replica
+	missing []fold.Element // keys with their dots, which it has not seen
+	dead    *clock.Clock   // dots that are dead elsewhere; nil is none
+	suspect []suspicion
+}
+
+// suspicion are dots that a witness has seen and does not show. They are dead if it says so.
+type suspicion struct {
+	witness peer.Replica
+	dots    *clock.Clock
+}
+
+// suspects adds a dot to those of a witness.
+func (r *repair) suspects(witness peer.Replica, dots []clock.Dot) {
+	i := slices.IndexFunc(r.suspect, func(s suspicion) bool { return s.witness == witness })
+	if i < 0 {
+		i = len(r.suspect)
+		r.suspect = append(r.suspect, suspicion{witness, &clock.Clock{}})
+	}
+	for _, d := range dots {
+		r.suspect[i].dots.Add(d)
+	}
+}
+
+// repair has what the read found sent, as far as one read may.
+func (g *gathering) repair(lacking []readcore.Lack) {
+	for _, l := range lacking {
+		r := &repair{set: g.req.Set, to: g.streams[l.Stream].rep}
+		for _, s := range l.Suspects {
+			r.suspects(g.streams[s.Witness].rep, s.Element.Dots)
+		}
+		n := len(l.Missing) + len(l.Suspects)
+		if g.repaired += n; g.repaired > g.c.opt.RepairsMax {
+			g.c.opt.Events(Event{Kind: EventRepairLeft, Node: r.to.Member().Node, Set: r.set, Count: n})
+			continue
+		}
+		r.missing = l.Missing
+		g.c.mend(r)
+	}
+}
+
+// mends are the repairs that a look-up has found, one for each replica.
+type mends struct {
+	c   *Coordinator
+	set []byte
+	all []*repair
+}
+
+// of returns the repair of a replica.
+func (m *mends) of(to peer.Replica) *repair {
+	for _, r := range m.all {
+		if r.to == to {
+			return r
+		}
+	}
+	r := &repair{set: m.set, to: to, dead: &clock.Clock{}}
+	m.all = append(m.all, r)
+	return r
+}
+
+// note adds what was found of one element.
+func (m *mends) note(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
+	for _, r := range repairs {
+		to := asked[r.Replica]
+		if len(r.Lost) > 0 {
+			m.c.opt.Events(Event{Kind: EventDamage, Node: to.Member().Node, Set: m.set, Count: len(r.Lost)})
+		}
+		repair := m.of(to)
+		if len(r.Missing) > 0 {
+			repair.missing = append(repair.missing, fold.Element{Name: bytes.Clone(element), Dots: r.Missing})
+		}
+		repair.dead.Union(clock.Of(r.Dead...))
+	}
+}
+
+// send sends them, as far as one request may.
+func (m *mends) send() {
+	for _, r := range m.all {
+		if n := len(r.missing); n > m.c.opt.RepairsMax {
+			m.c.opt.Events(Event{Kind: EventRepairLeft, Node: r.to.Member().Node, Set: m.set, Count: n})
+		} else if n > 0 || !r.dead.Empty() {
+			m.c.mend(r)
+		}
+	}
+}
+
+// mend sends a repair in the background, if there is room.
+func (c *Coordinator) mend(r *repair) {
+	size := int64(r.dead.HeapBytes())
+	for i := range r.missing {
+		size += int64(len(r.missing[i].Name) + dotBytes*len(r.missing[i].Dots))
+	}
+	e := Event{Kind: EventRepaired, Node: r.to.Member().Node, Set: r.set}
+	if err := c.take(size); err != nil {
+		e.Kind, e.Err = EventRepairLeft, err
+		c.opt.Events(e)
+		return
+	}
+	c.run.Go(func() {
+		defer c.give(size)
+		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+		defer cancel()
+		f := engine.Facts{Set: r.set, Keys: r.missing, Dead: r.dead}
+		for _, s := range r.suspect {
+			dead, err := c.deaths(ctx, r.set, s.witness, s.dots)
+			if err != nil {
+				e.Err = err
+			}
+			if f.Dead == nil {
+				f.Dead = &clock.Clock{}
+			}
+			f.Dead.Union(dead)
+		}
+		if !f.Empty() {
+			done, _, err := r.to.ApplyFacts(ctx, f, engine.NoSync)
+			if e.Count = int(done.Keys + done.Dead); err != nil {
+				e.Err = err
+			}
+		}
+		if e.Err != nil {
+			e.Kind = EventRepairLeft
+		}
+		c.opt.Events(e)
+	})
+}
+
+// deaths asks a witness which dots are dead, of those that it has seen and does not show. One that it says nothing about has lost its
+// key there: that is damage, and proves nothing about the dot.
+func (c *Coordinator) deaths(ctx context.Context, set []byte, witness peer.Replica, dots *clock.Clock) (*clock.Clock, error) {
+	dead := &clock.Clock{}
+	for f, err := range witness.Locate(ctx, set, dots) {
+		if err != nil {
+			return dead, fmt.Errorf("%s: %w", witness.Member().Node, err)
+		}
+		dead.Union(f.Dead)
+		for i := range f.Keys { // what it shows after all
+			dots = dots.Clone()
+			dots.Subtract(clock.Of(f.Keys[i].Dots...))
+		}
+	}
+	lost := dots.Clone()
+	if lost.Subtract(dead); !lost.Empty() {
+		c.opt.Events(Event{Kind: EventDamage, Node: witness.Member().Node, Set: set, Count: int(lost.Len())})
+	}
+	return dead, nil
+}

@@ -1,0 +1,204 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// Pending returns how many hints there are for a node, and how many bytes they are.
+func (h *Hints) Pending(node string) (count int, bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.index.AscendGreaterOrEqual(&hint{node: node}, func(e *hint) bool {
+		if e.node != node {
+			return false
+		}
+		count++
+		bytes += e.size
+		return true
+	})
+	return count, bytes
+}
+
+// Nodes returns the nodes for which there are hints, ascending.
+func (h *Hints) Nodes() (nodes []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.index.Ascend(func(e *hint) bool {
+		if n := len(nodes); n == 0 || nodes[n-1] != e.node {
+			nodes = append(nodes, e.node)
+		}
+		return true
+	})
+	return nodes
+}
+
+// Replay sends a node the hints that there are for it, in the order in which they came, each gone when the node has it on disk. It
+// ends at the first that does not reach it, with the error. To returns the node's replica of a set, or nil where it has none: then
+// the hint stays until it is too old. It returns how many have arrived. While one replay for a node is under way, others return at
+// once.
+func (h *Hints) Replay(ctx context.Context, node string, to func(set []byte) peer.Replica) (sent int, err error) {
+	if !h.claim(node) {
+		return 0, nil
+	}
+	defer h.release(node)
+	var bytes int64
+	defer func() {
+		if sent > 0 {
+			h.opt.Events(Event{Kind: EventHintReplayed, Node: node, Count: sent, Bytes: bytes})
+		}
+	}()
+	h.expire(node)
+	for last := uint64(0); ; {
+		e, d, err := h.next(node, last)
+		if e == nil {
+			return sent, err
+		}
+		last = e.id
+		if err != nil && !errors.Is(err, errRecord) && !errors.Is(err, peer.ErrFrame) {
+			return sent, fmt.Errorf("coord: read a hint for %s: %w", node, err)
+		}
+		if err != nil {
+			h.opt.Events(Event{Kind: EventHintFailed, Node: node, Count: 1, Bytes: e.size, Err: err})
+			h.done(e)
+			continue
+		}
+		rep := to(d.Set)
+		if rep == nil {
+			continue
+		}
+		if _, err := rep.Apply(ctx, d, engine.Sync); peer.Refused(err) {
+			h.opt.Events(Event{Kind: EventRefused, Node: node, Set: d.Set, Count: 1, Bytes: e.size, Err: err})
+		} else if err != nil {
+			return sent, fmt.Errorf("coord: replay to %s: %w", node, err)
+		} else {
+			sent++
+			bytes += e.size
+		}
+		h.done(e)
+	}
+}
+
+// claim makes this the only replay for a node.
+func (h *Hints) claim(node string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, busy := h.busy[node]
+	h.busy[node] = struct{}{}
+	return !busy
+}
+
+func (h *Hints) release(node string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.busy, node)
+}
+
+// expire drops a node's hints that are too old.
+func (h *Hints) expire(node string) {
+	var old []*hint
+	var bytes int64
+	h.mu.Lock()
+	before := h.opt.Now().Add(-h.opt.AgeMax).Unix()
+	h.index.AscendGreaterOrEqual(&hint{node: node}, func(e *hint) bool {
+		if e.node == node && e.at < before {
+			old = append(old, e)
+			bytes += e.size
+		}
+		return e.node == node
+	})
+	h.mu.Unlock()
+	for _, e := range old {
+		h.done(e)
+	}
+	if len(old) > 0 {
+		h.opt.Events(Event{Kind: EventHintExpired, Node: node, Count: len(old), Bytes: bytes})
+	}
+}
+
+// next reads the node's first hint behind an id; nil when there is none, or the hints are closed. An error with a hint says that it
+// can't be read.
+func (h *Hints) next(node string, last uint64) (found *hint, d engine.Delta, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, d, ErrClosed
+	}
+	h.index.AscendGreaterOrEqual(&hint{node: node, id: last + 1}, func(e *hint) bool {
+		if e.node == node {
+			found = e
+		}
+		return false
+	})
+	if found == nil {
+		return nil, d, nil
+	}
+	payload, err := h.payload(found)
+	if err != nil {
+		return found, d, err
+	}
+	_, frame, ok := parseHint(payload[1:])
+	if !ok {
+		return found, d, errRecord
+	}
+	m, _, err := peer.Decode(frame)
+	if err != nil {
+		return found, d, err
+	}
+	delta, ok := m.(peer.Delta)
+	if !ok {
+		return found, d, peer.ErrFrameKind
+	}
+	return found, engine.Delta(delta), nil
+}
+
+// payload reads a hint's record.
+func (h *Hints) payload(e *hint) (payload []byte, err error) {
+	file, err := h.folder.Open(segmentName(e.seg.seq))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	payload, err = readRecord(io.NewSectionReader(file, e.off, math.MaxInt64-e.off))
+	if err == io.EOF {
+		err = errRecord
+	}
+	return payload, err
+}
+
+// Replay sends a node the hints that there are for it; see Hints.Replay.
+func (c *Coordinator) Replay(ctx context.Context, node string) (sent int, err error) {
+	if c.opt.Hints == nil {
+		return 0, nil
+	}
+	return c.opt.Hints.Replay(ctx, node, func(set []byte) peer.Replica {
+		for _, rep := range c.opt.Place(set) {
+			if rep.Member().Node == node {
+				return rep
+			}
+		}
+		return nil
+	})
+}
+
+// replaying does Replay for all nodes that have hints, each beside the others, and does so again, until the coordinator is closed.
+func (c *Coordinator) replaying() {
+	c.run.After(c.opt.HintInterval, func() {
+		for _, node := range c.opt.Hints.Nodes() {
+			c.run.Go(func() { // so that one that hangs keeps none of the others
+				ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+				defer cancel()
+				_, _ = c.Replay(ctx, node) // what did not arrive stays
+			})
+		}
+		if c.life.Err() == nil {
+			c.replaying()
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package coord
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Runner is where a coordinator's concurrency, time and waiting come from. Goroutines is the usual one.
+type Runner interface {
+	// Go runs f beside its caller, some time from now.
+	Go(f func())
+	// Now is the time.
+	Now() time.Time
+	// After runs f beside its caller when d has passed, unless stop is called before.
+	After(d time.Duration, f func()) (stop func())
+	// NewSignal returns a signal that is not set.
+	NewSignal() Signal
+}
+
+// Signal is something that happens once. Its methods may be called by any number of goroutines.
+type Signal interface {
+	// Set makes it happen. Setting it again does nothing.
+	Set()
+	// Wait returns nil when it has happened, or the error of ctx when that ended first.
+	Wait(ctx context.Context) error
+}
+
+// Goroutines is the Runner of a real node: goroutines, and the time of the machine.
+type Goroutines struct{}
+
+var _ Runner = Goroutines{}
+
+// Go implements Runner.
+func (Goroutines) Go(f func()) { go f() }
+
+// Now implements Runner.
+func (Goroutines) Now() time.Time { return time.Now() }
+
+// After implements Runner.
+func (Goroutines) After(d time.Duration, f func()) (stop func()) {
+	t := time.AfterFunc(d, f)
+	return func() { t.Stop() }
+}
+
+// NewSignal implements Runner.
+func (Goroutines) NewSignal() Signal { return &signal{c: make(chan struct{})} }
+
+type signal struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+func (s *signal) Set() { s.once.Do(func() { close(s.c) }) }
+
+func (s *signal) Wait(ctx context.Context) error {
+	select {
+	case <-s.c:
+		return nil
+	default:
+	}
+	select {
+	case <-s.c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// deadline returns a context that ends when d has passed on the runner's clock.
+func deadline(ctx context.Context, r Runner, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := r.After(d, func() { cancel(context.DeadlineExceeded) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,189 @@
+package coord
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"strings"
+	"sync"
+
+	"bigset/server/peer"
+)
+
+// The files of hints; docs/format.md draws them. These are on disk.
+const (
+	segmentHead    = "bshint\x00\x01" // what every file begins with; the last byte is the version
+	recordHead     = 8                // length and checksum
+	recordBytesMax = peer.FrameBytesMax + 1024
+	recordHint     = 'h'
+	recordDone     = 'd'
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errRecord says that bytes are not a record: there, a file was being written when it ended.
+var errRecord = errors.New("coord: not a record")
+
+// segment is one file of hints.
+type segment struct {
+	seq     uint64
+	entries int // hints of it that are not done
+	size    int64
+
+	// Of the one that is written.
+	mu     sync.Mutex
+	file   File
+	end    int64 // what was written
+	synced int64 // what of it is on disk
+	err    error // it failed: nothing more is known of what was not synced, and nothing more is written
+}
+
+func segmentName(seq uint64) string { return fmt.Sprintf("%016x.hints", seq) }
+
+func segmentSeq(name string) (seq uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, ".hints")
+	if !ok || len(digits) != 16 {
+		return 0, false
+	}
+	_, err := fmt.Sscanf(digits, "%016x", &seq)
+	return seq, err == nil && segmentName(seq) == name
+}
+
+// createSegment makes a file, and that it is there after a crash.
+func createSegment(f Folder, seq uint64) (*segment, error) {
+	file, err := f.Create(segmentName(seq))
+	if err != nil {
+		return nil, err
+	}
+	s := &segment{seq: seq, file: file}
+	if _, err := s.append([]byte(segmentHead)); err == nil {
+		err = s.sync(s.end)
+	} else {
+		s.err = err
+	}
+	if err := errors.Join(s.err, f.Sync()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return s, nil
+}
+
+// append writes behind the end, and returns where that was. After an error nothing more can be appended: a record behind a torn one
+// would not be found.
+func (s *segment) append(b []byte) (at int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return 0, s.err
+	}
+	if _, s.err = s.file.Write(b); s.err != nil {
+		return 0, s.err
+	}
+	at = s.end
+	s.end += int64(len(b))
+	s.size = s.end
+	return at, nil
+}
+
+// sync returns when everything up to end is on disk. Those who wait at the same time share a sync.
+func (s *segment) sync(end int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.synced >= end {
+		return nil
+	}
+	if s.err != nil {
+		return s.err
+	}
+	upTo := s.end
+	if s.err = s.file.Sync(); s.err == nil {
+		s.synced = upTo
+	}
+	return s.err
+}
+
+// close syncs and closes the file, which is not written any more.
+func (s *segment) close() error {
+	err := s.sync(s.end)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return err
+	}
+	err = errors.Join(err, s.file.Close())
+	s.file = nil
+	if s.err == nil {
+		s.err = ErrClosed
+	}
+	return err
+}
+
+// appendRecord appends a record: length and checksum of what follows, kind, body.
+func appendRecord(dst []byte, kind byte, body ...[]byte) []byte {
+	at := len(dst)
+	dst = append(dst, make([]byte, recordHead)...)
+	dst = append(dst, kind)
+	for _, b := range body {
+		dst = append(dst, b...)
+	}
+	payload := dst[at+recordHead:]
+	binary.LittleEndian.PutUint32(dst[at:], uint32(len(payload)))
+	binary.LittleEndian.PutUint32(dst[at+4:], crc32.Checksum(payload, castagnoli))
+	return dst
+}
+
+// readRecord reads a record. Its error is io.EOF at the end, and errRecord where there is none.
+func readRecord(r io.Reader) (payload []byte, err error) {
+	var head [recordHead]byte
+	if n, err := io.ReadFull(r, head[:]); err == io.EOF && n == 0 {
+		return nil, io.EOF
+	} else if err == io.ErrUnexpectedEOF {
+		return nil, errRecord
+	} else if err != nil {
+		return nil, err
+	}
+	size, sum := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
+	if size == 0 || size > recordBytesMax {
+		return nil, errRecord
+	}
+	payload, err = io.ReadAll(io.LimitReader(r, int64(size))) // grows with what is there, whatever size says
+	if err != nil {
+		return nil, err
+	}
+	if len(payload) < int(size) || crc32.Checksum(payload, castagnoli) != sum {
+		return nil, errRecord
+	}
+	return payload, nil
+}
+
+// scan reads the records of a file in order, up to the first that is none. It returns how far it came, and errRecord where bytes
+// follow that are no record.
+func scan(f Folder, name string, each func(at int64, payload []byte)) (end int64, err error) {
+	file, err := f.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	r := bufio.NewReaderSize(io.NewSectionReader(file, 0, math.MaxInt64), 64<<10)
+	head := make([]byte, len(segmentHead))
+	if n, err := io.ReadFull(r, head); err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return 0, err
+	} else if string(head[:n]) != segmentHead {
+		return 0, errRecord
+	}
+	end = int64(len(head))
+	for {
+		payload, err := readRecord(r)
+		if err == io.EOF {
+			return end, nil
+		}
+		if err != nil {
+			return end, err
+		}
+		each(end, payload)
+		end += recordHead + int64(len(payload))
+	}
+}

@@ -1,0 +1,296 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// Write is a client's request to change a set.
+type Write struct {
+	Set []byte
+	// Ops are done in order and in one atomic batch at each replica. An element's context says what the client had seen of it; see
+	// engine.Context.
+	Ops    []engine.Op
+	Policy engine.Policy
+	// Request, if it is not empty, is this request's id, of at most peer.RequestBytesMax bytes, of the client's choice and unlike
+	// every other. A request that is sent again with it is done once. Without an id it is done again, as another event: an add
+	// brings back what was removed meanwhile.
+	Request []byte
+	// Retry says that the request may have been done before: all replicas are asked for it first. Without it only the one looks that
+	// is going to do it.
+	Retry  bool
+	Quorum Quorum
+}
+
+// Result says what a write came to.
+type Result struct {
+	engine.Result
+	By      peer.Member // the replica that did it
+	Acked   int         // replicas that have it
+	Durable int         // those of them that have it on disk
+}
+
+// Write does operations at one replica of the set, and has the others apply what that did. It answers when W of them have it and DW
+// of them on disk: see the package comment for its errors. The result is also given with an *UnknownError: it is what is known.
+//
+// Where a context is the clock of a whole set, and the replica has not seen all of that, others are tried, or what it lacks is
+// brought to it. It is engine.ErrBehind when nobody has that.
+//
+// Removing what the replica does not have is no event, and nothing is promised of it: give the context of what was seen.
+func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
+	q, replicas, err := c.plan(w.Set, w.Quorum)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(w.Request) > peer.RequestBytesMax {
+		return Result{}, fmt.Errorf("%w: request id of %d bytes, at most %d", ErrRequest, len(w.Request), peer.RequestBytesMax)
+	}
+	if w.Retry && len(w.Request) == 0 {
+		return Result{}, fmt.Errorf("%w: a retry without a request id", ErrRequest)
+	}
+	if len(replicas) < q.W {
+		return Result{}, &QuorumError{Set: w.Set, Answered: len(replicas), Of: q.W}
+	}
+	if n := frameBytes(w); n > peer.FrameBytesMax {
+		return Result{}, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
+	}
+	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, and may be under way when the caller goes on
+	o := c.newOperation(w.Set, q, replicas)
+	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
+}
+
+// frameBytes returns about how many bytes the frame of a write's delta takes, with the contexts that it gives.
+func frameBytes(w Write) int {
+	n := len(w.Set) + itemBytes*len(w.Ops)
+	for i := range w.Ops {
+		n += len(w.Ops[i].Element) + (dotBytes+itemBytes)*len(w.Ops[i].Context.Dots)
+	}
+	return n
+}
+
+func cloneOps(ops []engine.Op) []engine.Op {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		ops[i].Element = bytes.Clone(ops[i].Element)
+		ops[i].Context.Dots = slices.Clone(ops[i].Context.Dots)
+	}
+	return ops
+}
+
+// operation is a write under way.
+type operation struct {
+	c        *Coordinator
+	set      []byte
+	q        Quorum
+	replicas []peer.Replica
+	settled  Signal
+
+	mu        sync.Mutex
+	result    Result
+	began     bool // a replica was asked: it may have happened
+	abandoned bool // nobody waits any more: nothing may begin
+	over      bool // it was refused, or no replica could do it: err says so
+	sent      int  // replicas that were asked
+	answered  int  // those that have answered
+	err       error
+}
+
+func (c *Coordinator) newOperation(set []byte, q Quorum, replicas []peer.Replica) *operation {
+	return &operation{c: c, set: set, q: q, replicas: replicas, settled: c.run.NewSignal()}
+}
+
+// durability is what replicas are asked for.
+func (o *operation) durability() engine.Durability {
+	if o.q.DW == None {
+		return engine.NoSync
+	}
+	return engine.Sync
+}
+
+// await runs f beside its caller and returns what became of the operation when that is known, or time is up.
+func (o *operation) await(ctx context.Context, f func(context.Context)) (Result, error) {
+	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout)
+	defer cancel()
+	o.c.run.Go(func() { f(ctx) })
+	waited := o.settled.Wait(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.abandoned = true
+	switch {
+	case o.over:
+		return o.result, o.err
+	case o.reached():
+		return o.result, nil
+	case !o.began:
+		return o.result, &QuorumError{Set: o.set, Of: o.q.W, Err: errors.Join(waited, o.err)}
+	}
+	return o.result, &UnknownError{Set: o.set, Acked: o.result.Acked, Durable: o.result.Durable, W: o.q.W, DW: max(0, o.q.DW),
+		Unanswered: o.sent - o.answered, Err: errors.Join(waited, o.err)}
+}
+
+// reached reports whether enough replicas have acknowledged.
+func (o *operation) reached() bool { return o.result.Acked >= o.q.W && o.result.Durable >= o.q.DW }
+
+// begin notes that a replica is about to be asked, unless nobody waits for it any more.
+func (o *operation) begin() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = o.began || !o.abandoned
+	return !o.abandoned
+}
+
+// nothing notes that no replica has done anything.
+func (o *operation) nothing() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = false
+}
+
+// finish ends the operation as refused, unknown, or without an event.
+func (o *operation) finish(over bool, err error) {
+	o.mu.Lock()
+	o.over, o.err = over, errors.Join(o.err, err)
+	o.mu.Unlock()
+	o.settled.Set()
+}
+
+// ack counts one replica's answer.
+func (o *operation) ack(node string, err error) {
+	o.mu.Lock()
+	o.answered++
+	if err != nil {
+		o.err = errors.Join(o.err, fmt.Errorf("%s: %w", node, err))
+	} else {
+		o.result.Acked++
+		if o.q.DW != None {
+			o.result.Durable++
+		}
+	}
+	done := o.reached() || o.answered == o.sent
+	o.mu.Unlock()
+	if done {
+		o.settled.Set()
+	}
+}
+
+// write has one replica do the request, and sends what it did to the others.
+func (o *operation) write(ctx context.Context, w Write) {
+	r, by, err := o.mint(ctx, w)
+	if err != nil {
+		o.mu.Lock()
+		unknown := o.began
+		o.mu.Unlock()
+		o.finish(!unknown, err)
+		return
+	}
+	o.mu.Lock()
+	o.result.Result, o.result.By = r, by.Member()
+	o.mu.Unlock()
+	if r.Delta.Empty() {
+		o.finish(true, nil)
+		return
+	}
+	o.spread(r.Delta, by)
+}
+
+// spread has all replicas but the one that made a delta apply it. That one, if there is one, has acknowledged it.
+func (o *operation) spread(d engine.Delta, by peer.Replica) {
+	from := o.replicas[0].Member()
+	o.mu.Lock()
+	o.sent = len(o.replicas)
+	o.mu.Unlock()
+	if by != nil {
+		from = by.Member()
+		o.ack(from.Node, nil)
+	}
+	for _, rep := range o.replicas {
+		if rep != by {
+			node := rep.Member().Node
+			o.c.send(from, rep, d, o.durability(), func(err error) { o.ack(node, err) })
+		}
+	}
+}
+
+// mint has the first replica that can do the request. Its error, while nothing has begun, says that nothing has happened.
+func (o *operation) mint(ctx context.Context, w Write) (engine.Result, peer.Replica, error) {
+	var errs []error
+	var behind []peer.Replica
+	candidates, known := o.replicas, false
+	if w.Retry {
+		if knowing := o.knowing(ctx, w.Request); len(knowing) > 0 {
+			candidates, known = knowing, true // others would do it again
+		}
+	}
+	try := func(rep peer.Replica, ops []engine.Op) (engine.Result, error) {
+		if !o.begin() {
+			return engine.Result{}, peer.ErrUnavailable
+		}
+		r, m, err := rep.Write(ctx, w.Set, ops, engine.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request})
+		if err != nil {
+			err = fmt.Errorf("%s: %w", m.Node, err)
+			if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, engine.ErrBehind)) {
+				o.nothing()
+			}
+		}
+		return r, err
+	}
+	for _, rep := range candidates {
+		r, err := try(rep, w.Ops)
+		switch {
+		case err == nil:
+			return r, rep, nil
+		case errors.Is(err, engine.ErrBehind):
+			behind = append(behind, rep)
+		case !errors.Is(err, peer.ErrUnavailable):
+			return r, nil, err
+		}
+		errs = append(errs, err)
+	}
+	for _, rep := range behind {
+		if err := o.catchUp(ctx, rep, w.Ops); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if r, err := try(rep, w.Ops); err == nil || !errors.Is(err, engine.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
+			return r, rep, err
+		}
+	}
+	if len(behind) > 0 {
+		return engine.Result{}, nil, errors.Join(errs...)
+	}
+	return engine.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
+}
+
+// knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the
+// time that there is.
+func (o *operation) knowing(ctx context.Context, request []byte) []peer.Replica {
+	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout/4)
+	defer cancel()
+	var mu sync.Mutex
+	var knowing []peer.Replica
+	answers, settled := 0, o.c.run.NewSignal()
+	for _, rep := range o.replicas {
+		o.c.run.Go(func() {
+			known, _, err := rep.Knows(ctx, o.set, request)
+			mu.Lock()
+			defer mu.Unlock()
+			if answers++; known && err == nil {
+				knowing = append(knowing, rep)
+			}
+			if len(knowing) > 0 || answers == len(o.replicas) {
+				settled.Set()
+			}
+		})
+	}
+	_ = settled.Wait(ctx) // who has not answered by then is taken for one that does not know
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(knowing)
+}

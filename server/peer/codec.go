@@ -1,0 +1,198 @@
+package peer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"bigset/clock"
+)
+
+// encoder writes the fields of a frame.
+type encoder struct {
+	b      []byte
+	actors map[clock.Actor]uint64 // the place of each that the frame has named
+}
+
+func (e *encoder) byte(v byte)      { e.b = append(e.b, v) }
+func (e *encoder) uvarint(v uint64) { e.b = binary.AppendUvarint(e.b, v) }
+
+func (e *encoder) text(s string) {
+	e.uvarint(uint64(len(s)))
+	e.b = append(e.b, s...)
+}
+
+func (e *encoder) bytes(b []byte) {
+	e.uvarint(uint64(len(b)))
+	e.b = append(e.b, b...)
+}
+
+// clock writes a clock; nil is the empty one.
+func (e *encoder) clock(c *clock.Clock) { e.bytes(c.AppendCompressed(nil)) }
+
+// actor writes an actor: whole when the frame names it first, then by its place among those named.
+func (e *encoder) actor(a clock.Actor) {
+	if n, ok := e.actors[a]; ok {
+		e.uvarint(n)
+		return
+	}
+	if e.actors == nil {
+		e.actors = map[clock.Actor]uint64{}
+	}
+	n := uint64(len(e.actors))
+	e.actors[a] = n
+	e.uvarint(n)
+	e.text(string(a))
+}
+
+func (e *encoder) dots(dots []clock.Dot) error {
+	e.uvarint(uint64(len(dots)))
+	for _, d := range dots {
+		if !d.Valid() {
+			return fmt.Errorf("%w: %v is no dot", ErrFrame, d)
+		}
+		e.actor(d.Actor)
+		e.uvarint(d.Counter)
+	}
+	return nil
+}
+
+// decoder reads the fields of a frame. After the first error it reads nothing more, and returns zero values.
+type decoder struct {
+	b      []byte
+	off    int
+	err    error
+	actors []clock.Actor
+	named  map[clock.Actor]struct{}
+}
+
+func (d *decoder) fail(reason string) { d.failed(reason, nil) }
+
+func (d *decoder) failed(reason string, cause error) {
+	if d.err == nil {
+		d.err = &FrameError{Offset: d.off, Reason: reason, Err: cause}
+	}
+}
+
+func (d *decoder) rest() int { return len(d.b) - d.off }
+
+func (d *decoder) byte() byte {
+	if d.err != nil || d.rest() == 0 {
+		d.fail("ends within a field")
+		return 0
+	}
+	d.off++
+	return d.b[d.off-1]
+}
+
+func (d *decoder) uvarint() uint64 {
+	if d.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(d.b[d.off:])
+	if n <= 0 || n > 1 && d.b[d.off+n-1] == 0 { // the last byte of a longer than needed varint is 0
+		d.fail("bad number")
+		return 0
+	}
+	d.off += n
+	return v
+}
+
+// count reads how many things follow that take at least size bytes each.
+func (d *decoder) count(size, most int) int {
+	n := d.uvarint()
+	switch {
+	case d.err != nil:
+		return 0
+	case n > uint64(most):
+		d.failed("too many", ErrFrameTooLarge)
+		return 0
+	case n > uint64(d.rest()/size):
+		d.fail("more than there are bytes for")
+		return 0
+	}
+	return int(n)
+}
+
+// view reads bytes with their length; they are part of the frame.
+func (d *decoder) view(most int) []byte {
+	n := d.count(1, most)
+	d.off += n
+	return d.b[d.off-n : d.off : d.off]
+}
+
+func (d *decoder) text(most int) string  { return string(d.view(most)) }
+func (d *decoder) bytes(most int) []byte { return append([]byte{}, d.view(most)...) }
+
+// raw reads n bytes; they are part of the frame.
+func (d *decoder) raw(n int) []byte {
+	if d.err != nil || d.rest() < n {
+		d.fail("ends within a field")
+		return make([]byte, n)
+	}
+	d.off += n
+	return d.b[d.off-n : d.off]
+}
+
+func (d *decoder) clock() *clock.Clock {
+	b := d.view(FrameBytesMax)
+	if d.err != nil {
+		return &clock.Clock{}
+	}
+	c, err := clock.Decode(b)
+	if err != nil {
+		d.failed("clock", err)
+		return &clock.Clock{}
+	}
+	return c
+}
+
+func (d *decoder) actor() clock.Actor {
+	n := d.uvarint()
+	if d.err != nil || n < uint64(len(d.actors)) {
+		if d.err != nil {
+			return ""
+		}
+		return d.actors[n]
+	}
+	a := clock.Actor(d.text(clock.ActorBytesMax))
+	if _, twice := d.named[a]; n > uint64(len(d.actors)) || a == "" || twice {
+		d.fail("bad actor")
+		return ""
+	}
+	if d.named == nil {
+		d.named = map[clock.Actor]struct{}{}
+	}
+	d.named[a] = struct{}{}
+	d.actors = append(d.actors, a)
+	return a
+}
+
+// dotBytesMin is the least that a dot takes: the place of its actor, and its counter.
+const dotBytesMin = 2
+
+func (d *decoder) dots(most int) []clock.Dot {
+	n := d.count(dotBytesMin, most)
+	if n == 0 {
+		return nil
+	}
+	dots := make([]clock.Dot, 0, n)
+	for len(dots) < n && d.err == nil {
+		dot := clock.Dot{Actor: d.actor(), Counter: d.uvarint()}
+		if dot.Counter == 0 {
+			d.fail("not a dot")
+		}
+		dots = append(dots, dot)
+	}
+	return dots
+}
+
+// ascending reports whether dots are in order and none is there twice.
+func ascending(dots []clock.Dot) bool {
+	return slices.IsSortedFunc(dots, func(a, b clock.Dot) int {
+		if c := a.Compare(b); c != 0 {
+			return c
+		}
+		return 1
+	})
+}

@@ -1,0 +1,159 @@
+package peer
+
+import (
+	"fmt"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// The kinds of frames. They are on the wire.
+const (
+	kindDelta    = 'D'
+	kindFacts    = 'F'
+	kindLocate   = 'L'
+	kindChunk    = 'C'
+	kindState    = 'S'
+	kindDigests  = 'G'
+	kindAsk      = 'A'
+	kindVerdicts = 'V'
+)
+
+// Delta is an engine.Delta in a frame: self-contained, applied whole or not at all.
+type Delta engine.Delta
+
+func (Delta) kind() byte { return kindDelta }
+
+// itemBytesMin is the least that an item takes: kind, length of the element, number of dots.
+const itemBytesMin = 3
+
+func (m Delta) appendTo(e *encoder) error {
+	if len(m.Request) > RequestBytesMax {
+		return fmt.Errorf("%w: request id of %d bytes", ErrFrameTooLarge, len(m.Request))
+	}
+	if len(m.Items) > engine.BatchOpsMax {
+		return fmt.Errorf("%w: %d items", ErrFrameTooLarge, len(m.Items))
+	}
+	e.bytes(m.Set)
+	e.bytes(m.Request)
+	e.clock(m.Clear)
+	e.uvarint(uint64(len(m.Items)))
+	if len(m.Items) == 0 {
+		return nil
+	}
+	e.actor(m.Actor)
+	e.uvarint(m.First)
+	for i := range m.Items {
+		it := &m.Items[i]
+		if it.Wide != nil {
+			return fmt.Errorf("%w: item %d of a delta of %q", ErrOpenContexts, i, m.Set)
+		}
+		e.byte(byte(it.Kind))
+		e.bytes(it.Element)
+		if err := e.dots(it.Context); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) delta() Delta {
+	m := Delta{Set: d.setName(), Request: d.bytes(RequestBytesMax), Clear: d.clock()}
+	if m.Clear.Empty() {
+		m.Clear = nil
+	}
+	n := d.count(itemBytesMin, engine.BatchOpsMax)
+	if n == 0 {
+		return m
+	}
+	m.Actor, m.First = d.actor(), d.uvarint()
+	if m.First == 0 || m.First+uint64(n)-1 < m.First {
+		d.fail("counters")
+		return m
+	}
+	m.Items = make([]engine.Item, 0, n)
+	for len(m.Items) < n && d.err == nil {
+		it := engine.Item{Kind: keyscheme.Op(d.byte()), Element: d.bytes(engine.ElementBytesMax), Context: d.dots(engine.ContextDotsMax)}
+		if it.Kind != keyscheme.OpAdd && it.Kind != keyscheme.OpRemove {
+			d.fail("an item that is neither add nor remove")
+		}
+		m.Items = append(m.Items, it)
+	}
+	return m
+}
+
+func (d *decoder) setName() []byte {
+	b := d.bytes(engine.SetNameBytesMax)
+	if len(b) == 0 {
+		d.fail("no name of a set")
+	}
+	return b
+}
+
+// Ask asks, of dots that an element has elsewhere, what has become of them here: Judge's arguments in a frame.
+type Ask struct {
+	Set, Element []byte
+	Dots         []clock.Dot // at most engine.ContextDotsMax
+}
+
+func (Ask) kind() byte { return kindAsk }
+
+func (m Ask) appendTo(e *encoder) error {
+	if len(m.Dots) > engine.ContextDotsMax {
+		return fmt.Errorf("%w: %d dots", ErrFrameTooLarge, len(m.Dots))
+	}
+	e.bytes(m.Set)
+	e.bytes(m.Element)
+	return e.dots(m.Dots)
+}
+
+func (d *decoder) ask() Ask {
+	return Ask{Set: d.setName(), Element: d.bytes(engine.ElementBytesMax), Dots: d.dots(engine.ContextDotsMax)}
+}
+
+// Verdicts answer an Ask: one for each of its dots, in its order, all of one moment.
+type Verdicts []engine.Verdict
+
+func (Verdicts) kind() byte { return kindVerdicts }
+
+func (m Verdicts) appendTo(e *encoder) error {
+	if len(m) > engine.ContextDotsMax {
+		return fmt.Errorf("%w: %d verdicts", ErrFrameTooLarge, len(m))
+	}
+	e.uvarint(uint64(len(m)))
+	for _, v := range m {
+		code, ok := verdictCodes[v]
+		if !ok {
+			return fmt.Errorf("%w: verdict %d", ErrFrame, v)
+		}
+		e.byte(code)
+	}
+	return nil
+}
+
+// verdictCodes are the bytes that stand for verdicts on the wire.
+var verdictCodes = map[engine.Verdict]byte{engine.Live: 'l', engine.Dead: 'd', engine.NotSeen: 'n', engine.Lost: 'x'}
+
+func (d *decoder) verdicts() Verdicts {
+	n := d.count(1, engine.ContextDotsMax)
+	m := make(Verdicts, 0, n)
+	for range n {
+		v, ok := verdictOf(d.byte())
+		if !ok {
+			d.fail("unknown verdict")
+			break
+		}
+		m = append(m, v)
+	}
+	return m
+}
+
+func verdictOf(code byte) (engine.Verdict, bool) {
+	for v, c := range verdictCodes {
+		if c == code {
+			return v, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,232 @@
+package peer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// Facts are engine.Facts in a frame: keys with their dots, and deaths, which the receiver judges by its own state.
+type Facts engine.Facts
+
+func (Facts) kind() byte { return kindFacts }
+
+func (m Facts) appendTo(e *encoder) error {
+	e.bytes(m.Set)
+	e.clock(m.Dead)
+	return e.elements(m.Keys)
+}
+
+func (d *decoder) facts() Facts {
+	m := Facts{Set: d.setName(), Dead: d.clock(), Keys: d.elements()}
+	if m.Dead.Empty() {
+		m.Dead = nil
+	}
+	return m
+}
+
+// elementBytesMin is the least that an element takes: length, number of dots, a dot.
+const elementBytesMin = 2 + dotBytesMin
+
+func (e *encoder) elements(all []fold.Element) error {
+	if len(all) > ElementsMax {
+		return fmt.Errorf("%w: %d elements", ErrFrameTooLarge, len(all))
+	}
+	e.uvarint(uint64(len(all)))
+	for i := range all {
+		if len(all[i].Dots) == 0 || !ascending(all[i].Dots) {
+			return fmt.Errorf("%w: element %.64q has no dots, or not in order", ErrFrame, all[i].Name)
+		}
+		e.bytes(all[i].Name)
+		if err := e.dots(all[i].Dots); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) elements() []fold.Element {
+	n := d.count(elementBytesMin, ElementsMax)
+	if n == 0 {
+		return nil
+	}
+	all := make([]fold.Element, 0, n)
+	for len(all) < n && d.err == nil {
+		el := fold.Element{Name: d.bytes(engine.ElementBytesMax), Dots: d.dots(FrameBytesMax)}
+		if len(el.Dots) == 0 || !ascending(el.Dots) {
+			d.fail("an element without dots, or not in order")
+		}
+		all = append(all, el)
+	}
+	return all
+}
+
+// Locate asks for the keys or deaths of dots: Replica.Locate's arguments in a frame.
+type Locate struct {
+	Set  []byte
+	Dots *clock.Clock
+}
+
+func (Locate) kind() byte { return kindLocate }
+
+func (m Locate) appendTo(e *encoder) error {
+	e.bytes(m.Set)
+	e.clock(m.Dots)
+	return nil
+}
+
+func (d *decoder) locate() Locate { return Locate{Set: d.setName(), Dots: d.clock()} }
+
+// State is an engine.State in a frame: what a replica has seen of a set, and what of it is dead.
+type State engine.State
+
+func (State) kind() byte { return kindState }
+
+func (m State) appendTo(e *encoder) error {
+	e.clock(m.Seen)
+	e.clock(m.Dead)
+	e.uvarint(m.Open)
+	return nil
+}
+
+func (d *decoder) state() State {
+	m := State{Seen: d.clock(), Dead: d.clock(), Open: d.uvarint()}
+	if d.err == nil && !m.Seen.Descends(m.Dead) {
+		d.fail("dead dots that were not seen")
+	}
+	return m
+}
+
+// Chunk is a part of a read in a frame. A Clock that is nil is the one of the chunk before. What a chunk counts besides its
+// elements (Scanned, Dead) does not go over the wire.
+type Chunk fold.Chunk
+
+func (Chunk) kind() byte { return kindChunk }
+
+// The flags of a chunk. They are on the wire.
+const (
+	chunkDone  = 1 << 0
+	chunkBound = 1 << 1 // a bound follows
+	chunkClock = 1 << 2 // a clock follows
+)
+
+func (m Chunk) appendTo(e *encoder) error {
+	if err := checkChunk(&m); err != nil {
+		return err
+	}
+	var flags byte
+	if m.Done {
+		flags |= chunkDone
+	}
+	if m.Bound != nil {
+		flags |= chunkBound
+	}
+	if m.Clock != nil {
+		flags |= chunkClock
+	}
+	e.byte(flags)
+	if m.Clock != nil {
+		e.clock(m.Clock)
+	}
+	if m.Bound != nil {
+		e.bytes(m.Bound)
+	}
+	return e.elements(m.Elements)
+}
+
+func (d *decoder) chunk() Chunk {
+	flags := d.byte()
+	if flags&^(chunkDone|chunkBound|chunkClock) != 0 {
+		d.fail("unknown flags")
+	}
+	m := Chunk{Done: flags&chunkDone != 0}
+	if flags&chunkClock != 0 {
+		m.Clock = d.clock()
+	}
+	if flags&chunkBound != 0 {
+		m.Bound = d.bytes(engine.ElementBytesMax)
+	}
+	m.Elements = d.elements()
+	m.Count = len(m.Elements)
+	for i := range m.Elements {
+		m.Dots += len(m.Elements[i].Dots)
+	}
+	if err := checkChunk(&m); d.err == nil && err != nil {
+		d.failed("chunk", err)
+	}
+	return m
+}
+
+// checkChunk checks that elements ascend, or descend, none twice, and that the bound is not before the last.
+func checkChunk(m *Chunk) error {
+	if m.Done && m.Bound != nil {
+		return fmt.Errorf("%w: a chunk that is done has no bound", ErrFrame)
+	}
+	direction := 0
+	for i := 1; i < len(m.Elements); i++ {
+		c := bytes.Compare(m.Elements[i-1].Name, m.Elements[i].Name)
+		if c == 0 || direction != 0 && c != direction {
+			return fmt.Errorf("%w: elements of a chunk are not in order", ErrFrame)
+		}
+		direction = c
+	}
+	if n := len(m.Elements); n > 0 && !m.Done {
+		c := bytes.Compare(m.Elements[n-1].Name, m.Bound)
+		if m.Bound == nil || c != 0 && direction != 0 && c != direction {
+			return fmt.Errorf("%w: the bound of a chunk is before its last element", ErrFrame)
+		}
+	}
+	return nil
+}
+
+// Digests say what the sets of a range come to, in the order of the store. An engine.SetDigest's hash is of its name, its Seen
+// and its Dead.
+type Digests []engine.SetDigest
+
+func (Digests) kind() byte { return kindDigests }
+
+const sumLen = len(engine.SetDigest{}.Sum)
+
+// digestBytesMin is the least that a digest takes: slot, length and one byte of name, sum.
+const digestBytesMin = keyscheme.SlotBytes + 2 + sumLen
+
+func (m Digests) appendTo(e *encoder) error {
+	if len(m) > DigestsMax {
+		return fmt.Errorf("%w: %d digests", ErrFrameTooLarge, len(m))
+	}
+	e.uvarint(uint64(len(m)))
+	for i := range m {
+		if i > 0 && compareDigests(m[i-1], m[i]) >= 0 {
+			return fmt.Errorf("%w: digests are not in order", ErrFrame)
+		}
+		e.b = binary.BigEndian.AppendUint32(e.b, uint32(m[i].Slot))
+		e.bytes(m[i].Name)
+		e.b = append(e.b, m[i].Sum[:]...)
+	}
+	return nil
+}
+
+func (d *decoder) digests() Digests {
+	n := d.count(digestBytesMin, DigestsMax)
+	m := make(Digests, 0, n)
+	for len(m) < n && d.err == nil {
+		s := engine.SetDigest{Slot: keyscheme.Slot(binary.BigEndian.Uint32(d.raw(keyscheme.SlotBytes))), Name: d.setName()}
+		copy(s.Sum[:], d.raw(sumLen))
+		if len(m) > 0 && compareDigests(m[len(m)-1], s) >= 0 {
+			d.fail("digests are not in order")
+		}
+		m = append(m, s)
+	}
+	return m
+}
+
+// compareDigests orders digests as a store orders its sets: by slot, length of the name, name.
+func compareDigests(a, b engine.SetDigest) int {
+	return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(len(a.Name), len(b.Name)), bytes.Compare(a.Name, b.Name))
+}

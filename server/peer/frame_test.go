@@ -1,0 +1,317 @@
+package peer_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the vectors in testdata: a change of format")
+
+var alice = peer.Member{Node: "alice", Incarnation: "A1", State: peer.Normal}
+
+func dot(a string, n uint64) clock.Dot { return clock.Dot{Actor: clock.Actor(a), Counter: n} }
+
+// samples has a message of each kind, and of each shape that a kind has.
+func samples() []struct {
+	name string
+	m    peer.Message
+} {
+	seen := clock.Of(dot("A1", 1), dot("A1", 2), dot("B1", 7))
+	return []struct {
+		name string
+		m    peer.Message
+	}{
+		{"delta", peer.Delta{Set: []byte("set"), Request: []byte("req-1"), Actor: "A1", First: 300, Items: []engine.Item{
+			{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: []clock.Dot{dot("B1", 7), dot("A1", 1), dot("B1", 3)}},
+			{Kind: keyscheme.OpRemove, Element: []byte{}, Context: []clock.Dot{dot("C1", 1)}},
+			{Kind: keyscheme.OpAdd, Element: []byte("y")},
+		}}},
+		{"delta-of-drop", peer.Delta{Set: []byte("set"), Request: []byte{}, Clear: seen}},
+		{"facts", peer.Facts{Set: []byte("set"), Keys: []fold.Element{{Name: []byte("x"), Dots: []clock.Dot{dot("A1", 2), dot("B1", 7)}}}, Dead: clock.Of(dot("A1", 1))}},
+		{"facts-of-nothing", peer.Facts{Set: []byte("set")}},
+		{"locate", peer.Locate{Set: []byte("set"), Dots: seen}},
+		{"chunk", peer.Chunk{Clock: seen, Bound: []byte("z"), Count: 2, Dots: 3, Elements: []fold.Element{
+			{Name: []byte("x"), Dots: []clock.Dot{dot("A1", 2)}}, {Name: []byte("y"), Dots: []clock.Dot{dot("A1", 1), dot("B1", 7)}}}}},
+		{"chunk-of-reverse", peer.Chunk{Bound: []byte{}, Count: 2, Dots: 2, Elements: []fold.Element{
+			{Name: []byte("y"), Dots: []clock.Dot{dot("A1", 2)}}, {Name: []byte("x"), Dots: []clock.Dot{dot("A1", 1)}}}}},
+		{"chunk-of-dead", peer.Chunk{Clock: seen, Bound: []byte("z")}},
+		{"chunk-last", peer.Chunk{Clock: seen, Done: true}},
+		{"state", peer.State{Seen: seen, Dead: clock.Of(dot("B1", 7)), Open: 2}},
+		{"digests", peer.Digests{{Slot: 1, Name: []byte("b"), Sum: [16]byte{1, 2}}, {Slot: 1, Name: []byte("aa"), Sum: [16]byte{3}}, {Slot: 0xFFFFFFFF, Name: []byte("a")}}},
+		{"digests-none", peer.Digests{}},
+		{"ask", peer.Ask{Set: []byte("set"), Element: []byte("x"), Dots: []clock.Dot{dot("A1", 1), dot("A1", 1<<63)}}},
+		{"verdicts", peer.Verdicts{engine.Live, engine.Dead, engine.NotSeen, engine.Lost}},
+	}
+}
+
+func encode(t testing.TB, from peer.Member, m peer.Message) []byte {
+	t.Helper()
+	b, err := peer.Append(nil, from, m)
+	if err != nil {
+		t.Fatalf("%T: %v", m, err)
+	}
+	return b
+}
+
+// same compares messages; clocks have more than one form in memory.
+func same(t testing.TB, got, want peer.Message) {
+	t.Helper()
+	if g, w := encode(t, alice, got), encode(t, alice, want); reflect.TypeOf(got) != reflect.TypeOf(want) || !bytes.Equal(g, w) {
+		t.Fatalf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestGoldenFrames(t *testing.T) {
+	const path = "testdata/frames.txt"
+	var text strings.Builder
+	for _, s := range samples() {
+		fmt.Fprintf(&text, "%s %x\n", s.name, encode(t, alice, s.m))
+	}
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text.String() != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(want)), "\n") {
+		_, digits, _ := strings.Cut(line, " ")
+		b, err := hex.DecodeString(digits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, from, err := peer.Decode(b)
+		if err != nil || from != alice {
+			t.Fatalf("%s: from %v: %v", line, from, err)
+		}
+		same(t, m, samples()[i].m)
+	}
+}
+
+// TestDecodedValues looks at values, which vectors do not show.
+func TestDecodedValues(t *testing.T) {
+	m, _, err := peer.Decode(encode(t, alice, samples()[0].m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := samples()[0].m; !reflect.DeepEqual(m, want) {
+		t.Fatalf("got  %+v\nwant %+v", m, want)
+	}
+	m, _, _ = peer.Decode(encode(t, alice, samples()[5].m))
+	if c := m.(peer.Chunk); c.Count != 2 || c.Dots != 3 || !c.Clock.Contains(dot("B1", 7)) || string(c.Bound) != "z" {
+		t.Fatalf("chunk %+v", c)
+	}
+	m, _, _ = peer.Decode(encode(t, alice, samples()[len(samples())-1].m))
+	if v := m.(peer.Verdicts); !reflect.DeepEqual(v, samples()[len(samples())-1].m) {
+		t.Fatalf("verdicts %v", v)
+	}
+}
+
+// seal puts the right checksum behind the bytes of a frame.
+func seal(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(bytes.Clone(b), crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+func body(b []byte) []byte { return b[:len(b)-4] }
+
+func TestRefusedFrames(t *testing.T) {
+	delta, chunk, state := samples()[0].m, samples()[5].m, samples()[9].m
+	head := func(kind byte) []byte { // up to the sender's state
+		return append([]byte{1, kind, 5}, "alice\x02A1\x01"...)
+	}
+	huge := append(head('A'), "\x01s\x00"...)
+	for _, c := range []struct {
+		name  string
+		frame []byte
+		want  error
+	}{
+		{"empty", nil, peer.ErrFrame},
+		{"short", []byte{1, 'D'}, peer.ErrFrame},
+		{"version", seal(append([]byte{2}, body(encode(t, alice, delta))[1:]...)), peer.ErrFrameVersion},
+		{"kind", seal(head('?')), peer.ErrFrameKind},
+		{"damaged", append([]byte{}, bytes.Replace(encode(t, alice, delta), []byte("alice"), []byte("alicf"), 1)...), peer.ErrFrameSum},
+		{"cut", seal(body(body(encode(t, alice, delta)))), peer.ErrFrame},
+		{"longer", seal(append(body(encode(t, alice, delta)), 0)), peer.ErrFrame},
+		{"sender without a name", seal(append([]byte{1, 'V', 0}, "\x02A1\x01\x00"...)), peer.ErrMember},
+		{"sender without an incarnation", seal(append([]byte{1, 'V', 5}, "alice\x00\x01\x00"...)), peer.ErrMember},
+		{"sender in no state", seal(append([]byte{1, 'V', 5}, "alice\x02A1\x09\x00"...)), peer.ErrMember},
+		{"no name of a set", seal(append(head('L'), "\x00\x02\x01\x00"...)), peer.ErrFrame},
+		{"more dots than bytes", seal(append(huge, "\x70\x00\x01A\x01"...)), peer.ErrFrame},
+		{"more dots than may be", seal(append(huge, "\xFF\xFF\x7F"...)), peer.ErrFrameTooLarge},
+		{"longer number than needed", seal(append(huge, "\x80\x00"...)), peer.ErrFrame},
+		{"dot 0", seal(append(huge, "\x01\x00\x01A\x00"...)), peer.ErrFrame},
+		{"actor that was not named", seal(append(huge, "\x01\x01\x01A\x01"...)), peer.ErrFrame},
+		{"actor named twice", seal(append(huge, "\x02\x00\x01A\x01\x01\x01A\x02"...)), peer.ErrFrame},
+		{"clock", seal(append(head('L'), "\x01s\x01\x07"...)), clock.ErrCorrupt},
+		{"unknown verdict", seal(append(head('V'), "\x01?"...)), peer.ErrFrame},
+		{"unknown flag of a chunk", seal(append(head('C'), "\x08\x00"...)), peer.ErrFrame},
+		{"chunk that is done and has a bound", seal(append(head('C'), "\x03\x00\x00"...)), peer.ErrFrame},
+		{"elements in no order", seal(append(head('C'), "\x02\x01z\x02\x01b\x01\x00\x01A\x01\x01b\x01\x00\x02"...)), peer.ErrFrame},
+		{"bound before the last element", seal(append(head('C'), "\x02\x01a\x02\x01b\x01\x00\x01A\x01\x01c\x01\x00\x02"...)), peer.ErrFrame},
+		{"no bound", seal(append(head('C'), "\x00\x01\x01b\x01\x00\x01A\x01"...)), peer.ErrFrame},
+		{"element without dots", seal(append(head('C'), "\x02\x01z\x01\x02bb\x00"...)), peer.ErrFrame},
+		{"dots in no order", seal(append(head('C'), "\x02\x01z\x01\x01b\x02\x00\x01A\x02\x00\x01"...)), peer.ErrFrame},
+		{"dead beyond seen", seal(append(head('S'), "\x02\x01\x00\x03\x03\x01A\x00"...)), peer.ErrFrame},
+		{"digests in no order", seal(append(head('G'), "\x02\x00\x00\x00\x01\x01a0123456789abcdef\x00\x00\x00\x01\x01a0123456789abcdef"...)), peer.ErrFrame},
+		{"items that run over", seal(append(head('D'), "\x01s\x00\x02\x01\x00\x02\x00\x01A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a\x00\x00a\x00\x00"...)), peer.ErrFrame},
+		{"item of no kind", seal(append(head('D'), "\x01s\x00\x02\x01\x00\x01\x00\x01A\x01z\x00\x00"...)), peer.ErrFrame},
+	} {
+		m, from, err := peer.Decode(c.frame)
+		if !errors.Is(err, c.want) || !errors.Is(err, peer.ErrFrame) || m != nil || from != (peer.Member{}) {
+			t.Errorf("%s: %v, from %v, error %v, want %v", c.name, m, from, err, c.want)
+		}
+	}
+	bob := peer.Member{Node: "bob", Incarnation: "A1", State: peer.Normal}
+	older := peer.Member{Node: "alice", Incarnation: "A0", State: peer.Normal}
+	joining := peer.Member{Node: "alice", Incarnation: "A1", State: peer.Joining}
+	for _, m := range []peer.Message{delta, chunk, state} {
+		for _, from := range []peer.Member{bob, older} {
+			if got, _, err := peer.DecodeFrom(encode(t, from, m), alice); !errors.Is(err, peer.ErrSender) || got != nil {
+				t.Errorf("%T from %v taken for one from %v: %v", m, from, alice, err)
+			}
+		}
+		if _, from, err := peer.DecodeFrom(encode(t, joining, m), alice); err != nil || from != joining {
+			t.Errorf("from %v: %v, %v", joining, from, err)
+		}
+	}
+	if _, _, err := peer.Decode(make([]byte, peer.FrameBytesMax+1)); !errors.Is(err, peer.ErrFrameTooLarge) {
+		t.Errorf("a frame that is too long: %v", err)
+	}
+}
+
+func TestUnsendable(t *testing.T) {
+	big := make([]byte, engine.ElementBytesMax)
+	var many peer.Facts
+	many.Set = []byte("s")
+	for i := range peer.FrameBytesMax/engine.ElementBytesMax + 1 {
+		many.Keys = append(many.Keys, fold.Element{Name: big, Dots: []clock.Dot{dot("a", uint64(i+1))}})
+	}
+	for _, c := range []struct {
+		name string
+		from peer.Member
+		m    peer.Message
+		want error
+	}{
+		{"over the frame", alice, many, peer.ErrFrameTooLarge},
+		{"wide context", alice, peer.Delta{Set: []byte("s"), Actor: "A", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}, peer.ErrOpenContexts},
+		{"request id", alice, peer.Delta{Set: []byte("s"), Request: make([]byte, peer.RequestBytesMax+1)}, peer.ErrFrameTooLarge},
+		{"sender", peer.Member{}, peer.Digests{}, peer.ErrMember},
+		{"no dot", alice, peer.Ask{Set: []byte("s"), Dots: []clock.Dot{{}}}, peer.ErrFrame},
+		{"element without dots", alice, peer.Facts{Set: []byte("s"), Keys: []fold.Element{{}}}, peer.ErrFrame},
+	} {
+		if b, err := peer.Append([]byte("kept"), c.from, c.m); !errors.Is(err, c.want) || string(b) != "kept" {
+			t.Errorf("%s: %d bytes, error %v, want %v", c.name, len(b), err, c.want)
+		}
+	}
+}
+
+// TestLargestBatchFits sends the largest batch that the engine takes, with contexts of a few dots.
+func TestLargestBatchFits(t *testing.T) {
+	d := peer.Delta{Set: make([]byte, engine.SetNameBytesMax), Actor: "actor-of-12b", First: 1 << 40}
+	element := make([]byte, engine.BatchBytesMax/engine.BatchOpsMax)
+	var context []clock.Dot
+	for i := range 10 {
+		context = append(context, dot("actor-of-12c", 1<<40+uint64(i)))
+	}
+	for range engine.BatchOpsMax {
+		d.Items = append(d.Items, engine.Item{Kind: keyscheme.OpAdd, Element: element, Context: context})
+	}
+	b := encode(t, alice, d)
+	m, _, err := peer.Decode(b)
+	if err != nil || len(m.(peer.Delta).Items) != engine.BatchOpsMax {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", len(b))
+}
+
+// checkFrame decodes bytes that may be a frame: what is taken is written again and comes back the same.
+func checkFrame(t testing.TB, b []byte) {
+	m, from, err := peer.Decode(b)
+	if err != nil {
+		if !errors.Is(err, peer.ErrFrame) || m != nil {
+			t.Fatalf("%x: %v, error %v", b, m, err)
+		}
+		return
+	}
+	again, err := peer.Append(nil, from, m)
+	if err != nil {
+		t.Fatalf("%x was taken as %+v and can't be sent: %v", b, m, err)
+	}
+	m2, from2, err := peer.Decode(again)
+	if err != nil || from2 != from {
+		t.Fatalf("%x comes back from %v, %v", again, from2, err)
+	}
+	same(t, m2, m)
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range samples() {
+		f.Add(body(encode(f, alice, s.m)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checkFrame(t, seal(b)) // else nothing comes past the checksum
+		checkFrame(t, b)
+	})
+}
+
+// TestDecodeAtRandom gives the decoder samples that are changed a little, with a checksum that fits.
+func TestDecodeAtRandom(t *testing.T) {
+	n := 200_000
+	if testing.Short() {
+		n = 20_000
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	all, taken := samples(), 0
+	frames := make([][]byte, len(all))
+	for i := range all {
+		frames[i] = body(encode(t, alice, all[i].m))
+	}
+	for range n {
+		b := bytes.Clone(frames[rng.IntN(len(frames))])
+		for range 1 + rng.IntN(3) {
+			at := rng.IntN(len(b))
+			switch rng.IntN(4) {
+			case 0:
+				b[at] = byte(rng.Uint32())
+			case 1:
+				b[at] ^= 1 << rng.IntN(8)
+			case 2:
+				b = append(b[:at], b[min(len(b), at+1+rng.IntN(4)):]...)
+			case 3:
+				b = append(b[:at:at], append([]byte{byte(rng.Uint32())}, b[at:]...)...)
+			}
+			if len(b) == 0 {
+				break
+			}
+		}
+		b = seal(b)
+		if _, _, err := peer.Decode(b); err == nil {
+			taken++
+		}
+		checkFrame(t, b)
+	}
+	if taken < n/100 {
+		t.Errorf("only %d of %d were taken", taken, n)
+	}
+}

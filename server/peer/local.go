@@ -1,0 +1,160 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// Local is the replica in this process: it answers out of an engine.Store, which it does not own.
+type Local struct {
+	store *engine.Store
+	node  string
+	state atomic.Uint32
+}
+
+var _ Replica = (*Local)(nil)
+
+// NewLocal returns the replica that a node keeps in a store, in the state that it is in: Joining where the store may have lost
+// what was acknowledged, until a copy or repair has made it whole. A store that keeps wide contexts open is refused with
+// ErrOpenContexts.
+func NewLocal(node string, store *engine.Store, state MemberState) (*Local, error) {
+	if store.OpenContexts() {
+		return nil, fmt.Errorf("%w: the store of %s has Options.OpenContexts", ErrOpenContexts, node)
+	}
+	l := &Local{store: store, node: node}
+	l.SetState(state)
+	return l, l.Member().check()
+}
+
+// SetState changes the state of the member.
+func (l *Local) SetState(s MemberState) { l.state.Store(uint32(s)) }
+
+// Member implements Replica.
+func (l *Local) Member() Member {
+	return Member{Node: l.node, Incarnation: l.store.Actor(), State: MemberState(l.state.Load())}
+}
+
+// whole returns an error unless the replica may answer reads.
+func (l *Local) whole() error {
+	if m := l.Member(); m.State != Normal {
+		return fmt.Errorf("%w: %v", ErrJoining, m)
+	}
+	return nil
+}
+
+// ready returns an error when it is known before that a change can't be made.
+func (l *Local) ready() error {
+	if err := l.store.Failed(); err != nil {
+		return fmt.Errorf("%w: %v: %w", ErrUnavailable, l.Member(), err)
+	}
+	return nil
+}
+
+// outcome says of an error of a change whether it may have happened. The engine tells: with an error nothing has, unless it is
+// ErrFailed.
+func (l *Local) outcome(err error) error {
+	if err == nil || errors.Is(err, engine.ErrFailed) || errors.Is(err, engine.ErrBehind) || Refused(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %v: %w", ErrUnavailable, l.Member(), err)
+}
+
+// Write implements Replica.
+func (l *Local) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (engine.Result, Member, error) {
+	if err := errors.Join(l.whole(), l.ready()); err != nil {
+		if known, _, unknown := l.Knows(ctx, set, o.Request); !known || unknown != nil || l.ready() != nil {
+			return engine.Result{}, l.Member(), err
+		}
+	}
+	r, err := l.store.Write(ctx, set, ops, o)
+	return r, l.Member(), l.outcome(err)
+}
+
+// Knows implements Replica. A request of no operations is none of those that are kept: where the id is known the engine refuses it,
+// else it does nothing.
+func (l *Local) Knows(ctx context.Context, set, request []byte) (bool, Member, error) {
+	if len(request) == 0 {
+		return false, l.Member(), nil
+	}
+	_, err := l.store.Write(ctx, set, nil, engine.WriteOptions{Durability: engine.NoSync, Request: request})
+	if errors.Is(err, engine.ErrRequest) {
+		return true, l.Member(), nil
+	}
+	return false, l.Member(), err
+}
+
+// Apply implements Replica.
+func (l *Local) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, durability))
+}
+
+// ApplyFacts implements Replica.
+func (l *Local) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (engine.FactsResult, Member, error) {
+	if err := l.ready(); err != nil {
+		return engine.FactsResult{}, l.Member(), err
+	}
+	r, err := l.store.ApplyFacts(ctx, f, durability)
+	return r, l.Member(), l.outcome(err)
+}
+
+// State implements Replica. A set with open keys, from a time when the store kept them, is ErrOpenContexts.
+func (l *Local) State(ctx context.Context, set []byte) (engine.State, Member, error) {
+	s, err := l.store.State(ctx, set)
+	if err == nil && s.Open > 0 {
+		err = fmt.Errorf("%w: %d keys of %q", ErrOpenContexts, s.Open, set)
+	}
+	return s, l.Member(), err
+}
+
+// Locate implements Replica.
+func (l *Local) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+	return l.store.Locate(ctx, set, dots)
+}
+
+// Read implements Replica.
+func (l *Local) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return func(yield func(*fold.Chunk, error) bool) {
+		for c, err := range l.store.Read(ctx, set, o) {
+			if whole := l.whole(); whole != nil {
+				c, err = nil, whole
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Lookup implements Replica.
+func (l *Local) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]engine.Context, Member, error) {
+	if err := l.whole(); err != nil {
+		return nil, l.Member(), err
+	}
+	found, err := l.store.Subset(ctx, set, elements)
+	return found, l.Member(), err
+}
+
+// Judge implements Replica.
+func (l *Local) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) ([]engine.Verdict, Member, error) {
+	if err := l.whole(); err != nil {
+		return nil, l.Member(), err
+	}
+	v, err := l.store.Judge(ctx, set, element, dots)
+	return v, l.Member(), err
+}
+
+// Digests implements Replica.
+func (l *Local) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
+	return l.store.Digests(ctx, first, last)
+}

@@ -1,0 +1,207 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+var ctx = context.Background()
+
+func open(t *testing.T, o engine.Options) (*engine.Store, *testkit.Disk) {
+	t.Helper()
+	disk := testkit.NewDisk()
+	o.FS, o.BackgroundInterval, o.MemTableBytes = disk, -1, 1<<20
+	store, err := engine.Open("db", &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store, disk
+}
+
+func local(t *testing.T, store *engine.Store) *peer.Local {
+	t.Helper()
+	l, err := peer.NewLocal("alice", store, peer.Normal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func addOps(element string) []engine.Op {
+	return []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte(element)}}
+}
+
+func TestNewLocal(t *testing.T) {
+	open1, _ := open(t, engine.Options{OpenContexts: true})
+	if _, err := peer.NewLocal("alice", open1, peer.Normal); !errors.Is(err, peer.ErrOpenContexts) {
+		t.Error(err)
+	}
+	store, _ := open(t, engine.Options{})
+	for name, state := range map[string]peer.MemberState{"": peer.Normal, "alice": 0} {
+		if _, err := peer.NewLocal(name, store, state); !errors.Is(err, peer.ErrMember) {
+			t.Errorf("%q, %v: %v", name, state, err)
+		}
+	}
+	if m := local(t, store).Member(); m.Node != "alice" || m.Incarnation != store.Actor() || m.State != peer.Normal {
+		t.Error(m)
+	}
+}
+
+// TestVerbs sends what one replica has to another by every verb.
+func TestVerbs(t *testing.T) {
+	set := []byte("set")
+	sa, _ := open(t, engine.Options{})
+	sb, _ := open(t, engine.Options{})
+	a, b := local(t, sa), local(t, sb)
+	r, m, err := a.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
+	if err != nil || m != a.Member() || len(r.Dots) != 1 {
+		t.Fatalf("%+v, %v, %v", r, m, err)
+	}
+	for _, l := range []*peer.Local{a, b} {
+		if known, _, err := l.Knows(ctx, set, []byte("r1")); known != (l == a) || err != nil {
+			t.Errorf("knows: %v, %v", known, err)
+		}
+	}
+	if _, err := b.Apply(ctx, r.Delta, engine.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if known, _, err := b.Knows(ctx, set, []byte("r1")); !known || err != nil {
+		t.Errorf("knows: %v, %v", known, err)
+	}
+	r2, _, err := a.Write(ctx, set, addOps("y"), engine.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _, err := b.Judge(ctx, set, []byte("y"), r2.Dots); err != nil || v[0] != engine.NotSeen {
+		t.Errorf("%v, %v", v, err)
+	}
+	for f, err := range a.Locate(ctx, set, clock.Of(r2.Dots...)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, _, err := b.ApplyFacts(ctx, f, engine.Sync); err != nil || done.Keys != 1 {
+			t.Errorf("%+v, %v", done, err)
+		}
+	}
+	var elements []fold.Element
+	for c, err := range b.Read(ctx, set, engine.ReadOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		elements = append(elements, c.Elements...)
+	}
+	found, _, err := b.Lookup(ctx, set, [][]byte{[]byte("y"), []byte("z")})
+	if err != nil || len(elements) != 2 || !found[0].Present() || found[1].Present() {
+		t.Errorf("%v, %v, %v", elements, found, err)
+	}
+	sums := map[[16]byte]int{}
+	for _, l := range []*peer.Local{a, b} {
+		for d, err := range l.Digests(ctx, 0, keyscheme.SlotMax) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums[d.Sum]++
+		}
+		if s, _, err := l.State(ctx, set); err != nil || s.Seen.Len() != 2 {
+			t.Errorf("%v, %v", s.Seen, err)
+		}
+	}
+	if len(sums) != 1 {
+		t.Errorf("digests differ: %v", sums)
+	}
+}
+
+func TestJoining(t *testing.T) {
+	set := []byte("set")
+	store, _ := open(t, engine.Options{})
+	l := local(t, store)
+	r, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := 0
+	for _, err := range l.Read(ctx, set, engine.ReadOptions{BatchSize: 1}) {
+		if l.SetState(peer.Joining); errors.Is(err, peer.ErrJoining) {
+			stopped++
+		}
+	}
+	_, _, lookup := l.Lookup(ctx, set, [][]byte{[]byte("x")})
+	_, _, judge := l.Judge(ctx, set, []byte("x"), r.Dots)
+	_, _, write := l.Write(ctx, set, addOps("y"), engine.WriteOptions{})
+	for what, err := range map[string]error{"lookup": lookup, "judge": judge, "write": write} {
+		if !errors.Is(err, peer.ErrJoining) || !errors.Is(err, peer.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, err := range l.Read(ctx, set, engine.ReadOptions{}) {
+		if errors.Is(err, peer.ErrJoining) {
+			stopped++
+		}
+	}
+	if stopped == 0 {
+		t.Error("a replica that is joining was read")
+	}
+	again, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
+	if err != nil || again.Dots[0] != r.Dots[0] {
+		t.Errorf("a request that it knows: %+v, %v", again, err)
+	}
+	if m, err := l.Apply(ctx, r.Delta, engine.Sync); err != nil || m.State != peer.Joining {
+		t.Errorf("%v, %v", m, err)
+	}
+	if _, m, err := l.State(ctx, set); err != nil || m.State != peer.Joining {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// TestWhatHappened tells refusals, what has not happened, and what may have.
+func TestWhatHappened(t *testing.T) {
+	set := []byte("set")
+	store, disk := open(t, engine.Options{})
+	l := local(t, store)
+	r, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = l.Write(ctx, set, addOps(string(make([]byte, engine.ElementBytesMax+1))), engine.WriteOptions{})
+	if !peer.Refused(err) || errors.Is(err, peer.ErrUnavailable) {
+		t.Error(err)
+	}
+	future := engine.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: store.Actor(), Counter: 99})}
+	if _, _, err = l.ApplyFacts(ctx, future, engine.Sync); !peer.Refused(err) {
+		t.Error(err)
+	}
+	late, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := l.Apply(late, r.Delta, engine.Sync); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	disk.SetHook("fail", func(op errorfs.Op) error {
+		if testkit.IsWrite(op) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if _, _, err := l.Write(ctx, set, addOps("y"), engine.WriteOptions{}); err == nil || errors.Is(err, peer.ErrUnavailable) || peer.Refused(err) {
+		t.Errorf("the log fails: %v", err)
+	}
+	if _, _, err := l.Write(ctx, set, addOps("z"), engine.WriteOptions{}); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, engine.ErrFailed) {
+		t.Errorf("the log has failed: %v", err)
+	}
+	disk.SetHook("fail", nil)
+	_ = store.Close()
+	if _, err := l.Apply(ctx, r.Delta, engine.Sync); !errors.Is(err, peer.ErrUnavailable) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,62 @@
+package peer
+
+import (
+	"fmt"
+
+	"bigset/clock"
+)
+
+// NodeBytesMax is the longest name of a node, in bytes. It is part of the wire format.
+const NodeBytesMax = 255
+
+// MemberState says what may be asked of a member. It is on the wire.
+type MemberState byte
+
+const (
+	// Normal members have everything that they ever acknowledged.
+	Normal MemberState = 1
+	// Joining members may lack what they, or the member whose place they take, once acknowledged: they take writes and repairs,
+	// and answer no reads, until their copy is whole.
+	Joining MemberState = 2
+)
+
+// String names the state.
+func (s MemberState) String() string {
+	switch s {
+	case Normal:
+		return "normal"
+	case Joining:
+		return "joining"
+	}
+	return fmt.Sprintf("state %d", byte(s))
+}
+
+// Member is a node in one incarnation. Every frame and every answer says which member it is from: what one incarnation
+// has promised binds no other.
+type Member struct {
+	Node string // 1 to NodeBytesMax bytes
+	// Incarnation is the actor of the member's store: it changes whenever writes may have been lost.
+	Incarnation clock.Actor
+	State       MemberState
+}
+
+// Is reports whether m and o are the same node in the same incarnation, in whatever state.
+func (m Member) Is(o Member) bool { return m.Node == o.Node && m.Incarnation == o.Incarnation }
+
+// String names the member for people.
+func (m Member) String() string {
+	return fmt.Sprintf("%s/%x (%v)", m.Node, string(m.Incarnation), m.State)
+}
+
+// check returns what is wrong with a member, or nil.
+func (m Member) check() error {
+	switch {
+	case len(m.Node) == 0 || len(m.Node) > NodeBytesMax:
+		return fmt.Errorf("%w: name of a node of %d bytes", ErrMember, len(m.Node))
+	case len(m.Incarnation) == 0 || len(m.Incarnation) > clock.ActorBytesMax:
+		return fmt.Errorf("%w: incarnation of %d bytes", ErrMember, len(m.Incarnation))
+	case m.State != Normal && m.State != Joining:
+		return fmt.Errorf("%w: %v", ErrMember, m.State)
+	}
+	return nil
+}

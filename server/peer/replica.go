@@ -1,0 +1,95 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// Replica is one copy of a range of sets: here (Local), or behind a wire. Its methods may be called by any number of
+// goroutines. Arguments and results are values: neither side changes what it has given or taken. Two that are equal by == are the
+// same replica.
+//
+// Answers come with the member that gave them, in its incarnation and state of that moment. What a member in one incarnation
+// has said binds no other.
+//
+// Errors of Write, Apply and ApplyFacts say what has happened. Nothing, when they wrap ErrUnavailable (another replica may be
+// asked) or engine.ErrBehind, or when they are Refused (so would others). With any other nobody knows, and so with a context
+// that ends while the call is under way.
+type Replica interface {
+	// Member says who this is, as last known. It does no I/O.
+	Member() Member
+
+	// Write does a client's operations, as engine.Store.Write does: all in one atomic batch, each event with a dot of this
+	// replica. The result's delta is for the other replicas. One that is Joining answers ErrJoining, unless it knows the request:
+	// it may not know what a remove without a context removes.
+	//
+	//	A: Write(add x) = Delta{A: 7: add x, kills B3};  A again, with the same request id = the same delta
+	Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (engine.Result, Member, error)
+
+	// Knows reports whether this replica has a client's request, by its id: whether Write would answer what it did the first time.
+	// Replicas forget requests after some minutes.
+	Knows(ctx context.Context, set, request []byte) (bool, Member, error)
+
+	// Apply applies what another replica did, whole or not at all, in whatever order, however often and however late it comes. A nil
+	// error acknowledges it: the delta, or what was found to be here of it already, is as durable as asked for.
+	//
+	//	Apply(Delta{A7: add x, kills B3}), Sync: nil    x is here by A7, on disk, or its death is; B3 is dead, on disk
+	//	the same again:                          nil    the same
+	Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (Member, error)
+
+	// ApplyFacts takes keys and deaths that another replica has. They are judged by the state of this one at that moment: a key
+	// whose dot is seen is left alone, else key and dot enter together; deaths are united with those that are here. It joins no
+	// clock: what the facts leave out is neither missing nor dead.
+	//
+	//	here Seen {A1 A2} Dead {A2};  ApplyFacts(x{A2 A3}, Dead {A1})  =>  Seen {A1 A2 A3} Dead {A1 A2}, x by A3
+	ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (engine.FactsResult, Member, error)
+
+	// State returns what this replica has seen of a set and what of it is dead, of one moment and with no write under way, or
+	// engine.ErrNotFound. It is a question and a check, never a claim about another's copy. Joining replicas answer, too.
+	State(ctx context.Context, set []byte) (engine.State, Member, error)
+
+	// Locate tells, of dots of a set, what this replica knows: keys of those that are live, the deaths of those that are dead.
+	// Of a dot that it does not tell it says nothing. Facts come in bounded portions. Joining replicas answer, too.
+	//
+	//	here x{A1}, Dead {A2};  Locate({A1 A2 A3})  =>  Facts{x{A1}}, Facts{Dead {A2}};  nothing about A3
+	Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error]
+
+	// Read streams elements, as engine.Store.Read does: chunks in order, each with the clock of its own moment, no newer than its
+	// keys; each says up to where it is complete, the last one for ever. All of a stream is from one incarnation of a Normal member;
+	// if that ends, so does the stream, with an error. The consumer sets the pace: nothing is sent that was not asked for, and it
+	// may stop at any chunk.
+	Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.Seq2[*fold.Chunk, error]
+
+	// Lookup says by which dots elements are present, each at a moment of its own. An element of an unknown set is absent. One that
+	// is Joining answers ErrJoining.
+	Lookup(ctx context.Context, set []byte, elements [][]byte) ([]engine.Context, Member, error)
+
+	// Judge says of each of some dots of an element whether it is live, dead, or not seen here, all of one moment; or lost, which is
+	// damage: seen, not dead, and without a key. One that is Joining answers ErrJoining.
+	Judge(ctx context.Context, set, element []byte, dots []clock.Dot) ([]engine.Verdict, Member, error)
+
+	// Digests lists a hash of Seen and Dead of every set in a range of slots, both ends included, in the order of the store. Equal
+	// digests mean equal Seen and Dead; they say nothing about damage. Joining replicas answer, too.
+	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error]
+}
+
+// refusals are the errors of operations that no replica would do.
+var refusals = []error{
+	engine.ErrLimit, engine.ErrContext, engine.ErrContextRequired, engine.ErrRequest, engine.ErrDelta, engine.ErrFacts, ErrFrame, ErrOpenContexts,
+}
+
+// Refused reports whether an error says that an operation can't be done, and so was not.
+func Refused(err error) bool {
+	for _, r := range refusals {
+		if errors.Is(err, r) {
+			return true
+		}
+	}
+	return false
+}
