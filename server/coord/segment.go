@@ -60,11 +60,8 @@ func createSegment(f Folder, seq uint64) (*segment, error) {
 		return nil, err
 	}
 	s := &segment{seq: seq, file: file}
-	if _, err := s.append([]byte(segmentHead)); err == nil {
-		err = s.sync(s.end)
-	} else {
-		s.err = err
-	}
+	_, _ = s.append([]byte(segmentHead)) // errors of both stay in s.err
+	_ = s.sync(s.end)
 	if err := errors.Join(s.err, f.Sync()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
