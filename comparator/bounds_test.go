@@ -86,3 +86,27 @@ func TestElementSuccessor(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestBounds: the bounds hold the keys of their request, and no others.
+func TestRequestBounds(t *testing.T) {
+	p, q := keyscheme.NewPrefix([]byte("set")), keyscheme.AppendPrefix(nil, keyscheme.SetSlot([]byte("set")), []byte("seta"))
+	for _, id := range []string{"a", "b", "ab", "a\x00", "\xff"} {
+		for _, mark := range []uint64{0, 1, 1<<64 - 1} {
+			key := p.AppendRequestKey(nil, []byte(id), mark)
+			for _, other := range []string{"a", "b", "ab", "a\x00", "\xff"} {
+				if within(p.Request([]byte(other)), key) != (id == other) {
+					t.Errorf("id %q with mark %d and the bounds of %q", id, mark, other)
+				}
+			}
+			if within(keyscheme.Prefix(q).Request([]byte(id)), key) {
+				t.Errorf("id %q in the bounds of another set", id)
+			}
+			if k, err := keyscheme.Decode(key); err != nil || !k.IsRequest() || !within(keyscheme.Requests(p.Slot()), key) {
+				t.Errorf("%x: %+v, %v", key, k, err)
+			}
+		}
+	}
+	if k, err := keyscheme.Decode(p.AppendClock(nil)); err != nil || k.IsRequest() || bytes.Equal(k.Set, nil) {
+		t.Errorf("%+v, %v", k, err)
+	}
+}
