@@ -1,0 +1,2 @@
+// Package convergence tests whether replicas of a data type converge.
+package convergence

@@ -1,0 +1,224 @@
+package convergence
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// copyStepsMax is after how many steps a copy with nothing else going on has to be done.
+const copyStepsMax = 1000
+
+// exchange ends all faults, gives everybody everything, and checks that all replicas are equal and show what they must.
+func (w *world) exchange(mode string) (*Violation, error) {
+	w.side = 0
+	for _, n := range w.nodes {
+		if f, ok := n.rep.(DiskFaulter); ok {
+			if err := f.DiskFault(""); err != nil {
+				return bad(Failed, "replica %c: %v", letter(n.id), err), nil
+			}
+		}
+	}
+	if err := w.fill(); err != nil {
+		return bad(NeverReady, "%v", err), nil
+	}
+	if err := w.exchangeBy(mode); err != nil {
+		return bad(Failed, "exchange by %s: %v", mode, err), nil
+	}
+	w.stats.Sometimes["everything exchanged by "+mode]++
+	var must, may bitset
+	for _, n := range w.nodes {
+		must.union(n.sure)
+		must.union(n.durable)
+		may.union(n.maybe)
+	}
+	for _, n := range w.nodes {
+		n.sure, n.maybe = must.clone(), may.clone()
+		n.loose, n.touched = map[string]bool{}, true
+	}
+	w.damaged = false
+	if v := w.look(); v != nil {
+		return v, nil
+	}
+	return w.equal()
+}
+
+// fill copies to the replicas that lost their data until they answer.
+func (w *world) fill() error {
+	for _, n := range w.nodes {
+		if !n.joining {
+			continue
+		}
+		if w.damaged {
+			if err := w.repairRounds(); err != nil {
+				return err
+			}
+		}
+		for _, m := range w.nodes {
+			if m != n && !m.joining {
+				if err := w.copyAll(m, n); err != nil {
+					return err
+				}
+			}
+		}
+		if _, err := n.rep.Read(); errors.Is(err, ErrNotReady) {
+			return fmt.Errorf("replica %c is not ready although all others were copied to it", letter(n.id))
+		}
+		n.joining = false
+	}
+	return nil
+}
+
+func (w *world) copyAll(from, to *node) error {
+	for range copyStepsMax {
+		if err := w.copyStep(from, to); err != nil {
+			return err
+		}
+		if w.copies[from.id][to.id].done {
+			return nil
+		}
+	}
+	return fmt.Errorf("the copy from %c to %c does not end", letter(from.id), letter(to.id))
+}
+
+func (w *world) exchangeBy(mode string) error {
+	repairs := w.canRepair()
+	if mode == "repair" && !repairs {
+		mode = "messages"
+	}
+	if _, ok := w.nodes[0].rep.(Copier); mode == "copies" && !ok {
+		mode = "messages"
+	}
+	// Damage is healed by anti-entropy only, and what was done under an error has no message.
+	if repairs && (mode == "repair" || w.damaged || w.failed) {
+		if err := w.repairRounds(); err != nil {
+			return err
+		}
+	}
+	switch mode {
+	case "messages":
+		return w.deliverAll()
+	case "copies":
+		for range 2 {
+			for _, a := range w.nodes {
+				for _, b := range w.nodes {
+					if a != b {
+						if err := w.copyAll(a, b); err != nil {
+							return err
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) canRepair() bool {
+	_, ok := w.nodes[0].rep.(Repairer)
+	return ok
+}
+
+// deliverAll gives every message of an operation to every replica, newest or oldest first.
+func (w *world) deliverAll() error {
+	steps := slices.Sorted(maps.Keys(w.msgs))
+	backwards := w.rand.IntN(2) == 0
+	for _, n := range w.nodes {
+		if backwards {
+			slices.Reverse(steps)
+		}
+		for _, step := range steps {
+			for _, m := range w.msgs[step] {
+				if m.repair || m.to >= 0 {
+					continue
+				}
+				if err := w.deliver(m, n); err != nil {
+					return fmt.Errorf("replica %c does not take the message of step %d: %w", letter(n.id), step, err)
+				}
+				n.sure.union(m.sure)
+			}
+		}
+	}
+	return nil
+}
+
+// repairRounds lets everybody ask everybody, and loses nothing.
+func (w *world) repairRounds() error {
+	for range len(w.nodes) + 2 {
+		for _, a := range w.nodes {
+			for _, b := range w.nodes {
+				if a == b {
+					continue
+				}
+				if err := w.repairPair(a, b); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) repairPair(a, b *node) error {
+	data, err := a.rep.(Repairer).Ask()
+	if err != nil {
+		return fmt.Errorf("replica %c can't ask: %w", letter(a.id), err)
+	}
+	out, err := b.rep.(Repairer).Answer(data)
+	if err != nil {
+		return fmt.Errorf("replica %c does not answer: %w", letter(b.id), err)
+	}
+	b.maybe.union(a.maybe)
+	for _, msg := range out {
+		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, maybe: b.maybe, repair: true}, a); err != nil {
+			return fmt.Errorf("replica %c does not take an answer: %w", letter(a.id), err)
+		}
+	}
+	return nil
+}
+
+// equal checks that all replicas show the same and, if they name their state, are the same.
+func (w *world) equal() (*Violation, error) {
+	first := w.nodes[0]
+	want, err := first.rep.Read()
+	if err != nil {
+		return bad(Failed, "replica A does not answer a read: %v", err), nil
+	}
+	for _, n := range w.nodes[1:] {
+		have, err := n.rep.Read()
+		if err != nil {
+			return bad(Failed, "replica %c does not answer a read: %v", letter(n.id), err), nil
+		}
+		if !slices.EqualFunc(want.Items, have.Items, sameItem) {
+			return bad(Diverged, "A shows %s, %c shows %s", want, letter(n.id), have), nil
+		}
+		a, ok := first.rep.(Fingerprinter)
+		b, ok2 := n.rep.(Fingerprinter)
+		if ok && ok2 && a.Fingerprint() != b.Fingerprint() {
+			return bad(Diverged, "A and %c show the same, and are not the same: %s", letter(n.id), w.dumps(first, n)), nil
+		}
+	}
+	return nil, nil
+}
+
+func sameItem(a, b Item) bool {
+	if a.Elem != b.Elem || len(a.Tags) != len(b.Tags) {
+		return false
+	}
+	for _, t := range a.Tags {
+		if !contains(b.Tags, t) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) dumps(nodes ...*node) (s string) {
+	for _, n := range nodes {
+		if d, ok := n.rep.(Dumper); ok {
+			s += fmt.Sprintf("%c: %s ", letter(n.id), d.Dump())
+		}
+	}
+	return s
+}

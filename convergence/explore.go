@@ -1,0 +1,212 @@
+package convergence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Options says how much is tried. The zero value is a good start.
+type Options struct {
+	Seed      uint64        // of the first schedule; the others follow from it
+	Schedules int           // how many; 0 is 1,000, or without limit if Duration is set
+	Duration  time.Duration // stop after this time; 0 is no limit
+	Replicas  int           // of each schedule, 1 to 8; 0 is a mixture of 2 to 5
+	Steps     int           // a schedule has from 10 to about as many steps; 0 is 70
+	Shapes    []string      // only schedules of these shapes, see ShapeNames; nil is all
+	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. For replicas with
+	// goroutines of their own, that fail sometimes only, it is also how often each step of shrinking is tried: give more.
+	Replays int
+	// ShrinkRuns limits how many runs shrinking takes; 0 is 5,000.
+	ShrinkRuns int
+	// Progress, if it is set, is called about ten times a second, from the goroutine that runs the schedules. It may read the
+	// report until it returns.
+	Progress func(*Report)
+}
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.Replicas < 0 || o.Replicas > replicasMax:
+		return o, fmt.Errorf("convergence: %d replicas; there are 1 to %d", o.Replicas, replicasMax)
+	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.Duration < 0:
+		return o, errors.New("convergence: a negative option")
+	}
+	for _, name := range o.Shapes {
+		if !contains(ShapeNames(), name) {
+			return o, fmt.Errorf("convergence: no shape is called %q; there are %v", name, ShapeNames())
+		}
+	}
+	if o.Schedules == 0 && o.Duration == 0 {
+		o.Schedules = 1000
+	}
+	o.Steps = orElse(o.Steps, 70)
+	o.Replays = orElse(o.Replays, 3)
+	o.ShrinkRuns = orElse(o.ShrinkRuns, 5000)
+	return o, nil
+}
+
+func orElse(n, def int) int {
+	if n == 0 {
+		return def
+	}
+	return n
+}
+
+// Report is what schedules did and found.
+type Report struct {
+	System string
+	Stats
+	Elapsed time.Duration
+	Failure *Failure // nil: no violation
+}
+
+// Never returns, of the states and faults that the kit knows this kind of system can reach, those that were not: a reason to
+// run more schedules, or to look at what the replicas refuse. Ascending.
+func (r *Report) Never() []string { return append(r.never(r.Faults), r.never(r.Sometimes)...) }
+
+// Failure is a violation and how to see it again.
+type Failure struct {
+	Violation *Violation
+	Script    *Script // shrunk, with what each step did
+	Steps     int     // of the schedule before it was shrunk
+	Runs      int     // how often the schedule was run again
+	Failed    int     // how often it failed in those runs: less than Runs if the replicas do not replay exactly
+	Shrunk    bool    // the script is shorter than the schedule
+}
+
+// String prints the failure for people.
+func (f *Failure) String() string {
+	s := fmt.Sprintf("%s\n", f.Violation)
+	switch {
+	case f.Runs == 0:
+	case f.Failed == 0:
+		s += fmt.Sprintf("the schedule of %d steps did not fail again in %d runs, and is not shrunk\n", f.Steps, f.Runs)
+	case f.Failed < f.Runs:
+		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: the replicas do not replay exactly\n", f.Steps, f.Failed, f.Runs)
+	default:
+		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
+	}
+	return s + "\n" + f.Script.String()
+}
+
+// Explore runs generated schedules until one violates the specification, or the options or ctx end it. A violation is no error:
+// it is in the report, shrunk. The report is complete also beside an error.
+func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
+	r := &Report{System: sys.Name, Stats: *newStats()}
+	o, err := o.withDefaults()
+	if err != nil {
+		return r, err
+	}
+	can, v := probe(sys)
+	if v != nil {
+		return r, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+	}
+	can.expect(&r.Stats)
+	start, told := time.Now(), time.Now()
+	for i := 0; o.Schedules == 0 || i < o.Schedules; i++ {
+		now := time.Now()
+		r.Elapsed = now.Sub(start)
+		if ctx.Err() != nil || o.Duration > 0 && r.Elapsed >= o.Duration {
+			break
+		}
+		if o.Progress != nil && now.Sub(told) >= 100*time.Millisecond {
+			told = now
+			o.Progress(r)
+		}
+		s := generate(sys, can, &o, mix(o.Seed, uint64(i)))
+		r.Schedules++
+		r.Shapes[s.Shape]++
+		if v := runScript(sys, s, &r.Stats, false); v != nil {
+			r.Failure = explain(sys, s, v, &o)
+			break
+		}
+	}
+	r.Elapsed = time.Since(start)
+	return r, nil
+}
+
+// expect makes counters of what this kind of system can reach, so that it shows when nothing does.
+func (a abilities) expect(s *Stats) {
+	if a.durable {
+		for _, k := range durableFaults {
+			s.Faults[k] = 0
+		}
+		s.Sometimes["crash lost what another replica had acknowledged"] = 0
+	}
+	if a.copying {
+		s.Faults["copy"], s.Faults["copy-cut"] = 0, 0
+		s.Sometimes["copy done"], s.Sometimes["copy begun again after a cut"], s.Sometimes["two copies into one replica"] = 0, 0, 0
+	}
+	if a.copying && a.durable {
+		s.Faults["copy-crash"], s.Faults["wipe"] = 0, 0
+	}
+	if a.merge {
+		s.Faults["stream-failover"] = 0
+		s.Sometimes["replica replaced in the middle of a read"], s.Sometimes["read of several replicas"] = 0, 0
+	}
+	if a.repair {
+		s.Sometimes["everything exchanged by repair"] = 0
+	}
+}
+
+// mix spreads seeds, so that neighbouring runs share no schedule (splitmix64).
+func mix(seed, n uint64) uint64 {
+	z := seed*0x9e3779b97f4a7c15 + n + 1
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// explain runs a failing schedule again, shrinks it, and writes into it what each step does.
+func explain(sys System, s *Script, v *Violation, o *Options) *Failure {
+	f := &Failure{Violation: v, Script: s, Steps: len(s.Steps), Runs: o.Replays}
+	for range f.Runs {
+		if again := runScript(sys, s, newStats(), false); again != nil && again.Kind == v.Kind {
+			f.Failed++
+		}
+	}
+	if f.Failed == 0 {
+		return f
+	}
+	again := 1
+	if f.Failed < f.Runs {
+		again = o.Replays
+	}
+	f.Script, f.Violation = shrink(sys, s, v, o.ShrinkRuns, again)
+	f.Shrunk = len(f.Script.Steps) < f.Steps
+	for range again {
+		if v := runScript(sys, f.Script, newStats(), true); v != nil && v.Kind == f.Violation.Kind {
+			f.Violation = v
+			break
+		}
+	}
+	return f
+}
+
+// Replay runs a script that Run, Explore or a person wrote. It returns nil when nothing is violated. An error that wraps
+// ErrScript says that the script can't be read, or is of another system.
+func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
+	s, err := ReadScript(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.System != sys.Name {
+		return nil, s, fmt.Errorf("%w: it is of system %q, this is %q", ErrScript, s.System, sys.Name)
+	}
+	return runScript(sys, s, newStats(), true), s, nil
+}
+
+// Generate returns the schedule that Explore would run as its n-th, from 0. The same arguments give the same schedule.
+func Generate(sys System, o Options, n int) (*Script, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	can, v := probe(sys)
+	if v != nil {
+		return nil, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+	}
+	return generate(sys, can, &o, mix(o.Seed, uint64(n))), nil
+}

@@ -1,0 +1,269 @@
+package convergence
+
+import (
+	"math/rand/v2"
+)
+
+// abilities is what the replicas of a system can do.
+type abilities struct {
+	batch, durable, backup, fault, repair, copying, leave, maintain, damage, merge bool
+}
+
+// probe opens a replica to see what it can do.
+func probe(sys System) (a abilities, v *Violation) {
+	w := &world{sys: sys, s: &Script{Replicas: 1}, stats: newStats()}
+	w.pcg = rand.NewPCG(0, 0)
+	w.rand = rand.New(w.pcg)
+	defer w.close()
+	if v := w.guard(w.open); v != nil {
+		return a, v
+	}
+	r := w.nodes[0].rep
+	_, a.batch = r.(Batcher)
+	_, a.durable = r.(Durable)
+	_, a.backup = r.(Backuper)
+	_, a.fault = r.(DiskFaulter)
+	_, a.repair = r.(Repairer)
+	_, a.copying = r.(Copier)
+	_, a.leave = r.(Leaver)
+	_, a.maintain = r.(Maintainer)
+	_, a.damage = r.(Damager)
+	a.merge = sys.Merge != nil
+	return a, nil
+}
+
+// gen makes one schedule. It looks at no replica, only at the numbers of the steps it has made, so that the schedule is a
+// function of the seed, the options and what the system can do.
+type gen struct {
+	*rand.Rand
+	can   abilities
+	spec  Spec
+	shape *shape
+	s     *Script
+	away  int // a replica that is left out until the end; -1 is none
+	elems []string
+	odds  weights
+	now   int // percent: a message goes out at once
+
+	views   []int // steps that show something
+	msgs    []int // steps that may have made messages
+	asks    []int
+	answers []int
+	backups []int
+	reads   []openRead
+	lastDo  [replicasMax]int
+}
+
+type openRead struct {
+	step, streams int
+}
+
+// generate makes the schedule of a seed.
+func generate(sys System, can abilities, o *Options, seed uint64) *Script {
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, 1)), can: can, spec: sys.Spec, away: -1}
+	if g.spec == nil {
+		g.spec = AddWins{}
+	}
+	n := o.Replicas
+	if n == 0 {
+		n = []int{2, 3, 3, 3, 3, 4, 5}[g.IntN(7)]
+	}
+	g.shape = pickShape(g.Rand, o, can, n)
+	g.s = &Script{System: sys.Name, Seed: seed, Replicas: n, Shape: g.shape.name}
+	g.setup()
+	last := g.s.nextN() + 10 + g.IntN(o.Steps)
+	for g.s.nextN() < last {
+		g.act()
+	}
+	g.finish()
+	return g.s
+}
+
+func (s *Script) nextN() int { return len(s.Steps) + 1 }
+
+// setup draws what holds for the whole schedule: elements, of which one is hot, and which classes of faults are off.
+func (g *gen) setup() {
+	g.elems = []string{"a", "b", "c", "d"}[:2+g.IntN(3)]
+	if g.IntN(2) == 0 {
+		for range 4 {
+			g.elems = append(g.elems, g.elems[0])
+		}
+	}
+	g.odds, g.now = g.shape.odds, g.shape.now
+	for i := range g.odds {
+		if g.shape.swarm && !always[i] && g.IntN(10) < 4 {
+			g.odds[i] = 0
+		}
+		if !g.able(action(i)) {
+			g.odds[i] = 0
+		}
+	}
+	if g.shape.swarm && g.IntN(10) < 3 {
+		g.now = 0
+	}
+	if g.shape.away {
+		g.away = g.IntN(g.s.Replicas)
+	}
+}
+
+func (g *gen) able(a action) bool {
+	three := g.s.Replicas >= 3
+	switch a {
+	case aBatch:
+		return g.can.batch
+	case aSync, aCrash, aRestart, aLost:
+		return g.can.durable
+	case aMaintain:
+		return g.can.maintain
+	case aRepair:
+		return g.can.repair
+	case aCopy:
+		return g.can.copying
+	case aTwoCopies:
+		return g.can.copying && three
+	case aStream, aQuorum:
+		return g.can.merge
+	case aFault:
+		return g.can.fault
+	case aDamage:
+		return g.can.damage && three
+	case aWipe:
+		return g.can.copying && g.can.durable && three
+	case aLeave:
+		return g.can.leave && g.can.durable && three
+	case aRestore:
+		return g.can.backup && g.can.copying && g.can.durable && three
+	case aOvertake:
+		return three
+	}
+	return true
+}
+
+// act takes an action by its odds.
+func (g *gen) act() {
+	sum := 0
+	for _, n := range g.odds {
+		sum += n
+	}
+	k := g.IntN(sum)
+	for a, n := range g.odds {
+		if k -= n; k < 0 {
+			actions[a](g)
+			return
+		}
+	}
+}
+
+// add appends a step and returns its number.
+func (g *gen) add(s Step) int {
+	s.N = g.s.nextN()
+	g.s.Steps = append(g.s.Steps, s)
+	return s.N
+}
+
+func (g *gen) replica() int {
+	for {
+		if r := g.IntN(g.s.Replicas); r != g.away {
+			return r
+		}
+	}
+}
+
+// other returns a replica other than r.
+func (g *gen) other(r int) int {
+	if g.s.Replicas == 1 || g.s.Replicas == 2 && g.away >= 0 {
+		return r
+	}
+	for {
+		if o := g.replica(); o != r {
+			return o
+		}
+	}
+}
+
+func (g *gen) percent(n int) bool { return g.IntN(100) < n }
+
+// recent picks from a list, mostly from its end.
+func (g *gen) recent(list []int) int {
+	n := len(list)
+	if n == 0 {
+		return 0
+	}
+	if g.percent(70) {
+		return list[n-1-g.IntN(min(n, 5))]
+	}
+	return list[g.IntN(n)]
+}
+
+// op proposes an operation, with a context of any age or none.
+func (g *gen) op() ScriptOp {
+	o := ScriptOp{Op: g.spec.Gen(g.Rand, g.elems)}
+	if g.percent(75) && len(g.views) > 0 {
+		o.Ctx = g.recent(g.views)
+	}
+	return o
+}
+
+// do emits operations at a replica, and often sends the message on.
+func (g *gen) do(r int, ops ...ScriptOp) int {
+	n := g.add(Step{Kind: "do", A: r, Ops: ops})
+	g.views, g.msgs = append(g.views, n), append(g.msgs, n)
+	g.lastDo[r] = n
+	if g.percent(g.now) {
+		for to := range g.s.Replicas {
+			if to != r && to != g.away && g.percent(55) {
+				g.deliver(n, to)
+			}
+		}
+	}
+	return n
+}
+
+func (g *gen) doSome(r int) int {
+	ops := []ScriptOp{g.op()}
+	if g.odds[aBatch] > 0 && g.percent(15) {
+		for range 1 + g.IntN(2) {
+			ops = append(ops, g.op())
+		}
+	}
+	return g.do(r, ops...)
+}
+
+func (g *gen) deliver(step, to int) int {
+	n := g.add(Step{Kind: "deliver", Ref: step, B: to})
+	g.views = append(g.views, n)
+	return n
+}
+
+func (g *gen) on(kind string, r int) int {
+	n := g.add(Step{Kind: kind, A: r})
+	if kind != "sync" && kind != "backup" && kind != "ask" {
+		g.views = append(g.views, n)
+	}
+	return n
+}
+
+// finish ends the schedule: reads that are open, then everything is exchanged.
+func (g *gen) finish() {
+	for _, r := range g.reads {
+		if g.percent(70) {
+			g.add(Step{Kind: "finish", Ref: r.step})
+		}
+	}
+	g.away = -1
+	if g.shape.end != nil {
+		g.shape.end(g)
+	}
+	g.exchange()
+}
+
+func (g *gen) exchange() {
+	modes := []string{"messages", "messages"}
+	if g.can.repair {
+		modes = append(modes, "repair", "repair")
+	}
+	if g.can.copying {
+		modes = append(modes, "copies")
+	}
+	g.add(Step{Kind: "exchange", Word: modes[g.IntN(len(modes))]})
+}

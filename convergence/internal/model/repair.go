@@ -1,0 +1,43 @@
+package model
+
+// Ask implements convergence.Repairer: it sends what it has of Seen, without the dots whose keys it lost.
+func (r *replica) Ask() ([]byte, error) {
+	seen := r.seen
+	if r.o.Scrub {
+		have := r.dead
+		for _, k := range r.keys {
+			have.add(k.dot)
+		}
+		seen.intersect(&have)
+	}
+	return seen.append(nil), nil
+}
+
+// Answer implements convergence.Repairer: the keys that the other one lacks, and all deaths. A dot that has neither here is
+// not spoken of.
+func (r *replica) Answer(ask []byte) ([][]byte, error) {
+	d := decoder{b: ask}
+	theirs := d.dots()
+	if err := d.end(); err != nil {
+		return nil, err
+	}
+	f := facts{asked: r.seen}
+	f.asked.minus(&theirs)
+	if r.bug == "ae-seen-only" && f.asked.empty() {
+		return nil, nil
+	}
+	for _, k := range r.keys {
+		if !theirs.has(k.dot) && !r.dead.has(k.dot) {
+			f.keys = append(f.keys, k)
+		}
+	}
+	if r.bug == "ae-clock-first" {
+		return [][]byte{r.seen.append([]byte{msgClock}), f.append(nil)}, nil
+	}
+	deaths := facts{dead: r.dead, open: r.open}
+	if r.bug == "ae-missing-is-dead" || r.o.OpenContexts || r.env.Rand.IntN(2) == 0 {
+		f.dead, f.open = deaths.dead, deaths.open
+		return [][]byte{f.append(nil)}, nil
+	}
+	return [][]byte{f.append(nil), deaths.append(nil)}, nil
+}

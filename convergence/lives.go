@@ -1,0 +1,260 @@
+package convergence
+
+import (
+	"errors"
+	"fmt"
+)
+
+// restart ends a replica, in one of four ways, and opens it again.
+func (w *world) restart(n *node, s *Step) (*Violation, error) {
+	d, ok := n.rep.(Durable)
+	if !ok {
+		return nil, fmt.Errorf("%w: not durable", errSkip)
+	}
+	from := w.backups[s.Ref]
+	gone := s.Kind == "wipe" || s.Kind == "restore"
+	switch {
+	case s.Kind == "restore" && from == nil:
+		return nil, fmt.Errorf("%w: no backup", errSkip)
+	case gone && !w.expendable(n):
+		return nil, fmt.Errorf("%w: others need it", errSkip)
+	}
+	disk, err := w.end(n, d, s)
+	if err != nil {
+		return bad(Failed, "replica %c: %s: %v", letter(n.id), s.Kind, err), nil
+	}
+	switch s.Kind {
+	case "wipe":
+		disk = nil
+		n.lose(nil, nil)
+	case "restore":
+		disk = from.disk
+		n.lose(from.durable, from.maybe)
+	default:
+		n.sure = n.durable.clone()
+		n.joining = n.joining || n.refill
+	}
+	if gone {
+		w.forgetCopies(n)
+	}
+	n.touched = true
+	return w.start(n, disk, s.Kind == "restore"), nil
+}
+
+// end stops or crashes a replica, and tells those who talked to it.
+func (w *world) end(n *node, d Durable, s *Step) (disk any, err error) {
+	n.closed = true
+	if s.Kind == "restart" {
+		if disk, err = d.Stop(); err == nil {
+			w.synced(n)
+		}
+		w.stats.Faults["restart"]++
+	} else {
+		disk, err = d.Crash(s.Arg)
+		w.countCrash(n, s)
+	}
+	for _, c := range w.copies {
+		c[n.id].forget() // its own copies ended with it
+	}
+	for to, c := range w.copies[n.id] {
+		if c != nil && c.c != nil && to != n.id {
+			c.c.Cut()
+			c.forget()
+			w.nodes[to].touched = true
+		}
+	}
+	for _, r := range w.reads {
+		r.lost(n.id)
+	}
+	return disk, err
+}
+
+func (c *copying) forget() {
+	if c != nil {
+		c.c = nil
+	}
+}
+
+// lose makes what a replica knew unsure: it has to be filled again.
+func (n *node) lose(durable, maybe bitset) {
+	n.sure, n.durable, n.maybe = durable.clone(), durable.clone(), maybe.clone()
+	n.joining, n.refill, n.mixed = true, true, true
+}
+
+func (w *world) forgetCopies(n *node) {
+	for _, c := range w.copies {
+		c[n.id] = nil
+	}
+}
+
+// expendable reports whether a replica may lose its data: the others can fill it, all are whole, and what anybody ever
+// acknowledged is durable at one of them.
+func (w *world) expendable(n *node) bool {
+	if _, ok := n.rep.(Copier); !ok || len(w.nodes) < 3 {
+		return false
+	}
+	for _, m := range w.nodes {
+		if m.joining {
+			return false
+		}
+	}
+	for i, acks := range w.h.acks {
+		if acks != 0 && !w.durableElsewhere(n, i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) leave(n *node) error {
+	l, ok := n.rep.(Leaver)
+	if !ok || !w.expendable(n) {
+		return fmt.Errorf("%w: others need it", errSkip)
+	}
+	if err := l.Leave(); err != nil {
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	maybe := n.maybe
+	n.lose(nil, maybe)
+	w.forgetCopies(n)
+	for to, c := range w.copies[n.id] {
+		if c != nil && c.c != nil {
+			c.c.Cut()
+			c.forget()
+			w.nodes[to].touched = true
+		}
+	}
+	for _, r := range w.reads {
+		r.lost(n.id)
+	}
+	n.touched = true
+	w.stats.Faults["leave"]++
+	return nil
+}
+
+func (w *world) backup(n *node, s *Step) error {
+	b, ok := n.rep.(Backuper)
+	if !ok || n.joining {
+		return fmt.Errorf("%w: no backups here", errSkip)
+	}
+	if err := w.sync(n); err != nil {
+		return err
+	}
+	disk, err := b.Backup()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	w.backups[s.N] = &backup{disk: disk, durable: n.durable.clone(), maybe: n.maybe.clone()}
+	w.stats.Faults["backup"]++
+	return nil
+}
+
+// ask has a replica ask for what it lacks.
+func (w *world) ask(n *node, step int) error {
+	r, ok := n.rep.(Repairer)
+	if !ok {
+		return fmt.Errorf("%w: no anti-entropy", errSkip)
+	}
+	data, err := r.Ask()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	w.asks[step] = &question{from: n.id, data: data, maybe: n.maybe.clone()}
+	return nil
+}
+
+func (w *world) answer(n *node, s *Step) error {
+	q := w.asks[s.Ref]
+	if q == nil || q.from == n.id || w.apart(q.from, n.id) {
+		return fmt.Errorf("%w: no question", errSkip)
+	}
+	return w.reply(n, q)
+}
+
+func (w *world) reply(n *node, q *question) error {
+	r, ok := n.rep.(Repairer)
+	if !ok {
+		return fmt.Errorf("%w: no anti-entropy", errSkip)
+	}
+	out, err := r.Answer(q.data)
+	n.maybe.union(q.maybe)
+	n.touched = true
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	for _, data := range out {
+		w.send(&message{to: q.from, from: n.id, data: data, maybe: n.maybe.clone(), repair: true})
+	}
+	return nil
+}
+
+// copyStep does the next step of the copy from a to b.
+func (w *world) copyStep(a, b *node) error {
+	cp, ok := b.rep.(Copier)
+	if !ok || a == b || w.apart(a.id, b.id) {
+		return fmt.Errorf("%w: no copy", errSkip)
+	}
+	c := w.copies[a.id][b.id]
+	if c == nil {
+		c = &copying{}
+		w.copies[a.id][b.id] = c
+	}
+	if c.c == nil {
+		if err := w.beginCopy(a, b, cp, c); err != nil {
+			return err
+		}
+	}
+	done, err := c.c.Step()
+	b.touched, b.mixed = true, true
+	b.maybe.union(a.maybe)
+	if err != nil {
+		c.c = nil
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	if done {
+		w.say("done")
+		w.stats.Sometimes["copy done"]++
+		b.sure.union(c.promise)
+		c.c, c.done = nil, true
+	}
+	return nil
+}
+
+// beginCopy begins a copy. When it is done, its target has what its source had when it began, and still had each time that
+// the copy was begun again after it was cut.
+func (w *world) beginCopy(a, b *node, cp Copier, c *copying) (err error) {
+	if c.c, err = cp.CopyFrom(a.rep); err != nil {
+		c.c = nil
+		w.stats.Sometimes["copy refused"]++
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	w.stats.Faults["copy"]++
+	for from, row := range w.copies {
+		if o := row[b.id]; from != a.id && o != nil && o.c != nil {
+			w.stats.Sometimes["two copies into one replica"]++
+		}
+	}
+	if c.begun {
+		w.stats.Sometimes["copy begun again after a cut"]++
+		c.promise.intersect(a.sure)
+	} else {
+		c.promise, c.begun = a.sure.clone(), true
+	}
+	c.done = false
+	return nil
+}
+
+func (w *world) cut(a, b *node) error {
+	c := w.copies[a.id][b.id]
+	if c == nil || c.c == nil {
+		return fmt.Errorf("%w: no copy", errSkip)
+	}
+	err := c.c.Cut()
+	c.forget()
+	b.touched = true
+	w.stats.Faults["copy-cut"]++
+	if err != nil && !errors.Is(err, errSkip) {
+		w.say("%v", err)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package convergence
+
+import (
+	"errors"
+	"math/rand/v2"
+)
+
+// What a replica may answer besides success. Every other error of an operation means "unknown": the kit allows both outcomes.
+var (
+	// ErrRefused says that an operation was not done, and never will be.
+	ErrRefused = errors.New("convergence: refused")
+	// ErrNotReady says that a replica does not answer now, because it may lack what it had acknowledged: it is being filled
+	// again after it lost its disk. An operation that is answered so was not done.
+	ErrNotReady = errors.New("convergence: not ready")
+)
+
+// A System makes replicas of one kind of data.
+type System struct {
+	// Name goes into scripts. A script is replayed with the system of its name only.
+	Name string
+	// Open makes a replica: a new one, or one that comes back, over what env.Disk holds.
+	Open func(env Env) (Replica, error)
+	// Spec says what a replica has to show. Nil is AddWins{}.
+	Spec Spec
+	// Merge begins a streaming read of several replicas at once. Nil: the system has none.
+	Merge func(from []Replica, r *rand.Rand) (Reader, error)
+	// Buffers says that a delivered message may have no effect until others have come, as causal delivery has it. The kit then
+	// asks nothing of a delivery before everything is exchanged.
+	Buffers bool
+}
+
+// Env is what a replica gets from the kit. A replica that takes time and randomness from nowhere else replays exactly.
+type Env struct {
+	ID       int // the replica's number, from 0
+	Replicas int // how many there are
+	Start    int // how often it was opened before: no two of its lives have the same
+	// Disk is what Durable.Crash or Durable.Stop of its last life returned, or an earlier Backuper.Backup; nil at the first
+	// start, and when the disk was lost (Start is then above 0). A backup may be opened more than once.
+	Disk any
+	// Moved says that Disk is a backup: newer writes are lost, acknowledged ones too.
+	Moved bool
+	// Now is the replica's clock: it stands still within a step, grows between steps, and differs between replicas when the
+	// schedule says so.
+	Now func() int64
+	// Rand is seeded anew for each step, so that removing other steps from a script does not change what a step draws.
+	Rand *rand.Rand
+	// Sometimes counts that an interesting state was reached. The counts are in Report.Sometimes.
+	Sometimes func(state string)
+}
+
+// A Replica is one copy of the data. One goroutine calls it. Values that it is given belong to the kit, values that it
+// returns to it from then on.
+//
+// What else a replica can do it says by implementing Batcher, Durable, Backuper, DiskFaulter, Repairer, Copier, Leaver,
+// Maintainer, Damager, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
+type Replica interface {
+	// Do runs a client's operation here.
+	Do(op Op) (Effect, error)
+	// Receive takes a message of another replica, or an own one: at any time, any number of times, in any order. Durable says
+	// that what the message tells survives a crash from now on; otherwise the next successful Sync acknowledges it.
+	Receive(msg []byte) (durable bool, err error)
+	// Read returns what a client would be shown here now.
+	Read() (View, error)
+	// Close ends the replica. It is not called after Durable.Crash or Durable.Stop.
+	Close() error
+}
+
+// Op is a client's operation.
+type Op struct {
+	Kind string // "add", "remove" or "clear"; others by the system's Spec
+	Elem string // empty for "clear"
+	Arg  []byte // by the Spec; nil with the specifications of this package
+	// Context is what a view gave for this element (for "clear" its Whole), of any replica and any age. Nil: the client names
+	// none, and the operation has seen what its replica shows at that moment, earlier operations of its batch included.
+	Context []byte
+}
+
+// Effect is what an operation did.
+type Effect struct {
+	// Durable says that it survives a crash from now on; otherwise the next successful Sync acknowledges it.
+	Durable bool
+	// Tag names an add for ever, as Item.Tags will: a dot, a UUID, a time. Empty: unknown. A batch has one for each operation,
+	// in Tags.
+	Tag  string
+	Tags []string
+	// Out are messages for every other replica.
+	Out [][]byte
+}
+
+// Item is an element that is present.
+type Item struct {
+	Elem string
+	// Tags names the adds by which it is present. With tags the kit knows exactly what an operation had seen, without it
+	// works with what must and what may have been seen.
+	Tags []string
+	// Context is what a client passes to a later operation on this element; nil if the system has no contexts.
+	Context []byte
+}
+
+// View is what a read shows.
+type View struct {
+	Items []Item // in ascending order of Elem, none twice
+	// Ranges has contexts for the elements that a client was shown as absent, in ascending order of After; nil if the system
+	// has none. Each serves the elements behind its After, up to the next.
+	Ranges []Range
+	// Whole is the context for "clear"; nil if the system has none.
+	Whole []byte
+}
+
+// Range is the context for the elements behind a bound. It must cover no add that the read did not show.
+type Range struct {
+	After   string
+	Context []byte
+}
+
+// A Batcher does several operations at once: all of them or none survive a crash, later ones see earlier ones.
+type Batcher interface {
+	DoBatch(ops []Op) (Effect, error)
+}
+
+// A Durable replica survives restarts.
+type Durable interface {
+	// Sync makes durable, and so acknowledges, all that was done and received here.
+	Sync() error
+	// Crash ends the replica as a power cut does, and returns its disk: all that is durable, and of what was written since
+	// about the first keep quarters (0 to 4).
+	Crash(keep int) (disk any, err error)
+	// Stop ends the replica cleanly, makes everything durable and returns its disk.
+	Stop() (disk any, err error)
+}
+
+// A Backuper returns a copy of its disk as it is now, without disturbing the replica. It is synced before.
+type Backuper interface {
+	Backup() (disk any, err error)
+}
+
+// A DiskFaulter has a disk that can fail. While it does ("io-error" or "disk-full"), operations may return errors; the kit
+// takes it back with "". A crash takes it back too.
+type DiskFaulter interface {
+	DiskFault(kind string) error
+}
+
+// A Repairer does anti-entropy. Both halves travel by the lossy net: the question goes to any other replica at any later
+// time, each message of its answer comes back to Receive, or does not. Questions and answers between all replicas, none
+// lost, make them equal after a few rounds.
+type Repairer interface {
+	Ask() ([]byte, error)
+	Answer(ask []byte) ([][]byte, error)
+}
+
+// A Copier fills itself from another replica of its kind, step by step, while both are written.
+type Copier interface {
+	// CopyFrom begins a copy, or goes on with one that was cut by a crash or otherwise. When it is done, the replica has all
+	// that src had when it began.
+	CopyFrom(src Replica) (Copy, error)
+}
+
+// Copy is a copy on its way. It ends when Step says done, when Cut is called, or without a word when its target crashes.
+type Copy interface {
+	Step() (done bool, err error)
+	// Cut says that the connection to the source broke.
+	Cut() error
+}
+
+// A Leaver gives its data up, as a replica does that is no longer an owner. It is not ready until it was filled again: it has
+// been told nothing, and must answer ErrNotReady until one copy of every other replica is done.
+type Leaver interface {
+	Leave() error
+}
+
+// A Maintainer has background work, and does one unit of it when told: n chooses which. It returns its name, as "flush",
+// "compaction" or "rewrite", or "" when there was nothing to do.
+type Maintainer interface {
+	Maintain(n int) (what string, err error)
+}
+
+// A Damager loses what its disk holds of an element without noticing. It reports whether there was something. Anti-entropy
+// must bring it back: the kit damages only what another replica has.
+type Damager interface {
+	Damage(elem string) (bool, error)
+}
+
+// A Verifier checks its own invariants. It is asked after every step that touched the replica.
+type Verifier interface {
+	Verify() error
+}
+
+// A Fingerprinter names its whole logical state: after everything is exchanged, all replicas must give the same.
+type Fingerprinter interface {
+	Fingerprint() string
+}
+
+// A Dumper prints its state for the printed script of a failure.
+type Dumper interface {
+	Dump() string
+}
+
+// A Reader is a streaming read of several replicas that is under way. The kit decides which replica's chunk comes next, what
+// happens between chunks, and who fails.
+type Reader interface {
+	// Chunk takes the next chunk of stream i, which may be its last; after that it does nothing.
+	Chunk(i int) error
+	// Replace tells that the replica of stream i failed, and who takes its place.
+	Replace(i int, by Replica) error
+	// View is what the reader was shown so far. Ranges and Whole are wanted when it is done.
+	View() View
+	// Done says that all streams have ended and everything is shown.
+	Done() bool
+	// Repairs returns read repair since the last call.
+	Repairs() []Repair
+	// Close ends the read.
+	Close() error
+}
+
+// Repair is a message to one replica.
+type Repair struct {
+	To  int // Env.ID
+	Msg []byte
+}

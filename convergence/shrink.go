@@ -1,0 +1,175 @@
+package convergence
+
+import (
+	"slices"
+)
+
+// shrinker makes a failing script shorter. A candidate stays only if it fails by the same kind of violation.
+type shrinker struct {
+	sys   System
+	best  *Script
+	v     *Violation
+	tries int // runs left
+	again int // how often a candidate is run before it counts as passing; 1 if the failure replays exactly
+}
+
+// shrink returns the shortest script that it finds within so many runs, and its violation.
+func shrink(sys System, s *Script, v *Violation, runs, again int) (*Script, *Violation) {
+	h := &shrinker{sys: sys, best: s, v: v, tries: runs, again: again}
+	h.keep(h.best.before(v.Step))
+	for {
+		size := h.best.size()
+		h.replicas()
+		h.chunks()
+		h.elements()
+		h.operations()
+		if h.best.size() >= size || h.tries <= 0 {
+			return h.best, h.v
+		}
+	}
+}
+
+// size orders scripts: fewer steps first, then fewer operations, replicas, contexts and elements.
+func (s *Script) size() (n int) {
+	n = s.Replicas
+	elems := map[string]bool{}
+	for i := range s.Steps {
+		n += 100
+		for _, o := range s.Steps[i].Ops {
+			n += 10
+			if o.Ctx > 0 {
+				n += 2
+			}
+			elems[o.Op.Elem] = true
+		}
+	}
+	return n + len(elems)
+}
+
+// keep runs a candidate and takes it if it fails in the same way.
+func (h *shrinker) keep(c *Script) bool {
+	for range h.again {
+		if h.tries <= 0 {
+			return false
+		}
+		h.tries--
+		if v := runScript(h.sys, c, newStats(), false); v != nil && v.Kind == h.v.Kind {
+			h.best, h.v = c, v
+			return true
+		}
+	}
+	return false
+}
+
+// before returns the script up to a step.
+func (s *Script) before(step int) *Script {
+	return s.filter(func(t Step) bool { return t.N <= step })
+}
+
+// filter returns a copy with the steps for which keep is true.
+func (s *Script) filter(keep func(Step) bool) *Script {
+	c := *s
+	c.Steps = nil
+	for _, t := range s.Steps {
+		if keep(t) {
+			t.pretty = ""
+			t.Ops = slices.Clone(t.Ops)
+			c.Steps = append(c.Steps, t)
+		}
+	}
+	return &c
+}
+
+// chunks removes runs of steps: first half of them, then ever fewer, then single ones. It goes from the end to the front, so
+// that what uses a message goes before what makes it.
+func (h *shrinker) chunks() {
+	for size := max(1, len(h.best.Steps)/2); size >= 1; size /= 2 {
+		for end := len(h.best.Steps); end > 0; {
+			from := max(0, end-size)
+			n, c := 0, h.best
+			c = c.filter(func(Step) bool { n++; return n <= from || n > end })
+			if len(c.Steps) < len(h.best.Steps) {
+				h.keep(c)
+			}
+			end = from
+		}
+	}
+}
+
+// replicas removes a replica with all steps that name it. The last ones change their names.
+func (h *shrinker) replicas() {
+	for r := h.best.Replicas - 1; r >= 0 && h.best.Replicas > 1; r-- {
+		c := h.best.filter(func(t Step) bool { return !t.names(r) })
+		c.Replicas--
+		for i := range c.Steps {
+			c.Steps[i].rename(r)
+		}
+		h.keep(c)
+	}
+}
+
+// names reports whether the step can't be without a replica.
+func (t Step) names(r int) bool {
+	for _, c := range kinds[t.Kind] {
+		if c == 'A' && t.A == r || c == 'B' && t.B == r || c == 'S' && t.Set == 1<<r {
+			return true
+		}
+	}
+	return false
+}
+
+// rename moves the replicas behind r one down.
+func (t *Step) rename(r int) {
+	if t.A > r {
+		t.A--
+	}
+	if t.B > r {
+		t.B--
+	}
+	low := t.Set & (1<<r - 1)
+	t.Set = low | t.Set>>(r+1)<<r
+}
+
+// elements makes one element of two.
+func (h *shrinker) elements() {
+	var elems []string
+	for _, t := range h.best.Steps {
+		for _, o := range t.Ops {
+			if o.Op.Elem != "" && !slices.Contains(elems, o.Op.Elem) {
+				elems = append(elems, o.Op.Elem)
+			}
+		}
+	}
+	slices.Sort(elems)
+	for i := len(elems) - 1; i > 0; i-- {
+		c := h.best.filter(func(Step) bool { return true })
+		for _, t := range c.Steps {
+			for k := range t.Ops {
+				if t.Ops[k].Op.Elem == elems[i] {
+					t.Ops[k].Op.Elem = elems[0]
+				}
+			}
+		}
+		h.keep(c)
+	}
+}
+
+// operations removes single operations of batches, and contexts.
+func (h *shrinker) operations() {
+	for i := len(h.best.Steps) - 1; i >= 0; i-- {
+		for k := len(h.best.Steps[i].Ops) - 1; k >= 0; k-- {
+			c := h.best.filter(func(Step) bool { return true })
+			if ops := c.Steps[i].Ops; len(ops) > 1 {
+				c.Steps[i].Ops = slices.Delete(ops, k, k+1)
+				if h.keep(c) {
+					continue
+				}
+				c = h.best.filter(func(Step) bool { return true })
+			}
+			if o := &c.Steps[i].Ops[k]; o.Ctx > 0 {
+				o.Ctx = 0
+				h.keep(c)
+			}
+		}
+	}
+}

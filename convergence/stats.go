@@ -1,0 +1,139 @@
+package convergence
+
+// Stats counts what schedules did.
+type Stats struct {
+	Schedules  int
+	Steps      int // steps that were done
+	Skipped    int // steps that could not be done, as their reference had gone or the replica lacks the ability
+	Operations int
+	Deliveries int
+	Checks     int // views that were judged
+	Errors     int // operations, deliveries and syncs that were answered by an error
+
+	// Faults counts by kind: loss, duplicate, delay, reorder, partition, crash, crash-unsynced, restart, wipe, restore, leave,
+	// backup, damage, io-error, disk-full, copy, copy-cut, copy-crash, stream-failover, skew, and what Maintainers name.
+	Faults map[string]int
+	// Sometimes counts how often interesting states were reached: those that the kit knows of, from 0, and those that the
+	// replicas name (Env.Sometimes).
+	Sometimes map[string]int
+	// Shapes counts schedules by the shape that generated them.
+	Shapes map[string]int
+}
+
+// delayMin is how many steps later a message counts as delayed.
+const delayMin = 10
+
+var (
+	faultKinds = []string{"loss", "duplicate", "delay", "reorder"}
+	states     = []string{
+		"concurrent operations on one element", "operation refused", "everything exchanged by messages",
+		"remove delivered before what it removes", "message delivered to its own author",
+	}
+	durableFaults = []string{"crash", "crash-unsynced", "restart"}
+)
+
+func newStats() *Stats {
+	s := &Stats{Faults: map[string]int{}, Sometimes: map[string]int{}, Shapes: map[string]int{}}
+	for _, k := range faultKinds {
+		s.Faults[k] = 0
+	}
+	for _, k := range states {
+		s.Sometimes[k] = 0
+	}
+	return s
+}
+
+// Never returns the states that the kit knows of and no schedule reached, and the faults that never happened.
+func (s *Stats) never(list map[string]int) (names []string) {
+	for k, n := range list {
+		if n == 0 {
+			names = append(names, k)
+		}
+	}
+	return names
+}
+
+// countConcurrent notes an operation whose replica can't know of another replica's one on the same element.
+func (w *world) countConcurrent(n *node, op Op) {
+	w.h.elems[op.Elem].each(func(i int) bool {
+		if n.maybe.has(i) {
+			return true
+		}
+		w.stats.Sometimes["concurrent operations on one element"]++
+		return false
+	})
+}
+
+// countDelivery counts what the net did to a message before a replica is given it.
+func (w *world) countDelivery(m *message, to int) {
+	if m.seen[to] > 0 {
+		w.stats.Faults["duplicate"]++
+	} else if w.step.N-m.step > delayMin {
+		w.stats.Faults["delay"]++
+	}
+	if m.from == to && m.to < 0 {
+		w.stats.Sometimes["message delivered to its own author"]++
+	}
+	for i := m.step + 1; i < w.step.N; i++ {
+		for _, o := range w.msgs[i] {
+			if o.seen[to] > 0 && m.seen[to] == 0 {
+				w.stats.Faults["reorder"]++
+				w.countOvertaken(m)
+				return
+			}
+		}
+	}
+}
+
+// countOvertaken notes that what a late message tells was removed by a message that came earlier.
+func (w *world) countOvertaken(m *message) {
+	m.sure.each(func(i int) bool {
+		if w.h.adds.has(i) && len(w.h.sure[i]) > 0 {
+			w.stats.Sometimes["remove delivered before what it removes"]++
+			return false
+		}
+		return true
+	})
+}
+
+func (w *world) countCrash(n *node, s *Step) {
+	if s.Kind != "crash" {
+		w.stats.Faults[s.Kind]++
+		return
+	}
+	w.stats.Faults["crash"]++
+	lost := false
+	n.sure.each(func(i int) bool {
+		lost = !n.durable.has(i)
+		return !lost
+	})
+	if lost {
+		w.stats.Faults["crash-unsynced"]++
+		n.sure.each(func(i int) bool {
+			if !n.durable.has(i) && ones(w.h.acks[i]) > 0 {
+				w.stats.Sometimes["crash lost what another replica had acknowledged"]++
+				return false
+			}
+			return true
+		})
+	}
+	for from, row := range w.copies {
+		if c := row[n.id]; c != nil && c.c != nil || w.copies[n.id][from] != nil && w.copies[n.id][from].c != nil {
+			w.stats.Faults["copy-crash"]++
+			return
+		}
+	}
+}
+
+// countMessages counts, at the end, messages that no step ever delivered to some replica.
+func (w *world) countMessages() {
+	for _, list := range w.msgs {
+		for _, m := range list {
+			for to := range w.nodes {
+				if to != m.from && (m.to < 0 || m.to == to) && m.seen[to] == 0 {
+					w.stats.Faults["loss"]++
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,347 @@
+package convergence
+
+import (
+	"errors"
+	"fmt"
+)
+
+// run does what a step says. errSkip, alone or wrapped, says that it can't be done as things are.
+func (w *world) run(s *Step) (*Violation, error) {
+	a, b := w.nodes[s.A], w.nodes[s.B]
+	switch s.Kind {
+	case "do":
+		return w.operate(a, s)
+	case "read":
+		a.touched = true
+	case "deliver":
+		return nil, w.deliverStep(s)
+	case "sync":
+		return nil, w.sync(a)
+	case "crash", "restart", "wipe", "restore":
+		return w.restart(a, s)
+	case "leave":
+		return nil, w.leave(a)
+	case "backup":
+		return nil, w.backup(a, s)
+	case "maintain":
+		return nil, w.maintain(a, s.Arg)
+	case "damage":
+		return nil, w.damage(a, s.Word)
+	case "fault":
+		return nil, w.fault(a, s.Word)
+	case "ask":
+		return nil, w.ask(a, s.N)
+	case "answer":
+		return nil, w.answer(b, s)
+	case "copy":
+		return nil, w.copyStep(a, b)
+	case "cut":
+		return nil, w.cut(a, b)
+	case "quorum", "open":
+		return w.openRead(s)
+	case "chunk", "replace", "finish":
+		return w.readStep(s)
+	case "partition":
+		w.side = s.Set
+		w.stats.Faults["partition"]++
+	case "heal":
+		w.side = 0
+	case "skew":
+		a.skew += int64(s.Arg)
+		w.stats.Faults["skew"]++
+	case "exchange":
+		return w.exchange(s.Word)
+	default:
+		return nil, fmt.Errorf("%w: unknown kind", errSkip)
+	}
+	return nil, nil
+}
+
+// operate runs a client's operation, or a batch of them.
+func (w *world) operate(n *node, s *Step) (*Violation, error) {
+	before, err := n.rep.Read()
+	if err != nil {
+		before = View{}
+	}
+	here := &seenView{View: before, sure: n.sure, maybe: n.maybe, loose: n.loose}
+	ops, from := make([]Op, len(s.Ops)), make([]*seenView, len(s.Ops))
+	for i, o := range s.Ops {
+		ops[i], from[i] = o.Op, here
+		if o.Ctx == 0 {
+			continue
+		}
+		v := w.views[o.Ctx]
+		if v == nil || v.loose[o.Op.Elem] || o.Op.Kind == "clear" && len(v.loose) > 0 {
+			return nil, fmt.Errorf("%w: no context", errSkip)
+		}
+		if ops[i].Context = v.forOp(o); ops[i].Context != nil {
+			from[i] = v
+			n.maybe.union(v.maybe) // a context tells what its reader had seen
+		}
+	}
+	e, err := n.effect(ops)
+	n.touched = true
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrNotReady) {
+		w.stats.Sometimes["operation refused"]++
+		return nil, fmt.Errorf("%w: %w", errSkip, err)
+	}
+	if err == nil && len(e.Tags) > 0 && len(e.Tags) != len(ops) {
+		return bad(Failed, "%d operations have %d tags", len(ops), len(e.Tags)), nil
+	}
+	if v := w.remember(n, ops, from, e, err != nil); v != nil {
+		return v, nil
+	}
+	w.stats.Operations += len(ops)
+	if err != nil {
+		w.stats.Errors++
+		w.failed = true
+		w.say("%v", err)
+	}
+	return nil, nil
+}
+
+func (n *node) effect(ops []Op) (Effect, error) {
+	if len(ops) == 1 {
+		e, err := n.rep.Do(ops[0])
+		if e.Tags == nil && e.Tag != "" {
+			e.Tags = []string{e.Tag}
+		}
+		return e, err
+	}
+	b, ok := n.rep.(Batcher)
+	if !ok {
+		return Effect{}, fmt.Errorf("%w: no batches here", ErrRefused)
+	}
+	return b.DoBatch(ops)
+}
+
+// forOp returns the context that the view gives for an operation; nil if it has none.
+func (v *seenView) forOp(o ScriptOp) []byte {
+	if o.Op.Kind == "clear" {
+		return v.Whole
+	}
+	if it, ok := v.find(o.Op.Elem); ok {
+		return it.Context
+	}
+	return v.View.context(o.Op.Elem)
+}
+
+// remember records the events of a step and what they may have reached.
+func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, failed bool) *Violation {
+	var group bitset
+	batch := 0
+	if len(ops) > 1 {
+		w.batches++
+		batch = w.batches
+	}
+	for i, op := range ops {
+		ev := Event{Op: op, Replica: n.id, Step: w.step.N, Stamp: w.clock*1000 + n.skew, Failed: failed, batch: batch}
+		if !failed && e.Tags != nil {
+			ev.Tag = e.Tags[i]
+			w.tagged = w.tagged || ev.Tag != ""
+		}
+		if ev.Tag != "" {
+			if old, ok := w.h.owner[ev.Tag]; ok {
+				return bad(TagReused, "replica %c gives the tag %s to %s %q, which %s %q of step %d has", letter(n.id), ev.Tag, op.Kind, op.Elem,
+					w.h.events[old].Op.Kind, w.h.events[old].Op.Elem, w.h.events[old].Step)
+			}
+			w.h.owner[ev.Tag] = len(w.h.events)
+			w.say("%s is %s", op.Elem, ev.Tag)
+		}
+		w.countConcurrent(n, op)
+		group.add(w.h.record(ev, w.observed(op, from[i], ops[i].Context == nil, group)))
+	}
+	n.maybe.union(group)
+	if failed {
+		return nil
+	}
+	n.sure.union(group)
+	if e.Durable {
+		w.acknowledge(n, group)
+	}
+	for _, data := range e.Out {
+		w.send(&message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone()})
+	}
+	return nil
+}
+
+// observed returns what the author of an operation had seen: a view, and earlier operations of its batch where it named no
+// context.
+func (w *world) observed(op Op, v *seenView, none bool, group bitset) observation {
+	o := observation{sure: v.sure, maybe: v.maybe, exact: w.tagged, tags: map[elemTag]bool{}}
+	if none && group != nil {
+		o.sure, o.maybe = v.sure.clone(), v.maybe.clone()
+		o.sure.union(group)
+		o.maybe.union(group)
+		group.each(func(i int) bool {
+			o.tags[elemTag{w.h.events[i].Op.Elem, w.h.events[i].Tag}] = true
+			return true
+		})
+	}
+	for _, it := range v.Items {
+		if it.Elem != op.Elem && op.Kind != "clear" {
+			continue
+		}
+		o.exact = o.exact && len(it.Tags) > 0
+		for _, t := range it.Tags {
+			o.tags[elemTag{it.Elem, t}] = true
+		}
+	}
+	return o
+}
+
+func (w *world) acknowledge(n *node, set bitset) {
+	n.durable.union(set)
+	set.each(func(i int) bool {
+		w.h.acks[i] |= 1 << n.id
+		return true
+	})
+}
+
+func (w *world) send(m *message) {
+	m.step = w.step.N
+	w.msgs[m.step] = append(w.msgs[m.step], m)
+}
+
+func (w *world) deliverStep(s *Step) error {
+	list := w.msgs[s.Ref]
+	if s.Sub >= len(list) {
+		return fmt.Errorf("%w: no such message", errSkip)
+	}
+	m := list[s.Sub]
+	to := s.B
+	if m.to >= 0 {
+		to = m.to
+	}
+	if w.apart(m.from, to) {
+		return fmt.Errorf("%w: partitioned", errSkip)
+	}
+	w.countDelivery(m, to)
+	if err := w.deliver(m, w.nodes[to]); err != nil {
+		w.stats.Errors++
+		w.say("%v", err)
+	}
+	return nil
+}
+
+func (w *world) deliver(m *message, n *node) error {
+	n.touched = true
+	m.seen[n.id]++
+	durable, err := n.rep.Receive(m.data)
+	n.maybe.union(m.maybe)
+	n.mixed = n.mixed || m.repair
+	if err != nil {
+		return err
+	}
+	w.stats.Deliveries++
+	if w.sys.Buffers {
+		return nil
+	}
+	n.sure.union(m.sure)
+	if durable {
+		w.acknowledge(n, m.sure)
+	}
+	return nil
+}
+
+func (w *world) sync(n *node) error {
+	d, ok := n.rep.(Durable)
+	if !ok {
+		return fmt.Errorf("%w: not durable", errSkip)
+	}
+	n.touched = true
+	if err := d.Sync(); err != nil {
+		w.stats.Errors++
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	w.synced(n)
+	return nil
+}
+
+// synced notes that all that a replica has is durable.
+func (w *world) synced(n *node) {
+	w.acknowledge(n, n.sure)
+	n.refill = n.joining
+	for _, row := range w.copies {
+		if c := row[n.id]; c != nil && c.done {
+			row[n.id] = nil
+		}
+	}
+}
+
+func (w *world) maintain(n *node, arg int) error {
+	m, ok := n.rep.(Maintainer)
+	if !ok {
+		return fmt.Errorf("%w: no background work", errSkip)
+	}
+	what, err := m.Maintain(arg)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSkip, err)
+	}
+	if n.touched = true; what != "" {
+		w.stats.Faults[what]++
+		w.say("%s", what)
+	}
+	return nil
+}
+
+func (w *world) fault(n *node, kind string) error {
+	f, ok := n.rep.(DiskFaulter)
+	if !ok {
+		return fmt.Errorf("%w: its disk can't fail", errSkip)
+	}
+	if kind == "ok" {
+		return f.DiskFault("")
+	}
+	w.stats.Faults[kind]++
+	return f.DiskFault(kind)
+}
+
+// damage loses an element at one replica, if another one has it for certain.
+func (w *world) damage(n *node, elem string) error {
+	d, ok := n.rep.(Damager)
+	if !ok || n.joining {
+		return fmt.Errorf("%w: no damage here", errSkip)
+	}
+	here := func(i int) bool { return n.maybe.has(i) && w.h.adds.has(i) }
+	safe := true
+	for _, m := range w.nodes {
+		safe = safe && !m.loose[elem] && !m.joining
+	}
+	w.h.elems[elem].each(func(i int) bool {
+		safe = safe && (!here(i) || w.durableElsewhere(n, i))
+		return safe
+	})
+	if !safe {
+		return fmt.Errorf("%w: it would be lost", errSkip)
+	}
+	if had, err := d.Damage(elem); err != nil || !had {
+		return fmt.Errorf("%w: nothing to damage", errSkip)
+	}
+	w.h.elems[elem].each(func(i int) bool {
+		if w.h.adds.has(i) {
+			n.sure.remove(i)
+			n.durable.remove(i)
+			w.h.acks[i] &^= 1 << n.id
+			for _, c := range w.copies[n.id] {
+				if c != nil {
+					c.promise.remove(i)
+				}
+			}
+		}
+		return true
+	})
+	n.loose[elem], n.touched, w.damaged = true, true, true
+	w.stats.Faults["damage"]++
+	return nil
+}
+
+// durableElsewhere reports whether a replica other than n has event i for certain.
+func (w *world) durableElsewhere(n *node, i int) bool {
+	for _, m := range w.nodes {
+		if m != n && !m.joining && m.durable.has(i) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,309 @@
+package convergence
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// world runs one script from scratch.
+type world struct {
+	sys   System
+	spec  Spec
+	s     *Script
+	h     *history
+	nodes []*node
+	stats *Stats
+
+	pcg   *rand.PCG
+	rand  *rand.Rand
+	clock int64
+	step  *Step
+	note  []string // what the step did, gathered when trace is set
+	trace bool
+
+	views   map[int]*seenView
+	msgs    map[int][]*message
+	asks    map[int]*question
+	backups map[int]*backup
+	reads   []*reading
+	copies  [][]*copying // by source, then target
+	side    uint32       // a partition: the replicas on one side
+	tagged  bool         // the system names its adds
+	batches int
+	failed  bool // an operation was answered by an error
+	damaged bool
+}
+
+// node is a replica and what the kit knows of it.
+type node struct {
+	id    int
+	rep   Replica
+	start int
+	skew  int64
+
+	sure    bitset          // events that it has applied and not lost
+	durable bitset          // those that it acknowledged for ever
+	maybe   bitset          // events that can have come to it, by any way
+	loose   map[string]bool // elements that were damaged here
+	mixed   bool            // something came other than by operations and their messages
+	joining bool            // it lost its data, and need not answer
+	refill  bool            // it did so again after a crash: that it was filled is not durable
+	touched bool            // by this step
+	closed  bool
+}
+
+// message is what travels by the net.
+type message struct {
+	to, from    int // to is -1 for every replica
+	data        []byte
+	sure, maybe bitset
+	repair      bool
+	step        int
+	seen        [replicasMax]int // how often each replica was given it
+}
+
+type question struct {
+	from  int
+	data  []byte
+	maybe bitset
+}
+
+type backup struct {
+	disk           any
+	durable, maybe bitset
+}
+
+type copying struct {
+	c       Copy // nil when none is under way
+	promise bitset
+	begun   bool // promise is meant
+	done    bool // but its target may lose that in a crash, and go on with what it had
+}
+
+// seenView is a view that operations take contexts from.
+type seenView struct {
+	View
+	sure, maybe bitset
+	loose       map[string]bool
+}
+
+// errSkip is how a step says that it can't be done.
+var errSkip = errors.New("skipped")
+
+// runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
+func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
+	w := &world{sys: sys, spec: sys.Spec, s: s, h: newHistory(), stats: stats, trace: trace,
+		views: map[int]*seenView{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
+	if w.spec == nil {
+		w.spec = AddWins{}
+	}
+	w.pcg = rand.NewPCG(s.Seed, 0)
+	w.rand = rand.New(w.pcg)
+	defer w.close()
+	if v := w.guard(w.open); v != nil {
+		return v
+	}
+	for i := range s.Steps {
+		w.step = &s.Steps[i]
+		if v := w.guard(w.do); v != nil {
+			v.Step = w.step.N
+			return v
+		}
+	}
+	w.step = nil
+	w.countMessages()
+	return nil
+}
+
+// guard turns a panic into a violation.
+func (w *world) guard(do func() *Violation) (v *Violation) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = bad(Panicked, "%v", p)
+		}
+	}()
+	return do()
+}
+
+func (w *world) open() *Violation {
+	for i := range w.s.Replicas {
+		n := &node{id: i, loose: map[string]bool{}, touched: true}
+		w.nodes = append(w.nodes, n)
+		w.copies = append(w.copies, make([]*copying, w.s.Replicas))
+		if v := w.start(n, nil, false); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (w *world) start(n *node, disk any, moved bool) *Violation {
+	rep, err := w.sys.Open(Env{
+		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand,
+		Now:       func() int64 { return w.clock*1000 + n.skew },
+		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
+	})
+	n.start++
+	if err != nil {
+		n.closed = true
+		return bad(Failed, "replica %c does not open: %v", letter(n.id), err)
+	}
+	n.rep, n.closed = rep, false
+	return nil
+}
+
+func (w *world) close() {
+	for _, r := range w.reads {
+		r.end()
+	}
+	for _, n := range w.nodes {
+		if n.rep != nil && !n.closed {
+			w.guard(func() *Violation { n.rep.Close(); return nil })
+		}
+	}
+}
+
+// do runs one step, then looks at the replicas that it touched.
+func (w *world) do() *Violation {
+	s := w.step
+	w.clock = int64(s.N)
+	w.pcg.Seed(w.s.Seed, uint64(s.N))
+	w.note = w.note[:0]
+	v, err := w.run(s)
+	switch {
+	case v != nil:
+	case err != nil:
+		w.stats.Skipped++
+		w.say("%v", err)
+	default:
+		w.stats.Steps++
+		v = w.look()
+	}
+	if w.trace {
+		s.pretty = strings.Join(w.note, "; ")
+		if v != nil {
+			s.pretty += " !! " + v.Kind
+		}
+	}
+	return v
+}
+
+func (w *world) say(format string, args ...any) {
+	if w.trace {
+		w.note = append(w.note, fmt.Sprintf(format, args...))
+	}
+}
+
+// look checks what every touched replica shows.
+func (w *world) look() *Violation {
+	for _, n := range w.nodes {
+		if !n.touched {
+			continue
+		}
+		n.touched = false
+		if v := w.check(n); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// check reads one replica and judges it by what it must and may show.
+func (w *world) check(n *node) *Violation {
+	if ver, ok := n.rep.(Verifier); ok {
+		if err := ver.Verify(); err != nil {
+			return bad(Unverifiable, "replica %c: %v", letter(n.id), err)
+		}
+	}
+	view, err := n.rep.Read()
+	if errors.Is(err, ErrNotReady) && n.joining {
+		w.stats.Sometimes["replica not ready"]++
+		w.say("%c is not ready", letter(n.id))
+		return nil
+	}
+	if err != nil {
+		return bad(Failed, "replica %c does not answer a read: %v", letter(n.id), err)
+	}
+	n.joining = false
+	seen := &seenView{View: view, sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose}
+	if w.step != nil && w.views[w.step.N] == nil {
+		w.views[w.step.N] = seen
+	}
+	if w.trace {
+		w.say("%c shows %s", letter(n.id), view)
+	}
+	v := w.judge(&Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed})
+	if v == nil && !n.mixed && w.h.batched {
+		v = w.torn(n, &view)
+	}
+	if v != nil {
+		v.Text = fmt.Sprintf("replica %c: %s", letter(n.id), v.Text)
+	}
+	return v
+}
+
+// judge checks the order of a view, then asks the specification.
+func (w *world) judge(r *Reading) *Violation {
+	w.stats.Checks++
+	for i := 1; i < len(r.View.Items); i++ {
+		if a, b := r.View.Items[i-1].Elem, r.View.Items[i].Elem; a >= b {
+			return bad(Disorder, "%q is shown behind %q", b, a)
+		}
+	}
+	return w.spec.Judge(r)
+}
+
+// torn checks that a replica shows all adds of a batch or none, unless something may have removed them.
+func (w *world) torn(n *node, view *View) *Violation {
+	var batch, shown, missing int
+	for i := range w.h.events {
+		e := &w.h.events[i]
+		if e.batch == 0 || e.Op.Kind != "add" || e.Tag == "" || !n.maybe.has(i) {
+			continue
+		}
+		if e.batch != batch {
+			batch, shown, missing = e.batch, 0, 0
+		}
+		it, _ := view.find(e.Op.Elem)
+		switch {
+		case contains(it.Tags, e.Tag):
+			shown++
+		case !(AddWins{}).killed(&Reading{h: w.h}, i, w.h.maybe, n.maybe, true):
+			missing++
+		}
+		if shown > 0 && missing > 0 {
+			return bad(Torn, "only a part of the batch of step %d is shown", e.Step)
+		}
+	}
+	return nil
+}
+
+func contains(tags []string, tag string) bool {
+	for _, t := range tags {
+		if t == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// String returns a view as {a b[tag tag]}.
+func (v View) String() string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, it := range v.Items {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(it.Elem)
+		if len(it.Tags) > 0 {
+			b.WriteString(fmt.Sprint(it.Tags))
+		}
+	}
+	return b.String() + "}"
+}
+
+// apart reports whether a partition is between two replicas.
+func (w *world) apart(a, b int) bool { return w.side != 0 && w.side>>a&1 != w.side>>b&1 }
