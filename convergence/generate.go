@@ -49,9 +49,7 @@ type gen struct {
 	msgs    []int // steps that may have made messages
 	asks    []int
 	answers []int
-	backups []int
 	reads   []openRead
-	lastDo  [replicasMax]int
 }
 
 type openRead struct {
@@ -83,7 +81,7 @@ func (s *Script) nextN() int { return len(s.Steps) + 1 }
 
 // setup draws what holds for the whole schedule: elements, of which one is hot, and which classes of faults are off.
 func (g *gen) setup() {
-	g.elems = []string{"a", "b", "c", "d"}[:2+g.IntN(3)]
+	g.elems = []string{"a", "b", "c", "d", "e"}[:2+g.IntN(4)]
 	if g.IntN(2) == 0 {
 		for range 4 {
 			g.elems = append(g.elems, g.elems[0])
@@ -133,8 +131,12 @@ func (g *gen) able(a action) bool {
 		return g.can.leave && g.can.durable && three
 	case aRestore:
 		return g.can.backup && g.can.copying && g.can.durable && three
-	case aOvertake:
+	case aOvertake, aChain:
 		return three
+	case aUndurable:
+		return g.can.maintain && g.can.durable
+	case aCopyKilled:
+		return g.can.copying && g.can.durable
 	}
 	return true
 }
@@ -204,11 +206,17 @@ func (g *gen) op() ScriptOp {
 	return o
 }
 
+// quiet emits operations at a replica. Their message goes nowhere yet.
+func (g *gen) quiet(r int, ops ...ScriptOp) int {
+	n := g.add(Step{Kind: "do", A: r, Ops: ops})
+	g.views = append(g.views, n)
+	return n
+}
+
 // do emits operations at a replica, and often sends the message on.
 func (g *gen) do(r int, ops ...ScriptOp) int {
-	n := g.add(Step{Kind: "do", A: r, Ops: ops})
-	g.views, g.msgs = append(g.views, n), append(g.msgs, n)
-	g.lastDo[r] = n
+	n := g.quiet(r, ops...)
+	g.msgs = append(g.msgs, n)
 	if g.percent(g.now) {
 		for to := range g.s.Replicas {
 			if to != r && to != g.away && g.percent(55) {

@@ -220,14 +220,14 @@ func (w *world) copyStep(a, b *node) error {
 	return nil
 }
 
-// beginCopy begins a copy. When it is done, its target has what its source had when it began, and still had each time that
-// the copy was begun again after it was cut.
-func (w *world) beginCopy(a, b *node, cp Copier, c *copying) (err error) {
-	if c.c, err = cp.CopyFrom(a.rep); err != nil {
-		c.c = nil
+// beginCopy begins or resumes a copy, and notes what its target has when it is done.
+func (w *world) beginCopy(a, b *node, cp Copier, c *copying) error {
+	began, resumed, err := cp.CopyFrom(a.rep)
+	if err != nil {
 		w.stats.Sometimes["copy refused"]++
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
+	c.c = began
 	w.stats.Faults["copy"]++
 	for from, row := range w.copies {
 		if o := row[b.id]; from != a.id && o != nil && o.c != nil {
@@ -236,6 +236,8 @@ func (w *world) beginCopy(a, b *node, cp Copier, c *copying) (err error) {
 	}
 	if c.begun {
 		w.stats.Sometimes["copy begun again after a cut"]++
+	}
+	if c.begun && resumed {
 		c.promise.intersect(a.sure)
 	} else {
 		c.promise, c.begun = a.sure.clone(), true

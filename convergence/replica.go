@@ -150,9 +150,9 @@ type Repairer interface {
 
 // A Copier fills itself from another replica of its kind, step by step, while both are written.
 type Copier interface {
-	// CopyFrom begins a copy, or goes on with one that was cut by a crash or otherwise. When it is done, the replica has all
-	// that src had when it began.
-	CopyFrom(src Replica) (Copy, error)
+	// CopyFrom begins a copy, or resumes one that was cut by a crash or otherwise. When it is done, the replica has all that
+	// src had when the copy began, and still had each time that it was resumed.
+	CopyFrom(src Replica) (c Copy, resumed bool, err error)
 }
 
 // Copy is a copy on its way. It ends when Step says done, when Cut is called, or without a word when its target crashes.

@@ -32,6 +32,8 @@ const (
 	aLost
 	aOvertake
 	aChain
+	aUndurable
+	aCopyKilled
 	actionCount
 )
 
@@ -58,13 +60,15 @@ var actions = [actionCount]func(g *gen){
 	aPartition:   (*gen).partition,
 	aSkew:        func(g *gen) { g.add(Step{Kind: "skew", A: g.replica(), Arg: (g.IntN(41) - 20) * 1000}) },
 	aFault:       (*gen).fault,
-	aDamage:      func(g *gen) { g.add(Step{Kind: "damage", A: g.replica(), Word: g.elem()}) },
+	aDamage:      (*gen).damage,
 	aWipe:        func(g *gen) { g.lose("wipe") },
 	aLeave:       func(g *gen) { g.lose("leave") },
 	aRestore:     (*gen).restore,
 	aLost:        (*gen).lost,
 	aOvertake:    (*gen).overtake,
 	aChain:       (*gen).chain,
+	aUndurable:   (*gen).undurable,
+	aCopyKilled:  (*gen).copyKilled,
 }
 
 // shape is a named kind of schedule.
@@ -80,7 +84,8 @@ type shape struct {
 
 // mixed has a bit of everything.
 var mixed = weights{aDo: 24, aBatch: 3, aDeliver: 14, aDeliverMany: 2, aSync: 10, aCrash: 4, aRestart: 1, aMaintain: 5, aRepair: 6, aCopy: 6,
-	aTwoCopies: 1, aStream: 6, aQuorum: 3, aPartition: 2, aSkew: 1, aFault: 1, aDamage: 1, aWipe: 1, aLeave: 1, aRestore: 1, aLost: 1, aOvertake: 2, aChain: 1}
+	aTwoCopies: 1, aStream: 6, aQuorum: 3, aPartition: 2, aSkew: 1, aFault: 1, aDamage: 1, aWipe: 1, aLeave: 1, aRestore: 1, aLost: 1, aOvertake: 2, aChain: 1,
+	aUndurable: 1, aCopyKilled: 1}
 
 var shapes = []shape{
 	{name: "mixed", odds: mixed, now: 60, swarm: true},
@@ -92,9 +97,9 @@ var shapes = []shape{
 	{name: "unsynced", needs: func(a abilities, n int) bool { return a.durable },
 		odds: weights{aDo: 25, aBatch: 6, aDeliver: 15, aSync: 8, aCrash: 12, aRestart: 1, aLost: 6, aMaintain: 6}, now: 60},
 	{name: "compaction", needs: func(a abilities, n int) bool { return a.maintain },
-		odds: weights{aDo: 25, aDeliver: 12, aDeliverMany: 2, aSync: 10, aCrash: 4, aMaintain: 22, aChain: 4, aQuorum: 2, aRepair: 3}, now: 50},
+		odds: weights{aDo: 25, aDeliver: 12, aDeliverMany: 2, aSync: 10, aCrash: 4, aMaintain: 22, aChain: 4, aUndurable: 3, aQuorum: 2, aRepair: 3}, now: 50},
 	{name: "copies", needs: func(a abilities, n int) bool { return a.copying },
-		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aQuorum: 3, aMaintain: 1}, now: 40},
+		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aCopyKilled: 2, aQuorum: 3, aMaintain: 1}, now: 40},
 	{name: "anti-entropy", needs: func(a abilities, n int) bool { return a.repair },
 		odds: weights{aDo: 22, aDeliver: 6, aSync: 6, aCrash: 3, aRepair: 22, aQuorum: 2, aDamage: 3, aMaintain: 2}, now: 25},
 	{name: "streams", needs: func(a abilities, n int) bool { return a.merge && n >= 2 },
@@ -262,6 +267,9 @@ func (g *gen) quorum() {
 // with the contexts of the read comes after it.
 func (g *gen) stream() {
 	if len(g.reads) == 0 || g.percent(60) {
+		if g.percent(40) {
+			g.populate(g.replica())
+		}
 		set := g.some(g.quorumSize())
 		n := g.add(Step{Kind: "open", Set: set})
 		g.reads = append(g.reads, openRead{n, ones(set)})
@@ -315,106 +323,4 @@ func (g *gen) fault() {
 		g.deliverOne()
 	}
 	g.add(Step{Kind: "fault", A: r, Word: "ok"})
-}
-
-// spread makes a replica's last operation durable at another one, and all there is at everyone.
-func (g *gen) spread(r int) {
-	n := g.doSome(r)
-	g.deliver(n, g.other(r))
-	for i := range g.s.Replicas {
-		g.on("sync", i)
-	}
-}
-
-// lose takes a replica's data away, when it is durable elsewhere, looks at what is read then, and fills it again.
-func (g *gen) lose(kind string) {
-	r := g.replica()
-	g.spread(r)
-	g.on(kind, r)
-	if g.can.merge {
-		g.quorum()
-	}
-	g.fill(r)
-}
-
-func (g *gen) fill(r int) {
-	for from := range g.s.Replicas {
-		if from != r && g.percent(80) {
-			g.copySteps(from, r, 3+g.IntN(3))
-		}
-	}
-}
-
-// restore brings a replica back from a backup that lacks its last operations, and lets it write.
-func (g *gen) restore() {
-	r := g.replica()
-	n := g.on("backup", r)
-	g.doSome(r)
-	g.spread(r)
-	g.add(Step{Kind: "restore", A: r, Ref: n})
-	g.fill(r)
-	g.doSome(r)
-}
-
-// lost has a replica lose what was acknowledged elsewhere already, then hear of it again.
-func (g *gen) lost() {
-	r := g.replica()
-	o := g.other(r)
-	n := g.doSome(r)
-	g.deliver(n, o)
-	g.on("sync", o)
-	g.crashAt(r)
-	if g.percent(60) {
-		g.doSome(r)
-	}
-	g.deliver(n, r)
-	if g.percent(50) {
-		g.deliver(n, r)
-		g.crashAt(r)
-	}
-}
-
-// overtake has a remove arrive before the add it removes, which has replaced something.
-func (g *gen) overtake() {
-	p := g.Perm(g.s.Replicas)
-	a, b, c, e := p[0], p[1], p[2], g.elem()
-	op := func(r int, kind string, ctx int) int {
-		return g.do(r, ScriptOp{Op: Op{Kind: kind, Elem: e}, Ctx: ctx})
-	}
-	first := op(a, "add", 0)
-	g.deliver(first, b)
-	if g.percent(70) {
-		g.deliver(first, c)
-	}
-	second := op(a, "add", first)
-	at := g.deliver(second, b)
-	kind := "remove"
-	if g.percent(25) {
-		kind = "add"
-	}
-	third := op(b, kind, at)
-	g.deliver(third, c)
-	g.deliver(second, c)
-	if g.percent(30) {
-		g.deliver(first, c)
-	}
-}
-
-// chain replaces an element again and again, each time knowing the last one only, and shows a part of that elsewhere.
-func (g *gen) chain() {
-	r, e := g.replica(), g.elem()
-	o := g.other(r)
-	var steps []int
-	ctx := 0
-	for range 3 + g.IntN(2) {
-		ctx = g.do(r, ScriptOp{Op: Op{Kind: "add", Elem: e}, Ctx: ctx})
-		steps = append(steps, ctx)
-	}
-	g.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
-	for _, n := range steps {
-		g.deliver(n, o)
-		if g.odds[aMaintain] > 0 {
-			g.views = append(g.views, g.add(Step{Kind: "maintain", A: o, Arg: g.IntN(16)}))
-		}
-	}
 }

@@ -21,16 +21,18 @@ type copying struct {
 }
 
 // CopyFrom implements convergence.Copier.
-func (r *replica) CopyFrom(src convergence.Replica) (convergence.Copy, error) {
+func (r *replica) CopyFrom(src convergence.Replica) (c convergence.Copy, resumed bool, err error) {
 	from := src.(*replica)
 	if from.joining {
-		return nil, convergence.ErrNotReady
+		return nil, false, convergence.ErrNotReady
 	}
 	old := r.copies[from.env.ID]
 	if old != nil && r.env.Rand.IntN(4) == 0 {
 		r.restart(from)
 	}
-	return &copying{from, r, r.copies[from.env.ID] != nil && r.copies[from.env.ID].begun}, nil
+	p := r.copies[from.env.ID]
+	resumed = p != nil && p.begun
+	return &copying{from, r, resumed}, resumed, nil
 }
 
 // restart forgets a copy's progress, but not what has come.

@@ -1,0 +1,170 @@
+package convergence
+
+import "slices"
+
+// Actions that aim at one mistake each. They are taken among others, so that what they lead to varies.
+
+// spread makes a replica's last operation durable at another one, and all there is at everyone.
+func (g *gen) spread(r int) {
+	n := g.doSome(r)
+	g.deliver(n, g.other(r))
+	for i := range g.s.Replicas {
+		g.on("sync", i)
+	}
+}
+
+// lose takes a replica's data away, when it is durable elsewhere, looks at what is read then, and fills it again.
+func (g *gen) lose(kind string) {
+	r := g.replica()
+	g.spread(r)
+	g.on(kind, r)
+	if g.can.merge {
+		g.quorum()
+	}
+	g.fill(r)
+}
+
+func (g *gen) fill(r int) {
+	for from := range g.s.Replicas {
+		if from != r && g.percent(80) {
+			g.copySteps(from, r, 3+g.IntN(3))
+		}
+	}
+}
+
+// restore brings a replica back from a backup that lacks its last operations, and lets it write.
+func (g *gen) restore() {
+	r := g.replica()
+	n := g.on("backup", r)
+	g.doSome(r)
+	g.spread(r)
+	g.add(Step{Kind: "restore", A: r, Ref: n})
+	g.fill(r)
+	g.doSome(r)
+}
+
+// lost has a replica lose what was acknowledged elsewhere already, then hear of it again.
+func (g *gen) lost() {
+	r := g.replica()
+	o := g.other(r)
+	n := g.doSome(r)
+	g.deliver(n, o)
+	g.on("sync", o)
+	g.crashAt(r)
+	if g.percent(60) {
+		g.doSome(r)
+	}
+	g.deliver(n, r)
+	if g.percent(50) {
+		g.deliver(n, r)
+		g.crashAt(r)
+	}
+}
+
+// overtake has a remove arrive before the add it removes, which has replaced something.
+func (g *gen) overtake() {
+	p := g.Perm(g.s.Replicas)
+	a, b, c, e := p[0], p[1], p[2], g.elem()
+	op := func(r int, kind string, ctx int) int {
+		return g.do(r, ScriptOp{Op: Op{Kind: kind, Elem: e}, Ctx: ctx})
+	}
+	first := op(a, "add", 0)
+	g.deliver(first, b)
+	if g.percent(70) {
+		g.deliver(first, c)
+	}
+	second := op(a, "add", first)
+	at := g.deliver(second, b)
+	kind := "remove"
+	if g.percent(25) {
+		kind = "add"
+	}
+	third := op(b, kind, at)
+	g.deliver(third, c)
+	g.deliver(second, c)
+	if g.percent(30) {
+		g.deliver(first, c)
+	}
+}
+
+// chain replaces an element again and again, each time by an author who knows the last add only. The first replica gets the last
+// one before the one it replaced.
+func (g *gen) chain() {
+	p, e := g.Perm(g.s.Replicas), g.elem()
+	add := func(r, ctx int) int {
+		return g.quiet(r, ScriptOp{Op: Op{Kind: "add", Elem: e}, Ctx: ctx})
+	}
+	first := add(p[0], 0)
+	second := add(p[1], g.deliver(first, p[1]))
+	third := add(p[2], g.deliver(second, p[2]))
+	add(p[0], g.deliver(third, p[0]))
+	if g.can.maintain {
+		g.views = append(g.views, g.add(Step{Kind: "maintain", A: p[0]}))
+	}
+	g.deliver(second, p[0])
+}
+
+// undurable has a removal compacted away before it is durable.
+func (g *gen) undurable() {
+	r, e := g.replica(), g.elem()
+	g.do(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
+	g.on("sync", r)
+	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: e}})
+	for range 1 + g.IntN(2) {
+		g.views = append(g.views, g.add(Step{Kind: "maintain", A: r, Arg: g.IntN(16)}))
+	}
+	g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
+}
+
+// populate adds every element at one replica, and tells most others.
+func (g *gen) populate(r int) {
+	for _, e := range slices.Compact(slices.Sorted(slices.Values(g.elems))) {
+		n := g.quiet(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
+		g.msgs = append(g.msgs, n)
+		for to := range g.s.Replicas {
+			if to != r && to != g.away && g.percent(70) {
+				g.deliver(n, to)
+			}
+		}
+	}
+	if g.can.durable && g.percent(70) {
+		g.on("sync", r)
+	}
+}
+
+// copyKilled removes at a copy's source what the copy has not reached yet, and has the source lose that removal.
+func (g *gen) copyKilled() {
+	r := g.replica()
+	to := g.other(r)
+	g.populate(r)
+	g.on("sync", r)
+	g.copySteps(r, to, 1)
+	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: g.elem()}})
+	g.copySteps(r, to, 2+g.IntN(4))
+	if g.percent(50) {
+		g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
+	}
+}
+
+// damage loses an element at one of the replicas that have it for certain, and lets that one answer.
+func (g *gen) damage() {
+	r, e := g.replica(), g.elem()
+	o := g.other(r)
+	n := g.quiet(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
+	g.deliver(n, o)
+	g.on("sync", r)
+	g.on("sync", o)
+	g.views = append(g.views, g.add(Step{Kind: "damage", A: r, Word: e}))
+	if g.can.repair && g.percent(50) {
+		ask := g.on("ask", g.other(r))
+		g.asks = append(g.asks, ask)
+		n := g.add(Step{Kind: "answer", Ref: ask, B: r})
+		g.deliver(n, o)
+		g.deliver(n, o)
+	}
+	if g.can.merge && g.percent(50) {
+		n := g.add(Step{Kind: "quorum", Set: 1<<r | 1<<o})
+		g.deliver(n, o)
+		g.views = append(g.views, g.add(Step{Kind: "deliver", Ref: n, Sub: 1, B: o}))
+	}
+}
