@@ -107,22 +107,28 @@ func (g *gen) chain() {
 // undurable has a removal compacted away before it is durable.
 func (g *gen) undurable() {
 	r, e := g.replica(), g.elem()
-	g.do(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
+	n := g.do(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
 	g.on("sync", r)
 	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: e}})
+	if g.percent(40) {
+		g.on("sync", r)
+	}
 	for range 1 + g.IntN(2) {
 		g.views = append(g.views, g.add(Step{Kind: "maintain", A: r, Arg: g.IntN(16)}))
 	}
 	g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
+	if g.percent(50) {
+		g.deliver(n, r)
+	}
 }
 
-// populate adds every element at one replica, and tells most others.
-func (g *gen) populate(r int) {
+// populate adds every element at one replica, and tells others.
+func (g *gen) populate(r, percent int) {
 	for _, e := range slices.Compact(slices.Sorted(slices.Values(g.elems))) {
 		n := g.quiet(r, ScriptOp{Op: Op{Kind: "add", Elem: e}})
 		g.msgs = append(g.msgs, n)
 		for to := range g.s.Replicas {
-			if to != r && to != g.away && g.percent(70) {
+			if to != r && to != g.away && g.percent(percent) {
 				g.deliver(n, to)
 			}
 		}
@@ -132,17 +138,63 @@ func (g *gen) populate(r int) {
 	}
 }
 
-// copyKilled removes at a copy's source what the copy has not reached yet, and has the source lose that removal.
-func (g *gen) copyKilled() {
+// copyBroken writes at a copy's source while the copy is under way, breaks it in one of the ways there are, and has the source
+// lose what it wrote.
+func (g *gen) copyBroken() {
 	r := g.replica()
 	to := g.other(r)
-	g.populate(r)
+	g.populate(r, 70*g.IntN(2))
 	g.on("sync", r)
-	g.copySteps(r, to, 1)
-	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: g.elem()}})
+	g.copySteps(r, to, 1+g.IntN(2))
+	kind, e := []string{"add", "remove"}[g.IntN(2)], g.elem()
+	if g.percent(60) {
+		e = slices.Max(g.elems)
+	}
+	g.quiet(r, ScriptOp{Op: Op{Kind: kind, Elem: e}})
+	switch g.IntN(4) {
+	case 0:
+		g.add(Step{Kind: "cut", A: r, B: to})
+	case 1:
+		g.views = append(g.views, g.add(Step{Kind: "crash", A: to, Arg: 4}))
+	case 2:
+		g.copySteps(r, to, 1)
+		g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
+	}
 	g.copySteps(r, to, 2+g.IntN(4))
 	if g.percent(50) {
 		g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
+	}
+}
+
+// failover replaces a replica of a streaming read, one that may know more than the others, then writes with the contexts that
+// the read gave.
+func (g *gen) failover() {
+	p := g.Perm(g.s.Replicas)
+	set, k := uint32(0), g.s.Replicas/2+1
+	for _, r := range p[:k] {
+		set |= 1 << r
+	}
+	if g.percent(50) {
+		g.populate(p[0], 70)
+	}
+	e := g.elem()
+	if g.percent(60) {
+		g.quiet(p[1], ScriptOp{Op: Op{Kind: "add", Elem: e}})
+	}
+	n := g.add(Step{Kind: "open", Set: set})
+	out := g.IntN(2) // of p, not of the streams: these are in the replicas' order
+	stream := ones(set & (1<<p[out] - 1))
+	for range g.IntN(4) {
+		i := stream
+		if g.percent(40) {
+			i = g.IntN(k)
+		}
+		g.msgs = append(g.msgs, g.add(Step{Kind: "chunk", Ref: n, Arg: i}))
+	}
+	g.add(Step{Kind: "replace", Ref: n, Arg: stream, B: p[k]})
+	done := g.finishRead(openRead{n, k})
+	if g.percent(70) {
+		g.quiet(p[1], ScriptOp{Op: Op{Kind: "remove", Elem: e}, Ctx: done})
 	}
 }
 

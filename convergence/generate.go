@@ -135,8 +135,10 @@ func (g *gen) able(a action) bool {
 		return three
 	case aUndurable:
 		return g.can.maintain && g.can.durable
-	case aCopyKilled:
+	case aCopyBroken:
 		return g.can.copying && g.can.durable
+	case aFailover:
+		return g.can.merge && three
 	}
 	return true
 }

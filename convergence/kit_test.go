@@ -13,7 +13,7 @@ import (
 func TestCorrect(t *testing.T) {
 	for i, o := range model.Variants {
 		t.Run(model.System(o).Name, func(t *testing.T) {
-			r := convergence.Run(t, model.System(o), convergence.Options{Seed: uint64(i), Schedules: 2000})
+			r := convergence.Run(t, model.System(o), convergence.Options{Seed: uint64(i), Schedules: 5000})
 			fmt.Println(r.Elapsed, r.Skipped, r.Steps, r.Never())
 		})
 	}
@@ -26,7 +26,7 @@ func TestBroken(t *testing.T) {
 			o := b.Of
 			o.Bug = b.Bug
 			start := time.Now()
-			r, err := convergence.Explore(t.Context(), model.System(o), convergence.Options{Schedules: 2000})
+			r, err := convergence.Explore(t.Context(), model.System(o), convergence.Options{Schedules: 5000})
 			if err != nil {
 				t.Fatal(err)
 			}

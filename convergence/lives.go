@@ -54,7 +54,9 @@ func (w *world) end(n *node, d Durable, s *Step) (disk any, err error) {
 		w.countCrash(n, s)
 	}
 	for _, c := range w.copies {
-		c[n.id].forget() // its own copies ended with it
+		if c := c[n.id]; c != nil { // its own copies ended with it
+			c.c, c.done = nil, false
+		}
 	}
 	for to, c := range w.copies[n.id] {
 		if c != nil && c.c != nil && to != n.id {
@@ -237,12 +239,15 @@ func (w *world) beginCopy(a, b *node, cp Copier, c *copying) error {
 	if c.begun {
 		w.stats.Sometimes["copy begun again after a cut"]++
 	}
-	if c.begun && resumed {
-		c.promise.intersect(a.sure)
-	} else {
-		c.promise, c.begun = a.sure.clone(), true
+	if !c.begun {
+		c.floor = a.sure.clone()
 	}
-	c.done = false
+	c.floor.intersect(a.sure)
+	c.promise = a.sure.clone()
+	if c.begun && resumed {
+		c.promise = c.floor.clone()
+	}
+	c.begun, c.done = true, false
 	return nil
 }
 

@@ -33,7 +33,8 @@ const (
 	aOvertake
 	aChain
 	aUndurable
-	aCopyKilled
+	aCopyBroken
+	aFailover
 	actionCount
 )
 
@@ -68,7 +69,8 @@ var actions = [actionCount]func(g *gen){
 	aOvertake:    (*gen).overtake,
 	aChain:       (*gen).chain,
 	aUndurable:   (*gen).undurable,
-	aCopyKilled:  (*gen).copyKilled,
+	aCopyBroken:  (*gen).copyBroken,
+	aFailover:    (*gen).failover,
 }
 
 // shape is a named kind of schedule.
@@ -85,7 +87,7 @@ type shape struct {
 // mixed has a bit of everything.
 var mixed = weights{aDo: 24, aBatch: 3, aDeliver: 14, aDeliverMany: 2, aSync: 10, aCrash: 4, aRestart: 1, aMaintain: 5, aRepair: 6, aCopy: 6,
 	aTwoCopies: 1, aStream: 6, aQuorum: 3, aPartition: 2, aSkew: 1, aFault: 1, aDamage: 1, aWipe: 1, aLeave: 1, aRestore: 1, aLost: 1, aOvertake: 2, aChain: 1,
-	aUndurable: 1, aCopyKilled: 1}
+	aUndurable: 1, aCopyBroken: 1, aFailover: 1}
 
 var shapes = []shape{
 	{name: "mixed", odds: mixed, now: 60, swarm: true},
@@ -99,11 +101,11 @@ var shapes = []shape{
 	{name: "compaction", needs: func(a abilities, n int) bool { return a.maintain },
 		odds: weights{aDo: 25, aDeliver: 12, aDeliverMany: 2, aSync: 10, aCrash: 4, aMaintain: 22, aChain: 4, aUndurable: 3, aQuorum: 2, aRepair: 3}, now: 50},
 	{name: "copies", needs: func(a abilities, n int) bool { return a.copying },
-		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aCopyKilled: 2, aQuorum: 3, aMaintain: 1}, now: 40},
+		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aCopyBroken: 2, aQuorum: 3, aMaintain: 1}, now: 40},
 	{name: "anti-entropy", needs: func(a abilities, n int) bool { return a.repair },
 		odds: weights{aDo: 22, aDeliver: 6, aSync: 6, aCrash: 3, aRepair: 22, aQuorum: 2, aDamage: 3, aMaintain: 2}, now: 25},
 	{name: "streams", needs: func(a abilities, n int) bool { return a.merge && n >= 2 },
-		odds: weights{aDo: 22, aDeliver: 10, aSync: 6, aCrash: 2, aStream: 16, aQuorum: 4, aDamage: 1}, now: 55},
+		odds: weights{aDo: 22, aDeliver: 10, aSync: 6, aCrash: 2, aStream: 14, aFailover: 4, aQuorum: 4, aDamage: 1}, now: 55},
 	{name: "disks", needs: func(a abilities, n int) bool { return a.copying && a.durable && n >= 3 },
 		odds: weights{aDo: 20, aDeliver: 8, aSync: 6, aWipe: 4, aLeave: 4, aRestore: 5, aQuorum: 4, aCopy: 3}, now: 70},
 }
@@ -268,7 +270,7 @@ func (g *gen) quorum() {
 func (g *gen) stream() {
 	if len(g.reads) == 0 || g.percent(60) {
 		if g.percent(40) {
-			g.populate(g.replica())
+			g.populate(g.replica(), 70)
 		}
 		set := g.some(g.quorumSize())
 		n := g.add(Step{Kind: "open", Set: set})
@@ -292,7 +294,7 @@ func (g *gen) stream() {
 	}
 }
 
-func (g *gen) finishRead(r openRead) {
+func (g *gen) finishRead(r openRead) (step int) {
 	n := g.add(Step{Kind: "finish", Ref: r.step})
 	g.views, g.msgs = append(g.views, n), append(g.msgs, n)
 	g.reads = slices.DeleteFunc(g.reads, func(o openRead) bool { return o == r })
@@ -304,6 +306,7 @@ func (g *gen) finishRead(r openRead) {
 		}
 		g.do(g.replica(), o)
 	}
+	return n
 }
 
 func (g *gen) partition() {

@@ -67,12 +67,15 @@ func (w *world) operate(n *node, s *Step) (*Violation, error) {
 	ops, from := make([]Op, len(s.Ops)), make([]*seenView, len(s.Ops))
 	for i, o := range s.Ops {
 		ops[i], from[i] = o.Op, here
+		v := here
+		if o.Ctx > 0 {
+			v = w.views[o.Ctx]
+		}
+		if v == nil || o.Ctx > 0 && v.loose[o.Op.Elem] || o.Op.Kind == "clear" && len(v.loose) > 0 {
+			return nil, fmt.Errorf("%w: no context", errSkip)
+		}
 		if o.Ctx == 0 {
 			continue
-		}
-		v := w.views[o.Ctx]
-		if v == nil || v.loose[o.Op.Elem] || o.Op.Kind == "clear" && len(v.loose) > 0 {
-			return nil, fmt.Errorf("%w: no context", errSkip)
 		}
 		if ops[i].Context = v.forOp(o); ops[i].Context != nil {
 			from[i] = v
@@ -263,8 +266,12 @@ func (w *world) synced(n *node) {
 	w.acknowledge(n, n.sure)
 	n.refill = n.joining
 	for _, row := range w.copies {
-		if c := row[n.id]; c != nil && c.done {
+		switch c := row[n.id]; {
+		case c == nil:
+		case c.done:
 			row[n.id] = nil
+		case c.c != nil:
+			c.floor = c.promise.clone()
 		}
 	}
 }
@@ -326,6 +333,7 @@ func (w *world) damage(n *node, elem string) error {
 			for _, c := range w.copies[n.id] {
 				if c != nil {
 					c.promise.remove(i)
+					c.floor.remove(i)
 				}
 			}
 		}

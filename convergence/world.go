@@ -76,10 +76,11 @@ type backup struct {
 }
 
 type copying struct {
-	c       Copy // nil when none is under way
-	promise bitset
-	begun   bool // promise is meant
-	done    bool // but its target may lose that in a crash, and go on with what it had
+	c       Copy   // nil when none is under way
+	promise bitset // what its target has when it is done
+	floor   bitset // the same, if a crash takes its target back to the progress of an earlier copy
+	begun   bool   // floor is meant
+	done    bool   // but that is not durable
 }
 
 // seenView is a view that operations take contexts from.

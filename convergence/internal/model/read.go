@@ -75,8 +75,12 @@ func openStream(r *replica, after string) (*stream, error) {
 	return s, nil
 }
 
-// renew opens a new iterator. The clock stays: it is no newer than the keys.
-func (s *stream) renew() { s.keys, s.dead, s.open = s.from.keys, s.from.dead, s.from.open }
+// renew opens a new iterator. The clock stays: it is no newer than the keys. So do the contexts that were unresolved with it:
+// what they cover may be dead since, and is not in that clock.
+func (s *stream) renew() {
+	s.keys, s.dead = s.from.keys, s.from.dead
+	s.open = append(slices.Clip(s.open), s.from.open...)
+}
 
 // chunk reads one or two more elements.
 func (s *stream) chunk(rnd *rand.Rand) {
