@@ -81,6 +81,9 @@ func (g *gen) overtake() {
 	}
 	third := op(b, kind, at)
 	g.deliver(third, c)
+	if g.can.maintain && g.percent(40) {
+		g.views = append(g.views, g.add(Step{Kind: "maintain", A: c}))
+	}
 	g.deliver(second, c)
 	if g.percent(30) {
 		g.deliver(first, c)

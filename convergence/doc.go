@@ -1,2 +1,80 @@
-// Package convergence tests whether replicas of a data type converge.
+// Package convergence tests whether replicas converge: it runs generated schedules over yours, and checks what every replica
+// shows. It needs the standard library only, and knows nothing of the data's insides.
+//
+// # Start
+//
+// Implement Replica, four methods, and call Run in a test:
+//
+//	func TestConverges(t *testing.T) {
+//		convergence.Run(t, convergence.System{
+//			Name: "my-set",
+//			Open: func(env convergence.Env) (convergence.Replica, error) { return newReplica(env.ID), nil },
+//			Spec: convergence.AddWins{},
+//		}, convergence.Options{Schedules: 10_000})
+//	}
+//
+// Messages and contexts are bytes that the kit never looks into. The examples have an observed-remove set, a last-writer-wins
+// set and a 2P-set, about fifty lines each. Name the adds (Effect.Tag, Item.Tags) if you can: the kit then knows exactly what
+// an operation had seen. Without tags it works with what must and what may have been seen, and finds a little less.
+//
+// # What a schedule does
+//
+// Two to five replicas do concurrent operations, with contexts of any age. Messages are lost, doubled, delayed and reordered,
+// the net is partitioned and healed. What else happens depends on what your replicas can do; they say so by implementing more
+// interfaces:
+//
+//	Batcher        several operations at once
+//	Durable        Sync, crashes with and without loss of unsynced writes, clean restarts
+//	Backuper       a restored backup
+//	DiskFaulter    I/O errors, a full disk
+//	Repairer       anti-entropy, whose questions and answers travel by the lossy net too
+//	Copier         copies, chunk by chunk, cut and resumed; then also replicas that lose their disk
+//	Leaver         replicas that give up their data and are filled again
+//	Maintainer     flushes, compactions, rewrites in the middle of anything
+//	Damager        an element that the disk loses silently
+//	System.Merge   streaming reads of several replicas, with fail-over
+//	Verifier, Fingerprinter, Dumper   own invariants, the whole state, text for a failure
+//
+// Most schedules switch some classes of faults off: otherwise repair hides what messages break. Others have a shape that aims
+// at known mistakes (ShapeNames). At the end everything is exchanged, by messages, anti-entropy or copies.
+//
+// # What is checked
+//
+// After every step each replica that it touched is read, and judged by the System's Spec with two sets of operations: those
+// that the reading must reflect, because they were done or delivered here and not lost in a crash, or acknowledged by a quorum
+// that meets the read's; and those that it may reflect, because they can have come here by any way. Whatever is between the two
+// may show or not. An element must be shown when an add of it must be known and nothing that may be known removes it; it must
+// not be shown when something that must be known removes each of its adds. Views are in order, batches whole, tags
+// unique. After an exchange all replicas show the same, and Fingerprinters are the same.
+//
+// A replica that was filled by copies (Copier) has what the sources had when their copies began. One that lost its disk must
+// answer ErrNotReady until then: an empty answer would count to a quorum. The quorums are W, a majority of the replicas, and any
+// R with R+W > N.
+//
+// # Failures
+//
+// A failing schedule is run again to see whether it fails each time, then shrunk: by halves of its steps, single steps,
+// replicas, elements, operations of batches and contexts, as long as the same kind of violation stays. The script that is left
+// prints as a step a line, with what each did:
+//
+//	9 do A add a                       # a is 0-1; A shows {a[0-1]}; B shows {}
+//	15 deliver 9.0 B                   # B shows {a[0-1]}
+//	17 do B remove a                   # B shows {}
+//	25 exchange messages               # A shows {a[0-1]} !! resurrected
+//
+// Messages and contexts are named by the step that made them: 9.0 is the first message of step 9. Run writes the script to a
+// file; CONVERGENCE_REPLAY=FILE go test -run TestConverges replays it, and so does Replay. CONVERGENCE_SEED,
+// CONVERGENCE_SCHEDULES and CONVERGENCE_SECONDS go before the options, for a longer run of the same test.
+//
+// # Determinism
+//
+// One goroutine drives everything, and a schedule is a function of its seed. A replica that takes time from Env.Now, randomness
+// from Env.Rand and does background work in Maintain replays exactly. One with goroutines of its own may fail only sometimes:
+// the failure says in how many of Options.Replays runs it did, and shrinking tries each candidate as often.
+//
+// # The proof that it sees
+//
+// TestBroken breaks a reference replica in 57 ways that real systems have been broken in, from a removal that is forgotten
+// because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 2,000
+// schedules, from outside.
 package convergence

@@ -13,6 +13,7 @@ const copyStepsMax = 1000
 // exchange ends all faults, gives everybody everything, and checks that all replicas are equal and show what they must.
 func (w *world) exchange(mode string) (*Violation, error) {
 	w.side = 0
+	w.countLost()
 	for _, n := range w.nodes {
 		if f, ok := n.rep.(DiskFaulter); ok {
 			if err := f.DiskFault(""); err != nil {

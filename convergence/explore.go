@@ -62,9 +62,9 @@ type Report struct {
 	Failure *Failure // nil: no violation
 }
 
-// Never returns, of the states and faults that the kit knows this kind of system can reach, those that were not: a reason to
-// run more schedules, or to look at what the replicas refuse. Ascending.
-func (r *Report) Never() []string { return append(r.never(r.Faults), r.never(r.Sometimes)...) }
+// Never returns, of the faults and the states that the kit knows this kind of system can reach, those that were not: a reason to
+// run more schedules, or to look at what the replicas refuse.
+func (r *Report) Never() []string { return append(never(r.Faults), never(r.Sometimes)...) }
 
 // Failure is a violation and how to see it again.
 type Failure struct {

@@ -20,14 +20,13 @@ type history struct {
 	maybe  []bitset // by event: the later ones whose authors may have observed it
 	acks   []uint32 // by event: the replicas, as bits, that have ever acknowledged it
 
-	tags     map[elemTag]int   // the last add of an element under a tag
-	owner    map[string]int    // the first event under a tag, whatever its element
-	elems    map[string]bitset // by element: its operations, and those of kind "clear"
-	clears   bitset
-	adds     bitset
-	kills    bitset // all that are no adds
-	batched  bool
-	nextName int
+	tags    map[elemTag]int   // the last add of an element under a tag
+	owner   map[string]int    // the first event under a tag, whatever its element
+	elems   map[string]bitset // by element: its operations, and those of kind "clear"
+	clears  bitset
+	adds    bitset
+	kills   bitset // all that are no adds
+	batched bool
 }
 
 func newHistory() *history {

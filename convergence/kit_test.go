@@ -1,7 +1,7 @@
 package convergence_test
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,31 +9,63 @@ import (
 	"bigset/convergence/internal/model"
 )
 
-// TestCorrect runs the reference replica in each of its designs: nothing must be found.
+// TestCorrect runs the reference replica in each of its designs: nothing must be found, and everything be reached.
 func TestCorrect(t *testing.T) {
+	schedules := 5000
+	if testing.Short() {
+		schedules = 500
+	}
 	for i, o := range model.Variants {
 		t.Run(model.System(o).Name, func(t *testing.T) {
-			r := convergence.Run(t, model.System(o), convergence.Options{Seed: uint64(i), Schedules: 5000})
-			fmt.Println(r.Elapsed, r.Skipped, r.Steps, r.Never())
+			r := convergence.Run(t, model.System(o), convergence.Options{Seed: uint64(i), Schedules: schedules})
+			if never := r.Never(); len(never) > 0 {
+				t.Errorf("never reached: %v", never)
+			}
+			if r.Schedules < schedules || r.Checks < r.Operations || r.Skipped > r.Steps {
+				t.Errorf("too little was done: %+v", r.Stats)
+			}
 		})
 	}
 }
 
-// TestBroken breaks the reference replica in each way: each must be found.
+const (
+	brokenSchedules = 2000
+	brokenTime      = 10 * time.Second
+)
+
+// TestBroken breaks the reference replica in each way. The kit must find every one, and the script that it prints must show
+// it again when it is read back.
 func TestBroken(t *testing.T) {
+	if len(model.Broken) != 57 {
+		t.Fatalf("%d broken replicas, want 57", len(model.Broken))
+	}
 	for _, b := range model.Broken {
 		t.Run(string(b.Bug), func(t *testing.T) {
 			o := b.Of
 			o.Bug = b.Bug
-			start := time.Now()
-			r, err := convergence.Explore(t.Context(), model.System(o), convergence.Options{Schedules: 5000})
+			sys := model.System(o)
+			r, err := convergence.Explore(t.Context(), sys, convergence.Options{Schedules: brokenSchedules, Duration: brokenTime})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Failure == nil {
-				t.Fatalf("%s: not found in %d schedules, %v", b.What, r.Schedules, time.Since(start))
+			f := r.Failure
+			if f == nil {
+				t.Fatalf("%s: not found in %d schedules, %v", b.What, r.Schedules, r.Elapsed)
 			}
-			fmt.Printf("%s: schedule %d (%s), %v, %s\n", b.Bug, r.Schedules, r.Failure.Script.Shape, time.Since(start), r.Failure)
+			if f.Failed != f.Runs || len(f.Script.Steps) > 25 {
+				t.Errorf("it failed in %d of %d runs, and was shrunk from %d to %d steps", f.Failed, f.Runs, f.Steps, len(f.Script.Steps))
+			}
+			v, _, err := convergence.Replay(sys, strings.NewReader(f.Script.String()))
+			if err != nil || v == nil || v.Kind != f.Violation.Kind {
+				t.Errorf("the replay shows %v, %v", v, err)
+			}
+			t.Logf("%s: schedule %d, %v\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), f)
+			o.Bug = ""
+			correct := *f.Script
+			correct.System = model.System(o).Name
+			if v, _, err := convergence.Replay(model.System(o), strings.NewReader(correct.String())); v != nil || err != nil {
+				t.Errorf("the correct replica fails it too: %v, %v", v, err)
+			}
 		})
 	}
 }

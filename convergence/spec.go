@@ -246,19 +246,20 @@ func (LastWriterWins) Gen(r *rand.Rand, elems []string) Op { return addOrRemove(
 
 // Judge implements Spec.
 func (LastWriterWins) Judge(r *Reading) *Violation {
-	after := func(i int) func(j int) bool {
+	// A clock that was set back may give one replica the same time twice. Which of the two is last is then open: tie.
+	after := func(i int, tie bool) func(j int) bool {
 		a := &r.h.events[i]
 		return func(j int) bool {
 			b := &r.h.events[j]
-			return b.Stamp > a.Stamp || b.Stamp == a.Stamp && b.Replica > a.Replica
+			return b.Stamp > a.Stamp || b.Stamp == a.Stamp && (b.Replica > a.Replica || tie && b.Replica == a.Replica)
 		}
 	}
-	last := func(e string, adds, removes bitset) bool {
-		return r.any(e, "add", adds, func(i int) bool { return !r.any(e, "remove", removes, after(i)) })
+	last := func(e string, adds, removes bitset, tie bool) bool {
+		return r.any(e, "add", adds, func(i int) bool { return !r.any(e, "remove", removes, after(i, tie)) })
 	}
 	return r.verdict(
-		func(e string) bool { return last(e, r.must, r.may) },
-		func(e string) bool { return last(e, r.may, r.must) })
+		func(e string) bool { return last(e, r.must, r.may, true) },
+		func(e string) bool { return last(e, r.may, r.must, false) })
 }
 
 // RemoveWins is the set in which an element is present if it was added and every remove of it was observed by an add.

@@ -1,5 +1,7 @@
 package convergence
 
+import "slices"
+
 // Stats counts what schedules did.
 type Stats struct {
 	Schedules  int
@@ -43,13 +45,14 @@ func newStats() *Stats {
 	return s
 }
 
-// Never returns the states that the kit knows of and no schedule reached, and the faults that never happened.
-func (s *Stats) never(list map[string]int) (names []string) {
+// never returns the names whose count is 0, ascending.
+func never(list map[string]int) (names []string) {
 	for k, n := range list {
 		if n == 0 {
 			names = append(names, k)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -78,21 +81,27 @@ func (w *world) countDelivery(m *message, to int) {
 		for _, o := range w.msgs[i] {
 			if o.seen[to] > 0 && m.seen[to] == 0 {
 				w.stats.Faults["reorder"]++
-				w.countOvertaken(m)
+				w.countOvertaken(m, to)
 				return
 			}
 		}
 	}
 }
 
-// countOvertaken notes that what a late message tells was removed by a message that came earlier.
-func (w *world) countOvertaken(m *message) {
+// countOvertaken notes that a replica is given an add after a remove that had observed it.
+func (w *world) countOvertaken(m *message, to int) {
 	m.sure.each(func(i int) bool {
-		if w.h.adds.has(i) && len(w.h.sure[i]) > 0 {
-			w.stats.Sometimes["remove delivered before what it removes"]++
-			return false
+		found := false
+		if w.h.adds.has(i) && !w.nodes[to].sure.has(i) {
+			w.h.sure[i].each(func(k int) bool {
+				found = w.h.kills.has(k) && w.nodes[to].sure.has(k)
+				return !found
+			})
 		}
-		return true
+		if found {
+			w.stats.Sometimes["remove delivered before what it removes"]++
+		}
+		return !found
 	})
 }
 
@@ -125,8 +134,8 @@ func (w *world) countCrash(n *node, s *Step) {
 	}
 }
 
-// countMessages counts, at the end, messages that no step ever delivered to some replica.
-func (w *world) countMessages() {
+// countLost counts, before everything is exchanged, messages that no step delivered to a replica they were meant for.
+func (w *world) countLost() {
 	for _, list := range w.msgs {
 		for _, m := range list {
 			for to := range w.nodes {

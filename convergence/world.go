@@ -113,8 +113,6 @@ func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
 			return v
 		}
 	}
-	w.step = nil
-	w.countMessages()
 	return nil
 }
 

@@ -1,0 +1,127 @@
+package convergence_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bigset/convergence"
+)
+
+// ORSet is a plain observed-remove set: an add has a unique tag, a remove names the tags that it saw.
+type ORSet struct {
+	env     convergence.Env
+	next    int
+	adds    map[string]string // tag to element
+	removed map[string]bool   // tags
+}
+
+type orMessage struct {
+	Tag, Elem string
+	Removes   []string
+}
+
+func OpenORSet(env convergence.Env) (convergence.Replica, error) {
+	return &ORSet{env: env, adds: map[string]string{}, removed: map[string]bool{}}, nil
+}
+
+func (s *ORSet) Do(op convergence.Op) (convergence.Effect, error) {
+	var m orMessage
+	if op.Kind == "add" {
+		s.next++
+		m.Elem, m.Tag = op.Elem, fmt.Sprintf("%d-%d", s.env.ID, s.next)
+	} else {
+		m.Removes = s.tags(op.Elem)
+	}
+	msg, err := json.Marshal(m)
+	if err != nil {
+		return convergence.Effect{}, err
+	}
+	_, err = s.Receive(msg)
+	return convergence.Effect{Tag: m.Tag, Out: [][]byte{msg}}, err
+}
+
+func (s *ORSet) Receive(msg []byte) (durable bool, err error) {
+	var m orMessage
+	if err := json.Unmarshal(msg, &m); err != nil {
+		return false, err
+	}
+	if m.Tag != "" {
+		s.adds[m.Tag] = m.Elem
+	}
+	for _, t := range m.Removes {
+		s.removed[t] = true
+	}
+	return false, nil
+}
+
+func (s *ORSet) tags(elem string) (tags []string) {
+	for _, t := range slices.Sorted(maps.Keys(s.adds)) {
+		if s.adds[t] == elem && !s.removed[t] {
+			tags = append(tags, t)
+		}
+	}
+	return tags
+}
+
+func (s *ORSet) Read() (v convergence.View, err error) {
+	for _, e := range slices.Compact(slices.Sorted(maps.Values(s.adds))) {
+		if tags := s.tags(e); tags != nil {
+			v.Items = append(v.Items, convergence.Item{Elem: e, Tags: tags})
+		}
+	}
+	return v, nil
+}
+
+func (s *ORSet) Close() error { return nil }
+
+// An observed-remove set keeps what the specification AddWins asks for.
+func Example() {
+	sys := convergence.System{Name: "or-set", Open: OpenORSet, Spec: convergence.AddWins{}}
+	report(sys, 1000)
+	// Output:
+	// or-set: 1000 schedules, no violation
+}
+
+// forgetful is an ORSet with a mistake: it remembers a removal only of adds that it has.
+type forgetful struct{ *ORSet }
+
+func (s forgetful) Receive(msg []byte) (bool, error) {
+	var m orMessage
+	if err := json.Unmarshal(msg, &m); err != nil {
+		return false, err
+	}
+	for _, t := range m.Removes {
+		delete(s.adds, t)
+	}
+	m.Removes = nil
+	msg, err := json.Marshal(m)
+	if err != nil {
+		return false, err
+	}
+	return s.ORSet.Receive(msg)
+}
+
+// A remove may overtake the add that it removes. The kit finds a replica that does not expect this, and prints the shortest
+// script that shows it.
+func Example_violation() {
+	sys := convergence.System{Name: "forgetful", Open: func(env convergence.Env) (convergence.Replica, error) {
+		r, err := OpenORSet(env)
+		return forgetful{r.(*ORSet)}, err
+	}}
+	report(sys, 1000)
+	// Output:
+	// forgetful: resurrected at step 25: replica A: "a" is shown by add 0-1 of step 9, which was removed or replaced
+	// shrunk from 25 to 4 steps
+	//
+	// convergence script 1
+	// system forgetful
+	// seed 10451216379200822465
+	// replicas 2
+	// shape mixed-all
+	// 9 do A add a                       # a is 0-1; A shows {a[0-1]}; B shows {}
+	// 15 deliver 9.0 B                   # B shows {a[0-1]}
+	// 17 do B remove a                   # B shows {}
+	// 25 exchange messages               # A shows {a[0-1]} !! resurrected
+}
