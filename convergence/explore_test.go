@@ -1,0 +1,258 @@
+package convergence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/convergence"
+)
+
+// altered is an ORSet whose answers a test changes.
+type altered struct {
+	convergence.Replica
+	adds int
+	read func(s *altered, v convergence.View) (convergence.View, error)
+	do   func(s *altered, op convergence.Op) error
+}
+
+func (s *altered) Do(op convergence.Op) (convergence.Effect, error) {
+	if op.Kind == "add" {
+		s.adds++
+	}
+	if s.do != nil {
+		if err := s.do(s, op); err != nil {
+			return convergence.Effect{}, err
+		}
+	}
+	return s.Replica.Do(op)
+}
+
+func (s *altered) Read() (convergence.View, error) {
+	v, err := s.Replica.Read()
+	if err == nil && s.read != nil {
+		return s.read(s, v)
+	}
+	return v, err
+}
+
+func alter(a altered) convergence.System {
+	return convergence.System{Name: "altered", Open: func(env convergence.Env) (convergence.Replica, error) {
+		r, err := OpenORSet(env)
+		s := a
+		s.Replica = r
+		return &s, err
+	}}
+}
+
+func explore(t *testing.T, sys convergence.System, o convergence.Options) *convergence.Report {
+	t.Helper()
+	r, err := convergence.Explore(t.Context(), sys, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestShrinkKeepsTheKind has a replica that fails in two ways: by a phantom after its third add, which takes three steps, and
+// by a panic at a remove after its second, which takes three too. Each schedule must shrink to its own kind.
+func TestShrinkKeepsTheKind(t *testing.T) {
+	sys := alter(altered{
+		read: func(s *altered, v convergence.View) (convergence.View, error) {
+			if s.adds >= 3 {
+				v.Items = append(v.Items, convergence.Item{Elem: "zebra"})
+			}
+			return v, nil
+		},
+		do: func(s *altered, op convergence.Op) error {
+			if s.adds >= 2 && op.Kind == "remove" {
+				panic("two adds and a remove")
+			}
+			return nil
+		},
+	})
+	kinds := map[string]int{}
+	for seed := range uint64(40) {
+		o := convergence.Options{Seed: seed}
+		f := explore(t, sys, o).Failure
+		if f == nil {
+			t.Fatal("not found")
+		}
+		kinds[f.Violation.Kind]++
+		if n := len(f.Script.Steps); n != 3 || f.Script.Replicas != 1 || !f.Shrunk {
+			t.Errorf("seed %d: shrunk to %d steps of %d replicas:\n%v", seed, n, f.Script.Replicas, f)
+		}
+		v, _, err := convergence.Replay(sys, strings.NewReader(f.Script.String()))
+		if err != nil || v == nil || v.Kind != f.Violation.Kind {
+			t.Errorf("seed %d: the replay shows %v, %v", seed, v, err)
+		}
+	}
+	if kinds[convergence.Phantom] == 0 || kinds[convergence.Panicked] == 0 || len(kinds) != 2 {
+		t.Errorf("found %v, want phantoms and panics", kinds)
+	}
+}
+
+// TestFlaky has a replica that does not replay: every third of them shows too much.
+func TestFlaky(t *testing.T) {
+	opened := 0
+	sys := convergence.System{Name: "flaky", Open: func(env convergence.Env) (convergence.Replica, error) {
+		opened++
+		wrong := opened%7 == 0
+		r, err := OpenORSet(env)
+		return &altered{Replica: r, read: func(s *altered, v convergence.View) (convergence.View, error) {
+			if wrong && s.adds > 0 {
+				v.Items = nil
+			}
+			return v, nil
+		}}, err
+	}}
+	f := explore(t, sys, convergence.Options{Replicas: 2, Replays: 20}).Failure
+	if f == nil || f.Runs != 20 || f.Failed == 0 || f.Failed == 20 {
+		t.Fatalf("got %+v", f)
+	}
+	if want := fmt.Sprintf("failed in %d of 20 more runs", f.Failed); !strings.Contains(f.String(), want) {
+		t.Errorf("want %q in %s", want, f)
+	}
+	if len(f.Script.Steps) > 3 {
+		t.Errorf("shrunk to %d steps", len(f.Script.Steps))
+	}
+}
+
+// TestErrorsAreUnknown has a replica that does some operations and answers by an error: both outcomes are allowed.
+func TestErrorsAreUnknown(t *testing.T) {
+	sys := alter(altered{do: func(s *altered, op convergence.Op) error {
+		if s.adds%3 == 0 && op.Kind == "add" {
+			return errors.New("no answer")
+		}
+		return nil
+	}})
+	r := explore(t, sys, convergence.Options{})
+	if r.Failure != nil || r.Errors == 0 {
+		t.Fatalf("%d errors, %v", r.Errors, r.Failure)
+	}
+}
+
+// TestDisorder shows an element twice.
+func TestDisorder(t *testing.T) {
+	sys := alter(altered{read: func(s *altered, v convergence.View) (convergence.View, error) {
+		if len(v.Items) > 1 {
+			v.Items[0], v.Items[1] = v.Items[1], v.Items[0]
+		}
+		return v, nil
+	}})
+	if f := explore(t, sys, convergence.Options{}).Failure; f == nil || f.Violation.Kind != convergence.Disorder {
+		t.Fatalf("got %v", f)
+	}
+}
+
+// TestSpecifications holds an observed-remove set to others than its own.
+func TestSpecifications(t *testing.T) {
+	sys := convergence.System{Name: "or-set", Open: OpenORSet}
+	for name, c := range map[string]struct {
+		spec convergence.Spec
+		ok   bool
+	}{
+		"grow-only": {convergence.GrowOnly{}, true}, "remove-wins": {convergence.RemoveWins{}, false},
+		"two-phase": {convergence.TwoPhase{}, false}, "last-writer-wins": {convergence.LastWriterWins{}, false},
+		"add-wins": {convergence.AddWins{}, true}, "default": {nil, true},
+	} {
+		sys.Spec = c.spec
+		if r := explore(t, sys, convergence.Options{}); (r.Failure == nil) != c.ok {
+			t.Errorf("%s: got %v, want success %v", name, r.Failure, c.ok)
+		}
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []convergence.Options{{Replicas: 9}, {Schedules: -1}, {Shapes: []string{"square"}}} {
+		if _, err := convergence.Explore(t.Context(), convergence.System{Name: "x", Open: OpenORSet}, o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	broken := convergence.System{Name: "x", Open: func(convergence.Env) (convergence.Replica, error) { return nil, errors.New("no disk") }}
+	if _, err := convergence.Explore(t.Context(), broken, convergence.Options{}); err == nil || !strings.Contains(err.Error(), "no disk") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestExploreEnds is ended by time, and by its context; it reports on the way.
+func TestExploreEnds(t *testing.T) {
+	sys := convergence.System{Name: "or-set", Open: OpenORSet}
+	told := 0
+	r := explore(t, sys, convergence.Options{Duration: 300 * time.Millisecond, Progress: func(r *convergence.Report) { told = r.Schedules }})
+	if told == 0 || r.Schedules < told {
+		t.Errorf("told of %d schedules, ran %d", told, r.Schedules)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r, err := convergence.Explore(ctx, sys, convergence.Options{}); err != nil || r.Schedules != 0 {
+		t.Errorf("ran %d schedules, %v", r.Schedules, err)
+	}
+}
+
+// fakeT takes what Run says of a failure.
+type fakeT struct {
+	ctx        context.Context
+	fatal, log string
+}
+
+type stop struct{}
+
+func (f *fakeT) Helper()                         {}
+func (f *fakeT) Context() context.Context        { return f.ctx }
+func (f *fakeT) Logf(format string, args ...any) { f.log += fmt.Sprintf(format, args...) }
+func (f *fakeT) Fatalf(format string, args ...any) {
+	f.fatal += fmt.Sprintf(format, args...)
+	panic(stop{})
+}
+
+func runFake(t *testing.T, sys convergence.System) (f *fakeT) {
+	f = &fakeT{ctx: t.Context()}
+	defer func() {
+		if p := recover(); p != nil && p != (stop{}) {
+			panic(p)
+		}
+	}()
+	convergence.Run(f, sys, convergence.Options{Schedules: 50})
+	return f
+}
+
+// TestRun fails with a script, and replays it from its file.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("CONVERGENCE_DIR", dir)
+	bad := alter(altered{read: func(s *altered, v convergence.View) (convergence.View, error) {
+		if s.adds > 1 {
+			v.Items = nil
+		}
+		return v, nil
+	}})
+	f := runFake(t, bad)
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(files) != 1 || !strings.Contains(f.fatal, "CONVERGENCE_REPLAY="+files[0]) || !strings.Contains(f.fatal, "do A add") {
+		t.Fatalf("files %v, %v; said %s", files, err, f.fatal)
+	}
+	t.Setenv("CONVERGENCE_REPLAY", files[0])
+	if f := runFake(t, bad); !strings.Contains(f.fatal, files[0]+": lost at step") {
+		t.Errorf("the replay says %s", f.fatal)
+	}
+	if f := runFake(t, alter(altered{})); f.fatal != "" || !strings.Contains(f.log, "nothing is violated") {
+		t.Errorf("the replay of what was mended says %s%s", f.fatal, f.log)
+	}
+	if err := os.WriteFile(files[0], []byte("nonsense"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if f := runFake(t, bad); !strings.Contains(f.fatal, "bad script: line 1") {
+		t.Errorf("the replay of nonsense says %s", f.fatal)
+	}
+	t.Setenv("CONVERGENCE_REPLAY", "")
+	t.Setenv("CONVERGENCE_SCHEDULES", "many")
+	if f := runFake(t, bad); !strings.Contains(f.fatal, `CONVERGENCE_SCHEDULES: want a number, have "many"`) {
+		t.Errorf("it says %s", f.fatal)
+	}
+}
