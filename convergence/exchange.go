@@ -12,6 +12,9 @@ const copyStepsMax = 1000
 
 // exchange ends all faults, gives everybody everything, and checks that all replicas are equal and show what they must.
 func (w *world) exchange(mode string) (*Violation, error) {
+	if mode != "messages" && mode != "repair" && mode != "copies" {
+		return nil, fmt.Errorf("%w: unknown mode", errSkip)
+	}
 	w.side = 0
 	w.countLost()
 	for _, n := range w.nodes {

@@ -97,7 +97,7 @@ func TestShrinkKeepsTheKind(t *testing.T) {
 	}
 }
 
-// TestFlaky has a replica that does not replay: every third of them shows too much.
+// TestFlaky has replicas that do not replay: every seventh hides what was added.
 func TestFlaky(t *testing.T) {
 	opened := 0
 	sys := convergence.System{Name: "flaky", Open: func(env convergence.Env) (convergence.Replica, error) {
@@ -123,7 +123,7 @@ func TestFlaky(t *testing.T) {
 	}
 }
 
-// TestErrorsAreUnknown has a replica that does some operations and answers by an error: both outcomes are allowed.
+// TestErrorsAreUnknown has a replica that answers some adds by an error, and does not do them: both outcomes are allowed.
 func TestErrorsAreUnknown(t *testing.T) {
 	sys := alter(altered{do: func(s *altered, op convergence.Op) error {
 		if s.adds%3 == 0 && op.Kind == "add" {

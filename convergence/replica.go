@@ -16,7 +16,7 @@ var (
 
 // A System makes replicas of one kind of data.
 type System struct {
-	// Name goes into scripts. A script is replayed with the system of its name only.
+	// Name goes into scripts: one word, without #. A script is replayed with the system of its name only.
 	Name string
 	// Open makes a replica: a new one, or one that comes back, over what env.Disk holds.
 	Open func(env Env) (Replica, error)
