@@ -7,11 +7,13 @@ import (
 // abilities is what the replicas of a system can do.
 type abilities struct {
 	batch, durable, backup, fault, repair, copying, leave, maintain, damage, merge bool
+
+	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
 
 // probe opens a replica to see what it can do.
 func probe(sys System) (a abilities, v *Violation) {
-	w := &world{sys: sys, s: &Script{Replicas: 1}, stats: newStats()}
+	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
@@ -29,6 +31,11 @@ func probe(sys System) (a abilities, v *Violation) {
 	_, a.maintain = r.(Maintainer)
 	_, a.damage = r.(Damager)
 	a.merge = sys.Merge != nil
+	kinds := map[string]bool{}
+	for range 100 {
+		kinds[w.spec.Gen(w.rand, []string{"a"}).Kind] = true
+	}
+	a.removes = kinds["add"] && kinds["remove"]
 	return a, nil
 }
 
@@ -58,10 +65,7 @@ type openRead struct {
 
 // generate makes the schedule of a seed.
 func generate(sys System, can abilities, o *Options, seed uint64) *Script {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, 1)), can: can, spec: sys.Spec, away: -1}
-	if g.spec == nil {
-		g.spec = AddWins{}
-	}
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, 1)), can: can, spec: sys.spec(), away: -1}
 	n := o.Replicas
 	if n == 0 {
 		n = []int{2, 3, 3, 3, 3, 4, 5}[g.IntN(7)]
@@ -124,7 +128,7 @@ func (g *gen) able(a action) bool {
 	case aFault:
 		return g.can.fault
 	case aDamage:
-		return g.can.damage && three
+		return g.can.damage && g.can.removes && three
 	case aWipe:
 		return g.can.copying && g.can.durable && three
 	case aLeave:
@@ -132,13 +136,13 @@ func (g *gen) able(a action) bool {
 	case aRestore:
 		return g.can.backup && g.can.copying && g.can.durable && three
 	case aOvertake, aChain:
-		return three
+		return g.can.removes && three
 	case aUndurable:
-		return g.can.maintain && g.can.durable
+		return g.can.removes && g.can.maintain && g.can.durable
 	case aCopyBroken:
-		return g.can.copying && g.can.durable
+		return g.can.removes && g.can.copying && g.can.durable
 	case aFailover:
-		return g.can.merge && three
+		return g.can.removes && g.can.merge && three
 	}
 	return true
 }

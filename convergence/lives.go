@@ -230,7 +230,9 @@ func (w *world) beginCopy(a, b *node, cp Copier, c *copying) error {
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
 	c.c = began
-	w.stats.Faults["copy"]++
+	if w.step.Kind == "copy" {
+		w.stats.Faults["copy"]++
+	}
 	for from, row := range w.copies {
 		if o := row[b.id]; from != a.id && o != nil && o.c != nil {
 			w.stats.Sometimes["two copies into one replica"]++

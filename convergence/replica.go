@@ -29,6 +29,13 @@ type System struct {
 	Buffers bool
 }
 
+func (s *System) spec() Spec {
+	if s.Spec == nil {
+		return AddWins{}
+	}
+	return s.Spec
+}
+
 // Env is what a replica gets from the kit. A replica that takes time and randomness from nowhere else replays exactly.
 type Env struct {
 	ID       int // the replica's number, from 0

@@ -94,7 +94,7 @@ var shapes = []shape{
 	{name: "mixed-all", odds: mixed, now: 60},
 	{name: "deltas", odds: weights{aDo: 30, aBatch: 5, aDeliver: 30, aOvertake: 4, aChain: 2, aSync: 2}, now: 40},
 	{name: "backwards-twice", odds: weights{aDo: 30, aBatch: 4, aChain: 1, aDeliver: 6}, now: 20, end: (*gen).backwardsTwice},
-	{name: "overtake", needs: func(a abilities, n int) bool { return n >= 3 }, odds: weights{aDo: 10, aOvertake: 10, aDeliver: 5, aRepair: 2, aMaintain: 3}, now: 30},
+	{name: "overtake", needs: func(a abilities, n int) bool { return a.removes && n >= 3 }, odds: weights{aDo: 10, aOvertake: 10, aDeliver: 5, aRepair: 2, aMaintain: 3}, now: 30},
 	{name: "away", needs: func(a abilities, n int) bool { return n >= 3 }, odds: mixed, now: 70, swarm: true, away: true},
 	{name: "unsynced", needs: func(a abilities, n int) bool { return a.durable },
 		odds: weights{aDo: 25, aBatch: 6, aDeliver: 15, aSync: 8, aCrash: 12, aRestart: 1, aLost: 6, aMaintain: 6}, now: 60},
@@ -269,7 +269,7 @@ func (g *gen) quorum() {
 // with the contexts of the read comes after it.
 func (g *gen) stream() {
 	if len(g.reads) == 0 || g.percent(60) {
-		if g.percent(40) {
+		if g.can.removes && g.percent(40) {
 			g.populate(g.replica(), 70)
 		}
 		set := g.some(g.quorumSize())
@@ -301,7 +301,7 @@ func (g *gen) finishRead(r openRead) (step int) {
 	for range g.IntN(3) {
 		o := g.op()
 		o.Ctx = n
-		if g.percent(50) && o.Op.Kind == "add" {
+		if g.percent(50) && o.Op.Kind == "add" && g.can.removes {
 			o.Op.Kind = "remove"
 		}
 		g.do(g.replica(), o)

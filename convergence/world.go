@@ -95,11 +95,8 @@ var errSkip = errors.New("skipped")
 
 // runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
 func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
-	w := &world{sys: sys, spec: sys.Spec, s: s, h: newHistory(), stats: stats, trace: trace,
+	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace,
 		views: map[int]*seenView{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
-	if w.spec == nil {
-		w.spec = AddWins{}
-	}
 	w.pcg = rand.NewPCG(s.Seed, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
