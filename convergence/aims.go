@@ -148,19 +148,27 @@ func (g *gen) copyBroken() {
 	to := g.other(r)
 	g.populate(r, 70*g.IntN(2))
 	g.on("sync", r)
-	g.copySteps(r, to, 1+g.IntN(2))
 	kind, e := []string{"add", "remove"}[g.IntN(2)], g.elem()
 	if g.percent(60) {
 		e = slices.Max(g.elems)
 	}
-	g.quiet(r, ScriptOp{Op: Op{Kind: kind, Elem: e}})
+	early := g.percent(50) // before the copy begins: it sees what its source then loses
+	if !early {
+		g.copySteps(r, to, 1+g.IntN(2))
+	}
+	n := g.quiet(r, ScriptOp{Op: Op{Kind: kind, Elem: e}})
+	if g.percent(50) {
+		g.msgs = append(g.msgs, n)
+	}
+	if early {
+		g.views = append(g.views, g.add(Step{Kind: "copy", A: r, B: to}))
+	}
 	switch g.IntN(4) {
 	case 0:
 		g.add(Step{Kind: "cut", A: r, B: to})
 	case 1:
 		g.views = append(g.views, g.add(Step{Kind: "crash", A: to, Arg: 4}))
 	case 2:
-		g.copySteps(r, to, 1)
 		g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
 	}
 	g.copySteps(r, to, 2+g.IntN(4))
