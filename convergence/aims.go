@@ -146,6 +146,10 @@ func (g *gen) populate(r, percent int) {
 func (g *gen) copyBroken() {
 	r := g.replica()
 	to := g.other(r)
+	if g.percent(20) {
+		g.copyKilled(r, to)
+		return
+	}
 	g.populate(r, 70*g.IntN(2))
 	g.on("sync", r)
 	kind, e := []string{"add", "remove"}[g.IntN(2)], g.elem()
@@ -176,6 +180,19 @@ func (g *gen) copyBroken() {
 	if g.percent(60) {
 		g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
 	}
+}
+
+// copyKilled has a whole copy pass by an element that its source has removed since the copy began, and then loses that removal.
+func (g *gen) copyKilled(r, to int) {
+	g.populate(r, 0)
+	g.on("sync", r)
+	step := Step{Kind: "copy", A: r, B: to}
+	g.views = append(g.views, g.add(step))
+	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: slices.Max(g.elems)}})
+	for range 5 {
+		g.views = append(g.views, g.add(step))
+	}
+	g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
 }
 
 // failover replaces a replica of a streaming read, one that may know more than the others, then writes with the contexts that
