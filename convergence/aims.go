@@ -189,7 +189,7 @@ func (g *gen) copyKilled(r, to int) {
 	step := Step{Kind: "copy", A: r, B: to}
 	g.views = append(g.views, g.add(step))
 	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: slices.Max(g.elems)}})
-	for range 5 {
+	for range 1 + g.IntN(3) { // few: a copy that is done begins again, and then sees the removal
 		g.views = append(g.views, g.add(step))
 	}
 	g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
