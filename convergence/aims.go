@@ -146,24 +146,29 @@ func (g *gen) populate(r, percent int) {
 func (g *gen) copyBroken() {
 	r := g.replica()
 	to := g.other(r)
+	if g.percent(20) {
+		g.copyKilled(r, to)
+		return
+	}
 	g.populate(r, 70*g.IntN(2))
 	g.on("sync", r)
 	kind, e := []string{"add", "remove"}[g.IntN(2)], g.elem()
-	if g.percent(60) {
+	switch g.IntN(10) {
+	case 0, 1, 2, 3, 4: // not copied yet
 		e = slices.Max(g.elems)
+	case 5, 6, 7: // copied already
+		e = slices.Min(g.elems)
 	}
 	early := g.percent(50) // before the copy begins: it sees what its source then loses
 	if !early {
 		g.copySteps(r, to, 1+g.IntN(2))
 	}
 	n := g.quiet(r, ScriptOp{Op: Op{Kind: kind, Elem: e}})
-	if g.percent(50) {
-		g.msgs = append(g.msgs, n)
-	}
 	if early {
+		g.msgs = append(g.msgs, n)
 		g.views = append(g.views, g.add(Step{Kind: "copy", A: r, B: to}))
 	}
-	switch g.IntN(4) {
+	switch g.IntN(5) {
 	case 0:
 		g.add(Step{Kind: "cut", A: r, B: to})
 	case 1:
@@ -171,10 +176,23 @@ func (g *gen) copyBroken() {
 	case 2:
 		g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
 	}
-	g.copySteps(r, to, 2+g.IntN(4))
-	if g.percent(50) {
+	g.copySteps(r, to, 3+g.IntN(3))
+	if g.percent(60) {
 		g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
 	}
+}
+
+// copyKilled has a whole copy pass by an element that its source has removed since the copy began, and then loses that removal.
+func (g *gen) copyKilled(r, to int) {
+	g.populate(r, 0)
+	g.on("sync", r)
+	step := Step{Kind: "copy", A: r, B: to}
+	g.views = append(g.views, g.add(step))
+	g.quiet(r, ScriptOp{Op: Op{Kind: "remove", Elem: slices.Max(g.elems)}})
+	for range 1 + g.IntN(3) { // few: a copy that is done begins again, and then sees the removal
+		g.views = append(g.views, g.add(step))
+	}
+	g.views = append(g.views, g.add(Step{Kind: "crash", A: r}))
 }
 
 // failover replaces a replica of a streaming read, one that may know more than the others, then writes with the contexts that

@@ -27,18 +27,13 @@ func OpenORSet(env convergence.Env) (convergence.Replica, error) {
 }
 
 func (s *ORSet) Do(op convergence.Op) (convergence.Effect, error) {
-	var m orMessage
+	m := orMessage{Removes: s.tags(op.Elem)}
 	if op.Kind == "add" {
 		s.next++
-		m.Elem, m.Tag = op.Elem, fmt.Sprintf("%d-%d", s.env.ID, s.next)
-	} else {
-		m.Removes = s.tags(op.Elem)
+		m = orMessage{Elem: op.Elem, Tag: fmt.Sprintf("%d-%d", s.env.ID, s.next)}
 	}
-	msg, err := json.Marshal(m)
-	if err != nil {
-		return convergence.Effect{}, err
-	}
-	_, err = s.Receive(msg)
+	msg, _ := json.Marshal(m) // of strings: it can't fail
+	_, err := s.Receive(msg)
 	return convergence.Effect{Tag: m.Tag, Out: [][]byte{msg}}, err
 }
 

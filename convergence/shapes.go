@@ -101,7 +101,7 @@ var shapes = []shape{
 	{name: "compaction", needs: func(a abilities, n int) bool { return a.maintain },
 		odds: weights{aDo: 25, aDeliver: 12, aDeliverMany: 2, aSync: 10, aCrash: 4, aMaintain: 22, aChain: 4, aUndurable: 3, aQuorum: 2, aRepair: 3}, now: 50},
 	{name: "copies", needs: func(a abilities, n int) bool { return a.copying },
-		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aCopyBroken: 2, aQuorum: 3, aMaintain: 1}, now: 40},
+		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aCopyBroken: 5, aQuorum: 3, aMaintain: 1}, now: 40},
 	{name: "anti-entropy", needs: func(a abilities, n int) bool { return a.repair },
 		odds: weights{aDo: 22, aDeliver: 6, aSync: 6, aCrash: 3, aRepair: 22, aQuorum: 2, aDamage: 3, aMaintain: 2}, now: 25},
 	{name: "streams", needs: func(a abilities, n int) bool { return a.merge && n >= 2 },

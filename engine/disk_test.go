@@ -198,6 +198,10 @@ func TestBallast(t *testing.T) {
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
 	p.check(t)
 	p.close(t)
+	rep, err := engine.Restore(bg, "store", "restored", &engine.RestoreOptions{FS: p.disk})
+	if err != nil || rep.Bytes >= uint64(p.opt.BallastBytes) {
+		t.Errorf("the ballast is copied: %+v, %v", rep, err)
+	}
 	p.opt.BallastBytes = 0
 	p.open(t)
 	if ballast() != 0 {

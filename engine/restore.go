@@ -123,7 +123,7 @@ func (r *restoring) content() (names []string, err error) {
 	}
 	for _, name := range all {
 		switch {
-		case name == formatFile, name == identityFile, name == lockFile, name == unfinishedFile, strings.HasSuffix(name, tempSuffix):
+		case name == formatFile, name == identityFile, name == lockFile, name == unfinishedFile, name == ballastFile, strings.HasSuffix(name, tempSuffix):
 			continue
 		}
 		info, err := r.fs.Stat(r.fs.PathJoin(r.src, name))

@@ -12,7 +12,8 @@ import (
 // what an earlier one left to compact. What is more than such a process, a second flush, Compact, or a level 0 that is
 // filling up, ends the rest at once.
 //
-// Pebble's own locks are taken before mu, so mu is not held while Pebble is called. Only loop grants, so that Unregister
+// Pebble's own locks are taken before mu, so mu is not held while Pebble is called, but for GetAllowedWithoutPermission,
+// which takes no lock. Only loop grants, so that Unregister
 // has one goroutine to wait for.
 type scheduler struct {
 	db   pebble.DBForCompaction
@@ -24,6 +25,7 @@ type scheduler struct {
 	mu      sync.Mutex
 	running int
 	resting bool
+	ended   bool // nothing begins any more
 }
 
 // openRest is how long a store that was there before rests after it is opened.
@@ -53,6 +55,15 @@ func (c *scheduler) Register(_ int, db pebble.DBForCompaction) {
 func (c *scheduler) Unregister() {
 	close(c.stop)
 	<-c.done
+}
+
+// abandon ends the scheduler of a Pebble that could not be opened: that one does not, and what were granted later would work
+// in a folder that is somebody else's by then. It waits for nobody: Pebble may have kept its locks.
+func (c *scheduler) abandon() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	close(c.stop)
 }
 
 // TrySchedule implements pebble.CompactionScheduler.
@@ -87,7 +98,7 @@ func (c *scheduler) endRest() {
 func (c *scheduler) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.resting || c.running >= c.db.GetAllowedWithoutPermission() {
+	if c.resting || c.ended || c.running >= c.db.GetAllowedWithoutPermission() {
 		return false
 	}
 	c.running++

@@ -2,7 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // waitingDB is Pebble with compactions that wait.
@@ -66,6 +71,30 @@ func TestScheduler(t *testing.T) {
 		c.Done()
 		started("after the end", 5)
 	})
+}
+
+// TestOpenFailsLate: of an open that fails after Pebble knows its scheduler, no goroutine is left that starts compactions.
+func TestOpenFailsLate(t *testing.T) {
+	fs, met := vfs.NewMem(), false
+	failing := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpRename || !strings.Contains(op.Path, "dbtmp") {
+			return nil
+		}
+		met = true // the file OPTIONS, among the last that an open makes
+		return errorfs.ErrInjected
+	}))
+	if _, err := Open("store", &Options{FS: failing, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, errorfs.ErrInjected) || !met {
+		t.Fatalf("open: %v", err)
+	}
+	loops := func() int {
+		stacks := make([]byte, 4<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ".(*scheduler).loop(")
+	}
+	for deadline := time.Now().Add(10 * time.Second); loops() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a scheduler goes on")
+		}
+	}
 }
 
 // TestRest opens a store again: it rests until a second flush, or Compact; a new one does not, nor one with a full level 0.

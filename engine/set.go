@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,7 +197,10 @@ func (st *set) loadPaged(db *pebble.DB) (err error) {
 }
 
 // get returns a copy of a value, and whether there is one.
-func get(db *pebble.DB, key []byte) ([]byte, bool, error) { return getBehind(db, &key) }
+func get(db *pebble.DB, key []byte) ([]byte, bool, error) {
+	key = slices.Clip(key) // nothing is written behind the caller's
+	return getBehind(db, &key)
+}
 
 // getBehind is get of the key in a buffer. The value is copied behind the key, and is the buffer's.
 func getBehind(db *pebble.DB, buf *[]byte) ([]byte, bool, error) {

@@ -164,6 +164,9 @@ func (s *Store) openPebble(po *pebble.Options, rest time.Duration) error {
 		s.db, err = pebble.Open(s.dir, po)
 		return err
 	})
+	if err != nil {
+		s.scheduler.abandon()
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -33,6 +33,7 @@ type sweep struct {
 	late   lateSets
 
 	it     *pebble.Iterator
+	read   int    // bytes of keys and values
 	arena  []byte // keys and values of the records to be kept, one after the other
 	ends   []int  // where each key and each value ends in arena
 	sets   []sweptSet
@@ -60,10 +61,11 @@ type sweepCount struct{ keys, dropped int }
 type sweepResult struct {
 	passResult
 	Sets int    // read
+	Read int64  // bytes of keys and values
 	Own  []byte // a set at the end of the range that needs passes of its own; nil when there is none
 }
 
-// ownBytes is how many bytes of keys and values a set may have to be copied together with others.
+// ownBytes is how many bytes of keys and values, dead or not, a set may have to be copied together with others.
 func (s *Store) ownBytes() int { return min(tableKeysBytes, s.opt.SpanBytes/8) }
 
 // rewriteSets copies small sets from bounds.Lower on, until about SpanBytes, a set that is not for it, or bounds.Upper, and
@@ -86,7 +88,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	if err != nil {
 		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
 	}
-	res.Sets, res.Keys, res.Dropped = len(w.sets), w.found.keys, w.found.dropped
+	res.Sets, res.Read, res.Keys, res.Dropped = len(w.sets), int64(w.read), w.found.keys, w.found.dropped
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
 	span := compaction.Span{Lower: bounds.Lower, Upper: upper, Keys: uint64(res.Keys), Dead: uint64(res.Dropped)}
 	if res.Dropped == 0 || !worth(span) {
@@ -152,7 +154,7 @@ func (w *sweep) collect(ctx context.Context, res *sweepResult) (upper []byte, er
 			res.Upper = prefix.AppendEnd(nil)
 			return prefix, nil
 		}
-		if len(w.arena) >= w.s.opt.SpanBytes {
+		if w.read >= w.s.opt.SpanBytes {
 			res.Upper = prefix
 			return prefix, nil
 		}
@@ -177,7 +179,7 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 		return sweptSet{}, false, w.it.Error()
 	}
 	hidden := w.s.registry.Load().Hits(prefix)
-	r, elements := records{seen: &clock.Clock{}, dead: &clock.Clock{}}, 0
+	r, readMax := records{seen: &clock.Clock{}, dead: &clock.Clock{}}, w.read+bytesMax
 	for it := w.it; it.Valid() && len(it.Key()) > len(prefix) && string(it.Key()[:len(prefix)]) == string(prefix); it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -187,8 +189,9 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 		if err != nil {
 			return sweptSet{}, false, err
 		}
-		if elements++; elements%4096 == 0 && ctx.Err() != nil {
-			return sweptSet{}, false, ctx.Err()
+		// What is left out counts, too: a large set of which little lives takes long to read, again while writers are held.
+		if w.read += len(it.Key()) + len(value); r.value.Seen == nil || r.value.Open != 0 || w.read > readMax {
+			return not()
 		}
 		if !keep {
 			continue
@@ -197,9 +200,9 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 		w.ends = append(w.ends, len(w.arena))
 		w.arena = append(w.arena, value...)
 		w.ends = append(w.ends, len(w.arena))
-		if r.value.Seen == nil || r.value.Open != 0 || len(w.arena)-start > bytesMax {
-			return not()
-		}
+	}
+	if err := ctx.Err(); err != nil {
+		return sweptSet{}, false, err
 	}
 	if r.deadPages.paged() && liveDots(r.seen, r.dead) == 0 {
 		return not() // its tombstone can become small again
@@ -321,10 +324,10 @@ func (w *sweep) lateSets(ctx context.Context) (late []sweptSet, ok bool, err err
 		return nil, false, err
 	}
 	defer closing(w.it, &err)
-	start := len(w.arena)
+	readMax := w.read + lateBytesMax
 	for _, p := range prefixes {
 		w.it.SeekGE(p)
-		set, ok, err := w.set(ctx, p, lateBytesMax-(len(w.arena)-start))
+		set, ok, err := w.set(ctx, p, readMax-w.read)
 		if err != nil || !ok {
 			return nil, false, err
 		}

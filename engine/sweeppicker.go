@@ -43,7 +43,7 @@ func (r *runner) sweepSome(ctx context.Context) error {
 		return err
 	}
 	p.after = time.Now().Add(heldShare * res.Held)
-	return pause(ctx, 2*res.Bytes, r.s.opt.RewriteBytesPerSecond)
+	return pause(ctx, res.Read+res.Bytes, r.s.opt.RewriteBytesPerSecond)
 }
 
 // next returns the table that was not looked at for longest, nil when nothing was written since all were.

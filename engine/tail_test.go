@@ -100,6 +100,26 @@ func rewriteWhileKilled(t *testing.T, p *pair) {
 	p.disk.SetHook("writes", nil)
 }
 
+// sweepWhileKilled sweeps, and writes the set and a new one while the sweep copies.
+func sweepWhileKilled(t *testing.T, p *pair) {
+	done := false
+	p.disk.SetHook("writes", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !done {
+			done = true
+			p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
+			p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
+			p.all(t, "new", keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
+		}
+		return nil
+	})
+	pass, own, err := p.store.RewriteSets(bg, nil, 0)
+	p.disk.SetHook("writes", nil)
+	must(t, err, "sweep")
+	if !pass.Swapped || !done || own != nil {
+		t.Errorf("%+v, %q is too large", pass, own)
+	}
+}
+
 func tick(t *testing.T, p *pair) { must(t, p.store.RunnerTick(bg), "tick") }
 
 func TestLostTail(t *testing.T) {
@@ -115,6 +135,8 @@ func TestLostTail(t *testing.T) {
 		{"rewriter, everything dead", merge, compaction.Default(), true, killAll, rewriteAll},
 		{"rewriter, late writes", merge, compaction.Default(), true, killHalf, rewriteWhileKilled},
 		{"rewriter, set records", set, compaction.Rewriter(), true, killHalf, rewriteWhileKilled},
+		{"sweep, settled", merge, compaction.Default(), true, killHalf, sweepWhileKilled},
+		{"sweep, fresh, set records", set, compaction.Rewriter(), false, killHalf, sweepWhileKilled},
 		{"excise, removed", merge, eager(compaction.Default()), true, killAll, rewriteAll},
 		{"excise, dropped", merge, eager(compaction.Default()), true, dropAll, tick},
 		{"excise, dropped, fresh", merge, eager(compaction.Default()), false, dropAll, tick},
@@ -133,6 +155,9 @@ func (c tailCase) run(t *testing.T) {
 	p.opt.Record, p.opt.Strategy = c.record, c.strategy
 	p.opt.OpenContexts = strings.HasPrefix(c.name, "open keys")
 	p.model.KeepsOpen = p.opt.OpenContexts
+	if strings.HasPrefix(c.name, "sweep") {
+		p.opt.SpanBytes = 1 << 20
+	}
 	filter := strings.HasPrefix(c.name, "filter")
 	if filter { // which is asked only of what lies above the bottom: nothing gets there by itself
 		p.opt.MemTableBytes = 1 << 20
