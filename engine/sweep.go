@@ -39,6 +39,7 @@ type sweep struct {
 	sets   []sweptSet
 	tables []sweptTable
 	found  sweepCount
+	opens  int // open keys of sets that were passed over for them
 }
 
 // sweptSet is a set as it is to be kept: its records, by their numbers.
@@ -191,6 +192,7 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 		}
 		// What is left out counts, too: a large set of which little lives takes long to read, again while writers are held.
 		if w.read += len(it.Key()) + len(value); r.value.Seen == nil || r.value.Open != 0 || w.read > readMax {
+			w.opens += int(r.value.Open)
 			return not()
 		}
 		if !keep {

@@ -327,3 +327,43 @@ func TestSweepPicked(t *testing.T) {
 	}
 	p.close(t)
 }
+
+// TestSweepResolves: the background resolves open keys of small sets that no table names.
+func TestSweepResolves(t *testing.T) {
+	const n = 50
+	p := newPair("store")
+	p.opt.OpenContexts, p.model.KeepsOpen, p.opt.Strategy = true, true, eager(compaction.Rewriter())
+	p.open(t)
+	for i := range n {
+		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
+		elsewhere := clock.Dot{Actor: "elsewhere", Counter: 1}
+		p.write(t, smallName(i), []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: engine.SawAll(clock.Of(elsewhere))}},
+			engine.WriteOptions{})
+		p.apply(t, engine.Delta{Set: []byte(smallName(i)), Actor: elsewhere.Actor, First: elsewhere.Counter,
+			Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, engine.NoSync)
+	}
+	p.flush(t)
+	must(t, p.store.CompactTables(bg), "settle")
+	must(t, p.store.TrimSets(), "trim")
+	open := func() (keys int64) {
+		for i := range n {
+			k, err := p.store.OpenCount([]byte(smallName(i)))
+			must(t, err, "open keys")
+			keys += k
+		}
+		return keys
+	}
+	if got := open(); got != n {
+		t.Fatalf("%d open keys, want %d", got, n)
+	}
+	for range 400 {
+		p.store.RunnerForgets()
+		must(t, p.store.RunnerTick(bg), "tick")
+	}
+	if got := open(); got != 0 {
+		t.Errorf("%d open keys are left", got)
+	}
+	p.check(t)
+	p.verify(t)
+	p.close(t)
+}

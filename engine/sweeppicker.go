@@ -35,6 +35,9 @@ func (r *runner) sweepSome(ctx context.Context) error {
 	}
 	r.idle.Store(false)
 	res, err := r.s.rewriteSets(ctx, p.rest, r.worth)
+	if err == nil && res.Own != nil {
+		err = r.resolveOwn(ctx, res.Own)
+	}
 	if p.rest.Lower = res.Upper; err != nil || comparator.Compare(p.rest.Lower, p.rest.Upper) >= 0 {
 		p.rest = keyscheme.Bounds{}
 	}
@@ -44,6 +47,20 @@ func (r *runner) sweepSome(ctx context.Context) error {
 	}
 	p.after = time.Now().Add(heldShare * res.Held)
 	return pause(ctx, res.Read+res.Bytes, r.s.opt.RewriteBytesPerSecond)
+}
+
+// resolveOwn has the passes of its own that a set with open keys needs. A set that a sweep has met for its size, or its
+// tombstone, is left to the passes over those that tables name.
+func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
+	st, err := r.s.sets.acquire(name)
+	if err != nil {
+		return err
+	}
+	defer r.s.sets.release(st)
+	if st.openKeys() == 0 {
+		return nil
+	}
+	return r.s.rewriteAll(ctx, st, &CompactReport{}, func(CompactReport) {})
 }
 
 // next returns the table that was not looked at for longest, nil when nothing was written since all were.
@@ -142,5 +159,6 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 		}
 		w.arena, w.ends = w.arena[:0], w.ends[:0]
 	}
+	w.found.keys, w.found.dropped = w.found.keys+w.opens, w.found.dropped+w.opens // what is open may be garbage
 	return w.found, diskError(w.it.Error())
 }
