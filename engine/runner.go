@@ -341,6 +341,9 @@ func surveyTable(level int, info *pebble.SSTableInfo) surveyedTable {
 // cutCounts returns the counts of a table that a swap has cut. Pebble withholds the property of the whole table, but it knows
 // about how many records are left: where both ends are of one set, they are that set's.
 func cutCounts(t *surveyedTable, records uint64) (keys uint64, sets []setKeys) {
+	if _, _, _, _, ok := keyscheme.ElementDot(t.largest); !ok {
+		return 0, nil // mostly a clock and a tombstone that are left of a set
+	}
 	first, err := keyscheme.Decode(t.smallest)
 	if n := first.PrefixLen(); err == nil && n > 0 && bytes.HasPrefix(t.largest, t.smallest[:n]) {
 		sets = []setKeys{{string(t.smallest[:n]), records}}
