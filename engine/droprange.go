@@ -29,13 +29,14 @@ func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
 	}
-	if err := s.dropRange(ctx, keyscheme.SlotRange(first, last)); err != nil {
+	if err := s.dropRange(ctx, slotRange{first, last}); err != nil {
 		return fmt.Errorf("engine: drop slots %08x to %08x: %w", first, last, diskError(err))
 	}
 	return nil
 }
 
-func (s *Store) dropRange(ctx context.Context, b keyscheme.Bounds) error {
+func (s *Store) dropRange(ctx context.Context, slots slotRange) error {
+	b := keyscheme.SlotRange(slots.first, slots.last)
 	s.passes.Lock() // no pass brings back what it has copied
 	defer s.passes.Unlock()
 	if err := s.recovering(s.db.Flush); err != nil { // or the excise would, while writers are held
@@ -45,14 +46,15 @@ func (s *Store) dropRange(ctx context.Context, b keyscheme.Bounds) error {
 		return err
 	}
 	defer s.gate.end()
-	return s.gate.holding(b.Upper, func() error { return s.cutOut(ctx, b) })
+	return s.gate.holding(b.Upper, func() error { return s.cutOut(ctx, slots) })
 }
 
 // cutOut takes a range out, on disk and in memory. Nobody writes or loads a set of it.
-func (s *Store) cutOut(ctx context.Context, b keyscheme.Bounds) error {
-	if err := errors.Join(s.renewActor(), s.syncLog()); err != nil {
+func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
+	if err := errors.Join(s.renewActor(slots), s.syncLog()); err != nil {
 		return err
 	}
+	b := keyscheme.SlotRange(slots.first, slots.last)
 	sets := s.sets.within(b)
 	for _, st := range sets {
 		st.viewing.Lock()
@@ -96,16 +98,21 @@ func (c *setCache) forgetState(sets []*set) {
 	}
 }
 
-// renewActor takes a new incarnation, and writes it down.
-func (s *Store) renewActor() error {
+// renewActor takes a new incarnation, and writes it down. What is noted about any part of a range goes in the same batch.
+func (s *Store) renewActor(slots slotRange) error {
 	if err := errors.Join(s.writable(), s.mark()); err != nil {
 		return err
 	}
 	s.id.mu.Lock()
 	defer s.id.mu.Unlock()
 	next := nextActor(s.actor())
-	if err := s.guard(func() error {
-		return s.db.Set(keyIdentity, append([]byte(next), s.id.place...), pebble.Sync)
+	batch := s.db.NewBatch()
+	defer batch.Close()
+	if err := batch.Set(keyIdentity, append([]byte(next), s.id.place...), nil); err != nil {
+		return err
+	}
+	if err := s.dropNotes(slots, batch, func() error {
+		return s.guard(func() error { return batch.Commit(pebble.Sync) })
 	}); err != nil {
 		return err
 	}

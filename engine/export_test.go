@@ -9,7 +9,6 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
-	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -299,19 +298,4 @@ func (s *Store) KeptRequests() (int, error) {
 func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 
 // SpanFacts returns what a span says.
-func SpanFacts(span *Span) (Facts, error) {
-	f := Facts{Set: span.Set, Dead: span.Dead}
-	r := spanReader{in: uvarints{b: span.Keys}}
-	for len(r.in.b) > 0 {
-		element, dot, err := r.next()
-		if err != nil {
-			return f, err
-		}
-		if n := len(f.Keys); n > 0 && string(f.Keys[n-1].Name) == string(element) {
-			f.Keys[n-1].Dots = append(f.Keys[n-1].Dots, dot)
-		} else {
-			f.Keys = append(f.Keys, fold.Element{Name: append([]byte{}, element...), Dots: []clock.Dot{dot}})
-		}
-	}
-	return f, nil
-}
+func SpanFacts(span *Span) (Facts, error) { return span.Facts() }

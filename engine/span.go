@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -106,6 +107,24 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 	}
 	span.Keys = w.b
 	return span, it.Error()
+}
+
+// Facts returns what the span says, unpacked. What is malformed is ErrFacts.
+func (span *Span) Facts() (Facts, error) {
+	f := Facts{Set: span.Set, Dead: span.Dead}
+	r := spanReader{in: uvarints{b: span.Keys}}
+	for len(r.in.b) > 0 {
+		element, dot, err := r.next()
+		if err != nil {
+			return Facts{}, err
+		}
+		if n := len(f.Keys); n > 0 && string(f.Keys[n-1].Name) == string(element) {
+			f.Keys[n-1].Dots = append(f.Keys[n-1].Dots, dot)
+		} else {
+			f.Keys = append(f.Keys, fold.Element{Name: append([]byte{}, element...), Dots: []clock.Dot{dot}})
+		}
+	}
+	return f, nil
 }
 
 // spanWriter packs keys, in ascending order. For each: how many bytes its element shares with the one before; how many follow, and

@@ -49,6 +49,7 @@ type Store struct {
 	runner     runner
 	recent     recentKeys
 	requestLog requestLog
+	notes      notes
 	counters   counters
 	fullSize   atomic.Bool  // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were told of

@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/keyscheme"
+)
+
+// A note is what somebody above keeps about a range of this store, such as how far a copy of it has come. It must not outlive
+// what it speaks of: DropRange takes it away in the batch that comes before the cut, so that a crash may leave the range
+// without the note, and never the note without the range.
+
+// Limits of notes.
+const (
+	NoteNameBytesMax = 1 << 10
+	NoteBytesMax     = 64 << 20
+	NotesMax         = 1 << 10
+)
+
+const noteVersion = 1
+
+// noteKeyHead opens the keys of notes, in the store's metadata: a number of two bytes, BE, follows.
+const noteKeyHead = 'n'
+
+// notes knows which notes there are. What they say is on disk only.
+type notes struct {
+	mu     sync.Mutex
+	loaded bool
+	byName map[string]noteAt
+}
+
+// noteAt is where a note is, and what it is about.
+type noteAt struct {
+	number uint16
+	slots  slotRange
+}
+
+func noteKey(number uint16) []byte { return binary.BigEndian.AppendUint16([]byte{noteKeyHead}, number) }
+
+// SetNote keeps a value under a name, and forgets it when any part of the slots from first to last, both included, is dropped by
+// DropRange. It takes the place of what the name had before; nil takes the name away. A note that is on disk after a crash was
+// written after all that was written before it: what it says was done is there, too. It is as durable as asked for.
+func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d Durability) error {
+	switch {
+	case len(name) == 0 || first > last:
+		return fmt.Errorf("%w: note %q of slots %08x to %08x", ErrRequest, name, first, last)
+	case len(name) > NoteNameBytesMax:
+		return &LimitError{"bytes of a note's name", len(name), NoteNameBytesMax}
+	case len(value) > NoteBytesMax:
+		return &LimitError{"bytes of a note", len(value), NoteBytesMax}
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
+	wait, err := s.setNote(name, slotRange{first, last}, value, d == Sync || d == DefaultDurability && s.opt.Durability == Sync)
+	if err != nil {
+		return fmt.Errorf("engine: note %q: %w", name, diskError(err))
+	}
+	if wait != nil {
+		err = wait()
+	}
+	return err
+}
+
+func (s *Store) setNote(name string, slots slotRange, value []byte, sync bool) (wait func() error, err error) {
+	n := &s.notes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := s.loadNotes(); err != nil {
+		return nil, err
+	}
+	at, known := n.byName[name]
+	if !known && value == nil {
+		return nil, nil
+	}
+	batch := s.db.NewBatch()
+	if value == nil {
+		err = batch.Delete(noteKey(at.number), nil)
+	} else {
+		if !known {
+			if at.number, err = n.free(); err != nil {
+				return nil, errors.Join(err, batch.Close())
+			}
+		}
+		at.slots = slots
+		b := append(binary.AppendUvarint([]byte{noteVersion}, uint64(len(name))), name...)
+		b = keyscheme.AppendSlot(keyscheme.AppendSlot(b, slots.first), slots.last)
+		err = batch.Set(noteKey(at.number), append(b, value...), nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, batch.Close())
+	}
+	if wait, err = s.commit(batch, sync); err != nil {
+		return nil, err
+	}
+	if n.byName[name] = at; value == nil {
+		delete(n.byName, name)
+	}
+	return wait, nil
+}
+
+// Note returns what is kept under a name, or nil.
+func (s *Store) Note(ctx context.Context, name string) ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	n := &s.notes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := errors.Join(ctx.Err(), s.loadNotes()); err != nil {
+		return nil, err
+	}
+	at, ok := n.byName[name]
+	if !ok {
+		return nil, nil
+	}
+	value, _, err := get(s.db, noteKey(at.number))
+	if err != nil {
+		return nil, diskError(err)
+	}
+	_, _, body, ok := decodeNote(value)
+	if !ok {
+		return nil, fmt.Errorf("%w: note %q", ErrCorrupt, name)
+	}
+	return body, nil
+}
+
+// free returns a number that no note has.
+func (n *notes) free() (uint16, error) {
+	used := make(map[uint16]bool, len(n.byName))
+	for _, at := range n.byName {
+		used[at.number] = true
+	}
+	for i := range uint16(NotesMax) {
+		if !used[i] {
+			return i, nil
+		}
+	}
+	return 0, &LimitError{"notes", NotesMax + 1, NotesMax}
+}
+
+// loadNotes finds out, once, which notes there are. A damaged one is none: who kept it begins again. n.mu is held.
+func (s *Store) loadNotes() (err error) {
+	n := &s.notes
+	if n.loaded {
+		return nil
+	}
+	byName := map[string]noteAt{}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{noteKeyHead}, UpperBound: []byte{noteKeyHead + 1}})
+	if err != nil {
+		return err
+	}
+	defer closing(it, &err)
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		name, slots, _, ok := decodeNote(value)
+		if key := it.Key(); ok && len(key) == len(noteKey(0)) {
+			byName[name] = noteAt{binary.BigEndian.Uint16(key[1:]), slots}
+		}
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	n.byName, n.loaded = byName, true
+	return nil
+}
+
+func decodeNote(b []byte) (name string, slots slotRange, body []byte, ok bool) {
+	if len(b) == 0 || b[0] != noteVersion {
+		return "", slots, nil, false
+	}
+	in := uvarints{b: b[1:]}
+	raw := in.bytes()
+	if in.bad || len(raw) == 0 || len(in.b) < 2*keyscheme.SlotBytes {
+		return "", slots, nil, false
+	}
+	slots.first = keyscheme.Slot(binary.BigEndian.Uint32(in.b))
+	slots.last = keyscheme.Slot(binary.BigEndian.Uint32(in.b[keyscheme.SlotBytes:]))
+	return string(raw), slots, slices.Clone(in.b[2*keyscheme.SlotBytes:]), true
+}
+
+// dropNotes deletes, in a batch, the notes about any part of a range, and forgets them once commit has returned nil.
+func (s *Store) dropNotes(r slotRange, batch *pebble.Batch, commit func() error) error {
+	n := &s.notes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := s.loadNotes(); err != nil {
+		return err
+	}
+	var gone []string
+	for name, at := range n.byName {
+		if at.slots.first <= r.last && r.first <= at.slots.last {
+			gone = append(gone, name)
+			if err := batch.Delete(noteKey(at.number), nil); err != nil {
+				return err
+			}
+		}
+	}
+	if err := commit(); err != nil {
+		return err
+	}
+	for _, name := range gone {
+		delete(n.byName, name)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// TestNotes keeps notes over crashes, closes and drops of ranges: one about any part of a dropped range goes, the others stay.
+func TestNotes(t *testing.T) {
+	disk := testkit.NewDisk()
+	open := func() *engine.Store {
+		t.Helper()
+		s, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1})
+		must(t, err, "open")
+		return s
+	}
+	s := open()
+	want := map[string]string{}
+	check := func() {
+		t.Helper()
+		for _, name := range []string{"low", "middle", "high", "wide", "gone", "never"} {
+			value, err := s.Note(bg, name)
+			must(t, err, name)
+			if has, ok := want[name]; string(value) != has || (value != nil) != ok {
+				t.Fatalf("note %s is %q, want %q, %v", name, value, has, ok)
+			}
+		}
+	}
+	set := func(name string, first, last keyscheme.Slot, value string, d engine.Durability) {
+		t.Helper()
+		must(t, s.SetNote(bg, name, first, last, []byte(value), d), name)
+		want[name] = value
+	}
+	check()
+	set("low", 0, 99, "one", engine.Sync)
+	set("middle", 100, 199, "", engine.Sync)
+	set("high", 200, keyscheme.SlotMax, "three", engine.Sync)
+	set("gone", 0, 0, "four", engine.Sync)
+	set("low", 0, 99, "two", engine.Sync)
+	must(t, s.SetNote(bg, "gone", 0, 0, nil, engine.Sync), "take away")
+	must(t, s.SetNote(bg, "never", 0, 0, nil, engine.Sync), "take away what was not there")
+	delete(want, "gone")
+	check()
+
+	// What was not synced is lost in a crash. What was is not.
+	must(t, s.SetNote(bg, "middle", 100, 199, []byte("lost"), engine.NoSync), "unsynced")
+	crashed := disk.CrashClone(0, 1)
+	must(t, s.Close(), "close")
+	disk = crashed
+	s = open()
+	check()
+	set("wide", 50, 250, "five", engine.Sync)
+	must(t, s.Close(), "close")
+	s = open()
+	check()
+
+	must(t, s.DropRange(bg, 120, 130), "drop")
+	delete(want, "middle")
+	delete(want, "wide")
+	check()
+	must(t, s.Close(), "close")
+	s = open()
+	check()
+	set("wide", 0, 0, "six", engine.Sync)
+	check()
+	defer s.Close()
+
+	for name, err := range map[string]error{
+		"no name":  s.SetNote(bg, "", 0, 1, nil, engine.Sync),
+		"no range": s.SetNote(bg, "x", 2, 1, nil, engine.Sync),
+	} {
+		if !errors.Is(err, engine.ErrRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for i := 0; ; i++ {
+		if err := s.SetNote(bg, fmt.Sprint("many", i), 0, 1, []byte{1}, engine.NoSync); err != nil {
+			if !errors.Is(err, engine.ErrLimit) || i+3 != engine.NotesMax {
+				t.Fatalf("after %d: %v", i, err)
+			}
+			break
+		}
+	}
+}
+
+// TestNotesGoBeforeTheRange crashes a drop at each of its writes: a note is never there without its range.
+func TestNotesGoBeforeTheRange(t *testing.T) {
+	disk := testkit.NewDisk()
+	s, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1})
+	must(t, err, "open")
+	_, err = s.Write(bg, []byte("s"), []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, engine.WriteOptions{Durability: engine.Sync})
+	must(t, err, "write")
+	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("s is here"), engine.Sync), "note")
+	taken := disk.CrashEverywhere(0, 100)
+	must(t, s.DropRange(bg, 0, keyscheme.SlotMax), "drop")
+	with, without := 0, 0
+	for i, d := range taken() {
+		s2, err := engine.Open("db", &engine.Options{FS: d, BackgroundInterval: -1})
+		must(t, err, "open a crash clone")
+		note, err := s2.Note(bg, "n")
+		must(t, err, "note")
+		_, err = s2.State(bg, []byte("s"))
+		if note != nil && err != nil {
+			t.Errorf("clone %d: a note, and the range is gone: %v", i, err)
+		}
+		if note != nil {
+			with++
+		} else {
+			without++
+		}
+		must(t, s2.Close(), "close")
+	}
+	must(t, s.Close(), "close")
+	if with == 0 || without == 0 {
+		t.Errorf("%d clones with the note, %d without", with, without)
+	}
+}
