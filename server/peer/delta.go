@@ -18,6 +18,8 @@ const (
 	kindDigests  = 'G'
 	kindAsk      = 'A'
 	kindVerdicts = 'V'
+	kindExport   = 'E'
+	kindSpan     = 'P'
 )
 
 // Delta is an engine.Delta in a frame: self-contained, applied whole or not at all.

@@ -56,6 +56,11 @@ func samples() []struct {
 		{"digests", peer.Digests{{Slot: 1, Name: []byte("b"), Sum: [16]byte{1, 2}}, {Slot: 1, Name: []byte("aa"), Sum: [16]byte{3}}, {Slot: 0xFFFFFFFF, Name: []byte("a")}}},
 		{"digests-none", peer.Digests{}},
 		{"ask", peer.Ask{Set: []byte("set"), Element: []byte("x"), Dots: []clock.Dot{dot("A1", 1), dot("A1", 1<<63)}}},
+		{"export", peer.Export{Set: []byte("set"), After: []byte{}, Bytes: 1 << 20}},
+		{"export-first", peer.Export{Set: []byte("set")}},
+		{"span", peer.Span{Set: []byte("set"), Bound: []byte("xy"), Count: 2, Keys: []byte("\x00\x01x\x00\x02A1\x04\x01\x01y\x00\x02"), Seen: seen}},
+		{"span-last", peer.Span{Set: []byte("set"), Done: true, Keys: []byte{}, Seen: seen, Dead: clock.Of(dot("A1", 1))}},
+		{"span-between", peer.Span{Set: []byte("set"), Bound: []byte{}, Count: 1, Keys: []byte("\x00\x00\x00\x02A1\x04")}},
 		{"verdicts", peer.Verdicts{engine.Live, engine.Dead, engine.NotSeen, engine.Lost}},
 	}
 }
@@ -175,6 +180,12 @@ func TestRefusedFrames(t *testing.T) {
 		{"dead beyond seen", seal(append(head('S'), "\x02\x01\x00\x03\x03\x01A\x00"...)), peer.ErrFrame},
 		{"digests in no order", seal(append(head('G'), "\x02\x00\x00\x00\x01\x01a0123456789abcdef\x00\x00\x00\x01\x01a0123456789abcdef"...)), peer.ErrFrame},
 		{"items that run over", seal(append(head('D'), "\x01s\x00\x02\x01\x00\x02\x00\x01A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a\x00\x00a\x00\x00"...)), peer.ErrFrame},
+		{"span of more than may be asked for", seal(append(head('E'), "\x01s\x00\x81\x80\x80\x20"...)), peer.ErrFrameTooLarge},
+		{"position that is neither there nor not", seal(append(head('E'), "\x01s\x02\x00"...)), peer.ErrFrame},
+		{"unknown flag of a span", seal(append(head('P'), "\x01s\x09\x00\x00"...)), peer.ErrFrame},
+		{"more keys than bytes", seal(append(head('P'), "\x01s\x01\x02\x04\x00\x00\x00\x02"...)), peer.ErrFrame},
+		{"keys of no number", seal(append(head('P'), "\x01s\x01\x00\x04\x00\x00\x00\x02"...)), peer.ErrFrame},
+		{"span whose dead were not seen", seal(append(head('P'), "\x01s\x07\x00\x00\x02\x01\x00\x03\x03\x01A"...)), peer.ErrFrame},
 		{"item of no kind", seal(append(head('D'), "\x01s\x00\x02\x01\x00\x01\x00\x01A\x01z\x00\x00"...)), peer.ErrFrame},
 	} {
 		m, from, err := peer.Decode(c.frame)

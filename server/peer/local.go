@@ -154,6 +154,44 @@ func (l *Local) Judge(ctx context.Context, set, element []byte, dots []clock.Dot
 	return v, l.Member(), err
 }
 
+// Export implements Replica.
+func (l *Local) Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, Member, error) {
+	m := l.Member() // before the read: an incarnation that ends meanwhile has sent it
+	if err := l.whole(); err != nil {
+		return nil, m, err
+	}
+	span, err := l.store.ExportSpan(ctx, set, after, bytesMax)
+	if err != nil {
+		return nil, m, err
+	}
+	if !span.Done {
+		span.Dead = nil
+		if after != nil {
+			span.Seen = nil
+		}
+	}
+	return span, m, nil
+}
+
+// Ingest takes a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
+func (l *Local) Ingest(ctx context.Context, span *engine.Span) (engine.FactsResult, Member, error) {
+	if err := l.ready(); err != nil {
+		return engine.FactsResult{}, l.Member(), err
+	}
+	r, err := l.store.IngestSpan(ctx, span)
+	return r, l.Member(), l.outcome(err)
+}
+
+// SetNote keeps, with the store, what somebody notes about a range of it: see engine.Store.SetNote.
+func (l *Local) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d engine.Durability) error {
+	return l.store.SetNote(ctx, name, first, last, value, d)
+}
+
+// Note returns what is kept under a name, or nil.
+func (l *Local) Note(ctx context.Context, name string) ([]byte, error) {
+	return l.store.Note(ctx, name)
+}
+
 // Digests implements Replica.
 func (l *Local) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
 	return l.store.Digests(ctx, first, last)

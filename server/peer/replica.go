@@ -74,6 +74,14 @@ type Replica interface {
 	// damage: seen, not dead, and without a key. One that is Joining answers ErrJoining.
 	Judge(ctx context.Context, set, element []byte, dots []clock.Dot) ([]engine.Verdict, Member, error)
 
+	// Export returns a chunk of a copy of a set: the keys of whole elements, live at one moment, from behind an element on, nil is the
+	// start, until they are about bytesMax bytes, 0 is 8 MiB. It holds nothing open. The first chunk comes with Seen, the last one
+	// with Seen and Dead, others with neither: the answer to Export is what a copy takes, State is what it asks. engine.ErrNotFound
+	// is a set of which this replica has never heard. One that is Joining answers ErrJoining.
+	//
+	//	here x{A1} y{A2} z{A3};  Export(nil, 1) = x{A1}, bound x, Seen {A1-3};  Export(x, 8 MiB) = y{A2} z{A3}, done, Seen, Dead
+	Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, Member, error)
+
 	// Digests lists a hash of Seen and Dead of every set in a range of slots, both ends included, in the order of the store. Equal
 	// digests mean equal Seen and Dead; they say nothing about damage. Joining replicas answer, too.
 	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error]
