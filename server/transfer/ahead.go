@@ -1,0 +1,53 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// export is a chunk that is read ahead by another goroutine.
+type export struct {
+	set, after []byte
+	cancel     context.CancelFunc
+	done       chan struct{}
+	span       *engine.Span
+	member     peer.Member
+	err        error
+}
+
+// readAhead begins to read a chunk.
+func (c *Copy) readAhead(ctx context.Context, set, after []byte) {
+	c.dropAhead()
+	ctx, cancel := context.WithCancel(ctx)
+	e := &export{set: set, after: after, cancel: cancel, done: make(chan struct{})}
+	c.ahead = e
+	from, chunk := c.from, c.m.opt.ChunkBytes
+	go func() {
+		defer close(e.done)
+		e.span, e.member, e.err = from.Export(ctx, set, after, chunk)
+	}()
+}
+
+// export returns a chunk, the one that was read ahead if it is that.
+func (c *Copy) export(ctx context.Context, set, after []byte) (*engine.Span, peer.Member, error) {
+	if e := c.ahead; e != nil && bytes.Equal(e.set, set) && bytes.Equal(e.after, after) {
+		<-e.done
+		c.dropAhead()
+		if e.err == nil {
+			return e.span, e.member, nil
+		}
+	}
+	return c.from.Export(ctx, set, after, c.m.opt.ChunkBytes)
+}
+
+// dropAhead forgets the chunk that is read ahead.
+func (c *Copy) dropAhead() {
+	if e := c.ahead; e != nil {
+		e.cancel()
+		<-e.done
+		c.ahead = nil
+	}
+}

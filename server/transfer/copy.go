@@ -1,0 +1,383 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/handoff"
+	"bigset/server/peer"
+)
+
+const (
+	// setsListed is how many sets are listed at a time.
+	setsListed = 512
+	// factsKeysMax is the number of keys up to which a chunk goes in as facts, which are synced later, many sets at once.
+	factsKeysMax = 1000
+	// stepsUnnoted is how many small sets go by between two notes of the progress.
+	stepsUnnoted = 64
+	// roundsMax is how often the sender is asked, at the end of a set, for keys that were live a moment ago. Where some of them die in
+	// each round, the deaths are taken without those that replaced them: they come by deltas.
+	roundsMax = 8
+)
+
+// Copy is a copy of a range from one sender, under way.
+type Copy struct {
+	m        *Mover
+	from     peer.Replica
+	node     string
+	self     peer.Member
+	progress *handoff.Progress
+	sets     [][]byte      // listed, the next ones
+	moment   *engine.State // the sender's, of the set whose chunks have all come
+	round    int
+	unnoted  int
+	owedDone bool
+	ahead    *export
+	began    time.Time
+	report   Report
+}
+
+// Start begins a copy, or goes on with one of which the receiver has a note. It asks the sender nothing yet.
+func (m *Mover) Start(ctx context.Context, from peer.Replica, slots handoff.Range) (*Copy, error) {
+	sender := from.Member()
+	c := &Copy{m: m, from: from, node: sender.Node, self: m.to.Member(), began: m.opt.Now()}
+	noted, err := m.to.Note(ctx, c.note(slots))
+	if err != nil {
+		return nil, err
+	}
+	if noted != nil {
+		if c.progress, err = handoff.Decode(noted); err != nil { // damaged: begin again
+			c.progress = nil
+		}
+	}
+	c.progress = c.progress.Resume(source(sender), slots)
+	c.report.From = sender
+	return c, nil
+}
+
+// Stop lets go of a chunk that is read ahead.
+func (c *Copy) Stop() { c.dropAhead() }
+
+func (c *Copy) note(slots handoff.Range) string {
+	return fmt.Sprintf("copy %08x-%08x %s", uint32(slots.First), uint32(slots.Last), c.node)
+}
+
+func source(m peer.Member) handoff.Source {
+	return handoff.Source{Node: m.Node, Incarnation: m.Incarnation}
+}
+
+// Report says how far the copy has come.
+func (c *Copy) Report() Report {
+	c.report.Elapsed = c.m.opt.Now().Sub(c.began)
+	return c.report
+}
+
+// Step does a part of the copy: it lists sets, takes a chunk, or asks for what is missing. It reports true when there is nothing left to
+// do. After an error the step may be tried again, but after ErrReceiver; an answer from another node than the one that was asked is
+// peer.ErrSender, and has changed nothing.
+func (c *Copy) Step(ctx context.Context) (done bool, err error) {
+	if !c.m.to.Member().Is(c.self) {
+		return false, fmt.Errorf("%w: now %v", ErrReceiver, c.m.to.Member())
+	}
+	done, err = c.step(ctx)
+	if errors.Is(err, errRestart) {
+		c.dropAhead()
+		member := c.from.Member()
+		c.progress = c.progress.Resume(source(member), c.progress.Slots())
+		c.sets, c.moment, c.round, c.owedDone = nil, nil, 0, false
+		c.report.From = member
+		c.report.Restarts++
+		done, err = false, nil
+	}
+	c.report.Owed = len(c.progress.Owed())
+	if c.m.opt.Report != nil && err == nil {
+		c.m.opt.Report(c.Report())
+	}
+	return done, err
+}
+
+// errRestart says that the sender answers in another incarnation.
+var errRestart = errors.New("transfer: the sender is in another incarnation")
+
+// is checks who has answered.
+func (c *Copy) is(m peer.Member) error {
+	switch {
+	case source(m) == c.progress.From():
+		return nil
+	case m.Node == c.node && source(c.from.Member()) != c.progress.From():
+		return errRestart
+	}
+	return fmt.Errorf("%w: %v answers a copy from %q", peer.ErrSender, m, c.node)
+}
+
+func (c *Copy) step(ctx context.Context) (done bool, err error) {
+	sender := c.from.Member()
+	if err := c.is(sender); err != nil {
+		return false, err
+	}
+	if sender.State != peer.Normal { // what it has seen is no measure
+		return false, fmt.Errorf("%w: %v", peer.ErrJoining, sender)
+	}
+	if len(c.sets) == 0 {
+		if c.sets, err = c.list(ctx); err != nil {
+			return false, err
+		}
+		if len(c.sets) == 0 {
+			return c.end(ctx)
+		}
+	}
+	set := c.sets[0]
+	after, whole, err := c.progress.Begin(set)
+	if err != nil {
+		return false, err
+	}
+	c.report.Set = set
+	if whole {
+		err = c.finish(ctx, set)
+	} else if after != nil || c.ahead != nil {
+		err = c.chunk(ctx, set, after)
+	} else if known, err2 := c.known(ctx, set); err2 != nil {
+		err = err2
+	} else if !known {
+		err = c.chunk(ctx, set, after)
+	}
+	if errors.Is(err, engine.ErrNotFound) { // it was listed, and is gone
+		c.dropAhead()
+		c.sets, c.moment = c.sets[1:], nil
+		return false, nil
+	}
+	return false, err
+}
+
+// list returns the next sets of the sender that are not done.
+func (c *Copy) list(ctx context.Context) (sets [][]byte, err error) {
+	for d, err := range c.from.Digests(ctx, c.progress.Next(), c.progress.Slots().Last) {
+		if err != nil {
+			return nil, err
+		}
+		if c.progress.Wants(d.Name) {
+			sets = append(sets, d.Name)
+		}
+		if len(sets) == setsListed {
+			break
+		}
+	}
+	return sets, nil
+}
+
+// known finishes a set of which nothing is due.
+func (c *Copy) known(ctx context.Context, set []byte) (bool, error) {
+	here, _, err := c.m.to.State(ctx, set)
+	if errors.Is(err, engine.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	there, m, err := c.from.State(ctx, set)
+	if err := errors.Join(err, c.is(m)); err != nil {
+		return false, err
+	}
+	if !handoff.Due(there.Seen, there.Dead, here.Seen).Empty() {
+		return false, nil
+	}
+	if err := c.progress.Took(handoff.Chunk{From: source(m), Set: set, Done: true, Seen: there.Seen}); err != nil {
+		return false, err
+	}
+	c.moment, c.round = &there, 0
+	return true, nil
+}
+
+// chunk takes one chunk.
+func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
+	span, m, err := c.export(ctx, set, after)
+	if err := errors.Join(err, c.is(m)); err != nil {
+		return err
+	}
+	ch := handoff.Chunk{From: source(m), Set: span.Set, Bound: span.Bound, Done: span.Done, Seen: span.Seen}
+	if err := c.progress.Check(ch); err != nil {
+		return err
+	}
+	if span.Done && (span.Seen == nil || span.Dead == nil) {
+		return fmt.Errorf("%w: the last chunk of %.64q has no clocks", handoff.ErrOrder, set)
+	}
+	n := len(span.Keys)
+	for _, clk := range []*clock.Clock{span.Seen, span.Dead} {
+		if clk != nil {
+			n += len(clk.Append(nil))
+		}
+	}
+	if err := c.m.pace.take(ctx, n); err != nil {
+		return err
+	}
+	moment := &engine.State{Seen: span.Seen, Dead: span.Dead}
+	if after != nil || !span.Done { // else keys and deaths are of one moment, and go together
+		span.Dead = nil
+	}
+	if c.m.opt.Ahead && !span.Done {
+		c.readAhead(ctx, set, span.Bound)
+	}
+	if err := c.take(ctx, span); err != nil {
+		return err
+	}
+	c.report.Bytes += uint64(n)
+	c.report.Elements += uint64(span.Count)
+	if err := c.progress.Took(ch); err != nil {
+		return err
+	}
+	if span.Done {
+		c.moment, c.round = moment, 0
+		return nil
+	}
+	return c.save(ctx, engine.NoSync)
+}
+
+// take brings a chunk into the receiver.
+func (c *Copy) take(ctx context.Context, span *engine.Span) error {
+	if span.Count > factsKeysMax {
+		r, _, err := c.m.to.Ingest(ctx, span)
+		return c.applied(r, err)
+	}
+	f, err := span.Facts()
+	if err != nil {
+		return err
+	}
+	return c.apply(ctx, f)
+}
+
+func (c *Copy) apply(ctx context.Context, f engine.Facts) error {
+	if f.Empty() {
+		return nil
+	}
+	r, _, err := c.m.to.ApplyFacts(ctx, f, engine.NoSync)
+	return c.applied(r, err)
+}
+
+func (c *Copy) applied(r engine.FactsResult, err error) error {
+	c.report.Keys += r.Keys
+	c.report.Dead += r.Dead
+	return err
+}
+
+// seen returns what the receiver has seen of a set.
+func (c *Copy) seen(ctx context.Context, set []byte) (*clock.Clock, error) {
+	s, _, err := c.m.to.State(ctx, set)
+	if errors.Is(err, engine.ErrNotFound) {
+		return &clock.Clock{}, nil
+	}
+	return s.Seen, err
+}
+
+// finish does a round at the end of a set: what was live at the sender at a moment and is not seen here is fetched by dot; when nothing is
+// due any more the deaths of that moment come in, and the set is done.
+func (c *Copy) finish(ctx context.Context, set []byte) error {
+	if c.moment == nil {
+		there, m, err := c.from.State(ctx, set)
+		if err := errors.Join(err, c.is(m)); err != nil {
+			return err
+		}
+		c.moment = &there
+	}
+	seen, err := c.seen(ctx, set)
+	if err != nil {
+		return err
+	}
+	due := handoff.Due(c.moment.Seen, c.moment.Dead, seen)
+	if !due.Empty() {
+		if _, err := c.fetch(ctx, set, due); err != nil {
+			return err
+		}
+		if seen, err = c.seen(ctx, set); err != nil {
+			return err
+		}
+		if due.Subtract(seen); !due.Empty() && c.round < roundsMax {
+			c.round++
+			c.moment = nil
+			return nil
+		}
+	}
+	if err := c.apply(ctx, engine.Facts{Set: set, Dead: c.moment.Dead}); err != nil {
+		return err
+	}
+	if seen, err = c.seen(ctx, set); err != nil {
+		return err
+	}
+	if _, err := c.progress.Finish(seen); err != nil {
+		return err
+	}
+	c.sets, c.moment, c.round = c.sets[1:], nil, 0
+	c.report.Sets++
+	if c.unnoted++; c.unnoted < stepsUnnoted {
+		return nil
+	}
+	return c.save(ctx, engine.NoSync)
+}
+
+// fetch asks the sender for the keys of dots. It returns the deaths that were told instead.
+func (c *Copy) fetch(ctx context.Context, set []byte, dots *clock.Clock) (dead *clock.Clock, err error) {
+	dead = &clock.Clock{}
+	for f, err := range c.from.Locate(ctx, set, dots) {
+		if err != nil {
+			return nil, err
+		}
+		if f.Dead != nil {
+			dead.Union(f.Dead)
+		}
+		f.Dead = nil
+		if err := c.apply(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	return dead, c.is(c.from.Member())
+}
+
+// end asks once more for what is owed, and makes durable what has come.
+func (c *Copy) end(ctx context.Context) (bool, error) {
+	for _, o := range c.progress.Owed() {
+		if err := c.settle(ctx, o.Set); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return false, err
+		}
+	}
+	if err := c.save(ctx, engine.Sync); err != nil {
+		return false, err
+	}
+	if err := c.progress.Incomplete(); err != nil {
+		return true, err
+	}
+	slots := c.progress.Slots()
+	return true, c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, nil, engine.NoSync)
+}
+
+// settle fetches what is missing of a set that is owed. Another sender may have brought it meanwhile.
+func (c *Copy) settle(ctx context.Context, set []byte) error {
+	seen, err := c.seen(ctx, set)
+	if err != nil {
+		return err
+	}
+	missing := c.progress.Settle(set, seen)
+	if missing.Empty() {
+		return nil
+	}
+	dead, err := c.fetch(ctx, set, missing)
+	if err != nil {
+		return err
+	}
+	if err := c.apply(ctx, engine.Facts{Set: set, Dead: dead}); err != nil {
+		return err
+	}
+	if seen, err = c.seen(ctx, set); err == nil {
+		c.progress.Settle(set, seen)
+	}
+	return err
+}
+
+// save notes the progress. All that it speaks of was written before, so it is durable when the note is.
+func (c *Copy) save(ctx context.Context, d engine.Durability) error {
+	c.unnoted = 0
+	slots := c.progress.Slots()
+	return c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, c.progress.Append(nil), d)
+}

@@ -1,0 +1,137 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bigset/engine"
+	"bigset/handoff"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+var (
+	// ErrOptions is returned for options that can't be.
+	ErrOptions = errors.New("transfer: bad options")
+	// ErrReceiver says that the receiver is in another incarnation than when the copy was started: it may have dropped the range.
+	// Start again.
+	ErrReceiver = errors.New("transfer: the receiver has changed")
+)
+
+// Receiver is the replica here, into which a range is copied; *peer.Local is one. State, ApplyFacts and Member are those of
+// peer.Replica.
+type Receiver interface {
+	Member() peer.Member
+	State(ctx context.Context, set []byte) (engine.State, peer.Member, error)
+	ApplyFacts(ctx context.Context, f engine.Facts, d engine.Durability) (engine.FactsResult, peer.Member, error)
+	// Ingest takes a chunk of a copy by the rules of ApplyFacts, and is durable when it returns.
+	Ingest(ctx context.Context, span *engine.Span) (engine.FactsResult, peer.Member, error)
+	// SetNote and Note keep progress: see engine.Store.SetNote.
+	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d engine.Durability) error
+	Note(ctx context.Context, name string) ([]byte, error)
+}
+
+var _ Receiver = (*peer.Local)(nil)
+
+// Options say how ranges are copied. The zero value is right.
+type Options struct {
+	// ChunkBytes is about how many bytes of keys, as they are on disk, go at a time. 0 is 8 MiB, the most engine.BatchBytesMax / 2.
+	ChunkBytes int
+	// BytesPerSecond bounds what all copies of the mover take together, in bytes as they are sent; one chunk at once is taken all
+	// the same. 0 is no bound.
+	BytesPerSecond int64
+	// Ahead has the next chunk read by its sender while one is written here. It costs a chunk of memory and a goroutine.
+	Ahead bool
+	// Report, if it is set, is told after each step, by the goroutine of the copy.
+	Report func(Report)
+	// Now and Wait are the time. Nil is that of the machine.
+	Now  func() time.Time
+	Wait func(context.Context, time.Duration) error
+}
+
+const chunkBytesDefault = 8 << 20
+
+func (o Options) withDefaults() Options {
+	if o.ChunkBytes == 0 {
+		o.ChunkBytes = chunkBytesDefault
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Wait == nil {
+		o.Wait = wait
+	}
+	return o
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Report says how far a copy has come since it was started or resumed.
+type Report struct {
+	From     peer.Member
+	Set      []byte        // at hand
+	Sets     uint64        // that are done
+	Owed     int           // sets whose chunks have come, and that are not complete
+	Elements uint64        // keys that came
+	Keys     uint64        // of them, those that were new here
+	Dead     uint64        // dots that were not dead here
+	Bytes    uint64        // of keys and clocks, as they are sent
+	Restarts int           // because the sender came back in another incarnation
+	Elapsed  time.Duration // since the start
+}
+
+// MBPerSecond is the rate so far, in millions of bytes as they are sent.
+func (r Report) MBPerSecond() float64 { return perSecond(float64(r.Bytes)/1e6, r.Elapsed) }
+
+// ElementsPerSecond is the rate so far.
+func (r Report) ElementsPerSecond() float64 { return perSecond(float64(r.Elements), r.Elapsed) }
+
+func perSecond(n float64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return n / d.Seconds()
+}
+
+// Mover copies ranges into a receiver.
+type Mover struct {
+	to   Receiver
+	opt  Options
+	pace pace
+}
+
+// New returns a mover into a receiver.
+func New(to Receiver, o Options) (*Mover, error) {
+	if o.ChunkBytes < 0 || o.ChunkBytes > engine.BatchBytesMax/2 || o.BytesPerSecond < 0 {
+		return nil, fmt.Errorf("%w: chunks of %d bytes, %d bytes a second", ErrOptions, o.ChunkBytes, o.BytesPerSecond)
+	}
+	o = o.withDefaults()
+	return &Mover{to: to, opt: o, pace: pace{rate: o.BytesPerSecond, now: o.Now, wait: o.Wait}}, nil
+}
+
+// Copy copies a range from a sender, to the end, or goes on where an earlier copy from the same sender in the same incarnation was
+// broken off. When it returns nil, all that the sender had seen of each set, when the set was begun, is in the receiver, and durable. An
+// error that wraps handoff.ErrIncomplete names the sets of which that is not so; everything else has come. Others are those of
+// the sender and of the receiver; what has come stays.
+func (m *Mover) Copy(ctx context.Context, from peer.Replica, slots handoff.Range) (Report, error) {
+	c, err := m.Start(ctx, from, slots)
+	if err != nil {
+		return Report{}, err
+	}
+	defer c.Stop()
+	for done := false; !done && err == nil; {
+		done, err = c.Step(ctx)
+	}
+	return c.Report(), err
+}
