@@ -13,6 +13,9 @@ import (
 	"bigset/keyscheme"
 )
 
+// slotRange is the slots from first to last, both included.
+type slotRange struct{ first, last keyscheme.Slot }
+
 // DropRange takes everything in the slots from first to last, both included, out of the store: sets with their clocks, and the
 // slots' own keys. It is for a range that other replicas hold and this one no longer does: afterwards the store has never heard of
 // its sets, and may be given them anew. So that no counter is issued twice, it takes a new incarnation (Actor) first. A crash
