@@ -11,8 +11,7 @@ import (
 	"bigset/server/transfer"
 )
 
-// BenchmarkCopy copies a set of a million elements between two stores in folders. Raw Pebble copying the same range is beside it in
-// package engine: BenchmarkRawCopy.
+// BenchmarkCopy copies a set of a million elements between two stores in folders.
 func BenchmarkCopy(b *testing.B) {
 	for _, ahead := range []bool{false, true} {
 		b.Run(fmt.Sprintf("ahead=%v", ahead), func(b *testing.B) {
