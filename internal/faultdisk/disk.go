@@ -1,0 +1,204 @@
+// Package faultdisk is a file system in memory that loses power and fails when it is told to.
+package faultdisk
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// Disk is an in-memory file system that can lose power, fail, and tell what is done to it.
+type Disk struct {
+	vfs.FS
+	mem *cloneable
+
+	mu    sync.Mutex
+	hooks atomic.Pointer[map[string]Hook]
+}
+
+// Hook is called before each operation of a Disk, in the goroutine that does it; an error is the operation's. It may take
+// crash clones.
+type Hook func(op errorfs.Op) error
+
+// New returns an empty disk.
+func New() *Disk { return newDisk(vfs.NewCrashableMem()) }
+
+func newDisk(mem *vfs.MemFS) *Disk {
+	d := &Disk{mem: &cloneable{MemFS: mem}}
+	d.FS = errorfs.Wrap(d.mem, errorfs.InjectorFunc(d.before))
+	return d
+}
+
+// cloneable keeps a MemFS from deadlocks: two of its operations take its locks in another order than CrashClone does, or
+// one of them twice.
+type cloneable struct {
+	*vfs.MemFS
+	mu    sync.RWMutex
+	short atomic.Pointer[func(path string) error]
+}
+
+// Create implements vfs.FS.
+func (c *cloneable) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := c.MemFS.Create(name, category)
+	return c.shortened(f, name), err
+}
+
+func (c *cloneable) shortened(f vfs.File, name string) vfs.File {
+	if f == nil {
+		return nil
+	}
+	return &shortFile{f, c, name}
+}
+
+// shortFile is a file that may write less than it was given.
+type shortFile struct {
+	vfs.File
+	disk *cloneable
+	name string
+}
+
+// Write implements io.Writer.
+func (f *shortFile) Write(b []byte) (int, error) {
+	if short := f.disk.short.Load(); short != nil {
+		if err := (*short)(f.name); err != nil {
+			n, _ := f.File.Write(b[:len(b)/2])
+			return n, err
+		}
+	}
+	return f.File.Write(b)
+}
+
+// Link implements vfs.FS.
+func (c *cloneable) Link(oldname, newname string) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.MemFS.Link(oldname, newname)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (c *cloneable) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	f, err := c.MemFS.ReuseForWrite(oldname, newname, category)
+	return c.shortened(f, newname), err
+}
+
+// before calls the hooks.
+func (d *Disk) before(op errorfs.Op) error {
+	if hooks := d.hooks.Load(); hooks != nil {
+		for _, h := range *hooks {
+			if err := h(op); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ReuseForWrite wraps the file that errorfs gives out bare: logs are recycled, and hooks must see what is done to them.
+func (d *Disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.FS.ReuseForWrite(oldname, newname, category)
+	if err != nil {
+		return nil, err
+	}
+	return errorfs.WrapFile(f, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		op.Path = newname
+		return d.before(op)
+	})), nil
+}
+
+// SetShortWrites sets a function that is called before each write to a file, in the goroutine that does it. With an error half
+// of the bytes are written, and the error is the write's. Nil takes it away.
+func (d *Disk) SetShortWrites(short func(path string) error) {
+	if short == nil {
+		d.mem.short.Store(nil)
+		return
+	}
+	d.mem.short.Store(&short)
+}
+
+// SetUsage sets what the disk says of its free space; before, it can't tell.
+func (d *Disk) SetUsage(u vfs.DiskUsage) { d.mem.TestingSetDiskUsage(u) }
+
+// SetHook sets the hook of that name; nil takes it away.
+func (d *Disk) SetHook(name string, h Hook) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := map[string]Hook{}
+	if old := d.hooks.Load(); old != nil {
+		for n, h := range *old {
+			next[n] = h
+		}
+	}
+	if next[name] = h; h == nil {
+		delete(next, name)
+	}
+	d.hooks.Store(&next)
+}
+
+// CrashClone returns the disk as it may look after a power cut at this moment: what was synced, and of the rest each block
+// and directory entry with the given probability in percent.
+func (d *Disk) CrashClone(unsyncedPercent int, seed uint64) *Disk {
+	d.mem.mu.Lock()
+	defer d.mem.mu.Unlock()
+	return newDisk(d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 1))}))
+}
+
+// CrashAt takes a crash clone before the n-th operation from now on, counting from 0, that writes. The function that it
+// returns ends the wait, and returns the clone, or nil when there were fewer.
+func (d *Disk) CrashAt(n int64, unsyncedPercent int, seed uint64) func() *Disk {
+	var mu sync.Mutex
+	var left *Disk
+	d.SetHook("crash", func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if IsWrite(op) {
+			if n--; n == -1 {
+				left = d.CrashClone(unsyncedPercent, seed)
+			}
+		}
+		return nil
+	})
+	return func() *Disk {
+		d.SetHook("crash", nil)
+		mu.Lock()
+		defer mu.Unlock()
+		n = -1
+		return left
+	}
+}
+
+// IsWrite reports whether an operation changes the disk.
+func IsWrite(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
+
+// CrashEverywhere takes crash clones, one for each percentage, before every operation from now on that writes. The
+// function that it returns takes the last ones, and returns all.
+func (d *Disk) CrashEverywhere(unsyncedPercents ...int) func() []*Disk {
+	var mu sync.Mutex
+	var left []*Disk
+	done := false
+	take := func() {
+		for _, percent := range unsyncedPercents {
+			left = append(left, d.CrashClone(percent, uint64(len(left))))
+		}
+	}
+	d.SetHook("crashes", func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if IsWrite(op) && !done {
+			take()
+		}
+		return nil
+	})
+	return func() []*Disk {
+		d.SetHook("crashes", nil)
+		mu.Lock()
+		defer mu.Unlock()
+		take()
+		done = true
+		return left
+	}
+}

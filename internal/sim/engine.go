@@ -1,0 +1,322 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/faultdisk"
+)
+
+// usesMax is how many schedules an engine serves, each with a set of its own, before a new one takes its place.
+const usesMax = 40
+
+// strategies are those of engines, in turn.
+var strategies = []compaction.Strategy{
+	compaction.Policy{Label: "eager", Record: compaction.Merge, Filter: true, Rewrite: true, KeysMin: 1, Excess: 0.01, Idle: 0.01, DeadsMin: 0.01},
+	compaction.Filter(),
+	compaction.Policy{Label: "eager-rewriter", Record: compaction.Merge, Rewrite: true, KeysMin: 1, Excess: 0.01, Idle: 0.01, DeadsMin: 0.01},
+	compaction.PointDeletes(),
+}
+
+// pool keeps engines that live on from schedule to schedule. One goroutine uses it.
+type pool struct {
+	idle []*host
+	made int
+}
+
+// host is an engine on a disk in memory, and the set in it that the schedule is about.
+type host struct {
+	disk     *faultdisk.Disk
+	dir      string
+	strategy compaction.Strategy
+	*engine.Store
+	uses int
+}
+
+func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy) (*host, error) {
+	o := &engine.Options{
+		FS: disk, Strategy: strategy, BackgroundInterval: -1, SlowDisk: -1, MemTableBytes: 64 << 10, BlockCacheBytes: 1 << 20,
+		SpanBytes: 1 << 10, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	if strategy.WorksOn(compaction.Merge) != nil {
+		o.Record = compaction.Set
+	}
+	s, err := engine.Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return &host{disk: disk, dir: dir, strategy: strategy, Store: s}, nil
+}
+
+// get returns an engine that is idle, or a new one.
+func (p *pool) get() (*host, error) {
+	if n := len(p.idle); n > 0 {
+		h := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return h, nil
+	}
+	p.made++
+	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)])
+}
+
+// put takes an engine back when a schedule is over.
+func (p *pool) put(h *host) {
+	if h.uses++; h.uses >= usesMax || h.Failed() != nil {
+		_ = h.Close() // of one that failed: it can't be closed in order
+		return
+	}
+	p.idle = append(p.idle, h)
+}
+
+// close closes all that are idle.
+func (p *pool) close() (err error) {
+	for _, h := range p.idle {
+		err = errors.Join(err, h.Close())
+	}
+	p.idle = nil
+	return err
+}
+
+// hostDisk is a disk with an engine's folder.
+type hostDisk struct {
+	disk     *faultdisk.Disk
+	dir      string
+	strategy compaction.Strategy
+}
+
+// engineStore is a store in an engine.
+type engineStore struct {
+	pool *pool
+	host *host
+	set  []byte
+	rand *rand.Rand
+	some func(state string)
+
+	faulty  bool // its log fails
+	backups int
+	torn    *faultdisk.Disk // as a power cut in the middle of the last call would have left it; nil is no such
+}
+
+func openEngine(p *pool, set []byte, disk any, r *rand.Rand, some func(string)) (*engineStore, error) {
+	s := &engineStore{pool: p, set: set, rand: r, some: some}
+	var err error
+	if d, ok := disk.(hostDisk); ok { // a backup may be opened more than once
+		s.host, err = open(d.disk.CrashClone(100, 1), d.dir, d.strategy)
+	} else {
+		s.host, err = p.get()
+	}
+	return s, err
+}
+
+// midway runs f, and sometimes takes the disk as it is in the middle of that. It is what the next crash leaves, unless something
+// else is done before, or f has made something durable.
+func (s *engineStore) midway(durable bool, f func() error) error {
+	s.torn = nil
+	if durable || s.rand.IntN(3) > 0 {
+		return f()
+	}
+	left := s.host.disk.CrashAt(int64(s.rand.IntN(12)), 25*s.rand.IntN(5), s.rand.Uint64())
+	err := f()
+	s.torn = left()
+	return err
+}
+
+func (s *engineStore) Actor() clock.Actor { return s.host.Store.Actor() }
+
+// durability is Sync while the disk fails: what is acknowledged without may be lost with the store.
+func (s *engineStore) durability(d engine.Durability) engine.Durability {
+	if s.faulty {
+		return engine.Sync
+	}
+	return d
+}
+
+func (s *engineStore) Write(ops []engine.Op, d engine.Durability) (r engine.Result, err error) {
+	err = s.midway(d == engine.Sync, func() (err error) {
+		r, err = s.host.Write(bg, s.set, ops, engine.WriteOptions{Durability: s.durability(d)})
+		return err
+	})
+	return r, err
+}
+
+func (s *engineStore) Drop(seen *clock.Clock, d engine.Durability) (m engine.Delta, err error) {
+	err = s.midway(d == engine.Sync, func() (err error) {
+		m, err = s.host.Drop(bg, s.set, seen, s.durability(d))
+		return err
+	})
+	return m, err
+}
+
+func (s *engineStore) ApplyDelta(m engine.Delta, d engine.Durability) error {
+	return s.midway(d == engine.Sync, func() error { return s.host.ApplyDelta(bg, m, s.durability(d)) })
+}
+
+func (s *engineStore) ApplyFacts(m engine.Facts, d engine.Durability) error {
+	return s.midway(d == engine.Sync, func() error {
+		_, err := s.host.ApplyFacts(bg, m, s.durability(d))
+		return err
+	})
+}
+
+func (s *engineStore) State() (engine.State, error) { return s.host.State(bg, s.set) }
+
+func (s *engineStore) Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+	return s.host.Locate(bg, s.set, dots)
+}
+
+func (s *engineStore) Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return s.host.Read(bg, s.set, o)
+}
+
+// Sync makes all durable by one synced write, which is behind the others in the log, or by a flush.
+func (s *engineStore) Sync() error {
+	s.torn = nil
+	if s.faulty || s.rand.IntN(4) > 0 {
+		_, err := s.host.Store.Write(bg, []byte("sync"), mark, engine.WriteOptions{Durability: engine.Sync})
+		return err
+	}
+	return s.host.Flush(bg)
+}
+
+// Verify proves the set right, and now and then the whole store.
+func (s *engineStore) Verify() error {
+	o := engine.VerifyOptions{Set: s.set}
+	if s.rand.IntN(100) == 0 {
+		o.Set = nil
+	}
+	rep, err := s.host.Verify(bg, o)
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case rep.ProblemCount > 0:
+		return fmt.Errorf("verify: %+v", rep.Problems)
+	case rep.LiveKeys != rep.LiveDots:
+		return fmt.Errorf("verify: %d live keys, %d live dots", rep.LiveKeys, rep.LiveDots)
+	}
+	return nil
+}
+
+// Maintain flushes, or takes dead keys off the disk: of this set, or of all. A disk that fails under a flush ends a process.
+func (s *engineStore) Maintain(n int) (what string, err error) {
+	if s.faulty {
+		return "", nil
+	}
+	err = s.midway(false, func() error {
+		if n%4 == 0 {
+			what = "flush"
+			return s.host.Flush(bg)
+		}
+		o := engine.CompactOptions{Set: s.set}
+		if n == 5 {
+			o.Set = nil
+		}
+		rep, err := s.host.Compact(bg, o)
+		switch {
+		case errors.Is(err, engine.ErrNotFound):
+			return nil
+		case rep.Spans > 0:
+			what = "rewrite"
+		default:
+			what = "compaction"
+		}
+		return err
+	})
+	return what, err
+}
+
+// Fault makes the log fail. All that is acknowledged before and meanwhile is durable, so that the store may be opened again.
+func (s *engineStore) Fault(kind string) error {
+	s.torn = nil
+	if kind == "" {
+		return s.heal()
+	}
+	if err := s.heal(); err != nil {
+		return err
+	}
+	if err := s.Sync(); err != nil {
+		return err
+	}
+	cause := error(syscall.EIO)
+	if kind == "disk-full" {
+		cause = syscall.ENOSPC
+	}
+	s.faulty = true
+	left := s.rand.IntN(4)
+	var count atomic.Int64
+	s.host.disk.SetHook("fault", func(op errorfs.Op) error {
+		if !faultdisk.IsWrite(op) || !strings.HasSuffix(op.Path, ".log") || count.Add(1) <= int64(left) {
+			return nil
+		}
+		return cause
+	})
+	return nil
+}
+
+// heal ends a fault. A store that has failed by it is opened again, as a new process would.
+func (s *engineStore) heal() (err error) {
+	if !s.faulty {
+		return nil
+	}
+	s.faulty = false
+	s.host.disk.SetHook("fault", nil)
+	if s.host.Failed() == nil {
+		return nil
+	}
+	s.some("store failed and was opened again")
+	old := s.host
+	disk := old.disk.CrashClone(100, 1)
+	_ = old.Close() // it says that it can't, in order
+	s.host, err = open(disk, old.dir, old.strategy)
+	return err
+}
+
+// Backup makes a checkpoint, on a copy of the disk.
+func (s *engineStore) Backup() (any, error) {
+	s.torn = nil
+	s.backups++
+	dir := fmt.Sprintf("%s-%d", s.host.dir, s.backups)
+	if err := s.host.Checkpoint(bg, dir); err != nil {
+		return nil, err
+	}
+	return hostDisk{s.host.disk.CrashClone(0, 1), dir, s.host.strategy}, nil
+}
+
+func (s *engineStore) Crash(quarters int) any {
+	disk := s.torn
+	if disk == nil {
+		disk = s.host.disk.CrashClone(25*min(quarters, 4), s.rand.Uint64())
+	} else {
+		s.some("crash in the middle of a call")
+	}
+	s.host.disk.SetHook("fault", nil)
+	_ = s.host.Close() // nobody needs what it leaves
+	return hostDisk{disk, s.host.dir, s.host.strategy}
+}
+
+func (s *engineStore) Stop() (any, error) {
+	if err := s.Fault(""); err != nil {
+		return nil, err
+	}
+	err := s.host.Close()
+	return hostDisk{s.host.disk, s.host.dir, s.host.strategy}, err
+}
+
+func (s *engineStore) Close() {
+	s.host.disk.SetHook("fault", nil)
+	s.pool.put(s.host)
+}

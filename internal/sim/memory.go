@@ -1,0 +1,296 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// memory is a store by the rules alone. What is not synced is a list of the states after each batch, of which a crash keeps the
+// first ones.
+type memory struct {
+	set   []byte
+	actor clock.Actor
+	memState
+	durable memState
+	log     []memState
+	fault   string
+}
+
+// memState is what is on disk. It is never changed in place, so that a copy of it is a snapshot.
+type memState struct {
+	seen, dead *clock.Clock
+	keys       []memKey // by element and dot: of live dots, and of dead ones that were not dropped yet
+	counter    uint64   // the last that the actor used
+}
+
+type memKey struct {
+	element string
+	dot     clock.Dot
+}
+
+func compareKeys(a, b memKey) int {
+	return cmp.Or(cmp.Compare(a.element, b.element), a.dot.Compare(b.dot))
+}
+
+// memDisk is a disk of a memory. Who closed it in order goes on as the same actor.
+type memDisk struct {
+	memState
+	actor clock.Actor
+}
+
+// openMemory opens what disk holds: nil is nothing. An actor that may have lost writes never comes back: start makes a new one.
+func openMemory(set []byte, id, start int, disk any) *memory {
+	m := &memory{set: set, actor: clock.Actor(fmt.Sprintf("%c%03d", 'a'+id, start))}
+	m.memState = memState{seen: &clock.Clock{}, dead: &clock.Clock{}}
+	if d, ok := disk.(memDisk); ok {
+		m.memState = d.memState
+		if m.counter = 0; d.actor != "" {
+			m.actor, m.counter = d.actor, d.counter
+		}
+	}
+	m.durable = m.memState
+	return m
+}
+
+func (m *memory) Actor() clock.Actor { return m.actor }
+
+// change runs a batch: all of it, or with an error nothing.
+func (m *memory) change(d engine.Durability, f func() error) error {
+	if m.fault != "" {
+		return fmt.Errorf("sim: %s", m.fault)
+	}
+	before := m.memState
+	m.seen, m.dead, m.keys = before.seen.Clone(), before.dead.Clone(), slices.Clone(before.keys)
+	if err := f(); err != nil {
+		m.memState = before
+		return err
+	}
+	m.log = append(m.log, m.memState)
+	if d == engine.Sync {
+		return m.Sync()
+	}
+	return nil
+}
+
+// visible returns the dots by which an element is present.
+func (m *memory) visible(element []byte) (dots []clock.Dot) {
+	for _, k := range m.keys {
+		if k.element == string(element) && !m.dead.Contains(k.dot) {
+			dots = append(dots, k.dot)
+		}
+	}
+	return dots
+}
+
+func (m *memory) Write(ops []engine.Op, d engine.Durability) (r engine.Result, err error) {
+	r.Dots = make([]clock.Dot, len(ops))
+	err = m.change(d, func() error {
+		r.Delta = engine.Delta{Set: m.set, Actor: m.actor, First: m.counter + 1}
+		for i := range ops {
+			kills, err := m.resolve(&ops[i])
+			if err != nil {
+				return err
+			}
+			if ops[i].Kind == keyscheme.OpRemove && len(kills) == 0 {
+				continue
+			}
+			m.counter++
+			r.Dots[i] = clock.Dot{Actor: m.actor, Counter: m.counter}
+			it := engine.Item{Kind: ops[i].Kind, Element: ops[i].Element, Context: kills}
+			m.apply(it, r.Dots[i])
+			r.Delta.Items = append(r.Delta.Items, it)
+		}
+		return nil
+	})
+	return r, err
+}
+
+// resolve returns the dots that an operation kills.
+func (m *memory) resolve(op *engine.Op) ([]clock.Dot, error) {
+	switch c := &op.Context; {
+	case c.Wide != nil:
+		if !m.seen.Descends(c.Wide) {
+			return nil, engine.ErrBehind
+		}
+		return slices.DeleteFunc(m.visible(op.Element), func(d clock.Dot) bool { return !c.Wide.Contains(d) }), nil
+	case c.Given:
+		return c.Dots, nil
+	}
+	return m.visible(op.Element), nil
+}
+
+// apply takes an event: its context kills whatever is known of its dot.
+func (m *memory) apply(it engine.Item, dot clock.Dot) {
+	for _, d := range it.Context {
+		m.bury(d)
+	}
+	if it.Kind == keyscheme.OpRemove {
+		m.bury(dot)
+		return
+	}
+	m.put(it.Element, dot)
+}
+
+func (m *memory) bury(d clock.Dot) {
+	m.seen.Add(d)
+	m.dead.Add(d)
+}
+
+// put stores a key with its dot, unless the dot is seen.
+func (m *memory) put(element []byte, dot clock.Dot) {
+	if !m.seen.Add(dot) {
+		return
+	}
+	k := memKey{string(element), dot}
+	i, _ := slices.BinarySearchFunc(m.keys, k, compareKeys)
+	m.keys = slices.Insert(m.keys, i, k)
+}
+
+func (m *memory) Drop(seen *clock.Clock, d engine.Durability) (engine.Delta, error) {
+	if seen == nil {
+		if seen = m.seen.Clone(); seen.Empty() {
+			return engine.Delta{}, engine.ErrNotFound
+		}
+	}
+	delta := engine.Delta{Set: m.set, Clear: seen}
+	return delta, m.ApplyDelta(delta, d)
+}
+
+func (m *memory) ApplyDelta(delta engine.Delta, d engine.Durability) error {
+	return m.change(d, func() error {
+		m.seen.Union(delta.Clear)
+		m.dead.Union(delta.Clear)
+		for i, it := range delta.Items {
+			m.apply(it, clock.Dot{Actor: delta.Actor, Counter: delta.First + uint64(i)})
+		}
+		return nil
+	})
+}
+
+func (m *memory) ApplyFacts(f engine.Facts, d engine.Durability) error {
+	return m.change(d, func() error {
+		m.seen.Union(f.Dead)
+		m.dead.Union(f.Dead)
+		for _, e := range f.Keys {
+			for _, dot := range e.Dots {
+				m.put(e.Name, dot)
+			}
+		}
+		return nil
+	})
+}
+
+func (m *memory) State() (engine.State, error) { return engine.State{Seen: m.seen, Dead: m.dead}, nil }
+
+func (m *memory) Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+	return func(yield func(engine.Facts, error) bool) {
+		f := engine.Facts{Set: m.set, Dead: dots.Clone()}
+		f.Dead.Intersect(m.dead)
+		for _, k := range m.keys {
+			if dots.Contains(k.dot) && !m.dead.Contains(k.dot) {
+				f.Keys = append(f.Keys, fold.Element{Name: []byte(k.element), Dots: []clock.Dot{k.dot}})
+			}
+		}
+		if !f.Empty() {
+			yield(f, nil)
+		}
+	}
+}
+
+// Read folds the keys behind a bound, each chunk of a snapshot of its own.
+func (m *memory) Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return func(yield func(*fold.Chunk, error) bool) {
+		after, any := string(o.After), o.After != nil
+		for {
+			c, err := m.chunk(after, any, o.BatchSize)
+			if !yield(c, err) || err != nil || c.Done {
+				return
+			}
+			after, any = string(c.Bound), true
+		}
+	}
+}
+
+func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
+	s := m.memState
+	f := fold.New(s.dead, fold.Options{ElementsMax: size})
+	done := true
+	for _, k := range s.keys {
+		if any && k.element <= after {
+			continue
+		}
+		if f.Starts([]byte(k.element)) {
+			done = false
+			break
+		}
+		if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, keyscheme.OpAdd, closedValue); err != nil {
+			return nil, err
+		}
+	}
+	c := f.Chunk(done)
+	c.Clock = s.seen
+	return c, nil
+}
+
+func (m *memory) Sync() error {
+	if m.fault != "" {
+		return fmt.Errorf("sim: %s", m.fault)
+	}
+	m.durable, m.log = m.memState, nil
+	return nil
+}
+
+// Verify proves that every live dot has one key, and every key's dot was seen.
+func (m *memory) Verify() error {
+	live := m.seen.Clone()
+	live.Subtract(m.dead)
+	for _, k := range m.keys {
+		if !m.seen.Contains(k.dot) {
+			return fmt.Errorf("the key %s %v was not seen", k.element, k.dot)
+		}
+		live.Subtract(clock.Of(k.dot))
+	}
+	if !live.Empty() {
+		return fmt.Errorf("no key for %v", live)
+	}
+	return nil
+}
+
+// Maintain compacts: keys go whose dots a durable Dead covers.
+func (m *memory) Maintain(int) (string, error) {
+	keep := slices.DeleteFunc(slices.Clone(m.keys), func(k memKey) bool { return m.durable.dead.Contains(k.dot) })
+	if len(keep) == len(m.keys) {
+		return "", nil
+	}
+	m.keys = keep
+	m.log = append(m.log, m.memState)
+	return "compaction", nil
+}
+
+func (m *memory) Fault(kind string) error {
+	m.fault = kind
+	return nil
+}
+
+func (m *memory) Backup() (any, error) { return memDisk{memState: m.durable}, nil }
+
+func (m *memory) Crash(quarters int) any {
+	if n := len(m.log) * min(quarters, 4) / 4; n > 0 {
+		return memDisk{memState: m.log[n-1]}
+	}
+	return memDisk{memState: m.durable}
+}
+
+func (m *memory) Stop() (any, error) { return memDisk{m.memState, m.actor}, nil }
+
+func (m *memory) Close() {}
+
+// closedValue is the value of a key without an open context.
+var closedValue = keyscheme.AppendElementValue(nil, nil)
