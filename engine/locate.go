@@ -121,6 +121,7 @@ func (l *locating) found(element []byte, dot clock.Dot) (full bool) {
 func (l *locating) tellKeys(way *atomic.Uint64) bool {
 	keys := l.keys
 	for i := range keys {
+		slices.SortFunc(keys[i].Dots, clock.Dot.Compare) // the log has them in the order in which they came
 		way.Add(uint64(len(keys[i].Dots)))
 	}
 	l.keys, l.bytes = nil, 0

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -32,6 +33,9 @@ func (p *pair) checkLocated(t rapid.TB, set string, dots *clock.Clock, all []eng
 	m, keys, dead := p.model.Set(set), map[clock.Dot]string{}, &clock.Clock{}
 	for _, f := range all {
 		for _, e := range f.Keys {
+			if !slices.IsSortedFunc(e.Dots, clock.Dot.Compare) {
+				t.Fatalf("%s: dots of %q are not in order: %v", p.label, e.Name, e.Dots)
+			}
 			for _, d := range e.Dots {
 				if _, ok := keys[d]; ok {
 					t.Fatalf("%s: dot %v comes twice", p.label, d)
@@ -128,6 +132,22 @@ func TestLocate(t *testing.T) {
 		break // who stops is not yielded to again
 	}
 	p.close(t)
+}
+
+// TestLocateSiblings: the dots of an element come in order, in whichever order they were written.
+func TestLocateSiblings(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	want := &clock.Clock{}
+	for _, actor := range []clock.Actor{"z", "a", "m"} {
+		d := engine.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+		must(t, p.store.ApplyDelta(bg, d, engine.NoSync), "apply")
+		want.Add(clock.Dot{Actor: actor, Counter: 1})
+	}
+	found := p.located(t, "s", want)
+	if len(found) != 1 || len(found[0].Keys) != 1 || !slices.Equal(found[0].Keys[0].Dots, slices.Collect(want.Dots())) {
+		t.Fatalf("located %+v, want %v", found, want)
+	}
 }
 
 // TestLocateMany: young keys of more than a log's worth are found, and those of a batch that is larger.

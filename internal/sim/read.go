@@ -19,6 +19,7 @@ type reading struct {
 	merge   *readcore.Merge
 	streams []*stream
 	view    convergence.View
+	shown   *clock.Clock
 	bound   []byte // merged up to here
 	done    bool
 	repairs []convergence.Repair
@@ -32,7 +33,7 @@ type stream struct {
 }
 
 func merge(from []convergence.Replica, r *rand.Rand) (convergence.Reader, error) {
-	m := &reading{rand: r, merge: readcore.New(readcore.Options{Streams: len(from)})}
+	m := &reading{rand: r, shown: &clock.Clock{}, merge: readcore.New(readcore.Options{Streams: len(from)})}
 	for _, rep := range from {
 		if rep.(*replica).joining {
 			return nil, convergence.ErrNotReady
@@ -91,6 +92,9 @@ func (m *reading) advance() error {
 			m.view.Ranges = append(m.view.Ranges, convergence.Range{After: after, Context: encode(wide, r.Context)})
 		}
 		for _, e := range r.Elements {
+			for _, d := range e.Dots {
+				m.shown.Add(d)
+			}
 			m.view.Items = append(m.view.Items, item(e))
 		}
 		m.bound = r.Bound
@@ -141,7 +145,9 @@ func (m *reading) Replace(i int, by convergence.Replica) error {
 
 // View implements convergence.Reader.
 func (m *reading) View() convergence.View {
-	if w := m.merge.Whole(); w != nil {
+	if w := m.merge.Whole(); w != nil { // and what was shown, which may be newer than the first clocks
+		w = w.Clone()
+		w.Union(m.shown)
 		m.view.Whole = encode(wide, w)
 	}
 	return m.view

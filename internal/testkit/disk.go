@@ -6,8 +6,11 @@ import (
 	"bigset/internal/faultdisk"
 )
 
-// Disk is a faultdisk.Disk.
-type Disk = faultdisk.Disk
+// Disk is a faultdisk.Disk, and Hook one of its hooks.
+type (
+	Disk = faultdisk.Disk
+	Hook = faultdisk.Hook
+)
 
 // NewDisk returns an empty disk.
 func NewDisk() *Disk { return faultdisk.New() }
