@@ -174,9 +174,11 @@ func (b *builder) coordinate(r *request) error {
 			}
 			wide = nil
 		}
-		if op.Kind == keyscheme.OpRemove && !b.killsAny(seen) && wide.Empty() {
+		// What is dead here already may live elsewhere: a remove that names it is an event, for the other replicas' sake.
+		if op.Kind == keyscheme.OpRemove && len(seen) == 0 && wide.Empty() {
 			continue
 		}
+		finds := b.killsAny(seen) || !wide.Empty()
 		b.counter++
 		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
 		if d.First == 0 {
@@ -191,7 +193,9 @@ func (b *builder) coordinate(r *request) error {
 			b.put(op.Element, dot, op.Kind, wide)
 			continue
 		}
-		r.result.Removed++
+		if finds {
+			r.result.Removed++
+		}
 		b.killed.add(dot)
 		if wide != nil {
 			b.put(op.Element, dot, op.Kind, wide)

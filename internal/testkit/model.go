@@ -258,7 +258,8 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []engine.Op, policy
 			seen = m.Live(string(op.Element))
 		}
 		alive := func(d clock.Dot) bool { return !m.Dead.Has(d) }
-		if op.Kind == keyscheme.OpRemove && wide.Empty() && !slices.ContainsFunc(seen, alive) {
+		finds := !wide.Empty() || slices.ContainsFunc(seen, alive)
+		if op.Kind == keyscheme.OpRemove && wide.Empty() && len(seen) == 0 {
 			continue
 		}
 		last++
@@ -268,7 +269,7 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []engine.Op, policy
 		item := engine.Item{Kind: op.Kind, Element: op.Element, Context: seen, Wide: wide}
 		r.Delta.Items = append(r.Delta.Items, item)
 		r.Dots[i] = clock.Dot{Actor: actor, Counter: last}
-		if op.Kind == keyscheme.OpRemove {
+		if op.Kind == keyscheme.OpRemove && finds {
 			r.Removed++
 		}
 		m.Apply(engine.Delta{Actor: actor, First: last, Items: []engine.Item{item}})
