@@ -26,6 +26,7 @@ const (
 var (
 	errAbsent      = errors.New("absent")
 	errNotVerified = errors.New("not verified")
+	errViolated    = errors.New("a promise was violated")
 	errTool        = errors.New("a command of Pebble's failed")
 )
 
@@ -83,6 +84,7 @@ var advices = []advice{
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
 	{errAbsent, exitAbsent, ""},
+	{errViolated, exitAbsent, ""},
 	{errNotVerified, exitAbsent, ""},
 	{errTool, exitError, ""},
 }

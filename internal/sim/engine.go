@@ -144,20 +144,14 @@ func (s *engineStore) durability(d engine.Durability) engine.Durability {
 	return d
 }
 
-func (s *engineStore) Write(ops []engine.Op, d engine.Durability) (r engine.Result, err error) {
-	err = s.midway(d == engine.Sync, func() (err error) {
-		r, err = s.host.Write(bg, s.set, ops, engine.WriteOptions{Durability: s.durability(d)})
-		return err
-	})
-	return r, err
+func (s *engineStore) Write(ops []engine.Op, d engine.Durability) (engine.Result, error) {
+	s.torn = nil // once the client has its answer, no crash is in the middle of the call
+	return s.host.Write(bg, s.set, ops, engine.WriteOptions{Durability: s.durability(d)})
 }
 
-func (s *engineStore) Drop(seen *clock.Clock, d engine.Durability) (m engine.Delta, err error) {
-	err = s.midway(d == engine.Sync, func() (err error) {
-		m, err = s.host.Drop(bg, s.set, seen, s.durability(d))
-		return err
-	})
-	return m, err
+func (s *engineStore) Drop(seen *clock.Clock, d engine.Durability) (engine.Delta, error) {
+	s.torn = nil
+	return s.host.Drop(bg, s.set, seen, s.durability(d))
 }
 
 func (s *engineStore) ApplyDelta(m engine.Delta, d engine.Durability) error {

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bigset/convergence"
+	"bigset/internal/sim"
+)
+
+// simulate returns the command that runs schedules of faults over replicas in memory.
+func (a *app) simulate() *cobra.Command {
+	var o sim.Options
+	var seconds int
+	var replay string
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Look for a schedule of faults that breaks a promise",
+		Long: `Run generated schedules of operations and faults over replicas: messages that are lost, doubled, late and out of order,
+partitions, crashes with and without what was not synced, disks that fail or are full, copies, background work, reads of several
+replicas that fail over. One schedule in eleven runs over real engines on file systems in memory, the others over the rules alone.
+After every step what the replicas show is judged; at the end of a schedule all must be equal. Nothing touches the data folder.
+
+The first violation ends the run. It is shortened, shown, and written to a file that --replay takes. An engine has goroutines of
+its own: its schedules do not always fail again.
+Exit status 1 says that something was violated.`,
+		Example: `  bigset simulate --seconds 60
+  bigset simulate --schedules 100000 --seed 7 --json
+  bigset simulate --replay bigset-violation-7.txt`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if replay != "" {
+				return a.replay(cmd, replay)
+			}
+			o.Duration = time.Duration(seconds) * time.Second
+			o.Progress = a.simulating
+			r, err := sim.Run(cmd.Context(), o)
+			a.progress.clear()
+			if errors.Is(err, sim.ErrOptions) {
+				return usage(cmd, "%w", err)
+			}
+			return errors.Join(err, a.simulated(r))
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Schedules, "schedules", 0, "how many schedules (default: 11,000, or no limit with --seconds)")
+	f.IntVar(&seconds, "seconds", 0, "end after this time (default: no limit)")
+	f.Uint64Var(&o.Seed, "seed", 1, "schedules follow from it")
+	f.IntVar(&o.Replicas, "replicas", 0, "replicas of each schedule, 3 to 7 (default: a mixture)")
+	f.StringVar(&replay, "replay", "", "run the schedule in this file instead")
+	_ = cmd.MarkFlagFilename("replay") // there is such a flag
+	return cmd
+}
+
+// faultCounts writes how many faults there were of each kind.
+func faultCounts(r *sim.Report) string {
+	var parts []string
+	for _, k := range sim.Kinds {
+		parts = append(parts, fmt.Sprintf("%s %d", k, r.Faults[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) simulating(r *sim.Report) {
+	a.progress.show("%s, %s, %s checked; %s", count(uint64(r.Schedules), "schedule"), count(uint64(r.Operations), "operation"),
+		count(uint64(r.Checks), "state"), faultCounts(r))
+}
+
+// simulated prints what schedules did and found.
+func (a *app) simulated(r *sim.Report) error {
+	var err error
+	if a.json {
+		err = json.NewEncoder(a.out).Encode(r)
+	} else {
+		_, err = fmt.Fprintf(a.out, "%s, %s, %s checked\nfaults: %s\n%s\n", count(uint64(r.Schedules), "schedule"),
+			count(uint64(r.Operations), "operation"), count(uint64(r.Checks), "state"), faultCounts(r), count(uint64(r.Violations), "violation"))
+	}
+	if !r.Failed() {
+		return err
+	}
+	file := fmt.Sprintf("bigset-violation-%d.txt", r.Failure.Script.Seed)
+	if e := os.WriteFile(file, []byte(r.Failure.Script.String()), 0o644); e != nil {
+		err = errors.Join(err, e)
+	}
+	fmt.Fprintf(a.errs, "%s\nrun it again: bigset simulate --replay %s\n", r.Failure, file)
+	return errors.Join(err, errViolated)
+}
+
+// replay runs the schedule of a file.
+func (a *app) replay(cmd *cobra.Command, file string) (err error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	v, s, err := sim.Replay(in)
+	switch {
+	case errors.Is(err, convergence.ErrScript):
+		return usage(cmd, "--replay %s: %w", file, err)
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(a.errs, "%s\n", s)
+	if v == nil {
+		return a.simulated(&sim.Report{Schedules: 1, Faults: map[string]int{}})
+	}
+	fmt.Fprintf(a.out, "%v\n", v)
+	return errViolated
+}
