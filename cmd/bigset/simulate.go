@@ -106,10 +106,15 @@ func (a *app) replay(cmd *cobra.Command, file string) (err error) {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(a.errs, "%s\n", s)
-	if v == nil {
-		return a.simulated(&sim.Report{Schedules: 1, Faults: map[string]int{}})
+	if _, err := fmt.Fprintf(a.errs, "%s\n", s); err != nil {
+		return err
 	}
-	fmt.Fprintf(a.out, "%v\n", v)
+	if v == nil {
+		_, err = fmt.Fprintln(a.out, "nothing is violated")
+		return err
+	}
+	if _, err := fmt.Fprintf(a.out, "%v\n", v); err != nil {
+		return err
+	}
 	return errViolated
 }

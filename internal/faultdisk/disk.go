@@ -3,6 +3,7 @@ package faultdisk
 
 import (
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -119,6 +120,20 @@ func (d *Disk) SetShortWrites(short func(path string) error) {
 	}
 	d.mem.short.Store(&short)
 }
+
+// FailWrites makes writes to files of which the name ends so fail, all but the next few of them, until Heal.
+func (d *Disk) FailWrites(suffix string, after int, cause error) {
+	var n atomic.Int64
+	d.SetHook("fail", func(op errorfs.Op) error {
+		if !IsWrite(op) || !strings.HasSuffix(op.Path, suffix) || n.Add(1) <= int64(after) {
+			return nil
+		}
+		return cause
+	})
+}
+
+// Heal ends FailWrites.
+func (d *Disk) Heal() { d.SetHook("fail", nil) }
 
 // SetUsage sets what the disk says of its free space; before, it can't tell.
 func (d *Disk) SetUsage(u vfs.DiskUsage) { d.mem.TestingSetDiskUsage(u) }

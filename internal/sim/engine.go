@@ -7,11 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
-	"sync/atomic"
 	"syscall"
-
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -250,14 +246,7 @@ func (s *engineStore) Fault(kind string) error {
 		cause = syscall.ENOSPC
 	}
 	s.faulty = true
-	left := s.rand.IntN(4)
-	var count atomic.Int64
-	s.host.disk.SetHook("fault", func(op errorfs.Op) error {
-		if !faultdisk.IsWrite(op) || !strings.HasSuffix(op.Path, ".log") || count.Add(1) <= int64(left) {
-			return nil
-		}
-		return cause
-	})
+	s.host.disk.FailWrites(".log", s.rand.IntN(4), cause)
 	return nil
 }
 
@@ -267,7 +256,7 @@ func (s *engineStore) heal() (err error) {
 		return nil
 	}
 	s.faulty = false
-	s.host.disk.SetHook("fault", nil)
+	s.host.disk.Heal()
 	if s.host.Failed() == nil {
 		return nil
 	}
@@ -297,7 +286,7 @@ func (s *engineStore) Crash(quarters int) any {
 	} else {
 		s.some("crash in the middle of a call")
 	}
-	s.host.disk.SetHook("fault", nil)
+	s.host.disk.Heal()
 	_ = s.host.Close() // nobody needs what it leaves
 	return hostDisk{disk, s.host.dir, s.host.strategy}
 }
@@ -311,6 +300,6 @@ func (s *engineStore) Stop() (any, error) {
 }
 
 func (s *engineStore) Close() {
-	s.host.disk.SetHook("fault", nil)
+	s.host.disk.Heal()
 	s.pool.put(s.host)
 }
