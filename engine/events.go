@@ -20,6 +20,7 @@ const (
 	EventCompaction  EventKind = "compaction"   // Pebble rewrote tables
 	EventRewrite     EventKind = "rewrite"      // the rewriter swapped a span
 	EventRewriteLeft EventKind = "rewrite-left" // the rewriter left a span for later: it was being written
+	EventHeal        EventKind = "heal"         // lost keys of a set were put back: Keys of them
 	EventExcise      EventKind = "excise"       // an emptied set's element range was cut out
 	EventPublish     EventKind = "publish"      // the filter may drop more keys of a set: one event for each set, at most every 20 ms
 	EventIncarnation EventKind = "incarnation"  // the store took a new actor

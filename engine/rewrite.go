@@ -89,6 +89,13 @@ type pass struct {
 	killed   []clock.Dot    // what the contexts of closing keys kill
 	resolved int            // keys that were open and are not any more, or are left out
 	read     int            // keys read
+	last     []byte         // the element at hand
+	heals    bool           // it puts keys back: see Heal
+	lost     []keptKey      // keys to be put back where they are not found, ascending, those still to come
+	lostAt   int            // keys read when the last of them came
+	put      []keptKey      // those of them that were
+	died     int            // those of them whose dots have died meanwhile
+	unseen   int            // those of them whose dots have not been seen
 	hidden   int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
 	tables   []copiedTable
 }
@@ -116,14 +123,18 @@ type passResult struct {
 func (s *Store) rewriteSpan(
 	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
 ) (res passResult, err error) {
-	began := time.Now()
+	return s.runPass(ctx, &pass{spanFiles: spanFiles{s: s}, st: st, bounds: bounds}, worth)
+}
+
+// runPass runs a pass. One that puts keys back is always worth it.
+func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span) bool) (res passResult, err error) {
+	began, st := time.Now(), p.st
 	s.passes.RLock()
 	defer s.passes.RUnlock()
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: bounds}
 	if err := s.holding(st, p.begin); err != nil {
 		return res, err
 	}
@@ -136,11 +147,11 @@ func (s *Store) rewriteSpan(
 	if err := p.collect(ctx); err != nil {
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
-	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden - len(p.ends), Closed: p.resolved}
+	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden + len(p.put) - len(p.ends), Closed: p.resolved}
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
 	garbage := max(res.Dropped, res.Closed)
 	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
-	if garbage == 0 || !worth(span) {
+	if len(p.put) == 0 && (garbage == 0 || !worth(span)) {
 		return res, nil
 	}
 	if len(p.killed) > 0 { // before the keys go that say so
@@ -219,22 +230,21 @@ func (p *pass) collect(ctx context.Context) (err error) {
 	hidden := p.s.hidden(p.st)
 	defer func() { p.hidden = p.s.hiddenSince(p.st, hidden) }()
 	prefixLen, size := len(p.st.prefix), 0
-	var last []byte
 	for ok := it.First(); ok; ok = it.Next() {
 		key := it.Key()
 		element, actor, counter, _, ok := keyscheme.DecodeElement(prefixLen, key)
 		if !ok {
 			return fmt.Errorf("%w: key %x", ErrCorrupt, key)
 		}
-		if size >= p.s.opt.SpanBytes && string(element) != string(last) {
+		if string(element) != string(p.last) && (size >= p.s.opt.SpanBytes || p.strays()) {
 			p.bounds.Upper = p.st.prefix.AppendElementBound(nil, element)
 			break
 		}
-		if string(element) != string(last) || p.read == 0 {
-			if err := p.endElement(); err != nil {
-				return err
-			}
-			last = append(last[:0], element...)
+		if err := p.putBack(key); err != nil {
+			return err
+		}
+		if err := p.beginElement(element); err != nil {
+			return err
 		}
 		if p.read++; p.read%4096 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -256,6 +266,18 @@ func (p *pass) collect(ctx context.Context) (err error) {
 	if err := it.Error(); err != nil {
 		return err
 	}
+	if err := p.putBack(p.bounds.Upper); err != nil {
+		return err
+	}
+	return p.endElement()
+}
+
+// beginElement ends the element at hand if this is another one.
+func (p *pass) beginElement(element []byte) error {
+	if string(element) == string(p.last) {
+		return nil
+	}
+	p.last = append(p.last[:0], element...)
 	return p.endElement()
 }
 
@@ -332,6 +354,10 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	paths := make([]string, len(p.tables))
 	for i, t := range p.tables {
 		paths[i] = t.path
+	}
+	if runs := p.st.runs.Load(); runs != nil && len(p.put) > 0 {
+		runs.cut(len(p.st.prefix), p.put)
+		defer runs.applied()
 	}
 	if err := p.s.swapIn(ctx, p.bounds, paths, p.resolved); err != nil {
 		return err
