@@ -176,6 +176,14 @@ func (l *link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine
 	return r, l.Member(), err
 }
 
+func (l *link) Heal(ctx context.Context, f engine.Facts) (r engine.HealResult, m peer.Member, err error) {
+	err = l.over(ctx, func() error {
+		r, m, err = l.Local.Heal(ctx, f)
+		return err
+	})
+	return r, m, err
+}
+
 func (l *link) State(ctx context.Context, set []byte) (s engine.State, m peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		s, m, err = l.Local.State(ctx, set)

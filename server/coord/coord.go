@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"bigset/engine"
 	"bigset/server/peer"
@@ -23,6 +24,7 @@ type Coordinator struct {
 	sends   int   // under way
 	bytes   int64 // of them
 	drained Signal
+	heals   map[string]time.Time // sets of replicas that are being healed, or were in vain, and since when
 }
 
 // New returns a coordinator.

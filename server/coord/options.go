@@ -121,6 +121,8 @@ const (
 	EventRepaired     EventKind = "repaired"      // what a read found missing was sent: so many keys and deaths were new
 	EventRepairLeft   EventKind = "repair-left"   // what a read found missing was not sent, or not all of it
 	EventDamage       EventKind = "damage"        // a replica has seen dots that are not dead and have no key
+	EventHealed       EventKind = "healed"        // keys that a replica had lost were fetched from another and put back
+	EventHealLeft     EventKind = "heal-left"     // keys that a replica has lost could not be put back, or not all of them
 )
 
 // Event is one thing that went on in the background. Fields that do not apply are zero. What was dropped is left to anti-entropy.

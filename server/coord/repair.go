@@ -21,6 +21,7 @@ type repair struct {
 	missing []fold.Element // keys with their dots, which it has not seen
 	dead    *clock.Clock   // dots that are dead elsewhere; nil is none
 	suspect []suspicion
+	lost    *clock.Clock // dots whose keys it has lost: see Heal; nil is none
 }
 
 // suspicion are dots that a witness has seen and does not show. They are dead if it says so.
@@ -72,7 +73,7 @@ func (m *mends) of(to peer.Replica) *repair {
 			return r
 		}
 	}
-	r := &repair{set: m.set, to: to, dead: &clock.Clock{}}
+	r := &repair{set: m.set, to: to, dead: &clock.Clock{}, lost: &clock.Clock{}}
 	m.all = append(m.all, r)
 	return r
 }
@@ -81,10 +82,8 @@ func (m *mends) of(to peer.Replica) *repair {
 func (m *mends) note(element []byte, asked []peer.Replica, repairs []readcore.Repair) {
 	for _, r := range repairs {
 		to := asked[r.Replica]
-		if len(r.Lost) > 0 {
-			m.c.opt.Events(Event{Kind: EventDamage, Node: to.Member().Node, Set: m.set, Count: len(r.Lost)})
-		}
 		repair := m.of(to)
+		repair.lost.Union(clock.Of(r.Lost...))
 		if len(r.Missing) > 0 {
 			repair.missing = append(repair.missing, fold.Element{Name: bytes.Clone(element), Dots: r.Missing})
 		}
@@ -95,6 +94,9 @@ func (m *mends) note(element []byte, asked []peer.Replica, repairs []readcore.Re
 // send sends them, as far as one request may.
 func (m *mends) send() {
 	for _, r := range m.all {
+		if !r.lost.Empty() {
+			m.c.damaged(m.set, r.to, r.lost)
+		}
 		if n := len(r.missing); n > m.c.opt.RepairsMax {
 			m.c.opt.Events(Event{Kind: EventRepairLeft, Node: r.to.Member().Node, Set: m.set, Count: n})
 		} else if n > 0 || !r.dead.Empty() {
@@ -159,7 +161,7 @@ func (c *Coordinator) deaths(ctx context.Context, set []byte, witness peer.Repli
 	}
 	lost := dots.Clone()
 	if lost.Subtract(dead); !lost.Empty() {
-		c.opt.Events(Event{Kind: EventDamage, Node: witness.Member().Node, Set: set, Count: int(lost.Len())})
+		c.damaged(set, witness, lost)
 	}
 	return dead, nil
 }

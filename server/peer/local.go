@@ -108,6 +108,15 @@ func (l *Local) ApplyFacts(ctx context.Context, f engine.Facts, durability engin
 	return r, l.Member(), l.outcome(err)
 }
 
+// Heal implements Replica.
+func (l *Local) Heal(ctx context.Context, f engine.Facts) (engine.HealResult, Member, error) {
+	if err := l.ready(); err != nil {
+		return engine.HealResult{}, l.Member(), err
+	}
+	r, err := l.store.Heal(ctx, f)
+	return r, l.Member(), err
+}
+
 // State implements Replica. A set with open keys, from a time when the store kept them, is ErrOpenContexts.
 func (l *Local) State(ctx context.Context, set []byte) (engine.State, Member, error) {
 	s, err := l.store.State(ctx, set)

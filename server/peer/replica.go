@@ -50,6 +50,13 @@ type Replica interface {
 	//	here Seen {A1 A2} Dead {A2};  ApplyFacts(x{A2 A3}, Dead {A1})  =>  Seen {A1 A2 A3} Dead {A1 A2}, x by A3
 	ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (engine.FactsResult, Member, error)
 
+	// Heal puts keys back that this replica has lost: whose dots it has seen, that are not dead here, and that are not stored. It is
+	// given what another replica has told of them. All other keys are left alone; deaths are united with those that are here. What
+	// it has put back is on disk. Joining replicas do it, too.
+	//
+	//	here Seen {A1 A2}, A2 dead, no key;  Heal(x{A1 A2 A3})  =>  x by A1
+	Heal(ctx context.Context, f engine.Facts) (engine.HealResult, Member, error)
+
 	// State returns what this replica has seen of a set and what of it is dead, of one moment and with no write under way, or
 	// engine.ErrNotFound. It is a question and a check, never a claim about another's copy. Joining replicas answer, too.
 	State(ctx context.Context, set []byte) (engine.State, Member, error)
