@@ -208,23 +208,6 @@ func TestHealAmidWrites(t *testing.T) {
 	p.close(t)
 }
 
-// TestHealWithinDeadRun: a run that readers seek over is none any more where a key is put back.
-func TestHealWithinDeadRun(t *testing.T) {
-	p, lost := healable(t, compaction.Merge, compaction.None(), true)
-	p.all(t, healSet, keyscheme.OpRemove, append(elementNames(80, 100), elementNames(110, 150)...), engine.Sync)
-	for range 3 {
-		p.read(t, healSet, engine.ReadOptions{})
-	}
-	runs, _ := p.store.DeadRuns(lost.Set)
-	over := func(r string) bool { return strings.Contains(r, bulkName(79)) && strings.Contains(r, bulkName(150)) }
-	if !slices.ContainsFunc(runs, over) {
-		t.Fatalf("no dead run over what is lost: %q", runs)
-	}
-	p.heals(t, lost, engine.HealResult{Healed: 12})
-	p.check(t)
-	p.close(t)
-}
-
 // TestHealFarApart: what lies between lost keys is not read when it is much.
 func TestHealFarApart(t *testing.T) {
 	p := newPair("far apart")
