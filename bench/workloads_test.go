@@ -96,6 +96,13 @@ var wants = map[string][]string{
 		"small-sets/heap bigset default 600 600", "small-sets/bounded bigset default 600 150"},
 	"cold": {"cold/contains-hit bigset default 600 10000", "cold/contains-miss pebble  600 10000", "cold/range bigset default 600 10000",
 		"cold/insert pebble  600 60"},
+	"quorum-read": {"quorum-read/heap bigset default 60 0", "quorum-read/heap bigset default 600 0", "quorum-read/local bigset default 600 199800",
+		"quorum-read bigset default 600 199800", "quorum-read/r3 bigset default 600 199800", "quorum-read/first bigset default 600 200"},
+	"write-quorum": {"write-quorum bigset default 600 600", "write-quorum/local bigset default 600 600"},
+	"anti-entropy": {"anti-entropy/newest bigset default 600 600", "anti-entropy/newest-copy bigset default 600 600",
+		"anti-entropy/random bigset default 600 600", "anti-entropy/dead-copy bigset default 600 600"},
+	"handoff": {"handoff bigset default 600 600", "handoff/ahead bigset default 600 600", "handoff pebble  600 600",
+		"handoff/tables pebble  600 600", "handoff/batches pebble  600 600"},
 	"drop": {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
 }
 
