@@ -64,7 +64,7 @@ func (e *env) copied(to system, workload string, m *meter, copied func() error) 
 		if err := p.loop(1, func(int) error { return copied() }); err != nil {
 			return err
 		}
-		p.ops, p.user = uint64(e.elements), uint64(e.elements)*elementBytes
+		p.ops = uint64(e.elements)
 		return p.settle(to)
 	})
 	if err != nil {

@@ -70,7 +70,7 @@ func (e *env) adds(ops []engine.Op, first, last int) []engine.Op {
 	return ops
 }
 
-// replicatedLoad inserts elements 0 to n-1 in batches at the first replica, and at the others what it did.
+// replicatedLoad inserts elements 0 to n-1 in batches at the first replica, and at the others what it did. All have them then.
 func (e *env) replicatedLoad(name string, list []*replica, n int) error {
 	var ops []engine.Op
 	for first := 0; first < n; first += batchSize {
@@ -79,7 +79,15 @@ func (e *env) replicatedLoad(name string, list []*replica, n int) error {
 			return err
 		}
 	}
-	return e.settled(list)
+	if err := e.settled(list); err != nil {
+		return err
+	}
+	for _, r := range list { // a read of all together would not miss what one lacks
+		if err := countBy(r.set(name), n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settled flushes the stores, and waits until nothing happens in them.

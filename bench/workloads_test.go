@@ -132,6 +132,9 @@ func TestWorkloads(t *testing.T) {
 					t.Errorf("no row %q among\n%s", want, strings.Join(have, "\n"))
 				}
 			}
+			if w.Name == "anti-entropy" {
+				testMoved(t, report.Results)
+			}
 			for _, g := range goals(w.Name, report.Config.Strategy) {
 				vs := g.verdicts(report.Results, report.Config.Strategy)
 				if len(vs) == 0 && !g.to.smallest {
@@ -149,6 +152,20 @@ func TestWorkloads(t *testing.T) {
 			}
 			t.Logf("\n%s", text.String())
 		})
+	}
+}
+
+// testMoved holds the bytes that anti-entropy counts to what must go over at least.
+func testMoved(t *testing.T, rows []Row) {
+	moved := map[string]uint64{}
+	for _, r := range rows {
+		if r.BytesMoved != nil {
+			moved[strings.TrimPrefix(r.Workload, "anti-entropy/")] = *r.BytesMoved
+		}
+	}
+	if moved["newest-copy"] < 600*elementBytes/2 || moved["newest"] < elementBytes || moved["newest"] >= moved["newest-copy"] ||
+		moved["dead"] < moved["random"]+60 {
+		t.Errorf("moved %v", moved)
 	}
 }
 
