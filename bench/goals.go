@@ -14,6 +14,7 @@ type goal struct {
 	atMost bool
 	limit  float64
 	unit   string // after the figure, of goals about one row
+	plain  bool   // it is only shown: there is nothing to reach
 }
 
 // pick chooses rows: those of a workload, or a part of one, on a system.
@@ -92,6 +93,9 @@ func (v verdict) String() string {
 	sign := ">="
 	if v.atMost {
 		sign = "<="
+	}
+	if v.plain && v.known {
+		return fmt.Sprintf("%s: %s%s (%s..%s)", v.what, number(v.ratio), v.unit, number(v.low), number(v.high))
 	}
 	if !v.known {
 		return fmt.Sprintf("%s: no figure (goal %s %s)", v.what, sign, number(v.limit))
@@ -248,6 +252,12 @@ func goals(workload, strategy string) []goal {
 		return recoverGoals()
 	case "clock":
 		return clockGoals()
+	case "quorum-read":
+		return quorumReadGoals()
+	case "anti-entropy":
+		return antiEntropyGoals()
+	case "handoff":
+		return handoffGoals()
 	}
 	return nil
 }

@@ -22,11 +22,12 @@ import (
 // batches, and reads as one does who knows Pebble well. It keeps no clock: the values of clock and tombstone keys are
 // bytes of the right length.
 type rawSystem struct {
-	folder string
-	cache  *pebble.Cache
-	db     *pebble.DB
-	record compaction.Record
-	write  *pebble.WriteOptions
+	folder  string
+	cache   *pebble.Cache
+	options *pebble.Options
+	db      *pebble.DB
+	record  compaction.Record
+	write   *pebble.WriteOptions
 	// deletes makes removes delete the element keys, too, the classical way.
 	deletes bool
 
@@ -49,7 +50,7 @@ func openRaw(dir string, o openOptions) (*rawSystem, error) {
 		cache.Unref()
 		return nil, err
 	}
-	r := &rawSystem{folder: dir, cache: cache, db: db, record: o.record, deletes: o.deletes, counters: map[string]*atomic.Uint64{}}
+	r := &rawSystem{folder: dir, cache: cache, options: po, db: db, record: o.record, deletes: o.deletes, counters: map[string]*atomic.Uint64{}}
 	r.write = pebble.NoSync
 	if o.sync {
 		r.write = pebble.Sync

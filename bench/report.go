@@ -73,6 +73,7 @@ type Figures struct {
 	BytesOnDisk  *uint64 `json:"bytes_on_disk,omitempty"` // tables in use, at the end
 	BytesPeak    *uint64 `json:"bytes_peak,omitempty"`    // most bytes of tables at a time, in use or not
 	BytesLive    *uint64 `json:"bytes_live,omitempty"`    // tables of a fresh load of what is live at the end
+	BytesMoved   *uint64 `json:"bytes_moved,omitempty"`   // from replica to replica, in both directions
 
 	// WriteAmp is how many bytes were written for each byte of the elements that the operations named.
 	WriteAmp  *float64 `json:"write_amp,omitempty"`
@@ -80,17 +81,19 @@ type Figures struct {
 	KeysDead  *uint64  `json:"keys_dead,omitempty"` // keys in tables beyond those
 	HeapBytes *uint64  `json:"heap_bytes,omitempty"`
 
+	MBPerSecond *float64 `json:"mb_per_s,omitempty"` // millions of bytes of keys and values
+
 	Kept *float64 `json:"kept,omitempty"` // speed beside that of the same load on a store that is nearly empty
 }
 
 // floats and counts list the figures of which medians are taken.
 func (f *Figures) floats() []**float64 {
-	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.Kept}
+	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.MBPerSecond, &f.Kept}
 }
 
 func (f *Figures) counts() []**uint64 {
 	return []**uint64{&f.BytesWritten, &f.BytesWAL, &f.BytesFlush, &f.BytesCompact, &f.BytesRewrite, &f.BytesRead,
-		&f.BytesOnDisk, &f.BytesPeak, &f.BytesLive, &f.KeysLive, &f.KeysDead, &f.HeapBytes}
+		&f.BytesOnDisk, &f.BytesPeak, &f.BytesLive, &f.BytesMoved, &f.KeysLive, &f.KeysDead, &f.HeapBytes}
 }
 
 // medians returns the median of each figure over the rounds that have it.
@@ -324,6 +327,12 @@ func goBenchUnits(f Figures) string {
 	}
 	if f.BytesWritten != nil {
 		_, _ = fmt.Fprintf(b, "\t%d written-B", *f.BytesWritten)
+	}
+	if f.BytesMoved != nil {
+		_, _ = fmt.Fprintf(b, "\t%d moved-B", *f.BytesMoved)
+	}
+	if f.MBPerSecond != nil {
+		_, _ = fmt.Fprintf(b, "\t%.6g MB/s", *f.MBPerSecond)
 	}
 	if f.BytesOnDisk != nil {
 		_, _ = fmt.Fprintf(b, "\t%d disk-B", *f.BytesOnDisk)

@@ -49,11 +49,16 @@ var workloads = []*workload{
 	{Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, 100_000, 10_000_000, checkpoint},
 	{Workload{"recover", "opening after a crash; one element added by a process of its own"}, 100_000, 10_000_000, recovery},
 	{Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, 600_000, 100_000_000, clocks},
+	{Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, 20_000, 1_000_000, quorumRead},
+	{Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, 2_000, 100_000, writeQuorum},
+	{Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, 20_000, 1_000_000, antiEntropy},
+	{Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, 50_000, 1_000_000, handoff},
 }
 
 // onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the
 // engine does.
-var onRequest = []string{"grow", "mixed", "contexts", "small-sets", "cold", "cardinality", "checkpoint", "recover", "clock"}
+var onRequest = []string{"grow", "mixed", "contexts", "small-sets", "cold", "cardinality", "checkpoint", "recover", "clock",
+	"quorum-read", "write-quorum", "anti-entropy", "handoff"}
 
 // Workloads lists the workloads in the order in which a run does them.
 func Workloads() []Workload {

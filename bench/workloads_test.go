@@ -96,6 +96,13 @@ var wants = map[string][]string{
 		"small-sets/heap bigset default 600 600", "small-sets/bounded bigset default 600 150"},
 	"cold": {"cold/contains-hit bigset default 600 10000", "cold/contains-miss pebble  600 10000", "cold/range bigset default 600 10000",
 		"cold/insert pebble  600 60"},
+	"quorum-read": {"quorum-read/heap bigset default 60 0", "quorum-read/heap bigset default 600 0", "quorum-read/local bigset default 600 199800",
+		"quorum-read bigset default 600 199800", "quorum-read/r3 bigset default 600 199800", "quorum-read/first bigset default 600 200"},
+	"write-quorum": {"write-quorum bigset default 600 600", "write-quorum/local bigset default 600 600"},
+	"anti-entropy": {"anti-entropy/newest bigset default 600 600", "anti-entropy/newest-copy bigset default 600 600",
+		"anti-entropy/random bigset default 600 600", "anti-entropy/dead-copy bigset default 600 600"},
+	"handoff": {"handoff bigset default 600 600", "handoff/ahead bigset default 600 600", "handoff pebble  600 600",
+		"handoff/tables pebble  600 600", "handoff/batches pebble  600 600"},
 	"drop": {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
 }
 
@@ -125,6 +132,9 @@ func TestWorkloads(t *testing.T) {
 					t.Errorf("no row %q among\n%s", want, strings.Join(have, "\n"))
 				}
 			}
+			if w.Name == "anti-entropy" {
+				testMoved(t, report.Results)
+			}
 			for _, g := range goals(w.Name, report.Config.Strategy) {
 				vs := g.verdicts(report.Results, report.Config.Strategy)
 				if len(vs) == 0 && !g.to.smallest {
@@ -142,6 +152,20 @@ func TestWorkloads(t *testing.T) {
 			}
 			t.Logf("\n%s", text.String())
 		})
+	}
+}
+
+// testMoved holds the bytes that anti-entropy counts to what must go over at least.
+func testMoved(t *testing.T, rows []Row) {
+	moved := map[string]uint64{}
+	for _, r := range rows {
+		if r.BytesMoved != nil {
+			moved[strings.TrimPrefix(r.Workload, "anti-entropy/")] = *r.BytesMoved
+		}
+	}
+	if moved["newest-copy"] < 600*elementBytes/2 || moved["newest"] < elementBytes || moved["newest"] >= moved["newest-copy"] ||
+		moved["dead"] < moved["random"]+60 {
+		t.Errorf("moved %v", moved)
 	}
 }
 

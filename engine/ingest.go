@@ -64,13 +64,16 @@ type ingestion struct {
 	keys    []byte      // the span's keys, one after the other
 	keyEnds []int       // where each ends in keys
 	dots    []clock.Dot // of each
-	own     uint64      // the last dot of this store's actor that the span names
+	all     *clock.Clock
+	own     uint64 // the last dot of this store's actor that the span names
 	brought *clock.Clock
 }
 
 // unpack takes the span's keys and checks them.
 func (in *ingestion) unpack(span *Span) error {
-	r, all := spanReader{in: uvarints{b: span.Keys}}, &clock.Clock{}
+	r := spanReader{in: uvarints{b: span.Keys}}
+	count := max(0, min(span.Count, len(span.Keys)/spanKeyBytesMin))
+	in.keyEnds, in.dots, in.all = make([]int, 0, count), make([]clock.Dot, 0, count), &clock.Clock{}
 	actor := in.s.actor()
 	in.own = in.dead.Max(actor)
 	for n := 0; len(r.in.b) > 0; n++ {
@@ -80,13 +83,16 @@ func (in *ingestion) unpack(span *Span) error {
 		}
 		from := len(in.keys)
 		in.keys = in.st.prefix.AppendElement(in.keys, element, dot, keyscheme.OpAdd)
+		if n == 0 { // the others may be about as long
+			in.keys = slices.Grow(in.keys, min(count*len(in.keys), 2*SpanBytesMax))
+		}
 		if n := len(in.keys); n > 2*SpanBytesMax {
 			return &LimitError{"bytes of keys in a span", n, 2 * SpanBytesMax}
 		}
 		if n > 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0 {
 			return fmt.Errorf("%w: a span's keys are not in order", ErrFacts)
 		}
-		if !all.Add(dot) {
+		if !in.all.Add(dot) {
 			return fmt.Errorf("%w: dot %v comes twice", ErrFacts, dot)
 		}
 		if dot.Actor == actor {
@@ -155,11 +161,17 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 
 // choose picks the keys whose dots are neither seen nor dead.
 func (in *ingestion) choose(seen *clock.Clock) {
-	in.arena, in.ends, in.tables, in.brought = in.arena[:0], in.ends[:0], nil, &clock.Clock{}
+	in.arena, in.ends, in.tables, in.brought = in.arena[:0], in.ends[:0], nil, in.all.Clone()
+	in.brought.Subtract(seen)
+	in.brought.Subtract(in.dead)
+	n := int(in.brought.Len())
+	in.ends = slices.Grow(in.ends, n)
+	if len(in.dots) > 0 {
+		in.arena = slices.Grow(in.arena, (len(in.keys)/len(in.dots)+1)*n)
+	}
 	for i, dot := range in.dots {
-		if !seen.Contains(dot) && !in.dead.Contains(dot) {
+		if in.brought.Contains(dot) {
 			in.keep(keptKey{in.inKey(i), keyscheme.ClosedValue})
-			in.brought.Add(dot)
 		}
 	}
 }

@@ -163,6 +163,9 @@ func (w *spanWriter) add(element, actor []byte, counter uint64) {
 	w.last[i] = counter
 }
 
+// spanKeyBytesMin is the least that a key takes in a span: a byte for each of shared, rest, actor and counter.
+const spanKeyBytesMin = 4
+
 // spanReader unpacks what a spanWriter has packed. Its bytes may come from anywhere.
 type spanReader struct {
 	in      uvarints

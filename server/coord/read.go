@@ -42,7 +42,7 @@ func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Resul
 		r.Set = bytes.Clone(r.Set) // repairs refer to it
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // the replicas are told to stop
-		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(replicas), tried: map[peer.Replica]int{},
+		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(replicas), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
 			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit})}
 		defer g.stop()
 		stopped, err := g.run(yield)
@@ -84,7 +84,7 @@ type gathering struct {
 
 	streams []*stream
 	mu      sync.Mutex // of what streams deliver
-	wake    Signal     // set when one has
+	wake    Signal     // set when one has; never nil: a stream may deliver before the next one is begun
 }
 
 // stream reads from one replica, one chunk ahead of what was taken.

@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// difference is a way in which the two replicas of anti-entropy differ. One lacks a thousandth of the elements.
+type difference struct {
+	name string
+	old  bool // the elements are of any age, and what was in memory is forgotten; else they are the newest
+	dead bool // it does not know either that a tenth of the elements was removed
+}
+
+var differences = []difference{{"newest", false, false}, {"random", true, false}, {"dead", true, true}}
+
+// missEvery is of how many elements the one replica lacks one.
+const missEvery = 1000
+
+// anti-entropy: two replicas of a set tell each other what either lacks, until it is durable. An operation is an element of the set;
+// the latency is that of the whole, and the bytes are those of all frames. anti-entropy/…-copy is a copy of the set to a third
+// replica, which is empty.
+func antiEntropy(e *env) error {
+	for _, d := range differences {
+		err := e.inFolders(2, func(dirs []string) error {
+			err := e.replicatedIn(dirs, openOptions{}, func(list []*replica) error {
+				if err := e.loadDifferent(d, list[0], list[1]); err != nil || d.old {
+					return err
+				}
+				return e.antiEntropyOn(d, list[0], list[1])
+			})
+			if err != nil || !d.old {
+				return err
+			}
+			return e.replicatedIn(dirs, openOptions{}, func(list []*replica) error { return e.antiEntropyOn(d, list[0], list[1]) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// live is how many elements the replicas have in the end.
+func (d difference) live(n int) int {
+	if d.dead {
+		return n - n/10
+	}
+	return n
+}
+
+// loadDifferent makes a set of n elements at a, and at b what it shall have of it.
+func (e *env) loadDifferent(d difference, a, b *replica) error {
+	n := e.elements
+	missed := (n + missEvery - 1) / missEvery
+	dots := make([]clock.Dot, 0, n)
+	load := func(first, last int, to ...*replica) error {
+		for ; first < last; first += batchSize {
+			more, err := e.replicate(setName, e.adds(nil, first, min(last, first+batchSize)), a, to...)
+			if err != nil {
+				return err
+			}
+			dots = append(dots, more...)
+		}
+		return nil
+	}
+	var err error
+	if !d.old {
+		if err = load(0, n-missed, b); err == nil {
+			err = load(n-missed, n)
+		}
+	}
+	for first := 0; d.old && first < n && err == nil; first += missEvery {
+		last := min(n, first+missEvery) - 1
+		if err = load(first, last, b); err == nil {
+			err = load(last, last+1)
+		}
+	}
+	if err == nil && d.dead {
+		err = e.removeTenth(a, dots)
+	}
+	if err != nil {
+		return err
+	}
+	return e.settled([]*replica{a, b})
+}
+
+// removeTenth removes a tenth of the elements at one replica, none of those that the other lacks.
+func (e *env) removeTenth(a *replica, dots []clock.Dot) error {
+	n := len(dots)
+	order, ops := scatter(n, e.cfg.Seed), []engine.Op{}
+	for i, removed := 0, 0; removed < n/10; i++ {
+		victim := order(i)
+		if victim%missEvery == missEvery-1 || victim == n-1 {
+			continue
+		}
+		removed++
+		ops = append(ops, engine.Op{Kind: keyscheme.OpRemove, Element: e.names().append(nil, victim), Context: engine.Saw(dots[victim])})
+		if len(ops) == batchSize || removed == n/10 {
+			if _, err := e.replicate(setName, ops, a); err != nil {
+				return err
+			}
+			ops = ops[:0]
+		}
+	}
+	return nil
+}
+
+// antiEntropyOn measures the exchange of two replicas, of which b lacks something, and a copy of a.
+func (e *env) antiEntropyOn(d difference, a, b *replica) error {
+	if err := countBy(a.set(setName), d.live(e.elements)); err != nil { // both ways read from the cache
+		return err
+	}
+	err := e.replicated(1, openOptions{}, func(to []*replica) error {
+		return e.moved(sub("anti-entropy", d.name+"-copy"), to[0], func(m *meter) error { return e.copySet(a, to[0], false, m) })
+	})
+	if err != nil {
+		return err
+	}
+	err = e.moved(sub("anti-entropy", d.name), b, func(m *meter) error {
+		if _, err := allSlots(e.ctx, metered{a.peer, m}, metered{b.peer, m}); err != nil {
+			return err
+		}
+		_, err := b.store.ApplyFacts(e.ctx, engine.Facts{Set: []byte(setName)}, engine.Sync) // and all before it
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.equal(a, b, d.live(e.elements))
+}
+
+// moved measures something that moves bytes, once.
+func (e *env) moved(workload string, sys *replica, move func(*meter) error) error {
+	m := &meter{}
+	f, hist, err := e.figures(sys, func(p *phase) error {
+		err := p.loop(1, func(int) error { return move(m) })
+		p.ops = uint64(e.elements)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f.BytesMoved = &m.bytes
+	row := Row{Workload: workload, Elements: e.elements}
+	sys.label(&row)
+	e.rows.add(row, f, hist)
+	return nil
+}
+
+// equal checks that two replicas know the same, and hold that many elements.
+func (e *env) equal(a, b *replica, elements int) error {
+	again, err := allSlots(context.WithoutCancel(e.ctx), a.peer, b.peer)
+	if err == nil {
+		err = expect("sets that differ after an exchange", again.Differ, 0)
+	}
+	if err == nil {
+		err = e.check(a, setName, elements)
+	}
+	if err == nil {
+		err = e.check(b, setName, elements)
+	}
+	return err
+}
+
+func moved(of, to *Figures) (float64, bool) { return countRatio(of.BytesMoved, to.BytesMoved) }
+
+func antiEntropyGoals() (list []goal) {
+	limits := map[string]struct{ bytes, time float64 }{"newest": {0.01, 0.1}, "random": {0.01, 0.6}, "dead": {0.05, 0}}
+	for _, d := range differences {
+		of := pick{workload: sub("anti-entropy", d.name), system: systemBigset}
+		to := pick{workload: of.workload + "-copy", system: systemBigset}
+		limit := limits[d.name]
+		list = append(list, goal{what: "bytes, of a copy's", of: of, to: to, have: moved, atMost: true, limit: limit.bytes})
+		if limit.time > 0 {
+			list = append(list, goal{what: "time, of a copy's", of: of, to: to, have: latency, atMost: true, limit: limit.time})
+		}
+	}
+	return list
+}

@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/keyscheme"
+)
+
+// handoff: a set is copied to an empty store, durably. An operation is one element, the latency is that of the whole. The bare row
+// reads a chunk when the one before is written, as raw Pebble does; handoff/ahead reads it meanwhile. Raw Pebble copies its range
+// by ingested tables (handoff/tables) and by batches (handoff/batches); its bare row is the faster of the two.
+func handoff(e *env) error {
+	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
+		if c.system == systemPebble {
+			return e.with(c, openOptions{warm: true}, func(from system) error { return e.handoffRaw(c, from.(*rawSystem)) })
+		}
+		return e.replicated(1, openOptions{warm: true}, e.handoffBigset)
+	})
+}
+
+func (e *env) handoffBigset(list []*replica) error {
+	if err := e.replicatedLoad(setName, list, e.elements); err != nil {
+		return err
+	}
+	for _, name := range e.inTurn("handoff", "handoff/ahead") {
+		err := e.replicated(1, openOptions{warm: true}, func(to []*replica) error {
+			m := &meter{}
+			_, err := e.copied(to[0], name, m, func() error { return e.copySet(list[0], to[0], name == "handoff/ahead", m) })
+			if err != nil {
+				return err
+			}
+			return e.check(to[0], setName, e.elements)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// inTurn returns names in an order that changes from round to round.
+func (e *env) inTurn(names ...string) []string {
+	if e.round%2 == 1 {
+		slices.Reverse(names)
+	}
+	return names
+}
+
+// copied measures a copy of the set into a system, once, with what that leaves to do.
+func (e *env) copied(to system, workload string, m *meter, copied func() error) (Figures, error) {
+	f, hist, err := e.figures(to, func(p *phase) error {
+		if err := p.loop(1, func(int) error { return copied() }); err != nil {
+			return err
+		}
+		p.ops = uint64(e.elements)
+		return p.settle(to)
+	})
+	if err != nil {
+		return f, err
+	}
+	key := keyscheme.NewPrefix([]byte(setName)).AppendElement(nil, e.names().append(nil, 0), clock.Dot{Actor: rawActor, Counter: 1}, keyscheme.OpAdd)
+	f.MBPerSecond = new(f.OpsPerSecond * float64(len(key)+len(keyscheme.ClosedValue)) / 1e6)
+	if m != nil {
+		f.BytesMoved = &m.bytes
+	}
+	row := Row{Workload: workload, Elements: e.elements}
+	to.label(&row)
+	e.rows.add(row, f, hist)
+	return f, nil
+}
+
+// handoffRaw copies a range of raw Pebble both ways.
+func (e *env) handoffRaw(c contender, from *rawSystem) error {
+	s := from.handle(setName)
+	if _, err := e.loaded(from, s, e.elements); err != nil {
+		return err
+	}
+	var faster Figures
+	for _, name := range e.inTurn("handoff/tables", "handoff/batches") {
+		err := e.with(c, openOptions{warm: true}, func(sys system) error {
+			to := sys.(*rawSystem)
+			copying := to.copyByBatches
+			if name == "handoff/tables" {
+				copying = to.copyByTables
+			}
+			f, err := e.copied(to, name, nil, func() error { return copying(from, s.prefix.All()) })
+			if err != nil {
+				return err
+			}
+			if f.OpsPerSecond > faster.OpsPerSecond {
+				faster = f
+			}
+			return e.check(to, setName, e.elements)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	row := Row{Workload: "handoff", Elements: e.elements}
+	from.label(&row)
+	e.rows.add(row, faster, nil)
+	return nil
+}
+
+// Sizes of what raw Pebble copies at a time, in bytes of keys and values: a batch, and a table.
+const (
+	copyBatchBytes = 1 << 20
+	copyTableBytes = 32 << 20
+)
+
+// each calls f for each record in a range.
+func (r *rawSystem) each(b keyscheme.Bounds, f func(key, value []byte) error) (err error) {
+	it, err := r.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = f(it.Key(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyByBatches copies a range of another store. The last batch is synced, and with it all before.
+func (r *rawSystem) copyByBatches(from *rawSystem, b keyscheme.Bounds) (err error) {
+	batch := r.db.NewBatch()
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	err = from.each(b, func(key, value []byte) error {
+		write := batch.Set
+		if r.record == compaction.Merge {
+			write = batch.Merge
+		}
+		if err := write(key, value, nil); err != nil || batch.Len() < copyBatchBytes {
+			return err
+		}
+		if err := batch.Commit(pebble.NoSync); err != nil {
+			return err
+		}
+		batch.Reset()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return batch.Commit(pebble.Sync)
+}
+
+// copyByTables copies a range of another store into tables, and ingests them all at once.
+func (r *rawSystem) copyByTables(from *rawSystem, b keyscheme.Bounds) (err error) {
+	var paths []string
+	var w *sstable.Writer
+	defer func() {
+		if w != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	size := 0
+	err = from.each(b, func(key, value []byte) error {
+		if w == nil {
+			path := filepath.Join(r.folder, "copy-"+strconv.Itoa(len(paths))+".tmp")
+			file, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
+			if err != nil {
+				return err
+			}
+			w = sstable.NewWriter(objstorageprovider.NewFileWritable(file), r.options.MakeWriterOptions(6, r.db.TableFormat()))
+			paths, size = append(paths, path), 0
+		}
+		if size += len(key) + len(value); size < copyTableBytes {
+			return w.Set(key, value)
+		}
+		full := w
+		w = nil
+		return errors.Join(full.Set(key, value), full.Close())
+	})
+	if err == nil && w != nil {
+		full := w
+		w = nil
+		err = full.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return r.db.Ingest(context.Background(), paths)
+}
+
+func handoffGoals() []goal {
+	handed := func(of, _ *Figures) (float64, bool) {
+		if of.MBPerSecond == nil {
+			return 0, false
+		}
+		return *of.MBPerSecond, true
+	}
+	list := []goal{
+		beside("of raw, the faster way", "handoff", "handoff", 0.5),
+		beside("of raw, the faster way", "handoff/ahead", "handoff", 0.5),
+	}
+	for _, of := range []pick{{workload: "handoff", system: systemBigset}, {workload: "handoff/ahead", system: systemBigset},
+		{workload: "handoff/tables", system: systemPebble}, {workload: "handoff/batches", system: systemPebble}} {
+		list = append(list, goal{what: "keys and values", of: of, have: handed, unit: " MB/s", plain: true})
+	}
+	return list
+}

@@ -1,0 +1,213 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"bigset/server/coord"
+)
+
+// quorumReplicas is the number of replicas that hold a set.
+const quorumReplicas = 3
+
+// quorum-read: the whole set, as replicas have it together, in order with contexts: of two of three replicas, which are stores in
+// this process. An operation is one element, the latencies are those of its parts. quorum-read/r3 is of all three, and
+// quorum-read/local a read of one store. quorum-read/first is the time until the first elements of a read of two are there,
+// and quorum-read/heap what the heap grows by while such a read is under way, in the set and in one of a tenth of its size.
+func quorumRead(e *env) error {
+	sizes := []int{max(1, e.elements/10), e.elements}
+	return e.replicated(quorumReplicas, openOptions{warm: true}, func(list []*replica) error {
+		for _, n := range sizes {
+			if err := e.replicatedLoad(setOf(n), list, n); err != nil {
+				return err
+			}
+		}
+		return e.coordinated(list, func(c *coord.Coordinator) error {
+			q := &quorumReads{e, list[0], c}
+			for _, n := range sizes {
+				if err := q.heap(n); err != nil {
+					return err
+				}
+			}
+			return errors.Join(q.rates(e.elements), q.first(e.elements))
+		})
+	})
+}
+
+type quorumReads struct {
+	*env
+	local *replica
+	coord *coord.Coordinator
+}
+
+// read reads a set of n elements at R replicas, and calls part with the number of elements in each part. It stops when part says so.
+func (q *quorumReads) read(n, r int, part func(n int) (more bool)) error {
+	request := coord.Read{Set: []byte(setOf(n)), Quorum: coord.Quorum{R: r}}
+	for p, err := range q.coord.Read(q.ctx, request) {
+		if err != nil {
+			return err
+		}
+		if !part(len(p.Elements)) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// heapLooks is how often the heap is looked at in the course of a read.
+const heapLooks = 4
+
+// heap reads a set of n elements at all replicas, so that caches are as full as they get, and then at two of them.
+func (q *quorumReads) heap(n int) error {
+	got := 0
+	count := func(n int) bool { got += n; return true }
+	if err := errors.Join(q.read(n, quorumReplicas, count), expect("elements read", got, n)); err != nil {
+		return err
+	}
+	before, most, looks := heapBytes(), uint64(0), 0
+	got = 0
+	err := q.read(n, 2, func(k int) bool {
+		if got += k; k > 0 && got*heapLooks >= looks*n {
+			most = max(most, heapBytes())
+			looks++
+		}
+		return true
+	})
+	row := Row{Workload: "quorum-read/heap", Elements: n}
+	q.local.label(&row)
+	q.rows.add(row, Figures{HeapBytes: new(max(most, before) - before)}, nil)
+	return errors.Join(err, expect("elements read", got, n))
+}
+
+// rates measures the reads beside each other, in turns.
+func (q *quorumReads) rates(n int) error {
+	parts := []struct {
+		name string
+		read func(p *phase, got *int) error
+	}{
+		{"quorum-read/local", func(p *phase, got *int) error { return p.reading(q.local.set(setOf(n)), 0, got) }},
+		{"quorum-read", func(p *phase, got *int) error { return q.reading(p, n, 2, got) }},
+		{"quorum-read/r3", func(p *phase, got *int) error { return q.reading(p, n, quorumReplicas, got) }},
+	}
+	if q.round%2 == 1 {
+		slices.Reverse(parts)
+	}
+	for _, part := range parts {
+		err := q.measure(q.local, Row{Workload: part.name, Elements: n}, func(p *phase) error {
+			reads, got := max(1, readElements/n), 0
+			for range reads {
+				if err := q.ctx.Err(); err != nil {
+					return err
+				}
+				if err := part.read(p, &got); err != nil {
+					return err
+				}
+			}
+			p.ops = uint64(got)
+			return expect("elements read", got, n*reads)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+func (q *quorumReads) reading(p *phase, n, r int, got *int) error {
+	c := stopwatch{p: p}
+	c.start()
+	return q.read(n, r, func(k int) bool {
+		*got += k
+		c.lap()
+		return true
+	})
+}
+
+// first measures the time until the first elements are there. The context comes just before them.
+func (q *quorumReads) first(n int) error {
+	return q.measure(q.local, Row{Workload: "quorum-read/first", Elements: n}, func(p *phase) error {
+		for range firstReads {
+			began, found := time.Now(), false
+			err := q.read(n, 2, func(k int) bool {
+				if found = k > 0; found {
+					p.note(time.Since(began))
+				}
+				return !found
+			})
+			if err := errors.Join(err, expect("first elements", found, true)); err != nil {
+				return err
+			}
+		}
+		p.ops = firstReads
+		return nil
+	})
+}
+
+func quorumReadGoals() []goal {
+	first := pick{workload: "quorum-read/first", system: systemBigset}
+	heap := pick{workload: "quorum-read/heap", system: systemBigset}
+	return []goal{
+		{what: "of a local read", of: pick{workload: "quorum-read", system: systemBigset},
+			to: pick{workload: "quorum-read/local", system: systemBigset}, have: speed, limit: 0.5},
+		{what: "until the first elements", of: first, have: milliseconds, atMost: true, limit: 5, unit: " ms"},
+		{what: "the heap grows by", of: heap, have: heapMiB, atMost: true, limit: 4, unit: " MiB"},
+	}
+}
+
+// heapMiB is what is on the heap, in MiB.
+func heapMiB(of, _ *Figures) (float64, bool) {
+	if of.HeapBytes == nil {
+		return 0, false
+	}
+	return float64(*of.HeapBytes) / (1 << 20), true
+}
+
+// write-quorum: one add, which is answered when two of three replicas have it on disk; they share a disk, and the third gets it
+// meanwhile. write-quorum/local is an add that one store has on disk.
+func writeQuorum(e *env) error {
+	return e.replicated(quorumReplicas, openOptions{sync: true, warm: true}, func(list []*replica) error {
+		local := func() error {
+			return e.insertOneByOne(list[0], list[0].set("local"), Row{Workload: "write-quorum/local", Elements: e.elements},
+				make([]uint64, e.elements), 0, e.elements)
+		}
+		if e.round%2 == 1 {
+			if err := local(); err != nil {
+				return err
+			}
+		}
+		if err := e.writeQuorumOn(list); err != nil || e.round%2 == 1 {
+			return err
+		}
+		return local()
+	})
+}
+
+func (e *env) writeQuorumOn(list []*replica) error {
+	err := e.measure(list[0], Row{Workload: "write-quorum", Elements: e.elements}, func(p *phase) error {
+		err := e.coordinated(list, func(c *coord.Coordinator) error {
+			return p.loop(e.elements, func(i int) error {
+				_, err := c.Write(e.ctx, coord.Write{Set: []byte(setName), Ops: e.adds(nil, i, i+1)})
+				return err
+			})
+		})
+		if err != nil {
+			return err
+		}
+		p.user = p.ops * elementBytes
+		return p.settle(list[0])
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range list { // a delta that was under way when the coordinator was closed may not have come
+		if _, err := allSlots(e.ctx, list[0].peer, r.peer); i > 0 && err != nil {
+			return err
+		}
+		if err := e.check(r, setName, e.elements); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/peer"
+)
+
+// replica is a store in this process that holds the same sets as others.
+type replica struct {
+	*bigsetSystem
+	peer *peer.Local
+}
+
+// replicated opens n empty stores, calls f and throws them away.
+func (e *env) replicated(n int, o openOptions, f func([]*replica) error) error {
+	return e.inFolders(n, func(dirs []string) error { return e.replicatedIn(dirs, o, f) })
+}
+
+// inFolders calls f with folders for n stores and removes them.
+func (e *env) inFolders(n int, f func(dirs []string) error) error {
+	if n == 0 {
+		return f(nil)
+	}
+	dir := e.folder()
+	return e.inFolder(dir, func() error {
+		return e.inFolders(n-1, func(dirs []string) error { return f(append(dirs, dir)) })
+	})
+}
+
+// replicatedIn opens the stores in some folders, calls f and closes them.
+func (e *env) replicatedIn(dirs []string, o openOptions, f func([]*replica) error) error {
+	if len(dirs) == 0 {
+		return f(nil)
+	}
+	last := len(dirs) - 1
+	return e.opened(contender{system: systemBigset}, dirs[last], o, func(sys system) error {
+		r := &replica{bigsetSystem: sys.(*bigsetSystem)}
+		var err error
+		if r.peer, err = peer.NewLocal(fmt.Sprintf("node-%d", last), r.store, peer.Normal); err != nil {
+			return err
+		}
+		return e.replicatedIn(dirs[:last], o, func(list []*replica) error { return f(append(list, r)) })
+	})
+}
+
+// replicate has one replica do operations on a set, and others apply what it did. It returns the dots of the operations.
+func (e *env) replicate(name string, ops []engine.Op, by *replica, to ...*replica) ([]clock.Dot, error) {
+	r, err := by.store.Write(e.ctx, []byte(name), ops, engine.WriteOptions{})
+	for _, other := range to {
+		if err == nil {
+			err = other.store.ApplyDelta(e.ctx, r.Delta, engine.NoSync)
+		}
+	}
+	return r.Dots, err
+}
+
+// adds appends the adds of the elements with numbers from first to before last, each with an empty context.
+func (e *env) adds(ops []engine.Op, first, last int) []engine.Op {
+	for i := first; i < last; i++ {
+		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i), Context: engine.Saw()})
+	}
+	return ops
+}
+
+// replicatedLoad inserts elements 0 to n-1 in batches at the first replica, and at the others what it did. All have them then.
+func (e *env) replicatedLoad(name string, list []*replica, n int) error {
+	var ops []engine.Op
+	for first := 0; first < n; first += batchSize {
+		ops = e.adds(ops[:0], first, min(n, first+batchSize))
+		if _, err := e.replicate(name, ops, list[0], list[1:]...); err != nil {
+			return err
+		}
+	}
+	if err := e.settled(list); err != nil {
+		return err
+	}
+	for _, r := range list { // a read of all together would not miss what one lacks
+		if err := countBy(r.set(name), n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled flushes the stores, and waits until nothing happens in them.
+func (e *env) settled(list []*replica) error {
+	for _, r := range list {
+		if _, err := r.settle(e.ctx); err != nil {
+			return err
+		}
+		if err := r.restFully(e.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coordinated calls f with a coordinator of the replicas, and waits for what it has sent.
+func (e *env) coordinated(list []*replica, f func(*coord.Coordinator) error) (err error) {
+	var place []peer.Replica
+	for _, r := range list {
+		place = append(place, r.peer)
+	}
+	c, err := coord.New(coord.Options{Place: func([]byte) []peer.Replica { return place }})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close(context.WithoutCancel(e.ctx))) }()
+	return f(c)
+}
+
+// allSlots has two replicas tell each other what either lacks.
+func allSlots(ctx context.Context, a, b peer.Replica) (coord.Exchanged, error) {
+	return coord.Exchange(ctx, a, b, 0, keyscheme.SlotMax)
+}
+
+// meter counts the bytes of the frames that go between two replicas.
+type meter struct {
+	bytes uint64
+	buf   []byte
+}
+
+// count counts a message from one of them.
+func (m *meter) count(from peer.Member, msg peer.Message) (err error) {
+	m.buf, err = peer.Append(m.buf[:0], from, msg)
+	m.bytes += uint64(len(m.buf))
+	return err
+}
+
+// metered is a replica whose questions and answers are counted, those of Exchange. Where there is no frame for them yet, as for
+// the question for a state, they count as the frame of a question without dots.
+type metered struct {
+	peer.Replica
+	*meter
+}
+
+func (m metered) ask(set []byte) error { return m.count(m.Member(), peer.Ask{Set: set}) }
+
+func (m metered) State(ctx context.Context, set []byte) (engine.State, peer.Member, error) {
+	s, by, err := m.Replica.State(ctx, set)
+	if err == nil {
+		err = errors.Join(m.ask(set), m.count(by, peer.State(s)))
+	}
+	return s, by, err
+}
+
+func (m metered) ApplyFacts(ctx context.Context, f engine.Facts, d engine.Durability) (engine.FactsResult, peer.Member, error) {
+	r, by, err := m.Replica.ApplyFacts(ctx, f, d)
+	if err == nil {
+		err = errors.Join(m.count(by, peer.Facts(f)), m.ask(nil))
+	}
+	return r, by, err
+}
+
+// Locate counts the question. What it yields is counted where it is applied: it goes from one replica to the other once.
+func (m metered) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+	if err := m.count(m.Member(), peer.Locate{Set: set, Dots: dots}); err != nil {
+		return func(yield func(engine.Facts, error) bool) { yield(engine.Facts{}, err) }
+	}
+	return m.Replica.Locate(ctx, set, dots)
+}
+
+// Digests counts each digest as if it came alone.
+func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
+	return func(yield func(engine.SetDigest, error) bool) {
+		for d, err := range m.Replica.Digests(ctx, first, last) {
+			if err == nil {
+				err = errors.Join(m.ask(d.Name), m.count(m.Member(), peer.Digests{d}))
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// span counts a chunk of a copy, and the question for it. Seen goes with the first, Dead with the last.
+func (m *meter) span(from peer.Member, after []byte, s *engine.Span) error {
+	if after == nil {
+		m.bytes += uint64(len(s.Seen.AppendCompressed(nil)))
+	}
+	if s.Done {
+		m.bytes += uint64(len(s.Dead.AppendCompressed(nil)))
+	}
+	m.bytes += uint64(len(s.Keys))
+	return errors.Join(m.count(from, peer.Ask{Set: s.Set, Element: after}), m.count(from, peer.Ask{Set: s.Set, Element: s.Bound}))
+}
+
+// copySet copies a set to an empty replica, durably, in chunks; with ahead the next one is read while one is written.
+func (e *env) copySet(from, to *replica, ahead bool, m *meter) error {
+	var after []byte
+	next := from.export(e.ctx, after, ahead)
+	for {
+		span, err := next()
+		if err != nil {
+			return err
+		}
+		if err := m.span(from.peer.Member(), after, span); err != nil {
+			return err
+		}
+		if after = span.Bound; !span.Done {
+			span.Dead = nil // what is dead comes last
+			next = from.export(e.ctx, after, ahead)
+		}
+		if _, err := to.store.IngestSpan(e.ctx, span); err != nil {
+			if ahead && !span.Done {
+				_, _ = next() // ends before the store does
+			}
+			return err
+		}
+		if span.Done {
+			return nil
+		}
+	}
+}
+
+// export returns what reads the chunk of a copy behind an element, and with ahead begins to.
+func (r *replica) export(ctx context.Context, after []byte, ahead bool) func() (*engine.Span, error) {
+	read := func() (*engine.Span, error) { return r.store.ExportSpan(ctx, []byte(setName), after, 0) }
+	if !ahead {
+		return read
+	}
+	var span *engine.Span
+	var err error
+	done := make(chan struct{})
+	go func() {
+		span, err = read()
+		close(done)
+	}()
+	return func() (*engine.Span, error) { <-done; return span, err }
+}
