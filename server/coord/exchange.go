@@ -20,10 +20,12 @@ type Exchanged struct {
 	Differ int    // of which their digests differed
 	Keys   uint64 // that were new to one of them
 	Dead   uint64 // dots that were not dead at one of them
+	Lost   uint64 // dots that one lacks and the other has seen, but shows neither live nor dead: damage there
+	Left   int    // times that deaths of a set were left to the next exchange, because it was written without a break
 }
 
 // Exchange has two replicas tell each other what either lacks, of all sets in a range of slots, both ends included: anti-entropy. They
-// compare digests, then, of sets whose digests differ, Seen and Dead; then deaths and the missing keys alone go over. Each fact is
+// compare digests, then, of sets whose digests differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is
 // judged by its receiver, and no clock is joined: so it may go on while both are written, be broken off, and be done again. What it
 // brings is not synced of itself. Equal digests say nothing about damage.
 func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (sum Exchanged, err error) {
@@ -32,7 +34,7 @@ func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot
 			return sum, err
 		}
 		sum.Differ++
-		if err := errors.Join(sum.tell(ctx, set, a, b), sum.tell(ctx, set, b, a)); err != nil {
+		if err := sum.both(ctx, set, a, b); err != nil {
 			return sum, fmt.Errorf("coord: exchange %.64q: %w", set, err)
 		}
 	}
@@ -82,41 +84,86 @@ func differing(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slo
 	}
 }
 
-// tell tells one replica what another knows of a set and it does not: deaths first, for a dead dot needs no key.
-func (sum *Exchanged) tell(ctx context.Context, set []byte, from, to peer.Replica) error {
-	has, err := stateOf(ctx, set, from)
+// both has two replicas tell each other what they know of a set.
+func (sum *Exchanged) both(ctx context.Context, set []byte, a, b peer.Replica) error {
+	sa, err := stateOf(ctx, set, a)
 	if err != nil {
 		return err
 	}
-	lacks, err := stateOf(ctx, set, to)
+	sb, err := stateOf(ctx, set, b)
 	if err != nil {
 		return err
 	}
-	dead := has.Dead.Clone()
-	if dead.Subtract(lacks.Dead); !dead.Empty() {
-		r, _, err := to.ApplyFacts(ctx, engine.Facts{Set: set, Dead: dead}, engine.NoSync)
+	return errors.Join(sum.tell(ctx, set, a, b, sa, sb), sum.tell(ctx, set, b, a, sb, sa))
+}
+
+// tellRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
+const tellRoundsMax = 8
+
+// tell tells one replica what another knows of a set and it does not: all keys first, then deaths. The other way round a dot would
+// be dead there before what has replaced it has come, and a read that asks this replica, and one that has seen neither of the
+// two events, would miss an element that was there all along. For the same reason deaths stay behind while keys that were asked
+// for die at their sender: what has replaced these is in none of its states that were seen so far.
+func (sum *Exchanged) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks engine.State) error {
+	told := &clock.Clock{}
+	for round := 1; ; round++ {
+		missing := has.Seen.Clone()
+		missing.Subtract(lacks.Seen)
+		missing.Subtract(told)
+		missing.Subtract(has.Dead)
+		died, err := sum.tellKeys(ctx, from, to, set, missing, told)
 		if err != nil {
 			return err
 		}
-		sum.Dead += r.Dead
+		if died.Empty() {
+			missing.Subtract(told)
+			sum.Lost += missing.Len()
+			break
+		}
+		if round == tellRoundsMax {
+			sum.Left++
+			return nil
+		}
+		if has, err = stateOf(ctx, set, from); err != nil {
+			return err
+		}
 	}
-	missing := has.Seen.Clone()
-	missing.Subtract(lacks.Seen)
-	if missing.Subtract(has.Dead); missing.Empty() {
+	dead := has.Dead.Clone()
+	if dead.Subtract(lacks.Dead); dead.Empty() {
 		return nil
 	}
-	for f, err := range from.Locate(ctx, set, missing) {
+	r, _, err := to.ApplyFacts(ctx, engine.Facts{Set: set, Dead: dead}, engine.NoSync)
+	sum.Dead += r.Dead
+	return err
+}
+
+// tellKeys sends the keys of dots, adds those to what was told, and returns which of the others have died meanwhile.
+func (sum *Exchanged) tellKeys(ctx context.Context, from, to peer.Replica, set []byte, dots, told *clock.Clock) (died *clock.Clock, err error) {
+	died = &clock.Clock{}
+	if dots.Empty() {
+		return died, nil
+	}
+	for f, err := range from.Locate(ctx, set, dots) {
 		if err != nil {
-			return err
+			return died, err
+		}
+		died.Union(f.Dead)
+		if f.Dead = nil; f.Empty() {
+			continue
 		}
 		r, _, err := to.ApplyFacts(ctx, f, engine.NoSync)
 		if err != nil {
-			return err
+			return died, err
 		}
 		sum.Keys += r.Keys
-		sum.Dead += r.Dead
+		for i := range f.Keys {
+			for _, d := range f.Keys[i].Dots {
+				told.Add(d)
+			}
+		}
 	}
-	return nil
+	died.Subtract(told)
+	return died, nil
 }
 
 // stateOf returns what a replica knows of a set; of one of which it has never heard, nothing.
