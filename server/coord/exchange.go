@@ -24,21 +24,95 @@ type Exchanged struct {
 	Left   int    // times that deaths of a set were left to the next exchange, because it was written without a break
 }
 
+// The shape of a comparison: into how many parts a range is cut at most, how many sets there are in a part of the last cut, about, and
+// in a range that is not cut any more.
+const (
+	cutsMax    = 64
+	cutSets    = 8
+	listedSets = 16
+)
+
 // Exchange has two replicas tell each other what either lacks, of all sets in a range of slots, both ends included: anti-entropy. They
-// compare digests, then, of sets whose digests differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is
-// judged by its receiver, and no clock is joined: so it may go on while both are written, be broken off, and be done again. What it
-// brings is not synced of itself. Equal digests say nothing about damage.
-func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (sum Exchanged, err error) {
-	for set, err := range differing(ctx, a, b, first, last, &sum) {
-		if err != nil {
-			return sum, err
+// compare digests of parts of the range, of smaller parts where these differ, and there at last of sets; then, of sets whose digests
+// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is judged by its receiver, and no clock is
+// joined: so it may go on while both are written, be broken off, and be done again. What it brings is not synced of itself. Equal
+// digests say nothing about damage.
+//
+// What fails for one set is left, and the others go on, unless a replica is not available or ctx ends: then so does the exchange. The
+// error has all that failed, up to a number.
+func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (Exchanged, error) {
+	e := &exchange{a: a, b: b}
+	err := e.ranges(ctx, first, last, cutsMax)
+	return e.sum, errors.Join(append(e.errs, err)...)
+}
+
+// exchange is one Exchange.
+type exchange struct {
+	a, b peer.Replica
+	sum  Exchanged
+	errs []error // of sets that were left
+}
+
+// errsMax is how many errors of sets are told.
+const errsMax = 8
+
+// ranges compares a range in parts and goes on into those that differ.
+func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts int) error {
+	as, err := rangesOf(ctx, e.a, first, last, parts)
+	if err != nil {
+		return err
+	}
+	bs, err := rangesOf(ctx, e.b, first, last, parts)
+	if err != nil {
+		return err
+	}
+	for i, a := range as {
+		b, most := bs[i], max(a.Sets, bs[i].Sets)
+		switch {
+		case a == b:
+			e.sum.Sets += int(a.Sets)
+			continue
+		case most <= listedSets || a.Sets == 0 || b.Sets == 0 || a.First == a.Last:
+			err = e.sets(ctx, a.First, a.Last)
+		default:
+			err = e.ranges(ctx, a.First, a.Last, int(min(cutsMax, most/cutSets)))
 		}
-		sum.Differ++
-		if err := sum.both(ctx, set, a, b); err != nil {
-			return sum, fmt.Errorf("coord: exchange %.64q: %w", set, err)
+		if err != nil {
+			return err
 		}
 	}
-	return sum, nil
+	return nil
+}
+
+func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, error) {
+	all, m, err := rep.RangeDigests(ctx, first, last, parts)
+	if err == nil {
+		err = peer.CheckCut(all, first, last, parts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coord: exchange with %s: %w", m.Node, err)
+	}
+	return all, nil
+}
+
+// sets compares a range set by set, and exchanges those that differ.
+func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
+	for set, err := range differing(ctx, e.a, e.b, first, last, &e.sum) {
+		if err != nil {
+			return err
+		}
+		e.sum.Differ++
+		if err := e.sum.both(ctx, set, e.a, e.b); err != nil {
+			err = fmt.Errorf("coord: exchange %.64q: %w", set, err)
+			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) {
+				return err
+			}
+			if len(e.errs) < errsMax {
+				e.errs = append(e.errs, err)
+			}
+		}
+	}
+	return nil
 }
 
 // differing lists the sets whose digests differ, or that only one of two replicas has.
