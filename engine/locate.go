@@ -24,7 +24,8 @@ const (
 
 // Locate says of each of some dots of a set what this store has of it: its key, its death, or nothing, and then the answer
 // does not name the dot. That claims nothing: the dot may not be known here, or its key may be lost. Answers come in chunks, each
-// right by itself and of no more than 1,000 keys. A dot that dies meanwhile may be named by both, in whatever order.
+// right by itself and of no more than 1,000 keys: keys first, then deaths, so that who applies them in this order has what replaced
+// a dot before it loses the dot. A dot that dies meanwhile may be named by both.
 //
 // Keys are looked for in the log of recent writes, which is in memory, and if some are not in there by one scan of the set,
 // which ends with the last of them. A set of which this store has never heard is ErrNotFound; a key with an open context that
@@ -65,26 +66,33 @@ func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
 	v := l.st.view()
 	dead := v.dead.Clone()
 	dead.Intersect(dots)
-	if !l.tellDead(dead) {
-		return nil
-	}
 	l.want = v.seen.Clone()
 	l.want.Intersect(dots)
 	l.want.Subtract(dead)
-	if l.got, l.left = (&clock.Clock{}), l.want.Len(); l.left == 0 {
-		return nil
+	if l.got, l.left = (&clock.Clock{}), l.want.Len(); l.left > 0 {
+		if on, err := l.tellLive(ctx); !on || err != nil {
+			return err
+		}
 	}
-	if !l.lookInLog() || l.left == 0 {
-		return nil
+	if l.left > 0 { // what was not found may have died meanwhile
+		l.want.Subtract(l.got)
+		died := l.st.view().dead.Clone()
+		died.Intersect(l.want)
+		dead.Union(died)
 	}
-	if on, err := l.scan(ctx); !on || err != nil {
-		return err
-	}
-	l.want.Subtract(l.got)
-	died := l.st.view().dead.Clone() // what was not found because it has died meanwhile
-	died.Intersect(l.want)
-	l.tellDead(died)
+	l.tellDead(dead)
 	return nil
+}
+
+// tellLive looks for the keys and yields them. It reports whether to go on.
+func (l *locating) tellLive(ctx context.Context) (bool, error) {
+	if !l.lookInLog() {
+		return false, nil
+	}
+	if l.left == 0 {
+		return true, nil
+	}
+	return l.scan(ctx)
 }
 
 // tellDead yields a clock of dead dots in parts. It reports whether to go on.

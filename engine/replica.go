@@ -2,12 +2,8 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"iter"
 	"slices"
-	"time"
 
 	"bigset/clock"
 	"bigset/keyscheme"
@@ -65,16 +61,24 @@ func (v Verdict) String() string {
 
 var verdictNames = [...]string{"not seen", "live", "dead", "lost"}
 
-// Judge says of each of some dots of an element what this store knows of it, all at one moment. Of a set of which it has never
-// heard it has seen none. An element with an open key is refused with ErrOpenKey.
-func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) ([]Verdict, error) {
+// Judgement is what a store knows of an element, all of one moment.
+type Judgement struct {
+	// Live are all dots by which the element is present, ascending: also those that nobody asked about.
+	Live []clock.Dot
+	// Verdicts are on the dots that were asked about, in their order.
+	Verdicts []Verdict
+}
+
+// Judge says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
+// set of which it has never heard it has seen no dot. An element with an open key is refused with ErrOpenKey.
+func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (Judgement, error) {
 	if err := checkElement(element); err != nil {
-		return nil, err
+		return Judgement{}, err
 	}
 	if err := checkDots(dots); err != nil {
-		return nil, err
+		return Judgement{}, err
 	}
-	verdicts := make([]Verdict, len(dots))
+	found := Judgement{Verdicts: make([]Verdict, len(dots))}
 	err := s.usingSet(ctx, name, func(st *set) error {
 		for try := 1; ; try++ {
 			if err := ctx.Err(); err != nil {
@@ -82,7 +86,7 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 			}
 			var same bool
 			judge := func() (err error) {
-				same, err = s.judge(st, element, dots, verdicts)
+				same, err = s.judge(st, element, dots, &found)
 				return err
 			}
 			hold := try > lookUpTries // the last time nobody writes meanwhile
@@ -101,35 +105,36 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 		}
 	})
 	if err != nil {
-		return nil, err
+		return Judgement{}, err
 	}
-	return verdicts, nil
+	return found, nil
 }
 
-// judge judges dots by a view and the keys of an iterator that was opened after it. It reports false where a key may be
-// missing because its dot has died in between, and it was dropped, or the filter hides it.
-func (s *Store) judge(st *set, element []byte, dots []clock.Dot, verdicts []Verdict) (same bool, err error) {
+// judge judges dots by a view and the keys of an iterator that was opened after it. It reports false where the set has changed in
+// between: the key of a dot that has died since may be missing, for it was dropped, or the filter hides it.
+func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *Judgement) (same bool, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	v := st.view()
-	found, err := s.keysOf(st, element)
+	keys, err := s.keysOf(st, element)
 	if err != nil {
 		return false, err
 	}
-	lost := false
+	j.Live = slices.DeleteFunc(keys, func(d clock.Dot) bool { return !v.seen.Contains(d) || v.dead.Contains(d) })
+	slices.SortFunc(j.Live, clock.Dot.Compare)
 	for i, d := range dots {
 		switch {
 		case !v.seen.Contains(d):
-			verdicts[i] = NotSeen
+			j.Verdicts[i] = NotSeen
 		case v.dead.Contains(d):
-			verdicts[i] = Dead
-		case slices.Contains(found, d):
-			verdicts[i] = Live
+			j.Verdicts[i] = Dead
+		case slices.Contains(j.Live, d):
+			j.Verdicts[i] = Live
 		default:
-			verdicts[i], lost = Lost, true
+			j.Verdicts[i] = Lost
 		}
 	}
-	return !lost || st.view().version == v.version, nil
+	return st.view().version == v.version, nil
 }
 
 // keysOf returns the dots of an element's keys, dead or not.
@@ -154,68 +159,4 @@ func (s *Store) keysOf(st *set, element []byte) (dots []clock.Dot, err error) {
 		dots = append(dots, key.Dot())
 	}
 	return dots, it.Error()
-}
-
-// SetDigest is a short sum of what a store knows of a set. Two stores have the same one when Seen, Dead and the number of open
-// keys are the same; it says nothing about keys.
-type SetDigest struct {
-	Slot keyscheme.Slot
-	Name []byte
-	Sum  [16]byte
-}
-
-// digestsMax is how many digests are made with one iterator.
-const digestsMax = 512
-
-// Digests lists the digests of all sets in the slots from first to last, both included, also of those without a live dot, in
-// the order of slots, then of the lengths of names, then of names. It reads clocks and tombstones only. A list is no one
-// moment: each digest is right by itself.
-func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SetDigest, error] {
-	return func(yield func(SetDigest, error) bool) {
-		if first > last {
-			yield(SetDigest{}, fmt.Errorf("%w: slots %08x to %08x", ErrRequest, first, last))
-			return
-		}
-		b := keyscheme.SlotRange(first, last)
-		for done := false; !done; {
-			page, next, err := s.digestPage(ctx, b)
-			for _, d := range page {
-				if !yield(d, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(SetDigest{}, err)
-				return
-			}
-			b.Lower, done = next, next == nil
-		}
-	}
-}
-
-// digestPage returns some digests and the bound at which the next ones begin, nil at the end.
-func (s *Store) digestPage(ctx context.Context, b keyscheme.Bounds) (page []SetDigest, next []byte, err error) {
-	began := time.Now()
-	err = s.eachRecordIn(ctx, b, func(r setRecord) bool {
-		p := keyscheme.NewPrefix(r.Name)
-		page = append(page, SetDigest{p.Slot(), slices.Clone(r.Name), sumOf(&r)})
-		if len(page) == digestsMax || time.Since(began) > iteratorAgeMax {
-			next = p.AppendEnd(nil)
-		}
-		return next == nil
-	})
-	return page, next, err
-}
-
-// sumOf hashes what a store knows of a set: a change to it is a change of the protocol between replicas.
-func sumOf(r *setRecord) (sum [16]byte) {
-	var buf []byte
-	field := func(b []byte) { buf = append(binary.AppendUvarint(buf, uint64(len(b))), b...) }
-	field(r.Name)
-	field(r.seen.Append(nil))
-	field(r.dead.Append(nil))
-	buf = binary.AppendUvarint(buf, uint64(max(0, r.open)))
-	all := sha256.Sum256(buf)
-	copy(sum[:], all[:])
-	return sum
 }

@@ -189,8 +189,19 @@ func TestJudge(t *testing.T) {
 	judge := func(set string, want ...engine.Verdict) {
 		t.Helper()
 		got, err := p.store.Judge(bg, []byte(set), []byte("a"), dots)
-		if err != nil || !slices.Equal(got, want) {
+		if err != nil || !slices.Equal(got.Verdicts, want) {
 			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+		var live []clock.Dot
+		for i, v := range want {
+			if v == engine.Live {
+				live = append(live, dots[i])
+			}
+		}
+		for _, asked := range [][]clock.Dot{dots, nil} { // those that nobody asks about are named, too
+			if got, err := p.store.Judge(bg, []byte(set), []byte("a"), asked); err != nil || !slices.Equal(got.Live, live) {
+				t.Errorf("live by %v, %v, want %v", got.Live, err, live)
+			}
 		}
 	}
 	judge("s", engine.Dead, engine.Live, engine.Lost, engine.NotSeen) // the third is another element's
@@ -211,7 +222,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeMeanwhile: no dot is ever taken for lost while its element is replaced, removed and rewritten.
+// TestJudgeMeanwhile: no dot is ever taken for lost, and the element always has one, while its element is replaced, removed and rewritten.
 func TestJudgeMeanwhile(t *testing.T) {
 	p := newPair("store")
 	p.opt.BackgroundInterval = time.Millisecond
@@ -251,10 +262,13 @@ func TestJudgeMeanwhile(t *testing.T) {
 		dots := []clock.Dot{{Actor: p.store.Actor(), Counter: n - 1}, {Actor: p.store.Actor(), Counter: n}}
 		got, err := p.store.Judge(bg, set, name, dots)
 		must(t, err, "judge")
-		for i, v := range got {
-			if v != engine.Live && v != engine.Dead {
-				t.Fatalf("dot %v is %v", dots[i], v)
+		for i, v := range got.Verdicts {
+			if v != engine.Live && v != engine.Dead || (v == engine.Live) != slices.Contains(got.Live, dots[i]) {
+				t.Fatalf("dot %v is %v, live are %v", dots[i], v, got.Live)
 			}
+		}
+		if len(got.Live) != 1 {
+			t.Fatalf("an element that is always there has the dots %v", got.Live)
 		}
 	}
 }
@@ -312,6 +326,45 @@ func TestDigests(t *testing.T) {
 		}
 	}
 	same(true)
+	ranges := func(s *engine.Store, first, last keyscheme.Slot, parts int) (sum []engine.RangeDigest) {
+		t.Helper()
+		all, err := s.RangeDigests(bg, first, last, parts)
+		must(t, err, "digests of ranges")
+		for _, r := range all { // each has the sets that are in its slots
+			if n := len(digests(t, s, r.First, r.Last)); uint64(n) != r.Sets || (n == 0) != (r.Sum == [16]byte{}) {
+				t.Fatalf("%d sets in %+v", n, r)
+			}
+		}
+		return all
+	}
+	differ := func() (n int) {
+		t.Helper()
+		left, right := ranges(a.store, 0, keyscheme.SlotMax, 100), ranges(b.store, 0, keyscheme.SlotMax, 100)
+		if len(left) != 100 || len(right) != 100 || left[0].First != 0 || left[99].Last != keyscheme.SlotMax {
+			t.Fatalf("%d and %d parts", len(left), len(right))
+		}
+		for i := range left {
+			if left[i] != right[i] {
+				n++
+			}
+		}
+		return n
+	}
+	if n := differ(); n != 0 {
+		t.Errorf("%d ranges differ", n)
+	}
+	slot := keyscheme.SetSlot([]byte("s"))
+	if r := ranges(a.store, slot, slot, 7); len(r) != 1 || r[0].Sets != 1 {
+		t.Errorf("the range of one slot: %+v", r)
+	}
+	for _, parts := range []int{0, engine.RangePartsMax + 1} {
+		if _, err := a.store.RangeDigests(bg, 0, 9, parts); !errors.Is(err, engine.ErrRequest) {
+			t.Errorf("%d parts: %v", parts, err)
+		}
+	}
+	if _, err := a.store.RangeDigests(bg, 2, 1, 3); !errors.Is(err, engine.ErrRequest) {
+		t.Errorf("no range: %v", err)
+	}
 	half := keyscheme.SlotMax / 2
 	if low, high := digests(t, a.store, 0, half), digests(t, a.store, half+1, keyscheme.SlotMax); len(low)+len(high) != 701 || len(low) == 0 || len(high) == 0 {
 		t.Errorf("%d and %d sets in the halves", len(low), len(high))
@@ -319,6 +372,9 @@ func TestDigests(t *testing.T) {
 	x := clock.Dot{Actor: "x", Counter: 1}
 	a.facts(t, engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("new", x)}}, engine.NoSync)
 	same(false) // one has seen more
+	if n := differ(); n != 1 {
+		t.Errorf("%d ranges differ, want 1", n)
+	}
 	b.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
 	same(false) // the other knows that it is dead
 	a.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)

@@ -36,6 +36,21 @@ func SlotOf(kind PartitionKind, name []byte, slice uint32) Slot {
 	return Slot(bits.Reverse32(uint32(xxhash.Sum64(keyed)) ^ slice))
 }
 
+// CutSlots cuts the slots from first to last, both included, into parts of sizes that differ by at most one slot, or into single slots
+// where there are fewer than parts. It returns the last slot of each part; nothing when last is before first. Replicas cut alike: it
+// is part of their protocol.
+func CutSlots(first, last Slot, parts int) (ends []Slot) {
+	if first > last || parts < 1 {
+		return nil
+	}
+	size := uint64(last-first) + 1
+	n := min(uint64(parts), size)
+	for i := uint64(1); i <= n; i++ {
+		ends = append(ends, first+Slot(i*size/n-1)) // no overflow: who cuts into 2^32 parts has no memory for them
+	}
+	return ends
+}
+
 // AppendSlot appends the slot's 4 bytes, which are also the lower bound of all its keys.
 func AppendSlot(dst []byte, s Slot) []byte { return binary.BigEndian.AppendUint32(dst, uint32(s)) }
 

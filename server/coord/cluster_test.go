@@ -202,6 +202,14 @@ func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.S
 	}
 }
 
+func (l *link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) (d []engine.RangeDigest, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		d, m, err = l.Local.RangeDigests(ctx, first, last, parts)
+		return err
+	})
+	return d, l.Member(), err
+}
+
 // state returns what a store knows of the set; nothing when it has never heard of it.
 func (l *link) state() engine.State {
 	s, err := l.store.State(context.Background(), set)

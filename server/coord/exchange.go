@@ -20,23 +20,99 @@ type Exchanged struct {
 	Differ int    // of which their digests differed
 	Keys   uint64 // that were new to one of them
 	Dead   uint64 // dots that were not dead at one of them
+	Lost   uint64 // dots that one lacks and the other has seen, but shows neither live nor dead: damage there
+	Left   int    // times that deaths of a set were left to the next exchange, because it was written without a break
 }
 
+// The shape of a comparison: into how many parts a range is cut at most, how many sets there are in a part of the last cut, about, and
+// in a range that is not cut any more.
+const (
+	cutsMax    = 64
+	cutSets    = 8
+	listedSets = 16
+)
+
 // Exchange has two replicas tell each other what either lacks, of all sets in a range of slots, both ends included: anti-entropy. They
-// compare digests, then, of sets whose digests differ, Seen and Dead; then deaths and the missing keys alone go over. Each fact is
-// judged by its receiver, and no clock is joined: so it may go on while both are written, be broken off, and be done again. What it
-// brings is not synced of itself. Equal digests say nothing about damage.
-func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (sum Exchanged, err error) {
-	for set, err := range differing(ctx, a, b, first, last, &sum) {
-		if err != nil {
-			return sum, err
+// compare digests of parts of the range, of smaller parts where these differ, and there at last of sets; then, of sets whose digests
+// differ, Seen and Dead; then the missing keys alone go over, and then deaths. Each fact is judged by its receiver, and no clock is
+// joined: so it may go on while both are written, be broken off, and be done again. What it brings is not synced of itself. Equal
+// digests say nothing about damage.
+//
+// What fails for one set is left, and the others go on, unless a replica is not available or ctx ends: then so does the exchange. The
+// error has all that failed, up to a number.
+func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (Exchanged, error) {
+	e := &exchange{a: a, b: b}
+	err := e.ranges(ctx, first, last, cutsMax)
+	return e.sum, errors.Join(append(e.errs, err)...)
+}
+
+// exchange is one Exchange.
+type exchange struct {
+	a, b peer.Replica
+	sum  Exchanged
+	errs []error // of sets that were left
+}
+
+// errsMax is how many errors of sets are told.
+const errsMax = 8
+
+// ranges compares a range in parts and goes on into those that differ.
+func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts int) error {
+	as, err := rangesOf(ctx, e.a, first, last, parts)
+	if err != nil {
+		return err
+	}
+	bs, err := rangesOf(ctx, e.b, first, last, parts)
+	if err != nil {
+		return err
+	}
+	for i, a := range as {
+		b, most := bs[i], max(a.Sets, bs[i].Sets)
+		switch {
+		case a == b:
+			e.sum.Sets += int(a.Sets)
+			continue
+		case most <= listedSets || a.Sets == 0 || b.Sets == 0 || a.First == a.Last:
+			err = e.sets(ctx, a.First, a.Last)
+		default:
+			err = e.ranges(ctx, a.First, a.Last, int(min(cutsMax, most/cutSets)))
 		}
-		sum.Differ++
-		if err := errors.Join(sum.tell(ctx, set, a, b), sum.tell(ctx, set, b, a)); err != nil {
-			return sum, fmt.Errorf("coord: exchange %.64q: %w", set, err)
+		if err != nil {
+			return err
 		}
 	}
-	return sum, nil
+	return nil
+}
+
+func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, error) {
+	all, m, err := rep.RangeDigests(ctx, first, last, parts)
+	if err == nil {
+		err = peer.CheckCut(all, first, last, parts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coord: exchange with %s: %w", m.Node, err)
+	}
+	return all, nil
+}
+
+// sets compares a range set by set, and exchanges those that differ.
+func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
+	for set, err := range differing(ctx, e.a, e.b, first, last, &e.sum) {
+		if err != nil {
+			return err
+		}
+		e.sum.Differ++
+		if err := e.sum.both(ctx, set, e.a, e.b); err != nil {
+			err = fmt.Errorf("coord: exchange %.64q: %w", set, err)
+			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) {
+				return err
+			}
+			if len(e.errs) < errsMax {
+				e.errs = append(e.errs, err)
+			}
+		}
+	}
+	return nil
 }
 
 // differing lists the sets whose digests differ, or that only one of two replicas has.
@@ -82,41 +158,86 @@ func differing(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slo
 	}
 }
 
-// tell tells one replica what another knows of a set and it does not: deaths first, for a dead dot needs no key.
-func (sum *Exchanged) tell(ctx context.Context, set []byte, from, to peer.Replica) error {
-	has, err := stateOf(ctx, set, from)
+// both has two replicas tell each other what they know of a set.
+func (sum *Exchanged) both(ctx context.Context, set []byte, a, b peer.Replica) error {
+	sa, err := stateOf(ctx, set, a)
 	if err != nil {
 		return err
 	}
-	lacks, err := stateOf(ctx, set, to)
+	sb, err := stateOf(ctx, set, b)
 	if err != nil {
 		return err
 	}
-	dead := has.Dead.Clone()
-	if dead.Subtract(lacks.Dead); !dead.Empty() {
-		r, _, err := to.ApplyFacts(ctx, engine.Facts{Set: set, Dead: dead}, engine.NoSync)
+	return errors.Join(sum.tell(ctx, set, a, b, sa, sb), sum.tell(ctx, set, b, a, sb, sa))
+}
+
+// tellRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
+const tellRoundsMax = 8
+
+// tell tells one replica what another knows of a set and it does not: all keys first, then deaths. The other way round a dot would
+// be dead there before what has replaced it has come, and a read that asks this replica, and one that has seen neither of the
+// two events, would miss an element that was there all along. For the same reason deaths stay behind while keys that were asked
+// for die at their sender: what has replaced these is in none of its states that were seen so far.
+func (sum *Exchanged) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks engine.State) error {
+	told := &clock.Clock{}
+	for round := 1; ; round++ {
+		missing := has.Seen.Clone()
+		missing.Subtract(lacks.Seen)
+		missing.Subtract(told)
+		missing.Subtract(has.Dead)
+		died, err := sum.tellKeys(ctx, from, to, set, missing, told)
 		if err != nil {
 			return err
 		}
-		sum.Dead += r.Dead
+		if died.Empty() {
+			missing.Subtract(told)
+			sum.Lost += missing.Len()
+			break
+		}
+		if round == tellRoundsMax {
+			sum.Left++
+			return nil
+		}
+		if has, err = stateOf(ctx, set, from); err != nil {
+			return err
+		}
 	}
-	missing := has.Seen.Clone()
-	missing.Subtract(lacks.Seen)
-	if missing.Subtract(has.Dead); missing.Empty() {
+	dead := has.Dead.Clone()
+	if dead.Subtract(lacks.Dead); dead.Empty() {
 		return nil
 	}
-	for f, err := range from.Locate(ctx, set, missing) {
+	r, _, err := to.ApplyFacts(ctx, engine.Facts{Set: set, Dead: dead}, engine.NoSync)
+	sum.Dead += r.Dead
+	return err
+}
+
+// tellKeys sends the keys of dots, adds those to what was told, and returns which of the others have died meanwhile.
+func (sum *Exchanged) tellKeys(ctx context.Context, from, to peer.Replica, set []byte, dots, told *clock.Clock) (died *clock.Clock, err error) {
+	died = &clock.Clock{}
+	if dots.Empty() {
+		return died, nil
+	}
+	for f, err := range from.Locate(ctx, set, dots) {
 		if err != nil {
-			return err
+			return died, err
+		}
+		died.Union(f.Dead)
+		if f.Dead = nil; f.Empty() {
+			continue
 		}
 		r, _, err := to.ApplyFacts(ctx, f, engine.NoSync)
 		if err != nil {
-			return err
+			return died, err
 		}
 		sum.Keys += r.Keys
-		sum.Dead += r.Dead
+		for i := range f.Keys {
+			for _, d := range f.Keys[i].Dots {
+				told.Add(d)
+			}
+		}
 	}
-	return nil
+	died.Subtract(told)
+	return died, nil
 }
 
 // stateOf returns what a replica knows of a set; of one of which it has never heard, nothing.

@@ -107,27 +107,18 @@ var verdicts = map[engine.Verdict]readcore.Verdict{
 	engine.NotSeen: readcore.NotSeen, engine.Live: readcore.Live, engine.Dead: readcore.Dead, engine.Lost: readcore.Lost,
 }
 
-// judge asks a replica about dots, and by which dots the element is present there. The second question comes after the first: an
-// element whose dot was replaced has its new one by then. The other way round it might have neither.
+// judge asks a replica about dots of an element, and by which it is present there.
 func judge(ctx context.Context, rep peer.Replica, set, element []byte, dots []clock.Dot) (judgement, error) {
 	said, _, err := rep.Judge(ctx, set, element, dots)
 	if err != nil {
 		return judgement{}, err
 	}
-	contexts, _, err := rep.Lookup(ctx, set, [][]byte{element})
-	if err != nil {
-		return judgement{}, err
+	if len(said.Verdicts) != len(dots) {
+		return judgement{}, fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(said.Verdicts), len(dots))
 	}
-	if len(said) != len(dots) || len(contexts) != 1 {
-		return judgement{}, fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(said), len(dots))
-	}
-	a := readcore.Answer{Asked: dots, Live: sorted(contexts[0].Dots)}
-	for i, v := range said {
-		r := verdicts[v]
-		if r == readcore.Live && !slices.Contains(a.Live, dots[i]) { // it has died since
-			r = readcore.Dead
-		}
-		a.Verdicts = append(a.Verdicts, r)
+	a := readcore.Answer{Asked: dots, Live: said.Live}
+	for _, v := range said.Verdicts {
+		a.Verdicts = append(a.Verdicts, verdicts[v])
 	}
 	return judgement{rep, a}, nil
 }

@@ -10,16 +10,17 @@ import (
 
 // The kinds of frames. They are on the wire.
 const (
-	kindDelta    = 'D'
-	kindFacts    = 'F'
-	kindLocate   = 'L'
-	kindChunk    = 'C'
-	kindState    = 'S'
-	kindDigests  = 'G'
-	kindAsk      = 'A'
-	kindVerdicts = 'V'
-	kindExport   = 'E'
-	kindSpan     = 'P'
+	kindDelta        = 'D'
+	kindFacts        = 'F'
+	kindLocate       = 'L'
+	kindChunk        = 'C'
+	kindState        = 'S'
+	kindDigests      = 'G'
+	kindRangeDigests = 'R'
+	kindAsk          = 'A'
+	kindJudgement    = 'V'
+	kindExport       = 'E'
+	kindSpan         = 'P'
 )
 
 // Delta is an engine.Delta in a frame: self-contained, applied whole or not at all.
@@ -114,17 +115,23 @@ func (d *decoder) ask() Ask {
 	return Ask{Set: d.setName(), Element: d.bytes(engine.ElementBytesMax), Dots: d.dots(engine.ContextDotsMax)}
 }
 
-// Verdicts answer an Ask: one for each of its dots, in its order, all of one moment.
-type Verdicts []engine.Verdict
+// Judgement answers an Ask: all live dots of the element, and a verdict on each dot that was asked about, in that order.
+type Judgement engine.Judgement
 
-func (Verdicts) kind() byte { return kindVerdicts }
+func (Judgement) kind() byte { return kindJudgement }
 
-func (m Verdicts) appendTo(e *encoder) error {
-	if len(m) > engine.ContextDotsMax {
-		return fmt.Errorf("%w: %d verdicts", ErrFrameTooLarge, len(m))
+func (m Judgement) appendTo(e *encoder) error {
+	if len(m.Verdicts) > engine.ContextDotsMax {
+		return fmt.Errorf("%w: %d verdicts", ErrFrameTooLarge, len(m.Verdicts))
 	}
-	e.uvarint(uint64(len(m)))
-	for _, v := range m {
+	if !ascending(m.Live) {
+		return fmt.Errorf("%w: live dots are not in order", ErrFrame)
+	}
+	if err := e.dots(m.Live); err != nil {
+		return err
+	}
+	e.uvarint(uint64(len(m.Verdicts)))
+	for _, v := range m.Verdicts {
 		code, ok := verdictCodes[v]
 		if !ok {
 			return fmt.Errorf("%w: verdict %d", ErrFrame, v)
@@ -137,16 +144,19 @@ func (m Verdicts) appendTo(e *encoder) error {
 // verdictCodes are the bytes that stand for verdicts on the wire.
 var verdictCodes = map[engine.Verdict]byte{engine.Live: 'l', engine.Dead: 'd', engine.NotSeen: 'n', engine.Lost: 'x'}
 
-func (d *decoder) verdicts() Verdicts {
+func (d *decoder) judgement() Judgement {
+	m := Judgement{Live: d.dots(FrameBytesMax)}
+	if !ascending(m.Live) {
+		d.fail("live dots in no order")
+	}
 	n := d.count(1, engine.ContextDotsMax)
-	m := make(Verdicts, 0, n)
 	for range n {
 		v, ok := verdictOf(d.byte())
 		if !ok {
 			d.fail("unknown verdict")
 			break
 		}
-		m = append(m, v)
+		m.Verdicts = append(m.Verdicts, v)
 	}
 	return m
 }

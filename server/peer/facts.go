@@ -2,14 +2,11 @@ package peer
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/binary"
 	"fmt"
 
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
-	"bigset/keyscheme"
 )
 
 // Facts are engine.Facts in a frame: keys with their dots, and deaths, which the receiver judges by its own state.
@@ -183,50 +180,4 @@ func checkChunk(m *Chunk) error {
 		}
 	}
 	return nil
-}
-
-// Digests say what the sets of a range come to, in the order of the store. An engine.SetDigest's hash is of its name, its Seen
-// and its Dead.
-type Digests []engine.SetDigest
-
-func (Digests) kind() byte { return kindDigests }
-
-const sumLen = len(engine.SetDigest{}.Sum)
-
-// digestBytesMin is the least that a digest takes: slot, length and one byte of name, sum.
-const digestBytesMin = keyscheme.SlotBytes + 2 + sumLen
-
-func (m Digests) appendTo(e *encoder) error {
-	if len(m) > DigestsMax {
-		return fmt.Errorf("%w: %d digests", ErrFrameTooLarge, len(m))
-	}
-	e.uvarint(uint64(len(m)))
-	for i := range m {
-		if i > 0 && compareDigests(m[i-1], m[i]) >= 0 {
-			return fmt.Errorf("%w: digests are not in order", ErrFrame)
-		}
-		e.b = binary.BigEndian.AppendUint32(e.b, uint32(m[i].Slot))
-		e.bytes(m[i].Name)
-		e.b = append(e.b, m[i].Sum[:]...)
-	}
-	return nil
-}
-
-func (d *decoder) digests() Digests {
-	n := d.count(digestBytesMin, DigestsMax)
-	m := make(Digests, 0, n)
-	for len(m) < n && d.err == nil {
-		s := engine.SetDigest{Slot: keyscheme.Slot(binary.BigEndian.Uint32(d.raw(keyscheme.SlotBytes))), Name: d.setName()}
-		copy(s.Sum[:], d.raw(sumLen))
-		if len(m) > 0 && compareDigests(m[len(m)-1], s) >= 0 {
-			d.fail("digests are not in order")
-		}
-		m = append(m, s)
-	}
-	return m
-}
-
-// compareDigests orders digests as a store orders its sets: by slot, length of the name, name.
-func compareDigests(a, b engine.SetDigest) int {
-	return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(len(a.Name), len(b.Name)), bytes.Compare(a.Name, b.Name))
 }

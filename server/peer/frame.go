@@ -26,8 +26,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Message is what a frame carries: a Delta, Facts, Locate, Chunk, State, Digests, Ask, Verdicts, Export or
-// Span. docs/format.md draws them.
+// Message is what a frame carries: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask,
+// Judgement, Export or Span. docs/format.md draws them.
 type Message interface {
 	kind() byte
 	// appendTo writes the message. It returns an error for one that can't be sent.
@@ -113,8 +113,10 @@ func (d *decoder) message(kind byte) (Message, error) {
 		return d.digests(), nil
 	case kindAsk:
 		return d.ask(), nil
-	case kindVerdicts:
-		return d.verdicts(), nil
+	case kindRangeDigests:
+		return d.rangeDigests(), nil
+	case kindJudgement:
+		return d.judgement(), nil
 	case kindExport:
 		return d.export(), nil
 	case kindSpan:

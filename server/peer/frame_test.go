@@ -61,7 +61,9 @@ func samples() []struct {
 		{"span", peer.Span{Set: []byte("set"), Bound: []byte("xy"), Count: 2, Keys: []byte("\x00\x01x\x00\x02A1\x04\x01\x01y\x00\x02"), Seen: seen}},
 		{"span-last", peer.Span{Set: []byte("set"), Done: true, Keys: []byte{}, Seen: seen, Dead: clock.Of(dot("A1", 1))}},
 		{"span-between", peer.Span{Set: []byte("set"), Bound: []byte{}, Count: 1, Keys: []byte("\x00\x00\x00\x02A1\x04")}},
-		{"verdicts", peer.Verdicts{engine.Live, engine.Dead, engine.NotSeen, engine.Lost}},
+		{"range-digests", peer.RangeDigests{{First: 2, Last: 4, Sets: 300, Sum: [16]byte{1, 2}}, {First: 5, Last: 8}, {First: 9, Last: 12, Sets: 1, Sum: [16]byte{15: 3}}}},
+		{"judgement-of-nothing", peer.Judgement{}},
+		{"judgement", peer.Judgement{Live: []clock.Dot{dot("A1", 2), dot("B1", 7)}, Verdicts: []engine.Verdict{engine.Live, engine.Dead, engine.NotSeen, engine.Lost}}},
 	}
 }
 
@@ -128,8 +130,8 @@ func TestDecodedValues(t *testing.T) {
 		t.Fatalf("chunk %+v", c)
 	}
 	m, _, _ = peer.Decode(encode(t, alice, samples()[len(samples())-1].m))
-	if v := m.(peer.Verdicts); !reflect.DeepEqual(v, samples()[len(samples())-1].m) {
-		t.Fatalf("verdicts %v", v)
+	if v := m.(peer.Judgement); !reflect.DeepEqual(v, samples()[len(samples())-1].m) {
+		t.Fatalf("judgement %v", v)
 	}
 }
 
@@ -169,7 +171,13 @@ func TestRefusedFrames(t *testing.T) {
 		{"actor that was not named", seal(append(huge, "\x01\x01\x01A\x01"...)), peer.ErrFrame},
 		{"actor named twice", seal(append(huge, "\x02\x00\x01A\x01\x01\x01A\x02"...)), peer.ErrFrame},
 		{"clock", seal(append(head('L'), "\x01s\x01\x07"...)), clock.ErrCorrupt},
-		{"unknown verdict", seal(append(head('V'), "\x01?"...)), peer.ErrFrame},
+		{"unknown verdict", seal(append(head('V'), "\x00\x01?"...)), peer.ErrFrame},
+		{"live dots in no order", seal(append(head('V'), "\x02\x00\x01A\x02\x00\x01\x00"...)), peer.ErrFrame},
+		{"range of no parts", seal(append(head('R'), "\x00\x00\x00\x01\x00\x00\x00\x02\x00"...)), peer.ErrFrame},
+		{"more parts than slots", seal(append(head('R'), "\x00\x00\x00\x01\x00\x00\x00\x02\x03\x00\x00\x00"...)), peer.ErrFrame},
+		{"range that ends before it begins", seal(append(head('R'), "\x00\x00\x00\x03\x00\x00\x00\x02\x01\x00"...)), peer.ErrFrame},
+		{"range with sets and no sum", seal(append(head('R'), "\x00\x00\x00\x01\x00\x00\x00\x02\x01\x01"+strings.Repeat("\x00", 16)...)), peer.ErrFrame},
+		{"more parts than may be", seal(append(head('R'), "\x00\x00\x00\x00\xFF\xFF\xFF\xFF\x81\x20"+strings.Repeat("\x00", 4097)...)), peer.ErrFrameTooLarge},
 		{"unknown flag of a chunk", seal(append(head('C'), "\x08\x00"...)), peer.ErrFrame},
 		{"chunk that is done and has a bound", seal(append(head('C'), "\x03\x00\x00"...)), peer.ErrFrame},
 		{"elements in no order", seal(append(head('C'), "\x02\x01z\x02\x01b\x01\x00\x01A\x01\x01b\x01\x00\x02"...)), peer.ErrFrame},
@@ -229,6 +237,9 @@ func TestUnsendable(t *testing.T) {
 		{"request id", alice, peer.Delta{Set: []byte("s"), Request: make([]byte, peer.RequestBytesMax+1)}, peer.ErrFrameTooLarge},
 		{"sender", peer.Member{}, peer.Digests{}, peer.ErrMember},
 		{"no dot", alice, peer.Ask{Set: []byte("s"), Dots: []clock.Dot{{}}}, peer.ErrFrame},
+		{"a range that is cut otherwise", alice, peer.RangeDigests{{First: 2, Last: 5}, {First: 6, Last: 8}}, peer.ErrFrame},
+		{"no range", alice, peer.RangeDigests{}, peer.ErrFrame},
+		{"live dots in no order", alice, peer.Judgement{Live: []clock.Dot{dot("b", 1), dot("a", 1)}}, peer.ErrFrame},
 		{"element without dots", alice, peer.Facts{Set: []byte("s"), Keys: []fold.Element{{}}}, peer.ErrFrame},
 	} {
 		if b, err := peer.Append([]byte("kept"), c.from, c.m); !errors.Is(err, c.want) || string(b) != "kept" {

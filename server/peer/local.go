@@ -155,12 +155,12 @@ func (l *Local) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]en
 }
 
 // Judge implements Replica.
-func (l *Local) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) ([]engine.Verdict, Member, error) {
+func (l *Local) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (engine.Judgement, Member, error) {
 	if err := l.whole(); err != nil {
-		return nil, l.Member(), err
+		return engine.Judgement{}, l.Member(), err
 	}
-	v, err := l.store.Judge(ctx, set, element, dots)
-	return v, l.Member(), err
+	j, err := l.store.Judge(ctx, set, element, dots)
+	return j, l.Member(), err
 }
 
 // Export implements Replica.
@@ -204,4 +204,10 @@ func (l *Local) Note(ctx context.Context, name string) ([]byte, error) {
 // Digests implements Replica.
 func (l *Local) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
 	return l.store.Digests(ctx, first, last)
+}
+
+// RangeDigests implements Replica.
+func (l *Local) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, Member, error) {
+	d, err := l.store.RangeDigests(ctx, first, last, parts)
+	return d, l.Member(), err
 }

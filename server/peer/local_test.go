@@ -84,7 +84,7 @@ func TestVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := b.Judge(ctx, set, []byte("y"), r2.Dots); err != nil || v[0] != engine.NotSeen {
+	if v, _, err := b.Judge(ctx, set, []byte("y"), r2.Dots); err != nil || v.Verdicts[0] != engine.NotSeen || len(v.Live) > 0 {
 		t.Errorf("%v, %v", v, err)
 	}
 	for f, err := range a.Locate(ctx, set, clock.Of(r2.Dots...)) {
@@ -106,7 +106,7 @@ func TestVerbs(t *testing.T) {
 	if err != nil || len(elements) != 2 || !found[0].Present() || found[1].Present() {
 		t.Errorf("%v, %v, %v", elements, found, err)
 	}
-	sums := map[[16]byte]int{}
+	sums, ranges := map[[16]byte]int{}, map[[16]byte]int{}
 	for _, l := range []*peer.Local{a, b} {
 		for d, err := range l.Digests(ctx, 0, keyscheme.SlotMax) {
 			if err != nil {
@@ -114,12 +114,17 @@ func TestVerbs(t *testing.T) {
 			}
 			sums[d.Sum]++
 		}
+		r, _, err := l.RangeDigests(ctx, 0, keyscheme.SlotMax, 1)
+		if err != nil || len(r) != 1 || r[0].Sets != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		ranges[r[0].Sum]++
 		if s, _, err := l.State(ctx, set); err != nil || s.Seen.Len() != 2 {
 			t.Errorf("%v, %v", s.Seen, err)
 		}
 	}
-	if len(sums) != 1 {
-		t.Errorf("digests differ: %v", sums)
+	if len(sums) != 1 || len(ranges) != 1 {
+		t.Errorf("digests differ: %v, %v", sums, ranges)
 	}
 }
 

@@ -77,9 +77,12 @@ type Replica interface {
 	// is Joining answers ErrJoining.
 	Lookup(ctx context.Context, set []byte, elements [][]byte) ([]engine.Context, Member, error)
 
-	// Judge says of each of some dots of an element whether it is live, dead, or not seen here, all of one moment; or lost, which is
-	// damage: seen, not dead, and without a key. One that is Joining answers ErrJoining.
-	Judge(ctx context.Context, set, element []byte, dots []clock.Dot) ([]engine.Verdict, Member, error)
+	// Judge says of each of some dots of an element whether it is live, dead, or not seen here; or lost, which is damage: seen, not
+	// dead, and without a key. It names all dots by which the element is present, of the same moment. One that is Joining answers
+	// ErrJoining.
+	//
+	//	here x{B4}, Seen {A1 A2 B4}, Dead {A1 A2};  Judge(x, A2 A3)  =>  Live {B4}, Verdicts dead, not seen
+	Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (engine.Judgement, Member, error)
 
 	// Export returns a chunk of a copy of a set: the keys of whole elements, live at one moment, from behind an element on, nil is the
 	// start, until they are about bytesMax bytes, 0 is 8 MiB. It holds nothing open. The first chunk comes with Seen, the last one
@@ -92,6 +95,12 @@ type Replica interface {
 	// Digests lists a hash of Seen and Dead of every set in a range of slots, both ends included, in the order of the store. Equal
 	// digests mean equal Seen and Dead; they say nothing about damage. Joining replicas answer, too.
 	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error]
+
+	// RangeDigests cuts a range of slots, both ends included, into parts, as keyscheme.CutSlots does, and returns a hash of the
+	// digests of each part, and how many there are. Equal ones mean equal digests. Joining replicas answer, too.
+	//
+	//	RangeDigests(0, 9, 2)  =>  {0 to 4: 7 sets, 3e82...}, {5 to 9: none, 0}
+	RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, Member, error)
 }
 
 // refusals are the errors of operations that no replica would do.

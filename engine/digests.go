@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"bigset/keyscheme"
+)
+
+// SetDigest is a short sum of what a store knows of a set. Two stores have the same one when Seen, Dead and the number of open
+// keys are the same; it says nothing about keys.
+type SetDigest struct {
+	Slot keyscheme.Slot
+	Name []byte
+	Sum  [16]byte
+}
+
+// digestsMax is how many digests are made with one iterator.
+const digestsMax = 512
+
+// Digests lists the digests of all sets in the slots from first to last, both included, also of those without a live dot, in
+// the order of slots, then of the lengths of names, then of names. It reads clocks and tombstones only. A list is no one
+// moment: each digest is right by itself.
+func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SetDigest, error] {
+	return func(yield func(SetDigest, error) bool) {
+		if first > last {
+			yield(SetDigest{}, fmt.Errorf("%w: slots %08x to %08x", ErrRequest, first, last))
+			return
+		}
+		b := keyscheme.SlotRange(first, last)
+		for done := false; !done; {
+			page, next, err := s.digestPage(ctx, b)
+			for _, d := range page {
+				if !yield(d, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(SetDigest{}, err)
+				return
+			}
+			b.Lower, done = next, next == nil
+		}
+	}
+}
+
+// digestPage returns some digests and the bound at which the next ones begin, nil at the end.
+func (s *Store) digestPage(ctx context.Context, b keyscheme.Bounds) (page []SetDigest, next []byte, err error) {
+	began := time.Now()
+	err = s.eachRecordIn(ctx, b, func(r setRecord) bool {
+		p := keyscheme.NewPrefix(r.Name)
+		page = append(page, SetDigest{p.Slot(), slices.Clone(r.Name), sumOf(&r)})
+		if len(page) == digestsMax || time.Since(began) > iteratorAgeMax {
+			next = p.AppendEnd(nil)
+		}
+		return next == nil
+	})
+	return page, next, err
+}
+
+// sumOf hashes what a store knows of a set: a change to it is a change of the protocol between replicas.
+func sumOf(r *setRecord) (sum [16]byte) {
+	var buf []byte
+	field := func(b []byte) { buf = append(binary.AppendUvarint(buf, uint64(len(b))), b...) }
+	field(r.Name)
+	field(r.seen.Append(nil))
+	field(r.dead.Append(nil))
+	buf = binary.AppendUvarint(buf, uint64(max(0, r.open)))
+	all := sha256.Sum256(buf)
+	copy(sum[:], all[:])
+	return sum
+}
+
+// RangeDigest is a short sum of all sets in some slots, both ends included. Two stores have the same one when they have the same sets
+// there, with the same digests.
+type RangeDigest struct {
+	First, Last keyscheme.Slot
+	Sets        uint64
+	Sum         [16]byte // of the digests, in the order of the store; zero when there are no sets
+}
+
+// RangePartsMax is the largest number of parts in which RangeDigests cuts a range.
+const RangePartsMax = 4096
+
+// RangeDigests cuts the slots from first to last, both included, into parts as keyscheme.CutSlots does, and returns the digest of each.
+// It reads clocks and tombstones only, in one scan, and is as little one moment as Digests is.
+func (s *Store) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]RangeDigest, error) {
+	if parts < 1 || parts > RangePartsMax {
+		return nil, fmt.Errorf("%w: a range in %d parts", ErrRequest, parts)
+	}
+	all := make([]RangeDigest, 0, parts)
+	for next, ends := first, keyscheme.CutSlots(first, last, parts); len(ends) > 0; ends = ends[1:] {
+		all = append(all, RangeDigest{First: next, Last: ends[0]})
+		next = ends[0] + 1
+	}
+	i, h := 0, sha256.New()
+	finish := func() {
+		if all[i].Sets > 0 {
+			copy(all[i].Sum[:], h.Sum(nil))
+			h.Reset()
+		}
+	}
+	for d, err := range s.Digests(ctx, first, last) {
+		if err != nil {
+			return nil, err
+		}
+		for d.Slot > all[i].Last {
+			finish()
+			i++
+		}
+		h.Write(d.Sum[:])
+		all[i].Sets++
+	}
+	if len(all) > 0 {
+		finish()
+	}
+	return all, nil
+}
