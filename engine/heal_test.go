@@ -89,9 +89,9 @@ func TestHeal(t *testing.T) {
 			if rep, err := p.store.Verify(bg, engine.VerifyOptions{}); err != nil || rep.OK() {
 				t.Errorf("%s: damage is not found: %v", p.label, err)
 			}
-			verdicts, err := p.store.Judge(bg, lost.Set, lost.Keys[0].Name, lost.Keys[0].Dots)
-			if must(t, err, "judge"); verdicts[0] != engine.Lost {
-				t.Errorf("%s: a lost dot is %v", p.label, verdicts[0])
+			judged, err := p.store.Judge(bg, lost.Set, lost.Keys[0].Name, lost.Keys[0].Dots)
+			if must(t, err, "judge"); judged.Verdicts[0] != engine.Lost {
+				t.Errorf("%s: a lost dot is %v", p.label, judged.Verdicts[0])
 			}
 			if r, err := p.store.ApplyFacts(bg, lost, engine.Sync); err != nil || r != (engine.FactsResult{}) {
 				t.Errorf("%s: facts changed %+v, %v", p.label, r, err)
