@@ -38,6 +38,9 @@ func New(o Options) (*Coordinator, error) {
 	if o.Hints != nil && o.HintInterval > 0 {
 		c.replaying()
 	}
+	if o.Shares != nil && o.ExchangeInterval > 0 {
+		c.exchanging(0)
+	}
 	return c, nil
 }
 

@@ -41,9 +41,8 @@ const (
 // What fails for one set is left, and the others go on, unless a replica is not available or ctx ends: then so does the exchange. The
 // error has all that failed, up to a number.
 func Exchange(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot) (Exchanged, error) {
-	e := &exchange{a: a, b: b}
-	err := e.ranges(ctx, first, last, cutsMax)
-	return e.sum, errors.Join(append(e.errs, err)...)
+	e := &exchange{a: a, b: b, lost: func([]byte, peer.Replica, *clock.Clock) {}}
+	return e.run(ctx, first, last)
 }
 
 // exchange is one Exchange.
@@ -51,6 +50,13 @@ type exchange struct {
 	a, b peer.Replica
 	sum  Exchanged
 	errs []error // of sets that were left
+	// lost is told of dots of a set that a replica has lost. The set's name is not its to keep.
+	lost func(set []byte, at peer.Replica, dots *clock.Clock)
+}
+
+func (e *exchange) run(ctx context.Context, first, last keyscheme.Slot) (Exchanged, error) {
+	err := e.ranges(ctx, first, last, cutsMax)
+	return e.sum, errors.Join(append(e.errs, err)...)
 }
 
 // errsMax is how many errors of sets are told.
@@ -102,7 +108,7 @@ func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
 			return err
 		}
 		e.sum.Differ++
-		if err := e.sum.both(ctx, set, e.a, e.b); err != nil {
+		if err := e.both(ctx, set); err != nil {
 			err = fmt.Errorf("coord: exchange %.64q: %w", set, err)
 			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) {
 				return err
@@ -158,17 +164,17 @@ func differing(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slo
 	}
 }
 
-// both has two replicas tell each other what they know of a set.
-func (sum *Exchanged) both(ctx context.Context, set []byte, a, b peer.Replica) error {
-	sa, err := stateOf(ctx, set, a)
+// both has the two replicas tell each other what they know of a set.
+func (e *exchange) both(ctx context.Context, set []byte) error {
+	sa, err := stateOf(ctx, set, e.a)
 	if err != nil {
 		return err
 	}
-	sb, err := stateOf(ctx, set, b)
+	sb, err := stateOf(ctx, set, e.b)
 	if err != nil {
 		return err
 	}
-	return errors.Join(sum.tell(ctx, set, a, b, sa, sb), sum.tell(ctx, set, b, a, sb, sa))
+	return errors.Join(e.tell(ctx, set, e.a, e.b, sa, sb), e.tell(ctx, set, e.b, e.a, sb, sa))
 }
 
 // tellRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
@@ -178,24 +184,26 @@ const tellRoundsMax = 8
 // be dead there before what has replaced it has come, and a read that asks this replica, and one that has seen neither of the
 // two events, would miss an element that was there all along. For the same reason deaths stay behind while keys that were asked
 // for die at their sender: what has replaced these is in none of its states that were seen so far.
-func (sum *Exchanged) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks engine.State) error {
+func (e *exchange) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks engine.State) error {
 	told := &clock.Clock{}
 	for round := 1; ; round++ {
 		missing := has.Seen.Clone()
 		missing.Subtract(lacks.Seen)
 		missing.Subtract(told)
 		missing.Subtract(has.Dead)
-		died, err := sum.tellKeys(ctx, from, to, set, missing, told)
+		died, err := e.tellKeys(ctx, from, to, set, missing, told)
 		if err != nil {
 			return err
 		}
 		if died.Empty() {
-			missing.Subtract(told)
-			sum.Lost += missing.Len()
+			if missing.Subtract(told); !missing.Empty() {
+				e.sum.Lost += missing.Len()
+				e.lost(set, from, missing)
+			}
 			break
 		}
 		if round == tellRoundsMax {
-			sum.Left++
+			e.sum.Left++
 			return nil
 		}
 		if has, err = stateOf(ctx, set, from); err != nil {
@@ -207,12 +215,12 @@ func (sum *Exchanged) tell(ctx context.Context, set []byte, from, to peer.Replic
 		return nil
 	}
 	r, _, err := to.ApplyFacts(ctx, engine.Facts{Set: set, Dead: dead}, engine.NoSync)
-	sum.Dead += r.Dead
+	e.sum.Dead += r.Dead
 	return err
 }
 
 // tellKeys sends the keys of dots, adds those to what was told, and returns which of the others have died meanwhile.
-func (sum *Exchanged) tellKeys(ctx context.Context, from, to peer.Replica, set []byte, dots, told *clock.Clock) (died *clock.Clock, err error) {
+func (e *exchange) tellKeys(ctx context.Context, from, to peer.Replica, set []byte, dots, told *clock.Clock) (died *clock.Clock, err error) {
 	died = &clock.Clock{}
 	if dots.Empty() {
 		return died, nil
@@ -229,7 +237,7 @@ func (sum *Exchanged) tellKeys(ctx context.Context, from, to peer.Replica, set [
 		if err != nil {
 			return died, err
 		}
-		sum.Keys += r.Keys
+		e.sum.Keys += r.Keys
 		for i := range f.Keys {
 			for _, d := range f.Keys[i].Dots {
 				told.Add(d)

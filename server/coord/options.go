@@ -72,6 +72,17 @@ type Options struct {
 	Hints *Hints
 	// HintInterval is how often all hints are tried; default 10 s, negative is never.
 	HintInterval time.Duration
+	// Shares returns what replicas should have the same of, at this moment: it is exchanged in turn, one share at a time, also when
+	// nobody asks for it. Default nil: nothing is. It must not block. It is enough that one coordinator names a share.
+	Shares func() []Share
+	// ExchangeInterval is how long it is from the end of one exchange to the next, so that each share has its turn after as many of
+	// them as there are shares; default 1 minute, negative is never.
+	ExchangeInterval time.Duration
+	// ExchangeTimeout is how long one exchange may take; what it has brought by then stays. Default 10 minutes.
+	ExchangeTimeout time.Duration
+	// Jitter returns how long to wait in place of ExchangeInterval, so that coordinators that start together do not exchange
+	// together. Default: up to a quarter more or less, by chance; with a Runner of one's own, exactly the interval.
+	Jitter func(time.Duration) time.Duration
 	// Runner is where its concurrency and its time come from; default Goroutines.
 	Runner Runner
 	// Events is told what goes on in the background; default nobody. It must not block or call the coordinator.
@@ -85,12 +96,20 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Events == nil {
 		o.Events = func(Event) {}
 	}
+	if o.Jitter == nil {
+		o.Jitter = func(d time.Duration) time.Duration { return d }
+		if o.Runner == nil {
+			o.Jitter = spread
+		}
+	}
 	if o.Runner == nil {
 		o.Runner = Goroutines{}
 	}
 	setDefault(&o.Timeout, 10*time.Second)
 	setDefault(&o.SendTimeout, 30*time.Second)
 	setDefault(&o.HintInterval, 10*time.Second)
+	setDefault(&o.ExchangeInterval, time.Minute)
+	setDefault(&o.ExchangeTimeout, 10*time.Minute)
 	setDefault(&o.ChunkTimeout, 5*time.Second)
 	setDefault(&o.RepairsMax, 10_000)
 	setDefault(&o.SendsMax, 4096)
@@ -112,25 +131,29 @@ type EventKind string
 
 // What a coordinator and its hints tell about.
 const (
-	EventNotSent      EventKind = "not-sent"      // a delta did not reach a replica: a hint was kept, unless another event says why not
-	EventRefused      EventKind = "refused"       // a replica refuses a delta, and always will: it was dropped
-	EventHintOverflow EventKind = "hint-overflow" // there is no room for a hint: it was dropped
-	EventHintExpired  EventKind = "hint-expired"  // hints were too old: they were dropped
-	EventHintFailed   EventKind = "hint-failed"   // a hint could not be written, or not be read back
-	EventHintReplayed EventKind = "hint-replayed" // hints have reached their replica
-	EventRepaired     EventKind = "repaired"      // what a read found missing was sent: so many keys and deaths were new
-	EventRepairLeft   EventKind = "repair-left"   // what a read found missing was not sent, or not all of it
-	EventDamage       EventKind = "damage"        // a replica has seen dots that are not dead and have no key
-	EventHealed       EventKind = "healed"        // keys that a replica had lost were fetched from another and put back
-	EventHealLeft     EventKind = "heal-left"     // keys that a replica has lost could not be put back, or not all of them
+	EventNotSent        EventKind = "not-sent"        // a delta did not reach a replica: a hint was kept, unless another event says why not
+	EventRefused        EventKind = "refused"         // a replica refuses a delta, and always will: it was dropped
+	EventHintOverflow   EventKind = "hint-overflow"   // there is no room for a hint: it was dropped
+	EventHintExpired    EventKind = "hint-expired"    // hints were too old: they were dropped
+	EventHintFailed     EventKind = "hint-failed"     // a hint could not be written, or not be read back
+	EventHintReplayed   EventKind = "hint-replayed"   // hints have reached their replica
+	EventRepaired       EventKind = "repaired"        // what a read found missing was sent: so many keys and deaths were new
+	EventRepairLeft     EventKind = "repair-left"     // what a read found missing was not sent, or not all of it
+	EventDamage         EventKind = "damage"          // a replica has seen dots that are not dead and have no key
+	EventHealed         EventKind = "healed"          // keys that a replica had lost were fetched from another and put back
+	EventHealLeft       EventKind = "heal-left"       // keys that a replica has lost could not be put back, or not all of them
+	EventExchanged      EventKind = "exchanged"       // a share was exchanged: so much was new
+	EventExchangeFailed EventKind = "exchange-failed" // a share was not exchanged, or not all of it: it has its turn again
 )
 
 // Event is one thing that went on in the background. Fields that do not apply are zero. What was dropped is left to anti-entropy.
 type Event struct {
-	Kind  EventKind
-	Node  string // the replica's
-	Set   []byte
-	Count int   // of hints, or of what was repaired, left or damaged
-	Bytes int64 // of hints
-	Err   error
+	Kind      EventKind
+	Node      string // the replica's
+	Peer      string // the other replica's, of an exchange
+	Set       []byte
+	Count     int   // of hints, or of what was repaired, left or damaged
+	Bytes     int64 // of hints
+	Err       error
+	Exchanged Exchanged // what an exchange has brought, also one that failed
 }

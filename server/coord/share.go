@@ -1,0 +1,58 @@
+package coord
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+// Share is what two replicas should have the same of: all sets in a range of slots, both ends included.
+type Share struct {
+	A, B        peer.Replica
+	First, Last keyscheme.Slot
+}
+
+// exchanging has the shares exchanged in turn, one after each interval, until the coordinator is closed. The next interval begins when
+// an exchange is over, however it went: so there is one at a time.
+func (c *Coordinator) exchanging(turn int) {
+	c.run.After(c.opt.Jitter(c.opt.ExchangeInterval), func() {
+		if c.life.Err() != nil {
+			return
+		}
+		if shares := c.opt.Shares(); len(shares) > 0 {
+			c.exchangeShare(shares[turn%len(shares)])
+		}
+		c.exchanging(turn + 1)
+	})
+}
+
+// exchangeShare exchanges a share, tells how that went, and has the damage healed that it met. It counts as one send, and as no bytes: it
+// holds little at a time, and there is only one.
+func (c *Coordinator) exchangeShare(s Share) {
+	err := c.take(0)
+	if errors.Is(err, ErrClosed) {
+		return
+	}
+	e := Event{Kind: EventExchanged, Node: s.A.Member().Node, Peer: s.B.Member().Node}
+	if err == nil {
+		defer c.give(0)
+		ctx, cancel := deadline(c.life, c.run, c.opt.ExchangeTimeout)
+		defer cancel()
+		x := &exchange{a: s.A, b: s.B, lost: func(set []byte, at peer.Replica, dots *clock.Clock) {
+			c.damaged(bytes.Clone(set), at, dots)
+		}}
+		e.Exchanged, err = x.run(ctx, s.First, s.Last)
+	}
+	if err != nil {
+		e.Kind, e.Err = EventExchangeFailed, err
+	}
+	c.opt.Events(e)
+}
+
+// spread returns a time around d, up to a quarter of it off.
+func spread(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
