@@ -373,7 +373,7 @@ func (b *builder) put(element []byte, dot clock.Dot, kind keyscheme.Op, wide *cl
 	}
 	b.check(b.s.writeElement(b.batch, b.buf[:n], value))
 	b.added++
-	if wide == nil {
+	if wide == nil && b.s.recent.on.Load() {
 		b.recent = appendRecent(b.recent, b.buf[:n])
 	}
 	if b.overlay {

@@ -27,11 +27,12 @@ const (
 // right by itself and of no more than 1,000 keys: keys first, then deaths, so that who applies them in this order has what replaced
 // a dot before it loses the dot. A dot that dies meanwhile may be named by both.
 //
-// Keys are looked for in the log of recent writes, which is in memory, and if some are not in there by one scan of the set,
+// Keys are looked for in the log of recent writes, which is in memory (KeepRecent), and if some are not in there by one scan of the set,
 // which ends with the last of them. A set of which this store has never heard is ErrNotFound; a key with an open context that
 // is asked for is ErrOpenKey. The clock must not change meanwhile.
 func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[Facts, error] {
 	return func(yield func(Facts, error) bool) {
+		s.KeepRecent()
 		stopped := false
 		err := s.withSet(ctx, name, func(st *set) error {
 			l := &locating{s: s, st: st, yield: func(f Facts) bool {

@@ -76,6 +76,7 @@ func TestLocate(t *testing.T) {
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
+	p.store.KeepRecent()
 	p.all(t, "t", keyscheme.OpAdd, []string{"another set"}, engine.NoSync)
 	for from := 0; from < 3000; from += 500 {
 		p.all(t, "s", keyscheme.OpAdd, elementNames(from, from+500), engine.NoSync)
@@ -155,6 +156,7 @@ func TestLocateMany(t *testing.T) {
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
+	p.store.KeepRecent()
 	defer p.close(t)
 	long := func(i int) []byte { return fmt.Appendf(nil, "%-500d", i) }
 	for n := range 5 {

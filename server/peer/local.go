@@ -29,6 +29,7 @@ func NewLocal(node string, store *engine.Store, state MemberState) (*Local, erro
 	if store.OpenContexts() {
 		return nil, fmt.Errorf("%w: the store of %s has Options.OpenContexts", ErrOpenContexts, node)
 	}
+	store.KeepRecent()
 	l := &Local{store: store, node: node}
 	l.SetState(state)
 	return l, l.Member().check()
