@@ -19,7 +19,7 @@ var Kinds = []string{"loss", "duplicate", "delay", "reorder", "partition", "cras
 // Options say how much is simulated. Zero is the default.
 type Options struct {
 	Seed      uint64        // of the first schedule
-	Schedules int           // how many; 0 is 11,000, or no limit with Duration
+	Schedules int           // how many; 0 is 11,200, or no limit with Duration
 	Duration  time.Duration // 0 is no limit
 	Replicas  int           // of each schedule, 3 to 7; 0 is a mixture
 	// Progress is told a few times a second; it may read the report until it returns.
@@ -40,13 +40,22 @@ type Report struct {
 	Failure *convergence.Failure `json:"-"` // the violation, shrunk
 }
 
+func newReport() *Report {
+	r := &Report{Faults: map[string]int{}}
+	for _, k := range Kinds {
+		r.Faults[k] = 0
+	}
+	return r
+}
+
 // Failed reports whether something was violated.
 func (r *Report) Failed() bool { return r.Violations > 0 }
 
 const (
-	schedulesDefault = 11_000
+	schedulesDefault = 11_200
 	engineEvery      = 11  // one schedule in so many has engines
-	portion          = 110 // schedules between two looks at the clock
+	clusterEvery     = 56  // one schedule in so many is of a whole cluster
+	portion          = 112 // schedules between two looks at the clock
 	replicasLeast    = 3
 	replicasMost     = 7
 	steps            = 180 // of a schedule, at most about so many
@@ -64,13 +73,11 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run runs schedules, one in eleven of them over engines and the others over the rules alone, until one violates what was promised,
-// or the options or ctx end it. A violation is no error: it is in the report, shrunk.
+// Run runs schedules, until one violates what was promised, or the options or ctx end it: of 112 there are 10 over engines, 2 of whole
+// clusters, and the others are over the rules alone. A violation is no error: it is in the report, shrunk, but for one of a cluster:
+// that has a script without steps, which its seed runs again.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
-	r := &Report{Faults: map[string]int{}}
-	for _, k := range Kinds {
-		r.Faults[k] = 0
-	}
+	r := newReport()
 	if o, err = o.withDefaults(); err != nil {
 		return r, err
 	}
@@ -86,7 +93,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		if o.Schedules > 0 {
 			size = min(size, o.Schedules-r.Schedules)
 		}
-		some := max(1, size/engineEvery)
+		some, whole := max(1, size/engineEvery), size/clusterEvery
 		k := convergence.Options{Seed: o.Seed<<20 + n, Replicas: o.Replicas, Steps: steps}
 		if k.Replicas == 0 {
 			k.Replicas = []int{3, 3, 4, 5, 3, 7, 4, 6}[n%8]
@@ -94,14 +101,34 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		if err := r.explore(ctx, engines, k, some, o.Progress); err != nil || r.Failed() {
 			return r, err
 		}
-		if err := r.explore(ctx, Rules(), k, size-some, o.Progress); err != nil {
+		if err := r.explore(ctx, Rules(), k, size-some-whole, o.Progress); err != nil || r.Failed() {
+			return r, err
+		}
+		if err := r.clusters(ctx, k.Seed*clusterEvery, o.Replicas, whole); err != nil {
 			return r, err
 		}
 	}
 	return r, nil
 }
 
-// explore runs schedules of one system and adds what they did.
+// clusters runs schedules of whole clusters, from a seed on, and adds what they did.
+func (r *Report) clusters(ctx context.Context, seed uint64, replicas, schedules int) error {
+	for end := seed + uint64(schedules); seed != end && ctx.Err() == nil; seed++ {
+		n := clusterSize(seed, replicas)
+		v, err := runCluster(seed, n, r, map[string]int{})
+		if err != nil {
+			return err
+		}
+		if v != nil {
+			r.Violations = 1
+			r.Failure = &convergence.Failure{Violation: v, Script: &convergence.Script{System: clusterName, Seed: seed, Replicas: n}}
+			return nil
+		}
+	}
+	return nil
+}
+
+// explore runs schedules of one system of the kit and adds what they did.
 func (r *Report) explore(ctx context.Context, sys convergence.System, o convergence.Options, schedules int, tell func(*Report)) error {
 	if schedules == 0 {
 		return nil
@@ -140,6 +167,10 @@ func Replay(in io.Reader) (_ *convergence.Violation, _ *convergence.Script, err 
 	if err != nil {
 		return nil, nil, err
 	}
+	if s.System == clusterName {
+		v, err := replayCluster(s)
+		return v, s, err
+	}
 	sys := Rules()
 	if s.System != sys.Name {
 		var done func() error
@@ -147,4 +178,15 @@ func Replay(in io.Reader) (_ *convergence.Violation, _ *convergence.Script, err 
 		defer func() { err = errors.Join(err, done()) }()
 	}
 	return convergence.Replay(sys, bytes.NewReader(text))
+}
+
+// replayCluster runs the schedule of a whole cluster again.
+func replayCluster(s *convergence.Script) (*convergence.Violation, error) {
+	switch {
+	case s.Replicas < replicasLeast || s.Replicas > replicasMost:
+		return nil, fmt.Errorf("%w: %d replicas; a cluster has %d to %d", convergence.ErrScript, s.Replicas, replicasLeast, replicasMost)
+	case len(s.Steps) > 0:
+		return nil, fmt.Errorf("%w: a cluster takes no steps: its schedule follows from its seed", convergence.ErrScript)
+	}
+	return runCluster(s.Seed, s.Replicas, newReport(), map[string]int{})
 }

@@ -1,20 +1,23 @@
 package sim_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"strings"
 	"testing"
 
+	"bigset/convergence"
 	"bigset/internal/sim"
 )
 
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
-// shards is how many runs go on beside each other. Together they are 10,000 schedules of the rules and 1,000 of engines.
+// shards is how many runs go on beside each other. Together they are 10,000 schedules of the rules, 1,000 of engines, and
+// 200 of whole clusters.
 const (
 	shards         = 2
-	shardSchedules = 5500
+	shardSchedules = 5600
 	operationsMin  = 1_000_000
 )
 
@@ -22,7 +25,7 @@ const (
 func TestSimulation(t *testing.T) {
 	schedules := shardSchedules
 	if testing.Short() {
-		schedules = 110
+		schedules = 112
 	}
 	reports := make([]*sim.Report, shards)
 	t.Run("shards", func(t *testing.T) {
@@ -71,6 +74,14 @@ func TestReplay(t *testing.T) {
 		}
 		if text := s.String(); !strings.Contains(text, "B shows {x") {
 			t.Errorf("%s: B shows nothing: %s", system, text)
+		}
+	}
+	if v, _, err := sim.Replay(strings.NewReader("convergence script 1\nsystem cluster\nseed 3\nreplicas 3\n")); err != nil || v != nil {
+		t.Errorf("cluster: %v, %v", v, err)
+	}
+	for _, rest := range []string{"replicas 2\n", "replicas 3\n1 do A add x\n"} {
+		if _, _, err := sim.Replay(strings.NewReader("convergence script 1\nsystem cluster\nseed 3\n" + rest)); !errors.Is(err, convergence.ErrScript) {
+			t.Errorf("a script of a cluster with %q: %v", rest, err)
 		}
 	}
 	if _, _, err := sim.Replay(strings.NewReader("convergence script 1\nsystem other\nreplicas 1\n")); err == nil {

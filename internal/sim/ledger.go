@@ -1,0 +1,208 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bigset/clock"
+	"bigset/convergence"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// ledger is the oracle of a cluster: every event that any replica made, and what clients were promised of them.
+type ledger struct {
+	adds   map[clock.Dot]string      // to their elements
+	kills  map[clock.Dot][]clock.Dot // of an event: the dots that it removes
+	clears []*clock.Clock            // whole-set deletes
+
+	promises
+	firm  promises // those of them that no crash takes back
+	epoch int      // crashes that lost something
+
+	violation *convergence.Violation // the first
+	checks    int
+	step      int // of clients, the last that began
+}
+
+// promises are what clients know to have happened: with how many replicas.
+type promises struct {
+	dots   map[clock.Dot]int
+	clears map[*clock.Clock]int
+}
+
+func newPromises() promises { return promises{map[clock.Dot]int{}, map[*clock.Clock]int{}} }
+
+func (p promises) clone() promises { return promises{maps.Clone(p.dots), maps.Clone(p.clears)} }
+
+func newLedger() *ledger {
+	return &ledger{adds: map[clock.Dot]string{}, kills: map[clock.Dot][]clock.Dot{}, promises: newPromises(), firm: newPromises()}
+}
+
+func (l *ledger) violated(kind, format string, args ...any) {
+	if l.violation == nil {
+		l.violation = &convergence.Violation{Kind: kind, Step: l.step, Text: fmt.Sprintf(format, args...)}
+	}
+}
+
+func dotOf(d engine.Delta, item int) clock.Dot {
+	return clock.Dot{Actor: d.Actor, Counter: d.First + uint64(item)}
+}
+
+// minted notes a delta that some replica has made, or is about to be told. It may come again.
+func (l *ledger) minted(d engine.Delta) {
+	if !d.Clear.Empty() {
+		l.clear(d.Clear)
+	}
+	for i, it := range d.Items {
+		dot := dotOf(d, i)
+		if _, known := l.kills[dot]; known {
+			if it.Kind == keyscheme.OpAdd && l.adds[dot] != string(it.Element) {
+				l.violated(convergence.TagReused, "%v is of %q and of %q", dot, l.adds[dot], it.Element)
+			}
+			continue
+		}
+		l.kills[dot] = it.Context
+		if it.Kind == keyscheme.OpAdd {
+			l.adds[dot] = string(it.Element)
+		}
+	}
+}
+
+// clear returns the whole-set delete of a clock.
+func (l *ledger) clear(c *clock.Clock) *clock.Clock {
+	for _, known := range l.clears {
+		if known.Equal(c) {
+			return known
+		}
+	}
+	c = c.Clone()
+	l.clears = append(l.clears, c)
+	return c
+}
+
+// promise notes that a client was told that w replicas have a delta; firm is on disk.
+func (l *ledger) promise(d engine.Delta, w int, firm bool) {
+	to := []promises{l.promises}
+	if firm {
+		to = append(to, l.firm)
+	}
+	for _, p := range to {
+		if !d.Clear.Empty() {
+			c := l.clear(d.Clear)
+			p.clears[c] = max(p.clears[c], w)
+		}
+		for i := range d.Items {
+			p.dots[dotOf(d, i)] = max(p.dots[dotOf(d, i)], w)
+		}
+	}
+}
+
+// lossy notes a crash that may have lost what was not synced.
+func (l *ledger) lossy() {
+	l.epoch++
+	l.promises = l.firm.clone()
+}
+
+// question is a quorum read, or a look-up, under way.
+type question struct {
+	l        *ledger
+	promised promises // when it began
+	firm     promises // those of them that hold although a crash has lost something since
+	epoch    int
+	most     int // replicas that may lack what it must show, less one: N-R
+}
+
+func (l *ledger) ask(n, r int) *question {
+	return &question{l, l.promises.clone(), l.firm.clone(), l.epoch, n - r}
+}
+
+// killed reports whether anything that happened so far removes a dot.
+func (l *ledger) killed(dot clock.Dot) bool {
+	return l.killedBy(dot, func(clock.Dot) bool { return true }, func(*clock.Clock) bool { return true })
+}
+
+// killedBy reports whether an event, or a whole-set delete, of which a function says so removes a dot.
+func (l *ledger) killedBy(dot clock.Dot, event func(clock.Dot) bool, clear func(*clock.Clock) bool) bool {
+	for by, kills := range l.kills {
+		for _, k := range kills {
+			if k == dot && event(by) {
+				return true
+			}
+		}
+	}
+	for _, c := range l.clears {
+		if c.Contains(dot) && clear(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// answered judges what a read showed, of the elements that it was about: nil is all.
+func (q *question) answered(shown []fold.Element, about []string) {
+	l := q.l
+	l.checks++
+	if q.epoch != l.epoch {
+		q.promised = q.firm
+	}
+	has := map[clock.Dot]bool{}
+	for i, el := range shown {
+		if i > 0 && about == nil && bytes.Compare(shown[i-1].Name, el.Name) >= 0 {
+			l.violated(convergence.Disorder, "a read shows %q behind %q", el.Name, shown[i-1].Name)
+		}
+		for _, dot := range el.Dots {
+			has[dot] = true
+			l.known(dot, string(el.Name))
+			if l.killedBy(dot, func(by clock.Dot) bool { return q.promised.dots[by] > q.most },
+				func(c *clock.Clock) bool { return q.promised.clears[c] > q.most }) {
+				l.violated(convergence.Resurrected, "a read shows %q by %v, which was removed", el.Name, dot)
+			}
+		}
+	}
+	for dot, w := range q.promised.dots {
+		element, add := l.adds[dot]
+		if !add || w <= q.most || has[dot] || l.killed(dot) || about != nil && !slices.Contains(about, element) {
+			continue
+		}
+		l.violated(convergence.Lost, "a read does not show %q by %v, which %d replicas acknowledged", element, dot, w)
+	}
+}
+
+// known checks that somebody added an element with a dot.
+func (l *ledger) known(dot clock.Dot, element string) {
+	if l.adds[dot] != element {
+		l.violated(convergence.Phantom, "%q is shown by %v, with which nobody added it", element, dot)
+	}
+}
+
+// final judges one replica when everything was exchanged.
+func (l *ledger) final(node string, st engine.State, shown []fold.Element) {
+	l.checks++
+	live := map[clock.Dot]bool{}
+	for _, el := range shown {
+		for _, dot := range el.Dots {
+			live[dot] = true
+			l.known(dot, string(el.Name))
+		}
+	}
+	left := st.Seen.Clone()
+	if left.Subtract(st.Dead); left.Len() != uint64(len(live)) {
+		l.violated(convergence.Unverifiable, "%s has %d live dots and shows %d", node, left.Len(), len(live))
+	}
+	// A crash may lose what was not synced, all but the key of an add, which a repair has brought elsewhere.
+	sure := func(by clock.Dot) bool { return st.Seen.Contains(by) && (l.epoch == 0 || l.firm.dots[by] > 0) }
+	for dot, element := range l.adds {
+		switch {
+		case live[dot] && (!left.Contains(dot)):
+			l.violated(convergence.Unverifiable, "%s shows %q by %v, and does not have it live", node, element, dot)
+		case live[dot] && l.killedBy(dot, sure, func(c *clock.Clock) bool { return l.firm.clears[c] > 0 }):
+			l.violated(convergence.Resurrected, "%s shows %q by %v at the end, which was removed", node, element, dot)
+		case !live[dot] && !l.killed(dot) && (st.Seen.Contains(dot) || l.dots[dot] > 0):
+			l.violated(convergence.Lost, "%s does not show %q by %v at the end", node, element, dot)
+		}
+	}
+}
