@@ -99,7 +99,7 @@ func TestFloors(t *testing.T) {
 			}
 		}
 		for _, imp := range append(p.TestImports, p.XTestImports...) {
-			if own, is := short(imp); is && own != name && !r.mayTest(own, rules) && !strings.HasPrefix(own, name+"/internal/") {
+			if own, is := short(imp); is && own != name && !r.mayTest(own, rules) && !strings.HasPrefix(own, name+"/") {
 				t.Errorf("tests of %s import %s, which is above it", name, imp)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"bigset/internal/faultdisk"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/coord/turns"
 	"bigset/server/peer"
 )
 
@@ -34,7 +35,7 @@ const (
 // answered is judged at once; at the end, what hints alone have brought, and then what replicas have that have exchanged the rest.
 type cluster struct {
 	rng     *rand.Rand
-	turns   *turns
+	turns   *turns.Runner
 	set     []byte
 	members []*member
 	procs   []*process
@@ -83,7 +84,7 @@ func clusterSize(seed uint64, replicas int) int {
 // Its engines are new, so that nothing but the seed decides.
 func runCluster(seed uint64, replicas int, r *Report, some map[string]int) (v *convergence.Violation, err error) {
 	rng := rand.New(rand.NewPCG(seed, 11))
-	c := &cluster{rng: rng, turns: newTurns(rng), set: []byte("set"), facts: newLedger(), stats: r, some: some}
+	c := &cluster{rng: rng, turns: turns.New(rng), set: []byte("set"), facts: newLedger(), stats: r, some: some}
 	defer func() { err = errors.Join(err, c.close()) }()
 	for i := range replicas {
 		if err := c.addMember(fmt.Sprintf("node%d", i)); err != nil {
@@ -253,7 +254,7 @@ func (c *cluster) kill(p *process) {
 // nemesis does what goes wrong beside calls, and the work of the background.
 func (c *cluster) nemesis() {
 	for range nemesisSteps {
-		c.turns.sleep(time.Duration(c.rng.IntN(5000)) * time.Millisecond)
+		c.turns.Sleep(time.Duration(c.rng.IntN(5000)) * time.Millisecond)
 		m, p := c.members[c.rng.IntN(len(c.members))], c.procs[c.rng.IntN(len(c.procs))]
 		switch c.rng.IntN(6) {
 		case 0:
@@ -296,8 +297,8 @@ func (c *cluster) play() {
 		}
 	}
 	c.rare = 4 + c.rng.IntN(20)
-	c.turns.hurry = []int{0, 30, 100}[c.rng.IntN(3)]
-	ended := c.turns.run(time.Hour, func() {
+	c.turns.Hurry = []int{0, 30, 100}[c.rng.IntN(3)]
+	ended := c.turns.Run(time.Hour, func() {
 		busy := clients + 1
 		for range clients {
 			c.turns.Go(func() {
@@ -313,25 +314,25 @@ func (c *cluster) play() {
 			}
 			busy--
 		})
-		c.turns.yield(func() bool { return busy == 0 })
+		c.turns.Yield(func() bool { return busy == 0 })
 	})
-	c.turns.hurry, c.swarm = 0, nil
+	c.turns.Hurry, c.swarm = 0, nil
 	for _, p := range c.procs {
 		for _, l := range p.links {
 			l.cut = false
 		}
 	}
-	if ended = ended && c.turns.run(time.Hour, func() {}); ended { // hints are tried every minute
+	if ended = ended && c.turns.Run(time.Hour, func() {}); ended { // hints are tried every minute
 		c.handedOff()
 	}
-	ended = ended && c.turns.run(time.Hour, c.exchange)
-	ended = ended && c.turns.run(time.Hour, func() {
+	ended = ended && c.turns.Run(time.Hour, c.exchange)
+	ended = ended && c.turns.Run(time.Hour, func() {
 		for _, p := range c.procs {
 			_ = p.Close(context.Background())
 		}
 	})
-	if !ended || len(c.turns.tasks) > 0 {
-		c.facts.violated(convergence.Failed, "it waits for what never comes: %d tasks", len(c.turns.tasks))
+	if running, _ := c.turns.Left(); !ended || running > 0 {
+		c.facts.violated(convergence.Failed, "it waits for what never comes: %d tasks", running)
 	}
 	c.compare()
 }

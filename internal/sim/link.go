@@ -45,7 +45,7 @@ func (l *link) unreachable() error {
 // over does a call through the network. What takes effect may do so after the caller has given up, twice, or without an answer.
 func (l *link) over(ctx context.Context, do func() error) error {
 	t, fault := l.c.turns, l.c.fault()
-	t.yield(nil)
+	t.Yield(nil)
 	if l.cut && l.c.rng.IntN(2) == 0 {
 		return l.silence(ctx)
 	}
@@ -53,10 +53,10 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	case "loss":
 		return l.silence(ctx)
 	case "delay":
-		t.sleep(l.c.moment())
+		t.Sleep(l.c.moment())
 	case "duplicate":
 		t.Go(func() {
-			t.sleep(l.c.moment())
+			t.Sleep(l.c.moment())
 			if l.unreachable() == nil {
 				_ = do()
 			}
@@ -74,16 +74,16 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	case "mute":
 		return l.silence(ctx)
 	case "late":
-		t.sleep(l.c.moment())
+		t.Sleep(l.c.moment())
 	}
-	t.yield(nil)
+	t.Yield(nil)
 	return err
 }
 
 // silence waits until the caller gives up.
 func (l *link) silence(ctx context.Context) error {
 	for ctx.Err() == nil {
-		l.c.turns.yield(func() bool { return ctx.Err() != nil })
+		l.c.turns.Yield(func() bool { return ctx.Err() != nil })
 	}
 	return context.Cause(ctx)
 }

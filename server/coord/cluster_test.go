@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"path"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -17,10 +19,31 @@ import (
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/coord/turns"
 	"bigset/server/peer"
 )
 
 var set = []byte("set")
+
+// sched runs a cluster of a test in turns, and has its source.
+type sched struct {
+	*turns.Runner
+	rng *rand.Rand
+}
+
+func newSched(seed uint64) *sched {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	return &sched{turns.New(rng), rng}
+}
+
+// run runs f and what it starts until nothing is left to do within a time, and ends the test if f has not ended then.
+func (s *sched) run(t *testing.T, within time.Duration, f func()) {
+	t.Helper()
+	if !s.Run(within, f) {
+		running, _ := s.Left()
+		t.Fatalf("it waits for what never comes; %d tasks", running)
+	}
+}
 
 // cluster is some replicas over engines in memory, behind a network that may fail.
 type cluster struct {
@@ -98,7 +121,7 @@ func (c *cluster) saw(kind coord.EventKind) (n int) {
 // over does a call through the network.
 func (l *link) over(ctx context.Context, do func() error) error {
 	l.calls++
-	l.c.s.yield(nil)
+	l.c.s.Yield(nil)
 	fault := l.fault()
 	if l.down {
 		return fmt.Errorf("%w: no way to %v", peer.ErrUnavailable, l.Member())
@@ -116,7 +139,7 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	if fault == "mute" {
 		return l.silence(ctx)
 	}
-	if l.c.s.yield(nil); fault == "reset" {
+	if l.c.s.Yield(nil); fault == "reset" {
 		return errors.New("connection reset")
 	}
 	return err
@@ -125,7 +148,7 @@ func (l *link) over(ctx context.Context, do func() error) error {
 // silence waits until the caller gives up.
 func (l *link) silence(ctx context.Context) error {
 	for ctx.Err() == nil {
-		l.c.s.yield(func() bool { return ctx.Err() != nil })
+		l.c.s.Yield(func() bool { return ctx.Err() != nil })
 	}
 	return context.Cause(ctx)
 }

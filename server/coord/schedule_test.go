@@ -37,7 +37,7 @@ type tally struct{ ok, unknown, noQuorum, hinted, orphans, behind, retried, else
 
 func runSchedule(t *testing.T, seed uint64, total *tally) {
 	s := newSched(seed)
-	s.hurry = []int{0, 30, 100}[s.rng.IntN(3)]
+	s.Hurry = []int{0, 30, 100}[s.rng.IntN(3)]
 	sc := &schedule{cluster: newCluster(t, s, 3), t: t, tally: total}
 	faults := []string{"lost", "mute", "twice", "down"}
 	s.rng.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
@@ -77,12 +77,12 @@ func runSchedule(t *testing.T, seed uint64, total *tally) {
 				clients--
 			})
 		}
-		s.yield(func() bool { return clients == 0 })
+		s.Yield(func() bool { return clients == 0 })
 	})
 	for _, l := range sc.links { // all is well again, and hints are tried every minute
 		l.down, l.fault = false, func() string { return "" }
 	}
-	s.hurry = 0
+	s.Hurry = 0
 	s.run(t, time.Hour, func() {})
 	for _, d := range sc.orphan { // hints can't help; anti-entropy would
 		for _, l := range sc.links {

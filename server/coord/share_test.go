@@ -82,10 +82,10 @@ func TestSharesClose(t *testing.T) {
 		co := c.coordinator(coord.Options{Shares: c.chain})
 		c.links[1].fault = func() string { return "mute" }
 		s.run(t, time.Hour, func() {
-			s.yield(func() bool { return c.links[1].calls > 0 })
-			at := s.now
-			if err := co.Close(ctx); err != nil || s.now != at {
-				t.Errorf("%v, after %v", err, s.now.Sub(at))
+			s.Yield(func() bool { return c.links[1].calls > 0 })
+			at := s.Now()
+			if err := co.Close(ctx); err != nil || s.Now() != at {
+				t.Errorf("%v, after %v", err, s.Now().Sub(at))
 			}
 			if all := c.exchanges(); len(all) != 1 || all[0].Kind != coord.EventExchangeFailed {
 				t.Errorf("at the end of Close: %+v", all)
@@ -95,7 +95,7 @@ func TestSharesClose(t *testing.T) {
 				l.calls = 0
 			}
 		})
-		if len(s.timers) > 0 {
+		if _, timers := s.Left(); timers > 0 {
 			t.Errorf("seed %d: closed, and it goes on", seed)
 		}
 		for _, l := range c.links {
@@ -113,8 +113,8 @@ func TestSharesGoOn(t *testing.T) {
 	c, want := scattered(t, s, 200)
 	c.coordinator(coord.Options{Shares: c.chain, ExchangeTimeout: 10 * time.Minute})
 	c.links[0].fault = func() string { return "lost" }
-	begin := s.now
-	until := func(d time.Duration) { s.run(t, d-s.now.Sub(begin), func() {}) }
+	begin := s.Now()
+	until := func(d time.Duration) { s.run(t, d-s.Now().Sub(begin), func() {}) }
 	until(10 * time.Minute)
 	if c.links[0].calls == 0 || c.links[1].calls+c.links[2].calls > 0 || len(c.exchanges()) > 0 {
 		t.Fatalf("%d calls, and beside it %d, %d; %+v", c.links[0].calls, c.links[1].calls, c.links[2].calls, c.exchanges())

@@ -25,7 +25,7 @@ func TestWriteReachesAll(t *testing.T) {
 	co := c.coordinator(coord.Options{})
 	changed := false
 	c.links[2].fault = func() string { // it gets the delta when the caller has gone on
-		c.s.yield(func() bool { return changed })
+		c.s.Yield(func() bool { return changed })
 		return ""
 	}
 	c.s.run(t, minute, func() {
@@ -159,7 +159,7 @@ func TestLateAnswer(t *testing.T) {
 	co := c.coordinator(coord.Options{Timeout: time.Second})
 	late := false
 	c.s.After(5*time.Second, func() { late = true })
-	c.links[0].after = func() { c.s.yield(func() bool { return late }) }
+	c.links[0].after = func() { c.s.Yield(func() bool { return late }) }
 	c.s.run(t, minute, func() {
 		r, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x")})
 		if !errors.Is(err, coord.ErrUnknown) || r.Acked != 0 || late {

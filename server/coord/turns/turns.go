@@ -1,0 +1,160 @@
+// Package turns decides who runs next where whole clusters run in one goroutine at a time: a Runner for coordinators whose order and
+// time are a function of a seed, so that what a schedule has shown it shows again.
+package turns
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"bigset/server/coord"
+)
+
+// Runner is a coord.Runner that runs everything in turns, one at a time, in an order that its source decides. A turn ends where what
+// runs yields, sleeps, waits for a signal or is over. Time stands still while anything can run, mostly.
+//
+// Run may be called where nothing of the Runner's is running, and the other methods there and by what runs in a turn; Yield, Sleep and
+// the Wait of a Signal only in a turn. What runs must wait in no other way, or nobody has a turn any more.
+type Runner struct {
+	// Hurry makes the next timer fire in one of so many turns although something could run; 0 is never.
+	Hurry int
+
+	rng     *rand.Rand
+	now     time.Time
+	tasks   []*task
+	timers  []*timer
+	current *task
+	turn    chan struct{} // given back by the task whose turn it was
+}
+
+type task struct {
+	resume chan struct{}
+	ready  func() bool // nil is always
+	over   bool
+}
+
+type timer struct {
+	at time.Time
+	f  func()
+}
+
+var _ coord.Runner = (*Runner)(nil)
+
+// New returns a Runner whose order rng decides. It starts at a time that is always the same.
+func New(rng *rand.Rand) *Runner {
+	return &Runner{rng: rng, now: time.Unix(1e9, 0), turn: make(chan struct{})}
+}
+
+// Go implements coord.Runner.
+func (r *Runner) Go(f func()) {
+	t := &task{resume: make(chan struct{})}
+	r.tasks = append(r.tasks, t)
+	go func() {
+		<-t.resume
+		defer func() { // also when f ends its goroutine
+			t.over = true
+			r.turn <- struct{}{}
+		}()
+		f()
+	}()
+}
+
+// Now implements coord.Runner.
+func (r *Runner) Now() time.Time { return r.now }
+
+// After implements coord.Runner.
+func (r *Runner) After(d time.Duration, f func()) (stop func()) {
+	t := &timer{r.now.Add(d), f}
+	r.timers = append(r.timers, t)
+	return func() { r.timers = slices.DeleteFunc(r.timers, func(o *timer) bool { return o == t }) }
+}
+
+// Yield ends the turn; the next one comes when ready says so, which must change nothing. With nil it may come at once.
+func (r *Runner) Yield(ready func() bool) {
+	t := r.current
+	t.ready = ready
+	r.turn <- struct{}{}
+	<-t.resume
+}
+
+// Sleep ends the turn; the next one comes when d has passed.
+func (r *Runner) Sleep(d time.Duration) {
+	passed := false
+	r.After(d, func() { passed = true })
+	r.Yield(func() bool { return passed })
+}
+
+// NewSignal implements coord.Runner.
+func (r *Runner) NewSignal() coord.Signal { return &signal{r: r} }
+
+type signal struct {
+	r   *Runner
+	set bool
+}
+
+func (s *signal) Set() { s.set = true }
+
+func (s *signal) Wait(ctx context.Context) error {
+	for !s.set {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.r.Yield(func() bool { return s.set || ctx.Err() != nil })
+	}
+	return nil
+}
+
+// Run runs f and everything else until nothing can run any more and no timer is due within a time. It reports whether f has ended;
+// what has not is gone on with by the next Run.
+func (r *Runner) Run(within time.Duration, f func()) bool {
+	r.Go(f)
+	first, end := r.tasks[len(r.tasks)-1], r.now.Add(within)
+	for {
+		var able []*task
+		for _, t := range r.tasks {
+			if t.ready == nil || t.ready() {
+				able = append(able, t)
+			}
+		}
+		if len(able) == 0 || r.Hurry > 0 && r.rng.IntN(r.Hurry) == 0 {
+			if r.fire(end) {
+				continue
+			}
+			if len(able) == 0 {
+				return first.over
+			}
+		}
+		r.give(able[r.rng.IntN(len(able))])
+	}
+}
+
+// give lets a task have its turn.
+func (r *Runner) give(t *task) {
+	t.ready, r.current = nil, t
+	t.resume <- struct{}{}
+	<-r.turn
+	if t.over {
+		r.tasks = slices.DeleteFunc(r.tasks, func(o *task) bool { return o == t })
+	}
+}
+
+// fire lets the next timer fire if it is due before the end.
+func (r *Runner) fire(end time.Time) bool {
+	var next *timer
+	for _, t := range r.timers {
+		if next == nil || t.at.Before(next.at) {
+			next = t
+		}
+	}
+	if next == nil || next.at.After(end) {
+		return false
+	}
+	r.now = next.at
+	r.timers = slices.DeleteFunc(r.timers, func(o *timer) bool { return o == next })
+	r.Go(next.f)
+	return true
+}
+
+// Left returns how many functions have not ended, and how many timers have not fired.
+func (r *Runner) Left() (running, timers int) { return len(r.tasks), len(r.timers) }

@@ -1,0 +1,118 @@
+package turns_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"bigset/server/coord/turns"
+)
+
+func newRunner(seed uint64) *turns.Runner { return turns.New(rand.New(rand.NewPCG(seed, 0))) }
+
+// TestOrder: one runs at a time; the order is the seed's, and another seed's is another.
+func TestOrder(t *testing.T) {
+	orders := map[string]bool{}
+	for seed := range uint64(20) {
+		var orderOf [2]string
+		for i := range orderOf {
+			r, inside := newRunner(seed), 0
+			for id := range 3 {
+				r.Go(func() {
+					for range 3 {
+						if inside++; inside > 1 {
+							t.Error("two at a time")
+						}
+						orderOf[i] += fmt.Sprint(id)
+						inside--
+						r.Yield(nil)
+					}
+				})
+			}
+			if !r.Run(0, func() {}) {
+				t.Error("not ended")
+			}
+		}
+		if len(orderOf[0]) != 9 || orderOf[0] != orderOf[1] {
+			t.Errorf("seed %d: %q, then %q", seed, orderOf[0], orderOf[1])
+		}
+		orders[orderOf[0]] = true
+	}
+	if len(orders) < 10 {
+		t.Errorf("%d orders of 20 seeds", len(orders))
+	}
+}
+
+// TestTime: time stands still while anything can run, and goes from timer to timer when nothing can; not so in a hurry.
+func TestTime(t *testing.T) {
+	for _, hurry := range []int{0, 2} {
+		r := newRunner(1)
+		r.Hurry = hurry
+		begin := r.Now()
+		var fired []time.Duration
+		note := func() { fired = append(fired, r.Now().Sub(begin)) }
+		r.After(3*time.Second, note)
+		r.After(time.Second, note)
+		r.After(2*time.Second, note)()
+		r.After(time.Hour, note)
+		early := false
+		ended := r.Run(time.Minute, func() {
+			for range 100 {
+				r.Yield(nil)
+			}
+			early = len(fired) > 0
+			r.Sleep(10 * time.Second)
+			note()
+		})
+		if want := []time.Duration{time.Second, 3 * time.Second, 10 * time.Second}; hurry == 0 && !slices.Equal(fired, want) {
+			t.Errorf("fired at %v", fired)
+		}
+		if !ended || early != (hurry > 0) || len(fired) != 3 || !slices.IsSorted(fired) {
+			t.Errorf("hurry %d: fired at %v, ended %v, early %v", hurry, fired, ended, early)
+		}
+		if running, timers := r.Left(); running != 0 || timers != 1 {
+			t.Errorf("%d run, %d timers", running, timers)
+		}
+		if r.Run(time.Hour, func() {}); len(fired) != 4 || fired[3] != time.Hour {
+			t.Errorf("fired at %v", fired)
+		}
+	}
+}
+
+// TestSignal: a wait ends when the signal is set, or its context; Run tells of one that does not, and the next Run goes on with it.
+func TestSignal(t *testing.T) {
+	r := newRunner(1)
+	ctx, cancel := context.WithCancel(context.Background())
+	set, never := r.NewSignal(), r.NewSignal()
+	var errs []error
+	r.Go(func() { errs = append(errs, never.Wait(ctx)) })
+	if r.Run(time.Hour, func() { errs = append(errs, set.Wait(ctx)) }) || len(errs) > 0 {
+		t.Fatalf("ended with %v", errs)
+	}
+	if running, _ := r.Left(); running != 2 {
+		t.Errorf("%d wait", running)
+	}
+	r.Run(0, set.Set)
+	if len(errs) != 1 || errs[0] != nil {
+		t.Errorf("ended with %v", errs)
+	}
+	if r.Run(0, cancel); len(errs) != 2 || errs[1] != context.Canceled {
+		t.Errorf("ended with %v", errs)
+	}
+	if running, _ := r.Left(); running != 0 {
+		t.Errorf("%d wait", running)
+	}
+}
+
+// TestGoexit: what ends its goroutine, as a test that fails does, gives its turn back.
+func TestGoexit(t *testing.T) {
+	r, others := newRunner(1), 0
+	r.Go(func() { others++ })
+	if !r.Run(0, func() { runtime.Goexit() }) || others != 1 {
+		t.Errorf("%d others ran", others)
+	}
+}
