@@ -109,34 +109,66 @@ func (s *Store) checkRequest(o WriteOptions) error {
 	return checkRequestID(o.Request)
 }
 
-// recall returns what is kept of a request, or nil.
-func (b *builder) recall(id []byte) (newest *keyscheme.Request) {
+// KnowsRequest reports whether this store keeps a client's request to a set, by its id: whether a Write with that id would be answered
+// by the events that the request became, or be refused for another one's. Writes of the set that have queued up before are done when it
+// answers. It changes nothing; what it found need not be durable yet. Its errors are those with which any Write of that id would be
+// refused, ErrFailed among them.
+func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, err error) {
+	if err := s.checkRequest(WriteOptions{Request: id}); err != nil {
+		return false, err
+	}
+	err = s.usingSet(ctx, name, func(st *set) error {
+		if len(id) == 0 {
+			return nil
+		}
+		return s.holding(st, func() error {
+			if err := s.writable(); err != nil {
+				return err
+			}
+			kept, err := s.recall(st, id)
+			if err != nil {
+				return fmt.Errorf("engine: look for a request to %q: %w", name, diskError(err))
+			}
+			known = kept != nil
+			return nil
+		})
+	})
+	return known, err
+}
+
+// recall returns what is kept of a request, or nil: by the batch, or by the store.
+func (b *builder) recall(id []byte) *keyscheme.Request {
 	if r, ok := b.requests[string(id)]; ok {
 		return r
 	}
-	bounds := b.st.prefix.Request(id)
-	it, err := b.s.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
+	r, err := b.s.recall(b.st, id)
+	b.check(err)
+	return r
+}
+
+// recall returns what is kept of a request, or nil.
+func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error) {
+	bounds := st.prefix.Request(id)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
 	if err != nil {
-		b.check(err)
-		return nil
+		return nil, err
 	}
-	defer func() { b.check(it.Close()) }()
+	defer closing(it, &err)
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
-			b.check(err)
-			return nil
+			return nil, err
 		}
 		r, err := keyscheme.DecodeRequestValue(value)
 		if err != nil { // the request can't be known by it, and it is in nobody's way
-			b.s.counters.corruptions.Add(1)
+			s.counters.corruptions.Add(1)
 			continue
 		}
-		if r.Millis >= b.s.forgotten() && (newest == nil || newest.Millis < r.Millis) {
+		if r.Millis >= s.forgotten() && (newest == nil || newest.Millis < r.Millis) {
 			newest = r
 		}
 	}
-	return newest
+	return newest, it.Error()
 }
 
 // remember keeps the events of a request, in the batch that holds them.

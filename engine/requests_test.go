@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,6 +85,78 @@ func TestRequestComesAgain(t *testing.T) {
 		p.verify(t)
 		must(t, p.store.Close(), "close")
 	}
+}
+
+// TestKnowsRequest: a store knows the requests that it keeps, by set and id, and nothing else; asking makes no event.
+func TestKnowsRequest(t *testing.T) {
+	a, b := newPair("first"), newPair("second")
+	now := time.UnixMilli(1_000_000_000)
+	for _, p := range []*pair{a, b} {
+		p.opt.Now(func() time.Time { return now })
+		p.opt.RequestAge = time.Minute
+		p.open(t)
+	}
+	knows := func(p *pair, set, id string, want bool, wantErr error) {
+		t.Helper()
+		if got, err := p.store.KnowsRequest(bg, []byte(set), []byte(id)); got != want || !errors.Is(err, wantErr) {
+			t.Errorf("%s knows %q to %.10q: %v, %v, want %v, %v", p.label, id, set, got, err, want, wantErr)
+		}
+	}
+	knows(a, "s", "id", false, nil)
+	if _, err := a.store.State(bg, []byte("s")); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("asking has made a set: %v", err)
+	}
+	first := a.asked(t, "id", engine.NoSync, addOp("x"))
+	a.asked(t, "nothing", engine.NoSync, rmOp("absent")) // is no event, and done again it is none
+	was := a.known(t, "s")
+	for id, want := range map[string]bool{"id": true, "i": false, "id2": false, "": false, "nothing": false} {
+		knows(a, "s", id, want, nil)
+	}
+	knows(a, "other", "id", false, nil)
+	knows(b, "s", "id", false, nil)
+	must(t, b.store.ApplyDelta(bg, first.Delta, engine.NoSync), "apply")
+	knows(b, "s", "id", true, nil)
+	knows(a, "", "id", false, engine.ErrRequest)
+	knows(a, strings.Repeat("s", engine.SetNameBytesMax+1), "id", false, engine.ErrLimit)
+	knows(a, "s", strings.Repeat("i", 65), false, engine.ErrLimit)
+	if st := a.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
+		t.Errorf("asking has changed %+v to %+v", was, st)
+	}
+	answer := make(chan bool, 1)
+	must(t, a.store.HoldingWriters([]byte("s"), func() error { // a write that waits for its turn counts
+		go func() {
+			_, _ = a.store.Write(bg, []byte("s"), []engine.Op{addOp("y")}, engine.WriteOptions{Request: []byte("queued")})
+		}()
+		<-settled(a)
+		go func() {
+			known, err := a.store.KnowsRequest(bg, []byte("s"), []byte("queued"))
+			answer <- known && err == nil
+		}()
+		<-settled(a)
+		return nil
+	}), "hold")
+	if !<-answer {
+		t.Error("the answer did not wait for a write before it")
+	}
+	now = now.Add(2 * time.Minute)
+	knows(a, "s", "id", false, nil)
+	b.disk.SetHook("fail", func(op errorfs.Op) error {
+		if testkit.IsWrite(op) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if _, err := b.store.Write(bg, []byte("s"), []engine.Op{addOp("y")}, engine.WriteOptions{}); err == nil {
+		t.Fatal("the disk has not failed")
+	}
+	knows(b, "s", "id", false, engine.ErrFailed)
+	b.disk.SetHook("fail", nil)
+	_ = b.store.Close()
+	a.close(t)
+	knows(a, "s", "id", false, engine.ErrClosed)
+	q := openPair(t, "open contexts")
+	defer q.close(t)
+	knows(q, "s", "id", false, engine.ErrRequest)
 }
 
 // TestRequestsOfOneGroup: a request that comes twice at a time is one.

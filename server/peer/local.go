@@ -71,7 +71,7 @@ func (l *Local) outcome(err error) error {
 // Write implements Replica.
 func (l *Local) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (engine.Result, Member, error) {
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
-		if known, _, unknown := l.Knows(ctx, set, o.Request); !known || unknown != nil || l.ready() != nil {
+		if known, _, unknown := l.Knows(ctx, set, o.Request); !known || unknown != nil {
 			return engine.Result{}, l.Member(), err
 		}
 	}
@@ -79,17 +79,10 @@ func (l *Local) Write(ctx context.Context, set []byte, ops []engine.Op, o engine
 	return r, l.Member(), l.outcome(err)
 }
 
-// Knows implements Replica. A request of no operations is none of those that are kept: where the id is known the engine refuses it,
-// else it does nothing.
+// Knows implements Replica.
 func (l *Local) Knows(ctx context.Context, set, request []byte) (bool, Member, error) {
-	if len(request) == 0 {
-		return false, l.Member(), nil
-	}
-	_, err := l.store.Write(ctx, set, nil, engine.WriteOptions{Durability: engine.NoSync, Request: request})
-	if errors.Is(err, engine.ErrRequest) {
-		return true, l.Member(), nil
-	}
-	return false, l.Member(), err
+	known, err := l.store.KnowsRequest(ctx, set, request)
+	return known, l.Member(), err
 }
 
 // Apply implements Replica.

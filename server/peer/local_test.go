@@ -80,6 +80,9 @@ func TestVerbs(t *testing.T) {
 	if known, _, err := b.Knows(ctx, set, []byte("r1")); !known || err != nil {
 		t.Errorf("knows: %v, %v", known, err)
 	}
+	if known, _, err := b.Knows(ctx, nil, []byte("r1")); known || !errors.Is(err, engine.ErrRequest) { // refused is not known
+		t.Errorf("knows a request to no set: %v, %v", known, err)
+	}
 	r2, _, err := a.Write(ctx, set, addOps("y"), engine.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +178,7 @@ func TestWhatHappened(t *testing.T) {
 	set := []byte("set")
 	store, disk := open(t, engine.Options{})
 	l := local(t, store)
-	r, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{})
+	r, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,6 +206,10 @@ func TestWhatHappened(t *testing.T) {
 	}
 	if _, _, err := l.Write(ctx, set, addOps("z"), engine.WriteOptions{}); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, engine.ErrFailed) {
 		t.Errorf("the log has failed: %v", err)
+	}
+	_, _, err = l.Write(ctx, set, addOps("z"), engine.WriteOptions{Request: []byte("r1")})
+	if known, _, unknown := l.Knows(ctx, set, []byte("r1")); known || !errors.Is(unknown, engine.ErrFailed) || !errors.Is(err, peer.ErrUnavailable) {
+		t.Errorf("the log has failed: knows %v, %v; %v", known, unknown, err)
 	}
 	disk.SetHook("fail", nil)
 	_ = store.Close()
