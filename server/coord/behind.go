@@ -11,50 +11,31 @@ import (
 )
 
 // catchUp brings to a replica what it has not seen of the wide contexts of operations: the keys or deaths of those dots, from
-// replicas that know them. Its error is engine.ErrBehind when nobody does.
+// replicas that know them. A death brings all keys that are live where it comes from. Its error is engine.ErrBehind when nobody knows
+// a dot. The facts need not be durable for themselves: what is written after them, synced, is behind them in the log.
 func (o *operation) catchUp(ctx context.Context, rep peer.Replica, ops []engine.Op) error {
-	missing := &clock.Clock{}
+	missing, told := &clock.Clock{}, &clock.Clock{}
 	for i := range ops {
 		missing.Union(ops[i].Context.Wide)
 	}
-	state, m, err := rep.State(ctx, o.set)
-	if err != nil && !errors.Is(err, engine.ErrNotFound) {
-		return fmt.Errorf("%s: %w", m.Node, err)
+	lacks, err := stateOf(ctx, o.set, rep)
+	if err != nil {
+		return err
 	}
-	missing.Subtract(state.Seen)
+	missing.Subtract(lacks.Seen)
 	var errs []error
 	for _, other := range o.replicas {
 		if other == rep || missing.Empty() {
 			continue
 		}
-		if err := bring(ctx, o.set, missing, other, rep); err != nil {
+		t := &telling{set: o.set, from: other, to: rep, has: unknownSet(), lacks: lacks, told: told}
+		if err := t.run(ctx, missing); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", other.Member().Node, err))
 		}
+		missing.Subtract(told)
 	}
 	if !missing.Empty() {
-		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", engine.ErrBehind, m, missing.Len(), o.set, errors.Join(errs...))
-	}
-	return nil
-}
-
-// bring tells one replica what another knows of missing dots of a set. Those that it told are no longer missing. The facts need
-// not be durable for themselves: what is written after them, synced, is behind them in the log.
-func bring(ctx context.Context, set []byte, missing *clock.Clock, from, to peer.Replica) error {
-	told := &clock.Clock{}
-	defer func() { missing.Subtract(told) }()
-	for f, err := range from.Locate(ctx, set, missing.Clone()) {
-		if err != nil {
-			return err
-		}
-		if _, _, err := to.ApplyFacts(ctx, f, engine.NoSync); err != nil {
-			return err
-		}
-		told.Union(f.Dead)
-		for i := range f.Keys {
-			for _, d := range f.Keys[i].Dots {
-				told.Add(d)
-			}
-		}
+		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", engine.ErrBehind, rep.Member(), missing.Len(), o.set, errors.Join(errs...))
 	}
 	return nil
 }

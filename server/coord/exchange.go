@@ -177,85 +177,17 @@ func (e *exchange) both(ctx context.Context, set []byte) error {
 	return errors.Join(e.tell(ctx, set, e.a, e.b, sa, sb), e.tell(ctx, set, e.b, e.a, sb, sa))
 }
 
-// tellRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
-const tellRoundsMax = 8
-
-// tell tells one replica what another knows of a set and it does not: all keys first, then deaths. The other way round a dot would
-// be dead there before what has replaced it has come, and a read that asks this replica, and one that has seen neither of the
-// two events, would miss an element that was there all along. For the same reason deaths stay behind while keys that were asked
-// for die at their sender: what has replaced these is in none of its states that were seen so far.
+// tell tells one replica all that another knows of a set and it does not.
 func (e *exchange) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks engine.State) error {
-	told := &clock.Clock{}
-	for round := 1; ; round++ {
-		missing := has.Seen.Clone()
-		missing.Subtract(lacks.Seen)
-		missing.Subtract(told)
-		missing.Subtract(has.Dead)
-		died, err := e.tellKeys(ctx, from, to, set, missing, told)
-		if err != nil {
-			return err
-		}
-		if died.Empty() {
-			if missing.Subtract(told); !missing.Empty() {
-				e.sum.Lost += missing.Len()
-				e.lost(set, from, missing)
-			}
-			break
-		}
-		if round == tellRoundsMax {
-			e.sum.Left++
-			return nil
-		}
-		if has, err = stateOf(ctx, set, from); err != nil {
-			return err
-		}
+	t := &telling{set: set, from: from, to: to, has: has, lacks: lacks, told: &clock.Clock{}}
+	err := t.run(ctx, t.missing())
+	e.sum.Keys += t.keys
+	e.sum.Dead += t.dead
+	if t.left {
+		e.sum.Left++
+	} else if lost := t.missing(); err == nil && !lost.Empty() {
+		e.sum.Lost += lost.Len()
+		e.lost(set, from, lost)
 	}
-	dead := has.Dead.Clone()
-	if dead.Subtract(lacks.Dead); dead.Empty() {
-		return nil
-	}
-	r, _, err := to.ApplyFacts(ctx, engine.Facts{Set: set, Dead: dead}, engine.NoSync)
-	e.sum.Dead += r.Dead
 	return err
-}
-
-// tellKeys sends the keys of dots, adds those to what was told, and returns which of the others have died meanwhile.
-func (e *exchange) tellKeys(ctx context.Context, from, to peer.Replica, set []byte, dots, told *clock.Clock) (died *clock.Clock, err error) {
-	died = &clock.Clock{}
-	if dots.Empty() {
-		return died, nil
-	}
-	for f, err := range from.Locate(ctx, set, dots) {
-		if err != nil {
-			return died, err
-		}
-		died.Union(f.Dead)
-		if f.Dead = nil; f.Empty() {
-			continue
-		}
-		r, _, err := to.ApplyFacts(ctx, f, engine.NoSync)
-		if err != nil {
-			return died, err
-		}
-		e.sum.Keys += r.Keys
-		for i := range f.Keys {
-			for _, d := range f.Keys[i].Dots {
-				told.Add(d)
-			}
-		}
-	}
-	died.Subtract(told)
-	return died, nil
-}
-
-// stateOf returns what a replica knows of a set; of one of which it has never heard, nothing.
-func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, error) {
-	s, m, err := rep.State(ctx, set)
-	if errors.Is(err, engine.ErrNotFound) {
-		return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}, nil
-	}
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", m.Node, err)
-	}
-	return s, nil
 }

@@ -3,9 +3,11 @@ package coord_test
 import (
 	"testing"
 
+	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/peer"
 )
 
 // replaced makes a cluster in which "x" was added, at all replicas, and then added again, which the second has missed, and the third
@@ -86,6 +88,61 @@ func TestKeysBeforeDeaths(t *testing.T) {
 		})
 		if a, b := c.links[0].state(), c.links[1].state(); !a.Seen.Equal(b.Seen) || !a.Dead.Equal(b.Dead) || b.Dead.Empty() {
 			t.Errorf("%d replacements: %v, %v", replacements, a, b)
+		}
+	}
+}
+
+// TestKeysBeforeDeathsOfContexts reads between any two steps in which a replica is told what it lacks of an operation's wide context. The
+// context names an add that has been replaced where it is asked for, once, or again and again meanwhile.
+func TestKeysBeforeDeathsOfContexts(t *testing.T) {
+	for replacements := range 24 {
+		s := newSched(uint64(replacements))
+		c := newCluster(t, s, 3)
+		first, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x"), []byte("y")}, engine.WriteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.links[2].store.ApplyDelta(ctx, first.Delta, engine.NoSync); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.links[1].store.Write(ctx, set, add("z"), engine.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		replace := func() {
+			if _, err := c.links[0].store.Write(ctx, set, add("x"), engine.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		replace()
+		c.links[0].SetState(peer.Joining) // the second coordinates
+		c.links[2].SetState(peer.Joining)
+		check := func() {
+			if !c.present(c.links[1], c.links[2]) {
+				t.Fatalf("%d replacements: a quorum read misses x", replacements)
+			}
+		}
+		left := replacements
+		c.links[1].after = check
+		c.links[0].after = func() {
+			if check(); left > 0 {
+				left--
+				replace()
+			}
+		}
+		context := engine.SawAll(clock.Of(first.Dots...))
+		s.run(t, minute, func() {
+			r, err := c.coordinator(coord.Options{}).Write(ctx, coord.Write{Set: set, Quorum: coord.Quorum{W: 1, DW: 1},
+				Ops: []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("y"), Context: context}}})
+			if err != nil || r.By.Node != "node1" {
+				t.Errorf("%d replacements: %+v, %v", replacements, r, err)
+			}
+		})
+		l := c.links[1]
+		if check(); l.has("y") || !l.has("x") || !l.has("z") {
+			t.Errorf("%d replacements: %v", replacements, l.elements())
+		}
+		if dead := l.state().Dead.Contains(first.Dots[0]); replacements < 12 && !dead || replacements > 20 && dead {
+			t.Errorf("%d replacements: what was replaced is dead: %v", replacements, dead)
 		}
 	}
 }

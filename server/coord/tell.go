@@ -1,0 +1,119 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// telling is one replica telling another what that lacks of a set: keys first, then deaths. The other way round a dot would be dead at
+// the receiver before what has replaced it has come, and a read that asks it, and one that has seen neither of the two events, would
+// miss an element that was there all along. Each fact is judged by its receiver. What it has told is not synced of itself.
+type telling struct {
+	set      []byte
+	from, to peer.Replica
+	has      engine.State // of the sender, the newest that was asked for
+	lacks    engine.State // of the receiver, at the beginning
+
+	told *clock.Clock // what the receiver has got since: the dots of keys, and of deaths
+	keys uint64       // that were new to the receiver
+	dead uint64       // dots that were not dead there
+	left bool         // deaths stayed behind, because the set was written without a break
+}
+
+// tellRoundsMax is how often a replica is asked again for keys while some of those that it was asked for die.
+const tellRoundsMax = 8
+
+// run brings the keys of some dots, and then the deaths that the sender's state names. While dots that were asked for are found
+// dead, what has replaced them may be in none of the sender's states that were seen so far: then the next one is asked for, and the
+// keys of all that is live in it and not seen by the receiver, before any death.
+func (t *telling) run(ctx context.Context, dots *clock.Clock) error {
+	for round := 1; ; round++ {
+		died, err := t.tellKeys(ctx, dots)
+		if err != nil {
+			return err
+		}
+		if died.Empty() {
+			return t.tellDeaths(ctx)
+		}
+		if round == tellRoundsMax {
+			t.left = true
+			return nil
+		}
+		if t.has, err = stateOf(ctx, t.set, t.from); err != nil {
+			return err
+		}
+		dots = t.missing()
+	}
+}
+
+// missing returns the dots that are live at the sender, that the receiver had not seen, and that were not told. When all has been
+// told, the sender has lost their keys.
+func (t *telling) missing() *clock.Clock {
+	dots := t.has.Seen.Clone()
+	dots.Subtract(t.lacks.Seen)
+	dots.Subtract(t.told)
+	dots.Subtract(t.has.Dead)
+	return dots
+}
+
+// tellKeys sends the keys of dots, and returns which of the others are dead.
+func (t *telling) tellKeys(ctx context.Context, dots *clock.Clock) (died *clock.Clock, err error) {
+	died = &clock.Clock{}
+	if dots.Empty() {
+		return died, nil
+	}
+	for f, err := range t.from.Locate(ctx, t.set, dots) {
+		if err != nil {
+			return died, err
+		}
+		died.Union(f.Dead)
+		if f.Dead = nil; f.Empty() {
+			continue
+		}
+		r, _, err := t.to.ApplyFacts(ctx, f, engine.NoSync)
+		if err != nil {
+			return died, err
+		}
+		t.keys += r.Keys
+		for i := range f.Keys {
+			for _, d := range f.Keys[i].Dots {
+				t.told.Add(d)
+			}
+		}
+	}
+	died.Subtract(t.told)
+	return died, nil
+}
+
+// tellDeaths sends what is dead in the sender's state and was not at the receiver.
+func (t *telling) tellDeaths(ctx context.Context) error {
+	dead := t.has.Dead.Clone()
+	if dead.Subtract(t.lacks.Dead); dead.Empty() {
+		return nil
+	}
+	r, _, err := t.to.ApplyFacts(ctx, engine.Facts{Set: t.set, Dead: dead}, engine.NoSync)
+	if err == nil {
+		t.dead += r.Dead
+		t.told.Union(dead)
+	}
+	return err
+}
+
+// stateOf returns what a replica knows of a set; of one of which it has never heard, nothing.
+func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, error) {
+	s, m, err := rep.State(ctx, set)
+	if errors.Is(err, engine.ErrNotFound) {
+		return unknownSet(), nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", m.Node, err)
+	}
+	return s, nil
+}
+
+func unknownSet() engine.State { return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}} }
