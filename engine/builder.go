@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -200,109 +199,6 @@ func (b *builder) coordinate(r *request) error {
 		if wide != nil {
 			b.put(op.Element, dot, op.Kind, wide)
 		}
-	}
-	return nil
-}
-
-// apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot
-// is already seen, or already dead, still kills.
-func (b *builder) apply(d *Delta) error {
-	if err := b.checkDelta(d); err != nil {
-		return err
-	}
-	for i := range d.Items {
-		it := &d.Items[i]
-		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
-		if it.Wide != nil {
-			if b.applyWide(it, dot); b.err != nil {
-				return b.err
-			}
-			continue
-		}
-		b.kill(it.Element, it.Context)
-		fresh := b.learn(dot)
-		switch {
-		case it.Kind == keyscheme.OpRemove:
-			b.bury(dot)
-		case fresh:
-			b.put(it.Element, dot, it.Kind, nil)
-		}
-	}
-	if !d.Clear.Empty() {
-		b.clear(d.Clear)
-	}
-	if len(d.Request) > 0 && len(d.Items) > 0 && b.recall(d.Request) == nil {
-		b.remember(d)
-	}
-	return b.err
-}
-
-// applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already: because a narrow
-// context named it before it came, or because it has come before. A key that is here is not written again. Where none is, its
-// context must still count. If all that it names is seen it is resolved at once: the fold pass may have closed the key and
-// taken it away. Else no pass has closed it yet, and it is stored as the context of a remove.
-func (b *builder) applyWide(it *Item, dot clock.Dot) {
-	kind := it.Kind
-	if !b.learn(dot) {
-		if b.holdsKey(it.Element, dot) || b.err != nil {
-			return
-		}
-		if b.st.next.Descends(it.Wide) {
-			b.kill(it.Element, b.liveDots(it.Element, it.Wide))
-			return
-		}
-		kind = keyscheme.OpRemove
-	}
-	b.put(it.Element, dot, kind, it.Wide)
-	if it.Kind == keyscheme.OpRemove {
-		b.bury(dot)
-	}
-}
-
-// holdsKey reports whether a key of that dot is stored, of whatever kind.
-func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
-	if _, ok := b.opens[dot]; ok {
-		return true
-	}
-	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
-		b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
-		_, closer, err := b.s.db.Get(b.buf)
-		if err == nil {
-			b.check(closer.Close())
-			return true
-		}
-		if !errors.Is(err, pebble.ErrNotFound) {
-			b.check(err)
-			return false
-		}
-	}
-	return false
-}
-
-// checkDelta refuses dots of this store's own actor that it never issued.
-func (b *builder) checkDelta(d *Delta) error {
-	last := uint64(0)
-	if d.Actor == b.actor && len(d.Items) > 0 {
-		last = d.First + uint64(len(d.Items)) - 1
-	}
-	for i := range d.Items {
-		for _, c := range d.Items[i].Context {
-			if c.Actor == b.actor {
-				last = max(last, c.Counter)
-			}
-		}
-		if wide := d.Items[i].Wide; wide != nil {
-			if !b.s.opt.OpenContexts {
-				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", ErrDelta, i)
-			}
-			last = max(last, wide.Max(b.actor))
-		}
-	}
-	if !d.Clear.Empty() {
-		last = max(last, d.Clear.Max(b.actor))
-	}
-	if last > b.counter {
-		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrDelta, last, b.counter)
 	}
 	return nil
 }
@@ -509,43 +405,4 @@ func (b *builder) publish() {
 	if b.cleared != nil {
 		b.s.runner.dropped(st)
 	}
-}
-
-// dotBag is a set of dots, fast for few and right for many.
-type dotBag struct {
-	dots  []clock.Dot
-	index map[clock.Dot]struct{} // of all dots, once there are many
-}
-
-// bagLinearMax is the number of dots up to which looking through them is faster than an index.
-const bagLinearMax = 16
-
-func (g *dotBag) reset() {
-	g.dots = g.dots[:0]
-	g.index = nil
-}
-
-func (g *dotBag) contains(d clock.Dot) bool {
-	if g.index != nil {
-		_, ok := g.index[d]
-		return ok
-	}
-	return slices.Contains(g.dots, d)
-}
-
-// add reports whether the dot is new.
-func (g *dotBag) add(d clock.Dot) bool {
-	if g.contains(d) {
-		return false
-	}
-	g.dots = append(g.dots, d)
-	if g.index != nil {
-		g.index[d] = struct{}{}
-	} else if len(g.dots) > bagLinearMax {
-		g.index = make(map[clock.Dot]struct{}, 4*len(g.dots))
-		for _, d := range g.dots {
-			g.index[d] = struct{}{}
-		}
-	}
-	return true
 }

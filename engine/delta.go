@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// A delta is what another replica did. It may come at any time, any number of times, before or behind those that it refers to.
+
+// ApplyDelta applies what another replica did. Deltas may come in any order, be lost, or come twice. A nil error means
+// that the delta is as durable as asked for, also when nothing changed.
+func (s *Store) ApplyDelta(ctx context.Context, d Delta, o Durability) error {
+	if err := checkDelta(d); err != nil {
+		return err
+	}
+	r := &request{delta: &d, opt: WriteOptions{Durability: o}, wake: make(chan struct{}, 1)}
+	return s.writeTo(ctx, d.Set, r)
+}
+
+func checkDelta(d Delta) error {
+	if err := checkName(d.Set); err != nil {
+		return err
+	}
+	if n := d.Clear.HeapBytes(); n > ClockBytesMax {
+		return &LimitError{"bytes of a clock", n, ClockBytesMax}
+	}
+	if err := checkRequestID(d.Request); err != nil {
+		return err
+	}
+	if len(d.Items) == 0 {
+		return nil
+	}
+	if len(d.Items) > BatchOpsMax {
+		return &LimitError{"items in a delta", len(d.Items), BatchOpsMax}
+	}
+	last := d.First + uint64(len(d.Items)) - 1
+	if d.First == 0 || last < d.First || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
+		return fmt.Errorf("%w: %d items from dot %x:%d", ErrDelta, len(d.Items), string(d.Actor), d.First)
+	}
+	total, dots := 0, 0
+	for _, it := range d.Items {
+		if it.Kind != keyscheme.OpAdd && it.Kind != keyscheme.OpRemove {
+			return fmt.Errorf("%w: an item of kind %q", ErrDelta, it.Kind)
+		}
+		if err := checkElement(it.Element); err != nil {
+			return err
+		}
+		if it.Wide != nil && len(d.Request) > 0 {
+			return fmt.Errorf("%w: a request's id and a wide context", ErrDelta)
+		}
+		if err := checkContext(Context{Dots: it.Context, Wide: it.Wide}); err != nil {
+			return fmt.Errorf("%w: %w", ErrDelta, err)
+		}
+		total += len(it.Element) + wideBytes(it.Wide)
+		dots += len(it.Context)
+	}
+	if total > BatchBytesMax {
+		return &LimitError{"bytes of elements in a delta", total, BatchBytesMax}
+	}
+	return checkBatch(d.Set, len(d.Items), total, dots)
+}
+
+// apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot
+// is already seen, or already dead, still kills.
+func (b *builder) apply(d *Delta) error {
+	if err := b.checkDelta(d); err != nil {
+		return err
+	}
+	for i := range d.Items {
+		it := &d.Items[i]
+		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
+		if it.Wide != nil {
+			if b.applyWide(it, dot); b.err != nil {
+				return b.err
+			}
+			continue
+		}
+		b.kill(it.Element, it.Context)
+		fresh := b.learn(dot)
+		switch {
+		case it.Kind == keyscheme.OpRemove:
+			b.bury(dot)
+		case fresh:
+			b.put(it.Element, dot, it.Kind, nil)
+		}
+	}
+	if !d.Clear.Empty() {
+		b.clear(d.Clear)
+	}
+	if len(d.Request) > 0 && len(d.Items) > 0 && b.recall(d.Request) == nil {
+		b.remember(d)
+	}
+	return b.err
+}
+
+// applyWide takes an event whose context is wide into the batch, as it is. Its dot may be known already: because a narrow
+// context named it before it came, or because it has come before. A key that is here is not written again. Where none is, its
+// context must still count. If all that it names is seen it is resolved at once: the fold pass may have closed the key and
+// taken it away. Else no pass has closed it yet, and it is stored as the context of a remove.
+func (b *builder) applyWide(it *Item, dot clock.Dot) {
+	kind := it.Kind
+	if !b.learn(dot) {
+		if b.holdsKey(it.Element, dot) || b.err != nil {
+			return
+		}
+		if b.st.next.Descends(it.Wide) {
+			b.kill(it.Element, b.liveDots(it.Element, it.Wide))
+			return
+		}
+		kind = keyscheme.OpRemove
+	}
+	b.put(it.Element, dot, kind, it.Wide)
+	if it.Kind == keyscheme.OpRemove {
+		b.bury(dot)
+	}
+}
+
+// holdsKey reports whether a key of that dot is stored, of whatever kind.
+func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
+	if _, ok := b.opens[dot]; ok {
+		return true
+	}
+	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
+		b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
+		_, closer, err := b.s.db.Get(b.buf)
+		if err == nil {
+			b.check(closer.Close())
+			return true
+		}
+		if !errors.Is(err, pebble.ErrNotFound) {
+			b.check(err)
+			return false
+		}
+	}
+	return false
+}
+
+// checkDelta refuses dots of this store's own actor that it never issued.
+func (b *builder) checkDelta(d *Delta) error {
+	last := uint64(0)
+	if d.Actor == b.actor && len(d.Items) > 0 {
+		last = d.First + uint64(len(d.Items)) - 1
+	}
+	for i := range d.Items {
+		for _, c := range d.Items[i].Context {
+			if c.Actor == b.actor {
+				last = max(last, c.Counter)
+			}
+		}
+		if wide := d.Items[i].Wide; wide != nil {
+			if !b.s.opt.OpenContexts {
+				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", ErrDelta, i)
+			}
+			last = max(last, wide.Max(b.actor))
+		}
+	}
+	if !d.Clear.Empty() {
+		last = max(last, d.Clear.Max(b.actor))
+	}
+	if last > b.counter {
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrDelta, last, b.counter)
+	}
+	return nil
+}
