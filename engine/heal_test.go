@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -182,20 +181,14 @@ func TestHealCrashes(t *testing.T) {
 // TestHealAmidWrites: what is written while a span is copied stays, and a lost dot that dies meanwhile is dead.
 func TestHealAmidWrites(t *testing.T) {
 	p, lost := healable(t, compaction.Merge, compaction.Default(), true)
-	done := false
-	p.disk.SetHook("writes", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !done {
-			done = true
-			p.all(t, healSet, keyscheme.OpRemove, elementNames(111, 115), engine.NoSync)
-			p.all(t, healSet, keyscheme.OpAdd, elementNames(113, 118), engine.NoSync)
-			p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(104) + "+"}, engine.NoSync)
-			p.facts(t, engine.Facts{Set: lost.Set, Dead: clock.Of(lost.Keys[0].Dots...)}, engine.NoSync)
-		}
-		return nil
+	stop := p.whileCopied(func() {
+		p.all(t, healSet, keyscheme.OpRemove, elementNames(111, 115), engine.NoSync)
+		p.all(t, healSet, keyscheme.OpAdd, elementNames(113, 118), engine.NoSync)
+		p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(104) + "+"}, engine.NoSync)
+		p.facts(t, engine.Facts{Set: lost.Set, Dead: clock.Of(lost.Keys[0].Dots...)}, engine.NoSync)
 	})
 	res, err := p.store.Heal(bg, lost)
-	p.disk.SetHook("writes", nil)
-	if must(t, err, "heal"); !done || res.Healed+res.Dead != 12 || res.Healed < 11 {
+	if must(t, err, "heal"); !stop() || res.Healed+res.Dead != 12 || res.Healed < 11 {
 		t.Errorf("%+v", res)
 	}
 	p.check(t)

@@ -268,14 +268,3 @@ func (n *node) parts(t *rapid.T, f engine.Facts) (parts []engine.Facts) {
 	}
 	return parts
 }
-
-// heal has a store learn from another.
-func (m *machine) heal(t *rapid.T) {
-	if m.open || len(m.nodes) < 2 {
-		t.Skip("alone, or contexts are open")
-	}
-	n, set := m.node(t), drawSet(t)
-	if from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]; from != n {
-		n.learns(t, from, set)
-	}
-}

@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
 	"bigset/clock"
@@ -76,6 +79,22 @@ func eager(p compaction.Strategy) compaction.Strategy {
 	pol := p.(compaction.Policy)
 	pol.KeysMin, pol.Excess, pol.Idle, pol.DeadsMin = 1, 1e-9, 1e-9, 1e-9
 	return pol
+}
+
+// whileCopied runs do once, in the middle of what copies keys into tables (a pass, a sweep, an ingest) from now until stop is called:
+// its first table is begun, and writers are not held. stop reports whether that has happened.
+func (p *pair) whileCopied(do func()) (stop func() bool) {
+	var begun atomic.Bool
+	p.disk.SetHook("copied", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && begun.CompareAndSwap(false, true) {
+			do()
+		}
+		return nil
+	})
+	return func() bool {
+		p.disk.SetHook("copied", nil)
+		return begun.Load()
+	}
 }
 
 func (p *pair) tell(set string) {

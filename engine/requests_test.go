@@ -386,15 +386,11 @@ func TestRequestsCrash(t *testing.T) {
 func TestRequestsBesideSweeps(t *testing.T) {
 	p := smallSets(t, 60, nil)
 	var first engine.Result
-	var begun atomic.Bool
 	ops, o := []engine.Op{addOp("x")}, engine.WriteOptions{Request: []byte("id"), Durability: engine.NoSync}
-	p.disk.SetHook("request", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && begun.CompareAndSwap(false, true) {
-			for i := range 60 {
-				first = p.write(t, smallName(i), ops, o)
-			}
+	stop := p.whileCopied(func() {
+		for i := range 60 {
+			first = p.write(t, smallName(i), ops, o)
 		}
-		return nil
 	})
 	for from := []byte(nil); ; {
 		pass, _, err := p.store.RewriteSets(bg, from, 1)
@@ -403,8 +399,7 @@ func TestRequestsBesideSweeps(t *testing.T) {
 			break
 		}
 	}
-	p.disk.SetHook("request", nil)
-	if !begun.Load() {
+	if !stop() {
 		t.Fatal("nothing was swept")
 	}
 	if n, err := p.store.KeptRequests(); err != nil || n != 60 {

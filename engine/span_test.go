@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -71,39 +70,6 @@ func (p *pair) ingest(t rapid.TB, s *engine.Span) engine.FactsResult {
 	return got
 }
 
-// copySpans has a store copy some of a set from another, in spans.
-func (m *machine) copySpans(t *rapid.T) {
-	if m.open || len(m.nodes) < 2 {
-		t.Skip("alone, or contexts are open")
-	}
-	n, set := m.node(t), drawSet(t)
-	from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]
-	if from == n || !from.model.Set(set).Known() {
-		t.Skip("nothing to copy")
-	}
-	for _, s := range from.spans(t, set, rapid.SampledFrom([]int{1, 500, 5000, 0}).Draw(t, "bytes")) {
-		switch rapid.IntRange(0, 5).Draw(t, "span") {
-		case 0: // lost
-			continue
-		case 1:
-			s.Dead = nil
-		}
-		m.ingests(t, n, s)
-		if rapid.IntRange(0, 9).Draw(t, "again") == 0 {
-			m.ingests(t, n, s)
-		}
-	}
-}
-
-func (m *machine) ingests(t *rapid.T, n *node, s *engine.Span) {
-	before, err := n.store.Stats()
-	must(t, err, "stats")
-	n.ingest(t, s)
-	after, err := n.store.Stats()
-	must(t, err, "stats")
-	m.seen.sawIf(after.Ingests > before.Ingests, sawIngest)
-}
-
 // keysInTables returns how many keys the tables hold, each copy counted.
 func (p *pair) keysInTables(t *testing.T) uint64 {
 	t.Helper()
@@ -113,22 +79,32 @@ func (p *pair) keysInTables(t *testing.T) uint64 {
 	return st.KeysInTables
 }
 
+// twoStores returns a store that sends and one that receives, and all deltas that the first will make.
+func twoStores(t *testing.T, receiver string, tune func(*engine.Options)) (a, b *pair, sent *[]engine.Delta) {
+	t.Helper()
+	a, b, sent = newPair("sender"), newPair(receiver), new([]engine.Delta)
+	if tune != nil {
+		tune(&b.opt)
+	}
+	a.minted = func(_ rapid.TB, d engine.Delta) { *sent = append(*sent, d) }
+	a.open(t)
+	b.open(t)
+	return a, b, sent
+}
+
 // TestEachKeyBothWays delivers every key by a delta and in a table, in either order, and some by neither, and compacts through
 // the filter while they die: of no key is there ever a second copy, which would crash Pebble (issue 6168).
 func TestEachKeyBothWays(t *testing.T) {
 	for _, spanBytes := range []int{1, 4000, 0} {
 		for order := range 3 {
-			a, b := newPair("sender"), newPair(fmt.Sprintf("receiver, spans of %d, order %d", spanBytes, order))
-			b.opt.Strategy = compaction.Filter()
-			var deltas []engine.Delta
-			a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
-			a.open(t)
-			b.open(t)
+			a, b, deltas := twoStores(t, fmt.Sprintf("receiver, spans of %d, order %d", spanBytes, order), func(o *engine.Options) {
+				o.Strategy = compaction.Filter()
+			})
 			for i := range 12 {
 				a.all(t, "s", keyscheme.OpAdd, elementNames(25*i, 25*i+25), engine.NoSync)
 			}
 			deliver := func() {
-				for i, d := range deltas {
+				for i, d := range *deltas {
 					if order < 2 || i%2 == 0 {
 						b.apply(t, d, engine.NoSync)
 					}
@@ -151,7 +127,7 @@ func TestEachKeyBothWays(t *testing.T) {
 				}
 				b.check(t)
 				b.verify(t)
-				deltas = nil
+				*deltas = nil
 				a.all(t, "s", keyscheme.OpRemove, elementNames(100*round, 100*round+80), engine.NoSync)
 				a.all(t, "s", keyscheme.OpAdd, elementNames(100*round+40, 100*round+60), engine.NoSync)
 				if order == 0 {
@@ -186,13 +162,9 @@ func TestEachKeyBothWays(t *testing.T) {
 // TestIngestWhileWritten: what arrives by deltas while spans come in, also of the same keys, and while the rewriter works, is
 // there at the end, once.
 func TestIngestWhileWritten(t *testing.T) {
-	a, b := newPair("sender"), newPair("receiver")
-	b.opt.BackgroundInterval = 1
-	b.opt.Strategy = eager(compaction.Default())
-	var deltas []engine.Delta
-	a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
-	a.open(t)
-	b.open(t)
+	a, b, deltas := twoStores(t, "receiver", func(o *engine.Options) {
+		o.BackgroundInterval, o.Strategy = 1, eager(compaction.Default())
+	})
 	for i := range times(40) {
 		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+30), engine.NoSync)
 	}
@@ -200,8 +172,8 @@ func TestIngestWhileWritten(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- func() error {
-			for _, i := range rand.Perm(len(deltas)) {
-				if err := b.store.ApplyDelta(bg, deltas[i], engine.NoSync); err != nil {
+			for _, i := range rand.Perm(len(*deltas)) {
+				if err := b.store.ApplyDelta(bg, (*deltas)[i], engine.NoSync); err != nil {
 					return err
 				}
 				if _, err := readAll(b.store, "s", engine.ReadOptions{}); err != nil {
@@ -276,9 +248,7 @@ func TestIngestCrashes(t *testing.T) {
 
 // TestSpansRefused: what is malformed, or can't be, is refused, and changes nothing.
 func TestSpansRefused(t *testing.T) {
-	a, b := newPair("sender"), newPair("receiver")
-	a.open(t)
-	b.open(t)
+	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
 	defer b.close(t)
 	b.all(t, "s", keyscheme.OpAdd, []string{"own"}, engine.NoSync)
@@ -357,22 +327,18 @@ func TestSpansRefused(t *testing.T) {
 // key comes twice, and what was not synced is durable with the span, whose clock names it.
 func TestIngestLateWrites(t *testing.T) {
 	for times := 1; times <= 4; times++ {
-		a, b := newPair("sender"), newPair(fmt.Sprintf("receiver, %d late deltas", times))
-		var deltas []engine.Delta
-		a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
-		a.open(t)
-		b.open(t)
+		a, b, deltas := twoStores(t, fmt.Sprintf("receiver, %d late deltas", times), nil)
 		for i := range 8 {
 			a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), engine.NoSync)
 		}
 		s := a.spans(t, "s", 0)[0]
-		b.apply(t, deltas[7], engine.Sync)
+		b.apply(t, (*deltas)[7], engine.Sync)
 		late := 0
 		b.disk.SetHook("late", func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && late < min(times, 3) { // the next one is written with writers held
 				late++
 				if late < times || times < 3 {
-					b.apply(t, deltas[late], engine.NoSync)
+					b.apply(t, (*deltas)[late], engine.NoSync)
 				}
 				b.all(t, "s", keyscheme.OpAdd, elementNames(300+late, 301+late), engine.NoSync)
 			}
@@ -396,26 +362,20 @@ func TestIngestLateWrites(t *testing.T) {
 
 // TestIngestAndPass: a span that comes in while the rewriter copies the place where it belongs is not swapped out again.
 func TestIngestAndPass(t *testing.T) {
-	a, b := newPair("sender"), newPair("receiver")
-	a.open(t)
-	b.open(t)
+	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
 	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
 	b.all(t, "s", keyscheme.OpAdd, elementNames(20, 100), engine.NoSync)
 	b.all(t, "s", keyscheme.OpRemove, elementNames(30, 90), engine.NoSync)
 	b.flush(t)
 	s, done := a.spans(t, "s", 0)[0], make(chan error, 1)
-	var begun atomic.Bool
-	b.disk.SetHook("ingest", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && begun.CompareAndSwap(false, true) {
-			go func() { _, err := b.store.IngestSpan(bg, s); done <- err }()
-			<-settled(b)
-		}
-		return nil
+	stop := b.whileCopied(func() {
+		go func() { _, err := b.store.IngestSpan(bg, s); done <- err }()
+		<-settled(b)
 	})
 	rewriteAll(t, b)
 	must(t, <-done, "ingest")
-	b.disk.SetHook("ingest", nil)
+	stop()
 	f, err := engine.SpanFacts(s)
 	must(t, err, "unpack")
 	b.model.ApplyFacts(f)
@@ -426,9 +386,7 @@ func TestIngestAndPass(t *testing.T) {
 
 // TestIngestIntoDeadRun: keys that come in where readers seek over dead ones are read.
 func TestIngestIntoDeadRun(t *testing.T) {
-	a, b := newPair("sender"), newPair("receiver")
-	a.open(t)
-	b.open(t)
+	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
 	defer b.close(t)
 	a.all(t, "s", keyscheme.OpAdd, elementNames(40, 60), engine.NoSync)

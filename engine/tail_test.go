@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -87,35 +86,25 @@ func rewriteAll(t *testing.T, p *pair) {
 
 // rewriteWhileKilled removes and adds elements while the rewriter copies.
 func rewriteWhileKilled(t *testing.T, p *pair) {
-	done := false
-	p.disk.SetHook("writes", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !done {
-			done = true
-			p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
-			p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
-		}
-		return nil
+	stop := p.whileCopied(func() {
+		p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
+		p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
 	})
-	rewriteAll(t, p)
-	p.disk.SetHook("writes", nil)
+	if rewriteAll(t, p); !stop() {
+		t.Error("nothing was copied")
+	}
 }
 
 // sweepWhileKilled sweeps, and writes the set and a new one while the sweep copies.
 func sweepWhileKilled(t *testing.T, p *pair) {
-	done := false
-	p.disk.SetHook("writes", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !done {
-			done = true
-			p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
-			p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
-			p.all(t, "new", keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
-		}
-		return nil
+	stop := p.whileCopied(func() {
+		p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
+		p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
+		p.all(t, "new", keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
 	})
 	pass, own, err := p.store.RewriteSets(bg, nil, 0)
-	p.disk.SetHook("writes", nil)
 	must(t, err, "sweep")
-	if !pass.Swapped || !done || own != nil {
+	if !stop() || !pass.Swapped || own != nil {
 		t.Errorf("%+v, %q is too large", pass, own)
 	}
 }

@@ -1,0 +1,118 @@
+package engine_test
+
+import (
+	"pgregory.net/rapid"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/internal/testkit"
+)
+
+func (m *machine) deliver(t *rapid.T) {
+	if len(m.deltas) == 0 {
+		t.Skip("no delta yet")
+	}
+	n := m.node(t)
+	from := 0
+	if rapid.Bool().Draw(t, "recent") {
+		from = max(0, len(m.deltas)-4)
+	}
+	n.apply(t, rapid.SampledFrom(m.deltas[from:]).Draw(t, "delta"), drawDurability(t))
+}
+
+func (n *node) apply(t *rapid.T, d engine.Delta, sync engine.Durability) {
+	model := n.model.Set(string(d.Set))
+	for i, it := range d.Items {
+		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
+		n.m.seen.sawIf(model.Seen.Has(dot), sawDuplicate)
+		n.m.seen.sawIf(n.actors[d.Actor] && !model.Seen.Has(dot), sawOldDelta)
+		for _, c := range it.Context {
+			n.m.seen.sawIf(!model.Seen.Has(c), sawUnseenContext)
+		}
+	}
+	n.pair.apply(t, d, sync)
+}
+
+// copySpans has a store copy some of a set from another, in spans.
+func (m *machine) copySpans(t *rapid.T) {
+	if m.open || len(m.nodes) < 2 {
+		t.Skip("alone, or contexts are open")
+	}
+	n, set := m.node(t), drawSet(t)
+	from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]
+	if from == n || !from.model.Set(set).Known() {
+		t.Skip("nothing to copy")
+	}
+	for _, s := range from.spans(t, set, rapid.SampledFrom([]int{1, 500, 5000, 0}).Draw(t, "bytes")) {
+		switch rapid.IntRange(0, 5).Draw(t, "span") {
+		case 0: // lost
+			continue
+		case 1:
+			s.Dead = nil
+		}
+		m.ingests(t, n, s)
+		if rapid.IntRange(0, 9).Draw(t, "again") == 0 {
+			m.ingests(t, n, s)
+		}
+	}
+}
+
+func (m *machine) ingests(t *rapid.T, n *node, s *engine.Span) {
+	before, err := n.store.Stats()
+	must(t, err, "stats")
+	n.ingest(t, s)
+	after, err := n.store.Stats()
+	must(t, err, "stats")
+	m.seen.sawIf(after.Ingests > before.Ingests, sawIngest)
+}
+
+// heal has a store learn from another.
+func (m *machine) heal(t *rapid.T) {
+	if m.open || len(m.nodes) < 2 {
+		t.Skip("alone, or contexts are open")
+	}
+	n, set := m.node(t), drawSet(t)
+	if from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]; from != n {
+		n.learns(t, from, set)
+	}
+}
+
+// converge verifies all stores, delivers everything to all of them, and compares them.
+func (m *machine) converge() {
+	for _, n := range m.nodes {
+		n.stopStreams()
+		n.verify(m.t)
+		for _, d := range m.deltas {
+			n.apply(m.t, d, engine.NoSync)
+		}
+		n.verify(m.t)
+		if open, _ := n.store.OpenKeys([]byte("s")); len(open) > 0 && n.store.Strategy().Name() == "default" {
+			m.compactNode(n)
+			left, err := n.store.OpenKeys([]byte("s"))
+			must(m.t, err, "open keys")
+			m.seen.sawIf(len(left) < len(open), sawOpenClosed)
+		}
+	}
+	m.check(m.t)
+	for _, set := range machineSets {
+		var of []engine.Delta
+		for _, d := range m.deltas {
+			if string(d.Set) == set {
+				of = append(of, d)
+			}
+		}
+		want := testkit.Specified(of)
+		for _, n := range m.nodes {
+			if err := want.Diff(n.model.Set(set)); err != nil {
+				m.t.Fatalf("%s has everything of %q: %v", n.label, set, err)
+			}
+			if !want.Known() {
+				continue
+			}
+			got := n.pair.read(m.t, set, engine.ReadOptions{})
+			if err := testkit.SameElements(got, want.Elements()); err != nil {
+				m.t.Fatalf("%s has everything of %q: %v", n.label, set, err)
+			}
+		}
+	}
+}
