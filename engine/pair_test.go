@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -318,11 +319,19 @@ func (p *pair) read(t rapid.TB, set string, o engine.ReadOptions) []fold.Element
 }
 
 func readAll(s *engine.Store, set string, o engine.ReadOptions) (all []fold.Element, err error) {
+	var last *fold.Chunk
+	o.Scrap = func() (c *fold.Chunk) { // each chunk is overwritten by the next one
+		c, last = last, nil
+		return c
+	}
 	for chunk, err := range s.Read(bg, []byte(set), o) {
 		if err != nil {
 			return all, err
 		}
-		all = append(all, chunk.Elements...)
+		for _, e := range chunk.Elements {
+			all = append(all, fold.Element{Name: bytes.Clone(e.Name), Dots: slices.Clone(e.Dots)})
+		}
+		last = chunk
 	}
 	return all, nil
 }

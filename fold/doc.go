@@ -14,5 +14,5 @@
 // A chunk is full by elements or by keys looked at, whichever is first: a run of a million dead keys still makes progress.
 //
 // A Folder belongs to one goroutine. This is the place where bytes are copied, once: the chunk owns its memory, and
-// nothing of a key that was given to Step is kept.
+// nothing of a key that was given to Step is kept. Whoever knows a chunk that nobody needs any more may have its memory used again.
 package fold

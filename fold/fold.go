@@ -49,6 +49,9 @@ type Chunk struct {
 	Count, Dots int
 	// Scanned is the number of keys looked at, Dead of them those that were dead.
 	Scanned, Dead int
+
+	names []byte // what Folder.Reuse takes
+	dots  []clock.Dot
 }
 
 // Options bound a chunk.
@@ -77,8 +80,8 @@ type Folder struct {
 	dead *clock.Clock
 	opt  Options
 
-	name    []byte       // the element being accumulated
-	started bool         // name is one
+	started bool         // an element is being accumulated
+	at      int          // where its name starts in names; it ends them
 	from    int          // where its dots start in dots
 	wide    *clock.Clock // the contexts of its open keys, nil when it has none
 
@@ -103,18 +106,25 @@ func New(dead *clock.Clock, o Options) *Folder {
 // Limit sets how many elements the current chunk and those after it may hold, at least 1.
 func (f *Folder) Limit(elementsMax int) { f.opt.ElementsMax = max(1, elementsMax) }
 
+// Reuse takes the memory of a chunk for the next one, instead of memory of its own. Nobody may look at that chunk any more, nor at its
+// elements. It must be called only where a chunk begins: before the first Step, or after Chunk.
+func (f *Folder) Reuse(c *Chunk) {
+	f.names, f.dots, f.elements = c.names[:0], c.dots[:0], c.Elements[:0]
+}
+
 // Starts reports whether a key of that element would begin an element while the chunk is full: then take the Chunk first.
 func (f *Folder) Starts(element []byte) bool {
 	return f.started && (f.count >= f.opt.ElementsMax || f.count == f.opt.ElementsMax-1 && len(f.dots) > f.from ||
-		f.scanned >= f.opt.KeysMax || len(f.names) >= namesBytesMax) && !bytes.Equal(f.name, element)
+		f.scanned >= f.opt.KeysMax || f.at >= namesBytesMax) && !bytes.Equal(f.name(), element)
 }
 
 // Step takes the next key.
 func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, value []byte) error {
 	f.counted = keyscheme.IsOpen(value)
-	if !f.started || !bytes.Equal(f.name, element) {
+	if !f.started || !bytes.Equal(f.name(), element) {
 		f.endElement()
-		f.name, f.started, f.from = append(f.name[:0], element...), true, len(f.dots)
+		f.started, f.at, f.from = true, len(f.names), len(f.dots)
+		f.names = append(f.names, element...)
 	}
 	f.scanned++
 	if keyscheme.IsOpen(value) { // its context counts, whatever has become of its dot
@@ -131,6 +141,9 @@ func (f *Folder) Step(element, actor []byte, counter uint64, op keyscheme.Op, va
 	f.dots = append(f.dots, clock.Dot{Actor: f.intern(actor), Counter: counter})
 	return nil
 }
+
+// name returns the name of the element being accumulated.
+func (f *Folder) name() []byte { return f.names[f.at:] }
 
 // Counted reports whether the last key given to Step says something about its set: whether its dot is live, or its context
 // open. What does not count may be skipped by whoever reads with the same dead or with a later one.
@@ -153,7 +166,7 @@ func (f *Folder) grow() {
 	}
 	f.elements = slices.Grow(f.elements, n)
 	f.dots = slices.Grow(f.dots, n+max(0, f.room.dots-f.room.elements))
-	f.names = slices.Grow(f.names, max(n*max(16, len(f.name)), f.room.names))
+	f.names = slices.Grow(f.names, max(n*max(16, len(f.name())), f.room.names))
 }
 
 // endElement moves the accumulated element into the chunk when it is present.
@@ -168,24 +181,23 @@ func (f *Folder) endElement() {
 		f.dots, f.wide = f.dots[:f.from+kept], nil
 	}
 	if len(f.dots) == f.from {
+		f.names = f.names[:f.at]
 		return
 	}
 	f.count++
 	f.live += len(f.dots) - f.from
 	if f.opt.CountOnly {
-		f.dots = f.dots[:f.from]
+		f.dots, f.names = f.dots[:f.from], f.names[:f.at]
 		return
 	}
 	if len(f.elements) == cap(f.elements) {
 		f.grow()
 	}
-	at := len(f.names)
-	f.names = append(f.names, f.name...)
 	dots := f.dots[f.from:len(f.dots):len(f.dots)]
 	if f.opt.Reverse {
 		slices.Reverse(dots)
 	}
-	f.elements = append(f.elements, Element{f.names[at:len(f.names):len(f.names)], dots})
+	f.elements = append(f.elements, Element{f.names[f.at:len(f.names):len(f.names)], dots})
 }
 
 // Chunk ends the element at hand and returns what has come since the last call; done says that no key will follow. It
@@ -193,7 +205,7 @@ func (f *Folder) endElement() {
 func (f *Folder) Chunk(done bool) *Chunk {
 	c := &Chunk{Done: done}
 	if f.started && !done {
-		c.Bound = bytes.Clone(f.name)
+		c.Bound = bytes.Clone(f.name())
 		if c.Bound == nil {
 			c.Bound = []byte{}
 		}
@@ -201,8 +213,9 @@ func (f *Folder) Chunk(done bool) *Chunk {
 	f.endElement()
 	c.Elements, c.Count, c.Dots, c.Scanned, c.Dead = f.elements, f.count, f.live, f.scanned, f.deadKeys
 	f.room.names, f.room.dots, f.room.elements = len(f.names), len(f.dots), len(f.elements)
+	c.names, c.dots = f.names, f.dots
 	f.names, f.dots, f.elements = nil, nil, nil
-	f.from, f.count, f.live, f.scanned, f.deadKeys = 0, 0, 0, 0, 0
+	f.at, f.from, f.count, f.live, f.scanned, f.deadKeys = 0, 0, 0, 0, 0, 0
 	return c
 }
 

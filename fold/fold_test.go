@@ -181,6 +181,45 @@ func TestChunks(t *testing.T) {
 	})
 }
 
+// TestReuse: a chunk in memory of an earlier one, whose bytes are overwritten, is what it is in memory of its own.
+func TestReuse(t *testing.T) {
+	fill := func(c *fold.Chunk) {
+		for _, e := range c.Elements {
+			for i := range e.Name {
+				e.Name[i] = 0xAA
+			}
+			clear(e.Dots)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := sets.Draw(t, "set")
+		f := fold.New(s.dead, fold.Options{ElementsMax: rapid.IntRange(1, 4).Draw(t, "ElementsMax")})
+		var got []fold.Element
+		take := func(done bool) {
+			c := f.Chunk(done)
+			for _, e := range c.Elements {
+				got = append(got, fold.Element{Name: bytes.Clone(e.Name), Dots: slices.Clone(e.Dots)})
+			}
+			if rapid.Bool().Draw(t, "reuse") {
+				fill(c)
+				f.Reuse(c)
+			}
+		}
+		for _, k := range s.keys {
+			if f.Starts([]byte(k.element)) {
+				take(false)
+			}
+			if err := f.Step([]byte(k.element), []byte(k.dot.Actor), k.dot.Counter, k.op, keyscheme.ClosedValue); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take(true)
+		if want := s.answer(); !sameElements(got, want) {
+			t.Errorf("elements %v, want %v", got, want)
+		}
+	})
+}
+
 // TestElementAccumulator has the keys of the document's section 6.6.2.4. There a key carries what its author had seen; here
 // that was narrowed to the dots of the element when the key was written, and is in Dead.
 func TestElementAccumulator(t *testing.T) {

@@ -66,6 +66,19 @@ func benchStream(b *testing.B, lacks func(n int) bool) (chunks []*fold.Chunk) {
 	return chunks
 }
 
+// chunkOf is the one chunk of a stream of n elements.
+func chunkOf(t *testing.T, n int) *fold.Chunk {
+	f := fold.New(&clock.Clock{}, fold.Options{ElementsMax: n})
+	for i := range n {
+		if err := f.Step(fmt.Appendf(nil, "element-%08d", i), []byte("node"), uint64(i+1), 'a', []byte{0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := f.Chunk(true)
+	c.Clock = clock.Of(clock.Dot{Actor: "node", Counter: 1})
+	return c
+}
+
 func mergeAll(b *testing.B, streams [][]*fold.Chunk) (n int) {
 	m := readcore.New(readcore.Options{Streams: len(streams)})
 	next := make([]int, len(streams))

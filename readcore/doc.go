@@ -34,5 +34,6 @@
 //
 // A Merge holds one chunk for each stream at most, and of each stream its first clock, its last clock, and a bound. It refuses a
 // chunk for a stream whose last one is not merged yet: Merge.Wants says which streams are to deliver. It belongs to one
-// goroutine, keeps what it is given without copying it, and its results share that memory: nobody may change it.
+// goroutine, keeps what it is given without copying it, and its results share that memory: nobody may change it, but for chunks
+// that Merge.Scrap has returned.
 package readcore

@@ -77,6 +77,8 @@ type Merge struct {
 type stream struct {
 	chunk    *fold.Chunk  // what is not merged of it; nil when all is
 	next     int          // its first element that is not merged
+	shared   bool         // a result shares memory with it
+	scrap    *fold.Chunk  // the one before, all merged, if no result shares memory with it
 	clock    *clock.Clock // of the last chunk
 	first    *clock.Clock // of the first one; nil before it
 	bound    []byte       // of the last one, or where the stream began; nil is the beginning
@@ -140,9 +142,17 @@ func (m *Merge) Admit(i int, c *fold.Chunk) error {
 		s.bound = c.Bound
 	}
 	if c.Bound != nil || c.Done {
-		s.chunk, s.next = c, 0
+		s.chunk, s.next, s.shared, s.scrap = c, 0, false, nil
 	}
 	return nil
+}
+
+// Scrap returns the last chunk of a stream if it is merged and no result shares memory with it, once; else nil. While streams agree all
+// chunks but those of the first one end so.
+func (m *Merge) Scrap(i int) *fold.Chunk {
+	c := m.streams[i].scrap
+	m.streams[i].scrap = nil
+	return c
 }
 
 // flaw returns what is wrong with a chunk that should go on behind a bound, or nothing.
@@ -157,10 +167,10 @@ func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 	case c.Bound != nil && behind != nil && m.compare(c.Bound, behind) <= 0:
 		return "the bound is not behind the last one"
 	}
-	last, any := behind, behind != nil
+	last, any, sign := behind, behind != nil, m.sign()
 	for k := range c.Elements {
 		e := &c.Elements[k]
-		if any && m.compare(e.Name, last) <= 0 {
+		if any && bytes.Compare(e.Name, last) != sign {
 			return "elements out of order"
 		}
 		if !ascending(e.Dots) {
@@ -176,6 +186,9 @@ func (m *Merge) flaw(behind []byte, c *fold.Chunk) string {
 
 // ascending reports whether there are dots, all valid, each above the one before.
 func ascending(dots []clock.Dot) bool {
+	if len(dots) == 1 { // as usual
+		return dots[0].Valid()
+	}
 	for i := range dots {
 		if !dots[i].Valid() || i > 0 && dots[i-1].Compare(dots[i]) >= 0 {
 			return false
@@ -276,9 +289,12 @@ func (m *Merge) Whole() *clock.Clock {
 }
 
 // compare orders two elements in the direction of the read.
-func (m *Merge) compare(a, b []byte) int {
+func (m *Merge) compare(a, b []byte) int { return bytes.Compare(a, b) * m.sign() }
+
+// sign is how an element compares, by its bytes, to the one before it.
+func (m *Merge) sign() int {
 	if m.opt.Reverse {
-		return bytes.Compare(b, a)
+		return -1
 	}
-	return bytes.Compare(a, b)
+	return 1
 }

@@ -164,6 +164,20 @@ func (rd *reading) replace(i int) {
 	rd.start(i, after)
 }
 
+// spoil overwrites the last chunk of a stream if the merge gives it back: whatever shares memory with it is wrong then.
+func (rd *reading) spoil(i int) {
+	c := rd.merge.Scrap(i)
+	if c == nil {
+		return
+	}
+	for _, e := range c.Elements {
+		for k := range e.Name {
+			e.Name[k] = 0xff
+		}
+		clear(e.Dots)
+	}
+}
+
 // deliver hands the next chunk of a stream over, spoilt if that is what is broken.
 func (rd *reading) deliver(i int) error {
 	s := rd.sources[i]
@@ -174,6 +188,7 @@ func (rd *reading) deliver(i int) error {
 	if rd.w.chance(5) { // its clock alone
 		return rd.merge.Admit(i, &fold.Chunk{Clock: s.seen})
 	}
+	rd.spoil(i)
 	c := s.chunk(rd.w.pick)
 	switch rd.broken {
 	case "union":

@@ -70,6 +70,9 @@ func (m *Merge) release(s *stream) {
 	switch {
 	case s.chunk == nil:
 	case m.done, s.over && s.next == len(s.chunk.Elements), !s.over && m.compare(s.bound, m.bound) <= 0:
+		if !s.shared {
+			s.scrap = s.chunk
+		}
 		s.chunk = nil
 	}
 }
@@ -95,6 +98,7 @@ func (m *Merge) walk(r *Result) {
 			n = min(n, m.left)
 		}
 		if n > 0 {
+			m.streams[0].shared = true
 			m.emit(r, m.runs[0][:n:n])
 			for i := range m.runs {
 				m.runs[i] = m.runs[i][n:]
@@ -162,7 +166,7 @@ func (m *Merge) pick() bool {
 	}
 	for i, run := range m.runs {
 		if len(run) > 0 && bytes.Equal(run[0].Name, least) {
-			m.heads[i], m.runs[i] = &run[0], run[1:]
+			m.heads[i], m.runs[i], m.streams[i].shared = &run[0], run[1:], true
 		}
 	}
 	return found

@@ -30,8 +30,9 @@ type Read struct {
 // is replaced by another in mid-stream, and a part with a second context follows. The read ends with an error, of which *QuorumError
 // says that there was none left, or with a part that is Done.
 //
-// A part is one moment at each replica; the read as a whole is no one moment of the set. Of each replica there are two chunks in
-// memory at most. The consumer sets the pace, and may stop at any part.
+// A part is one moment at each replica; the read as a whole is no one moment of the set. An operation on the whole set takes what is in
+// all contexts that were given. Of each replica there are four chunks in memory at most. The consumer sets the pace, may stop at any
+// part, and may keep what it was given.
 func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Result, error] {
 	return func(yield func(readcore.Result, error) bool) {
 		q, replicas, err := c.plan(r.Set, r.Quorum)
@@ -87,17 +88,22 @@ type gathering struct {
 	wake    Signal     // set when one has; never nil: a stream may deliver before the next one is begun
 }
 
-// stream reads from one replica, one chunk ahead of what was taken.
+// aheadMax is how many chunks of a stream may wait to be taken: with one, whoever reads and whoever merges wait for each other at every
+// chunk.
+const aheadMax = 3
+
+// stream reads from one replica, ahead of what was taken.
 type stream struct {
 	g      *gathering
 	rep    peer.Replica
 	cancel context.CancelFunc
 
 	// Under the gathering's lock.
-	chunk *fold.Chunk // that was not taken
-	err   error       // why there will be none
-	room  Signal      // set when the chunk was taken
-	timer func()      // stops the wait for the next one
+	chunks []*fold.Chunk // that were not taken, aheadMax at most
+	scrap  []*fold.Chunk // whose memory may be used again
+	err    error         // why no more will come
+	room   Signal        // set when there is room for one more; nil while there is
+	timer  func()        // stops the wait for the next one
 }
 
 // run merges until the read is done.
@@ -156,14 +162,10 @@ func (g *gathering) stop() {
 func (g *gathering) take(i int) (took bool, err error) {
 	s := g.streams[i]
 	g.mu.Lock()
-	chunk, failed := s.chunk, s.err
-	if chunk != nil {
-		s.chunk = nil
-		s.room.Set()
-		if !chunk.Done {
-			s.expect()
-		}
+	if c := g.merge.Scrap(i); c != nil {
+		s.scrap = append(s.scrap, c)
 	}
+	chunk, failed := s.next(), s.err
 	g.mu.Unlock()
 	switch {
 	case chunk != nil:
@@ -227,25 +229,50 @@ func (g *gathering) options(after []byte) engine.ReadOptions {
 	return o
 }
 
+// next takes the oldest chunk that has come, or nil.
+func (s *stream) next() *fold.Chunk {
+	if len(s.chunks) == 0 {
+		return nil
+	}
+	chunk := s.chunks[0]
+	s.chunks = slices.Delete(s.chunks, 0, 1)
+	if s.room != nil {
+		s.room.Set()
+		s.room = nil
+		s.expect()
+	}
+	return chunk
+}
+
 // expect begins the wait for the next chunk.
 func (s *stream) expect() {
-	s.room = s.g.c.run.NewSignal()
 	s.timer = s.g.c.run.After(s.g.c.opt.ChunkTimeout, func() { s.end(context.DeadlineExceeded) })
 }
 
-// pump reads chunks, one ahead of what is taken.
+// pump reads chunks while there is room for them.
 func (s *stream) pump(ctx context.Context, o engine.ReadOptions) {
+	o.Scrap = s.reuse
 	for chunk, err := range s.rep.Read(ctx, s.g.req.Set, o) {
 		if err != nil {
 			s.end(err)
 			return
 		}
 		room, ok := s.offer(chunk)
-		if !ok || chunk.Done || room.Wait(ctx) != nil {
+		if !ok || chunk.Done || room != nil && room.Wait(ctx) != nil {
 			return
 		}
 	}
 	s.end(errEnded)
+}
+
+// reuse takes a chunk whose memory may be used again, or nil.
+func (s *stream) reuse() (c *fold.Chunk) {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	if last := len(s.scrap) - 1; last >= 0 {
+		c, s.scrap = s.scrap[last], s.scrap[:last]
+	}
+	return c
 }
 
 // stop tells the replica that nobody waits for it any more.
@@ -259,7 +286,8 @@ func (s *stream) stop() {
 // errEnded says that a replica's stream ended before it was done.
 var errEnded = errors.New("coord: a replica's stream ended too early")
 
-// offer hands out a chunk, and returns what is set when it is taken; false when nobody waits for it any more.
+// offer hands out a chunk, and returns what is set when there is room for the next one, nil if there is; false when nobody waits for
+// more.
 func (s *stream) offer(chunk *fold.Chunk) (room Signal, ok bool) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
@@ -267,7 +295,14 @@ func (s *stream) offer(chunk *fold.Chunk) (room Signal, ok bool) {
 	if s.err != nil {
 		return nil, false
 	}
-	s.chunk = chunk
+	s.chunks = append(s.chunks, chunk)
+	switch {
+	case chunk.Done:
+	case len(s.chunks) < aheadMax:
+		s.expect()
+	default:
+		s.room = s.g.c.run.NewSignal()
+	}
 	s.g.wake.Set()
 	return s.room, true
 }

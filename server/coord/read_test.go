@@ -50,7 +50,7 @@ func (l *link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot)
 	return v, l.Member(), err
 }
 
-// gather reads to the end.
+// gather reads to the end. A context comes first.
 func gather(co *coord.Coordinator, r coord.Read) (elements []fold.Element, contexts int, err error) {
 	for part, err := range co.Read(ctx, r) {
 		if err != nil {
@@ -58,6 +58,9 @@ func gather(co *coord.Coordinator, r coord.Read) (elements []fold.Element, conte
 		}
 		if part.Context != nil {
 			contexts++
+		}
+		if contexts == 0 {
+			return elements, contexts, errors.New("a part without a context")
 		}
 		elements = append(elements, part.Elements...)
 	}
@@ -250,6 +253,69 @@ func TestReadStops(t *testing.T) {
 	})
 	if n := c.links[0].chunks + c.links[1].chunks; n > 8 || c.links[2].chunks > 0 {
 		t.Errorf("%d chunks were sent", n)
+	}
+}
+
+// TestReadWaits: while the reader takes its time, replicas send no more than what may be ahead of it, and none passes for late.
+func TestReadWaits(t *testing.T) {
+	s := newSched(4)
+	c, want := scattered(t, s, 400)
+	co := c.coordinator(coord.Options{})
+	var got []fold.Element
+	s.run(t, 2*time.Hour, func() {
+		waited, contexts := false, 0
+		for part, err := range co.Read(ctx, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 10}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if part.Context != nil {
+				contexts++
+			}
+			got = append(got, part.Elements...)
+			if len(got) == 0 || waited {
+				continue
+			}
+			waited = true
+			later := s.NewSignal()
+			s.After(time.Hour, later.Set)
+			if err := later.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range c.links[:2] {
+				if l.chunks == 0 || l.chunks > 4 { // one merged, and three ahead
+					t.Errorf("%v has sent %d chunks", l.Member(), l.chunks)
+				}
+			}
+		}
+		if contexts != 1 || c.links[2].chunks > 0 {
+			t.Errorf("%d contexts: a replica was replaced", contexts)
+		}
+	})
+	if !sameNames(got, want.Elements()) {
+		t.Errorf("%d elements, want %d", len(got), len(want.Elements()))
+	}
+}
+
+// TestLookupAsksAgain: dots are asked about only where answers differ.
+func TestLookupAsksAgain(t *testing.T) {
+	c := newCluster(t, newSched(1), 3)
+	co := c.coordinator(coord.Options{})
+	c.s.run(t, minute, func() {
+		if _, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x"), Quorum: coord.Quorum{W: 3}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("y")}, engine.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for element, calls := range map[string]int{"x": 3, "y": 6, "z": 3} {
+		before := c.links[0].calls + c.links[1].calls + c.links[2].calls
+		c.s.run(t, minute, func() {
+			found, err := co.Lookup(ctx, coord.Lookup{Set: set, Elements: [][]byte{[]byte(element)}, Quorum: coord.Quorum{R: 3}})
+			if n := c.links[0].calls + c.links[1].calls + c.links[2].calls - before; err != nil || n != calls || found[0].Present() != (element != "z") {
+				t.Errorf("%q: %v by %d calls, want %d, %v", element, found, n, calls, err)
+			}
+		})
 	}
 }
 
