@@ -45,6 +45,11 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 func (w *world) end(n *node, d Durable, s *Step) (disk any, err error) {
 	n.closed = true
 	if s.Kind == "restart" {
+		if f, ok := n.rep.(DiskFaulter); ok {
+			if err := f.DiskFault(""); err != nil {
+				return nil, err
+			}
+		}
 		if disk, err = d.Stop(); err == nil {
 			w.synced(n)
 		}

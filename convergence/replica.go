@@ -142,7 +142,7 @@ type Backuper interface {
 }
 
 // A DiskFaulter has a disk that can fail. While it does ("io-error" or "disk-full"), operations may return errors; the kit
-// takes it back with "". A crash takes it back too.
+// takes it back with "", also before Durable.Stop. A crash takes it back too.
 type DiskFaulter interface {
 	DiskFault(kind string) error
 }

@@ -317,7 +317,8 @@ func (g *gen) partition() {
 	g.add(Step{Kind: "partition", Set: g.some(1 + g.IntN(max(1, g.s.Replicas-1)))})
 }
 
-// fault has a disk fail for a few operations.
+// fault has a disk fail for a few operations, and often for a sync, which may lose what it was to write: the next one must not
+// take that for durable.
 func (g *gen) fault() {
 	r := g.replica()
 	g.add(Step{Kind: "fault", A: r, Word: []string{"io-error", "disk-full"}[g.IntN(2)]})
@@ -325,5 +326,12 @@ func (g *gen) fault() {
 		g.doSome(r)
 		g.deliverOne()
 	}
+	if g.can.durable && g.percent(60) {
+		g.on("sync", r)
+	}
 	g.add(Step{Kind: "fault", A: r, Word: "ok"})
+	if g.can.durable && g.percent(40) {
+		g.on("sync", r)
+		g.crashAt(r)
+	}
 }
