@@ -208,15 +208,16 @@ func Example() {
 	}
 	// Output:
 	// no violation in 1000 schedules
-	// lost at step 23: replica A: "a" is not shown, although its add of step 17 was acknowledged and nobody removed it
-	// shrunk from 63 to 3 steps
+	// lost at step 25: replica A: "c" is not shown by add 0-0-2 of step 6, which was acknowledged and not removed or replaced
+	// shrunk from 51 to 4 steps
 	//
 	// convergence script 1
 	// system log-set
-	// seed 7958955049054603978
+	// seed 13647215125184110592
 	// replicas 1
 	// shape unsynced
-	// 17 do A add a                      # a is 0-0-1; A shows {a[0-0-1]}
-	// 20 sync A                          # A shows {a[0-0-1]}
-	// 23 crash A 1                       # A shows {} !! lost
+	// 4 do A add c                       # c is 0-0-1; A shows {c[0-0-1]}
+	// 6 do A add c                       # c is 0-0-2; A shows {c[0-0-1 0-0-2]}
+	// 17 sync A                          # A shows {c[0-0-1 0-0-2]}
+	// 25 crash A 3                       # A shows {c[0-0-1]} !! lost
 }
