@@ -249,3 +249,37 @@ func (g *gen) damage() {
 		g.views = append(g.views, g.add(Step{Kind: "deliver", Ref: n, Sub: 1, B: o}))
 	}
 }
+
+// retry has a client ask again for what it had asked for.
+func (g *gen) retry() {
+	if len(g.dos) > 0 {
+		g.again(g.replica(), g.recent(g.dos))
+	}
+}
+
+func (g *gen) again(r, first int) {
+	n := g.add(Step{Kind: "retry", A: r, Ref: first})
+	g.views, g.msgs = append(g.views, n), append(g.msgs, n)
+}
+
+// retried has a client ask again, here or elsewhere, after somebody removed what it had added, or added what it had removed.
+func (g *gen) retried() {
+	a, e := g.replica(), g.elem()
+	b := g.other(a)
+	kinds := []string{"add", "remove"}
+	if g.percent(30) {
+		slices.Reverse(kinds)
+	}
+	first := g.quiet(a, ScriptOp{Op: Op{Kind: kinds[0], Elem: e}})
+	g.msgs = append(g.msgs, first)
+	heard := g.deliver(first, b)
+	if g.can.durable && g.percent(60) {
+		r := []int{a, b}[g.IntN(2)]
+		g.on("sync", r)
+		if g.percent(60) {
+			g.crashAt(r)
+		}
+	}
+	g.deliver(g.quiet(b, ScriptOp{Op: Op{Kind: kinds[1], Elem: e}, Ctx: heard}), a)
+	g.again([]int{a, b, g.replica()}[g.IntN(3)], first)
+}

@@ -33,6 +33,7 @@
 //	Maintainer     flushes, compactions, rewrites in the middle of anything
 //	Damager        an element that the disk loses silently
 //	System.Merge   streaming reads of several replicas, with fail-over
+//	System.Retries clients that ask again under the same id, here or elsewhere
 //	Verifier, Fingerprinter, Dumper   own invariants, the whole state, text for a failure
 //
 // Most schedules switch some classes of faults off: otherwise repair hides what messages break. Others have a shape that aims
@@ -66,6 +67,11 @@
 // file; CONVERGENCE_REPLAY=FILE go test -run TestConverges replays it, and so does Replay. CONVERGENCE_SEED,
 // CONVERGENCE_SCHEDULES and CONVERGENCE_SECONDS go before the options, for a longer run of the same test.
 //
+// # Files
+//
+// Package convergence/crashfs is a file system for replicas that keep files: after a crash they have what was synced, and of the
+// rest what chance left.
+//
 // # Determinism
 //
 // One goroutine drives everything, and a schedule is a function of its seed. A replica that takes time from Env.Now, randomness
@@ -74,7 +80,7 @@
 //
 // # The proof that it sees
 //
-// TestBroken breaks a reference replica in 57 ways that real systems have been broken in, from a removal that is forgotten
+// TestBroken breaks a reference replica in 61 ways that real systems have been broken in, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 2,000
 // schedules, from outside.
 package convergence

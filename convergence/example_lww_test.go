@@ -48,7 +48,9 @@ func (s *LWWSet) Receive(msg []byte) (durable bool, err error) {
 
 func (s *LWWSet) put(w write) {
 	old, ok := s.last[w.Elem]
-	if !ok || w.Time > old.Time || w.Time == old.Time && w.Author > old.Author {
+	tie := w.Time == old.Time
+	// An author whose clock was set back has one time twice: of the two its add decides, whichever comes first.
+	if !ok || w.Time > old.Time || tie && w.Author > old.Author || tie && w.Author == old.Author && w.Add {
 		s.last[w.Elem] = w
 	}
 }

@@ -140,7 +140,7 @@ func (w *world) deliverAll() error {
 				if err := w.deliver(m, n); err != nil {
 					return fmt.Errorf("replica %c does not take the message of step %d: %w", letter(n.id), step, err)
 				}
-				n.sure.union(m.sure)
+				n.learn(m.sure)
 			}
 		}
 	}

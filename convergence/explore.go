@@ -146,6 +146,9 @@ func (a abilities) expect(s *Stats) {
 		s.Faults["stream-failover"] = 0
 		s.Sometimes["replica replaced in the middle of a read"], s.Sometimes["read of several replicas"] = 0, 0
 	}
+	if a.retries {
+		s.Sometimes["retry answered as before"], s.Sometimes["retry where the first try was not known"] = 0, 0
+	}
 	if a.repair {
 		s.Sometimes["everything exchanged by repair"] = 0
 	}

@@ -6,7 +6,7 @@ import (
 
 // abilities is what the replicas of a system can do.
 type abilities struct {
-	batch, durable, backup, fault, repair, copying, leave, maintain, damage, merge bool
+	batch, durable, backup, fault, repair, copying, leave, maintain, damage, merge, retries bool
 
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
@@ -31,6 +31,7 @@ func probe(sys System) (a abilities, v *Violation) {
 	_, a.maintain = r.(Maintainer)
 	_, a.damage = r.(Damager)
 	a.merge = sys.Merge != nil
+	a.retries = sys.Retries
 	kinds := map[string]bool{}
 	for range 100 {
 		kinds[w.spec.Gen(w.rand, []string{"a"}).Kind] = true
@@ -53,6 +54,7 @@ type gen struct {
 	now   int // percent: a message goes out at once
 
 	views   []int // steps that show something
+	dos     []int // steps with operations
 	msgs    []int // steps that may have made messages
 	asks    []int
 	answers []int
@@ -93,10 +95,8 @@ func (g *gen) setup() {
 	}
 	g.odds, g.now = g.shape.odds, g.shape.now
 	for i := range g.odds {
-		if g.shape.swarm && !always[i] && g.IntN(10) < 4 {
-			g.odds[i] = 0
-		}
-		if !g.able(action(i)) {
+		// What a system can't do draws nothing, so that a new action changes no schedule of those that lack it.
+		if !g.able(action(i)) || g.shape.swarm && !always[i] && g.IntN(10) < 4 {
 			g.odds[i] = 0
 		}
 	}
@@ -141,6 +141,10 @@ func (g *gen) able(a action) bool {
 		return g.can.removes && g.can.maintain && g.can.durable
 	case aCopyBroken:
 		return g.can.removes && g.can.copying && g.can.durable
+	case aRetry:
+		return g.can.retries
+	case aRetried:
+		return g.can.retries && g.can.removes
 	case aFailover:
 		return g.can.removes && g.can.merge && three
 	}
@@ -215,7 +219,7 @@ func (g *gen) op() ScriptOp {
 // quiet emits operations at a replica. Their message goes nowhere yet.
 func (g *gen) quiet(r int, ops ...ScriptOp) int {
 	n := g.add(Step{Kind: "do", A: r, Ops: ops})
-	g.views = append(g.views, n)
+	g.views, g.dos = append(g.views, n), append(g.dos, n)
 	return n
 }
 

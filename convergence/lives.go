@@ -31,7 +31,7 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 		disk = from.disk
 		n.lose(from.durable, from.maybe)
 	default:
-		n.sure = n.durable.clone()
+		n.sure, n.ids = n.durable.clone(), n.idsKept.clone()
 		n.joining = n.joining || n.refill
 	}
 	if gone {
@@ -45,6 +45,11 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 func (w *world) end(n *node, d Durable, s *Step) (disk any, err error) {
 	n.closed = true
 	if s.Kind == "restart" {
+		if f, ok := n.rep.(DiskFaulter); ok {
+			if err := f.DiskFault(""); err != nil {
+				return nil, err
+			}
+		}
 		if disk, err = d.Stop(); err == nil {
 			w.synced(n)
 		}
@@ -80,6 +85,7 @@ func (c *copying) forget() {
 // lose makes what a replica knew unsure: it has to be filled again.
 func (n *node) lose(durable, maybe bitset) {
 	n.sure, n.durable, n.maybe = durable.clone(), durable.clone(), maybe.clone()
+	n.ids, n.idsKept = nil, nil
 	n.joining, n.refill, n.mixed = true, true, true
 }
 

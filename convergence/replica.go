@@ -27,6 +27,11 @@ type System struct {
 	// Buffers says that a delivered message may have no effect until others have come, as causal delivery has it. The kit then
 	// asks nothing of a delivery before everything is exchanged.
 	Buffers bool
+	// Retries says that a replica knows an operation by its Op.ID from when it has done it, or was given its message, for as
+	// long as it has the operation. Asked again it does nothing, and answers as before: with the same tags, and messages that
+	// tell of the first try. The kit then has clients ask again, at any replica, whatever was answered, and takes all tries for
+	// one operation. A replica that was told of it in another way, or not at all, may do it once more.
+	Retries bool
 }
 
 func (s *System) spec() Spec {
@@ -80,6 +85,8 @@ type Op struct {
 	// Context is what a view gave for this element (for "clear" its Whole), of any replica and any age. Nil: the client names
 	// none, and the operation has seen what its replica shows at that moment, earlier operations of its batch included.
 	Context []byte
+	// ID is the client's name for the operation, the same each time that it asks for it. See System.Retries.
+	ID string
 }
 
 // Effect is what an operation did.
@@ -142,7 +149,7 @@ type Backuper interface {
 }
 
 // A DiskFaulter has a disk that can fail. While it does ("io-error" or "disk-full"), operations may return errors; the kit
-// takes it back with "". A crash takes it back too.
+// takes it back with "", also before Durable.Stop. A crash takes it back too.
 type DiskFaulter interface {
 	DiskFault(kind string) error
 }

@@ -69,6 +69,7 @@ type ScriptOp struct {
 // S a set of replicas, o operations.
 var kinds = map[string]string{
 	"do":        "Ao",  // operations at a replica, more than one as a batch
+	"retry":     "A#",  // the operations of a step again, under the same ids
 	"read":      "A",   // look at a replica
 	"deliver":   "mB",  // give a message to a replica
 	"sync":      "A",   // make durable what was done

@@ -35,6 +35,8 @@ const (
 	aUndurable
 	aCopyBroken
 	aFailover
+	aRetry
+	aRetried
 	actionCount
 )
 
@@ -71,6 +73,8 @@ var actions = [actionCount]func(g *gen){
 	aUndurable:   (*gen).undurable,
 	aCopyBroken:  (*gen).copyBroken,
 	aFailover:    (*gen).failover,
+	aRetry:       (*gen).retry,
+	aRetried:     (*gen).retried,
 }
 
 // shape is a named kind of schedule.
@@ -87,7 +91,7 @@ type shape struct {
 // mixed has a bit of everything.
 var mixed = weights{aDo: 24, aBatch: 3, aDeliver: 14, aDeliverMany: 2, aSync: 10, aCrash: 4, aRestart: 1, aMaintain: 5, aRepair: 6, aCopy: 6,
 	aTwoCopies: 1, aStream: 6, aQuorum: 3, aPartition: 2, aSkew: 1, aFault: 1, aDamage: 1, aWipe: 1, aLeave: 1, aRestore: 1, aLost: 1, aOvertake: 2, aChain: 1,
-	aUndurable: 1, aCopyBroken: 1, aFailover: 1}
+	aUndurable: 1, aCopyBroken: 1, aFailover: 1, aRetry: 3, aRetried: 1}
 
 var shapes = []shape{
 	{name: "mixed", odds: mixed, now: 60, swarm: true},
@@ -108,6 +112,10 @@ var shapes = []shape{
 		odds: weights{aDo: 22, aDeliver: 10, aSync: 6, aCrash: 2, aStream: 14, aFailover: 4, aQuorum: 4, aDamage: 1}, now: 55},
 	{name: "disks", needs: func(a abilities, n int) bool { return a.copying && a.durable && n >= 3 },
 		odds: weights{aDo: 20, aDeliver: 8, aSync: 6, aWipe: 4, aLeave: 4, aRestore: 5, aQuorum: 4, aCopy: 3}, now: 70},
+	{name: "faults", needs: func(a abilities, n int) bool { return a.fault },
+		odds: weights{aDo: 25, aBatch: 3, aDeliver: 14, aSync: 8, aCrash: 5, aFault: 10, aMaintain: 4, aRetry: 4}, now: 50},
+	{name: "retries", needs: func(a abilities, n int) bool { return a.retries },
+		odds: weights{aDo: 22, aBatch: 3, aDeliver: 14, aSync: 8, aCrash: 4, aRetry: 12, aRetried: 6, aRepair: 2, aFault: 1}, now: 50},
 }
 
 // ShapeNames returns the names of the shapes of schedules, for Options.Shapes.
@@ -317,7 +325,8 @@ func (g *gen) partition() {
 	g.add(Step{Kind: "partition", Set: g.some(1 + g.IntN(max(1, g.s.Replicas-1)))})
 }
 
-// fault has a disk fail for a few operations.
+// fault has a disk fail for a few operations, and often for a sync, which may lose what it was to write: the next one must not
+// take that for durable.
 func (g *gen) fault() {
 	r := g.replica()
 	g.add(Step{Kind: "fault", A: r, Word: []string{"io-error", "disk-full"}[g.IntN(2)]})
@@ -325,5 +334,12 @@ func (g *gen) fault() {
 		g.doSome(r)
 		g.deliverOne()
 	}
+	if g.can.durable && g.percent(60) {
+		g.on("sync", r)
+	}
 	g.add(Step{Kind: "fault", A: r, Word: "ok"})
+	if g.can.durable && g.percent(40) {
+		g.on("sync", r)
+		g.crashAt(r)
+	}
 }

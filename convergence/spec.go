@@ -294,6 +294,7 @@ const (
 	Phantom      = "phantom"      // what nobody added, or nobody told this replica, is shown
 	Disorder     = "disorder"     // a view is not in order, or shows an element twice
 	Torn         = "torn"         // a part of a batch is shown
+	Repeated     = "repeated"     // an operation was done again by a replica that knew its id
 	TagReused    = "tag-reused"   // two operations have one tag
 	Diverged     = "diverged"     // replicas differ after everything was exchanged
 	Failed       = "failed"       // an error where there must be none

@@ -10,7 +10,9 @@ func (w *world) run(s *Step) (*Violation, error) {
 	a, b := w.nodes[s.A], w.nodes[s.B]
 	switch s.Kind {
 	case "do":
-		return w.operate(a, s)
+		return w.operate(a, s.N, s.Ops)
+	case "retry":
+		return w.retry(a, s.Ref)
 	case "read":
 		a.touched = true
 	case "deliver":
@@ -57,16 +59,17 @@ func (w *world) run(s *Step) (*Violation, error) {
 	return nil, nil
 }
 
-// operate runs a client's operation, or a batch of them.
-func (w *world) operate(n *node, s *Step) (*Violation, error) {
+// operate runs a client's operation, or a batch of them, which it asked for in a step of this number at first.
+func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error) {
 	before, err := n.rep.Read()
 	if err != nil {
 		before = View{}
 	}
 	here := &seenView{View: before, sure: n.sure, maybe: n.maybe, loose: n.loose}
-	ops, from := make([]Op, len(s.Ops)), make([]*seenView, len(s.Ops))
-	for i, o := range s.Ops {
+	ops, from := make([]Op, len(list)), make([]*seenView, len(list))
+	for i, o := range list {
 		ops[i], from[i] = o.Op, here
+		ops[i].ID = fmt.Sprintf("%d.%d", first, i)
 		v := here
 		if o.Ctx > 0 {
 			v = w.views[o.Ctx]
@@ -91,7 +94,10 @@ func (w *world) operate(n *node, s *Step) (*Violation, error) {
 	if err == nil && len(e.Tags) > 0 && len(e.Tags) != len(ops) {
 		return bad(Failed, "%d operations have %d tags", len(ops), len(e.Tags)), nil
 	}
-	if v := w.remember(n, ops, from, e, err != nil); v != nil {
+	if err != nil {
+		e = Effect{}
+	}
+	if v := w.settle(n, first, list, ops, from, e, err != nil); v != nil {
 		return v, nil
 	}
 	w.stats.Operations += len(ops)
@@ -129,8 +135,8 @@ func (v *seenView) forOp(o ScriptOp) []byte {
 	return v.View.context(o.Op.Elem)
 }
 
-// remember records the events of a step and what they may have reached.
-func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, failed bool) *Violation {
+// remember records the events of a step and what they may have reached. Unsure ones may have happened or not.
+func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure bool) *Violation {
 	var group bitset
 	batch := 0
 	if len(ops) > 1 {
@@ -138,8 +144,8 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, failed b
 		batch = w.batches
 	}
 	for i, op := range ops {
-		ev := Event{Op: op, Replica: n.id, Step: w.step.N, Stamp: w.clock*1000 + n.skew, Failed: failed, batch: batch}
-		if !failed && e.Tags != nil {
+		ev := Event{Op: op, Replica: n.id, Step: w.step.N, Stamp: w.clock*1000 + n.skew, Failed: unsure, batch: batch}
+		if e.Tags != nil {
 			ev.Tag = e.Tags[i]
 			w.tagged = w.tagged || ev.Tag != ""
 		}
@@ -155,17 +161,28 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, failed b
 		group.add(w.h.record(ev, w.observed(op, from[i], ops[i].Context == nil, group)))
 	}
 	n.maybe.union(group)
-	if failed {
-		return nil
+	if unsure {
+		group = nil
 	}
-	n.sure.union(group)
+	w.done(n, group, e)
+	return nil
+}
+
+// done notes that a replica has surely done a group of events, and sends its messages.
+func (w *world) done(n *node, group bitset, e Effect) {
+	n.learn(group)
 	if e.Durable {
 		w.acknowledge(n, group)
 	}
 	for _, data := range e.Out {
 		w.send(&message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone()})
 	}
-	return nil
+}
+
+// learn notes events that a replica did or was told of by their messages.
+func (n *node) learn(group bitset) {
+	n.sure.union(group)
+	n.ids.union(group)
 }
 
 // observed returns what the author of an operation had seen: a view, and earlier operations of its batch where it named no
@@ -195,6 +212,8 @@ func (w *world) observed(op Op, v *seenView, none bool, group bitset) observatio
 
 func (w *world) acknowledge(n *node, set bitset) {
 	n.durable.union(set)
+	n.idsKept.union(set)
+	n.idsKept.intersect(n.ids)
 	set.each(func(i int) bool {
 		w.h.acks[i] |= 1 << n.id
 		return true
@@ -240,7 +259,7 @@ func (w *world) deliver(m *message, n *node) error {
 	if w.sys.Buffers {
 		return nil
 	}
-	n.sure.union(m.sure)
+	n.learn(m.sure)
 	if durable {
 		w.acknowledge(n, m.sure)
 	}

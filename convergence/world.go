@@ -24,6 +24,7 @@ type world struct {
 	trace bool
 
 	views   map[int]*seenView
+	tries   map[int]*tried
 	msgs    map[int][]*message
 	asks    map[int]*question
 	backups map[int]*backup
@@ -46,6 +47,8 @@ type node struct {
 	sure    bitset          // events that it has applied and not lost
 	durable bitset          // those that it acknowledged for ever
 	maybe   bitset          // events that can have come to it, by any way
+	ids     bitset          // those of sure that it did or was told of by their messages: it knows their ids
+	idsKept bitset          // the same after a crash
 	loose   map[string]bool // elements that were damaged here
 	mixed   bool            // something came other than by operations and their messages
 	joining bool            // it lost its data, and need not answer
@@ -96,7 +99,7 @@ var errSkip = errors.New("skipped")
 // runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
 func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace,
-		views: map[int]*seenView{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
+		views: map[int]*seenView{}, tries: map[int]*tried{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
 	w.pcg = rand.NewPCG(s.Seed, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()

@@ -13,6 +13,7 @@ var Variants = []Options{
 	{Copy: Claim},
 	{Copy: Track},
 	{Scrub: true},
+	{IDs: true},
 }
 
 // Broken lists the bugs with what each does. The options are those of the correct twin.
@@ -82,6 +83,11 @@ var Broken = []struct {
 	{"context-covers-unshown", "one context of the first clocks serves also behind a replacement", Options{}},
 	{"page-cuts-element", "an element's dots on two pages are two elements", Options{}},
 	{"empty-answer-counts", "a replica that lost its disk answers that there is nothing", Options{}},
+
+	{"retry-mints-anew", "an operation that comes again takes a new dot", Options{IDs: true}},
+	{"id-not-replicated", "only the coordinator of an operation keeps its id", Options{IDs: true}},
+	{"id-forgotten-in-crash", "ids are kept in memory only", Options{IDs: true}},
+	{"retry-acked-early", "a retry is acknowledged before the first try is durable", Options{IDs: true}},
 }
 
 // Options says which of the possible designs the replicas have, and what is broken.
@@ -90,6 +96,7 @@ type Options struct {
 	Reserve      bool     // counters are reserved durably, and the actor outlives a crash
 	Copy         Protocol // how a copy is closed
 	Scrub        bool     // keys may be lost by the disk, and anti-entropy fetches them again
+	IDs          bool     // operations are known by their clients' ids
 	Bug          Bug
 }
 
@@ -108,7 +115,7 @@ func System(o Options) convergence.System {
 	for _, f := range []struct {
 		on   bool
 		name string
-	}{{o.OpenContexts, "-open"}, {o.Reserve, "-reserve"}, {o.Copy == Claim, "-claim"}, {o.Copy == Track, "-track"}, {o.Scrub, "-scrub"}} {
+	}{{o.OpenContexts, "-open"}, {o.Reserve, "-reserve"}, {o.Copy == Claim, "-claim"}, {o.Copy == Track, "-track"}, {o.Scrub, "-scrub"}, {o.IDs, "-ids"}} {
 		if f.on {
 			name += f.name
 		}
@@ -119,7 +126,7 @@ func System(o Options) convergence.System {
 	return convergence.System{
 		Name:  name,
 		Open:  func(env convergence.Env) (convergence.Replica, error) { return open(env, o) },
-		Merge: merge,
-		Spec:  convergence.AddWins{Replace: true, Clear: true},
+		Merge: merge, Retries: o.IDs,
+		Spec: convergence.AddWins{Replace: true, Clear: true},
 	}
 }

@@ -28,6 +28,9 @@ func open(env convergence.Env, o Options) (*replica, error) {
 	if !keep {
 		r.life, r.ctr, r.reserved = env.Start, 0, 0
 	}
+	if r.bug == "id-forgotten-in-crash" && had && !old.clean {
+		r.done = nil
+	}
 	if lost := env.Start > 0 && !had; (lost || env.Moved) && r.bug != "empty-answer-counts" {
 		r.join()
 	}

@@ -10,6 +10,7 @@
 //
 //	replica.go   a client's operations
 //	wire.go      bytes of contexts and messages
+//	retry.go     operations that come again
 //	receive.go   what a message does
 //	disk.go      what survives a crash
 //	compact.go   compaction and the rewriter

@@ -50,6 +50,9 @@ func (r *replica) receiveDelta(d delta) (durable bool) {
 	for i := range d.items {
 		duplicate = duplicate && d.items[i].kind != opClear && known.has(d.items[i].dot)
 		r.apply(d.items[i], d.stamp, &known)
+		if r.bug != "id-not-replicated" {
+			r.remember(d.items[i])
+		}
 		if r.bug == "batch-torn" {
 			r.commit()
 		}
@@ -58,7 +61,7 @@ func (r *replica) receiveDelta(d delta) (durable bool) {
 		r.commitDelta(&before, d)
 		return true
 	}
-	same := before.seen == r.seen && before.dead == r.dead && len(before.keys) == len(r.keys) && len(before.open) == len(r.open)
+	same := len(before.done) == len(r.done) && before.seen == r.seen && before.dead == r.dead && len(before.keys) == len(r.keys) && len(before.open) == len(r.open)
 	if same && len(r.log) == 0 {
 		return true
 	}

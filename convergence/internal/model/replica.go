@@ -26,6 +26,7 @@ type state struct {
 	seen, dead dots
 	keys       []key  // by element and dot; of live dots, and of dead ones that were not dropped yet
 	open       []wide // operations whose wide context is not resolved
+	done       []item // with IDs: operations that have one, with the dots that they took
 	copies     [8]*progress
 	life       int   // of the actor
 	ctr        uint8 // the last counter that the actor used
@@ -137,6 +138,9 @@ func (r *replica) DoBatch(ops []convergence.Op) (e convergence.Effect, err error
 	case r.fault != "":
 		return e, fmt.Errorf("model: disk: %s", r.fault)
 	}
+	if e, ok := r.again(ops); ok {
+		return e, nil
+	}
 	before, tags := r.state, make([]string, len(ops))
 	d := delta{stamp: r.env.Now()}
 	for i := range ops {
@@ -148,6 +152,8 @@ func (r *replica) DoBatch(ops []convergence.Op) (e convergence.Effect, err error
 			r.state = before
 			return e, err
 		}
+		it.id = ops[i].ID
+		r.remember(it)
 		if !done {
 			continue
 		}

@@ -25,7 +25,8 @@ type item struct {
 	elem string
 	dot  dot
 	ctx  dots
-	wide bool // ctx is not resolved
+	wide bool   // ctx is not resolved
+	id   string // of the client's operation
 }
 
 type delta struct {
@@ -43,6 +44,7 @@ func (d delta) append(b []byte) []byte {
 		b = appendString(b, it.elem)
 		b = append(b, it.dot.actor, it.dot.ctr)
 		b = it.ctx.append(b)
+		b = appendString(b, it.id)
 	}
 	return b
 }
@@ -172,7 +174,7 @@ func (d *decoder) delta() (m delta) {
 		} else {
 			it.dot = d.dot()
 		}
-		it.ctx = d.dots()
+		it.ctx, it.id = d.dots(), d.string()
 		m.items = append(m.items, it)
 	}
 	return m
