@@ -135,6 +135,72 @@ func TestLocate(t *testing.T) {
 	p.close(t)
 }
 
+// TestLocateSkips: a scan for the newest dots leaves unread what holds none of them: old tables beside a young one, and old blocks
+// where they were compacted into one. A scan for dots of any age reads all, and so does one of tables that say nothing.
+func TestLocateSkips(t *testing.T) {
+	for _, says := range []bool{true, false} {
+		t.Run(fmt.Sprintf("says=%v", says), func(t *testing.T) {
+			p := newPair("store")
+			p.opt.MemTableBytes = 4 << 20
+			p.opt.Tune(nil)
+			if !says {
+				p.opt.Tune(engine.WithoutDotRanges)
+			}
+			p.open(t)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20_000), engine.NoSync)
+			p.reopen(t)
+			must(t, p.store.FlushTables(), "flush")
+			must(t, p.store.CompactTables(bg), "compact tables")
+			everything := p.known(t, "s").Seen.Clone()
+			skips, all := p.scanned(t, everything)
+			if skips != 0 || all < 60 {
+				t.Errorf("everything: %d skips, %d blocks read", skips, all)
+			}
+			p.all(t, "s", keyscheme.OpAdd, []string{"n1", "n5", "n9"}, engine.NoSync)
+			p.reopen(t)
+			must(t, p.store.FlushTables(), "flush")
+			newest := p.known(t, "s").Seen.Clone()
+			newest.Subtract(everything)
+			for _, where := range []string{"in a young table", "compacted into the rest"} {
+				skips, blocks := p.scanned(t, newest)
+				if says && (skips == 0 || blocks > all/4) || !says && (skips != 0 || blocks < all/2) {
+					t.Errorf("%s: %d skips, %d blocks read of %d", where, skips, blocks, all)
+				}
+				must(t, p.store.CompactTables(bg), "compact tables")
+			}
+			if says { // an open with tables of both kinds
+				p.opt.Tune(engine.WithoutDotRanges)
+			} else {
+				p.opt.Tune(nil)
+			}
+			p.all(t, "s", keyscheme.OpAdd, []string{"n2", "n6"}, engine.NoSync)
+			p.reopen(t)
+			p.scanned(t, p.known(t, "s").Seen)
+			p.close(t)
+		})
+	}
+}
+
+func (p *pair) reopen(t rapid.TB) {
+	t.Helper()
+	p.close(t)
+	p.open(t)
+}
+
+// scanned asks for dots past the log, and returns what the scan left unread and how many blocks it read.
+func (p *pair) scanned(t rapid.TB, dots *clock.Clock) (skips uint64, blocks int64) {
+	t.Helper()
+	p.store.ForgetRecent()
+	before, err := p.store.Stats()
+	must(t, err, "stats")
+	read := p.store.BlocksRead()
+	p.checkLocated(t, "s", dots, p.located(t, "s", dots))
+	read = p.store.BlocksRead() - read
+	after, err := p.store.Stats()
+	must(t, err, "stats")
+	return after.LocateSkips - before.LocateSkips, read
+}
+
 // TestLocateSiblings: the dots of an element come in order, in whichever order they were written.
 func TestLocateSiblings(t *testing.T) {
 	p := newPair("store")
@@ -278,4 +344,38 @@ func (m *machine) heal(t *rapid.T) {
 	if from := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "from")]; from != n {
 		n.learns(t, from, set)
 	}
+}
+
+// locate asks a store for dots of one of its own sets, mostly past the log of recent writes.
+func (m *machine) locate(t *rapid.T) {
+	if m.open {
+		t.Skip("contexts are open")
+	}
+	n, set := m.node(t), drawSet(t)
+	if !n.model.Set(set).Known() {
+		t.Skip("not known")
+	}
+	if rapid.IntRange(0, 3).Draw(t, "forget recent writes") > 0 {
+		n.store.ForgetRecent()
+	}
+	before, err := n.store.Stats()
+	must(t, err, "stats")
+	dots := n.drawDots(t, set)
+	n.checkLocated(t, set, dots, n.located(t, set, dots))
+	after, err := n.store.Stats()
+	must(t, err, "stats")
+	m.seen.sawIf(after.LocateSkips > before.LocateSkips, sawUnread)
+}
+
+// drawDots draws dots that a store has seen of a set: the newest of each actor, one of them, all, or some of any age.
+func (n *node) drawDots(t *rapid.T, set string) *clock.Clock {
+	seen, dots := n.known(t, set).Seen, &clock.Clock{}
+	kind, step := rapid.IntRange(0, 3).Draw(t, "dots"), rapid.Uint64Range(1, 40).Draw(t, "of so many")
+	for d := range seen.Dots() {
+		switch {
+		case kind == 0 && d.Counter+step > seen.Max(d.Actor), kind == 1 && d.Counter == step, kind == 2 && d.Counter%step == 0, kind == 3:
+			dots.Add(d)
+		}
+	}
+	return dots
 }
