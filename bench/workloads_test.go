@@ -100,6 +100,7 @@ var wants = map[string][]string{
 		"quorum-read bigset default 600 199800", "quorum-read/r3 bigset default 600 199800", "quorum-read/first bigset default 600 200"},
 	"write-quorum": {"write-quorum bigset default 600 600", "write-quorum/local bigset default 600 600"},
 	"anti-entropy": {"anti-entropy/newest bigset default 600 600", "anti-entropy/newest-copy bigset default 600 600",
+		"anti-entropy/newest-restart bigset default 600 600",
 		"anti-entropy/random bigset default 600 600", "anti-entropy/dead-copy bigset default 600 600"},
 	"handoff": {"handoff bigset default 600 600", "handoff/ahead bigset default 600 600", "handoff pebble  600 600",
 		"handoff/tables pebble  600 600", "handoff/batches pebble  600 600"},

@@ -36,6 +36,24 @@ func (r *Counters) cloud(n uint64) bool {
 	return p.bits == nil || p.bits.Contains(uint32(n&lowMask))
 }
 
+// ContainsAny reports whether one of the actor's events first..last is there.
+func (r *Counters) ContainsAny(first, last uint64) bool {
+	if first = max(first, 1); r == nil || first > last {
+		return false
+	}
+	if first <= r.base {
+		return true
+	}
+	for i := r.search(first >> pageBits); i < len(r.pages) && r.pages[i].start() <= last; i++ {
+		p := &r.pages[i]
+		from, to := max(first, p.start()), min(last, p.end())
+		if p.bits == nil || cardinalityIn(p.bits, from&lowMask, to&lowMask) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Base returns the highest n for which 1..n are all there.
 func (r *Counters) Base() uint64 {
 	if r == nil {

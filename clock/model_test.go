@@ -2,6 +2,7 @@ package clock
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -172,6 +173,11 @@ func (m model) verify(t rapid.TB, c *Clock) {
 					t.Fatalf("Contains(%x:%d) = %v, model %v", string(a), n, !in, in)
 				}
 			}
+			j := min(len(cells)-1, i+i*7%30) // as far as this one
+			any := slices.ContainsFunc(indexes(i, j), func(k int) bool { return m[cell{a, k}] })
+			if view.ContainsAny(run.First, cells[j].Last) != any || view.ContainsAny(run.First, run.First-1) {
+				t.Fatalf("ContainsAny(%x:%d-%d) = %v, model %v", string(a), run.First, cells[j].Last, !any, any)
+			}
 			if !in {
 				continue
 			}
@@ -194,6 +200,13 @@ func (m model) verify(t rapid.TB, c *Clock) {
 		t.Fatalf("Len %d Empty %v, model %d %v", c.Len(), c.Empty(), total, len(m) == 0)
 	}
 	m.verifyRuns(t, c)
+}
+
+func indexes(first, last int) (list []int) {
+	for i := first; i <= last; i++ {
+		list = append(list, i)
+	}
+	return list
 }
 
 func (m model) verifyRuns(t rapid.TB, c *Clock) {

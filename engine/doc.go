@@ -28,6 +28,6 @@
 // but for a Delta, which refers to the elements of the operation that made it.
 //
 // Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go, read.go and skip.go (a read),
-// replica.go, facts.go and locate.go (what replicas ask and tell each other), span.go and ingest.go (a copy), droprange.go,
-// publish.go, pebble.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).
+// replica.go, facts.go, locate.go and dotranges.go (what replicas ask and tell each other), span.go and ingest.go (a copy),
+// droprange.go, publish.go, pebble.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).
 package engine

@@ -63,6 +63,7 @@ type counters struct {
 	locatedInLog  atomic.Uint64 // keys that Locate found in the log of recent writes
 	locatedByScan atomic.Uint64 // and by scans
 	locateScans   atomic.Uint64
+	locateSkips   atomic.Uint64 // blocks of tables, index blocks and tables that they did not read
 	runsPassed    atomic.Uint64 // dead runs that readers seeked over
 	rewrites      atomic.Uint64 // spans swapped
 	rewritesLeft  atomic.Uint64

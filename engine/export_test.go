@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -26,6 +27,26 @@ func SmallTables(po *pebble.Options) {
 		po.Levels[i].BlockSize, po.Levels[i].IndexBlockSize = 512, 1024
 	}
 	po.TargetFileSizes[0] = 4 << 10
+}
+
+// WithoutDotRanges makes stores that are opened with these options write tables that say nothing of the dots in them.
+func WithoutDotRanges(po *pebble.Options) {
+	po.BlockPropertyCollectors = slices.DeleteFunc(po.BlockPropertyCollectors, func(c func() pebble.BlockPropertyCollector) bool {
+		return c().Name() == dotRangesName
+	})
+}
+
+// ForgetRecent empties the log of recent writes.
+func (s *Store) ForgetRecent() {
+	s.recent.mu.Lock()
+	defer s.recent.mu.Unlock()
+	s.recent.young, s.recent.old = nil, nil
+}
+
+// BlocksRead returns how many blocks of tables were asked for since the store was opened.
+func (s *Store) BlocksRead() int64 {
+	m := s.db.Metrics()
+	return m.BlockCache.Hits + m.BlockCache.Misses
 }
 
 // TableFormat returns the format that Pebble has for the store.

@@ -28,7 +28,7 @@ const (
 // a dot before it loses the dot. A dot that dies meanwhile may be named by both.
 //
 // Keys are looked for in the log of recent writes, which is in memory (KeepRecent), and if some are not in there by one scan of the set,
-// which ends with the last of them. A set of which this store has never heard is ErrNotFound; a key with an open context that
+// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is ErrNotFound; a key with an open context that
 // is asked for is ErrOpenKey. The clock must not change meanwhile.
 func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[Facts, error] {
 	return func(yield func(Facts, error) bool) {
@@ -174,6 +174,13 @@ func (l *locating) scan(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// filter returns a filter of blocks for the dots that are still to be found.
+func (l *locating) filter() *dotFilter {
+	missing := l.want.Clone()
+	missing.Subtract(l.got)
+	return newDotFilter(missing, &l.s.counters.locateSkips)
+}
+
 // scanFrom reads keys until the chunk is full, or for as long as an iterator may live. It returns the bound to go on from, nil
 // at the end.
 func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byte, err error) {
@@ -184,7 +191,10 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 		return nil, ErrClosed
 	}
 	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
-	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{
+		LowerBound: b.Lower, UpperBound: b.Upper,
+		PointKeyFilters: append(make([]pebble.BlockPropertyFilter, 0, 2), l.filter()), // Pebble adds one of its own
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -135,6 +135,72 @@ func TestLocate(t *testing.T) {
 	p.close(t)
 }
 
+// TestLocateSkips: a scan for the newest dots leaves unread what holds none of them: old tables beside a young one, and old blocks
+// where they were compacted into one. A scan for dots of any age reads all, and so does one of tables that say nothing.
+func TestLocateSkips(t *testing.T) {
+	for _, says := range []bool{true, false} {
+		t.Run(fmt.Sprintf("says=%v", says), func(t *testing.T) {
+			p := newPair("store")
+			p.opt.MemTableBytes = 4 << 20
+			p.opt.Tune(nil)
+			if !says {
+				p.opt.Tune(engine.WithoutDotRanges)
+			}
+			p.open(t)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20_000), engine.NoSync)
+			p.reopen(t)
+			must(t, p.store.FlushTables(), "flush")
+			must(t, p.store.CompactTables(bg), "compact tables")
+			everything := p.known(t, "s").Seen.Clone()
+			skips, all := p.scanned(t, everything)
+			if skips != 0 || all < 60 {
+				t.Errorf("everything: %d skips, %d blocks read", skips, all)
+			}
+			p.all(t, "s", keyscheme.OpAdd, []string{"n1", "n5", "n9"}, engine.NoSync)
+			p.reopen(t)
+			must(t, p.store.FlushTables(), "flush")
+			newest := p.known(t, "s").Seen.Clone()
+			newest.Subtract(everything)
+			for _, where := range []string{"in a young table", "compacted into the rest"} {
+				skips, blocks := p.scanned(t, newest)
+				if says && (skips == 0 || blocks > all/4) || !says && (skips != 0 || blocks < all/2) {
+					t.Errorf("%s: %d skips, %d blocks read of %d", where, skips, blocks, all)
+				}
+				must(t, p.store.CompactTables(bg), "compact tables")
+			}
+			if says { // an open with tables of both kinds
+				p.opt.Tune(engine.WithoutDotRanges)
+			} else {
+				p.opt.Tune(nil)
+			}
+			p.all(t, "s", keyscheme.OpAdd, []string{"n2", "n6"}, engine.NoSync)
+			p.reopen(t)
+			p.scanned(t, p.known(t, "s").Seen)
+			p.close(t)
+		})
+	}
+}
+
+func (p *pair) reopen(t rapid.TB) {
+	t.Helper()
+	p.close(t)
+	p.open(t)
+}
+
+// scanned asks for dots past the log, and returns what the scan left unread and how many blocks it read.
+func (p *pair) scanned(t rapid.TB, dots *clock.Clock) (skips uint64, blocks int64) {
+	t.Helper()
+	p.store.ForgetRecent()
+	before, err := p.store.Stats()
+	must(t, err, "stats")
+	read := p.store.BlocksRead()
+	p.checkLocated(t, "s", dots, p.located(t, "s", dots))
+	read = p.store.BlocksRead() - read
+	after, err := p.store.Stats()
+	must(t, err, "stats")
+	return after.LocateSkips - before.LocateSkips, read
+}
+
 // TestLocateSiblings: the dots of an element come in order, in whichever order they were written.
 func TestLocateSiblings(t *testing.T) {
 	p := newPair("store")

@@ -116,3 +116,37 @@ func (m *machine) converge() {
 		}
 	}
 }
+
+// locate asks a store for dots of one of its own sets, mostly past the log of recent writes.
+func (m *machine) locate(t *rapid.T) {
+	if m.open {
+		t.Skip("contexts are open")
+	}
+	n, set := m.node(t), drawSet(t)
+	if !n.model.Set(set).Known() {
+		t.Skip("not known")
+	}
+	if rapid.IntRange(0, 3).Draw(t, "forget recent writes") > 0 {
+		n.store.ForgetRecent()
+	}
+	before, err := n.store.Stats()
+	must(t, err, "stats")
+	dots := n.drawDots(t, set)
+	n.checkLocated(t, set, dots, n.located(t, set, dots))
+	after, err := n.store.Stats()
+	must(t, err, "stats")
+	m.seen.sawIf(after.LocateSkips > before.LocateSkips, sawUnread)
+}
+
+// drawDots draws dots that a store has seen of a set: the newest of each actor, one of them, all, or some of any age.
+func (n *node) drawDots(t *rapid.T, set string) *clock.Clock {
+	seen, dots := n.known(t, set).Seen, &clock.Clock{}
+	kind, step := rapid.IntRange(0, 3).Draw(t, "dots"), rapid.Uint64Range(1, 40).Draw(t, "of so many")
+	for d := range seen.Dots() {
+		switch {
+		case kind == 0 && d.Counter+step > seen.Max(d.Actor), kind == 1 && d.Counter == step, kind == 2 && d.Counter%step == 0, kind == 3:
+			dots.Add(d)
+		}
+	}
+	return dots
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
@@ -117,6 +118,13 @@ func (n *node) open(t *rapid.T) {
 	strategy, err := compaction.ByName(fit[max(0, rapid.IntRange(-2, len(fit)-1).Draw(t, "strategy"))])
 	must(t, err, "strategy")
 	n.opt.Strategy = eager(strategy)
+	sayNoDots := rapid.IntRange(0, 4).Draw(t, "tables without dot ranges") == 0
+	n.opt.Tune(func(po *pebble.Options) {
+		engine.SmallTables(po)
+		if sayNoDots {
+			engine.WithoutDotRanges(po)
+		}
+	})
 	n.pair.open(t)
 	actor := n.store.Actor()
 	if n.undo != nil && !n.store.InDoubt() {
@@ -148,6 +156,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"deliver":     m.deliver,
 		"deliver2":    m.deliver,
 		"heal":        m.heal,
+		"locate":      m.locate,
 		"copy":        m.copySpans,
 		"drop":        m.drop,
 		"flush":       m.flush,

@@ -154,6 +154,7 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	po.EventListener = s.listener()
 	po.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{
 		func() pebble.BlockPropertyCollector { return &keyCounter{written: &s.counters.tabled} },
+		func() pebble.BlockPropertyCollector { return &dotCollector{} },
 	}
 	if s.opt.tune != nil {
 		s.opt.tune(po)

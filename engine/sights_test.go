@@ -34,6 +34,7 @@ const (
 	sawFactKeys
 	sawFactDeaths
 	sawIngest
+	sawUnread
 	sightCount
 )
 
@@ -41,7 +42,7 @@ var sightNames = [sightCount]string{"crash", "batches lost", "crash within an op
 	"records filtered", "records dropped by a flush", "incarnation changed", "excise", "stream over a change", "stale context",
 	"duplicate delta", "context before its dot", "element with two dots", "delta of a lost batch", "eviction",
 	"open key closed", "count without a scan", "dead run seeked over", "late writes in a sweep",
-	"keys by facts", "deaths by facts", "spans by tables"}
+	"keys by facts", "deaths by facts", "spans by tables", "blocks unread by a scan for dots"}
 
 func (s *sights) saw(w sight) { s.m[w].Add(1) }
 func (s *sights) sawIf(c bool, w sight) {

@@ -37,6 +37,7 @@ type Stats struct {
 	LocatedInLog        uint64 `json:"located_in_log" metric:"counter" help:"keys that were found by their dots in the log of recent writes"`
 	LocatedByScan       uint64 `json:"located_by_scan" metric:"counter" help:"keys that were found by their dots in a scan of their set"`
 	LocateScans         uint64 `json:"locate_scans" metric:"counter" help:"scans of a set for keys by their dots"`
+	LocateSkips         uint64 `json:"locate_skips" metric:"counter" help:"blocks and whole tables that such scans left unread, for they hold none of the dots"`
 	RunsPassed          uint64 `json:"runs_passed" metric:"counter" help:"runs of dead keys that reads seeked over"`
 	Excises             uint64 `json:"excises" metric:"counter" help:"emptied sets cut out"`
 	Flushes             uint64 `json:"flushes" metric:"counter" help:"flushes of memtables"`
@@ -82,7 +83,8 @@ func (s *Store) Stats() (Stats, error) {
 		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteClosed: c.rewriteClosed.Load(), RunsPassed: c.runsPassed.Load(),
 		Ingests: c.ingests.Load(), BytesIngested: c.ingestBytes.Load(),
 		LocatedInLog: c.locatedInLog.Load(), LocatedByScan: c.locatedByScan.Load(), LocateScans: c.locateScans.Load(),
-		Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
+		LocateSkips: c.locateSkips.Load(),
+		Flushes:     c.flushes.Load(), Compactions: c.compactions.Load(),
 		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: c.backgroundErr.Load(), Stalls: c.stalls.Load(),
 		FlushesInProgress: uint64(m.Flush.NumInProgress), CompactionsInProgress: uint64(m.Compact.NumInProgress),
 		RewritesInProgress: uint64(c.rewriting.Load()),

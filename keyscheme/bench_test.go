@@ -33,6 +33,16 @@ func BenchmarkElementDot(b *testing.B) {
 	}
 }
 
+func BenchmarkDotTail(b *testing.B) {
+	key := benchKey()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, ok := keyscheme.DotTail(key); !ok {
+			b.Fatal("not an element key")
+		}
+	}
+}
+
 func BenchmarkDecodeElement(b *testing.B) {
 	key := benchKey()
 	n, _, _, _, _ := keyscheme.ElementDot(key)

@@ -49,3 +49,30 @@ func DecodeElement(prefixLen int, key []byte) (element, actor []byte, counter ui
 	}
 	return element, actor, counter, op, true
 }
+
+// DotTail takes from an element key what tells its dot about as well as the dot does, without taking the key apart: the tail of
+// its actor, as ActorTail returns it, and its counter. ok is true for each key that ElementDot accepts; of another that
+// has the designator of an element it may be, with what stands there. It costs a fraction of what ElementDot does.
+func DotTail(key []byte) (tail uint32, counter uint64, ok bool) {
+	const fixed = LengthBytes + CounterBytes + OpBytes // the tail reaches into the actor's length where the actor is short
+	if len(key) < SlotBytes+LengthBytes {
+		return 0, 0, false
+	}
+	n := uint64(binary.LittleEndian.Uint32(key[SlotBytes:])) + SlotBytes + LengthBytes
+	if uint64(len(key)) <= n+fixed || key[n] != DesignatorElement {
+		return 0, 0, false
+	}
+	end := key[len(key)-fixed:]
+	return binary.BigEndian.Uint32(end), binary.LittleEndian.Uint64(end[4:]), true
+}
+
+// ActorTail returns the last four bytes of an actor as a number, of a shorter one what there is. In the actor of a store they are
+// random.
+func ActorTail(actor []byte) uint32 {
+	var b [4]byte
+	if len(actor) > len(b) {
+		actor = actor[len(actor)-len(b):]
+	}
+	copy(b[len(b)-len(actor):], actor)
+	return binary.BigEndian.Uint32(b[:])
+}

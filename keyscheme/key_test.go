@@ -113,15 +113,22 @@ func checkKey(t failer, key []byte) {
 	checkHotDecoders(t, key)
 }
 
-// checkHotDecoders wants ElementDot and DecodeElement to say what Decode says.
+// checkHotDecoders wants ElementDot, DotTail and DecodeElement to say what Decode says.
 func checkHotDecoders(t failer, key []byte) {
 	k, err := keyscheme.Decode(key)
 	prefixLen, actor, counter, op, ok := keyscheme.ElementDot(key)
 	if want := err == nil && k.Kind == keyscheme.KindElement; ok != want {
 		t.Fatalf("ElementDot(%x) = %v, Decode says %v", key, ok, want)
 	}
+	tail, number, about := keyscheme.DotTail(key)
+	if about && err == nil && !ok {
+		t.Fatalf("DotTail(%x) = %x, %d", key, tail, number)
+	}
 	if !ok {
 		return
+	}
+	if !about || tail != keyscheme.ActorTail(k.Actor) || number != k.Counter {
+		t.Fatalf("DotTail(%x) = %x, %d, %v", key, tail, number, about)
 	}
 	if prefixLen != k.PrefixLen() || !bytes.Equal(actor, k.Actor) || counter != k.Counter || op != k.Op {
 		t.Fatalf("ElementDot(%x) = %d, %x, %d, %v", key, prefixLen, actor, counter, op)
