@@ -94,6 +94,9 @@ func TestDropRange(t *testing.T) {
 				}
 			}
 			gone()
+			if n, err := p.store.KeptRequests(); err != nil || n != 6*fills {
+				t.Errorf("%s: %d requests are kept, want those of 6 sets, %v", p.label, n, err)
+			}
 			p.check(t)
 			p.verify(t)
 			left := p.disk.CrashClone(0, 1)

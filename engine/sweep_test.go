@@ -84,6 +84,36 @@ func TestSweep(t *testing.T) {
 	p.close(t)
 }
 
+// TestSweepKeepsPages sweeps a set whose tombstone has pages: it is as dead as before, and what was dead is gone.
+func TestSweepKeepsPages(t *testing.T) {
+	p := smallSets(t, 20, func(p *pair) { p.cut, p.opt.SpanBytes = []int{60, 24, 16, 8}, 64<<10 })
+	p.all(t, "paged", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
+	for i := 0; i < 60; i += 2 {
+		p.all(t, "paged", keyscheme.OpRemove, elementNames(i, i+1), engine.NoSync)
+	}
+	kinds, err := p.store.CausalKeys([]byte("paged"))
+	if must(t, err, "records"); kinds[keyscheme.KindTombstonePage] == 0 {
+		t.Fatalf("no pages: %v", kinds)
+	}
+	before := p.known(t, "paged").Dead.Clone()
+	for from, spans := []byte(nil), 0; spans == 0 || from != nil; spans++ {
+		pass, own, err := p.store.RewriteSets(bg, from, 0)
+		if must(t, err, "sweep"); own != nil {
+			t.Errorf("%q is left to a pass of its own", own)
+		}
+		from = pass.Next
+	}
+	p.checkClean(t, "paged")
+	p.close(t)
+	p.open(t)
+	if after := p.known(t, "paged").Dead; !after.Equal(before) {
+		t.Errorf("dead are %v, were %v", after, before)
+	}
+	p.check(t)
+	p.verify(t)
+	p.close(t)
+}
+
 // TestSweepLateWrites writes sets while a sweep copies them: adds and removes, a drop, and sets that are new. None of it is lost.
 func TestSweepLateWrites(t *testing.T) {
 	const n = 200

@@ -1,6 +1,8 @@
 package coord_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"bigset/clock"
@@ -56,7 +58,8 @@ func (c *cluster) present(a, b *link) bool {
 // TestKeysBeforeDeaths reads between any two steps of an exchange, at a replica that takes part and at one that does not: an element
 // that is there all along is in each read, also when it is replaced again and again in the middle of the exchange.
 func TestKeysBeforeDeaths(t *testing.T) {
-	for i := range 24 {
+	left := 0 // for the next exchange
+	for i := range 40 {
 		replacements := i / 2
 		s := newSched(uint64(i))
 		c := replaced(t, s, i%2 == 1)
@@ -65,11 +68,11 @@ func TestKeysBeforeDeaths(t *testing.T) {
 				t.Fatalf("%d replacements: a quorum read misses x", replacements)
 			}
 		}
-		left := replacements
+		again := replacements
 		c.links[1].after = check
 		c.links[0].after = func() {
-			if check(); left > 0 { // behind the state that was just read
-				left--
+			if check(); again > 0 { // behind the state that was just read
+				again--
 				if _, err := c.links[0].store.Write(ctx, set, add("x"), engine.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -81,13 +84,110 @@ func TestKeysBeforeDeaths(t *testing.T) {
 				t.Errorf("%d replacements: %+v, %v", replacements, sum, err)
 			}
 			check()
-			left = 0
+			left += sum.Left
+			again = 0
 			if _, err := coord.Exchange(ctx, c.links[0], c.links[1], 0, keyscheme.SlotMax); err != nil {
 				t.Error(err)
 			}
 		})
 		if a, b := c.links[0].state(), c.links[1].state(); !a.Seen.Equal(b.Seen) || !a.Dead.Equal(b.Dead) || b.Dead.Empty() {
 			t.Errorf("%d replacements: %v, %v", replacements, a, b)
+		}
+	}
+	if left == 0 {
+		t.Error("no exchange has met more deaths than it waits for")
+	}
+}
+
+// refusing is a replica that fails for one set.
+type refusing struct {
+	*link
+	set string
+}
+
+var errRefusing = errors.New("this set is damaged")
+
+func (r refusing) State(ctx context.Context, set []byte) (engine.State, peer.Member, error) {
+	if string(set) == r.set {
+		return engine.State{}, r.Member(), errRefusing
+	}
+	return r.link.State(ctx, set)
+}
+
+// TestExchangeGoesOn: what fails for some sets is told of, and the others are exchanged.
+func TestExchangeGoesOn(t *testing.T) {
+	names := []string{"one", "two", "three", "four"}
+	for _, bad := range names {
+		s := newSched(1)
+		c := newCluster(t, s, 2)
+		for _, name := range names {
+			if _, err := c.links[0].store.Add(ctx, []byte(name), [][]byte{[]byte("x")}, engine.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.run(t, minute, func() {
+			sum, err := coord.Exchange(ctx, refusing{c.links[0], bad}, c.links[1], 0, keyscheme.SlotMax)
+			if !errors.Is(err, errRefusing) || sum.Differ != len(names) || sum.Keys != uint64(len(names)-1) {
+				t.Errorf("%+v, %v", sum, err)
+			}
+		})
+		for _, name := range names {
+			if found, err := c.links[1].store.Contains(ctx, []byte(name), []byte("x")); err != nil || found.Present() != (name != bad) {
+				t.Errorf("%q fails: x in %q: %v, %v", bad, name, found, err)
+			}
+		}
+	}
+}
+
+// TestExchangeOfDeathsAlone: a whole-set delete has no dot of its own, so that both have seen the same, and the deaths go over.
+func TestExchangeOfDeathsAlone(t *testing.T) {
+	for _, first := range []int{0, 1} {
+		s := newSched(1)
+		c := newCluster(t, s, 2)
+		r, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x"), []byte("y")}, engine.WriteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.links[1].store.ApplyDelta(ctx, r.Delta, engine.NoSync); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.links[0].store.ApplyDelta(ctx, engine.Delta{Set: set, Clear: c.links[0].state().Seen.Clone()}, engine.NoSync); err != nil {
+			t.Fatal(err)
+		}
+		s.run(t, minute, func() {
+			sum, err := coord.Exchange(ctx, c.links[first], c.links[1-first], 0, keyscheme.SlotMax)
+			if err != nil || sum != (coord.Exchanged{Sets: 1, Differ: 1, Dead: 2}) {
+				t.Errorf("%+v, %v", sum, err)
+			}
+		})
+		if c.links[1].has("x") || c.links[1].has("y") {
+			t.Errorf("node1 has %v", c.links[1].elements())
+		}
+	}
+}
+
+// TestExchangeOfUnknownSets: sets of which one of the two has never heard go over, whichever it is.
+func TestExchangeOfUnknownSets(t *testing.T) {
+	for _, has := range []int{0, 1} {
+		s := newSched(1)
+		c := newCluster(t, s, 2)
+		const sets = 40
+		for i := range sets {
+			if _, err := c.links[has].store.Add(ctx, []byte{'s', byte(i)}, [][]byte{[]byte("x")}, engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.run(t, minute, func() {
+			sum, err := coord.Exchange(ctx, c.links[0], c.links[1], 0, keyscheme.SlotMax)
+			if err != nil || sum != (coord.Exchanged{Sets: sets, Differ: sets, Keys: sets}) {
+				t.Errorf("node%d has them: %+v, %v", has, sum, err)
+			}
+		})
+		for i := range sets {
+			found, err := c.links[1-has].store.Contains(ctx, []byte{'s', byte(i)}, []byte("x"))
+			if err != nil || !found.Present() {
+				t.Errorf("set %d: %v, %v", i, found, err)
+			}
 		}
 	}
 }

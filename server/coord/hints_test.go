@@ -144,7 +144,7 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHintFilesAreBounded keeps one hint for a node that is away, while others come and go.
+// TestHintFilesAreBounded keeps some hints, each in a file of its own, for a node that is away, while others come and go.
 func TestHintFilesAreBounded(t *testing.T) {
 	disk := testkit.NewDisk()
 	f := newFolder(t, disk)
@@ -163,7 +163,7 @@ func TestHintFilesAreBounded(t *testing.T) {
 	most := int64(0)
 	for i := range 300 {
 		node := "b"
-		if i%60 == 0 {
+		if i%30 == 0 {
 			node = "away"
 		}
 		if err := h.Add(node, sender, hinted(i+1, "x")); err != nil {
@@ -182,7 +182,7 @@ func TestHintFilesAreBounded(t *testing.T) {
 	}
 	r := &target{}
 	h = openHints(t, newFolder(t, disk.CrashClone(0, 1)), coord.HintOptions{})
-	if n, err := h.Replay(ctx, "away", r.to); n != 5 || err != nil || !slices.Equal(r.firsts(), []int{1, 61, 121, 181, 241}) {
+	if n, err := h.Replay(ctx, "away", r.to); n != 10 || err != nil || !slices.Equal(r.firsts(), []int{1, 31, 61, 91, 121, 151, 181, 211, 241, 271}) {
 		t.Errorf("%d hints: %v, %v", n, r.firsts(), err)
 	}
 }

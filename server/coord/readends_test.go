@@ -1,0 +1,89 @@
+package coord_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/testkit"
+	"bigset/server/coord"
+	"bigset/server/peer"
+)
+
+// watched notes when a read that was asked of it is over.
+type watched struct {
+	*link
+	over bool
+}
+
+func (w *watched) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return func(yield func(*fold.Chunk, error) bool) {
+		w.link.Read(ctx, set, o)(yield)
+		w.over = true
+	}
+}
+
+// TestReadReplacedStops: a replica that was replaced because it fell silent is told to stop while the read goes on.
+func TestReadReplacedStops(t *testing.T) {
+	for seed := range uint64(5) {
+		s := newSched(seed)
+		c, want := scattered(t, s, 200)
+		silent := &watched{link: c.links[1]}
+		silent.fault = func() string {
+			if silent.chunks == 2 {
+				return "lost"
+			}
+			return ""
+		}
+		co := c.coordinator(coord.Options{Place: func([]byte) []peer.Replica { return []peer.Replica{c.links[0], silent, c.links[2]} }})
+		s.run(t, minute, func() {
+			contexts, elements := 0, 0
+			for part, err := range co.Read(ctx, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 11}}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if elements += len(part.Elements); part.Context != nil {
+					contexts++
+				}
+				if contexts == 2 && !silent.over {
+					if s.Sleep(time.Second); !silent.over {
+						t.Errorf("seed %d: it is still asked", seed)
+					}
+				}
+			}
+			if contexts != 2 || elements != len(want.Elements()) {
+				t.Errorf("seed %d: %d contexts, %d elements of %d", seed, contexts, elements, len(want.Elements()))
+			}
+		})
+	}
+}
+
+// TestLookupRepairs looks at all replicas: what one has, all have afterwards, unless that is more than may be sent.
+func TestLookupRepairs(t *testing.T) {
+	for _, most := range []int{0, 10} {
+		c, want := scattered(t, newSched(3), 300)
+		co := c.coordinator(coord.Options{RepairsMax: most})
+		var elements [][]byte
+		for i := range 300 {
+			elements = append(elements, fmt.Appendf(nil, "%05d", i))
+		}
+		c.s.run(t, minute, func() {
+			if _, err := co.Lookup(ctx, coord.Lookup{Set: set, Elements: elements, Quorum: coord.Quorum{R: 3}}); err != nil {
+				t.Error(err)
+			}
+		})
+		repaired, left := c.saw(coord.EventRepaired), c.saw(coord.EventRepairLeft)
+		if most > 0 && (repaired > 0 || left != 3) || most == 0 && (repaired != 3 || left > 0) {
+			t.Errorf("at most %d: %d repaired, %d left", most, repaired, left)
+		}
+		for _, l := range c.links {
+			if same := testkit.SameElements(l.elements(), want.Elements()) == nil; same != (most == 0) {
+				t.Errorf("at most %d: %v has %d elements of %d", most, l.Member(), len(l.elements()), len(want.Elements()))
+			}
+		}
+	}
+}
