@@ -14,6 +14,7 @@ import (
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/faultdisk"
+	"bigset/keyscheme"
 )
 
 // usesMax is how many schedules an engine serves, each with a set of its own, before a new one takes its place.
@@ -169,6 +170,36 @@ func (s *engineStore) Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error] {
 
 func (s *engineStore) Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return s.host.Read(bg, s.set, o)
+}
+
+func (s *engineStore) Export(after []byte, bytesMax int) (*engine.Span, error) {
+	return s.host.ExportSpan(bg, s.set, after, bytesMax)
+}
+
+func (s *engineStore) Ingest(span *engine.Span) error {
+	s.torn = nil
+	_, err := s.host.IngestSpan(bg, span)
+	return err
+}
+
+func (s *engineStore) SetNote(name string, value []byte, d engine.Durability) error {
+	slot := keyscheme.SetSlot(s.set)
+	return s.midway(d == engine.Sync, func() error { return s.host.SetNote(bg, name, slot, slot, value, s.durability(d)) })
+}
+
+func (s *engineStore) Note(name string) ([]byte, error) { return s.host.Note(bg, name) }
+
+// errFaulty says that something is not tried while the disk fails.
+var errFaulty = errors.New("sim: the disk fails")
+
+// Leave drops the set's slot, and with it the notes about it.
+func (s *engineStore) Leave() error {
+	if s.faulty {
+		return errFaulty
+	}
+	s.torn = nil
+	slot := keyscheme.SetSlot(s.set)
+	return s.host.DropRange(bg, slot, slot)
 }
 
 // Sync makes all durable by one synced write, which is behind the others in the log, or by a flush.
