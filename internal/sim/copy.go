@@ -134,7 +134,13 @@ func (e end) SetNote(_ context.Context, name string, _, _ keyscheme.Slot, value 
 	return e.r.store.SetNote(name, value, d)
 }
 
-func (e end) Note(_ context.Context, name string) ([]byte, error) { return e.r.store.Note(name) }
+func (e end) Note(_ context.Context, name string) ([]byte, error) {
+	note, err := e.r.store.Note(name)
+	if note != nil {
+		e.r.env.Sometimes("copy noted")
+	}
+	return note, err
+}
 
 // chunkOf is what a store in memory exports: the first elements of a chunk of a read, packed.
 func chunkOf(set []byte, st engine.State, c *fold.Chunk) *engine.Span {
