@@ -21,7 +21,7 @@ import (
 // handoff: a set is copied to an empty store, durably. An operation is one element, the latency is that of the whole. The bare row
 // reads a chunk when the one before is written, as raw Pebble does; handoff/ahead reads it meanwhile. Raw Pebble copies its range
 // by ingested tables (handoff/tables) and by batches (handoff/batches); its bare row is the faster of the two.
-func handoff(e *env) error {
+func handOff(e *env) error {
 	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
 		if c.system == systemPebble {
 			return e.with(c, openOptions{warm: true}, func(from system) error { return e.handoffRaw(c, from.(*rawSystem)) })

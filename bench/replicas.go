@@ -8,9 +8,11 @@ import (
 
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/handoff"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/transfer"
 )
 
 // replica is a store in this process that holds the same sets as others.
@@ -182,58 +184,26 @@ func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.S
 	}
 }
 
-// span counts a chunk of a copy, and the question for it. Seen goes with the first, Dead with the last.
-func (m *meter) span(from peer.Member, after []byte, s *engine.Span) error {
-	if after == nil {
-		m.bytes += uint64(len(s.Seen.AppendCompressed(nil)))
+// Export counts a chunk, and the question for it. Its keys are packed: they are counted, and not put into a frame once more.
+func (m metered) Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, peer.Member, error) {
+	span, by, err := m.Replica.Export(ctx, set, after, bytesMax)
+	if err != nil {
+		return nil, by, err
 	}
-	if s.Done {
-		m.bytes += uint64(len(s.Dead.AppendCompressed(nil)))
-	}
-	m.bytes += uint64(len(s.Keys))
-	return errors.Join(m.count(from, peer.Ask{Set: s.Set, Element: after}), m.count(from, peer.Ask{Set: s.Set, Element: s.Bound}))
+	frame := peer.Span(*span)
+	frame.Count, frame.Keys = 0, nil
+	err = errors.Join(m.count(m.Member(), peer.Export{Set: set, After: after, Bytes: bytesMax}), m.count(by, frame))
+	m.bytes += uint64(len(span.Keys))
+	return span, by, err
 }
 
-// copySet copies a set to an empty replica, durably, in chunks; with ahead the next one is read while one is written.
+// copySet copies a set to an empty replica, durably; with ahead the next chunk is read while one is written.
 func (e *env) copySet(from, to *replica, ahead bool, m *meter) error {
-	var after []byte
-	next := from.export(e.ctx, after, ahead)
-	for {
-		span, err := next()
-		if err != nil {
-			return err
-		}
-		if err := m.span(from.peer.Member(), after, span); err != nil {
-			return err
-		}
-		if after = span.Bound; !span.Done {
-			span.Dead = nil // what is dead comes last
-			next = from.export(e.ctx, after, ahead)
-		}
-		if _, err := to.store.IngestSpan(e.ctx, span); err != nil {
-			if ahead && !span.Done {
-				_, _ = next() // ends before the store does
-			}
-			return err
-		}
-		if span.Done {
-			return nil
-		}
+	mover, err := transfer.New(to.peer, transfer.Options{Ahead: ahead})
+	if err != nil {
+		return err
 	}
-}
-
-// export returns what reads the chunk of a copy behind an element, and with ahead begins to.
-func (r *replica) export(ctx context.Context, after []byte, ahead bool) func() (*engine.Span, error) {
-	read := func() (*engine.Span, error) { return r.store.ExportSpan(ctx, []byte(setName), after, 0) }
-	if !ahead {
-		return read
-	}
-	var span *engine.Span
-	var err error
-	done := make(chan struct{})
-	go func() {
-		span, err = read()
-		close(done)
-	}()
-	return func() (*engine.Span, error) { <-done; return span, err }
+	slot := keyscheme.SetSlot([]byte(setName))
+	_, err = mover.Copy(e.ctx, metered{from.peer, m}, handoff.Range{First: slot, Last: slot})
+	return err
 }

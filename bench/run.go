@@ -52,7 +52,7 @@ var workloads = []*workload{
 	{Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, 20_000, 1_000_000, quorumRead},
 	{Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, 2_000, 100_000, writeQuorum},
 	{Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, 20_000, 1_000_000, antiEntropy},
-	{Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, 50_000, 1_000_000, handoff},
+	{Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, 50_000, 1_000_000, handOff},
 }
 
 // onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the

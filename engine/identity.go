@@ -49,6 +49,7 @@ type identity struct {
 	name    atomic.Pointer[clock.Actor] // but DropRange renews it
 	place   string                      // of the identity file: where the store was when name was drawn
 	doubt   bool                        // name is a new incarnation, to be written down before the first write
+	moved   bool                        // the folder is not the one in which the store was written: a copy, or an older state put back
 	keyring keyscheme.Keyring
 
 	mu     sync.Mutex
@@ -108,6 +109,7 @@ func (s *Store) loadIdentity() error {
 	if err != nil {
 		return err
 	}
+	s.id.moved = place == "" || s.id.place != place
 	if s.id.doubt = open || place == "" || s.id.place != place; s.id.doubt {
 		// Not written yet, but nothing may be minted under the old name.
 		s.id.place = place
@@ -178,6 +180,9 @@ func (s *Store) mark() error {
 	err = errors.Join(err,
 		b.Set(keyOpen, []byte{1}, nil),
 		b.Set(keyIdentity, append([]byte(s.actor()), s.id.place...), nil))
+	if err == nil && s.id.moved {
+		err = s.forgetNotes(b)
+	}
 	if err == nil {
 		err = s.guard(func() error { return b.Commit(pebble.Sync) })
 	}

@@ -61,9 +61,10 @@ func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, er
 type ingestion struct {
 	pass
 	dead    *clock.Clock
-	keys    []byte      // the span's keys, one after the other
-	keyEnds []int       // where each ends in keys
-	dots    []clock.Dot // of each
+	keys    []byte    // the span's keys, one after the other
+	keyEnds []int     // where each ends in keys
+	dots    []spanDot // of each
+	actors  []clock.Actor
 	all     *clock.Clock
 	own     uint64 // the last dot of this store's actor that the span names
 	brought *clock.Clock
@@ -73,37 +74,57 @@ type ingestion struct {
 func (in *ingestion) unpack(span *Span) error {
 	r := spanReader{in: uvarints{b: span.Keys}}
 	count := max(0, min(span.Count, len(span.Keys)/spanKeyBytesMin))
-	in.keyEnds, in.dots, in.all = make([]int, 0, count), make([]clock.Dot, 0, count), &clock.Clock{}
-	actor := in.s.actor()
-	in.own = in.dead.Max(actor)
+	in.keyEnds, in.dots = make([]int, 0, count), make([]spanDot, 0, count)
 	for n := 0; len(r.in.b) > 0; n++ {
 		element, dot, err := r.next()
 		if err != nil {
 			return err
 		}
 		from := len(in.keys)
-		in.keys = in.st.prefix.AppendElement(in.keys, element, dot, keyscheme.OpAdd)
+		in.keys = in.st.prefix.AppendElement(in.keys, element, r.dot(dot), keyscheme.OpAdd)
 		if n == 0 { // the others may be about as long
 			in.keys = slices.Grow(in.keys, min(count*len(in.keys), 2*SpanBytesMax))
 		}
 		if n := len(in.keys); n > 2*SpanBytesMax {
 			return &LimitError{"bytes of keys in a span", n, 2 * SpanBytesMax}
 		}
-		if n > 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0 {
+		if n > 0 && (r.order < 0 || r.order == 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0) {
 			return fmt.Errorf("%w: a span's keys are not in order", ErrFacts)
-		}
-		if !in.all.Add(dot) {
-			return fmt.Errorf("%w: dot %v comes twice", ErrFacts, dot)
-		}
-		if dot.Actor == actor {
-			in.own = max(in.own, dot.Counter)
 		}
 		in.keyEnds, in.dots = append(in.keyEnds, len(in.keys)), append(in.dots, dot)
 	}
 	if r.in.bad || len(in.dots) != span.Count {
 		return fmt.Errorf("%w: a span of %d keys holds %d", ErrFacts, span.Count, len(in.dots))
 	}
+	in.actors = r.actors
+	return in.gather()
+}
+
+// gather makes a clock of the span's dots.
+func (in *ingestion) gather() error {
+	own := in.s.actor()
+	in.all, in.own = &clock.Clock{}, in.dead.Max(own)
+	counters := make([][]uint64, len(in.actors))
+	if len(counters) == 1 {
+		counters[0] = make([]uint64, 0, len(in.dots))
+	}
+	for _, d := range in.dots {
+		counters[d.actor] = append(counters[d.actor], d.counter)
+	}
+	for i, a := range in.actors {
+		if a == own {
+			in.own = max(in.own, slices.Max(counters[i]))
+		}
+		in.all.AddAll(a, counters[i])
+	}
+	if in.all.Len() != uint64(len(in.dots)) {
+		return fmt.Errorf("%w: a dot comes twice in a span", ErrFacts)
+	}
 	return nil
+}
+
+func (in *ingestion) dot(i int) clock.Dot {
+	return clock.Dot{Actor: in.actors[in.dots[i].actor], Counter: in.dots[i].counter}
 }
 
 func (in *ingestion) inKey(i int) []byte {
@@ -128,7 +149,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 		if len(in.ends) < in.s.opt.tableKeysMin {
 			return in.apply(ctx)
 		}
-		if err := in.writeTables(); err != nil {
+		if err := in.writeKeys(); err != nil {
 			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
 		}
 		if err := errors.Join(in.s.flushFor(in.st), in.s.syncLog()); err != nil {
@@ -141,7 +162,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 				return nil
 			} else if again {
 				if in.choose(in.st.next); len(in.ends) > 0 {
-					err = in.writeTables()
+					err = in.writeKeys()
 				}
 			}
 			again = false
@@ -161,25 +182,41 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 
 // choose picks the keys whose dots are neither seen nor dead.
 func (in *ingestion) choose(seen *clock.Clock) {
-	in.arena, in.ends, in.tables, in.brought = in.arena[:0], in.ends[:0], nil, in.all.Clone()
+	in.tables, in.brought = nil, in.all.Clone()
 	in.brought.Subtract(seen)
 	in.brought.Subtract(in.dead)
 	n := int(in.brought.Len())
-	in.ends = slices.Grow(in.ends, n)
-	if len(in.dots) > 0 {
-		in.arena = slices.Grow(in.arena, (len(in.keys)/len(in.dots)+1)*n)
+	if n == len(in.dots) {
+		in.arena, in.ends = in.keys, in.keyEnds
+		return
 	}
-	for i, dot := range in.dots {
-		if in.brought.Contains(dot) {
+	in.arena, in.ends = make([]byte, 0, (len(in.keys)/len(in.dots)+1)*n), make([]int, 0, n)
+	for i := range in.dots {
+		if in.brought.Contains(in.dot(i)) {
 			in.keep(keptKey{in.inKey(i), keyscheme.ClosedValue})
 		}
 	}
 }
 
+// writeKeys writes the keys that were picked to one table.
+func (in *ingestion) writeKeys() error {
+	path, err := in.writeRecords(func(w *sstable.Writer) error {
+		for i := range in.ends {
+			if err := w.Set(in.key(i), keyscheme.ClosedValue); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	in.tables = []copiedTable{{first: 0, last: len(in.ends), path: path}}
+	return err
+}
+
 // apply takes the span as facts: little of it is new.
 func (in *ingestion) apply(ctx context.Context) (FactsResult, error) {
 	f := Facts{Set: in.st.name, Dead: in.dead}
-	for i, dot := range in.dots {
+	for i := range in.dots {
+		dot := in.dot(i)
 		if !in.brought.Contains(dot) {
 			continue // seen or dead, and that is for ever
 		}

@@ -15,7 +15,8 @@ import (
 
 // A note is what somebody above keeps about a range of this store, such as how far a copy of it has come. It must not outlive
 // what it speaks of: DropRange takes it away in the batch that comes before the cut, so that a crash may leave the range
-// without the note, and never the note without the range.
+// without the note, and never the note without the range. A store whose folder was copied or put back has no notes: a copy that
+// went on from one would pass by sets that it had done, and that lack what the store has lost since.
 
 // Limits of notes.
 const (
@@ -158,6 +159,23 @@ func (s *Store) loadNotes() (err error) {
 		return nil
 	}
 	byName := map[string]noteAt{}
+	if !s.id.moved {
+		err = s.eachNote(func(key, value []byte) error {
+			name, slots, _, ok := decodeNote(value)
+			if ok && len(key) == len(noteKey(0)) {
+				byName[name] = noteAt{binary.BigEndian.Uint16(key[1:]), slots}
+			}
+			return nil
+		})
+	}
+	if err == nil {
+		n.byName, n.loaded = byName, true
+	}
+	return err
+}
+
+// eachNote calls f for each note on disk.
+func (s *Store) eachNote(f func(key, value []byte) error) (err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{noteKeyHead}, UpperBound: []byte{noteKeyHead + 1}})
 	if err != nil {
 		return err
@@ -165,19 +183,19 @@ func (s *Store) loadNotes() (err error) {
 	defer closing(it, &err)
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
+		if err == nil {
+			err = f(it.Key(), value)
+		}
 		if err != nil {
 			return err
 		}
-		name, slots, _, ok := decodeNote(value)
-		if key := it.Key(); ok && len(key) == len(noteKey(0)) {
-			byName[name] = noteAt{binary.BigEndian.Uint16(key[1:]), slots}
-		}
 	}
-	if err := it.Error(); err != nil {
-		return err
-	}
-	n.byName, n.loaded = byName, true
-	return nil
+	return it.Error()
+}
+
+// forgetNotes deletes all notes on disk, in a batch.
+func (s *Store) forgetNotes(batch *pebble.Batch) error {
+	return s.eachNote(func(key, _ []byte) error { return batch.Delete(key, nil) })
 }
 
 func decodeNote(b []byte) (name string, slots slotRange, body []byte, ok bool) {

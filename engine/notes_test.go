@@ -88,6 +88,45 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// TestNotesOfACopy: a store that is a copy of another, or an older state of it, knows no notes, neither before its first write nor
+// after. A crash alone takes none away.
+func TestNotesOfACopy(t *testing.T) {
+	disk := testkit.NewDisk()
+	open := func(d *testkit.Disk, dir string) *engine.Store {
+		s, err := engine.Open(dir, &engine.Options{FS: d, BackgroundInterval: -1})
+		must(t, err, "open")
+		return s
+	}
+	note := func(s *engine.Store, want string) {
+		t.Helper()
+		if got, err := s.Note(bg, "n"); err != nil || string(got) != want {
+			t.Errorf("note %q, %v, want %q", got, err, want)
+		}
+	}
+	s := open(disk, "db")
+	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("up to here"), engine.Sync), "note")
+	must(t, s.Checkpoint(bg, "checkpoint"), "checkpoint")
+	crashed := open(disk.CrashClone(0, 1), "db")
+	note(crashed, "up to here")
+	must(t, crashed.Close(), "close")
+	must(t, s.Close(), "close")
+	_, err := engine.Restore(bg, "checkpoint", "restored", &engine.RestoreOptions{FS: disk})
+	must(t, err, "restore")
+	for _, dir := range []string{"checkpoint", "restored"} {
+		s := open(disk, dir)
+		note(s, "")
+		must(t, s.SetNote(bg, "other", 0, 1, []byte("new"), engine.Sync), "note")
+		note(s, "")
+		must(t, s.Close(), "close")
+		s = open(disk, dir)
+		note(s, "")
+		if got, err := s.Note(bg, "other"); err != nil || string(got) != "new" {
+			t.Errorf("%s: the new note is %q, %v", dir, got, err)
+		}
+		must(t, s.Close(), "close")
+	}
+}
+
 // TestNotesGoBeforeTheRange crashes a drop at each of its writes: a note is never there without its range.
 func TestNotesGoBeforeTheRange(t *testing.T) {
 	disk := testkit.NewDisk()

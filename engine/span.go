@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -119,12 +120,25 @@ func (span *Span) Facts() (Facts, error) {
 			return Facts{}, err
 		}
 		if n := len(f.Keys); n > 0 && string(f.Keys[n-1].Name) == string(element) {
-			f.Keys[n-1].Dots = append(f.Keys[n-1].Dots, dot)
+			f.Keys[n-1].Dots = append(f.Keys[n-1].Dots, r.dot(dot))
 		} else {
-			f.Keys = append(f.Keys, fold.Element{Name: append([]byte{}, element...), Dots: []clock.Dot{dot}})
+			f.Keys = append(f.Keys, fold.Element{Name: append([]byte{}, element...), Dots: []clock.Dot{r.dot(dot)}})
 		}
 	}
 	return f, nil
+}
+
+// Pack makes the dots of elements, both in ascending order, the keys of the span: it is what Facts undoes.
+func (span *Span) Pack(elements []fold.Element) {
+	w := spanWriter{}
+	span.Count = 0
+	for _, e := range elements {
+		for _, d := range e.Dots {
+			w.add(e.Name, []byte(d.Actor), d.Counter)
+			span.Count++
+		}
+	}
+	span.Keys = w.b
 }
 
 // spanWriter packs keys, in ascending order. For each: how many bytes its element shares with the one before; how many follow, and
@@ -134,6 +148,8 @@ type spanWriter struct {
 	b       []byte
 	element []byte
 	actors  map[string]int
+	names   []string // of the actors, by number
+	at      int      // the number of the last key's actor
 	last    []uint64 // counter of each actor
 }
 
@@ -146,15 +162,19 @@ func (w *spanWriter) add(element, actor []byte, counter uint64) {
 	w.b = binary.AppendUvarint(w.b, uint64(len(element)-shared))
 	w.b = append(w.b, element[shared:]...)
 	w.element = append(w.element[:shared], element[shared:]...)
-	i, ok := w.actors[string(actor)]
+	i, ok := w.at, w.at < len(w.names) && w.names[w.at] == string(actor)
+	if !ok {
+		i, ok = w.actors[string(actor)]
+	}
 	if !ok {
 		if w.actors == nil {
 			w.actors = map[string]int{}
 		}
 		i = len(w.actors)
 		w.actors[string(actor)] = i
-		w.last = append(w.last, 0)
+		w.names, w.last = append(w.names, string(actor)), append(w.last, 0)
 	}
+	w.at = i
 	w.b = binary.AppendUvarint(w.b, uint64(i))
 	if !ok {
 		w.b = append(binary.AppendUvarint(w.b, uint64(len(actor))), actor...)
@@ -170,17 +190,29 @@ const spanKeyBytesMin = 4
 type spanReader struct {
 	in      uvarints
 	element []byte
+	order   int // how the element compares with the one before it
 	actors  []clock.Actor
 	last    []uint64
 }
 
+// spanDot is a dot of an actor of a span, by its number.
+type spanDot struct {
+	actor   uint32
+	counter uint64
+}
+
+func (r *spanReader) dot(d spanDot) clock.Dot {
+	return clock.Dot{Actor: r.actors[d.actor], Counter: d.counter}
+}
+
 // next returns the next key. The element is good until the next call.
-func (r *spanReader) next() (element []byte, dot clock.Dot, err error) {
+func (r *spanReader) next() (element []byte, dot spanDot, err error) {
 	shared := r.in.next()
 	rest := r.in.bytes()
 	if r.in.bad || shared > uint64(len(r.element)) || int(shared)+len(rest) > ElementBytesMax {
 		return nil, dot, fmt.Errorf("%w: a span's element is cut short or too long", ErrFacts)
 	}
+	r.order = bytes.Compare(rest, r.element[shared:])
 	r.element = append(r.element[:shared], rest...)
 	i := r.in.next()
 	if i == uint64(len(r.actors)) && !r.in.bad {
@@ -198,5 +230,5 @@ func (r *spanReader) next() (element []byte, dot clock.Dot, err error) {
 	if r.last[i] == 0 {
 		return nil, dot, fmt.Errorf("%w: a span's dot has the counter 0", ErrFacts)
 	}
-	return r.element, clock.Dot{Actor: r.actors[i], Counter: r.last[i]}, nil
+	return r.element, spanDot{uint32(i), r.last[i]}, nil
 }

@@ -1,84 +1,64 @@
 package sim
 
 import (
+	"context"
 	"errors"
+	"iter"
 
 	"bigset/clock"
 	"bigset/convergence"
 	"bigset/engine"
+	"bigset/fold"
+	"bigset/handoff"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+	"bigset/server/transfer"
 )
 
-// copying is a copy of one replica to another, a chunk a step, each from a short read of its own. A key comes with its dot, the
-// source's Dead at any time, its clock never: the clock of the first chunk is the check at the end.
+// copying is a copy of one replica to another by server/transfer. Its progress is kept in the store of the one that is filled, so that
+// a copy that was cut goes on, also after a crash.
 type copying struct {
 	from, to *replica
-	after    []byte
-	first    *clock.Clock // nil before the first chunk
+	mover    *transfer.Mover
+	*transfer.Copy
 }
 
-// CopyFrom implements convergence.Copier. No progress is kept: after a cut it starts again, and what has come stays.
+// CopyFrom implements convergence.Copier.
 func (r *replica) CopyFrom(src convergence.Replica) (c convergence.Copy, resumed bool, err error) {
 	from := src.(*replica)
 	if from.joining {
 		return nil, false, convergence.ErrNotReady
 	}
-	return &copying{from: from, to: r}, false, nil
+	m, err := transfer.New(end{r}, transfer.Options{ChunkBytes: 1 + r.env.Rand.IntN(80)}) // an element or two
+	if err != nil {
+		return nil, false, err
+	}
+	began := &copying{from: from, to: r, mover: m}
+	if err := began.start(); err != nil {
+		return nil, false, err
+	}
+	return began, began.Resumed(), nil
+}
+
+func (c *copying) start() (err error) {
+	slot := keyscheme.SetSlot(c.to.set)
+	if c.Copy, err = c.mover.Start(bg, end{c.from}, handoff.Range{First: slot, Last: slot}); err == nil && c.Resumed() {
+		c.to.env.Sometimes("copy resumed")
+	}
+	return err
 }
 
 // Step implements convergence.Copy.
 func (c *copying) Step() (done bool, err error) {
-	if c.from.joining {
-		return false, convergence.ErrNotReady
-	}
-	st, err := stateOf(c.from.store)
-	if err != nil {
+	done, err = c.Copy.Step(bg)
+	switch {
+	case errors.Is(err, transfer.ErrReceiver): // its store was opened again after a fault
+		return false, c.start()
+	case errors.Is(err, handoff.ErrIncomplete): // nobody loses keys here
+		c.to.wrong = err
 		return false, err
-	}
-	if c.first == nil {
-		c.first = st.Seen
-	}
-	f := engine.Facts{Set: c.to.set, Dead: st.Dead}
-	end := true
-	o := engine.ReadOptions{After: c.after, BatchSize: 1 + c.to.env.Rand.IntN(2)}
-	for chunk, err := range c.from.store.Read(o) {
-		if errors.Is(err, engine.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return false, err
-		}
-		f.Keys, c.after, end = chunk.Elements, chunk.Bound, chunk.Done
-		break
-	}
-	if !f.Empty() {
-		if err := c.to.store.ApplyFacts(f, c.to.durability()); err != nil {
-			return false, err
-		}
-	}
-	if !end {
-		return false, nil
-	}
-	return c.close()
-}
-
-// close fetches what the source had seen when the copy began and has not come. It is done when nothing is missing.
-func (c *copying) close() (done bool, err error) {
-	st, err := stateOf(c.to.store)
-	if err != nil {
+	case !done || err != nil:
 		return false, err
-	}
-	missing := c.first.Clone()
-	if missing.Subtract(st.Seen); !missing.Empty() {
-		for f, err := range c.from.store.Locate(missing) {
-			if err != nil {
-				return false, err
-			}
-			if err := c.to.store.ApplyFacts(f, c.to.durability()); err != nil {
-				return false, err
-			}
-		}
-		c.to.env.Sometimes("copy fetched what had not come by its chunks")
-		return false, nil
 	}
 	c.to.filled |= 1 << c.from.env.ID
 	if c.to.filled|1<<c.to.env.ID == 1<<c.to.env.Replicas-1 {
@@ -88,4 +68,86 @@ func (c *copying) close() (done bool, err error) {
 }
 
 // Cut implements convergence.Copy.
-func (c *copying) Cut() error { return nil }
+func (c *copying) Cut() error {
+	c.Stop()
+	return nil
+}
+
+// Leave implements convergence.Leaver.
+func (r *replica) Leave() error {
+	if err := r.store.Leave(); err != nil {
+		return err
+	}
+	r.hangUp()
+	r.joining, r.onDisk, r.filled = true, true, 0
+	return nil
+}
+
+// end is a replica at either end of a copy.
+type end struct{ r *replica }
+
+var (
+	_ transfer.Sender   = end{}
+	_ transfer.Receiver = end{}
+)
+
+func (e end) Member() peer.Member { return e.r.member() }
+
+func (e end) State(context.Context, []byte) (engine.State, peer.Member, error) {
+	st, err := e.r.store.State()
+	return st, e.Member(), err
+}
+
+func (e end) Locate(_ context.Context, _ []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+	e.r.env.Sometimes("copy fetched what had not come by its chunks")
+	return e.r.store.Locate(dots)
+}
+
+func (e end) Export(_ context.Context, _, after []byte, bytesMax int) (*engine.Span, peer.Member, error) {
+	span, err := e.r.store.Export(after, bytesMax)
+	if err == nil && !span.Done { // see peer.Replica
+		if span.Dead = nil; after != nil {
+			span.Seen = nil
+		}
+	}
+	return span, e.Member(), err
+}
+
+// Digests implements transfer.Sender. The slot has one set.
+func (e end) Digests(_ context.Context, first, _ keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
+	return func(yield func(engine.SetDigest, error) bool) {
+		if st, err := stateOf(e.r.store); err != nil || !st.Seen.Empty() {
+			yield(engine.SetDigest{Slot: first, Name: e.r.set}, err)
+		}
+	}
+}
+
+func (e end) ApplyFacts(_ context.Context, f engine.Facts, d engine.Durability) (engine.FactsResult, peer.Member, error) {
+	return engine.FactsResult{}, e.Member(), e.r.store.ApplyFacts(f, d)
+}
+
+func (e end) Ingest(_ context.Context, span *engine.Span) (engine.FactsResult, peer.Member, error) {
+	return engine.FactsResult{}, e.Member(), e.r.store.Ingest(span)
+}
+
+func (e end) SetNote(_ context.Context, name string, _, _ keyscheme.Slot, value []byte, d engine.Durability) error {
+	return e.r.store.SetNote(name, value, d)
+}
+
+func (e end) Note(_ context.Context, name string) ([]byte, error) {
+	note, err := e.r.store.Note(name)
+	if note != nil {
+		e.r.env.Sometimes("copy noted")
+	}
+	return note, err
+}
+
+// chunkOf is what a store in memory exports: the first elements of a chunk of a read, packed.
+func chunkOf(set []byte, st engine.State, c *fold.Chunk) *engine.Span {
+	s := &engine.Span{Set: set, Done: c.Done, Seen: st.Seen, Dead: st.Dead}
+	if !c.Done {
+		s.Bound = c.Bound
+	}
+	s.Pack(c.Elements)
+	return s
+}

@@ -14,6 +14,7 @@ import (
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/faultdisk"
+	"bigset/keyscheme"
 )
 
 // usesMax is how many schedules an engine serves, each with a set of its own, before a new one takes its place.
@@ -91,6 +92,21 @@ type hostDisk struct {
 	disk     *faultdisk.Disk
 	dir      string
 	strategy compaction.Strategy
+	uses     int
+}
+
+// left is what is there of an engine when it has ended.
+func (h *host) left(disk *faultdisk.Disk, dir string) hostDisk {
+	return hostDisk{disk, dir, h.strategy, h.uses}
+}
+
+// open opens what is left of an engine. Its disk holds the sets and notes of its schedules still: their number is bounded.
+func (d hostDisk) open(disk *faultdisk.Disk) (*host, error) {
+	h, err := open(disk, d.dir, d.strategy)
+	if err == nil {
+		h.uses = d.uses
+	}
+	return h, err
 }
 
 // engineStore is a store in an engine.
@@ -110,7 +126,7 @@ func openEngine(p *pool, set []byte, disk any, r *rand.Rand, some func(string)) 
 	s := &engineStore{pool: p, set: set, rand: r, some: some}
 	var err error
 	if d, ok := disk.(hostDisk); ok { // a backup may be opened more than once
-		s.host, err = open(d.disk.CrashClone(100, 1), d.dir, d.strategy)
+		s.host, err = d.open(d.disk.CrashClone(100, 1))
 	} else {
 		s.host, err = p.get()
 	}
@@ -169,6 +185,36 @@ func (s *engineStore) Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error] {
 
 func (s *engineStore) Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return s.host.Read(bg, s.set, o)
+}
+
+func (s *engineStore) Export(after []byte, bytesMax int) (*engine.Span, error) {
+	return s.host.ExportSpan(bg, s.set, after, bytesMax)
+}
+
+func (s *engineStore) Ingest(span *engine.Span) error {
+	s.torn = nil
+	_, err := s.host.IngestSpan(bg, span)
+	return err
+}
+
+func (s *engineStore) SetNote(name string, value []byte, d engine.Durability) error {
+	slot := keyscheme.SetSlot(s.set)
+	return s.midway(d == engine.Sync, func() error { return s.host.SetNote(bg, name, slot, slot, value, s.durability(d)) })
+}
+
+func (s *engineStore) Note(name string) ([]byte, error) { return s.host.Note(bg, name) }
+
+// errFaulty says that something is not tried while the disk fails.
+var errFaulty = errors.New("sim: the disk fails")
+
+// Leave drops the set's slot, and with it the notes about it.
+func (s *engineStore) Leave() error {
+	if s.faulty {
+		return errFaulty
+	}
+	s.torn = nil
+	slot := keyscheme.SetSlot(s.set)
+	return s.host.DropRange(bg, slot, slot)
 }
 
 // Sync makes all durable by one synced write, which is behind the others in the log, or by a flush.
@@ -264,7 +310,7 @@ func (s *engineStore) heal() (err error) {
 	old := s.host
 	disk := old.disk.CrashClone(100, 1)
 	_ = old.Close() // it says that it can't, in order
-	s.host, err = open(disk, old.dir, old.strategy)
+	s.host, err = old.left(disk, old.dir).open(disk)
 	return err
 }
 
@@ -276,7 +322,7 @@ func (s *engineStore) Backup() (any, error) {
 	if err := s.host.Checkpoint(bg, dir); err != nil {
 		return nil, err
 	}
-	return hostDisk{s.host.disk.CrashClone(0, 1), dir, s.host.strategy}, nil
+	return s.host.left(s.host.disk.CrashClone(0, 1), dir), nil
 }
 
 func (s *engineStore) Crash(quarters int) any {
@@ -288,7 +334,7 @@ func (s *engineStore) Crash(quarters int) any {
 	}
 	s.host.disk.Heal()
 	_ = s.host.Close() // nobody needs what it leaves
-	return hostDisk{disk, s.host.dir, s.host.strategy}
+	return s.host.left(disk, s.host.dir)
 }
 
 func (s *engineStore) Stop() (any, error) {
@@ -296,7 +342,7 @@ func (s *engineStore) Stop() (any, error) {
 		return nil, err
 	}
 	err := s.host.Close()
-	return hostDisk{s.host.disk, s.host.dir, s.host.strategy}, err
+	return s.host.left(s.host.disk, s.host.dir), err
 }
 
 func (s *engineStore) Close() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"bigset/clock"
@@ -28,6 +29,7 @@ type memState struct {
 	seen, dead *clock.Clock
 	keys       []memKey // by element and dot: of live dots, and of dead ones that were not dropped yet
 	counter    uint64   // the last that the actor used
+	notes      map[string][]byte
 }
 
 type memKey struct {
@@ -42,7 +44,8 @@ func compareKeys(a, b memKey) int {
 // memDisk is a disk of a memory. Who closed it in order goes on as the same actor.
 type memDisk struct {
 	memState
-	actor clock.Actor
+	actor  clock.Actor
+	backup bool
 }
 
 // openMemory opens what disk holds: nil is nothing. An actor that may have lost writes never comes back: start makes a new one.
@@ -53,6 +56,9 @@ func openMemory(set []byte, id, start int, disk any) *memory {
 		m.memState = d.memState
 		if m.counter = 0; d.actor != "" {
 			m.actor, m.counter = d.actor, d.counter
+		}
+		if d.backup {
+			m.notes = nil
 		}
 	}
 	m.durable = m.memState
@@ -239,6 +245,50 @@ func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
 	return c, nil
 }
 
+func (m *memory) Export(after []byte, bytesMax int) (*engine.Span, error) {
+	if m.seen.Empty() {
+		return nil, engine.ErrNotFound
+	}
+	c, err := m.chunk(string(after), after != nil, 1+bytesMax/keyBytes)
+	if err != nil {
+		return nil, err
+	}
+	return chunkOf(m.set, engine.State{Seen: m.seen, Dead: m.dead}, c), nil
+}
+
+// Ingest takes a chunk of a copy.
+func (m *memory) Ingest(span *engine.Span) error {
+	f, err := span.Facts()
+	if err != nil {
+		return err
+	}
+	return m.ApplyFacts(f, engine.Sync)
+}
+
+func (m *memory) SetNote(name string, value []byte, d engine.Durability) error {
+	return m.change(d, func() error {
+		if m.notes = maps.Clone(m.notes); m.notes == nil {
+			m.notes = map[string][]byte{}
+		}
+		if m.notes[name] = value; value == nil {
+			delete(m.notes, name)
+		}
+		return nil
+	})
+}
+
+func (m *memory) Note(name string) ([]byte, error) { return m.notes[name], nil }
+
+// Leave takes a new actor, for all counters are forgotten.
+func (m *memory) Leave() error {
+	if m.fault != "" {
+		return errFaulty
+	}
+	m.actor += "'"
+	m.memState = memState{seen: &clock.Clock{}, dead: &clock.Clock{}}
+	return m.Sync()
+}
+
 func (m *memory) Sync() error {
 	if m.fault != "" {
 		return fmt.Errorf("sim: %s", m.fault)
@@ -279,7 +329,7 @@ func (m *memory) Fault(kind string) error {
 	return nil
 }
 
-func (m *memory) Backup() (any, error) { return memDisk{memState: m.durable}, nil }
+func (m *memory) Backup() (any, error) { return memDisk{memState: m.durable, backup: true}, nil }
 
 func (m *memory) Crash(quarters int) any {
 	if n := len(m.log) * min(quarters, 4) / 4; n > 0 {
@@ -288,9 +338,12 @@ func (m *memory) Crash(quarters int) any {
 	return memDisk{memState: m.durable}
 }
 
-func (m *memory) Stop() (any, error) { return memDisk{m.memState, m.actor}, nil }
+func (m *memory) Stop() (any, error) { return memDisk{memState: m.memState, actor: m.actor}, nil }
 
 func (m *memory) Close() {}
+
+// keyBytes is about what a key takes in an engine.
+const keyBytes = 40
 
 // closedValue is the value of a key without an open context.
 var closedValue = keyscheme.AppendElementValue(nil, nil)

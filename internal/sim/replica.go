@@ -26,6 +26,7 @@ type replica struct {
 	joining bool   // it may lack what it had acknowledged, until every other replica was copied to it
 	onDisk  bool   // so says its disk
 	filled  uint32 // the replicas of which a copy is done
+	wrong   error  // what a copy has ended with, and must not
 }
 
 var _ interface {
@@ -35,6 +36,7 @@ var _ interface {
 	convergence.DiskFaulter
 	convergence.Repairer
 	convergence.Copier
+	convergence.Leaver
 	convergence.Maintainer
 	convergence.Verifier
 	convergence.Fingerprinter
@@ -298,7 +300,7 @@ func (r *replica) Answer(ask []byte) (out [][]byte, err error) {
 func (r *replica) Maintain(n int) (string, error) { return r.store.Maintain(n) }
 
 // Verify implements convergence.Verifier.
-func (r *replica) Verify() error { return r.store.Verify() }
+func (r *replica) Verify() error { return errors.Join(r.wrong, r.store.Verify()) }
 
 // Fingerprint implements convergence.Fingerprinter.
 func (r *replica) Fingerprint() string { return r.Dump() }

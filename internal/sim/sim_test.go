@@ -64,6 +64,29 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// TestCopies: copies end and are cut, go on from their notes, begin again where the note is of another incarnation of the source, and
+// fill replicas that have lost or given up their data.
+func TestCopies(t *testing.T) {
+	r, err := convergence.Explore(t.Context(), sim.Rules(), convergence.Options{Seed: *seedFlag, Schedules: 400, Replicas: 3, Steps: 180})
+	if err != nil || r.Failure != nil {
+		t.Fatal(err, r.Failure)
+	}
+	for _, state := range []string{"copy done", "copy resumed", "copy fetched what had not come by its chunks", "two copies into one replica"} {
+		if r.Sometimes[state] == 0 {
+			t.Errorf("never: %s", state)
+		}
+	}
+	if r.Sometimes["copy noted"] <= r.Sometimes["copy resumed"] {
+		t.Errorf("every one of %d notes was resumed", r.Sometimes["copy noted"])
+	}
+	for _, kind := range []string{"copy-cut", "copy-crash", "leave", "wipe", "restore"} {
+		if r.Faults[kind] == 0 {
+			t.Errorf("no fault of kind %s", kind)
+		}
+	}
+	t.Logf("%v %v", r.Sometimes, r.Faults)
+}
+
 // TestReplay: a script is run again by the system that it names, and a violation is found in it again.
 func TestReplay(t *testing.T) {
 	for _, system := range []string{"rules", "engine"} {

@@ -22,6 +22,13 @@ type store interface {
 	State() (engine.State, error)
 	Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error]
 	Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error]
+	// Export and Ingest are those of a copy, SetNote and Note keep its progress.
+	Export(after []byte, bytesMax int) (*engine.Span, error)
+	Ingest(span *engine.Span) error
+	SetNote(name string, value []byte, d engine.Durability) error
+	Note(name string) ([]byte, error)
+	// Leave forgets the set for good, as DropRange does.
+	Leave() error
 
 	// Sync makes durable all that was written.
 	Sync() error

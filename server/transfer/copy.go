@@ -27,10 +27,11 @@ const (
 // Copy is a copy of a range from one sender, under way.
 type Copy struct {
 	m        *Mover
-	from     peer.Replica
+	from     Sender
 	node     string
 	self     peer.Member
 	progress *handoff.Progress
+	resumed  bool
 	sets     [][]byte      // listed, the next ones
 	moment   *engine.State // the sender's, of the set whose chunks have all come
 	round    int
@@ -42,7 +43,7 @@ type Copy struct {
 }
 
 // Start begins a copy, or goes on with one of which the receiver has a note. It asks the sender nothing yet.
-func (m *Mover) Start(ctx context.Context, from peer.Replica, slots handoff.Range) (*Copy, error) {
+func (m *Mover) Start(ctx context.Context, from Sender, slots handoff.Range) (*Copy, error) {
 	sender := from.Member()
 	c := &Copy{m: m, from: from, node: sender.Node, self: m.to.Member(), began: m.opt.Now()}
 	noted, err := m.to.Note(ctx, c.note(slots))
@@ -54,10 +55,15 @@ func (m *Mover) Start(ctx context.Context, from peer.Replica, slots handoff.Rang
 			c.progress = nil
 		}
 	}
-	c.progress = c.progress.Resume(source(sender), slots)
+	was := c.progress
+	c.progress = was.Resume(source(sender), slots)
+	c.resumed = was != nil && c.progress == was
 	c.report.From = sender
 	return c, nil
 }
+
+// Resumed reports whether the copy goes on with an earlier one.
+func (c *Copy) Resumed() bool { return c.resumed }
 
 // Stop lets go of a chunk that is read ahead.
 func (c *Copy) Stop() { c.dropAhead() }

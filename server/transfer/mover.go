@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
+	"bigset/clock"
 	"bigset/engine"
 	"bigset/handoff"
 	"bigset/keyscheme"
@@ -19,6 +21,17 @@ var (
 	// Start again.
 	ErrReceiver = errors.New("transfer: the receiver has changed")
 )
+
+// Sender is the replica elsewhere from which a range is copied. Its methods are those of peer.Replica.
+type Sender interface {
+	Member() peer.Member
+	State(ctx context.Context, set []byte) (engine.State, peer.Member, error)
+	Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error]
+	Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, peer.Member, error)
+	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error]
+}
+
+var _ Sender = peer.Replica(nil)
 
 // Receiver is the replica here, into which a range is copied; *peer.Local is one. State, ApplyFacts and Member are those of
 // peer.Replica.
@@ -124,7 +137,7 @@ func New(to Receiver, o Options) (*Mover, error) {
 // broken off. When it returns nil, all that the sender had seen of each set, when the set was begun, is in the receiver, and durable. An
 // error that wraps handoff.ErrIncomplete names the sets of which that is not so; everything else has come. Others are those of
 // the sender and of the receiver; what has come stays.
-func (m *Mover) Copy(ctx context.Context, from peer.Replica, slots handoff.Range) (Report, error) {
+func (m *Mover) Copy(ctx context.Context, from Sender, slots handoff.Range) (Report, error) {
 	c, err := m.Start(ctx, from, slots)
 	if err != nil {
 		return Report{}, err
