@@ -73,7 +73,7 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 		if err := s.syncLog(); err != nil {
 			return err
 		}
-		if err := s.cut(bounds, func() error {
+		if err := s.cut(bounds, false, func() error {
 			return s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper})
 		}); err != nil {
 			return fmt.Errorf("engine: excise %q: %w", st.name, diskError(err))

@@ -65,7 +65,7 @@ func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
 	}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	if err := s.cut(b, func() error {
+	if err := s.cut(b, false, func() error {
 		return s.db.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper})
 	}); err != nil {
 		return err

@@ -88,6 +88,28 @@ func (s *Store) amend(st *set, killed []clock.Dot, opened int64) error {
 	return nil
 }
 
+// raiseSiblings writes down that elements of a set may have several live dots, if that is not known. Writers are held.
+func (s *Store) raiseSiblings(st *set) (err error) {
+	st.mu.RLock()
+	raised := st.flags&keyscheme.FlagSiblings != 0
+	st.mu.RUnlock()
+	if raised {
+		return nil
+	}
+	b := s.newBuilder(st, nil)
+	defer b.release()
+	b.sibling = true
+	if b.finish(); b.err == nil {
+		_, b.err = s.commit(b.batch, false)
+	}
+	if b.err != nil {
+		st.resetNext()
+		return b.err
+	}
+	b.publish()
+	return nil
+}
+
 // openKeys returns the count of open keys of a set.
 func (st *set) openKeys() int64 {
 	st.mu.RLock()

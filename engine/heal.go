@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/fold"
 	"bigset/keyscheme"
 )
 
@@ -24,6 +26,7 @@ type HealResult struct {
 	Dead    int // their dots are dead
 	NotSeen int // their dots were never seen: ApplyFacts takes such keys
 	Left    int // lost still: damage around them can't be read, or the span is being written
+	Taken   int // keys under a wrong element that were taken away
 }
 
 const (
@@ -39,10 +42,15 @@ const (
 // rewriter does it: a few thousand keys and one swap for each stretch of lost ones. What it has put back is durable when it returns;
 // a crash leaves a swap done or not done.
 //
-// Where damage near a lost key can't be read there is nothing that could be copied: the key is left, and the error is ErrCorrupt,
-// a *CorruptionError that names the file. The others are put back all the same. A store with such a file is replaced by a copy.
-func (s *Store) Heal(ctx context.Context, f Facts) (res HealResult, err error) {
-	if err := checkFacts(&f); err != nil {
+// Where damage near a lost key can't be read nothing could be copied: the stretch is replaced whole, provided that the facts name all
+// that may be in it, which is every dot that Lost returns. Else the key is left, and the error is ErrCorrupt, a *CorruptionError
+// that names the file; the others are put back all the same. So it is where the damage reaches the set's clock, or another set: such
+// a store is replaced by a copy.
+//
+// Wrong are keys that this store has and should not, for their dots are those of other elements: one is taken away when the facts name
+// its dot under another element and that key is stored here, or could be put back. Others are left alone.
+func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res HealResult, err error) {
+	if err := errors.Join(checkFacts(&f), checkFacts(&Facts{Set: f.Set, Keys: wrong})); err != nil {
 		return res, err
 	}
 	if !f.Dead.Empty() {
@@ -54,9 +62,70 @@ func (s *Store) Heal(ctx context.Context, f Facts) (res HealResult, err error) {
 		if err := errors.Join(s.writable(), s.disk.room()); err != nil {
 			return err
 		}
-		return s.heal(ctx, st, res.wanted(st, &f), &res)
+		keys := res.wanted(st, &f)
+		left, err := s.heal(ctx, st, keys, &res)
+		if errors.Is(err, ErrCorrupt) {
+			err = s.healHoles(ctx, st, keys, left, &res)
+		}
+		return errors.Join(err, s.takeWrong(ctx, st, &f, wrong, &res))
 	})
 	return res, err
+}
+
+// healHoles fills the holes of a set, with some keys, as far as these go. Those left had not been put back, for damage around them.
+func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, res *HealResult) error {
+	put, err := s.fillHoles(ctx, st, keys)
+	filled := map[string]bool{}
+	for _, k := range put {
+		filled[string(k.key)] = true
+	}
+	were := len(left)
+	left = slices.DeleteFunc(left, func(k keptKey) bool { return filled[string(k.key)] })
+	res.Healed += were - len(left)
+	if err != nil {
+		res.Left += len(left)
+		return err
+	}
+	left, err = s.heal(ctx, st, left, res)
+	res.Left += len(left)
+	return err
+}
+
+// takeWrong takes keys away whose dots are stored under the elements that the facts say.
+func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.Element, res *HealResult) error {
+	of := map[clock.Dot][]byte{}
+	for i := range f.Keys {
+		for _, d := range f.Keys[i].Dots {
+			of[d] = f.Keys[i].Name
+		}
+	}
+	for i := range wrong {
+		p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: st.prefix.Element(wrong[i].Name)}
+		for _, d := range wrong[i].Dots {
+			right, named := of[d]
+			if !named || bytes.Equal(right, wrong[i].Name) {
+				continue
+			}
+			stored, err := s.keysOf(st, right)
+			if err != nil {
+				return fmt.Errorf("engine: heal %q: %w", st.name, diskError(err))
+			}
+			if slices.Contains(stored, d) {
+				p.wrong = append(p.wrong, st.prefix.AppendElement(nil, wrong[i].Name, d, keyscheme.OpAdd))
+			}
+		}
+		if len(p.wrong) == 0 {
+			continue
+		}
+		did, err := s.runPass(ctx, p, func(compaction.Span) bool { return false })
+		if err != nil {
+			return fmt.Errorf("engine: heal %q: %w", st.name, err)
+		}
+		if did.Swapped {
+			res.Taken += p.taken
+		}
+	}
+	return nil
 }
 
 // wanted returns the keys, in order, that may be lost, and counts the others.
@@ -79,13 +148,12 @@ func (res *HealResult) wanted(st *set, f *Facts) (keys []keptKey) {
 }
 
 // heal puts back those of some keys that are lost, span after span. Where one has damage that can't be read its first element is
-// tried alone, and left if that fails, too.
-func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResult) error {
-	var unreadable error
+// tried alone, and left if that fails, too. It returns those that were left so.
+func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResult) (left []keptKey, unreadable error) {
 	alone := false
 	for tries := 1; len(keys) > 0; {
 		if err := ctx.Err(); err != nil {
-			return err
+			return left, err
 		}
 		first := elementOf(st, keys[0].key)
 		bounds := st.prefix.Range(keyscheme.Before(first), keyscheme.After(elementOf(st, keys[len(keys)-1].key)))
@@ -97,13 +165,13 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 		did, err := s.runPass(ctx, p, func(compaction.Span) bool { return false })
 		switch {
 		case err != nil && !errors.Is(err, ErrCorrupt):
-			return fmt.Errorf("engine: heal %q: %w", st.name, err)
+			return left, fmt.Errorf("engine: heal %q: %w", st.name, err)
 		case err != nil && !alone:
 			alone = true
 			continue
 		case err != nil:
 			unreadable = err
-			res.Left += len(within)
+			left = append(left, within...)
 		case did.Left && tries < healTries:
 			tries++
 			continue
@@ -116,7 +184,7 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 		}
 		keys, alone, tries = keys[len(within):], false, 1
 	}
-	return unreadable
+	return left, unreadable
 }
 
 // count counts what a pass has done with so many keys.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -20,39 +18,9 @@ import (
 	"bigset/keyscheme"
 )
 
-const healSet = "s"
-
-// loses takes keys of elements away behind the store's back, as a point delete over each: what it covers is in the store still. It
-// returns the facts that another replica would tell of them.
-func (p *pair) loses(t *testing.T, names ...string) (f engine.Facts) {
-	t.Helper()
-	keys, err := p.store.StoredKeys([]byte(healSet))
-	must(t, err, "keys")
-	dead := p.known(t, healSet).Dead.Clone()
-	p.close(t)
-	po := engine.BaselineOptions(1 << 20)
-	po.FS, po.Logger = p.disk, pebbleSilent{}
-	db, err := pebble.Open("store", po)
-	must(t, err, "open with Pebble")
-	f.Set = []byte(healSet)
-	for dot, name := range keys {
-		if slices.Contains(names, name) && !dead.Contains(dot) {
-			must(t, db.Delete(keyscheme.NewPrefix(f.Set).AppendElement(nil, []byte(name), dot, keyscheme.OpAdd), pebble.Sync), "delete")
-			f.Keys = append(f.Keys, fold.Element{Name: []byte(name), Dots: []clock.Dot{dot}})
-		}
-	}
-	must(t, db.Close(), "close Pebble")
-	slices.SortFunc(f.Keys, func(a, b fold.Element) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	if len(f.Keys) != len(names) {
-		t.Fatalf("%d keys of %d lost", len(f.Keys), len(names))
-	}
-	p.open(t)
-	return f
-}
-
 func (p *pair) heals(t *testing.T, f engine.Facts, want engine.HealResult) {
 	t.Helper()
-	got, err := p.store.Heal(bg, f)
+	got, err := p.store.Heal(bg, f, nil)
 	must(t, err, p.label+": heal")
 	if got != want {
 		t.Fatalf("%s: %+v, want %+v", p.label, got, want)
@@ -157,7 +125,7 @@ func TestHealCrashes(t *testing.T) {
 			if n := q.recovered(t); n != 0 {
 				t.Errorf("%s: %d batches lost", q.label, n)
 			}
-			res, err := q.store.Heal(bg, lost)
+			res, err := q.store.Heal(bg, lost, nil)
 			if must(t, err, "heal again"); res.Healed+res.Present != 12 {
 				t.Errorf("%s: %+v", q.label, res)
 			}
@@ -187,7 +155,7 @@ func TestHealAmidWrites(t *testing.T) {
 		p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(104) + "+"}, engine.NoSync)
 		p.facts(t, engine.Facts{Set: lost.Set, Dead: clock.Of(lost.Keys[0].Dots...)}, engine.NoSync)
 	})
-	res, err := p.store.Heal(bg, lost)
+	res, err := p.store.Heal(bg, lost, nil)
 	if must(t, err, "heal"); !stop() || res.Healed+res.Dead != 12 || res.Healed < 11 {
 		t.Errorf("%+v", res)
 	}
@@ -221,7 +189,8 @@ func TestHealFarApart(t *testing.T) {
 	p.close(t)
 }
 
-// TestHealOverDamage: where blocks can't be read nothing is put in their place, and what is elsewhere is healed.
+// TestHealOverDamage: where blocks can't be read the facts must name all that may be in there; else nothing is put in their place, and
+// what is elsewhere is healed.
 func TestHealOverDamage(t *testing.T) {
 	p, lost := healable(t, compaction.Merge, compaction.None(), true)
 	keys, err := p.store.StoredKeys(lost.Set)
@@ -238,7 +207,7 @@ func TestHealOverDamage(t *testing.T) {
 	}
 	p.close(t)
 	sst := p.spoil(t, bulkName(55))
-	res, err := p.store.Heal(bg, lost)
+	res, err := p.store.Heal(bg, lost, nil)
 	var damage *engine.CorruptionError
 	if !errors.Is(err, engine.ErrCorrupt) || !errors.As(err, &damage) || damage.Path != sst {
 		t.Errorf("%v", err)
@@ -246,8 +215,174 @@ func TestHealOverDamage(t *testing.T) {
 	if res != (engine.HealResult{Healed: 12, Dead: 1, Left: 1}) {
 		t.Errorf("%+v", res)
 	}
-	p.close(t)
 	must(t, p.store.Failed(), "it goes on")
+	all, dots := p.holed(t)
+	part := all
+	part.Keys = all.Keys[1:]
+	if res, err := p.store.Heal(bg, part, nil); !errors.Is(err, engine.ErrCorrupt) || res.Healed > 0 || res.Left == 0 || res.Left+res.Present != len(part.Keys) {
+		t.Errorf("a key was not told of: %+v, %v", res, err)
+	}
+	if again, err := p.store.Lost(bg, lost.Set); err != nil || !again.Equal(dots) {
+		t.Errorf("lost %v, then %v, %v", dots, again, err)
+	}
+	res, err = p.store.Heal(bg, all, nil) // what is right behind a hole is read in one direction only
+	if must(t, err, "heal"); res.Healed == 0 || res.Healed+res.Present != len(all.Keys) {
+		t.Errorf("%+v", res)
+	}
+	p.whole(t)
+	p.close(t)
+}
+
+// holed returns the facts that another replica would tell of all that is lost, and the dots.
+func (p *pair) holed(t *testing.T) (f engine.Facts, lost *clock.Clock) {
+	t.Helper()
+	f.Set = []byte(healSet)
+	lost, err := p.store.Lost(bg, f.Set)
+	must(t, err, "lost")
+	for dot, name := range p.model.Set(healSet).Keys {
+		if lost.Contains(dot) {
+			f.Keys = append(f.Keys, element(name, dot))
+		}
+	}
+	slices.SortFunc(f.Keys, func(a, b fold.Element) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	if len(f.Keys) == 0 || uint64(len(f.Keys)) != lost.Len() {
+		t.Fatalf("%s: %d keys of %d dots are lost", p.label, len(f.Keys), lost.Len())
+	}
+	return f, lost
+}
+
+// whole fails unless all of the set can be read again, is right, and goes through compactions.
+func (p *pair) whole(t *testing.T) {
+	t.Helper()
+	if lost, err := p.store.Lost(bg, []byte(healSet)); err != nil || !lost.Empty() {
+		t.Fatalf("%s: %v is lost, %v", p.label, lost, err)
+	}
+	p.check(t)
+	p.verify(t)
+	must(t, p.store.FlushTables(), "flush")
+	must(t, p.store.CompactElements(bg, []byte(healSet)), "compact elements")
+	must(t, p.store.CompactTables(bg), "compact tables")
+	p.check(t)
+	p.verify(t)
+	must(t, p.store.Failed(), p.label)
+}
+
+// TestHoles: whichever block of elements can't be read, and with more of them damaged, the stretch is filled, also amid writes and
+// crashes, and the set is as before. Where it reaches something else nothing is done.
+func TestHoles(t *testing.T) {
+	filled, left := 0, 0
+	for _, several := range []bool{false, true} {
+		for at := 62; at < 300; at += 26 {
+			p, lost := healable(t, compaction.Merge, compaction.None(), true)
+			p.heals(t, lost, engine.HealResult{Healed: 12})
+			must(t, p.store.CompactTables(bg), "settle")
+			newer := engine.Facts{Set: lost.Set, Keys: []fold.Element{element(bulkName(at)+"!", clock.Dot{Actor: "x", Counter: 1})}}
+			p.facts(t, newer, engine.Sync) // than what is damaged, and in the middle of it
+			p.close(t)
+			p.label = fmt.Sprintf("element %d, several %v", at, several)
+			p.spoil(t, bulkName(at))
+			if several && at+80 < 300 {
+				p.close(t)
+				p.spoil(t, bulkName(at+80))
+			}
+			all, _ := p.holed(t)
+			late := []fold.Element{element(bulkName(at)+"+", clock.Dot{Actor: "x", Counter: 2}),
+				element(bulkName(at-30)+"+", clock.Dot{Actor: "x", Counter: 3}), element(bulkName(299)+"+", clock.Dot{Actor: "x", Counter: 5})}
+			stop := p.whileCopied(func() {
+				p.facts(t, engine.Facts{Set: all.Set, Dead: clock.Of(all.Keys[0].Dots...), Keys: late}, engine.NoSync)
+			})
+			crashes := p.disk.CrashEverywhere(0, 50)
+			res, err := p.store.Heal(bg, all, nil)
+			disks, wrote := crashes(), stop()
+			if errors.Is(err, engine.ErrCorrupt) {
+				if left++; res.Healed > 0 && !several {
+					t.Errorf("%s: %+v, %v", p.label, res, err)
+				}
+				p.close(t)
+				continue
+			}
+			filled++
+			if must(t, err, p.label+": heal"); !wrote || res.Healed+res.Dead+res.Present != len(all.Keys) || res.Healed == 0 {
+				t.Errorf("%s: %+v of %d", p.label, res, len(all.Keys))
+			}
+			p.whole(t)
+			for i, disk := range disks {
+				if i%7 != 0 {
+					continue
+				}
+				q := &pair{label: fmt.Sprintf("%s, crash %d of %d", p.label, i, len(disks)), disk: disk, opt: p.opt, model: p.model.Clone()}
+				q.open(t)
+				more := all // what was written into the hole can't be read either while it is there
+				more.Keys = append(slices.Clone(all.Keys), late...)
+				_, err := q.store.Heal(bg, more, nil)
+				must(t, err, q.label+": heal again")
+				if lost, err := q.store.Lost(bg, all.Set); err != nil || !lost.Empty() {
+					t.Errorf("%s: %v is lost, %v", q.label, lost, err)
+				}
+				q.verify(t)
+				q.close(t)
+			}
+			p.close(t)
+		}
+	}
+	if t.Logf("%d filled, %d left", filled, left); filled < 10 {
+		t.Errorf("only %d holes were filled, %d left", filled, left)
+	}
+}
+
+// TestHealWrong: a key under an element that is not its dot's goes when the right one is stored, and only then.
+func TestHealWrong(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		p, lost := healable(t, compaction.Merge, compaction.Default(), settled)
+		p.heals(t, lost, engine.HealResult{Healed: 12})
+		dot := lost.Keys[3].Dots[0]
+		p.swaps(t, string(lost.Keys[3].Name), bulkName(222), dot)
+		wrong := []fold.Element{element(bulkName(222), dot)}
+		right := engine.Facts{Set: lost.Set, Keys: lost.Keys[3:4]}
+		for _, c := range []struct {
+			facts engine.Facts
+			wrong []fold.Element
+			want  engine.HealResult
+		}{
+			{engine.Facts{Set: lost.Set}, wrong, engine.HealResult{}},
+			{engine.Facts{Set: lost.Set, Keys: wrong}, wrong, engine.HealResult{Present: 1}},
+			{engine.Facts{Set: lost.Set, Keys: lost.Keys[4:5]}, wrong, engine.HealResult{Present: 1}},
+			{right, lost.Keys[3:4], engine.HealResult{Healed: 1}},
+			{right, wrong, engine.HealResult{Present: 1, Taken: 1}},
+			{right, wrong, engine.HealResult{Present: 1}},
+		} {
+			if res, err := p.store.Heal(bg, c.facts, c.wrong); err != nil || res != c.want {
+				t.Errorf("settled %v: %+v, %v, want %+v", settled, res, err, c.want)
+			}
+		}
+		p.whole(t)
+		p.close(t)
+	}
+}
+
+// TestHealSiblings: a count that was taken while one of an element's two dots was lost does not hold when it is back.
+func TestHealSiblings(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 5), engine.Sync)
+	other := clock.Dot{Actor: "other", Counter: 1}
+	p.facts(t, engine.Facts{Set: []byte(healSet), Keys: []fold.Element{element(bulkName(3), other)}}, engine.Sync)
+	p.swaps(t, bulkName(3), "", other)
+	count := func(want uint64) {
+		t.Helper()
+		if n, err := p.store.Count(bg, []byte(healSet), engine.CountOptions{}); err != nil || n.Elements != want {
+			t.Errorf("%d elements, %v, want %d", n.Elements, err, want)
+		}
+	}
+	count(5)
+	p.heals(t, engine.Facts{Set: []byte(healSet), Keys: []fold.Element{element(bulkName(3), other)}}, engine.HealResult{Healed: 1})
+	count(5)
+	count(5)
+	p.close(t)
+	p.open(t)
+	count(5)
+	p.verify(t)
+	p.close(t)
 }
 
 // spoil changes one byte of a table, so that an element can't be read, opens the store, and returns the table.
@@ -255,7 +390,7 @@ func (p *pair) spoil(t *testing.T, name string) string {
 	for _, table := range tablesOn(t, p.disk) {
 		table = "store/" + table
 		whole := bytesOf(t, p.disk, table)
-		for i := 20; i < len(whole)*2/3; i += 60 {
+		for i := 20; i < max(len(whole)*2/3, len(whole)-400); i += 60 { // blocks of elements come first
 			data := slices.Clone(whole)
 			data[i] ^= 4
 			putBytes(t, p.disk, table, data)
@@ -270,7 +405,7 @@ func (p *pair) spoil(t *testing.T, name string) string {
 		}
 		putBytes(t, p.disk, table, whole)
 	}
-	t.Fatal("the element is in no table")
+	t.Fatalf("%s: element %s is in no table", p.label, name)
 	return ""
 }
 
@@ -282,7 +417,7 @@ func (p *pair) unreadable(name string) bool {
 func TestHealRefuses(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	if _, err := p.store.Heal(bg, engine.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("x")}}}); !errors.Is(err, engine.ErrFacts) {
+	if _, err := p.store.Heal(bg, engine.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("x")}}}, nil); !errors.Is(err, engine.ErrFacts) {
 		t.Errorf("no dot: %v", err)
 	}
 	p.heals(t, engine.Facts{Set: []byte("unknown"), Keys: []fold.Element{element("x", clock.Dot{Actor: "a", Counter: 1})}}, engine.HealResult{NotSeen: 1})
@@ -290,7 +425,7 @@ func TestHealRefuses(t *testing.T) {
 		t.Errorf("the set is known: %v", err)
 	}
 	p.close(t)
-	if _, err := p.store.Heal(bg, engine.Facts{Set: []byte("s")}); !errors.Is(err, engine.ErrClosed) {
+	if _, err := p.store.Heal(bg, engine.Facts{Set: []byte("s")}, nil); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -94,6 +95,9 @@ type pass struct {
 	lost     []keptKey      // keys to be put back where they are not found, ascending, those still to come
 	lostAt   int            // keys read when the last of them came
 	put      []keptKey      // those of them that were
+	wrong    [][]byte       // keys to be left out, though they are live: see Heal
+	taken    int            // those of them that were
+	holed    bool           // part of the span can't be read: see holes.go
 	died     int            // those of them whose dots have died meanwhile
 	unseen   int            // those of them whose dots have not been seen
 	hidden   int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
@@ -151,7 +155,7 @@ func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
 	garbage := max(res.Dropped, res.Closed)
 	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
-	if len(p.put) == 0 && (garbage == 0 || !worth(span)) {
+	if len(p.put) == 0 && p.taken == 0 && (garbage == 0 || !worth(span)) {
 		return res, nil
 	}
 	if len(p.killed) > 0 { // before the keys go that say so
@@ -260,6 +264,10 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		if !isOpen && p.dead.ContainsBytes(actor, counter) {
 			continue
 		}
+		if slices.ContainsFunc(p.wrong, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			p.taken++
+			continue
+		}
 		p.gather(key, value)
 		p.open = p.open || isOpen
 	}
@@ -347,6 +355,11 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	if err := p.mergeLate(late.keys); err != nil {
 		return err
 	}
+	if len(p.put) > 0 { // an element may have two live dots again
+		if err := p.s.raiseSiblings(p.st); err != nil {
+			return err
+		}
+	}
 	// The log must hold the late keys' dots and all that killed them before the swap, which is durable, takes effect.
 	if err := p.s.syncLog(); err != nil {
 		return err
@@ -359,8 +372,11 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		runs.cut(len(p.st.prefix), p.put)
 		defer runs.applied()
 	}
-	if err := p.s.swapIn(ctx, p.bounds, paths, p.resolved); err != nil {
+	if err := p.s.swapIn(ctx, p.bounds, paths, p.resolved, p.holed); err != nil {
 		return err
+	}
+	if len(p.put) > 0 {
+		p.st.keepSiblings()
 	}
 	res.Swapped, res.Bytes = true, p.bytes
 	if p.resolved > 0 { // after the swap: a crash between them leaves a count that is too high
@@ -373,14 +389,17 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 // reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
 // without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
 // second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
-// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that.
-func (s *Store) cut(span keyscheme.Bounds, excise func() error) (err error) {
-	for _, seek := range []func(*pebble.Iterator){
+// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that. Of a span with a hole only
+// what stays is read, as Pebble does: what lies before it and behind it.
+func (s *Store) cut(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
+	seeks := []func(*pebble.Iterator){
 		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
-		func(it *pebble.Iterator) { it.SeekGE(span.Lower) },
-		func(it *pebble.Iterator) { it.SeekLT(span.Upper) },
 		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
-	} {
+	}
+	if !holed {
+		seeks = append(seeks, func(it *pebble.Iterator) { it.SeekGE(span.Lower) }, func(it *pebble.Iterator) { it.SeekLT(span.Upper) })
+	}
+	for _, seek := range seeks {
 		var it *pebble.Iterator
 		if it, err = s.db.NewIter(nil); err != nil {
 			return err

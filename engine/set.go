@@ -102,6 +102,14 @@ func (st *set) lowerSiblings(v *view) {
 	}
 }
 
+// keepSiblings has FlagSiblings stay for whoever takes it down by what was read before. Writers are held.
+func (st *set) keepSiblings() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.raises++
+	st.shown = nil
+}
+
 // resetNext takes back what the leader was about to write. It is called by the leader. What it was going to write into
 // pages it writes again, with all the rest.
 func (st *set) resetNext() {

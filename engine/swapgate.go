@@ -25,12 +25,12 @@ type swapGate struct {
 }
 
 // swapIn puts tables in place of everything that a span holds, which resolves so many open keys. Writers of the span are
-// held, and the log is synced.
-func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int) error {
+// held, and the log is synced. One that is holed has blocks that can't be read.
+func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int, holed bool) error {
 	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	err := s.cut(bounds, func() error {
+	err := s.cut(bounds, holed, func() error {
 		return s.swaps.swapping(s.db, bounds, func() (err error) {
 			if len(paths) == 0 {
 				return s.db.Excise(ctx, span)

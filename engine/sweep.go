@@ -302,7 +302,7 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 	for i, t := range w.tables {
 		paths[i] = t.path
 	}
-	if err := w.s.swapIn(ctx, w.bounds, paths, 0); err != nil {
+	if err := w.s.swapIn(ctx, w.bounds, paths, 0, false); err != nil {
 		return err
 	}
 	res.Swapped, res.Bytes = true, w.bytes

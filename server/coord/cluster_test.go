@@ -199,12 +199,28 @@ func (l *link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine
 	return r, l.Member(), err
 }
 
-func (l *link) Heal(ctx context.Context, f engine.Facts) (r engine.HealResult, m peer.Member, err error) {
+func (l *link) Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (r engine.HealResult, m peer.Member, err error) {
 	err = l.over(ctx, func() error {
-		r, m, err = l.Local.Heal(ctx, f)
+		r, m, err = l.Local.Heal(ctx, f, wrong)
 		return err
 	})
 	return r, m, err
+}
+
+func (l *link) Lost(ctx context.Context, set []byte) (lost *clock.Clock, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		lost, m, err = l.Local.Lost(ctx, set)
+		return err
+	})
+	return lost, l.Member(), err
+}
+
+func (l *link) ElementDigests(ctx context.Context, set []byte, r engine.ElementRange) (d engine.ElementDigests, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		d, m, err = l.Local.ElementDigests(ctx, set, r)
+		return err
+	})
+	return d, l.Member(), err
 }
 
 func (l *link) State(ctx context.Context, set []byte) (s engine.State, m peer.Member, err error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bigset/clock"
+	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -21,6 +22,8 @@ const (
 // Other replicas are asked for them, one after the other, until each dot was told of. A dot that one of them knows to be dead
 // becomes dead. What none of them tells of is left as it is: nothing follows from absence. The clock is what is left; an error
 // means that somebody could not be asked, or not do it.
+//
+// Where the replica can't read what is around such a key, all that it has lost of the set is asked for, and put back at once.
 func Heal(ctx context.Context, set []byte, lost *clock.Clock, to peer.Replica, from ...peer.Replica) (healed int, left *clock.Clock, err error) {
 	left = lost.Clone()
 	for _, source := range from {
@@ -31,7 +34,69 @@ func Heal(ctx context.Context, set []byte, lost *clock.Clock, to peer.Replica, f
 		healed += n
 		err = errors.Join(err, failed)
 	}
-	return healed, left, err
+	if err == nil || left.Empty() || !unreadableAt(err, to) {
+		return healed, left, err
+	}
+	n, still, err := healHoles(ctx, set, to, from...)
+	if err == nil {
+		left.Intersect(still)
+	}
+	return healed + n, left, err
+}
+
+// healHoles has a replica fill the stretches of a set that it can't read: other replicas are asked for all that it has lost. What none
+// of them tells of is left, and then so is the stretch it may be in.
+func healHoles(ctx context.Context, set []byte, to peer.Replica, from ...peer.Replica) (healed int, left *clock.Clock, err error) {
+	left, m, err := to.Lost(ctx, set)
+	if err != nil {
+		return 0, left, fmt.Errorf("%s: %w", m.Node, err)
+	}
+	all, told := engine.Facts{Set: set, Dead: &clock.Clock{}}, left.Clone()
+	keys, size := 0, 0
+	for _, source := range from {
+		if source == to || left.Empty() {
+			continue
+		}
+		for f, failed := range source.Locate(ctx, set, left.Clone()) {
+			if failed != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", source.Member().Node, failed))
+				break
+			}
+			left.Subtract(f.Dead)
+			all.Dead.Union(f.Dead)
+			for i := range f.Keys {
+				left.Subtract(clock.Of(f.Keys[i].Dots...))
+				keys, size = keys+len(f.Keys[i].Dots), size+len(f.Keys[i].Name)*len(f.Keys[i].Dots)
+			}
+			all.Keys = append(all.Keys, f.Keys...)
+			if keys > engine.BatchOpsMax || size > engine.BatchBytesMax {
+				return 0, told, &engine.LimitError{What: "lost keys around damage", Got: keys, Max: engine.BatchOpsMax}
+			}
+		}
+	}
+	r, _, failed := to.Heal(ctx, all, nil)
+	if failed != nil {
+		return r.Healed, told, errors.Join(err, &replicaError{to, failed})
+	}
+	if r.Left > 0 {
+		return r.Healed, told, err
+	}
+	return r.Healed, left, err
+}
+
+// replicaError says at which replica something failed.
+type replicaError struct {
+	at  peer.Replica
+	err error
+}
+
+func (e *replicaError) Error() string { return fmt.Sprintf("%s: %v", e.at.Member().Node, e.err) }
+func (e *replicaError) Unwrap() error { return e.err }
+
+// unreadableAt reports whether something failed for a replica could not read what it has.
+func unreadableAt(err error, at peer.Replica) bool {
+	var e *replicaError
+	return errors.As(err, &e) && e.at == at && errors.Is(e.err, engine.ErrCorrupt)
 }
 
 // healFrom takes what one replica tells, and takes those dots off what is left.
@@ -40,10 +105,10 @@ func healFrom(ctx context.Context, set []byte, left *clock.Clock, to, from peer.
 		if err != nil {
 			return healed, fmt.Errorf("%s: %w", from.Member().Node, err)
 		}
-		r, m, err := to.Heal(ctx, f)
+		r, _, err := to.Heal(ctx, f, nil)
 		healed += r.Healed
 		if err != nil {
-			return healed, fmt.Errorf("%s: %w", m.Node, err)
+			return healed, &replicaError{to, err}
 		}
 		if r.Left > 0 {
 			continue

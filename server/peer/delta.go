@@ -21,6 +21,12 @@ const (
 	kindJudgement    = 'V'
 	kindExport       = 'E'
 	kindSpan         = 'P'
+
+	kindElementRange   = 'H'
+	kindElementDigests = 'K'
+	kindHeal           = 'M'
+	kindHealResult     = 'N'
+	kindLost           = 'X'
 )
 
 // Delta is an engine.Delta in a frame: self-contained, applied whole or not at all.

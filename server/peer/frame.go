@@ -27,7 +27,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Message is what a frame carries: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask,
-// Judgement, Export or Span. docs/format.md draws them.
+// Judgement, Export, Span, ElementRange, ElementDigests, Heal, HealResult or Lost. docs/format.md draws them.
 type Message interface {
 	kind() byte
 	// appendTo writes the message. It returns an error for one that can't be sent.
@@ -121,6 +121,16 @@ func (d *decoder) message(kind byte) (Message, error) {
 		return d.export(), nil
 	case kindSpan:
 		return d.span(), nil
+	case kindElementRange:
+		return d.elementRange(), nil
+	case kindElementDigests:
+		return d.elementDigests(), nil
+	case kindHeal:
+		return d.heal(), nil
+	case kindHealResult:
+		return d.healResult(), nil
+	case kindLost:
+		return d.lost(), nil
 	}
 	return nil, fmt.Errorf("%w: %q", ErrFrameKind, kind)
 }

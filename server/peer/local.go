@@ -103,12 +103,24 @@ func (l *Local) ApplyFacts(ctx context.Context, f engine.Facts, durability engin
 }
 
 // Heal implements Replica.
-func (l *Local) Heal(ctx context.Context, f engine.Facts) (engine.HealResult, Member, error) {
+func (l *Local) Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (engine.HealResult, Member, error) {
 	if err := l.ready(); err != nil {
 		return engine.HealResult{}, l.Member(), err
 	}
-	r, err := l.store.Heal(ctx, f)
+	r, err := l.store.Heal(ctx, f, wrong)
 	return r, l.Member(), err
+}
+
+// Lost implements Replica.
+func (l *Local) Lost(ctx context.Context, set []byte) (*clock.Clock, Member, error) {
+	lost, err := l.store.Lost(ctx, set)
+	return lost, l.Member(), err
+}
+
+// ElementDigests implements Replica.
+func (l *Local) ElementDigests(ctx context.Context, set []byte, r engine.ElementRange) (engine.ElementDigests, Member, error) {
+	d, err := l.store.ElementDigests(ctx, set, r)
+	return d, l.Member(), err
 }
 
 // State implements Replica. A set with open keys, from a time when the store kept them, is ErrOpenContexts.

@@ -51,11 +51,26 @@ type Replica interface {
 	ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (engine.FactsResult, Member, error)
 
 	// Heal puts keys back that this replica has lost: whose dots it has seen, that are not dead here, and that are not stored. It is
-	// given what another replica has told of them. All other keys are left alone; deaths are united with those that are here. What
-	// it has put back is on disk. Joining replicas do it, too.
+	// given what another replica has told of them. Wrong are keys that are here, and which the facts name under another element: they
+	// are taken away. All other keys are left alone; deaths are united with those that are here. What it has done is on disk. Joining
+	// replicas do it, too.
 	//
 	//	here Seen {A1 A2}, A2 dead, no key;  Heal(x{A1 A2 A3})  =>  x by A1
-	Heal(ctx context.Context, f engine.Facts) (engine.HealResult, Member, error)
+	//	here y{A1};                          Heal(x{A1}, y{A1})  =>  x by A1, no y
+	Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (engine.HealResult, Member, error)
+
+	// Lost returns the dots of a set that this replica has seen, that are not dead, and that have no key that it can read. It reads
+	// the whole set. Joining replicas answer, too. engine.ErrNotFound is a set of which this replica has never heard.
+	//
+	//	here Seen {A1 A2 A3}, Dead {A2}, x{A1};  Lost = {A3}
+	Lost(ctx context.Context, set []byte) (*clock.Clock, Member, error)
+
+	// ElementDigests hashes the live keys of some dots of a set by parts of an element range: a bounded number of them, and where it
+	// stops it goes on behind the last part. Two replicas that have the same of those dots answer the same, part by part, wherever
+	// both end one. Joining replicas answer, too. engine.ErrNotFound is a set of which this replica has never heard.
+	//
+	//	here x{A1} y{B1}, both asked about, Mean 1  =>  {x: 1 element, 5f1d...} {y: 1 element, 90c2...}, done
+	ElementDigests(ctx context.Context, set []byte, r engine.ElementRange) (engine.ElementDigests, Member, error)
 
 	// State returns what this replica has seen of a set and what of it is dead, of one moment and with no write under way, or
 	// engine.ErrNotFound. It is a question and a check, never a claim about another's copy. Joining replicas answer, too.

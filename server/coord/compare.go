@@ -1,0 +1,421 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/server/peer"
+)
+
+// Equal Seen and Dead say nothing about rot. So, on demand, the keys of replicas are compared: two of them hash (element, dot) by parts of
+// the set, of smaller parts where the hashes differ, and there at last of single elements.
+//
+//	State of both ─ common = what both have seen and neither knows to be dead ─ hashes of the keys with those dots
+//	          where they differ: hashes of smaller parts ... of elements ─ Judge, of both: live, dead, lost
+//
+// Only dots of the common clock are hashed, for each of which both must have a key: a delta that one of them lacks is none of these. What
+// differs although is judged by each replica at one moment, its clocks included: a dot that has died meanwhile is explained, one that was
+// seen, is not dead, and is not under the element is damage.
+
+// DamageKind says what is wrong with a key of a replica.
+type DamageKind string
+
+// What a comparison finds.
+const (
+	DamageLost       DamageKind = "lost"       // the replica has no key of the dot, which belongs to Element
+	DamageWrong      DamageKind = "wrong"      // the replica has the dot under Element; most others have it under Right
+	DamageUndecided  DamageKind = "undecided"  // the replica has the dot under Element, as many others under other elements
+	DamageUnreadable DamageKind = "unreadable" // the replica can't read all of the set: there is no element
+)
+
+// Damage is one thing that is wrong at one replica of a set.
+type Damage struct {
+	Kind    DamageKind
+	Node    string
+	Element []byte
+	Right   []byte // the element of the dot, by most replicas; of DamageWrong
+	Dot     clock.Dot
+	Err     error // of DamageUnreadable
+	at      peer.Replica
+}
+
+// Comparison is what a comparison of a set's replicas has found.
+type Comparison struct {
+	Elements  uint64 // that were compared, of all pairs of replicas
+	Differ    int    // times that the keys of an element differed between two of them
+	Explained int    // of these, times that the clocks explain it: something has died meanwhile
+	Damage    []Damage
+	More      bool // there is more damage: it stopped at DamageMax
+	Healed    int  // keys that were put back or taken away
+}
+
+// DamageMax is how many damaged keys one comparison finds at most.
+const DamageMax = 10_000
+
+// compareMeans are how many elements there are in a part, about, in each step of a comparison.
+var compareMeans = []int{1024, 32, 1}
+
+// Compare compares the keys of a set's replicas, each with each, and names those that are damaged. It changes nothing, and may run beside
+// writers, who explain what differs for a moment. Replicas that are joining are left out. It can't see what all have lost alike: Verify
+// does. The error has the pairs that could not be compared.
+func Compare(ctx context.Context, set []byte, replicas ...peer.Replica) (Comparison, error) {
+	c := comparing{set: set, claims: map[clock.Dot][][]byte{}, unreadable: map[peer.Replica]bool{}}
+	for _, r := range replicas {
+		if r.Member().State == peer.Normal {
+			c.all = append(c.all, r)
+		}
+	}
+	var errs []error
+	for i, a := range c.all {
+		for _, b := range c.all[i+1:] {
+			if c.unreadable[a] || c.unreadable[b] || c.sum.More {
+				continue
+			}
+			if err := c.pair(ctx, a, b); err != nil && !c.noteUnreadable(err) {
+				errs = append(errs, fmt.Errorf("coord: compare %.64q: %w", set, err))
+			}
+		}
+	}
+	for _, d := range slices.SortedFunc(maps.Keys(c.claims), clock.Dot.Compare) {
+		if err := c.decide(ctx, d, c.claims[d]); err != nil && !c.noteUnreadable(err) {
+			errs = append(errs, fmt.Errorf("coord: compare %.64q: %w", set, err))
+		}
+	}
+	return c.sum, errors.Join(errs...)
+}
+
+// comparing is one Compare.
+type comparing struct {
+	set        []byte
+	all        []peer.Replica
+	sum        Comparison
+	claims     map[clock.Dot][][]byte // elements under which one replica has a dot and another does not, of dots that one has lost
+	unreadable map[peer.Replica]bool
+}
+
+// noteUnreadable reports whether an error says that a replica can't read what it has, and notes that.
+func (c *comparing) noteUnreadable(err error) bool {
+	var e *replicaError
+	if !errors.As(err, &e) || !errors.Is(e.err, engine.ErrCorrupt) {
+		return false
+	}
+	if !c.unreadable[e.at] {
+		c.unreadable[e.at] = true
+		c.sum.Damage = append(c.sum.Damage, Damage{Kind: DamageUnreadable, Node: e.at.Member().Node, Err: e.err, at: e.at})
+	}
+	return true
+}
+
+// pair compares two replicas.
+func (c *comparing) pair(ctx context.Context, a, b peer.Replica) error {
+	sa, err := stateOf(ctx, c.set, a)
+	if err != nil {
+		return err
+	}
+	sb, err := stateOf(ctx, c.set, b)
+	if err != nil {
+		return err
+	}
+	common := sa.Seen.Clone()
+	common.Intersect(sb.Seen)
+	common.Subtract(sa.Dead)
+	if common.Subtract(sb.Dead); common.Empty() {
+		return nil
+	}
+	return c.parts(ctx, a, b, engine.ElementRange{Within: common}, 0)
+}
+
+// parts compares a range in parts and goes on into those that differ.
+func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r engine.ElementRange, step int) error {
+	r.Mean = compareMeans[step]
+	as, bs := &digestStream{at: a, set: c.set, r: r}, &digestStream{at: b, set: c.set, r: r}
+	pa, okA, err := as.next(ctx)
+	if err != nil {
+		return err
+	}
+	pb, okB, err := bs.next(ctx)
+	if err != nil {
+		return err
+	}
+	var sumA, sumB engine.ElementDigest // from the last bound that both have
+	part := r
+	for okA || okB {
+		order := 0
+		switch {
+		case !okA:
+			order = 1
+		case !okB:
+			order = -1
+		default:
+			order = bytes.Compare(pa.Bound, pb.Bound)
+		}
+		if order <= 0 {
+			sumA.Join(&pa)
+			part.UpTo = pa.Bound
+			if pa, okA, err = as.next(ctx); err != nil {
+				return err
+			}
+		}
+		if order >= 0 {
+			sumB.Join(&pb)
+			part.UpTo = pb.Bound
+			if pb, okB, err = bs.next(ctx); err != nil {
+				return err
+			}
+		}
+		if order != 0 && r.Mean > 1 {
+			continue
+		}
+		if err := c.part(ctx, a, b, part, step, &sumA, &sumB); err != nil {
+			return err
+		}
+		part.After, sumA, sumB = part.UpTo, engine.ElementDigest{}, engine.ElementDigest{}
+	}
+	part.UpTo = r.UpTo
+	return c.part(ctx, a, b, part, step, &sumA, &sumB)
+}
+
+// part compares one part. Of single elements a part is one, that with which it ends.
+func (c *comparing) part(ctx context.Context, a, b peer.Replica, r engine.ElementRange, step int, sumA, sumB *engine.ElementDigest) error {
+	if step == 0 {
+		c.sum.Elements += max(sumA.Elements, sumB.Elements)
+	}
+	switch {
+	case sumA.Same(sumB) || c.sum.More:
+		return nil
+	case step+1 < len(compareMeans):
+		return c.parts(ctx, a, b, r, step+1)
+	}
+	return c.element(ctx, a, b, r.UpTo)
+}
+
+// element judges an element whose keys differ.
+func (c *comparing) element(ctx context.Context, a, b peer.Replica, element []byte) error {
+	c.sum.Differ++
+	ja, err := verdictsOf(ctx, a, c.set, element, nil)
+	if err != nil {
+		return err
+	}
+	jb, err := verdictsOf(ctx, b, c.set, element, ja.Live)
+	if err != nil {
+		return err
+	}
+	lost := lostOf(ja.Live, jb.Verdicts)
+	if ja, err = verdictsOf(ctx, a, c.set, element, jb.Live); err != nil {
+		return err
+	}
+	lost = append(lost, lostOf(jb.Live, ja.Verdicts)...)
+	if len(lost) == 0 {
+		c.sum.Explained++
+	}
+	for _, d := range lost {
+		known := false
+		for _, e := range c.claims[d] {
+			known = known || bytes.Equal(e, element)
+		}
+		if !known {
+			c.claims[d] = append(c.claims[d], bytes.Clone(element))
+		}
+	}
+	c.sum.More = len(c.claims) >= DamageMax
+	return nil
+}
+
+// lostOf returns those of some dots that a replica has lost.
+func lostOf(dots []clock.Dot, verdicts []engine.Verdict) (lost []clock.Dot) {
+	for i, v := range verdicts {
+		if v == engine.Lost {
+			lost = append(lost, dots[i])
+		}
+	}
+	return lost
+}
+
+func verdictsOf(ctx context.Context, at peer.Replica, set, element []byte, dots []clock.Dot) (engine.Judgement, error) {
+	j, _, err := at.Judge(ctx, set, element, dots)
+	if err == nil && len(j.Verdicts) != len(dots) {
+		err = fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(j.Verdicts), len(dots))
+	}
+	if err != nil {
+		return j, &replicaError{at, err}
+	}
+	return j, nil
+}
+
+// decide says what is damaged of a dot that some replicas have under some elements. A dot is that of one element for ever: which one, most
+// replicas that have it must know.
+func (c *comparing) decide(ctx context.Context, d clock.Dot, elements [][]byte) error {
+	has := make([][]peer.Replica, len(elements))
+	lost := map[peer.Replica]int{} // under how many of the elements
+	holders := 0
+	for i, e := range elements {
+		for _, r := range c.all {
+			if c.unreadable[r] {
+				continue
+			}
+			j, err := verdictsOf(ctx, r, c.set, e, []clock.Dot{d})
+			if err != nil {
+				return err
+			}
+			switch j.Verdicts[0] {
+			case engine.Dead:
+				return nil // by now it does not matter
+			case engine.Live:
+				has[i] = append(has[i], r)
+				holders++
+			case engine.Lost:
+				lost[r]++
+			}
+		}
+	}
+	right := -1
+	for i := range elements {
+		if 2*len(has[i]) > holders {
+			right = i
+		}
+	}
+	for i, e := range elements {
+		for _, r := range has[i] {
+			if right < 0 {
+				c.damage(Damage{Kind: DamageUndecided, Element: e, Dot: d, at: r})
+			} else if i != right {
+				c.damage(Damage{Kind: DamageWrong, Element: e, Right: elements[right], Dot: d, at: r})
+			}
+		}
+	}
+	for _, r := range c.all {
+		if lost[r] == len(elements) {
+			e := elements[max(right, 0)]
+			c.damage(Damage{Kind: DamageLost, Element: e, Dot: d, at: r})
+		}
+	}
+	return nil
+}
+
+func (c *comparing) damage(d Damage) {
+	d.Node = d.at.Member().Node
+	c.sum.Damage = append(c.sum.Damage, d)
+}
+
+// digestStream is the parts of a range at one replica, one after the other.
+type digestStream struct {
+	at    peer.Replica
+	set   []byte
+	r     engine.ElementRange
+	parts []engine.ElementDigest
+	done  bool
+}
+
+func (s *digestStream) next(ctx context.Context) (p engine.ElementDigest, ok bool, err error) {
+	for len(s.parts) == 0 && !s.done {
+		d, _, err := s.at.ElementDigests(ctx, s.set, s.r)
+		if errors.Is(err, engine.ErrNotFound) { // it was dropped meanwhile
+			d, err = engine.ElementDigests{Done: true}, nil
+		}
+		for i := 0; i < len(d.Parts) && err == nil; i++ {
+			if bound := d.Parts[i].Bound; s.r.After != nil && bytes.Compare(bound, s.r.After) <= 0 {
+				err = fmt.Errorf("%w: parts of elements are not in order", peer.ErrFrame)
+			} else {
+				s.r.After = bound
+			}
+		}
+		if err == nil && !d.Done && len(d.Parts) == 0 {
+			err = fmt.Errorf("%w: no parts of elements, and not done", peer.ErrFrame)
+		}
+		if err != nil {
+			return p, false, &replicaError{s.at, err}
+		}
+		s.parts, s.done = d.Parts, d.Done
+	}
+	if len(s.parts) == 0 {
+		return p, false, nil
+	}
+	p, s.parts = s.parts[0], s.parts[1:]
+	return p, true, nil
+}
+
+// Compare compares the keys of a set's replicas, as the function Compare does, tells of what is damaged, and has it healed from the other
+// replicas: what is lost or can't be read is put back, what is wrong is put right. What they do not agree about is left, and told of by
+// EventHealLeft. The comparison is that of before.
+func (c *Coordinator) Compare(ctx context.Context, set []byte) (Comparison, error) {
+	_, replicas, err := c.plan(set, Quorum{})
+	if err != nil {
+		return Comparison{}, err
+	}
+	found, err := Compare(ctx, set, replicas...)
+	for _, at := range replicas {
+		h := healing{c: c, set: set, at: at, all: replicas}
+		for i := range found.Damage {
+			if d := &found.Damage[i]; d.at == at {
+				h.damage = append(h.damage, d)
+			}
+		}
+		if len(h.damage) > 0 {
+			healed, failed := h.run(ctx)
+			found.Healed += healed
+			err = errors.Join(err, failed)
+		}
+	}
+	return found, err
+}
+
+// healing is what a comparison heals at one replica.
+type healing struct {
+	c      *Coordinator
+	set    []byte
+	at     peer.Replica
+	all    []peer.Replica
+	damage []*Damage
+}
+
+func (h *healing) run(ctx context.Context) (healed int, err error) {
+	e := Event{Kind: EventDamage, Node: h.at.Member().Node, Set: h.set, Count: len(h.damage)}
+	h.c.opt.Events(e)
+	lost, left := &clock.Clock{}, &clock.Clock{}
+	for _, d := range h.damage {
+		n, failed := 0, error(nil)
+		switch d.Kind {
+		case DamageUnreadable:
+			var rest *clock.Clock
+			if n, rest, failed = healHoles(ctx, h.set, h.at, h.all...); rest != nil {
+				left.Union(rest)
+			}
+		case DamageWrong:
+			n, failed = h.wrong(ctx, d)
+		case DamageLost:
+			lost.Add(d.Dot)
+		case DamageUndecided:
+			left.Add(d.Dot)
+		}
+		healed, err = healed+n, errors.Join(err, failed)
+	}
+	n, rest, failed := Heal(ctx, h.set, lost, h.at, h.all...)
+	left.Union(rest)
+	if healed, err = healed+n, errors.Join(err, failed); healed > 0 {
+		e.Kind, e.Count = EventHealed, healed
+		h.c.opt.Events(e)
+	}
+	if err != nil || !left.Empty() {
+		e.Kind, e.Count, e.Err = EventHealLeft, int(left.Len()), err
+		h.c.opt.Events(e)
+	}
+	return healed, err
+}
+
+// wrong has a key put under its right element, and taken from the other.
+func (h *healing) wrong(ctx context.Context, d *Damage) (healed int, err error) {
+	dots := []clock.Dot{d.Dot}
+	r, _, err := h.at.Heal(ctx, engine.Facts{Set: h.set, Keys: []fold.Element{{Name: d.Right, Dots: dots}}},
+		[]fold.Element{{Name: d.Element, Dots: dots}})
+	if err != nil {
+		return r.Taken, &replicaError{h.at, err}
+	}
+	return r.Taken, nil
+}
