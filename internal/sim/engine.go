@@ -7,7 +7,9 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -42,10 +44,11 @@ type host struct {
 	uses int
 }
 
-func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy) (*host, error) {
+// open opens an engine. Nil is the time of the machine.
+func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy, now func() time.Time) (*host, error) {
 	o := &engine.Options{
 		FS: disk, Strategy: strategy, BackgroundInterval: -1, SlowDisk: -1, MemTableBytes: 64 << 10, BlockCacheBytes: 1 << 20,
-		SpanBytes: 1 << 10, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		SpanBytes: 1 << 10, Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if strategy.WorksOn(compaction.Merge) != nil {
 		o.Record = compaction.Set
@@ -65,7 +68,7 @@ func (p *pool) get() (*host, error) {
 		return h, nil
 	}
 	p.made++
-	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)])
+	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)], nil)
 }
 
 // put takes an engine back when a schedule is over.
@@ -101,7 +104,8 @@ type engineStore struct {
 	rand *rand.Rand
 	some func(state string)
 
-	faulty  bool // its log fails
+	fault   string        // its log fails
+	failed  *atomic.Int64 // writes, by that
 	backups int
 	torn    *faultdisk.Disk // as a power cut in the middle of the last call would have left it; nil is no such
 }
@@ -110,7 +114,7 @@ func openEngine(p *pool, set []byte, disk any, r *rand.Rand, some func(string)) 
 	s := &engineStore{pool: p, set: set, rand: r, some: some}
 	var err error
 	if d, ok := disk.(hostDisk); ok { // a backup may be opened more than once
-		s.host, err = open(d.disk.CrashClone(100, 1), d.dir, d.strategy)
+		s.host, err = open(d.disk.CrashClone(100, 1), d.dir, d.strategy, nil)
 	} else {
 		s.host, err = p.get()
 	}
@@ -134,7 +138,7 @@ func (s *engineStore) Actor() clock.Actor { return s.host.Store.Actor() }
 
 // durability is Sync while the disk fails: what is acknowledged without may be lost with the store.
 func (s *engineStore) durability(d engine.Durability) engine.Durability {
-	if s.faulty {
+	if s.fault != "" {
 		return engine.Sync
 	}
 	return d
@@ -174,7 +178,7 @@ func (s *engineStore) Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 // Sync makes all durable by one synced write, which is behind the others in the log, or by a flush.
 func (s *engineStore) Sync() error {
 	s.torn = nil
-	if s.faulty || s.rand.IntN(4) > 0 {
+	if s.fault != "" || s.rand.IntN(4) > 0 {
 		_, err := s.host.Store.Write(bg, []byte("sync"), mark, engine.WriteOptions{Durability: engine.Sync})
 		return err
 	}
@@ -203,7 +207,7 @@ func (s *engineStore) Verify() error {
 
 // Maintain flushes, or takes dead keys off the disk: of this set, or of all. A disk that fails under a flush ends a process.
 func (s *engineStore) Maintain(n int) (what string, err error) {
-	if s.faulty {
+	if s.fault != "" {
 		return "", nil
 	}
 	err = s.midway(false, func() error {
@@ -245,17 +249,20 @@ func (s *engineStore) Fault(kind string) error {
 	if kind == "disk-full" {
 		cause = syscall.ENOSPC
 	}
-	s.faulty = true
-	s.host.disk.FailWrites(".log", s.rand.IntN(4), cause)
+	s.fault = kind
+	s.failed = s.host.disk.FailWrites(".log", s.rand.IntN(4), cause)
 	return nil
 }
 
 // heal ends a fault. A store that has failed by it is opened again, as a new process would.
 func (s *engineStore) heal() (err error) {
-	if !s.faulty {
+	if s.fault == "" {
 		return nil
 	}
-	s.faulty = false
+	if s.failed.Load() > 0 {
+		s.some(effect + s.fault)
+	}
+	s.fault = ""
 	s.host.disk.Heal()
 	if s.host.Failed() == nil {
 		return nil
@@ -264,7 +271,7 @@ func (s *engineStore) heal() (err error) {
 	old := s.host
 	disk := old.disk.CrashClone(100, 1)
 	_ = old.Close() // it says that it can't, in order
-	s.host, err = open(disk, old.dir, old.strategy)
+	s.host, err = open(disk, old.dir, old.strategy, nil)
 	return err
 }
 

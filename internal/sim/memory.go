@@ -20,7 +20,9 @@ type memory struct {
 	memState
 	durable memState
 	log     []memState
-	fault   string
+	fault   string // of the disk: calls fail
+	met     bool   // one has
+	some    func(state string)
 }
 
 // memState is what is on disk. It is never changed in place, so that a copy of it is a snapshot.
@@ -46,8 +48,8 @@ type memDisk struct {
 }
 
 // openMemory opens what disk holds: nil is nothing. An actor that may have lost writes never comes back: start makes a new one.
-func openMemory(set []byte, id, start int, disk any) *memory {
-	m := &memory{set: set, actor: clock.Actor(fmt.Sprintf("%c%03d", 'a'+id, start))}
+func openMemory(set []byte, id, start int, disk any, some func(string)) *memory {
+	m := &memory{set: set, some: some, actor: clock.Actor(fmt.Sprintf("%c%03d", 'a'+id, start))}
 	m.memState = memState{seen: &clock.Clock{}, dead: &clock.Clock{}}
 	if d, ok := disk.(memDisk); ok {
 		m.memState = d.memState
@@ -63,8 +65,8 @@ func (m *memory) Actor() clock.Actor { return m.actor }
 
 // change runs a batch: all of it, or with an error nothing.
 func (m *memory) change(d engine.Durability, f func() error) error {
-	if m.fault != "" {
-		return fmt.Errorf("sim: %s", m.fault)
+	if err := m.failing(); err != nil {
+		return err
 	}
 	before := m.memState
 	m.seen, m.dead, m.keys = before.seen.Clone(), before.dead.Clone(), slices.Clone(before.keys)
@@ -240,8 +242,8 @@ func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
 }
 
 func (m *memory) Sync() error {
-	if m.fault != "" {
-		return fmt.Errorf("sim: %s", m.fault)
+	if err := m.failing(); err != nil {
+		return err
 	}
 	m.durable, m.log = m.memState, nil
 	return nil
@@ -272,8 +274,20 @@ func (m *memory) Maintain(int) (string, error) {
 	return "compaction", nil
 }
 
+// failing is what a call meets while the disk fails.
+func (m *memory) failing() error {
+	if m.fault == "" {
+		return nil
+	}
+	if !m.met {
+		m.met = true
+		m.some(effect + m.fault)
+	}
+	return fmt.Errorf("sim: %s", m.fault)
+}
+
 func (m *memory) Fault(kind string) error {
-	m.fault = kind
+	m.fault, m.met = kind, false
 	return nil
 }
 
