@@ -13,11 +13,11 @@ import (
 
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
-// shards is how many runs go on beside each other. Together they are 42,800 schedules of the rules, 1,000 of engines, and 200 of whole
-// clusters.
+// shards is how many runs go on beside each other. Together they are 43,656 schedules of the rules, 1,020 of engines, and 204 of
+// whole clusters.
 const (
 	shards         = 2
-	shardSchedules = 22_000
+	shardSchedules = 22_440
 	operationsMin  = 1_000_000 // of clients
 )
 
