@@ -14,6 +14,8 @@ type draws struct {
 	rare   int      // one operation in so many has one
 	beside []string // what goes wrong beside calls
 	views  []int    // steps that show something
+
+	quorums int
 }
 
 // drawScript returns the schedule of a seed.
@@ -21,6 +23,7 @@ func drawScript(seed uint64, replicas int) *script {
 	d := &draws{Rand: rand.New(rand.NewPCG(seed, 11)), s: &script{seed: seed, replicas: replicas}}
 	d.calls = d.some("loss", "mute", "late", "delay", "duplicate", "power")
 	d.rare = 1 + d.IntN(8)
+	d.quorums = d.IntN(quorumsKinds)
 	if d.IntN(4) > 0 {
 		d.beside = append(d.some("crash", "wipe", "restart", "partition", "io-error", "disk-full", "copy", "skew"), "maintain", "partition")
 	}
@@ -76,17 +79,30 @@ func (d *draws) moment() int { return d.IntN(40) }
 
 func (d *draws) element() string { return string(rune('a' + d.IntN(5))) }
 
-// answers draws how many replicas must answer: often a majority.
-func (d *draws) answers() int {
-	if d.IntN(2) == 0 {
+// Quorums of a schedule.
+const (
+	quorumsAny = iota
+	quorumsMajority
+	quorumsAllOne // all for a change, one for a read: so a replica that should not answer has nobody beside it
+	quorumsKinds
+)
+
+// answers draws how many replicas must answer.
+func (d *draws) answers(read bool) int {
+	switch {
+	case d.quorums == quorumsMajority:
 		return d.s.replicas/2 + 1
+	case d.quorums == quorumsAllOne && read:
+		return 1
+	case d.quorums == quorumsAllOne:
+		return d.s.replicas
 	}
 	return 1 + d.replica()
 }
 
 // change draws the quorum of a change: DW is 0 or as large as W.
 func (d *draws) change() map[string]int {
-	w := d.answers()
+	w := d.answers(false)
 	dw := w
 	if d.IntN(4) == 0 {
 		dw = 0
@@ -98,10 +114,10 @@ func (d *draws) change() map[string]int {
 func (d *draws) operation(lane int) {
 	switch d.IntN(12) {
 	case 0, 1, 2:
-		d.add(lane, "read", map[string]int{"via": d.coordinator(), "r": d.answers(), "batch": 1 + d.IntN(3)})
+		d.add(lane, "read", map[string]int{"via": d.coordinator(), "r": d.answers(true), "batch": 1 + d.IntN(3)})
 		d.views = append(d.views, len(d.s.steps))
 	case 3, 4:
-		t := d.add(lane, "lookup", map[string]int{"via": d.coordinator(), "r": d.answers()})
+		t := d.add(lane, "lookup", map[string]int{"via": d.coordinator(), "r": d.answers(true)})
 		t.ops = []stepOp{{verb: "ask", element: d.element()}, {verb: "ask", element: d.element()}}
 		d.views = append(d.views, len(d.s.steps))
 	case 5:
@@ -166,7 +182,7 @@ func (d *draws) wrong(kind string) {
 	t := d.add(laneNemesis, kind, args)
 	t.args["wait"] = d.IntN(5000)
 	for lane := 0; kind == "wipe" && lane < clients; lane++ { // reads while it is being made whole
-		t := d.add(lane, "read", map[string]int{"via": d.coordinator(), "r": d.answers(), "batch": 1})
+		t := d.add(lane, "read", map[string]int{"via": d.coordinator(), "r": d.answers(true), "batch": 1})
 		t.args["wait"] = d.IntN(8000)
 	}
 }
