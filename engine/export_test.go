@@ -306,9 +306,6 @@ func (s *Store) HoldingWriters(name []byte, f func() error) error {
 // CheckSpace asks the disk for its free space now.
 func (s *Store) CheckSpace() { s.disk.check() }
 
-// Now makes stores that are opened with these options take the time from f.
-func (o *Options) Now(f func() time.Time) { o.now = f }
-
 // KeptRequests returns how many requests are kept on disk.
 func (s *Store) KeptRequests() (int, error) {
 	kept, err := s.keptRequests(context.Background())

@@ -99,6 +99,8 @@ type Options struct {
 	// memory each.
 	RequestAge   time.Duration
 	RequestsKept int
+	// Now is the time by which requests are kept, which may jump; default time.Now. It may be called by any goroutine.
+	Now func() time.Time
 	// SlowDisk is how long an operation on the disk may take before it is told of; default 1 s, negative is never.
 	SlowDisk time.Duration
 	// Events is told what the store does in the background; the default drops them. It must not block or call the store.
@@ -107,8 +109,6 @@ type Options struct {
 	Logger *slog.Logger
 	// tune changes what Pebble is opened with; nil leaves it. Tests set it.
 	tune func(*pebble.Options)
-	// now tells the time. Tests set it.
-	now func() time.Time
 	// tableKeysMin is how many new keys a span must bring to come in as tables. Tests set it.
 	tableKeysMin int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
@@ -141,8 +141,8 @@ func (o *Options) withDefaults() *Options {
 	setDefault(&n.SlowDisk, time.Second)
 	setDefault(&n.RequestAge, 10*time.Minute)
 	setDefault(&n.RequestsKept, 1<<16)
-	if n.now == nil {
-		n.now = time.Now
+	if n.Now == nil {
+		n.Now = time.Now
 	}
 	return &n
 }

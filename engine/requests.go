@@ -86,7 +86,7 @@ func (l *requestLog) isNoted() bool {
 	return l.noted
 }
 
-func (s *Store) millis() uint64 { return uint64(s.opt.now().UnixMilli()) }
+func (s *Store) millis() uint64 { return uint64(s.opt.Now().UnixMilli()) }
 
 // forgotten returns the time before which what was stored is forgotten.
 func (s *Store) forgotten() uint64 {

@@ -235,7 +235,7 @@ func TestRequestsRefused(t *testing.T) {
 func TestRequestsAreForgotten(t *testing.T) {
 	p := newPair("store")
 	now := time.UnixMilli(1_000_000_000)
-	p.opt.Now(func() time.Time { return now })
+	p.opt.Now = func() time.Time { return now }
 	p.opt.RequestAge, p.opt.RequestsKept = time.Minute, 20
 	p.open(t)
 	kept := func(want int) {
@@ -295,7 +295,7 @@ func TestRequestsBesideTheFilter(t *testing.T) {
 	for _, last := range []string{"delete", "set", "both"} {
 		p := newPair(last)
 		now := time.UnixMilli(1_000_000_000)
-		p.opt.Now(func() time.Time { return now })
+		p.opt.Now = func() time.Time { return now }
 		p.opt.Strategy = compaction.Filter()
 		p.open(t)
 		for range 4 {
@@ -331,7 +331,7 @@ func TestRequestsCrash(t *testing.T) {
 	for at := int64(0); ; at++ {
 		p := newPair(fmt.Sprintf("crash at %d", at))
 		now := time.UnixMilli(1_000_000_000)
-		p.opt.Now(func() time.Time { return now })
+		p.opt.Now = func() time.Time { return now }
 		p.opt.RequestsKept = 4
 		p.open(t)
 		crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))

@@ -121,15 +121,19 @@ func (d *Disk) SetShortWrites(short func(path string) error) {
 	d.mem.short.Store(&short)
 }
 
-// FailWrites makes writes to files of which the name ends so fail, all but the next few of them, until Heal.
-func (d *Disk) FailWrites(suffix string, after int, cause error) {
+// FailWrites makes writes to files of which the name ends so fail, all but the next few of them, until Heal. It returns the number of
+// those that have failed so far.
+func (d *Disk) FailWrites(suffix string, after int, cause error) (failed *atomic.Int64) {
 	var n atomic.Int64
+	failed = new(atomic.Int64)
 	d.SetHook("fail", func(op errorfs.Op) error {
 		if !IsWrite(op) || !strings.HasSuffix(op.Path, suffix) || n.Add(1) <= int64(after) {
 			return nil
 		}
+		failed.Add(1)
 		return cause
 	})
+	return failed
 }
 
 // Heal ends FailWrites.

@@ -13,102 +13,98 @@ import (
 	"bigset/server/peer"
 )
 
-// step does one operation of a client.
-func (c *cluster) step() {
-	c.stats.Operations++
-	c.facts.step++
-	p := c.procs[c.rng.IntN(len(c.procs))]
-	switch c.rng.IntN(12) {
-	case 0, 1, 2:
-		c.read(p)
-	case 3, 4:
-		c.lookup(p)
-	case 5:
-		if c.rng.IntN(3) == 0 {
-			c.drop(p)
-			return
-		}
-		c.gossip(p)
-	default:
-		c.write(p)
-	}
+// view is what a read or a look-up has shown: contexts for later operations.
+type view struct {
+	whole    engine.Context
+	elements map[string]engine.Context
 }
 
-func (c *cluster) element() string { return string(rune('a' + c.rng.IntN(5))) }
-
-// quorum draws one. DW is None, or as large as W.
-func (c *cluster) quorum() coord.Quorum {
-	n := len(c.members)
-	q := coord.Quorum{N: n, R: 1 + c.rng.IntN(n), W: 1 + c.rng.IntN(n)}
-	if q.DW = q.W; c.rng.IntN(4) == 0 {
+// quorum is that of a step.
+func (c *cluster) quorum(t *step) coord.Quorum {
+	q := coord.Quorum{N: len(c.members), R: t.args["r"], W: t.args["w"], DW: t.args["dw"]}
+	if q.DW == 0 {
 		q.DW = coord.None
 	}
 	return q
 }
 
-// context draws one for an operation on an element.
-func (c *cluster) context(element string) engine.Context {
-	if len(c.contexts) == 0 || c.rng.IntN(2) == 0 {
+// context is that of an operation: none if what should have shown it has not.
+func (c *cluster) context(o stepOp) engine.Context {
+	v := c.views[o.from]
+	switch {
+	case v == nil:
 		return engine.Context{}
+	case o.whole:
+		return v.whole
 	}
-	if h := c.contexts[c.rng.IntN(len(c.contexts))]; h.element == "" || h.element == element {
-		return h.Context
-	}
-	return engine.Context{}
+	return v.elements[o.element]
 }
 
 // write adds and removes, and tries again what may have happened.
-func (c *cluster) write(p *process) {
-	w := coord.Write{Set: c.set, Quorum: c.quorum()}
-	used := map[string]bool{}
-	for range 1 + c.rng.IntN(2) {
-		element := c.element()
-		if used[element] {
-			continue
-		}
-		used[element] = true
-		op := engine.Op{Kind: keyscheme.OpAdd, Element: []byte(element), Context: c.context(element)}
-		if c.rng.IntN(3) == 0 {
+func (c *cluster) write(t *step) {
+	w := coord.Write{Set: c.set, Quorum: c.quorum(t)}
+	for _, o := range t.ops {
+		op := engine.Op{Kind: keyscheme.OpAdd, Element: []byte(o.element), Context: c.context(o)}
+		if o.verb == "remove" {
 			op.Kind = keyscheme.OpRemove
 		}
 		w.Ops = append(w.Ops, op)
 	}
-	if c.rng.IntN(2) == 0 {
-		c.requests++
-		w.Request = fmt.Append(nil, "request ", c.requests)
+	c.stats.Operations += len(w.Ops)
+	if t.args["id"] > 0 {
+		w.Request = fmt.Append(nil, "request ", t.n)
 	}
 	for try := 0; ; try++ {
-		epoch := c.facts.epoch
-		r, err := p.Write(context.Background(), w)
-		c.answered(r, err, w.Quorum, epoch)
+		began := c.facts.loss
+		r, err := c.coordinator(t, try).Write(context.Background(), w)
+		c.answered(t, r, err, w.Quorum, began)
 		if w.Retry = true; try == 2 || w.Request == nil || !errors.Is(err, coord.ErrUnknown) {
 			return
 		}
 		c.some["retried"]++
-		p = c.procs[c.rng.IntN(len(c.procs))]
 	}
 }
 
 // drop deletes the whole set.
-func (c *cluster) drop(p *process) {
-	q, epoch := c.quorum(), c.facts.epoch
-	r, err := p.Drop(context.Background(), coord.Drop{Set: c.set, Quorum: q})
-	c.answered(r, err, q, epoch)
+func (c *cluster) drop(t *step) {
+	c.stats.Operations++
+	q, began := c.quorum(t), c.facts.loss
+	r, err := c.coordinator(t, 0).Drop(context.Background(), coord.Drop{Set: c.set, Quorum: q})
+	c.answered(t, r, err, q, began)
 }
 
-// answered takes the answer to a change.
-func (c *cluster) answered(r coord.Result, err error, q coord.Quorum, epoch int) {
+// answered takes the answer to a change. A replica that has lost its disk meanwhile may have been one of those that have it.
+func (c *cluster) answered(t *step, r coord.Result, err error, q coord.Quorum, began loss) {
 	switch {
 	case err == nil:
 		c.some["acknowledged"]++
-		if c.facts.epoch == epoch || q.DW != coord.None {
-			c.facts.promise(r.Delta, q.W, q.DW != coord.None)
+		t.note = "acknowledged: " + describe(r.Delta)
+		firm := q.DW != coord.None
+		if w := q.W - (c.facts.loss.wipes - began.wipes); w > 0 && (firm || c.facts.loss == began) {
+			c.facts.promise(r.Delta, w, firm)
 		}
 	case errors.Is(err, coord.ErrUnknown):
 		c.some["unknown"]++
+		t.note = fmt.Sprint("may have happened: ", err)
 	default:
+		t.note = err.Error()
 		c.failed("change", err)
 	}
+}
+
+// describe says what a delta does.
+func describe(d engine.Delta) string {
+	if !d.Clear.Empty() {
+		return fmt.Sprintf("%v is dead", d.Clear)
+	}
+	text := "nothing"
+	for i, it := range d.Items {
+		if i == 0 {
+			text = ""
+		}
+		text += fmt.Sprintf("[%v of %s kills %v]", dotOf(d, i), it.Element, it.Context)
+	}
+	return text
 }
 
 // failed takes an error that says that nothing was done.
@@ -122,68 +118,85 @@ func (c *cluster) failed(what string, err error) {
 	c.facts.violated(convergence.Failed, "%s: %v", what, err)
 }
 
-// hold keeps a context for later operations.
-func (c *cluster) hold(element string, known engine.Context) {
-	const most = 12
-	h := held{element, known}
-	if len(c.contexts) < most {
-		c.contexts = append(c.contexts, h)
-		return
-	}
-	c.contexts[c.rng.IntN(most)] = h
-}
-
 // read reads the set at a quorum.
-func (c *cluster) read(p *process) {
-	q := c.quorum()
+func (c *cluster) read(t *step) {
+	c.stats.Operations++
+	q := c.quorum(t)
 	ask := c.facts.ask(q.N, q.R)
+	v := &view{elements: map[string]engine.Context{}}
 	var shown []fold.Element
-	o := engine.ReadOptions{BatchSize: 1 + c.rng.IntN(3)}
-	for part, err := range p.Read(context.Background(), coord.Read{Set: c.set, Options: o, Quorum: q}) {
+	o := engine.ReadOptions{BatchSize: t.args["batch"]}
+	for part, err := range c.coordinator(t, 0).Read(context.Background(), coord.Read{Set: c.set, Options: o, Quorum: q}) {
 		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			t.note = err.Error()
 			c.failed("read", err)
 			return
 		}
 		shown = append(shown, part.Elements...)
 		if part.Context != nil {
-			c.hold("", engine.SawAll(part.Context))
+			v.whole = engine.SawAll(part.Context)
 		}
 	}
 	for _, el := range shown {
-		c.hold(string(el.Name), engine.Saw(el.Dots...))
+		v.elements[string(el.Name)] = engine.Saw(el.Dots...)
 	}
+	c.shown(t, v, shown)
 	c.some["read"]++
 	ask.answered(shown, nil)
 }
 
+func (c *cluster) shown(t *step, v *view, shown []fold.Element) {
+	c.views[t.n] = v
+	t.note = "shows"
+	for _, el := range shown {
+		t.note += fmt.Sprintf(" %s%v", el.Name, el.Dots)
+	}
+}
+
 // lookup asks a quorum for elements.
-func (c *cluster) lookup(p *process) {
-	q := c.quorum()
+func (c *cluster) lookup(t *step) {
+	q := c.quorum(t)
+	c.stats.Operations += len(t.ops)
 	ask := c.facts.ask(q.N, q.R)
-	about := []string{c.element(), c.element()}
-	found, err := p.Lookup(context.Background(), coord.Lookup{Set: c.set, Elements: [][]byte{[]byte(about[0]), []byte(about[1])}, Quorum: q})
+	var about []string
+	l := coord.Lookup{Set: c.set, Quorum: q}
+	for _, o := range t.ops {
+		about = append(about, o.element)
+		l.Elements = append(l.Elements, []byte(o.element))
+	}
+	found, err := c.coordinator(t, 0).Lookup(context.Background(), l)
 	if err != nil {
+		t.note = err.Error()
 		c.failed("lookup", err)
 		return
 	}
+	v := &view{elements: map[string]engine.Context{}}
 	var shown []fold.Element
 	for i, known := range found {
-		shown = append(shown, fold.Element{Name: []byte(about[i]), Dots: known.Dots})
-		c.hold(about[i], known)
+		shown = append(shown, fold.Element{Name: l.Elements[i], Dots: known.Dots})
+		v.elements[about[i]] = known
 	}
+	c.shown(t, v, shown)
 	c.some["looked up"]++
 	ask.answered(shown, about)
 }
 
 // gossip has two replicas exchange what they have, through links that may fail.
-func (c *cluster) gossip(p *process) {
-	slot, n := keyscheme.SetSlot(c.set), len(p.links)
-	a := c.rng.IntN(n)
-	b := (a + 1 + c.rng.IntN(n-1)) % n
+func (c *cluster) gossip(t *step) {
+	slot, links := keyscheme.SetSlot(c.set), c.coordinator(t, 0).links
+	a, b := links[t.args["at"]], links[t.args["with"]]
+	if a == b {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer c.turns.After(operationLimit, cancel)()
 	defer cancel()
-	if e, _ := coord.Exchange(ctx, p.links[a], p.links[b], slot, slot); e.Lost > 0 {
-		c.facts.violated(convergence.Failed, "exchange of %s and %s: %+v", p.links[a].node, p.links[b].node, e)
+	e, err := coord.Exchange(ctx, a, b, slot, slot)
+	if e.Lost > 0 {
+		c.facts.violated(convergence.Failed, "exchange of %s and %s: %+v", a.node, b.node, e)
+	}
+	t.note = fmt.Sprintf("%d keys and %d deaths were new", e.Keys, e.Dead)
+	if err != nil {
+		t.note += ", " + err.Error()
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"bigset/compaction"
 	"bigset/convergence"
 	"bigset/engine"
 	"bigset/fold"
@@ -18,55 +17,55 @@ import (
 	"bigset/server/peer"
 )
 
-// clusterName is the name of the system of whole clusters.
-const clusterName = "cluster"
-
 // The sizes of a cluster's schedule.
 const (
 	coordinators   = 2
 	clients        = 3
-	clientSteps    = 8
-	nemesisSteps   = 8
-	exchangesMost  = 8 // rounds until replicas must be equal
+	rounds         = 10 // each client does an operation in each
+	exchangesMost  = 8  // rounds until replicas must be equal
 	operationLimit = 10 * time.Second
+	copyLimit      = time.Minute
+	copyPause      = 300 * time.Millisecond // between two steps of a copy: reads and crashes come in between
 )
 
-// cluster is a schedule of whole clusters: replicas, coordinators with hints, clients, and a network and disks that fail. What is
+// cluster is a schedule of whole clusters: replicas, coordinators with hints, clients, and a network, disks and clocks that fail. What is
 // answered is judged at once; at the end, what hints alone have brought, and then what replicas have that have exchanged the rest.
 type cluster struct {
-	rng     *rand.Rand
+	script  *script
 	turns   *turns.Runner
 	set     []byte
 	members []*member
-	procs   []*process
-	gone    []*host // that have crashed; closed at the end, for reads of them may be under way
+	procs   []*process // coordinators
+	gone    []*host    // that have crashed; closed at the end, for reads of them may be under way
 	facts   *ledger
 	stats   *Report
-	swarm   []string // the faults of calls in this schedule; none once all is well
-	rare    int      // one call in so many has a fault
 	some    map[string]int
+	dials   []*dial
+	clones  uint64 // of disks, so far
 
 	crashing bool           // a call is cut off by a power cut
 	torn     []engine.Delta // that it made: behind the cut, or before it
 
-	requests int
-	contexts []held
+	views map[int]*view // by the step that made it
 }
 
-// held is a context that clients hold, of an element; "" is of any.
-type held struct {
-	element string
-	engine.Context
-}
-
-// process is a coordinator with its hints.
+// process is what calls replicas: a coordinator with its hints, or a replica that copies from others.
 type process struct {
 	*coord.Coordinator
 	hints  *coord.Hints
 	folder hintFolder
 	links  []*link
+	clock  *dial
 	dead   bool
-	told   []engine.Delta // durable ones that replicas have made for it: it has to see to the others
+	cut    bool // a partition has not stopped a call yet
+	told   []told
+}
+
+// told is a durable delta that a replica has made for a coordinator: that has to see to the others, but for those that have lost their
+// disk since.
+type told struct {
+	engine.Delta
+	wiped map[*member]bool
 }
 
 // count counts a fault.
@@ -80,77 +79,93 @@ func clusterSize(seed uint64, replicas int) int {
 	return 3 + int(seed%3)
 }
 
-// runCluster runs one schedule, adds what it did to a report, and counts in some the states that it met. It returns what was violated.
-// Its engines are new, so that nothing but the seed decides.
-func runCluster(seed uint64, replicas int, r *Report, some map[string]int) (v *convergence.Violation, err error) {
-	rng := rand.New(rand.NewPCG(seed, 11))
-	c := &cluster{rng: rng, turns: turns.New(rng), set: []byte("set"), facts: newLedger(), stats: r, some: some}
+// runScript runs a schedule, adds what it did to a report and to the notes of its steps, and counts in some the states that it met. It
+// returns what was violated. Its engines are new, so that nothing but the script decides.
+func runScript(s *script, r *Report, some map[string]int) (v *convergence.Violation, err error) {
+	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), facts: newLedger(), stats: r, some: some,
+		views: map[int]*view{}}
 	defer func() { err = errors.Join(err, c.close()) }()
-	for i := range replicas {
-		if err := c.addMember(fmt.Sprintf("node%d", i)); err != nil {
+	for i := range s.replicas {
+		if err := c.addMember(i); err != nil {
 			return nil, err
 		}
 	}
-	for range coordinators {
+	for _, m := range c.members {
+		m.process = &process{links: c.links(), clock: m.clock}
+		for _, l := range m.process.links {
+			l.from = m.process
+		}
+	}
+	for i := range coordinators {
 		folder, err := newHintFolder()
 		if err != nil {
 			return nil, err
 		}
-		pr := &process{folder: folder}
-		if err := c.start(pr); err != nil {
+		p := &process{folder: folder, clock: c.dial()}
+		if err := c.start(p, i); err != nil {
 			return nil, err
 		}
-		c.procs = append(c.procs, pr)
+		c.procs = append(c.procs, p)
 	}
 	c.play()
+	for _, clock := range c.dials {
+		r.Faults["skew"] += int(clock.looks.Load())
+	}
 	r.Schedules++
 	r.Checks += c.facts.checks
 	return c.facts.violation, nil
 }
 
-func (c *cluster) addMember(node string) error {
-	m := &member{node: node}
-	if err := c.up(m, faultdisk.New(), "db", strategies[c.rng.IntN(len(strategies))]); err != nil {
-		return err
-	}
-	c.members = append(c.members, m)
-	return nil
+// rand returns a source of its own of what the script leaves open.
+func (s *script) rand(of uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, of<<8+12)) }
+
+// clone returns a member's disk after a power cut.
+func (c *cluster) clone(disk *faultdisk.Disk, percent int) *faultdisk.Disk {
+	c.clones++
+	return disk.CrashClone(percent, c.script.seed+c.clones)
 }
 
-// up opens a replica's store.
-func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compaction.Strategy) error {
-	h, err := open(disk, dir, strategy)
-	if err != nil {
-		return err
-	}
-	m.store = &engineStore{host: h, set: c.set, rand: c.rng, some: func(string) {}}
-	m.Local, err = peer.NewLocal(m.node, h.Store, peer.Normal)
-	return err
+func (c *cluster) addMember(i int) error {
+	m := &member{node: fmt.Sprintf("node%d", i), clock: c.dial()}
+	c.members = append(c.members, m)
+	return c.up(m, faultdisk.New(), "db", strategies[c.script.rand(uint64(2+i)).IntN(len(strategies))])
 }
 
 // close closes the engines. Nobody needs what they leave.
 func (c *cluster) close() error {
 	var err error
 	for _, m := range c.members {
-		err = errors.Join(err, m.store.host.Close())
+		if m.store != nil {
+			err = errors.Join(err, m.store.host.Close())
+		}
 	}
 	for _, h := range c.gone {
-		err = errors.Join(err, h.Close())
+		if e := h.Close(); h.Failed() == nil { // one that failed can't be closed in order
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }
 
-// start starts a coordinator over the hints in its folder.
-func (c *cluster) start(p *process) (err error) {
-	p.links, p.told = nil, nil
+func (c *cluster) links() (links []*link) {
 	for _, m := range c.members {
-		p.links = append(p.links, &link{member: m, c: c, from: p})
+		links = append(links, &link{member: m, c: c})
 	}
+	return links
+}
+
+// start starts the i-th coordinator over the hints in its folder.
+func (c *cluster) start(p *process, i int) (err error) {
+	p.links, p.told, p.cut = c.links(), nil, false
 	links := p.links // of this process, not of one that comes after it
-	if p.hints, err = coord.OpenHints(p.folder, coord.HintOptions{Now: c.turns.Now, Events: c.event}); err != nil {
+	for _, l := range links {
+		l.from = p
+	}
+	event := func(e coord.Event) { c.event(p, e) }
+	if p.hints, err = coord.OpenHints(p.folder, coord.HintOptions{Now: p.clock.Now, Events: event}); err != nil {
 		return err
 	}
-	order := c.rng.Perm(len(links))
+	order := c.script.rand(uint64(100 + i)).Perm(len(links))
 	place := func([]byte) (all []peer.Replica) {
 		for _, i := range order {
 			all = append(all, links[i])
@@ -159,169 +174,44 @@ func (c *cluster) start(p *process) (err error) {
 	}
 	n := len(c.members)
 	p.Coordinator, err = coord.New(coord.Options{Place: place, Quorum: coord.Quorum{N: n, R: n/2 + 1, W: n/2 + 1, DW: n/2 + 1}, Hints: p.hints,
-		HintInterval: time.Minute, Timeout: operationLimit, Runner: c.turns, Events: c.event})
+		HintInterval: time.Minute, Timeout: operationLimit, Runner: skewed{c.turns, p.clock}, Events: event})
 	return err
 }
 
-// event takes what coordinators and hints tell.
-func (c *cluster) event(e coord.Event) {
+// event takes what a coordinator and its hints tell.
+func (c *cluster) event(p *process, e coord.Event) {
 	c.some[string(e.Kind)]++
 	switch e.Kind {
-	case coord.EventRefused, coord.EventHintOverflow, coord.EventHintExpired, coord.EventDamage:
+	case coord.EventHintExpired:
+		if p.clock.jumped {
+			p.told = nil // they were too old, by that clock
+			return
+		}
+		fallthrough
+	case coord.EventRefused, coord.EventHintOverflow, coord.EventDamage:
 		c.facts.violated(convergence.Failed, "%s at %s: %d, %v", e.Kind, e.Node, e.Count, e.Err)
-	}
-}
-
-// fault draws the fault of a call; "" is none.
-func (c *cluster) fault() string {
-	if len(c.swarm) == 0 || c.rng.IntN(c.rare) > 0 {
-		return ""
-	}
-	f := c.swarm[c.rng.IntN(len(c.swarm))]
-	switch f {
-	case "mute":
-		c.count("loss")
-	case "late":
-		c.count("delay")
-	case "crash":
-		c.count("crash-unsynced")
-	default:
-		c.count(f)
-	}
-	return f
-}
-
-// crashIn loses power at a replica in the middle of a call, or right behind it.
-func (c *cluster) crashIn(m *member, do func() error) {
-	percent := 25 * c.rng.IntN(5)
-	left := m.store.host.disk.CrashAt(int64(c.rng.IntN(8)), percent, c.rng.Uint64())
-	c.crashing, c.torn = true, nil
-	_ = do()
-	c.crashing = false
-	disk := left()
-	if disk == nil {
-		disk = m.store.host.disk.CrashClone(percent, c.rng.Uint64())
-	}
-	c.crash(m, disk)
-	c.facts.lossy()
-	for _, d := range c.torn {
-		st, err := stateOf(m.store)
-		if err != nil {
-			c.facts.violated(convergence.Failed, "%s: %v", m.node, err)
-		} else if st.Seen.Contains(dotOf(d, 0)) { // else the power was gone before that
-			c.facts.minted(d)
-		}
-	}
-}
-
-// made takes the delta that a replica has made.
-func (c *cluster) made(d engine.Delta) {
-	switch {
-	case d.Empty():
-	case c.crashing:
-		c.torn = append(c.torn, d)
-	default:
-		c.facts.minted(d)
-	}
-}
-
-// crash ends a replica's process. After a while it is back, from what its disk has left, in a new incarnation.
-func (c *cluster) crash(m *member, disk *faultdisk.Disk) {
-	old := m.store.host
-	c.gone = append(c.gone, old)
-	if err := c.up(m, disk, old.dir, old.strategy); err != nil {
-		c.facts.violated(convergence.Failed, "%s does not come back: %v", m.node, err)
-		return
-	}
-	m.lives++
-	m.down = true
-	c.turns.After(c.moment(), func() { m.down = false })
-}
-
-// kill ends a coordinator's process, and starts it again.
-func (c *cluster) kill(p *process) {
-	old := p.Coordinator
-	p.folder.disk = p.folder.disk.CrashClone(25*c.rng.IntN(5), c.rng.Uint64())
-	for _, l := range p.links { // what the old process still does reaches nobody
-		l.from = &process{dead: true}
-	}
-	if err := c.start(p); err != nil {
-		c.facts.violated(convergence.Failed, "a coordinator does not come back: %v", err)
-	}
-	c.turns.Go(func() { _ = old.Close(context.Background()) })
-}
-
-// nemesis does what goes wrong beside calls, and the work of the background.
-func (c *cluster) nemesis() {
-	for range nemesisSteps {
-		c.turns.Sleep(time.Duration(c.rng.IntN(5000)) * time.Millisecond)
-		m, p := c.members[c.rng.IntN(len(c.members))], c.procs[c.rng.IntN(len(c.procs))]
-		switch c.rng.IntN(6) {
-		case 0:
-			percent, kind := 0, "crash-unsynced"
-			if c.rng.IntN(2) == 0 {
-				percent, kind = 100, "crash"
-			}
-			if !m.down {
-				c.count(kind)
-				c.crash(m, m.store.host.disk.CrashClone(percent, c.rng.Uint64()))
-				if percent < 100 {
-					c.facts.lossy()
-				}
-			}
-		case 1:
-			c.count("crash")
-			c.kill(p)
-		case 2, 3:
-			c.count("partition")
-			for _, l := range p.links {
-				l.cut = c.rng.IntN(2) == 0
-			}
-		default:
-			what, err := m.store.Maintain(c.rng.IntN(6))
-			if err != nil {
-				c.facts.violated(convergence.Failed, "maintenance at %s: %v", m.node, err)
-			}
-			if _, kind := c.stats.Faults[what]; kind {
-				c.count(what)
-			}
-		}
 	}
 }
 
 // play runs the schedule to its end.
 func (c *cluster) play() {
-	for _, f := range []string{"loss", "mute", "late", "delay", "duplicate", "crash"} {
-		if c.rng.IntN(2) == 0 {
-			c.swarm = append(c.swarm, f)
-		}
-	}
-	c.rare = 4 + c.rng.IntN(20)
-	c.turns.Hurry = []int{0, 30, 100}[c.rng.IntN(3)]
+	c.turns.Hurry = []int{0, 30, 100}[c.script.rand(2).IntN(3)]
 	ended := c.turns.Run(time.Hour, func() {
-		busy := clients + 1
-		for range clients {
+		busy := len(lanes)
+		for lane := range lanes {
 			c.turns.Go(func() {
-				for range clientSteps {
-					c.step()
+				for i := range c.script.steps {
+					if t := &c.script.steps[i]; t.lane == lane {
+						c.step(t)
+					}
 				}
 				busy--
 			})
 		}
-		c.turns.Go(func() {
-			if c.rng.IntN(3) > 0 {
-				c.nemesis()
-			}
-			busy--
-		})
 		c.turns.Yield(func() bool { return busy == 0 })
 	})
-	c.turns.Hurry, c.swarm = 0, nil
-	for _, p := range c.procs {
-		for _, l := range p.links {
-			l.cut = false
-		}
-	}
+	c.turns.Hurry = 0
+	c.heal()
 	if ended = ended && c.turns.Run(time.Hour, func() {}); ended { // hints are tried every minute
 		c.handedOff()
 	}
@@ -337,28 +227,56 @@ func (c *cluster) play() {
 	c.compare()
 }
 
-// handedOff checks, before anything is exchanged, that hints have brought what coordinators were told of to every replica.
+// heal ends all that goes wrong.
+func (c *cluster) heal() {
+	for _, m := range c.members {
+		c.healDisk(m)
+		for _, l := range m.process.links {
+			l.cut, l.faults = false, nil
+		}
+	}
+	for _, p := range c.procs {
+		for _, l := range p.links {
+			l.cut, l.faults = false, nil
+		}
+	}
+}
+
+// handedOff checks, before anything is exchanged, that hints have brought what coordinators were told of to every replica, and that
+// every replica is whole.
 func (c *cluster) handedOff() {
+	for _, m := range c.members {
+		if m.joining {
+			c.facts.violated(convergence.Failed, "%s was never made whole", m.node)
+		}
+	}
 	for i, p := range c.procs {
 		if nodes := p.hints.Nodes(); len(nodes) > 0 {
 			c.facts.violated(convergence.Failed, "coordinator %d still has hints for %v", i, nodes)
 		}
 		for _, d := range p.told {
 			for _, m := range c.members {
-				st, err := stateOf(m.store)
-				if err != nil {
-					c.facts.violated(convergence.Failed, "%s: %v", m.node, err)
-					return
+				if !d.wiped[m] {
+					c.brought(d.Delta, m)
 				}
-				for i := range d.Items {
-					if !st.Seen.Contains(dotOf(d, i)) {
-						c.facts.violated(convergence.Lost, "%v was not brought to %s", dotOf(d, i), m.node)
-					}
-				}
-				c.facts.checks++
 			}
 		}
 	}
+}
+
+// brought checks that a replica has a delta.
+func (c *cluster) brought(d engine.Delta, m *member) {
+	st, err := stateOf(m.store)
+	if err != nil {
+		c.facts.violated(convergence.Failed, "%s: %v", m.node, err)
+		return
+	}
+	for i := range d.Items {
+		if !st.Seen.Contains(dotOf(d, i)) {
+			c.facts.violated(convergence.Lost, "%v was not brought to %s", dotOf(d, i), m.node)
+		}
+	}
+	c.facts.checks++
 }
 
 // exchange has all replicas exchange until nothing is new.

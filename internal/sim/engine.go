@@ -7,7 +7,9 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -43,10 +45,11 @@ type host struct {
 	uses int
 }
 
-func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy) (*host, error) {
+// open opens an engine. Nil is the time of the machine.
+func open(disk *faultdisk.Disk, dir string, strategy compaction.Strategy, now func() time.Time) (*host, error) {
 	o := &engine.Options{
 		FS: disk, Strategy: strategy, BackgroundInterval: -1, SlowDisk: -1, MemTableBytes: 64 << 10, BlockCacheBytes: 1 << 20,
-		SpanBytes: 1 << 10, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		SpanBytes: 1 << 10, Now: now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if strategy.WorksOn(compaction.Merge) != nil {
 		o.Record = compaction.Set
@@ -66,7 +69,7 @@ func (p *pool) get() (*host, error) {
 		return h, nil
 	}
 	p.made++
-	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)])
+	return open(faultdisk.New(), "db", strategies[p.made%len(strategies)], nil)
 }
 
 // put takes an engine back when a schedule is over.
@@ -102,7 +105,7 @@ func (h *host) left(disk *faultdisk.Disk, dir string) hostDisk {
 
 // open opens what is left of an engine. Its disk holds the sets and notes of its schedules still: their number is bounded.
 func (d hostDisk) open(disk *faultdisk.Disk) (*host, error) {
-	h, err := open(disk, d.dir, d.strategy)
+	h, err := open(disk, d.dir, d.strategy, nil)
 	if err == nil {
 		h.uses = d.uses
 	}
@@ -117,7 +120,8 @@ type engineStore struct {
 	rand *rand.Rand
 	some func(state string)
 
-	faulty  bool // its log fails
+	fault   string        // its log fails
+	failed  *atomic.Int64 // writes, by that
 	backups int
 	torn    *faultdisk.Disk // as a power cut in the middle of the last call would have left it; nil is no such
 }
@@ -150,7 +154,7 @@ func (s *engineStore) Actor() clock.Actor { return s.host.Store.Actor() }
 
 // durability is Sync while the disk fails: what is acknowledged without may be lost with the store.
 func (s *engineStore) durability(d engine.Durability) engine.Durability {
-	if s.faulty {
+	if s.fault != "" {
 		return engine.Sync
 	}
 	return d
@@ -209,7 +213,7 @@ var errFaulty = errors.New("sim: the disk fails")
 
 // Leave drops the set's slot, and with it the notes about it.
 func (s *engineStore) Leave() error {
-	if s.faulty {
+	if s.fault != "" {
 		return errFaulty
 	}
 	s.torn = nil
@@ -220,7 +224,7 @@ func (s *engineStore) Leave() error {
 // Sync makes all durable by one synced write, which is behind the others in the log, or by a flush.
 func (s *engineStore) Sync() error {
 	s.torn = nil
-	if s.faulty || s.rand.IntN(4) > 0 {
+	if s.fault != "" || s.rand.IntN(4) > 0 {
 		_, err := s.host.Store.Write(bg, []byte("sync"), mark, engine.WriteOptions{Durability: engine.Sync})
 		return err
 	}
@@ -249,7 +253,7 @@ func (s *engineStore) Verify() error {
 
 // Maintain flushes, or takes dead keys off the disk: of this set, or of all. A disk that fails under a flush ends a process.
 func (s *engineStore) Maintain(n int) (what string, err error) {
-	if s.faulty {
+	if s.fault != "" {
 		return "", nil
 	}
 	err = s.midway(false, func() error {
@@ -291,17 +295,20 @@ func (s *engineStore) Fault(kind string) error {
 	if kind == "disk-full" {
 		cause = syscall.ENOSPC
 	}
-	s.faulty = true
-	s.host.disk.FailWrites(".log", s.rand.IntN(4), cause)
+	s.fault = kind
+	s.failed = s.host.disk.FailWrites(".log", s.rand.IntN(4), cause)
 	return nil
 }
 
 // heal ends a fault. A store that has failed by it is opened again, as a new process would.
 func (s *engineStore) heal() (err error) {
-	if !s.faulty {
+	if s.fault == "" {
 		return nil
 	}
-	s.faulty = false
+	if s.failed.Load() > 0 {
+		s.some(effect + s.fault)
+	}
+	s.fault = ""
 	s.host.disk.Heal()
 	if s.host.Failed() == nil {
 		return nil

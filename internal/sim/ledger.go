@@ -20,13 +20,16 @@ type ledger struct {
 	clears []*clock.Clock            // whole-set deletes
 
 	promises
-	firm  promises // those of them that no crash takes back
-	epoch int      // crashes that lost something
+	firm promises // those of them that no crash takes back
+	loss loss
 
 	violation *convergence.Violation // the first
 	checks    int
-	step      int // of clients, the last that began
+	step      int // the last that began
 }
+
+// loss counts crashes that have lost something, and of them those that have lost a whole disk.
+type loss struct{ crashes, wipes int }
 
 // promises are what clients know to have happened: with how many replicas.
 type promises struct {
@@ -37,6 +40,14 @@ type promises struct {
 func newPromises() promises { return promises{map[clock.Dot]int{}, map[*clock.Clock]int{}} }
 
 func (p promises) clone() promises { return promises{maps.Clone(p.dots), maps.Clone(p.clears)} }
+
+// still returns those of the promises that are also among others.
+func (p promises) still(others promises) promises {
+	p = p.clone()
+	maps.DeleteFunc(p.dots, func(dot clock.Dot, _ int) bool { return others.dots[dot] == 0 })
+	maps.DeleteFunc(p.clears, func(c *clock.Clock, _ int) bool { return others.clears[c] == 0 })
+	return p
+}
 
 func newLedger() *ledger {
 	return &ledger{adds: map[clock.Dot]string{}, kills: map[clock.Dot][]clock.Dot{}, promises: newPromises(), firm: newPromises()}
@@ -103,8 +114,17 @@ func (l *ledger) promise(d engine.Delta, w int, firm bool) {
 
 // lossy notes a crash that may have lost what was not synced.
 func (l *ledger) lossy() {
-	l.epoch++
+	l.loss.crashes++
 	l.promises = l.firm.clone()
+}
+
+// wiped notes that a replica has lost its disk. It is filled from all others before it answers again, and so what one of them has
+// acknowledged, too, holds as before; what it had alone is gone.
+func (l *ledger) wiped() {
+	maps.DeleteFunc(l.firm.dots, func(_ clock.Dot, w int) bool { return w < 2 })
+	maps.DeleteFunc(l.firm.clears, func(_ *clock.Clock, w int) bool { return w < 2 })
+	l.loss.wipes++
+	l.lossy()
 }
 
 // question is a quorum read, or a look-up, under way.
@@ -112,12 +132,12 @@ type question struct {
 	l        *ledger
 	promised promises // when it began
 	firm     promises // those of them that hold although a crash has lost something since
-	epoch    int
+	loss     loss
 	most     int // replicas that may lack what it must show, less one: N-R
 }
 
 func (l *ledger) ask(n, r int) *question {
-	return &question{l, l.promises.clone(), l.firm.clone(), l.epoch, n - r}
+	return &question{l, l.promises.clone(), l.firm.clone(), l.loss, n - r}
 }
 
 // killed reports whether anything that happened so far removes a dot.
@@ -146,8 +166,8 @@ func (l *ledger) killedBy(dot clock.Dot, event func(clock.Dot) bool, clear func(
 func (q *question) answered(shown []fold.Element, about []string) {
 	l := q.l
 	l.checks++
-	if q.epoch != l.epoch {
-		q.promised = q.firm
+	if q.loss != l.loss {
+		q.promised = q.firm.still(l.firm)
 	}
 	has := map[clock.Dot]bool{}
 	for i, el := range shown {
@@ -194,7 +214,7 @@ func (l *ledger) final(node string, st engine.State, shown []fold.Element) {
 		l.violated(convergence.Unverifiable, "%s has %d live dots and shows %d", node, left.Len(), len(live))
 	}
 	// A crash may lose what was not synced, all but the key of an add, which a repair has brought elsewhere.
-	sure := func(by clock.Dot) bool { return st.Seen.Contains(by) && (l.epoch == 0 || l.firm.dots[by] > 0) }
+	sure := func(by clock.Dot) bool { return st.Seen.Contains(by) && (l.loss.crashes == 0 || l.firm.dots[by] > 0) }
 	for dot, element := range l.adds {
 		switch {
 		case live[dot] && (!left.Contains(dot)):

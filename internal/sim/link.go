@@ -13,21 +13,14 @@ import (
 	"bigset/server/peer"
 )
 
-// member is a replica of a cluster: an engine that crashes and comes back in a new incarnation.
-type member struct {
-	*peer.Local
-	store *engineStore
-	node  string
-	down  bool
-	lives int // how often it has crashed
-}
-
-// link is the way from a coordinator's process to a replica. What is sent waits for its turn, and so does the answer.
+// link is the way from a process to a replica. What is sent waits for its turn, and so does the answer.
 type link struct {
 	*member
-	c    *cluster
-	from *process
-	cut  bool // nothing reaches the replica
+	c      *cluster
+	from   *process
+	cut    bool    // nothing reaches the replica
+	calls  int     // since then
+	faults []*step // of the next calls
 }
 
 var _ peer.Replica = (*link)(nil)
@@ -42,21 +35,46 @@ func (l *link) unreachable() error {
 	return nil
 }
 
+// fault takes the fault of a call: its kind, "" is none, and the step that has asked for it.
+func (l *link) fault() (kind string, t *step) {
+	if len(l.faults) == 0 {
+		return "", nil
+	}
+	t, l.faults = l.faults[0], l.faults[1:]
+	if counted, ok := map[string]string{"loss": "loss", "mute": "loss", "delay": "delay", "late": "delay", "duplicate": "duplicate"}[t.kind]; ok {
+		l.c.count(counted)
+	}
+	return t.kind, t
+}
+
+// blocked says what comes of a call while the way is cut: every other one is refused, the others are never answered.
+func (l *link) blocked(ctx context.Context) error {
+	if l.from.cut {
+		l.from.cut = false
+		l.c.count("partition")
+	}
+	if l.calls++; l.calls%2 == 0 {
+		return l.silence(ctx)
+	}
+	return l.unreachable()
+}
+
 // over does a call through the network. What takes effect may do so after the caller has given up, twice, or without an answer.
 func (l *link) over(ctx context.Context, do func() error) error {
-	t, fault := l.c.turns, l.c.fault()
+	t := l.c.turns
+	fault, by := l.fault()
 	t.Yield(nil)
-	if l.cut && l.c.rng.IntN(2) == 0 {
-		return l.silence(ctx)
+	if l.cut {
+		return l.blocked(ctx)
 	}
 	switch fault {
 	case "loss":
 		return l.silence(ctx)
 	case "delay":
-		t.Sleep(l.c.moment())
+		t.Sleep(by.late())
 	case "duplicate":
 		t.Go(func() {
-			t.Sleep(l.c.moment())
+			t.Sleep(by.late())
 			if l.unreachable() == nil {
 				_ = do()
 			}
@@ -65,8 +83,8 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	if err := l.unreachable(); err != nil {
 		return err
 	}
-	if fault == "crash" {
-		l.c.crashIn(l.member, do)
+	if fault == "power" {
+		l.c.crashIn(l.member, by, do)
 		return l.silence(ctx)
 	}
 	err := do()
@@ -74,11 +92,13 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	case "mute":
 		return l.silence(ctx)
 	case "late":
-		t.Sleep(l.c.moment())
+		t.Sleep(by.late())
 	}
 	t.Yield(nil)
 	return err
 }
+
+func (t *step) late() time.Duration { return time.Duration(t.args["seconds"]) * time.Second }
 
 // silence waits until the caller gives up.
 func (l *link) silence(ctx context.Context) error {
@@ -88,24 +108,21 @@ func (l *link) silence(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// moment is how long something is late: often longer than somebody waits for it.
-func (c *cluster) moment() time.Duration { return time.Duration(c.rng.IntN(40)) * time.Second }
-
 func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (r engine.Result, m peer.Member, err error) {
-	first := true
+	first, wipes := true, 0
 	err = l.over(ctx, func() error {
 		again, _, err := l.Local.Write(ctx, set, ops, o)
 		l.c.made(again.Delta)
 		if first {
-			r, first = again, false
+			r, first, wipes = again, false, l.c.facts.loss.wipes
 		}
 		return err
 	})
 	if err != nil {
 		return engine.Result{}, l.Member(), err
 	}
-	if o.Durability == engine.Sync {
-		l.from.told = append(l.from.told, r.Delta)
+	if o.Durability == engine.Sync && l.c.facts.loss.wipes == wipes {
+		l.from.told = append(l.from.told, told{r.Delta, map[*member]bool{}})
 	}
 	return r, l.Member(), nil
 }
@@ -121,7 +138,6 @@ func (l *link) Knows(ctx context.Context, set, request []byte) (known bool, m pe
 func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
 	l.c.facts.minted(d) // whole-set deletes, which no replica makes
 	err := l.over(ctx, func() error {
-		l.c.stats.Operations++
 		_, err := l.Local.Apply(ctx, d, durability)
 		return err
 	})
@@ -130,7 +146,6 @@ func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Dura
 
 func (l *link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (r engine.FactsResult, m peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
-		l.c.stats.Operations++
 		r, m, err = l.Local.ApplyFacts(ctx, f, durability)
 		return err
 	})
@@ -185,6 +200,17 @@ func (l *link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot)
 	return j, l.Member(), err
 }
 
+func (l *link) Export(ctx context.Context, set, after []byte, bytesMax int) (s *engine.Span, m peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		s, m, err = l.Local.Export(ctx, set, after, bytesMax)
+		return err
+	})
+	if err != nil {
+		return nil, l.Member(), err
+	}
+	return s, m, nil
+}
+
 func (l *link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) (d []engine.RangeDigest, m peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		d, m, err = l.Local.RangeDigests(ctx, first, last, parts)
@@ -213,10 +239,11 @@ func (l *link) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.
 				return err
 			})
 			if err != nil {
-				if chunk = nil; taken > 0 {
-					l.c.count("stream-failover")
-				}
-			} else if !more {
+				chunk = nil
+			} else if taken == 0 && more && o.After != nil { // a stream that another one has begun
+				l.c.count("stream-failover")
+			}
+			if err == nil && !more {
 				return
 			}
 			if !yield(chunk, err) || err != nil {

@@ -21,7 +21,9 @@ type memory struct {
 	memState
 	durable memState
 	log     []memState
-	fault   string
+	fault   string // of the disk: calls fail
+	met     bool   // one has
+	some    func(state string)
 }
 
 // memState is what is on disk. It is never changed in place, so that a copy of it is a snapshot.
@@ -49,8 +51,8 @@ type memDisk struct {
 }
 
 // openMemory opens what disk holds: nil is nothing. An actor that may have lost writes never comes back: start makes a new one.
-func openMemory(set []byte, id, start int, disk any) *memory {
-	m := &memory{set: set, actor: clock.Actor(fmt.Sprintf("%c%03d", 'a'+id, start))}
+func openMemory(set []byte, id, start int, disk any, some func(string)) *memory {
+	m := &memory{set: set, some: some, actor: clock.Actor(fmt.Sprintf("%c%03d", 'a'+id, start))}
 	m.memState = memState{seen: &clock.Clock{}, dead: &clock.Clock{}}
 	if d, ok := disk.(memDisk); ok {
 		m.memState = d.memState
@@ -69,8 +71,8 @@ func (m *memory) Actor() clock.Actor { return m.actor }
 
 // change runs a batch: all of it, or with an error nothing.
 func (m *memory) change(d engine.Durability, f func() error) error {
-	if m.fault != "" {
-		return fmt.Errorf("sim: %s", m.fault)
+	if err := m.failing(); err != nil {
+		return err
 	}
 	before := m.memState
 	m.seen, m.dead, m.keys = before.seen.Clone(), before.dead.Clone(), slices.Clone(before.keys)
@@ -290,8 +292,8 @@ func (m *memory) Leave() error {
 }
 
 func (m *memory) Sync() error {
-	if m.fault != "" {
-		return fmt.Errorf("sim: %s", m.fault)
+	if err := m.failing(); err != nil {
+		return err
 	}
 	m.durable, m.log = m.memState, nil
 	return nil
@@ -299,18 +301,16 @@ func (m *memory) Sync() error {
 
 // Verify proves that every live dot has one key, and every key's dot was seen.
 func (m *memory) Verify() error {
-	live := m.seen.Clone()
-	live.Subtract(m.dead)
+	var live []clock.Dot
 	for _, k := range m.keys {
-		if !m.seen.Contains(k.dot) {
+		switch {
+		case !m.seen.Contains(k.dot):
 			return fmt.Errorf("the key %s %v was not seen", k.element, k.dot)
+		case !m.dead.Contains(k.dot):
+			live = append(live, k.dot)
 		}
-		live.Subtract(clock.Of(k.dot))
 	}
-	if !live.Empty() {
-		return fmt.Errorf("no key for %v", live)
-	}
-	return nil
+	return accounted(m.seen, m.dead, live)
 }
 
 // Maintain compacts: keys go whose dots a durable Dead covers.
@@ -324,8 +324,20 @@ func (m *memory) Maintain(int) (string, error) {
 	return "compaction", nil
 }
 
+// failing is what a call meets while the disk fails.
+func (m *memory) failing() error {
+	if m.fault == "" {
+		return nil
+	}
+	if !m.met {
+		m.met = true
+		m.some(effect + m.fault)
+	}
+	return fmt.Errorf("sim: %s", m.fault)
+}
+
 func (m *memory) Fault(kind string) error {
-	m.fault = kind
+	m.fault, m.met = kind, false
 	return nil
 }
 

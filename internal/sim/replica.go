@@ -169,8 +169,7 @@ func (r *replica) Read() (v convergence.View, err error) {
 	if err != nil {
 		return v, err
 	}
-	live := st.Seen.Clone()
-	live.Subtract(st.Dead)
+	var shown []clock.Dot
 	for c, err := range r.store.Read(engine.ReadOptions{BatchSize: 1 + r.env.Rand.IntN(4)}) {
 		if errors.Is(err, engine.ErrNotFound) {
 			break
@@ -183,15 +182,30 @@ func (r *replica) Read() (v convergence.View, err error) {
 		}
 		for _, e := range c.Elements {
 			v.Items = append(v.Items, item(e))
-			live.Subtract(clock.Of(e.Dots...))
+			shown = append(shown, e.Dots...)
 		}
 	}
-	if !live.Empty() {
-		return v, fmt.Errorf("sim: live, and not shown: %v", live)
+	if err := accounted(st.Seen, st.Dead, shown); err != nil {
+		return v, err
 	}
 	v.Whole = encode(wide, st.Seen)
 	v.Ranges = []convergence.Range{{Context: v.Whole}}
 	return v, nil
+}
+
+// accounted checks that dots are just those that are seen and not dead, each once.
+func accounted(seen, dead *clock.Clock, dots []clock.Dot) error {
+	once := make(map[clock.Dot]bool, len(dots))
+	for _, d := range dots {
+		if once[d] || !seen.Contains(d) || dead.Contains(d) {
+			return fmt.Errorf("sim: %v is not live, or there twice", d)
+		}
+		once[d] = true
+	}
+	if !seen.Descends(dead) || seen.Len()-dead.Len() != uint64(len(dots)) {
+		return fmt.Errorf("sim: seen %v, dead %v, there %v", seen, dead, dots)
+	}
+	return nil
 }
 
 // item shows an element with its narrow context. Wide contexts serve the elements that are absent: one that kills what its

@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"time"
 
@@ -19,7 +17,7 @@ var Kinds = []string{"loss", "duplicate", "delay", "reorder", "partition", "cras
 // Options say how much is simulated. Zero is the default.
 type Options struct {
 	Seed      uint64        // of the first schedule
-	Schedules int           // how many; 0 is 11,200, or no limit with Duration
+	Schedules int           // how many; 0 is 44,000, or no limit with Duration
 	Duration  time.Duration // 0 is no limit
 	Replicas  int           // of each schedule, 3 to 7; 0 is a mixture
 	// Progress is told a few times a second; it may read the report until it returns.
@@ -31,13 +29,15 @@ var ErrOptions = errors.New("sim: bad options")
 
 // Report is what schedules did and found.
 type Report struct {
-	Schedules  int            `json:"schedules"`
-	Operations int            `json:"operations"` // at replicas: of clients, and messages of other replicas that were applied
-	Faults     map[string]int `json:"faults"`     // by kind
-	Checks     int            `json:"checks"`     // states of replicas, and reads, that were judged
+	Schedules int `json:"schedules"`
+	// Operations are those of clients: elements added and removed, sets deleted; in clusters also sets read and elements looked up. A
+	// batch of two counts twice, a retry not at all, and nothing that goes between replicas.
+	Operations int            `json:"operations"`
+	Faults     map[string]int `json:"faults"` // by kind, those that had an effect
+	Checks     int            `json:"checks"` // states of replicas, and reads, that were judged
 	Violations int            `json:"violations"`
 
-	Failure *convergence.Failure `json:"-"` // the violation, shrunk
+	Failure *Failure `json:"-"` // the violation, shrunk
 }
 
 func newReport() *Report {
@@ -52,13 +52,14 @@ func newReport() *Report {
 func (r *Report) Failed() bool { return r.Violations > 0 }
 
 const (
-	schedulesDefault = 11_200
-	engineEvery      = 11  // one schedule in so many has engines
-	clusterEvery     = 56  // one schedule in so many is of a whole cluster
-	portion          = 112 // schedules between two looks at the clock
+	schedulesDefault = 44_000
+	engineEvery      = 44  // one schedule in so many has engines
+	clusterEvery     = 220 // one schedule in so many is of a whole cluster
+	portion          = 440 // schedules between two looks at the clock
 	replicasLeast    = 3
 	replicasMost     = 7
 	steps            = 180 // of a schedule, at most about so many
+	engineReplays    = 10  // of one that failed: an engine has goroutines of its own
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -73,9 +74,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run runs schedules, until one violates what was promised, or the options or ctx end it: of 112 there are 10 over engines, 2 of whole
-// clusters, and the others are over the rules alone. A violation is no error: it is in the report, shrunk, but for one of a cluster:
-// that has a script without steps, which its seed runs again.
+// Run runs schedules, until one violates what was promised, or the options or ctx end it: of 440 there are 10 over engines, 2 of whole
+// clusters, and the others are over the rules alone. A violation is no error: it is in the report, shrunk.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	r := newReport()
 	if o, err = o.withDefaults(); err != nil {
@@ -98,9 +98,11 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		if k.Replicas == 0 {
 			k.Replicas = []int{3, 3, 4, 5, 3, 7, 4, 6}[n%8]
 		}
+		k.Replays = engineReplays
 		if err := r.explore(ctx, engines, k, some, o.Progress); err != nil || r.Failed() {
 			return r, err
 		}
+		k.Replays = 0
 		if err := r.explore(ctx, Rules(), k, size-some-whole, o.Progress); err != nil || r.Failed() {
 			return r, err
 		}
@@ -115,14 +117,15 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 func (r *Report) clusters(ctx context.Context, seed uint64, replicas, schedules int) error {
 	for end := seed + uint64(schedules); seed != end && ctx.Err() == nil; seed++ {
 		n := clusterSize(seed, replicas)
-		v, err := runCluster(seed, n, r, map[string]int{})
+		s := drawScript(seed, n)
+		v, err := runScript(s, r, map[string]int{})
 		if err != nil {
 			return err
 		}
 		if v != nil {
 			r.Violations = 1
-			r.Failure = &convergence.Failure{Violation: v, Script: &convergence.Script{System: clusterName, Seed: seed, Replicas: n}}
-			return nil
+			r.Failure, err = explainCluster(ctx, s, v)
+			return err
 		}
 	}
 	return nil
@@ -137,12 +140,17 @@ func (r *Report) explore(ctx context.Context, sys convergence.System, o converge
 	before := *r
 	before.Faults = maps.Clone(r.Faults)
 	show := func(k *convergence.Report) {
-		*r = Report{before.Schedules + k.Schedules, before.Operations + k.Operations + k.Deliveries, maps.Clone(before.Faults), before.Checks + k.Checks, 0, k.Failure}
+		*r = before
+		r.Schedules += k.Schedules
+		r.Operations += k.Operations
+		r.Checks += k.Checks
+		r.Faults = maps.Clone(before.Faults)
 		for kind := range r.Faults {
-			r.Faults[kind] += k.Faults[kind]
+			r.Faults[kind] += effects(k, kind)
 		}
 		if k.Failure != nil {
 			r.Violations = 1
+			r.Failure = &Failure{Violation: k.Failure.Violation, Seed: k.Failure.Script.Seed, Script: k.Failure.Script.String(), text: k.Failure.String()}
 		}
 	}
 	if tell != nil {
@@ -156,37 +164,14 @@ func (r *Report) explore(ctx context.Context, sys convergence.System, o converge
 	return err
 }
 
-// Replay runs the schedule of a file that holds a violation. It returns nil when nothing is violated, with the script and what each
-// step did. What can't be read is an error that wraps convergence.ErrScript.
-func Replay(in io.Reader) (_ *convergence.Violation, _ *convergence.Script, err error) {
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return nil, nil, err
+// effects is how many faults of a kind the kit's schedules had, without those of which nobody noticed anything: nothing there reads a
+// clock, and a disk may be well again before it is written to.
+func effects(k *convergence.Report, kind string) int {
+	switch kind {
+	case "skew":
+		return 0
+	case "io-error", "disk-full":
+		return k.Sometimes[effect+kind]
 	}
-	s, err := convergence.ReadScript(bytes.NewReader(text))
-	if err != nil {
-		return nil, nil, err
-	}
-	if s.System == clusterName {
-		v, err := replayCluster(s)
-		return v, s, err
-	}
-	sys := Rules()
-	if s.System != sys.Name {
-		var done func() error
-		sys, done = Engines()
-		defer func() { err = errors.Join(err, done()) }()
-	}
-	return convergence.Replay(sys, bytes.NewReader(text))
-}
-
-// replayCluster runs the schedule of a whole cluster again.
-func replayCluster(s *convergence.Script) (*convergence.Violation, error) {
-	switch {
-	case s.Replicas < replicasLeast || s.Replicas > replicasMost:
-		return nil, fmt.Errorf("%w: %d replicas; a cluster has %d to %d", convergence.ErrScript, s.Replicas, replicasLeast, replicasMost)
-	case len(s.Steps) > 0:
-		return nil, fmt.Errorf("%w: a cluster takes no steps: its schedule follows from its seed", convergence.ErrScript)
-	}
-	return runCluster(s.Seed, s.Replicas, newReport(), map[string]int{})
+	return k.Faults[kind]
 }

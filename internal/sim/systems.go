@@ -6,6 +6,9 @@ import (
 	"bigset/convergence"
 )
 
+// effect begins the name of the state in which a fault has had its effect: of faults of disks the kit knows only that they were asked for.
+const effect = "effect of "
+
 // spec is what replicas of a set have to show.
 var spec = convergence.AddWins{Replace: true, Clear: true}
 
@@ -14,7 +17,7 @@ func Rules() convergence.System {
 	return convergence.System{Name: "rules", Spec: spec, Merge: merge, Open: func(env convergence.Env) (convergence.Replica, error) {
 		set := []byte("set")
 		disk, _ := env.Disk.(replicaDisk)
-		return newReplica(env, set, openMemory(set, env.ID, env.Start, disk.store)), nil
+		return newReplica(env, set, openMemory(set, env.ID, env.Start, disk.store, env.Sometimes)), nil
 	}}
 }
 

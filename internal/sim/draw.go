@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// draws makes the script of a cluster's schedule. It looks at no replica, so that the script is a function of the seed.
+type draws struct {
+	*rand.Rand
+	s      *script
+	calls  []string // the faults of calls in this schedule
+	rare   int      // one operation in so many has one
+	beside []string // what goes wrong beside calls
+	views  []int    // steps that show something
+
+	quorums int
+}
+
+// drawScript returns the schedule of a seed.
+func drawScript(seed uint64, replicas int) *script {
+	d := &draws{Rand: rand.New(rand.NewPCG(seed, 11)), s: &script{seed: seed, replicas: replicas}}
+	d.calls = d.some("loss", "mute", "late", "delay", "duplicate", "power")
+	d.rare = 1 + d.IntN(8)
+	d.quorums = d.IntN(quorumsKinds)
+	if d.IntN(4) > 0 {
+		d.beside = append(d.some("crash", "wipe", "restart", "partition", "io-error", "disk-full", "copy", "skew"), "maintain", "partition")
+	}
+	for range rounds {
+		for lane := range clients {
+			for d.IntN(d.rare) == 0 && len(d.calls) > 0 && d.IntN(2) == 0 {
+				d.call(lane)
+			}
+			d.operation(lane)
+		}
+		if len(d.beside) > 0 {
+			d.wrong(d.beside[d.IntN(len(d.beside))])
+		}
+	}
+	return d.s
+}
+
+// some returns about half of the words.
+func (d *draws) some(words ...string) []string {
+	return slices.DeleteFunc(words, func(string) bool { return d.IntN(2) == 0 })
+}
+
+// add adds a step with those of the arguments that its kind has, and a time that it waits.
+func (d *draws) add(lane int, kind string, args map[string]int) *step {
+	maps.DeleteFunc(args, func(name string, _ int) bool { return !slices.Contains(stepKinds[kind], name) })
+	if d.IntN(2) == 0 {
+		args["wait"] = d.IntN(3000)
+	}
+	d.s.steps = append(d.s.steps, step{n: len(d.s.steps) + 1, lane: lane, kind: kind, args: args})
+	return &d.s.steps[len(d.s.steps)-1]
+}
+
+func (d *draws) replica() int { return d.IntN(d.s.replicas) }
+
+// others returns two replicas.
+func (d *draws) others() (a, b int) {
+	a = d.replica()
+	return a, (a + 1 + d.IntN(d.s.replicas-1)) % d.s.replicas
+}
+
+func (d *draws) coordinator() int { return d.IntN(coordinators) }
+
+// process is a coordinator, or now and then a replica as the receiver of a copy.
+func (d *draws) process() int {
+	if d.IntN(5) == 0 {
+		return coordinators + d.replica()
+	}
+	return d.coordinator()
+}
+
+// moment is how long something is late: often longer than somebody waits for it.
+func (d *draws) moment() int { return d.IntN(40) }
+
+func (d *draws) element() string { return string(rune('a' + d.IntN(5))) }
+
+// Quorums of a schedule.
+const (
+	quorumsAny = iota
+	quorumsMajority
+	quorumsAllOne // all for a change, one for a read: so a replica that should not answer has nobody beside it
+	quorumsKinds
+)
+
+// answers draws how many replicas must answer.
+func (d *draws) answers(read bool) int {
+	switch {
+	case d.quorums == quorumsMajority:
+		return d.s.replicas/2 + 1
+	case d.quorums == quorumsAllOne && read:
+		return 1
+	case d.quorums == quorumsAllOne:
+		return d.s.replicas
+	}
+	return 1 + d.replica()
+}
+
+// change draws the quorum of a change: DW is 0 or as large as W.
+func (d *draws) change() map[string]int {
+	w := d.answers(false)
+	dw := w
+	if d.IntN(4) == 0 {
+		dw = 0
+	}
+	return map[string]int{"via": d.coordinator(), "w": w, "dw": dw}
+}
+
+// operation draws one of a client.
+func (d *draws) operation(lane int) {
+	switch d.IntN(12) {
+	case 0, 1, 2:
+		d.add(lane, "read", map[string]int{"via": d.coordinator(), "r": d.answers(true), "batch": 1 + d.IntN(3)})
+		d.views = append(d.views, len(d.s.steps))
+	case 3, 4:
+		t := d.add(lane, "lookup", map[string]int{"via": d.coordinator(), "r": d.answers(true)})
+		t.ops = []stepOp{{verb: "ask", element: d.element()}, {verb: "ask", element: d.element()}}
+		d.views = append(d.views, len(d.s.steps))
+	case 5:
+		if d.IntN(3) == 0 {
+			d.add(lane, "drop", d.change())
+			return
+		}
+		a, b := d.others()
+		d.add(lane, "exchange", map[string]int{"via": d.coordinator(), "at": a, "with": b})
+	default:
+		args := d.change()
+		args["id"] = d.IntN(2)
+		t := d.add(lane, "write", args)
+		for range 1 + d.IntN(2) {
+			if o := d.op(); !slices.ContainsFunc(t.ops, func(other stepOp) bool { return other.element == o.element }) {
+				t.ops = append(t.ops, o)
+			}
+		}
+	}
+}
+
+// op draws an operation, with the context of one of the last steps that showed something, or without.
+func (d *draws) op() stepOp {
+	const back = 12
+	o := stepOp{verb: "add", element: d.element()}
+	if d.IntN(3) == 0 {
+		o.verb = "remove"
+	}
+	if n := min(back, len(d.views)); n > 0 && d.IntN(2) == 0 {
+		o.from, o.whole = d.views[len(d.views)-1-d.IntN(n)], d.IntN(3) == 0
+	}
+	return o
+}
+
+// call draws a fault of a call. The lane is that of the operation that comes next.
+func (d *draws) call(lane int) {
+	args := map[string]int{"via": d.process(), "at": d.replica(), "seconds": d.moment(), "writes": d.IntN(8), "keep": 25 * d.IntN(5)}
+	d.add(lane, d.calls[d.IntN(len(d.calls))], args)
+}
+
+// wrong draws something that goes wrong beside calls, or work of the background.
+func (d *draws) wrong(kind string) {
+	a, b := d.others()
+	args := map[string]int{"at": a, "with": b, "seconds": d.IntN(8), "writes": d.IntN(4), "keep": 25 * d.IntN(5), "work": d.IntN(6)}
+	switch kind {
+	case "copy", "wipe": // and its calls
+		if d.IntN(2) == 0 {
+			d.add(laneNemesis, []string{"power", "delay", "late"}[d.IntN(3)], map[string]int{"via": coordinators + a, "at": b, "seconds": d.IntN(5),
+				"writes": d.IntN(8), "keep": 25 * d.IntN(5)})
+		}
+	case "restart":
+		args["via"] = d.coordinator()
+	case "partition":
+		args["via"], args["cut"] = d.process(), d.IntN(1<<d.s.replicas)
+	case "skew":
+		const minute, day = 60, 24 * 60 * 60
+		args["seconds"] = []int{minute / 2, 20 * minute, -20 * minute, day + 60*minute}[d.IntN(4)]
+		if args["via"] = d.coordinator(); d.IntN(2) == 0 {
+			args["via"] = coordinators + a
+		}
+	}
+	t := d.add(laneNemesis, kind, args)
+	t.args["wait"] = d.IntN(5000)
+	for lane := 0; kind == "wipe" && lane < clients; lane++ { // reads while it is being made whole
+		t := d.add(lane, "read", map[string]int{"via": d.coordinator(), "r": d.answers(true), "batch": 1})
+		t.args["wait"] = d.IntN(8000)
+	}
+}

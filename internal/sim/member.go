@@ -1,0 +1,292 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"bigset/compaction"
+	"bigset/convergence"
+	"bigset/engine"
+	"bigset/handoff"
+	"bigset/internal/faultdisk"
+	"bigset/keyscheme"
+	"bigset/server/coord/turns"
+	"bigset/server/peer"
+	"bigset/server/transfer"
+)
+
+// member is a replica of a cluster: an engine that crashes, loses its disk, and comes back in a new incarnation.
+type member struct {
+	*peer.Local
+	store   *engineStore
+	node    string
+	process *process // that copies from others
+	clock   *dial
+	down    bool
+	lives   int // how often it has ended
+
+	joining bool             // it has lost its disk: it answers when it was copied from every other one
+	filled  map[*member]bool // these were, since then
+	copies  int              // from it or to it, under way
+
+	fault  string        // of its disk
+	failed *atomic.Int64 // writes, by that
+}
+
+// dial is a clock that runs with the others, and jumps.
+type dial struct {
+	c      *cluster
+	jumped bool
+	by     atomic.Int64 // nanoseconds
+	unread atomic.Bool  // nobody has looked since the last jump
+	looks  atomic.Int64 // first ones after a jump
+}
+
+func (c *cluster) dial() *dial {
+	c.dials = append(c.dials, &dial{c: c})
+	return c.dials[len(c.dials)-1]
+}
+
+// Now is the time by this clock.
+func (d *dial) Now() time.Time {
+	if d.unread.CompareAndSwap(true, false) {
+		d.looks.Add(1)
+	}
+	return d.c.turns.Now().Add(time.Duration(d.by.Load()))
+}
+
+// skewed is a coord.Runner whose clock jumps. What it waits for comes no sooner or later.
+type skewed struct {
+	*turns.Runner
+	clock *dial
+}
+
+func (s skewed) Now() time.Time { return s.clock.Now() }
+
+// up opens a replica's store.
+func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compaction.Strategy) error {
+	h, err := open(disk, dir, strategy, m.clock.Now)
+	if err != nil {
+		return err
+	}
+	m.store = &engineStore{host: h, set: c.set, rand: c.script.rand(uint64(1000 + len(c.gone))), some: func(string) {}}
+	state := peer.Normal
+	if m.joining {
+		state = peer.Joining
+	}
+	m.Local, err = peer.NewLocal(m.node, h.Store, state)
+	return err
+}
+
+// crash ends a replica's process. After a while it is back, from what its disk has left, in a new incarnation.
+func (c *cluster) crash(m *member, disk *faultdisk.Disk, seconds int) {
+	old := m.store.host
+	old.disk.Heal()
+	m.fault = ""
+	c.gone = append(c.gone, old)
+	if m.copies > 0 {
+		c.count("copy-crash")
+	}
+	if err := c.up(m, disk, old.dir, old.strategy); err != nil {
+		c.facts.violated(convergence.Failed, "%s does not come back: %v", m.node, err)
+		return
+	}
+	m.lives++
+	m.down = true
+	life := m.lives
+	c.turns.After(time.Duration(seconds)*time.Second, func() {
+		if m.lives != life {
+			return
+		}
+		if m.down = false; m.joining {
+			c.join(m)
+		}
+	})
+}
+
+// power loses power at a replica, and some percents are left of what was not synced.
+func (c *cluster) power(m *member, percent, seconds int) {
+	kind := "crash"
+	if percent < 100 {
+		kind = "crash-unsynced"
+		c.facts.lossy()
+	}
+	c.count(kind)
+	c.crash(m, c.clone(m.store.host.disk, percent), seconds)
+}
+
+// crashIn loses power at a replica in the middle of a call, or right behind it.
+func (c *cluster) crashIn(m *member, t *step, do func() error) {
+	c.clones++
+	left := m.store.host.disk.CrashAt(int64(t.args["writes"]), t.args["keep"], c.script.seed+c.clones)
+	c.crashing, c.torn = true, nil
+	_ = do()
+	c.crashing = false
+	disk := left()
+	if disk == nil {
+		disk = c.clone(m.store.host.disk, t.args["keep"])
+	}
+	c.count("crash-unsynced")
+	c.facts.lossy()
+	c.crash(m, disk, t.args["seconds"])
+	for _, d := range c.torn {
+		st, err := stateOf(m.store)
+		if err != nil {
+			c.facts.violated(convergence.Failed, "%s: %v", m.node, err)
+		} else if st.Seen.Contains(dotOf(d, 0)) { // else the power was gone before that
+			c.facts.minted(d)
+		}
+	}
+}
+
+// made takes the delta that a replica has made.
+func (c *cluster) made(d engine.Delta) {
+	switch {
+	case d.Empty():
+	case c.crashing:
+		c.torn = append(c.torn, d)
+	default:
+		c.facts.minted(d)
+	}
+}
+
+// wipe takes a replica's disk away. One at a time is made whole: from the others it gets all that two replicas have acknowledged.
+func (c *cluster) wipe(m *member, seconds int) bool {
+	for _, o := range c.members {
+		if o.joining {
+			return false
+		}
+	}
+	c.count("crash-unsynced")
+	c.facts.wiped()
+	m.joining, m.filled = true, map[*member]bool{}
+	for _, p := range c.procs {
+		for _, d := range p.told {
+			d.wiped[m] = true
+		}
+	}
+	c.crash(m, faultdisk.New(), seconds)
+	c.some["wiped"]++
+	return true
+}
+
+// join copies from all other replicas, and then answers again.
+func (c *cluster) join(m *member) {
+	life := m.lives
+	c.turns.Go(func() {
+		for _, from := range c.members {
+			for from != m && !m.filled[from] {
+				if m.lives != life {
+					return // its next life goes on
+				}
+				if m.filled[from] = c.copy(m, from); !m.filled[from] {
+					c.turns.Sleep(time.Second)
+				}
+			}
+		}
+		if m.lives == life {
+			m.joining = false
+			m.SetState(peer.Normal)
+			c.some["made whole"]++
+		}
+	})
+}
+
+// copy copies the range of the set from a replica to another, and reports whether all has come.
+func (c *cluster) copy(m, from *member) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer c.turns.After(copyLimit, cancel)()
+	defer cancel()
+	mover, err := transfer.New(m.Local, transfer.Options{ChunkBytes: 1, Now: m.clock.Now})
+	if err != nil {
+		c.facts.violated(convergence.Failed, "a mover: %v", err)
+		return false
+	}
+	slot, life := keyscheme.SetSlot(c.set), m.lives
+	cp, err := mover.Start(ctx, m.process.links[c.indexOf(from)], handoff.Range{First: slot, Last: slot})
+	if err != nil {
+		return false
+	}
+	m.copies++
+	from.copies++
+	defer func() { m.copies--; from.copies-- }()
+	for steps := 0; ; steps++ {
+		done, err := cp.Step(ctx)
+		if m.lives != life { // what it wrote went to a process that is no more
+			return false
+		}
+		if err != nil {
+			c.copyFailed(m, from, err)
+			return false
+		}
+		if steps == 0 {
+			c.count("copy")
+		}
+		if done {
+			cp.Stop()
+			return true
+		}
+		c.turns.Sleep(copyPause)
+	}
+}
+
+// copyFailed judges why a copy has not come to its end.
+func (c *cluster) copyFailed(m, from *member, err error) {
+	c.some["copy broken off"]++
+	for _, expected := range []error{peer.ErrUnavailable, peer.ErrJoining, engine.ErrFailed, engine.ErrClosed, context.Canceled, context.DeadlineExceeded, handoff.ErrIncomplete} {
+		if errors.Is(err, expected) {
+			return
+		}
+	}
+	c.facts.violated(convergence.Failed, "copy from %s to %s: %v", from.node, m.node, err)
+}
+
+func (c *cluster) indexOf(m *member) int {
+	for i, o := range c.members {
+		if o == m {
+			return i
+		}
+	}
+	return -1
+}
+
+// faultDisk makes the writes to a replica's log fail, all but the next few, for some seconds.
+func (c *cluster) faultDisk(m *member, t *step) {
+	if m.fault != "" || m.down {
+		return
+	}
+	cause := error(syscall.EIO)
+	if t.kind == "disk-full" {
+		cause = syscall.ENOSPC
+	}
+	m.fault = t.kind
+	m.failed = m.store.host.disk.FailWrites(".log", t.args["writes"], cause)
+	life := m.lives
+	c.turns.After(time.Duration(t.args["seconds"])*time.Second, func() {
+		if m.lives == life {
+			c.healDisk(m)
+		}
+	})
+}
+
+// healDisk ends what is wrong with a replica's disk. A store that has failed by it is opened again, by a new process; what it had not
+// synced is lost.
+func (c *cluster) healDisk(m *member) {
+	if m.fault == "" {
+		return
+	}
+	if m.failed.Load() > 0 {
+		c.count(m.fault)
+	}
+	m.fault = ""
+	m.store.host.disk.Heal()
+	if m.store.host.Failed() == nil {
+		return
+	}
+	c.some["store failed and was opened again"]++
+	c.facts.lossy()
+	c.crash(m, c.clone(m.store.host.disk, 100), 0)
+}

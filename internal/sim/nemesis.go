@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"bigset/convergence"
+)
+
+// step does a step of the script, if it can be done.
+func (c *cluster) step(t *step) {
+	if ms := t.args["wait"]; ms > 0 {
+		c.turns.Sleep(time.Duration(ms) * time.Millisecond)
+	}
+	c.facts.step = t.n
+	switch t.kind {
+	case "write":
+		c.write(t)
+	case "read":
+		c.read(t)
+	case "lookup":
+		c.lookup(t)
+	case "drop":
+		c.drop(t)
+	case "exchange":
+		c.gossip(t)
+	case "loss", "mute", "delay", "late", "duplicate", "power":
+		l := c.process(t).links[t.args["at"]]
+		l.faults = append(l.faults, t)
+	default:
+		t.note = c.wrong(t, c.members[t.args["at"]])
+	}
+}
+
+// process is the one that a step names.
+func (c *cluster) process(t *step) *process {
+	if via := t.args["via"]; via >= coordinators {
+		return c.members[via-coordinators].process
+	}
+	return c.procs[t.args["via"]]
+}
+
+// coordinator is the one that a client's step goes to, after so many tries.
+func (c *cluster) coordinator(t *step, try int) *process {
+	return c.procs[(t.args["via"]+try)%coordinators]
+}
+
+// wrong does what goes wrong beside calls, and the work of the background. It returns what it did.
+func (c *cluster) wrong(t *step, m *member) string {
+	const skipped = "skipped"
+	switch t.kind {
+	case "crash":
+		if m.down {
+			return skipped
+		}
+		c.power(m, t.args["keep"], t.args["seconds"])
+	case "wipe":
+		if !c.wipe(m, t.args["seconds"]) {
+			return skipped
+		}
+	case "restart":
+		c.count("crash")
+		c.kill(t.args["via"]%coordinators, t.args["keep"])
+	case "partition":
+		p := c.process(t)
+		p.cut = t.args["cut"] != 0
+		for i, l := range p.links {
+			l.cut = t.args["cut"]>>i&1 == 1
+		}
+	case "io-error", "disk-full":
+		c.faultDisk(m, t)
+	case "copy":
+		if from := c.members[t.args["with"]]; from != m && !m.down && !m.joining && c.copy(m, from) {
+			return "all has come"
+		}
+		return skipped
+	case "skew":
+		clock := c.process(t).clock
+		clock.by.Add(int64(time.Duration(t.args["seconds"]) * time.Second))
+		clock.unread.Store(true)
+		clock.jumped = true
+	case "maintain":
+		return c.maintain(m, t.args["work"])
+	}
+	return ""
+}
+
+func (c *cluster) maintain(m *member, work int) string {
+	if m.fault != "" || m.down {
+		return "skipped"
+	}
+	what, err := m.store.Maintain(work)
+	if err != nil {
+		c.facts.violated(convergence.Failed, "maintenance at %s: %v", m.node, err)
+	}
+	if _, kind := c.stats.Faults[what]; kind {
+		c.count(what)
+	}
+	return what
+}
+
+// kill ends a coordinator's process, and starts it again.
+func (c *cluster) kill(i, percent int) {
+	p := c.procs[i]
+	old := p.Coordinator
+	p.folder.disk = c.clone(p.folder.disk, percent)
+	for _, l := range p.links { // what the old process still does reaches nobody
+		l.from = &process{dead: true}
+	}
+	if err := c.start(p, i); err != nil {
+		c.facts.violated(convergence.Failed, "coordinator %d does not come back: %v", i, err)
+	}
+	c.turns.Go(func() { _ = old.Close(context.Background()) })
+}
