@@ -92,7 +92,7 @@ func TestKnowsRequest(t *testing.T) {
 	a, b := newPair("first"), newPair("second")
 	now := time.UnixMilli(1_000_000_000)
 	for _, p := range []*pair{a, b} {
-		p.opt.Now(func() time.Time { return now })
+		p.opt.Now = func() time.Time { return now }
 		p.opt.RequestAge = time.Minute
 		p.open(t)
 	}
