@@ -7,6 +7,7 @@ import (
 
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/fold"
 	"bigset/server/coord"
 	"bigset/server/peer"
 )
@@ -44,7 +45,7 @@ func TestHealNobodyHas(t *testing.T) {
 // unhealable is a replica that can put nothing back: what is around it can't be read.
 type unhealable struct{ *link }
 
-func (u unhealable) Heal(_ context.Context, f engine.Facts) (engine.HealResult, peer.Member, error) {
+func (u unhealable) Heal(_ context.Context, f engine.Facts, _ []fold.Element) (engine.HealResult, peer.Member, error) {
 	return engine.HealResult{Left: len(f.Keys)}, u.Member(), nil
 }
 
