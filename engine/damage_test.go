@@ -36,7 +36,7 @@ func TestDamagedTable(t *testing.T) {
 			sst, data = "store/"+name, b
 		}
 	}
-	for i := 400; i < len(data)*2/3; i += 100 { // in every block of keys but the first, which has the store's own
+	for i := 400; i < len(data)/2; i += 100 { // in every block of keys but the first, which has the store's own
 		data[i] ^= 4
 	}
 	putBytes(t, p.disk, sst, data)

@@ -99,6 +99,16 @@ func CheckFolder(fs vfs.FS, dir string) error {
 	return err
 }
 
+// CheckUnused returns ErrLocked when the store in a folder is open, here or in another process. It is for tools that read files beside the
+// engine: what they find while a store is open may be on its way out.
+func CheckUnused(dir string) error {
+	lock, err := lockDir(vfs.Default, dir)
+	if err != nil {
+		return err
+	}
+	return lock.Close()
+}
+
 // copyFiles copies what belongs to a store's content.
 func (r *restoring) copyFiles() error {
 	names, err := r.content()

@@ -81,7 +81,12 @@ func (a *app) dbOnFolder(cmd *cobra.Command) *cobra.Command {
 	dbExample(cmd, cmd.Name())
 	arguments := strings.Count(cmd.Use, "<")
 	cmd.Args = takes(arguments, arguments)
-	a.dbRun(cmd, func(args []string) ([]string, error) { return append([]string{a.dir}, args...), nil })
+	a.dbRun(cmd, func(args []string) ([]string, error) {
+		if err := engine.CheckUnused(a.dir); err != nil {
+			return nil, err
+		}
+		return append([]string{a.dir}, args...), nil
+	})
 	return cmd
 }
 

@@ -17,7 +17,7 @@ var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 // whole clusters.
 const (
 	shards         = 2
-	shardSchedules = 22_440
+	shardSchedules = 23_760
 	operationsMin  = 1_000_000 // of clients
 )
 
