@@ -23,7 +23,6 @@ var ErrCorruptPage = errors.New("bloomslice: corrupt page")
 const (
 	pageWhole  = 1 // the page's bytes, without the zero bytes at its end
 	pageSparse = 2 // the places of its bits, ascending, 2 bytes each, big-endian
-	pageBroken = 3 // what was left of a merge with damaged operands: their bytes. No reader takes it
 )
 
 // sparseMax is the number of bits above which places take more bytes than the page.
@@ -155,18 +154,14 @@ func DecodePage(dst, value []byte) ([]byte, error) {
 	return w.appendBytes(dst, PageBytes), nil
 }
 
-// MergePages appends the value of a page that has the bits of all operands. The order does not matter, nor does how often one comes.
-// It never fails: with a damaged operand the result holds the bytes of all, and is damaged too.
-func MergePages(dst []byte, operands [][]byte) []byte {
+// JoinPages appends the value of a page that has the bits of all these. The order does not matter, nor does how often one comes. It reports
+// false, and appends nothing, where one of them is damaged.
+func JoinPages(dst []byte, values [][]byte) ([]byte, bool) {
 	var w words
-	for _, o := range operands {
-		if w.orValue(o) != nil {
-			dst = append(dst, pageBroken)
-			for _, o := range operands {
-				dst = append(dst, o...)
-			}
-			return dst
+	for _, v := range values {
+		if w.orValue(v) != nil {
+			return dst, false
 		}
 	}
-	return w.append(dst)
+	return w.append(dst), true
 }

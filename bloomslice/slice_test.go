@@ -40,7 +40,7 @@ func (d *disk) store(t testing.TB, s *Slice, some int) (layers []Layer) {
 			key := pageKey(p.ID, p.Page)
 			d.mu.Lock()
 			if old := d.pages[key]; old != nil && !p.Whole {
-				d.pages[key] = MergePages(nil, [][]byte{p.Value, old})
+				d.pages[key] = joined(p.Value, old)
 			} else {
 				d.pages[key] = p.Value
 			}
@@ -272,7 +272,16 @@ func merged(value []byte) []byte {
 	if value == nil {
 		return emptyPage()
 	}
-	return MergePages(nil, [][]byte{value})
+	return joined(value)
+}
+
+// joined joins values that are not damaged.
+func joined(values ...[]byte) []byte {
+	v, ok := JoinPages(nil, values)
+	if !ok {
+		panic("a damaged page")
+	}
+	return v
 }
 
 // emptyPage is the value of a page without bits.
