@@ -128,10 +128,12 @@ func (s *Slice) DirtyPages() (n int) {
 // returns how many it has freed. What was taken of it must be at the source by now.
 func (s *Slice) Evict(want int64) (freed int64) {
 	for _, l := range *s.layers.Load() {
-		for page := range l.pages {
+		for range l.pages {
 			if freed >= want {
 				return freed
 			}
+			page := l.hand // goes on where it stopped, so that each page has its time
+			l.hand = (l.hand + 1) % len(l.pages)
 			if l.changes[uint32(page)] == nil {
 				freed += s.evict(l, page)
 			}
@@ -154,6 +156,16 @@ func (s *Slice) evict(l *layer, page int) int64 {
 	}
 	s.resident.Add(-PageBytes)
 	return PageBytes
+}
+
+// Release takes all pages out of memory, for good: whoever still asks the slice reads them anew each time. What is dirty is lost.
+func (s *Slice) Release() {
+	s.released.Store(true)
+	for _, l := range *s.layers.Load() {
+		for page := range l.pages {
+			s.evict(l, page)
+		}
+	}
 }
 
 // MergePage joins the value of a page, of a layer that the slice has: what another replica has of it. Its error is ErrCorruptPage, or

@@ -40,6 +40,7 @@ type Slice struct {
 	opt      Options
 	source   Source
 	resident *atomic.Int64
+	released atomic.Bool              // pages are no longer kept
 	layers   atomic.Pointer[[]*layer] // by index, then by owner; a list is never changed
 	admitted struct {                 // what Commit sets
 		layer *layer
@@ -75,6 +76,7 @@ type layer struct {
 	stored  atomic.Bool // the source may have pages of it
 	counted bool        // the count, or the layer, has changed since they were last taken
 	pages   []atomic.Pointer[words]
+	hand    int                 // where Evict goes on
 	changes map[uint32]*changes // of the pages that have changed since they were stored
 	faults  [16]sync.Mutex      // by page: pages come and go one at a time, or a stale one could be put back
 }
@@ -143,8 +145,13 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 			if err := w.orValue(value); err != nil {
 				return nil, fmt.Errorf("page %d of layer %d: %w", page, l.id.Index, err)
 			}
-			s.resident.Add(PageBytes)
 		}
+	}
+	if s.released.Load() {
+		return w, nil
+	}
+	if w != &zeroPage {
+		s.resident.Add(PageBytes)
 	}
 	l.pages[page].Store(w)
 	return w, nil
