@@ -73,7 +73,7 @@ func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
 	s.sets.forgetState(sets)
 	s.publisher.forget(sets)
 	s.counters.excises.Add(1)
-	return nil
+	return s.filters.forgetRange(b)
 }
 
 // within returns the sets within some bounds that are loaded. Nobody is loading one.

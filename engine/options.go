@@ -84,6 +84,10 @@ type Options struct {
 	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use are kept beyond it.
 	// Default 256 MiB.
 	SetCacheBytes int64
+	// FilterCacheBytes bounds the pages of bloom filters kept in memory; default 256 MiB. Filters that are in memory only come on top.
+	FilterCacheBytes int64
+	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default FilterInterval.
+	FilterDurability FilterDurability
 	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
 	RewriteBytesPerSecond int64
 	// SpanBytes is about how many bytes of keys the rewriter copies in one swap; default 16 MiB.
@@ -135,6 +139,8 @@ func (o *Options) withDefaults() *Options {
 	setDefault(&n.tableKeysMin, ingestKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)
+	setDefault(&n.FilterCacheBytes, 256<<20)
+	setDefault(&n.FilterDurability, FilterInterval)
 	setDefault(&n.RewriteBytesPerSecond, 64<<20)
 	setDefault(&n.SpanBytes, 16<<20)
 	setDefault(&n.BackgroundInterval, 100*time.Millisecond)
@@ -162,6 +168,8 @@ func (o *Options) validate() error {
 		return errors.New("engine: SpanBytes must be at least 1 KiB")
 	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.BallastBytes < 0 || o.RewriteBytesPerSecond < 0:
 		return errors.New("engine: a size must not be negative")
+	case o.FilterCacheBytes < 0 || o.FilterDurability > FilterSync:
+		return errors.New("engine: bad cache or durability of filters")
 	case o.RequestAge < 0 || o.RequestsKept < 0:
 		return errors.New("engine: age and number of requests must not be negative")
 	case o.Durability > NoSync:

@@ -271,7 +271,7 @@ func (s *Store) keptRequests(ctx context.Context) (kept []keptRequest, err error
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
 		if !key.IsRequest() {
-			if key.Kind == keyscheme.KindSlotMeta || key.Kind == keyscheme.KindSlotBloom {
+			if key.Kind == keyscheme.KindSlotMeta {
 				ok = it.Next()
 			} else {
 				ok = it.SeekGE(keyscheme.Requests(key.Slot).Lower)

@@ -50,6 +50,7 @@ type Store struct {
 	recent     recentKeys
 	requestLog requestLog
 	notes      notes
+	filters    filters
 	counters   counters
 	fullSize   atomic.Bool  // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were told of
@@ -86,6 +87,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	}
 	s.publisher.start(s)
 	s.runner.start(s)
+	s.filters.cutter.start()
 	return s, nil
 }
 
@@ -153,6 +155,9 @@ func (s *Store) open() (err error) {
 		s.scheduler.endRest()
 	}
 	if err := s.loadIdentity(); err != nil {
+		return err
+	}
+	if err := s.filters.open(s); err != nil {
 		return err
 	}
 	return s.disk.lay()
@@ -263,8 +268,8 @@ func (s *Store) Close() error {
 		<-s.empty
 	}
 	s.runner.stop()
+	errs := []error{s.filters.shut()}
 	s.publisher.stop()
-	var errs []error
 	if s.failed.Load() == nil {
 		errs = append(errs, s.sets.flush(), s.markClean())
 	}

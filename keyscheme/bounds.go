@@ -110,8 +110,8 @@ func SlotRange(first, last Slot) Bounds {
 	if last != SlotMax {
 		return Bounds{lower, AppendSlot(nil, last+1)}
 	}
-	// Past the last slot there is none to name. Its own namespace closes it, and there the byte 0xFF is no kind.
-	return Bounds{lower, AppendSlotKey(nil, SlotMax, 0xFF, nil)}
+	// Past the last slot there is none to name. The directory is behind it.
+	return Bounds{lower, AppendSlotKey(nil, SlotMax, directoryKind, nil)}
 }
 
 // SlotSets bounds the sets of one slot, without the slot's own keys.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -78,6 +79,7 @@ func TestGoldenSlots(t *testing.T) {
 func TestGoldenKeys(t *testing.T) {
 	p := keyscheme.NewPrefix([]byte("set"))
 	dot := clock.Dot{Actor: "actor", Counter: 0x0102030405060708}
+	f, layer := keyscheme.NewFilterPrefix([]byte("set"), 0), bloomslice.LayerID{Index: 0x0102, Owner: "actor"}
 	checkVectors(t, "keys.txt", []vector{
 		{"prefix", p},
 		{"prefix-of-empty-name", keyscheme.NewPrefix(nil)},
@@ -91,6 +93,12 @@ func TestGoldenKeys(t *testing.T) {
 		{"end", p.AppendEnd(nil)},
 		{"slot-bloom", keyscheme.AppendSlotKey(nil, 0x01020304, keyscheme.SlotBloom, []byte("rest"))},
 		{"slot-meta", keyscheme.AppendSlotKey(nil, 0x01020304, keyscheme.SlotMeta, []byte("rest"))},
+		{"filter-head", f.AppendHead(nil)},
+		{"filter-layer", f.AppendLayer(nil, 0x0102030405060708, layer)},
+		{"filter-page", f.AppendPage(nil, 0x0102030405060708, layer, 0x0A0B0C0D)},
+		{"filter-slice", keyscheme.NewFilterPrefix([]byte("set"), 1)},
+		{"directory-present", keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: []byte("set"), Slice: 0x01020304})},
+		{"directory-dropped", keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: []byte("set"), Slice: 1, Dropped: true, Gone: 7})},
 		{"store-meta", []byte("id")},
 		{"bound-slot", keyscheme.AppendSlot(nil, 0x01020304)},
 		{"bound-tombstone-pages-lower", p.TombstonePages().Lower},

@@ -21,10 +21,11 @@ const (
 	KindEnd                       // the end of a set; a bound, never stored
 	KindSlotBloom                 // a slot's bloom filter pages
 	KindSlotMeta                  // a slot's metadata
+	KindDirectory                 // an entry of the directory, behind all slots
 )
 
 var kindNames = [...]string{
-	"none", "store-meta", "clock", "clock-page", "tombstone", "tombstone-page", "element", "end", "slot-bloom", "slot-meta",
+	"none", "store-meta", "clock", "clock-page", "tombstone", "tombstone-page", "element", "end", "slot-bloom", "slot-meta", "directory",
 }
 
 // String returns the kind's name.
@@ -45,7 +46,7 @@ type Key struct {
 	Actor   []byte // element, page; 1 to clock.ActorBytesMax bytes
 	Counter uint64 // element; at least 1
 	Page    uint64 // page of a clock or a tombstone
-	Rest    []byte // slot's own keys: what follows the kind; store metadata: the whole key
+	Rest    []byte // slot's own keys, directory: what follows the kind; store metadata: the whole key
 }
 
 // PrefixLen returns the length of the slot, length and name that the key starts with, or 0 if it belongs to no set.
@@ -105,6 +106,14 @@ func (k *Key) decodeSlotKey(rest []byte) (field, reason string) {
 		k.Kind = KindSlotBloom
 	case SlotMeta:
 		k.Kind = KindSlotMeta
+	case directoryKind:
+		if k.Slot != SlotMax {
+			return "designator", "a directory, but not in the last slot"
+		}
+		if _, ok := DecodeDirectoryKey(rest[1:]); !ok {
+			return "name", "no entry of the directory"
+		}
+		k.Kind = KindDirectory
 	default:
 		return "designator", "unknown in a slot's own namespace"
 	}

@@ -35,6 +35,9 @@ func encode(k keyscheme.Key) []byte {
 		return keyscheme.AppendSlotKey(nil, k.Slot, keyscheme.SlotBloom, k.Rest)
 	case keyscheme.KindSlotMeta:
 		return keyscheme.AppendSlotKey(nil, k.Slot, keyscheme.SlotMeta, k.Rest)
+	case keyscheme.KindDirectory:
+		e, _ := keyscheme.DecodeDirectoryKey(k.Rest)
+		return keyscheme.AppendDirectoryKey(nil, e)
 	}
 	return nil
 }
@@ -43,7 +46,11 @@ func names(lo, hi int) *rapid.Generator[[]byte] { return rapid.SliceOfN(rapid.By
 
 // keys draws a well-formed key of any kind, with no more than that kind has.
 var keys = rapid.Custom(func(t *rapid.T) keyscheme.Key {
-	k := keyscheme.Key{Kind: keyscheme.Kind(rapid.IntRange(1, 9).Draw(t, "kind"))}
+	k := keyscheme.Key{Kind: keyscheme.Kind(rapid.IntRange(1, 10).Draw(t, "kind"))}
+	if k.Kind == keyscheme.KindDirectory {
+		k.Slot, k.Rest = keyscheme.SlotMax, keyscheme.AppendDirectoryKey(nil, directoryEntries.Draw(t, "entry"))[9:]
+		return k
+	}
 	if k.Kind == keyscheme.KindStoreMeta {
 		k.Rest = names(1, keyscheme.StoreMetaBytesMax).Draw(t, "rest")
 		return k
@@ -259,7 +266,7 @@ func TestDecodeElementWithAnyPrefix(t *testing.T) {
 
 func TestKindNames(t *testing.T) {
 	seen := map[string]bool{}
-	for k := keyscheme.KindNone; k <= keyscheme.KindSlotMeta+1; k++ {
+	for k := keyscheme.KindNone; k <= keyscheme.KindDirectory+1; k++ {
 		if seen[k.String()] || k.String() == "" {
 			t.Errorf("kind %d has the name %q", k, k)
 		}

@@ -1,0 +1,194 @@
+package bloomslice
+
+import (
+	"maps"
+	"slices"
+)
+
+// changesMax is how many new bits of a page are remembered one by one. With more of them the page is stored whole.
+const changesMax = 256
+
+// changes are the bits of a page that were set since it was stored.
+type changes struct {
+	places []uint16 // nil with whole
+	whole  bool
+}
+
+func (c *changes) add(place uint16) {
+	switch {
+	case c.whole:
+	case len(c.places) == changesMax:
+		c.places, c.whole = nil, true
+	default:
+		c.places = append(c.places, place)
+	}
+}
+
+func (l *layer) changed(page uint32) *changes {
+	c := l.changes[page]
+	if c == nil {
+		c = &changes{}
+		l.changes[page] = c
+	}
+	return c
+}
+
+// DirtyPage is what of a page has to be stored.
+type DirtyPage struct {
+	ID    LayerID
+	Page  uint32
+	Value []byte // as AppendPage
+	Whole bool   // the value has all bits of the page, and may replace what is stored; else it is to be merged into that
+}
+
+// Dirty is what of a slice has to be stored, in one batch: a count covers the keys whose bits are stored with it or before.
+type Dirty struct {
+	Layers []Layer
+	Pages  []DirtyPage // by layer, then by page
+}
+
+// Taking is one pass over what is dirty. It belongs to the slice's one writer.
+type Taking struct {
+	s      *Slice
+	layers []takingLayer
+}
+
+type takingLayer struct {
+	layer *layer
+	pages []uint32 // ascending
+}
+
+// Take begins a pass over what is dirty now. What becomes dirty while the pass goes on may be taken by it, or stays dirty.
+func (s *Slice) Take() *Taking {
+	t := &Taking{s: s}
+	for _, l := range *s.layers.Load() {
+		t.layers = append(t.layers, takingLayer{l, slices.Sorted(maps.Keys(l.changes))})
+	}
+	return t
+}
+
+// Next takes what is dirty of the next pages, so many at most. Nothing means that the pass is over. What was taken counts as stored from
+// then on; where it is not, because storing it failed, it is to be given back by PutBack. Until it is stored Evict must not be called.
+func (t *Taking) Next(pagesMax int) (d Dirty) {
+	for i := range t.layers {
+		tl := &t.layers[i]
+		if l := tl.layer; l.counted {
+			d.Layers = append(d.Layers, Layer{l.id, l.shape, l.count.Load()})
+			l.counted = false
+		}
+		n := min(len(tl.pages), pagesMax-len(d.Pages))
+		for _, page := range tl.pages[:n] {
+			d.Pages = append(d.Pages, tl.layer.take(page))
+		}
+		tl.pages = tl.pages[n:]
+	}
+	return d
+}
+
+// Empty reports whether there is nothing to store.
+func (d *Dirty) Empty() bool { return len(d.Layers) == 0 && len(d.Pages) == 0 }
+
+func (l *layer) take(page uint32) DirtyPage {
+	c, w := l.changes[page], l.pages[page].Load()
+	delete(l.changes, page)
+	l.stored.Store(true)
+	d := DirtyPage{ID: l.id, Page: page, Whole: c.whole}
+	if c.whole {
+		d.Value = w.append(nil)
+		return d
+	}
+	slices.Sort(c.places)
+	d.Value = appendPlaces(make([]byte, 0, 1+2*len(c.places)), c.places)
+	return d
+}
+
+// PutBack makes what was taken dirty again.
+func (s *Slice) PutBack(d Dirty) {
+	for i := range d.Layers {
+		if l := s.find(d.Layers[i].ID); l != nil {
+			l.counted = true
+		}
+	}
+	for i := range d.Pages {
+		if l := s.find(d.Pages[i].ID); l != nil {
+			l.changes[d.Pages[i].Page] = &changes{whole: true}
+		}
+	}
+}
+
+// DirtyPages returns how many pages have changed since they were stored.
+func (s *Slice) DirtyPages() (n int) {
+	for _, l := range *s.layers.Load() {
+		n += len(l.changes)
+	}
+	return n
+}
+
+// Evict takes pages that have not changed since they were stored out of memory, until so many bytes are freed, or there are no more. It
+// returns how many it has freed. What was taken of it must be at the source by now.
+func (s *Slice) Evict(want int64) (freed int64) {
+	for _, l := range *s.layers.Load() {
+		for range l.pages {
+			if freed >= want {
+				return freed
+			}
+			page := l.hand // goes on where it stopped, so that each page has its time
+			l.hand = (l.hand + 1) % len(l.pages)
+			if l.changes[uint32(page)] == nil {
+				freed += s.evict(l, page)
+			}
+		}
+	}
+	return freed
+}
+
+func (s *Slice) evict(l *layer, page int) int64 {
+	mu := &l.faults[page%len(l.faults)]
+	mu.Lock()
+	defer mu.Unlock()
+	w := l.pages[page].Load()
+	if w == nil {
+		return 0
+	}
+	l.pages[page].Store(nil)
+	if w == &zeroPage {
+		return 0
+	}
+	s.resident.Add(-PageBytes)
+	return PageBytes
+}
+
+// Release takes all pages out of memory, for good: whoever still asks the slice reads them anew each time. What is dirty is lost.
+func (s *Slice) Release() {
+	s.released.Store(true)
+	for _, l := range *s.layers.Load() {
+		for page := range l.pages {
+			s.evict(l, page)
+		}
+	}
+}
+
+// MergePage joins the value of a page, of a layer that the slice has: what another replica has of it. Its error is ErrCorruptPage, or
+// the source's; then nothing is joined. Pages of layers that the slice does not have, and pages beyond a layer's end, are ErrOptions.
+func (s *Slice) MergePage(id LayerID, page uint32, value []byte) error {
+	var add words
+	if err := add.orValue(value); err != nil {
+		return err
+	}
+	l := s.find(id)
+	if l == nil || int(page) >= len(l.pages) {
+		return optionsError("no page %d of layer %d of %q", page, id.Index, id.Owner)
+	}
+	if used := uint64(add.used()); uint64(page)*PageBytes+used > l.shape.Bytes {
+		return optionsError("page %d of layer %d goes beyond the layer's end", page, id.Index)
+	}
+	if l.pages[page].Load() == nil {
+		if _, err := s.fault(l, page); err != nil {
+			return err
+		}
+	}
+	for _, place := range add.places(nil, pageBits) {
+		s.set(l, page, place)
+	}
+	return nil
+}

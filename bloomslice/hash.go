@@ -1,0 +1,31 @@
+package bloomslice
+
+import "github.com/twmb/murmur3"
+
+// Hash is what a key comes down to: four 64-bit hashes, from which the places of all its bits follow. It is the whole of what a
+// slice needs of a key, and part of the log format.
+type Hash [4]uint64
+
+// Sum returns the hash of a key: the two halves of MurmurHash3 x64-128 with the seed 0, then the two halves of SpookyHash V1 with the
+// seeds 0. These are bloomd's functions, so a slice has the bits that a bloomd's filter of the same shape has, and its false positives.
+// It allocates nothing. The function is fixed for ever.
+func Sum(key []byte) (h Hash) {
+	h[0], h[1] = murmur3.Sum128(key)
+	h[2], h[3] = spooky(key)
+	return h
+}
+
+// hashPrime is the modulus of the products that make up further hashes: the largest prime below 2^64.
+const hashPrime = 1<<64 - 59
+
+// at returns the i-th hash function's value.
+func (h *Hash) at(i uint32) uint64 {
+	if i < uint32(len(h)) {
+		return h[i]
+	}
+	product := uint64(i) * h[3]
+	if product >= hashPrime {
+		product -= hashPrime
+	}
+	return h[1] + product
+}

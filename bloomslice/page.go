@@ -1,0 +1,167 @@
+package bloomslice
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// PageBytes is the size of a page of bits: what is stored, moved and faulted in as one. It is on disk.
+const PageBytes = 4096
+
+const (
+	pageBits  = PageBytes * 8
+	wordBits  = 64
+	pageWords = pageBits / wordBits
+)
+
+// ErrCorruptPage is what errors about the value of a page are. A damaged page is never taken for zeros: that would deny keys.
+var ErrCorruptPage = errors.New("bloomslice: corrupt page")
+
+// The first byte of a page's value. It is on disk.
+const (
+	pageWhole  = 1 // the page's bytes, without the zero bytes at its end
+	pageSparse = 2 // the places of its bits, ascending, 2 bytes each, big-endian
+)
+
+// sparseMax is the number of bits above which places take more bytes than the page.
+const sparseMax = PageBytes / 2
+
+// words are the bits of a page: bit 0 is the most significant of the first word, as in bloomd's files it is of the first byte.
+type words [pageWords]uint64
+
+func (w *words) or(place uint16) { w[place/wordBits] |= 1 << (wordBits - 1 - place%wordBits) }
+
+// appendBytes appends the page's first n bytes.
+func (w *words) appendBytes(dst []byte, n int) []byte {
+	for i := range w {
+		dst = binary.BigEndian.AppendUint64(dst, w[i])
+	}
+	return dst[:len(dst)-PageBytes+n]
+}
+
+// used returns the number of bytes up to the last that is not zero.
+func (w *words) used() int {
+	for i := pageWords - 1; i >= 0; i-- {
+		if v := w[i]; v != 0 {
+			n := 8 * (i + 1)
+			for ; v&0xFF == 0; v >>= 8 {
+				n--
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// AppendPage appends the value of a page from its bytes, of which there are at most PageBytes; those that lack are zero. Equal bits
+// encode equal, whatever they came from.
+func AppendPage(dst, page []byte) ([]byte, error) {
+	var w words
+	if len(page) > PageBytes {
+		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrCorruptPage, len(page), PageBytes)
+	}
+	w.orBytes(page)
+	return w.append(dst), nil
+}
+
+// append appends the page's value: the shorter of the two forms.
+func (w *words) append(dst []byte) []byte {
+	used := w.used()
+	if places := w.places(make([]uint16, 0, 64), used/2); places != nil {
+		return appendPlaces(dst, places)
+	}
+	return w.appendBytes(append(dst, pageWhole), used)
+}
+
+// places appends the places of the bits, ascending, or returns nil where there are more than n.
+func (w *words) places(dst []uint16, n int) []uint16 {
+	for i, v := range w {
+		for v != 0 {
+			if len(dst) >= n {
+				return nil
+			}
+			z := bits.LeadingZeros64(v)
+			v &^= 1 << (wordBits - 1 - z)
+			dst = append(dst, uint16(i*wordBits+z))
+		}
+	}
+	return dst
+}
+
+// appendPlaces appends a page's value that has these bits, which must be ascending.
+func appendPlaces(dst []byte, places []uint16) []byte {
+	dst = append(dst, pageSparse)
+	for _, p := range places {
+		dst = binary.BigEndian.AppendUint16(dst, p)
+	}
+	return dst
+}
+
+func (w *words) orBytes(b []byte) {
+	for i, c := range b {
+		w[i/8] |= uint64(c) << (56 - 8*(i%8))
+	}
+}
+
+// orValue joins the bits of a page's value. Its error is ErrCorruptPage, and then nothing is joined.
+func (w *words) orValue(value []byte) error {
+	if len(value) == 0 {
+		return fmt.Errorf("%w: no bytes", ErrCorruptPage)
+	}
+	body := value[1:]
+	switch value[0] {
+	case pageWhole:
+		if len(body) > PageBytes {
+			return fmt.Errorf("%w: %d bytes, at most %d", ErrCorruptPage, len(body), PageBytes)
+		}
+		w.orBytes(body)
+		return nil
+	case pageSparse:
+		if err := checkPlaces(body); err != nil {
+			return err
+		}
+		for ; len(body) > 0; body = body[2:] {
+			w.or(binary.BigEndian.Uint16(body))
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: unknown form %d", ErrCorruptPage, value[0])
+}
+
+func checkPlaces(body []byte) error {
+	if len(body)%2 != 0 || len(body)/2 > sparseMax {
+		return fmt.Errorf("%w: %d bytes of places", ErrCorruptPage, len(body))
+	}
+	last := -1
+	for ; len(body) > 0; body = body[2:] {
+		p := int(binary.BigEndian.Uint16(body))
+		if p <= last || p >= pageBits {
+			return fmt.Errorf("%w: place %d behind %d", ErrCorruptPage, p, last)
+		}
+		last = p
+	}
+	return nil
+}
+
+// DecodePage appends the bytes of a page, PageBytes of them. Its error is ErrCorruptPage.
+func DecodePage(dst, value []byte) ([]byte, error) {
+	var w words
+	if err := w.orValue(value); err != nil {
+		return dst, err
+	}
+	return w.appendBytes(dst, PageBytes), nil
+}
+
+// JoinPages appends the value of a page that has the bits of all these. The order does not matter, nor does how often one comes. It reports
+// false, and appends nothing, where one of them is damaged.
+func JoinPages(dst []byte, values [][]byte) ([]byte, bool) {
+	var w words
+	for _, v := range values {
+		if w.orValue(v) != nil {
+			return dst, false
+		}
+	}
+	return w.append(dst), true
+}

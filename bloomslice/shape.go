@@ -1,0 +1,96 @@
+package bloomslice
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrOptions is what errors about options are.
+var ErrOptions = errors.New("bloomslice: bad options")
+
+// Options say how a slice grows. They are fixed when a filter is made and stored with it.
+type Options struct {
+	Capacity    uint64  // keys of the first layer; above CapacityMin
+	Probability float64 // of a false positive, over all layers; 0 < p < ProbabilityMax
+	Scale       uint32  // each layer holds so many times as many keys as the one before: 2 or 4
+	Reduction   float64 // each layer has so much of the probability of the one before; 0.1 < r < 1
+}
+
+// The bounds and defaults are bloomd's.
+const (
+	CapacityMin    = 10_000 // the first layer must hold more
+	ProbabilityMax = 0.1
+
+	reductionMin = 0.1
+)
+
+// DefaultOptions returns bloomd's defaults.
+func DefaultOptions() Options {
+	return Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9}
+}
+
+func optionsError(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
+}
+
+// Validate returns an error that is ErrOptions and names the first field that is out of its bounds.
+func (o Options) Validate() error {
+	switch {
+	case o.Capacity <= CapacityMin:
+		return optionsError("a capacity of %d keys, it must be above %d", o.Capacity, CapacityMin)
+	case !(o.Probability > 0 && o.Probability < ProbabilityMax):
+		return optionsError("a probability of %v, it must be above 0 and below %v", o.Probability, ProbabilityMax)
+	case o.Scale != 2 && o.Scale != 4:
+		return optionsError("a scale of %d, it must be 2 or 4", o.Scale)
+	case !(o.Reduction > reductionMin && o.Reduction < 1):
+		return optionsError("a reduction of %v, it must be above %v and below 1", o.Reduction, reductionMin)
+	}
+	_, err := o.Shape(0)
+	return err
+}
+
+// Shape is the size of one layer. It is stored with the layer, so that a layer stays what it was made.
+type Shape struct {
+	Bytes    uint64 // of bits, 1 to LayerBytesMax
+	K        uint32 // bits a key, at least 1
+	Capacity uint64 // keys; when it has them the next key opens another layer
+}
+
+// HeaderBytes is what bloomd's figures of storage have on top of a layer's bits: the head of its file.
+const HeaderBytes = 512
+
+// The largest layers.
+const (
+	LayerBytesMax = 64 << 30
+	HashesMax     = 4096
+	LayersMax     = 1 << 12 // of one slice
+)
+
+// Shape returns the shape of the i-th layer, from 0: that of bloomd to the byte (Almeida et al., Scalable Bloom Filters, 2007, with the
+// first layer at (1-r)P, so that the sum over all layers stays below P). It fails with ErrOptions where the layer is larger than the
+// largest. The doubles are rounded after each step, as bloomd's are: an expression that is fused or constant gives other bytes.
+func (o Options) Shape(i int) (Shape, error) {
+	first := float64(float64(1-o.Reduction) * o.Probability)
+	capacity := math.Trunc(float64(float64(o.Capacity) * math.Pow(float64(o.Scale), float64(i))))
+	probability := float64(first * math.Pow(o.Reduction, float64(i)))
+	bits := math.Ceil(-(float64(float64(capacity*math.Log(probability)) / float64(math.Ln2*math.Ln2))))
+	bytes := math.Ceil(bits / 8)
+	if !(bytes >= 1 && bytes <= LayerBytesMax) {
+		return Shape{}, fmt.Errorf("%w: layer %d for %.0f keys takes %.0f bytes, at most %d", ErrOptions, i, capacity, bytes, int64(LayerBytesMax))
+	}
+	k := math.Round(float64(float64(math.Ln2*float64(bytes*8)) / capacity))
+	s := Shape{Bytes: uint64(bytes), K: uint32(k), Capacity: uint64(capacity)}
+	return s, s.Validate()
+}
+
+// Validate returns an error that is ErrOptions when no layer can have the shape.
+func (s Shape) Validate() error {
+	if s.Bytes < 1 || s.Bytes > LayerBytesMax || s.K < 1 || s.K > HashesMax || uint64(s.K) > s.Bytes*8 || s.Capacity < 1 {
+		return fmt.Errorf("%w: a layer of %d bytes with %d bits a key for %d keys", ErrOptions, s.Bytes, s.K, s.Capacity)
+	}
+	return nil
+}
+
+// pages returns how many pages the bits take.
+func (s Shape) pages() int { return int((s.Bytes + PageBytes - 1) / PageBytes) }

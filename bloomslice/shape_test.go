@@ -1,0 +1,101 @@
+package bloomslice
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestShape compares with sizes that a bloomd was seen to make.
+func TestShape(t *testing.T) {
+	options := func(capacity uint64, p float64) Options {
+		o := DefaultOptions()
+		o.Capacity, o.Probability = capacity, p
+		return o
+	}
+	for _, c := range []struct {
+		o       Options
+		storage uint64
+		k       uint32
+	}{
+		{options(10001, 0.0001), 30469, 17},
+		{options(20000, 0.01), 36456, 10},
+		{options(100000, 0.0001), 300046, 17},
+		{options(100000, 0.001), 240139, 13},
+		{options(100000, 0.01), 180232, 10},
+		{options(1000000, 0.001), 2396777, 13},
+		{options(10001, 0.0999999), 12495, 7},
+		{options(65536, 1.0/1024), 157958, 13},
+		{options(1000000, 0.0001), 2995843, 17},
+		{options(1000000, 1e-5), 3594909, 20},
+		{options(1000000, 1e-6), 4193976, 23},
+		{options(1000000, 1e-7), 4793042, 27},
+		{options(10000000, 0.001), 23963158, 13},
+		{options(123456, 0.00321), 258885, 12},
+		{options(1000001, 0.05), 1378983, 8},
+		{options(10001, 1e-300), 1803882, 1000},
+		{Options{100000, 1e-4, 4, 0.5}, 258173, 0},
+		{Options{100000, 1e-4, 4, 0.2}, 245945, 0},
+		{options(100000, 0.05), 138359, 0},
+	} {
+		s, err := c.o.Shape(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Bytes+HeaderBytes != c.storage || c.k != 0 && s.K != c.k {
+			t.Errorf("%+v: storage %d, k %d; want %d, %d", c.o, s.Bytes+HeaderBytes, s.K, c.storage, c.k)
+		}
+	}
+	for _, c := range []struct {
+		o       Options
+		storage []uint64 // after each layer
+	}{
+		{options(10001, 0.0001), []uint64{30469, 151903, 640489, 2610841}},
+		{options(10001, 0.01), []uint64{18486, 91990, 388856, 1592326}},
+		{Options{10001, 0.001, 2, 0.9}, []uint64{24478, 73469, 172035}},
+		{Options{10001, 0.001, 2, 0.5}, []uint64{20290, 63964, 158014}},
+		{Options{10001, 0.001, 4, 0.5}, []uint64{20290, 107126, 481789}},
+	} {
+		var sum uint64
+		for i, want := range c.storage {
+			s, err := c.o.Shape(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum += s.Bytes + HeaderBytes; sum != want {
+				t.Errorf("%+v: %d bytes with layer %d, want %d", c.o, sum, i, want)
+			}
+		}
+	}
+}
+
+// TestOptionsRefused has one bad field in each.
+func TestOptionsRefused(t *testing.T) {
+	for _, o := range []Options{
+		{10_000, 0.01, 4, 0.9},
+		{0, 0.01, 4, 0.9},
+		{20_000, 0, 4, 0.9},
+		{20_000, 0.1, 4, 0.9},
+		{20_000, -1, 4, 0.9},
+		{20_000, nan(), 4, 0.9},
+		{20_000, 0.01, 3, 0.9},
+		{20_000, 0.01, 4, 0.1},
+		{20_000, 0.01, 4, 1},
+		{20_000, 0.01, 4, nan()},
+		{1 << 62, 0.01, 4, 0.9},
+		{1e12, 0.01, 4, 0.9},
+	} {
+		if err := o.Validate(); !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	for _, s := range []Shape{{}, {1, 1, 0}, {1, 9, 1}, {1, 0, 1}, {0, 1, 1}, {LayerBytesMax + 1, 1, 1}, {1 << 20, HashesMax + 1, 1}} {
+		if err := s.Validate(); !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
+func nan() float64 {
+	var zero float64
+	return zero / zero
+}

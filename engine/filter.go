@@ -1,0 +1,375 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+)
+
+// Filter is a bloom filter of a store: open, with its bits in memory as far as they were needed, or closed. All its methods may be
+// called by any number of goroutines. Checks take no lock.
+type Filter struct {
+	fs     *filters
+	name   []byte
+	prefix keyscheme.FilterPrefix
+
+	flushing sync.Mutex // before mu: one at a time stores pages, or lets them go
+	mu       sync.Mutex // one at a time marks, opens or closes
+	opt      atomic.Pointer[keyscheme.FilterOptions]
+	slice    atomic.Pointer[bloomslice.Slice] // nil while it is closed
+	layers   []bloomslice.Layer               // of a closed filter, as they are stored; nil until they are read. Guarded by mu
+	gone     atomic.Bool                      // dropped or cleared
+
+	used    atomic.Uint64 // when it was used last, by filters.uses
+	touched atomic.Bool   // used since CloseColdFilters last looked
+
+	checkHits, checkMisses atomic.Uint64
+	markHits, markMisses   atomic.Uint64
+	pageIns, pageOuts      atomic.Uint64
+}
+
+func newFilter(fs *filters, name []byte) *Filter {
+	name = bytes.Clone(name)
+	return &Filter{fs: fs, name: name, prefix: keyscheme.NewFilterPrefix(name, 0)}
+}
+
+// FilterInfo is what a store tells of a filter. Counts of what was asked are of this process.
+type FilterInfo struct {
+	Name       []byte
+	Options    FilterOptions
+	Generation uint64
+	bloomslice.Figures
+	Open                   bool   // its bits are in memory, as far as they were needed
+	CheckHits, CheckMisses uint64 // keys that were found, or not
+	MarkHits, MarkMisses   uint64 // keys that were added, or were there
+	PageIns, PageOuts      uint64 // how often it was opened with what it had, and closed
+	Damaged                bool   // what is stored of it can't be read; only its name is known
+}
+
+// Name returns the filter's name, which must not be changed.
+func (f *Filter) Name() []byte { return f.name }
+
+// Check reports whether a key is in the filter: false is certain, true is not. It opens a closed filter. Its errors are ErrNoFilter,
+// ErrClosed, ErrCorrupt, and those of the disk; nothing is then known of the key.
+func (f *Filter) Check(key []byte) (bool, error) {
+	keys, present := [1][]byte{key}, [1]bool{}
+	err := f.CheckAll(keys[:], present[:])
+	return present[0], err
+}
+
+// CheckAll does what Check does for many keys, into present, which is as long as keys.
+func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
+	s := f.fs.s
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	slice, err := f.opened()
+	if err != nil {
+		return err
+	}
+	var hits uint64
+	for i, key := range keys {
+		h := bloomslice.Sum(key)
+		if present[i], err = slice.Check(&h); err != nil {
+			return f.readError(err)
+		}
+		if present[i] {
+			hits++
+		}
+	}
+	if hits > 0 {
+		f.checkHits.Add(hits)
+	}
+	if misses := uint64(len(keys)) - hits; misses > 0 {
+		f.checkMisses.Add(misses)
+	}
+	f.fs.trim()
+	return nil
+}
+
+// Mark adds a key. It reports false when the key is there already, or seems to be, and then changes nothing; that is answered when what it
+// found is as durable as if this call had added it. Errors are those of Check; after one the key may be there or not.
+func (f *Filter) Mark(ctx context.Context, key []byte) (added bool, err error) {
+	keys, news := [1][]byte{key}, [1]bool{}
+	err = f.MarkAll(ctx, keys[:], news[:])
+	return news[0], err
+}
+
+// marksLocked is how many keys are marked before others get at the filter.
+const marksLocked = 64
+
+// MarkAll does what Mark does for many keys, in their order, into added, which is as long as keys. It waits for all of them once.
+func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error {
+	s := f.fs.s
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
+	var hits uint64
+	for from := 0; from < len(keys); from += marksLocked {
+		to := min(from+marksLocked, len(keys))
+		n, err := f.markSome(keys[from:to], added[from:to])
+		if err != nil {
+			return f.readError(err)
+		}
+		hits += n
+	}
+	if hits > 0 {
+		f.markHits.Add(hits)
+	}
+	if misses := uint64(len(keys)) - hits; misses > 0 {
+		f.markMisses.Add(misses)
+	}
+	f.fs.trim()
+	return nil
+}
+
+func (f *Filter) markSome(keys [][]byte, added []bool) (hits uint64, err error) {
+	var hashes [marksLocked]bloomslice.Hash
+	for i, key := range keys {
+		hashes[i] = bloomslice.Sum(key)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slice, err := f.openLocked()
+	if err != nil {
+		return 0, err
+	}
+	for i := range keys {
+		if _, added[i], err = slice.Admit(&hashes[i], ""); err != nil {
+			return hits, err
+		}
+		if added[i] {
+			slice.Commit()
+			hits++
+		}
+	}
+	return hits, nil
+}
+
+// opened returns the slice of an open filter, and opens a closed one.
+func (f *Filter) opened() (*bloomslice.Slice, error) {
+	f.use()
+	if slice := f.slice.Load(); slice != nil {
+		return slice, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.openLocked()
+}
+
+// use notes that the filter is in use.
+func (f *Filter) use() {
+	if !f.touched.Load() {
+		f.touched.Store(true)
+	}
+	if now := f.fs.uses.Load(); f.used.Load() != now { // the clock ticks where memory is short: this costs nothing else
+		f.used.Store(now)
+	}
+}
+
+func (f *Filter) openLocked() (*bloomslice.Slice, error) {
+	f.use()
+	if slice := f.slice.Load(); slice != nil {
+		return slice, nil
+	}
+	if f.gone.Load() {
+		return nil, ErrNoFilter
+	}
+	layers, err := f.storedLayers()
+	if err != nil {
+		return nil, err
+	}
+	opt := f.opt.Load()
+	if opt.InMemory {
+		layers = nil
+	}
+	slice, err := bloomslice.New(opt.Options, layers, f.source(opt.Generation), &f.fs.resident)
+	if err != nil {
+		return nil, fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+	}
+	if err := slice.AddLayer(""); err != nil {
+		return nil, err
+	}
+	if !opt.InMemory {
+		f.pageIns.Add(1)
+	}
+	f.slice.Store(slice)
+	f.layers = nil
+	return slice, nil
+}
+
+// comeBack opens a filter that was cleared. Its error is ErrNoFilter where there is none.
+func (f *Filter) comeBack() error {
+	if err := f.loadHead(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := f.openLocked()
+	return err
+}
+
+// loadHead reads the filter's options, if it has not been done. Its errors are ErrNoFilter and ErrCorrupt.
+func (f *Filter) loadHead() error {
+	if f.opt.Load() != nil {
+		return nil
+	}
+	value, closer, err := f.fs.s.db.Get(f.prefix.AppendHead(nil))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return ErrNoFilter
+	}
+	if err != nil {
+		return err
+	}
+	opt, err := keyscheme.DecodeFilterHead(value)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+	}
+	f.opt.Store(&opt)
+	return nil
+}
+
+// storedLayers returns the layers of a closed filter. The lock is held.
+func (f *Filter) storedLayers() (layers []bloomslice.Layer, err error) {
+	if f.layers != nil {
+		return f.layers, nil
+	}
+	if err := f.loadHead(); err != nil {
+		return nil, err
+	}
+	b := f.prefix.Generation(keyscheme.FilterLayer, f.opt.Load().Generation)
+	it, err := f.fs.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer closing(it, &err)
+	layers = []bloomslice.Layer{}
+	for ok := it.First(); ok; ok = it.Next() {
+		l, err := f.decodeLayer(it)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
+	if err := it.Error(); err != nil {
+		return nil, err
+	}
+	f.layers = layers
+	return layers, nil
+}
+
+func (f *Filter) decodeLayer(it *pebble.Iterator) (l bloomslice.Layer, err error) {
+	key, err := keyscheme.Decode(it.Key())
+	if err != nil {
+		return l, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
+	if !ok {
+		return l, fmt.Errorf("%w: key of a layer of filter %q", ErrCorrupt, f.name)
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return l, err
+	}
+	if l, err = keyscheme.DecodeFilterLayer(value); err != nil {
+		return l, fmt.Errorf("%w: layer %d of filter %q: %w", ErrCorrupt, fk.Layer.Index, f.name, err)
+	}
+	l.ID = fk.Layer
+	return l, nil
+}
+
+// pageSource reads the pages of one generation of a filter.
+type pageSource struct {
+	f          *Filter
+	generation uint64
+}
+
+func (f *Filter) source(generation uint64) bloomslice.Source { return pageSource{f, generation} }
+
+// Page implements bloomslice.Source.
+func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
+	buf := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(buf)
+	*buf = p.f.prefix.AppendPage((*buf)[:0], p.generation, id, page)
+	value, closer, err := p.f.fs.s.db.Get(*buf)
+	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+		return nil, err
+	}
+	if err == nil {
+		value = slices.Clone(value)
+		err = closer.Close()
+	} else {
+		value, err = nil, nil
+	}
+	if p.f.gone.Load() { // its pages may have been on their way out
+		return nil, ErrNoFilter
+	}
+	return value, err
+}
+
+// readError names the filter, and calls damage by its name.
+func (f *Filter) readError(err error) error {
+	switch {
+	case errors.Is(err, ErrNoFilter), errors.Is(err, ErrFailed), errors.Is(err, ErrClosed):
+		return err
+	case errors.Is(err, bloomslice.ErrCorruptPage):
+		return fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+	}
+	return fmt.Errorf("engine: filter %q: %w", f.name, diskError(err))
+}
+
+// Info returns what is known of the filter. It does not open it. Its error is ErrNoFilter, or that of a disk that can't be read.
+func (f *Filter) Info() (FilterInfo, error) {
+	if err := f.fs.s.enter(); err != nil {
+		return FilterInfo{}, err
+	}
+	defer f.fs.s.leave()
+	return f.info()
+}
+
+// info returns what is known, also with ErrCorrupt.
+func (f *Filter) info() (FilterInfo, error) {
+	info := FilterInfo{
+		Name:      f.name,
+		CheckHits: f.checkHits.Load(), CheckMisses: f.checkMisses.Load(),
+		MarkHits: f.markHits.Load(), MarkMisses: f.markMisses.Load(),
+		PageIns: f.pageIns.Load(), PageOuts: f.pageOuts.Load(),
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone.Load() {
+		return info, ErrNoFilter
+	}
+	var layers []bloomslice.Layer
+	if slice := f.slice.Load(); slice != nil {
+		layers, info.Open = slice.Layers(), true
+	} else {
+		var err error
+		if layers, err = f.storedLayers(); err != nil {
+			info.Damaged = errors.Is(err, ErrCorrupt)
+			return info, err
+		}
+	}
+	opt := f.opt.Load()
+	info.Options = FilterOptions{opt.Options, opt.InMemory, opt.Durability}
+	info.Generation, info.Figures = opt.Generation, bloomslice.Sums(layers)
+	return info, nil
+}
+
+func sortInfos(infos []FilterInfo) {
+	slices.SortFunc(infos, func(a, b FilterInfo) int { return bytes.Compare(a.Name, b.Name) })
+}

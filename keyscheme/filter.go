@@ -1,0 +1,269 @@
+package keyscheme
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"bigset/bloomslice"
+)
+
+// FilterNameBytesMax is the longest name of a bloom filter. It is part of the disk format, and bloomd's limit.
+const FilterNameBytesMax = 200
+
+// FilterPart says what a key of a filter holds. It is on disk.
+type FilterPart byte
+
+// The parts of a filter, in their order.
+const (
+	FilterHead  FilterPart = 'h' // options; one key
+	FilterLayer FilterPart = 'l' // shape and count of a layer
+	FilterPage  FilterPart = 'p' // a page of bits of a layer
+)
+
+// What keys of the directory hold, which is behind all slots. They are on disk.
+const (
+	directoryKind = 0xFF // where a kind of a slot's own keys would be, in the last slot
+
+	directoryPresent = 'f' // the store has this slice of a filter
+	directoryDropped = 'g' // pages of a generation that was dropped are still to be cut out
+)
+
+// FilterPrefix is what all keys of one slice of a filter start with: the slot's own namespace, the kind, the name. It is also their lower
+// bound. It must not be changed.
+type FilterPrefix []byte
+
+// NewFilterPrefix returns the prefix of one slice of a filter, 0 where it is not cut. The name must pass CheckFilterName.
+func NewFilterPrefix(name []byte, slice uint32) FilterPrefix {
+	slot := SlotOf(PartitionFilter, name, slice)
+	p := make([]byte, 0, SlotBytes+LengthBytes+2+len(name))
+	return append(append(AppendSlotKey(p, slot, SlotBloom, nil), byte(len(name))), name...)
+}
+
+// CheckFilterName returns an error that is ErrNameTooLong when no key can hold the name.
+func CheckFilterName(name []byte) error {
+	if len(name) > FilterNameBytesMax {
+		return fmt.Errorf("%w: a filter's name of %d bytes, at most %d", ErrNameTooLong, len(name), FilterNameBytesMax)
+	}
+	return nil
+}
+
+// AppendHead appends the key of the slice's head.
+func (p FilterPrefix) AppendHead(dst []byte) []byte {
+	return append(append(dst, p...), byte(FilterHead))
+}
+
+// AppendLayer appends the key of a layer, in one generation of the filter. The owner has at most bloomslice.OwnerBytesMax bytes.
+func (p FilterPrefix) AppendLayer(dst []byte, generation uint64, id bloomslice.LayerID) []byte {
+	return p.appendLayer(dst, FilterLayer, generation, id)
+}
+
+// AppendPage appends the key of a page of a layer.
+func (p FilterPrefix) AppendPage(dst []byte, generation uint64, id bloomslice.LayerID, page uint32) []byte {
+	return binary.BigEndian.AppendUint32(p.appendLayer(dst, FilterPage, generation, id), page)
+}
+
+func (p FilterPrefix) appendLayer(dst []byte, part FilterPart, generation uint64, id bloomslice.LayerID) []byte {
+	dst = binary.BigEndian.AppendUint64(append(append(dst, p...), byte(part)), generation)
+	dst = append(binary.BigEndian.AppendUint16(dst, id.Index), byte(len(id.Owner)))
+	return append(dst, id.Owner...)
+}
+
+// All bounds all keys of the slice.
+func (p FilterPrefix) All() Bounds {
+	return Bounds{p.AppendHead(nil)[:len(p)], append(p.AppendHead(nil)[:len(p)], 0xFF)}
+}
+
+// Generation bounds the layers, or the pages, of one generation.
+func (p FilterPrefix) Generation(part FilterPart, generation uint64) Bounds {
+	lower := binary.BigEndian.AppendUint64(append(append([]byte(nil), p...), byte(part)), generation)
+	return Bounds{lower, headSuccessor(lower)} // not all 0xFF: the part is not
+}
+
+// FilterKey is a key of a filter taken apart. The name aliases the key.
+type FilterKey struct {
+	Part       FilterPart
+	Name       []byte
+	Generation uint64             // layer, page
+	Layer      bloomslice.LayerID // layer, page
+	Page       uint32             // page
+}
+
+// DecodeFilterKey takes the rest of a key apart that is of KindSlotBloom (Key.Rest). It reports false for what the Append functions of a
+// FilterPrefix do not write.
+func DecodeFilterKey(rest []byte) (k FilterKey, ok bool) {
+	if len(rest) < 2 || int(rest[0]) > FilterNameBytesMax || len(rest) < 2+int(rest[0]) {
+		return k, false
+	}
+	n := 1 + int(rest[0])
+	k.Name, k.Part, rest = rest[1:n:n], FilterPart(rest[n]), rest[n+1:]
+	if k.Part == FilterHead {
+		return k, len(rest) == 0
+	}
+	const least = 8 + 2 + 1
+	if k.Part != FilterLayer && k.Part != FilterPage || len(rest) < least {
+		return k, false
+	}
+	k.Generation, k.Layer.Index = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint16(rest[8:])
+	owner := int(rest[least-1])
+	if rest = rest[least:]; len(rest) < owner {
+		return k, false
+	}
+	k.Layer.Owner, rest = string(rest[:owner]), rest[owner:]
+	if k.Part == FilterLayer {
+		return k, len(rest) == 0
+	}
+	if len(rest) != 4 {
+		return k, false
+	}
+	k.Page = binary.BigEndian.Uint32(rest)
+	return k, true
+}
+
+// Directory bounds the directory: what the store has of filters, by name. It is behind all slots, belongs to none, and is not moved with
+// any.
+func Directory() Bounds {
+	lower := AppendSlotKey(nil, SlotMax, directoryKind, nil)
+	return Bounds{lower, append(lower[:len(lower):len(lower)], 0xFF)}
+}
+
+// DirectoryEntry is one key of the directory; its value is empty.
+type DirectoryEntry struct {
+	Name    []byte
+	Slice   uint32
+	Dropped bool   // pages of the generation are still to be cut out; else the store has the slice
+	Gone    uint64 // the generation, where it is dropped
+}
+
+// AppendDirectoryKey appends the key of an entry.
+func AppendDirectoryKey(dst []byte, e DirectoryEntry) []byte {
+	what := byte(directoryPresent)
+	if e.Dropped {
+		what = directoryDropped
+	}
+	dst = append(AppendSlotKey(dst, SlotMax, directoryKind, nil), what, byte(len(e.Name)))
+	dst = binary.BigEndian.AppendUint32(append(dst, e.Name...), e.Slice)
+	if e.Dropped {
+		dst = binary.BigEndian.AppendUint64(dst, e.Gone)
+	}
+	return dst
+}
+
+// DecodeDirectoryKey inverts AppendDirectoryKey; the name aliases the rest of a key that is of KindDirectory (Key.Rest).
+func DecodeDirectoryKey(rest []byte) (e DirectoryEntry, ok bool) {
+	if len(rest) < 2 || int(rest[1]) > FilterNameBytesMax || len(rest) < 2+int(rest[1])+4 {
+		return e, false
+	}
+	n := 2 + int(rest[1])
+	e.Name, e.Slice = rest[2:n:n], binary.BigEndian.Uint32(rest[n:])
+	switch what := rest[0]; {
+	case what == directoryPresent:
+		return e, len(rest) == n+4
+	case what == directoryDropped && len(rest) == n+4+8:
+		e.Dropped, e.Gone = true, binary.BigEndian.Uint64(rest[n+4:])
+		return e, true
+	}
+	return e, false
+}
+
+// FilterDurability says when a mark is answered. It is on disk.
+type FilterDurability byte
+
+// The durabilities of a filter's marks.
+const (
+	FilterServer   FilterDurability = iota // what the store's options say
+	FilterInterval                         // at once; what was not flushed since is lost in a crash
+	FilterLog                              // when it is written to the log: it survives the process, not the machine
+	FilterSync                             // when it is on disk
+)
+
+// FilterOptions are what a filter was made with. They are in its head.
+type FilterOptions struct {
+	bloomslice.Options
+	Generation uint64 // larger than that of any filter of this name before
+	InMemory   bool   // it has no pages on disk
+	Durability FilterDurability
+}
+
+const filterVersion = 1
+
+const filterInMemory = 1 << 0
+
+// AppendFilterHead appends the value of a filter's head.
+func AppendFilterHead(dst []byte, o FilterOptions) []byte {
+	var flags byte
+	if o.InMemory {
+		flags |= filterInMemory
+	}
+	dst = append(dst, filterVersion, flags, byte(o.Durability))
+	dst = binary.BigEndian.AppendUint64(dst, o.Generation)
+	dst = binary.BigEndian.AppendUint64(dst, o.Capacity)
+	dst = binary.BigEndian.AppendUint64(dst, math.Float64bits(o.Probability))
+	dst = binary.BigEndian.AppendUint32(dst, o.Scale)
+	return binary.BigEndian.AppendUint64(dst, math.Float64bits(o.Reduction))
+}
+
+// DecodeFilterHead inverts AppendFilterHead. Its error is ErrCorruptValue, also for options that no filter may have.
+func DecodeFilterHead(value []byte) (o FilterOptions, err error) {
+	const size = 3 + 8 + 8 + 8 + 4 + 8
+	if len(value) != size || value[0] != filterVersion || value[1] > filterInMemory || FilterDurability(value[2]) > FilterSync {
+		return o, corrupt("filter", "bad head")
+	}
+	o.InMemory, o.Durability = value[1] == filterInMemory, FilterDurability(value[2])
+	o.Generation = binary.BigEndian.Uint64(value[3:])
+	o.Capacity = binary.BigEndian.Uint64(value[11:])
+	o.Probability = math.Float64frombits(binary.BigEndian.Uint64(value[19:]))
+	o.Scale = binary.BigEndian.Uint32(value[27:])
+	o.Reduction = math.Float64frombits(binary.BigEndian.Uint64(value[31:]))
+	if err := o.Validate(); err != nil {
+		return o, fmt.Errorf("%w: %w", corrupt("filter", "options"), err)
+	}
+	return o, nil
+}
+
+// AppendFilterLayer appends the value of a layer's key: its shape and count.
+func AppendFilterLayer(dst []byte, l bloomslice.Layer) []byte {
+	dst = binary.AppendUvarint(append(dst, filterVersion), l.Shape.Bytes)
+	dst = binary.AppendUvarint(dst, uint64(l.Shape.K))
+	dst = binary.AppendUvarint(dst, l.Shape.Capacity)
+	return binary.AppendUvarint(dst, l.Count)
+}
+
+// DecodeFilterLayer inverts AppendFilterLayer; the layer's id is in its key. Its error is ErrCorruptValue.
+func DecodeFilterLayer(value []byte) (l bloomslice.Layer, err error) {
+	if len(value) == 0 || value[0] != filterVersion {
+		return l, corrupt("layer", "unknown version")
+	}
+	p := requestParser{b: value[1:]}
+	l.Shape.Bytes = p.number()
+	k := p.number()
+	l.Shape.K, l.Shape.Capacity, l.Count = uint32(k), p.number(), p.number()
+	if p.bad || len(p.b) > 0 || uint64(l.Shape.K) != k {
+		return l, corrupt("layer", "bad numbers")
+	}
+	if err := l.Shape.Validate(); err != nil {
+		return l, fmt.Errorf("%w: %w", corrupt("layer", "shape"), err)
+	}
+	return l, nil
+}
+
+// MergeFilterLayers appends the join of values of one layer: its shape, and the largest count. What can't be joined is bundled, as by
+// MergeClockValues.
+func MergeFilterLayers(dst []byte, operands [][]byte) []byte {
+	return merge(dst, operands, func(dst []byte, operands [][]byte) ([]byte, bool) {
+		var joined bloomslice.Layer
+		for i, operand := range operands {
+			l, err := DecodeFilterLayer(operand)
+			if err != nil || i > 0 && l.Shape != joined.Shape {
+				return nil, false
+			}
+			joined.Shape, joined.Count = l.Shape, max(joined.Count, l.Count)
+		}
+		return AppendFilterLayer(dst, joined), true
+	})
+}
+
+// MergeFilterPages appends the join of values of one page. What can't be joined is bundled.
+func MergeFilterPages(dst []byte, operands [][]byte) []byte {
+	return merge(dst, operands, bloomslice.JoinPages)
+}

@@ -1,0 +1,216 @@
+package keyscheme_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+)
+
+var directoryEntries = rapid.Custom(func(t *rapid.T) keyscheme.DirectoryEntry {
+	e := keyscheme.DirectoryEntry{Name: names(0, 9).Draw(t, "name"), Slice: rapid.Uint32().Draw(t, "slice"), Dropped: rapid.Bool().Draw(t, "dropped")}
+	if e.Dropped {
+		e.Gone = rapid.Uint64().Draw(t, "generation")
+	}
+	return e
+})
+
+// TestFilterKeys: keys of filters come apart as they were put together, and lie in the bounds that they belong to, and in no other.
+func TestFilterKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name, slice := names(0, 5).Draw(t, "name"), rapid.Uint32Range(0, 3).Draw(t, "slice")
+		p := keyscheme.NewFilterPrefix(name, slice)
+		want := keyscheme.FilterKey{Name: name, Part: rapid.SampledFrom([]keyscheme.FilterPart{'h', 'l', 'p'}).Draw(t, "part")}
+		if want.Part != keyscheme.FilterHead {
+			want.Generation = rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation")
+			want.Layer = bloomslice.LayerID{Index: rapid.Uint16().Draw(t, "layer"), Owner: string(names(0, 4).Draw(t, "owner"))}
+		}
+		var key []byte
+		switch want.Part {
+		case keyscheme.FilterHead:
+			key = p.AppendHead(nil)
+		case keyscheme.FilterLayer:
+			key = p.AppendLayer(nil, want.Generation, want.Layer)
+		default:
+			want.Page = rapid.Uint32().Draw(t, "page")
+			key = p.AppendPage(nil, want.Generation, want.Layer, want.Page)
+		}
+		k, err := keyscheme.Decode(key)
+		if err != nil || k.Kind != keyscheme.KindSlotBloom || k.Slot != keyscheme.SlotOf(keyscheme.PartitionFilter, name, slice) {
+			t.Fatalf("%x: %+v, %v", key, k, err)
+		}
+		got, ok := keyscheme.DecodeFilterKey(k.Rest)
+		if !ok || !bytes.Equal(got.Name, want.Name) || got.Part != want.Part || got.Generation != want.Generation || got.Layer != want.Layer || got.Page != want.Page {
+			t.Fatalf("%x: %+v, want %+v", key, got, want)
+		}
+		for i := range k.Rest {
+			if _, ok := keyscheme.DecodeFilterKey(k.Rest[:i]); ok && want.Part != keyscheme.FilterHead {
+				t.Fatalf("%x is taken", k.Rest[:i])
+			}
+		}
+		in := func(b keyscheme.Bounds) bool {
+			return bytes.Compare(key, b.Lower) >= 0 && bytes.Compare(key, b.Upper) < 0
+		}
+		if !in(p.All()) || !in(keyscheme.SlotRange(k.Slot, k.Slot)) || !in(keyscheme.SlotKeys(k.Slot, keyscheme.SlotBloom)) {
+			t.Fatal("out of its bounds")
+		}
+		for g := range uint64(4) {
+			for _, part := range []keyscheme.FilterPart{'l', 'p'} {
+				if in(p.Generation(part, g)) != (want.Part == part && want.Generation == g) {
+					t.Fatalf("%x: wrong about part %c of generation %d", key, part, g)
+				}
+			}
+		}
+		if in(keyscheme.NewFilterPrefix(append([]byte("x"), name...), slice).All()) || in(keyscheme.Directory()) {
+			t.Fatal("in the bounds of others")
+		}
+	})
+}
+
+// TestDirectoryKeys: entries come apart as they were put together; they are in the directory and in no slot.
+func TestDirectoryKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := directoryEntries.Draw(t, "entry")
+		key := keyscheme.AppendDirectoryKey(nil, want)
+		k, err := keyscheme.Decode(key)
+		if err != nil || k.Kind != keyscheme.KindDirectory {
+			t.Fatalf("%x: %+v, %v", key, k, err)
+		}
+		got, ok := keyscheme.DecodeDirectoryKey(k.Rest)
+		if !ok || !bytes.Equal(got.Name, want.Name) || got.Slice != want.Slice || got.Dropped != want.Dropped || got.Gone != want.Gone {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+		all, slots := keyscheme.Directory(), keyscheme.SlotRange(0, keyscheme.SlotMax)
+		if bytes.Compare(key, all.Lower) < 0 || bytes.Compare(key, all.Upper) >= 0 || bytes.Compare(key, slots.Upper) < 0 {
+			t.Fatal("out of the directory")
+		}
+	})
+}
+
+func filterOptions() keyscheme.FilterOptions {
+	return keyscheme.FilterOptions{
+		Options:    bloomslice.Options{Capacity: 1_000_000, Probability: 1e-7, Scale: 2, Reduction: 0.5},
+		Generation: 0x0102030405060708, InMemory: true, Durability: keyscheme.FilterSync,
+	}
+}
+
+func filterLayer() bloomslice.Layer {
+	return bloomslice.Layer{Shape: bloomslice.Shape{Bytes: 29957, K: 17, Capacity: 10001}, Count: 10000}
+}
+
+// TestFilterValues: values come back, whole precision of small probabilities too; all others are refused.
+func TestFilterValues(t *testing.T) {
+	head := keyscheme.AppendFilterHead(nil, filterOptions())
+	if got, err := keyscheme.DecodeFilterHead(head); err != nil || got != filterOptions() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	layer := keyscheme.AppendFilterLayer(nil, filterLayer())
+	if got, err := keyscheme.DecodeFilterLayer(layer); err != nil || got != filterLayer() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, keyscheme.ErrCorruptValue) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i := range head {
+		_, err := keyscheme.DecodeFilterHead(head[:i])
+		refused("short head", err)
+	}
+	for i := range layer {
+		_, err := keyscheme.DecodeFilterLayer(layer[:i])
+		refused("short layer", err)
+	}
+	bad := filterOptions()
+	bad.Probability = 7
+	_, err := keyscheme.DecodeFilterHead(keyscheme.AppendFilterHead(nil, bad))
+	refused("probability", err)
+	for _, at := range []int{0, 1, 2} {
+		odd := bytes.Clone(head)
+		odd[at] = 77
+		_, err := keyscheme.DecodeFilterHead(odd)
+		refused("odd head", err)
+	}
+	_, err = keyscheme.DecodeFilterLayer(keyscheme.AppendFilterLayer(nil, bloomslice.Layer{}))
+	refused("no shape", err)
+	_, err = keyscheme.DecodeFilterLayer(append(layer, 0))
+	refused("long layer", err)
+}
+
+// TestMergeFilterLayers: the largest count stays; another shape, or damage, is kept and told.
+func TestMergeFilterLayers(t *testing.T) {
+	value := func(count uint64) []byte {
+		l := filterLayer()
+		l.Count = count
+		return keyscheme.AppendFilterLayer(nil, l)
+	}
+	merged := keyscheme.MergeFilterLayers(nil, [][]byte{value(3), value(9), value(4)})
+	if l, err := keyscheme.DecodeFilterLayer(merged); err != nil || l.Count != 9 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	other := filterLayer()
+	other.Shape.K = 3
+	for _, odd := range [][]byte{keyscheme.AppendFilterLayer(nil, other), {}, {9}} {
+		merged := keyscheme.MergeFilterLayers(nil, [][]byte{value(3), odd})
+		if _, err := keyscheme.DecodeFilterLayer(merged); !errors.Is(err, keyscheme.ErrCorruptValue) {
+			t.Errorf("%x: %v", odd, err)
+		}
+		if kept, err := keyscheme.DecodeBundle(merged); err != nil || len(kept) != 2 || !bytes.Equal(kept[1], odd) {
+			t.Errorf("%x: kept %x, %v", odd, kept, err)
+		}
+	}
+	page := func(b ...byte) []byte {
+		v, err := bloomslice.AppendPage(nil, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if got := keyscheme.MergeFilterPages(nil, [][]byte{page(1), page(0, 2)}); !bytes.Equal(got, page(1, 2)) {
+		t.Errorf("pages merge to %x", got)
+	}
+	if kept, err := keyscheme.DecodeBundle(keyscheme.MergeFilterPages(nil, [][]byte{page(1), {77}})); err != nil || len(kept) != 2 {
+		t.Errorf("kept %x, %v", kept, err)
+	}
+}
+
+func TestFilterNames(t *testing.T) {
+	long := []byte(strings.Repeat("n", keyscheme.FilterNameBytesMax))
+	if err := keyscheme.CheckFilterName(long); err != nil {
+		t.Error(err)
+	}
+	if err := keyscheme.CheckFilterName(append(long, 'n')); !errors.Is(err, keyscheme.ErrNameTooLong) {
+		t.Error(err)
+	}
+}
+
+func FuzzFilterKeys(f *testing.F) {
+	p := keyscheme.NewFilterPrefix([]byte("f"), 0)
+	f.Add(p.AppendPage(nil, 1, bloomslice.LayerID{Owner: "o"}, 2)[9:])
+	f.Add(keyscheme.AppendFilterHead(nil, filterOptions()))
+	f.Add(keyscheme.AppendFilterLayer(nil, filterLayer()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if k, ok := keyscheme.DecodeFilterKey(b); ok {
+			p := keyscheme.NewFilterPrefix(k.Name, 0)
+			again := map[keyscheme.FilterPart][]byte{'h': p.AppendHead(nil), 'l': p.AppendLayer(nil, k.Generation, k.Layer), 'p': p.AppendPage(nil, k.Generation, k.Layer, k.Page)}
+			if !bytes.Equal(again[k.Part][9:], b) {
+				t.Errorf("%x came back as %x", b, again[k.Part][9:])
+			}
+		}
+		if o, err := keyscheme.DecodeFilterHead(b); err == nil && !bytes.Equal(keyscheme.AppendFilterHead(nil, o), b) {
+			t.Errorf("head %x came back otherwise", b)
+		}
+		if l, err := keyscheme.DecodeFilterLayer(b); err == nil && !bytes.Equal(keyscheme.AppendFilterLayer(nil, l), b) {
+			t.Errorf("layer %x came back otherwise", b)
+		}
+		keyscheme.MergeFilterLayers(nil, [][]byte{b, b})
+		keyscheme.MergeFilterPages(nil, [][]byte{b, b})
+	})
+}

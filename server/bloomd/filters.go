@@ -1,0 +1,66 @@
+package bloomd
+
+import (
+	"context"
+	"errors"
+
+	"bigset/bloomslice"
+)
+
+// Errors by which Filters tell the server what to answer. Anything else is "Internal Error".
+var (
+	// ErrNoFilter is answered by "Filter does not exist".
+	ErrNoFilter = errors.New("bloomd: filter does not exist")
+	// ErrOpen is the answer to clear for a filter that is in memory.
+	ErrOpen = errors.New("bloomd: filter is not proxied, close it first")
+	// ErrOptions is answered by "Client Error: Bad arguments".
+	ErrOptions = errors.New("bloomd: bad arguments")
+)
+
+// Filters is what the server asks of the node behind it. All methods may be called by any number of goroutines; names and keys belong to
+// the caller again when a method returns.
+type Filters interface {
+	// Find returns a filter, or nil where there is none. It allocates nothing.
+	Find(name []byte) Filter
+	// Create makes a filter. created is false where it is there already; then nothing changes.
+	Create(ctx context.Context, name []byte, o CreateOptions) (created bool, err error)
+	// Drop takes a filter away for good; when it returns that is durable.
+	Drop(ctx context.Context, name []byte) error
+	// Clear forgets a closed filter until it is created again, or the node starts again.
+	Clear(ctx context.Context, name []byte) error
+	// Close flushes a filter and takes it out of memory. Closing a closed one, or one that is in memory only, does nothing.
+	Close(ctx context.Context, name []byte) error
+	// Flush makes what was set durable, in one filter or in all.
+	Flush(ctx context.Context, name []byte) error
+	FlushAll(ctx context.Context) error
+	// List appends what is known of the filters whose names begin with the prefix, in byte order of their names.
+	List(ctx context.Context, prefix []byte) ([]Info, error)
+}
+
+// Filter is one filter. Its errors are ErrNoFilter where it went meanwhile.
+type Filter interface {
+	// Check reports for each key whether it is there, into present, which is as long as keys.
+	Check(ctx context.Context, keys [][]byte, present []bool) error
+	// Set adds keys in their order and reports for each whether it was new. It returns when they are as durable as the filter promises.
+	Set(ctx context.Context, keys [][]byte, added []bool) error
+	// Info returns what is known of the filter, without bringing it into memory.
+	Info(ctx context.Context) (Info, error)
+}
+
+// CreateOptions are what create was told; what it was not told is nil.
+type CreateOptions struct {
+	Capacity    *uint64
+	Probability *float64
+	InMemory    *bool
+}
+
+// Info is what bloomd tells of a filter.
+type Info struct {
+	Name                   string
+	Probability            float64
+	InMemory               bool // its bits are in memory now
+	CheckHits, CheckMisses uint64
+	SetHits, SetMisses     uint64
+	PageIns, PageOuts      uint64
+	bloomslice.Figures     // capacity, size, storage
+}
