@@ -352,6 +352,24 @@ func TestHangingTakesNoRoom(t *testing.T) {
 	}
 }
 
+// TestTimeIsUp: an operation that takes too long says so, and is not one that its caller has given up.
+func TestTimeIsUp(t *testing.T) {
+	c := newCluster(t, newSched(12), 3)
+	co := c.coordinator(coord.Options{Timeout: time.Second})
+	c.links[0].fault = lost
+	c.s.run(t, minute, func() {
+		_, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x")})
+		if !errors.Is(err, coord.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	late, cancel := context.WithCancelCause(ctx)
+	cancel(context.DeadlineExceeded)
+	if err := (coord.Goroutines{}).NewSignal().Wait(late); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+}
+
 // TestRetry sends a request again, elsewhere, after its element was removed: it is the same event, and stays dead.
 func TestRetry(t *testing.T) {
 	for _, retry := range []bool{true, false} {
