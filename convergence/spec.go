@@ -303,6 +303,7 @@ const (
 	NeverReady   = "never-ready"  // a replica does not become ready although everything was copied to it
 )
 
+// String names the violation for people.
 func (v *Violation) String() string { return fmt.Sprintf("%s at step %d: %s", v.Kind, v.Step, v.Text) }
 
 func bad(kind, format string, args ...any) *Violation {

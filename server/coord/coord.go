@@ -21,10 +21,16 @@ type Coordinator struct {
 
 	mu      sync.Mutex
 	closed  bool
-	sends   int   // under way
-	bytes   int64 // of them
+	running int              // what is under way in the background
+	sends   map[string]*load // of it, what goes to a node; those to which nothing goes are left out
 	drained Signal
 	heals   map[string]time.Time // sets of replicas that are being healed, or were in vain, and since when
+}
+
+// load is what is under way to a node.
+type load struct {
+	sends int
+	bytes int64
 }
 
 // New returns a coordinator.
@@ -33,7 +39,7 @@ func New(o Options) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordinator{opt: o, run: o.Runner, drained: o.Runner.NewSignal()}
+	c := &Coordinator{opt: o, run: o.Runner, sends: map[string]*load{}, drained: o.Runner.NewSignal()}
 	c.life, c.end = context.WithCancel(context.Background())
 	if o.Hints != nil && o.HintInterval > 0 {
 		c.replaying()
@@ -49,7 +55,7 @@ func New(o Options) (*Coordinator, error) {
 func (c *Coordinator) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
-	if c.sends == 0 {
+	if c.running == 0 {
 		c.drained.Set()
 	}
 	c.mu.Unlock()
@@ -76,42 +82,71 @@ func (c *Coordinator) plan(set []byte, q Quorum) (Quorum, []peer.Replica, error)
 	return q, replicas, nil
 }
 
-// take makes room for a send, or says that there is none.
-func (c *Coordinator) take(bytes int64) error {
+// enter begins something in the background, for which Close waits until leave. It reports false when the coordinator is closed.
+func (c *Coordinator) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.running++
+	}
+	return !c.closed
+}
+
+func (c *Coordinator) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaveLocked()
+}
+
+func (c *Coordinator) leaveLocked() {
+	if c.running--; c.closed && c.running == 0 {
+		c.drained.Set()
+	}
+}
+
+// take begins to send bytes to a node, or says that there is no room. Each node has its own: one that hangs takes none of the others'.
+func (c *Coordinator) take(node string, bytes int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return ErrClosed
 	}
-	if c.sends >= c.opt.SendsMax || c.sends > 0 && c.bytes+bytes > c.opt.SendBytesMax {
-		return fmt.Errorf("%w: %d deltas of %d bytes", ErrBusy, c.sends, c.bytes)
+	l := c.sends[node]
+	if l == nil {
+		l = &load{}
+		c.sends[node] = l
 	}
-	c.sends++
-	c.bytes += bytes
+	if l.sends > 0 && (l.sends >= c.opt.SendsMax || l.bytes+bytes > c.opt.SendBytesMax) {
+		return fmt.Errorf("%w: %d sends of %d bytes to %s", ErrBusy, l.sends, l.bytes, node)
+	}
+	l.sends++
+	l.bytes += bytes
+	c.running++
 	return nil
 }
 
-func (c *Coordinator) give(bytes int64) {
+func (c *Coordinator) give(node string, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sends--
-	c.bytes -= bytes
-	if c.closed && c.sends == 0 {
-		c.drained.Set()
+	l := c.sends[node]
+	l.bytes -= bytes
+	if l.sends--; l.sends == 0 {
+		delete(c.sends, node)
 	}
+	c.leaveLocked()
 }
 
 // send applies a delta at a replica in the background and tells how that went. Where it did not reach the replica, or nobody
 // knows, a hint is kept.
 func (c *Coordinator) send(from peer.Member, to peer.Replica, d engine.Delta, durability engine.Durability, answered func(error)) {
-	size := sizeOf(&d)
-	if err := c.take(size); err != nil {
+	node, size := to.Member().Node, sizeOf(&d)
+	if err := c.take(node, size); err != nil {
 		c.missed(from, to, d, err)
 		answered(err)
 		return
 	}
 	c.run.Go(func() {
-		defer c.give(size)
+		defer c.give(node, size)
 		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		_, err := to.Apply(ctx, d, durability)

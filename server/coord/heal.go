@@ -129,14 +129,14 @@ func (c *Coordinator) damaged(set []byte, at peer.Replica, lost *clock.Clock) {
 		return
 	}
 	size := int64(lost.HeapBytes())
-	if err := c.take(size); err != nil {
+	if err := c.take(e.Node, size); err != nil {
 		c.healed(e.Node, set)
 		e.Kind, e.Err = EventHealLeft, err
 		c.opt.Events(e)
 		return
 	}
 	c.run.Go(func() {
-		defer c.give(size)
+		defer c.give(e.Node, size)
 		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		healed, left, err := Heal(ctx, set, lost, at, c.opt.Place(set)...)

@@ -283,7 +283,8 @@ func (h *Hints) sweep() {
 	})
 }
 
-// clean bounds the files: while they are more than twice what hints may be, the hints of the oldest are written again.
+// clean bounds the files: while they are more than twice what hints may be, the hints of the oldest are written again. One with hints
+// that are being added stays for the next time.
 func (h *Hints) clean() {
 	for len(h.segments) > 0 {
 		total := int64(0)
@@ -294,7 +295,9 @@ func (h *Hints) clean() {
 		if total <= 2*h.opt.BytesMax || oldest == h.head || h.move(oldest) != nil {
 			return
 		}
-		h.sweep()
+		if h.sweep(); oldest.entries > 0 {
+			return
+		}
 	}
 }
 

@@ -62,8 +62,8 @@ type Options struct {
 	SendTimeout time.Duration
 	// ChunkTimeout is how long a replica may take for the next chunk of a read, before another takes its place; default 5 s.
 	ChunkTimeout time.Duration
-	// SendsMax and SendBytesMax bound the deltas that are under way to replicas; beyond, they become hints at once. Default 4,096
-	// and 256 MiB.
+	// SendsMax and SendBytesMax bound what is under way to one node, deltas and repairs; beyond, deltas become hints at once. A node that
+	// hangs takes no room from others. Default 4,096 and 64 MiB.
 	SendsMax     int
 	SendBytesMax int64
 	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
@@ -113,7 +113,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.ChunkTimeout, 5*time.Second)
 	setDefault(&o.RepairsMax, 10_000)
 	setDefault(&o.SendsMax, 4096)
-	setDefault(&o.SendBytesMax, 256<<20)
+	setDefault(&o.SendBytesMax, 64<<20)
 	var err error
 	o.Quorum, err = o.Quorum.withDefaults(Quorum{N: defaultN, R: defaultR, W: defaultW, DW: defaultW})
 	return o, err

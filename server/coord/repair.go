@@ -112,13 +112,13 @@ func (c *Coordinator) mend(r *repair) {
 		size += int64(len(r.missing[i].Name) + dotBytes*len(r.missing[i].Dots))
 	}
 	e := Event{Kind: EventRepaired, Node: r.to.Member().Node, Set: r.set}
-	if err := c.take(size); err != nil {
+	if err := c.take(e.Node, size); err != nil {
 		e.Kind, e.Err = EventRepairLeft, err
 		c.opt.Events(e)
 		return
 	}
 	c.run.Go(func() {
-		defer c.give(size)
+		defer c.give(e.Node, size)
 		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		f := engine.Facts{Set: r.set, Keys: r.missing, Dead: r.dead}

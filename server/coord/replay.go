@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 
 	"bigset/engine"
 	"bigset/server/peer"
@@ -39,10 +41,13 @@ func (h *Hints) Nodes() (nodes []string) {
 	return nodes
 }
 
-// Replay sends a node the hints that there are for it, in the order in which they came, each gone when the node has it on disk. It
-// ends at the first that does not reach it, with the error. To returns the node's replica of a set, or nil where it has none: then
-// the hint stays until it is too old. It returns how many have arrived. While one replay for a node is under way, others return at
-// once.
+// replaySetsMax is how many sets may fail in one replay until the node is taken for one that is not there.
+const replaySetsMax = 4
+
+// Replay sends a node the hints that there are for it, in the order in which they came, each gone when the node has it on disk. Where
+// one does not reach it, those of its set stay behind it and others go on, so that one set that is damaged there holds up no other; after
+// some such sets it ends. To returns the node's replica of a set, or nil where it has none: then the hint stays until it is too old. It
+// returns how many have arrived, and why others have not. While one replay for a node is under way, others return at once.
 func (h *Hints) Replay(ctx context.Context, node string, to func(set []byte) peer.Replica) (sent int, err error) {
 	if !h.claim(node) {
 		return 0, nil
@@ -55,6 +60,8 @@ func (h *Hints) Replay(ctx context.Context, node string, to func(set []byte) pee
 		}
 	}()
 	h.expire(node)
+	failed := map[string]error{} // by set
+	defer func() { err = errors.Join(append(slices.Collect(maps.Values(failed)), err)...) }()
 	for last := uint64(0); ; {
 		e, d, err := h.next(node, last)
 		if e == nil {
@@ -70,13 +77,17 @@ func (h *Hints) Replay(ctx context.Context, node string, to func(set []byte) pee
 			continue
 		}
 		rep := to(d.Set)
-		if rep == nil {
+		if rep == nil || failed[string(d.Set)] != nil {
 			continue
 		}
 		if _, err := rep.Apply(ctx, d, engine.Sync); peer.Refused(err) {
 			h.opt.Events(Event{Kind: EventRefused, Node: node, Set: d.Set, Count: 1, Bytes: e.size, Err: err})
 		} else if err != nil {
-			return sent, fmt.Errorf("coord: replay to %s: %w", node, err)
+			failed[string(d.Set)] = fmt.Errorf("coord: replay to %s: %w", node, err)
+			if len(failed) == replaySetsMax || ctx.Err() != nil {
+				return sent, nil
+			}
+			continue
 		} else {
 			sent++
 			bytes += e.size
@@ -191,7 +202,11 @@ func (c *Coordinator) Replay(ctx context.Context, node string) (sent int, err er
 func (c *Coordinator) replaying() {
 	c.run.After(c.opt.HintInterval, func() {
 		for _, node := range c.opt.Hints.Nodes() {
+			if !c.enter() {
+				return
+			}
 			c.run.Go(func() { // so that one that hangs keeps none of the others
+				defer c.leave()
 				ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
 				defer cancel()
 				_, _ = c.Replay(ctx, node) // what did not arrive stays

@@ -22,7 +22,8 @@ type Runner interface {
 type Signal interface {
 	// Set makes it happen. Setting it again does nothing.
 	Set()
-	// Wait returns nil when it has happened, or the error of ctx when that ended first.
+	// Wait returns nil when it has happened, or the cause of ctx when that ended first: context.DeadlineExceeded where time was up, also
+	// by the Runner's clock.
 	Wait(ctx context.Context) error
 }
 
@@ -63,7 +64,7 @@ func (s *signal) Wait(ctx context.Context) error {
 	case <-s.c:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 

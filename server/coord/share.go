@@ -2,7 +2,6 @@ package coord
 
 import (
 	"bytes"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -31,24 +30,20 @@ func (c *Coordinator) exchanging(turn int) {
 	})
 }
 
-// exchangeShare exchanges a share, tells how that went, and has the damage healed that it met. It counts as one send, and as no bytes: it
-// holds little at a time, and there is only one.
+// exchangeShare exchanges a share, tells how that went, and has the damage healed that it met.
 func (c *Coordinator) exchangeShare(s Share) {
-	err := c.take(0)
-	if errors.Is(err, ErrClosed) {
+	if !c.enter() {
 		return
 	}
+	defer c.leave()
+	ctx, cancel := deadline(c.life, c.run, c.opt.ExchangeTimeout)
+	defer cancel()
+	x := &exchange{a: s.A, b: s.B, lost: func(set []byte, at peer.Replica, dots *clock.Clock) {
+		c.damaged(bytes.Clone(set), at, dots)
+	}}
 	e := Event{Kind: EventExchanged, Node: s.A.Member().Node, Peer: s.B.Member().Node}
-	if err == nil {
-		defer c.give(0)
-		ctx, cancel := deadline(c.life, c.run, c.opt.ExchangeTimeout)
-		defer cancel()
-		x := &exchange{a: s.A, b: s.B, lost: func(set []byte, at peer.Replica, dots *clock.Clock) {
-			c.damaged(bytes.Clone(set), at, dots)
-		}}
-		e.Exchanged, err = x.run(ctx, s.First, s.Last)
-	}
-	if err != nil {
+	var err error
+	if e.Exchanged, err = x.run(ctx, s.First, s.Last); err != nil {
 		e.Kind, e.Err = EventExchangeFailed, err
 	}
 	c.opt.Events(e)

@@ -116,9 +116,15 @@ func (o *operation) durability() engine.Durability {
 
 // await runs f beside its caller and returns what became of the operation when that is known, or time is up.
 func (o *operation) await(ctx context.Context, f func(context.Context)) (Result, error) {
+	if !o.c.enter() {
+		return Result{}, ErrClosed
+	}
 	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout)
 	defer cancel()
-	o.c.run.Go(func() { f(ctx) })
+	o.c.run.Go(func() {
+		defer o.c.leave() // Close waits, so that what a replica did for a caller who has gone still becomes hints
+		f(ctx)
+	})
 	waited := o.settled.Wait(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()

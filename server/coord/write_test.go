@@ -314,8 +314,8 @@ func TestBounds(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := c.saw(coord.EventNotSent); n != 4 {
-			t.Errorf("%d deltas not sent, want 4", n)
+		if n := c.saw(coord.EventNotSent); n != 2 {
+			t.Errorf("%d deltas not sent, want 2", n)
 		}
 		if _, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x")}); !errors.Is(err, coord.ErrBusy) {
 			t.Error(err)
@@ -329,6 +329,44 @@ func TestBounds(t *testing.T) {
 	})
 	if n := c.saw(coord.EventNotSent); n != 8 {
 		t.Errorf("%d deltas not sent after Close, want 8", n)
+	}
+}
+
+// TestHangingTakesNoRoom has one replica hang, and more under way to it than may be: what goes to the others goes on.
+func TestHangingTakesNoRoom(t *testing.T) {
+	for _, o := range []coord.Options{{SendsMax: 2}, {SendBytesMax: 50}} {
+		c := newCluster(t, newSched(10), 3)
+		o.Timeout, o.SendTimeout = time.Second, time.Hour
+		co := c.coordinator(o)
+		c.links[1].fault = lost
+		c.s.run(t, minute, func() {
+			for i := range 10 {
+				if r, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x")}); err != nil || r.Acked != 2 {
+					t.Errorf("write %d: %+v, %v", i, r, err)
+				}
+			}
+			if err := co.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestTimeIsUp: an operation that takes too long says so, and is not one that its caller has given up.
+func TestTimeIsUp(t *testing.T) {
+	c := newCluster(t, newSched(12), 3)
+	co := c.coordinator(coord.Options{Timeout: time.Second})
+	c.links[0].fault = lost
+	c.s.run(t, minute, func() {
+		_, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x")})
+		if !errors.Is(err, coord.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	late, cancel := context.WithCancelCause(ctx)
+	cancel(context.DeadlineExceeded)
+	if err := (coord.Goroutines{}).NewSignal().Wait(late); err != context.DeadlineExceeded {
+		t.Error(err)
 	}
 }
 

@@ -36,7 +36,6 @@ type Copy struct {
 	moment   *engine.State // the sender's, of the set whose chunks have all come
 	round    int
 	unnoted  int
-	owedDone bool
 	ahead    *export
 	began    time.Time
 	report   Report
@@ -94,7 +93,7 @@ func (c *Copy) Step(ctx context.Context) (done bool, err error) {
 		c.dropAhead()
 		member := c.from.Member()
 		c.progress = c.progress.Resume(source(member), c.progress.Slots())
-		c.sets, c.moment, c.round, c.owedDone = nil, nil, 0, false
+		c.sets, c.moment, c.round = nil, nil, 0
 		c.report.From = member
 		c.report.Restarts++
 		done, err = false, nil

@@ -98,7 +98,7 @@ func (s *signal) Set() { s.set = true }
 func (s *signal) Wait(ctx context.Context) error {
 	for !s.set {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		s.r.Yield(func() bool { return s.set || ctx.Err() != nil })
 	}
