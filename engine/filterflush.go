@@ -147,21 +147,22 @@ func (f *Filter) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer) (er
 	return err
 }
 
-// ingest writes pages and counts to a table and puts that into the store. It is on disk, whole, when it returns.
+// ingest writes pages to a table and puts that into the store, behind the counts: no page is ever on disk without its layer. The counts are
+// not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
 func (f *Filter) ingest(dirty bloomslice.Dirty) error {
 	s := f.fs.s
-	if err := s.writable(); err != nil {
+	if len(dirty.Layers) > 0 {
+		if err := f.store(bloomslice.Dirty{Layers: dirty.Layers}); err != nil {
+			return err
+		}
+	}
+	if err := s.syncLog(); err != nil {
 		return err
 	}
 	files := spanFiles{s: s}
 	defer files.removeFiles()
 	path, err := files.writeTable(func(yield func(key, value []byte) error) error {
 		var key []byte
-		for _, l := range dirty.Layers {
-			if err := yield(f.prefix.AppendLayer(nil, f.generation, l.ID), keyscheme.AppendFilterLayer(nil, l)); err != nil {
-				return err
-			}
-		}
 		for i := range dirty.Pages {
 			p := &dirty.Pages[i]
 			key = f.prefix.AppendPage(key[:0], f.generation, p.ID, p.Page)

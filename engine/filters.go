@@ -120,6 +120,18 @@ func (fs *filters) all() []*Filter {
 	return list
 }
 
+// stats fills in what concerns filters.
+func (fs *filters) stats(st *Stats) {
+	for _, f := range fs.all() {
+		st.Filters++
+		if f.slice.Load() != nil {
+			st.FiltersOpen++
+		}
+	}
+	st.BytesFilters = uint64(max(0, fs.resident.Load()+fs.pinned.Load()))
+	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = fs.faults.Load(), fs.evicted.Load(), fs.written.Load()
+}
+
 // Filter returns a filter, open or closed; its error is ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
 // then says ErrNoFilter too.
 func (s *Store) Filter(name []byte) (*Filter, error) {
