@@ -1,44 +1,49 @@
 package bloomslice
 
-import (
-	"maps"
-	"slices"
-)
+import "math/bits"
 
-// changesMax is how many new bits of a page are remembered one by one. With more of them the page is stored whole.
-const changesMax = 256
-
-// changes are the bits of a page that were set since it was stored.
-type changes struct {
-	places []uint16 // nil with whole
-	whole  bool
+// pageSet is a set of pages of a layer.
+type pageSet struct {
+	words []uint64
+	n     int // pages in it
 }
 
-func (c *changes) add(place uint16) {
-	switch {
-	case c.whole:
-	case len(c.places) == changesMax:
-		c.places, c.whole = nil, true
-	default:
-		c.places = append(c.places, place)
+func newPageSet(pages int) pageSet {
+	return pageSet{words: make([]uint64, (pages+wordBits-1)/wordBits)}
+}
+
+func (p *pageSet) has(page uint32) bool { return p.words[page/wordBits]>>(page%wordBits)&1 != 0 }
+
+func (p *pageSet) add(page uint32) {
+	if !p.has(page) {
+		p.words[page/wordBits] |= 1 << (page % wordBits)
+		p.n++
 	}
 }
 
-func (l *layer) changed(page uint32) *changes {
-	c := l.changes[page]
-	if c == nil {
-		c = &changes{}
-		l.changes[page] = c
+func (p *pageSet) remove(page uint32) {
+	if p.has(page) {
+		p.words[page/wordBits] &^= 1 << (page % wordBits)
+		p.n--
 	}
-	return c
 }
 
-// DirtyPage is what of a page has to be stored.
+// list returns the pages, ascending.
+func (p *pageSet) list() []uint32 {
+	list := make([]uint32, 0, p.n)
+	for i, w := range p.words {
+		for ; w != 0; w &= w - 1 {
+			list = append(list, uint32(i*wordBits+bits.TrailingZeros64(w)))
+		}
+	}
+	return list
+}
+
+// DirtyPage is a page that has to be stored. Its value has all bits of the page.
 type DirtyPage struct {
 	ID    LayerID
 	Page  uint32
 	Value []byte // as AppendPage
-	Whole bool   // the value has all bits of the page, and may replace what is stored; else it is to be merged into that
 }
 
 // Dirty is what of a slice has to be stored, in one batch: a count covers the keys whose bits are stored with it or before.
@@ -62,9 +67,17 @@ type takingLayer struct {
 func (s *Slice) Take() *Taking {
 	t := &Taking{s: s}
 	for _, l := range *s.layers.Load() {
-		t.layers = append(t.layers, takingLayer{l, slices.Sorted(maps.Keys(l.changes))})
+		t.layers = append(t.layers, takingLayer{l, l.dirty.list()})
 	}
 	return t
+}
+
+// Pages returns how many pages the pass has still to take.
+func (t *Taking) Pages() (n int) {
+	for i := range t.layers {
+		n += len(t.layers[i].pages)
+	}
+	return n
 }
 
 // Next takes what is dirty of the next pages, so many at most. Nothing means that the pass is over. What was taken counts as stored from
@@ -89,17 +102,9 @@ func (t *Taking) Next(pagesMax int) (d Dirty) {
 func (d *Dirty) Empty() bool { return len(d.Layers) == 0 && len(d.Pages) == 0 }
 
 func (l *layer) take(page uint32) DirtyPage {
-	c, w := l.changes[page], l.pages[page].Load()
-	delete(l.changes, page)
+	l.dirty.remove(page)
 	l.stored.Store(true)
-	d := DirtyPage{ID: l.id, Page: page, Whole: c.whole}
-	if c.whole {
-		d.Value = w.append(nil)
-		return d
-	}
-	slices.Sort(c.places)
-	d.Value = appendPlaces(make([]byte, 0, 1+2*len(c.places)), c.places)
-	return d
+	return DirtyPage{l.id, page, l.pages[page].Load().append(nil)}
 }
 
 // PutBack makes what was taken dirty again.
@@ -111,7 +116,7 @@ func (s *Slice) PutBack(d Dirty) {
 	}
 	for i := range d.Pages {
 		if l := s.find(d.Pages[i].ID); l != nil {
-			l.changes[d.Pages[i].Page] = &changes{whole: true}
+			l.dirty.add(d.Pages[i].Page)
 		}
 	}
 }
@@ -119,7 +124,7 @@ func (s *Slice) PutBack(d Dirty) {
 // DirtyPages returns how many pages have changed since they were stored.
 func (s *Slice) DirtyPages() (n int) {
 	for _, l := range *s.layers.Load() {
-		n += len(l.changes)
+		n += l.dirty.n
 	}
 	return n
 }
@@ -134,7 +139,7 @@ func (s *Slice) Evict(want int64) (freed int64) {
 			}
 			page := l.hand // goes on where it stopped, so that each page has its time
 			l.hand = (l.hand + 1) % len(l.pages)
-			if l.changes[uint32(page)] == nil {
+			if !l.dirty.has(uint32(page)) {
 				freed += s.evict(l, page)
 			}
 		}

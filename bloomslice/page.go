@@ -69,10 +69,17 @@ func AppendPage(dst, page []byte) ([]byte, error) {
 // append appends the page's value: the shorter of the two forms.
 func (w *words) append(dst []byte) []byte {
 	used := w.used()
-	if places := w.places(make([]uint16, 0, 64), used/2); places != nil {
-		return appendPlaces(dst, places)
+	if n := w.count(); n <= used/2 {
+		return appendPlaces(dst, w.places(make([]uint16, 0, n), n))
 	}
 	return w.appendBytes(append(dst, pageWhole), used)
+}
+
+func (w *words) count() (n int) {
+	for _, v := range w {
+		n += bits.OnesCount64(v)
+	}
+	return n
 }
 
 // places appends the places of the bits, ascending, or returns nil where there are more than n.

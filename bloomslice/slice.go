@@ -76,9 +76,9 @@ type layer struct {
 	stored  atomic.Bool // the source may have pages of it
 	counted bool        // the count, or the layer, has changed since they were last taken
 	pages   []atomic.Pointer[words]
-	hand    int                 // where Evict goes on
-	changes map[uint32]*changes // of the pages that have changed since they were stored
-	faults  [16]sync.Mutex      // by page: pages come and go one at a time, or a stale one could be put back
+	hand    int            // where Evict goes on
+	dirty   pageSet        // pages that have changed since they were stored
+	faults  [16]sync.Mutex // by page: pages come and go one at a time, or a stale one could be put back
 }
 
 // zeroPage stands for a page without bits until one is set.
@@ -90,7 +90,7 @@ func newLayer(l Layer, stored bool) *layer {
 		shape:   l.Shape,
 		perHash: l.Shape.Bytes * 8 / uint64(l.Shape.K),
 		pages:   make([]atomic.Pointer[words], l.Shape.pages()),
-		changes: map[uint32]*changes{},
+		dirty:   newPageSet(l.Shape.pages()),
 	}
 	n.count.Store(l.Count)
 	n.stored.Store(stored)
@@ -236,7 +236,7 @@ func (s *Slice) set(l *layer, page uint32, place uint16) {
 	} else {
 		atomic.OrUint64(word, bit)
 	}
-	l.changed(page).add(place)
+	l.dirty.add(page)
 }
 
 // raise makes the count at least n.

@@ -39,11 +39,7 @@ func (d *disk) store(t testing.TB, s *Slice, some int) (layers []Layer) {
 		for _, p := range dirty.Pages {
 			key := pageKey(p.ID, p.Page)
 			d.mu.Lock()
-			if old := d.pages[key]; old != nil && !p.Whole {
-				d.pages[key] = joined(p.Value, old)
-			} else {
-				d.pages[key] = p.Value
-			}
+			d.pages[key] = p.Value
 			if _, err := DecodePage(nil, d.pages[key]); err != nil {
 				t.Error(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"pgregory.net/rapid"
 
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/keyscheme"
@@ -251,6 +252,8 @@ func TestFormat(t *testing.T) {
 		{append(bytes.Clone(p), 0xFF, 'x'), `9e3779b9/"s/t"/"\xff"~"x"`},
 		{p.AppendEnd(nil), `9e3779b9/"s/t"/z`},
 		{keyscheme.AppendSlotKey(nil, 1, keyscheme.SlotBloom, []byte("f")), `00000001/slot/b/"f"`},
+		{keyscheme.NewFilterPrefix([]byte("set"), 0).AppendHead(nil, 7), `37b9a8d4/slot/b/"set"/generation 7/h`},
+		{keyscheme.NewFilterPrefix([]byte("set"), 0).AppendPage(nil, 7, bloomslice.LayerID{Index: 1, Owner: "o"}, 2), `37b9a8d4/slot/b/"set"/generation 7/p/layer 1 of "o"/page 2`},
 	} {
 		if got := fmt.Sprint(comparator.Format(c.key)); got != c.want {
 			t.Errorf("Format(%x) = %s, want %s", c.key, got, c.want)

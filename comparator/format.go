@@ -62,9 +62,24 @@ func writeSlotKey(w io.Writer, rest []byte) []byte {
 		return nil
 	}
 	fmt.Fprint(w, "/slot")
+	if k, ok := keyscheme.DecodeFilterKey(rest[1:]); ok && rest[0] == byte(keyscheme.SlotBloom) {
+		writeFilter(w, &k)
+		return nil
+	}
 	writeDesignator(w, rest[0])
 	fmt.Fprintf(w, "/%q", rest[1:])
 	return nil
+}
+
+// writeFilter writes a filter's name and generation, and what of it the key is.
+func writeFilter(w io.Writer, k *keyscheme.FilterKey) {
+	fmt.Fprintf(w, "/b/%q/generation %d/%c", k.Name, k.Generation, k.Part)
+	if k.Part != keyscheme.FilterHead {
+		fmt.Fprintf(w, "/layer %d of %q", k.Layer.Index, k.Layer.Owner)
+	}
+	if k.Part == keyscheme.FilterPage {
+		fmt.Fprintf(w, "/page %d", k.Page)
+	}
 }
 
 func writeDesignator(w io.Writer, b byte) {

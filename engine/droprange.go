@@ -65,15 +65,17 @@ func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
 	}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	if err := s.cut(b, false, func() error {
-		return s.db.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper})
+	if err := s.filters.cutRange(b, func() error {
+		return s.cut(b, false, func() error {
+			return s.db.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper})
+		})
 	}); err != nil {
 		return err
 	}
 	s.sets.forgetState(sets)
 	s.publisher.forget(sets)
 	s.counters.excises.Add(1)
-	return s.filters.forgetRange(b)
+	return nil
 }
 
 // within returns the sets within some bounds that are loaded. Nobody is loading one.

@@ -18,9 +18,10 @@ import (
 // Filter is a bloom filter of a store: open, with its bits in memory as far as they were needed, or closed. All its methods may be
 // called by any number of goroutines. Checks take no lock.
 type Filter struct {
-	fs     *filters
-	name   []byte
-	prefix keyscheme.FilterPrefix
+	fs         *filters
+	name       []byte
+	prefix     keyscheme.FilterPrefix
+	generation uint64
 
 	flushing sync.Mutex // before mu: one at a time stores pages, or lets them go
 	mu       sync.Mutex // one at a time marks, opens or closes
@@ -37,9 +38,14 @@ type Filter struct {
 	pageIns, pageOuts      atomic.Uint64
 }
 
-func newFilter(fs *filters, name []byte) *Filter {
-	name = bytes.Clone(name)
-	return &Filter{fs: fs, name: name, prefix: keyscheme.NewFilterPrefix(name, 0)}
+func newFilter(fs *filters, name []byte, generation uint64) *Filter {
+	prefix := keyscheme.NewFilterPrefix(name, 0)
+	return &Filter{fs: fs, name: prefix[len(prefix)-len(name):], prefix: prefix, generation: generation}
+}
+
+// entry returns the filter's key in the directory.
+func (f *Filter) entry() []byte {
+	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: f.name, Generation: f.generation})
 }
 
 // FilterInfo is what a store tells of a filter. Counts of what was asked are of this process.
@@ -86,6 +92,12 @@ func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
 		if present[i] {
 			hits++
 		}
+		if i%marksLocked == marksLocked-1 {
+			f.fs.trim()
+		}
+	}
+	if f.gone.Load() { // and its bits with it
+		return ErrNoFilter
 	}
 	if hits > 0 {
 		f.checkHits.Add(hits)
@@ -118,6 +130,11 @@ func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
 	}
+	if s.disk.full.Load() != nil {
+		if err := s.disk.room(); err != nil {
+			return err
+		}
+	}
 	var hits uint64
 	for from := 0; from < len(keys); from += marksLocked {
 		to := min(from+marksLocked, len(keys))
@@ -126,6 +143,7 @@ func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error
 			return f.readError(err)
 		}
 		hits += n
+		f.fs.trim()
 	}
 	if hits > 0 {
 		f.markHits.Add(hits)
@@ -133,7 +151,6 @@ func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error
 	if misses := uint64(len(keys)) - hits; misses > 0 {
 		f.markMisses.Add(misses)
 	}
-	f.fs.trim()
 	return nil
 }
 
@@ -194,15 +211,12 @@ func (f *Filter) openLocked() (*bloomslice.Slice, error) {
 		return nil, err
 	}
 	opt := f.opt.Load()
-	if opt.InMemory {
-		layers = nil
+	if len(layers) == 0 {
+		return nil, fmt.Errorf("%w: filter %q has no layers", ErrCorrupt, f.name)
 	}
-	slice, err := bloomslice.New(opt.Options, layers, f.source(opt.Generation), &f.fs.resident)
+	slice, err := f.newSlice(opt, layers)
 	if err != nil {
 		return nil, fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
-	}
-	if err := slice.AddLayer(""); err != nil {
-		return nil, err
 	}
 	if !opt.InMemory {
 		f.pageIns.Add(1)
@@ -210,6 +224,19 @@ func (f *Filter) openLocked() (*bloomslice.Slice, error) {
 	f.slice.Store(slice)
 	f.layers = nil
 	return slice, nil
+}
+
+// newSlice returns a slice with layers that are stored. That of a filter in memory only begins anew, with one layer, as any new one does.
+func (f *Filter) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice.Layer) (slice *bloomslice.Slice, err error) {
+	if opt.InMemory {
+		slice, err = bloomslice.New(opt.Options, nil, nil, &f.fs.pinned)
+	} else {
+		slice, err = bloomslice.New(opt.Options, layers, pageSource{f}, &f.fs.resident)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slice, slice.AddLayer("")
 }
 
 // comeBack opens a filter that was cleared. Its error is ErrNoFilter where there is none.
@@ -228,14 +255,17 @@ func (f *Filter) loadHead() error {
 	if f.opt.Load() != nil {
 		return nil
 	}
-	value, closer, err := f.fs.s.db.Get(f.prefix.AppendHead(nil))
+	value, closer, err := f.fs.s.db.Get(f.prefix.AppendHead(nil, f.generation))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return ErrNoFilter
 	}
 	if err != nil {
-		return err
+		return diskError(err)
 	}
 	opt, err := keyscheme.DecodeFilterHead(value)
+	if err == nil && opt.Generation != f.generation {
+		err = fmt.Errorf("a head of generation %d, in generation %d", opt.Generation, f.generation)
+	}
 	if err := errors.Join(err, closer.Close()); err != nil {
 		return fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
 	}
@@ -251,11 +281,12 @@ func (f *Filter) storedLayers() (layers []bloomslice.Layer, err error) {
 	if err := f.loadHead(); err != nil {
 		return nil, err
 	}
-	b := f.prefix.Generation(keyscheme.FilterLayer, f.opt.Load().Generation)
+	b := f.prefix.Layers(f.generation)
 	it, err := f.fs.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = diskError(err) }()
 	defer closing(it, &err)
 	layers = []bloomslice.Layer{}
 	for ok := it.First(); ok; ok = it.Next() {
@@ -292,32 +323,26 @@ func (f *Filter) decodeLayer(it *pebble.Iterator) (l bloomslice.Layer, err error
 	return l, nil
 }
 
-// pageSource reads the pages of one generation of a filter.
-type pageSource struct {
-	f          *Filter
-	generation uint64
-}
-
-func (f *Filter) source(generation uint64) bloomslice.Source { return pageSource{f, generation} }
+// pageSource reads the pages of a filter.
+type pageSource struct{ f *Filter }
 
 // Page implements bloomslice.Source.
 func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
-	*buf = p.f.prefix.AppendPage((*buf)[:0], p.generation, id, page)
+	*buf = p.f.prefix.AppendPage((*buf)[:0], p.f.generation, id, page)
 	value, closer, err := p.f.fs.s.db.Get(*buf)
-	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
-		return nil, err
-	}
-	if err == nil {
-		value = slices.Clone(value)
+	switch {
+	case err == nil:
+		value = bytes.Clone(value)
 		err = closer.Close()
-	} else {
+	case errors.Is(err, pebble.ErrNotFound):
 		value, err = nil, nil
 	}
 	if p.f.gone.Load() { // its pages may have been on their way out
 		return nil, ErrNoFilter
 	}
+	p.f.fs.faults.Add(1)
 	return value, err
 }
 

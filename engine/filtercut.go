@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -17,21 +17,13 @@ type droppedFilter struct {
 	generation uint64
 }
 
-func (d droppedFilter) key() []byte {
-	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: []byte(d.name), Slice: d.slice, Dropped: true, Gone: d.generation})
+// entry returns its key in the directory, which is there until it is cut out.
+func (d droppedFilter) entry() []byte {
+	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: []byte(d.name), Slice: d.slice, Generation: d.generation, Dropped: true})
 }
 
-// bounds returns what is to go.
-func (d droppedFilter) bounds() []keyscheme.Bounds {
-	p := keyscheme.NewFilterPrefix([]byte(d.name), d.slice)
-	if d.generation == anyGeneration {
-		return []keyscheme.Bounds{p.All()}
-	}
-	var all []keyscheme.Bounds
-	for _, part := range []keyscheme.FilterPart{keyscheme.FilterLayer, keyscheme.FilterPage} {
-		all = append(all, p.Generation(part, d.generation))
-	}
-	return all
+func (d droppedFilter) bounds() keyscheme.Bounds {
+	return keyscheme.NewFilterPrefix([]byte(d.name), d.slice).Generation(d.generation)
 }
 
 // filterCutter cuts out the pages of filters that were dropped, in the background: their entry in the directory says so until it is done.
@@ -53,17 +45,10 @@ func (c *filterCutter) add(d droppedFilter) {
 	c.startLocked()
 }
 
-// start begins with what was found at the open. Nobody makes filters yet.
+// start begins with what was found at the open.
 func (c *filterCutter) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropped = slices.DeleteFunc(c.dropped, func(d droppedFilter) bool {
-		if d.generation != anyGeneration {
-			return false
-		}
-		c.cutOne(d)
-		return true
-	})
 	c.startLocked()
 }
 
@@ -83,61 +68,68 @@ func (c *filterCutter) stop() {
 }
 
 func (c *filterCutter) run() {
-	for {
-		c.mu.Lock()
-		if len(c.dropped) == 0 || c.stopped {
-			c.working = false
-			c.mu.Unlock()
-			return
+	for round := c.next(); round != nil; round = c.next() {
+		if err := c.cut(round); err != nil {
+			c.fs.s.opt.Logger.Error("bigset: pages of dropped filters could not be cut out, it is tried again after the next open", "cause", err)
 		}
-		d := c.dropped[0]
-		c.dropped = c.dropped[1:]
-		c.mu.Unlock()
-		c.cutOne(d)
 	}
 }
 
-// cutOne cuts, or says why not: then it is tried again after the next open.
-func (c *filterCutter) cutOne(d droppedFilter) {
-	if err := c.fs.cut(d); err != nil {
-		c.fs.s.opt.Logger.Error("bigset: the pages of a dropped filter could not be cut out", "filter", d.name, "cause", err)
+// next returns what there is to do. With nothing the work has ended.
+func (c *filterCutter) next() (round []droppedFilter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	round, c.dropped = c.dropped, nil
+	if len(round) == 0 || c.stopped {
+		c.working = false
+		return nil
 	}
+	return round
 }
 
-// cut takes the pages of a generation away, and then its entry.
-func (fs *filters) cut(d droppedFilter) error {
-	s := fs.s
+func (c *filterCutter) isStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
+}
+
+// cut takes the keys of dropped filters away, and then their entries.
+func (c *filterCutter) cut(round []droppedFilter) error {
+	s := c.fs.s
 	if err := s.writable(); err != nil {
 		return err
 	}
-	for _, b := range d.bounds() {
-		if err := fs.exciseSpan(b); err != nil {
-			return err
-		}
-	}
-	batch := s.db.NewBatch()
-	if err := batch.Delete(d.key(), nil); err != nil {
+	if err := s.recovering(s.db.Flush); err != nil { // or each excise would
 		return err
 	}
+	batch := s.db.NewBatch()
+	var errs []error
+	for _, d := range round {
+		if c.isStopped() {
+			break
+		}
+		err := s.exciseFilter(d.bounds())
+		if err == nil {
+			err = batch.SingleDelete(d.entry(), nil)
+		}
+		errs = append(errs, err)
+	}
+	if batch.Empty() {
+		return errors.Join(append(errs, batch.Close())...)
+	}
 	_, err := s.commit(batch, false)
-	return err
+	return errors.Join(append(errs, err)...)
 }
 
-func (fs *filters) exciseSpan(b keyscheme.Bounds) error {
-	s := fs.s
+func (s *Store) exciseFilter(b keyscheme.Bounds) error {
 	empty, err := s.isEmpty(b)
 	if empty || err != nil {
 		return err
 	}
-	if err := s.recovering(s.db.Flush); err != nil { // or the excise would
-		return err
-	}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	return s.recovering(func() error {
-		return s.cut(b, func() error {
-			return s.db.Excise(context.Background(), pebble.KeyRange{Start: b.Lower, End: b.Upper})
-		})
+	return s.cut(b, func() error {
+		return s.db.Excise(context.Background(), pebble.KeyRange{Start: b.Lower, End: b.Upper})
 	})
 }
 

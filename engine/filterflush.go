@@ -13,8 +13,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// pagesBatched is how many pages of a filter are written in one batch, beside which marks wait.
-const pagesBatched = 256
+// Pages of a filter are stored so many in one batch; marks wait while those are taken. As many or more go in as a table, of at most
+// pagesTabled: that is written once, where a batch goes to the log, to a table and on from there.
+const (
+	pagesBatched = 256
+	pagesTabled  = 4096
+)
 
 // FlushFilters makes all that was marked so far durable, in all filters. It goes on behind a filter that it can't flush, and returns the
 // errors of all of them.
@@ -28,6 +32,7 @@ func (s *Store) FlushFilters(ctx context.Context) error {
 
 func (fs *filters) flush(ctx context.Context) error {
 	var errs []error
+	_ = fs.s.disk.room() // looks at the disk: who marks does not
 	for _, f := range fs.all() {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
@@ -65,7 +70,7 @@ func (f *Filter) flush() error {
 	return f.flushLocked()
 }
 
-// flushLocked writes what is dirty, while flushing is held.
+// flushLocked writes what is dirty, while flushing is held. What becomes dirty meanwhile may stay.
 func (f *Filter) flushLocked() error {
 	f.mu.Lock()
 	slice := f.slice.Load()
@@ -73,37 +78,59 @@ func (f *Filter) flushLocked() error {
 		f.mu.Unlock()
 		return nil
 	}
-	taking, generation := slice.Take(), f.opt.Load().Generation
+	taking := slice.Take()
 	f.mu.Unlock()
-	for {
-		f.mu.Lock()
-		dirty := taking.Next(pagesBatched)
-		f.mu.Unlock()
+	for more := true; more; more = taking.Pages() > 0 {
+		store, most := f.store, pagesBatched
+		if taking.Pages() >= pagesBatched {
+			store, most = f.ingest, pagesTabled
+		}
+		dirty := f.take(taking, most)
 		if dirty.Empty() {
 			return nil
 		}
-		if err := f.store(dirty, generation); err != nil {
+		if err := store(dirty); err != nil {
 			f.mu.Lock()
 			slice.PutBack(dirty)
 			f.mu.Unlock()
 			return err
 		}
+		f.fs.written.Add(uint64(len(dirty.Pages)))
 	}
+	return nil
 }
 
+// take takes what is dirty of so many pages, a batch's at a time. Of each layer it has the last count.
+func (f *Filter) take(taking *bloomslice.Taking, most int) (dirty bloomslice.Dirty) {
+	for {
+		f.mu.Lock()
+		d := taking.Next(min(pagesBatched, most-len(dirty.Pages)))
+		f.mu.Unlock()
+		dirty.Pages = append(dirty.Pages, d.Pages...)
+		dirty.Layers = append(dirty.Layers, d.Layers...)
+		if taking.Pages() == 0 || len(dirty.Pages) >= most {
+			break
+		}
+	}
+	slices.SortStableFunc(dirty.Layers, func(a, b bloomslice.Layer) int {
+		return cmp.Or(cmp.Compare(a.ID.Index, b.ID.Index), cmp.Compare(a.ID.Owner, b.ID.Owner), cmp.Compare(b.Count, a.Count))
+	})
+	dirty.Layers = slices.CompactFunc(dirty.Layers, func(a, b bloomslice.Layer) bool { return a.ID == b.ID })
+	return dirty
+}
+
+// Layers and pages are whole records, never operands: in the order of keys they may come right behind an element of a set that the
+// compaction leaves out, and then Pebble panics where the next key is a merge over a set (its issue 6168).
+
 // store writes pages and counts in one batch.
-func (f *Filter) store(dirty bloomslice.Dirty, generation uint64) error {
+func (f *Filter) store(dirty bloomslice.Dirty) error {
 	batch := f.fs.s.db.NewBatch()
-	err := f.storeLayers(batch, generation, dirty.Layers)
+	err := f.storeLayers(batch, dirty.Layers)
 	var key []byte
 	for i := range dirty.Pages {
 		p := &dirty.Pages[i]
-		key = f.prefix.AppendPage(key[:0], generation, p.ID, p.Page)
-		if p.Whole {
-			err = errors.Join(err, batch.Set(key, p.Value, nil))
-		} else {
-			err = errors.Join(err, batch.Merge(key, p.Value, nil))
-		}
+		key = f.prefix.AppendPage(key[:0], f.generation, p.ID, p.Page)
+		err = errors.Join(err, batch.Set(key, p.Value, nil))
 	}
 	if err != nil {
 		return errors.Join(err, batch.Close())
@@ -112,12 +139,45 @@ func (f *Filter) store(dirty bloomslice.Dirty, generation uint64) error {
 	return err
 }
 
-func (f *Filter) storeLayers(batch *pebble.Batch, generation uint64, layers []bloomslice.Layer) (err error) {
+func (f *Filter) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer) (err error) {
 	for _, l := range layers {
-		key := f.prefix.AppendLayer(nil, generation, l.ID)
-		err = errors.Join(err, batch.Merge(key, keyscheme.AppendFilterLayer(nil, l), nil))
+		key := f.prefix.AppendLayer(nil, f.generation, l.ID)
+		err = errors.Join(err, batch.Set(key, keyscheme.AppendFilterLayer(nil, l), nil))
 	}
 	return err
+}
+
+// ingest writes pages to a table and puts that into the store, behind the counts: no page is ever on disk without its layer. The counts are
+// not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
+func (f *Filter) ingest(dirty bloomslice.Dirty) error {
+	s := f.fs.s
+	if len(dirty.Layers) > 0 {
+		if err := f.store(bloomslice.Dirty{Layers: dirty.Layers}); err != nil {
+			return err
+		}
+	}
+	if err := s.syncLog(); err != nil {
+		return err
+	}
+	files := spanFiles{s: s}
+	defer files.removeFiles()
+	path, err := files.writeTable(func(yield func(key, value []byte) error) error {
+		var key []byte
+		for i := range dirty.Pages {
+			p := &dirty.Pages[i]
+			key = f.prefix.AppendPage(key[:0], f.generation, p.ID, p.Page)
+			if err := yield(key, p.Value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.counters.ingestBytes.Add(uint64(files.bytes))
+	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
+	return s.db.Ingest(context.Background(), []string{path})
 }
 
 // Close flushes the filter and takes its bits out of memory; the next check or mark opens it again. It reports whether there was
@@ -227,8 +287,10 @@ func (f *Filter) evict(want int64) error {
 			f.mu.Unlock()
 			return nil
 		}
-		want -= slice.Evict(want)
+		freed := slice.Evict(want)
 		f.mu.Unlock()
+		f.fs.evicted.Add(uint64(freed / bloomslice.PageBytes))
+		want -= freed
 		if want <= 0 || try > 0 {
 			return nil
 		}

@@ -47,16 +47,19 @@ type FilterOptions struct {
 // filters are the bloom filters that a store knows of, open and closed.
 type filters struct {
 	s    *Store
-	life sync.Mutex // one at a time makes, drops or clears a filter
+	life sync.Mutex // one at a time makes, drops or clears a filter; behind Store.passes
 
 	mu     sync.RWMutex
 	byName map[string]*Filter
 
-	generation uint64 // the last that was given; guarded by life
-	resident   atomic.Int64
-	uses       atomic.Uint64 // a clock that ticks when a filter is used: which of them was used last
+	generation uint64        // the last that was given; guarded by life
+	resident   atomic.Int64  // bytes of pages in memory that may leave it
+	pinned     atomic.Int64  // bytes of pages of filters that are in memory only
+	uses       atomic.Uint64 // ticks when memory is short: which filter was used last
 	trimming   sync.Mutex
 	cutter     filterCutter
+
+	faults, evicted, written atomic.Uint64 // pages read, taken out of memory, stored
 }
 
 // keyGeneration keeps the last generation that was given to a filter, so that none is given twice. It is on disk.
@@ -89,11 +92,11 @@ func (fs *filters) open(s *Store) (err error) {
 			return fmt.Errorf("%w: directory of filters: %w", ErrCorrupt, err)
 		}
 		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
+		fs.generation = max(fs.generation, e.Generation)
 		if e.Dropped {
-			fs.cutter.dropped = append(fs.cutter.dropped, droppedFilter{string(e.Name), e.Slice, e.Gone})
-			fs.generation = max(fs.generation, e.Gone)
+			fs.cutter.dropped = append(fs.cutter.dropped, droppedFilter{string(e.Name), e.Slice, e.Generation})
 		} else if e.Slice == 0 {
-			fs.byName[string(e.Name)] = newFilter(fs, e.Name)
+			fs.byName[string(e.Name)] = newFilter(fs, e.Name, e.Generation)
 		}
 	}
 	return it.Error()
@@ -117,6 +120,18 @@ func (fs *filters) all() []*Filter {
 	return list
 }
 
+// stats fills in what concerns filters.
+func (fs *filters) stats(st *Stats) {
+	for _, f := range fs.all() {
+		st.Filters++
+		if f.slice.Load() != nil {
+			st.FiltersOpen++
+		}
+	}
+	st.BytesFilters = uint64(max(0, fs.resident.Load()+fs.pinned.Load()))
+	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = fs.faults.Load(), fs.evicted.Load(), fs.written.Load()
+}
+
 // Filter returns a filter, open or closed; its error is ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
 // then says ErrNoFilter too.
 func (s *Store) Filter(name []byte) (*Filter, error) {
@@ -128,7 +143,8 @@ func (s *Store) Filter(name []byte) (*Filter, error) {
 
 // CreateFilter makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and ErrFilterExists. Where a
 // filter was cleared it comes back with all that it had, its old options too. Errors are ErrLimit for the name and bloomslice.ErrOptions
-// for options that no filter can have. When it returns, the filter is on disk; after an error it is not there.
+// for options that no filter can have. When it returns, the filter is on disk; after an error it is not there, but after ErrFailed it may
+// be there at the next open, whole.
 func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) (*Filter, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -145,19 +161,20 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 		return nil, fmt.Errorf("%w: no durability %d of filters", ErrRequest, o.Durability)
 	}
 	fs := &s.filters
-	fs.life.Lock()
-	defer fs.life.Unlock()
-	if f := fs.find(name); f != nil {
+	if f := fs.listed(name); f != nil {
 		return f, ErrFilterExists
 	}
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+	s.passes.RLock() // a sweep does not copy what comes to be between the sets of its span
+	defer s.passes.RUnlock()
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	if f := fs.listed(name); f != nil {
+		return f, ErrFilterExists
+	}
+	if err := errors.Join(ctx.Err(), s.writable(), s.disk.room()); err != nil {
 		return nil, err
 	}
-	f := newFilter(fs, name)
-	err := f.comeBack()
-	if errors.Is(err, ErrNoFilter) {
-		err = fs.make(f, o)
-	}
+	f, err := fs.create(name, o)
 	if err != nil {
 		return nil, fmt.Errorf("engine: create filter %q: %w", name, diskError(err))
 	}
@@ -165,6 +182,14 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 	fs.byName[string(name)] = f
 	fs.mu.Unlock()
 	return f, nil
+}
+
+// listed returns a filter that is listed, and on disk: of one that was in a range when a crash ended its drop, the directory may tell still.
+func (fs *filters) listed(name []byte) *Filter {
+	if f := fs.find(name); f != nil && !errors.Is(f.loadHead(), ErrNoFilter) {
+		return f
+	}
+	return nil
 }
 
 func (o *FilterOptions) setDefaults() {
@@ -175,31 +200,68 @@ func (o *FilterOptions) setDefaults() {
 	setDefault(&o.Reduction, d.Reduction)
 }
 
-// make writes a new filter down and opens it.
-func (fs *filters) make(f *Filter, o FilterOptions) error {
+// create opens the filter that was cleared, or makes a new one.
+func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
+	entries, err := fs.entries(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		f := newFilter(fs, name, e.Generation)
+		if err := f.comeBack(); !errors.Is(err, ErrNoFilter) {
+			return f, err
+		}
+	}
+	return fs.make(name, o, entries)
+}
+
+// entries returns what the directory says of a filter that is not dropped: one entry, or none.
+func (fs *filters) entries(name []byte) (entries []keyscheme.DirectoryEntry, err error) {
+	b := keyscheme.DirectoryOf(name, 0)
+	it, err := fs.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer closing(it, &err)
+	for ok := it.First(); ok; ok = it.Next() {
+		key, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return nil, fmt.Errorf("%w: directory of filters: %w", ErrCorrupt, err)
+		}
+		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
+		e.Name = name
+		entries = append(entries, e)
+	}
+	return entries, it.Error()
+}
+
+// make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
+func (fs *filters) make(name []byte, o FilterOptions, stale []keyscheme.DirectoryEntry) (*Filter, error) {
 	s := fs.s
 	generation := max(fs.generation+1, uint64(s.opt.now().UnixMicro()))
+	f := newFilter(fs, name, generation)
 	opt := keyscheme.FilterOptions{Options: o.Options, Generation: generation, InMemory: o.InMemory, Durability: o.Durability}
-	slice, err := bloomslice.New(opt.Options, nil, f.source(generation), &fs.resident)
+	slice, err := f.newSlice(&opt, nil)
 	if err != nil {
-		return err
-	}
-	if err := slice.AddLayer(""); err != nil {
-		return err
+		return nil, err
 	}
 	batch := s.db.NewBatch()
-	err = errors.Join(
-		batch.Set(f.prefix.AppendHead(nil), keyscheme.AppendFilterHead(nil, opt), nil),
-		batch.Set(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: f.name}), nil, nil),
+	for _, e := range stale {
+		err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e), nil))
+	}
+	err = errors.Join(err,
+		batch.Set(f.prefix.AppendHead(nil, generation), keyscheme.AppendFilterHead(nil, opt), nil),
+		batch.Set(f.entry(), nil, nil),
 		batch.Set(keyGeneration, binary.BigEndian.AppendUint64(nil, generation), nil),
-		f.storeLayers(batch, generation, slice.Layers()))
+		f.storeLayers(batch, slice.Layers()))
 	if err := fs.commit(batch, err); err != nil {
-		return err
+		slice.Release()
+		return nil, err
 	}
 	fs.generation = generation
 	f.opt.Store(&opt)
 	f.slice.Store(slice)
-	return nil
+	return f, nil
 }
 
 // commit commits a batch and waits until it is on disk; err is what went wrong while it was made.
@@ -224,7 +286,7 @@ func (s *Store) DropFilter(ctx context.Context, name []byte) error {
 	fs := &s.filters
 	fs.life.Lock()
 	defer fs.life.Unlock()
-	f := fs.find(name)
+	f := fs.listed(name)
 	if f == nil {
 		return ErrNoFilter
 	}
@@ -238,29 +300,17 @@ func (s *Store) DropFilter(ctx context.Context, name []byte) error {
 }
 
 func (fs *filters) drop(f *Filter) error {
-	if err := f.loadHead(); err != nil && !errors.Is(err, ErrCorrupt) {
-		return err
-	}
 	f.flushing.Lock() // nothing of it is on its way to disk
 	defer f.flushing.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	gone := droppedFilter{string(f.name), 0, anyGeneration}
-	if opt := f.opt.Load(); opt != nil {
-		gone.generation = opt.Generation
-	}
+	gone := droppedFilter{string(f.name), 0, f.generation}
 	batch := fs.s.db.NewBatch()
-	err := errors.Join(
-		batch.Delete(f.prefix.AppendHead(nil), nil),
-		batch.Delete(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: f.name}), nil),
-		batch.Set(gone.key(), nil, nil))
+	err := errors.Join(batch.SingleDelete(f.entry(), nil), batch.Set(gone.entry(), nil, nil))
 	if err := fs.commit(batch, err); err != nil {
 		return err
 	}
 	fs.forget(f)
-	if gone.generation == anyGeneration { // before another filter of the name can come
-		return fs.cut(gone)
-	}
 	fs.cutter.add(gone)
 	return nil
 }
@@ -273,24 +323,45 @@ func (fs *filters) forget(f *Filter) {
 		slice.Release()
 	}
 	fs.mu.Lock()
-	delete(fs.byName, string(f.name))
+	if fs.byName[string(f.name)] == f {
+		delete(fs.byName, string(f.name))
+	}
 	fs.mu.Unlock()
 }
 
-// forgetRange forgets the filters of a range that was cut out: their heads are gone, which after a crash is enough.
-func (fs *filters) forgetRange(b keyscheme.Bounds) error {
+// cutRange runs what cuts a range out, while nobody makes, marks or stores filters that lie in it, and forgets those. What a crash leaves
+// of them are entries of the directory without a filter.
+func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
+	fs.life.Lock()
+	defer fs.life.Unlock()
 	batch := fs.s.db.NewBatch()
+	var in []*Filter
 	var err error
 	for _, f := range fs.all() {
 		if comparator.Compare(f.prefix, b.Lower) >= 0 && comparator.Compare(f.prefix, b.Upper) < 0 {
+			f.flushing.Lock()
+			defer f.flushing.Unlock()
 			f.mu.Lock()
-			fs.forget(f)
-			f.mu.Unlock()
-			err = errors.Join(err, batch.Delete(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: f.name}), nil))
+			defer f.mu.Unlock()
+			f.gone.Store(true) // who finds no page asks
+			in = append(in, f)
+			err = errors.Join(err, batch.SingleDelete(f.entry(), nil))
 		}
 	}
-	if err != nil || batch.Empty() {
+	if err == nil {
+		err = cut()
+	}
+	if err != nil {
+		for _, f := range in {
+			f.gone.Store(false)
+		}
 		return errors.Join(err, batch.Close())
+	}
+	for _, f := range in {
+		fs.forget(f)
+	}
+	if batch.Empty() {
+		return batch.Close()
 	}
 	_, err = fs.s.commit(batch, false)
 	return err
@@ -342,6 +413,3 @@ func (s *Store) Filters(prefix []byte) ([]FilterInfo, error) {
 	sortInfos(infos)
 	return infos, nil
 }
-
-// anyGeneration stands for the generations of a filter whose head can't be read: all that it may have had goes.
-const anyGeneration = 0

@@ -21,6 +21,13 @@ type Stats struct {
 	BytesSets      uint64 `json:"bytes_sets" metric:"gauge" help:"bytes of clocks and tombstones in memory, approximately"`
 	SetsInMemory   uint64 `json:"sets_in_memory" metric:"gauge" help:"sets whose clock and tombstone are in memory"`
 
+	Filters           uint64 `json:"filters" metric:"gauge" help:"bloom filters"`
+	FiltersOpen       uint64 `json:"filters_open" metric:"gauge" help:"bloom filters that are open"`
+	BytesFilters      uint64 `json:"bytes_filters" metric:"gauge" help:"bytes of pages of bloom filters in memory"`
+	FilterPagesRead   uint64 `json:"filter_pages_read" metric:"counter" help:"pages of bloom filters brought into memory"`
+	FilterPagesOut    uint64 `json:"filter_pages_out" metric:"counter" help:"pages of bloom filters taken out of memory because it was short"`
+	FilterPagesStored uint64 `json:"filter_pages_stored" metric:"counter" help:"pages of bloom filters written by flushes of them"`
+
 	KeysAdded    uint64 `json:"keys_added" metric:"counter" help:"element keys written by operations"`
 	KeysTabled   uint64 `json:"keys_tabled" metric:"counter" help:"element keys written to tables, each as often as it was"`
 	KeysInTables uint64 `json:"keys_in_tables" metric:"gauge" help:"element keys in tables, by the tables' own counts"`
@@ -100,6 +107,7 @@ func (s *Store) Stats() (Stats, error) {
 		st.BytesTables += uint64(l.TablesSize)
 	}
 	st.SetsInMemory, st.BytesSets = s.sets.size()
+	s.filters.stats(&st)
 	var heap runtime.MemStats
 	runtime.ReadMemStats(&heap)
 	st.BytesHeap = heap.HeapAlloc

@@ -34,6 +34,9 @@ type VerifyReport struct {
 	OpenKeys uint64 `json:"open_keys"` // of them those whose wide context is not resolved yet, live or dead
 	LiveDots uint64 `json:"live_dots"` // by clocks and tombstones
 	Elements uint64 `json:"elements"`  // present
+	// Filters are bloom filters, also those that were dropped and are still to be cut out.
+	Filters     int    `json:"filters"`
+	FilterPages uint64 `json:"filter_pages"` // of them on disk
 	// Problems are what is wrong, the first ProblemsMax of them; ProblemCount counts all.
 	Problems     []Problem `json:"problems,omitempty"`
 	ProblemCount int       `json:"problem_count"`
@@ -61,7 +64,7 @@ func (r *VerifyReport) problem(set, element []byte, format string, args ...any) 
 // Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of clocks and tombstones
 // hold what their keys say; Dead is within Seen; every key's dot is in Seen; no dot has two keys; each live dot has exactly one
 // key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer open keys than there
-// are. It reads everything once, beside writers. An error means that it could not finish; what is wrong with the store is in
+// are. Filters are checked as far as they have rules. It reads everything once, beside writers. An error means that it could not finish; what is wrong with the store is in
 // the report.
 //
 // It reads at one moment, and while it runs the filter gets no new tombstones. With BytesPerSecond it is a scrub, which may
@@ -80,6 +83,11 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		bounds = keyscheme.NewPrefix(o.Set).All()
 	}
 	v := verifier{rep: &rep}
+	if o.Set == nil {
+		if v.filters, err = s.verifyFilters(&rep); err != nil {
+			return rep, diskError(err)
+		}
+	}
 	for piece := int64(math.MaxInt64); bounds.Lower != nil; {
 		if o.BytesPerSecond > 0 {
 			piece = min(scrubBytes, max(o.BytesPerSecond/scrubPieces, 1))
@@ -98,7 +106,10 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		}
 	}
 	v.endSet()
-	return rep, nil
+	if v.filters != nil {
+		err = diskError(v.filters.finish())
+	}
+	return rep, err
 }
 
 // A scrub reads so many pieces a second, of at most so many bytes of keys and values, each with an iterator of its own.
@@ -138,7 +149,9 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 			return nil, read, err
 		}
 		read += int64(len(it.Key()) + len(value))
-		v.key(it.Key(), value)
+		if err := v.key(it.Key(), value); err != nil {
+			return nil, read, err
+		}
 		if v.read++; v.read%8192 == 0 {
 			if err := ctx.Err(); err != nil {
 				return nil, read, err
@@ -167,6 +180,8 @@ type verifier struct {
 	last []byte
 	read uint64 // keys of all kinds
 
+	filters *filterVerifier // nil when one set is verified
+
 	set        []byte // the set at hand, nil before the first
 	prefix     []byte // of its keys
 	flags      keyscheme.ClockFlags
@@ -184,7 +199,7 @@ type verifier struct {
 	broken     bool         // without a clock or tombstone that can be read nothing more can be said of the set
 }
 
-func (v *verifier) key(raw, value []byte) {
+func (v *verifier) key(raw, value []byte) error {
 	if v.last != nil && comparator.Compare(v.last, raw) >= 0 {
 		v.rep.problem(v.set, nil, "key %x does not come after %x", raw, v.last)
 	}
@@ -192,10 +207,13 @@ func (v *verifier) key(raw, value []byte) {
 	k, err := keyscheme.Decode(raw)
 	if err != nil {
 		v.rep.problem(nil, nil, "%v", err)
-		return
+		return nil
 	}
-	if k.PrefixLen() == 0 {
-		return // not a set's
+	if k.PrefixLen() == 0 { // not a set's
+		if v.filters != nil {
+			return v.filters.key(&k, value)
+		}
+		return nil
 	}
 	if n := k.PrefixLen(); v.set == nil || !bytes.Equal(v.prefix, raw[:n]) {
 		v.endSet()
@@ -203,9 +221,10 @@ func (v *verifier) key(raw, value []byte) {
 	}
 	if k.Kind == keyscheme.KindElement {
 		v.elementKey(&k, value)
-		return
+	} else {
+		v.head(&k, value)
 	}
-	v.head(&k, value)
+	return nil
 }
 
 // head takes what comes before a set's elements.
@@ -303,7 +322,7 @@ func (v *verifier) needClock(what string) {
 
 func (v *verifier) beginSet(name, prefix []byte) {
 	*v = verifier{
-		rep: v.rep, last: v.last, read: v.read, closed: v.closed, closedThen: v.closed, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
+		rep: v.rep, filters: v.filters, last: v.last, read: v.read, closed: v.closed, closedThen: v.closed, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
 		dead: &clock.Clock{}, found: &clock.Clock{}, element: v.element[:0], dots: v.dots[:0],
 	}
 	if want := keyscheme.NewPrefix(name); !bytes.Equal(prefix, want) {

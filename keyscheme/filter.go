@@ -1,6 +1,7 @@
 package keyscheme
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -26,7 +27,7 @@ const (
 	directoryKind = 0xFF // where a kind of a slot's own keys would be, in the last slot
 
 	directoryPresent = 'f' // the store has this slice of a filter
-	directoryDropped = 'g' // pages of a generation that was dropped are still to be cut out
+	directoryDropped = 'g' // keys of a generation that was dropped are still to be cut out
 )
 
 // FilterPrefix is what all keys of one slice of a filter start with: the slot's own namespace, the kind, the name. It is also their lower
@@ -48,43 +49,53 @@ func CheckFilterName(name []byte) error {
 	return nil
 }
 
-// AppendHead appends the key of the slice's head.
-func (p FilterPrefix) AppendHead(dst []byte) []byte {
-	return append(append(dst, p...), byte(FilterHead))
+// AppendHead appends the key of the head of one generation of the filter.
+func (p FilterPrefix) AppendHead(dst []byte, generation uint64) []byte {
+	return p.appendPart(dst, generation, FilterHead)
+}
+
+func (p FilterPrefix) appendPart(dst []byte, generation uint64, part FilterPart) []byte {
+	return append(binary.BigEndian.AppendUint64(append(dst, p...), generation), byte(part))
 }
 
 // AppendLayer appends the key of a layer, in one generation of the filter. The owner has at most bloomslice.OwnerBytesMax bytes.
 func (p FilterPrefix) AppendLayer(dst []byte, generation uint64, id bloomslice.LayerID) []byte {
-	return p.appendLayer(dst, FilterLayer, generation, id)
+	return p.appendLayer(dst, generation, FilterLayer, id)
 }
 
 // AppendPage appends the key of a page of a layer.
 func (p FilterPrefix) AppendPage(dst []byte, generation uint64, id bloomslice.LayerID, page uint32) []byte {
-	return binary.BigEndian.AppendUint32(p.appendLayer(dst, FilterPage, generation, id), page)
+	return binary.BigEndian.AppendUint32(p.appendLayer(dst, generation, FilterPage, id), page)
 }
 
-func (p FilterPrefix) appendLayer(dst []byte, part FilterPart, generation uint64, id bloomslice.LayerID) []byte {
-	dst = binary.BigEndian.AppendUint64(append(append(dst, p...), byte(part)), generation)
+func (p FilterPrefix) appendLayer(dst []byte, generation uint64, part FilterPart, id bloomslice.LayerID) []byte {
+	dst = p.appendPart(dst, generation, part)
 	dst = append(binary.BigEndian.AppendUint16(dst, id.Index), byte(len(id.Owner)))
 	return append(dst, id.Owner...)
 }
 
 // All bounds all keys of the slice.
 func (p FilterPrefix) All() Bounds {
-	return Bounds{p.AppendHead(nil)[:len(p)], append(p.AppendHead(nil)[:len(p)], 0xFF)}
+	return Bounds{p[:len(p):len(p)], headSuccessor(p)} // not all 0xFF: the kind is not
 }
 
-// Generation bounds the layers, or the pages, of one generation.
-func (p FilterPrefix) Generation(part FilterPart, generation uint64) Bounds {
-	lower := binary.BigEndian.AppendUint64(append(append([]byte(nil), p...), byte(part)), generation)
-	return Bounds{lower, headSuccessor(lower)} // not all 0xFF: the part is not
+// Generation bounds all keys of one generation.
+func (p FilterPrefix) Generation(generation uint64) Bounds {
+	lower := binary.BigEndian.AppendUint64(append([]byte(nil), p...), generation)
+	return Bounds{lower, headSuccessor(lower)}
+}
+
+// Layers bounds the layers of one generation.
+func (p FilterPrefix) Layers(generation uint64) Bounds {
+	lower := p.appendPart(nil, generation, FilterLayer)
+	return Bounds{lower, headSuccessor(lower)}
 }
 
 // FilterKey is a key of a filter taken apart. The name aliases the key.
 type FilterKey struct {
 	Part       FilterPart
 	Name       []byte
-	Generation uint64             // layer, page
+	Generation uint64
 	Layer      bloomslice.LayerID // layer, page
 	Page       uint32             // page
 }
@@ -92,19 +103,20 @@ type FilterKey struct {
 // DecodeFilterKey takes the rest of a key apart that is of KindSlotBloom (Key.Rest). It reports false for what the Append functions of a
 // FilterPrefix do not write.
 func DecodeFilterKey(rest []byte) (k FilterKey, ok bool) {
-	if len(rest) < 2 || int(rest[0]) > FilterNameBytesMax || len(rest) < 2+int(rest[0]) {
+	if len(rest) == 0 || int(rest[0]) > FilterNameBytesMax || len(rest) < 1+int(rest[0])+8+1 {
 		return k, false
 	}
 	n := 1 + int(rest[0])
-	k.Name, k.Part, rest = rest[1:n:n], FilterPart(rest[n]), rest[n+1:]
+	k.Name, rest = rest[1:n:n], rest[n:]
+	k.Generation, k.Part, rest = binary.BigEndian.Uint64(rest), FilterPart(rest[8]), rest[9:]
 	if k.Part == FilterHead {
 		return k, len(rest) == 0
 	}
-	const least = 8 + 2 + 1
+	const least = 2 + 1
 	if k.Part != FilterLayer && k.Part != FilterPage || len(rest) < least {
 		return k, false
 	}
-	k.Generation, k.Layer.Index = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint16(rest[8:])
+	k.Layer.Index = binary.BigEndian.Uint16(rest)
 	owner := int(rest[least-1])
 	if rest = rest[least:]; len(rest) < owner {
 		return k, false
@@ -127,12 +139,12 @@ func Directory() Bounds {
 	return Bounds{lower, append(lower[:len(lower):len(lower)], 0xFF)}
 }
 
-// DirectoryEntry is one key of the directory; its value is empty.
+// DirectoryEntry is one key of the directory; its value is empty. A generation enters it once and leaves it once, as either.
 type DirectoryEntry struct {
-	Name    []byte
-	Slice   uint32
-	Dropped bool   // pages of the generation are still to be cut out; else the store has the slice
-	Gone    uint64 // the generation, where it is dropped
+	Name       []byte
+	Slice      uint32
+	Generation uint64
+	Dropped    bool // keys of the generation are still to be cut out; else the store has the slice
 }
 
 // AppendDirectoryKey appends the key of an entry.
@@ -143,27 +155,25 @@ func AppendDirectoryKey(dst []byte, e DirectoryEntry) []byte {
 	}
 	dst = append(AppendSlotKey(dst, SlotMax, directoryKind, nil), what, byte(len(e.Name)))
 	dst = binary.BigEndian.AppendUint32(append(dst, e.Name...), e.Slice)
-	if e.Dropped {
-		dst = binary.BigEndian.AppendUint64(dst, e.Gone)
-	}
-	return dst
+	return binary.BigEndian.AppendUint64(dst, e.Generation)
+}
+
+// DirectoryOf bounds the entries of one slice that the store has: of its generations at most the last is whole.
+func DirectoryOf(name []byte, slice uint32) Bounds {
+	lower := AppendDirectoryKey(nil, DirectoryEntry{Name: name, Slice: slice})
+	lower = lower[:len(lower)-8]
+	return Bounds{lower, append(lower[:len(lower):len(lower)], bytes.Repeat([]byte{0xFF}, 9)...)}
 }
 
 // DecodeDirectoryKey inverts AppendDirectoryKey; the name aliases the rest of a key that is of KindDirectory (Key.Rest).
 func DecodeDirectoryKey(rest []byte) (e DirectoryEntry, ok bool) {
-	if len(rest) < 2 || int(rest[1]) > FilterNameBytesMax || len(rest) < 2+int(rest[1])+4 {
+	if len(rest) < 2 || int(rest[1]) > FilterNameBytesMax || len(rest) != 2+int(rest[1])+4+8 {
 		return e, false
 	}
 	n := 2 + int(rest[1])
-	e.Name, e.Slice = rest[2:n:n], binary.BigEndian.Uint32(rest[n:])
-	switch what := rest[0]; {
-	case what == directoryPresent:
-		return e, len(rest) == n+4
-	case what == directoryDropped && len(rest) == n+4+8:
-		e.Dropped, e.Gone = true, binary.BigEndian.Uint64(rest[n+4:])
-		return e, true
-	}
-	return e, false
+	e.Name, e.Slice, e.Generation = rest[2:n:n], binary.BigEndian.Uint32(rest[n:]), binary.BigEndian.Uint64(rest[n+4:])
+	e.Dropped = rest[0] == directoryDropped
+	return e, e.Dropped || rest[0] == directoryPresent
 }
 
 // FilterDurability says when a mark is answered. It is on disk.

@@ -14,11 +14,8 @@ import (
 )
 
 var directoryEntries = rapid.Custom(func(t *rapid.T) keyscheme.DirectoryEntry {
-	e := keyscheme.DirectoryEntry{Name: names(0, 9).Draw(t, "name"), Slice: rapid.Uint32().Draw(t, "slice"), Dropped: rapid.Bool().Draw(t, "dropped")}
-	if e.Dropped {
-		e.Gone = rapid.Uint64().Draw(t, "generation")
-	}
-	return e
+	return keyscheme.DirectoryEntry{Name: names(0, 9).Draw(t, "name"), Slice: rapid.Uint32().Draw(t, "slice"),
+		Generation: rapid.OneOf(rapid.Uint64(), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation"), Dropped: rapid.Bool().Draw(t, "dropped")}
 })
 
 // TestFilterKeys: keys of filters come apart as they were put together, and lie in the bounds that they belong to, and in no other.
@@ -27,14 +24,14 @@ func TestFilterKeys(t *testing.T) {
 		name, slice := names(0, 5).Draw(t, "name"), rapid.Uint32Range(0, 3).Draw(t, "slice")
 		p := keyscheme.NewFilterPrefix(name, slice)
 		want := keyscheme.FilterKey{Name: name, Part: rapid.SampledFrom([]keyscheme.FilterPart{'h', 'l', 'p'}).Draw(t, "part")}
+		want.Generation = rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation")
 		if want.Part != keyscheme.FilterHead {
-			want.Generation = rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation")
 			want.Layer = bloomslice.LayerID{Index: rapid.Uint16().Draw(t, "layer"), Owner: string(names(0, 4).Draw(t, "owner"))}
 		}
 		var key []byte
 		switch want.Part {
 		case keyscheme.FilterHead:
-			key = p.AppendHead(nil)
+			key = p.AppendHead(nil, want.Generation)
 		case keyscheme.FilterLayer:
 			key = p.AppendLayer(nil, want.Generation, want.Layer)
 		default:
@@ -50,7 +47,7 @@ func TestFilterKeys(t *testing.T) {
 			t.Fatalf("%x: %+v, want %+v", key, got, want)
 		}
 		for i := range k.Rest {
-			if _, ok := keyscheme.DecodeFilterKey(k.Rest[:i]); ok && want.Part != keyscheme.FilterHead {
+			if _, ok := keyscheme.DecodeFilterKey(k.Rest[:i]); ok {
 				t.Fatalf("%x is taken", k.Rest[:i])
 			}
 		}
@@ -61,10 +58,8 @@ func TestFilterKeys(t *testing.T) {
 			t.Fatal("out of its bounds")
 		}
 		for g := range uint64(4) {
-			for _, part := range []keyscheme.FilterPart{'l', 'p'} {
-				if in(p.Generation(part, g)) != (want.Part == part && want.Generation == g) {
-					t.Fatalf("%x: wrong about part %c of generation %d", key, part, g)
-				}
+			if in(p.Generation(g)) != (want.Generation == g) || in(p.Layers(g)) != (want.Part == 'l' && want.Generation == g) {
+				t.Fatalf("%x: wrong about generation %d", key, g)
 			}
 		}
 		if in(keyscheme.NewFilterPrefix(append([]byte("x"), name...), slice).All()) || in(keyscheme.Directory()) {
@@ -83,8 +78,15 @@ func TestDirectoryKeys(t *testing.T) {
 			t.Fatalf("%x: %+v, %v", key, k, err)
 		}
 		got, ok := keyscheme.DecodeDirectoryKey(k.Rest)
-		if !ok || !bytes.Equal(got.Name, want.Name) || got.Slice != want.Slice || got.Dropped != want.Dropped || got.Gone != want.Gone {
+		if !ok || !bytes.Equal(got.Name, want.Name) || got.Slice != want.Slice || got.Dropped != want.Dropped || got.Generation != want.Generation {
 			t.Fatalf("%+v, want %+v", got, want)
+		}
+		of, other := keyscheme.DirectoryOf(want.Name, want.Slice), keyscheme.DirectoryOf(want.Name, want.Slice^1)
+		in := func(b keyscheme.Bounds) bool {
+			return bytes.Compare(key, b.Lower) >= 0 && bytes.Compare(key, b.Upper) < 0
+		}
+		if in(of) == want.Dropped || in(other) {
+			t.Fatal("out of the slice's entries, or in another's")
 		}
 		all, slots := keyscheme.Directory(), keyscheme.SlotRange(0, keyscheme.SlotMax)
 		if bytes.Compare(key, all.Lower) < 0 || bytes.Compare(key, all.Upper) >= 0 || bytes.Compare(key, slots.Upper) < 0 {
@@ -199,7 +201,7 @@ func FuzzFilterKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if k, ok := keyscheme.DecodeFilterKey(b); ok {
 			p := keyscheme.NewFilterPrefix(k.Name, 0)
-			again := map[keyscheme.FilterPart][]byte{'h': p.AppendHead(nil), 'l': p.AppendLayer(nil, k.Generation, k.Layer), 'p': p.AppendPage(nil, k.Generation, k.Layer, k.Page)}
+			again := map[keyscheme.FilterPart][]byte{'h': p.AppendHead(nil, k.Generation), 'l': p.AppendLayer(nil, k.Generation, k.Layer), 'p': p.AppendPage(nil, k.Generation, k.Layer, k.Page)}
 			if !bytes.Equal(again[k.Part][9:], b) {
 				t.Errorf("%x came back as %x", b, again[k.Part][9:])
 			}

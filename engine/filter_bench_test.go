@@ -1,0 +1,147 @@
+package engine_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// bloomdBytes is what bloomd's file holds for 1 M keys at 0.0001.
+const bloomdBytes = 2_995_843
+
+func millionKeys() engine.FilterOptions {
+	o := engine.FilterOptions{Options: bloomslice.DefaultOptions()}
+	o.Capacity = 1_000_000
+	return o
+}
+
+func benchStore(t testing.TB, o engine.Options) (*engine.Store, *engine.Options) {
+	o.Logger = silent
+	s, err := engine.Open(t.TempDir(), &o)
+	must(t, err, "open")
+	return s, &o
+}
+
+func markMany(t testing.TB, f *engine.Filter, n int) {
+	keys, added := make([][]byte, 1000), make([]bool, 1000)
+	for i := 0; i < n; i += len(keys) {
+		for j := range keys {
+			keys[j] = fmt.Appendf(keys[j][:0], "key-%d", i+j)
+		}
+		must(t, f.MarkAll(bg, keys, added), "mark")
+	}
+}
+
+// TestFilterBytesWritten: 1 M keys marked within one flush interval cost little more than the bits of their filter: in the log, in tables and
+// in compactions together, when all is in tables.
+func TestFilterBytesWritten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("marks a million keys")
+	}
+	s, _ := benchStore(t, engine.Options{})
+	f, err := s.CreateFilter(bg, []byte("f"), millionKeys())
+	must(t, err, "create")
+	markMany(t, f, 1_000_000)
+	must(t, f.Flush(bg), "flush")
+	must(t, s.Flush(bg), "flush tables")
+	m := s.DB().Metrics()
+	written := m.WAL.BytesWritten
+	for _, l := range m.Levels {
+		written += l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested
+	}
+	t.Logf("%d bytes, %.2f of bloomd's", written, float64(written)/bloomdBytes)
+	if written > bloomdBytes*11/10 {
+		t.Errorf("%d bytes were written, %d at most", written, bloomdBytes*11/10)
+	}
+	must(t, s.Close(), "close")
+}
+
+// BenchmarkFilterOpen opens a store with 10,000 filters and lists them; a closed filter's heap comes with it.
+func BenchmarkFilterOpen(b *testing.B) {
+	const filters = 10_000
+	s, o := benchStore(b, engine.Options{})
+	for i := range filters {
+		f, err := s.CreateFilter(bg, fmt.Appendf(nil, "filter-%d", i), engine.FilterOptions{})
+		must(b, err, "create")
+		_, err = f.Mark(bg, []byte("k"))
+		must(b, err, "mark")
+	}
+	dir := s.Dir()
+	must(b, s.Close(), "close")
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for b.Loop() {
+		var err error
+		s, err = engine.Open(dir, o)
+		must(b, err, "open")
+		infos, err := s.Filters(nil)
+		if must(b, err, "list"); len(infos) != filters {
+			b.Fatal(len(infos))
+		}
+		b.StopTimer()
+		infos = nil
+		b.ReportMetric(float64(heap()-before)/filters, "heap-bytes/filter")
+		must(b, s.Close(), "close")
+		b.StartTimer()
+	}
+}
+
+// BenchmarkFilterFaultIn opens a filter of 3 MB and checks keys until all its pages are in memory.
+func BenchmarkFilterFaultIn(b *testing.B) {
+	s, _ := benchStore(b, engine.Options{})
+	f, err := s.CreateFilter(bg, []byte("f"), millionKeys())
+	must(b, err, "create")
+	markMany(b, f, 1_000_000)
+	keys, present := make([][]byte, 400), make([]bool, 400)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "key-%d", i*2000)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		_, err := f.Close(bg)
+		must(b, err, "close")
+		b.StartTimer()
+		must(b, f.CheckAll(keys, present), "check")
+	}
+	st, err := s.Stats()
+	must(b, err, "stats")
+	b.ReportMetric(float64(st.BytesFilters)/bloomslice.PageBytes, "pages")
+	must(b, s.Close(), "close")
+}
+
+// BenchmarkFilterBeyondCache checks keys of filters that have ten times the bytes that may be in memory.
+func BenchmarkFilterBeyondCache(b *testing.B) {
+	const filters = 4
+	o := engine.Options{FilterCacheBytes: filters * bloomdBytes / 10}
+	s, _ := benchStore(b, o)
+	var all []*engine.Filter
+	for i := range filters {
+		f, err := s.CreateFilter(bg, fmt.Append(nil, i), millionKeys())
+		must(b, err, "create")
+		markMany(b, f, 200_000)
+		all = append(all, f)
+	}
+	i, most := 0, uint64(0)
+	began := time.Now()
+	for b.Loop() {
+		_, err := all[i%filters].Check(fmt.Appendf(nil, "key-%d", i*7919%200_000))
+		must(b, err, "check")
+		if i++; i%1000 == 0 {
+			st, err := s.Stats()
+			must(b, err, "stats")
+			most = max(most, st.BytesFilters)
+		}
+	}
+	b.ReportMetric(float64(i)/time.Since(began).Seconds(), "checks/s")
+	b.ReportMetric(float64(most)/float64(o.FilterCacheBytes), "of-limit")
+	must(b, s.Close(), "close")
+}

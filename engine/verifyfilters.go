@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+)
+
+// filterVerifier checks the keys of filters as they come, those of one generation in a row: pages decode and lie within a layer, layers
+// follow one another, a generation has a head, and the directory tells of it. An entry of the directory without a filter is no damage:
+// a crash in the middle of DropRange leaves one.
+type filterVerifier struct {
+	s     *Store
+	rep   *VerifyReport
+	last  uint64          // the last generation that was given when it began
+	known map[string]bool // entries of the directory when it began, and when it ended
+
+	at     *Filter // the generation at hand, nil before the first
+	head   bool
+	memory bool // it is in memory only
+	layers map[bloomslice.LayerID]*verifiedLayer
+	seen   []*Filter
+}
+
+type verifiedLayer struct {
+	bloomslice.Layer
+	pages int // found
+}
+
+func (s *Store) verifyFilters(rep *VerifyReport) (*filterVerifier, error) {
+	s.filters.life.Lock()
+	v := &filterVerifier{s: s, rep: rep, last: s.filters.generation, known: map[string]bool{}}
+	s.filters.life.Unlock()
+	return v, v.directory(false)
+}
+
+func (v *filterVerifier) problem(name []byte, format string, args ...any) {
+	v.rep.problem(nil, nil, "filter %q: %s", name, fmt.Sprintf(format, args...))
+}
+
+// directory takes the directory in, and at the end says what is wrong with it.
+func (v *filterVerifier) directory(tell bool) (err error) {
+	b := keyscheme.Directory()
+	it, err := v.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return err
+	}
+	defer closing(it, &err)
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if _, err := keyscheme.Decode(it.Key()); tell && err != nil {
+			v.rep.problem(nil, nil, "directory of filters: %v", err)
+		} else if tell && len(value) > 0 {
+			v.rep.problem(nil, nil, "directory of filters: entry %x has a value", it.Key())
+		}
+		v.known[string(it.Key())] = true
+	}
+	return it.Error()
+}
+
+// key takes a key that is a slot's own.
+func (v *filterVerifier) key(k *keyscheme.Key, value []byte) error {
+	if k.Kind != keyscheme.KindSlotBloom {
+		return nil
+	}
+	f, ok := keyscheme.DecodeFilterKey(k.Rest)
+	if !ok {
+		v.rep.problem(nil, nil, "%x in slot %08x is no key of a filter", k.Rest, k.Slot)
+		return nil
+	}
+	if v.at == nil || v.at.generation != f.Generation || !bytes.Equal(v.at.name, f.Name) {
+		if err := v.end(); err != nil {
+			return err
+		}
+		*v = filterVerifier{s: v.s, rep: v.rep, last: v.last, known: v.known, seen: v.seen,
+			at: newFilter(&v.s.filters, f.Name, f.Generation), layers: map[bloomslice.LayerID]*verifiedLayer{}}
+		if want := keyscheme.SlotOf(keyscheme.PartitionFilter, f.Name, 0); want != k.Slot {
+			v.problem(f.Name, "keys in slot %08x, the filter's is %08x", k.Slot, want)
+		}
+	}
+	switch f.Part {
+	case keyscheme.FilterHead:
+		return v.takeHead(value)
+	case keyscheme.FilterLayer:
+		v.takeLayer(f.Layer, value)
+		return nil
+	}
+	return v.takePage(&f, value)
+}
+
+func (v *filterVerifier) takeHead(value []byte) error {
+	v.head = true
+	v.rep.Filters++
+	opt, err := keyscheme.DecodeFilterHead(value)
+	if err != nil {
+		v.problem(v.at.name, "head: %v", err)
+	} else if opt.Generation != v.at.generation {
+		v.problem(v.at.name, "the head of generation %d is in generation %d", opt.Generation, v.at.generation)
+	}
+	v.memory = err == nil && opt.InMemory
+	return nil
+}
+
+func (v *filterVerifier) takeLayer(id bloomslice.LayerID, value []byte) {
+	l, err := keyscheme.DecodeFilterLayer(value)
+	if err != nil {
+		v.problem(v.at.name, "layer %d: %v", id.Index, err)
+		v.layers[id] = nil
+		return
+	}
+	l.ID = id
+	if l.Count > l.Shape.Capacity {
+		v.problem(v.at.name, "layer %d has %d keys, at most %d", id.Index, l.Count, l.Shape.Capacity)
+	}
+	v.layers[id] = &verifiedLayer{Layer: l}
+}
+
+func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
+	v.rep.FilterPages++
+	l, known := v.layers[k.Layer]
+	if !known { // a scrub may have passed before there was one
+		stored, err := v.get(v.at.prefix.AppendLayer(nil, v.at.generation, k.Layer))
+		if err != nil {
+			return err
+		}
+		if stored == nil {
+			v.problem(v.at.name, "page %d of layer %d, which is gone", k.Page, k.Layer.Index)
+			v.layers[k.Layer] = nil
+			return nil
+		}
+		v.takeLayer(k.Layer, stored)
+		l = v.layers[k.Layer]
+	}
+	if v.memory {
+		v.problem(v.at.name, "page %d of layer %d, and it is in memory only", k.Page, k.Layer.Index)
+	}
+	page, err := bloomslice.DecodePage(nil, value)
+	if err != nil {
+		v.problem(v.at.name, "page %d of layer %d: %v", k.Page, k.Layer.Index, err)
+	}
+	if err != nil || l == nil {
+		return nil
+	}
+	l.pages++
+	from := uint64(k.Page) * bloomslice.PageBytes
+	if bits := page[min(uint64(len(page)), max(l.Shape.Bytes, from)-from):]; from >= l.Shape.Bytes || !allZero(bits) {
+		v.problem(v.at.name, "page %d of layer %d lies beyond its end", k.Page, k.Layer.Index)
+	}
+	return nil
+}
+
+func (v *filterVerifier) get(key []byte) ([]byte, error) {
+	value, closer, err := v.s.db.Get(key)
+	if err != nil {
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	return bytes.Clone(value), closer.Close()
+}
+
+// end checks what can be said only of a whole generation.
+func (v *filterVerifier) end() error {
+	if v.at == nil {
+		return nil
+	}
+	v.seen = append(v.seen, v.at)
+	if !v.head { // as of a layer
+		stored, err := v.get(v.at.prefix.AppendHead(nil, v.at.generation))
+		if err != nil {
+			return err
+		}
+		if stored == nil {
+			v.problem(v.at.name, "generation %d has no head", v.at.generation)
+		}
+	}
+	indexes := map[uint16]bool{}
+	for id, l := range v.layers {
+		indexes[id.Index] = true
+		if l != nil && l.Count > 0 && l.pages == 0 && !v.memory {
+			v.problem(v.at.name, "layer %d has %d keys and no page", id.Index, l.Count)
+		}
+	}
+	for i := range max(1, len(indexes)) {
+		if !indexes[uint16(i)] {
+			v.problem(v.at.name, "layer %d is gone", i)
+			break
+		}
+	}
+	return nil
+}
+
+// finish checks the last generation, and that the directory tells of all.
+func (v *filterVerifier) finish() error {
+	if err := errors.Join(v.end(), v.directory(true)); err != nil {
+		return err
+	}
+	listed := map[string]uint64{}
+	for _, f := range v.seen {
+		present := v.known[string(f.entry())]
+		dropped := v.known[string(droppedFilter{string(f.name), 0, f.generation}.entry())]
+		switch other, twice := listed[string(f.name)]; {
+		case !present && !dropped && f.generation <= v.last:
+			v.problem(f.name, "generation %d is not in the directory", f.generation)
+		case twice && present && !dropped:
+			v.problem(f.name, "generations %d and %d are there", other, f.generation)
+		case present && !dropped:
+			listed[string(f.name)] = f.generation
+		}
+	}
+	return nil
+}
