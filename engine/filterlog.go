@@ -233,17 +233,13 @@ func (l *filterLog) sync(end bool) {
 			err = l.s.fail(err)
 		}
 		l.mu.Lock()
-		switch {
-		case err != nil:
-			l.failed(err)
-		case end:
-			l.file, l.offset, l.syncedTo = nil, 0, 0
-		default:
-			l.syncedTo = offset
-		}
+		l.syncedTo = offset
 		if end {
-			l.writing = false
+			l.file, l.writing = nil, false
 			l.wrote.Broadcast()
+		}
+		if err != nil {
+			l.failed(err)
 		}
 	}
 	if l.err == nil {
@@ -258,10 +254,11 @@ func (l *filterLog) sync(end bool) {
 func (l *filterLog) endSegment(file vfs.File) error {
 	var chunk [markChunkHeader]byte
 	sealMarks(chunk[:], l.salt, l.syncedTo)
-	if _, err := file.Write(chunk[:]); err != nil {
-		return err
+	_, err := file.Write(chunk[:])
+	if err == nil {
+		err = file.Sync()
 	}
-	return errors.Join(file.Sync(), file.Close())
+	return errors.Join(err, file.Close())
 }
 
 // rotate ends the segment, and returns the number of the newest that is ended: what was appended before the call is in that or in older
