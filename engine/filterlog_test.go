@@ -344,16 +344,20 @@ func TestRestoreTakesMarks(t *testing.T) {
 	must(t, q.store.Close(), "close")
 }
 
-// crashesAgain crashes the open after a crash, everywhere.
+// crashesAgain crashes the open after a crash, and the first mark, everywhere.
 func (m *marking) crashesAgain(t *testing.T, c *markCrash) {
 	t.Helper()
 	again := &marking{pair: &pair{label: c.label + ", again", disk: c.disk, opt: m.opt}}
-	stop := again.disk.CrashEverywhere(0, 100)
+	stop := again.disk.CrashEverywhere(0, 30, 100)
 	again.open(t)
+	if f, err := again.store.Filter([]byte("sync")); err == nil { // begins a segment
+		_, err = f.Mark(bg, []byte("after"))
+		must(t, err, "mark")
+	}
 	left := stop()
 	must(t, again.store.Close(), "close")
 	for i, disk := range left {
-		if i%5 < 2 {
+		if i%4 < 2 {
 			next := markCrash{fmt.Sprintf("%s, again %d", c.label, i), disk, c.all, c.want}
 			next.check(t, m.opt)
 		}
