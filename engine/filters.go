@@ -58,6 +58,7 @@ type filters struct {
 	uses       atomic.Uint64 // ticks when memory is short: which filter was used last
 	trimming   sync.Mutex
 	cutter     filterCutter
+	log        filterLog
 
 	faults, evicted, written atomic.Uint64 // pages read, taken out of memory, stored
 }
@@ -69,6 +70,7 @@ var keyGeneration = []byte("fg")
 func (fs *filters) open(s *Store) (err error) {
 	fs.s, fs.byName = s, map[string]*Filter{}
 	fs.cutter.fs = fs
+	fs.log.init(s)
 	if value, closer, err := s.db.Get(keyGeneration); err == nil {
 		if len(value) != 8 {
 			return fmt.Errorf("%w: generation of filters", ErrCorrupt)
@@ -99,7 +101,10 @@ func (fs *filters) open(s *Store) (err error) {
 			fs.byName[string(e.Name)] = newFilter(fs, e.Name, e.Generation)
 		}
 	}
-	return it.Error()
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return fs.replay()
 }
 
 // find returns a filter that is listed, or nil. It allocates nothing.
@@ -208,6 +213,7 @@ func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
 	}
 	for _, e := range entries {
 		f := newFilter(fs, name, e.Generation)
+		f.logged.Store(fs.log.end()) // what it had before it was cleared may not be on disk yet
 		if err := f.comeBack(); !errors.Is(err, ErrNoFilter) {
 			return f, err
 		}
@@ -238,7 +244,7 @@ func (fs *filters) entries(name []byte) (entries []keyscheme.DirectoryEntry, err
 // make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
 func (fs *filters) make(name []byte, o FilterOptions, stale []keyscheme.DirectoryEntry) (*Filter, error) {
 	s := fs.s
-	generation := max(fs.generation+1, uint64(s.opt.now().UnixMicro()))
+	generation := max(fs.generation+1, uint64(s.opt.Now().UnixMicro()))
 	f := newFilter(fs, name, generation)
 	opt := keyscheme.FilterOptions{Options: o.Options, Generation: generation, InMemory: o.InMemory, Durability: o.Durability}
 	slice, err := f.newSlice(&opt, nil)

@@ -2,6 +2,7 @@
 package faultdisk
 
 import (
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ func newDisk(mem *vfs.MemFS) *Disk {
 	return d
 }
 
-// cloneable keeps a MemFS from deadlocks: two of its operations take its locks in another order than CrashClone does, or
+// cloneable keeps a MemFS from deadlocks: some of its operations take its locks in another order than CrashClone does, or
 // one of them twice.
 type cloneable struct {
 	*vfs.MemFS
@@ -77,6 +78,13 @@ func (c *cloneable) Link(oldname, newname string) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.MemFS.Link(oldname, newname)
+}
+
+// Lock implements vfs.FS.
+func (c *cloneable) Lock(name string) (io.Closer, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.MemFS.Lock(name)
 }
 
 // ReuseForWrite implements vfs.FS.
