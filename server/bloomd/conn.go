@@ -1,0 +1,190 @@
+package bloomd
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// bufferBytes is what a buffer of a connection begins with, and bufferBytesKept the most that it keeps when it is empty.
+	bufferBytes     = 4 << 10
+	bufferBytesKept = 64 << 10
+	// lingerTime is how long the server reads what a client still sends behind a line that is too long, and drainLingerTime what it sends
+	// after the server has shut down: to close with unread bytes would take answers away from it.
+	lingerTime      = time.Second
+	drainLingerTime = 100 * time.Millisecond
+)
+
+// conn is a connection. One goroutine serves it; only drain is called by others.
+//
+// in has what was read: in[begin:end] is not executed yet, and in[begin:seen] has no line feed.
+type conn struct {
+	s                *Server
+	nc               net.Conn
+	in, out          []byte
+	begin, seen, end int
+	group            group
+	many             many
+	tally            tally
+	ended            bool // no more answers can be sent, or are to be
+
+	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
+	lastRead              bool       // nc's deadline is the end of what is read before a shutdown
+	mu                    sync.Mutex // guards the change of draining, and nc's deadline for reading
+	draining              atomic.Bool
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	return &conn{s: s, nc: nc, in: make([]byte, min(bufferBytes, s.opt.LineBytesMax)), out: make([]byte, 0, bufferBytes)}
+}
+
+// serve reads, executes and answers until the client or the server ends it. All complete lines that were read are executed and answered;
+// a line without an end is not.
+func (c *conn) serve(ctx context.Context) {
+	for !c.ended {
+		c.awaitMore()
+		n, err := c.nc.Read(c.in[c.end:])
+		c.end += n
+		c.tally.others[tallyRead] += uint64(n)
+		c.executeAll(ctx)
+		c.write()
+		if err != nil {
+			if c.draining.Load() {
+				c.linger(drainLingerTime)
+			}
+			return
+		}
+		if !c.makeRoom() {
+			c.refuseLine()
+			return
+		}
+	}
+}
+
+// executeAll executes the complete lines.
+func (c *conn) executeAll(ctx context.Context) {
+	for !c.ended {
+		i := bytes.IndexByte(c.in[c.seen:c.end], '\n')
+		if i < 0 {
+			c.seen = c.end
+			break
+		}
+		line := c.in[c.begin : c.seen+i]
+		c.begin = c.seen + i + 1
+		c.seen = c.begin
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+		c.execute(ctx, line)
+	}
+	c.finishGroup(ctx) // its keys are in the buffer
+}
+
+// makeRoom makes room for reading, and reports false where that would take a longer line than may be.
+func (c *conn) makeRoom() bool {
+	rest, full, most := c.in[c.begin:c.end], c.end == len(c.in), c.s.opt.LineBytesMax
+	if len(rest) == most {
+		return false
+	}
+	if len(rest) > 0 && !full {
+		return true
+	}
+	to := c.in
+	switch size := len(c.in); {
+	case len(rest) == 0 && size > bufferBytesKept:
+		to = make([]byte, min(bufferBytes, most))
+	case full && size < most && (len(rest) > size/2 || size < bufferBytesKept): // more may wait than one read takes
+		to = make([]byte, min(2*size, most))
+	}
+	copy(to, rest)
+	c.in, c.begin, c.seen, c.end = to, 0, c.seen-c.begin, len(rest)
+	return true
+}
+
+// refuseLine answers a line that is too long.
+func (c *conn) refuseLine() {
+	c.refuse(answerTooLong)
+	c.write()
+	c.linger(lingerTime)
+}
+
+// linger tells the client that there are no more answers, and reads what it still sends until it has heard of that.
+func (c *conn) linger(d time.Duration) {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.nc.SetReadDeadline(time.Now().Add(d)) // where that fails Read does, too
+	for err := error(nil); err == nil; {
+		_, err = c.nc.Read(c.in)
+	}
+}
+
+// write sends the answers that have come together, and publishes what was counted.
+func (c *conn) write() {
+	if c.ended {
+		c.out = c.out[:0]
+	}
+	c.tally.others[tallyWritten] += uint64(len(c.out))
+	c.s.counters.add(&c.tally)
+	if len(c.out) == 0 {
+		return
+	}
+	if limit := c.s.opt.WriteTime; limit > 0 {
+		if now := time.Now(); c.writeUntil.Sub(now) < limit {
+			c.writeUntil = now.Add(limit + limit/8)
+			c.nc.SetWriteDeadline(c.writeUntil) // where that fails Write does, too
+		}
+	}
+	if _, err := c.nc.Write(c.out); err != nil {
+		c.ended = true
+	}
+	if c.out = c.out[:0]; cap(c.out) > 2*bufferBytesKept {
+		c.out = make([]byte, 0, bufferBytes)
+	}
+}
+
+// writeIfFull bounds the answers that wait.
+func (c *conn) writeIfFull() {
+	if len(c.out) >= c.s.opt.OutputBytesMax {
+		c.write()
+	}
+}
+
+// awaitMore sets the end of the idle time. Deadlines are set an eighth too late, and rarely: at each request that would be felt. While
+// the server shuts down, it gives what is on its way a last chance.
+func (c *conn) awaitMore() {
+	if c.draining.Load() {
+		if !c.lastRead {
+			c.lastRead = true
+			c.nc.SetReadDeadline(time.Now().Add(drainTime)) // where that fails Read does, too
+		}
+		return
+	}
+	limit := c.s.opt.IdleTime
+	if limit == 0 {
+		return
+	}
+	now := time.Now()
+	if c.readUntil.Sub(now) >= limit {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.draining.Load() {
+		c.readUntil = now.Add(limit + limit/8)
+		c.nc.SetReadDeadline(c.readUntil)
+	}
+}
+
+// drain ends the connection when nothing has come for a while. It may be called by any goroutine.
+func (c *conn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining.Store(true)
+	c.nc.SetReadDeadline(time.Now().Add(drainTime))
+}
