@@ -299,3 +299,34 @@ func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 
 // SpanFacts returns what a span says.
 func SpanFacts(span *Span) (Facts, error) { return span.Facts() }
+
+// FilterKeys returns how many keys there are in the store of layers and pages of a filter, of all generations, and how many of its
+// generations the directory says are dropped.
+func (s *Store) FilterKeys(name []byte) (keys, dropped int, err error) {
+	for _, b := range []keyscheme.Bounds{keyscheme.NewFilterPrefix(name, 0).All(), keyscheme.Directory()} {
+		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+		if err != nil {
+			return 0, 0, err
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			key, err := keyscheme.Decode(it.Key())
+			if err != nil {
+				return 0, 0, err
+			}
+			if e, ok := keyscheme.DecodeDirectoryKey(key.Rest); ok && key.Kind == keyscheme.KindDirectory {
+				if e.Dropped && string(e.Name) == string(name) {
+					dropped++
+				}
+			} else {
+				keys++
+			}
+		}
+		if err := it.Close(); err != nil {
+			return 0, 0, err
+		}
+	}
+	return keys, dropped, nil
+}
+
+// AwaitCuts waits until the pages of dropped filters are cut out.
+func (s *Store) AwaitCuts() { s.filters.cutter.done.Wait() }

@@ -22,7 +22,7 @@ func fit(c Config, files []found) (o bloomslice.Options, layers []bloomslice.Lay
 	if layers = shapes(o, nil, files); layers != nil {
 		return o, layers, false, nil
 	}
-	if p, ok := derive(o, files[0]); ok {
+	if p, ok := derive(o, files); ok {
 		o.Probability = p
 		if layers = shapes(o, []float64{c.Probability, bloomslice.DefaultOptions().Probability}, files); layers != nil {
 			return o, layers, true, nil
@@ -37,14 +37,14 @@ func shapes(o bloomslice.Options, others []float64, files []found) (layers []blo
 		return nil
 	}
 	for i, f := range files {
-		shape, ok := o.Shape(i)
-		for n := 0; i > 0 && n < len(others) && (ok != nil || !f.has(shape)); n++ {
+		shape, err := o.Shape(i)
+		for n := 0; i > 0 && n < len(others) && (err != nil || !f.has(shape)); n++ {
 			other := o
 			if other.Probability = others[n]; other.Validate() == nil {
-				shape, ok = other.Shape(i)
+				shape, err = other.Shape(i)
 			}
 		}
-		if ok != nil || !f.has(shape) {
+		if err != nil || !f.has(shape) {
 			return nil
 		}
 		layers = append(layers, bloomslice.Layer{ID: bloomslice.LayerID{Index: uint16(i)}, Shape: shape, Count: f.count})
@@ -54,22 +54,42 @@ func shapes(o bloomslice.Options, others []float64, files []found) (layers []blo
 
 func (f found) has(s bloomslice.Shape) bool { return f.bytes == s.Bytes && f.k == s.K }
 
-// derive returns the probability with the fewest digits that gives the first layer its size, and that six decimals print as the text has it.
-func derive(o bloomslice.Options, first found) (p float64, ok bool) {
+// sixDecimals is half of what the last of the text's decimals stands for.
+const sixDecimals = 0.5e-6
+
+// derive returns the probability with the fewest digits that six decimals print as the text has it, and that gives the first layer its
+// size, and the others theirs as far as that goes.
+func derive(o bloomslice.Options, files []found) (p float64, ok bool) {
 	if o.Capacity == 0 || !(o.Reduction > 0 && o.Reduction < 1) {
 		return 0, false
 	}
 	printed := strconv.FormatFloat(o.Probability, 'f', 6, 64)
-	bits := float64(first.bytes)*8 - 4 // the middle of those that take so many bytes
-	middle := math.Exp(-bits*math.Ln2*math.Ln2/float64(o.Capacity)) / (1 - o.Reduction)
+	low, high := max(0, o.Probability-sixDecimals), min(o.Probability+sixDecimals, math.Nextafter(bloomslice.ProbabilityMax, 0))
+	for i, f := range files {
+		l, h := span(o, i, f.bytes)
+		if l, h = max(l, low), min(h, high); l < h {
+			low, high = l, h
+		} else if i == 0 {
+			return 0, false
+		}
+	}
 	for digits := range 17 {
-		p, _ := strconv.ParseFloat(strconv.FormatFloat(middle, 'e', digits, 64), 64)
+		p, _ := strconv.ParseFloat(strconv.FormatFloat(low+(high-low)/2, 'e', digits, 64), 64)
 		o.Probability = p
-		if strconv.FormatFloat(p, 'f', 6, 64) == printed && shapes(o, nil, []found{first}) != nil {
+		if low <= p && p <= high && strconv.FormatFloat(p, 'f', 6, 64) == printed && shapes(o, nil, files[:1]) != nil {
 			return p, true
 		}
 	}
 	return 0, false
+}
+
+// span returns the bounds of the probabilities by which a layer has so many bytes.
+func span(o bloomslice.Options, i int, bytes uint64) (low, high float64) {
+	capacity := float64(o.Capacity) * math.Pow(float64(o.Scale), float64(i))
+	of := func(bytes float64) float64 {
+		return math.Exp(-bytes*8*math.Ln2*math.Ln2/capacity) / (1 - o.Reduction) / math.Pow(o.Reduction, float64(i))
+	}
+	return of(float64(bytes)), of(float64(bytes) - 1)
 }
 
 // misfit says how the files differ from what they should be.

@@ -72,6 +72,9 @@ func (w *Writer) create(l bloomslice.Layer) error {
 	return errors.Join(err, file.Truncate(int64(bloomslice.HeaderBytes+l.Shape.Bytes)))
 }
 
+// Config returns what config.ini says.
+func (w *Writer) Config() Config { return w.config }
+
 // Write writes a page. Those that are not written are zero.
 func (w *Writer) Write(p Page) error {
 	if p.Layer >= len(w.files) {
