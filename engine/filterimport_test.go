@@ -143,6 +143,16 @@ func TestImportFilter(t *testing.T) {
 		_, err := g.Mark(bg, filterKey(i))
 		must(t, err, "mark")
 	}
+	r, err = g.Read(bg)
+	must(t, err, "read what was not flushed")
+	h, err := p.store.ImportFilter(bg, []byte("h"), r.Options, r.Layers, r.Pages(bg))
+	must(t, err, "import")
+	must(t, r.Close(), "close reader")
+	for i := range 60_000 {
+		if has, err := h.Check(filterKey(i)); !has || err != nil {
+			t.Fatalf("key %d is not in the copy (%v)", i, err)
+		}
+	}
 	if info, err := g.Info(); err != nil || info.Capacity <= bloomslice.Sums(e.layers).Capacity {
 		t.Errorf("it did not grow: %+v, %v", info.Figures, err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"bigset/bloomslice"
 	"bigset/engine"
 )
 
@@ -11,6 +12,18 @@ var durabilities = map[string]engine.FilterDurability{
 	"interval": engine.FilterInterval,
 	"log":      engine.FilterLog,
 	"sync":     engine.FilterSync,
+}
+
+// validate returns what a data folder says to the options.
+func (c creation) validate() error {
+	o := bloomslice.DefaultOptions()
+	if c.capacity != 0 {
+		o.Capacity = c.capacity
+	}
+	if c.probability != 0 {
+		o.Probability = c.probability
+	}
+	return o.Validate()
 }
 
 func (fs *filters) create() *cobra.Command {
@@ -45,6 +58,9 @@ needs the data folder: bloomd's protocol has no word for it.`,
 				if cmd.Flags().Changed(flag) && cmd.Flag(flag).Value.String() == "0" {
 					return usage(cmd, "--%s 0: leave it out for the default", flag)
 				}
+			}
+			if err := c.validate(); err != nil && fs.addr == "" {
+				return err // before a store is made
 			}
 			return fs.with(cmd.Context(), making, func(h holder) error {
 				created, err := h.create(cmd.Context(), name, c)

@@ -70,9 +70,6 @@ func (m *moving) exportOne(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if r.Options.InMemory {
-		r.Layers = r.Layers[:0]
-	}
 	w, err := bloomdfiles.Create(m.dataDir, name, r.Options.Options, r.Options.InMemory, r.Layers)
 	if err != nil {
 		return err
@@ -104,7 +101,8 @@ func (m *moving) exported(name string, c bloomdfiles.Config) error {
 	m.done++
 	printed := strconv.FormatFloat(c.Probability, 'f', 6, 64)
 	if p, _ := strconv.ParseFloat(printed, 64); p != c.Probability {
-		if err := m.note("%q: bloomd keeps six decimals of its probability %v: there it is %s, and by that it grows", name, c.Probability, printed); err != nil {
+		if err := m.note("%q: bloomd keeps six decimals of its probability %v, %s: by that it grows there, or by bloomd's default where it is 0",
+			name, c.Probability, printed); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func TestZipzab(t *testing.T) {
 		}
 		f, err := Open(dir, name)
 		must(t, err, "open")
-		if f.Options != c.o || f.Keys() != 1 || f.Bytes() != uint64(c.size) {
+		if f.Derived != (i == 1) || !slices.Equal(f.Layers, layers) || f.Keys() != 1 || f.Bytes() != uint64(c.size) {
 			t.Errorf("%d: %+v, %d keys, %d bytes", i, f.Options, f.Keys(), f.Bytes())
 		}
 		var back []byte
