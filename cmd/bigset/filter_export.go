@@ -99,6 +99,7 @@ func (m *moving) write(ctx context.Context, name string, r *engine.FilterReader,
 
 func (m *moving) exported(name string, c bloomdfiles.Config) error {
 	m.done++
+	m.moved += c.Bytes
 	printed := strconv.FormatFloat(c.Probability, 'f', 6, 64)
 	if p, _ := strconv.ParseFloat(printed, 64); p != c.Probability {
 		if err := m.note("%q: bloomd keeps six decimals of its probability %v, %s: by that it grows there, or by bloomd's default where it is 0",

@@ -48,7 +48,8 @@ type moving struct {
 	dataDir         string
 	store           *engine.Store // nil for a dry run
 	done, left      int           // filters
-	bytes, bytesAll uint64
+	moved           uint64        // bytes of those that are done
+	bytes, bytesAll uint64        // for progress: read so far, and to be read
 }
 
 func (m *moving) flags(cmd *cobra.Command) {
@@ -72,7 +73,7 @@ func (m *moving) finish(what string) error {
 	return m.answer(struct {
 		Filters int    `json:"filters"`
 		Bytes   uint64 `json:"bytes"`
-	}{m.done, m.bytes}, "%s %s, %s", what, filterTally(m.done), size(m.bytes))
+	}{m.done, m.moved}, "%s %s, %s", what, filterTally(m.done), size(m.moved))
 }
 
 func filterTally(n int) string { return fmt.Sprintf("%d %s", n, plural(uint64(n), "filter")) }
@@ -140,6 +141,7 @@ func (m *moving) importOne(ctx context.Context, f *bloomdfiles.Filter) error {
 		return err
 	}
 	m.done++
+	m.moved += f.Bytes()
 	return m.answer(struct {
 		jsonFilter
 		Probability float64 `json:"probability"`
