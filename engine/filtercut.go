@@ -128,7 +128,7 @@ func (s *Store) exciseFilter(b keyscheme.Bounds) error {
 	}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	return s.cut(b, func() error {
+	return s.cut(b, false, func() error {
 		return s.db.Excise(context.Background(), pebble.KeyRange{Start: b.Lower, End: b.Upper})
 	})
 }

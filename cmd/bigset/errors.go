@@ -10,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/bloomslice"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
+	"bigset/server/bloomd"
 )
 
 // The exit statuses. They are what scripts rely on.
@@ -55,10 +57,20 @@ var advices = []advice{
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
 	{errCursor, exitError, "give --reverse as in the listing that printed the token"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", engine.SetNameBytesMax)},
+	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
+	{errServer, exitError, "check --addr, and whether the server runs"},
+	{errRunning, exitError, "stop it, so that all is written, or give a copy of its folder"},
+	{errLeftOut, exitError, "what was left out is named above, with the reason; the others are all there"},
+	{bloomd.ErrNoFilter, exitAbsent, "`bigset filter list` with the same --addr lists the filters there are"},
+	{bloomd.ErrOpen, exitError, "`bigset filter close` it first"},
+	{bloomd.ErrOptions, exitError, "a capacity is above 10000, a probability above 0 and below 0.1"},
+	{bloomd.ErrUnsendable, exitError, "a key for a server has no line break"},
+	{bloomslice.ErrOptions, exitError, "a capacity is above 10000, a probability above 0 and below 0.1"},
 	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
 
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{engine.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
+	{engine.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},
 	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` make a store where there is none"},
 	{engine.ErrUnfinished, exitError, "run the same checkpoint or restore again, or remove the folder"},
 	{engine.ErrNotEmpty, exitError, "choose a folder that is new or empty"},
@@ -143,7 +155,7 @@ func advise(err error) advice {
 
 // packageNames are what errors of our packages begin with.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "")
+	"bench: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "")
 
 // plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
 func plain(err error) string {

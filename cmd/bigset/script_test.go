@@ -25,6 +25,8 @@ import (
 //	unfinished DIR      make a folder as a checkpoint leaves it that did not end
 //	foreign             make a folder with a file that is not a store's, as $FOREIGN
 //	files               list the folder that holds the store
+//	bloomd DIR          unpack filters that a real bloomd has written
+//	cut FILE BYTES      leave of a file so many bytes
 //
 // Words in double quotes are Go strings. In the output, what went to standard error has a ! before it, tokens are <token>,
 // and a status that is not 0 comes last.
@@ -85,6 +87,18 @@ func (sh *shell) do(line string) string {
 		return ""
 	case "files":
 		return sh.files()
+	case "bloomd":
+		unpackBloomd(sh.t, words[1])
+		return ""
+	case "cut":
+		n, err := strconv.Atoi(words[2])
+		if err == nil {
+			err = os.Truncate(words[1], int64(n))
+		}
+		if err != nil {
+			sh.t.Fatal(err)
+		}
+		return ""
 	}
 	sh.t.Fatalf("no command %q", words[0])
 	return ""

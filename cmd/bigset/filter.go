@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/keyscheme"
+	"bigset/server/bloomd"
+)
+
+// filters are the commands on bloom filters, and the flag that they have in common.
+type filters struct {
+	*app
+	addr string
+}
+
+func (a *app) filter() *cobra.Command {
+	fs := &filters{app: a}
+	cmd := &cobra.Command{
+		Use:   "filter",
+		Short: "Bloom filters: make them, ask them, bring them over from a bloomd",
+		Long: `Bloom filters, as bloomd has them: a filter says for a key "no", which is certain, or "yes", which is wrong with no more than its
+probability. It grows by layers when it has more keys than its capacity.
+
+The commands work on the data folder while no server has it open; with --addr they ask a running server by bloomd's protocol.
+A name has 1 to 200 bytes, without blanks and line breaks. Keys are any bytes.`,
+		Example: `  bigset filter create seen --capacity 1000000 --prob 0.001
+  bigset filter set seen paul ringo
+  bigset filter check seen paul yoko
+  bigset filter --addr localhost:8673 info seen
+  bigset filter import-bloomd /var/lib/bloomd`,
+	}
+	cmd.PersistentFlags().StringVar(&fs.addr, "addr", "", "ask the server at this host:port by bloomd's protocol, not the data folder")
+	cmd.AddCommand(fs.create(), fs.list(), fs.set(), fs.check(), fs.info(), fs.drop(),
+		fs.order("close", "Write filters down and take them out of the server's memory", (*bloomd.Client).CloseFilter),
+		fs.order("clear", "Have the server forget closed filters until they are created again, or it is started again", (*bloomd.Client).Clear),
+		fs.flush(), fs.importBloomd(), fs.exportBloomd())
+	return chooser(cmd)
+}
+
+// holder is what has filters: a data folder, or a server.
+type holder interface {
+	create(ctx context.Context, name []byte, c creation) (created bool, err error)
+	list(ctx context.Context, prefix []byte) ([]facts, error)
+	info(ctx context.Context, name []byte) (facts, error)
+	check(ctx context.Context, name []byte, keys [][]byte) ([]bool, error)
+	set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error)
+	drop(ctx context.Context, name []byte) error
+	settle(ctx context.Context, name []byte) error // what was set is on disk, or where the server promises to have it
+}
+
+// creation is what a filter is made with. Zero is the default.
+type creation struct {
+	capacity    uint64
+	probability float64
+	inMemory    bool
+	durability  engine.FilterDurability
+}
+
+// facts are what is known of a filter; one of the two below says more.
+type facts struct {
+	name        []byte
+	probability float64
+	bloomslice.Figures
+	stored  *engine.FilterInfo // of a folder
+	serving *bloomd.Info       // of a server, asked for this filter alone
+}
+
+// with runs f with the holder that --addr says.
+func (fs *filters) with(ctx context.Context, how access, f func(holder) error) error {
+	if fs.addr != "" {
+		return fs.dial(ctx, func(c *bloomd.Client) error { return f(serverHolder{c}) })
+	}
+	return fs.withStore(how, func(s *engine.Store) error { return f(folderHolder{s}) })
+}
+
+// dial runs f with a connection, which ends when the program is interrupted.
+func (fs *filters) dial(ctx context.Context, f func(*bloomd.Client) error) error {
+	c, err := bloomd.Dial(ctx, fs.addr)
+	if err != nil {
+		return &serverError{fs.addr, err}
+	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	defer c.Close()
+	if err := f(c); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	return nil
+}
+
+// serverError is a server that can't be reached.
+type serverError struct {
+	addr string
+	err  error
+}
+
+func (e *serverError) Error() string { return fmt.Sprintf("server %s: %v", e.addr, e.err) }
+func (e *serverError) Unwrap() error { return e.err }
+func (e *serverError) Is(err error) bool {
+	return err == errServer
+}
+
+var (
+	errServer     = errors.New("no server")
+	errFilterName = errors.New("bad name of a filter")
+)
+
+// filterName returns the bytes of a filter's name.
+func filterName(arg string) ([]byte, error) {
+	switch {
+	case arg == "":
+		return nil, fmt.Errorf("%w: it is empty", errFilterName)
+	case strings.ContainsAny(arg, " \t\r\n"):
+		return nil, fmt.Errorf("%w: %q has a blank or a line break", errFilterName, arg)
+	case len(arg) > keyscheme.FilterNameBytesMax:
+		return nil, fmt.Errorf("%w: it has %d bytes", errFilterName, len(arg))
+	}
+	return []byte(arg), nil
+}
+
+func filterNames(args []string) (names [][]byte, err error) {
+	for _, arg := range args {
+		name, err := filterName(arg)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+type jsonFilter struct {
+	Text   *string `json:"filter,omitempty"`
+	Base64 []byte  `json:"filter_base64,omitempty"`
+}
+
+func filterJSON(name []byte) jsonFilter {
+	text, raw := notation{}.split(name)
+	return jsonFilter{text, raw}
+}
+
+type jsonKey struct {
+	Text   *string `json:"key,omitempty"`
+	Base64 []byte  `json:"key_base64,omitempty"`
+}

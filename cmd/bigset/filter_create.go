@@ -1,0 +1,88 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+var durabilities = map[string]engine.FilterDurability{
+	"":         engine.FilterServer,
+	"interval": engine.FilterInterval,
+	"log":      engine.FilterLog,
+	"sync":     engine.FilterSync,
+}
+
+// validate returns what a data folder says to the options.
+func (c creation) validate() error {
+	o := bloomslice.DefaultOptions()
+	if c.capacity != 0 {
+		o.Capacity = c.capacity
+	}
+	if c.probability != 0 {
+		o.Probability = c.probability
+	}
+	return o.Validate()
+}
+
+func (fs *filters) create() *cobra.Command {
+	var c creation
+	var durability string
+	cmd := &cobra.Command{
+		Use:   "create FILTER",
+		Short: "Make a filter",
+		Long: `Make a filter. The store is made if it is not there. A filter that is there already stays as it is, whatever the flags say.
+
+--durability says when a server answers a set: interval (at once; a crash takes what was not written at the last interval), log (it
+survives the process, not the machine) or sync (it is on disk). Without it the server's own counts. It is kept with the filter, so it
+needs the data folder: bloomd's protocol has no word for it.`,
+		Example: `  bigset filter create seen
+  bigset filter create seen --capacity 1000000 --prob 0.001 --durability sync
+  bigset filter --addr localhost:8673 create seen --in-memory`,
+		Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := filterName(args[0])
+			if err != nil {
+				return err
+			}
+			var ok bool
+			if c.durability, ok = durabilities[durability]; !ok {
+				return usage(cmd, "no durability %q: there are interval, log and sync", durability)
+			}
+			if durability != "" && fs.addr != "" {
+				return usage(cmd, "--durability can't be told to a server, bloomd's protocol has no word for it: "+
+					"give it with --dir while the server is stopped")
+			}
+			for _, flag := range []string{"capacity", "prob"} {
+				if cmd.Flags().Changed(flag) && cmd.Flag(flag).Value.String() == "0" {
+					return usage(cmd, "--%s 0: leave it out for the default", flag)
+				}
+			}
+			if err := c.validate(); err != nil && fs.addr == "" {
+				return err // before a store is made
+			}
+			return fs.with(cmd.Context(), making, func(h holder) error {
+				created, err := h.create(cmd.Context(), name, c)
+				if err != nil {
+					return err
+				}
+				text := "created %q"
+				if !created {
+					text = "%q is there already"
+				}
+				return fs.answer(struct {
+					jsonFilter
+					Created bool `json:"created"`
+				}{filterJSON(name), created}, text, name)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.Uint64Var(&c.capacity, "capacity", 0, "keys of the first layer, above 10000 (default 100000, or the server's)")
+	f.Float64Var(&c.probability, "prob", 0, "of a false positive, above 0 and below 0.1 (default 0.0001, or the server's)")
+	f.BoolVar(&c.inMemory, "in-memory", false, "its keys are never written down: a server that starts again has it empty")
+	f.StringVar(&durability, "durability", "", "when a server answers a set: interval, log or sync; with --dir only (default: the server's)")
+	fs.recordFlag(cmd)
+	return cmd
+}

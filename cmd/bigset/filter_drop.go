@@ -1,0 +1,102 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/server/bloomd"
+)
+
+func (fs *filters) drop() *cobra.Command {
+	return &cobra.Command{
+		Use:   "drop FILTER…",
+		Short: "Delete filters, for good",
+		Long:  `Delete filters. Each is gone for good when the next one's turn comes, also from the disk's point of view.`,
+		Example: `  bigset filter drop seen
+  bigset filter --addr localhost:8673 drop seen`,
+		Args: takes(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := filterNames(args)
+			if err != nil {
+				return err
+			}
+			return fs.with(cmd.Context(), changing, func(h holder) error {
+				for _, name := range names {
+					if err := h.drop(cmd.Context(), name); err != nil {
+						return err
+					}
+					if err := fs.did("dropped", name); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// did says what was done to a filter.
+func (fs *filters) did(what string, name []byte) error {
+	return fs.answer(struct {
+		jsonFilter
+		Did string `json:"did"`
+	}{filterJSON(name), what}, what+" %q", name)
+}
+
+// done are the words for what was done.
+var done = map[string]string{"close": "closed", "clear": "cleared", "flush": "flushed"}
+
+// order is a command that makes sense for a server only.
+func (fs *filters) order(verb, short string, do func(*bloomd.Client, []byte) error) *cobra.Command {
+	return &cobra.Command{
+		Use:     verb + " FILTER…",
+		Short:   short,
+		Long:    short + `. It needs --addr: in a data folder that no server has open, every filter is closed and on disk.`,
+		Example: `  bigset filter --addr localhost:8673 ` + verb + ` seen`,
+		Args:    takes(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return fs.ordered(cmd, args, do)
+		},
+	}
+}
+
+func (fs *filters) ordered(cmd *cobra.Command, args []string, do func(*bloomd.Client, []byte) error) error {
+	names, err := filterNames(args)
+	if err != nil {
+		return err
+	}
+	if fs.addr == "" {
+		return usage(cmd, "%s asks a running server: give --addr; in a data folder that no server has open, every filter is closed and on disk", cmd.Name())
+	}
+	return fs.dial(cmd.Context(), func(c *bloomd.Client) error {
+		for _, name := range names {
+			if err := do(c, name); err != nil {
+				return of(name, err)
+			}
+			if err := fs.did(done[cmd.Name()], name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (fs *filters) flush() *cobra.Command {
+	cmd := fs.order("flush", "Have the server write down what was set, in some filters or in all", (*bloomd.Client).Flush)
+	cmd.Use = "flush [FILTER…]"
+	cmd.Args = takes(0, -1)
+	some := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 || fs.addr == "" {
+			return some(cmd, args)
+		}
+		return fs.dial(cmd.Context(), func(c *bloomd.Client) error {
+			if err := c.FlushAll(); err != nil {
+				return err
+			}
+			return fs.answer(struct {
+				Did string `json:"did"`
+			}{"flushed"}, "flushed all filters")
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/server/bloomd"
+)
+
+// folderHolder has the filters of a data folder that no server has open.
+type folderHolder struct{ s *engine.Store }
+
+func (d folderHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
+	_, err := d.s.CreateFilter(ctx, name, engine.FilterOptions{
+		Options:  bloomslice.Options{Capacity: c.capacity, Probability: c.probability},
+		InMemory: c.inMemory, Durability: c.durability,
+	})
+	if errors.Is(err, engine.ErrFilterExists) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// find names the filter that is not there.
+func (d folderHolder) find(name []byte) (*engine.Filter, error) {
+	f, err := d.s.Filter(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q", err, name)
+	}
+	return f, nil
+}
+
+func (d folderHolder) list(_ context.Context, prefix []byte) (list []facts, err error) {
+	infos, err := d.s.Filters(prefix)
+	for _, info := range infos {
+		list = append(list, storedFigures(info))
+	}
+	return list, err
+}
+
+func storedFigures(info engine.FilterInfo) facts {
+	return facts{info.Name, info.Options.Probability, info.Figures, &info, nil}
+}
+
+func (d folderHolder) info(_ context.Context, name []byte) (facts, error) {
+	f, err := d.find(name)
+	if err != nil {
+		return facts{}, err
+	}
+	info, err := f.Info()
+	return storedFigures(info), err
+}
+
+func (d folderHolder) check(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
+	f, err := d.find(name)
+	if err != nil {
+		return nil, err
+	}
+	present := make([]bool, len(keys))
+	return present, f.CheckAll(keys, present)
+}
+
+func (d folderHolder) set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {
+	f, err := d.find(name)
+	if err != nil {
+		return nil, err
+	}
+	added := make([]bool, len(keys))
+	return added, f.MarkAll(ctx, keys, added)
+}
+
+func (d folderHolder) settle(ctx context.Context, name []byte) error {
+	f, err := d.find(name)
+	if err != nil {
+		return err
+	}
+	return f.Flush(ctx)
+}
+
+func (d folderHolder) drop(ctx context.Context, name []byte) error {
+	err := d.s.DropFilter(ctx, name)
+	if errors.Is(err, engine.ErrNoFilter) {
+		return fmt.Errorf("%w: %q", err, name)
+	}
+	return err
+}
+
+// serverHolder has the filters that a server serves.
+type serverHolder struct{ c *bloomd.Client }
+
+func (r serverHolder) create(_ context.Context, name []byte, c creation) (bool, error) {
+	var o bloomd.CreateOptions
+	if c.capacity != 0 {
+		o.Capacity = &c.capacity
+	}
+	if c.probability != 0 {
+		o.Probability = &c.probability
+	}
+	if c.inMemory {
+		o.InMemory = &c.inMemory
+	}
+	return r.c.Create(name, o)
+}
+
+func (r serverHolder) list(_ context.Context, prefix []byte) (list []facts, err error) {
+	infos, err := r.c.List(prefix)
+	for _, info := range infos {
+		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil})
+	}
+	return list, err
+}
+
+func (r serverHolder) info(_ context.Context, name []byte) (facts, error) {
+	info, err := r.c.Info(name)
+	return facts{name, info.Probability, info.Figures, nil, &info}, of(name, err)
+}
+
+func (r serverHolder) check(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
+	return r.each(name, keys, r.c.Multi, r.c.Check)
+}
+
+func (r serverHolder) set(_ context.Context, name []byte, keys [][]byte) ([]bool, error) {
+	return r.each(name, keys, r.c.Bulk, r.c.Set)
+}
+
+// each asks for all keys at once, or for one after the other where a blank in one keeps them from standing on a line.
+func (r serverHolder) each(name []byte, keys [][]byte, many func(_ []byte, _ [][]byte) ([]bool, error), one func(_, _ []byte) (bool, error)) ([]bool, error) {
+	if !bytes.ContainsAny(bytes.Join(keys, nil), " ") {
+		yes, err := many(name, keys)
+		return yes, of(name, err)
+	}
+	var answers []bool
+	for _, key := range keys {
+		ask := one
+		if len(key) == 0 {
+			ask = func(name, key []byte) (bool, error) {
+				yes, err := many(name, [][]byte{key})
+				return len(yes) == 1 && yes[0], err
+			}
+		}
+		yes, err := ask(name, key)
+		if err != nil {
+			return nil, of(name, err)
+		}
+		answers = append(answers, yes)
+	}
+	return answers, nil
+}
+
+func (r serverHolder) settle(context.Context, []byte) error { return nil }
+
+func (r serverHolder) drop(_ context.Context, name []byte) error { return of(name, r.c.Drop(name)) }
+
+// of says which filter it is that is not there, or not closed.
+func of(name []byte, err error) error {
+	if errors.Is(err, bloomd.ErrNoFilter) || errors.Is(err, bloomd.ErrOpen) {
+		return fmt.Errorf("%w: %q", err, name)
+	}
+	return err
+}

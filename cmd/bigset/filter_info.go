@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"bigset/bench"
+	"bigset/engine"
+)
+
+// filterFigures are the facts of a filter in JSON.
+type filterFigures struct {
+	jsonFilter
+	Probability float64 `json:"probability"`
+	Capacity    uint64  `json:"capacity"`
+	Size        uint64  `json:"size"`
+	Storage     uint64  `json:"storage"`
+	Damaged     bool    `json:"damaged,omitempty"`
+}
+
+func (f *facts) json() filterFigures {
+	return filterFigures{filterJSON(f.name), f.probability, f.Capacity, f.Size, f.Storage, f.damaged()}
+}
+
+func (f *facts) damaged() bool { return f.stored != nil && f.stored.Damaged }
+
+func (fs *filters) list() *cobra.Command {
+	return &cobra.Command{
+		Use:        "list [PREFIX]",
+		SuggestFor: []string{"ls", "names"},
+		Short:      "List the filters",
+		Long: `List the filters, or those whose names begin with a prefix: the probability of a false positive, the keys that there is room for
+before they grow, the keys that they have, and the bytes of their layers as bloomd counts them, which is not what they take on disk.`,
+		Example: `  bigset filter list
+  bigset filter --addr localhost:8673 list seen- --json`,
+		Args: takes(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var prefix []byte
+			if len(args) > 0 {
+				prefix = []byte(args[0])
+			}
+			return fs.with(cmd.Context(), atRest, func(h holder) error {
+				list, err := h.list(cmd.Context(), prefix)
+				if err != nil {
+					return err
+				}
+				return fs.listed(list)
+			})
+		},
+	}
+}
+
+func (fs *filters) listed(list []facts) error {
+	w := tabwriter.NewWriter(fs.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if !fs.json {
+		fmt.Fprintln(w, "probability\tcapacity\tsize\tstorage\t  filter")
+	}
+	for _, f := range list {
+		switch {
+		case fs.json:
+			if err := fs.object(f.json()); err != nil {
+				return err
+			}
+		case f.damaged():
+			fmt.Fprintf(w, "damaged\t\t\t\t  %q\n", f.name)
+		default:
+			fmt.Fprintf(w, "%v\t%s\t%s\t%s\t  %q\n", f.probability, bench.Thousands(f.Capacity), bench.Thousands(f.Size),
+				bench.Thousands(f.Storage), f.name)
+		}
+	}
+	return w.Flush()
+}
+
+func (fs *filters) info() *cobra.Command {
+	return &cobra.Command{
+		Use:   "info FILTER",
+		Short: "Show what is known of a filter",
+		Long: `Show what is known of a filter. A data folder says what it was made with; a server says what it was asked since it runs, and gives
+the probability with six decimals.`,
+		Example: `  bigset filter info seen
+  bigset filter --addr localhost:8673 info seen --json`,
+		Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := filterName(args[0])
+			if err != nil {
+				return err
+			}
+			return fs.with(cmd.Context(), atRest, func(h holder) error {
+				f, err := h.info(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				return fs.informed(f)
+			})
+		},
+	}
+}
+
+var durabilityNames = [...]string{
+	engine.FilterServer:   "server",
+	engine.FilterInterval: "interval",
+	engine.FilterLog:      "log",
+	engine.FilterSync:     "sync",
+}
+
+func (fs *filters) informed(f facts) error {
+	rows := []row{
+		{"filter", fmt.Sprintf("%q", f.name)},
+		{"probability", strconv.FormatFloat(f.probability, 'g', -1, 64)},
+		{"capacity", count(f.Capacity, "key")},
+		{"size", count(f.Size, "key")},
+		{"storage", bench.Thousands(f.Storage) + " bytes"},
+	}
+	if f.stored != nil {
+		return fs.informedStored(f, rows)
+	}
+	i := f.serving
+	if fs.json {
+		return fs.object(struct {
+			filterFigures
+			InMemory    bool   `json:"in_memory"`
+			CheckHits   uint64 `json:"check_hits"`
+			CheckMisses uint64 `json:"check_misses"`
+			SetHits     uint64 `json:"set_hits"`
+			SetMisses   uint64 `json:"set_misses"`
+			PageIns     uint64 `json:"page_ins"`
+			PageOuts    uint64 `json:"page_outs"`
+		}{f.json(), i.InMemory, i.CheckHits, i.CheckMisses, i.SetHits, i.SetMisses, i.PageIns, i.PageOuts})
+	}
+	return fs.table(append(rows,
+		row{"in memory now", yesOrNo(i.InMemory)},
+		row{"checks: there", bench.Thousands(i.CheckHits)},
+		row{"checks: not there", bench.Thousands(i.CheckMisses)},
+		row{"sets: added", bench.Thousands(i.SetHits)},
+		row{"sets: there already", bench.Thousands(i.SetMisses)},
+		row{"read in", bench.Thousands(i.PageIns)},
+		row{"closed", bench.Thousands(i.PageOuts)}))
+}
+
+func (fs *filters) informedStored(f facts, rows []row) error {
+	o := f.stored.Options
+	if fs.json {
+		return fs.object(struct {
+			filterFigures
+			InitialCapacity uint64  `json:"initial_capacity"`
+			Scale           uint32  `json:"scale_size"`
+			Reduction       float64 `json:"probability_reduction"`
+			InMemory        bool    `json:"kept_in_memory_only"`
+			Durability      string  `json:"durability"`
+		}{f.json(), o.Capacity, o.Scale, o.Reduction, o.InMemory, durabilityNames[o.Durability]})
+	}
+	return fs.table(append(rows,
+		row{"first layer", count(o.Capacity, "key")},
+		row{"each layer", fmt.Sprintf("%d times the keys of the one before, %v of its probability", o.Scale, o.Reduction)},
+		row{"in memory only", yesOrNo(o.InMemory)},
+		row{"durability", durabilityNames[o.Durability]}))
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/bloomslice"
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// FilterReader reads a filter as it was at one moment: marks, flushes and a drop beside it change nothing of what it shows. It belongs to
+// one goroutine, and must be closed.
+type FilterReader struct {
+	Options FilterOptions
+	Layers  []bloomslice.Layer // by index, then by owner. All keys that a count covers have their bits in the pages
+
+	f     *Filter
+	it    *pebble.Iterator
+	pages keyscheme.Bounds
+}
+
+// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, and ErrCorrupt.
+func (f *Filter) Read(ctx context.Context) (*FilterReader, error) {
+	if err := f.Flush(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.fs.s.enter(); err != nil {
+		return nil, err
+	}
+	r := &FilterReader{f: f}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(f.readError(err), r.Close())
+	}
+	return r, nil
+}
+
+func (r *FilterReader) open() (err error) {
+	f := r.f
+	if err := f.loadHead(); err != nil {
+		return err
+	}
+	opt := f.opt.Load()
+	r.Options = FilterOptions{opt.Options, opt.InMemory, opt.Durability}
+	layers := f.prefix.Layers(f.generation)
+	r.pages = keyscheme.Bounds{Lower: layers.Upper, Upper: f.prefix.Generation(f.generation).Upper}
+	if r.it, err = f.fs.s.db.NewIter(&pebble.IterOptions{LowerBound: layers.Lower, UpperBound: r.pages.Upper}); err != nil {
+		return err
+	}
+	if f.gone.Load() { // its pages may have been on their way out
+		return ErrNoFilter
+	}
+	for ok := r.it.First(); ok && comparator.Compare(r.it.Key(), layers.Upper) < 0; ok = r.it.Next() {
+		l, err := f.decodeLayer(r.it)
+		if err != nil {
+			return err
+		}
+		r.Layers = append(r.Layers, l)
+	}
+	return r.it.Error()
+}
+
+// Pages returns the pages that are stored, by layer, then by number; all others are zero. The bits are good until the next page. After an
+// error, which is ErrCorrupt or the disk's, there are no more.
+func (r *FilterReader) Pages(ctx context.Context) iter.Seq2[FilterPage, error] {
+	return func(yield func(FilterPage, error) bool) {
+		var bits []byte
+		for ok := r.it.SeekGE(r.pages.Lower); ok; ok = r.it.Next() {
+			p, err := r.page(bits[:0])
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				yield(FilterPage{}, r.f.readError(err))
+				return
+			}
+			if bits = p.Bits; !yield(p, nil) {
+				return
+			}
+		}
+		if err := r.it.Error(); err != nil {
+			yield(FilterPage{}, r.f.readError(err))
+		}
+	}
+}
+
+// page decodes the page that the iterator is at.
+func (r *FilterReader) page(bits []byte) (p FilterPage, err error) {
+	key, err := keyscheme.Decode(r.it.Key())
+	if err != nil {
+		return p, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
+	if !ok {
+		return p, fmt.Errorf("%w: key of a page of filter %q", ErrCorrupt, r.f.name)
+	}
+	value, err := r.it.ValueAndErr()
+	if err != nil {
+		return p, err
+	}
+	if bits, err = bloomslice.DecodePage(bits, value); err != nil {
+		return p, fmt.Errorf("page %d of layer %d: %w", fk.Page, fk.Layer.Index, err)
+	}
+	at, found := slices.BinarySearchFunc(r.Layers, fk.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return compareLayers(l.ID, id) })
+	from := uint64(fk.Page) * bloomslice.PageBytes
+	if !found || from >= r.Layers[at].Shape.Bytes {
+		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", ErrCorrupt, fk.Page, fk.Layer.Index, r.f.name)
+	}
+	return FilterPage{fk.Layer, fk.Page, bits[:min(bloomslice.PageBytes, r.Layers[at].Shape.Bytes-from)]}, nil
+}
+
+// Close ends the reading.
+func (r *FilterReader) Close() (err error) {
+	if r.f == nil {
+		return nil
+	}
+	s := r.f.fs.s
+	r.f = nil
+	defer s.leave()
+	if r.it != nil {
+		err = r.it.Close()
+	}
+	return err
+}

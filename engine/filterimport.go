@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+)
+
+// FilterPage is a page of the bits of a layer.
+type FilterPage struct {
+	Layer bloomslice.LayerID
+	Page  uint32
+	Bits  []byte // at most bloomslice.PageBytes; bit 0 is the most significant of the first byte, and what lacks at the end is zero
+}
+
+// ImportFilter makes a filter of layers and pages that were made elsewhere. It is there when all of it is on disk, and not before: after an
+// error, or a crash, there is nothing of it, but for pages that go in the background or after the next open. The filter is closed.
+//
+// Layers come by index, then by owner; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
+// again when the next one is asked for. Errors are those of CreateFilter, that of pages, and ErrRequest for a page or layer that can't be.
+func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[FilterPage, error]) (*Filter, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	if keyscheme.CheckFilterName(name) != nil {
+		return nil, &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
+	}
+	o.setDefaults()
+	if err := checkImport(o, layers); err != nil {
+		return nil, err
+	}
+	s.passes.RLock() // no range is cut out meanwhile
+	defer s.passes.RUnlock()
+	im := &filterImport{fs: &s.filters, name: name, layers: layers}
+	err := im.begin(ctx, o)
+	if errors.Is(err, ErrFilterExists) {
+		return s.filters.find(name), err
+	}
+	if err == nil {
+		if err = im.run(ctx, pages); err != nil {
+			s.filters.cutter.add(im.gone)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: import filter %q: %w", name, diskError(err))
+	}
+	return im.f, nil
+}
+
+func checkImport(o FilterOptions, layers []bloomslice.Layer) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case o.Durability > FilterSync:
+		return fmt.Errorf("%w: no durability %d of filters", ErrRequest, o.Durability)
+	case o.InMemory:
+		return fmt.Errorf("%w: a filter in memory only has nothing to import", ErrRequest)
+	case len(layers) == 0 || len(layers) > bloomslice.LayersMax:
+		return fmt.Errorf("%w: a filter of %d layers", ErrRequest, len(layers))
+	}
+	for i, l := range layers {
+		if err := l.Shape.Validate(); err != nil {
+			return err
+		}
+		if i > 0 && compareLayers(layers[i-1].ID, l.ID) >= 0 || len(l.ID.Owner) > bloomslice.OwnerBytesMax {
+			return fmt.Errorf("%w: layer %d of %q, out of order", ErrRequest, l.ID.Index, l.ID.Owner)
+		}
+	}
+	return nil
+}
+
+func compareLayers(a, b bloomslice.LayerID) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.Owner, b.Owner))
+}
+
+// filterImport is one import. Its pages are written under a generation that the directory says is dropped, until the batch that says
+// otherwise: the one that brings the head.
+type filterImport struct {
+	fs     *filters
+	name   []byte
+	f      *Filter
+	opt    keyscheme.FilterOptions
+	layers []bloomslice.Layer
+	gone   droppedFilter
+	last   *FilterPage // whose place the next page must be behind; nil at first
+	batch  *pebble.Batch
+	in     int // pages in the batch
+	key    []byte
+}
+
+// begin takes a generation and notes in the directory that what will be of it is to be cut out.
+func (im *filterImport) begin(ctx context.Context, o FilterOptions) error {
+	fs := im.fs
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	if err := errors.Join(ctx.Err(), fs.s.writable()); err != nil {
+		return err
+	}
+	if err := im.mustBeNew(); err != nil {
+		return err
+	}
+	generation := max(fs.generation+1, uint64(fs.s.opt.Now().UnixMicro()))
+	im.f = newFilter(fs, im.name, generation)
+	im.opt = keyscheme.FilterOptions{Options: o.Options, Generation: generation, Durability: o.Durability}
+	im.gone = droppedFilter{string(im.name), 0, generation}
+	batch := fs.s.db.NewBatch()
+	if err := fs.commit(batch, errors.Join(
+		batch.Set(im.gone.entry(), nil, nil),
+		batch.Set(keyGeneration, binary.BigEndian.AppendUint64(nil, generation), nil))); err != nil {
+		return err
+	}
+	fs.generation = generation
+	return nil
+}
+
+// mustBeNew returns ErrFilterExists where there is a filter of the name, also one that was cleared.
+func (im *filterImport) mustBeNew() error {
+	if im.fs.listed(im.name) != nil {
+		return ErrFilterExists
+	}
+	entries, err := im.fs.entries(im.name)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		err := newFilter(im.fs, im.name, e.Generation).loadHead()
+		switch {
+		case err == nil:
+			return fmt.Errorf("%w: it was cleared", ErrFilterExists)
+		case !errors.Is(err, ErrNoFilter):
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *filterImport) run(ctx context.Context, pages iter.Seq2[FilterPage, error]) (err error) {
+	im.batch = im.fs.s.db.NewBatch()
+	defer func() {
+		if err != nil && im.batch != nil {
+			err = errors.Join(err, im.batch.Close())
+		}
+	}()
+	for p, err := range pages {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if err := im.add(p); err != nil {
+			return err
+		}
+	}
+	if err := im.write(); err != nil {
+		return err
+	}
+	return im.finish()
+}
+
+// add writes a page.
+func (im *filterImport) add(p FilterPage) error {
+	if im.last != nil && cmp.Or(compareLayers(im.last.Layer, p.Layer), cmp.Compare(im.last.Page, p.Page)) >= 0 {
+		return fmt.Errorf("%w: page %d of layer %d comes late", ErrRequest, p.Page, p.Layer.Index)
+	}
+	im.last = &FilterPage{Layer: p.Layer, Page: p.Page}
+	at, found := slices.BinarySearchFunc(im.layers, p.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return compareLayers(l.ID, id) })
+	if !found || uint64(p.Page)*bloomslice.PageBytes+uint64(len(p.Bits)) > im.layers[at].Shape.Bytes {
+		return fmt.Errorf("%w: page %d of layer %d of %q is beyond what there is", ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
+	}
+	if len(bytes.TrimLeft(p.Bits, "\x00")) == 0 {
+		return nil
+	}
+	value, err := bloomslice.AppendPage(nil, p.Bits)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	im.key = im.f.prefix.AppendPage(im.key[:0], im.opt.Generation, p.Layer, p.Page)
+	if err := im.batch.Set(im.key, value, nil); err != nil {
+		return err
+	}
+	if im.in++; im.in < pagesBatched {
+		return nil
+	}
+	if err := im.write(); err != nil {
+		return err
+	}
+	im.batch = im.fs.s.db.NewBatch()
+	return nil
+}
+
+// write commits the batch. The sync of the last one is a sync of all.
+func (im *filterImport) write() error {
+	batch := im.batch
+	im.batch, im.in = nil, 0
+	_, err := im.fs.s.commit(batch, false)
+	return err
+}
+
+// finish has the filter be there.
+func (im *filterImport) finish() error {
+	fs, f := im.fs, im.f
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	if err := im.mustBeNew(); err != nil {
+		return err
+	}
+	batch := fs.s.db.NewBatch()
+	if err := fs.commit(batch, errors.Join(
+		batch.Set(f.prefix.AppendHead(nil, f.generation), keyscheme.AppendFilterHead(nil, im.opt), nil),
+		batch.Set(f.entry(), nil, nil),
+		batch.SingleDelete(im.gone.entry(), nil),
+		f.storeLayers(batch, im.layers))); err != nil {
+		return err
+	}
+	f.opt.Store(&im.opt)
+	fs.mu.Lock()
+	fs.byName[string(f.name)] = f
+	fs.mu.Unlock()
+	return nil
+}
