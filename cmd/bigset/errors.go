@@ -13,12 +13,13 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
+	"bigset/server"
 )
 
 // The exit statuses. They are what scripts rely on.
 const (
 	exitOK     = 0
-	exitAbsent = 1 // absent, or not verified
+	exitAbsent = 1 // absent, or not verified; a bad configuration
 	exitError  = 2
 )
 
@@ -56,6 +57,9 @@ var advices = []advice{
 	{errCursor, exitError, "give --reverse as in the listing that printed the token"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", engine.SetNameBytesMax)},
 	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
+
+	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
+	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
 
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{engine.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
@@ -143,7 +147,7 @@ func advise(err error) advice {
 
 // packageNames are what errors of our packages begin with.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "")
+	"bench: ", "", "server: ", "", "bloomslice: ", "", "bloomd: ", "")
 
 // plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
 func plain(err error) string {
