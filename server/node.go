@@ -45,9 +45,10 @@ type Node struct {
 
 // Start starts a node. When it returns, clients are answered and the service manager has been told so. Errors are ErrListen, ErrConfig and
 // those of engine.Open; after one nothing is left open.
-func Start(c Config, log *slog.Logger) (n *Node, err error) {
-	n = &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 2)}
-	if err := n.checkFilters(); err != nil {
+func Start(c Config, log *slog.Logger) (*Node, error) {
+	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 2)}
+	err := n.checkFilters()
+	if err != nil {
 		return nil, err
 	}
 	if n.listener, err = listen(c.Address(), "bloomd's protocol", "--bloomd"); err != nil {
