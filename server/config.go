@@ -207,7 +207,7 @@ func (c *Config) Print(w io.Writer) error {
 		if s.alias {
 			continue
 		}
-		fmt.Fprintf(&b, "%s = %s\n", s.key, s.get(c))
+		b.WriteString(strings.TrimSuffix(s.key+" = "+s.get(c), " ") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -122,6 +122,8 @@ func TestServeKilled(t *testing.T) {
 		flush      []string
 	}{
 		{"interval", []string{"flush", "Done"}},
+		{"log", nil},
+		{"sync", nil},
 	} {
 		t.Run(c.durability, func(t *testing.T) {
 			dir := newDir(t)
@@ -231,7 +233,7 @@ func TestCalledBloomd(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startServing(t, bloomdCommand(t, "surplus", "-w2", "-f", conf))
-	s.talk("create f", "Done", "list", "START\nf 0.000100 60420 20000 0\nEND", "set f a", "Yes")
+	s.talk("create f", "Done", "list", "START\nf 0.000100 60419 20000 0\nEND", "set f a", "Yes")
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("status %d\n%s", code, s.log.text.String())
 	}
