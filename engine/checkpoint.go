@@ -48,7 +48,7 @@ const checkpointTries = 5
 
 // copyTo has Pebble make a checkpoint within dest and moves its files there.
 func (s *Store) copyTo(dest string) error {
-	if err := s.syncLog(); err != nil {
+	if err := s.filters.flush(context.Background()); err != nil { // then it needs no log of marks
 		return err
 	}
 	fs := s.fs

@@ -299,3 +299,13 @@ func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 
 // SpanFacts returns what a span says.
 func SpanFacts(span *Span) (Facts, error) { return span.Facts() }
+
+// SegmentsOf makes the log of marks ask for a flush when its segment has so many bytes.
+func (s *Store) SegmentsOf(bytes int64) { s.filters.log.segmentAt = bytes }
+
+// SegmentsMade returns how many segments the log of marks has had.
+func (s *Store) SegmentsMade() uint64 {
+	s.filters.log.mu.Lock()
+	defer s.filters.log.mu.Unlock()
+	return s.filters.log.last
+}

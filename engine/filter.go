@@ -28,6 +28,7 @@ type Filter struct {
 	slice    atomic.Pointer[bloomslice.Slice] // nil while it is closed
 	layers   []bloomslice.Layer               // of a closed filter, as they are stored; nil until they are read. Guarded by mu
 	gone     atomic.Bool                      // dropped or cleared
+	logged   atomic.Uint64                    // where the log has the last mark of which a bit is set, or later
 
 	used    atomic.Uint64 // when it was used last, by filters.uses
 	touched atomic.Bool   // used since CloseColdFilters last looked
@@ -127,6 +128,9 @@ func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error
 		}
 		hits += n
 	}
+	if err := f.waitLogged(); err != nil {
+		return err
+	}
 	if hits > 0 {
 		f.markHits.Add(hits)
 	}
@@ -148,16 +152,48 @@ func (f *Filter) markSome(keys [][]byte, added []bool) (hits uint64, err error) 
 	if err != nil {
 		return 0, err
 	}
+	opt := f.opt.Load()
+	logs := f.durability(opt) != FilterInterval
 	for i := range keys {
-		if _, added[i], err = slice.Admit(&hashes[i], ""); err != nil {
+		var to bloomslice.Layer
+		if to, added[i], err = slice.Admit(&hashes[i], ""); err != nil {
 			return hits, err
 		}
-		if added[i] {
-			slice.Commit()
-			hits++
+		if !added[i] {
+			continue
 		}
+		if logs {
+			position, err := f.fs.log.append(opt.Generation, &to, &hashes[i])
+			if err != nil {
+				return hits, err
+			}
+			f.logged.Store(position) // before the bits: who finds them waits for it
+		}
+		slice.Commit()
+		hits++
 	}
 	return hits, nil
+}
+
+// durability returns when marks of the filter are answered.
+func (f *Filter) durability(opt *keyscheme.FilterOptions) FilterDurability {
+	switch {
+	case opt.InMemory:
+		return FilterInterval
+	case opt.Durability == FilterServer:
+		return f.fs.s.opt.FilterDurability
+	}
+	return opt.Durability
+}
+
+// waitLogged returns when all bits that are set in the filter are as durable as its marks are to be: those of the caller's keys, and
+// those that it found.
+func (f *Filter) waitLogged() error {
+	opt := f.opt.Load()
+	if d := f.durability(opt); d != FilterInterval {
+		return f.fs.log.wait(f.logged.Load(), d)
+	}
+	return nil
 }
 
 // opened returns the slice of an open filter, and opens a closed one.

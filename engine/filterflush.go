@@ -26,7 +26,12 @@ func (s *Store) FlushFilters(ctx context.Context) error {
 	return s.filters.flush(ctx)
 }
 
+// flush flushes all filters. What the log of marks said before is then in pages, and goes.
 func (fs *filters) flush(ctx context.Context) error {
+	ended, err := fs.log.rotate()
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for _, f := range fs.all() {
 		if err := ctx.Err(); err != nil {
@@ -36,7 +41,10 @@ func (fs *filters) flush(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, diskError(err)))
 		}
 	}
-	return errors.Join(append(errs, fs.s.syncLog())...)
+	if err := errors.Join(append(errs, fs.s.syncLog())...); err != nil {
+		return err
+	}
+	return diskError(fs.log.remove(ended))
 }
 
 // Flush makes all that was marked so far durable. Of a closed filter that is done.
@@ -242,8 +250,10 @@ func (f *Filter) evict(want int64) error {
 // shut flushes all filters and ends what goes on in the background. Nobody else uses them any more.
 func (fs *filters) shut() error {
 	fs.cutter.stop()
-	if fs.s.failed.Load() != nil {
-		return nil
+	fs.log.work.Wait()
+	var err error
+	if fs.s.failed.Load() == nil {
+		err = fs.flush(context.Background())
 	}
-	return fs.flush(context.Background())
+	return errors.Join(err, fs.log.close())
 }

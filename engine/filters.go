@@ -57,6 +57,7 @@ type filters struct {
 	uses       atomic.Uint64 // a clock that ticks when a filter is used: which of them was used last
 	trimming   sync.Mutex
 	cutter     filterCutter
+	log        filterLog
 }
 
 // keyGeneration keeps the last generation that was given to a filter, so that none is given twice. It is on disk.
@@ -66,6 +67,7 @@ var keyGeneration = []byte("fg")
 func (fs *filters) open(s *Store) (err error) {
 	fs.s, fs.byName = s, map[string]*Filter{}
 	fs.cutter.fs = fs
+	fs.log.init(s)
 	if value, closer, err := s.db.Get(keyGeneration); err == nil {
 		if len(value) != 8 {
 			return fmt.Errorf("%w: generation of filters", ErrCorrupt)
@@ -96,7 +98,10 @@ func (fs *filters) open(s *Store) (err error) {
 			fs.byName[string(e.Name)] = newFilter(fs, e.Name)
 		}
 	}
-	return it.Error()
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return fs.replay()
 }
 
 // find returns a filter that is listed, or nil. It allocates nothing.
@@ -154,6 +159,7 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 		return nil, err
 	}
 	f := newFilter(fs, name)
+	f.logged.Store(fs.log.end()) // what it had before it was cleared may not be on disk yet
 	err := f.comeBack()
 	if errors.Is(err, ErrNoFilter) {
 		err = fs.make(f, o)

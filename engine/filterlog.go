@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/bloomslice"
+)
+
+// filterLog is the log of marks of filters whose marks are answered when they are written (FilterLog) or on disk (FilterSync). It says
+// which keys were marked since their pages were flushed; a segment goes when all filters were flushed since it was ended. Without marks it
+// has no file.
+//
+//	append      a record gets its position, in the order of the calls
+//	wait        until that position is written, or synced: one of those who wait does it for all
+//	rotate      ends the segment, so that what is appended later is in another
+//	remove      takes segments away that were ended
+//
+// A write or a sync that fails fails the store, for good: nobody knows then what is on disk, and nothing is acknowledged any more. All
+// methods may be called by any number of goroutines.
+type filterLog struct {
+	s *Store
+
+	mu       sync.Mutex
+	err      error  // why it takes no more
+	pending  []byte // the next chunk: room for its header, then records
+	spare    []byte // the buffer of the last chunk
+	appended uint64 // how many records there were; so much is a position
+	written  uint64
+	synced   uint64
+
+	writing bool
+	wrote   sync.Cond // told when a write has ended
+
+	syncing bool
+	taking  uint64       // up to where the sync under way goes
+	rounds  uint64       // how many syncs were begun
+	turns   [2]sync.Cond // those who wait for the sync under way, by its parity, and those who wait for the next
+
+	file      vfs.File // the segment; nil before there is one. Of who is writing
+	salt      uint32
+	offset    int64      // how long it is
+	syncedTo  int64      // how much of it is on disk
+	last      uint64     // the number of the newest segment that there was
+	segments  []uint64   // those that are there, ascending
+	segmentAt int64      // a flush is asked for at this length
+	removing  sync.Mutex // one at a time removes segments
+
+	asked atomic.Bool    // a flush, because the segment is long
+	work  sync.WaitGroup // that flush
+}
+
+const (
+	segmentBytesMax = 64 << 20 // a segment of this length asks for a flush, so that it can be taken away
+	chunkBytesMax   = 1 << 20  // with so much pending, who appends waits for a write
+)
+
+func (l *filterLog) init(s *Store) {
+	l.s, l.segmentAt = s, segmentBytesMax
+	l.wrote.L, l.turns[0].L, l.turns[1].L = &l.mu, &l.mu, &l.mu
+	l.pending = make([]byte, markChunkHeader)
+	l.spare = make([]byte, markChunkHeader)
+}
+
+// append adds a record and returns its position, for wait.
+func (l *filterLog) append(generation uint64, to *bloomslice.Layer, h *bloomslice.Hash) (position uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.err == nil && len(l.pending) >= chunkBytesMax {
+		l.writeOrWait()
+	}
+	if l.err != nil {
+		return 0, l.err
+	}
+	l.pending = appendMarkRecord(l.pending, generation, to, h)
+	l.appended++
+	return l.appended, nil
+}
+
+// end returns the position of what was appended last.
+func (l *filterLog) end() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appended
+}
+
+// wait returns when all up to a position is as durable as marks of a filter are to be. After an error nothing of it may be acknowledged.
+func (l *filterLog) wait(position uint64, d FilterDurability) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d != FilterSync {
+		for l.err == nil && l.written < position {
+			l.writeOrWait()
+		}
+		if l.written >= position {
+			return nil
+		}
+		return l.err
+	}
+	for l.err == nil && l.synced < position {
+		if !l.syncing {
+			l.sync(false)
+		} else if position <= l.taking {
+			l.turns[l.rounds%2].Wait()
+		} else {
+			l.turns[(l.rounds+1)%2].Wait()
+		}
+	}
+	if l.synced >= position {
+		return nil
+	}
+	return l.err
+}
+
+// writeOrWait writes what is pending, or waits for who is at it. The lock is held, and given up meanwhile.
+func (l *filterLog) writeOrWait() {
+	if l.writing {
+		l.wrote.Wait()
+	} else {
+		l.write()
+	}
+}
+
+// write writes what is pending. The lock is held, and given up meanwhile; nobody else is writing.
+func (l *filterLog) write() {
+	if len(l.pending) == markChunkHeader {
+		return
+	}
+	l.writing = true
+	chunk, upTo, synced := l.pending, l.appended, l.syncedTo
+	l.pending, l.spare = l.spare[:markChunkHeader], nil
+	l.mu.Unlock()
+	err := l.put(chunk, synced)
+	l.mu.Lock()
+	l.spare, l.writing = chunk, false
+	if err != nil {
+		l.failed(err)
+	} else {
+		l.written = upTo
+	}
+	l.wrote.Broadcast()
+}
+
+// failed notes why the log takes no more, and wakes all who wait. The lock is held.
+func (l *filterLog) failed(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+	l.wrote.Broadcast()
+	l.turns[0].Broadcast()
+	l.turns[1].Broadcast()
+}
+
+// put writes a chunk. Only one at a time does.
+func (l *filterLog) put(chunk []byte, synced int64) error {
+	if err := l.s.writable(); err != nil {
+		return err
+	}
+	if l.file == nil {
+		if err := l.begin(); err != nil {
+			return l.s.fail(err)
+		}
+		synced = l.offset
+	}
+	sealMarks(chunk, l.salt, synced)
+	n, err := l.file.Write(chunk)
+	l.offset += int64(n)
+	if err != nil {
+		return l.s.fail(err)
+	}
+	if l.offset >= l.segmentAt && l.asked.CompareAndSwap(false, true) {
+		l.work.Go(l.flush)
+	}
+	return nil
+}
+
+// begin makes the next segment. Its head is on disk, and its name, before anything else is in it.
+func (l *filterLog) begin() error {
+	fs, dir := l.s.fs, l.s.dir
+	number := l.last + 1
+	f, err := fs.Create(fs.PathJoin(dir, segmentName(number)), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	l.salt = rand.Uint32() | 1
+	head := appendSegmentHead(nil, number, l.salt)
+	_, err = f.Write(head)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = syncFolder(fs, dir)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.file, l.last, l.offset, l.syncedTo = f, number, int64(len(head)), int64(len(head))
+	l.segments = append(l.segments, number)
+	return nil
+}
+
+// sync writes and syncs all that was appended, and ends the segment if that is asked for. The lock is held, and given up meanwhile;
+// nobody else is syncing. Those whose records it takes are woken, and one of those who came later, to do the next.
+func (l *filterLog) sync(end bool) {
+	l.syncing, l.taking = true, math.MaxUint64
+	l.rounds++
+	round := l.rounds
+	for l.writing {
+		l.wrote.Wait()
+	}
+	l.taking = l.appended
+	l.write()
+	if l.err == nil && l.file != nil {
+		file, offset := l.file, l.offset
+		l.writing = end // keeps others from writing what would be behind the end
+		l.mu.Unlock()
+		var err error
+		if end {
+			err = l.endSegment(file)
+		} else {
+			err = file.SyncData()
+		}
+		if err != nil {
+			err = l.s.fail(err)
+		}
+		l.mu.Lock()
+		l.syncedTo = offset
+		if end {
+			l.file, l.writing = nil, false
+			l.wrote.Broadcast()
+		}
+		if err != nil {
+			l.failed(err)
+		}
+	}
+	if l.err == nil {
+		l.synced = l.taking
+	}
+	l.syncing = false
+	l.turns[round%2].Broadcast()
+	l.turns[(round+1)%2].Signal()
+}
+
+// endSegment writes the chunk that ends a segment, and syncs and closes it.
+func (l *filterLog) endSegment(file vfs.File) error {
+	var chunk [markChunkHeader]byte
+	sealMarks(chunk[:], l.salt, l.syncedTo)
+	_, err := file.Write(chunk[:])
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// rotate ends the segment, and returns the number of the newest that is ended: what was appended before the call is in that or in older
+// ones.
+func (l *filterLog) rotate() (last uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	position := l.appended
+	for l.err == nil && l.syncing {
+		if position <= l.taking {
+			l.turns[l.rounds%2].Wait()
+		} else {
+			l.turns[(l.rounds+1)%2].Wait()
+		}
+	}
+	if l.err != nil {
+		return 0, l.err
+	}
+	l.sync(true)
+	return l.last, l.err
+}
+
+// remove takes the segments up to a number away, which were ended. Until their absence is on disk no segment is begun that could make
+// an older one that is torn look damaged: those that a crash has left are removed before there is any new one.
+func (l *filterLog) remove(last uint64) error {
+	l.removing.Lock()
+	defer l.removing.Unlock()
+	fs, dir := l.s.fs, l.s.dir
+	for n := 0; ; n++ {
+		l.mu.Lock()
+		if len(l.segments) == 0 || l.segments[0] > last {
+			l.mu.Unlock()
+			if n == 0 {
+				return nil
+			}
+			return syncFolder(fs, dir)
+		}
+		number := l.segments[0]
+		l.mu.Unlock()
+		if err := fs.Remove(fs.PathJoin(dir, segmentName(number))); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+			return err
+		}
+		l.mu.Lock()
+		l.segments = l.segments[1:]
+		l.mu.Unlock()
+	}
+}
+
+// flush flushes all filters, because the segment has become long.
+func (l *filterLog) flush() {
+	defer l.asked.Store(false)
+	if err := l.s.filters.flush(context.Background()); err != nil {
+		l.s.opt.Logger.Error("bigset: filters could not be flushed, their log grows", "dir", l.s.dir, "cause", err)
+	}
+}
+
+// close ends what goes on in the background, and closes the file. Nobody appends any more.
+func (l *filterLog) close() error {
+	l.work.Wait()
+	if l.file == nil {
+		return nil
+	}
+	file := l.file
+	l.file = nil
+	return file.Close()
+}

@@ -1,0 +1,710 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/internal/testkit"
+)
+
+// marked is what was acknowledged of a filter.
+type marked struct {
+	d     engine.FilterDurability
+	keys  map[string]bool // that it must have
+	gone  map[string]bool // of filters of its name that were dropped, and not marked since
+	alive bool
+	doubt bool // whether it is there: an operation on it is under way, or has failed
+}
+
+func (m *marked) clone() *marked {
+	n := *m
+	n.keys, n.gone = maps.Clone(m.keys), maps.Clone(m.gone)
+	return &n
+}
+
+// marking is a store whose filters are marked, and what it has acknowledged.
+type marking struct {
+	*pair
+	filters map[string]*marked
+	faulty  bool // operations may fail
+	step    func()
+	copies  map[string]map[string]*marked // by the folder of a checkpoint, what it must have
+}
+
+func newMarking(label string) *marking {
+	p := newPair(label)
+	p.opt.FilterDurability = engine.FilterSync
+	return &marking{pair: p, filters: map[string]*marked{}, step: func() {}, copies: map[string]map[string]*marked{}}
+}
+
+func (m *marking) snapshot() map[string]*marked {
+	all := map[string]*marked{}
+	for name, f := range m.filters {
+		all[name] = f.clone()
+	}
+	return all
+}
+
+// failed reports whether an operation failed, which only a faulty disk allows.
+func (m *marking) failed(t *testing.T, err error, what string) bool {
+	t.Helper()
+	if !m.faulty {
+		must(t, err, m.label+": "+what)
+	}
+	return err != nil
+}
+
+func (m *marking) create(t *testing.T, name string, d engine.FilterDurability, inMemory bool) {
+	t.Helper()
+	m.step()
+	f := m.filters[name]
+	if f == nil {
+		f = &marked{keys: map[string]bool{}, gone: map[string]bool{}}
+		m.filters[name] = f
+	}
+	f.doubt = true
+	m.step()
+	o := engine.FilterOptions{Options: bloomslice.Options{Capacity: 20_000}, InMemory: inMemory, Durability: d}
+	if _, err := m.store.CreateFilter(bg, []byte(name), o); m.failed(t, err, "create "+name) {
+		return
+	}
+	if inMemory {
+		d = engine.FilterInterval
+	}
+	f.d, f.alive, f.doubt = d, true, false
+	m.step()
+}
+
+func (m *marking) drop(t *testing.T, name string) {
+	t.Helper()
+	f := m.filters[name]
+	f.doubt = true
+	m.step()
+	if err := m.store.DropFilter(bg, []byte(name)); m.failed(t, err, "drop "+name) && !errors.Is(err, engine.ErrNoFilter) {
+		return
+	}
+	maps.Copy(f.gone, f.keys)
+	clear(f.keys)
+	f.alive, f.doubt = false, false
+	m.step()
+}
+
+func markKeys(from, to int) (keys [][]byte) {
+	for i := from; i < to; i++ {
+		keys = append(keys, fmt.Appendf(nil, "key%05d", i))
+	}
+	return keys
+}
+
+// mark marks keys, in one call.
+func (m *marking) mark(t *testing.T, name string, from, to int) {
+	t.Helper()
+	keys := markKeys(from, to)
+	f := m.filters[name]
+	for _, key := range keys {
+		delete(f.gone, string(key))
+	}
+	m.step()
+	h, err := m.store.Filter([]byte(name))
+	if err == nil {
+		err = h.MarkAll(bg, keys, make([]bool, len(keys)))
+	}
+	if m.failed(t, err, "mark "+name) {
+		return
+	}
+	for _, key := range keys {
+		f.keys[string(key)] = true
+	}
+	m.step()
+}
+
+// has checks what a filter must have and must not have, by what was acknowledged.
+func (m *marking) has(t *testing.T, want map[string]*marked, durable func(engine.FilterDurability) bool) {
+	t.Helper()
+	for name, w := range want {
+		f, err := m.store.Filter([]byte(name))
+		if w.doubt && (err != nil || !w.alive) {
+			continue
+		}
+		if err != nil != !w.alive {
+			t.Fatalf("%s: filter %q, which is there %v: %v", m.label, name, w.alive, err)
+		}
+		if err != nil {
+			continue
+		}
+		if durable(w.d) {
+			for key := range w.keys {
+				if has, err := f.Check([]byte(key)); err != nil || !has && !w.doubt {
+					t.Fatalf("%s: filter %q denies %s, which was acknowledged (%v)", m.label, name, key, err)
+				}
+			}
+		}
+		for key := range w.gone {
+			if has, err := f.Check([]byte(key)); err != nil || has && !w.doubt {
+				t.Fatalf("%s: filter %q has %s of one that was dropped (%v)", m.label, name, key, err)
+			}
+		}
+	}
+}
+
+func synced(d engine.FilterDurability) bool {
+	return d == engine.FilterSync || d == engine.FilterServer
+}
+func logged(d engine.FilterDurability) bool { return d != engine.FilterInterval }
+
+// segments returns the segments of the log of marks that are on a disk.
+func segments(t *testing.T, disk vfs.FS, dir string) (names []string) {
+	t.Helper()
+	all, err := disk.List(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	must(t, err, "list")
+	for _, name := range all {
+		if strings.HasPrefix(name, "filters-") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// markHistory does all that the log of marks meets.
+func (m *marking) markHistory(t *testing.T, rounds int) {
+	act := func(what string, err error) {
+		t.Helper()
+		m.failed(t, err, what)
+		m.step()
+	}
+	for round := range rounds {
+		at := round * 100
+		m.open(t)
+		m.step()
+		for name, d := range map[string]engine.FilterDurability{"sync": engine.FilterSync, "log": engine.FilterLog, "server": engine.FilterServer, "interval": engine.FilterInterval} {
+			if m.filters[name] == nil {
+				m.create(t, name, d, false)
+			}
+		}
+		m.mark(t, "sync", at, at+1)
+		m.mark(t, "log", at, at+3)
+		m.mark(t, "sync", at, at+20) // some are there
+		m.mark(t, "server", at, at+5)
+		m.mark(t, "interval", at, at+5)
+		act("flush", m.store.FlushFilters(bg))
+		m.mark(t, "log", at+1, at+2) // of before the flush
+		m.mark(t, "log", at+20, at+40)
+		m.mark(t, "sync", at+20, at+21)
+		m.drop(t, "server")
+		m.mark(t, "sync", at+21, at+22)
+		m.create(t, "server", engine.FilterServer, round%2 == 1)
+		m.mark(t, "server", at+30, at+33)
+		if f, err := m.store.Filter([]byte("log")); err == nil {
+			_, err = f.Close(bg)
+			act("close a filter", err)
+		}
+		act("clear", m.store.ClearFilter([]byte("log")))
+		m.filters["log"].doubt = true
+		m.mark(t, "sync", at+40, at+41)
+		m.create(t, "log", engine.FilterLog, false)
+		m.mark(t, "log", at+1, at+2)
+		m.mark(t, "log", at+50, at+52)
+		folder := fmt.Sprintf("copy%d", round)
+		m.copies[folder] = m.snapshot()
+		act("checkpoint", m.store.Checkpoint(bg, folder))
+		m.mark(t, "sync", at+60, at+62)
+		m.mark(t, "log", at+60, at+62)
+		if err := m.store.Close(); m.failed(t, err, "close") {
+			return
+		}
+		if m.filters["server"].d == engine.FilterInterval { // it was in memory only
+			clear(m.filters["server"].keys)
+		}
+		m.step()
+		if !m.faulty {
+			if left := segments(t, m.disk, "store"); len(left) > 0 {
+				t.Fatalf("%s: a clean close has left %v", m.label, left)
+			}
+		}
+	}
+}
+
+// markCrash is a disk after a crash, and what was acknowledged by then.
+type markCrash struct {
+	label string
+	disk  *testkit.Disk
+	all   bool // what was written is there: the process ended, not the machine
+	want  map[string]*marked
+}
+
+func (c *markCrash) check(t *testing.T, opt engine.Options) {
+	t.Helper()
+	m := &marking{pair: &pair{label: c.label, disk: c.disk, opt: opt}}
+	m.open(t)
+	durable := synced
+	if c.all {
+		durable = logged
+	}
+	m.has(t, c.want, durable)
+	if left := segments(t, m.disk, "store"); len(left) > 0 {
+		t.Fatalf("%s: an open has left %v", c.label, left)
+	}
+	must(t, m.store.Close(), "close")
+	m.open(t) // from pages alone
+	m.has(t, c.want, durable)
+	must(t, m.store.Close(), "close")
+}
+
+// TestMarksSurviveCrashes ends the process, and the machine, before every operation on the disk of a history. A key that was
+// acknowledged is there after the next open if marks of its filter are that durable, and nothing of a filter that was dropped is in
+// another one of its name. It crashes again while the log is replayed.
+func TestMarksSurviveCrashes(t *testing.T) {
+	m := newMarking("history")
+	var mu sync.Mutex
+	var crashes []markCrash
+	want := map[string]*marked{}
+	m.step = func() {
+		next := m.snapshot()
+		mu.Lock()
+		want = next
+		mu.Unlock()
+	}
+	operations, every := 0, 1
+	if testing.Short() {
+		every = 11
+	}
+	m.disk.SetHook("crashes", func(op errorfs.Op) error {
+		if !testkit.IsWrite(op) || strings.HasPrefix(op.Path, "copy") {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if operations++; operations%every == 0 {
+			for _, percent := range crashRates {
+				label := fmt.Sprintf("operation %d, %v of %s, %d %% survive", operations, op.Kind, path.Base(op.Path), percent)
+				crashes = append(crashes, markCrash{label, m.disk.CrashClone(percent, uint64(len(crashes))), percent == 100, want})
+			}
+		}
+		return nil
+	})
+	m.markHistory(t, 2)
+	m.disk.SetHook("crashes", nil)
+	replays := 0
+	for i := range crashes {
+		c := &crashes[i]
+		if i%29 == 0 && len(segments(t, c.disk, "store")) > 0 {
+			replays++
+			m.crashesAgain(t, c)
+			continue
+		}
+		c.check(t, m.opt)
+	}
+	t.Logf("%d operations, %d crashes, of %d the replay crashed again", operations, len(crashes), replays)
+	if !testing.Short() && (len(crashes) < 500 || replays < 5) {
+		t.Error("the history is too short")
+	}
+	for folder, want := range m.copies { // has what no log says
+		if left := segments(t, m.disk, folder); len(left) > 0 {
+			t.Errorf("a checkpoint has %v", left)
+		}
+		if want["server"].d == engine.FilterInterval { // is in memory only
+			clear(want["server"].keys)
+		}
+		q := &marking{pair: m.openedAt(t, folder, folder, m.disk)}
+		q.has(t, want, func(engine.FilterDurability) bool { return true })
+		must(t, q.store.Close(), "close")
+	}
+}
+
+// TestRestoreTakesMarks: what is restored from a folder that a crash has left has what its log of marks says.
+func TestRestoreTakesMarks(t *testing.T) {
+	m := newMarking("store")
+	m.open(t)
+	m.create(t, "f", engine.FilterLog, false)
+	m.mark(t, "f", 0, 10)
+	left := m.disk.CrashClone(100, 0)
+	must(t, m.store.Close(), "close")
+	_, err := engine.Restore(bg, "store", "restored", &engine.RestoreOptions{FS: left})
+	must(t, err, "restore")
+	q := &marking{pair: m.openedAt(t, "restored", "restored", left)}
+	q.has(t, m.filters, logged)
+	must(t, q.store.Close(), "close")
+}
+
+// crashesAgain crashes the open after a crash, everywhere.
+func (m *marking) crashesAgain(t *testing.T, c *markCrash) {
+	t.Helper()
+	again := &marking{pair: &pair{label: c.label + ", again", disk: c.disk, opt: m.opt}}
+	stop := again.disk.CrashEverywhere(0, 100)
+	again.open(t)
+	left := stop()
+	must(t, again.store.Close(), "close")
+	for i, disk := range left {
+		if i%5 < 2 {
+			next := markCrash{fmt.Sprintf("%s, again %d", c.label, i), disk, c.all, c.want}
+			next.check(t, m.opt)
+		}
+	}
+}
+
+// TestMarksAcknowledgedTogether has many goroutines mark the same keys, by Yes or by No. Each key is one Yes. At a crash before any
+// write, what was acknowledged, either way, is there: when the process ended for filters of durability log, when the machine did for
+// those of durability sync.
+func TestMarksAcknowledgedTogether(t *testing.T) {
+	for _, d := range []engine.FilterDurability{engine.FilterLog, engine.FilterSync} {
+		m := newMarking(fmt.Sprintf("durability %d", d))
+		m.open(t)
+		m.create(t, "f", d, false)
+		f, err := m.store.Filter([]byte("f"))
+		must(t, err, "filter")
+		var mu sync.Mutex
+		acked := &marked{d: d, alive: true, keys: map[string]bool{}}
+		yes := map[string]int{}
+		var crashes []markCrash
+		operations := 0
+		m.disk.SetHook("crashes", func(op errorfs.Op) error {
+			if !testkit.IsWrite(op) {
+				return nil
+			}
+			time.Sleep(200 * time.Microsecond) // those who are wrongly told get the time to say so
+			mu.Lock()
+			defer mu.Unlock()
+			if operations++; operations%3 != 0 || len(crashes) > times(60) {
+				return nil
+			}
+			percent := 0
+			if d == engine.FilterLog {
+				percent = 100
+			}
+			label := fmt.Sprintf("%s, operation %d, %v of %s", m.label, operations, op.Kind, path.Base(op.Path))
+			crashes = append(crashes, markCrash{label, m.disk.CrashClone(percent, 0), d == engine.FilterLog, map[string]*marked{"f": acked.clone()}})
+			return nil
+		})
+		const keys = 400
+		var wg sync.WaitGroup
+		for g := range 8 {
+			r := random(t)
+			wg.Go(func() {
+				for i := range keys {
+					key := fmt.Appendf(nil, "key%05d", max(0, i-r.IntN(4)))
+					if i%50 == 49 && g == 0 {
+						must(t, m.store.FlushFilters(bg), "flush")
+					}
+					added, err := f.Mark(bg, key)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					acked.keys[string(key)] = true
+					if added {
+						yes[string(key)]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		m.disk.SetHook("crashes", nil)
+		for key, n := range yes {
+			if n != 1 {
+				t.Errorf("%s: %s was added %d times", m.label, key, n)
+			}
+		}
+		if len(yes) != len(acked.keys) {
+			t.Errorf("%s: %d keys, %d of them were added", m.label, len(acked.keys), len(yes))
+		}
+		must(t, m.store.Close(), "close")
+		for i := range crashes {
+			crashes[i].check(t, m.opt)
+		}
+		t.Logf("%s: %d operations, %d crashes", m.label, operations, len(crashes))
+	}
+}
+
+// onMarks says which operations are on the log of marks.
+func onMarks(op errorfs.Op) bool { return strings.Contains(op.Path, "filters-") }
+
+// TestFoundMarkWaits: a key that was found is acknowledged when the mark that it found is.
+func TestFoundMarkWaits(t *testing.T) {
+	for _, d := range []engine.FilterDurability{engine.FilterLog, engine.FilterSync} {
+		m := newMarking("store")
+		m.open(t)
+		m.create(t, "f", d, false)
+		m.mark(t, "f", 0, 1) // makes the segment
+		at, on := make(chan struct{}), make(chan struct{})
+		m.disk.SetHook("block", func(op errorfs.Op) error {
+			sync := op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSync
+			if onMarks(op) && (sync || d == engine.FilterLog && op.Kind == errorfs.OpFileWrite) {
+				at <- struct{}{}
+				<-on
+			}
+			return nil
+		})
+		f, err := m.store.Filter([]byte("f"))
+		must(t, err, "filter")
+		answers := make(chan bool)
+		mark := func() {
+			added, err := f.Mark(bg, []byte("twice"))
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- added
+		}
+		go mark()
+		<-at
+		go mark()
+		select {
+		case added := <-answers:
+			t.Errorf("durability %d: answered %v before the mark is durable", d, added)
+		case <-time.After(100 * time.Millisecond):
+		}
+		has, err := f.Check([]byte("twice"))
+		if err != nil || !has {
+			t.Errorf("durability %d: a check: %v, %v", d, has, err)
+		}
+		close(on)
+		if a, b := <-answers, <-answers; a == b {
+			t.Errorf("durability %d: two answers %v", d, a)
+		}
+		m.disk.SetHook("block", nil)
+		must(t, m.store.Close(), "close")
+	}
+}
+
+// TestMarksFail fails each operation once, and the log from each of its operations on. No key that was acknowledged is lost, and a store
+// whose log has failed says so and acknowledges nothing more.
+func TestMarksFail(t *testing.T) {
+	step := int64(1)
+	if testing.Short() {
+		step = 23
+	}
+	for _, kind := range faultKinds {
+		for _, log := range []bool{false, true} {
+			fits := func(op errorfs.Op) bool {
+				return onMarks(op) && op.Kind != errorfs.OpStat || !log && !fatalElsewhere(op) && !lateInOpen(op)
+			}
+			n := int64(0)
+			for marksFail(t, fmt.Sprintf("%s at %d, only the log %v", kind.name, n, log), n, kind.cause, kind.short, log, fits) {
+				n += step
+			}
+			t.Logf("%s, only the log %v: %d operations, every %d. failed", kind.name, log, n, step)
+		}
+	}
+}
+
+func marksFail(t *testing.T, label string, n int64, cause error, short, log bool, fits func(op errorfs.Op) bool) (fired bool) {
+	m := newMarking(label)
+	m.open(t) // the rest may fail
+	must(t, m.store.Close(), "close")
+	hook, did := failing(n, !log, cause, fits)
+	seen := false
+	m.disk.SetHook("fail", func(op errorfs.Op) error {
+		if short && op.Kind == errorfs.OpFileWrite {
+			return nil
+		}
+		err := hook(op)
+		seen = seen || err != nil && onMarks(op) && (op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileWrite && cause == syscall.EIO)
+		return err
+	})
+	if short {
+		m.disk.SetHook("fail", nil)
+		m.disk.SetShortWrites(func(path string) error {
+			return hook(errorfs.Op{Kind: errorfs.OpFileWrite, Path: path})
+		})
+	}
+	m.faulty = true
+	m.faultyHistory(t)
+	failed := m.store.Failed()
+	m.disk.SetHook("fail", nil)
+	m.disk.SetShortWrites(nil)
+	if seen && failed == nil {
+		t.Fatalf("%s: the log has failed, and the store says nothing", label)
+	}
+	if failed != nil {
+		f, err := m.store.Filter([]byte("sync"))
+		if err == nil {
+			_, err = f.Mark(bg, []byte("key00000"))
+		}
+		if !errors.Is(err, engine.ErrFailed) && !errors.Is(err, engine.ErrNoFilter) {
+			t.Fatalf("%s: a mark of a failed store: %v", label, err)
+		}
+	}
+	power, process := m.disk.CrashClone(0, 0), m.disk.CrashClone(100, 0)
+	for _, c := range []markCrash{{label + ", power cut", power, false, m.filters}, {label + ", killed", process, true, m.filters}} {
+		c.check(t, m.opt)
+	}
+	closeWithin(t, m.store, label)
+	last := markCrash{label + ", closed", m.disk.CrashClone(100, 0), true, m.filters}
+	last.check(t, m.opt)
+	return did.Load()
+}
+
+// faultyHistory is a short history on a store that was made before. The store stays open.
+func (m *marking) faultyHistory(t *testing.T) {
+	m.opt.FS = m.disk
+	var err error
+	for m.store, err = engine.Open("store", &m.opt); err != nil; m.store, err = engine.Open("store", &m.opt) {
+		m.disk.SetHook("fail", nil) // that it could not be opened is all that came of it
+		m.disk.SetShortWrites(nil)
+	}
+	m.create(t, "sync", engine.FilterSync, false)
+	m.create(t, "log", engine.FilterLog, false)
+	m.mark(t, "sync", 0, 20)
+	m.mark(t, "log", 0, 20)
+	m.mark(t, "sync", 10, 30)
+	_ = m.store.FlushFilters(bg)
+	m.mark(t, "log", 30, 40)
+	m.mark(t, "sync", 30, 31)
+	m.drop(t, "log")
+	m.create(t, "log", engine.FilterLog, false)
+	m.mark(t, "log", 50, 55)
+	_ = m.store.FlushFilters(bg)
+	m.mark(t, "sync", 50, 55)
+	m.mark(t, "log", 60, 61)
+}
+
+// TestMarksFlipped changes each byte of a log of marks that a crash has left. The store says what is damaged, or has all that was
+// acknowledged but the last mark: nothing tells it from what a crash takes back.
+func TestMarksFlipped(t *testing.T) {
+	m := newMarking("store")
+	m.open(t)
+	m.create(t, "f", engine.FilterSync, false)
+	for i := range 6 {
+		m.mark(t, "f", 2*i, 2*i+2)
+	}
+	left := m.disk.CrashClone(0, 0)
+	names := segments(t, left, "store")
+	if len(names) != 1 {
+		t.Fatalf("segments %v", names)
+	}
+	must(t, m.store.Close(), "close")
+	file := left.PathJoin("store", names[0])
+	data := readAllOf(t, left, file)
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	refused, lost := 0, 0
+	for at := 0; at < len(data); at += step {
+		for _, cut := range []bool{false, true} {
+			disk := left.CrashClone(100, 0)
+			bad := slices.Clone(data)
+			if bad[at] ^= 1 << (at % 8); cut {
+				bad = bad[:at]
+			}
+			writeOver(t, disk, file, bad)
+			o := m.opt
+			o.FS = disk
+			s, err := engine.Open("store", &o)
+			if err != nil {
+				if !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), names[0]) || cut {
+					t.Fatalf("byte %d of %d, cut %v: %v", at, len(data), cut, err)
+				}
+				refused++
+				continue
+			}
+			f, err := s.Filter([]byte("f"))
+			must(t, err, "filter")
+			for i, key := range markKeys(0, 12) {
+				has, err := f.Check(key)
+				must(t, err, "check")
+				if has {
+					continue
+				}
+				if lost++; !cut && i < 10 {
+					t.Fatalf("byte %d of %d: %s was lost, and nobody says so", at, len(data), key)
+				}
+			}
+			must(t, s.Close(), "close")
+		}
+	}
+	t.Logf("%d bytes, %d refused, %d keys of the tail lost", len(data), refused, lost)
+	if refused == 0 || lost == 0 {
+		t.Error("this tells nothing")
+	}
+}
+
+func readAllOf(t *testing.T, fs vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fs.Open(path)
+	must(t, err, "open")
+	defer f.Close()
+	info, err := f.Stat()
+	must(t, err, "stat")
+	data := make([]byte, info.Size())
+	_, err = f.ReadAt(data, 0)
+	must(t, err, "read")
+	return data
+}
+
+func writeOver(t *testing.T, fs vfs.FS, path string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	must(t, err, "create")
+	_, err = f.Write(data)
+	must(t, errors.Join(err, f.Sync(), f.Close()), "write")
+}
+
+// TestLongSegmentIsFlushed: a segment that has become long is flushed and goes, without anybody asking.
+func TestLongSegmentIsFlushed(t *testing.T) {
+	m := newMarking("store")
+	m.open(t)
+	m.store.SegmentsOf(2 << 10)
+	m.create(t, "f", engine.FilterLog, false)
+	most := 0
+	for i := 0; m.store.SegmentsMade() < 5; i++ {
+		m.mark(t, "f", i, i+1)
+		most = max(most, len(segments(t, m.disk, "store")))
+		if i > 50_000 {
+			t.Fatalf("%d segments were made", m.store.SegmentsMade())
+		}
+	}
+	if most > 20 {
+		t.Errorf("%d segments at a time", most)
+	}
+	m.has(t, m.filters, logged)
+	process := markCrash{"killed", m.disk.CrashClone(100, 0), true, m.filters}
+	must(t, m.store.Close(), "close")
+	process.check(t, m.opt)
+}
+
+// TestMarkLoggedAllocates: a mark of a filter that logs allocates no more than one that does not.
+func TestMarkLoggedAllocates(t *testing.T) {
+	m := newMarking("store")
+	m.open(t)
+	counts := map[engine.FilterDurability]float64{}
+	for _, d := range []engine.FilterDurability{engine.FilterInterval, engine.FilterLog, engine.FilterSync} {
+		name := fmt.Sprint(d)
+		m.create(t, name, d, false)
+		f, err := m.store.Filter([]byte(name))
+		must(t, err, "filter")
+		keys, added, i := markKeys(0, 3000), make([]bool, 1), 0
+		counts[d] = testing.AllocsPerRun(2000, func() {
+			if err := f.MarkAll(bg, keys[i:i+1], added); err != nil || !added[0] {
+				t.Fatal(added, err)
+			}
+			i++
+		})
+	}
+	for d, n := range counts {
+		if n > counts[engine.FilterInterval]+1 { // what the disk in memory allocates
+			t.Errorf("durability %d: %v allocations, %v without a log", d, n, counts[engine.FilterInterval])
+		}
+	}
+	t.Log(counts)
+	must(t, m.store.Close(), "close")
+}
