@@ -139,8 +139,5 @@ func (n *Node) backup(ctx context.Context, dir string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := s.FlushFilters(ctx); err != nil { // so that what was answered is in it, whatever the durability
-		return err
-	}
-	return s.Checkpoint(ctx, dir)
+	return s.Checkpoint(ctx, dir) // which flushes filters: what was answered is in it, whatever the durability
 }

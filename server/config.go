@@ -42,6 +42,8 @@ type Config struct {
 	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
 	Durability engine.FilterDurability
 
+	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
+
 	Admin          string        // address of the admin port; empty is none
 	MaxConnections int           // of bloomd's protocol; further ones are closed
 	MaxLine        int           // bytes of one line
@@ -64,7 +66,7 @@ func Defaults() Config {
 		DataDir: "./bigset-data", BindAddress: "127.0.0.1", Port: 8673, UDPPort: 8674,
 		LogLevel: slog.LevelInfo, Log: LogText,
 		Filters:       bloomslice.DefaultOptions(),
-		FlushInterval: time.Minute, ColdInterval: time.Hour, Workers: 1,
+		FlushInterval: time.Minute, ColdInterval: time.Hour, Workers: 1, FilterCache: 256 << 20,
 		MaxConnections: 10_000, MaxLine: 64 << 20,
 	}
 }

@@ -107,7 +107,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 	if n.config.Store != nil {
 		o = *n.config.Store
 	}
-	o.FilterDurability, o.Logger = n.config.durability(), n.log
+	o.FilterDurability, o.FilterCacheBytes, o.Logger = n.config.durability(), int64(n.config.FilterCache), n.log
 	s, err := engine.Open(n.config.DataDir, &o)
 	if errors.Is(err, engine.ErrFormat) {
 		if own, _ := filepath.Glob(filepath.Join(n.config.DataDir, "bloomd.*")); len(own) > 0 {

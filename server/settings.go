@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -55,6 +56,7 @@ var settings = []setting{
 	number("workers", 1, 1<<20, func(c *Config) *int { return &c.Workers }),
 
 	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
+	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),
 	text("admin", setAdmin, func(c *Config) string { return c.Admin }),
 	text("log", setLog, func(c *Config) string { return c.Log }),
 	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),

@@ -237,8 +237,15 @@ func TestCalledBloomd(t *testing.T) {
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("status %d\n%s", code, s.log.text.String())
 	}
-	s = startServing(t, bloomdCommand(t, "-w", "0", "-f"+conf))
+	open := filepath.Join(t.TempDir(), "open.conf") // with bloomd's default of what it does not say
+	if err := os.WriteFile(open, []byte(strings.Replace(text, "bind_address = 127.0.0.1\n", "", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s = startServing(t, bloomdCommand(t, "-w", "0", "-f"+open))
 	s.talk("check f a", "Yes")
+	if !strings.HasPrefix(s.addr, "0.0.0.0:") {
+		t.Errorf("it listens on %s", s.addr)
+	}
 	s.end(os.Interrupt)
 
 	taken := filepath.Join(t.TempDir(), "taken.conf")
