@@ -14,13 +14,14 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
+	"bigset/server"
 	"bigset/server/bloomd"
 )
 
 // The exit statuses. They are what scripts rely on.
 const (
 	exitOK     = 0
-	exitAbsent = 1 // absent, or not verified
+	exitAbsent = 1 // absent, or not verified; a bad configuration
 	exitError  = 2
 )
 
@@ -67,6 +68,9 @@ var advices = []advice{
 	{bloomd.ErrUnsendable, exitError, "a key for a server has no line break"},
 	{bloomslice.ErrOptions, exitError, "a capacity is above 10000, a probability above 0 and below 0.1"},
 	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
+
+	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
+	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
 
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{engine.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
@@ -155,7 +159,7 @@ func advise(err error) advice {
 
 // packageNames are what errors of our packages begin with.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "")
+	"bench: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "")
 
 // plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
 func plain(err error) string {

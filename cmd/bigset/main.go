@@ -19,6 +19,9 @@ func main() {
 		<-ctx.Done()
 		stop() // a second signal ends the process at once
 	}()
+	if calledBloomd(os.Args[0]) {
+		os.Exit(newApp(os.Stdin, os.Stdout, os.Stderr).runBloomd(ctx, os.Args[1:]))
+	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

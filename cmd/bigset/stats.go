@@ -10,6 +10,7 @@ import (
 
 	"bigset/bench"
 	"bigset/engine"
+	"bigset/server"
 )
 
 func (a *app) stats() *cobra.Command {
@@ -132,19 +133,7 @@ func (a *app) metrics(s *engine.Store) error {
 	if err != nil {
 		return err
 	}
-	last := ""
-	for m := range st.Metrics() {
-		if m.Help != last {
-			last = m.Help
-			fmt.Fprintf(a.out, "# HELP bigset_%s %s\n# TYPE bigset_%s %s\n", m.Family(), m.Help, m.Family(), m.Kind)
-		}
-		label := ""
-		if m.Label != "" {
-			label = fmt.Sprintf("{%s=%q}", m.Label, m.Of)
-		}
-		fmt.Fprintf(a.out, "bigset_%s%s %v\n", m.Name, label, m.Value)
-	}
-	return nil
+	return server.WriteMetrics(a.out, st.Metrics())
 }
 
 // table prints rows of a label and a value, aligned.

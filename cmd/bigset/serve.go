@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bigset/server"
+)
+
+// serveFlags are the flags of serve that are keys of the configuration.
+var serveFlags = []struct{ flag, key, help string }{
+	{"admin", "admin", "`HOST:PORT` for metrics, health, backups and profiles; whoever reaches it may use it (default: none)"},
+	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
+	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; those in memory only come on top (default 256 MiB)"},
+	{"log", "log", "text or json on standard error, or syslog (default text)"},
+	{"log-level", "log_level", "DEBUG, INFO, WARN, ERROR or CRITICAL (default INFO)"},
+	{"max-connections", "max_connections", "most clients at one time (default 10000)"},
+	{"max-line", "max_line", "most `bytes` of one request (default 64 MiB)"},
+	{"idle", "idle", "close connections that ask nothing for so long, for instance 5m (default: never)"},
+}
+
+func (a *app) serve() *cobra.Command {
+	var path, address string
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve bloom filters to clients of bloomd",
+		Long: `Serve the bloom filters of the data folder by bloomd's protocol, until SIGTERM or SIGINT. Then clients are answered what they
+have asked, filters are flushed, the store is closed, and the status is 0. SIGHUP does nothing.
+
+--config takes bloomd's INI file: all its keys, with its defaults, but that the folder is ./bigset-data, the address 127.0.0.1:8673
+and the log level INFO where nothing says otherwise. Flags count before the environment (BIGSET_ and the key, for instance
+BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file), that before the file. A program that is called bloomd,
+by a link, takes bloomd's own flags and defaults.`,
+		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680
+  bigset serve --config /etc/bloomd.conf --check-config
+  curl -X POST 'http://127.0.0.1:8680/backup?dir=/backup/monday'`,
+		Args: takes(0, 0),
+	}
+	f := cmd.Flags()
+	f.StringVar(&address, "bloomd", "", "`HOST:PORT` for clients of bloomd (default 127.0.0.1:8673)")
+	f.StringVar(&path, "config", "", "bloomd's configuration `file`")
+	f.BoolVar(&check, "check-config", false, "print the configuration that counts, and do nothing")
+	for _, s := range serveFlags {
+		f.String(s.flag, "", s.help)
+	}
+	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
+	_ = cmd.MarkFlagFilename("config")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if path == "" {
+			path = os.Getenv("BIGSET_CONFIG")
+		}
+		c := server.Defaults()
+		ignored, err := c.Load(path, os.Getenv)
+		if err != nil {
+			return err
+		}
+		if err := serveFlagsTo(&c, cmd, address); err != nil {
+			return err
+		}
+		if check {
+			for _, text := range ignored {
+				if err := a.note("ignored: %s", text); err != nil {
+					return err
+				}
+			}
+			return c.Print(a.out)
+		}
+		if c.Store, err = a.options(making); err != nil {
+			return err
+		}
+		return a.serveNode(cmd.Context(), c, "bigset", ignored)
+	}
+	return cmd
+}
+
+// serveFlagsTo has the flags that were given count.
+func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
+	f := cmd.Flags()
+	var errs []error
+	if f.Changed("dir") {
+		errs = append(errs, c.Set("data_dir", f.Lookup("dir").Value.String()))
+	}
+	if address != "" {
+		errs = append(errs, c.Listen(address))
+	}
+	for _, s := range serveFlags {
+		if f.Changed(s.flag) {
+			errs = append(errs, c.Set(s.key, f.Lookup(s.flag).Value.String()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drainTime is how long clients are waited for when the node stops.
+const drainTime = 10 * time.Second
+
+// serveNode runs a node until ctx ends. ignored is what the configuration says and nothing comes of.
+func (a *app) serveNode(ctx context.Context, c server.Config, tag string, ignored []string) error {
+	signal.Ignore(syscall.SIGHUP) // as bloomd
+	log := c.Logger(tag, a.errs, a.toTerminal)
+	for _, text := range ignored {
+		log.Warn("bigset: configuration", "ignored", text)
+	}
+	n, err := server.Start(c, log)
+	if err != nil {
+		return err
+	}
+	err = n.Wait(ctx)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	return errors.Join(err, n.Stop(stopping))
+}

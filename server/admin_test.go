@@ -1,0 +1,147 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"bigset/engine"
+	"bigset/internal/testkit"
+)
+
+// ask sends a request to the admin port.
+func ask(t *testing.T, n *Node, method, path string, header ...string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.AdminAddr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(b)
+}
+
+func wantAnswer(t *testing.T, n *Node, method, path string, status int, text string, header ...string) {
+	t.Helper()
+	got, body := ask(t, n, method, path, header...)
+	if got != status || !strings.Contains(body, text) {
+		t.Errorf("%s %s: got %d, %q, want %d with %q", method, path, got, body, status, text)
+	}
+}
+
+func TestAdmin(t *testing.T) {
+	n := startNode(t, testConfig(t))
+	wantAnswer(t, n, "GET", "/healthz", 200, "ok")
+	wantAnswer(t, n, "GET", "/readyz", 200, "ready")
+	wantAnswer(t, n, "GET", "/debug/pprof/", 200, "goroutine")
+	wantAnswer(t, n, "GET", "/debug/pprof/cmdline", 200, "")
+	wantAnswer(t, n, "GET", "/", 404, "")
+	n.stopping.Store(true)
+	wantAnswer(t, n, "GET", "/readyz", 503, stopping)
+	wantAnswer(t, n, "GET", "/healthz", 200, "ok")
+	s := n.store.Swap(nil)
+	n.stopping.Store(false)
+	wantAnswer(t, n, "GET", "/readyz", 503, starting)
+	wantAnswer(t, n, "GET", "/metrics", 503, starting)
+	wantAnswer(t, n, "POST", "/backup?dir=/x", 503, starting)
+	n.store.Store(s)
+}
+
+var (
+	headLine   = regexp.MustCompile(`^# (HELP|TYPE) (bigset_[a-z_]+) .`)
+	sampleLine = regexp.MustCompile(`^(bigset_[a-z_]+)(\{[a-z]+="[^"]*"\})? (\+Inf|[-+0-9.e]+)$`)
+)
+
+// TestMetrics checks the form, by the rules of Prometheus' text format, and some figures.
+func TestMetrics(t *testing.T) {
+	n := startNode(t, testConfig(t))
+	talk(t, n, "create f", "Done", "create g", "Done", "close g", "Done", "bulk f a b c", "Yes Yes Yes", "multi f a z", "Yes No", "bad", "Client Error: Command not supported")
+	status, body := ask(t, n, "GET", "/metrics")
+	if status != 200 {
+		t.Fatal(status, body)
+	}
+	typed, last := map[string]bool{}, ""
+	for line := range strings.Lines(body) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := headLine.FindStringSubmatch(line); m != nil {
+			if m[1] == "TYPE" {
+				if typed[m[2]] {
+					t.Errorf("%s stands in two places", m[2])
+				}
+				typed[m[2]], last = true, m[2]
+			}
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("bad line %q", line)
+			continue
+		}
+		if !strings.HasPrefix(m[1], last) {
+			t.Errorf("%s stands below %s", m[1], last)
+		}
+	}
+	for _, want := range []string{
+		"bigset_filters 2", "bigset_filters_open 1", "bigset_filter_keys 3", "bigset_filter_capacity 200000", "bigset_filters_damaged 0",
+		"bigset_keys_set 3", "bigset_keys_checked 2", "bigset_client_errors 1", "bigset_internal_errors 0", "bigset_ready 1",
+		`bigset_commands{command="bulk"} 1`, `bigset_commands{command="create"} 2`, "bigset_connections_accepted 1",
+		`bigset_strategy{strategy="default"} 1`,
+	} {
+		if !strings.Contains(body, "\n"+want+"\n") {
+			t.Errorf("no line %q", want)
+		}
+	}
+}
+
+// TestBackup makes a copy under a running node, which has what was set before and can be served.
+func TestBackup(t *testing.T) {
+	c := testConfig(t)
+	n := startNode(t, c)
+	talk(t, n, "create f", "Done", "set f a", "Yes")
+	dir := filepath.Join(t.TempDir(), "monday")
+	path := "/backup?dir=" + url.QueryEscape(dir)
+	wantAnswer(t, n, "GET", path, 405, "")
+	wantAnswer(t, n, "POST", path, 403, "", "Sec-Fetch-Site", "cross-site")
+	wantAnswer(t, n, "POST", "/backup", 400, "say where to")
+	wantAnswer(t, n, "POST", "/backup?dir=monday", 400, "no absolute path")
+	wantAnswer(t, n, "POST", path, 200, dir)
+	talk(t, n, "set f b", "Yes")
+	wantAnswer(t, n, "POST", path, 409, "exists")
+	n.backingUp.Lock()
+	wantAnswer(t, n, "POST", path+"2", 409, "under way")
+	n.backingUp.Unlock()
+	c.DataDir = dir
+	talk(t, startNode(t, c), "multi f a b", "Yes No")
+}
+
+// TestNotReady fills the disk under a node: it says so where it is asked, and checks go on.
+func TestNotReady(t *testing.T) {
+	disk := testkit.NewDisk()
+	c := testConfig(t)
+	c.DataDir, c.Store = "data", &engine.Options{FS: disk}
+	n := startNode(t, c)
+	talk(t, n, "create f", "Done", "set f a", "Yes")
+	disk.FailWrites(".log", 0, fmt.Errorf("write: %w", syscall.ENOSPC))
+	n.flushFilters(t.Context())
+	wantAnswer(t, n, "GET", "/readyz", 503, "disk full: the last flush of filters failed")
+	wantAnswer(t, n, "GET", "/readyz", 503, "disk full: store failed")
+	wantAnswer(t, n, "GET", "/metrics", 200, "bigset_ready 0")
+	talk(t, n, "check f a", "Yes", "set f b", "Internal Error", "flush", "Internal Error")
+	disk.Heal()
+}

@@ -1,0 +1,216 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// ErrConfig is what errors about a configuration are.
+var ErrConfig = errors.New("server: bad configuration")
+
+// Config is what a node is told. Its fields are the keys of the section [bloomd] of bloomd's INI file, and some of our own, which a
+// bloomd skips. Start one with Defaults or BloomdDefaults.
+type Config struct {
+	DataDir     string // the store's folder
+	BindAddress string // of bloomd's protocol: an IP address, or with --bloomd what net.Listen takes; empty is all addresses
+	Port        int    // 0 is any that is free
+	UDPPort     int    // read and not used: bloomd answers nothing there either
+
+	LogLevel slog.Level
+	Log      string // where it goes, and how: text and json are standard error
+
+	// Filters are what create is not told. A filter keeps what it was made with.
+	Filters  bloomslice.Options
+	InMemory bool
+
+	FlushInterval time.Duration // how often filters are flushed; 0 is never
+	ColdInterval  time.Duration // how often filters are closed that were not used since; 0 is never
+	UseMmap       bool          // without a durability, that is FilterLog
+	Workers       int           // read and not used: Go's scheduler uses all cores
+	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
+	Durability engine.FilterDurability
+
+	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
+
+	Admin          string        // address of the admin port; empty is none
+	MaxConnections int           // of bloomd's protocol; further ones are closed
+	MaxLine        int           // bytes of one line
+	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
+
+	// Store is what the store is opened with beside all this; nil is the defaults.
+	Store *engine.Options
+}
+
+// The formats of a log.
+const (
+	LogText   = "text"
+	LogJSON   = "json"
+	LogSyslog = "syslog"
+)
+
+// Defaults are those of `bigset serve`: bloomd's, but a server that nobody else can reach until it is told so.
+func Defaults() Config {
+	return Config{
+		DataDir: "./bigset-data", BindAddress: "127.0.0.1", Port: 8673, UDPPort: 8674,
+		LogLevel: slog.LevelInfo, Log: LogText,
+		Filters:       bloomslice.DefaultOptions(),
+		FlushInterval: time.Minute, ColdInterval: time.Hour, Workers: 1, FilterCache: 256 << 20,
+		MaxConnections: 10_000, MaxLine: 64 << 20,
+	}
+}
+
+// BloomdDefaults are those of a program that is started by the name bloomd.
+func BloomdDefaults() Config {
+	c := Defaults()
+	c.DataDir, c.BindAddress, c.LogLevel, c.Log = "/tmp/bloomd", "0.0.0.0", slog.LevelDebug, LogSyslog
+	return c
+}
+
+// Address returns where bloomd's protocol is listened for.
+func (c *Config) Address() string { return net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)) }
+
+// durability returns when a set is answered.
+func (c *Config) durability() engine.FilterDurability {
+	switch {
+	case c.Durability != engine.FilterServer:
+		return c.Durability
+	case c.UseMmap:
+		return engine.FilterLog
+	}
+	return engine.FilterInterval
+}
+
+// Load changes what the file says, if it is named, and then what the environment says (BIGSET_ and the key in capitals). It returns
+// sentences about what it ignored. Errors are ErrConfig and name file and line.
+func (c *Config) Load(path string, getenv func(string) string) (ignored []string, err error) {
+	if path != "" {
+		if ignored, err = c.loadFile(path); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrConfig, path, err)
+		}
+	}
+	for _, s := range settings {
+		name := "BIGSET_" + strings.ToUpper(s.key)
+		value := getenv(name)
+		if value == "" || s.alias { // BIGSET_PORT is what orchestrators call the address of a service named bigset
+			continue
+		}
+		if err := s.set(c, value); err != nil {
+			return nil, fmt.Errorf("%w: environment: %s = %s: %w", ErrConfig, name, value, err)
+		}
+	}
+	if address := getenv("BIGSET_BLOOMD"); address != "" {
+		if err := c.Listen(address); err != nil {
+			return nil, fmt.Errorf("%w, in the environment as BIGSET_BLOOMD", err)
+		}
+	}
+	return ignored, nil
+}
+
+func (c *Config) loadFile(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		var p *os.PathError
+		if errors.As(err, &p) {
+			err = p.Err // the path is named already
+		}
+		return nil, err
+	}
+	f, err := readINI(string(text))
+	if err != nil {
+		return nil, err
+	}
+	lines := map[int]string{} // what is ignored
+	ignore := func(line int, format string, args ...any) {
+		lines[line] = fmt.Sprintf("%s: line %d: ", path, line) + fmt.Sprintf(format, args...)
+	}
+	for _, line := range f.ignored {
+		ignore(line, "neither a key nor a comment, it is ignored")
+	}
+	for _, s := range settings {
+		v, ok := f.values[s.key]
+		if !ok {
+			continue
+		}
+		delete(f.values, s.key)
+		value := v.text
+		if s.kind != word {
+			number, rest := cutNumber(value, s.kind == fraction)
+			if rest != "" {
+				ignore(v.line, "%s = %s is read as %s", s.key, value, number)
+			}
+			value = number
+		}
+		if s.zeroIsDefault && isZero(value) {
+			ignore(v.line, "%s = %s keeps the default", s.key, v.text)
+			continue
+		}
+		if err := s.set(c, value); err != nil {
+			return nil, fmt.Errorf("line %d: %s = %s: %w", v.line, s.key, v.text, err)
+		}
+	}
+	for key, v := range f.values {
+		ignore(v.line, "no key %q is known, it is ignored", key)
+	}
+	var ignored []string
+	for _, line := range slices.Sorted(maps.Keys(lines)) {
+		ignored = append(ignored, lines[line])
+	}
+	return ignored, nil
+}
+
+func isZero(number string) bool {
+	f, err := strconv.ParseFloat(number, 64)
+	return err == nil && f == 0
+}
+
+// Set changes one key, as a flag does.
+func (c *Config) Set(key, value string) error {
+	for _, s := range settings {
+		if s.key == key {
+			if err := s.set(c, value); err != nil {
+				return fmt.Errorf("%w: %s = %s: %w", ErrConfig, key, value, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: no key %q", ErrConfig, key)
+}
+
+// Listen changes where bloomd's protocol is listened for, from HOST:PORT.
+func (c *Config) Listen(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: address %q: it is HOST:PORT, for instance 127.0.0.1:8673", ErrConfig, address)
+	}
+	if err := c.Set("tcp_port", port); err != nil {
+		return err
+	}
+	c.BindAddress = host
+	return nil
+}
+
+// Print writes the configuration as a file that Load reads.
+func (c *Config) Print(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("[bloomd]\n")
+	for _, s := range settings {
+		if s.alias {
+			continue
+		}
+		b.WriteString(strings.TrimSuffix(s.key+" = "+s.get(c), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

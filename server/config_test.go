@@ -1,0 +1,174 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"bigset/engine"
+)
+
+// TestConfig runs testdata/config. A block is a configuration file; words behind `load` are the environment, those with -- flags. What comes
+// out is what is not as in Defaults, what was ignored, or the error.
+func TestConfig(t *testing.T) {
+	datadriven.RunTest(t, filepath.Join("testdata", "config"), func(t *testing.T, d *datadriven.TestData) string {
+		path, dir := "", t.TempDir()
+		if d.Input != "" {
+			path = filepath.Join(dir, "bloomd.conf")
+			if err := os.WriteFile(path, []byte(unquote(d.Input)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		named := func(text string) string { return strings.ReplaceAll(text, dir+"/", "") }
+		env, c := map[string]string{}, Defaults()
+		for _, arg := range d.CmdArgs {
+			env[arg.Key] = strings.Join(arg.Vals, ",")
+		}
+		ignored, err := c.Load(path, func(name string) string { return env[name] })
+		for key, value := range env {
+			flag, ok := strings.CutPrefix(key, "--")
+			switch {
+			case !ok || err != nil:
+			case flag == "bloomd":
+				err = c.Listen(value)
+			default:
+				err = c.Set(flag, value)
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, ErrConfig) {
+				t.Errorf("%s: %v is not ErrConfig", d.Pos, err)
+			}
+			return named(err.Error()) + "\n"
+		}
+		var b strings.Builder
+		for _, text := range ignored {
+			fmt.Fprintf(&b, "ignored: %s\n", named(text))
+		}
+		b.WriteString(changes(t, c))
+		return b.String()
+	})
+}
+
+// unquote puts in what a script can't show.
+func unquote(text string) string {
+	return strings.NewReplacer(`\t`, "\t", `\r`, "\r", `\x20`, " ", `\ufeff`, "\ufeff").Replace(text) + "\n"
+}
+
+// changes lists what is not as in Defaults.
+func changes(t *testing.T, c Config) string {
+	was, is := Defaults(), strings.SplitAfter(printed(t, c), "\n")
+	var b strings.Builder
+	for i, line := range strings.SplitAfter(printed(t, was), "\n") {
+		if is[i] != line {
+			b.WriteString(is[i])
+		}
+	}
+	if b.Len() == 0 {
+		return "defaults\n"
+	}
+	return b.String()
+}
+
+func printed(t *testing.T, c Config) string {
+	t.Helper()
+	var b strings.Builder
+	if err := c.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestPrintedConfigIsRead wants Load to read what Print writes, with every key other than its default.
+func TestPrintedConfigIsRead(t *testing.T) {
+	want := `[bloomd]
+tcp_port = 1
+udp_port = 2
+bind_address = ::1
+data_dir = /a b
+log_level = CRITICAL
+initial_capacity = 20000
+default_probability = 1.5e-07
+scale_size = 2
+probability_reduction = 0.5
+flush_interval = 3
+cold_interval = 0
+in_memory = 1
+use_mmap = 1
+workers = 4
+durability = sync
+filter_cache = 2000000
+admin = 127.0.0.1:5
+log = json
+max_connections = 6
+max_line = 2048
+idle = 1m30s
+`
+	path := filepath.Join(t.TempDir(), "conf")
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := Defaults()
+	ignored, err := c.Load(path, func(string) string { return "" })
+	if err != nil || len(ignored) > 0 {
+		t.Fatal(ignored, err)
+	}
+	if got := printed(t, c); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if c.Durability != engine.FilterSync || c.Address() != "[::1]:1" {
+		t.Errorf("got durability %v, address %s", c.Durability, c.Address())
+	}
+}
+
+// TestBloomdDefaults has the figures of bloomd's own code.
+func TestBloomdDefaults(t *testing.T) {
+	want := `[bloomd]
+tcp_port = 8673
+udp_port = 8674
+bind_address = 0.0.0.0
+data_dir = /tmp/bloomd
+log_level = DEBUG
+initial_capacity = 100000
+default_probability = 0.0001
+scale_size = 4
+probability_reduction = 0.9
+flush_interval = 60
+cold_interval = 3600
+in_memory = 0
+use_mmap = 0
+workers = 1
+durability = interval
+filter_cache = 268435456
+admin =
+log = syslog
+max_connections = 10000
+max_line = 67108864
+idle = 0s
+`
+	if got := printed(t, BloomdDefaults()); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// FuzzReadINI wants no panic, and of every key a line that has it.
+func FuzzReadINI(f *testing.F) {
+	f.Add("[bloomd]\ntcp_port = 1 ; one\n:\n=\n[x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := readINI(text)
+		if err != nil {
+			return
+		}
+		lines := strings.Split(text, "\n")
+		for key, v := range file.values {
+			if v.line < 1 || v.line > len(lines) || !strings.Contains(lines[v.line-1], v.text) {
+				t.Errorf("%q = %q is said to be on line %d", key, v.text, v.line)
+			}
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/server/bloomd"
+)
+
+// bloomFilters are a store's filters as bloomd's protocol asks for them.
+type bloomFilters struct {
+	store    *engine.Store
+	defaults engine.FilterOptions // of what create is not told
+}
+
+// Find implements bloomd.Filters.
+func (b *bloomFilters) Find(name []byte) bloomd.Filter {
+	f, err := b.store.Filter(name)
+	if err != nil {
+		return nil
+	}
+	return bloomFilter{f}
+}
+
+// Create implements bloomd.Filters.
+func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.CreateOptions) (created bool, err error) {
+	o := b.defaults
+	if told.Capacity != nil {
+		o.Capacity = *told.Capacity
+	}
+	if told.Probability != nil {
+		o.Probability = *told.Probability
+	}
+	if told.InMemory != nil {
+		o.InMemory = *told.InMemory
+	}
+	_, err = b.store.CreateFilter(ctx, name, o)
+	if errors.Is(err, engine.ErrFilterExists) {
+		return false, nil
+	}
+	return err == nil, protocolError(err)
+}
+
+// Drop implements bloomd.Filters.
+func (b *bloomFilters) Drop(ctx context.Context, name []byte) error {
+	return protocolError(b.store.DropFilter(ctx, name))
+}
+
+// Clear implements bloomd.Filters.
+func (b *bloomFilters) Clear(_ context.Context, name []byte) error {
+	return protocolError(b.store.ClearFilter(name))
+}
+
+// Close implements bloomd.Filters.
+func (b *bloomFilters) Close(ctx context.Context, name []byte) error {
+	f, err := b.store.Filter(name)
+	if err == nil {
+		_, err = f.Close(ctx)
+	}
+	return protocolError(err)
+}
+
+// Flush implements bloomd.Filters.
+func (b *bloomFilters) Flush(ctx context.Context, name []byte) error {
+	f, err := b.store.Filter(name)
+	if err == nil {
+		err = f.Flush(ctx)
+	}
+	return protocolError(err)
+}
+
+// FlushAll implements bloomd.Filters.
+func (b *bloomFilters) FlushAll(ctx context.Context) error {
+	return protocolError(b.store.FlushFilters(ctx))
+}
+
+// List implements bloomd.Filters.
+func (b *bloomFilters) List(_ context.Context, prefix []byte) ([]bloomd.Info, error) {
+	all, err := b.store.Filters(prefix)
+	if err != nil {
+		return nil, protocolError(err)
+	}
+	infos := make([]bloomd.Info, len(all))
+	for i := range all {
+		infos[i] = infoOf(&all[i])
+	}
+	return infos, nil
+}
+
+// bloomFilter is one of them. It is a pointer, so that an interface holds it without an allocation.
+type bloomFilter struct{ f *engine.Filter }
+
+// Check implements bloomd.Filter.
+func (b bloomFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
+	return protocolError(b.f.CheckAll(keys, present))
+}
+
+// Set implements bloomd.Filter.
+func (b bloomFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
+	return protocolError(b.f.MarkAll(ctx, keys, added))
+}
+
+// Info implements bloomd.Filter. Of a damaged filter it tells what is known.
+func (b bloomFilter) Info(context.Context) (bloomd.Info, error) {
+	info, err := b.f.Info()
+	if err != nil && !errors.Is(err, engine.ErrCorrupt) {
+		return bloomd.Info{}, protocolError(err)
+	}
+	return infoOf(&info), nil
+}
+
+func infoOf(i *engine.FilterInfo) bloomd.Info {
+	return bloomd.Info{
+		Name: string(i.Name), Probability: i.Options.Probability, InMemory: i.Open,
+		CheckHits: i.CheckHits, CheckMisses: i.CheckMisses, SetHits: i.MarkHits, SetMisses: i.MarkMisses,
+		PageIns: i.PageIns, PageOuts: i.PageOuts, Figures: i.Figures,
+	}
+}
+
+// protocolError turns the engine's errors into those that have an answer of their own. All others are "Internal Error".
+func protocolError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, engine.ErrNoFilter):
+		return bloomd.ErrNoFilter
+	case errors.Is(err, engine.ErrFilterOpen):
+		return bloomd.ErrOpen
+	case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, engine.ErrLimit):
+		return bloomd.ErrOptions
+	}
+	return err
+}

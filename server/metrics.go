@@ -1,0 +1,132 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"bigset/engine"
+)
+
+// WriteMetrics writes figures in Prometheus' text format, version 0.0.4, their names behind bigset_.
+func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
+	var b strings.Builder
+	last := ""
+	for m := range figures {
+		if m.Help != last {
+			last = m.Help
+			fmt.Fprintf(&b, "# HELP bigset_%s %s\n# TYPE bigset_%s %s\n", m.Family(), m.Help, m.Family(), m.Kind)
+		}
+		label := ""
+		if m.Label != "" {
+			label = fmt.Sprintf("{%s=%q}", m.Label, m.Of)
+		}
+		fmt.Fprintf(&b, "bigset_%s%s %v\n", m.Name, label, m.Value)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// metrics lists the figures of the store, of its filters and of the protocol.
+func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
+	st, err := s.Stats()
+	if err != nil {
+		return nil, err
+	}
+	filters, err := filterMetrics(s)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(engine.Metric) bool) {
+		for m := range st.Metrics() {
+			if !yield(m) {
+				return
+			}
+		}
+		for _, list := range [][]engine.Metric{filters, n.protocolMetrics(), n.ownMetrics()} {
+			for _, m := range list {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}, nil
+}
+
+// filterMetrics sums over all filters. It brings none into memory.
+func filterMetrics(s *engine.Store) ([]engine.Metric, error) {
+	all, err := s.Filters(nil)
+	if err != nil {
+		return nil, err
+	}
+	var open, damaged int
+	var keys, capacity, storage uint64
+	for i := range all {
+		f := &all[i]
+		if f.Open {
+			open++
+		}
+		if f.Damaged {
+			damaged++
+		}
+		keys += f.Size
+		capacity += f.Capacity
+		storage += f.Storage
+	}
+	return []engine.Metric{
+		gauge("filters", "bloom filters", len(all)),
+		gauge("filters_open", "bloom filters with their bits in memory", open),
+		gauge("filters_damaged", "bloom filters that can't be read", damaged),
+		gauge("filter_keys", "keys in all bloom filters", keys),
+		gauge("filter_capacity", "keys that the layers of all bloom filters are made for", capacity),
+		gauge("filter_storage_bytes", "bytes of all bloom filters by bloomd's formula, not those on disk", storage),
+	}, nil
+}
+
+// protocolMetrics are the figures of bloomd's protocol.
+func (n *Node) protocolMetrics() []engine.Metric {
+	m := n.bloomd.Metrics()
+	list := []engine.Metric{
+		gauge("connections", "clients connected by bloomd's protocol", m.Connections),
+		counter("connections_accepted", "clients that were connected", m.Accepted),
+		counter("connections_refused", "clients that were too many", m.Refused),
+		counter("keys_checked", "keys in check and multi", m.KeysChecked),
+		counter("keys_set", "keys in set and bulk", m.KeysSet),
+		counter("bytes_received", "bytes that clients sent", m.BytesRead),
+		counter("bytes_sent", "bytes that clients were sent", m.BytesWritten),
+		counter("client_errors", "answers that said that a request was wrong", m.ClientErrors),
+		counter("internal_errors", "answers that said that the node failed", m.InternalErrors),
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Commands)) {
+		c := counter("commands", "requests by command", m.Commands[name])
+		c.Label, c.Of = "command", name
+		list = append(list, c)
+	}
+	return list
+}
+
+// ownMetrics are the node's own figures.
+func (n *Node) ownMetrics() []engine.Metric {
+	ready := 1
+	if len(n.NotReady()) > 0 {
+		ready = 0
+	}
+	return []engine.Metric{
+		gauge("ready", "1 when the node can do all that it is there for", ready),
+		gauge("started_seconds", "when the node was started, in seconds since 1970", n.started.Unix()),
+		counter("filter_flushes", "flushes of all filters by the timer", n.flushes.Load()),
+		counter("filter_flush_errors", "of them those that failed", n.flushErrors.Load()),
+		counter("filters_closed_cold", "filters that were closed because nobody used them", n.coldCloses.Load()),
+	}
+}
+
+func gauge[T int | int64 | uint64](name, help string, v T) engine.Metric {
+	return engine.Metric{Name: name, Help: help, Kind: engine.Gauge, Value: float64(v)}
+}
+
+func counter[T int | int64 | uint64](name, help string, v T) engine.Metric {
+	return engine.Metric{Name: name, Help: help, Kind: engine.Counter, Value: float64(v)}
+}

@@ -1,0 +1,242 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"bigset/engine"
+	"bigset/server/bloomd"
+)
+
+// ErrListen is what errors about an address are that can't be listened on.
+var ErrListen = errors.New("server: can't listen")
+
+// Node is a running server. All its methods may be called by any number of goroutines.
+type Node struct {
+	config  Config
+	log     *slog.Logger
+	started time.Time
+
+	listener, adminListener net.Listener // adminListener may be nil
+	admin                   *http.Server
+	bloomd                  *bloomd.Server
+	store                   atomic.Pointer[engine.Store] // nil while it is being opened
+
+	ended      chan error // what ended a listener that should not have ended
+	timers     sync.WaitGroup
+	stopTimers context.CancelFunc
+	stopOnce   sync.Once
+	stopErr    error
+	stopping   atomic.Bool
+	backingUp  sync.Mutex
+
+	flushes, flushErrors, coldCloses atomic.Uint64
+	flushFailed                      atomic.Pointer[error] // why the timer's last flush failed; nil when it did not
+}
+
+// Start starts a node. When it returns, clients are answered and the service manager has been told so. Errors are ErrListen, ErrConfig and
+// those of engine.Open; after one nothing is left open.
+func Start(c Config, log *slog.Logger) (*Node, error) {
+	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 2)}
+	err := n.checkFilters()
+	if err != nil {
+		return nil, err
+	}
+	if n.listener, err = listen(c.Address(), "bloomd's protocol", "--bloomd"); err != nil {
+		return nil, err
+	}
+	if c.Admin != "" {
+		if n.adminListener, err = listen(c.Admin, "the admin port", "--admin"); err != nil {
+			return nil, errors.Join(err, n.listener.Close())
+		}
+		n.admin = n.adminServer()
+		go n.serve("admin port", func() error { return n.admin.Serve(n.adminListener) })
+	}
+	s, err := n.openStore()
+	if err != nil {
+		return nil, n.giveUp(err, nil)
+	}
+	if n.bloomd, err = n.newBloomd(s); err != nil {
+		return nil, n.giveUp(err, s)
+	}
+	n.store.Store(s)
+	go n.serve("bloomd's protocol", func() error { return n.bloomd.Serve(context.Background(), n.listener) })
+	ctx, cancel := context.WithCancel(context.Background())
+	n.stopTimers = cancel
+	n.every(ctx, c.FlushInterval, n.flushFilters)
+	n.every(ctx, c.ColdInterval, n.closeColdFilters)
+	log.Info("bigset: serving", "dir", c.DataDir, "bloomd", n.Addr().String(), "admin", c.Admin, "durability", durabilityNames[c.durability()])
+	if err := notify("READY=1"); err != nil {
+		log.Warn("bigset: the service manager could not be told", "cause", err)
+	}
+	return n, nil
+}
+
+// checkFilters refuses defaults with which no filter could be made.
+func (n *Node) checkFilters() error {
+	if err := n.config.Filters.Validate(); err != nil {
+		return fmt.Errorf("%w: initial_capacity and default_probability: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// giveUp closes what a failed Start had opened. s may be nil.
+func (n *Node) giveUp(err error, s *engine.Store) error {
+	n.stopping.Store(true)
+	errs := []error{err, n.listener.Close()}
+	if n.admin != nil {
+		errs = append(errs, n.admin.Close())
+	}
+	if s != nil {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (n *Node) openStore() (*engine.Store, error) {
+	var o engine.Options
+	if n.config.Store != nil {
+		o = *n.config.Store
+	}
+	o.FilterDurability, o.FilterCacheBytes, o.Logger = n.config.durability(), int64(n.config.FilterCache), n.log
+	s, err := engine.Open(n.config.DataDir, &o)
+	if errors.Is(err, engine.ErrFormat) {
+		if own, _ := filepath.Glob(filepath.Join(n.config.DataDir, "bloomd.*")); len(own) > 0 {
+			err = fmt.Errorf("%w; these are the filters of a bloomd: start with another folder, into which `bigset filter import-bloomd %s` takes them over",
+				err, n.config.DataDir)
+		}
+	}
+	return s, err
+}
+
+func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
+	c := &n.config
+	defaults := engine.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
+	srv, err := bloomd.New(&bloomFilters{s, defaults},
+		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Log: n.log})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return srv, nil
+}
+
+// listen listens, or says plainly why not: flag is where the address comes from.
+func listen(address, what, flag string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%w on %s for %s: another program listens there; stop it, or choose another address by %s", ErrListen, address, what, flag)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%w on %s for %s: this machine does not have that address", ErrListen, address, what)
+	}
+	return nil, fmt.Errorf("%w on %s for %s: %w", ErrListen, address, what, err)
+}
+
+// serve runs a listener. One that ends by itself ends the node.
+func (n *Node) serve(what string, run func() error) {
+	if err := run(); !n.stopping.Load() {
+		n.ended <- fmt.Errorf("server: %s ended: %w", what, err)
+	}
+}
+
+// Addr returns the address at which bloomd's protocol is served.
+func (n *Node) Addr() net.Addr { return n.listener.Addr() }
+
+// AdminAddr returns the address of the admin port, or nil.
+func (n *Node) AdminAddr() net.Addr {
+	if n.adminListener == nil {
+		return nil
+	}
+	return n.adminListener.Addr()
+}
+
+// Wait returns when ctx ends, then with nil, or when a listener fails. Stop the node then.
+func (n *Node) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-n.ended:
+		return err
+	}
+}
+
+// every calls f again and again; an interval of 0 is never.
+func (n *Node) every(ctx context.Context, interval time.Duration, f func(context.Context)) {
+	if interval <= 0 {
+		return
+	}
+	n.timers.Go(func() {
+		t := time.NewTicker(interval)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				f(ctx)
+			}
+		}
+	})
+}
+
+func (n *Node) flushFilters(ctx context.Context) {
+	err := n.store.Load().FlushFilters(ctx)
+	if ctx.Err() != nil {
+		return // Stop flushes
+	}
+	n.flushes.Add(1)
+	if err == nil {
+		n.flushFailed.Store(nil)
+		return
+	}
+	n.flushErrors.Add(1)
+	n.flushFailed.Store(&err)
+	n.log.Error("bigset: filters could not be flushed, it is tried again", "in", n.config.FlushInterval, "cause", err)
+}
+
+func (n *Node) closeColdFilters(ctx context.Context) {
+	closed, err := n.store.Load().CloseColdFilters(ctx)
+	n.coldCloses.Add(uint64(closed))
+	if closed > 0 {
+		n.log.Info("bigset: cold filters closed", "filters", closed)
+	}
+	if err != nil && ctx.Err() == nil {
+		n.log.Error("bigset: cold filters could not be closed", "cause", err)
+	}
+}
+
+// Stop stops a node: no new clients, the commands under way are answered, filters are flushed and the store is closed. ctx bounds how long
+// clients are waited for, not what the disk takes. What was answered is on disk when it returns nil.
+func (n *Node) Stop(ctx context.Context) error {
+	n.stopOnce.Do(func() {
+		n.stopping.Store(true)
+		n.log.Info("bigset: stopping")
+		if err := notify("STOPPING=1"); err != nil {
+			n.log.Warn("bigset: the service manager could not be told", "cause", err)
+		}
+		if err := n.bloomd.Shutdown(ctx); err != nil && ctx.Err() == nil {
+			n.log.Warn("bigset: clients were cut off", "cause", err)
+		}
+		n.stopTimers()
+		n.timers.Wait()
+		n.stopErr = n.store.Load().Close()
+		if n.admin != nil {
+			n.stopErr = errors.Join(n.stopErr, n.admin.Close())
+		}
+		if n.stopErr == nil {
+			n.log.Info("bigset: stopped")
+		}
+	})
+	return n.stopErr
+}

@@ -1,0 +1,22 @@
+package server
+
+import (
+	"net"
+	"os"
+)
+
+// notify tells the service manager what the node is at, by the datagram that systemd asks for in $NOTIFY_SOCKET; without one it does
+// nothing. States are those of sd_notify(3): READY=1 and STOPPING=1.
+func notify(state string) error {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // a name that begins with @ is abstract
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte(state))
+	return err
+}

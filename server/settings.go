@@ -1,0 +1,235 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// valueKind says how bloomd's file has a value: a number ends there at the first odd character.
+type valueKind byte
+
+const (
+	word valueKind = iota
+	integer
+	fraction
+)
+
+// setting is one key: how its text is read, strictly, and printed.
+type setting struct {
+	key           string
+	kind          valueKind
+	alias         bool // of another key, which is printed
+	zeroIsDefault bool // in a file 0, or what is no number, changes nothing
+	set           func(c *Config, value string) error
+	get           func(c *Config) string
+}
+
+// settings are all keys, bloomd's own first. Of an alias the key that stands later counts.
+var settings = []setting{
+	aliasOf("port", number("tcp_port", 0, 65535, func(c *Config) *int { return &c.Port })),
+	number("tcp_port", 0, 65535, func(c *Config) *int { return &c.Port }),
+	number("udp_port", 0, 65535, func(c *Config) *int { return &c.UDPPort }),
+	text("bind_address", setBindAddress, func(c *Config) string { return c.BindAddress }),
+	text("data_dir", setDataDir, func(c *Config) string { return c.DataDir }),
+	text("log_level", setLogLevel, func(c *Config) string { return levelName(c.LogLevel) }),
+	number("initial_capacity", bloomslice.CapacityMin+1, 1<<53, func(c *Config) *uint64 { return &c.Filters.Capacity }),
+	{key: "default_probability", kind: fraction, zeroIsDefault: true, set: setProbability,
+		get: func(c *Config) string { return formatFloat(c.Filters.Probability) }},
+	{key: "scale_size", kind: integer, set: setScale,
+		get: func(c *Config) string { return strconv.Itoa(int(c.Filters.Scale)) }},
+	{key: "probability_reduction", kind: fraction, set: setReduction,
+		get: func(c *Config) string { return formatFloat(c.Filters.Reduction) }},
+	seconds("flush_interval", func(c *Config) *time.Duration { return &c.FlushInterval }),
+	seconds("cold_interval", func(c *Config) *time.Duration { return &c.ColdInterval }),
+	flag("in_memory", func(c *Config) *bool { return &c.InMemory }),
+	flag("use_mmap", func(c *Config) *bool { return &c.UseMmap }),
+	number("workers", 1, 1<<20, func(c *Config) *int { return &c.Workers }),
+
+	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
+	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),
+	text("admin", setAdmin, func(c *Config) string { return c.Admin }),
+	text("log", setLog, func(c *Config) string { return c.Log }),
+	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),
+	number("max_line", 1<<10, 1<<30, func(c *Config) *int { return &c.MaxLine }),
+	text("idle", setIdle, func(c *Config) string { return c.Idle.String() }),
+}
+
+func text(key string, set func(*Config, string) error, get func(*Config) string) setting {
+	return setting{key: key, set: set, get: get}
+}
+
+func aliasOf(key string, s setting) setting {
+	s.key, s.alias = key, true
+	return s
+}
+
+// number is a setting that is an integer from least to most.
+func number[T int | uint64](key string, least, most T, field func(*Config) *T) setting {
+	return setting{key: key, kind: integer,
+		set: func(c *Config, value string) error {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < int64(least) || n > int64(most) {
+				return fmt.Errorf("it is a number from %d to %d", least, most)
+			}
+			*field(c) = T(n)
+			return nil
+		},
+		get: func(c *Config) string { return fmt.Sprint(*field(c)) },
+	}
+}
+
+// seconds is a setting that is a number of seconds, 0 for never.
+func seconds(key string, field func(*Config) *time.Duration) setting {
+	return setting{key: key, kind: integer,
+		set: func(c *Config, value string) error {
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil || n < 0 {
+				return errors.New("it is a number of seconds, 0 for never")
+			}
+			*field(c) = time.Duration(n) * time.Second
+			return nil
+		},
+		get: func(c *Config) string { return strconv.Itoa(int(*field(c) / time.Second)) },
+	}
+}
+
+// flag is a setting that is 0 or 1.
+func flag(key string, field func(*Config) *bool) setting {
+	return setting{key: key, kind: integer,
+		set: func(c *Config, value string) error {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 0 || n > 1 {
+				return errors.New("it is 0 or 1")
+			}
+			*field(c) = n == 1
+			return nil
+		},
+		get: func(c *Config) string {
+			if *field(c) {
+				return "1"
+			}
+			return "0"
+		},
+	}
+}
+
+func setBindAddress(c *Config, value string) error {
+	if _, err := netip.ParseAddr(value); value != "" && err != nil {
+		return errors.New("it is an IP address, for instance 0.0.0.0, or empty for all")
+	}
+	c.BindAddress = value
+	return nil
+}
+
+func setDataDir(c *Config, value string) error {
+	if value == "" {
+		return errors.New("it is the path of a folder")
+	}
+	c.DataDir = value
+	return nil
+}
+
+// levelCritical is bloomd's highest level; nothing here is worse than an error.
+const levelCritical = slog.LevelError + 4
+
+var levels = map[string]slog.Level{
+	"DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "CRITICAL": levelCritical,
+}
+
+func setLogLevel(c *Config, value string) error {
+	level, ok := levels[strings.ToUpper(value)]
+	if !ok {
+		return errors.New("it is DEBUG, INFO, WARN, ERROR or CRITICAL")
+	}
+	c.LogLevel = level
+	return nil
+}
+
+func levelName(level slog.Level) string {
+	if level == levelCritical {
+		return "CRITICAL"
+	}
+	return level.String()
+}
+
+func setProbability(c *Config, value string) error {
+	p, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(p > 0 && p < bloomslice.ProbabilityMax) {
+		return fmt.Errorf("it is above 0 and below %v", bloomslice.ProbabilityMax)
+	}
+	c.Filters.Probability = p
+	return nil
+}
+
+func setScale(c *Config, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n != 2 && n != 4 {
+		return errors.New("it is 2 or 4")
+	}
+	c.Filters.Scale = uint32(n)
+	return nil
+}
+
+func setReduction(c *Config, value string) error {
+	r, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(r > 0.1 && r < 1) {
+		return errors.New("it is above 0.1 and below 1")
+	}
+	c.Filters.Reduction = r
+	return nil
+}
+
+var durabilityNames = map[engine.FilterDurability]string{
+	engine.FilterInterval: "interval", engine.FilterLog: "log", engine.FilterSync: "sync",
+}
+
+func setDurability(c *Config, value string) error {
+	for d, name := range durabilityNames {
+		if strings.EqualFold(value, name) {
+			c.Durability = d
+			return nil
+		}
+	}
+	return errors.New("it is interval, log or sync")
+}
+
+func setAdmin(c *Config, value string) error {
+	if _, _, err := net.SplitHostPort(value); value != "" && err != nil {
+		return errors.New("it is HOST:PORT, for instance 127.0.0.1:8680, or empty for none")
+	}
+	c.Admin = value
+	return nil
+}
+
+func setLog(c *Config, value string) error {
+	switch value = strings.ToLower(value); value {
+	case LogText, LogJSON, LogSyslog:
+		c.Log = value
+		return nil
+	}
+	return errors.New("it is text, json or syslog")
+}
+
+func setIdle(c *Config, value string) error {
+	d, err := time.ParseDuration(value)
+	if n, e := strconv.ParseInt(value, 10, 32); e == nil {
+		d, err = time.Duration(n)*time.Second, nil
+	}
+	if err != nil || d < 0 {
+		return errors.New("it is a time such as 90s or 5m, 0 for never")
+	}
+	c.Idle = d
+	return nil
+}
+
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
