@@ -176,7 +176,7 @@ const (
 // bloom-fault/first is the first of these checks.
 func bloomFault(e *env) error {
 	o := bloomOptions(e.elements, bloomProbability)
-	return e.withFilter(openOptions{cache: 256 << 10}, o, func(sys *bigsetSystem, f *engine.Filter) error {
+	return e.withFilter(smallCaches(), o, func(sys *bigsetSystem, f *engine.Filter) error {
 		if err := e.markAll(f, 0, e.elements); err != nil {
 			return err
 		}
@@ -236,6 +236,9 @@ func bloomFaultGoals() []goal {
 // manyName returns the name of the i-th of many filters.
 func manyName(i int) []byte { return fmt.Appendf(nil, "filter-%06d", i) }
 
+// smallCaches keep what else is on the heap small beside what is weighed.
+func smallCaches() openOptions { return openOptions{cache: 256 << 10, memTable: 256 << 10} }
+
 // bloomMany: a store with as many filters as elements, of the least capacity: opening it and listing them; bloom-many/heap is what the
 // heap has more of than with an empty store, when each of them was used and closed.
 func bloomMany(e *env) error {
@@ -243,7 +246,7 @@ func bloomMany(e *env) error {
 	dir := e.folder()
 	return e.inFolder(dir, func() error {
 		var empty uint64
-		err := e.opened(c, dir, openOptions{}, func(sys system) error {
+		err := e.opened(c, dir, smallCaches(), func(sys system) error {
 			store := sys.(*bigsetSystem).store
 			if _, err := store.Filters(nil); err != nil {
 				return err
@@ -257,7 +260,7 @@ func bloomMany(e *env) error {
 		row := Row{Elements: e.elements}
 		p := &phase{ctx: e.ctx, hist: newHistogram(), ops: 1}
 		began, cpu := time.Now(), cpuNow()
-		return e.opened(c, dir, openOptions{}, func(sys system) error {
+		return e.opened(c, dir, smallCaches(), func(sys system) error {
 			store := sys.(*bigsetSystem).store
 			infos, err := store.Filters(nil)
 			if err := errors.Join(err, expect("filters", len(infos), e.elements)); err != nil {
@@ -360,7 +363,9 @@ func bloomBig(e *env) error {
 		return err
 	}
 	limit := int64(shape.Bytes) // of ten such
-	return e.with(contender{system: systemBigset}, openOptions{cache: 1 << 20, memTable: 1 << 20, filterCache: limit}, func(sys system) error {
+	caches := smallCaches()
+	caches.filterCache = limit
+	return e.with(contender{system: systemBigset}, caches, func(sys system) error {
 		store := sys.(*bigsetSystem).store
 		before := heapBytes()
 		list := make([]*engine.Filter, bloomBigFilters)

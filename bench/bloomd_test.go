@@ -124,6 +124,10 @@ func TestRunBloomd(t *testing.T) {
 func TestRunBloomdWrong(t *testing.T) {
 	for _, s := range []*plainBloomd{{deny: "8"}, {silent: "000000000016"}} {
 		c := tinyBloomd(servePlain(t, s))
+		c.Modes = []string{"set"} // where nothing but the number of words tells
+		if s.deny != "" {
+			c.Modes = []string{"check"}
+		}
 		report, err := RunBloomd(context.Background(), c)
 		if !errors.Is(err, errWrong) || report == nil {
 			t.Errorf("deny %q, silent %q: got %v", s.deny, s.silent, err)

@@ -59,7 +59,7 @@ var workloads = []*workload{
 	{Workload{"bloom-flush", "bytes written for keys marked within one flush interval"}, 1_000_000, 1_000_000, bloomFlush},
 	{Workload{"bloom-fault", "a closed filter until all of it is in memory"}, 1_000_000, 1_000_000, bloomFault},
 	{Workload{"bloom-many", "many small filters: opening and listing them, and the heap of closed ones"}, 1_000, 10_000, bloomMany},
-	{Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, 1_000_000, 20_000_000, bloomBig},
+	{Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, 4_000_000, 20_000_000, bloomBig},
 }
 
 // onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the

@@ -142,6 +142,7 @@ func TestWorkloads(t *testing.T) {
 			if w.Name == "anti-entropy" {
 				testMoved(t, report.Results)
 			}
+			testBloomFigures(t, report.Results)
 			for _, g := range goals(w.Name, report.Config.Strategy) {
 				vs := g.verdicts(report.Results, report.Config.Strategy)
 				if len(vs) == 0 && w.Name == "bloom-durable" {
@@ -176,6 +177,19 @@ func testMoved(t *testing.T, rows []Row) {
 	if moved["newest-copy"] < 600*elementBytes/2 || moved["newest"] < elementBytes || moved["newest"] >= moved["newest-copy"] ||
 		moved["dead"] < moved["random"]+60 {
 		t.Errorf("moved %v", moved)
+	}
+}
+
+// testBloomFigures holds figures of bloom filters to what they can be: layers begin at a tenth of the configured probability, checks
+// allocate nothing, and what was flushed was written, to the log and to a table.
+func testBloomFigures(t *testing.T, rows []Row) {
+	for _, r := range rows {
+		share := r.Share != nil && strings.HasSuffix(r.Workload, "-0.01") && (*r.Share < 0.03 || *r.Share > 0.4)
+		allocs := r.Allocs != nil && strings.HasPrefix(r.Workload, "bloom-hot/hit") && *r.Allocs > 0.1
+		amp := r.Workload == "bloom-flush" && (r.WriteAmp == nil || *r.WriteAmp < 0.2 || *r.WriteAmp > 4)
+		if share || allocs || amp {
+			t.Errorf("%s: got figures %+v", r.Workload, r.Figures)
+		}
 	}
 }
 
