@@ -12,6 +12,8 @@ type BloomdReport struct {
 	Machine Machine      `json:"machine"`
 	Config  BloomdConfig `json:"config"`
 	Results []Row        `json:"results"`
+	// Repeated is how many loads were measured again after a wrong answer, for each server.
+	Repeated map[string]int `json:"repeated,omitempty"`
 }
 
 // WriteJSON writes the report as one JSON object.
@@ -42,6 +44,11 @@ func (r *BloomdReport) WriteTable(w io.Writer) error {
 		writeLine(b, line, widths)
 	}
 	_, _ = fmt.Fprintln(b)
+	for _, system := range []string{systemA, systemB} {
+		if n := r.Repeated[system]; n > 0 {
+			_, _ = fmt.Fprintf(b, "  -> %s gave wrong answers: loads measured again: %d\n", system, n)
+		}
+	}
 	for _, p := range r.Config.points() {
 		for _, g := range r.goals(p) {
 			for _, v := range g.verdicts(r.Results, "") {

@@ -130,7 +130,10 @@ func TestRunBloomdWrong(t *testing.T) {
 		}
 		report, err := RunBloomd(context.Background(), c)
 		if !errors.Is(err, errWrong) || report == nil {
-			t.Errorf("deny %q, silent %q: got %v", s.deny, s.silent, err)
+			t.Fatalf("deny %q, silent %q: got %v", s.deny, s.silent, err)
+		}
+		if report.Repeated[systemA] != bloomdTries-1 {
+			t.Errorf("tried again %d times", report.Repeated[systemA])
 		}
 		if len(s.filters) != 0 {
 			t.Errorf("%d filters are left", len(s.filters))
