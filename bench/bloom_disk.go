@@ -176,7 +176,7 @@ const (
 // bloom-fault/first is the first of these checks.
 func bloomFault(e *env) error {
 	o := bloomOptions(e.elements, bloomProbability)
-	return e.withFilter(smallCaches(), o, func(sys *bigsetSystem, f *engine.Filter) error {
+	return e.withFilter(openOptions{cache: 256 << 10}, o, func(sys *bigsetSystem, f *engine.Filter) error {
 		if err := e.markAll(f, 0, e.elements); err != nil {
 			return err
 		}
