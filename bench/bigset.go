@@ -34,7 +34,8 @@ func openBigset(ctx context.Context, dir, name string, o openOptions) (*bigsetSy
 	b := &bigsetSystem{ctx: ctx, record: o.record}
 	b.store, err = engine.Open(dir, &engine.Options{
 		Record: o.record, Strategy: strategy, Durability: durability, MemTableBytes: o.memTable,
-		OpenContexts: o.openContexts, BlockCacheBytes: o.cache, SetCacheBytes: o.setCache, Logger: slog.New(slog.DiscardHandler), Events: b.event,
+		OpenContexts: o.openContexts, BlockCacheBytes: o.cache, SetCacheBytes: o.setCache,
+		FilterCacheBytes: o.filterCache, Logger: slog.New(slog.DiscardHandler), Events: b.event,
 	})
 	if err != nil {
 		return nil, err

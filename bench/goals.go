@@ -258,6 +258,20 @@ func goals(workload, strategy string) []goal {
 		return antiEntropyGoals()
 	case "handoff":
 		return handoffGoals()
+	case "bloom-hot":
+		return bloomHotGoals()
+	case "bloom-durable":
+		return bloomDurableGoals()
+	case "bloom-fpp":
+		return bloomFPPGoals()
+	case "bloom-flush":
+		return bloomFlushGoals()
+	case "bloom-fault":
+		return bloomFaultGoals()
+	case "bloom-many":
+		return bloomManyGoals()
+	case "bloom-big":
+		return bloomBigGoals()
 	}
 	return nil
 }

@@ -211,17 +211,26 @@ func insertConcurrent(e *env) error {
 
 // writeTogether lets all writers insert so many elements each.
 func (e *env) writeTogether(sys system, p *phase, each int) error {
+	err := together(p, each, func(w int) func(i int) error {
+		s, b := sys.set(setName), newBatch(1)
+		return func(i int) error {
+			b.reset().add(e.names(), w*each+i, 0)
+			return s.insert(b.list, nil)
+		}
+	})
+	p.user = p.ops * elementBytes
+	return err
+}
+
+// together lets all writers do so many operations each, of which f returns that of one writer.
+func together(p *phase, each int, f func(w int) func(i int) error) error {
 	var wg sync.WaitGroup
 	errs, hists := make([]error, writers), make([]*hdrhistogram.Histogram, writers)
 	for w := range writers {
 		hists[w] = newHistogram()
 		wg.Go(func() {
-			s, b := sys.set(setName), newBatch(1)
 			own := &phase{ctx: p.ctx, hist: hists[w]}
-			errs[w] = own.loop(each, func(i int) error {
-				b.reset().add(e.names(), w*each+i, 0)
-				return s.insert(b.list, nil)
-			})
+			errs[w] = own.loop(each, f(w))
 		})
 	}
 	wg.Wait()
@@ -232,6 +241,5 @@ func (e *env) writeTogether(sys system, p *phase, each int) error {
 		p.hist.Merge(hists[w])
 	}
 	p.ops = uint64(each * writers)
-	p.user = p.ops * elementBytes
 	return nil
 }

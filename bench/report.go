@@ -84,11 +84,14 @@ type Figures struct {
 	MBPerSecond *float64 `json:"mb_per_s,omitempty"` // millions of bytes of keys and values
 
 	Kept *float64 `json:"kept,omitempty"` // speed beside that of the same load on a store that is nearly empty
+
+	Allocs *float64 `json:"allocs_per_op,omitempty"` // objects on the heap
+	Share  *float64 `json:"share,omitempty"`         // of false positives, of the configured probability
 }
 
 // floats and counts list the figures of which medians are taken.
 func (f *Figures) floats() []**float64 {
-	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.MBPerSecond, &f.Kept}
+	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.MBPerSecond, &f.Kept, &f.Allocs, &f.Share}
 }
 
 func (f *Figures) counts() []**uint64 {

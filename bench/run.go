@@ -53,12 +53,25 @@ var workloads = []*workload{
 	{Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, 2_000, 100_000, writeQuorum},
 	{Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, 20_000, 1_000_000, antiEntropy},
 	{Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, 50_000, 1_000_000, handOff},
+	{Workload{"bloom-hot", "checks and marks of a bloom filter in memory, beside bare probes and hashes"}, 1_000_000, 1_000_000, bloomHot},
+	{Workload{"bloom-durable", "64 goroutines mark keys, each durable before the answer, beside raw synced commits"}, 20_000, 1_000_000, bloomDurable},
+	{Workload{"bloom-fpp", "false positives of a filter at its capacity and at ten times that"}, 20_000, 1_000_000, bloomFPP},
+	{Workload{"bloom-flush", "bytes written for keys marked within one flush interval"}, 1_000_000, 1_000_000, bloomFlush},
+	{Workload{"bloom-fault", "a closed filter until all of it is in memory"}, 1_000_000, 1_000_000, bloomFault},
+	{Workload{"bloom-many", "many small filters: opening and listing them, and the heap of closed ones"}, 1_000, 10_000, bloomMany},
+	{Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, 4_000_000, 20_000_000, bloomBig},
 }
 
 // onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the
 // engine does.
 var onRequest = []string{"grow", "mixed", "contexts", "small-sets", "cold", "cardinality", "checkpoint", "recover", "clock",
-	"quorum-read", "write-quorum", "anti-entropy", "handoff"}
+	"quorum-read", "write-quorum", "anti-entropy", "handoff",
+	"bloom-hot", "bloom-durable", "bloom-fpp", "bloom-flush", "bloom-fault", "bloom-many", "bloom-big"}
+
+// BloomWorkloads returns the names of the workloads about bloom filters.
+func BloomWorkloads() []string {
+	return slices.DeleteFunc(workloadNames(), func(name string) bool { return !strings.HasPrefix(name, "bloom-") })
+}
 
 // Workloads lists the workloads in the order in which a run does them.
 func Workloads() []Workload {

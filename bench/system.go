@@ -97,7 +97,9 @@ type openOptions struct {
 	cache    int64 // bytes of the block cache; 0 is the run's
 	setCache int64 // bytes of clocks and tombstones in memory; 0 is the engine's default
 	sync     bool  // also where the run is not synced
-	warm     bool  // with the memtables of a long run, where bigset and raw Pebble stand side by side
+	// filterCache is bytes of pages of bloom filters in memory; 0 is the engine's default.
+	filterCache int64
+	warm        bool // with the memtables of a long run, where bigset and raw Pebble stand side by side
 	// openContexts keeps wide contexts open.
 	openContexts bool
 	deletes      bool // raw Pebble deletes the keys of what is removed, and does not only note it

@@ -18,8 +18,6 @@ const benchOutDefault = "bigset-bench.json"
 // benchCommand returns the command that measures: results go to out, progress to errs, a line at a time. Its flags --dir,
 // --json and --strategy take the place of those that other commands have.
 func benchCommand(out, errs io.Writer) *cobra.Command {
-	var c bench.Config
-	var asJSON, asGoBench, list, quiet bool
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the engine beside raw Pebble and beside a set in one value",
@@ -34,31 +32,57 @@ Workloads:
   bigset bench --workload insert,contains --elements 1000000 --rounds 5
   bigset bench --gobench > new.txt; benchstat old.txt new.txt
   bigset bench --full --out report.json`,
-		Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if list {
-				_, err := io.WriteString(out, benchWorkloads())
-				return err
-			}
-			if c.Full && c.Out == "" {
-				c.Out = benchOutDefault
-			}
-			if !quiet {
-				c.Progress = errs
-			}
-			c.Program, _ = os.Executable() // without it a row is missing
-			report, err := bench.Run(cmd.Context(), c)
-			if errors.Is(err, bench.ErrConfig) {
-				return usage(cmd, "%w", err)
-			}
-			if report == nil || len(report.Results) == 0 && err != nil {
-				return err
-			}
-			return errors.Join(err, writeBench(out, report, asJSON, asGoBench))
-		},
+	}
+	benchRun(cmd, out, errs, nil)
+	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs))
+	return cmd
+}
+
+// benchBloom returns the command that measures bloom filters alone.
+func benchBloom(out, errs io.Writer) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bloom",
+		Short: "Measure bloom filters in this process",
+		Long: `Measure bloom filters in this process, on stores of its own in a temporary folder: it runs the workloads of bench that
+begin with bloom-, and takes the flags of bench.`,
+		Example: `  bigset bench bloom
+  bigset bench bloom --workload bloom-hot --rounds 9`,
+	}
+	benchRun(cmd, out, errs, bench.BloomWorkloads())
+	return cmd
+}
+
+// benchRun makes a command run workloads, some unless it is told which.
+func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
+	var c bench.Config
+	var asJSON, asGoBench, list, quiet bool
+	cmd.Args = takes(0, 0)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if list {
+			_, err := io.WriteString(out, benchWorkloads())
+			return err
+		}
+		if c.Full && c.Out == "" {
+			c.Out = benchOutDefault
+		}
+		if !quiet {
+			c.Progress = errs
+		}
+		if len(c.Workloads) == 0 {
+			c.Workloads = some
+		}
+		c.Program, _ = os.Executable() // without it a row is missing
+		report, err := bench.Run(cmd.Context(), c)
+		if errors.Is(err, bench.ErrConfig) {
+			return usage(cmd, "%w", err)
+		}
+		if report == nil || len(report.Results) == 0 && err != nil {
+			return err
+		}
+		return errors.Join(err, writeBench(out, report, asJSON, asGoBench))
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: the core)")
+	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: "+benchDefault(some)+")")
 	f.IntVar(&c.Elements, "elements", 0, "size of the sets (default: each workload's own)")
 	f.IntVar(&c.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
 	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
@@ -71,7 +95,13 @@ Workloads:
 	f.BoolVar(&asGoBench, "gobench", false, "print Go benchmark lines, one for each round, as benchstat reads them")
 	f.BoolVar(&list, "list", false, "list the workloads and do nothing")
 	f.BoolVar(&quiet, "quiet", false, "show no progress")
-	return cmd
+}
+
+func benchDefault(some []string) string {
+	if some == nil {
+		return "the core"
+	}
+	return "all that begin with bloom-"
 }
 
 // writeBench prints a report in the form that was asked for.

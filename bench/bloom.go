@@ -1,0 +1,293 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// systemBare is what a bloom filter costs at least: the hashes, and probes of bits that lie in one piece of memory.
+const systemBare = "bare"
+
+const (
+	// bloomProbability is that of the filters, bloomd's default.
+	bloomProbability = 0.0001
+	// bloomKeyBytes is the length of a key.
+	bloomKeyBytes = 12
+)
+
+// bloomName is the filter that workloads use.
+var bloomName = []byte("bench")
+
+// bloomOptions returns what a filter for so many keys is made with.
+func bloomOptions(keys int, probability float64) engine.FilterOptions {
+	o := bloomslice.DefaultOptions()
+	o.Capacity, o.Probability = max(bloomslice.CapacityMin+1, uint64(keys)), probability
+	return engine.FilterOptions{Options: o, Durability: engine.FilterInterval}
+}
+
+// bloomKeys are the keys from a number on, one behind the other.
+type bloomKeys []byte
+
+func newBloomKeys(from, n int) bloomKeys {
+	keys := make(bloomKeys, 0, n*bloomKeyBytes)
+	for i := range n {
+		keys = fmt.Appendf(keys, "%0*d", bloomKeyBytes, from+i)
+	}
+	return keys
+}
+
+func (k bloomKeys) at(i int) []byte {
+	return k[i*bloomKeyBytes : (i+1)*bloomKeyBytes : (i+1)*bloomKeyBytes]
+}
+
+func (k bloomKeys) len() int { return len(k) / bloomKeyBytes }
+
+// marker is something that holds keys.
+type marker interface {
+	check(key []byte) (bool, error)
+	mark(key []byte) (bool, error)
+}
+
+// bigsetFilter is a filter of the engine.
+type bigsetFilter struct {
+	env *env
+	f   *engine.Filter
+}
+
+func (b bigsetFilter) check(key []byte) (bool, error) { return b.f.Check(key) }
+
+func (b bigsetFilter) mark(key []byte) (bool, error) { return b.f.Mark(b.env.ctx, key) }
+
+// bareFilter is one layer of the same shape, without anything around it. Marks beside others need a lock.
+type bareFilter struct {
+	bits    []uint64
+	k       uint64
+	perHash uint64
+	mu      *sync.Mutex // nil where one goroutine marks
+}
+
+func newBareFilter(o bloomslice.Options, together bool) (*bareFilter, error) {
+	shape, err := o.Shape(0)
+	if err != nil {
+		return nil, err
+	}
+	b := &bareFilter{bits: make([]uint64, shape.Bytes/8+1), k: uint64(shape.K), perHash: shape.Bytes * 8 / uint64(shape.K)}
+	if together {
+		b.mu = new(sync.Mutex)
+	}
+	return b, nil
+}
+
+// place returns where the i-th bit of a key lies.
+func (b *bareFilter) place(h *bloomslice.Hash, i uint64) uint64 {
+	if i < uint64(len(h)) {
+		return i*b.perHash + h[i]%b.perHash
+	}
+	const prime = 1<<64 - 59
+	product := i * h[3]
+	if product >= prime {
+		product -= prime
+	}
+	return i*b.perHash + (h[1]+product)%b.perHash
+}
+
+func (b *bareFilter) has(h *bloomslice.Hash) bool {
+	for i := range b.k {
+		if at := b.place(h, i); b.bits[at/64]&(1<<(at%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *bareFilter) check(key []byte) (bool, error) {
+	h := bloomslice.Sum(key)
+	return b.has(&h), nil
+}
+
+func (b *bareFilter) mark(key []byte) (bool, error) {
+	h := bloomslice.Sum(key)
+	if b.mu != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+	}
+	if b.has(&h) {
+		return false, nil
+	}
+	for i := range b.k {
+		at := b.place(&h, i)
+		b.bits[at/64] |= 1 << (at % 64)
+	}
+	return true, nil
+}
+
+// bloomHot: marks and checks of a filter whose bits are in memory, by one goroutine and by two. bloom-hot/mark adds new keys up to the
+// capacity; hit and miss ask for keys that are there and that are not. The bare filter is one layer of the same shape.
+func bloomHot(e *env) error {
+	n := e.elements
+	keys, others := newBloomKeys(0, n), newBloomKeys(n, n)
+	for _, threads := range []int{1, 2} {
+		err := e.turns([]contender{{system: systemBigset}, {system: systemBare}}, func(c contender) error {
+			if c.system == systemBare {
+				b, err := newBareFilter(bloomOptions(n, bloomProbability).Options, threads > 1)
+				if err != nil {
+					return err
+				}
+				return e.bloomHotOn(b, Row{System: systemBare}, threads, keys, others)
+			}
+			return e.withFilter(openOptions{}, bloomOptions(n, bloomProbability), func(sys *bigsetSystem, f *engine.Filter) error {
+				var row Row
+				sys.label(&row)
+				return e.bloomHotOn(bigsetFilter{e, f}, row, threads, keys, others)
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withFilter makes a filter in a store of its own.
+func (e *env) withFilter(o openOptions, fo engine.FilterOptions, f func(sys *bigsetSystem, f *engine.Filter) error) error {
+	return e.with(contender{system: systemBigset}, o, func(sys system) error {
+		b := sys.(*bigsetSystem)
+		filter, err := b.store.CreateFilter(e.ctx, bloomName, fo)
+		if err != nil {
+			return err
+		}
+		return f(b, filter)
+	})
+}
+
+// bloomHotReads is how often all keys are asked for.
+const bloomHotReads = 3
+
+func (e *env) bloomHotOn(m marker, row Row, threads int, keys, others bloomKeys) error {
+	n := keys.len()
+	row.Elements = n
+	for _, part := range []struct {
+		name        string
+		keys        bloomKeys
+		times       int
+		least, most int // how many are to be answered by true, each time
+		f           func(key []byte) (bool, error)
+	}{
+		{"mark", keys, 1, n - n/100 - 1, n, m.mark},
+		{"hit", keys, bloomHotReads, n, n, m.check},
+		{"miss", others, bloomHotReads, 0, n / 100, m.check},
+	} {
+		row.Workload = "bloom-hot/" + part.name
+		if threads > 1 {
+			row.Workload += fmt.Sprintf("-%d", threads)
+		}
+		err := e.clocked(row, func(p *phase) error {
+			yes, err := bloomAll(p, threads, part.keys, part.times, part.f)
+			if err == nil && (yes < part.least*part.times || yes > part.most*part.times) {
+				err = fmt.Errorf("%w: %s: %d of %d keys", errWrong, row.Workload, yes, n*part.times)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bloomAll calls f with all keys, some times over, shared among goroutines, and returns how often it said true.
+func bloomAll(p *phase, threads int, keys bloomKeys, times int, f func(key []byte) (bool, error)) (yes int, err error) {
+	var wg sync.WaitGroup
+	found, errs := make([]int, threads), make([]error, threads)
+	n := keys.len()
+	for t := range threads {
+		wg.Go(func() {
+			count := 0
+			for range times {
+				for i := t * n / threads; i < (t+1)*n/threads; i++ {
+					if i%4096 == 0 && p.ctx.Err() != nil {
+						errs[t] = p.ctx.Err()
+						return
+					}
+					is, err := f(keys.at(i))
+					if err != nil {
+						errs[t] = err
+						return
+					}
+					if is {
+						count++
+					}
+				}
+			}
+			found[t] = count
+		})
+	}
+	wg.Wait()
+	for _, k := range found {
+		yes += k
+	}
+	p.ops += uint64(n * times)
+	return yes, errors.Join(errs...)
+}
+
+// clocked measures operations that are too short to be measured one by one, and what they allocate.
+func (e *env) clocked(row Row, load func(*phase) error) error {
+	runtime.GC()
+	p := &phase{ctx: e.ctx, hist: newHistogram()}
+	before := mallocs()
+	cpu, began := cpuNow(), time.Now()
+	if err := load(p); err != nil {
+		return err
+	}
+	took, cpu := time.Since(began), cpuNow()-cpu
+	var f Figures
+	f.time(p, took, cpu)
+	if p.ops > 0 {
+		f.Allocs = new(float64(mallocs()-before) / float64(p.ops))
+	}
+	e.rows.add(row, f, p.hist)
+	return nil
+}
+
+// mallocs returns how many objects this process has allocated.
+func mallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+// cost is the time of an operation beside that of another.
+func cost(of, to *Figures) (float64, bool) { return ratio(to.OpsPerSecond, of.OpsPerSecond) }
+
+// allocationsMax is how many allocations of an operation are none: a page of bits is allocated when its first bit is set, and with
+// it the list of its changes; what other goroutines do meanwhile counts too.
+const allocationsMax = 0.01
+
+// allocations are those of an operation.
+func allocations(of, _ *Figures) (float64, bool) {
+	if of.Allocs == nil {
+		return 0, false
+	}
+	return *of.Allocs, true
+}
+
+func bloomHotGoals() (list []goal) {
+	for _, part := range []string{"mark", "hit", "miss"} {
+		name := "bloom-hot/" + part
+		own := pick{workload: name, system: systemBigset}
+		list = append(list,
+			goal{what: "time, of bare probes and hashes", of: own, to: pick{workload: name, system: systemBare}, have: cost, atMost: true, limit: 1.3},
+			goal{what: "allocations", of: own, have: allocations, atMost: true, limit: allocationsMax})
+	}
+	for _, part := range []string{"mark", "hit", "miss"} {
+		list = append(list, goal{what: "two goroutines, of one's rate", of: pick{workload: "bloom-hot/" + part + "-2", system: systemBigset},
+			to: pick{workload: "bloom-hot/" + part, system: systemBigset}, have: speed, plain: true})
+	}
+	return list
+}

@@ -1,0 +1,444 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// markAll marks keys, some at a time.
+func (e *env) markAll(f *engine.Filter, from, n int) error {
+	const at = 1000
+	list, added := make([][]byte, 0, at), make([]bool, at)
+	for done := 0; done < n; done += len(list) {
+		keys := newBloomKeys(from+done, min(at, n-done))
+		list = list[:0]
+		for i := range keys.len() {
+			list = append(list, keys.at(i))
+		}
+		if err := f.MarkAll(e.ctx, list, added[:len(list)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds proves that keys are in a filter.
+func holds(f *engine.Filter, from, n int) error {
+	keys := newBloomKeys(from, n)
+	for i := range n {
+		has, err := f.Check(keys.at(i))
+		if err != nil {
+			return err
+		}
+		if !has {
+			return fmt.Errorf("%w: key %q is denied", errWrong, keys.at(i))
+		}
+	}
+	return nil
+}
+
+// The probabilities of bloom-fpp, and how many keys are asked for that are not there, for each key of the capacity.
+var bloomProbabilities = []float64{0.0001, 0.01}
+
+const bloomForeign = 10
+
+// bloomFPP: false positives among keys that were never added, when the filter has as many keys as its capacity (full), and ten times as
+// many (ten), in rows for each probability. share is their part of the keys, of the configured probability.
+func bloomFPP(e *env) error {
+	for _, p := range bloomProbabilities {
+		o := bloomOptions(e.elements, p)
+		err := e.withFilter(openOptions{}, o, func(sys *bigsetSystem, f *engine.Filter) error {
+			n := int(o.Capacity)
+			marked := 0
+			for _, part := range []struct {
+				name string
+				keys int
+			}{{"full", n}, {"ten", 10 * n}} {
+				if err := e.markAll(f, marked, part.keys-marked); err != nil {
+					return err
+				}
+				marked = part.keys
+				row := Row{Workload: fmt.Sprintf("bloom-fpp/%s-%g", part.name, p), Elements: e.elements}
+				sys.label(&row)
+				if err := e.falsePositives(row, f, 100*n, bloomForeign*n, p); err != nil {
+					return err
+				}
+			}
+			return holds(f, 0, n)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *env) falsePositives(row Row, filter *engine.Filter, from, n int, probability float64) error {
+	const lap = 1_000_000
+	p := &phase{ctx: e.ctx, hist: newHistogram()}
+	found, began, cpu := 0, time.Now(), cpuNow()
+	for done := 0; done < n; done += lap {
+		yes, err := bloomAll(p, 1, newBloomKeys(from+done, min(lap, n-done)), 1, filter.Check)
+		if err != nil {
+			return err
+		}
+		found += yes
+	}
+	var f Figures
+	f.time(p, time.Since(began), cpuNow()-cpu)
+	f.Share = new(float64(found) / float64(n) / probability)
+	e.rows.add(row, f, p.hist)
+	return nil
+}
+
+// shareOf is the share of false positives of the configured one.
+func shareOf(of, _ *Figures) (float64, bool) {
+	if of.Share == nil {
+		return 0, false
+	}
+	return *of.Share, true
+}
+
+func bloomFPPGoals() (list []goal) {
+	for _, p := range bloomProbabilities {
+		for _, part := range []string{"full", "ten"} {
+			list = append(list, goal{what: "false positives, of the configured probability",
+				of: pick{workload: fmt.Sprintf("bloom-fpp/%s-%g", part, p), system: systemBigset}, have: shareOf, atMost: true, limit: 1.1})
+		}
+	}
+	return list
+}
+
+// bloomFlush: new keys within one flush interval, then a flush, and what it leaves to compact. write_amp is what was written to log and
+// tables of the bytes that bloomd's files have.
+func bloomFlush(e *env) error {
+	o := bloomOptions(e.elements, bloomProbability)
+	return e.withFilter(openOptions{warm: true}, o, func(sys *bigsetSystem, f *engine.Filter) error {
+		if err := f.Flush(e.ctx); err != nil { // the filter itself
+			return err
+		}
+		if _, err := sys.settle(e.ctx); err != nil {
+			return err
+		}
+		err := e.measure(sys, Row{Workload: "bloom-flush", Elements: e.elements}, func(p *phase) error {
+			if err := e.markAll(f, 0, e.elements); err != nil {
+				return err
+			}
+			began := time.Now()
+			if err := f.Flush(e.ctx); err != nil {
+				return err
+			}
+			p.note(time.Since(began))
+			info, err := f.Info()
+			if err != nil {
+				return err
+			}
+			p.ops, p.user = uint64(e.elements), info.Storage
+			return p.settle(sys)
+		})
+		if err != nil {
+			return err
+		}
+		return e.afterClose(f, e.elements)
+	})
+}
+
+// afterClose holds what is on disk against what was marked.
+func (e *env) afterClose(f *engine.Filter, n int) error {
+	_, err := f.Close(e.ctx)
+	return errors.Join(err, holds(f, 0, n))
+}
+
+func amplified(of, _ *Figures) (float64, bool) {
+	if of.WriteAmp == nil {
+		return 0, false
+	}
+	return *of.WriteAmp, true
+}
+
+func bloomFlushGoals() []goal {
+	return []goal{{what: "written, of what bloomd's files hold", of: pick{workload: "bloom-flush", system: systemBigset}, have: amplified,
+		atMost: true, limit: 3}}
+}
+
+// bloomFaults is how often a filter is faulted in, bloomFaultKeys how many keys are asked for, whose bits are on all its pages but for
+// chance: the expectation of pages left out of 3 MB is below a hundredth.
+const (
+	bloomFaults    = 20
+	bloomFaultKeys = 500
+)
+
+// bloomFault: checks of a closed filter until all its pages are in memory, in a store with a block cache much smaller than the filter.
+// bloom-fault/first is the first of these checks.
+func bloomFault(e *env) error {
+	o := bloomOptions(e.elements, bloomProbability)
+	return e.withFilter(openOptions{cache: 256 << 10}, o, func(sys *bigsetSystem, f *engine.Filter) error {
+		if err := e.markAll(f, 0, e.elements); err != nil {
+			return err
+		}
+		if err := f.Flush(e.ctx); err != nil {
+			return err
+		}
+		if _, err := sys.settle(e.ctx); err != nil {
+			return err
+		}
+		keys := newBloomKeys(0, min(bloomFaultKeys, e.elements))
+		all, first := &phase{ctx: e.ctx, hist: newHistogram()}, &phase{ctx: e.ctx, hist: newHistogram()}
+		cpu, began := cpuNow(), time.Now()
+		for range bloomFaults {
+			if err := all.aside(func() error { _, err := f.Close(e.ctx); return err }); err != nil {
+				return err
+			}
+			if err := faultIn(f, keys, first, all); err != nil {
+				return err
+			}
+		}
+		row := Row{Elements: e.elements}
+		sys.label(&row)
+		took, cpu := time.Since(began)-all.away, cpuNow()-cpu-all.awayCPU
+		for _, part := range []struct {
+			name string
+			p    *phase
+		}{{"bloom-fault", all}, {"bloom-fault/first", first}} {
+			var fig Figures
+			part.p.ops, row.Workload = bloomFaults, part.name
+			fig.time(part.p, took, cpu)
+			e.rows.add(row, fig, part.p.hist)
+		}
+		return nil
+	})
+}
+
+func faultIn(f *engine.Filter, keys bloomKeys, first, all *phase) error {
+	began := time.Now()
+	for i := range keys.len() {
+		has, err := f.Check(keys.at(i))
+		if err := errors.Join(err, expect("key of a filter faulted in", has, true)); err != nil {
+			return err
+		}
+		if i == 0 {
+			first.note(time.Since(began))
+		}
+	}
+	all.note(time.Since(began))
+	return nil
+}
+
+func bloomFaultGoals() []goal {
+	return []goal{{what: "until all is in memory", of: pick{workload: "bloom-fault", system: systemBigset}, have: milliseconds,
+		atMost: true, limit: 10, unit: " ms"}}
+}
+
+// manyName returns the name of the i-th of many filters.
+func manyName(i int) []byte { return fmt.Appendf(nil, "filter-%06d", i) }
+
+// smallCaches keep what else is on the heap small beside what is weighed.
+func smallCaches() openOptions { return openOptions{cache: 256 << 10, memTable: 256 << 10} }
+
+// bloomMany: a store with as many filters as elements, of the least capacity: opening it and listing them; bloom-many/heap is what the
+// heap has more of than with an empty store, when each of them was used and closed.
+func bloomMany(e *env) error {
+	c := contender{system: systemBigset}
+	dir := e.folder()
+	return e.inFolder(dir, func() error {
+		var empty uint64
+		err := e.opened(c, dir, smallCaches(), func(sys system) error {
+			store := sys.(*bigsetSystem).store
+			if _, err := store.Filters(nil); err != nil {
+				return err
+			}
+			empty = heapBytes()
+			return e.makeFilters(store)
+		})
+		if err != nil {
+			return err
+		}
+		row := Row{Elements: e.elements}
+		p := &phase{ctx: e.ctx, hist: newHistogram(), ops: 1}
+		began, cpu := time.Now(), cpuNow()
+		return e.opened(c, dir, smallCaches(), func(sys system) error {
+			store := sys.(*bigsetSystem).store
+			infos, err := store.Filters(nil)
+			if err := errors.Join(err, expect("filters", len(infos), e.elements)); err != nil {
+				return err
+			}
+			var f Figures
+			took := time.Since(began)
+			p.note(took)
+			f.time(p, took, cpuNow()-cpu)
+			sys.label(&row)
+			row.Workload = "bloom-many"
+			e.rows.add(row, f, p.hist)
+			if err := e.useAndClose(store); err != nil {
+				return err
+			}
+			grown := max(0, int64(heapBytes())-int64(empty))
+			row.Workload = "bloom-many/heap"
+			e.rows.add(row, Figures{Ops: uint64(e.elements), HeapBytes: new(uint64(grown))}, nil)
+			return nil
+		})
+	})
+}
+
+func (e *env) makeFilters(store *engine.Store) error {
+	key := []byte("key")
+	for i := range e.elements {
+		f, err := store.CreateFilter(e.ctx, manyName(i), bloomOptions(0, bloomProbability))
+		if err != nil {
+			return err
+		}
+		if _, err := f.Mark(e.ctx, key); err != nil {
+			return err
+		}
+		if i%1000 == 999 { // not all of them are in memory at a time
+			if err := closeFilters(e, store); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// closeFilters closes all filters: the first call takes note of those that were used, the second closes them.
+func closeFilters(e *env, store *engine.Store) error {
+	for range 2 {
+		if _, err := store.CloseColdFilters(e.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *env) useAndClose(store *engine.Store) error {
+	key := []byte("key")
+	for i := range e.elements {
+		f, err := store.Filter(manyName(i))
+		if err != nil {
+			return err
+		}
+		has, err := f.Check(key)
+		if err := errors.Join(err, e.ctx.Err(), expect("the key of each filter", has, true)); err != nil {
+			return err
+		}
+	}
+	if err := closeFilters(e, store); err != nil {
+		return err
+	}
+	infos, err := store.Filters(nil)
+	for i := range infos {
+		err = errors.Join(err, expect("open", infos[i].Open, false))
+	}
+	return err
+}
+
+// heapEach is the heap of one of them, in KiB.
+func heapEach(of, _ *Figures) (float64, bool) {
+	if of.HeapBytes == nil {
+		return 0, false
+	}
+	return ratio(float64(*of.HeapBytes)/1024, float64(of.Ops))
+}
+
+func bloomManyGoals() []goal {
+	return []goal{
+		{what: "to open and list", of: pick{workload: "bloom-many", system: systemBigset}, have: milliseconds, atMost: true, limit: 1000, unit: " ms"},
+		{what: "heap of a closed filter", of: pick{workload: "bloom-many/heap", system: systemBigset}, have: heapEach, atMost: true, limit: 4, unit: " KiB"},
+	}
+}
+
+// bloomBigFilters is how many filters bloom-big has, and how much more than the cache they are.
+const bloomBigFilters = 10
+
+// bloomBig: uniform checks of filters that take ten times what may be in memory. bloom-big/heap is by what the heap grew beside that bound,
+// as ops.
+func bloomBig(e *env) error {
+	each := max(bloomslice.CapacityMin+1, e.elements/bloomBigFilters)
+	o := bloomOptions(each, bloomProbability)
+	shape, err := o.Shape(0)
+	if err != nil {
+		return err
+	}
+	limit := int64(shape.Bytes) // of ten such
+	caches := smallCaches()
+	caches.filterCache = limit
+	return e.with(contender{system: systemBigset}, caches, func(sys system) error {
+		store := sys.(*bigsetSystem).store
+		before := heapBytes()
+		list := make([]*engine.Filter, bloomBigFilters)
+		for i := range list {
+			var err error
+			if list[i], err = store.CreateFilter(e.ctx, manyName(i), o); err != nil {
+				return err
+			}
+			if err := e.markAll(list[i], 0, each); err != nil {
+				return err
+			}
+		}
+		if err := store.FlushFilters(e.ctx); err != nil {
+			return err
+		}
+		if _, err := sys.settle(e.ctx); err != nil {
+			return err
+		}
+		err := e.measure(sys, Row{Workload: "bloom-big", Elements: e.elements}, func(p *phase) error {
+			return e.bigChecks(p, list, each)
+		})
+		if err != nil {
+			return err
+		}
+		row := Row{Workload: "bloom-big/heap", Elements: e.elements}
+		sys.label(&row)
+		grown := max(0, int64(heapBytes())-int64(before))
+		e.rows.add(row, Figures{Ops: uint64(limit), HeapBytes: new(uint64(grown))}, nil)
+		return nil
+	})
+}
+
+// bloomBigChecks is how many checks are made, half of them of keys that are there.
+const (
+	bloomBigChecks     = 20_000
+	bloomBigChecksFull = 500_000
+)
+
+func (e *env) bigChecks(p *phase, list []*engine.Filter, each int) error {
+	n := bloomBigChecks
+	if e.cfg.Full {
+		n = bloomBigChecksFull
+	}
+	key, wrong := make([]byte, 0, bloomKeyBytes), 0
+	err := p.loop(n, func(i int) error {
+		r := mix(uint64(i) + e.cfg.Seed<<40)
+		number := int(r >> 16 % uint64(2*each))
+		key = fmt.Appendf(key[:0], "%0*d", bloomKeyBytes, number)
+		has, err := list[r&0xFFFF%bloomBigFilters].Check(key)
+		if err != nil {
+			return err
+		}
+		if !has && number < each {
+			return fmt.Errorf("%w: key %q is denied", errWrong, key)
+		}
+		if has && number >= each {
+			wrong++
+		}
+		return nil
+	})
+	if wrong > n/100 {
+		err = errors.Join(err, fmt.Errorf("%w: %d false positives", errWrong, wrong))
+	}
+	return err
+}
+
+func heapOfBound(of, _ *Figures) (float64, bool) {
+	if of.HeapBytes == nil {
+		return 0, false
+	}
+	return ratio(float64(*of.HeapBytes), float64(of.Ops))
+}
+
+func bloomBigGoals() []goal {
+	return []goal{{what: "heap, of the bound of the cache", of: pick{workload: "bloom-big/heap", system: systemBigset}, have: heapOfBound, plain: true}}
+}

@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+
+	"bigset/engine"
+)
+
+// bloomRecordBytes is what a mark has to write at least: which layer, and the hashes of the key.
+const bloomRecordBytes = 40
+
+// bloomDurable: new keys, each durable before its mark is answered, by 64 goroutines. Raw Pebble commits as many records of as many bytes,
+// each synced. A store that loses a mark in a crash, which is a copy of its folder while it is open, has no row.
+func bloomDurable(e *env) error {
+	each := max(1, e.elements/writers)
+	row := Row{Workload: "bloom-durable", Elements: each * writers}
+	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
+		return e.with(c, openOptions{sync: true, warm: true}, func(sys system) error {
+			if raw, is := sys.(*rawSystem); is {
+				return e.measure(raw, row, func(p *phase) error { return rawRecords(p, raw, each) })
+			}
+			return e.durableMarks(sys.(*bigsetSystem), row, each)
+		})
+	})
+}
+
+func (e *env) durableMarks(sys *bigsetSystem, row Row, each int) error {
+	o := bloomOptions(row.Elements, bloomProbability)
+	o.Durability = engine.FilterSync
+	filter, err := sys.store.CreateFilter(e.ctx, bloomName, o)
+	if err != nil {
+		return err
+	}
+	keys := newBloomKeys(0, row.Elements)
+	f, hist, err := e.figures(sys, func(p *phase) error {
+		return together(p, each, func(w int) func(i int) error {
+			return func(i int) error {
+				_, err := filter.Mark(e.ctx, keys.at(w*each+i))
+				return err
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	err = e.afterCrash(sys, row.Elements)
+	if errors.Is(err, errWrong) {
+		e.say("bloom-durable: no figures: this store does not keep marks through a crash: %v", err)
+		return nil
+	}
+	sys.label(&row)
+	e.rows.add(row, f, hist)
+	return err
+}
+
+// afterCrash holds what a crash now would leave against what was marked.
+func (e *env) afterCrash(sys *bigsetSystem, n int) error {
+	dir := e.folder()
+	return e.inFolder(dir, func() error {
+		if err := os.CopyFS(dir, os.DirFS(sys.dir())); err != nil {
+			return err
+		}
+		return e.opened(contender{system: systemBigset}, dir, openOptions{}, func(copied system) error {
+			f, err := copied.(*bigsetSystem).store.Filter(bloomName)
+			if err != nil {
+				return err
+			}
+			return holds(f, 0, n)
+		})
+	})
+}
+
+// rawRecords lets all writers commit records.
+func rawRecords(p *phase, raw *rawSystem, each int) error {
+	return together(p, each, func(w int) func(i int) error {
+		key, value := make([]byte, 8), make([]byte, bloomRecordBytes-8)
+		return func(i int) error {
+			binary.BigEndian.PutUint64(key, uint64(w*each+i))
+			binary.BigEndian.PutUint64(value, mix(uint64(w*each+i)))
+			return raw.db.Set(key, value, raw.write)
+		}
+	})
+}
+
+func bloomDurableGoals() []goal {
+	return []goal{beside("of raw synced commits", "bloom-durable", "bloom-durable", 0.5)}
+}

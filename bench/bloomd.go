@@ -1,0 +1,317 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// BloomdConfig says what RunBloomd does: loads in bloomd's protocol on one server that runs already, or on two in turns.
+type BloomdConfig struct {
+	A BloomdServer `json:"a"`
+	// B is what A is measured beside; without an address there is none.
+	B BloomdServer `json:"b,omitzero"`
+	// Modes are what requests do; nil is all of BloomdModes.
+	Modes []string `json:"modes,omitempty"`
+	// Connections and Depths, requests in flight on each, are the points at which each mode is measured; nil is 1, 16 and 64.
+	Connections []int `json:"connections,omitempty"`
+	Depths      []int `json:"depths,omitempty"`
+	// Passes is how often everything is repeated; 0 is 3.
+	Passes int `json:"passes"`
+	// Span is how long each point takes on each server in a pass; 0 is 2 s.
+	Span time.Duration `json:"span"`
+	// Keys is the capacity of each filter, and how many keys a load has; 0 is 1 million.
+	Keys int `json:"keys"`
+	// Probability is that of the filters; 0 is 0.0001.
+	Probability float64 `json:"probability"`
+	// Workers says that B has so many threads; 0 is 1. With more the goals are to be ahead of it at 64 connections.
+	Workers int `json:"workers"`
+	// Progress is told in lines of text what is being done; nil is nobody.
+	Progress io.Writer `json:"-"`
+}
+
+// BloomdServer is a server that speaks bloomd's protocol.
+type BloomdServer struct {
+	Addr string `json:"addr"`
+	PID  int    `json:"pid,omitzero"` // of its process on this machine, whose CPU time is counted; 0 is unknown
+}
+
+// BloomdModes are what requests may do: add a key, ask for one, and both for a hundred keys at a time.
+var bloomdModes = []bloomdMode{{"set", 1, true}, {"check", 1, false}, {"bulk", 100, true}, {"multi", 100, false}}
+
+type bloomdMode struct {
+	command string
+	keys    int  // of a request
+	writes  bool // it adds keys
+}
+
+// BloomdModes returns the names of the modes.
+func BloomdModes() []string {
+	var names []string
+	for _, m := range bloomdModes {
+		names = append(names, m.command)
+	}
+	return names
+}
+
+const (
+	// bloomdKeyBytes is the length of every key.
+	bloomdKeyBytes = 12
+	// bloomdDepthMax bounds what is on its way on a connection to what the buffers of sockets hold: who sends does not read meanwhile.
+	bloomdDepthMax       = 256
+	bloomdConnectionsMax = 4096
+	bloomdWait           = 30 * time.Second // for any answer
+)
+
+func (c BloomdConfig) withDefaults() BloomdConfig {
+	def := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	if c.Modes == nil {
+		c.Modes = BloomdModes()
+	}
+	if c.Connections == nil {
+		c.Connections = []int{1, 16, 64}
+	}
+	if c.Depths == nil {
+		c.Depths = []int{1, 16, 64}
+	}
+	def(&c.Passes, 3)
+	def(&c.Keys, 1_000_000)
+	def(&c.Workers, 1)
+	if c.Span == 0 {
+		c.Span = 2 * time.Second
+	}
+	if c.Probability == 0 {
+		c.Probability = 0.0001
+	}
+	if c.Progress == nil {
+		c.Progress = io.Discard
+	}
+	return c
+}
+
+func (c BloomdConfig) validate() error {
+	for _, m := range c.Modes {
+		if !slices.Contains(BloomdModes(), m) {
+			return fmt.Errorf("%w: no mode %q: there are %s", ErrConfig, m, strings.Join(BloomdModes(), ", "))
+		}
+	}
+	within := func(list []int, most int) bool {
+		return !slices.ContainsFunc(list, func(n int) bool { return n < 1 || n > most })
+	}
+	switch {
+	case c.A.Addr == "":
+		return fmt.Errorf("%w: no address of a server", ErrConfig)
+	case !within(c.Connections, bloomdConnectionsMax):
+		return fmt.Errorf("%w: connections must be 1 to %d", ErrConfig, bloomdConnectionsMax)
+	case !within(c.Depths, bloomdDepthMax):
+		return fmt.Errorf("%w: requests in flight must be 1 to %d", ErrConfig, bloomdDepthMax)
+	case c.Passes < 1 || c.Passes > roundsMax || c.Span < 0 || c.Workers < 1:
+		return fmt.Errorf("%w: %d passes of %v, %d workers", ErrConfig, c.Passes, c.Span, c.Workers)
+	case c.Keys <= 10_000 || c.Keys > 100_000_000 || c.Keys%100 != 0:
+		return fmt.Errorf("%w: %d keys: it must be a multiple of 100 above 10,000, up to 100 million", ErrConfig, c.Keys)
+	case !(c.Probability > 0 && c.Probability < 0.1):
+		return fmt.Errorf("%w: a probability of %v: it must be above 0 and below 0.1", ErrConfig, c.Probability)
+	}
+	return nil
+}
+
+// bloomdPoint is one load.
+type bloomdPoint struct {
+	mode               bloomdMode
+	connections, depth int
+}
+
+func (p bloomdPoint) name() string {
+	return fmt.Sprintf("bloomd/%s-%d-%d", p.mode.command, p.connections, p.depth)
+}
+
+func (c BloomdConfig) points() (list []bloomdPoint) {
+	for _, name := range c.Modes {
+		mode := bloomdModes[slices.Index(BloomdModes(), name)]
+		for _, n := range c.Connections {
+			for _, depth := range c.Depths {
+				list = append(list, bloomdPoint{mode, n, depth})
+			}
+		}
+	}
+	return list
+}
+
+// The names of the servers in rows.
+const (
+	systemA = "a"
+	systemB = "b"
+)
+
+// RunBloomd measures and returns a report; when it ends early, the error beside the report of what all passes have finished. The filters
+// that it makes have names that begin with "bench-", and are dropped again.
+func RunBloomd(ctx context.Context, c BloomdConfig) (_ *BloomdReport, err error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	r := &bloomdRunner{ctx: ctx, cfg: c, run: strconv.FormatInt(time.Now().UnixNano(), 36), began: time.Now()}
+	for _, s := range []struct {
+		name   string
+		server BloomdServer
+	}{{systemA, c.A}, {systemB, c.B}} {
+		if s.server.Addr == "" {
+			continue
+		}
+		t, e := r.connect(s.name, s.server)
+		if e != nil {
+			return nil, e
+		}
+		defer func() { err = errors.Join(err, t.leave()) }()
+		r.targets = append(r.targets, t)
+	}
+	report := &BloomdReport{Machine: thisMachine(), Config: c, Repeated: map[string]int{}}
+	r.repeated = report.Repeated
+	for pass := range c.Passes {
+		for i, p := range c.points() {
+			if err := r.measure(p, pass, i); err != nil {
+				report.Results = r.rows.rows()
+				return report, fmt.Errorf("bench: %s, pass %d: %w", p.name(), pass+1, err)
+			}
+		}
+	}
+	report.Results = r.rows.rows()
+	return report, nil
+}
+
+type bloomdRunner struct {
+	ctx     context.Context
+	cfg     BloomdConfig
+	run     string // in the names of its filters, so that no other run has them
+	began   time.Time
+	targets []*bloomdTarget
+	rows    collector
+	filters int // made
+
+	repeated map[string]int
+}
+
+// bloomdTries is how often a load is tried on a server that answers wrongly. A bloomd looks a filter up again after every 32 keys of
+// a request, and now and then does not find it.
+const bloomdTries = 3
+
+// measure runs one load on each server, in an order that changes from pass to pass.
+func (r *bloomdRunner) measure(p bloomdPoint, pass, i int) error {
+	order := slices.Clone(r.targets)
+	if (pass+i)%2 == 1 {
+		slices.Reverse(order)
+	}
+	for _, t := range order {
+		f, hist, own, err := r.point(t, p)
+		for try := 1; try < bloomdTries && errors.Is(err, errWrong); try++ {
+			_, _ = fmt.Fprintf(r.cfg.Progress, "%s on %s is measured again: %v\n", p.name(), t.name, err)
+			r.repeated[t.name]++
+			f, hist, own, err = r.point(t, p)
+		}
+		if err != nil {
+			return fmt.Errorf("%s (%s): %w", t.name, t.server.Addr, err)
+		}
+		r.rows.add(Row{Workload: p.name(), System: t.name, Elements: r.cfg.Keys}, f, hist)
+		_, _ = fmt.Fprintf(r.cfg.Progress, "%6.1fs  pass %d of %d, %s on %s: %s requests/s, the loader's CPU %s µs a request\n",
+			time.Since(r.began).Seconds(), pass+1, r.cfg.Passes, p.name(), t.name, Thousands(uint64(f.OpsPerSecond)), number(own))
+	}
+	return nil
+}
+
+// bloomdTarget is a server that is measured.
+type bloomdTarget struct {
+	name    string
+	server  BloomdServer
+	conn    net.Conn // for commands outside the load
+	answers *bufio.Reader
+	full    string // the filter that holds all keys, which is asked
+}
+
+func (r *bloomdRunner) connect(name string, s BloomdServer) (*bloomdTarget, error) {
+	conn, err := (&net.Dialer{Timeout: bloomdWait}).DialContext(r.ctx, "tcp", s.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	t := &bloomdTarget{name: name, server: s, conn: conn, answers: bufio.NewReader(conn)}
+	if s.PID != 0 {
+		if _, err := processCPU(s.PID); err != nil {
+			return nil, errors.Join(fmt.Errorf("bench: CPU time of process %d: %w", s.PID, err), conn.Close())
+		}
+	}
+	return t, nil
+}
+
+// ask sends one command and expects an answer of one line.
+func (t *bloomdTarget) ask(want, format string, args ...any) error {
+	command := fmt.Sprintf(format, args...)
+	if err := t.conn.SetDeadline(time.Now().Add(bloomdWait)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(t.conn, command+"\n"); err != nil {
+		return err
+	}
+	line, err := t.answers.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return expect("answer to "+command, strings.TrimRight(line, "\r\n"), want)
+}
+
+// leave drops what is left on the server.
+func (t *bloomdTarget) leave() (err error) {
+	if t.full != "" {
+		err = t.ask("Done", "drop %s", t.full)
+	}
+	return errors.Join(err, t.conn.Close())
+}
+
+// create makes a filter of a new name.
+func (r *bloomdRunner) create(t *bloomdTarget) (string, error) {
+	r.filters++
+	name := fmt.Sprintf("bench-%s-%06d", r.run, r.filters)
+	return name, t.ask("Done", "create %s capacity=%d prob=%g", name, r.cfg.Keys, r.cfg.Probability)
+}
+
+// point runs one load on one server. own is the CPU time that the loader took for a request, in µs.
+func (r *bloomdRunner) point(t *bloomdTarget, p bloomdPoint) (f Figures, hist histogram, own float64, err error) {
+	if p.mode.writes {
+		name, err := r.create(t)
+		if err != nil {
+			return f, nil, 0, err
+		}
+		f, hist, own, err = r.load(t, p, newBloomdLoad(p.mode, name, r.cfg.Keys))
+		return f, hist, own, errors.Join(err, t.ask("Done", "drop %s", name))
+	}
+	if t.full == "" {
+		if err := r.fill(t); err != nil {
+			return f, nil, 0, err
+		}
+	}
+	return r.load(t, p, newBloomdLoad(p.mode, t.full, r.cfg.Keys))
+}
+
+// fill makes the filter that is asked, and adds all keys.
+func (r *bloomdRunner) fill(t *bloomdTarget) (err error) {
+	if t.full, err = r.create(t); err != nil {
+		return err
+	}
+	bulk := bloomdModes[slices.Index(BloomdModes(), "bulk")]
+	l := newBloomdLoad(bulk, t.full, r.cfg.Keys)
+	c, err := r.dial(t, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c[0].conn.Close()) }()
+	return c[0].drive(l, 0, 16, l.count, time.Now().Add(time.Hour))
+}

@@ -1,0 +1,240 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+type histogram = *hdrhistogram.Histogram
+
+// bloomdLoad is what is sent: requests of equal length, one behind the other in one piece of memory, so that any number of
+// them is sent by one write of a part of it. After the last the first comes again.
+type bloomdLoad struct {
+	mode     bloomdMode
+	requests []byte
+	length   int // bytes of a request
+	count    int
+}
+
+// newBloomdLoad makes the requests for so many keys: those that write add key 0, 1, 2 …; every other key that is asked for is one of
+// these, in turns with one that was never added.
+func newBloomdLoad(mode bloomdMode, filter string, keys int) *bloomdLoad {
+	l := &bloomdLoad{mode: mode, count: keys / mode.keys}
+	l.length = len(mode.command) + 1 + len(filter) + mode.keys*(1+bloomdKeyBytes) + 1
+	l.requests = make([]byte, 0, l.length*l.count)
+	for i := range keys {
+		if i%mode.keys == 0 {
+			l.requests = append(append(append(l.requests, mode.command...), ' '), filter...)
+		}
+		n := i
+		if !mode.writes && i%2 == 1 {
+			n += keys
+		}
+		l.requests = fmt.Appendf(append(l.requests, ' '), "%0*d", bloomdKeyBytes, n)
+		if i%mode.keys == mode.keys-1 {
+			l.requests = append(l.requests, '\n')
+		}
+	}
+	return l
+}
+
+// part returns up to n requests from the at-th on, in one piece, and how many they are.
+func (l *bloomdLoad) part(at, n int) ([]byte, int) {
+	at %= l.count
+	n = min(n, l.count-at)
+	return l.requests[at*l.length : (at+n)*l.length], n
+}
+
+// bloomdConn is one connection of a load. It is used by one goroutine, which sends, for as many answers as it has read, as many requests.
+type bloomdConn struct {
+	conn     net.Conn
+	buf      []byte
+	hist     histogram
+	sent     []bloomdSent // that wait for answers, oldest first
+	requests int          // answered
+	yes, no  int          // words
+}
+
+// bloomdSent are requests that were sent at one time.
+type bloomdSent struct {
+	at time.Time
+	n  int
+}
+
+// send sends n requests from the at-th on.
+func (c *bloomdConn) send(l *bloomdLoad, at, n int, now time.Time) error {
+	c.sent = append(c.sent, bloomdSent{now, n})
+	for n > 0 {
+		part, k := l.part(at, n)
+		if _, err := c.conn.Write(part); err != nil {
+			return err
+		}
+		at, n = at+k, n-k
+	}
+	return nil
+}
+
+// drive sends requests from the at-th on, at most so many, until the time is over, and waits for all answers.
+func (c *bloomdConn) drive(l *bloomdLoad, at, depth, most int, until time.Time) error {
+	if err := c.conn.SetDeadline(until.Add(bloomdWait)); err != nil {
+		return err
+	}
+	sent := min(depth, most)
+	if err := c.send(l, at, sent, time.Now()); err != nil {
+		return err
+	}
+	for c.requests < sent {
+		n, err := c.conn.Read(c.buf)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		answers := c.take(c.buf[:n], now)
+		if c.requests > sent {
+			return fmt.Errorf("%w: %d answers to %d requests", errWrong, c.requests, sent)
+		}
+		if answers = min(answers, most-sent); answers > 0 && now.Before(until) {
+			if err := c.send(l, at+sent, answers, now); err != nil {
+				return err
+			}
+			sent += answers
+		}
+	}
+	// Every key is answered by Yes or No, no error has either word.
+	return expect("Yes and No", c.yes+c.no, sent*l.mode.keys)
+}
+
+// take counts what has come, and notes how long it took.
+func (c *bloomdConn) take(b []byte, now time.Time) (answers int) {
+	answers = bytes.Count(b, []byte{'\n'})
+	c.yes += bytes.Count(b, []byte{'Y'})
+	c.no += bytes.Count(b, []byte{'N'})
+	c.requests += answers
+	done := 0
+	for left := answers; left > 0 && done < len(c.sent); {
+		s := &c.sent[done]
+		n := min(left, s.n)
+		_ = c.hist.RecordValues(int64(min(now.Sub(s.at), latencyMax)), int64(n)) // it is in range
+		left -= n
+		if s.n -= n; s.n == 0 {
+			done++
+		}
+	}
+	c.sent = c.sent[:copy(c.sent, c.sent[done:])]
+	return answers
+}
+
+// dial opens connections.
+func (r *bloomdRunner) dial(t *bloomdTarget, n int) ([]*bloomdConn, error) {
+	var list []*bloomdConn
+	for range n {
+		conn, err := (&net.Dialer{Timeout: bloomdWait}).DialContext(r.ctx, "tcp", t.server.Addr)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(list))
+		}
+		list = append(list, &bloomdConn{conn: conn, buf: make([]byte, 64<<10), hist: newHistogram()})
+	}
+	return list, nil
+}
+
+func closeAll(list []*bloomdConn) (err error) {
+	for _, c := range list {
+		if e := c.conn.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// load runs one load on one server for a span.
+func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Figures, hist histogram, own float64, err error) {
+	conns, err := r.dial(t, p.connections)
+	if err != nil {
+		return f, nil, 0, err
+	}
+	defer func() { err = errors.Join(err, closeAll(conns)) }()
+	defer context.AfterFunc(r.ctx, func() { _ = closeAll(conns) })() // so that nobody waits for an answer any more
+	cpu, err := t.cpu()
+	if err != nil {
+		return f, nil, 0, err
+	}
+	errs := make([]error, len(conns))
+	var wg sync.WaitGroup
+	began, loader := time.Now(), cpuNow()
+	for i, c := range conns {
+		wg.Go(func() {
+			at := i * l.count / len(conns) &^ 1 // even: the first key asked for is there
+			errs[i] = c.drive(l, at, p.depth, math.MaxInt, began.Add(r.cfg.Span))
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	loader = cpuNow() - loader
+	after, e := t.cpu()
+	if err := errors.Join(r.ctx.Err(), errors.Join(errs...), e); err != nil {
+		return f, nil, 0, err
+	}
+	ph := &phase{hist: newHistogram()}
+	var yes int
+	for _, c := range conns {
+		ph.ops += uint64(c.requests)
+		yes += c.yes
+		ph.hist.Merge(c.hist)
+	}
+	if err := l.expectYes(ph.ops, yes, len(conns)); err != nil {
+		return f, nil, 0, err
+	}
+	f.time(ph, took, after-cpu)
+	if t.server.PID == 0 {
+		f.CPUMicros = nil
+	}
+	return f, ph.hist, micros(loader) / float64(ph.ops), nil
+}
+
+// expectYes holds answers to what was asked: half of the keys that are asked for are there, but for the last one of each connection.
+func (l *bloomdLoad) expectYes(requests uint64, yes, connections int) error {
+	keys := int(requests) * l.mode.keys
+	if least := keys / 2; !l.mode.writes && (yes < least-connections || yes > least+connections+keys/100) {
+		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", errWrong, yes, keys)
+	}
+	return nil
+}
+
+// cpu returns the CPU time that the server has taken, 0 where it is unknown.
+func (t *bloomdTarget) cpu() (time.Duration, error) {
+	if t.server.PID == 0 {
+		return 0, nil
+	}
+	return processCPU(t.server.PID)
+}
+
+// clockTick is the unit of the times in /proc/PID/stat: a hundredth of a second on every Linux.
+const clockTick = 10 * time.Millisecond
+
+// processCPU returns the CPU time of a process, user and system, as Linux tells it.
+func processCPU(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The second field is a name in brackets, which may hold anything.
+	_, rest, ok := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 13 {
+		return 0, fmt.Errorf("odd line %q", text)
+	}
+	user, err1 := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
+}
