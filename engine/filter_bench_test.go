@@ -121,13 +121,20 @@ func BenchmarkFilterFaultIn(b *testing.B) {
 // BenchmarkFilterBeyondCache checks keys of filters that have ten times the bytes that may be in memory.
 func BenchmarkFilterBeyondCache(b *testing.B) {
 	const filters = 4
-	o := engine.Options{FilterCacheBytes: filters * bloomdBytes / 10}
-	s, _ := benchStore(b, o)
+	s, o := benchStore(b, engine.Options{})
 	var all []*engine.Filter
 	for i := range filters {
 		f, err := s.CreateFilter(bg, fmt.Append(nil, i), millionKeys())
 		must(b, err, "create")
 		markMany(b, f, 200_000)
+	}
+	must(b, s.Close(), "close")
+	o.FilterCacheBytes = filters * bloomdBytes / 10
+	s, err := engine.Open(s.Dir(), o)
+	must(b, err, "open")
+	for i := range filters {
+		f, err := s.Filter(fmt.Append(nil, i))
+		must(b, err, "filter")
 		all = append(all, f)
 	}
 	i, most := 0, uint64(0)

@@ -207,7 +207,7 @@ func (o *FilterOptions) setDefaults() {
 
 // create opens the filter that was cleared, or makes a new one.
 func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
-	entries, err := fs.entries(name)
+	entries, err := fs.entries(keyscheme.DirectoryOf(name, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -221,9 +221,8 @@ func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
 	return fs.make(name, o, entries)
 }
 
-// entries returns what the directory says of a filter that is not dropped: one entry, or none.
-func (fs *filters) entries(name []byte) (entries []keyscheme.DirectoryEntry, err error) {
-	b := keyscheme.DirectoryOf(name, 0)
+// entries returns what a part of the directory says.
+func (fs *filters) entries(b keyscheme.Bounds) (entries []keyscheme.DirectoryEntry, err error) {
 	it, err := fs.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return nil, err
@@ -235,7 +234,7 @@ func (fs *filters) entries(name []byte) (entries []keyscheme.DirectoryEntry, err
 			return nil, fmt.Errorf("%w: directory of filters: %w", ErrCorrupt, err)
 		}
 		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
-		e.Name = name
+		e.Name = bytes.Clone(e.Name)
 		entries = append(entries, e)
 	}
 	return entries, it.Error()
@@ -340,18 +339,25 @@ func (fs *filters) forget(f *Filter) {
 func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 	fs.life.Lock()
 	defer fs.life.Unlock()
+	within := func(p keyscheme.FilterPrefix) bool {
+		return comparator.Compare(p, b.Lower) >= 0 && comparator.Compare(p, b.Upper) < 0
+	}
 	batch := fs.s.db.NewBatch()
+	entries, err := fs.entries(keyscheme.Directory())
+	for _, e := range entries { // also those of filters that were cleared
+		if !e.Dropped && within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
+			err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e), nil))
+		}
+	}
 	var in []*Filter
-	var err error
 	for _, f := range fs.all() {
-		if comparator.Compare(f.prefix, b.Lower) >= 0 && comparator.Compare(f.prefix, b.Upper) < 0 {
+		if within(f.prefix) {
 			f.flushing.Lock()
 			defer f.flushing.Unlock()
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.gone.Store(true) // who finds no page asks
 			in = append(in, f)
-			err = errors.Join(err, batch.SingleDelete(f.entry(), nil))
 		}
 	}
 	if err == nil {
@@ -369,8 +375,7 @@ func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 	if batch.Empty() {
 		return batch.Close()
 	}
-	_, err = fs.s.commit(batch, false)
-	return err
+	return fs.commit(batch, nil)
 }
 
 // ClearFilter forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors

@@ -62,18 +62,18 @@ func (m *filterMachine) names() []string { return slices.Sorted(maps.Keys(m.mode
 
 var filterNames = []string{"a", "ab", "b", "big", "\xff\x00 c", "memory"}
 
-func drawFilterOptions(t *rapid.T, name string) engine.FilterOptions {
+func (m *filterMachine) draw(t *rapid.T, name string) engine.FilterOptions {
 	o := engine.FilterOptions{Options: bloomslice.DefaultOptions(), InMemory: name == "memory"}
 	o.Capacity, o.Probability = rapid.Uint64Range(10_001, 12_000).Draw(t, "capacity"), 0.05
 	o.Scale = rapid.SampledFrom([]uint32{2, 4}).Draw(t, "scale")
-	if name == "big" { // which is flushed as a table
-		o.Capacity = 1_000_000
+	if name == "big" && m.p.opt.FilterCacheBytes == 1<<30 { // which is flushed as a table
+		o.Capacity = 800_000
 	}
 	return o
 }
 
 func drawKeys(t *rapid.T) [][]byte {
-	from, n := rapid.IntRange(0, 30_000).Draw(t, "from"), rapid.SampledFrom([]int{1, 70, 3000}).Draw(t, "keys")
+	from, n := rapid.IntRange(0, 30_000).Draw(t, "from"), rapid.SampledFrom([]int{1, 70, 70, 1000, 6000}).Draw(t, "keys")
 	keys := make([][]byte, n)
 	for i := range keys {
 		keys[i] = fmt.Appendf(nil, "k%d", from+i)
@@ -97,7 +97,7 @@ func (m *filterMachine) filter(t *rapid.T) (string, *engine.Filter, *filterModel
 
 func (m *filterMachine) create(t *rapid.T) {
 	name, _, listed := m.filter(t)
-	o := drawFilterOptions(t, name)
+	o := m.draw(t, name)
 	_, err := m.p.store.CreateFilter(bg, []byte(name), o)
 	if model := m.model[name]; listed != nil {
 		if !errors.Is(err, engine.ErrFilterExists) {

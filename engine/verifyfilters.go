@@ -22,14 +22,9 @@ type filterVerifier struct {
 
 	at     *Filter // the generation at hand, nil before the first
 	head   bool
-	memory bool // it is in memory only
-	layers map[bloomslice.LayerID]*verifiedLayer
+	memory bool                                     // it is in memory only
+	layers map[bloomslice.LayerID]*bloomslice.Layer // nil where it can't be read. Its count may be ahead of its pages
 	seen   []*Filter
-}
-
-type verifiedLayer struct {
-	bloomslice.Layer
-	pages int // found
 }
 
 func (s *Store) verifyFilters(rep *VerifyReport) (*filterVerifier, error) {
@@ -81,7 +76,7 @@ func (v *filterVerifier) key(k *keyscheme.Key, value []byte) error {
 			return err
 		}
 		*v = filterVerifier{s: v.s, rep: v.rep, last: v.last, known: v.known, seen: v.seen,
-			at: newFilter(&v.s.filters, f.Name, f.Generation), layers: map[bloomslice.LayerID]*verifiedLayer{}}
+			at: newFilter(&v.s.filters, f.Name, f.Generation), layers: map[bloomslice.LayerID]*bloomslice.Layer{}}
 		if want := keyscheme.SlotOf(keyscheme.PartitionFilter, f.Name, 0); want != k.Slot {
 			v.problem(f.Name, "keys in slot %08x, the filter's is %08x", k.Slot, want)
 		}
@@ -120,7 +115,7 @@ func (v *filterVerifier) takeLayer(id bloomslice.LayerID, value []byte) {
 	if l.Count > l.Shape.Capacity {
 		v.problem(v.at.name, "layer %d has %d keys, at most %d", id.Index, l.Count, l.Shape.Capacity)
 	}
-	v.layers[id] = &verifiedLayer{Layer: l}
+	v.layers[id] = &l
 }
 
 func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
@@ -149,7 +144,6 @@ func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	if err != nil || l == nil {
 		return nil
 	}
-	l.pages++
 	from := uint64(k.Page) * bloomslice.PageBytes
 	if bits := page[min(uint64(len(page)), max(l.Shape.Bytes, from)-from):]; from >= l.Shape.Bytes || !allZero(bits) {
 		v.problem(v.at.name, "page %d of layer %d lies beyond its end", k.Page, k.Layer.Index)
@@ -184,11 +178,8 @@ func (v *filterVerifier) end() error {
 		}
 	}
 	indexes := map[uint16]bool{}
-	for id, l := range v.layers {
+	for id := range v.layers {
 		indexes[id.Index] = true
-		if l != nil && l.Count > 0 && l.pages == 0 && !v.memory {
-			v.problem(v.at.name, "layer %d has %d keys and no page", id.Index, l.Count)
-		}
 	}
 	for i := range max(1, len(indexes)) {
 		if !indexes[uint16(i)] {
