@@ -1,0 +1,292 @@
+package bloomd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrUnsendable is the error of names and keys that no line can carry: any with a line feed, names with a carriage return or a space, keys of
+// Multi and Bulk with a space, and the empty key of Check and Set. Nothing is sent then.
+var ErrUnsendable = errors.New("bloomd: name or key that the protocol can't carry")
+
+// Refusal is an answer that says that a request failed, without its line feed. Those that Filters have errors for are these errors instead.
+type Refusal string
+
+func (r Refusal) Error() string { return "bloomd: answered " + strconv.Quote(string(r)) }
+
+// Client is one connection to a bloomd, or to what speaks its protocol. Its methods must be called by one goroutine at a time. After an
+// error that is none of the protocol's (Refusal, ErrNoFilter, ErrOpen, ErrOptions, ErrUnsendable) it is of no more use.
+type Client struct {
+	nc     net.Conn
+	r      *bufio.Reader
+	w      *bufio.Writer
+	line   []byte // request in the making
+	answer []byte
+}
+
+// Dial connects to a server by TCP.
+func Dial(ctx context.Context, addr string) (*Client, error) {
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("bloomd: %w", err)
+	}
+	return NewClient(nc), nil
+}
+
+// NewClient returns a client on a connection, which belongs to it then.
+func NewClient(nc net.Conn) *Client {
+	return &Client{nc: nc, r: bufio.NewReaderSize(nc, 64<<10), w: bufio.NewWriterSize(nc, 64<<10)}
+}
+
+// Close closes the connection.
+func (c *Client) Close() error { return c.nc.Close() }
+
+// Queue adds a line, without its line feed, to what is sent next, and may send what is queued. Each is to be matched by a Receive, in
+// order. A server stops reading while too many of its answers wait: before some megabytes of answers Receive is to be called.
+func (c *Client) Queue(line []byte) error {
+	if _, err := c.w.Write(line); err != nil {
+		return fmt.Errorf("bloomd: send: %w", err)
+	}
+	if err := c.w.WriteByte('\n'); err != nil {
+		return fmt.Errorf("bloomd: send: %w", err)
+	}
+	return nil
+}
+
+// Send sends what is queued.
+func (c *Client) Send() error {
+	if err := c.w.Flush(); err != nil {
+		return fmt.Errorf("bloomd: send: %w", err)
+	}
+	return nil
+}
+
+// Receive sends what is queued and returns the next answer as it came: a line with its line feed, or all lines from START to END. It is
+// good until the next call.
+func (c *Client) Receive() ([]byte, error) {
+	if c.w.Buffered() > 0 {
+		if err := c.Send(); err != nil {
+			return nil, err
+		}
+	}
+	c.answer = c.answer[:0]
+	if err := c.readLine(); err != nil {
+		return nil, err
+	}
+	if string(c.answer) != answerStart {
+		return c.answer, nil
+	}
+	for {
+		at := len(c.answer)
+		if err := c.readLine(); err != nil {
+			return nil, err
+		}
+		if string(c.answer[at:]) == answerEnd {
+			return c.answer, nil
+		}
+	}
+}
+
+// readLine appends a line to the answer.
+func (c *Client) readLine() error {
+	for {
+		part, err := c.r.ReadSlice('\n')
+		c.answer = append(c.answer, part...)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return fmt.Errorf("bloomd: receive: %w", err)
+		}
+	}
+}
+
+// Do sends a line, given without its line feed, and returns the answer as Receive does.
+func (c *Client) Do(line []byte) ([]byte, error) {
+	if err := c.Queue(line); err != nil {
+		return nil, err
+	}
+	return c.Receive()
+}
+
+// Create makes a filter. created is false where it is there already.
+func (c *Client) Create(name []byte, o CreateOptions) (created bool, err error) {
+	c.begin("create", name)
+	if o.Capacity != nil {
+		c.line = strconv.AppendUint(append(c.line, " capacity="...), *o.Capacity, 10)
+	}
+	if o.Probability != nil {
+		c.line = strconv.AppendFloat(append(c.line, " prob="...), *o.Probability, 'g', -1, 64)
+	}
+	if o.InMemory != nil {
+		c.line = append(append(c.line, " in_memory="...), digitOf(*o.InMemory))
+	}
+	answer, err := c.ask(name)
+	if err != nil {
+		return false, err
+	}
+	if string(answer) == answerExists {
+		return false, nil
+	}
+	return true, wantDone(answer)
+}
+
+// Check reports whether the key is probably there.
+func (c *Client) Check(name, key []byte) (bool, error) { return c.one("check", name, key) }
+
+// Set adds the key and reports whether it was new.
+func (c *Client) Set(name, key []byte) (bool, error) { return c.one("set", name, key) }
+
+func (c *Client) one(verb string, name, key []byte) (bool, error) {
+	if len(key) == 0 || bytes.IndexByte(key, '\n') >= 0 {
+		return false, ErrUnsendable
+	}
+	c.begin(verb, name)
+	c.line = append(append(c.line, ' '), key...)
+	if key[len(key)-1] == '\r' {
+		c.line = append(c.line, '\r') // the server cuts one
+	}
+	answer, err := c.ask(name)
+	if err != nil {
+		return false, err
+	}
+	switch string(answer) {
+	case answerYes:
+		return true, nil
+	case answerNo:
+		return false, nil
+	}
+	return false, errorOf(answer)
+}
+
+// Multi reports for each key whether it is probably there.
+func (c *Client) Multi(name []byte, keys [][]byte) ([]bool, error) { return c.many("multi", name, keys) }
+
+// Bulk adds the keys in their order and reports for each whether it was new.
+func (c *Client) Bulk(name []byte, keys [][]byte) ([]bool, error) { return c.many("bulk", name, keys) }
+
+func (c *Client) many(verb string, name []byte, keys [][]byte) ([]bool, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	c.begin(verb, name)
+	for _, k := range keys {
+		if bytes.ContainsAny(k, " \n") {
+			return nil, ErrUnsendable
+		}
+		c.line = append(append(c.line, ' '), k...)
+	}
+	if last := keys[len(keys)-1]; len(last) == 0 || last[len(last)-1] == '\r' {
+		c.line = append(c.line, ' ') // one space at the end is ignored, and saves what stands before it
+	}
+	answer, err := c.ask(name)
+	if err != nil {
+		return nil, err
+	}
+	return wordsOf(answer, len(keys))
+}
+
+// wordsOf reads an answer of n words Yes and No.
+func wordsOf(answer []byte, n int) ([]bool, error) {
+	words := make([]bool, 0, n)
+	for word := range bytes.SplitSeq(bytes.TrimSuffix(answer, []byte("\n")), []byte(" ")) {
+		yes := string(word) == "Yes"
+		if !yes && string(word) != "No" {
+			return nil, errorOf(answer)
+		}
+		words = append(words, yes)
+	}
+	if len(words) != n {
+		return nil, fmt.Errorf("bloomd: %d words for %d keys", len(words), n)
+	}
+	return words, nil
+}
+
+// Drop takes a filter away for good.
+func (c *Client) Drop(name []byte) error { return c.order("drop", name) }
+
+// CloseFilter flushes a filter and takes it out of memory.
+func (c *Client) CloseFilter(name []byte) error { return c.order("close", name) }
+
+// Clear forgets a closed filter until it is created again, or the server starts again.
+func (c *Client) Clear(name []byte) error { return c.order("clear", name) }
+
+// Flush makes what was set in a filter durable.
+func (c *Client) Flush(name []byte) error { return c.order("flush", name) }
+
+// FlushAll makes what was set in any filter durable.
+func (c *Client) FlushAll() error {
+	answer, err := c.Do([]byte("flush"))
+	if err != nil {
+		return err
+	}
+	return wantDone(answer)
+}
+
+func (c *Client) order(verb string, name []byte) error {
+	c.begin(verb, name)
+	answer, err := c.ask(name)
+	if err != nil {
+		return err
+	}
+	return wantDone(answer)
+}
+
+// Info returns what the server knows of a filter.
+func (c *Client) Info(name []byte) (Info, error) {
+	c.begin("info", name)
+	answer, err := c.ask(name)
+	if err != nil {
+		return Info{}, err
+	}
+	return decodeInfo(string(name), answer)
+}
+
+// List returns the filters whose names begin with the prefix, as the server orders them: their names, probabilities and figures.
+func (c *Client) List(prefix []byte) ([]Info, error) {
+	if bytes.ContainsAny(prefix, "\r\n") {
+		return nil, ErrUnsendable
+	}
+	answer, err := c.Do(slices.Concat([]byte("list "), prefix))
+	if err != nil {
+		return nil, err
+	}
+	return decodeList(answer)
+}
+
+func (c *Client) begin(verb string, name []byte) {
+	c.line = append(append(append(c.line[:0], verb...), ' '), name...)
+}
+
+// ask sends the line that was made.
+func (c *Client) ask(name []byte) ([]byte, error) {
+	if bytes.ContainsAny(name, " \r\n") {
+		return nil, ErrUnsendable
+	}
+	return c.Do(c.line)
+}
+
+func wantDone(answer []byte) error {
+	if string(answer) == answerDone {
+		return nil
+	}
+	return errorOf(answer)
+}
+
+// errorOf returns the error that an answer stands for.
+func errorOf(answer []byte) error {
+	for _, e := range answersToErrors {
+		if string(answer) == e.answer {
+			return e.err
+		}
+	}
+	return Refusal(strings.TrimSuffix(string(answer), "\n"))
+}

@@ -1,0 +1,175 @@
+package bloomd
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// bufferBytes is what a buffer of a connection begins with, and bufferBytesKept the most that it keeps when it is empty.
+	bufferBytes     = 4 << 10
+	bufferBytesKept = 64 << 10
+	// lingerTime is how long the server reads what a client still sends behind a line that is too long: to close with unread bytes would
+	// take the answer away from it.
+	lingerTime = time.Second
+)
+
+// conn is a connection. One goroutine serves it; only drain is called by others.
+//
+// in has what was read: in[begin:end] is not executed yet, and in[begin:seen] has no line feed.
+type conn struct {
+	s                *Server
+	nc               net.Conn
+	in, out          []byte
+	begin, seen, end int
+	group            group
+	many             many
+	tally            tally
+	ended            bool // no more answers can be sent, or are to be
+
+	mu          sync.Mutex // guards the two below and nc's deadline for reading
+	draining    bool
+	readUntil   time.Time
+	writtenTill time.Time // nc's deadline for writing; the serving goroutine's own
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	return &conn{s: s, nc: nc, in: make([]byte, min(bufferBytes, s.opt.LineBytesMax)), out: make([]byte, 0, bufferBytes)}
+}
+
+// serve reads, executes and answers until the client or the server ends it. All complete lines that were read are executed and answered;
+// a line without an end is not.
+func (c *conn) serve(ctx context.Context) {
+	for !c.ended {
+		c.awaitMore()
+		n, err := c.nc.Read(c.in[c.end:])
+		c.end += n
+		c.tally.others[tallyRead] += uint64(n)
+		c.executeAll(ctx)
+		c.write()
+		if err != nil {
+			return
+		}
+		if !c.makeRoom() {
+			c.refuseLine()
+			return
+		}
+	}
+}
+
+// executeAll executes the complete lines.
+func (c *conn) executeAll(ctx context.Context) {
+	for !c.ended {
+		i := bytes.IndexByte(c.in[c.seen:c.end], '\n')
+		if i < 0 {
+			c.seen = c.end
+			break
+		}
+		line := c.in[c.begin : c.seen+i]
+		c.begin = c.seen + i + 1
+		c.seen = c.begin
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+		c.execute(ctx, line)
+	}
+	c.finishGroup(ctx) // its keys are in the buffer
+}
+
+// makeRoom makes room for reading, and reports false where that would take a longer line than may be.
+func (c *conn) makeRoom() bool {
+	rest := c.in[c.begin:c.end]
+	switch {
+	case len(rest) == 0 && len(c.in) > bufferBytesKept:
+		c.in = make([]byte, min(bufferBytes, c.s.opt.LineBytesMax))
+	case len(rest) == 0 && c.end == len(c.in) && len(c.in) < bufferBytesKept: // more may wait than one read takes
+		c.in = make([]byte, c.grown())
+	case c.end < len(c.in):
+		if len(rest) > 0 {
+			return true
+		}
+	case len(rest) == c.s.opt.LineBytesMax:
+		return false
+	case len(rest) > len(c.in)/2:
+		bigger := make([]byte, c.grown())
+		copy(bigger, rest)
+		c.in = bigger
+	default:
+		copy(c.in, rest)
+	}
+	c.begin, c.seen, c.end = 0, c.seen-c.begin, len(rest)
+	return true
+}
+
+func (c *conn) grown() int { return min(2*len(c.in), c.s.opt.LineBytesMax) }
+
+// refuseLine answers a line that is too long.
+func (c *conn) refuseLine() {
+	c.refuse(answerTooLong)
+	c.write()
+	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		c.drain(time.Now().Add(lingerTime))
+		for err := error(nil); err == nil; {
+			_, err = c.nc.Read(c.in)
+		}
+	}
+}
+
+// write sends the answers that have come together, and publishes what was counted.
+func (c *conn) write() {
+	c.tally.others[tallyWritten] += uint64(len(c.out))
+	c.s.counters.add(&c.tally)
+	if len(c.out) == 0 || c.ended {
+		return
+	}
+	if limit := c.s.opt.WriteTime; limit > 0 {
+		if now := time.Now(); c.writtenTill.Sub(now) < limit {
+			c.writtenTill = now.Add(limit + limit/8)
+			c.nc.SetWriteDeadline(c.writtenTill) // where that fails Write does, too
+		}
+	}
+	if _, err := c.nc.Write(c.out); err != nil {
+		c.ended = true
+	}
+	if c.out = c.out[:0]; cap(c.out) > 2*bufferBytesKept {
+		c.out = make([]byte, 0, bufferBytes)
+	}
+}
+
+// writeIfFull bounds the answers that wait.
+func (c *conn) writeIfFull() {
+	if len(c.out) >= c.s.opt.OutputBytesMax {
+		c.write()
+	}
+}
+
+// awaitMore sets the end of the idle time. Deadlines are set an eighth too late, and rarely: at each request that would be felt.
+func (c *conn) awaitMore() {
+	limit := c.s.opt.IdleTime
+	if limit == 0 {
+		return
+	}
+	now := time.Now()
+	if c.readUntil.Sub(now) >= limit {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.draining {
+		c.readUntil = now.Add(limit + limit/8)
+		c.nc.SetReadDeadline(c.readUntil) // where that fails Read does, too
+	}
+}
+
+// drain lets the connection end at a time at which nothing more is read.
+func (c *conn) drain(end time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.draining {
+		c.draining = true
+		c.nc.SetReadDeadline(end)
+	}
+}

@@ -1,0 +1,250 @@
+package bloomd
+
+import (
+	"bytes"
+	"context"
+)
+
+const (
+	groupKeysMax = 1024     // check or set requests that go to the node in one call
+	callKeysMax  = 16 << 10 // keys of multi or bulk that do
+	keysKept     = 1024     // what a connection keeps room for
+)
+
+// group is a run of check or of set requests to one filter that came together. They go to the node in one call, so that its lock and its
+// disk are waited for once; each has its own answer, in its place.
+type group struct {
+	command command
+	name    []byte
+	keys    [][]byte
+	yes     []bool
+}
+
+// many is the room for the keys of multi and bulk and for what becomes of them.
+type many struct {
+	keys [][]byte
+	yes  []bool
+}
+
+// execute executes one line, or adds it to the group.
+func (c *conn) execute(ctx context.Context, line []byte) {
+	r := parse(line)
+	c.tally.commands[r.command]++
+	if r.refusal == "" && (r.command == cmdCheck || r.command == cmdSet) {
+		c.join(ctx, &r)
+		return
+	}
+	c.finishGroup(ctx)
+	switch {
+	case r.refusal != "":
+		c.refuse(r.refusal)
+	case r.command == cmdMulti || r.command == cmdBulk:
+		c.executeMany(ctx, &r)
+	default:
+		c.executeOther(ctx, &r)
+	}
+	c.writeIfFull()
+}
+
+func (c *conn) refuse(answer string) {
+	c.tally.others[tallyClientErrors]++
+	c.out = append(c.out, answer...)
+}
+
+// fail answers a request that failed at the node.
+func (c *conn) fail(command command, name []byte, err error) {
+	answer := answerOf(err)
+	if answer == answerInternal {
+		c.tally.others[tallyInternalErrors]++
+		c.s.failures.add(command.String(), name, err)
+	}
+	c.out = append(c.out, answer...)
+}
+
+// join adds a check or a set to the group, after what stands in its way is executed.
+func (c *conn) join(ctx context.Context, r *request) {
+	g := &c.group
+	if len(g.keys) > 0 && (g.command != r.command || len(g.keys) == groupKeysMax || !bytes.Equal(g.name, r.name)) {
+		c.finishGroup(ctx)
+		c.writeIfFull()
+	}
+	if len(g.keys) == 0 {
+		g.command, g.name = r.command, r.name
+	}
+	g.keys = append(g.keys, r.rest)
+	g.yes = append(g.yes, false)
+}
+
+// finishGroup executes the group and answers its requests.
+func (c *conn) finishGroup(ctx context.Context) {
+	g := &c.group
+	if len(g.keys) == 0 {
+		return
+	}
+	err := c.call(ctx, g.command, c.find(g.name), g.keys, g.yes)
+	for _, yes := range g.yes {
+		switch {
+		case err != nil:
+			c.fail(g.command, g.name, err)
+		case yes:
+			c.out = append(c.out, answerYes...)
+		default:
+			c.out = append(c.out, answerNo...)
+		}
+	}
+	clear(g.keys) // a line of many bytes may be behind them
+	g.keys, g.yes, g.name = g.keys[:0], g.yes[:0], nil
+}
+
+// find returns a filter, or nil. Names that no filter can have do not come to the node.
+func (c *conn) find(name []byte) Filter {
+	if !goodName(name) {
+		return nil
+	}
+	return c.s.filters.Find(name)
+}
+
+// call checks or sets keys.
+func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byte, yes []bool) error {
+	if f == nil {
+		return ErrNoFilter
+	}
+	if command == cmdSet || command == cmdBulk {
+		c.tally.others[tallySet] += uint64(len(keys))
+		return f.Set(ctx, keys, yes)
+	}
+	c.tally.others[tallyChecked] += uint64(len(keys))
+	return f.Check(ctx, keys, yes)
+}
+
+// executeMany executes multi or bulk. The answer begins when all keys are done: it has all words, or is an error.
+func (c *conn) executeMany(ctx context.Context, r *request) {
+	rest := r.rest
+	if n := len(rest) - 1; rest[n] == ' ' {
+		rest = rest[:n]
+	}
+	n := bytes.Count(rest, []byte(" ")) + 1 // at most len(r.rest)
+	if cap(c.many.yes) < n {
+		c.many.yes = make([]bool, n)
+	}
+	yes := c.many.yes[:n]
+	f := c.find(r.name)
+	for done := 0; done < n; {
+		keys := c.many.keys[:0]
+		for len(keys) < callKeysMax && done+len(keys) < n {
+			var key []byte
+			key, rest, _ = cut(rest)
+			keys = append(keys, key)
+		}
+		err := c.call(ctx, r.command, f, keys, yes[done:done+len(keys)])
+		done += len(keys)
+		clear(keys)
+		c.many.keys = keys
+		if err != nil {
+			c.fail(r.command, r.name, err)
+			c.trimMany()
+			return
+		}
+	}
+	c.answerWords(yes)
+	c.trimMany()
+}
+
+func (c *conn) answerWords(yes []bool) {
+	for i, y := range yes {
+		word := answerNo
+		if y {
+			word = answerYes
+		}
+		c.out = append(c.out, word...)
+		if i < len(yes)-1 {
+			c.out[len(c.out)-1] = ' ' // for the line feed
+			c.writeIfFull()
+		}
+	}
+}
+
+// trimMany gives the room of many keys back.
+func (c *conn) trimMany() {
+	if cap(c.many.keys) > keysKept || cap(c.many.yes) > keysKept {
+		c.many = many{}
+	}
+}
+
+// executeOther executes a command that takes no keys.
+func (c *conn) executeOther(ctx context.Context, r *request) {
+	filters := c.s.filters
+	if !r.all && r.command != cmdList && !goodName(r.name) { // create's is good
+		c.fail(r.command, r.name, ErrNoFilter)
+		return
+	}
+	var err error
+	switch r.command {
+	case cmdCreate:
+		c.executeCreate(ctx, r)
+		return
+	case cmdList:
+		c.executeList(ctx, r)
+		return
+	case cmdInfo:
+		c.executeInfo(ctx, r)
+		return
+	case cmdDrop:
+		err = filters.Drop(ctx, r.name)
+	case cmdClose:
+		err = filters.Close(ctx, r.name)
+	case cmdClear:
+		err = filters.Clear(ctx, r.name)
+	case cmdFlush:
+		if r.all {
+			err = filters.FlushAll(ctx)
+		} else {
+			err = filters.Flush(ctx, r.name)
+		}
+	}
+	if err != nil {
+		c.fail(r.command, r.name, err)
+		return
+	}
+	c.out = append(c.out, answerDone...)
+}
+
+func (c *conn) executeCreate(ctx context.Context, r *request) {
+	created, err := c.s.filters.Create(ctx, r.name, r.options)
+	switch {
+	case err != nil:
+		c.fail(r.command, r.name, err)
+	case created:
+		c.out = append(c.out, answerDone...)
+	default:
+		c.out = append(c.out, answerExists...)
+	}
+}
+
+func (c *conn) executeList(ctx context.Context, r *request) {
+	infos, err := c.s.filters.List(ctx, r.name)
+	if err != nil {
+		c.fail(r.command, r.name, err)
+		return
+	}
+	c.out = append(c.out, answerStart...)
+	for i := range infos {
+		c.out = appendRow(c.out, &infos[i])
+		c.writeIfFull()
+	}
+	c.out = append(c.out, answerEnd...)
+}
+
+func (c *conn) executeInfo(ctx context.Context, r *request) {
+	f := c.s.filters.Find(r.name)
+	if f == nil {
+		c.fail(r.command, r.name, ErrNoFilter)
+		return
+	}
+	info, err := f.Info(ctx)
+	if err != nil {
+		c.fail(r.command, r.name, err)
+		return
+	}
+	c.out = appendInfo(c.out, &info)
+}

@@ -1,0 +1,184 @@
+package bloomd
+
+import (
+	"bytes"
+	"strconv"
+
+	"bigset/bloomslice"
+)
+
+// command is what a line asks for.
+type command uint8
+
+const (
+	cmdUnknown command = iota
+	cmdCheck
+	cmdSet
+	cmdMulti
+	cmdBulk
+	cmdCreate
+	cmdList
+	cmdDrop
+	cmdClose
+	cmdClear
+	cmdInfo
+	cmdFlush
+	commandCount
+)
+
+func (c command) String() string {
+	return [commandCount]string{"unknown", "check", "set", "multi", "bulk", "create", "list", "drop", "close", "clear", "info", "flush"}[c]
+}
+
+// commandOf returns the command of a word. Case matters.
+func commandOf(word []byte) command {
+	switch string(word) {
+	case "check", "c":
+		return cmdCheck
+	case "set", "s":
+		return cmdSet
+	case "multi", "m":
+		return cmdMulti
+	case "bulk", "b":
+		return cmdBulk
+	case "create":
+		return cmdCreate
+	case "list":
+		return cmdList
+	case "drop":
+		return cmdDrop
+	case "close":
+		return cmdClose
+	case "clear":
+		return cmdClear
+	case "info":
+		return cmdInfo
+	case "flush":
+		return cmdFlush
+	}
+	return cmdUnknown
+}
+
+// nameBytesMax is bloomd's limit. Longer names are of no filter.
+const nameBytesMax = 200
+
+// request is a line, taken apart. Its bytes are the line's.
+type request struct {
+	command command
+	all     bool          // flush: of all filters
+	name    []byte        // of the filter; of list the prefix
+	rest    []byte        // behind the name: the key, or the keys, never empty; or the options
+	options CreateOptions // of create
+	refusal string        // the answer to a line that is not right; then only the command is known
+}
+
+// parse takes a line apart, which is given without its end.
+func parse(line []byte) (r request) {
+	word, args, has := cut(line)
+	r.command = commandOf(word)
+	switch r.command {
+	case cmdCheck, cmdSet, cmdMulti, cmdBulk:
+		if r.name, r.rest, _ = cut(args); len(r.rest) == 0 {
+			r.refusal = answerNoKey
+		}
+	case cmdList:
+		r.name = args
+	case cmdCreate:
+		r.parseCreate(args, has)
+	case cmdDrop, cmdClose, cmdClear, cmdInfo, cmdFlush:
+		r.parseName(args, has)
+	default:
+		r.refusal = answerUnknown
+	}
+	return r
+}
+
+// cut parts what stands before the first space from what stands behind it.
+func cut(s []byte) (before, after []byte, found bool) {
+	if i := bytes.IndexByte(s, ' '); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, nil, false
+}
+
+// parseName reads the arguments of a command that takes one name.
+func (r *request) parseName(args []byte, has bool) {
+	switch {
+	case !has && r.command == cmdFlush:
+		r.all = true
+	case !has:
+		r.refusal = answerNoName
+	case bytes.IndexByte(args, ' ') >= 0:
+		r.refusal = answerUnexpected
+	default:
+		r.name = args
+	}
+}
+
+func (r *request) parseCreate(args []byte, has bool) {
+	r.name, r.rest, _ = cut(args)
+	switch {
+	case !has:
+		r.refusal = answerNoName
+	case !goodName(r.name):
+		r.refusal = answerBadName
+	case !r.options.parse(r.rest):
+		r.refusal = answerBadOptions
+	}
+}
+
+// goodName reports whether a filter may be called so. bloomd takes a NUL for the end of the name.
+func goodName(name []byte) bool {
+	return len(name) > 0 && len(name) <= nameBytesMax && !bytes.ContainsAny(name, "\x00\t\r\n ")
+}
+
+// parse reads the options of create; of a repeated one the last counts. It reports whether bloomd's rules have nothing against them.
+func (o *CreateOptions) parse(text []byte) bool {
+	var last [3][]byte // as they are named below; nil: not given
+	for word := range bytes.SplitSeq(text, []byte(" ")) {
+		name, value, found := bytes.Cut(word, []byte("="))
+		switch {
+		case len(word) == 0: // spaces may be repeated
+			continue
+		case !found || len(value) == 0:
+			return false
+		case string(name) == "capacity":
+			last[0] = value
+		case string(name) == "prob":
+			last[1] = value
+		case string(name) == "in_memory":
+			last[2] = value
+		default:
+			return false
+		}
+	}
+	return o.setCapacity(last[0]) && o.setProbability(last[1]) && o.setInMemory(last[2])
+}
+
+func (o *CreateOptions) setCapacity(value []byte) bool {
+	if value == nil {
+		return true
+	}
+	n, err := strconv.ParseUint(string(value), 10, 63) // bloomd's number has a sign
+	o.Capacity = &n
+	return err == nil && n > bloomslice.CapacityMin
+}
+
+func (o *CreateOptions) setProbability(value []byte) bool {
+	if value == nil {
+		return true
+	}
+	p, err := strconv.ParseFloat(string(value), 64)
+	o.Probability = &p
+	return err == nil && p > 0 && p < bloomslice.ProbabilityMax // not so for what is no number
+}
+
+func (o *CreateOptions) setInMemory(value []byte) bool {
+	if value == nil {
+		return true
+	}
+	n, err := strconv.ParseUint(string(value), 10, 63)
+	yes := n == 1
+	o.InMemory = &yes
+	return err == nil && n <= 1
+}
