@@ -168,7 +168,9 @@ func (c *Client) one(verb string, name, key []byte) (bool, error) {
 }
 
 // Multi reports for each key whether it is probably there.
-func (c *Client) Multi(name []byte, keys [][]byte) ([]bool, error) { return c.many("multi", name, keys) }
+func (c *Client) Multi(name []byte, keys [][]byte) ([]bool, error) {
+	return c.many("multi", name, keys)
+}
 
 // Bulk adds the keys in their order and reports for each whether it was new.
 func (c *Client) Bulk(name []byte, keys [][]byte) ([]bool, error) { return c.many("bulk", name, keys) }

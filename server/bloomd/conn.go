@@ -81,30 +81,24 @@ func (c *conn) executeAll(ctx context.Context) {
 
 // makeRoom makes room for reading, and reports false where that would take a longer line than may be.
 func (c *conn) makeRoom() bool {
-	rest := c.in[c.begin:c.end]
-	switch {
-	case len(rest) == 0 && len(c.in) > bufferBytesKept:
-		c.in = make([]byte, min(bufferBytes, c.s.opt.LineBytesMax))
-	case len(rest) == 0 && c.end == len(c.in) && len(c.in) < bufferBytesKept: // more may wait than one read takes
-		c.in = make([]byte, c.grown())
-	case c.end < len(c.in):
-		if len(rest) > 0 {
-			return true
-		}
-	case len(rest) == c.s.opt.LineBytesMax:
+	rest, full, most := c.in[c.begin:c.end], c.end == len(c.in), c.s.opt.LineBytesMax
+	if len(rest) == most {
 		return false
-	case len(rest) > len(c.in)/2:
-		bigger := make([]byte, c.grown())
-		copy(bigger, rest)
-		c.in = bigger
-	default:
-		copy(c.in, rest)
 	}
-	c.begin, c.seen, c.end = 0, c.seen-c.begin, len(rest)
+	if len(rest) > 0 && !full {
+		return true
+	}
+	to := c.in
+	switch size := len(c.in); {
+	case len(rest) == 0 && size > bufferBytesKept:
+		to = make([]byte, min(bufferBytes, most))
+	case full && size < most && (len(rest) > size/2 || size < bufferBytesKept): // more may wait than one read takes
+		to = make([]byte, min(2*size, most))
+	}
+	copy(to, rest)
+	c.in, c.begin, c.seen, c.end = to, 0, c.seen-c.begin, len(rest)
 	return true
 }
-
-func (c *conn) grown() int { return min(2*len(c.in), c.s.opt.LineBytesMax) }
 
 // refuseLine answers a line that is too long.
 func (c *conn) refuseLine() {
@@ -120,9 +114,12 @@ func (c *conn) refuseLine() {
 
 // write sends the answers that have come together, and publishes what was counted.
 func (c *conn) write() {
+	if c.ended {
+		c.out = c.out[:0]
+	}
 	c.tally.others[tallyWritten] += uint64(len(c.out))
 	c.s.counters.add(&c.tally)
-	if len(c.out) == 0 || c.ended {
+	if len(c.out) == 0 {
 		return
 	}
 	if limit := c.s.opt.WriteTime; limit > 0 {

@@ -8,7 +8,7 @@ import (
 const (
 	groupKeysMax = 1024     // check or set requests that go to the node in one call
 	callKeysMax  = 16 << 10 // keys of multi or bulk that do
-	keysKept     = 1024     // what a connection keeps room for
+	keysKept     = 2048     // what a connection keeps room for
 )
 
 // group is a run of check or of set requests to one filter that came together. They go to the node in one call, so that its lock and its

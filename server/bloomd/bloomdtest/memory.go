@@ -1,0 +1,248 @@
+package bloomdtest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"bigset/bloomslice"
+	"bigset/server/bloomd"
+)
+
+// Memory is a node that keeps its filters in memory, with bloomd's bits and bloomd's defaults. What is durable elsewhere is what Memory has
+// at all. Its methods may be called by any number of goroutines.
+type Memory struct {
+	mu      sync.Mutex
+	filters map[string]*memoryFilter
+	cleared map[string]*memoryFilter // forgotten, to be found by create
+}
+
+// NewMemory returns a node without filters.
+func NewMemory() *Memory {
+	return &Memory{filters: map[string]*memoryFilter{}, cleared: map[string]*memoryFilter{}}
+}
+
+// memoryFilter is a filter.
+type memoryFilter struct {
+	opt  bloomslice.Options
+	pure bool // was made to be in memory only: never closed
+
+	mu    sync.Mutex
+	slice *bloomslice.Slice
+	info  bloomd.Info // its figures are the slice's
+	gone  bool        // dropped or cleared: who still has it must find another
+}
+
+// Find returns a filter, or nil.
+func (m *Memory) Find(name []byte) bloomd.Filter {
+	if f := m.find(name); f != nil {
+		return f
+	}
+	return nil // not a nil of a type
+}
+
+func (m *Memory) find(name []byte) *memoryFilter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.filters[string(name)]
+}
+
+// Create makes a filter, or finds one that was cleared.
+func (m *Memory) Create(_ context.Context, name []byte, o bloomd.CreateOptions) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.filters[string(name)] != nil {
+		return false, nil
+	}
+	if f := m.cleared[string(name)]; f != nil {
+		delete(m.cleared, string(name))
+		m.filters[string(name)] = f.again()
+		return true, nil
+	}
+	f, err := newFilter(string(name), o)
+	if err == nil {
+		m.filters[string(name)] = f
+	}
+	return err == nil, err
+}
+
+func newFilter(name string, o bloomd.CreateOptions) (*memoryFilter, error) {
+	opt := bloomslice.DefaultOptions()
+	if o.Capacity != nil {
+		opt.Capacity = *o.Capacity
+	}
+	if o.Probability != nil {
+		opt.Probability = *o.Probability
+	}
+	slice, err := bloomslice.New(opt, nil, nil, nil)
+	if err == nil {
+		err = slice.AddLayer("")
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := bloomd.Info{Name: name, Probability: opt.Probability, InMemory: true}
+	return &memoryFilter{opt: opt, pure: o.InMemory != nil && *o.InMemory, slice: slice, info: info}, nil
+}
+
+// again returns a cleared filter that is created: its options and keys are the old ones, its counters new.
+func (f *memoryFilter) again() *memoryFilter {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info := bloomd.Info{Name: f.info.Name, Probability: f.info.Probability, InMemory: true, PageIns: 1}
+	return &memoryFilter{opt: f.opt, pure: f.pure, slice: f.slice, info: info}
+}
+
+// Drop takes a filter away.
+func (m *Memory) Drop(_ context.Context, name []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.filters[string(name)]
+	if f == nil {
+		return bloomd.ErrNoFilter
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone = true
+	delete(m.filters, string(name))
+	return nil
+}
+
+// Clear forgets a closed filter.
+func (m *Memory) Clear(_ context.Context, name []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.filters[string(name)]
+	if f == nil {
+		return bloomd.ErrNoFilter
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.info.InMemory {
+		return bloomd.ErrOpen
+	}
+	f.gone = true
+	delete(m.filters, string(name))
+	m.cleared[string(name)] = f
+	return nil
+}
+
+// Close closes a filter.
+func (m *Memory) Close(_ context.Context, name []byte) error {
+	f := m.find(name)
+	if f == nil {
+		return bloomd.ErrNoFilter
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.info.InMemory && !f.pure {
+		f.info.InMemory = false
+		f.info.PageOuts++
+	}
+	return nil
+}
+
+// Flush has nothing to do but to find the filter.
+func (m *Memory) Flush(_ context.Context, name []byte) error {
+	if m.find(name) == nil {
+		return bloomd.ErrNoFilter
+	}
+	return nil
+}
+
+// FlushAll has nothing to do.
+func (m *Memory) FlushAll(context.Context) error { return nil }
+
+// List returns what is known of the filters, in the order of their names.
+func (m *Memory) List(_ context.Context, prefix []byte) ([]bloomd.Info, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var infos []bloomd.Info
+	for name, f := range m.filters {
+		if strings.HasPrefix(name, string(prefix)) {
+			f.mu.Lock()
+			infos = append(infos, f.now())
+			f.mu.Unlock()
+		}
+	}
+	slices.SortFunc(infos, func(a, b bloomd.Info) int { return strings.Compare(a.Name, b.Name) })
+	return infos, nil
+}
+
+func (f *memoryFilter) now() bloomd.Info {
+	info := f.info
+	info.Figures = bloomslice.Sums(f.slice.Layers())
+	return info
+}
+
+// Info returns what is known of the filter.
+func (f *memoryFilter) Info(context.Context) (bloomd.Info, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone {
+		return bloomd.Info{}, bloomd.ErrNoFilter
+	}
+	return f.now(), nil
+}
+
+// open brings a closed filter back.
+func (f *memoryFilter) open() error {
+	if f.gone {
+		return bloomd.ErrNoFilter
+	}
+	if !f.info.InMemory {
+		f.info.InMemory = true
+		f.info.PageIns++
+	}
+	return nil
+}
+
+// Check reports for each key whether it is there.
+func (f *memoryFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.open(); err != nil {
+		return err
+	}
+	for i, k := range keys {
+		h := bloomslice.Sum(k)
+		yes, err := f.slice.Check(&h)
+		if err != nil {
+			return err
+		}
+		present[i] = yes
+		count(yes, &f.info.CheckHits, &f.info.CheckMisses)
+	}
+	return nil
+}
+
+// Set adds keys.
+func (f *memoryFilter) Set(_ context.Context, keys [][]byte, added []bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.open(); err != nil {
+		return err
+	}
+	for i, k := range keys {
+		h := bloomslice.Sum(k)
+		_, yes, err := f.slice.Admit(&h, "")
+		if err != nil {
+			return err
+		}
+		if yes {
+			f.slice.Commit()
+		}
+		added[i] = yes
+		count(yes, &f.info.SetHits, &f.info.SetMisses)
+	}
+	return nil
+}
+
+func count(yes bool, hits, misses *uint64) {
+	if yes {
+		*hits++
+	} else {
+		*misses++
+	}
+}
