@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,9 +13,10 @@ const (
 	// bufferBytes is what a buffer of a connection begins with, and bufferBytesKept the most that it keeps when it is empty.
 	bufferBytes     = 4 << 10
 	bufferBytesKept = 64 << 10
-	// lingerTime is how long the server reads what a client still sends behind a line that is too long: to close with unread bytes would
-	// take the answer away from it.
-	lingerTime = time.Second
+	// lingerTime is how long the server reads what a client still sends behind a line that is too long, and drainLingerTime what it sends
+	// after the server has shut down: to close with unread bytes would take answers away from it.
+	lingerTime      = time.Second
+	drainLingerTime = 100 * time.Millisecond
 )
 
 // conn is a connection. One goroutine serves it; only drain is called by others.
@@ -30,10 +32,10 @@ type conn struct {
 	tally            tally
 	ended            bool // no more answers can be sent, or are to be
 
-	mu          sync.Mutex // guards the two below and nc's deadline for reading
-	draining    bool
-	readUntil   time.Time
-	writtenTill time.Time // nc's deadline for writing; the serving goroutine's own
+	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
+	lastRead              bool       // nc's deadline is the end of what is read before a shutdown
+	mu                    sync.Mutex // guards the change of draining, and nc's deadline for reading
+	draining              atomic.Bool
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -51,6 +53,9 @@ func (c *conn) serve(ctx context.Context) {
 		c.executeAll(ctx)
 		c.write()
 		if err != nil {
+			if c.draining.Load() {
+				c.linger(drainLingerTime)
+			}
 			return
 		}
 		if !c.makeRoom() {
@@ -104,11 +109,18 @@ func (c *conn) makeRoom() bool {
 func (c *conn) refuseLine() {
 	c.refuse(answerTooLong)
 	c.write()
-	if half, ok := c.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		c.drain(time.Now().Add(lingerTime))
-		for err := error(nil); err == nil; {
-			_, err = c.nc.Read(c.in)
-		}
+	c.linger(lingerTime)
+}
+
+// linger tells the client that there are no more answers, and reads what it still sends until it has heard of that.
+func (c *conn) linger(d time.Duration) {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.nc.SetReadDeadline(time.Now().Add(d)) // where that fails Read does, too
+	for err := error(nil); err == nil; {
+		_, err = c.nc.Read(c.in)
 	}
 }
 
@@ -123,9 +135,9 @@ func (c *conn) write() {
 		return
 	}
 	if limit := c.s.opt.WriteTime; limit > 0 {
-		if now := time.Now(); c.writtenTill.Sub(now) < limit {
-			c.writtenTill = now.Add(limit + limit/8)
-			c.nc.SetWriteDeadline(c.writtenTill) // where that fails Write does, too
+		if now := time.Now(); c.writeUntil.Sub(now) < limit {
+			c.writeUntil = now.Add(limit + limit/8)
+			c.nc.SetWriteDeadline(c.writeUntil) // where that fails Write does, too
 		}
 	}
 	if _, err := c.nc.Write(c.out); err != nil {
@@ -143,8 +155,16 @@ func (c *conn) writeIfFull() {
 	}
 }
 
-// awaitMore sets the end of the idle time. Deadlines are set an eighth too late, and rarely: at each request that would be felt.
+// awaitMore sets the end of the idle time. Deadlines are set an eighth too late, and rarely: at each request that would be felt. While
+// the server shuts down, it gives what is on its way a last chance.
 func (c *conn) awaitMore() {
+	if c.draining.Load() {
+		if !c.lastRead {
+			c.lastRead = true
+			c.nc.SetReadDeadline(time.Now().Add(drainTime)) // where that fails Read does, too
+		}
+		return
+	}
 	limit := c.s.opt.IdleTime
 	if limit == 0 {
 		return
@@ -155,18 +175,16 @@ func (c *conn) awaitMore() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.draining {
+	if !c.draining.Load() {
 		c.readUntil = now.Add(limit + limit/8)
-		c.nc.SetReadDeadline(c.readUntil) // where that fails Read does, too
+		c.nc.SetReadDeadline(c.readUntil)
 	}
 }
 
-// drain lets the connection end at a time at which nothing more is read.
-func (c *conn) drain(end time.Time) {
+// drain ends the connection when nothing has come for a while. It may be called by any goroutine.
+func (c *conn) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.draining {
-		c.draining = true
-		c.nc.SetReadDeadline(end)
-	}
+	c.draining.Store(true)
+	c.nc.SetReadDeadline(time.Now().Add(drainTime))
 }

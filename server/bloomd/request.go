@@ -132,53 +132,36 @@ func goodName(name []byte) bool {
 	return len(name) > 0 && len(name) <= nameBytesMax && !bytes.ContainsAny(name, "\x00\t\r\n ")
 }
 
-// parse reads the options of create; of a repeated one the last counts. It reports whether bloomd's rules have nothing against them.
+// parse reads the options of create. It reports whether bloomd's rules have nothing against them: each is to be readable, of a repeated one
+// the last is to be within its bounds.
 func (o *CreateOptions) parse(text []byte) bool {
-	var last [3][]byte // as they are named below; nil: not given
+	inMemory := uint64(0)
 	for word := range bytes.SplitSeq(text, []byte(" ")) {
-		name, value, found := bytes.Cut(word, []byte("="))
-		switch {
-		case len(word) == 0: // spaces may be repeated
-			continue
-		case !found || len(value) == 0:
-			return false
-		case string(name) == "capacity":
-			last[0] = value
-		case string(name) == "prob":
-			last[1] = value
-		case string(name) == "in_memory":
-			last[2] = value
-		default:
+		if len(word) > 0 && !o.parseOne(word, &inMemory) { // spaces may be repeated
 			return false
 		}
 	}
-	return o.setCapacity(last[0]) && o.setProbability(last[1]) && o.setInMemory(last[2])
+	return inMemory <= 1 &&
+		(o.Capacity == nil || *o.Capacity > bloomslice.CapacityMin) &&
+		(o.Probability == nil || *o.Probability > 0 && *o.Probability < bloomslice.ProbabilityMax) // what is no number is neither
 }
 
-func (o *CreateOptions) setCapacity(value []byte) bool {
-	if value == nil {
-		return true
+func (o *CreateOptions) parseOne(word []byte, inMemory *uint64) bool {
+	name, value, _ := bytes.Cut(word, []byte("="))
+	var err error
+	switch string(name) {
+	case "capacity":
+		o.Capacity = new(uint64)
+		*o.Capacity, err = strconv.ParseUint(string(value), 10, 63) // bloomd's number has a sign
+	case "prob":
+		o.Probability = new(float64)
+		*o.Probability, err = strconv.ParseFloat(string(value), 64)
+	case "in_memory":
+		*inMemory, err = strconv.ParseUint(string(value), 10, 63)
+		yes := *inMemory == 1
+		o.InMemory = &yes
+	default:
+		return false
 	}
-	n, err := strconv.ParseUint(string(value), 10, 63) // bloomd's number has a sign
-	o.Capacity = &n
-	return err == nil && n > bloomslice.CapacityMin
-}
-
-func (o *CreateOptions) setProbability(value []byte) bool {
-	if value == nil {
-		return true
-	}
-	p, err := strconv.ParseFloat(string(value), 64)
-	o.Probability = &p
-	return err == nil && p > 0 && p < bloomslice.ProbabilityMax // not so for what is no number
-}
-
-func (o *CreateOptions) setInMemory(value []byte) bool {
-	if value == nil {
-		return true
-	}
-	n, err := strconv.ParseUint(string(value), 10, 63)
-	yes := n == 1
-	o.InMemory = &yes
-	return err == nil && n <= 1
+	return err == nil
 }

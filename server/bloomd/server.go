@@ -62,7 +62,7 @@ func (o Options) validate() error {
 const (
 	// lineBytesLeast holds every line but those of key commands: create with the longest name and all its options.
 	lineBytesLeast = 1024
-	// drainTime is how long a connection may go on sending after Shutdown: what was on its way is still answered.
+	// drainTime is how long a connection is still read after Shutdown, and after what it had at the node then: what is on its way is answered.
 	drainTime = 50 * time.Millisecond
 	// acceptPause is how long the server waits when a connection can't be accepted: it may be out of file descriptors.
 	acceptPause = 50 * time.Millisecond
@@ -240,11 +240,10 @@ func (s *Server) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	end := time.Now().Add(drainTime)
 	for p := range s.parts {
 		p.ln.Close()
 		for c := range p.conns {
-			c.drain(end)
+			c.drain()
 		}
 	}
 }

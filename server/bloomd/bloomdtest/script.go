@@ -125,8 +125,8 @@ func (s Script) Replay(do func(line []byte) ([]byte, error)) error {
 	return errors.Join(wrong...)
 }
 
-// sentinel is a request with a known answer that no other request of a script has behind a bug.
-const sentinel, sentinelAnswer = "list \x01sentinel", "START\nEND\n"
+// sentinel is a request whose answer no bug of bloomd gives.
+const sentinel, sentinelAnswer = "flush a b", "Client Error: Unexpected arguments\n"
 
 // Record asks a real bloomd, and takes its answers for the right ones, but where the script says that they are a bug: those are only
 // recorded. A bug may have any number of answers, also none.

@@ -3,7 +3,7 @@
 //	live record ADDR FILE …                asks a real bloomd the requests of scripts, and writes its answers into them
 //	live compare [-seed S] [-n N] A B      sends random requests to two servers, and fails where their answers differ
 //
-// The servers lose all filters that they have. A bloomd is best started with flush_interval and cold_interval 0.
+// The address "memory" is this package's server with filters in memory. The servers lose all filters that they have. A bloomd is best started with flush_interval and cold_interval 0.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -94,6 +95,23 @@ func empty(c *bloomd.Client) error {
 	return nil
 }
 
+// dial connects to a server. One in memory ends with the program.
+func dial(addr string) (*bloomd.Client, error) {
+	if addr != "memory" {
+		return bloomd.Dial(context.Background(), addr)
+	}
+	s, err := bloomd.New(bloomdtest.NewMemory(), bloomd.Options{})
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go s.Serve(context.Background(), ln) // what fails there the client sees
+	return bloomd.Dial(context.Background(), ln.Addr().String())
+}
+
 func compare(args []string) error {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	seed := flags.Uint64("seed", uint64(time.Now().UnixNano()), "of the random requests")
@@ -106,7 +124,7 @@ func compare(args []string) error {
 	}
 	var servers [2]*bloomd.Client
 	for i := range servers {
-		c, err := bloomd.Dial(context.Background(), flags.Arg(i))
+		c, err := dial(flags.Arg(i))
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,180 @@
+package bloomd
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/bloomslice"
+)
+
+// FuzzParse has any line parsed: what is refused has an answer that is one line, what is not has what its command needs, within the line.
+func FuzzParse(f *testing.F) {
+	for _, line := range []string{
+		"", " ", "set f k", "s f ", "multi f  a", "create f capacity=20000 prob=0.01 in_memory=1", "create f =", "list a b", "flush", "info f", "drop f ",
+		"create f prob=nan", "create \x00", "check f \x00",
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		before := bytes.Clone(line)
+		r := parse(line)
+		switch {
+		case !bytes.Equal(before, line):
+			t.Fatalf("%q became %q", before, line)
+		case r.refusal != "":
+			if !strings.HasPrefix(r.refusal, "Client Error: ") || strings.IndexByte(r.refusal, '\n') != len(r.refusal)-1 {
+				t.Fatalf("%q: refused by %q", line, r.refusal)
+			}
+			return
+		case r.command == cmdUnknown:
+			t.Fatalf("%q is neither a command nor refused", line)
+		case r.command <= cmdBulk && len(r.rest) == 0:
+			t.Fatalf("%q: no key", line)
+		case r.command == cmdCreate && !goodName(r.name):
+			t.Fatalf("%q: name %q", line, r.name)
+		case r.command != cmdList && bytes.IndexByte(r.name, ' ') >= 0:
+			t.Fatalf("%q: name %q", line, r.name)
+		}
+		o := bloomslice.DefaultOptions()
+		if r.options.Capacity != nil {
+			o.Capacity = *r.options.Capacity
+		}
+		if r.options.Probability != nil {
+			o.Probability = *r.options.Probability
+		}
+		if err := o.Validate(); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+	})
+}
+
+// nowhere has one filter, which has no key.
+type nowhere struct{}
+
+func (nowhere) Find(name []byte) Filter {
+	if string(name) == "f" {
+		return nowhere{}
+	}
+	return nil
+}
+
+func (nowhere) Create(context.Context, []byte, CreateOptions) (bool, error) { return false, nil }
+func (nowhere) Drop(context.Context, []byte) error                          { return ErrNoFilter }
+func (nowhere) Clear(context.Context, []byte) error                         { return ErrOpen }
+func (nowhere) Close(context.Context, []byte) error                         { return nil }
+func (nowhere) Flush(context.Context, []byte) error                         { return io.ErrUnexpectedEOF }
+func (nowhere) FlushAll(context.Context) error                              { return nil }
+func (nowhere) List(context.Context, []byte) ([]Info, error)                { return []Info{{Name: "f"}}, nil }
+func (nowhere) Info(context.Context) (Info, error)                          { return Info{}, nil }
+func (nowhere) Check(context.Context, [][]byte, []bool) error               { return nil }
+func (nowhere) Set(context.Context, [][]byte, []bool) error                 { return nil }
+
+// bytesConn is a client that sends some bytes, so many at a time, and keeps the answers.
+type bytesConn struct {
+	net.Conn
+	send   []byte
+	packet int
+	got    bytes.Buffer
+	writes int
+}
+
+func (c *bytesConn) Read(p []byte) (int, error) {
+	if len(c.send) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, c.send[:min(c.packet, len(c.send))])
+	c.send = c.send[n:]
+	return n, nil
+}
+
+func (c *bytesConn) Write(p []byte) (int, error) {
+	c.writes++
+	return c.got.Write(p)
+}
+
+func (c *bytesConn) SetWriteDeadline(time.Time) error { return nil }
+
+// countAnswers returns how many answers there are; -1 where they do not end with the end of one.
+func countAnswers(b []byte) (n int) {
+	for inside := false; len(b) > 0; {
+		line, rest, ok := bytes.Cut(b, []byte("\n"))
+		if !ok {
+			return -1
+		}
+		b = rest
+		inside = string(line) == "START" || inside && string(line) != "END"
+		if inside && len(b) == 0 {
+			return -1
+		}
+		if !inside {
+			n++
+		}
+	}
+	return n
+}
+
+// FuzzConnection sends any bytes in packets of any size: each line has one answer, the same in whatever packets it came, and the buffer
+// stays within the limit.
+func FuzzConnection(f *testing.F) {
+	f.Add([]byte("set f k\nset f l\ncheck f k\nmulti f a b  \nlist\ninfo f\r\n\n"), 3)
+	f.Add([]byte("bulk f  \n\x00\n multi\nflush f\nclear f\nflush\ndrop f\ncreate f\nlist "), 1)
+	f.Add(bytes.Repeat([]byte("multi f"+strings.Repeat(" ", 300)+"\n"), 20), 64)
+	f.Fuzz(func(t *testing.T, send []byte, packet int) {
+		var last []byte
+		for _, packet := range []int{max(1, packet), 1 << 20} {
+			s, err := New(nowhere{}, Options{LineBytesMax: lineBytesLeast, OutputBytesMax: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.failures.log = noLog
+			nc := &bytesConn{send: send, packet: packet}
+			c := newConn(s, nc)
+			c.serve(context.Background())
+			if len(c.in) > lineBytesLeast || cap(c.out) > 4*bufferBytes {
+				t.Fatalf("buffers of %d and %d bytes", len(c.in), cap(c.out))
+			}
+			want := 0
+			for line := range bytes.Lines(send) {
+				if len(line) > lineBytesLeast || len(line) == lineBytesLeast && line[len(line)-1] != '\n' {
+					want++ // the answer to a line that is too long is the last
+					break
+				}
+				want += bytes.Count(line, []byte("\n"))
+			}
+			got := nc.got.Bytes()
+			if n := countAnswers(got); n != want {
+				t.Fatalf("%d answers, want %d: %q to %q", n, want, got, send)
+			}
+			if last != nil && !bytes.Equal(got, last) {
+				t.Fatalf("in other packets got %q, before %q", got, last)
+			}
+			last = bytes.Clone(got)
+		}
+	})
+}
+
+// TestOneWrite has what came together answered together.
+func TestOneWrite(t *testing.T) {
+	for _, c := range []struct {
+		packet, output, writes int
+	}{{1 << 20, 1 << 20, 1}, {80, 1 << 20, 10}, {1 << 20, 1, 100}} {
+		s, err := New(nowhere{}, Options{OutputBytesMax: c.output})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc := &bytesConn{send: bytes.Repeat([]byte("set f k\nc f 234\n"), 50), packet: c.packet}
+		conn := newConn(s, nc)
+		conn.serve(context.Background())
+		if got := nc.got.String(); got != strings.Repeat("No\n", 100) || nc.writes != c.writes {
+			t.Errorf("%+v: %d writes, %q", c, nc.writes, got)
+		}
+	}
+}
+
+var noLog = slog.New(slog.DiscardHandler)

@@ -1,0 +1,420 @@
+package bloomd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bigset/server/bloomd"
+	"bigset/server/bloomd/bloomdtest"
+)
+
+// node is a Memory in which calls can be held up, watched and made to fail.
+type node struct {
+	*bloomdtest.Memory
+	mu      sync.Mutex
+	calls   []string                                     // of Check and Set, with their numbers of keys
+	instead func(ctx context.Context, call string) error // what a call does first
+}
+
+type nodeFilter struct {
+	bloomd.Filter
+	n *node
+}
+
+func (n *node) Find(name []byte) bloomd.Filter {
+	if f := n.Memory.Find(name); f != nil {
+		return nodeFilter{f, n}
+	}
+	return nil
+}
+
+func (n *node) call(ctx context.Context, verb string, keys [][]byte) error {
+	n.mu.Lock()
+	call := fmt.Sprint(verb, " ", len(keys))
+	n.calls = append(n.calls, call)
+	instead := n.instead
+	n.mu.Unlock()
+	if instead == nil {
+		return nil
+	}
+	return instead(ctx, call)
+}
+
+func (f nodeFilter) Check(ctx context.Context, keys [][]byte, present []bool) error {
+	if err := f.n.call(ctx, "check", keys); err != nil {
+		return err
+	}
+	return f.Filter.Check(ctx, keys, present)
+}
+
+func (f nodeFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
+	if err := f.n.call(ctx, "set", keys); err != nil {
+		return err
+	}
+	return f.Filter.Set(ctx, keys, added)
+}
+
+// ask sends bytes, and wants these to come back.
+func ask(t *testing.T, nc net.Conn, send, want string) {
+	t.Helper()
+	if _, err := io.WriteString(nc, send); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(nc, got); err != nil || string(got) != want {
+		t.Fatalf("%.80q: got %.80q, %v, want %.80q", send, got[:n], err, want)
+	}
+}
+
+// wantEnd wants the connection to be closed with nothing more to read.
+func wantEnd(t *testing.T, nc net.Conn) {
+	t.Helper()
+	if rest, err := io.ReadAll(nc); err != nil || len(rest) > 0 {
+		t.Errorf("at the end: %.80q, %v", rest, err)
+	}
+}
+
+func TestNeighboursAreOneCall(t *testing.T) {
+	n := &node{Memory: bloomdtest.NewMemory()}
+	nc := start(t, n, bloomd.Options{}).dial()
+	ask(t, nc, "create f\ncreate g\n", "Done\nDone\n")
+	ask(t, nc, "set f a\ns f b\r\nset f a\nc f a\ncheck f x\nset g a\nset f\nset g b\nset h a\nset h b\nmulti f a b x\nset f c\nset f d\n",
+		"Yes\nYes\nNo\nYes\nNo\nYes\nClient Error: Must provide filter name and key\nYes\nFilter does not exist\nFilter does not exist\nYes Yes No\nYes\nYes\n")
+	want := "set 3, check 2, set 1, set 1, check 3, set 2"
+	if got := strings.Join(n.calls, ", "); got != want {
+		t.Errorf("got calls %s, want %s", got, want)
+	}
+}
+
+// TestPipeline has more requests than any buffer holds; the client reads while it sends.
+func TestPipeline(t *testing.T) {
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{})
+	send, want := []byte("create f\n"), []byte("Done\n")
+	const n = 40_000
+	for i := range n {
+		send = fmt.Appendf(send, "set f key%d\ncheck f key%d\n", i, i)
+		want = append(want, "Yes\nYes\n"...)
+	}
+	for range 1000 {
+		send, want = append(send, "create\n"...), append(want, "Client Error: Must provide filter name\n"...)
+	}
+	if got := exchange(t, r.dial(), send, 1<<20); !bytes.Equal(got, want) {
+		t.Errorf("%d bytes of answers, want %d, equal up to %d", len(got), len(want), commonPrefix(got, want))
+	}
+	m := r.Metrics()
+	if m.Commands["set"] != n || m.Commands["check"] != n || m.Commands["create"] != 1001 || m.KeysSet != n || m.KeysChecked != n ||
+		m.ClientErrors != 1000 || m.BytesRead != uint64(len(send)) || m.BytesWritten != uint64(len(want)) {
+		t.Errorf("got metrics %+v", m)
+	}
+}
+
+func commonPrefix(a, b []byte) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// TestManyKeys has the largest line that a client of bloomd's is known to send.
+func TestManyKeys(t *testing.T) {
+	n := &node{Memory: bloomdtest.NewMemory()}
+	c := start(t, n, bloomd.Options{}).client()
+	capacity := uint64(500_000)
+	if _, err := c.Create([]byte("f"), bloomd.CreateOptions{Capacity: &capacity}); err != nil {
+		t.Fatal(err)
+	}
+	keys := make([][]byte, 235_886)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "word%06d", i)
+	}
+	missed := 0
+	added, err := c.Bulk([]byte("f"), keys)
+	for _, yes := range added {
+		if !yes {
+			missed++
+		}
+	}
+	if err != nil || len(added) != len(keys) || missed > len(keys)/10_000 {
+		t.Fatalf("bulk: %d words, %d No, %v", len(added), missed, err)
+	}
+	there, err := c.Multi([]byte("f"), keys)
+	if err != nil || len(there) != len(keys) {
+		t.Fatalf("multi: %d words, %v", len(there), err)
+	}
+	for i, yes := range there {
+		if !yes {
+			t.Fatalf("%s is not there", keys[i])
+		}
+	}
+	info, err := c.Info([]byte("f"))
+	if err != nil || info.Size != uint64(len(keys)-missed) || info.CheckHits != uint64(len(keys)) {
+		t.Errorf("info: %+v, %v", info, err)
+	}
+	// A filter that goes while the keys are half done gives one error.
+	calls := 0
+	n.instead = func(ctx context.Context, _ string) error {
+		if calls++; calls == 3 {
+			return n.Drop(ctx, []byte("f"))
+		}
+		return nil
+	}
+	if words, err := c.Multi([]byte("f"), keys); !errors.Is(err, bloomd.ErrNoFilter) {
+		t.Errorf("of a filter that was dropped meanwhile: %d words, %v", len(words), err)
+	}
+	if _, err := c.Info([]byte("f")); !errors.Is(err, bloomd.ErrNoFilter) {
+		t.Errorf("the connection is out of step: %v", err)
+	}
+}
+
+func TestLineLimit(t *testing.T) {
+	const limit = 10_000
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: limit})
+	for _, end := range []string{"\n", "\r\n"} {
+		nc := r.dial()
+		ask(t, nc, "create f\n", map[string]string{"\n": "Done\n", "\r\n": "Exists\n"}[end])
+		long := "check f " + strings.Repeat("k", limit-len("check f ")-len(end)) + end
+		ask(t, nc, long+"list x\n", "No\nSTART\nEND\n") // as long as may be, and another behind it
+		ask(t, nc, "list x\n"+long, "START\nEND\nNo\n")
+		if _, err := io.WriteString(nc, "list x\nx"+long+"list x\n"+strings.Repeat(long, 20)); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, nc, "", "START\nEND\nClient Error: Line too long\n")
+		wantEnd(t, nc)
+	}
+	ask(t, r.dial(), "list x\n", "START\nEND\n")
+}
+
+// TestSlowReader has a client that sends and never reads: it is stopped, others are not, and in the end it is cut off.
+func TestSlowReader(t *testing.T) {
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{WriteTime: 300 * time.Millisecond})
+	other := r.dial()
+	ask(t, other, "create f\n", "Done\n")
+	slow := r.dial()
+	if err := slow.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	requests := bytes.Repeat([]byte("info f\n"), 10_000)
+	sent := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := slow.Write(requests); err != nil {
+				sent <- err
+				return
+			}
+		}
+	}()
+	for range 1000 {
+		ask(t, other, "check f k\n", "No\n")
+	}
+	if err := <-sent; errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("not cut off: %v", err)
+	}
+	ask(t, other, "check f k\n", "No\n")
+	if m := r.Metrics(); m.BytesWritten > 64<<20 {
+		t.Errorf("%d bytes of answers for who reads none", m.BytesWritten)
+	}
+}
+
+func TestConnectionLimit(t *testing.T) {
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{ConnectionsMax: 2})
+	a, b := r.dial(), r.dial()
+	ask(t, a, "list\n", "START\nEND\n")
+	ask(t, b, "list\n", "START\nEND\n")
+	wantEnd(t, r.dial())
+	if m := r.Metrics(); m.Connections != 2 || m.Accepted != 2 || m.Refused != 1 {
+		t.Errorf("got %+v", m)
+	}
+	a.Close()
+	for r.Metrics().Connections == 2 { // until the server has seen it
+		time.Sleep(time.Millisecond)
+	}
+	ask(t, r.dial(), "list\n", "START\nEND\n")
+	ask(t, b, "list\n", "START\nEND\n")
+}
+
+func TestIdleTime(t *testing.T) {
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: 200 * time.Millisecond})
+	nc := r.dial()
+	began := time.Now()
+	for time.Since(began) < 500*time.Millisecond { // who asks is not idle
+		ask(t, nc, "list\n", "START\nEND\n")
+		time.Sleep(10 * time.Millisecond)
+	}
+	last := time.Now()
+	wantEnd(t, nc)
+	if idle := time.Since(last); idle < 150*time.Millisecond || idle > 10*time.Second {
+		t.Errorf("closed after %v", idle)
+	}
+}
+
+// TestShutdownDrains has requests at the node, in the server's buffer and in its socket when it is shut down.
+func TestShutdownDrains(t *testing.T) {
+	n := &node{Memory: bloomdtest.NewMemory()}
+	r := start(t, n, bloomd.Options{IdleTime: time.Hour})
+	busy, idle := r.dial(), r.dial()
+	ask(t, busy, "create f\n", "Done\n")
+	ask(t, idle, "list x\n", "START\nEND\n")
+	inside, goOn := make(chan bool), make(chan bool)
+	var once sync.Once
+	n.instead = func(context.Context, string) error {
+		once.Do(func() { inside <- true; <-goOn })
+		return nil
+	}
+	for _, part := range []string{"set f a\ncheck f b\n", "set f b\ncheck f b\nset f unfinished"} {
+		if _, err := io.WriteString(busy, part); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(part, "set f a") {
+			<-inside
+		}
+	}
+	down := make(chan error, 1)
+	go func() { down <- r.Shutdown(context.Background()) }()
+	wantEnd(t, idle)
+	if _, err := net.Dial("tcp", r.ln.Addr().String()); err == nil {
+		t.Error("it still accepts")
+	}
+	close(goOn)
+	ask(t, busy, "", "Yes\nNo\nYes\nYes\n")
+	wantEnd(t, busy)
+	if err := <-down; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := r.Serve(context.Background(), r.ln); !errors.Is(err, bloomd.ErrClosed) {
+		t.Errorf("Serve after Shutdown: %v", err)
+	}
+}
+
+// TestShutdownGivesUp has a node that does not answer before its context ends.
+func TestShutdownGivesUp(t *testing.T) {
+	n := &node{Memory: bloomdtest.NewMemory()}
+	r := start(t, n, bloomd.Options{})
+	nc := r.dial()
+	ask(t, nc, "create f\n", "Done\n")
+	inside := make(chan bool)
+	n.instead = func(ctx context.Context, _ string) error {
+		inside <- true
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if _, err := io.WriteString(nc, "set f a\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-inside
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := r.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	var log bytes.Buffer
+	n := &node{Memory: bloomdtest.NewMemory()}
+	r := start(t, n, bloomd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	nc := r.dial()
+	ask(t, nc, "create f\n", "Done\n")
+	n.instead = func(context.Context, string) error { return errors.New("a page is damaged") }
+	ask(t, nc, "set f a\nset f b\ncheck f a\nmulti f a b\nbulk f a b\n", strings.Repeat("Internal Error\n", 5))
+	n.instead = func(context.Context, string) error { return fmt.Errorf("wrapped: %w", bloomd.ErrNoFilter) }
+	ask(t, nc, "set f a\nbulk f a b\n", strings.Repeat("Filter does not exist\n", 2))
+	if m := r.Metrics(); m.InternalErrors != 5 {
+		t.Errorf("%d internal errors are counted", m.InternalErrors)
+	}
+	if s := log.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "a page is damaged") || !strings.Contains(s, "command=set filter=f") {
+		t.Errorf("log, of which one line a second is wanted: %s", s)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {WriteTime: -1}} {
+		if _, err := bloomd.New(bloomdtest.NewMemory(), o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
+
+// oneListener accepts one connection.
+type oneListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneListener) Addr() net.Addr { return &net.UnixAddr{} }
+
+// yesFilter has every key; it allocates nothing.
+type yesFilter struct{ bloomd.Filter }
+
+func (yesFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
+	for i := range keys {
+		present[i] = true
+	}
+	return nil
+}
+
+func (f yesFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
+	return f.Check(ctx, keys, added)
+}
+
+type yesNode struct {
+	bloomd.Filters
+	f bloomd.Filter
+}
+
+func (n yesNode) Find([]byte) bloomd.Filter { return n.f }
+
+func TestNoAllocations(t *testing.T) {
+	s, err := bloomd.New(yesNode{f: yesFilter{}}, bloomd.Options{IdleTime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := &oneListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	done := make(chan error)
+	go func() { done <- s.Serve(context.Background(), ln) }()
+	nc, theirs := net.Pipe()
+	ln.conns <- theirs
+	hundred := strings.Repeat(" key", 100) + "\n"
+	for _, lines := range []string{
+		"check f key\n", "set f key\n", "s f key\nc f key\ncheck g key\n", strings.Repeat("set f key\n", 64), "multi f" + hundred, "bulk f" + hundred,
+	} {
+		request, answer := []byte(lines), make([]byte, 4096)
+		exchangeOnce := func() {
+			if _, err := nc.Write(request); err != nil {
+				t.Fatal(err)
+			}
+			want := 4 * strings.Count(lines, "key")
+			if _, err := io.ReadFull(nc, answer[:want]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 10 {
+			exchangeOnce() // buffers grow
+		}
+		if n := testing.AllocsPerRun(200, exchangeOnce); n != 0 {
+			t.Errorf("%.40q: %v allocations", lines, n)
+		}
+	}
+	if err := errors.Join(nc.Close(), s.Shutdown(context.Background()), <-done); err != nil {
+		t.Error(err)
+	}
+}
