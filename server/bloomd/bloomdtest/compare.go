@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"bigset/server/bloomd"
 )
@@ -97,7 +98,7 @@ func (g *generator) request() []byte {
 		g.gone[name] = true
 		return []byte(g.pick("drop ", "clear ") + name)
 	case p < 960:
-		return []byte("create " + g.name() + g.pick("", " capacity=30000", " prob=0.02", " capacity=1", " prob=1", " x", " in_memory=7"))[:]
+		return g.createAgain()
 	default:
 		return g.odd()
 	}
@@ -115,12 +116,24 @@ func (g *generator) create() []byte {
 		g.pick("", "", " in_memory=1", " in_memory=0"))
 }
 
+// createAgain asks for a filter that is there, or for one that can't be made.
+func (g *generator) createAgain() []byte {
+	name, refused := g.name(), g.pick(" capacity=1", " prob=1", " x", " in_memory=7")
+	if g.gone[name] || name == nobody {
+		return []byte("create " + name + refused)
+	}
+	return []byte("create " + name + g.pick("", " capacity=30000", " prob=0.02", refused))
+}
+
 func (g *generator) pick(from ...string) string { return from[g.rand.IntN(len(from))] }
 
-// name returns the name of a filter; for create it may only be one that is there, or can't be made.
+// nobody is the name of no filter.
+const nobody = "nobody"
+
+// name returns the name of a filter, or nobody.
 func (g *generator) name() string {
 	if g.rand.IntN(50) == 0 {
-		return "nobody"
+		return nobody
 	}
 	return g.names[g.rand.IntN(len(g.names))]
 }
@@ -157,6 +170,9 @@ func (g *generator) odd() []byte {
 	rest := g.pick("", " ", "  ", " nobody", " nobody ", " nobody  ", "  k", "\t", " "+g.name()+"\tk")
 	if word == "list" && rest != "" {
 		rest = " nobody"
+	}
+	if word == "create" && strings.HasPrefix(rest, " nobody") {
+		rest = " nobody x"
 	}
 	return []byte(word + rest)
 }
