@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -131,7 +132,11 @@ func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
 
 // listen listens, or says plainly why not: flag is where the address comes from.
 func listen(address, what, flag string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
+	network := "tcp"
+	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
+		network = "tcp4" // or 0.0.0.0 would be all of IPv6 too
+	}
+	l, err := net.Listen(network, address)
 	switch {
 	case err == nil:
 		return l, nil
