@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -529,13 +530,15 @@ func marksFail(t *testing.T, label string, n int64, cause error, short, log bool
 	m.open(t) // the rest may fail
 	must(t, m.store.Close(), "close")
 	hook, did := failing(n, !log, cause, fits)
-	seen := false
+	var seen atomic.Bool
 	m.disk.SetHook("fail", func(op errorfs.Op) error {
 		if short && op.Kind == errorfs.OpFileWrite {
 			return nil
 		}
 		err := hook(op)
-		seen = seen || err != nil && onMarks(op) && (op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileWrite && cause == syscall.EIO)
+		if err != nil && onMarks(op) && (op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileWrite && cause == syscall.EIO) {
+			seen.Store(true)
+		}
 		return err
 	})
 	if short {
@@ -549,7 +552,7 @@ func marksFail(t *testing.T, label string, n int64, cause error, short, log bool
 	failed := m.store.Failed()
 	m.disk.SetHook("fail", nil)
 	m.disk.SetShortWrites(nil)
-	if seen && failed == nil {
+	if seen.Load() && failed == nil {
 		t.Fatalf("%s: the log has failed, and the store says nothing", label)
 	}
 	if failed != nil {
