@@ -37,7 +37,7 @@ func spookyShort(key []byte) (uint64, uint64) {
 	if len(rest) >= 16 {
 		c += binary.LittleEndian.Uint64(rest)
 		d += binary.LittleEndian.Uint64(rest[8:])
-		a, b, c, d = shortMix(a, b, c, d)
+		a, b, c, _ = shortMix(a, b, c, d)
 		rest = rest[16:]
 	}
 	d = uint64(len(key)) << 56

@@ -131,7 +131,7 @@ func (im *filterImport) mustBeNew() error {
 	if im.fs.listed(im.name) != nil {
 		return ErrFilterExists
 	}
-	entries, err := im.fs.entries(im.name)
+	entries, err := im.fs.entries(keyscheme.DirectoryOf(im.name, 0))
 	if err != nil {
 		return err
 	}

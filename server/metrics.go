@@ -56,19 +56,16 @@ func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
 	}, nil
 }
 
-// filterMetrics sums over all filters. It brings none into memory.
+// filterMetrics sums over all filters what Stats does not say. It brings none into memory.
 func filterMetrics(s *engine.Store) ([]engine.Metric, error) {
 	all, err := s.Filters(nil)
 	if err != nil {
 		return nil, err
 	}
-	var open, damaged int
+	var damaged int
 	var keys, capacity, storage uint64
 	for i := range all {
 		f := &all[i]
-		if f.Open {
-			open++
-		}
 		if f.Damaged {
 			damaged++
 		}
@@ -77,8 +74,6 @@ func filterMetrics(s *engine.Store) ([]engine.Metric, error) {
 		storage += f.Storage
 	}
 	return []engine.Metric{
-		gauge("filters", "bloom filters", len(all)),
-		gauge("filters_open", "bloom filters with their bits in memory", open),
 		gauge("filters_damaged", "bloom filters that can't be read", damaged),
 		gauge("filter_keys", "keys in all bloom filters", keys),
 		gauge("filter_capacity", "keys that the layers of all bloom filters are made for", capacity),

@@ -51,7 +51,7 @@ func (fs *filters) order(verb, short string, do func(*bloomd.Client, []byte) err
 		Use:     verb + " FILTER…",
 		Short:   short,
 		Long:    short + `. It needs --addr: in a data folder that no server has open, every filter is closed and on disk.`,
-		Example: `  bigset filter --addr localhost:8673 ` + verb + ` seen`,
+		Example: `  bigset filter ` + verb + ` --addr localhost:8673 seen`,
 		Args:    takes(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return fs.ordered(cmd, args, do)
@@ -65,7 +65,7 @@ func (fs *filters) ordered(cmd *cobra.Command, args []string, do func(*bloomd.Cl
 		return err
 	}
 	if fs.addr == "" {
-		return usage(cmd, "%s asks a running server: give --addr; in a data folder that no server has open, every filter is closed and on disk", cmd.Name())
+		return usage(cmd, "%s asks a running server, which --addr names; in a data folder that no server has open, every filter is closed and on disk", cmd.Name())
 	}
 	return fs.dial(cmd.Context(), func(c *bloomd.Client) error {
 		for _, name := range names {

@@ -23,7 +23,7 @@ false positives. A filter that the folder has already is left out, and so is one
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.addr != "" {
-				return usage(cmd, "export-bloomd reads the data folder, not a server: give --dir while the server is stopped")
+				return usage(cmd, "export-bloomd reads the data folder, not a server; give --dir while the server is stopped")
 			}
 			m.dataDir = args[0]
 			return m.withStore(atRest, func(s *engine.Store) error {

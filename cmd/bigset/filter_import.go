@@ -80,7 +80,7 @@ func filterTally(n int) string { return fmt.Sprintf("%d %s", n, plural(uint64(n)
 
 func (m *moving) importing(cmd *cobra.Command, args []string) error {
 	if m.addr != "" {
-		return usage(cmd, "import-bloomd writes to the data folder, not to a server: give --dir while the server is stopped")
+		return usage(cmd, "import-bloomd writes to the data folder, not to a server; give --dir while the server is stopped")
 	}
 	m.dataDir = args[0]
 	names, err := bloomdfiles.Names(m.dataDir)
