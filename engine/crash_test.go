@@ -27,9 +27,6 @@ type crashPoint struct {
 	label          string
 }
 
-// crashRates are how many percent of what was not synced survive.
-var crashRates = []int{0, 30, 100}
-
 // crashHistory is a script that does everything a store does to its disk, and steps through it one call at a time.
 func crashHistory(t *testing.T, p *pair, step func()) {
 	do := func(f func()) { f(); step() }
