@@ -139,9 +139,12 @@ func TestImportFilter(t *testing.T) {
 	g, err := p.store.Filter([]byte("g"))
 	must(t, err, "find")
 	e.equals(t, "a copy of what was read", g, 1)
-	for i := 20_000; i < 60_000; i++ {
-		_, err := g.Mark(bg, filterKey(i))
-		must(t, err, "mark")
+	for i := 20_000; i < 60_000; i += 1000 {
+		keys := make([][]byte, 1000)
+		for j := range keys {
+			keys[j] = filterKey(i + j)
+		}
+		must(t, g.MarkAll(bg, keys, make([]bool, len(keys))), "mark")
 	}
 	r, err = g.Read(bg)
 	must(t, err, "read what was not flushed")
