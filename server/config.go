@@ -201,6 +201,14 @@ func (c *Config) Listen(address string) error {
 	return nil
 }
 
+// Validate returns an ErrConfig where the values, each of them good, do not go together: no filter could be made with them.
+func (c *Config) Validate() error {
+	if err := c.Filters.Validate(); err != nil {
+		return fmt.Errorf("%w: initial_capacity and default_probability: %v", ErrConfig, err) // a bad configuration, and no other error
+	}
+	return nil
+}
+
 // Print writes the configuration as a file that Load reads.
 func (c *Config) Print(w io.Writer) error {
 	var b strings.Builder

@@ -47,11 +47,11 @@ type Node struct {
 // Start starts a node. When it returns, clients are answered and the service manager has been told so. Errors are ErrListen, ErrConfig and
 // those of engine.Open; after one nothing is left open.
 func Start(c Config, log *slog.Logger) (*Node, error) {
-	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 2)}
-	err := n.checkFilters()
+	err := c.Validate()
 	if err != nil {
 		return nil, err
 	}
+	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 2)}
 	if n.listener, err = listen(c.Address(), "bloomd's protocol", "--bloomd"); err != nil {
 		return nil, err
 	}
@@ -80,14 +80,6 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 		log.Warn("bigset: the service manager could not be told", "cause", err)
 	}
 	return n, nil
-}
-
-// checkFilters refuses defaults with which no filter could be made.
-func (n *Node) checkFilters() error {
-	if err := n.config.Filters.Validate(); err != nil {
-		return fmt.Errorf("%w: initial_capacity and default_probability: %w", ErrConfig, err)
-	}
-	return nil
 }
 
 // giveUp closes what a failed Start had opened. s may be nil.
@@ -230,7 +222,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		if err := notify("STOPPING=1"); err != nil {
 			n.log.Warn("bigset: the service manager could not be told", "cause", err)
 		}
-		if err := n.bloomd.Shutdown(ctx); err != nil && ctx.Err() == nil {
+		if err := n.bloomd.Shutdown(ctx); err != nil {
 			n.log.Warn("bigset: clients were cut off", "cause", err)
 		}
 		n.stopTimers()

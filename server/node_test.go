@@ -232,6 +232,26 @@ func TestFiltersDoNotAllocate(t *testing.T) {
 	}
 }
 
+// TestCutOff wants the log to tell of clients that were not done when the node had to stop.
+func TestCutOff(t *testing.T) {
+	var log strings.Builder
+	n, err := Start(testConfig(t), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", n.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	eventually(t, "the client is connected", func() bool { return n.bloomd.Metrics().Connections == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := n.Stop(ctx); err != nil || !strings.Contains(log.String(), "clients were cut off") {
+		t.Errorf("%v, logged %q", err, log.String())
+	}
+}
+
 // TestListenerFails has Wait return when the protocol's listener ends by itself, and when its context does.
 func TestListenerFails(t *testing.T) {
 	n := startNode(t, testConfig(t))

@@ -64,6 +64,12 @@ by a link, takes bloomd's own flags and defaults.`,
 		if err := serveFlagsTo(&c, cmd, address); err != nil {
 			return err
 		}
+		if err := c.Validate(); err != nil {
+			return err
+		}
+		if c.Store, err = a.options(making); err != nil {
+			return err
+		}
 		if check {
 			for _, text := range ignored {
 				if err := a.note("ignored: %s", text); err != nil {
@@ -71,9 +77,6 @@ by a link, takes bloomd's own flags and defaults.`,
 				}
 			}
 			return c.Print(a.out)
-		}
-		if c.Store, err = a.options(making); err != nil {
-			return err
 		}
 		return a.serveNode(cmd.Context(), c, "bigset", ignored)
 	}

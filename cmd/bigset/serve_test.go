@@ -156,6 +156,10 @@ func TestServeRefused(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("[bloomd]\nscale_size = 3\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	huge := filepath.Join(t.TempDir(), "huge") // in bounds, but no filter can be so large
+	if err := os.WriteFile(huge, []byte("[bloomd]\ninitial_capacity = 4503599627370496\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		code int
@@ -166,6 +170,8 @@ func TestServeRefused(t *testing.T) {
 		{[]string{"serve", "--dir", newDir(t), "--bloomd", "127.0.0.1:0", "--admin", s.addr}, exitError, "for the admin port"},
 		{[]string{"serve", "--config", conf}, exitAbsent, "line 2: scale_size = 3: it is 2 or 4"},
 		{[]string{"serve", "--config", conf, "--check-config"}, exitAbsent, "scale_size"},
+		{[]string{"serve", "--config", huge, "--check-config"}, exitAbsent, "initial_capacity"},
+		{[]string{"serve", "--check-config", "--record", "odd"}, exitError, "--record"},
 		{[]string{"serve", "--config", conf + "2"}, exitAbsent, "no such file"},
 		{[]string{"serve", "--bloomd", "here"}, exitAbsent, "HOST:PORT"},
 		{[]string{"serve", "--log-level", "loud"}, exitAbsent, "log_level = loud"},
@@ -247,6 +253,18 @@ func TestCalledBloomd(t *testing.T) {
 		t.Errorf("it listens on %s", s.addr)
 	}
 	s.end(os.Interrupt)
+
+	// Without arguments it takes bloomd's defaults: the folder and the port, which another may have, come from the environment.
+	bare := bloomdCommand(t)
+	bare.Env = append(bare.Env, "BIGSET_DATA_DIR="+dir, "BIGSET_TCP_PORT=0", "BIGSET_LOG=text")
+	s = startServing(t, bare)
+	s.talk("check f a", "Yes", "create g", "Done", "list g", "START\ng 0.000100 300046 100000 0\nEND")
+	if !strings.HasPrefix(s.addr, "0.0.0.0:") {
+		t.Errorf("it listens on %s", s.addr)
+	}
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("status %d\n%s", code, s.log.text.String())
+	}
 
 	taken := filepath.Join(t.TempDir(), "taken.conf")
 	text = strings.Replace(text, "tcp_port = 0", fmt.Sprintf("tcp_port = %d", l.Addr().(*net.TCPAddr).Port), 1)

@@ -27,6 +27,7 @@ type conn struct {
 	nc               net.Conn
 	in, out          []byte
 	begin, seen, end int
+	reserved         int64 // of the server's bytes for lines
 	group            group
 	many             many
 	tally            tally
@@ -45,6 +46,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 // serve reads, executes and answers until the client or the server ends it. All complete lines that were read are executed and answered;
 // a line without an end is not.
 func (c *conn) serve(ctx context.Context) {
+	defer c.reserve(0)
 	for !c.ended {
 		c.awaitMore()
 		n, err := c.nc.Read(c.in[c.end:])
@@ -84,7 +86,8 @@ func (c *conn) executeAll(ctx context.Context) {
 	c.finishGroup(ctx) // its keys are in the buffer
 }
 
-// makeRoom makes room for reading, and reports false where that would take a longer line than may be.
+// makeRoom makes room for reading, and reports false where that would take a longer line than may be, or more
+// memory than there is for the lines of all connections.
 func (c *conn) makeRoom() bool {
 	rest, full, most := c.in[c.begin:c.end], c.end == len(c.in), c.s.opt.LineBytesMax
 	if len(rest) == most {
@@ -93,15 +96,37 @@ func (c *conn) makeRoom() bool {
 	if len(rest) > 0 && !full {
 		return true
 	}
-	to := c.in
-	switch size := len(c.in); {
+	to, size := c.in, len(c.in)
+	switch {
 	case len(rest) == 0 && size > bufferBytesKept:
-		to = make([]byte, min(bufferBytes, most))
+		size = min(bufferBytes, most)
 	case full && size < most && (len(rest) > size/2 || size < bufferBytesKept): // more may wait than one read takes
-		to = make([]byte, min(2*size, most))
+		size = min(2*size, most)
+	}
+	if size != len(c.in) {
+		if !c.reserve(size) {
+			return false
+		}
+		to = make([]byte, size)
 	}
 	copy(to, rest)
 	c.in, c.begin, c.seen, c.end = to, 0, c.seen-c.begin, len(rest)
+	return true
+}
+
+// reserve has a buffer of so many bytes count among those of all connections, and reports false where they would be too many. The small
+// ones, which every connection may keep, do not count: the limit on connections bounds them.
+func (c *conn) reserve(size int) bool {
+	want := int64(size)
+	if want <= bufferBytesKept {
+		want = 0
+	}
+	more := want - c.reserved
+	if c.s.lines.Add(more) > int64(c.s.opt.LinesBytesMax) && more > 0 {
+		c.s.lines.Add(-more)
+		return false
+	}
+	c.reserved = want
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ var ErrClosed = errors.New("bloomd: server is shut down")
 // Options are a server's. Zero means the default.
 type Options struct {
 	LineBytesMax   int           // longest line, with its line feed; 64 MiB. A longer one is answered by an error, and its connection closed
+	LinesBytesMax  int           // of all lines above 64 KiB that are being read; 512 MiB, or LineBytesMax. Beyond it a line is taken for too long
 	OutputBytesMax int           // answers are written when so much of them has come together, or no request is left; 64 KiB
 	ConnectionsMax int           // open at one time; 10,000. One more is closed at once
 	IdleTime       time.Duration // a connection that sends nothing for so long, to an eighth more, is closed; 0: never, as bloomd
@@ -26,6 +28,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.LineBytesMax == 0 {
 		o.LineBytesMax = 64 << 20
+	}
+	if o.LinesBytesMax == 0 {
+		o.LinesBytesMax = max(512<<20, o.LineBytesMax)
 	}
 	if o.OutputBytesMax == 0 {
 		o.OutputBytesMax = 64 << 10
@@ -47,6 +52,8 @@ func (o Options) validate() error {
 	switch {
 	case o.LineBytesMax < lineBytesLeast:
 		return fmt.Errorf("bloomd: longest line of %d bytes, at least %d are needed", o.LineBytesMax, lineBytesLeast)
+	case o.LinesBytesMax < o.LineBytesMax:
+		return fmt.Errorf("bloomd: %d bytes for all lines, at least the %d of one are needed", o.LinesBytesMax, o.LineBytesMax)
 	case o.OutputBytesMax < 1:
 		return fmt.Errorf("bloomd: output of %d bytes", o.OutputBytesMax)
 	case o.ConnectionsMax < 1:
@@ -75,6 +82,7 @@ type Server struct {
 	opt      Options
 	counters counters
 	failures failureLog
+	lines    atomic.Int64 // bytes of the buffers that are larger than those that connections keep
 
 	mu      sync.Mutex
 	closed  bool

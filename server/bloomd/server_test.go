@@ -193,6 +193,50 @@ func TestLineLimit(t *testing.T) {
 	ask(t, r.dial(), "list x\n", "START\nEND\n")
 }
 
+// TestLinesLimit has clients begin more long lines than the server holds in memory at a time: who comes too late is refused, until one of
+// the others has ended its line, or gone.
+func TestLinesLimit(t *testing.T) {
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 600 << 10})
+	ask(t, r.dial(), "create f\n", "Done\n")
+	begun := "check f " + strings.Repeat("k", 200<<10)
+	a, b := r.dial(), r.dial()
+	for _, nc := range []net.Conn{a, b} {
+		if _, err := io.WriteString(nc, begun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r.Metrics().BytesRead < uint64(2*len(begun)) {
+		time.Sleep(time.Millisecond)
+	}
+	for range 3 { // who was refused holds nothing
+		late := r.dial()
+		ask(t, late, begun, "Client Error: Line too long\n")
+		wantEnd(t, late)
+	}
+	ask(t, r.dial(), "check f "+strings.Repeat("k", 50<<10)+"\n", "No\n") // short lines are not concerned
+	ask(t, a, "\n", "No\n")
+	ask(t, a, "list x\n", "START\nEND\n") // then its buffer is small again
+	c := r.dial()
+	ask(t, c, begun+"\n", "No\n")
+	c.Close()
+	b.Close()
+	for r.Metrics().Connections > 3 { // a, and the two with short lines
+		time.Sleep(time.Millisecond)
+	}
+	d, e := r.dial(), r.dial()
+	before := r.Metrics().BytesRead
+	for _, nc := range []net.Conn{d, e} {
+		if _, err := io.WriteString(nc, begun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); r.Metrics().BytesRead < before+uint64(2*len(begun)) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	ask(t, d, "\n", "No\n")
+	ask(t, e, "\n", "No\n")
+}
+
 // TestSlowReader has a client that sends and never reads: it is stopped, others are not, and in the end it is cut off.
 func TestSlowReader(t *testing.T) {
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{WriteTime: 300 * time.Millisecond})
