@@ -136,6 +136,9 @@ func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error
 			return err
 		}
 	}
+	if len(keys) == 0 {
+		return nil
+	}
 	var hits uint64
 	for from := 0; from < len(keys); from += marksLocked {
 		to := min(from+marksLocked, len(keys))

@@ -1,0 +1,105 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/internal/testkit"
+)
+
+// TestMarkNothing: to mark no keys is fine, also in a filter of which nothing was read yet.
+func TestMarkNothing(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	_, err := p.store.CreateFilter(bg, []byte("f"), smallFilter())
+	must(t, err, "create")
+	p.close(t)
+	p.open(t)
+	f, err := p.store.Filter([]byte("f"))
+	must(t, err, "filter")
+	must(t, f.MarkAll(bg, nil, nil), "mark nothing")
+	must(t, f.CheckAll(nil, nil), "check nothing")
+	p.close(t)
+}
+
+// TestIngestedPagesCrash cuts the power before every operation on the disk of a flush whose pages, of a layer that was not stored before,
+// go in as a table: there is no page without its layer, and once the flush has returned no key is denied and none is uncounted.
+func TestIngestedPagesCrash(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	o := smallFilter()
+	o.Capacity, o.Probability = 150_000, 1e-4
+	shape, err := o.Shape(0)
+	must(t, err, "shape")
+	full := []bloomslice.Layer{{Shape: shape, Count: shape.Capacity}}
+	f, err := p.store.ImportFilter(bg, []byte("f"), o, full, pagesThen(nil, nil))
+	must(t, err, "import")
+	keys := taggedKeys("k", 0, 1000)
+	added := make([]bool, len(keys))
+	must(t, f.MarkAll(bg, keys, added), "mark")
+	type point struct {
+		disk     *testkit.Disk
+		label    string
+		returned bool
+	}
+	var mu sync.Mutex
+	var points []point
+	returned, tables := false, 0
+	p.disk.SetHook("crashes", func(op errorfs.Op) error {
+		if !testkit.IsWrite(op) {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") {
+			tables++
+		}
+		for _, percent := range []int{0, 60} {
+			label := fmt.Sprintf("before %v of %s, %d %% survive", op.Kind, op.Path, percent)
+			points = append(points, point{p.disk.CrashClone(percent, uint64(len(points))), label, returned})
+		}
+		return nil
+	})
+	must(t, f.Flush(bg), "flush")
+	mu.Lock()
+	returned = true
+	mu.Unlock()
+	must(t, p.store.FlushTables(), "flush tables")
+	info, err := f.Info()
+	must(t, err, "info")
+	p.close(t)
+	p.disk.SetHook("crashes", nil)
+	if tables == 0 {
+		t.Fatal("no pages went in as a table")
+	}
+	for _, c := range points {
+		p.disk = c.disk
+		p.open(t)
+		rep, err := p.store.Verify(bg, engine.VerifyOptions{})
+		if must(t, err, c.label); !rep.OK() {
+			t.Fatalf("%s: %v", c.label, rep.Problems)
+		}
+		f, err := p.store.Filter([]byte("f"))
+		must(t, err, c.label)
+		got, err := f.Info()
+		must(t, err, c.label)
+		present := make([]bool, len(keys))
+		must(t, f.CheckAll(keys, present), c.label)
+		for i, yes := range present {
+			if !yes && c.returned {
+				t.Fatalf("%s: %q is denied", c.label, keys[i])
+			}
+			if yes && got.Size < info.Size && i == 0 {
+				t.Fatalf("%s: keys are there, and %d counted of %d", c.label, got.Size, info.Size)
+			}
+		}
+		must(t, p.store.Close(), c.label)
+	}
+	t.Logf("%d crashes", len(points))
+}
