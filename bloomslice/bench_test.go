@@ -41,7 +41,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run("bare/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				bare(flat, l.shape.K, l.perHash, keys[base+i*7919%n])
+				bare(flat, l.shape.K, l.perHash.m, keys[base+i*7919%n])
 			}
 		})
 		b.Run("slice/"+name, func(b *testing.B) {

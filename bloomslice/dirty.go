@@ -21,6 +21,14 @@ func (p *pageSet) add(page uint32) {
 	}
 }
 
+// addIf adds a page where changed is 1, and not where it is 0.
+func (p *pageSet) addIf(page uint32, changed uint64) {
+	word := &p.words[page/wordBits]
+	changed &^= *word >> (page % wordBits)
+	*word |= changed << (page % wordBits)
+	p.n += int(changed)
+}
+
 func (p *pageSet) remove(page uint32) {
 	if p.has(page) {
 		p.words[page/wordBits] &^= 1 << (page % wordBits)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 )
 
 // PageBytes is the size of a page of bits: what is stored, moved and faulted in as one. It is on disk.
@@ -32,6 +33,11 @@ const sparseMax = PageBytes / 2
 type words [pageWords]uint64
 
 func (w *words) or(place uint16) { w[place/wordBits] |= 1 << (wordBits - 1 - place%wordBits) }
+
+// has reports whether a bit is set that the writer may be setting.
+func (w *words) has(place uint64) bool {
+	return atomic.LoadUint64(&w[place/wordBits%pageWords])&(1<<(wordBits-1)>>(place%wordBits)) != 0
+}
 
 // appendBytes appends the page's first n bytes.
 func (w *words) appendBytes(dst []byte, n int) []byte {

@@ -71,7 +71,7 @@ func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*S
 type layer struct {
 	id      LayerID
 	shape   Shape
-	perHash uint64 // bits for each of the K hashes
+	perHash modulus // bits for each of the K hashes
 	count   atomic.Uint64
 	stored  atomic.Bool // the source may have pages of it
 	counted bool        // the count, or the layer, has changed since they were last taken
@@ -88,7 +88,7 @@ func newLayer(l Layer, stored bool) *layer {
 	n := &layer{
 		id:      l.ID,
 		shape:   l.Shape,
-		perHash: l.Shape.Bytes * 8 / uint64(l.Shape.K),
+		perHash: newModulus(l.Shape.Bytes * 8 / uint64(l.Shape.K)),
 		pages:   make([]atomic.Pointer[words], l.Shape.pages()),
 		dirty:   newPageSet(l.Shape.pages()),
 	}
@@ -109,21 +109,54 @@ func (s *Slice) Check(h *Hash) (bool, error) {
 	return false, nil
 }
 
+// Look does what Check does, where no page has to be read for it; else known is false.
+func (s *Slice) Look(h *Hash) (has, known bool) {
+	layers := *s.layers.Load()
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		has, at := l.look(h, 0)
+		if has || at < l.shape.K {
+			return has, has
+		}
+	}
+	return false, true
+}
+
 func (s *Slice) layerHas(l *layer, h *Hash) (bool, error) {
 	for i := uint32(0); i < l.shape.K; i++ {
-		bit := uint64(i)*l.perHash + h.at(i)%l.perHash
-		w := l.pages[bit/pageBits].Load()
-		if w == nil {
-			var err error
-			if w, err = s.fault(l, uint32(bit/pageBits)); err != nil {
-				return false, err
-			}
+		has, at := l.look(h, i)
+		if at == l.shape.K {
+			return has, nil
 		}
-		if atomic.LoadUint64(&w[bit%pageBits/wordBits])&(1<<(wordBits-1)>>(bit%wordBits)) == 0 {
-			return false, nil
+		i = at
+		bit := l.place(h, i)
+		w, err := s.fault(l, uint32(bit/pageBits))
+		if err != nil || !w.has(bit%pageBits) {
+			return false, err
 		}
 	}
 	return true, nil
+}
+
+// look looks for the bits of a key, from the i-th on. Where the page of one is not in memory it returns which; else K, and whether all
+// are there.
+func (l *layer) look(h *Hash, i uint32) (has bool, at uint32) {
+	for ; i < l.shape.K; i++ {
+		bit := l.place(h, i)
+		w := l.pages[bit/pageBits].Load()
+		if w == nil {
+			return false, i
+		}
+		if !w.has(bit % pageBits) {
+			return false, l.shape.K
+		}
+	}
+	return true, l.shape.K
+}
+
+// place returns where the i-th bit of a key is.
+func (l *layer) place(h *Hash, i uint32) uint64 {
+	return uint64(i)*l.perHash.m + l.perHash.of(h.at(i))
 }
 
 // fault brings a page into memory.
@@ -210,7 +243,7 @@ func (s *Slice) Set(to Layer, h *Hash) error {
 func (s *Slice) load(l *layer, h *Hash) error {
 	s.admitted.layer, s.admitted.bits = l, s.admitted.bits[:0]
 	for i := uint32(0); i < l.shape.K; i++ {
-		bit := uint64(i)*l.perHash + h.at(i)%l.perHash
+		bit := l.place(h, i)
 		if l.pages[bit/pageBits].Load() == nil {
 			if _, err := s.fault(l, uint32(bit/pageBits)); err != nil {
 				return err
@@ -221,22 +254,20 @@ func (s *Slice) load(l *layer, h *Hash) error {
 	return nil
 }
 
-// set sets a bit of a page that is in memory.
+// set sets a bit of a page that is in memory. Whether the bit is there already can't be foretold, so nothing branches on it.
 func (s *Slice) set(l *layer, page uint32, place uint16) {
 	w := l.pages[page].Load()
-	word, bit := &w[place/wordBits], uint64(1)<<(wordBits-1-place%wordBits)
-	if atomic.LoadUint64(word)&bit != 0 {
-		return
-	}
 	if w == &zeroPage {
 		w = new(words)
 		s.resident.Add(PageBytes)
 		w.or(place)
 		l.pages[page].Store(w)
-	} else {
-		atomic.OrUint64(word, bit)
+		l.dirty.add(page)
+		return
 	}
-	l.dirty.add(page)
+	shift := wordBits - 1 - place%wordBits
+	old := atomic.OrUint64(&w[place/wordBits%pageWords], 1<<shift)
+	l.dirty.addIf(page, ^old>>(shift%wordBits)&1)
 }
 
 // raise makes the count at least n.

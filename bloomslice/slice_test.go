@@ -471,3 +471,60 @@ func TestAllocates(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestLook: it answers as Check does where the pages are in memory, and tells where they are not, in an older layer too.
+func TestLook(t *testing.T) {
+	d := newDisk()
+	s := slice(t, options(10001, 0.01), nil, d)
+	const n = 15_000 // two layers
+	for i := range n {
+		add(t, s, fmt.Sprint(i))
+	}
+	var unknown, yes int
+	look := func() {
+		t.Helper()
+		unknown, yes = 0, 0
+		for i := range 2 * n {
+			key := fmt.Sprint(i)
+			h := Sum([]byte(key))
+			is, known := s.Look(&h)
+			if !known {
+				unknown++
+			}
+			if is {
+				yes++
+			}
+			if want := has(t, s, key); known && is != want || !known && is {
+				t.Fatalf("%s: %v, known %v, want %v", key, is, known, want)
+			}
+		}
+	}
+	look()
+	if unknown > 0 || yes < n {
+		t.Errorf("all in memory: %d not known, %d there", unknown, yes)
+	}
+	d.store(t, s, 1000)
+	l := (*s.layers.Load())[0]
+	for page := range l.pages {
+		s.evict(l, page)
+	}
+	var h Hash
+	for i := range n {
+		if h = Sum(fmt.Append(nil, i)); s.newestHas(&h) {
+			continue
+		}
+		if is, known := s.Look(&h); is || known {
+			t.Fatalf("%d, whose pages are not in memory: %v, known %v", i, is, known)
+		}
+	}
+	look() // which brings them back
+	if unknown == 0 || unknown > len(l.pages) {
+		t.Errorf("%d not known, of %d pages", unknown, len(l.pages))
+	}
+}
+
+// newestHas reports whether the newest layer has a key.
+func (s *Slice) newestHas(h *Hash) bool {
+	has, _ := s.newest("").look(h, 0)
+	return has
+}

@@ -23,20 +23,20 @@ type Filter struct {
 	prefix     keyscheme.FilterPrefix
 	generation uint64
 
-	flushing sync.Mutex // before mu: one at a time stores pages, or lets them go
-	mu       sync.Mutex // one at a time marks, opens or closes
-	opt      atomic.Pointer[keyscheme.FilterOptions]
-	slice    atomic.Pointer[bloomslice.Slice] // nil while it is closed
-	layers   []bloomslice.Layer               // of a closed filter, as they are stored; nil until they are read. Guarded by mu
-	gone     atomic.Bool                      // dropped or cleared
-	logged   atomic.Uint64                    // where the log has the last mark of which a bit is set, or later
+	opt     atomic.Pointer[keyscheme.FilterOptions]
+	slice   atomic.Pointer[bloomslice.Slice] // nil while it is closed
+	gone    atomic.Bool                      // dropped or cleared
+	touched atomic.Bool                      // used since CloseColdFilters last looked
+	used    atomic.Uint64                    // when it was used last, by filters.uses
 
-	used    atomic.Uint64 // when it was used last, by filters.uses
-	touched atomic.Bool   // used since CloseColdFilters last looked
+	checks checkCounts // here, to keep what each mark changes out of the cache lines that each check reads
 
-	checkHits, checkMisses atomic.Uint64
-	markHits, markMisses   atomic.Uint64
-	pageIns, pageOuts      atomic.Uint64
+	flushing             sync.Mutex         // before mu: one at a time stores pages, or lets them go
+	mu                   sync.Mutex         // one at a time marks, opens or closes
+	layers               []bloomslice.Layer // of a closed filter, as they are stored; nil until they are read. Guarded by mu
+	logged               atomic.Uint64      // where the log has the last mark of which a bit is set, or later
+	markHits, markMisses uint64             // guarded by mu
+	pageIns, pageOuts    atomic.Uint64
 }
 
 func newFilter(fs *filters, name []byte, generation uint64) *Filter {
@@ -75,6 +75,48 @@ func (f *Filter) Check(key []byte) (bool, error) {
 
 // CheckAll does what Check does for many keys, into present, which is as long as keys.
 func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
+	if f.fs.s.closed.Load() {
+		return ErrClosed
+	}
+	if n := f.look(keys, present); n < len(keys) {
+		if err := f.read(keys[n:], present[n:]); err != nil {
+			return err
+		}
+	}
+	if f.gone.Load() { // and its bits with it
+		return ErrNoFilter
+	}
+	var hits uint64
+	for _, p := range present[:len(keys)] {
+		if p {
+			hits++
+		}
+	}
+	f.checks.add(hits, uint64(len(keys))-hits)
+	return nil
+}
+
+// look checks keys until it needs a page that is not in memory, and returns how many that were. It asks nothing of the store, which may be
+// closing meanwhile.
+func (f *Filter) look(keys [][]byte, present []bool) int {
+	slice := f.slice.Load()
+	if slice == nil {
+		return 0
+	}
+	f.use()
+	for i, key := range keys {
+		h := bloomslice.Sum(key)
+		has, known := slice.Look(&h)
+		if !known {
+			return i
+		}
+		present[i] = has
+	}
+	return len(keys)
+}
+
+// read checks keys whose pages may have to be read.
+func (f *Filter) read(keys [][]byte, present []bool) error {
 	s := f.fs.s
 	if err := s.enter(); err != nil {
 		return err
@@ -84,27 +126,14 @@ func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
 	if err != nil {
 		return err
 	}
-	var hits uint64
 	for i, key := range keys {
 		h := bloomslice.Sum(key)
 		if present[i], err = slice.Check(&h); err != nil {
 			return f.readError(err)
 		}
-		if present[i] {
-			hits++
-		}
 		if i%marksLocked == marksLocked-1 {
 			f.fs.trim()
 		}
-	}
-	if f.gone.Load() { // and its bits with it
-		return ErrNoFilter
-	}
-	if hits > 0 {
-		f.checkHits.Add(hits)
-	}
-	if misses := uint64(len(keys)) - hits; misses > 0 {
-		f.checkMisses.Add(misses)
 	}
 	f.fs.trim()
 	return nil
@@ -139,60 +168,62 @@ func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error
 	if len(keys) == 0 {
 		return nil
 	}
-	var hits uint64
 	for from := 0; from < len(keys); from += marksLocked {
 		to := min(from+marksLocked, len(keys))
-		n, err := f.markSome(keys[from:to], added[from:to])
-		if err != nil {
+		if err := f.markSome(keys[from:to], added[from:to]); err != nil {
 			return f.readError(err)
 		}
-		hits += n
 		f.fs.trim()
 	}
-	if err := f.waitLogged(); err != nil {
-		return err
-	}
-	if hits > 0 {
-		f.markHits.Add(hits)
-	}
-	if misses := uint64(len(keys)) - hits; misses > 0 {
-		f.markMisses.Add(misses)
-	}
-	return nil
+	return f.waitLogged()
 }
 
-func (f *Filter) markSome(keys [][]byte, added []bool) (hits uint64, err error) {
+// markSome marks so many keys as are marked before others get at the filter.
+func (f *Filter) markSome(keys [][]byte, added []bool) error {
+	if len(keys) == 1 { // without the room for many
+		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
+		return f.markHashes(h[:], added)
+	}
+	return f.markMany(keys, added)
+}
+
+func (f *Filter) markMany(keys [][]byte, added []bool) error {
 	var hashes [marksLocked]bloomslice.Hash
 	for i, key := range keys {
 		hashes[i] = bloomslice.Sum(key)
 	}
+	return f.markHashes(hashes[:len(keys)], added)
+}
+
+func (f *Filter) markHashes(hashes []bloomslice.Hash, added []bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	opt := f.opt.Load()
 	logs := f.durability(opt) != FilterInterval
-	for i := range keys {
+	for i := range hashes {
 		var to bloomslice.Layer
 		if to, added[i], err = slice.Admit(&hashes[i], ""); err != nil {
-			return hits, err
+			return err
 		}
 		if !added[i] {
+			f.markMisses++
 			continue
 		}
 		if logs {
 			position, err := f.fs.log.append(opt.Generation, &to, &hashes[i])
 			if err != nil {
-				return hits, err
+				return err
 			}
 			f.logged.Store(position) // before the bits: who finds them waits for it
 		}
 		slice.Commit()
-		hits++
+		f.markHits++
 	}
-	return hits, nil
+	return nil
 }
 
 // durability returns when marks of the filter are answered.
@@ -407,14 +438,11 @@ func (f *Filter) Info() (FilterInfo, error) {
 
 // info returns what is known, also with ErrCorrupt.
 func (f *Filter) info() (FilterInfo, error) {
-	info := FilterInfo{
-		Name:      f.name,
-		CheckHits: f.checkHits.Load(), CheckMisses: f.checkMisses.Load(),
-		MarkHits: f.markHits.Load(), MarkMisses: f.markMisses.Load(),
-		PageIns: f.pageIns.Load(), PageOuts: f.pageOuts.Load(),
-	}
+	info := FilterInfo{Name: f.name, PageIns: f.pageIns.Load(), PageOuts: f.pageOuts.Load()}
+	info.CheckHits, info.CheckMisses = f.checks.sums()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	info.MarkHits, info.MarkMisses = f.markHits, f.markMisses
 	if f.gone.Load() {
 		return info, ErrNoFilter
 	}
