@@ -48,3 +48,18 @@ func TestSumAllocates(t *testing.T) {
 		}
 	}
 }
+
+// TestHashPrime has products on both sides of the modulus, which random keys never have.
+func TestHashPrime(t *testing.T) {
+	const fifth = 0xCCCCCCCCCCCCCCCD // times 5 it is 1
+	for d := range uint64(120) {
+		h := Hash{1: 7, 3: -(d + 1) * fifth} // the product is 2^64-1-d
+		want := 7 + ^d
+		if d < 59 {
+			want = 7 + 58 - d // bloomd's is the remainder by 2^64-59
+		}
+		if got := h.at(5); got != want {
+			t.Errorf("product %d: got %d, want %d", ^d, got, want)
+		}
+	}
+}

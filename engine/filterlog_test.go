@@ -488,7 +488,7 @@ func TestFoundMarkWaits(t *testing.T) {
 		go mark()
 		select {
 		case added := <-answers:
-			t.Errorf("durability %d: answered %v before the mark is durable", d, added)
+			t.Fatalf("durability %d: answered %v before the mark is durable", d, added)
 		case <-time.After(100 * time.Millisecond):
 		}
 		has, err := f.Check([]byte("twice"))

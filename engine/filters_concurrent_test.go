@@ -3,10 +3,15 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/compaction"
 	"bigset/engine"
@@ -264,5 +269,62 @@ func TestFilterFlushEnds(t *testing.T) {
 	}
 	close(stop)
 	<-done
+	p.close(t)
+}
+
+// TestFilterDroppedBesideChecks: a check that a drop overtakes fails, and denies nothing.
+func TestFilterDroppedBesideChecks(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	o := smallFilter()
+	o.InMemory = true // its bits are nowhere else
+	keys := taggedKeys("k", 0, 5000)
+	for range 20 {
+		f, err := p.store.CreateFilter(bg, []byte("f"), o)
+		must(t, err, "create")
+		must(t, f.MarkAll(bg, keys, make([]bool, len(keys))), "mark")
+		dropped := make(chan error)
+		go func() { dropped <- p.store.DropFilter(bg, []byte("f")) }()
+		for err = nil; err == nil; {
+			present := make([]bool, len(keys))
+			err = f.CheckAll(keys, present)
+			if err == nil && slices.Contains(present, false) {
+				t.Fatal("a key is denied")
+			}
+		}
+		if !errors.Is(err, engine.ErrNoFilter) {
+			t.Fatal(err)
+		}
+		must(t, <-dropped, "drop")
+	}
+	p.close(t)
+}
+
+// TestFilterMarkedWithinClose marks a key while a close stores what was marked before: it is not let go with the rest.
+func TestFilterMarkedWithinClose(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	o := smallFilter()
+	o.Capacity = 500_000 // its pages go in as a table
+	f, err := p.store.CreateFilter(bg, []byte("f"), o)
+	must(t, err, "create")
+	must(t, f.MarkAll(bg, taggedKeys("k", 0, 2000), make([]bool, 2000)), "mark")
+	var once sync.Once
+	marked := false
+	p.disk.SetHook("mark", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasPrefix(path.Base(op.Path), "span-") {
+			once.Do(func() { marked, err = f.Mark(bg, []byte("late")) })
+		}
+		return nil
+	})
+	closed, closeErr := f.Close(bg)
+	must(t, errors.Join(err, closeErr), "close")
+	if !closed || !marked {
+		t.Errorf("closed %v, marked %v", closed, marked)
+	}
+	p.disk.SetHook("mark", nil)
+	if has, err := f.Check([]byte("late")); !has || err != nil {
+		t.Errorf("it has the key: %v, %v", has, err)
+	}
 	p.close(t)
 }

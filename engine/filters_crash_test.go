@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -392,4 +393,78 @@ func TestFilterDamagedTable(t *testing.T) {
 		t.Error("nobody met the damage")
 	}
 	must(t, p.store.Close(), "close")
+}
+
+// TestFilterFlushAgain: what one flush could not store is stored by the next.
+func TestFilterFlushAgain(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	o := smallFilter()
+	o.Capacity = 500_000 // its pages go in as a table
+	f, err := p.store.CreateFilter(bg, []byte("f"), o)
+	must(t, err, "create")
+	keys := taggedKeys("k", 0, 2000)
+	must(t, f.MarkAll(bg, keys, make([]bool, len(keys))), "mark")
+	p.disk.SetHook("fail", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasPrefix(path.Base(op.Path), "span-") {
+			return errors.New("no table")
+		}
+		return nil
+	})
+	if err := f.Flush(bg); err == nil {
+		t.Error("a flush without a table did not fail")
+	}
+	p.disk.SetHook("fail", nil)
+	must(t, f.Flush(bg), "flush again")
+	q := &pair{label: "after a crash", disk: p.disk.CrashClone(0, 0), opt: p.opt}
+	q.open(t)
+	f, err = q.store.Filter([]byte("f"))
+	must(t, err, "filter")
+	present := make([]bool, len(keys))
+	must(t, f.CheckAll(keys, present), "check")
+	if slices.Contains(present, false) {
+		t.Error("a flushed key is denied")
+	}
+	must(t, errors.Join(q.store.Close(), p.store.Close()), "close")
+}
+
+// TestFilterLayerFirst ends the process before every operation on the disk of a flush that stores a new layer and its pages as a table: none
+// of them is there without it.
+func TestFilterLayerFirst(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	o := smallFilter()
+	o.Probability = 1e-200 // a key has bits in most pages
+	f, err := p.store.CreateFilter(bg, []byte("f"), o)
+	must(t, err, "create")
+	keys := taggedKeys("k", 0, 10_101)
+	must(t, f.MarkAll(bg, keys[:10_001], make([]bool, 10_001)), "mark")
+	must(t, f.Flush(bg), "flush")
+	must(t, f.MarkAll(bg, keys[10_001:], make([]bool, 100)), "mark more")
+	var mu sync.Mutex
+	var crashes []*testkit.Disk
+	p.disk.SetHook("crashes", func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if testkit.IsWrite(op) {
+			crashes = append(crashes, p.disk.CrashClone(100, 0))
+		}
+		return nil
+	})
+	must(t, f.Flush(bg), "flush")
+	p.disk.SetHook("crashes", nil)
+	if info, err := f.Info(); err != nil || info.Size != 10_101 || info.Capacity != 5*10_001 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	must(t, p.store.Close(), "close")
+	for i, disk := range crashes {
+		q := &pair{label: fmt.Sprint("crash ", i), disk: disk, opt: p.opt}
+		q.open(t)
+		rep, err := q.store.Verify(bg, engine.VerifyOptions{})
+		if must(t, err, "verify"); !rep.OK() {
+			t.Errorf("crash %d: %+v", i, rep)
+		}
+		must(t, q.store.Close(), "close")
+	}
+	t.Logf("%d crashes", len(crashes))
 }
