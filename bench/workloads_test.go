@@ -146,9 +146,6 @@ func TestWorkloads(t *testing.T) {
 			testBloomFigures(t, report.Results)
 			for _, g := range goals(w.Name, report.Config.Strategy) {
 				vs := g.verdicts(report.Results, report.Config.Strategy)
-				if len(vs) == 0 && w.Name == "bloom-durable" {
-					t.Skip("marks are not kept through a crash")
-				}
 				if len(vs) == 0 && !g.to.smallest {
 					t.Errorf("no rows for the goal %q of %s", g.what, g.of.workload)
 				}
