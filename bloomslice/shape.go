@@ -15,20 +15,31 @@ type Options struct {
 	Probability float64 // of a false positive, over all layers; 0 < p < ProbabilityMax
 	Scale       uint32  // each layer holds so many times as many keys as the one before: 2 or 4
 	Reduction   float64 // each layer has so much of the probability of the one before; 0.1 < r < 1
+	// Slices is into how many the filter is cut: a power of two, at most SlicesMax; 0 is 1. Each holds its part of the keys.
+	Slices uint32
+	// Owners is how many replicas may fill a slice, each its own layers, beside one another: at most OwnersMax; 0 is 1. Capacity and
+	// probability are divided among them, so that they hold over the layers of all.
+	Owners uint32
 }
 
 // The bounds and defaults are bloomd's.
 const (
 	CapacityMin    = 10_000 // the first layer must hold more
 	ProbabilityMax = 0.1
+	SlicesMax      = 1 << 12
+	OwnersMax      = 1 << 8
 
 	reductionMin = 0.1
+	partMin      = 100 // keys that an owner's first layer in a slice must hold, at least
 )
 
 // DefaultOptions returns bloomd's defaults.
 func DefaultOptions() Options {
-	return Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9}
+	return Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}
 }
+
+// parts is among how many the capacity is divided.
+func (o Options) parts() uint64 { return uint64(max(1, o.Slices)) * uint64(max(1, o.Owners)) }
 
 func optionsError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, args...))
@@ -45,6 +56,12 @@ func (o Options) Validate() error {
 		return optionsError("a scale of %d, it must be 2 or 4", o.Scale)
 	case !(o.Reduction > reductionMin && o.Reduction < 1):
 		return optionsError("a reduction of %v, it must be above %v and below 1", o.Reduction, reductionMin)
+	case o.Slices&(o.Slices-1) != 0 || o.Slices > SlicesMax:
+		return optionsError("%d slices, it must be a power of two, at most %d", o.Slices, SlicesMax)
+	case o.Owners > OwnersMax:
+		return optionsError("%d owners, at most %d", o.Owners, OwnersMax)
+	case o.Capacity/o.parts() < partMin:
+		return optionsError("a capacity of %d keys in %d slices of %d owners, it must be %d or more for each", o.Capacity, max(1, o.Slices), max(1, o.Owners), partMin)
 	}
 	_, err := o.Shape(0)
 	return err
@@ -67,12 +84,13 @@ const (
 	LayersMax     = 1 << 12 // of one slice
 )
 
-// Shape returns the shape of the i-th layer, from 0: that of bloomd to the byte (Almeida et al., Scalable Bloom Filters, 2007, with the
-// first layer at (1-r)P, so that the sum over all layers stays below P). It fails with ErrOptions where the layer is larger than the
-// largest. The doubles are rounded after each step, as bloomd's are: an expression that is fused or constant gives other bytes.
+// Shape returns the shape of an owner's i-th layer, from 0. With one slice and one owner it is that of bloomd to the byte (Almeida et al.,
+// Scalable Bloom Filters, 2007, with the first layer at (1-r)P, so that the sum over all layers stays below P). It fails with ErrOptions
+// where the layer is larger than the largest. The doubles are rounded after each step, as bloomd's are: an expression that is fused or
+// constant gives other bytes.
 func (o Options) Shape(i int) (Shape, error) {
-	first := float64(float64(1-o.Reduction) * o.Probability)
-	capacity := math.Trunc(float64(float64(o.Capacity) * math.Pow(float64(o.Scale), float64(i))))
+	first := float64(float64(float64(1-o.Reduction)*o.Probability) / float64(max(1, o.Owners)))
+	capacity := math.Trunc(float64(float64(float64(o.Capacity)*math.Pow(float64(o.Scale), float64(i))) / float64(o.parts())))
 	probability := float64(first * math.Pow(o.Reduction, float64(i)))
 	bits := math.Ceil(-(float64(float64(capacity*math.Log(probability)) / float64(math.Ln2*math.Ln2))))
 	bytes := math.Ceil(bits / 8)

@@ -33,8 +33,8 @@ func TestShape(t *testing.T) {
 		{options(123456, 0.00321), 258885, 12},
 		{options(1000001, 0.05), 1378983, 8},
 		{options(10001, 1e-300), 1803882, 1000},
-		{Options{100000, 1e-4, 4, 0.5}, 258173, 0},
-		{Options{100000, 1e-4, 4, 0.2}, 245945, 0},
+		{Options{Capacity: 100000, Probability: 1e-4, Scale: 4, Reduction: 0.5}, 258173, 0},
+		{Options{Capacity: 100000, Probability: 1e-4, Scale: 4, Reduction: 0.2}, 245945, 0},
 		{options(100000, 0.05), 138359, 0},
 	} {
 		s, err := c.o.Shape(0)
@@ -51,9 +51,9 @@ func TestShape(t *testing.T) {
 	}{
 		{options(10001, 0.0001), []uint64{30469, 151903, 640489, 2610841}},
 		{options(10001, 0.01), []uint64{18486, 91990, 388856, 1592326}},
-		{Options{10001, 0.001, 2, 0.9}, []uint64{24478, 73469, 172035}},
-		{Options{10001, 0.001, 2, 0.5}, []uint64{20290, 63964, 158014}},
-		{Options{10001, 0.001, 4, 0.5}, []uint64{20290, 107126, 481789}},
+		{Options{Capacity: 10001, Probability: 0.001, Scale: 2, Reduction: 0.9}, []uint64{24478, 73469, 172035}},
+		{Options{Capacity: 10001, Probability: 0.001, Scale: 2, Reduction: 0.5}, []uint64{20290, 63964, 158014}},
+		{Options{Capacity: 10001, Probability: 0.001, Scale: 4, Reduction: 0.5}, []uint64{20290, 107126, 481789}},
 	} {
 		var sum uint64
 		for i, want := range c.storage {
@@ -71,18 +71,22 @@ func TestShape(t *testing.T) {
 // TestOptionsRefused has one bad field in each.
 func TestOptionsRefused(t *testing.T) {
 	for _, o := range []Options{
-		{10_000, 0.01, 4, 0.9},
-		{0, 0.01, 4, 0.9},
-		{20_000, 0, 4, 0.9},
-		{20_000, 0.1, 4, 0.9},
-		{20_000, -1, 4, 0.9},
-		{20_000, nan(), 4, 0.9},
-		{20_000, 0.01, 3, 0.9},
-		{20_000, 0.01, 4, 0.1},
-		{20_000, 0.01, 4, 1},
-		{20_000, 0.01, 4, nan()},
-		{1 << 62, 0.01, 4, 0.9},
-		{1e12, 0.01, 4, 0.9},
+		{Capacity: 10_000, Probability: 0.01, Scale: 4, Reduction: 0.9},
+		{Capacity: 0, Probability: 0.01, Scale: 4, Reduction: 0.9},
+		{Capacity: 20_000, Probability: 0, Scale: 4, Reduction: 0.9},
+		{Capacity: 20_000, Probability: 0.1, Scale: 4, Reduction: 0.9},
+		{Capacity: 20_000, Probability: -1, Scale: 4, Reduction: 0.9},
+		{Capacity: 20_000, Probability: nan(), Scale: 4, Reduction: 0.9},
+		{Capacity: 20_000, Probability: 0.01, Scale: 3, Reduction: 0.9},
+		{Capacity: 20_000, Probability: 0.01, Scale: 4, Reduction: 0.1},
+		{Capacity: 20_000, Probability: 0.01, Scale: 4, Reduction: 1},
+		{Capacity: 20_000, Probability: 0.01, Scale: 4, Reduction: nan()},
+		{Capacity: 1 << 62, Probability: 0.01, Scale: 4, Reduction: 0.9},
+		{Capacity: 1e12, Probability: 0.01, Scale: 4, Reduction: 0.9},
+		{Capacity: 20_000, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 3},
+		{Capacity: 1e9, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 2 * SlicesMax},
+		{Capacity: 1e9, Probability: 0.01, Scale: 4, Reduction: 0.9, Owners: OwnersMax + 1},
+		{Capacity: 20_000, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 128, Owners: 2},
 	} {
 		if err := o.Validate(); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v", o, err)

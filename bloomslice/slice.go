@@ -100,13 +100,21 @@ func newLayer(l Layer, stored bool) *layer {
 // Check reports whether a key is in the slice, by its hash: false is certain, true is not. Where a page has to be read that can't be, it
 // fails with what the source said, or ErrCorruptPage, and then nothing is known.
 func (s *Slice) Check(h *Hash) (bool, error) {
+	l, err := s.holder(h)
+	return l != nil, err
+}
+
+// holder returns a layer that has all bits of a key, or nil.
+func (s *Slice) holder(h *Hash) (*layer, error) {
 	layers := *s.layers.Load()
 	for i := len(layers) - 1; i >= 0; i-- {
-		if has, err := s.layerHas(layers[i], h); has || err != nil {
-			return has, err
+		if has, err := s.layerHas(layers[i], h); err != nil {
+			return nil, err
+		} else if has {
+			return layers[i], nil
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
 // Look does what Check does, where no page has to be read for it; else known is false.
@@ -190,12 +198,16 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 	return w, nil
 }
 
-// Admit decides what becomes of a key that is to be added. Where it is there already, added is false. Else it names the layer that takes
-// it, with the count that it will then have; Commit, called before anything else is, sets its bits. All that can fail is done by Admit. A
-// layer of the owner's is added where there is none, or the newest has as many keys as it may.
+// Admit decides what becomes of a key that is to be added. Where it is there already, added is false, and the layer is one that has its
+// bits. Else it names the layer that takes it, with the count that it will then have; Commit, called before anything else is, sets its
+// bits. All that can fail is done by Admit. A layer of the owner's is added where there is none, or the newest has as many keys as it may.
 func (s *Slice) Admit(h *Hash, owner string) (to Layer, added bool, err error) {
-	if has, err := s.Check(h); has || err != nil {
+	has, err := s.holder(h)
+	if err != nil {
 		return Layer{}, false, err
+	}
+	if has != nil {
+		return Layer{has.id, has.shape, has.count.Load()}, false, nil
 	}
 	l := s.newest(owner)
 	if l == nil || l.count.Load() >= l.shape.Capacity {
@@ -218,9 +230,9 @@ func (s *Slice) Commit() {
 	l.raise(l.count.Load() + 1)
 }
 
-// Set sets the bits of a key in a layer, and makes its count at least what is said. A layer that the slice does not have is added; of one
-// that it has the shape must be the same, or the error is ErrOptions. It is how a log is replayed, and how one replica does what another
-// has decided.
+// Set sets the bits of a key in a layer, whether it is in another or not, and makes the layer's count at least what is said. A layer that
+// the slice does not have is added; of one that it has the shape must be the same, or the error is ErrOptions. It is how a log is
+// replayed, and how one replica does what another has decided.
 func (s *Slice) Set(to Layer, h *Hash) error {
 	l := s.find(to.ID)
 	if l == nil || l.shape != to.Shape {
@@ -296,17 +308,31 @@ func (s *Slice) find(id LayerID) *layer {
 	return nil
 }
 
-// grow adds a layer of the owner's behind all that there are.
+// grow adds a layer of the owner's, behind its others, at the first index that has not a layer of each owner: so the layers of an index
+// have the probability that one layer has where there is one owner, and who takes another's place goes on where there is room.
 func (s *Slice) grow(owner string) (*layer, error) {
 	index := 0
-	for _, l := range *s.layers.Load() {
-		index = max(index, int(l.id.Index)+1)
+	if l := s.newest(owner); l != nil {
+		index = int(l.id.Index) + 1
+	}
+	for s.layersAt(index) >= max(1, int(s.opt.Owners)) {
+		index++
 	}
 	shape, err := s.opt.Shape(index)
 	if err != nil {
 		return nil, err
 	}
 	return s.add(newLayer(Layer{LayerID{uint16(index), owner}, shape, 0}, false))
+}
+
+// layersAt returns how many layers have an index.
+func (s *Slice) layersAt(index int) (n int) {
+	for _, l := range *s.layers.Load() {
+		if int(l.id.Index) == index {
+			n++
+		}
+	}
+	return n
 }
 
 // AddLayer adds the owner's first layer, where there is none, so that a new slice has a size before it has a key.

@@ -199,6 +199,11 @@ const filterVersion = 1
 
 const filterInMemory = 1 << 0
 
+const (
+	filterHeadBytes  = 3 + 8 + 8 + 8 + 4 + 8 // of a filter of one slice and one owner
+	filterPartsBytes = 4 + 4                 // slices and owners, where either is more than one
+)
+
 // AppendFilterHead appends the value of a filter's head.
 func AppendFilterHead(dst []byte, o FilterOptions) []byte {
 	var flags byte
@@ -210,13 +215,17 @@ func AppendFilterHead(dst []byte, o FilterOptions) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, o.Capacity)
 	dst = binary.BigEndian.AppendUint64(dst, math.Float64bits(o.Probability))
 	dst = binary.BigEndian.AppendUint32(dst, o.Scale)
-	return binary.BigEndian.AppendUint64(dst, math.Float64bits(o.Reduction))
+	dst = binary.BigEndian.AppendUint64(dst, math.Float64bits(o.Reduction))
+	if o.Slices <= 1 && o.Owners <= 1 {
+		return dst
+	}
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, o.Slices), o.Owners)
 }
 
 // DecodeFilterHead inverts AppendFilterHead. Its error is ErrCorruptValue, also for options that no filter may have.
 func DecodeFilterHead(value []byte) (o FilterOptions, err error) {
-	const size = 3 + 8 + 8 + 8 + 4 + 8
-	if len(value) != size || value[0] != filterVersion || value[1] > filterInMemory || FilterDurability(value[2]) > FilterSync {
+	parts := len(value) == filterHeadBytes+filterPartsBytes
+	if !parts && len(value) != filterHeadBytes || value[0] != filterVersion || value[1] > filterInMemory || FilterDurability(value[2]) > FilterSync {
 		return o, corrupt("filter", "bad head")
 	}
 	o.InMemory, o.Durability = value[1] == filterInMemory, FilterDurability(value[2])
@@ -225,6 +234,13 @@ func DecodeFilterHead(value []byte) (o FilterOptions, err error) {
 	o.Probability = math.Float64frombits(binary.BigEndian.Uint64(value[19:]))
 	o.Scale = binary.BigEndian.Uint32(value[27:])
 	o.Reduction = math.Float64frombits(binary.BigEndian.Uint64(value[31:]))
+	o.Slices, o.Owners = 1, 1
+	if parts {
+		o.Slices, o.Owners = binary.BigEndian.Uint32(value[filterHeadBytes:]), binary.BigEndian.Uint32(value[filterHeadBytes+4:])
+		if o.Slices < 1 || o.Owners < 1 || o.Slices == 1 && o.Owners == 1 {
+			return o, corrupt("filter", "bad parts")
+		}
+	}
 	if err := o.Validate(); err != nil {
 		return o, fmt.Errorf("%w: %w", corrupt("filter", "options"), err)
 	}

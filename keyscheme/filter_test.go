@@ -97,7 +97,7 @@ func TestDirectoryKeys(t *testing.T) {
 
 func filterOptions() keyscheme.FilterOptions {
 	return keyscheme.FilterOptions{
-		Options:    bloomslice.Options{Capacity: 1_000_000, Probability: 1e-7, Scale: 2, Reduction: 0.5},
+		Options:    bloomslice.Options{Capacity: 1_000_000, Probability: 1e-7, Scale: 2, Reduction: 0.5, Slices: 1, Owners: 1},
 		Generation: 0x0102030405060708, InMemory: true, Durability: keyscheme.FilterSync,
 	}
 }
@@ -110,6 +110,11 @@ func filterLayer() bloomslice.Layer {
 func TestFilterValues(t *testing.T) {
 	head := keyscheme.AppendFilterHead(nil, filterOptions())
 	if got, err := keyscheme.DecodeFilterHead(head); err != nil || got != filterOptions() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	cut := filterOptions()
+	cut.Slices, cut.Owners = 16, 3
+	if got, err := keyscheme.DecodeFilterHead(keyscheme.AppendFilterHead(nil, cut)); err != nil || got != cut {
 		t.Errorf("%+v, %v", got, err)
 	}
 	layer := keyscheme.AppendFilterLayer(nil, filterLayer())
