@@ -36,8 +36,8 @@ type Marks struct {
 
 // SliceDigest says what a store has of a slice: equal ones mean the same layers, counts and bits.
 type SliceDigest struct {
-	SliceSpec        // of one that was dropped without options, but for Slices
-	Dropped   bool   // the generation, and all before it, are dropped for good: it has nothing of them, and Sum is zero
+	SliceSpec      // of one that was dropped without options, but for Slices
+	Dropped   bool // the generation, and all before it, are dropped for good: it has nothing of them, and Sum is zero
 	Sum       [16]byte
 }
 
