@@ -21,14 +21,6 @@ func (p *pageSet) add(page uint32) {
 	}
 }
 
-// addIf adds a page where changed is 1, and not where it is 0.
-func (p *pageSet) addIf(page uint32, changed uint64) {
-	word := &p.words[page/wordBits]
-	changed &^= *word >> (page % wordBits)
-	*word |= changed << (page % wordBits)
-	p.n += int(changed)
-}
-
 func (p *pageSet) remove(page uint32) {
 	if p.has(page) {
 		p.words[page/wordBits] &^= 1 << (page % wordBits)
@@ -94,7 +86,7 @@ func (t *Taking) Next(pagesMax int) (d Dirty) {
 	for i := range t.layers {
 		tl := &t.layers[i]
 		if l := tl.layer; l.counted {
-			d.Layers = append(d.Layers, Layer{l.id, l.shape, l.count.Load()})
+			d.Layers = append(d.Layers, l.now())
 			l.counted = false
 		}
 		n := min(len(tl.pages), pagesMax-len(d.Pages))
@@ -118,12 +110,12 @@ func (l *layer) take(page uint32) DirtyPage {
 // PutBack makes what was taken dirty again.
 func (s *Slice) PutBack(d Dirty) {
 	for i := range d.Layers {
-		if l := s.find(d.Layers[i].ID); l != nil {
+		if l := s.layer(d.Layers[i].ID); l != nil {
 			l.counted = true
 		}
 	}
 	for i := range d.Pages {
-		if l := s.find(d.Pages[i].ID); l != nil {
+		if l := s.layer(d.Pages[i].ID); l != nil {
 			l.dirty.add(d.Pages[i].Page)
 		}
 	}
@@ -171,13 +163,17 @@ func (s *Slice) evict(l *layer, page int) int64 {
 	return PageBytes
 }
 
-// Release takes all pages out of memory, for good: whoever still asks the slice reads them anew each time. What is dirty is lost.
+// Release takes all pages out of memory, for good: whoever still asks the slice reads them anew each time, and nothing can be added any
+// more. What is dirty is lost.
 func (s *Slice) Release() {
-	s.released.Store(true)
+	if s.released.Swap(true) {
+		return
+	}
 	for _, l := range *s.layers.Load() {
 		for page := range l.pages {
 			s.evict(l, page)
 		}
+		s.resident.Add(-l.bytes())
 	}
 }
 
@@ -188,20 +184,19 @@ func (s *Slice) MergePage(id LayerID, page uint32, value []byte) error {
 	if err := add.orValue(value); err != nil {
 		return err
 	}
-	l := s.find(id)
+	l := s.layer(id)
 	if l == nil || int(page) >= len(l.pages) {
 		return optionsError("no page %d of layer %d of %q", page, id.Index, id.Owner)
 	}
 	if used := uint64(add.used()); uint64(page)*PageBytes+used > l.shape.Bytes {
 		return optionsError("page %d of layer %d goes beyond the layer's end", page, id.Index)
 	}
-	if l.pages[page].Load() == nil {
-		if _, err := s.fault(l, page); err != nil {
-			return err
-		}
+	if err := s.bring(l, page); err != nil {
+		return err
 	}
-	for _, place := range add.places(nil, pageBits) {
-		s.set(l, page, place)
+	if w := l.pages[page].Load(); !add.within(w) {
+		s.own(l, page).join(&add)
+		l.dirty.add(page)
 	}
 	return nil
 }

@@ -11,12 +11,9 @@ type modulus struct {
 func newModulus(m uint64) modulus { return modulus{m, ^uint64(0) / m} }
 
 // of returns n mod m. With the reciprocal r, 2^64/m - 1 <= r < 2^64/m, so n*r/2^64 is less than n/m, and by less than 1: the quotient that
-// it gives is the right one, or 1 too small.
+// it gives is the right one, or 1 too small. Which of them can't be foretold, so nothing branches on it.
 func (d modulus) of(n uint64) uint64 {
 	q, _ := bits.Mul64(n, d.reciprocal)
-	n -= q * d.m
-	if n >= d.m {
-		n -= d.m
-	}
-	return n
+	n, borrow := bits.Sub64(n-q*d.m, d.m, 0)
+	return n + d.m&-borrow
 }

@@ -20,6 +20,9 @@ const (
 // ErrCorruptPage is what errors about the value of a page are. A damaged page is never taken for zeros: that would deny keys.
 var ErrCorruptPage = errors.New("bloomslice: corrupt page")
 
+// errReleased is what adding to a slice that was released fails with.
+var errReleased = errors.New("bloomslice: released")
+
 // The first byte of a page's value. It is on disk.
 const (
 	pageWhole  = 1 // the page's bytes, without the zero bytes at its end
@@ -37,6 +40,35 @@ func (w *words) or(place uint16) { w[place/wordBits] |= 1 << (wordBits - 1 - pla
 // has reports whether a bit is set that the writer may be setting.
 func (w *words) has(place uint64) bool {
 	return atomic.LoadUint64(&w[place/wordBits%pageWords])&(1<<(wordBits-1)>>(place%wordBits)) != 0
+}
+
+// lacks is 1 where a bit is not set, and 0 where it is.
+func (w *words) lacks(place uint64) int {
+	return int(^(atomic.LoadUint64(&w[place/wordBits%pageWords]) >> (wordBits - 1 - place%wordBits)) & 1)
+}
+
+// set sets a bit that others may be looking at.
+func (w *words) set(place uint64) {
+	atomic.OrUint64(&w[place/wordBits%pageWords], 1<<(wordBits-1)>>(place%wordBits))
+}
+
+// join sets the bits of another page, while others may be looking.
+func (w *words) join(add *words) {
+	for i, v := range add {
+		if v&^w[i] != 0 {
+			atomic.OrUint64(&w[i], v)
+		}
+	}
+}
+
+// within reports whether another page has all bits that this has.
+func (w *words) within(other *words) bool {
+	for i, v := range w {
+		if v&^other[i] != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // appendBytes appends the page's first n bytes.
@@ -165,16 +197,4 @@ func DecodePage(dst, value []byte) ([]byte, error) {
 		return dst, err
 	}
 	return w.appendBytes(dst, PageBytes), nil
-}
-
-// JoinPages appends the value of a page that has the bits of all these. The order does not matter, nor does how often one comes. It reports
-// false, and appends nothing, where one of them is damaged.
-func JoinPages(dst []byte, values [][]byte) ([]byte, bool) {
-	var w words
-	for _, v := range values {
-		if w.orValue(v) != nil {
-			return dst, false
-		}
-	}
-	return w.append(dst), true
 }

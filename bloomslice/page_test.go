@@ -67,8 +67,13 @@ func TestCorruptPage(t *testing.T) {
 		if _, err := DecodePage(nil, bad); !errors.Is(err, ErrCorruptPage) {
 			t.Errorf("%.10x: %v", bad, err)
 		}
-		if got, ok := JoinPages(good, [][]byte{good, bad}); ok || !bytes.Equal(got, good) {
-			t.Errorf("%.10x: joined with a good one", bad)
+		var w words
+		if err := w.orValue(good); err != nil {
+			t.Fatal(err)
+		}
+		was := w
+		if err := w.orValue(bad); !errors.Is(err, ErrCorruptPage) || w != was {
+			t.Errorf("%.10x: joined with a good one: %v", bad, err)
 		}
 	}
 }
@@ -86,6 +91,12 @@ func FuzzDecodePage(f *testing.F) {
 				t.Fatal("came back otherwise")
 			}
 		}
-		JoinPages(nil, [][]byte{a, b})
+		var w, was words
+		if w.orValue(a) == nil {
+			was = w
+		}
+		if w.orValue(b) != nil && w != was {
+			t.Fatal("a damaged page was joined")
+		}
 	})
 }

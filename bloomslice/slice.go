@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -42,14 +41,14 @@ type Slice struct {
 	resident *atomic.Int64
 	released atomic.Bool              // pages are no longer kept
 	layers   atomic.Pointer[[]*layer] // by index, then by owner; a list is never changed
-	admitted struct {                 // what Commit sets
+	admitted struct {                 // what Commit sets: bits that the key lacks in the layer
 		layer *layer
 		bits  []uint64
 	}
 }
 
 // New returns a slice with these layers, none of whose pages are in memory. The source has the pages; with a nil source none is stored
-// anywhere. Bytes of pages in memory are added to resident, which may be nil.
+// anywhere. The bytes that its pages and their tables take in memory are added to resident, which may be nil, until it is released.
 func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*Slice, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -61,53 +60,27 @@ func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*S
 	s.layers.Store(&[]*layer{})
 	for i := range layers {
 		if err := s.Restore(layers[i]); err != nil {
+			s.Release()
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// layer is a layer in memory.
-type layer struct {
-	id      LayerID
-	shape   Shape
-	perHash modulus // bits for each of the K hashes
-	count   atomic.Uint64
-	stored  atomic.Bool // the source may have pages of it
-	counted bool        // the count, or the layer, has changed since they were last taken
-	pages   []atomic.Pointer[words]
-	hand    int            // where Evict goes on
-	dirty   pageSet        // pages that have changed since they were stored
-	faults  [16]sync.Mutex // by page: pages come and go one at a time, or a stale one could be put back
-}
-
-// zeroPage stands for a page without bits until one is set.
-var zeroPage words
-
-func newLayer(l Layer, stored bool) *layer {
-	n := &layer{
-		id:      l.ID,
-		shape:   l.Shape,
-		perHash: newModulus(l.Shape.Bytes * 8 / uint64(l.Shape.K)),
-		pages:   make([]atomic.Pointer[words], l.Shape.pages()),
-		dirty:   newPageSet(l.Shape.pages()),
-	}
-	n.count.Store(l.Count)
-	n.stored.Store(stored)
-	return n
-}
-
 // Check reports whether a key is in the slice, by its hash: false is certain, true is not. Where a page has to be read that can't be, it
 // fails with what the source said, or ErrCorruptPage, and then nothing is known.
 func (s *Slice) Check(h *Hash) (bool, error) {
-	l, err := s.holder(h)
+	l, err := s.holder(h, nil)
 	return l != nil, err
 }
 
-// holder returns a layer that has all bits of a key, or nil.
-func (s *Slice) holder(h *Hash) (*layer, error) {
+// holder returns a layer that has all bits of a key, or nil. One layer it does not ask, unless that is nil.
+func (s *Slice) holder(h *Hash, but *layer) (*layer, error) {
 	layers := *s.layers.Load()
 	for i := len(layers) - 1; i >= 0; i-- {
+		if layers[i] == but {
+			continue
+		}
 		if has, err := s.layerHas(layers[i], h); err != nil {
 			return nil, err
 		} else if has {
@@ -146,27 +119,6 @@ func (s *Slice) layerHas(l *layer, h *Hash) (bool, error) {
 	return true, nil
 }
 
-// look looks for the bits of a key, from the i-th on. Where the page of one is not in memory it returns which; else K, and whether all
-// are there.
-func (l *layer) look(h *Hash, i uint32) (has bool, at uint32) {
-	for ; i < l.shape.K; i++ {
-		bit := l.place(h, i)
-		w := l.pages[bit/pageBits].Load()
-		if w == nil {
-			return false, i
-		}
-		if !w.has(bit % pageBits) {
-			return false, l.shape.K
-		}
-	}
-	return true, l.shape.K
-}
-
-// place returns where the i-th bit of a key is.
-func (l *layer) place(h *Hash, i uint32) uint64 {
-	return uint64(i)*l.perHash.m + l.perHash.of(h.at(i))
-}
-
 // fault brings a page into memory.
 func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 	mu := &l.faults[page%uint32(len(l.faults))]
@@ -202,104 +154,127 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 // bits. Else it names the layer that takes it, with the count that it will then have; Commit, called before anything else is, sets its
 // bits. All that can fail is done by Admit. A layer of the owner's is added where there is none, or the newest has as many keys as it may.
 func (s *Slice) Admit(h *Hash, owner string) (to Layer, added bool, err error) {
-	has, err := s.holder(h)
-	if err != nil {
-		return Layer{}, false, err
-	}
-	if has != nil {
-		return Layer{has.id, has.shape, has.count.Load()}, false, nil
-	}
 	l := s.newest(owner)
-	if l == nil || l.count.Load() >= l.shape.Capacity {
+	full := l == nil || l.count >= l.shape.Capacity
+	asked := !full && s.find(l, h)
+	if asked && len(s.admitted.bits) == 0 {
+		return l.now(), false, nil
+	}
+	but := l
+	if !asked {
+		but = nil
+	}
+	if has, err := s.holder(h, but); err != nil {
+		return Layer{}, false, err
+	} else if has != nil {
+		return has.now(), false, nil
+	}
+	if full {
 		if l, err = s.grow(owner); err != nil {
 			return Layer{}, false, err
 		}
 	}
-	if err := s.load(l, h); err != nil {
-		return Layer{}, false, err
+	if !asked {
+		if err := s.load(l, h); err != nil {
+			return Layer{}, false, err
+		}
 	}
-	return Layer{l.id, l.shape, l.count.Load() + 1}, true, nil
+	to = l.now()
+	to.Count++
+	return to, true, nil
 }
 
 // Commit sets the bits of the key that was admitted last, and counts it.
 func (s *Slice) Commit() {
+	s.set()
 	l := s.admitted.layer
-	for _, bit := range s.admitted.bits {
-		s.set(l, uint32(bit/pageBits), uint16(bit%pageBits))
-	}
-	l.raise(l.count.Load() + 1)
+	l.raise(l.count + 1)
 }
 
 // Set sets the bits of a key in a layer, whether it is in another or not, and makes the layer's count at least what is said. A layer that
 // the slice does not have is added; of one that it has the shape must be the same, or the error is ErrOptions. It is how a log is
 // replayed, and how one replica does what another has decided.
 func (s *Slice) Set(to Layer, h *Hash) error {
-	l := s.find(to.ID)
+	l := s.layer(to.ID)
 	if l == nil || l.shape != to.Shape {
 		if err := s.Restore(Layer{to.ID, to.Shape, 0}); err != nil {
 			return err
 		}
-		l = s.find(to.ID)
+		l = s.layer(to.ID)
 	}
 	if err := s.load(l, h); err != nil {
 		return err
 	}
-	for _, bit := range s.admitted.bits {
-		s.set(l, uint32(bit/pageBits), uint16(bit%pageBits))
-	}
+	s.set()
 	l.raise(to.Count)
 	return nil
 }
 
-// load works out the bits of a key and brings their pages into memory.
-func (s *Slice) load(l *layer, h *Hash) error {
-	s.admitted.layer, s.admitted.bits = l, s.admitted.bits[:0]
-	for i := uint32(0); i < l.shape.K; i++ {
-		bit := l.place(h, i)
-		if l.pages[bit/pageBits].Load() == nil {
-			if _, err := s.fault(l, uint32(bit/pageBits)); err != nil {
-				return err
-			}
-		}
-		s.admitted.bits = append(s.admitted.bits, bit)
-	}
-	return nil
+// find works out which bits a key lacks in a layer. It reports false where that can't be known, as a page is not in memory.
+func (s *Slice) find(l *layer, h *Hash) (known bool) {
+	s.admitted.layer = l
+	s.admitted.bits, _, known = l.missing(s.admitted.bits, h)
+	return known
 }
 
-// set sets a bit of a page that is in memory. Whether the bit is there already can't be foretold, so nothing branches on it.
-func (s *Slice) set(l *layer, page uint32, place uint16) {
+// load does what find does, and brings the pages into memory.
+func (s *Slice) load(l *layer, h *Hash) error {
+	s.admitted.layer = l
+	for {
+		bits, page, known := l.missing(s.admitted.bits, h)
+		s.admitted.bits = bits
+		if known {
+			return nil
+		}
+		if err := s.bring(l, page); err != nil {
+			return err
+		}
+	}
+}
+
+// bring brings a page into memory, to be written to.
+func (s *Slice) bring(l *layer, page uint32) error {
+	if s.released.Load() {
+		return errReleased
+	}
+	_, err := s.fault(l, page)
+	return err
+}
+
+// set sets the bits that were found to lack.
+func (s *Slice) set() {
+	l := s.admitted.layer
+	for _, bit := range s.admitted.bits {
+		page := uint32(bit / pageBits)
+		s.own(l, page).set(bit % pageBits)
+		l.dirty.add(page)
+	}
+}
+
+// own returns a page that is in memory, to be written to.
+func (s *Slice) own(l *layer, page uint32) *words {
 	w := l.pages[page].Load()
 	if w == &zeroPage {
 		w = new(words)
 		s.resident.Add(PageBytes)
-		w.or(place)
 		l.pages[page].Store(w)
-		l.dirty.add(page)
-		return
 	}
-	shift := wordBits - 1 - place%wordBits
-	old := atomic.OrUint64(&w[place/wordBits%pageWords], 1<<shift)
-	l.dirty.addIf(page, ^old>>(shift%wordBits)&1)
+	return w
 }
 
-// raise makes the count at least n.
-func (l *layer) raise(n uint64) {
-	if n > l.count.Load() {
-		l.count.Store(n)
-		l.counted = true
-	}
-}
-
-func (s *Slice) newest(owner string) (newest *layer) {
-	for _, l := range *s.layers.Load() {
-		if l.id.Owner == owner && (newest == nil || l.id.Index > newest.id.Index) {
-			newest = l
+// newest returns the owner's last layer, or nil.
+func (s *Slice) newest(owner string) *layer {
+	layers := *s.layers.Load()
+	for i := len(layers) - 1; i >= 0; i-- {
+		if layers[i].id.Owner == owner {
+			return layers[i]
 		}
 	}
-	return newest
+	return nil
 }
 
-func (s *Slice) find(id LayerID) *layer {
+// layer returns a layer that the slice has, or nil.
+func (s *Slice) layer(id LayerID) *layer {
 	for _, l := range *s.layers.Load() {
 		if l.id == id {
 			return l
@@ -355,6 +330,7 @@ func (s *Slice) add(l *layer) (*layer, error) {
 	})
 	layers = slices.Insert(slices.Clone(layers), at, l)
 	s.layers.Store(&layers)
+	s.resident.Add(l.bytes())
 	return l, nil
 }
 
@@ -364,7 +340,7 @@ func (s *Slice) Restore(l Layer) error {
 	if err := l.Shape.Validate(); err != nil {
 		return err
 	}
-	if have := s.find(l.ID); have != nil {
+	if have := s.layer(l.ID); have != nil {
 		if have.shape != l.Shape {
 			return optionsError("layer %d of %q has another shape here", l.ID.Index, l.ID.Owner)
 		}
@@ -380,7 +356,7 @@ func (s *Slice) Layers() []Layer {
 	layers := *s.layers.Load()
 	out := make([]Layer, len(layers))
 	for i, l := range layers {
-		out[i] = Layer{l.id, l.shape, l.count.Load()}
+		out[i] = l.now()
 	}
 	return out
 }

@@ -273,11 +273,13 @@ func merged(value []byte) []byte {
 
 // joined joins values that are not damaged.
 func joined(values ...[]byte) []byte {
-	v, ok := JoinPages(nil, values)
-	if !ok {
-		panic("a damaged page")
+	var w words
+	for _, v := range values {
+		if err := w.orValue(v); err != nil {
+			panic(err)
+		}
 	}
-	return v
+	return w.append(nil)
 }
 
 // emptyPage is the value of a page without bits.
