@@ -65,16 +65,18 @@ func (l *layer) place(h *Hash, i uint32) uint64 {
 // which, as known is false. How many there are can't be foretold, so nothing branches on it: then what the processor has to wait for
 // comes at once.
 func (l *layer) missing(dst []uint64, h *Hash) (bits []uint64, page uint32, known bool) {
-	pages, k, perHash := l.pages, l.shape.K, l.perHash
+	k, perHash := l.shape.K, l.perHash
 	if cap(dst) < int(k) {
 		dst = make([]uint64, k)
 	}
 	dst = dst[:k]
 	var base uint64
-	n := 0
-	for i := range k {
-		bit := base + perHash.of(h.at(i))
+	for i := range dst {
+		dst[i] = base + perHash.of(h.at(uint32(i)))
 		base += perHash.m
+	}
+	pages, n := l.pages, 0
+	for _, bit := range dst {
 		w := pages[bit/pageBits].Load()
 		if w == nil {
 			return dst, uint32(bit / pageBits), false
