@@ -310,8 +310,8 @@ func TestVerifyFilters(t *testing.T) {
 			set(p.AppendHead(nil, 5), keyscheme.AppendFilterHead(nil, keyscheme.FilterOptions{Options: smallFilter().Options, Generation: 5}))
 			set(p.AppendLayer(nil, 5, layer), keyscheme.AppendFilterLayer(nil, bloomslice.Layer{Shape: shape}))
 		}},
-		{"an entry with a value", "has a value", false, false, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
-			set(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: []byte("f"), Generation: g}), []byte("x"))
+		{"an entry with a bad value", "bad number of slices", true, true, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
+			set(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: keyscheme.EntryPresent, Name: []byte("f"), Generation: g}), []byte("x"))
 		}},
 	} {
 		p := plantFilter(t, func(db *pebble.DB, prefix keyscheme.FilterPrefix, g uint64) {

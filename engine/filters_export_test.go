@@ -22,9 +22,9 @@ func (s *Store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
 // Directory counts the directory's entries: filters that are there, and those that are still to be cut out.
 func (s *Store) Directory() (present, dropped int, err error) {
 	err = s.eachKey(keyscheme.Directory(), func(k *keyscheme.Key) {
-		if e, _ := keyscheme.DecodeDirectoryKey(k.Rest); e.Dropped {
+		if e, _ := keyscheme.DecodeDirectoryKey(k.Rest); e.Kind == keyscheme.EntryLeft {
 			dropped++
-		} else {
+		} else if e.Kind == keyscheme.EntryPresent {
 			present++
 		}
 	})
