@@ -93,7 +93,7 @@ func (h *filterHistory) run(t *testing.T) {
 		h.mark(t, "a", 0, 300)
 		h.flush(t, "a", 300)
 		big := smallFilter()
-		big.Capacity = 500_000
+		big.Capacity, big.Slices = 500_000, 4
 		h.create(t, "b", big)
 		h.mark(t, "b", 0, 100)
 		h.same(t, h.p.store.FlushTables)
@@ -169,7 +169,7 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 	q := &pair{label: label, disk: disk, opt: h.p.opt}
 	q.open(t)
 	q.store.FiltersCut()
-	listed := 0
+	listed, entries := 0, 0
 	for _, name := range []string{"a", "b"} {
 		was, wasThere := before[name]
 		is, isThere := after[name]
@@ -202,12 +202,15 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 			}
 		}
 		must(t, f.MarkAll(bg, taggedKeys("more", 0, 10), make([]bool, 10)), label)
+		info, err := f.Info()
+		must(t, err, label)
+		entries += int(info.Options.Slices)
 	}
 	present, dropped, err := q.store.Directory()
 	must(t, err, "directory")
 	rep, err := q.store.Verify(bg, engine.VerifyOptions{})
 	must(t, err, "verify")
-	if present != listed || dropped != 0 || !rep.OK() || rep.Filters != listed {
+	if present != entries || dropped != 0 || !rep.OK() || rep.Filters != listed {
 		t.Fatalf("%s: %d filters, directory of %d and %d, %+v", label, listed, present, dropped, rep)
 	}
 	must(t, q.store.Close(), "close")
