@@ -1,6 +1,9 @@
 package bloomslice
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // pageSet is a set of pages of a layer.
 type pageSet struct {
@@ -127,6 +130,11 @@ func (s *Slice) DirtyPages() (n int) {
 		n += l.dirty.n
 	}
 	return n
+}
+
+// Dirty reports whether there is anything to store: a page, a count or a layer.
+func (s *Slice) Dirty() bool {
+	return slices.ContainsFunc(*s.layers.Load(), func(l *layer) bool { return l.dirty.n > 0 || l.counted })
 }
 
 // Evict takes pages that have not changed since they were stored out of memory, until so many bytes are freed, or there are no more. It

@@ -10,19 +10,19 @@ import (
 	"bigset/keyscheme"
 )
 
-// droppedFilter is a generation of a filter whose pages are still there.
-type droppedFilter struct {
+// droppedSlice is a slice of a generation of a filter whose pages are still there.
+type droppedSlice struct {
 	name       string
 	slice      uint32
 	generation uint64
 }
 
 // entry returns its key in the directory, which is there until it is cut out.
-func (d droppedFilter) entry() []byte {
-	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: []byte(d.name), Slice: d.slice, Generation: d.generation, Dropped: true})
+func (d droppedSlice) entry() []byte {
+	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: keyscheme.EntryLeft, Name: []byte(d.name), Slice: d.slice, Generation: d.generation})
 }
 
-func (d droppedFilter) bounds() keyscheme.Bounds {
+func (d droppedSlice) bounds() keyscheme.Bounds {
 	return keyscheme.NewFilterPrefix([]byte(d.name), d.slice).Generation(d.generation)
 }
 
@@ -31,14 +31,14 @@ type filterCutter struct {
 	fs *filters
 
 	mu      sync.Mutex
-	dropped []droppedFilter
+	dropped []droppedSlice
 	working bool
 	stopped bool
 	done    sync.WaitGroup
 }
 
 // add has a generation cut out.
-func (c *filterCutter) add(d droppedFilter) {
+func (c *filterCutter) add(d droppedSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropped = append(c.dropped, d)
@@ -76,7 +76,7 @@ func (c *filterCutter) run() {
 }
 
 // next returns what there is to do. With nothing the work has ended.
-func (c *filterCutter) next() (round []droppedFilter) {
+func (c *filterCutter) next() (round []droppedSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	round, c.dropped = c.dropped, nil
@@ -94,7 +94,7 @@ func (c *filterCutter) isStopped() bool {
 }
 
 // cut takes the keys of dropped filters away, and then their entries.
-func (c *filterCutter) cut(round []droppedFilter) error {
+func (c *filterCutter) cut(round []droppedSlice) error {
 	s := c.fs.s
 	if err := s.writable(); err != nil {
 		return err

@@ -20,16 +20,29 @@ type FilterReader struct {
 	Options FilterOptions
 	Layers  []bloomslice.Layer // by index, then by owner. All keys that a count covers have their bits in the pages
 
-	f     *Filter
+	f     *filterSlice
 	it    *pebble.Iterator
 	pages keyscheme.Bounds
 }
 
-// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, and ErrCorrupt.
+// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, ErrCorrupt,
+// and ErrRequest for a filter of more than one slice.
 func (f *Filter) Read(ctx context.Context) (*FilterReader, error) {
+	if len(f.slices) > 1 {
+		return nil, fmt.Errorf("%w: filter %q has %d slices, and is read slice by slice", ErrRequest, f.name, len(f.slices))
+	}
 	if err := f.Flush(ctx); err != nil {
 		return nil, err
 	}
+	part := f.slices[0].Load()
+	if part == nil {
+		return nil, ErrNoFilter
+	}
+	return part.reader()
+}
+
+// reader returns a reader of what is stored of the slice.
+func (f *filterSlice) reader() (*FilterReader, error) {
 	if err := f.fs.s.enter(); err != nil {
 		return nil, err
 	}

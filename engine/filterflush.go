@@ -49,37 +49,21 @@ func (fs *filters) flush(ctx context.Context) error {
 	if err := errors.Join(append(errs, fs.s.syncLog())...); err != nil {
 		return err
 	}
+	if fs.owed { // marks that are nowhere else
+		return nil
+	}
 	return diskError(fs.log.remove(ended))
 }
 
-// Flush makes all that was marked so far durable. Of a closed filter that is done.
-func (f *Filter) Flush(ctx context.Context) error {
-	s := f.fs.s
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
-		return err
-	}
-	if f.gone.Load() {
-		return ErrNoFilter
-	}
-	if err := errors.Join(f.flush(), s.syncLog()); err != nil {
-		return fmt.Errorf("engine: flush filter %q: %w", f.name, diskError(err))
-	}
-	return nil
-}
-
 // flush writes what is dirty. It does not sync.
-func (f *Filter) flush() error {
+func (f *filterSlice) flush() error {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
 	return f.flushLocked()
 }
 
 // flushLocked writes what is dirty, while flushing is held. What becomes dirty meanwhile may stay.
-func (f *Filter) flushLocked() error {
+func (f *filterSlice) flushLocked() error {
 	f.mu.Lock()
 	slice := f.slice.Load()
 	if slice == nil || f.gone.Load() || f.opt.Load().InMemory {
@@ -109,7 +93,7 @@ func (f *Filter) flushLocked() error {
 }
 
 // take takes what is dirty of so many pages, a batch's at a time. Of each layer it has the last count.
-func (f *Filter) take(taking *bloomslice.Taking, most int) (dirty bloomslice.Dirty) {
+func (f *filterSlice) take(taking *bloomslice.Taking, most int) (dirty bloomslice.Dirty) {
 	for {
 		f.mu.Lock()
 		d := taking.Next(min(pagesBatched, most-len(dirty.Pages)))
@@ -131,7 +115,7 @@ func (f *Filter) take(taking *bloomslice.Taking, most int) (dirty bloomslice.Dir
 // compaction leaves out, and then Pebble panics where the next key is a merge over a set (its issue 6168).
 
 // store writes pages and counts in one batch.
-func (f *Filter) store(dirty bloomslice.Dirty) error {
+func (f *filterSlice) store(dirty bloomslice.Dirty) error {
 	batch := f.fs.s.db.NewBatch()
 	err := f.storeLayers(batch, dirty.Layers)
 	var key []byte
@@ -147,7 +131,7 @@ func (f *Filter) store(dirty bloomslice.Dirty) error {
 	return err
 }
 
-func (f *Filter) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer) (err error) {
+func (f *filterSlice) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer) (err error) {
 	for _, l := range layers {
 		key := f.prefix.AppendLayer(nil, f.generation, l.ID)
 		err = errors.Join(err, batch.Set(key, keyscheme.AppendFilterLayer(nil, l), nil))
@@ -157,7 +141,7 @@ func (f *Filter) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer) (er
 
 // ingest writes pages to a table and puts that into the store, behind the counts: no page is ever on disk without its layer. The counts are
 // not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
-func (f *Filter) ingest(dirty bloomslice.Dirty) error {
+func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 	s := f.fs.s
 	if len(dirty.Layers) > 0 {
 		if err := f.store(bloomslice.Dirty{Layers: dirty.Layers}); err != nil {
@@ -188,63 +172,68 @@ func (f *Filter) ingest(dirty bloomslice.Dirty) error {
 	return s.db.Ingest(context.Background(), []string{path})
 }
 
-// Close flushes the filter and takes its bits out of memory; the next check or mark opens it again. It reports whether there was
-// anything to do: a closed filter is left alone, and so is one that is in memory only.
-func (f *Filter) Close(ctx context.Context) (closed bool, err error) {
-	s := f.fs.s
-	if err := s.enter(); err != nil {
-		return false, err
-	}
-	defer s.leave()
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	if f.gone.Load() {
-		return false, ErrNoFilter
-	}
-	closed, err = f.close()
-	if err == nil && closed {
-		err = s.syncLog()
-	}
-	if err != nil {
-		return false, fmt.Errorf("engine: close filter %q: %w", f.name, diskError(err))
-	}
-	return closed, nil
-}
+// closeRounds is how often a slice that is being closed is flushed beside those who mark, before they wait for it.
+const closeRounds = 3
 
-func (f *Filter) close() (bool, error) {
+// close flushes the slice and takes its bits out of memory.
+func (f *filterSlice) close() (bool, error) {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
-	for {
+	for range closeRounds {
 		if err := f.flushLocked(); err != nil {
 			return false, err
 		}
-		f.mu.Lock()
-		slice := f.slice.Load()
-		switch {
-		case slice == nil || f.gone.Load() || f.opt.Load().InMemory:
-			f.mu.Unlock()
-			return false, nil
-		case slice.DirtyPages() > 0: // somebody was faster
-			f.mu.Unlock()
-			continue
+		if closed, over := f.closeClean(); over {
+			return closed, nil
 		}
-		f.layers = slice.Layers()
-		f.slice.Store(nil)
-		f.pageOuts.Add(1)
-		f.mu.Unlock()
-		slice.Release()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slice := f.slice.Load(); slice != nil && !f.gone.Load() {
+		for taking := slice.Take(); ; {
+			dirty := taking.Next(pagesBatched)
+			if dirty.Empty() {
+				break
+			}
+			if err := f.store(dirty); err != nil {
+				slice.PutBack(dirty)
+				return false, err
+			}
+			f.fs.written.Add(uint64(len(dirty.Pages)))
+		}
+		f.shut(slice)
 		return true, nil
 	}
+	return false, nil
+}
+
+// closeClean closes a slice of which nothing is dirty. It reports false, over, where somebody was faster.
+func (f *filterSlice) closeClean() (closed, over bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slice := f.slice.Load()
+	switch {
+	case slice == nil || f.gone.Load() || f.opt.Load().InMemory:
+		return false, true
+	case slice.Dirty():
+		return false, false
+	}
+	f.shut(slice)
+	return true, true
+}
+
+// shut takes the bits of a slice, which are all stored, out of memory. Its lock is held.
+func (f *filterSlice) shut(slice *bloomslice.Slice) {
+	f.layers = slice.Layers()
+	f.slice.Store(nil)
+	f.pageOuts.Add(1)
+	slice.Release()
 }
 
 // CloseColdFilters closes the filters that were not used since it was last called, but for those in memory only. It returns how many.
 func (s *Store) CloseColdFilters(ctx context.Context) (n int, err error) {
-	for _, f := range s.filters.all() {
-		if f.touched.Swap(false) || f.slice.Load() == nil {
-			continue
-		}
-		closed, e := f.Close(ctx)
+	for _, f := range s.filters.list() {
+		closed, e := f.closeParts(ctx, func(part *filterSlice) bool { return !part.touched.Swap(false) && part.slice.Load() != nil })
 		if e != nil && !errors.Is(e, ErrNoFilter) {
 			err = errors.Join(err, e)
 		}
@@ -256,7 +245,7 @@ func (s *Store) CloseColdFilters(ctx context.Context) (n int, err error) {
 }
 
 // trim takes pages out of memory when there are more than there may be: first those of the filters that were used least lately. Who finds
-// another at it goes on, unless there are far too many. What can't be flushed stays: then the store has failed, and says so.
+// another at it goes on, unless there are far too many. What can't be flushed stays.
 func (fs *filters) trim() {
 	most := fs.s.opt.FilterCacheBytes
 	have := fs.resident.Load()
@@ -270,8 +259,8 @@ func (fs *filters) trim() {
 	}
 	defer fs.trimming.Unlock()
 	fs.uses.Add(1)
-	filters := slices.DeleteFunc(fs.all(), func(f *Filter) bool { return f.slice.Load() == nil })
-	slices.SortFunc(filters, func(a, b *Filter) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
+	filters := slices.DeleteFunc(fs.all(), func(f *filterSlice) bool { return f.slice.Load() == nil })
+	slices.SortFunc(filters, func(a, b *filterSlice) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
 	for _, f := range filters {
 		want := fs.resident.Load() - most + most/8
 		if want <= most/8 {
@@ -279,13 +268,12 @@ func (fs *filters) trim() {
 		}
 		if err := f.evict(want); err != nil {
 			fs.s.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.name), "cause", err)
-			return
 		}
 	}
 }
 
 // evict takes pages of an open filter out of memory, and writes them first where that is needed.
-func (f *Filter) evict(want int64) error {
+func (f *filterSlice) evict(want int64) error {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
 	for try := range 2 {

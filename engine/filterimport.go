@@ -34,11 +34,8 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 		return nil, err
 	}
 	defer s.leave()
-	if keyscheme.CheckFilterName(name) != nil {
-		return nil, &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
-	}
 	o.setDefaults()
-	if err := checkImport(o, layers); err != nil {
+	if err := errors.Join(checkFilter(name, &o), checkImport(o, layers)); err != nil {
 		return nil, err
 	}
 	s.passes.RLock() // no range is cut out meanwhile
@@ -56,16 +53,13 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 	if err != nil {
 		return nil, fmt.Errorf("engine: import filter %q: %w", name, diskError(err))
 	}
-	return im.f, nil
+	return im.f.of, nil
 }
 
 func checkImport(o FilterOptions, layers []bloomslice.Layer) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	switch {
-	case o.Durability > FilterSync:
-		return fmt.Errorf("%w: no durability %d of filters", ErrRequest, o.Durability)
+	case o.Slices != 1:
+		return fmt.Errorf("%w: bits can't be divided, a filter is imported into one slice", ErrRequest)
 	case o.InMemory:
 		return fmt.Errorf("%w: a filter in memory only has nothing to import", ErrRequest)
 	case len(layers) == 0 || len(layers) > bloomslice.LayersMax:
@@ -91,10 +85,10 @@ func compareLayers(a, b bloomslice.LayerID) int {
 type filterImport struct {
 	fs     *filters
 	name   []byte
-	f      *Filter
+	f      *filterSlice
 	opt    keyscheme.FilterOptions
 	layers []bloomslice.Layer
-	gone   droppedFilter
+	gone   droppedSlice
 	last   *FilterPage // whose place the next page must be behind; nil at first
 	batch  *pebble.Batch
 	in     int // pages in the batch
@@ -112,10 +106,10 @@ func (im *filterImport) begin(ctx context.Context, o FilterOptions) error {
 	if err := im.mustBeNew(); err != nil {
 		return err
 	}
-	generation := max(fs.generation+1, uint64(fs.s.opt.Now().UnixMicro()))
-	im.f = newFilter(fs, im.name, generation)
+	generation := fs.nextGeneration()
+	im.f = newFilter(fs, im.name, generation, 1).add(0)
 	im.opt = keyscheme.FilterOptions{Options: o.Options, Generation: generation, Durability: o.Durability}
-	im.gone = droppedFilter{string(im.name), 0, generation}
+	im.gone = droppedSlice{string(im.name), 0, generation}
 	batch := fs.s.db.NewBatch()
 	if err := fs.commit(batch, errors.Join(
 		batch.Set(im.gone.entry(), nil, nil),
@@ -131,20 +125,11 @@ func (im *filterImport) mustBeNew() error {
 	if im.fs.listed(im.name) != nil {
 		return ErrFilterExists
 	}
-	entries, err := im.fs.entries(keyscheme.DirectoryOf(im.name, 0))
-	if err != nil {
-		return err
+	f, _, err := im.fs.unlisted(im.name)
+	if err == nil && f != nil {
+		err = fmt.Errorf("%w: it was cleared", ErrFilterExists)
 	}
-	for _, e := range entries {
-		err := newFilter(im.fs, im.name, e.Generation).loadHead()
-		switch {
-		case err == nil:
-			return fmt.Errorf("%w: it was cleared", ErrFilterExists)
-		case !errors.Is(err, ErrNoFilter):
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 func (im *filterImport) run(ctx context.Context, pages iter.Seq2[FilterPage, error]) (err error) {
@@ -217,15 +202,13 @@ func (im *filterImport) finish() error {
 	}
 	batch := fs.s.db.NewBatch()
 	if err := fs.commit(batch, errors.Join(
-		batch.Set(f.prefix.AppendHead(nil, f.generation), keyscheme.AppendFilterHead(nil, im.opt), nil),
-		batch.Set(f.entry(), nil, nil),
-		batch.SingleDelete(im.gone.entry(), nil),
-		f.storeLayers(batch, im.layers))); err != nil {
+		f.storeNew(batch, &im.opt, im.layers),
+		batch.SingleDelete(im.gone.entry(), nil))); err != nil {
 		return err
 	}
 	f.opt.Store(&im.opt)
 	fs.mu.Lock()
-	fs.byName[string(f.name)] = f
+	fs.byName[string(f.name)] = f.of
 	fs.mu.Unlock()
 	return nil
 }

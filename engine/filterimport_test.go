@@ -27,7 +27,7 @@ func filterKey(i int) []byte { return fmt.Appendf(nil, "key-%d", i) }
 // newElsewhere makes a filter of so many keys. Above 10,001 it has two layers.
 func newElsewhere(t *testing.T, keys int) *elsewhere {
 	t.Helper()
-	e := &elsewhere{opt: bloomslice.Options{Capacity: 10_001, Probability: 0.01, Scale: 4, Reduction: 0.9}}
+	e := &elsewhere{opt: bloomslice.Options{Capacity: 10_001, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}}
 	var err error
 	e.slice, err = bloomslice.New(e.opt, nil, nil, nil)
 	must(t, err, "new slice")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"bigset/bloomslice"
 )
 
 // replay brings what the log of marks has into the filters, flushes them, and takes the log away: it is a crash that has left it. Marks of
@@ -39,28 +41,30 @@ func (fs *filters) replay() error {
 			s.opt.Logger.Warn("bigset: the log of marks ends in records that were being written when the power went", "path", path)
 		}
 	}
-	for _, f := range filters { // as they are after any other open
-		if _, err := f.close(); err != nil {
-			return fmt.Errorf("filter %q: %w", f.name, err)
+	for _, part := range fs.all() { // as they are after any other open
+		if _, err := part.close(); err != nil {
+			return fmt.Errorf("filter %q: %w", part.name, err)
 		}
-		f.pageIns.Store(0)
-		f.pageOuts.Store(0)
+		part.pageIns.Store(0)
+		part.pageOuts.Store(0)
 	}
 	return fs.flush(context.Background())
 }
 
-// byGeneration returns the filters that are there by their generations. Of one whose head is damaged nothing can be had: it stays as it
-// is.
+// byGeneration returns the filters that are there by their generations. Of a slice whose head is damaged nothing can be had: it stays as
+// it is.
 func (fs *filters) byGeneration() (map[uint64]*Filter, error) {
 	filters := map[uint64]*Filter{}
-	for _, f := range fs.all() {
-		switch err := f.loadHead(); {
-		case err == nil:
-			filters[f.opt.Load().Generation] = f
-		case errors.Is(err, ErrCorrupt):
-			fs.s.opt.Logger.Error("bigset: a filter is damaged, what the log of marks has of it is lost", "filter", string(f.name), "cause", err)
-		case !errors.Is(err, ErrNoFilter):
-			return nil, err
+	for _, f := range fs.list() {
+		for _, part := range f.parts() {
+			switch err := part.loadHead(); {
+			case err == nil:
+				filters[f.generation] = f
+			case errors.Is(err, ErrCorrupt):
+				fs.s.opt.Logger.Error("bigset: a filter is damaged, what the log of marks has of it is lost", "filter", string(f.name), "cause", err)
+			case !errors.Is(err, ErrNoFilter):
+				return nil, err
+			}
 		}
 	}
 	return filters, nil
@@ -72,22 +76,51 @@ func (fs *filters) replayChunk(records []byte, filters map[uint64]*Filter) (err 
 		if r, records, err = decodeMarkRecord(records); err != nil {
 			return err
 		}
-		if f := filters[r.generation]; f != nil && !f.opt.Load().InMemory {
-			if err := f.replay(&r); err != nil {
-				return f.readError(err)
+		f := filters[r.generation]
+		if f == nil {
+			continue
+		}
+		part, err := f.part(&r.hash)
+		if err != nil || part.opt.Load() == nil || part.opt.Load().InMemory {
+			continue
+		}
+		if err := part.replay(&r); err != nil {
+			if err = part.readError(err); !errors.Is(err, ErrCorrupt) {
+				return err
 			}
+			part.damage(err)
 		}
 	}
 	return nil
 }
 
 // replay sets the bits that a record tells of.
-func (f *Filter) replay(r *markRecord) error {
+func (f *filterSlice) replay(r *markRecord) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
 	if err != nil {
 		return err
 	}
-	return slice.Set(r.to, &r.hash)
+	f.changes++
+	if err := slice.Set(r.to, &r.hash); errors.Is(err, bloomslice.ErrOptions) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	} else {
+		return err
+	}
+}
+
+// damage has all that is asked of the slice fail, until it is dropped: it would deny keys that only the log of marks has. The log stays
+// until then.
+func (f *filterSlice) damage(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.damaged == nil {
+		f.damaged = fmt.Errorf("%w; what the log of marks has of it could not be brought in: drop the filter, or bring it back from a copy", err)
+		f.fs.s.opt.Logger.Error("bigset: a filter is damaged", "filter", string(f.name), "cause", f.damaged)
+	}
+	f.fs.owed = true
+	if slice := f.slice.Swap(nil); slice != nil { // what was brought in before is in the log, too
+		slice.Release()
+	}
 }

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -49,8 +51,11 @@ type filters struct {
 	s    *Store
 	life sync.Mutex // one at a time makes, drops or clears a filter; behind Store.passes
 
-	mu     sync.RWMutex
-	byName map[string]*Filter
+	mu      sync.RWMutex
+	byName  map[string]*Filter
+	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
+
+	owed bool // the log of marks has some that could not be brought in, and has to stay
 
 	generation uint64        // the last that was given; guarded by life
 	resident   atomic.Int64  // bytes of pages in memory that may leave it
@@ -68,43 +73,52 @@ var keyGeneration = []byte("fg")
 
 // open reads which filters there are; their heads are read when they are needed.
 func (fs *filters) open(s *Store) (err error) {
-	fs.s, fs.byName = s, map[string]*Filter{}
+	fs.s, fs.byName, fs.dropped = s, map[string]*Filter{}, map[string]keyscheme.DirectoryEntry{}
 	fs.cutter.fs = fs
 	fs.log.init(s)
-	if value, closer, err := s.db.Get(keyGeneration); err == nil {
-		if len(value) != 8 {
-			return fmt.Errorf("%w: generation of filters", ErrCorrupt)
-		}
-		fs.generation = binary.BigEndian.Uint64(value)
-		if err := closer.Close(); err != nil {
-			return err
-		}
-	} else if !errors.Is(err, pebble.ErrNotFound) {
+	if fs.generation, err = fs.lastGeneration(); err != nil {
 		return err
 	}
-	b := keyscheme.Directory()
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	entries, err := fs.entries(keyscheme.Directory())
 	if err != nil {
 		return err
 	}
-	defer closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		key, err := keyscheme.Decode(it.Key())
-		if err != nil {
-			return fmt.Errorf("%w: directory of filters: %w", ErrCorrupt, err)
-		}
-		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
+	for _, e := range entries {
 		fs.generation = max(fs.generation, e.Generation)
-		if e.Dropped {
-			fs.cutter.dropped = append(fs.cutter.dropped, droppedFilter{string(e.Name), e.Slice, e.Generation})
-		} else if e.Slice == 0 {
-			fs.byName[string(e.Name)] = newFilter(fs, e.Name, e.Generation)
+		switch e.Kind {
+		case keyscheme.EntryDropped:
+			fs.dropped[string(e.Name)] = e.DirectoryEntry
+		case keyscheme.EntryLeft:
+			fs.cutter.dropped = append(fs.cutter.dropped, droppedSlice{string(e.Name), e.Slice, e.Generation})
+		case keyscheme.EntryPresent:
+			f := fs.byName[string(e.Name)]
+			if f == nil || f.generation < e.Generation {
+				f = newFilter(fs, e.Name, e.Generation, e.slices)
+				fs.byName[string(e.Name)] = f
+			}
+			if f.generation == e.Generation && int(e.Slice) < len(f.slices) {
+				f.add(e.Slice).damaged = e.bad
+			}
 		}
-	}
-	if err := it.Error(); err != nil {
-		return err
 	}
 	return fs.replay()
+}
+
+// lastGeneration returns the last generation that was given to a filter.
+func (fs *filters) lastGeneration() (generation uint64, err error) {
+	value, closer, err := fs.s.db.Get(keyGeneration)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(value) == 8 {
+		generation = binary.BigEndian.Uint64(value)
+	} else {
+		err = fmt.Errorf("%w: generation of filters", ErrCorrupt)
+	}
+	return generation, errors.Join(err, closer.Close())
 }
 
 // find returns a filter that is listed, or nil. It allocates nothing.
@@ -114,8 +128,8 @@ func (fs *filters) find(name []byte) *Filter {
 	return fs.byName[string(name)]
 }
 
-// all returns the filters that are listed, in no order.
-func (fs *filters) all() []*Filter {
+// list returns the filters that are listed, in no order.
+func (fs *filters) list() []*Filter {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
 	list := make([]*Filter, 0, len(fs.byName))
@@ -125,11 +139,19 @@ func (fs *filters) all() []*Filter {
 	return list
 }
 
+// all returns the slices of all filters that are listed, in no order.
+func (fs *filters) all() (all []*filterSlice) {
+	for _, f := range fs.list() {
+		all = append(all, f.parts()...)
+	}
+	return all
+}
+
 // stats fills in what concerns filters.
 func (fs *filters) stats(st *Stats) {
-	for _, f := range fs.all() {
+	for _, f := range fs.list() {
 		st.Filters++
-		if f.slice.Load() != nil {
+		if slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return part.slice.Load() != nil }) {
 			st.FiltersOpen++
 		}
 	}
@@ -155,15 +177,9 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 		return nil, err
 	}
 	defer s.leave()
-	if keyscheme.CheckFilterName(name) != nil {
-		return nil, &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
-	}
 	o.setDefaults()
-	if err := o.Validate(); err != nil {
+	if err := checkFilter(name, &o); err != nil {
 		return nil, err
-	}
-	if o.Durability > FilterSync {
-		return nil, fmt.Errorf("%w: no durability %d of filters", ErrRequest, o.Durability)
 	}
 	fs := &s.filters
 	if f := fs.listed(name); f != nil {
@@ -191,10 +207,15 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 
 // listed returns a filter that is listed, and on disk: of one that was in a range when a crash ended its drop, the directory may tell still.
 func (fs *filters) listed(name []byte) *Filter {
-	if f := fs.find(name); f != nil && !errors.Is(f.loadHead(), ErrNoFilter) {
+	if f := fs.find(name); f != nil && f.onDisk() {
 		return f
 	}
 	return nil
+}
+
+// onDisk reports whether any slice of the filter has a head, also one that can't be read.
+func (f *Filter) onDisk() bool {
+	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), ErrNoFilter) })
 }
 
 func (o *FilterOptions) setDefaults() {
@@ -203,26 +224,50 @@ func (o *FilterOptions) setDefaults() {
 	setDefault(&o.Probability, d.Probability)
 	setDefault(&o.Scale, d.Scale)
 	setDefault(&o.Reduction, d.Reduction)
+	setDefault(&o.Slices, d.Slices)
+	setDefault(&o.Owners, d.Owners)
+}
+
+// checkFilter returns what is wrong with the name or the options of a filter.
+func checkFilter(name []byte, o *FilterOptions) error {
+	if keyscheme.CheckFilterName(name) != nil {
+		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
+	}
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if o.Durability > FilterSync {
+		return fmt.Errorf("%w: no durability %d of filters", ErrRequest, o.Durability)
+	}
+	return nil
+}
+
+// nextGeneration returns a generation that no filter has had. The lock of life is held.
+func (fs *filters) nextGeneration() uint64 {
+	return max(fs.generation+1, uint64(fs.s.opt.Now().UnixMicro()))
 }
 
 // create opens the filter that was cleared, or makes a new one.
 func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
-	entries, err := fs.entries(keyscheme.DirectoryOf(name, 0))
+	f, stale, err := fs.unlisted(name)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		f := newFilter(fs, name, e.Generation)
-		f.logged.Store(fs.log.end()) // what it had before it was cleared may not be on disk yet
-		if err := f.comeBack(); !errors.Is(err, ErrNoFilter) {
-			return f, err
-		}
+	if f != nil {
+		return f, f.comeBack()
 	}
-	return fs.make(name, o, entries)
+	return fs.make(name, o, stale)
+}
+
+// present is an entry of the directory, with how many slices the filter has.
+type present struct {
+	keyscheme.DirectoryEntry
+	slices uint32 // of EntryPresent; 0 where that can't be read
+	bad    error  // why it can't
 }
 
 // entries returns what a part of the directory says.
-func (fs *filters) entries(b keyscheme.Bounds) (entries []keyscheme.DirectoryEntry, err error) {
+func (fs *filters) entries(b keyscheme.Bounds) (entries []present, err error) {
 	it, err := fs.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return nil, err
@@ -233,40 +278,117 @@ func (fs *filters) entries(b keyscheme.Bounds) (entries []keyscheme.DirectoryEnt
 		if err != nil {
 			return nil, fmt.Errorf("%w: directory of filters: %w", ErrCorrupt, err)
 		}
-		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		var e present
+		e.DirectoryEntry, _ = keyscheme.DecodeDirectoryKey(key.Rest)
 		e.Name = bytes.Clone(e.Name)
+		if e.Kind == keyscheme.EntryPresent {
+			if e.slices, err = keyscheme.DecodePresentValue(value, e.Slice); err != nil {
+				e.bad = fmt.Errorf("%w: directory of filters, %q: %w", ErrCorrupt, e.Name, err)
+			}
+		}
 		entries = append(entries, e)
 	}
 	return entries, it.Error()
 }
 
-// make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
-func (fs *filters) make(name []byte, o FilterOptions, stale []keyscheme.DirectoryEntry) (*Filter, error) {
-	s := fs.s
-	generation := max(fs.generation+1, uint64(s.opt.Now().UnixMicro()))
-	f := newFilter(fs, name, generation)
-	opt := keyscheme.FilterOptions{Options: o.Options, Generation: generation, InMemory: o.InMemory, Durability: o.Durability}
-	slice, err := f.newSlice(&opt, nil)
+// unlisted returns the filter of a name that is on disk and was cleared, or nil, and entries of the directory that nothing stands behind.
+func (fs *filters) unlisted(name []byte) (f *Filter, stale []present, err error) {
+	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryPresent, name))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	batch := s.db.NewBatch()
+	slices.SortFunc(entries, func(a, b present) int { return cmp.Compare(b.Generation, a.Generation) })
+	for _, e := range entries {
+		if f != nil && f.generation != e.Generation {
+			break // there should be none
+		}
+		if e.bad != nil {
+			return nil, nil, e.bad
+		}
+		of := f
+		if of == nil {
+			of = newFilter(fs, name, e.Generation, e.slices)
+		}
+		part := newFilterSlice(of, e.Slice)
+		if err := part.loadHead(); errors.Is(err, ErrNoFilter) {
+			stale = append(stale, e)
+			continue
+		} else if err != nil && !errors.Is(err, ErrCorrupt) {
+			return nil, nil, err
+		}
+		part.logged.Store(fs.log.end()) // what it had before it was cleared may not be on disk yet
+		f = of
+		f.slices[e.Slice].Store(part)
+	}
+	return f, stale, nil
+}
+
+// comeBack opens a filter that was cleared.
+func (f *Filter) comeBack() (err error) {
+	for _, part := range f.parts() {
+		part.mu.Lock()
+		_, e := part.openLocked()
+		part.mu.Unlock()
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
+func (fs *filters) make(name []byte, o FilterOptions, stale []present) (*Filter, error) {
+	f := newFilter(fs, name, fs.nextGeneration(), o.Slices)
+	opt := &keyscheme.FilterOptions{Options: o.Options, Generation: f.generation, InMemory: o.InMemory, Durability: o.Durability}
+	batch := fs.s.db.NewBatch()
+	var err error
 	for _, e := range stale {
-		err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e), nil))
+		err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
 	}
-	err = errors.Join(err,
-		batch.Set(f.prefix.AppendHead(nil, generation), keyscheme.AppendFilterHead(nil, opt), nil),
-		batch.Set(f.entry(), nil, nil),
-		batch.Set(keyGeneration, binary.BigEndian.AppendUint64(nil, generation), nil),
-		f.storeLayers(batch, slice.Layers()))
+	for i := range o.Slices {
+		part := f.add(i)
+		slice, e := part.newSlice(opt, nil)
+		if e == nil {
+			e = slice.AddLayer("")
+		}
+		if err = errors.Join(err, e); err != nil {
+			break
+		}
+		part.begin(opt, slice)
+		err = part.storeNew(batch, opt, slice.Layers())
+	}
+	err = errors.Join(err, batch.Set(keyGeneration, binary.BigEndian.AppendUint64(nil, f.generation), nil))
 	if err := fs.commit(batch, err); err != nil {
-		slice.Release()
+		f.release()
 		return nil, err
 	}
-	fs.generation = generation
-	f.opt.Store(&opt)
-	f.slice.Store(slice)
+	fs.generation = f.generation
 	return f, nil
+}
+
+// begin opens a slice that is new.
+func (f *filterSlice) begin(opt *keyscheme.FilterOptions, slice *bloomslice.Slice) {
+	f.opt.Store(opt)
+	f.slice.Store(slice)
+}
+
+// storeNew has a batch bring a slice that is new.
+func (f *filterSlice) storeNew(batch *pebble.Batch, opt *keyscheme.FilterOptions, layers []bloomslice.Layer) error {
+	return errors.Join(
+		batch.Set(f.prefix.AppendHead(nil, f.generation), keyscheme.AppendFilterHead(nil, *opt), nil),
+		batch.Set(f.entry(), keyscheme.AppendPresentValue(nil, opt.Slices), nil),
+		f.storeLayers(batch, layers))
+}
+
+// release lets go of what the filter has in memory.
+func (f *Filter) release() {
+	for _, part := range f.parts() {
+		if slice := part.slice.Swap(nil); slice != nil {
+			slice.Release()
+		}
+	}
 }
 
 // commit commits a batch and waits until it is on disk; err is what went wrong while it was made.
@@ -282,7 +404,7 @@ func (fs *filters) commit(batch *pebble.Batch, err error) error {
 }
 
 // DropFilter takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
-// later. Its error is ErrNoFilter.
+// later. Its error is ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
 func (s *Store) DropFilter(ctx context.Context, name []byte) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -298,44 +420,62 @@ func (s *Store) DropFilter(ctx context.Context, name []byte) error {
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
 	}
-	if err := fs.drop(f); err != nil {
+	if err := fs.drop(f, s.db.NewBatch()); err != nil {
 		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
 	}
 	return nil
 }
 
-func (fs *filters) drop(f *Filter) error {
-	f.flushing.Lock() // nothing of it is on its way to disk
-	defer f.flushing.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	gone := droppedFilter{string(f.name), 0, f.generation}
-	batch := fs.s.db.NewBatch()
-	err := errors.Join(batch.SingleDelete(f.entry(), nil), batch.Set(gone.entry(), nil, nil))
+// drop commits a batch that takes a filter away, beside what it holds already.
+func (fs *filters) drop(f *Filter, batch *pebble.Batch) error {
+	parts := f.parts()
+	unlock := lockParts(parts) // nothing of it is on its way to disk
+	defer unlock()
+	var err error
+	for _, part := range parts {
+		err = errors.Join(err, batch.SingleDelete(part.entry(), nil), batch.Set(part.directoryKey(keyscheme.EntryLeft), nil, nil))
+	}
 	if err := fs.commit(batch, err); err != nil {
 		return err
 	}
-	fs.forget(f)
-	fs.cutter.add(gone)
+	for _, part := range parts {
+		fs.forget(part)
+		fs.cutter.add(droppedSlice{string(f.name), part.index, f.generation})
+	}
 	return nil
 }
 
-// forget takes a filter off the list. Its lock is held.
-func (fs *filters) forget(f *Filter) {
-	f.gone.Store(true)
-	if slice := f.slice.Load(); slice != nil {
-		f.slice.Store(nil)
-		slice.Release()
+// lockParts keeps others from storing pages of slices, and from marking in them.
+func lockParts(parts []*filterSlice) (unlock func()) {
+	for _, part := range parts {
+		part.flushing.Lock()
+		part.mu.Lock()
 	}
-	fs.mu.Lock()
-	if fs.byName[string(f.name)] == f {
-		delete(fs.byName, string(f.name))
+	return func() {
+		for _, part := range parts {
+			part.mu.Unlock()
+			part.flushing.Unlock()
+		}
 	}
-	fs.mu.Unlock()
 }
 
-// cutRange runs what cuts a range out, while nobody makes, marks or stores filters that lie in it, and forgets those. What a crash leaves
-// of them are entries of the directory without a filter.
+// forget takes a slice off its filter, and the filter off the list if that was the last. Its lock is held.
+func (fs *filters) forget(part *filterSlice) {
+	part.gone.Store(true)
+	if slice := part.slice.Swap(nil); slice != nil {
+		slice.Release()
+	}
+	f := part.of
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f.slices[part.index].CompareAndSwap(part, nil)
+	if len(f.parts()) == 0 && fs.byName[string(f.name)] == f {
+		delete(fs.byName, string(f.name))
+	}
+}
+
+// cutRange runs what cuts a range out, while nobody makes, marks or stores slices of filters that lie in it, and forgets those. What a
+// crash leaves of them are entries of the directory without a filter.
 func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 	fs.life.Lock()
 	defer fs.life.Unlock()
@@ -345,32 +485,27 @@ func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 	batch := fs.s.db.NewBatch()
 	entries, err := fs.entries(keyscheme.Directory())
 	for _, e := range entries { // also those of filters that were cleared
-		if !e.Dropped && within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
-			err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e), nil))
+		if e.Kind == keyscheme.EntryPresent && within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
+			err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
 		}
 	}
-	var in []*Filter
-	for _, f := range fs.all() {
-		if within(f.prefix) {
-			f.flushing.Lock()
-			defer f.flushing.Unlock()
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.gone.Store(true) // who finds no page asks
-			in = append(in, f)
-		}
+	in := slices.DeleteFunc(fs.all(), func(part *filterSlice) bool { return !within(part.prefix) })
+	unlock := lockParts(in)
+	defer unlock()
+	for _, part := range in {
+		part.gone.Store(true) // who finds no page asks
 	}
 	if err == nil {
 		err = cut()
 	}
 	if err != nil {
-		for _, f := range in {
-			f.gone.Store(false)
+		for _, part := range in {
+			part.gone.Store(false)
 		}
 		return errors.Join(err, batch.Close())
 	}
-	for _, f := range in {
-		fs.forget(f)
+	for _, part := range in {
+		fs.forget(part)
 	}
 	if batch.Empty() {
 		return batch.Close()
@@ -392,12 +527,17 @@ func (s *Store) ClearFilter(name []byte) error {
 	if f == nil {
 		return ErrNoFilter
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.slice.Load() != nil {
-		return ErrFilterOpen
+	parts := f.parts()
+	unlock := lockParts(parts)
+	defer unlock()
+	for _, part := range parts {
+		if part.slice.Load() != nil {
+			return ErrFilterOpen
+		}
 	}
-	fs.forget(f)
+	for _, part := range parts {
+		fs.forget(part)
+	}
 	return nil
 }
 
@@ -408,7 +548,7 @@ func (s *Store) Filters(prefix []byte) ([]FilterInfo, error) {
 	}
 	defer s.leave()
 	var infos []FilterInfo
-	for _, f := range s.filters.all() {
+	for _, f := range s.filters.list() {
 		if !bytes.HasPrefix(f.name, prefix) {
 			continue
 		}

@@ -93,7 +93,7 @@ func (h *filterHistory) run(t *testing.T) {
 		h.mark(t, "a", 0, 300)
 		h.flush(t, "a", 300)
 		big := smallFilter()
-		big.Capacity = 500_000
+		big.Capacity, big.Slices = 500_000, 4
 		h.create(t, "b", big)
 		h.mark(t, "b", 0, 100)
 		h.same(t, h.p.store.FlushTables)
@@ -169,7 +169,7 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 	q := &pair{label: label, disk: disk, opt: h.p.opt}
 	q.open(t)
 	q.store.FiltersCut()
-	listed := 0
+	listed, entries := 0, 0
 	for _, name := range []string{"a", "b"} {
 		was, wasThere := before[name]
 		is, isThere := after[name]
@@ -202,12 +202,15 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 			}
 		}
 		must(t, f.MarkAll(bg, taggedKeys("more", 0, 10), make([]bool, 10)), label)
+		info, err := f.Info()
+		must(t, err, label)
+		entries += int(info.Options.Slices)
 	}
 	present, dropped, err := q.store.Directory()
 	must(t, err, "directory")
 	rep, err := q.store.Verify(bg, engine.VerifyOptions{})
 	must(t, err, "verify")
-	if present != listed || dropped != 0 || !rep.OK() || rep.Filters != listed {
+	if present != entries || dropped != 0 || !rep.OK() || rep.Filters != listed {
 		t.Fatalf("%s: %d filters, directory of %d and %d, %+v", label, listed, present, dropped, rep)
 	}
 	must(t, q.store.Close(), "close")
@@ -310,8 +313,8 @@ func TestVerifyFilters(t *testing.T) {
 			set(p.AppendHead(nil, 5), keyscheme.AppendFilterHead(nil, keyscheme.FilterOptions{Options: smallFilter().Options, Generation: 5}))
 			set(p.AppendLayer(nil, 5, layer), keyscheme.AppendFilterLayer(nil, bloomslice.Layer{Shape: shape}))
 		}},
-		{"an entry with a value", "has a value", false, false, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
-			set(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: []byte("f"), Generation: g}), []byte("x"))
+		{"an entry with a bad value", "bad number of slices", true, true, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
+			set(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: keyscheme.EntryPresent, Name: []byte("f"), Generation: g}), []byte("x"))
 		}},
 	} {
 		p := plantFilter(t, func(db *pebble.DB, prefix keyscheme.FilterPrefix, g uint64) {

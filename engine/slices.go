@@ -3,55 +3,416 @@ package engine
 import (
 	"context"
 	"errors"
-	"iter"
+	"fmt"
+	"slices"
 
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 )
 
-var errNotYet = errors.New("engine: not yet")
-
 // MarkSlice marks keys, by their hashes, in layers of an owner, and returns the marks for the other replicas: those of keys that were
 // there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
-// are as durable as the filter promises.
+// are as durable as the filter promises. A slice that is not here is made. ErrNoFilter is a generation that is over, ErrRequest a request
+// that can't be. After any other error keys may be marked, or not.
 func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (Marks, error) {
-	return Marks{}, errNotYet
+	if err := s.enter(); err != nil {
+		return Marks{}, err
+	}
+	defer s.leave()
+	if err := checkHashes(&spec, hashes); err != nil {
+		return Marks{}, err
+	}
+	if len(owner) > bloomslice.OwnerBytesMax {
+		return Marks{}, fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(owner), bloomslice.OwnerBytesMax)
+	}
+	if err := s.filters.mayMark(ctx); err != nil {
+		return Marks{}, err
+	}
+	part, err := s.filters.madeSlice(&spec, func(slice *bloomslice.Slice) error { return slice.AddLayer(owner) })
+	if err != nil {
+		return Marks{}, err
+	}
+	m := Marks{SliceSpec: spec, Marks: make([]Mark, len(hashes))}
+	for from := 0; from < len(hashes); from += hashedAtOnce {
+		to := min(from+hashedAtOnce, len(hashes))
+		err := part.markHashes(hashes[from:to], owner, added[from:to], func(i int, in bloomslice.Layer) {
+			m.Marks[from+i] = Mark{m.layer(in), hashes[from+i]}
+		})
+		if err != nil {
+			return Marks{}, part.readError(err)
+		}
+		s.filters.trim()
+	}
+	return m, part.waitLogged(part.logged.Load())
+}
+
+// layer returns the place of a layer among those that the marks name, with its count raised.
+func (m *Marks) layer(l bloomslice.Layer) int {
+	for i := range m.Layers {
+		if m.Layers[i].ID == l.ID {
+			m.Layers[i].Count = max(m.Layers[i].Count, l.Count)
+			return i
+		}
+	}
+	m.Layers = append(m.Layers, l)
+	return len(m.Layers) - 1
 }
 
 // ApplyMarks does what another replica has decided: each key's bits are set in the layer that the mark names, whatever is here of the key.
 // added, as long as m.Marks, is told which keys were not here before. When it returns the marks are as durable as the filter promises.
-func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error { return errNotYet }
-
-// CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none.
-func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomslice.Hash, present []bool) error {
-	return errNotYet
+// Errors are those of MarkSlice.
+func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := m.check(); err != nil || len(m.Marks) == 0 {
+		return err
+	}
+	if err := s.filters.mayMark(ctx); err != nil {
+		return err
+	}
+	part, err := s.filters.madeSlice(&m.SliceSpec, func(slice *bloomslice.Slice) error { return restoreShapes(slice, m.Layers) })
+	if err != nil {
+		return err
+	}
+	for from := 0; from < len(m.Marks); from += hashedAtOnce {
+		to := min(from+hashedAtOnce, len(m.Marks))
+		if err := part.apply(m.Layers, m.Marks[from:to], added[from:to]); err != nil {
+			return part.readError(err)
+		}
+		s.filters.trim()
+	}
+	return part.waitLogged(part.logged.Load())
 }
 
-// DropGeneration takes all slices of a filter away, of the generation and of those before, and sees to it that none comes back from
-// another replica. When it returns that is on disk. To do it twice changes nothing. Slices is how many the filter has.
-func (s *Store) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) error {
-	return errNotYet
-}
-
-// SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped, by slot, then by name.
-func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SliceDigest, error] {
+func (m *Marks) check() error {
+	if len(m.Marks) > MarksMax {
+		return &LimitError{"marks at once", len(m.Marks), MarksMax}
+	}
+	if err := checkLayers(m.Layers); err != nil {
+		return err
+	}
+	for i := range m.Marks {
+		if at := m.Marks[i].Layer; at < 0 || at >= len(m.Layers) {
+			return fmt.Errorf("%w: a mark of layer %d of %d", ErrRequest, at, len(m.Layers))
+		}
+		if err := m.holds(&m.Marks[i].Hash); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is PageSumsMax. What was marked
-// before the call is in them. ErrNoFilter is a slice that is not here.
-func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, most int) (PageSums, error) {
-	return PageSums{}, errNotYet
+// checkLayers returns what is wrong with layers that another replica names.
+func checkLayers(layers []bloomslice.Layer) error {
+	for i := range layers {
+		if err := layers[i].Shape.Validate(); err != nil {
+			return err
+		}
+		if len(layers[i].ID.Owner) > bloomslice.OwnerBytesMax {
+			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(layers[i].ID.Owner), bloomslice.OwnerBytesMax)
+		}
+	}
+	return nil
 }
 
-// Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
-func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (SlicePages, error) {
-	return SlicePages{}, errNotYet
+// restoreShapes adds layers that another replica has. Their counts are raised when their bits are here.
+func restoreShapes(slice *bloomslice.Slice, layers []bloomslice.Layer) error {
+	for _, l := range layers {
+		l.Count = 0
+		if err := slice.Restore(l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. They are durable after
-// FlushSlice, or at the next flush.
-func (s *Store) MergePages(ctx context.Context, p SlicePages) error { return errNotYet }
+// holds returns an error for a key that belongs to another slice.
+func (s *SliceSpec) holds(h *bloomslice.Hash) error {
+	if at := h.Slice(s.Options.Slices); at != s.Slice {
+		return fmt.Errorf("%w: a key of slice %d, in slice %d of %q", ErrRequest, at, s.Slice, s.Name)
+	}
+	return nil
+}
 
-// FlushSlice makes durable what has come to a slice so far. One that is not here is nothing.
-func (s *Store) FlushSlice(ctx context.Context, spec SliceSpec) error { return errNotYet }
+func checkHashes(spec *SliceSpec, hashes []bloomslice.Hash) error {
+	if len(hashes) > MarksMax {
+		return &LimitError{"keys of a slice at once", len(hashes), MarksMax}
+	}
+	for i := range hashes {
+		if err := spec.holds(&hashes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply sets the bits of keys in the layers that another replica names.
+func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slice, err := f.openLocked()
+	if err != nil {
+		return err
+	}
+	logs := f.durability(f.opt.Load()) != FilterInterval
+	for i := range marks {
+		to, h := layers[marks[i].Layer], &marks[i].Hash
+		has, err := slice.Check(h)
+		if err != nil {
+			return err
+		}
+		if added[i] = !has; has {
+			f.markMisses++
+		} else {
+			f.markHits++
+		}
+		if logs {
+			if err := f.log(&to, h); err != nil {
+				return err
+			}
+		}
+		f.changes++
+		if err := slice.Set(to, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none. Errors are those of MarkSlice.
+func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomslice.Hash, present []bool) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := errors.Join(ctx.Err(), checkHashes(&spec, hashes)); err != nil {
+		return err
+	}
+	clear(present[:len(hashes)])
+	part, err := s.filters.knownSlice(&spec)
+	if part == nil || err != nil {
+		return err
+	}
+	if err := part.checkHashes(hashes, present); err != nil {
+		return part.readError(err)
+	}
+	return nil
+}
+
+// check returns what is wrong with a spec.
+func (s *SliceSpec) check() error {
+	switch {
+	case s.Options.InMemory:
+		return fmt.Errorf("%w: filter %q is in memory only: replicas can't have the same of it", ErrRequest, s.Name)
+	case s.Generation == 0:
+		return fmt.Errorf("%w: filter %q without a generation", ErrRequest, s.Name)
+	case s.Slice >= s.Options.Slices || s.Options.Owners == 0:
+		return fmt.Errorf("%w: slice %d of filter %q, which has %d, for %d owners", ErrRequest, s.Slice, s.Name, s.Options.Slices, s.Options.Owners)
+	}
+	return checkFilter(s.Name, &s.Options)
+}
+
+// knownSlice returns a slice that another replica speaks of, or nil where the store does not have it. It allocates nothing.
+func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
+	fs.mu.RLock()
+	f, dropped := fs.byName[string(spec.Name)], fs.dropped[string(spec.Name)].Generation
+	fs.mu.RUnlock()
+	if dropped > 0 && spec.Generation <= dropped || f != nil && f.generation > spec.Generation {
+		return nil, fmt.Errorf("%w: generation %d of filter %q is over", ErrNoFilter, spec.Generation, spec.Name)
+	}
+	if f == nil || f.generation < spec.Generation {
+		return nil, nil
+	}
+	if int(spec.Slice) >= len(f.slices) {
+		return nil, spec.differs()
+	}
+	part := f.slices[spec.Slice].Load()
+	if part == nil {
+		return nil, nil
+	}
+	if err := part.loadHead(); errors.Is(err, ErrNoFilter) {
+		return nil, nil // what a crash has left of a range that was dropped
+	} else if err != nil {
+		return nil, err
+	}
+	if opt := part.opt.Load(); opt.Options != spec.Options.Options || opt.Durability != spec.Options.Durability || opt.InMemory {
+		return nil, spec.differs()
+	}
+	return part, nil
+}
+
+func (s *SliceSpec) differs() error {
+	return fmt.Errorf("%w: generation %d of filter %q has other options here", ErrRequest, s.Generation, s.Name)
+}
+
+// madeSlice returns a slice that another replica speaks of. One that the store does not have it makes, with first layers.
+func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
+	if part, err := fs.knownSlice(spec); part != nil || err != nil {
+		return part, err
+	}
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	fs.s.passes.RLock() // as CreateFilter
+	defer fs.s.passes.RUnlock()
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	if part, err := fs.knownSlice(spec); part != nil || err != nil {
+		return part, err
+	}
+	part, err := fs.makeSlice(spec, first)
+	if err != nil {
+		return nil, fmt.Errorf("engine: slice %d of filter %q: %w", spec.Slice, spec.Name, diskError(err))
+	}
+	return part, nil
+}
+
+// makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes in the same batch.
+func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
+	f, stale, err := fs.filterOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	if f.slices[spec.Slice].Load() != nil {
+		fs.put(f)
+		return fs.knownSlice(spec)
+	}
+	if left, err := fs.isLeft(spec); left || err != nil {
+		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", ErrNoFilter, spec.Generation))
+	}
+	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
+	part := newFilterSlice(f, spec.Slice)
+	slice, err := part.newSlice(opt, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := first(slice); err != nil {
+		slice.Release()
+		return nil, err
+	}
+	batch := fs.s.db.NewBatch()
+	for _, e := range stale {
+		err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
+	}
+	if err := fs.commit(batch, errors.Join(err, part.storeNew(batch, opt, slice.Layers()))); err != nil {
+		slice.Release()
+		return nil, err
+	}
+	part.begin(opt, slice)
+	f.slices[spec.Slice].Store(part)
+	fs.put(f)
+	return part, nil
+}
+
+// isLeft reports whether the slice was dropped, in this generation, and keys of it are still there.
+func (fs *filters) isLeft(spec *SliceSpec) (bool, error) {
+	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryLeft, spec.Name))
+	return slices.ContainsFunc(entries, func(e present) bool { return e.Slice == spec.Slice && e.Generation == spec.Generation }), err
+}
+
+// put lists a filter.
+func (fs *filters) put(f *Filter) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.byName[string(f.name)] = f
+	fs.generation = max(fs.generation, f.generation)
+}
+
+// filterOf returns the filter that a slice is to be made in. One of an earlier generation it drops.
+func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err error) {
+	f = fs.find(spec.Name)
+	if f == nil || !f.onDisk() {
+		if f, stale, err = fs.unlisted(spec.Name); err != nil {
+			return nil, nil, err
+		}
+	}
+	if f != nil && f.generation > spec.Generation {
+		return nil, nil, fmt.Errorf("%w: generation %d is over", ErrNoFilter, spec.Generation)
+	}
+	if f != nil && f.generation < spec.Generation {
+		if err := fs.drop(f, fs.s.db.NewBatch()); err != nil {
+			return nil, nil, err
+		}
+		f = nil
+	}
+	if f == nil {
+		for _, other := range fs.list() {
+			if other.generation == spec.Generation {
+				return nil, nil, fmt.Errorf("%w: generation %d is that of filter %q", ErrRequest, spec.Generation, other.name)
+			}
+		}
+		f = newFilter(fs, spec.Name, spec.Generation, spec.Options.Slices)
+	}
+	if len(f.slices) != int(spec.Options.Slices) {
+		return nil, nil, spec.differs()
+	}
+	return f, stale, nil
+}
+
+// DropGeneration takes all slices of a filter away, of the generation and of those before, and sees to it that none comes back from
+// another replica. When it returns that is on disk. To do it twice changes nothing. Parts is how many slices the filter has.
+func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, generation uint64) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := keyscheme.CheckFilterName(name); err != nil {
+		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
+	}
+	if parts == 0 || parts > bloomslice.SlicesMax || parts&(parts-1) != 0 || generation == 0 {
+		return fmt.Errorf("%w: generation %d of a filter of %d slices", ErrRequest, generation, parts)
+	}
+	fs := &s.filters
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
+	if err := fs.dropGeneration(keyscheme.DirectoryEntry{Kind: keyscheme.EntryDropped, Name: name, Slice: parts, Generation: generation}); err != nil {
+		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
+	}
+	return nil
+}
+
+// dropGeneration drops what an entry of the directory says, and makes the entry.
+func (fs *filters) dropGeneration(e keyscheme.DirectoryEntry) error {
+	f := fs.find(e.Name)
+	if f == nil {
+		var err error
+		if f, _, err = fs.unlisted(e.Name); err != nil { // it may have been cleared
+			return err
+		}
+	}
+	fs.mu.RLock()
+	was, dropped := fs.dropped[string(e.Name)]
+	fs.mu.RUnlock()
+	if dropped && was.Generation >= e.Generation || f != nil && f.generation > e.Generation {
+		return nil
+	}
+	batch := fs.s.db.NewBatch()
+	if dropped {
+		if err := batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, was), nil); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	if err := batch.Set(keyscheme.AppendDirectoryKey(nil, e), nil, nil); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	var err error
+	if f == nil {
+		err = fs.commit(batch, nil)
+	} else {
+		err = fs.drop(f, batch)
+	}
+	if err != nil {
+		return err
+	}
+	e.Name = []byte(string(e.Name))
+	fs.mu.Lock()
+	fs.dropped[string(e.Name)] = e
+	fs.mu.Unlock()
+	fs.generation = max(fs.generation, e.Generation)
+	return nil
+}

@@ -20,11 +20,12 @@ type filterVerifier struct {
 	last  uint64          // the last generation that was given when it began
 	known map[string]bool // entries of the directory when it began, and when it ended
 
-	at     *Filter // the generation at hand, nil before the first
+	at     *filterSlice // the slice and generation at hand, nil before the first
 	head   bool
+	owners bool                                     // replicas fill it: a layer may come before those that are below it
 	memory bool                                     // it is in memory only
 	layers map[bloomslice.LayerID]*bloomslice.Layer // nil where it can't be read. Its count may be ahead of its pages
-	seen   []*Filter
+	seen   []*filterSlice
 }
 
 func (s *Store) verifyFilters(rep *VerifyReport) (*filterVerifier, error) {
@@ -51,10 +52,15 @@ func (v *filterVerifier) directory(tell bool) (err error) {
 		if err != nil {
 			return err
 		}
-		if _, err := keyscheme.Decode(it.Key()); tell && err != nil {
+		key, err := keyscheme.Decode(it.Key())
+		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
+		if err == nil && e.Kind == keyscheme.EntryPresent {
+			_, err = keyscheme.DecodePresentValue(value, e.Slice)
+		} else if err == nil && len(value) > 0 {
+			err = fmt.Errorf("entry %x has a value", it.Key())
+		}
+		if tell && err != nil {
 			v.rep.problem(nil, nil, "directory of filters: %v", err)
-		} else if tell && len(value) > 0 {
-			v.rep.problem(nil, nil, "directory of filters: entry %x has a value", it.Key())
 		}
 		v.known[string(it.Key())] = true
 	}
@@ -71,14 +77,16 @@ func (v *filterVerifier) key(k *keyscheme.Key, value []byte) error {
 		v.rep.problem(nil, nil, "%x in slot %08x is no key of a filter", k.Rest, k.Slot)
 		return nil
 	}
-	if v.at == nil || v.at.generation != f.Generation || !bytes.Equal(v.at.name, f.Name) {
+	index := keyscheme.SliceAt(keyscheme.PartitionFilter, f.Name, k.Slot)
+	if v.at == nil || v.at.generation != f.Generation || v.at.index != index || !bytes.Equal(v.at.name, f.Name) {
 		if err := v.end(); err != nil {
 			return err
 		}
+		of := newFilter(&v.s.filters, f.Name, f.Generation, 1)
 		*v = filterVerifier{s: v.s, rep: v.rep, last: v.last, known: v.known, seen: v.seen,
-			at: newFilter(&v.s.filters, f.Name, f.Generation), layers: map[bloomslice.LayerID]*bloomslice.Layer{}}
-		if want := keyscheme.SlotOf(keyscheme.PartitionFilter, f.Name, 0); want != k.Slot {
-			v.problem(f.Name, "keys in slot %08x, the filter's is %08x", k.Slot, want)
+			at: newFilterSlice(of, index), layers: map[bloomslice.LayerID]*bloomslice.Layer{}}
+		if index >= bloomslice.SlicesMax {
+			v.problem(f.Name, "keys in slot %08x, the filter's is %08x", k.Slot, keyscheme.SlotOf(keyscheme.PartitionFilter, f.Name, 0))
 		}
 	}
 	switch f.Part {
@@ -93,13 +101,18 @@ func (v *filterVerifier) key(k *keyscheme.Key, value []byte) error {
 
 func (v *filterVerifier) takeHead(value []byte) error {
 	v.head = true
-	v.rep.Filters++
+	if v.at.index == 0 {
+		v.rep.Filters++
+	}
 	opt, err := keyscheme.DecodeFilterHead(value)
 	if err != nil {
 		v.problem(v.at.name, "head: %v", err)
 	} else if opt.Generation != v.at.generation {
 		v.problem(v.at.name, "the head of generation %d is in generation %d", opt.Generation, v.at.generation)
+	} else if v.at.index >= opt.Slices {
+		v.problem(v.at.name, "slice %d of %d in slot %08x", v.at.index, opt.Slices, keyscheme.SlotOf(keyscheme.PartitionFilter, v.at.name, v.at.index))
 	}
+	v.owners = err == nil && opt.Owners > 1
 	v.memory = err == nil && opt.InMemory
 	return nil
 }
@@ -112,7 +125,7 @@ func (v *filterVerifier) takeLayer(id bloomslice.LayerID, value []byte) {
 		return
 	}
 	l.ID = id
-	if l.Count > l.Shape.Capacity {
+	if v.owners = v.owners || id.Owner != ""; l.Count > l.Shape.Capacity {
 		v.problem(v.at.name, "layer %d has %d keys, at most %d", id.Index, l.Count, l.Shape.Capacity)
 	}
 	v.layers[id] = &l
@@ -182,7 +195,7 @@ func (v *filterVerifier) end() error {
 		indexes[id.Index] = true
 	}
 	for i := range max(1, len(indexes)) {
-		if !indexes[uint16(i)] {
+		if !indexes[uint16(i)] && !v.owners {
 			v.problem(v.at.name, "layer %d is gone", i)
 			break
 		}
@@ -197,12 +210,11 @@ func (v *filterVerifier) finish() error {
 	}
 	listed := map[string]uint64{}
 	for _, f := range v.seen {
-		present := v.known[string(f.entry())]
-		dropped := v.known[string(droppedFilter{string(f.name), 0, f.generation}.entry())]
+		present, dropped := v.known[string(f.entry())], v.known[string(f.directoryKey(keyscheme.EntryLeft))]
 		switch other, twice := listed[string(f.name)]; {
 		case !present && !dropped && f.generation <= v.last:
 			v.problem(f.name, "generation %d is not in the directory", f.generation)
-		case twice && present && !dropped:
+		case twice && other != f.generation && present && !dropped:
 			v.problem(f.name, "generations %d and %d are there", other, f.generation)
 		case present && !dropped:
 			listed[string(f.name)] = f.generation

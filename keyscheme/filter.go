@@ -25,9 +25,16 @@ const (
 // What keys of the directory hold, which is behind all slots. They are on disk.
 const (
 	directoryKind = 0xFF // where a kind of a slot's own keys would be, in the last slot
+)
 
-	directoryPresent = 'f' // the store has this slice of a filter
-	directoryDropped = 'g' // keys of a generation that was dropped are still to be cut out
+// EntryKind says what an entry of the directory tells. It is on disk.
+type EntryKind byte
+
+// The kinds of entries.
+const (
+	EntryDropped EntryKind = 'd' // no replica may bring back the filter's generations up to this one. Slice is how many slices it has
+	EntryPresent EntryKind = 'f' // the store has this slice of the filter
+	EntryLeft    EntryKind = 'g' // the store has dropped this slice, and has still to cut out what is left of it
 )
 
 // FilterPrefix is what all keys of one slice of a filter start with: the slot's own namespace, the kind, the name. It is also their lower
@@ -139,30 +146,31 @@ func Directory() Bounds {
 	return Bounds{lower, append(lower[:len(lower):len(lower)], 0xFF)}
 }
 
-// DirectoryEntry is one key of the directory; its value is empty. A generation enters it once and leaves it once, as either.
+// DirectoryEntry is one key of the directory; its value is empty, but for that of a slice that is present. As each kind, a generation's
+// slice enters it once and leaves it once.
 type DirectoryEntry struct {
+	Kind       EntryKind
 	Name       []byte
 	Slice      uint32
 	Generation uint64
-	Dropped    bool // keys of the generation are still to be cut out; else the store has the slice
 }
 
 // AppendDirectoryKey appends the key of an entry.
 func AppendDirectoryKey(dst []byte, e DirectoryEntry) []byte {
-	what := byte(directoryPresent)
-	if e.Dropped {
-		what = directoryDropped
-	}
-	dst = append(AppendSlotKey(dst, SlotMax, directoryKind, nil), what, byte(len(e.Name)))
-	dst = binary.BigEndian.AppendUint32(append(dst, e.Name...), e.Slice)
+	dst = append(appendDirectoryName(dst, e.Kind, e.Name), 0, 0, 0, 0)
+	binary.BigEndian.PutUint32(dst[len(dst)-4:], e.Slice)
 	return binary.BigEndian.AppendUint64(dst, e.Generation)
 }
 
-// DirectoryOf bounds the entries of one slice that the store has: of its generations at most the last is whole.
-func DirectoryOf(name []byte, slice uint32) Bounds {
-	lower := AppendDirectoryKey(nil, DirectoryEntry{Name: name, Slice: slice})
-	lower = lower[:len(lower)-8]
-	return Bounds{lower, append(lower[:len(lower):len(lower)], bytes.Repeat([]byte{0xFF}, 9)...)}
+func appendDirectoryName(dst []byte, kind EntryKind, name []byte) []byte {
+	dst = append(AppendSlotKey(dst, SlotMax, directoryKind, nil), byte(kind), byte(len(name)))
+	return append(dst, name...)
+}
+
+// DirectoryOf bounds the entries of one kind that are of a filter, by slice, then by generation.
+func DirectoryOf(kind EntryKind, name []byte) Bounds {
+	lower := appendDirectoryName(nil, kind, name)
+	return Bounds{lower, append(lower[:len(lower):len(lower)], bytes.Repeat([]byte{0xFF}, 4+8+1)...)}
 }
 
 // DecodeDirectoryKey inverts AppendDirectoryKey; the name aliases the rest of a key that is of KindDirectory (Key.Rest).
@@ -171,9 +179,29 @@ func DecodeDirectoryKey(rest []byte) (e DirectoryEntry, ok bool) {
 		return e, false
 	}
 	n := 2 + int(rest[1])
-	e.Name, e.Slice, e.Generation = rest[2:n:n], binary.BigEndian.Uint32(rest[n:]), binary.BigEndian.Uint64(rest[n+4:])
-	e.Dropped = rest[0] == directoryDropped
-	return e, e.Dropped || rest[0] == directoryPresent
+	e.Kind, e.Name = EntryKind(rest[0]), rest[2:n:n]
+	e.Slice, e.Generation = binary.BigEndian.Uint32(rest[n:]), binary.BigEndian.Uint64(rest[n+4:])
+	return e, e.Kind == EntryDropped || e.Kind == EntryPresent || e.Kind == EntryLeft
+}
+
+// AppendPresentValue appends the value of an entry of a slice that is present: how many slices the filter has. It is empty for one.
+func AppendPresentValue(dst []byte, slices uint32) []byte {
+	if slices <= 1 {
+		return dst
+	}
+	return binary.BigEndian.AppendUint32(dst, slices)
+}
+
+// DecodePresentValue inverts AppendPresentValue, for an entry of that slice. Its error is ErrCorruptValue.
+func DecodePresentValue(value []byte, slice uint32) (slices uint32, err error) {
+	slices = 1
+	if len(value) == 4 {
+		slices = binary.BigEndian.Uint32(value)
+	}
+	if len(value) != 0 && (len(value) != 4 || slices <= 1 || slices > bloomslice.SlicesMax || slices&(slices-1) != 0) || slice >= slices {
+		return 0, corrupt("directory", "bad number of slices")
+	}
+	return slices, nil
 }
 
 // FilterDurability says when a mark is answered. It is on disk.

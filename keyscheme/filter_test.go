@@ -15,7 +15,8 @@ import (
 
 var directoryEntries = rapid.Custom(func(t *rapid.T) keyscheme.DirectoryEntry {
 	return keyscheme.DirectoryEntry{Name: names(0, 9).Draw(t, "name"), Slice: rapid.Uint32().Draw(t, "slice"),
-		Generation: rapid.OneOf(rapid.Uint64(), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation"), Dropped: rapid.Bool().Draw(t, "dropped")}
+		Generation: rapid.OneOf(rapid.Uint64(), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation"),
+		Kind:       rapid.SampledFrom([]keyscheme.EntryKind{keyscheme.EntryDropped, keyscheme.EntryPresent, keyscheme.EntryLeft}).Draw(t, "kind")}
 })
 
 // TestFilterKeys: keys of filters come apart as they were put together, and lie in the bounds that they belong to, and in no other.
@@ -78,15 +79,16 @@ func TestDirectoryKeys(t *testing.T) {
 			t.Fatalf("%x: %+v, %v", key, k, err)
 		}
 		got, ok := keyscheme.DecodeDirectoryKey(k.Rest)
-		if !ok || !bytes.Equal(got.Name, want.Name) || got.Slice != want.Slice || got.Dropped != want.Dropped || got.Generation != want.Generation {
+		if !ok || !bytes.Equal(got.Name, want.Name) || got.Slice != want.Slice || got.Kind != want.Kind || got.Generation != want.Generation {
 			t.Fatalf("%+v, want %+v", got, want)
 		}
-		of, other := keyscheme.DirectoryOf(want.Name, want.Slice), keyscheme.DirectoryOf(want.Name, want.Slice^1)
+		of, other := keyscheme.DirectoryOf(want.Kind, want.Name), keyscheme.DirectoryOf(want.Kind^1, want.Name)
+		longer := keyscheme.DirectoryOf(want.Kind, append(bytes.Clone(want.Name), 0xFF))
 		in := func(b keyscheme.Bounds) bool {
 			return bytes.Compare(key, b.Lower) >= 0 && bytes.Compare(key, b.Upper) < 0
 		}
-		if in(of) == want.Dropped || in(other) {
-			t.Fatal("out of the slice's entries, or in another's")
+		if !in(of) || in(other) || in(longer) {
+			t.Fatal("out of the filter's entries, or in another's")
 		}
 		all, slots := keyscheme.Directory(), keyscheme.SlotRange(0, keyscheme.SlotMax)
 		if bytes.Compare(key, all.Lower) < 0 || bytes.Compare(key, all.Upper) >= 0 || bytes.Compare(key, slots.Upper) < 0 {

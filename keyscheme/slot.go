@@ -36,6 +36,11 @@ func SlotOf(kind PartitionKind, name []byte, slice uint32) Slot {
 	return Slot(bits.Reverse32(uint32(xxhash.Sum64(keyed)) ^ slice))
 }
 
+// SliceAt inverts SlotOf: it returns the slice of a partition that lies in a slot.
+func SliceAt(kind PartitionKind, name []byte, slot Slot) uint32 {
+	return bits.Reverse32(uint32(slot)) ^ bits.Reverse32(uint32(SlotOf(kind, name, 0)))
+}
+
 // CutSlots cuts the slots from first to last, both included, into parts of sizes that differ by at most one slot, or into single slots
 // where there are fewer than parts. It returns the last slot of each part; nothing when last is before first. Replicas cut alike: it
 // is part of their protocol.

@@ -1,0 +1,342 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"bigset/bloomslice"
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// Compare orders places: by layer, index before owner, then by page.
+func (p PagePlace) Compare(q PagePlace) int {
+	return cmp.Or(compareLayers(p.Layer, q.Layer), cmp.Compare(p.Page, q.Page))
+}
+
+// changesDigest is the digest of a slice after so many changes.
+type changesDigest struct {
+	changes uint64
+	sum     [16]byte
+}
+
+// SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped for good, by slot, then by name. What
+// was marked before its turn is in the digest of a slice. It holds nothing open between them. A slice that can't be read comes with its
+// error, which wraps ErrCorrupt, and the list goes on.
+func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SliceDigest, error] {
+	return func(yield func(SliceDigest, error) bool) {
+		if err := s.enter(); err != nil {
+			yield(SliceDigest{}, err)
+			return
+		}
+		defer s.leave()
+		for _, l := range s.filters.listedSlices(first, last) {
+			d, err := l.SliceDigest, ctx.Err()
+			if err == nil && l.part != nil {
+				if d, err = l.part.digestNow(); errors.Is(err, ErrNoFilter) {
+					continue // it went meanwhile
+				}
+			}
+			if !yield(d, err) || err != nil && !errors.Is(err, ErrCorrupt) {
+				return
+			}
+		}
+	}
+}
+
+// listedSlice is a slice to be digested, or one that was dropped.
+type listedSlice struct {
+	SliceDigest
+	part *filterSlice
+	slot keyscheme.Slot
+}
+
+// listedSlices lists the slices in a range of slots.
+func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	for _, f := range fs.byName {
+		for _, part := range f.parts() {
+			all = append(all, listedSlice{SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: part.index}}, part, 0})
+		}
+	}
+	for name, e := range fs.dropped {
+		f := fs.byName[name]
+		for i := range e.Slice {
+			if f != nil && int(i) < len(f.slices) && f.slices[i].Load() != nil {
+				continue // a later generation
+			}
+			d := SliceDigest{SliceSpec: SliceSpec{Name: e.Name, Slice: i, Generation: e.Generation}, Dropped: true}
+			d.Options.Slices = e.Slice
+			all = append(all, listedSlice{d, nil, 0})
+		}
+	}
+	for i := range all {
+		all[i].slot = all[i].Slot()
+	}
+	all = slices.DeleteFunc(all, func(l listedSlice) bool { return l.slot < first || l.slot > last })
+	slices.SortFunc(all, func(a, b listedSlice) int {
+		return cmp.Or(cmp.Compare(a.slot, b.slot), bytes.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// spec returns what others need to speak of the slice. Its head is read.
+func (f *filterSlice) spec() SliceSpec {
+	opt := f.opt.Load()
+	return SliceSpec{f.name, f.index, f.generation, FilterOptions{opt.Options, opt.InMemory, opt.Durability}}
+}
+
+// digestNow returns the digest of what the slice has now.
+func (f *filterSlice) digestNow() (SliceDigest, error) {
+	d := SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation}}
+	if err := f.loadHead(); err != nil {
+		return d, err
+	}
+	d.SliceSpec = f.spec()
+	f.mu.Lock()
+	changes, err := f.changes, f.damaged
+	f.mu.Unlock()
+	if err != nil {
+		return d, err
+	}
+	if known := f.digest.Load(); known != nil && known.changes == changes {
+		d.Sum = known.sum
+		return d, nil
+	}
+	if d.Options.InMemory { // nothing of it is stored: replicas have no business with it
+		return d, ErrNoFilter
+	}
+	hash := sha256.New()
+	var buf []byte
+	layers, done, err := f.eachPage(nil, func(p PageSum, _ []byte) bool {
+		buf = appendPlace(buf[:0], p.PagePlace)
+		_, _ = hash.Write(binary.BigEndian.AppendUint64(buf, p.Sum))
+		return true
+	})
+	if err != nil || !done {
+		return d, err
+	}
+	for i := range layers {
+		buf = appendPlace(buf[:0], PagePlace{Layer: layers[i].ID})
+		_, _ = hash.Write(keyscheme.AppendFilterLayer(buf, layers[i]))
+	}
+	copy(d.Sum[:], hash.Sum(nil))
+	f.digest.Store(&changesDigest{changes, d.Sum})
+	return d, nil
+}
+
+func appendPlace(dst []byte, p PagePlace) []byte {
+	dst = append(binary.BigEndian.AppendUint16(dst, p.Layer.Index), byte(len(p.Layer.Owner)))
+	return binary.BigEndian.AppendUint32(append(dst, p.Layer.Owner...), p.Page)
+}
+
+// eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false. What was marked before is
+// in them. It returns all layers, and whether there are no more pages. The value belongs to yield while it runs.
+func (f *filterSlice) eachPage(after *PagePlace, yield func(p PageSum, value []byte) bool) (layers []bloomslice.Layer, done bool, err error) {
+	if err := f.flush(); err != nil {
+		return nil, false, f.readError(err)
+	}
+	r, err := f.reader()
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	from := r.pages.Lower
+	if after != nil {
+		from = append(f.prefix.AppendPage(nil, f.generation, after.Layer, after.Page), 0)
+	}
+	var bits []byte
+	for ok := r.it.SeekGE(from); ok; ok = r.it.Next() {
+		p, err := r.page(bits[:0])
+		if err != nil {
+			return nil, false, f.readError(err)
+		}
+		bits = p.Bits[:0]
+		value, err := r.it.ValueAndErr()
+		if err != nil {
+			return nil, false, f.readError(err)
+		}
+		if !yield(PageSum{PagePlace{p.Layer, p.Page}, xxhash.Sum64(value)}, value) {
+			return r.Layers, false, nil
+		}
+	}
+	if err := r.it.Error(); err != nil {
+		return nil, false, f.readError(err)
+	}
+	return r.Layers, true, nil
+}
+
+// PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is PageSumsMax. What was marked
+// before the call is in them. A slice that is not here has no pages and no layers. ErrNoFilter is a generation that is over.
+func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, most int) (PageSums, error) {
+	if err := s.enter(); err != nil {
+		return PageSums{}, err
+	}
+	defer s.leave()
+	if most <= 0 || most > PageSumsMax {
+		most = PageSumsMax
+	}
+	part, err := s.filters.knownSlice(&spec)
+	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
+		return PageSums{Done: true}, err
+	}
+	var sums PageSums
+	sums.Layers, sums.Done, err = part.eachPage(after, func(p PageSum, _ []byte) bool {
+		if len(sums.Sums) < most {
+			sums.Sums = append(sums.Sums, p)
+			return true
+		}
+		return false
+	})
+	return sums, err
+}
+
+// Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
+// Errors are those of PageSums.
+func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (SlicePages, error) {
+	if err := s.enter(); err != nil {
+		return SlicePages{}, err
+	}
+	defer s.leave()
+	if len(places) > PagesMax {
+		return SlicePages{}, &LimitError{"pages at once", len(places), PagesMax}
+	}
+	if !slices.IsSortedFunc(places, PagePlace.Compare) {
+		return SlicePages{}, fmt.Errorf("%w: places out of order", ErrRequest)
+	}
+	part, err := s.filters.knownSlice(&spec)
+	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
+		return SlicePages{SliceSpec: spec}, err
+	}
+	return part.pagesAt(spec, places)
+}
+
+func (f *filterSlice) pagesAt(spec SliceSpec, places []PagePlace) (pages SlicePages, err error) {
+	pages.SliceSpec = spec
+	if err := f.flush(); err != nil {
+		return pages, f.readError(err)
+	}
+	r, err := f.reader()
+	if err != nil {
+		return pages, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	pages.Layers = r.Layers
+	var key, bits []byte
+	for _, at := range places {
+		key = f.prefix.AppendPage(key[:0], f.generation, at.Layer, at.Page)
+		if !r.it.SeekGE(key) || comparator.Compare(r.it.Key(), key) != 0 {
+			continue
+		}
+		if bits, err = r.pageBits(bits); err != nil {
+			return pages, f.readError(err)
+		}
+		value, err := r.it.ValueAndErr()
+		if err != nil {
+			return pages, f.readError(err)
+		}
+		pages.Pages = append(pages.Pages, SlicePage{at, bytes.Clone(value)})
+	}
+	if err := r.it.Error(); err != nil {
+		return pages, f.readError(err)
+	}
+	return pages, nil
+}
+
+// pageBits checks the page that the iterator is at.
+func (r *FilterReader) pageBits(buf []byte) ([]byte, error) {
+	p, err := r.page(buf[:0])
+	return p.Bits, err
+}
+
+// pagesMerged is how many pages are joined before others get at the slice.
+const pagesMerged = 16
+
+// MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. A slice that is not here is
+// made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and ErrCorrupt for pages that are damaged;
+// then some may have been joined.
+func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if len(p.Pages) > PagesMax {
+		return &LimitError{"pages at once", len(p.Pages), PagesMax}
+	}
+	if err := checkLayers(p.Layers); err != nil || len(p.Layers) == 0 && len(p.Pages) == 0 {
+		return err
+	}
+	if err := s.filters.mayMark(ctx); err != nil {
+		return err
+	}
+	first := func(slice *bloomslice.Slice) error { return restoreShapes(slice, p.Layers) }
+	part, err := s.filters.madeSlice(&p.SliceSpec, first)
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(p.Pages, pagesMerged) {
+		if err := part.merge(func(slice *bloomslice.Slice) error {
+			if err := first(slice); err != nil {
+				return err
+			}
+			for i := range chunk {
+				if err := slice.MergePage(chunk[i].Layer, chunk[i].Page, chunk[i].Value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		s.filters.trim()
+	}
+	return part.merge(func(slice *bloomslice.Slice) error {
+		for _, l := range p.Layers {
+			if err := slice.Restore(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// merge joins something to the slice.
+func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slice, err := f.openLocked()
+	if err == nil {
+		f.changes++
+		err = join(slice)
+	}
+	if err != nil && !errors.Is(err, bloomslice.ErrOptions) {
+		err = f.readError(err)
+	}
+	return err
+}
+
+// FlushSlice makes durable what has come to a slice so far. One that is not here is nothing.
+func (s *Store) FlushSlice(ctx context.Context, spec SliceSpec) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	part, err := s.filters.knownSlice(&spec)
+	if err = errors.Join(err, ctx.Err(), s.writable()); part == nil || err != nil {
+		return err
+	}
+	if err := errors.Join(part.flush(), s.syncLog()); err != nil {
+		return part.readError(err)
+	}
+	return nil
+}
