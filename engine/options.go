@@ -84,7 +84,8 @@ type Options struct {
 	// SetCacheBytes bounds the clocks and tombstones kept in memory, approximately; sets in use are kept beyond it.
 	// Default 256 MiB.
 	SetCacheBytes int64
-	// FilterCacheBytes bounds the pages of bloom filters kept in memory; default 256 MiB. Filters that are in memory only come on top.
+	// FilterCacheBytes bounds the pages of bloom filters kept in memory, with their tables, which are 8 bytes a page, in memory or not, of an
+	// open filter; default 256 MiB. Filters that are in memory only come on top.
 	FilterCacheBytes int64
 	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default FilterInterval.
 	FilterDurability FilterDurability

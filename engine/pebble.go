@@ -99,7 +99,7 @@ func (k *kept) MergeNewer(value []byte) error {
 func (k *kept) MergeOlder([]byte) error                { return nil }
 func (k *kept) Finish(bool) ([]byte, io.Closer, error) { return k.value, nil, nil }
 
-// union merges the operands of a clock, a tombstone, or a part of a filter.
+// union merges the operands of a clock or a tombstone.
 type union struct {
 	merge        func(dst []byte, operands [][]byte) []byte
 	newer, older [][]byte // newer ascending from the first operand, older descending from it
@@ -113,16 +113,6 @@ func newUnion(key, value []byte) pebble.ValueMerger {
 		u.merge = keyscheme.MergeClockValues
 	case err == nil && (k.Kind == keyscheme.KindClockPage || k.Kind == keyscheme.KindTombstone || k.Kind == keyscheme.KindTombstonePage):
 		u.merge = keyscheme.MergeTombstoneValues
-	case err == nil && k.Kind == keyscheme.KindSlotBloom:
-		f, ok := keyscheme.DecodeFilterKey(k.Rest)
-		switch {
-		case ok && f.Part == keyscheme.FilterPage:
-			u.merge = keyscheme.MergeFilterPages
-		case ok && f.Part == keyscheme.FilterLayer:
-			u.merge = keyscheme.MergeFilterLayers
-		default:
-			return &kept{u.older[0]}
-		}
 	default:
 		return &kept{u.older[0]}
 	}

@@ -300,24 +300,3 @@ func DecodeFilterLayer(value []byte) (l bloomslice.Layer, err error) {
 	}
 	return l, nil
 }
-
-// MergeFilterLayers appends the join of values of one layer: its shape, and the largest count. What can't be joined is bundled, as by
-// MergeClockValues.
-func MergeFilterLayers(dst []byte, operands [][]byte) []byte {
-	return merge(dst, operands, func(dst []byte, operands [][]byte) ([]byte, bool) {
-		var joined bloomslice.Layer
-		for i, operand := range operands {
-			l, err := DecodeFilterLayer(operand)
-			if err != nil || i > 0 && l.Shape != joined.Shape {
-				return nil, false
-			}
-			joined.Shape, joined.Count = l.Shape, max(joined.Count, l.Count)
-		}
-		return AppendFilterLayer(dst, joined), true
-	})
-}
-
-// MergeFilterPages appends the join of values of one page. What can't be joined is bundled.
-func MergeFilterPages(dst []byte, operands [][]byte) []byte {
-	return merge(dst, operands, bloomslice.JoinPages)
-}

@@ -153,43 +153,6 @@ func TestFilterValues(t *testing.T) {
 	refused("long layer", err)
 }
 
-// TestMergeFilterLayers: the largest count stays; another shape, or damage, is kept and told.
-func TestMergeFilterLayers(t *testing.T) {
-	value := func(count uint64) []byte {
-		l := filterLayer()
-		l.Count = count
-		return keyscheme.AppendFilterLayer(nil, l)
-	}
-	merged := keyscheme.MergeFilterLayers(nil, [][]byte{value(3), value(9), value(4)})
-	if l, err := keyscheme.DecodeFilterLayer(merged); err != nil || l.Count != 9 {
-		t.Errorf("%+v, %v", l, err)
-	}
-	other := filterLayer()
-	other.Shape.K = 3
-	for _, odd := range [][]byte{keyscheme.AppendFilterLayer(nil, other), {}, {9}} {
-		merged := keyscheme.MergeFilterLayers(nil, [][]byte{value(3), odd})
-		if _, err := keyscheme.DecodeFilterLayer(merged); !errors.Is(err, keyscheme.ErrCorruptValue) {
-			t.Errorf("%x: %v", odd, err)
-		}
-		if kept, err := keyscheme.DecodeBundle(merged); err != nil || len(kept) != 2 || !bytes.Equal(kept[1], odd) {
-			t.Errorf("%x: kept %x, %v", odd, kept, err)
-		}
-	}
-	page := func(b ...byte) []byte {
-		v, err := bloomslice.AppendPage(nil, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	if got := keyscheme.MergeFilterPages(nil, [][]byte{page(1), page(0, 2)}); !bytes.Equal(got, page(1, 2)) {
-		t.Errorf("pages merge to %x", got)
-	}
-	if kept, err := keyscheme.DecodeBundle(keyscheme.MergeFilterPages(nil, [][]byte{page(1), {77}})); err != nil || len(kept) != 2 {
-		t.Errorf("kept %x, %v", kept, err)
-	}
-}
-
 func TestFilterNames(t *testing.T) {
 	long := []byte(strings.Repeat("n", keyscheme.FilterNameBytesMax))
 	if err := keyscheme.CheckFilterName(long); err != nil {
@@ -219,7 +182,5 @@ func FuzzFilterKeys(f *testing.F) {
 		if l, err := keyscheme.DecodeFilterLayer(b); err == nil && !bytes.Equal(keyscheme.AppendFilterLayer(nil, l), b) {
 			t.Errorf("layer %x came back otherwise", b)
 		}
-		keyscheme.MergeFilterLayers(nil, [][]byte{b, b})
-		keyscheme.MergeFilterPages(nil, [][]byte{b, b})
 	})
 }
