@@ -95,6 +95,20 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
+// TestLargestShapes: what is at a bound is taken.
+func TestLargestShapes(t *testing.T) {
+	for _, s := range []Shape{{LayerBytesMax, 1, 1}, {1 << 20, HashesMax, 1}, {1, 8, 1}} {
+		if err := s.Validate(); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	for _, o := range []Options{{CapacityMin + 1, 0.01, 2, 0.9}, {20_000, 0.0999999, 4, 0.9}, {20_000, 0.01, 4, 0.1000001}, {20_000, 0.01, 4, 0.9999999}} {
+		if err := o.Validate(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
 func nan() float64 {
 	var zero float64
 	return zero / zero

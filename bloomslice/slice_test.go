@@ -163,23 +163,32 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestGrowth adds the key that is one too many.
+// TestGrowth: a layer takes as many keys as its capacity, and the key behind them opens the next one.
 func TestGrowth(t *testing.T) {
 	s := slice(t, options(10001, 0.0001), nil, nil)
 	if err := s.AddLayer(""); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := 0, uint64(10001); want != 50005; i++ {
-		f := Sums(s.Layers())
-		if f.Capacity != want {
-			t.Fatalf("with %d keys a capacity of %d, want %d", f.Size, f.Capacity, want)
+	capacities := []uint64{10001, 40004, 160016}
+	next := 0
+	for size := range uint64(10001 + 40004 + 2) {
+		var want []Layer
+		for i, left := 0, size; i == 0 || left > 0; i++ {
+			shape, err := s.opt.Shape(i)
+			if err != nil || shape.Capacity != capacities[i] {
+				t.Fatalf("layer %d: %+v, %v", i, shape, err)
+			}
+			n := min(left, capacities[i])
+			want = append(want, Layer{LayerID{Index: uint16(i)}, shape, n})
+			left -= n
 		}
-		if f.Size == 10001 {
-			want = 50005
+		if got := s.Layers(); !slices.Equal(got, want) {
+			t.Fatalf("with %d keys the layers %+v, want %+v", size, got, want)
 		}
-		for !add(t, s, fmt.Sprint("g", i)) {
-			i++
+		for !add(t, s, fmt.Sprint("g", next)) {
+			next++
 		}
+		next++
 	}
 }
 
@@ -409,8 +418,8 @@ func TestRefused(t *testing.T) {
 		"set":      s.Set(Layer{Shape: other}, &h),
 		"no shape": s.Restore(Layer{ID: LayerID{Index: 5}}),
 		"layer":    s.MergePage(LayerID{Index: 5}, 0, emptyPage()),
-		"page":     s.MergePage(LayerID{}, 1000, emptyPage()),
-		"beyond":   s.MergePage(LayerID{}, uint32(shape.pages()-1), []byte{pageSparse, 0x7F, 0xFF}),
+		"page":     s.MergePage(LayerID{}, uint32(shape.pages()), emptyPage()),
+		"beyond":   s.MergePage(LayerID{}, uint32(shape.pages()-1), appendPlaces(nil, []uint16{uint16(shape.Bytes % PageBytes * 8)})),
 	} {
 		if !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v", name, err)
@@ -421,6 +430,13 @@ func TestRefused(t *testing.T) {
 	}
 	if got := allBits(s, 0); len(got) > 0 {
 		t.Errorf("bits %v were set", got)
+	}
+	last := shape.Bytes*8 - 1
+	if err := s.MergePage(LayerID{}, uint32(shape.pages()-1), appendPlaces(nil, []uint16{uint16(last % pageBits)})); err != nil {
+		t.Error(err)
+	}
+	if got := allBits(s, 0); !slices.Equal(got, []uint64{last}) {
+		t.Errorf("bits %v, want the last of the layer, %d", got, last)
 	}
 }
 
