@@ -413,12 +413,17 @@ func TestRefused(t *testing.T) {
 	h := Sum([]byte("x"))
 	other := shape
 	other.K++
+	whole := Layer{LayerID{Index: 1}, Shape{PageBytes, 1, 10001}, 0} // ends with its only page
+	if err := s.Restore(whole); err != nil {
+		t.Fatal(err)
+	}
 	for name, err := range map[string]error{
 		"shape":    s.Restore(Layer{Shape: other}),
 		"set":      s.Set(Layer{Shape: other}, &h),
 		"no shape": s.Restore(Layer{ID: LayerID{Index: 5}}),
 		"layer":    s.MergePage(LayerID{Index: 5}, 0, emptyPage()),
 		"page":     s.MergePage(LayerID{}, uint32(shape.pages()), emptyPage()),
+		"behind":   s.MergePage(whole.ID, 1, emptyPage()),
 		"beyond":   s.MergePage(LayerID{}, uint32(shape.pages()-1), appendPlaces(nil, []uint16{uint16(shape.Bytes % PageBytes * 8)})),
 	} {
 		if !errors.Is(err, ErrOptions) {
