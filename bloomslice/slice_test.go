@@ -163,35 +163,6 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestGrowth: a layer takes as many keys as its capacity, and the key behind them opens the next one.
-func TestGrowth(t *testing.T) {
-	s := slice(t, options(10001, 0.0001), nil, nil)
-	if err := s.AddLayer(""); err != nil {
-		t.Fatal(err)
-	}
-	capacities := []uint64{10001, 40004, 160016}
-	next := 0
-	for size := range uint64(10001 + 40004 + 2) {
-		var want []Layer
-		for i, left := 0, size; i == 0 || left > 0; i++ {
-			shape, err := s.opt.Shape(i)
-			if err != nil || shape.Capacity != capacities[i] {
-				t.Fatalf("layer %d: %+v, %v", i, shape, err)
-			}
-			n := min(left, capacities[i])
-			want = append(want, Layer{LayerID{Index: uint16(i)}, shape, n})
-			left -= n
-		}
-		if got := s.Layers(); !slices.Equal(got, want) {
-			t.Fatalf("with %d keys the layers %+v, want %+v", size, got, want)
-		}
-		for !add(t, s, fmt.Sprint("g", next)) {
-			next++
-		}
-		next++
-	}
-}
-
 // TestFalsePositives measures the probability over the whole slice, at its first capacity and ten times past it.
 func TestFalsePositives(t *testing.T) {
 	const p, asked = 0.01, 200_000
@@ -400,48 +371,6 @@ func TestFaults(t *testing.T) {
 		if !has(t, s, fmt.Sprint(i)) {
 			t.Errorf("%d is denied", i)
 		}
-	}
-}
-
-// TestRefused gives a slice what does not fit it.
-func TestRefused(t *testing.T) {
-	s := slice(t, options(10001, 0.01), nil, nil)
-	if err := s.AddLayer(""); err != nil {
-		t.Fatal(err)
-	}
-	shape := s.Layers()[0].Shape
-	h := Sum([]byte("x"))
-	other := shape
-	other.K++
-	whole := Layer{LayerID{Index: 1}, Shape{PageBytes, 1, 10001}, 0} // ends with its only page
-	if err := s.Restore(whole); err != nil {
-		t.Fatal(err)
-	}
-	for name, err := range map[string]error{
-		"shape":    s.Restore(Layer{Shape: other}),
-		"set":      s.Set(Layer{Shape: other}, &h),
-		"no shape": s.Restore(Layer{ID: LayerID{Index: 5}}),
-		"layer":    s.MergePage(LayerID{Index: 5}, 0, emptyPage()),
-		"page":     s.MergePage(LayerID{}, uint32(shape.pages()), emptyPage()),
-		"behind":   s.MergePage(whole.ID, 1, emptyPage()),
-		"beyond":   s.MergePage(LayerID{}, uint32(shape.pages()-1), appendPlaces(nil, []uint16{uint16(shape.Bytes % PageBytes * 8)})),
-	} {
-		if !errors.Is(err, ErrOptions) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := s.MergePage(LayerID{}, 0, []byte{pageSparse, 1}); !errors.Is(err, ErrCorruptPage) {
-		t.Errorf("damaged page: %v", err)
-	}
-	if got := allBits(s, 0); len(got) > 0 {
-		t.Errorf("bits %v were set", got)
-	}
-	last := shape.Bytes*8 - 1
-	if err := s.MergePage(LayerID{}, uint32(shape.pages()-1), appendPlaces(nil, []uint16{uint16(last % pageBits)})); err != nil {
-		t.Error(err)
-	}
-	if got := allBits(s, 0); !slices.Equal(got, []uint64{last}) {
-		t.Errorf("bits %v, want the last of the layer, %d", got, last)
 	}
 }
 
