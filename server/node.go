@@ -114,7 +114,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
 	c := &n.config
 	defaults := engine.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
-	srv, err := bloomd.New(&bloomFilters{s, defaults},
+	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults},
 		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,8 +67,10 @@ func (f nodeFilter) Set(ctx context.Context, keys [][]byte, added []bool) error 
 // ask sends bytes, and wants these to come back.
 func ask(t *testing.T, nc net.Conn, send, want string) {
 	t.Helper()
-	if _, err := io.WriteString(nc, send); err != nil {
-		t.Fatal(err)
+	if send != "" { // which a pipe would wait with
+		if _, err := io.WriteString(nc, send); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(nc, got); err != nil || string(got) != want {
@@ -172,6 +175,101 @@ func TestManyKeys(t *testing.T) {
 	}
 	if _, err := c.Info([]byte("f")); !errors.Is(err, bloomd.ErrNoFilter) {
 		t.Errorf("the connection is out of step: %v", err)
+	}
+}
+
+// pairFilter has all keys that begin with a, and asks for no more room than some keys need.
+type pairFilter struct {
+	bloomd.Filter
+	t *testing.T
+}
+
+func (f pairFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
+	if cap(present) > 64<<10 {
+		f.t.Errorf("room for what becomes of %d keys at once", cap(present))
+	}
+	for i, k := range keys {
+		present[i] = len(k) > 0 && k[0] == 'a'
+	}
+	return nil
+}
+
+func (f pairFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
+	return f.Check(ctx, keys, added)
+}
+
+// TestDenseKeys has keys as short as keys can be, among them empty ones, in several calls: what becomes of them is kept where they stood.
+func TestDenseKeys(t *testing.T) {
+	nc := start(t, yesNode{f: pairFilter{t: t}}, bloomd.Options{}).dial()
+	for _, pattern := range []string{" ", "a ", "b ", "a  ", " a b ", "  aaaa bb ", " a   b a ab"} {
+		keys := strings.Repeat(pattern, 100_000)
+		line := "multi f " + keys
+		if pattern[len(pattern)-1] == ' ' {
+			keys = keys[:len(keys)-1] // of spaces at the end one is no key
+		}
+		var want []string
+		for key := range strings.SplitSeq(keys, " ") {
+			if strings.HasPrefix(key, "a") {
+				want = append(want, "Yes")
+			} else {
+				want = append(want, "No")
+			}
+		}
+		ask(t, nc, line+"\n", strings.Join(want, " ")+"\n")
+	}
+}
+
+// endlessNode lists filters without number, and counts them.
+type endlessNode struct {
+	bloomd.Filters
+	listed atomic.Int64
+	fail   int64
+}
+
+func (n *endlessNode) List(_ context.Context, _ []byte, after string, most int) ([]bloomd.Info, error) {
+	listed := n.listed.Load()
+	if n.fail > 0 && listed >= n.fail {
+		return nil, errors.New("a page is damaged")
+	}
+	if want := fmt.Sprintf("%0200d", listed); after != want && listed > 0 {
+		return nil, fmt.Errorf("behind %s", after)
+	}
+	infos := make([]bloomd.Info, most)
+	for i := range infos {
+		infos[i].Name = fmt.Sprintf("%0200d", n.listed.Add(1))
+	}
+	return infos, nil
+}
+
+// TestListInParts has a client that takes a long list slowly: no more of it is made than it takes. And one that fails in its midst.
+func TestListInParts(t *testing.T) {
+	for _, fail := range []int64{0, 5000} {
+		n := &endlessNode{fail: fail}
+		s, err := bloomd.New(n, bloomd.Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln := &oneListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+		done := make(chan error)
+		go func() { done <- s.Serve(context.Background(), ln) }()
+		nc, theirs := net.Pipe() // which holds nothing
+		ln.conns <- theirs
+		ask(t, nc, "list\n", "START\n")
+		for row := 1; row < 4000; row++ {
+			ask(t, nc, "", fmt.Sprintf("%0200d 0.000000 0 0 0\n", row))
+			if listed := n.listed.Load(); listed > int64(row+1000) { // what waits in the pipe
+				t.Fatalf("after %d rows %d were made", row, listed)
+			}
+		}
+		if fail > 0 {
+			rest, err := io.ReadAll(nc)
+			if err != nil || bytes.Contains(rest, []byte("Error")) || bytes.Contains(rest, []byte("END")) {
+				t.Errorf("after a failure amid a list: %v, %q", err, rest[max(0, len(rest)-100):])
+			}
+		}
+		if err := errors.Join(nc.Close(), s.Shutdown(context.Background()), <-done); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
