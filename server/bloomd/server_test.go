@@ -253,6 +253,7 @@ func TestListInParts(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- s.Serve(context.Background(), ln) }()
 		nc, theirs := net.Pipe() // which holds nothing
+		nc.SetDeadline(time.Now().Add(10 * time.Second))
 		ln.conns <- theirs
 		ask(t, nc, "list\n", "START\n")
 		for row := 1; row < 4000; row++ {
@@ -333,6 +334,58 @@ func TestLinesLimit(t *testing.T) {
 	}
 	ask(t, d, "\n", "No\n")
 	ask(t, e, "\n", "No\n")
+}
+
+// TestLineTime has clients that begin long lines and do not end them in time, although they go on with them: others get their room. Who
+// sends lines one behind another, and who waits between lines or within a short one, is not concerned.
+func TestLineTime(t *testing.T) {
+	const lineTime = time.Second
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 600 << 10, LineTime: lineTime})
+	idle, short := r.dial(), r.dial()
+	ask(t, idle, "create f\n", "Done\n")
+	begun := "check f " + strings.Repeat("k", 200<<10)
+	ask(t, idle, begun+"\n", "No\n")
+	if _, err := io.WriteString(short, begun[:50<<10]); err != nil {
+		t.Fatal(err)
+	}
+	began, slow := time.Now(), [2]net.Conn{r.dial(), r.dial()}
+	cut := make(chan time.Duration, len(slow))
+	for _, nc := range slow {
+		if _, err := io.WriteString(nc, begun); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for {
+				if _, err := io.WriteString(nc, "k"); err != nil {
+					cut <- time.Since(began)
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		}()
+	}
+	for range slow {
+		select {
+		case after := <-cut:
+			if after < lineTime {
+				t.Errorf("cut off after %v", after)
+			}
+		case <-time.After(10 * lineTime):
+			t.Fatal("not cut off")
+		}
+	}
+	for range 3 {
+		ask(t, r.dial(), begun+"\n", "No\n")
+	}
+	ask(t, idle, "list x\n", "START\nEND\n")
+	ask(t, short, begun[50<<10:]+"\n", "No\n")
+	steady := r.dial()
+	if _, err := io.WriteString(steady, begun[:100<<10]); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < 3*lineTime; time.Sleep(20 * time.Millisecond) { // always with a long line begun
+		ask(t, steady, begun[100<<10:]+"\n"+begun[:100<<10], "No\n")
+	}
 }
 
 // TestSlowReader has a client that sends and never reads: it is stopped, others are not, and in the end it is cut off.
@@ -507,7 +560,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {WriteTime: -1}} {
+	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {LineTime: -1}, {WriteTime: -1}} {
 		if _, err := bloomd.New(bloomdtest.NewMemory(), o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
