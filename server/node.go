@@ -39,6 +39,7 @@ type Node struct {
 	stopErr    error
 	stopping   atomic.Bool
 	backingUp  sync.Mutex
+	sums       filterSums
 
 	flushes, flushErrors, coldCloses atomic.Uint64
 	flushFailed                      atomic.Pointer[error] // why the timer's last flush failed; nil when it did not
