@@ -46,7 +46,7 @@ func wantAnswer(t *testing.T, n *Node, method, path string, status int, text str
 	t.Helper()
 	got, body := ask(t, n, method, path, header...)
 	if got != status || !strings.Contains(body, text) {
-		t.Errorf("%s %s: got %d, %q, want %d with %q", method, path, got, body, status, text)
+		t.Errorf("%s %s: got %d, %.300q, want %d with %q", method, path, got, body, status, text)
 	}
 }
 

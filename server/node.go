@@ -105,7 +105,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 	s, err := engine.Open(n.config.DataDir, &o)
 	if errors.Is(err, engine.ErrFormat) {
 		if own, _ := filepath.Glob(filepath.Join(n.config.DataDir, "bloomd.*")); len(own) > 0 {
-			err = fmt.Errorf("%w; these are the filters of a bloomd: start with another folder, into which `bigset filter import-bloomd %s` takes them over",
+			err = fmt.Errorf("%w; a bloomd has its filters there, start with another folder, into which `bigset filter import-bloomd %s` takes them over",
 				err, n.config.DataDir)
 		}
 	}
