@@ -113,12 +113,12 @@ func (l *layer) take(page uint32) DirtyPage {
 // PutBack makes what was taken dirty again.
 func (s *Slice) PutBack(d Dirty) {
 	for i := range d.Layers {
-		if l := s.layer(d.Layers[i].ID); l != nil {
+		if l := s.find(d.Layers[i].ID); l != nil {
 			l.counted = true
 		}
 	}
 	for i := range d.Pages {
-		if l := s.layer(d.Pages[i].ID); l != nil {
+		if l := s.find(d.Pages[i].ID); l != nil {
 			l.dirty.add(d.Pages[i].Page)
 		}
 	}
@@ -192,7 +192,7 @@ func (s *Slice) MergePage(id LayerID, page uint32, value []byte) error {
 	if err := add.orValue(value); err != nil {
 		return err
 	}
-	l := s.layer(id)
+	l := s.find(id)
 	if l == nil || int(page) >= len(l.pages) {
 		return optionsError("no page %d of layer %d of %q", page, id.Index, id.Owner)
 	}

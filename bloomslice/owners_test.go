@@ -338,7 +338,7 @@ func TestAdmitThere(t *testing.T) {
 			if to.ID != first.ID {
 				elsewhere++ // a false positive of another layer
 			}
-			if now := s.layer(to.ID).now(); to != now {
+			if now := s.find(to.ID).now(); to != now {
 				t.Fatalf("%s: %+v, want %+v", key, to, now)
 			}
 			if err := s.Set(to, &h); err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // inMemory counts what a slice has in memory.
-func inMemory(s *Slice) (bytes int64) {
+func inMemory(s *Slice) int64 {
+	bytes := tables(s)
 	for _, l := range *s.layers.Load() {
-		bytes += l.bytes()
 		for page := range l.pages {
 			if w := l.pages[page].Load(); w != nil && w != &zeroPage {
 				bytes += PageBytes

@@ -156,7 +156,7 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 func (s *Slice) Admit(h *Hash, owner string) (to Layer, added bool, err error) {
 	l := s.newest(owner)
 	full := l == nil || l.count >= l.shape.Capacity
-	asked := !full && s.find(l, h)
+	asked := !full && s.lacking(l, h)
 	if asked && len(s.admitted.bits) == 0 {
 		return l.now(), false, nil
 	}
@@ -195,12 +195,12 @@ func (s *Slice) Commit() {
 // the slice does not have is added; of one that it has the shape must be the same, or the error is ErrOptions. It is how a log is
 // replayed, and how one replica does what another has decided.
 func (s *Slice) Set(to Layer, h *Hash) error {
-	l := s.layer(to.ID)
+	l := s.find(to.ID)
 	if l == nil || l.shape != to.Shape {
 		if err := s.Restore(Layer{to.ID, to.Shape, 0}); err != nil {
 			return err
 		}
-		l = s.layer(to.ID)
+		l = s.find(to.ID)
 	}
 	if err := s.load(l, h); err != nil {
 		return err
@@ -210,14 +210,14 @@ func (s *Slice) Set(to Layer, h *Hash) error {
 	return nil
 }
 
-// find works out which bits a key lacks in a layer. It reports false where that can't be known, as a page is not in memory.
-func (s *Slice) find(l *layer, h *Hash) (known bool) {
+// lacking works out which bits a key lacks in a layer. It reports false where that can't be known, as a page is not in memory.
+func (s *Slice) lacking(l *layer, h *Hash) (known bool) {
 	s.admitted.layer = l
 	s.admitted.bits, _, known = l.missing(s.admitted.bits, h)
 	return known
 }
 
-// load does what find does, and brings the pages into memory.
+// load does what lacking does, and brings the pages into memory.
 func (s *Slice) load(l *layer, h *Hash) error {
 	s.admitted.layer = l
 	for {
@@ -273,8 +273,8 @@ func (s *Slice) newest(owner string) *layer {
 	return nil
 }
 
-// layer returns a layer that the slice has, or nil.
-func (s *Slice) layer(id LayerID) *layer {
+// find returns a layer that the slice has, or nil.
+func (s *Slice) find(id LayerID) *layer {
 	for _, l := range *s.layers.Load() {
 		if l.id == id {
 			return l
@@ -340,7 +340,7 @@ func (s *Slice) Restore(l Layer) error {
 	if err := l.Shape.Validate(); err != nil {
 		return err
 	}
-	if have := s.layer(l.ID); have != nil {
+	if have := s.find(l.ID); have != nil {
 		if have.shape != l.Shape {
 			return optionsError("layer %d of %q has another shape here", l.ID.Index, l.ID.Owner)
 		}

@@ -23,7 +23,7 @@ type Stats struct {
 
 	Filters           uint64 `json:"filters" metric:"gauge" help:"bloom filters"`
 	FiltersOpen       uint64 `json:"filters_open" metric:"gauge" help:"bloom filters that are open"`
-	BytesFilters      uint64 `json:"bytes_filters" metric:"gauge" help:"bytes of pages of bloom filters in memory"`
+	BytesFilters      uint64 `json:"bytes_filters" metric:"gauge" help:"bytes of pages of bloom filters in memory, with their tables"`
 	FilterPagesRead   uint64 `json:"filter_pages_read" metric:"counter" help:"pages of bloom filters brought into memory"`
 	FilterPagesOut    uint64 `json:"filter_pages_out" metric:"counter" help:"pages of bloom filters taken out of memory because it was short"`
 	FilterPagesStored uint64 `json:"filter_pages_stored" metric:"counter" help:"pages of bloom filters written by flushes of them"`
