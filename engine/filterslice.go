@@ -238,17 +238,6 @@ func (f *filterSlice) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice
 	return bloomslice.New(opt.Options, layers, pageSource{f}, &f.fs.resident)
 }
 
-// comeBack opens a filter that was cleared. Its error is ErrNoFilter where there is none.
-func (f *filterSlice) comeBack() error {
-	if err := f.loadHead(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, err := f.openLocked()
-	return err
-}
-
 // loadHead reads the filter's options, if it has not been done. Its errors are ErrNoFilter and ErrCorrupt.
 func (f *filterSlice) loadHead() error {
 	if f.opt.Load() != nil {
