@@ -16,13 +16,17 @@ func Sum(key []byte) (h Hash) {
 }
 
 // Slice returns which slice of a filter a key belongs to, of a number that is a power of two, or 0: slice i of n is slices i and i+n of
-// 2n. It depends on bits of the first hash alone that say next to nothing of its remainder, by which a place is found.
+// 2n. It comes from the first hash, by a product that keeps what it says apart from the remainder by which a place is found. The function
+// is fixed for ever.
 func (h *Hash) Slice(slices uint32) uint32 {
 	if slices <= 1 {
 		return 0
 	}
-	return uint32(h[0]>>32) & (slices - 1)
+	return uint32(h[0]*sliceFactor>>32) & (slices - 1)
 }
+
+// sliceFactor is odd, and has no structure: 2^64 over the golden ratio.
+const sliceFactor = 0x9E3779B97F4A7C15
 
 // hashPrime is the modulus of the products that make up further hashes: the largest prime below 2^64.
 const hashPrime = 1<<64 - 59

@@ -59,7 +59,7 @@ func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*S
 	s := &Slice{opt: opt, source: source, resident: resident}
 	s.layers.Store(&[]*layer{})
 	for i := range layers {
-		if err := s.Restore(layers[i]); err != nil {
+		if err := s.restore(layers[i], true); err != nil {
 			s.Release()
 			return nil, err
 		}
@@ -334,9 +334,12 @@ func (s *Slice) add(l *layer) (*layer, error) {
 	return l, nil
 }
 
-// Restore adds a layer that is stored, or that another replica has, or raises its count to what it is there. It is idempotent. It fails
+// Restore adds a layer that another replica has, or the log of marks, or raises its count to what it is there. It is idempotent. It fails
 // with ErrOptions where the slice has the layer in another shape, or no layer can have the shape.
-func (s *Slice) Restore(l Layer) error {
+func (s *Slice) Restore(l Layer) error { return s.restore(l, false) }
+
+// restore adds a layer that the source may have pages of, or one that is to be stored.
+func (s *Slice) restore(l Layer, stored bool) error {
 	if err := l.Shape.Validate(); err != nil {
 		return err
 	}
@@ -347,7 +350,7 @@ func (s *Slice) Restore(l Layer) error {
 		have.raise(l.Count)
 		return nil
 	}
-	_, err := s.add(newLayer(l, true))
+	_, err := s.add(newLayer(l, stored))
 	return err
 }
 
