@@ -10,8 +10,8 @@ import (
 
 // encoder writes the fields of a frame.
 type encoder struct {
-	b      []byte
-	actors map[clock.Actor]uint64 // the place of each that the frame has named
+	b              []byte
+	actors, owners map[string]uint64 // the place of each that the frame has named
 }
 
 func (e *encoder) byte(v byte)      { e.b = append(e.b, v) }
@@ -30,20 +30,22 @@ func (e *encoder) bytes(b []byte) {
 // clock writes a clock; nil is the empty one.
 func (e *encoder) clock(c *clock.Clock) { e.bytes(c.AppendCompressed(nil)) }
 
-// actor writes an actor: whole when the frame names it first, then by its place among those named.
-func (e *encoder) actor(a clock.Actor) {
-	if n, ok := e.actors[a]; ok {
+// named writes a name: whole when the frame has it first, then by its place among those of the table.
+func (e *encoder) named(table *map[string]uint64, name string) {
+	if n, ok := (*table)[name]; ok {
 		e.uvarint(n)
 		return
 	}
-	if e.actors == nil {
-		e.actors = map[clock.Actor]uint64{}
+	if *table == nil {
+		*table = map[string]uint64{}
 	}
-	n := uint64(len(e.actors))
-	e.actors[a] = n
+	n := uint64(len(*table))
+	(*table)[name] = n
 	e.uvarint(n)
-	e.text(string(a))
+	e.text(name)
 }
+
+func (e *encoder) actor(a clock.Actor) { e.named(&e.actors, string(a)) }
 
 func (e *encoder) dots(dots []clock.Dot) error {
 	e.uvarint(uint64(len(dots)))
@@ -59,11 +61,16 @@ func (e *encoder) dots(dots []clock.Dot) error {
 
 // decoder reads the fields of a frame. After the first error it reads nothing more, and returns zero values.
 type decoder struct {
-	b      []byte
-	off    int
-	err    error
-	actors []clock.Actor
-	named  map[clock.Actor]struct{}
+	b              []byte
+	off            int
+	err            error
+	actors, owners names
+}
+
+// names are those that a frame has named, by their places.
+type names struct {
+	list []string
+	has  map[string]struct{}
 }
 
 func (d *decoder) fail(reason string) { d.failed(reason, nil) }
@@ -96,6 +103,16 @@ func (d *decoder) uvarint() uint64 {
 	}
 	d.off += n
 	return v
+}
+
+// upTo reads a number that is at most so large.
+func (d *decoder) upTo(most uint64) uint64 {
+	n := d.uvarint()
+	if n > most {
+		d.fail("too large a number")
+		return 0
+	}
+	return n
 }
 
 // count reads how many things follow that take at least size bytes each.
@@ -147,25 +164,30 @@ func (d *decoder) clock() *clock.Clock {
 	return c
 }
 
-func (d *decoder) actor() clock.Actor {
+// named reads a name of least to most bytes.
+func (d *decoder) named(table *names, least, most int) string {
 	n := d.uvarint()
-	if d.err != nil || n < uint64(len(d.actors)) {
-		if d.err != nil {
-			return ""
-		}
-		return d.actors[n]
-	}
-	a := clock.Actor(d.text(clock.ActorBytesMax))
-	if _, twice := d.named[a]; n > uint64(len(d.actors)) || a == "" || twice {
-		d.fail("bad actor")
+	if d.err != nil {
 		return ""
 	}
-	if d.named == nil {
-		d.named = map[clock.Actor]struct{}{}
+	if n < uint64(len(table.list)) {
+		return table.list[n]
 	}
-	d.named[a] = struct{}{}
-	d.actors = append(d.actors, a)
-	return a
+	name := d.text(most)
+	if _, twice := table.has[name]; n > uint64(len(table.list)) || len(name) < least || twice {
+		d.fail("bad name, or one that was named before")
+		return ""
+	}
+	if table.has == nil {
+		table.has = map[string]struct{}{}
+	}
+	table.has[name] = struct{}{}
+	table.list = append(table.list, name)
+	return name
+}
+
+func (d *decoder) actor() clock.Actor {
+	return clock.Actor(d.named(&d.actors, 1, clock.ActorBytesMax))
 }
 
 // dotBytesMin is the least that a dot takes: the place of its actor, and its counter.

@@ -26,8 +26,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Message is what a frame carries: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask,
-// Judgement, Export, Span, ElementRange, ElementDigests, Heal, HealResult or Lost. docs/format.md draws them.
+// Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, Judgement, Export, Span,
+// ElementRange, ElementDigests, Heal, HealResult or Lost. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
+// DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or FlushSlice. docs/format.md draws them.
 type Message interface {
 	kind() byte
 	// appendTo writes the message. It returns an error for one that can't be sent.
@@ -131,6 +132,9 @@ func (d *decoder) message(kind byte) (Message, error) {
 		return d.healResult(), nil
 	case kindLost:
 		return d.lost(), nil
+	}
+	if m := d.sliceMessage(kind); m != nil {
+		return m, nil
 	}
 	return nil, fmt.Errorf("%w: %q", ErrFrameKind, kind)
 }

@@ -27,16 +27,19 @@ var alice = peer.Member{Node: "alice", Incarnation: "A1", State: peer.Normal}
 
 func dot(a string, n uint64) clock.Dot { return clock.Dot{Actor: clock.Actor(a), Counter: n} }
 
-// samples has a message of each kind, and of each shape that a kind has.
-func samples() []struct {
+// sample is a message to send, and what it shows.
+type sample struct {
 	name string
 	m    peer.Message
-} {
+}
+
+// allSamples has a message of each kind, and of each shape that a kind has.
+func allSamples() []sample { return append(samples(), sliceSamples()...) }
+
+// samples has those about sets.
+func samples() []sample {
 	seen := clock.Of(dot("A1", 1), dot("A1", 2), dot("B1", 7))
-	return []struct {
-		name string
-		m    peer.Message
-	}{
+	return []sample{
 		{"delta", peer.Delta{Set: []byte("set"), Request: []byte("req-1"), Actor: "A1", First: 300, Items: []engine.Item{
 			{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: []clock.Dot{dot("B1", 7), dot("A1", 1), dot("B1", 3)}},
 			{Kind: keyscheme.OpRemove, Element: []byte{}, Context: []clock.Dot{dot("C1", 1)}},
@@ -96,7 +99,7 @@ func same(t testing.TB, got, want peer.Message) {
 func TestGoldenFrames(t *testing.T) {
 	const path = "testdata/frames.txt"
 	var text strings.Builder
-	for _, s := range samples() {
+	for _, s := range allSamples() {
 		fmt.Fprintf(&text, "%s %x\n", s.name, encode(t, alice, s.m))
 	}
 	if *rewrite {
@@ -121,7 +124,7 @@ func TestGoldenFrames(t *testing.T) {
 		if err != nil || from != alice {
 			t.Fatalf("%s: from %v: %v", line, from, err)
 		}
-		same(t, m, samples()[i].m)
+		same(t, m, allSamples()[i].m)
 	}
 }
 
@@ -308,7 +311,7 @@ func checkFrame(t testing.TB, b []byte) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range samples() {
+	for _, s := range allSamples() {
 		f.Add(body(encode(f, alice, s.m)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -324,7 +327,7 @@ func TestDecodeAtRandom(t *testing.T) {
 		n = 20_000
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	all, taken := samples(), 0
+	all, taken := allSamples(), 0
 	frames := make([][]byte, len(all))
 	for i := range all {
 		frames[i] = body(encode(t, alice, all[i].m))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -121,6 +122,7 @@ type Replica interface {
 // refusals are the errors of operations that no replica would do.
 var refusals = []error{
 	engine.ErrLimit, engine.ErrContext, engine.ErrContextRequired, engine.ErrRequest, engine.ErrDelta, engine.ErrFacts, ErrFrame, ErrOpenContexts,
+	engine.ErrNoFilter, bloomslice.ErrOptions,
 }
 
 // Refused reports whether an error says that an operation can't be done, and so was not.

@@ -1,0 +1,91 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+var _ SliceReplica = (*Local)(nil)
+
+// Mark implements SliceReplica. The node owns the layers that it fills, in all its incarnations.
+func (l *Local) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (engine.Marks, []bool, Member, error) {
+	if err := errors.Join(l.whole(), l.ready()); err != nil {
+		return engine.Marks{}, nil, l.Member(), err
+	}
+	added := make([]bool, len(hashes))
+	m, err := l.store.MarkSlice(ctx, spec, l.node, hashes, added)
+	if err != nil {
+		return engine.Marks{}, nil, l.Member(), l.outcome(err)
+	}
+	return m, added, l.Member(), nil
+}
+
+// ApplyMarks implements SliceReplica.
+func (l *Local) ApplyMarks(ctx context.Context, m engine.Marks) ([]bool, Member, error) {
+	if err := l.ready(); err != nil {
+		return nil, l.Member(), err
+	}
+	added := make([]bool, len(m.Marks))
+	if err := l.store.ApplyMarks(ctx, m, added); err != nil {
+		return nil, l.Member(), l.outcome(err)
+	}
+	return added, l.Member(), nil
+}
+
+// Check implements SliceReplica.
+func (l *Local) Check(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, Member, error) {
+	if err := l.whole(); err != nil {
+		return nil, l.Member(), err
+	}
+	present := make([]bool, len(hashes))
+	if err := l.store.CheckSlice(ctx, spec, hashes, present); err != nil {
+		return nil, l.Member(), err
+	}
+	return present, l.Member(), nil
+}
+
+// DropGeneration implements SliceReplica.
+func (l *Local) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcome(l.store.DropGeneration(ctx, name, slices, generation))
+}
+
+// SliceDigests implements SliceReplica.
+func (l *Local) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SliceDigest, error] {
+	return l.store.SliceDigests(ctx, first, last)
+}
+
+// PageSums implements SliceReplica.
+func (l *Local) PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, Member, error) {
+	s, err := l.store.PageSums(ctx, spec, after, most)
+	return s, l.Member(), err
+}
+
+// Pages implements SliceReplica.
+func (l *Local) Pages(ctx context.Context, spec engine.SliceSpec, places []engine.PagePlace) (engine.SlicePages, Member, error) {
+	p, err := l.store.Pages(ctx, spec, places)
+	return p, l.Member(), err
+}
+
+// MergePages implements SliceReplica.
+func (l *Local) MergePages(ctx context.Context, p engine.SlicePages) (Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcome(l.store.MergePages(ctx, p))
+}
+
+// FlushSlice implements SliceReplica.
+func (l *Local) FlushSlice(ctx context.Context, spec engine.SliceSpec) (Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcome(l.store.FlushSlice(ctx, spec))
+}

@@ -1,0 +1,86 @@
+package peer_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/server/peer"
+)
+
+// sliceCalls does, under its name, each call on a slice that returns one answer.
+func sliceCalls(l *peer.Local, spec engine.SliceSpec, m engine.Marks) map[string]func() (peer.Member, error) {
+	hashes := []bloomslice.Hash{bloomslice.Sum([]byte("x"))}
+	return map[string]func() (peer.Member, error){
+		"mark":  func() (peer.Member, error) { _, _, m, err := l.Mark(ctx, spec, hashes); return m, err },
+		"check": func() (peer.Member, error) { _, m, err := l.Check(ctx, spec, hashes); return m, err },
+		"apply": func() (peer.Member, error) { _, m, err := l.ApplyMarks(ctx, m); return m, err },
+		"merge": func() (peer.Member, error) { return l.MergePages(ctx, engine.SlicePages{SliceSpec: spec}) },
+		"flush": func() (peer.Member, error) { return l.FlushSlice(ctx, spec) },
+		"sums":  func() (peer.Member, error) { _, m, err := l.PageSums(ctx, spec, nil, 0); return m, err },
+		"pages": func() (peer.Member, error) { _, m, err := l.Pages(ctx, spec, nil); return m, err },
+		"drop": func() (peer.Member, error) {
+			return l.DropGeneration(ctx, spec.Name, spec.Options.Slices, spec.Generation-1)
+		},
+	}
+}
+
+// TestJoiningSlices asks a replica that may lack marks: it takes what others have, and neither decides nor answers checks.
+func TestJoiningSlices(t *testing.T) {
+	store, _ := open(t, engine.Options{})
+	l := local(t, store)
+	l.SetState(peer.Joining)
+	spec := slice("f", 1, 9, cutFilter)
+	for what, call := range sliceCalls(l, spec, engine.Marks{SliceSpec: spec}) {
+		m, err := call()
+		if refused := errors.Is(err, peer.ErrJoining) && errors.Is(err, peer.ErrUnavailable); refused != (what == "mark" || what == "check") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if m != l.Member() || m.State != peer.Joining {
+			t.Errorf("%s: from %v", what, m)
+		}
+	}
+}
+
+// TestSlicesOfFailedStore asks a store for changes that it can't make any more: nothing has happened, and others may be asked.
+func TestSlicesOfFailedStore(t *testing.T) {
+	store, disk := open(t, engine.Options{})
+	l := local(t, store)
+	if _, _, err := l.Write(ctx, []byte("set"), addOps("x"), engine.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	disk.SetHook("fail", func(op errorfs.Op) error {
+		if testkit.IsWrite(op) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if _, _, err := l.Write(ctx, []byte("set"), addOps("y"), engine.WriteOptions{}); err == nil {
+		t.Fatal("a write to a disk that fails")
+	}
+	spec := slice("f", 1, 9, cutFilter)
+	calls := sliceCalls(l, spec, engine.Marks{SliceSpec: spec})
+	for _, what := range []string{"mark", "apply", "merge", "flush", "drop"} {
+		if _, err := calls[what](); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, engine.ErrFailed) || peer.Refused(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	disk.SetHook("fail", nil)
+}
+
+func TestRefusedOfSlices(t *testing.T) {
+	for _, err := range []error{engine.ErrNoFilter, bloomslice.ErrOptions, peer.ErrFrame} {
+		if wrapped := fmt.Errorf("on its way: %w", err); !peer.Refused(wrapped) {
+			t.Errorf("%v may be done by others", err)
+		}
+	}
+	if peer.Refused(peer.ErrJoining) {
+		t.Error("what a replica that is joining can't do others can")
+	}
+}

@@ -1,0 +1,249 @@
+package peer
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// The kinds of frames about slices of bloom filters. They are on the wire.
+const (
+	kindMark           = 'm'
+	kindMarked         = 'n'
+	kindMarks          = 'd'
+	kindCheck          = 'c'
+	kindKeyAnswers     = 'v'
+	kindDropGeneration = 'x'
+	kindSliceDigests   = 'g'
+	kindAskPageSums    = 'h'
+	kindPageSums       = 'k'
+	kindAskPages       = 'e'
+	kindSlicePages     = 'p'
+	kindFlushSlice     = 'f'
+)
+
+// sliceMessage decodes the rest of a frame as a message about slices, or returns nil when the kind is none of theirs.
+func (d *decoder) sliceMessage(kind byte) Message {
+	switch kind {
+	case kindMark:
+		return Mark(d.sliceKeys())
+	case kindMarked:
+		return d.marked()
+	case kindMarks:
+		return d.marks()
+	case kindCheck:
+		return Check(d.sliceKeys())
+	case kindKeyAnswers:
+		return KeyAnswers(d.bits())
+	case kindDropGeneration:
+		return d.dropGeneration()
+	case kindSliceDigests:
+		return d.sliceDigests()
+	case kindAskPageSums:
+		return d.askPageSums()
+	case kindPageSums:
+		return d.pageSums()
+	case kindAskPages:
+		return d.askPages()
+	case kindSlicePages:
+		return d.slicePages()
+	case kindFlushSlice:
+		return FlushSlice{d.spec()}
+	}
+	return nil
+}
+
+func (e *encoder) spec(s *engine.SliceSpec) error {
+	if err := checkSpec(s); err != nil {
+		return err
+	}
+	e.bytes(s.Name)
+	e.uvarint(uint64(s.Slice))
+	e.uvarint(s.Generation)
+	e.filterOptions(&s.Options)
+	return nil
+}
+
+func (d *decoder) spec() engine.SliceSpec {
+	s := engine.SliceSpec{Name: d.filterName(), Slice: uint32(d.upTo(math.MaxUint32)), Generation: d.uvarint(), Options: d.filterOptions()}
+	if err := checkSpec(&s); d.err == nil && err != nil {
+		d.failed("slice", err)
+	}
+	return s
+}
+
+func (d *decoder) filterName() []byte { return d.bytes(keyscheme.FilterNameBytesMax) }
+
+// checkSpec returns what is wrong with the name of a slice, or with what its filter was made with.
+func checkSpec(s *engine.SliceSpec) error {
+	if err := checkSlice(s); err != nil {
+		return err
+	}
+	return checkFilterOptions(&s.Options)
+}
+
+// checkSlice checks what a slice that was dropped has of a SliceSpec, too.
+func checkSlice(s *engine.SliceSpec) error {
+	if err := checkGeneration(s.Name, s.Options.Slices, s.Generation); err != nil {
+		return err
+	}
+	if s.Slice >= s.Options.Slices {
+		return fmt.Errorf("%w: slice %d of %d", ErrFrame, s.Slice, s.Options.Slices)
+	}
+	return nil
+}
+
+func checkGeneration(name []byte, slices uint32, generation uint64) error {
+	switch {
+	case len(name) > keyscheme.FilterNameBytesMax:
+		return fmt.Errorf("%w: a filter's name of %d bytes", ErrFrameTooLarge, len(name))
+	case slices < 1 || slices > bloomslice.SlicesMax || slices&(slices-1) != 0:
+		return fmt.Errorf("%w: %d slices", ErrFrame, slices)
+	case generation == 0:
+		return fmt.Errorf("%w: generation 0 of a filter", ErrFrame)
+	}
+	return nil
+}
+
+// checkFilterOptions refuses also what stands for a default: replicas may not come to differ by it.
+func checkFilterOptions(o *engine.FilterOptions) error {
+	if o.InMemory || o.Slices < 1 || o.Owners < 1 || o.Durability > engine.FilterSync {
+		return fmt.Errorf("%w: a filter of %d slices, %d owners, durability %d, in memory only: %v", ErrFrame, o.Slices, o.Owners, o.Durability, o.InMemory)
+	}
+	if err := o.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	return nil
+}
+
+func (e *encoder) filterOptions(o *engine.FilterOptions) {
+	e.uvarint(o.Capacity)
+	e.float(o.Probability)
+	e.uvarint(uint64(o.Scale))
+	e.float(o.Reduction)
+	e.uvarint(uint64(o.Slices))
+	e.uvarint(uint64(o.Owners))
+	e.byte(byte(o.Durability))
+}
+
+func (d *decoder) filterOptions() (o engine.FilterOptions) {
+	o.Capacity, o.Probability = d.uvarint(), d.float()
+	o.Scale, o.Reduction = uint32(d.upTo(math.MaxUint32)), d.float()
+	o.Slices, o.Owners = uint32(d.upTo(math.MaxUint32)), uint32(d.upTo(math.MaxUint32))
+	o.Durability = engine.FilterDurability(d.byte())
+	return o
+}
+
+func (e *encoder) float(v float64) { e.uint64(math.Float64bits(v)) }
+func (e *encoder) uint64(v uint64) { e.b = binary.BigEndian.AppendUint64(e.b, v) }
+
+func (d *decoder) float() float64 { return math.Float64frombits(d.uint64()) }
+func (d *decoder) uint64() uint64 { return binary.BigEndian.Uint64(d.raw(8)) }
+
+func (e *encoder) layerID(id bloomslice.LayerID) error {
+	if len(id.Owner) > bloomslice.OwnerBytesMax {
+		return fmt.Errorf("%w: an owner's name of %d bytes", ErrFrameTooLarge, len(id.Owner))
+	}
+	e.uvarint(uint64(id.Index))
+	e.named(&e.owners, id.Owner)
+	return nil
+}
+
+func (d *decoder) layerID() bloomslice.LayerID {
+	return bloomslice.LayerID{Index: uint16(d.upTo(math.MaxUint16)), Owner: d.named(&d.owners, 0, bloomslice.OwnerBytesMax)}
+}
+
+// layerBytesMin is the least that a layer takes: index, owner, bytes, bits a key, capacity, count.
+const layerBytesMin = 6
+
+func (e *encoder) layers(all []bloomslice.Layer) error {
+	if len(all) > bloomslice.LayersMax {
+		return fmt.Errorf("%w: %d layers", ErrFrameTooLarge, len(all))
+	}
+	e.uvarint(uint64(len(all)))
+	for i := range all {
+		l := &all[i]
+		if err := l.Shape.Validate(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFrame, err)
+		}
+		if err := e.layerID(l.ID); err != nil {
+			return err
+		}
+		e.uvarint(l.Shape.Bytes)
+		e.uvarint(uint64(l.Shape.K))
+		e.uvarint(l.Shape.Capacity)
+		e.uvarint(l.Count)
+	}
+	return nil
+}
+
+func (d *decoder) layers() []bloomslice.Layer {
+	n := d.count(layerBytesMin, bloomslice.LayersMax)
+	if n == 0 {
+		return nil
+	}
+	all := make([]bloomslice.Layer, 0, n)
+	for len(all) < n && d.err == nil {
+		l := bloomslice.Layer{ID: d.layerID()}
+		l.Shape.Bytes, l.Shape.K = d.uvarint(), uint32(d.upTo(math.MaxUint32))
+		l.Shape.Capacity, l.Count = d.uvarint(), d.uvarint()
+		if err := l.Shape.Validate(); d.err == nil && err != nil {
+			d.failed("layer", err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// compareLayers orders layers as a slice does: by index, then by owner.
+func compareLayers(a, b bloomslice.LayerID) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.Owner, b.Owner))
+}
+
+// checkLayersInOrder checks that layers ascend, none twice.
+func checkLayersInOrder(all []bloomslice.Layer) error {
+	for i := 1; i < len(all); i++ {
+		if compareLayers(all[i-1].ID, all[i].ID) >= 0 {
+			return fmt.Errorf("%w: layers are not in order", ErrFrame)
+		}
+	}
+	return nil
+}
+
+// bits writes answers, eight a byte, the first in the lowest bit.
+func (e *encoder) bits(v []bool) error {
+	if len(v) > engine.MarksMax {
+		return fmt.Errorf("%w: %d answers", ErrFrameTooLarge, len(v))
+	}
+	e.uvarint(uint64(len(v)))
+	at := len(e.b)
+	e.b = append(e.b, make([]byte, (len(v)+7)/8)...)
+	for i := range v {
+		if v[i] {
+			e.b[at+i/8] |= 1 << (i % 8)
+		}
+	}
+	return nil
+}
+
+func (d *decoder) bits() []bool {
+	n := int(d.upTo(engine.MarksMax))
+	packed := d.raw((n + 7) / 8)
+	if d.err != nil || n == 0 {
+		return nil
+	}
+	if packed[len(packed)-1]>>((n-1)%8) > 1 {
+		d.fail("answers behind the last")
+	}
+	v := make([]bool, n)
+	for i := range v {
+		v[i] = packed[i/8]>>(i%8)&1 != 0
+	}
+	return v
+}

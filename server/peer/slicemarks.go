@@ -1,0 +1,153 @@
+package peer
+
+import (
+	"fmt"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// Mark asks for keys to be marked: SliceReplica.Mark's arguments in a frame.
+type Mark sliceKeys
+
+// Check asks which keys are in a slice: SliceReplica.Check's arguments in a frame.
+type Check sliceKeys
+
+// sliceKeys are keys of a slice, by their hashes.
+type sliceKeys struct {
+	Spec   engine.SliceSpec
+	Hashes []bloomslice.Hash // at most engine.MarksMax
+}
+
+func (Mark) kind() byte  { return kindMark }
+func (Check) kind() byte { return kindCheck }
+
+func (m Mark) appendTo(e *encoder) error  { return e.sliceKeys((*sliceKeys)(&m)) }
+func (m Check) appendTo(e *encoder) error { return e.sliceKeys((*sliceKeys)(&m)) }
+
+const hashBytes = 4 * 8
+
+func (e *encoder) sliceKeys(k *sliceKeys) error {
+	if len(k.Hashes) > engine.MarksMax {
+		return fmt.Errorf("%w: %d keys", ErrFrameTooLarge, len(k.Hashes))
+	}
+	if err := e.spec(&k.Spec); err != nil {
+		return err
+	}
+	e.uvarint(uint64(len(k.Hashes)))
+	for i := range k.Hashes {
+		e.hash(&k.Hashes[i])
+	}
+	return nil
+}
+
+func (d *decoder) sliceKeys() sliceKeys {
+	k := sliceKeys{Spec: d.spec()}
+	n := d.count(hashBytes, engine.MarksMax)
+	if n == 0 {
+		return k
+	}
+	k.Hashes = make([]bloomslice.Hash, n)
+	for i := range k.Hashes {
+		k.Hashes[i] = d.hash()
+	}
+	return k
+}
+
+func (e *encoder) hash(h *bloomslice.Hash) {
+	for _, v := range h {
+		e.uint64(v)
+	}
+}
+
+func (d *decoder) hash() (h bloomslice.Hash) {
+	for i := range h {
+		h[i] = d.uint64()
+	}
+	return h
+}
+
+// Marks are engine.Marks in a frame: what one replica has marked, for the others to mark. They stand for themselves, now or as a hint.
+type Marks engine.Marks
+
+func (Marks) kind() byte { return kindMarks }
+
+// markBytesMin is the least that a mark takes: the place of its layer, and the hash.
+const markBytesMin = 1 + hashBytes
+
+func (m Marks) appendTo(e *encoder) error {
+	if err := checkMarks(&m); err != nil {
+		return err
+	}
+	if err := e.spec(&m.SliceSpec); err != nil {
+		return err
+	}
+	if err := e.layers(m.Layers); err != nil {
+		return err
+	}
+	e.uvarint(uint64(len(m.Marks)))
+	for i := range m.Marks {
+		e.uvarint(uint64(m.Marks[i].Layer))
+		e.hash(&m.Marks[i].Hash)
+	}
+	return nil
+}
+
+func (d *decoder) marks() Marks {
+	m := Marks{SliceSpec: d.spec(), Layers: d.layers()}
+	if n := d.count(markBytesMin, engine.MarksMax); n > 0 {
+		m.Marks = make([]engine.Mark, 0, n)
+		for len(m.Marks) < n && d.err == nil {
+			m.Marks = append(m.Marks, engine.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()})
+		}
+	}
+	if err := checkMarks(&m); d.err == nil && err != nil {
+		d.failed("marks", err)
+	}
+	return m
+}
+
+// checkMarks checks that no layer comes twice, and that each mark is of one that comes.
+func checkMarks(m *Marks) error {
+	if len(m.Marks) > engine.MarksMax {
+		return fmt.Errorf("%w: %d marks", ErrFrameTooLarge, len(m.Marks))
+	}
+	ids := make(map[bloomslice.LayerID]struct{}, len(m.Layers))
+	for i := range m.Layers {
+		ids[m.Layers[i].ID] = struct{}{}
+	}
+	if len(ids) != len(m.Layers) {
+		return fmt.Errorf("%w: a layer comes twice", ErrFrame)
+	}
+	for i := range m.Marks {
+		if l := m.Marks[i].Layer; l < 0 || l >= len(m.Layers) {
+			return fmt.Errorf("%w: a mark in layer %d of %d", ErrFrame, l, len(m.Layers))
+		}
+	}
+	return nil
+}
+
+// Marked is what SliceReplica.Mark returns, in a frame.
+type Marked struct {
+	Marks engine.Marks
+	Added []bool // for each key that came, whether it was new; at most engine.MarksMax
+}
+
+func (Marked) kind() byte { return kindMarked }
+
+func (m Marked) appendTo(e *encoder) error {
+	if err := Marks(m.Marks).appendTo(e); err != nil {
+		return err
+	}
+	return e.bits(m.Added)
+}
+
+func (d *decoder) marked() Marked { return Marked{Marks: engine.Marks(d.marks()), Added: d.bits()} }
+
+// KeyAnswers say of each key that came whether it was new, or is in the slice: what ApplyMarks and Check of SliceReplica return, in a
+// frame. They are at most engine.MarksMax.
+type KeyAnswers []bool
+
+func (KeyAnswers) kind() byte { return kindKeyAnswers }
+
+func (m KeyAnswers) appendTo(e *encoder) error { return e.bits(m) }

@@ -1,0 +1,248 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// AskPageSums asks for hashes of pages: SliceReplica.PageSums's arguments in a frame.
+type AskPageSums struct {
+	Spec  engine.SliceSpec
+	After *engine.PagePlace // nil is the start
+	Most  int               // at most engine.PageSumsMax, and 0 is that
+}
+
+func (AskPageSums) kind() byte { return kindAskPageSums }
+
+// anyPages is how many pages the largest layer has.
+const anyPages = bloomslice.LayerBytesMax / bloomslice.PageBytes
+
+func (m AskPageSums) appendTo(e *encoder) error {
+	if m.Most < 0 || m.Most > engine.PageSumsMax {
+		return fmt.Errorf("%w: %d sums", ErrFrameTooLarge, m.Most)
+	}
+	if err := e.spec(&m.Spec); err != nil {
+		return err
+	}
+	e.uvarint(uint64(m.Most))
+	e.bool(m.After != nil)
+	if m.After == nil {
+		return nil
+	}
+	if m.After.Page >= anyPages {
+		return fmt.Errorf("%w: page %d", ErrFrame, m.After.Page)
+	}
+	e.uvarint(uint64(m.After.Page))
+	return e.layerID(m.After.Layer)
+}
+
+func (d *decoder) askPageSums() AskPageSums {
+	m := AskPageSums{Spec: d.spec(), Most: int(d.upTo(engine.PageSumsMax))}
+	if d.bool() {
+		m.After = &engine.PagePlace{Page: uint32(d.upTo(anyPages - 1)), Layer: d.layerID()}
+	}
+	return m
+}
+
+// PageSums are hashes of pages of a slice in a frame: engine.PageSums.
+type PageSums engine.PageSums
+
+func (PageSums) kind() byte { return kindPageSums }
+
+// pageSumBytesMin is the least that the hash of a page takes: how far it is from the page before, and the hash.
+const pageSumBytesMin = 1 + 8
+
+func (m PageSums) appendTo(e *encoder) error {
+	if len(m.Sums) > engine.PageSumsMax {
+		return fmt.Errorf("%w: %d sums", ErrFrameTooLarge, len(m.Sums))
+	}
+	if err := checkPageSums(&m); err != nil {
+		return err
+	}
+	e.bool(m.Done)
+	if err := e.layers(m.Layers); err != nil {
+		return err
+	}
+	return placed(e, m.Layers, m.Sums, func(s *engine.PageSum) engine.PagePlace { return s.PagePlace }, func(s *engine.PageSum) { e.uint64(s.Sum) })
+}
+
+func (d *decoder) pageSums() PageSums {
+	m := PageSums{Done: d.bool(), Layers: d.layers()}
+	d.places(m.Layers, pageSumBytesMin, engine.PageSumsMax, func(p engine.PagePlace) {
+		m.Sums = append(m.Sums, engine.PageSum{PagePlace: p, Sum: d.uint64()})
+	})
+	if err := checkPageSums(&m); d.err == nil && err != nil {
+		d.failed("hashes of pages", err)
+	}
+	return m
+}
+
+// checkPageSums checks that layers ascend, and that an answer which goes on has a page to go on behind.
+func checkPageSums(m *PageSums) error {
+	if !m.Done && len(m.Sums) == 0 {
+		return fmt.Errorf("%w: hashes of nothing, and not done", ErrFrame)
+	}
+	return checkLayersInOrder(m.Layers)
+}
+
+// AskPages asks for pages: SliceReplica.Pages's arguments in a frame.
+type AskPages struct {
+	Spec   engine.SliceSpec
+	Places []engine.PagePlace // in order, at most engine.PagesMax
+}
+
+func (AskPages) kind() byte { return kindAskPages }
+
+// placesBytesMin is the least that the places of a layer take: index, owner, how many.
+const placesBytesMin = 3
+
+func (m AskPages) appendTo(e *encoder) error {
+	if len(m.Places) > engine.PagesMax {
+		return fmt.Errorf("%w: %d pages", ErrFrameTooLarge, len(m.Places))
+	}
+	layers := layersOf(m.Places)
+	if err := checkLayersInOrder(layers); err != nil {
+		return err
+	}
+	if err := e.spec(&m.Spec); err != nil {
+		return err
+	}
+	e.uvarint(uint64(len(layers)))
+	for i := range layers {
+		if err := e.layerID(layers[i].ID); err != nil {
+			return err
+		}
+	}
+	return placed(e, layers, m.Places, func(p *engine.PagePlace) engine.PagePlace { return *p }, func(*engine.PagePlace) {})
+}
+
+func (d *decoder) askPages() AskPages {
+	m := AskPages{Spec: d.spec()}
+	n := d.count(placesBytesMin, engine.PagesMax)
+	var layers []bloomslice.Layer
+	for len(layers) < n && d.err == nil {
+		layers = append(layers, anyLayer(d.layerID()))
+	}
+	d.places(layers, 1, engine.PagesMax, func(p engine.PagePlace) { m.Places = append(m.Places, p) })
+	if err := checkLayersInOrder(layers); d.err == nil && err != nil {
+		d.failed("pages", err)
+	}
+	if d.err == nil && !slices.Equal(layersOf(m.Places), layers) {
+		d.fail("a layer without pages")
+	}
+	return m
+}
+
+// layersOf returns the layers of pages. A place says nothing of a shape, so each may have as many pages as there can be.
+func layersOf(places []engine.PagePlace) (layers []bloomslice.Layer) {
+	for i := range places {
+		if i == 0 || places[i].Layer != places[i-1].Layer {
+			layers = append(layers, anyLayer(places[i].Layer))
+		}
+	}
+	return layers
+}
+
+func anyLayer(id bloomslice.LayerID) bloomslice.Layer {
+	return bloomslice.Layer{ID: id, Shape: bloomslice.Shape{Bytes: bloomslice.LayerBytesMax}}
+}
+
+// SlicePages are pages of a slice in a frame, and what SliceReplica.MergePages takes: engine.SlicePages. What the pages hold is checked
+// by the engine that joins them.
+type SlicePages engine.SlicePages
+
+func (SlicePages) kind() byte { return kindSlicePages }
+
+const (
+	pageValueBytesMax = bloomslice.PageBytes + 1 // its form, and its bits
+	pageBytesMin      = 3                        // how far it is from the page before, length, form
+)
+
+func (m SlicePages) appendTo(e *encoder) error {
+	if len(m.Pages) > engine.PagesMax {
+		return fmt.Errorf("%w: %d pages", ErrFrameTooLarge, len(m.Pages))
+	}
+	if err := checkSlicePages(&m); err != nil {
+		return err
+	}
+	if err := e.spec(&m.SliceSpec); err != nil {
+		return err
+	}
+	if err := e.layers(m.Layers); err != nil {
+		return err
+	}
+	return placed(e, m.Layers, m.Pages, func(p *engine.SlicePage) engine.PagePlace { return p.PagePlace }, func(p *engine.SlicePage) { e.bytes(p.Value) })
+}
+
+func (d *decoder) slicePages() SlicePages {
+	m := SlicePages{SliceSpec: d.spec(), Layers: d.layers()}
+	d.places(m.Layers, pageBytesMin, engine.PagesMax, func(p engine.PagePlace) {
+		m.Pages = append(m.Pages, engine.SlicePage{PagePlace: p, Value: d.bytes(pageValueBytesMax)})
+	})
+	if err := checkSlicePages(&m); d.err == nil && err != nil {
+		d.failed("pages", err)
+	}
+	return m
+}
+
+// checkSlicePages checks that layers ascend, and that each page can be one.
+func checkSlicePages(m *SlicePages) error {
+	for i := range m.Pages {
+		if n := len(m.Pages[i].Value); n < 1 || n > pageValueBytesMax {
+			return fmt.Errorf("%w: a page of %d bytes", ErrFrame, n)
+		}
+	}
+	return checkLayersInOrder(m.Layers)
+}
+
+// placed writes pages, in order, of layers that the frame has told: of each layer, in their order, how many, then of each page how many
+// pages are between it and the one before, and what is said of it.
+func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(*T) engine.PagePlace, say func(*T)) error {
+	i := 0
+	for l := range layers {
+		first := i
+		for i < len(pages) && place(&pages[i]).Layer == layers[l].ID {
+			i++
+		}
+		e.uvarint(uint64(i - first))
+		next := uint64(0)
+		for ; first < i; first++ {
+			page := uint64(place(&pages[first]).Page)
+			if page < next || page >= pagesOf(layers[l].Shape) {
+				return fmt.Errorf("%w: page %d in no order, or behind the last of its layer", ErrFrame, page)
+			}
+			e.uvarint(page - next)
+			say(&pages[first])
+			next = page + 1
+		}
+	}
+	if i < len(pages) {
+		return fmt.Errorf("%w: page %d is in no order, or of a layer that does not come", ErrFrame, place(&pages[i]).Page)
+	}
+	return nil
+}
+
+// places reads at most so many pages of layers, which take at least size bytes each, and lets add read what is said of each.
+func (d *decoder) places(layers []bloomslice.Layer, size, most int, add func(engine.PagePlace)) {
+	for l := range layers {
+		n, next := d.count(size, most), uint64(0)
+		most -= n
+		for ; n > 0 && d.err == nil; n-- {
+			skipped, pages := d.uvarint(), pagesOf(layers[l].Shape)
+			if skipped >= pages-next {
+				d.fail("a page behind the last of its layer")
+				return
+			}
+			add(engine.PagePlace{Layer: layers[l].ID, Page: uint32(next + skipped)})
+			next += skipped + 1
+		}
+	}
+}
+
+// pagesOf returns how many pages a layer has.
+func pagesOf(s bloomslice.Shape) uint64 {
+	return (s.Bytes + bloomslice.PageBytes - 1) / bloomslice.PageBytes
+}
