@@ -2,10 +2,14 @@ package coord_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
@@ -82,6 +86,7 @@ func TestMarkAgain(t *testing.T) {
 		if added, err := co.MarkFilter(ctx, once); err != nil || !added[0] || c.holds(f, "x") != 1 {
 			t.Fatalf("%v, %v, %d have it", added, err, c.holds(f, "x"))
 		}
+		c.s.Sleep(second) // what was sent to the others is lost
 		if added, err := co.MarkFilter(ctx, keysOf(f, "x")); !errors.Is(err, coord.ErrUnknown) {
 			t.Errorf("one replica has it: %v, %v", added, err)
 		}
@@ -108,6 +113,7 @@ func TestMarkOldNews(t *testing.T) {
 		if _, err := co.MarkFilter(ctx, once); err != nil {
 			t.Fatal(err)
 		}
+		c.s.Sleep(second) // what was sent to the others is lost
 		c.links[0].down, c.links[2].down = false, false
 		all := keysOf(f, "x", "y")
 		all.Quorum.W = 3
@@ -253,6 +259,58 @@ func TestHangingReplica(t *testing.T) {
 	}
 }
 
+// TestMarkBeside has many clients mark the same keys at once, in goroutines of their own.
+func TestMarkBeside(t *testing.T) {
+	c := newFilterCluster(t, newSched(1), 3)
+	co, err := coord.New(coord.Options{Place: func([]byte) []peer.Replica { return nil }, PlaceSlice: func(_ []byte, slice uint32) (all []peer.SliceReplica) {
+		for i := range c.links {
+			all = append(all, c.links[(i+int(slice))%len(c.links)].Local)
+		}
+		return all
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, keys := filterOf(8, 1), make([]string, 200)
+	f.Options.Durability = engine.FilterLog
+	for i := range keys {
+		keys[i] = fmt.Sprint("key ", i)
+	}
+	var wait sync.WaitGroup
+	var news [200]atomic.Int32
+	for client := range 8 {
+		wait.Go(func() {
+			for turn := range 5 {
+				from := (client + turn) * 40 % 200
+				added, err := co.MarkFilter(ctx, keysOf(f, keys[from:from+40]...))
+				if err != nil {
+					t.Error(err)
+				}
+				for i, fresh := range added {
+					if fresh {
+						news[from+i].Add(1)
+					}
+				}
+				if present, err := co.CheckFilter(ctx, keysOf(f, keys[from:from+40]...)); err != nil || slices.Contains(present, false) {
+					t.Errorf("%v, %v", present, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if err := co.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	for i := range news {
+		if n := news[i].Load(); n > 1 {
+			t.Errorf("%q was new %d times", keys[i], n)
+		}
+	}
+	if n := c.holds(f, keys[0]); n != 3 {
+		t.Errorf("%d replicas have it", n)
+	}
+}
+
 // TestTwoMark: of two coordinators that mark one key at a time at most one is told that it is new, and both that it is marked.
 func TestTwoMark(t *testing.T) {
 	told := [3]int{}
@@ -350,6 +408,68 @@ func TestMarkHintOfDropped(t *testing.T) {
 	}
 }
 
+// TestReplaySlices: a slice that a replica can't take holds up no other of its filter; with several such slices it is left alone.
+func TestReplaySlices(t *testing.T) {
+	h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{})
+	f := filterOf(8, 1)
+	for i, slice := range []uint32{1, 0, 1, 0, 2, 3, 2, 0, 4, 0} {
+		shape, err := f.Options.Shape(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := peer.Marks{SliceSpec: engine.SliceSpec{Name: f.Name, Slice: slice, Generation: 1, Options: f.Options},
+			Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape, Count: uint64(i + 1)}},
+			Marks:  []engine.Mark{{Hash: bloomslice.Hash{uint64(slice) << 32, uint64(i)}}}}
+		if err := h.Add("node0", sender, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newSched(1)
+	c := newFilterCluster(t, s, 2)
+	c.links[1].down = true
+	broken, asked := uint32(1), []uint32{}
+	to := coord.Targets{Slice: func(_ []byte, slice uint32) peer.SliceReplica {
+		asked = append(asked, slice)
+		if slice >= broken {
+			return c.links[1]
+		}
+		return c.links[0]
+	}}
+	s.run(t, minute, func() {
+		sent, err := h.Replay(ctx, "node0", to)
+		if n, _ := h.Pending("node0"); sent != 3 || n != 7 || c.links[0].calls != 3 || c.links[1].calls != 4 || len(asked) != 9 || !errors.Is(err, peer.ErrUnavailable) {
+			t.Errorf("%d sent, %d pending, %d and %d calls, asked of %v, %v", sent, n, c.links[0].calls, c.links[1].calls, asked, err)
+		}
+		broken = 3
+		sent, err = h.Replay(ctx, "node0", to)
+		if n, _ := h.Pending("node0"); sent != 5 || n != 2 || err == nil {
+			t.Errorf("%d sent, %d pending, %v", sent, n, err)
+		}
+	})
+}
+
+// TestOtherAnswers: a replica that does not answer about what it was asked is none that has answered.
+func TestOtherAnswers(t *testing.T) {
+	c := newFilterCluster(t, newSched(14), 3)
+	co := c.coordinator(coord.Options{})
+	f := filterOf(1, 1)
+	c.links[0].short = true
+	c.s.run(t, minute, func() {
+		if added, err := co.MarkFilter(ctx, keysOf(f, "x", "y")); err != nil || len(c.links[1].marks) != 1 || len(added) != 2 {
+			t.Errorf("%v, %v", added, err)
+		}
+		for range 20 {
+			if present, err := co.CheckFilter(ctx, keysOf(f, "x", "y")); err != nil || !slices.Equal(present, []bool{true, true}) {
+				t.Errorf("%v, %v", present, err)
+			}
+		}
+		c.links[1].short = true
+		if present, err := co.CheckFilter(ctx, keysOf(f, "x", "y")); !errors.Is(err, peer.ErrFrame) {
+			t.Errorf("%v, %v", present, err)
+		}
+	})
+}
+
 // TestMarkTimeout: what the caller's context ends is unknown, and a closed coordinator does nothing.
 func TestMarkTimeout(t *testing.T) {
 	c := newFilterCluster(t, newSched(9), 3)
@@ -364,9 +484,11 @@ func TestMarkTimeout(t *testing.T) {
 		if took := c.s.Now().Sub(begin); !errors.Is(err, coord.ErrUnknown) || took > 4*second {
 			t.Errorf("%v after %v", err, took)
 		}
-		for _, l := range c.links {
-			l.down = true
+		c.links[0].fault, c.links[1].down, c.links[2].down = mute, true, true
+		if _, err = co.MarkFilter(ctx, keysOf(f, "x")); !errors.Is(err, coord.ErrUnknown) {
+			t.Errorf("the first may have it, the others could not be asked: %v", err)
 		}
+		c.links[0].down = true
 		_, err = co.MarkFilter(ctx, keysOf(f, "x"))
 		if !errors.Is(err, coord.ErrNoQuorum) || errors.Is(err, coord.ErrUnknown) || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("nobody could be asked: %v", err)
