@@ -113,8 +113,13 @@ func appendPlaces(dst []byte, places []uint16) []byte {
 }
 
 func (w *words) orBytes(b []byte) {
-	for i, c := range b {
-		w[i/8] |= uint64(c) << (56 - 8*(i%8))
+	i := 0
+	for ; len(b) >= 8; b = b[8:] {
+		w[i] |= binary.BigEndian.Uint64(b)
+		i++
+	}
+	for j, c := range b {
+		w[i] |= uint64(c) << (56 - 8*j)
 	}
 }
 

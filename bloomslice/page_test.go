@@ -63,12 +63,36 @@ func TestPageLaws(t *testing.T) {
 func TestCorruptPage(t *testing.T) {
 	good := []byte{pageSparse, 0, 1}
 	for _, bad := range [][]byte{nil, {}, {0}, {9, 1}, {pageSparse, 1}, {pageSparse, 0, 2, 0, 2}, {pageSparse, 0, 2, 0, 1}, {pageSparse, 0xFF, 0xFF},
+		{pageSparse, 0x80, 0},
 		append([]byte{pageWhole}, make([]byte, PageBytes+1)...), append([]byte{pageSparse}, make([]byte, 3*PageBytes)...)} {
 		if _, err := DecodePage(nil, bad); !errors.Is(err, ErrCorruptPage) {
 			t.Errorf("%.10x: %v", bad, err)
 		}
 		if got, ok := JoinPages(good, [][]byte{good, bad}); ok || !bytes.Equal(got, good) {
 			t.Errorf("%.10x: joined with a good one", bad)
+		}
+	}
+}
+
+// TestPageForms has pages whose bits take as many bytes as places as they do otherwise, one less, and one more; and the last bit of a page.
+func TestPageForms(t *testing.T) {
+	const step = pageBits / sparseMax
+	for _, c := range []struct {
+		bits  int
+		form  byte
+		bytes int
+	}{{0, pageSparse, 1}, {sparseMax - 1, pageSparse, 1 + 2*(sparseMax-1)}, {sparseMax, pageSparse, 1 + PageBytes}, {sparseMax + 1, pageWhole, 1 + PageBytes}} {
+		var page [PageBytes]byte
+		for i := range c.bits {
+			place := pageBits - 1 - i*step%pageBits - i/sparseMax
+			page[place/8] |= 0x80 >> (place % 8)
+		}
+		value, err := AppendPage(nil, page[:])
+		if err != nil || value[0] != c.form || len(value) != c.bytes {
+			t.Fatalf("%d bits: form %d of %d bytes, %v; want %d, %d", c.bits, value[0], len(value), err, c.form, c.bytes)
+		}
+		if got, err := DecodePage(nil, value); err != nil || !bytes.Equal(got, page[:]) {
+			t.Errorf("%d bits came back otherwise: %v", c.bits, err)
 		}
 	}
 }

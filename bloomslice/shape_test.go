@@ -99,6 +99,21 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
+// TestLargestShapes: what is at a bound is taken.
+func TestLargestShapes(t *testing.T) {
+	for _, s := range []Shape{{LayerBytesMax, 1, 1}, {1 << 20, HashesMax, 1}, {1, 8, 1}} {
+		if err := s.Validate(); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	for _, o := range []Options{{Capacity: CapacityMin + 1, Probability: 0.01, Scale: 2, Reduction: 0.9}, {Capacity: 20_000, Probability: 0.0999999, Scale: 4, Reduction: 0.9}, {Capacity: 20_000, Probability: 0.01, Scale: 4, Reduction: 0.1000001}, {Capacity: 20_000, Probability: 0.01, Scale: 4, Reduction: 0.9999999},
+		{Capacity: SlicesMax * OwnersMax * partMin, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: SlicesMax, Owners: OwnersMax}} {
+		if err := o.Validate(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
 func nan() float64 {
 	var zero float64
 	return zero / zero

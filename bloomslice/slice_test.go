@@ -163,26 +163,6 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestGrowth adds the key that is one too many.
-func TestGrowth(t *testing.T) {
-	s := slice(t, options(10001, 0.0001), nil, nil)
-	if err := s.AddLayer(""); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := 0, uint64(10001); want != 50005; i++ {
-		f := Sums(s.Layers())
-		if f.Capacity != want {
-			t.Fatalf("with %d keys a capacity of %d, want %d", f.Size, f.Capacity, want)
-		}
-		if f.Size == 10001 {
-			want = 50005
-		}
-		for !add(t, s, fmt.Sprint("g", i)) {
-			i++
-		}
-	}
-}
-
 // TestFalsePositives measures the probability over the whole slice, at its first capacity and ten times past it.
 func TestFalsePositives(t *testing.T) {
 	const p, asked = 0.01, 200_000
@@ -391,36 +371,6 @@ func TestFaults(t *testing.T) {
 		if !has(t, s, fmt.Sprint(i)) {
 			t.Errorf("%d is denied", i)
 		}
-	}
-}
-
-// TestRefused gives a slice what does not fit it.
-func TestRefused(t *testing.T) {
-	s := slice(t, options(10001, 0.01), nil, nil)
-	if err := s.AddLayer(""); err != nil {
-		t.Fatal(err)
-	}
-	shape := s.Layers()[0].Shape
-	h := Sum([]byte("x"))
-	other := shape
-	other.K++
-	for name, err := range map[string]error{
-		"shape":    s.Restore(Layer{Shape: other}),
-		"set":      s.Set(Layer{Shape: other}, &h),
-		"no shape": s.Restore(Layer{ID: LayerID{Index: 5}}),
-		"layer":    s.MergePage(LayerID{Index: 5}, 0, emptyPage()),
-		"page":     s.MergePage(LayerID{}, 1000, emptyPage()),
-		"beyond":   s.MergePage(LayerID{}, uint32(shape.pages()-1), []byte{pageSparse, 0x7F, 0xFF}),
-	} {
-		if !errors.Is(err, ErrOptions) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := s.MergePage(LayerID{}, 0, []byte{pageSparse, 1}); !errors.Is(err, ErrCorruptPage) {
-		t.Errorf("damaged page: %v", err)
-	}
-	if got := allBits(s, 0); len(got) > 0 {
-		t.Errorf("bits %v were set", got)
 	}
 }
 

@@ -5,27 +5,16 @@
 package engine_test
 
 import (
-	"fmt"
-	"path"
-	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
 	"bigset/compaction"
 	"bigset/engine"
-	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
 
-// crashPoint is a disk as a power cut left it before some operation, and how many batches had been acknowledged as synced,
-// and at all.
-type crashPoint struct {
-	disk           *testkit.Disk
-	acked, written int
-	label          string
-}
+// crashPoint is how many batches had been acknowledged as synced before a crash, and at all.
+type crashPoint struct{ acked, written int }
 
 // crashHistory is a script that does everything a store does to its disk, and steps through it one call at a time.
 func crashHistory(t *testing.T, p *pair, step func()) {
@@ -72,35 +61,17 @@ func crashHistory(t *testing.T, p *pair, step func()) {
 func TestCrashAtEveryOperation(t *testing.T) {
 	p := newPair("history")
 	p.opt.Strategy = eager(compaction.Default())
-	var mu sync.Mutex
-	var points []crashPoint
 	var acked, written atomic.Int64
-	operations, every := 0, 1
-	if testing.Short() {
-		every = 9
-	}
-	p.disk.SetHook("crashes", func(op errorfs.Op) error {
-		if !testkit.IsWrite(op) {
-			return nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if operations++; operations%every == 0 {
-			for _, percent := range crashRates {
-				label := fmt.Sprintf("operation %d, %v of %s, %d %% survive", operations, op.Kind, path.Base(op.Path), percent)
-				points = append(points, crashPoint{p.disk.CrashClone(percent, uint64(len(points))), int(acked.Load()), int(written.Load()), label})
-			}
-		}
-		return nil
-	})
+	known := func() crashPoint { return crashPoint{int(acked.Load()), int(written.Load())} }
+	stop := crashing[crashPoint]{short: 9, known: known}.on(p.disk)
 	crashHistory(t, p, func() {
 		acked.Store(int64(p.model.AcknowledgedCount()))
 		written.Store(int64(p.batches()))
 	})
-	p.disk.SetHook("crashes", nil)
+	points, operations := stop()
 	lost := 0
 	for _, c := range points {
-		if p.goesOn(t, c) < c.written {
+		if p.goesOn(t, c) < c.known.written {
 			lost++
 		}
 	}
@@ -118,15 +89,15 @@ func (p *pair) batches() int {
 }
 
 // goesOn opens what a crash has left, checks and uses it, and returns how many batches have survived.
-func (p *pair) goesOn(t *testing.T, c crashPoint) int {
+func (p *pair) goesOn(t *testing.T, c crash[crashPoint]) int {
 	t.Helper()
 	q := &pair{label: c.label, disk: c.disk, opt: p.opt, model: p.model.Clone()}
-	q.model.AcknowledgedOnly(c.acked)
+	q.model.AcknowledgedOnly(c.known.acked)
 	q.open(t)
 	defer q.close(t)
 	survived := p.batches() - q.recovered(t)
-	if survived > c.written+1 { // one more was under way
-		t.Fatalf("%s: %d batches, of %d that were written", c.label, survived, c.written)
+	if survived > c.known.written+1 { // one more was under way
+		t.Fatalf("%s: %d batches, of %d that were written", c.label, survived, c.known.written)
 	}
 	q.check(t)
 	q.verify(t)

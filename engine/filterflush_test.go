@@ -1,16 +1,14 @@
 package engine_test
 
 import (
-	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/bloomslice"
 	"bigset/engine"
-	"bigset/internal/testkit"
 )
 
 // TestMarkNothing: to mark no keys is fine, also in a filter of which nothing was read yet.
@@ -43,39 +41,24 @@ func TestIngestedPagesCrash(t *testing.T) {
 	keys := taggedKeys("k", 0, 1000)
 	added := make([]bool, len(keys))
 	must(t, f.MarkAll(bg, keys, added), "mark")
-	type point struct {
-		disk     *testkit.Disk
-		label    string
-		returned bool
-	}
-	var mu sync.Mutex
-	var points []point
-	returned, tables := false, 0
-	p.disk.SetHook("crashes", func(op errorfs.Op) error {
-		if !testkit.IsWrite(op) {
-			return nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
+	var returned atomic.Bool
+	var tables atomic.Int64
+	p.disk.SetHook("tables", func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") {
-			tables++
-		}
-		for _, percent := range []int{0, 60} {
-			label := fmt.Sprintf("before %v of %s, %d %% survive", op.Kind, op.Path, percent)
-			points = append(points, point{p.disk.CrashClone(percent, uint64(len(points))), label, returned})
+			tables.Add(1)
 		}
 		return nil
 	})
+	stop := crashing[bool]{known: returned.Load}.on(p.disk)
 	must(t, f.Flush(bg), "flush")
-	mu.Lock()
-	returned = true
-	mu.Unlock()
+	returned.Store(true)
 	must(t, p.store.FlushTables(), "flush tables")
 	info, err := f.Info()
 	must(t, err, "info")
 	p.close(t)
-	p.disk.SetHook("crashes", nil)
-	if tables == 0 {
+	points, _ := stop()
+	p.disk.SetHook("tables", nil)
+	if tables.Load() == 0 {
 		t.Fatal("no pages went in as a table")
 	}
 	for _, c := range points {
@@ -92,7 +75,7 @@ func TestIngestedPagesCrash(t *testing.T) {
 		present := make([]bool, len(keys))
 		must(t, f.CheckAll(keys, present), c.label)
 		for i, yes := range present {
-			if !yes && c.returned {
+			if !yes && c.known {
 				t.Fatalf("%s: %q is denied", c.label, keys[i])
 			}
 			if yes && got.Size < info.Size && i == 0 {

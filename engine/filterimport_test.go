@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
+	"sync/atomic"
 	"testing"
-
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/bloomslice"
 	"bigset/engine"
-	"bigset/internal/testkit"
 )
 
 // elsewhere is a filter that no store has: its options, layers and pages.
@@ -217,36 +214,14 @@ func TestImportFilterCrash(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	e := newElsewhere(t, 20_000)
-	type point struct {
-		disk     *testkit.Disk
-		label    string
-		returned bool
-	}
-	var mu sync.Mutex
-	var points []point
-	returned, writes := false, 0
-	p.disk.SetHook("crashes", func(op errorfs.Op) error {
-		if !testkit.IsWrite(op) {
-			return nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if writes++; testing.Short() && writes%12 != 0 {
-			return nil
-		}
-		for _, percent := range crashRates {
-			points = append(points, point{p.disk.CrashClone(percent, uint64(len(points))), fmt.Sprintf("crash %d, %d %% survive", len(points), percent), returned})
-		}
-		return nil
-	})
+	var returned atomic.Bool
+	stop := crashing[bool]{short: 12, known: returned.Load}.on(p.disk)
 	_, err := e.importTo(p.store, "f")
 	must(t, err, "import")
-	mu.Lock()
-	returned = true
-	mu.Unlock()
+	returned.Store(true)
 	must(t, p.store.FlushTables(), "flush tables")
 	p.close(t)
-	p.disk.SetHook("crashes", nil)
+	points, _ := stop()
 	whole, none, orphans := 0, 0, 0
 	for _, c := range points {
 		p.disk = c.disk
@@ -258,8 +233,8 @@ func TestImportFilterCrash(t *testing.T) {
 		case err == nil:
 			whole++
 			e.equals(t, c.label, f, 97)
-		case !errors.Is(err, engine.ErrNoFilter) || c.returned:
-			t.Fatalf("%s: returned %v: %v", c.label, c.returned, err)
+		case !errors.Is(err, engine.ErrNoFilter) || c.known:
+			t.Fatalf("%s: returned %v: %v", c.label, c.known, err)
 		default:
 			none++
 			if before > 0 {

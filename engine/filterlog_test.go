@@ -3,7 +3,6 @@ package engine_test
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +41,14 @@ type markCrash struct {
 	want  map[string]*marked
 }
 
+// markCrashes are crashes at which a test knew what was acknowledged.
+func markCrashes(points []crash[map[string]*marked]) (list []markCrash) {
+	for _, p := range points {
+		list = append(list, markCrash{p.label, p.disk, p.percent == 100, p.known})
+	}
+	return list
+}
+
 func (c *markCrash) check(t *testing.T, opt engine.Options) {
 	t.Helper()
 	m := &marking{pair: &pair{label: c.label, disk: c.disk, opt: opt}}
@@ -65,35 +72,17 @@ func (c *markCrash) check(t *testing.T, opt engine.Options) {
 // another one of its name. It crashes again while the log is replayed.
 func TestMarksSurviveCrashes(t *testing.T) {
 	m := newMarking("history")
-	var mu sync.Mutex
-	var crashes []markCrash
-	want := map[string]*marked{}
-	m.step = func() {
-		next := m.snapshot()
-		mu.Lock()
-		want = next
-		mu.Unlock()
-	}
-	operations, every := 0, 1
-	if testing.Short() {
-		every = 11
-	}
-	m.disk.SetHook("crashes", func(op errorfs.Op) error {
-		if !testkit.IsWrite(op) || strings.HasPrefix(op.Path, "copy") {
-			return nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if operations++; operations%every == 0 {
-			for _, percent := range [...]int{0, 30, 100} {
-				label := fmt.Sprintf("operation %d, %v of %s, %d %% survive", operations, op.Kind, path.Base(op.Path), percent)
-				crashes = append(crashes, markCrash{label, m.disk.CrashClone(percent, uint64(len(crashes))), percent == 100, want})
-			}
-		}
-		return nil
-	})
+	var want atomic.Pointer[map[string]*marked]
+	want.Store(&map[string]*marked{})
+	m.step = func() { want.Store(new(m.snapshot())) }
+	stop := crashing[map[string]*marked]{
+		short: 11,
+		fits:  func(op errorfs.Op) bool { return !strings.HasPrefix(op.Path, "copy") },
+		known: func() map[string]*marked { return *want.Load() },
+	}.on(m.disk)
 	m.markHistory(t, 2)
-	m.disk.SetHook("crashes", nil)
+	points, operations := stop()
+	crashes := markCrashes(points)
 	replays := 0
 	for i := range crashes {
 		c := &crashes[i]
@@ -169,26 +158,24 @@ func TestMarksAcknowledgedTogether(t *testing.T) {
 		var mu sync.Mutex
 		acked := &marked{d: d, alive: true, keys: map[string]bool{}}
 		yes := map[string]int{}
-		var crashes []markCrash
-		operations := 0
-		m.disk.SetHook("crashes", func(op errorfs.Op) error {
-			if !testkit.IsWrite(op) {
-				return nil
-			}
-			time.Sleep(200 * time.Microsecond) // those who are wrongly told get the time to say so
-			mu.Lock()
-			defer mu.Unlock()
-			if operations++; operations%3 != 0 || len(crashes) > times(60) {
-				return nil
-			}
-			percent := 0
-			if d == engine.FilterLog {
-				percent = 100
-			}
-			label := fmt.Sprintf("%s, operation %d, %v of %s", m.label, operations, op.Kind, path.Base(op.Path))
-			crashes = append(crashes, markCrash{label, m.disk.CrashClone(percent, 0), d == engine.FilterLog, map[string]*marked{"f": acked.clone()}})
-			return nil
-		})
+		percent := 0
+		if d == engine.FilterLog {
+			percent = 100
+		}
+		var operations atomic.Int64
+		stop := crashing[map[string]*marked]{
+			rates: []int{percent},
+			fits: func(errorfs.Op) bool {
+				time.Sleep(200 * time.Microsecond) // those who are wrongly told get the time to say so
+				n := operations.Add(1)
+				return n%3 == 0 && n/3 <= int64(times(60))
+			},
+			known: func() map[string]*marked {
+				mu.Lock()
+				defer mu.Unlock()
+				return map[string]*marked{"f": acked.clone()}
+			},
+		}.on(m.disk)
 		const keys = 400
 		var wg sync.WaitGroup
 		for g := range 8 {
@@ -214,7 +201,7 @@ func TestMarksAcknowledgedTogether(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		m.disk.SetHook("crashes", nil)
+		points, _ := stop()
 		for key, n := range yes {
 			if n != 1 {
 				t.Errorf("%s: %s was added %d times", m.label, key, n)
@@ -224,10 +211,10 @@ func TestMarksAcknowledgedTogether(t *testing.T) {
 			t.Errorf("%s: %d keys, %d of them were added", m.label, len(acked.keys), len(yes))
 		}
 		must(t, m.store.Close(), "close")
-		for i := range crashes {
-			crashes[i].check(t, m.opt)
+		for _, c := range markCrashes(points) {
+			c.check(t, m.opt)
 		}
-		t.Logf("%s: %d operations, %d crashes", m.label, operations, len(crashes))
+		t.Logf("%s: %d operations, %d crashes", m.label, operations.Load(), len(points))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -93,7 +93,7 @@ func (h *filterHistory) run(t *testing.T) {
 		h.mark(t, "a", 0, 300)
 		h.flush(t, "a", 300)
 		big := smallFilter()
-		big.Capacity = 500_000
+		big.Capacity, big.Slices = 500_000, 4
 		h.create(t, "b", big)
 		h.mark(t, "b", 0, 100)
 		h.same(t, h.p.store.FlushTables)
@@ -125,38 +125,15 @@ func (h *filterHistory) reopen() (err error) {
 func TestFilterCrashes(t *testing.T) {
 	p := newPair("history")
 	p.open(t)
-	type point struct {
-		disk          *testkit.Disk
-		before, after filterStates
-		label         string
-	}
-	var mu sync.Mutex
-	var points []point
-	var before, after filterStates
-	operations, every := 0, 1
-	if testing.Short() {
-		every = 7
-	}
-	p.disk.SetHook("crashes", func(op errorfs.Op) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if operations++; testkit.IsWrite(op) && operations%every == 0 {
-			for _, percent := range []int{0, 60} {
-				label := fmt.Sprintf("operation %d, %v of %s, %d %% survive", operations, op.Kind, path.Base(op.Path), percent)
-				points = append(points, point{p.disk.CrashClone(percent, uint64(len(points))), before, after, label})
-			}
-		}
-		return nil
-	})
-	h := &filterHistory{p: p, now: filterStates{}, step: func(b, a filterStates) {
-		mu.Lock()
-		defer mu.Unlock()
-		before, after = b, a
-	}}
+	type states struct{ before, after filterStates }
+	var now atomic.Pointer[states]
+	now.Store(&states{})
+	stop := crashing[*states]{short: 7, rates: []int{0, 60}, known: now.Load}.on(p.disk)
+	h := &filterHistory{p: p, now: filterStates{}, step: func(before, after filterStates) { now.Store(&states{before, after}) }}
 	h.run(t)
-	p.disk.SetHook("crashes", nil)
+	points, _ := stop()
 	for _, c := range points {
-		h.survives(t, c.label, c.disk, c.before, c.after)
+		h.survives(t, c.label, c.disk, c.known.before, c.known.after)
 	}
 	t.Logf("%d crashes", len(points))
 	if !testing.Short() && len(points) < 300 {
@@ -169,7 +146,7 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 	q := &pair{label: label, disk: disk, opt: h.p.opt}
 	q.open(t)
 	q.store.FiltersCut()
-	listed := 0
+	listed, entries := 0, 0
 	for _, name := range []string{"a", "b"} {
 		was, wasThere := before[name]
 		is, isThere := after[name]
@@ -202,12 +179,15 @@ func (h *filterHistory) survives(t *testing.T, label string, disk *testkit.Disk,
 			}
 		}
 		must(t, f.MarkAll(bg, taggedKeys("more", 0, 10), make([]bool, 10)), label)
+		info, err := f.Info()
+		must(t, err, label)
+		entries += int(info.Options.Slices)
 	}
 	present, dropped, err := q.store.Directory()
 	must(t, err, "directory")
 	rep, err := q.store.Verify(bg, engine.VerifyOptions{})
 	must(t, err, "verify")
-	if present != listed || dropped != 0 || !rep.OK() || rep.Filters != listed {
+	if present != entries || dropped != 0 || !rep.OK() || rep.Filters != listed {
 		t.Fatalf("%s: %d filters, directory of %d and %d, %+v", label, listed, present, dropped, rep)
 	}
 	must(t, q.store.Close(), "close")
@@ -441,18 +421,9 @@ func TestFilterLayerFirst(t *testing.T) {
 	must(t, f.MarkAll(bg, keys[:10_001], make([]bool, 10_001)), "mark")
 	must(t, f.Flush(bg), "flush")
 	must(t, f.MarkAll(bg, keys[10_001:], make([]bool, 100)), "mark more")
-	var mu sync.Mutex
-	var crashes []*testkit.Disk
-	p.disk.SetHook("crashes", func(op errorfs.Op) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if testkit.IsWrite(op) {
-			crashes = append(crashes, p.disk.CrashClone(100, 0))
-		}
-		return nil
-	})
+	stop := p.disk.CrashEverywhere(100)
 	must(t, f.Flush(bg), "flush")
-	p.disk.SetHook("crashes", nil)
+	crashes := stop()
 	if info, err := f.Info(); err != nil || info.Size != 10_101 || info.Capacity != 5*10_001 {
 		t.Errorf("%+v, %v", info, err)
 	}

@@ -12,7 +12,7 @@ func (s *Store) FiltersCut() { s.filters.cutter.done.Wait() }
 // FilterKeys counts the keys that the store has of a filter, by generation.
 func (s *Store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
 	keys = map[uint64]int{}
-	err = s.eachKey(keyscheme.NewFilterPrefix(name, 0).All(), func(k *keyscheme.Key) {
+	err = s.EachKey(keyscheme.NewFilterPrefix(name, 0).All(), func(k *keyscheme.Key) {
 		f, _ := keyscheme.DecodeFilterKey(k.Rest)
 		keys[f.Generation]++
 	})
@@ -21,7 +21,7 @@ func (s *Store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
 
 // Directory counts the directory's entries: filters that are there, and those that are still to be cut out.
 func (s *Store) Directory() (present, dropped int, err error) {
-	err = s.eachKey(keyscheme.Directory(), func(k *keyscheme.Key) {
+	err = s.EachKey(keyscheme.Directory(), func(k *keyscheme.Key) {
 		if e, _ := keyscheme.DecodeDirectoryKey(k.Rest); e.Kind == keyscheme.EntryLeft {
 			dropped++
 		} else if e.Kind == keyscheme.EntryPresent {
@@ -31,7 +31,8 @@ func (s *Store) Directory() (present, dropped int, err error) {
 	return present, dropped, err
 }
 
-func (s *Store) eachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) (err error) {
+// EachKey calls f for all keys within some bounds.
+func (s *Store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) (err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func (m *marking) create(t *testing.T, name string, d engine.FilterDurability, i
 	}
 	f.doubt = true
 	m.step()
-	o := engine.FilterOptions{Options: bloomslice.Options{Capacity: 20_000}, InMemory: inMemory, Durability: d}
+	o := engine.FilterOptions{Options: bloomslice.Options{Capacity: 20_000, Slices: 1 << (len(name) % 3)}, InMemory: inMemory, Durability: d}
 	if _, err := m.store.CreateFilter(bg, []byte(name), o); m.failed(t, err, "create "+name) {
 		return
 	}

@@ -347,6 +347,3 @@ func elementNames(from, to int) []string {
 
 // settled returns a channel that is closed after a while: long enough for a goroutine to run into whatever stops it.
 func settled(*pair) <-chan time.Time { return time.After(30 * time.Millisecond) }
-
-// crashRates are how many percent of what was not synced survive a crash.
-var crashRates = []int{0, 30, 100}

@@ -219,7 +219,7 @@ func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
 	fs.mu.RLock()
 	f, dropped := fs.byName[string(spec.Name)], fs.dropped[string(spec.Name)].Generation
 	fs.mu.RUnlock()
-	if spec.Generation <= dropped || f != nil && f.generation > spec.Generation {
+	if dropped > 0 && spec.Generation <= dropped || f != nil && f.generation > spec.Generation {
 		return nil, fmt.Errorf("%w: generation %d of filter %q is over", ErrNoFilter, spec.Generation, spec.Name)
 	}
 	if f == nil || f.generation < spec.Generation {

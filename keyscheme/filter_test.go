@@ -2,6 +2,7 @@ package keyscheme_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
 	"strings"
@@ -13,8 +14,11 @@ import (
 	"bigset/keyscheme"
 )
 
+// filterNames draws names, the longest ones too.
+var filterNames = rapid.OneOf(names(0, 9), names(keyscheme.FilterNameBytesMax, keyscheme.FilterNameBytesMax))
+
 var directoryEntries = rapid.Custom(func(t *rapid.T) keyscheme.DirectoryEntry {
-	return keyscheme.DirectoryEntry{Name: names(0, 9).Draw(t, "name"), Slice: rapid.Uint32().Draw(t, "slice"),
+	return keyscheme.DirectoryEntry{Name: filterNames.Draw(t, "name"), Slice: rapid.Uint32().Draw(t, "slice"),
 		Generation: rapid.OneOf(rapid.Uint64(), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation"),
 		Kind:       rapid.SampledFrom([]keyscheme.EntryKind{keyscheme.EntryDropped, keyscheme.EntryPresent, keyscheme.EntryLeft}).Draw(t, "kind")}
 })
@@ -22,12 +26,12 @@ var directoryEntries = rapid.Custom(func(t *rapid.T) keyscheme.DirectoryEntry {
 // TestFilterKeys: keys of filters come apart as they were put together, and lie in the bounds that they belong to, and in no other.
 func TestFilterKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name, slice := names(0, 5).Draw(t, "name"), rapid.Uint32Range(0, 3).Draw(t, "slice")
+		name, slice := filterNames.Draw(t, "name"), rapid.Uint32Range(0, 3).Draw(t, "slice")
 		p := keyscheme.NewFilterPrefix(name, slice)
 		want := keyscheme.FilterKey{Name: name, Part: rapid.SampledFrom([]keyscheme.FilterPart{'h', 'l', 'p'}).Draw(t, "part")}
 		want.Generation = rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Just(uint64(math.MaxUint64))).Draw(t, "generation")
 		if want.Part != keyscheme.FilterHead {
-			want.Layer = bloomslice.LayerID{Index: rapid.Uint16().Draw(t, "layer"), Owner: string(names(0, 4).Draw(t, "owner"))}
+			want.Layer = bloomslice.LayerID{Index: rapid.Uint16().Draw(t, "layer"), Owner: string(rapid.OneOf(names(0, 4), names(bloomslice.OwnerBytesMax, bloomslice.OwnerBytesMax)).Draw(t, "owner"))}
 		}
 		var key []byte
 		switch want.Part {
@@ -52,6 +56,9 @@ func TestFilterKeys(t *testing.T) {
 				t.Fatalf("%x is taken", k.Rest[:i])
 			}
 		}
+		if _, ok := keyscheme.DecodeFilterKey(append(bytes.Clone(k.Rest), 0)); ok {
+			t.Fatalf("%x is taken with a byte more", k.Rest)
+		}
 		in := func(b keyscheme.Bounds) bool {
 			return bytes.Compare(key, b.Lower) >= 0 && bytes.Compare(key, b.Upper) < 0
 		}
@@ -63,7 +70,9 @@ func TestFilterKeys(t *testing.T) {
 				t.Fatalf("%x: wrong about generation %d", key, g)
 			}
 		}
-		if in(keyscheme.NewFilterPrefix(append([]byte("x"), name...), slice).All()) || in(keyscheme.Directory()) {
+		longer := keyscheme.NewFilterPrefix(append(bytes.Clone(name), 0), slice)
+		if in(keyscheme.NewFilterPrefix(append([]byte("x"), name...), slice).All()) || in(longer.All()) ||
+			in(keyscheme.NewFilterPrefix(name, slice^1).All()) || in(keyscheme.Directory()) {
 			t.Fatal("in the bounds of others")
 		}
 	})
@@ -89,6 +98,11 @@ func TestDirectoryKeys(t *testing.T) {
 		}
 		if !in(of) || in(other) || in(longer) {
 			t.Fatal("out of the filter's entries, or in another's")
+		}
+		for _, odd := range [][]byte{append(bytes.Clone(k.Rest), 0), k.Rest[:len(k.Rest)-1], append([]byte{k.Rest[0] + 7}, k.Rest[1:]...)} {
+			if e, ok := keyscheme.DecodeDirectoryKey(odd); ok {
+				t.Fatalf("%x is taken for %+v", odd, e)
+			}
 		}
 		all, slots := keyscheme.Directory(), keyscheme.SlotRange(0, keyscheme.SlotMax)
 		if bytes.Compare(key, all.Lower) < 0 || bytes.Compare(key, all.Upper) >= 0 || bytes.Compare(key, slots.Upper) < 0 {
@@ -141,16 +155,39 @@ func TestFilterValues(t *testing.T) {
 	bad.Probability = 7
 	_, err := keyscheme.DecodeFilterHead(keyscheme.AppendFilterHead(nil, bad))
 	refused("probability", err)
-	for _, at := range []int{0, 1, 2} {
+	_, err = keyscheme.DecodeFilterHead(append(bytes.Clone(head), 0))
+	refused("long head", err)
+	for at, most := range []byte{1, 1, byte(keyscheme.FilterSync)} { // version, flags, durability
 		odd := bytes.Clone(head)
-		odd[at] = 77
+		odd[at] = most + 1
 		_, err := keyscheme.DecodeFilterHead(odd)
 		refused("odd head", err)
+	}
+	for d := keyscheme.FilterServer; d <= keyscheme.FilterSync; d++ {
+		for _, inMemory := range []bool{false, true} {
+			o := filterOptions()
+			o.Durability, o.InMemory = d, inMemory
+			if got, err := keyscheme.DecodeFilterHead(keyscheme.AppendFilterHead(nil, o)); err != nil || got != o {
+				t.Errorf("%+v, %v, want %+v", got, err, o)
+			}
+		}
 	}
 	_, err = keyscheme.DecodeFilterLayer(keyscheme.AppendFilterLayer(nil, bloomslice.Layer{}))
 	refused("no shape", err)
 	_, err = keyscheme.DecodeFilterLayer(append(layer, 0))
 	refused("long layer", err)
+	for _, version := range []byte{0, 2} {
+		odd := bytes.Clone(layer)
+		odd[0] = version
+		_, err = keyscheme.DecodeFilterLayer(odd)
+		refused("odd layer", err)
+	}
+	wide := binary.AppendUvarint([]byte{1}, 29957)
+	for _, n := range []uint64{1<<32 + 17, 10001, 1} { // k would fit without its highest bit
+		wide = binary.AppendUvarint(wide, n)
+	}
+	_, err = keyscheme.DecodeFilterLayer(wide)
+	refused("wide k", err)
 }
 
 // TestMergeFilterLayers: the largest count stays; another shape, or damage, is kept and told.
@@ -160,13 +197,20 @@ func TestMergeFilterLayers(t *testing.T) {
 		l.Count = count
 		return keyscheme.AppendFilterLayer(nil, l)
 	}
-	merged := keyscheme.MergeFilterLayers(nil, [][]byte{value(3), value(9), value(4)})
-	if l, err := keyscheme.DecodeFilterLayer(merged); err != nil || l.Count != 9 {
-		t.Errorf("%+v, %v", l, err)
+	for _, order := range [][]uint64{{3, 9, 4}, {9, 3, 4}, {3, 4, 9}} {
+		merged := keyscheme.MergeFilterLayers(nil, [][]byte{value(order[0]), value(order[1]), value(order[2])})
+		want := filterLayer()
+		want.Count = 9
+		if l, err := keyscheme.DecodeFilterLayer(merged); err != nil || l != want {
+			t.Errorf("%v: %+v, %v, want %+v", order, l, err, want)
+		}
 	}
-	other := filterLayer()
-	other.Shape.K = 3
-	for _, odd := range [][]byte{keyscheme.AppendFilterLayer(nil, other), {}, {9}} {
+	bytesMore, hashesMore, keysMore := filterLayer(), filterLayer(), filterLayer()
+	bytesMore.Shape.Bytes++
+	hashesMore.Shape.K++
+	keysMore.Shape.Capacity++
+	for _, odd := range [][]byte{keyscheme.AppendFilterLayer(nil, bytesMore), keyscheme.AppendFilterLayer(nil, hashesMore),
+		keyscheme.AppendFilterLayer(nil, keysMore), {}, {9}} {
 		merged := keyscheme.MergeFilterLayers(nil, [][]byte{value(3), odd})
 		if _, err := keyscheme.DecodeFilterLayer(merged); !errors.Is(err, keyscheme.ErrCorruptValue) {
 			t.Errorf("%x: %v", odd, err)
@@ -195,8 +239,15 @@ func TestFilterNames(t *testing.T) {
 	if err := keyscheme.CheckFilterName(long); err != nil {
 		t.Error(err)
 	}
-	if err := keyscheme.CheckFilterName(append(long, 'n')); !errors.Is(err, keyscheme.ErrNameTooLong) {
+	longer := append(long, 'n')
+	if err := keyscheme.CheckFilterName(longer); !errors.Is(err, keyscheme.ErrNameTooLong) {
 		t.Error(err)
+	}
+	if k, ok := keyscheme.DecodeFilterKey(keyscheme.NewFilterPrefix(longer, 0).AppendHead(nil, 1)[9:]); ok {
+		t.Errorf("a key with a name of %d bytes is taken", len(k.Name))
+	}
+	if e, ok := keyscheme.DecodeDirectoryKey(keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Name: longer})[9:]); ok {
+		t.Errorf("an entry with a name of %d bytes is taken", len(e.Name))
 	}
 }
 

@@ -6,18 +6,26 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"bigset/engine"
 )
 
-// adminHeaderTime is how long a client of the admin port may take for the head of a request.
-const adminHeaderTime = 10 * time.Second
+const (
+	// adminHeaderTime is how long a client of the admin port may take for the head of a request, adminIdleTime for the next request.
+	adminHeaderTime = 10 * time.Second
+	adminIdleTime   = 2 * time.Minute
+	// adminHeaderBytes is the most that a head may have, about.
+	adminHeaderBytes = 16 << 10
+)
 
 // adminServer answers operators. It has no passwords: its address has to be one that only they reach.
 func (n *Node) adminServer() *http.Server {
@@ -33,10 +41,47 @@ func (n *Node) adminServer() *http.Server {
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return &http.Server{
-		Handler:           http.NewCrossOriginProtection().Handler(mux), // or a page in an operator's browser could ask for backups
+		Handler:           n.ownHosts(http.NewCrossOriginProtection().Handler(mux)), // or a page in an operator's browser could ask for backups
 		ReadHeaderTimeout: adminHeaderTime,
+		IdleTimeout:       adminIdleTime,
+		MaxHeaderBytes:    adminHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 	}
+}
+
+// ownHosts refuses requests that ask for a name which is not the node's. Whoever has a name can have it lead to the node's address: a
+// browser then takes a page from there for one of the node's own.
+func (n *Node) ownHosts(h http.Handler) http.Handler {
+	own := append([]string{"localhost"}, n.config.AdminHosts...)
+	if host, _, err := net.SplitHostPort(n.config.Admin); err == nil {
+		own = append(own, host)
+	}
+	if host, err := os.Hostname(); err == nil {
+		own = append(own, host)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := hostName(r.Host); !isAddress(name) && !slices.ContainsFunc(own, func(o string) bool { return strings.EqualFold(o, name) }) {
+			text := fmt.Sprintf("%q is no name of this node: ask by an IP address, or start with --admin-hosts %s", name, name)
+			http.Error(w, text, http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// hostName takes the port away, and the dot that names may end with.
+func hostName(hostPort string) string {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = strings.Trim(hostPort, "[]")
+	}
+	return strings.TrimSuffix(host, ".")
+}
+
+// isAddress reports whether a host is an IP address, or none, as in requests of HTTP 1.0, which no browser sends.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil || host == ""
 }
 
 func (n *Node) serveMetrics(w http.ResponseWriter, _ *http.Request) {
@@ -102,11 +147,10 @@ type errNoBackup struct {
 
 func (e *errNoBackup) Error() string { return e.text }
 
-// serveBackup makes a copy of the store in a folder on this machine, and answers when it is done.
+// serveBackup makes a copy of the store in a new folder below that for backups, and answers when it is done.
 func (n *Node) serveBackup(w http.ResponseWriter, r *http.Request) {
-	dir := r.URL.Query().Get("dir")
 	began := time.Now()
-	err := n.backup(r.Context(), dir)
+	dir, err := n.backup(r.Context(), r.URL.Query().Get("name"))
 	var refused *errNoBackup
 	switch {
 	case errors.As(err, &refused):
@@ -120,24 +164,31 @@ func (n *Node) serveBackup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (n *Node) backup(ctx context.Context, dir string) error {
-	s := n.store.Load()
+// backup makes a copy of the store, and returns where.
+func (n *Node) backup(ctx context.Context, name string) (dir string, err error) {
+	s, root := n.store.Load(), n.config.BackupDir
 	switch {
 	case s == nil:
-		return &errNoBackup{http.StatusServiceUnavailable, starting}
-	case dir == "":
-		return &errNoBackup{http.StatusBadRequest, "say where to: POST /backup?dir=/a/new/folder"}
-	case !filepath.IsAbs(dir):
-		return &errNoBackup{http.StatusBadRequest, fmt.Sprintf("%q is no absolute path, and this node's working folder is not yours", dir)}
+		return "", &errNoBackup{http.StatusServiceUnavailable, starting}
+	case root == "":
+		return "", &errNoBackup{http.StatusForbidden, "there is no folder for backups: start with --backup-dir /a/folder"}
+	case name == "":
+		return "", &errNoBackup{http.StatusBadRequest, "say how it is to be called: POST /backup?name=monday"}
+	case !filepath.IsLocal(name) || name != filepath.Base(name) || name == ".":
+		return "", &errNoBackup{http.StatusBadRequest, fmt.Sprintf("%q is no name of a folder in %s", name, root)}
 	case !n.backingUp.TryLock():
-		return &errNoBackup{http.StatusConflict, "another backup is under way"}
+		return "", &errNoBackup{http.StatusConflict, "another backup is under way"}
 	}
 	defer n.backingUp.Unlock()
+	dir = filepath.Join(root, name)
+	if _, err := os.Stat(root); err != nil { // it is not made: it may be a disk that is not mounted
+		return dir, err
+	}
 	switch _, err := os.Lstat(dir); {
 	case err == nil:
-		return &errNoBackup{http.StatusConflict, dir + " exists: choose another folder, or remove it"}
+		return dir, &errNoBackup{http.StatusConflict, dir + " exists: choose another name, or remove it"}
 	case !errors.Is(err, fs.ErrNotExist):
-		return err
+		return dir, err
 	}
-	return s.Checkpoint(ctx, dir) // which flushes filters: what was answered is in it, whatever the durability
+	return dir, s.Checkpoint(ctx, dir) // which flushes filters: what was answered is in it, whatever the durability
 }

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -23,7 +26,9 @@ func ask(t *testing.T, n *Node, method, path string, header ...string) (status i
 		t.Fatal(err)
 	}
 	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -41,7 +46,7 @@ func wantAnswer(t *testing.T, n *Node, method, path string, status int, text str
 	t.Helper()
 	got, body := ask(t, n, method, path, header...)
 	if got != status || !strings.Contains(body, text) {
-		t.Errorf("%s %s: got %d, %q, want %d with %q", method, path, got, body, status, text)
+		t.Errorf("%s %s: got %d, %.300q, want %d with %q", method, path, got, body, status, text)
 	}
 }
 
@@ -52,6 +57,10 @@ func TestAdmin(t *testing.T) {
 	wantAnswer(t, n, "GET", "/debug/pprof/", 200, "goroutine")
 	wantAnswer(t, n, "GET", "/debug/pprof/cmdline", 200, "")
 	wantAnswer(t, n, "GET", "/", 404, "")
+	wantAnswer(t, n, "GET", "/healthz", 431, "", "Odd", strings.Repeat("x", 64<<10))
+	if n.admin.IdleTimeout <= 0 || n.admin.ReadHeaderTimeout <= 0 {
+		t.Error("a client may hold a connection for ever")
+	}
 	n.stopping.Store(true)
 	wantAnswer(t, n, "GET", "/readyz", 503, stopping)
 	wantAnswer(t, n, "GET", "/healthz", 200, "ok")
@@ -59,7 +68,7 @@ func TestAdmin(t *testing.T) {
 	n.stopping.Store(false)
 	wantAnswer(t, n, "GET", "/readyz", 503, starting)
 	wantAnswer(t, n, "GET", "/metrics", 503, starting)
-	wantAnswer(t, n, "POST", "/backup?dir=/x", 503, starting)
+	wantAnswer(t, n, "POST", "/backup?name=x", 503, starting)
 	n.store.Store(s)
 }
 
@@ -109,17 +118,68 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestFilterSums has many scrapes cost one look at all filters, and a later one see what has changed.
+func TestFilterSums(t *testing.T) {
+	n := startNode(t, testConfig(t))
+	talk(t, n, "create f", "Done", "set f a", "Yes")
+	wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_filter_keys 1\n")
+	talk(t, n, "set f b", "Yes")
+	wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_filter_keys 1\n")
+	n.sums.made = n.sums.made.Add(-sumsAge)
+	wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_filter_keys 2\n")
+}
+
+// TestAdminHosts asks by names: those that are not the node's are refused, before anything is done.
+func TestAdminHosts(t *testing.T) {
+	c := testConfig(t)
+	c.BackupDir, c.AdminHosts = t.TempDir(), []string{"node7", "node7.example.org"}
+	n := startNode(t, c)
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "10.1.2.3:8680", "[::1]:8680", "[::1]", "localhost", "LocalHost:8680", "node7:8680", "Node7.example.org.", own} {
+		wantAnswer(t, n, "GET", "/readyz", 200, "ready", "Host", host)
+	}
+	for _, host := range []string{"example.org", "node7.example.com:8680", "localhost.example.org", "127.0.0.1.example.org", "1.2.3"} {
+		wantAnswer(t, n, "GET", "/metrics", 421, "no name of this node", "Host", host)
+		wantAnswer(t, n, "POST", "/backup?name=x", 421, "--admin-hosts", "Host", host)
+	}
+	if made, err := os.ReadDir(c.BackupDir); err != nil || len(made) > 0 {
+		t.Errorf("backups: %v, %v", made, err)
+	}
+	conn, err := net.Dial("tcp", n.AdminAddr().String()) // as some balancers ask
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /healthz HTTP/1.0\r\n\r\n")
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 200") {
+		t.Errorf("without a name: %q, %v", answer, err)
+	}
+	c = testConfig(t)
+	c.Admin = "localhost:0"
+	wantAnswer(t, startNode(t, c), "GET", "/readyz", 200, "ready")
+}
+
 // TestBackup makes a copy under a running node, which has what was set before and can be served.
 func TestBackup(t *testing.T) {
 	c := testConfig(t)
+	c.BackupDir = filepath.Join(t.TempDir(), "backups")
 	n := startNode(t, c)
 	talk(t, n, "create f", "Done", "set f a", "Yes")
-	dir := filepath.Join(t.TempDir(), "monday")
-	path := "/backup?dir=" + url.QueryEscape(dir)
+	dir := filepath.Join(c.BackupDir, "monday")
+	path := "/backup?name=monday"
+	wantAnswer(t, n, "POST", path, 500, "no such file") // a folder that is not there is not made
+	if err := os.Mkdir(c.BackupDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	wantAnswer(t, n, "GET", path, 405, "")
 	wantAnswer(t, n, "POST", path, 403, "", "Sec-Fetch-Site", "cross-site")
-	wantAnswer(t, n, "POST", "/backup", 400, "say where to")
-	wantAnswer(t, n, "POST", "/backup?dir=monday", 400, "no absolute path")
+	wantAnswer(t, n, "POST", "/backup", 400, "say how")
+	for _, name := range []string{dir, "..", ".", "/", "../x", "a/b", "a/../../x", "monday/", "./x", "a/.."} {
+		wantAnswer(t, n, "POST", "/backup?name="+url.QueryEscape(name), 400, "no name of a folder")
+	}
 	wantAnswer(t, n, "POST", path, 200, dir)
 	talk(t, n, "set f b", "Yes")
 	wantAnswer(t, n, "POST", path, 409, "exists")
@@ -127,7 +187,22 @@ func TestBackup(t *testing.T) {
 	wantAnswer(t, n, "POST", path+"2", 409, "under way")
 	n.backingUp.Unlock()
 	c.DataDir = dir
+	if err := c.Validate(); err != nil {
+		t.Errorf("a store beside others' backups: %v", err)
+	}
 	talk(t, startNode(t, c), "multi f a b", "Yes No")
+}
+
+// TestNoBackup has a node without a folder for backups, and one that would have them in its own.
+func TestNoBackup(t *testing.T) {
+	c := testConfig(t)
+	wantAnswer(t, startNode(t, c), "POST", "/backup?name=monday", 403, "--backup-dir")
+	for _, below := range []string{".", "backups", "a/../b"} {
+		c.BackupDir = filepath.Join(c.DataDir, below)
+		if err := c.Validate(); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v", c.BackupDir, err)
+		}
+	}
 }
 
 // TestNotReady fills the disk under a node: it says so where it is asked, and checks go on.

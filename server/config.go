@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ type Config struct {
 	DataDir     string // the store's folder
 	BindAddress string // of bloomd's protocol: an IP address, or with --bloomd what net.Listen takes; empty is all addresses
 	Port        int    // 0 is any that is free
-	UDPPort     int    // read and not used: bloomd answers nothing there either
+	UDPPort     int    // read and not used: bloomd answers nothing there either, and nothing is bound
 
 	LogLevel slog.Level
 	Log      string // where it goes, and how: text and json are standard error
@@ -45,6 +46,8 @@ type Config struct {
 	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
 
 	Admin          string        // address of the admin port; empty is none
+	AdminHosts     []string      // names by which it is asked, beside that in Admin, localhost, and any IP address
+	BackupDir      string        // absolute path of the folder below which it makes backups; empty is nowhere
 	MaxConnections int           // of bloomd's protocol; further ones are closed
 	MaxLine        int           // bytes of one line
 	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
@@ -109,6 +112,9 @@ func (c *Config) Load(path string, getenv func(string) string) (ignored []string
 		if err := s.set(c, value); err != nil {
 			return nil, fmt.Errorf("%w: environment: %s = %s: %w", ErrConfig, name, value, err)
 		}
+		if s.changed(c) {
+			ignored = append(ignored, fmt.Sprintf("environment: %s = %s: nothing comes of it, %s", name, value, s.unused))
+		}
 	}
 	if address := getenv("BIGSET_BLOOMD"); address != "" {
 		if err := c.Listen(address); err != nil {
@@ -159,6 +165,9 @@ func (c *Config) loadFile(path string) ([]string, error) {
 		if err := s.set(c, value); err != nil {
 			return nil, fmt.Errorf("line %d: %s = %s: %w", v.line, s.key, v.text, err)
 		}
+		if s.changed(c) {
+			ignore(v.line, "%s = %s: nothing comes of it, %s", s.key, value, s.unused)
+		}
 	}
 	for key, v := range f.values {
 		ignore(v.line, "no key %q is known, it is ignored", key)
@@ -168,6 +177,12 @@ func (c *Config) loadFile(path string) ([]string, error) {
 		ignored = append(ignored, lines[line])
 	}
 	return ignored, nil
+}
+
+// changed reports whether an unused key has another value than bloomd's default, so that someone may wait for its effect.
+func (s *setting) changed(c *Config) bool {
+	was := BloomdDefaults()
+	return s.unused != "" && s.get(c) != s.get(&was)
 }
 
 func isZero(number string) bool {
@@ -201,10 +216,21 @@ func (c *Config) Listen(address string) error {
 	return nil
 }
 
-// Validate returns an ErrConfig where the values, each of them good, do not go together: no filter could be made with them.
+// Validate returns an ErrConfig where the values, each of them good, do not go together: no filter could be made with them, or backups would
+// be in the data folder.
 func (c *Config) Validate() error {
 	if err := c.Filters.Validate(); err != nil {
 		return fmt.Errorf("%w: initial_capacity and default_probability: %v", ErrConfig, err) // a bad configuration, and no other error
+	}
+	if c.BackupDir == "" {
+		return nil
+	}
+	data, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return fmt.Errorf("%w: data_dir: %w", ErrConfig, err)
+	}
+	if below, err := filepath.Rel(data, c.BackupDir); err == nil && filepath.IsLocal(below) {
+		return fmt.Errorf("%w: backup_dir %s is within the data folder %s", ErrConfig, c.BackupDir, c.DataDir)
 	}
 	return nil
 }

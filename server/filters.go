@@ -13,6 +13,7 @@ import (
 type bloomFilters struct {
 	store    *engine.Store
 	defaults engine.FilterOptions // of what create is not told
+	listing  listing
 }
 
 // Find implements bloomd.Filters.
@@ -77,14 +78,14 @@ func (b *bloomFilters) FlushAll(ctx context.Context) error {
 }
 
 // List implements bloomd.Filters.
-func (b *bloomFilters) List(_ context.Context, prefix []byte) ([]bloomd.Info, error) {
-	all, err := b.store.Filters(prefix)
+func (b *bloomFilters) List(_ context.Context, prefix []byte, after string, most int) ([]bloomd.Info, error) {
+	part, err := b.listing.part(b.store, prefix, after, most)
 	if err != nil {
 		return nil, protocolError(err)
 	}
-	infos := make([]bloomd.Info, len(all))
-	for i := range all {
-		infos[i] = infoOf(&all[i])
+	infos := make([]bloomd.Info, len(part))
+	for i := range part {
+		infos[i] = infoOf(&part[i])
 	}
 	return infos, nil
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"bigset/engine"
 )
@@ -36,7 +38,7 @@ func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
 	if err != nil {
 		return nil, err
 	}
-	filters, err := filterMetrics(s)
+	filters, err := n.sums.metrics(s)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +58,25 @@ func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
 	}, nil
 }
 
-// filterMetrics sums over all filters what Stats does not say. It brings none into memory.
-func filterMetrics(s *engine.Store) ([]engine.Metric, error) {
+// sumsAge is how old the sums over all filters may be.
+const sumsAge = 10 * time.Second
+
+// filterSums are sums over all filters that Stats does not say. Each filter is asked for them: that is done once for all who want them within
+// a time. The zero value is ready.
+type filterSums struct {
+	mu   sync.Mutex
+	made time.Time
+	list []engine.Metric
+}
+
+// metrics returns the sums. They bring no filter into memory.
+func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.list != nil && time.Since(f.made) < sumsAge {
+		return f.list, nil
+	}
+	made := time.Now()
 	all, err := s.Filters(nil)
 	if err != nil {
 		return nil, err
@@ -73,12 +92,13 @@ func filterMetrics(s *engine.Store) ([]engine.Metric, error) {
 		capacity += f.Capacity
 		storage += f.Storage
 	}
-	return []engine.Metric{
+	f.made, f.list = made, []engine.Metric{
 		gauge("filters_damaged", "bloom filters that can't be read", damaged),
 		gauge("filter_keys", "keys in all bloom filters", keys),
 		gauge("filter_capacity", "keys that the layers of all bloom filters are made for", capacity),
 		gauge("filter_storage_bytes", "bytes of all bloom filters by bloomd's formula, not those on disk", storage),
-	}, nil
+	}
+	return f.list, nil
 }
 
 // protocolMetrics are the figures of bloomd's protocol.

@@ -39,6 +39,7 @@ type Node struct {
 	stopErr    error
 	stopping   atomic.Bool
 	backingUp  sync.Mutex
+	sums       filterSums
 
 	flushes, flushErrors, coldCloses atomic.Uint64
 	flushFailed                      atomic.Pointer[error] // why the timer's last flush failed; nil when it did not
@@ -104,7 +105,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 	s, err := engine.Open(n.config.DataDir, &o)
 	if errors.Is(err, engine.ErrFormat) {
 		if own, _ := filepath.Glob(filepath.Join(n.config.DataDir, "bloomd.*")); len(own) > 0 {
-			err = fmt.Errorf("%w; these are the filters of a bloomd: start with another folder, into which `bigset filter import-bloomd %s` takes them over",
+			err = fmt.Errorf("%w; a bloomd has its filters there, start with another folder, into which `bigset filter import-bloomd %s` takes them over",
 				err, n.config.DataDir)
 		}
 	}
@@ -114,7 +115,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
 	c := &n.config
 	defaults := engine.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
-	srv, err := bloomd.New(&bloomFilters{s, defaults},
+	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults},
 		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ const (
 type setting struct {
 	key           string
 	kind          valueKind
-	alias         bool // of another key, which is printed
-	zeroIsDefault bool // in a file 0, or what is no number, changes nothing
+	alias         bool   // of another key, which is printed
+	zeroIsDefault bool   // in a file 0, or what is no number, changes nothing
+	unused        string // why nothing comes of it; where it has not bloomd's default, that is told
 	set           func(c *Config, value string) error
 	get           func(c *Config) string
 }
@@ -38,7 +40,7 @@ type setting struct {
 var settings = []setting{
 	aliasOf("port", number("tcp_port", 0, 65535, func(c *Config) *int { return &c.Port })),
 	number("tcp_port", 0, 65535, func(c *Config) *int { return &c.Port }),
-	number("udp_port", 0, 65535, func(c *Config) *int { return &c.UDPPort }),
+	unused("UDP is not served", number("udp_port", 0, 65535, func(c *Config) *int { return &c.UDPPort })),
 	text("bind_address", setBindAddress, func(c *Config) string { return c.BindAddress }),
 	text("data_dir", setDataDir, func(c *Config) string { return c.DataDir }),
 	text("log_level", setLogLevel, func(c *Config) string { return levelName(c.LogLevel) }),
@@ -53,11 +55,13 @@ var settings = []setting{
 	seconds("cold_interval", func(c *Config) *time.Duration { return &c.ColdInterval }),
 	flag("in_memory", func(c *Config) *bool { return &c.InMemory }),
 	flag("use_mmap", func(c *Config) *bool { return &c.UseMmap }),
-	number("workers", 1, 1<<20, func(c *Config) *int { return &c.Workers }),
+	unused("all cores serve", number("workers", 1, 1<<20, func(c *Config) *int { return &c.Workers })),
 
 	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
 	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),
 	text("admin", setAdmin, func(c *Config) string { return c.Admin }),
+	text("admin_hosts", setAdminHosts, func(c *Config) string { return strings.Join(c.AdminHosts, " ") }),
+	text("backup_dir", setBackupDir, func(c *Config) string { return c.BackupDir }),
 	text("log", setLog, func(c *Config) string { return c.Log }),
 	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),
 	number("max_line", 1<<10, 1<<30, func(c *Config) *int { return &c.MaxLine }),
@@ -70,6 +74,11 @@ func text(key string, set func(*Config, string) error, get func(*Config) string)
 
 func aliasOf(key string, s setting) setting {
 	s.key, s.alias = key, true
+	return s
+}
+
+func unused(why string, s setting) setting {
+	s.unused = why
 	return s
 }
 
@@ -208,6 +217,25 @@ func setAdmin(c *Config, value string) error {
 		return errors.New("it is HOST:PORT, for instance 127.0.0.1:8680, or empty for none")
 	}
 	c.Admin = value
+	return nil
+}
+
+func setAdminHosts(c *Config, value string) error {
+	hosts := strings.Fields(strings.ReplaceAll(value, ",", " "))
+	for _, h := range hosts {
+		if strings.ContainsAny(h, ":/") {
+			return fmt.Errorf("%q is no name of a host: names stand without scheme and port, spaces between them", h)
+		}
+	}
+	c.AdminHosts = hosts
+	return nil
+}
+
+func setBackupDir(c *Config, value string) error {
+	if value != "" && !filepath.IsAbs(value) {
+		return errors.New("it is the absolute path of a folder, or empty for none")
+	}
+	c.BackupDir = value
 	return nil
 }
 

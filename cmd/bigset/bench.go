@@ -44,9 +44,11 @@ func benchBloom(out, errs io.Writer) *cobra.Command {
 		Use:   "bloom",
 		Short: "Measure bloom filters in this process",
 		Long: `Measure bloom filters in this process, on stores of its own in a temporary folder: it runs the workloads of bench that
-begin with bloom-, and takes the flags of bench.`,
+begin with bloom-, and takes the flags of bench. It takes a minute or two; with --full, which has filters of a million keys and
+more, some five minutes a round on two cores, of which there are five.`,
 		Example: `  bigset bench bloom
-  bigset bench bloom --workload bloom-hot --rounds 9`,
+  bigset bench bloom --workload bloom-hot --rounds 9
+  bigset bench bloom --full --rounds 1`,
 	}
 	benchRun(cmd, out, errs, bench.BloomWorkloads())
 	return cmd

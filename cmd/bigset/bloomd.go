@@ -57,6 +57,9 @@ func (a *app) bloomd(ctx context.Context, args []string) error {
 		if err := c.Set("workers", workers); err != nil {
 			return err
 		}
+		if n > 1 {
+			ignored = append(ignored, fmt.Sprintf("-w %s: nothing comes of it, all cores serve", workers))
+		}
 	}
 	if c.Store, err = a.options(making); err != nil {
 		return err

@@ -66,7 +66,7 @@ var advices = []advice{
 	{bloomd.ErrOpen, exitError, "`bigset filter close` it first"},
 	{bloomd.ErrOptions, exitError, "a capacity is above 10000, a probability above 0 and below 0.1"},
 	{bloomd.ErrUnsendable, exitError, "a key for a server has no line break"},
-	{bloomslice.ErrOptions, exitError, "a capacity is above 10000, a probability above 0 and below 0.1"},
+	{bloomslice.ErrOptions, exitError, "a capacity is above 10000, and 100 or more in each slice; a probability above 0 and below 0.1; slices are a power of two"},
 	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
 
 	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},

@@ -58,6 +58,7 @@ type holder interface {
 // creation is what a filter is made with. Zero is the default.
 type creation struct {
 	capacity    uint64
+	slices      uint32
 	probability float64
 	inMemory    bool
 	durability  engine.FilterDurability

@@ -23,6 +23,7 @@ func (c creation) validate() error {
 	if c.probability != 0 {
 		o.Probability = c.probability
 	}
+	o.Slices = c.slices
 	return o.Validate()
 }
 
@@ -36,7 +37,9 @@ func (fs *filters) create() *cobra.Command {
 
 --durability says when a server answers a set: interval (at once; a crash takes what was not written at the last interval), log (it
 survives the process, not the machine) or sync (it is on disk). Without it the server's own counts. It is kept with the filter, so it
-needs the data folder: bloomd's protocol has no word for it.`,
+needs the data folder: bloomd's protocol has no word for it. So does --slices: the filter is cut into so many, by a hash of its keys, each
+with its part of the capacity, and each in its own place, for nodes to share it, and for goroutines that set keys beside each other. It
+answers as one, has other false positives than a bloomd's, and can't be exported to one.`,
 		Example: `  bigset filter create seen
   bigset filter create seen --capacity 1000000 --prob 0.001 --durability sync
   bigset filter --addr localhost:8673 create seen --in-memory`,
@@ -54,7 +57,11 @@ needs the data folder: bloomd's protocol has no word for it.`,
 				return usage(cmd, "--durability can't be told to a server, bloomd's protocol has no word for it: "+
 					"give it with --dir while the server is stopped")
 			}
-			for _, flag := range []string{"capacity", "prob"} {
+			if c.slices != 1 && fs.addr != "" {
+				return usage(cmd, "--slices can't be told to a server, bloomd's protocol has no word for it: "+
+					"give it with --dir while the server is stopped")
+			}
+			for _, flag := range []string{"capacity", "prob", "slices"} {
 				if cmd.Flags().Changed(flag) && cmd.Flag(flag).Value.String() == "0" {
 					return usage(cmd, "--%s 0: leave it out for the default", flag)
 				}
@@ -83,6 +90,7 @@ needs the data folder: bloomd's protocol has no word for it.`,
 	f.Float64Var(&c.probability, "prob", 0, "of a false positive, above 0 and below 0.1 (default 0.0001, or the server's)")
 	f.BoolVar(&c.inMemory, "in-memory", false, "its keys are never written down: a server that starts again has it empty")
 	f.StringVar(&durability, "durability", "", "when a server answers a set: interval, log or sync; with --dir only (default: the server's)")
+	f.Uint32Var(&c.slices, "slices", 1, "how many parts the filter is cut into, a power of two; with --dir only")
 	fs.recordFlag(cmd)
 	return cmd
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/bloomdfiles"
 )
@@ -70,6 +73,9 @@ func (m *moving) exportOne(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	if slices.ContainsFunc(r.Layers, func(l bloomslice.Layer) bool { return l.ID.Owner != "" }) {
+		return fmt.Errorf("%w: filter %q has layers of several owners, a bloomd has no word for them", engine.ErrRequest, name)
+	}
 	w, err := bloomdfiles.Create(m.dataDir, name, r.Options.Options, r.Options.InMemory, r.Layers)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ type folderHolder struct{ s *engine.Store }
 
 func (d folderHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
 	_, err := d.s.CreateFilter(ctx, name, engine.FilterOptions{
-		Options:  bloomslice.Options{Capacity: c.capacity, Probability: c.probability},
+		Options:  bloomslice.Options{Capacity: c.capacity, Probability: c.probability, Slices: c.slices},
 		InMemory: c.inMemory, Durability: c.durability,
 	})
 	if errors.Is(err, engine.ErrFilterExists) {

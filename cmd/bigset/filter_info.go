@@ -150,7 +150,15 @@ func (fs *filters) informedStored(f facts, rows []row) error {
 			Reduction       float64 `json:"probability_reduction"`
 			InMemory        bool    `json:"kept_in_memory_only"`
 			Durability      string  `json:"durability"`
-		}{f.json(), o.Capacity, o.Scale, o.Reduction, o.InMemory, durabilityNames[o.Durability]})
+			Slices          uint32  `json:"slices"`
+			Owners          uint32  `json:"owners"`
+		}{f.json(), o.Capacity, o.Scale, o.Reduction, o.InMemory, durabilityNames[o.Durability], o.Slices, o.Owners})
+	}
+	if o.Slices > 1 {
+		rows = append(rows, row{"slices", bench.Thousands(uint64(o.Slices))})
+	}
+	if o.Owners > 1 {
+		rows = append(rows, row{"owners of layers", bench.Thousands(uint64(o.Owners))})
 	}
 	return fs.table(append(rows,
 		row{"first layer", count(o.Capacity, "key")},

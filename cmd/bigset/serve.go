@@ -16,6 +16,8 @@ import (
 // serveFlags are the flags of serve that are keys of the configuration.
 var serveFlags = []struct{ flag, key, help string }{
 	{"admin", "admin", "`HOST:PORT` for metrics, health, backups and profiles; whoever reaches it may use it (default: none)"},
+	{"admin-hosts", "admin_hosts", "`names` by which the admin port is asked, spaces between; IP addresses, localhost and the name of the\nmachine always are"},
+	{"backup-dir", "backup_dir", "existing `folder` in which the admin port makes backups (default: none, it makes no backups)"},
 	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
 	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; those in memory only come on top (default 256 MiB)"},
 	{"log", "log", "text or json on standard error, or syslog (default text)"},
@@ -38,9 +40,9 @@ have asked, filters are flushed, the store is closed, and the status is 0. SIGHU
 and the log level INFO where nothing says otherwise. Flags count before the environment (BIGSET_ and the key, for instance
 BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file), that before the file. A program that is called bloomd,
 by a link, takes bloomd's own flags and defaults.`,
-		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680
+		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680 --backup-dir /backup
   bigset serve --config /etc/bloomd.conf --check-config
-  curl -X POST 'http://127.0.0.1:8680/backup?dir=/backup/monday'`,
+  curl -X POST 'http://127.0.0.1:8680/backup?name=monday'`,
 		Args: takes(0, 0),
 	}
 	f := cmd.Flags()

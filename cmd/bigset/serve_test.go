@@ -160,11 +160,16 @@ func TestServeRefused(t *testing.T) {
 	if err := os.WriteFile(huge, []byte("[bloomd]\ninitial_capacity = 4503599627370496\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	if err := os.MkdirAll(filepath.Join(foreign, "bloomd.f"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		code int
 		text string
 	}{
+		{[]string{"serve", "--dir", foreign, "--bloomd", "127.0.0.1:0"}, exitError, "a bloomd has its filters there, start with another folder"},
 		{[]string{"serve", "--dir", dir, "--bloomd", "127.0.0.1:0"}, exitError, "one process at a time has a store open"},
 		{[]string{"serve", "--dir", newDir(t), "--bloomd", s.addr}, exitError, "another program listens there"},
 		{[]string{"serve", "--dir", newDir(t), "--bloomd", "127.0.0.1:0", "--admin", s.addr}, exitError, "for the admin port"},
@@ -240,7 +245,7 @@ func TestCalledBloomd(t *testing.T) {
 	}
 	s := startServing(t, bloomdCommand(t, "surplus", "-w2", "-f", conf))
 	s.talk("create f", "Done", "list", "START\nf 0.000100 60419 20000 0\nEND", "set f a", "Yes")
-	if code := s.end(syscall.SIGTERM); code != 0 {
+	if code := s.end(syscall.SIGTERM); code != 0 || !strings.Contains(s.log.text.String(), "-w 2: nothing comes of it") {
 		t.Errorf("status %d\n%s", code, s.log.text.String())
 	}
 	open := filepath.Join(t.TempDir(), "open.conf") // with bloomd's default of what it does not say

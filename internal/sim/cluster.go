@@ -149,7 +149,9 @@ func (c *cluster) close() error {
 
 func (c *cluster) links() (links []*link) {
 	for _, m := range c.members {
-		links = append(links, &link{member: m, c: c})
+		l := &link{member: m, c: c}
+		l.Link = turns.Link{To: func() peer.Replica { return l.Local }, Over: l.over}
+		links = append(links, l)
 	}
 	return links
 }

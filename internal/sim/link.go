@@ -10,12 +10,14 @@ import (
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
+	"bigset/server/coord/turns"
 	"bigset/server/peer"
 )
 
 // link is the way from a process to a replica. What is sent waits for its turn, and so does the answer.
 type link struct {
 	*member
+	turns.Link
 	c      *cluster
 	from   *process
 	cut    bool    // nothing reaches the replica
@@ -127,14 +129,6 @@ func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.
 	return r, l.Member(), nil
 }
 
-func (l *link) Knows(ctx context.Context, set, request []byte) (known bool, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		known, m, err = l.Local.Knows(ctx, set, request)
-		return err
-	})
-	return known, l.Member(), err
-}
-
 func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
 	l.c.facts.minted(d) // whole-set deletes, which no replica makes
 	err := l.over(ctx, func() error {
@@ -142,81 +136,6 @@ func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Dura
 		return err
 	})
 	return l.Member(), err
-}
-
-func (l *link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (r engine.FactsResult, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		r, m, err = l.Local.ApplyFacts(ctx, f, durability)
-		return err
-	})
-	return r, l.Member(), err
-}
-
-func (l *link) Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (r engine.HealResult, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		r, m, err = l.Local.Heal(ctx, f, wrong)
-		return err
-	})
-	return r, l.Member(), err
-}
-
-func (l *link) Lost(ctx context.Context, set []byte) (lost *clock.Clock, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		lost, m, err = l.Local.Lost(ctx, set)
-		return err
-	})
-	return lost, l.Member(), err
-}
-
-func (l *link) ElementDigests(ctx context.Context, set []byte, r engine.ElementRange) (d engine.ElementDigests, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		d, m, err = l.Local.ElementDigests(ctx, set, r)
-		return err
-	})
-	return d, l.Member(), err
-}
-
-func (l *link) State(ctx context.Context, set []byte) (s engine.State, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		s, m, err = l.Local.State(ctx, set)
-		return err
-	})
-	return s, l.Member(), err
-}
-
-func (l *link) Lookup(ctx context.Context, set []byte, elements [][]byte) (found []engine.Context, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		found, m, err = l.Local.Lookup(ctx, set, elements)
-		return err
-	})
-	return found, l.Member(), err
-}
-
-func (l *link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (j engine.Judgement, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		j, m, err = l.Local.Judge(ctx, set, element, dots)
-		return err
-	})
-	return j, l.Member(), err
-}
-
-func (l *link) Export(ctx context.Context, set, after []byte, bytesMax int) (s *engine.Span, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		s, m, err = l.Local.Export(ctx, set, after, bytesMax)
-		return err
-	})
-	if err != nil {
-		return nil, l.Member(), err
-	}
-	return s, m, nil
-}
-
-func (l *link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) (d []engine.RangeDigest, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		d, m, err = l.Local.RangeDigests(ctx, first, last, parts)
-		return err
-	})
-	return d, l.Member(), err
 }
 
 // Read streams from one incarnation: when that has crashed, the stream ends with an error.

@@ -17,6 +17,8 @@ const (
 	// after the server has shut down: to close with unread bytes would take answers away from it.
 	lingerTime      = time.Second
 	drainLingerTime = 100 * time.Millisecond
+	// linePace is the bytes of a long line that have a second more to come.
+	linePace = 256 << 10
 )
 
 // conn is a connection. One goroutine serves it; only drain is called by others.
@@ -34,6 +36,8 @@ type conn struct {
 	ended            bool // no more answers can be sent, or are to be
 
 	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
+	idleUntil             time.Time  // where there is an idle time
+	lineBegun             time.Time  // since when the server waits for the rest of a long line; zero where it does not
 	lastRead              bool       // nc's deadline is the end of what is read before a shutdown
 	mu                    sync.Mutex // guards the change of draining, and nc's deadline for reading
 	draining              atomic.Bool
@@ -76,7 +80,7 @@ func (c *conn) executeAll(ctx context.Context) {
 			break
 		}
 		line := c.in[c.begin : c.seen+i]
-		c.begin = c.seen + i + 1
+		c.begin, c.lineBegun = c.seen+i+1, time.Time{}
 		c.seen = c.begin
 		if n := len(line); n > 0 && line[n-1] == '\r' {
 			line = line[:n-1]
@@ -180,8 +184,8 @@ func (c *conn) writeIfFull() {
 	}
 }
 
-// awaitMore sets the end of the idle time. Deadlines are set an eighth too late, and rarely: at each request that would be felt. While
-// the server shuts down, it gives what is on its way a last chance.
+// awaitMore sets how long the client is waited for. Deadlines are set an eighth too late, and rarely: at each request that would be felt.
+// While the server shuts down, it gives what is on its way a last chance.
 func (c *conn) awaitMore() {
 	if c.draining.Load() {
 		if !c.lastRead {
@@ -190,20 +194,35 @@ func (c *conn) awaitMore() {
 		}
 		return
 	}
-	limit := c.s.opt.IdleTime
-	if limit == 0 {
-		return
+	if limit := c.s.opt.IdleTime; limit > 0 {
+		if now := time.Now(); c.idleUntil.Sub(now) < limit {
+			c.idleUntil = now.Add(limit + limit/8)
+		}
 	}
-	now := time.Now()
-	if c.readUntil.Sub(now) >= limit {
+	until := c.idleUntil
+	if c.reserved > 0 {
+		if line := c.lineUntil(); until.IsZero() || line.Before(until) {
+			until = line
+		}
+	}
+	if until.Equal(c.readUntil) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.draining.Load() {
-		c.readUntil = now.Add(limit + limit/8)
-		c.nc.SetReadDeadline(c.readUntil)
+		c.readUntil = until
+		c.nc.SetReadDeadline(until) // none where it is zero
 	}
+}
+
+// lineUntil returns when the long line that is being read has to be whole. Without an end to that, some clients that begin lines and never
+// end them would hold for ever what there is for the long lines of all.
+func (c *conn) lineUntil() time.Time {
+	if c.lineBegun.IsZero() {
+		c.lineBegun = time.Now()
+	}
+	return c.lineBegun.Add(c.s.opt.LineTime + time.Duration(c.reserved/linePace)*time.Second)
 }
 
 // drain ends the connection when nothing has come for a while. It may be called by any goroutine.

@@ -9,6 +9,7 @@ const (
 	groupKeysMax = 1024     // check or set requests that go to the node in one call
 	callKeysMax  = 16 << 10 // keys of multi or bulk that do
 	keysKept     = 2048     // what a connection keeps room for
+	listMost     = 256      // filters of which list learns at a time
 )
 
 // group is a run of check or of set requests to one filter that came together. They go to the node in one call, so that its lock and its
@@ -20,7 +21,7 @@ type group struct {
 	yes     []bool
 }
 
-// many is the room for the keys of multi and bulk and for what becomes of them.
+// many is the room for keys of multi and bulk, those of one call, and for what becomes of them.
 type many struct {
 	keys [][]byte
 	yes  []bool
@@ -117,47 +118,49 @@ func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byt
 	return f.Check(ctx, keys, yes)
 }
 
-// executeMany executes multi or bulk. The answer begins when all keys are done: it has all words, or is an error.
+// executeMany executes multi or bulk. The answer begins when all keys are done: it has all words, or is an error. What has become of a key
+// is kept, as a byte, where the line had keys that are done: of n keys the last begins n-1 bytes behind the first, or later.
 func (c *conn) executeMany(ctx context.Context, r *request) {
 	rest := r.rest
 	if n := len(rest) - 1; rest[n] == ' ' {
 		rest = rest[:n]
 	}
-	n := bytes.Count(rest, []byte(" ")) + 1 // at most len(r.rest)
-	if cap(c.many.yes) < n {
-		c.many.yes = make([]bool, n)
-	}
-	yes := c.many.yes[:n]
-	f := c.find(r.name)
-	for done := 0; done < n; {
+	f, done := c.find(r.name), r.rest[:0]
+	for more := true; more; {
 		keys := c.many.keys[:0]
-		for len(keys) < callKeysMax && done+len(keys) < n {
+		for more && len(keys) < callKeysMax {
 			var key []byte
-			key, rest, _ = cut(rest)
+			key, rest, more = cut(rest)
 			keys = append(keys, key)
 		}
-		err := c.call(ctx, r.command, f, keys, yes[done:done+len(keys)])
-		done += len(keys)
-		clear(keys)
 		c.many.keys = keys
+		if cap(c.many.yes) < len(keys) {
+			c.many.yes = make([]bool, len(keys))
+		}
+		yes := c.many.yes[:len(keys)]
+		err := c.call(ctx, r.command, f, keys, yes)
+		clear(keys)
 		if err != nil {
 			c.fail(r.command, r.name, err)
 			c.trimMany()
 			return
 		}
+		for _, y := range yes {
+			done = append(done, digitOf(y))
+		}
 	}
-	c.answerWords(yes)
 	c.trimMany()
+	c.answerWords(done)
 }
 
-func (c *conn) answerWords(yes []bool) {
-	for i, y := range yes {
+func (c *conn) answerWords(digits []byte) {
+	for i, d := range digits {
 		word := answerNo
-		if y {
+		if d == digitOf(true) {
 			word = answerYes
 		}
 		c.out = append(c.out, word...)
-		if i < len(yes)-1 {
+		if i < len(digits)-1 {
 			c.out[len(c.out)-1] = ' ' // for the line feed
 			c.writeIfFull()
 		}
@@ -221,16 +224,30 @@ func (c *conn) executeCreate(ctx context.Context, r *request) {
 	}
 }
 
+// executeList lists filters in parts: of those that the client has not taken yet no more is held than of other answers.
 func (c *conn) executeList(ctx context.Context, r *request) {
-	infos, err := c.s.filters.List(ctx, r.name)
-	if err != nil {
-		c.fail(r.command, r.name, err)
-		return
-	}
-	c.out = append(c.out, answerStart...)
-	for i := range infos {
-		c.out = appendRow(c.out, &infos[i])
-		c.writeIfFull()
+	after := ""
+	for more := true; more && !c.ended; {
+		infos, err := c.s.filters.List(ctx, r.name, after, listMost)
+		if err != nil && after == "" {
+			c.fail(r.command, r.name, err)
+			return
+		}
+		if err != nil { // amid the answer no other can be given
+			c.s.failures.add(r.command.String(), r.name, err)
+			c.ended = true
+			return
+		}
+		if after == "" {
+			c.out = append(c.out, answerStart...)
+		}
+		for i := range infos {
+			c.out = appendRow(c.out, &infos[i])
+		}
+		if more = len(infos) == listMost; more {
+			after = infos[listMost-1].Name
+			c.writeIfFull()
+		}
 	}
 	c.out = append(c.out, answerEnd...)
 }

@@ -33,8 +33,10 @@ type Filters interface {
 	// Flush makes what was set durable, in one filter or in all.
 	Flush(ctx context.Context, name []byte) error
 	FlushAll(ctx context.Context) error
-	// List appends what is known of the filters whose names begin with the prefix, in byte order of their names.
-	List(ctx context.Context, prefix []byte) ([]Info, error)
+	// List returns what is known of the filters whose names begin with the prefix and come behind after, in byte order of their names:
+	// all of them, or the first most. All that were there when the first part was asked for, with after empty, and still are when
+	// the last is, are in one of them.
+	List(ctx context.Context, prefix []byte, after string, most int) ([]Info, error)
 }
 
 // Filter is one filter. Its errors are ErrNoFilter where it went meanwhile.

@@ -70,10 +70,12 @@ func (nowhere) Clear(context.Context, []byte) error                         { re
 func (nowhere) Close(context.Context, []byte) error                         { return nil }
 func (nowhere) Flush(context.Context, []byte) error                         { return io.ErrUnexpectedEOF }
 func (nowhere) FlushAll(context.Context) error                              { return nil }
-func (nowhere) List(context.Context, []byte) ([]Info, error)                { return []Info{{Name: "f"}}, nil }
-func (nowhere) Info(context.Context) (Info, error)                          { return Info{}, nil }
-func (nowhere) Check(context.Context, [][]byte, []bool) error               { return nil }
-func (nowhere) Set(context.Context, [][]byte, []bool) error                 { return nil }
+func (nowhere) List(context.Context, []byte, string, int) ([]Info, error) {
+	return []Info{{Name: "f"}}, nil
+}
+func (nowhere) Info(context.Context) (Info, error)            { return Info{}, nil }
+func (nowhere) Check(context.Context, [][]byte, []bool) error { return nil }
+func (nowhere) Set(context.Context, [][]byte, []bool) error   { return nil }
 
 // bytesConn is a client that sends some bytes, so many at a time, and keeps the answers.
 type bytesConn struct {

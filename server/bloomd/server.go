@@ -21,6 +21,7 @@ type Options struct {
 	OutputBytesMax int           // answers are written when so much of them has come together, or no request is left; 64 KiB
 	ConnectionsMax int           // open at one time; 10,000. One more is closed at once
 	IdleTime       time.Duration // a connection that sends nothing for so long, to an eighth more, is closed; 0: never, as bloomd
+	LineTime       time.Duration // a line above 64 KiB that is not whole after so long, and a second more for each 256 KiB of its buffer, ends its connection; 1 minute
 	WriteTime      time.Duration // a connection that takes nothing for so long, to an eighth more, is closed; 5 minutes
 	Log            *slog.Logger  // of what fails at the node or the listener; slog.Default()
 }
@@ -37,6 +38,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ConnectionsMax == 0 {
 		o.ConnectionsMax = 10_000
+	}
+	if o.LineTime == 0 {
+		o.LineTime = time.Minute
 	}
 	if o.WriteTime == 0 {
 		o.WriteTime = 5 * time.Minute
@@ -60,6 +64,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("bloomd: at most %d connections", o.ConnectionsMax)
 	case o.IdleTime < 0:
 		return fmt.Errorf("bloomd: idle time %v", o.IdleTime)
+	case o.LineTime < 0:
+		return fmt.Errorf("bloomd: time for a line %v", o.LineTime)
 	case o.WriteTime < 0:
 		return fmt.Errorf("bloomd: write time %v", o.WriteTime)
 	}

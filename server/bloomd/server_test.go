@@ -66,8 +66,10 @@ func (f nodeFilter) Set(ctx context.Context, keys [][]byte, added []bool) error 
 // ask sends bytes, and wants these to come back.
 func ask(t *testing.T, nc net.Conn, send, want string) {
 	t.Helper()
-	if _, err := io.WriteString(nc, send); err != nil {
-		t.Fatal(err)
+	if send != "" { // which a pipe would wait with
+		if _, err := io.WriteString(nc, send); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(nc, got); err != nil || string(got) != want {
@@ -361,26 +363,55 @@ func TestShutdownGivesUp(t *testing.T) {
 	}
 }
 
+// slowLog is a log that is written only when it may be.
+type slowLog struct {
+	mayWrite chan bool
+	lines    chan string
+}
+
+func (l slowLog) Write(line []byte) (int, error) {
+	<-l.mayWrite
+	l.lines <- string(line)
+	return len(line), nil
+}
+
+// TestFailures has a node that fails, and a log that nobody takes lines from for a while: requests do not wait for it.
 func TestFailures(t *testing.T) {
-	var log bytes.Buffer
+	log := slowLog{make(chan bool), make(chan string, 10)}
 	n := &node{Memory: bloomdtest.NewMemory()}
-	r := start(t, n, bloomd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	r := start(t, n, bloomd.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
 	nc := r.dial()
 	ask(t, nc, "create f\n", "Done\n")
 	n.instead = func(context.Context, string) error { return errors.New("a page is damaged") }
 	ask(t, nc, "set f a\nset f b\ncheck f a\nmulti f a b\nbulk f a b\n", strings.Repeat("Internal Error\n", 5))
+	time.Sleep(time.Second) // the next line of the log is due, but the first is not written
+	ask(t, r.dial(), "set f a\n", "Internal Error\n")
 	n.instead = func(context.Context, string) error { return fmt.Errorf("wrapped: %w", bloomd.ErrNoFilter) }
 	ask(t, nc, "set f a\nbulk f a b\n", strings.Repeat("Filter does not exist\n", 2))
-	if m := r.Metrics(); m.InternalErrors != 5 {
+	if m := r.Metrics(); m.InternalErrors != 6 {
 		t.Errorf("%d internal errors are counted", m.InternalErrors)
 	}
-	if s := log.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "a page is damaged") || !strings.Contains(s, "command=set filter=f") {
-		t.Errorf("log, of which one line a second is wanted: %s", s)
+	log.mayWrite <- true
+	if s := <-log.lines; !strings.Contains(s, "a page is damaged") || !strings.Contains(s, "command=set filter=f") {
+		t.Errorf("log: %s", s)
+	}
+	n.instead = func(context.Context, string) error { return errors.New("again") }
+	go func() { log.mayWrite <- true }()
+	for { // until the server has seen that the line is written
+		ask(t, nc, "set f a\n", "Internal Error\n")
+		select {
+		case s := <-log.lines:
+			if !strings.Contains(s, "again") || !strings.Contains(s, "skipped=") || strings.Contains(s, "skipped=0") {
+				t.Errorf("log: %s", s)
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {WriteTime: -1}} {
+	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {LineTime: -1}, {WriteTime: -1}} {
 		if _, err := bloomd.New(bloomdtest.NewMemory(), o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}

@@ -17,6 +17,7 @@ import (
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/coord/turns"
 	"bigset/server/peer"
 )
 
@@ -34,13 +35,17 @@ type cluster struct {
 
 // link is the way to a replica.
 type link struct {
-	*peer.Local
+	local
+	turns.Link
 	wire
 	c      *cluster
 	store  *engine.Store
 	disk   *testkit.Disk
 	chunks int // that were taken
 }
+
+// local is behind the link: calls go over that where it has them.
+type local struct{ *peer.Local }
 
 func newCluster(t *testing.T, s *sched, n int) *cluster {
 	c := &cluster{t: t, s: s}
@@ -51,11 +56,13 @@ func newCluster(t *testing.T, s *sched, n int) *cluster {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = store.Close() })
-		local, err := peer.NewLocal(fmt.Sprintf("node%d", i), store, peer.Normal)
+		replica, err := peer.NewLocal(fmt.Sprintf("node%d", i), store, peer.Normal)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.links = append(c.links, &link{Local: local, wire: newWire(s, local.Member().Node), c: c, store: store, disk: disk})
+		l := &link{local: local{replica}, wire: newWire(s, replica.Member().Node), c: c, store: store, disk: disk}
+		l.Link = turns.Link{To: func() peer.Replica { return l.Local }, Over: l.over}
+		c.links = append(c.links, l)
 	}
 	return c
 }
@@ -114,60 +121,12 @@ func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.
 	return r, l.Member(), err
 }
 
-func (l *link) Knows(ctx context.Context, set, request []byte) (known bool, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		known, m, err = l.Local.Knows(ctx, set, request)
-		return err
-	})
-	return known, l.Member(), err
-}
-
 func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
 	err := l.over(ctx, func() error {
 		_, err := l.Local.Apply(ctx, d, durability)
 		return err
 	})
 	return l.Member(), err
-}
-
-func (l *link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (r engine.FactsResult, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		r, m, err = l.Local.ApplyFacts(ctx, f, durability)
-		return err
-	})
-	return r, l.Member(), err
-}
-
-func (l *link) Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (r engine.HealResult, m peer.Member, err error) {
-	err = l.over(ctx, func() error {
-		r, m, err = l.Local.Heal(ctx, f, wrong)
-		return err
-	})
-	return r, m, err
-}
-
-func (l *link) Lost(ctx context.Context, set []byte) (lost *clock.Clock, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		lost, m, err = l.Local.Lost(ctx, set)
-		return err
-	})
-	return lost, l.Member(), err
-}
-
-func (l *link) ElementDigests(ctx context.Context, set []byte, r engine.ElementRange) (d engine.ElementDigests, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		d, m, err = l.Local.ElementDigests(ctx, set, r)
-		return err
-	})
-	return d, l.Member(), err
-}
-
-func (l *link) State(ctx context.Context, set []byte) (s engine.State, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		s, m, err = l.Local.State(ctx, set)
-		return err
-	})
-	return s, l.Member(), err
 }
 
 func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
@@ -178,14 +137,6 @@ func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.S
 			}
 		}
 	}
-}
-
-func (l *link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) (d []engine.RangeDigest, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		d, m, err = l.Local.RangeDigests(ctx, first, last, parts)
-		return err
-	})
-	return d, l.Member(), err
 }
 
 // state returns what a store knows of the set; nothing when it has never heard of it.

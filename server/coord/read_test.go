@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/testkit"
@@ -32,22 +31,6 @@ func (l *link) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.
 			}
 		}
 	}
-}
-
-func (l *link) Lookup(ctx context.Context, set []byte, elements [][]byte) (found []engine.Context, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		found, m, err = l.Local.Lookup(ctx, set, elements)
-		return err
-	})
-	return found, l.Member(), err
-}
-
-func (l *link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (v engine.Judgement, m peer.Member, err error) {
-	err = l.over(ctx, func() (err error) {
-		v, m, err = l.Local.Judge(ctx, set, element, dots)
-		return err
-	})
-	return v, l.Member(), err
 }
 
 // gather reads to the end. A context comes first.

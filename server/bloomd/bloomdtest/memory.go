@@ -155,19 +155,19 @@ func (m *Memory) Flush(_ context.Context, name []byte) error {
 func (m *Memory) FlushAll(context.Context) error { return nil }
 
 // List returns what is known of the filters, in the order of their names.
-func (m *Memory) List(_ context.Context, prefix []byte) ([]bloomd.Info, error) {
+func (m *Memory) List(_ context.Context, prefix []byte, after string, most int) ([]bloomd.Info, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var infos []bloomd.Info
 	for name, f := range m.filters {
-		if strings.HasPrefix(name, string(prefix)) {
+		if strings.HasPrefix(name, string(prefix)) && name > after {
 			f.mu.Lock()
 			infos = append(infos, f.now())
 			f.mu.Unlock()
 		}
 	}
 	slices.SortFunc(infos, func(a, b bloomd.Info) int { return strings.Compare(a.Name, b.Name) })
-	return infos, nil
+	return infos[:min(most, len(infos))], nil
 }
 
 func (f *memoryFilter) now() bloomd.Info {
@@ -200,25 +200,22 @@ func (f *memoryFilter) open() error {
 
 // Check reports for each key whether it is there.
 func (f *memoryFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.open(); err != nil {
-		return err
-	}
-	for i, k := range keys {
-		h := bloomslice.Sum(k)
-		yes, err := f.slice.Check(&h)
-		if err != nil {
-			return err
-		}
-		present[i] = yes
-		count(yes, &f.info.CheckHits, &f.info.CheckMisses)
-	}
-	return nil
+	return f.each(keys, present, &f.info.CheckHits, &f.info.CheckMisses, f.slice.Check)
 }
 
 // Set adds keys.
 func (f *memoryFilter) Set(_ context.Context, keys [][]byte, added []bool) error {
+	return f.each(keys, added, &f.info.SetHits, &f.info.SetMisses, func(h *bloomslice.Hash) (bool, error) {
+		_, yes, err := f.slice.Admit(h, "")
+		if err == nil && yes {
+			f.slice.Commit()
+		}
+		return yes, err
+	})
+}
+
+// each does something with each key of an open filter, and counts what comes of it.
+func (f *memoryFilter) each(keys [][]byte, yes []bool, hits, misses *uint64, do func(*bloomslice.Hash) (bool, error)) (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.open(); err != nil {
@@ -226,23 +223,14 @@ func (f *memoryFilter) Set(_ context.Context, keys [][]byte, added []bool) error
 	}
 	for i, k := range keys {
 		h := bloomslice.Sum(k)
-		_, yes, err := f.slice.Admit(&h, "")
-		if err != nil {
+		if yes[i], err = do(&h); err != nil {
 			return err
 		}
-		if yes {
-			f.slice.Commit()
+		if yes[i] {
+			*hits++
+		} else {
+			*misses++
 		}
-		added[i] = yes
-		count(yes, &f.info.SetHits, &f.info.SetMisses)
 	}
 	return nil
-}
-
-func count(yes bool, hits, misses *uint64) {
-	if yes {
-		*hits++
-	} else {
-		*misses++
-	}
 }

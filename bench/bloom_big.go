@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// bloomBigFilters is how many filters bloom-big has, and how much more than what may be in memory they are.
+const bloomBigFilters = 10
+
+// bloomBig: uniform checks of filters that take ten times what may be in memory. Raw Pebble has the same pages under the same keys and the
+// same bytes of memory, all as block cache, and gets the page of each bit. bloom-big/heap is by what the heap grew beside what the caches
+// may take, as ops.
+func bloomBig(e *env) error {
+	o := bloomOptions(max(bloomslice.CapacityMin+1, e.elements/bloomBigFilters), bloomProbability)
+	shape, err := o.Shape(0)
+	if err != nil {
+		return err
+	}
+	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
+		dir := e.folder()
+		return e.inFolder(dir, func() error {
+			err := e.opened(c, dir, smallCaches(), func(sys system) error { return e.fillBig(sys, o) })
+			if err != nil {
+				return err
+			}
+			caches, limit := smallCaches(), int64(shape.Bytes) // of ten such
+			memory := caches.cache + 2*int64(caches.memTable) + limit
+			if c.system == systemPebble {
+				caches.cache += limit
+			} else {
+				caches.filterCache = limit
+			}
+			return e.opened(c, dir, caches, func(sys system) error { return e.askBig(sys, int(o.Capacity), memory) })
+		})
+	})
+}
+
+// fillBig makes the filters, each of which has the keys from 0 up to its capacity.
+func (e *env) fillBig(sys system, o engine.FilterOptions) error {
+	if raw, is := sys.(*rawSystem); is {
+		full, err := newBareFilter(o.Options, false)
+		if err != nil {
+			return err
+		}
+		keys := newBloomKeys(0, int(o.Capacity))
+		for i := range keys.len() {
+			_, _ = full.mark(keys.at(i)) // it can't fail
+		}
+		for i := range bloomBigFilters {
+			if err := raw.writePages(manyName(i), full); err != nil {
+				return err
+			}
+		}
+	} else {
+		store := sys.(*bigsetSystem).store
+		for i := range bloomBigFilters {
+			f, err := store.CreateFilter(e.ctx, manyName(i), o)
+			if err != nil {
+				return err
+			}
+			if err := e.markAll(f, 0, int(o.Capacity)); err != nil {
+				return err
+			}
+		}
+		if err := store.FlushFilters(e.ctx); err != nil {
+			return err
+		}
+	}
+	_, err := sys.settle(e.ctx)
+	return err
+}
+
+// askBig asks filters that have so many keys each, in so many bytes of memory.
+func (e *env) askBig(sys system, each int, memory int64) error {
+	filters, err := bigFilters(sys, each)
+	if err != nil {
+		return err
+	}
+	before := heapBytes()
+	err = e.measure(sys, Row{Workload: "bloom-big", Elements: e.elements}, func(p *phase) error { return e.bigChecks(p, filters, each) })
+	if err != nil {
+		return err
+	}
+	row := Row{Workload: "bloom-big/heap", Elements: e.elements}
+	sys.label(&row)
+	grown := max(0, int64(heapBytes())-int64(before))
+	e.rows.add(row, Figures{Ops: uint64(memory), HeapBytes: new(uint64(grown))}, nil)
+	return nil
+}
+
+// checkFunc asks a filter for a key.
+type checkFunc func(key []byte) (bool, error)
+
+// bigFilters finds what fillBig has made.
+func bigFilters(sys system, each int) ([]checkFunc, error) {
+	list := make([]checkFunc, bloomBigFilters)
+	for i := range list {
+		if raw, is := sys.(*rawSystem); is {
+			places, err := newBareFilter(bloomOptions(each, bloomProbability).Options, false)
+			if err != nil {
+				return nil, err
+			}
+			places.bits = nil
+			list[i] = raw.asks(manyName(i), places)
+			continue
+		}
+		f, err := sys.(*bigsetSystem).store.Filter(manyName(i))
+		if err != nil {
+			return nil, err
+		}
+		list[i] = f.Check
+	}
+	return list, nil
+}
+
+const pageBits = 8 * bloomslice.PageBytes
+
+// writePages writes the pages of a filter.
+func (r *rawSystem) writePages(name []byte, full *bareFilter) error {
+	at := keyscheme.NewFilterPrefix(name, 0)
+	var key, page []byte
+	for i, words := range slices.Collect(slices.Chunk(full.bits, pageBits/64)) {
+		page = page[:0]
+		for _, w := range words {
+			page = binary.LittleEndian.AppendUint64(page, w)
+		}
+		key = at.AppendPage(key[:0], 0, bloomslice.LayerID{}, uint32(i))
+		if err := r.db.Set(key, page, r.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asks returns what reads the page of each of a key's bits, until one is not set.
+func (r *rawSystem) asks(name []byte, places *bareFilter) checkFunc {
+	at := keyscheme.NewFilterPrefix(name, 0)
+	var page []byte
+	return func(key []byte) (bool, error) {
+		h := bloomslice.Sum(key)
+		for i := range places.k {
+			bit := places.place(&h, i)
+			page = at.AppendPage(page[:0], 0, bloomslice.LayerID{}, uint32(bit/pageBits))
+			if is, err := r.hasBit(page, bit%pageBits); !is || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+}
+
+// hasBit reads a page for one of its bits.
+func (r *rawSystem) hasBit(key []byte, bit uint64) (bool, error) {
+	page, closer, err := r.db.Get(key)
+	if err != nil {
+		return false, err
+	}
+	is := page[bit/8]>>(bit%8)&1 == 1 // words are little-endian
+	return is, closer.Close()
+}
+
+// bloomBigChecks is how many checks are made, half of them of keys that are there.
+const (
+	bloomBigChecks     = 20_000
+	bloomBigChecksFull = 500_000
+)
+
+func (e *env) bigChecks(p *phase, filters []checkFunc, each int) error {
+	n := bloomBigChecks
+	if e.cfg.Full {
+		n = bloomBigChecksFull
+	}
+	key, wrong := make([]byte, 0, bloomKeyBytes), 0
+	err := p.loop(n, func(i int) error {
+		r := mix(uint64(i) + e.cfg.Seed<<40)
+		number := int(r >> 16 % uint64(2*each))
+		key = fmt.Appendf(key[:0], "%0*d", bloomKeyBytes, number)
+		has, err := filters[r&0xFFFF%bloomBigFilters](key)
+		if err != nil {
+			return err
+		}
+		if !has && number < each {
+			return fmt.Errorf("%w: key %q is denied", errWrong, key)
+		}
+		if has && number >= each {
+			wrong++
+		}
+		return nil
+	})
+	if wrong > n/100 {
+		err = errors.Join(err, fmt.Errorf("%w: %d false positives", errWrong, wrong))
+	}
+	return err
+}
+
+func heapOfBound(of, _ *Figures) (float64, bool) {
+	if of.HeapBytes == nil {
+		return 0, false
+	}
+	return ratio(float64(*of.HeapBytes), float64(of.Ops))
+}
+
+// bloomBigGoals: the rate that reads of the same pages allow, and no more memory than the caches may take, but for a tenth of noise.
+func bloomBigGoals() []goal {
+	return []goal{
+		beside("of raw reads of the same pages", "bloom-big", "bloom-big", 1),
+		{what: "heap, of what the caches may take", of: pick{workload: "bloom-big/heap", system: systemBigset}, have: heapOfBound, atMost: true, limit: 1.1},
+	}
+}

@@ -1,0 +1,166 @@
+package bloomd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bigset/server/bloomd"
+	"bigset/server/bloomd/bloomdtest"
+)
+
+// pairFilter has all keys that begin with a, and asks for no more room than some keys need.
+type pairFilter struct {
+	bloomd.Filter
+	t *testing.T
+}
+
+func (f pairFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
+	if cap(present) > 64<<10 {
+		f.t.Errorf("room for what becomes of %d keys at once", cap(present))
+	}
+	for i, k := range keys {
+		present[i] = len(k) > 0 && k[0] == 'a'
+	}
+	return nil
+}
+
+func (f pairFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
+	return f.Check(ctx, keys, added)
+}
+
+// TestDenseKeys has keys as short as keys can be, among them empty ones, in several calls: what becomes of them is kept where they stood.
+func TestDenseKeys(t *testing.T) {
+	nc := start(t, yesNode{f: pairFilter{t: t}}, bloomd.Options{}).dial()
+	for _, pattern := range []string{" ", "a ", "b ", "a  ", " a b ", "  aaaa bb ", " a   b a ab"} {
+		keys := strings.Repeat(pattern, 100_000)
+		line := "multi f " + keys
+		if pattern[len(pattern)-1] == ' ' {
+			keys = keys[:len(keys)-1] // of spaces at the end one is no key
+		}
+		var want []string
+		for key := range strings.SplitSeq(keys, " ") {
+			if strings.HasPrefix(key, "a") {
+				want = append(want, "Yes")
+			} else {
+				want = append(want, "No")
+			}
+		}
+		ask(t, nc, line+"\n", strings.Join(want, " ")+"\n")
+	}
+}
+
+// endlessNode lists filters without number, and counts them.
+type endlessNode struct {
+	bloomd.Filters
+	listed atomic.Int64
+	fail   int64
+}
+
+func (n *endlessNode) List(_ context.Context, _ []byte, after string, most int) ([]bloomd.Info, error) {
+	listed := n.listed.Load()
+	if n.fail > 0 && listed >= n.fail {
+		return nil, errors.New("a page is damaged")
+	}
+	if want := fmt.Sprintf("%0200d", listed); after != want && listed > 0 {
+		return nil, fmt.Errorf("behind %s", after)
+	}
+	infos := make([]bloomd.Info, most)
+	for i := range infos {
+		infos[i].Name = fmt.Sprintf("%0200d", n.listed.Add(1))
+	}
+	return infos, nil
+}
+
+// TestListInParts has a client that takes a long list slowly: no more of it is made than it takes. And one that fails in its midst.
+func TestListInParts(t *testing.T) {
+	for _, fail := range []int64{0, 5000} {
+		n := &endlessNode{fail: fail}
+		s, err := bloomd.New(n, bloomd.Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln := &oneListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+		done := make(chan error)
+		go func() { done <- s.Serve(context.Background(), ln) }()
+		nc, theirs := net.Pipe() // which holds nothing
+		nc.SetDeadline(time.Now().Add(10 * time.Second))
+		ln.conns <- theirs
+		ask(t, nc, "list\n", "START\n")
+		for row := 1; row < 4000; row++ {
+			ask(t, nc, "", fmt.Sprintf("%0200d 0.000000 0 0 0\n", row))
+			if listed := n.listed.Load(); listed > int64(row+1000) { // what waits in the pipe
+				t.Fatalf("after %d rows %d were made", row, listed)
+			}
+		}
+		if fail > 0 {
+			rest, err := io.ReadAll(nc)
+			if err != nil || bytes.Contains(rest, []byte("Error")) || bytes.Contains(rest, []byte("END")) {
+				t.Errorf("after a failure amid a list: %v, %q", err, rest[max(0, len(rest)-100):])
+			}
+		}
+		if err := errors.Join(nc.Close(), s.Shutdown(context.Background()), <-done); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLineTime has clients that begin long lines and do not end them in time, although they go on with them: others get their room. Who
+// sends lines one behind another, and who waits between lines or within a short one, is not concerned.
+func TestLineTime(t *testing.T) {
+	const lineTime = time.Second
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 600 << 10, LineTime: lineTime})
+	idle, short := r.dial(), r.dial()
+	ask(t, idle, "create f\n", "Done\n")
+	begun := "check f " + strings.Repeat("k", 200<<10)
+	ask(t, idle, begun+"\n", "No\n")
+	if _, err := io.WriteString(short, begun[:50<<10]); err != nil {
+		t.Fatal(err)
+	}
+	began, slow := time.Now(), [2]net.Conn{r.dial(), r.dial()}
+	cut := make(chan time.Duration, len(slow))
+	for _, nc := range slow {
+		if _, err := io.WriteString(nc, begun); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for {
+				if _, err := io.WriteString(nc, "k"); err != nil {
+					cut <- time.Since(began)
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		}()
+	}
+	for range slow {
+		select {
+		case after := <-cut:
+			if after < lineTime {
+				t.Errorf("cut off after %v", after)
+			}
+		case <-time.After(10 * lineTime):
+			t.Fatal("not cut off")
+		}
+	}
+	for range 3 {
+		ask(t, r.dial(), begun+"\n", "No\n")
+	}
+	ask(t, idle, "list x\n", "START\nEND\n")
+	ask(t, short, begun[50<<10:]+"\n", "No\n")
+	steady := r.dial()
+	if _, err := io.WriteString(steady, begun[:100<<10]); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < 3*lineTime; time.Sleep(20 * time.Millisecond) { // always with a long line begun
+		ask(t, steady, begun[100<<10:]+"\n"+begun[:100<<10], "No\n")
+	}
+}

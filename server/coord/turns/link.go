@@ -1,0 +1,74 @@
+package turns
+
+import (
+	"context"
+
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+// Link is the way to a replica for those calls that ask once and are answered once. Who embeds it adds the others.
+type Link struct {
+	To   func() peer.Replica                              // the replica, in the life that it has now
+	Over func(ctx context.Context, do func() error) error // has do done as a network would: once, twice, later, or not at all
+}
+
+// over does a call. Where it fails there is no answer, also when the replica has given one.
+func over[T any](ctx context.Context, l *Link, call func(peer.Replica) (T, peer.Member, error)) (T, peer.Member, error) {
+	var answer T
+	err := l.Over(ctx, func() (err error) {
+		answer, _, err = call(l.To())
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, l.To().Member(), err
+	}
+	return answer, l.To().Member(), nil
+}
+
+// Knows is that of peer.Replica, as the other methods are.
+func (l *Link) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bool, peer.Member, error) { return r.Knows(ctx, set, request) })
+}
+
+func (l *Link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (engine.FactsResult, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (engine.FactsResult, peer.Member, error) { return r.ApplyFacts(ctx, f, durability) })
+}
+
+func (l *Link) Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (engine.HealResult, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (engine.HealResult, peer.Member, error) { return r.Heal(ctx, f, wrong) })
+}
+
+func (l *Link) Lost(ctx context.Context, set []byte) (*clock.Clock, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (*clock.Clock, peer.Member, error) { return r.Lost(ctx, set) })
+}
+
+func (l *Link) ElementDigests(ctx context.Context, set []byte, e engine.ElementRange) (engine.ElementDigests, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (engine.ElementDigests, peer.Member, error) { return r.ElementDigests(ctx, set, e) })
+}
+
+func (l *Link) State(ctx context.Context, set []byte) (engine.State, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (engine.State, peer.Member, error) { return r.State(ctx, set) })
+}
+
+func (l *Link) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]engine.Context, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) ([]engine.Context, peer.Member, error) { return r.Lookup(ctx, set, elements) })
+}
+
+func (l *Link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (engine.Judgement, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (engine.Judgement, peer.Member, error) { return r.Judge(ctx, set, element, dots) })
+}
+
+func (l *Link) Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (*engine.Span, peer.Member, error) { return r.Export(ctx, set, after, bytesMax) })
+}
+
+func (l *Link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) ([]engine.RangeDigest, peer.Member, error) {
+		return r.RangeDigests(ctx, first, last, parts)
+	})
+}
