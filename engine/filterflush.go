@@ -245,7 +245,7 @@ func (s *Store) CloseColdFilters(ctx context.Context) (n int, err error) {
 }
 
 // trim takes pages out of memory when there are more than there may be: first those of the filters that were used least lately. Who finds
-// another at it goes on, unless there are far too many. What can't be flushed stays.
+// another at it goes on, unless there are far too many. What can't be flushed stays. Where that is not enough filters are closed.
 func (fs *filters) trim() {
 	most := fs.s.opt.FilterCacheBytes
 	have := fs.resident.Load()
@@ -267,9 +267,21 @@ func (fs *filters) trim() {
 			return
 		}
 		if err := f.evict(want); err != nil {
-			fs.s.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.name), "cause", err)
+			fs.unwritable(f, err)
 		}
 	}
+	for _, f := range filters[:max(0, len(filters)-1)] { // what is left is what open slices take without any page
+		if fs.resident.Load() <= most {
+			return
+		}
+		if _, err := f.close(); err != nil {
+			fs.unwritable(f, err)
+		}
+	}
+}
+
+func (fs *filters) unwritable(f *filterSlice, err error) {
+	fs.s.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.name), "cause", err)
 }
 
 // evict takes pages of an open filter out of memory, and writes them first where that is needed.

@@ -273,7 +273,7 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 	if len(p.Pages) > PagesMax {
 		return &LimitError{"pages at once", len(p.Pages), PagesMax}
 	}
-	if err := checkLayers(p.Layers); err != nil || len(p.Layers) == 0 && len(p.Pages) == 0 {
+	if err := p.checkLayers(p.Layers); err != nil || len(p.Layers) == 0 && len(p.Pages) == 0 {
 		return err
 	}
 	if err := s.filters.mayMark(ctx); err != nil {

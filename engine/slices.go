@@ -90,7 +90,7 @@ func (m *Marks) check() error {
 	if len(m.Marks) > MarksMax {
 		return &LimitError{"marks at once", len(m.Marks), MarksMax}
 	}
-	if err := checkLayers(m.Layers); err != nil {
+	if err := m.checkLayers(m.Layers); err != nil {
 		return err
 	}
 	for i := range m.Marks {
@@ -104,14 +104,20 @@ func (m *Marks) check() error {
 	return nil
 }
 
-// checkLayers returns what is wrong with layers that another replica names.
-func checkLayers(layers []bloomslice.Layer) error {
+// checkLayers returns what is wrong with layers that another replica names. Their shapes follow from the options, but for those of a filter
+// that was imported: that has one slice and one owner.
+func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
+	imported := s.Options.Slices == 1 && s.Options.Owners == 1
 	for i := range layers {
-		if err := layers[i].Shape.Validate(); err != nil {
+		l := &layers[i]
+		if err := l.Shape.Validate(); err != nil {
 			return err
 		}
-		if len(layers[i].ID.Owner) > bloomslice.OwnerBytesMax {
-			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(layers[i].ID.Owner), bloomslice.OwnerBytesMax)
+		if shape, err := s.Options.Shape(int(l.ID.Index)); !imported && (err != nil || shape != l.Shape) {
+			return fmt.Errorf("%w: layer %d of filter %q can't have %d bytes", ErrRequest, l.ID.Index, s.Name, l.Shape.Bytes)
+		}
+		if len(l.ID.Owner) > bloomslice.OwnerBytesMax {
+			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(l.ID.Owner), bloomslice.OwnerBytesMax)
 		}
 	}
 	return nil
