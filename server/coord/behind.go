@@ -13,12 +13,12 @@ import (
 // catchUp brings to a replica what it has not seen of the wide contexts of operations: the keys or deaths of those dots, from
 // replicas that know them. A death brings all keys that are live where it comes from. Its error is engine.ErrBehind when nobody knows
 // a dot. The facts need not be durable for themselves: what is written after them, synced, is behind them in the log.
-func (o *operation) catchUp(ctx context.Context, rep peer.Replica, ops []engine.Op) error {
+func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []engine.Op) error {
 	missing, told := &clock.Clock{}, &clock.Clock{}
 	for i := range ops {
 		missing.Union(ops[i].Context.Wide)
 	}
-	lacks, err := stateOf(ctx, o.set, rep)
+	lacks, err := stateOf(ctx, o.name, rep)
 	if err != nil {
 		return err
 	}
@@ -28,14 +28,14 @@ func (o *operation) catchUp(ctx context.Context, rep peer.Replica, ops []engine.
 		if other == rep || missing.Empty() {
 			continue
 		}
-		t := &telling{set: o.set, from: other, to: rep, has: unknownSet(), lacks: lacks, told: told}
+		t := &telling{set: o.name, from: other, to: rep, has: unknownSet(), lacks: lacks, told: told}
 		if err := t.run(ctx, missing); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", other.Member().Node, err))
 		}
 		missing.Subtract(told)
 	}
 	if !missing.Empty() {
-		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", engine.ErrBehind, rep.Member(), missing.Len(), o.set, errors.Join(errs...))
+		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", engine.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))
 	}
 	return nil
 }

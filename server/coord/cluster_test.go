@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"path"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -25,26 +23,6 @@ import (
 
 var set = []byte("set")
 
-// sched runs a cluster of a test in turns, and has its source.
-type sched struct {
-	*turns.Runner
-	rng *rand.Rand
-}
-
-func newSched(seed uint64) *sched {
-	rng := rand.New(rand.NewPCG(seed, 7))
-	return &sched{turns.New(rng), rng}
-}
-
-// run runs f and what it starts until nothing is left to do within a time, and ends the test if f has not ended then.
-func (s *sched) run(t *testing.T, within time.Duration, f func()) {
-	t.Helper()
-	if !s.Run(within, f) {
-		running, _ := s.Left()
-		t.Fatalf("it waits for what never comes; %d tasks", running)
-	}
-}
-
 // cluster is some replicas over engines in memory, behind a network that may fail.
 type cluster struct {
 	t      *testing.T
@@ -55,17 +33,14 @@ type cluster struct {
 	events []coord.Event
 }
 
-// link is the way to a replica. What is sent waits for its turn, and so does the answer.
+// link is the way to a replica.
 type link struct {
 	local
 	turns.Link
+	wire
 	c      *cluster
 	store  *engine.Store
 	disk   *testkit.Disk
-	down   bool          // nothing reaches it, and that is known
-	fault  func() string // of a call: "", "lost" (the request), "mute" (the answer), "reset" (the same, and that is told), "twice"
-	after  func()        // before each answer
-	calls  int
 	chunks int // that were taken
 }
 
@@ -85,7 +60,7 @@ func newCluster(t *testing.T, s *sched, n int) *cluster {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &link{local: local{replica}, c: c, store: store, disk: disk, fault: func() string { return "" }}
+		l := &link{local: local{replica}, wire: newWire(s, replica.Member().Node), c: c, store: store, disk: disk}
 		l.Link = turns.Link{To: func() peer.Replica { return l.Local }, Over: l.over}
 		c.links = append(c.links, l)
 	}
@@ -122,41 +97,6 @@ func (c *cluster) saw(kind coord.EventKind) (n int) {
 		}
 	}
 	return n
-}
-
-// over does a call through the network.
-func (l *link) over(ctx context.Context, do func() error) error {
-	l.calls++
-	l.c.s.Yield(nil)
-	fault := l.fault()
-	if l.down {
-		return fmt.Errorf("%w: no way to %v", peer.ErrUnavailable, l.Member())
-	}
-	if fault == "lost" {
-		return l.silence(ctx)
-	}
-	if fault == "twice" {
-		l.c.s.Go(func() { _ = do() })
-	}
-	err := do()
-	if l.after != nil {
-		l.after()
-	}
-	if fault == "mute" {
-		return l.silence(ctx)
-	}
-	if l.c.s.Yield(nil); fault == "reset" {
-		return errors.New("connection reset")
-	}
-	return err
-}
-
-// silence waits until the caller gives up.
-func (l *link) silence(ctx context.Context) error {
-	for ctx.Err() == nil {
-		l.c.s.Yield(func() bool { return ctx.Err() != nil })
-	}
-	return context.Cause(ctx)
 }
 
 func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (r engine.Result, m peer.Member, err error) {
@@ -271,7 +211,7 @@ type vfsFolder struct {
 	dir string
 }
 
-func newFolder(t *testing.T, fs vfs.FS) vfsFolder {
+func newFolder(t testing.TB, fs vfs.FS) vfsFolder {
 	t.Helper()
 	if err := fs.MkdirAll("hints", 0o755); err != nil {
 		t.Fatal(err)

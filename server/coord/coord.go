@@ -2,12 +2,10 @@ package coord
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -65,22 +63,29 @@ func (c *Coordinator) Close(ctx context.Context) error {
 
 // plan returns the quorum of a request, and the replicas that take part, in the order of the preflist.
 func (c *Coordinator) plan(set []byte, q Quorum) (Quorum, []peer.Replica, error) {
-	q, err := q.withDefaults(c.opt.Quorum)
+	q, err := c.quorum(q)
 	if err != nil {
 		return q, nil, err
 	}
-	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
-		return q, nil, ErrClosed
-	}
-	replicas := c.opt.Place(set)
-	if len(replicas) > q.N {
-		replicas = replicas[:q.N]
-	}
-	return q, replicas, nil
+	return q, first(c.opt.Place(set), q.N), nil
 }
+
+// quorum returns the quorum of a request. It is ErrClosed when there is nobody to do it.
+func (c *Coordinator) quorum(q Quorum) (Quorum, error) {
+	q, err := q.withDefaults(c.opt.Quorum)
+	if err != nil {
+		return q, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return q, ErrClosed
+	}
+	return q, nil
+}
+
+// first returns the first n of a preflist, or all.
+func first[R any](preflist []R, n int) []R { return preflist[:min(n, len(preflist))] }
 
 // enter begins something in the background, for which Close waits until leave. It reports false when the coordinator is closed.
 func (c *Coordinator) enter() bool {
@@ -134,61 +139,4 @@ func (c *Coordinator) give(node string, bytes int64) {
 		delete(c.sends, node)
 	}
 	c.leaveLocked()
-}
-
-// send applies a delta at a replica in the background and tells how that went. Where it did not reach the replica, or nobody
-// knows, a hint is kept.
-func (c *Coordinator) send(from peer.Member, to peer.Replica, d engine.Delta, durability engine.Durability, answered func(error)) {
-	node, size := to.Member().Node, sizeOf(&d)
-	if err := c.take(node, size); err != nil {
-		c.missed(from, to, d, err)
-		answered(err)
-		return
-	}
-	c.run.Go(func() {
-		defer c.give(node, size)
-		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
-		defer cancel()
-		_, err := to.Apply(ctx, d, durability)
-		if err != nil {
-			c.missed(from, to, d, err)
-		}
-		answered(err)
-	})
-}
-
-// missed sees to a delta that a replica has not acknowledged.
-func (c *Coordinator) missed(from peer.Member, to peer.Replica, d engine.Delta, cause error) {
-	e := Event{Kind: EventNotSent, Node: to.Member().Node, Set: d.Set, Err: cause}
-	if peer.Refused(cause) {
-		e.Kind = EventRefused
-		c.opt.Events(e)
-		return
-	}
-	c.opt.Events(e)
-	if c.opt.Hints == nil {
-		return
-	}
-	if err := c.opt.Hints.Add(e.Node, from, d); err != nil {
-		e.Kind, e.Err = EventHintFailed, err
-		if errors.Is(err, ErrHintsFull) {
-			e.Kind = EventHintOverflow
-		}
-		c.opt.Events(e)
-	}
-}
-
-// dotBytes is about what a dot of a context takes in a frame, and itemBytes an item beside its element.
-const (
-	dotBytes  = 8
-	itemBytes = 8
-)
-
-// sizeOf returns about how many bytes a delta is.
-func sizeOf(d *engine.Delta) int64 {
-	n := len(d.Set) + d.Clear.HeapBytes() + itemBytes*len(d.Items)
-	for i := range d.Items {
-		n += len(d.Items[i].Element) + dotBytes*len(d.Items[i].Context)
-	}
-	return int64(n)
 }

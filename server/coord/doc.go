@@ -19,6 +19,9 @@
 // time for which replicas keep ids, does the same events. Without an id it is another event: an add that is sent again after
 // somebody has removed the element brings it back.
 //
+// A bloom filter is cut into slices, each with a preflist of its own, that are marked and checked side by side. One replica decides in
+// which layer a key goes, the others do the same; a mark is no event, so that who marks again, or has another replica decide, does no harm.
+//
 // All that a coordinator does beside its caller, and all that it waits for, goes through its Runner. A simulation gives one that
 // runs everything in one goroutine, in an order of its choice. So no lock is held while a replica is called or a Signal waited
 // for.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"bigset/clock"
 	"bigset/engine"
@@ -38,7 +37,7 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 			return Result{}, err
 		}
 	}
-	o := c.newOperation(d.Set, q, replicas)
+	o := &setOperation{c.newOperation(d.Set, q), replicas}
 	return o.await(ctx, func(context.Context) {
 		if !o.begin() {
 			return
@@ -73,39 +72,4 @@ func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas [
 		return nil, fmt.Errorf("%w: %q", engine.ErrNotFound, set)
 	}
 	return union, nil
-}
-
-// ask asks all replicas at once, and returns the first answers when there are enough of them.
-func ask[T any](ctx context.Context, c *Coordinator, set []byte, enough int, replicas []peer.Replica, f func(context.Context, peer.Replica) (T, error)) ([]T, error) {
-	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
-	defer cancel()
-	var mu sync.Mutex
-	var answers []T
-	var errs []error
-	settled := c.run.NewSignal()
-	for _, rep := range replicas {
-		c.run.Go(func() {
-			a, err := f(ctx, rep)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, err))
-			} else if len(answers) < enough {
-				answers = append(answers, a)
-			}
-			if len(answers) == enough || len(answers)+len(errs) == len(replicas) {
-				settled.Set()
-			}
-		})
-	}
-	if len(replicas) == 0 {
-		settled.Set()
-	}
-	waited := settled.Wait(ctx)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(answers) < enough {
-		return nil, &QuorumError{Set: set, Answered: len(answers), Of: enough, Err: errors.Join(append(errs, waited)...)}
-	}
-	return answers[:enough:enough], nil
 }

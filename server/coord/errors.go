@@ -22,18 +22,22 @@ var (
 // UnknownError says how far an operation came that too few replicas have acknowledged in time. It may have happened, or happen
 // later. errors.Is finds ErrUnknown in it, and the causes.
 type UnknownError struct {
-	Set        []byte
-	Acked      int // replicas that have it
-	Durable    int // those of them that have it on disk
-	W, DW      int // how many there should have been
-	Unanswered int // replicas that have not answered yet
+	Set        []byte // or filter
+	Acked      int    // replicas that have it
+	Durable    int    // those of them that have it on disk
+	W, DW      int    // how many there should have been
+	Unanswered int    // replicas that have not answered yet
 	Err        error
 }
 
 // Error implements error.
 func (e *UnknownError) Error() string {
-	return withCause(fmt.Sprintf("%v: write to %.64q has %d of %d replicas, %d of %d durably, %d have not answered",
-		ErrUnknown, e.Set, e.Acked, e.W, e.Durable, e.DW, e.Unanswered), e.Err)
+	durable := ""
+	if e.DW > 0 {
+		durable = fmt.Sprintf(", %d of %d durably", e.Durable, e.DW)
+	}
+	return withCause(fmt.Sprintf("%v: write to %.64q has %d of %d replicas%s, %d have not answered",
+		ErrUnknown, e.Set, e.Acked, e.W, durable, e.Unanswered), e.Err)
 }
 
 // Unwrap makes errors.Is find ErrUnknown and the causes.
@@ -42,8 +46,8 @@ func (e *UnknownError) Unwrap() []error { return causes(ErrUnknown, e.Err) }
 // QuorumError says that fewer replicas than needed could do their part, and that nothing has happened. errors.Is finds
 // ErrNoQuorum in it, and the causes.
 type QuorumError struct {
-	Set          []byte
-	Answered, Of int // how many answered, and how many had to
+	Set          []byte // or filter
+	Answered, Of int    // how many answered, and how many had to
 	Err          error
 }
 
@@ -54,6 +58,31 @@ func (e *QuorumError) Error() string {
 
 // Unwrap makes errors.Is find ErrNoQuorum and the causes.
 func (e *QuorumError) Unwrap() []error { return causes(ErrNoQuorum, e.Err) }
+
+// FilterError says of which keys of a request on a filter there is no answer, and why. errors.Is finds the causes in it, and ErrUnknown
+// where some of the keys may be marked.
+type FilterError struct {
+	Name    []byte
+	Keys    []int // without an answer: their places in the request, ascending
+	Unknown int   // how many of them may be marked all the same, now or later
+	Of      int   // keys of the request
+	Slices  int   // that have failed
+	Err     error // why, of some of them: each is an *UnknownError, a *QuorumError, or a refusal
+}
+
+// Error implements error.
+func (e *FilterError) Error() string {
+	return withCause(fmt.Sprintf("coord: no answer about %d of %d keys of filter %.64q, %d of them unknown, from %d of its slices",
+		len(e.Keys), e.Of, e.Name, e.Unknown, e.Slices), e.Err)
+}
+
+// Unwrap makes errors.Is find the causes, and ErrUnknown.
+func (e *FilterError) Unwrap() []error {
+	if e.Unknown > 0 {
+		return causes(ErrUnknown, e.Err)
+	}
+	return []error{e.Err}
+}
 
 func withCause(text string, cause error) string {
 	if cause == nil {

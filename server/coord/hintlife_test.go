@@ -20,7 +20,7 @@ func TestHintGoesWhenDurable(t *testing.T) {
 	if err := to.store.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.store.ApplyDelta(ctx, d, engine.NoSync); err != nil {
+	if err := to.store.ApplyDelta(ctx, engine.Delta(d), engine.NoSync); err != nil {
 		t.Fatal(err)
 	}
 	h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{})
@@ -31,7 +31,7 @@ func TestHintGoesWhenDurable(t *testing.T) {
 		t.Fatal("there is nothing to see here")
 	}
 	s.run(t, minute, func() {
-		sent, err := h.Replay(ctx, "node1", func([]byte) peer.Replica { return to })
+		sent, err := h.Replay(ctx, "node1", coord.Targets{Set: func([]byte) peer.Replica { return to }})
 		if n, _ := h.Pending("node1"); sent != 1 || err != nil || n != 0 {
 			t.Errorf("%d sent, %d pending, %v", sent, n, err)
 		}
@@ -108,7 +108,7 @@ func TestHintsDamaged(t *testing.T) {
 		left := 2
 		for _, node := range h.Nodes() {
 			r := &target{}
-			if _, err := h.Replay(ctx, node, r.to); err != nil {
+			if _, err := h.Replay(ctx, node, coord.Targets{Set: r.to}); err != nil {
 				t.Fatalf("bit %d: %v", bit, err)
 			}
 			for _, d := range r.got {

@@ -41,12 +41,12 @@ func TestReplayGoesOn(t *testing.T) {
 	}
 	r := &halting{&target{}, []string{"s1", "s2", "s3", "s4"}, 0}
 	to := func([]byte) peer.Replica { return r }
-	sent, err := h.Replay(ctx, "a", to)
+	sent, err := h.Replay(ctx, "a", coord.Targets{Set: to})
 	if n, _ := h.Pending("a"); sent != 3 || n != 7 || r.calls != 7 || !errors.Is(err, peer.ErrUnavailable) || !slices.Equal(r.firsts(), []int{2, 4, 8}) {
 		t.Errorf("%d sent by %d calls, %v, %d pending, %v", sent, r.calls, r.firsts(), n, err)
 	}
 	r.broken, r.got = []string{"s3"}, nil
-	sent, err = h.Replay(ctx, "a", to)
+	sent, err = h.Replay(ctx, "a", coord.Targets{Set: to})
 	if n, _ := h.Pending("a"); sent != 6 || n != 1 || err == nil || !slices.Equal(r.firsts(), []int{1, 3, 5, 7, 9, 10}) {
 		t.Errorf("%d sent, %v, %d pending, %v", sent, r.firsts(), n, err)
 	}
@@ -131,7 +131,7 @@ func TestCleanBesideAdd(t *testing.T) {
 		}
 		full = true
 		go func() {
-			_, err := h.Replay(ctx, "b", (&target{}).to)
+			_, err := h.Replay(ctx, "b", coord.Targets{Set: (&target{}).to})
 			done <- err
 		}()
 		for held := false; !held; { // until that waits for this sync, to close the file
@@ -155,7 +155,7 @@ func TestCleanBesideAdd(t *testing.T) {
 	added := make(chan error, 1)
 	go func() {
 		for i := 2; !full; i++ {
-			if _, err := h.Replay(ctx, "a", (&target{}).to); err != nil {
+			if _, err := h.Replay(ctx, "a", coord.Targets{Set: (&target{}).to}); err != nil {
 				added <- err
 				return
 			}

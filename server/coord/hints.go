@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/btree"
 
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -32,9 +31,10 @@ type HintOptions struct {
 	Events func(Event)
 }
 
-// Hints are a durable log of deltas that replicas have missed. A hint is a whole delta. It counts for no quorum, and goes when its
-// replica has the delta durably, whatever that replica's clock says; a hint that comes twice does no harm, and so a note that one
-// is done may be lost in a crash.
+// Hints are a durable log of deltas of sets, and marks in slices of filters, that replicas have missed. A hint is a whole delta, or all
+// marks that were sent together. It counts for no quorum, and goes when its replica has the delta durably, whatever that replica's
+// clock says, or the marks as durably as the filter promises; a hint that comes twice does no harm, and so a note that one is done may
+// be lost in a crash.
 //
 //	0000000000000001.hints   hint 1, hint 2, done 1       files are only appended to; one without a hint that is not done,
 //	0000000000000002.hints   hint 3, …                    but for the last, is removed
@@ -173,9 +173,9 @@ func (h *Hints) forget(e *hint) {
 	h.live -= e.size
 }
 
-// Add keeps a delta for a node. When it returns nil the hint is on disk. ErrHintsFull: there is no room.
-func (h *Hints) Add(node string, from peer.Member, d engine.Delta) error {
-	frame, err := peer.Append(nil, from, peer.Delta(d))
+// Add keeps a peer.Delta or peer.Marks for a node. When it returns nil the hint is on disk. ErrHintsFull: there is no room.
+func (h *Hints) Add(node string, from peer.Member, what peer.Message) error {
+	frame, err := peer.Append(nil, from, what)
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ import (
 var sender = peer.Member{Node: "sender", Incarnation: "S1", State: peer.Normal}
 
 // hinted returns the delta of the n-th add of an actor.
-func hinted(n int, element string) engine.Delta {
-	return engine.Delta{Set: set, Actor: "S1", First: uint64(n), Request: []byte("r"), Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(element)}}}
+func hinted(n int, element string) peer.Delta {
+	return peer.Delta{Set: set, Actor: "S1", First: uint64(n), Request: []byte("r"), Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(element)}}}
 }
 
-func openHints(t *testing.T, f coord.Folder, o coord.HintOptions) *coord.Hints {
+func openHints(t testing.TB, f coord.Folder, o coord.HintOptions) *coord.Hints {
 	t.Helper()
 	h, err := coord.OpenHints(f, o)
 	if err != nil {
@@ -43,6 +43,8 @@ type target struct {
 	err  error
 	left int // so many calls until err
 }
+
+func (r *target) Member() peer.Member { return peer.Member{} }
 
 func (r *target) Apply(_ context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
 	if r.left--; r.left < 0 && r.err != nil {
@@ -83,14 +85,14 @@ func TestHintsSurvive(t *testing.T) {
 		t.Errorf("%d hints of %d bytes for %v", n, size, h.Nodes())
 	}
 	r := &target{}
-	if n, err := h.Replay(ctx, "a", r.to); n != 10 || err != nil || !slices.Equal(r.firsts(), []int{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}) {
+	if n, err := h.Replay(ctx, "a", coord.Targets{Set: r.to}); n != 10 || err != nil || !slices.Equal(r.firsts(), []int{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}) {
 		t.Errorf("%d replayed: %v, %v", n, r.firsts(), err)
 	}
 	if d, want := r.got[0], hinted(2, "x2"); !bytes.Equal(d.Items[0].Element, want.Items[0].Element) || d.Actor != want.Actor || string(d.Request) != "r" {
 		t.Errorf("%+v", d)
 	}
 	broken := &target{err: peer.ErrUnavailable, left: 3}
-	if n, err := h.Replay(ctx, "b", broken.to); n != 3 || !errors.Is(err, peer.ErrUnavailable) {
+	if n, err := h.Replay(ctx, "b", coord.Targets{Set: broken.to}); n != 3 || !errors.Is(err, peer.ErrUnavailable) {
 		t.Errorf("%d replayed, %v", n, err)
 	}
 	if err := h.Close(); err != nil {
@@ -101,7 +103,7 @@ func TestHintsSurvive(t *testing.T) {
 		t.Errorf("%d hints after the second open, for %v", n, h.Nodes())
 	}
 	r = &target{}
-	if n, err := h.Replay(ctx, "b", r.to); n != 7 || err != nil || r.got[0].First != 7 {
+	if n, err := h.Replay(ctx, "b", coord.Targets{Set: r.to}); n != 7 || err != nil || r.got[0].First != 7 {
 		t.Errorf("%d replayed: %v, %v", n, r.firsts(), err)
 	}
 	if names, err := f.List(); err != nil || len(names) > 1 {
@@ -133,7 +135,7 @@ func TestHintsAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	r := &target{}
-	if sent, err := h.Replay(ctx, "a", r.to); sent != 0 || err != nil || len(r.got) > 0 {
+	if sent, err := h.Replay(ctx, "a", coord.Targets{Set: r.to}); sent != 0 || err != nil || len(r.got) > 0 {
 		t.Errorf("%d hints that are too old were sent, %v", sent, err)
 	}
 	if len(events) != 1 || events[0].Kind != coord.EventHintExpired || events[0].Count != n || events[0].Node != "a" {
@@ -169,7 +171,7 @@ func TestHintFilesAreBounded(t *testing.T) {
 		if err := h.Add(node, sender, hinted(i+1, "x")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.Replay(ctx, "b", (&target{}).to); err != nil {
+		if _, err := h.Replay(ctx, "b", coord.Targets{Set: (&target{}).to}); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, sizes())
@@ -182,7 +184,7 @@ func TestHintFilesAreBounded(t *testing.T) {
 	}
 	r := &target{}
 	h = openHints(t, newFolder(t, disk.CrashClone(0, 1)), coord.HintOptions{})
-	if n, err := h.Replay(ctx, "away", r.to); n != 10 || err != nil || !slices.Equal(r.firsts(), []int{1, 31, 61, 91, 121, 151, 181, 211, 241, 271}) {
+	if n, err := h.Replay(ctx, "away", coord.Targets{Set: r.to}); n != 10 || err != nil || !slices.Equal(r.firsts(), []int{1, 31, 61, 91, 121, 151, 181, 211, 241, 271}) {
 		t.Errorf("%d hints: %v, %v", n, r.firsts(), err)
 	}
 }
@@ -196,7 +198,7 @@ func TestHintsThatAreRefused(t *testing.T) {
 		}
 	}
 	r := &target{err: fmt.Errorf("no: %w", engine.ErrDelta), left: 1}
-	if n, err := h.Replay(ctx, "a", r.to); n != 1 || err != nil {
+	if n, err := h.Replay(ctx, "a", coord.Targets{Set: r.to}); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, _ := h.Pending("a"); n != 0 || len(events) != 3 || events[0].Kind != coord.EventRefused || events[2].Kind != coord.EventHintReplayed {
@@ -205,7 +207,7 @@ func TestHintsThatAreRefused(t *testing.T) {
 	if err := h.Add("a", sender, hinted(9, "x")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := h.Replay(ctx, "a", func([]byte) peer.Replica { return nil }); n != 0 || err != nil {
+	if n, err := h.Replay(ctx, "a", coord.Targets{Set: func([]byte) peer.Replica { return nil }}); n != 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, _ := h.Pending("a"); n != 1 {
@@ -238,7 +240,7 @@ func (hi *history) play(f coord.Folder) {
 			}
 		}
 		r := &target{}
-		_, _ = h.Replay(context.Background(), "a", func([]byte) peer.Replica { return sending{r, hi} })
+		_, _ = h.Replay(context.Background(), "a", coord.Targets{Set: func([]byte) peer.Replica { return sending{r, hi} }})
 		_ = h.Close()
 	}
 }
@@ -265,7 +267,7 @@ func (hi *history) check(t *testing.T, what string, f coord.Folder) {
 	got := map[int]bool{}
 	for _, node := range h.Nodes() {
 		r := &target{}
-		if _, err := h.Replay(context.Background(), node, r.to); err != nil {
+		if _, err := h.Replay(context.Background(), node, coord.Targets{Set: r.to}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		for _, n := range r.firsts() {

@@ -13,11 +13,11 @@ const None = -1
 
 // Quorum says how many replicas take part in an operation. Zero is the default.
 type Quorum struct {
-	N int // replicas that hold the set; default 3
+	N int // replicas that hold the set, or the slice of a filter; default 3
 	R int // that must answer a read; default 2, at most N
 	W int // that must have a write; default 2, at most N
 	// DW is how many must have a write on disk; default 2, at most N, or None. Where it is not None replicas answer when it is on
-	// disk, so that the larger one of W and DW decides.
+	// disk, so that the larger one of W and DW decides. It is for sets alone: how durable a mark is says its filter.
 	DW int
 }
 
@@ -54,16 +54,18 @@ type Options struct {
 	// Place returns the replicas of a set in the order of its preflist: the first N of them take part. It has no default. It must not
 	// block.
 	Place func(set []byte) []peer.Replica
+	// PlaceSlice returns the replicas of a slice of a filter, as Place does those of a set. Default nil: there are no filters.
+	PlaceSlice func(filter []byte, slice uint32) []peer.SliceReplica
 	// Quorum is what requests have that do not say otherwise; default N 3, R 2, W 2, DW 2.
 	Quorum Quorum
 	// Timeout is how long an operation may take until its answer; default 10 s.
 	Timeout time.Duration
-	// SendTimeout is how long a replica may take to answer a delta, also in the background; default 30 s.
+	// SendTimeout is how long a replica may take to answer a delta or marks, also in the background; default 30 s.
 	SendTimeout time.Duration
 	// ChunkTimeout is how long a replica may take for the next chunk of a read, before another takes its place; default 5 s.
 	ChunkTimeout time.Duration
-	// SendsMax and SendBytesMax bound what is under way to one node, deltas and repairs; beyond, deltas become hints at once. A node that
-	// hangs takes no room from others. Default 4,096 and 64 MiB.
+	// SendsMax and SendBytesMax bound what is under way to one node, deltas, marks and repairs; beyond, deltas and marks become hints at
+	// once. A node that hangs takes no room from others. Default 4,096 and 64 MiB.
 	SendsMax     int
 	SendBytesMax int64
 	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
@@ -131,8 +133,8 @@ type EventKind string
 
 // What a coordinator and its hints tell about.
 const (
-	EventNotSent        EventKind = "not-sent"        // a delta did not reach a replica: a hint was kept, unless another event says why not
-	EventRefused        EventKind = "refused"         // a replica refuses a delta, and always will: it was dropped
+	EventNotSent        EventKind = "not-sent"        // a delta or marks did not reach a replica: a hint was kept, unless another event says why not. Or a drop of a filter
+	EventRefused        EventKind = "refused"         // a replica refuses a delta or marks, and always will: it was dropped
 	EventHintOverflow   EventKind = "hint-overflow"   // there is no room for a hint: it was dropped
 	EventHintExpired    EventKind = "hint-expired"    // hints were too old: they were dropped
 	EventHintFailed     EventKind = "hint-failed"     // a hint could not be written, or not be read back
@@ -151,9 +153,9 @@ type Event struct {
 	Kind      EventKind
 	Node      string // the replica's
 	Peer      string // the other replica's, of an exchange
-	Set       []byte
-	Count     int   // of hints, or of what was repaired, left or damaged
-	Bytes     int64 // of hints
+	Set       []byte // its name, or a filter's
+	Count     int    // of hints, or of what was repaired, left or damaged
+	Bytes     int64  // of hints
 	Err       error
 	Exchanged Exchanged // what an exchange has brought, also one that failed
 }

@@ -41,14 +41,43 @@ func (h *Hints) Nodes() (nodes []string) {
 	return nodes
 }
 
-// replaySetsMax is how many sets may fail in one replay until the node is taken for one that is not there.
-const replaySetsMax = 4
+// replayFailsMax is how many sets and slices may fail in one replay until the node is taken for one that is not there.
+const replayFailsMax = 4
 
-// Replay sends a node the hints that there are for it, in the order in which they came, each gone when the node has it on disk. Where
-// one does not reach it, those of its set stay behind it and others go on, so that one set that is damaged there holds up no other; after
-// some such sets it ends. To returns the node's replica of a set, or nil where it has none: then the hint stays until it is too old. It
-// returns how many have arrived, and why others have not. While one replay for a node is under way, others return at once.
-func (h *Hints) Replay(ctx context.Context, node string, to func(set []byte) peer.Replica) (sent int, err error) {
+// Targets find a node's replicas, or return nil where it has none. A nil function is none of any.
+type Targets struct {
+	Set   func(set []byte) peer.Replica
+	Slice func(filter []byte, slice uint32) peer.SliceReplica
+}
+
+// delivery returns how a hint is given to its replica, and the set or the slice that it is of. There is nothing to give where the node
+// has no replica.
+func (t *Targets) delivery(what peer.Message) (d delivery, of string) {
+	switch m := what.(type) {
+	case peer.Delta:
+		if t.Set != nil {
+			if rep := t.Set(m.Set); rep != nil {
+				d = deltaTo(rep, engine.Delta(m), engine.Sync)
+			}
+		}
+		of = fmt.Sprintf("set %q", m.Set)
+	case peer.Marks:
+		if t.Slice != nil {
+			if rep := t.Slice(m.Name, m.Slice); rep != nil {
+				d = marksTo(rep, engine.Marks(m), func([]bool) {})
+			}
+		}
+		of = fmt.Sprintf("slice %d of %q", m.Slice, m.Name)
+	}
+	return d, of
+}
+
+// Replay sends a node the hints that there are for it, in the order in which they came, each gone when the node has acknowledged it: a
+// delta when it is on disk there. Where one does not reach it, those of its set or slice stay behind it and others go on, so that one
+// that is damaged there holds up no other; after some such failures it ends. Where the node has no replica of a set or slice the hint
+// stays until it is too old. It returns how many have arrived, and why others have not. While one replay for a node is under way, others
+// return at once.
+func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, err error) {
 	if !h.claim(node) {
 		return 0, nil
 	}
@@ -60,10 +89,10 @@ func (h *Hints) Replay(ctx context.Context, node string, to func(set []byte) pee
 		}
 	}()
 	h.expire(node)
-	failed := map[string]error{} // by set
+	failed := map[string]error{} // by set or slice
 	defer func() { err = errors.Join(append(slices.Collect(maps.Values(failed)), err)...) }()
 	for last := uint64(0); ; {
-		e, d, err := h.next(node, last)
+		e, what, err := h.next(node, last)
 		if e == nil {
 			return sent, err
 		}
@@ -76,15 +105,15 @@ func (h *Hints) Replay(ctx context.Context, node string, to func(set []byte) pee
 			h.done(e)
 			continue
 		}
-		rep := to(d.Set)
-		if rep == nil || failed[string(d.Set)] != nil {
+		d, of := to.delivery(what)
+		if d.give == nil || failed[of] != nil {
 			continue
 		}
-		if _, err := rep.Apply(ctx, d, engine.Sync); peer.Refused(err) {
-			h.opt.Events(Event{Kind: EventRefused, Node: node, Set: d.Set, Count: 1, Bytes: e.size, Err: err})
+		if err := d.give(ctx); peer.Refused(err) {
+			h.opt.Events(Event{Kind: EventRefused, Node: node, Set: d.name, Count: 1, Bytes: e.size, Err: err})
 		} else if err != nil {
-			failed[string(d.Set)] = fmt.Errorf("coord: replay to %s: %w", node, err)
-			if len(failed) == replaySetsMax || ctx.Err() != nil {
+			failed[of] = fmt.Errorf("coord: replay to %s: %w", node, err)
+			if len(failed) == replayFailsMax || ctx.Err() != nil {
 				return sent, nil
 			}
 			continue
@@ -135,11 +164,11 @@ func (h *Hints) expire(node string) {
 
 // next reads the node's first hint behind an id; nil when there is none, or the hints are closed. An error with a hint says that it
 // can't be read.
-func (h *Hints) next(node string, last uint64) (found *hint, d engine.Delta, err error) {
+func (h *Hints) next(node string, last uint64) (found *hint, what peer.Message, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, d, ErrClosed
+		return nil, nil, ErrClosed
 	}
 	h.index.AscendGreaterOrEqual(&hint{node: node, id: last + 1}, func(e *hint) bool {
 		if e.node == node {
@@ -148,25 +177,24 @@ func (h *Hints) next(node string, last uint64) (found *hint, d engine.Delta, err
 		return false
 	})
 	if found == nil {
-		return nil, d, nil
+		return nil, nil, nil
 	}
 	payload, err := h.payload(found)
 	if err != nil {
-		return found, d, err
+		return found, nil, err
 	}
 	_, frame, ok := parseHint(payload[1:])
 	if !ok {
-		return found, d, errRecord
+		return found, nil, errRecord
 	}
-	m, _, err := peer.Decode(frame)
-	if err != nil {
-		return found, d, err
+	what, _, err = peer.Decode(frame)
+	switch what.(type) {
+	case peer.Delta, peer.Marks:
+		return found, what, nil
+	case nil:
+		return found, nil, err
 	}
-	delta, ok := m.(peer.Delta)
-	if !ok {
-		return found, d, peer.ErrFrameKind
-	}
-	return found, engine.Delta(delta), nil
+	return found, nil, peer.ErrFrameKind
 }
 
 // payload reads a hint's record.
@@ -188,14 +216,25 @@ func (c *Coordinator) Replay(ctx context.Context, node string) (sent int, err er
 	if c.opt.Hints == nil {
 		return 0, nil
 	}
-	return c.opt.Hints.Replay(ctx, node, func(set []byte) peer.Replica {
-		for _, rep := range c.opt.Place(set) {
-			if rep.Member().Node == node {
-				return rep
+	return c.opt.Hints.Replay(ctx, node, Targets{
+		Set: func(set []byte) peer.Replica { return at(node, c.opt.Place(set)) },
+		Slice: func(filter []byte, slice uint32) peer.SliceReplica {
+			if c.opt.PlaceSlice == nil {
+				return nil
 			}
-		}
-		return nil
+			return at(node, c.opt.PlaceSlice(filter, slice))
+		},
 	})
+}
+
+// at returns the replica of a node, or none.
+func at[R interface{ Member() peer.Member }](node string, preflist []R) (found R) {
+	for _, rep := range preflist {
+		if rep.Member().Node == node {
+			return rep
+		}
+	}
+	return found
 }
 
 // replaying does Replay for all nodes that have hints, each beside the others, and does so again, until the coordinator is closed.

@@ -62,7 +62,7 @@ func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 		return Result{}, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
 	}
 	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, and may be under way when the caller goes on
-	o := c.newOperation(w.Set, q, replicas)
+	o := &setOperation{c.newOperation(w.Set, q), replicas}
 	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
 }
 
@@ -84,110 +84,22 @@ func cloneOps(ops []engine.Op) []engine.Op {
 	return ops
 }
 
-// operation is a write under way.
-type operation struct {
-	c        *Coordinator
-	set      []byte
-	q        Quorum
+// setOperation is a request to change a set that is under way.
+type setOperation struct {
+	*operation
 	replicas []peer.Replica
-	settled  Signal
-
-	mu        sync.Mutex
-	result    Result
-	began     bool // a replica was asked: it may have happened
-	abandoned bool // nobody waits any more: nothing may begin
-	over      bool // it was refused, or no replica could do it: err says so
-	sent      int  // replicas that were asked
-	answered  int  // those that have answered
-	err       error
-}
-
-func (c *Coordinator) newOperation(set []byte, q Quorum, replicas []peer.Replica) *operation {
-	return &operation{c: c, set: set, q: q, replicas: replicas, settled: c.run.NewSignal()}
 }
 
 // durability is what replicas are asked for.
-func (o *operation) durability() engine.Durability {
+func (o *setOperation) durability() engine.Durability {
 	if o.q.DW == None {
 		return engine.NoSync
 	}
 	return engine.Sync
 }
 
-// await runs f beside its caller and returns what became of the operation when that is known, or time is up.
-func (o *operation) await(ctx context.Context, f func(context.Context)) (Result, error) {
-	if !o.c.enter() {
-		return Result{}, ErrClosed
-	}
-	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout)
-	defer cancel()
-	o.c.run.Go(func() {
-		defer o.c.leave() // Close waits, so that what a replica did for a caller who has gone still becomes hints
-		f(ctx)
-	})
-	waited := o.settled.Wait(ctx)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.abandoned = true
-	switch {
-	case o.over:
-		return o.result, o.err
-	case o.reached():
-		return o.result, nil
-	case !o.began:
-		return o.result, &QuorumError{Set: o.set, Of: o.q.W, Err: errors.Join(waited, o.err)}
-	}
-	return o.result, &UnknownError{Set: o.set, Acked: o.result.Acked, Durable: o.result.Durable, W: o.q.W, DW: max(0, o.q.DW),
-		Unanswered: o.sent - o.answered, Err: errors.Join(waited, o.err)}
-}
-
-// reached reports whether enough replicas have acknowledged.
-func (o *operation) reached() bool { return o.result.Acked >= o.q.W && o.result.Durable >= o.q.DW }
-
-// begin notes that a replica is about to be asked, unless nobody waits for it any more.
-func (o *operation) begin() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.began = o.began || !o.abandoned
-	return !o.abandoned
-}
-
-// nothing notes that no replica has done anything.
-func (o *operation) nothing() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.began = false
-}
-
-// finish ends the operation as refused, unknown, or without an event.
-func (o *operation) finish(over bool, err error) {
-	o.mu.Lock()
-	o.over, o.err = over, errors.Join(o.err, err)
-	o.mu.Unlock()
-	o.settled.Set()
-}
-
-// ack counts one replica's answer.
-func (o *operation) ack(node string, err error) {
-	o.mu.Lock()
-	o.answered++
-	if err != nil {
-		o.err = errors.Join(o.err, fmt.Errorf("%s: %w", node, err))
-	} else {
-		o.result.Acked++
-		if o.q.DW != None {
-			o.result.Durable++
-		}
-	}
-	done := o.reached() || o.answered == o.sent
-	o.mu.Unlock()
-	if done {
-		o.settled.Set()
-	}
-}
-
 // write has one replica do the request, and sends what it did to the others.
-func (o *operation) write(ctx context.Context, w Write) {
+func (o *setOperation) write(ctx context.Context, w Write) {
 	r, by, err := o.mint(ctx, w)
 	if err != nil {
 		o.mu.Lock()
@@ -207,7 +119,7 @@ func (o *operation) write(ctx context.Context, w Write) {
 }
 
 // spread has all replicas but the one that made a delta apply it. That one, if there is one, has acknowledged it.
-func (o *operation) spread(d engine.Delta, by peer.Replica) {
+func (o *setOperation) spread(d engine.Delta, by peer.Replica) {
 	from := o.replicas[0].Member()
 	o.mu.Lock()
 	o.sent = len(o.replicas)
@@ -219,13 +131,13 @@ func (o *operation) spread(d engine.Delta, by peer.Replica) {
 	for _, rep := range o.replicas {
 		if rep != by {
 			node := rep.Member().Node
-			o.c.send(from, rep, d, o.durability(), func(err error) { o.ack(node, err) })
+			o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) })
 		}
 	}
 }
 
 // mint has the first replica that can do the request. Its error, while nothing has begun, says that nothing has happened.
-func (o *operation) mint(ctx context.Context, w Write) (engine.Result, peer.Replica, error) {
+func (o *setOperation) mint(ctx context.Context, w Write) (engine.Result, peer.Replica, error) {
 	var errs []error
 	var behind []peer.Replica
 	candidates, known := o.replicas, false
@@ -276,7 +188,7 @@ func (o *operation) mint(ctx context.Context, w Write) (engine.Result, peer.Repl
 
 // knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the
 // time that there is.
-func (o *operation) knowing(ctx context.Context, request []byte) []peer.Replica {
+func (o *setOperation) knowing(ctx context.Context, request []byte) []peer.Replica {
 	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout/4)
 	defer cancel()
 	var mu sync.Mutex
@@ -284,7 +196,7 @@ func (o *operation) knowing(ctx context.Context, request []byte) []peer.Replica 
 	answers, settled := 0, o.c.run.NewSignal()
 	for _, rep := range o.replicas {
 		o.c.run.Go(func() {
-			known, _, err := rep.Knows(ctx, o.set, request)
+			known, _, err := rep.Knows(ctx, o.name, request)
 			mu.Lock()
 			defer mu.Unlock()
 			if answers++; known && err == nil {

@@ -1,0 +1,192 @@
+package coord_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/server/coord"
+	"bigset/server/peer"
+)
+
+// filterCluster is some replicas of slices, behind a network that may fail.
+type filterCluster struct {
+	t      testing.TB
+	s      *sched
+	links  []*sliceLink
+	events []coord.Event
+}
+
+// sliceLink is the way to a replica of slices.
+type sliceLink struct {
+	*peer.Local
+	wire
+	disk   *testkit.Disk
+	marks  []engine.Marks // that its replica has decided on, when somebody waited for them
+	minted int            // calls of Mark that were done
+	apply  func()         // before marks are applied
+	short  bool           // it answers about all keys but the last
+}
+
+func newFilterCluster(t testing.TB, s *sched, n int) *filterCluster {
+	c := &filterCluster{t: t, s: s}
+	for i := range n {
+		name, disk := fmt.Sprintf("node%d", i), testkit.NewDisk()
+		c.links = append(c.links, &sliceLink{Local: newSliceReplica(t, name, disk), wire: newWire(s, name), disk: disk, apply: func() {}})
+	}
+	return c
+}
+
+// newSliceReplica returns a replica over the store on a disk.
+func newSliceReplica(t testing.TB, node string, disk *testkit.Disk) *peer.Local {
+	store, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1, MemTableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	local, err := peer.NewLocal(node, store, peer.Normal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return local
+}
+
+// place returns the replicas of a slice: all in order, beginning with another one for each slice.
+func (c *filterCluster) place(_ []byte, slice uint32) (all []peer.SliceReplica) {
+	for i := range c.links {
+		all = append(all, c.links[(i+int(slice))%len(c.links)])
+	}
+	return all
+}
+
+// coordinator returns one with all of the cluster.
+func (c *filterCluster) coordinator(o coord.Options) *coord.Coordinator {
+	o.Place = func([]byte) []peer.Replica { return nil }
+	if o.PlaceSlice == nil {
+		o.PlaceSlice = c.place
+	}
+	o.Runner = c.s
+	o.Events = func(e coord.Event) { c.events = append(c.events, e) }
+	co, err := coord.New(o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return co
+}
+
+// saw counts the events of a kind.
+func (c *filterCluster) saw(kind coord.EventKind) (n int) {
+	for _, e := range c.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (m engine.Marks, added []bool, _ peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		m, added, _, err = l.Local.Mark(ctx, spec, hashes)
+		if err == nil {
+			l.minted++
+		}
+		return err
+	})
+	if err == nil && l.short {
+		m.Marks = m.Marks[:len(m.Marks)-1]
+	}
+	if err == nil {
+		l.marks = append(l.marks, m)
+	}
+	return m, added, l.Member(), err
+}
+
+func (l *sliceLink) ApplyMarks(ctx context.Context, m engine.Marks) (added []bool, _ peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		l.apply()
+		added, _, err = l.Local.ApplyMarks(context.WithoutCancel(ctx), m)
+		return err
+	})
+	return added, l.Member(), err
+}
+
+func (l *sliceLink) Check(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (present []bool, _ peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		present, _, err = l.Local.Check(ctx, spec, hashes)
+		if l.short && err == nil {
+			present = present[:len(present)-1]
+		}
+		return err
+	})
+	return present, l.Member(), err
+}
+
+func (l *sliceLink) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error) {
+	err := l.over(ctx, func() error {
+		_, err := l.Local.DropGeneration(context.WithoutCancel(ctx), name, slices, generation)
+		return err
+	})
+	return l.Member(), err
+}
+
+// has reports whether a replica itself has a key.
+func (l *sliceLink) has(t testing.TB, f coord.Filter, key string) bool {
+	t.Helper()
+	h := bloomslice.Sum([]byte(key))
+	spec := engine.SliceSpec{Name: f.Name, Slice: h.Slice(f.Options.Slices), Generation: f.Generation, Options: f.Options}
+	present, _, err := l.Local.Check(ctx, spec, []bloomslice.Hash{h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return present[0]
+}
+
+// afterCut returns a replica over what a power cut would leave.
+func (l *sliceLink) afterCut(t testing.TB) *sliceLink {
+	return &sliceLink{Local: newSliceReplica(t, l.node, l.disk.CrashClone(0, 1))}
+}
+
+// holds counts the replicas that have a key.
+func (c *filterCluster) holds(f coord.Filter, key string) (n int) {
+	for _, l := range c.links {
+		if l.has(c.t, f, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// filterOf returns a filter of some slices, in a generation.
+func filterOf(slices uint32, generation uint64) coord.Filter {
+	return coord.Filter{Name: []byte("filter"), Generation: generation, Options: engine.FilterOptions{
+		Options:    bloomslice.Options{Capacity: 20_000, Probability: 1e-6, Scale: 4, Reduction: 0.9, Slices: slices, Owners: 3},
+		Durability: engine.FilterSync,
+	}}
+}
+
+func hashesOf(m engine.Marks) (hashes []bloomslice.Hash) {
+	for i := range m.Marks {
+		hashes = append(hashes, m.Marks[i].Hash)
+	}
+	return hashes
+}
+
+func keysOf(f coord.Filter, keys ...string) coord.FilterKeys {
+	r := coord.FilterKeys{Filter: f}
+	for _, key := range keys {
+		r.Keys = append(r.Keys, []byte(key))
+	}
+	return r
+}
+
+// newHints returns hints on a disk of their own.
+func (c *filterCluster) newHints(disk *testkit.Disk) *coord.Hints {
+	tell := func(e coord.Event) { c.events = append(c.events, e) }
+	return openHints(c.t, newFolder(c.t, disk), coord.HintOptions{Now: c.s.Now, Events: tell})
+}
+
+const second = time.Second

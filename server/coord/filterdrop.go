@@ -1,0 +1,103 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bigset/server/peer"
+)
+
+// FilterDrop is a client's request to drop a whole filter.
+type FilterDrop struct {
+	Filter
+	Quorum Quorum // W; DW is not looked at, for a drop is on disk when a replica acknowledges it
+}
+
+// DropFilter takes a filter away, in its generation and those before. It answers when W replicas of every slice have it on disk, with the
+// errors of a Write; to do it again changes nothing. From then on no check is answered, where R+W > N, and no mark, where 2W > N: they
+// are engine.ErrNoFilter. Marks that are still under way, or hints, are refused by the replicas that know.
+//
+// A replica that missed it gets no hint, but learns it from the others by anti-entropy: they remember it for good. Until then it holds
+// room alone: every request says which generation it means, and a filter that is made anew takes the place of the old one.
+func (c *Coordinator) DropFilter(ctx context.Context, d FilterDrop) error {
+	q, err := c.planFilter(&d.Filter, d.Quorum)
+	if err != nil {
+		return err
+	}
+	d.Name = bytes.Clone(d.Name) // what is sent refers to it
+	o := &dropping{operation: c.newOperation(d.Name, q), filter: d.Filter, acked: make([]int, d.Options.Slices), slicesOf: map[string][]uint32{}}
+	o.count = o.countNode
+	for s := range d.Options.Slices {
+		replicas := first(c.opt.PlaceSlice(d.Name, s), q.N)
+		if len(replicas) < q.W {
+			return fmt.Errorf("slice %d: %w", s, &QuorumError{Set: d.Name, Answered: len(replicas), Of: q.W})
+		}
+		o.add(s, replicas)
+	}
+	_, err = o.await(ctx, o.run)
+	if errors.Is(err, ErrUnknown) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		err = fmt.Errorf("drop of %d of %d slices: %w", o.short(), len(o.acked), err)
+	}
+	return err
+}
+
+// dropping is a drop of a filter that is under way. A replica is asked once for all slices that it has: in the result it is counted by the
+// slice that the fewest have acknowledged.
+type dropping struct {
+	*operation
+	filter   Filter
+	replicas []peer.SliceReplica // one of each node
+	slicesOf map[string][]uint32 // by node
+	acked    []int               // by slice: replicas that have dropped it; guarded by mu
+}
+
+// add notes who has a slice.
+func (o *dropping) add(slice uint32, replicas []peer.SliceReplica) {
+	for _, rep := range replicas {
+		node := rep.Member().Node
+		if o.slicesOf[node] == nil {
+			o.replicas = append(o.replicas, rep)
+		}
+		o.slicesOf[node] = append(o.slicesOf[node], slice)
+	}
+}
+
+// run has all nodes drop the filter.
+func (o *dropping) run(context.Context) {
+	if !o.begin() {
+		return
+	}
+	o.mu.Lock()
+	o.sent = len(o.replicas)
+	o.mu.Unlock()
+	for _, rep := range o.replicas {
+		node := rep.Member().Node
+		o.c.send(peer.Member{}, delivery{node: node, name: o.name, size: int64(len(o.name)), give: func(ctx context.Context) error {
+			_, err := rep.DropGeneration(ctx, o.name, o.filter.Options.Slices, o.filter.Generation)
+			return err
+		}}, func(err error) { o.ack(node, err) })
+	}
+}
+
+// countNode counts a node for the slices that it has.
+func (o *dropping) countNode(node string) {
+	for _, s := range o.slicesOf[node] {
+		o.acked[s]++
+	}
+	o.result.Acked = slices.Min(o.acked)
+}
+
+// short returns how many slices have been dropped at too few replicas.
+func (o *dropping) short() (n int) {
+	for _, acked := range o.acked {
+		if acked < o.q.W {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,139 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// MarkFilter marks keys of a filter, and says which were new. One replica of a key's slice decides in which layer of its own the key goes,
+// or in whose it was found, and the others do the same: also with a key that was there, for they may lack it. It answers when W have done
+// so, as durably as the filter promises: from then on, where R+W > N, no check denies the key. A key was new when all that had answered
+// by then say so. Of several requests that mark one key beside one another at most one is told so, where 2W > N, and maybe none.
+//
+// Each slice is marked for itself. Where some can't answer the error is a *FilterError, which names their keys: what errors.Is finds in it
+// is said of these, as it is of a Write. ErrUnknown is one that may be marked; without it none is, nor will be. The answers about the
+// others hold all the same. To mark a key again does no harm, but that it may not be called new. A filter that was dropped, or had to
+// make room for a later one, is engine.ErrNoFilter.
+func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, error) {
+	q, err := c.planFilter(&r.Filter, r.Quorum)
+	if err != nil {
+		return nil, err
+	}
+	return c.eachSlice(ctx, &r, func(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+		return c.markSlice(ctx, q, spec, hashes)
+	})
+}
+
+// marking is a request to mark keys of one slice that is under way.
+type marking struct {
+	*operation
+	replicas []peer.SliceReplica
+	spec     engine.SliceSpec
+	hashes   []bloomslice.Hash
+	added    []bool // keys that were new to all who have answered; guarded by mu
+}
+
+func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+	replicas := first(c.opt.PlaceSlice(spec.Name, spec.Slice), q.N)
+	if len(replicas) < q.W {
+		return nil, &QuorumError{Set: spec.Name, Answered: len(replicas), Of: q.W}
+	}
+	o := &marking{c.newOperation(spec.Name, q), replicas, spec, hashes, slices.Repeat([]bool{true}, len(hashes))}
+	if _, err := o.await(ctx, o.run); err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.added), nil
+}
+
+// run has one replica decide, and the others do what it has decided.
+func (o *marking) run(ctx context.Context) {
+	m, added, by, err := o.mint(ctx)
+	if err != nil {
+		o.mu.Lock()
+		unknown := o.began
+		o.mu.Unlock()
+		o.finish(!unknown || errors.Is(err, engine.ErrNoFilter), err)
+		return
+	}
+	from := by.Member()
+	o.mu.Lock()
+	o.sent, o.result.By = len(o.replicas), from
+	o.mu.Unlock()
+	o.tell(added)
+	o.ack(from.Node, nil)
+	for _, rep := range o.replicas {
+		if rep != by {
+			node := rep.Member().Node
+			o.c.send(from, marksTo(rep, m, o.tell), func(err error) { o.answered(node, err) })
+		}
+	}
+}
+
+// tell notes which keys were new at one of the replicas.
+func (o *marking) tell(added []bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.added {
+		o.added[i] = o.added[i] && i < len(added) && added[i]
+	}
+}
+
+// answered takes the answer of a replica to marks. One that knows the filter to be dropped decides for all: nothing of it will be seen
+// any more.
+func (o *marking) answered(node string, err error) {
+	if errors.Is(err, engine.ErrNoFilter) {
+		o.finish(true, fmt.Errorf("%s: %w", node, err))
+		return
+	}
+	o.ack(node, err)
+}
+
+// errMarks says that a replica's answer is not to what it was asked.
+var errMarks = errors.New("coord: marks of other keys")
+
+// mint has the first replica that can decide on the marks. Where nobody knows what one has done the next is asked all the same: a key in
+// layers of both is as good, and a replica that hangs would hold up the slice. So each has its part of the time. The error, while nothing
+// has begun, says that nothing has happened.
+func (o *marking) mint(ctx context.Context) (engine.Marks, []bool, peer.SliceReplica, error) {
+	var errs []error
+	unknown := false
+	patience := o.c.opt.Timeout / time.Duration(len(o.replicas)+1)
+	for _, rep := range o.replicas {
+		if !o.begin() {
+			break
+		}
+		m, added, err := o.decide(ctx, rep, patience)
+		if err == nil {
+			return m, added, rep, nil
+		}
+		err = fmt.Errorf("%s: %w", rep.Member().Node, err)
+		refused := peer.Refused(err)
+		if unknown = unknown || !refused && !errors.Is(err, peer.ErrUnavailable); !unknown {
+			o.nothing()
+		}
+		if errs = append(errs, err); refused {
+			return engine.Marks{}, nil, nil, errors.Join(errs...)
+		}
+	}
+	return engine.Marks{}, nil, nil, &QuorumError{Set: o.name, Of: 1, Err: errors.Join(errs...)}
+}
+
+// decide asks one replica for the marks.
+func (o *marking) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) (engine.Marks, []bool, error) {
+	ctx, cancel := deadline(ctx, o.c.run, patience)
+	defer cancel()
+	m, added, _, err := rep.Mark(ctx, o.spec, o.hashes)
+	if err == nil && (len(added) != len(o.hashes) || !slices.EqualFunc(m.Marks, o.hashes, func(m engine.Mark, h bloomslice.Hash) bool { return m.Hash == h })) {
+		err = errMarks
+	}
+	return m, added, err
+}

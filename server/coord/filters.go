@@ -1,0 +1,247 @@
+package coord
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+// Filter names a bloom filter, and says what it was made with: the same in all requests, from whomever.
+type Filter struct {
+	Name       []byte
+	Generation uint64 // above 0, of no other filter, and above those of its name before
+	// Options are all set, none a default; not InMemory. Owners is at least the N of every request: each replica may come to own layers.
+	Options engine.FilterOptions
+}
+
+// FilterKeys is a client's request to mark keys of a filter, or its question whether they are there. How durable a mark is before a
+// replica acknowledges it says the filter: the quorum's DW is not looked at.
+type FilterKeys struct {
+	Filter
+	Keys   [][]byte
+	Quorum Quorum
+}
+
+// CheckFilter says for each key whether it is in the filter: false is certain, true is not. R replicas of the key's slice decide
+// together: it is there when one of them has it. A filter that was dropped, or had to make room for a later one, is engine.ErrNoFilter.
+//
+// Each slice is asked for itself. Where some can't answer the error is a *FilterError, which names their keys, and the answers about the
+// others hold all the same.
+func (c *Coordinator) CheckFilter(ctx context.Context, r FilterKeys) ([]bool, error) {
+	q, err := c.planFilter(&r.Filter, r.Quorum)
+	if err != nil {
+		return nil, err
+	}
+	return c.eachSlice(ctx, &r, func(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+		return c.checkSlice(ctx, q, spec, hashes)
+	})
+}
+
+// checked is one replica's answer about keys of a slice.
+type checked struct {
+	present []bool
+	gone    error // it knows that there is no such filter any more
+}
+
+// checkSlice asks the replicas of a slice. That the filter was dropped is an answer, too: W replicas know of it, and so one of R does.
+func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+	replicas := first(c.opt.PlaceSlice(spec.Name, spec.Slice), q.N)
+	answers, err := ask(ctx, c, spec.Name, q.R, replicas, func(ctx context.Context, rep peer.SliceReplica) (checked, error) {
+		present, m, err := rep.Check(ctx, spec, hashes)
+		switch {
+		case errors.Is(err, engine.ErrNoFilter):
+			return checked{gone: fmt.Errorf("%s: %w", m.Node, err)}, nil
+		case err == nil && len(present) != len(hashes):
+			err = fmt.Errorf("%w: %d answers to %d keys", peer.ErrFrame, len(present), len(hashes))
+		}
+		return checked{present: present}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := make([]bool, len(hashes))
+	for _, a := range answers {
+		if a.gone != nil {
+			return nil, a.gone
+		}
+		for i, has := range a.present {
+			found[i] = found[i] || has
+		}
+	}
+	return found, nil
+}
+
+// planFilter returns the quorum of a request on a filter, or says why there can be no such request.
+func (c *Coordinator) planFilter(f *Filter, q Quorum) (Quorum, error) {
+	q, err := c.quorum(q)
+	if err != nil {
+		return q, err
+	}
+	q.DW = None
+	if err := errors.Join(keyscheme.CheckFilterName(f.Name), f.Options.Validate()); err != nil {
+		return q, fmt.Errorf("%w: filter %.64q: %w", ErrRequest, f.Name, err)
+	}
+	if wrong := c.refuses(f, q); wrong != "" {
+		return q, fmt.Errorf("%w: filter %.64q: %s", ErrRequest, f.Name, wrong)
+	}
+	return q, nil
+}
+
+// refuses returns why a filter can't be kept by several replicas.
+func (c *Coordinator) refuses(f *Filter, q Quorum) string {
+	switch {
+	case c.opt.PlaceSlice == nil:
+		return "there is no place for filters"
+	case len(f.Name) == 0:
+		return "no name"
+	case f.Generation == 0:
+		return "no generation"
+	case f.Options.InMemory:
+		return "in memory only, which is for one node"
+	case f.Options.Slices == 0:
+		return "no number of slices"
+	case int64(f.Options.Owners) < int64(q.N):
+		return fmt.Sprintf("made for %d owners, and each of %d replicas may come to be one", f.Options.Owners, q.N)
+	}
+	return ""
+}
+
+// slicesAtOnce is how many slices of one request are asked at a time.
+const slicesAtOnce = 64
+
+// part is the keys of a request that are of one slice.
+type part struct {
+	slice  uint32
+	hashes []bloomslice.Hash
+	places []int // of the keys in the request
+}
+
+// cut returns the parts of a request.
+func (r *FilterKeys) cut() (parts []*part) {
+	bySlice := map[uint32]*part{}
+	each := len(r.Keys)/int(r.Options.Slices) + 1
+	for i, key := range r.Keys {
+		h := bloomslice.Sum(key)
+		s := h.Slice(r.Options.Slices)
+		p := bySlice[s]
+		if p == nil {
+			p = &part{s, make([]bloomslice.Hash, 0, each), make([]int, 0, each)}
+			bySlice[s], parts = p, append(parts, p)
+		}
+		p.hashes, p.places = append(p.hashes, h), append(p.places, i)
+	}
+	return parts
+}
+
+// sliceWork does a request on some keys of one slice, at most engine.MarksMax, and answers about each.
+type sliceWork func(context.Context, engine.SliceSpec, []bloomslice.Hash) ([]bool, error)
+
+// eachSlice does a request at all slices that it has keys of, side by side, and answers in the order of the keys.
+func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, work sliceWork) ([]bool, error) {
+	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
+	defer cancel()
+	parts := r.cut()
+	g := &gatherSlices{filter: r.Filter, work: work, left: parts, answers: make([]bool, len(r.Keys))}
+	g.filter.Name = bytes.Clone(r.Name) // what is sent refers to it, and may be under way when the caller goes on
+	if workers := min(len(parts), slicesAtOnce); workers > 1 {
+		g.over, g.workers = c.run.NewSignal(), workers
+		for range workers {
+			c.run.Go(func() { g.run(ctx) })
+		}
+		if err := g.over.Wait(context.Background()); err != nil { // work ends when ctx does
+			return nil, err
+		}
+	} else {
+		g.run(ctx)
+	}
+	return g.answers, g.err()
+}
+
+// gatherSlices is what becomes of a request on several slices.
+type gatherSlices struct {
+	filter Filter
+	work   sliceWork
+	over   Signal // set by the last of several workers
+
+	mu      sync.Mutex
+	workers int
+	left    []*part // that nobody has begun
+	answers []bool
+	failure FilterError
+	errs    []error
+}
+
+// run does one part after the other until none is left.
+func (g *gatherSlices) run(ctx context.Context) {
+	for {
+		g.mu.Lock()
+		if len(g.left) == 0 {
+			g.workers--
+			last := g.workers == 0
+			g.mu.Unlock()
+			if last {
+				g.over.Set()
+			}
+			return
+		}
+		p := g.left[0]
+		g.left = g.left[1:]
+		g.mu.Unlock()
+		g.do(ctx, p)
+	}
+}
+
+// do does a part in pieces, one behind the other: so a key that is in several of them is new in one at most.
+func (g *gatherSlices) do(ctx context.Context, p *part) {
+	spec := engine.SliceSpec{Name: g.filter.Name, Slice: p.slice, Generation: g.filter.Generation, Options: g.filter.Options}
+	var errs []error
+	for at := 0; at < len(p.hashes); at += engine.MarksMax {
+		end := min(at+engine.MarksMax, len(p.hashes))
+		answers, err := g.work(ctx, spec, p.hashes[at:end:end])
+		if err != nil {
+			errs = append(errs, err)
+			g.noAnswer(p.places[at:end], err)
+			continue
+		}
+		for i, place := range p.places[at:end] {
+			g.answers[place] = answers[i] // no other part has the place
+		}
+	}
+	if len(errs) == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failure.Slices++; g.failure.Slices <= errsMax {
+		g.errs = append(g.errs, fmt.Errorf("slice %d: %w", p.slice, errors.Join(errs[:min(errsMax, len(errs))]...)))
+	}
+}
+
+// noAnswer notes keys without an answer.
+func (g *gatherSlices) noAnswer(places []int, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failure.Keys = append(g.failure.Keys, places...)
+	if errors.Is(err, ErrUnknown) {
+		g.failure.Unknown += len(places)
+	}
+}
+
+// err returns what is to be said of slices that have failed.
+func (g *gatherSlices) err() error {
+	f := &g.failure
+	if f.Slices == 0 {
+		return nil
+	}
+	slices.Sort(f.Keys)
+	f.Name, f.Of, f.Err = g.filter.Name, len(g.answers), errors.Join(g.errs...)
+	return f
+}

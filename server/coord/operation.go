@@ -1,0 +1,110 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// operation is one that is under way, of which replicas have to acknowledge what one of them did, or what the coordinator asks for.
+type operation struct {
+	c       *Coordinator
+	name    []byte // of the set or the filter
+	q       Quorum
+	settled Signal
+	// count counts one more replica that has acknowledged in the result; default is countOne. It is called with mu held.
+	count func(node string)
+
+	mu        sync.Mutex
+	result    Result
+	began     bool // a replica was asked: it may have happened
+	abandoned bool // nobody waits any more: nothing may begin
+	over      bool // it was refused, or no replica could do it: err says so
+	sent      int  // replicas that were asked
+	answered  int  // those that have answered
+	err       error
+}
+
+func (c *Coordinator) newOperation(name []byte, q Quorum) *operation {
+	o := &operation{c: c, name: name, q: q, settled: c.run.NewSignal()}
+	o.count = o.countOne
+	return o
+}
+
+// await runs f beside its caller and returns what became of the operation when that is known, or time is up.
+func (o *operation) await(ctx context.Context, f func(context.Context)) (Result, error) {
+	if !o.c.enter() {
+		return Result{}, ErrClosed
+	}
+	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout)
+	defer cancel()
+	o.c.run.Go(func() {
+		defer o.c.leave() // Close waits, so that what a replica did for a caller who has gone still becomes hints
+		f(ctx)
+	})
+	waited := o.settled.Wait(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.abandoned = true
+	switch {
+	case o.over:
+		return o.result, o.err
+	case o.reached():
+		return o.result, nil
+	case !o.began:
+		return o.result, &QuorumError{Set: o.name, Of: o.q.W, Err: errors.Join(waited, o.err)}
+	}
+	return o.result, &UnknownError{Set: o.name, Acked: o.result.Acked, Durable: o.result.Durable, W: o.q.W, DW: max(0, o.q.DW),
+		Unanswered: o.sent - o.answered, Err: errors.Join(waited, o.err)}
+}
+
+// reached reports whether enough replicas have acknowledged.
+func (o *operation) reached() bool { return o.result.Acked >= o.q.W && o.result.Durable >= o.q.DW }
+
+// begin notes that a replica is about to be asked, unless nobody waits for it any more.
+func (o *operation) begin() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = o.began || !o.abandoned
+	return !o.abandoned
+}
+
+// nothing notes that no replica has done anything.
+func (o *operation) nothing() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.began = false
+}
+
+// finish ends the operation as refused, unknown, or without an event.
+func (o *operation) finish(over bool, err error) {
+	o.mu.Lock()
+	o.over, o.err = over, errors.Join(o.err, err)
+	o.mu.Unlock()
+	o.settled.Set()
+}
+
+// ack counts one replica's answer.
+func (o *operation) ack(node string, err error) {
+	o.mu.Lock()
+	o.answered++
+	if err != nil {
+		o.err = errors.Join(o.err, fmt.Errorf("%s: %w", node, err))
+	} else {
+		o.count(node)
+	}
+	done := o.reached() || o.answered == o.sent
+	o.mu.Unlock()
+	if done {
+		o.settled.Set()
+	}
+}
+
+// countOne counts a replica for one.
+func (o *operation) countOne(string) {
+	o.result.Acked++
+	if o.q.DW != None {
+		o.result.Durable++
+	}
+}

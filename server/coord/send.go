@@ -1,0 +1,97 @@
+package coord
+
+import (
+	"context"
+	"errors"
+
+	"bigset/engine"
+	"bigset/server/peer"
+)
+
+// delivery is what is given to a replica, now or, as a hint, later.
+type delivery struct {
+	node string       // the replica's
+	name []byte       // of the set or the filter
+	what peer.Message // of which a hint is made; nil is none: it is left to anti-entropy
+	size int64        // about how many bytes it is
+	give func(context.Context) error
+}
+
+// deltaTo is a delta for a replica of its set.
+func deltaTo(rep peer.Replica, d engine.Delta, durability engine.Durability) delivery {
+	return delivery{rep.Member().Node, d.Set, peer.Delta(d), sizeOf(&d), func(ctx context.Context) error {
+		_, err := rep.Apply(ctx, d, durability)
+		return err
+	}}
+}
+
+// marksTo are marks for a replica of their slice. It tells which keys were new there before give returns.
+func marksTo(rep peer.SliceReplica, m engine.Marks, tell func(added []bool)) delivery {
+	size := int64(len(m.Name) + layerBytes*len(m.Layers) + markBytes*len(m.Marks))
+	return delivery{rep.Member().Node, m.Name, peer.Marks(m), size, func(ctx context.Context) error {
+		added, _, err := rep.ApplyMarks(ctx, m)
+		if err == nil {
+			tell(added)
+		}
+		return err
+	}}
+}
+
+// send gives something to a replica in the background, and tells how that went. Where it did not reach the replica, or nobody knows, a
+// hint is kept.
+func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) {
+	if err := c.take(d.node, d.size); err != nil {
+		c.missed(from, &d, err)
+		answered(err)
+		return
+	}
+	c.run.Go(func() {
+		defer c.give(d.node, d.size)
+		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+		defer cancel()
+		err := d.give(ctx)
+		if err != nil {
+			c.missed(from, &d, err)
+		}
+		answered(err)
+	})
+}
+
+// missed sees to what a replica has not acknowledged.
+func (c *Coordinator) missed(from peer.Member, d *delivery, cause error) {
+	e := Event{Kind: EventNotSent, Node: d.node, Set: d.name, Err: cause}
+	if peer.Refused(cause) {
+		e.Kind = EventRefused
+		c.opt.Events(e)
+		return
+	}
+	c.opt.Events(e)
+	if c.opt.Hints == nil || d.what == nil {
+		return
+	}
+	if err := c.opt.Hints.Add(e.Node, from, d.what); err != nil {
+		e.Kind, e.Err = EventHintFailed, err
+		if errors.Is(err, ErrHintsFull) {
+			e.Kind = EventHintOverflow
+		}
+		c.opt.Events(e)
+	}
+}
+
+// dotBytes is about what a dot of a context takes in a frame, itemBytes an item beside its element, markBytes a mark, and layerBytes a
+// layer.
+const (
+	dotBytes   = 8
+	itemBytes  = 8
+	markBytes  = 34
+	layerBytes = 48
+)
+
+// sizeOf returns about how many bytes a delta is.
+func sizeOf(d *engine.Delta) int64 {
+	n := len(d.Set) + d.Clear.HeapBytes() + itemBytes*len(d.Items)
+	for i := range d.Items {
+		n += len(d.Items[i].Element) + dotBytes*len(d.Items[i].Context)
+	}
+	return int64(n)
+}
