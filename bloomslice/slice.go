@@ -64,6 +64,9 @@ func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*S
 			return nil, err
 		}
 	}
+	for _, l := range *s.layers.Load() {
+		l.counted = false // they are stored
+	}
 	return s, nil
 }
 
@@ -371,7 +374,10 @@ func (s *Slice) Restore(l Layer) error {
 		have.raise(l.Count)
 		return nil
 	}
-	_, err := s.add(newLayer(l, true))
+	added, err := s.add(newLayer(l, true))
+	if err == nil {
+		added.counted = true // where it is not stored yet, its pages would be of no layer
+	}
 	return err
 }
 
