@@ -64,6 +64,9 @@ func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*S
 			return nil, err
 		}
 	}
+	for _, l := range *s.layers.Load() {
+		l.counted = false // they are stored
+	}
 	return s, nil
 }
 

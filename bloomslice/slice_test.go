@@ -480,3 +480,26 @@ func (s *Slice) newestHas(h *Hash) bool {
 	has, _ := s.newest("").look(h, 0)
 	return has
 }
+
+// TestRestoredLayersAreStored: a layer that comes from another replica is to be stored, though it holds nothing yet; one that came from the
+// source is not.
+func TestRestoredLayersAreStored(t *testing.T) {
+	shape, err := DefaultOptions().Shape(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, other := Layer{ID: LayerID{Owner: "a"}, Shape: shape, Count: 1}, Layer{ID: LayerID{Owner: "b"}, Shape: shape}
+	s, err := New(DefaultOptions(), []Layer{old}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := s.Take().Next(1); !d.Empty() {
+		t.Errorf("%+v of a slice as it is stored", d)
+	}
+	if err := s.Restore(other); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.Take().Next(1); len(d.Layers) != 1 || d.Layers[0] != other {
+		t.Errorf("%+v is to be stored", d)
+	}
+}

@@ -22,6 +22,19 @@ type Exchanged struct {
 	Dead   uint64 // dots that were not dead at one of them
 	Lost   uint64 // dots that one lacks and the other has seen, but shows neither live nor dead: damage there
 	Left   int    // times that deaths of a set were left to the next exchange, because it was written without a break
+
+	Slices        int    // of bloom filters, that either of them has, or knows to be dropped
+	SlicesDiffer  int    // of which their digests differed
+	SlicesDropped int    // that one has, and the other knew to be dropped
+	Pages         uint64 // of slices, that one did not have as the other has them
+}
+
+// add adds what was told of slices to what was told of sets.
+func (e *Exchanged) add(s Exchanged) {
+	e.Slices += s.Slices
+	e.SlicesDiffer += s.SlicesDiffer
+	e.SlicesDropped += s.SlicesDropped
+	e.Pages += s.Pages
 }
 
 // The shape of a comparison: into how many parts a range is cut at most, how many sets there are in a part of the last cut, about, and

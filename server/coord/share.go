@@ -2,6 +2,7 @@ package coord
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 	"bigset/server/peer"
 )
 
-// Share is what two replicas should have the same of: all sets in a range of slots, both ends included.
+// Share is what two replicas should have the same of: all sets in a range of slots, both ends included, and all slices of bloom filters
+// where both are SliceReplicas.
 type Share struct {
 	A, B        peer.Replica
 	First, Last keyscheme.Slot
@@ -43,7 +45,15 @@ func (c *Coordinator) exchangeShare(s Share) {
 	}}
 	e := Event{Kind: EventExchanged, Node: s.A.Member().Node, Peer: s.B.Member().Node}
 	var err error
-	if e.Exchanged, err = x.run(ctx, s.First, s.Last); err != nil {
+	e.Exchanged, err = x.run(ctx, s.First, s.Last)
+	a, okA := s.A.(peer.SliceReplica)
+	b, okB := s.B.(peer.SliceReplica)
+	if okA && okB && !errors.Is(err, peer.ErrUnavailable) && ctx.Err() == nil {
+		told, errSlices := ExchangeSlices(ctx, a, b, s.First, s.Last)
+		e.Exchanged.add(told)
+		err = errors.Join(err, errSlices)
+	}
+	if err != nil {
 		e.Kind, e.Err = EventExchangeFailed, err
 	}
 	c.opt.Events(e)

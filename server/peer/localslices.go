@@ -12,6 +12,14 @@ import (
 
 var _ SliceReplica = (*Local)(nil)
 
+// outcomeOfMany says of an error of a change that is done in parts whether it may have happened: not where it can't have begun.
+func (l *Local) outcomeOfMany(err error) error {
+	if errors.Is(err, engine.ErrClosed) || errors.Is(err, engine.ErrDiskFull) {
+		return l.outcome(err)
+	}
+	return err
+}
+
 // Mark implements SliceReplica. The node owns the layers that it fills, in all its incarnations.
 func (l *Local) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (engine.Marks, []bool, Member, error) {
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
@@ -20,7 +28,7 @@ func (l *Local) Mark(ctx context.Context, spec engine.SliceSpec, hashes []blooms
 	added := make([]bool, len(hashes))
 	m, err := l.store.MarkSlice(ctx, spec, l.node, hashes, added)
 	if err != nil {
-		return engine.Marks{}, nil, l.Member(), l.outcome(err)
+		return engine.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
 	}
 	return m, added, l.Member(), nil
 }
@@ -32,7 +40,7 @@ func (l *Local) ApplyMarks(ctx context.Context, m engine.Marks) ([]bool, Member,
 	}
 	added := make([]bool, len(m.Marks))
 	if err := l.store.ApplyMarks(ctx, m, added); err != nil {
-		return nil, l.Member(), l.outcome(err)
+		return nil, l.Member(), l.outcomeOfMany(err)
 	}
 	return added, l.Member(), nil
 }
@@ -79,7 +87,7 @@ func (l *Local) MergePages(ctx context.Context, p engine.SlicePages) (Member, er
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
-	return l.Member(), l.outcome(l.store.MergePages(ctx, p))
+	return l.Member(), l.outcomeOfMany(l.store.MergePages(ctx, p))
 }
 
 // FlushSlice implements SliceReplica.

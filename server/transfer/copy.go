@@ -36,6 +36,7 @@ type Copy struct {
 	moment   *engine.State // the sender's, of the set whose chunks have all come
 	round    int
 	unnoted  int
+	slices   slicing
 	ahead    *export
 	began    time.Time
 	report   Report
@@ -81,7 +82,7 @@ func (c *Copy) Report() Report {
 	return c.report
 }
 
-// Step does a part of the copy: it lists sets, takes a chunk, or asks for what is missing. It reports true when there is nothing left to
+// Step does a part of the copy: it lists sets, takes a chunk, or asks for what is missing; or the same of slices of filters. It reports true when there is nothing left to
 // do. After an error the step may be tried again, but after ErrReceiver; an answer from another node than the one that was asked is
 // peer.ErrSender, and has changed nothing.
 func (c *Copy) Step(ctx context.Context) (done bool, err error) {
@@ -93,7 +94,7 @@ func (c *Copy) Step(ctx context.Context) (done bool, err error) {
 		c.dropAhead()
 		member := c.from.Member()
 		c.progress = c.progress.Resume(source(member), c.progress.Slots())
-		c.sets, c.moment, c.round = nil, nil, 0
+		c.sets, c.moment, c.round, c.slices = nil, nil, 0, slicing{}
 		c.report.From = member
 		c.report.Restarts++
 		done, err = false, nil
@@ -110,13 +111,7 @@ var errRestart = errors.New("transfer: the sender is in another incarnation")
 
 // is checks who has answered.
 func (c *Copy) is(m peer.Member) error {
-	switch {
-	case source(m) == c.progress.From():
-		return nil
-	case m.Node == c.node && source(c.from.Member()) != c.progress.From():
-		return errRestart
-	}
-	return fmt.Errorf("%w: %v answers a copy from %q", peer.ErrSender, m, c.node)
+	return answers(m, c.progress.From(), c.from.Member())
 }
 
 func (c *Copy) step(ctx context.Context) (done bool, err error) {
@@ -127,13 +122,19 @@ func (c *Copy) step(ctx context.Context) (done bool, err error) {
 	if sender.State != peer.Normal { // what it has seen is no measure
 		return false, fmt.Errorf("%w: %v", peer.ErrJoining, sender)
 	}
-	if len(c.sets) == 0 {
+	if len(c.sets) == 0 && !c.slices.begun {
 		if c.sets, err = c.list(ctx); err != nil {
 			return false, err
 		}
 		if len(c.sets) == 0 {
-			return c.end(ctx)
+			c.slices.begin(c.progress.Slots())
 		}
+	}
+	if c.slices.begun {
+		if done, err := c.sliceStep(ctx); !done || err != nil {
+			return false, err
+		}
+		return c.end(ctx)
 	}
 	set := c.sets[0]
 	after, whole, err := c.progress.Begin(set)
@@ -350,11 +351,13 @@ func (c *Copy) end(ctx context.Context) (bool, error) {
 	if err := c.save(ctx, engine.Sync); err != nil {
 		return false, err
 	}
+	left := errors.Join(c.slices.left...)
+	c.slices = slicing{}
 	if err := c.progress.Incomplete(); err != nil {
-		return true, err
+		return true, errors.Join(err, left)
 	}
 	slots := c.progress.Slots()
-	return true, c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, nil, engine.NoSync)
+	return true, errors.Join(c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, nil, engine.NoSync), left)
 }
 
 // settle fetches what is missing of a set that is owed. Another sender may have brought it meanwhile.

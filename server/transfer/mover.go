@@ -20,9 +20,13 @@ var (
 	// ErrReceiver says that the receiver is in another incarnation than when the copy was started: it may have dropped the range.
 	// Start again.
 	ErrReceiver = errors.New("transfer: the receiver has changed")
+	// ErrNoSlices says that the sender has slices of bloom filters in the range, and that the receiver is no SliceReceiver. All sets of
+	// the range have come.
+	ErrNoSlices = errors.New("transfer: the receiver takes no slices of bloom filters")
 )
 
-// Sender is the replica elsewhere from which a range is copied. Its methods are those of peer.Replica.
+// Sender is the replica elsewhere from which a range is copied. Its methods are those of peer.Replica. One that has slices of bloom
+// filters is a SliceSender, too.
 type Sender interface {
 	Member() peer.Member
 	State(ctx context.Context, set []byte) (engine.State, peer.Member, error)
@@ -34,7 +38,7 @@ type Sender interface {
 var _ Sender = peer.Replica(nil)
 
 // Receiver is the replica here, into which a range is copied; *peer.Local is one. State, ApplyFacts and Member are those of
-// peer.Replica.
+// peer.Replica. One that takes slices of bloom filters is a SliceReceiver, too.
 type Receiver interface {
 	Member() peer.Member
 	State(ctx context.Context, set []byte) (engine.State, peer.Member, error)
@@ -99,7 +103,11 @@ type Report struct {
 	Elements uint64        // keys that came
 	Keys     uint64        // of them, those that were new here
 	Dead     uint64        // dots that were not dead here
-	Bytes    uint64        // of keys and clocks, as they are sent
+	Filter   []byte        // of which a slice is at hand, behind the sets
+	Slices   uint64        // of bloom filters, that are done
+	Pages    uint64        // of them, that were not the same here
+	Dropped  uint64        // slices that the sender knows to be dropped
+	Bytes    uint64        // of keys and clocks, of sums and pages, as they are sent
 	Restarts int           // because the sender came back in another incarnation
 	Elapsed  time.Duration // since the start
 }
@@ -133,9 +141,10 @@ func New(to Receiver, o Options) (*Mover, error) {
 	return &Mover{to: to, opt: o, pace: pace{rate: o.BytesPerSecond, now: o.Now, wait: o.Wait}}, nil
 }
 
-// Copy copies a range from a sender, to the end, or goes on where an earlier copy from the same sender in the same incarnation was
-// broken off. When it returns nil, all that the sender had seen of each set, when the set was begun, is in the receiver, and durable. An
-// error that wraps handoff.ErrIncomplete names the sets of which that is not so; everything else has come. Others are those of
+// Copy copies a range from a sender, first the sets, then the slices of bloom filters, to the end, or goes on where an earlier copy from
+// the same sender in the same incarnation was broken off. When it returns nil, all that the sender had seen of each set, when the set was
+// begun, and all that it had of each slice, when that was begun, is in the receiver, and durable; what it had dropped is dropped there. An
+// error that wraps handoff.ErrIncomplete names the sets and slices of which that is not so; everything else has come. Others are those of
 // the sender and of the receiver; what has come stays.
 func (m *Mover) Copy(ctx context.Context, from Sender, slots handoff.Range) (Report, error) {
 	c, err := m.Start(ctx, from, slots)

@@ -1,0 +1,149 @@
+package coord
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"bigset/engine"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+	"bigset/server/transfer"
+)
+
+// ExchangeSlices has two replicas tell each other what either lacks, of all slices of bloom filters in a range of slots, both ends
+// included: anti-entropy. They compare digests, and where these differ sums of pages; pages that differ go over, and layers with their
+// counts. What one knows to be dropped, or replaced by a later filter of the name, the other drops. Nothing else is taken away, so it may
+// go on while both are marked, be broken off, and be done again. What it brings is as durable as what comes by marks, at the next flush.
+//
+// What fails for one slice is left, and the others go on, unless a replica is not available or ctx ends: then so does the exchange. The
+// error has all that failed, up to a number.
+func ExchangeSlices(ctx context.Context, a, b peer.SliceReplica, first, last keyscheme.Slot) (Exchanged, error) {
+	e := &sliceExchange{a: a, b: b}
+	err := e.run(ctx, first, last)
+	return e.sum, errors.Join(append(e.errs, err)...)
+}
+
+// sliceExchange is one ExchangeSlices.
+type sliceExchange struct {
+	a, b peer.SliceReplica
+	sum  Exchanged
+	errs []error // of slices that were left
+}
+
+func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) error {
+	for d, err := range e.digests(ctx, first, last) {
+		if err != nil {
+			return fmt.Errorf("coord: exchange slices: %w", err)
+		}
+		if e.sum.Slices++; d.equal() {
+			continue
+		}
+		e.sum.SlicesDiffer++
+		if err := cmp.Or(e.both(ctx, d), d.damage); err != nil {
+			err = fmt.Errorf("coord: exchange: %w", err)
+			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) && !errors.Is(err, engine.ErrCorrupt) {
+				return err
+			}
+			if len(e.errs) < errsMax {
+				e.errs = append(e.errs, err)
+			}
+		}
+	}
+	return nil
+}
+
+// sliceDigests are what two replicas have of a slice; of what one has never heard of, it has the generation 0.
+type sliceDigests struct {
+	a, b   engine.SliceDigest
+	damage error // why it can't be compared
+}
+
+func (d *sliceDigests) equal() bool { return d.damage == nil && d.newer() == 0 && d.a.Sum == d.b.Sum }
+
+// newer is above 0 where what a has takes the place of what b has, and below where it is the other way round.
+func (d *sliceDigests) newer() int {
+	if order := cmp.Compare(d.a.Generation, d.b.Generation); order != 0 || d.a.Dropped == d.b.Dropped {
+		return order
+	}
+	if d.a.Dropped {
+		return 1
+	}
+	return -1
+}
+
+// digests lists what the two have.
+func (e *sliceExchange) digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[sliceDigests, error] {
+	return func(yield func(sliceDigests, error) bool) {
+		nextA, stopA := iter.Pull2(e.a.SliceDigests(ctx, first, last))
+		defer stopA()
+		nextB, stopB := iter.Pull2(e.b.SliceDigests(ctx, first, last))
+		defer stopB()
+		a, errA, okA := nextA()
+		b, errB, okB := nextB()
+		for okA || okB {
+			for _, err := range []error{errA, errB} {
+				if err != nil && !errors.Is(err, engine.ErrCorrupt) { // that is of one slice
+					yield(sliceDigests{}, err)
+					return
+				}
+			}
+			order := sliceOrder(&a, &b, okA, okB)
+			var d sliceDigests
+			if order <= 0 {
+				d.a, d.damage = a, errA
+				a, errA, okA = nextA()
+			}
+			if order >= 0 {
+				d.b, d.damage = b, errors.Join(d.damage, errB)
+				b, errB, okB = nextB()
+			}
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sliceOrder says whose digest comes first; of those that are there.
+func sliceOrder(a, b *engine.SliceDigest, okA, okB bool) int {
+	switch {
+	case !okA:
+		return 1
+	case !okB:
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.Slot(), b.Slot()), bytes.Compare(a.Name, b.Name))
+}
+
+// both has the two replicas tell each other what they have of a slice.
+func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
+	switch order := d.newer(); {
+	case order > 0:
+		return e.tell(ctx, &d.a, e.a, e.b)
+	case order < 0:
+		return e.tell(ctx, &d.b, e.b, e.a)
+	}
+	return errors.Join(e.tell(ctx, &d.a, e.a, e.b), e.tell(ctx, &d.b, e.b, e.a)) // also where one is damaged
+}
+
+// tell tells one replica what another has of a slice. What is no longer so, because the filter was dropped meanwhile, is left to the next
+// exchange.
+func (e *sliceExchange) tell(ctx context.Context, d *engine.SliceDigest, from, to peer.SliceReplica) error {
+	if d.Dropped {
+		if _, err := to.DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
+			return fmt.Errorf("drop filter %.64q at %s: %w", d.Name, to.Member().Node, err)
+		}
+		e.sum.SlicesDropped++
+		return nil
+	}
+	r, err := transfer.PullSlice(ctx, from, to, d.SliceSpec)
+	e.sum.Pages += r.Pages
+	if errors.Is(err, engine.ErrNoFilter) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/handoff"
+)
+
+const (
+	// slicesListed is about how many slices are listed at a time.
+	slicesListed = 512
+	// slicesLeftMax is how many slices that were left are told of.
+	slicesLeftMax = 8
+)
+
+// slicing is the part of a copy that brings slices of bloom filters, behind the sets. It has no note: a copy that goes on compares sums.
+type slicing struct {
+	begun  bool
+	slots  handoff.Range // of those that are not listed
+	listed bool          // all are
+	next   []engine.SliceDigest
+	pull   *pull   // at hand
+	left   []error // of slices that have not come whole
+}
+
+func (s *slicing) begin(slots handoff.Range) { s.begun, s.slots = true, slots }
+
+// sliceStep does a part of the work on slices. It reports true when there is nothing left to do.
+func (c *Copy) sliceStep(ctx context.Context) (done bool, err error) {
+	s := &c.slices
+	switch {
+	case s.pull != nil:
+		return false, c.pullStep(ctx)
+	case len(s.next) > 0 && s.next[0].Dropped:
+		return false, c.drop(ctx)
+	case len(s.next) > 0:
+		c.pullNext()
+		return false, nil
+	case !s.listed:
+		return false, c.listSlices(ctx)
+	}
+	return true, nil
+}
+
+// listSlices lists the sender's next slices, all of a slot at once.
+func (c *Copy) listSlices(ctx context.Context) error {
+	s := &c.slices
+	from, has := c.from.(SliceSender)
+	if !has {
+		s.listed = true
+		return nil
+	}
+	slots, next, listed := s.slots, []engine.SliceDigest(nil), true
+	last := slots.First
+	for d, err := range from.SliceDigests(ctx, slots.First, slots.Last) {
+		if err != nil && !damage(err) { // of what is damaged comes what can be read
+			return fmt.Errorf("transfer: list slices of %s: %w", c.node, err)
+		}
+		slot := d.Slot()
+		if slot < last || slot > slots.Last {
+			return fmt.Errorf("%w: slice %d of filter %.64q is listed in slot %d", handoff.ErrOrder, d.Slice, d.Name, slot)
+		}
+		if len(next) >= slicesListed && slot != last {
+			slots.First, listed = slot, false
+			break
+		}
+		next, last = append(next, d), slot
+	}
+	if err := c.is(c.from.Member()); err != nil {
+		return err
+	}
+	if _, takes := c.m.to.(SliceReceiver); !takes && len(next) > 0 {
+		return fmt.Errorf("%w: %s has slice %d of filter %.64q", ErrNoSlices, c.node, next[0].Slice, next[0].Name)
+	}
+	s.slots, s.next, s.listed = slots, next, listed
+	return nil
+}
+
+// drop drops at the receiver a filter that the sender knows to be dropped.
+func (c *Copy) drop(ctx context.Context) error {
+	d := &c.slices.next[0]
+	if _, err := c.m.to.(SliceReceiver).DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
+		return fmt.Errorf("transfer: drop filter %.64q: %w", d.Name, err)
+	}
+	c.slices.next = c.slices.next[1:]
+	c.report.Dropped++
+	return nil
+}
+
+// pullNext begins with the next slice.
+func (c *Copy) pullNext() {
+	s := &c.slices
+	s.pull = newPull(c.from.(SliceSender), c.m.to.(SliceReceiver), s.next[0].SliceSpec)
+	s.pull.is, s.pull.pace = c.is, c.m.pace.take
+	s.pull.most = max(1, min(engine.PagesMax, c.m.opt.ChunkBytes/bloomslice.PageBytes))
+	c.report.Set, c.report.Filter = nil, s.pull.spec.Name
+}
+
+// pullStep does a part of the slice at hand. One that is damaged, or can't be joined, is left, and the others come.
+func (c *Copy) pullStep(ctx context.Context) error {
+	s := &c.slices
+	p, before := s.pull, s.pull.report
+	done, err := p.step(ctx)
+	c.report.Pages += p.report.Pages - before.Pages
+	c.report.Bytes += p.report.Bytes - before.Bytes
+	switch {
+	case errors.Is(err, errRestart):
+		return err
+	case errors.Is(err, engine.ErrNoFilter):
+		over, errOver := p.over(ctx)
+		if errOver != nil {
+			return errOver
+		}
+		if over {
+			c.nextSlice()
+			return nil
+		}
+	case err != nil && !damage(err) && !errors.Is(err, bloomslice.ErrOptions) && !errors.Is(err, engine.ErrRequest), err == nil && !done:
+		return err
+	}
+	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, engine.ErrNoFilter) { // what has come of one that is damaged, too
+		return p.wrap(err)
+	}
+	if err == nil {
+		c.report.Slices++
+	} else if len(s.left) < slicesLeftMax {
+		s.left = append(s.left, fmt.Errorf("%w: %w", handoff.ErrIncomplete, err))
+	}
+	c.nextSlice()
+	return nil
+}
+
+func (c *Copy) nextSlice() {
+	c.slices.next, c.slices.pull = c.slices.next[1:], nil
+}

@@ -1,0 +1,327 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/handoff"
+	"bigset/server/peer"
+)
+
+const (
+	// sumsMax is how many pages are compared at a time: 16 MiB of bits.
+	sumsMax = 4096
+	// sumBytes is about what the sum of a page takes as it is sent.
+	sumBytes = 12
+	// damagedMax is how many damaged pages of a slice are told of.
+	damagedMax = 8
+)
+
+// pull is a PullSlice under way. A step is one run of sums, or one portion of pages; nothing is held open between steps.
+type pull struct {
+	from SliceSender
+	to   SliceReceiver
+	spec engine.SliceSpec
+	is   func(peer.Member) error                // whether the answer counts
+	pace func(ctx context.Context, n int) error // waits until n bytes may come
+	most int                                    // pages in a portion
+
+	pullState
+	report PullReport
+}
+
+// pullState is what a restart forgets.
+type pullState struct {
+	after   *engine.PagePlace  // up to where pages were compared
+	all     bool               // all were
+	due     []engine.PagePlace // compared, and to be fetched
+	here    run
+	told    bool // the receiver has the slice, with these layers at least
+	layers  []bloomslice.Layer
+	damaged []error
+	refused bool // by the receiver: engine.ErrNoFilter is its word
+}
+
+// run is a part of the receiver's sums, of which those before the page at hand are gone.
+type run struct {
+	sums  []engine.PageSum
+	asked bool
+	after *engine.PagePlace // up to where they were asked for
+	done  bool              // there are none behind
+}
+
+func newPull(from SliceSender, to SliceReceiver, spec engine.SliceSpec) *pull {
+	return &pull{from: from, to: to, spec: spec, most: engine.PagesMax, pace: func(ctx context.Context, _ int) error { return ctx.Err() }}
+}
+
+func (p *pull) restart() {
+	p.pullState = pullState{}
+	p.report.Restarts++
+}
+
+// step does a part. It may be tried again after an error.
+func (p *pull) step(ctx context.Context) (done bool, err error) {
+	switch {
+	case len(p.due) > 0:
+		n := min(len(p.due), p.most)
+		if err = p.fetch(ctx, p.due[:n]); err != nil {
+			return false, p.wrap(err)
+		}
+		p.due = p.due[n:]
+		return false, nil
+	case !p.all:
+		return false, p.compare(ctx)
+	}
+	return true, errors.Join(p.damaged...)
+}
+
+// compare compares a run of the sender's pages.
+func (p *pull) compare(ctx context.Context) error {
+	there, m, err := p.from.PageSums(ctx, p.spec, p.after, sumsMax)
+	if err := errors.Join(err, p.is(m)); damage(err) {
+		return p.pass(ctx)
+	} else if err != nil {
+		return p.wrap(err)
+	}
+	if err := inOrder(p.after, there); err != nil {
+		return p.wrap(err)
+	}
+	n := sumBytes * len(there.Sums)
+	if err := p.pace(ctx, n); err != nil {
+		return err
+	}
+	if !p.here.asked { // the receiver says whether it has the slice, too
+		if err := p.ask(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.tell(ctx, there.Layers); err != nil {
+		return err
+	}
+	due, err := p.lacking(ctx, there.Sums)
+	if err != nil {
+		return err
+	}
+	p.due, p.all = due, there.Done
+	if len(there.Sums) > 0 {
+		p.after = &there.Sums[len(there.Sums)-1].PagePlace
+	}
+	p.report.Compared += uint64(len(there.Sums))
+	p.report.Bytes += uint64(n)
+	return nil
+}
+
+// pass has a portion of pages fetched without sums, stored or not, because the sums of one of the next can't be had.
+func (p *pull) pass(ctx context.Context) error {
+	there, m, err := p.from.Pages(ctx, p.spec, nil)
+	if err := errors.Join(err, p.is(m)); err != nil {
+		return p.wrap(err)
+	}
+	if err := p.tell(ctx, there.Layers); err != nil {
+		return err
+	}
+	p.due = p.next(there.Layers)
+	if p.all = len(p.due) == 0; !p.all {
+		p.after = &p.due[len(p.due)-1]
+	}
+	return nil
+}
+
+// next returns the places of a portion of pages, in order.
+func (p *pull) next(layers []bloomslice.Layer) (places []engine.PagePlace) {
+	for _, l := range layers {
+		at := engine.PagePlace{Layer: l.ID}
+		if p.after != nil && p.after.Layer == l.ID {
+			at.Page = p.after.Page + 1
+		} else if p.after != nil && at.Compare(*p.after) < 0 {
+			continue
+		}
+		for ; uint64(at.Page)*bloomslice.PageBytes < l.Shape.Bytes && len(places) < p.most; at.Page++ {
+			places = append(places, at)
+		}
+	}
+	return places
+}
+
+// inOrder checks an answer: one that does not go on would be asked for without end.
+func inOrder(after *engine.PagePlace, r engine.PageSums) error {
+	order := r.Done || len(r.Sums) > 0
+	for i := range r.Sums {
+		place := &r.Sums[i].PagePlace
+		order = order && (after == nil || after.Compare(*place) < 0)
+		after = place
+	}
+	if !order || len(r.Sums) > sumsMax {
+		return fmt.Errorf("%w: %d sums of pages", handoff.ErrOrder, len(r.Sums))
+	}
+	return nil
+}
+
+// lacking returns which of the sender's pages are not the same here. The receiver's sums may be older than its pages: then more comes
+// than has to.
+func (p *pull) lacking(ctx context.Context, there []engine.PageSum) (due []engine.PagePlace, err error) {
+	for i := range there {
+		here, err := p.sumHere(ctx, &there[i].PagePlace)
+		if err != nil {
+			return nil, err
+		}
+		if here == nil || here.Sum != there[i].Sum {
+			due = append(due, there[i].PagePlace)
+		}
+	}
+	return due, nil
+}
+
+// sumHere returns the receiver's sum of a page that it has, or nil. Pages are looked for in order.
+func (p *pull) sumHere(ctx context.Context, place *engine.PagePlace) (*engine.PageSum, error) {
+	for h := &p.here; ; {
+		for len(h.sums) > 0 && h.sums[0].Compare(*place) < 0 {
+			h.sums = h.sums[1:]
+		}
+		switch {
+		case len(h.sums) > 0 && h.sums[0].PagePlace == *place:
+			return &h.sums[0], nil
+		case len(h.sums) > 0 || h.done:
+			return nil, nil
+		}
+		if err := p.ask(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ask asks for the next of the receiver's sums.
+func (p *pull) ask(ctx context.Context) error {
+	h := &p.here
+	r, _, err := p.to.PageSums(ctx, p.spec, h.after, sumsMax)
+	if errors.Is(err, engine.ErrNoFilter) { // it comes to be, or tell is told why not
+		h.asked, h.done, h.sums = true, true, nil
+		return nil
+	}
+	if err == nil {
+		err = inOrder(h.after, r)
+	}
+	if err != nil {
+		return p.wrap(err)
+	}
+	h.asked, h.done, h.sums = true, r.Done, r.Sums
+	if len(r.Sums) > 0 {
+		h.after = &r.Sums[len(r.Sums)-1].PagePlace
+	}
+	p.told, p.layers = true, r.Layers
+	return nil
+}
+
+// tell joins the sender's layers into the receiver, unless it has them. A layer that counts more keys than there are bits is no harm.
+func (p *pull) tell(ctx context.Context, layers []bloomslice.Layer) error {
+	if p.told && covers(p.layers, layers) {
+		return nil
+	}
+	if err := p.merge(ctx, engine.SlicePages{SliceSpec: p.spec, Layers: layers}); err != nil {
+		return p.wrap(err)
+	}
+	p.told, p.layers = true, layers
+	return nil
+}
+
+func (p *pull) merge(ctx context.Context, pages engine.SlicePages) error {
+	_, err := p.to.MergePages(ctx, pages)
+	p.refused = errors.Is(err, engine.ErrNoFilter)
+	return err
+}
+
+// over reports, after engine.ErrNoFilter, whether the generation is over. A receiver that has dropped a range, and has not cut the slice
+// out yet, refuses it, too: then it is not.
+func (p *pull) over(ctx context.Context) (bool, error) {
+	if !p.refused {
+		return true, nil
+	}
+	_, _, err := p.to.PageSums(ctx, p.spec, nil, 1)
+	if errors.Is(err, engine.ErrNoFilter) {
+		return true, nil
+	}
+	return false, err
+}
+
+// covers reports whether layers are among those that a replica has, with no more keys.
+func covers(has, layers []bloomslice.Layer) bool {
+	for _, l := range layers {
+		if !slices.ContainsFunc(has, func(h bloomslice.Layer) bool { return h.ID == l.ID && h.Shape == l.Shape && h.Count >= l.Count }) {
+			return false
+		}
+	}
+	return true
+}
+
+// fetch brings pages. Where some are damaged the others come all the same.
+func (p *pull) fetch(ctx context.Context, places []engine.PagePlace) error {
+	err := p.bring(ctx, places)
+	switch {
+	case err == nil || !damage(err):
+		return err
+	case len(places) > 1:
+		half := len(places) / 2
+		if err := p.fetch(ctx, places[:half]); err != nil {
+			return err
+		}
+		return p.fetch(ctx, places[half:])
+	}
+	if at := &places[0]; len(p.damaged) < damagedMax {
+		p.damaged = append(p.damaged, p.wrap(fmt.Errorf("page %d of layer %d of %q: %w", at.Page, at.Layer.Index, at.Layer.Owner, err)))
+	}
+	return nil
+}
+
+// damage reports whether an error says that bytes on a disk are not what was written.
+func damage(err error) bool {
+	return errors.Is(err, engine.ErrCorrupt) || errors.Is(err, bloomslice.ErrCorruptPage)
+}
+
+func (p *pull) bring(ctx context.Context, places []engine.PagePlace) error {
+	got, m, err := p.from.Pages(ctx, p.spec, places)
+	if err = errors.Join(err, p.is(m)); err == nil {
+		err = p.asked(got, places)
+	}
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i := range got.Pages {
+		n += len(got.Pages[i].Value)
+	}
+	if err := p.pace(ctx, n); err != nil {
+		return err
+	}
+	if err := p.merge(ctx, got); err != nil {
+		return err
+	}
+	if covers(got.Layers, p.layers) {
+		p.layers = got.Layers
+	}
+	p.report.Pages += uint64(len(got.Pages))
+	p.report.Bytes += uint64(n)
+	return nil
+}
+
+// asked checks that an answer has pages of the slice that were asked for, and no others.
+func (p *pull) asked(got engine.SlicePages, places []engine.PagePlace) error {
+	same := bytes.Equal(got.Name, p.spec.Name) && got.Slice == p.spec.Slice && got.Generation == p.spec.Generation && got.Options == p.spec.Options
+	for i := range got.Pages {
+		at := slices.Index(places, got.Pages[i].PagePlace)
+		same = same && at >= 0
+		places = places[at+1:]
+	}
+	if !same {
+		return fmt.Errorf("%w: pages that nobody asked for", handoff.ErrOrder)
+	}
+	return nil
+}
+
+func (p *pull) wrap(err error) error {
+	return fmt.Errorf("transfer: slice %d of filter %.64q: %w", p.spec.Slice, p.spec.Name, err)
+}
