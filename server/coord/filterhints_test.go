@@ -74,6 +74,14 @@ func TestMarkHintOfDropped(t *testing.T) {
 	}
 }
 
+// hashIn returns a hash that belongs to a slice.
+func hashIn(slice, slices uint32) (h bloomslice.Hash) {
+	for h.Slice(slices) != slice {
+		h[0]++
+	}
+	return h
+}
+
 // TestReplaySlices: a slice that a replica can't take holds up no other of its filter; with several such slices it is left alone.
 func TestReplaySlices(t *testing.T) {
 	h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{})
@@ -85,7 +93,7 @@ func TestReplaySlices(t *testing.T) {
 		}
 		m := peer.Marks{SliceSpec: engine.SliceSpec{Name: f.Name, Slice: slice, Generation: 1, Options: f.Options},
 			Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape, Count: uint64(i + 1)}},
-			Marks:  []engine.Mark{{Hash: bloomslice.Hash{uint64(slice) << 32, uint64(i)}}}}
+			Marks:  []engine.Mark{{Hash: hashIn(slice, f.Options.Slices)}}}
 		if err := h.Add("node0", sender, m); err != nil {
 			t.Fatal(err)
 		}
