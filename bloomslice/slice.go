@@ -168,7 +168,7 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 		return w, nil
 	}
 	w := &zeroPage
-	if s.source != nil && l.stored.Load() {
+	if s.asks(l) {
 		value, err := s.source.Page(l.id, page)
 		if err != nil {
 			return nil, fmt.Errorf("bloomslice: page %d of layer %d: %w", page, l.id.Index, err)
@@ -207,6 +207,44 @@ func (s *Slice) Admit(h *Hash, owner string) (to Layer, added bool, err error) {
 		return Layer{}, false, err
 	}
 	return Layer{l.id, l.shape, l.count.Load() + 1}, true, nil
+}
+
+// AdmitNow does what Admit does where the source is not asked for a page, and no layer added; else known is false.
+func (s *Slice) AdmitNow(h *Hash, owner string) (added, known bool) {
+	layers := *s.layers.Load()
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		has, at := l.look(h, 0)
+		if at < l.shape.K {
+			if s.asks(l) {
+				return false, false
+			}
+			if has, err := s.layerHas(l, h); has || err != nil {
+				return false, has
+			}
+		}
+		if has {
+			return false, true
+		}
+	}
+	l := s.newest(owner)
+	if l == nil || l.count.Load() >= l.shape.Capacity || s.asks(l) && !l.inMemory(h) {
+		return false, false
+	}
+	return true, s.load(l, h) == nil
+}
+
+// asks reports whether the source is asked for a page of the layer that is not in memory.
+func (s *Slice) asks(l *layer) bool { return s.source != nil && l.stored.Load() }
+
+// inMemory reports whether the pages of all bits of a key are.
+func (l *layer) inMemory(h *Hash) bool {
+	for i := uint32(0); i < l.shape.K; i++ {
+		if l.pages[l.place(h, i)/pageBits].Load() == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Commit sets the bits of the key that was admitted last, and counts it.

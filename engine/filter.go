@@ -75,24 +75,39 @@ func (f *Filter) Check(key []byte) (bool, error) {
 
 // CheckAll does what Check does for many keys, into present, which is as long as keys.
 func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
+	n, err := f.CheckNow(keys, present)
+	if err != nil || n == len(keys) {
+		return err
+	}
+	keys, present = keys[n:], present[n:]
+	if err := f.read(keys, present); err != nil {
+		return err
+	}
+	return f.checked(present[:len(keys)])
+}
+
+// CheckNow does what CheckAll does for as many keys, from the first on, as have their pages in memory, and returns how many. It waits for
+// nothing.
+func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
 	if f.fs.s.closed.Load() {
-		return ErrClosed
+		return 0, ErrClosed
 	}
-	if n := f.look(keys, present); n < len(keys) {
-		if err := f.read(keys[n:], present[n:]); err != nil {
-			return err
-		}
-	}
-	if f.gone.Load() { // and its bits with it
+	n = f.look(keys, present)
+	return n, f.checked(present[:n])
+}
+
+// checked counts keys that were checked. Its error is ErrNoFilter where the filter went meanwhile, and its bits with it.
+func (f *Filter) checked(present []bool) error {
+	if f.gone.Load() {
 		return ErrNoFilter
 	}
 	var hits uint64
-	for _, p := range present[:len(keys)] {
+	for _, p := range present {
 		if p {
 			hits++
 		}
 	}
-	f.checks.add(hits, uint64(len(keys))-hits)
+	f.checks.add(hits, uint64(len(present))-hits)
 	return nil
 }
 
