@@ -131,7 +131,7 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 		return w, nil
 	}
 	w := &zeroPage
-	if s.source != nil && l.stored.Load() {
+	if s.asks(l) {
 		value, err := s.source.Page(l.id, page)
 		if err != nil {
 			return nil, fmt.Errorf("bloomslice: page %d of layer %d: %w", page, l.id.Index, err)
@@ -186,6 +186,32 @@ func (s *Slice) Admit(h *Hash, owner string) (to Layer, added bool, err error) {
 	to.Count++
 	return to, true, nil
 }
+
+// AdmitNow does what Admit does where the source is not asked for a page, and no layer added; else known is false.
+func (s *Slice) AdmitNow(h *Hash, owner string) (added, known bool) {
+	l := s.newest(owner)
+	if l == nil || l.count >= l.shape.Capacity {
+		return false, false
+	}
+	if !s.lacking(l, h) && (s.asks(l) || s.load(l, h) != nil) {
+		return false, false
+	}
+	if len(s.admitted.bits) == 0 {
+		return false, true
+	}
+	for _, other := range *s.layers.Load() {
+		if other == l {
+			continue
+		}
+		if has, at := other.look(h, 0); has || at < other.shape.K {
+			return false, has
+		}
+	}
+	return true, true
+}
+
+// asks reports whether the source is asked for a page of the layer that is not in memory.
+func (s *Slice) asks(l *layer) bool { return s.source != nil && l.stored.Load() }
 
 // Commit sets the bits of the key that was admitted last, and counts it.
 func (s *Slice) Commit() {

@@ -104,23 +104,67 @@ func (f *Filter) checkMany(keys [][]byte, present []bool) error {
 }
 
 func (f *Filter) checkHashes(hashes []bloomslice.Hash, present []bool) error {
-	if len(f.slices) == 1 {
-		part, err := f.part(&hashes[0])
-		if err != nil {
-			return err
-		}
-		return part.checkHashes(hashes, present)
-	}
-	for i := range hashes {
+	for i, step := 0, f.step(len(hashes)); i < len(hashes); i += step {
 		part, err := f.part(&hashes[i])
 		if err != nil {
 			return err
 		}
-		if err := part.checkHashes(hashes[i:i+1], present[i:i+1]); err != nil {
+		if err := part.checkHashes(hashes[i:i+step], present[i:i+step]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// CheckNow does what CheckAll does for as many keys, from the first on, as have their pages in memory, and returns how many. It waits for
+// nothing.
+func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
+	if f.fs.s.closed.Load() {
+		return 0, ErrClosed
+	}
+	if len(keys) == 1 {
+		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
+		return f.lookAll(h[:], present)
+	}
+	return f.lookMany(keys, present)
+}
+
+func (f *Filter) lookMany(keys [][]byte, present []bool) (n int, err error) {
+	var hashes [hashedAtOnce]bloomslice.Hash
+	for n < len(keys) {
+		to := min(n+hashedAtOnce, len(keys))
+		for i, key := range keys[n:to] {
+			hashes[i] = bloomslice.Sum(key)
+		}
+		known, err := f.lookAll(hashes[:to-n], present[n:to])
+		if n += known; err != nil || n < to {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// lookAll checks keys by their hashes, until it needs a page that is not in memory.
+func (f *Filter) lookAll(hashes []bloomslice.Hash, present []bool) (n int, err error) {
+	for step := f.step(len(hashes)); n < len(hashes); n += step {
+		part, err := f.part(&hashes[n])
+		if err != nil {
+			return n, err
+		}
+		known := part.look(hashes[n:n+step], present[n:])
+		if err := part.checked(present[n : n+known]); err != nil || known < step {
+			return n + known, err
+		}
+	}
+	return n, nil
+}
+
+// step returns how many of so many keys are surely in one slice.
+func (f *Filter) step(keys int) int {
+	if len(f.slices) > 1 {
+		return 1
+	}
+	return keys
 }
 
 // Mark adds a key. It reports false when the key is there already, or seems to be, and then changes nothing; that is answered when what it
@@ -186,11 +230,7 @@ func (f *Filter) markMany(keys [][]byte, added []bool) error {
 
 // markHashes marks keys by their hashes, and returns up to where the log has to be durable for them, and for those that were found.
 func (f *Filter) markHashes(hashes []bloomslice.Hash, added []bool) (part *filterSlice, position uint64, err error) {
-	step := len(hashes)
-	if len(f.slices) > 1 {
-		step = 1
-	}
-	for i := 0; i < len(hashes); i += step {
+	for i, step := 0, f.step(len(hashes)); i < len(hashes); i += step {
 		if part, err = f.part(&hashes[i]); err != nil {
 			return nil, 0, err
 		}

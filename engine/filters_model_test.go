@@ -120,7 +120,13 @@ func (m *filterMachine) mark(t *rapid.T) {
 	}
 	keys := drawKeys(t)
 	added := make([]bool, len(keys))
-	must(t, f.MarkAll(bg, keys, added), "mark")
+	n := 0
+	if rapid.Bool().Draw(t, "now") {
+		var err error
+		n, err = f.MarkNow(keys, added)
+		must(t, err, "mark now")
+	}
+	must(t, f.MarkAll(bg, keys[n:], added[n:]), "mark")
 	model.use()
 	for i, key := range keys {
 		h := bloomslice.Sum(key)

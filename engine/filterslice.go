@@ -61,16 +61,21 @@ func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) erro
 			return err
 		}
 	}
-	if f.gone.Load() { // and its bits with it
+	return f.checked(present[:len(hashes)])
+}
+
+// checked counts keys that were checked. Its error is ErrNoFilter where the filter went meanwhile, and its bits with it.
+func (f *filterSlice) checked(present []bool) error {
+	if f.gone.Load() {
 		return ErrNoFilter
 	}
 	var hits uint64
-	for _, p := range present[:len(hashes)] {
+	for _, p := range present {
 		if p {
 			hits++
 		}
 	}
-	f.checks.add(hits, uint64(len(hashes))-hits)
+	f.checks.add(hits, uint64(len(present))-hits)
 	return nil
 }
 

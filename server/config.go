@@ -39,7 +39,7 @@ type Config struct {
 	FlushInterval time.Duration // how often filters are flushed; 0 is never
 	ColdInterval  time.Duration // how often filters are closed that were not used since; 0 is never
 	UseMmap       bool          // without a durability, that is FilterLog
-	Workers       int           // read and not used: Go's scheduler uses all cores
+	Workers       int           // read and not used: see bloomd.Options.Loops
 	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
 	Durability engine.FilterDurability
 

@@ -103,6 +103,21 @@ func (b bloomFilter) Set(ctx context.Context, keys [][]byte, added []bool) error
 	return protocolError(b.f.MarkAll(ctx, keys, added))
 }
 
+// CheckNow implements bloomd.Filter.
+func (b bloomFilter) CheckNow(keys [][]byte, present []bool) (int, error) {
+	n, err := b.f.CheckNow(keys, present)
+	return n, protocolError(err)
+}
+
+// SetNow implements bloomd.Filter.
+func (b bloomFilter) SetNow(keys [][]byte, added []bool) (int, error) {
+	n, err := b.f.MarkNow(keys, added)
+	return n, protocolError(err)
+}
+
+// SetsWait implements bloomd.Filter.
+func (b bloomFilter) SetsWait() bool { return b.f.MarksWait() }
+
 // Info implements bloomd.Filter. Of a damaged filter it tells what is known.
 func (b bloomFilter) Info(context.Context) (bloomd.Info, error) {
 	info, err := b.f.Info()

@@ -3,6 +3,7 @@ package bloomd
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,8 @@ const (
 // in has what was read: in[begin:end] is not executed yet, and in[begin:seen] has no line feed.
 type conn struct {
 	s                *Server
-	nc               net.Conn
+	nc               stream
+	seat             seat // in a loop; nil where there is none
 	in, out          []byte
 	begin, seen, end int
 	reserved         int64 // of the server's bytes for lines
@@ -39,35 +41,103 @@ type conn struct {
 	idleUntil             time.Time  // where there is an idle time
 	lineBegun             time.Time  // since when the server waits for the rest of a long line; zero where it does not
 	lastRead              bool       // nc's deadline is the end of what is read before a shutdown
-	mu                    sync.Mutex // guards the change of draining, and nc's deadline for reading
+	mu                    sync.Mutex // guards the change of draining, of nc and of seat, and nc's deadline for reading
 	draining              atomic.Bool
+}
+
+// stream is what a connection needs of its socket. A net.Conn is one.
+type stream interface {
+	io.ReadWriteCloser
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
+// seat is a connection's place in a loop, which executes the requests of many. Only cut may be called by any goroutine.
+type seat interface {
+	// park has the loop wait for the next request, and serve the connection then. It reports false where it must not or can't.
+	park() bool
+	// leave ends the connection's turn in the loop, if it is in one: the caller's goroutine is its own then.
+	leave()
+	// settle leaves the loop for good, and returns a socket that is fit for a goroutine of its own; nil where that can't be had.
+	settle() net.Conn
+	// cut ends what the connection is at, and all that will be.
+	cut()
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	return &conn{s: s, nc: nc, in: make([]byte, min(bufferBytes, s.opt.LineBytesMax)), out: make([]byte, 0, bufferBytes)}
 }
 
-// serve reads, executes and answers until the client or the server ends it. All complete lines that were read are executed and answered;
-// a line without an end is not.
-func (c *conn) serve(ctx context.Context) {
-	defer c.reserve(0)
-	for !c.ended {
+// serve reads, executes and answers until the client or the server ends it, or it waits for the next request in a loop. Then it
+// reports true.
+func (c *conn) serve(ctx context.Context) (parked bool) {
+	for c.turn(ctx) {
 		c.awaitMore()
-		n, err := c.nc.Read(c.in[c.end:])
-		c.end += n
-		c.tally.others[tallyRead] += uint64(n)
-		c.executeAll(ctx)
-		c.write()
-		if err != nil {
-			if c.draining.Load() {
-				c.linger(drainLingerTime)
-			}
-			return
+		if c.park() {
+			return true
 		}
-		if !c.makeRoom() {
-			c.refuseLine()
-			return
+	}
+	return false
+}
+
+// park has the connection wait for its next request in a loop, where it has one.
+func (c *conn) park() bool { return c.seat != nil && c.seat.park() }
+
+// turn reads once, executes and answers, and reports false at the end. All complete lines that were read are executed and answered; a
+// line without an end is not.
+func (c *conn) turn(ctx context.Context) (more bool) {
+	if len(c.in) > bufferBytesKept {
+		c.mayWait() // for itself: such a line has many keys
+	}
+	n, err := c.nc.Read(c.in[c.end:])
+	c.end += n
+	c.tally.others[tallyRead] += uint64(n)
+	c.executeAll(ctx)
+	c.write()
+	switch {
+	case err != nil:
+		if c.draining.Load() {
+			c.linger(drainLingerTime)
 		}
+		return false
+	case c.makeRoom():
+		return !c.ended
+	}
+	c.refuseLine()
+	return false
+}
+
+// cut ends the connection, whatever it is at. Any goroutine may call it.
+func (c *conn) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seat != nil {
+		c.seat.cut()
+	} else {
+		c.nc.Close()
+	}
+}
+
+// settle gives the connection a goroutine of its own for good: its requests wait, and to leave a loop at each takes more than it saves.
+func (c *conn) settle() {
+	if c.seat == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining.Load() {
+		return // its last deadline is set
+	}
+	if nc := c.seat.settle(); nc != nil {
+		c.nc, c.seat = nc, nil
+		c.readUntil, c.writeUntil = time.Time{}, time.Time{}
+	}
+}
+
+// mayWait is called before what may wait, or takes long: a loop goes on without the connection.
+func (c *conn) mayWait() {
+	if c.seat != nil {
+		c.seat.leave()
 	}
 }
 
@@ -143,6 +213,7 @@ func (c *conn) refuseLine() {
 
 // linger tells the client that there are no more answers, and reads what it still sends until it has heard of that.
 func (c *conn) linger(d time.Duration) {
+	c.mayWait()
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
 		return

@@ -57,6 +57,7 @@ func (c *conn) fail(command command, name []byte, err error) {
 	answer := answerOf(err)
 	if answer == answerInternal {
 		c.tally.others[tallyInternalErrors]++
+		c.mayWait() // for the log
 		c.s.failures.add(command.String(), name, err)
 	}
 	c.out = append(c.out, answer...)
@@ -110,12 +111,22 @@ func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byt
 	if f == nil {
 		return ErrNoFilter
 	}
+	now, all, counter := f.CheckNow, f.Check, tallyChecked
 	if command == cmdSet || command == cmdBulk {
-		c.tally.others[tallySet] += uint64(len(keys))
+		now, all, counter = f.SetNow, f.Set, tallySet
+	}
+	c.tally.others[counter] += uint64(len(keys))
+	if counter == tallySet && f.SetsWait() {
+		c.settle()
+		c.mayWait() // where it could not settle
 		return f.Set(ctx, keys, yes)
 	}
-	c.tally.others[tallyChecked] += uint64(len(keys))
-	return f.Check(ctx, keys, yes)
+	n, err := now(keys, yes)
+	if err != nil || n == len(keys) {
+		return err
+	}
+	c.mayWait()
+	return all(ctx, keys[n:], yes[n:])
 }
 
 // executeMany executes multi or bulk. The answer begins when all keys are done: it has all words, or is an error. What has become of a key
@@ -176,6 +187,7 @@ func (c *conn) trimMany() {
 
 // executeOther executes a command that takes no keys.
 func (c *conn) executeOther(ctx context.Context, r *request) {
+	c.mayWait()
 	filters := c.s.filters
 	if !r.all && r.command != cmdList && !goodName(r.name) { // create's is good
 		c.fail(r.command, r.name, ErrNoFilter)

@@ -45,6 +45,12 @@ type Filter interface {
 	Check(ctx context.Context, keys [][]byte, present []bool) error
 	// Set adds keys in their order and reports for each whether it was new. It returns when they are as durable as the filter promises.
 	Set(ctx context.Context, keys [][]byte, added []bool) error
+	// CheckNow and SetNow do what Check and Set do for as many keys, from the first on, as need not wait for a disk or for anybody who
+	// may be waiting for one, and return how many those are. After an error nothing is known of any.
+	CheckNow(keys [][]byte, present []bool) (n int, err error)
+	SetNow(keys [][]byte, added []bool) (n int, err error)
+	// SetsWait reports whether Set always waits, for a log or a disk, so that SetNow does nothing.
+	SetsWait() bool
 	// Info returns what is known of the filter, without bringing it into memory.
 	Info(ctx context.Context) (Info, error)
 }

@@ -3,17 +3,32 @@ package bloomd_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
 )
+
+// loopsOfTests is Options.Loops of the servers that tests start.
+var loopsOfTests = 2
+
+// TestMain runs all tests twice where there are event loops, then without.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 && runtime.GOOS == "linux" && flag.Lookup("test.fuzz").Value.String() == "" {
+		loopsOfTests = -1
+		code = m.Run()
+	}
+	os.Exit(code)
+}
 
 // running is a server with a listener of its own.
 type running struct {
@@ -28,6 +43,9 @@ func start(t *testing.T, f bloomd.Filters, o bloomd.Options) *running {
 	t.Helper()
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.Loops == 0 {
+		o.Loops = loopsOfTests
 	}
 	s, err := bloomd.New(f, o)
 	if err != nil {

@@ -76,6 +76,9 @@ func (nowhere) List(context.Context, []byte, string, int) ([]Info, error) {
 func (nowhere) Info(context.Context) (Info, error)            { return Info{}, nil }
 func (nowhere) Check(context.Context, [][]byte, []bool) error { return nil }
 func (nowhere) Set(context.Context, [][]byte, []bool) error   { return nil }
+func (nowhere) CheckNow([][]byte, []bool) (int, error)        { return 0, nil }
+func (nowhere) SetsWait() bool                                { return false }
+func (nowhere) SetNow(keys [][]byte, _ []bool) (int, error)   { return len(keys), nil }
 
 // bytesConn is a client that sends some bytes, so many at a time, and keeps the answers.
 type bytesConn struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type Options struct {
 	IdleTime       time.Duration // a connection that sends nothing for so long, to an eighth more, is closed; 0: never, as bloomd
 	LineTime       time.Duration // a line above 64 KiB that is not whole after so long, and a second more for each 256 KiB of its buffer, ends its connection; 1 minute
 	WriteTime      time.Duration // a connection that takes nothing for so long, to an eighth more, is closed; 5 minutes
+	Loops          int           // event loops of a listener, on Linux; half of the processors. -1: none, each connection has a goroutine of its own
 	Log            *slog.Logger  // of what fails at the node or the listener; slog.Default()
 }
 
@@ -44,6 +46,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.WriteTime == 0 {
 		o.WriteTime = 5 * time.Minute
+	}
+	if o.Loops == 0 {
+		o.Loops = (runtime.GOMAXPROCS(0) + 1) / 2
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -102,6 +107,7 @@ type part struct {
 	conns  map[*conn]struct{}
 	cancel context.CancelFunc // of the context of its calls
 	served sync.WaitGroup     // connections
+	loops  loops
 }
 
 // New returns a server, which does nothing before Serve is called.
@@ -124,6 +130,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(ErrClosed, ln.Close())
 	}
 	defer s.end(p)
+	p.loops = newLoops(ctx, s, p)
+	defer p.loops.end()
 	defer context.AfterFunc(ctx, func() { s.cut(p) })()
 	err := s.accept(ctx, p)
 	if err != nil {
@@ -158,7 +166,7 @@ func (s *Server) cut(p *part) {
 	defer s.mu.Unlock()
 	p.ln.Close()
 	for c := range p.conns {
-		c.nc.Close()
+		c.cut()
 	}
 }
 
@@ -213,13 +221,24 @@ func (s *Server) start(ctx context.Context, p *part, nc net.Conn) {
 	s.counters.accepted.Add(1)
 	s.counters.open.Add(1)
 	p.conns[c] = struct{}{}
-	p.served.Go(func() {
-		c.serve(ctx)
+	p.served.Add(1)
+	p.loops.adopt(c)
+	c.awaitMore()
+	if !c.park() {
+		go s.serve(ctx, p, c)
+	}
+}
+
+// serve serves a connection by a goroutine of its own, until it has ended or is parked in a loop.
+func (s *Server) serve(ctx context.Context, p *part, c *conn) {
+	if !c.serve(ctx) {
 		s.stopped(p, c)
-	})
+	}
 }
 
 func (s *Server) stopped(p *part, c *conn) {
+	defer p.served.Done()
+	c.reserve(0)
 	c.nc.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,6 +23,8 @@ type node struct {
 	mu      sync.Mutex
 	calls   []string                                     // of Check and Set, with their numbers of keys
 	instead func(ctx context.Context, call string) error // what a call does first
+	waits   bool                                         // sets wait for a disk
+	now     int                                          // so many keys at most are done by SetNow and CheckNow; 0 is all
 }
 
 type nodeFilter struct {
@@ -38,6 +40,9 @@ func (n *node) Find(name []byte) bloomd.Filter {
 }
 
 func (n *node) call(ctx context.Context, verb string, keys [][]byte) error {
+	if len(keys) == 0 {
+		return nil
+	}
 	n.mu.Lock()
 	call := fmt.Sprint(verb, " ", len(keys))
 	n.calls = append(n.calls, call)
@@ -54,6 +59,32 @@ func (f nodeFilter) Check(ctx context.Context, keys [][]byte, present []bool) er
 		return err
 	}
 	return f.Filter.Check(ctx, keys, present)
+}
+
+// CheckNow leaves what is to be held up or to fail to Check.
+func (f nodeFilter) CheckNow(keys [][]byte, present []bool) (int, error) {
+	n := f.n.atOnce(len(keys))
+	return n, f.Check(context.Background(), keys[:n], present)
+}
+
+func (f nodeFilter) SetNow(keys [][]byte, added []bool) (int, error) {
+	n := f.n.atOnce(len(keys))
+	return n, f.Set(context.Background(), keys[:n], added)
+}
+
+func (f nodeFilter) SetsWait() bool { return f.n.waits }
+
+// atOnce returns how many of so many keys are done without waiting.
+func (n *node) atOnce(keys int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.now > 0 {
+		keys = min(keys, n.now)
+	}
+	if n.instead != nil {
+		return 0
+	}
+	return keys
 }
 
 func (f nodeFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
@@ -450,6 +481,14 @@ func (yesFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
 func (f yesFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
 	return f.Check(ctx, keys, added)
 }
+
+func (f yesFilter) CheckNow(keys [][]byte, present []bool) (int, error) {
+	return len(keys), f.Check(context.Background(), keys, present)
+}
+
+func (f yesFilter) SetNow(keys [][]byte, added []bool) (int, error) { return f.CheckNow(keys, added) }
+
+func (yesFilter) SetsWait() bool { return false }
 
 type yesNode struct {
 	bloomd.Filters

@@ -60,6 +60,8 @@ func (f lyingFilter) Check(ctx context.Context, keys [][]byte, present []bool) e
 	return err
 }
 
+func (lyingFilter) CheckNow([][]byte, []bool) (int, error) { return 0, nil }
+
 func TestCompare(t *testing.T) {
 	for seed := range uint64(3) {
 		a, b := connect(t, bloomdtest.NewMemory()), connect(t, bloomdtest.NewMemory())

@@ -234,3 +234,16 @@ func (f *memoryFilter) each(keys [][]byte, yes []bool, hits, misses *uint64, do 
 	}
 	return nil
 }
+
+// CheckNow does what Check does: nothing has to be waited for.
+func (f *memoryFilter) CheckNow(keys [][]byte, present []bool) (int, error) {
+	return len(keys), f.Check(context.Background(), keys, present)
+}
+
+// SetNow does what Set does.
+func (f *memoryFilter) SetNow(keys [][]byte, added []bool) (int, error) {
+	return len(keys), f.Set(context.Background(), keys, added)
+}
+
+// SetsWait reports that it does not.
+func (f *memoryFilter) SetsWait() bool { return false }

@@ -1,0 +1,99 @@
+package engine
+
+import "bigset/bloomslice"
+
+// MarkNow does what MarkAll does for as many keys, from the first on, as need to wait neither for the disk nor for who may be waiting for
+// it, and returns how many: none where marks are answered when they are in the log, where the store is short of disk or of memory, or where
+// another marks the filter now; fewer where a page is not in memory.
+func (f *Filter) MarkNow(keys [][]byte, added []bool) (n int, err error) {
+	s := f.fs.s
+	if err := s.enter(); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	if err := s.writable(); err != nil {
+		return 0, err
+	}
+	if s.disk.full.Load() != nil || f.fs.resident.Load() > s.opt.FilterCacheBytes {
+		return 0, nil
+	}
+	if len(keys) == 1 { // without the room for many
+		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
+		return f.markNow(h[:], added)
+	}
+	return f.markManyNow(keys, added)
+}
+
+func (f *Filter) markManyNow(keys [][]byte, added []bool) (n int, err error) {
+	var hashes [hashedAtOnce]bloomslice.Hash
+	for n < len(keys) {
+		to := min(n+hashedAtOnce, len(keys))
+		for i, key := range keys[n:to] {
+			hashes[i] = bloomslice.Sum(key)
+		}
+		done, err := f.markNow(hashes[:to-n], added[n:to])
+		if n += done; err != nil || n < to {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (f *Filter) markNow(hashes []bloomslice.Hash, added []bool) (n int, err error) {
+	for step := f.step(len(hashes)); n < len(hashes); n += step {
+		part, err := f.part(&hashes[n])
+		if err != nil {
+			return n, err
+		}
+		if done := part.markNow(hashes[n:n+step], added[n:]); done < step {
+			return n + done, nil
+		}
+	}
+	return n, nil
+}
+
+// MarksWait reports whether marks are answered when they are in the log or on disk, so that MarkNow marks nothing.
+func (f *Filter) MarksWait() bool {
+	for i := range f.slices {
+		if part := f.slices[i].Load(); part != nil {
+			return part.marksWait()
+		}
+	}
+	return false
+}
+
+func (f *filterSlice) marksWait() bool {
+	opt := f.opt.Load()
+	return opt != nil && f.durability(opt) != FilterInterval
+}
+
+// lockTries is how often MarkNow looks whether who marks the slice has done: that takes a microsecond or two, unless it waits.
+const lockTries = 100
+
+func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
+	for try := 0; !f.mu.TryLock(); try++ {
+		if try == lockTries {
+			return 0
+		}
+	}
+	defer f.mu.Unlock()
+	slice := f.slice.Load()
+	if slice == nil || f.marksWait() {
+		return 0
+	}
+	f.use()
+	for i := range hashes {
+		news, known := slice.AdmitNow(&hashes[i], "")
+		if !known {
+			return i
+		}
+		if added[i] = news; !news {
+			f.markMisses++
+			continue
+		}
+		slice.Commit()
+		f.changes++
+		f.markHits++
+	}
+	return len(hashes)
+}

@@ -1,0 +1,64 @@
+package engine_test
+
+import (
+	"testing"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+)
+
+// TestMarkNow: marks that need not wait are done, those that would are left.
+func TestMarkNow(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	defer p.close(t)
+	keys := taggedKeys("k", 0, 500)
+	marked := func(f *engine.Filter, what string, least, most int) {
+		t.Helper()
+		added := make([]bool, len(keys))
+		n, err := f.MarkNow(keys, added)
+		must(t, err, what)
+		if n < least || n > most {
+			t.Errorf("%s: %d of %d keys are marked, want %d to %d", what, n, len(keys), least, most)
+		}
+		must(t, f.MarkAll(bg, keys[n:], added[n:]), what)
+		present := make([]bool, len(keys))
+		if n, err := f.CheckNow(keys, present); err != nil || n != len(keys) {
+			t.Errorf("%s: %d keys are checked, %v", what, n, err)
+		}
+		for i, key := range keys {
+			if !present[i] {
+				t.Fatalf("%s: %q is denied", what, key)
+			}
+		}
+	}
+	for _, c := range []struct {
+		durability engine.FilterDurability
+		waits      bool
+	}{{engine.FilterServer, false}, {engine.FilterInterval, false}, {engine.FilterLog, true}, {engine.FilterSync, true}} {
+		o := engine.FilterOptions{Options: bloomslice.DefaultOptions()}
+		o.Durability = c.durability
+		f, err := p.store.CreateFilter(bg, []byte{'a' + byte(c.durability)}, o)
+		must(t, err, "create")
+		if f.MarksWait() != c.waits {
+			t.Errorf("durability %d: MarksWait is %v", c.durability, !c.waits)
+		}
+		if c.waits {
+			marked(f, "durable", 0, 0)
+			continue
+		}
+		marked(f, "new", len(keys), len(keys))
+		marked(f, "again", len(keys), len(keys))
+		info, err := f.Info()
+		if must(t, err, "info"); info.Size != 500 || info.MarkHits != 500 || info.MarkMisses != 500 || info.CheckHits != 1000 {
+			t.Errorf("got %+v", info)
+		}
+		_, err = f.Close(bg)
+		must(t, err, "close")
+		if n, err := f.CheckNow(keys, make([]bool, len(keys))); err != nil || n != 0 {
+			t.Errorf("a closed filter: %d keys are checked, %v", n, err)
+		}
+		marked(f, "closed", 0, 0)
+		marked(f, "in memory", len(keys), len(keys))
+	}
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package bloomd
+
+import "context"
+
+// loops are none here: each connection has a goroutine of its own.
+type loops struct{}
+
+func newLoops(context.Context, *Server, *part) loops { return loops{} }
+func (loops) adopt(*conn)                            {}
+func (loops) end()                                   {}

@@ -1,0 +1,183 @@
+package bloomd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bigset/server/bloomd"
+	"bigset/server/bloomd/bloomdtest"
+)
+
+// oneLoop are options with one loop, in which all connections meet, where there are any.
+func oneLoop() bloomd.Options { return bloomd.Options{Loops: min(loopsOfTests, 1)} }
+
+// TestNobodyIsHeldUp has clients whose requests wait at the node, with others behind them, while another one's are answered.
+func TestNobodyIsHeldUp(t *testing.T) {
+	n := &node{Memory: bloomdtest.NewMemory()}
+	r := start(t, n, oneLoop())
+	other := r.dial()
+	ask(t, other, "create f\n", "Done\n")
+	inside, goOn := make(chan bool), make(chan bool)
+	n.instead = func(_ context.Context, call string) error {
+		if call == "set 2" {
+			inside <- true
+			<-goOn
+		}
+		return nil
+	}
+	var held []net.Conn
+	for i := range 10 {
+		nc := r.dial()
+		if _, err := fmt.Fprintf(nc, "check f x\nset f a%d\nset f b%d\nlist x\n", i, i); err != nil {
+			t.Fatal(err)
+		}
+		<-inside
+		held = append(held, nc)
+		ask(t, other, fmt.Sprintf("set f c%d\ncheck f c%d\nlist x\n", i, i), "Yes\nYes\nSTART\nEND\n")
+	}
+	close(goOn)
+	for _, nc := range held {
+		ask(t, nc, "", "No\nYes\nYes\nSTART\nEND\n")
+		ask(t, nc, "check f x\n", "No\n")
+	}
+}
+
+// TestSomeNow has a node that does some of the keys of a request without waiting.
+func TestSomeNow(t *testing.T) {
+	for now := 1; now < 6; now++ {
+		n := &node{Memory: bloomdtest.NewMemory(), now: now}
+		nc := start(t, n, oneLoop()).dial()
+		ask(t, nc, "create f\n", "Done\n")
+		ask(t, nc, "bulk f a b a c d\nmulti f d x a y\nset f a\nset f e\nset f e\n", "Yes Yes No Yes Yes\nYes No Yes No\nNo\nYes\nNo\n")
+		ask(t, nc, "c f a\nc f x\nc f e\nc f c\n", "Yes\nNo\nYes\nYes\n")
+	}
+}
+
+// TestSetsThatWait has a connection that gets a goroutine of its own for good: it must be idle, drained and cut as others are.
+func TestSetsThatWait(t *testing.T) {
+	n := &node{Memory: bloomdtest.NewMemory(), waits: true}
+	o := oneLoop()
+	o.IdleTime = 200 * time.Millisecond
+	r := start(t, n, o)
+	nc := r.dial()
+	ask(t, nc, "create f\n", "Done\n")
+	began := time.Now()
+	for i := 0; time.Since(began) < 500*time.Millisecond; i++ {
+		ask(t, nc, fmt.Sprintf("set f a%d\ncheck f a%d\n", i, i), "Yes\nYes\n")
+		time.Sleep(10 * time.Millisecond)
+	}
+	last := time.Now()
+	wantEnd(t, nc)
+	if idle := time.Since(last); idle < 150*time.Millisecond || idle > 10*time.Second {
+		t.Errorf("closed after %v", idle)
+	}
+	nc = r.dial()
+	ask(t, nc, "set f b\n", "Yes\n") // and nothing more
+	wantEnd(t, nc)
+
+	r = start(t, n, oneLoop())
+	nc = r.dial()
+	ask(t, nc, "set f c\n", "Yes\n")
+	inside, goOn := make(chan bool), make(chan bool)
+	n.instead = func(context.Context, string) error {
+		inside <- true
+		<-goOn
+		return nil
+	}
+	if _, err := io.WriteString(nc, "set f d\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-inside
+	down := make(chan error, 1)
+	go func() { down <- r.Shutdown(context.Background()) }()
+	for { // until it has begun
+		late, err := net.Dial("tcp", r.ln.Addr().String())
+		if err != nil {
+			break
+		}
+		late.Close()
+	}
+	close(goOn)
+	ask(t, nc, "", "Yes\n")
+	wantEnd(t, nc)
+	if err := <-down; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+// TestCutOff has connections in a loop and beside it when the server's context ends.
+func TestCutOff(t *testing.T) {
+	n := &node{Memory: bloomdtest.NewMemory()}
+	s, err := bloomd.New(n, oneLoop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r := &running{s, t, ln, make(chan error, 1)}
+	go func() { r.done <- s.Serve(ctx, ln) }()
+	parked, settled := r.dial(), r.dial()
+	ask(t, parked, "create f\nset f a\n", "Done\nYes\n")
+	n.waits = true
+	ask(t, settled, "set f b\n", "Yes\n")
+	cancel()
+	wantEnd(t, parked)
+	wantEnd(t, settled)
+	if err := <-r.done; err != nil || s.Metrics().Connections != 0 {
+		t.Errorf("Serve: %v, %d connections are left", err, s.Metrics().Connections)
+	}
+}
+
+// TestManyClients has clients that come, ask for all kinds of things and go, some in the middle of an answer, until the server is cut off.
+func TestManyClients(t *testing.T) {
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: time.Hour})
+	ask(t, r.dial(), "create f\n", "Done\n")
+	client := func(i, j int) error {
+		nc, err := net.Dial("tcp", r.ln.Addr().String())
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		nc.SetDeadline(time.Now().Add(60 * time.Second))
+		key := fmt.Sprintf("key-%d-%d", i, j)
+		send := strings.Repeat("info f\n", i) + "check f x\nset f " + key + "\nlist x\ncheck f " + key + "\n"
+		if _, err := io.WriteString(nc, send); err != nil || j%3 == 2 {
+			return err // gone before it is answered
+		}
+		if err := nc.(*net.TCPConn).CloseWrite(); err != nil {
+			return err
+		}
+		got, err := io.ReadAll(nc)
+		if want := "No\nYes\nSTART\nEND\nYes\n"; err == nil && !strings.HasSuffix(string(got), want) {
+			return fmt.Errorf("got %.200q", got)
+		}
+		return err
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, 20)
+	for i := range errs {
+		wg.Go(func() {
+			for j := 0; j < 30 && errs[i] == nil; j++ {
+				errs[i] = client(i, j)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	for range 50 { // still there at the end
+		ask(t, r.dial(), "check f x\n", "No\n")
+	}
+}

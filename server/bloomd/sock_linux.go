@@ -1,0 +1,277 @@
+package bloomd
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// sock is the socket of a connection that a loop serves. Its deadlines, its state and whether it is closed are guarded by the loop's lock.
+type sock struct {
+	fd     int
+	loop   *loop
+	c      *conn
+	state  sockState
+	closed bool
+	awake  chan struct{} // what it awaits has come, or a deadline has changed
+
+	readUntil, writeUntil time.Time
+}
+
+type sockState uint8
+
+const (
+	sockAway sockState = iota // served by a goroutine of its own
+	sockParked
+	sockTurn // served by the goroutine that runs the loop
+)
+
+// adopt takes a connection over, of which it keeps only the socket, and reports false where that can't be had.
+func (l *loop) adopt(c *conn) bool {
+	raw, ok := c.nc.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	rc, err := raw.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var fd uintptr
+	refused := syscall.EBADF // where it is closed
+	if rc.Control(func(from uintptr) { fd, refused = duplicate(from) }); refused != 0 {
+		return false
+	}
+	k := &sock{fd: int(fd), loop: l, c: c, awake: make(chan struct{}, 1)}
+	c.nc.Close() // the duplicate is open
+	c.nc, c.seat = k, k
+	return true
+}
+
+// duplicate returns another descriptor of a socket, of which Go's own poller does not know.
+func duplicate(fd uintptr) (uintptr, syscall.Errno) {
+	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_DUPFD_CLOEXEC, 0)
+	return n, errno
+}
+
+// turn executes what a parked connection has sent. It reports false where the connection has left the loop with the goroutine.
+func (k *sock) turn() bool {
+	more := k.c.turn(k.loop.ctx)
+	if more {
+		k.c.awaitMore()
+	}
+	if k.state == sockTurn { // nobody else changes that
+		if !more {
+			k.loop.s.stopped(k.loop.p, k.c)
+			return true
+		}
+		if k.back() {
+			return true
+		}
+		k.leave()
+	}
+	switch {
+	case !more:
+		k.loop.s.stopped(k.loop.p, k.c)
+	case !k.c.park():
+		k.loop.s.serve(k.loop.ctx, k.loop.p, k.c)
+	}
+	return false
+}
+
+// back ends the connection's turn, unless it is being drained.
+func (k *sock) back() bool {
+	k.loop.mu.Lock()
+	defer k.loop.mu.Unlock()
+	if k.c.draining.Load() {
+		return false
+	}
+	k.state = sockParked
+	return true
+}
+
+// park implements seat.
+func (k *sock) park() bool {
+	l := k.loop
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k.c.draining.Load() || l.control(syscall.EPOLL_CTL_ADD, k.fd, syscall.EPOLLIN) != nil {
+		return false
+	}
+	k.state = sockParked
+	l.socks[int32(k.fd)] = k
+	return true
+}
+
+// leave implements seat.
+func (k *sock) leave() {
+	if k.state != sockTurn {
+		return
+	}
+	l := k.loop
+	l.mu.Lock()
+	k.removeLocked()
+	l.mu.Unlock()
+	go l.run()
+}
+
+// settle implements seat.
+func (k *sock) settle() net.Conn {
+	k.leave()
+	fd, refused := duplicate(uintptr(k.fd))
+	if refused != 0 {
+		return nil
+	}
+	file := os.NewFile(fd, "")
+	defer file.Close() // nc has a duplicate
+	nc, err := net.FileConn(file)
+	if err != nil {
+		return nil
+	}
+	k.Close()
+	return nc
+}
+
+// removeLocked takes a connection out of the loop.
+func (k *sock) removeLocked() {
+	delete(k.loop.socks, int32(k.fd))
+	k.loop.control(syscall.EPOLL_CTL_DEL, k.fd, 0) // it is there
+	k.state = sockAway
+}
+
+// ejectLocked has a parked connection be served by a goroutine of its own.
+func (k *sock) ejectLocked() {
+	if k.state == sockParked {
+		k.removeLocked()
+		go k.loop.s.serve(k.loop.ctx, k.loop.p, k.c)
+	}
+}
+
+func (k *sock) wakeLocked() {
+	select {
+	case k.awake <- struct{}{}:
+	default:
+	}
+}
+
+// wait leaves the loop and returns when the socket may be ready, the deadline may have changed, or it has passed, which is an error.
+func (k *sock) wait(events uint32, until *time.Time) error {
+	k.leave()
+	l := k.loop
+	l.mu.Lock()
+	err := l.control(syscall.EPOLL_CTL_ADD, k.fd, events|syscall.EPOLLONESHOT)
+	if err == nil {
+		l.socks[int32(k.fd)] = k
+	}
+	d := time.Until(*until)
+	limited := !until.IsZero()
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	var passed <-chan time.Time
+	if limited {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		passed = t.C
+	}
+	select {
+	case <-k.awake:
+	case <-passed:
+		err = os.ErrDeadlineExceeded
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.removeLocked()
+	return err
+}
+
+// Read implements net.Conn.
+func (k *sock) Read(p []byte) (int, error) {
+	for {
+		if k.state != sockTurn && k.passed(&k.readUntil) { // in its turn there is something to read
+			return 0, os.ErrDeadlineExceeded
+		}
+		n, err := syscall.Read(k.fd, p)
+		switch err {
+		case nil:
+			if n == 0 {
+				return 0, io.EOF
+			}
+			return n, nil
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			if err := k.wait(syscall.EPOLLIN, &k.readUntil); err != nil {
+				return 0, err
+			}
+		default:
+			return 0, err
+		}
+	}
+}
+
+// Write implements net.Conn.
+func (k *sock) Write(p []byte) (done int, err error) {
+	for done < len(p) {
+		n, err := syscall.Write(k.fd, p[done:])
+		switch err {
+		case nil:
+			done += n
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			if err := k.wait(syscall.EPOLLOUT, &k.writeUntil); err != nil {
+				return done, err
+			}
+		default:
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// passed reports whether a deadline has passed.
+func (k *sock) passed(until *time.Time) bool {
+	k.loop.mu.Lock()
+	defer k.loop.mu.Unlock()
+	return !until.IsZero() && time.Now().After(*until)
+}
+
+// SetReadDeadline implements net.Conn. A parked connection leaves the loop.
+func (k *sock) SetReadDeadline(t time.Time) error { return k.setDeadline(&k.readUntil, t) }
+
+// SetWriteDeadline implements net.Conn.
+func (k *sock) SetWriteDeadline(t time.Time) error { return k.setDeadline(&k.writeUntil, t) }
+
+func (k *sock) setDeadline(at *time.Time, t time.Time) error {
+	k.loop.mu.Lock()
+	defer k.loop.mu.Unlock()
+	*at = t
+	k.wakeLocked()
+	k.ejectLocked()
+	return nil
+}
+
+// CloseWrite ends the sending half.
+func (k *sock) CloseWrite() error { return syscall.Shutdown(k.fd, syscall.SHUT_WR) }
+
+// cut implements seat.
+func (k *sock) cut() {
+	k.loop.mu.Lock()
+	defer k.loop.mu.Unlock()
+	if !k.closed {
+		syscall.Shutdown(k.fd, syscall.SHUT_RDWR) // who awaits something is woken
+	}
+}
+
+// Close implements net.Conn. Only who serves the connection calls it.
+func (k *sock) Close() error {
+	k.loop.mu.Lock()
+	defer k.loop.mu.Unlock()
+	if k.closed {
+		return net.ErrClosed
+	}
+	k.closed = true
+	delete(k.loop.socks, int32(k.fd))
+	return syscall.Close(k.fd)
+}
