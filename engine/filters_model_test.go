@@ -92,7 +92,19 @@ func (m *filterMachine) filter(t *rapid.T) (string, *engine.Filter, *filterModel
 	if (err == nil) != (model != nil) || err != nil && !errors.Is(err, engine.ErrNoFilter) {
 		t.Fatalf("filter %q: %v, want %v", name, err, model)
 	}
+	if model != nil {
+		info, err := f.Info()
+		must(t, err, "info")
+		m.short(model, info)
+	}
 	return name, f, model
+}
+
+// short has the model follow where a filter was closed because even what it takes without any page was too much.
+func (m *filterMachine) short(model *filterModel, got engine.FilterInfo) {
+	if m.p.opt.FilterCacheBytes < 1<<20 && !model.opt.InMemory {
+		model.open, model.info.PageIns, model.info.PageOuts = got.Open, got.PageIns, got.PageOuts
+	}
 }
 
 func (m *filterMachine) create(t *rapid.T) {
@@ -303,6 +315,7 @@ func (m *filterMachine) look(t *rapid.T, name string) {
 
 func (m *filterMachine) same(t *rapid.T, got engine.FilterInfo) {
 	model := m.model[string(got.Name)]
+	m.short(model, got)
 	want := model.info
 	want.Name, want.Open, want.Options, want.Generation = got.Name, model.open, model.opt, got.Generation
 	if want.Figures = got.Figures; model.slice != nil {
@@ -371,7 +384,7 @@ func (m *filterMachine) copy(t *rapid.T) {
 	o := m.p.opt
 	s, err := engine.Open(restored, &o)
 	must(t, err, "open the copy")
-	there := &filterMachine{&pair{label: "copy", store: s}, map[string]*filterModel{}, 0}
+	there := &filterMachine{&pair{label: "copy", store: s, opt: o}, map[string]*filterModel{}, 0}
 	for name, model := range m.model {
 		c := *model
 		c.restart()

@@ -41,6 +41,7 @@ func ParseConfig(text string) (c Config, err error) {
 		return f
 	}
 	c.Capacity, c.Probability = number("initial_capacity"), fraction("default_probability")
+	c.Slices, c.Owners = 1, 1
 	scale := number("scale_size")
 	c.Scale, c.Reduction = uint32(min(scale, math.MaxUint32)), fraction("probability_reduction")
 	c.InMemory = number("in_memory") != 0
