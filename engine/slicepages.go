@@ -18,9 +18,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// Compare orders places: by layer, index before owner, then by page.
+// Compare orders places: by layer, then by page.
 func (p PagePlace) Compare(q PagePlace) int {
-	return cmp.Or(compareLayers(p.Layer, q.Layer), cmp.Compare(p.Page, q.Page))
+	return cmp.Or(p.Layer.Compare(q.Layer), cmp.Compare(p.Page, q.Page))
 }
 
 // changesDigest is the digest of a slice after so many changes.
