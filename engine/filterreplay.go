@@ -21,10 +21,11 @@ func (fs *filters) replay() error {
 	if err != nil {
 		return err
 	}
+	var path string
+	var data []byte
 	for _, number := range numbers {
-		path := s.fs.PathJoin(s.dir, segmentName(number))
-		data, err := readSegment(s.fs, path)
-		if err != nil {
+		path = s.fs.PathJoin(s.dir, segmentName(number))
+		if data, err = readSegment(s.fs, path); err != nil {
 			return err
 		}
 		torn, err := walkSegment(data, number, number == l.last, func(records []byte) error {
@@ -39,6 +40,14 @@ func (fs *filters) replay() error {
 		}
 		if torn {
 			s.opt.Logger.Warn("bigset: the log of marks ends in records that were being written when the power went", "path", path)
+		}
+	}
+	if fs.owed { // the segments stay, and others come behind the last: it must have its end
+		if data, err = endedSegment(data, l.last); err == nil {
+			err = writeFile(s.fs, s.dir, segmentName(l.last), string(data))
+		}
+		if err != nil {
+			return fmt.Errorf("log of marks %s: %w", path, err)
 		}
 	}
 	for _, part := range fs.all() { // as they are after any other open
