@@ -51,7 +51,11 @@ func newFilterSlice(of *Filter, index uint32) *filterSlice {
 func (f *filterSlice) entry() []byte { return f.directoryKey(keyscheme.EntryPresent) }
 
 func (f *filterSlice) directoryKey(kind keyscheme.EntryKind) []byte {
-	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: kind, Name: f.name, Slice: f.index, Generation: f.generation})
+	return keyscheme.AppendDirectoryKey(nil, f.directoryEntry(kind))
+}
+
+func (f *filterSlice) directoryEntry(kind keyscheme.EntryKind) keyscheme.DirectoryEntry {
+	return keyscheme.DirectoryEntry{Kind: kind, Name: f.name, Slice: f.index, Generation: f.generation}
 }
 
 // checkHashes checks keys by their hashes.

@@ -270,10 +270,7 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		return err
 	}
 	defer s.leave()
-	if len(p.Pages) > PagesMax {
-		return &LimitError{"pages at once", len(p.Pages), PagesMax}
-	}
-	if err := p.checkLayers(p.Layers); err != nil || len(p.Layers) == 0 && len(p.Pages) == 0 {
+	if err := p.check(); err != nil || len(p.Layers) == 0 {
 		return err
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
@@ -308,6 +305,22 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		}
 		return nil
 	})
+}
+
+func (p *SlicePages) check() error {
+	if len(p.Pages) > PagesMax {
+		return &LimitError{"pages at once", len(p.Pages), PagesMax}
+	}
+	if err := p.checkLayers(p.Layers); err != nil {
+		return err
+	}
+	for i := range p.Pages {
+		id := p.Pages[i].Layer
+		if !slices.ContainsFunc(p.Layers, func(l bloomslice.Layer) bool { return l.ID == id }) {
+			return fmt.Errorf("%w: a page of layer %d of %q, without the layer", ErrRequest, id.Index, id.Owner)
+		}
+	}
+	return nil
 }
 
 // merge joins something to the slice.

@@ -275,15 +275,18 @@ func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 	return part, nil
 }
 
-// makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes in the same batch.
+// makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes before.
 func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
 	f, stale, err := fs.filterOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	if f.slices[spec.Slice].Load() != nil {
+	if part := f.slices[spec.Slice].Load(); part != nil {
 		fs.put(f)
-		return fs.knownSlice(spec)
+		if known, err := fs.knownSlice(spec); known != nil || err != nil {
+			return known, err
+		}
+		stale = append(stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left that alone
 	}
 	if left, err := fs.isLeft(spec); left || err != nil {
 		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", ErrNoFilter, spec.Generation))
