@@ -47,6 +47,12 @@ func (f *filterSlice) reader() (*FilterReader, error) {
 		return nil, err
 	}
 	r := &FilterReader{f: f}
+	f.mu.Lock()
+	damaged := f.damaged
+	f.mu.Unlock()
+	if damaged != nil {
+		return nil, errors.Join(damaged, r.Close())
+	}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(f.readError(err), r.Close())
 	}

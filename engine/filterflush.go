@@ -49,9 +49,6 @@ func (fs *filters) flush(ctx context.Context) error {
 	if err := errors.Join(append(errs, fs.s.syncLog())...); err != nil {
 		return err
 	}
-	if fs.owed { // marks that are nowhere else
-		return nil
-	}
 	return diskError(fs.log.remove(ended))
 }
 

@@ -33,7 +33,7 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 	}
 	defer s.leave()
 	o.setDefaults()
-	if err := errors.Join(checkFilter(name, &o), checkImport(o, layers)); err != nil {
+	if err := errors.Join(checkFilterName(name), o.check(), checkImport(o, layers)); err != nil {
 		return nil, err
 	}
 	s.passes.RLock() // no range is cut out meanwhile
@@ -56,8 +56,8 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 
 func checkImport(o FilterOptions, layers []bloomslice.Layer) error {
 	switch {
-	case o.Slices != 1:
-		return fmt.Errorf("%w: bits can't be divided, a filter is imported into one slice", ErrRequest)
+	case o.Slices != 1 || o.Owners != 1:
+		return fmt.Errorf("%w: bits can't be divided, a filter is imported into one slice of one owner", ErrRequest)
 	case o.InMemory:
 		return fmt.Errorf("%w: a filter in memory only has nothing to import", ErrRequest)
 	case len(layers) == 0 || len(layers) > bloomslice.LayersMax:
@@ -94,7 +94,7 @@ func (im *filterImport) begin(ctx context.Context, o FilterOptions) error {
 	fs := im.fs
 	fs.life.Lock()
 	defer fs.life.Unlock()
-	if err := errors.Join(ctx.Err(), fs.s.writable()); err != nil {
+	if err := errors.Join(ctx.Err(), fs.s.writable(), fs.s.disk.room()); err != nil {
 		return err
 	}
 	if err := im.mustBeNew(); err != nil {

@@ -64,9 +64,14 @@ type listedSlice struct {
 func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
+	add := func(d SliceDigest, part *filterSlice) {
+		if slot := d.Slot(); slot >= first && slot <= last {
+			all = append(all, listedSlice{d, part, slot})
+		}
+	}
 	for _, f := range fs.byName {
 		for _, part := range f.parts() {
-			all = append(all, listedSlice{SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: part.index}}, part, 0})
+			add(SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: part.index}}, part)
 		}
 	}
 	for name, e := range fs.dropped {
@@ -77,13 +82,9 @@ func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 			}
 			d := SliceDigest{SliceSpec: SliceSpec{Name: e.Name, Slice: i, Generation: e.Generation}, Dropped: true}
 			d.Options.Slices = e.Slice
-			all = append(all, listedSlice{d, nil, 0})
+			add(d, nil)
 		}
 	}
-	for i := range all {
-		all[i].slot = all[i].Slot()
-	}
-	all = slices.DeleteFunc(all, func(l listedSlice) bool { return l.slot < first || l.slot > last })
 	slices.SortFunc(all, func(a, b listedSlice) int {
 		return cmp.Or(cmp.Compare(a.slot, b.slot), bytes.Compare(a.Name, b.Name))
 	})
@@ -198,7 +199,7 @@ func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, 
 		}
 		return false
 	})
-	return sums, err
+	return sums, s.filters.goneFor(&spec, err)
 }
 
 // Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
@@ -218,7 +219,8 @@ func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (
 	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
 		return SlicePages{SliceSpec: spec}, err
 	}
-	return part.pagesAt(spec, places)
+	pages, err := part.pagesAt(spec, places)
+	return pages, s.filters.goneFor(&spec, err)
 }
 
 func (f *filterSlice) pagesAt(spec SliceSpec, places []PagePlace) (pages SlicePages, err error) {
@@ -293,11 +295,11 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 			}
 			return nil
 		}); err != nil {
-			return err
+			return s.filters.goneFor(&p.SliceSpec, err)
 		}
 		s.filters.trim()
 	}
-	return part.merge(func(slice *bloomslice.Slice) error {
+	err = part.merge(func(slice *bloomslice.Slice) error {
 		for _, l := range p.Layers {
 			if err := slice.Restore(l); err != nil {
 				return err
@@ -305,6 +307,7 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		}
 		return nil
 	})
+	return s.filters.goneFor(&p.SliceSpec, err)
 }
 
 func (p *SlicePages) check() error {
@@ -330,6 +333,7 @@ func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
 	slice, err := f.openLocked()
 	if err == nil {
 		f.changes++
+		f.merged = true
 		err = join(slice)
 	}
 	if err != nil && !errors.Is(err, bloomslice.ErrOptions) {
