@@ -54,6 +54,15 @@ func TestReplayMeetsDamage(t *testing.T) {
 		if _, err := f.Mark(bg, []byte("more")); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("mark: %v", err)
 		}
+		if err := m.store.ClearFilter([]byte("f")); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("clear, after which it would come back without what the log has: %v", err)
+		}
+		if r, err := f.Read(bg); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("read: %v, %v", r, err)
+		}
+		if err := m.store.Checkpoint(bg, "copy"); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("checkpoint: %v", err)
+		}
 		m.mark(t, "other", 50, 60)
 		m.has(t, m.filters, func(engine.FilterDurability) bool { return true })
 		must(t, m.store.FlushFilters(bg), "flush")
