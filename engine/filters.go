@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
-	"bigset/comparator"
 	"bigset/keyscheme"
 )
 
@@ -68,9 +66,6 @@ type filters struct {
 	faults, evicted, written atomic.Uint64 // pages read, taken out of memory, stored
 }
 
-// keyGeneration keeps the last generation that was given to a filter, so that none is given twice. It is on disk.
-var keyGeneration = []byte("fg")
-
 // open reads which filters there are; their heads are read when they are needed.
 func (fs *filters) open(s *Store) (err error) {
 	fs.s, fs.byName, fs.dropped = s, map[string]*Filter{}, map[string]keyscheme.DirectoryEntry{}
@@ -102,23 +97,6 @@ func (fs *filters) open(s *Store) (err error) {
 		}
 	}
 	return fs.replay()
-}
-
-// lastGeneration returns the last generation that was given to a filter.
-func (fs *filters) lastGeneration() (generation uint64, err error) {
-	value, closer, err := fs.s.db.Get(keyGeneration)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	if len(value) == 8 {
-		generation = binary.BigEndian.Uint64(value)
-	} else {
-		err = fmt.Errorf("%w: generation of filters", ErrCorrupt)
-	}
-	return generation, errors.Join(err, closer.Close())
 }
 
 // find returns a filter that is listed, or nil. It allocates nothing.
@@ -268,74 +246,6 @@ func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
 	return fs.make(name, o, stale)
 }
 
-// present is an entry of the directory, with how many slices the filter has.
-type present struct {
-	keyscheme.DirectoryEntry
-	slices uint32 // of EntryPresent; 0 where that can't be read
-	bad    error  // why it can't
-}
-
-// entries returns what a part of the directory says.
-func (fs *filters) entries(b keyscheme.Bounds) (entries []present, err error) {
-	it, err := fs.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-	if err != nil {
-		return nil, err
-	}
-	defer closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		key, err := keyscheme.Decode(it.Key())
-		if err != nil {
-			return nil, fmt.Errorf("%w: directory of filters: %w", ErrCorrupt, err)
-		}
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, err
-		}
-		var e present
-		e.DirectoryEntry, _ = keyscheme.DecodeDirectoryKey(key.Rest)
-		e.Name = bytes.Clone(e.Name)
-		if e.Kind == keyscheme.EntryPresent {
-			if e.slices, err = keyscheme.DecodePresentValue(value, e.Slice); err != nil {
-				e.bad = fmt.Errorf("%w: directory of filters, %q: %w", ErrCorrupt, e.Name, err)
-			}
-		}
-		entries = append(entries, e)
-	}
-	return entries, it.Error()
-}
-
-// unlisted returns the filter of a name that is on disk and was cleared, or nil, and entries of the directory that nothing stands behind.
-func (fs *filters) unlisted(name []byte) (f *Filter, stale []present, err error) {
-	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryPresent, name))
-	if err != nil {
-		return nil, nil, err
-	}
-	slices.SortFunc(entries, func(a, b present) int { return cmp.Compare(b.Generation, a.Generation) })
-	for _, e := range entries {
-		if f != nil && f.generation != e.Generation {
-			break // there should be none
-		}
-		if e.bad != nil {
-			return nil, nil, e.bad
-		}
-		of := f
-		if of == nil {
-			of = newFilter(fs, name, e.Generation, e.slices)
-		}
-		part := newFilterSlice(of, e.Slice)
-		if err := part.loadHead(); errors.Is(err, ErrNoFilter) {
-			stale = append(stale, e)
-			continue
-		} else if err != nil && !errors.Is(err, ErrCorrupt) {
-			return nil, nil, err
-		}
-		part.logged.Store(fs.log.end()) // what it had before it was cleared may not be on disk yet
-		f = of
-		f.slices[e.Slice].Store(part)
-	}
-	return f, stale, nil
-}
-
 // comeBack opens a filter that was cleared.
 func (f *Filter) comeBack() (err error) {
 	for _, part := range f.parts() {
@@ -410,177 +320,6 @@ func (fs *filters) commit(batch *pebble.Batch, err error) error {
 		return err
 	}
 	return wait()
-}
-
-// DropFilter takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
-// later. Its error is ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
-func (s *Store) DropFilter(ctx context.Context, name []byte) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	fs := &s.filters
-	for {
-		fs.life.Lock()
-		f := fs.listed(name)
-		busy := f.flushed()
-		if busy == nil {
-			defer fs.life.Unlock()
-			return fs.dropListed(ctx, name, f)
-		}
-		fs.life.Unlock() // who makes or drops others does not wait
-		busy.flushing.Lock()
-		busy.flushing.Unlock()
-	}
-}
-
-// flushed returns a slice of which pages are being stored, or nil.
-func (f *Filter) flushed() *filterSlice {
-	if f == nil {
-		return nil
-	}
-	for _, part := range f.parts() {
-		if !part.flushing.TryLock() {
-			return part
-		}
-		part.flushing.Unlock()
-	}
-	return nil
-}
-
-func (fs *filters) dropListed(ctx context.Context, name []byte, f *Filter) error {
-	if f == nil {
-		return ErrNoFilter
-	}
-	s := fs.s
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
-		return err
-	}
-	if err := fs.drop(f, s.db.NewBatch()); err != nil {
-		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
-	}
-	return nil
-}
-
-// drop commits a batch that takes a filter away, beside what it holds already.
-func (fs *filters) drop(f *Filter, batch *pebble.Batch) error {
-	parts := f.parts()
-	unlock := lockParts(parts) // nothing of it is on its way to disk
-	defer unlock()
-	var err error
-	for _, part := range parts {
-		err = errors.Join(err, batch.SingleDelete(part.entry(), nil), batch.Set(part.directoryKey(keyscheme.EntryLeft), nil, nil))
-	}
-	if err := fs.commit(batch, err); err != nil {
-		return err
-	}
-	for _, part := range parts {
-		fs.forget(part)
-		fs.cutter.add(droppedSlice{string(f.name), part.index, f.generation})
-	}
-	return nil
-}
-
-// lockParts keeps others from storing pages of slices, and from marking in them.
-func lockParts(parts []*filterSlice) (unlock func()) {
-	for _, part := range parts {
-		part.flushing.Lock()
-		part.mu.Lock()
-	}
-	return func() {
-		for _, part := range parts {
-			part.mu.Unlock()
-			part.flushing.Unlock()
-		}
-	}
-}
-
-// forget takes a slice off its filter, and the filter off the list if that was the last. Its lock is held.
-func (fs *filters) forget(part *filterSlice) {
-	part.gone.Store(true)
-	if slice := part.slice.Swap(nil); slice != nil {
-		slice.Release()
-	}
-	f := part.of
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	f.slices[part.index].CompareAndSwap(part, nil)
-	if len(f.parts()) == 0 && fs.byName[string(f.name)] == f {
-		delete(fs.byName, string(f.name))
-	}
-}
-
-// cutRange runs what cuts a range out, while nobody makes, marks or stores slices of filters that lie in it, and forgets those. What a
-// crash leaves of them are entries of the directory without a filter.
-func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
-	fs.life.Lock()
-	defer fs.life.Unlock()
-	within := func(p keyscheme.FilterPrefix) bool {
-		return comparator.Compare(p, b.Lower) >= 0 && comparator.Compare(p, b.Upper) < 0
-	}
-	batch := fs.s.db.NewBatch()
-	entries, err := fs.entries(keyscheme.Directory())
-	for _, e := range entries { // also those of filters that were cleared
-		if e.Kind == keyscheme.EntryPresent && within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
-			err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
-		}
-	}
-	in := slices.DeleteFunc(fs.all(), func(part *filterSlice) bool { return !within(part.prefix) })
-	unlock := lockParts(in)
-	defer unlock()
-	for _, part := range in {
-		part.gone.Store(true) // who finds no page asks
-	}
-	if err == nil {
-		err = cut()
-	}
-	if err != nil {
-		for _, part := range in {
-			part.gone.Store(false)
-		}
-		return errors.Join(err, batch.Close())
-	}
-	for _, part := range in {
-		fs.forget(part)
-	}
-	if batch.Empty() {
-		return batch.Close()
-	}
-	return fs.commit(batch, nil)
-}
-
-// ClearFilter forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
-// are ErrNoFilter and ErrFilterOpen.
-func (s *Store) ClearFilter(name []byte) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	fs := &s.filters
-	fs.life.Lock()
-	defer fs.life.Unlock()
-	f := fs.find(name)
-	if f == nil {
-		return ErrNoFilter
-	}
-	parts := f.parts()
-	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // who flushes it is not waited for
-		return ErrFilterOpen
-	}
-	unlock := lockParts(parts)
-	defer unlock()
-	for _, part := range parts {
-		if part.isOpen() {
-			return ErrFilterOpen
-		}
-		if part.damaged != nil { // or it would come back without what the log of marks has of it
-			return part.damaged
-		}
-	}
-	for _, part := range parts {
-		fs.forget(part)
-	}
-	return nil
 }
 
 // Filters lists the filters whose names begin with the prefix, by name. It brings none of them into memory.

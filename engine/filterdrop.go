@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// DropFilter takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
+// later. Its error is ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
+func (s *Store) DropFilter(ctx context.Context, name []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	fs := &s.filters
+	for {
+		fs.life.Lock()
+		f := fs.listed(name)
+		busy := f.flushed()
+		if busy == nil {
+			defer fs.life.Unlock()
+			return fs.dropListed(ctx, name, f)
+		}
+		fs.life.Unlock() // who makes or drops others does not wait
+		busy.awaitFlush()
+	}
+}
+
+// awaitFlush returns when no pages of the slice are being stored.
+func (f *filterSlice) awaitFlush() {
+	f.flushing.Lock()
+	defer f.flushing.Unlock()
+}
+
+// flushed returns a slice of which pages are being stored, or nil.
+func (f *Filter) flushed() *filterSlice {
+	if f == nil {
+		return nil
+	}
+	for _, part := range f.parts() {
+		if !part.flushing.TryLock() {
+			return part
+		}
+		part.flushing.Unlock()
+	}
+	return nil
+}
+
+func (fs *filters) dropListed(ctx context.Context, name []byte, f *Filter) error {
+	if f == nil {
+		return ErrNoFilter
+	}
+	s := fs.s
+	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+		return err
+	}
+	if err := fs.drop(f, s.db.NewBatch()); err != nil {
+		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
+	}
+	return nil
+}
+
+// drop commits a batch that takes a filter away, beside what it holds already.
+func (fs *filters) drop(f *Filter, batch *pebble.Batch) error {
+	parts := f.parts()
+	unlock := lockParts(parts) // nothing of it is on its way to disk
+	defer unlock()
+	var err error
+	for _, part := range parts {
+		err = errors.Join(err, batch.SingleDelete(part.entry(), nil), batch.Set(part.directoryKey(keyscheme.EntryLeft), nil, nil))
+	}
+	if err := fs.commit(batch, err); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		fs.forget(part)
+		fs.cutter.add(droppedSlice{string(f.name), part.index, f.generation})
+	}
+	return nil
+}
+
+// lockParts keeps others from storing pages of slices, and from marking in them.
+func lockParts(parts []*filterSlice) (unlock func()) {
+	for _, part := range parts {
+		part.flushing.Lock()
+		part.mu.Lock()
+	}
+	return func() {
+		for _, part := range parts {
+			part.mu.Unlock()
+			part.flushing.Unlock()
+		}
+	}
+}
+
+// forget takes a slice off its filter, and the filter off the list if that was the last. Its lock is held.
+func (fs *filters) forget(part *filterSlice) {
+	part.gone.Store(true)
+	if slice := part.slice.Swap(nil); slice != nil {
+		slice.Release()
+	}
+	f := part.of
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f.slices[part.index].CompareAndSwap(part, nil)
+	if len(f.parts()) == 0 && fs.byName[string(f.name)] == f {
+		delete(fs.byName, string(f.name))
+	}
+}
+
+// cutRange runs what cuts a range out, while nobody makes, marks or stores slices of filters that lie in it, and forgets those. What a
+// crash leaves of them are entries of the directory without a filter.
+func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	within := func(p keyscheme.FilterPrefix) bool {
+		return comparator.Compare(p, b.Lower) >= 0 && comparator.Compare(p, b.Upper) < 0
+	}
+	batch := fs.s.db.NewBatch()
+	entries, err := fs.entries(keyscheme.Directory())
+	for _, e := range entries { // also those of filters that were cleared
+		if e.Kind == keyscheme.EntryPresent && within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
+			err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
+		}
+	}
+	in := slices.DeleteFunc(fs.all(), func(part *filterSlice) bool { return !within(part.prefix) })
+	unlock := lockParts(in)
+	defer unlock()
+	for _, part := range in {
+		part.gone.Store(true) // who finds no page asks
+	}
+	if err == nil {
+		err = cut()
+	}
+	if err != nil {
+		for _, part := range in {
+			part.gone.Store(false)
+		}
+		return errors.Join(err, batch.Close())
+	}
+	for _, part := range in {
+		fs.forget(part)
+	}
+	if batch.Empty() {
+		return batch.Close()
+	}
+	return fs.commit(batch, nil)
+}
+
+// ClearFilter forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
+// are ErrNoFilter and ErrFilterOpen.
+func (s *Store) ClearFilter(name []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	fs := &s.filters
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	f := fs.find(name)
+	if f == nil {
+		return ErrNoFilter
+	}
+	parts := f.parts()
+	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // who flushes it is not waited for
+		return ErrFilterOpen
+	}
+	unlock := lockParts(parts)
+	defer unlock()
+	for _, part := range parts {
+		if part.isOpen() {
+			return ErrFilterOpen
+		}
+		if part.damaged != nil { // or it would come back without what the log of marks has of it
+			return part.damaged
+		}
+	}
+	for _, part := range parts {
+		fs.forget(part)
+	}
+	return nil
+}
