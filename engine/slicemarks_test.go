@@ -211,7 +211,7 @@ func TestMadeAgainAfterDrop(t *testing.T) {
 	must(t, r.store.FlushFilters(bg), "flush")
 	r.store.StopCutting()
 	must(t, r.store.DropFilter(bg, spec.Name), "drop")
-	if _, err := r.store.MarkSlice(bg, spec, "me", hashes[:1], make([]bool, 1)); !errors.Is(err, engine.ErrNoFilter) {
+	if _, err := r.store.MarkSlice(bg, spec, "me", hashes[:1], make([]bool, 1)); !errors.Is(err, engine.ErrSliceAway) {
 		t.Errorf("marked: %v", err)
 	}
 	r.close(t)
