@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"bigset/engine"
@@ -23,6 +24,8 @@ func TestStopFlushesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	closeReader := sync.OnceValue(reader.Close)
+	defer closeReader()
 	talk(t, n, "set f b", "Yes")
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background()) }()
@@ -44,7 +47,7 @@ func TestStopFlushesFirst(t *testing.T) {
 		t.Errorf("stopped beside a reader: %v", err)
 	default:
 	}
-	if err := reader.Close(); err != nil {
+	if err := closeReader(); err != nil {
 		t.Error(err)
 	}
 	if err := <-stopped; err != nil {

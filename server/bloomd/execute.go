@@ -123,9 +123,11 @@ func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byt
 		return f.Set(ctx, keys, yes)
 	}
 	n := c.keysNow(len(keys))
-	n, err := now(keys[:n], yes[:n])
-	if err != nil || n == len(keys) {
-		return err
+	if n > 0 {
+		var err error
+		if n, err = now(keys[:n], yes[:n]); err != nil || n == len(keys) {
+			return err
+		}
 	}
 	c.mayWait()
 	return all(ctx, keys[n:], yes[n:])

@@ -9,6 +9,28 @@ import (
 	"time"
 )
 
+// TestNotParkedTooLate has a connection whose time is over: in a loop it would get one more read at each sweep.
+func TestNotParkedTooLate(t *testing.T) {
+	c, _ := connected(t)
+	l, err := newLoop(context.Background(), c.s, &part{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.free()
+	if !l.adopt(c) {
+		t.Fatal("not adopted")
+	}
+	defer c.nc.Close()
+	c.nc.SetReadDeadline(time.Now().Add(-time.Second))
+	if c.park() {
+		t.Error("parked after its deadline")
+	}
+	c.nc.SetReadDeadline(time.Now().Add(time.Hour))
+	if !c.park() {
+		t.Error("not parked before its deadline")
+	}
+}
+
 // TestNotWatched has a system that refuses to watch a connection's socket: it is served, by a goroutine of its own.
 func TestNotWatched(t *testing.T) {
 	c, client := connected(t)
