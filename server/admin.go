@@ -25,6 +25,8 @@ const (
 	adminIdleTime   = 2 * time.Minute
 	// adminHeaderBytes is the most that a head may have, about.
 	adminHeaderBytes = 16 << 10
+	// adminConnectionsMax are open at one time; one more is closed at once. Their file descriptors are the store's reserve.
+	adminConnectionsMax = 64
 )
 
 // adminServer answers operators. It has no passwords: its address has to be one that only they reach.
@@ -45,7 +47,20 @@ func (n *Node) adminServer() *http.Server {
 		ReadHeaderTimeout: adminHeaderTime,
 		IdleTimeout:       adminIdleTime,
 		MaxHeaderBytes:    adminHeaderBytes,
+		ConnState:         n.countAdmin,
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// countAdmin closes a connection to the admin port where there are too many.
+func (n *Node) countAdmin(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if n.adminConns.Add(1) > adminConnectionsMax {
+			c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		n.adminConns.Add(-1)
 	}
 }
 
@@ -181,6 +196,9 @@ func (n *Node) backup(ctx context.Context, name string) (dir string, err error) 
 	}
 	defer n.backingUp.Unlock()
 	dir = filepath.Join(root, name)
+	if err := n.config.checkBackupDir(); err != nil { // a link may lead elsewhere by now
+		return dir, &errNoBackup{http.StatusForbidden, err.Error()}
+	}
 	if _, err := os.Stat(root); err != nil { // it is not made: it may be a disk that is not mounted
 		return dir, err
 	}

@@ -205,6 +205,38 @@ func TestNoBackup(t *testing.T) {
 	}
 }
 
+// TestBackupLinks has folders for backups that lead into the data folder by links, at the start and later.
+func TestBackupLinks(t *testing.T) {
+	c := testConfig(t)
+	link := filepath.Join(t.TempDir(), "link")
+	c.BackupDir = link
+	if err := os.Symlink(filepath.Dir(c.DataDir), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Errorf("beside the data folder: %v", err)
+	}
+	n := startNode(t, c)
+	turn := func(to string) {
+		if err := errors.Join(os.Remove(link), os.Symlink(to, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn(c.DataDir)
+	wantAnswer(t, n, "POST", "/backup?name=monday", 403, "within the data folder")
+	if err := c.Validate(); !errors.Is(err, ErrConfig) {
+		t.Errorf("a link to the data folder: %v", err)
+	}
+	c.BackupDir = filepath.Join(link, "not", "there")
+	if err := c.Validate(); !errors.Is(err, ErrConfig) {
+		t.Errorf("a folder to come below a link to the data folder: %v", err)
+	}
+	c.DataDir, c.BackupDir = filepath.Join(link, "data"), filepath.Join(c.DataDir, "data", "backups") // which is not there yet
+	if err := c.Validate(); !errors.Is(err, ErrConfig) {
+		t.Errorf("a data folder by a link: %v", err)
+	}
+}
+
 // TestNotReady fills the disk under a node: it says so where it is asked, and checks go on.
 func TestNotReady(t *testing.T) {
 	disk := testkit.NewDisk()

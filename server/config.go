@@ -39,7 +39,7 @@ type Config struct {
 	FlushInterval time.Duration // how often filters are flushed; 0 is never
 	ColdInterval  time.Duration // how often filters are closed that were not used since; 0 is never
 	UseMmap       bool          // without a durability, that is FilterLog
-	Workers       int           // read and not used: see bloomd.Options.Loops
+	Workers       int           // above 1, event loops, at most 256; otherwise half as many as processors
 	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
 	Durability engine.FilterDurability
 
@@ -222,6 +222,11 @@ func (c *Config) Validate() error {
 	if err := c.Filters.Validate(); err != nil {
 		return fmt.Errorf("%w: initial_capacity and default_probability: %v", ErrConfig, err) // a bad configuration, and no other error
 	}
+	return c.checkBackupDir()
+}
+
+// checkBackupDir returns an ErrConfig where backups would be in the data folder, by their names or by links that are there now.
+func (c *Config) checkBackupDir() error {
 	if c.BackupDir == "" {
 		return nil
 	}
@@ -229,10 +234,38 @@ func (c *Config) Validate() error {
 	if err != nil {
 		return fmt.Errorf("%w: data_dir: %w", ErrConfig, err)
 	}
-	if below, err := filepath.Rel(data, c.BackupDir); err == nil && filepath.IsLocal(below) {
+	if isWithin(c.BackupDir, data) || isWithin(followLinks(c.BackupDir), followLinks(data)) {
 		return fmt.Errorf("%w: backup_dir %s is within the data folder %s", ErrConfig, c.BackupDir, c.DataDir)
 	}
 	return nil
+}
+
+func isWithin(path, folder string) bool {
+	below, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(below)
+}
+
+// followLinks returns where an absolute path leads. What of it is not there yet, or can't be seen, stays as it is.
+func followLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent, name := filepath.Split(filepath.Clean(path))
+	if name == "" {
+		return path
+	}
+	return filepath.Join(followLinks(filepath.Clean(parent)), name)
+}
+
+// loopsMost is how many event loops workers may ask for: each has three file descriptors.
+const loopsMost = 256
+
+// loops returns bloomd.Options.Loops.
+func (c *Config) loops() int {
+	if c.Workers <= 1 {
+		return 0 // bloomd's default, which many files have
+	}
+	return min(c.Workers, loopsMost)
 }
 
 // Print writes the configuration as a file that Load reads.

@@ -38,6 +38,7 @@ type Node struct {
 	stopOnce   sync.Once
 	stopErr    error
 	stopping   atomic.Bool
+	adminConns atomic.Int64
 	backingUp  sync.Mutex
 	sums       filterSums
 
@@ -51,6 +52,11 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 	err := c.Validate()
 	if err != nil {
 		return nil, err
+	}
+	if most := connectionsMost(c.MaxConnections, descriptorLimit()); most < c.MaxConnections {
+		log.Warn("bigset: fewer connections than configured: the process may open no more files (ulimit -n, LimitNOFILE)",
+			"max_connections", c.MaxConnections, "connections", most, "files", descriptorLimit())
+		c.MaxConnections = most
 	}
 	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 2)}
 	if n.listener, err = listen(c.Address(), "bloomd's protocol", "--bloomd"); err != nil {
@@ -116,7 +122,7 @@ func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
 	c := &n.config
 	defaults := engine.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
 	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults},
-		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Log: n.log})
+		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -227,6 +233,10 @@ func (n *Node) Stop(ctx context.Context) error {
 			n.log.Warn("bigset: clients were cut off", "cause", err)
 		}
 		n.stopTimers()
+		// Before anything else is waited for: a backup may take as long as the service manager waits, and then it kills.
+		if err := n.store.Load().FlushFilters(context.Background()); err != nil {
+			n.log.Error("bigset: filters could not be flushed, it is tried again", "cause", err)
+		}
 		n.timers.Wait()
 		n.stopErr = n.store.Load().Close()
 		if n.admin != nil {

@@ -109,6 +109,15 @@ func TestDefaultsOfFilters(t *testing.T) {
 	talk(t, n, "check a x", "No", "check b x", "Yes")
 }
 
+// TestWorkers has as many event loops as workers, where somebody has chosen how many.
+func TestWorkers(t *testing.T) {
+	for workers, want := range map[int]int{0: 0, 1: 0, 2: 2, 5: 5, 1 << 20: loopsMost} {
+		if c := (Config{Workers: workers}); c.loops() != want {
+			t.Errorf("%d workers: %d loops, want %d", workers, c.loops(), want)
+		}
+	}
+}
+
 // TestTimers has filters flushed, and closed when nobody uses them.
 func TestTimers(t *testing.T) {
 	c := testConfig(t)

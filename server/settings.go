@@ -55,7 +55,7 @@ var settings = []setting{
 	seconds("cold_interval", func(c *Config) *time.Duration { return &c.ColdInterval }),
 	flag("in_memory", func(c *Config) *bool { return &c.InMemory }),
 	flag("use_mmap", func(c *Config) *bool { return &c.UseMmap }),
-	unused("all cores serve", number("workers", 1, 1<<20, func(c *Config) *int { return &c.Workers })),
+	number("workers", 1, 1<<20, func(c *Config) *int { return &c.Workers }),
 
 	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
 	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),

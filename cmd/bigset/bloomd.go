@@ -21,7 +21,7 @@ const bloomdUsage = `usage: bloomd [-h] [-f filename] [-w num]
 
     -h : Displays this help info
     -f : Reads the bloomd configuration from this file
-    -w : Sets the number of worker threads (read, and not used)
+    -w : Sets the number of event loops, where it is above 1
 
 This is bigset; bigset serve --help has more.
 `
@@ -56,9 +56,6 @@ func (a *app) bloomd(ctx context.Context, args []string) error {
 	if n, err := strconv.Atoi(workers); err == nil && n != 0 { // bloomd skips what is no number
 		if err := c.Set("workers", workers); err != nil {
 			return err
-		}
-		if n > 1 {
-			ignored = append(ignored, fmt.Sprintf("-w %s: nothing comes of it, all cores serve", workers))
 		}
 	}
 	if c.Store, err = a.options(making); err != nil {

@@ -35,6 +35,7 @@ type conn struct {
 	group            group
 	many             many
 	tally            tally
+	turnKeys         int  // of those that were executed in a loop, in this turn
 	ended            bool // no more answers can be sent, or are to be
 
 	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
@@ -56,6 +57,8 @@ type stream interface {
 type seat interface {
 	// park has the loop wait for the next request, and serve the connection then. It reports false where it must not or can't.
 	park() bool
+	// holds reports whether the loop does nothing else until the caller returns.
+	holds() bool
 	// leave ends the connection's turn in the loop, if it is in one: the caller's goroutine is its own then.
 	leave()
 	// settle leaves the loop for good, and returns a socket that is fit for a goroutine of its own; nil where that can't be had.
@@ -86,8 +89,12 @@ func (c *conn) park() bool { return c.seat != nil && c.seat.park() }
 // turn reads once, executes and answers, and reports false at the end. All complete lines that were read are executed and answered; a
 // line without an end is not.
 func (c *conn) turn(ctx context.Context) (more bool) {
+	c.turnKeys = 0
 	if len(c.in) > bufferBytesKept {
 		c.mayWait() // for itself: such a line has many keys
+	}
+	if c.draining.Load() && !c.lastRead {
+		c.nc.SetReadDeadline(time.Now().Add(drainTime)) // its goroutine may have begun late: what has come is read
 	}
 	n, err := c.nc.Read(c.in[c.end:])
 	c.end += n

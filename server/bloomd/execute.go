@@ -8,6 +8,7 @@ import (
 const (
 	groupKeysMax = 1024     // check or set requests that go to the node in one call
 	callKeysMax  = 16 << 10 // keys of multi or bulk that do
+	turnKeysMax  = 2000     // keys of a turn that a loop executes: one may take a microsecond, or some where its filter has many bits a key
 	keysKept     = 2048     // what a connection keeps room for
 	listMost     = 256      // filters of which list learns at a time
 )
@@ -121,12 +122,25 @@ func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byt
 		c.mayWait() // where it could not settle
 		return f.Set(ctx, keys, yes)
 	}
-	n, err := now(keys, yes)
-	if err != nil || n == len(keys) {
-		return err
+	n := c.keysNow(len(keys))
+	if n > 0 {
+		var err error
+		if n, err = now(keys[:n], yes[:n]); err != nil || n == len(keys) {
+			return err
+		}
 	}
 	c.mayWait()
 	return all(ctx, keys[n:], yes[n:])
+}
+
+// keysNow returns how many of so many keys may be executed without leaving the loop.
+func (c *conn) keysNow(keys int) int {
+	if c.seat == nil || !c.seat.holds() {
+		return keys
+	}
+	keys = min(keys, turnKeysMax-c.turnKeys)
+	c.turnKeys += keys
+	return keys
 }
 
 // executeMany executes multi or bulk. The answer begins when all keys are done: it has all words, or is an error. What has become of a key

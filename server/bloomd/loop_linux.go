@@ -12,6 +12,8 @@ const (
 	eventsMax = 128
 	// sweepPause is the most time between two looks for connections whose deadline has passed.
 	sweepPause = time.Second
+	// watchPause is how often a socket is tried that the system refuses to watch.
+	watchPause = 50 * time.Millisecond
 )
 
 // loop serves many connections by one goroutine: it waits until one of them has something to read, reads it, executes it and writes the

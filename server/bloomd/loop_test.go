@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,72 @@ func TestNobodyIsHeldUp(t *testing.T) {
 		ask(t, nc, "", "No\nYes\nYes\nSTART\nEND\n")
 		ask(t, nc, "check f x\n", "No\n")
 	}
+}
+
+// costlyFilter has all keys, and may hold up who asks for some of them now.
+type costlyFilter struct {
+	yesFilter
+	now, later   *atomic.Int64 // keys
+	inside, goOn chan bool     // of a key "hold"
+}
+
+func (f costlyFilter) Check(ctx context.Context, keys [][]byte, present []bool) error {
+	f.later.Add(int64(len(keys)))
+	return f.yesFilter.Check(ctx, keys, present)
+}
+
+func (f costlyFilter) CheckNow(keys [][]byte, present []bool) (int, error) {
+	f.now.Add(int64(len(keys)))
+	if string(keys[0]) == "hold" {
+		f.inside <- true
+		<-f.goOn
+	}
+	return f.yesFilter.CheckNow(keys, present)
+}
+
+func newCostlyFilter() costlyFilter {
+	return costlyFilter{now: new(atomic.Int64), later: new(atomic.Int64), inside: make(chan bool), goOn: make(chan bool)}
+}
+
+// TestTurnIsBounded has requests of more keys than a loop executes in a turn: all others would wait for them.
+func TestTurnIsBounded(t *testing.T) {
+	f := newCostlyFilter()
+	nc := start(t, yesNode{f: f}, oneLoop()).dial()
+	ask(t, nc, "multi f"+strings.Repeat(" a", 10_000)+"\n", strings.Repeat("Yes ", 9999)+"Yes\n")
+	nowMost := int64(2000)
+	if loopsOfTests < 0 {
+		nowMost = 10_000
+	}
+	if now := f.now.Load(); now != nowMost || now+f.later.Load() != 10_000 {
+		t.Errorf("%d keys in the loop, %d beside it", now, f.later.Load())
+	}
+	ask(t, nc, "multi f"+strings.Repeat(" a", 1500)+"\n", strings.Repeat("Yes ", 1499)+"Yes\n")
+	if now := f.now.Load(); now != nowMost+1500 {
+		t.Errorf("%d keys in the loop after another turn", now)
+	}
+}
+
+// TestRequestAtTheDeadline has a loop that comes to a request only when its client's idle time is over.
+func TestRequestAtTheDeadline(t *testing.T) {
+	o := oneLoop()
+	o.IdleTime = 200 * time.Millisecond
+	f := newCostlyFilter()
+	r := start(t, yesNode{f: f}, o)
+	nc, holder := r.dial(), r.dial()
+	ask(t, nc, "check f a\n", "Yes\n")
+	if _, err := io.WriteString(holder, "check f hold\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-f.inside
+	if _, err := io.WriteString(nc, "check f a\n"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * o.IdleTime)
+	close(f.goOn)
+	ask(t, nc, "", "Yes\n")
+	ask(t, holder, "", "Yes\n")
+	wantEnd(t, nc)
+	wantEnd(t, holder)
 }
 
 // TestSomeNow has a node that does some of the keys of a request without waiting.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -192,10 +193,14 @@ func (s *Server) accept(ctx context.Context, p *part) error {
 }
 
 // isTemporary reports whether a listener may go on after an error: a connection that broke before it was accepted, or a lack of file
-// descriptors.
+// descriptors or of memory. What the system says of a listener that will never do again is that it is closed, or not one.
 func isTemporary(err error) bool {
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return e != syscall.EBADF && e != syscall.EINVAL
+	}
 	var t interface{ Temporary() bool }
-	return errors.As(err, &t) && t.Temporary()
+	return errors.As(err, &t) && t.Temporary() && !errors.Is(err, net.ErrClosed)
 }
 
 func (s *Server) isClosed() bool {

@@ -15,6 +15,7 @@ type sock struct {
 	c      *conn
 	state  sockState
 	closed bool
+	fresh  bool          // it was parked: what may have come is read, whatever the deadline
 	awake  chan struct{} // what it awaits has come, or a deadline has changed
 
 	readUntil, writeUntil time.Time
@@ -96,13 +97,16 @@ func (k *sock) park() bool {
 	l := k.loop
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k.c.draining.Load() || l.control(syscall.EPOLL_CTL_ADD, k.fd, syscall.EPOLLIN) != nil {
+	if k.c.draining.Load() || k.passedLocked(&k.readUntil) || l.control(syscall.EPOLL_CTL_ADD, k.fd, syscall.EPOLLIN) != nil {
 		return false
 	}
 	k.state = sockParked
 	l.socks[int32(k.fd)] = k
 	return true
 }
+
+// holds implements seat.
+func (k *sock) holds() bool { return k.state == sockTurn } // nobody else changes that
 
 // leave implements seat.
 func (k *sock) leave() {
@@ -144,6 +148,7 @@ func (k *sock) removeLocked() {
 func (k *sock) ejectLocked() {
 	if k.state == sockParked {
 		k.removeLocked()
+		k.fresh = true
 		go k.loop.s.serve(k.loop.ctx, k.loop.p, k.c)
 	}
 }
@@ -160,39 +165,47 @@ func (k *sock) wait(events uint32, until *time.Time) error {
 	k.leave()
 	l := k.loop
 	l.mu.Lock()
-	err := l.control(syscall.EPOLL_CTL_ADD, k.fd, events|syscall.EPOLLONESHOT)
-	if err == nil {
+	refused := l.control(syscall.EPOLL_CTL_ADD, k.fd, events|syscall.EPOLLONESHOT)
+	if refused == nil {
 		l.socks[int32(k.fd)] = k
 	}
 	d := time.Until(*until)
 	limited := !until.IsZero()
 	l.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	var passed <-chan time.Time
+	var passed, again <-chan time.Time
 	if limited {
 		t := time.NewTimer(d)
 		defer t.Stop()
 		passed = t.C
 	}
+	if refused != nil { // the system watches as many as it may, and would watch none for Go's poller either
+		l.s.failures.add("epoll", nil, refused)
+		t := time.NewTimer(watchPause)
+		defer t.Stop()
+		again = t.C
+	}
+	var err error
 	select {
 	case <-k.awake:
+	case <-again:
 	case <-passed:
 		err = os.ErrDeadlineExceeded
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k.removeLocked()
+	if refused == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		k.removeLocked()
+	}
 	return err
 }
 
 // Read implements net.Conn.
 func (k *sock) Read(p []byte) (int, error) {
 	for {
-		if k.state != sockTurn && k.passed(&k.readUntil) { // in its turn there is something to read
+		if k.state != sockTurn && !k.fresh && k.passed(&k.readUntil) { // in its turn there is something to read
 			return 0, os.ErrDeadlineExceeded
 		}
+		k.fresh = false
 		n, err := syscall.Read(k.fd, p)
 		switch err {
 		case nil:
@@ -234,6 +247,10 @@ func (k *sock) Write(p []byte) (done int, err error) {
 func (k *sock) passed(until *time.Time) bool {
 	k.loop.mu.Lock()
 	defer k.loop.mu.Unlock()
+	return k.passedLocked(until)
+}
+
+func (k *sock) passedLocked(until *time.Time) bool {
 	return !until.IsZero() && time.Now().After(*until)
 }
 
