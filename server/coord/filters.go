@@ -59,6 +59,8 @@ func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec engine.Slic
 		switch {
 		case errors.Is(err, engine.ErrNoFilter):
 			return checked{gone: fmt.Errorf("%s: %w", m.Node, err)}, nil
+		case err == nil && m.State != peer.Normal: // it may lack what it has not found
+			err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
 		case err == nil && len(present) != len(hashes):
 			err = fmt.Errorf("%w: %d answers to %d keys", peer.ErrFrame, len(present), len(hashes))
 		}

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"bigset/bloomslice"
@@ -30,6 +31,9 @@ func (l *Local) Mark(ctx context.Context, spec engine.SliceSpec, hashes []blooms
 	if err != nil {
 		return engine.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
 	}
+	if by := l.Member(); by.State != Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
+		return engine.Marks{}, nil, by, fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
+	}
 	return m, added, l.Member(), nil
 }
 
@@ -52,6 +56,9 @@ func (l *Local) Check(ctx context.Context, spec engine.SliceSpec, hashes []bloom
 	}
 	present := make([]bool, len(hashes))
 	if err := l.store.CheckSlice(ctx, spec, hashes, present); err != nil {
+		return nil, l.Member(), err
+	}
+	if err := l.whole(); err != nil { // what was read may be what a drop of the range has left
 		return nil, l.Member(), err
 	}
 	return present, l.Member(), nil

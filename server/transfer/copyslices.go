@@ -22,9 +22,15 @@ type slicing struct {
 	begun  bool
 	slots  handoff.Range // of those that are not listed
 	listed bool          // all are
-	next   []engine.SliceDigest
+	next   []sliceListed
 	pull   *pull   // at hand
 	left   []error // of slices that have not come whole
+}
+
+// sliceListed is a slice that the sender has.
+type sliceListed struct {
+	engine.SliceDigest
+	damage error // why it has no digest: it is left, unless all of it comes
 }
 
 func (s *slicing) begin(slots handoff.Range) { s.begun, s.slots = true, slots }
@@ -54,7 +60,7 @@ func (c *Copy) listSlices(ctx context.Context) error {
 		s.listed = true
 		return nil
 	}
-	slots, next, listed := s.slots, []engine.SliceDigest(nil), true
+	slots, next, listed := s.slots, []sliceListed(nil), true
 	last := slots.First
 	for d, err := range from.SliceDigests(ctx, slots.First, slots.Last) {
 		if err != nil && !damage(err) { // of what is damaged comes what can be read
@@ -68,7 +74,7 @@ func (c *Copy) listSlices(ctx context.Context) error {
 			slots.First, listed = slot, false
 			break
 		}
-		next, last = append(next, d), slot
+		next, last = append(next, sliceListed{d, err}), slot
 	}
 	if err := c.is(c.from.Member()); err != nil {
 		return err
@@ -115,10 +121,11 @@ func (c *Copy) pullStep(ctx context.Context) error {
 		if errOver != nil {
 			return errOver
 		}
-		if over {
+		if over && s.next[0].damage == nil {
 			c.nextSlice()
 			return nil
 		}
+		err = errors.Join(s.next[0].damage, err)
 	case err != nil && !damage(err) && !errors.Is(err, bloomslice.ErrOptions) && !errors.Is(err, engine.ErrRequest), err == nil && !done:
 		return err
 	}

@@ -199,7 +199,8 @@ func (p *pull) sumHere(ctx context.Context, place *engine.PagePlace) (*engine.Pa
 func (p *pull) ask(ctx context.Context) error {
 	h := &p.here
 	r, _, err := p.to.PageSums(ctx, p.spec, h.after, sumsMax)
-	if errors.Is(err, engine.ErrNoFilter) { // it comes to be, or tell is told why not
+	if errors.Is(err, engine.ErrNoFilter) || damage(err) {
+		// It comes to be, or tell is told why not; and of what is damaged all is due: what can be joined of it is, and the rest is told of.
 		h.asked, h.done, h.sums = true, true, nil
 		return nil
 	}
