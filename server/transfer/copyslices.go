@@ -25,6 +25,8 @@ type slicing struct {
 	next   []sliceListed
 	pull   *pull   // at hand
 	left   []error // of slices that have not come whole
+	// dropped has the generation of each filter that the receiver was told to drop: that drops all slices of it.
+	dropped map[string]uint64
 }
 
 // sliceListed is a slice that the sender has.
@@ -33,7 +35,9 @@ type sliceListed struct {
 	damage error // why it has no digest: it is left, unless all of it comes
 }
 
-func (s *slicing) begin(slots handoff.Range) { s.begun, s.slots = true, slots }
+func (s *slicing) begin(slots handoff.Range) {
+	s.begun, s.slots, s.dropped = true, slots, map[string]uint64{}
+}
 
 // sliceStep does a part of the work on slices. It reports true when there is nothing left to do.
 func (c *Copy) sliceStep(ctx context.Context) (done bool, err error) {
@@ -86,13 +90,17 @@ func (c *Copy) listSlices(ctx context.Context) error {
 	return nil
 }
 
-// drop drops at the receiver a filter that the sender knows to be dropped.
+// drop drops at the receiver a filter that the sender knows to be dropped, with the first of its slices that is met.
 func (c *Copy) drop(ctx context.Context) error {
-	d := &c.slices.next[0]
-	if _, err := c.m.to.(SliceReceiver).DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
-		return fmt.Errorf("transfer: drop filter %.64q: %w", d.Name, err)
+	s := &c.slices
+	d := &s.next[0]
+	if s.dropped[string(d.Name)] < d.Generation {
+		if _, err := c.m.to.(SliceReceiver).DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
+			return fmt.Errorf("transfer: drop filter %.64q: %w", d.Name, err)
+		}
+		s.dropped[string(d.Name)] = d.Generation
 	}
-	c.slices.next = c.slices.next[1:]
+	s.next = s.next[1:]
 	c.report.Dropped++
 	return nil
 }
