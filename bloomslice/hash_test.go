@@ -49,6 +49,19 @@ func TestSumAllocates(t *testing.T) {
 	}
 }
 
+// TestHashSlice: in which slice a key is, is fixed for ever.
+func TestHashSlice(t *testing.T) {
+	for _, c := range []struct {
+		hash         uint64
+		slices, want uint32
+	}{{1, 64, 57}, {2, 64, 50}, {1 << 40, 4096, 1280}, {^uint64(0), 16, 6}, {1, 1, 0}, {1, 0, 0}} {
+		h := Hash{c.hash, ^uint64(0), ^uint64(0), ^uint64(0)}
+		if got := h.Slice(c.slices); got != c.want {
+			t.Errorf("hash %d: slice %d of %d, want %d", c.hash, got, c.slices, c.want)
+		}
+	}
+}
+
 // TestHashPrime has products on both sides of the modulus, which random keys never have.
 func TestHashPrime(t *testing.T) {
 	const fifth = 0xCCCCCCCCCCCCCCCD // times 5 it is 1

@@ -107,6 +107,22 @@ func TestOwners(t *testing.T) {
 	is(counted{0, "a", 10001}, counted{1, "b", 4}, counted{2, "a", 1}, counted{3, "c", 0})
 }
 
+// TestLayerOrder: layers are in the order of their keys on disk, whoever comes first.
+func TestLayerOrder(t *testing.T) {
+	s := slice(t, options(10001, 0.01), nil, nil)
+	want := []LayerID{{0, ""}, {0, "b"}, {0, "z"}, {0, "aa"}, {0, "az"}, {1, ""}, {1, "c"}, {256, "a"}}
+	for _, i := range []int{5, 0, 4, 2, 7, 1, 6, 3} {
+		if err := s.Restore(Layer{want[i], Shape{1, 1, 1}, 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, l := range s.Layers() {
+		if l.ID != want[i] {
+			t.Errorf("layer %d is %+v, want %+v", i, l.ID, want[i])
+		}
+	}
+}
+
 // TestCounts: of two counts of a layer the larger one stays.
 func TestCounts(t *testing.T) {
 	s := slice(t, options(10001, 0.01), nil, nil)

@@ -68,6 +68,30 @@ func TestShape(t *testing.T) {
 	}
 }
 
+// TestShapeOfParts: what slices and owners share is what one would have: the capacity is divided among all, the probability among owners.
+func TestShapeOfParts(t *testing.T) {
+	for _, slices := range []uint32{0, 1, 4} {
+		for _, owners := range []uint32{0, 1, 2, 5} {
+			o := Options{Capacity: 1_000_000, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: slices, Owners: owners}
+			parts := max(1, slices) * max(1, owners)
+			one := Options{Capacity: 1_000_000 / uint64(parts), Probability: 0.01 / float64(max(1, owners)), Scale: 4, Reduction: 0.9}
+			for i := range 3 {
+				s, err := o.Shape(i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := one.Shape(i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.K != want.K || s.Capacity != want.Capacity || s.Bytes-want.Bytes+1 > 2 { // but for the last rounding
+					t.Errorf("%d slices, %d owners, layer %d: %+v, want %+v", slices, owners, i, s, want)
+				}
+			}
+		}
+	}
+}
+
 // TestOptionsRefused has one bad field in each.
 func TestOptionsRefused(t *testing.T) {
 	for _, o := range []Options{

@@ -15,6 +15,11 @@ type LayerID struct {
 	Owner string // who fills the layer, counts its keys and decides that it is full; "" on a node alone. At most OwnerBytesMax bytes
 }
 
+// Compare orders layers: by index, then by owner, the shorter name first. It is the order in which they are stored.
+func (a LayerID) Compare(b LayerID) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(len(a.Owner), len(b.Owner)), strings.Compare(a.Owner, b.Owner))
+}
+
 // OwnerBytesMax is the longest name of an owner. It is part of the disk format.
 const OwnerBytesMax = 255
 
@@ -40,7 +45,7 @@ type Slice struct {
 	source   Source
 	resident *atomic.Int64
 	released atomic.Bool              // pages are no longer kept
-	layers   atomic.Pointer[[]*layer] // by index, then by owner; a list is never changed
+	layers   atomic.Pointer[[]*layer] // in order; a list is never changed
 	admitted struct {                 // what Commit sets: bits that the key lacks in the layer
 		layer *layer
 		bits  []uint64
@@ -354,9 +359,7 @@ func (s *Slice) add(l *layer) (*layer, error) {
 		return nil, optionsError("more than %d layers", LayersMax)
 	}
 	l.counted = !l.stored.Load()
-	at, _ := slices.BinarySearchFunc(layers, l.id, func(l *layer, id LayerID) int {
-		return cmp.Or(cmp.Compare(l.id.Index, id.Index), strings.Compare(l.id.Owner, id.Owner))
-	})
+	at, _ := slices.BinarySearchFunc(layers, l.id, func(l *layer, id LayerID) int { return l.id.Compare(id) })
 	layers = slices.Insert(slices.Clone(layers), at, l)
 	s.layers.Store(&layers)
 	s.resident.Add(l.bytes())
@@ -383,7 +386,7 @@ func (s *Slice) restore(l Layer, stored bool) error {
 	return err
 }
 
-// Layers returns the layers, by index, then by owner.
+// Layers returns the layers, in order.
 func (s *Slice) Layers() []Layer {
 	layers := *s.layers.Load()
 	out := make([]Layer, len(layers))

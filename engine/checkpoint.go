@@ -51,6 +51,9 @@ func (s *Store) copyTo(dest string) error {
 	if err := s.filters.flush(context.Background()); err != nil { // which syncs the log, too; then the copy needs no log of marks
 		return err
 	}
+	if err := s.filters.damage(); err != nil { // the log of marks has what the copy would deny
+		return err
+	}
 	fs := s.fs
 	part := fs.PathJoin(dest, partFolder)
 	for try := 1; ; try++ {

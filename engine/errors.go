@@ -54,6 +54,9 @@ var (
 
 // Errors of the disk.
 var (
+	// ErrSliceAway is returned to a replica for a slice of a filter that is being taken away here, with its range, or of which an older copy
+	// is still to be cut out: nothing has happened, and others have it.
+	ErrSliceAway = errors.New("engine: slice is not here now")
 	// ErrCorrupt is returned when bytes on disk are not what was written; *CorruptionError says where, if that is known.
 	ErrCorrupt = errors.New("engine: store is damaged")
 	// ErrDiskFull is in the chain of errors that a full disk caused.

@@ -18,7 +18,7 @@ import (
 // one goroutine, and must be closed.
 type FilterReader struct {
 	Options FilterOptions
-	Layers  []bloomslice.Layer // by index, then by owner. All keys that a count covers have their bits in the pages
+	Layers  []bloomslice.Layer // in order. All keys that a count covers have their bits in the pages
 
 	f     *filterSlice
 	it    *pebble.Iterator
@@ -47,6 +47,12 @@ func (f *filterSlice) reader() (*FilterReader, error) {
 		return nil, err
 	}
 	r := &FilterReader{f: f}
+	f.mu.Lock()
+	damaged := f.damaged
+	f.mu.Unlock()
+	if damaged != nil {
+		return nil, errors.Join(damaged, r.Close())
+	}
 	if err := r.open(); err != nil {
 		return nil, errors.Join(f.readError(err), r.Close())
 	}
@@ -116,7 +122,7 @@ func (r *FilterReader) page(bits []byte) (p FilterPage, err error) {
 	if bits, err = bloomslice.DecodePage(bits, value); err != nil {
 		return p, fmt.Errorf("page %d of layer %d: %w", fk.Page, fk.Layer.Index, err)
 	}
-	at, found := slices.BinarySearchFunc(r.Layers, fk.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return compareLayers(l.ID, id) })
+	at, found := slices.BinarySearchFunc(r.Layers, fk.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	from := uint64(fk.Page) * bloomslice.PageBytes
 	if !found || from >= r.Layers[at].Shape.Bytes {
 		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", ErrCorrupt, fk.Page, fk.Layer.Index, r.f.name)

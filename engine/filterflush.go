@@ -49,9 +49,6 @@ func (fs *filters) flush(ctx context.Context) error {
 	if err := errors.Join(append(errs, fs.s.syncLog())...); err != nil {
 		return err
 	}
-	if fs.owed { // marks that are nowhere else
-		return nil
-	}
 	return diskError(fs.log.remove(ended))
 }
 
@@ -105,7 +102,7 @@ func (f *filterSlice) take(taking *bloomslice.Taking, most int) (dirty bloomslic
 		}
 	}
 	slices.SortStableFunc(dirty.Layers, func(a, b bloomslice.Layer) int {
-		return cmp.Or(cmp.Compare(a.ID.Index, b.ID.Index), cmp.Compare(a.ID.Owner, b.ID.Owner), cmp.Compare(b.Count, a.Count))
+		return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(b.Count, a.Count))
 	})
 	dirty.Layers = slices.CompactFunc(dirty.Layers, func(a, b bloomslice.Layer) bool { return a.ID == b.ID })
 	return dirty

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,4 +86,33 @@ func TestIngestedPagesCrash(t *testing.T) {
 		must(t, p.store.Close(), c.label)
 	}
 	t.Logf("%d crashes", len(points))
+}
+
+// TestMarksOutlast: what was marked and never flushed is in a checkpoint, and is there after a close.
+func TestMarksOutlast(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	f, err := p.store.CreateFilter(bg, []byte("f"), smallFilter())
+	must(t, err, "create")
+	keys := taggedKeys("k", 0, 200)
+	has := func(s *engine.Store, n int, what string) {
+		t.Helper()
+		f, err := s.Filter([]byte("f"))
+		must(t, err, what)
+		present := make([]bool, n)
+		must(t, f.CheckAll(keys[:n], present), what)
+		if i := slices.Index(present, false); i >= 0 {
+			t.Errorf("%s denies key %d of %d", what, i, n)
+		}
+	}
+	must(t, f.MarkAll(bg, keys[:100], make([]bool, 100)), "mark")
+	must(t, p.store.Checkpoint(bg, "checkpoint"), "checkpoint")
+	must(t, f.MarkAll(bg, keys[100:], make([]bool, 100)), "mark more")
+	p.close(t)
+	p.open(t)
+	has(p.store, 200, "the store")
+	p.close(t)
+	q := p.openedAt(t, "checkpoint", "checkpoint", p.disk)
+	has(q.store, 100, "the checkpoint")
+	must(t, q.store.Close(), "close")
 }

@@ -2,14 +2,12 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -27,7 +25,7 @@ type FilterPage struct {
 // ImportFilter makes a filter of layers and pages that were made elsewhere. It is there when all of it is on disk, and not before: after an
 // error, or a crash, there is nothing of it, but for pages that go in the background or after the next open. The filter is closed.
 //
-// Layers come by index, then by owner; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
+// Layers come in their order; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
 // again when the next one is asked for. Errors are those of CreateFilter, that of pages, and ErrRequest for a page or layer that can't be.
 func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[FilterPage, error]) (*Filter, error) {
 	if err := s.enter(); err != nil {
@@ -35,7 +33,7 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 	}
 	defer s.leave()
 	o.setDefaults()
-	if err := errors.Join(checkFilter(name, &o), checkImport(o, layers)); err != nil {
+	if err := errors.Join(checkFilterName(name), o.check(), checkImport(o, layers)); err != nil {
 		return nil, err
 	}
 	s.passes.RLock() // no range is cut out meanwhile
@@ -58,8 +56,8 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 
 func checkImport(o FilterOptions, layers []bloomslice.Layer) error {
 	switch {
-	case o.Slices != 1:
-		return fmt.Errorf("%w: bits can't be divided, a filter is imported into one slice", ErrRequest)
+	case o.Slices != 1 || o.Owners != 1:
+		return fmt.Errorf("%w: bits can't be divided, a filter is imported into one slice of one owner", ErrRequest)
 	case o.InMemory:
 		return fmt.Errorf("%w: a filter in memory only has nothing to import", ErrRequest)
 	case len(layers) == 0 || len(layers) > bloomslice.LayersMax:
@@ -69,15 +67,11 @@ func checkImport(o FilterOptions, layers []bloomslice.Layer) error {
 		if err := l.Shape.Validate(); err != nil {
 			return err
 		}
-		if i > 0 && compareLayers(layers[i-1].ID, l.ID) >= 0 || len(l.ID.Owner) > bloomslice.OwnerBytesMax {
+		if i > 0 && layers[i-1].ID.Compare(l.ID) >= 0 || len(l.ID.Owner) > bloomslice.OwnerBytesMax {
 			return fmt.Errorf("%w: layer %d of %q, out of order", ErrRequest, l.ID.Index, l.ID.Owner)
 		}
 	}
 	return nil
-}
-
-func compareLayers(a, b bloomslice.LayerID) int {
-	return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.Owner, b.Owner))
 }
 
 // filterImport is one import. Its pages are written under a generation that the directory says is dropped, until the batch that says
@@ -100,7 +94,7 @@ func (im *filterImport) begin(ctx context.Context, o FilterOptions) error {
 	fs := im.fs
 	fs.life.Lock()
 	defer fs.life.Unlock()
-	if err := errors.Join(ctx.Err(), fs.s.writable()); err != nil {
+	if err := errors.Join(ctx.Err(), fs.s.writable(), fs.s.disk.room()); err != nil {
 		return err
 	}
 	if err := im.mustBeNew(); err != nil {
@@ -155,11 +149,11 @@ func (im *filterImport) run(ctx context.Context, pages iter.Seq2[FilterPage, err
 
 // add writes a page.
 func (im *filterImport) add(p FilterPage) error {
-	if im.last != nil && cmp.Or(compareLayers(im.last.Layer, p.Layer), cmp.Compare(im.last.Page, p.Page)) >= 0 {
+	if im.last != nil && (PagePlace{im.last.Layer, im.last.Page}).Compare(PagePlace{p.Layer, p.Page}) >= 0 {
 		return fmt.Errorf("%w: page %d of layer %d comes late", ErrRequest, p.Page, p.Layer.Index)
 	}
 	im.last = &FilterPage{Layer: p.Layer, Page: p.Page}
-	at, found := slices.BinarySearchFunc(im.layers, p.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return compareLayers(l.ID, id) })
+	at, found := slices.BinarySearchFunc(im.layers, p.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	if !found || uint64(p.Page)*bloomslice.PageBytes+uint64(len(p.Bits)) > im.layers[at].Shape.Bytes {
 		return fmt.Errorf("%w: page %d of layer %d of %q is beyond what there is", ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
 	}

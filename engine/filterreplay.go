@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"bigset/bloomslice"
+	"bigset/keyscheme"
 )
 
 // replay brings what the log of marks has into the filters, flushes them, and takes the log away: it is a crash that has left it. Marks of
@@ -21,10 +22,11 @@ func (fs *filters) replay() error {
 	if err != nil {
 		return err
 	}
+	var path string
+	var data []byte
 	for _, number := range numbers {
-		path := s.fs.PathJoin(s.dir, segmentName(number))
-		data, err := readSegment(s.fs, path)
-		if err != nil {
+		path = s.fs.PathJoin(s.dir, segmentName(number))
+		if data, err = readSegment(s.fs, path); err != nil {
 			return err
 		}
 		torn, err := walkSegment(data, number, number == l.last, func(records []byte) error {
@@ -41,6 +43,17 @@ func (fs *filters) replay() error {
 			s.opt.Logger.Warn("bigset: the log of marks ends in records that were being written when the power went", "path", path)
 		}
 	}
+	if fs.owed { // the segments stay, and others come behind the last: it must have its end
+		if data, err = endedSegment(data, l.last); err == nil {
+			err = writeFile(s.fs, s.dir, segmentName(l.last), string(data))
+		}
+		if err != nil {
+			return fmt.Errorf("log of marks %s: %w", path, err)
+		}
+	}
+	if fs.owed {
+		l.segments = nil // the next open finds them
+	}
 	for _, part := range fs.all() { // as they are after any other open
 		if _, err := part.close(); err != nil {
 			return fmt.Errorf("filter %q: %w", part.name, err)
@@ -51,8 +64,7 @@ func (fs *filters) replay() error {
 	return fs.flush(context.Background())
 }
 
-// byGeneration returns the filters that are there by their generations. Of a slice whose head is damaged nothing can be had: it stays as
-// it is.
+// byGeneration returns the filters that are there by their generations.
 func (fs *filters) byGeneration() (map[uint64]*Filter, error) {
 	filters := map[uint64]*Filter{}
 	for _, f := range fs.list() {
@@ -61,7 +73,8 @@ func (fs *filters) byGeneration() (map[uint64]*Filter, error) {
 			case err == nil:
 				filters[f.generation] = f
 			case errors.Is(err, ErrCorrupt):
-				fs.s.opt.Logger.Error("bigset: a filter is damaged, what the log of marks has of it is lost", "filter", string(f.name), "cause", err)
+				filters[f.generation] = f
+				part.damage(err)
 			case !errors.Is(err, ErrNoFilter):
 				return nil, err
 			}
@@ -81,7 +94,7 @@ func (fs *filters) replayChunk(records []byte, filters map[uint64]*Filter) (err 
 			continue
 		}
 		part, err := f.part(&r.hash)
-		if err != nil || part.opt.Load() == nil || part.opt.Load().InMemory {
+		if opt := part.options(); err != nil || opt == nil || opt.InMemory {
 			continue
 		}
 		if err := part.replay(&r); err != nil {
@@ -108,6 +121,28 @@ func (f *filterSlice) replay(r *markRecord) error {
 	} else {
 		return err
 	}
+}
+
+// options returns what the slice was made with, as far as it was read.
+func (f *filterSlice) options() *keyscheme.FilterOptions {
+	if f == nil {
+		return nil
+	}
+	return f.opt.Load()
+}
+
+// damage returns why filters deny keys, if what they were asked for were not an error.
+func (fs *filters) damage() error {
+	if !fs.owed {
+		return nil
+	}
+	var err error
+	for _, part := range fs.all() {
+		part.mu.Lock()
+		err = errors.Join(err, part.damaged)
+		part.mu.Unlock()
+	}
+	return err
 }
 
 // damage has all that is asked of the slice fail, until it is dropped: it would deny keys that only the log of marks has. The log stays

@@ -55,7 +55,7 @@ type filters struct {
 	byName  map[string]*Filter
 	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
 
-	owed bool // the log of marks has some that could not be brought in, and has to stay
+	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
 
 	generation uint64        // the last that was given; guarded by life
 	resident   atomic.Int64  // bytes of pages in memory that may leave it
@@ -151,7 +151,7 @@ func (fs *filters) all() (all []*filterSlice) {
 func (fs *filters) stats(st *Stats) {
 	for _, f := range fs.list() {
 		st.Filters++
-		if slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return part.slice.Load() != nil }) {
+		if slices.ContainsFunc(f.parts(), (*filterSlice).isOpen) {
 			st.FiltersOpen++
 		}
 	}
@@ -177,8 +177,7 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 		return nil, err
 	}
 	defer s.leave()
-	o.setDefaults()
-	if err := checkFilter(name, &o); err != nil {
+	if err := checkFilterName(name); err != nil {
 		return nil, err
 	}
 	fs := &s.filters
@@ -202,6 +201,7 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 	fs.mu.Lock()
 	fs.byName[string(name)] = f
 	fs.mu.Unlock()
+	fs.trim()
 	return f, nil
 }
 
@@ -228,11 +228,16 @@ func (o *FilterOptions) setDefaults() {
 	setDefault(&o.Owners, d.Owners)
 }
 
-// checkFilter returns what is wrong with the name or the options of a filter.
-func checkFilter(name []byte, o *FilterOptions) error {
+// checkFilterName returns what is wrong with the name of a filter.
+func checkFilterName(name []byte) error {
 	if keyscheme.CheckFilterName(name) != nil {
 		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
 	}
+	return nil
+}
+
+// check returns what is wrong with the options of a filter.
+func (o *FilterOptions) check() error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -255,6 +260,10 @@ func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
 	}
 	if f != nil {
 		return f, f.comeBack()
+	}
+	o.setDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	return fs.make(name, o, stale)
 }
@@ -411,12 +420,39 @@ func (s *Store) DropFilter(ctx context.Context, name []byte) error {
 	}
 	defer s.leave()
 	fs := &s.filters
-	fs.life.Lock()
-	defer fs.life.Unlock()
-	f := fs.listed(name)
+	for {
+		fs.life.Lock()
+		f := fs.listed(name)
+		busy := f.flushed()
+		if busy == nil {
+			defer fs.life.Unlock()
+			return fs.dropListed(ctx, name, f)
+		}
+		fs.life.Unlock() // who makes or drops others does not wait
+		busy.flushing.Lock()
+		busy.flushing.Unlock()
+	}
+}
+
+// flushed returns a slice of which pages are being stored, or nil.
+func (f *Filter) flushed() *filterSlice {
+	if f == nil {
+		return nil
+	}
+	for _, part := range f.parts() {
+		if !part.flushing.TryLock() {
+			return part
+		}
+		part.flushing.Unlock()
+	}
+	return nil
+}
+
+func (fs *filters) dropListed(ctx context.Context, name []byte, f *Filter) error {
 	if f == nil {
 		return ErrNoFilter
 	}
+	s := fs.s
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
 		return err
 	}
@@ -528,11 +564,17 @@ func (s *Store) ClearFilter(name []byte) error {
 		return ErrNoFilter
 	}
 	parts := f.parts()
+	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // who flushes it is not waited for
+		return ErrFilterOpen
+	}
 	unlock := lockParts(parts)
 	defer unlock()
 	for _, part := range parts {
-		if part.slice.Load() != nil {
+		if part.isOpen() {
 			return ErrFilterOpen
+		}
+		if part.damaged != nil { // or it would come back without what the log of marks has of it
+			return part.damaged
 		}
 	}
 	for _, part := range parts {

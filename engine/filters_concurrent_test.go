@@ -300,6 +300,35 @@ func TestFilterDroppedBesideChecks(t *testing.T) {
 	p.close(t)
 }
 
+// TestFilterDroppedWithinCheck: so does one that looks at many keys, whose first has a page that is not in memory yet.
+func TestFilterDroppedWithinCheck(t *testing.T) {
+	p := newPair("store")
+	p.open(t)
+	o := smallFilter()
+	o.InMemory, o.Capacity = true, 20_000_000
+	keys := taggedKeys("k", 0, 64)
+	for round := range 20 {
+		f, err := p.store.CreateFilter(bg, []byte("f"), o)
+		must(t, err, "create")
+		must(t, f.MarkAll(bg, keys[1:], make([]bool, 63)), "mark")
+		dropped := make(chan error)
+		go func() { dropped <- p.store.DropFilter(bg, []byte("f")) }()
+		for i := 0; err == nil; i++ {
+			keys[0] = fmt.Appendf(nil, "absent %d %d", round, i)
+			present := make([]bool, len(keys))
+			err = f.CheckAll(keys, present)
+			if err == nil && slices.Contains(present[1:], false) {
+				t.Fatal("a key is denied")
+			}
+		}
+		if !errors.Is(err, engine.ErrNoFilter) {
+			t.Fatal(err)
+		}
+		must(t, <-dropped, "drop")
+	}
+	p.close(t)
+}
+
 // TestFilterMarkedWithinClose marks a key while a close stores what was marked before: it is not let go with the rest.
 func TestFilterMarkedWithinClose(t *testing.T) {
 	p := newPair("store")

@@ -9,6 +9,9 @@ import (
 // FiltersCut waits until the filters that were dropped are cut out.
 func (s *Store) FiltersCut() { s.filters.cutter.done.Wait() }
 
+// StopCutting leaves the filters that are dropped from now on as they are, until the next open.
+func (s *Store) StopCutting() { s.filters.cutter.stop() }
+
 // FilterKeys counts the keys that the store has of a filter, by generation.
 func (s *Store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
 	keys = map[uint64]int{}

@@ -145,6 +145,28 @@ func walkSegment(data []byte, number uint64, last bool, f func(records []byte) e
 	return bad >= 0, nil
 }
 
+// endedSegment returns the segment that a crash has left last as one that has ended: of its chunks the whole ones.
+func endedSegment(data []byte, number uint64) (ended []byte, err error) {
+	if _, err := walkSegment(data, number, false, func([]byte) error { return nil }); err == nil {
+		return data, nil
+	}
+	salt, ok := decodeSegmentHead(data, number)
+	if !ok {
+		salt = 1
+	}
+	ended = appendSegmentHead(nil, number, salt)
+	add := func(records []byte) error {
+		at := len(ended)
+		ended = append(append(ended, make([]byte, markChunkHeader)...), records...)
+		sealMarks(ended[at:], salt, int64(at))
+		return nil
+	}
+	if _, err := walkSegment(data, number, true, add); err != nil {
+		return nil, err
+	}
+	return ended, add(nil)
+}
+
 // nextMarks returns where the next whole chunk begins, or -1.
 func nextMarks(b []byte, salt uint32) int {
 	mark := binary.BigEndian.AppendUint32(nil, salt)

@@ -34,6 +34,7 @@ type filterSlice struct {
 	flushing             sync.Mutex         // before mu: one at a time stores pages, or lets them go
 	mu                   sync.Mutex         // one at a time marks, opens or closes
 	layers               []bloomslice.Layer // of a closed one, as they are stored; nil until they are read. Guarded by mu
+	merged               bool               // pages of another replica were joined, which the log does not tell of. Guarded by mu
 	damaged              error              // what the log of marks has of it could not be brought in. Guarded by mu
 	changes              uint64             // how often bits or counts have changed. Guarded by mu
 	logged               atomic.Uint64      // where the log has the last mark of which a bit is set, or later
@@ -51,8 +52,14 @@ func newFilterSlice(of *Filter, index uint32) *filterSlice {
 func (f *filterSlice) entry() []byte { return f.directoryKey(keyscheme.EntryPresent) }
 
 func (f *filterSlice) directoryKey(kind keyscheme.EntryKind) []byte {
-	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: kind, Name: f.name, Slice: f.index, Generation: f.generation})
+	return keyscheme.AppendDirectoryKey(nil, f.directoryEntry(kind))
 }
+
+func (f *filterSlice) directoryEntry(kind keyscheme.EntryKind) keyscheme.DirectoryEntry {
+	return keyscheme.DirectoryEntry{Kind: kind, Name: f.name, Slice: f.index, Generation: f.generation}
+}
+
+func (f *filterSlice) isOpen() bool { return f.slice.Load() != nil }
 
 // checkHashes checks keys by their hashes.
 func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) error {
@@ -130,19 +137,20 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 	for i := range hashes {
 		var to bloomslice.Layer
 		if to, added[i], err = slice.Admit(&hashes[i], owner); err != nil {
+			f.changes++ // a layer may have come
 			return err
 		}
 		if tell != nil {
 			tell(i, to)
 		}
-		if !added[i] {
-			f.markMisses++
-			continue
-		}
-		if logs {
+		if logs && (added[i] || f.merged) {
 			if err := f.log(&to, &hashes[i]); err != nil {
 				return err
 			}
+		}
+		if !added[i] {
+			f.markMisses++
+			continue
 		}
 		slice.Commit()
 		f.changes++

@@ -18,9 +18,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// Compare orders places: by layer, index before owner, then by page.
+// Compare orders places: by layer, then by page.
 func (p PagePlace) Compare(q PagePlace) int {
-	return cmp.Or(compareLayers(p.Layer, q.Layer), cmp.Compare(p.Page, q.Page))
+	return cmp.Or(p.Layer.Compare(q.Layer), cmp.Compare(p.Page, q.Page))
 }
 
 // changesDigest is the digest of a slice after so many changes.
@@ -64,9 +64,14 @@ type listedSlice struct {
 func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
+	add := func(d SliceDigest, part *filterSlice) {
+		if slot := d.Slot(); slot >= first && slot <= last {
+			all = append(all, listedSlice{d, part, slot})
+		}
+	}
 	for _, f := range fs.byName {
 		for _, part := range f.parts() {
-			all = append(all, listedSlice{SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: part.index}}, part, 0})
+			add(SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: part.index}}, part)
 		}
 	}
 	for name, e := range fs.dropped {
@@ -77,13 +82,9 @@ func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 			}
 			d := SliceDigest{SliceSpec: SliceSpec{Name: e.Name, Slice: i, Generation: e.Generation}, Dropped: true}
 			d.Options.Slices = e.Slice
-			all = append(all, listedSlice{d, nil, 0})
+			add(d, nil)
 		}
 	}
-	for i := range all {
-		all[i].slot = all[i].Slot()
-	}
-	all = slices.DeleteFunc(all, func(l listedSlice) bool { return l.slot < first || l.slot > last })
 	slices.SortFunc(all, func(a, b listedSlice) int {
 		return cmp.Or(cmp.Compare(a.slot, b.slot), bytes.Compare(a.Name, b.Name))
 	})
@@ -198,7 +199,7 @@ func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, 
 		}
 		return false
 	})
-	return sums, err
+	return sums, s.filters.goneFor(&spec, err)
 }
 
 // Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
@@ -218,7 +219,8 @@ func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (
 	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
 		return SlicePages{SliceSpec: spec}, err
 	}
-	return part.pagesAt(spec, places)
+	pages, err := part.pagesAt(spec, places)
+	return pages, s.filters.goneFor(&spec, err)
 }
 
 func (f *filterSlice) pagesAt(spec SliceSpec, places []PagePlace) (pages SlicePages, err error) {
@@ -270,10 +272,7 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		return err
 	}
 	defer s.leave()
-	if len(p.Pages) > PagesMax {
-		return &LimitError{"pages at once", len(p.Pages), PagesMax}
-	}
-	if err := p.checkLayers(p.Layers); err != nil || len(p.Layers) == 0 && len(p.Pages) == 0 {
+	if err := p.check(); err != nil || len(p.Layers) == 0 {
 		return err
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
@@ -296,11 +295,11 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 			}
 			return nil
 		}); err != nil {
-			return err
+			return s.filters.goneFor(&p.SliceSpec, err)
 		}
 		s.filters.trim()
 	}
-	return part.merge(func(slice *bloomslice.Slice) error {
+	err = part.merge(func(slice *bloomslice.Slice) error {
 		for _, l := range p.Layers {
 			if err := slice.Restore(l); err != nil {
 				return err
@@ -308,6 +307,23 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		}
 		return nil
 	})
+	return s.filters.goneFor(&p.SliceSpec, err)
+}
+
+func (p *SlicePages) check() error {
+	if len(p.Pages) > PagesMax {
+		return &LimitError{"pages at once", len(p.Pages), PagesMax}
+	}
+	if err := p.checkLayers(p.Layers); err != nil {
+		return err
+	}
+	for i := range p.Pages {
+		id := p.Pages[i].Layer
+		if !slices.ContainsFunc(p.Layers, func(l bloomslice.Layer) bool { return l.ID == id }) {
+			return fmt.Errorf("%w: a page of layer %d of %q, without the layer", ErrRequest, id.Index, id.Owner)
+		}
+	}
+	return nil
 }
 
 // merge joins something to the slice.
@@ -317,6 +333,7 @@ func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
 	slice, err := f.openLocked()
 	if err == nil {
 		f.changes++
+		f.merged = true
 		err = join(slice)
 	}
 	if err != nil && !errors.Is(err, bloomslice.ErrOptions) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"bigset/bloomslice"
@@ -39,7 +40,7 @@ func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, has
 			m.Marks[from+i] = Mark{m.layer(in), hashes[from+i]}
 		})
 		if err != nil {
-			return Marks{}, part.readError(err)
+			return Marks{}, s.filters.goneFor(&spec, part.readError(err))
 		}
 		s.filters.trim()
 	}
@@ -79,7 +80,7 @@ func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
 	for from := 0; from < len(m.Marks); from += hashedAtOnce {
 		to := min(from+hashedAtOnce, len(m.Marks))
 		if err := part.apply(m.Layers, m.Marks[from:to], added[from:to]); err != nil {
-			return part.readError(err)
+			return s.filters.goneFor(&m.SliceSpec, part.readError(err))
 		}
 		s.filters.trim()
 	}
@@ -108,6 +109,7 @@ func (m *Marks) check() error {
 // that was imported: that has one slice and one owner.
 func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
 	imported := s.Options.Slices == 1 && s.Options.Owners == 1
+	bytes := uint64(0)
 	for i := range layers {
 		l := &layers[i]
 		if err := l.Shape.Validate(); err != nil {
@@ -119,9 +121,18 @@ func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
 		if len(l.ID.Owner) > bloomslice.OwnerBytesMax {
 			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(l.ID.Owner), bloomslice.OwnerBytesMax)
 		}
+		if l.Count > l.Shape.Capacity {
+			return fmt.Errorf("%w: layer %d of filter %q has %d keys, at most %d", ErrRequest, l.ID.Index, s.Name, l.Count, l.Shape.Capacity)
+		}
+		if bytes += l.Shape.Bytes; bytes > layersBytesMax {
+			return &LimitError{"bytes of layers at once", int(bytes), layersBytesMax}
+		}
 	}
 	return nil
 }
+
+// layersBytesMax bounds the layers that another replica names at once: an open slice takes memory for what they may come to.
+const layersBytesMax = 4 * bloomslice.LayerBytesMax
 
 // restoreShapes adds layers that another replica has. Their counts are raised when their bits are here.
 func restoreShapes(slice *bloomslice.Slice, layers []bloomslice.Layer) error {
@@ -160,6 +171,9 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []boo
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
 	if err != nil {
+		return err
+	}
+	if err := restoreShapes(slice, layers); err != nil { // before the log tells of them
 		return err
 	}
 	logs := f.durability(f.opt.Load()) != FilterInterval
@@ -202,9 +216,20 @@ func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomsl
 		return err
 	}
 	if err := part.checkHashes(hashes, present); err != nil {
-		return part.readError(err)
+		return s.filters.goneFor(&spec, part.readError(err))
 	}
 	return nil
+}
+
+// goneFor returns what to tell a replica of an error: that a slice has gone meanwhile says nothing of its generation.
+func (fs *filters) goneFor(spec *SliceSpec, err error) error {
+	if !errors.Is(err, ErrNoFilter) {
+		return err
+	}
+	if _, over := fs.knownSlice(spec); errors.Is(over, ErrNoFilter) {
+		return over
+	}
+	return fmt.Errorf("%w: slice %d of filter %q", ErrSliceAway, spec.Slice, spec.Name)
 }
 
 // check returns what is wrong with a spec.
@@ -212,12 +237,12 @@ func (s *SliceSpec) check() error {
 	switch {
 	case s.Options.InMemory:
 		return fmt.Errorf("%w: filter %q is in memory only: replicas can't have the same of it", ErrRequest, s.Name)
-	case s.Generation == 0:
-		return fmt.Errorf("%w: filter %q without a generation", ErrRequest, s.Name)
+	case s.Generation == 0 || s.Generation > math.MaxInt64:
+		return fmt.Errorf("%w: generation %d of filter %q", ErrRequest, s.Generation, s.Name)
 	case s.Slice >= s.Options.Slices || s.Options.Owners == 0:
 		return fmt.Errorf("%w: slice %d of filter %q, which has %d, for %d owners", ErrRequest, s.Slice, s.Name, s.Options.Slices, s.Options.Owners)
 	}
-	return checkFilter(s.Name, &s.Options)
+	return errors.Join(checkFilterName(s.Name), s.Options.check())
 }
 
 // knownSlice returns a slice that another replica speaks of, or nil where the store does not have it. It allocates nothing.
@@ -275,18 +300,28 @@ func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 	return part, nil
 }
 
-// makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes in the same batch.
+// makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes before.
 func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
+	trial, err := bloomslice.New(spec.Options.Options, nil, nil, nil)
+	if err == nil {
+		err = first(trial)
+	}
+	if err != nil { // before a filter of an earlier generation goes
+		return nil, err
+	}
 	f, stale, err := fs.filterOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	if f.slices[spec.Slice].Load() != nil {
+	if part := f.slices[spec.Slice].Load(); part != nil {
 		fs.put(f)
-		return fs.knownSlice(spec)
+		if known, err := fs.knownSlice(spec); known != nil || err != nil {
+			return known, err
+		}
+		stale = append(stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left that alone
 	}
 	if left, err := fs.isLeft(spec); left || err != nil {
-		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", ErrNoFilter, spec.Generation))
+		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", ErrSliceAway, spec.Generation))
 	}
 	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
 	part := newFilterSlice(f, spec.Slice)
@@ -367,7 +402,7 @@ func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, g
 	if err := keyscheme.CheckFilterName(name); err != nil {
 		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
 	}
-	if parts == 0 || parts > bloomslice.SlicesMax || parts&(parts-1) != 0 || generation == 0 {
+	if parts == 0 || parts > bloomslice.SlicesMax || parts&(parts-1) != 0 || generation == 0 || generation > math.MaxInt64 {
 		return fmt.Errorf("%w: generation %d of a filter of %d slices", ErrRequest, generation, parts)
 	}
 	fs := &s.filters
@@ -396,6 +431,9 @@ func (fs *filters) dropGeneration(e keyscheme.DirectoryEntry) error {
 	fs.mu.RUnlock()
 	if dropped && was.Generation >= e.Generation || f != nil && f.generation > e.Generation {
 		return nil
+	}
+	if f != nil && f.generation == e.Generation && len(f.slices) != int(e.Slice) {
+		return fmt.Errorf("%w: it has %d slices here, not %d", ErrRequest, len(f.slices), e.Slice)
 	}
 	batch := fs.s.db.NewBatch()
 	if dropped {

@@ -66,9 +66,12 @@ func TestFilterOfSlices(t *testing.T) {
 		if _, err := p.store.CreateFilter(bg, []byte("f"), smallFilter()); err != nil {
 			t.Fatal(err)
 		}
-		check("cleared, and made again")
 		f, err = p.store.Filter([]byte("f"))
 		must(t, err, "filter")
+		if info, err := f.Info(); err != nil || info.PageIns != 8 {
+			t.Errorf("made again: %d slices were opened, %v", info.PageIns, err)
+		}
+		check("cleared, and made again")
 		if _, err := f.Read(bg); !errors.Is(err, engine.ErrRequest) {
 			t.Errorf("read as one: %v", err)
 		}

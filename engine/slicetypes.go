@@ -41,7 +41,7 @@ type SliceDigest struct {
 	Sum       [16]byte
 }
 
-// PagePlace says where a page is: of which layer, and which. They are in the order of layers, index before owner, then pages.
+// PagePlace says where a page is: of which layer, and which. They are in the order of layers (bloomslice.LayerID.Compare), then of pages.
 type PagePlace struct {
 	Layer bloomslice.LayerID
 	Page  uint32
@@ -55,7 +55,7 @@ type PageSum struct {
 
 // PageSums are the hashes of a run of a slice's pages.
 type PageSums struct {
-	Layers []bloomslice.Layer // all of the slice, by index, then by owner
+	Layers []bloomslice.Layer // all of the slice, in order
 	Sums   []PageSum          // in order, at most PageSumsMax. Of pages of the run that do not come nothing is stored
 	Done   bool               // there are no pages behind the last; else the run goes on there
 }
@@ -63,7 +63,7 @@ type PageSums struct {
 // SlicePages are pages of a slice, as one replica has them, for another to join.
 type SlicePages struct {
 	SliceSpec
-	Layers []bloomslice.Layer // those of the pages at least, by index, then by owner
+	Layers []bloomslice.Layer // those of the pages at least, in order
 	Pages  []SlicePage        // in order, at most PagesMax
 }
 

@@ -223,6 +223,15 @@ func TestLineLimit(t *testing.T) {
 		ask(t, nc, "", "START\nEND\nClient Error: Line too long\n")
 		wantEnd(t, nc)
 	}
+	before := r.Metrics().BytesRead
+	nc := r.dial()
+	if _, err := io.WriteString(nc, "check f "+strings.Repeat("k", limit-len("check f \n"))); err != nil {
+		t.Fatal(err)
+	}
+	for r.Metrics().BytesRead < before+limit-1 {
+		time.Sleep(time.Millisecond)
+	}
+	ask(t, nc, "\n", "No\n") // the end of a line that is as long as may be comes later
 	ask(t, r.dial(), "list x\n", "START\nEND\n")
 }
 

@@ -1,11 +1,9 @@
 package peer
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
 
 	"bigset/bloomslice"
 	"bigset/engine"
@@ -201,15 +199,10 @@ func (d *decoder) layers() []bloomslice.Layer {
 	return all
 }
 
-// compareLayers orders layers as a slice does: by index, then by owner.
-func compareLayers(a, b bloomslice.LayerID) int {
-	return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.Owner, b.Owner))
-}
-
 // checkLayersInOrder checks that layers ascend, none twice.
 func checkLayersInOrder(all []bloomslice.Layer) error {
 	for i := 1; i < len(all); i++ {
-		if compareLayers(all[i-1].ID, all[i].ID) >= 0 {
+		if all[i-1].ID.Compare(all[i].ID) >= 0 {
 			return fmt.Errorf("%w: layers are not in order", ErrFrame)
 		}
 	}

@@ -35,8 +35,8 @@ func place(id bloomslice.LayerID, page uint32) engine.PagePlace {
 // sliceLayers are in order: of 3, 300 and 1 pages.
 func sliceLayers() []bloomslice.Layer {
 	return []bloomslice.Layer{
-		{ID: layerOf("alice", 0), Shape: bloomslice.Shape{Bytes: 2*bloomslice.PageBytes + 1, K: 16, Capacity: 5_000}, Count: 5_000},
-		{ID: layerOf("bob", 0), Shape: bloomslice.Shape{Bytes: 300 * bloomslice.PageBytes, K: 16, Capacity: 500_000}, Count: 300},
+		{ID: layerOf("bob", 0), Shape: bloomslice.Shape{Bytes: 2*bloomslice.PageBytes + 1, K: 16, Capacity: 5_000}, Count: 5_000},
+		{ID: layerOf("alice", 0), Shape: bloomslice.Shape{Bytes: 300 * bloomslice.PageBytes, K: 16, Capacity: 500_000}, Count: 300},
 		{ID: layerOf("alice", 1), Shape: bloomslice.Shape{Bytes: 1, K: 1, Capacity: 1}},
 	}
 }

@@ -60,6 +60,7 @@ func drawLayers(t *rapid.T) []bloomslice.Layer {
 func peerOrder(a, b engine.PagePlace) int {
 	for _, less := range [][2]bool{
 		{a.Layer.Index < b.Layer.Index, b.Layer.Index < a.Layer.Index},
+		{len(a.Layer.Owner) < len(b.Layer.Owner), len(b.Layer.Owner) < len(a.Layer.Owner)},
 		{a.Layer.Owner < b.Layer.Owner, b.Layer.Owner < a.Layer.Owner},
 		{a.Page < b.Page, b.Page < a.Page},
 	} {
