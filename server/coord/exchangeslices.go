@@ -47,7 +47,8 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 		e.sum.SlicesDiffer++
 		if err := cmp.Or(e.both(ctx, d), d.damage); err != nil {
 			err = fmt.Errorf("coord: exchange: %w", err)
-			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) && !errors.Is(err, engine.ErrCorrupt) {
+			ofSlice := errors.Is(err, engine.ErrCorrupt) || errors.Is(err, engine.ErrSliceAway)
+			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) && !ofSlice {
 				return err
 			}
 			if len(e.errs) < errsMax {

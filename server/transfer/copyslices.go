@@ -124,21 +124,17 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errRestart):
 		return err
-	case errors.Is(err, engine.ErrNoFilter):
-		over, errOver := p.over(ctx)
-		if errOver != nil {
-			return errOver
-		}
-		if over && s.next[0].damage == nil {
+	case errors.Is(err, engine.ErrNoFilter): // the generation is over
+		if s.next[0].damage == nil {
 			c.nextSlice()
 			return nil
 		}
 		err = errors.Join(s.next[0].damage, err)
-	case err != nil && !damage(err) && !errors.Is(err, bloomslice.ErrOptions) && !errors.Is(err, engine.ErrRequest), err == nil && !done:
+	case err != nil && !left(err), err == nil && !done:
 		return err
 	}
-	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, engine.ErrNoFilter) { // what has come of one that is damaged, too
-		return p.wrap(err)
+	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, engine.ErrNoFilter) && !errors.Is(err, engine.ErrSliceAway) {
+		return p.wrap(err) // also with one that is damaged: something has come of it
 	}
 	if err == nil {
 		c.report.Slices++
@@ -147,6 +143,11 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	}
 	c.nextSlice()
 	return nil
+}
+
+// left reports whether an error is of one slice alone, so that the copy goes on without it.
+func left(err error) bool {
+	return damage(err) || errors.Is(err, engine.ErrSliceAway) || errors.Is(err, bloomslice.ErrOptions) || errors.Is(err, engine.ErrRequest)
 }
 
 func (c *Copy) nextSlice() {
