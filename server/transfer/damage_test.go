@@ -104,3 +104,24 @@ func TestCopyUndigested(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// away is a receiver that has not cut out an older copy of a slice yet.
+type away struct {
+	*end
+	name string
+}
+
+func (a away) MergePages(ctx context.Context, p engine.SlicePages) (peer.Member, error) {
+	if string(p.Name) == a.name {
+		return a.end.Member(), fmt.Errorf("%w: %w", peer.ErrUnavailable, engine.ErrSliceAway)
+	}
+	return a.end.MergePages(ctx, p)
+}
+
+// TestCopyAway: a slice that the receiver can't take now is told of, and the others come.
+func TestCopyAway(t *testing.T) {
+	r, err := copyAll(newSource(t), away{newEnd(t, "b"), "small"}, transfer.Options{})
+	if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, engine.ErrSliceAway) || r.Slices != 1 || r.Dropped != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
