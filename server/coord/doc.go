@@ -1,6 +1,6 @@
-// Package coord decides how many replicas must answer.
+// Package coord decides how many replicas must answer: about sets, and about bloom filters.
 //
-// A Coordinator takes a client's operation, has one replica of the set's preflist do it, and sends what that replica did, a delta,
+// A Coordinator takes a client's operation on a set, has one replica of the set's preflist do it, and sends what that replica did, a delta,
 // to the others. It answers when W of them have it, DW of them durably. What is not answered by then goes on in the background;
 // whom a delta did not reach gets it later, from the hints.
 //
@@ -21,6 +21,9 @@
 //
 // A bloom filter is cut into slices, each with a preflist of its own, that are marked and checked side by side. One replica decides in
 // which layer a key goes, the others do the same; a mark is no event, so that who marks again, or has another replica decide, does no harm.
+// How durable an acknowledged mark is says the filter, not DW. The answers are those above, of each slice by itself: *FilterError names
+// the keys without one. A drop is of the whole filter, for good. Marks that a replica has missed are hints, as deltas are; a drop that it
+// has missed, and pages that differ, go over by anti-entropy (ExchangeSlices).
 //
 // All that a coordinator does beside its caller, and all that it waits for, goes through its Runner. A simulation gives one that
 // runs everything in one goroutine, in an order of its choice. So no lock is held while a replica is called or a Signal waited

@@ -1,8 +1,14 @@
 package coord
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/server/peer"
 )
 
 // Errors of operations.
@@ -36,7 +42,7 @@ func (e *UnknownError) Error() string {
 	if e.DW > 0 {
 		durable = fmt.Sprintf(", %d of %d durably", e.Durable, e.DW)
 	}
-	return withCause(fmt.Sprintf("%v: write to %.64q has %d of %d replicas%s, %d have not answered",
+	return withCause(fmt.Sprintf("%v: %.64q: %d of %d replicas have it%s, %d have not answered",
 		ErrUnknown, e.Set, e.Acked, e.W, durable, e.Unanswered), e.Err)
 }
 
@@ -82,6 +88,26 @@ func (e *FilterError) Unwrap() []error {
 		return causes(ErrUnknown, e.Err)
 	}
 	return []error{e.Err}
+}
+
+// kinds are the errors that a caller may look for in those of many slices.
+var kinds = []error{
+	ErrUnknown, ErrNoQuorum, ErrRequest, ErrClosed, ErrBusy, peer.ErrUnavailable, peer.ErrJoining, peer.ErrFrame, bloomslice.ErrOptions,
+	engine.ErrNoFilter, engine.ErrCorrupt, engine.ErrDiskFull, engine.ErrFailed, engine.ErrClosed, engine.ErrLimit, engine.ErrRequest,
+	context.Canceled, context.DeadlineExceeded,
+}
+
+// someErrors are some of many errors: the first, and one of each kind.
+type someErrors []error
+
+func (s *someErrors) add(err error) {
+	if len(*s) < errsMax || slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) && !s.have(kind) }) {
+		*s = append(*s, err)
+	}
+}
+
+func (s *someErrors) have(kind error) bool {
+	return slices.ContainsFunc(*s, func(err error) bool { return errors.Is(err, kind) })
 }
 
 func withCause(text string, cause error) string {

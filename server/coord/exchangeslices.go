@@ -22,7 +22,7 @@ import (
 // What fails for one slice is left, and the others go on, unless a replica is not available or ctx ends: then so does the exchange. The
 // error has all that failed, up to a number.
 func ExchangeSlices(ctx context.Context, a, b peer.SliceReplica, first, last keyscheme.Slot) (Exchanged, error) {
-	e := &sliceExchange{a: a, b: b}
+	e := &sliceExchange{a: a, b: b, droppedA: map[string]uint64{}, droppedB: map[string]uint64{}}
 	err := e.run(ctx, first, last)
 	return e.sum, errors.Join(append(e.errs, err)...)
 }
@@ -32,6 +32,8 @@ type sliceExchange struct {
 	a, b peer.SliceReplica
 	sum  Exchanged
 	errs []error // of slices that were left
+	// droppedA and droppedB have the generation of each filter that the replica was told to drop: that drops all slices of it.
+	droppedA, droppedB map[string]uint64
 }
 
 func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) error {
@@ -45,7 +47,8 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 		e.sum.SlicesDiffer++
 		if err := cmp.Or(e.both(ctx, d), d.damage); err != nil {
 			err = fmt.Errorf("coord: exchange: %w", err)
-			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) && !errors.Is(err, engine.ErrCorrupt) {
+			ofSlice := errors.Is(err, engine.ErrCorrupt) || errors.Is(err, engine.ErrSliceAway)
+			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) && !ofSlice {
 				return err
 			}
 			if len(e.errs) < errsMax {
@@ -122,6 +125,10 @@ func sliceOrder(a, b *engine.SliceDigest, okA, okB bool) int {
 // both has the two replicas tell each other what they have of a slice.
 func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 	switch order := d.newer(); {
+	case order > 0 && d.a.Dropped:
+		return e.drop(ctx, &d.a, e.b, e.droppedB)
+	case order < 0 && d.b.Dropped:
+		return e.drop(ctx, &d.b, e.a, e.droppedA)
 	case order > 0:
 		return e.tell(ctx, &d.a, e.a, e.b)
 	case order < 0:
@@ -130,16 +137,21 @@ func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 	return errors.Join(e.tell(ctx, &d.a, e.a, e.b), e.tell(ctx, &d.b, e.b, e.a)) // also where one is damaged
 }
 
+// drop drops a filter at a replica, with the first of its slices that is met.
+func (e *sliceExchange) drop(ctx context.Context, d *engine.SliceDigest, at peer.SliceReplica, done map[string]uint64) error {
+	if done[string(d.Name)] < d.Generation {
+		if _, err := at.DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
+			return fmt.Errorf("drop filter %.64q at %s: %w", d.Name, at.Member().Node, err)
+		}
+		done[string(d.Name)] = d.Generation
+	}
+	e.sum.SlicesDropped++
+	return nil
+}
+
 // tell tells one replica what another has of a slice. What is no longer so, because the filter was dropped meanwhile, is left to the next
 // exchange.
 func (e *sliceExchange) tell(ctx context.Context, d *engine.SliceDigest, from, to peer.SliceReplica) error {
-	if d.Dropped {
-		if _, err := to.DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
-			return fmt.Errorf("drop filter %.64q at %s: %w", d.Name, to.Member().Node, err)
-		}
-		e.sum.SlicesDropped++
-		return nil
-	}
 	r, err := transfer.PullSlice(ctx, from, to, d.SliceSpec)
 	e.sum.Pages += r.Pages
 	if errors.Is(err, engine.ErrNoFilter) {

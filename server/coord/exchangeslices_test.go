@@ -41,6 +41,7 @@ type sliceLine struct {
 	before func()          // each call
 	bad    map[string]bool // filters whose pages can't be read
 	sent   int             // bytes of sums and pages
+	drops  int
 }
 
 var errDown = fmt.Errorf("%w: the line is down", peer.ErrUnavailable)
@@ -59,6 +60,7 @@ func (l *sliceLine) DropGeneration(ctx context.Context, name []byte, slices uint
 	if err := l.over(); err != nil {
 		return l.Member(), err
 	}
+	l.drops++
 	return l.SliceReplica.DropGeneration(ctx, name, slices, generation)
 }
 
@@ -475,5 +477,75 @@ func TestSharesExchangeSlices(t *testing.T) {
 	}
 	if da, db := dumpSlices(t, a), dumpSlices(t, b); da != db || !strings.Contains(da, "generation 2 dropped true") {
 		t.Errorf("%.2000s\n--- differs from\n%.2000s", da, db)
+	}
+}
+
+// TestSharesSlicesThough: the slices of a share are exchanged though a replica gives no answer about sets, or none in time; and where one
+// takes no slices the event says so.
+func TestSharesSlicesThough(t *testing.T) {
+	for what, spoil := range map[string]func(*link){
+		"unavailable": func(l *link) { l.down = true },
+		"mute":        func(l *link) { l.fault = mute },
+	} {
+		s := newSched(1)
+		c := newCluster(t, s, 2)
+		a, b := c.links[0], c.links[1]
+		markSome(t, a, "f", 1, 0, 150)
+		spoil(b)
+		c.coordinator(coord.Options{Shares: c.chain, ExchangeTimeout: 20 * time.Second})
+		s.run(t, 90*time.Second, func() {})
+		all := c.exchanges()
+		if len(all) != 1 || all[0].Kind != coord.EventExchangeFailed || all[0].Exchanged.Slices != 1 {
+			t.Errorf("%s: %+v", what, all)
+		}
+		if da, db := dumpSlices(t, a), dumpSlices(t, b); da != db {
+			t.Errorf("%s: %.2000s\n--- differs from\n%.2000s", what, da, db)
+		}
+	}
+	s := newSched(1)
+	c := newCluster(t, s, 2)
+	sets := func(l *link) peer.Replica { return struct{ peer.Replica }{l} }
+	for i, share := range []coord.Share{
+		{A: sets(c.links[0]), B: c.links[1], Last: keyscheme.SlotMax},
+		{A: c.links[0], B: sets(c.links[1]), Last: keyscheme.SlotMax},
+		{A: sets(c.links[0]), B: sets(c.links[1]), Last: keyscheme.SlotMax},
+	} {
+		co := c.coordinator(coord.Options{Shares: func() []coord.Share { return []coord.Share{share} }})
+		s.run(t, 90*time.Second, func() {})
+		all := c.exchanges()
+		c.events = nil
+		if len(all) != 1 || (all[0].Err == nil) != (i == 2) {
+			t.Errorf("share %d: %+v", i, all)
+		} else if i < 2 && !strings.Contains(all[0].Err.Error(), c.links[i].Member().String()) {
+			t.Errorf("share %d: %v", i, all[0].Err)
+		}
+		s.run(t, minute, func() { _ = co.Close(ctx) })
+		c.events = nil
+	}
+}
+
+// TestExchangeDropsOnce: a filter that one knows to be dropped is dropped at the other once, however many slices it has.
+func TestExchangeDropsOnce(t *testing.T) {
+	for end := range 2 {
+		a, doneA := newSlices(t, "a")
+		b, doneB := newSlices(t, "b")
+		knows, other := a, b
+		if end == 1 {
+			knows, other = b, a
+		}
+		for i, name := range []string{"f", "g"} {
+			if _, err := knows.SliceReplica.DropGeneration(ctx, []byte(name), 16, uint64(i+3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum, err := coord.ExchangeSlices(ctx, a, b, 0, keyscheme.SlotMax)
+		if err != nil || sum.SlicesDropped != 32 || other.drops != 2 || knows.drops != 0 {
+			t.Errorf("%+v, %v, %d drops", sum, err, other.drops)
+		}
+		if da, db := dumpSlices(t, a), dumpSlices(t, b); da != db {
+			t.Errorf("%.2000s\n--- differs from\n%.2000s", da, db)
+		}
+		doneA()
+		doneB()
 	}
 }

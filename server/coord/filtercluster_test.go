@@ -30,6 +30,16 @@ type sliceLink struct {
 	minted int            // calls of Mark that were done
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
+	twist  func(*engine.Marks)
+	joins  bool // its answers say that it is Joining, though it gives them
+}
+
+func (l *sliceLink) Member() peer.Member {
+	m := l.Local.Member()
+	if l.joins {
+		m.State = peer.Joining
+	}
+	return m
 }
 
 func newFilterCluster(t testing.TB, s *sched, n int) *filterCluster {
@@ -98,6 +108,9 @@ func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bl
 	})
 	if err == nil && l.short {
 		m.Marks = m.Marks[:len(m.Marks)-1]
+	}
+	if err == nil && l.twist != nil {
+		l.twist(&m)
 	}
 	if err == nil {
 		l.marks = append(l.marks, m)

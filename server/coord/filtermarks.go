@@ -1,10 +1,12 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"bigset/bloomslice"
@@ -26,8 +28,9 @@ func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, err
 	if err != nil {
 		return nil, err
 	}
+	hung := &nodes{}
 	return c.eachSlice(ctx, &r, func(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
-		return c.markSlice(ctx, q, spec, hashes)
+		return c.markSlice(ctx, q, spec, hashes, hung)
 	})
 }
 
@@ -37,15 +40,45 @@ type marking struct {
 	replicas []peer.SliceReplica
 	spec     engine.SliceSpec
 	hashes   []bloomslice.Hash
+	hung     *nodes // that a piece of the request has waited for in vain
 	added    []bool // keys that were new to all who have answered; guarded by mu
 }
 
-func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+// nodes is a set of nodes.
+type nodes struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (n *nodes) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !slices.Contains(n.names, name) {
+		n.names = append(n.names, name)
+	}
+}
+
+// last returns replicas in order, but those of the nodes behind the others.
+func (n *nodes) last(replicas []peer.SliceReplica) (all []peer.SliceReplica) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var behind []peer.SliceReplica
+	for _, rep := range replicas {
+		if slices.Contains(n.names, rep.Member().Node) {
+			behind = append(behind, rep)
+		} else {
+			all = append(all, rep)
+		}
+	}
+	return append(all, behind...)
+}
+
+func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec engine.SliceSpec, hashes []bloomslice.Hash, hung *nodes) ([]bool, error) {
 	replicas := first(c.opt.PlaceSlice(spec.Name, spec.Slice), q.N)
 	if len(replicas) < q.W {
 		return nil, &QuorumError{Set: spec.Name, Answered: len(replicas), Of: q.W}
 	}
-	o := &marking{c.newOperation(spec.Name, q), replicas, spec, hashes, slices.Repeat([]bool{true}, len(hashes))}
+	o := &marking{c.newOperation(spec.Name, q), replicas, spec, hashes, hung, slices.Repeat([]bool{true}, len(hashes))}
 	if _, err := o.await(ctx, o.run); err != nil {
 		return nil, err
 	}
@@ -98,16 +131,16 @@ func (o *marking) answered(node string, err error) {
 }
 
 // errMarks says that a replica's answer is not to what it was asked.
-var errMarks = errors.New("coord: marks of other keys")
+var errMarks = errors.New("coord: marks of other keys, or of a replica that may not decide")
 
 // mint has the first replica that can decide on the marks. Where nobody knows what one has done the next is asked all the same: a key in
-// layers of both is as good, and a replica that hangs would hold up the slice. So each has its part of the time. The error, while nothing
-// has begun, says that nothing has happened.
+// layers of both is as good, and a replica that hangs would hold up the slice. So each has its part of the time, and one that has let it pass
+// is asked last for what else there is in the request. The error, while nothing has begun, says that nothing has happened.
 func (o *marking) mint(ctx context.Context) (engine.Marks, []bool, peer.SliceReplica, error) {
 	var errs []error
 	unknown := false
 	patience := o.c.opt.Timeout / time.Duration(len(o.replicas)+1)
-	for _, rep := range o.replicas {
+	for _, rep := range o.hung.last(o.replicas) {
 		if !o.begin() {
 			break
 		}
@@ -131,9 +164,18 @@ func (o *marking) mint(ctx context.Context) (engine.Marks, []bool, peer.SliceRep
 func (o *marking) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) (engine.Marks, []bool, error) {
 	ctx, cancel := deadline(ctx, o.c.run, patience)
 	defer cancel()
-	m, added, _, err := rep.Mark(ctx, o.spec, o.hashes)
-	if err == nil && (len(added) != len(o.hashes) || !slices.EqualFunc(m.Marks, o.hashes, func(m engine.Mark, h bloomslice.Hash) bool { return m.Hash == h })) {
+	m, added, by, err := rep.Mark(ctx, o.spec, o.hashes)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		o.hung.add(rep.Member().Node)
+	case err == nil && (by.State != peer.Normal || len(added) != len(o.hashes) || !o.asked(&m)):
 		err = errMarks
 	}
 	return m, added, err
+}
+
+// asked reports whether marks are of the keys, and of the slice, that a replica was asked for.
+func (o *marking) asked(m *engine.Marks) bool {
+	return bytes.Equal(m.Name, o.spec.Name) && m.Slice == o.spec.Slice && m.Generation == o.spec.Generation && m.Options == o.spec.Options &&
+		slices.EqualFunc(m.Marks, o.hashes, func(m engine.Mark, h bloomslice.Hash) bool { return m.Hash == h })
 }

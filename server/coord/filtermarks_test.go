@@ -366,6 +366,52 @@ func TestOtherAnswers(t *testing.T) {
 	})
 }
 
+// TestMarksOfOthers: marks of another slice than was asked for go to nobody, nor do those of a replica that is Joining by now; and what such
+// a one does not find may be there.
+func TestMarksOfOthers(t *testing.T) {
+	for what, spoil := range map[string]func(*sliceLink){
+		"name":       func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Name = []byte("other") } },
+		"slice":      func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Slice++ } },
+		"generation": func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Generation++ } },
+		"options":    func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Options.Owners++ } },
+		"joining":    func(l *sliceLink) { l.joins = true },
+	} {
+		c := newFilterCluster(t, newSched(14), 3)
+		co := c.coordinator(coord.Options{})
+		spoil(c.links[0])
+		r := keysOf(filterOf(1, 1), "x")
+		r.Quorum.R = 3
+		c.s.run(t, minute, func() {
+			if added, err := co.MarkFilter(ctx, r); err != nil || len(c.links[1].marks) != 1 {
+				t.Errorf("%s: %v, %v", what, added, err)
+			}
+			if present, err := co.CheckFilter(ctx, r); errors.Is(err, peer.ErrJoining) != c.links[0].joins || (err != nil) != c.links[0].joins {
+				t.Errorf("%s: %v, %v", what, present, err)
+			}
+		})
+	}
+}
+
+// TestMarkHungOnce: a request of many keys waits once for a replica that hangs.
+func TestMarkHungOnce(t *testing.T) {
+	c := newFilterCluster(t, newSched(6), 3)
+	co := c.coordinator(coord.Options{Timeout: 8 * second})
+	f := filterOf(1, 1)
+	f.Options.Durability = engine.FilterInterval
+	c.links[0].fault = lost
+	keys := make([]string, 2*engine.MarksMax+1)
+	for i := range keys {
+		keys[i] = fmt.Sprint("key ", i)
+	}
+	c.s.run(t, 5*minute, func() {
+		begin := c.s.Now()
+		_, err := co.MarkFilter(ctx, keysOf(f, keys...))
+		if took := c.s.Now().Sub(begin); err != nil || took != 2*second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
 // TestMarkTimeout: what the caller's context ends is unknown, and a closed coordinator does nothing.
 func TestMarkTimeout(t *testing.T) {
 	c := newFilterCluster(t, newSched(9), 3)

@@ -59,6 +59,8 @@ func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec engine.Slic
 		switch {
 		case errors.Is(err, engine.ErrNoFilter):
 			return checked{gone: fmt.Errorf("%s: %w", m.Node, err)}, nil
+		case err == nil && m.State != peer.Normal: // it may lack what it has not found
+			err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
 		case err == nil && len(present) != len(hashes):
 			err = fmt.Errorf("%w: %d answers to %d keys", peer.ErrFrame, len(present), len(hashes))
 		}
@@ -176,7 +178,7 @@ type gatherSlices struct {
 	left    []*part // that nobody has begun
 	answers []bool
 	failure FilterError
-	errs    []error
+	errs    someErrors
 }
 
 // run does one part after the other until none is left.
@@ -202,12 +204,12 @@ func (g *gatherSlices) run(ctx context.Context) {
 // do does a part in pieces, one behind the other: so a key that is in several of them is new in one at most.
 func (g *gatherSlices) do(ctx context.Context, p *part) {
 	spec := engine.SliceSpec{Name: g.filter.Name, Slice: p.slice, Generation: g.filter.Generation, Options: g.filter.Options}
-	var errs []error
+	var errs someErrors
 	for at := 0; at < len(p.hashes); at += engine.MarksMax {
 		end := min(at+engine.MarksMax, len(p.hashes))
 		answers, err := g.work(ctx, spec, p.hashes[at:end:end])
 		if err != nil {
-			errs = append(errs, err)
+			errs.add(err)
 			g.noAnswer(p.places[at:end], err)
 			continue
 		}
@@ -220,9 +222,8 @@ func (g *gatherSlices) do(ctx context.Context, p *part) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failure.Slices++; g.failure.Slices <= errsMax {
-		g.errs = append(g.errs, fmt.Errorf("slice %d: %w", p.slice, errors.Join(errs[:min(errsMax, len(errs))]...)))
-	}
+	g.failure.Slices++
+	g.errs.add(fmt.Errorf("slice %d: %w", p.slice, errors.Join(errs...)))
 }
 
 // noAnswer notes keys without an answer.

@@ -250,3 +250,39 @@ func TestFilterRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestFilterErrorOfEachKind: that the filter was dropped is found in the error, though many slices have failed before for another cause.
+func TestFilterErrorOfEachKind(t *testing.T) {
+	c := newFilterCluster(t, newSched(1), 2)
+	f := filterOf(32, 1)
+	co := c.coordinator(coord.Options{PlaceSlice: func(_ []byte, slice uint32) []peer.SliceReplica {
+		if slice == 31 {
+			return []peer.SliceReplica{c.links[0]}
+		}
+		return []peer.SliceReplica{c.links[1]}
+	}})
+	if _, err := c.links[0].Local.DropGeneration(ctx, f.Name, 32, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.links[0].fault = func() string { c.s.Sleep(second); return "" }
+	c.links[1].down = true
+	var keys []string
+	for i := range 1000 {
+		keys = append(keys, fmt.Sprint("key ", i))
+	}
+	r := keysOf(f, keys...)
+	r.Quorum = coord.Quorum{N: 1, R: 1, W: 1}
+	c.s.run(t, minute, func() {
+		_, checked := co.CheckFilter(ctx, r)
+		_, marked := co.MarkFilter(ctx, r)
+		for _, err := range []error{checked, marked} {
+			var fe *coord.FilterError
+			if !errors.Is(err, engine.ErrNoFilter) || !errors.Is(err, coord.ErrNoQuorum) || !errors.As(err, &fe) || fe.Slices != 32 {
+				t.Errorf("%v", err)
+			}
+			if n := strings.Count(fmt.Sprint(err), "slice "); n > 10 {
+				t.Errorf("%d slices are told of", n)
+			}
+		}
+	})
+}

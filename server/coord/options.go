@@ -80,7 +80,8 @@ type Options struct {
 	// ExchangeInterval is how long it is from the end of one exchange to the next, so that each share has its turn after as many of
 	// them as there are shares; default 1 minute, negative is never.
 	ExchangeInterval time.Duration
-	// ExchangeTimeout is how long one exchange may take; what it has brought by then stays. Default 10 minutes.
+	// ExchangeTimeout is how long the exchange of a share's sets may take, and then that of its slices; what came by then stays. Default
+	// 10 minutes.
 	ExchangeTimeout time.Duration
 	// Jitter returns how long to wait in place of ExchangeInterval, so that coordinators that start together do not exchange
 	// together. Default: up to a quarter more or less, by chance; with a Runner of one's own, exactly the interval.

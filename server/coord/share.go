@@ -3,6 +3,7 @@ package coord
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -46,18 +47,35 @@ func (c *Coordinator) exchangeShare(s Share) {
 	e := Event{Kind: EventExchanged, Node: s.A.Member().Node, Peer: s.B.Member().Node}
 	var err error
 	e.Exchanged, err = x.run(ctx, s.First, s.Last)
-	a, okA := s.A.(peer.SliceReplica)
-	b, okB := s.B.(peer.SliceReplica)
-	if okA && okB && !errors.Is(err, peer.ErrUnavailable) && ctx.Err() == nil {
-		told, errSlices := ExchangeSlices(ctx, a, b, s.First, s.Last)
-		e.Exchanged.add(told)
-		err = errors.Join(err, errSlices)
-	}
-	if err != nil {
+	told, errSlices := c.exchangeSlices(s) // whatever has ended the exchange of sets: it may be damage of one of them, or the number of them
+	e.Exchanged.add(told)
+	if err = errors.Join(err, errSlices); err != nil {
 		e.Kind, e.Err = EventExchangeFailed, err
 	}
 	c.opt.Events(e)
 }
+
+// exchangeSlices exchanges the slices of a share, in a time of their own, or says why they are not. Where neither replica has any, and
+// there is no place for filters, there is nothing to do.
+func (c *Coordinator) exchangeSlices(s Share) (Exchanged, error) {
+	a, okA := s.A.(peer.SliceReplica)
+	b, okB := s.B.(peer.SliceReplica)
+	switch {
+	case !okA && !okB && c.opt.PlaceSlice == nil:
+		return Exchanged{}, nil
+	case c.life.Err() != nil:
+		return Exchanged{}, fmt.Errorf("%w: slices were not exchanged", ErrClosed)
+	case !okA:
+		return Exchanged{}, fmt.Errorf("%w: %v", errNoSlices, s.A.Member())
+	case !okB:
+		return Exchanged{}, fmt.Errorf("%w: %v", errNoSlices, s.B.Member())
+	}
+	ctx, cancel := deadline(c.life, c.run, c.opt.ExchangeTimeout)
+	defer cancel()
+	return ExchangeSlices(ctx, a, b, s.First, s.Last)
+}
+
+var errNoSlices = errors.New("coord: slices were not exchanged: a replica takes none")
 
 // spread returns a time around d, up to a quarter of it off.
 func spread(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }

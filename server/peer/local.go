@@ -23,7 +23,9 @@ type Local struct {
 var _ Replica = (*Local)(nil)
 
 // NewLocal returns the replica that a node keeps in a store, in the state that it is in: Joining where the store may have lost
-// what was acknowledged, until a copy or repair has made it whole. A store that keeps wide contexts open is refused with
+// what was acknowledged, until a copy or repair has made it whole. So is a node whose store was not closed cleanly, so that its
+// incarnation has changed, and that has filters whose marks are not synced: it may have lost marks, and the counts of the layers that
+// it owns, which others have; until it has pulled those slices it must neither fill its layers nor deny a key. A store that keeps wide contexts open is refused with
 // ErrOpenContexts.
 func NewLocal(node string, store *engine.Store, state MemberState) (*Local, error) {
 	if store.OpenContexts() {

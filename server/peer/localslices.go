@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"bigset/bloomslice"
@@ -12,10 +13,19 @@ import (
 
 var _ SliceReplica = (*Local)(nil)
 
-// outcomeOfMany says of an error of a change that is done in parts whether it may have happened: not where it can't have begun.
+// outcomeOfMany says of an error of a change that is done in parts whether it may have happened: not where it can't have begun, nor where
+// the slice has gone, with all parts.
 func (l *Local) outcomeOfMany(err error) error {
-	if errors.Is(err, engine.ErrClosed) || errors.Is(err, engine.ErrDiskFull) {
+	if errors.Is(err, engine.ErrClosed) || errors.Is(err, engine.ErrDiskFull) || errors.Is(err, engine.ErrSliceAway) {
 		return l.outcome(err)
+	}
+	return err
+}
+
+// present says of an error of a read of a slice that is not here now that others may be asked.
+func (l *Local) present(err error) error {
+	if errors.Is(err, engine.ErrSliceAway) {
+		return fmt.Errorf("%w: %v: %w", ErrUnavailable, l.Member(), err)
 	}
 	return err
 }
@@ -29,6 +39,9 @@ func (l *Local) Mark(ctx context.Context, spec engine.SliceSpec, hashes []blooms
 	m, err := l.store.MarkSlice(ctx, spec, l.node, hashes, added)
 	if err != nil {
 		return engine.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
+	}
+	if by := l.Member(); by.State != Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
+		return engine.Marks{}, nil, by, fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
 	}
 	return m, added, l.Member(), nil
 }
@@ -52,6 +65,9 @@ func (l *Local) Check(ctx context.Context, spec engine.SliceSpec, hashes []bloom
 	}
 	present := make([]bool, len(hashes))
 	if err := l.store.CheckSlice(ctx, spec, hashes, present); err != nil {
+		return nil, l.Member(), l.present(err)
+	}
+	if err := l.whole(); err != nil { // what was read may be what a drop of the range has left
 		return nil, l.Member(), err
 	}
 	return present, l.Member(), nil
@@ -73,13 +89,13 @@ func (l *Local) SliceDigests(ctx context.Context, first, last keyscheme.Slot) it
 // PageSums implements SliceReplica.
 func (l *Local) PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, Member, error) {
 	s, err := l.store.PageSums(ctx, spec, after, most)
-	return s, l.Member(), err
+	return s, l.Member(), l.present(err)
 }
 
 // Pages implements SliceReplica.
 func (l *Local) Pages(ctx context.Context, spec engine.SliceSpec, places []engine.PagePlace) (engine.SlicePages, Member, error) {
 	p, err := l.store.Pages(ctx, spec, places)
-	return p, l.Member(), err
+	return p, l.Member(), l.present(err)
 }
 
 // MergePages implements SliceReplica.

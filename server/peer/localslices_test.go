@@ -1,6 +1,7 @@
 package peer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -45,6 +46,39 @@ func TestJoiningSlices(t *testing.T) {
 		if m != l.Member() || m.State != peer.Joining {
 			t.Errorf("%s: from %v", what, m)
 		}
+	}
+}
+
+// turning is a context that makes a replica Joining when the store looks at it: behind the replica's own look at its state.
+type turning struct {
+	context.Context
+	l *peer.Local
+}
+
+func (c turning) Err() error {
+	c.l.SetState(peer.Joining)
+	return nil
+}
+
+// TestSlicesBeginJoining: a replica that comes to lack marks while it is asked does not answer, and does not say either that it has marked
+// nothing.
+func TestSlicesBeginJoining(t *testing.T) {
+	store, _ := open(t, engine.Options{})
+	l := local(t, store)
+	spec, hash := slice("f", 0, 9, cutFilter), bloomslice.Sum([]byte("x"))
+	spec.Slice = hash.Slice(cutFilter.Slices)
+	hashes := []bloomslice.Hash{hash}
+	if present, _, err := l.Check(turning{ctx, l}, spec, hashes); !errors.Is(err, peer.ErrJoining) || present != nil {
+		t.Errorf("check: %v, %v", present, err)
+	}
+	l.SetState(peer.Normal)
+	m, _, by, err := l.Mark(turning{ctx, l}, spec, hashes)
+	if err == nil || errors.Is(err, peer.ErrUnavailable) || peer.Refused(err) || len(m.Marks) > 0 || by.State != peer.Joining {
+		t.Errorf("mark: %v, %v, by %v", m, err, by)
+	}
+	l.SetState(peer.Normal)
+	if present, _, err := l.Check(ctx, spec, hashes); err != nil || !present[0] {
+		t.Errorf("it was marked: %v, %v", present, err)
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 // A copy of a slice is a lattice. A later generation takes the place of an earlier one; of one generation, dropped takes the place of
 // there; else layers join by union, counts by the larger, pages by OR. So what is sent may be lost, come late, twice, or in any order.
 // Every request says of which generation it is, and what the filter was made with: a replica makes the slice when something is to be
-// stored in it. One of an earlier generation than the replica has, or of one that it knows to be dropped, is engine.ErrNoFilter.
+// stored in it. One of an earlier generation than the replica has, or of one that it knows to be dropped, is engine.ErrNoFilter. Where the
+// slice is being taken away with its range, so that nothing can be said of it or put into it now, the error is ErrUnavailable, and wraps
+// engine.ErrSliceAway.
 //
 // What the filter's durability promises holds of each replica: a nil error of Mark or ApplyMarks acknowledges so much, for keys that
 // were there before as for those that were not.
@@ -63,8 +65,8 @@ type SliceReplica interface {
 	SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SliceDigest, error]
 
 	// PageSums hashes the stored pages of a slice behind a place, nil is the start: so many at most, 0 is engine.PageSumsMax. Two replicas
-	// whose sums of a page are equal have the same bits there. What was marked before the call is in the sums. engine.ErrNoFilter is a
-	// slice that is not here. Joining replicas answer, too.
+	// whose sums of a page are equal have the same bits there. What was marked before the call is in the sums. A slice
+	// that is not here has no pages and no layers, and no error. Joining replicas answer, too.
 	//
 	//	here pages 0 1 7 of layer 0;  PageSums(nil, 2) = {0: 5f1d..., 1: 90c2...};  PageSums(1, 2) = {7: 1b44...}, done
 	PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, Member, error)

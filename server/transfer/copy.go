@@ -82,9 +82,9 @@ func (c *Copy) Report() Report {
 	return c.report
 }
 
-// Step does a part of the copy: it lists sets, takes a chunk, or asks for what is missing; or the same of slices of filters. It reports true when there is nothing left to
-// do. After an error the step may be tried again, but after ErrReceiver; an answer from another node than the one that was asked is
-// peer.ErrSender, and has changed nothing.
+// Step does a part of the copy: it lists sets, takes a chunk, or asks for what is missing; or the same of slices of filters. It reports
+// true when there is nothing left to do. After an error the step may be tried again, but after ErrReceiver; an answer from another node
+// than the one that was asked is peer.ErrSender, and has changed nothing.
 func (c *Copy) Step(ctx context.Context) (done bool, err error) {
 	if !c.m.to.Member().Is(c.self) {
 		return false, fmt.Errorf("%w: now %v", ErrReceiver, c.m.to.Member())

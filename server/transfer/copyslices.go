@@ -22,12 +22,22 @@ type slicing struct {
 	begun  bool
 	slots  handoff.Range // of those that are not listed
 	listed bool          // all are
-	next   []engine.SliceDigest
+	next   []sliceListed
 	pull   *pull   // at hand
 	left   []error // of slices that have not come whole
+	// dropped has the generation of each filter that the receiver was told to drop: that drops all slices of it.
+	dropped map[string]uint64
 }
 
-func (s *slicing) begin(slots handoff.Range) { s.begun, s.slots = true, slots }
+// sliceListed is a slice that the sender has.
+type sliceListed struct {
+	engine.SliceDigest
+	damage error // why it has no digest: it is left, unless all of it comes
+}
+
+func (s *slicing) begin(slots handoff.Range) {
+	s.begun, s.slots, s.dropped = true, slots, map[string]uint64{}
+}
 
 // sliceStep does a part of the work on slices. It reports true when there is nothing left to do.
 func (c *Copy) sliceStep(ctx context.Context) (done bool, err error) {
@@ -54,7 +64,7 @@ func (c *Copy) listSlices(ctx context.Context) error {
 		s.listed = true
 		return nil
 	}
-	slots, next, listed := s.slots, []engine.SliceDigest(nil), true
+	slots, next, listed := s.slots, []sliceListed(nil), true
 	last := slots.First
 	for d, err := range from.SliceDigests(ctx, slots.First, slots.Last) {
 		if err != nil && !damage(err) { // of what is damaged comes what can be read
@@ -68,7 +78,7 @@ func (c *Copy) listSlices(ctx context.Context) error {
 			slots.First, listed = slot, false
 			break
 		}
-		next, last = append(next, d), slot
+		next, last = append(next, sliceListed{d, err}), slot
 	}
 	if err := c.is(c.from.Member()); err != nil {
 		return err
@@ -80,13 +90,17 @@ func (c *Copy) listSlices(ctx context.Context) error {
 	return nil
 }
 
-// drop drops at the receiver a filter that the sender knows to be dropped.
+// drop drops at the receiver a filter that the sender knows to be dropped, with the first of its slices that is met.
 func (c *Copy) drop(ctx context.Context) error {
-	d := &c.slices.next[0]
-	if _, err := c.m.to.(SliceReceiver).DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
-		return fmt.Errorf("transfer: drop filter %.64q: %w", d.Name, err)
+	s := &c.slices
+	d := &s.next[0]
+	if s.dropped[string(d.Name)] < d.Generation {
+		if _, err := c.m.to.(SliceReceiver).DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
+			return fmt.Errorf("transfer: drop filter %.64q: %w", d.Name, err)
+		}
+		s.dropped[string(d.Name)] = d.Generation
 	}
-	c.slices.next = c.slices.next[1:]
+	s.next = s.next[1:]
 	c.report.Dropped++
 	return nil
 }
@@ -110,20 +124,17 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errRestart):
 		return err
-	case errors.Is(err, engine.ErrNoFilter):
-		over, errOver := p.over(ctx)
-		if errOver != nil {
-			return errOver
-		}
-		if over {
+	case errors.Is(err, engine.ErrNoFilter): // the generation is over
+		if s.next[0].damage == nil {
 			c.nextSlice()
 			return nil
 		}
-	case err != nil && !damage(err) && !errors.Is(err, bloomslice.ErrOptions) && !errors.Is(err, engine.ErrRequest), err == nil && !done:
+		err = errors.Join(s.next[0].damage, err)
+	case err != nil && !left(err), err == nil && !done:
 		return err
 	}
-	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, engine.ErrNoFilter) { // what has come of one that is damaged, too
-		return p.wrap(err)
+	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, engine.ErrNoFilter) && !errors.Is(err, engine.ErrSliceAway) {
+		return p.wrap(err) // also with one that is damaged: something has come of it
 	}
 	if err == nil {
 		c.report.Slices++
@@ -132,6 +143,11 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	}
 	c.nextSlice()
 	return nil
+}
+
+// left reports whether an error is of one slice alone, so that the copy goes on without it.
+func left(err error) bool {
+	return damage(err) || errors.Is(err, engine.ErrSliceAway) || errors.Is(err, bloomslice.ErrOptions) || errors.Is(err, engine.ErrRequest)
 }
 
 func (c *Copy) nextSlice() {

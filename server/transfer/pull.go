@@ -44,7 +44,6 @@ type pullState struct {
 	told    bool // the receiver has the slice, with these layers at least
 	layers  []bloomslice.Layer
 	damaged []error
-	refused bool // by the receiver: engine.ErrNoFilter is its word
 }
 
 // run is a part of the receiver's sums, of which those before the page at hand are gone.
@@ -199,7 +198,8 @@ func (p *pull) sumHere(ctx context.Context, place *engine.PagePlace) (*engine.Pa
 func (p *pull) ask(ctx context.Context) error {
 	h := &p.here
 	r, _, err := p.to.PageSums(ctx, p.spec, h.after, sumsMax)
-	if errors.Is(err, engine.ErrNoFilter) { // it comes to be, or tell is told why not
+	if errors.Is(err, engine.ErrNoFilter) || damage(err) {
+		// It comes to be, or tell is told why not; and of what is damaged all is due: what can be joined of it is, and the rest is told of.
 		h.asked, h.done, h.sums = true, true, nil
 		return nil
 	}
@@ -222,30 +222,11 @@ func (p *pull) tell(ctx context.Context, layers []bloomslice.Layer) error {
 	if p.told && covers(p.layers, layers) {
 		return nil
 	}
-	if err := p.merge(ctx, engine.SlicePages{SliceSpec: p.spec, Layers: layers}); err != nil {
+	if _, err := p.to.MergePages(ctx, engine.SlicePages{SliceSpec: p.spec, Layers: layers}); err != nil {
 		return p.wrap(err)
 	}
 	p.told, p.layers = true, layers
 	return nil
-}
-
-func (p *pull) merge(ctx context.Context, pages engine.SlicePages) error {
-	_, err := p.to.MergePages(ctx, pages)
-	p.refused = errors.Is(err, engine.ErrNoFilter)
-	return err
-}
-
-// over reports, after engine.ErrNoFilter, whether the generation is over. A receiver that has dropped a range, and has not cut the slice
-// out yet, refuses it, too: then it is not.
-func (p *pull) over(ctx context.Context) (bool, error) {
-	if !p.refused {
-		return true, nil
-	}
-	_, _, err := p.to.PageSums(ctx, p.spec, nil, 1)
-	if errors.Is(err, engine.ErrNoFilter) {
-		return true, nil
-	}
-	return false, err
 }
 
 // covers reports whether layers are among those that a replica has, with no more keys.
@@ -297,7 +278,7 @@ func (p *pull) bring(ctx context.Context, places []engine.PagePlace) error {
 	if err := p.pace(ctx, n); err != nil {
 		return err
 	}
-	if err := p.merge(ctx, got); err != nil {
+	if _, err := p.to.MergePages(ctx, got); err != nil {
 		return err
 	}
 	if covers(got.Layers, p.layers) {

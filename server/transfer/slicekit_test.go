@@ -28,6 +28,7 @@ type line struct {
 	pages  func(*engine.SlicePages)      // changes an answer
 	sums   func(*engine.PageSums)
 	sent   int // bytes of sums and pages
+	drops  int
 }
 
 var errDown = fmt.Errorf("%w: the line is down", peer.ErrUnavailable)
@@ -53,6 +54,7 @@ func (l *line) DropGeneration(ctx context.Context, name []byte, slices uint32, g
 	if err := l.over(); err != nil {
 		return l.Member(), err
 	}
+	l.drops++
 	return l.SliceReplica.DropGeneration(ctx, name, slices, generation)
 }
 
