@@ -198,6 +198,7 @@ func (s *Store) DiskSeenAndDead(name []byte) (seen, dead *clock.Clock, err error
 
 // CompactTables compacts everything that Pebble has, through the filter.
 func (s *Store) CompactTables(ctx context.Context) error {
+	s.scheduler.endRest() // as Compact does: a compaction would wait a second in a store that was just opened
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	return s.db.Compact(ctx, b.Lower, b.Upper, true)
 }
