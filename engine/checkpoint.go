@@ -60,7 +60,7 @@ func (s *Store) copyTo(dest string) error {
 		if err := s.pebbleCheckpoint(part); err != nil {
 			return err
 		}
-		err := readLogs(fs, part)
+		err := errors.Join(readLogs(fs, part), checkLogs(fs, part, closedNote{}))
 		if err == nil {
 			break
 		}
@@ -102,9 +102,9 @@ func (s *Store) pebbleCheckpoint(dir string) (err error) {
 	return s.db.Checkpoint(dir)
 }
 
-// readLogs reads the logs in a folder as an open does, and returns an error if that would fail. Pebble copies the log while
-// it is written. Where a log file is used again, the copy can hold a stretch of the old log and, behind it, one of the new
-// that was written in between: that is told from damage by nobody.
+// readLogs reads the logs in a folder as Pebble's open does, and returns an error if that would fail. Pebble copies the log while
+// it is written. If the file of an old log is used again, the copy can hold a part of the old log, followed by a part of the new
+// one that was written in between. Nothing tells that from damage, and checkLogs, which an open calls first, finds more of it.
 func readLogs(fs vfs.FS, dir string) error {
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
