@@ -22,6 +22,7 @@ var rowFields = strings.Fields(`workload system record strategy elements rounds
 	bytes_on_disk bytes_peak bytes_live write_amp keys_live keys_dead heap_bytes kept bytes_moved mb_per_s allocs_per_op share`)
 
 func TestJSONFields(t *testing.T) {
+	t.Parallel()
 	report := mustRun(t, tiny(t, "insert", "grow", "contains", "reclaim", "drop", "handoff", "bloom-hot", "bloom-fpp"))
 	var text bytes.Buffer
 	if err := report.WriteJSON(&text); err != nil {
@@ -65,6 +66,7 @@ func TestJSONFields(t *testing.T) {
 var goBenchLine = regexp.MustCompile(`^Benchmark[A-Z][A-Za-z]*(/[a-z]+=[A-Za-z0-9.-]+)+-\d+\s+\d+(\s+[0-9.e+]+ [^\s]+)+$`)
 
 func TestGoBenchLines(t *testing.T) {
+	t.Parallel()
 	c := tiny(t, "insert-batch", "contains", "churn")
 	c.Rounds = 2
 	report := mustRun(t, c)
@@ -187,6 +189,7 @@ func TestBadConfig(t *testing.T) {
 
 // TestStrategies runs a workload under each strategy that a run may have.
 func TestStrategies(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []string{"filter", "rewriter", "point-deletes", "none"} {
 		c := tiny(t, "remove", "reclaim")
 		c.Strategy = strategy
@@ -201,6 +204,7 @@ func TestStrategies(t *testing.T) {
 
 // TestSameBytes holds raw Pebble to what it is for: it writes what the engine writes.
 func TestSameBytes(t *testing.T) {
+	t.Parallel()
 	c := tiny(t, "insert", "insert-batch", "remove")
 	c.Elements = 4000
 	report := mustRun(t, c)

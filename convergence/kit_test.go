@@ -9,16 +9,15 @@ import (
 
 	"bigset/convergence"
 	"bigset/convergence/internal/model"
+	"bigset/internal/testkit/tier"
 )
 
 // TestCorrect runs the reference replica in each of its designs: nothing must be found, and everything be reached.
 func TestCorrect(t *testing.T) {
-	schedules := 5000
-	if testing.Short() {
-		schedules = 500
-	}
+	schedules := tier.Pick(500, 1000, 5000)
 	for i, o := range model.Variants {
 		t.Run(model.System(o).Name, func(t *testing.T) {
+			t.Parallel()
 			r := convergence.Run(t, model.System(o), convergence.Options{Seed: uint64(i), Schedules: schedules})
 			if never := r.Never(); len(never) > 0 {
 				t.Errorf("never reached: %v", never)
@@ -50,6 +49,7 @@ func TestBroken(t *testing.T) {
 	}
 	for _, b := range model.Broken {
 		t.Run(string(b.Bug), func(t *testing.T) {
+			t.Parallel()
 			o := b.Of
 			o.Bug = b.Bug
 			sys := model.System(o)

@@ -128,6 +128,7 @@ func (s *retrying) Receive(msg []byte) (durable bool, err error) {
 
 // TestRetries has replicas that know operations by their ids, and some that only say so: those are found out.
 func TestRetries(t *testing.T) {
+	t.Parallel()
 	sys := func(forget, retries bool) convergence.System {
 		return convergence.System{Name: "retrying", Retries: retries, Open: func(env convergence.Env) (convergence.Replica, error) {
 			s, err := OpenORSet(env)

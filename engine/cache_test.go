@@ -14,6 +14,7 @@ import (
 
 // TestEviction uses hundreds of sets through a cache that holds a few, and a few through one that holds none.
 func TestEviction(t *testing.T) {
+	t.Parallel()
 	t.Run("many", func(t *testing.T) { eviction(t, times(600), 4<<10) })
 	t.Run("few", func(t *testing.T) { eviction(t, 3, 1) })
 }

@@ -16,6 +16,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -49,6 +50,14 @@ func times(n int) int {
 		return max(1, n/4)
 	}
 	return n
+}
+
+// fewer is times, with a third of the count at a push: for tests that keep both cores busy for seconds.
+func fewer(n int) int {
+	if *long {
+		return times(n)
+	}
+	return tier.Pick(times(n), max(1, n/3), n)
 }
 
 // busy returns options of a store whose background never rests.
@@ -135,8 +144,9 @@ func (w *writer) write() error {
 // TestCrashUnderWriters cuts the power at random moments while eight goroutines write several sets, synced and not, with
 // the filter and the rewriter running beside them.
 func TestCrashUnderWriters(t *testing.T) {
+	t.Parallel()
 	r := random(t)
-	for round := range times(24) {
+	for round := range fewer(24) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { crashUnderWriters(t, r) })
 	}
 }
@@ -217,6 +227,7 @@ func (p *pair) state(t *testing.T, set string) *testkit.Set {
 // TestHorizon replaces the same elements over and over while others look: an element that is present all along must never
 // be missed, by no kind of read, whatever the filter, the rewriter, flushes and compactions do.
 func TestHorizon(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		record   compaction.Record
@@ -235,7 +246,7 @@ func TestHorizon(t *testing.T) {
 			p.opt.Record, p.opt.Strategy = c.record, c.strategy
 			p.opt.OpenContexts = c.name == "open contexts"
 			p.open(t)
-			horizon(t, p, time.Duration(times(1200))*time.Millisecond)
+			horizon(t, p, time.Duration(fewer(1200))*time.Millisecond)
 			p.verify(t)
 			must(t, p.store.Close(), "close")
 		})
@@ -359,6 +370,7 @@ func readsAll(s *engine.Store, set []byte, names [][]byte, o engine.ReadOptions,
 // TestCloseWhileBusy closes a store under writers, readers and compactions: each gets its answer or ErrClosed, and what was
 // acknowledged is there after the next open, under the same incarnation.
 func TestCloseWhileBusy(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	for range times(6) {
 		p := newPair("store")

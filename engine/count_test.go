@@ -69,6 +69,7 @@ func TestCountWithoutScan(t *testing.T) {
 // TestCountMissesNoSibling counts while another writer makes siblings: however they meet, a count that then says that it
 // needs no scan is right.
 func TestCountMissesNoSibling(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), engine.NoSync)

@@ -59,11 +59,12 @@ func crashHistory(t *testing.T, p *pair, step func()) {
 // store to its last close, three times each. What was acknowledged as synced is there after the next open, the rest is a
 // prefix of what was done, the store proves itself right, and it goes on under a new actor.
 func TestCrashAtEveryOperation(t *testing.T) {
+	t.Parallel()
 	p := newPair("history")
 	p.opt.Strategy = eager(compaction.Default())
 	var acked, written atomic.Int64
 	known := func() crashPoint { return crashPoint{int(acked.Load()), int(written.Load())} }
-	stop := crashing[crashPoint]{short: 9, known: known}.on(p.disk)
+	stop := crashing[crashPoint]{short: 9, push: 3, known: known}.on(t, p.disk)
 	crashHistory(t, p, func() {
 		acked.Store(int64(p.model.AcknowledgedCount()))
 		written.Store(int64(p.batches()))
@@ -76,8 +77,8 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		}
 	}
 	t.Logf("%d operations, %d crashes, %d of them lost something that was not acknowledged as synced", operations, len(points), lost)
-	if !testing.Short() && (len(points) < 2000 || lost == 0) {
-		t.Errorf("%d crashes, %d with losses: the history is too short", len(points), lost)
+	if !testing.Short() && (operations < 700 || lost == 0) {
+		t.Errorf("%d operations, %d crashes with losses: the history is too short", operations, lost)
 	}
 }
 

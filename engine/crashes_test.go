@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // crashRates are how many percent of what was not synced survive a crash.
@@ -24,18 +25,16 @@ type crash[T any] struct {
 
 // crashing says where a disk crashes: before every operation that writes, unless it says otherwise.
 type crashing[T any] struct {
-	short int                      // in a short run only before every so manieth; 0 is each
+	short int                      // in a short run only one operation in so many; 0 is all
+	push  int                      // at a push only one in so many; 0 is all
 	rates []int                    // a crash for each of these; nil is crashRates
 	fits  func(op errorfs.Op) bool // which of the operations that write; nil is all. It is called by many at a time
 	known func() T                 // what the test knows. It is asked before the disk is looked at, so all that it says has happened
 }
 
 // on takes crashes of a disk from now on. stop ends that and returns them, and how many operations fitted.
-func (c crashing[T]) on(d *testkit.Disk) (stop func() (list []crash[T], operations int)) {
-	every := 1
-	if testing.Short() {
-		every = max(1, c.short)
-	}
+func (c crashing[T]) on(t *testing.T, d *testkit.Disk) (stop func() (list []crash[T], operations int)) {
+	share := tier.ShareOf(t, c.short, c.push)
 	if c.rates == nil {
 		c.rates = crashRates
 	}
@@ -48,7 +47,7 @@ func (c crashing[T]) on(d *testkit.Disk) (stop func() (list []crash[T], operatio
 		}
 		mu.Lock() // nobody else writes meanwhile
 		defer mu.Unlock()
-		if operations++; operations%every != 0 {
+		if operations++; !share.Has(operations) {
 			return nil
 		}
 		known := c.known()

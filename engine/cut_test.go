@@ -42,6 +42,7 @@ func (p *pair) killForCut(t *testing.T) {
 // TestCutOverDamage changes a byte here and there of the tables before they are cut. Whatever becomes of the cut, a read of a
 // set gives the right answer or an error.
 func TestCutOverDamage(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt = cutOptions()
 	p.open(t)

@@ -223,6 +223,7 @@ func (m *runsMachine) check(t *rapid.T) {
 // TestDeadRunsModel: no reader takes a run with a key that is live for it, however the steps of writers, finders and readers
 // fall.
 func TestDeadRunsModel(t *testing.T) {
+	t.Parallel()
 	seen := map[string]uint64{}
 	for range 20 {
 		rapid.Check(t, func(t *rapid.T) {

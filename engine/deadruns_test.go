@@ -64,6 +64,7 @@ func steps(t *testing.T, s *engine.Store, o engine.ReadOptions, want ...string) 
 // them: in both directions, from all bounds, whether the filter hides the keys or not, in chunks of any size, counting or
 // reading.
 func TestDeadRunsAreSkipped(t *testing.T) {
+	t.Parallel()
 	const n = 5000
 	for _, c := range []struct {
 		what     string
@@ -285,6 +286,7 @@ func TestDeadRunFoundTooLate(t *testing.T) {
 // TestDeadRunsUnderWriters: pairs of an element within a run and one outside are added and removed, each pair by one batch,
 // while readers look for runs, use them, and find each pair whole or not at all, in one chunk that is one moment.
 func TestDeadRunsUnderWriters(t *testing.T) {
+	t.Parallel()
 	const pairs, dead = 8, 300
 	p := newPair("runs")
 	busy(p)

@@ -216,6 +216,7 @@ func TestBallast(t *testing.T) {
 
 // TestSlowDisk: an operation that takes long is told of while it lasts.
 func TestSlowDisk(t *testing.T) {
+	t.Parallel()
 	disk := testkit.NewDisk()
 	var told eventLog
 	s, err := engine.Open("store", &engine.Options{FS: disk, Logger: silent, SlowDisk: 10 * time.Millisecond, Events: told.of(engine.EventSlowDisk)})

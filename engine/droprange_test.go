@@ -44,6 +44,7 @@ func slotsOf(n int) (names []string) {
 // TestDropRange: sets of a range are gone with their clocks, the others are as they were, and what is written there anew has dots
 // that were never issued before.
 func TestDropRange(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []compaction.Strategy{compaction.Default(), compaction.Filter(), compaction.None()} {
 		for _, evicted := range []bool{false, true} {
 			p := newPair(fmt.Sprintf("%s, evicted %v", strategy.Name(), evicted))
@@ -213,6 +214,7 @@ func TestDropRangeCrashes(t *testing.T) {
 // TestDropRangeMeanwhile drops a range over and over while its sets are written, read and rewritten. No answer is a mixture: who
 // reads a set sees every element by a dot that its clock covers, and no dot is issued twice.
 func TestDropRangeMeanwhile(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt.BackgroundInterval, p.opt.SetCacheBytes = 1, 1
 	p.opt.Strategy = eager(compaction.Default())

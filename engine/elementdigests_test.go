@@ -40,6 +40,7 @@ func sumOf(parts []engine.ElementDigest) (sum engine.ElementDigest) {
 // TestElementDigests: stores with the same live keys answer the same whatever lies on disk, part by part; a key that is lost, or under
 // another element, shows in its part alone; dots that were not asked about do not.
 func TestElementDigests(t *testing.T) {
+	t.Parallel()
 	const n = 5000
 	p, q := newPair("one"), newPair("other")
 	p.open(t)

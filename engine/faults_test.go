@@ -15,6 +15,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
@@ -58,6 +59,7 @@ func onSpan(op errorfs.Op) bool {
 // TestLogFails fails the log at its first, second, … write or sync: the writer gets an error, the store takes no more
 // writes, reads go on, and whatever was acknowledged as synced is there after the next open.
 func TestLogFails(t *testing.T) {
+	t.Parallel()
 	for _, kind := range faultKinds {
 		for _, once := range []bool{false, true} {
 			for n := int64(0); n < int64(times(16)); n++ {
@@ -288,13 +290,11 @@ var faultKinds = []struct {
 // compacts, rewrites, drops, cuts out, makes a checkpoint and closes. It may only give errors; what was acknowledged must be
 // there after all, and a checkpoint is whole or is none.
 func TestEveryOperationFails(t *testing.T) {
-	step := int64(1)
-	if testing.Short() {
-		step = 41
-	}
+	t.Parallel()
+	share := tier.ShareOf(t, 41, 3)
 	for _, kind := range faultKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			n := int64(0)
+			n, step := int64(share.First), int64(share.Every)
 			for operationFails(t, n, kind.cause, kind.short) {
 				n += step
 			}

@@ -39,6 +39,7 @@ func markMany(t testing.TB, f *engine.Filter, n int) {
 // TestFilterBytesWritten: 1 M keys marked within one flush interval cost little more than the bits of their filter: in the log, in tables and
 // in compactions together, when all is in tables.
 func TestFilterBytesWritten(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("marks a million keys")
 	}

@@ -30,6 +30,7 @@ func TestMarkNothing(t *testing.T) {
 // TestIngestedPagesCrash cuts the power before every operation on the disk of a flush whose pages, of a layer that was not stored before,
 // go in as a table: there is no page without its layer, and once the flush has returned no key is denied and none is uncounted.
 func TestIngestedPagesCrash(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	o := smallFilter()
@@ -50,7 +51,7 @@ func TestIngestedPagesCrash(t *testing.T) {
 		}
 		return nil
 	})
-	stop := crashing[bool]{known: returned.Load}.on(p.disk)
+	stop := crashing[bool]{known: returned.Load}.on(t, p.disk)
 	must(t, f.Flush(bg), "flush")
 	returned.Store(true)
 	must(t, p.store.FlushTables(), "flush tables")

@@ -101,6 +101,7 @@ func (e *elsewhere) equals(t *testing.T, label string, f *engine.Filter, every i
 
 // TestImportFilter: what comes in answers as it did elsewhere, at once and after an open, grows on, and goes out as it came in.
 func TestImportFilter(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	e := newElsewhere(t, 20_000)
@@ -211,11 +212,12 @@ func TestImportFilterRefused(t *testing.T) {
 // TestImportFilterCrash cuts the power before every operation on the disk of an import. After the next open the filter is whole, or
 // nothing of it is left; it is whole if the import had returned.
 func TestImportFilterCrash(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	e := newElsewhere(t, 20_000)
 	var returned atomic.Bool
-	stop := crashing[bool]{short: 12, known: returned.Load}.on(p.disk)
+	stop := crashing[bool]{short: 12, push: 3, known: returned.Load}.on(t, p.disk)
 	_, err := e.importTo(p.store, "f")
 	must(t, err, "import")
 	returned.Store(true)

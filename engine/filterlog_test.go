@@ -17,6 +17,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // TestReplayOfManyPages: a log that sets bits in more pages than one batch holds is replayed as one of few.
@@ -71,22 +72,24 @@ func (c *markCrash) check(t *testing.T, opt engine.Options) {
 // acknowledged is there after the next open if marks of its filter are that durable, and nothing of a filter that was dropped is in
 // another one of its name. It crashes again while the log is replayed.
 func TestMarksSurviveCrashes(t *testing.T) {
+	t.Parallel()
 	m := newMarking("history")
 	var want atomic.Pointer[map[string]*marked]
 	want.Store(&map[string]*marked{})
 	m.step = func() { want.Store(new(m.snapshot())) }
 	stop := crashing[map[string]*marked]{
 		short: 11,
+		push:  3,
 		fits:  func(op errorfs.Op) bool { return !strings.HasPrefix(op.Path, "copy") },
 		known: func() map[string]*marked { return *want.Load() },
-	}.on(m.disk)
+	}.on(t, m.disk)
 	m.markHistory(t, 2)
 	points, operations := stop()
 	crashes := markCrashes(points)
 	replays := 0
 	for i := range crashes {
 		c := &crashes[i]
-		if i%29 == 0 && len(segments(t, c.disk, "store")) > 0 {
+		if i%9 == 0 && len(segments(t, c.disk, "store")) > 0 {
 			replays++
 			m.crashesAgain(t, c)
 			continue
@@ -94,7 +97,7 @@ func TestMarksSurviveCrashes(t *testing.T) {
 		c.check(t, m.opt)
 	}
 	t.Logf("%d operations, %d crashes, of %d the replay crashed again", operations, len(crashes), replays)
-	if !testing.Short() && (len(crashes) < 500 || replays < 5) {
+	if !testing.Short() && (operations < 160 || replays < 5) {
 		t.Error("the history is too short")
 	}
 	for folder, want := range m.copies { // has what no log says
@@ -149,6 +152,7 @@ func (m *marking) crashesAgain(t *testing.T, c *markCrash) {
 // write, what was acknowledged, either way, is there: when the process ended for filters of durability log, when the machine did for
 // those of durability sync.
 func TestMarksAcknowledgedTogether(t *testing.T) {
+	t.Parallel()
 	for _, d := range []engine.FilterDurability{engine.FilterLog, engine.FilterSync} {
 		m := newMarking(fmt.Sprintf("durability %d", d))
 		m.open(t)
@@ -175,7 +179,7 @@ func TestMarksAcknowledgedTogether(t *testing.T) {
 				defer mu.Unlock()
 				return map[string]*marked{"f": acked.clone()}
 			},
-		}.on(m.disk)
+		}.on(t, m.disk)
 		const keys = 400
 		var wg sync.WaitGroup
 		for g := range 8 {
@@ -223,6 +227,7 @@ func onMarks(op errorfs.Op) bool { return strings.Contains(op.Path, "filters-") 
 
 // TestFoundMarkWaits: a key that was found is acknowledged when the mark that it found is.
 func TestFoundMarkWaits(t *testing.T) {
+	t.Parallel()
 	for _, d := range []engine.FilterDurability{engine.FilterLog, engine.FilterSync} {
 		m := newMarking("store")
 		m.open(t)
@@ -271,16 +276,14 @@ func TestFoundMarkWaits(t *testing.T) {
 // TestMarksFail fails each operation once, and the log from each of its operations on. No key that was acknowledged is lost, and a store
 // whose log has failed says so and acknowledges nothing more.
 func TestMarksFail(t *testing.T) {
-	step := int64(1)
-	if testing.Short() {
-		step = 23
-	}
+	t.Parallel()
+	share := tier.ShareOf(t, 23, 3)
 	for _, kind := range faultKinds {
 		for _, log := range []bool{false, true} {
 			fits := func(op errorfs.Op) bool {
 				return onMarks(op) && op.Kind != errorfs.OpStat || !log && !fatalElsewhere(op) && !lateInOpen(op)
 			}
-			n := int64(0)
+			n, step := int64(share.First), int64(share.Every)
 			for marksFail(t, fmt.Sprintf("%s at %d, only the log %v", kind.name, n, log), n, kind.cause, kind.short, log, fits) {
 				n += step
 			}
@@ -365,6 +368,7 @@ func (m *marking) faultyHistory(t *testing.T) {
 // TestMarksFlipped changes each byte of a log of marks that a crash has left. The store says what is damaged, or has all that was
 // acknowledged but the last mark: nothing tells it from what a crash takes back.
 func TestMarksFlipped(t *testing.T) {
+	t.Parallel()
 	m := newMarking("store")
 	m.open(t)
 	m.create(t, "f", engine.FilterSync, false)
@@ -379,12 +383,9 @@ func TestMarksFlipped(t *testing.T) {
 	must(t, m.store.Close(), "close")
 	file := left.PathJoin("store", names[0])
 	data := readAllOf(t, left, file)
-	step := 1
-	if testing.Short() {
-		step = 7
-	}
+	share := tier.ShareOf(t, 7, 3)
 	refused, lost := 0, 0
-	for at := 0; at < len(data); at += step {
+	for at := share.First; at < len(data); at += share.Every {
 		for _, cut := range []bool{false, true} {
 			disk := left.CrashClone(100, 0)
 			bad := slices.Clone(data)

@@ -129,6 +129,7 @@ func TestFiltersConcurrently(t *testing.T) {
 
 // TestFilterMadeWithinSweep makes filters between the sets that a sweep copies, while it does: the swap must not take them along.
 func TestFilterMadeWithinSweep(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	for i := range 40 {
@@ -302,6 +303,7 @@ func TestFilterDroppedBesideChecks(t *testing.T) {
 
 // TestFilterDroppedWithinCheck: so does one that looks at many keys, whose first has a page that is not in memory yet.
 func TestFilterDroppedWithinCheck(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	o := smallFilter()

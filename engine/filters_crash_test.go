@@ -123,20 +123,21 @@ func (h *filterHistory) reopen() (err error) {
 // TestFilterCrashes cuts the power before every operation on the disk of a history of filters: a drop that returned is one, nothing of a
 // dropped filter is in a new one of its name, no flushed key is denied, and what was dropped leaves the disk after the next open.
 func TestFilterCrashes(t *testing.T) {
+	t.Parallel()
 	p := newPair("history")
 	p.open(t)
 	type states struct{ before, after filterStates }
 	var now atomic.Pointer[states]
 	now.Store(&states{})
-	stop := crashing[*states]{short: 7, rates: []int{0, 60}, known: now.Load}.on(p.disk)
+	stop := crashing[*states]{short: 7, push: 3, rates: []int{0, 60}, known: now.Load}.on(t, p.disk)
 	h := &filterHistory{p: p, now: filterStates{}, step: func(before, after filterStates) { now.Store(&states{before, after}) }}
 	h.run(t)
-	points, _ := stop()
+	points, operations := stop()
 	for _, c := range points {
 		h.survives(t, c.label, c.disk, c.known.before, c.known.after)
 	}
-	t.Logf("%d crashes", len(points))
-	if !testing.Short() && len(points) < 300 {
+	t.Logf("%d operations, %d crashes", operations, len(points))
+	if !testing.Short() && operations < 150 {
 		t.Error("the history is too short")
 	}
 }
@@ -335,6 +336,7 @@ func TestVerifyFilters(t *testing.T) {
 
 // TestFilterDamagedTable flips bits of a table that has the pages of a filter: no key that is in it is denied.
 func TestFilterDamagedTable(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt.BlockCacheBytes = 1
 	p.open(t)
@@ -411,6 +413,7 @@ func TestFilterFlushAgain(t *testing.T) {
 // TestFilterLayerFirst ends the process before every operation on the disk of a flush that stores a new layer and its pages as a table: none
 // of them is there without it.
 func TestFilterLayerFirst(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	o := smallFilter()

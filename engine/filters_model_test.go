@@ -413,6 +413,7 @@ func (m *filterMachine) verify(t *rapid.T) {
 
 // TestFiltersModel does to filters of a store what may be done to them, and compares every answer and figure with a model.
 func TestFiltersModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPair("filters")
 		p.disk = testkit.NewDisk()

@@ -17,6 +17,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -74,6 +75,7 @@ var flipStores = []flipStore{
 // is allowed, and no more: of a store that has crashed, batches from the bad byte on, where nothing behind it in the log
 // tells that they were on disk. All bytes, not a sample: -engine.flips.
 func TestFlips(t *testing.T) {
+	t.Parallel()
 	var total flips
 	for _, s := range flipStores {
 		t.Run(s.name, func(t *testing.T) {
@@ -83,7 +85,7 @@ func TestFlips(t *testing.T) {
 		})
 	}
 	t.Logf("in all %+v", total)
-	if !testing.Short() && total.Tried < 2000 {
+	if !testing.Short() && total.Tried < tier.Pick(0, 1000, 3000) {
 		t.Errorf("only %d flips", total.Tried)
 	}
 }
@@ -120,19 +122,17 @@ func (s flipStore) flips(t *testing.T) (f flips) {
 	} else {
 		p.close(t)
 	}
+	share := tier.ShareOf(t, 16, 3)
 	names, err := p.disk.List("store")
 	must(t, err, "list")
 	for _, name := range names {
 		path := "store/" + name
 		whole := bytesOf(t, p.disk, path)
 		stride := max(1, len(whole)/100)
-		switch {
-		case *everyFlip:
-			stride = 1
-		case testing.Short():
-			stride = max(1, len(whole)/6)
+		if *everyFlip {
+			stride, share = 1, tier.Share{Every: 1}
 		}
-		for i := 0; i < len(whole); i += stride {
+		for i := share.First * stride; i < len(whole); i += share.Every * stride {
 			s.flip(t, p, path, whole, i, &f)
 		}
 	}

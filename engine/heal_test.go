@@ -43,6 +43,7 @@ func healable(t *testing.T, record compaction.Record, strategy compaction.Strate
 // TestHeal: what is lost comes back, nothing else changes, and compactions of all kinds go through over it afterwards, also when it
 // is dead then.
 func TestHeal(t *testing.T) {
+	t.Parallel()
 	for _, settled := range []bool{false, true} {
 		for _, c := range []struct {
 			record   compaction.Record
@@ -114,6 +115,7 @@ func deadOfFacts(p *pair, t *testing.T, f engine.Facts) (n int) {
 // TestHealCrashes cuts the power before every operation of a Heal: each stretch is healed or not, nothing else is lost, and it can be
 // done again. When it has returned it is durable.
 func TestHealCrashes(t *testing.T) {
+	t.Parallel()
 	for _, settled := range []bool{false, true} {
 		p, lost := healable(t, compaction.Merge, compaction.Default(), settled)
 		crashes := p.disk.CrashEverywhere(0, 50)
@@ -270,6 +272,7 @@ func (p *pair) whole(t *testing.T) {
 // TestHoles: whichever block of elements can't be read, and with more of them damaged, the stretch is filled, also amid writes and
 // crashes, and the set is as before. Where it reaches something else nothing is done.
 func TestHoles(t *testing.T) {
+	t.Parallel()
 	filled, left := 0, 0
 	for _, several := range []bool{false, true} {
 		for at := 62; at < 300; at += 26 {

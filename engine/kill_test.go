@@ -26,6 +26,7 @@ var killLoops = flag.Int("engine.kills", 20, "how often TestKillLoop kills a pro
 // opens what it has left, over and over in one folder. What was acknowledged is as it was told, no dot is issued twice, every
 // life has an actor of its own, and the store proves itself right.
 func TestKillLoop(t *testing.T) {
+	t.Parallel()
 	loops := *killLoops
 	if testing.Short() {
 		loops = min(loops, 3)

@@ -15,6 +15,7 @@ import (
 // TestLimits: what is just within a limit works, and what is just over it is refused with a *LimitError that says which,
 // and changes nothing.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt.Tune(nil)
 	p.opt.MemTableBytes = 8 << 20

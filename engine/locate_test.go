@@ -138,6 +138,7 @@ func TestLocate(t *testing.T) {
 // TestLocateSkips: a scan for the newest dots leaves unread what holds none of them: old tables beside a young one, and old blocks
 // where they were compacted into one. A scan for dots of any age reads all, and so does one of tables that say nothing.
 func TestLocateSkips(t *testing.T) {
+	t.Parallel()
 	for _, says := range []bool{true, false} {
 		t.Run(fmt.Sprintf("says=%v", says), func(t *testing.T) {
 			p := newPair("store")
@@ -219,6 +220,7 @@ func TestLocateSiblings(t *testing.T) {
 
 // TestLocateMany: young keys of more than a log's worth are found, and those of a batch that is larger.
 func TestLocateMany(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
@@ -245,6 +247,7 @@ func TestLocateMany(t *testing.T) {
 
 // TestLocateSlowly: no iterator is open while a chunk is yielded, and what dies meanwhile is named all the same.
 func TestLocateSlowly(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)

@@ -26,6 +26,7 @@ import (
 //
 //	go test ./engine -run TestMachine -rapid.checks=10000 -rapid.steps=60
 func TestMachine(t *testing.T) {
+	t.Parallel()
 	seen := &sights{}
 	for range times(3) {
 		rapid.Check(t, func(t *rapid.T) {

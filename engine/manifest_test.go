@@ -125,6 +125,7 @@ func (p *pair) refused(t *testing.T, path, format string, args ...any) {
 // TestManifestTorn cuts the MANIFEST of a crashed store within its last record, in the ways of a power cut: the store opens
 // without that record, keeps every file, and is the same at the next open.
 func TestManifestTorn(t *testing.T) {
+	t.Parallel()
 	p, whole, last := manifestStore(t, false)
 	path := fileOn(t, p.disk, "MANIFEST-")
 	zeros := func(from int) []byte {

@@ -21,8 +21,9 @@ import (
 // Every answer on the way, and the sets in the end, must be the same. Dots are compared by the operation that made them, so
 // that incarnations don't matter. In every third round wide contexts stay open. A long run is -engine.long.
 func TestMetamorphic(t *testing.T) {
+	t.Parallel()
 	r := random(t)
-	for round := range times(6) {
+	for round := range fewer(9) {
 		steps := drawSteps(r, 150+r.IntN(200))
 		all := variants(r)
 		if round%3 == 2 {

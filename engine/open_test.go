@@ -324,6 +324,7 @@ func childWrites(t *testing.T, dir, part, nth string) {
 // TestProcessEnds kills a writing process, and fails the disk operations that end it: whatever it had acknowledged as synced
 // is there afterwards, and its incarnation is not taken up again.
 func TestProcessEnds(t *testing.T) {
+	t.Parallel()
 	for part, at := range map[string][]int{"kill": {1, 500, 3000}, "MANIFEST": {0, 1}, ".log": {40, 110}} {
 		for _, n := range at {
 			if part != "kill" && testing.Short() {

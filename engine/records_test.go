@@ -19,6 +19,7 @@ import (
 // sizes at which records are cut, which change at each open; with evictions, flushes, compactions, clean closes and crashes
 // in between. What is on disk must say what memory says, and both what the plain clocks do.
 func TestPagedRecords(t *testing.T) {
+	t.Parallel()
 	kinds := map[keyscheme.Kind]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		m := &pagedMachine{pair: newPair("paged"), seen: &clock.Clock{}, dead: &clock.Clock{}}
@@ -205,6 +206,7 @@ func TestRecordsAfterFailure(t *testing.T) {
 // TestUnpaged: a set that is emptied keeps a tombstone of a few runs, and its pages go with its elements. What dies later is
 // cut into pages again.
 func TestUnpaged(t *testing.T) {
+	t.Parallel()
 	p := newPair("emptied")
 	p.cut = []int{30, 80, 100, 64}
 	p.open(t)

@@ -60,6 +60,7 @@ func (p *pair) known(t rapid.TB, set string) engine.State {
 
 // TestApplyFacts: facts are judged by what the receiver has seen, whatever it is that they say.
 func TestApplyFacts(t *testing.T) {
+	t.Parallel()
 	x := func(n uint64) clock.Dot { return clock.Dot{Actor: "x", Counter: n} }
 	for _, sync := range []engine.Durability{engine.NoSync, engine.Sync} {
 		p := newPair("store")
@@ -224,6 +225,7 @@ func TestJudge(t *testing.T) {
 
 // TestJudgeMeanwhile: no dot is ever taken for lost, and the element always has one, while its element is replaced, removed and rewritten.
 func TestJudgeMeanwhile(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt.BackgroundInterval = time.Millisecond
 	p.open(t)

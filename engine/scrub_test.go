@@ -14,6 +14,7 @@ import (
 // TestScrub verifies in pieces of a few keys while each piece is followed by writes, drops and swaps: it finds nothing wrong
 // with a store that is right, and holds up nothing that would have the filter wait.
 func TestScrub(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.opt.Strategy = eager(compaction.Default())
 	p.open(t)
@@ -60,6 +61,7 @@ func TestScrub(t *testing.T) {
 
 // TestScrubFinds: what Verify finds at one moment it finds in pieces, too.
 func TestScrubFinds(t *testing.T) {
+	t.Parallel()
 	o := damage(t, compaction.Merge, func(d *damaged) {
 		for dot, e := range d.keys {
 			if e == "b" {
@@ -79,6 +81,7 @@ func TestScrubFinds(t *testing.T) {
 
 // TestScrubFindsOpenKeys: an open key that the clock does not count is found in a set that takes several pieces.
 func TestScrubFindsOpenKeys(t *testing.T) {
+	t.Parallel()
 	o := damage(t, compaction.Merge, func(d *damaged) {
 		d.clock(keyscheme.ClockValue{Seen: plus(d.seen, d.next())})
 		d.element("b", d.next(), keyscheme.AppendElementValue(nil, d.seen))
@@ -96,6 +99,7 @@ func TestScrubFindsOpenKeys(t *testing.T) {
 
 // TestScrubOpenKeys: open keys come, and are resolved, between the pieces of a scrub that has counted them already, or will.
 func TestScrubOpenKeys(t *testing.T) {
+	t.Parallel()
 	p := openPair(t, "store")
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 150), engine.Sync)
 	widely := func(kind keyscheme.Op, from, to int) {
@@ -129,6 +133,7 @@ func TestScrubOpenKeys(t *testing.T) {
 
 // TestScrubRate: a scrub keeps to its rate, and ends when it is told to.
 func TestScrubRate(t *testing.T) {
+	t.Parallel()
 	p := newPair("store")
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)

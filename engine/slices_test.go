@@ -15,6 +15,7 @@ import (
 // TestFilterOfSlices: a filter that is cut has its keys, each in its slice, through flushes, closes, restarts, clear and drop, and its
 // figures are the sums.
 func TestFilterOfSlices(t *testing.T) {
+	t.Parallel()
 	for _, d := range []engine.FilterDurability{engine.FilterInterval, engine.FilterSync} {
 		p := newPair("slices")
 		p.open(t)
@@ -190,6 +191,7 @@ func (r *sliceReplica) digestOf(t *testing.T, spec engine.SliceSpec) (found *eng
 // over in between, stores are closed, crash, flush. No replica ever denies what it has acknowledged, and when all have told each other they
 // are equal: digests, layers, counts.
 func TestSliceReplicas(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(times(12)) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		d := []engine.FilterDurability{engine.FilterInterval, engine.FilterLog, engine.FilterSync}[seed%3]

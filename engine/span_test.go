@@ -95,6 +95,7 @@ func twoStores(t *testing.T, receiver string, tune func(*engine.Options)) (a, b 
 // TestEachKeyBothWays delivers every key by a delta and in a table, in either order, and some by neither, and compacts through
 // the filter while they die: of no key is there ever a second copy, which would crash Pebble (issue 6168).
 func TestEachKeyBothWays(t *testing.T) {
+	t.Parallel()
 	for _, spanBytes := range []int{1, 4000, 0} {
 		for order := range 3 {
 			a, b, deltas := twoStores(t, fmt.Sprintf("receiver, spans of %d, order %d", spanBytes, order), func(o *engine.Options) {
@@ -199,6 +200,7 @@ func TestIngestWhileWritten(t *testing.T) {
 // TestIngestCrashes crashes at every operation on the disk of an ingest into a set with batches that were not synced: all of the
 // span is there or nothing, and nothing else is lost.
 func TestIngestCrashes(t *testing.T) {
+	t.Parallel()
 	a := newPair("sender")
 	a.open(t)
 	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 120), engine.NoSync)

@@ -50,6 +50,7 @@ func deadOf(t *testing.T, p *pair, from, to int) int {
 // TestPlugIn runs a strategy that the engine knows nothing of on a set whose first half is nearly all dead, at the bottom,
 // and its second half nearly all alive. What the strategy decides is done, and nothing else.
 func TestPlugIn(t *testing.T) {
+	t.Parallel()
 	const first, middle, last = 10_000, 14_000, 18_000
 	const dense, sparse = 3600, 400 // dead keys of either half
 	for _, c := range []struct {

@@ -214,6 +214,7 @@ func TestSweepLeavesMostlyDead(t *testing.T) {
 // TestSweepReaders reads, loads, lists and writes small sets while they are swapped again and again. An element that stays is
 // always there, and a set that is loaded in the middle of a swap has its clock.
 func TestSweepReaders(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	p := smallSets(t, n, func(p *pair) { p.opt.SetCacheBytes = 1; p.opt.MemTableBytes = 1 << 20 })
 	var done atomic.Bool
@@ -282,7 +283,7 @@ func TestSweepReaders(t *testing.T) {
 		})
 	}
 	swaps := 0
-	for range times(100) {
+	for range fewer(100) {
 		rep, err := p.store.Compact(bg, engine.CompactOptions{})
 		if err != nil {
 			t.Error(err)

@@ -87,6 +87,7 @@ func (f tables) String() string {
 // TestFormats makes a store at each format of Pebble's that one may have, and opens it at every newer one, each time with
 // other tables: all that was written is there, and the older tables are read beside the newer ones.
 func TestFormats(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	for from := formatMin; from <= pebble.FormatNewest; from++ {
 		p := newPair(fmt.Sprint("made at format ", from))

@@ -112,6 +112,7 @@ func sweepWhileKilled(t *testing.T, p *pair) {
 func tick(t *testing.T, p *pair) { must(t, p.store.RunnerTick(bg), "tick") }
 
 func TestLostTail(t *testing.T) {
+	t.Parallel()
 	merge, set := compaction.Merge, compaction.Set
 	for _, c := range []tailCase{
 		{"filter, flush", merge, compaction.Filter(), false, killHalf, publishAndFlush},

@@ -137,6 +137,7 @@ func plus(c *clock.Clock, dots ...clock.Dot) *clock.Clock {
 
 // TestVerifyFinds: each damage is found, as what it is and as nothing else; a store without damage has none.
 func TestVerifyFinds(t *testing.T) {
+	t.Parallel()
 	const garbage = "\xA5garbage"
 	for _, c := range []struct {
 		what  string

@@ -20,6 +20,7 @@ import (
 // TestLogFlipped changes bytes of the log of a store that was closed: nothing that was acknowledged may be gone without a
 // word. Its first block holds all of a small log; a large one has several.
 func TestLogFlipped(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ batches, stride int }{{8, 1}, {600, 211}} {
 		if testing.Short() {
 			c.stride = c.stride*7 + 10

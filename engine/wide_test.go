@@ -242,6 +242,7 @@ func TestWideResolved(t *testing.T) {
 
 // TestWideRefused: what can't be is refused, and changes nothing.
 func TestWideRefused(t *testing.T) {
+	t.Parallel()
 	p := openPair(t, "p")
 	p.one(t, keyscheme.OpAdd, "x", engine.Saw())
 	wide := clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})
@@ -289,6 +290,7 @@ func closedApply(t *testing.T, d engine.Delta) error {
 // then runs to its end leaves nothing open and counts it right. Also when the pass is the first to write after an open, and
 // nothing but the count is left to write, as the contexts name nothing of their elements.
 func TestFoldPassCrashes(t *testing.T) {
+	t.Parallel()
 	for _, other := range []int{0, 60} {
 		for at := int64(0); crashFoldPass(t, at, other); at++ {
 		}

@@ -10,6 +10,7 @@ var clusterSeed = flag.Uint64("sim.cluster", 0, "run this schedule of a cluster 
 
 // TestClusters: nothing is violated, and the interesting states were met.
 func TestClusters(t *testing.T) {
+	t.Parallel()
 	schedules := uint64(200)
 	if testing.Short() {
 		schedules = 30

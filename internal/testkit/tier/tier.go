@@ -1,0 +1,82 @@
+// Package tier says how much of its work a test does. There are three tiers:
+//
+//   - a short run, which is go test -short: the race pass;
+//   - a push, which is a plain go test ./...: of the tests that repeat one check at thousands of places, a share, which changes from
+//     run to run;
+//   - a full run, with BIGSET_TESTS=full in the environment: everything.
+//
+// A share is chosen by the turn, a number. BIGSET_TURN sets it; without it each process draws one. Runs with consecutive turns
+// together cover every place. A test that fails prints the command that repeats it with its turn.
+//
+// The package imports nothing of the module, so that the tests of every package can use it.
+package tier
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The environment variables that choose a tier and a turn.
+const (
+	testsVariable = "BIGSET_TESTS"
+	turnVariable  = "BIGSET_TURN"
+)
+
+// Full reports whether this is a full run.
+func Full() bool { return os.Getenv(testsVariable) == "full" && !testing.Short() }
+
+// Pick returns the first value in a short run, the second at a push, and the third in a full run.
+func Pick[T any](short, push, full T) T {
+	switch {
+	case testing.Short():
+		return short
+	case Full():
+		return full
+	}
+	return push
+}
+
+// Share is the part of many places at which a test does its check: each place whose number leaves First when it is divided by Every.
+type Share struct {
+	Every int // 1 is all places
+	First int // below Every
+}
+
+// ShareOf returns the share for this run: one place in short in a short run, one in push at a push, all of them in a full run. If
+// the test fails, it prints how to repeat the same share.
+func ShareOf(t testing.TB, short, push int) Share {
+	t.Helper()
+	every := max(1, Pick(short, push, 1))
+	s := Share{Every: every, First: turn(t) % every}
+	if every > 1 {
+		t.Cleanup(func() {
+			if t.Failed() {
+				test, _, _ := strings.Cut(t.Name(), "/")
+				t.Logf("one place in %d was checked, beginning with place %d; to repeat it: %s=%d go test%s -run '^%s$'",
+					s.Every, s.First, turnVariable, s.First, map[bool]string{true: " -short"}[testing.Short()], test)
+			}
+		})
+	}
+	return s
+}
+
+// Has reports whether a place, counted from 0, belongs to the share.
+func (s Share) Has(place int) bool { return place%s.Every == s.First }
+
+var drawTurn = sync.OnceValue(func() int { return rand.IntN(1 << 20) })
+
+func turn(t testing.TB) int {
+	text := os.Getenv(turnVariable)
+	if text == "" {
+		return drawTurn()
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		t.Fatalf("%s is %q, want a number from 0 on", turnVariable, text)
+	}
+	return n
+}
