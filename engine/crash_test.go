@@ -10,6 +10,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -76,6 +77,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 			lost++
 		}
 	}
+	tier.Count(t, "crashes", len(points))
 	t.Logf("%d operations, %d crashes, %d of them lost something that was not acknowledged as synced", operations, len(points), lost)
 	if !testing.Short() && (operations < 700 || lost == 0) {
 		t.Errorf("%d operations, %d crashes with losses: the history is too short", operations, lost)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -83,6 +84,7 @@ func TestCutOverDamage(t *testing.T) {
 			_ = s.Close()
 		}
 	}
+	tier.Count(t, "cuts-over-damage", refused+done)
 	t.Logf("%d cuts refused, %d done", refused, done)
 	if refused < 10 || done == 0 {
 		t.Errorf("%d cuts refused, %d done", refused, done)

@@ -298,6 +298,7 @@ func TestEveryOperationFails(t *testing.T) {
 			for operationFails(t, n, kind.cause, kind.short) {
 				n += step
 			}
+			tier.Count(t, "faults", int(n/step))
 			t.Logf("%d operations, every %d. failed", n, step)
 		})
 	}

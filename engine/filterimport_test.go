@@ -9,6 +9,7 @@ import (
 
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 )
 
 // elsewhere is a filter that no store has: its options, layers and pages.
@@ -252,6 +253,7 @@ func TestImportFilterCrash(t *testing.T) {
 		}
 		must(t, p.store.Close(), c.label)
 	}
+	tier.Count(t, "crashes", len(points))
 	t.Logf("%d crashes: %d left it whole, %d nothing, %d of them with orphans", len(points), whole, none, orphans)
 	if whole == 0 || none == 0 {
 		t.Error("the history is too short")

@@ -96,6 +96,7 @@ func TestMarksSurviveCrashes(t *testing.T) {
 		}
 		c.check(t, m.opt)
 	}
+	tier.Count(t, "crashes", len(crashes))
 	t.Logf("%d operations, %d crashes, of %d the replay crashed again", operations, len(crashes), replays)
 	if !testing.Short() && (operations < 160 || replays < 5) {
 		t.Error("the history is too short")
@@ -287,6 +288,7 @@ func TestMarksFail(t *testing.T) {
 			for marksFail(t, fmt.Sprintf("%s at %d, only the log %v", kind.name, n, log), n, kind.cause, kind.short, log, fits) {
 				n += step
 			}
+			tier.Count(t, "faults", int(n/step))
 			t.Logf("%s, only the log %v: %d operations, every %d. failed", kind.name, log, n, step)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -136,6 +137,7 @@ func TestFilterCrashes(t *testing.T) {
 	for _, c := range points {
 		h.survives(t, c.label, c.disk, c.known.before, c.known.after)
 	}
+	tier.Count(t, "crashes", len(points))
 	t.Logf("%d operations, %d crashes", operations, len(points))
 	if !testing.Short() && operations < 150 {
 		t.Error("the history is too short")

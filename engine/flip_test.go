@@ -84,6 +84,7 @@ func TestFlips(t *testing.T) {
 			t.Logf("%+v", f)
 		})
 	}
+	tier.Count(t, "flips", total.Tried)
 	t.Logf("in all %+v", total)
 	if !testing.Short() && total.Tried < tier.Pick(0, 1000, 3000) {
 		t.Errorf("only %d flips", total.Tried)

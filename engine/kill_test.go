@@ -14,6 +14,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -84,6 +85,7 @@ func TestKillLoop(t *testing.T) {
 		}
 		must(t, s.Close(), "close")
 	}
+	tier.Count(t, "kills", loops)
 	t.Logf("%d kills, %d elements and %d dots told", loops, len(told), len(dots))
 }
 

@@ -15,6 +15,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -27,9 +28,10 @@ import (
 //	go test ./engine -run TestMachine -rapid.checks=10000 -rapid.steps=60
 func TestMachine(t *testing.T) {
 	t.Parallel()
-	seen := &sights{}
+	seen, machines := &sights{}, 0
 	for range times(3) {
 		rapid.Check(t, func(t *rapid.T) {
+			machines++
 			m := newMachine(t, seen)
 			defer m.end()
 			for range 2 {
@@ -39,6 +41,9 @@ func TestMachine(t *testing.T) {
 		})
 	}
 	seen.check(t)
+	tier.Count(t, "machines", machines)
+	tier.Count(t, "crashes", int(seen.m[sawCrash].Load()))
+	tier.Count(t, "swaps", int(seen.m[sawSwap].Load()))
 }
 
 type machine struct {

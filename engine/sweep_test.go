@@ -14,6 +14,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -283,7 +284,7 @@ func TestSweepReaders(t *testing.T) {
 		})
 	}
 	swaps := 0
-	for range fewer(100) {
+	for range tier.Pick(25, 12, times(100)) {
 		rep, err := p.store.Compact(bg, engine.CompactOptions{})
 		if err != nil {
 			t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -184,6 +185,7 @@ func (c tailCase) run(t *testing.T) {
 			lost++
 		}
 	}
+	tier.Count(t, "crashes", len(left))
 	t.Logf("%d crashes, %d of them lost something", len(left), lost)
 	p.close(t)
 }

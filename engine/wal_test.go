@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -58,6 +59,7 @@ func TestLogFlipped(t *testing.T) {
 			}
 			must(t, s.Close(), "close")
 		}
+		tier.Count(t, "flips", (len(whole)+c.stride-1)/c.stride)
 		t.Logf("%d bytes, every %d.: %d refused", len(whole), c.stride, refused)
 	}
 }

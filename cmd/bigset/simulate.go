@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/bench"
 	"bigset/convergence"
 	"bigset/internal/sim"
 )
@@ -80,8 +81,9 @@ func (a *app) simulated(r *sim.Report) error {
 	if a.json {
 		err = json.NewEncoder(a.out).Encode(r)
 	} else {
-		_, err = fmt.Fprintf(a.out, "%s, %s, %s checked\nfaults: %s\n%s\n", count(uint64(r.Schedules), "schedule"),
-			count(uint64(r.Operations), "operation"), count(uint64(r.Checks), "state"), faultCounts(r), count(uint64(r.Violations), "violation"))
+		_, err = fmt.Fprintf(a.out, "%s (%s over the rules, %s over engines, %s of clusters), %s, %s checked\nfaults: %s\n%s\n",
+			count(uint64(r.Schedules), "schedule"), bench.Thousands(uint64(r.Schedules-r.Engines-r.Clusters)),
+			bench.Thousands(uint64(r.Engines)), bench.Thousands(uint64(r.Clusters)), count(uint64(r.Operations), "operation"), count(uint64(r.Checks), "state"), faultCounts(r), count(uint64(r.Violations), "violation"))
 	}
 	if !r.Failed() {
 		return err

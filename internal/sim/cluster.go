@@ -112,6 +112,7 @@ func runScript(s *script, r *Report, some map[string]int) (v *convergence.Violat
 		r.Faults["skew"] += int(clock.looks.Load())
 	}
 	r.Schedules++
+	r.Clusters++
 	r.Checks += c.facts.checks
 	return c.facts.violation, nil
 }

@@ -30,6 +30,8 @@ var ErrOptions = errors.New("sim: bad options")
 // Report is what schedules did and found.
 type Report struct {
 	Schedules int `json:"schedules"`
+	Engines   int `json:"schedules_of_engines"`  // of Schedules, those over real engines
+	Clusters  int `json:"schedules_of_clusters"` // and those of whole clusters; the others are over the rules alone
 	// Operations are those of clients: elements added and removed, sets deleted; in clusters also sets read and elements looked up. A
 	// batch of two counts twice, a retry not at all, and nothing that goes between replicas.
 	Operations int            `json:"operations"`
@@ -142,6 +144,9 @@ func (r *Report) explore(ctx context.Context, sys convergence.System, o converge
 	show := func(k *convergence.Report) {
 		*r = before
 		r.Schedules += k.Schedules
+		if sys.Name == engineSystem {
+			r.Engines += k.Schedules
+		}
 		r.Operations += k.Operations
 		r.Checks += k.Checks
 		r.Faults = maps.Clone(before.Faults)

@@ -45,9 +45,13 @@ func TestSimulation(t *testing.T) {
 	operations := 0
 	for _, r := range reports {
 		operations += r.Operations
+		tier.Count(t, "schedules-of-rules", r.Schedules-r.Engines-r.Clusters)
+		tier.Count(t, "schedules-of-engines", r.Engines)
+		tier.Count(t, "schedules-of-clusters", r.Clusters)
+		tier.Count(t, "operations", r.Operations)
 		t.Logf("%+v", *r)
-		if r.Schedules != schedules {
-			t.Errorf("%d schedules, want %d", r.Schedules, schedules)
+		if r.Schedules != schedules || r.Engines < schedules/50 || r.Clusters < schedules/250 {
+			t.Errorf("%d schedules, of them %d of engines and %d of clusters; want %d", r.Schedules, r.Engines, r.Clusters, schedules)
 		}
 		for _, k := range sim.Kinds {
 			if r.Faults[k] == 0 && !testing.Short() {

@@ -9,6 +9,9 @@ import (
 // effect begins the name of the state in which a fault has had its effect: of faults of disks the kit knows only that they were asked for.
 const effect = "effect of "
 
+// engineSystem is the name of the system whose replicas are real stores.
+const engineSystem = "engine"
+
 // spec is what replicas of a set have to show.
 var spec = convergence.AddWins{Replace: true, Clear: true}
 
@@ -25,7 +28,7 @@ func Rules() convergence.System {
 // each of which has a set of its own, until a schedule crashes them; the function that it returns closes those that are left.
 func Engines() (convergence.System, func() error) {
 	p, schedules := &pool{}, 0
-	return convergence.System{Name: "engine", Spec: spec, Merge: merge, Open: func(env convergence.Env) (convergence.Replica, error) {
+	return convergence.System{Name: engineSystem, Spec: spec, Merge: merge, Open: func(env convergence.Env) (convergence.Replica, error) {
 		if env.ID == 0 && env.Start == 0 {
 			schedules++
 		}

@@ -15,6 +15,7 @@ import (
 
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -318,6 +319,7 @@ func TestHintsCrash(t *testing.T) {
 		c.hi.check(t, c.what, newFolder(t, c.disk))
 	}
 	hi.check(t, "at the end", f)
+	tier.Count(t, "crashes", len(crashes))
 	t.Logf("%d crashes", len(crashes))
 }
 
@@ -350,6 +352,7 @@ func TestHintsFail(t *testing.T) {
 			hi.check(t, what+", crashed", newFolder(t, disk.CrashClone(0, 1)))
 			hi.check(t, what, f)
 			if !failed {
+				tier.Count(t, "faults", int(n))
 				t.Logf("%d operations", n)
 				break
 			}

@@ -67,6 +67,13 @@ func ShareOf(t testing.TB, short, push int) Share {
 // Has reports whether a place, counted from 0, belongs to the share.
 func (s Share) Has(place int) bool { return place%s.Every == s.First }
 
+// Count reports how much a test did, such as the crashes that it survived: go test -v prints it as an attribute of the test. The
+// counts of one test with the same name add up.
+func Count(t testing.TB, what string, n int) {
+	t.Helper()
+	t.Attr(what, strconv.Itoa(n))
+}
+
 var drawTurn = sync.OnceValue(func() int { return rand.IntN(1 << 20) })
 
 func turn(t testing.TB) int {
