@@ -229,6 +229,9 @@ func (s *Store) CausalKeys(name []byte) (_ map[keyscheme.Kind]int, err error) {
 // TrimSets makes the cache forget unused sets now.
 func (s *Store) TrimSets() error { return s.sets.trim() }
 
+// WhileTrimmed makes TrimSets call f when it has taken a set out of memory and not yet out of the filter.
+func (s *Store) WhileTrimmed(f func()) { s.sets.trimmed = f }
+
 // Durable reports whether all that was applied is known to be on disk.
 func (s *Store) Durable() bool { return s.durable.Load() >= s.applied.Load() }
 
