@@ -33,6 +33,7 @@ type builder struct {
 	sibling   bool                          // an element may have two live dots after it
 	requests  map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
 	remembers []keptRequest                 // their records
+	forgets   []keptRequest                 // older records that the batch deletes, taken off the request log
 	flags     keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
 	opened    int64                         // by how much the count of open keys grows
 
@@ -90,6 +91,9 @@ func (b *builder) release() {
 	}
 	if b.batch != nil {
 		_ = b.batch.Close()
+	}
+	if len(b.forgets) > 0 { // the batch was not written
+		b.s.requestLog.putBack(b.forgets)
 	}
 	b.killed.reset()
 	*b = builder{recent: reusable(b.recent), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
@@ -362,7 +366,7 @@ const accountEvery = 256
 // Seen and Dead is never newer than the keys they find.
 func (b *builder) publish() {
 	st := b.st
-	b.batch = nil // the committer's
+	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
 	st.mu.Lock()
 	st.seen.AddRange(b.actor, b.first+1, b.counter)

@@ -20,6 +20,8 @@ type setCache struct {
 	bytes  int64
 
 	full chan struct{} // told when there may be something to forget
+
+	trimmed func() // called when trim has taken a set out of memory and not yet out of the registry; nil, but tests set it
 }
 
 func (c *setCache) init(s *Store) {
@@ -181,9 +183,7 @@ func (c *setCache) trim() error {
 			c.release(st)
 			return err
 		}
-		if c.releaseAndForget(st) {
-			c.s.publisher.drop(st)
-		}
+		c.s.publisher.evict(st)
 	}
 }
 

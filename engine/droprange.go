@@ -108,22 +108,22 @@ func (s *Store) renewActor(slots slotRange) error {
 	if err := errors.Join(s.writable(), s.mark()); err != nil {
 		return err
 	}
-	s.id.mu.Lock()
-	defer s.id.mu.Unlock()
-	next := nextActor(s.actor())
 	batch := s.db.NewBatch()
 	defer batch.Close()
-	if err := batch.Set(keyIdentity, append([]byte(next), s.id.place...), nil); err != nil {
-		return err
-	}
-	if err := s.dropNotes(slots, batch, func() error {
-		return s.guard(func() error { return batch.Commit(pebble.Sync) })
-	}); err != nil {
-		return err
-	}
-	s.setActor(next)
-	s.event(Event{Kind: EventIncarnation, Actor: next})
-	return nil
+	return s.dropNotes(slots, batch, func() error {
+		s.id.mu.Lock() // after the lock of notes, as SetNote takes them
+		defer s.id.mu.Unlock()
+		next := nextActor(s.actor())
+		if err := batch.Set(keyIdentity, append([]byte(next), s.id.place...), nil); err != nil {
+			return err
+		}
+		if err := s.guard(func() error { return batch.Commit(pebble.Sync) }); err != nil {
+			return err
+		}
+		s.setActor(next)
+		s.event(Event{Kind: EventIncarnation, Actor: next})
+		return nil
+	})
 }
 
 // forget makes the set one of which this store has never heard.

@@ -164,6 +164,53 @@ func TestRangeComesBack(t *testing.T) {
 	p.close(t)
 }
 
+// TestDropRangeWhileTrimmed drops a range while the cache forgets a set of it: what the filter knew of the set is gone with it, and what is
+// stored there again stays.
+func TestDropRangeWhileTrimmed(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.opt.Strategy, p.opt.SetCacheBytes = compaction.Filter(), 1
+	p.open(t)
+	x := clock.Dot{Actor: "x", Counter: 1}
+	f := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
+	p.facts(t, f, engine.NoSync)
+	p.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	publish(t, p)
+	slot := keyscheme.SetSlot([]byte("s"))
+	dropped := make(chan error, 1)
+	again := func(err error) {
+		must(t, err, "drop range")
+		delete(p.model.Sets, "s")
+		p.model.Acknowledged()
+		p.facts(t, f, engine.NoSync)
+		must(t, p.store.FlushTables(), "flush")
+	}
+	trimmed, done := 0, false
+	p.store.WhileTrimmed(func() {
+		if trimmed++; trimmed > 1 {
+			return
+		}
+		go func() { dropped <- p.store.DropRange(bg, slot, slot) }()
+		select {
+		case err := <-dropped:
+			done = true
+			again(err)
+		case <-settled(p): // it waits until the set has left the filter, too
+		}
+	})
+	must(t, p.store.TrimSets(), "trim")
+	if trimmed == 0 {
+		t.Fatal("no set was trimmed")
+	}
+	if !done {
+		again(<-dropped)
+	}
+	p.check(t)
+	p.has(t, "a", true)
+	p.verify(t)
+	p.close(t)
+}
+
 // TestDropRangeCrashes crashes at every operation on the disk of it: the range is whole or gone.
 func TestDropRangeCrashes(t *testing.T) {
 	names := slotsOf(4)

@@ -36,6 +36,32 @@ func WithoutDotRanges(po *pebble.Options) {
 	})
 }
 
+// Unsettled returns how many records in tables the filter is still asked of: those that have not come to the bottommost level by a
+// compaction that wrote them again.
+func (s *Store) Unsettled() (n uint64, err error) {
+	levels, err := s.db.SSTables(pebble.WithProperties())
+	if err != nil {
+		return 0, err
+	}
+	for _, tables := range levels {
+		for i := range tables {
+			n += tables[i].Properties.NumMergeOperands
+		}
+	}
+	return n, nil
+}
+
+// LastWritten makes a set one that was last written so long ago.
+func (s *Store) LastWritten(name []byte, ago time.Duration) error {
+	st, err := s.sets.acquire(name)
+	if err != nil {
+		return err
+	}
+	defer s.sets.release(st)
+	st.lastWrite.Store(time.Now().Add(-ago).UnixNano())
+	return nil
+}
+
 // ForgetRecent empties the log of recent writes.
 func (s *Store) ForgetRecent() {
 	s.recent.mu.Lock()
@@ -229,6 +255,9 @@ func (s *Store) CausalKeys(name []byte) (_ map[keyscheme.Kind]int, err error) {
 
 // TrimSets makes the cache forget unused sets now.
 func (s *Store) TrimSets() error { return s.sets.trim() }
+
+// WhileTrimmed makes TrimSets call f when it has taken a set out of memory and not yet out of the filter.
+func (s *Store) WhileTrimmed(f func()) { s.sets.trimmed = f }
 
 // Durable reports whether all that was applied is known to be on disk.
 func (s *Store) Durable() bool { return s.durable.Load() >= s.applied.Load() }

@@ -388,6 +388,43 @@ func TestHealSiblings(t *testing.T) {
 	p.close(t)
 }
 
+// TestHealSiblingsCrash cuts the power before every operation of a Heal that puts an element's second dot back: where that is stored, the
+// flag is on disk that says so, although it is written without a sync just before the swap.
+func TestHealSiblingsCrash(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	set, other := []byte(healSet), clock.Dot{Actor: "other", Counter: 1}
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 5), engine.Sync)
+	f := engine.Facts{Set: set, Keys: []fold.Element{element(bulkName(3), other)}}
+	p.facts(t, f, engine.Sync)
+	p.swaps(t, bulkName(3), "", other)
+	_, err := p.store.Count(bg, set, engine.CountOptions{}) // finds no siblings; the next write says so on disk
+	must(t, err, "count")
+	p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(5)}, engine.Sync)
+	p.flush(t) // or the swap would flush, and sync the log by that
+	crashes := p.disk.CrashEverywhere(0, 50)
+	p.heals(t, f, engine.HealResult{Healed: 1})
+	back, left := 0, crashes()
+	for i, disk := range left {
+		q := &pair{label: fmt.Sprintf("crash %d of %d", i, len(left)), disk: disk, opt: p.opt, model: p.model.Clone()}
+		q.open(t)
+		keys, err := q.store.StoredKeys(set)
+		must(t, err, q.label+": keys")
+		if _, stored := keys[other]; stored {
+			back++
+			if n, err := q.store.Count(bg, set, engine.CountOptions{}); err != nil || n.Elements != 6 {
+				t.Errorf("%s: %d elements, %v, want 6", q.label, n.Elements, err)
+			}
+		}
+		q.close(t)
+	}
+	if back == 0 || back == len(left) {
+		t.Errorf("the dot is back after %d of %d crashes", back, len(left))
+	}
+	p.close(t)
+}
+
 // spoil changes one byte of a table, so that an element can't be read, opens the store, and returns the table.
 func (p *pair) spoil(t *testing.T, name string) string {
 	for _, table := range tablesOn(t, p.disk) {

@@ -52,7 +52,7 @@ type identity struct {
 	moved   bool                        // the folder is not the one in which the store was written: a copy, or an older state put back
 	keyring keyscheme.Keyring
 
-	mu     sync.Mutex
+	mu     sync.Mutex  // taken after the lock of notes by those who hold both
 	marked atomic.Bool // the mark is set by this open; changes under mu
 }
 

@@ -3,7 +3,12 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -122,6 +127,39 @@ func TestNotesOfACopy(t *testing.T) {
 		note(s, "")
 		if got, err := s.Note(bg, "other"); err != nil || string(got) != "new" {
 			t.Errorf("%s: the new note is %q, %v", dir, got, err)
+		}
+		must(t, s.Close(), "close")
+	}
+}
+
+// TestNoteWhileRangeIsDropped keeps a note and drops a range at the same time, each the first write since the store was opened: neither
+// waits for the other for ever.
+func TestNoteWhileRangeIsDropped(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	for i := range 3 {
+		s, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1})
+		must(t, err, "open")
+		done := make(chan error, 2)
+		var marking atomic.Bool
+		disk.SetHook("marking", func(op errorfs.Op) error {
+			if testkit.IsWrite(op) && strings.Contains(op.Path, "IDENTITY") && marking.CompareAndSwap(false, true) {
+				go func() { done <- s.SetNote(bg, "n", 0, 1, []byte{1}, engine.Sync) }()
+				time.Sleep(10 * time.Millisecond) // it gets as far as it can
+			}
+			return nil
+		})
+		go func() { done <- s.DropRange(bg, 5, 6) }()
+		for range 2 {
+			select {
+			case err := <-done:
+				must(t, err, "note, or drop")
+			case <-time.After(10 * time.Second):
+				t.Fatalf("round %d: they wait for each other", i)
+			}
+		}
+		if disk.SetHook("marking", nil); !marking.Load() {
+			t.Fatal("the store was not marked")
 		}
 		must(t, s.Close(), "close")
 	}

@@ -167,10 +167,18 @@ func (p *publisher) publishReady() {
 	}
 }
 
-// drop takes a set out of the registry: it is leaving memory. What it loses by that is dropped later, after a next load.
-func (p *publisher) drop(st *set) {
+// evict unpins a set and takes it out of memory and out of the registry, unless another goroutine has pinned it. Dead keys that stay
+// on disk because of that are dropped after a next load. No round and no DropRange comes between the two steps: DropRange takes only
+// sets that are in memory out of the registry, and an old Dead that stayed there would drop keys that are stored again after it.
+func (p *publisher) evict(st *set) {
 	p.rounds.Lock()
 	defer p.rounds.Unlock()
+	if !p.s.sets.releaseAndForget(st) {
+		return
+	}
+	if p.s.sets.trimmed != nil {
+		p.s.sets.trimmed()
+	}
 	if r := p.s.registry.Load(); r.Len() > 0 {
 		p.s.registry.Store(r.With(map[string]*clock.Clock{string(st.prefix): nil}))
 	}

@@ -53,14 +53,21 @@ func (l *requestLog) add(kept []keptRequest) {
 }
 
 // due takes up to n records that are to be deleted off the queue: those stored before a time, and those beyond a number.
-func (l *requestLog) due(before uint64, keep, n int) (keys []string) {
+func (l *requestLog) due(before uint64, keep, n int) (due []keptRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(keys) < n && len(l.queue) > 0 && (l.queue[0].millis < before || len(l.queue) > keep) {
-		keys = append(keys, l.queue[0].key)
+	for len(due) < n && len(l.queue) > 0 && (l.queue[0].millis < before || len(l.queue) > keep) {
+		due = append(due, l.queue[0])
 		l.queue = l.queue[1:]
 	}
-	return keys
+	return due
+}
+
+// putBack puts records back into the queue that due took off it and that were not deleted.
+func (l *requestLog) putBack(due []keptRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = slices.Insert(l.queue, 0, due...)
 }
 
 // took takes what is on disk into the queue.
@@ -186,9 +193,11 @@ func (b *builder) remember(d *Delta) {
 	b.requests[string(d.Request)] = r
 	b.remembers = append(b.remembers, keptRequest{string(key), r.Millis})
 	l := &b.s.requestLog
-	for _, due := range l.due(b.s.forgotten(), b.s.opt.RequestsKept, requestsDueMax) {
-		b.check(b.batch.SingleDelete([]byte(due), nil))
+	due := l.due(b.s.forgotten(), b.s.opt.RequestsKept, requestsDueMax)
+	for _, r := range due {
+		b.check(b.batch.SingleDelete([]byte(r.key), nil))
 	}
+	b.forgets = append(b.forgets, due...)
 	if !l.isNoted() {
 		b.check(b.batch.Set(keyRequests, []byte{1}, nil))
 	}
@@ -238,8 +247,8 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 		}
 		batch := s.db.NewBatch()
 		var errs []error
-		for _, key := range due {
-			errs = append(errs, batch.SingleDelete([]byte(key), nil))
+		for _, r := range due {
+			errs = append(errs, batch.SingleDelete([]byte(r.key), nil))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return errors.Join(err, batch.Close())

@@ -289,6 +289,58 @@ func TestRequestsAreForgotten(t *testing.T) {
 	p.close(t)
 }
 
+// TestRequestsOfAFailedBatch: what a batch was to delete, and was not written, is deleted by a later one.
+func TestRequestsOfAFailedBatch(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	now := time.UnixMilli(1_000_000_000)
+	p.opt.Now = func() time.Time { return now }
+	p.opt.RequestAge, p.opt.BlockCacheBytes = time.Minute, 1
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	p.flush(t)
+	must(t, p.store.CompactTables(bg), "settle")
+	for i := range 3 {
+		p.asked(t, fmt.Sprint("old ", i), engine.NoSync, engine.Op{Kind: keyscheme.OpAdd, Element: []byte("a"), Context: engine.Saw()})
+	}
+	must(t, p.store.RunnerTick(bg), "tick") // looks at the disk, once
+	now = now.Add(time.Hour)
+	results := make(chan error, 2)
+	must(t, p.store.HoldingWriters([]byte("s"), func() error { // two requests of one group, of which the second can't be done
+		for i, o := range []engine.Op{
+			{Kind: keyscheme.OpAdd, Element: []byte("a"), Context: engine.Saw()}, {Kind: keyscheme.OpAdd, Element: []byte(bulkName(70))},
+		} {
+			go func() {
+				_, err := p.store.Write(bg, []byte("s"), []engine.Op{o}, engine.WriteOptions{Request: fmt.Append(nil, "new ", i), Durability: engine.NoSync})
+				results <- err
+			}()
+			<-settled(p)
+		}
+		p.disk.SetHook("fail", func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+				return syscall.EIO
+			}
+			return nil
+		})
+		return nil
+	}), "hold")
+	for range 2 {
+		if err := <-results; !errors.Is(err, syscall.EIO) {
+			t.Errorf("the group was written: %v", err)
+		}
+	}
+	p.disk.SetHook("fail", nil)
+	must(t, p.store.Failed(), "a read failed")
+	if n, err := p.store.KeptRequests(); err != nil || n != 3 {
+		t.Errorf("%d requests are kept, %v, want 3", n, err)
+	}
+	must(t, p.store.RunnerTick(bg), "tick")
+	if n, err := p.store.KeptRequests(); err != nil || n != 0 {
+		t.Errorf("%d requests are kept, %v, want none", n, err)
+	}
+	must(t, p.store.Close(), "close")
+}
+
 // TestRequestsBesideTheFilter: records of requests come right behind the elements of a set in the order of keys. Where the
 // filter has left out the last of those, Pebble must not trip over a deleted record, nor over one that was written again.
 func TestRequestsBesideTheFilter(t *testing.T) {

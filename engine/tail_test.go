@@ -3,9 +3,11 @@ package engine_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset/clock"
 	"bigset/compaction"
@@ -96,6 +98,26 @@ func rewriteWhileKilled(t *testing.T, p *pair) {
 	}
 }
 
+// rewriteThenKilled removes and adds elements while the log is synced for the swap: by writes that this sync does not hold.
+func rewriteThenKilled(t *testing.T, p *pair) {
+	must(t, p.store.FlushTables(), "flush") // or the pass flushes
+	var wrote atomic.Bool
+	stop := p.whileCopied(func() {
+		p.all(t, "other", keyscheme.OpAdd, []string{"x"}, engine.NoSync) // there is something to sync
+		p.disk.SetHook("late", func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, ".log") && wrote.CompareAndSwap(false, true) {
+				p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
+				p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
+			}
+			return nil
+		})
+	})
+	rewriteAll(t, p)
+	if p.disk.SetHook("late", nil); !stop() || !wrote.Load() {
+		t.Error("nothing was written late")
+	}
+}
+
 // sweepWhileKilled sweeps, and writes the set and a new one while the sweep copies.
 func sweepWhileKilled(t *testing.T, p *pair) {
 	stop := p.whileCopied(func() {
@@ -125,6 +147,7 @@ func TestLostTail(t *testing.T) {
 		{"rewriter, fresh", merge, compaction.Default(), false, killHalf, rewriteAll},
 		{"rewriter, everything dead", merge, compaction.Default(), true, killAll, rewriteAll},
 		{"rewriter, late writes", merge, compaction.Default(), true, killHalf, rewriteWhileKilled},
+		{"rewriter, writes after its sync", merge, compaction.Default(), true, killHalf, rewriteThenKilled},
 		{"rewriter, set records", set, compaction.Rewriter(), true, killHalf, rewriteWhileKilled},
 		{"sweep, settled", merge, compaction.Default(), true, killHalf, sweepWhileKilled},
 		{"sweep, fresh, set records", set, compaction.Rewriter(), false, killHalf, sweepWhileKilled},

@@ -3,6 +3,11 @@
 //
 //	go run ./internal/mutants
 //	go run ./internal/mutants -only 'sync|counter'
+//	go run ./internal/mutants -part 2/4 -done verdicts.txt
+//
+// With -part it plants each n-th bug only, so that n runs plant them all. With -done it adds a line to the file for each bug as soon as
+// it is known whether it was caught, the bug's name and the verdict, and skips the bugs that the file says were caught: the same command
+// goes on where it was interrupted. The file knows nothing of the code: delete it when that changes.
 //
 // A bug is a file in testdata: a line of what it is, the file that it changes, the arguments of go test for the tests that
 // should see it, then the lines that it replaces and those that take their place. The old lines must be in the file exactly
@@ -11,24 +16,44 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
+// options say which bugs are planted, and how.
+type options struct {
+	only      string // a regular expression that names fit
+	part      string // "i/n", or "" for all
+	done      string // the file of verdicts, or ""
+	goCommand []string
+	limit     time.Duration // of the tests of one bug
+}
+
 func main() {
-	only := flag.String("only", "", "run only the bugs whose file names fit this regular expression")
+	var o options
+	flag.StringVar(&o.only, "only", "", "plant only the bugs whose file names fit this regular expression")
+	flag.StringVar(&o.part, "part", "", "i/n: plant only the i-th of n parts of the bugs, from 1/n to n/n")
+	flag.StringVar(&o.done, "done", "", "add each verdict to this file, and skip the bugs that it says were caught")
 	goCommand := flag.String("go", "go", "the command that runs Go")
-	limit := flag.Duration("limit", 4*time.Minute, "the longest that the tests of one bug may take")
+	flag.DurationVar(&o.limit, "limit", 4*time.Minute, "the longest that the tests of one bug may take")
 	flag.Parse()
-	if err := run(*only, strings.Fields(*goCommand), *limit); err != nil {
+	o.goCommand = strings.Fields(*goCommand)
+	root, err := moduleRoot()
+	if err == nil {
+		err = run(root, o, os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -43,20 +68,19 @@ type mutant struct {
 	old, new string
 }
 
-func run(only string, goCommand []string, limit time.Duration) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	pattern, err := regexp.Compile(only)
-	if err != nil {
-		return err
-	}
+// run plants bugs in the module of a folder, and writes a line for each.
+func run(root string, o options, out io.Writer) error {
 	all, err := load(filepath.Join(root, "internal", "mutants", "testdata"))
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(m mutant) bool { return !pattern.MatchString(m.name) })
+	if all, err = choose(all, o.only, o.part); err != nil {
+		return err
+	}
+	verdicts, err := readVerdicts(o.done)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
@@ -65,24 +89,98 @@ func run(only string, goCommand []string, limit time.Duration) error {
 	if err := copyModule(dir, root); err != nil {
 		return err
 	}
-	caught := 0
+	caught, before := 0, 0
 	for _, m := range all {
+		if verdicts[m.name] == verdictCaught {
+			caught++
+			before++
+			continue
+		}
 		began := time.Now()
-		verdict, err := m.plant(dir, goCommand, limit)
+		verdict, err := m.plant(dir, o.goCommand, o.limit)
 		if err != nil {
 			verdict = "INVALID"
 			fmt.Fprintf(os.Stderr, "%s: %v\n", m.name, err)
 		}
-		if verdict == "caught" {
+		if verdict == verdictCaught {
 			caught++
 		}
-		fmt.Printf("%-8s %5.1fs  %-24s %s\n", verdict, time.Since(began).Seconds(), m.name, m.what)
+		fmt.Fprintf(out, "%-8s %5.1fs  %-24s %s\n", verdict, time.Since(began).Seconds(), m.name, m.what)
+		if err := addVerdict(o.done, m.name, verdict); err != nil {
+			return err
+		}
 	}
-	fmt.Printf("%d of %d caught\n", caught, len(all))
+	fmt.Fprintf(out, "%d of %d caught", caught, len(all))
+	if before > 0 {
+		fmt.Fprintf(out, ", %d of them before, says %s", before, o.done)
+	}
+	fmt.Fprintln(out)
 	if caught < len(all) {
 		return fmt.Errorf("%d bugs were not seen", len(all)-caught)
 	}
 	return nil
+}
+
+// choose returns the bugs whose names fit a pattern, or a part of those.
+func choose(all []mutant, only, part string) (chosen []mutant, err error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
+	}
+	for _, m := range all {
+		if pattern.MatchString(m.name) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no bug has a name that fits -only %q", only)
+	}
+	if part == "" {
+		return chosen, nil
+	}
+	number, of, _ := strings.Cut(part, "/")
+	i, errI := strconv.Atoi(number)
+	n, errN := strconv.Atoi(of)
+	if errI != nil || errN != nil || i < 1 || i > n {
+		return nil, fmt.Errorf("-part %q: want i/n, with i from 1 to n", part)
+	}
+	all, chosen = chosen, nil
+	for k := i - 1; k < len(all); k += n {
+		chosen = append(chosen, all[k])
+	}
+	return chosen, nil
+}
+
+const verdictCaught = "caught"
+
+// readVerdicts returns the last verdict on each bug in a file; none if it does not exist yet.
+func readVerdicts(file string) (map[string]string, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	verdicts := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 2 {
+			verdicts[f[0]] = f[1]
+		}
+	}
+	return verdicts, nil
+}
+
+func addVerdict(file, name, verdict string) error {
+	if file == "" {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s %s\n", name, verdict)
+	return errors.Join(err, f.Close())
 }
 
 // moduleRoot returns the folder of go.mod, here or above.
@@ -170,7 +268,7 @@ func (m mutant) plant(dir string, goCommand []string, limit time.Duration) (verd
 	case !strings.Contains(string(out), "--- FAIL") && !strings.Contains(string(out), "panic: "):
 		return "", fmt.Errorf("it ended otherwise: %w\n%s", err, out)
 	}
-	return "caught", nil
+	return verdictCaught, nil
 }
 
 // copyModule copies a module without what is hidden.

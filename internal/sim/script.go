@@ -142,12 +142,13 @@ func (t step) String() string {
 	return string(b)
 }
 
-// filter returns a copy with the steps for which keep is true.
+// filter returns a copy with the steps for which keep is true. Keep is given the copy of a step, which it may change.
 func (s *script) filter(keep func(i int, t *step) bool) *script {
 	c := &script{seed: s.seed, replicas: s.replicas}
 	for i := range s.steps {
-		if t := s.steps[i]; keep(i, &t) {
-			t.args, t.ops, t.note = maps.Clone(t.args), slices.Clone(t.ops), ""
+		t := s.steps[i]
+		t.args, t.ops, t.note = maps.Clone(t.args), slices.Clone(t.ops), ""
+		if keep(i, &t) { // it may change the step
 			c.steps = append(c.steps, t)
 		}
 	}
