@@ -17,6 +17,8 @@ func TestSimulateJSON(t *testing.T) {
 	r := call(t, "", "simulate", "--schedules", "440", "--json")
 	var got struct {
 		Schedules, Operations, Checks, Violations *int
+		Engines                                   int `json:"schedules_of_engines"`
+		Clusters                                  int `json:"schedules_of_clusters"`
 		Faults                                    map[string]int
 	}
 	d := json.NewDecoder(strings.NewReader(r.out))
@@ -24,7 +26,7 @@ func TestSimulateJSON(t *testing.T) {
 	if err := d.Decode(&got); err != nil || r.code != exitOK || got.Schedules == nil || got.Operations == nil || got.Checks == nil || got.Violations == nil {
 		t.Fatalf("status %d, %v: %s", r.code, err, r.out)
 	}
-	if *got.Schedules != 440 || *got.Operations == 0 || *got.Checks == 0 || *got.Violations != 0 {
+	if *got.Schedules != 440 || *got.Operations == 0 || *got.Checks == 0 || *got.Violations != 0 || got.Engines != 10 || got.Clusters != 2 {
 		t.Errorf("%s", r.out)
 	}
 	kinds := []string{"loss", "duplicate", "delay", "reorder", "partition", "crash", "crash-unsynced", "io-error", "disk-full", "copy", "copy-crash",

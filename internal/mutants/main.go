@@ -257,6 +257,7 @@ func (m mutant) plant(dir string, goCommand []string, limit time.Duration) (verd
 	args = append(args, m.tests...)
 	cmd := exec.CommandContext(ctx, goCommand[0], args...)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "BIGSET_TESTS=full") // a share of the crash points may not see it
 	out, err := cmd.CombinedOutput()
 	switch {
 	case strings.Contains(string(out), "[build failed]"):
