@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,9 @@ func diskFull(err error) string {
 	return ""
 }
 
+// backupName is what a backup may be called: a plain word to every shell and file system.
+var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
 // errNoBackup is what a refused backup is.
 type errNoBackup struct {
 	status int
@@ -189,8 +193,9 @@ func (n *Node) backup(ctx context.Context, name string) (dir string, err error) 
 		return "", &errNoBackup{http.StatusForbidden, "there is no folder for backups: start with --backup-dir /a/folder"}
 	case name == "":
 		return "", &errNoBackup{http.StatusBadRequest, "say how it is to be called: POST /backup?name=monday"}
-	case !filepath.IsLocal(name) || name != filepath.Base(name) || name == ".":
-		return "", &errNoBackup{http.StatusBadRequest, fmt.Sprintf("%q is no name of a folder in %s", name, root)}
+	case !backupName.MatchString(name):
+		return "", &errNoBackup{http.StatusBadRequest, fmt.Sprintf(
+			"%.150q is no name of a backup: a name is 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit", name)}
 	case !n.backingUp.TryLock():
 		return "", &errNoBackup{http.StatusConflict, "another backup is under way"}
 	}

@@ -177,10 +177,20 @@ func TestBackup(t *testing.T) {
 	wantAnswer(t, n, "GET", path, 405, "")
 	wantAnswer(t, n, "POST", path, 403, "", "Sec-Fetch-Site", "cross-site")
 	wantAnswer(t, n, "POST", "/backup", 400, "say how")
-	for _, name := range []string{dir, "..", ".", "/", "../x", "a/b", "a/../../x", "monday/", "./x", "a/.."} {
-		wantAnswer(t, n, "POST", "/backup?name="+url.QueryEscape(name), 400, "no name of a folder")
+	for _, name := range []string{
+		dir, "..", ".", "/", "../x", "a/b", "a/../../x", "monday/", "./x", "a/..", `a\b`,
+		"-rf", "x\ny", "monday\n", "a b", " a", "a\x00", "\x00", ".hidden", "_a", "é", "a\xff", "a:b", "a*",
+		strings.Repeat("a", 129), strings.Repeat("a", 300),
+	} {
+		wantAnswer(t, n, "POST", "/backup?name="+url.QueryEscape(name), 400, "1 to 128 letters, digits, '.', '_' and '-'")
+	}
+	if made, err := os.ReadDir(c.BackupDir); err != nil || len(made) > 0 {
+		t.Errorf("backups by bad names: %v, %v", made, err)
 	}
 	wantAnswer(t, n, "POST", path, 200, dir)
+	for _, name := range []string{"1", "Z-a_b.9..", strings.Repeat("a", 128)} {
+		wantAnswer(t, n, "POST", "/backup?name="+name, 200, filepath.Join(c.BackupDir, name))
+	}
 	talk(t, n, "set f b", "Yes")
 	wantAnswer(t, n, "POST", path, 409, "exists")
 	n.backingUp.Lock()
