@@ -26,7 +26,7 @@ const (
 	adminIdleTime   = 2 * time.Minute
 	// adminHeaderBytes is the most that a head may have, about.
 	adminHeaderBytes = 16 << 10
-	// adminConnectionsMax are open at one time; one more is closed at once. Their file descriptors are the store's reserve.
+	// adminConnectionsMax are open at one time; one more closes the oldest without a request. Their file descriptors are the store's reserve.
 	adminConnectionsMax = 64
 )
 
@@ -34,8 +34,7 @@ const (
 func (n *Node) adminServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", n.serveMetrics)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", n.serveReady)
+	n.handleHealth(mux)
 	mux.HandleFunc("POST /backup", n.serveBackup)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -43,34 +42,25 @@ func (n *Node) adminServer() *http.Server {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return &http.Server{
+	srv := &http.Server{
 		Handler:           n.ownHosts(http.NewCrossOriginProtection().Handler(mux)), // or a page in an operator's browser could ask for backups
 		ReadHeaderTimeout: adminHeaderTime,
 		IdleTimeout:       adminIdleTime,
 		MaxHeaderBytes:    adminHeaderBytes,
-		ConnState:         n.countAdmin,
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 	}
-}
-
-// countAdmin closes a connection to the admin port where there are too many.
-func (n *Node) countAdmin(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if n.adminConns.Add(1) > adminConnectionsMax {
-			c.Close()
-		}
-	case http.StateClosed, http.StateHijacked:
-		n.adminConns.Add(-1)
-	}
+	bind(srv, adminConnectionsMax, requestTimeMin)
+	return srv
 }
 
 // ownHosts refuses requests that ask for a name which is not the node's. Whoever has a name can have it lead to the node's address: a
 // browser then takes a page from there for one of the node's own.
 func (n *Node) ownHosts(h http.Handler) http.Handler {
 	own := append([]string{"localhost"}, n.config.AdminHosts...)
-	if host, _, err := net.SplitHostPort(n.config.Admin); err == nil {
-		own = append(own, host)
+	for _, address := range []string{n.config.Admin, n.config.Health} {
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			own = append(own, host)
+		}
 	}
 	if host, err := os.Hostname(); err == nil {
 		own = append(own, host)

@@ -21,7 +21,12 @@ import (
 // ask sends a request to the admin port.
 func ask(t *testing.T, n *Node, method, path string, header ...string) (status int, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.AdminAddr().String()+path, nil)
+	return askAt(t, n.AdminAddr(), method, path, header...)
+}
+
+func askAt(t *testing.T, at net.Addr, method, path string, header ...string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+at.String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
