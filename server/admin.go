@@ -36,12 +36,7 @@ func (n *Node) adminServer() *http.Server {
 	mux.HandleFunc("GET /metrics", n.serveMetrics)
 	n.handleHealth(mux)
 	mux.HandleFunc("POST /backup", n.serveBackup)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	n.handleProfiles(mux)
 	srv := &http.Server{
 		Handler:           n.ownHosts(http.NewCrossOriginProtection().Handler(mux)), // or a page in an operator's browser could ask for backups
 		ReadHeaderTimeout: adminHeaderTime,
@@ -51,6 +46,22 @@ func (n *Node) adminServer() *http.Server {
 	}
 	bind(srv, adminConnectionsMax, requestTimeMin)
 	return srv
+}
+
+// handleProfiles answers with profiles where the configuration allows them: each may take a core for as long as its client says.
+func (n *Node) handleProfiles(mux *http.ServeMux) {
+	if !n.config.Pprof {
+		mux.HandleFunc("/debug/pprof/", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "profiles are off: start with --pprof", http.StatusNotFound)
+		})
+		return
+	}
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
 // ownHosts refuses requests that ask for a name which is not the node's. Whoever has a name can have it lead to the node's address: a

@@ -56,7 +56,9 @@ func wantAnswer(t *testing.T, n *Node, method, path string, status int, text str
 }
 
 func TestAdmin(t *testing.T) {
-	n := startNode(t, testConfig(t))
+	c := testConfig(t)
+	c.Pprof = true
+	n := startNode(t, c)
 	wantAnswer(t, n, "GET", "/healthz", 200, "ok")
 	wantAnswer(t, n, "GET", "/readyz", 200, "ready")
 	wantAnswer(t, n, "GET", "/debug/pprof/", 200, "goroutine")
@@ -75,6 +77,15 @@ func TestAdmin(t *testing.T) {
 	wantAnswer(t, n, "GET", "/metrics", 503, starting)
 	wantAnswer(t, n, "POST", "/backup?name=x", 503, starting)
 	n.store.Store(s)
+}
+
+// TestProfilesAreOff has a node that nobody told to make profiles.
+func TestProfilesAreOff(t *testing.T) {
+	n := startNode(t, testConfig(t))
+	for _, path := range []string{"", "goroutine", "heap?gc=1", "profile?seconds=1", "trace", "cmdline", "symbol"} {
+		wantAnswer(t, n, "GET", "/debug/pprof/"+path, 404, "start with --pprof")
+	}
+	wantAnswer(t, n, "POST", "/debug/pprof/symbol", 404, "start with --pprof")
 }
 
 var (

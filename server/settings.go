@@ -62,6 +62,7 @@ var settings = []setting{
 	address("admin", "127.0.0.1:8680", func(c *Config) *string { return &c.Admin }),
 	text("admin_hosts", setAdminHosts, func(c *Config) string { return strings.Join(c.AdminHosts, " ") }),
 	address("health", "127.0.0.1:8681", func(c *Config) *string { return &c.Health }),
+	flag("pprof", func(c *Config) *bool { return &c.Pprof }),
 	text("backup_dir", setBackupDir, func(c *Config) string { return c.BackupDir }),
 	text("log", setLog, func(c *Config) string { return c.Log }),
 	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),

@@ -54,6 +54,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		f.String(s.flag, "", s.help)
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
+	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")
 	_ = cmd.MarkFlagDirname("backup-dir")
@@ -102,6 +103,9 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 		if f.Changed(s.flag) {
 			errs = append(errs, c.Set(s.key, f.Lookup(s.flag).Value.String()))
 		}
+	}
+	if f.Changed("pprof") {
+		c.Pprof = f.Lookup("pprof").Value.String() == "true"
 	}
 	return errors.Join(errs...)
 }
