@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,7 +39,7 @@ func (n *Node) adminServer() *http.Server {
 	mux.HandleFunc("POST /backup", n.serveBackup)
 	n.handleProfiles(mux)
 	srv := &http.Server{
-		Handler:           n.ownHosts(http.NewCrossOriginProtection().Handler(mux)), // or a page in an operator's browser could ask for backups
+		Handler:           n.ownHosts(ownPages(mux)), // or a page in an operator's browser could ask for backups
 		ReadHeaderTimeout: adminHeaderTime,
 		IdleTimeout:       adminIdleTime,
 		MaxHeaderBytes:    adminHeaderBytes,
@@ -62,6 +63,33 @@ func (n *Node) handleProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+}
+
+// ownPages refuses requests that a browser sends for a page of somewhere else. http.CrossOriginProtection would let every GET pass.
+func ownPages(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isOwnPage(r) {
+			http.Error(w, "a request for a page of somewhere else: enter the address in the browser itself", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// isOwnPage reports whether a request is from a page of the node, from a user who typed the address, or from a program other than a browser.
+// A browser sends neither header with a GET to http on another machine; such a request passes.
+func isOwnPage(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	from, err := url.Parse(origin)
+	return err == nil && from.Host == r.Host
 }
 
 // ownHosts refuses requests that ask for a name which is not the node's. Whoever has a name can have it lead to the node's address: a

@@ -88,6 +88,41 @@ func TestProfilesAreOff(t *testing.T) {
 	wantAnswer(t, n, "POST", "/debug/pprof/symbol", 404, "start with --pprof")
 }
 
+// TestOtherPages asks as a browser does for pages of somewhere else, with every method: nothing is answered, and nothing is done.
+func TestOtherPages(t *testing.T) {
+	c := testConfig(t)
+	c.BackupDir, c.Pprof, c.Health = t.TempDir(), true, "127.0.0.1:0"
+	n := startNode(t, c)
+	own := "http://" + n.AdminAddr().String()
+	requests := []struct{ method, path string }{
+		{"GET", "/metrics"}, {"HEAD", "/metrics"}, {"GET", "/readyz"}, {"GET", "/healthz"}, {"GET", "/debug/pprof/cmdline"}, {"OPTIONS", "/metrics"},
+		{"POST", "/backup?name=x"},
+	}
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "odd"}, {"Origin", "http://example.org"}, {"Origin", "null"},
+		{"Origin", "http://" + n.Addr().String()}, {"Origin", "http://example.org", "Sec-Fetch-Site", "none"}, {"Origin", own, "Sec-Fetch-Site", "cross-site"},
+	} {
+		for _, r := range requests {
+			if status, body := ask(t, n, r.method, r.path, headers...); status != 403 {
+				t.Errorf("%s %s with %q: got %d, %.100q", r.method, r.path, headers, status, body)
+			}
+		}
+	}
+	if made, err := os.ReadDir(c.BackupDir); err != nil || len(made) > 0 {
+		t.Errorf("backups: %v, %v", made, err)
+	}
+	for _, headers := range [][]string{
+		{}, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Origin", own}, {"Origin", own, "Sec-Fetch-Site", "same-origin"},
+	} {
+		wantAnswer(t, n, "GET", "/metrics", 200, "bigset_ready 1", headers...)
+		wantAnswer(t, n, "GET", "/debug/pprof/cmdline", 200, "", headers...)
+	}
+	wantAnswer(t, n, "POST", "/backup?name=own", 200, "", "Origin", own)
+	if status, _ := askAt(t, n.HealthAddr(), "GET", "/readyz", "Sec-Fetch-Site", "cross-site"); status != 403 {
+		t.Errorf("the health port answers a page of somewhere else with %d", status)
+	}
+}
+
 var (
 	headLine   = regexp.MustCompile(`^# (HELP|TYPE) (bigset_[a-z_]+) .`)
 	sampleLine = regexp.MustCompile(`^(bigset_[a-z_]+)(\{[a-z]+="[^"]*"\})? (\+Inf|[-+0-9.e]+)$`)

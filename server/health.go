@@ -24,7 +24,7 @@ func (n *Node) healthServer() *http.Server {
 	mux := http.NewServeMux()
 	n.handleHealth(mux)
 	srv := &http.Server{
-		Handler:        n.ownHosts(http.NewCrossOriginProtection().Handler(mux)),
+		Handler:        n.ownHosts(ownPages(mux)),
 		ReadTimeout:    healthTime,
 		WriteTimeout:   healthTime,
 		MaxHeaderBytes: healthHeaderBytes,
