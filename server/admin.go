@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +27,7 @@ const (
 	adminIdleTime   = 2 * time.Minute
 	// adminHeaderBytes is the most that a head may have, about.
 	adminHeaderBytes = 16 << 10
-	// adminConnectionsMax are open at one time; one more is closed at once. Their file descriptors are the store's reserve.
+	// adminConnectionsMax are open at one time; one more closes the oldest without a request. Their file descriptors are the store's reserve.
 	adminConnectionsMax = 64
 )
 
@@ -33,43 +35,71 @@ const (
 func (n *Node) adminServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", n.serveMetrics)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", n.serveReady)
+	n.handleHealth(mux)
 	mux.HandleFunc("POST /backup", n.serveBackup)
+	n.handleProfiles(mux)
+	srv := &http.Server{
+		Handler:           n.ownHosts(ownPages(mux)), // or a page in an operator's browser could ask for backups
+		ReadHeaderTimeout: adminHeaderTime,
+		IdleTimeout:       adminIdleTime,
+		MaxHeaderBytes:    adminHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
+	}
+	bind(srv, adminConnectionsMax, requestTimeMin)
+	return srv
+}
+
+// handleProfiles answers with profiles where the configuration allows them: each may take a core for as long as its client says.
+func (n *Node) handleProfiles(mux *http.ServeMux) {
+	if !n.config.Pprof {
+		mux.HandleFunc("/debug/pprof/", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "profiles are off: start with --pprof", http.StatusNotFound)
+		})
+		return
+	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return &http.Server{
-		Handler:           n.ownHosts(http.NewCrossOriginProtection().Handler(mux)), // or a page in an operator's browser could ask for backups
-		ReadHeaderTimeout: adminHeaderTime,
-		IdleTimeout:       adminIdleTime,
-		MaxHeaderBytes:    adminHeaderBytes,
-		ConnState:         n.countAdmin,
-		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
-	}
 }
 
-// countAdmin closes a connection to the admin port where there are too many.
-func (n *Node) countAdmin(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if n.adminConns.Add(1) > adminConnectionsMax {
-			c.Close()
+// ownPages refuses requests that a browser sends for a page of somewhere else. http.CrossOriginProtection would let every GET pass.
+func ownPages(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isOwnPage(r) {
+			http.Error(w, "a request for a page of somewhere else: enter the address in the browser itself", http.StatusForbidden)
+			return
 		}
-	case http.StateClosed, http.StateHijacked:
-		n.adminConns.Add(-1)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// isOwnPage reports whether a request is from a page of the node, from a user who typed the address, or from a program other than a browser.
+// A browser sends neither header with a GET to http on another machine; such a request passes.
+func isOwnPage(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		return false
 	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	from, err := url.Parse(origin)
+	return err == nil && from.Host == r.Host
 }
 
 // ownHosts refuses requests that ask for a name which is not the node's. Whoever has a name can have it lead to the node's address: a
 // browser then takes a page from there for one of the node's own.
 func (n *Node) ownHosts(h http.Handler) http.Handler {
 	own := append([]string{"localhost"}, n.config.AdminHosts...)
-	if host, _, err := net.SplitHostPort(n.config.Admin); err == nil {
-		own = append(own, host)
+	for _, address := range []string{n.config.Admin, n.config.Health} {
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			own = append(own, host)
+		}
 	}
 	if host, err := os.Hostname(); err == nil {
 		own = append(own, host)
@@ -154,6 +184,9 @@ func diskFull(err error) string {
 	return ""
 }
 
+// backupName is what a backup may be called: a plain word to every shell and file system.
+var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
 // errNoBackup is what a refused backup is.
 type errNoBackup struct {
 	status int
@@ -189,8 +222,9 @@ func (n *Node) backup(ctx context.Context, name string) (dir string, err error) 
 		return "", &errNoBackup{http.StatusForbidden, "there is no folder for backups: start with --backup-dir /a/folder"}
 	case name == "":
 		return "", &errNoBackup{http.StatusBadRequest, "say how it is to be called: POST /backup?name=monday"}
-	case !filepath.IsLocal(name) || name != filepath.Base(name) || name == ".":
-		return "", &errNoBackup{http.StatusBadRequest, fmt.Sprintf("%q is no name of a folder in %s", name, root)}
+	case !backupName.MatchString(name):
+		return "", &errNoBackup{http.StatusBadRequest, fmt.Sprintf(
+			"%.150q is no name of a backup: a name is 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit", name)}
 	case !n.backingUp.TryLock():
 		return "", &errNoBackup{http.StatusConflict, "another backup is under way"}
 	}

@@ -21,7 +21,12 @@ import (
 // ask sends a request to the admin port.
 func ask(t *testing.T, n *Node, method, path string, header ...string) (status int, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+n.AdminAddr().String()+path, nil)
+	return askAt(t, n.AdminAddr(), method, path, header...)
+}
+
+func askAt(t *testing.T, at net.Addr, method, path string, header ...string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+at.String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +56,9 @@ func wantAnswer(t *testing.T, n *Node, method, path string, status int, text str
 }
 
 func TestAdmin(t *testing.T) {
-	n := startNode(t, testConfig(t))
+	c := testConfig(t)
+	c.Pprof = true
+	n := startNode(t, c)
 	wantAnswer(t, n, "GET", "/healthz", 200, "ok")
 	wantAnswer(t, n, "GET", "/readyz", 200, "ready")
 	wantAnswer(t, n, "GET", "/debug/pprof/", 200, "goroutine")
@@ -70,6 +77,50 @@ func TestAdmin(t *testing.T) {
 	wantAnswer(t, n, "GET", "/metrics", 503, starting)
 	wantAnswer(t, n, "POST", "/backup?name=x", 503, starting)
 	n.store.Store(s)
+}
+
+// TestProfilesAreOff has a node that nobody told to make profiles.
+func TestProfilesAreOff(t *testing.T) {
+	n := startNode(t, testConfig(t))
+	for _, path := range []string{"", "goroutine", "heap?gc=1", "profile?seconds=1", "trace", "cmdline", "symbol"} {
+		wantAnswer(t, n, "GET", "/debug/pprof/"+path, 404, "start with --pprof")
+	}
+	wantAnswer(t, n, "POST", "/debug/pprof/symbol", 404, "start with --pprof")
+}
+
+// TestOtherPages asks as a browser does for pages of somewhere else, with every method: nothing is answered, and nothing is done.
+func TestOtherPages(t *testing.T) {
+	c := testConfig(t)
+	c.BackupDir, c.Pprof, c.Health = t.TempDir(), true, "127.0.0.1:0"
+	n := startNode(t, c)
+	own := "http://" + n.AdminAddr().String()
+	requests := []struct{ method, path string }{
+		{"GET", "/metrics"}, {"HEAD", "/metrics"}, {"GET", "/readyz"}, {"GET", "/healthz"}, {"GET", "/debug/pprof/cmdline"}, {"OPTIONS", "/metrics"},
+		{"POST", "/backup?name=x"},
+	}
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "odd"}, {"Origin", "http://example.org"}, {"Origin", "null"},
+		{"Origin", "http://" + n.Addr().String()}, {"Origin", "http://example.org", "Sec-Fetch-Site", "none"}, {"Origin", own, "Sec-Fetch-Site", "cross-site"},
+	} {
+		for _, r := range requests {
+			if status, body := ask(t, n, r.method, r.path, headers...); status != 403 {
+				t.Errorf("%s %s with %q: got %d, %.100q", r.method, r.path, headers, status, body)
+			}
+		}
+	}
+	if made, err := os.ReadDir(c.BackupDir); err != nil || len(made) > 0 {
+		t.Errorf("backups: %v, %v", made, err)
+	}
+	for _, headers := range [][]string{
+		{}, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Origin", own}, {"Origin", own, "Sec-Fetch-Site", "same-origin"},
+	} {
+		wantAnswer(t, n, "GET", "/metrics", 200, "bigset_ready 1", headers...)
+		wantAnswer(t, n, "GET", "/debug/pprof/cmdline", 200, "", headers...)
+	}
+	wantAnswer(t, n, "POST", "/backup?name=own", 200, "", "Origin", own)
+	if status, _ := askAt(t, n.HealthAddr(), "GET", "/readyz", "Sec-Fetch-Site", "cross-site"); status != 403 {
+		t.Errorf("the health port answers a page of somewhere else with %d", status)
+	}
 }
 
 var (
@@ -177,10 +228,20 @@ func TestBackup(t *testing.T) {
 	wantAnswer(t, n, "GET", path, 405, "")
 	wantAnswer(t, n, "POST", path, 403, "", "Sec-Fetch-Site", "cross-site")
 	wantAnswer(t, n, "POST", "/backup", 400, "say how")
-	for _, name := range []string{dir, "..", ".", "/", "../x", "a/b", "a/../../x", "monday/", "./x", "a/.."} {
-		wantAnswer(t, n, "POST", "/backup?name="+url.QueryEscape(name), 400, "no name of a folder")
+	for _, name := range []string{
+		dir, "..", ".", "/", "../x", "a/b", "a/../../x", "monday/", "./x", "a/..", `a\b`,
+		"-rf", "x\ny", "monday\n", "a b", " a", "a\x00", "\x00", ".hidden", "_a", "é", "a\xff", "a:b", "a*",
+		strings.Repeat("a", 129), strings.Repeat("a", 300),
+	} {
+		wantAnswer(t, n, "POST", "/backup?name="+url.QueryEscape(name), 400, "1 to 128 letters, digits, '.', '_' and '-'")
+	}
+	if made, err := os.ReadDir(c.BackupDir); err != nil || len(made) > 0 {
+		t.Errorf("backups by bad names: %v, %v", made, err)
 	}
 	wantAnswer(t, n, "POST", path, 200, dir)
+	for _, name := range []string{"1", "Z-a_b.9..", strings.Repeat("a", 128)} {
+		wantAnswer(t, n, "POST", "/backup?name="+name, 200, filepath.Join(c.BackupDir, name))
+	}
 	talk(t, n, "set f b", "Yes")
 	wantAnswer(t, n, "POST", path, 409, "exists")
 	n.backingUp.Lock()

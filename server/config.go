@@ -46,7 +46,9 @@ type Config struct {
 	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
 
 	Admin          string        // address of the admin port; empty is none
-	AdminHosts     []string      // names by which it is asked, beside that in Admin, localhost, and any IP address
+	AdminHosts     []string      // names by which it and the health port are asked, beside those in Admin and Health, localhost, and any IP address
+	Health         string        // address of the health port, which answers only /healthz and /readyz; empty is none
+	Pprof          bool          // whether the admin port makes profiles
 	BackupDir      string        // absolute path of the folder below which it makes backups; empty is nowhere
 	MaxConnections int           // of bloomd's protocol; further ones are closed
 	MaxLine        int           // bytes of one line

@@ -3,13 +3,10 @@
 package server
 
 import (
-	"io"
 	"log/slog"
-	"net"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func TestConnectionsMost(t *testing.T) {
@@ -47,31 +44,4 @@ func TestDescriptors(t *testing.T) {
 	if n.config.MaxConnections != 512 || !strings.Contains(log.String(), "connections=512") {
 		t.Errorf("%d connections, logged %s", n.config.MaxConnections, log.String())
 	}
-}
-
-// TestAdminConnections has more clients at the admin port than it takes.
-func TestAdminConnections(t *testing.T) {
-	n := startNode(t, testConfig(t))
-	var held []net.Conn
-	dial := func() net.Conn {
-		nc, err := net.Dial("tcp", n.AdminAddr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { nc.Close() })
-		nc.SetDeadline(time.Now().Add(10 * time.Second))
-		return nc
-	}
-	for range adminConnectionsMax {
-		held = append(held, dial())
-	}
-	eventually(t, "all are there", func() bool { return n.adminConns.Load() == adminConnectionsMax })
-	if got, err := dial().Read(make([]byte, 1)); got > 0 || err != io.EOF {
-		t.Errorf("one more: %d bytes, %v", got, err)
-	}
-	for _, nc := range held {
-		nc.Close()
-	}
-	eventually(t, "all are gone", func() bool { return n.adminConns.Load() == 0 })
-	wantAnswer(t, n, "GET", "/healthz", 200, "ok")
 }

@@ -5,8 +5,9 @@
 //	          config: flags over environment over file over defaults
 //	             │
 //	clients ──► server/bloomd ──► bloomFilters ──► engine.Store ◄── every flush_interval, every cold_interval
-//	operator ─► admin port: /metrics /healthz /readyz /backup /debug/pprof
+//	operator ─► admin port: /metrics /healthz /readyz /backup, with --pprof also /debug/pprof
+//	balancer ─► health port: /healthz /readyz
 //
-// A node starts in the order addresses, store, clients, and stops the other way round: when Stop returns, all that was answered is
+// A node starts in the order addresses, store, clients, and stops the other way round, the health port last: when Stop returns, all that was answered is
 // on disk and the folder is closed in order. Addresses come first so that a second server on one port leaves no folder behind.
 package server

@@ -27,10 +27,11 @@ type Node struct {
 	log     *slog.Logger
 	started time.Time
 
-	listener, adminListener net.Listener // adminListener may be nil
-	admin                   *http.Server
-	bloomd                  *bloomd.Server
-	store                   atomic.Pointer[engine.Store] // nil while it is being opened
+	listener                      net.Listener
+	adminListener, healthListener net.Listener // nil where there is no such port, as admin and health
+	admin, health                 *http.Server
+	bloomd                        *bloomd.Server
+	store                         atomic.Pointer[engine.Store] // nil while it is being opened
 
 	ended      chan error // what ended a listener that should not have ended
 	timers     sync.WaitGroup
@@ -38,7 +39,6 @@ type Node struct {
 	stopOnce   sync.Once
 	stopErr    error
 	stopping   atomic.Bool
-	adminConns atomic.Int64
 	backingUp  sync.Mutex
 	sums       filterSums
 
@@ -58,16 +58,23 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 			"max_connections", c.MaxConnections, "connections", most, "files", descriptorLimit())
 		c.MaxConnections = most
 	}
-	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 2)}
+	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 3)}
 	if n.listener, err = listen(c.Address(), "bloomd's protocol", "--bloomd"); err != nil {
 		return nil, err
 	}
 	if c.Admin != "" {
 		if n.adminListener, err = listen(c.Admin, "the admin port", "--admin"); err != nil {
-			return nil, errors.Join(err, n.listener.Close())
+			return nil, n.giveUp(err, nil)
 		}
 		n.admin = n.adminServer()
 		go n.serve("admin port", func() error { return n.admin.Serve(n.adminListener) })
+	}
+	if c.Health != "" {
+		if n.healthListener, err = listen(c.Health, "the health port", "--health"); err != nil {
+			return nil, n.giveUp(err, nil)
+		}
+		n.health = n.healthServer()
+		go n.serve("health port", func() error { return n.health.Serve(n.healthListener) })
 	}
 	s, err := n.openStore()
 	if err != nil {
@@ -82,7 +89,8 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 	n.stopTimers = cancel
 	n.every(ctx, c.FlushInterval, n.flushFilters)
 	n.every(ctx, c.ColdInterval, n.closeColdFilters)
-	log.Info("bigset: serving", "dir", c.DataDir, "bloomd", n.Addr().String(), "admin", c.Admin, "durability", durabilityNames[c.durability()])
+	log.Info("bigset: serving", "dir", c.DataDir, "bloomd", n.Addr().String(), "admin", c.Admin, "health", c.Health,
+		"durability", durabilityNames[c.durability()])
 	if err := notify("READY=1"); err != nil {
 		log.Warn("bigset: the service manager could not be told", "cause", err)
 	}
@@ -93,11 +101,19 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 func (n *Node) giveUp(err error, s *engine.Store) error {
 	n.stopping.Store(true)
 	errs := []error{err, n.listener.Close()}
-	if n.admin != nil {
-		errs = append(errs, n.admin.Close())
-	}
 	if s != nil {
 		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, n.closeAdmin())...)
+}
+
+// closeAdmin closes the admin port and the health port, if they are open, in this order.
+func (n *Node) closeAdmin() error {
+	var errs []error
+	for _, srv := range []*http.Server{n.admin, n.health} {
+		if srv != nil {
+			errs = append(errs, srv.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -158,11 +174,16 @@ func (n *Node) serve(what string, run func() error) {
 func (n *Node) Addr() net.Addr { return n.listener.Addr() }
 
 // AdminAddr returns the address of the admin port, or nil.
-func (n *Node) AdminAddr() net.Addr {
-	if n.adminListener == nil {
+func (n *Node) AdminAddr() net.Addr { return addrOf(n.adminListener) }
+
+// HealthAddr returns the address of the health port, or nil.
+func (n *Node) HealthAddr() net.Addr { return addrOf(n.healthListener) }
+
+func addrOf(l net.Listener) net.Addr {
+	if l == nil {
 		return nil
 	}
-	return n.adminListener.Addr()
+	return l.Addr()
 }
 
 // Wait returns when ctx ends, then with nil, or when a listener fails. Stop the node then.
@@ -238,10 +259,7 @@ func (n *Node) Stop(ctx context.Context) error {
 			n.log.Error("bigset: filters could not be flushed, it is tried again", "cause", err)
 		}
 		n.timers.Wait()
-		n.stopErr = n.store.Load().Close()
-		if n.admin != nil {
-			n.stopErr = errors.Join(n.stopErr, n.admin.Close())
-		}
+		n.stopErr = errors.Join(n.store.Load().Close(), n.closeAdmin())
 		if n.stopErr == nil {
 			n.log.Info("bigset: stopped")
 		}

@@ -59,8 +59,10 @@ var settings = []setting{
 
 	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
 	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),
-	text("admin", setAdmin, func(c *Config) string { return c.Admin }),
+	address("admin", "127.0.0.1:8680", func(c *Config) *string { return &c.Admin }),
 	text("admin_hosts", setAdminHosts, func(c *Config) string { return strings.Join(c.AdminHosts, " ") }),
+	address("health", "127.0.0.1:8681", func(c *Config) *string { return &c.Health }),
+	flag("pprof", func(c *Config) *bool { return &c.Pprof }),
 	text("backup_dir", setBackupDir, func(c *Config) string { return c.BackupDir }),
 	text("log", setLog, func(c *Config) string { return c.Log }),
 	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),
@@ -129,6 +131,20 @@ func flag(key string, field func(*Config) *bool) setting {
 			}
 			return "0"
 		},
+	}
+}
+
+// address is a setting that is where to listen, or empty.
+func address(key, instance string, field func(*Config) *string) setting {
+	return setting{key: key,
+		set: func(c *Config, value string) error {
+			if _, _, err := net.SplitHostPort(value); value != "" && err != nil {
+				return fmt.Errorf("it is HOST:PORT, for instance %s, or empty for none", instance)
+			}
+			*field(c) = value
+			return nil
+		},
+		get: func(c *Config) string { return *field(c) },
 	}
 }
 
@@ -210,14 +226,6 @@ func setDurability(c *Config, value string) error {
 		}
 	}
 	return errors.New("it is interval, log or sync")
-}
-
-func setAdmin(c *Config, value string) error {
-	if _, _, err := net.SplitHostPort(value); value != "" && err != nil {
-		return errors.New("it is HOST:PORT, for instance 127.0.0.1:8680, or empty for none")
-	}
-	c.Admin = value
-	return nil
 }
 
 func setAdminHosts(c *Config, value string) error {

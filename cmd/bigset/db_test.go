@@ -161,6 +161,8 @@ func TestComplete(t *testing.T) {
 	same(offered("checkpoint", ""), folders)
 	same(offered("restore", ""), folders)
 	same(offered("stats", "--strategy", ""), append(strings.Split(strategyNames(), ", "), noFiles)...)
+	same(offered("serve", "--health", ""), noFiles)
+	same(offered("serve", "--backup-dir", ""), folders)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if script := call(t, "", "completion", shell).want(t, exitOK); !strings.Contains(script, "bigset") {
 			t.Errorf("%s: no script", shell)

@@ -16,7 +16,7 @@ import (
 // serveFlags are the flags of serve that are keys of the configuration.
 var serveFlags = []struct{ flag, key, help string }{
 	{"admin", "admin", "`HOST:PORT` for metrics, health, backups and profiles; whoever reaches it may use it (default: none)"},
-	{"admin-hosts", "admin_hosts", "`names` by which the admin port is asked, spaces between; IP addresses, localhost and the name of the\nmachine always are"},
+	{"admin-hosts", "admin_hosts", "`names` by which the admin port and the health port are asked, spaces between; IP addresses, localhost\nand the name of the machine always are"},
 	{"backup-dir", "backup_dir", "existing `folder` in which the admin port makes backups (default: none, it makes no backups)"},
 	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
 	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; those in memory only come on top (default 256 MiB)"},
@@ -24,6 +24,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"log-level", "log_level", "DEBUG, INFO, WARN, ERROR or CRITICAL (default INFO)"},
 	{"max-connections", "max_connections", "most clients at one time (default 10000)"},
 	{"max-line", "max_line", "most `bytes` of one request (default 64 MiB)"},
+	{"health", "health", "`HOST:PORT` for health checks, which answers only /healthz and /readyz (default: none)"},
 	{"idle", "idle", "close connections that ask nothing for so long, for instance 5m (default: never)"},
 }
 
@@ -40,7 +41,7 @@ have asked, filters are flushed, the store is closed, and the status is 0. SIGHU
 and the log level INFO where nothing says otherwise. Flags count before the environment (BIGSET_ and the key, for instance
 BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file), that before the file. A program that is called bloomd,
 by a link, takes bloomd's own flags and defaults.`,
-		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680 --backup-dir /backup
+		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680 --health 127.0.0.1:8681 --backup-dir /backup
   bigset serve --config /etc/bloomd.conf --check-config
   curl -X POST 'http://127.0.0.1:8680/backup?name=monday'`,
 		Args: takes(0, 0),
@@ -51,9 +52,12 @@ by a link, takes bloomd's own flags and defaults.`,
 	f.BoolVar(&check, "check-config", false, "print the configuration that counts, and do nothing")
 	for _, s := range serveFlags {
 		f.String(s.flag, "", s.help)
+		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
+	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")
+	_ = cmd.MarkFlagDirname("backup-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if path == "" {
 			path = os.Getenv("BIGSET_CONFIG")
@@ -99,6 +103,9 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 		if f.Changed(s.flag) {
 			errs = append(errs, c.Set(s.key, f.Lookup(s.flag).Value.String()))
 		}
+	}
+	if f.Changed("pprof") {
+		c.Pprof = f.Lookup("pprof").Value.String() == "true"
 	}
 	return errors.Join(errs...)
 }

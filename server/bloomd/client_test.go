@@ -12,6 +12,7 @@ import (
 
 // TestClientKeys has the client send all keys that the protocol can carry, and only those.
 func TestClientKeys(t *testing.T) {
+	t.Parallel()
 	c := start(t, bloomdtest.NewMemory(), bloomd.Options{}).client()
 	f := []byte("f")
 	if created, err := c.Create(f, bloomd.CreateOptions{}); err != nil || !created {
@@ -77,6 +78,7 @@ func TestClientKeys(t *testing.T) {
 }
 
 func TestClientCommands(t *testing.T) {
+	t.Parallel()
 	c := start(t, bloomdtest.NewMemory(), bloomd.Options{}).client()
 	name, capacity, prob, yes := []byte("f"), uint64(20_000), 1e-9, false
 	o := bloomd.CreateOptions{Capacity: &capacity, Probability: &prob, InMemory: &yes}

@@ -11,7 +11,8 @@ const failurePause = time.Second
 
 // failureLog logs what fails, and counts what it leaves out. Nobody waits for it: a log may be a pipe that is full.
 type failureLog struct {
-	log *slog.Logger
+	log   *slog.Logger
+	pause time.Duration // failurePause, but in tests
 
 	mu      sync.Mutex
 	last    time.Time
@@ -23,7 +24,7 @@ func (l *failureLog) add(what string, name []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if l.writing || now.Sub(l.last) < failurePause {
+	if l.writing || now.Sub(l.last) < l.pause {
 		l.skipped++
 		return
 	}

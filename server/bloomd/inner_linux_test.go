@@ -11,6 +11,7 @@ import (
 
 // TestNotParkedTooLate has a connection whose time is over: in a loop it would get one more read at each sweep.
 func TestNotParkedTooLate(t *testing.T) {
+	t.Parallel()
 	c, _ := connected(t)
 	l, err := newLoop(context.Background(), c.s, &part{})
 	if err != nil {
@@ -33,6 +34,7 @@ func TestNotParkedTooLate(t *testing.T) {
 
 // TestNotWatched has a system that refuses to watch a connection's socket: it is served, by a goroutine of its own.
 func TestNotWatched(t *testing.T) {
+	t.Parallel()
 	c, client := connected(t)
 	l, err := newLoop(context.Background(), c.s, &part{})
 	if err != nil {

@@ -58,6 +58,7 @@ func wantAnswered(t *testing.T, c *conn, client net.Conn) {
 
 // TestLateDrain has a goroutine that gets its turn only when the time for what is on its way has passed: what had come is answered.
 func TestLateDrain(t *testing.T) {
+	t.Parallel()
 	c, client := connected(t)
 	fmt.Fprint(client, "check f a\n")
 	c.drain()
@@ -68,7 +69,45 @@ func TestLateDrain(t *testing.T) {
 	}
 }
 
+// TestLingerEnds has a client that stays after the last answer: the connection is given up in the end.
+func TestLingerEnds(t *testing.T) {
+	t.Parallel()
+	c, client := connected(t)
+	const linger = 20 * time.Millisecond
+	began := time.Now()
+	c.linger(linger)
+	if took := time.Since(began); took < linger {
+		t.Errorf("it lingered for %v", took)
+	}
+	if rest, err := io.ReadAll(client); err != nil || len(rest) > 0 {
+		t.Errorf("the client: %q, %v", rest, err)
+	}
+}
+
+// TestLineUntil gives a line the time that its buffer needs on a slow network.
+func TestLineUntil(t *testing.T) {
+	t.Parallel()
+	c, _ := connected(t)
+	for _, w := range []struct {
+		buffer int
+		more   time.Duration
+	}{{128 << 10, 0}, {256 << 10, time.Second}, {64 << 20, 256 * time.Second}} {
+		c.lineBegun = time.Time{}
+		if !c.reserve(w.buffer) {
+			t.Fatalf("no room for %d bytes", w.buffer)
+		}
+		until := c.lineUntil()
+		if got := until.Sub(c.lineBegun) - c.s.opt.LineTime; got != w.more || c.lineBegun.IsZero() || !c.lineUntil().Equal(until) {
+			t.Errorf("%d bytes have %v more, want %v", w.buffer, got, w.more)
+		}
+	}
+}
+
+// SetLogPause changes how long the log of failures pauses between two lines. It comes before the first client.
+func (s *Server) SetLogPause(d time.Duration) { s.failures.pause = d }
+
 func TestIsTemporary(t *testing.T) {
+	t.Parallel()
 	for _, err := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EPROTO, syscall.ECONNABORTED,
 		syscall.ENETDOWN, syscall.EPERM, syscall.ENOSPC, syscall.EINTR} {
 		if !isTemporary(&net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", err)}) {

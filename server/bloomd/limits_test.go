@@ -48,6 +48,7 @@ func (pairFilter) SetsWait() bool { return false }
 
 // TestDenseKeys has keys as short as keys can be, among them empty ones, in several calls: what becomes of them is kept where they stood.
 func TestDenseKeys(t *testing.T) {
+	t.Parallel()
 	nc := start(t, yesNode{f: pairFilter{t: t}}, bloomd.Options{}).dial()
 	for _, pattern := range []string{" ", "a ", "b ", "a  ", " a b ", "  aaaa bb ", " a   b a ab"} {
 		keys := strings.Repeat(pattern, 100_000)
@@ -91,6 +92,7 @@ func (n *endlessNode) List(_ context.Context, _ []byte, after string, most int) 
 
 // TestListInParts has a client that takes a long list slowly: no more of it is made than it takes. And one that fails in its midst.
 func TestListInParts(t *testing.T) {
+	t.Parallel()
 	for _, fail := range []int64{0, 5000} {
 		n := &endlessNode{fail: fail}
 		s, err := bloomd.New(n, bloomd.Options{Log: slog.New(slog.DiscardHandler)})
@@ -125,11 +127,12 @@ func TestListInParts(t *testing.T) {
 // TestLineTime has clients that begin long lines and do not end them in time, although they go on with them: others get their room. Who
 // sends lines one behind another, and who waits between lines or within a short one, is not concerned.
 func TestLineTime(t *testing.T) {
-	const lineTime = time.Second
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 600 << 10, LineTime: lineTime})
+	t.Parallel()
+	const lineTime = 500 * time.Millisecond
+	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 300 << 10, LineTime: lineTime})
 	idle, short := r.dial(), r.dial()
 	ask(t, idle, "create f\n", "Done\n")
-	begun := "check f " + strings.Repeat("k", 200<<10)
+	begun := "check f " + strings.Repeat("k", 100<<10) // in buffers of 128 KiB, which have no more than lineTime
 	ask(t, idle, begun+"\n", "No\n")
 	if _, err := io.WriteString(short, begun[:50<<10]); err != nil {
 		t.Fatal(err)
@@ -166,10 +169,10 @@ func TestLineTime(t *testing.T) {
 	ask(t, idle, "list x\n", "START\nEND\n")
 	ask(t, short, begun[50<<10:]+"\n", "No\n")
 	steady := r.dial()
-	if _, err := io.WriteString(steady, begun[:100<<10]); err != nil {
+	if _, err := io.WriteString(steady, begun[:80<<10]); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); time.Since(began) < 3*lineTime; time.Sleep(20 * time.Millisecond) { // always with a long line begun
-		ask(t, steady, begun[100<<10:]+"\n"+begun[:100<<10], "No\n")
+	for began := time.Now(); time.Since(began) < 3*lineTime/2; time.Sleep(20 * time.Millisecond) { // always with a long line begun
+		ask(t, steady, begun[80<<10:]+"\n"+begun[:80<<10], "No\n")
 	}
 }

@@ -21,6 +21,7 @@ func oneLoop() bloomd.Options { return bloomd.Options{Loops: min(loopsOfTests, 1
 
 // TestNobodyIsHeldUp has clients whose requests wait at the node, with others behind them, while another one's are answered.
 func TestNobodyIsHeldUp(t *testing.T) {
+	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
 	r := start(t, n, oneLoop())
 	other := r.dial()
@@ -77,6 +78,7 @@ func newCostlyFilter() costlyFilter {
 
 // TestTurnIsBounded has requests of more keys than a loop executes in a turn: all others would wait for them.
 func TestTurnIsBounded(t *testing.T) {
+	t.Parallel()
 	f := newCostlyFilter()
 	nc := start(t, yesNode{f: f}, oneLoop()).dial()
 	ask(t, nc, "multi f"+strings.Repeat(" a", 10_000)+"\n", strings.Repeat("Yes ", 9999)+"Yes\n")
@@ -95,6 +97,7 @@ func TestTurnIsBounded(t *testing.T) {
 
 // TestRequestAtTheDeadline has a loop that comes to a request only when its client's idle time is over.
 func TestRequestAtTheDeadline(t *testing.T) {
+	t.Parallel()
 	o := oneLoop()
 	o.IdleTime = 200 * time.Millisecond
 	f := newCostlyFilter()
@@ -118,6 +121,7 @@ func TestRequestAtTheDeadline(t *testing.T) {
 
 // TestSomeNow has a node that does some of the keys of a request without waiting.
 func TestSomeNow(t *testing.T) {
+	t.Parallel()
 	for now := 1; now < 6; now++ {
 		n := &node{Memory: bloomdtest.NewMemory(), now: now}
 		nc := start(t, n, oneLoop()).dial()
@@ -129,6 +133,7 @@ func TestSomeNow(t *testing.T) {
 
 // TestSetsThatWait has a connection that gets a goroutine of its own for good: it must be idle, drained and cut as others are.
 func TestSetsThatWait(t *testing.T) {
+	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory(), waits: true}
 	o := oneLoop()
 	o.IdleTime = 200 * time.Millisecond
@@ -181,6 +186,7 @@ func TestSetsThatWait(t *testing.T) {
 
 // TestCutOff has connections in a loop and beside it when the server's context ends.
 func TestCutOff(t *testing.T) {
+	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
 	s, err := bloomd.New(n, oneLoop())
 	if err != nil {
@@ -208,6 +214,7 @@ func TestCutOff(t *testing.T) {
 
 // TestManyClients has clients that come, ask for all kinds of things and go, some in the middle of an answer, until the server is cut off.
 func TestManyClients(t *testing.T) {
+	t.Parallel()
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: time.Hour})
 	ask(t, r.dial(), "create f\n", "Done\n")
 	client := func(i, j int) error {

@@ -22,6 +22,7 @@ var loopsOfTests = 2
 
 // TestMain runs all tests twice where there are event loops, then without.
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // most of them wait most of the time; -parallel of the command line counts
 	code := m.Run()
 	if code == 0 && runtime.GOOS == "linux" && flag.Lookup("test.fuzz").Value.String() == "" {
 		loopsOfTests = -1
@@ -110,6 +111,7 @@ func scripts(t *testing.T) []string {
 
 // TestReplay holds conversations that were recorded at a real bloomd: one request at a time.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	for _, file := range scripts(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			c := start(t, bloomdtest.NewMemory(), bloomd.Options{}).client()
@@ -122,6 +124,7 @@ func TestReplay(t *testing.T) {
 
 // TestReplayPipelined holds the same conversations with all requests at once, in packets of all sizes: the answers are the same bytes.
 func TestReplayPipelined(t *testing.T) {
+	t.Parallel()
 	for _, file := range scripts(t) {
 		for _, packet := range []int{1, 2, 3, 7, 100, 1 << 20} {
 			var send, want []byte

@@ -166,6 +166,7 @@ func FuzzConnection(f *testing.F) {
 
 // TestOneWrite has what came together answered together.
 func TestOneWrite(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		packet, output, writes int
 	}{{1 << 20, 1 << 20, 1}, {80, 1 << 20, 10}, {1 << 20, 1, 100}} {

@@ -117,7 +117,7 @@ func New(filters Filters, o Options) (*Server, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Server{filters: filters, opt: o, failures: failureLog{log: o.Log}, parts: map[*part]struct{}{}}, nil
+	return &Server{filters: filters, opt: o, failures: failureLog{log: o.Log, pause: failurePause}, parts: map[*part]struct{}{}}, nil
 }
 
 // Serve answers the connections of a listener, which it closes in the end. It returns nil after Shutdown, or when ctx has ended, which

@@ -117,6 +117,7 @@ func wantEnd(t *testing.T, nc net.Conn) {
 }
 
 func TestNeighboursAreOneCall(t *testing.T) {
+	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
 	nc := start(t, n, bloomd.Options{}).dial()
 	ask(t, nc, "create f\ncreate g\n", "Done\nDone\n")
@@ -130,6 +131,7 @@ func TestNeighboursAreOneCall(t *testing.T) {
 
 // TestPipeline has more requests than any buffer holds; the client reads while it sends.
 func TestPipeline(t *testing.T) {
+	t.Parallel()
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{})
 	send, want := []byte("create f\n"), []byte("Done\n")
 	const n = 40_000
@@ -159,6 +161,7 @@ func commonPrefix(a, b []byte) (n int) {
 
 // TestManyKeys has the largest line that a client of bloomd's is known to send.
 func TestManyKeys(t *testing.T) {
+	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
 	c := start(t, n, bloomd.Options{}).client()
 	capacity := uint64(500_000)
@@ -209,6 +212,7 @@ func TestManyKeys(t *testing.T) {
 }
 
 func TestLineLimit(t *testing.T) {
+	t.Parallel()
 	const limit = 10_000
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: limit})
 	for _, end := range []string{"\n", "\r\n"} {
@@ -238,6 +242,7 @@ func TestLineLimit(t *testing.T) {
 // TestLinesLimit has clients begin more long lines than the server holds in memory at a time: who comes too late is refused, until one of
 // the others has ended its line, or gone.
 func TestLinesLimit(t *testing.T) {
+	t.Parallel()
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 600 << 10})
 	ask(t, r.dial(), "create f\n", "Done\n")
 	begun := "check f " + strings.Repeat("k", 200<<10)
@@ -250,18 +255,21 @@ func TestLinesLimit(t *testing.T) {
 	for r.Metrics().BytesRead < uint64(2*len(begun)) {
 		time.Sleep(time.Millisecond)
 	}
+	var refused []net.Conn
 	for range 3 { // who was refused holds nothing
 		late := r.dial()
 		ask(t, late, begun, "Client Error: Line too long\n")
 		wantEnd(t, late)
+		refused = append(refused, late)
 	}
 	ask(t, r.dial(), "check f "+strings.Repeat("k", 50<<10)+"\n", "No\n") // short lines are not concerned
 	ask(t, a, "\n", "No\n")
 	ask(t, a, "list x\n", "START\nEND\n") // then its buffer is small again
 	c := r.dial()
 	ask(t, c, begun+"\n", "No\n")
-	c.Close()
-	b.Close()
+	for _, nc := range append(refused, b, c) { // the server waits a while for those that it refused to go
+		nc.Close()
+	}
 	for r.Metrics().Connections > 3 { // a, and the two with short lines
 		time.Sleep(time.Millisecond)
 	}
@@ -281,6 +289,7 @@ func TestLinesLimit(t *testing.T) {
 
 // TestSlowReader has a client that sends and never reads: it is stopped, others are not, and in the end it is cut off.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{WriteTime: 300 * time.Millisecond})
 	other := r.dial()
 	ask(t, other, "create f\n", "Done\n")
@@ -311,6 +320,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestConnectionLimit(t *testing.T) {
+	t.Parallel()
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{ConnectionsMax: 2})
 	a, b := r.dial(), r.dial()
 	ask(t, a, "list\n", "START\nEND\n")
@@ -328,6 +338,7 @@ func TestConnectionLimit(t *testing.T) {
 }
 
 func TestIdleTime(t *testing.T) {
+	t.Parallel()
 	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: 200 * time.Millisecond})
 	nc := r.dial()
 	began := time.Now()
@@ -344,6 +355,7 @@ func TestIdleTime(t *testing.T) {
 
 // TestShutdownDrains has requests at the node, in the server's buffer and in its socket when it is shut down.
 func TestShutdownDrains(t *testing.T) {
+	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
 	r := start(t, n, bloomd.Options{IdleTime: time.Hour})
 	busy, idle := r.dial(), r.dial()
@@ -382,6 +394,7 @@ func TestShutdownDrains(t *testing.T) {
 
 // TestShutdownGivesUp has a node that does not answer before its context ends.
 func TestShutdownGivesUp(t *testing.T) {
+	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
 	r := start(t, n, bloomd.Options{})
 	nc := r.dial()
@@ -417,14 +430,17 @@ func (l slowLog) Write(line []byte) (int, error) {
 
 // TestFailures has a node that fails, and a log that nobody takes lines from for a while: requests do not wait for it.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	log := slowLog{make(chan bool), make(chan string, 10)}
 	n := &node{Memory: bloomdtest.NewMemory()}
 	r := start(t, n, bloomd.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	const pause = 50 * time.Millisecond
+	r.SetLogPause(pause)
 	nc := r.dial()
 	ask(t, nc, "create f\n", "Done\n")
 	n.instead = func(context.Context, string) error { return errors.New("a page is damaged") }
 	ask(t, nc, "set f a\nset f b\ncheck f a\nmulti f a b\nbulk f a b\n", strings.Repeat("Internal Error\n", 5))
-	time.Sleep(time.Second) // the next line of the log is due, but the first is not written
+	time.Sleep(pause) // the next line of the log is due, but the first is not written
 	ask(t, r.dial(), "set f a\n", "Internal Error\n")
 	n.instead = func(context.Context, string) error { return fmt.Errorf("wrapped: %w", bloomd.ErrNoFilter) }
 	ask(t, nc, "set f a\nbulk f a b\n", strings.Repeat("Filter does not exist\n", 2))
@@ -451,6 +467,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {LineTime: -1}, {WriteTime: -1}} {
 		if _, err := bloomd.New(bloomdtest.NewMemory(), o); err == nil {
 			t.Errorf("%+v is accepted", o)

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// connections bounds the connections of an http.Server. A connection above the bound closes the one that has waited longest for its
+// client to send a whole request, since it was accepted or last answered. So clients that send half a request, or none, keep nobody out.
+// A connection whose request is being answered stays; where all are, the new one is closed. bind sets it up, before the server serves.
+type connections struct {
+	most    int
+	waitMin time.Duration // no connection is closed for another before it has waited so long: meanwhile new ones queue in the kernel
+
+	mu        sync.Mutex
+	waiting   []waitingConn // the first has waited longest
+	answering map[net.Conn]struct{}
+}
+
+// waitingConn is a connection whose client has not sent a whole request, since its beginning or the last answer.
+type waitingConn struct {
+	net.Conn
+	since time.Time
+}
+
+// connKey is where the context of a request has its connection.
+type connKey struct{}
+
+// bind has srv report its connections and requests to a new bound, which it returns.
+func bind(srv *http.Server, most int, waitMin time.Duration) *connections {
+	b := &connections{most: most, waitMin: waitMin, answering: map[net.Conn]struct{}{}}
+	srv.ConnState = b.state
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	h := srv.Handler
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := r.Context().Value(connKey{}).(net.Conn)
+		b.begin(c)
+		defer b.end(c)
+		h.ServeHTTP(w, r)
+	})
+	return b
+}
+
+// state is the server's ConnState. The server calls it for a new connection before it accepts the next one.
+func (b *connections) state(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		for {
+			old, wait := b.admit(c, time.Now())
+			if wait <= 0 {
+				if old != nil {
+					old.Close()
+				}
+				return
+			}
+			time.Sleep(wait)
+		}
+	case http.StateClosed, http.StateHijacked:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.leaveWaiting(c)
+		delete(b.answering, c)
+	}
+}
+
+// admit counts c, and returns the connection to close for it, if there is one: c itself where all others are being answered. Where even the
+// oldest has waited too short a time, it counts nothing and returns how long that will be so.
+func (b *connections) admit(c net.Conn, now time.Time) (old net.Conn, wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting)+len(b.answering) >= b.most {
+		if len(b.waiting) == 0 {
+			return c, 0
+		}
+		if wait = b.waitMin - now.Sub(b.waiting[0].since); wait > 0 {
+			return nil, wait
+		}
+		old = b.waiting[0].Conn
+		b.waiting = slices.Delete(b.waiting, 0, 1)
+	}
+	b.waiting = append(b.waiting, waitingConn{c, now})
+	return old, 0
+}
+
+// leaveWaiting reports whether c was waiting.
+func (b *connections) leaveWaiting(c net.Conn) bool {
+	i := slices.IndexFunc(b.waiting, func(w waitingConn) bool { return w.Conn == c })
+	if i < 0 {
+		return false
+	}
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	return true
+}
+
+// begin and end stand around an answer. A connection that was closed for another is not counted again.
+func (b *connections) begin(c net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.leaveWaiting(c) {
+		b.answering[c] = struct{}{}
+	}
+}
+
+func (b *connections) end(c net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.answering[c]; ok {
+		delete(b.answering, c)
+		b.waiting = append(b.waiting, waitingConn{c, time.Now()})
+	}
+}
