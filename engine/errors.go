@@ -20,6 +20,9 @@ var (
 	ErrNoStore = errors.New("engine: no store")
 	// ErrUnfinished is returned for a folder into which a store was being copied when the process ended.
 	ErrUnfinished = errors.New("engine: unfinished checkpoint or restore")
+	// ErrReadOnly is in the chain of errors of a file system that can't be written to. Open needs one that can; Restore reads from
+	// one that can't.
+	ErrReadOnly = errors.New("engine: the folder is read-only, mount it for writing, or restore the store to another folder")
 	// ErrNotEmpty is returned by Checkpoint and Restore for a folder that holds something.
 	ErrNotEmpty = errors.New("engine: folder is not empty")
 )
@@ -87,6 +90,11 @@ type CorruptionError struct {
 	Err         error // what is wrong
 }
 
+// damagedFile returns the error of an open that has found a file damaged, before it changed anything.
+func damagedFile(path, format string, args ...any) error {
+	return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, bring the folder back from a copy", args...)}
+}
+
 // Error implements error.
 func (e *CorruptionError) Error() string {
 	text := ErrCorrupt.Error()
@@ -150,6 +158,8 @@ func diskError(err error) error {
 		return err
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case pebble.IsCorruptionError(err):
 		return corruptionError(err)
 	}

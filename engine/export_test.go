@@ -265,6 +265,9 @@ func (s *Store) Durable() bool { return s.durable.Load() >= s.applied.Load() }
 // InDoubt reports whether the store found, when it was opened, that it must take a new incarnation.
 func (s *Store) InDoubt() bool { return s.id.doubt }
 
+// LeastLog returns the least number of a log that a MANIFEST says is needed.
+func LeastLog(manifest []byte) uint64 { return leastLog(manifest) }
+
 // Marked reports whether the disk says that the store has been written since it was opened.
 func (s *Store) Marked() bool { return s.id.marked.Load() }
 

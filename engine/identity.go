@@ -34,6 +34,9 @@ const (
 	saltBytes     = 4
 	actorBytes    = nodeBytes + 4 + saltBytes
 	identityBytes = 16
+
+	formatText     = "bigset store\nformat %d\nrecord %s\n" // what formatFile says
+	smallFileBytes = 64 << 10                               // the most that readFile reads
 )
 
 // Keys of the store's own metadata: shorter than a slot, so they belong to none.
@@ -120,7 +123,7 @@ func (s *Store) loadIdentity() error {
 
 // newIdentity makes a store's identity, and its keys, in one synced batch.
 func (s *Store) newIdentity() error {
-	if err := writeIdentityFile(s.fs, s.dir); err != nil {
+	if err := writeIdentityFile(s.fs, s.dir, ""); err != nil {
 		return err
 	}
 	place, err := readPlace(s.opt.FS, s.dir)
@@ -170,8 +173,11 @@ func (s *Store) mark() error {
 		return nil
 	}
 	// The identity file is new each time, so that an older copy of the folder is known also when it is put back by a tool
-	// that leaves alone what looks unchanged.
-	err := writeIdentityFile(s.fs, s.dir)
+	// that leaves alone what looks unchanged. The log that it names exists on disk before the file does.
+	log, err := lastLog(s.fs, s.dir)
+	if err == nil {
+		err = writeIdentityFile(s.fs, s.dir, log.name)
+	}
 	if err == nil {
 		s.id.place, err = readPlace(s.opt.FS, s.dir)
 	}
@@ -204,33 +210,53 @@ func (s *Store) markClean() error {
 	return s.guard(func() error { return s.db.Delete(keyOpen, pebble.Sync) })
 }
 
-// writeIdentityFile writes a file of random bytes. What counts is not what is in it but which file it is: a copy of the
-// folder has another one.
-func writeIdentityFile(fs vfs.FS, dir string) error {
+// writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is not what is in it but which
+// file it is: a copy of the folder has another one.
+func writeIdentityFile(fs vfs.FS, dir, log string) error {
 	b := make([]byte, identityBytes)
 	randomBytes(b)
-	return writeFile(fs, dir, identityFile, hex.EncodeToString(b)+"\n")
+	text := hex.EncodeToString(b) + "\n"
+	if log != "" {
+		text += log + "\n"
+	}
+	return writeFile(fs, dir, identityFile, text)
+}
+
+// readIdentity returns the text of the identity file, and what it has for the name of a log. Both are empty if there is no such file. The
+// bytes may be any: somebody who has copied the folder may have put others there. A short file is damage.
+func readIdentity(fs vfs.FS, dir string) (text, log string, err error) {
+	path := fs.PathJoin(dir, identityFile)
+	text, exists, err := readFile(fs, path)
+	if err != nil || !exists {
+		return "", "", err
+	}
+	if len(text) <= 2*identityBytes {
+		return "", "", damagedFile(path, "%d bytes, which is too short (if you remove it, the store takes a new incarnation)", len(text))
+	}
+	_, log, _ = strings.Cut(text, "\n")
+	log, _ = strings.CutSuffix(log, "\n")
+	return text, log, nil
 }
 
 // readPlace returns the identity file's bytes and, where the file system has them, its device, inode and change time. It
 // is empty when there is no such file.
 func readPlace(fs vfs.FS, dir string) (string, error) {
-	path := fs.PathJoin(dir, identityFile)
-	text, err := readFile(fs, path)
+	text, _, err := readIdentity(fs, dir)
 	if err != nil || text == "" {
 		return "", err
 	}
-	return text + filePlace(fs, path), nil
+	return text + filePlace(fs, fs.PathJoin(dir, identityFile)), nil
 }
 
 // readFormat reads what kind of store is in the folder; exists is false when there is none yet.
 func readFormat(o *Options, dir string) (record compaction.Record, exists bool, err error) {
-	text, err := readFile(o.FS, o.FS.PathJoin(dir, formatFile))
+	path := o.FS.PathJoin(dir, formatFile)
+	text, exists, err := readFile(o.FS, path)
 	if err != nil {
 		return 0, false, err
 	}
-	if text != "" {
-		record, err = parseFormat(text, o.Record)
+	if exists {
+		record, err = parseFormat(path, text, o.Record)
 		return record, true, err
 	}
 	if record = o.Record; record == 0 {
@@ -240,7 +266,7 @@ func readFormat(o *Options, dir string) (record compaction.Record, exists bool, 
 }
 
 func writeFormat(fs vfs.FS, dir string, record compaction.Record) error {
-	return writeFile(fs, dir, formatFile, fmt.Sprintf("bigset store\nformat %d\nrecord %s\n", formatNumber, record))
+	return writeFile(fs, dir, formatFile, fmt.Sprintf(formatText, formatNumber, record))
 }
 
 // refuseForeign makes sure that a new store is not made in a folder that belongs to something else. It leaves no trace.
@@ -261,11 +287,13 @@ func refuseForeign(fs vfs.FS, dir string) error {
 	return nil
 }
 
-func parseFormat(text string, want compaction.Record) (compaction.Record, error) {
+// parseFormat returns the kind of record that a format file names.
+func parseFormat(path, text string, want compaction.Record) (compaction.Record, error) {
 	var number int
 	var word string
-	if _, err := fmt.Sscanf(text, "bigset store\nformat %d\nrecord %s\n", &number, &word); err != nil {
-		return 0, fmt.Errorf("%w: file %s is damaged: %q", ErrFormat, formatFile, text)
+	n, _ := fmt.Sscanf(text, formatText, &number, &word)
+	if n == 0 || number == formatNumber && text != fmt.Sprintf(formatText, number, word) { // another format may have other lines
+		return 0, damagedFile(path, "%.64q, which is not what a store says of its format", text)
 	}
 	if number != formatNumber {
 		use := "a newer program"
@@ -285,18 +313,18 @@ func parseFormat(text string, want compaction.Record) (compaction.Record, error)
 	return record, nil
 }
 
-// readFile returns a small file's text, "" when there is none.
-func readFile(fs vfs.FS, path string) (string, error) {
+// readFile returns a small file's text, and whether the file exists.
+func readFile(fs vfs.FS, path string) (text string, exists bool, err error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
-			return "", nil
+			return "", false, nil
 		}
-		return "", err
+		return "", false, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 4096))
-	return string(text), err
+	b, err := io.ReadAll(io.LimitReader(f, smallFileBytes))
+	return string(b), true, err
 }
 
 // writeFile writes a small file so that a crash leaves it whole or absent.

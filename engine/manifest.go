@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
@@ -36,7 +38,7 @@ const (
 	markerPrefix   = "marker." + manifestMarker + "." // then a number, a dot, and the MANIFEST's name
 )
 
-// closedFile says, since the last Close, how the MANIFEST began then, and which log was closed. A MANIFEST only grows, or gives
+// closedFile says, since the last Close, how the MANIFEST began then, and which logs were closed. A MANIFEST only grows, or gives
 // way to one of a higher number, and a log that was closed is not written again under its number.
 const closedFile = "CLOSED"
 
@@ -48,36 +50,36 @@ func chunkSum(data []byte) uint32 {
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// checkManifest reports whether the MANIFEST ends in a record that a power cut took back. One that is damaged, or lost, is an
-// error that wraps ErrCorrupt.
-func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, err error) {
+// checkManifest reports whether the MANIFEST ends in a record that a power cut took back, and returns its leastLog. One that is
+// damaged, or lost, is an error that wraps ErrCorrupt.
+func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, least uint64, err error) {
 	name, data, err := readManifest(fs, dir)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	if name == "" {
-		if _, err := fs.Stat(fs.PathJoin(dir, identityFile)); err == nil {
-			return false, &CorruptionError{Path: dir, Err: errors.New("no file names the MANIFEST, bring marker.manifest back from a copy")}
+		written, err := isWritten(fs, dir)
+		if err != nil || !written {
+			return false, 0, err
 		}
-		return false, nil
+		return false, 0, damagedFile(dir, "no file marker.manifest names the MANIFEST")
 	}
-	if err := closed.check(fs.PathJoin(dir, name), name, data); err != nil {
-		return false, err
+	path := fs.PathJoin(dir, name)
+	if err := closed.check(path, name, data); err != nil {
+		return false, 0, err
 	}
-	at, whole := walkManifest(data)
-	if whole {
-		return false, nil
+	at, records, whole := walkManifest(data)
+	least = leastLog(data)
+	switch {
+	case records == 0: // the first is on disk before a marker names the file
+		err = damagedFile(path, "%d bytes without a whole record", len(data))
+	case whole:
+	case recordBehind(data, at):
+		err = damagedFile(path, "at byte %d: a bad record with good ones behind it", at)
+	case !looksTorn(data, at):
+		err = damagedFile(path, "at byte %d: a bad record that no power cut leaves", at)
 	}
-	damaged := func(what string) error {
-		return &CorruptionError{Path: fs.PathJoin(dir, name), Err: fmt.Errorf("at byte %d: %s; nothing was changed, bring the folder back from a copy", at, what)}
-	}
-	if recordBehind(data, at) {
-		return false, damaged("a bad record with good ones behind it")
-	}
-	if !looksTorn(data, at) {
-		return false, damaged("a bad record that no power cut leaves")
-	}
-	return true, nil
+	return !whole, least, err
 }
 
 // forgetLostMarker removes a marker that a power cut has left behind without the MANIFEST that it names, when there still is
@@ -122,7 +124,7 @@ func readManifest(fs vfs.FS, dir string) (name string, data []byte, err error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
-			err = &CorruptionError{Path: path, Err: err}
+			err = damagedFile(path, "the MANIFEST is gone")
 		}
 		return "", nil, err
 	}
@@ -131,8 +133,8 @@ func readManifest(fs vfs.FS, dir string) (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// walkManifest returns whether all of it is whole records, and where the first chunk is that is not.
-func walkManifest(data []byte) (at int, whole bool) {
+// walkManifest returns how many whole records the MANIFEST begins with, whether they are all of it, and where the first bad chunk is.
+func walkManifest(data []byte) (at, records int, whole bool) {
 	begun := -1 // where the record at hand began
 	for at < len(data) {
 		block := blockAt(data, at)
@@ -143,19 +145,17 @@ func walkManifest(data []byte) (at int, whole bool) {
 		n, kind := wholeChunk(block)
 		starts := kind == chunkFull || kind == chunkFirst
 		if n == 0 || starts != (begun < 0) {
-			return at, false
+			return at, records, false
 		}
 		if starts {
 			begun = at
 		}
 		if at += n; kind == chunkFull || kind == chunkLast {
 			begun = -1
+			records++
 		}
 	}
-	if begun >= 0 {
-		return at, false
-	}
-	return at, true
+	return at, records, begun < 0
 }
 
 // wholeChunk returns the bytes and the kind of the chunk that b begins with, 0 if it is damaged.
@@ -204,29 +204,71 @@ func blockAt(data []byte, at int) []byte {
 	return data[at:min(len(data), at-at%manifestBlock+manifestBlock)]
 }
 
+// leastLog returns the least number of a log that is needed: the keys of all logs below it are in tables. It reads the MANIFEST up to
+// the first bad record. It relies on how Pebble encodes a version edit (internal/manifest/version_edit.go, v2.1.7): the name of the
+// order of keys comes first, then that number; both may be missing.
+func leastLog(manifest []byte) (number uint64) {
+	const tagOrder, tagLog = 1, 2
+	records := record.NewReader(bytes.NewReader(manifest), 0)
+	in := bufio.NewReaderSize(nil, 64)
+	for {
+		edit, err := records.Next()
+		if err != nil {
+			return number
+		}
+		in.Reset(edit)
+		tag, _ := binary.ReadUvarint(in) // a tag that can't be read is 0
+		if tag == tagOrder {
+			n, _ := binary.ReadUvarint(in)
+			_, _ = in.Discard(int(n))
+			tag, _ = binary.ReadUvarint(in)
+		}
+		if tag == tagLog {
+			number, _ = binary.ReadUvarint(in)
+		}
+	}
+}
+
 func allZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 // closedNote is what the last Close wrote down.
 type closedNote struct {
 	manifest string
 	length   int
-	sum      uint32 // of the MANIFEST's first length bytes
-	log      string // the last log, which was closed too
+	sum      uint32   // of the MANIFEST's first length bytes
+	logs     []string // the logs that the store wrote after its open, and closed, and whose keys are not all in tables
 }
 
 // text is the note as it stands in closedFile: a line, and a checksum of that line.
 func (n closedNote) text() string {
-	line := fmt.Sprintf("%s %d %08x %s\n", n.manifest, n.length, n.sum, n.log)
-	return line + fmt.Sprintf("%08x\n", crc32.Checksum([]byte(line), castagnoli))
+	line := fmt.Sprintf("%s %d %08x", n.manifest, n.length, n.sum)
+	for _, log := range n.logs {
+		line += " " + log
+	}
+	line += "\n"
+	return line + lineSum(line)
 }
 
-// readClosed returns the note, an empty one when there is none. A damaged note is no evidence: it is taken for none.
+// lineSum is a line that holds the checksum of another one.
+func lineSum(line string) string {
+	return fmt.Sprintf("%08x\n", crc32.Checksum([]byte(line), castagnoli))
+}
+
+// readClosed returns the note, an empty one if there is none, or one of a form that only another program knows.
 func readClosed(fs vfs.FS, dir string) (n closedNote, err error) {
-	text, err := readFile(fs, fs.PathJoin(dir, closedFile))
-	if err != nil {
+	path := fs.PathJoin(dir, closedFile)
+	text, exists, err := readFile(fs, path)
+	if err != nil || !exists {
 		return n, err
 	}
-	if _, err := fmt.Sscanf(text, "%s %d %x %s\n", &n.manifest, &n.length, &n.sum, &n.log); err != nil || n.text() != text {
+	if line, sum, _ := strings.Cut(text, "\n"); lineSum(line+"\n") != sum {
+		return n, damagedFile(path, "its checksum does not fit (if you remove it, the store opens, and what the last close left is not checked)")
+	}
+	if _, err := fmt.Sscanf(text, "%s %d %x", &n.manifest, &n.length, &n.sum); err == nil {
+		n.logs = strings.Fields(text)[3:]
+		n.logs = n.logs[:len(n.logs)-1] // the last field is the checksum
+	}
+	if n.text() != text {
 		return closedNote{}, nil
 	}
 	return n, nil
@@ -234,40 +276,37 @@ func readClosed(fs vfs.FS, dir string) (n closedNote, err error) {
 
 // check compares the MANIFEST with the note.
 func (n closedNote) check(path, name string, data []byte) error {
-	damaged := func(format string, args ...any) error {
-		return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, bring the folder back from a copy", args...)}
-	}
 	switch now, then := manifestNumber(name), manifestNumber(n.manifest); {
 	case now > then:
 		return nil
 	case now < then:
-		return damaged("the store was last closed with %s, which is newer", n.manifest)
+		return damagedFile(path, "the store was last closed with %s, which is newer", n.manifest)
 	case len(data) < n.length:
-		return damaged("%d bytes, at the last close they were %d", len(data), n.length)
+		return damagedFile(path, "%d bytes, at the last close they were %d", len(data), n.length)
 	case crc32.Checksum(data[:n.length], castagnoli) != n.sum:
-		return damaged("its first %d bytes are not those of the last close", n.length)
+		return damagedFile(path, "its first %d bytes are not those of the last close", n.length)
 	}
 	return nil
 }
 
-// noteClosed writes the note, unless it is there already. Pebble is closed.
-func noteClosed(fs vfs.FS, dir string) error {
+// noteClosed writes the note, unless it exists already. Pebble is closed; firstLog is the first log that it wrote since its open.
+func noteClosed(fs vfs.FS, dir string, firstLog uint64) error {
 	name, data, err := readManifest(fs, dir)
 	if err != nil || name == "" {
 		return err
 	}
-	names, err := fs.List(dir)
+	logs, err := listLogs(fs, dir)
 	if err != nil {
 		return err
 	}
 	n := closedNote{manifest: name, length: len(data), sum: crc32.Checksum(data, castagnoli)}
-	last := uint64(0)
-	for _, name := range names {
-		if number, ok := logNumber(name); ok && number >= last {
-			last, n.log = number, name
+	least := max(firstLog, leastLog(data))
+	for _, log := range logs {
+		if log.number >= least {
+			n.logs = append(n.logs, log.name)
 		}
 	}
-	if was, err := readClosed(fs, dir); err == nil && was == n {
+	if was, err := readClosed(fs, dir); err == nil && was.text() == n.text() {
 		return nil
 	}
 	return writeFile(fs, dir, closedFile, n.text())

@@ -6,6 +6,8 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -192,20 +194,68 @@ func TestManifestLost(t *testing.T) {
 	}
 }
 
-// TestClosedNote: a note of the close that is damaged or gone is no evidence against the store.
+// TestClosedNote: a note of the close that is damaged is refused. One that is gone, or of an older or a later form, is no evidence
+// against the store.
 func TestClosedNote(t *testing.T) {
+	t.Parallel()
 	p, _, _ := manifestStore(t, true)
 	path := fileOn(t, p.disk, "CLOSED")
 	note := bytesOf(t, p.disk, path)
 	for i := range note {
-		flipped := slices.Clone(note)
-		flipped[i] ^= 1
-		putBytes(t, p.disk, path, flipped)
-		p.open(t)
-		p.check(t)
-		p.close(t)
+		for what, bad := range map[string][]byte{"flipped": slices.Clone(note), "cut": note[:i]} {
+			if what == "flipped" {
+				bad[i] ^= 1
+			}
+			putBytes(t, p.disk, path, bad)
+			p.refused(t, path, "%s at %d", what, i)
+		}
 	}
-	if again := bytesOf(t, p.disk, path); len(again) == 0 {
-		t.Error("no note after a close")
+	manifest, log := fileOn(t, p.disk, "MANIFEST-"), lastLog(t, p.disk)
+	data := bytesOf(t, p.disk, manifest)
+	first := fmt.Sprintf("%s %d %08x", strings.TrimPrefix(manifest, "store/"), len(data), checksum(data))
+	if want := summed(first + " " + strings.TrimPrefix(log, "store/")); string(note) != want {
+		t.Errorf("the note is %q, want %q", note, want)
+	}
+	for what, other := range map[string]string{
+		"without logs":  summed(first),
+		"of two logs":   summed(first + " 000001.log " + strings.TrimPrefix(log, "store/")), // the first is long in tables
+		"of later form": summed("2 " + first),
+	} {
+		q := &pair{label: what, disk: p.disk.CrashClone(100, 0), opt: p.opt, model: p.model.Clone()}
+		putBytes(t, q.disk, path, []byte(other))
+		q.open(t)
+		q.check(t)
+		q.close(t)
+		if again := string(bytesOf(t, q.disk, path)); again == other {
+			t.Errorf("%s: no new note after a close", what)
+		}
+	}
+}
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// summed returns a line as the file CLOSED has it.
+func summed(line string) string { return fmt.Sprintf("%s\n%08x\n", line, checksum([]byte(line+"\n"))) }
+
+// TestManifestEmpty: a MANIFEST of a crashed store that ends before the first flush is not opened. Pebble would take the store for a new
+// one.
+func TestManifestEmpty(t *testing.T) {
+	t.Parallel()
+	p, whole, _ := manifestStore(t, false)
+	path := fileOn(t, p.disk, "MANIFEST-")
+	for cut := 0; engine.LeastLog(whole[:cut]) == 0; cut++ {
+		putBytes(t, p.disk, path, whole[:cut])
+		p.opt.FS = p.disk
+		if s, err := engine.Open("store", &p.opt); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("cut at %d: %v", cut, err)
+			if err == nil {
+				_ = s.Close()
+			}
+		}
+	}
+	putBytes(t, p.disk, "store/IDENTITY", []byte(strings.Repeat("0", 32)+"\n")) // as older programs wrote it
+	for cut := range 20 {                                                       // the first record is longer
+		putBytes(t, p.disk, path, whole[:cut])
+		p.refused(t, path, "older program, cut at %d", cut)
 	}
 }

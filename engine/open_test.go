@@ -45,7 +45,11 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"older format", false, 0, write("BIGSET", "bigset store\nformat 1\nrecord merge\n"), engine.Options{}, engine.ErrFormat},
 		{"newer format", false, 0, write("BIGSET", "bigset store\nformat 3\nrecord merge\n"), engine.Options{}, engine.ErrFormat},
-		{"damaged format", false, 0, write("BIGSET", "bigset st"), engine.Options{}, engine.ErrFormat},
+		{"damaged format", false, 0, write("BIGSET", "bigset st"), engine.Options{}, engine.ErrCorrupt},
+		{"empty format", false, 0, write("BIGSET", ""), engine.Options{}, engine.ErrCorrupt},
+		{"format without its last line", false, 0, write("BIGSET", "bigset store\nformat 2\n"), engine.Options{}, engine.ErrCorrupt},
+		{"format without its end", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord mer"), engine.Options{}, engine.ErrCorrupt},
+		{"empty format, record asked for", false, 0, write("BIGSET", ""), engine.Options{Record: compaction.Set}, engine.ErrCorrupt},
 		{"unknown record", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord delete\n"), engine.Options{}, engine.ErrFormat},
 		{"foreign folder", true, 0, write("notes.txt", "hello"), engine.Options{}, engine.ErrFormat},
 		{"foreign Pebble store", true, 0, write("MANIFEST-000001", ""), engine.Options{}, engine.ErrFormat},

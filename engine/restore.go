@@ -140,6 +140,9 @@ func (r *restoring) content() (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if info.IsDir() && (isFile(name) || strings.HasSuffix(name, ".sst")) {
+			return nil, damagedFile(r.fs.PathJoin(r.src, name), inPlaceOfFile)
+		}
 		if info.IsDir() {
 			continue
 		}

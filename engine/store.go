@@ -35,6 +35,7 @@ type Store struct {
 	db         *pebble.DB
 	pebbleOpts *pebble.Options
 	scheduler  *scheduler
+	firstLog   logFile // the log that Open has begun
 	id         identity
 	sets       setCache
 
@@ -125,11 +126,15 @@ func (s *Store) open() (err error) {
 	if err != nil {
 		return err
 	}
-	torn, err := checkManifest(s.fs, s.dir, closed)
+	_, marked, err := readIdentity(s.fs, s.dir)
 	if err != nil {
 		return err
 	}
-	if err := checkLogs(s.fs, s.dir, closed); err != nil {
+	torn, leastLog, err := checkManifest(s.fs, s.dir, closed)
+	if err != nil {
+		return err
+	}
+	if err := checkLogs(s.fs, s.dir, closed, marked, leastLog); err != nil {
 		return err
 	}
 	if err := s.removeLeftovers(); err != nil {
@@ -149,6 +154,9 @@ func (s *Store) open() (err error) {
 		rest = openRest
 	}
 	if err := s.openPebble(po, rest); err != nil {
+		return err
+	}
+	if s.firstLog, err = lastLog(s.fs, s.dir); err != nil {
 		return err
 	}
 	if int(s.db.Metrics().Levels[0].Sublevels) >= po.L0CompactionThreshold {
@@ -181,8 +189,10 @@ func (s *Store) openPebble(po *pebble.Options, rest time.Duration) error {
 	case errors.As(err, new(pebble.ErrMissingWALRecoveryDir)),
 		strings.Contains(err.Error(), "name from file"): // of the order of keys, or of the merger
 		return fmt.Errorf("%w: file OPTIONS is another program's, or damaged: %w", ErrFormat, err)
-	case errors.Is(err, iofs.ErrNotExist): // a table that the MANIFEST names
-		return &CorruptionError{Path: s.dir, Err: err}
+	case errors.Is(err, pebble.ErrDBNotPristine):
+		return &CorruptionError{Path: s.dir, Err: errors.New("no file marker.format-version names Pebble's format, bring the folder back from a copy")}
+	case errors.Is(err, iofs.ErrNotExist), strings.Contains(err.Error(), "object size mismatch"): // a table that the MANIFEST names
+		return &CorruptionError{Path: s.dir, Err: fmt.Errorf("a table is gone, or has not its length: %w; bring the folder back from a copy", err)}
 	}
 	return err
 }
@@ -205,6 +215,9 @@ func (s *Store) openTorn(po *pebble.Options) error {
 func (s *Store) lockFolder() error {
 	fs := s.fs
 	if err := refuseUnfinished(fs, s.dir); err != nil {
+		return err
+	}
+	if err := checkFiles(fs, s.dir); err != nil {
 		return err
 	}
 	if s.opt.MustExist {
@@ -275,7 +288,7 @@ func (s *Store) Close() error {
 	}
 	errs = append(errs, s.closePebble())
 	if s.failed.Load() == nil {
-		errs = append(errs, noteClosed(s.fs, s.dir))
+		errs = append(errs, noteClosed(s.fs, s.dir, s.firstLog.number))
 	}
 	s.cache.Unref()
 	errs = append(errs, s.lock.Close(), s.disk.closer())

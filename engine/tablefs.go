@@ -67,7 +67,7 @@ func checkTableEnd(f vfs.File, name string) error {
 		return err
 	}
 	end := make([]byte, tableEndBytes)
-	if info.Size() < tableEndBytes {
+	if info.IsDir() || info.Size() < tableEndBytes {
 		return fmt.Errorf("%w: table %s has %d bytes", pebble.ErrCorruption, name, info.Size())
 	}
 	if _, err := f.ReadAt(end, info.Size()-tableEndBytes); err != nil && err != io.EOF {

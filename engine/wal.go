@@ -2,10 +2,11 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,36 @@ const (
 	logSyncedAt    = 11
 )
 
+// logFile is a log of Pebble's.
+type logFile struct {
+	name   string
+	number uint64
+}
+
+// listLogs returns the logs in a folder, by number.
+func listLogs(fs vfs.FS, dir string) (logs []logFile, err error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if number, ok := logNumber(name); ok {
+			logs = append(logs, logFile{name, number})
+		}
+	}
+	slices.SortFunc(logs, func(a, b logFile) int { return cmp.Compare(a.number, b.number) })
+	return logs, nil
+}
+
+// lastLog returns the last log in a folder, which has no name if there is none.
+func lastLog(fs vfs.FS, dir string) (last logFile, err error) {
+	logs, err := listLogs(fs, dir)
+	if len(logs) > 0 {
+		last = logs[len(logs)-1]
+	}
+	return last, err
+}
+
 // logNumber returns the number of a log, by its name.
 func logNumber(name string) (number uint64, ok bool) {
 	text, ok := strings.CutSuffix(name, ".log")
@@ -41,30 +72,43 @@ func logNumber(name string) (number uint64, ok bool) {
 	return number, err == nil
 }
 
-// checkLogs returns an error that wraps ErrCorrupt if a log is damaged where it was on disk.
-func checkLogs(fs vfs.FS, dir string, closed closedNote) error {
-	names, err := fs.List(dir)
+// checkLogs returns an error that wraps ErrCorrupt if a log is damaged where it was on disk, or if one is gone that is needed. Two
+// files name logs that have existed: the note of the last close, and the identity file, which names marked, the last log at the first
+// write after an open. Such a log may be gone if its number is below least, the MANIFEST's leastLog: then its keys are in tables.
+func checkLogs(fs vfs.FS, dir string, closed closedNote, marked string, least uint64) error {
+	logs, err := listLogs(fs, dir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		number, ok := logNumber(name)
-		if !ok {
-			continue
-		}
-		path := fs.PathJoin(dir, name)
-		w, err := walkLog(fs, path, uint32(number))
+	walks := map[string]logWalk{}
+	for _, log := range logs {
+		path := fs.PathJoin(dir, log.name)
+		w, err := walkLog(fs, path, uint32(log.number))
 		if err != nil {
 			return err
 		}
-		damaged := func(format string, args ...any) error {
-			return &CorruptionError{Path: path, Err: fmt.Errorf("at byte %d: a bad record, and "+format+"; nothing was changed, bring the folder back from a copy", append([]any{w.bad}, args...)...)}
+		if w.bad >= 0 && w.proof > w.bad {
+			return damagedFile(path, "at byte %d: a bad record, and byte %d was on disk", w.bad, w.proof)
 		}
+		walks[log.name] = w
+	}
+	if _, ok := logNumber(marked); ok && least == 0 { // a new store flushes its identity before it is written
+		return damagedFile(dir, "the MANIFEST is older than the last write")
+	}
+	for _, name := range append(closed.logs, marked) {
+		if number, ok := logNumber(name); !ok || number < least {
+			continue
+		}
+		w, exists := walks[name]
+		path := fs.PathJoin(dir, name)
 		switch {
-		case w.bad >= 0 && w.proof > w.bad:
-			return damaged("byte %d was on disk", w.proof)
-		case name == closed.log && !w.ended:
-			return damaged("the log was closed")
+		case !exists:
+			return damagedFile(path, "the log is gone, and the MANIFEST says that it is needed")
+		case w.ended || !slices.Contains(closed.logs, name):
+		case w.bad >= 0:
+			return damagedFile(path, "at byte %d: a bad record, and the log was closed", w.bad)
+		default:
+			return damagedFile(path, "the log ends after %d bytes, and it was closed after more", w.offset)
 		}
 	}
 	return nil

@@ -76,6 +76,7 @@ var advices = []advice{
 	{engine.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
 	{engine.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},
 	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` make a store where there is none"},
+	{engine.ErrReadOnly, exitError, "`bigset --dir NEW restore DIR` copies the store into a folder that can be written"},
 	{engine.ErrUnfinished, exitError, "run the same checkpoint or restore again, or remove the folder"},
 	{engine.ErrNotEmpty, exitError, "choose a folder that is new or empty"},
 	{engine.ErrLocked, exitError, "one process at a time has a store open: wait for the other one, or stop it"},
@@ -83,7 +84,7 @@ var advices = []advice{
 	{compaction.ErrStrategy, exitError, "choose another --strategy, or a store made with another --record"},
 	{engine.ErrDiskFull, exitError, "free some space, then run it again; what was acknowledged is kept"},
 	{engine.ErrFailed, exitError, "run it again; what was acknowledged is kept, what was under way may or may not have happened"},
-	{engine.ErrCorrupt, exitError, "run `bigset verify`; if it says no, bring the folder back from a copy"},
+	{engine.ErrCorrupt, exitError, "run `bigset verify`; if it says no, `bigset --dir NEW restore COPY` makes the store again from a checkpoint or a copy"},
 
 	{engine.ErrContextRequired, exitError, "give --context for each element (`bigset set context SET ELEMENT` prints it), or another --policy"},
 	{engine.ErrBehind, exitError, "the token saw more than this store has: take a new one with `bigset set context`"},

@@ -134,5 +134,5 @@ func (a *app) damage(err error) error {
 	if perr := a.problem(engine.Problem{What: what}); perr != nil {
 		return perr
 	}
-	return a.answer(verification{Problems: 1}, "not verified: it could not be read to the end")
+	return a.answer(verification{Problems: 1}, "not verified: it could not be read to the end; `bigset --dir NEW restore COPY` makes the store again from a checkpoint or a copy")
 }
