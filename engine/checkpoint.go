@@ -60,7 +60,7 @@ func (s *Store) copyTo(dest string) error {
 		if err := s.pebbleCheckpoint(part); err != nil {
 			return err
 		}
-		err := errors.Join(readLogs(fs, part), checkLogs(fs, part, closedNote{}))
+		err := errors.Join(readLogs(fs, part), checkLogs(fs, part, closedNote{}, "", 0))
 		if err == nil {
 			break
 		}
