@@ -401,9 +401,9 @@ func TestCheckpointLogRefusedByOpen(t *testing.T) {
 		case errorfs.OpOpen: // the copy is whole, and about to be read
 			if copies[op.Path] {
 				damaged = true
-				data := bytesOf(t, p.disk, op.Path)
+				data := readAllOf(t, p.disk, op.Path)
 				data[len(data)/2] ^= 1
-				putBytes(t, p.disk, op.Path, data)
+				writeOver(t, p.disk, op.Path, data)
 			}
 		}
 		return nil
