@@ -37,13 +37,22 @@ type Source interface {
 	Page(id LayerID, page uint32) (value []byte, err error)
 }
 
+// Memory counts what slices have in memory, in bytes. The zero value is ready.
+type Memory struct {
+	Pages  atomic.Int64 // pages of bits
+	Tables atomic.Int64 // what their layers take without any page: 8 bytes for each page that a layer has room for, and a little
+}
+
+// Bytes returns the sum.
+func (m *Memory) Bytes() int64 { return m.Pages.Load() + m.Tables.Load() }
+
 // Slice is the part of a filter that lies in one place: layers of pages, of which those in use are in memory. It grows only.
 //
 // Check may be called by any number of goroutines, also beside one that calls the other methods: those must come one at a time.
 type Slice struct {
 	opt      Options
 	source   Source
-	resident *atomic.Int64
+	memory   *Memory
 	released atomic.Bool              // pages are no longer kept
 	layers   atomic.Pointer[[]*layer] // in order; a list is never changed
 	admitted struct {                 // what Commit sets: bits that the key lacks in the layer
@@ -53,15 +62,15 @@ type Slice struct {
 }
 
 // New returns a slice with these layers, none of whose pages are in memory. The source has the pages; with a nil source none is stored
-// anywhere. The bytes that its pages and their tables take in memory are added to resident, which may be nil, until it is released.
-func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*Slice, error) {
+// anywhere. What it has in memory is counted in memory, which may be nil, until it is released.
+func New(opt Options, layers []Layer, source Source, memory *Memory) (*Slice, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
 	}
-	if resident == nil {
-		resident = new(atomic.Int64)
+	if memory == nil {
+		memory = new(Memory)
 	}
-	s := &Slice{opt: opt, source: source, resident: resident}
+	s := &Slice{opt: opt, source: source, memory: memory}
 	s.layers.Store(&[]*layer{})
 	for i := range layers {
 		if err := s.restore(layers[i], true); err != nil {
@@ -152,7 +161,7 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 		return w, nil
 	}
 	if w != &zeroPage {
-		s.resident.Add(PageBytes)
+		s.memory.Pages.Add(PageBytes)
 	}
 	l.pages[page].Store(w)
 	return w, nil
@@ -290,7 +299,7 @@ func (s *Slice) own(l *layer, page uint32) *words {
 	w := l.pages[page].Load()
 	if w == &zeroPage {
 		w = new(words)
-		s.resident.Add(PageBytes)
+		s.memory.Pages.Add(PageBytes)
 		l.pages[page].Store(w)
 	}
 	return w
@@ -362,7 +371,7 @@ func (s *Slice) add(l *layer) (*layer, error) {
 	at, _ := slices.BinarySearchFunc(layers, l.id, func(l *layer, id LayerID) int { return l.id.Compare(id) })
 	layers = slices.Insert(slices.Clone(layers), at, l)
 	s.layers.Store(&layers)
-	s.resident.Add(l.bytes())
+	s.memory.Tables.Add(l.bytes())
 	return l, nil
 }
 

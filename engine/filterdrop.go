@@ -104,6 +104,7 @@ func lockParts(parts []*filterSlice) (unlock func()) {
 func (fs *filters) forget(part *filterSlice) {
 	part.gone.Store(true)
 	if slice := part.slice.Swap(nil); slice != nil {
+		fs.ring.remove(part)
 		slice.Release()
 	}
 	f := part.of

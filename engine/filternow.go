@@ -14,7 +14,7 @@ func (f *Filter) MarkNow(keys [][]byte, added []bool) (n int, err error) {
 	if err := s.writable(); err != nil {
 		return 0, err
 	}
-	if s.disk.full.Load() != nil || f.fs.resident.Load() > s.opt.FilterCacheBytes {
+	if s.disk.full.Load() != nil || f.fs.resident.Bytes() > s.opt.FilterCacheBytes {
 		return 0, nil
 	}
 	if len(keys) == 1 { // without the room for many

@@ -55,10 +55,10 @@ type filters struct {
 
 	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
 
-	generation uint64        // the last that was given; guarded by life
-	resident   atomic.Int64  // bytes of pages in memory that may leave it
-	pinned     atomic.Int64  // bytes of pages of filters that are in memory only
-	uses       atomic.Uint64 // ticks when memory is short: which filter was used last
+	generation uint64            // the last that was given; guarded by life
+	resident   bloomslice.Memory // of slices whose pages may leave memory
+	pinned     bloomslice.Memory // of filters that are in memory only
+	ring       filterRing        // the open slices, for trim
 	trimming   sync.Mutex
 	cutter     filterCutter
 	log        filterLog
@@ -133,7 +133,7 @@ func (fs *filters) stats(st *Stats) {
 			st.FiltersOpen++
 		}
 	}
-	st.BytesFilters = uint64(max(0, fs.resident.Load()+fs.pinned.Load()))
+	st.BytesFilters = uint64(max(0, fs.resident.Bytes()+fs.pinned.Bytes()))
 	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = fs.faults.Load(), fs.evicted.Load(), fs.written.Load()
 }
 
@@ -284,6 +284,9 @@ func (fs *filters) make(name []byte, o FilterOptions, stale []present) (*Filter,
 		return nil, err
 	}
 	fs.generation = f.generation
+	for _, part := range f.parts() {
+		fs.ring.add(part) // not before its head is on disk: a trim may store what it has
+	}
 	return f, nil
 }
 
@@ -291,6 +294,7 @@ func (fs *filters) make(name []byte, o FilterOptions, stale []present) (*Filter,
 func (f *filterSlice) begin(opt *keyscheme.FilterOptions, slice *bloomslice.Slice) {
 	f.opt.Store(opt)
 	f.slice.Store(slice)
+	f.used.Store(usedLately)
 }
 
 // storeNew has a batch bring a slice that is new.

@@ -342,6 +342,7 @@ func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 		return nil, err
 	}
 	part.begin(opt, slice)
+	fs.ring.add(part)
 	f.slices[spec.Slice].Store(part)
 	fs.put(f)
 	return part, nil
