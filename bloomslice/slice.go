@@ -53,6 +53,7 @@ type Slice struct {
 	opt      Options
 	source   Source
 	memory   *Memory
+	bound    func(next Shape) error   // asked before a layer is added for a key; nil allows all
 	released atomic.Bool              // pages are no longer kept
 	layers   atomic.Pointer[[]*layer] // in order; a list is never changed
 	admitted struct {                 // what Commit sets: bits that the key lacks in the layer
@@ -83,6 +84,10 @@ func New(opt Options, layers []Layer, source Source, memory *Memory) (*Slice, er
 	}
 	return s, nil
 }
+
+// Bound has a function asked before Admit adds a layer of a shape: where it returns an error, Admit returns that, and adds nothing. A key that
+// is there is found before. It is called before the slice has another caller.
+func (s *Slice) Bound(may func(next Shape) error) { s.bound = may }
 
 // Check reports whether a key is in the slice, by its hash: false is certain, true is not. Where a page has to be read that can't be, it
 // fails with what the source said, or ErrCorruptPage, and then nothing is known.
@@ -234,6 +239,19 @@ func (s *Slice) Commit() {
 	l.raise(l.count + 1)
 }
 
+// Needs returns how many bytes of pages Commit will take in memory.
+func (s *Slice) Needs() (bytes int64) {
+	var last *atomic.Pointer[words]
+	for _, bit := range s.admitted.bits { // ascending
+		page := &s.admitted.layer.pages[bit/pageBits]
+		if page != last && page.Load() == &zeroPage {
+			bytes += PageBytes
+		}
+		last = page
+	}
+	return bytes
+}
+
 // Set sets the bits of a key in a layer, whether it is in another or not, and makes the layer's count at least what is said. A layer that
 // the slice does not have is added; of one that it has the shape must be the same, or the error is ErrOptions. It is how a log is
 // replayed, and how one replica does what another has decided.
@@ -339,6 +357,11 @@ func (s *Slice) grow(owner string) (*layer, error) {
 	shape, err := s.opt.Shape(index)
 	if err != nil {
 		return nil, err
+	}
+	if s.bound != nil {
+		if err := s.bound(shape); err != nil {
+			return nil, err
+		}
 	}
 	return s.add(newLayer(Layer{LayerID{uint16(index), owner}, shape, 0}, false))
 }

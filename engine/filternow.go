@@ -81,10 +81,14 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 	if slice == nil || f.marksWait() {
 		return 0
 	}
+	opt := f.opt.Load()
 	f.use()
 	for i := range hashes {
 		news, known := slice.AdmitNow(&hashes[i], "")
 		if !known {
+			return i
+		}
+		if news && f.mayMark(opt, slice) != nil {
 			return i
 		}
 		if added[i] = news; !news {

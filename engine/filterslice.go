@@ -26,6 +26,7 @@ type filterSlice struct {
 	opt   atomic.Pointer[keyscheme.FilterOptions]
 	slice atomic.Pointer[bloomslice.Slice] // nil while it is closed
 	gone  atomic.Bool                      // dropped or cleared
+	bytes uint64                           // of its layers, as filters.bytes has them. Guarded by mu
 	used  atomic.Uint32                    // bits of what has happened to it lately: usedSinceCold and so on
 	place int                              // in filters.ring, from 1; 0 is none. Guarded by the ring's lock
 
@@ -152,6 +153,9 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 			f.markMisses++
 			continue
 		}
+		if err := f.mayMark(opt, slice); err != nil {
+			return err
+		}
 		slice.Commit()
 		f.changes++
 		f.markHits++
@@ -239,6 +243,11 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	if len(layers) == 0 {
 		return nil, fmt.Errorf("%w: filter %q has no layers", ErrCorrupt, f.name)
 	}
+	if shape, e := opt.Shape(0); opt.InMemory && e == nil {
+		if err := f.fs.mayPin(shape.TableBytes()); err != nil {
+			return nil, err
+		}
+	}
 	slice, err := f.newSlice(opt, layers)
 	if err == nil && opt.InMemory {
 		err = slice.AddLayer("") // it begins anew
@@ -249,6 +258,8 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	if !opt.InMemory {
 		f.pageIns.Add(1)
 	}
+	f.count(slice.Layers())
+	slice.Bound(f.mayGrow)
 	f.slice.Store(slice)
 	f.fs.ring.add(f)
 	f.layers = nil
