@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"bigset/bloomslice"
 	"bigset/engine"
 )
 
@@ -350,4 +351,67 @@ func bloomManyGoals() []goal {
 		{what: "to open and list", of: pick{workload: "bloom-many", system: systemBigset}, have: milliseconds, atMost: true, limit: 1000, unit: " ms"},
 		{what: "heap of a closed filter", of: pick{workload: "bloom-many/heap", system: systemBigset}, have: heapEach, atMost: true, limit: 4, unit: " KiB"},
 	}
+}
+
+// bloomCrowdBytes is what a filter of bloomd's default size has in memory for one key: a page for each of its bits.
+const bloomCrowdBytes = 17 * bloomslice.PageBytes
+
+// bloomCrowd: one key in each of as many filters as elements, of bloomd's default size, a third of which fit into memory. bloom-crowd/held is the
+// same where all of them do.
+func bloomCrowd(e *env) error {
+	all := int64(e.elements) * bloomCrowdBytes
+	for _, part := range []struct {
+		workload string
+		cache    int64
+	}{{"bloom-crowd/held", 2*all + 1<<20}, {"bloom-crowd", max(1<<20, all/3)}} {
+		err := e.with(contender{system: systemBigset}, openOptions{filterCache: part.cache}, func(sys system) error {
+			row := Row{Workload: part.workload, Elements: e.elements}
+			sys.label(&row)
+			return e.crowd(sys.(*bigsetSystem).store, row)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *env) crowd(store *engine.Store, row Row) error {
+	filters := make([]*engine.Filter, e.elements)
+	for i := range filters {
+		f, err := store.CreateFilter(e.ctx, manyName(i), bloomOptions(100_000, bloomProbability))
+		if err != nil {
+			return err
+		}
+		filters[i] = f
+	}
+	keys, added := [][]byte{[]byte("key")}, make([]bool, 1)
+	err := e.clocked(row, func(p *phase) error {
+		for _, f := range filters {
+			n, err := f.MarkNow(keys, added) // as a server does
+			if err == nil && n == 0 {
+				err = f.MarkAll(e.ctx, keys, added)
+			}
+			if err = errors.Join(err, expect("a new key", added[0], true)); err != nil {
+				return err
+			}
+			p.ops++
+		}
+		return nil
+	})
+	for _, f := range filters {
+		if err != nil {
+			break
+		}
+		var has bool
+		has, err = f.Check(keys[0])
+		err = errors.Join(err, expect("the key of each filter", has, true))
+	}
+	return err
+}
+
+// bloomCrowdGoals: filters that do not fit cost little more than those that do, however many are open.
+func bloomCrowdGoals() []goal {
+	return []goal{{what: "time, of the same with all in memory", of: pick{workload: "bloom-crowd", system: systemBigset},
+		to: pick{workload: "bloom-crowd/held", system: systemBigset}, have: cost, atMost: true, limit: 2}}
 }

@@ -270,6 +270,8 @@ func goals(workload, strategy string) []goal {
 		return bloomFaultGoals()
 	case "bloom-many":
 		return bloomManyGoals()
+	case "bloom-crowd":
+		return bloomCrowdGoals()
 	case "bloom-big":
 		return bloomBigGoals()
 	}

@@ -59,6 +59,7 @@ var workloads = []*workload{
 	{Workload{"bloom-flush", "bytes written for keys marked within one flush interval"}, 1_000_000, 1_000_000, bloomFlush},
 	{Workload{"bloom-fault", "a closed filter until all of it is in memory"}, 1_000_000, 1_000_000, bloomFault},
 	{Workload{"bloom-many", "many small filters: opening and listing them, and the heap of closed ones"}, 1_000, 10_000, bloomMany},
+	{Workload{"bloom-crowd", "a key in each of many filters, a third of which fit into memory, beside the same where all do"}, 2_000, 10_000, bloomCrowd},
 	{Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, 4_000_000, 20_000_000, bloomBig},
 }
 
@@ -66,7 +67,7 @@ var workloads = []*workload{
 // engine does.
 var onRequest = []string{"grow", "mixed", "contexts", "small-sets", "cold", "cardinality", "checkpoint", "recover", "clock",
 	"quorum-read", "write-quorum", "anti-entropy", "handoff",
-	"bloom-hot", "bloom-durable", "bloom-fpp", "bloom-flush", "bloom-fault", "bloom-many", "bloom-big"}
+	"bloom-hot", "bloom-durable", "bloom-fpp", "bloom-flush", "bloom-fault", "bloom-many", "bloom-crowd", "bloom-big"}
 
 // BloomWorkloads returns the names of the workloads about bloom filters.
 func BloomWorkloads() []string {

@@ -110,6 +110,7 @@ var wants = map[string][]string{
 	"bloom-flush":   {"bloom-flush bigset default 600 600"},
 	"bloom-fault":   {"bloom-fault bigset default 600 20", "bloom-fault/first bigset default 600 20"},
 	"bloom-many":    {"bloom-many bigset default 600 1", "bloom-many/heap bigset default 600 600"},
+	"bloom-crowd":   {"bloom-crowd bigset default 600 600", "bloom-crowd/held bigset default 600 600"},
 	"bloom-big":     {"bloom-big bigset default 600 20000", "bloom-big/heap bigset default 600 816389", "bloom-big pebble  600 20000"},
 	"drop":          {"drop bigset default 600 1", "drop pebble  600 1", "drop/space bigset default 600 1"},
 }

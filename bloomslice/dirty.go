@@ -156,9 +156,17 @@ func (s *Slice) Evict(want int64) (freed int64) {
 }
 
 func (s *Slice) evict(l *layer, page int) int64 {
+	if l.pages[page].Load() == nil {
+		return 0 // as most pages of a large layer are
+	}
 	mu := &l.faults[page%len(l.faults)]
 	mu.Lock()
 	defer mu.Unlock()
+	return s.evictLocked(l, page)
+}
+
+// evictLocked takes a page out of memory. Its lock is held.
+func (s *Slice) evictLocked(l *layer, page int) int64 {
 	w := l.pages[page].Load()
 	if w == nil {
 		return 0
@@ -167,7 +175,7 @@ func (s *Slice) evict(l *layer, page int) int64 {
 	if w == &zeroPage {
 		return 0
 	}
-	s.resident.Add(-PageBytes)
+	s.memory.Pages.Add(-PageBytes)
 	return PageBytes
 }
 
@@ -178,10 +186,14 @@ func (s *Slice) Release() {
 		return
 	}
 	for _, l := range *s.layers.Load() {
-		for page := range l.pages {
-			s.evict(l, page)
+		for i := range l.faults { // also of pages that are on their way into memory
+			l.faults[i].Lock()
+			for page := i; page < len(l.pages); page += len(l.faults) {
+				s.evictLocked(l, page)
+			}
+			l.faults[i].Unlock()
 		}
-		s.resident.Add(-l.bytes())
+		s.memory.Tables.Add(-l.bytes())
 	}
 }
 

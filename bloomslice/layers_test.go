@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 )
 
@@ -257,7 +256,7 @@ func TestStored(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		d := &stored{newDisk(), map[LayerID]Layer{}}
-		var resident atomic.Int64
+		var resident Memory
 		open := func() *Slice {
 			s, err := New(options(10001, 0.01), d.list(), d, &resident)
 			if err != nil {
@@ -287,23 +286,23 @@ func TestStored(t *testing.T) {
 				}
 			}
 			if rng.IntN(2) == 0 {
-				want := min(resident.Load()-tables(s), rng.Int64N(1<<17))
+				want := min(resident.Bytes()-tables(s), rng.Int64N(1<<17))
 				if rng.IntN(2) == 0 {
 					want -= want % PageBytes
 				}
-				before := resident.Load()
+				before := resident.Bytes()
 				freed := s.Evict(want)
-				if freed != before-resident.Load() || freed < want || freed >= want+PageBytes {
-					t.Fatalf("seed %d, step %d: asked for %d of %d bytes: freed %d, and %d are left", seed, step, want, before, freed, resident.Load())
+				if freed != before-resident.Bytes() || freed < want || freed >= want+PageBytes {
+					t.Fatalf("seed %d, step %d: asked for %d of %d bytes: freed %d, and %d are left", seed, step, want, before, freed, resident.Bytes())
 				}
 			} else {
 				s.Release()
-				if resident.Load() != 0 {
-					t.Fatalf("seed %d, step %d: released, and %d bytes are left", seed, step, resident.Load())
+				if resident.Bytes() != 0 {
+					t.Fatalf("seed %d, step %d: released, and %d bytes are left", seed, step, resident.Bytes())
 				}
 				if h := Sum([]byte("0")); added["0"] {
-					if yes, err := s.Check(&h); !yes || err != nil || resident.Load() != 0 {
-						t.Fatalf("seed %d, step %d: of a released slice: %v, %v, %d bytes", seed, step, yes, err, resident.Load())
+					if yes, err := s.Check(&h); !yes || err != nil || resident.Bytes() != 0 {
+						t.Fatalf("seed %d, step %d: of a released slice: %v, %v, %d bytes", seed, step, yes, err, resident.Bytes())
 					}
 				}
 				s = open()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 )
 
@@ -104,8 +105,15 @@ func AppendPage(dst, page []byte) ([]byte, error) {
 	return w.append(dst), nil
 }
 
+// placesFew is how many places are looked for before the bits are counted: a page that has few of them is read once.
+const placesFew = 64
+
 // append appends the page's value: the shorter of the two forms.
 func (w *words) append(dst []byte) []byte {
+	var few [placesFew]uint16
+	if places := w.places(few[:0], len(few)); len(places) > 0 && len(places) <= (int(places[len(places)-1])/8+1)/2 {
+		return appendPlaces(slices.Grow(dst, 1+2*len(places)), places)
+	}
 	used := w.used()
 	if n := w.count(); n <= used/2 {
 		return appendPlaces(dst, w.places(make([]uint16, 0, n), n))

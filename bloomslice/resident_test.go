@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -30,7 +29,7 @@ func TestResident(t *testing.T) {
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		d := newDisk()
-		var resident atomic.Int64
+		var resident Memory
 		s, err := New(o, nil, d, &resident)
 		if err != nil {
 			t.Fatal(err)
@@ -54,14 +53,14 @@ func TestResident(t *testing.T) {
 				s.Evict(rng.Int64N(1 << 17))
 			case 4:
 				s.Release()
-				if n := resident.Load(); n != 0 {
+				if n := resident.Bytes(); n != 0 {
 					t.Fatalf("seed %d: %d bytes are left", seed, n)
 				}
 				if s, err = New(o, d.store(t, slice(t, o, s.Layers(), d), 10), d, &resident); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if have, want := resident.Load(), inMemory(s); have != want {
+			if have, want := resident.Bytes(), inMemory(s); have != want {
 				t.Fatalf("seed %d: %d bytes, it has %d", seed, have, want)
 			}
 		}
@@ -79,7 +78,7 @@ func TestResident(t *testing.T) {
 		s.Release()
 		wg.Wait()
 		s.Release()
-		if n := resident.Load(); n != 0 {
+		if n := resident.Bytes(); n != 0 {
 			t.Fatalf("seed %d: %d bytes are left", seed, n)
 		}
 	}
@@ -87,7 +86,7 @@ func TestResident(t *testing.T) {
 
 // TestResidentRefused: a slice that can't be made leaves nothing behind.
 func TestResidentRefused(t *testing.T) {
-	var resident atomic.Int64
+	var resident Memory
 	shape, err := options(10001, 0.01).Shape(0)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +95,7 @@ func TestResidentRefused(t *testing.T) {
 	if _, err := New(options(10001, 0.01), layers, nil, &resident); !errors.Is(err, ErrOptions) {
 		t.Errorf("a layer without a shape: %v", err)
 	}
-	if n := resident.Load(); n != 0 {
+	if n := resident.Bytes(); n != 0 {
 		t.Errorf("%d bytes are left", n)
 	}
 }
@@ -121,7 +120,7 @@ func TestReleased(t *testing.T) {
 
 // TestMergeNothing: a page of which all bits are there makes nothing dirty, and takes no memory.
 func TestMergeNothing(t *testing.T) {
-	var resident atomic.Int64
+	var resident Memory
 	s, err := New(options(10001, 0.01), nil, nil, &resident)
 	if err != nil {
 		t.Fatal(err)
@@ -129,13 +128,13 @@ func TestMergeNothing(t *testing.T) {
 	if err := s.AddLayer(""); err != nil {
 		t.Fatal(err)
 	}
-	have := resident.Load()
-	if err := s.MergePage(LayerID{}, 0, emptyPage()); err != nil || s.DirtyPages() != 0 || resident.Load() != have {
-		t.Errorf("an empty page: %v, %d are dirty, %d bytes", err, s.DirtyPages(), resident.Load()-have)
+	have := resident.Bytes()
+	if err := s.MergePage(LayerID{}, 0, emptyPage()); err != nil || s.DirtyPages() != 0 || resident.Bytes() != have {
+		t.Errorf("an empty page: %v, %d are dirty, %d bytes", err, s.DirtyPages(), resident.Bytes()-have)
 	}
 	one := []byte{pageSparse, 0, 1}
-	if err := s.MergePage(LayerID{}, 0, one); err != nil || s.DirtyPages() != 1 || resident.Load() != have+PageBytes {
-		t.Errorf("a bit: %v, %d are dirty, %d bytes", err, s.DirtyPages(), resident.Load()-have)
+	if err := s.MergePage(LayerID{}, 0, one); err != nil || s.DirtyPages() != 1 || resident.Bytes() != have+PageBytes {
+		t.Errorf("a bit: %v, %d are dirty, %d bytes", err, s.DirtyPages(), resident.Bytes()-have)
 	}
 	newDisk().store(t, s, 10)
 	if err := s.MergePage(LayerID{}, 0, one); err != nil || s.DirtyPages() != 0 {

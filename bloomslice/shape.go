@@ -110,5 +110,8 @@ func (s Shape) Validate() error {
 	return nil
 }
 
+// TableBytes returns how many bytes of memory a layer of the shape takes, in an open slice, without any page.
+func (s Shape) TableBytes() int64 { return int64(s.pages()+(s.pages()+wordBits-1)/wordBits) * 8 }
+
 // pages returns how many pages the bits take.
 func (s Shape) pages() int { return int((s.Bytes + PageBytes - 1) / PageBytes) }

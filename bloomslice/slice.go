@@ -37,13 +37,23 @@ type Source interface {
 	Page(id LayerID, page uint32) (value []byte, err error)
 }
 
+// Memory counts what slices have in memory, in bytes. The zero value is ready.
+type Memory struct {
+	Pages  atomic.Int64 // pages of bits
+	Tables atomic.Int64 // what their layers take without any page: 8 bytes for each page that a layer has room for, and a little
+}
+
+// Bytes returns the sum.
+func (m *Memory) Bytes() int64 { return m.Pages.Load() + m.Tables.Load() }
+
 // Slice is the part of a filter that lies in one place: layers of pages, of which those in use are in memory. It grows only.
 //
 // Check may be called by any number of goroutines, also beside one that calls the other methods: those must come one at a time.
 type Slice struct {
 	opt      Options
 	source   Source
-	resident *atomic.Int64
+	memory   *Memory
+	bound    func(next Shape) error   // asked before a layer is added for a key; nil allows all
 	released atomic.Bool              // pages are no longer kept
 	layers   atomic.Pointer[[]*layer] // in order; a list is never changed
 	admitted struct {                 // what Commit sets: bits that the key lacks in the layer
@@ -53,15 +63,15 @@ type Slice struct {
 }
 
 // New returns a slice with these layers, none of whose pages are in memory. The source has the pages; with a nil source none is stored
-// anywhere. The bytes that its pages and their tables take in memory are added to resident, which may be nil, until it is released.
-func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*Slice, error) {
+// anywhere. What it has in memory is counted in memory, which may be nil, until it is released.
+func New(opt Options, layers []Layer, source Source, memory *Memory) (*Slice, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
 	}
-	if resident == nil {
-		resident = new(atomic.Int64)
+	if memory == nil {
+		memory = new(Memory)
 	}
-	s := &Slice{opt: opt, source: source, resident: resident}
+	s := &Slice{opt: opt, source: source, memory: memory}
 	s.layers.Store(&[]*layer{})
 	for i := range layers {
 		if err := s.restore(layers[i], true); err != nil {
@@ -74,6 +84,10 @@ func New(opt Options, layers []Layer, source Source, resident *atomic.Int64) (*S
 	}
 	return s, nil
 }
+
+// Bound has a function asked before Admit adds a layer of a shape: where it returns an error, Admit returns that, and adds nothing. A key that
+// is there is found before. It is called before the slice has another caller.
+func (s *Slice) Bound(may func(next Shape) error) { s.bound = may }
 
 // Check reports whether a key is in the slice, by its hash: false is certain, true is not. Where a page has to be read that can't be, it
 // fails with what the source said, or ErrCorruptPage, and then nothing is known.
@@ -152,7 +166,7 @@ func (s *Slice) fault(l *layer, page uint32) (*words, error) {
 		return w, nil
 	}
 	if w != &zeroPage {
-		s.resident.Add(PageBytes)
+		s.memory.Pages.Add(PageBytes)
 	}
 	l.pages[page].Store(w)
 	return w, nil
@@ -225,6 +239,19 @@ func (s *Slice) Commit() {
 	l.raise(l.count + 1)
 }
 
+// Needs returns how many bytes of pages Commit will take in memory.
+func (s *Slice) Needs() (bytes int64) {
+	var last *atomic.Pointer[words]
+	for _, bit := range s.admitted.bits { // ascending
+		page := &s.admitted.layer.pages[bit/pageBits]
+		if page != last && page.Load() == &zeroPage {
+			bytes += PageBytes
+		}
+		last = page
+	}
+	return bytes
+}
+
 // Set sets the bits of a key in a layer, whether it is in another or not, and makes the layer's count at least what is said. A layer that
 // the slice does not have is added; of one that it has the shape must be the same, or the error is ErrOptions. It is how a log is
 // replayed, and how one replica does what another has decided.
@@ -290,7 +317,7 @@ func (s *Slice) own(l *layer, page uint32) *words {
 	w := l.pages[page].Load()
 	if w == &zeroPage {
 		w = new(words)
-		s.resident.Add(PageBytes)
+		s.memory.Pages.Add(PageBytes)
 		l.pages[page].Store(w)
 	}
 	return w
@@ -331,6 +358,11 @@ func (s *Slice) grow(owner string) (*layer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.bound != nil {
+		if err := s.bound(shape); err != nil {
+			return nil, err
+		}
+	}
 	return s.add(newLayer(Layer{LayerID{uint16(index), owner}, shape, 0}, false))
 }
 
@@ -362,7 +394,7 @@ func (s *Slice) add(l *layer) (*layer, error) {
 	at, _ := slices.BinarySearchFunc(layers, l.id, func(l *layer, id LayerID) int { return l.id.Compare(id) })
 	layers = slices.Insert(slices.Clone(layers), at, l)
 	s.layers.Store(&layers)
-	s.resident.Add(l.bytes())
+	s.memory.Tables.Add(l.bytes())
 	return l, nil
 }
 

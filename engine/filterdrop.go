@@ -103,7 +103,9 @@ func lockParts(parts []*filterSlice) (unlock func()) {
 // forget takes a slice off its filter, and the filter off the list if that was the last. Its lock is held.
 func (fs *filters) forget(part *filterSlice) {
 	part.gone.Store(true)
+	part.count(nil)
 	if slice := part.slice.Swap(nil); slice != nil {
+		fs.ring.remove(part)
 		slice.Release()
 	}
 	f := part.of
@@ -148,6 +150,11 @@ func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 	for _, part := range in {
 		fs.forget(part)
 	}
+	for _, e := range entries {
+		if within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
+			fs.uncleared(e.Name)
+		}
+	}
 	if batch.Empty() {
 		return batch.Close()
 	}
@@ -182,8 +189,14 @@ func (s *Store) ClearFilter(name []byte) error {
 			return part.damaged
 		}
 	}
+	bytes := int64(0)
 	for _, part := range parts {
+		bytes += int64(part.bytes)
 		fs.forget(part)
 	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.bytes.Add(bytes) // they are on disk still
+	fs.cleared[string(name)] = bytes
 	return nil
 }

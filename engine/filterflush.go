@@ -223,6 +223,7 @@ func (f *filterSlice) closeClean() (closed, over bool) {
 func (f *filterSlice) shut(slice *bloomslice.Slice) {
 	f.layers = slice.Layers()
 	f.slice.Store(nil)
+	f.fs.ring.remove(f)
 	f.pageOuts.Add(1)
 	slice.Release()
 }
@@ -230,7 +231,7 @@ func (f *filterSlice) shut(slice *bloomslice.Slice) {
 // CloseColdFilters closes the filters that were not used since it was last called, but for those in memory only. It returns how many.
 func (s *Store) CloseColdFilters(ctx context.Context) (n int, err error) {
 	for _, f := range s.filters.list() {
-		closed, e := f.closeParts(ctx, func(part *filterSlice) bool { return !part.touched.Swap(false) && part.slice.Load() != nil })
+		closed, e := f.closeParts(ctx, func(part *filterSlice) bool { return !part.wasUsed(usedSinceCold) && part.slice.Load() != nil })
 		if e != nil && !errors.Is(e, ErrNoFilter) {
 			err = errors.Join(err, e)
 		}
@@ -241,11 +242,18 @@ func (s *Store) CloseColdFilters(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// trim takes pages out of memory when there are more than there may be: first those of the filters that were used least lately. Who finds
-// another at it goes on, unless there are far too many. What can't be flushed stays. Where that is not enough filters are closed.
+const (
+	filterTablesFew = 8    // where tables take no more than this part of the cache, slices without pages stay open
+	filterTrimShare = 32   // trim frees this part of the cache beyond what is too much, so that the marks of a while need no other one
+	filterTrimLooks = 4096 // how many slices one trim looks at, at most: its caller waits
+)
+
+// trim takes pages out of memory when there are more than there may be. It goes round the open slices: it passes once over one that was used
+// since it last came by, and takes pages from the others. If another goroutine is already trimming, trim
+// returns, unless memory is far over its limit. Pages that can't be written stay.
 func (fs *filters) trim() {
 	most := fs.s.opt.FilterCacheBytes
-	have := fs.resident.Load()
+	have := fs.resident.Bytes()
 	if have <= most {
 		return
 	}
@@ -255,34 +263,49 @@ func (fs *filters) trim() {
 		return
 	}
 	defer fs.trimming.Unlock()
-	fs.uses.Add(1)
-	filters := slices.DeleteFunc(fs.all(), func(f *filterSlice) bool { return f.slice.Load() == nil })
-	slices.SortFunc(filters, func(a, b *filterSlice) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
-	for _, f := range filters {
-		want := fs.resident.Load() - most + most/8
-		if want <= most/8 {
+	if fs.resident.Bytes() <= most {
+		return // another goroutine has trimmed meanwhile
+	}
+	enough := most - most/filterTrimShare
+	failed := false
+	for range min(2*fs.ring.len(), filterTrimLooks) {
+		want := fs.resident.Bytes() - enough
+		f := fs.ring.next()
+		if want <= 0 || f == nil {
 			return
 		}
-		if err := f.evict(want); err != nil {
+		if f.wasUsed(usedSinceTrim) {
+			continue
+		}
+		if err := f.giveWay(want, !failed); err != nil { // the disk, which fails for others too
+			failed = true
 			fs.unwritable(f, err)
 		}
 	}
-	for _, f := range filters[:max(0, len(filters)-1)] { // what is left is what open slices take without any page
-		if fs.resident.Load() <= most {
-			return
-		}
-		if _, err := f.close(); err != nil {
-			fs.unwritable(f, err)
-		}
+}
+
+// giveWay takes pages of a slice out of memory. One that has none is left alone until it is used again, or closed where tables take much of the
+// memory, unless no other is open. Where it may not write, only what is stored goes.
+func (f *filterSlice) giveWay(want int64, write bool) error {
+	freed, err := f.evict(want, write)
+	if err != nil || freed >= want || !write {
+		return err
 	}
+	if fs := f.fs; fs.resident.Tables.Load() <= fs.s.opt.FilterCacheBytes/filterTablesFew {
+		fs.ring.rest(f)
+	} else if freed == 0 && fs.ring.len() > 1 {
+		_, err = f.close()
+	}
+	return err
 }
 
 func (fs *filters) unwritable(f *filterSlice, err error) {
 	fs.s.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.name), "cause", err)
 }
 
-// evict takes pages of an open filter out of memory, and writes them first where that is needed.
-func (f *filterSlice) evict(want int64) error {
+// evict takes pages of an open filter out of memory. Where they are not enough, and it may write, it stores those that have changed and
+// takes them too. It returns how many bytes that frees.
+func (f *filterSlice) evict(want int64, write bool) (freed int64, err error) {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
 	for try := range 2 {
@@ -290,20 +313,19 @@ func (f *filterSlice) evict(want int64) error {
 		slice := f.slice.Load()
 		if slice == nil || f.gone.Load() || f.opt.Load().InMemory {
 			f.mu.Unlock()
-			return nil
+			return freed, nil
 		}
-		freed := slice.Evict(want)
+		freed += slice.Evict(want - freed)
 		f.mu.Unlock()
-		f.fs.evicted.Add(uint64(freed / bloomslice.PageBytes))
-		want -= freed
-		if want <= 0 || try > 0 {
-			return nil
+		if freed >= want || try > 0 || !write {
+			break
 		}
-		if err := f.flushLocked(); err != nil {
-			return err
+		if err = f.flushLocked(); err != nil {
+			break
 		}
 	}
-	return nil
+	f.fs.evicted.Add(uint64(freed / bloomslice.PageBytes))
+	return freed, err
 }
 
 // shut flushes all filters and ends what goes on in the background. Nobody else uses them any more.

@@ -201,6 +201,7 @@ func (im *filterImport) finish() error {
 		return err
 	}
 	f.opt.Store(&im.opt)
+	f.count(im.layers)
 	fs.mu.Lock()
 	fs.byName[string(f.name)] = f.of
 	fs.mu.Unlock()

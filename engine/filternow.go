@@ -14,7 +14,7 @@ func (f *Filter) MarkNow(keys [][]byte, added []bool) (n int, err error) {
 	if err := s.writable(); err != nil {
 		return 0, err
 	}
-	if s.disk.full.Load() != nil || f.fs.resident.Load() > s.opt.FilterCacheBytes {
+	if s.disk.full.Load() != nil || f.fs.resident.Bytes() > s.opt.FilterCacheBytes {
 		return 0, nil
 	}
 	if len(keys) == 1 { // without the room for many
@@ -81,10 +81,14 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 	if slice == nil || f.marksWait() {
 		return 0
 	}
+	opt := f.opt.Load()
 	f.use()
 	for i := range hashes {
 		news, known := slice.AdmitNow(&hashes[i], "")
 		if !known {
+			return i
+		}
+		if news && f.mayMark(opt, slice) != nil {
 			return i
 		}
 		if added[i] = news; !news {

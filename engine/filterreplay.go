@@ -156,6 +156,7 @@ func (f *filterSlice) damage(err error) {
 	}
 	f.fs.owed = true
 	if slice := f.slice.Swap(nil); slice != nil { // what was brought in before is in the log, too
+		f.fs.ring.remove(f)
 		slice.Release()
 	}
 }

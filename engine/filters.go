@@ -51,14 +51,16 @@ type filters struct {
 
 	mu      sync.RWMutex
 	byName  map[string]*Filter
+	cleared map[string]int64                    // bytes of the layers of filters that were cleared, by name
 	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
 
 	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
 
-	generation uint64        // the last that was given; guarded by life
-	resident   atomic.Int64  // bytes of pages in memory that may leave it
-	pinned     atomic.Int64  // bytes of pages of filters that are in memory only
-	uses       atomic.Uint64 // ticks when memory is short: which filter was used last
+	generation uint64            // the last that was given; guarded by life
+	resident   bloomslice.Memory // of slices whose pages may leave memory
+	pinned     bloomslice.Memory // of filters that are in memory only
+	ring       filterRing        // the open slices, for trim
+	bytes      atomic.Int64      // of the layers of all filters that are known, and of those that were cleared
 	trimming   sync.Mutex
 	cutter     filterCutter
 	log        filterLog
@@ -68,7 +70,7 @@ type filters struct {
 
 // open reads which filters there are; their heads are read when they are needed.
 func (fs *filters) open(s *Store) (err error) {
-	fs.s, fs.byName, fs.dropped = s, map[string]*Filter{}, map[string]keyscheme.DirectoryEntry{}
+	fs.s, fs.byName, fs.dropped, fs.cleared = s, map[string]*Filter{}, map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
 	fs.cutter.fs = fs
 	fs.log.init(s)
 	if fs.generation, err = fs.lastGeneration(); err != nil {
@@ -96,7 +98,11 @@ func (fs *filters) open(s *Store) (err error) {
 			}
 		}
 	}
-	return fs.replay()
+	if err := fs.replay(); err != nil {
+		return err
+	}
+	fs.countAll()
+	return nil
 }
 
 // find returns a filter that is listed, or nil. It allocates nothing.
@@ -133,7 +139,7 @@ func (fs *filters) stats(st *Stats) {
 			st.FiltersOpen++
 		}
 	}
-	st.BytesFilters = uint64(max(0, fs.resident.Load()+fs.pinned.Load()))
+	st.BytesFilters = uint64(max(0, fs.resident.Bytes()+fs.pinned.Bytes()))
 	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = fs.faults.Load(), fs.evicted.Load(), fs.written.Load()
 }
 
@@ -148,7 +154,7 @@ func (s *Store) Filter(name []byte) (*Filter, error) {
 
 // CreateFilter makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and ErrFilterExists. Where a
 // filter was cleared it comes back with all that it had, its old options too. Errors are ErrLimit for the name and bloomslice.ErrOptions
-// for options that no filter can have. When it returns, the filter is on disk; after an error it is not there, but after ErrFailed it may
+// for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after ErrFailed it may
 // be there at the next open, whole.
 func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) (*Filter, error) {
 	if err := s.enter(); err != nil {
@@ -237,10 +243,17 @@ func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
 		return nil, err
 	}
 	if f != nil {
-		return f, f.comeBack()
+		err := f.comeBack()
+		if err == nil {
+			fs.uncleared(name)
+		}
+		return f, err
 	}
 	o.setDefaults()
 	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if err := fs.mayCreate(&o); err != nil {
 		return nil, err
 	}
 	return fs.make(name, o, stale)
@@ -284,6 +297,9 @@ func (fs *filters) make(name []byte, o FilterOptions, stale []present) (*Filter,
 		return nil, err
 	}
 	fs.generation = f.generation
+	for _, part := range f.parts() {
+		fs.ring.add(part) // not before its head is on disk: a trim may store what it has
+	}
 	return f, nil
 }
 
@@ -291,6 +307,9 @@ func (fs *filters) make(name []byte, o FilterOptions, stale []present) (*Filter,
 func (f *filterSlice) begin(opt *keyscheme.FilterOptions, slice *bloomslice.Slice) {
 	f.opt.Store(opt)
 	f.slice.Store(slice)
+	f.used.Store(usedLately)
+	f.count(slice.Layers())
+	slice.Bound(f.mayGrow)
 }
 
 // storeNew has a batch bring a slice that is new.
@@ -304,6 +323,7 @@ func (f *filterSlice) storeNew(batch *pebble.Batch, opt *keyscheme.FilterOptions
 // release lets go of what the filter has in memory.
 func (f *Filter) release() {
 	for _, part := range f.parts() {
+		part.count(nil)
 		if slice := part.slice.Swap(nil); slice != nil {
 			slice.Release()
 		}

@@ -105,6 +105,7 @@ func TestFiltersConcurrently(t *testing.T) {
 	others.Wait()
 	info, err := stays.Info()
 	must(t, err, "info")
+	must(t, s.CheckRing(), "ring")
 	if n := added.Load(); uint64(n) != info.Size || n > 5*keys || n < 5*keys-20 {
 		t.Errorf("%d keys were added, the filter has %d", n, info.Size)
 	}

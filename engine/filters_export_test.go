@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/keyscheme"
@@ -8,6 +11,33 @@ import (
 
 // FiltersCut waits until the filters that were dropped are cut out.
 func (s *Store) FiltersCut() { s.filters.cutter.done.Wait() }
+
+// TrimLooks returns how many open slices were looked at when pages had to leave memory.
+func (s *Store) TrimLooks() uint64 {
+	r := &s.filters.ring
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.looks
+}
+
+// CheckRing returns what is wrong with the ring of slices that may have pages in memory: one that is not open or not listed is in it, or one
+// that is open and was used is not. Nothing is under way.
+func (s *Store) CheckRing() error {
+	r := &s.filters.ring
+	all := s.filters.all()
+	for _, f := range all {
+		open := f.isOpen() && !f.opt.Load().InMemory
+		if in := f.place > 0; in && !open || !in && open && f.used.Load()&usedInRing != 0 {
+			return fmt.Errorf("%s: in the ring: %v, open: %v, used: %x", f.name, in, open, f.used.Load())
+		}
+	}
+	for i, f := range r.parts {
+		if f.place != i+1 || !slices.Contains(all, f) {
+			return fmt.Errorf("%s: at place %d, it says %d; or it is not listed", f.name, i+1, f.place)
+		}
+	}
+	return nil
+}
 
 // StopCutting leaves the filters that are dropped from now on as they are, until the next open.
 func (s *Store) StopCutting() { s.filters.cutter.stop() }

@@ -23,11 +23,12 @@ type filterSlice struct {
 	prefix     keyscheme.FilterPrefix
 	generation uint64
 
-	opt     atomic.Pointer[keyscheme.FilterOptions]
-	slice   atomic.Pointer[bloomslice.Slice] // nil while it is closed
-	gone    atomic.Bool                      // dropped or cleared
-	touched atomic.Bool                      // used since CloseColdFilters last looked
-	used    atomic.Uint64                    // when it was used last, by filters.uses
+	opt   atomic.Pointer[keyscheme.FilterOptions]
+	slice atomic.Pointer[bloomslice.Slice] // nil while it is closed
+	gone  atomic.Bool                      // dropped or cleared
+	bytes uint64                           // of its layers, as filters.bytes has them. Guarded by mu
+	used  atomic.Uint32                    // bits of what has happened to it lately: usedSinceCold and so on
+	place int                              // in filters.ring, from 1; 0 is none. Guarded by the ring's lock
 
 	checks checkCounts // here, to keep what each mark changes out of the cache lines that each check reads
 
@@ -152,6 +153,9 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 			f.markMisses++
 			continue
 		}
+		if err := f.mayMark(opt, slice); err != nil {
+			return err
+		}
 		slice.Commit()
 		f.changes++
 		f.markHits++
@@ -199,15 +203,26 @@ func (f *filterSlice) opened() (*bloomslice.Slice, error) {
 	return f.openLocked()
 }
 
+// Bits of filterSlice.used.
+const (
+	usedSinceCold = 1 << iota // since CloseColdFilters last looked
+	usedSinceTrim             // since trim last looked
+	usedInRing                // since it last left filters.ring
+	usedLately    = usedSinceCold | usedSinceTrim | usedInRing
+)
+
 // use notes that the filter is in use.
 func (f *filterSlice) use() {
-	if !f.touched.Load() {
-		f.touched.Store(true)
+	if f.used.Load() == usedLately { // or each check would write what all checks read
+		return
 	}
-	if now := f.fs.uses.Load(); f.used.Load() != now { // the clock ticks where memory is short: this costs nothing else
-		f.used.Store(now)
+	if f.used.Swap(usedLately)&usedInRing == 0 {
+		f.fs.ring.add(f)
 	}
 }
+
+// wasUsed takes a bit of used away, and reports whether it was set.
+func (f *filterSlice) wasUsed(bit uint32) bool { return f.used.And(^bit)&bit != 0 }
 
 func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	f.use()
@@ -228,6 +243,11 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	if len(layers) == 0 {
 		return nil, fmt.Errorf("%w: filter %q has no layers", ErrCorrupt, f.name)
 	}
+	if shape, e := opt.Shape(0); opt.InMemory && e == nil {
+		if err := f.fs.mayPin(shape.TableBytes()); err != nil {
+			return nil, err
+		}
+	}
 	slice, err := f.newSlice(opt, layers)
 	if err == nil && opt.InMemory {
 		err = slice.AddLayer("") // it begins anew
@@ -238,7 +258,10 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	if !opt.InMemory {
 		f.pageIns.Add(1)
 	}
+	f.count(slice.Layers())
+	slice.Bound(f.mayGrow)
 	f.slice.Store(slice)
+	f.fs.ring.add(f)
 	f.layers = nil
 	return slice, nil
 }

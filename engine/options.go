@@ -85,8 +85,10 @@ type Options struct {
 	// Default 256 MiB.
 	SetCacheBytes int64
 	// FilterCacheBytes bounds the pages of bloom filters kept in memory, with their tables, which are 8 bytes a page, in memory or not, of an
-	// open filter; default 256 MiB. Filters that are in memory only come on top.
+	// open filter; default 256 MiB. Filters that are in memory only come on top: FilterLimits bounds those.
 	FilterCacheBytes int64
+	// FilterLimits bound what filters may take; default none.
+	FilterLimits FilterLimits
 	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default FilterInterval.
 	FilterDurability FilterDurability
 	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
@@ -171,6 +173,8 @@ func (o *Options) validate() error {
 		return errors.New("engine: a size must not be negative")
 	case o.FilterCacheBytes < 0 || o.FilterDurability > FilterSync:
 		return errors.New("engine: bad cache or durability of filters")
+	case o.FilterLimits.Filters < 0 || o.FilterLimits.MemoryBytes < 0:
+		return errors.New("engine: a limit of filters must not be negative")
 	case o.RequestAge < 0 || o.RequestsKept < 0:
 		return errors.New("engine: age and number of requests must not be negative")
 	case o.Durability > NoSync:

@@ -342,6 +342,7 @@ func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 		return nil, err
 	}
 	part.begin(opt, slice)
+	fs.ring.add(part)
 	f.slices[spec.Slice].Store(part)
 	fs.put(f)
 	return part, nil
@@ -355,6 +356,7 @@ func (fs *filters) isLeft(spec *SliceSpec) (bool, error) {
 
 // put lists a filter.
 func (fs *filters) put(f *Filter) {
+	fs.uncleared(f.name)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.byName[string(f.name)] = f
@@ -454,6 +456,7 @@ func (fs *filters) dropGeneration(e keyscheme.DirectoryEntry) error {
 		return err
 	}
 	e.Name = []byte(string(e.Name))
+	fs.uncleared(e.Name)
 	fs.mu.Lock()
 	fs.dropped[string(e.Name)] = e
 	fs.mu.Unlock()

@@ -45,6 +45,13 @@ type Config struct {
 
 	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
 
+	// What clients may make; 0 is no limit. What exists is served, whatever it takes.
+	MaxCapacity      uint64 // keys that one filter may be made for
+	MaxFilters       int    // filters
+	MaxFilterBytes   uint64 // bytes of the bits of one filter
+	MaxTotalBytes    uint64 // bytes of the bits of all filters
+	MaxInMemoryBytes int    // bytes of memory of the filters in memory only
+
 	Admin          string        // address of the admin port; empty is none
 	AdminHosts     []string      // names by which it and the health port are asked, beside those in Admin and Health, localhost, and any IP address
 	Health         string        // address of the health port, which answers only /healthz and /readyz; empty is none
@@ -72,6 +79,7 @@ func Defaults() Config {
 		LogLevel: slog.LevelInfo, Log: LogText,
 		Filters:       bloomslice.DefaultOptions(),
 		FlushInterval: time.Minute, ColdInterval: time.Hour, Workers: 1, FilterCache: 256 << 20,
+		MaxCapacity: 1 << 34, MaxFilters: 100_000, MaxFilterBytes: 64 << 30, MaxTotalBytes: 1 << 40, MaxInMemoryBytes: 1 << 30,
 		MaxConnections: 10_000, MaxLine: 64 << 20,
 	}
 }
@@ -224,7 +232,16 @@ func (c *Config) Validate() error {
 	if err := c.Filters.Validate(); err != nil {
 		return fmt.Errorf("%w: initial_capacity and default_probability: %v", ErrConfig, err) // a bad configuration, and no other error
 	}
+	if c.MaxCapacity > 0 && c.Filters.Capacity > c.MaxCapacity {
+		return fmt.Errorf("%w: initial_capacity is %d, and max_capacity allows %d", ErrConfig, c.Filters.Capacity, c.MaxCapacity)
+	}
 	return c.checkBackupDir()
+}
+
+// filterLimits returns engine.Options.FilterLimits.
+func (c *Config) filterLimits() engine.FilterLimits {
+	return engine.FilterLimits{Capacity: c.MaxCapacity, Filters: c.MaxFilters, Bytes: c.MaxFilterBytes, TotalBytes: c.MaxTotalBytes,
+		MemoryBytes: int64(c.MaxInMemoryBytes)}
 }
 
 // checkBackupDir returns an ErrConfig where backups would be in the data folder, by their names or by links that are there now.

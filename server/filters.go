@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"bigset/bloomslice"
 	"bigset/engine"
@@ -14,6 +15,7 @@ type bloomFilters struct {
 	store    *engine.Store
 	defaults engine.FilterOptions // of what create is not told
 	listing  listing
+	refusals refusalLog
 }
 
 // Find implements bloomd.Filters.
@@ -40,6 +42,11 @@ func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.Crea
 	_, err = b.store.CreateFilter(ctx, name, o)
 	if errors.Is(err, engine.ErrFilterExists) {
 		return false, nil
+	}
+	var limit *engine.FilterLimitError
+	if errors.As(err, &limit) && (limit.Limit == engine.LimitCapacity || limit.Limit == engine.LimitBytes) {
+		b.refusals.add(name, limit)
+		return false, bloomd.ErrOptions // to ask again is of no use
 	}
 	return err == nil, protocolError(err)
 }
@@ -146,6 +153,10 @@ func protocolError(err error) error {
 		return bloomd.ErrOpen
 	case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, engine.ErrLimit):
 		return bloomd.ErrOptions
+	}
+	var limit *engine.FilterLimitError
+	if errors.As(err, &limit) { // the protocol's log says it
+		return fmt.Errorf("%w; the setting is %s", err, limitSettings[limit.Limit])
 	}
 	return err
 }

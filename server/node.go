@@ -124,6 +124,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 		o = *n.config.Store
 	}
 	o.FilterDurability, o.FilterCacheBytes, o.Logger = n.config.durability(), int64(n.config.FilterCache), n.log
+	o.FilterLimits = n.config.filterLimits()
 	s, err := engine.Open(n.config.DataDir, &o)
 	if errors.Is(err, engine.ErrFormat) {
 		if own, _ := filepath.Glob(filepath.Join(n.config.DataDir, "bloomd.*")); len(own) > 0 {
@@ -137,7 +138,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
 	c := &n.config
 	defaults := engine.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
-	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults},
+	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults, refusals: refusalLog{log: n.log}},
 		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -59,6 +59,11 @@ var settings = []setting{
 
 	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
 	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),
+	number("max_capacity", 0, 1<<53, func(c *Config) *uint64 { return &c.MaxCapacity }),
+	number("max_filters", 0, math.MaxInt32, func(c *Config) *int { return &c.MaxFilters }),
+	number("max_filter_bytes", 0, 1<<53, func(c *Config) *uint64 { return &c.MaxFilterBytes }),
+	number("max_total_bytes", 0, 1<<60, func(c *Config) *uint64 { return &c.MaxTotalBytes }),
+	number("max_in_memory_bytes", 0, math.MaxInt, func(c *Config) *int { return &c.MaxInMemoryBytes }),
 	address("admin", "127.0.0.1:8680", func(c *Config) *string { return &c.Admin }),
 	text("admin_hosts", setAdminHosts, func(c *Config) string { return strings.Join(c.AdminHosts, " ") }),
 	address("health", "127.0.0.1:8681", func(c *Config) *string { return &c.Health }),

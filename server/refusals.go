@@ -1,0 +1,52 @@
+package server
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"bigset/engine"
+)
+
+// limitSettings are the settings of what filters may take.
+var limitSettings = map[engine.FilterLimit]string{
+	engine.LimitCapacity:    "max_capacity",
+	engine.LimitFilters:     "max_filters",
+	engine.LimitBytes:       "max_filter_bytes",
+	engine.LimitTotalBytes:  "max_total_bytes",
+	engine.LimitMemoryBytes: "max_in_memory_bytes",
+}
+
+// refusalPause is the least time between two lines of the log about filters that were refused: clients may ask for them without end.
+const refusalPause = 10 * time.Second
+
+// refusalLog logs filters that were refused because they are too large, and counts what it leaves out. Nobody waits for it: a log may be a
+// pipe that is full. Any number of goroutines may call it.
+type refusalLog struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	last    time.Time
+	writing bool // a line is on its way
+	skipped int
+}
+
+func (r *refusalLog) add(name []byte, limit *engine.FilterLimitError) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if r.writing || now.Sub(r.last) < refusalPause {
+		r.skipped++
+		return
+	}
+	go r.write(string(name), limit, r.skipped)
+	r.last, r.skipped, r.writing = now, 0, true
+}
+
+func (r *refusalLog) write(name string, limit *engine.FilterLimitError, skipped int) {
+	r.log.Warn("bigset: a filter was refused, it is too large", "filter", name, "limit", string(limit.Limit), "setting", limitSettings[limit.Limit],
+		"wanted", limit.Want, "most", limit.Max, "skipped", skipped)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writing = false
+}
