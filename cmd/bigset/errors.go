@@ -30,7 +30,6 @@ var (
 	errAbsent      = errors.New("absent")
 	errNotVerified = errors.New("not verified")
 	errViolated    = errors.New("a promise was violated")
-	errTool        = errors.New("a command of Pebble's failed")
 )
 
 // What can be wrong with what the user gave or has stored.
@@ -41,6 +40,8 @@ var (
 	errCursor    = errors.New("the token is of a listing in the other direction")
 	errSetName   = errors.New("bad name of a set")
 	errNoReclaim = errors.New("the set is dropped, but its space is not back")
+	errTool      = errors.New("a command of Pebble's failed")
+	errDamage    = errors.New("damaged files")
 )
 
 // advice says what an error means for the exit status, and what to do about it.
@@ -68,6 +69,8 @@ var advices = []advice{
 	{bloomd.ErrUnsendable, exitError, "a key for a server has no line break"},
 	{bloomslice.ErrOptions, exitError, "a capacity is above 10000, and 100 or more in each slice; a probability above 0 and below 0.1; slices are a power of two"},
 	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
+	{errDamage, exitAbsent, "`bigset verify` names the sets and filters that are damaged; bring the folder back from a copy with `bigset restore`"},
+	{errTool, exitError, "check the arguments; `bigset verify` says whether the store is all right"},
 
 	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
 	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
@@ -83,7 +86,7 @@ var advices = []advice{
 	{compaction.ErrStrategy, exitError, "choose another --strategy, or a store made with another --record"},
 	{engine.ErrDiskFull, exitError, "free some space, then run it again; what was acknowledged is kept"},
 	{engine.ErrFailed, exitError, "run it again; what was acknowledged is kept, what was under way may or may not have happened"},
-	{engine.ErrCorrupt, exitError, "run `bigset verify`; if it says no, bring the folder back from a copy"},
+	{engine.ErrCorrupt, exitError, "run `bigset verify`; if it says no, bring the folder back from a copy with `bigset restore`"},
 
 	{engine.ErrContextRequired, exitError, "give --context for each element (`bigset set context SET ELEMENT` prints it), or another --policy"},
 	{engine.ErrBehind, exitError, "the token saw more than this store has: take a new one with `bigset set context`"},
@@ -102,7 +105,6 @@ var advices = []advice{
 	{errAbsent, exitAbsent, ""},
 	{errViolated, exitAbsent, ""},
 	{errNotVerified, exitAbsent, ""},
-	{errTool, exitError, ""},
 }
 
 // usageError is a call that makes no sense. Its advice is the help of the command.
