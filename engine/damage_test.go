@@ -58,10 +58,13 @@ func TestDamagedTable(t *testing.T) {
 	p.open(t)
 	_, read := readAll(p.store, "s", engine.ReadOptions{})
 	_, contains := p.store.Contains(bg, []byte("s"), []byte(bulkName(40)))
-	_, verify := p.store.Verify(bg, engine.VerifyOptions{})
+	rep, err := p.store.Verify(bg, engine.VerifyOptions{})
+	if must(t, err, "verify"); len(rep.Problems) != 1 || string(rep.Problems[0].Set) != "s" {
+		t.Errorf("verify: %+v", rep)
+	}
 	_, rewrite := p.store.RewriteSpan(bg, []byte("s"), nil, 1)
 	_, compact := p.store.Compact(bg, engine.CompactOptions{})
-	for what, err := range map[string]error{"read": read, "contains": contains, "verify": verify, "rewrite": rewrite,
+	for what, err := range map[string]error{"read": read, "contains": contains, "rewrite": rewrite,
 		"compact": compact, "compact tables": p.store.CompactTables(bg)} {
 		var damage *engine.CorruptionError
 		switch {

@@ -34,10 +34,12 @@ type disk struct {
 	s       *Store
 	inner   vfs.FS // below the watch
 	closer  func() error
-	ballast atomic.Bool  // the file is there
-	checked atomic.Int64 // when free space was last asked for, in nanoseconds
-	level   atomic.Int64 // how many of spaceWarnings hold
+	ballast atomic.Bool                   // the file is there
+	checked atomic.Int64                  // when free space was last asked for, in nanoseconds
+	level   atomic.Int64                  // how many of spaceWarnings hold
+	usage   atomic.Pointer[vfs.DiskUsage] // as it was then; nil when the file system could not tell
 	full    atomic.Pointer[DiskSpaceError]
+	met     atomic.Bool // a write has found the disk full
 }
 
 // watch returns the store's file system, watched.
@@ -98,7 +100,7 @@ func (d *disk) release() {
 	if freed {
 		freed = d.inner.Remove(d.inner.PathJoin(d.s.dir, ballastFile)) == nil
 	}
-	if freed || d.s.counters.fullDisk.Load() == 1 { // a full disk is met again and again
+	if again := d.met.Swap(true); freed || !again { // a full disk is met again and again
 		d.s.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.s.dir, "ballast released", freed)
 		d.s.event(Event{Kind: EventDiskSpace, Err: ErrDiskFull})
 	}
@@ -121,10 +123,12 @@ func (d *disk) room() error {
 func (d *disk) check() {
 	usage, err := d.inner.GetDiskUsage(d.s.dir)
 	if err != nil || usage.TotalBytes == 0 {
+		d.usage.Store(nil)
 		d.full.Store(nil)
 		d.level.Store(0)
 		return
 	}
+	d.usage.Store(&usage)
 	level := 0
 	for _, percent := range spaceWarnings {
 		if usage.AvailBytes <= partOf(usage, percent) {
@@ -137,10 +141,31 @@ func (d *disk) check() {
 		d.s.event(Event{Kind: EventDiskSpace, Err: err})
 	}
 	if usage.AvailBytes <= reserveOf(usage) {
-		d.full.Store(&DiskSpaceError{usage.AvailBytes, reserveOf(usage)})
-	} else {
-		d.full.Store(nil)
+		if d.full.Swap(&DiskSpaceError{usage.AvailBytes, reserveOf(usage)}) == nil {
+			d.s.counters.fullDisk.Add(1)
+		}
+	} else if d.full.Swap(nil) != nil {
+		d.s.opt.Logger.Info("bigset: the disk has room again, adds are taken", "dir", d.s.dir, "free bytes", usage.AvailBytes)
 	}
+}
+
+// DiskSpace is the room on the disk that a store is on, in bytes. All of it is 0 where the file system can't tell.
+type DiskSpace struct {
+	Free    uint64
+	Reserve uint64 // adds are refused when no more than this is free
+	// Level is 0 while there is enough room, and 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free: at 4 adds are refused. Of a disk
+	// larger than 50 GiB only so much counts.
+	Level int
+}
+
+// DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
+// ErrDiskFull. It looks at the disk when nobody has for a second.
+func (s *Store) DiskSpace() (space DiskSpace, full error) {
+	full = s.disk.room()
+	if usage := s.disk.usage.Load(); usage != nil {
+		space = DiskSpace{usage.AvailBytes, reserveOf(*usage), int(s.disk.level.Load())}
+	}
+	return space, full
 }
 
 func partOf(u vfs.DiskUsage, percent uint64) uint64 {

@@ -87,7 +87,9 @@ type CorruptionError struct {
 	// included. A nil From or To is the set's clock or tombstone, a nil Set or LastSet the store's own metadata.
 	Set, From   []byte
 	LastSet, To []byte
-	Err         error // what is wrong
+	// In place of Set or LastSet, where that end belongs to a filter.
+	Filter, LastFilter []byte
+	Err                error // what is wrong
 }
 
 // damagedFile returns the error of an open that has found a file damaged, before it changed anything.
@@ -101,15 +103,17 @@ func (e *CorruptionError) Error() string {
 	if e.Path != "" {
 		text += ": " + e.Path
 	}
-	if e.Set != nil || e.LastSet != nil {
-		text += fmt.Sprintf(", which holds %s to %s", position(e.Set, e.From), position(e.LastSet, e.To))
+	if e.Set != nil || e.LastSet != nil || e.Filter != nil || e.LastFilter != nil {
+		text += fmt.Sprintf(", which holds %s to %s", position(e.Set, e.From, e.Filter), position(e.LastSet, e.To, e.LastFilter))
 	}
 	return fmt.Sprintf("%s: %v", text, e.Err)
 }
 
 // position names a key; names may be long.
-func position(set, element []byte) string {
+func position(set, element, filter []byte) string {
 	switch {
+	case filter != nil:
+		return fmt.Sprintf("filter %.64q", filter)
 	case set == nil:
 		return "the store's own keys"
 	case element == nil:
@@ -134,7 +138,21 @@ func corruptionOf(info pebble.DataCorruptionInfo) *CorruptionError {
 	e := &CorruptionError{Path: info.Path, Err: info.Details}
 	e.Set, e.From = setAndElement(info.Bounds.Start)
 	e.LastSet, e.To = setAndElement(info.Bounds.End.Key)
+	e.Filter, e.LastFilter = filterOf(info.Bounds.Start), filterOf(info.Bounds.End.Key)
 	return e
+}
+
+// filterOf returns the name of the filter that a table's bound belongs to, nil when it is no key of a filter.
+func filterOf(key []byte) []byte {
+	k, err := keyscheme.Decode(key)
+	if err != nil || k.Kind != keyscheme.KindSlotBloom {
+		return nil
+	}
+	f, ok := keyscheme.DecodeFilterKey(k.Rest)
+	if !ok {
+		return nil
+	}
+	return append([]byte{}, f.Name...)
 }
 
 // setAndElement takes a table's bound apart; both are nil when it is no key of a set.

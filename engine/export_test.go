@@ -360,3 +360,9 @@ func (s *Store) SegmentsMade() uint64 {
 	defer s.filters.log.mu.Unlock()
 	return s.filters.log.last
 }
+
+// ForgetSpace has the next look at the disk happen at once.
+func (s *Store) ForgetSpace() { s.disk.checked.Store(0) }
+
+// CorruptionOf is corruptionOf.
+var CorruptionOf = corruptionOf

@@ -60,7 +60,9 @@ type FilterInfo struct {
 	CheckHits, CheckMisses uint64 // keys that were found, or not
 	MarkHits, MarkMisses   uint64 // keys that were added, or were there
 	PageIns, PageOuts      uint64 // how often it was opened with what it had, and closed
-	Damaged                bool   // what is stored of it can't be read; only its name is known
+	SlicesHere             int    // slices that the store has
+	Pages                  uint64 // pages that the bits of its layers take; of them those with a bit are stored
+	Damaged                bool   // damage was met in what is stored of it, see Damage. Where Options are zero, only its name is known
 }
 
 // Name returns the filter's name, which must not be changed.
@@ -265,6 +267,7 @@ func (f *Filter) info() (FilterInfo, error) {
 	if there == 0 {
 		return info, ErrNoFilter
 	}
+	info.Damaged = f.fs.s.damages.has(f.damaged())
 	return info, err
 }
 

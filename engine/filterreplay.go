@@ -152,7 +152,7 @@ func (f *filterSlice) damage(err error) {
 	defer f.mu.Unlock()
 	if f.damaged == nil {
 		f.damaged = fmt.Errorf("%w; what the log of marks has of it could not be brought in: drop the filter, or bring it back from a copy", err)
-		f.fs.s.opt.Logger.Error("bigset: a filter is damaged", "filter", string(f.name), "cause", f.damaged)
+		f.met(f.damaged)
 	}
 	f.fs.owed = true
 	if slice := f.slice.Swap(nil); slice != nil { // what was brought in before is in the log, too

@@ -267,7 +267,7 @@ func TestVerifyFilters(t *testing.T) {
 		{"layer", "layer 0: ", true, true, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
 			set(p.AppendLayer(nil, g, layer), []byte("garbage"))
 		}},
-		{"page", "page 0 of layer 0: ", false, true, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
+		{"page", "page 0 of layer 0: ", true, true, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {
 			set(p.AppendPage(nil, g, layer, 0), []byte("garbage"))
 		}},
 		{"page beyond the end", "page 900 of layer 0 lies beyond its end", false, false, func(set func(_, _ []byte), _ func([]byte), p keyscheme.FilterPrefix, g uint64) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -318,8 +319,12 @@ func (m *filterMachine) same(t *rapid.T, got engine.FilterInfo) {
 	m.short(model, got)
 	want := model.info
 	want.Name, want.Open, want.Options, want.Generation = got.Name, model.open, model.opt, got.Generation
+	want.SlicesHere, want.Pages = 1, got.Pages
 	if want.Figures = got.Figures; model.slice != nil {
-		want.Figures = bloomslice.Sums(model.slice.Layers())
+		want.Figures, want.Pages = bloomslice.Sums(model.slice.Layers()), 0
+		for _, l := range model.slice.Layers() {
+			want.Pages += uint64(math.Ceil(float64(l.Shape.Bytes) / bloomslice.PageBytes))
+		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("filter %q: %+v\nwant %+v", got.Name, got, want)

@@ -373,20 +373,28 @@ func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 	return value, err
 }
 
-// readError names the filter, and calls damage by its name.
+// readError names the filter, calls damage by its name, and notes it.
 func (f *filterSlice) readError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoFilter), errors.Is(err, ErrFailed), errors.Is(err, ErrClosed), errors.Is(err, ErrCorrupt):
-		return err
 	case errors.Is(err, bloomslice.ErrCorruptPage):
-		return fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+		err = fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+	default:
+		err = fmt.Errorf("engine: filter %q: %w", f.name, diskError(err))
 	}
-	return fmt.Errorf("engine: filter %q: %w", f.name, diskError(err))
+	f.met(err)
+	return err
 }
+
+// met notes damage of the filter, if err is that.
+func (f *filterSlice) met(err error) { f.fs.s.damages.met(f.of.damaged(), err) }
+
+func (f *Filter) damaged() damaged { return damaged{string(f.name), f.generation} }
 
 // addTo adds what is known of the slice, also with ErrCorrupt.
 func (f *filterSlice) addTo(info *FilterInfo) error {
 	hits, misses := f.checks.sums()
+	info.SlicesHere++
 	info.CheckHits += hits
 	info.CheckMisses += misses
 	info.PageIns += f.pageIns.Load()
@@ -407,7 +415,7 @@ func (f *filterSlice) addTo(info *FilterInfo) error {
 			layers, err = f.storedLayers()
 		}
 		if err != nil {
-			info.Damaged = info.Damaged || errors.Is(err, ErrCorrupt)
+			f.met(err)
 			return err
 		}
 	}
@@ -416,5 +424,8 @@ func (f *filterSlice) addTo(info *FilterInfo) error {
 	info.Capacity += sums.Capacity
 	info.Size += sums.Size
 	info.Storage += sums.Storage
+	for i := range layers {
+		info.Pages += (layers[i].Shape.Bytes + bloomslice.PageBytes - 1) / bloomslice.PageBytes
+	}
 	return nil
 }

@@ -276,6 +276,7 @@ func (s *Store) fillHole(ctx context.Context, p *pass, v *survey, keys []keptKey
 		p.put = nil
 		return fmt.Errorf("engine: fill a hole of %q: %w", p.st.name, diskError(err))
 	}
+	s.damages.forget(damaged{name: string(p.st.name)}) // what is damaged still is met again
 	s.event(Event{Kind: EventHeal, Set: p.st.name, Keys: len(p.put)})
 	return nil
 }

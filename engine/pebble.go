@@ -40,16 +40,28 @@ func Comparer() *pebble.Comparer {
 // Merger returns a merger for tools and baselines that open a store's files: it drops nothing.
 func Merger() *pebble.Merger { return newMerger(&atomic.Pointer[compaction.Registry]{}, nil) }
 
-// ToolOptions is an OpenOption for Pebble's tools: they open a store's files without telling of it.
-type ToolOptions struct{}
+// ToolOptions is an OpenOption for Pebble's tools: they open a store's files and log nothing.
+type ToolOptions struct {
+	Damage func(*CorruptionError) // is told of damaged bytes, each time they are met. Pebble's default prints a stack and ends the process
+}
 
 // Apply implements tool.OpenOption.
-func (ToolOptions) Apply(_ string, o *pebble.Options) { o.Logger = toolLogger{pebble.DefaultLogger} }
+func (t ToolOptions) Apply(_ string, o *pebble.Options) {
+	o.Logger = toolLogger{}
+	o.EventListener = &pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) { t.Damage(corruptionOf(i)) }}
+}
 
-type toolLogger struct{ pebble.Logger }
+// toolLogger panics with what Pebble calls fatal, where Pebble's own logger ends the process.
+type toolLogger struct{}
 
 // Infof implements pebble.Logger.
 func (toolLogger) Infof(string, ...any) {}
+
+// Errorf implements pebble.Logger.
+func (toolLogger) Errorf(string, ...any) {}
+
+// Fatalf implements pebble.Logger.
+func (toolLogger) Fatalf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
 
 // newMerger returns the merger of one store. It asks the registry which records may be left out; counters may be nil.
 func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Uint64) *pebble.Merger {

@@ -166,7 +166,7 @@ func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) e
 	defer s.leave()
 	st, err := s.sets.acquire(name)
 	if err != nil {
-		return err
+		return s.metIn(name, err)
 	}
 	defer s.sets.release(st)
 	return f(st)

@@ -108,6 +108,7 @@ func (r *runner) run(ctx context.Context) {
 		case <-t.C:
 		}
 		if r.s.failed.Load() != nil {
+			_ = r.s.disk.room()
 			continue
 		}
 		if err := r.tick(ctx); err != nil && ctx.Err() == nil {

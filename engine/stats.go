@@ -1,6 +1,9 @@
 package engine
 
-import "runtime"
+import (
+	"errors"
+	"runtime"
+)
 
 // Stats are figures of a store: what it has done since it was opened, and what it holds now. Sizes are bytes. The tags say
 // what each one is, and are all that Metrics knows: a figure that is here is exported.
@@ -20,8 +23,10 @@ type Stats struct {
 	BytesHeap      uint64 `json:"bytes_heap" metric:"gauge" help:"bytes on the heap of the whole process"`
 	BytesSets      uint64 `json:"bytes_sets" metric:"gauge" help:"bytes of clocks and tombstones in memory, approximately"`
 	SetsInMemory   uint64 `json:"sets_in_memory" metric:"gauge" help:"sets whose clock and tombstone are in memory"`
+	SetsDamaged    uint64 `json:"sets_damaged" metric:"gauge" help:"sets in which damage was met"`
 
 	Filters           uint64 `json:"filters" metric:"gauge" help:"bloom filters"`
+	FiltersDamaged    uint64 `json:"filters_damaged" metric:"gauge" help:"bloom filters in which damage was met"`
 	FiltersOpen       uint64 `json:"filters_open" metric:"gauge" help:"bloom filters that are open"`
 	BytesFilters      uint64 `json:"bytes_filters" metric:"gauge" help:"bytes of pages of bloom filters in memory, with their tables"`
 	FilterPagesRead   uint64 `json:"filter_pages_read" metric:"counter" help:"pages of bloom filters brought into memory"`
@@ -53,7 +58,10 @@ type Stats struct {
 	BackgroundErrors    uint64 `json:"background_errors" metric:"counter" help:"background tasks that failed and are tried again"`
 	Stalls              uint64 `json:"stalls" metric:"counter" help:"times that writes had to wait for flushes or compactions"`
 	SlowDisk            uint64 `json:"slow_disk" metric:"counter" help:"reports of operations on the disk that took long"`
-	FullDisk            uint64 `json:"full_disk" metric:"counter" help:"times that the disk was found full"`
+	FullDisk            uint64 `json:"full_disk" metric:"counter" help:"times that the disk was found full: a write failed, or adds began to be refused"`
+	DiskFreeBytes       uint64 `json:"disk_free_bytes" metric:"gauge" help:"bytes that are free on the disk of the store; 0 where it can't tell"`
+	DiskReserveBytes    uint64 `json:"disk_reserve_bytes" metric:"gauge" help:"bytes free at which adds are refused"`
+	DiskSpaceLevel      uint64 `json:"disk_space_level" metric:"gauge" help:"0 while the disk has room; 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free; at 4 adds are refused"`
 	Corruptions         uint64 `json:"corruptions" metric:"counter" help:"times that damaged bytes were met"`
 
 	FlushesInProgress     uint64 `json:"flushes_in_progress" metric:"gauge" help:"flushes under way"`
@@ -74,7 +82,8 @@ type LevelStats struct {
 	BytesWritten uint64 `json:"bytes_written" metric:"counter" help:"bytes written to the level by flushes, compactions and the rewriter"`
 }
 
-// Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand.
+// Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand; where they are damaged,
+// KeysInTables is 0.
 func (s *Store) Stats() (Stats, error) {
 	if err := s.enter(); err != nil {
 		return Stats{}, err
@@ -108,11 +117,17 @@ func (s *Store) Stats() (Stats, error) {
 	}
 	st.SetsInMemory, st.BytesSets = s.sets.size()
 	s.filters.stats(&st)
+	known := s.damage()
+	st.FiltersDamaged, st.SetsDamaged = uint64(len(known.Filters)), uint64(len(known.Sets))
+	space, _ := s.DiskSpace()
+	st.DiskFreeBytes, st.DiskReserveBytes, st.DiskSpaceLevel = space.Free, space.Reserve, uint64(space.Level)
 	var heap runtime.MemStats
 	runtime.ReadMemStats(&heap)
 	st.BytesHeap = heap.HeapAlloc
 	var err error
-	st.KeysInTables, err = s.keysInTables()
+	if st.KeysInTables, err = s.keysInTables(); errors.Is(err, ErrCorrupt) {
+		err = nil // a table whose properties are damaged keeps nobody from all else
+	}
 	return st, err
 }
 

@@ -52,6 +52,7 @@ type Store struct {
 	requestLog requestLog
 	notes      notes
 	filters    filters
+	damages    damages
 	counters   counters
 	fullSize   atomic.Bool  // memtables have their full size
 	damaged    sync.Map     // paths of damaged files that were told of
@@ -165,9 +166,11 @@ func (s *Store) open() (err error) {
 	if err := s.loadIdentity(); err != nil {
 		return err
 	}
+	s.damages.open(s)
 	if err := s.filters.open(s); err != nil {
 		return err
 	}
+	s.reportDamage()
 	return s.disk.lay()
 }
 

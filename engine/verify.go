@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -34,9 +35,11 @@ type VerifyReport struct {
 	OpenKeys uint64 `json:"open_keys"` // of them those whose wide context is not resolved yet, live or dead
 	LiveDots uint64 `json:"live_dots"` // by clocks and tombstones
 	Elements uint64 `json:"elements"`  // present
-	// Filters are bloom filters, also those that were dropped and are still to be cut out.
-	Filters     int    `json:"filters"`
-	FilterPages uint64 `json:"filter_pages"` // of them on disk
+	// Filters are bloom filters. Those that were dropped and are still to be cut out are checked, and not counted.
+	Filters      int    `json:"filters"`
+	FilterSlices int    `json:"filter_slices"` // of them in this store
+	FilterPages  uint64 `json:"filter_pages"`  // of them on disk
+	FilterBytes  uint64 `json:"filter_bytes"`  // of the pages, as they are stored before tables compress them
 	// Problems are what is wrong, the first ProblemsMax of them; ProblemCount counts all.
 	Problems     []Problem `json:"problems,omitempty"`
 	ProblemCount int       `json:"problem_count"`
@@ -48,6 +51,7 @@ const ProblemsMax = 100
 // Problem is one thing that is wrong with a store.
 type Problem struct {
 	Set     []byte `json:"set,omitempty"`
+	Filter  []byte `json:"filter,omitempty"`
 	Element []byte `json:"element,omitempty"`
 	What    string `json:"what"`
 }
@@ -56,8 +60,12 @@ type Problem struct {
 func (r *VerifyReport) OK() bool { return r.ProblemCount == 0 }
 
 func (r *VerifyReport) problem(set, element []byte, format string, args ...any) {
+	r.add(Problem{Set: bytes.Clone(set), Element: bytes.Clone(element), What: fmt.Sprintf(format, args...)})
+}
+
+func (r *VerifyReport) add(p Problem) {
 	if r.ProblemCount++; len(r.Problems) < ProblemsMax {
-		r.Problems = append(r.Problems, Problem{bytes.Clone(set), bytes.Clone(element), fmt.Sprintf(format, args...)})
+		r.Problems = append(r.Problems, p)
 	}
 }
 
@@ -66,6 +74,9 @@ func (r *VerifyReport) problem(set, element []byte, format string, args ...any) 
 // key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer open keys than there
 // are. Filters are checked as far as they have rules. It reads everything once, beside writers. An error means that it could not finish; what is wrong with the store is in
 // the report.
+//
+// Where a block can't be read, the sets and filters that lie there are problems, each by its name, and it goes on after them. What it
+// has found so of the whole store is what Damage returns from then on.
 //
 // It reads at one moment, and while it runs the filter gets no new tombstones. With BytesPerSecond it is a scrub, which may
 // take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. Then of a set that takes several
@@ -82,9 +93,9 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		}
 		bounds = keyscheme.NewPrefix(o.Set).All()
 	}
-	v := verifier{rep: &rep}
+	v := verifier{s: s, rep: &rep, only: o.Set, unread: map[damaged]string{}}
 	if o.Set == nil {
-		if v.filters, err = s.verifyFilters(&rep); err != nil {
+		if v.filters, err = s.verifyFilters(&rep, v.unread); err != nil {
 			return rep, diskError(err)
 		}
 	}
@@ -93,7 +104,12 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 			piece = min(scrubBytes, max(o.BytesPerSecond/scrubPieces, 1))
 		}
 		read := int64(0)
-		if bounds.Lower, read, err = s.verifyPiece(ctx, &v, bounds, piece, o.Progress); err != nil {
+		from := bounds.Lower
+		bounds.Lower, read, err = s.verifyPiece(ctx, &v, bounds, piece, o.Progress)
+		if err = diskError(err); errors.Is(err, ErrCorrupt) {
+			bounds.Lower, err = v.pass(ctx, keyscheme.Bounds{Lower: from, Upper: bounds.Upper}, err)
+		}
+		if err != nil {
 			return rep, diskError(err)
 		}
 		if bounds.Lower != nil {
@@ -107,7 +123,9 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	}
 	v.endSet()
 	if v.filters != nil {
-		err = diskError(v.filters.finish())
+		if err = diskError(v.filters.finish()); err == nil {
+			s.damages.replace(v.unread)
+		}
 	}
 	return rep, err
 }
@@ -170,18 +188,21 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 // within reports whether a key is of the element at hand, or comes before the first one of the set at hand: those are read whole.
 func (v *verifier) within(key []byte) bool {
 	k, err := keyscheme.Decode(key)
-	return err == nil && bytes.Equal(k.Set, v.set) && (k.Kind != keyscheme.KindElement || bytes.Equal(k.Element, v.element))
+	return err == nil && k.PrefixLen() > 0 && bytes.Equal(k.Set, v.set) && (k.Kind != keyscheme.KindElement || bytes.Equal(k.Element, v.element))
 }
 
 // verifier checks keys as they come. A set may be read in pieces, each of a later moment: a dot that was live in the first and
 // is in the last was live all along, and so had its key where the pieces passed.
 type verifier struct {
+	s    *Store
 	rep  *VerifyReport
 	last []byte
 	read uint64 // keys of all kinds
 
-	filters *filterVerifier // nil when one set is verified
+	filters *filterVerifier    // nil when one set is verified
+	unread  map[damaged]string // what could not be read, with the damaged file
 
+	only       []byte // the set that is verified alone
 	set        []byte // the set at hand, nil before the first
 	prefix     []byte // of its keys
 	flags      keyscheme.ClockFlags
@@ -322,7 +343,7 @@ func (v *verifier) needClock(what string) {
 
 func (v *verifier) beginSet(name, prefix []byte) {
 	*v = verifier{
-		rep: v.rep, filters: v.filters, last: v.last, read: v.read, closed: v.closed, closedThen: v.closed, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
+		s: v.s, rep: v.rep, filters: v.filters, unread: v.unread, only: v.only, last: v.last, read: v.read, closed: v.closed, closedThen: v.closed, set: bytes.Clone(name), prefix: bytes.Clone(prefix),
 		dead: &clock.Clock{}, found: &clock.Clock{}, element: v.element[:0], dots: v.dots[:0],
 	}
 	if want := keyscheme.NewPrefix(name); !bytes.Equal(prefix, want) {

@@ -15,12 +15,16 @@ import (
 // follow one another, a generation has a head, and the directory tells of it. An entry of the directory without a filter is no damage:
 // a crash in the middle of DropRange leaves one.
 type filterVerifier struct {
-	s     *Store
-	rep   *VerifyReport
-	last  uint64          // the last generation that was given when it began
-	known map[string]bool // entries of the directory when it began, and when it ended
+	s      *Store
+	rep    *VerifyReport
+	blind  bool               // the directory can't be read
+	unread map[damaged]string // see verifier
+	last   uint64             // the last generation that was given when it began
+	known  map[string]bool    // entries of the directory when it began, and when it ended
 
 	at     *filterSlice // the slice and generation at hand, nil before the first
+	torn   bool         // some of it can't be read
+	left   bool         // it was dropped, and is still to be cut out
 	head   bool
 	owners bool                                     // replicas fill it: a layer may come before those that are below it
 	memory bool                                     // it is in memory only
@@ -28,19 +32,37 @@ type filterVerifier struct {
 	seen   []*filterSlice
 }
 
-func (s *Store) verifyFilters(rep *VerifyReport) (*filterVerifier, error) {
+func (s *Store) verifyFilters(rep *VerifyReport, unread map[damaged]string) (*filterVerifier, error) {
 	s.filters.life.Lock()
-	v := &filterVerifier{s: s, rep: rep, last: s.filters.generation, known: map[string]bool{}}
+	v := &filterVerifier{s: s, rep: rep, unread: unread, last: s.filters.generation, known: map[string]bool{}}
 	s.filters.life.Unlock()
 	return v, v.directory(false)
 }
 
 func (v *filterVerifier) problem(name []byte, format string, args ...any) {
-	v.rep.problem(nil, nil, "filter %q: %s", name, fmt.Sprintf(format, args...))
+	v.rep.add(Problem{Filter: bytes.Clone(name), What: fmt.Sprintf(format, args...)})
+}
+
+// bad is a problem that keeps the slice at hand from being read.
+func (v *filterVerifier) bad(format string, err error) {
+	v.unread[v.at.of.damaged()] = tableOf(err)
+	v.problem(v.at.name, format, err)
 }
 
 // directory takes the directory in, and at the end says what is wrong with it.
-func (v *filterVerifier) directory(tell bool) (err error) {
+func (v *filterVerifier) directory(tell bool) error {
+	err := diskError(v.readDirectory(tell))
+	if errors.Is(err, ErrCorrupt) && !v.blind {
+		v.blind = true
+		v.rep.problem(nil, nil, "directory of filters: %v", err)
+	}
+	if v.blind {
+		return nil
+	}
+	return err
+}
+
+func (v *filterVerifier) readDirectory(tell bool) (err error) {
 	b := keyscheme.Directory()
 	it, err := v.s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
@@ -78,16 +100,8 @@ func (v *filterVerifier) key(k *keyscheme.Key, value []byte) error {
 		return nil
 	}
 	index := keyscheme.SliceAt(keyscheme.PartitionFilter, f.Name, k.Slot)
-	if v.at == nil || v.at.generation != f.Generation || v.at.index != index || !bytes.Equal(v.at.name, f.Name) {
-		if err := v.end(); err != nil {
-			return err
-		}
-		of := newFilter(&v.s.filters, f.Name, f.Generation, 1)
-		*v = filterVerifier{s: v.s, rep: v.rep, last: v.last, known: v.known, seen: v.seen,
-			at: newFilterSlice(of, index), layers: map[bloomslice.LayerID]*bloomslice.Layer{}}
-		if index >= bloomslice.SlicesMax {
-			v.problem(f.Name, "keys in slot %08x, the filter's is %08x", k.Slot, keyscheme.SlotOf(keyscheme.PartitionFilter, f.Name, 0))
-		}
+	if err := v.begin(f.Name, f.Generation, index); err != nil {
+		return err
 	}
 	switch f.Part {
 	case keyscheme.FilterHead:
@@ -99,14 +113,43 @@ func (v *filterVerifier) key(k *keyscheme.Key, value []byte) error {
 	return v.takePage(&f, value)
 }
 
+// begin ends the slice at hand and begins another, if it is another.
+func (v *filterVerifier) begin(name []byte, generation uint64, index uint32) error {
+	if v.at != nil && v.at.generation == generation && v.at.index == index && bytes.Equal(v.at.name, name) {
+		return nil
+	}
+	if err := v.end(); err != nil {
+		return err
+	}
+	of := newFilter(&v.s.filters, name, generation, 1)
+	*v = filterVerifier{s: v.s, rep: v.rep, unread: v.unread, blind: v.blind, last: v.last, known: v.known, seen: v.seen,
+		at: newFilterSlice(of, index), layers: map[bloomslice.LayerID]*bloomslice.Layer{}}
+	if v.left = v.known[string(v.at.directoryKey(keyscheme.EntryLeft))]; !v.left {
+		v.rep.FilterSlices++
+	}
+	if index >= bloomslice.SlicesMax {
+		v.problem(name, "keys in slot %08x, the filter's is %08x", uint32(keyscheme.SlotOf(keyscheme.PartitionFilter, name, index)),
+			uint32(keyscheme.SlotOf(keyscheme.PartitionFilter, name, 0)))
+	}
+	return nil
+}
+
+// unreadable notes that some of the slice at hand can't be read.
+func (v *filterVerifier) unreadable(damage error) {
+	if !v.torn {
+		v.torn = true
+		v.bad("can't be read: %v", damage)
+	}
+}
+
 func (v *filterVerifier) takeHead(value []byte) error {
 	v.head = true
-	if v.at.index == 0 {
+	if v.at.index == 0 && !v.left {
 		v.rep.Filters++
 	}
 	opt, err := keyscheme.DecodeFilterHead(value)
 	if err != nil {
-		v.problem(v.at.name, "head: %v", err)
+		v.bad("head: %v", err)
 	} else if opt.Generation != v.at.generation {
 		v.problem(v.at.name, "the head of generation %d is in generation %d", opt.Generation, v.at.generation)
 	} else if v.at.index >= opt.Slices {
@@ -120,7 +163,7 @@ func (v *filterVerifier) takeHead(value []byte) error {
 func (v *filterVerifier) takeLayer(id bloomslice.LayerID, value []byte) {
 	l, err := keyscheme.DecodeFilterLayer(value)
 	if err != nil {
-		v.problem(v.at.name, "layer %d: %v", id.Index, err)
+		v.bad(fmt.Sprintf("layer %d: %%v", id.Index), err)
 		v.layers[id] = nil
 		return
 	}
@@ -132,10 +175,18 @@ func (v *filterVerifier) takeLayer(id bloomslice.LayerID, value []byte) {
 }
 
 func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
-	v.rep.FilterPages++
+	if !v.left {
+		v.rep.FilterPages++
+		v.rep.FilterBytes += uint64(len(value))
+	}
 	l, known := v.layers[k.Layer]
 	if !known { // a scrub may have passed before there was one
 		stored, err := v.get(v.at.prefix.AppendLayer(nil, v.at.generation, k.Layer))
+		if errors.Is(err, ErrCorrupt) {
+			v.unreadable(err)
+			v.layers[k.Layer] = nil
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -152,7 +203,7 @@ func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	}
 	page, err := bloomslice.DecodePage(nil, value)
 	if err != nil {
-		v.problem(v.at.name, "page %d of layer %d: %v", k.Page, k.Layer.Index, err)
+		v.bad(fmt.Sprintf("page %d of layer %d: %%v", k.Page, k.Layer.Index), err)
 	}
 	if err != nil || l == nil {
 		return nil
@@ -170,7 +221,7 @@ func (v *filterVerifier) get(key []byte) ([]byte, error) {
 		if errors.Is(err, pebble.ErrNotFound) {
 			return nil, nil
 		}
-		return nil, err
+		return nil, diskError(err)
 	}
 	return bytes.Clone(value), closer.Close()
 }
@@ -181,14 +232,21 @@ func (v *filterVerifier) end() error {
 		return nil
 	}
 	v.seen = append(v.seen, v.at)
+	if v.torn && !v.head && v.at.index == 0 && !v.left {
+		v.rep.Filters++
+	}
 	if !v.head { // as of a layer
 		stored, err := v.get(v.at.prefix.AppendHead(nil, v.at.generation))
-		if err != nil {
+		if errors.Is(err, ErrCorrupt) {
+			v.unreadable(err)
+		} else if err != nil {
 			return err
-		}
-		if stored == nil {
+		} else if stored == nil && !v.torn {
 			v.problem(v.at.name, "generation %d has no head", v.at.generation)
 		}
+	}
+	if v.torn {
+		return nil
 	}
 	indexes := map[uint16]bool{}
 	for id := range v.layers {
@@ -207,6 +265,9 @@ func (v *filterVerifier) end() error {
 func (v *filterVerifier) finish() error {
 	if err := errors.Join(v.end(), v.directory(true)); err != nil {
 		return err
+	}
+	if v.blind {
+		return nil
 	}
 	listed := map[string]uint64{}
 	for _, f := range v.seen {

@@ -76,11 +76,11 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	}
 	st, err := s.sets.acquire(name)
 	if err != nil {
-		return err
+		return s.metIn(name, err)
 	}
 	defer s.sets.release(st)
 	s.submit(st, r)
-	return r.err
+	return s.metIn(name, r.err)
 }
 
 // adds reports whether a request would add anything.

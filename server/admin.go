@@ -150,7 +150,7 @@ func (n *Node) serveReady(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
 		return
 	}
-	fmt.Fprintln(w, "ready")
+	fmt.Fprintln(w, strings.Join(append([]string{"ready"}, n.Warnings()...), "\n"))
 }
 
 // starting and stopping are reasons why a node is not ready.
@@ -168,6 +168,9 @@ func (n *Node) NotReady() (reasons []string) {
 	case s == nil:
 		return []string{starting}
 	}
+	if _, err := s.DiskSpace(); err != nil {
+		reasons = append(reasons, "disk full: adds are refused: "+err.Error())
+	}
 	if err := s.Failed(); err != nil {
 		reasons = append(reasons, diskFull(err)+"store failed, it takes no writes until the node starts again: "+err.Error())
 	}
@@ -175,6 +178,36 @@ func (n *Node) NotReady() (reasons []string) {
 		reasons = append(reasons, diskFull(*err)+"the last flush of filters failed: "+(*err).Error())
 	}
 	return reasons
+}
+
+// Warnings returns what an operator should do something about while the node is ready.
+func (n *Node) Warnings() (warnings []string) {
+	s := n.store.Load()
+	if s == nil {
+		return nil
+	}
+	if space, full := s.DiskSpace(); space.Level > 0 && full == nil {
+		warnings = append(warnings, fmt.Sprintf("warning: the disk fills up: %d bytes are free, adds are refused at %d", space.Free, space.Reserve))
+	}
+	if known, err := s.Damage(); err == nil {
+		warnings = append(warnings, damaged("filters", known.Filters)...)
+		warnings = append(warnings, damaged("sets", known.Sets)...)
+	}
+	return warnings
+}
+
+// damagedShown is how many damaged filters, and sets, a warning names.
+const damagedShown = 20
+
+func damaged(what string, names [][]byte) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("warning: damaged %s: %.64q", what, names[:min(len(names), damagedShown)])
+	if more := len(names) - damagedShown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{text + ": run `bigset verify` on the stopped store or a copy, bring the folder back from a backup"}
 }
 
 func diskFull(err error) string {

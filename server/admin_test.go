@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"bigset/engine"
 	"bigset/internal/testkit"
 )
@@ -312,4 +314,104 @@ func TestNotReady(t *testing.T) {
 	wantAnswer(t, n, "GET", "/metrics", 200, "bigset_ready 0")
 	talk(t, n, "check f a", "Yes", "set f b", "Internal Error", "flush", "Internal Error")
 	disk.Heal()
+}
+
+// TestReadyOnFullDisk: as long as the store refuses adds for lack of room a node is not ready, says why and counts it; a warning comes before,
+// and it is ready again when there is room.
+func TestReadyOnFullDisk(t *testing.T) {
+	for _, durability := range []engine.FilterDurability{engine.FilterInterval, engine.FilterLog} {
+		t.Run(durabilityNames[durability], func(t *testing.T) {
+			t.Parallel()
+			disk := testkit.NewDisk()
+			c := testConfig(t)
+			c.DataDir, c.Store, c.Durability = "data", &engine.Options{FS: disk}, durability
+			n := startNode(t, c)
+			talk(t, n, "create f", "Done", "set f a", "Yes")
+			usage := func(percent uint64, status int, text string) {
+				t.Helper()
+				disk.SetUsage(vfs.DiskUsage{AvailBytes: percent << 20, TotalBytes: 100 << 20})
+				eventually(t, text, func() bool {
+					got, body := ask(t, n, "GET", "/readyz")
+					return got == status && strings.Contains(body, text)
+				})
+			}
+			usage(9, 200, "ready\nwarning: the disk fills up: 9437184 bytes are free, adds are refused at 2097152\n")
+			wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_disk_space_level 1\n")
+			wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_ready 1\n")
+			usage(1, 503, "disk full: adds are refused: ")
+			for _, want := range []string{"ready 0", "full_disk 1", "disk_free_bytes 1.048576e+06", "disk_reserve_bytes 2.097152e+06", "disk_space_level 4"} {
+				wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_"+want+"\n")
+			}
+			talk(t, n, "set f b", "Internal Error", "create g", "Internal Error", "check f a", "Yes")
+			usage(50, 200, "ready\n")
+			wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_ready 1\n")
+			talk(t, n, "set f b", "Yes", "create g", "Done")
+		})
+	}
+}
+
+// TestReadyOnDamage: a node with a damaged filter is ready, for the others, and names it; before and after a restart.
+func TestReadyOnDamage(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewDisk()
+	c := testConfig(t)
+	c.DataDir, c.Store = "data", &engine.Options{FS: disk}
+	n := startNode(t, c)
+	keys := ""
+	for i := range 2000 {
+		keys += fmt.Sprint(" ", i)
+	}
+	talk(t, n, "create big capacity=500000", "Done", "create small", "Done", "set small a", "Yes")
+	talk(t, n, "bulk big"+keys, strings.TrimSpace(strings.Repeat("Yes ", 2000)), "flush", "Done")
+	stopNode(t, n)
+	names, err := disk.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table string
+	var data []byte
+	for _, name := range names {
+		if b := fileOn(t, disk, "data/"+name); strings.HasSuffix(name, ".sst") && len(b) > len(data) {
+			table, data = "data/"+name, b
+		}
+	}
+	for i := range 64 {
+		data[len(data)/2+i] ^= 0xFF
+	}
+	f, err := disk.Create(table, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	n = startNode(t, c)
+	wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_filters_damaged 0\n")
+	talk(t, n, "multi big"+keys, "Internal Error")
+	for range 2 {
+		wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_filters_damaged 1\n")
+		wantAnswer(t, n, "GET", "/metrics", 200, "\nbigset_ready 1\n")
+		wantAnswer(t, n, "GET", "/readyz", 200, "ready\nwarning: damaged filters: [\"big\"]: run `bigset verify`")
+		talk(t, n, "check small a", "Yes")
+		stopNode(t, n)
+		n = startNode(t, c)
+	}
+	talk(t, n, "drop big", "Done")
+	if _, body := ask(t, n, "GET", "/readyz"); body != "ready\n" {
+		t.Errorf("after the drop: %q", body)
+	}
+}
+
+func fileOn(t *testing.T, disk *testkit.Disk, path string) []byte {
+	t.Helper()
+	f, err := disk.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

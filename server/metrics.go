@@ -34,11 +34,11 @@ func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
 
 // metrics lists the figures of the store, of its filters and of the protocol.
 func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
-	st, err := s.Stats()
+	filters, err := n.sums.metrics(s) // before the store's figures, which count the damage that this meets
 	if err != nil {
 		return nil, err
 	}
-	filters, err := n.sums.metrics(s)
+	st, err := s.Stats()
 	if err != nil {
 		return nil, err
 	}
@@ -81,19 +81,14 @@ func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	var damaged int
 	var keys, capacity, storage uint64
 	for i := range all {
 		f := &all[i]
-		if f.Damaged {
-			damaged++
-		}
 		keys += f.Size
 		capacity += f.Capacity
 		storage += f.Storage
 	}
 	f.made, f.list = made, []engine.Metric{
-		gauge("filters_damaged", "bloom filters that can't be read", damaged),
 		gauge("filter_keys", "keys in all bloom filters", keys),
 		gauge("filter_capacity", "keys that the layers of all bloom filters are made for", capacity),
 		gauge("filter_storage_bytes", "bytes of all bloom filters by bloomd's formula, not those on disk", storage),

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,13 +26,14 @@ var dbGroups = []string{"find", "manifest", "sstable", "wal"}
 
 // db returns Pebble's own commands that look into a store. They write nothing.
 func (a *app) db() *cobra.Command {
-	pebble := tool.New(tool.DefaultComparer(engine.Comparer()), tool.Mergers(engine.Merger()), tool.OpenOptions(engine.ToolOptions{}))
+	pebble := tool.New(tool.DefaultComparer(engine.Comparer()), tool.Mergers(engine.Merger()),
+		tool.OpenOptions(engine.ToolOptions{Damage: func(e *engine.CorruptionError) { a.dbDamage.CompareAndSwap(nil, e) }}))
 	cmd := &cobra.Command{
 		Use:   "db",
 		Short: "Look into the files of the store",
 		Long: `Look into the files of a store that is not open, with Pebble's own commands. They only read. Keys are shown as
 slot/"set"/kind, an element's also with /"element"/"actor":counter/op. A key or a bound is given as hex:BYTES. Names of
-files are those in the folder --dir.`,
+files are those in the folder --dir. Exit status 1 says that damaged bytes were met, and a last line says where.`,
 		Example: `  bigset db lsm
   bigset db properties
   bigset db scan --count 10
@@ -106,7 +111,7 @@ func (a *app) dbOnFiles(cmd *cobra.Command) {
 	})
 }
 
-// dbRun runs one of Pebble's commands, which tell of errors only in text.
+// dbRun runs one of Pebble's commands, which report errors only in text.
 func (a *app) dbRun(cmd *cobra.Command, with func(args []string) ([]string, error)) {
 	run := cmd.Run
 	cmd.Run, cmd.ValidArgsFunction = nil, cobra.NoFileCompletions
@@ -118,23 +123,73 @@ func (a *app) dbRun(cmd *cobra.Command, with func(args []string) ([]string, erro
 		if err != nil {
 			return err
 		}
-		errs := &heard{to: a.errs}
+		var text bytes.Buffer
+		out, errs := &heard{to: cmd.OutOrStdout()}, &heard{to: &text}
+		cmd.SetOut(out)
 		cmd.SetErr(errs)
-		run(cmd, args)
-		if errs.any {
-			return errTool
+		err = recovered(func() { run(cmd, args) })
+		if damage := a.dbDamage.Load(); damage != nil {
+			return fmt.Errorf("%w: %w", errDamage, damage)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: db %s stopped: %w", errDamage, cmd.Name(), err)
+		}
+		if line := cmp.Or(errs.damage(), out.damage()); line != "" {
+			return fmt.Errorf("%w: %s", errDamage, line)
+		}
+		if text.Len() > 0 {
+			return fmt.Errorf("%w: %s", errTool, bytes.TrimSpace(text.Bytes()))
 		}
 		return nil
 	}
 }
 
-// heard is a writer that knows whether anything was written.
-type heard struct {
-	to  io.Writer
-	any bool
+// recovered runs f, and returns what it panics with: over damaged files Pebble may.
+func recovered(f func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	f()
+	return nil
 }
 
+// heard is a writer that knows the first line that says that something is damaged.
+type heard struct {
+	to   io.Writer
+	line []byte // the current one
+	bad  string
+}
+
+// damageText is how Pebble's commands begin a line that says that a file is damaged, behind the file's name or alone. Keys and values do not
+// begin so.
+var damageText = regexp.MustCompile(`^([^"]*: )?(pebble: file \d+: block |pebble/table: invalid table |pebble: malformed manifest file )|^L\d+: \d+: |` +
+	`^Unable to decode sstable |^[^"]*: offset: \d+ err: |^(pebble: )?reading manifest |^error loading options: |^file \d+ \(type `)
+
+// lineMax is how much of a line is looked at.
+const lineMax = 1 << 10
+
 func (h *heard) Write(b []byte) (int, error) {
-	h.any = h.any || len(b) > 0
+	for _, c := range b {
+		if c == '\n' {
+			h.ended()
+		} else if len(h.line) < lineMax {
+			h.line = append(h.line, c)
+		}
+	}
 	return h.to.Write(b)
+}
+
+func (h *heard) ended() {
+	if h.bad == "" && damageText.Match(h.line) {
+		h.bad = string(h.line)
+	}
+	h.line = h.line[:0]
+}
+
+// damage returns the line that says that something is damaged, or nothing.
+func (h *heard) damage() string {
+	h.ended()
+	return h.bad
 }

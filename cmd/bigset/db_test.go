@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/spf13/cobra"
+
+	"bigset/engine"
 )
 
 // folder returns what is in a folder: names and content, but for the lock.
@@ -40,6 +43,26 @@ func fileNamed(t *testing.T, dir, pattern string) string {
 		t.Fatalf("no %s in %s: %v", pattern, dir, err)
 	}
 	return filepath.Base(files[len(files)-1])
+}
+
+// largestTable returns the name of the largest table in a folder.
+func largestTable(t *testing.T, dir string) (name string) {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	largest := int64(0)
+	for _, path := range tables {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > largest {
+			largest, name = info.Size(), filepath.Base(path)
+		}
+	}
+	return name
 }
 
 // TestDB runs every command of db on a store that was not closed in order, has keys in tables and in its log, and dead
@@ -170,5 +193,88 @@ func TestComplete(t *testing.T) {
 	}
 	if help := call(t, "", "--help").want(t, exitOK); !strings.Contains(help, "completion ") {
 		t.Error("help does not name completion")
+	}
+}
+
+// TestDBOnDamage: over damaged files each command ends with a sentence that says what to do, and with status 1.
+func TestDBOnDamage(t *testing.T) {
+	dir := newDir(t)
+	call(t, numbered(5_000), "--dir", dir, "set", "import", "s", "--no-sync").want(t, exitOK)
+	call(t, "", "--dir", dir, "compact").want(t, exitOK)
+	table, manifest := largestTable(t, dir), fileNamed(t, dir, "MANIFEST-*")
+	for _, c := range []struct {
+		file     string
+		from, to float64 // of the file, is damaged
+		commands []string
+	}{
+		{table, .4, .5, []string{"check", "scan", "sstable check " + table, "sstable scan " + table}},
+		{table, .99, 1, []string{"check", "scan", "properties", "sstable check " + table, "sstable scan " + table, "sstable layout " + table,
+			"sstable properties " + table, "sstable space " + table, "find hex:73"}},
+		{manifest, .1, .3, []string{"check", "scan", "get hex:69", "space", "lsm", "properties", "manifest check " + manifest}},
+	} {
+		path := filepath.Join(dir, c.file)
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := slices.Clone(good)
+		for i := int(c.from * float64(len(bad))); i < int(c.to*float64(len(bad))); i++ {
+			bad[i] ^= 0x55
+		}
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range c.commands {
+			r := call(t, "", append([]string{"--dir", dir, "db"}, strings.Fields(command)...)...)
+			if lines := strings.Count(r.errs, "\n"); r.code != exitAbsent || lines != 2 || !strings.HasPrefix(r.errs, "bigset: damaged files: ") ||
+				!strings.Contains(r.errs, "bigset restore") {
+				t.Errorf("%s damaged, db %s: status %d, %d lines: %.500q", c.file, command, r.code, lines, r.errs)
+			}
+		}
+		if err := os.WriteFile(path, good, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := call(t, "", "--dir", dir, "db", "check"); r.code != exitOK || r.errs != "" {
+		t.Errorf("in order again: %+v", r)
+	}
+	if r := call(t, "", "--dir", dir, "db", "get", "nonsense:1"); r.code != exitError || strings.Contains(r.errs, "damaged") {
+		t.Errorf("a bad argument: %+v", r)
+	}
+}
+
+// TestSetDamage: verify names the set that is damaged, and then stats does.
+func TestSetDamage(t *testing.T) {
+	dir := newDir(t)
+	call(t, numbered(5_000), "--dir", dir, "set", "import", "s", "--no-sync").want(t, exitOK)
+	call(t, "", "--dir", dir, "compact").want(t, exitOK)
+	path := filepath.Join(dir, largestTable(t, dir))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 64 {
+		b[len(b)/2+i] ^= 0x55
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := call(t, "", "--dir", dir, "verify"); r.code != exitAbsent || !strings.HasPrefix(r.out, `problem in set "s": can't be read: store is damaged: `) {
+		t.Errorf("verify: %+v", r)
+	}
+	if out := call(t, "", "--dir", dir, "stats").want(t, exitOK); !strings.Contains(out, "\ndamaged          set \"s\"\n") {
+		t.Errorf("stats does not name the set: %s", out)
+	}
+}
+
+// TestDBPanics: a panic of Pebble's command is an error.
+func TestDBPanics(t *testing.T) {
+	if err := recovered(func() { panic("odd") }); err == nil || err.Error() != "odd" {
+		t.Errorf("got %v", err)
+	}
+	var options pebble.Options
+	engine.ToolOptions{}.Apply("", &options)
+	if err := recovered(func() { options.Logger.Fatalf("odd %d", 1) }); err == nil || err.Error() != "odd 1" {
+		t.Errorf("got %v", err)
 	}
 }

@@ -30,7 +30,6 @@ var (
 	errAbsent      = errors.New("absent")
 	errNotVerified = errors.New("not verified")
 	errViolated    = errors.New("a promise was violated")
-	errTool        = errors.New("a command of Pebble's failed")
 )
 
 // What can be wrong with what the user gave or has stored.
@@ -41,6 +40,8 @@ var (
 	errCursor    = errors.New("the token is of a listing in the other direction")
 	errSetName   = errors.New("bad name of a set")
 	errNoReclaim = errors.New("the set is dropped, but its space is not back")
+	errTool      = errors.New("a command of Pebble's failed")
+	errDamage    = errors.New("damaged files")
 )
 
 // advice says what an error means for the exit status, and what to do about it.
@@ -68,6 +69,8 @@ var advices = []advice{
 	{bloomd.ErrUnsendable, exitError, "a key for a server has no line break"},
 	{bloomslice.ErrOptions, exitError, "a capacity is above 10000, and 100 or more in each slice; a probability above 0 and below 0.1; slices are a power of two"},
 	{errNoReclaim, exitError, "run `bigset compact` when the cause is gone"},
+	{errDamage, exitAbsent, "`bigset verify` names the sets and filters that are damaged; bring the folder back from a copy with `bigset restore`"},
+	{errTool, exitError, "check the arguments; `bigset verify` says whether the store is all right"},
 
 	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
 	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
@@ -103,7 +106,6 @@ var advices = []advice{
 	{errAbsent, exitAbsent, ""},
 	{errViolated, exitAbsent, ""},
 	{errNotVerified, exitAbsent, ""},
-	{errTool, exitError, ""},
 }
 
 // usageError is a call that makes no sense. Its advice is the help of the command.

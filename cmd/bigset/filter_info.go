@@ -33,7 +33,8 @@ func (fs *filters) list() *cobra.Command {
 		SuggestFor: []string{"ls", "names"},
 		Short:      "List the filters",
 		Long: `List the filters, or those whose names begin with a prefix: the probability of a false positive, the keys that there is room for
-before they grow, the keys that they have, and the bytes of their layers as bloomd counts them, which is not what they take on disk.`,
+before they grow, the keys that they have, and the bytes of their layers as bloomd counts them, which is not what they take on disk. A data
+folder also says of which damage was met, by a server, a command or "bigset verify", which reads all of them.`,
 		Example: `  bigset filter list
   bigset filter --addr localhost:8673 list seen- --json`,
 		Args: takes(0, 1),
@@ -64,11 +65,15 @@ func (fs *filters) listed(list []facts) error {
 			if err := fs.object(f.json()); err != nil {
 				return err
 			}
-		case f.damaged():
-			fmt.Fprintf(w, "damaged\t\t\t\t  %q\n", f.name)
+		case f.damaged() && f.probability == 0: // no more is known
+			fmt.Fprintf(w, "\t\t\t\t  %q  damaged\n", f.name)
 		default:
-			fmt.Fprintf(w, "%v\t%s\t%s\t%s\t  %q\n", f.probability, bench.Thousands(f.Capacity), bench.Thousands(f.Size),
-				bench.Thousands(f.Storage), f.name)
+			damaged := ""
+			if f.damaged() {
+				damaged = "  damaged"
+			}
+			fmt.Fprintf(w, "%v\t%s\t%s\t%s\t  %q%s\n", f.probability, bench.Thousands(f.Capacity), bench.Thousands(f.Size),
+				bench.Thousands(f.Storage), f.name, damaged)
 		}
 	}
 	return w.Flush()
@@ -153,6 +158,9 @@ func (fs *filters) informedStored(f facts, rows []row) error {
 			Slices          uint32  `json:"slices"`
 			Owners          uint32  `json:"owners"`
 		}{f.json(), o.Capacity, o.Scale, o.Reduction, o.InMemory, durabilityNames[o.Durability], o.Slices, o.Owners})
+	}
+	if f.damaged() {
+		rows = append(rows, row{"damaged", "yes, see `bigset verify`"})
 	}
 	if o.Slices > 1 {
 		rows = append(rows, row{"slices", bench.Thousands(uint64(o.Slices))})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"bigset/engine"
@@ -55,7 +56,8 @@ type app struct {
 	toTerminal bool          // a person reads standard output
 	errs       io.Writer     // standard error; note writes to it
 	progress   *progress
-	adjust     func(*engine.Options) // how a test has the store otherwise; nil is not at all
+	adjust     func(*engine.Options)                  // how a test has the store otherwise; nil is not at all
+	dbDamage   atomic.Pointer[engine.CorruptionError] // that a command of db has met
 
 	dir          string
 	json         bool

@@ -80,20 +80,20 @@ func TestStats(t *testing.T) {
 
 // TestVerifyPrintsProblems makes a report up: the engine has no way to make a store that is wrong.
 func TestVerifyPrintsProblems(t *testing.T) {
-	rep := &engine.VerifyReport{Sets: 1, Keys: 2, ProblemCount: 3, Problems: []engine.Problem{
-		{Set: []byte("s"), Element: []byte("e\n"), What: "dot aa:1 has two keys"}, {Set: []byte{0xff}, What: "x"}, {What: "y"}}}
+	rep := &engine.VerifyReport{Sets: 1, Keys: 2, Filters: 3, FilterSlices: 4, FilterPages: 5, FilterBytes: 2048, ProblemCount: 4, Problems: []engine.Problem{
+		{Set: []byte("s"), Element: []byte("e\n"), What: "dot aa:1 has two keys"}, {Set: []byte{0xff}, What: "x"}, {Filter: []byte("f"), What: "z"}, {What: "y"}}}
 	for _, c := range []struct {
 		json bool
 		want string
 	}{
-		{false, "problem in set \"s\", element \"e\\n\": dot aa:1 has two keys\nproblem in set \"\\xff\": x\nproblem: y\n" +
-			"not verified, 3 problems: 1 set, 0 elements, 2 keys, 0 of them dead\n"},
+		{false, "problem in set \"s\", element \"e\\n\": dot aa:1 has two keys\nproblem in set \"\\xff\": x\nproblem in filter \"f\": z\nproblem: y\n" +
+			"not verified, 4 problems: 1 set, 0 elements, 2 keys, 0 of them dead; 3 filters, 4 slices, 5 pages, 2.0 KiB\n"},
 		{true, `{"set":"s","element":"e\n","problem":"dot aa:1 has two keys"}` + "\n" + `{"set_base64":"/w==","problem":"x"}` + "\n" +
-			`{"problem":"y"}` + "\n" +
-			`{"ok":false,"sets":1,"keys":2,"live_keys":0,"dead_keys":0,"open_keys":0,"live_dots":0,"elements":0,"problems":3}` + "\n"},
+			`{"filter":"f","problem":"z"}` + "\n" + `{"problem":"y"}` + "\n" +
+			`{"ok":false,"sets":1,"keys":2,"live_keys":0,"dead_keys":0,"open_keys":0,"live_dots":0,"elements":0,"filters":3,"filter_slices":4,"filter_pages":5,"filter_bytes":2048,"problems":4}` + "\n"},
 	} {
 		a, out, errs := testApp(c.json)
-		if code := a.report(a.verified(rep)); code != exitAbsent || errs.Len() > 0 {
+		if code := a.report(a.verified(rep, true)); code != exitAbsent || errs.Len() > 0 {
 			t.Errorf("got status %d, %q", code, errs)
 		}
 		a.out.Flush()

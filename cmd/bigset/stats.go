@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -21,7 +24,9 @@ func (a *app) stats() *cobra.Command {
 		Short: "Print figures of the store, or of sets",
 		Long: `Print figures of the store, of one set, or with --sets of the sets that have most of something. Live dots are elements, and
 those that are there twice. Dead keys are those in tables beyond the live dots, by the tables' own counts, which name a set
-from 64 keys on; what is still in the log is not in them. With --json there is more: what the process did since it opened
+from 64 keys on; what is still in the log is not in them. Of bloom filters there are the number, their slices, the keys that
+they have, and the pages that their bits take, with their bytes; what is zero of it is not stored. Sets and filters in which damage
+was met, by a server, a command or "bigset verify", are named. With --json there is more: what the process did since it opened
 the store, in bytes, counts and seconds. --metrics prints the same as lines that Prometheus reads.`,
 		Example: `  bigset stats
   bigset stats friends
@@ -69,11 +74,62 @@ type totals struct {
 	SetsEmpty uint64 `json:"sets_empty"` // of them those without a live dot
 	LiveDots  uint64 `json:"live_dots"`
 	Events    uint64 `json:"events"` // that the store knows of
+
+	FilterSlices   uint64       `json:"filter_slices"`
+	FilterKeys     uint64       `json:"filter_keys"`
+	FilterCapacity uint64       `json:"filter_capacity"`
+	FilterPages    uint64       `json:"filter_pages"`         // that the bits of their layers take
+	FilterStorage  uint64       `json:"filter_storage_bytes"` // by bloomd's formula
+	DamagedFilters []jsonFilter `json:"damaged_filters,omitempty"`
+	DamagedSets    []jsonSet    `json:"damaged_sets,omitempty"`
+
+	filters, damaged string // for people
+}
+
+// addFilters adds what a look at every filter says, and what is damaged.
+func (t *totals) addFilters(s *engine.Store) error {
+	infos, err := s.Filters(nil)
+	if err != nil {
+		return err
+	}
+	for _, f := range infos {
+		t.FilterSlices += uint64(f.SlicesHere)
+		t.FilterKeys += f.Size
+		t.FilterCapacity += f.Capacity
+		t.FilterPages += f.Pages
+		t.FilterStorage += f.Storage
+	}
+	t.filters = fmt.Sprintf("%s in %s, %s, %s, %s", bench.Thousands(uint64(len(infos))), count(t.FilterSlices, "slice"), count(t.FilterKeys, "key"),
+		count(t.FilterPages, "page"), size(t.FilterStorage))
+	known, err := s.Damage()
+	if err != nil {
+		return err
+	}
+	for _, name := range known.Filters {
+		t.DamagedFilters = append(t.DamagedFilters, filterJSON(name))
+	}
+	for _, name := range known.Sets {
+		t.DamagedSets = append(t.DamagedSets, notation{}.jsonSet(name))
+	}
+	t.damaged = strings.Join(slices.Concat(quoted("filter", known.Filters), quoted("set", known.Sets)), ", ")
+	return nil
+}
+
+func quoted(what string, names [][]byte) (all []string) {
+	for _, name := range names {
+		all = append(all, fmt.Sprintf("%s %q", what, name))
+	}
+	return all
 }
 
 func (a *app) storeStats(ctx context.Context, s *engine.Store) error {
 	var t totals
+	var damage error // in a clock: the rest is printed all the same
 	for info, err := range s.Sets(ctx, true) {
+		if errors.Is(err, engine.ErrCorrupt) {
+			damage = fmt.Errorf("not all sets are counted: %w", err)
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -84,37 +140,50 @@ func (a *app) storeStats(ctx context.Context, s *engine.Store) error {
 			t.SetsEmpty++
 		}
 	}
+	if err := t.addFilters(s); err != nil {
+		return err
+	}
 	st, err := s.Stats()
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.object(struct {
+		err = a.object(struct {
 			Dir string `json:"dir"`
 			totals
 			engine.Stats
 		}{a.dir, t, st})
+	} else {
+		err = a.table(storeRows(a.dir, t, st), levelRows(st))
 	}
-	return a.table(storeRows(a.dir, t, st), levelRows(st))
+	return errors.Join(err, damage)
 }
 
 // row is a line of a table.
 type row []any
 
 func storeRows(dir string, t totals, st engine.Stats) []row {
-	return []row{
+	rows := []row{
 		{"folder", dir},
 		{"records", st.Record},
 		{"strategy", st.Strategy},
 		{"sets", fmt.Sprintf("%s, %s of them empty", bench.Thousands(t.Sets), bench.Thousands(t.SetsEmpty))},
 		{"live dots", bench.Thousands(t.LiveDots)},
 		{"events", bench.Thousands(t.Events)},
+		{"filters", t.filters},
 		{"keys in tables", bench.Thousands(st.KeysInTables)},
 		{"on disk", size(st.BytesOnDisk)},
 		{"of it in tables", size(st.BytesTables)},
 		{"compaction debt", size(st.CompactionDebt)},
 		{"heap", size(st.BytesHeap)},
 	}
+	if t.damaged != "" {
+		rows = append(rows, row{"damaged", t.damaged})
+	}
+	if st.DiskSpaceLevel > 0 {
+		rows = append(rows, row{"free on the disk", fmt.Sprintf("%s, adds are refused at %s", size(st.DiskFreeBytes), size(st.DiskReserveBytes))})
+	}
+	return rows
 }
 
 // levelRows are the levels of the LSM that have tables.

@@ -17,9 +17,13 @@ func (a *app) verify() *cobra.Command {
 		Use:   "verify [SET]",
 		Short: "Prove the store, or a set, right",
 		Long: `Prove a store, or one set of it, right: every key can be read and is in order, every key's dot is in the clock, no dot has
-two keys, and every live dot has one, so that nothing acknowledged is missing and nothing removed is back. It reads
-everything once; with --online in small pieces and no faster than --rate, as a scrub that leaves the disk to others.
-Exit status 1 says that something is wrong, and what is printed says what.`,
+two keys, and every live dot has one, so that nothing acknowledged is missing and nothing removed is back. Of a bloom filter
+every page can be read and lies within a layer, and the directory lists it. Without SET it counts filters, their slices, and
+the pages that are stored, with their bytes. It reads everything once; with --online in small pieces and no faster than
+--rate, as a scrub that leaves the disk to others.
+Exit status 1 says that something is wrong, and what is printed says what, with the names of the sets and filters. What can't
+be read is damaged: "bigset stats", "bigset filter list" and a server name it from then on, until a verify finds all right.
+Bring the folder back from a copy; or drop a filter that is damaged.`,
 		Example: `  bigset verify
   bigset verify friends --json
   bigset verify --online --rate 8`,
@@ -44,7 +48,7 @@ Exit status 1 says that something is wrong, and what is printed says what.`,
 				if set != nil && rep.Sets == 0 {
 					return fmt.Errorf("%w: %q", engine.ErrNotFound, set)
 				}
-				return a.verified(&rep)
+				return a.verified(&rep, set == nil)
 			})
 			if errors.Is(err, engine.ErrCorrupt) { // so bad that it could not be read to the end
 				return errors.Join(a.damage(err), errNotVerified)
@@ -58,12 +62,14 @@ Exit status 1 says that something is wrong, and what is printed says what.`,
 }
 
 func (a *app) verifying(r engine.VerifyReport) {
-	a.progress.show("verifying: %s, %s, %s", count(uint64(r.Sets), "set"), count(r.Keys, "key"), count(uint64(r.ProblemCount), "problem"))
+	a.progress.show("verifying: %s, %s, %s, %s, %s", count(uint64(r.Sets), "set"), count(r.Keys, "key"), count(uint64(r.Filters), "filter"),
+		count(r.FilterPages, "page"), count(uint64(r.ProblemCount), "problem"))
 }
 
 // problem is one thing that is wrong, in JSON.
 type problem struct {
 	jsonSet
+	jsonFilter
 	jsonElement
 	What string `json:"problem"`
 }
@@ -78,10 +84,19 @@ type verification struct {
 	OpenKeys uint64 `json:"open_keys"`
 	LiveDots uint64 `json:"live_dots"`
 	Elements uint64 `json:"elements"`
-	Problems int    `json:"problems"`
+	*verifiedFilters
+	Problems int `json:"problems"`
 }
 
-func (a *app) verified(r *engine.VerifyReport) error {
+// verifiedFilters is what a verification of the whole store says of filters.
+type verifiedFilters struct {
+	Filters int    `json:"filters"`
+	Slices  int    `json:"filter_slices"`
+	Pages   uint64 `json:"filter_pages"`
+	Bytes   uint64 `json:"filter_bytes"`
+}
+
+func (a *app) verified(r *engine.VerifyReport, whole bool) error {
 	for _, p := range r.Problems {
 		if err := a.problem(p); err != nil {
 			return err
@@ -91,24 +106,35 @@ func (a *app) verified(r *engine.VerifyReport) error {
 	if !r.OK() {
 		verdict = fmt.Sprintf("not verified, %s", count(uint64(r.ProblemCount), "problem"))
 	}
+	var filters *verifiedFilters
+	text := ""
+	if whole {
+		filters = &verifiedFilters{r.Filters, r.FilterSlices, r.FilterPages, r.FilterBytes}
+		text = fmt.Sprintf("; %s, %s, %s, %s", count(uint64(r.Filters), "filter"), count(uint64(r.FilterSlices), "slice"),
+			count(r.FilterPages, "page"), size(r.FilterBytes))
+	}
 	err := a.answer(
-		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.OpenKeys, r.LiveDots, r.Elements, r.ProblemCount},
-		"%s: %s, %s, %s, %s of them dead", verdict, count(uint64(r.Sets), "set"), count(r.Elements, "element"),
-		count(r.Keys, "key"), bench.Thousands(r.DeadKeys))
+		verification{r.OK(), r.Sets, r.Keys, r.LiveKeys, r.DeadKeys, r.OpenKeys, r.LiveDots, r.Elements, filters, r.ProblemCount},
+		"%s: %s, %s, %s, %s of them dead%s", verdict, count(uint64(r.Sets), "set"), count(r.Elements, "element"),
+		count(r.Keys, "key"), bench.Thousands(r.DeadKeys), text)
 	if err == nil && !r.OK() {
 		return errNotVerified
 	}
 	return err
 }
 
-// problem prints one thing that is wrong. A set that is not named has none, or the element is not known.
+// problem prints one thing that is wrong. Where neither a set nor a filter is named, it is of neither, or not known.
 func (a *app) problem(p engine.Problem) error {
+	p.What = packageNames.Replace(p.What)
 	if a.json {
 		return a.object(jsonProblem(p))
 	}
 	text := "problem"
 	if len(p.Set) > 0 {
 		text += fmt.Sprintf(" in set %q", p.Set)
+	}
+	if len(p.Filter) > 0 {
+		text += fmt.Sprintf(" in filter %q", p.Filter)
 	}
 	if len(p.Element) > 0 {
 		text += fmt.Sprintf(", element %q", p.Element)
@@ -121,6 +147,9 @@ func jsonProblem(p engine.Problem) problem {
 	out := problem{What: p.What}
 	if len(p.Set) > 0 {
 		out.jsonSet = notation{}.jsonSet(p.Set)
+	}
+	if len(p.Filter) > 0 {
+		out.jsonFilter = filterJSON(p.Filter)
 	}
 	if len(p.Element) > 0 {
 		out.jsonElement = notation{}.jsonElement(p.Element)

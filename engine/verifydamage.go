@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// A damaged block hides the keys between the last one that was read and the first one after it. Slots are tried until one can be read;
+// whatever lies before it is asked for by name, so that the report names what can't be read and nothing else: the set or filter that was
+// being read, the filters that the store lists, and the sets that are in memory or that the tables name. Of others nobody knows the names.
+
+// unit is a set, or a slice of a filter, that may lie in a damaged block.
+type unit struct {
+	bounds keyscheme.Bounds
+	slot   keyscheme.Slot
+	set    []byte       // its name, nil where it is a slice of a filter
+	slice  *filterSlice // nil where it is a set
+}
+
+// pass reports what can't be read from the bound on at which damage was met, and returns where to go on, nil at the end.
+func (v *verifier) pass(ctx context.Context, b keyscheme.Bounds, damage error) (next []byte, err error) {
+	at := b.Lower
+	if v.last != nil && comparator.Compare(v.last, at) > 0 {
+		at = bytes.Clone(v.last)
+	}
+	first := slotAt(at)
+	upTo, end := uint64(first)+1, b.Upper
+	if v.only == nil {
+		if upTo, err = v.readableSlot(ctx, first, b.Upper); err != nil {
+			return nil, err
+		}
+		if upTo <= uint64(keyscheme.SlotMax) {
+			next = keyscheme.AppendSlot(nil, keyscheme.Slot(upTo))
+			end = next
+		}
+	}
+	named := false
+	for _, u := range v.units(first, end) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		lower := u.bounds.Lower
+		if comparator.Compare(lower, at) < 0 { // all before was read
+			lower = at
+		}
+		damaged, err := v.unit(&u, keyscheme.Bounds{Lower: lower, Upper: u.bounds.Upper})
+		if err != nil {
+			return nil, err
+		}
+		named = named || damaged
+	}
+	if !named || upTo > uint64(first)+1 {
+		v.rep.problem(nil, nil, "keys in slots %08x to %08x can't be read: %v", uint32(first), uint32(upTo-1), damage)
+	}
+	if err := v.over(); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// slotAt returns the slot that a bound is in.
+func slotAt(bound []byte) keyscheme.Slot {
+	var slot [keyscheme.SlotBytes]byte
+	copy(slot[:], bound)
+	return keyscheme.Slot(slot[0])<<24 | keyscheme.Slot(slot[1])<<16 | keyscheme.Slot(slot[2])<<8 | keyscheme.Slot(slot[3])
+}
+
+// readableSlot returns a slot after one that can be read from its beginning, the first of them or not far behind it; SlotMax+1 where there
+// is none. It tries few: what Pebble does when it meets a damaged block takes a hundredth of a second.
+func (v *verifier) readableSlot(ctx context.Context, slot keyscheme.Slot, upper []byte) (uint64, error) {
+	const end = uint64(keyscheme.SlotMax) + 1
+	bad, good := uint64(slot), uint64(slot)+1
+	for step := uint64(1); good < end; step *= 16 {
+		ok, err := v.readable(ctx, keyscheme.Slot(good), upper)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			break
+		}
+		bad, good = good, min(good+step, end)
+	}
+	for good-bad > max(1, (bad-uint64(slot))/8) {
+		middle := bad + (good-bad)/2
+		ok, err := v.readable(ctx, keyscheme.Slot(middle), upper)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			good = middle
+		} else {
+			bad = middle
+		}
+	}
+	return good, nil
+}
+
+// readable reports whether the first key from a slot on can be read.
+func (v *verifier) readable(ctx context.Context, slot keyscheme.Slot, upper []byte) (ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	lower := keyscheme.AppendSlot(nil, slot)
+	err = v.each(keyscheme.Bounds{Lower: lower, Upper: upper}, func(_, _ []byte) (bool, error) { return false, nil })
+	if errors.Is(err, ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// each calls f for keys in order until it returns false or an error.
+func (v *verifier) each(b keyscheme.Bounds, f func(key, value []byte) (bool, error)) (err error) {
+	s := v.s
+	e := s.readers.enter()
+	defer s.readers.leave(e)
+	s.swapping.Lock()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	s.swapping.Unlock()
+	if err != nil {
+		return diskError(err)
+	}
+	defer func() { err = diskError(err) }()
+	defer closing(it, &err)
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if more, err := f(it.Key(), value); !more || err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// units returns what may lie from a slot up to a bound, in the order of keys.
+func (v *verifier) units(first keyscheme.Slot, end []byte) (units []unit) {
+	within := func(u unit) {
+		if u.slot >= first && comparator.Compare(u.bounds.Lower, end) < 0 {
+			units = append(units, u)
+		}
+	}
+	sets := map[string]bool{}
+	if v.set != nil {
+		sets[string(v.prefix)] = true
+	}
+	if v.only != nil {
+		sets[string(keyscheme.NewPrefix(v.only))] = true
+	}
+	if v.filters != nil {
+		for _, part := range v.s.filters.all() {
+			within(unit{part.prefix.Generation(part.generation), keyscheme.SlotOf(keyscheme.PartitionFilter, part.name, part.index), nil, part})
+		}
+		v.s.knownSets(sets)
+	}
+	for prefix := range sets {
+		p := keyscheme.Prefix(prefix)
+		within(unit{p.All(), p.Slot(), bytes.Clone(p.Set()), nil})
+	}
+	slices.SortFunc(units, func(a, b unit) int { return comparator.Compare(a.bounds.Lower, b.bounds.Lower) })
+	return units
+}
+
+// knownSets adds the prefixes of sets that are in memory or that tables name. Tables that can't say it name none.
+func (s *Store) knownSets(prefixes map[string]bool) {
+	s.sets.mu.Lock()
+	for name := range s.sets.byName {
+		prefixes[string(keyscheme.NewPrefix([]byte(name)))] = true
+	}
+	s.sets.mu.Unlock()
+	tables, err := s.readTables()
+	if err != nil {
+		return
+	}
+	for _, t := range tables {
+		for _, set := range t.sets {
+			prefixes[set.prefix] = true
+		}
+	}
+}
+
+// unit verifies what can be read of a set or a slice from a bound on, and reports whether that was not all.
+func (v *verifier) unit(u *unit, b keyscheme.Bounds) (torn bool, err error) {
+	damage := v.each(b, func(key, value []byte) (bool, error) {
+		if v.last != nil && comparator.Compare(v.last, key) >= 0 {
+			return true, nil
+		}
+		return true, v.key(key, value)
+	})
+	if !errors.Is(damage, ErrCorrupt) {
+		return false, damage
+	}
+	if u.slice != nil {
+		f := v.filters
+		if err := f.begin(u.slice.name, u.slice.generation, u.slice.index); err != nil {
+			return true, err
+		}
+		f.unreadable(damage)
+		return true, nil
+	}
+	if !bytes.Equal(v.set, u.set) {
+		v.endSet()
+		v.beginSet(u.set, keyscheme.NewPrefix(u.set))
+	}
+	v.unread[damaged{name: string(u.set)}] = tableOf(damage)
+	v.bad("can't be read: %v", damage)
+	return true, nil
+}
+
+// over ends what was being read: the next key is of something else.
+func (v *verifier) over() error {
+	v.endSet()
+	v.set = nil
+	if v.filters == nil {
+		return nil
+	}
+	err := v.filters.end()
+	v.filters.at = nil
+	return err
+}
