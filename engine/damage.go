@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// damagedFile names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
+// damageNotes names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
 // exists only in a store with damage, and a copy of the folder takes it along. Each line is one of
 //
 //	filter GENERATION "NAME" TABLE
@@ -21,7 +21,7 @@ import (
 //
 // with names quoted as in Go. TABLE is the damaged file, or - where that is not known: a line whose file is gone counts for
 // nothing. A line that can't be read is left out: the file is advice, the tables decide.
-const damagedFile = "DAMAGED"
+const damageNotes = "DAMAGED"
 
 // damagesMax bounds the names that are kept.
 const damagesMax = 10_000
@@ -50,7 +50,7 @@ type damaged struct {
 func (d *damages) open(s *Store) {
 	d.s, d.all = s, map[damaged]string{}
 	if err := d.load(); err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		s.opt.Logger.Warn("bigset: can't read which filters and sets were damaged, run `bigset verify`", "file", damagedFile, "cause", err)
+		s.opt.Logger.Warn("bigset: can't read which filters and sets were damaged, run `bigset verify`", "file", damageNotes, "cause", err)
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Store) reportDamage() {
 }
 
 func (d *damages) load() (err error) {
-	f, err := d.s.fs.Open(d.s.fs.PathJoin(d.s.dir, damagedFile))
+	f, err := d.s.fs.Open(d.s.fs.PathJoin(d.s.dir, damageNotes))
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (d *damages) replace(found map[damaged]string) {
 func (d *damages) store() {
 	fs, err := d.s.fs, error(nil)
 	if len(d.all) == 0 {
-		if err = fs.Remove(fs.PathJoin(d.s.dir, damagedFile)); errors.Is(err, iofs.ErrNotExist) {
+		if err = fs.Remove(fs.PathJoin(d.s.dir, damageNotes)); errors.Is(err, iofs.ErrNotExist) {
 			err = nil
 		}
 	} else {
@@ -157,10 +157,10 @@ func (d *damages) store() {
 			lines = append(lines, what.line(table))
 		}
 		slices.Sort(lines)
-		err = writeFile(fs, d.s.dir, damagedFile, strings.Join(lines, ""))
+		err = writeFile(fs, d.s.dir, damageNotes, strings.Join(lines, ""))
 	}
 	if err != nil {
-		d.s.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damagedFile, "cause", err)
+		d.s.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damageNotes, "cause", err)
 	}
 }
 
