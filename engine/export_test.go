@@ -327,3 +327,6 @@ func (s *Store) SegmentsMade() uint64 {
 	defer s.filters.log.mu.Unlock()
 	return s.filters.log.last
 }
+
+// Held reports whether what the open had to write is in memory.
+func (s *Store) Held() bool { return s.hold.holds() }

@@ -53,6 +53,8 @@ type filters struct {
 	byName  map[string]*Filter
 	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
 
+	owesFlush atomic.Bool // the open found no room for the marks of the log: they are in memory, and its segments stay
+
 	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
 
 	generation uint64        // the last that was given; guarded by life
