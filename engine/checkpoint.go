@@ -25,7 +25,7 @@ func (s *Store) Checkpoint(ctx context.Context, dest string) error {
 		return err
 	}
 	defer s.leave()
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+	if err := errors.Join(ctx.Err(), s.writable(), s.disk.held()); err != nil {
 		return err
 	}
 	err := makeStore(s.fs, dest, s.record, func() error {

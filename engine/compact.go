@@ -137,7 +137,7 @@ func (s *Store) settle(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return diskError(s.recovering(s.db.Flush))
+	return s.flushTables(ctx)
 }
 
 // compactSet compacts one set by the strategy's means.

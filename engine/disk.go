@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"math"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -78,6 +80,9 @@ func (d *disk) lay() error {
 		return nil
 	}
 	f, err := d.inner.Create(path, vfs.WriteCategoryUnspecified)
+	if errors.Is(err, syscall.ENOSPC) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -86,7 +91,10 @@ func (d *disk) lay() error {
 		_, err = f.Write(zeros[:min(left, int64(len(zeros)))])
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, d.inner.Remove(path))
+		if gone := d.inner.Remove(path); gone != nil || !errors.Is(err, syscall.ENOSPC) {
+			return errors.Join(err, gone)
+		}
+		return nil
 	}
 	d.ballast.Store(true)
 	return nil
@@ -124,7 +132,7 @@ func (d *disk) check() {
 	usage, err := d.inner.GetDiskUsage(d.s.dir)
 	if err != nil || usage.TotalBytes == 0 {
 		d.usage.Store(nil)
-		d.full.Store(nil)
+		d.full.Store(d.owed(math.MaxUint64))
 		d.level.Store(0)
 		return
 	}
@@ -136,15 +144,18 @@ func (d *disk) check() {
 		}
 	}
 	if was := d.level.Swap(int64(level)); int64(level) > was {
-		err := &DiskSpaceError{usage.AvailBytes, reserveOf(usage)}
+		err := &DiskSpaceError{Free: usage.AvailBytes, Reserve: reserveOf(usage)}
 		d.s.opt.Logger.Warn("bigset: the disk fills up", "dir", d.s.dir, "free bytes", usage.AvailBytes, "adds are refused at", err.Reserve)
 		d.s.event(Event{Kind: EventDiskSpace, Err: err})
 	}
 	if usage.AvailBytes <= reserveOf(usage) {
-		if d.full.Swap(&DiskSpaceError{usage.AvailBytes, reserveOf(usage)}) == nil {
+		if d.full.Swap(&DiskSpaceError{Free: usage.AvailBytes, Reserve: reserveOf(usage)}) == nil {
 			d.s.counters.fullDisk.Add(1)
 		}
-	} else if d.full.Swap(nil) != nil {
+		return
+	}
+	owed := d.owed(usage.AvailBytes)
+	if d.full.Swap(owed) != nil && owed == nil {
 		d.s.opt.Logger.Info("bigset: the disk has room again, adds are taken", "dir", d.s.dir, "free bytes", usage.AvailBytes)
 	}
 }
@@ -168,6 +179,91 @@ func (s *Store) DiskSpace() (space DiskSpace, full error) {
 	return space, full
 }
 
+// owed returns why nothing is added although there may be room again: something that was put off for lack of room is still to be
+// written. What the open has in memory is written now.
+func (d *disk) owed(free uint64) *DiskSpaceError {
+	s := d.s
+	if need := s.hold.bytes(); need > 0 {
+		if free < need {
+			return &DiskSpaceError{Free: free, Need: need}
+		}
+		late, err := s.hold.settle()
+		if late {
+			_ = s.fail(err)
+		}
+		if err != nil {
+			return &DiskSpaceError{Need: need}
+		}
+		s.opt.Logger.Warn("bigset: there is room again, and the store takes writes", "dir", s.dir)
+	}
+	if s.filters.owesFlush.Load() || s.flushRetry.full() {
+		return &DiskSpaceError{}
+	}
+	return nil
+}
+
+// heldMost is how many times the size of a memtable the log may have to be opened on a full disk: it is in memory until there is room.
+const heldMost = 16
+
+// roomToOpen returns an error for a store whose log is too large to be replayed in memory, and does not fit on the disk a second time.
+func (d *disk) roomToOpen() error {
+	names, err := d.inner.List(d.s.dir)
+	if err != nil {
+		return err
+	}
+	need := uint64(0)
+	for _, name := range names {
+		if _, ok := logNumber(name); !ok {
+			continue
+		}
+		info, err := d.inner.Stat(d.inner.PathJoin(d.s.dir, name))
+		if err != nil {
+			return err
+		}
+		need += uint64(info.Size())
+	}
+	usage, err := d.inner.GetDiskUsage(d.s.dir)
+	if err != nil || usage.TotalBytes == 0 || usage.AvailBytes >= need || need <= heldMost*uint64(d.s.opt.MemTableBytes) {
+		return nil
+	}
+	return &DiskSpaceError{Free: usage.AvailBytes, Need: need}
+}
+
+// opened logs that the open found the disk full.
+func (d *disk) opened() {
+	if need := d.s.hold.bytes(); need > 0 {
+		d.full.Store(&DiskSpaceError{Need: need})
+		d.s.opt.Logger.Error("bigset: the disk is full: the store is open for reading, and takes no writes until there is room",
+			"dir", d.s.dir, "bytes needed", need)
+	}
+}
+
+// held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before.
+func (d *disk) held() error {
+	if !d.s.hold.holds() {
+		return nil
+	}
+	if err := d.room(); err != nil {
+		return err
+	}
+	if need := d.s.hold.bytes(); need > 0 {
+		return &DiskSpaceError{Need: need}
+	}
+	return d.s.writable()
+}
+
+// stalled returns an error if a write might have to wait for a flush that finds no room, or could not be logged at all. Pebble stops
+// writes where memtables have memTablesStop times their full size.
+func (d *disk) stalled() error {
+	if err := d.held(); err != nil || !d.s.flushRetry.full() {
+		return err
+	}
+	if d.s.db.Metrics().MemTable.Size < (memTablesStop-1)*uint64(d.s.opt.MemTableBytes) {
+		return nil
+	}
+	return &DiskSpaceError{}
+}
+
 func partOf(u vfs.DiskUsage, percent uint64) uint64 {
 	return percent * min(u.TotalBytes, spaceTotalMax) / 100
 }
@@ -178,11 +274,15 @@ func reserveOf(u vfs.DiskUsage) uint64 { return partOf(u, spaceReserve) }
 // and removes go on. errors.Is finds ErrDiskFull in it.
 type DiskSpaceError struct {
 	Free, Reserve uint64 // bytes; both are 0 when a write found the disk full
+	Need          uint64 // bytes that have to be written before anything else can be; 0 if that is not known, or not so
 }
 
 // Error implements error.
 func (e *DiskSpaceError) Error() string {
-	if e.Reserve == 0 {
+	switch {
+	case e.Need > 0:
+		return fmt.Sprintf("%v: %d bytes are needed to write what the log has", ErrDiskFull, e.Need)
+	case e.Reserve == 0:
 		return fmt.Sprintf("%v: nothing is added until then", ErrDiskFull)
 	}
 	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", ErrDiskFull, e.Free, e.Reserve)

@@ -42,7 +42,7 @@ func (s *Store) dropRange(ctx context.Context, slots slotRange) error {
 	b := keyscheme.SlotRange(slots.first, slots.last)
 	s.passes.Lock() // no pass brings back what it has copied
 	defer s.passes.Unlock()
-	if err := s.recovering(s.db.Flush); err != nil { // or the excise would, while writers are held
+	if err := s.flushTables(ctx); err != nil { // or the excise would, while writers are held
 		return err
 	}
 	if err := s.gate.begin(&sweep{bounds: b}, func() error { return nil }); err != nil {

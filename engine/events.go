@@ -85,10 +85,18 @@ type counters struct {
 	synced, queued, held timing
 }
 
+// emptyFlush is what Pebble calls the error of a flush that left everything out, which is none.
+const emptyFlush = "pebble: empty table"
+
 // listener turns Pebble's events into ours.
 func (s *Store) listener() *pebble.EventListener {
 	l := &pebble.EventListener{
 		FlushEnd: func(i pebble.FlushInfo) {
+			if i.Err != nil && i.Err.Error() != emptyFlush {
+				s.flushRetry.ended(i.Err)
+			} else {
+				s.flushRetry.ended(nil)
+			}
 			if s.counters.flushes.Add(1) > 1 { // the first may be that of what the log held at the open
 				s.scheduler.endRest()
 			}
@@ -96,6 +104,7 @@ func (s *Store) listener() *pebble.EventListener {
 			s.event(Event{Kind: EventFlush, BytesOut: tableBytes(i.Output), Took: i.TotalDuration, Err: i.Err})
 		},
 		CompactionEnd: func(i pebble.CompactionInfo) {
+			s.compactionRetry.ended(i.Err)
 			s.counters.compactions.Add(1)
 			in := int64(0)
 			for _, level := range i.Input {
@@ -110,7 +119,7 @@ func (s *Store) listener() *pebble.EventListener {
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			s.corrupt(corruptionOf(i))
 		},
-		// It may be called with Pebble's lock held, thousands of times a second on a full disk: count, and no more.
+		// It may be called with Pebble's lock held: count, and no more.
 		BackgroundError: func(err error) {
 			if s.counters.backgroundErr.Add(1) == 1 {
 				s.event(Event{Kind: EventBackground, Err: diskError(err)})

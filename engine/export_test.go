@@ -366,3 +366,6 @@ func (s *Store) ForgetSpace() { s.disk.checked.Store(0) }
 
 // CorruptionOf is corruptionOf.
 var CorruptionOf = corruptionOf
+
+// Held reports whether what the open had to write is in memory.
+func (s *Store) Held() bool { return s.hold.holds() }

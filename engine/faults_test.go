@@ -203,7 +203,7 @@ func TestFlushFails(t *testing.T) {
 	p.open(t)
 	var fails atomic.Int64
 	p.disk.SetHook("fail", func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") && fails.Add(1) < 20 {
+		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") && fails.Add(1) < 9 {
 			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.EIO}
 		}
 		return nil
@@ -212,7 +212,7 @@ func TestFlushFails(t *testing.T) {
 		p.all(t, "s", keyscheme.OpAdd, elementNames(i*100, i*100+100), engine.Sync)
 	}
 	p.flush(t)
-	if fails.Load() < 20 {
+	if fails.Load() < 9 {
 		t.Errorf("flushes failed %d times", fails.Load())
 	}
 	p.check(t)

@@ -99,7 +99,7 @@ func (c *filterCutter) cut(round []droppedSlice) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if err := s.recovering(s.db.Flush); err != nil { // or each excise would
+	if err := s.flushTables(context.Background()); err != nil { // or each excise would
 		return err
 	}
 	batch := s.db.NewBatch()

@@ -49,7 +49,11 @@ func (fs *filters) flush(ctx context.Context) error {
 	if err := errors.Join(append(errs, fs.s.syncLog())...); err != nil {
 		return err
 	}
-	return diskError(fs.log.remove(ended))
+	if err := fs.log.remove(ended); err != nil {
+		return diskError(err)
+	}
+	fs.owesFlush.Store(false)
+	return nil
 }
 
 // flush writes what is dirty. It does not sync.
@@ -335,6 +339,9 @@ func (fs *filters) shut() error {
 	var err error
 	if fs.s.failed.Load() == nil {
 		err = fs.flush(context.Background())
+	}
+	if fs.owesFlush.Load() && errors.Is(err, ErrDiskFull) {
+		err = nil // the log of marks has it all, and nothing was marked since
 	}
 	return errors.Join(err, fs.log.close())
 }

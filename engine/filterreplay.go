@@ -54,7 +54,19 @@ func (fs *filters) replay() error {
 	if fs.owed {
 		l.segments = nil // the next open finds them
 	}
-	for _, part := range fs.all() { // as they are after any other open
+	if err = fs.storeReplayed(); errors.Is(diskError(err), ErrDiskFull) {
+		fs.owesFlush.Store(true)
+		return nil
+	}
+	return err
+}
+
+// storeReplayed flushes what was brought in, and takes it out of memory, as it is after any other open.
+func (fs *filters) storeReplayed() error {
+	if err := fs.s.disk.held(); err != nil {
+		return err
+	}
+	for _, part := range fs.all() {
 		if _, err := part.close(); err != nil {
 			return fmt.Errorf("filter %q: %w", part.name, err)
 		}

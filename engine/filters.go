@@ -54,6 +54,8 @@ type filters struct {
 	cleared map[string]int64                    // bytes of the layers of filters that were cleared, by name
 	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
 
+	owesFlush atomic.Bool // the open found no room for the marks of the log: they are in memory, and its segments stay
+
 	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
 
 	generation uint64            // the last that was given; guarded by life

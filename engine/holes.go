@@ -264,7 +264,7 @@ func (s *Store) fillHole(ctx context.Context, p *pass, v *survey, keys []keptKey
 	}
 	var res passResult
 	if err = p.writeTables(); err == nil {
-		err = errors.Join(s.flushFor(p.st), s.syncLog())
+		err = errors.Join(s.flushFor(ctx, p.st), s.syncLog())
 	}
 	if err == nil {
 		err = s.holding(p.st, func() error { return p.swap(ctx, &res) })

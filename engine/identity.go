@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -123,6 +124,9 @@ func (s *Store) loadIdentity() error {
 
 // newIdentity makes a store's identity, and its keys, in one synced batch.
 func (s *Store) newIdentity() error {
+	if err := s.disk.held(); err != nil {
+		return err
+	}
 	if err := writeIdentityFile(s.fs, s.dir, ""); err != nil {
 		return err
 	}
@@ -139,10 +143,12 @@ func (s *Store) newIdentity() error {
 	err = errors.Join(
 		b.Set(keyIdentity, append([]byte(s.actor()), s.id.place...), nil),
 		b.Set(keySeal, seal, nil),
-		s.guard(func() error { return b.Commit(pebble.Sync) }),
-		// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
-		s.recovering(s.db.Flush))
+		s.guard(func() error { return b.Commit(pebble.Sync) }))
 	if err != nil {
+		return err
+	}
+	// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
+	if err := s.flushTables(context.Background()); err != nil {
 		return err
 	}
 	return s.loadSeal()
@@ -166,6 +172,9 @@ func (s *Store) loadSeal() error {
 func (s *Store) mark() error {
 	if s.id.marked.Load() {
 		return nil
+	}
+	if err := s.disk.held(); err != nil { // before id.mu, for this may write what the open has in memory
+		return err
 	}
 	s.id.mu.Lock()
 	defer s.id.mu.Unlock()

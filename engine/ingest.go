@@ -152,7 +152,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 		if err := in.writeKeys(); err != nil {
 			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
 		}
-		if err := errors.Join(in.s.flushFor(in.st), in.s.syncLog()); err != nil {
+		if err := errors.Join(in.s.flushFor(ctx, in.st), in.s.syncLog()); err != nil {
 			return FactsResult{}, err
 		}
 		var res FactsResult

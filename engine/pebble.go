@@ -160,7 +160,7 @@ const formatVersion = pebble.FormatNewest
 // pebbleOptions returns how a store opens Pebble.
 func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	po := BaselineOptions(s.opt.MemTableBytes)
-	po.FS, po.Cache = tableFS{s.fs}, cache
+	po.FS, po.Cache = tableFS{&s.hold, &s.flushRetry}, cache
 	po.Merger = newMerger(&s.registry, &s.counters.filtered)
 	po.Logger = logger{s.opt.Logger}
 	po.EventListener = s.listener()
@@ -174,6 +174,9 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	return po
 }
 
+// memTablesStop is how many times the full size of a memtable all of them may have before writes wait for a flush.
+const memTablesStop = 4
+
 // BaselineOptions returns the Pebble options that a store has, but for cache, file system, events and filter: raw Pebble
 // with the same order, table format, bloom filters and sizes, as a baseline to measure against.
 func BaselineOptions(memTableBytes int) *pebble.Options {
@@ -182,7 +185,7 @@ func BaselineOptions(memTableBytes int) *pebble.Options {
 		Merger:                      Merger(),
 		FormatMajorVersion:          formatVersion,
 		MemTableSize:                uint64(memTableBytes),
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: memTablesStop,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       24,
 		LBaseMaxBytes:               64 << 20,

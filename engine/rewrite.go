@@ -166,7 +166,7 @@ func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span
 	if err := p.writeTables(); err != nil {
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
-	if err := s.flushFor(st); err != nil {
+	if err := s.flushFor(ctx, st); err != nil {
 		return res, err
 	}
 	if err := s.syncLog(); err != nil {
@@ -187,11 +187,11 @@ func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span
 }
 
 // flushFor flushes the memtable if the set may have keys in it: a swap over them would flush it while writers are held.
-func (s *Store) flushFor(st *set) error {
+func (s *Store) flushFor(ctx context.Context, st *set) error {
 	if st.lastWrite.Load() < s.flushBegan.Load() {
 		return nil
 	}
-	return diskError(s.recovering(s.db.Flush))
+	return s.flushTables(ctx)
 }
 
 // told counts a pass and tells of it. A sweep has no name of a set.

@@ -122,6 +122,14 @@ func (r *runner) run(ctx context.Context) {
 func (r *runner) tick(ctx context.Context) error {
 	r.idle.Store(true)
 	_ = r.s.disk.room() // it tells by events
+	if r.s.filters.owesFlush.Load() && !r.s.hold.holds() {
+		if err := r.s.filters.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if r.s.hold.holds() || r.s.flushRetry.full() { // all that follows writes, or waits for flushes
+		return nil
+	}
 	if err := r.s.flushSmallMemTables(); err != nil {
 		return err
 	}

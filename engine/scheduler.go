@@ -21,6 +21,8 @@ type scheduler struct {
 	poke chan struct{} // something has changed
 	stop chan struct{}
 	done chan struct{}
+	// paused reports whether no compaction may begin for now; nil is never. It is asked again every schedulerPeriod.
+	paused func() bool
 
 	mu      sync.Mutex
 	running int
@@ -98,7 +100,7 @@ func (c *scheduler) endRest() {
 func (c *scheduler) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.resting || c.ended || c.running >= c.db.GetAllowedWithoutPermission() {
+	if c.resting || c.ended || c.paused != nil && c.paused() || c.running >= c.db.GetAllowedWithoutPermission() {
 		return false
 	}
 	c.running++

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -30,6 +31,7 @@ type Store struct {
 
 	fs         vfs.FS // of the options, watched
 	disk       disk
+	hold       holdFS // Pebble's, above fs
 	lock       *pebble.Lock
 	cache      *pebble.Cache
 	db         *pebble.DB
@@ -60,12 +62,15 @@ type Store struct {
 	recounted  sync.Map     // prefixes of sets whose open keys were counted anew, see recountOnce
 	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
 
+	flushRetry, compactionRetry retry
+
 	applied atomic.Uint64 // batches applied
 	durable atomic.Uint64 // all batches up to that count are on disk
 	syncMu  sync.Mutex    // one log sync at a time on behalf of those who only wait
 
 	inside atomic.Int64 // calls under way
 	closed atomic.Bool
+	ending chan struct{} // closed with the store
 	empty  chan struct{} // told when inside may have become 0 after closing
 	failed atomic.Pointer[failure]
 }
@@ -74,13 +79,15 @@ type Store struct {
 type failure struct{ cause error }
 
 // Open opens the store in a folder, making it if there is none. Nil options are the defaults. The folder belongs to this
-// store until Close: a second one gets ErrLocked.
+// store until Close: a second one gets ErrLocked. A store that exists is opened on a full disk too: reads go on, and until some space
+// is free writes return a *DiskSpaceError. Where the open has to write, for a new store for one, its error wraps ErrDiskFull.
 func Open(dir string, o *Options) (*Store, error) {
 	opt := o.withDefaults()
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, opt: opt, limits: defaultRecordLimits, empty: make(chan struct{}, 1)}
+	s := &Store{dir: dir, opt: opt, limits: defaultRecordLimits, empty: make(chan struct{}, 1), ending: make(chan struct{})}
+	s.flushRetry.hurry = s.ending
 	s.fs = s.disk.watch(s)
 	s.sets.init(s)
 	if err := s.open(); err != nil {
@@ -145,6 +152,13 @@ func (s *Store) open() (err error) {
 	s.cache = BaselineCache(s.opt.MemTableBytes, s.opt.BlockCacheBytes)
 	po := s.pebbleOptions(s.cache)
 	po.Lock, s.pebbleOpts = s.lock, po
+	s.hold.arm(s.fs, s.dir)
+	if !exists {
+		s.hold.disarm()
+	}
+	if err := s.disk.roomToOpen(); err != nil {
+		return err
+	}
 	if torn {
 		if err := s.openTorn(po); err != nil {
 			return err
@@ -157,9 +171,10 @@ func (s *Store) open() (err error) {
 	if err := s.openPebble(po, rest); err != nil {
 		return err
 	}
-	if s.firstLog, err = lastLog(s.fs, s.dir); err != nil {
+	if s.firstLog, err = lastLog(&s.hold, s.dir); err != nil { // which may be in memory
 		return err
 	}
+	s.hold.disarm() // what is written from here on is acknowledged, so it must not be in memory
 	if int(s.db.Metrics().Levels[0].Sublevels) >= po.L0CompactionThreshold {
 		s.scheduler.endRest()
 	}
@@ -171,11 +186,13 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	s.reportDamage()
+	s.disk.opened()
 	return s.disk.lay()
 }
 
 func (s *Store) openPebble(po *pebble.Options, rest time.Duration) error {
 	s.scheduler = newScheduler(rest)
+	s.scheduler.paused = func() bool { return s.hold.holds() || s.compactionRetry.pause() > 0 }
 	po.Experimental.CompactionScheduler = s.scheduler
 	err := s.recovering(func() (err error) {
 		s.db, err = pebble.Open(s.dir, po)
@@ -212,7 +229,11 @@ func (s *Store) openTorn(po *pebble.Options) error {
 	}
 	db := s.db
 	s.db = nil
-	return s.recovering(db.Close)
+	err := s.recovering(db.Close)
+	if err == nil && s.hold.holds() {
+		err = &DiskSpaceError{Need: s.hold.bytes()}
+	}
+	return err
 }
 
 func (s *Store) lockFolder() error {
@@ -262,9 +283,11 @@ func (s *Store) removeLeftovers() error {
 
 // releaseFiles gives back what a failed Open had taken.
 func (s *Store) releaseFiles() {
-	if s.db != nil {
+	close(s.ending)
+	if s.db != nil && !s.wedged.Load() {
 		_ = s.db.Close() // the error that made Open fail is the one to report
 	}
+	s.hold.drop()
 	if s.cache != nil {
 		s.cache.Unref()
 	}
@@ -274,12 +297,35 @@ func (s *Store) releaseFiles() {
 	_ = s.disk.closer()
 }
 
+// closeMost is how long Close waits for what waits for a flush that fails.
+const closeMost = 5 * time.Second
+
 // Close waits for calls under way (streams end at their next chunk), writes down that the store was left in order, and
-// closes it. A failed store is closed too; its next open takes a new incarnation.
+// closes it. A failed store is closed too; its next open takes a new incarnation. Where a call under way waits for a flush, and flushes
+// fail for lack of room or another reason, Close returns that error after some seconds, and goes on in the background: end the process
+// then. What was acknowledged is in the log.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return ErrClosed
 	}
+	close(s.ending)
+	done := make(chan error, 1)
+	go func() { done <- s.shut() }()
+	t := time.NewTicker(closeMost)
+	defer t.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-t.C:
+			if _, err := s.flushRetry.failing(); err != nil {
+				return fmt.Errorf("engine: closing waits for a flush, end the process: %w", diskError(err))
+			}
+		}
+	}
+}
+
+func (s *Store) shut() error {
 	for s.inside.Load() > 0 {
 		<-s.empty
 	}
@@ -290,7 +336,7 @@ func (s *Store) Close() error {
 		errs = append(errs, s.sets.flush(), s.markClean())
 	}
 	errs = append(errs, s.closePebble())
-	if s.failed.Load() == nil {
+	if s.hold.drop(); s.failed.Load() == nil && !s.hold.holds() {
 		errs = append(errs, noteClosed(s.fs, s.dir, s.firstLog.number))
 	}
 	s.cache.Unref()
@@ -430,7 +476,55 @@ func (s *Store) Flush(ctx context.Context) error {
 	if err := s.syncLog(); err != nil {
 		return err
 	}
-	return diskError(s.recovering(s.db.Flush))
+	return s.flushTables(ctx)
+}
+
+// flushPoll is how often a flush that is waited for is asked whether it fails.
+const flushPoll = 20 * time.Millisecond
+
+// flushTables moves all that was written from memory to tables. A flush that finds no room goes on in the background, and is an error
+// here.
+func (s *Store) flushTables(ctx context.Context) error {
+	if err := s.disk.held(); err != nil {
+		return err
+	}
+	if s.flushRetry.full() { // another memtable would wait behind it
+		if err := s.awaitFlush(ctx, nil); err != nil {
+			return err
+		}
+	}
+	var flushed <-chan struct{}
+	err := s.recovering(func() (err error) {
+		flushed, err = s.db.AsyncFlush()
+		return err
+	})
+	if err != nil {
+		return diskError(err)
+	}
+	return s.awaitFlush(ctx, flushed)
+}
+
+// awaitFlush waits for a flush, or for the one that fails if flushed is nil.
+func (s *Store) awaitFlush(ctx context.Context, flushed <-chan struct{}) error {
+	before, _ := s.flushRetry.failing()
+	t := time.NewTicker(flushPoll)
+	defer t.Stop()
+	for {
+		select {
+		case <-flushed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			tries, err := s.flushRetry.failing()
+			if err == nil && flushed == nil {
+				return nil
+			}
+			if err != nil && tries > before+1 && (errors.Is(err, syscall.ENOSPC) || s.closed.Load()) {
+				return fmt.Errorf("engine: flush: %w", diskError(err))
+			}
+		}
+	}
 }
 
 // Actor returns the actor under which this store mints dots until it is closed, or drops a range.

@@ -98,7 +98,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	if err := w.writeTables(); err != nil {
 		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
 	}
-	if err := s.flushForSweep(); err != nil {
+	if err := s.flushForSweep(ctx); err != nil {
 		return res, err
 	}
 	if err := s.syncLog(); err != nil {
@@ -115,13 +115,13 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 
 // flushForSweep flushes the memtable if something was written since the last sweep did: a swap over keys in it would flush it
 // while writers are held. It is called by a sweep.
-func (s *Store) flushForSweep() error {
+func (s *Store) flushForSweep(ctx context.Context) error {
 	applied := s.applied.Load()
 	if applied == s.swept {
 		return nil
 	}
 	s.swept = applied
-	return diskError(s.recovering(s.db.Flush))
+	return s.flushTables(ctx)
 }
 
 func (w *sweep) covers(prefix keyscheme.Prefix) bool {

@@ -13,8 +13,11 @@ import (
 
 // tableFS is a file system that refuses to open a table whose last bytes name another format than the one that stores have.
 // No checksum covers that number, and Pebble panics on a table that claims columnar blocks without a schema for them. When
-// a table that Pebble is about to cut can't be read, it ends the process.
-type tableFS struct{ vfs.FS }
+// a table that Pebble is about to cut can't be read, it ends the process. A table that is begun after a flush has failed waits.
+type tableFS struct {
+	vfs.FS
+	flushes *retry
+}
 
 // Every table ends in its format, as 4 bytes LE, and 8 bytes that say what wrote it.
 const (
@@ -25,10 +28,18 @@ const (
 // Unwrap returns the file system below.
 func (t tableFS) Unwrap() vfs.FS { return t.FS }
 
+// Create implements vfs.FS.
+func (t tableFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasSuffix(name, tableSuffix) {
+		t.flushes.wait()
+	}
+	return t.FS.Create(name, category)
+}
+
 // Open implements vfs.FS.
 func (t tableFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := t.FS.Open(name, opts...)
-	if err != nil || !strings.HasSuffix(name, ".sst") {
+	if err != nil || !strings.HasSuffix(name, tableSuffix) {
 		return f, err
 	}
 	if err := checkTableEnd(f, name); err != nil {

@@ -74,6 +74,9 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 			return err
 		}
 	}
+	if err := s.disk.stalled(); err != nil {
+		return err
+	}
 	st, err := s.sets.acquire(name)
 	if err != nil {
 		return s.metIn(name, err)
@@ -238,7 +241,7 @@ func failAll(group []*request, err error) {
 // commit applies a batch to Pebble. It returns how to wait for it to be durable, nil when that was not asked for; the batch
 // is closed when nobody needs it any more. A failure fails the store for good.
 func (s *Store) commit(batch *pebble.Batch, sync bool) (wait func() error, err error) {
-	if err := errors.Join(s.writable(), s.mark()); err != nil {
+	if err := errors.Join(s.writable(), s.disk.stalled(), s.mark()); err != nil {
 		return nil, err
 	}
 	applied := s.applied.Load()

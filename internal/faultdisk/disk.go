@@ -4,9 +4,11 @@ package faultdisk
 import (
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -144,7 +146,34 @@ func (d *Disk) FailWrites(suffix string, after int, cause error) (failed *atomic
 	return failed
 }
 
-// Heal ends FailWrites.
+// Fill makes all operations that need room fail with ENOSPC, all but the next few of them, until Heal. It returns the number of those
+// that have failed so far.
+func (d *Disk) Fill(after int64) (failed *atomic.Int64) { return d.FillFor(after, NeedsRoom) }
+
+// FillFor is Fill for operations that fit.
+func (d *Disk) FillFor(after int64, fits func(errorfs.Op) bool) (failed *atomic.Int64) {
+	var n atomic.Int64
+	failed = new(atomic.Int64)
+	d.SetHook("fail", func(op errorfs.Op) error {
+		if !fits(op) || n.Add(1) <= after {
+			return nil
+		}
+		failed.Add(1)
+		return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
+	})
+	return failed
+}
+
+// NeedsRoom reports whether a full disk may fail an operation.
+func NeedsRoom(op errorfs.Op) bool {
+	switch op.Kind {
+	case errorfs.OpLock, errorfs.OpFileClose, errorfs.OpRemove, errorfs.OpRemoveAll:
+		return false
+	}
+	return IsWrite(op)
+}
+
+// Heal ends FailWrites and Fill.
 func (d *Disk) Heal() { d.SetHook("fail", nil) }
 
 // SetUsage sets what the disk says of its free space; before, it can't tell.

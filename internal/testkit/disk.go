@@ -17,3 +17,6 @@ func NewDisk() *Disk { return faultdisk.New() }
 
 // IsWrite reports whether an operation changes the disk.
 func IsWrite(op errorfs.Op) bool { return faultdisk.IsWrite(op) }
+
+// NeedsRoom reports whether a full disk may fail an operation.
+func NeedsRoom(op errorfs.Op) bool { return faultdisk.NeedsRoom(op) }
