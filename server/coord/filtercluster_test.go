@@ -26,8 +26,8 @@ type sliceLink struct {
 	*peer.Local
 	wire
 	disk   *testkit.Disk
-	marks  []engine.Marks // that its replica has decided on, when somebody waited for them
-	minted int            // calls of Mark that were done
+	minted []engine.Marks // that its replica has made, whether or not a coordinator heard of them
+	marks  []engine.Marks // those of which a coordinator was told by a replica that was still Normal
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
 	twist  func(*engine.Marks)
@@ -102,7 +102,7 @@ func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bl
 	err = l.over(ctx, func() (err error) {
 		m, added, _, err = l.Local.Mark(ctx, spec, hashes)
 		if err == nil {
-			l.minted++
+			l.minted = append(l.minted, m)
 		}
 		return err
 	})
@@ -112,10 +112,11 @@ func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bl
 	if err == nil && l.twist != nil {
 		l.twist(&m)
 	}
-	if err == nil {
+	by := l.Member()
+	if err == nil && by.State == peer.Normal { // a coordinator takes no marks of one that is Joining: it may not know what its layers hold
 		l.marks = append(l.marks, m)
 	}
-	return m, added, l.Member(), err
+	return m, added, by, err
 }
 
 func (l *sliceLink) ApplyMarks(ctx context.Context, m engine.Marks) (added []bool, _ peer.Member, err error) {

@@ -7,6 +7,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
 )
@@ -47,6 +48,38 @@ func TestMarkHints(t *testing.T) {
 	}
 	if n, _ := h.Pending("node2"); n != 1 { // the delta, for which there is no place
 		t.Errorf("%d hints are left", n)
+	}
+}
+
+// TestMarkUntold: marks of which no coordinator has heard, or only from a replica that was Joining by then, are unknown to the caller and
+// become no hint. Anti-entropy brings them.
+func TestMarkUntold(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(*sliceLink){
+		"reset":   func(l *sliceLink) { l.fault = reset },
+		"mute":    func(l *sliceLink) { l.fault = mute },
+		"joining": func(l *sliceLink) { l.after = func() { l.SetState(peer.Joining) } },
+	} {
+		c := newFilterCluster(t, newSched(16), 3)
+		h := c.newHints(testkit.NewDisk())
+		co := c.coordinator(coord.Options{Hints: h, HintInterval: -1})
+		f := filterOf(1, 1)
+		spoil(c.links[0])
+		c.links[1].down, c.links[2].down = true, true
+		c.s.run(t, minute, func() {
+			if added, err := co.MarkFilter(ctx, keysOf(f, "x")); !errors.Is(err, coord.ErrUnknown) {
+				t.Errorf("%s: %v, %v", what, added, err)
+			}
+		})
+		c.links[0].SetState(peer.Normal)
+		if nodes, n := h.Nodes(), c.holds(f, "x"); len(nodes) != 0 || n != 1 || !c.links[0].has(t, f, "x") {
+			t.Errorf("%s: hints for %v; %d replicas have the key", what, nodes, n)
+		}
+		for _, l := range c.links[1:] {
+			if _, err := coord.ExchangeSlices(ctx, c.links[0].Local, l.Local, 0, keyscheme.SlotMax); err != nil || !l.has(t, f, "x") {
+				t.Errorf("%s: %s lacks the key after an exchange: %v", what, l.node, err)
+			}
+		}
 	}
 }
 

@@ -226,7 +226,7 @@ func TestMarkLateAnswer(t *testing.T) {
 	c.s.run(t, 8*second, func() {
 		added, err := co.MarkFilter(ctx, keysOf(f, "x"))
 		var fe *coord.FilterError
-		if !errors.Is(err, coord.ErrUnknown) || !errors.As(err, &fe) || fe.Unknown != 1 || fe.Of != 1 || c.links[0].minted != 1 || len(c.links[0].marks) != 0 {
+		if !errors.Is(err, coord.ErrUnknown) || !errors.As(err, &fe) || fe.Unknown != 1 || fe.Of != 1 || len(c.links[0].minted) != 1 || len(c.links[0].marks) != 0 {
 			t.Errorf("%v, %v", added, err)
 		}
 	})

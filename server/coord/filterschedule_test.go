@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
 )
@@ -55,7 +57,8 @@ func (c *cleaning) clean() {
 }
 
 // TestFilterSchedules: with R+W > N no key that was acknowledged is ever denied, and with 2W > N none is new twice; of a filter that was
-// dropped nothing is seen any more, nor in the one that takes its place; and hints bring all to all.
+// dropped nothing is seen any more, nor in the one that takes its place; hints bring all replicas what a coordinator was told of, and
+// anti-entropy brings the rest.
 func TestFilterSchedules(t *testing.T) {
 	var total filterTally
 	rapid.Check(t, func(rt *rapid.T) {
@@ -278,7 +281,10 @@ func (sc *filterSchedule) drop(co *coord.Coordinator, f coord.Filter) {
 	sc.judge(f.Generation, err)
 }
 
-// compare looks at the replicas when everything has arrived: each has what any replica has told a coordinator.
+// compare looks at the replicas when everything has arrived: each has what any Normal replica has told a coordinator, for the coordinator
+// has sent it to the others or kept a hint. Hints do not bring marks whose answer was lost, or came from a replica that was Joining by then:
+// no coordinator has them, and their keys were acknowledged only if another replica marked them, too. After an exchange each replica has
+// those as well, and all replicas are equal.
 func (sc *filterSchedule) compare() {
 	for i, h := range sc.hints {
 		if nodes := h.Nodes(); len(nodes) > 0 {
@@ -287,6 +293,34 @@ func (sc *filterSchedule) compare() {
 	}
 	sc.tally.hinted += sc.saw(coord.EventHintReplayed)
 	sc.tally.refused += sc.saw(coord.EventRefused)
+	sc.has("after the hints", func(l *sliceLink) []engine.Marks { return l.marks })
+	for _, pair := range [][2]int{{0, 1}, {1, 2}, {0, 2}} {
+		if _, err := coord.ExchangeSlices(ctx, sc.links[pair[0]].Local, sc.links[pair[1]].Local, 0, keyscheme.SlotMax); err != nil {
+			sc.rt.Errorf("exchange of %v: %v", pair, err)
+		}
+	}
+	sc.has("after the exchange", func(l *sliceLink) []engine.Marks { return l.minted })
+	want := sc.newest(sc.links[0])
+	for _, l := range sc.links[1:] {
+		if got := sc.newest(l); got != want {
+			sc.rt.Errorf("after the exchange %s has\n%.2000s\n--- and node0\n%.2000s", l.node, got, want)
+		}
+	}
+}
+
+// newest is all that a replica has, without the drops of generations that a later one has replaced: a replica of the later one refuses
+// the earlier ones in any case, and notes no drop of them.
+func (sc *filterSchedule) newest(l *sliceLink) string {
+	all := dumpSlices(sc.rt, l.Local)
+	if !strings.Contains(all, "dropped false") {
+		return all
+	}
+	lines := slices.DeleteFunc(strings.Split(all, "\n"), func(line string) bool { return strings.HasSuffix(line, "dropped true") })
+	return strings.Join(lines, "\n")
+}
+
+// has checks that all replicas have the marks of each, in the newest generation.
+func (sc *filterSchedule) has(when string, marks func(*sliceLink) []engine.Marks) {
 	newest := uint64(0)
 	for n := range sc.gens {
 		newest = max(newest, n)
@@ -295,10 +329,10 @@ func (sc *filterSchedule) compare() {
 		return
 	}
 	for _, from := range sc.links {
-		for _, m := range from.marks {
+		for _, m := range marks(from) {
 			for _, l := range sc.links {
 				if m.Generation == newest && !sc.all(l, m) {
-					sc.rt.Errorf("%s lacks marks of %s", l.node, from.node)
+					sc.rt.Errorf("%s: %s lacks marks of %s", when, l.node, from.node)
 				}
 			}
 		}
