@@ -1,3 +1,7 @@
+// Damage needs no race detector, and Pebble asserts other things under it.
+
+//go:build !race
+
 package engine_test
 
 import (
