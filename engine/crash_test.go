@@ -5,6 +5,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -17,8 +18,9 @@ import (
 // crashPoint is how many batches had been acknowledged as synced before a crash, and at all.
 type crashPoint struct{ acked, written int }
 
-// crashHistory is a script that does everything a store does to its disk, and steps through it one call at a time.
-func crashHistory(t *testing.T, p *pair, step func()) {
+// crashHistory is a script that does everything a store does to its disk, and steps through it one call at a time. It begins with a
+// round, which decides the elements.
+func crashHistory(t *testing.T, p *pair, first int, step func()) {
 	do := func(f func()) { f(); step() }
 	add := func(set string, from, to int, d engine.Durability) {
 		do(func() { p.all(t, set, keyscheme.OpAdd, elementNames(from, to), d) })
@@ -27,7 +29,7 @@ func crashHistory(t *testing.T, p *pair, step func()) {
 		do(func() { p.all(t, set, keyscheme.OpRemove, elementNames(from, to), d) })
 	}
 	do(func() { p.open(t) })
-	for round := range times(6) {
+	for round := first; round < first+tier.Pick(1, crashRounds, crashRounds); round++ {
 		add("s", round*20, round*20+60, engine.Sync)
 		add("t", 0, 20, engine.NoSync)
 		do(func() { p.flush(t) })
@@ -56,17 +58,34 @@ func crashHistory(t *testing.T, p *pair, step func()) {
 	do(func() { p.close(t) })
 }
 
+// crashRounds is how many rounds a history has.
+const crashRounds = 6
+
 // TestCrashAtEveryOperation cuts the power before every operation on the disk of a scripted history, from the making of the
 // store to its last close, three times each. What was acknowledged as synced is there after the next open, the rest is a
-// prefix of what was done, the store proves itself right, and it goes on under a new actor.
+// prefix of what was done, the store proves itself right, and it goes on under a new actor. A long run has eighty histories, which
+// differ in their elements, and in what survives.
 func TestCrashAtEveryOperation(t *testing.T) {
 	t.Parallel()
+	histories := 1
+	if *long {
+		histories = 80
+	}
+	for i := range histories {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			crashAtEveryOperation(t, i)
+		})
+	}
+}
+
+func crashAtEveryOperation(t *testing.T, history int) {
 	p := newPair("history")
 	p.opt.Strategy = eager(compaction.Default())
 	var acked, written atomic.Int64
 	known := func() crashPoint { return crashPoint{int(acked.Load()), int(written.Load())} }
-	stop := crashing[crashPoint]{short: 9, push: 3, known: known}.on(t, p.disk)
-	crashHistory(t, p, func() {
+	stop := crashing[crashPoint]{short: 9, push: 3, seed: uint64(history) << 20, known: known}.on(t, p.disk)
+	crashHistory(t, p, history*crashRounds, func() {
 		acked.Store(int64(p.model.AcknowledgedCount()))
 		written.Store(int64(p.batches()))
 	})

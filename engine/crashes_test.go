@@ -27,6 +27,7 @@ type crash[T any] struct {
 type crashing[T any] struct {
 	short int                      // in a short run only one operation in so many; 0 is all
 	push  int                      // at a push only one in so many; 0 is all
+	seed  uint64                   // of what survives
 	rates []int                    // a crash for each of these; nil is crashRates
 	fits  func(op errorfs.Op) bool // which of the operations that write; nil is all. It is called by many at a time
 	known func() T                 // what the test knows. It is asked before the disk is looked at, so all that it says has happened
@@ -53,7 +54,7 @@ func (c crashing[T]) on(t *testing.T, d *testkit.Disk) (stop func() (list []cras
 		known := c.known()
 		for _, percent := range c.rates {
 			label := fmt.Sprintf("operation %d, %v of %s, %d %% survive", operations, op.Kind, path.Base(op.Path), percent)
-			list = append(list, crash[T]{label, d.CrashClone(percent, uint64(len(list))), percent, known})
+			list = append(list, crash[T]{label, d.CrashClone(percent, c.seed+uint64(len(list))), percent, known})
 		}
 		return nil
 	})
