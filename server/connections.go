@@ -60,7 +60,6 @@ func (a *answer) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (a *answer) Write(b []byte) (int, error) {
-	a.begins()
 	return a.ResponseWriter.Write(b)
 }
 
