@@ -27,7 +27,7 @@ const (
 	adminIdleTime   = 2 * time.Minute
 	// adminHeaderBytes is the most that a head may have, about.
 	adminHeaderBytes = 16 << 10
-	// adminConnectionsMax are open at one time; one more closes the oldest without a request. Their file descriptors are the store's reserve.
+	// adminConnectionsMax are open at one time; one more closes the one that has waited longest for its client. Their file descriptors are the store's reserve.
 	adminConnectionsMax = 64
 )
 
@@ -141,7 +141,7 @@ func (n *Node) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_ = WriteMetrics(w, figures) // who asked has gone
+	_ = WriteMetrics(w, figures) // it fails where the client has gone
 }
 
 // serveReady says whether clients should be sent here, and if not, why: a reason a line.

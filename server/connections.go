@@ -10,18 +10,19 @@ import (
 )
 
 // connections bounds the connections of an http.Server. A connection above the bound closes the one that has waited longest for its
-// client to send a whole request, since it was accepted or last answered. So clients that send half a request, or none, keep nobody out.
-// A connection whose request is being answered stays; where all are, the new one is closed. bind sets it up, before the server serves.
+// client: to send a whole request, or to read the answer. So clients that send half a request, or none, or read nothing, keep nobody out.
+// A connection stays from its whole request until the answer begins; where all are there, the new one is closed. bind sets it up, before
+// the server serves.
 type connections struct {
 	most    int
 	waitMin time.Duration // no connection is closed for another before it has waited so long: meanwhile new ones queue in the kernel
 
 	mu        sync.Mutex
-	waiting   []waitingConn // the first has waited longest
-	answering map[net.Conn]struct{}
+	waiting   []waitingConn         // the first has waited longest
+	answering map[net.Conn]struct{} // until the answer begins
 }
 
-// waitingConn is a connection whose client has not sent a whole request, since its beginning or the last answer.
+// waitingConn is a connection that waits for its client, since it was accepted or its last answer began.
 type waitingConn struct {
 	net.Conn
 	since time.Time
@@ -40,10 +41,30 @@ func bind(srv *http.Server, most int, waitMin time.Duration) *connections {
 		c := r.Context().Value(connKey{}).(net.Conn)
 		b.begin(c)
 		defer b.end(c)
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(&answer{w, func() { b.end(c) }}, r)
 	})
 	return b
 }
+
+// answer is an answer that says when it begins.
+type answer struct {
+	http.ResponseWriter
+	begins func() // may be called again
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	a.begins()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap makes http.ResponseController find the server's own.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // state is the server's ConnState. The server calls it for a new connection before it accepts the next one.
 func (b *connections) state(c net.Conn, state http.ConnState) {
@@ -96,7 +117,7 @@ func (b *connections) leaveWaiting(c net.Conn) bool {
 	return true
 }
 
-// begin and end stand around an answer. A connection that was closed for another is not counted again.
+// begin and end stand around what the node does for an answer: it ends with the first byte. A connection that was closed for another is not counted again.
 func (b *connections) begin(c net.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -74,14 +74,21 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// boundedServer is a server with at most most connections. A request of /wait is answered when proceed is closed, and begun is sent before.
+// boundedServer is a server with at most most connections. A request of /wait is answered when proceed is closed, one of /long without end; begun
+// is sent before.
 func boundedServer(t *testing.T, most int) (at net.Addr, b *connections, begun chan bool, proceed chan bool) {
 	t.Helper()
 	begun, proceed = make(chan bool), make(chan bool)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
+		switch r.URL.Path {
+		case "/wait":
 			begun <- true
 			<-proceed
+		case "/long":
+			begun <- true
+			for err := error(nil); err == nil; { // until the connection is closed
+				_, err = w.Write(make([]byte, 1<<16))
+			}
 		}
 	})}
 	b = bind(srv, most, 0)
@@ -153,6 +160,18 @@ func TestAllAreAnswered(t *testing.T) {
 	second.wantAnswer("the second")
 	eventually(t, "both wait again", func() bool { return b.waits() == 2 })
 	dialRaw(t, at, wholeRequest).wantAnswer("a client afterwards")
+}
+
+// TestUnreadAnswer has clients that read nothing of their long answers: they keep nobody out.
+func TestUnreadAnswer(t *testing.T) {
+	t.Parallel()
+	at, b, begun, _ := boundedServer(t, 2)
+	for range 2 {
+		dialRaw(t, at, strings.Replace(wholeRequest, "/readyz", "/long", 1))
+		<-begun
+	}
+	eventually(t, "both answers have begun", func() bool { return b.waits() == 2 })
+	dialRaw(t, at, wholeRequest).wantAnswer("a client beside them")
 }
 
 // TestClosedIsNotCounted gives a client its time, closes its connection for another one just before its request begins, and has the other

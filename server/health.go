@@ -12,7 +12,7 @@ const (
 	healthTime = 5 * time.Second
 	// healthHeaderBytes and 4 KiB, which net/http adds, are the most that the head of a request may have there.
 	healthHeaderBytes = 4 << 10
-	// healthConnectionsMax are open at one time; one more closes the oldest without a request. Their file descriptors are the store's reserve.
+	// healthConnectionsMax are open at one time; one more closes the one that has waited longest for its client. Their file descriptors are the store's reserve.
 	healthConnectionsMax = 128
 	// requestTimeMin is how long every client of an HTTP port has for its request, however many others come.
 	requestTimeMin = 20 * time.Millisecond

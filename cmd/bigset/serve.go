@@ -15,16 +15,16 @@ import (
 
 // serveFlags are the flags of serve that are keys of the configuration.
 var serveFlags = []struct{ flag, key, help string }{
-	{"admin", "admin", "`HOST:PORT` for metrics, health, backups and profiles; whoever reaches it may use it (default: none)"},
+	{"admin", "admin", "`HOST:PORT` for metrics, health, backups, and with --pprof profiles; whoever reaches it may use it (default: none)"},
 	{"admin-hosts", "admin_hosts", "`names` by which the admin port and the health port are asked, spaces between; IP addresses, localhost\nand the name of the machine always are"},
 	{"backup-dir", "backup_dir", "existing `folder` in which the admin port makes backups (default: none, it makes no backups)"},
 	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
 	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; those in memory only come on top (default 256 MiB)"},
-	{"max-capacity", "max_capacity", "most `keys` that one filter may be made for; 0 is no limit, here and below (default 2^34)"},
-	{"max-filters", "max_filters", "most filters (default 100000)"},
-	{"max-filter-bytes", "max_filter_bytes", "most `bytes` of the bits of one filter (default 64 GiB)"},
-	{"max-total-bytes", "max_total_bytes", "most `bytes` of the bits of all filters (default 1 TiB)"},
-	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together (default 1 GiB)"},
+	{"max-capacity", "max_capacity", "most `keys` that one filter may be made for; 0 is no limit (default 2^34)"},
+	{"max-filters", "max_filters", "most filters; 0 is no limit (default 100000)"},
+	{"max-filter-bytes", "max_filter_bytes", "most `bytes` of the bits of one filter; 0 is no limit (default 64 GiB)"},
+	{"max-total-bytes", "max_total_bytes", "most `bytes` of the bits of all filters; 0 is no limit (default 1 TiB)"},
+	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
 	{"log", "log", "text or json on standard error, or syslog (default text)"},
 	{"log-level", "log_level", "DEBUG, INFO, WARN, ERROR or CRITICAL (default INFO)"},
 	{"max-connections", "max_connections", "most clients at one time (default 10000)"},
