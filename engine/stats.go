@@ -61,7 +61,7 @@ type Stats struct {
 	FullDisk            uint64 `json:"full_disk" metric:"counter" help:"times that the disk was found full: a write failed, or adds began to be refused"`
 	DiskFreeBytes       uint64 `json:"disk_free_bytes" metric:"gauge" help:"bytes that are free on the disk of the store; 0 where it can't tell"`
 	DiskReserveBytes    uint64 `json:"disk_reserve_bytes" metric:"gauge" help:"bytes free at which adds are refused"`
-	DiskSpaceLevel      uint64 `json:"disk_space_level" metric:"gauge" help:"0 while the disk has room; 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free; at 4 adds are refused"`
+	DiskSpaceLevel      uint64 `json:"disk_space_level" metric:"gauge" help:"0 while the disk has room; 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free, of 50 GiB at most; at 4 adds are refused"`
 	Corruptions         uint64 `json:"corruptions" metric:"counter" help:"times that damaged bytes were met"`
 
 	FlushesInProgress     uint64 `json:"flushes_in_progress" metric:"gauge" help:"flushes under way"`

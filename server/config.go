@@ -79,7 +79,7 @@ func Defaults() Config {
 		LogLevel: slog.LevelInfo, Log: LogText,
 		Filters:       bloomslice.DefaultOptions(),
 		FlushInterval: time.Minute, ColdInterval: time.Hour, Workers: 1, FilterCache: 256 << 20,
-		MaxCapacity: 1 << 34, MaxFilters: 100_000, MaxFilterBytes: 64 << 30, MaxTotalBytes: 1 << 40, MaxInMemoryBytes: 1 << 30,
+		MaxCapacity: 1 << 30, MaxFilters: 100_000, MaxFilterBytes: 8 << 30, MaxTotalBytes: 128 << 30, MaxInMemoryBytes: 1 << 30,
 		MaxConnections: 10_000, MaxLine: 64 << 20,
 	}
 }

@@ -162,7 +162,7 @@ type heard struct {
 	bad  string
 }
 
-// damageText is how Pebble's commands begin a line that says that a file is damaged, behind the file's name or alone. Keys and values do not
+// damageText is how Pebble's commands begin a line that says that a file is damaged, after the file's name or alone. Keys and values do not
 // begin so.
 var damageText = regexp.MustCompile(`^([^"]*: )?(pebble: file \d+: block |pebble/table: invalid table |pebble: malformed manifest file )|^L\d+: \d+: |` +
 	`^Unable to decode sstable |^[^"]*: offset: \d+ err: |^(pebble: )?reading manifest |^error loading options: |^file \d+ \(type `)

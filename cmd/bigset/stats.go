@@ -24,7 +24,7 @@ func (a *app) stats() *cobra.Command {
 		Short: "Print figures of the store, or of sets",
 		Long: `Print figures of the store, of one set, or with --sets of the sets that have most of something. Live dots are elements, and
 those that are there twice. Dead keys are those in tables beyond the live dots, by the tables' own counts, which name a set
-from 64 keys on; what is still in the log is not in them. Of bloom filters there are the number, their slices, the keys that
+from 64 keys on; what is still in the log is not in them. For bloom filters it shows their number, their slices, the keys that
 they have, and the pages that their bits take, with their bytes; what is zero of it is not stored. Sets and filters in which damage
 was met, by a server, a command or "bigset verify", are named. With --json there is more: what the process did since it opened
 the store, in bytes, counts and seconds. --metrics prints the same as lines that Prometheus reads.`,
