@@ -60,6 +60,7 @@ func (a *answer) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (a *answer) Write(b []byte) (int, error) {
+	a.begins()
 	return a.ResponseWriter.Write(b)
 }
 
