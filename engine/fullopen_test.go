@@ -275,6 +275,52 @@ func TestRoomAgain(t *testing.T) {
 	}
 }
 
+// TestRoomTooLate: where the disk is full again in the midst of what ends a hold, the store fails, and what is on the disk by then stays:
+// tables that the open had put there before it began the hold, and the MANIFEST, however often the disk is looked at.
+func TestRoomTooLate(t *testing.T) {
+	t.Parallel()
+	base := withLog(t, "base", true)
+	over := 0
+	for n := int64(0); ; n += 2 * everyNth() { // when the open finds the disk full
+		found := int64(0)
+		for m := int64(0); ; m += everyNth() { // and when the end of the hold does
+			p := &pair{label: fmt.Sprintf("full from operation %d on, full again from %d on", n, m), disk: base.disk.CrashClone(100, 0), opt: base.opt, model: base.model.Clone()}
+			first := p.disk.FillFor(n, notCompacting)
+			must(t, p.openIn(t), p.label)
+			p.disk.Heal()
+			again := new(atomic.Int64)
+			if found = first.Load(); p.store.Held() {
+				again = p.disk.FillFor(m, notCompacting)
+				p.store.CheckSpace()
+			}
+			if p.store.Failed() == nil {
+				p.disk.Heal()
+				p.close(t)
+				if again.Load() == 0 {
+					break
+				}
+				continue
+			}
+			over++
+			p.store.CheckSpace()
+			p.check(t)
+			closeWithin(t, p.store, p.label)
+			p.disk.Heal()
+			p.open(t)
+			p.check(t)
+			p.verify(t)
+			p.close(t)
+		}
+		if found == 0 {
+			break
+		}
+	}
+	t.Logf("%d stores failed", over)
+	if over == 0 {
+		t.Error("no store failed")
+	}
+}
+
 // TestLogTooLarge: a log that fits neither on the disk a second time nor in memory is an error that says how much room it takes.
 func TestLogTooLarge(t *testing.T) {
 	t.Parallel()
