@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -440,6 +441,45 @@ func TestFlushFindsNoRoom(t *testing.T) {
 		must(t, err, "add when there is room")
 		must(t, p.store.Close(), "close")
 	}
+}
+
+// TestPagesWithoutRoom: while a flush finds no room, pages of filters that would be stored as a table are refused at once: Pebble would
+// have that table, and all writers after it, wait for the flush.
+func TestPagesWithoutRoom(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	f, err := p.store.CreateFilter(bg, []byte("f"), engine.FilterOptions{Options: bloomslice.Options{Capacity: 2_000_000}})
+	must(t, err, "create")
+	_, err = f.Mark(bg, []byte("k"))
+	must(t, err, "mark")
+	must(t, p.store.FlushFilters(bg), "flush filters") // to the log and to memory
+	must(t, f.MarkAll(bg, taggedKeys("k", 0, 2000), make([]bool, 2000)), "mark")
+	p.disk.SetHook("full", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	if err := p.store.Flush(bg); !errors.Is(err, engine.ErrDiskFull) {
+		t.Errorf("flush: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.store.FlushFilters(bg) }()
+	select {
+	case err = <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("pages wait for a flush")
+		p.disk.SetHook("full", nil)
+		err = <-done
+	}
+	if !errors.Is(err, engine.ErrDiskFull) {
+		t.Errorf("flush of filters: %v", err)
+	}
+	p.disk.SetHook("full", nil)
+	must(t, p.store.Flush(bg), "flush when there is room")
+	must(t, p.store.FlushFilters(bg), "flush filters when there is room")
+	must(t, p.store.Close(), "close")
 }
 
 // TestMarksOnFullDisk opens stores with a log of marks while the disk becomes full at each operation: all keys are found, and marks are
