@@ -113,7 +113,7 @@ func (d *damages) met(what damaged, err error) {
 	table := tableOf(err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, known := d.all[what]; known || len(d.all) >= damagesMax {
+	if before, known := d.all[what]; known && d.exists(before) || !known && len(d.all) >= damagesMax {
 		return
 	}
 	d.all[what] = table

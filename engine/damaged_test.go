@@ -201,6 +201,10 @@ func TestDamageIsKnown(t *testing.T) {
 	putBytes(t, disk, "store/DAMAGED", []byte("set \"set-1\" gone.sst\nset \"set-0\" "+table+"\nodd\nfilter 7 \"filter-0\" -\nset \"x\n"))
 	reopen()
 	state("a file that is gone", 0, 1)
+	if _, err := s.Add(bg, []byte("set-1"), hashedNames(200), engine.WriteOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+		t.Fatalf("add: %v", err)
+	}
+	state("met in another file", 0, 2)
 	_, err = s.Verify(bg, engine.VerifyOptions{})
 	must(t, err, "verify")
 	state("verified", 0, 2)
@@ -219,6 +223,35 @@ func TestDamageIsKnown(t *testing.T) {
 		t.Error("the file is still there")
 	}
 	must(t, s.Close(), "close")
+}
+
+// TestVerifyKeepsBadRecords: a set whose clock can be read and does not decode is damaged before Verify has seen it and after.
+func TestVerifyKeepsBadRecords(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.close(t)
+	po := engine.BaselineOptions(1 << 20)
+	po.FS, po.Logger = p.disk, pebbleSilent{}
+	db, err := pebble.Open("store", po)
+	must(t, err, "open with Pebble")
+	must(t, db.Set(keyscheme.NewPrefix([]byte("s")).AppendClock(nil), []byte("garbage"), pebble.Sync), "damage")
+	must(t, db.Close(), "close Pebble")
+	p.open(t)
+	for _, when := range []string{"read", "verified"} {
+		if _, err := readAll(p.store, "s", engine.ReadOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+			t.Fatalf("read: %v", err)
+		}
+		if when == "verified" {
+			_, err := p.store.Verify(bg, engine.VerifyOptions{})
+			must(t, err, "verify")
+		}
+		if known, err := p.store.Damage(); err != nil || len(known.Sets) != 1 || string(known.Sets[0]) != "s" {
+			t.Errorf("%s: damaged are %q, %v", when, known.Sets, err)
+		}
+	}
+	p.close(t)
 }
 
 // TestDamageNamesFilters: the error of a damaged table says which filters it holds.
@@ -265,5 +298,16 @@ func TestSpaceIsWatched(t *testing.T) {
 	state(1, 4, true, 1, 3)
 	state(50, 0, false, 1, 3)
 	state(0, 4, true, 2, 4)
+	for i, times := range []int{5, 6} { // a write finds the disk full, in each of two times
+		state(50, 0, false, uint64(2+i), times-1)
+		p.disk.Fill(0)
+		if err := p.store.Checkpoint(bg, "copy"); !errors.Is(err, engine.ErrDiskFull) {
+			t.Errorf("checkpoint: %v", err)
+		}
+		p.disk.Heal()
+		if told.len() != times {
+			t.Errorf("told %d times, want %d", told.len(), times)
+		}
+	}
 	p.close(t)
 }

@@ -156,6 +156,7 @@ func (d *disk) check() {
 	}
 	owed := d.owed(usage.AvailBytes)
 	if d.full.Swap(owed) != nil && owed == nil {
+		d.met.Store(false)
 		d.s.opt.Logger.Info("bigset: the disk has room again, adds are taken", "dir", d.s.dir, "free bytes", usage.AvailBytes)
 	}
 }

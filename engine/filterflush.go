@@ -144,6 +144,9 @@ func (f *filterSlice) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer
 // not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
 func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 	s := f.fs.s
+	if s.flushRetry.full() { // Pebble might wait for that flush, and all writers for the table
+		return &DiskSpaceError{}
+	}
 	if len(dirty.Layers) > 0 {
 		if err := f.store(bloomslice.Dirty{Layers: dirty.Layers}); err != nil {
 			return err

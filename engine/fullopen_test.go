@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -275,6 +276,52 @@ func TestRoomAgain(t *testing.T) {
 	}
 }
 
+// TestRoomTooLate: where the disk is full again in the midst of what ends a hold, the store fails, and what is on the disk by then stays:
+// tables that the open had put there before it began the hold, and the MANIFEST, however often the disk is looked at.
+func TestRoomTooLate(t *testing.T) {
+	t.Parallel()
+	base := withLog(t, "base", true)
+	over := 0
+	for n := int64(0); ; n += 2 * everyNth() { // when the open finds the disk full
+		found := int64(0)
+		for m := int64(0); ; m += everyNth() { // and when the end of the hold does
+			p := &pair{label: fmt.Sprintf("full from operation %d on, full again from %d on", n, m), disk: base.disk.CrashClone(100, 0), opt: base.opt, model: base.model.Clone()}
+			first := p.disk.FillFor(n, notCompacting)
+			must(t, p.openIn(t), p.label)
+			p.disk.Heal()
+			again := new(atomic.Int64)
+			if found = first.Load(); p.store.Held() {
+				again = p.disk.FillFor(m, notCompacting)
+				p.store.CheckSpace()
+			}
+			if p.store.Failed() == nil {
+				p.disk.Heal()
+				p.close(t)
+				if again.Load() == 0 {
+					break
+				}
+				continue
+			}
+			over++
+			p.store.CheckSpace()
+			p.check(t)
+			closeWithin(t, p.store, p.label)
+			p.disk.Heal()
+			p.open(t)
+			p.check(t)
+			p.verify(t)
+			p.close(t)
+		}
+		if found == 0 {
+			break
+		}
+	}
+	t.Logf("%d stores failed", over)
+	if over == 0 {
+		t.Error("no store failed")
+	}
+}
+
 // TestLogTooLarge: a log that fits neither on the disk a second time nor in memory is an error that says how much room it takes.
 func TestLogTooLarge(t *testing.T) {
 	t.Parallel()
@@ -394,6 +441,45 @@ func TestFlushFindsNoRoom(t *testing.T) {
 		must(t, err, "add when there is room")
 		must(t, p.store.Close(), "close")
 	}
+}
+
+// TestPagesWithoutRoom: while a flush finds no room, pages of filters that would be stored as a table are refused at once: Pebble would
+// have that table, and all writers after it, wait for the flush.
+func TestPagesWithoutRoom(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	f, err := p.store.CreateFilter(bg, []byte("f"), engine.FilterOptions{Options: bloomslice.Options{Capacity: 2_000_000}})
+	must(t, err, "create")
+	_, err = f.Mark(bg, []byte("k"))
+	must(t, err, "mark")
+	must(t, p.store.FlushFilters(bg), "flush filters") // to the log and to memory
+	must(t, f.MarkAll(bg, taggedKeys("k", 0, 2000), make([]bool, 2000)), "mark")
+	p.disk.SetHook("full", func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	if err := p.store.Flush(bg); !errors.Is(err, engine.ErrDiskFull) {
+		t.Errorf("flush: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.store.FlushFilters(bg) }()
+	select {
+	case err = <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("pages wait for a flush")
+		p.disk.SetHook("full", nil)
+		err = <-done
+	}
+	if !errors.Is(err, engine.ErrDiskFull) {
+		t.Errorf("flush of filters: %v", err)
+	}
+	p.disk.SetHook("full", nil)
+	must(t, p.store.Flush(bg), "flush when there is room")
+	must(t, p.store.FlushFilters(bg), "flush filters when there is room")
+	must(t, p.store.Close(), "close")
 }
 
 // TestMarksOnFullDisk opens stores with a log of marks while the disk becomes full at each operation: all keys are found, and marks are

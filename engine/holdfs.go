@@ -34,7 +34,8 @@ type holdFS struct {
 	armed atomic.Bool // the store is being opened, so a full disk begins a hold
 	mem   atomic.Pointer[vfs.MemFS]
 
-	mu sync.RWMutex // read-locked by changes, locked where a hold begins and ends
+	mu   sync.RWMutex // read-locked by changes, locked where a hold begins and ends
+	late error        // why settle has ended in the middle; guarded by mu
 
 	names   sync.Mutex
 	removed map[string]bool        // files of the disk that are gone for readers; guarded by names
@@ -455,13 +456,13 @@ func (f *heldFile) change(op string, onDisk, inMemory func() error) error {
 }
 
 // settle ends a hold by writing to disk what is in memory. After an error nothing has changed, unless late says that the disk may
-// have part of it: then it is in order, and nobody may write to the store any more.
+// have part of it: then it is in order, nobody may write to the store any more, and settle returns the same error ever after.
 func (h *holdFS) settle() (late bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	mem := h.mem.Load()
-	if mem == nil {
-		return false, nil
+	if mem == nil || h.late != nil {
+		return h.late != nil, h.late
 	}
 	names, err := mem.List(holdRoot)
 	if err != nil {
@@ -475,6 +476,11 @@ func (h *holdFS) settle() (late bool, err error) {
 	h.names.Unlock()
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(holdRank(a), holdRank(b)), strings.Compare(a, b)) })
 	for rank := range holdRanks {
+		if rank == 1 { // the MANIFEST that names these tables may count from now on
+			h.names.Lock()
+			clear(h.made)
+			h.names.Unlock()
+		}
 		for _, name := range names {
 			if err == nil && holdRank(name) == rank {
 				err = w.copy(name)
@@ -485,7 +491,10 @@ func (h *holdFS) settle() (late bool, err error) {
 		}
 		if err != nil {
 			w.giveUp(rank == 0)
-			return rank > 0, fmt.Errorf("write what the open has in memory: %w", err)
+			if err = fmt.Errorf("write what the open has in memory: %w", err); rank > 0 {
+				h.late = err
+			}
+			return rank > 0, err
 		}
 	}
 	h.names.Lock()
@@ -501,7 +510,6 @@ func (h *holdFS) settle() (late bool, err error) {
 	}
 	clear(h.writing)
 	clear(h.removed)
-	clear(h.made)
 	h.armed.Store(false)
 	h.mem.Store(nil)
 	return false, nil

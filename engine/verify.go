@@ -328,8 +328,10 @@ func (v *verifier) begun() {
 	}
 }
 
+// bad is a problem that keeps the set at hand from being read.
 func (v *verifier) bad(format string, err error) {
 	v.broken = true
+	v.unread[damaged{name: string(v.set)}] = tableOf(err)
 	v.rep.problem(v.set, nil, format, err)
 }
 

@@ -209,7 +209,6 @@ func (v *verifier) unit(u *unit, b keyscheme.Bounds) (torn bool, err error) {
 		v.endSet()
 		v.beginSet(u.set, keyscheme.NewPrefix(u.set))
 	}
-	v.unread[damaged{name: string(u.set)}] = tableOf(damage)
 	v.bad("can't be read: %v", damage)
 	return true, nil
 }
