@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"bigset/bloomslice"
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset/bloomslice"
 	"bigset/engine"
 )
 
