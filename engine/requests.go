@@ -254,6 +254,7 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 			return errors.Join(err, batch.Close())
 		}
 		if _, err := s.commit(batch, false); err != nil {
+			s.requestLog.putBack(due)
 			return err
 		}
 	}

@@ -72,8 +72,8 @@ func (r *VerifyReport) add(p Problem) {
 // Verify proves the store, or one set, right: keys decode, are in order and in their set's slot; pages of clocks and tombstones
 // hold what their keys say; Dead is within Seen; every key's dot is in Seen; no dot has two keys; each live dot has exactly one
 // key, so that nothing acknowledged is missing and nothing removed is back; and the clock counts no fewer open keys than there
-// are. Filters are checked as far as they have rules. It reads everything once, beside writers. An error means that it could not finish; what is wrong with the store is in
-// the report.
+// are. Filters are checked as far as they have rules. It reads everything once, beside writers. An error means that it could not
+// finish; what is wrong with the store is in the report.
 //
 // Where a block can't be read, the sets and filters that lie there are problems, each by its name, and it goes on after them. What it
 // has found so of the whole store is what Damage returns from then on.

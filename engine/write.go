@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -241,7 +240,13 @@ func failAll(group []*request, err error) {
 // commit applies a batch to Pebble. It returns how to wait for it to be durable, nil when that was not asked for; the batch
 // is closed when nobody needs it any more. A failure fails the store for good.
 func (s *Store) commit(batch *pebble.Batch, sync bool) (wait func() error, err error) {
-	if err := errors.Join(s.writable(), s.disk.stalled(), s.mark()); err != nil {
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	if err := s.disk.stalled(); err != nil {
+		return nil, err
+	}
+	if err := s.mark(); err != nil { // which writes: only where this batch may follow
 		return nil, err
 	}
 	applied := s.applied.Load()
