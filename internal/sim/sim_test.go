@@ -14,15 +14,15 @@ import (
 
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
-// shards is how many runs go on beside each other. At a push they are 11,000 schedules together, of which 10,700 are over the rules,
-// 250 over engines and 50 of whole clusters; in a full run they are 47,520.
+// shards is how many runs go on beside each other. At a push they are 6,600 schedules together, of which 150 are over engines
+// and 30 of whole clusters; in a full run they are 47,520.
 const shards = 2
 
 // TestSimulation: nothing is violated, and every kind of fault was met.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	schedules := tier.Pick(440, 5_500, 23_760)
-	operationsMin := tier.Pick(0, 220_000, 1_000_000) // of clients
+	schedules := tier.Pick(440, 3_300, 23_760)
+	operationsMin := tier.Pick(0, 130_000, 1_000_000) // of clients
 	reports := make([]*sim.Report, shards)
 	t.Run("shards", func(t *testing.T) {
 		for i := range reports {
