@@ -64,7 +64,10 @@ func checkSmall(t *testing.T, p *pair) {
 // with a paged tombstone: it takes few swaps, and of all that is dead nothing is left.
 func TestSweep(t *testing.T) {
 	const n = 300
-	p := smallSets(t, n, func(p *pair) { p.opt.OpenContexts = true; p.model.KeepsOpen = true; p.cut = []int{60, 24, 16, 8} })
+	p := smallSets(t, n, func(p *pair) {
+		p.opt.Strategy = eager(compaction.Rewriter()) // the filter would drop what Pebble has moved to the bottom and not written again
+		p.opt.OpenContexts, p.model.KeepsOpen, p.cut = true, true, []int{60, 24, 16, 8}
+	})
 	p.all(t, "large", keyscheme.OpAdd, elementNames(0, 400), engine.NoSync)
 	p.all(t, "large", keyscheme.OpRemove, elementNames(100, 300), engine.NoSync)
 	wide := &clock.Clock{}
