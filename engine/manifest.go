@@ -83,8 +83,8 @@ func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, least u
 }
 
 // forgetLostMarker removes a marker that a power cut has left behind without the MANIFEST that it names, when there still is
-// the one before. Pebble syncs the folder for both at once: either may be there without the other, and then nothing relies
-// on them yet.
+// the one before, or when the store was being made and was never written. Pebble syncs the folder for both at once: either may be there
+// without the other, and then nothing relies on them yet.
 func forgetLostMarker(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func forgetLostMarker(fs vfs.FS, dir string) error {
 			markers = append(markers, name)
 		}
 	}
-	if len(markers) < 2 {
+	if len(markers) == 0 {
 		return nil
 	}
 	slices.Sort(markers)
@@ -105,13 +105,26 @@ func forgetLostMarker(fs vfs.FS, dir string) error {
 		return slices.Contains(names, manifest)
 	}
 	last := markers[len(markers)-1]
-	if exists(last) || !exists(markers[len(markers)-2]) {
+	switch {
+	case exists(last):
+		return nil
+	case len(markers) > 1:
+		if !exists(markers[len(markers)-2]) {
+			return nil
+		}
+	case slices.ContainsFunc(names, saysWritten):
 		return nil
 	}
 	if err := fs.Remove(fs.PathJoin(dir, last)); err != nil {
 		return err
 	}
 	return syncFolder(fs, dir)
+}
+
+// saysWritten reports whether a file of this name is in a store only if that has been written: the first write after an open puts
+// IDENTITY there before, and tables and the note of a close come later.
+func saysWritten(name string) bool {
+	return name == identityFile || name == closedFile || strings.HasSuffix(name, ".sst") || strings.HasPrefix(name, "MANIFEST-")
 }
 
 // readManifest returns name and bytes of the MANIFEST in use; the name is empty when there is none.
