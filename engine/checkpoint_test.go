@@ -419,9 +419,9 @@ func TestCheckpointLogRefusedByOpen(t *testing.T) {
 		case errorfs.OpOpen: // the copy is whole, and about to be read
 			if copies[op.Path] {
 				damaged = true
-				data := readAllOf(t, p.disk, op.Path)
+				data := bytesOf(t, p.disk, op.Path)
 				data[len(data)/2] ^= 1
-				writeOver(t, p.disk, op.Path, data)
+				putBytes(t, p.disk, op.Path, data)
 			}
 		}
 		return nil

@@ -253,16 +253,24 @@ func (d *disk) held() error {
 	return d.s.writable()
 }
 
-// stalled returns an error if a write might have to wait for a flush that finds no room, or could not be logged at all. Pebble stops
-// writes where memtables have memTablesStop times their full size.
+// stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
+// Pebble stops writes where memtables have memTablesStop times their full size, and where level 0 has too many sublevels: each memtable
+// that waits for its flush may add one.
 func (d *disk) stalled() error {
-	if err := d.held(); err != nil || !d.s.flushRetry.full() {
+	if err := d.held(); err != nil {
 		return err
 	}
-	if d.s.db.Metrics().MemTable.Size < (memTablesStop-1)*uint64(d.s.opt.MemTableBytes) {
+	s := d.s
+	flushes, compactions := s.flushRetry.full(), s.compactionRetry.full()
+	if !flushes && !compactions {
 		return nil
 	}
-	return &DiskSpaceError{}
+	m := s.db.Metrics()
+	if flushes && m.MemTable.Size >= (memTablesStop-1)*uint64(s.opt.MemTableBytes) ||
+		compactions && int(m.Levels[0].Sublevels) >= s.pebbleOpts.L0StopWritesThreshold-memTablesStop {
+		return &DiskSpaceError{}
+	}
+	return nil
 }
 
 func partOf(u vfs.DiskUsage, percent uint64) uint64 {

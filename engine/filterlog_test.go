@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -384,7 +385,7 @@ func TestMarksFlipped(t *testing.T) {
 	}
 	must(t, m.store.Close(), "close")
 	file := left.PathJoin("store", names[0])
-	data := readAllOf(t, left, file)
+	data := bytesOf(t, left, file)
 	share := tier.ShareOf(t, 7, 3)
 	refused, lost := 0, 0
 	for at := share.First; at < len(data); at += share.Every {
@@ -394,7 +395,7 @@ func TestMarksFlipped(t *testing.T) {
 			if bad[at] ^= 1 << (at % 8); cut {
 				bad = bad[:at]
 			}
-			writeOver(t, disk, file, bad)
+			putBytes(t, disk, file, bad)
 			o := m.opt
 			o.FS = disk
 			s, err := engine.Open("store", &o)
@@ -426,20 +427,17 @@ func TestMarksFlipped(t *testing.T) {
 	}
 }
 
-func readAllOf(t *testing.T, fs vfs.FS, path string) []byte {
+func bytesOf(t *testing.T, fs vfs.FS, path string) []byte {
 	t.Helper()
 	f, err := fs.Open(path)
 	must(t, err, "open")
 	defer f.Close()
-	info, err := f.Stat()
-	must(t, err, "stat")
-	data := make([]byte, info.Size())
-	_, err = f.ReadAt(data, 0)
+	data, err := io.ReadAll(f)
 	must(t, err, "read")
 	return data
 }
 
-func writeOver(t *testing.T, fs vfs.FS, path string, data []byte) {
+func putBytes(t *testing.T, fs vfs.FS, path string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	must(t, err, "create")

@@ -443,6 +443,55 @@ func TestFlushFindsNoRoom(t *testing.T) {
 	}
 }
 
+// TestCompactionsFindNoRoom: while flushes find room and compactions don't, level 0 grows until Pebble would stop all writes, for good
+// if nobody makes room. Writes and flushes are refused before that, reads go on, and so do writes when there is room again.
+func TestCompactionsFindNoRoom(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	var full atomic.Bool
+	full.Store(true)
+	p.disk.SetHook("full", func(op errorfs.Op) error {
+		if !full.Load() || op.Kind != errorfs.OpCreate || !strings.HasSuffix(op.Path, ".sst") || !strings.Contains(string(debug.Stack()), ").compact1(") {
+			return nil
+		}
+		return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
+	})
+	write := func(i int) error { // a remove, since adds are refused at once
+		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte(bulkName(i))}, engine.WriteOptions{})
+		return errors.Join(err, p.store.Flush(bg))
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 60 && err == nil; i++ {
+			err = write(i)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, engine.ErrDiskFull) {
+			t.Errorf("writes with a growing level 0: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		full.Store(false)
+		t.Fatalf("a write waits; then %v", <-done)
+	}
+	must(t, p.store.Failed(), "failed")
+	if got, err := p.store.Contains(bg, []byte("s"), []byte(bulkName(150))); err != nil || !got.Present() {
+		t.Errorf("a read: %v, %v", got, err)
+	}
+	full.Store(false)
+	err := write(100)
+	for began := time.Now(); errors.Is(err, engine.ErrDiskFull) && time.Since(began) < 10*time.Second; err = write(100) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	must(t, err, "a write when there is room")
+	must(t, p.store.Close(), "close")
+}
+
 // TestPagesWithoutRoom: while a flush finds no room, pages of filters that would be stored as a table are refused at once: Pebble would
 // have that table, and all writers after it, wait for the flush.
 func TestPagesWithoutRoom(t *testing.T) {

@@ -51,12 +51,14 @@ const (
 	logSuffix   = ".log"
 )
 
-// arm makes a full disk begin a hold, until disarm.
-func (h *holdFS) arm(fs vfs.FS, dir string) {
+// over puts h over a file system, with the folder of the store.
+func (h *holdFS) over(fs vfs.FS, dir string) {
 	h.FS, h.dir = fs, dir
 	h.removed, h.made, h.writing = map[string]bool{}, map[string]bool{}, map[*heldFile]struct{}{}
-	h.armed.Store(true)
 }
+
+// arm makes a full disk begin a hold, until disarm.
+func (h *holdFS) arm() { h.armed.Store(true) }
 
 // disarm ends the time in which a hold may begin. One that has begun lasts.
 func (h *holdFS) disarm() {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -37,24 +36,6 @@ func fileOn(t *testing.T, disk vfs.FS, prefix string) string {
 		t.Fatalf("no %s among %v", prefix, names)
 	}
 	return "store/" + found
-}
-
-func bytesOf(t *testing.T, disk vfs.FS, path string) []byte {
-	t.Helper()
-	f, err := disk.Open(path)
-	must(t, err, "open")
-	defer f.Close()
-	data, err := io.ReadAll(f)
-	must(t, err, "read")
-	return data
-}
-
-func putBytes(t *testing.T, disk vfs.FS, path string, data []byte) {
-	t.Helper()
-	f, err := disk.Create(path, vfs.WriteCategoryUnspecified)
-	must(t, err, "create")
-	_, err = f.Write(data)
-	must(t, errors.Join(err, f.Sync(), f.Close()), "write")
 }
 
 // manifestStore returns a disk with a store of several tables, and how long its MANIFEST was before its last record. Without

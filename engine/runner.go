@@ -127,7 +127,7 @@ func (r *runner) tick(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.s.hold.holds() || r.s.flushRetry.full() { // all that follows writes, or waits for flushes
+	if r.s.flushRetry.full() || r.s.disk.stalled() != nil { // all that follows writes, or waits for flushes
 		return nil
 	}
 	if err := r.s.flushSmallMemTables(); err != nil {

@@ -152,9 +152,9 @@ func (s *Store) open() (err error) {
 	s.cache = BaselineCache(s.opt.MemTableBytes, s.opt.BlockCacheBytes)
 	po := s.pebbleOptions(s.cache)
 	po.Lock, s.pebbleOpts = s.lock, po
-	s.hold.arm(s.fs, s.dir)
-	if !exists {
-		s.hold.disarm()
+	s.hold.over(s.fs, s.dir)
+	if exists {
+		s.hold.arm()
 	}
 	if err := s.disk.roomToOpen(); err != nil {
 		return err
@@ -485,13 +485,13 @@ const flushPoll = 20 * time.Millisecond
 // flushTables moves all that was written from memory to tables. A flush that finds no room goes on in the background, and is an error
 // here.
 func (s *Store) flushTables(ctx context.Context) error {
-	if err := s.disk.held(); err != nil {
-		return err
-	}
 	if s.flushRetry.full() { // another memtable would wait behind it
 		if err := s.awaitFlush(ctx, nil); err != nil {
 			return err
 		}
+	}
+	if err := s.disk.stalled(); err != nil {
+		return err
 	}
 	var flushed <-chan struct{}
 	err := s.recovering(func() (err error) {

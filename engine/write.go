@@ -73,7 +73,7 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 			return err
 		}
 	}
-	if err := s.disk.stalled(); err != nil {
+	if err := s.disk.held(); err != nil { // though nothing may have to be written
 		return err
 	}
 	st, err := s.sets.acquire(name)
