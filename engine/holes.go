@@ -221,7 +221,7 @@ func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []k
 		if err := v.run(ctx); err != nil || len(v.holes) == 0 {
 			return put, err
 		}
-		p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: v.holes[0].bounds, heals: true, holed: true}
+		p := &pass{copied: copied{spanFiles: spanFiles{s: s}}, st: st, bounds: v.holes[0].bounds, heals: true, holed: true}
 		err := s.fillHole(ctx, p, &v, keys)
 		if put = append(put, p.put...); err != nil {
 			return put, err

@@ -29,27 +29,12 @@ import (
 // All that 1 takes is of one moment: a dot in Seen has its key among those read, or is in Dead; a dead key has its successor,
 // if any, among the keys read or among those noted; and no key is both.
 
-// tableKeysBytes is about how many bytes of keys go into one new table. Small tables make it cheap to write one again when
-// a late write falls in it.
-const tableKeysBytes = 2 << 20
-
 // lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while it is
 // copied. With more it is left for later.
 const (
 	lateKeysMax  = 2000
 	lateBytesMax = 4 << 20
 )
-
-// keptKey is an element key with its value.
-type keptKey struct{ key, value []byte }
-
-// newKept copies an element key, and its value if it is open.
-func newKept(key, value []byte) keptKey {
-	if !keyscheme.IsOpen(value) {
-		return keptKey{append([]byte(nil), key...), keyscheme.ClosedValue}
-	}
-	return keptKey{append([]byte(nil), key...), append([]byte(nil), value...)}
-}
 
 // lateWrites notes the keys written into a span. It belongs to the set's leader.
 type lateWrites struct {
@@ -75,16 +60,13 @@ func (l *lateWrites) add(keys []keptKey) {
 
 // pass is one run of the rewriter over one span.
 type pass struct {
-	spanFiles
+	copied
 	st     *set
 	bounds keyscheme.Bounds
 	it     *pebble.Iterator // of the moment at which seen and dead were taken
 	seen   *clock.Clock
 	dead   *clock.Clock
 
-	arena    []byte         // the keys to be kept, one after the other
-	ends     []int          // where each ends in arena
-	values   map[int][]byte // of those of them that stay open, by number
 	element  []keptKey      // the keys of the element at hand, but for those that are closed and dead
 	open     bool           // one of them is open
 	killed   []clock.Dot    // what the contexts of closing keys kill
@@ -101,13 +83,6 @@ type pass struct {
 	died     int            // those of them whose dots have died meanwhile
 	unseen   int            // those of them whose dots have not been seen
 	hidden   int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
-	tables   []copiedTable
-}
-
-// copiedTable is a new table: the keys it holds, by their numbers.
-type copiedTable struct {
-	first, last int // last is exclusive
-	path        string
 }
 
 // passResult says what a pass did.
@@ -127,7 +102,7 @@ type passResult struct {
 func (s *Store) rewriteSpan(
 	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
 ) (res passResult, err error) {
-	return s.runPass(ctx, &pass{spanFiles: spanFiles{s: s}, st: st, bounds: bounds}, worth)
+	return s.runPass(ctx, &pass{copied: copied{spanFiles: spanFiles{s: s}}, st: st, bounds: bounds}, worth)
 }
 
 // runPass runs a pass. One that puts keys back is always worth it.
@@ -303,48 +278,6 @@ func (p *pass) gather(key, value []byte) {
 	}
 }
 
-// key returns the i-th key to be kept.
-func (p *pass) key(i int) []byte {
-	start := 0
-	if i > 0 {
-		start = p.ends[i-1]
-	}
-	return p.arena[start:p.ends[i]]
-}
-
-// value returns the value of the i-th key to be kept.
-func (p *pass) value(i int) []byte {
-	if v, open := p.values[i]; open {
-		return v
-	}
-	return keyscheme.ClosedValue
-}
-
-// writeTables writes the keys to be kept to new tables.
-func (p *pass) writeTables() error {
-	for first := 0; first < len(p.ends); {
-		last := first
-		for size := 0; last < len(p.ends) && size <= tableKeysBytes; last++ {
-			size += len(p.key(last)) + len(p.value(last))
-		}
-		t := copiedTable{first: first, last: last}
-		var err error
-		if t.path, err = p.writeTable(func(yield func(key, value []byte) error) error {
-			for i := first; i < last; i++ {
-				if err := yield(p.key(i), p.value(i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		p.tables = append(p.tables, t)
-		first = last
-	}
-	return nil
-}
-
 // swap puts the new tables in place of the span. Writers are held.
 func (p *pass) swap(ctx context.Context, res *passResult) error {
 	late := p.st.late
@@ -352,7 +285,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		res.Left = true
 		return nil
 	}
-	if err := p.mergeLate(late.keys); err != nil {
+	if err := p.mergeLate(late.keys, p.bounds.Upper); err != nil {
 		return err
 	}
 	if len(p.put) > 0 { // an element may have two live dots again
@@ -364,15 +297,11 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	if err := p.s.syncLog(); err != nil {
 		return err
 	}
-	paths := make([]string, len(p.tables))
-	for i, t := range p.tables {
-		paths[i] = t.path
-	}
 	if runs := p.st.runs.Load(); runs != nil && len(p.put) > 0 {
 		runs.cut(len(p.st.prefix), p.put)
 		defer runs.applied()
 	}
-	if err := p.s.swapIn(ctx, p.bounds, paths, p.resolved, p.holed); err != nil {
+	if err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed); err != nil {
 		return err
 	}
 	if len(p.put) > 0 {
@@ -412,52 +341,4 @@ func (s *Store) cut(span keyscheme.Bounds, holed bool, excise func() error) (err
 	done := make(chan error, 1)
 	go func() { done <- excise() }()
 	return <-done
-}
-
-// mergeLate writes those tables again into which late keys fall.
-func (p *pass) mergeLate(late []keptKey) error {
-	late = slices.DeleteFunc(late, func(k keptKey) bool { return comparator.Compare(k.key, p.bounds.Upper) >= 0 })
-	if len(late) == 0 {
-		return nil
-	}
-	slices.SortFunc(late, func(a, b keptKey) int { return comparator.Compare(a.key, b.key) })
-	if len(p.tables) == 0 {
-		p.tables = []copiedTable{{}}
-	}
-	for i := range p.tables {
-		t := &p.tables[i]
-		n := len(late)
-		if i+1 < len(p.tables) { // those before the next table's first key; the last table takes the rest
-			next := p.key(p.tables[i+1].first)
-			n, _ = slices.BinarySearchFunc(late, next, func(k keptKey, key []byte) int { return comparator.Compare(k.key, key) })
-		}
-		if n == 0 {
-			continue
-		}
-		var err error
-		if t.path, err = p.writeTable(p.merging(*t, late[:n])); err != nil {
-			return err
-		}
-		late = late[n:]
-	}
-	return nil
-}
-
-// merging yields a table's keys and late ones in order.
-func (p *pass) merging(t copiedTable, late []keptKey) func(yield func(key, value []byte) error) error {
-	return func(yield func(key, value []byte) error) error {
-		for i := t.first; i < t.last || len(late) > 0; {
-			var next keptKey
-			if len(late) == 0 || i < t.last && comparator.Compare(p.key(i), late[0].key) < 0 {
-				next = keptKey{p.key(i), p.value(i)}
-				i++
-			} else {
-				next, late = late[0], late[1:]
-			}
-			if err := yield(next.key, next.value); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }
