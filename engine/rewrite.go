@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -60,29 +58,22 @@ func (l *lateWrites) add(keys []keptKey) {
 
 // pass is one run of the rewriter over one span.
 type pass struct {
-	copied
+	copied // what it keeps
 	st     *set
 	bounds keyscheme.Bounds
 	it     *pebble.Iterator // of the moment at which seen and dead were taken
 	seen   *clock.Clock
 	dead   *clock.Clock
+	heals  *healing // keys to be put back or left out; nil for none
+	holed  bool     // part of the span can't be read: see holes.go
 
-	element  []keptKey      // the keys of the element at hand, but for those that are closed and dead
-	open     bool           // one of them is open
-	killed   []clock.Dot    // what the contexts of closing keys kill
-	resolved int            // keys that were open and are not any more, or are left out
-	read     int            // keys read
-	last     []byte         // the element at hand
-	heals    bool           // it puts keys back: see Heal
-	lost     []keptKey      // keys to be put back where they are not found, ascending, those still to come
-	lostAt   int            // keys read when the last of them came
-	put      []keptKey      // those of them that were
-	wrong    [][]byte       // keys to be left out, though they are live: see Heal
-	taken    int            // those of them that were
-	holed    bool           // part of the span can't be read: see holes.go
-	died     int            // those of them whose dots have died meanwhile
-	unseen   int            // those of them whose dots have not been seen
-	hidden   int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
+	last     []byte      // the current element
+	element  []keptKey   // its keys, but for those that are closed and dead
+	open     bool        // one of them is open
+	killed   []clock.Dot // what the contexts of closing keys kill
+	resolved int         // keys that were open and are not any more, or are left out
+	read     int         // keys read
+	hidden   int         // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
 }
 
 // passResult says what a pass did.
@@ -102,63 +93,90 @@ type passResult struct {
 func (s *Store) rewriteSpan(
 	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
 ) (res passResult, err error) {
-	return s.runPass(ctx, &pass{copied: copied{spanFiles: spanFiles{s: s}}, st: st, bounds: bounds}, worth)
+	return s.newPass(st, bounds, nil).run(ctx, worth)
 }
 
-// runPass runs a pass. One that puts keys back is always worth it.
-func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span) bool) (res passResult, err error) {
-	began, st := time.Now(), p.st
+func (s *Store) newPass(st *set, bounds keyscheme.Bounds, heals *healing) *pass {
+	return &pass{copied: copied{spanFiles: spanFiles{s: s}}, st: st, bounds: bounds, heals: heals}
+}
+
+// run runs a pass. One that heals a key is always worth it.
+func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res passResult, err error) {
+	began, s, st := time.Now(), p.s, p.st
 	s.passes.RLock()
 	defer s.passes.RUnlock()
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	if err := s.holding(st, p.begin); err != nil {
-		return res, err
+	err = p.noting(func() error {
+		if err := p.collect(ctx); err != nil {
+			return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+		}
+		res = p.collected()
+		s.counters.rewriteKeys.Add(uint64(res.Keys))
+		garbage := max(res.Dropped, res.Closed)
+		span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
+		if !p.heals.some() && (garbage == 0 || !worth(span)) {
+			return nil
+		}
+		if len(p.killed) > 0 { // before the keys go that say so
+			if err := s.holding(st, func() error { return s.amend(st, p.killed, 0) }); err != nil {
+				return err
+			}
+		}
+		if err := p.install(ctx, &res); err != nil {
+			return err
+		}
+		s.told(st.name, &res, time.Since(began))
+		return nil
+	})
+	return res, err
+}
+
+// noting runs f while what is written into the span is noted. The pass's files are removed at the end.
+func (p *pass) noting(f func() error) (err error) {
+	if err := p.s.holding(p.st, p.begin); err != nil {
+		return err
 	}
 	defer func() { // whatever happens, writers stop noting
-		if e := s.holding(st, p.end); err == nil {
+		if e := p.s.holding(p.st, p.end); err == nil {
 			err = e
 		}
 		p.removeFiles()
 	}()
-	if err := p.collect(ctx); err != nil {
-		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
-	}
-	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden + len(p.put) - len(p.ends), Closed: p.resolved}
-	s.counters.rewriteKeys.Add(uint64(res.Keys))
-	garbage := max(res.Dropped, res.Closed)
-	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
-	if len(p.put) == 0 && p.taken == 0 && (garbage == 0 || !worth(span)) {
-		return res, nil
-	}
-	if len(p.killed) > 0 { // before the keys go that say so
-		if err := s.holding(st, func() error { return s.amend(st, p.killed, 0) }); err != nil {
-			return res, err
-		}
-	}
+	return f()
+}
+
+// collected says what collect has found.
+func (p *pass) collected() passResult {
+	keys := p.read + p.hidden
+	return passResult{Upper: p.bounds.Upper, Keys: keys, Dropped: keys + len(p.heals.puts()) - len(p.ends), Closed: p.resolved}
+}
+
+// install writes what was kept to tables and swaps them in.
+func (p *pass) install(ctx context.Context, res *passResult) error {
+	s, st := p.s, p.st
 	if err := p.writeTables(); err != nil {
-		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
 	if err := s.flushFor(ctx, st); err != nil {
-		return res, err
+		return err
 	}
 	if err := s.syncLog(); err != nil {
-		return res, err
+		return err
 	}
 	if p.resolved > 0 { // a crash between the swap and the count of it must be known for one
 		if err := s.mark(); err != nil {
-			return res, err
+			return err
 		}
 	}
 	held := time.Now()
-	if err := s.holding(st, func() error { return p.swap(ctx, &res) }); err != nil {
-		return res, fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
+	if err := s.holding(st, func() error { return p.swap(ctx, res) }); err != nil {
+		return fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
 	}
 	res.Held = time.Since(held)
-	s.told(st.name, &res, time.Since(began))
-	return res, nil
+	return nil
 }
 
 // flushFor flushes the memtable if the set may have keys in it: a swap over them would flush it while writers are held.
@@ -215,11 +233,11 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		if !ok {
 			return fmt.Errorf("%w: key %x", ErrCorrupt, key)
 		}
-		if string(element) != string(p.last) && (size >= p.s.opt.SpanBytes || p.strays()) {
+		if string(element) != string(p.last) && (size >= p.s.opt.SpanBytes || p.heals.strays(p.read)) {
 			p.bounds.Upper = p.st.prefix.AppendElementBound(nil, element)
 			break
 		}
-		if err := p.putBack(key); err != nil {
+		if err := p.inject(key); err != nil {
 			return err
 		}
 		if err := p.beginElement(element); err != nil {
@@ -239,8 +257,7 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		if !isOpen && p.dead.ContainsBytes(actor, counter) {
 			continue
 		}
-		if slices.ContainsFunc(p.wrong, func(k []byte) bool { return bytes.Equal(k, key) }) {
-			p.taken++
+		if p.heals.takes(key) {
 			continue
 		}
 		p.gather(key, value)
@@ -249,7 +266,7 @@ func (p *pass) collect(ctx context.Context) (err error) {
 	if err := it.Error(); err != nil {
 		return err
 	}
-	if err := p.putBack(p.bounds.Upper); err != nil {
+	if err := p.inject(p.bounds.Upper); err != nil {
 		return err
 	}
 	return p.endElement()
@@ -288,7 +305,8 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	if err := p.mergeLate(late.keys, p.bounds.Upper); err != nil {
 		return err
 	}
-	if len(p.put) > 0 { // an element may have two live dots again
+	put := p.heals.puts()
+	if len(put) > 0 { // an element may have two live dots again
 		if err := p.s.raiseSiblings(p.st); err != nil {
 			return err
 		}
@@ -297,14 +315,14 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	if err := p.s.syncLog(); err != nil {
 		return err
 	}
-	if runs := p.st.runs.Load(); runs != nil && len(p.put) > 0 {
-		runs.cut(len(p.st.prefix), p.put)
+	if runs := p.st.runs.Load(); runs != nil && len(put) > 0 {
+		runs.cut(len(p.st.prefix), put)
 		defer runs.applied()
 	}
 	if err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed); err != nil {
 		return err
 	}
-	if len(p.put) > 0 {
+	if len(put) > 0 {
 		p.st.keepSiblings()
 	}
 	res.Swapped, res.Bytes = true, p.bytes
