@@ -3,13 +3,8 @@
 //
 // The root holds no code. Start at package engine, which opens a store, or at cmd/bigset, which does so from a shell.
 //
-//	door    cmd/bigset   bench
-//	              |        |
-//	disk        engine  ------->  Pebble     one lock, one batch, one sync
-//	              |
-//	rules   comparator   fold   compaction   pure: value in, value out
-//	              \--- keyscheme ---/
-//	words            clock
+// Imports go down five floors: doors (cmd/bigset, server, bench), wire (server/coord, server/transfer, server/peer, server/bloomd), disk
+// (engine), rules (comparator, fold, readcore, handoff, compaction, keyscheme), words (clock, bloomslice).
 //
-// docs/architecture.md walks a write, a read and a dropped key through the floors.
+// docs/architecture.md draws them and walks a write, a read and a dropped key through the floors.
 package bigset

@@ -12,6 +12,7 @@ import (
 
 	"bigset/clock"
 	"bigset/fold"
+	"bigset/internal/testkit/dots"
 	"bigset/readcore"
 )
 
@@ -39,7 +40,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return decide(t, d.Input)
 	}
 	if d.Cmd == "whole" {
-		return clockText(s.merge.Whole()) + "\n"
+		return dots.Text(s.merge.Whole()) + "\n"
 	}
 	n, err := strconv.Atoi(d.CmdArgs[0].Key)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *script) step() string {
 	var b strings.Builder
 	r, ok := s.merge.Step()
 	if r.Context != nil {
-		fmt.Fprintf(&b, "context %s\n", clockText(r.Context))
+		fmt.Fprintf(&b, "context %s\n", dots.Text(r.Context))
 	}
 	for _, e := range r.Elements {
 		fmt.Fprintln(&b, elementText(e))
@@ -134,57 +135,28 @@ func parseChunk(t *testing.T, d *datadriven.TestData) *fold.Chunk {
 	return c
 }
 
-// parseClock reads dots and runs: n1 m2-5.
 func parseClock(t *testing.T, words []string) *clock.Clock {
-	c := &clock.Clock{}
-	for _, w := range words {
-		for _, f := range strings.Fields(w) {
-			first, last, ok := strings.Cut(f[1:], "-")
-			if !ok {
-				last = first
-			}
-			c.AddRange(clock.Actor(f[:1]), number(t, first), number(t, last))
-		}
+	t.Helper()
+	c, err := dots.Clock(words)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return c
 }
 
-func parseDots(t *testing.T, words []string) (dots []clock.Dot) {
+func parseDots(t *testing.T, words []string) (list []clock.Dot) {
+	t.Helper()
 	for _, w := range words {
-		dots = append(dots, clock.Dot{Actor: clock.Actor(w[:1]), Counter: number(t, w[1:])})
-	}
-	return dots
-}
-
-func number(t *testing.T, s string) uint64 {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func clockText(c *clock.Clock) string {
-	var runs []string
-	for r := range c.Runs() {
-		if r.First == r.Last {
-			runs = append(runs, fmt.Sprintf("%s%d", r.Actor, r.First))
-		} else {
-			runs = append(runs, fmt.Sprintf("%s%d-%d", r.Actor, r.First, r.Last))
+		d, err := dots.Dot(w)
+		if err != nil && w != "n0" { // no dot: refused shows what becomes of it
+			t.Fatal(err)
 		}
+		list = append(list, d)
 	}
-	return "{" + strings.Join(runs, " ") + "}"
+	return list
 }
 
-func elementText(e fold.Element) string { return string(e.Name) + dotsText(e.Dots) }
-
-func dotsText(dots []clock.Dot) string {
-	var words []string
-	for _, d := range dots {
-		words = append(words, fmt.Sprintf("%s%d", d.Actor, d.Counter))
-	}
-	return "{" + strings.Join(words, " ") + "}"
-}
+func elementText(e fold.Element) string { return string(e.Name) + dots.List(e.Dots) }
 
 var verdicts = map[string]readcore.Verdict{"notseen": readcore.NotSeen, "live": readcore.Live, "dead": readcore.Dead, "lost": readcore.Lost}
 
@@ -203,11 +175,11 @@ func decide(t *testing.T, input string) string {
 	}
 	d := readcore.Decide(answers)
 	if len(d.Ask) > 0 {
-		return "ask all about " + dotsText(d.Ask) + "\n"
+		return "ask all about " + dots.List(d.Ask) + "\n"
 	}
 	var b strings.Builder
 	if len(d.Dots) > 0 {
-		fmt.Fprintf(&b, "present by %s\n", dotsText(d.Dots))
+		fmt.Fprintf(&b, "present by %s\n", dots.List(d.Dots))
 	} else {
 		b.WriteString("absent\n")
 	}
@@ -217,7 +189,7 @@ func decide(t *testing.T, input string) string {
 			dots []clock.Dot
 		}{{"missing", r.Missing}, {"to be removed", r.Dead}, {"damaged", r.Lost}} {
 			if len(p.dots) > 0 {
-				fmt.Fprintf(&b, "%s at %d: %s\n", p.what, r.Replica, dotsText(p.dots))
+				fmt.Fprintf(&b, "%s at %d: %s\n", p.what, r.Replica, dots.List(p.dots))
 			}
 		}
 	}
