@@ -53,7 +53,7 @@ var builders = sync.Pool{New: func() any { return &builder{} }}
 
 func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b := builders.Get().(*builder)
-	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.actor()
+	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.db.Actor()
 	b.runs = st.runs.Load()
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first

@@ -101,7 +101,7 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 	defer st.readers.leave(e)
 	st.viewing.RLock()
 	dead := st.view().dead
-	it, err := s.swaps.open(s.db, st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := s.db.OpenSet(st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	st.viewing.RUnlock()
 	if err != nil {
 		return err

@@ -108,10 +108,10 @@ func (f *filterSlice) look(hashes []bloomslice.Hash, present []bool) int {
 // read checks keys whose pages may have to be read.
 func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
 	s := f.fs.s
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	slice, err := f.opened()
 	if err != nil {
 		return f.readError(err)
@@ -279,7 +279,7 @@ func (f *filterSlice) loadHead() error {
 	if f.opt.Load() != nil {
 		return nil
 	}
-	value, closer, err := f.fs.s.db.Get(f.prefix.AppendHead(nil, f.generation))
+	value, closer, err := f.fs.s.db.View(f.prefix.AppendHead(nil, f.generation))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return ErrNoFilter
 	}
@@ -358,7 +358,7 @@ func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
 	*buf = p.f.prefix.AppendPage((*buf)[:0], p.f.generation, id, page)
-	value, closer, err := p.f.fs.s.db.Get(*buf)
+	value, closer, err := p.f.fs.s.db.View(*buf)
 	switch {
 	case err == nil:
 		value = bytes.Clone(value)

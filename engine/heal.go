@@ -59,7 +59,7 @@ func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res He
 		}
 	}
 	err = s.usingSet(ctx, f.Set, func(st *set) error {
-		if err := errors.Join(s.writable(), s.disk.room()); err != nil {
+		if err := errors.Join(s.db.Writable(), s.db.Room()); err != nil {
 			return err
 		}
 		keys := res.wanted(st, &f)
@@ -100,7 +100,7 @@ func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.E
 		}
 	}
 	for i := range wrong {
-		p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: st.prefix.Element(wrong[i].Name)}
+		p := &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: st.prefix.Element(wrong[i].Name)}
 		for _, d := range wrong[i].Dots {
 			right, named := of[d]
 			if !named || bytes.Equal(right, wrong[i].Name) {
@@ -161,7 +161,7 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 			bounds = st.prefix.Element(first)
 		}
 		within := keysBelow(keys, bounds.Upper)
-		p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: bounds, heals: true, lost: within}
+		p := &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: bounds, heals: true, lost: within}
 		did, err := s.runPass(ctx, p, func(compaction.Span) bool { return false })
 		switch {
 		case err != nil && !errors.Is(err, ErrCorrupt):

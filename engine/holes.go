@@ -115,12 +115,12 @@ func (v *survey) note(k keptKey) {
 func (v *survey) each(
 	ctx context.Context, b keyscheme.Bounds, first, next func(*pebble.Iterator) bool, yield func(n int, element []byte, k keptKey) bool,
 ) (err error) {
-	if v.s.closed.Load() {
+	if v.s.db.Closed() {
 		return ErrClosed
 	}
 	e := v.st.readers.enter()
 	defer v.st.readers.leave(e)
-	it, err := v.s.swaps.open(v.s.db, v.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := v.s.db.OpenSet(v.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []k
 		if err := v.run(ctx); err != nil || len(v.holes) == 0 {
 			return put, err
 		}
-		p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: v.holes[0].bounds, heals: true, holed: true}
+		p := &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: v.holes[0].bounds, heals: true, holed: true}
 		err := s.fillHole(ctx, p, &v, keys)
 		if put = append(put, p.put...); err != nil {
 			return put, err
@@ -240,7 +240,7 @@ func (s *Store) fillHole(ctx context.Context, p *pass, v *survey, keys []keptKey
 		if e := s.holding(p.st, p.end); err == nil {
 			err = e
 		}
-		p.removeFiles()
+		p.RemoveFiles()
 	}()
 	if err := p.it.Close(); err != nil {
 		return diskError(err)
@@ -264,7 +264,7 @@ func (s *Store) fillHole(ctx context.Context, p *pass, v *survey, keys []keptKey
 	}
 	var res passResult
 	if err = p.writeTables(); err == nil {
-		err = errors.Join(s.flushFor(ctx, p.st), s.syncLog())
+		err = errors.Join(s.flushFor(ctx, p.st), s.db.SyncLog())
 	}
 	if err == nil {
 		err = s.holding(p.st, func() error { return p.swap(ctx, &res) })

@@ -60,7 +60,7 @@ func tableKeys(prefix keyscheme.Prefix, n int, kind pebble.InternalKeyKind) (key
 func TestKeyCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var keys []pebble.InternalKey
-		var want []setKeys
+		var want []lsmSetKeys
 		var all, before uint64
 		for i := range rapid.IntRange(0, 5).Draw(t, "sets") {
 			var prefix keyscheme.Prefix = keyscheme.AppendPrefix(nil, keyscheme.Slot(i/2), []byte(strings.Repeat("s", i%2*200)))
@@ -72,7 +72,7 @@ func TestKeyCount(t *testing.T) {
 			keys = append(keys, tableKeys(prefix, 2, pebble.InternalKeyKindDelete)...)
 			all += uint64(n)
 			if n >= countedKeysMin {
-				want = append(want, setKeys{string(prefix), uint64(n)})
+				want = append(want, lsmSetKeys{string(prefix), uint64(n)})
 			}
 		}
 		before = rapid.Uint64Range(0, 10).Draw(t, "before")
@@ -186,10 +186,10 @@ func TestKeyCountCut(t *testing.T) {
 		elements = append(elements, fmt.Appendf(nil, "%08d", i))
 	}
 	if _, err = s.Add(ctx, set, elements, WriteOptions{}); err == nil {
-		err = s.db.Flush()
+		err = s.db.Pebble().Flush()
 	}
 	if err == nil {
-		err = s.db.Compact(ctx, []byte{0}, []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, false)
+		err = s.db.Pebble().Compact(ctx, []byte{0}, []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, false)
 	}
 	if err == nil {
 		_, err = s.Remove(ctx, set, elements[9_000:10_000], WriteOptions{})
@@ -210,14 +210,14 @@ func TestKeyCountCut(t *testing.T) {
 	if err != nil || !res.Swapped || res.Dropped != 1000 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	tables, err := s.readTables()
+	tables, err := s.db.ReadTables()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var n uint64
 	for _, table := range tables {
-		for _, sk := range table.sets {
-			n += sk.keys
+		for _, sk := range table.Sets {
+			n += sk.Keys
 		}
 	}
 	if n < 8_000 || n > 11_000 { // the part before the cut also holds the store's own keys

@@ -90,7 +90,7 @@ func (s *Store) noteQueued(group []*request) {
 		if now.IsZero() {
 			now = time.Now()
 		}
-		s.counters.queued.add(now.Sub(r.queued))
+		s.counters.queued.Add(now.Sub(r.queued))
 		r.queued = time.Time{}
 	}
 }

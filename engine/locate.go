@@ -187,11 +187,11 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if l.s.closed.Load() {
+	if l.s.db.Closed() {
 		return nil, ErrClosed
 	}
 	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
-	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{
+	it, err := l.s.db.OpenSet(l.st.prefix, &pebble.IterOptions{
 		LowerBound: b.Lower, UpperBound: b.Upper,
 		PointKeyFilters: append(make([]pebble.BlockPropertyFilter, 0, 2), l.filter()), // Pebble adds one of its own
 	})
@@ -208,7 +208,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if l.s.closed.Load() {
+			if l.s.db.Closed() {
 				return nil, ErrClosed
 			}
 		}

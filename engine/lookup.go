@@ -41,10 +41,10 @@ func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, foun
 			return err
 		}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	st, err := s.sets.acquire(name)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []Context, hold boo
 	}
 	defer closing(it, &err)
 	for i, element := range elements {
-		dots, err := appendDots(nil, it, st, element, s.actor())
+		dots, err := appendDots(nil, it, st, element, s.db.Actor())
 		if err != nil {
 			return i, err
 		}
@@ -143,7 +143,7 @@ func closing(it *pebble.Iterator, err *error) {
 
 // elementIter opens an iterator over the element keys of a set, for look-ups of single elements.
 func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
-	return s.swaps.open(s.db, st.prefix, &pebble.IterOptions{UseL6Filters: true})
+	return s.db.OpenSet(st.prefix, &pebble.IterOptions{UseL6Filters: true})
 }
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}

@@ -156,6 +156,14 @@ func (o *Options) withDefaults() *Options {
 	return &n
 }
 
+// lsm returns the options of the store below the sets.
+func (o *Options) lsm() lsmOptions {
+	return lsmOptions{
+		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,
+		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger, Tune: o.tune,
+	}
+}
+
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

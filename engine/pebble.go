@@ -158,18 +158,18 @@ func (u *union) Finish(bool) ([]byte, io.Closer, error) {
 const formatVersion = pebble.FormatNewest
 
 // pebbleOptions returns how a store opens Pebble.
-func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
-	po := BaselineOptions(s.opt.MemTableBytes)
-	po.FS, po.Cache = tableFS{&s.hold, &s.flushRetry}, cache
-	po.Merger = newMerger(&s.registry, &s.counters.filtered)
-	po.Logger = logger{s.opt.Logger}
-	po.EventListener = s.listener()
+func (d *lsmDB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
+	po := BaselineOptions(d.opt.MemTableBytes)
+	po.FS, po.Cache = tableFS{&d.hold, &d.flushRetry}, cache
+	po.Merger = newMerger(d.hooks.Registry, &d.Counters.Filtered)
+	po.Logger = logger{d.opt.Logger}
+	po.EventListener = d.listener()
 	po.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{
-		func() pebble.BlockPropertyCollector { return &keyCounter{written: &s.counters.tabled} },
+		func() pebble.BlockPropertyCollector { return &keyCounter{written: &d.Counters.Tabled} },
 		func() pebble.BlockPropertyCollector { return &dotCollector{} },
 	}
-	if s.opt.tune != nil {
-		s.opt.tune(po)
+	if d.opt.Tune != nil {
+		d.opt.Tune(po)
 	}
 	return po
 }

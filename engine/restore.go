@@ -70,7 +70,7 @@ func (r *restoring) run() (err error) {
 	if lock != nil {
 		defer func() { err = errors.Join(err, lock.Close()) }()
 	}
-	record, _, err := readFormat(&Options{FS: r.fs}, r.src)
+	record, _, err := readFormat(r.fs, r.src, 0)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func CheckFolder(fs vfs.FS, dir string) error {
 	if err := refuseUnfinished(fs, dir); err != nil {
 		return err
 	}
-	if _, exists, err := readFormat(&Options{FS: fs}, dir); err != nil {
+	if _, exists, err := readFormat(fs, dir, 0); err != nil {
 		return err
 	} else if !exists {
 		return fmt.Errorf("%w in %s", ErrNoStore, dir)
@@ -140,7 +140,7 @@ func (r *restoring) content() (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if info.IsDir() && (isFile(name) || strings.HasSuffix(name, ".sst")) {
+		if info.IsDir() && (isFile(name) || isSegment(name) || strings.HasSuffix(name, ".sst")) {
 			return nil, damagedFile(r.fs.PathJoin(r.src, name), inPlaceOfFile)
 		}
 		if info.IsDir() {

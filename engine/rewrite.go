@@ -75,7 +75,8 @@ func (l *lateWrites) add(keys []keptKey) {
 
 // pass is one run of the rewriter over one span.
 type pass struct {
-	spanFiles
+	s *Store
+	lsmSpanFiles
 	st     *set
 	bounds keyscheme.Bounds
 	it     *pebble.Iterator // of the moment at which seen and dead were taken
@@ -127,7 +128,7 @@ type passResult struct {
 func (s *Store) rewriteSpan(
 	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
 ) (res passResult, err error) {
-	return s.runPass(ctx, &pass{spanFiles: spanFiles{s: s}, st: st, bounds: bounds}, worth)
+	return s.runPass(ctx, &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: bounds}, worth)
 }
 
 // runPass runs a pass. One that puts keys back is always worth it.
@@ -146,7 +147,7 @@ func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span
 		if e := s.holding(st, p.end); err == nil {
 			err = e
 		}
-		p.removeFiles()
+		p.RemoveFiles()
 	}()
 	if err := p.collect(ctx); err != nil {
 		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
@@ -169,11 +170,11 @@ func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span
 	if err := s.flushFor(ctx, st); err != nil {
 		return res, err
 	}
-	if err := s.syncLog(); err != nil {
+	if err := p.syncLog(); err != nil {
 		return res, err
 	}
 	if p.resolved > 0 { // a crash between the swap and the count of it must be known for one
-		if err := s.mark(); err != nil {
+		if err := s.db.Mark(); err != nil {
 			return res, err
 		}
 	}
@@ -188,15 +189,15 @@ func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span
 
 // flushFor flushes the memtable if the set may have keys in it: a swap over them would flush it while writers are held.
 func (s *Store) flushFor(ctx context.Context, st *set) error {
-	if st.lastWrite.Load() < s.flushBegan.Load() {
+	if st.lastWrite.Load() < s.db.FlushBegan() {
 		return nil
 	}
-	return s.flushTables(ctx)
+	return s.db.FlushTables(ctx)
 }
 
 // told counts a pass and tells of it. A sweep has no name of a set.
 func (s *Store) told(name []byte, res *passResult, took time.Duration) {
-	s.counters.held.add(res.Held)
+	s.counters.held.Add(res.Held)
 	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: res.Held}
 	if res.Left {
 		e.Kind = EventRewriteLeft
@@ -329,7 +330,7 @@ func (p *pass) writeTables() error {
 		}
 		t := copiedTable{first: first, last: last}
 		var err error
-		if t.path, err = p.writeTable(func(yield func(key, value []byte) error) error {
+		if t.path, err = p.WriteTable(func(yield func(key, value []byte) error) error {
 			for i := first; i < last; i++ {
 				if err := yield(p.key(i), p.value(i)); err != nil {
 					return err
@@ -361,7 +362,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		}
 	}
 	// The log must hold the late keys' dots and all that killed them before the swap, which is durable, takes effect.
-	if err := p.s.syncLog(); err != nil {
+	if err := p.syncLog(); err != nil {
 		return err
 	}
 	paths := make([]string, len(p.tables))
@@ -378,40 +379,26 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	if len(p.put) > 0 {
 		p.st.keepSiblings()
 	}
-	res.Swapped, res.Bytes = true, p.bytes
+	res.Swapped, res.Bytes = true, p.Bytes
 	if p.resolved > 0 { // after the swap: a crash between them leaves a count that is too high
 		return p.s.amend(p.st, nil, -int64(p.resolved))
 	}
 	return nil
 }
 
-// cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
-// reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
-// without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
-// second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
-// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that. Of a span with a hole only
-// what stays is read, as Pebble does: what lies before it and behind it.
-func (s *Store) cut(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
-	seeks := []func(*pebble.Iterator){
-		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
-		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
+// syncLog makes durable what the swap, which is durable at once, relies on.
+func (p *pass) syncLog() error { return p.s.db.SyncLog() }
+
+// swapIn puts tables in place of everything that a span holds, which resolves so many open keys. Writers of the span are
+// held, and the log is synced. One that is holed has blocks that can't be read.
+func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int, holed bool) error {
+	s.swapping.RLock() // who reads many sets waits
+	defer s.swapping.RUnlock()
+	err := s.db.Swap(ctx, bounds, paths, holed)
+	if err == nil {
+		s.counters.rewriteClosed.Add(uint64(resolved)) // while Verify, which counts open keys, waits
 	}
-	if !holed {
-		seeks = append(seeks, func(it *pebble.Iterator) { it.SeekGE(span.Lower) }, func(it *pebble.Iterator) { it.SeekLT(span.Upper) })
-	}
-	for _, seek := range seeks {
-		var it *pebble.Iterator
-		if it, err = s.db.NewIter(nil); err != nil {
-			return err
-		}
-		defer closing(it, &err)
-		if seek(it); it.Error() != nil {
-			return it.Error()
-		}
-	}
-	done := make(chan error, 1)
-	go func() { done <- excise() }()
-	return <-done
+	return err
 }
 
 // mergeLate writes those tables again into which late keys fall.
@@ -435,7 +422,7 @@ func (p *pass) mergeLate(late []keptKey) error {
 			continue
 		}
 		var err error
-		if t.path, err = p.writeTable(p.merging(*t, late[:n])); err != nil {
+		if t.path, err = p.WriteTable(p.merging(*t, late[:n])); err != nil {
 			return err
 		}
 		late = late[n:]

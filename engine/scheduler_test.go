@@ -110,9 +110,7 @@ func TestRest(t *testing.T) {
 		return s
 	}
 	resting := func(s *Store) bool {
-		s.scheduler.mu.Lock()
-		defer s.scheduler.mu.Unlock()
-		return s.scheduler.resting
+		return s.db.Resting()
 	}
 	flush := func(s *Store, n int) {
 		t.Helper()
@@ -137,7 +135,7 @@ func TestRest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, true},
-		{"a level 0 that is filling up", func(s *Store) { flush(s, 4); s.scheduler.endRest() }, true},
+		{"a level 0 that is filling up", func(s *Store) { flush(s, 4); s.db.EndRest() }, true},
 		{"a full level 0", func(*Store) {}, false},
 	} {
 		s := open()

@@ -46,10 +46,10 @@ func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) error {
 
 // eachRecordIn is eachRecord for the sets whose clocks are within some bounds.
 func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(setRecord) bool) (err error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	s.swapping.Lock() // a sweep swaps clocks, too
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	s.swapping.Unlock()
@@ -61,7 +61,7 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if s.closed.Load() {
+		if s.db.Closed() {
 			return ErrClosed
 		}
 		key, err := keyscheme.Decode(it.Key())

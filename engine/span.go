@@ -65,7 +65,7 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 	defer st.readers.leave(e)
 	st.viewing.RLock()
 	_, state := st.state()
-	it, err := s.swaps.open(s.db, st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := s.db.OpenSet(st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	st.viewing.RUnlock()
 	if err != nil {
 		return nil, err

@@ -14,28 +14,31 @@ const (
 	tempSuffix     = ".tmp"
 )
 
-// spanFiles writes the tables of one swap.
-type spanFiles struct {
-	s     *Store
+// lsmSpanFiles writes the tables of one swap, or of one ingest.
+type lsmSpanFiles struct {
+	db    *lsmDB
 	paths []string // all that were written
-	bytes int64
+	Bytes int64
 }
 
-// writeTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
-func (f *spanFiles) writeTable(keys func(yield func(key, value []byte) error) error) (path string, err error) {
-	return f.writeRecords(func(w *sstable.Writer) error { return keys(w.Set) })
+// SpanFiles returns an empty set of files.
+func (d *lsmDB) SpanFiles() lsmSpanFiles { return lsmSpanFiles{db: d} }
+
+// WriteTable writes keys, in order, to one new table, as SET records: nothing is asked about them again.
+func (f *lsmSpanFiles) WriteTable(keys func(yield func(key, value []byte) error) error) (path string, err error) {
+	return f.WriteRecords(func(w *sstable.Writer) error { return keys(w.Set) })
 }
 
-// writeRecords writes records, in order, to one new table.
-func (f *spanFiles) writeRecords(records func(*sstable.Writer) error) (path string, err error) {
-	s := f.s
-	path = s.fs.PathJoin(s.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, s.counters.spanFiles.Add(1), tempSuffix))
-	file, err := s.fs.Create(path, vfs.WriteCategoryUnspecified)
+// WriteRecords writes records, in order, to one new table.
+func (f *lsmSpanFiles) WriteRecords(records func(*sstable.Writer) error) (path string, err error) {
+	d := f.db
+	path = d.fs.PathJoin(d.dir, fmt.Sprintf("%s%d%s", spanFilePrefix, d.Counters.spanFiles.Add(1), tempSuffix))
+	file, err := d.fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return "", err
 	}
 	f.paths = append(f.paths, path)
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), s.pebbleOpts.MakeWriterOptions(6, s.db.TableFormat()))
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), d.pebbleOpts.MakeWriterOptions(6, d.pebble.TableFormat()))
 	err = records(w)
 	if e := w.Close(); err == nil {
 		err = e
@@ -47,13 +50,13 @@ func (f *spanFiles) writeRecords(records func(*sstable.Writer) error) (path stri
 	if err != nil {
 		return "", err
 	}
-	f.bytes += int64(meta.Size)
+	f.Bytes += int64(meta.Size)
 	return path, nil
 }
 
-// removeFiles removes what was written and not swapped in; Pebble has linked what was.
-func (f *spanFiles) removeFiles() {
+// RemoveFiles removes what was written and not swapped in; Pebble has linked what was.
+func (f *lsmSpanFiles) RemoveFiles() {
 	for _, path := range f.paths {
-		_ = f.s.fs.Remove(path) // what is left over is removed by the next open
+		_ = f.db.fs.Remove(path) // what is left over is removed by the next open
 	}
 }

@@ -24,25 +24,29 @@ type swapGate struct {
 	span keyscheme.Bounds // of the swap under way
 }
 
-// swapIn puts tables in place of everything that a span holds, which resolves so many open keys. Writers of the span are
-// held, and the log is synced. One that is holed has blocks that can't be read.
-func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int, holed bool) error {
+// Swap puts tables in place of everything that a span holds. Writers of the span are held, and the log is synced. One that is holed has
+// blocks that can't be read. What Pebble calls fatal here is not recovered: the process ends.
+func (d *lsmDB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, holed bool) error {
 	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
-	s.swapping.RLock() // who reads many sets waits
-	defer s.swapping.RUnlock()
-	err := s.cut(bounds, holed, func() error {
-		return s.swaps.swapping(s.db, bounds, func() (err error) {
+	return d.cut(bounds, holed, func() error {
+		return d.swaps.swapping(d.pebble, bounds, func() (err error) {
 			if len(paths) == 0 {
-				return s.db.Excise(ctx, span)
+				return d.pebble.Excise(ctx, span)
 			}
-			_, err = s.db.IngestAndExcise(ctx, paths, nil, nil, span)
+			_, err = d.pebble.IngestAndExcise(ctx, paths, nil, nil, span)
 			return err
 		})
 	})
-	if err == nil {
-		s.counters.rewriteClosed.Add(uint64(resolved)) // while Verify, which counts open keys, waits
-	}
-	return err
+}
+
+// Excise cuts a span out. Writers of it are held, and the log is synced. What Pebble calls fatal here is not recovered: the process ends.
+func (d *lsmDB) Excise(ctx context.Context, b keyscheme.Bounds) error {
+	return d.cut(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
+}
+
+// OpenSet opens an iterator that shows a set as it was before a swap or as it is after.
+func (d *lsmDB) OpenSet(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return d.swaps.open(d.pebble, set, o)
 }
 
 // swapping runs a swap. Writers of the span are held.
@@ -94,4 +98,33 @@ func (g *swapGate) clone(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.I
 		return nil, nil
 	}
 	return g.old.Clone(pebble.CloneOptions{IterOptions: o})
+}
+
+// cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
+// reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
+// without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
+// second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
+// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that. Of a span with a hole only
+// what stays is read, as Pebble does: what lies before it and behind it.
+func (d *lsmDB) cut(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
+	seeks := []func(*pebble.Iterator){
+		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
+		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
+	}
+	if !holed {
+		seeks = append(seeks, func(it *pebble.Iterator) { it.SeekGE(span.Lower) }, func(it *pebble.Iterator) { it.SeekLT(span.Upper) })
+	}
+	for _, seek := range seeks {
+		var it *pebble.Iterator
+		if it, err = d.pebble.NewIter(nil); err != nil {
+			return err
+		}
+		defer closing(it, &err)
+		if seek(it); it.Error() != nil {
+			return it.Error()
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- excise() }()
+	return <-done
 }

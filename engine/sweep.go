@@ -28,7 +28,8 @@ import (
 // Seen and Dead are those on disk, of the moment at which the iterator was opened; no set is loaded for it. A sweep resolves no
 // context: sets with open keys are left to a pass of their own, and so are those too large to be copied again in 4.
 type sweep struct {
-	spanFiles
+	s *Store
+	lsmSpanFiles
 	bounds keyscheme.Bounds // guarded by the range gate
 	late   lateSets
 
@@ -77,13 +78,13 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	defer s.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	w := &sweep{spanFiles: spanFiles{s: s}, bounds: bounds}
+	w := &sweep{s: s, lsmSpanFiles: s.db.SpanFiles(), bounds: bounds}
 	if err := s.gate.begin(w, w.open); err != nil {
 		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
 	}
 	defer func() {
 		s.gate.end()
-		w.removeFiles()
+		w.RemoveFiles()
 	}()
 	upper, err := w.collect(ctx, &res)
 	if err != nil {
@@ -101,7 +102,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	if err := s.flushForSweep(ctx); err != nil {
 		return res, err
 	}
-	if err := s.syncLog(); err != nil {
+	if err := s.db.SyncLog(); err != nil {
 		return res, err
 	}
 	held := time.Now()
@@ -116,12 +117,12 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 // flushForSweep flushes the memtable if something was written since the last sweep did: a swap over keys in it would flush it
 // while writers are held. It is called by a sweep.
 func (s *Store) flushForSweep(ctx context.Context) error {
-	applied := s.applied.Load()
+	applied := s.db.Applied()
 	if applied == s.swept {
 		return nil
 	}
 	s.swept = applied
-	return s.flushTables(ctx)
+	return s.db.FlushTables(ctx)
 }
 
 func (w *sweep) covers(prefix keyscheme.Prefix) bool {
@@ -259,7 +260,7 @@ func (w *sweep) writeTables() error {
 
 // write writes the sets of a table.
 func (w *sweep) write(t *sweptTable) (err error) {
-	t.path, err = w.writeTable(func(yield func(key, value []byte) error) error {
+	t.path, err = w.WriteTable(func(yield func(key, value []byte) error) error {
 		for _, st := range t.sets {
 			for i := st.first; i < st.last; i++ {
 				if err := yield(w.record(i)); err != nil {
@@ -295,7 +296,7 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 		return err
 	}
 	// The log must hold all that the copies hold, and what killed what they leave out, before the swap takes effect.
-	if err := w.s.syncLog(); err != nil {
+	if err := w.s.db.SyncLog(); err != nil {
 		return err
 	}
 	paths := make([]string, len(w.tables))
@@ -305,7 +306,7 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 	if err := w.s.swapIn(ctx, w.bounds, paths, 0, false); err != nil {
 		return err
 	}
-	res.Swapped, res.Bytes = true, w.bytes
+	res.Swapped, res.Bytes = true, w.Bytes
 	return nil
 }
 

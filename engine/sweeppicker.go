@@ -29,7 +29,7 @@ func (r *runner) sweepSome(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.rest, err = r.pickSweep(ctx, p.next(tables, r.s.applied.Load()+1)); err != nil || p.rest.Lower == nil {
+		if p.rest, err = r.pickSweep(ctx, p.next(tables, r.s.db.Applied()+1)); err != nil || p.rest.Lower == nil {
 			return err
 		}
 	}
@@ -64,41 +64,41 @@ func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
 }
 
 // next returns the table that was not looked at for longest, nil when nothing was written since all were.
-func (p *sweepPicker) next(tables []surveyedTable, now uint64) (best *surveyedTable) {
+func (p *sweepPicker) next(tables []lsmTable, now uint64) (best *lsmTable) {
 	looked := map[string]uint64{}
 	for i := range tables {
 		t := &tables[i]
-		if t.level != 6 || t.smallKeys() == 0 {
+		if t.Level != 6 || t.smallKeys() == 0 {
 			continue
 		}
-		at := p.looked[string(t.smallest)]
-		looked[string(t.smallest)] = at
-		if at != now && (best == nil || at < looked[string(best.smallest)]) {
+		at := p.looked[string(t.Smallest)]
+		looked[string(t.Smallest)] = at
+		if at != now && (best == nil || at < looked[string(best.Smallest)]) {
 			best = t
 		}
 	}
 	if p.looked = looked; best != nil {
-		looked[string(best.smallest)] = now
+		looked[string(best.Smallest)] = now
 	}
 	return best
 }
 
 // smallKeys returns the number of element keys of sets that the table does not name, about.
-func (t *surveyedTable) smallKeys() uint64 {
-	n := t.keys
-	for _, sk := range t.sets {
-		n -= min(n, sk.keys)
+func (t *lsmTable) smallKeys() uint64 {
+	n := t.Keys
+	for _, sk := range t.Sets {
+		n -= min(n, sk.Keys)
 	}
 	return n
 }
 
 // wholeSets bounds the sets that have keys in the table.
-func (t *surveyedTable) wholeSets() (b keyscheme.Bounds, ok bool) {
-	first, err := keyscheme.Decode(t.smallest)
+func (t *lsmTable) wholeSets() (b keyscheme.Bounds, ok bool) {
+	first, err := keyscheme.Decode(t.Smallest)
 	if err != nil {
 		return b, false // damage, for verify to report
 	}
-	last, err := keyscheme.Decode(t.largest)
+	last, err := keyscheme.Decode(t.Largest)
 	if err != nil || last.Kind == keyscheme.KindStoreMeta {
 		return b, false
 	}
@@ -113,7 +113,7 @@ func (t *surveyedTable) wholeSets() (b keyscheme.Bounds, ok bool) {
 }
 
 // pickSweep looks at some small sets of a table and returns the range of its sets, if the strategy wants them rewritten.
-func (r *runner) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.Bounds, err error) {
+func (r *runner) pickSweep(ctx context.Context, t *lsmTable) (b keyscheme.Bounds, err error) {
 	if t == nil {
 		return b, nil
 	}
@@ -125,7 +125,7 @@ func (r *runner) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.B
 	if err != nil || n.dropped == 0 {
 		return b, err
 	}
-	span := compaction.Span{Lower: of.Lower, Upper: of.Upper, Keys: uint64(n.keys), Dead: uint64(n.dropped), Bytes: t.bytes}
+	span := compaction.Span{Lower: of.Lower, Upper: of.Upper, Keys: uint64(n.keys), Dead: uint64(n.dropped), Bytes: t.Bytes}
 	keys := t.smallKeys()
 	load := compaction.Load{Keys: keys, Live: keys - uint64(float64(keys)*span.Density())}
 	if r.s.strategy.Wants(load) && r.worth(span) {
@@ -138,7 +138,7 @@ func (r *runner) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.B
 func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCount, err error) {
 	s.passes.RLock() // no sweep swaps meanwhile
 	defer s.passes.RUnlock()
-	w := &sweep{spanFiles: spanFiles{s: s}, bounds: of}
+	w := &sweep{s: s, lsmSpanFiles: s.db.SpanFiles(), bounds: of}
 	if err := w.open(); err != nil {
 		return n, diskError(err)
 	}

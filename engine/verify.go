@@ -82,10 +82,10 @@ func (r *VerifyReport) add(p Problem) {
 // take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. Then of a set that takes several
 // pieces as many open keys may be missing in its clock's count as were resolved meanwhile, in any set.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return rep, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	bounds := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	if o.Set != nil {
 		if err := checkName(o.Set); err != nil {
@@ -174,7 +174,7 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 			if err := ctx.Err(); err != nil {
 				return nil, read, err
 			}
-			if s.closed.Load() {
+			if s.db.Closed() {
 				return nil, read, ErrClosed
 			}
 			if progress != nil {

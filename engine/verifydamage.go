@@ -175,13 +175,13 @@ func (s *Store) knownSets(prefixes map[string]bool) {
 		prefixes[string(keyscheme.NewPrefix([]byte(name)))] = true
 	}
 	s.sets.mu.Unlock()
-	tables, err := s.readTables()
+	tables, err := s.db.ReadTables()
 	if err != nil {
 		return
 	}
 	for _, t := range tables {
-		for _, set := range t.sets {
-			prefixes[set.prefix] = true
+		for _, set := range t.Sets {
+			prefixes[set.Prefix] = true
 		}
 	}
 }

@@ -216,7 +216,7 @@ func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 }
 
 func (v *filterVerifier) get(key []byte) ([]byte, error) {
-	value, closer, err := v.s.db.Get(key)
+	value, closer, err := v.s.db.View(key)
 	if err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
 			return nil, nil
