@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -64,24 +63,15 @@ func (s *Store) newBuilder(st *set, group []*request) *builder {
 // overlaps reports whether an operation of the group may need the keys that an earlier one wrote: whether there are two, and
 // one looks at what this store has of its element.
 func overlaps(group []*request) bool {
-	ops, asks := 0, false
-	for _, r := range group {
-		ops += len(r.ops)
-		for i := range r.ops {
-			c := &r.ops[i].Context
-			asks = asks || c.Wide != nil || !c.Given && r.opt.Policy == PolicyCoordinator
-		}
-		if r.facts != nil {
-			ops += len(r.facts.Keys)
-		}
-		if r.delta != nil {
-			ops += len(r.delta.Items)
-			for i := range r.delta.Items {
-				asks = asks || r.delta.Items[i].Wide != nil
-			}
-		}
+	if !slices.ContainsFunc(group, func(r *request) bool { return r.looksUp(r.opt.Policy) }) {
+		return false
 	}
-	return asks && ops > 1
+	all := 0
+	for _, r := range group {
+		keys, _ := r.size(0)
+		all += keys
+	}
+	return all > 1
 }
 
 // release gives the builder back. The batch is the committer's by now, unless nothing was written.
@@ -104,107 +94,6 @@ func (b *builder) release() {
 func (b *builder) empty() bool {
 	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0 &&
 		len(b.requests) == 0 && b.brought.Empty()
-}
-
-// add takes one request into the batch. With an error, nothing of it is in the batch.
-func (b *builder) add(r *request) error {
-	switch {
-	case r.delta != nil:
-		b.sibling = b.sibling || len(r.delta.Items) > 0
-		return b.apply(r.delta)
-	case r.facts != nil:
-		return b.applyFacts(r.facts)
-	case r.drop != nil:
-		return b.drop(r)
-	}
-	if len(r.opt.Request) > 0 {
-		if known := b.recall(r.opt.Request); known != nil || b.err != nil {
-			if b.err != nil {
-				return b.err
-			}
-			return b.repeat(r, known)
-		}
-	}
-	if err := b.checkContexts(r); err != nil {
-		return err
-	}
-	if err := b.coordinate(r); err != nil {
-		return err
-	}
-	if d := &r.result.Delta; len(r.opt.Request) > 0 && !d.Empty() {
-		d.Request = bytes.Clone(r.opt.Request)
-		b.remember(d)
-	}
-	return b.err
-}
-
-// checkContexts refuses what could not have come from here: a dot of this store's actor above the last that it issued
-// would make the next one dead on arrival.
-func (b *builder) checkContexts(r *request) error {
-	for i := range r.ops {
-		c := r.ops[i].Context
-		if !c.Given && r.opt.Policy == PolicyRequired {
-			return fmt.Errorf("%w for %q", ErrContextRequired, r.ops[i].Element)
-		}
-		for _, d := range c.Dots {
-			if d.Actor == b.actor && d.Counter > b.counter {
-				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", ErrContext, d, b.counter)
-			}
-		}
-		if n := c.Wide.Max(b.actor); n > b.counter {
-			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, n, b.counter)
-		}
-		if c.Wide != nil && !b.s.opt.OpenContexts && !b.st.next.Descends(c.Wide) {
-			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", ErrBehind, b.st.name)
-		}
-	}
-	return nil
-}
-
-// coordinate gives each operation that is an event its dot.
-func (b *builder) coordinate(r *request) error {
-	r.result.Dots = make([]clock.Dot, len(r.ops))
-	d := &r.result.Delta
-	for i := range r.ops {
-		op := &r.ops[i]
-		seen, wide := op.Context.Dots, op.Context.Wide
-		switch {
-		case wide != nil && b.s.opt.OpenContexts:
-			seen = nil
-		case wide != nil || !op.Context.Given && r.opt.Policy == PolicyCoordinator:
-			if seen = b.liveDots(op.Element, wide); b.err != nil {
-				return b.err
-			}
-			wide = nil
-		}
-		// What is dead here already may live elsewhere: a remove that names it is an event, for the other replicas' sake.
-		if op.Kind == keyscheme.OpRemove && len(seen) == 0 && wide.Empty() {
-			continue
-		}
-		finds := b.killsAny(seen) || !wide.Empty()
-		b.counter++
-		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
-		if d.First == 0 {
-			*d = Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
-		}
-		d.Items = append(d.Items, Item{op.Kind, op.Element, seen, wide})
-		r.result.Dots[i] = dot
-		b.kill(op.Element, seen)
-		b.st.next.Add(dot)
-		if op.Kind == keyscheme.OpAdd {
-			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != PolicyCoordinator
-			b.put(op.Element, dot, op.Kind, wide)
-			continue
-		}
-		if finds {
-			r.result.Removed++
-		}
-		b.killed.add(dot)
-		if wide != nil {
-			b.put(op.Element, dot, op.Kind, wide)
-		}
-	}
-	return nil
 }
 
 // clear puts a whole clock into Seen and Dead. One that is dead already is no event: a delta may come any number of times.

@@ -267,7 +267,7 @@ func TestDeadRunsBounded(t *testing.T) {
 // TestDeadRunsBeginBetweenBatches: a set begins to remember runs when no batch is under way: of one that is nobody was told.
 func TestDeadRunsBeginBetweenBatches(t *testing.T) {
 	st := &set{}
-	st.queue = []*request{{}, {}}
+	st.queue = []*request{newRequest(&dropping{}, NoSync), newRequest(&dropping{}, NoSync)}
 	st.led = true
 	if st.takeGroup(); st.runs.Load() != nil {
 		t.Fatal("runs that nobody asked for")
@@ -277,7 +277,7 @@ func TestDeadRunsBeginBetweenBatches(t *testing.T) {
 	if st.runs.Load() != nil {
 		t.Error("runs in the middle of a batch")
 	}
-	st.queue = []*request{{}}
+	st.queue = []*request{newRequest(&dropping{}, NoSync)}
 	if st.takeGroup(); st.runs.Load() == nil {
 		t.Error("no runs at the next batch")
 	}

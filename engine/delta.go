@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -19,8 +20,31 @@ func (s *Store) ApplyDelta(ctx context.Context, d Delta, o Durability) error {
 	if err := checkDelta(d); err != nil {
 		return err
 	}
-	r := &request{delta: &d, opt: WriteOptions{Durability: o}, wake: make(chan struct{}, 1)}
-	return s.writeTo(ctx, d.Set, r)
+	return s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o))
+}
+
+// delivery is a delta of another replica as work.
+type delivery Delta
+
+func (d *delivery) adds() bool {
+	return slices.ContainsFunc(d.Items, func(it Item) bool { return it.Kind == keyscheme.OpAdd })
+}
+
+func (d *delivery) size(prefixBytes int) (keys, bytes int) {
+	for i := range d.Items {
+		it := &d.Items[i]
+		bytes += prefixBytes + len(it.Element) + dotBytes*len(it.Context) + wideBytes(it.Wide)
+	}
+	return len(d.Items), bytes
+}
+
+func (d *delivery) looksUp(Policy) bool {
+	return slices.ContainsFunc(d.Items, func(it Item) bool { return it.Wide != nil })
+}
+
+func (d *delivery) into(b *builder, _ *request) error {
+	b.sibling = b.sibling || len(d.Items) > 0
+	return b.apply((*Delta)(d))
 }
 
 func checkDelta(d Delta) error {

@@ -21,19 +21,24 @@ func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d Dura
 	if n := seen.HeapBytes(); n > ClockBytesMax {
 		return Delta{}, &LimitError{"bytes of a clock", n, ClockBytesMax}
 	}
-	r := &request{drop: &dropping{context: seen}, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
+	r := newRequest(&dropping{context: seen}, d)
 	if err := s.writeTo(ctx, name, r); err != nil {
 		return Delta{}, err
 	}
 	return r.result.Delta, nil
 }
 
-// dropping is a request to drop a set.
+// dropping is a whole-set delete as work.
 type dropping struct{ context *clock.Clock }
 
-// drop takes a whole-set delete into the batch.
-func (b *builder) drop(r *request) error {
-	k := r.drop.context
+func (*dropping) adds() bool { return false }
+
+func (*dropping) size(int) (keys, bytes int) { return 0, 0 }
+
+func (*dropping) looksUp(Policy) bool { return false }
+
+func (w *dropping) into(b *builder, r *request) error {
+	k := w.context
 	switch {
 	case k == nil && !b.st.exists && b.empty():
 		return fmt.Errorf("%w: %q", ErrNotFound, b.st.name)

@@ -37,20 +37,25 @@ func (s *Store) ApplyFacts(ctx context.Context, f Facts, d Durability) (FactsRes
 	if err := checkFacts(&f); err != nil {
 		return FactsResult{}, err
 	}
-	r := &request{facts: &facts{Facts: f}, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
-	if err := s.writeTo(ctx, f.Set, r); err != nil {
+	w := &facts{Facts: f}
+	if err := s.writeTo(ctx, f.Set, newRequest(w, d)); err != nil {
 		return FactsResult{}, err
 	}
-	return r.facts.result, nil
+	return w.result, nil
 }
 
-// facts are a request to apply some.
+// facts are those of another replica as work.
 type facts struct {
 	Facts
 	result FactsResult
 }
 
-// size returns how many keys there are, and about how many bytes they are, with a prefix of that many.
+func (f *facts) adds() bool { return len(f.Keys) > 0 }
+
+func (f *facts) looksUp(Policy) bool { return false }
+
+func (f *facts) into(b *builder, _ *request) error { return b.applyFacts(f) }
+
 func (f *facts) size(prefixBytes int) (keys, bytes int) {
 	for i := range f.Keys {
 		n := len(f.Keys[i].Dots)

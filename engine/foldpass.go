@@ -55,18 +55,6 @@ func (p *pass) endElement() error {
 	return nil
 }
 
-// keep takes a key into what the new tables will hold.
-func (p *pass) keep(k keptKey) {
-	if keyscheme.IsOpen(k.value) {
-		if p.values == nil {
-			p.values = map[int][]byte{}
-		}
-		p.values[len(p.ends)] = k.value
-	}
-	p.arena = append(p.arena, k.key...)
-	p.ends = append(p.ends, len(p.arena))
-}
-
 // amend puts dots into Dead, and changes the count of open keys. Writers are held.
 func (s *Store) amend(st *set, killed []clock.Dot, opened int64) error {
 	b := s.newBuilder(st, nil)

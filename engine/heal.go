@@ -100,7 +100,7 @@ func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.E
 		}
 	}
 	for i := range wrong {
-		p := &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: st.prefix.Element(wrong[i].Name)}
+		h := &healing{}
 		for _, d := range wrong[i].Dots {
 			right, named := of[d]
 			if !named || bytes.Equal(right, wrong[i].Name) {
@@ -111,18 +111,18 @@ func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.E
 				return fmt.Errorf("engine: heal %q: %w", st.name, diskError(err))
 			}
 			if slices.Contains(stored, d) {
-				p.wrong = append(p.wrong, st.prefix.AppendElement(nil, wrong[i].Name, d, keyscheme.OpAdd))
+				h.wrong = append(h.wrong, st.prefix.AppendElement(nil, wrong[i].Name, d, keyscheme.OpAdd))
 			}
 		}
-		if len(p.wrong) == 0 {
+		if len(h.wrong) == 0 {
 			continue
 		}
-		did, err := s.runPass(ctx, p, func(compaction.Span) bool { return false })
+		did, err := s.newPass(st, st.prefix.Element(wrong[i].Name), h).run(ctx, never)
 		if err != nil {
 			return fmt.Errorf("engine: heal %q: %w", st.name, err)
 		}
 		if did.Swapped {
-			res.Taken += p.taken
+			res.Taken += h.taken
 		}
 	}
 	return nil
@@ -161,8 +161,8 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 			bounds = st.prefix.Element(first)
 		}
 		within := keysBelow(keys, bounds.Upper)
-		p := &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: bounds, heals: true, lost: within}
-		did, err := s.runPass(ctx, p, func(compaction.Span) bool { return false })
+		h := &healing{lost: within}
+		did, err := s.newPass(st, bounds, h).run(ctx, never)
 		switch {
 		case err != nil && !errors.Is(err, ErrCorrupt):
 			return left, fmt.Errorf("engine: heal %q: %w", st.name, err)
@@ -176,10 +176,10 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 			tries++
 			continue
 		default:
-			within = keysBelow(keys, p.bounds.Upper)
-			res.count(p, &did, len(within))
-			if did.Swapped && len(p.put) > 0 {
-				s.event(Event{Kind: EventHeal, Set: st.name, Keys: len(p.put)})
+			within = keysBelow(keys, did.Upper)
+			res.count(h, &did, len(within))
+			if did.Swapped && len(h.put) > 0 {
+				s.event(Event{Kind: EventHeal, Set: st.name, Keys: len(h.put)})
 			}
 		}
 		keys, alone, tries = keys[len(within):], false, 1
@@ -187,16 +187,19 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 	return left, unreadable
 }
 
+// never is for passes that are worth it only if they heal something.
+func never(compaction.Span) bool { return false }
+
 // count counts what a pass has done with so many keys.
-func (res *HealResult) count(p *pass, did *passResult, keys int) {
+func (res *HealResult) count(h *healing, did *passResult, keys int) {
 	if did.Left {
-		res.Left += len(p.put)
+		res.Left += len(h.put)
 	} else {
-		res.Healed += len(p.put)
+		res.Healed += len(h.put)
 	}
-	res.Dead += p.died
-	res.NotSeen += p.unseen
-	res.Present += keys - len(p.put) - p.died - p.unseen
+	res.Dead += h.died
+	res.NotSeen += h.unseen
+	res.Present += keys - len(h.put) - h.died - h.unseen
 }
 
 func elementOf(st *set, key []byte) []byte {
@@ -210,36 +213,68 @@ func keysBelow(keys []keptKey, bound []byte) []keptKey {
 	return keys[:n]
 }
 
-// strays reports whether a pass that puts keys back has read on for long since it came by one of them.
-func (p *pass) strays() bool { return p.heals && p.read-p.lostAt > healGap }
+// healing is what a pass puts back into its span, and what it leaves out although that is live. A nil one heals nothing.
+type healing struct {
+	lost   []keptKey // keys to be put back if they are not found, ascending: those still to come
+	lostAt int       // keys read when the last of them came
+	put    []keptKey // those that were put back
+	died   int       // those whose dots have died since they were judged
+	unseen int       // those whose dots have not been seen
+	wrong  [][]byte  // keys to be left out
+	taken  int       // those of them that were
+}
 
-// putBack puts those of the lost keys that come before a stored key, or a bound, among what is to be kept, but for the stored key itself.
-func (p *pass) putBack(before []byte) error {
-	for len(p.lost) > 0 {
-		k := p.lost[0]
+// puts returns the keys that were put back.
+func (h *healing) puts() []keptKey {
+	if h == nil {
+		return nil
+	}
+	return h.put
+}
+
+// some reports whether a key was put back or left out.
+func (h *healing) some() bool { return h != nil && len(h.put)+h.taken > 0 }
+
+// strays reports whether a pass has read on for long since it came by a lost key.
+func (h *healing) strays(read int) bool { return h != nil && read-h.lostAt > healGap }
+
+// takes reports whether a key is to be left out.
+func (h *healing) takes(key []byte) bool {
+	if h == nil || !slices.ContainsFunc(h.wrong, func(k []byte) bool { return bytes.Equal(k, key) }) {
+		return false
+	}
+	h.taken++
+	return true
+}
+
+// inject puts those of the lost keys that come before a stored key, or a bound, among what is to be kept, but for the stored key itself.
+func (p *pass) inject(before []byte) error {
+	h := p.heals
+	for h != nil && len(h.lost) > 0 {
+		k := h.lost[0]
 		stored := sameEvent(k.key, before)
 		if !stored && comparator.Compare(k.key, before) >= 0 {
 			return nil
 		}
-		p.lost, p.lostAt = p.lost[1:], p.read
+		h.lost, h.lostAt = h.lost[1:], p.read
 		if stored {
 			continue
 		}
 		element, actor, counter, _, _ := keyscheme.DecodeElement(len(p.st.prefix), k.key)
 		v := p.st.view() // younger than the iterator: it knows of the death of a key that the filter has hidden since
 		if !v.seen.ContainsBytes(actor, counter) {
-			p.unseen++ // its range was dropped since it was judged
+			h.unseen++ // its range was dropped since it was judged
 			continue
 		}
 		if v.dead.ContainsBytes(actor, counter) {
-			p.died++
+			h.died++
 			continue
 		}
 		if err := p.beginElement(element); err != nil {
 			return err
 		}
 		p.gather(k.key, k.value)
-		p.put = append(p.put, k)
+		h.put = append(h.put, k)
 	}
 	return nil
 }

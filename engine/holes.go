@@ -221,64 +221,54 @@ func (s *Store) fillHoles(ctx context.Context, st *set, keys []keptKey) (put []k
 		if err := v.run(ctx); err != nil || len(v.holes) == 0 {
 			return put, err
 		}
-		p := &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: v.holes[0].bounds, heals: true, holed: true}
-		err := s.fillHole(ctx, p, &v, keys)
-		if put = append(put, p.put...); err != nil {
+		filled, err := v.fillHole(ctx, keys)
+		if put = append(put, filled...); err != nil {
 			return put, err
 		}
 	}
 	return put, nil
 }
 
-// fillHole fills the first hole that a survey has found. What is written into it is noted first: the second survey is of what was there
-// before.
-func (s *Store) fillHole(ctx context.Context, p *pass, v *survey, keys []keptKey) (err error) {
-	if err := s.holding(p.st, p.begin); err != nil {
-		return err
-	}
-	defer func() {
-		if e := s.holding(p.st, p.end); err == nil {
-			err = e
+// fillHole fills the first hole that a survey has found, and returns what it has put in. What is written into the hole is noted before
+// a second survey begins, which is of what was there until then.
+func (v *survey) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, err error) {
+	s, bounds := v.s, v.holes[0].bounds
+	p := s.newPass(v.st, bounds, &healing{})
+	p.holed = true
+	err = p.noting(func() error {
+		if err := p.it.Close(); err != nil {
+			return diskError(err)
 		}
-		p.RemoveFiles()
-	}()
-	if err := p.it.Close(); err != nil {
-		return diskError(err)
-	}
-	v.seen = p.seen
-	if err := v.run(ctx); err != nil {
-		return err
-	}
-	if len(v.holes) == 0 || comparator.Compare(v.holes[0].bounds.Lower, p.bounds.Lower) != 0 ||
-		comparator.Compare(v.holes[0].bounds.Upper, p.bounds.Upper) != 0 {
-		return nil // it has moved: once more
-	}
-	h := v.holes[0]
-	if p.put, err = v.wanted(&h, keys); err != nil {
-		return err
-	}
-	kept := append(slices.Clone(h.edge), p.put...)
-	slices.SortFunc(kept, func(a, b keptKey) int { return comparator.Compare(a.key, b.key) })
-	for _, k := range kept {
-		p.keep(k)
-	}
-	var res passResult
-	if err = p.writeTables(); err == nil {
-		err = errors.Join(s.flushFor(ctx, p.st), s.db.SyncLog())
-	}
-	if err == nil {
-		err = s.holding(p.st, func() error { return p.swap(ctx, &res) })
-	}
-	if err == nil && res.Left {
-		err = h.cause
-	}
-	if err != nil {
-		p.put = nil
-		return fmt.Errorf("engine: fill a hole of %q: %w", p.st.name, diskError(err))
-	}
-	s.damages.forget(damaged{name: string(p.st.name)}) // what is damaged still is met again
-	s.event(Event{Kind: EventHeal, Set: p.st.name, Keys: len(p.put)})
-	return nil
+		v.seen = p.seen
+		if err := v.run(ctx); err != nil {
+			return err
+		}
+		if len(v.holes) == 0 || comparator.Compare(v.holes[0].bounds.Lower, bounds.Lower) != 0 ||
+			comparator.Compare(v.holes[0].bounds.Upper, bounds.Upper) != 0 {
+			return nil // it has moved: once more
+		}
+		h := v.holes[0]
+		if p.heals.put, err = v.wanted(&h, keys); err != nil {
+			return err
+		}
+		kept := append(slices.Clone(h.edge), p.heals.put...)
+		slices.SortFunc(kept, func(a, b keptKey) int { return comparator.Compare(a.key, b.key) })
+		for _, k := range kept {
+			p.keep(k)
+		}
+		var res passResult
+		if err = p.install(ctx, &res); err == nil && res.Left {
+			err = h.cause
+		}
+		if err != nil {
+			return fmt.Errorf("engine: fill a hole of %q: %w", v.st.name, diskError(err))
+		}
+		put = p.heals.put
+		s.damages.forget(damaged{name: string(v.st.name)}) // what is damaged still is met again
+		s.event(Event{Kind: EventHeal, Set: v.st.name, Keys: len(put)})
+		return nil
+	})
+	return put, err
 }
 
 // wanted returns those of some keys that are to be put into a hole. Its error is the hole's, when there is a lost dot that none of

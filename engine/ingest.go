@@ -44,7 +44,7 @@ func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, er
 		return res, &LimitError{"bytes of a clock", n, ClockBytesMax}
 	}
 	err = s.usingSet(ctx, span.Set, func(st *set) error {
-		in := &ingestion{pass: pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st}, dead: span.Dead}
+		in := &ingestion{copied: copied{s: s, lsmSpanFiles: s.db.SpanFiles()}, st: st, dead: span.Dead}
 		if err := in.unpack(span); err != nil {
 			return err
 		}
@@ -57,9 +57,10 @@ func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, er
 	return res, err
 }
 
-// ingestion is one IngestSpan. Of its pass it uses the tables.
+// ingestion is one IngestSpan.
 type ingestion struct {
-	pass
+	copied  // the keys that were chosen
+	st      *set
 	dead    *clock.Clock
 	keys    []byte    // the span's keys, one after the other
 	keyEnds []int     // where each ends in keys
@@ -198,17 +199,10 @@ func (in *ingestion) choose(seen *clock.Clock) {
 	}
 }
 
-// writeKeys writes the keys that were picked to one table.
+// writeKeys writes the keys that were chosen to one table.
 func (in *ingestion) writeKeys() error {
-	path, err := in.WriteRecords(func(w *sstable.Writer) error {
-		for i := range in.ends {
-			if err := w.Set(in.key(i), keyscheme.ClosedValue); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	in.tables = []copiedTable{{first: 0, last: len(in.ends), path: path}}
+	t, err := in.table(0, len(in.ends))
+	in.tables = []copiedTable{t}
 	return err
 }
 
@@ -262,10 +256,7 @@ func (in *ingestion) ingest(ctx context.Context) (res FactsResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	paths := []string{causal}
-	for _, t := range in.tables {
-		paths = append(paths, t.path)
-	}
+	paths := append([]string{causal}, in.tablePaths()...)
 	if b.runs != nil && len(in.ends) > 0 {
 		b.runs.cutRange(span{in.key(0), in.key(len(in.ends) - 1)})
 	}

@@ -5,12 +5,22 @@ import (
 	"time"
 )
 
+// work is what a request does to its set.
+type work interface {
+	// adds reports whether there are adds: for these there must be room on the disk.
+	adds() bool
+	// size returns how many keys there are, and about how many bytes they take up in a batch, with prefixes of that many.
+	size(prefixBytes int) (keys, bytes int)
+	// looksUp reports whether it asks for the keys that an element has, so that it must see those of others in its group.
+	looksUp(policy Policy) bool
+	// into takes it into a batch. With an error, nothing of it is in the batch.
+	into(b *builder, r *request) error
+}
+
 // request is one caller's part of a group.
 type request struct {
-	ops   []Op
-	delta *Delta
-	facts *facts
-	drop  *dropping
+	work
+	ops   operations // the work of a Write
 	opt   WriteOptions
 	alone func() error // run by the leader with no group around it: how the rewriter, drop and eviction hold writers
 
@@ -22,7 +32,16 @@ type request struct {
 	self   [1]*request // the group of a request that nobody else is with
 }
 
-var requests = sync.Pool{New: func() any { return &request{wake: make(chan struct{}, 1)} }}
+// requests are those of Write, which are used again.
+var requests = sync.Pool{New: func() any {
+	r := newRequest(nil, DefaultDurability)
+	r.work = &r.ops
+	return r
+}}
+
+func newRequest(w work, d Durability) *request {
+	return &request{work: w, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
+}
 
 // submit hands a request to the set's writers and returns when it is done. The first to come leads: it takes all that have
 // queued up, writes them as one batch with one clock key and one sync, and passes the lead on before it waits for the sync.
@@ -80,6 +99,57 @@ func (s *Store) lead(st *set, group []*request) {
 	}
 }
 
+// writeGroup builds and applies one batch for the group, and returns how to wait for it to be durable, nil when nobody
+// asked for that. It is called by the set's leader. Errors are left in the requests.
+func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
+	b := s.newBuilder(st, group)
+	defer b.release()
+	sync := false
+	for _, r := range group {
+		if r.err = r.into(b, r); r.err == nil {
+			sync = sync || r.opt.Durability == Sync
+		}
+	}
+	if b.err == nil && !b.empty() {
+		b.finish()
+	}
+	if b.err != nil { // the disk failed in the middle: nothing of the group is written, its dots were never shown
+		st.resetNext()
+		failAll(group, b.err)
+		return nil
+	}
+	if b.empty() {
+		if err := s.db.Writable(); err != nil {
+			failAll(group, err)
+			return nil
+		}
+		if sync { // what was found must be durable before it is acknowledged
+			return s.db.WaitDurable(s.db.Applied())
+		}
+		return nil
+	}
+	if b.runs != nil {
+		b.runs.cut(len(st.prefix), b.puts)
+	}
+	wait, err := s.db.Commit(b.batch, sync)
+	if err != nil {
+		st.resetNext()
+		failAll(group, err)
+		return nil
+	}
+	b.publish()
+	st.touch()
+	return wait
+}
+
+func failAll(group []*request, err error) {
+	for _, r := range group {
+		if r.err == nil {
+			r.err = err
+		}
+	}
+}
+
 // noteQueued notes how long the requests of a group have waited.
 func (s *Store) noteQueued(group []*request) {
 	var now time.Time
@@ -102,24 +172,6 @@ const (
 	groupBytesMax = 4 << 20
 )
 
-// size returns how many operations a request holds, and about how many bytes they are.
-func (r *request) size(nameBytes int) (ops, bytes int) {
-	nameBytes += keyBytes
-	for i := range r.ops {
-		bytes += nameBytes + len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots) + wideBytes(r.ops[i].Context.Wide)
-	}
-	if r.facts != nil {
-		return r.facts.size(nameBytes)
-	}
-	if r.delta == nil {
-		return len(r.ops), bytes
-	}
-	for i := range r.delta.Items {
-		bytes += nameBytes + len(r.delta.Items[i].Element) + dotBytes*len(r.delta.Items[i].Context) + wideBytes(r.delta.Items[i].Wide)
-	}
-	return len(r.delta.Items), bytes
-}
-
 // dotBytes and keyBytes are about what a dot of a context, and a key beside its names, cost in a batch.
 const (
 	dotBytes = 16
@@ -131,12 +183,12 @@ func (st *set) takeGroup() []*request {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
 	st.beginRuns()
-	n := 1
+	n, prefixBytes := 1, len(st.name)+keyBytes
 	if len(st.queue) > 1 && st.queue[0].alone == nil {
-		ops, bytes := st.queue[0].size(len(st.name))
+		keys, bytes := st.queue[0].size(prefixBytes)
 		for ; n < len(st.queue) && st.queue[n].alone == nil; n++ {
-			o, b := st.queue[n].size(len(st.name))
-			if ops, bytes = ops+o, bytes+b; ops > groupOpsMax || bytes > groupBytesMax {
+			k, b := st.queue[n].size(prefixBytes)
+			if keys, bytes = keys+k, bytes+b; keys > groupOpsMax || bytes > groupBytesMax {
 				break
 			}
 		}
@@ -163,7 +215,8 @@ func (st *set) passLead() {
 
 // holding runs f while nobody writes the set.
 func (s *Store) holding(st *set, f func() error) error {
-	r := &request{alone: f, wake: make(chan struct{}, 1)}
+	r := newRequest(nil, DefaultDurability)
+	r.alone = f
 	s.submit(st, r)
 	return r.err
 }

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -29,27 +27,12 @@ import (
 // All that 1 takes is of one moment: a dot in Seen has its key among those read, or is in Dead; a dead key has its successor,
 // if any, among the keys read or among those noted; and no key is both.
 
-// tableKeysBytes is about how many bytes of keys go into one new table. Small tables make it cheap to write one again when
-// a late write falls in it.
-const tableKeysBytes = 2 << 20
-
 // lateKeysMax is how many keys, and lateBytesMax how many bytes of keys and values, may be written into a span while it is
 // copied. With more it is left for later.
 const (
 	lateKeysMax  = 2000
 	lateBytesMax = 4 << 20
 )
-
-// keptKey is an element key with its value.
-type keptKey struct{ key, value []byte }
-
-// newKept copies an element key, and its value if it is open.
-func newKept(key, value []byte) keptKey {
-	if !keyscheme.IsOpen(value) {
-		return keptKey{append([]byte(nil), key...), keyscheme.ClosedValue}
-	}
-	return keptKey{append([]byte(nil), key...), append([]byte(nil), value...)}
-}
 
 // lateWrites notes the keys written into a span. It belongs to the set's leader.
 type lateWrites struct {
@@ -75,40 +58,22 @@ func (l *lateWrites) add(keys []keptKey) {
 
 // pass is one run of the rewriter over one span.
 type pass struct {
-	s *Store
-	lsmSpanFiles
+	copied // what it keeps
 	st     *set
 	bounds keyscheme.Bounds
 	it     *pebble.Iterator // of the moment at which seen and dead were taken
 	seen   *clock.Clock
 	dead   *clock.Clock
+	heals  *healing // keys to be put back or left out; nil for none
+	holed  bool     // part of the span can't be read: see holes.go
 
-	arena    []byte         // the keys to be kept, one after the other
-	ends     []int          // where each ends in arena
-	values   map[int][]byte // of those of them that stay open, by number
-	element  []keptKey      // the keys of the element at hand, but for those that are closed and dead
-	open     bool           // one of them is open
-	killed   []clock.Dot    // what the contexts of closing keys kill
-	resolved int            // keys that were open and are not any more, or are left out
-	read     int            // keys read
-	last     []byte         // the element at hand
-	heals    bool           // it puts keys back: see Heal
-	lost     []keptKey      // keys to be put back where they are not found, ascending, those still to come
-	lostAt   int            // keys read when the last of them came
-	put      []keptKey      // those of them that were
-	wrong    [][]byte       // keys to be left out, though they are live: see Heal
-	taken    int            // those of them that were
-	holed    bool           // part of the span can't be read: see holes.go
-	died     int            // those of them whose dots have died meanwhile
-	unseen   int            // those of them whose dots have not been seen
-	hidden   int            // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
-	tables   []copiedTable
-}
-
-// copiedTable is a new table: the keys it holds, by their numbers.
-type copiedTable struct {
-	first, last int // last is exclusive
-	path        string
+	last     []byte      // the current element
+	element  []keptKey   // its keys, but for those that are closed and dead
+	open     bool        // one of them is open
+	killed   []clock.Dot // what the contexts of closing keys kill
+	resolved int         // keys that were open and are not any more, or are left out
+	read     int         // keys read
+	hidden   int         // keys that the filter kept out of the iterator's sight, about: those of other readers of the set count, too
 }
 
 // passResult says what a pass did.
@@ -128,63 +93,90 @@ type passResult struct {
 func (s *Store) rewriteSpan(
 	ctx context.Context, st *set, bounds keyscheme.Bounds, worth func(compaction.Span) bool,
 ) (res passResult, err error) {
-	return s.runPass(ctx, &pass{s: s, lsmSpanFiles: s.db.SpanFiles(), st: st, bounds: bounds}, worth)
+	return s.newPass(st, bounds, nil).run(ctx, worth)
 }
 
-// runPass runs a pass. One that puts keys back is always worth it.
-func (s *Store) runPass(ctx context.Context, p *pass, worth func(compaction.Span) bool) (res passResult, err error) {
-	began, st := time.Now(), p.st
+func (s *Store) newPass(st *set, bounds keyscheme.Bounds, heals *healing) *pass {
+	return &pass{copied: copied{s: s, lsmSpanFiles: s.db.SpanFiles()}, st: st, bounds: bounds, heals: heals}
+}
+
+// run runs a pass. One that heals a key is always worth it.
+func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res passResult, err error) {
+	began, s, st := time.Now(), p.s, p.st
 	s.passes.RLock()
 	defer s.passes.RUnlock()
 	st.passes.Lock()
 	defer st.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	if err := s.holding(st, p.begin); err != nil {
-		return res, err
+	err = p.noting(func() error {
+		if err := p.collect(ctx); err != nil {
+			return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+		}
+		res = p.collected()
+		s.counters.rewriteKeys.Add(uint64(res.Keys))
+		garbage := max(res.Dropped, res.Closed)
+		span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
+		if !p.heals.some() && (garbage == 0 || !worth(span)) {
+			return nil
+		}
+		if len(p.killed) > 0 { // before the keys go that say so
+			if err := s.holding(st, func() error { return s.amend(st, p.killed, 0) }); err != nil {
+				return err
+			}
+		}
+		if err := p.install(ctx, &res); err != nil {
+			return err
+		}
+		s.told(st.name, &res, time.Since(began))
+		return nil
+	})
+	return res, err
+}
+
+// noting runs f while what is written into the span is noted. The pass's files are removed at the end.
+func (p *pass) noting(f func() error) (err error) {
+	if err := p.s.holding(p.st, p.begin); err != nil {
+		return err
 	}
 	defer func() { // whatever happens, writers stop noting
-		if e := s.holding(st, p.end); err == nil {
+		if e := p.s.holding(p.st, p.end); err == nil {
 			err = e
 		}
 		p.RemoveFiles()
 	}()
-	if err := p.collect(ctx); err != nil {
-		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
-	}
-	res = passResult{Upper: p.bounds.Upper, Keys: p.read + p.hidden, Dropped: p.read + p.hidden + len(p.put) - len(p.ends), Closed: p.resolved}
-	s.counters.rewriteKeys.Add(uint64(res.Keys))
-	garbage := max(res.Dropped, res.Closed)
-	span := compaction.Span{Set: string(st.prefix), Lower: p.bounds.Lower, Upper: p.bounds.Upper, Keys: uint64(res.Keys), Dead: uint64(garbage)}
-	if len(p.put) == 0 && p.taken == 0 && (garbage == 0 || !worth(span)) {
-		return res, nil
-	}
-	if len(p.killed) > 0 { // before the keys go that say so
-		if err := s.holding(st, func() error { return s.amend(st, p.killed, 0) }); err != nil {
-			return res, err
-		}
-	}
+	return f()
+}
+
+// collected says what collect has found.
+func (p *pass) collected() passResult {
+	keys := p.read + p.hidden
+	return passResult{Upper: p.bounds.Upper, Keys: keys, Dropped: keys + len(p.heals.puts()) - len(p.ends), Closed: p.resolved}
+}
+
+// install writes what was kept to tables and swaps them in.
+func (p *pass) install(ctx context.Context, res *passResult) error {
+	s, st := p.s, p.st
 	if err := p.writeTables(); err != nil {
-		return res, fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
 	}
 	if err := s.flushFor(ctx, st); err != nil {
-		return res, err
+		return err
 	}
 	if err := p.syncLog(); err != nil {
-		return res, err
+		return err
 	}
 	if p.resolved > 0 { // a crash between the swap and the count of it must be known for one
 		if err := s.db.Mark(); err != nil {
-			return res, err
+			return err
 		}
 	}
 	held := time.Now()
-	if err := s.holding(st, func() error { return p.swap(ctx, &res) }); err != nil {
-		return res, fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
+	if err := s.holding(st, func() error { return p.swap(ctx, res) }); err != nil {
+		return fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
 	}
 	res.Held = time.Since(held)
-	s.told(st.name, &res, time.Since(began))
-	return res, nil
+	return nil
 }
 
 // flushFor flushes the memtable if the set may have keys in it: a swap over them would flush it while writers are held.
@@ -241,11 +233,11 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		if !ok {
 			return fmt.Errorf("%w: key %x", ErrCorrupt, key)
 		}
-		if string(element) != string(p.last) && (size >= p.s.opt.SpanBytes || p.strays()) {
+		if string(element) != string(p.last) && (size >= p.s.opt.SpanBytes || p.heals.strays(p.read)) {
 			p.bounds.Upper = p.st.prefix.AppendElementBound(nil, element)
 			break
 		}
-		if err := p.putBack(key); err != nil {
+		if err := p.inject(key); err != nil {
 			return err
 		}
 		if err := p.beginElement(element); err != nil {
@@ -265,8 +257,7 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		if !isOpen && p.dead.ContainsBytes(actor, counter) {
 			continue
 		}
-		if slices.ContainsFunc(p.wrong, func(k []byte) bool { return bytes.Equal(k, key) }) {
-			p.taken++
+		if p.heals.takes(key) {
 			continue
 		}
 		p.gather(key, value)
@@ -275,7 +266,7 @@ func (p *pass) collect(ctx context.Context) (err error) {
 	if err := it.Error(); err != nil {
 		return err
 	}
-	if err := p.putBack(p.bounds.Upper); err != nil {
+	if err := p.inject(p.bounds.Upper); err != nil {
 		return err
 	}
 	return p.endElement()
@@ -304,48 +295,6 @@ func (p *pass) gather(key, value []byte) {
 	}
 }
 
-// key returns the i-th key to be kept.
-func (p *pass) key(i int) []byte {
-	start := 0
-	if i > 0 {
-		start = p.ends[i-1]
-	}
-	return p.arena[start:p.ends[i]]
-}
-
-// value returns the value of the i-th key to be kept.
-func (p *pass) value(i int) []byte {
-	if v, open := p.values[i]; open {
-		return v
-	}
-	return keyscheme.ClosedValue
-}
-
-// writeTables writes the keys to be kept to new tables.
-func (p *pass) writeTables() error {
-	for first := 0; first < len(p.ends); {
-		last := first
-		for size := 0; last < len(p.ends) && size <= tableKeysBytes; last++ {
-			size += len(p.key(last)) + len(p.value(last))
-		}
-		t := copiedTable{first: first, last: last}
-		var err error
-		if t.path, err = p.WriteTable(func(yield func(key, value []byte) error) error {
-			for i := first; i < last; i++ {
-				if err := yield(p.key(i), p.value(i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		p.tables = append(p.tables, t)
-		first = last
-	}
-	return nil
-}
-
 // swap puts the new tables in place of the span. Writers are held.
 func (p *pass) swap(ctx context.Context, res *passResult) error {
 	late := p.st.late
@@ -353,10 +302,11 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		res.Left = true
 		return nil
 	}
-	if err := p.mergeLate(late.keys); err != nil {
+	if err := p.mergeLate(late.keys, p.bounds.Upper); err != nil {
 		return err
 	}
-	if len(p.put) > 0 { // an element may have two live dots again
+	put := p.heals.puts()
+	if len(put) > 0 { // an element may have two live dots again
 		if err := p.s.raiseSiblings(p.st); err != nil {
 			return err
 		}
@@ -365,18 +315,14 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	if err := p.syncLog(); err != nil {
 		return err
 	}
-	paths := make([]string, len(p.tables))
-	for i, t := range p.tables {
-		paths[i] = t.path
-	}
-	if runs := p.st.runs.Load(); runs != nil && len(p.put) > 0 {
-		runs.cut(len(p.st.prefix), p.put)
+	if runs := p.st.runs.Load(); runs != nil && len(put) > 0 {
+		runs.cut(len(p.st.prefix), put)
 		defer runs.applied()
 	}
-	if err := p.s.swapIn(ctx, p.bounds, paths, p.resolved, p.holed); err != nil {
+	if err := p.s.swapIn(ctx, p.bounds, p.tablePaths(), p.resolved, p.holed); err != nil {
 		return err
 	}
-	if len(p.put) > 0 {
+	if len(put) > 0 {
 		p.st.keepSiblings()
 	}
 	res.Swapped, res.Bytes = true, p.Bytes
@@ -399,52 +345,4 @@ func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []str
 		s.counters.rewriteClosed.Add(uint64(resolved)) // while Verify, which counts open keys, waits
 	}
 	return err
-}
-
-// mergeLate writes those tables again into which late keys fall.
-func (p *pass) mergeLate(late []keptKey) error {
-	late = slices.DeleteFunc(late, func(k keptKey) bool { return comparator.Compare(k.key, p.bounds.Upper) >= 0 })
-	if len(late) == 0 {
-		return nil
-	}
-	slices.SortFunc(late, func(a, b keptKey) int { return comparator.Compare(a.key, b.key) })
-	if len(p.tables) == 0 {
-		p.tables = []copiedTable{{}}
-	}
-	for i := range p.tables {
-		t := &p.tables[i]
-		n := len(late)
-		if i+1 < len(p.tables) { // those before the next table's first key; the last table takes the rest
-			next := p.key(p.tables[i+1].first)
-			n, _ = slices.BinarySearchFunc(late, next, func(k keptKey, key []byte) int { return comparator.Compare(k.key, key) })
-		}
-		if n == 0 {
-			continue
-		}
-		var err error
-		if t.path, err = p.WriteTable(p.merging(*t, late[:n])); err != nil {
-			return err
-		}
-		late = late[n:]
-	}
-	return nil
-}
-
-// merging yields a table's keys and late ones in order.
-func (p *pass) merging(t copiedTable, late []keptKey) func(yield func(key, value []byte) error) error {
-	return func(yield func(key, value []byte) error) error {
-		for i := t.first; i < t.last || len(late) > 0; {
-			var next keptKey
-			if len(late) == 0 || i < t.last && comparator.Compare(p.key(i), late[0].key) < 0 {
-				next = keptKey{p.key(i), p.value(i)}
-				i++
-			} else {
-				next, late = late[0], late[1:]
-			}
-			if err := yield(next.key, next.value); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }

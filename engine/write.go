@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"bigset/clock"
 	"bigset/keyscheme"
@@ -80,27 +82,6 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	defer s.sets.release(st)
 	s.submit(st, r)
 	return s.metIn(name, r.err)
-}
-
-// adds reports whether a request would add anything.
-func (r *request) adds() bool {
-	for i := range r.ops {
-		if r.ops[i].Kind == keyscheme.OpAdd {
-			return true
-		}
-	}
-	if r.facts != nil {
-		return len(r.facts.Keys) > 0
-	}
-	if r.delta == nil {
-		return false
-	}
-	for i := range r.delta.Items {
-		if r.delta.Items[i].Kind == keyscheme.OpAdd {
-			return true
-		}
-	}
-	return false
 }
 
 func checkOps(name []byte, ops []Op) error {
@@ -183,53 +164,117 @@ func checkDots(dots []clock.Dot) error {
 	return nil
 }
 
-// writeGroup builds and applies one batch for the group, and returns how to wait for it to be durable, nil when nobody
-// asked for that. It is called by the set's leader. Errors are left in the requests.
-func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
-	b := s.newBuilder(st, group)
-	defer b.release()
-	sync := false
-	for _, r := range group {
-		if r.err = b.add(r); r.err == nil {
-			sync = sync || r.opt.Durability == Sync
-		}
-	}
-	if b.err == nil && !b.empty() {
-		b.finish()
-	}
-	if b.err != nil { // the disk failed in the middle: nothing of the group is written, its dots were never shown
-		st.resetNext()
-		failAll(group, b.err)
-		return nil
-	}
-	if b.empty() {
-		if err := s.db.Writable(); err != nil {
-			failAll(group, err)
-			return nil
-		}
-		if sync { // what was found must be durable before it is acknowledged
-			return s.db.WaitDurable(s.db.Applied())
-		}
-		return nil
-	}
-	if b.runs != nil {
-		b.runs.cut(len(st.prefix), b.puts)
-	}
-	wait, err := s.db.Commit(b.batch, sync)
-	if err != nil {
-		st.resetNext()
-		failAll(group, err)
-		return nil
-	}
-	b.publish()
-	st.touch()
-	return wait
+// operations are the work of a Write.
+type operations []Op
+
+func (ops *operations) adds() bool {
+	return slices.ContainsFunc(*ops, func(op Op) bool { return op.Kind == keyscheme.OpAdd })
 }
 
-func failAll(group []*request, err error) {
-	for _, r := range group {
-		if r.err == nil {
-			r.err = err
+func (ops *operations) size(prefixBytes int) (keys, bytes int) {
+	for i := range *ops {
+		op := &(*ops)[i]
+		bytes += prefixBytes + len(op.Element) + dotBytes*len(op.Context.Dots) + wideBytes(op.Context.Wide)
+	}
+	return len(*ops), bytes
+}
+
+func (ops *operations) looksUp(policy Policy) bool {
+	for i := range *ops {
+		if c := &(*ops)[i].Context; c.Wide != nil || !c.Given && policy == PolicyCoordinator {
+			return true
 		}
 	}
+	return false
+}
+
+func (ops *operations) into(b *builder, r *request) error {
+	if len(r.opt.Request) > 0 {
+		if known := b.recall(r.opt.Request); known != nil || b.err != nil {
+			if b.err != nil {
+				return b.err
+			}
+			return b.repeat(r, known)
+		}
+	}
+	if err := b.checkContexts(r); err != nil {
+		return err
+	}
+	if err := b.coordinate(r); err != nil {
+		return err
+	}
+	if d := &r.result.Delta; len(r.opt.Request) > 0 && !d.Empty() {
+		d.Request = bytes.Clone(r.opt.Request)
+		b.remember(d)
+	}
+	return b.err
+}
+
+// checkContexts refuses what could not have come from here: a dot of this store's actor above the last that it issued
+// would make the next one dead on arrival.
+func (b *builder) checkContexts(r *request) error {
+	for i := range r.ops {
+		c := r.ops[i].Context
+		if !c.Given && r.opt.Policy == PolicyRequired {
+			return fmt.Errorf("%w for %q", ErrContextRequired, r.ops[i].Element)
+		}
+		for _, d := range c.Dots {
+			if d.Actor == b.actor && d.Counter > b.counter {
+				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", ErrContext, d, b.counter)
+			}
+		}
+		if n := c.Wide.Max(b.actor); n > b.counter {
+			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, n, b.counter)
+		}
+		if c.Wide != nil && !b.s.opt.OpenContexts && !b.st.next.Descends(c.Wide) {
+			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", ErrBehind, b.st.name)
+		}
+	}
+	return nil
+}
+
+// coordinate gives each operation that is an event its dot.
+func (b *builder) coordinate(r *request) error {
+	r.result.Dots = make([]clock.Dot, len(r.ops))
+	d := &r.result.Delta
+	for i := range r.ops {
+		op := &r.ops[i]
+		seen, wide := op.Context.Dots, op.Context.Wide
+		switch {
+		case wide != nil && b.s.opt.OpenContexts:
+			seen = nil
+		case wide != nil || !op.Context.Given && r.opt.Policy == PolicyCoordinator:
+			if seen = b.liveDots(op.Element, wide); b.err != nil {
+				return b.err
+			}
+			wide = nil
+		}
+		// What is dead here already may live elsewhere: a remove that names it is an event, for the other replicas' sake.
+		if op.Kind == keyscheme.OpRemove && len(seen) == 0 && wide.Empty() {
+			continue
+		}
+		finds := b.killsAny(seen) || !wide.Empty()
+		b.counter++
+		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
+		if d.First == 0 {
+			*d = Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
+		}
+		d.Items = append(d.Items, Item{op.Kind, op.Element, seen, wide})
+		r.result.Dots[i] = dot
+		b.kill(op.Element, seen)
+		b.st.next.Add(dot)
+		if op.Kind == keyscheme.OpAdd {
+			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != PolicyCoordinator
+			b.put(op.Element, dot, op.Kind, wide)
+			continue
+		}
+		if finds {
+			r.result.Removed++
+		}
+		b.killed.add(dot)
+		if wide != nil {
+			b.put(op.Element, dot, op.Kind, wide)
+		}
+	}
+	return nil
 }
