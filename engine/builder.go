@@ -9,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -191,7 +192,7 @@ func (b *builder) delete(element []byte, dot clock.Dot) {
 
 func (b *builder) check(err error) {
 	if err != nil && b.err == nil {
-		b.err = fmt.Errorf("engine: batch for %q: %w", b.st.name, diskError(err))
+		b.err = fmt.Errorf("engine: batch for %q: %w", b.st.name, lsm.DiskError(err))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"bigset/engine/internal/lsm"
 )
 
 // Checkpoint makes a copy of the store, as it is at one moment, in a folder that is new or empty; on one file system tables
@@ -29,7 +31,7 @@ func (s *Store) Checkpoint(ctx context.Context, dest string) error {
 		return s.filters.damage() // the log of marks has what the copy would deny
 	})
 	if err != nil {
-		return fmt.Errorf("engine: checkpoint in %s: %w", dest, diskError(err))
+		return fmt.Errorf("engine: checkpoint in %s: %w", dest, lsm.DiskError(err))
 	}
 	return nil
 }

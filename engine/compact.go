@@ -6,6 +6,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -160,7 +161,7 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 	if !s.strategy.Rewrites() {
 		b := st.prefix.All()
 		if err := s.db.Compact(ctx, b); err != nil {
-			return fmt.Errorf("engine: compact %q: %w", name, diskError(err))
+			return fmt.Errorf("engine: compact %q: %w", name, lsm.DiskError(err))
 		}
 		progress(*rep)
 		return nil

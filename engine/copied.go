@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -25,7 +26,7 @@ const tableKeysBytes = 2 << 20
 // copied is what takes the place of a span: its keys, in order, and the tables that hold them.
 type copied struct {
 	s *Store
-	lsmSpanFiles
+	lsm.SpanFiles
 	arena  []byte         // the keys, one after the other
 	ends   []int          // where each ends in arena
 	values map[int][]byte // of those of them that are open, by number

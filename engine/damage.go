@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"bigset/engine/internal/lsm"
 )
 
 // damageNotes names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
@@ -157,7 +159,7 @@ func (d *damages) store() {
 			lines = append(lines, what.line(table))
 		}
 		slices.Sort(lines)
-		err = writeFile(fs, d.s.db.Dir(), damageNotes, strings.Join(lines, ""))
+		err = lsm.WriteFile(fs, d.s.db.Dir(), damageNotes, strings.Join(lines, ""))
 	}
 	if err != nil {
 		d.s.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damageNotes, "cause", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -77,7 +78,7 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 			return err
 		}
 		if err := s.db.Excise(ctx, bounds); err != nil {
-			return fmt.Errorf("engine: excise %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: excise %q: %w", st.name, lsm.DiskError(err))
 		}
 		s.counters.excises.Add(1)
 		s.event(Event{Kind: EventExcise, Set: st.name})

@@ -8,6 +8,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -31,7 +32,7 @@ func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error
 		return err
 	}
 	if err := s.dropRange(ctx, slotRange{first, last}); err != nil {
-		return fmt.Errorf("engine: drop slots %08x to %08x: %w", first, last, diskError(err))
+		return fmt.Errorf("engine: drop slots %08x to %08x: %w", first, last, lsm.DiskError(err))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -88,7 +89,7 @@ func (s *Store) ElementDigests(ctx context.Context, name []byte, r ElementRange)
 		}
 		g := digesting{mean: uint64(r.Mean)}
 		if err := s.digestElements(ctx, st, b, r.Within, &g); err != nil {
-			return fmt.Errorf("engine: hash elements of %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: hash elements of %q: %w", st.name, lsm.DiskError(err))
 		}
 		d = g.ElementDigests
 		return nil

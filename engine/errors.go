@@ -3,32 +3,34 @@ package engine
 import (
 	"errors"
 	"fmt"
+
+	"bigset/engine/internal/lsm"
 )
 
 // Errors of opening a store.
 var (
 	// ErrLocked is returned when another process, or another Store of this one, has the folder open.
-	ErrLocked = errors.New("engine: store is open elsewhere")
+	ErrLocked = lsm.ErrLocked
 	// ErrFormat is returned for a folder that holds no store, or one of a format that this program does not know.
-	ErrFormat = errors.New("engine: store format")
+	ErrFormat = lsm.ErrFormat
 	// ErrNoStore is returned when there is no store in the folder and none was to be made.
-	ErrNoStore = errors.New("engine: no store")
+	ErrNoStore = lsm.ErrNoStore
 	// ErrUnfinished is returned for a folder into which a store was being copied when the process ended.
-	ErrUnfinished = errors.New("engine: unfinished checkpoint or restore")
+	ErrUnfinished = lsm.ErrUnfinished
 	// ErrReadOnly is in the chain of errors of a file system that can't be written to. Open needs one that can; Restore reads from
 	// one that can't.
-	ErrReadOnly = errors.New("engine: the folder is read-only, mount it for writing, or restore the store to another folder")
+	ErrReadOnly = lsm.ErrReadOnly
 	// ErrNotEmpty is returned by Checkpoint and Restore for a folder that holds something.
-	ErrNotEmpty = errors.New("engine: folder is not empty")
+	ErrNotEmpty = lsm.ErrNotEmpty
 )
 
 // Errors of operations.
 var (
 	// ErrClosed is returned by every call on a closed store.
-	ErrClosed = errors.New("engine: store is closed")
+	ErrClosed = lsm.ErrClosed
 	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; what was in
 	// flight is unknown. Reads go on, but what they show last may not last. Close the store and open it again.
-	ErrFailed = errors.New("engine: store failed, close it and open it again")
+	ErrFailed = lsm.ErrFailed
 	// ErrNotFound is returned for a set of which this store has never heard.
 	ErrNotFound = errors.New("engine: set not found")
 	// ErrLimit is returned when a name, an element, a batch or a context is too large: *LimitError says which and how much.
@@ -56,9 +58,9 @@ var (
 	// is still to be cut out: nothing has happened, and others have it.
 	ErrSliceAway = errors.New("engine: slice is not here now")
 	// ErrCorrupt is returned when bytes on disk are not what was written; *CorruptionError says where, if that is known.
-	ErrCorrupt = errors.New("engine: store is damaged")
+	ErrCorrupt = lsm.ErrCorrupt
 	// ErrDiskFull is in the chain of errors that a full disk caused.
-	ErrDiskFull = errors.New("engine: disk is full, free some space")
+	ErrDiskFull = lsm.ErrDiskFull
 )
 
 // LimitError says which limit was passed. errors.Is finds ErrLimit in it.
@@ -74,3 +76,16 @@ func (e *LimitError) Error() string {
 
 // Unwrap makes errors.Is find ErrLimit.
 func (e *LimitError) Unwrap() error { return ErrLimit }
+
+// Types of the room below that users of the engine meet. They are aliases because an internal package can't be imported from outside of
+// engine.
+type (
+	// CorruptionError says where damage was found. errors.Is finds ErrCorrupt in it.
+	CorruptionError = lsm.CorruptionError
+	// DiskSpaceError says that there is little room left on the disk. errors.Is finds ErrDiskFull in it.
+	DiskSpaceError = lsm.DiskSpaceError
+	// DiskSpace is the room on the disk that a store is on.
+	DiskSpace = lsm.DiskSpace
+	// RestoreReport says how much Restore has to copy, and how much is done.
+	RestoreReport = lsm.RestoreReport
+)

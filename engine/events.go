@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 )
 
 // EventKind says what happened.
@@ -12,20 +13,20 @@ type EventKind string
 
 // What a store tells about.
 const (
-	EventFlush       EventKind = EventKind(lsmEventFlush)       // a memtable became tables
-	EventCompaction  EventKind = EventKind(lsmEventCompaction)  // Pebble rewrote tables
-	EventRewrite     EventKind = "rewrite"                      // the rewriter swapped a span
-	EventRewriteLeft EventKind = "rewrite-left"                 // the rewriter left a span for later: it was being written
-	EventHeal        EventKind = "heal"                         // lost keys of a set were put back: Keys of them
-	EventExcise      EventKind = "excise"                       // an emptied set's element range was cut out
-	EventPublish     EventKind = "publish"                      // the filter may drop more keys of a set: one event for each set, at most every 20 ms
-	EventIncarnation EventKind = EventKind(lsmEventIncarnation) // the store took a new actor
-	EventStall       EventKind = EventKind(lsmEventStall)       // writes wait for flushes or compactions
-	EventFailed      EventKind = EventKind(lsmEventFailed)      // the store takes no more writes
-	EventCorruption  EventKind = EventKind(lsmEventCorruption)  // damaged bytes were read: once for each file
-	EventDiskSpace   EventKind = EventKind(lsmEventDiskSpace)   // free space fell below a level, or the disk is full
-	EventSlowDisk    EventKind = EventKind(lsmEventSlowDisk)    // an operation on the disk takes long
-	EventBackground  EventKind = EventKind(lsmEventBackground)  // a background task failed and will be tried again
+	EventFlush       EventKind = EventKind(lsm.EventFlush)       // a memtable became tables
+	EventCompaction  EventKind = EventKind(lsm.EventCompaction)  // Pebble rewrote tables
+	EventRewrite     EventKind = "rewrite"                       // the rewriter swapped a span
+	EventRewriteLeft EventKind = "rewrite-left"                  // the rewriter left a span for later: it was being written
+	EventHeal        EventKind = "heal"                          // lost keys of a set were put back: Keys of them
+	EventExcise      EventKind = "excise"                        // an emptied set's element range was cut out
+	EventPublish     EventKind = "publish"                       // the filter may drop more keys of a set: one event for each set, at most every 20 ms
+	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor
+	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions
+	EventFailed      EventKind = EventKind(lsm.EventFailed)      // the store takes no more writes
+	EventCorruption  EventKind = EventKind(lsm.EventCorruption)  // damaged bytes were read: once for each file
+	EventDiskSpace   EventKind = EventKind(lsm.EventDiskSpace)   // free space fell below a level, or the disk is full
+	EventSlowDisk    EventKind = EventKind(lsm.EventSlowDisk)    // an operation on the disk takes long
+	EventBackground  EventKind = EventKind(lsm.EventBackground)  // a background task failed and will be tried again
 )
 
 // Event is one thing that a store did by itself. Fields that do not apply are zero.
@@ -46,8 +47,8 @@ type Event struct {
 
 func (s *Store) event(e Event) { s.opt.Events(e) }
 
-// lsmEvent passes on what the store below the sets has done by itself.
-func (s *Store) lsmEvent(e lsmEvent) {
+// passOn passes on what the store below the sets has done by itself.
+func (s *Store) passOn(e lsm.Event) {
 	s.event(Event{Kind: EventKind(e.Kind), Set: e.Set, Actor: e.Actor, BytesIn: e.BytesIn, BytesOut: e.BytesOut, Took: e.Took, Err: e.Err})
 }
 
@@ -73,5 +74,5 @@ type counters struct {
 	excises       atomic.Uint64
 	rewriting     atomic.Int64 // spans that passes are at
 
-	queued, held lsmTiming
+	queued, held lsm.Timing
 }

@@ -10,6 +10,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -32,7 +33,7 @@ func SmallTables(po *pebble.Options) {
 // WithoutDotRanges makes stores that are opened with these options write tables that say nothing of the dots in them.
 func WithoutDotRanges(po *pebble.Options) {
 	po.BlockPropertyCollectors = slices.DeleteFunc(po.BlockPropertyCollectors, func(c func() pebble.BlockPropertyCollector) bool {
-		return c().Name() == dotRangesName
+		return c().Name() == lsm.DotRangesName
 	})
 }
 
@@ -266,7 +267,7 @@ func (s *Store) Durable() bool { return s.db.Durable() >= s.db.Applied() }
 func (s *Store) InDoubt() bool { return s.db.InDoubt() }
 
 // LeastLog returns the least number of a log that a MANIFEST says is needed.
-func LeastLog(manifest []byte) uint64 { return leastLog(manifest) }
+func LeastLog(manifest []byte) uint64 { return lsm.LeastLog(manifest) }
 
 // Marked reports whether the disk says that the store has been written since it was opened.
 func (s *Store) Marked() bool { return s.db.Marked() }
@@ -364,8 +365,8 @@ func (s *Store) SegmentsMade() uint64 {
 // ForgetSpace has the next look at the disk happen at once.
 func (s *Store) ForgetSpace() { s.db.ForgetSpace() }
 
-// CorruptionOf is corruptionOf.
-var CorruptionOf = corruptionOf
+// CorruptionOf says where the damage is that Pebble tells of.
+var CorruptionOf = lsm.CorruptionOf
 
 // Held reports whether what the open had to write is in memory.
 func (s *Store) Held() bool { return s.db.Holds() }

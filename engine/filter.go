@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 )
 
 // Filter is a bloom filter of a store: the slices that the store has of it, on a node alone all of them. All its methods may be called by any
@@ -293,7 +294,7 @@ func (f *Filter) Flush(ctx context.Context) error {
 		err = errors.Join(err, part.flush())
 	}
 	if err = errors.Join(err, s.db.SyncLog()); err != nil {
-		return fmt.Errorf("engine: flush filter %q: %w", f.name, diskError(err))
+		return fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err))
 	}
 	return nil
 }
@@ -333,7 +334,7 @@ func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (
 		err = s.db.SyncLog()
 	}
 	if err != nil {
-		return false, fmt.Errorf("engine: close filter %q: %w", f.name, diskError(err))
+		return false, fmt.Errorf("engine: close filter %q: %w", f.name, lsm.DiskError(err))
 	}
 	return closed, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -62,7 +63,7 @@ func (fs *filters) dropListed(ctx context.Context, name []byte, f *Filter) error
 		return err
 	}
 	if err := fs.drop(f, s.db.NewBatch()); err != nil {
-		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
+		return fmt.Errorf("engine: drop filter %q: %w", name, lsm.DiskError(err))
 	}
 	return nil
 }

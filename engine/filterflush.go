@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -43,14 +44,14 @@ func (fs *filters) flush(ctx context.Context) error {
 			return errors.Join(append(errs, err)...)
 		}
 		if err := f.flush(); err != nil && !errors.Is(err, ErrNoFilter) {
-			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, diskError(err)))
+			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err)))
 		}
 	}
 	if err := errors.Join(append(errs, fs.s.db.SyncLog())...); err != nil {
 		return err
 	}
 	if err := fs.log.remove(ended); err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	fs.owesFlush.Store(false)
 	return nil

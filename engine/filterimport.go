@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("engine: import filter %q: %w", name, diskError(err))
+		return nil, fmt.Errorf("engine: import filter %q: %w", name, lsm.DiskError(err))
 	}
 	return im.f.of, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 )
 
 // filterLog is the log of marks of filters whose marks are answered when they are written (FilterLog) or on disk (FilterSync). It says
@@ -196,7 +197,7 @@ func (l *filterLog) begin() error {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncFolder(fs, dir)
+		err = lsm.SyncFolder(fs, dir)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -294,7 +295,7 @@ func (l *filterLog) remove(last uint64) error {
 			if n == 0 {
 				return nil
 			}
-			return syncFolder(fs, dir)
+			return lsm.SyncFolder(fs, dir)
 		}
 		number := l.segments[0]
 		l.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -45,7 +46,7 @@ func (fs *filters) replay() error {
 	}
 	if fs.owed { // the segments stay, and others come behind the last: it must have its end
 		if data, err = endedSegment(data, l.last); err == nil {
-			err = writeFile(s.db.FS(), s.db.Dir(), segmentName(l.last), string(data))
+			err = lsm.WriteFile(s.db.FS(), s.db.Dir(), segmentName(l.last), string(data))
 		}
 		if err != nil {
 			return fmt.Errorf("log of marks %s: %w", path, err)
@@ -54,7 +55,7 @@ func (fs *filters) replay() error {
 	if fs.owed {
 		l.segments = nil // the next open finds them
 	}
-	if err = fs.storeReplayed(); errors.Is(diskError(err), ErrDiskFull) {
+	if err = fs.storeReplayed(); errors.Is(lsm.DiskError(err), ErrDiskFull) {
 		fs.owesFlush.Store(true)
 		return nil
 	}

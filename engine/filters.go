@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -182,7 +183,7 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 	}
 	f, err := fs.create(name, o)
 	if err != nil {
-		return nil, fmt.Errorf("engine: create filter %q: %w", name, diskError(err))
+		return nil, fmt.Errorf("engine: create filter %q: %w", name, lsm.DiskError(err))
 	}
 	fs.mu.Lock()
 	fs.byName[string(name)] = f

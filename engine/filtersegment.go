@@ -34,6 +34,9 @@ func segmentName(number uint64) string {
 	return fmt.Sprintf("%s%06d%s", segmentPrefix, number, segmentSuffix)
 }
 
+// castagnoli is the polynomial of the checksums.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // isSegment reports whether a name is that of a segment.
 func isSegment(name string) bool {
 	_, ok := segmentNumber(name)

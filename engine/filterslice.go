@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -284,7 +285,7 @@ func (f *filterSlice) loadHead() error {
 		return ErrNoFilter
 	}
 	if err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	opt, err := keyscheme.DecodeFilterHead(value)
 	if err == nil && f.index >= opt.Slices {
@@ -313,7 +314,7 @@ func (f *filterSlice) storedLayers() (layers []bloomslice.Layer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = diskError(err) }()
+	defer func() { err = lsm.DiskError(err) }()
 	defer closing(it, &err)
 	layers = []bloomslice.Layer{}
 	for ok := it.First(); ok; ok = it.Next() {
@@ -380,7 +381,7 @@ func (f *filterSlice) readError(err error) error {
 	case errors.Is(err, bloomslice.ErrCorruptPage):
 		err = fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
 	default:
-		err = fmt.Errorf("engine: filter %q: %w", f.name, diskError(err))
+		err = fmt.Errorf("engine: filter %q: %w", f.name, lsm.DiskError(err))
 	}
 	f.met(err)
 	return err

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -122,7 +123,7 @@ func (s *Store) recountOnce(ctx context.Context, st *set) error {
 	st.passes.Lock() // no key closes meanwhile
 	defer st.passes.Unlock()
 	if err := s.recount(ctx, st); err != nil {
-		return fmt.Errorf("engine: count open keys of %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: count open keys of %q: %w", st.name, lsm.DiskError(err))
 	}
 	s.recounted.Store(string(st.prefix), struct{}{})
 	return nil

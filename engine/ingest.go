@@ -11,6 +11,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -44,7 +45,7 @@ func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, er
 		return res, &LimitError{"bytes of a clock", n, ClockBytesMax}
 	}
 	err = s.usingSet(ctx, span.Set, func(st *set) error {
-		in := &ingestion{copied: copied{s: s, lsmSpanFiles: s.db.SpanFiles()}, st: st, dead: span.Dead}
+		in := &ingestion{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, dead: span.Dead}
 		if err := in.unpack(span); err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 			return in.apply(ctx)
 		}
 		if err := in.writeKeys(); err != nil {
-			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
+			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
 		if err := errors.Join(in.s.flushFor(ctx, in.st), in.s.db.SyncLog()); err != nil {
 			return FactsResult{}, err
@@ -173,7 +174,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 			return err
 		})
 		if err != nil {
-			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
+			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
 		if !again {
 			return res, nil

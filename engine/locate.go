@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -41,7 +42,7 @@ func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter
 				return !stopped
 			}}
 			if err := l.run(ctx, dots); err != nil {
-				return fmt.Errorf("engine: locate dots of %q: %w", st.name, diskError(err))
+				return fmt.Errorf("engine: locate dots of %q: %w", st.name, lsm.DiskError(err))
 			}
 			return nil
 		})
@@ -175,10 +176,10 @@ func (l *locating) scan(ctx context.Context) (bool, error) {
 }
 
 // filter returns a filter of blocks for the dots that are still to be found.
-func (l *locating) filter() *dotFilter {
+func (l *locating) filter() *lsm.DotFilter {
 	missing := l.want.Clone()
 	missing.Subtract(l.got)
-	return newDotFilter(missing, &l.s.counters.locateSkips)
+	return lsm.NewDotFilter(missing, &l.s.counters.locateSkips)
 }
 
 // scanFrom reads keys until the chunk is full, or for as long as an iterator may live. It returns the bound to go on from, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -83,7 +84,7 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 		}
 		n, err := s.lookUpOnce(st, elements[done:upTo], found[done:upTo], hold)
 		if err != nil {
-			return fmt.Errorf("engine: look up in %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: look up in %q: %w", st.name, lsm.DiskError(err))
 		}
 		if n > 0 {
 			try = 0

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"bigset/engine/internal/lsm"
 )
 
 // Metric is one figure of Stats, for whoever exports it. Figures of one name come one after the other.
@@ -96,8 +98,8 @@ func (l Latency) metrics(m Metric, yield func(Metric) bool) bool {
 	for i, c := range l.Buckets {
 		n += c
 		m.Name, m.Label, m.Of, m.Value = name+"_bucket", "le", "+Inf", float64(n)
-		if i < lsmTimingBuckets-1 {
-			m.Of = strconv.FormatFloat(lsmTimingBound(i).Seconds(), 'g', -1, 64)
+		if i < lsm.TimingBuckets-1 {
+			m.Of = strconv.FormatFloat(lsm.TimingBound(i).Seconds(), 'g', -1, 64)
 		}
 		if !yield(m) {
 			return false
@@ -113,7 +115,7 @@ func (l Latency) metrics(m Metric, yield func(Metric) bool) bool {
 }
 
 // latencyOf returns what a timing has counted.
-func latencyOf(t *lsmTiming) (l Latency) {
+func latencyOf(t *lsm.Timing) (l Latency) {
 	var took time.Duration
 	took, l.Buckets = t.Counts()
 	l.Seconds = took.Seconds()

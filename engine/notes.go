@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -66,7 +67,7 @@ func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.
 	}
 	wait, err := s.setNote(name, slotRange{first, last}, value, d == Sync || d == DefaultDurability && s.opt.Durability == Sync)
 	if err != nil {
-		return fmt.Errorf("engine: note %q: %w", name, diskError(err))
+		return fmt.Errorf("engine: note %q: %w", name, lsm.DiskError(err))
 	}
 	if wait != nil {
 		err = wait()
@@ -129,7 +130,7 @@ func (s *Store) Note(ctx context.Context, name string) ([]byte, error) {
 	}
 	value, _, err := s.db.Get(noteKey(at.number))
 	if err != nil {
-		return nil, diskError(err)
+		return nil, lsm.DiskError(err)
 	}
 	_, _, body, ok := decodeNote(value)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/compaction"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -156,9 +157,9 @@ func (o *Options) withDefaults() *Options {
 	return &n
 }
 
-// lsm returns the options of the store below the sets.
-func (o *Options) lsm() lsmOptions {
-	return lsmOptions{
+// below returns the options of the store below the sets.
+func (o *Options) below() lsm.Options {
+	return lsm.Options{
 		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,
 		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger, Tune: o.tune,
 	}

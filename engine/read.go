@@ -11,6 +11,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -352,7 +353,7 @@ func (r *reader) next(ctx context.Context) (*fold.Chunk, error) {
 	defer r.mu.Unlock()
 	chunk, err := r.fill(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("engine: read %q: %w", r.st.name, diskError(err))
+		return nil, fmt.Errorf("engine: read %q: %w", r.st.name, lsm.DiskError(err))
 	}
 	return chunk, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -134,7 +135,7 @@ func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, 
 			}
 			kept, err := s.recall(st, id)
 			if err != nil {
-				return fmt.Errorf("engine: look for a request to %q: %w", name, diskError(err))
+				return fmt.Errorf("engine: look for a request to %q: %w", name, lsm.DiskError(err))
 			}
 			known = kept != nil
 			return nil
@@ -236,7 +237,7 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 	if !s.requestLog.loaded {
 		old, err := s.keptRequests(ctx)
 		if err != nil {
-			return fmt.Errorf("engine: look for requests: %w", diskError(err))
+			return fmt.Errorf("engine: look for requests: %w", lsm.DiskError(err))
 		}
 		s.requestLog.took(old)
 	}

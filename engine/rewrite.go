@@ -10,6 +10,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -97,7 +98,7 @@ func (s *Store) rewriteSpan(
 }
 
 func (s *Store) newPass(st *set, bounds keyscheme.Bounds, heals *healing) *pass {
-	return &pass{copied: copied{s: s, lsmSpanFiles: s.db.SpanFiles()}, st: st, bounds: bounds, heals: heals}
+	return &pass{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, bounds: bounds, heals: heals}
 }
 
 // run runs a pass. One that heals a key is always worth it.
@@ -111,7 +112,7 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 	defer s.counters.rewriting.Add(-1)
 	err = p.noting(func() error {
 		if err := p.collect(ctx); err != nil {
-			return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: rewrite %q: %w", st.name, lsm.DiskError(err))
 		}
 		res = p.collected()
 		s.counters.rewriteKeys.Add(uint64(res.Keys))
@@ -158,7 +159,7 @@ func (p *pass) collected() passResult {
 func (p *pass) install(ctx context.Context, res *passResult) error {
 	s, st := p.s, p.st
 	if err := p.writeTables(); err != nil {
-		return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: rewrite %q: %w", st.name, lsm.DiskError(err))
 	}
 	if err := s.flushFor(ctx, st); err != nil {
 		return err
@@ -173,7 +174,7 @@ func (p *pass) install(ctx context.Context, res *passResult) error {
 	}
 	held := time.Now()
 	if err := s.holding(st, func() error { return p.swap(ctx, res) }); err != nil {
-		return fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: swap a span of %q: %w", st.name, lsm.DiskError(err))
 	}
 	res.Held = time.Since(held)
 	return nil
@@ -208,7 +209,7 @@ func (p *pass) begin() (err error) {
 	p.seen, p.dead = v.seen, v.dead
 	p.it, err = p.s.db.NewIter(&pebble.IterOptions{LowerBound: p.bounds.Lower, UpperBound: p.bounds.Upper})
 	if err != nil {
-		return fmt.Errorf("engine: rewrite %q: %w", p.st.name, diskError(err))
+		return fmt.Errorf("engine: rewrite %q: %w", p.st.name, lsm.DiskError(err))
 	}
 	p.st.late = &lateWrites{bounds: p.bounds}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -27,7 +28,7 @@ type runner struct {
 	emptied []*set // pinned
 
 	surveyed uint64               // the state of the tables when they were last looked at; 0 is never
-	tables   []lsmTable           // what was found then
+	tables   []lsm.Table          // what was found then
 	resting  map[string]time.Time // sets not to be looked at before
 	judged   map[string]uint64    // the survey by which a set was last looked at
 	wanted   map[string]time.Time // since when the strategy wants a set rewritten
@@ -111,7 +112,7 @@ func (r *runner) run(ctx context.Context) {
 		}
 		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
 			r.s.db.Counters.BackgroundErrors.Add(1)
-			r.s.event(Event{Kind: EventBackground, Err: diskError(err)})
+			r.s.event(Event{Kind: EventBackground, Err: lsm.DiskError(err)})
 		}
 	}
 }
@@ -198,7 +199,7 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 }
 
 // rewriteDensest works on the densest spans of a set.
-func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Load, tables []lsmTable) error {
+func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Load, tables []lsm.Table) error {
 	index, err := r.s.sample(ctx, st, tables, load.Quiet > compaction.QuietEnough)
 	if err != nil {
 		return err
@@ -256,7 +257,7 @@ func pause(ctx context.Context, bytes, bytesPerSecond int64) error {
 }
 
 // survey looks at all tables' own counts, if something has changed since the last time.
-func (s *Store) survey() ([]lsmTable, error) {
+func (s *Store) survey() ([]lsm.Table, error) {
 	c, l := &s.counters, &s.db.Counters
 	state := 1 + l.Flushes.Load() + l.Compactions.Load() + c.rewrites.Load() + c.excises.Load()
 	if state == s.runner.surveyed {
@@ -271,7 +272,7 @@ func (s *Store) survey() ([]lsmTable, error) {
 }
 
 // choose returns the set, pinned, with the most garbage of those that the strategy wants rewritten, or nil.
-func (r *runner) choose(tables []lsmTable) (best *set, load compaction.Load, err error) {
+func (r *runner) choose(tables []lsm.Table) (best *set, load compaction.Load, err error) {
 	keys := map[string]uint64{}
 	for _, t := range tables {
 		for _, sk := range t.Sets {
@@ -329,17 +330,17 @@ const samplesPerTable = 64
 
 // sample cuts a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
 // count that the filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
-func (s *Store) sample(ctx context.Context, st *set, tables []lsmTable, all bool) (_ *compaction.Index, err error) {
-	var cuts []lsmTable
+func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all bool) (_ *compaction.Index, err error) {
+	var cuts []lsm.Table
 	for _, t := range tables {
 		if len(t.Smallest) >= len(st.prefix) && string(t.Smallest[:len(st.prefix)]) == string(st.prefix) && t.Level == 6 {
 			cuts = append(cuts, t)
 		}
 	}
-	slices.SortFunc(cuts, func(a, b lsmTable) int { return comparator.Compare(a.Smallest, b.Smallest) })
+	slices.SortFunc(cuts, func(a, b lsm.Table) int { return comparator.Compare(a.Smallest, b.Smallest) })
 	it, err := s.db.NewIter(nil)
 	if err != nil {
-		return nil, diskError(err)
+		return nil, lsm.DiskError(err)
 	}
 	defer closing(it, &err)
 	elements := st.prefix.Elements()

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -144,13 +145,13 @@ func liveDots(seen, dead *clock.Clock) uint64 {
 }
 
 // load reads clock and tombstone from disk.
-func (st *set) load(db *lsmDB) error {
+func (st *set) load(db *lsm.DB) error {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
 	*buf = st.prefix.AppendClock((*buf)[:0])
 	value, ok, err := db.GetBehind(buf)
 	if err != nil {
-		return fmt.Errorf("engine: clock of %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: clock of %q: %w", st.name, lsm.DiskError(err))
 	}
 	if !ok {
 		empty := new(struct{ seen, dead, next clock.Clock })
@@ -171,7 +172,7 @@ func (st *set) load(db *lsmDB) error {
 	}
 	*buf = st.prefix.AppendTombstone((*buf)[:0])
 	if value, ok, err = db.GetBehind(buf); err != nil {
-		return fmt.Errorf("engine: tombstone of %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: tombstone of %q: %w", st.name, lsm.DiskError(err))
 	}
 	if !ok {
 		return tombstoneError(st.prefix, false)
@@ -183,11 +184,11 @@ func (st *set) load(db *lsmDB) error {
 }
 
 // loadPaged reads clock and tombstone of a set of which one has pages.
-func (st *set) loadPaged(db *lsmDB) (err error) {
+func (st *set) loadPaged(db *lsm.DB) (err error) {
 	bounds := st.prefix.Causal()
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
 	if err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	defer closing(it, &err)
 	if !it.First() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -54,7 +55,7 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	s.swapping.Unlock()
 	if err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	defer closing(it, &err)
 	for ok := it.First(); ok; {
@@ -88,5 +89,5 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 		}
 		ok = it.SeekGE(prefix.AppendEnd(nil))
 	}
-	return diskError(it.Error())
+	return lsm.DiskError(it.Error())
 }

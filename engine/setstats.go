@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -89,7 +90,7 @@ type setTables struct {
 }
 
 // tabledBySet sums what tables say of each set that they name, by the prefix of its keys.
-func tabledBySet(tables []lsmTable) map[string]setTables {
+func tabledBySet(tables []lsm.Table) map[string]setTables {
 	all := map[string]setTables{}
 	for _, t := range tables {
 		for _, sk := range t.Sets {

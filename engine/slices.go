@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -295,7 +296,7 @@ func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 	}
 	part, err := fs.makeSlice(spec, first)
 	if err != nil {
-		return nil, fmt.Errorf("engine: slice %d of filter %q: %w", spec.Slice, spec.Name, diskError(err))
+		return nil, fmt.Errorf("engine: slice %d of filter %q: %w", spec.Slice, spec.Name, lsm.DiskError(err))
 	}
 	return part, nil
 }
@@ -414,7 +415,7 @@ func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, g
 		return err
 	}
 	if err := fs.dropGeneration(keyscheme.DirectoryEntry{Kind: keyscheme.EntryDropped, Name: name, Slice: parts, Generation: generation}); err != nil {
-		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
+		return fmt.Errorf("engine: drop filter %q: %w", name, lsm.DiskError(err))
 	}
 	return nil
 }

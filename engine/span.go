@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -53,7 +54,7 @@ func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int
 	err = s.withSet(ctx, name, func(st *set) error {
 		b := ReadOptions{After: after}.bounds(st.prefix)
 		if span, err = s.exportSpan(ctx, st, b, bytesMax); err != nil {
-			return fmt.Errorf("engine: export a span of %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: export a span of %q: %w", st.name, lsm.DiskError(err))
 		}
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -20,7 +21,7 @@ type Store struct {
 	deletes  bool // the strategy writes point deletes
 	limits   recordLimits
 
-	db   *lsmDB
+	db   *lsm.DB
 	sets setCache
 
 	registry   atomic.Pointer[compaction.Registry]
@@ -51,7 +52,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	s := &Store{opt: opt, limits: defaultRecordLimits}
 	s.sets.init(s)
 	if err := s.open(dir); err != nil {
-		return nil, fmt.Errorf("engine: open %s: %w", dir, diskError(err))
+		return nil, fmt.Errorf("engine: open %s: %w", dir, lsm.DiskError(err))
 	}
 	s.publisher.start(s)
 	s.runner.start(s)
@@ -61,7 +62,7 @@ func Open(dir string, o *Options) (*Store, error) {
 
 func (s *Store) open(dir string) (err error) {
 	s.registry.Store(&compaction.Registry{})
-	if s.db, err = lsmOpen(dir, s.opt.lsm(), s.hooks()); err != nil {
+	if s.db, err = lsm.Open(dir, s.opt.below(), s.hooks()); err != nil {
 		return err
 	}
 	s.damages.open(s)
@@ -76,14 +77,14 @@ func (s *Store) open(dir string) (err error) {
 }
 
 // hooks are what the sets have to do with what the store below them does by itself.
-func (s *Store) hooks() lsmHooks {
-	return lsmHooks{
+func (s *Store) hooks() lsm.Hooks {
+	return lsm.Hooks{
 		Registry: &s.registry,
 		Fits:     s.fits,
 		Moved:    s.forgetNotes,
 		Owes:     s.filters.owesFlush.Load,
 		IsFile:   isSegment,
-		Event:    s.lsmEvent,
+		Event:    s.passOn,
 	}
 }
 

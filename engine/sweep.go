@@ -11,6 +11,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -29,7 +30,7 @@ import (
 // context: sets with open keys are left to a pass of their own, and so are those too large to be copied again in 4.
 type sweep struct {
 	s *Store
-	lsmSpanFiles
+	lsm.SpanFiles
 	bounds keyscheme.Bounds // guarded by the range gate
 	late   lateSets
 
@@ -78,9 +79,9 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	defer s.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	w := &sweep{s: s, lsmSpanFiles: s.db.SpanFiles(), bounds: bounds}
+	w := &sweep{s: s, SpanFiles: s.db.SpanFiles(), bounds: bounds}
 	if err := s.gate.begin(w, w.open); err != nil {
-		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: rewrite small sets: %w", lsm.DiskError(err))
 	}
 	defer func() {
 		s.gate.end()
@@ -88,7 +89,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	}()
 	upper, err := w.collect(ctx, &res)
 	if err != nil {
-		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: rewrite small sets: %w", lsm.DiskError(err))
 	}
 	res.Sets, res.Read, res.Keys, res.Dropped = len(w.sets), int64(w.read), w.found.keys, w.found.dropped
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
@@ -97,7 +98,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 		return res, nil
 	}
 	if err := w.writeTables(); err != nil {
-		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: rewrite small sets: %w", lsm.DiskError(err))
 	}
 	if err := s.flushForSweep(ctx); err != nil {
 		return res, err
@@ -107,7 +108,7 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	}
 	held := time.Now()
 	if err := s.gate.holding(upper, func() error { return w.swap(ctx, &res) }); err != nil {
-		return res, fmt.Errorf("engine: swap small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: swap small sets: %w", lsm.DiskError(err))
 	}
 	res.Held = time.Since(held)
 	s.told(nil, &res.passResult, time.Since(began))

@@ -6,6 +6,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -64,11 +65,11 @@ func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
 }
 
 // next returns the table that was not looked at for longest, nil when nothing was written since all were.
-func (p *sweepPicker) next(tables []lsmTable, now uint64) (best *lsmTable) {
+func (p *sweepPicker) next(tables []lsm.Table, now uint64) (best *lsm.Table) {
 	looked := map[string]uint64{}
 	for i := range tables {
 		t := &tables[i]
-		if t.Level != 6 || t.smallKeys() == 0 {
+		if t.Level != 6 || smallKeys(t) == 0 {
 			continue
 		}
 		at := p.looked[string(t.Smallest)]
@@ -83,8 +84,8 @@ func (p *sweepPicker) next(tables []lsmTable, now uint64) (best *lsmTable) {
 	return best
 }
 
-// smallKeys returns the number of element keys of sets that the table does not name, about.
-func (t *lsmTable) smallKeys() uint64 {
+// smallKeys returns the number of element keys of sets that a table does not name, about.
+func smallKeys(t *lsm.Table) uint64 {
 	n := t.Keys
 	for _, sk := range t.Sets {
 		n -= min(n, sk.Keys)
@@ -92,8 +93,8 @@ func (t *lsmTable) smallKeys() uint64 {
 	return n
 }
 
-// wholeSets bounds the sets that have keys in the table.
-func (t *lsmTable) wholeSets() (b keyscheme.Bounds, ok bool) {
+// wholeSets bounds the sets that have keys in a table.
+func wholeSets(t *lsm.Table) (b keyscheme.Bounds, ok bool) {
 	first, err := keyscheme.Decode(t.Smallest)
 	if err != nil {
 		return b, false // damage, for verify to report
@@ -113,11 +114,11 @@ func (t *lsmTable) wholeSets() (b keyscheme.Bounds, ok bool) {
 }
 
 // pickSweep looks at some small sets of a table and returns the range of its sets, if the strategy wants them rewritten.
-func (r *runner) pickSweep(ctx context.Context, t *lsmTable) (b keyscheme.Bounds, err error) {
+func (r *runner) pickSweep(ctx context.Context, t *lsm.Table) (b keyscheme.Bounds, err error) {
 	if t == nil {
 		return b, nil
 	}
-	of, ok := t.wholeSets()
+	of, ok := wholeSets(t)
 	if !ok {
 		return b, nil
 	}
@@ -126,7 +127,7 @@ func (r *runner) pickSweep(ctx context.Context, t *lsmTable) (b keyscheme.Bounds
 		return b, err
 	}
 	span := compaction.Span{Lower: of.Lower, Upper: of.Upper, Keys: uint64(n.keys), Dead: uint64(n.dropped), Bytes: t.Bytes}
-	keys := t.smallKeys()
+	keys := smallKeys(t)
 	load := compaction.Load{Keys: keys, Live: keys - uint64(float64(keys)*span.Density())}
 	if r.s.strategy.Wants(load) && r.worth(span) {
 		return of, nil
@@ -138,9 +139,9 @@ func (r *runner) pickSweep(ctx context.Context, t *lsmTable) (b keyscheme.Bounds
 func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCount, err error) {
 	s.passes.RLock() // no sweep swaps meanwhile
 	defer s.passes.RUnlock()
-	w := &sweep{s: s, lsmSpanFiles: s.db.SpanFiles(), bounds: of}
+	w := &sweep{s: s, SpanFiles: s.db.SpanFiles(), bounds: of}
 	if err := w.open(); err != nil {
-		return n, diskError(err)
+		return n, lsm.DiskError(err)
 	}
 	defer closing(w.it, &err)
 	ok := w.it.First()
@@ -152,7 +153,7 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 		prefix := keyscheme.NewPrefix(key.Set)
 		_, small, err := w.set(ctx, prefix, s.ownBytes())
 		if err != nil {
-			return n, diskError(err)
+			return n, lsm.DiskError(err)
 		}
 		if ok = w.it.Valid(); !small {
 			ok = w.it.SeekGE(prefix.AppendEnd(nil))
@@ -160,5 +161,5 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 		w.arena, w.ends = w.arena[:0], w.ends[:0]
 	}
 	w.found.keys, w.found.dropped = w.found.keys+w.opens, w.found.dropped+w.opens // what is open may be garbage
-	return w.found, diskError(w.it.Error())
+	return w.found, lsm.DiskError(w.it.Error())
 }

@@ -1,0 +1,325 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"math"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ballastFile takes up room that is given back, once, when the disk is full: then a flush or a shutdown that is under way
+// can end well.
+const ballastFile = "BALLAST"
+
+// Free space is told of when it falls below each of these parts of the disk, in percent. At spaceTight what takes room before
+// it gives some back waits. At the last one adds are refused: what is left is for compactions, removes and the log. Of a disk
+// larger than spaceTotalMax only so much counts.
+const (
+	spaceTotalMax      = 50 << 30
+	spaceTight         = 5
+	spaceReserve       = 2
+	spaceCheckInterval = time.Second
+)
+
+var spaceWarnings = [...]uint64{spaceReserve, 3, spaceTight, 10}
+
+// tightLevel is how many of spaceWarnings hold where spaceTight does.
+const tightLevel = 2
+
+// disk watches over the disk that a store is on.
+type disk struct {
+	db      *DB
+	inner   vfs.FS // below the watch
+	closer  func() error
+	ballast atomic.Bool                   // the file is there
+	checked atomic.Int64                  // when free space was last asked for, in nanoseconds
+	level   atomic.Int64                  // how many of spaceWarnings hold
+	usage   atomic.Pointer[vfs.DiskUsage] // as it was then; nil when the file system could not tell
+	full    atomic.Pointer[DiskSpaceError]
+	met     atomic.Bool // a write has found the disk full
+}
+
+// watch returns the store's file system, watched.
+func (d *disk) watch(db *DB) vfs.FS {
+	d.db, d.inner, d.closer = db, db.opt.FS, func() error { return nil }
+	fs := d.inner
+	if db.opt.SlowDisk > 0 {
+		healthy, closer := vfs.WithDiskHealthChecks(fs, db.opt.SlowDisk, nil, d.slow)
+		fs, d.closer = healthy, closer.Close
+	}
+	return vfs.OnDiskFull(fs, d.release)
+}
+
+// slow notes an operation that takes long. It is called from time to time while one lasts.
+func (d *disk) slow(i vfs.DiskSlowInfo) {
+	d.db.Counters.SlowDisk.Add(1)
+	d.db.opt.Logger.Warn("bigset: slow disk", "path", i.Path, "operation", i.OpType.String(), "took", i.Duration)
+	d.db.event(Event{Kind: EventSlowDisk, Took: i.Duration, Err: fmt.Errorf("engine: slow disk: %s", i.String())})
+}
+
+// tight reports whether there is little room: less than spaceTight when it was last looked at, or none.
+func (d *disk) tight() bool { return d.level.Load() >= tightLevel || d.full.Load() != nil }
+
+// lay puts the ballast in place, if there is room for it twice, and then as much as keeps the disk from being tight.
+func (d *disk) lay() error {
+	path := d.inner.PathJoin(d.db.dir, ballastFile)
+	want := d.db.opt.BallastBytes
+	if info, err := d.inner.Stat(path); err == nil && info.Size() == want && want > 0 {
+		d.ballast.Store(true)
+		return nil
+	}
+	if err := d.inner.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	if usage, err := d.inner.GetDiskUsage(d.db.dir); want == 0 || err == nil && usage.AvailBytes < 2*uint64(want)+partOf(usage, spaceTight) {
+		return nil
+	}
+	f, err := d.inner.Create(path, vfs.WriteCategoryUnspecified)
+	if errors.Is(err, syscall.ENOSPC) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, min(want, 1<<20)) // written, not only reserved: not every file system can do that
+	for left := want; left > 0 && err == nil; left -= int64(len(zeros)) {
+		_, err = f.Write(zeros[:min(left, int64(len(zeros)))])
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		if gone := d.inner.Remove(path); gone != nil || !errors.Is(err, syscall.ENOSPC) {
+			return errors.Join(err, gone)
+		}
+		return nil
+	}
+	d.ballast.Store(true)
+	return nil
+}
+
+// release is called when a write found the disk full, before it is tried once more.
+func (d *disk) release() {
+	d.full.CompareAndSwap(nil, &DiskSpaceError{})
+	d.db.Counters.FullDisk.Add(1)
+	freed := d.ballast.CompareAndSwap(true, false)
+	if freed {
+		freed = d.inner.Remove(d.inner.PathJoin(d.db.dir, ballastFile)) == nil
+	}
+	if again := d.met.Swap(true); freed || !again { // a full disk is met again and again
+		d.db.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.db.dir, "ballast released", freed)
+		d.db.event(Event{Kind: EventDiskSpace, Err: ErrDiskFull})
+	}
+}
+
+// room returns an error that wraps ErrDiskFull when there is no room for adds. It asks the disk now and then.
+func (d *disk) room() error {
+	now := time.Now().UnixNano()
+	if then := d.checked.Load(); now-then > int64(spaceCheckInterval) && d.checked.CompareAndSwap(then, now) {
+		d.check()
+	}
+	if full := d.full.Load(); full != nil {
+		return full
+	}
+	return nil
+}
+
+// check asks the disk for its free space. A file system that can't tell has enough until a write says otherwise, and is
+// tried again when it is asked the next time.
+func (d *disk) check() {
+	usage, err := d.inner.GetDiskUsage(d.db.dir)
+	if err != nil || usage.TotalBytes == 0 {
+		d.usage.Store(nil)
+		d.full.Store(d.owed(math.MaxUint64))
+		d.level.Store(0)
+		return
+	}
+	d.usage.Store(&usage)
+	level := 0
+	for _, percent := range spaceWarnings {
+		if usage.AvailBytes <= partOf(usage, percent) {
+			level++
+		}
+	}
+	if was := d.level.Swap(int64(level)); int64(level) > was {
+		err := &DiskSpaceError{Free: usage.AvailBytes, Reserve: reserveOf(usage)}
+		d.db.opt.Logger.Warn("bigset: the disk fills up", "dir", d.db.dir, "free bytes", usage.AvailBytes, "adds are refused at", err.Reserve)
+		d.db.event(Event{Kind: EventDiskSpace, Err: err})
+	}
+	if usage.AvailBytes <= reserveOf(usage) {
+		if d.full.Swap(&DiskSpaceError{Free: usage.AvailBytes, Reserve: reserveOf(usage)}) == nil {
+			d.db.Counters.FullDisk.Add(1)
+		}
+		return
+	}
+	owed := d.owed(usage.AvailBytes)
+	if d.full.Swap(owed) != nil && owed == nil {
+		d.met.Store(false)
+		d.db.opt.Logger.Info("bigset: the disk has room again, adds are taken", "dir", d.db.dir, "free bytes", usage.AvailBytes)
+	}
+}
+
+// DiskSpace is the room on the disk that a store is on, in bytes. All of it is 0 where the file system can't tell.
+type DiskSpace struct {
+	Free    uint64
+	Reserve uint64 // adds are refused when no more than this is free
+	// Level is 0 while there is enough room, and 1, 2, 3, 4 when at most 10, 5, 3, 2 % are free: at 4 adds are refused. Of a disk
+	// larger than 50 GiB only so much counts.
+	Level int
+}
+
+// DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
+// ErrDiskFull. It looks at the disk when nobody has for a second.
+func (d *DB) DiskSpace() (space DiskSpace, full error) {
+	full = d.disk.room()
+	if usage := d.disk.usage.Load(); usage != nil {
+		space = DiskSpace{usage.AvailBytes, reserveOf(*usage), int(d.disk.level.Load())}
+	}
+	return space, full
+}
+
+// Room returns an error that wraps ErrDiskFull when there is no room for adds. It looks at the disk when nobody has for a second.
+func (d *DB) Room() error { return d.disk.room() }
+
+// Full reports whether adds are refused for lack of room, by the last look at the disk.
+func (d *DB) Full() bool { return d.disk.full.Load() != nil }
+
+// Tight reports whether there is little room, by the last look at the disk: what takes room before it gives some back should wait.
+func (d *DB) Tight() bool { return d.disk.tight() }
+
+// Stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
+func (d *DB) Stalled() error { return d.disk.stalled() }
+
+// Held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before.
+func (d *DB) Held() error { return d.disk.held() }
+
+// Holds reports whether what the open had to write is in memory.
+func (d *DB) Holds() bool { return d.hold.holds() }
+
+// CheckSpace asks the disk for its free space now; ForgetSpace makes the next look at it do so.
+func (d *DB) CheckSpace() { d.disk.check() }
+
+// ForgetSpace makes the next look at the disk ask it for its free space.
+func (d *DB) ForgetSpace() { d.disk.checked.Store(0) }
+
+// owed returns why nothing is added although there may be room again: something that was put off for lack of room is still to be
+// written. What the open has in memory is written now.
+func (d *disk) owed(free uint64) *DiskSpaceError {
+	db := d.db
+	if need := db.hold.bytes(); need > 0 {
+		if free < need {
+			return &DiskSpaceError{Free: free, Need: need}
+		}
+		late, err := db.hold.settle()
+		if late {
+			_ = db.Fail(err)
+		}
+		if err != nil {
+			return &DiskSpaceError{Need: need}
+		}
+		db.opt.Logger.Warn("bigset: there is room again, and the store takes writes", "dir", db.dir)
+	}
+	if db.hooks.Owes() || db.flushRetry.full() {
+		return &DiskSpaceError{}
+	}
+	return nil
+}
+
+// heldMost is how many times the size of a memtable the log may have to be opened on a full disk: it is in memory until there is room.
+const heldMost = 16
+
+// roomToOpen returns an error for a store whose log is too large to be replayed in memory, and does not fit on the disk a second time.
+func (d *disk) roomToOpen() error {
+	names, err := d.inner.List(d.db.dir)
+	if err != nil {
+		return err
+	}
+	need := uint64(0)
+	for _, name := range names {
+		if _, ok := logNumber(name); !ok {
+			continue
+		}
+		info, err := d.inner.Stat(d.inner.PathJoin(d.db.dir, name))
+		if err != nil {
+			return err
+		}
+		need += uint64(info.Size())
+	}
+	usage, err := d.inner.GetDiskUsage(d.db.dir)
+	if err != nil || usage.TotalBytes == 0 || usage.AvailBytes >= need || need <= heldMost*uint64(d.db.opt.MemTableBytes) {
+		return nil
+	}
+	return &DiskSpaceError{Free: usage.AvailBytes, Need: need}
+}
+
+// opened logs that the open found the disk full.
+func (d *disk) opened() {
+	if need := d.db.hold.bytes(); need > 0 {
+		d.full.Store(&DiskSpaceError{Need: need})
+		d.db.opt.Logger.Error("bigset: the disk is full: the store is open for reading, and takes no writes until there is room",
+			"dir", d.db.dir, "bytes needed", need)
+	}
+}
+
+// held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before.
+func (d *disk) held() error {
+	if !d.db.hold.holds() {
+		return nil
+	}
+	if err := d.room(); err != nil {
+		return err
+	}
+	if need := d.db.hold.bytes(); need > 0 {
+		return &DiskSpaceError{Need: need}
+	}
+	return d.db.Writable()
+}
+
+// stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
+// Pebble stops writes where memtables have memTablesStop times their full size, and where level 0 has too many sublevels: each memtable
+// that waits for its flush may add one.
+func (d *disk) stalled() error {
+	if err := d.held(); err != nil {
+		return err
+	}
+	db := d.db
+	flushes, compactions := db.flushRetry.full(), db.compactionRetry.full()
+	if !flushes && !compactions {
+		return nil
+	}
+	m := db.pebble.Metrics()
+	if flushes && m.MemTable.Size >= (memTablesStop-1)*uint64(db.opt.MemTableBytes) ||
+		compactions && int(m.Levels[0].Sublevels) >= db.pebbleOpts.L0StopWritesThreshold-memTablesStop {
+		return &DiskSpaceError{}
+	}
+	return nil
+}
+
+func partOf(u vfs.DiskUsage, percent uint64) uint64 {
+	return percent * min(u.TotalBytes, spaceTotalMax) / 100
+}
+
+func reserveOf(u vfs.DiskUsage) uint64 { return partOf(u, spaceReserve) }
+
+// DiskSpaceError says that there is little room left on the disk. As an answer to an add it says that it was refused: reads
+// and removes go on. errors.Is finds ErrDiskFull in it.
+type DiskSpaceError struct {
+	Free, Reserve uint64 // bytes; both are 0 when a write found the disk full
+	Need          uint64 // bytes that have to be written before anything else can be; 0 if that is not known, or not so
+}
+
+// Error implements error.
+func (e *DiskSpaceError) Error() string {
+	switch {
+	case e.Need > 0:
+		return fmt.Sprintf("%v: %d bytes are needed to write what the log has", ErrDiskFull, e.Need)
+	case e.Reserve == 0:
+		return fmt.Sprintf("%v: nothing is added until then", ErrDiskFull)
+	}
+	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", ErrDiskFull, e.Free, e.Reserve)
+}
+
+// Unwrap makes errors.Is find ErrDiskFull.
+func (e *DiskSpaceError) Unwrap() error { return ErrDiskFull }

@@ -1,0 +1,586 @@
+package lsm
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// holdFS is Pebble's file system. It lets a store be opened on a full disk.
+//
+// Pebble's open flushes what the log has, and tries for ever when that fails. So the first operation of an open that finds the disk
+// full begins a hold: it and all later changes happen in memory, and the folder stays as it was. Reads see both. Syncs of held files
+// do nothing, so the store refuses all writes while the hold lasts. settle ends it: the files go to disk in an order that leaves, at
+// every moment, either the old state or the new one.
+//
+//	tables, MANIFEST, OPTIONS    nothing names them yet
+//	marker                       from here on the new MANIFEST counts
+//	log                          an older log may have a torn end, which Pebble accepts of the newest log only
+//	removals                     of the old log, MANIFEST and OPTIONS
+//
+// A crash before that is a crash of an open that has changed nothing. All methods may be called by any number of goroutines.
+type holdFS struct {
+	vfs.FS
+	dir   string
+	armed atomic.Bool // the store is being opened, so a full disk begins a hold
+	mem   atomic.Pointer[vfs.MemFS]
+
+	mu   sync.RWMutex // read-locked by changes, locked where a hold begins and ends
+	late error        // why settle has ended in the middle; guarded by mu
+
+	names   sync.Mutex
+	removed map[string]bool        // files of the disk that are gone for readers; guarded by names
+	made    map[string]bool        // tables that this open has put on the disk and that no MANIFEST on the disk names; guarded by names
+	writing map[*heldFile]struct{} // files that were created during the open or the hold and are not closed; guarded by names
+}
+
+const (
+	holdRoot    = "/"
+	tableSuffix = ".sst"
+	allMarkers  = "marker."
+	manifests   = "MANIFEST-"
+	logSuffix   = ".log"
+)
+
+// over puts h over a file system, with the folder of the store.
+func (h *holdFS) over(fs vfs.FS, dir string) {
+	h.FS, h.dir = fs, dir
+	h.removed, h.made, h.writing = map[string]bool{}, map[string]bool{}, map[*heldFile]struct{}{}
+}
+
+// arm makes a full disk begin a hold, until disarm.
+func (h *holdFS) arm() { h.armed.Store(true) }
+
+// disarm ends the time in which a hold may begin. One that has begun lasts.
+func (h *holdFS) disarm() {
+	h.armed.Store(false)
+	if h.holds() {
+		return
+	}
+	h.names.Lock()
+	defer h.names.Unlock()
+	clear(h.made)
+	for f := range h.writing {
+		f.kept.Store(nil)
+	}
+	clear(h.writing)
+}
+
+// holds reports whether changes are in memory and not on disk.
+func (h *holdFS) holds() bool { return h.mem.Load() != nil }
+
+// bytes returns how many bytes settle would write, at least 1 if there is a hold.
+func (h *holdFS) bytes() (n uint64) {
+	mem := h.mem.Load()
+	if mem == nil {
+		return 0
+	}
+	names, _ := mem.List(holdRoot)
+	for _, name := range names {
+		if info, err := mem.Stat(holdRoot + name); err == nil {
+			n += uint64(info.Size())
+		}
+	}
+	return max(n, 1)
+}
+
+// Unwrap implements vfs.FS.
+func (h *holdFS) Unwrap() vfs.FS { return h.FS }
+
+// change does something on the disk, or in memory if there is a hold. The disk being full begins one.
+func (h *holdFS) change(onDisk func() error, inMemory func(mem *vfs.MemFS) error) error {
+	h.mu.RLock()
+	if !h.holds() {
+		err := onDisk()
+		h.mu.RUnlock()
+		if !errors.Is(err, syscall.ENOSPC) || !h.armed.Load() {
+			return err
+		}
+		h.begin()
+		h.mu.RLock()
+	}
+	defer h.mu.RUnlock()
+	if mem := h.mem.Load(); mem != nil {
+		return inMemory(mem)
+	}
+	return onDisk() // settled meanwhile
+}
+
+func (h *holdFS) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mem.CompareAndSwap(nil, vfs.NewMem())
+}
+
+// held returns where a file of the folder is in memory. All else can't be changed during a hold.
+func (h *holdFS) held(op, path string) (string, error) {
+	if name := h.PathBase(path); h.PathJoin(h.dir, name) == path {
+		return holdRoot + name, nil
+	}
+	return "", noRoom(op, path)
+}
+
+func noRoom(op, path string) error { return &iofs.PathError{Op: op, Path: path, Err: syscall.ENOSPC} }
+
+// note notes that a file of the disk is there again, or gone.
+func (h *holdFS) note(path string, removed bool) {
+	h.names.Lock()
+	defer h.names.Unlock()
+	if removed {
+		h.removed[path] = true
+	} else {
+		delete(h.removed, path)
+	}
+}
+
+func (h *holdFS) isRemoved(path string) bool {
+	h.names.Lock()
+	defer h.names.Unlock()
+	return h.removed[path]
+}
+
+// Create implements vfs.FS.
+func (h *holdFS) Create(path string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return h.create(path, func() (vfs.File, error) { return h.FS.Create(path, category) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (h *holdFS) ReuseForWrite(old, path string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := h.create(path, func() (vfs.File, error) { return h.FS.ReuseForWrite(old, path, category) })
+	if hf, ok := f.(*heldFile); ok && hf.inMemory {
+		err = h.Remove(old)
+	}
+	return f, err
+}
+
+func (h *holdFS) create(path string, onDisk func() (vfs.File, error)) (vfs.File, error) {
+	f := &heldFile{fs: h, path: path}
+	err := h.change(func() (err error) {
+		f.File, err = onDisk()
+		return err
+	}, func(mem *vfs.MemFS) error {
+		name, err := h.held("create", path)
+		if err != nil {
+			return err
+		}
+		f.inMemory = true
+		h.note(path, false)
+		f.File, err = mem.Create(name, vfs.WriteCategoryUnspecified)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !f.inMemory && !h.armed.Load() {
+		return f.File, nil
+	}
+	h.names.Lock()
+	defer h.names.Unlock()
+	h.writing[f] = struct{}{}
+	switch name := h.PathBase(path); {
+	case f.inMemory:
+	case strings.HasSuffix(name, tableSuffix):
+		h.made[path] = true
+	case strings.HasPrefix(name, markerPrefix):
+		h.named()
+		fallthrough
+	default:
+		f.kept.Store(&[]byte{})
+	}
+	return f, nil
+}
+
+// named notes that the MANIFEST on the disk counts from now on: what it names stays, and so does the file itself.
+func (h *holdFS) named() {
+	clear(h.made)
+	for f := range h.writing {
+		if strings.HasPrefix(h.PathBase(f.path), manifests) {
+			f.kept.Store(nil)
+		}
+	}
+}
+
+// Remove implements vfs.FS.
+func (h *holdFS) Remove(path string) error {
+	return h.change(func() error { return h.FS.Remove(path) }, func(mem *vfs.MemFS) error {
+		name, err := h.held("remove", path)
+		if err != nil {
+			return err
+		}
+		h.names.Lock()
+		made := h.made[path]
+		delete(h.made, path)
+		h.names.Unlock()
+		if made { // or each open of a full disk would leave one more
+			return h.FS.Remove(path)
+		}
+		err = mem.Remove(name)
+		if _, e := h.FS.Stat(path); e == nil && !h.isRemoved(path) {
+			h.note(path, true)
+			err = nil
+		}
+		return err
+	})
+}
+
+// Rename implements vfs.FS.
+func (h *holdFS) Rename(from, to string) error {
+	return h.change(func() error { return h.FS.Rename(from, to) }, func(mem *vfs.MemFS) error {
+		source, err := h.held("rename", from)
+		if err != nil {
+			return err
+		}
+		target, err := h.held("rename", to)
+		if err != nil {
+			return err
+		}
+		if _, err := mem.Stat(source); err == nil {
+			h.note(to, false)
+			return mem.Rename(source, target)
+		}
+		text, err := h.readAll(from) // written before the hold began
+		if err != nil {
+			return err
+		}
+		h.note(from, true)
+		h.note(to, false)
+		f, err := mem.Create(target, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		return errors.Join(err, f.Close())
+	})
+}
+
+func (h *holdFS) readAll(path string) ([]byte, error) {
+	f, err := h.FS.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// refused does something that can't happen in memory.
+func (h *holdFS) refused(op, path string, onDisk func() error) error {
+	return h.change(onDisk, func(*vfs.MemFS) error { return noRoom(op, path) })
+}
+
+// Link implements vfs.FS.
+func (h *holdFS) Link(old, path string) error {
+	return h.refused("link", path, func() error { return h.FS.Link(old, path) })
+}
+
+// RemoveAll implements vfs.FS.
+func (h *holdFS) RemoveAll(path string) error {
+	return h.refused("remove", path, func() error { return h.FS.RemoveAll(path) })
+}
+
+// MkdirAll implements vfs.FS.
+func (h *holdFS) MkdirAll(path string, perm iofs.FileMode) error {
+	if _, err := h.FS.Stat(path); err == nil {
+		return nil
+	}
+	return h.refused("mkdir", path, func() error { return h.FS.MkdirAll(path, perm) })
+}
+
+// OpenReadWrite implements vfs.FS.
+func (h *holdFS) OpenReadWrite(path string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (f vfs.File, err error) {
+	err = h.refused("open", path, func() (err error) {
+		f, err = h.FS.OpenReadWrite(path, category, opts...)
+		return err
+	})
+	return f, err
+}
+
+// OpenDir implements vfs.FS.
+func (h *holdFS) OpenDir(path string) (vfs.File, error) {
+	f, err := h.FS.OpenDir(path)
+	if err != nil {
+		return nil, err
+	}
+	return heldDir{f, h}, nil
+}
+
+// Open implements vfs.FS.
+func (h *holdFS) Open(path string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if mem := h.mem.Load(); mem != nil {
+		if name, err := h.held("open", path); err == nil {
+			if f, err := mem.Open(name, opts...); err == nil {
+				return f, nil
+			}
+		}
+		if h.isRemoved(path) {
+			return nil, &iofs.PathError{Op: "open", Path: path, Err: iofs.ErrNotExist}
+		}
+	}
+	return h.FS.Open(path, opts...)
+}
+
+// Stat implements vfs.FS.
+func (h *holdFS) Stat(path string) (vfs.FileInfo, error) {
+	if mem := h.mem.Load(); mem != nil {
+		if name, err := h.held("stat", path); err == nil {
+			if info, err := mem.Stat(name); err == nil {
+				return info, nil
+			}
+		}
+		if h.isRemoved(path) {
+			return nil, &iofs.PathError{Op: "stat", Path: path, Err: iofs.ErrNotExist}
+		}
+	}
+	return h.FS.Stat(path)
+}
+
+// List implements vfs.FS.
+func (h *holdFS) List(dir string) ([]string, error) {
+	names, err := h.FS.List(dir)
+	mem := h.mem.Load()
+	if err != nil || mem == nil || dir != h.dir {
+		return names, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return h.isRemoved(h.PathJoin(dir, name)) })
+	more, err := mem.List(holdRoot)
+	names = append(names, more...)
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// heldDir is a folder that was opened to be synced.
+type heldDir struct {
+	vfs.File
+	fs *holdFS
+}
+
+// Sync implements vfs.File.
+func (d heldDir) Sync() error {
+	return d.fs.change(d.File.Sync, func(*vfs.MemFS) error { return nil })
+}
+
+// heldFile is a file that was created during an open or a hold.
+type heldFile struct {
+	vfs.File // on the disk or in memory; changes while fs.mu is locked, or by the one that writes
+	fs       *holdFS
+	path     string
+	inMemory bool
+	kept     atomic.Pointer[[]byte] // what was written to the disk, so that it can move to memory; nil if it can't
+}
+
+// Write implements vfs.File.
+func (f *heldFile) Write(p []byte) (n int, err error) {
+	err = f.change("write", func() (err error) {
+		kept := f.kept.Load()
+		if kept != nil { // before the write: Pebble's own files in memory spoil p where invariants are checked
+			*kept = append(*kept, p...)
+		}
+		if n, err = f.File.Write(p); err != nil && kept != nil {
+			*kept = (*kept)[:len(*kept)-len(p)]
+		}
+		return err
+	}, func() (err error) {
+		n, err = f.File.Write(p)
+		return err
+	})
+	return n, err
+}
+
+// Sync implements vfs.File.
+func (f *heldFile) Sync() error { return f.sync(func() error { return f.File.Sync() }) }
+
+// SyncData implements vfs.File.
+func (f *heldFile) SyncData() error { return f.sync(func() error { return f.File.SyncData() }) }
+
+// SyncTo implements vfs.File.
+func (f *heldFile) SyncTo(length int64) (whole bool, err error) {
+	err = f.sync(func() (err error) {
+		whole, err = f.File.SyncTo(length)
+		return err
+	})
+	return whole, err
+}
+
+func (f *heldFile) sync(onDisk func() error) error {
+	return f.change("sync", onDisk, func() error { return nil })
+}
+
+// Preallocate implements vfs.File. It only saves time.
+func (f *heldFile) Preallocate(offset, length int64) error {
+	f.fs.mu.RLock()
+	defer f.fs.mu.RUnlock()
+	return f.File.Preallocate(offset, length)
+}
+
+// Close implements vfs.File.
+func (f *heldFile) Close() error {
+	f.fs.mu.RLock()
+	defer f.fs.mu.RUnlock()
+	f.fs.names.Lock()
+	delete(f.fs.writing, f)
+	f.fs.names.Unlock()
+	return f.File.Close()
+}
+
+// change changes the file on the disk, or in memory if there is a hold. A file that was begun on the disk moves to memory; of a
+// table the error makes Pebble write another one.
+func (f *heldFile) change(op string, onDisk, inMemory func() error) error {
+	return f.fs.change(onDisk, func(mem *vfs.MemFS) error {
+		if f.inMemory {
+			return inMemory()
+		}
+		kept := f.kept.Load()
+		if kept == nil {
+			return noRoom(op, f.path)
+		}
+		name, err := f.fs.held(op, f.path)
+		if err != nil {
+			return err
+		}
+		m, err := mem.Create(name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			return err
+		}
+		_, err = m.Write(*kept)
+		_, _ = f.File.Close(), f.fs.FS.Remove(f.path) // nothing names it; what is left of it is overwritten
+		f.File, f.inMemory = m, true
+		f.kept.Store(nil)
+		return errors.Join(err, inMemory())
+	})
+}
+
+// settle ends a hold by writing to disk what is in memory. After an error nothing has changed, unless late says that the disk may
+// have part of it: then it is in order, nobody may write to the store any more, and settle returns the same error ever after.
+func (h *holdFS) settle() (late bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	mem := h.mem.Load()
+	if mem == nil || h.late != nil {
+		return h.late != nil, h.late
+	}
+	names, err := mem.List(holdRoot)
+	if err != nil {
+		return false, err
+	}
+	w := settling{fs: h, mem: mem, open: map[string]vfs.File{}, keep: map[string]bool{}}
+	h.names.Lock()
+	for f := range h.writing {
+		w.keep[f.path] = true
+	}
+	h.names.Unlock()
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(holdRank(a), holdRank(b)), strings.Compare(a, b)) })
+	for rank := range holdRanks {
+		if rank == 1 { // the MANIFEST that names these tables may count from now on
+			h.names.Lock()
+			clear(h.made)
+			h.names.Unlock()
+		}
+		for _, name := range names {
+			if err == nil && holdRank(name) == rank {
+				err = w.copy(name)
+			}
+		}
+		if err == nil {
+			err = SyncFolder(h.FS, h.dir)
+		}
+		if err != nil {
+			w.giveUp(rank == 0)
+			if err = fmt.Errorf("write what the open has in memory: %w", err); rank > 0 {
+				h.late = err
+			}
+			return rank > 0, err
+		}
+	}
+	h.names.Lock()
+	defer h.names.Unlock()
+	for path := range h.removed {
+		_ = h.FS.Remove(path) // the next open removes what is left
+	}
+	for f := range h.writing {
+		if file := w.open[f.path]; f.inMemory && file != nil {
+			f.File, f.inMemory = file, false
+		}
+		f.kept.Store(nil)
+	}
+	clear(h.writing)
+	clear(h.removed)
+	h.armed.Store(false)
+	h.mem.Store(nil)
+	return false, nil
+}
+
+// holdRanks is the number of steps in which files go to disk, holdRank the step of a file.
+const holdRanks = 3
+
+func holdRank(name string) int {
+	switch {
+	case strings.HasPrefix(name, allMarkers):
+		return 1
+	case strings.HasSuffix(name, logSuffix):
+		return 2
+	}
+	return 0
+}
+
+// settling writes files of a hold to disk.
+type settling struct {
+	fs   *holdFS
+	mem  *vfs.MemFS
+	made []string
+	keep map[string]bool     // files that are being written
+	open map[string]vfs.File // those of them that are on the disk now
+}
+
+func (w *settling) copy(name string) error {
+	from, err := w.mem.Open(holdRoot + name)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	path := w.fs.PathJoin(w.fs.dir, name)
+	w.made = append(w.made, path)
+	to, err := w.fs.FS.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(to, from); err == nil {
+		err = to.Sync()
+	}
+	if err == nil && w.keep[path] {
+		w.open[path] = to
+		return nil
+	}
+	return errors.Join(err, to.Close())
+}
+
+// giveUp closes what is open, and removes it if nothing names it yet.
+func (w *settling) giveUp(remove bool) {
+	for _, f := range w.open {
+		_ = f.Close()
+	}
+	if remove {
+		for _, path := range w.made {
+			_ = w.fs.FS.Remove(path)
+		}
+	}
+}
+
+// drop forgets a hold when Pebble is closed: the folder is as it was before the open, but for tables that nothing names.
+func (h *holdFS) drop() {
+	if !h.holds() {
+		return
+	}
+	h.names.Lock()
+	defer h.names.Unlock()
+	for path := range h.made {
+		_ = h.FS.Remove(path)
+	}
+}

@@ -1,0 +1,412 @@
+package lsm
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/keyscheme"
+)
+
+// A store mints dots under one actor: the store's random name, an incarnation, and bytes drawn anew for each incarnation.
+// A counter issued twice is the worst bug this system can have, and there are three ways to it: a crash that took back
+// batches whose dots somebody has already seen, a folder that was copied and lives twice, a folder that was put back from
+// an older copy. So a store takes a new incarnation, before its first write, unless it can show that it was closed in
+// order and that its folder is the very one it was closed in.
+const (
+	formatFile    = "BIGSET"
+	identityFile  = "IDENTITY"
+	formatNumber  = 2
+	nodeBytes     = 4
+	saltBytes     = 4
+	actorBytes    = nodeBytes + 4 + saltBytes
+	identityBytes = 16
+
+	formatText     = "bigset store\nformat %d\nrecord %s\n" // what formatFile says
+	smallFileBytes = 64 << 10                               // the most that readFile reads
+)
+
+// Keys of the store's own metadata: shorter than a slot, so they belong to none.
+var (
+	keyIdentity = []byte("i")  // the identity record
+	keyOpen     = []byte("m")  // the mark: there while the store may have been written and was not closed in order
+	keySeal     = []byte("ks") // the keys that seal tokens
+)
+
+// identity is who a store is.
+type identity struct {
+	// These are settled by Open.
+	name    atomic.Pointer[clock.Actor] // but DropRange renews it
+	place   string                      // of the identity file: where the store was when name was drawn
+	doubt   bool                        // name is a new incarnation, to be written down before the first write
+	moved   bool                        // the folder is not the one in which the store was written: a copy, or an older state put back
+	keyring keyscheme.Keyring
+
+	mu     sync.Mutex  // taken after the lock of notes by those who hold both
+	marked atomic.Bool // the mark is set by this open; changes under mu
+}
+
+// Actor returns the actor under which this store mints dots: it is settled by the open, and changed by RenewActor.
+func (d *DB) Actor() clock.Actor { return *d.id.name.Load() }
+
+func (d *DB) setActor(a clock.Actor) { d.id.name.Store(&a) }
+
+// FirstIncarnation reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and has dropped no
+// range.
+func (d *DB) FirstIncarnation() bool {
+	return binary.BigEndian.Uint32([]byte(d.Actor()[nodeBytes:])) == 1
+}
+
+// nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
+// that both go on from the same incarnation do not meet.
+func nextActor(old clock.Actor) clock.Actor {
+	a := make([]byte, actorBytes)
+	randomBytes(a)
+	if len(old) == actorBytes {
+		copy(a, old[:nodeBytes])
+		n := binary.BigEndian.Uint32([]byte(old[nodeBytes:]))
+		binary.BigEndian.PutUint32(a[nodeBytes:], n+1)
+	} else {
+		binary.BigEndian.PutUint32(a[nodeBytes:], 1)
+	}
+	return clock.Actor(a)
+}
+
+func randomBytes(b []byte) {
+	_, _ = rand.Read(b) // it never fails: crypto/rand ends the process instead
+}
+
+// loadIdentity reads who this store is, or decides it for a new one, and finds out whether a new incarnation is due. It
+// writes nothing into an existing store: a store that is only read keeps its incarnation.
+func (d *DB) loadIdentity() error {
+	place, err := readPlace(d.opt.FS, d.dir)
+	if err != nil {
+		return err
+	}
+	value, ok, err := d.Get(keyIdentity)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return d.newIdentity()
+	}
+	if len(value) < actorBytes {
+		return fmt.Errorf("%w: identity record of %d bytes", ErrCorrupt, len(value))
+	}
+	d.id.place = string(value[actorBytes:])
+	d.setActor(clock.Actor(value[:actorBytes]))
+	_, open, err := d.Get(keyOpen)
+	if err != nil {
+		return err
+	}
+	d.id.moved = place == "" || d.id.place != place
+	if d.id.doubt = open || place == "" || d.id.place != place; d.id.doubt {
+		// Not written yet, but nothing may be minted under the old name.
+		d.id.place = place
+		d.setActor(nextActor(d.Actor()))
+	}
+	return d.loadSeal()
+}
+
+// newIdentity makes a store's identity, and its keys, in one synced batch.
+func (d *DB) newIdentity() error {
+	if err := d.disk.held(); err != nil {
+		return err
+	}
+	if err := writeIdentityFile(d.fs, d.dir, ""); err != nil {
+		return err
+	}
+	place, err := readPlace(d.opt.FS, d.dir)
+	if err != nil {
+		return err
+	}
+	d.id.place = place
+	d.setActor(nextActor(""))
+	seal := make([]byte, len(d.id.keyring.Current)+len(d.id.keyring.Domain))
+	randomBytes(seal)
+	b := d.pebble.NewBatch()
+	defer b.Close()
+	err = errors.Join(
+		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil),
+		b.Set(keySeal, seal, nil),
+		d.guard(func() error { return b.Commit(pebble.Sync) }))
+	if err != nil {
+		return err
+	}
+	// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
+	if err := d.FlushTables(context.Background()); err != nil {
+		return err
+	}
+	return d.loadSeal()
+}
+
+func (d *DB) loadSeal() error {
+	value, ok, err := d.Get(keySeal)
+	if err != nil {
+		return err
+	}
+	k := &d.id.keyring
+	if !ok || len(value) != len(k.Current)+len(k.Domain) {
+		return fmt.Errorf("%w: no seal key", ErrCorrupt)
+	}
+	copy(k.Domain[:], value[copy(k.Current[:], value):])
+	return nil
+}
+
+// Mark makes sure, before the first write after an open, that the disk says that the store is open, and under which
+// incarnation it writes.
+func (d *DB) Mark() error {
+	if d.id.marked.Load() {
+		return nil
+	}
+	if err := d.disk.held(); err != nil { // before id.mu, for this may write what the open has in memory
+		return err
+	}
+	d.id.mu.Lock()
+	defer d.id.mu.Unlock()
+	if d.id.marked.Load() {
+		return nil
+	}
+	// The identity file is new each time, so that an older copy of the folder is known also when it is put back by a tool
+	// that leaves alone what looks unchanged. The log that it names exists on disk before the file does.
+	log, err := lastLog(d.fs, d.dir)
+	if err == nil {
+		err = writeIdentityFile(d.fs, d.dir, log.name)
+	}
+	if err == nil {
+		d.id.place, err = readPlace(d.opt.FS, d.dir)
+	}
+	b := d.pebble.NewBatch()
+	defer b.Close()
+	err = errors.Join(err,
+		b.Set(keyOpen, []byte{1}, nil),
+		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil))
+	if err == nil && d.id.moved {
+		err = d.hooks.Moved(b)
+	}
+	if err == nil {
+		err = d.guard(func() error { return b.Commit(pebble.Sync) })
+	}
+	if err != nil {
+		return err
+	}
+	if d.id.doubt {
+		d.event(Event{Kind: EventIncarnation, Actor: d.Actor()})
+	}
+	d.id.marked.Store(true)
+	return nil
+}
+
+// RenewActor takes a new incarnation, and writes it down with a batch, which stays the caller's. It calls within, which commits once: what
+// that locks around the commit is locked before the identity is.
+func (d *DB) RenewActor(batch *pebble.Batch, within func(commit func() error) error) error {
+	return within(func() error {
+		d.id.mu.Lock() // after what the owner locks, as those take it who commit
+		defer d.id.mu.Unlock()
+		next := nextActor(d.Actor())
+		if err := batch.Set(keyIdentity, append([]byte(next), d.id.place...), nil); err != nil {
+			return err
+		}
+		if err := d.guard(func() error { return batch.Commit(pebble.Sync) }); err != nil {
+			return err
+		}
+		d.setActor(next)
+		d.event(Event{Kind: EventIncarnation, Actor: next})
+		return nil
+	})
+}
+
+// Moved reports whether the store was copied, or put back from an older copy, since it was last open.
+func (d *DB) Moved() bool { return d.id.moved }
+
+// InDoubt reports whether the open found that the store must take a new incarnation.
+func (d *DB) InDoubt() bool { return d.id.doubt }
+
+// Marked reports whether the disk says that the store has been written since it was opened.
+func (d *DB) Marked() bool { return d.id.marked.Load() }
+
+// Keyring returns the keys that seal tokens. They are made with the store and live as long.
+func (d *DB) Keyring() keyscheme.Keyring { return d.id.keyring }
+
+// markClean writes down, last of all, that the store was closed in order.
+func (d *DB) markClean() error {
+	if !d.id.marked.Load() {
+		return nil
+	}
+	return d.guard(func() error { return d.pebble.Delete(keyOpen, pebble.Sync) })
+}
+
+// writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is not what is in it but which
+// file it is: a copy of the folder has another one.
+func writeIdentityFile(fs vfs.FS, dir, log string) error {
+	b := make([]byte, identityBytes)
+	randomBytes(b)
+	text := hex.EncodeToString(b) + "\n"
+	if log != "" {
+		text += log + "\n"
+	}
+	return WriteFile(fs, dir, identityFile, text)
+}
+
+// readIdentity returns the text of the identity file, and what it has for the name of a log. Both are empty if there is no such file. The
+// bytes may be any: somebody who has copied the folder may have put others there. A short file is damage.
+func readIdentity(fs vfs.FS, dir string) (text, log string, err error) {
+	path := fs.PathJoin(dir, identityFile)
+	text, exists, err := readFile(fs, path)
+	if err != nil || !exists {
+		return "", "", err
+	}
+	if len(text) <= 2*identityBytes {
+		return "", "", damagedFile(path, "%d bytes, which is too short (if you remove it, the store takes a new incarnation)", len(text))
+	}
+	_, log, _ = strings.Cut(text, "\n")
+	log, _ = strings.CutSuffix(log, "\n")
+	return text, log, nil
+}
+
+// readPlace returns the identity file's bytes and, where the file system has them, its device, inode and change time. It
+// is empty when there is no such file.
+func readPlace(fs vfs.FS, dir string) (string, error) {
+	text, _, err := readIdentity(fs, dir)
+	if err != nil || text == "" {
+		return "", err
+	}
+	return text + filePlace(fs, fs.PathJoin(dir, identityFile)), nil
+}
+
+// readFormat reads what kind of store is in the folder; exists is false when there is none yet. A store that has not the wanted kind of
+// record is an error; 0 wants none, and Merge of a new store.
+func readFormat(fs vfs.FS, dir string, want compaction.Record) (record compaction.Record, exists bool, err error) {
+	path := fs.PathJoin(dir, formatFile)
+	text, exists, err := readFile(fs, path)
+	if err != nil {
+		return 0, false, err
+	}
+	if exists {
+		record, err = parseFormat(path, text, want)
+		return record, true, err
+	}
+	if record = want; record == 0 {
+		record = compaction.Merge
+	}
+	return record, false, nil
+}
+
+func writeFormat(fs vfs.FS, dir string, record compaction.Record) error {
+	return WriteFile(fs, dir, formatFile, fmt.Sprintf(formatText, formatNumber, record))
+}
+
+// refuseForeign makes sure that a new store is not made in a folder that belongs to something else. It leaves no trace.
+func refuseForeign(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, formatFile) {
+		return nil
+	}
+	for _, name := range names {
+		if name != lockFile && !strings.HasSuffix(name, tempSuffix) {
+			return fmt.Errorf("%w: %s holds %q and no file %s: it is not a store, choose an empty folder",
+				ErrFormat, dir, name, formatFile)
+		}
+	}
+	return nil
+}
+
+// parseFormat returns the kind of record that a format file names.
+func parseFormat(path, text string, want compaction.Record) (compaction.Record, error) {
+	var number int
+	var word string
+	n, _ := fmt.Sscanf(text, formatText, &number, &word)
+	if n == 0 || number == formatNumber && text != fmt.Sprintf(formatText, number, word) { // another format may have other lines
+		return 0, damagedFile(path, "%.64q, which is not what a store says of its format", text)
+	}
+	if number != formatNumber {
+		use := "a newer program"
+		if number < formatNumber {
+			use = "the program that made it"
+		}
+		return 0, fmt.Errorf("%w: the store has format %d, this program knows %d: use %s", ErrFormat, number, formatNumber, use)
+	}
+	record, err := compaction.ParseRecord(word)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if want != 0 && want != record {
+		return 0, fmt.Errorf("%w: the store has %s records, %s records were asked for: that is chosen when it is made",
+			ErrFormat, record, want)
+	}
+	return record, nil
+}
+
+// readFile returns a small file's text, and whether the file exists.
+func readFile(fs vfs.FS, path string) (text string, exists bool, err error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return "", false, nil
+		}
+		return "", false, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, smallFileBytes))
+	return string(b), true, err
+}
+
+// WriteFile writes a small file so that a crash leaves it whole or absent.
+func WriteFile(fs vfs.FS, dir, name, text string) error {
+	path := fs.PathJoin(dir, name)
+	f, err := fs.Create(path+tempSuffix, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := fs.Rename(path+tempSuffix, path); err != nil {
+		return err
+	}
+	return SyncFolder(fs, dir)
+}
+
+// makeFolder makes a folder, and those above it that are missing, so that they survive a crash. Pebble does that for a
+// folder that it makes itself, but not for one that it finds.
+func makeFolder(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent != dir {
+		if err := makeFolder(fs, parent); err != nil {
+			return err
+		}
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return SyncFolder(fs, parent)
+}
+
+func SyncFolder(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

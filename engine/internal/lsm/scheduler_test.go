@@ -1,0 +1,95 @@
+package lsm
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// waitingDB is Pebble with compactions that wait.
+type waitingDB struct{ allowed, waiting, started atomic.Int64 }
+
+func (d *waitingDB) GetAllowedWithoutPermission() int { return int(d.allowed.Load()) }
+func (d *waitingDB) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
+	return d.waiting.Load() > 0, pebble.WaitingCompaction{}
+}
+func (d *waitingDB) Schedule(pebble.CompactionGrantHandle) bool {
+	d.waiting.Add(-1)
+	d.started.Add(1)
+	return true
+}
+
+// TestScheduler counts the compactions that run: none at rest, then as many as are allowed, one more for each that ends.
+func TestScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &waitingDB{}
+		db.allowed.Store(2)
+		db.waiting.Store(10)
+		c := newScheduler(time.Second)
+		c.Register(2, db)
+		started := func(when string, want int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := db.started.Load(); got != want {
+				t.Errorf("%s: %d compactions were started, want %d", when, got, want)
+			}
+		}
+		if ok, _ := c.TrySchedule(); ok {
+			t.Error("a compaction may run at rest")
+		}
+		time.Sleep(999 * time.Millisecond)
+		started("at rest", 0)
+		time.Sleep(time.Millisecond)
+		started("after the rest", 2)
+		if ok, _ := c.TrySchedule(); ok {
+			t.Error("a third compaction may run of two")
+		}
+		c.Done()
+		started("after one is done", 3)
+		db.allowed.Store(4)
+		time.Sleep(schedulerPeriod)
+		started("with more allowed", 5)
+		db.waiting.Store(0)
+		c.Done()
+		started("with none waiting", 5)
+		if ok, _ := c.TrySchedule(); !ok {
+			t.Error("the fourth compaction of four may not run")
+		}
+		c.Unregister()
+		db.waiting.Store(10)
+		c.Done()
+		started("after the end", 5)
+	})
+}
+
+// TestOpenFailsLate: of an open that fails after Pebble knows its scheduler, no goroutine is left that starts compactions.
+func TestOpenFailsLate(t *testing.T) {
+	fs, met := vfs.NewMem(), false
+	failing := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpRename || !strings.Contains(op.Path, "dbtmp") {
+			return nil
+		}
+		met = true // the file OPTIONS, among the last that an open makes
+		return errorfs.ErrInjected
+	}))
+	if _, err := open(t, failing); !errors.Is(err, errorfs.ErrInjected) || !met {
+		t.Fatalf("open: %v", err)
+	}
+	loops := func() int {
+		stacks := make([]byte, 4<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ".(*scheduler).loop(")
+	}
+	for deadline := time.Now().Add(10 * time.Second); loops() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a scheduler goes on")
+		}
+	}
+}
