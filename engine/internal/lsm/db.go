@@ -262,7 +262,7 @@ func (d *DB) lockFolder() error {
 	return refuseUnfinished(fs, d.dir) // a copy may have begun and ended meanwhile
 }
 
-// removeLeftovers removes what a rewriter had written when the process ended, tables that were never swapped in, and the
+// removeLeftovers removes what was written for a swap when the process ended, tables that were never swapped in, and the
 // sign of a copy that was finished.
 func (d *DB) removeLeftovers() error {
 	fs := d.fs

@@ -3,8 +3,8 @@
 //
 // What it keeps, always:
 //
-//   - It opens only if nothing is missing or damaged, which it finds out before Pebble reads or removes a file. A refused open has
-//     changed nothing.
+//   - It opens only if nothing is missing or damaged, which it finds out before Pebble reads or removes a file. A store that
+//     is refused is as it was.
 //   - A counter is never issued twice: the store takes a new incarnation unless it was closed in order, in this very folder (identity.go).
 //   - After a write of the log failed, nothing is acknowledged any more (DB.Fail). Reads go on.
 //   - A full disk makes errors of writes, and takes nothing back. A store that exists opens on one, for reading (holdfs.go).

@@ -12,7 +12,7 @@ import (
 
 // Errors of opening a store.
 var (
-	// ErrLocked is returned when another process, or another Store of this one, has the folder open.
+	// ErrLocked is returned when another process, or another DB of this one, has the folder open.
 	ErrLocked = errors.New("engine: store is open elsewhere")
 	// ErrFormat is returned for a folder that holds no store, or one of a format that this program does not know.
 	ErrFormat = errors.New("engine: store format")

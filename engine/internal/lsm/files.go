@@ -11,7 +11,8 @@ import (
 const inPlaceOfFile = "a folder is in the place of a file"
 
 // checkFiles returns an error that wraps ErrCorrupt if a folder holds a store without its format file, or a folder in the place of
-// a file: others reports which names are those of files that belong to the store's owner. It leaves out tables: there may be many, and Pebble looks at each that it needs.
+// a file: others reports which names are those of files that belong to the store's owner. It leaves out tables: there may be many, and
+// Pebble looks at each that it needs.
 func checkFiles(fs vfs.FS, dir string, others func(name string) bool) error {
 	names, err := fs.List(dir)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestOpenFailsLate(t *testing.T) {
 		met = true // the file OPTIONS, among the last that an open makes
 		return errorfs.ErrInjected
 	}))
-	if _, err := open(t, failing); !errors.Is(err, errorfs.ErrInjected) || !met {
+	if _, err := open(failing, hooks()); !errors.Is(err, errorfs.ErrInjected) || !met {
 		t.Fatalf("open: %v", err)
 	}
 	loops := func() int {

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Files that are not part of the store yet end in tempSuffix; the rewriter's begin with spanFilePrefix.
+// Files that are not part of the store yet end in tempSuffix; those for a swap or an ingest begin with spanFilePrefix.
 const (
 	spanFilePrefix = "span-"
 	tempSuffix     = ".tmp"
