@@ -9,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -52,7 +53,7 @@ var builders = sync.Pool{New: func() any { return &builder{} }}
 
 func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b := builders.Get().(*builder)
-	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.actor()
+	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.db.Actor()
 	b.runs = st.runs.Load()
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
@@ -191,7 +192,7 @@ func (b *builder) delete(element []byte, dot clock.Dot) {
 
 func (b *builder) check(err error) {
 	if err != nil && b.err == nil {
-		b.err = fmt.Errorf("engine: batch for %q: %w", b.st.name, diskError(err))
+		b.err = fmt.Errorf("engine: batch for %q: %w", b.st.name, lsm.DiskError(err))
 	}
 }
 

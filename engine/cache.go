@@ -142,11 +142,11 @@ func (c *setCache) trimming(ctx context.Context) {
 			return
 		case <-c.full:
 		}
-		if c.s.failed.Load() != nil {
+		if c.s.db.HasFailed() {
 			continue
 		}
 		if err := c.trim(); err != nil {
-			c.s.counters.backgroundErr.Add(1)
+			c.s.db.Counters.BackgroundErrors.Add(1)
 			c.s.event(Event{Kind: EventBackground, Err: err})
 			select {
 			case <-ctx.Done():
@@ -231,6 +231,6 @@ func (s *Store) foldRecords(st *set) error {
 	if err := batch.Set(st.prefix.AppendTombstone(nil), v, nil); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	_, err := s.commit(batch, false)
+	_, err := s.db.Commit(batch, false)
 	return err
 }

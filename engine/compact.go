@@ -6,6 +6,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -33,14 +34,14 @@ type CompactReport struct {
 // Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one, or
 // by compacting everything through the filter. It returns when that is done; writers go on meanwhile.
 func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactReport, err error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return rep, err
 	}
-	defer s.leave()
-	if err := s.writable(); err != nil {
+	defer s.db.Leave()
+	if err := s.db.Writable(); err != nil {
 		return rep, err
 	}
-	s.scheduler.endRest()
+	s.db.EndRest()
 	rep.DiskBefore = s.tableBytes()
 	progress := o.Progress
 	if progress == nil {
@@ -59,7 +60,7 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 		}
 	}
 	for _, name := range names {
-		if s.closed.Load() {
+		if s.db.Closed() {
 			return rep, ErrClosed
 		}
 		if err := s.compactSet(ctx, name, &rep, progress); err != nil {
@@ -74,7 +75,7 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 // sweepAll compacts all sets: small ones many at a time, the others one by one.
 func (s *Store) sweepAll(ctx context.Context, rep *CompactReport, progress func(CompactReport)) error {
 	for b := keyscheme.SlotRange(0, keyscheme.SlotMax); comparator.Compare(b.Lower, b.Upper) < 0; {
-		if s.closed.Load() {
+		if s.db.Closed() {
 			return ErrClosed
 		}
 		res, err := s.rewriteSets(ctx, b, func(compaction.Span) bool { return true })
@@ -131,13 +132,13 @@ func (s *Store) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.syncLog(); err != nil {
+	if err := s.db.SyncLog(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.flushTables(ctx)
+	return s.db.FlushTables(ctx)
 }
 
 // compactSet compacts one set by the strategy's means.
@@ -159,8 +160,8 @@ func (s *Store) compactSet(ctx context.Context, name []byte, rep *CompactReport,
 	}
 	if !s.strategy.Rewrites() {
 		b := st.prefix.All()
-		if err := s.recovering(func() error { return s.db.Compact(ctx, b.Lower, b.Upper, true) }); err != nil {
-			return fmt.Errorf("engine: compact %q: %w", name, diskError(err))
+		if err := s.db.Compact(ctx, b); err != nil {
+			return fmt.Errorf("engine: compact %q: %w", name, lsm.DiskError(err))
 		}
 		progress(*rep)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -24,7 +25,8 @@ const tableKeysBytes = 2 << 20
 
 // copied is what takes the place of a span: its keys, in order, and the tables that hold them.
 type copied struct {
-	spanFiles
+	s *Store
+	lsm.SpanFiles
 	arena  []byte         // the keys, one after the other
 	ends   []int          // where each ends in arena
 	values map[int][]byte // of those of them that are open, by number
@@ -86,7 +88,7 @@ func (c *copied) writeTables() error {
 // table writes the keys from first to last, which is exclusive, to a new table.
 func (c *copied) table(first, last int) (t copiedTable, err error) {
 	t = copiedTable{first: first, last: last}
-	t.path, err = c.writeTable(c.merging(t, nil))
+	t.path, err = c.WriteTable(c.merging(t, nil))
 	return t, err
 }
 
@@ -120,7 +122,7 @@ func (c *copied) mergeLate(late []keptKey, upper []byte) error {
 			continue
 		}
 		var err error
-		if t.path, err = c.writeTable(c.merging(*t, late[:n])); err != nil {
+		if t.path, err = c.WriteTable(c.merging(*t, late[:n])); err != nil {
 			return err
 		}
 		late = late[n:]

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"bigset/engine/internal/lsm"
 )
 
 // damageNotes names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
@@ -57,13 +59,13 @@ func (d *damages) open(s *Store) {
 // reportDamage logs what is known at the open, once it is known which filters there are.
 func (s *Store) reportDamage() {
 	if known := s.damage(); len(known.Filters)+len(known.Sets) > 0 {
-		s.opt.Logger.Warn("bigset: damage was met before: run `bigset verify`, and bring the folder back from a copy", "dir", s.dir,
+		s.opt.Logger.Warn("bigset: damage was met before: run `bigset verify`, and bring the folder back from a copy", "dir", s.db.Dir(),
 			"filters", quoted(known.Filters), "sets", quoted(known.Sets))
 	}
 }
 
 func (d *damages) load() (err error) {
-	f, err := d.s.fs.Open(d.s.fs.PathJoin(d.s.dir, damageNotes))
+	f, err := d.s.db.FS().Open(d.s.db.FS().PathJoin(d.s.db.Dir(), damageNotes))
 	if err != nil {
 		return err
 	}
@@ -146,9 +148,9 @@ func (d *damages) replace(found map[damaged]string) {
 
 // store writes the file, or removes it where there is no damage. The lock is held.
 func (d *damages) store() {
-	fs, err := d.s.fs, error(nil)
+	fs, err := d.s.db.FS(), error(nil)
 	if len(d.all) == 0 {
-		if err = fs.Remove(fs.PathJoin(d.s.dir, damageNotes)); errors.Is(err, iofs.ErrNotExist) {
+		if err = fs.Remove(fs.PathJoin(d.s.db.Dir(), damageNotes)); errors.Is(err, iofs.ErrNotExist) {
 			err = nil
 		}
 	} else {
@@ -157,7 +159,7 @@ func (d *damages) store() {
 			lines = append(lines, what.line(table))
 		}
 		slices.Sort(lines)
-		err = writeFile(fs, d.s.dir, damageNotes, strings.Join(lines, ""))
+		err = lsm.WriteFile(fs, d.s.db.Dir(), damageNotes, strings.Join(lines, ""))
 	}
 	if err != nil {
 		d.s.opt.Logger.Warn("bigset: can't write down which filters and sets are damaged", "file", damageNotes, "cause", err)
@@ -186,17 +188,17 @@ func (d *damages) exists(table string) bool {
 	if table == "-" {
 		return true
 	}
-	_, err := d.s.fs.Stat(d.s.fs.PathJoin(d.s.dir, table))
+	_, err := d.s.db.FS().Stat(d.s.db.FS().PathJoin(d.s.db.Dir(), table))
 	return !errors.Is(err, iofs.ErrNotExist)
 }
 
 // Damage returns the filters and sets in which damage was met, by this process or by an earlier one. A filter that was dropped is not
 // among them, nor anything of a damaged file that is gone.
 func (s *Store) Damage() (Damage, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return Damage{}, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	return s.damage(), nil
 }
 

@@ -152,7 +152,7 @@ func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
 	}
 	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
 		b.buf = b.st.prefix.AppendElement(b.buf[:0], element, dot, kind)
-		_, closer, err := b.s.db.Get(b.buf)
+		_, closer, err := b.s.db.View(b.buf)
 		if err == nil {
 			b.check(closer.Close())
 			return true

@@ -1,5 +1,6 @@
-// Package engine decides when a set's events are on disk. It is the only package that stores them in Pebble. Package bench has
-// Pebble as a baseline, the command line and the test disks use its tools.
+// Package engine decides when a set's events are on disk. It and the room below it, internal/lsm, which opens, guards and closes one
+// Pebble store, are the only packages that store anything in Pebble. Package bench has Pebble as a baseline, the command line and
+// the test disks use its tools.
 //
 // A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
 // reads none of the set's elements: it mints a dot, writes one key, the clock and, if it kills something, the growth of
@@ -15,7 +16,7 @@
 // What it keeps, always:
 //
 //   - R0: a dot enters Seen only in the same batch that stores its key or puts it into Dead.
-//   - A counter is never issued twice: identity.go.
+//   - A counter is never issued twice: internal/lsm/identity.go.
 //   - An element key is written once, as the store's kind of record, and never deleted or merged over by point or range
 //     where records are Merge: it goes by the filter or by a swap. (Pebble issue 6168.)
 //   - A key goes when a durable Dead covers its dot and it is not open.
@@ -28,6 +29,6 @@
 // but for a Delta, which refers to the elements of the operation that made it.
 //
 // Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go, read.go and skip.go (a read),
-// replica.go, facts.go, locate.go and dotranges.go (what replicas ask and tell each other), span.go and ingest.go (a copy),
-// droprange.go, publish.go, pebble.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).
+// replica.go, facts.go and locate.go (what replicas ask and tell each other), span.go and ingest.go (a copy),
+// droprange.go, publish.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).
 package engine

@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -75,13 +74,11 @@ func (s *Store) exciseEmptied(ctx context.Context, st *set) error {
 		} else if unpaged {
 			bounds.Lower = st.prefix.TombstonePages().Lower
 		}
-		if err := s.syncLog(); err != nil {
+		if err := s.db.SyncLog(); err != nil {
 			return err
 		}
-		if err := s.cut(bounds, false, func() error {
-			return s.db.Excise(ctx, pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper})
-		}); err != nil {
-			return fmt.Errorf("engine: excise %q: %w", st.name, diskError(err))
+		if err := s.db.Excise(ctx, bounds); err != nil {
+			return fmt.Errorf("engine: excise %q: %w", st.name, lsm.DiskError(err))
 		}
 		s.counters.excises.Add(1)
 		s.event(Event{Kind: EventExcise, Set: st.name})
@@ -107,7 +104,7 @@ func (s *Store) unpage(st *set) (bool, error) {
 	); err != nil {
 		return false, errors.Join(err, batch.Close())
 	}
-	if _, err := s.commit(batch, false); err != nil {
+	if _, err := s.db.Commit(batch, false); err != nil {
 		return false, err
 	}
 	st.mu.Lock() // readers look at flags

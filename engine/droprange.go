@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -25,15 +24,15 @@ func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error
 	if first > last {
 		return fmt.Errorf("%w: slots %08x to %08x", ErrRequest, first, last)
 	}
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+	defer s.db.Leave()
+	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
 		return err
 	}
 	if err := s.dropRange(ctx, slotRange{first, last}); err != nil {
-		return fmt.Errorf("engine: drop slots %08x to %08x: %w", first, last, diskError(err))
+		return fmt.Errorf("engine: drop slots %08x to %08x: %w", first, last, lsm.DiskError(err))
 	}
 	return nil
 }
@@ -42,7 +41,7 @@ func (s *Store) dropRange(ctx context.Context, slots slotRange) error {
 	b := keyscheme.SlotRange(slots.first, slots.last)
 	s.passes.Lock() // no pass brings back what it has copied
 	defer s.passes.Unlock()
-	if err := s.flushTables(ctx); err != nil { // or the excise would, while writers are held
+	if err := s.db.FlushTables(ctx); err != nil { // or the excise would, while writers are held
 		return err
 	}
 	if err := s.gate.begin(&sweep{bounds: b}, func() error { return nil }); err != nil {
@@ -54,7 +53,7 @@ func (s *Store) dropRange(ctx context.Context, slots slotRange) error {
 
 // cutOut takes a range out, on disk and in memory. Nobody writes or loads a set of it.
 func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
-	if err := errors.Join(s.renewActor(slots), s.syncLog()); err != nil {
+	if err := errors.Join(s.renewActor(slots), s.db.SyncLog()); err != nil {
 		return err
 	}
 	b := keyscheme.SlotRange(slots.first, slots.last)
@@ -66,9 +65,7 @@ func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
 	if err := s.filters.cutRange(b, func() error {
-		return s.cut(b, false, func() error {
-			return s.db.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper})
-		})
+		return s.db.Excise(ctx, b)
 	}); err != nil {
 		return err
 	}
@@ -105,25 +102,12 @@ func (c *setCache) forgetState(sets []*set) {
 
 // renewActor takes a new incarnation, and writes it down. What is noted about any part of a range goes in the same batch.
 func (s *Store) renewActor(slots slotRange) error {
-	if err := errors.Join(s.writable(), s.mark()); err != nil {
+	if err := errors.Join(s.db.Writable(), s.db.Mark()); err != nil {
 		return err
 	}
 	batch := s.db.NewBatch()
 	defer batch.Close()
-	return s.dropNotes(slots, batch, func() error {
-		s.id.mu.Lock() // after the lock of notes, as SetNote takes them
-		defer s.id.mu.Unlock()
-		next := nextActor(s.actor())
-		if err := batch.Set(keyIdentity, append([]byte(next), s.id.place...), nil); err != nil {
-			return err
-		}
-		if err := s.guard(func() error { return batch.Commit(pebble.Sync) }); err != nil {
-			return err
-		}
-		s.setActor(next)
-		s.event(Event{Kind: EventIncarnation, Actor: next})
-		return nil
-	})
+	return s.db.RenewActor(batch, func(commit func() error) error { return s.dropNotes(slots, batch, commit) })
 }
 
 // forget makes the set one of which this store has never heard.

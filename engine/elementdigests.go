@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -88,7 +89,7 @@ func (s *Store) ElementDigests(ctx context.Context, name []byte, r ElementRange)
 		}
 		g := digesting{mean: uint64(r.Mean)}
 		if err := s.digestElements(ctx, st, b, r.Within, &g); err != nil {
-			return fmt.Errorf("engine: hash elements of %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: hash elements of %q: %w", st.name, lsm.DiskError(err))
 		}
 		d = g.ElementDigests
 		return nil
@@ -101,7 +102,7 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 	defer st.readers.leave(e)
 	st.viewing.RLock()
 	dead := st.view().dead
-	it, err := s.swaps.open(s.db, st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := s.db.OpenSet(st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	st.viewing.RUnlock()
 	if err != nil {
 		return err

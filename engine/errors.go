@@ -3,37 +3,34 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"syscall"
 
-	"github.com/cockroachdb/pebble/v2"
-
-	"bigset/keyscheme"
+	"bigset/engine/internal/lsm"
 )
 
 // Errors of opening a store.
 var (
 	// ErrLocked is returned when another process, or another Store of this one, has the folder open.
-	ErrLocked = errors.New("engine: store is open elsewhere")
+	ErrLocked = lsm.ErrLocked
 	// ErrFormat is returned for a folder that holds no store, or one of a format that this program does not know.
-	ErrFormat = errors.New("engine: store format")
+	ErrFormat = lsm.ErrFormat
 	// ErrNoStore is returned when there is no store in the folder and none was to be made.
-	ErrNoStore = errors.New("engine: no store")
+	ErrNoStore = lsm.ErrNoStore
 	// ErrUnfinished is returned for a folder into which a store was being copied when the process ended.
-	ErrUnfinished = errors.New("engine: unfinished checkpoint or restore")
+	ErrUnfinished = lsm.ErrUnfinished
 	// ErrReadOnly is in the chain of errors of a file system that can't be written to. Open needs one that can; Restore reads from
 	// one that can't.
-	ErrReadOnly = errors.New("engine: the folder is read-only, mount it for writing, or restore the store to another folder")
+	ErrReadOnly = lsm.ErrReadOnly
 	// ErrNotEmpty is returned by Checkpoint and Restore for a folder that holds something.
-	ErrNotEmpty = errors.New("engine: folder is not empty")
+	ErrNotEmpty = lsm.ErrNotEmpty
 )
 
 // Errors of operations.
 var (
 	// ErrClosed is returned by every call on a closed store.
-	ErrClosed = errors.New("engine: store is closed")
+	ErrClosed = lsm.ErrClosed
 	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; what was in
 	// flight is unknown. Reads go on, but what they show last may not last. Close the store and open it again.
-	ErrFailed = errors.New("engine: store failed, close it and open it again")
+	ErrFailed = lsm.ErrFailed
 	// ErrNotFound is returned for a set of which this store has never heard.
 	ErrNotFound = errors.New("engine: set not found")
 	// ErrLimit is returned when a name, an element, a batch or a context is too large: *LimitError says which and how much.
@@ -61,9 +58,9 @@ var (
 	// is still to be cut out: nothing has happened, and others have it.
 	ErrSliceAway = errors.New("engine: slice is not here now")
 	// ErrCorrupt is returned when bytes on disk are not what was written; *CorruptionError says where, if that is known.
-	ErrCorrupt = errors.New("engine: store is damaged")
+	ErrCorrupt = lsm.ErrCorrupt
 	// ErrDiskFull is in the chain of errors that a full disk caused.
-	ErrDiskFull = errors.New("engine: disk is full, free some space")
+	ErrDiskFull = lsm.ErrDiskFull
 )
 
 // LimitError says which limit was passed. errors.Is finds ErrLimit in it.
@@ -80,106 +77,15 @@ func (e *LimitError) Error() string {
 // Unwrap makes errors.Is find ErrLimit.
 func (e *LimitError) Unwrap() error { return ErrLimit }
 
-// CorruptionError says where damage was found. errors.Is finds ErrCorrupt in it. What is not known is empty.
-type CorruptionError struct {
-	Path string // the file
-	// The keys that the damaged file holds, or should: from element From of the set Set to element To of the set LastSet, both
-	// included. A nil From or To is the set's clock or tombstone, a nil Set or LastSet the store's own metadata.
-	Set, From   []byte
-	LastSet, To []byte
-	// In place of Set or LastSet, where that end belongs to a filter.
-	Filter, LastFilter []byte
-	Err                error // what is wrong
-}
-
-// damagedFile returns the error of an open that has found a file damaged, before it changed anything.
-func damagedFile(path, format string, args ...any) error {
-	return &CorruptionError{Path: path, Err: fmt.Errorf(format+"; nothing was changed, bring the folder back from a copy", args...)}
-}
-
-// Error implements error.
-func (e *CorruptionError) Error() string {
-	text := ErrCorrupt.Error()
-	if e.Path != "" {
-		text += ": " + e.Path
-	}
-	if e.Set != nil || e.LastSet != nil || e.Filter != nil || e.LastFilter != nil {
-		text += fmt.Sprintf(", which holds %s to %s", position(e.Set, e.From, e.Filter), position(e.LastSet, e.To, e.LastFilter))
-	}
-	return fmt.Sprintf("%s: %v", text, e.Err)
-}
-
-// position names a key; names may be long.
-func position(set, element, filter []byte) string {
-	switch {
-	case filter != nil:
-		return fmt.Sprintf("filter %.64q", filter)
-	case set == nil:
-		return "the store's own keys"
-	case element == nil:
-		return fmt.Sprintf("the clock of set %.64q", set)
-	}
-	return fmt.Sprintf("element %.64q of set %.64q", element, set)
-}
-
-// Unwrap makes errors.Is find ErrCorrupt and the cause.
-func (e *CorruptionError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
-
-// corruptionError names the file and the keys that Pebble's error is about.
-func corruptionError(err error) error {
-	info := pebble.ExtractDataCorruptionInfo(err)
-	if info == nil {
-		return &CorruptionError{Err: err}
-	}
-	return corruptionOf(*info)
-}
-
-func corruptionOf(info pebble.DataCorruptionInfo) *CorruptionError {
-	e := &CorruptionError{Path: info.Path, Err: info.Details}
-	e.Set, e.From = setAndElement(info.Bounds.Start)
-	e.LastSet, e.To = setAndElement(info.Bounds.End.Key)
-	e.Filter, e.LastFilter = filterOf(info.Bounds.Start), filterOf(info.Bounds.End.Key)
-	return e
-}
-
-// filterOf returns the name of the filter that a table's bound belongs to, nil when it is no key of a filter.
-func filterOf(key []byte) []byte {
-	k, err := keyscheme.Decode(key)
-	if err != nil || k.Kind != keyscheme.KindSlotBloom {
-		return nil
-	}
-	f, ok := keyscheme.DecodeFilterKey(k.Rest)
-	if !ok {
-		return nil
-	}
-	return append([]byte{}, f.Name...)
-}
-
-// setAndElement takes a table's bound apart; both are nil when it is no key of a set.
-func setAndElement(key []byte) (set, element []byte) {
-	k, err := keyscheme.Decode(key)
-	if err != nil || k.PrefixLen() == 0 {
-		return nil, nil
-	}
-	if k.Kind == keyscheme.KindElement {
-		element = append([]byte{}, k.Element...)
-	}
-	return append([]byte{}, k.Set...), element
-}
-
-// diskError adds the sentinel that a cause from Pebble or the file system stands for.
-func diskError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrDiskFull):
-		return err
-	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w: %w", ErrDiskFull, err)
-	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
-	case pebble.IsCorruptionError(err):
-		return corruptionError(err)
-	}
-	return err
-}
+// Types of the room below that users of the engine meet. They are aliases because an internal package can't be imported from outside of
+// engine.
+type (
+	// CorruptionError says where damage was found. errors.Is finds ErrCorrupt in it.
+	CorruptionError = lsm.CorruptionError
+	// DiskSpaceError says that there is little room left on the disk. errors.Is finds ErrDiskFull in it.
+	DiskSpaceError = lsm.DiskSpaceError
+	// DiskSpace is the room on the disk that a store is on.
+	DiskSpace = lsm.DiskSpace
+	// RestoreReport says how much Restore has to copy, and how much is done.
+	RestoreReport = lsm.RestoreReport
+)

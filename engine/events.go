@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 )
 
 // EventKind says what happened.
@@ -16,20 +13,20 @@ type EventKind string
 
 // What a store tells about.
 const (
-	EventFlush       EventKind = "flush"        // a memtable became tables
-	EventCompaction  EventKind = "compaction"   // Pebble rewrote tables
-	EventRewrite     EventKind = "rewrite"      // the rewriter swapped a span
-	EventRewriteLeft EventKind = "rewrite-left" // the rewriter left a span for later: it was being written
-	EventHeal        EventKind = "heal"         // lost keys of a set were put back: Keys of them
-	EventExcise      EventKind = "excise"       // an emptied set's element range was cut out
-	EventPublish     EventKind = "publish"      // the filter may drop more keys of a set: one event for each set, at most every 20 ms
-	EventIncarnation EventKind = "incarnation"  // the store took a new actor
-	EventStall       EventKind = "stall"        // writes wait for flushes or compactions
-	EventFailed      EventKind = "failed"       // the store takes no more writes
-	EventCorruption  EventKind = "corruption"   // damaged bytes were read: once for each file
-	EventDiskSpace   EventKind = "disk-space"   // free space fell below a level, or the disk is full
-	EventSlowDisk    EventKind = "slow-disk"    // an operation on the disk takes long
-	EventBackground  EventKind = "background"   // a background task failed and will be tried again
+	EventFlush       EventKind = EventKind(lsm.EventFlush)       // a memtable became tables
+	EventCompaction  EventKind = EventKind(lsm.EventCompaction)  // Pebble rewrote tables
+	EventRewrite     EventKind = "rewrite"                       // the rewriter swapped a span
+	EventRewriteLeft EventKind = "rewrite-left"                  // the rewriter left a span for later: it was being written
+	EventHeal        EventKind = "heal"                          // lost keys of a set were put back: Keys of them
+	EventExcise      EventKind = "excise"                        // an emptied set's element range was cut out
+	EventPublish     EventKind = "publish"                       // the filter may drop more keys of a set: one event for each set, at most every 20 ms
+	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor
+	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions
+	EventFailed      EventKind = EventKind(lsm.EventFailed)      // the store takes no more writes
+	EventCorruption  EventKind = EventKind(lsm.EventCorruption)  // damaged bytes were read: once for each file
+	EventDiskSpace   EventKind = EventKind(lsm.EventDiskSpace)   // free space fell below a level, or the disk is full
+	EventSlowDisk    EventKind = EventKind(lsm.EventSlowDisk)    // an operation on the disk takes long
+	EventBackground  EventKind = EventKind(lsm.EventBackground)  // a background task failed and will be tried again
 )
 
 // Event is one thing that a store did by itself. Fields that do not apply are zero.
@@ -50,11 +47,14 @@ type Event struct {
 
 func (s *Store) event(e Event) { s.opt.Events(e) }
 
+// passOn passes on what the store below the sets has done by itself.
+func (s *Store) passOn(e lsm.Event) {
+	s.event(Event{Kind: EventKind(e.Kind), Set: e.Set, Actor: e.Actor, BytesIn: e.BytesIn, BytesOut: e.BytesOut, Took: e.Took, Err: e.Err})
+}
+
 // counters are what a store has done since it was opened.
 type counters struct {
 	added     atomic.Uint64 // element keys written by operations
-	filtered  atomic.Uint64 // times that the filter left a record out, for a reader or for a table
-	tabled    atomic.Uint64 // element keys written to tables, as often as each was
 	published atomic.Uint64 // tombstones handed to the filter
 
 	lookUps       atomic.Uint64 // elements looked up, by queries and by policy coordinator
@@ -72,100 +72,7 @@ type counters struct {
 	rewriteClosed atomic.Uint64 // open keys that were resolved
 	rewriteBytes  atomic.Uint64 // bytes of tables that the rewriter wrote
 	excises       atomic.Uint64
-	spanFiles     atomic.Uint64 // names for the rewriter's files
-	flushes       atomic.Uint64
-	compactions   atomic.Uint64
-	backgroundErr atomic.Uint64
-	slowDisk      atomic.Uint64
-	fullDisk      atomic.Uint64 // times that the disk was found full
-	corruptions   atomic.Uint64 // times that damaged bytes were met
-	stalls        atomic.Uint64
 	rewriting     atomic.Int64 // spans that passes are at
 
-	synced, queued, held timing
-}
-
-// emptyFlush is what Pebble calls the error of a flush that left everything out, which is none.
-const emptyFlush = "pebble: empty table"
-
-// listener turns Pebble's events into ours.
-func (s *Store) listener() *pebble.EventListener {
-	l := &pebble.EventListener{
-		FlushEnd: func(i pebble.FlushInfo) {
-			if i.Err != nil && i.Err.Error() != emptyFlush {
-				s.flushRetry.ended(i.Err)
-			} else {
-				s.flushRetry.ended(nil)
-			}
-			if s.counters.flushes.Add(1) > 1 { // the first may be that of what the log held at the open
-				s.scheduler.endRest()
-			}
-			s.flushBegan.Store(time.Now().Add(-i.TotalDuration).UnixNano())
-			s.event(Event{Kind: EventFlush, BytesOut: tableBytes(i.Output), Took: i.TotalDuration, Err: i.Err})
-		},
-		CompactionEnd: func(i pebble.CompactionInfo) {
-			s.compactionRetry.ended(i.Err)
-			s.counters.compactions.Add(1)
-			in := int64(0)
-			for _, level := range i.Input {
-				in += tableBytes(level.Tables)
-			}
-			s.event(Event{Kind: EventCompaction, BytesIn: in, BytesOut: tableBytes(i.Output.Tables), Took: i.TotalDuration, Err: i.Err})
-		},
-		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
-			s.counters.stalls.Add(1)
-			s.event(Event{Kind: EventStall, Err: fmt.Errorf("engine: writes wait: %s", i.Reason)})
-		},
-		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			s.corrupt(corruptionOf(i))
-		},
-		// It may be called with Pebble's lock held: count, and no more.
-		BackgroundError: func(err error) {
-			if s.counters.backgroundErr.Add(1) == 1 {
-				s.event(Event{Kind: EventBackground, Err: diskError(err)})
-			}
-		},
-	}
-	l.EnsureDefaults(logger{s.opt.Logger})
-	return l
-}
-
-// corrupt counts damage that was met, and tells of each file once: a damaged table is met again by every read, and by every
-// compaction, which Pebble repeats.
-func (s *Store) corrupt(e *CorruptionError) {
-	s.counters.corruptions.Add(1)
-	if _, known := s.damaged.LoadOrStore(e.Path, e); !known {
-		s.opt.Logger.Error("bigset: damaged file", "dir", s.dir, "error", e)
-		s.event(Event{Kind: EventCorruption, Set: e.Set, Err: e})
-	}
-}
-
-func tableBytes(tables []pebble.TableInfo) int64 {
-	n := int64(0)
-	for _, t := range tables {
-		n += int64(t.Size)
-	}
-	return n
-}
-
-// fatalError is what the store's logger panics with when Pebble calls an error fatal.
-type fatalError struct{ err error }
-
-// Error implements error, so that an unrecovered one prints well.
-func (f fatalError) Error() string { return f.err.Error() }
-
-// logger takes what Pebble logs. Fatalf must never return: Pebble would acknowledge a write whose log failed. It panics
-// instead; a committer recovers and fails the store, elsewhere the process ends.
-type logger struct{ to *slog.Logger }
-
-func (l logger) Infof(format string, args ...any)  { l.to.Debug(fmt.Sprintf(format, args...)) }
-func (l logger) Errorf(format string, args ...any) { l.to.Warn(fmt.Sprintf(format, args...)) }
-func (l logger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
-	for _, a := range args {
-		if cause, ok := a.(error); ok {
-			err = cause
-		}
-	}
-	panic(fatalError{err})
+	queued, held lsm.Timing
 }

@@ -10,6 +10,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -32,14 +33,14 @@ func SmallTables(po *pebble.Options) {
 // WithoutDotRanges makes stores that are opened with these options write tables that say nothing of the dots in them.
 func WithoutDotRanges(po *pebble.Options) {
 	po.BlockPropertyCollectors = slices.DeleteFunc(po.BlockPropertyCollectors, func(c func() pebble.BlockPropertyCollector) bool {
-		return c().Name() == dotRangesName
+		return c().Name() == lsm.DotRangesName
 	})
 }
 
 // Unsettled returns how many records in tables the filter is still asked of: those that have not come to the bottommost level by a
 // compaction that wrote them again.
 func (s *Store) Unsettled() (n uint64, err error) {
-	levels, err := s.db.SSTables(pebble.WithProperties())
+	levels, err := s.db.Pebble().SSTables(pebble.WithProperties())
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +77,7 @@ func (s *Store) BlocksRead() int64 {
 }
 
 // TableFormat returns the format that Pebble has for the store.
-func (s *Store) TableFormat() pebble.FormatMajorVersion { return s.db.FormatMajorVersion() }
+func (s *Store) TableFormat() pebble.FormatMajorVersion { return s.db.Pebble().FormatMajorVersion() }
 
 // PublisherRound does one round of the publisher, which a store with a negative BackgroundInterval never does by itself.
 func (s *Store) PublisherRound() error { return s.publisher.round() }
@@ -144,7 +145,7 @@ func (s *Store) SeenAndDead(name []byte) (seen, dead *clock.Clock, err error) {
 
 // ClockFlags returns the flags of a set's clock key.
 func (s *Store) ClockFlags(name []byte) (keyscheme.ClockFlags, error) {
-	value, _, err := get(s.db, keyscheme.NewPrefix(name).AppendClock(nil))
+	value, _, err := s.db.Get(keyscheme.NewPrefix(name).AppendClock(nil))
 	if err != nil {
 		return 0, err
 	}
@@ -224,9 +225,9 @@ func (s *Store) DiskSeenAndDead(name []byte) (seen, dead *clock.Clock, err error
 
 // CompactTables compacts everything that Pebble has, through the filter.
 func (s *Store) CompactTables(ctx context.Context) error {
-	s.scheduler.endRest() // as Compact does: a compaction would wait a second in a store that was just opened
+	s.db.EndRest() // as Compact does: a compaction would wait a second in a store that was just opened
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
-	return s.db.Compact(ctx, b.Lower, b.Upper, true)
+	return s.db.Pebble().Compact(ctx, b.Lower, b.Upper, true)
 }
 
 // CutRecords makes the store cut clocks and tombstones into pages at these sizes, in bytes. Call it before the store is used.
@@ -260,30 +261,30 @@ func (s *Store) TrimSets() error { return s.sets.trim() }
 func (s *Store) WhileTrimmed(f func()) { s.sets.trimmed = f }
 
 // Durable reports whether all that was applied is known to be on disk.
-func (s *Store) Durable() bool { return s.durable.Load() >= s.applied.Load() }
+func (s *Store) Durable() bool { return s.db.Durable() >= s.db.Applied() }
 
 // InDoubt reports whether the store found, when it was opened, that it must take a new incarnation.
-func (s *Store) InDoubt() bool { return s.id.doubt }
+func (s *Store) InDoubt() bool { return s.db.InDoubt() }
 
 // LeastLog returns the least number of a log that a MANIFEST says is needed.
-func LeastLog(manifest []byte) uint64 { return leastLog(manifest) }
+func LeastLog(manifest []byte) uint64 { return lsm.LeastLog(manifest) }
 
 // Marked reports whether the disk says that the store has been written since it was opened.
-func (s *Store) Marked() bool { return s.id.marked.Load() }
+func (s *Store) Marked() bool { return s.db.Marked() }
 
 // Filtered returns how often the filter left a record out since the store was opened.
-func (s *Store) Filtered() uint64 { return s.counters.filtered.Load() }
+func (s *Store) Filtered() uint64 { return s.db.Counters.Filtered.Load() }
 
 // Added returns how many element keys were written since the store was opened.
 func (s *Store) Added() uint64 { return s.counters.added.Load() }
 
 // FlushTables flushes memtables, without first making durable what is in the log.
-func (s *Store) FlushTables() error { return s.db.Flush() }
+func (s *Store) FlushTables() error { return s.db.Pebble().Flush() }
 
 // CompactElements compacts the element range of a set, and with it nothing that holds its clock or tombstone alone.
 func (s *Store) CompactElements(ctx context.Context, name []byte) error {
 	b := keyscheme.NewPrefix(name).Elements()
-	return s.db.Compact(ctx, b.Lower, b.Upper, true)
+	return s.db.Pebble().Compact(ctx, b.Lower, b.Upper, true)
 }
 
 // ReadSteps reads a set and returns how many keys its last iterator stepped over, and how many runs it seeked over.
@@ -337,7 +338,7 @@ func (s *Store) HoldingWriters(name []byte, f func() error) error {
 }
 
 // CheckSpace asks the disk for its free space now.
-func (s *Store) CheckSpace() { s.disk.check() }
+func (s *Store) CheckSpace() { s.db.CheckSpace() }
 
 // KeptRequests returns how many requests are kept on disk.
 func (s *Store) KeptRequests() (int, error) {
@@ -362,10 +363,10 @@ func (s *Store) SegmentsMade() uint64 {
 }
 
 // ForgetSpace has the next look at the disk happen at once.
-func (s *Store) ForgetSpace() { s.disk.checked.Store(0) }
+func (s *Store) ForgetSpace() { s.db.ForgetSpace() }
 
-// CorruptionOf is corruptionOf.
-var CorruptionOf = corruptionOf
+// CorruptionOf says where the damage is that Pebble tells of.
+var CorruptionOf = lsm.CorruptionOf
 
 // Held reports whether what the open had to write is in memory.
-func (s *Store) Held() bool { return s.hold.holds() }
+func (s *Store) Held() bool { return s.db.Holds() }

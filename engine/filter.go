@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 )
 
 // Filter is a bloom filter of a store: the slices that the store has of it, on a node alone all of them. All its methods may be called by any
@@ -81,7 +82,7 @@ const hashedAtOnce = 64
 
 // CheckAll does what Check does for many keys, into present, which is as long as keys.
 func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
-	if f.fs.s.closed.Load() {
+	if f.fs.s.db.Closed() {
 		return ErrClosed
 	}
 	if len(keys) == 1 { // without the room for many
@@ -121,7 +122,7 @@ func (f *Filter) checkHashes(hashes []bloomslice.Hash, present []bool) error {
 // CheckNow does what CheckAll does for as many keys, from the first on, as have their pages in memory, and returns how many. It waits for
 // nothing.
 func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
-	if f.fs.s.closed.Load() {
+	if f.fs.s.db.Closed() {
 		return 0, ErrClosed
 	}
 	if len(keys) == 1 {
@@ -180,10 +181,10 @@ func (f *Filter) Mark(ctx context.Context, key []byte) (added bool, err error) {
 // MarkAll does what Mark does for many keys, in their order, into added, which is as long as keys. It waits for all of them once.
 func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error {
 	s := f.fs.s
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := f.fs.mayMark(ctx); err != nil {
 		return err
 	}
@@ -203,11 +204,11 @@ func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error
 
 // mayMark returns why nothing can be marked now.
 func (fs *filters) mayMark(ctx context.Context) error {
-	if err := errors.Join(ctx.Err(), fs.s.writable()); err != nil {
+	if err := errors.Join(ctx.Err(), fs.s.db.Writable()); err != nil {
 		return err
 	}
-	if fs.s.disk.full.Load() != nil {
-		return fs.s.disk.room()
+	if fs.s.db.Full() {
+		return fs.s.db.Room()
 	}
 	return nil
 }
@@ -247,10 +248,10 @@ func (f *Filter) markHashes(hashes []bloomslice.Hash, added []bool) (part *filte
 
 // Info returns what is known of the filter. It does not open it. Its error is ErrNoFilter, or that of a disk that can't be read.
 func (f *Filter) Info() (FilterInfo, error) {
-	if err := f.fs.s.enter(); err != nil {
+	if err := f.fs.s.db.Enter(); err != nil {
 		return FilterInfo{}, err
 	}
-	defer f.fs.s.leave()
+	defer f.fs.s.db.Leave()
 	return f.info()
 }
 
@@ -278,11 +279,11 @@ func sortInfos(infos []FilterInfo) {
 // Flush makes all that was marked so far durable. Of a closed filter that is done.
 func (f *Filter) Flush(ctx context.Context) error {
 	s := f.fs.s
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+	defer s.db.Leave()
+	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
 		return err
 	}
 	if f.isGone() {
@@ -292,8 +293,8 @@ func (f *Filter) Flush(ctx context.Context) error {
 	for _, part := range f.parts() {
 		err = errors.Join(err, part.flush())
 	}
-	if err = errors.Join(err, s.syncLog()); err != nil {
-		return fmt.Errorf("engine: flush filter %q: %w", f.name, diskError(err))
+	if err = errors.Join(err, s.db.SyncLog()); err != nil {
+		return fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err))
 	}
 	return nil
 }
@@ -312,10 +313,10 @@ func (f *Filter) Close(ctx context.Context) (closed bool, err error) {
 // closeParts closes the slices that are wanted.
 func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (closed bool, err error) {
 	s := f.fs.s
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return false, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -330,10 +331,10 @@ func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (
 		closed, err = closed || one, errors.Join(err, e)
 	}
 	if err == nil && closed {
-		err = s.syncLog()
+		err = s.db.SyncLog()
 	}
 	if err != nil {
-		return false, fmt.Errorf("engine: close filter %q: %w", f.name, diskError(err))
+		return false, fmt.Errorf("engine: close filter %q: %w", f.name, lsm.DiskError(err))
 	}
 	return closed, nil
 }

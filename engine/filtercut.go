@@ -96,10 +96,10 @@ func (c *filterCutter) isStopped() bool {
 // cut takes the keys of dropped filters away, and then their entries.
 func (c *filterCutter) cut(round []droppedSlice) error {
 	s := c.fs.s
-	if err := s.writable(); err != nil {
+	if err := s.db.Writable(); err != nil {
 		return err
 	}
-	if err := s.flushTables(context.Background()); err != nil { // or each excise would
+	if err := s.db.FlushTables(context.Background()); err != nil { // or each excise would
 		return err
 	}
 	batch := s.db.NewBatch()
@@ -117,7 +117,7 @@ func (c *filterCutter) cut(round []droppedSlice) error {
 	if batch.Empty() {
 		return errors.Join(append(errs, batch.Close())...)
 	}
-	_, err := s.commit(batch, false)
+	_, err := s.db.Commit(batch, false)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -128,9 +128,7 @@ func (s *Store) exciseFilter(b keyscheme.Bounds) error {
 	}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	return s.cut(b, false, func() error {
-		return s.db.Excise(context.Background(), pebble.KeyRange{Start: b.Lower, End: b.Upper})
-	})
+	return s.db.Excise(context.Background(), b)
 }
 
 // isEmpty reports whether there is no key within some bounds.

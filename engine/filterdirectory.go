@@ -18,7 +18,7 @@ var keyGeneration = []byte("fg")
 
 // lastGeneration returns the last generation that was given to a filter.
 func (fs *filters) lastGeneration() (generation uint64, err error) {
-	value, closer, err := fs.s.db.Get(keyGeneration)
+	value, closer, err := fs.s.db.View(keyGeneration)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	}

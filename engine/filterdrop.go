@@ -9,16 +9,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
 // DropFilter takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
 // later. Its error is ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
 func (s *Store) DropFilter(ctx context.Context, name []byte) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	fs := &s.filters
 	for {
 		fs.life.Lock()
@@ -58,11 +59,11 @@ func (fs *filters) dropListed(ctx context.Context, name []byte, f *Filter) error
 		return ErrNoFilter
 	}
 	s := fs.s
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
 		return err
 	}
 	if err := fs.drop(f, s.db.NewBatch()); err != nil {
-		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
+		return fmt.Errorf("engine: drop filter %q: %w", name, lsm.DiskError(err))
 	}
 	return nil
 }
@@ -164,10 +165,10 @@ func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 // ClearFilter forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
 // are ErrNoFilter and ErrFilterOpen.
 func (s *Store) ClearFilter(name []byte) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	fs := &s.filters
 	fs.life.Lock()
 	defer fs.life.Unlock()

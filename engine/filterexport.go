@@ -43,7 +43,7 @@ func (f *Filter) Read(ctx context.Context) (*FilterReader, error) {
 
 // reader returns a reader of what is stored of the slice.
 func (f *filterSlice) reader() (*FilterReader, error) {
-	if err := f.fs.s.enter(); err != nil {
+	if err := f.fs.s.db.Enter(); err != nil {
 		return nil, err
 	}
 	r := &FilterReader{f: f}
@@ -137,7 +137,7 @@ func (r *FilterReader) Close() (err error) {
 	}
 	s := r.f.fs.s
 	r.f = nil
-	defer s.leave()
+	defer s.db.Leave()
 	if r.it != nil {
 		err = r.it.Close()
 	}

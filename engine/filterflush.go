@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -23,10 +24,10 @@ const (
 // FlushFilters makes all that was marked so far durable, in all filters. It goes on behind a filter that it can't flush, and returns the
 // errors of all of them.
 func (s *Store) FlushFilters(ctx context.Context) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	return s.filters.flush(ctx)
 }
 
@@ -37,20 +38,20 @@ func (fs *filters) flush(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	_ = fs.s.disk.room() // looks at the disk: who marks does not
+	_ = fs.s.db.Room() // looks at the disk: who marks does not
 	for _, f := range fs.all() {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		if err := f.flush(); err != nil && !errors.Is(err, ErrNoFilter) {
-			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, diskError(err)))
+			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err)))
 		}
 	}
-	if err := errors.Join(append(errs, fs.s.syncLog())...); err != nil {
+	if err := errors.Join(append(errs, fs.s.db.SyncLog())...); err != nil {
 		return err
 	}
 	if err := fs.log.remove(ended); err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	fs.owesFlush.Store(false)
 	return nil
@@ -128,7 +129,7 @@ func (f *filterSlice) store(dirty bloomslice.Dirty) error {
 	if err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	_, err = f.fs.s.commit(batch, false)
+	_, err = f.fs.s.db.Commit(batch, false)
 	return err
 }
 
@@ -144,7 +145,7 @@ func (f *filterSlice) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer
 // not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
 func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 	s := f.fs.s
-	if s.flushRetry.full() { // Pebble might wait for that flush, and all writers for the table
+	if s.db.FlushFull() { // Pebble might wait for that flush, and all writers for the table
 		return &DiskSpaceError{}
 	}
 	if len(dirty.Layers) > 0 {
@@ -152,12 +153,12 @@ func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 			return err
 		}
 	}
-	if err := s.syncLog(); err != nil {
+	if err := s.db.SyncLog(); err != nil {
 		return err
 	}
-	files := spanFiles{s: s}
-	defer files.removeFiles()
-	path, err := files.writeTable(func(yield func(key, value []byte) error) error {
+	files := s.db.SpanFiles()
+	defer files.RemoveFiles()
+	path, err := files.WriteTable(func(yield func(key, value []byte) error) error {
 		var key []byte
 		for i := range dirty.Pages {
 			p := &dirty.Pages[i]
@@ -171,7 +172,7 @@ func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 	if err != nil {
 		return err
 	}
-	s.counters.ingestBytes.Add(uint64(files.bytes))
+	s.counters.ingestBytes.Add(uint64(files.Bytes))
 	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
 	return s.db.Ingest(context.Background(), []string{path})
 }
@@ -340,7 +341,7 @@ func (fs *filters) shut() error {
 	fs.cutter.stop()
 	fs.log.work.Wait()
 	var err error
-	if fs.s.failed.Load() == nil {
+	if !fs.s.db.HasFailed() {
 		err = fs.flush(context.Background())
 	}
 	if fs.owesFlush.Load() && errors.Is(err, ErrDiskFull) {

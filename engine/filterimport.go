@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -28,10 +29,10 @@ type FilterPage struct {
 // Layers come in their order; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
 // again when the next one is asked for. Errors are those of CreateFilter, that of pages, and ErrRequest for a page or layer that can't be.
 func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[FilterPage, error]) (*Filter, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	o.setDefaults()
 	if err := errors.Join(checkFilterName(name), o.check(), checkImport(o, layers)); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("engine: import filter %q: %w", name, diskError(err))
+		return nil, fmt.Errorf("engine: import filter %q: %w", name, lsm.DiskError(err))
 	}
 	return im.f.of, nil
 }
@@ -94,7 +95,7 @@ func (im *filterImport) begin(ctx context.Context, o FilterOptions) error {
 	fs := im.fs
 	fs.life.Lock()
 	defer fs.life.Unlock()
-	if err := errors.Join(ctx.Err(), fs.s.writable(), fs.s.disk.room()); err != nil {
+	if err := errors.Join(ctx.Err(), fs.s.db.Writable(), fs.s.db.Room()); err != nil {
 		return err
 	}
 	if err := im.mustBeNew(); err != nil {
@@ -182,7 +183,7 @@ func (im *filterImport) add(p FilterPage) error {
 func (im *filterImport) write() error {
 	batch := im.batch
 	im.batch, im.in = nil, 0
-	_, err := im.fs.s.commit(batch, false)
+	_, err := im.fs.s.db.Commit(batch, false)
 	return err
 }
 

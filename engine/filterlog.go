@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 )
 
 // filterLog is the log of marks of filters whose marks are answered when they are written (FilterLog) or on disk (FilterSync). It says
@@ -160,12 +161,12 @@ func (l *filterLog) failed(err error) {
 
 // put writes a chunk. Only one at a time does.
 func (l *filterLog) put(chunk []byte, synced int64) error {
-	if err := l.s.writable(); err != nil {
+	if err := l.s.db.Writable(); err != nil {
 		return err
 	}
 	if l.file == nil {
 		if err := l.begin(); err != nil {
-			return l.s.fail(err)
+			return l.s.db.Fail(err)
 		}
 		synced = l.offset
 	}
@@ -173,7 +174,7 @@ func (l *filterLog) put(chunk []byte, synced int64) error {
 	n, err := l.file.Write(chunk)
 	l.offset += int64(n)
 	if err != nil {
-		return l.s.fail(err)
+		return l.s.db.Fail(err)
 	}
 	if l.offset >= l.segmentAt && l.asked.CompareAndSwap(false, true) {
 		l.work.Go(l.flush)
@@ -183,7 +184,7 @@ func (l *filterLog) put(chunk []byte, synced int64) error {
 
 // begin makes the next segment. Its head is on disk, and its name, before anything else is in it.
 func (l *filterLog) begin() error {
-	fs, dir := l.s.fs, l.s.dir
+	fs, dir := l.s.db.FS(), l.s.db.Dir()
 	number := l.last + 1
 	f, err := fs.Create(fs.PathJoin(dir, segmentName(number)), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -196,7 +197,7 @@ func (l *filterLog) begin() error {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncFolder(fs, dir)
+		err = lsm.SyncFolder(fs, dir)
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
@@ -230,7 +231,7 @@ func (l *filterLog) sync(end bool) {
 			err = file.SyncData()
 		}
 		if err != nil {
-			err = l.s.fail(err)
+			err = l.s.db.Fail(err)
 		}
 		l.mu.Lock()
 		l.syncedTo = offset
@@ -286,7 +287,7 @@ func (l *filterLog) rotate() (last uint64, err error) {
 func (l *filterLog) remove(last uint64) error {
 	l.removing.Lock()
 	defer l.removing.Unlock()
-	fs, dir := l.s.fs, l.s.dir
+	fs, dir := l.s.db.FS(), l.s.db.Dir()
 	for n := 0; ; n++ {
 		l.mu.Lock()
 		if len(l.segments) == 0 || l.segments[0] > last {
@@ -294,7 +295,7 @@ func (l *filterLog) remove(last uint64) error {
 			if n == 0 {
 				return nil
 			}
-			return syncFolder(fs, dir)
+			return lsm.SyncFolder(fs, dir)
 		}
 		number := l.segments[0]
 		l.mu.Unlock()
@@ -311,7 +312,7 @@ func (l *filterLog) remove(last uint64) error {
 func (l *filterLog) flush() {
 	defer l.asked.Store(false)
 	if err := l.s.filters.flush(context.Background()); err != nil {
-		l.s.opt.Logger.Error("bigset: filters could not be flushed, their log grows", "dir", l.s.dir, "cause", err)
+		l.s.opt.Logger.Error("bigset: filters could not be flushed, their log grows", "dir", l.s.db.Dir(), "cause", err)
 	}
 }
 

@@ -7,14 +7,14 @@ import "bigset/bloomslice"
 // another marks the filter now; fewer where a page is not in memory.
 func (f *Filter) MarkNow(keys [][]byte, added []bool) (n int, err error) {
 	s := f.fs.s
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return 0, err
 	}
-	defer s.leave()
-	if err := s.writable(); err != nil {
+	defer s.db.Leave()
+	if err := s.db.Writable(); err != nil {
 		return 0, err
 	}
-	if s.disk.full.Load() != nil || f.fs.resident.Bytes() > s.opt.FilterCacheBytes {
+	if s.db.Full() || f.fs.resident.Bytes() > s.opt.FilterCacheBytes {
 		return 0, nil
 	}
 	if len(keys) == 1 { // without the room for many

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -13,7 +14,7 @@ import (
 // generations that are not there any more are left out. To do it twice, or over pages that were flushed, changes nothing.
 func (fs *filters) replay() error {
 	s, l := fs.s, &fs.log
-	numbers, err := listSegments(s.fs, s.dir)
+	numbers, err := listSegments(s.db.FS(), s.db.Dir())
 	if err != nil || len(numbers) == 0 {
 		return err
 	}
@@ -25,8 +26,8 @@ func (fs *filters) replay() error {
 	var path string
 	var data []byte
 	for _, number := range numbers {
-		path = s.fs.PathJoin(s.dir, segmentName(number))
-		if data, err = readSegment(s.fs, path); err != nil {
+		path = s.db.FS().PathJoin(s.db.Dir(), segmentName(number))
+		if data, err = readSegment(s.db.FS(), path); err != nil {
 			return err
 		}
 		torn, err := walkSegment(data, number, number == l.last, func(records []byte) error {
@@ -45,7 +46,7 @@ func (fs *filters) replay() error {
 	}
 	if fs.owed { // the segments stay, and others come behind the last: it must have its end
 		if data, err = endedSegment(data, l.last); err == nil {
-			err = writeFile(s.fs, s.dir, segmentName(l.last), string(data))
+			err = lsm.WriteFile(s.db.FS(), s.db.Dir(), segmentName(l.last), string(data))
 		}
 		if err != nil {
 			return fmt.Errorf("log of marks %s: %w", path, err)
@@ -54,7 +55,7 @@ func (fs *filters) replay() error {
 	if fs.owed {
 		l.segments = nil // the next open finds them
 	}
-	if err = fs.storeReplayed(); errors.Is(diskError(err), ErrDiskFull) {
+	if err = fs.storeReplayed(); errors.Is(lsm.DiskError(err), ErrDiskFull) {
 		fs.owesFlush.Store(true)
 		return nil
 	}
@@ -63,7 +64,7 @@ func (fs *filters) replay() error {
 
 // storeReplayed flushes what was brought in, and takes it out of memory, as it is after any other open.
 func (fs *filters) storeReplayed() error {
-	if err := fs.s.disk.held(); err != nil {
+	if err := fs.s.db.Held(); err != nil {
 		return err
 	}
 	for _, part := range fs.all() {

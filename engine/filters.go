@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -159,10 +160,10 @@ func (s *Store) Filter(name []byte) (*Filter, error) {
 // for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after ErrFailed it may
 // be there at the next open, whole.
 func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) (*Filter, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := checkFilterName(name); err != nil {
 		return nil, err
 	}
@@ -177,12 +178,12 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 	if f := fs.listed(name); f != nil {
 		return f, ErrFilterExists
 	}
-	if err := errors.Join(ctx.Err(), s.writable(), s.disk.room()); err != nil {
+	if err := errors.Join(ctx.Err(), s.db.Writable(), s.db.Room()); err != nil {
 		return nil, err
 	}
 	f, err := fs.create(name, o)
 	if err != nil {
-		return nil, fmt.Errorf("engine: create filter %q: %w", name, diskError(err))
+		return nil, fmt.Errorf("engine: create filter %q: %w", name, lsm.DiskError(err))
 	}
 	fs.mu.Lock()
 	fs.byName[string(name)] = f
@@ -337,7 +338,7 @@ func (fs *filters) commit(batch *pebble.Batch, err error) error {
 	if err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	wait, err := fs.s.commit(batch, true)
+	wait, err := fs.s.db.Commit(batch, true)
 	if err != nil {
 		return err
 	}
@@ -346,10 +347,10 @@ func (fs *filters) commit(batch *pebble.Batch, err error) error {
 
 // Filters lists the filters whose names begin with the prefix, by name. It brings none of them into memory.
 func (s *Store) Filters(prefix []byte) ([]FilterInfo, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	var infos []FilterInfo
 	for _, f := range s.filters.list() {
 		if !bytes.HasPrefix(f.name, prefix) {

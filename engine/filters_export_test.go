@@ -82,4 +82,4 @@ func (s *Store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) (err error) 
 }
 
 // DB returns the store's Pebble.
-func (s *Store) DB() *pebble.DB { return s.db }
+func (s *Store) DB() *pebble.DB { return s.db.Pebble() }

@@ -34,6 +34,15 @@ func segmentName(number uint64) string {
 	return fmt.Sprintf("%s%06d%s", segmentPrefix, number, segmentSuffix)
 }
 
+// castagnoli is the polynomial of the checksums.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// isSegment reports whether a name is that of a segment.
+func isSegment(name string) bool {
+	_, ok := segmentNumber(name)
+	return ok
+}
+
 // segmentNumber returns the number of a segment, by its name.
 func segmentNumber(name string) (number uint64, ok bool) {
 	text, ok := strings.CutPrefix(name, segmentPrefix)

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -108,10 +109,10 @@ func (f *filterSlice) look(hashes []bloomslice.Hash, present []bool) int {
 // read checks keys whose pages may have to be read.
 func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
 	s := f.fs.s
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	slice, err := f.opened()
 	if err != nil {
 		return f.readError(err)
@@ -279,12 +280,12 @@ func (f *filterSlice) loadHead() error {
 	if f.opt.Load() != nil {
 		return nil
 	}
-	value, closer, err := f.fs.s.db.Get(f.prefix.AppendHead(nil, f.generation))
+	value, closer, err := f.fs.s.db.View(f.prefix.AppendHead(nil, f.generation))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return ErrNoFilter
 	}
 	if err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	opt, err := keyscheme.DecodeFilterHead(value)
 	if err == nil && f.index >= opt.Slices {
@@ -313,7 +314,7 @@ func (f *filterSlice) storedLayers() (layers []bloomslice.Layer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = diskError(err) }()
+	defer func() { err = lsm.DiskError(err) }()
 	defer closing(it, &err)
 	layers = []bloomslice.Layer{}
 	for ok := it.First(); ok; ok = it.Next() {
@@ -358,7 +359,7 @@ func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
 	*buf = p.f.prefix.AppendPage((*buf)[:0], p.f.generation, id, page)
-	value, closer, err := p.f.fs.s.db.Get(*buf)
+	value, closer, err := p.f.fs.s.db.View(*buf)
 	switch {
 	case err == nil:
 		value = bytes.Clone(value)
@@ -380,7 +381,7 @@ func (f *filterSlice) readError(err error) error {
 	case errors.Is(err, bloomslice.ErrCorruptPage):
 		err = fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
 	default:
-		err = fmt.Errorf("engine: filter %q: %w", f.name, diskError(err))
+		err = fmt.Errorf("engine: filter %q: %w", f.name, lsm.DiskError(err))
 	}
 	f.met(err)
 	return err

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -69,7 +70,7 @@ func (s *Store) amend(st *set, killed []clock.Dot, opened int64) error {
 	if b.err != nil {
 		return b.err
 	}
-	if _, err := s.commit(b.batch, false); err != nil {
+	if _, err := s.db.Commit(b.batch, false); err != nil {
 		return err
 	}
 	b.publish()
@@ -88,7 +89,7 @@ func (s *Store) raiseSiblings(st *set) (err error) {
 	defer b.release()
 	b.sibling = true
 	if b.finish(); b.err == nil {
-		_, b.err = s.commit(b.batch, false)
+		_, b.err = s.db.Commit(b.batch, false)
 	}
 	if b.err != nil {
 		st.resetNext()
@@ -111,7 +112,7 @@ func (st *set) openKeys() int64 {
 // incarnation has not crashed and is no copy, so what is stored is trusted. In others nothing tells which sets were being
 // rewritten: each is counted once, whenever it matters first, and that holds until the store is closed.
 func (s *Store) recountOnce(ctx context.Context, st *set) error {
-	if st.openKeys() == 0 || s.id.first() {
+	if st.openKeys() == 0 || s.db.FirstIncarnation() {
 		return nil
 	}
 	if _, done := s.recounted.Load(string(st.prefix)); done {
@@ -122,7 +123,7 @@ func (s *Store) recountOnce(ctx context.Context, st *set) error {
 	st.passes.Lock() // no key closes meanwhile
 	defer st.passes.Unlock()
 	if err := s.recount(ctx, st); err != nil {
-		return fmt.Errorf("engine: count open keys of %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: count open keys of %q: %w", st.name, lsm.DiskError(err))
 	}
 	s.recounted.Store(string(st.prefix), struct{}{})
 	return nil

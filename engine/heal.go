@@ -10,6 +10,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -59,7 +60,7 @@ func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res He
 		}
 	}
 	err = s.usingSet(ctx, f.Set, func(st *set) error {
-		if err := errors.Join(s.writable(), s.disk.room()); err != nil {
+		if err := errors.Join(s.db.Writable(), s.db.Room()); err != nil {
 			return err
 		}
 		keys := res.wanted(st, &f)
@@ -108,7 +109,7 @@ func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.E
 			}
 			stored, err := s.keysOf(st, right)
 			if err != nil {
-				return fmt.Errorf("engine: heal %q: %w", st.name, diskError(err))
+				return fmt.Errorf("engine: heal %q: %w", st.name, lsm.DiskError(err))
 			}
 			if slices.Contains(stored, d) {
 				h.wrong = append(h.wrong, st.prefix.AppendElement(nil, wrong[i].Name, d, keyscheme.OpAdd))

@@ -11,6 +11,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -73,7 +74,7 @@ func (v *survey) run(ctx context.Context) error {
 	whole := v.st.prefix.Elements()
 	for b := whole; b.Lower != nil; {
 		next, err := v.forward(ctx, b)
-		if err = diskError(err); errors.Is(err, ErrCorrupt) {
+		if err = lsm.DiskError(err); errors.Is(err, ErrCorrupt) {
 			next, err = v.enterHole(ctx, b.Lower, err)
 		}
 		if err != nil {
@@ -115,12 +116,12 @@ func (v *survey) note(k keptKey) {
 func (v *survey) each(
 	ctx context.Context, b keyscheme.Bounds, first, next func(*pebble.Iterator) bool, yield func(n int, element []byte, k keptKey) bool,
 ) (err error) {
-	if v.s.closed.Load() {
+	if v.s.db.Closed() {
 		return ErrClosed
 	}
 	e := v.st.readers.enter()
 	defer v.st.readers.leave(e)
-	it, err := v.s.swaps.open(v.s.db, v.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := v.s.db.OpenSet(v.st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (v *survey) enterHole(ctx context.Context, at []byte, cause error) (next []
 			v.note(k)
 			return true
 		})
-	if err = diskError(err); !errors.Is(err, ErrCorrupt) {
+	if err = lsm.DiskError(err); !errors.Is(err, ErrCorrupt) {
 		return nil, errors.Join(err, cause) // or what could not be read can be read the other way round
 	}
 	h.edge = append(h.edge, v.edge...)
@@ -203,7 +204,7 @@ func (v *survey) firstFrom(ctx context.Context, b keyscheme.Bounds) (at []byte, 
 		at = v.st.prefix.AppendElementBound(nil, element)
 		return false
 	})
-	return at, diskError(err)
+	return at, lsm.DiskError(err)
 }
 
 // holesMax is how many holes of a set one Heal fills.
@@ -237,7 +238,7 @@ func (v *survey) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, e
 	p.holed = true
 	err = p.noting(func() error {
 		if err := p.it.Close(); err != nil {
-			return diskError(err)
+			return lsm.DiskError(err)
 		}
 		v.seen = p.seen
 		if err := v.run(ctx); err != nil {
@@ -261,7 +262,7 @@ func (v *survey) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, e
 			err = h.cause
 		}
 		if err != nil {
-			return fmt.Errorf("engine: fill a hole of %q: %w", v.st.name, diskError(err))
+			return fmt.Errorf("engine: fill a hole of %q: %w", v.st.name, lsm.DiskError(err))
 		}
 		put = p.heals.put
 		s.damages.forget(damaged{name: string(v.st.name)}) // what is damaged still is met again

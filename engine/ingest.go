@@ -11,6 +11,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -44,11 +45,11 @@ func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, er
 		return res, &LimitError{"bytes of a clock", n, ClockBytesMax}
 	}
 	err = s.usingSet(ctx, span.Set, func(st *set) error {
-		in := &ingestion{copied: copied{spanFiles: spanFiles{s: s}}, st: st, dead: span.Dead}
+		in := &ingestion{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, dead: span.Dead}
 		if err := in.unpack(span); err != nil {
 			return err
 		}
-		if err := errors.Join(s.writable(), s.disk.room()); err != nil {
+		if err := errors.Join(s.db.Writable(), s.db.Room()); err != nil {
 			return err
 		}
 		res, err = in.run(ctx)
@@ -103,7 +104,7 @@ func (in *ingestion) unpack(span *Span) error {
 
 // gather makes a clock of the span's dots.
 func (in *ingestion) gather() error {
-	own := in.s.actor()
+	own := in.s.db.Actor()
 	in.all, in.own = &clock.Clock{}, in.dead.Max(own)
 	counters := make([][]uint64, len(in.actors))
 	if len(counters) == 1 {
@@ -141,7 +142,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 	defer in.s.passes.RUnlock()
 	in.st.passes.Lock()
 	defer in.st.passes.Unlock()
-	defer func() { in.removeFiles() }()
+	defer func() { in.RemoveFiles() }()
 	for try := 1; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return FactsResult{}, err
@@ -151,9 +152,9 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 			return in.apply(ctx)
 		}
 		if err := in.writeKeys(); err != nil {
-			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
+			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
-		if err := errors.Join(in.s.flushFor(ctx, in.st), in.s.syncLog()); err != nil {
+		if err := errors.Join(in.s.flushFor(ctx, in.st), in.s.db.SyncLog()); err != nil {
 			return FactsResult{}, err
 		}
 		var res FactsResult
@@ -173,7 +174,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 			return err
 		})
 		if err != nil {
-			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, diskError(err))
+			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
 		if !again {
 			return res, nil
@@ -217,7 +218,7 @@ func (in *ingestion) apply(ctx context.Context) (FactsResult, error) {
 		element, _, _, _, _ := keyscheme.DecodeElement(len(in.st.prefix), in.inKey(i))
 		f.Keys = append(f.Keys, fold.Element{Name: element, Dots: []clock.Dot{dot}})
 	}
-	if last := in.st.view().seen.Max(in.s.actor()); in.own > last { // also of keys that are left out
+	if last := in.st.view().seen.Max(in.s.db.Actor()); in.own > last { // also of keys that are left out
 		return FactsResult{}, in.future(last)
 	}
 	return in.s.ApplyFacts(ctx, f, Sync)
@@ -249,7 +250,7 @@ func (in *ingestion) ingest(ctx context.Context) (res FactsResult, err error) {
 	if b.finish(); b.err != nil {
 		return res, b.err
 	}
-	if err := errors.Join(s.writable(), s.mark(), s.syncLog()); err != nil {
+	if err := errors.Join(s.db.Writable(), s.db.Mark(), s.db.SyncLog()); err != nil {
 		return res, err
 	}
 	causal, err := in.writeBatch(b.batch)
@@ -272,7 +273,7 @@ func (in *ingestion) ingest(ctx context.Context) (res FactsResult, err error) {
 	st.touch()
 	s.sets.account(st)
 	s.counters.ingests.Add(1)
-	s.counters.ingestBytes.Add(uint64(in.bytes))
+	s.counters.ingestBytes.Add(uint64(in.Bytes))
 	return res, batch.Close()
 }
 
@@ -294,7 +295,7 @@ func (in *ingestion) writeBatch(batch *pebble.Batch) (path string, err error) {
 		records = append(records, record{kind, key, value})
 	}
 	slices.SortFunc(records, func(a, b record) int { return comparator.Compare(a.key, b.key) })
-	return in.writeRecords(func(w *sstable.Writer) (err error) {
+	return in.WriteRecords(func(w *sstable.Writer) (err error) {
 		for _, r := range records {
 			switch r.kind {
 			case pebble.InternalKeyKindSet:

@@ -119,19 +119,19 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		return nil
 	}
 	if b.empty() {
-		if err := s.writable(); err != nil {
+		if err := s.db.Writable(); err != nil {
 			failAll(group, err)
 			return nil
 		}
 		if sync { // what was found must be durable before it is acknowledged
-			return s.waitDurable(s.applied.Load())
+			return s.db.WaitDurable(s.db.Applied())
 		}
 		return nil
 	}
 	if b.runs != nil {
 		b.runs.cut(len(st.prefix), b.puts)
 	}
-	wait, err := s.commit(b.batch, sync)
+	wait, err := s.db.Commit(b.batch, sync)
 	if err != nil {
 		st.resetNext()
 		failAll(group, err)
@@ -160,7 +160,7 @@ func (s *Store) noteQueued(group []*request) {
 		if now.IsZero() {
 			now = time.Now()
 		}
-		s.counters.queued.add(now.Sub(r.queued))
+		s.counters.queued.Add(now.Sub(r.queued))
 		r.queued = time.Time{}
 	}
 }

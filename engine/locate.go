@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -41,7 +42,7 @@ func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter
 				return !stopped
 			}}
 			if err := l.run(ctx, dots); err != nil {
-				return fmt.Errorf("engine: locate dots of %q: %w", st.name, diskError(err))
+				return fmt.Errorf("engine: locate dots of %q: %w", st.name, lsm.DiskError(err))
 			}
 			return nil
 		})
@@ -175,10 +176,10 @@ func (l *locating) scan(ctx context.Context) (bool, error) {
 }
 
 // filter returns a filter of blocks for the dots that are still to be found.
-func (l *locating) filter() *dotFilter {
+func (l *locating) filter() *lsm.DotFilter {
 	missing := l.want.Clone()
 	missing.Subtract(l.got)
-	return newDotFilter(missing, &l.s.counters.locateSkips)
+	return lsm.NewDotFilter(missing, &l.s.counters.locateSkips)
 }
 
 // scanFrom reads keys until the chunk is full, or for as long as an iterator may live. It returns the bound to go on from, nil
@@ -187,11 +188,11 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if l.s.closed.Load() {
+	if l.s.db.Closed() {
 		return nil, ErrClosed
 	}
 	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
-	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{
+	it, err := l.s.db.OpenSet(l.st.prefix, &pebble.IterOptions{
 		LowerBound: b.Lower, UpperBound: b.Upper,
 		PointKeyFilters: append(make([]pebble.BlockPropertyFilter, 0, 2), l.filter()), // Pebble adds one of its own
 	})
@@ -208,7 +209,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if l.s.closed.Load() {
+			if l.s.db.Closed() {
 				return nil, ErrClosed
 			}
 		}

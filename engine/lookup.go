@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -41,10 +42,10 @@ func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, foun
 			return err
 		}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	st, err := s.sets.acquire(name)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 		}
 		n, err := s.lookUpOnce(st, elements[done:upTo], found[done:upTo], hold)
 		if err != nil {
-			return fmt.Errorf("engine: look up in %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: look up in %q: %w", st.name, lsm.DiskError(err))
 		}
 		if n > 0 {
 			try = 0
@@ -110,7 +111,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []Context, hold boo
 	}
 	defer closing(it, &err)
 	for i, element := range elements {
-		dots, err := appendDots(nil, it, st, element, s.actor())
+		dots, err := appendDots(nil, it, st, element, s.db.Actor())
 		if err != nil {
 			return i, err
 		}
@@ -143,7 +144,7 @@ func closing(it *pebble.Iterator, err *error) {
 
 // elementIter opens an iterator over the element keys of a set, for look-ups of single elements.
 func (s *Store) elementIter(st *set) (*pebble.Iterator, error) {
-	return s.swaps.open(s.db, st.prefix, &pebble.IterOptions{UseL6Filters: true})
+	return s.db.OpenSet(st.prefix, &pebble.IterOptions{UseL6Filters: true})
 }
 
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}

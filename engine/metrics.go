@@ -2,12 +2,12 @@ package engine
 
 import (
 	"iter"
-	"math/bits"
 	"reflect"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
+
+	"bigset/engine/internal/lsm"
 )
 
 // Metric is one figure of Stats, for whoever exports it. Figures of one name come one after the other.
@@ -86,13 +86,6 @@ func levelMetrics(levels []LevelStats, yield func(Metric) bool) bool {
 	return true
 }
 
-// latencyBuckets is how many counts a latency has: up to 16 µs, up to 4 times as much, and so on to 4 s; the last has the
-// rest.
-const latencyBuckets = 11
-
-// latencyBound returns what the latencies of a bucket are below.
-func latencyBound(bucket int) time.Duration { return 16 * time.Microsecond << (2 * bucket) }
-
 // Latency says how long things took that were done many times.
 type Latency struct {
 	Count   uint64   `json:"count"`
@@ -105,8 +98,8 @@ func (l Latency) metrics(m Metric, yield func(Metric) bool) bool {
 	for i, c := range l.Buckets {
 		n += c
 		m.Name, m.Label, m.Of, m.Value = name+"_bucket", "le", "+Inf", float64(n)
-		if i < latencyBuckets-1 {
-			m.Of = strconv.FormatFloat(latencyBound(i).Seconds(), 'g', -1, 64)
+		if i < lsm.TimingBuckets-1 {
+			m.Of = strconv.FormatFloat(lsm.TimingBound(i).Seconds(), 'g', -1, 64)
 		}
 		if !yield(m) {
 			return false
@@ -121,25 +114,12 @@ func (l Latency) metrics(m Metric, yield func(Metric) bool) bool {
 	return yield(m)
 }
 
-// timing counts latencies. Any number of goroutines may note.
-type timing struct {
-	nanos   atomic.Int64
-	buckets [latencyBuckets]atomic.Uint64
-}
-
-// note counts something that began at that time and is done.
-func (t *timing) note(began time.Time) { t.add(time.Since(began)) }
-
-func (t *timing) add(d time.Duration) {
-	t.nanos.Add(int64(d))
-	t.buckets[min(latencyBuckets-1, (bits.Len64(uint64(max(0, d))/uint64(latencyBound(0)))+1)/2)].Add(1)
-}
-
-func (t *timing) latency() Latency {
-	l := Latency{Seconds: time.Duration(t.nanos.Load()).Seconds()}
-	for i := range t.buckets {
-		n := t.buckets[i].Load()
-		l.Buckets = append(l.Buckets, n)
+// latencyOf returns what a timing has counted.
+func latencyOf(t *lsm.Timing) (l Latency) {
+	var took time.Duration
+	took, l.Buckets = t.Counts()
+	l.Seconds = took.Seconds()
+	for _, n := range l.Buckets {
 		l.Count += n
 	}
 	return l

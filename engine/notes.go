@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -57,16 +58,16 @@ func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.
 	case len(value) > NoteBytesMax:
 		return &LimitError{"bytes of a note", len(value), NoteBytesMax}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+	defer s.db.Leave()
+	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
 		return err
 	}
 	wait, err := s.setNote(name, slotRange{first, last}, value, d == Sync || d == DefaultDurability && s.opt.Durability == Sync)
 	if err != nil {
-		return fmt.Errorf("engine: note %q: %w", name, diskError(err))
+		return fmt.Errorf("engine: note %q: %w", name, lsm.DiskError(err))
 	}
 	if wait != nil {
 		err = wait()
@@ -102,7 +103,7 @@ func (s *Store) setNote(name string, slots slotRange, value []byte, sync bool) (
 	if err != nil {
 		return nil, errors.Join(err, batch.Close())
 	}
-	if wait, err = s.commit(batch, sync); err != nil {
+	if wait, err = s.db.Commit(batch, sync); err != nil {
 		return nil, err
 	}
 	if n.byName[name] = at; value == nil {
@@ -113,10 +114,10 @@ func (s *Store) setNote(name string, slots slotRange, value []byte, sync bool) (
 
 // Note returns what is kept under a name, or nil.
 func (s *Store) Note(ctx context.Context, name string) ([]byte, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	n := &s.notes
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,9 +128,9 @@ func (s *Store) Note(ctx context.Context, name string) ([]byte, error) {
 	if !ok {
 		return nil, nil
 	}
-	value, _, err := get(s.db, noteKey(at.number))
+	value, _, err := s.db.Get(noteKey(at.number))
 	if err != nil {
-		return nil, diskError(err)
+		return nil, lsm.DiskError(err)
 	}
 	_, _, body, ok := decodeNote(value)
 	if !ok {
@@ -159,7 +160,7 @@ func (s *Store) loadNotes() (err error) {
 		return nil
 	}
 	byName := map[string]noteAt{}
-	if !s.id.moved {
+	if !s.db.Moved() {
 		err = s.eachNote(func(key, value []byte) error {
 			name, slots, _, ok := decodeNote(value)
 			if ok && len(key) == len(noteKey(0)) {

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset/compaction"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -154,6 +155,14 @@ func (o *Options) withDefaults() *Options {
 		n.Now = time.Now
 	}
 	return &n
+}
+
+// below returns the options of the store below the sets.
+func (o *Options) below() lsm.Options {
+	return lsm.Options{
+		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,
+		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger, Tune: o.tune,
+	}
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -75,7 +75,7 @@ func (p *publisher) grew(st *set) {
 func (p *publisher) round() error {
 	p.rounds.Lock()
 	defer p.rounds.Unlock()
-	if err := p.s.writable(); err != nil {
+	if err := p.s.db.Writable(); err != nil {
 		return err
 	}
 	p.take()
@@ -86,8 +86,8 @@ func (p *publisher) round() error {
 	for _, st := range p.waits {
 		need = max(need, st.publish.need)
 	}
-	if p.s.durable.Load() < need {
-		if err := p.s.syncLog(); err != nil {
+	if p.s.db.Durable() < need {
+		if err := p.s.db.SyncLog(); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (p *publisher) take() {
 		st.mu.Lock()
 		st.publish.candidate = st.dead.Clone()
 		st.mu.Unlock()
-		st.publish.need = p.s.applied.Load()
+		st.publish.need = p.s.db.Applied()
 		st.readers.turn()
 	}
 	p.s.readers.turn()
@@ -135,7 +135,7 @@ func (p *publisher) putBack(sets []*set) {
 
 // publishReady moves candidates that are durable, and that no reader is older than, into the registry.
 func (p *publisher) publishReady() {
-	durable := p.s.durable.Load()
+	durable := p.s.db.Durable()
 	storeReadersOver := p.s.readers.over()
 	changes := map[string]*clock.Clock{}
 	rest := p.waits[:0]

@@ -11,6 +11,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -160,10 +161,10 @@ func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	st, err := s.sets.acquire(name)
 	if err != nil {
 		return s.metIn(name, err)
@@ -267,7 +268,7 @@ func (r *reader) open() (err error) {
 		r.finder = r.runs.find()
 	}
 	r.view = r.st.view()
-	r.it, err = r.s.swaps.open(r.s.db, r.st.prefix, &pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
+	r.it, err = r.s.db.OpenSet(r.st.prefix, &pebble.IterOptions{LowerBound: r.bounds.Lower, UpperBound: r.bounds.Upper})
 	if err != nil {
 		r.it = nil
 		r.leave()
@@ -352,7 +353,7 @@ func (r *reader) next(ctx context.Context) (*fold.Chunk, error) {
 	defer r.mu.Unlock()
 	chunk, err := r.fill(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("engine: read %q: %w", r.st.name, diskError(err))
+		return nil, fmt.Errorf("engine: read %q: %w", r.st.name, lsm.DiskError(err))
 	}
 	return chunk, nil
 }
@@ -361,7 +362,7 @@ func (r *reader) fill(ctx context.Context) (*fold.Chunk, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if r.s.closed.Load() {
+	if r.s.db.Closed() {
 		return nil, ErrClosed
 	}
 	if comparator.Compare(r.bounds.Lower, r.bounds.Upper) >= 0 {

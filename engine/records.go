@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -222,7 +223,7 @@ type records struct {
 func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {
-		return nil, diskError(err)
+		return nil, lsm.DiskError(err)
 	}
 	r := &records{dead: &clock.Clock{}}
 	if r.value, err = keyscheme.DecodeClockValue(value); err != nil {
@@ -240,7 +241,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 			break // the limit is kept only roughly
 		}
 		if value, err = it.ValueAndErr(); err != nil {
-			return nil, diskError(err)
+			return nil, lsm.DiskError(err)
 		}
 		if err := r.add(&key, value); err != nil {
 			return nil, fmt.Errorf("%w: %v of %q: %w", ErrCorrupt, key.Kind, prefix.Set(), err)
@@ -248,7 +249,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 		tombstone = tombstone || key.Kind == keyscheme.KindTombstone
 	}
 	if err := it.Error(); err != nil {
-		return nil, diskError(err)
+		return nil, lsm.DiskError(err)
 	}
 	if tombstone != (r.value.Flags&keyscheme.FlagTombstone != 0) {
 		return nil, tombstoneError(prefix, tombstone)

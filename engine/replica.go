@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -97,7 +98,7 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 				err = judge()
 			}
 			if err != nil {
-				return fmt.Errorf("engine: judge dots of %q in %q: %w", element, name, diskError(err))
+				return fmt.Errorf("engine: judge dots of %q in %q: %w", element, name, lsm.DiskError(err))
 			}
 			if same || hold {
 				return nil

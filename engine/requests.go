@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -129,12 +130,12 @@ func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, 
 			return nil
 		}
 		return s.holding(st, func() error {
-			if err := s.writable(); err != nil {
+			if err := s.db.Writable(); err != nil {
 				return err
 			}
 			kept, err := s.recall(st, id)
 			if err != nil {
-				return fmt.Errorf("engine: look for a request to %q: %w", name, diskError(err))
+				return fmt.Errorf("engine: look for a request to %q: %w", name, lsm.DiskError(err))
 			}
 			known = kept != nil
 			return nil
@@ -168,7 +169,7 @@ func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error
 		}
 		r, err := keyscheme.DecodeRequestValue(value)
 		if err != nil { // the request can't be known by it, and it is in nobody's way
-			s.counters.corruptions.Add(1)
+			s.db.Counters.Corruptions.Add(1)
 			continue
 		}
 		if r.Millis >= s.forgotten() && (newest == nil || newest.Millis < r.Millis) {
@@ -236,7 +237,7 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 	if !s.requestLog.loaded {
 		old, err := s.keptRequests(ctx)
 		if err != nil {
-			return fmt.Errorf("engine: look for requests: %w", diskError(err))
+			return fmt.Errorf("engine: look for requests: %w", lsm.DiskError(err))
 		}
 		s.requestLog.took(old)
 	}
@@ -253,7 +254,7 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 		if err := errors.Join(errs...); err != nil {
 			return errors.Join(err, batch.Close())
 		}
-		if _, err := s.commit(batch, false); err != nil {
+		if _, err := s.db.Commit(batch, false); err != nil {
 			s.requestLog.putBack(due)
 			return err
 		}
@@ -263,7 +264,7 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 
 // keptRequests returns what is kept of requests on disk. It seeks from slot to slot, if there ever was one.
 func (s *Store) keptRequests(ctx context.Context) (kept []keptRequest, err error) {
-	if _, ok, err := get(s.db, keyRequests); !ok || err != nil {
+	if _, ok, err := s.db.Get(keyRequests); !ok || err != nil {
 		return nil, err
 	}
 	b := keyscheme.SlotRange(0, keyscheme.SlotMax)

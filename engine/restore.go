@@ -2,14 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
-	"syscall"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/engine/internal/lsm"
 )
 
 // RestoreOptions say how Restore works. Nil and zero fields mean the default.
@@ -20,12 +17,6 @@ type RestoreOptions struct {
 	Progress func(RestoreReport)
 }
 
-// RestoreReport says how much Restore has to copy, and how much is done.
-type RestoreReport struct {
-	Files, FilesDone int
-	Bytes, BytesDone uint64
-}
-
 // Restore makes a store in the folder dest, which must be new or empty, from a checkpoint, or from the folder of a store
 // that is not open, however it was left. Files are copied, never linked, so neither folder depends on the other. The new
 // store takes a new incarnation before its first write, always.
@@ -34,47 +25,18 @@ type RestoreReport struct {
 // for a dest that holds something. A crash leaves the whole store in dest, or a folder that Open refuses with ErrUnfinished
 // and the next Restore takes; an error leaves no more than that.
 func Restore(ctx context.Context, src, dest string, o *RestoreOptions) (RestoreReport, error) {
-	r := restoring{ctx: ctx, src: src, dest: dest, fs: vfs.Default, tell: func(RestoreReport) {}}
+	below := lsm.RestoreOptions{FS: vfs.Default, IsFile: isSegment, Progress: func(RestoreReport) {}}
 	if o != nil && o.FS != nil {
-		r.fs = o.FS
+		below.FS = o.FS
 	}
 	if o != nil && o.Progress != nil {
-		r.tell = o.Progress
+		below.Progress = o.Progress
 	}
-	if err := r.run(); err != nil {
-		return r.rep, fmt.Errorf("engine: restore %s to %s: %w", src, dest, diskError(err))
-	}
-	return r.rep, nil
-}
-
-// restoring is one Restore.
-type restoring struct {
-	ctx       context.Context
-	fs        vfs.FS
-	src, dest string
-	rep       RestoreReport
-	tell      func(RestoreReport)
-}
-
-func (r *restoring) run() (err error) {
-	if err := CheckFolder(r.fs, r.src); err != nil {
-		return err
-	}
-	lock, err := lockDir(r.fs, r.src)
-	if errors.Is(err, syscall.EROFS) {
-		err = nil // nobody writes there
-	}
+	rep, err := lsm.Restore(ctx, src, dest, below)
 	if err != nil {
-		return err
+		err = fmt.Errorf("engine: restore %s to %s: %w", src, dest, lsm.DiskError(err))
 	}
-	if lock != nil {
-		defer func() { err = errors.Join(err, lock.Close()) }()
-	}
-	record, _, err := readFormat(&Options{FS: r.fs}, r.src)
-	if err != nil {
-		return err
-	}
-	return makeStore(r.fs, r.dest, record, r.copyFiles)
+	return rep, err
 }
 
 // CheckFolder returns nil for a folder that holds a whole store of a format that this program knows, of which it reads no
@@ -84,101 +46,9 @@ func CheckFolder(fs vfs.FS, dir string) error {
 	if fs == nil {
 		fs = vfs.Default
 	}
-	if err := refuseUnfinished(fs, dir); err != nil {
-		return err
-	}
-	if _, exists, err := readFormat(&Options{FS: fs}, dir); err != nil {
-		return err
-	} else if !exists {
-		return fmt.Errorf("%w in %s", ErrNoStore, dir)
-	}
-	desc, err := pebble.Peek(dir, fs)
-	if err == nil && !desc.Exists {
-		err = fmt.Errorf("%w: %s has no MANIFEST", ErrCorrupt, dir)
-	}
-	return err
+	return lsm.CheckFolder(fs, dir)
 }
 
 // CheckUnused returns ErrLocked when the store in a folder is open, here or in another process. It is for tools that read files beside the
 // engine: what they find while a store is open may be on its way out.
-func CheckUnused(dir string) error {
-	lock, err := lockDir(vfs.Default, dir)
-	if err != nil {
-		return err
-	}
-	return lock.Close()
-}
-
-// copyFiles copies what belongs to a store's content.
-func (r *restoring) copyFiles() error {
-	names, err := r.content()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := r.copyFile(name); err != nil {
-			return err
-		}
-		r.rep.FilesDone++
-		r.tell(r.rep)
-	}
-	return nil
-}
-
-// content lists the files to copy, and counts them.
-func (r *restoring) content() (names []string, err error) {
-	all, err := r.fs.List(r.src)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range all {
-		switch {
-		case name == formatFile, name == identityFile, name == lockFile, name == unfinishedFile, name == ballastFile, strings.HasSuffix(name, tempSuffix):
-			continue
-		}
-		info, err := r.fs.Stat(r.fs.PathJoin(r.src, name))
-		if err != nil {
-			return nil, err
-		}
-		if info.IsDir() && (isFile(name) || strings.HasSuffix(name, ".sst")) {
-			return nil, damagedFile(r.fs.PathJoin(r.src, name), inPlaceOfFile)
-		}
-		if info.IsDir() {
-			continue
-		}
-		r.rep.Files++
-		r.rep.Bytes += uint64(info.Size())
-		names = append(names, name)
-	}
-	return names, nil
-}
-
-// copyBytes is how much is copied between two looks at the context.
-const copyBytes = 1 << 20
-
-func (r *restoring) copyFile(name string) (err error) {
-	from, err := r.fs.Open(r.fs.PathJoin(r.src, name), vfs.SequentialReadsOption)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := r.fs.Create(r.fs.PathJoin(r.dest, name), vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	for {
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
-		n, err := io.CopyN(to, from, copyBytes)
-		r.rep.BytesDone += uint64(n)
-		if err == io.EOF {
-			return to.Sync()
-		}
-		if err != nil {
-			return err
-		}
-		r.tell(r.rep)
-	}
-}
+func CheckUnused(dir string) error { return lsm.CheckUnused(dir) }

@@ -10,6 +10,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -97,7 +98,7 @@ func (s *Store) rewriteSpan(
 }
 
 func (s *Store) newPass(st *set, bounds keyscheme.Bounds, heals *healing) *pass {
-	return &pass{copied: copied{spanFiles: spanFiles{s: s}}, st: st, bounds: bounds, heals: heals}
+	return &pass{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, bounds: bounds, heals: heals}
 }
 
 // run runs a pass. One that heals a key is always worth it.
@@ -111,7 +112,7 @@ func (p *pass) run(ctx context.Context, worth func(compaction.Span) bool) (res p
 	defer s.counters.rewriting.Add(-1)
 	err = p.noting(func() error {
 		if err := p.collect(ctx); err != nil {
-			return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: rewrite %q: %w", st.name, lsm.DiskError(err))
 		}
 		res = p.collected()
 		s.counters.rewriteKeys.Add(uint64(res.Keys))
@@ -143,7 +144,7 @@ func (p *pass) noting(f func() error) (err error) {
 		if e := p.s.holding(p.st, p.end); err == nil {
 			err = e
 		}
-		p.removeFiles()
+		p.RemoveFiles()
 	}()
 	return f()
 }
@@ -158,22 +159,22 @@ func (p *pass) collected() passResult {
 func (p *pass) install(ctx context.Context, res *passResult) error {
 	s, st := p.s, p.st
 	if err := p.writeTables(); err != nil {
-		return fmt.Errorf("engine: rewrite %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: rewrite %q: %w", st.name, lsm.DiskError(err))
 	}
 	if err := s.flushFor(ctx, st); err != nil {
 		return err
 	}
-	if err := s.syncLog(); err != nil {
+	if err := p.syncLog(); err != nil {
 		return err
 	}
 	if p.resolved > 0 { // a crash between the swap and the count of it must be known for one
-		if err := s.mark(); err != nil {
+		if err := s.db.Mark(); err != nil {
 			return err
 		}
 	}
 	held := time.Now()
 	if err := s.holding(st, func() error { return p.swap(ctx, res) }); err != nil {
-		return fmt.Errorf("engine: swap a span of %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: swap a span of %q: %w", st.name, lsm.DiskError(err))
 	}
 	res.Held = time.Since(held)
 	return nil
@@ -181,15 +182,15 @@ func (p *pass) install(ctx context.Context, res *passResult) error {
 
 // flushFor flushes the memtable if the set may have keys in it: a swap over them would flush it while writers are held.
 func (s *Store) flushFor(ctx context.Context, st *set) error {
-	if st.lastWrite.Load() < s.flushBegan.Load() {
+	if st.lastWrite.Load() < s.db.FlushBegan() {
 		return nil
 	}
-	return s.flushTables(ctx)
+	return s.db.FlushTables(ctx)
 }
 
 // told counts a pass and tells of it. A sweep has no name of a set.
 func (s *Store) told(name []byte, res *passResult, took time.Duration) {
-	s.counters.held.add(res.Held)
+	s.counters.held.Add(res.Held)
 	e := Event{Kind: EventRewrite, Set: name, Keys: res.Keys, Dropped: res.Dropped, Closed: res.Closed, BytesOut: res.Bytes, Took: took, Held: res.Held}
 	if res.Left {
 		e.Kind = EventRewriteLeft
@@ -208,7 +209,7 @@ func (p *pass) begin() (err error) {
 	p.seen, p.dead = v.seen, v.dead
 	p.it, err = p.s.db.NewIter(&pebble.IterOptions{LowerBound: p.bounds.Lower, UpperBound: p.bounds.Upper})
 	if err != nil {
-		return fmt.Errorf("engine: rewrite %q: %w", p.st.name, diskError(err))
+		return fmt.Errorf("engine: rewrite %q: %w", p.st.name, lsm.DiskError(err))
 	}
 	p.st.late = &lateWrites{bounds: p.bounds}
 	return nil
@@ -312,7 +313,7 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 		}
 	}
 	// The log must hold the late keys' dots and all that killed them before the swap, which is durable, takes effect.
-	if err := p.s.syncLog(); err != nil {
+	if err := p.syncLog(); err != nil {
 		return err
 	}
 	if runs := p.st.runs.Load(); runs != nil && len(put) > 0 {
@@ -325,38 +326,24 @@ func (p *pass) swap(ctx context.Context, res *passResult) error {
 	if len(put) > 0 {
 		p.st.keepSiblings()
 	}
-	res.Swapped, res.Bytes = true, p.bytes
+	res.Swapped, res.Bytes = true, p.Bytes
 	if p.resolved > 0 { // after the swap: a crash between them leaves a count that is too high
 		return p.s.amend(p.st, nil, -int64(p.resolved))
 	}
 	return nil
 }
 
-// cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
-// reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
-// without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
-// second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
-// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that. Of a span with a hole only
-// what stays is read, as Pebble does: what lies before it and behind it.
-func (s *Store) cut(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
-	seeks := []func(*pebble.Iterator){
-		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
-		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
+// syncLog makes durable what the swap, which is durable at once, relies on.
+func (p *pass) syncLog() error { return p.s.db.SyncLog() }
+
+// swapIn puts tables in place of everything that a span holds, which resolves so many open keys. Writers of the span are
+// held, and the log is synced. One that is holed has blocks that can't be read.
+func (s *Store) swapIn(ctx context.Context, bounds keyscheme.Bounds, paths []string, resolved int, holed bool) error {
+	s.swapping.RLock() // who reads many sets waits
+	defer s.swapping.RUnlock()
+	err := s.db.Swap(ctx, bounds, paths, holed)
+	if err == nil {
+		s.counters.rewriteClosed.Add(uint64(resolved)) // while Verify, which counts open keys, waits
 	}
-	if !holed {
-		seeks = append(seeks, func(it *pebble.Iterator) { it.SeekGE(span.Lower) }, func(it *pebble.Iterator) { it.SeekLT(span.Upper) })
-	}
-	for _, seek := range seeks {
-		var it *pebble.Iterator
-		if it, err = s.db.NewIter(nil); err != nil {
-			return err
-		}
-		defer closing(it, &err)
-		if seek(it); it.Error() != nil {
-			return it.Error()
-		}
-	}
-	done := make(chan error, 1)
-	go func() { done <- excise() }()
-	return <-done
+	return err
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -14,6 +13,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -27,9 +27,8 @@ type runner struct {
 	mu      sync.Mutex
 	emptied []*set // pinned
 
-	lookUps  uint64               // at the last tick
 	surveyed uint64               // the state of the tables when they were last looked at; 0 is never
-	tables   []surveyedTable      // what was found then
+	tables   []lsm.Table          // what was found then
 	resting  map[string]time.Time // sets not to be looked at before
 	judged   map[string]uint64    // the survey by which a set was last looked at
 	wanted   map[string]time.Time // since when the strategy wants a set rewritten
@@ -107,13 +106,13 @@ func (r *runner) run(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		if r.s.failed.Load() != nil {
-			_ = r.s.disk.room()
+		if r.s.db.HasFailed() {
+			_ = r.s.db.Room()
 			continue
 		}
 		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
-			r.s.counters.backgroundErr.Add(1)
-			r.s.event(Event{Kind: EventBackground, Err: diskError(err)})
+			r.s.db.Counters.BackgroundErrors.Add(1)
+			r.s.event(Event{Kind: EventBackground, Err: lsm.DiskError(err)})
 		}
 	}
 }
@@ -121,16 +120,16 @@ func (r *runner) run(ctx context.Context) {
 // tick does what is due.
 func (r *runner) tick(ctx context.Context) error {
 	r.idle.Store(true)
-	_ = r.s.disk.room() // it tells by events
-	if r.s.filters.owesFlush.Load() && !r.s.hold.holds() {
+	_ = r.s.db.Room() // it tells by events
+	if r.s.filters.owesFlush.Load() && !r.s.db.Holds() {
 		if err := r.s.filters.flush(ctx); err != nil {
 			return err
 		}
 	}
-	if r.s.flushRetry.full() || r.s.disk.stalled() != nil { // all that follows writes, or waits for flushes
+	if r.s.db.FlushFull() || r.s.db.Stalled() != nil { // all that follows writes, or waits for flushes
 		return nil
 	}
-	if err := r.s.flushSmallMemTables(); err != nil {
+	if err := r.s.db.FlushSmallMemTables(r.s.counters.lookUps.Load()); err != nil {
 		return err
 	}
 	err := errors.Join(r.s.forgetRequests(ctx), r.exciseSome(ctx))
@@ -138,38 +137,6 @@ func (r *runner) tick(ctx context.Context) error {
 		err = errors.Join(err, r.rewriteSome(ctx), r.sweepSome(ctx))
 	}
 	return err
-}
-
-// lookUpsMin is how many look-ups since the last tick make it worth while.
-const lookUpsMin = 1000
-
-// memTablesMax is how many memtables may pile up while Pebble is still growing them.
-const memTablesMax = 2
-
-// flushSmallMemTables flushes early after an open. Pebble begins with a memtable of 256 KiB, doubles it at each rotation,
-// and flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
-func (s *Store) flushSmallMemTables() error {
-	if s.fullSize.Load() {
-		return nil
-	}
-	lookUps := s.counters.lookUps.Load()
-	many := lookUps-s.runner.lookUps >= lookUpsMin
-	s.runner.lookUps = lookUps
-	if !many {
-		return nil
-	}
-	m := s.db.Metrics().MemTable
-	if m.Size >= uint64(s.opt.MemTableBytes) {
-		s.fullSize.Store(true)
-		return nil
-	}
-	if m.Count <= memTablesMax {
-		return nil
-	}
-	return s.recovering(func() error {
-		_, err := s.db.AsyncFlush()
-		return diskError(err)
-	})
 }
 
 // reclaims reports whether the strategy ever takes anything off the disk.
@@ -232,7 +199,7 @@ func (r *runner) rewriteSome(ctx context.Context) error {
 }
 
 // rewriteDensest works on the densest spans of a set.
-func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Load, tables []surveyedTable) error {
+func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Load, tables []lsm.Table) error {
 	index, err := r.s.sample(ctx, st, tables, load.Quiet > compaction.QuietEnough)
 	if err != nil {
 		return err
@@ -273,7 +240,7 @@ func (r *runner) rewriteDensest(ctx context.Context, st *set, load compaction.Lo
 // worth reports whether a span is worth copying now. The copy takes room before the span gives it back: when there is little, only
 // one is that gives back more than it takes.
 func (r *runner) worth(span compaction.Span) bool {
-	return r.s.strategy.Worth(span) && (!r.s.disk.tight() || span.Dead > span.Keys-span.Dead)
+	return r.s.strategy.Worth(span) && (!r.s.db.Tight() || span.Dead > span.Keys-span.Dead)
 }
 
 // pause waits for as long as so many bytes take at a rate.
@@ -289,23 +256,14 @@ func pause(ctx context.Context, bytes, bytesPerSecond int64) error {
 	}
 }
 
-// surveyedTable is a table with what it holds of element keys.
-type surveyedTable struct {
-	level             int
-	smallest, largest []byte
-	bytes             uint64
-	keys              uint64 // element keys of all sets
-	sets              []setKeys
-}
-
 // survey looks at all tables' own counts, if something has changed since the last time.
-func (s *Store) survey() ([]surveyedTable, error) {
-	c := &s.counters
-	state := 1 + c.flushes.Load() + c.compactions.Load() + c.rewrites.Load() + c.excises.Load()
+func (s *Store) survey() ([]lsm.Table, error) {
+	c, l := &s.counters, &s.db.Counters
+	state := 1 + l.Flushes.Load() + l.Compactions.Load() + c.rewrites.Load() + c.excises.Load()
 	if state == s.runner.surveyed {
 		return s.runner.tables, nil
 	}
-	tables, err := s.readTables()
+	tables, err := s.db.ReadTables()
 	if err != nil {
 		return nil, err
 	}
@@ -313,59 +271,12 @@ func (s *Store) survey() ([]surveyedTable, error) {
 	return tables, nil
 }
 
-// readTables reads what each table says of itself.
-func (s *Store) readTables() ([]surveyedTable, error) {
-	levels, err := s.db.SSTables(pebble.WithProperties())
-	if err != nil {
-		return nil, diskError(err)
-	}
-	var tables []surveyedTable
-	for level, infos := range levels {
-		for i := range infos {
-			tables = append(tables, surveyTable(level, &infos[i]))
-		}
-	}
-	return tables, nil
-}
-
-func surveyTable(level int, info *pebble.SSTableInfo) surveyedTable {
-	t := surveyedTable{level: level, bytes: info.Size, smallest: info.Smallest.UserKey, largest: info.Largest.UserKey}
-	p := info.Properties
-	if p == nil {
-		return t
-	}
-	value := p.UserProperties[keyCounterName]
-	if len(value) > 0 {
-		// The first byte is the collector's number in the table.
-		if keys, sets, ok := parseKeyCount([]byte(value[1:])); ok {
-			t.keys, t.sets = keys, sets
-		}
-	}
-	if info.Virtual {
-		t.keys, t.sets = cutCounts(&t, p.NumEntries)
-	}
-	return t
-}
-
-// cutCounts returns the counts of a table that a swap has cut. Pebble withholds the property of the whole table, but it knows
-// about how many records are left: where both ends are of one set, they are that set's.
-func cutCounts(t *surveyedTable, records uint64) (keys uint64, sets []setKeys) {
-	if _, _, _, _, ok := keyscheme.ElementDot(t.largest); !ok {
-		return 0, nil // mostly a clock and a tombstone that are left of a set
-	}
-	first, err := keyscheme.Decode(t.smallest)
-	if n := first.PrefixLen(); err == nil && n > 0 && bytes.HasPrefix(t.largest, t.smallest[:n]) {
-		sets = []setKeys{{string(t.smallest[:n]), records}}
-	}
-	return records, sets
-}
-
 // choose returns the set, pinned, with the most garbage of those that the strategy wants rewritten, or nil.
-func (r *runner) choose(tables []surveyedTable) (best *set, load compaction.Load, err error) {
+func (r *runner) choose(tables []lsm.Table) (best *set, load compaction.Load, err error) {
 	keys := map[string]uint64{}
 	for _, t := range tables {
-		for _, sk := range t.sets {
-			keys[sk.prefix] += sk.keys
+		for _, sk := range t.Sets {
+			keys[sk.Prefix] += sk.Keys
 		}
 	}
 	r.forgetAllBut(keys)
@@ -419,17 +330,17 @@ const samplesPerTable = 64
 
 // sample cuts a set into spans along the bounds of its bottommost tables and guesses each one's density. With all, keys
 // count that the filter would drop by itself at the next compaction: nobody writes the set, so there may be none.
-func (s *Store) sample(ctx context.Context, st *set, tables []surveyedTable, all bool) (_ *compaction.Index, err error) {
-	var cuts []surveyedTable
+func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all bool) (_ *compaction.Index, err error) {
+	var cuts []lsm.Table
 	for _, t := range tables {
-		if len(t.smallest) >= len(st.prefix) && string(t.smallest[:len(st.prefix)]) == string(st.prefix) && t.level == 6 {
+		if len(t.Smallest) >= len(st.prefix) && string(t.Smallest[:len(st.prefix)]) == string(st.prefix) && t.Level == 6 {
 			cuts = append(cuts, t)
 		}
 	}
-	slices.SortFunc(cuts, func(a, b surveyedTable) int { return comparator.Compare(a.smallest, b.smallest) })
+	slices.SortFunc(cuts, func(a, b lsm.Table) int { return comparator.Compare(a.Smallest, b.Smallest) })
 	it, err := s.db.NewIter(nil)
 	if err != nil {
-		return nil, diskError(err)
+		return nil, lsm.DiskError(err)
 	}
 	defer closing(it, &err)
 	elements := st.prefix.Elements()
@@ -441,14 +352,14 @@ func (s *Store) sample(ctx context.Context, st *set, tables []surveyedTable, all
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		at := t.smallest[:comparator.Split(t.smallest)]
+		at := t.Smallest[:comparator.Split(t.Smallest)]
 		if span.Bytes >= uint64(s.opt.SpanBytes)/2 && comparator.Compare(at, span.Lower) > 0 {
 			span.Upper = at
 			index.Put(span)
 			span = compaction.Span{Set: span.Set, Lower: at}
 		}
 		sampler.look(at, &span)
-		span.Bytes += t.bytes
+		span.Bytes += t.Bytes
 	}
 	span.Upper = elements.Upper
 	index.Put(span)

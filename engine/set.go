@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -145,13 +145,13 @@ func liveDots(seen, dead *clock.Clock) uint64 {
 }
 
 // load reads clock and tombstone from disk.
-func (st *set) load(db *pebble.DB) error {
+func (st *set) load(db *lsm.DB) error {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
 	*buf = st.prefix.AppendClock((*buf)[:0])
-	value, ok, err := getBehind(db, buf)
+	value, ok, err := db.GetBehind(buf)
 	if err != nil {
-		return fmt.Errorf("engine: clock of %q: %w", st.name, diskError(err))
+		return fmt.Errorf("engine: clock of %q: %w", st.name, lsm.DiskError(err))
 	}
 	if !ok {
 		empty := new(struct{ seen, dead, next clock.Clock })
@@ -171,8 +171,8 @@ func (st *set) load(db *pebble.DB) error {
 		return nil
 	}
 	*buf = st.prefix.AppendTombstone((*buf)[:0])
-	if value, ok, err = getBehind(db, buf); err != nil {
-		return fmt.Errorf("engine: tombstone of %q: %w", st.name, diskError(err))
+	if value, ok, err = db.GetBehind(buf); err != nil {
+		return fmt.Errorf("engine: tombstone of %q: %w", st.name, lsm.DiskError(err))
 	}
 	if !ok {
 		return tombstoneError(st.prefix, false)
@@ -184,11 +184,11 @@ func (st *set) load(db *pebble.DB) error {
 }
 
 // loadPaged reads clock and tombstone of a set of which one has pages.
-func (st *set) loadPaged(db *pebble.DB) (err error) {
+func (st *set) loadPaged(db *lsm.DB) (err error) {
 	bounds := st.prefix.Causal()
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
 	if err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	defer closing(it, &err)
 	if !it.First() {
@@ -202,26 +202,6 @@ func (st *set) loadPaged(db *pebble.DB) (err error) {
 	st.seenRecord, st.deadRecord = r.seenPages, r.deadPages
 	st.recordBytes.Store(st.seenRecord.heapBytes() + st.deadRecord.heapBytes())
 	return nil
-}
-
-// get returns a copy of a value, and whether there is one.
-func get(db *pebble.DB, key []byte) ([]byte, bool, error) {
-	key = slices.Clip(key) // nothing is written behind the caller's
-	return getBehind(db, &key)
-}
-
-// getBehind is get of the key in a buffer. The value is copied behind the key, and is the buffer's.
-func getBehind(db *pebble.DB, buf *[]byte) ([]byte, bool, error) {
-	n := len(*buf)
-	v, closer, err := db.Get(*buf)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	*buf = append(*buf, v...)
-	return (*buf)[n:], true, closer.Close()
 }
 
 // setHeapBytes is about what a small set was measured to cost in memory beside its name and clocks: itself, its place in the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -46,22 +47,22 @@ func (s *Store) eachRecord(ctx context.Context, f func(setRecord) bool) error {
 
 // eachRecordIn is eachRecord for the sets whose clocks are within some bounds.
 func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(setRecord) bool) (err error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	s.swapping.Lock() // a sweep swaps clocks, too
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	s.swapping.Unlock()
 	if err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
 	defer closing(it, &err)
 	for ok := it.First(); ok; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if s.closed.Load() {
+		if s.db.Closed() {
 			return ErrClosed
 		}
 		key, err := keyscheme.Decode(it.Key())
@@ -88,5 +89,5 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 		}
 		ok = it.SeekGE(prefix.AppendEnd(nil))
 	}
-	return diskError(it.Error())
+	return lsm.DiskError(it.Error())
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -44,7 +45,7 @@ func (s *Store) SetStats(ctx context.Context, name []byte) (out SetStats, err er
 	err = s.withSet(ctx, name, func(st *set) error {
 		v := st.view()
 		out = newSetStats(st.name, v.seen, v.dead, st.openKeys())
-		tables, err := s.readTables()
+		tables, err := s.db.ReadTables()
 		if err != nil {
 			return err
 		}
@@ -58,12 +59,12 @@ func (s *Store) SetStats(ctx context.Context, name []byte) (out SetStats, err er
 // clock and tombstone.
 func (s *Store) EachSetStats(ctx context.Context) iter.Seq2[SetStats, error] {
 	return func(yield func(SetStats, error) bool) {
-		if err := s.enter(); err != nil {
+		if err := s.db.Enter(); err != nil {
 			yield(SetStats{}, err)
 			return
 		}
-		defer s.leave()
-		tables, err := s.readTables()
+		defer s.db.Leave()
+		tables, err := s.db.ReadTables()
 		if err != nil {
 			yield(SetStats{}, err)
 			return
@@ -89,20 +90,20 @@ type setTables struct {
 }
 
 // tabledBySet sums what tables say of each set that they name, by the prefix of its keys.
-func tabledBySet(tables []surveyedTable) map[string]setTables {
+func tabledBySet(tables []lsm.Table) map[string]setTables {
 	all := map[string]setTables{}
 	for _, t := range tables {
-		for _, sk := range t.sets {
-			s := all[sk.prefix]
-			for len(s.byLevel) <= t.level {
+		for _, sk := range t.Sets {
+			s := all[sk.Prefix]
+			for len(s.byLevel) <= t.Level {
 				s.byLevel = append(s.byLevel, 0)
 			}
-			s.keys += sk.keys
-			s.byLevel[t.level] += sk.keys
-			if t.keys > 0 {
-				s.bytes += uint64(float64(t.bytes) * min(1, float64(sk.keys)/float64(t.keys)))
+			s.keys += sk.Keys
+			s.byLevel[t.Level] += sk.Keys
+			if t.Keys > 0 {
+				s.bytes += uint64(float64(t.Bytes) * min(1, float64(sk.Keys)/float64(t.Keys)))
 			}
-			all[sk.prefix] = s
+			all[sk.Prefix] = s
 		}
 	}
 	return all

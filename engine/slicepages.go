@@ -34,11 +34,11 @@ type changesDigest struct {
 // error, which wraps ErrCorrupt, and the list goes on.
 func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SliceDigest, error] {
 	return func(yield func(SliceDigest, error) bool) {
-		if err := s.enter(); err != nil {
+		if err := s.db.Enter(); err != nil {
 			yield(SliceDigest{}, err)
 			return
 		}
-		defer s.leave()
+		defer s.db.Leave()
 		for _, l := range s.filters.listedSlices(first, last) {
 			d, err := l.SliceDigest, ctx.Err()
 			if err == nil && l.part != nil {
@@ -180,10 +180,10 @@ func (f *filterSlice) eachPage(after *PagePlace, yield func(p PageSum, value []b
 // PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is PageSumsMax. What was marked
 // before the call is in them. A slice that is not here has no pages and no layers. ErrNoFilter is a generation that is over.
 func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, most int) (PageSums, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return PageSums{}, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if most <= 0 || most > PageSumsMax {
 		most = PageSumsMax
 	}
@@ -205,10 +205,10 @@ func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, 
 // Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
 // Errors are those of PageSums.
 func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (SlicePages, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return SlicePages{}, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if len(places) > PagesMax {
 		return SlicePages{}, &LimitError{"pages at once", len(places), PagesMax}
 	}
@@ -268,10 +268,10 @@ const pagesMerged = 16
 // made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and ErrCorrupt for pages that are damaged;
 // then some may have been joined.
 func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := p.check(); err != nil || len(p.Layers) == 0 {
 		return err
 	}
@@ -344,15 +344,15 @@ func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
 
 // FlushSlice makes durable what has come to a slice so far. One that is not here is nothing.
 func (s *Store) FlushSlice(ctx context.Context, spec SliceSpec) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	part, err := s.filters.knownSlice(&spec)
-	if err = errors.Join(err, ctx.Err(), s.writable()); part == nil || err != nil {
+	if err = errors.Join(err, ctx.Err(), s.db.Writable()); part == nil || err != nil {
 		return err
 	}
-	if err := errors.Join(part.flush(), s.syncLog()); err != nil {
+	if err := errors.Join(part.flush(), s.db.SyncLog()); err != nil {
 		return part.readError(err)
 	}
 	return nil

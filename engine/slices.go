@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -16,10 +17,10 @@ import (
 // are as durable as the filter promises. A slice that is not here is made. ErrNoFilter is a generation that is over, ErrRequest a request
 // that can't be. After any other error keys may be marked, or not.
 func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (Marks, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return Marks{}, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := checkHashes(&spec, hashes); err != nil {
 		return Marks{}, err
 	}
@@ -63,10 +64,10 @@ func (m *Marks) layer(l bloomslice.Layer) int {
 // added, as long as m.Marks, is told which keys were not here before. When it returns the marks are as durable as the filter promises.
 // Errors are those of MarkSlice.
 func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := m.check(); err != nil || len(m.Marks) == 0 {
 		return err
 	}
@@ -203,10 +204,10 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []boo
 
 // CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none. Errors are those of MarkSlice.
 func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomslice.Hash, present []bool) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := errors.Join(ctx.Err(), checkHashes(&spec, hashes)); err != nil {
 		return err
 	}
@@ -295,7 +296,7 @@ func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 	}
 	part, err := fs.makeSlice(spec, first)
 	if err != nil {
-		return nil, fmt.Errorf("engine: slice %d of filter %q: %w", spec.Slice, spec.Name, diskError(err))
+		return nil, fmt.Errorf("engine: slice %d of filter %q: %w", spec.Slice, spec.Name, lsm.DiskError(err))
 	}
 	return part, nil
 }
@@ -397,10 +398,10 @@ func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err er
 // DropGeneration takes all slices of a filter away, of the generation and of those before, and sees to it that none comes back from
 // another replica. When it returns that is on disk. To do it twice changes nothing. Parts is how many slices the filter has.
 func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, generation uint64) error {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	if err := keyscheme.CheckFilterName(name); err != nil {
 		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
 	}
@@ -410,11 +411,11 @@ func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, g
 	fs := &s.filters
 	fs.life.Lock()
 	defer fs.life.Unlock()
-	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
+	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
 		return err
 	}
 	if err := fs.dropGeneration(keyscheme.DirectoryEntry{Kind: keyscheme.EntryDropped, Name: name, Slice: parts, Generation: generation}); err != nil {
-		return fmt.Errorf("engine: drop filter %q: %w", name, diskError(err))
+		return fmt.Errorf("engine: drop filter %q: %w", name, lsm.DiskError(err))
 	}
 	return nil
 }

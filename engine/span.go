@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -53,7 +54,7 @@ func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int
 	err = s.withSet(ctx, name, func(st *set) error {
 		b := ReadOptions{After: after}.bounds(st.prefix)
 		if span, err = s.exportSpan(ctx, st, b, bytesMax); err != nil {
-			return fmt.Errorf("engine: export a span of %q: %w", st.name, diskError(err))
+			return fmt.Errorf("engine: export a span of %q: %w", st.name, lsm.DiskError(err))
 		}
 		return nil
 	})
@@ -65,7 +66,7 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 	defer st.readers.leave(e)
 	st.viewing.RLock()
 	_, state := st.state()
-	it, err := s.swaps.open(s.db, st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	it, err := s.db.OpenSet(st.prefix, &pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	st.viewing.RUnlock()
 	if err != nil {
 		return nil, err

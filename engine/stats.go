@@ -85,27 +85,27 @@ type LevelStats struct {
 // Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand; where they are damaged,
 // KeysInTables is 0.
 func (s *Store) Stats() (Stats, error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return Stats{}, err
 	}
-	defer s.leave()
-	c, m := &s.counters, s.db.Metrics()
+	defer s.db.Leave()
+	c, l, m := &s.counters, &s.db.Counters, s.db.Metrics()
 	st := Stats{
 		Record: s.record.String(), Strategy: s.strategy.Name(),
 		BytesWAL: m.WAL.BytesWritten, BytesOnDisk: m.DiskSpaceUsage(), BytesMemTables: m.MemTable.Size,
-		KeysAdded: c.added.Load(), KeysTabled: c.tabled.Load(), Filtered: c.filtered.Load(),
+		KeysAdded: c.added.Load(), KeysTabled: l.Tabled.Load(), Filtered: l.Filtered.Load(),
 		TombstonesPublished: c.published.Load(), BytesRewrite: c.rewriteBytes.Load(),
 		Rewrites: c.rewrites.Load(), RewritesLeft: c.rewritesLeft.Load(), Excises: c.excises.Load(),
 		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteClosed: c.rewriteClosed.Load(), RunsPassed: c.runsPassed.Load(),
 		Ingests: c.ingests.Load(), BytesIngested: c.ingestBytes.Load(),
 		LocatedInLog: c.locatedInLog.Load(), LocatedByScan: c.locatedByScan.Load(), LocateScans: c.locateScans.Load(),
 		LocateSkips: c.locateSkips.Load(),
-		Flushes:     c.flushes.Load(), Compactions: c.compactions.Load(),
-		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: c.backgroundErr.Load(), Stalls: c.stalls.Load(),
+		Flushes:     l.Flushes.Load(), Compactions: l.Compactions.Load(),
+		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: l.BackgroundErrors.Load(), Stalls: l.Stalls.Load(),
 		FlushesInProgress: uint64(m.Flush.NumInProgress), CompactionsInProgress: uint64(m.Compact.NumInProgress),
 		RewritesInProgress: uint64(c.rewriting.Load()),
-		Sync:               c.synced.latency(), Queue: c.queued.latency(), Held: c.held.latency(),
-		Corruptions: c.corruptions.Load(), SlowDisk: c.slowDisk.Load(), FullDisk: c.fullDisk.Load(),
+		Sync:               latencyOf(&l.Synced), Queue: latencyOf(&c.queued), Held: latencyOf(&c.held),
+		Corruptions: l.Corruptions.Load(), SlowDisk: l.SlowDisk.Load(), FullDisk: l.FullDisk.Load(),
 	}
 	for _, l := range m.Levels {
 		written := l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested
@@ -140,13 +140,13 @@ func (c *setCache) size() (sets, bytes uint64) {
 
 // keysInTables sums the tables' own counts of element keys.
 func (s *Store) keysInTables() (uint64, error) {
-	tables, err := s.readTables()
+	tables, err := s.db.ReadTables()
 	if err != nil {
 		return 0, err
 	}
 	n := uint64(0)
 	for _, t := range tables {
-		n += t.keys
+		n += t.Keys
 	}
 	return n, nil
 }

@@ -11,6 +11,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -28,7 +29,8 @@ import (
 // Seen and Dead are those on disk, of the moment at which the iterator was opened; no set is loaded for it. A sweep resolves no
 // context: sets with open keys are left to a pass of their own, and so are those too large to be copied again in 4.
 type sweep struct {
-	spanFiles
+	s *Store
+	lsm.SpanFiles
 	bounds keyscheme.Bounds // guarded by the range gate
 	late   lateSets
 
@@ -77,17 +79,17 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 	defer s.passes.Unlock()
 	s.counters.rewriting.Add(1)
 	defer s.counters.rewriting.Add(-1)
-	w := &sweep{spanFiles: spanFiles{s: s}, bounds: bounds}
+	w := &sweep{s: s, SpanFiles: s.db.SpanFiles(), bounds: bounds}
 	if err := s.gate.begin(w, w.open); err != nil {
-		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: rewrite small sets: %w", lsm.DiskError(err))
 	}
 	defer func() {
 		s.gate.end()
-		w.removeFiles()
+		w.RemoveFiles()
 	}()
 	upper, err := w.collect(ctx, &res)
 	if err != nil {
-		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: rewrite small sets: %w", lsm.DiskError(err))
 	}
 	res.Sets, res.Read, res.Keys, res.Dropped = len(w.sets), int64(w.read), w.found.keys, w.found.dropped
 	s.counters.rewriteKeys.Add(uint64(res.Keys))
@@ -96,17 +98,17 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 		return res, nil
 	}
 	if err := w.writeTables(); err != nil {
-		return res, fmt.Errorf("engine: rewrite small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: rewrite small sets: %w", lsm.DiskError(err))
 	}
 	if err := s.flushForSweep(ctx); err != nil {
 		return res, err
 	}
-	if err := s.syncLog(); err != nil {
+	if err := s.db.SyncLog(); err != nil {
 		return res, err
 	}
 	held := time.Now()
 	if err := s.gate.holding(upper, func() error { return w.swap(ctx, &res) }); err != nil {
-		return res, fmt.Errorf("engine: swap small sets: %w", diskError(err))
+		return res, fmt.Errorf("engine: swap small sets: %w", lsm.DiskError(err))
 	}
 	res.Held = time.Since(held)
 	s.told(nil, &res.passResult, time.Since(began))
@@ -116,12 +118,12 @@ func (s *Store) rewriteSets(ctx context.Context, bounds keyscheme.Bounds, worth 
 // flushForSweep flushes the memtable if something was written since the last sweep did: a swap over keys in it would flush it
 // while writers are held. It is called by a sweep.
 func (s *Store) flushForSweep(ctx context.Context) error {
-	applied := s.applied.Load()
+	applied := s.db.Applied()
 	if applied == s.swept {
 		return nil
 	}
 	s.swept = applied
-	return s.flushTables(ctx)
+	return s.db.FlushTables(ctx)
 }
 
 func (w *sweep) covers(prefix keyscheme.Prefix) bool {
@@ -259,7 +261,7 @@ func (w *sweep) writeTables() error {
 
 // write writes the sets of a table.
 func (w *sweep) write(t *sweptTable) (err error) {
-	t.path, err = w.writeTable(func(yield func(key, value []byte) error) error {
+	t.path, err = w.WriteTable(func(yield func(key, value []byte) error) error {
 		for _, st := range t.sets {
 			for i := st.first; i < st.last; i++ {
 				if err := yield(w.record(i)); err != nil {
@@ -295,7 +297,7 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 		return err
 	}
 	// The log must hold all that the copies hold, and what killed what they leave out, before the swap takes effect.
-	if err := w.s.syncLog(); err != nil {
+	if err := w.s.db.SyncLog(); err != nil {
 		return err
 	}
 	paths := make([]string, len(w.tables))
@@ -305,7 +307,7 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 	if err := w.s.swapIn(ctx, w.bounds, paths, 0, false); err != nil {
 		return err
 	}
-	res.Swapped, res.Bytes = true, w.bytes
+	res.Swapped, res.Bytes = true, w.Bytes
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -29,7 +30,7 @@ func (r *runner) sweepSome(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.rest, err = r.pickSweep(ctx, p.next(tables, r.s.applied.Load()+1)); err != nil || p.rest.Lower == nil {
+		if p.rest, err = r.pickSweep(ctx, p.next(tables, r.s.db.Applied()+1)); err != nil || p.rest.Lower == nil {
 			return err
 		}
 	}
@@ -64,41 +65,41 @@ func (r *runner) resolveOwn(ctx context.Context, name []byte) error {
 }
 
 // next returns the table that was not looked at for longest, nil when nothing was written since all were.
-func (p *sweepPicker) next(tables []surveyedTable, now uint64) (best *surveyedTable) {
+func (p *sweepPicker) next(tables []lsm.Table, now uint64) (best *lsm.Table) {
 	looked := map[string]uint64{}
 	for i := range tables {
 		t := &tables[i]
-		if t.level != 6 || t.smallKeys() == 0 {
+		if t.Level != 6 || smallKeys(t) == 0 {
 			continue
 		}
-		at := p.looked[string(t.smallest)]
-		looked[string(t.smallest)] = at
-		if at != now && (best == nil || at < looked[string(best.smallest)]) {
+		at := p.looked[string(t.Smallest)]
+		looked[string(t.Smallest)] = at
+		if at != now && (best == nil || at < looked[string(best.Smallest)]) {
 			best = t
 		}
 	}
 	if p.looked = looked; best != nil {
-		looked[string(best.smallest)] = now
+		looked[string(best.Smallest)] = now
 	}
 	return best
 }
 
-// smallKeys returns the number of element keys of sets that the table does not name, about.
-func (t *surveyedTable) smallKeys() uint64 {
-	n := t.keys
-	for _, sk := range t.sets {
-		n -= min(n, sk.keys)
+// smallKeys returns the number of element keys of sets that a table does not name, about.
+func smallKeys(t *lsm.Table) uint64 {
+	n := t.Keys
+	for _, sk := range t.Sets {
+		n -= min(n, sk.Keys)
 	}
 	return n
 }
 
-// wholeSets bounds the sets that have keys in the table.
-func (t *surveyedTable) wholeSets() (b keyscheme.Bounds, ok bool) {
-	first, err := keyscheme.Decode(t.smallest)
+// wholeSets bounds the sets that have keys in a table.
+func wholeSets(t *lsm.Table) (b keyscheme.Bounds, ok bool) {
+	first, err := keyscheme.Decode(t.Smallest)
 	if err != nil {
 		return b, false // damage, for verify to report
 	}
-	last, err := keyscheme.Decode(t.largest)
+	last, err := keyscheme.Decode(t.Largest)
 	if err != nil || last.Kind == keyscheme.KindStoreMeta {
 		return b, false
 	}
@@ -113,11 +114,11 @@ func (t *surveyedTable) wholeSets() (b keyscheme.Bounds, ok bool) {
 }
 
 // pickSweep looks at some small sets of a table and returns the range of its sets, if the strategy wants them rewritten.
-func (r *runner) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.Bounds, err error) {
+func (r *runner) pickSweep(ctx context.Context, t *lsm.Table) (b keyscheme.Bounds, err error) {
 	if t == nil {
 		return b, nil
 	}
-	of, ok := t.wholeSets()
+	of, ok := wholeSets(t)
 	if !ok {
 		return b, nil
 	}
@@ -125,8 +126,8 @@ func (r *runner) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.B
 	if err != nil || n.dropped == 0 {
 		return b, err
 	}
-	span := compaction.Span{Lower: of.Lower, Upper: of.Upper, Keys: uint64(n.keys), Dead: uint64(n.dropped), Bytes: t.bytes}
-	keys := t.smallKeys()
+	span := compaction.Span{Lower: of.Lower, Upper: of.Upper, Keys: uint64(n.keys), Dead: uint64(n.dropped), Bytes: t.Bytes}
+	keys := smallKeys(t)
 	load := compaction.Load{Keys: keys, Live: keys - uint64(float64(keys)*span.Density())}
 	if r.s.strategy.Wants(load) && r.worth(span) {
 		return of, nil
@@ -138,9 +139,9 @@ func (r *runner) pickSweep(ctx context.Context, t *surveyedTable) (b keyscheme.B
 func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCount, err error) {
 	s.passes.RLock() // no sweep swaps meanwhile
 	defer s.passes.RUnlock()
-	w := &sweep{spanFiles: spanFiles{s: s}, bounds: of}
+	w := &sweep{s: s, SpanFiles: s.db.SpanFiles(), bounds: of}
 	if err := w.open(); err != nil {
-		return n, diskError(err)
+		return n, lsm.DiskError(err)
 	}
 	defer closing(w.it, &err)
 	ok := w.it.First()
@@ -152,7 +153,7 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 		prefix := keyscheme.NewPrefix(key.Set)
 		_, small, err := w.set(ctx, prefix, s.ownBytes())
 		if err != nil {
-			return n, diskError(err)
+			return n, lsm.DiskError(err)
 		}
 		if ok = w.it.Valid(); !small {
 			ok = w.it.SeekGE(prefix.AppendEnd(nil))
@@ -160,5 +161,5 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 		w.arena, w.ends = w.arena[:0], w.ends[:0]
 	}
 	w.found.keys, w.found.dropped = w.found.keys+w.opens, w.found.dropped+w.opens // what is open may be garbage
-	return w.found, diskError(w.it.Error())
+	return w.found, lsm.DiskError(w.it.Error())
 }

@@ -12,6 +12,7 @@ import (
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -82,10 +83,10 @@ func (r *VerifyReport) add(p Problem) {
 // take hours: it reads in small pieces, each at a moment of its own, and holds nothing up. Then of a set that takes several
 // pieces as many open keys may be missing in its clock's count as were resolved meanwhile, in any set.
 func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, err error) {
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return rep, err
 	}
-	defer s.leave()
+	defer s.db.Leave()
 	bounds := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	if o.Set != nil {
 		if err := checkName(o.Set); err != nil {
@@ -96,7 +97,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	v := verifier{s: s, rep: &rep, only: o.Set, unread: map[damaged]string{}}
 	if o.Set == nil {
 		if v.filters, err = s.verifyFilters(&rep, v.unread); err != nil {
-			return rep, diskError(err)
+			return rep, lsm.DiskError(err)
 		}
 	}
 	for piece := int64(math.MaxInt64); bounds.Lower != nil; {
@@ -106,11 +107,11 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		read := int64(0)
 		from := bounds.Lower
 		bounds.Lower, read, err = s.verifyPiece(ctx, &v, bounds, piece, o.Progress)
-		if err = diskError(err); errors.Is(err, ErrCorrupt) {
+		if err = lsm.DiskError(err); errors.Is(err, ErrCorrupt) {
 			bounds.Lower, err = v.pass(ctx, keyscheme.Bounds{Lower: from, Upper: bounds.Upper}, err)
 		}
 		if err != nil {
-			return rep, diskError(err)
+			return rep, lsm.DiskError(err)
 		}
 		if bounds.Lower != nil {
 			if o.Progress != nil {
@@ -123,7 +124,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	}
 	v.endSet()
 	if v.filters != nil {
-		if err = diskError(v.filters.finish()); err == nil {
+		if err = lsm.DiskError(v.filters.finish()); err == nil {
 			s.damages.replace(v.unread)
 		}
 	}
@@ -174,7 +175,7 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 			if err := ctx.Err(); err != nil {
 				return nil, read, err
 			}
-			if s.closed.Load() {
+			if s.db.Closed() {
 				return nil, read, ErrClosed
 			}
 			if progress != nil {

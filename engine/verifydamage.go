@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -124,9 +125,9 @@ func (v *verifier) each(b keyscheme.Bounds, f func(key, value []byte) (bool, err
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	s.swapping.Unlock()
 	if err != nil {
-		return diskError(err)
+		return lsm.DiskError(err)
 	}
-	defer func() { err = diskError(err) }()
+	defer func() { err = lsm.DiskError(err) }()
 	defer closing(it, &err)
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
@@ -175,13 +176,13 @@ func (s *Store) knownSets(prefixes map[string]bool) {
 		prefixes[string(keyscheme.NewPrefix([]byte(name)))] = true
 	}
 	s.sets.mu.Unlock()
-	tables, err := s.readTables()
+	tables, err := s.db.ReadTables()
 	if err != nil {
 		return
 	}
 	for _, t := range tables {
-		for _, set := range t.sets {
-			prefixes[set.prefix] = true
+		for _, set := range t.Sets {
+			prefixes[set.Prefix] = true
 		}
 	}
 }

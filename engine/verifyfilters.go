@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -51,7 +52,7 @@ func (v *filterVerifier) bad(format string, err error) {
 
 // directory takes the directory in, and at the end says what is wrong with it.
 func (v *filterVerifier) directory(tell bool) error {
-	err := diskError(v.readDirectory(tell))
+	err := lsm.DiskError(v.readDirectory(tell))
 	if errors.Is(err, ErrCorrupt) && !v.blind {
 		v.blind = true
 		v.rep.problem(nil, nil, "directory of filters: %v", err)
@@ -209,19 +210,19 @@ func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 		return nil
 	}
 	from := uint64(k.Page) * bloomslice.PageBytes
-	if bits := page[min(uint64(len(page)), max(l.Shape.Bytes, from)-from):]; from >= l.Shape.Bytes || !allZero(bits) {
+	if bits := page[min(uint64(len(page)), max(l.Shape.Bytes, from)-from):]; from >= l.Shape.Bytes || len(bytes.Trim(bits, "\x00")) > 0 {
 		v.problem(v.at.name, "page %d of layer %d lies beyond its end", k.Page, k.Layer.Index)
 	}
 	return nil
 }
 
 func (v *filterVerifier) get(key []byte) ([]byte, error) {
-	value, closer, err := v.s.db.Get(key)
+	value, closer, err := v.s.db.View(key)
 	if err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
 			return nil, nil
 		}
-		return nil, diskError(err)
+		return nil, lsm.DiskError(err)
 	}
 	return bytes.Clone(value), closer.Close()
 }

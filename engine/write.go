@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
 	"bigset/keyscheme"
@@ -63,19 +60,19 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	if r.opt.Durability == DefaultDurability {
 		r.opt.Durability = s.opt.Durability
 	}
-	if err := s.enter(); err != nil {
+	if err := s.db.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	if err := s.writable(); err != nil {
+	defer s.db.Leave()
+	if err := s.db.Writable(); err != nil {
 		return err
 	}
 	if r.adds() {
-		if err := s.disk.room(); err != nil {
+		if err := s.db.Room(); err != nil {
 			return err
 		}
 	}
-	if err := s.disk.held(); err != nil { // though nothing may have to be written
+	if err := s.db.Held(); err != nil { // though nothing may have to be written
 		return err
 	}
 	st, err := s.sets.acquire(name)
@@ -280,40 +277,4 @@ func (b *builder) coordinate(r *request) error {
 		}
 	}
 	return nil
-}
-
-// commit applies a batch to Pebble. It returns how to wait for it to be durable, nil when that was not asked for; the batch
-// is closed when nobody needs it any more. A failure fails the store for good.
-func (s *Store) commit(batch *pebble.Batch, sync bool) (wait func() error, err error) {
-	if err := s.writable(); err != nil {
-		return nil, err
-	}
-	if err := s.disk.stalled(); err != nil {
-		return nil, err
-	}
-	if err := s.mark(); err != nil { // which writes: only where this batch may follow
-		return nil, err
-	}
-	applied := s.applied.Load()
-	if err := s.guard(func() error {
-		if sync {
-			return s.db.ApplyNoSyncWait(batch, pebble.Sync)
-		}
-		return s.db.Apply(batch, pebble.NoSync)
-	}); err != nil {
-		return nil, err
-	}
-	s.applied.Add(1)
-	if !sync {
-		return nil, batch.Close()
-	}
-	began := time.Now()
-	return func() error {
-		defer s.counters.synced.note(began)
-		if err := s.guard(batch.SyncWait); err != nil {
-			return err
-		}
-		s.durableUpTo(applied)
-		return batch.Close()
-	}, nil
 }

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"fmt"
@@ -39,29 +39,6 @@ func Comparer() *pebble.Comparer {
 
 // Merger returns a merger for tools and baselines that open a store's files: it drops nothing.
 func Merger() *pebble.Merger { return newMerger(&atomic.Pointer[compaction.Registry]{}, nil) }
-
-// ToolOptions is an OpenOption for Pebble's tools: they open a store's files and log nothing.
-type ToolOptions struct {
-	Damage func(*CorruptionError) // is told of damaged bytes, each time they are met. Pebble's default prints a stack and ends the process
-}
-
-// Apply implements tool.OpenOption.
-func (t ToolOptions) Apply(_ string, o *pebble.Options) {
-	o.Logger = toolLogger{}
-	o.EventListener = &pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) { t.Damage(corruptionOf(i)) }}
-}
-
-// toolLogger panics with what Pebble calls fatal, where Pebble's own logger ends the process.
-type toolLogger struct{}
-
-// Infof implements pebble.Logger.
-func (toolLogger) Infof(string, ...any) {}
-
-// Errorf implements pebble.Logger.
-func (toolLogger) Errorf(string, ...any) {}
-
-// Fatalf implements pebble.Logger.
-func (toolLogger) Fatalf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
 
 // newMerger returns the merger of one store. It asks the registry which records may be left out; counters may be nil.
 func newMerger(registry *atomic.Pointer[compaction.Registry], dropped *atomic.Uint64) *pebble.Merger {
@@ -158,18 +135,18 @@ func (u *union) Finish(bool) ([]byte, io.Closer, error) {
 const formatVersion = pebble.FormatNewest
 
 // pebbleOptions returns how a store opens Pebble.
-func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
-	po := BaselineOptions(s.opt.MemTableBytes)
-	po.FS, po.Cache = tableFS{&s.hold, &s.flushRetry}, cache
-	po.Merger = newMerger(&s.registry, &s.counters.filtered)
-	po.Logger = logger{s.opt.Logger}
-	po.EventListener = s.listener()
+func (d *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
+	po := BaselineOptions(d.opt.MemTableBytes)
+	po.FS, po.Cache = tableFS{&d.hold, &d.flushRetry}, cache
+	po.Merger = newMerger(d.hooks.Registry, &d.Counters.Filtered)
+	po.Logger = logger{d.opt.Logger}
+	po.EventListener = d.listener()
 	po.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{
-		func() pebble.BlockPropertyCollector { return &keyCounter{written: &s.counters.tabled} },
+		func() pebble.BlockPropertyCollector { return &keyCounter{written: &d.Counters.Tabled} },
 		func() pebble.BlockPropertyCollector { return &dotCollector{} },
 	}
-	if s.opt.tune != nil {
-		s.opt.tune(po)
+	if d.opt.Tune != nil {
+		d.opt.Tune(po)
 	}
 	return po
 }

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"encoding/binary"
@@ -56,7 +56,7 @@ type tableFile struct {
 }
 
 // ReadAt implements io.ReaderAt. It panics with an error of reading where Pebble would take it for the end of the table, and
-// lose what lies behind: see Store.cut, which has the panic end the process.
+// lose what lies behind: see DB.cut, which has the panic end the process.
 func (f tableFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := f.File.ReadAt(p, offset)
 	if err != nil && err != io.EOF && cutting() {

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"encoding/binary"
@@ -20,10 +20,10 @@ const (
 	countedKeysMin = 64
 )
 
-// setKeys is how many element keys of one set a table holds.
-type setKeys struct {
-	prefix string
-	keys   uint64
+// SetKeys is how many element keys of one set a table holds.
+type SetKeys struct {
+	Prefix string
+	Keys   uint64
 }
 
 // keyCounter counts, for each table that is written, the element keys of each set: from that the store knows how much is
@@ -32,7 +32,7 @@ type setKeys struct {
 type keyCounter struct {
 	written *atomic.Uint64 // of the store
 	all     uint64
-	sets    []setKeys
+	sets    []SetKeys
 	prefix  []byte
 	keys    uint64
 }
@@ -60,24 +60,24 @@ func (c *keyCounter) AddPointKey(key pebble.InternalKey, _ []byte) error {
 func (c *keyCounter) endSet() {
 	c.all += c.keys
 	if c.keys >= countedKeysMin {
-		c.name(setKeys{string(c.prefix), c.keys})
+		c.name(SetKeys{string(c.prefix), c.keys})
 	}
 	c.keys = 0
 }
 
 // name keeps the sets with the most keys.
-func (c *keyCounter) name(s setKeys) {
+func (c *keyCounter) name(s SetKeys) {
 	if len(c.sets) < countedSetsMax {
 		c.sets = append(c.sets, s)
 		return
 	}
 	least := 0
 	for i := range c.sets {
-		if c.sets[i].keys < c.sets[least].keys {
+		if c.sets[i].Keys < c.sets[least].Keys {
 			least = i
 		}
 	}
-	if c.sets[least].keys < s.keys {
+	if c.sets[least].Keys < s.Keys {
 		c.sets[least] = s
 	}
 }
@@ -109,15 +109,15 @@ func (c *keyCounter) FinishTable(buf []byte) ([]byte, error) {
 	buf = append(buf, 1)
 	buf = binary.AppendUvarint(buf, c.all)
 	for _, s := range c.sets {
-		buf = binary.AppendUvarint(buf, uint64(len(s.prefix)))
-		buf = append(buf, s.prefix...)
-		buf = binary.AppendUvarint(buf, s.keys)
+		buf = binary.AppendUvarint(buf, uint64(len(s.Prefix)))
+		buf = append(buf, s.Prefix...)
+		buf = binary.AppendUvarint(buf, s.Keys)
 	}
 	return buf, nil
 }
 
 // parseKeyCount inverts FinishTable. It reports false for bytes that are none: they count as nothing known.
-func parseKeyCount(b []byte) (all uint64, sets []setKeys, ok bool) {
+func parseKeyCount(b []byte) (all uint64, sets []SetKeys, ok bool) {
 	if len(b) == 0 || b[0] != 1 {
 		return 0, nil, false
 	}
@@ -125,7 +125,7 @@ func parseKeyCount(b []byte) (all uint64, sets []setKeys, ok bool) {
 	all = r.next()
 	for len(r.b) > 0 && !r.bad {
 		prefix := r.bytes()
-		sets = append(sets, setKeys{string(prefix), r.next()})
+		sets = append(sets, SetKeys{string(prefix), r.next()})
 	}
 	return all, sets, !r.bad
 }

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"context"
@@ -60,15 +60,15 @@ type identity struct {
 	marked atomic.Bool // the mark is set by this open; changes under mu
 }
 
-// actor returns the actor under which this store mints dots: it is settled by Open, and renewed by DropRange.
-func (s *Store) actor() clock.Actor { return *s.id.name.Load() }
+// Actor returns the actor under which this store mints dots: it is settled by the open, and changed by RenewActor.
+func (d *DB) Actor() clock.Actor { return *d.id.name.Load() }
 
-func (s *Store) setActor(a clock.Actor) { s.id.name.Store(&a) }
+func (d *DB) setActor(a clock.Actor) { d.id.name.Store(&a) }
 
-// first reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and has dropped no
+// FirstIncarnation reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and has dropped no
 // range.
-func (id *identity) first() bool {
-	return binary.BigEndian.Uint32([]byte((*id.name.Load())[nodeBytes:])) == 1
+func (d *DB) FirstIncarnation() bool {
+	return binary.BigEndian.Uint32([]byte(d.Actor()[nodeBytes:])) == 1
 }
 
 // nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
@@ -92,74 +92,74 @@ func randomBytes(b []byte) {
 
 // loadIdentity reads who this store is, or decides it for a new one, and finds out whether a new incarnation is due. It
 // writes nothing into an existing store: a store that is only read keeps its incarnation.
-func (s *Store) loadIdentity() error {
-	place, err := readPlace(s.opt.FS, s.dir)
+func (d *DB) loadIdentity() error {
+	place, err := readPlace(d.opt.FS, d.dir)
 	if err != nil {
 		return err
 	}
-	value, ok, err := get(s.db, keyIdentity)
+	value, ok, err := d.Get(keyIdentity)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return s.newIdentity()
+		return d.newIdentity()
 	}
 	if len(value) < actorBytes {
 		return fmt.Errorf("%w: identity record of %d bytes", ErrCorrupt, len(value))
 	}
-	s.id.place = string(value[actorBytes:])
-	s.setActor(clock.Actor(value[:actorBytes]))
-	_, open, err := get(s.db, keyOpen)
+	d.id.place = string(value[actorBytes:])
+	d.setActor(clock.Actor(value[:actorBytes]))
+	_, open, err := d.Get(keyOpen)
 	if err != nil {
 		return err
 	}
-	s.id.moved = place == "" || s.id.place != place
-	if s.id.doubt = open || place == "" || s.id.place != place; s.id.doubt {
+	d.id.moved = place == "" || d.id.place != place
+	if d.id.doubt = open || place == "" || d.id.place != place; d.id.doubt {
 		// Not written yet, but nothing may be minted under the old name.
-		s.id.place = place
-		s.setActor(nextActor(s.actor()))
+		d.id.place = place
+		d.setActor(nextActor(d.Actor()))
 	}
-	return s.loadSeal()
+	return d.loadSeal()
 }
 
 // newIdentity makes a store's identity, and its keys, in one synced batch.
-func (s *Store) newIdentity() error {
-	if err := s.disk.held(); err != nil {
+func (d *DB) newIdentity() error {
+	if err := d.disk.held(); err != nil {
 		return err
 	}
-	if err := writeIdentityFile(s.fs, s.dir, ""); err != nil {
+	if err := writeIdentityFile(d.fs, d.dir, ""); err != nil {
 		return err
 	}
-	place, err := readPlace(s.opt.FS, s.dir)
+	place, err := readPlace(d.opt.FS, d.dir)
 	if err != nil {
 		return err
 	}
-	s.id.place = place
-	s.setActor(nextActor(""))
-	seal := make([]byte, len(s.id.keyring.Current)+len(s.id.keyring.Domain))
+	d.id.place = place
+	d.setActor(nextActor(""))
+	seal := make([]byte, len(d.id.keyring.Current)+len(d.id.keyring.Domain))
 	randomBytes(seal)
-	b := s.db.NewBatch()
+	b := d.pebble.NewBatch()
 	defer b.Close()
 	err = errors.Join(
-		b.Set(keyIdentity, append([]byte(s.actor()), s.id.place...), nil),
+		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil),
 		b.Set(keySeal, seal, nil),
-		s.guard(func() error { return b.Commit(pebble.Sync) }))
+		d.guard(func() error { return b.Commit(pebble.Sync) }))
 	if err != nil {
 		return err
 	}
 	// Pebble begins the first log of a new store before it has its format: that log does not tell what was on disk.
-	if err := s.flushTables(context.Background()); err != nil {
+	if err := d.FlushTables(context.Background()); err != nil {
 		return err
 	}
-	return s.loadSeal()
+	return d.loadSeal()
 }
 
-func (s *Store) loadSeal() error {
-	value, ok, err := get(s.db, keySeal)
+func (d *DB) loadSeal() error {
+	value, ok, err := d.Get(keySeal)
 	if err != nil {
 		return err
 	}
-	k := &s.id.keyring
+	k := &d.id.keyring
 	if !ok || len(value) != len(k.Current)+len(k.Domain) {
 		return fmt.Errorf("%w: no seal key", ErrCorrupt)
 	}
@@ -167,56 +167,87 @@ func (s *Store) loadSeal() error {
 	return nil
 }
 
-// mark makes sure, before the first write after an open, that the disk says that the store is open, and under which
+// Mark makes sure, before the first write after an open, that the disk says that the store is open, and under which
 // incarnation it writes.
-func (s *Store) mark() error {
-	if s.id.marked.Load() {
+func (d *DB) Mark() error {
+	if d.id.marked.Load() {
 		return nil
 	}
-	if err := s.disk.held(); err != nil { // before id.mu, for this may write what the open has in memory
+	if err := d.disk.held(); err != nil { // before id.mu, for this may write what the open has in memory
 		return err
 	}
-	s.id.mu.Lock()
-	defer s.id.mu.Unlock()
-	if s.id.marked.Load() {
+	d.id.mu.Lock()
+	defer d.id.mu.Unlock()
+	if d.id.marked.Load() {
 		return nil
 	}
 	// The identity file is new each time, so that an older copy of the folder is known also when it is put back by a tool
 	// that leaves alone what looks unchanged. The log that it names exists on disk before the file does.
-	log, err := lastLog(s.fs, s.dir)
+	log, err := lastLog(d.fs, d.dir)
 	if err == nil {
-		err = writeIdentityFile(s.fs, s.dir, log.name)
+		err = writeIdentityFile(d.fs, d.dir, log.name)
 	}
 	if err == nil {
-		s.id.place, err = readPlace(s.opt.FS, s.dir)
+		d.id.place, err = readPlace(d.opt.FS, d.dir)
 	}
-	b := s.db.NewBatch()
+	b := d.pebble.NewBatch()
 	defer b.Close()
 	err = errors.Join(err,
 		b.Set(keyOpen, []byte{1}, nil),
-		b.Set(keyIdentity, append([]byte(s.actor()), s.id.place...), nil))
-	if err == nil && s.id.moved {
-		err = s.forgetNotes(b)
+		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil))
+	if err == nil && d.id.moved {
+		err = d.hooks.Moved(b)
 	}
 	if err == nil {
-		err = s.guard(func() error { return b.Commit(pebble.Sync) })
+		err = d.guard(func() error { return b.Commit(pebble.Sync) })
 	}
 	if err != nil {
 		return err
 	}
-	if s.id.doubt {
-		s.event(Event{Kind: EventIncarnation, Actor: s.actor()})
+	if d.id.doubt {
+		d.event(Event{Kind: EventIncarnation, Actor: d.Actor()})
 	}
-	s.id.marked.Store(true)
+	d.id.marked.Store(true)
 	return nil
 }
 
+// RenewActor takes a new incarnation, and writes it down with a batch, which stays the caller's. It calls within, which commits once: what
+// that locks around the commit is locked before the identity is.
+func (d *DB) RenewActor(batch *pebble.Batch, within func(commit func() error) error) error {
+	return within(func() error {
+		d.id.mu.Lock() // after what the owner locks, as those take it who commit
+		defer d.id.mu.Unlock()
+		next := nextActor(d.Actor())
+		if err := batch.Set(keyIdentity, append([]byte(next), d.id.place...), nil); err != nil {
+			return err
+		}
+		if err := d.guard(func() error { return batch.Commit(pebble.Sync) }); err != nil {
+			return err
+		}
+		d.setActor(next)
+		d.event(Event{Kind: EventIncarnation, Actor: next})
+		return nil
+	})
+}
+
+// Moved reports whether the store was copied, or put back from an older copy, since it was last open.
+func (d *DB) Moved() bool { return d.id.moved }
+
+// InDoubt reports whether the open found that the store must take a new incarnation.
+func (d *DB) InDoubt() bool { return d.id.doubt }
+
+// Marked reports whether the disk says that the store has been written since it was opened.
+func (d *DB) Marked() bool { return d.id.marked.Load() }
+
+// Keyring returns the keys that seal tokens. They are made with the store and live as long.
+func (d *DB) Keyring() keyscheme.Keyring { return d.id.keyring }
+
 // markClean writes down, last of all, that the store was closed in order.
-func (s *Store) markClean() error {
-	if !s.id.marked.Load() {
+func (d *DB) markClean() error {
+	if !d.id.marked.Load() {
 		return nil
 	}
-	return s.guard(func() error { return s.db.Delete(keyOpen, pebble.Sync) })
+	return d.guard(func() error { return d.pebble.Delete(keyOpen, pebble.Sync) })
 }
 
 // writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is not what is in it but which
@@ -228,7 +259,7 @@ func writeIdentityFile(fs vfs.FS, dir, log string) error {
 	if log != "" {
 		text += log + "\n"
 	}
-	return writeFile(fs, dir, identityFile, text)
+	return WriteFile(fs, dir, identityFile, text)
 }
 
 // readIdentity returns the text of the identity file, and what it has for the name of a log. Both are empty if there is no such file. The
@@ -257,25 +288,26 @@ func readPlace(fs vfs.FS, dir string) (string, error) {
 	return text + filePlace(fs, fs.PathJoin(dir, identityFile)), nil
 }
 
-// readFormat reads what kind of store is in the folder; exists is false when there is none yet.
-func readFormat(o *Options, dir string) (record compaction.Record, exists bool, err error) {
-	path := o.FS.PathJoin(dir, formatFile)
-	text, exists, err := readFile(o.FS, path)
+// readFormat reads what kind of store is in the folder; exists is false when there is none yet. A store that has not the wanted kind of
+// record is an error; 0 wants none, and Merge of a new store.
+func readFormat(fs vfs.FS, dir string, want compaction.Record) (record compaction.Record, exists bool, err error) {
+	path := fs.PathJoin(dir, formatFile)
+	text, exists, err := readFile(fs, path)
 	if err != nil {
 		return 0, false, err
 	}
 	if exists {
-		record, err = parseFormat(path, text, o.Record)
+		record, err = parseFormat(path, text, want)
 		return record, true, err
 	}
-	if record = o.Record; record == 0 {
+	if record = want; record == 0 {
 		record = compaction.Merge
 	}
 	return record, false, nil
 }
 
 func writeFormat(fs vfs.FS, dir string, record compaction.Record) error {
-	return writeFile(fs, dir, formatFile, fmt.Sprintf(formatText, formatNumber, record))
+	return WriteFile(fs, dir, formatFile, fmt.Sprintf(formatText, formatNumber, record))
 }
 
 // refuseForeign makes sure that a new store is not made in a folder that belongs to something else. It leaves no trace.
@@ -336,8 +368,8 @@ func readFile(fs vfs.FS, path string) (text string, exists bool, err error) {
 	return string(b), true, err
 }
 
-// writeFile writes a small file so that a crash leaves it whole or absent.
-func writeFile(fs vfs.FS, dir, name, text string) error {
+// WriteFile writes a small file so that a crash leaves it whole or absent.
+func WriteFile(fs vfs.FS, dir, name, text string) error {
 	path := fs.PathJoin(dir, name)
 	f, err := fs.Create(path+tempSuffix, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -350,7 +382,7 @@ func writeFile(fs vfs.FS, dir, name, text string) error {
 	if err := fs.Rename(path+tempSuffix, path); err != nil {
 		return err
 	}
-	return syncFolder(fs, dir)
+	return SyncFolder(fs, dir)
 }
 
 // makeFolder makes a folder, and those above it that are missing, so that they survive a crash. Pebble does that for a
@@ -368,10 +400,10 @@ func makeFolder(fs vfs.FS, dir string) error {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return syncFolder(fs, parent)
+	return SyncFolder(fs, parent)
 }
 
-func syncFolder(fs vfs.FS, dir string) error {
+func SyncFolder(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {
 		return err

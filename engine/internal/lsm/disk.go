@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ const tightLevel = 2
 
 // disk watches over the disk that a store is on.
 type disk struct {
-	s       *Store
+	db      *DB
 	inner   vfs.FS // below the watch
 	closer  func() error
 	ballast atomic.Bool                   // the file is there
@@ -45,11 +45,11 @@ type disk struct {
 }
 
 // watch returns the store's file system, watched.
-func (d *disk) watch(s *Store) vfs.FS {
-	d.s, d.inner, d.closer = s, s.opt.FS, func() error { return nil }
+func (d *disk) watch(db *DB) vfs.FS {
+	d.db, d.inner, d.closer = db, db.opt.FS, func() error { return nil }
 	fs := d.inner
-	if s.opt.SlowDisk > 0 {
-		healthy, closer := vfs.WithDiskHealthChecks(fs, s.opt.SlowDisk, nil, d.slow)
+	if db.opt.SlowDisk > 0 {
+		healthy, closer := vfs.WithDiskHealthChecks(fs, db.opt.SlowDisk, nil, d.slow)
 		fs, d.closer = healthy, closer.Close
 	}
 	return vfs.OnDiskFull(fs, d.release)
@@ -57,9 +57,9 @@ func (d *disk) watch(s *Store) vfs.FS {
 
 // slow notes an operation that takes long. It is called from time to time while one lasts.
 func (d *disk) slow(i vfs.DiskSlowInfo) {
-	d.s.counters.slowDisk.Add(1)
-	d.s.opt.Logger.Warn("bigset: slow disk", "path", i.Path, "operation", i.OpType.String(), "took", i.Duration)
-	d.s.event(Event{Kind: EventSlowDisk, Took: i.Duration, Err: fmt.Errorf("engine: slow disk: %s", i.String())})
+	d.db.Counters.SlowDisk.Add(1)
+	d.db.opt.Logger.Warn("bigset: slow disk", "path", i.Path, "operation", i.OpType.String(), "took", i.Duration)
+	d.db.event(Event{Kind: EventSlowDisk, Took: i.Duration, Err: fmt.Errorf("engine: slow disk: %s", i.String())})
 }
 
 // tight reports whether there is little room: less than spaceTight when it was last looked at, or none.
@@ -67,8 +67,8 @@ func (d *disk) tight() bool { return d.level.Load() >= tightLevel || d.full.Load
 
 // lay puts the ballast in place, if there is room for it twice, and then as much as keeps the disk from being tight.
 func (d *disk) lay() error {
-	path := d.inner.PathJoin(d.s.dir, ballastFile)
-	want := d.s.opt.BallastBytes
+	path := d.inner.PathJoin(d.db.dir, ballastFile)
+	want := d.db.opt.BallastBytes
 	if info, err := d.inner.Stat(path); err == nil && info.Size() == want && want > 0 {
 		d.ballast.Store(true)
 		return nil
@@ -76,7 +76,7 @@ func (d *disk) lay() error {
 	if err := d.inner.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return err
 	}
-	if usage, err := d.inner.GetDiskUsage(d.s.dir); want == 0 || err == nil && usage.AvailBytes < 2*uint64(want)+partOf(usage, spaceTight) {
+	if usage, err := d.inner.GetDiskUsage(d.db.dir); want == 0 || err == nil && usage.AvailBytes < 2*uint64(want)+partOf(usage, spaceTight) {
 		return nil
 	}
 	f, err := d.inner.Create(path, vfs.WriteCategoryUnspecified)
@@ -103,14 +103,14 @@ func (d *disk) lay() error {
 // release is called when a write found the disk full, before it is tried once more.
 func (d *disk) release() {
 	d.full.CompareAndSwap(nil, &DiskSpaceError{})
-	d.s.counters.fullDisk.Add(1)
+	d.db.Counters.FullDisk.Add(1)
 	freed := d.ballast.CompareAndSwap(true, false)
 	if freed {
-		freed = d.inner.Remove(d.inner.PathJoin(d.s.dir, ballastFile)) == nil
+		freed = d.inner.Remove(d.inner.PathJoin(d.db.dir, ballastFile)) == nil
 	}
 	if again := d.met.Swap(true); freed || !again { // a full disk is met again and again
-		d.s.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.s.dir, "ballast released", freed)
-		d.s.event(Event{Kind: EventDiskSpace, Err: ErrDiskFull})
+		d.db.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.db.dir, "ballast released", freed)
+		d.db.event(Event{Kind: EventDiskSpace, Err: ErrDiskFull})
 	}
 }
 
@@ -129,7 +129,7 @@ func (d *disk) room() error {
 // check asks the disk for its free space. A file system that can't tell has enough until a write says otherwise, and is
 // tried again when it is asked the next time.
 func (d *disk) check() {
-	usage, err := d.inner.GetDiskUsage(d.s.dir)
+	usage, err := d.inner.GetDiskUsage(d.db.dir)
 	if err != nil || usage.TotalBytes == 0 {
 		d.usage.Store(nil)
 		d.full.Store(d.owed(math.MaxUint64))
@@ -145,19 +145,19 @@ func (d *disk) check() {
 	}
 	if was := d.level.Swap(int64(level)); int64(level) > was {
 		err := &DiskSpaceError{Free: usage.AvailBytes, Reserve: reserveOf(usage)}
-		d.s.opt.Logger.Warn("bigset: the disk fills up", "dir", d.s.dir, "free bytes", usage.AvailBytes, "adds are refused at", err.Reserve)
-		d.s.event(Event{Kind: EventDiskSpace, Err: err})
+		d.db.opt.Logger.Warn("bigset: the disk fills up", "dir", d.db.dir, "free bytes", usage.AvailBytes, "adds are refused at", err.Reserve)
+		d.db.event(Event{Kind: EventDiskSpace, Err: err})
 	}
 	if usage.AvailBytes <= reserveOf(usage) {
 		if d.full.Swap(&DiskSpaceError{Free: usage.AvailBytes, Reserve: reserveOf(usage)}) == nil {
-			d.s.counters.fullDisk.Add(1)
+			d.db.Counters.FullDisk.Add(1)
 		}
 		return
 	}
 	owed := d.owed(usage.AvailBytes)
 	if d.full.Swap(owed) != nil && owed == nil {
 		d.met.Store(false)
-		d.s.opt.Logger.Info("bigset: the disk has room again, adds are taken", "dir", d.s.dir, "free bytes", usage.AvailBytes)
+		d.db.opt.Logger.Info("bigset: the disk has room again, adds are taken", "dir", d.db.dir, "free bytes", usage.AvailBytes)
 	}
 }
 
@@ -172,32 +172,56 @@ type DiskSpace struct {
 
 // DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
 // ErrDiskFull. It looks at the disk when nobody has for a second.
-func (s *Store) DiskSpace() (space DiskSpace, full error) {
-	full = s.disk.room()
-	if usage := s.disk.usage.Load(); usage != nil {
-		space = DiskSpace{usage.AvailBytes, reserveOf(*usage), int(s.disk.level.Load())}
+func (d *DB) DiskSpace() (space DiskSpace, full error) {
+	full = d.disk.room()
+	if usage := d.disk.usage.Load(); usage != nil {
+		space = DiskSpace{usage.AvailBytes, reserveOf(*usage), int(d.disk.level.Load())}
 	}
 	return space, full
 }
 
+// Room returns an error that wraps ErrDiskFull when there is no room for adds. It looks at the disk when nobody has for a second.
+func (d *DB) Room() error { return d.disk.room() }
+
+// Full reports whether adds are refused for lack of room, by the last look at the disk.
+func (d *DB) Full() bool { return d.disk.full.Load() != nil }
+
+// Tight reports whether there is little room, by the last look at the disk: what takes room before it gives some back should wait.
+func (d *DB) Tight() bool { return d.disk.tight() }
+
+// Stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
+func (d *DB) Stalled() error { return d.disk.stalled() }
+
+// Held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before.
+func (d *DB) Held() error { return d.disk.held() }
+
+// Holds reports whether what the open had to write is in memory.
+func (d *DB) Holds() bool { return d.hold.holds() }
+
+// CheckSpace asks the disk for its free space now; ForgetSpace makes the next look at it do so.
+func (d *DB) CheckSpace() { d.disk.check() }
+
+// ForgetSpace makes the next look at the disk ask it for its free space.
+func (d *DB) ForgetSpace() { d.disk.checked.Store(0) }
+
 // owed returns why nothing is added although there may be room again: something that was put off for lack of room is still to be
 // written. What the open has in memory is written now.
 func (d *disk) owed(free uint64) *DiskSpaceError {
-	s := d.s
-	if need := s.hold.bytes(); need > 0 {
+	db := d.db
+	if need := db.hold.bytes(); need > 0 {
 		if free < need {
 			return &DiskSpaceError{Free: free, Need: need}
 		}
-		late, err := s.hold.settle()
+		late, err := db.hold.settle()
 		if late {
-			_ = s.fail(err)
+			_ = db.Fail(err)
 		}
 		if err != nil {
 			return &DiskSpaceError{Need: need}
 		}
-		s.opt.Logger.Warn("bigset: there is room again, and the store takes writes", "dir", s.dir)
+		db.opt.Logger.Warn("bigset: there is room again, and the store takes writes", "dir", db.dir)
 	}
-	if s.filters.owesFlush.Load() || s.flushRetry.full() {
+	if db.hooks.Owes() || db.flushRetry.full() {
 		return &DiskSpaceError{}
 	}
 	return nil
@@ -208,7 +232,7 @@ const heldMost = 16
 
 // roomToOpen returns an error for a store whose log is too large to be replayed in memory, and does not fit on the disk a second time.
 func (d *disk) roomToOpen() error {
-	names, err := d.inner.List(d.s.dir)
+	names, err := d.inner.List(d.db.dir)
 	if err != nil {
 		return err
 	}
@@ -217,14 +241,14 @@ func (d *disk) roomToOpen() error {
 		if _, ok := logNumber(name); !ok {
 			continue
 		}
-		info, err := d.inner.Stat(d.inner.PathJoin(d.s.dir, name))
+		info, err := d.inner.Stat(d.inner.PathJoin(d.db.dir, name))
 		if err != nil {
 			return err
 		}
 		need += uint64(info.Size())
 	}
-	usage, err := d.inner.GetDiskUsage(d.s.dir)
-	if err != nil || usage.TotalBytes == 0 || usage.AvailBytes >= need || need <= heldMost*uint64(d.s.opt.MemTableBytes) {
+	usage, err := d.inner.GetDiskUsage(d.db.dir)
+	if err != nil || usage.TotalBytes == 0 || usage.AvailBytes >= need || need <= heldMost*uint64(d.db.opt.MemTableBytes) {
 		return nil
 	}
 	return &DiskSpaceError{Free: usage.AvailBytes, Need: need}
@@ -232,25 +256,25 @@ func (d *disk) roomToOpen() error {
 
 // opened logs that the open found the disk full.
 func (d *disk) opened() {
-	if need := d.s.hold.bytes(); need > 0 {
+	if need := d.db.hold.bytes(); need > 0 {
 		d.full.Store(&DiskSpaceError{Need: need})
-		d.s.opt.Logger.Error("bigset: the disk is full: the store is open for reading, and takes no writes until there is room",
-			"dir", d.s.dir, "bytes needed", need)
+		d.db.opt.Logger.Error("bigset: the disk is full: the store is open for reading, and takes no writes until there is room",
+			"dir", d.db.dir, "bytes needed", need)
 	}
 }
 
 // held returns an error as long as what the open has in memory can't be written to disk. Nothing is written to the store before.
 func (d *disk) held() error {
-	if !d.s.hold.holds() {
+	if !d.db.hold.holds() {
 		return nil
 	}
 	if err := d.room(); err != nil {
 		return err
 	}
-	if need := d.s.hold.bytes(); need > 0 {
+	if need := d.db.hold.bytes(); need > 0 {
 		return &DiskSpaceError{Need: need}
 	}
-	return d.s.writable()
+	return d.db.Writable()
 }
 
 // stalled returns an error if a write might have to wait for a flush or a compaction that finds no room, or could not be logged at all.
@@ -260,14 +284,14 @@ func (d *disk) stalled() error {
 	if err := d.held(); err != nil {
 		return err
 	}
-	s := d.s
-	flushes, compactions := s.flushRetry.full(), s.compactionRetry.full()
+	db := d.db
+	flushes, compactions := db.flushRetry.full(), db.compactionRetry.full()
 	if !flushes && !compactions {
 		return nil
 	}
-	m := s.db.Metrics()
-	if flushes && m.MemTable.Size >= (memTablesStop-1)*uint64(s.opt.MemTableBytes) ||
-		compactions && int(m.Levels[0].Sublevels) >= s.pebbleOpts.L0StopWritesThreshold-memTablesStop {
+	m := db.pebble.Metrics()
+	if flushes && m.MemTable.Size >= (memTablesStop-1)*uint64(db.opt.MemTableBytes) ||
+		compactions && int(m.Levels[0].Sublevels) >= db.pebbleOpts.L0StopWritesThreshold-memTablesStop {
 		return &DiskSpaceError{}
 	}
 	return nil

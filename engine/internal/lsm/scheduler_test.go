@@ -1,10 +1,7 @@
-package engine
+package lsm
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -83,7 +80,7 @@ func TestOpenFailsLate(t *testing.T) {
 		met = true // the file OPTIONS, among the last that an open makes
 		return errorfs.ErrInjected
 	}))
-	if _, err := Open("store", &Options{FS: failing, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, errorfs.ErrInjected) || !met {
+	if _, err := open(failing, hooks()); !errors.Is(err, errorfs.ErrInjected) || !met {
 		t.Fatalf("open: %v", err)
 	}
 	loops := func() int {
@@ -93,63 +90,6 @@ func TestOpenFailsLate(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); loops() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a scheduler goes on")
-		}
-	}
-}
-
-// TestRest opens a store again: it rests until a second flush, or Compact; a new one does not, nor one with a full level 0.
-func TestRest(t *testing.T) {
-	ctx := context.Background()
-	fs := vfs.NewMem()
-	open := func() *Store {
-		t.Helper()
-		s, err := Open("store", &Options{FS: fs, tune: func(po *pebble.Options) { po.DisableAutomaticCompactions = true }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	resting := func(s *Store) bool {
-		s.scheduler.mu.Lock()
-		defer s.scheduler.mu.Unlock()
-		return s.scheduler.resting
-	}
-	flush := func(s *Store, n int) {
-		t.Helper()
-		for i := range n {
-			if _, err := s.Add(ctx, []byte("s"), [][]byte{fmt.Appendf(nil, "%d", i)}, WriteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Flush(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, c := range []struct {
-		name  string
-		act   func(s *Store)
-		rests bool // after it was opened
-	}{
-		{"a new store", func(*Store) {}, false},
-		{"flushes", func(s *Store) { flush(s, 2) }, true},
-		{"Compact", func(s *Store) {
-			if _, err := s.Compact(ctx, CompactOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}, true},
-		{"a level 0 that is filling up", func(s *Store) { flush(s, 4); s.scheduler.endRest() }, true},
-		{"a full level 0", func(*Store) {}, false},
-	} {
-		s := open()
-		if got := resting(s); got != c.rests {
-			t.Errorf("%s: rests %v after the open, want %v", c.name, got, c.rests)
-		}
-		c.act(s)
-		if resting(s) {
-			t.Errorf("%s: still rests", c.name)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

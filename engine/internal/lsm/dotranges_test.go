@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 func intersects(t testing.TB, dots *clock.Clock, property []byte) bool {
 	t.Helper()
 	var skipped atomic.Uint64
-	ok, err := newDotFilter(dots, &skipped).Intersects(property)
+	ok, err := NewDotFilter(dots, &skipped).Intersects(property)
 	if err != nil || ok != (skipped.Load() == 0) {
 		t.Fatalf("%v, %v, %d skipped", ok, err, skipped.Load())
 	}
@@ -81,7 +81,7 @@ func TestDotRanges(t *testing.T) {
 				s, ok := spans[keyscheme.ActorTail([]byte(d.Actor))]
 				may = may || ok && s.first <= d.Counter && d.Counter <= s.last
 			}
-			if got := newDotFilter(wanted, new(atomic.Uint64)).mayHave(property); got != may || has && !got {
+			if got := NewDotFilter(wanted, new(atomic.Uint64)).mayHave(property); got != may || has && !got {
 				t.Fatalf("%s with %v may have one of %v: %v, want %v; it has: %v", what, dots, wanted, got, may, has)
 			}
 		}

@@ -1,10 +1,8 @@
-package engine
+package lsm
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,12 +10,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
 	"bigset/clock"
-	"bigset/compaction"
-	"bigset/comparator"
 	"bigset/keyscheme"
 )
 
@@ -60,7 +55,7 @@ func tableKeys(prefix keyscheme.Prefix, n int, kind pebble.InternalKeyKind) (key
 func TestKeyCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var keys []pebble.InternalKey
-		var want []setKeys
+		var want []SetKeys
 		var all, before uint64
 		for i := range rapid.IntRange(0, 5).Draw(t, "sets") {
 			var prefix keyscheme.Prefix = keyscheme.AppendPrefix(nil, keyscheme.Slot(i/2), []byte(strings.Repeat("s", i%2*200)))
@@ -72,7 +67,7 @@ func TestKeyCount(t *testing.T) {
 			keys = append(keys, tableKeys(prefix, 2, pebble.InternalKeyKindDelete)...)
 			all += uint64(n)
 			if n >= countedKeysMin {
-				want = append(want, setKeys{string(prefix), uint64(n)})
+				want = append(want, SetKeys{string(prefix), uint64(n)})
 			}
 		}
 		before = rapid.Uint64Range(0, 10).Draw(t, "before")
@@ -139,88 +134,4 @@ func FuzzParseKeyCount(f *testing.F) {
 			t.Errorf("%d %x, again: %d %x, %v", all, sets, all2, sets2, ok)
 		}
 	})
-}
-
-func FuzzParseFormat(f *testing.F) {
-	for _, text := range []string{
-		"", "bigset store\n", "bigset store\nformat 2\nrecord merge\n", "bigset store\nformat 1\nrecord set\n",
-		"bigset store\nformat 2\nrecord merge\n", "bigset store\nformat 99999999999999999999\nrecord merge\n",
-		"bigset store\nformat 2\nrecord delete\n", "bigset store\r\nformat 1\r\nrecord merge\r\n", "bigset store\nformat %d\nrecord %s\n",
-	} {
-		for _, want := range []byte{0, byte(compaction.Merge), byte(compaction.Set), 'x'} {
-			f.Add(text, want)
-		}
-	}
-	f.Fuzz(func(t *testing.T, text string, want byte) {
-		record, err := parseFormat("BIGSET", text, compaction.Record(want))
-		if err != nil {
-			if record != 0 || !errors.Is(err, ErrFormat) && !errors.Is(err, ErrCorrupt) {
-				t.Errorf("parseFormat(%q, %d) = %v, %v", text, want, record, err)
-			}
-			return
-		}
-		if record != compaction.Merge && record != compaction.Set || want != 0 && record != compaction.Record(want) {
-			t.Errorf("parseFormat(%q, %d) = %v", text, want, record)
-		}
-		if !strings.Contains(text, record.String()) {
-			t.Errorf("parseFormat(%q, %d) = %v, which it does not name", text, want, record)
-		}
-	})
-}
-
-// TestKeyCountCut: a table that a swap has cut has no count of its own any more; its keys are still known to be of their set.
-func TestKeyCountCut(t *testing.T) {
-	ctx, set := context.Background(), []byte("s")
-	s, err := Open("store", &Options{FS: vfs.NewMem(), SpanBytes: 64 << 10, tune: func(po *pebble.Options) {
-		po.DisableAutomaticCompactions = true
-		for i := range po.TargetFileSizes {
-			po.TargetFileSizes[i] = 64 << 20 // one table
-		}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	var elements [][]byte
-	for i := range 20_000 {
-		elements = append(elements, fmt.Appendf(nil, "%08d", i))
-	}
-	if _, err = s.Add(ctx, set, elements, WriteOptions{}); err == nil {
-		err = s.db.Flush()
-	}
-	if err == nil {
-		err = s.db.Compact(ctx, []byte{0}, []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, false)
-	}
-	if err == nil {
-		_, err = s.Remove(ctx, set, elements[9_000:10_000], WriteOptions{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := s.sets.acquire(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.sets.release(st)
-	b := st.prefix.Elements()
-	b.Lower = st.prefix.AppendElement(nil, elements[9_000], clock.Dot{}, keyscheme.OpAdd)
-	b.Upper = st.prefix.AppendElement(nil, elements[10_000], clock.Dot{}, keyscheme.OpAdd)
-	b.Lower, b.Upper = b.Lower[:comparator.Split(b.Lower)], b.Upper[:comparator.Split(b.Upper)]
-	res, err := s.rewriteSpan(ctx, st, b, func(compaction.Span) bool { return true })
-	if err != nil || !res.Swapped || res.Dropped != 1000 {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	tables, err := s.readTables()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n uint64
-	for _, table := range tables {
-		for _, sk := range table.sets {
-			n += sk.keys
-		}
-	}
-	if n < 8_000 || n > 11_000 { // the part before the cut also holds the store's own keys
-		t.Errorf("%d keys behind the cut are known of, want about 10,000", n)
-	}
 }

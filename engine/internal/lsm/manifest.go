@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"bufio"
@@ -69,7 +69,7 @@ func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, least u
 		return false, 0, err
 	}
 	at, records, whole := walkManifest(data)
-	least = leastLog(data)
+	least = LeastLog(data)
 	switch {
 	case records == 0: // the first is on disk before a marker names the file
 		err = damagedFile(path, "%d bytes without a whole record", len(data))
@@ -118,7 +118,7 @@ func forgetLostMarker(fs vfs.FS, dir string) error {
 	if err := fs.Remove(fs.PathJoin(dir, last)); err != nil {
 		return err
 	}
-	return syncFolder(fs, dir)
+	return SyncFolder(fs, dir)
 }
 
 // saysWritten reports whether a file of this name is in a store only if that has been written: the first write after an open puts
@@ -217,10 +217,10 @@ func blockAt(data []byte, at int) []byte {
 	return data[at:min(len(data), at-at%manifestBlock+manifestBlock)]
 }
 
-// leastLog returns the least number of a log that is needed: the keys of all logs below it are in tables. It reads the MANIFEST up to
+// LeastLog returns the least number of a log that is needed: the keys of all logs below it are in tables. It reads the MANIFEST up to
 // the first bad record. It relies on how Pebble encodes a version edit (internal/manifest/version_edit.go, v2.1.7): the name of the
 // order of keys comes first, then that number; both may be missing.
-func leastLog(manifest []byte) (number uint64) {
+func LeastLog(manifest []byte) (number uint64) {
 	const tagOrder, tagLog = 1, 2
 	records := record.NewReader(bytes.NewReader(manifest), 0)
 	in := bufio.NewReaderSize(nil, 64)
@@ -313,7 +313,7 @@ func noteClosed(fs vfs.FS, dir string, firstLog uint64) error {
 		return err
 	}
 	n := closedNote{manifest: name, length: len(data), sum: crc32.Checksum(data, castagnoli)}
-	least := max(firstLog, leastLog(data))
+	least := max(firstLog, LeastLog(data))
 	for _, log := range logs {
 		if log.number >= least {
 			n.logs = append(n.logs, log.name)
@@ -322,7 +322,7 @@ func noteClosed(fs vfs.FS, dir string, firstLog uint64) error {
 	if was, err := readClosed(fs, dir); err == nil && was.text() == n.text() {
 		return nil
 	}
-	return writeFile(fs, dir, closedFile, n.text())
+	return WriteFile(fs, dir, closedFile, n.text())
 }
 
 func manifestNumber(name string) (n uint64) {

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"slices"
@@ -11,8 +11,9 @@ import (
 const inPlaceOfFile = "a folder is in the place of a file"
 
 // checkFiles returns an error that wraps ErrCorrupt if a folder holds a store without its format file, or a folder in the place of
-// a file. It leaves out tables: there may be many, and Pebble looks at each that it needs.
-func checkFiles(fs vfs.FS, dir string) error {
+// a file: others reports which names are those of files that belong to the store's owner. It leaves out tables: there may be many, and
+// Pebble looks at each that it needs.
+func checkFiles(fs vfs.FS, dir string, others func(name string) bool) error {
 	names, err := fs.List(dir)
 	if err != nil {
 		return nil // there is no such folder, or what reads it next says why it can't
@@ -25,7 +26,7 @@ func checkFiles(fs vfs.FS, dir string) error {
 		return nil
 	}
 	for _, name := range names {
-		if !isFile(name) {
+		if !isFile(name) && !others(name) {
 			continue
 		}
 		path := fs.PathJoin(dir, name)
@@ -48,8 +49,7 @@ func isFile(name string) bool {
 		}
 	}
 	_, log := logNumber(name)
-	_, segment := segmentNumber(name)
-	return log || segment || strings.HasPrefix(name, spanFilePrefix) && strings.HasSuffix(name, tempSuffix)
+	return log || strings.HasPrefix(name, spanFilePrefix) && strings.HasSuffix(name, tempSuffix)
 }
 
 // isWritten reports whether a folder has files that are written only after a marker has named the MANIFEST.

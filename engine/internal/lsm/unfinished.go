@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ func makeStore(fs vfs.FS, dir string, record compaction.Record, fill func() erro
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	err = fill()
 	if err == nil {
-		err = syncFolder(fs, dir)
+		err = SyncFolder(fs, dir)
 	}
 	if err != nil {
 		return errors.Join(err, clearFolder(fs, dir), fs.Remove(fs.PathJoin(dir, unfinishedFile)))
@@ -39,7 +39,7 @@ func makeStore(fs vfs.FS, dir string, record compaction.Record, fill func() erro
 	if err := writeFormat(fs, dir, record); err != nil {
 		return err
 	}
-	return errors.Join(fs.Remove(fs.PathJoin(dir, unfinishedFile)), syncFolder(fs, dir))
+	return errors.Join(fs.Remove(fs.PathJoin(dir, unfinishedFile)), SyncFolder(fs, dir))
 }
 
 // claim takes an empty folder, or one in which an earlier copy was not finished, and empties it.
@@ -56,7 +56,7 @@ func claim(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	}
 	err = refuseUsed(fs, dir) // somebody may have finished meanwhile
 	if err == nil {
-		err = writeFile(fs, dir, unfinishedFile, "A store is being copied into this folder.\n")
+		err = WriteFile(fs, dir, unfinishedFile, "A store is being copied into this folder.\n")
 	}
 	if err == nil {
 		err = clearFolder(fs, dir)

@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"cmp"
@@ -489,7 +489,7 @@ func (h *holdFS) settle() (late bool, err error) {
 			}
 		}
 		if err == nil {
-			err = syncFolder(h.FS, h.dir)
+			err = SyncFolder(h.FS, h.dir)
 		}
 		if err != nil {
 			w.giveUp(rank == 0)

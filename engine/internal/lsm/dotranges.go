@@ -1,4 +1,4 @@
-package engine
+package lsm
 
 import (
 	"encoding/binary"
@@ -11,8 +11,8 @@ import (
 	"bigset/keyscheme"
 )
 
-// dotRangesName is the name of the block property that dotCollector writes. It is on disk.
-const dotRangesName = "bigset.dots.v1"
+// DotRangesName is the name of the block property that dotCollector writes. It is on disk.
+const DotRangesName = "bigset.dots.v1"
 
 // dotActorsMax bounds the actors whose counters one property tells apart; a block with more may hold any dot.
 const dotActorsMax = 16
@@ -79,7 +79,7 @@ type dotCollector struct {
 }
 
 // Name implements pebble.BlockPropertyCollector.
-func (c *dotCollector) Name() string { return dotRangesName }
+func (c *dotCollector) Name() string { return DotRangesName }
 
 // AddPointKey implements pebble.BlockPropertyCollector.
 func (c *dotCollector) AddPointKey(key pebble.InternalKey, _ []byte) error {
@@ -123,15 +123,15 @@ func (c *dotCollector) FinishIndexBlock(buf []byte) ([]byte, error) {
 // FinishTable implements pebble.BlockPropertyCollector.
 func (c *dotCollector) FinishTable(buf []byte) ([]byte, error) { return c.table.append(buf), nil }
 
-// dotFilter leaves out the blocks that have none of some dots. It reads what says nothing, or what it can't understand.
-type dotFilter struct {
+// DotFilter leaves out the blocks that have none of some dots. It reads what says nothing, or what it can't understand.
+type DotFilter struct {
 	wanted  map[uint32][]*clock.Counters // by the actors' tails
 	skipped *atomic.Uint64
 }
 
-// newDotFilter returns a filter for dots, which must not change any more.
-func newDotFilter(dots *clock.Clock, skipped *atomic.Uint64) *dotFilter {
-	f := &dotFilter{map[uint32][]*clock.Counters{}, skipped}
+// NewDotFilter returns a filter for dots, which must not change any more.
+func NewDotFilter(dots *clock.Clock, skipped *atomic.Uint64) *DotFilter {
+	f := &DotFilter{map[uint32][]*clock.Counters{}, skipped}
 	for _, a := range dots.Actors() {
 		tail := keyscheme.ActorTail([]byte(a))
 		f.wanted[tail] = append(f.wanted[tail], dots.Counters(a))
@@ -140,10 +140,10 @@ func newDotFilter(dots *clock.Clock, skipped *atomic.Uint64) *dotFilter {
 }
 
 // Name implements pebble.BlockPropertyFilter.
-func (f *dotFilter) Name() string { return dotRangesName }
+func (f *DotFilter) Name() string { return DotRangesName }
 
 // Intersects implements pebble.BlockPropertyFilter.
-func (f *dotFilter) Intersects(property []byte) (bool, error) {
+func (f *DotFilter) Intersects(property []byte) (bool, error) {
 	if f.mayHave(property) {
 		return true, nil
 	}
@@ -152,10 +152,10 @@ func (f *dotFilter) Intersects(property []byte) (bool, error) {
 }
 
 // SyntheticSuffixIntersects implements pebble.BlockPropertyFilter. No table of a store has a synthetic suffix.
-func (f *dotFilter) SyntheticSuffixIntersects([]byte, []byte) (bool, error) { return true, nil }
+func (f *DotFilter) SyntheticSuffixIntersects([]byte, []byte) (bool, error) { return true, nil }
 
 // mayHave reports whether a block with this property may have one of the dots.
-func (f *dotFilter) mayHave(property []byte) bool {
+func (f *DotFilter) mayHave(property []byte) bool {
 	if len(property) == 0 || property[0] > dotActorsMax {
 		return true
 	}

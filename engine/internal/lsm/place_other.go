@@ -1,6 +1,6 @@
 //go:build !linux
 
-package engine
+package lsm
 
 import "github.com/cockroachdb/pebble/v2/vfs"
 

@@ -1,0 +1,93 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/keyscheme"
+)
+
+// NewBatch returns an empty batch, for Commit.
+func (d *DB) NewBatch() *pebble.Batch { return d.pebble.NewBatch() }
+
+// Commit applies a batch to Pebble. It returns how to wait for it to be durable, nil when that was not asked for; the batch
+// is closed when nobody needs it any more. A failure fails the store for good.
+func (d *DB) Commit(batch *pebble.Batch, sync bool) (wait func() error, err error) {
+	if err := d.Writable(); err != nil {
+		return nil, err
+	}
+	if err := d.disk.stalled(); err != nil {
+		return nil, err
+	}
+	if err := d.Mark(); err != nil { // which writes: only where this batch may follow
+		return nil, err
+	}
+	applied := d.applied.Load()
+	if err := d.guard(func() error {
+		if sync {
+			return d.pebble.ApplyNoSyncWait(batch, pebble.Sync)
+		}
+		return d.pebble.Apply(batch, pebble.NoSync)
+	}); err != nil {
+		return nil, err
+	}
+	d.applied.Add(1)
+	if !sync {
+		return nil, batch.Close()
+	}
+	began := time.Now()
+	return func() error {
+		defer d.Counters.Synced.Note(began)
+		if err := d.guard(batch.SyncWait); err != nil {
+			return err
+		}
+		d.durableUpTo(applied)
+		return batch.Close()
+	}, nil
+}
+
+// Ingest puts tables into the store, above all that it holds. What Pebble calls fatal here is a MANIFEST that can't be written: it is
+// not recovered, the process ends.
+func (d *DB) Ingest(ctx context.Context, paths []string) error { return d.pebble.Ingest(ctx, paths) }
+
+// Compact compacts all tables that have keys within some bounds.
+func (d *DB) Compact(ctx context.Context, b keyscheme.Bounds) error {
+	return d.recovering(func() error { return d.pebble.Compact(ctx, b.Lower, b.Upper, true) })
+}
+
+// NewIter opens an iterator. In the middle of a swap it may show the span of the swap empty: OpenSet does not.
+func (d *DB) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) { return d.pebble.NewIter(o) }
+
+// View returns a value, which is valid until it is closed, or pebble.ErrNotFound.
+func (d *DB) View(key []byte) ([]byte, io.Closer, error) { return d.pebble.Get(key) }
+
+// Get returns a copy of a value, and whether there is one.
+func (d *DB) Get(key []byte) ([]byte, bool, error) {
+	key = slices.Clip(key) // nothing is written behind the caller's
+	return d.GetBehind(&key)
+}
+
+// GetBehind is Get of the key in a buffer. The value is copied behind the key, and is the buffer's.
+func (d *DB) GetBehind(buf *[]byte) ([]byte, bool, error) {
+	n := len(*buf)
+	v, closer, err := d.pebble.Get(*buf)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	*buf = append(*buf, v...)
+	return (*buf)[n:], true, closer.Close()
+}
+
+// Metrics returns Pebble's figures.
+func (d *DB) Metrics() *pebble.Metrics { return d.pebble.Metrics() }
+
+// Pebble returns the Pebble below, for tests: what is written through it is not guarded.
+func (d *DB) Pebble() *pebble.DB { return d.pebble }

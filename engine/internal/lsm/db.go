@@ -1,0 +1,579 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/compaction"
+)
+
+// DB is one Pebble store in a folder. It opens only if nothing of it is missing or damaged, and once a write could not be made
+// durable it has failed for good: it takes no more writes, and reads go on. All its methods may be called by any number of goroutines,
+// and none after Close has returned.
+type DB struct {
+	dir    string
+	opt    *Options
+	hooks  Hooks
+	record compaction.Record
+
+	// Counters are what it has done since it was opened.
+	Counters Counters
+
+	fs         vfs.FS // of the options, watched
+	disk       disk
+	hold       holdFS // Pebble's, above fs
+	lock       *pebble.Lock
+	cache      *pebble.Cache
+	pebble     *pebble.DB
+	pebbleOpts *pebble.Options
+	scheduler  *scheduler
+	firstLog   logFile // the log that the open has begun
+	id         identity
+	swaps      swapGate
+	lookUps    uint64       // at the last FlushSmallMemTables
+	fullSize   bool         // memtables have their full size
+	damaged    sync.Map     // paths of damaged files that were reported
+	flushBegan atomic.Int64 // when the last flush that has ended began, in nanoseconds
+	wedged     atomic.Bool  // Pebble panicked with its locks held: it can't be closed
+
+	flushRetry, compactionRetry retry
+
+	applied atomic.Uint64 // batches applied
+	durable atomic.Uint64 // all batches up to that count are on disk
+	syncMu  sync.Mutex    // one log sync at a time on behalf of those who only wait
+
+	inside atomic.Int64 // calls under way
+	closed atomic.Bool
+	ending chan struct{} // closed with the store
+	empty  chan struct{} // told when inside may have become 0 after closing
+	failed atomic.Pointer[failure]
+}
+
+// Options configure an DB. All must be set, but those that say otherwise.
+type Options struct {
+	FS              vfs.FS
+	MustExist       bool              // refuse, with ErrNoStore, to make a store where there is none
+	Record          compaction.Record // of a new store, 0 is Merge; a store that exists must have this kind of record, if it is not 0
+	MemTableBytes   int
+	BlockCacheBytes int64
+	BallastBytes    int64         // see disk.lay; 0 is none
+	SlowDisk        time.Duration // how long an operation on the disk may take before it is reported; 0 and less is never
+	Logger          *slog.Logger
+	Tune            func(*pebble.Options) // changes what Pebble is opened with; may be nil
+}
+
+// Hooks are what an DB asks of its owner. All must be set. Those that Pebble may call while it has its locks say so.
+type Hooks struct {
+	// Registry has the tombstones by which the merger leaves records out. It is loaded, and the registry in it read, under Pebble's locks.
+	Registry *atomic.Pointer[compaction.Registry]
+	// Fits returns why the owner can't work on this kind of record. It is called by the open, before anything is written.
+	Fits func(compaction.Record) error
+	// Moved adds to the batch of the first write after an open what has to change in a store that was copied, or put back from a copy.
+	Moved func(*pebble.Batch) error
+	// Owes reports whether the owner has put off, for lack of room on the disk, something that must be written before anything is added.
+	Owes func() bool
+	// IsFile reports whether a name in the folder is that of a file of the owner's.
+	IsFile func(name string) bool
+	// Event is told what the store does by itself. It may be called under Pebble's locks: it must not block or call the store.
+	Event func(Event)
+}
+
+// failure is why a store takes no more writes.
+type failure struct{ cause error }
+
+// Open opens the store in a folder, or makes one if there is none. The folder belongs to it until Close: a second one gets ErrLocked.
+// A store that exists opens on a full disk too, and takes no writes until there is room. The owner calls Ready when it has read what
+// it needs, or Abandon if it can't go on.
+func Open(dir string, o Options, h Hooks) (*DB, error) {
+	d := &DB{dir: dir, opt: &o, hooks: h, empty: make(chan struct{}, 1), ending: make(chan struct{})}
+	d.flushRetry.hurry = d.ending
+	d.fs = d.disk.watch(d)
+	if err := d.open(); err != nil {
+		d.Abandon()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *DB) open() (err error) {
+	if err := d.lockFolder(); err != nil {
+		return err
+	}
+	var exists bool
+	if d.record, exists, err = readFormat(d.opt.FS, d.dir, d.opt.Record); err != nil {
+		return err
+	}
+	if err := d.hooks.Fits(d.record); err != nil {
+		return err
+	}
+	if !exists {
+		if err := writeFormat(d.fs, d.dir, d.record); err != nil {
+			return err
+		}
+	}
+	torn, err := d.checkWhole()
+	if err != nil {
+		return err
+	}
+	if err := d.removeLeftovers(); err != nil {
+		return err
+	}
+	d.cache = BaselineCache(d.opt.MemTableBytes, d.opt.BlockCacheBytes)
+	po := d.pebbleOptions(d.cache)
+	po.Lock, d.pebbleOpts = d.lock, po
+	d.hold.over(d.fs, d.dir)
+	if exists {
+		d.hold.arm()
+	}
+	if err := d.disk.roomToOpen(); err != nil {
+		return err
+	}
+	if torn {
+		if err := d.openTorn(po); err != nil {
+			return err
+		}
+	}
+	rest := time.Duration(0)
+	if exists {
+		rest = openRest
+	}
+	if err := d.openPebble(po, rest); err != nil {
+		return err
+	}
+	if d.firstLog, err = lastLog(&d.hold, d.dir); err != nil { // which may be in memory
+		return err
+	}
+	d.hold.disarm() // what is written from here on is acknowledged, so it must not be in memory
+	if int(d.pebble.Metrics().Levels[0].Sublevels) >= po.L0CompactionThreshold {
+		d.scheduler.endRest()
+	}
+	return d.loadIdentity()
+}
+
+// checkWhole reads the MANIFEST and the logs before Pebble does, and returns an error that wraps ErrCorrupt if something is damaged or
+// lost. It reports whether the MANIFEST ends in a record that a power cut took back.
+func (d *DB) checkWhole() (torn bool, err error) {
+	if err := forgetLostMarker(d.fs, d.dir); err != nil {
+		return false, err
+	}
+	closed, err := readClosed(d.fs, d.dir)
+	if err != nil {
+		return false, err
+	}
+	_, marked, err := readIdentity(d.fs, d.dir)
+	if err != nil {
+		return false, err
+	}
+	torn, leastLog, err := checkManifest(d.fs, d.dir, closed)
+	if err != nil {
+		return false, err
+	}
+	return torn, checkLogs(d.fs, d.dir, closed, marked, leastLog)
+}
+
+// Ready ends the open: it puts the ballast in place, and logs it if the open found the disk full.
+func (d *DB) Ready() error {
+	d.disk.opened()
+	return d.disk.lay()
+}
+
+func (d *DB) openPebble(po *pebble.Options, rest time.Duration) error {
+	d.scheduler = newScheduler(rest)
+	d.scheduler.paused = func() bool { return d.hold.holds() || d.compactionRetry.pause() > 0 }
+	po.Experimental.CompactionScheduler = d.scheduler
+	err := d.recovering(func() (err error) {
+		d.pebble, err = pebble.Open(d.dir, po)
+		return err
+	})
+	if err != nil {
+		d.scheduler.abandon()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "format major version"): // Pebble has no other way to tell
+		return fmt.Errorf("%w: use a newer program: %w", ErrFormat, err)
+	case errors.As(err, new(pebble.ErrMissingWALRecoveryDir)),
+		strings.Contains(err.Error(), "name from file"): // of the order of keys, or of the merger
+		return fmt.Errorf("%w: file OPTIONS is another program's, or damaged: %w", ErrFormat, err)
+	case errors.Is(err, pebble.ErrDBNotPristine):
+		return &CorruptionError{Path: d.dir, Err: errors.New("no file marker.format-version names Pebble's format, bring the folder back from a copy")}
+	case errors.Is(err, iofs.ErrNotExist), strings.Contains(err.Error(), "object size mismatch"): // a table that the MANIFEST names
+		return &CorruptionError{Path: d.dir, Err: fmt.Errorf("a table is gone, or has not its length: %w; bring the folder back from a copy", err)}
+	}
+	return err
+}
+
+// openTorn opens and closes a store whose MANIFEST ends in a bad record, so that Pebble writes a new one. Nothing is deleted:
+// what Pebble takes for useless goes to the folder archive.
+func (d *DB) openTorn(po *pebble.Options) error {
+	d.opt.Logger.Warn("bigset: the MANIFEST ends in a record that was being written when the power went; "+
+		"files that nothing names are kept in the folder archive, delete it when `bigset verify` finds nothing wrong", "dir", d.dir)
+	keep := po.Clone()
+	keep.Cleaner = pebble.ArchiveCleaner{}
+	if err := d.openPebble(keep, 0); err != nil {
+		return err
+	}
+	db := d.pebble
+	d.pebble = nil
+	err := d.recovering(db.Close)
+	if err == nil && d.hold.holds() {
+		err = &DiskSpaceError{Need: d.hold.bytes()}
+	}
+	return err
+}
+
+func (d *DB) lockFolder() error {
+	fs := d.fs
+	if err := refuseUnfinished(fs, d.dir); err != nil {
+		return err
+	}
+	if err := checkFiles(fs, d.dir, d.hooks.IsFile); err != nil {
+		return err
+	}
+	if d.opt.MustExist {
+		if _, err := fs.Stat(fs.PathJoin(d.dir, formatFile)); err != nil {
+			return fmt.Errorf("%w in %s", ErrNoStore, d.dir)
+		}
+	}
+	if err := makeFolder(fs, d.dir); err != nil {
+		return err
+	}
+	if err := refuseForeign(fs, d.dir); err != nil {
+		return err
+	}
+	lock, err := lockDir(fs, d.dir)
+	if err != nil {
+		return err
+	}
+	d.lock = lock
+	return refuseUnfinished(fs, d.dir) // a copy may have begun and ended meanwhile
+}
+
+// removeLeftovers removes what was written for a swap when the process ended, tables that were never swapped in, and the
+// sign of a copy that was finished.
+func (d *DB) removeLeftovers() error {
+	fs := d.fs
+	names, err := fs.List(d.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == unfinishedFile || strings.HasPrefix(name, spanFilePrefix) && strings.HasSuffix(name, tempSuffix) {
+			if err := fs.Remove(fs.PathJoin(d.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Abandon gives back what an open had taken that has failed since.
+func (d *DB) Abandon() {
+	close(d.ending)
+	if d.pebble != nil && !d.wedged.Load() {
+		_ = d.pebble.Close() // the error that made the open fail is the one to report
+	}
+	d.hold.drop()
+	if d.cache != nil {
+		d.cache.Unref()
+	}
+	if d.lock != nil {
+		_ = d.lock.Close()
+	}
+	_ = d.disk.closer()
+}
+
+// closeMost is how long Close waits for what waits for a flush that fails.
+const closeMost = 5 * time.Second
+
+// Close waits until no call is under way, calls last, in which the owner ends its own work and writes the last, writes down that the
+// store was left in order, and closes it. A failed store is closed too. Where one of these waits for a flush, and flushes fail for
+// lack of room or another reason, Close returns that error after some seconds, and goes on in the background.
+func (d *DB) Close(last func() error) error {
+	if d.closed.Swap(true) {
+		return ErrClosed
+	}
+	close(d.ending)
+	done := make(chan error, 1)
+	go func() { done <- d.shut(last) }()
+	t := time.NewTicker(closeMost)
+	defer t.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-t.C:
+			if _, err := d.flushRetry.failing(); err != nil {
+				return fmt.Errorf("engine: closing waits for a flush, end the process: %w", DiskError(err))
+			}
+		}
+	}
+}
+
+func (d *DB) shut(last func() error) error {
+	for d.inside.Load() > 0 {
+		<-d.empty
+	}
+	errs := []error{last()}
+	if d.failed.Load() == nil {
+		errs = append(errs, d.markClean())
+	}
+	errs = append(errs, d.closePebble())
+	if d.hold.drop(); d.failed.Load() == nil && !d.hold.holds() {
+		errs = append(errs, noteClosed(d.fs, d.dir, d.firstLog.number))
+	}
+	d.cache.Unref()
+	errs = append(errs, d.lock.Close(), d.disk.closer())
+	return errors.Join(errs...)
+}
+
+// closePebble closes Pebble. After a failure it may be unable to: then its goroutines end with the process.
+func (d *DB) closePebble() (err error) {
+	if d.failed.Load() == nil {
+		return d.pebble.Close()
+	}
+	if d.wedged.Load() {
+		return fmt.Errorf("%w: end the process before it is opened again", ErrFailed)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("engine: closing a failed store: %v", r)
+		}
+	}()
+	return d.pebble.Close()
+}
+
+// Enter begins a call, which Leave ends. Close waits for it.
+func (d *DB) Enter() error {
+	d.inside.Add(1)
+	if d.closed.Load() {
+		d.Leave()
+		return ErrClosed
+	}
+	return nil
+}
+
+// Leave ends a call that Enter began.
+func (d *DB) Leave() {
+	if d.inside.Add(-1) == 0 && d.closed.Load() {
+		select {
+		case d.empty <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Writable returns why the store takes no writes, or nil.
+func (d *DB) Writable() error {
+	if f := d.failed.Load(); f != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, f.cause)
+	}
+	return nil
+}
+
+// Fail marks the store as failed, for good.
+func (d *DB) Fail(cause error) error {
+	if d.failed.CompareAndSwap(nil, &failure{DiskError(cause)}) {
+		d.opt.Logger.Error("bigset: store failed, it takes no more writes", "dir", d.dir, "cause", cause)
+		d.event(Event{Kind: EventFailed, Err: cause})
+	}
+	return d.Writable()
+}
+
+// guard runs something that writes to Pebble. An error, or the panic that stands for Pebble's fatal error, fails the store:
+// after a failed write of the log nobody knows what is on disk.
+func (d *DB) guard(f func() error) error {
+	if err := d.recovering(f); err != nil {
+		return d.Fail(err)
+	}
+	return nil
+}
+
+// recovering runs something of Pebble's whose failure changes nothing, unless Pebble calls it fatal: then the store fails.
+func (d *DB) recovering(f func() error) (err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case fatalError:
+			err = d.Fail(r.err)
+		case runtime.Error:
+			panic(r)
+		case error: // a log that can't go on: Pebble panics with it, and keeps its locks
+			d.wedged.Store(true)
+			err = d.Fail(r)
+		default:
+			panic(r)
+		}
+	}()
+	return f()
+}
+
+// durableUpTo notes that all batches counted by n are on disk.
+func (d *DB) durableUpTo(n uint64) {
+	for {
+		was := d.durable.Load()
+		if was >= n || d.durable.CompareAndSwap(was, n) {
+			return
+		}
+	}
+}
+
+// WaitDurable returns how to wait until all batches counted by n are on disk, or nil when they are.
+func (d *DB) WaitDurable(n uint64) func() error {
+	if d.durable.Load() >= n {
+		return nil
+	}
+	return d.SyncLog
+}
+
+// SyncLog syncs the log: all that was applied before the call is durable when it returns nil.
+func (d *DB) SyncLog() error {
+	d.syncMu.Lock()
+	defer d.syncMu.Unlock()
+	if err := d.Writable(); err != nil {
+		return err
+	}
+	n := d.applied.Load()
+	if d.durable.Load() >= n {
+		return nil
+	}
+	if err := d.guard(func() error { return d.pebble.LogData(nil, pebble.Sync) }); err != nil {
+		return err
+	}
+	d.durableUpTo(n)
+	return nil
+}
+
+// flushPoll is how often a flush that is waited for is asked whether it fails.
+const flushPoll = 20 * time.Millisecond
+
+// FlushTables moves all that was written from memory to tables. A flush that finds no room goes on in the background, and is an error
+// here.
+func (d *DB) FlushTables(ctx context.Context) error {
+	if d.flushRetry.full() { // another memtable would wait behind it
+		if err := d.awaitFlush(ctx, nil); err != nil {
+			return err
+		}
+	}
+	if err := d.disk.stalled(); err != nil {
+		return err
+	}
+	var flushed <-chan struct{}
+	err := d.recovering(func() (err error) {
+		flushed, err = d.pebble.AsyncFlush()
+		return err
+	})
+	if err != nil {
+		return DiskError(err)
+	}
+	return d.awaitFlush(ctx, flushed)
+}
+
+// awaitFlush waits for a flush, or for the one that fails if flushed is nil.
+func (d *DB) awaitFlush(ctx context.Context, flushed <-chan struct{}) error {
+	before, _ := d.flushRetry.failing()
+	t := time.NewTicker(flushPoll)
+	defer t.Stop()
+	for {
+		select {
+		case <-flushed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			tries, err := d.flushRetry.failing()
+			if err == nil && flushed == nil {
+				return nil
+			}
+			if err != nil && tries > before+1 && (errors.Is(err, syscall.ENOSPC) || d.closed.Load()) {
+				return fmt.Errorf("engine: flush: %w", DiskError(err))
+			}
+		}
+	}
+}
+
+// lookUpsMin is how many look-ups since the last tick make it worth while.
+const lookUpsMin = 1000
+
+// memTablesMax is how many memtables may pile up while Pebble is still growing them.
+const memTablesMax = 2
+
+// FlushSmallMemTables flushes early after an open. Pebble begins with a memtable of 256 KiB, doubles it at each rotation,
+// and flushes none until together they reach half of the full size: ten of them, each searched by every look-up.
+//
+// It is given how many look-ups there were since the open, and does nothing unless there are many since the last call. One goroutine
+// calls it.
+func (d *DB) FlushSmallMemTables(lookUps uint64) error {
+	if d.fullSize {
+		return nil
+	}
+	many := lookUps-d.lookUps >= lookUpsMin
+	d.lookUps = lookUps
+	if !many {
+		return nil
+	}
+	m := d.pebble.Metrics().MemTable
+	if m.Size >= uint64(d.opt.MemTableBytes) {
+		d.fullSize = true
+		return nil
+	}
+	if m.Count <= memTablesMax {
+		return nil
+	}
+	return d.recovering(func() error {
+		_, err := d.pebble.AsyncFlush()
+		return DiskError(err)
+	})
+}
+
+// Closed reports whether Close was called.
+func (d *DB) Closed() bool { return d.closed.Load() }
+
+// HasFailed reports whether the store takes no more writes.
+func (d *DB) HasFailed() bool { return d.failed.Load() != nil }
+
+// Applied returns how many batches were applied since the open, and Durable a count up to which all are on disk.
+func (d *DB) Applied() uint64 { return d.applied.Load() }
+
+// Durable returns a number of batches, of those that Applied counts, that are on disk with all before them.
+func (d *DB) Durable() uint64 { return d.durable.Load() }
+
+// FlushBegan returns when the last flush that has ended began, in nanoseconds since 1970; 0 before the first.
+func (d *DB) FlushBegan() int64 { return d.flushBegan.Load() }
+
+// FlushFull reports whether the last flush found no room on the disk.
+func (d *DB) FlushFull() bool { return d.flushRetry.full() }
+
+// EndRest lets compactions begin, which else rest for a while after an open.
+func (d *DB) EndRest() { d.scheduler.endRest() }
+
+// Resting reports whether compactions rest.
+func (d *DB) Resting() bool {
+	d.scheduler.mu.Lock()
+	defer d.scheduler.mu.Unlock()
+	return d.scheduler.resting
+}
+
+// Record returns the kind of the store's records.
+func (d *DB) Record() compaction.Record { return d.record }
+
+// Dir returns the store's folder, and FS its file system.
+func (d *DB) Dir() string { return d.dir }
+
+// FS returns the file system that the store is on, watched: a write through it that finds the disk full gives up the ballast.
+func (d *DB) FS() vfs.FS { return d.fs }
+
+func (d *DB) event(e Event) { d.hooks.Event(e) }

@@ -1,0 +1,137 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/comparator"
+	"bigset/keyscheme"
+)
+
+// swapGate keeps readers of a set from opening an iterator in the middle of a swap. Pebble installs a swap in two steps:
+// first the version in which the old tables of the span are gone, then the sequence number from which on the new ones are
+// seen. An iterator opened between the two finds the span empty. So while a swap is under way readers of the span's sets get
+// clones of an iterator that was opened before it; writers of those sets are held, so that one is as good as new.
+type swapGate struct {
+	one  sync.Mutex    // one swap at a time
+	turn atomic.Uint64 // odd while a swap is under way
+	mu   sync.Mutex
+	old  *pebble.Iterator // what clones are made of; nil when no swap is under way
+	span keyscheme.Bounds // of the swap under way
+}
+
+// Swap puts tables in place of everything that a span holds. Writers of the span are held, and the log is synced. One that is holed has
+// blocks that can't be read. What Pebble calls fatal here is not recovered: the process ends.
+func (d *DB) Swap(ctx context.Context, bounds keyscheme.Bounds, paths []string, holed bool) error {
+	span := pebble.KeyRange{Start: bounds.Lower, End: bounds.Upper}
+	return d.cut(bounds, holed, func() error {
+		return d.swaps.swapping(d.pebble, bounds, func() (err error) {
+			if len(paths) == 0 {
+				return d.pebble.Excise(ctx, span)
+			}
+			_, err = d.pebble.IngestAndExcise(ctx, paths, nil, nil, span)
+			return err
+		})
+	})
+}
+
+// Excise cuts a span out. Writers of it are held, and the log is synced. What Pebble calls fatal here is not recovered: the process ends.
+func (d *DB) Excise(ctx context.Context, b keyscheme.Bounds) error {
+	return d.cut(b, false, func() error { return d.pebble.Excise(ctx, pebble.KeyRange{Start: b.Lower, End: b.Upper}) })
+}
+
+// OpenSet opens an iterator that shows a set as it was before a swap or as it is after.
+func (d *DB) OpenSet(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return d.swaps.open(d.pebble, set, o)
+}
+
+// swapping runs a swap. Writers of the span are held.
+func (g *swapGate) swapping(db *pebble.DB, span keyscheme.Bounds, swap func() error) error {
+	g.one.Lock()
+	defer g.one.Unlock()
+	old, err := db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	g.set(old, span)
+	g.turn.Add(1)
+	err = swap()
+	g.turn.Add(1)
+	g.set(nil, keyscheme.Bounds{})
+	return errors.Join(err, old.Close())
+}
+
+func (g *swapGate) set(old *pebble.Iterator, span keyscheme.Bounds) {
+	g.mu.Lock()
+	g.old, g.span = old, span
+	g.mu.Unlock()
+}
+
+// open opens an iterator that shows a set as it was before a swap or as it is after.
+func (g *swapGate) open(db *pebble.DB, set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	for {
+		turn := g.turn.Load()
+		if turn&1 == 1 {
+			if it, err := g.clone(set, o); it != nil || err != nil {
+				return it, err
+			}
+		}
+		it, err := db.NewIter(o)
+		if err != nil || g.turn.Load() == turn {
+			return it, err
+		}
+		if err := it.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// clone returns a clone of the old iterator, nil when no swap that touches the set is under way.
+func (g *swapGate) clone(set keyscheme.Prefix, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.old == nil || comparator.Compare(set, g.span.Upper) >= 0 || comparator.Compare(set.AppendEnd(nil), g.span.Lower) <= 0 {
+		return nil, nil
+	}
+	return g.old.Clone(pebble.CloneOptions{IterOptions: o})
+}
+
+// cut runs an excise of a span after the blocks at both of its ends were read in every level. Pebble cuts the tables that
+// reach over an end, and there it takes an error of reading a block for the end of the table: what lies behind would be lost
+// without a word (excise.go, determineRightTableBounds, v2.1.7). Damage is found by reading before. What can't be read a
+// second time ends the process, as does a MANIFEST that can't be written: the excise runs in a goroutine of its own, so
+// that nothing that the caller has deferred, and that may wait for the caller, keeps a panic from that. Of a span with a hole only
+// what stays is read, as Pebble does: what lies before it and behind it.
+func (d *DB) cut(span keyscheme.Bounds, holed bool, excise func() error) (err error) {
+	seeks := []func(*pebble.Iterator){
+		func(it *pebble.Iterator) { it.SeekLT(span.Lower) },
+		func(it *pebble.Iterator) { it.SeekGE(span.Upper) },
+	}
+	if !holed {
+		seeks = append(seeks, func(it *pebble.Iterator) { it.SeekGE(span.Lower) }, func(it *pebble.Iterator) { it.SeekLT(span.Upper) })
+	}
+	for _, seek := range seeks {
+		var it *pebble.Iterator
+		if it, err = d.pebble.NewIter(nil); err != nil {
+			return err
+		}
+		defer closing(it, &err)
+		if seek(it); it.Error() != nil {
+			return it.Error()
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- excise() }()
+	return <-done
+}
+
+// closing closes an iterator at the end of what uses it.
+func closing(it *pebble.Iterator, err *error) {
+	if e := it.Close(); *err == nil {
+		*err = e
+	}
+}

@@ -1,0 +1,36 @@
+package lsm
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// TimingBuckets is how many counts a timing has: below 16 µs, below 4 times as much, and so on to 4 s; the last has the rest.
+const TimingBuckets = 11
+
+// TimingBound returns what the latencies of a bucket are below.
+func TimingBound(bucket int) time.Duration { return 16 * time.Microsecond << (2 * bucket) }
+
+// Timing counts latencies. All its methods may be called by any number of goroutines. The zero value has counted none.
+type Timing struct {
+	nanos   atomic.Int64
+	buckets [TimingBuckets]atomic.Uint64
+}
+
+// Note counts something that began at that time and has ended.
+func (t *Timing) Note(began time.Time) { t.Add(time.Since(began)) }
+
+// Add counts something that took so long.
+func (t *Timing) Add(d time.Duration) {
+	t.nanos.Add(int64(d))
+	t.buckets[min(TimingBuckets-1, (bits.Len64(uint64(max(0, d))/uint64(TimingBound(0)))+1)/2)].Add(1)
+}
+
+// Counts returns how long all together took, and how many of them are in each bucket.
+func (t *Timing) Counts() (took time.Duration, buckets []uint64) {
+	for i := range t.buckets {
+		buckets = append(buckets, t.buckets[i].Load())
+	}
+	return time.Duration(t.nanos.Load()), buckets
+}
