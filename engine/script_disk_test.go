@@ -136,7 +136,7 @@ func (p *scriptStore) changeLog(disk *testkit.Disk, change func([]byte) []byte) 
 			path = p.folder + "/" + name
 		}
 	}
-	writeOver(p.sc.t, disk, path, change(readAllOf(p.sc.t, disk, path)))
+	putBytes(p.sc.t, disk, path, change(bytesOf(p.sc.t, disk, path)))
 }
 
 func (p *scriptStore) failCmd(l *scriptLine) string {

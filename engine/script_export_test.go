@@ -62,7 +62,7 @@ type TableRecord struct {
 
 // TableRecords returns all records in tables, also those that the filter hides from readers, level by level.
 func (s *Store) TableRecords() (all []TableRecord, err error) {
-	levels, err := s.db.SSTables()
+	levels, err := s.db.Pebble().SSTables()
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (s *Store) TableRecords() (all []TableRecord, err error) {
 
 // recordsOf returns the records of a table. A swap may have cut it: what is beyond its bounds does not count.
 func (s *Store) recordsOf(info *pebble.SSTableInfo) (records []TableRecord, err error) {
-	path := s.fs.PathJoin(s.dir, info.BackingSSTNum.String()+".sst")
-	file, err := s.fs.Open(path, vfs.RandomReadsOption)
+	path := s.db.FS().PathJoin(s.db.Dir(), info.BackingSSTNum.String()+".sst")
+	file, err := s.db.FS().Open(path, vfs.RandomReadsOption)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,9 @@ func (s *Store) recordsOf(info *pebble.SSTableInfo) (records []TableRecord, err 
 	if err != nil {
 		return nil, err
 	}
-	r, err := sstable.NewReader(context.Background(), readable, s.pebbleOpts.MakeReaderOptions())
+	po := BaselineOptions(1 << 20)
+	po.EnsureDefaults()
+	r, err := sstable.NewReader(context.Background(), readable, po.MakeReaderOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +134,12 @@ func (s *Store) EachRecord(f func(k *keyscheme.Key, key, value []byte)) (err err
 
 // MarksInLog calls f for each mark in the log of marks: the segment's place among the segments, the filter's generation, and the key's hash.
 func (s *Store) MarksInLog(f func(segment int, generation uint64, hash bloomslice.Hash)) (segments int, err error) {
-	numbers, err := listSegments(s.fs, s.dir)
+	numbers, err := listSegments(s.db.FS(), s.db.Dir())
 	if err != nil {
 		return 0, err
 	}
 	for i, number := range numbers {
-		data, err := readSegment(s.fs, s.fs.PathJoin(s.dir, segmentName(number)))
+		data, err := readSegment(s.db.FS(), s.db.FS().PathJoin(s.db.Dir(), segmentName(number)))
 		if err != nil {
 			return 0, err
 		}
