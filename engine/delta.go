@@ -16,54 +16,11 @@ import (
 // ApplyDelta applies what another replica did. Deltas may come in any order, be lost, or come twice. A nil error means
 // that the delta is as durable as asked for, also when nothing changed.
 func (s *Store) ApplyDelta(ctx context.Context, d Delta, o Durability) error {
-	if err := checkDelta(d); err != nil {
+	if err := d.Check(); err != nil {
 		return err
 	}
 	r := &request{delta: &d, opt: WriteOptions{Durability: o}, wake: make(chan struct{}, 1)}
 	return s.writeTo(ctx, d.Set, r)
-}
-
-func checkDelta(d Delta) error {
-	if err := checkName(d.Set); err != nil {
-		return err
-	}
-	if n := d.Clear.HeapBytes(); n > ClockBytesMax {
-		return &LimitError{"bytes of a clock", n, ClockBytesMax}
-	}
-	if err := checkRequestID(d.Request); err != nil {
-		return err
-	}
-	if len(d.Items) == 0 {
-		return nil
-	}
-	if len(d.Items) > BatchOpsMax {
-		return &LimitError{"items in a delta", len(d.Items), BatchOpsMax}
-	}
-	last := d.First + uint64(len(d.Items)) - 1
-	if d.First == 0 || last < d.First || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
-		return fmt.Errorf("%w: %d items from dot %x:%d", ErrDelta, len(d.Items), string(d.Actor), d.First)
-	}
-	total, dots := 0, 0
-	for _, it := range d.Items {
-		if it.Kind != keyscheme.OpAdd && it.Kind != keyscheme.OpRemove {
-			return fmt.Errorf("%w: an item of kind %q", ErrDelta, it.Kind)
-		}
-		if err := checkElement(it.Element); err != nil {
-			return err
-		}
-		if it.Wide != nil && len(d.Request) > 0 {
-			return fmt.Errorf("%w: a request's id and a wide context", ErrDelta)
-		}
-		if err := checkContext(Context{Dots: it.Context, Wide: it.Wide}); err != nil {
-			return fmt.Errorf("%w: %w", ErrDelta, err)
-		}
-		total += len(it.Element) + wideBytes(it.Wide)
-		dots += len(it.Context)
-	}
-	if total > BatchBytesMax {
-		return &LimitError{"bytes of elements in a delta", total, BatchBytesMax}
-	}
-	return checkBatch(d.Set, len(d.Items), total, dots)
 }
 
 // apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot

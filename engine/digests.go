@@ -12,14 +12,6 @@ import (
 	"bigset/keyscheme"
 )
 
-// SetDigest is a short sum of what a store knows of a set. Two stores have the same one when Seen, Dead and the number of open
-// keys are the same; it says nothing about keys.
-type SetDigest struct {
-	Slot keyscheme.Slot
-	Name []byte
-	Sum  [16]byte
-}
-
 // digestsMax is how many digests are made with one iterator.
 const digestsMax = 512
 
@@ -75,17 +67,6 @@ func sumOf(r *setRecord) (sum [16]byte) {
 	copy(sum[:], all[:])
 	return sum
 }
-
-// RangeDigest is a short sum of all sets in some slots, both ends included. Two stores have the same one when they have the same sets
-// there, with the same digests.
-type RangeDigest struct {
-	First, Last keyscheme.Slot
-	Sets        uint64
-	Sum         [16]byte // of the digests, in the order of the store; zero when there are no sets
-}
-
-// RangePartsMax is the largest number of parts in which RangeDigests cuts a range.
-const RangePartsMax = 4096
 
 // RangeDigests cuts the slots from first to last, both included, into parts as keyscheme.CutSlots does, and returns the digest of each.
 // It reads clocks and tombstones only, in one scan, and is as little one moment as Digests is.

@@ -17,7 +17,7 @@ import (
 // set stays known, empty, with its clock, so that no counter starts again and no old delta comes back; the space comes back
 // in the background. The delta is to be applied by the other replicas.
 func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d Durability) (Delta, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return Delta{}, err
 	}
 	if n := seen.HeapBytes(); n > ClockBytesMax {

@@ -32,8 +32,8 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 		return nil, err
 	}
 	defer s.leave()
-	o.setDefaults()
-	if err := errors.Join(checkFilterName(name), o.check(), checkImport(o, layers)); err != nil {
+	setFilterDefaults(&o)
+	if err := errors.Join(CheckFilterName(name), o.Check(), checkImport(o, layers)); err != nil {
 		return nil, err
 	}
 	s.passes.RLock() // no range is cut out meanwhile

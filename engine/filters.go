@@ -16,34 +16,6 @@ import (
 	"bigset/keyscheme"
 )
 
-// Errors of bloom filters.
-var (
-	// ErrNoFilter is returned for a filter that this store does not have, or no longer.
-	ErrNoFilter = errors.New("engine: filter not found")
-	// ErrFilterExists is returned by CreateFilter for a name that is there.
-	ErrFilterExists = errors.New("engine: filter exists")
-	// ErrFilterOpen is returned by ClearFilter for a filter whose bits are in memory: close it first.
-	ErrFilterOpen = errors.New("engine: filter is open")
-)
-
-// FilterDurability says when a mark is answered.
-type FilterDurability = keyscheme.FilterDurability
-
-// The durabilities of a filter's marks.
-const (
-	FilterServer   = keyscheme.FilterServer   // what Options.FilterDurability says
-	FilterInterval = keyscheme.FilterInterval // at once; what was not flushed since is lost in a crash
-	FilterLog      = keyscheme.FilterLog      // when it is in the operating system's hands: it survives the process, not the machine
-	FilterSync     = keyscheme.FilterSync     // when it is on disk
-)
-
-// FilterOptions are what a filter is made with. The zero fields of Options are bloomslice.DefaultOptions.
-type FilterOptions struct {
-	bloomslice.Options
-	InMemory   bool // its bits are never stored; after a restart it is empty
-	Durability FilterDurability
-}
-
 // filters are the bloom filters that a store knows of, open and closed.
 type filters struct {
 	s    *Store
@@ -163,7 +135,7 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 		return nil, err
 	}
 	defer s.leave()
-	if err := checkFilterName(name); err != nil {
+	if err := CheckFilterName(name); err != nil {
 		return nil, err
 	}
 	fs := &s.filters
@@ -204,7 +176,7 @@ func (f *Filter) onDisk() bool {
 	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), ErrNoFilter) })
 }
 
-func (o *FilterOptions) setDefaults() {
+func setFilterDefaults(o *FilterOptions) {
 	d := bloomslice.DefaultOptions()
 	setDefault(&o.Capacity, d.Capacity)
 	setDefault(&o.Probability, d.Probability)
@@ -212,25 +184,6 @@ func (o *FilterOptions) setDefaults() {
 	setDefault(&o.Reduction, d.Reduction)
 	setDefault(&o.Slices, d.Slices)
 	setDefault(&o.Owners, d.Owners)
-}
-
-// checkFilterName returns what is wrong with the name of a filter.
-func checkFilterName(name []byte) error {
-	if keyscheme.CheckFilterName(name) != nil {
-		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
-	}
-	return nil
-}
-
-// check returns what is wrong with the options of a filter.
-func (o *FilterOptions) check() error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	if o.Durability > FilterSync {
-		return fmt.Errorf("%w: no durability %d of filters", ErrRequest, o.Durability)
-	}
-	return nil
 }
 
 // nextGeneration returns a generation that no filter has had. The lock of life is held.
@@ -251,8 +204,8 @@ func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
 		}
 		return f, err
 	}
-	o.setDefaults()
-	if err := o.check(); err != nil {
+	setFilterDefaults(&o)
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if err := fs.mayCreate(&o); err != nil {

@@ -19,16 +19,6 @@ import (
 // can make a later compaction panic (Pebble issue 6168). So a pass of the rewriter puts it back: the span around it is copied with
 // the key in it, and swapped in for all that the span held, whatever that was.
 
-// HealResult says what became of the keys of a Heal.
-type HealResult struct {
-	Healed  int // put back
-	Present int // not lost: stored under the element, and readable
-	Dead    int // their dots are dead
-	NotSeen int // their dots were never seen: ApplyFacts takes such keys
-	Left    int // lost still: damage around them can't be read, or the span is being written
-	Taken   int // keys under a wrong element that were taken away
-}
-
 const (
 	// healGap is how many keys behind the last one that was put back a pass goes on for the next one, before it ends its span.
 	healGap = 1000
@@ -50,7 +40,7 @@ const (
 // Wrong are keys that this store has and should not, for their dots are those of other elements: one is taken away when the facts name
 // its dot under another element and that key is stored here, or could be put back. Others are left alone.
 func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res HealResult, err error) {
-	if err := errors.Join(checkFacts(&f), checkFacts(&Facts{Set: f.Set, Keys: wrong})); err != nil {
+	if err := errors.Join(f.Check(), (&Facts{Set: f.Set, Keys: wrong}).Check()); err != nil {
 		return res, err
 	}
 	if !f.Dead.Empty() {
@@ -62,7 +52,7 @@ func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res He
 		if err := errors.Join(s.writable(), s.disk.room()); err != nil {
 			return err
 		}
-		keys := res.wanted(st, &f)
+		keys := maybeLost(st, &f, &res)
 		left, err := s.heal(ctx, st, keys, &res)
 		if errors.Is(err, ErrCorrupt) {
 			err = s.healHoles(ctx, st, keys, left, &res)
@@ -128,8 +118,8 @@ func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.E
 	return nil
 }
 
-// wanted returns the keys, in order, that may be lost, and counts the others.
-func (res *HealResult) wanted(st *set, f *Facts) (keys []keptKey) {
+// maybeLost returns the keys, in order, that may be lost, and counts the others.
+func maybeLost(st *set, f *Facts, res *HealResult) (keys []keptKey) {
 	v := st.view()
 	for i := range f.Keys {
 		for _, d := range f.Keys[i].Dots {
@@ -177,7 +167,7 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 			continue
 		default:
 			within = keysBelow(keys, p.bounds.Upper)
-			res.count(p, &did, len(within))
+			did.countIn(res, p, len(within))
 			if did.Swapped && len(p.put) > 0 {
 				s.event(Event{Kind: EventHeal, Set: st.name, Keys: len(p.put)})
 			}
@@ -187,8 +177,8 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 	return left, unreadable
 }
 
-// count counts what a pass has done with so many keys.
-func (res *HealResult) count(p *pass, did *passResult, keys int) {
+// countIn counts what a pass has done with so many keys.
+func (did *passResult) countIn(res *HealResult, p *pass, keys int) {
 	if did.Left {
 		res.Left += len(p.put)
 	} else {

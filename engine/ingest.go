@@ -37,7 +37,7 @@ const ingestTries = 3
 // in any order and any number of times. What is malformed, or names dots that this store has never issued, is ErrFacts, what is too
 // large ErrLimit; then, and with any other error that does not wrap ErrFailed, nothing has changed.
 func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, err error) {
-	if err := checkName(span.Set); err != nil {
+	if err := CheckName(span.Set); err != nil {
 		return res, err
 	}
 	if n := span.Dead.HeapBytes(); n > ClockBytesMax {
@@ -63,7 +63,7 @@ type ingestion struct {
 	dead    *clock.Clock
 	keys    []byte    // the span's keys, one after the other
 	keyEnds []int     // where each ends in keys
-	dots    []spanDot // of each
+	dots    []SpanDot // of each
 	actors  []clock.Actor
 	all     *clock.Clock
 	own     uint64 // the last dot of this store's actor that the span names
@@ -72,31 +72,31 @@ type ingestion struct {
 
 // unpack takes the span's keys and checks them.
 func (in *ingestion) unpack(span *Span) error {
-	r := spanReader{in: uvarints{b: span.Keys}}
-	count := max(0, min(span.Count, len(span.Keys)/spanKeyBytesMin))
-	in.keyEnds, in.dots = make([]int, 0, count), make([]spanDot, 0, count)
-	for n := 0; len(r.in.b) > 0; n++ {
-		element, dot, err := r.next()
+	r := NewSpanReader(span.Keys)
+	count := max(0, min(span.Count, len(span.Keys)/SpanKeyBytesMin))
+	in.keyEnds, in.dots = make([]int, 0, count), make([]SpanDot, 0, count)
+	for n := 0; r.More(); n++ {
+		element, dot, err := r.Next()
 		if err != nil {
 			return err
 		}
 		from := len(in.keys)
-		in.keys = in.st.prefix.AppendElement(in.keys, element, r.dot(dot), keyscheme.OpAdd)
+		in.keys = in.st.prefix.AppendElement(in.keys, element, r.Dot(dot), keyscheme.OpAdd)
 		if n == 0 { // the others may be about as long
 			in.keys = slices.Grow(in.keys, min(count*len(in.keys), 2*SpanBytesMax))
 		}
 		if n := len(in.keys); n > 2*SpanBytesMax {
 			return &LimitError{"bytes of keys in a span", n, 2 * SpanBytesMax}
 		}
-		if n > 0 && (r.order < 0 || r.order == 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0) {
+		if n > 0 && (r.Order() < 0 || r.Order() == 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0) {
 			return fmt.Errorf("%w: a span's keys are not in order", ErrFacts)
 		}
 		in.keyEnds, in.dots = append(in.keyEnds, len(in.keys)), append(in.dots, dot)
 	}
-	if r.in.bad || len(in.dots) != span.Count {
+	if len(in.dots) != span.Count {
 		return fmt.Errorf("%w: a span of %d keys holds %d", ErrFacts, span.Count, len(in.dots))
 	}
-	in.actors = r.actors
+	in.actors = r.Actors()
 	return in.gather()
 }
 
@@ -109,7 +109,7 @@ func (in *ingestion) gather() error {
 		counters[0] = make([]uint64, 0, len(in.dots))
 	}
 	for _, d := range in.dots {
-		counters[d.actor] = append(counters[d.actor], d.counter)
+		counters[d.Actor] = append(counters[d.Actor], d.Counter)
 	}
 	for i, a := range in.actors {
 		if a == own {
@@ -124,7 +124,7 @@ func (in *ingestion) gather() error {
 }
 
 func (in *ingestion) dot(i int) clock.Dot {
-	return clock.Dot{Actor: in.actors[in.dots[i].actor], Counter: in.dots[i].counter}
+	return clock.Dot{Actor: in.actors[in.dots[i].Actor], Counter: in.dots[i].Counter}
 }
 
 func (in *ingestion) inKey(i int) []byte {

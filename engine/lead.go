@@ -104,9 +104,9 @@ const (
 
 // size returns how many operations a request holds, and about how many bytes they are.
 func (r *request) size(nameBytes int) (ops, bytes int) {
-	nameBytes += keyBytes
+	nameBytes += BatchKeyBytes
 	for i := range r.ops {
-		bytes += nameBytes + len(r.ops[i].Element) + dotBytes*len(r.ops[i].Context.Dots) + wideBytes(r.ops[i].Context.Wide)
+		bytes += nameBytes + len(r.ops[i].Element) + BatchDotBytes*len(r.ops[i].Context.Dots) + r.ops[i].Context.WideBytes()
 	}
 	if r.facts != nil {
 		return r.facts.size(nameBytes)
@@ -115,16 +115,10 @@ func (r *request) size(nameBytes int) (ops, bytes int) {
 		return len(r.ops), bytes
 	}
 	for i := range r.delta.Items {
-		bytes += nameBytes + len(r.delta.Items[i].Element) + dotBytes*len(r.delta.Items[i].Context) + wideBytes(r.delta.Items[i].Wide)
+		bytes += nameBytes + len(r.delta.Items[i].Element) + BatchDotBytes*len(r.delta.Items[i].Context) + r.delta.Items[i].WideBytes()
 	}
 	return len(r.delta.Items), bytes
 }
-
-// dotBytes and keyBytes are about what a dot of a context, and a key beside its names, cost in a batch.
-const (
-	dotBytes = 16
-	keyBytes = 48
-)
 
 // takeGroup takes the requests of the next group off the queue: one alone, or as many as fit.
 func (st *set) takeGroup() []*request {

@@ -33,11 +33,11 @@ func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]C
 
 // lookUp looks up elements of a set.
 func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, found []Context) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	for _, e := range elements {
-		if err := checkElement(e); err != nil {
+		if err := CheckElement(e); err != nil {
 			return err
 		}
 	}

@@ -15,25 +15,6 @@ import (
 	"bigset/keyscheme"
 )
 
-// ReadOptions say what of a set is read. The zero value is all of it, in order, in chunks of 1,000.
-type ReadOptions struct {
-	// From is the first element, inclusive; To the end, exclusive. Nil is no bound.
-	From, To []byte
-	// Prefix limits the read to elements that begin with it.
-	Prefix []byte
-	// After resumes a read behind an element: those after it, or with Reverse those before it.
-	After []byte
-	// Reverse reads in descending order. From stays the lower bound.
-	Reverse bool
-	// Limit ends the read after that many elements; 0 is no limit.
-	Limit int
-	// BatchSize is the number of elements in a chunk; 0 is 1,000.
-	BatchSize int
-	// Scrap, if it is not nil, is asked before each chunk for one that nobody will look at any more, nil if there is none. Its
-	// memory is used again.
-	Scrap func() *fold.Chunk
-}
-
 // iteratorAgeMax is how long a read keeps one iterator before it goes on behind its bound with a new one: an iterator pins
 // tables, and holds up the collection of its set.
 const iteratorAgeMax = time.Second
@@ -87,7 +68,7 @@ type Count struct {
 func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count, err error) {
 	err = s.reading(ctx, name, o.ReadOptions, func(st *set, r *reader) error {
 		began, dots := st.view(), uint64(0)
-		if o.whole() && began.single {
+		if whole(&o.ReadOptions) && began.single {
 			c = Count{Elements: liveDots(began.seen, began.dead), Context: began.seen.Clone()}
 			return nil
 		}
@@ -107,7 +88,7 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 				o.Progress(c.Elements)
 			}
 		}
-		if o.whole() && dots == c.Elements {
+		if whole(&o.ReadOptions) && dots == c.Elements {
 			return s.holding(st, func() error {
 				st.lowerSiblings(began)
 				return nil
@@ -154,7 +135,7 @@ func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) er
 
 // usingSet runs f with a set, known here or not.
 func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -174,11 +155,11 @@ func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) e
 
 // reading runs f with a reader of a set.
 func (s *Store) reading(ctx context.Context, name []byte, o ReadOptions, f func(*set, *reader) error) error {
-	if err := o.validate(); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	return s.withSet(ctx, name, func(st *set) (err error) {
-		r := &reader{s: s, st: st, left: o.Limit, bounds: o.bounds(st.prefix),
+		r := &reader{s: s, st: st, left: o.Limit, bounds: boundsOf(st.prefix, o),
 			fold: fold.Options{ElementsMax: o.BatchSize, Reverse: o.Reverse}, scrap: o.Scrap}
 		if o.BatchSize == 0 {
 			r.fold.ElementsMax = batchSizeDefault
@@ -194,28 +175,13 @@ func (s *Store) reading(ctx context.Context, name []byte, o ReadOptions, f func(
 
 const batchSizeDefault = 1000
 
-// BatchSizeMax is the largest chunk that a read may ask for, in elements.
-const BatchSizeMax = 1 << 20
-
 // whole reports whether the options ask for all of a set.
-func (o ReadOptions) whole() bool {
+func whole(o *ReadOptions) bool {
 	return o.From == nil && o.To == nil && o.After == nil && len(o.Prefix) == 0 && o.Limit == 0
 }
 
-func (o ReadOptions) validate() error {
-	if o.Limit < 0 || o.BatchSize < 0 || o.BatchSize > BatchSizeMax {
-		return fmt.Errorf("%w: limit %d, batch size %d (0 to %d)", ErrRequest, o.Limit, o.BatchSize, BatchSizeMax)
-	}
-	for _, e := range [][]byte{o.From, o.To, o.Prefix, o.After} {
-		if err := checkElement(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bounds returns the keys that the options allow.
-func (o ReadOptions) bounds(p keyscheme.Prefix) keyscheme.Bounds {
+// boundsOf returns the keys of a set that the options allow.
+func boundsOf(p keyscheme.Prefix, o ReadOptions) keyscheme.Bounds {
 	b := p.Elements()
 	if o.From != nil {
 		b.Lower = later(b.Lower, p.Range(keyscheme.Before(o.From), keyscheme.Edge{}).Lower)

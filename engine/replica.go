@@ -11,14 +11,6 @@ import (
 
 // What replicas ask each other: what has been seen, and what has become of single dots. Nothing here changes the store.
 
-// State is what a store knows of a set at one moment.
-type State struct {
-	// Seen are the events that this store knows of, Dead those of them that are removed or replaced. Both are shared: read only.
-	Seen, Dead *clock.Clock
-	// Open is the number of keys with an open context (Options.OpenContexts); after a crash it may be too many.
-	Open uint64
-}
-
 // State returns what this store knows of a set. A set of which it has never heard is ErrNotFound.
 func (s *Store) State(ctx context.Context, name []byte) (state State, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
@@ -36,46 +28,13 @@ func (st *set) state() (*view, State) {
 	return v, State{v.seen, v.dead, uint64(max(0, st.open))}
 }
 
-// Verdict says what a store knows of a dot of an element.
-type Verdict byte
-
-const (
-	// NotSeen is a dot of which the store has never heard.
-	NotSeen Verdict = iota
-	// Live is a dot by which the element is present.
-	Live
-	// Dead is a dot that was removed or replaced.
-	Dead
-	// Lost is a dot that was seen, is not dead, and has no key under the element. Where the dot is the element's, that is
-	// damage, and says nothing about a remove.
-	Lost
-)
-
-// String returns the verdict's name.
-func (v Verdict) String() string {
-	if int(v) < len(verdictNames) {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict %d", byte(v))
-}
-
-var verdictNames = [...]string{"not seen", "live", "dead", "lost"}
-
-// Judgement is what a store knows of an element, all of one moment.
-type Judgement struct {
-	// Live are all dots by which the element is present, ascending: also those that nobody asked about.
-	Live []clock.Dot
-	// Verdicts are on the dots that were asked about, in their order.
-	Verdicts []Verdict
-}
-
 // Judge says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
 // set of which it has never heard it has seen no dot. An element with an open key is refused with ErrOpenKey.
 func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (Judgement, error) {
-	if err := checkElement(element); err != nil {
+	if err := CheckElement(element); err != nil {
 		return Judgement{}, err
 	}
-	if err := checkDots(dots); err != nil {
+	if err := CheckDots(dots); err != nil {
 		return Judgement{}, err
 	}
 	found := Judgement{Verdicts: make([]Verdict, len(dots))}

@@ -101,19 +101,12 @@ func (s *Store) forgotten() uint64 {
 	return now - min(age, now)
 }
 
-func checkRequestID(id []byte) error {
-	if len(id) > keyscheme.RequestIDBytesMax {
-		return &LimitError{"bytes of a request's id", len(id), keyscheme.RequestIDBytesMax}
-	}
-	return nil
-}
-
 // checkRequest refuses an id that can't be kept.
 func (s *Store) checkRequest(o WriteOptions) error {
 	if len(o.Request) > 0 && s.opt.OpenContexts {
 		return fmt.Errorf("%w: a request's id, and the store keeps contexts open (Options.OpenContexts)", ErrRequest)
 	}
-	return checkRequestID(o.Request)
+	return CheckRequest(o.Request)
 }
 
 // KnowsRequest reports whether this store keeps a client's request to a set, by its id: whether a Write with that id would be answered

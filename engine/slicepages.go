@@ -18,11 +18,6 @@ import (
 	"bigset/keyscheme"
 )
 
-// Compare orders places: by layer, then by page.
-func (p PagePlace) Compare(q PagePlace) int {
-	return cmp.Or(p.Layer.Compare(q.Layer), cmp.Compare(p.Page, q.Page))
-}
-
 // changesDigest is the digest of a slice after so many changes.
 type changesDigest struct {
 	changes uint64
@@ -272,7 +267,7 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		return err
 	}
 	defer s.leave()
-	if err := p.check(); err != nil || len(p.Layers) == 0 {
+	if err := p.Check(); err != nil || len(p.Layers) == 0 {
 		return err
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
@@ -308,22 +303,6 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		return nil
 	})
 	return s.filters.goneFor(&p.SliceSpec, err)
-}
-
-func (p *SlicePages) check() error {
-	if len(p.Pages) > PagesMax {
-		return &LimitError{"pages at once", len(p.Pages), PagesMax}
-	}
-	if err := p.checkLayers(p.Layers); err != nil {
-		return err
-	}
-	for i := range p.Pages {
-		id := p.Pages[i].Layer
-		if !slices.ContainsFunc(p.Layers, func(l bloomslice.Layer) bool { return l.ID == id }) {
-			return fmt.Errorf("%w: a page of layer %d of %q, without the layer", ErrRequest, id.Index, id.Owner)
-		}
-	}
-	return nil
 }
 
 // merge joins something to the slice.

@@ -20,7 +20,7 @@ func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, has
 		return Marks{}, err
 	}
 	defer s.leave()
-	if err := checkHashes(&spec, hashes); err != nil {
+	if err := spec.CheckHashes(hashes); err != nil {
 		return Marks{}, err
 	}
 	if len(owner) > bloomslice.OwnerBytesMax {
@@ -37,7 +37,7 @@ func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, has
 	for from := 0; from < len(hashes); from += hashedAtOnce {
 		to := min(from+hashedAtOnce, len(hashes))
 		err := part.markHashes(hashes[from:to], owner, added[from:to], func(i int, in bloomslice.Layer) {
-			m.Marks[from+i] = Mark{m.layer(in), hashes[from+i]}
+			m.Marks[from+i] = Mark{layerIn(&m, in), hashes[from+i]}
 		})
 		if err != nil {
 			return Marks{}, s.filters.goneFor(&spec, part.readError(err))
@@ -47,8 +47,8 @@ func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, has
 	return m, part.waitLogged(part.logged.Load())
 }
 
-// layer returns the place of a layer among those that the marks name, with its count raised.
-func (m *Marks) layer(l bloomslice.Layer) int {
+// layerIn returns the place of a layer among those that the marks name, with its count raised.
+func layerIn(m *Marks, l bloomslice.Layer) int {
 	for i := range m.Layers {
 		if m.Layers[i].ID == l.ID {
 			m.Layers[i].Count = max(m.Layers[i].Count, l.Count)
@@ -67,7 +67,7 @@ func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
 		return err
 	}
 	defer s.leave()
-	if err := m.check(); err != nil || len(m.Marks) == 0 {
+	if err := m.Check(); err != nil || len(m.Marks) == 0 {
 		return err
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
@@ -87,78 +87,11 @@ func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
 	return part.waitLogged(part.logged.Load())
 }
 
-func (m *Marks) check() error {
-	if len(m.Marks) > MarksMax {
-		return &LimitError{"marks at once", len(m.Marks), MarksMax}
-	}
-	if err := m.checkLayers(m.Layers); err != nil {
-		return err
-	}
-	for i := range m.Marks {
-		if at := m.Marks[i].Layer; at < 0 || at >= len(m.Layers) {
-			return fmt.Errorf("%w: a mark of layer %d of %d", ErrRequest, at, len(m.Layers))
-		}
-		if err := m.holds(&m.Marks[i].Hash); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkLayers returns what is wrong with layers that another replica names. Their shapes follow from the options, but for those of a filter
-// that was imported: that has one slice and one owner.
-func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
-	imported := s.Options.Slices == 1 && s.Options.Owners == 1
-	bytes := uint64(0)
-	for i := range layers {
-		l := &layers[i]
-		if err := l.Shape.Validate(); err != nil {
-			return err
-		}
-		if shape, err := s.Options.Shape(int(l.ID.Index)); !imported && (err != nil || shape != l.Shape) {
-			return fmt.Errorf("%w: layer %d of filter %q can't have %d bytes", ErrRequest, l.ID.Index, s.Name, l.Shape.Bytes)
-		}
-		if len(l.ID.Owner) > bloomslice.OwnerBytesMax {
-			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(l.ID.Owner), bloomslice.OwnerBytesMax)
-		}
-		if l.Count > l.Shape.Capacity {
-			return fmt.Errorf("%w: layer %d of filter %q has %d keys, at most %d", ErrRequest, l.ID.Index, s.Name, l.Count, l.Shape.Capacity)
-		}
-		if bytes += l.Shape.Bytes; bytes > layersBytesMax {
-			return &LimitError{"bytes of layers at once", int(bytes), layersBytesMax}
-		}
-	}
-	return nil
-}
-
-// layersBytesMax bounds the layers that another replica names at once: an open slice takes memory for what they may come to.
-const layersBytesMax = 4 * bloomslice.LayerBytesMax
-
 // restoreShapes adds layers that another replica has. Their counts are raised when their bits are here.
 func restoreShapes(slice *bloomslice.Slice, layers []bloomslice.Layer) error {
 	for _, l := range layers {
 		l.Count = 0
 		if err := slice.Restore(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// holds returns an error for a key that belongs to another slice.
-func (s *SliceSpec) holds(h *bloomslice.Hash) error {
-	if at := h.Slice(s.Options.Slices); at != s.Slice {
-		return fmt.Errorf("%w: a key of slice %d, in slice %d of %q", ErrRequest, at, s.Slice, s.Name)
-	}
-	return nil
-}
-
-func checkHashes(spec *SliceSpec, hashes []bloomslice.Hash) error {
-	if len(hashes) > MarksMax {
-		return &LimitError{"keys of a slice at once", len(hashes), MarksMax}
-	}
-	for i := range hashes {
-		if err := spec.holds(&hashes[i]); err != nil {
 			return err
 		}
 	}
@@ -207,7 +140,7 @@ func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomsl
 		return err
 	}
 	defer s.leave()
-	if err := errors.Join(ctx.Err(), checkHashes(&spec, hashes)); err != nil {
+	if err := errors.Join(ctx.Err(), spec.CheckHashes(hashes)); err != nil {
 		return err
 	}
 	clear(present[:len(hashes)])
@@ -232,19 +165,6 @@ func (fs *filters) goneFor(spec *SliceSpec, err error) error {
 	return fmt.Errorf("%w: slice %d of filter %q", ErrSliceAway, spec.Slice, spec.Name)
 }
 
-// check returns what is wrong with a spec.
-func (s *SliceSpec) check() error {
-	switch {
-	case s.Options.InMemory:
-		return fmt.Errorf("%w: filter %q is in memory only: replicas can't have the same of it", ErrRequest, s.Name)
-	case s.Generation == 0 || s.Generation > math.MaxInt64:
-		return fmt.Errorf("%w: generation %d of filter %q", ErrRequest, s.Generation, s.Name)
-	case s.Slice >= s.Options.Slices || s.Options.Owners == 0:
-		return fmt.Errorf("%w: slice %d of filter %q, which has %d, for %d owners", ErrRequest, s.Slice, s.Name, s.Options.Slices, s.Options.Owners)
-	}
-	return errors.Join(checkFilterName(s.Name), s.Options.check())
-}
-
 // knownSlice returns a slice that another replica speaks of, or nil where the store does not have it. It allocates nothing.
 func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
 	fs.mu.RLock()
@@ -257,7 +177,7 @@ func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
 		return nil, nil
 	}
 	if int(spec.Slice) >= len(f.slices) {
-		return nil, spec.differs()
+		return nil, differs(spec)
 	}
 	part := f.slices[spec.Slice].Load()
 	if part == nil {
@@ -269,12 +189,12 @@ func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
 		return nil, err
 	}
 	if opt := part.opt.Load(); opt.Options != spec.Options.Options || opt.Durability != spec.Options.Durability || opt.InMemory {
-		return nil, spec.differs()
+		return nil, differs(spec)
 	}
 	return part, nil
 }
 
-func (s *SliceSpec) differs() error {
+func differs(s *SliceSpec) error {
 	return fmt.Errorf("%w: generation %d of filter %q has other options here", ErrRequest, s.Generation, s.Name)
 }
 
@@ -283,7 +203,7 @@ func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 	if part, err := fs.knownSlice(spec); part != nil || err != nil {
 		return part, err
 	}
-	if err := spec.check(); err != nil {
+	if err := spec.Check(); err != nil {
 		return nil, err
 	}
 	fs.s.passes.RLock() // as CreateFilter
@@ -389,7 +309,7 @@ func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err er
 		f = newFilter(fs, spec.Name, spec.Generation, spec.Options.Slices)
 	}
 	if len(f.slices) != int(spec.Options.Slices) {
-		return nil, nil, spec.differs()
+		return nil, nil, differs(spec)
 	}
 	return f, stale, nil
 }

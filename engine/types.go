@@ -1,30 +1,11 @@
 package engine
 
 import (
+	"fmt"
+
 	"bigset/clock"
 	"bigset/keyscheme"
 )
-
-// Context is what the author of an operation had seen: of its element, the dots by which that was present (narrow), or the
-// clock of the whole set (wide). The zero Context is none; see Policy. Narrow ones come from Contains and from the elements
-// of a read, wide ones from Store.Context and the chunks of a read. They are trusted here: bytes from outside are unsealed
-// by keyscheme first.
-type Context struct {
-	Given bool
-	Dots  []clock.Dot
-	// Wide, if it is not nil, is the clock of a whole set that the author had read, and Dots is not looked at. It kills the
-	// dots of the operation's element that it covers. It must not change afterwards. See Options.OpenContexts.
-	Wide *clock.Clock
-}
-
-// Saw returns the context of an author who saw the element present by those dots, or absent if there are none.
-func Saw(dots ...clock.Dot) Context { return Context{Given: true, Dots: dots} }
-
-// SawAll returns the context of an author who had read the whole set when this was its clock.
-func SawAll(seen *clock.Clock) Context { return Context{Given: true, Wide: seen} }
-
-// Present reports whether the element was present when the context was taken.
-func (c Context) Present() bool { return len(c.Dots) > 0 }
 
 // Op is what a client wants done with one element.
 type Op struct {
@@ -44,30 +25,30 @@ type WriteOptions struct {
 	Request []byte
 }
 
-// Delta is what one atomic batch did, to be applied by other replicas with ApplyDelta, in any order and any number of
-// times. Item i has the dot (Actor, First+i). A whole-set delete has no items but a Clear.
-type Delta struct {
-	Set   []byte
-	Actor clock.Actor
-	First uint64
-	Items []Item
-	Clear *clock.Clock
-	// Request is the id of the client's request that made it, if it had one. Who applies the delta knows the request from then on.
-	Request []byte
-}
+// Durability says what an acknowledgement means.
+type Durability byte
 
-// Item is one event of a delta: an add or a remove of an element, and the dots that it killed.
-type Item struct {
-	Kind    keyscheme.Op
-	Element []byte
-	Context []clock.Dot
-	// Wide, if it is not nil, takes the place of Context: the event kills the dots of its element that this covers, which
-	// each replica finds out for itself. Only stores with Options.OpenContexts make and take such items.
-	Wide *clock.Clock
-}
+const (
+	// DefaultDurability is that of the store's options.
+	DefaultDurability Durability = iota
+	// Sync acknowledges when the operation is on disk: it survives a power cut.
+	Sync
+	// NoSync acknowledges when the operation is in the log's buffer. A crash may take back the last of them, whole batches
+	// from the end; the store never issues a dot twice, whatever was lost.
+	NoSync
+)
 
-// Empty reports whether the delta holds no event.
-func (d Delta) Empty() bool { return len(d.Items) == 0 && d.Clear.Empty() }
+// Policy says what an operation without a context kills.
+type Policy byte
+
+const (
+	// PolicyCoordinator, the default, takes the dots that this store has for the element: one seek.
+	PolicyCoordinator Policy = iota
+	// PolicyEmpty kills nothing: an add is concurrent with all others, a remove does nothing.
+	PolicyEmpty
+	// PolicyRequired refuses the operation with ErrContextRequired.
+	PolicyRequired
+)
 
 // Result says what an operation did.
 type Result struct {
@@ -80,4 +61,33 @@ type Result struct {
 	// Removed counts the removes that found something to remove, and those whose wide context is stored unresolved: what they
 	// remove is not looked for.
 	Removed int
+}
+
+// CheckOps returns what is wrong with operations on a set, in one atomic batch: ErrLimit, ErrRequest or ErrContext.
+func CheckOps(name []byte, ops []Op) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if len(ops) > BatchOpsMax {
+		return &LimitError{"operations in a batch", len(ops), BatchOpsMax}
+	}
+	total, dots := 0, 0
+	for i := range ops {
+		op := &ops[i]
+		if op.Kind != keyscheme.OpAdd && op.Kind != keyscheme.OpRemove {
+			return fmt.Errorf("%w: operation %d is of kind %q: it is add or remove", ErrRequest, i, op.Kind)
+		}
+		if err := CheckElement(op.Element); err != nil {
+			return err
+		}
+		if err := op.Context.Check(); err != nil {
+			return err
+		}
+		total += len(op.Element) + op.Context.WideBytes()
+		dots += len(op.Context.Dots)
+	}
+	if total > BatchBytesMax {
+		return &LimitError{"bytes of elements in a batch", total, BatchBytesMax}
+	}
+	return checkBatch(name, len(ops), total, dots)
 }

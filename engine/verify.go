@@ -88,7 +88,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	defer s.leave()
 	bounds := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	if o.Set != nil {
-		if err := checkName(o.Set); err != nil {
+		if err := CheckName(o.Set); err != nil {
 			return rep, err
 		}
 		bounds = keyscheme.NewPrefix(o.Set).All()

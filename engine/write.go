@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"bigset/clock"
 	"bigset/keyscheme"
 )
 
@@ -36,7 +35,7 @@ func opsOf(kind keyscheme.Op, elements [][]byte) []Op {
 // nothing. An error after the batch was applied wraps ErrFailed and says nothing about whether it happened. It may be
 // called by any number of goroutines; those that write one set at the same time share a batch.
 func (s *Store) Write(ctx context.Context, name []byte, ops []Op, o WriteOptions) (Result, error) {
-	if err := checkOps(name, ops); err != nil {
+	if err := CheckOps(name, ops); err != nil {
 		return Result{}, err
 	}
 	if err := s.checkRequest(o); err != nil {
@@ -104,86 +103,6 @@ func (r *request) adds() bool {
 		}
 	}
 	return false
-}
-
-func checkOps(name []byte, ops []Op) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if len(ops) > BatchOpsMax {
-		return &LimitError{"operations in a batch", len(ops), BatchOpsMax}
-	}
-	total, dots := 0, 0
-	for i := range ops {
-		op := &ops[i]
-		if op.Kind != keyscheme.OpAdd && op.Kind != keyscheme.OpRemove {
-			return fmt.Errorf("%w: operation %d is of kind %q: it is add or remove", ErrRequest, i, op.Kind)
-		}
-		if err := checkElement(op.Element); err != nil {
-			return err
-		}
-		if err := checkContext(op.Context); err != nil {
-			return err
-		}
-		total += len(op.Element) + wideBytes(op.Context.Wide)
-		dots += len(op.Context.Dots)
-	}
-	if total > BatchBytesMax {
-		return &LimitError{"bytes of elements in a batch", total, BatchBytesMax}
-	}
-	return checkBatch(name, len(ops), total, dots)
-}
-
-// checkBatch bounds what a batch comes to on disk: each operation writes the set's name again. Pebble panics at 4 GiB.
-func checkBatch(name []byte, ops, elementBytes, dots int) error {
-	if n := ops*(len(name)+keyBytes) + elementBytes + dots*dotBytes; n > BatchKeysBytesMax {
-		return &LimitError{"bytes of keys in a batch", n, BatchKeysBytesMax}
-	}
-	return nil
-}
-
-func checkName(name []byte) error {
-	if len(name) == 0 {
-		return fmt.Errorf("%w: a set has no name", ErrRequest)
-	}
-	if len(name) > SetNameBytesMax {
-		return &LimitError{"bytes of a set name", len(name), SetNameBytesMax}
-	}
-	return nil
-}
-
-func checkElement(e []byte) error {
-	if len(e) > ElementBytesMax {
-		return &LimitError{"bytes of an element", len(e), ElementBytesMax}
-	}
-	return nil
-}
-
-// wideBytes returns the size of a wide context in memory, 0 without one.
-func wideBytes(wide *clock.Clock) int {
-	if wide == nil {
-		return 0
-	}
-	return wide.HeapBytes()
-}
-
-func checkContext(c Context) error {
-	if n := wideBytes(c.Wide); n > WideContextBytesMax {
-		return &LimitError{"bytes of a wide context", n, WideContextBytesMax}
-	}
-	return checkDots(c.Dots)
-}
-
-func checkDots(dots []clock.Dot) error {
-	if len(dots) > ContextDotsMax {
-		return &LimitError{"dots in a context", len(dots), ContextDotsMax}
-	}
-	for _, d := range dots {
-		if d.Counter == 0 || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
-			return fmt.Errorf("%w: %v is no dot", ErrContext, d)
-		}
-	}
-	return nil
 }
 
 // writeGroup builds and applies one batch for the group, and returns how to wait for it to be durable, nil when nobody
