@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/keyscheme"
@@ -69,7 +70,7 @@ func overlaps(group []*request) bool {
 		ops += len(r.ops)
 		for i := range r.ops {
 			c := &r.ops[i].Context
-			asks = asks || c.Wide != nil || !c.Given && r.opt.Policy == PolicyCoordinator
+			asks = asks || c.Wide != nil || !c.Given && r.opt.Policy == bigset.PolicyCoordinator
 		}
 		if r.facts != nil {
 			ops += len(r.facts.Keys)
@@ -143,19 +144,19 @@ func (b *builder) add(r *request) error {
 func (b *builder) checkContexts(r *request) error {
 	for i := range r.ops {
 		c := r.ops[i].Context
-		if !c.Given && r.opt.Policy == PolicyRequired {
-			return fmt.Errorf("%w for %q", ErrContextRequired, r.ops[i].Element)
+		if !c.Given && r.opt.Policy == bigset.PolicyRequired {
+			return fmt.Errorf("%w for %q", bigset.ErrContextRequired, r.ops[i].Element)
 		}
 		for _, d := range c.Dots {
 			if d.Actor == b.actor && d.Counter > b.counter {
-				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", ErrContext, d, b.counter)
+				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", bigset.ErrContext, d, b.counter)
 			}
 		}
 		if n := c.Wide.Max(b.actor); n > b.counter {
-			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, n, b.counter)
+			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrContext, n, b.counter)
 		}
 		if c.Wide != nil && !b.s.opt.OpenContexts && !b.st.next.Descends(c.Wide) {
-			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", ErrBehind, b.st.name)
+			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", bigset.ErrBehind, b.st.name)
 		}
 	}
 	return nil
@@ -171,7 +172,7 @@ func (b *builder) coordinate(r *request) error {
 		switch {
 		case wide != nil && b.s.opt.OpenContexts:
 			seen = nil
-		case wide != nil || !op.Context.Given && r.opt.Policy == PolicyCoordinator:
+		case wide != nil || !op.Context.Given && r.opt.Policy == bigset.PolicyCoordinator:
 			if seen = b.liveDots(op.Element, wide); b.err != nil {
 				return b.err
 			}
@@ -185,14 +186,14 @@ func (b *builder) coordinate(r *request) error {
 		b.counter++
 		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
 		if d.First == 0 {
-			*d = Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
+			*d = bigset.Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]bigset.Item, 0, len(r.ops)-i)}
 		}
-		d.Items = append(d.Items, Item{op.Kind, op.Element, seen, wide})
+		d.Items = append(d.Items, bigset.Item{Kind: op.Kind, Element: op.Element, Context: seen, Wide: wide})
 		r.result.Dots[i] = dot
 		b.kill(op.Element, seen)
 		b.st.next.Add(dot)
 		if op.Kind == keyscheme.OpAdd {
-			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != PolicyCoordinator
+			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != bigset.PolicyCoordinator
 			b.put(op.Element, dot, op.Kind, wide)
 			continue
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"bigset"
 )
 
 // damageNotes names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
@@ -107,7 +109,7 @@ func quoted(names [][]byte) string {
 
 // met notes that damage was met in a filter or a set, unless err says something else.
 func (d *damages) met(what damaged, err error) {
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, bigset.ErrCorrupt) {
 		return
 	}
 	table := tableOf(err)

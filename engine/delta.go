@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -15,17 +16,17 @@ import (
 
 // ApplyDelta applies what another replica did. Deltas may come in any order, be lost, or come twice. A nil error means
 // that the delta is as durable as asked for, also when nothing changed.
-func (s *Store) ApplyDelta(ctx context.Context, d Delta, o Durability) error {
+func (s *Store) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.Durability) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
-	r := &request{delta: &d, opt: WriteOptions{Durability: o}, wake: make(chan struct{}, 1)}
+	r := &request{delta: &d, opt: bigset.WriteOptions{Durability: o}, wake: make(chan struct{}, 1)}
 	return s.writeTo(ctx, d.Set, r)
 }
 
 // apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot
 // is already seen, or already dead, still kills.
-func (b *builder) apply(d *Delta) error {
+func (b *builder) apply(d *bigset.Delta) error {
 	if err := b.checkDelta(d); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (b *builder) apply(d *Delta) error {
 // context named it before it came, or because it has come before. A key that is here is not written again. Where none is, its
 // context must still count. If all that it names is seen it is resolved at once: the fold pass may have closed the key and
 // taken it away. Else no pass has closed it yet, and it is stored as the context of a remove.
-func (b *builder) applyWide(it *Item, dot clock.Dot) {
+func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 	kind := it.Kind
 	if !b.learn(dot) {
 		if b.holdsKey(it.Element, dot) || b.err != nil {
@@ -99,7 +100,7 @@ func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
 }
 
 // checkDelta refuses dots of this store's own actor that it never issued.
-func (b *builder) checkDelta(d *Delta) error {
+func (b *builder) checkDelta(d *bigset.Delta) error {
 	last := uint64(0)
 	if d.Actor == b.actor && len(d.Items) > 0 {
 		last = d.First + uint64(len(d.Items)) - 1
@@ -112,7 +113,7 @@ func (b *builder) checkDelta(d *Delta) error {
 		}
 		if wide := d.Items[i].Wide; wide != nil {
 			if !b.s.opt.OpenContexts {
-				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", ErrDelta, i)
+				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", bigset.ErrDelta, i)
 			}
 			last = max(last, wide.Max(b.actor))
 		}
@@ -121,7 +122,7 @@ func (b *builder) checkDelta(d *Delta) error {
 		last = max(last, d.Clear.Max(b.actor))
 	}
 	if last > b.counter {
-		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrDelta, last, b.counter)
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrDelta, last, b.counter)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset"
 )
 
 // ballastFile takes up room that is given back, once, when the disk is full: then a flush or a shutdown that is under way
@@ -110,7 +112,7 @@ func (d *disk) release() {
 	}
 	if again := d.met.Swap(true); freed || !again { // a full disk is met again and again
 		d.s.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.s.dir, "ballast released", freed)
-		d.s.event(Event{Kind: EventDiskSpace, Err: ErrDiskFull})
+		d.s.event(Event{Kind: EventDiskSpace, Err: bigset.ErrDiskFull})
 	}
 }
 
@@ -282,12 +284,12 @@ type DiskSpaceError struct {
 func (e *DiskSpaceError) Error() string {
 	switch {
 	case e.Need > 0:
-		return fmt.Sprintf("%v: %d bytes are needed to write what the log has", ErrDiskFull, e.Need)
+		return fmt.Sprintf("%v: %d bytes are needed to write what the log has", bigset.ErrDiskFull, e.Need)
 	case e.Reserve == 0:
-		return fmt.Sprintf("%v: nothing is added until then", ErrDiskFull)
+		return fmt.Sprintf("%v: nothing is added until then", bigset.ErrDiskFull)
 	}
-	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", ErrDiskFull, e.Free, e.Reserve)
+	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", bigset.ErrDiskFull, e.Free, e.Reserve)
 }
 
 // Unwrap makes errors.Is find ErrDiskFull.
-func (e *DiskSpaceError) Unwrap() error { return ErrDiskFull }
+func (e *DiskSpaceError) Unwrap() error { return bigset.ErrDiskFull }

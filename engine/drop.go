@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -16,16 +17,16 @@ import (
 // including writes that were queued before. It costs the same whatever the set's size; adds concurrent with it live. The
 // set stays known, empty, with its clock, so that no counter starts again and no old delta comes back; the space comes back
 // in the background. The delta is to be applied by the other replicas.
-func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d Durability) (Delta, error) {
-	if err := CheckName(name); err != nil {
-		return Delta{}, err
+func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d bigset.Durability) (bigset.Delta, error) {
+	if err := bigset.CheckName(name); err != nil {
+		return bigset.Delta{}, err
 	}
-	if n := seen.HeapBytes(); n > ClockBytesMax {
-		return Delta{}, &LimitError{"bytes of a clock", n, ClockBytesMax}
+	if n := seen.HeapBytes(); n > bigset.ClockBytesMax {
+		return bigset.Delta{}, &bigset.LimitError{What: "bytes of a clock", Got: n, Max: bigset.ClockBytesMax}
 	}
-	r := &request{drop: &dropping{context: seen}, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
+	r := &request{drop: &dropping{context: seen}, opt: bigset.WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
 	if err := s.writeTo(ctx, name, r); err != nil {
-		return Delta{}, err
+		return bigset.Delta{}, err
 	}
 	return r.result.Delta, nil
 }
@@ -38,14 +39,14 @@ func (b *builder) drop(r *request) error {
 	k := r.drop.context
 	switch {
 	case k == nil && !b.st.exists && b.empty():
-		return fmt.Errorf("%w: %q", ErrNotFound, b.st.name)
+		return fmt.Errorf("%w: %q", bigset.ErrNotFound, b.st.name)
 	case k == nil:
 		k = b.st.next
 	case k.Max(b.actor) > b.counter:
-		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, k.Max(b.actor), b.counter)
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrContext, k.Max(b.actor), b.counter)
 	}
 	k = k.Clone()
-	r.result.Delta = Delta{Set: bytes.Clone(b.st.name), Clear: k}
+	r.result.Delta = bigset.Delta{Set: bytes.Clone(b.st.name), Clear: k}
 	b.clear(k)
 	return nil
 }

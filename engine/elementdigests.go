@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -24,20 +25,20 @@ const (
 // part ends is decided by the element alone, so that two stores cut alike. One call opens one iterator for a short while, reads a
 // bounded number of keys, and ends a part where it stops. A set of which this store has never heard is ErrNotFound, an open key
 // ErrOpenKey, a block that can't be read ErrCorrupt. The clock must not change meanwhile.
-func (s *Store) ElementDigests(ctx context.Context, name []byte, r ElementRange) (d ElementDigests, err error) {
-	if r.Mean < 1 || r.Mean > ElementsMeanMax {
-		return d, fmt.Errorf("%w: parts of %d elements", ErrRequest, r.Mean)
+func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.ElementRange) (d bigset.ElementDigests, err error) {
+	if r.Mean < 1 || r.Mean > bigset.ElementsMeanMax {
+		return d, fmt.Errorf("%w: parts of %d elements", bigset.ErrRequest, r.Mean)
 	}
 	for _, e := range [][]byte{r.After, r.UpTo} {
-		if err := CheckElement(e); err != nil {
+		if err := bigset.CheckElement(e); err != nil {
 			return d, err
 		}
 	}
-	if n := r.Within.HeapBytes(); n > ClockBytesMax {
-		return d, &LimitError{"bytes of a clock", n, ClockBytesMax}
+	if n := r.Within.HeapBytes(); n > bigset.ClockBytesMax {
+		return d, &bigset.LimitError{What: "bytes of a clock", Got: n, Max: bigset.ClockBytesMax}
 	}
 	err = s.withSet(ctx, name, func(st *set) error {
-		b := boundsOf(st.prefix, ReadOptions{After: r.After})
+		b := boundsOf(st.prefix, bigset.ReadOptions{After: r.After})
 		if r.UpTo != nil {
 			b.Upper = sooner(b.Upper, st.prefix.Range(keyscheme.Edge{}, keyscheme.After(r.UpTo)).Upper)
 		}
@@ -66,7 +67,7 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 	for ok, n := it.First(), 1; ok; ok, n = it.Next(), n+1 {
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())
 		if !ok {
-			return fmt.Errorf("%w: key %x", ErrCorrupt, it.Key())
+			return fmt.Errorf("%w: key %x", bigset.ErrCorrupt, it.Key())
 		}
 		if n == 1 || string(element) != string(g.element) {
 			g.endElement()
@@ -86,7 +87,7 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 			return err
 		}
 		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return fmt.Errorf("%w: element %.64q", ErrOpenKey, element)
+			return fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
 		}
 		if within.ContainsBytes(actor, counter) && !dead.ContainsBytes(actor, counter) {
 			g.key(actor, counter)
@@ -104,11 +105,11 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 
 // digesting makes the parts as elements come.
 type digesting struct {
-	ElementDigests
+	bigset.ElementDigests
 	mean    uint64
 	element []byte // the element at hand
 	buf     []byte // what is hashed of it; empty when no key of it counts
-	part    ElementDigest
+	part    bigset.ElementDigest
 	bytes   int  // of bounds
 	full    bool // the call ends with the element at hand
 }
@@ -144,9 +145,9 @@ func (g *digesting) endPart(last bool) {
 	}
 	g.part.Bound = append([]byte{}, g.element...)
 	g.Parts = append(g.Parts, g.part)
-	g.part = ElementDigest{}
+	g.part = bigset.ElementDigest{}
 	g.bytes += len(g.element)
-	g.full = g.full || len(g.Parts) == ElementPartsMax-1 || g.bytes >= elementPartsBytes
+	g.full = g.full || len(g.Parts) == bigset.ElementPartsMax-1 || g.bytes >= elementPartsBytes
 }
 
 // endsPart reports whether a part ends behind an element, as one of mean elements does. It is part of the protocol.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/keyscheme"
 )
 
@@ -46,7 +47,7 @@ func damagedFile(path, format string, args ...any) error {
 
 // Error implements error.
 func (e *CorruptionError) Error() string {
-	text := ErrCorrupt.Error()
+	text := bigset.ErrCorrupt.Error()
 	if e.Path != "" {
 		text += ": " + e.Path
 	}
@@ -70,7 +71,7 @@ func position(set, element, filter []byte) string {
 }
 
 // Unwrap makes errors.Is find ErrCorrupt and the cause.
-func (e *CorruptionError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+func (e *CorruptionError) Unwrap() []error { return []error{bigset.ErrCorrupt, e.Err} }
 
 // corruptionError names the file and the keys that Pebble's error is about.
 func corruptionError(err error) error {
@@ -119,10 +120,10 @@ func diskError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrDiskFull):
+	case errors.Is(err, bigset.ErrCorrupt), errors.Is(err, bigset.ErrDiskFull):
 		return err
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+		return fmt.Errorf("%w: %w", bigset.ErrDiskFull, err)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case pebble.IsCorruptionError(err):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -12,21 +13,21 @@ import (
 // whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
 // No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
 // with another one nothing has changed, unless it wraps ErrFailed.
-func (s *Store) ApplyFacts(ctx context.Context, f Facts, d Durability) (FactsResult, error) {
+func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, error) {
 	if err := f.Check(); err != nil {
-		return FactsResult{}, err
+		return bigset.FactsResult{}, err
 	}
-	r := &request{facts: &facts{Facts: f}, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
+	r := &request{facts: &facts{Facts: f}, opt: bigset.WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
 	if err := s.writeTo(ctx, f.Set, r); err != nil {
-		return FactsResult{}, err
+		return bigset.FactsResult{}, err
 	}
 	return r.facts.result, nil
 }
 
 // facts are a request to apply some.
 type facts struct {
-	Facts
-	result FactsResult
+	bigset.Facts
+	result bigset.FactsResult
 }
 
 // size returns how many keys there are, and about how many bytes they are, with a prefix of that many.
@@ -50,7 +51,7 @@ func (b *builder) applyFacts(f *facts) error {
 		}
 	}
 	if last > b.counter {
-		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrFacts, last, b.counter)
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, last, b.counter)
 	}
 	f.result.Dead = b.buryAll(f.Dead)
 	for i := range f.Keys { // what has just died is seen by now, and gets no key

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"bigset"
 	"bigset/bloomslice"
 )
 
@@ -47,13 +48,13 @@ func (f *Filter) part(h *bloomslice.Hash) (*filterSlice, error) {
 	if part := f.slices[h.Slice(uint32(len(f.slices)))].Load(); part != nil {
 		return part, nil
 	}
-	return nil, ErrNoFilter
+	return nil, bigset.ErrNoFilter
 }
 
 // FilterInfo is what a store tells of a filter. Counts of what was asked are of this process.
 type FilterInfo struct {
 	Name       []byte
-	Options    FilterOptions
+	Options    bigset.FilterOptions
 	Generation uint64
 	bloomslice.Figures
 	Open                   bool   // its bits are in memory, as far as they were needed
@@ -82,7 +83,7 @@ const hashedAtOnce = 64
 // CheckAll does what Check does for many keys, into present, which is as long as keys.
 func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
 	if f.fs.s.closed.Load() {
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	if len(keys) == 1 { // without the room for many
 		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
@@ -122,7 +123,7 @@ func (f *Filter) checkHashes(hashes []bloomslice.Hash, present []bool) error {
 // nothing.
 func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
 	if f.fs.s.closed.Load() {
-		return 0, ErrClosed
+		return 0, bigset.ErrClosed
 	}
 	if len(keys) == 1 {
 		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
@@ -259,13 +260,13 @@ func (f *Filter) info() (FilterInfo, error) {
 	info := FilterInfo{Name: f.name, Generation: f.generation}
 	there, err := 0, error(nil)
 	for _, part := range f.parts() {
-		if e := part.addTo(&info); !errors.Is(e, ErrNoFilter) {
+		if e := part.addTo(&info); !errors.Is(e, bigset.ErrNoFilter) {
 			there++
 			err = errors.Join(err, e)
 		}
 	}
 	if there == 0 {
-		return info, ErrNoFilter
+		return info, bigset.ErrNoFilter
 	}
 	info.Damaged = f.fs.s.damages.has(f.damaged())
 	return info, err
@@ -286,7 +287,7 @@ func (f *Filter) Flush(ctx context.Context) error {
 		return err
 	}
 	if f.isGone() {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	var err error
 	for _, part := range f.parts() {
@@ -320,7 +321,7 @@ func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (
 		return false, err
 	}
 	if f.isGone() {
-		return false, ErrNoFilter
+		return false, bigset.ErrNoFilter
 	}
 	for _, part := range f.parts() {
 		if !want(part) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/comparator"
 	"bigset/keyscheme"
 )
@@ -55,7 +56,7 @@ func (f *Filter) flushed() *filterSlice {
 
 func (fs *filters) dropListed(ctx context.Context, name []byte, f *Filter) error {
 	if f == nil {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	s := fs.s
 	if err := errors.Join(ctx.Err(), s.writable()); err != nil {
@@ -173,17 +174,17 @@ func (s *Store) ClearFilter(name []byte) error {
 	defer fs.life.Unlock()
 	f := fs.find(name)
 	if f == nil {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	parts := f.parts()
 	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // who flushes it is not waited for
-		return ErrFilterOpen
+		return bigset.ErrFilterOpen
 	}
 	unlock := lockParts(parts)
 	defer unlock()
 	for _, part := range parts {
 		if part.isOpen() {
-			return ErrFilterOpen
+			return bigset.ErrFilterOpen
 		}
 		if part.damaged != nil { // or it would come back without what the log of marks has of it
 			return part.damaged

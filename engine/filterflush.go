@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 )
@@ -42,7 +43,7 @@ func (fs *filters) flush(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if err := f.flush(); err != nil && !errors.Is(err, ErrNoFilter) {
+		if err := f.flush(); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
 			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, diskError(err)))
 		}
 	}
@@ -239,7 +240,7 @@ func (f *filterSlice) shut(slice *bloomslice.Slice) {
 func (s *Store) CloseColdFilters(ctx context.Context) (n int, err error) {
 	for _, f := range s.filters.list() {
 		closed, e := f.closeParts(ctx, func(part *filterSlice) bool { return !part.wasUsed(usedSinceCold) && part.slice.Load() != nil })
-		if e != nil && !errors.Is(e, ErrNoFilter) {
+		if e != nil && !errors.Is(e, bigset.ErrNoFilter) {
 			err = errors.Join(err, e)
 		}
 		if closed {
@@ -343,7 +344,7 @@ func (fs *filters) shut() error {
 	if fs.s.failed.Load() == nil {
 		err = fs.flush(context.Background())
 	}
-	if fs.owesFlush.Load() && errors.Is(err, ErrDiskFull) {
+	if fs.owesFlush.Load() && errors.Is(err, bigset.ErrDiskFull) {
 		err = nil // the log of marks has it all, and nothing was marked since
 	}
 	return errors.Join(err, fs.log.close())

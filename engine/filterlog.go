@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/bloomslice"
 )
 
@@ -92,10 +93,10 @@ func (l *filterLog) end() uint64 {
 }
 
 // wait returns when all up to a position is as durable as marks of a filter are to be. After an error nothing of it may be acknowledged.
-func (l *filterLog) wait(position uint64, d FilterDurability) error {
+func (l *filterLog) wait(position uint64, d bigset.FilterDurability) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d != FilterSync {
+	if d != bigset.FilterSync {
 		for l.err == nil && l.written < position {
 			l.writeOrWait()
 		}

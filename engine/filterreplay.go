@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 )
@@ -54,7 +55,7 @@ func (fs *filters) replay() error {
 	if fs.owed {
 		l.segments = nil // the next open finds them
 	}
-	if err = fs.storeReplayed(); errors.Is(diskError(err), ErrDiskFull) {
+	if err = fs.storeReplayed(); errors.Is(diskError(err), bigset.ErrDiskFull) {
 		fs.owesFlush.Store(true)
 		return nil
 	}
@@ -84,10 +85,10 @@ func (fs *filters) byGeneration() (map[uint64]*Filter, error) {
 			switch err := part.loadHead(); {
 			case err == nil:
 				filters[f.generation] = f
-			case errors.Is(err, ErrCorrupt):
+			case errors.Is(err, bigset.ErrCorrupt):
 				filters[f.generation] = f
 				part.damage(err)
-			case !errors.Is(err, ErrNoFilter):
+			case !errors.Is(err, bigset.ErrNoFilter):
 				return nil, err
 			}
 		}
@@ -110,7 +111,7 @@ func (fs *filters) replayChunk(records []byte, filters map[uint64]*Filter) (err 
 			continue
 		}
 		if err := part.replay(&r); err != nil {
-			if err = part.readError(err); !errors.Is(err, ErrCorrupt) {
+			if err = part.readError(err); !errors.Is(err, bigset.ErrCorrupt) {
 				return err
 			}
 			part.damage(err)
@@ -129,7 +130,7 @@ func (f *filterSlice) replay(r *markRecord) error {
 	}
 	f.changes++
 	if err := slice.Set(r.to, &r.hash); errors.Is(err, bloomslice.ErrOptions) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 	} else {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 )
@@ -123,31 +124,31 @@ func (s *Store) Filter(name []byte) (*Filter, error) {
 	if f := s.filters.find(name); f != nil {
 		return f, nil
 	}
-	return nil, ErrNoFilter
+	return nil, bigset.ErrNoFilter
 }
 
 // CreateFilter makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and ErrFilterExists. Where a
 // filter was cleared it comes back with all that it had, its old options too. Errors are ErrLimit for the name and bloomslice.ErrOptions
 // for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after ErrFailed it may
 // be there at the next open, whole.
-func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) (*Filter, error) {
+func (s *Store) CreateFilter(ctx context.Context, name []byte, o bigset.FilterOptions) (*Filter, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	if err := CheckFilterName(name); err != nil {
+	if err := bigset.CheckFilterName(name); err != nil {
 		return nil, err
 	}
 	fs := &s.filters
 	if f := fs.listed(name); f != nil {
-		return f, ErrFilterExists
+		return f, bigset.ErrFilterExists
 	}
 	s.passes.RLock() // a sweep does not copy what comes to be between the sets of its span
 	defer s.passes.RUnlock()
 	fs.life.Lock()
 	defer fs.life.Unlock()
 	if f := fs.listed(name); f != nil {
-		return f, ErrFilterExists
+		return f, bigset.ErrFilterExists
 	}
 	if err := errors.Join(ctx.Err(), s.writable(), s.disk.room()); err != nil {
 		return nil, err
@@ -173,10 +174,10 @@ func (fs *filters) listed(name []byte) *Filter {
 
 // onDisk reports whether any slice of the filter has a head, also one that can't be read.
 func (f *Filter) onDisk() bool {
-	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), ErrNoFilter) })
+	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), bigset.ErrNoFilter) })
 }
 
-func setFilterDefaults(o *FilterOptions) {
+func setFilterDefaults(o *bigset.FilterOptions) {
 	d := bloomslice.DefaultOptions()
 	setDefault(&o.Capacity, d.Capacity)
 	setDefault(&o.Probability, d.Probability)
@@ -192,7 +193,7 @@ func (fs *filters) nextGeneration() uint64 {
 }
 
 // create opens the filter that was cleared, or makes a new one.
-func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
+func (fs *filters) create(name []byte, o bigset.FilterOptions) (*Filter, error) {
 	f, stale, err := fs.unlisted(name)
 	if err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func (f *Filter) comeBack() (err error) {
 }
 
 // make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
-func (fs *filters) make(name []byte, o FilterOptions, stale []present) (*Filter, error) {
+func (fs *filters) make(name []byte, o bigset.FilterOptions, stale []present) (*Filter, error) {
 	f := newFilter(fs, name, fs.nextGeneration(), o.Slices)
 	opt := &keyscheme.FilterOptions{Options: o.Options, Generation: f.generation, InMemory: o.InMemory, Durability: o.Durability}
 	batch := fs.s.db.NewBatch()
@@ -309,10 +310,10 @@ func (s *Store) Filters(prefix []byte) ([]FilterInfo, error) {
 			continue
 		}
 		info, err := f.info()
-		if errors.Is(err, ErrNoFilter) {
+		if errors.Is(err, bigset.ErrNoFilter) {
 			continue // it went meanwhile
 		}
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 			return nil, err
 		}
 		infos = append(infos, info) // a damaged one is listed, so that it can be dropped

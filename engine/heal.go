@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
@@ -39,12 +40,12 @@ const (
 //
 // Wrong are keys that this store has and should not, for their dots are those of other elements: one is taken away when the facts name
 // its dot under another element and that key is stored here, or could be put back. Others are left alone.
-func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res HealResult, err error) {
-	if err := errors.Join(f.Check(), (&Facts{Set: f.Set, Keys: wrong}).Check()); err != nil {
+func (s *Store) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (res bigset.HealResult, err error) {
+	if err := errors.Join(f.Check(), (&bigset.Facts{Set: f.Set, Keys: wrong}).Check()); err != nil {
 		return res, err
 	}
 	if !f.Dead.Empty() {
-		if _, err := s.ApplyFacts(ctx, Facts{Set: f.Set, Dead: f.Dead}, Sync); err != nil {
+		if _, err := s.ApplyFacts(ctx, bigset.Facts{Set: f.Set, Dead: f.Dead}, bigset.Sync); err != nil {
 			return res, err
 		}
 	}
@@ -54,7 +55,7 @@ func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res He
 		}
 		keys := maybeLost(st, &f, &res)
 		left, err := s.heal(ctx, st, keys, &res)
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, bigset.ErrCorrupt) {
 			err = s.healHoles(ctx, st, keys, left, &res)
 		}
 		return errors.Join(err, s.takeWrong(ctx, st, &f, wrong, &res))
@@ -63,7 +64,7 @@ func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res He
 }
 
 // healHoles fills the holes of a set, with some keys, as far as these go. Those left had not been put back, for damage around them.
-func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, res *HealResult) error {
+func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, res *bigset.HealResult) error {
 	put, err := s.fillHoles(ctx, st, keys)
 	filled := map[string]bool{}
 	for _, k := range put {
@@ -82,7 +83,7 @@ func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, re
 }
 
 // takeWrong takes keys away whose dots are stored under the elements that the facts say.
-func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.Element, res *HealResult) error {
+func (s *Store) takeWrong(ctx context.Context, st *set, f *bigset.Facts, wrong []fold.Element, res *bigset.HealResult) error {
 	of := map[clock.Dot][]byte{}
 	for i := range f.Keys {
 		for _, d := range f.Keys[i].Dots {
@@ -119,7 +120,7 @@ func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.E
 }
 
 // maybeLost returns the keys, in order, that may be lost, and counts the others.
-func maybeLost(st *set, f *Facts, res *HealResult) (keys []keptKey) {
+func maybeLost(st *set, f *bigset.Facts, res *bigset.HealResult) (keys []keptKey) {
 	v := st.view()
 	for i := range f.Keys {
 		for _, d := range f.Keys[i].Dots {
@@ -139,7 +140,7 @@ func maybeLost(st *set, f *Facts, res *HealResult) (keys []keptKey) {
 
 // heal puts back those of some keys that are lost, span after span. Where one has damage that can't be read its first element is
 // tried alone, and left if that fails, too. It returns those that were left so.
-func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResult) (left []keptKey, unreadable error) {
+func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *bigset.HealResult) (left []keptKey, unreadable error) {
 	alone := false
 	for tries := 1; len(keys) > 0; {
 		if err := ctx.Err(); err != nil {
@@ -154,7 +155,7 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 		p := &pass{spanFiles: spanFiles{s: s}, st: st, bounds: bounds, heals: true, lost: within}
 		did, err := s.runPass(ctx, p, func(compaction.Span) bool { return false })
 		switch {
-		case err != nil && !errors.Is(err, ErrCorrupt):
+		case err != nil && !errors.Is(err, bigset.ErrCorrupt):
 			return left, fmt.Errorf("engine: heal %q: %w", st.name, err)
 		case err != nil && !alone:
 			alone = true
@@ -178,7 +179,7 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 }
 
 // countIn counts what a pass has done with so many keys.
-func (did *passResult) countIn(res *HealResult, p *pass, keys int) {
+func (did *passResult) countIn(res *bigset.HealResult, p *pass, keys int) {
 	if did.Left {
 		res.Left += len(p.put)
 	} else {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/keyscheme"
@@ -73,7 +74,7 @@ func (v *survey) run(ctx context.Context) error {
 	whole := v.st.prefix.Elements()
 	for b := whole; b.Lower != nil; {
 		next, err := v.forward(ctx, b)
-		if err = diskError(err); errors.Is(err, ErrCorrupt) {
+		if err = diskError(err); errors.Is(err, bigset.ErrCorrupt) {
 			next, err = v.enterHole(ctx, b.Lower, err)
 		}
 		if err != nil {
@@ -116,7 +117,7 @@ func (v *survey) each(
 	ctx context.Context, b keyscheme.Bounds, first, next func(*pebble.Iterator) bool, yield func(n int, element []byte, k keptKey) bool,
 ) (err error) {
 	if v.s.closed.Load() {
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	e := v.st.readers.enter()
 	defer v.st.readers.leave(e)
@@ -133,14 +134,14 @@ func (v *survey) each(
 		}
 		element, _, _, _, ok := keyscheme.DecodeElement(len(v.st.prefix), it.Key())
 		if !ok {
-			return fmt.Errorf("%w: key %x", ErrCorrupt, it.Key())
+			return fmt.Errorf("%w: key %x", bigset.ErrCorrupt, it.Key())
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
 			return err
 		}
 		if keyscheme.IsOpen(value) {
-			return fmt.Errorf("%w: element %.64q", ErrOpenKey, element)
+			return fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
 		}
 		if !yield(n, element, newKept(it.Key(), value)) {
 			return nil
@@ -176,7 +177,7 @@ func (v *survey) enterHole(ctx context.Context, at []byte, cause error) (next []
 			v.note(k)
 			return true
 		})
-	if err = diskError(err); !errors.Is(err, ErrCorrupt) {
+	if err = diskError(err); !errors.Is(err, bigset.ErrCorrupt) {
 		return nil, errors.Join(err, cause) // or what could not be read can be read the other way round
 	}
 	h.edge = append(h.edge, v.edge...)

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
@@ -154,7 +155,7 @@ func FuzzParseFormat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, want byte) {
 		record, err := parseFormat("BIGSET", text, compaction.Record(want))
 		if err != nil {
-			if record != 0 || !errors.Is(err, ErrFormat) && !errors.Is(err, ErrCorrupt) {
+			if record != 0 || !errors.Is(err, ErrFormat) && !errors.Is(err, bigset.ErrCorrupt) {
 				t.Errorf("parseFormat(%q, %d) = %v, %v", text, want, record, err)
 			}
 			return
@@ -185,14 +186,14 @@ func TestKeyCountCut(t *testing.T) {
 	for i := range 20_000 {
 		elements = append(elements, fmt.Appendf(nil, "%08d", i))
 	}
-	if _, err = s.Add(ctx, set, elements, WriteOptions{}); err == nil {
+	if _, err = s.Add(ctx, set, elements, bigset.WriteOptions{}); err == nil {
 		err = s.db.Flush()
 	}
 	if err == nil {
 		err = s.db.Compact(ctx, []byte{0}, []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, false)
 	}
 	if err == nil {
-		_, err = s.Remove(ctx, set, elements[9_000:10_000], WriteOptions{})
+		_, err = s.Remove(ctx, set, elements[9_000:10_000], bigset.WriteOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)

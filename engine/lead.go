@@ -3,18 +3,20 @@ package engine
 import (
 	"sync"
 	"time"
+
+	"bigset"
 )
 
 // request is one caller's part of a group.
 type request struct {
-	ops   []Op
-	delta *Delta
+	ops   []bigset.Op
+	delta *bigset.Delta
 	facts *facts
 	drop  *dropping
-	opt   WriteOptions
+	opt   bigset.WriteOptions
 	alone func() error // run by the leader with no group around it: how the rewriter, drop and eviction hold writers
 
-	result Result
+	result bigset.Result
 	err    error
 	queued time.Time // since when it waits behind others; zero when it does not
 	wake   chan struct{}
@@ -104,9 +106,9 @@ const (
 
 // size returns how many operations a request holds, and about how many bytes they are.
 func (r *request) size(nameBytes int) (ops, bytes int) {
-	nameBytes += BatchKeyBytes
+	nameBytes += bigset.BatchKeyBytes
 	for i := range r.ops {
-		bytes += nameBytes + len(r.ops[i].Element) + BatchDotBytes*len(r.ops[i].Context.Dots) + r.ops[i].Context.WideBytes()
+		bytes += nameBytes + len(r.ops[i].Element) + bigset.BatchDotBytes*len(r.ops[i].Context.Dots) + r.ops[i].Context.WideBytes()
 	}
 	if r.facts != nil {
 		return r.facts.size(nameBytes)
@@ -115,7 +117,7 @@ func (r *request) size(nameBytes int) (ops, bytes int) {
 		return len(r.ops), bytes
 	}
 	for i := range r.delta.Items {
-		bytes += nameBytes + len(r.delta.Items[i].Element) + BatchDotBytes*len(r.delta.Items[i].Context) + r.delta.Items[i].WideBytes()
+		bytes += nameBytes + len(r.delta.Items[i].Element) + bigset.BatchDotBytes*len(r.delta.Items[i].Context) + r.delta.Items[i].WideBytes()
 	}
 	return len(r.delta.Items), bytes
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/fold"
 	"bigset/keyscheme"
@@ -30,12 +31,12 @@ const (
 // Keys are looked for in the log of recent writes, which is in memory (KeepRecent), and if some are not in there by one scan of the set,
 // which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is ErrNotFound; a key with an open context that
 // is asked for is ErrOpenKey. The clock must not change meanwhile.
-func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[Facts, error] {
-	return func(yield func(Facts, error) bool) {
+func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return func(yield func(bigset.Facts, error) bool) {
 		s.KeepRecent()
 		stopped := false
 		err := s.withSet(ctx, name, func(st *set) error {
-			l := &locating{s: s, st: st, yield: func(f Facts) bool {
+			l := &locating{s: s, st: st, yield: func(f bigset.Facts) bool {
 				f.Set = st.name
 				stopped = !yield(f, nil)
 				return !stopped
@@ -46,7 +47,7 @@ func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter
 			return nil
 		})
 		if err != nil && !stopped {
-			yield(Facts{}, err)
+			yield(bigset.Facts{}, err)
 		}
 	}
 }
@@ -60,7 +61,7 @@ type locating struct {
 	left  uint64       // how many were not
 	keys  []fold.Element
 	bytes int // of keys' elements
-	yield func(Facts) bool
+	yield func(bigset.Facts) bool
 }
 
 func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
@@ -102,13 +103,13 @@ func (l *locating) tellDead(dead *clock.Clock) bool {
 	for run := range dead.Runs() {
 		part.AddRange(run.Actor, run.First, run.Last)
 		if runs++; runs%locateRunsMax == 0 {
-			if !l.yield(Facts{Dead: part}) {
+			if !l.yield(bigset.Facts{Dead: part}) {
 				return false
 			}
 			part = &clock.Clock{}
 		}
 	}
-	return part.Empty() || l.yield(Facts{Dead: part})
+	return part.Empty() || l.yield(bigset.Facts{Dead: part})
 }
 
 // found notes the key of a dot that was wanted. It reports whether the chunk is full.
@@ -134,7 +135,7 @@ func (l *locating) tellKeys(way *atomic.Uint64) bool {
 		way.Add(uint64(len(keys[i].Dots)))
 	}
 	l.keys, l.bytes = nil, 0
-	return len(keys) == 0 || l.yield(Facts{Keys: keys})
+	return len(keys) == 0 || l.yield(bigset.Facts{Keys: keys})
 }
 
 // lookInLog looks for keys in the log of recent writes. It reports whether to go on.
@@ -188,7 +189,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 		return nil, err
 	}
 	if l.s.closed.Load() {
-		return nil, ErrClosed
+		return nil, bigset.ErrClosed
 	}
 	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
 	it, err := l.s.swaps.open(l.s.db, l.st.prefix, &pebble.IterOptions{
@@ -209,12 +210,12 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 				return nil, err
 			}
 			if l.s.closed.Load() {
-				return nil, ErrClosed
+				return nil, bigset.ErrClosed
 			}
 		}
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())
 		if !ok {
-			return nil, fmt.Errorf("%w: key %x", ErrCorrupt, it.Key())
+			return nil, fmt.Errorf("%w: key %x", bigset.ErrCorrupt, it.Key())
 		}
 		if !l.want.ContainsBytes(actor, counter) || l.got.ContainsBytes(actor, counter) {
 			continue
@@ -225,7 +226,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 		}
 		dot := clock.Dot{Actor: clock.Actor(actor), Counter: counter}
 		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return nil, fmt.Errorf("%w: dot %v of element %.64q", ErrOpenKey, dot, element)
+			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrOpenKey, dot, element)
 		}
 		if full = l.found(element, dot); l.left == 0 {
 			return nil, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/compaction"
 )
 
@@ -25,7 +26,7 @@ type Options struct {
 	// work on them is refused with compaction.ErrStrategy.
 	Strategy compaction.Strategy
 	// Durability of operations that name none; the default is Sync.
-	Durability Durability
+	Durability bigset.Durability
 	// OpenContexts stores an operation with a wide context as it is, without reading: its key is open until the rewriter finds
 	// what it supersedes. Off, which is the default, a wide context is resolved when it comes, by one seek, and refused with
 	// ErrBehind where this store has not seen all of it. What is open already is understood either way. It needs a strategy that
@@ -44,7 +45,7 @@ type Options struct {
 	// FilterLimits bound what filters may take; default none.
 	FilterLimits FilterLimits
 	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default FilterInterval.
-	FilterDurability FilterDurability
+	FilterDurability bigset.FilterDurability
 	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
 	RewriteBytesPerSecond int64
 	// SpanBytes is about how many bytes of keys the rewriter copies in one swap; default 16 MiB.
@@ -90,14 +91,14 @@ func (o *Options) withDefaults() *Options {
 	if n.Events == nil {
 		n.Events = func(Event) {}
 	}
-	setDefault(&n.Durability, Sync)
+	setDefault(&n.Durability, bigset.Sync)
 	setDefault(&n.MemTableBytes, 64<<20)
 	setDefault(&n.runKeysMin, runKeysMin)
 	setDefault(&n.tableKeysMin, ingestKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)
 	setDefault(&n.FilterCacheBytes, 256<<20)
-	setDefault(&n.FilterDurability, FilterInterval)
+	setDefault(&n.FilterDurability, bigset.FilterInterval)
 	setDefault(&n.RewriteBytesPerSecond, 64<<20)
 	setDefault(&n.SpanBytes, 16<<20)
 	setDefault(&n.BackgroundInterval, 100*time.Millisecond)
@@ -125,13 +126,13 @@ func (o *Options) validate() error {
 		return errors.New("engine: SpanBytes must be at least 1 KiB")
 	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.BallastBytes < 0 || o.RewriteBytesPerSecond < 0:
 		return errors.New("engine: a size must not be negative")
-	case o.FilterCacheBytes < 0 || o.FilterDurability > FilterSync:
+	case o.FilterCacheBytes < 0 || o.FilterDurability > bigset.FilterSync:
 		return errors.New("engine: bad cache or durability of filters")
 	case o.FilterLimits.Filters < 0 || o.FilterLimits.MemoryBytes < 0:
 		return errors.New("engine: a limit of filters must not be negative")
 	case o.RequestAge < 0 || o.RequestsKept < 0:
 		return errors.New("engine: age and number of requests must not be negative")
-	case o.Durability > NoSync:
+	case o.Durability > bigset.NoSync:
 		return fmt.Errorf("engine: no durability %d", o.Durability)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/fold"
@@ -22,7 +23,7 @@ const iteratorAgeMax = time.Second
 // Read streams the elements of a set in order, in chunks, each with the clock and the dots to act on. A chunk is one moment
 // of the set, the whole stream is not: every chunk is right by itself and no element comes twice. A set that this store has
 // never heard of is ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
-func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		stopped := false
 		err := s.reading(ctx, name, o, func(st *set, r *reader) error {
@@ -44,7 +45,7 @@ func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[
 // CountOptions say what of a set is counted. The zero value is all of it.
 type CountOptions struct {
 	// ReadOptions are those of the read whose elements are counted.
-	ReadOptions
+	bigset.ReadOptions
 	// Progress is told how many elements were counted so far, every thousand of them or fifty thousand keys, if it is not
 	// nil.
 	Progress func(elements uint64)
@@ -127,7 +128,7 @@ func (s *Store) Context(ctx context.Context, name []byte) (c *clock.Clock, err e
 func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) error {
 	return s.usingSet(ctx, name, func(st *set) error {
 		if !st.known() {
-			return fmt.Errorf("%w: %q", ErrNotFound, name)
+			return fmt.Errorf("%w: %q", bigset.ErrNotFound, name)
 		}
 		return f(st)
 	})
@@ -135,7 +136,7 @@ func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) er
 
 // usingSet runs f with a set, known here or not.
 func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) error {
-	if err := CheckName(name); err != nil {
+	if err := bigset.CheckName(name); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -154,7 +155,7 @@ func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) e
 }
 
 // reading runs f with a reader of a set.
-func (s *Store) reading(ctx context.Context, name []byte, o ReadOptions, f func(*set, *reader) error) error {
+func (s *Store) reading(ctx context.Context, name []byte, o bigset.ReadOptions, f func(*set, *reader) error) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -176,12 +177,12 @@ func (s *Store) reading(ctx context.Context, name []byte, o ReadOptions, f func(
 const batchSizeDefault = 1000
 
 // whole reports whether the options ask for all of a set.
-func whole(o *ReadOptions) bool {
+func whole(o *bigset.ReadOptions) bool {
 	return o.From == nil && o.To == nil && o.After == nil && len(o.Prefix) == 0 && o.Limit == 0
 }
 
 // boundsOf returns the keys of a set that the options allow.
-func boundsOf(p keyscheme.Prefix, o ReadOptions) keyscheme.Bounds {
+func boundsOf(p keyscheme.Prefix, o bigset.ReadOptions) keyscheme.Bounds {
 	b := p.Elements()
 	if o.From != nil {
 		b.Lower = later(b.Lower, p.Range(keyscheme.Before(o.From), keyscheme.Edge{}).Lower)
@@ -328,7 +329,7 @@ func (r *reader) fill(ctx context.Context) (*fold.Chunk, error) {
 		return nil, err
 	}
 	if r.s.closed.Load() {
-		return nil, ErrClosed
+		return nil, bigset.ErrClosed
 	}
 	if comparator.Compare(r.bounds.Lower, r.bounds.Upper) >= 0 {
 		r.done = true
@@ -363,7 +364,7 @@ func (r *reader) scan(ctx context.Context) error {
 		}
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, r.it.Key())
 		if !ok {
-			return fmt.Errorf("%w: key %x", ErrCorrupt, r.it.Key())
+			return fmt.Errorf("%w: key %x", bigset.ErrCorrupt, r.it.Key())
 		}
 		if r.folder.Starts(element) {
 			if r.runs != nil {
@@ -376,7 +377,7 @@ func (r *reader) scan(ctx context.Context) error {
 			return err
 		}
 		if err := r.folder.Step(element, actor, counter, op, value); err != nil {
-			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, element, err)
+			return fmt.Errorf("%w: element %q: %w", bigset.ErrCorrupt, element, err)
 		}
 		switch {
 		case !r.folder.Counted():

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -12,7 +13,7 @@ import (
 // What replicas ask each other: what has been seen, and what has become of single dots. Nothing here changes the store.
 
 // State returns what this store knows of a set. A set of which it has never heard is ErrNotFound.
-func (s *Store) State(ctx context.Context, name []byte) (state State, err error) {
+func (s *Store) State(ctx context.Context, name []byte) (state bigset.State, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		_, state = st.state()
 		return nil
@@ -21,23 +22,23 @@ func (s *Store) State(ctx context.Context, name []byte) (state State, err error)
 }
 
 // state returns a view, and what is known at its moment.
-func (st *set) state() (*view, State) {
+func (st *set) state() (*view, bigset.State) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	v := st.viewLocked()
-	return v, State{v.seen, v.dead, uint64(max(0, st.open))}
+	return v, bigset.State{Seen: v.seen, Dead: v.dead, Open: uint64(max(0, st.open))}
 }
 
 // Judge says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
 // set of which it has never heard it has seen no dot. An element with an open key is refused with ErrOpenKey.
-func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (Judgement, error) {
-	if err := CheckElement(element); err != nil {
-		return Judgement{}, err
+func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.Judgement, error) {
+	if err := bigset.CheckElement(element); err != nil {
+		return bigset.Judgement{}, err
 	}
-	if err := CheckDots(dots); err != nil {
-		return Judgement{}, err
+	if err := bigset.CheckDots(dots); err != nil {
+		return bigset.Judgement{}, err
 	}
-	found := Judgement{Verdicts: make([]Verdict, len(dots))}
+	found := bigset.Judgement{Verdicts: make([]bigset.Verdict, len(dots))}
 	err := s.usingSet(ctx, name, func(st *set) error {
 		for try := 1; ; try++ {
 			if err := ctx.Err(); err != nil {
@@ -64,14 +65,14 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 		}
 	})
 	if err != nil {
-		return Judgement{}, err
+		return bigset.Judgement{}, err
 	}
 	return found, nil
 }
 
 // judge judges dots by a view and the keys of an iterator that was opened after it. It reports false where the set has changed in
 // between: the key of a dot that has died since may be missing, for it was dropped, or the filter hides it.
-func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *Judgement) (same bool, err error) {
+func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *bigset.Judgement) (same bool, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	v := st.view()
@@ -84,13 +85,13 @@ func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *Judgement) (
 	for i, d := range dots {
 		switch {
 		case !v.seen.Contains(d):
-			j.Verdicts[i] = NotSeen
+			j.Verdicts[i] = bigset.NotSeen
 		case v.dead.Contains(d):
-			j.Verdicts[i] = Dead
+			j.Verdicts[i] = bigset.Dead
 		case slices.Contains(j.Live, d):
-			j.Verdicts[i] = Live
+			j.Verdicts[i] = bigset.Live
 		default:
-			j.Verdicts[i] = Lost
+			j.Verdicts[i] = bigset.Lost
 		}
 	}
 	return st.view().version == v.version, nil
@@ -106,14 +107,14 @@ func (s *Store) keysOf(st *set, element []byte) (dots []clock.Dot, err error) {
 	for ok := it.SeekPrefixGE(st.prefix.AppendElementBound(nil, element)); ok; ok = it.Next() {
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
 			return nil, err
 		}
 		if keyscheme.IsOpen(value) {
-			return nil, fmt.Errorf("%w: dot %v of element %.64q", ErrOpenKey, key.Dot(), element)
+			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrOpenKey, key.Dot(), element)
 		}
 		dots = append(dots, key.Dot())
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset"
 )
 
 // RestoreOptions say how Restore works. Nil and zero fields mean the default.
@@ -94,7 +96,7 @@ func CheckFolder(fs vfs.FS, dir string) error {
 	}
 	desc, err := pebble.Peek(dir, fs)
 	if err == nil && !desc.Exists {
-		err = fmt.Errorf("%w: %s has no MANIFEST", ErrCorrupt, dir)
+		err = fmt.Errorf("%w: %s has no MANIFEST", bigset.ErrCorrupt, dir)
 	}
 	return err
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset"
 )
 
 // waitingDB is Pebble with compactions that wait.
@@ -117,7 +119,7 @@ func TestRest(t *testing.T) {
 	flush := func(s *Store, n int) {
 		t.Helper()
 		for i := range n {
-			if _, err := s.Add(ctx, []byte("s"), [][]byte{fmt.Appendf(nil, "%d", i)}, WriteOptions{}); err != nil {
+			if _, err := s.Add(ctx, []byte("s"), [][]byte{fmt.Appendf(nil, "%d", i)}, bigset.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Flush(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/keyscheme"
 )
 
@@ -62,11 +63,11 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 			return err
 		}
 		if s.closed.Load() {
-			return ErrClosed
+			return bigset.ErrClosed
 		}
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		switch key.Kind {
 		case keyscheme.KindClock:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/comparator"
 	"bigset/keyscheme"
@@ -27,21 +28,21 @@ type changesDigest struct {
 // SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped for good, by slot, then by name. What
 // was marked before its turn is in the digest of a slice. It holds nothing open between them. A slice that can't be read comes with its
 // error, which wraps ErrCorrupt, and the list goes on.
-func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SliceDigest, error] {
-	return func(yield func(SliceDigest, error) bool) {
+func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
+	return func(yield func(bigset.SliceDigest, error) bool) {
 		if err := s.enter(); err != nil {
-			yield(SliceDigest{}, err)
+			yield(bigset.SliceDigest{}, err)
 			return
 		}
 		defer s.leave()
 		for _, l := range s.filters.listedSlices(first, last) {
 			d, err := l.SliceDigest, ctx.Err()
 			if err == nil && l.part != nil {
-				if d, err = l.part.digestNow(); errors.Is(err, ErrNoFilter) {
+				if d, err = l.part.digestNow(); errors.Is(err, bigset.ErrNoFilter) {
 					continue // it went meanwhile
 				}
 			}
-			if !yield(d, err) || err != nil && !errors.Is(err, ErrCorrupt) {
+			if !yield(d, err) || err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 				return
 			}
 		}
@@ -50,7 +51,7 @@ func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) it
 
 // listedSlice is a slice to be digested, or one that was dropped.
 type listedSlice struct {
-	SliceDigest
+	bigset.SliceDigest
 	part *filterSlice
 	slot keyscheme.Slot
 }
@@ -59,14 +60,14 @@ type listedSlice struct {
 func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	add := func(d SliceDigest, part *filterSlice) {
+	add := func(d bigset.SliceDigest, part *filterSlice) {
 		if slot := d.Slot(); slot >= first && slot <= last {
 			all = append(all, listedSlice{d, part, slot})
 		}
 	}
 	for _, f := range fs.byName {
 		for _, part := range f.parts() {
-			add(SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: part.index}}, part)
+			add(bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.name, Slice: part.index}}, part)
 		}
 	}
 	for name, e := range fs.dropped {
@@ -75,7 +76,7 @@ func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 			if f != nil && int(i) < len(f.slices) && f.slices[i].Load() != nil {
 				continue // a later generation
 			}
-			d := SliceDigest{SliceSpec: SliceSpec{Name: e.Name, Slice: i, Generation: e.Generation}, Dropped: true}
+			d := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: e.Name, Slice: i, Generation: e.Generation}, Dropped: true}
 			d.Options.Slices = e.Slice
 			add(d, nil)
 		}
@@ -87,14 +88,14 @@ func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 }
 
 // spec returns what others need to speak of the slice. Its head is read.
-func (f *filterSlice) spec() SliceSpec {
+func (f *filterSlice) spec() bigset.SliceSpec {
 	opt := f.opt.Load()
-	return SliceSpec{f.name, f.index, f.generation, FilterOptions{opt.Options, opt.InMemory, opt.Durability}}
+	return bigset.SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation, Options: bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}}
 }
 
 // digestNow returns the digest of what the slice has now.
-func (f *filterSlice) digestNow() (SliceDigest, error) {
-	d := SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation}}
+func (f *filterSlice) digestNow() (bigset.SliceDigest, error) {
+	d := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation}}
 	if err := f.loadHead(); err != nil {
 		return d, err
 	}
@@ -110,11 +111,11 @@ func (f *filterSlice) digestNow() (SliceDigest, error) {
 		return d, nil
 	}
 	if d.Options.InMemory { // nothing of it is stored: replicas have no business with it
-		return d, ErrNoFilter
+		return d, bigset.ErrNoFilter
 	}
 	hash := sha256.New()
 	var buf []byte
-	layers, done, err := f.eachPage(nil, func(p PageSum, _ []byte) bool {
+	layers, done, err := f.eachPage(nil, func(p bigset.PageSum, _ []byte) bool {
 		buf = appendPlace(buf[:0], p.PagePlace)
 		_, _ = hash.Write(binary.BigEndian.AppendUint64(buf, p.Sum))
 		return true
@@ -123,7 +124,7 @@ func (f *filterSlice) digestNow() (SliceDigest, error) {
 		return d, err
 	}
 	for i := range layers {
-		buf = appendPlace(buf[:0], PagePlace{Layer: layers[i].ID})
+		buf = appendPlace(buf[:0], bigset.PagePlace{Layer: layers[i].ID})
 		_, _ = hash.Write(keyscheme.AppendFilterLayer(buf, layers[i]))
 	}
 	copy(d.Sum[:], hash.Sum(nil))
@@ -131,14 +132,14 @@ func (f *filterSlice) digestNow() (SliceDigest, error) {
 	return d, nil
 }
 
-func appendPlace(dst []byte, p PagePlace) []byte {
+func appendPlace(dst []byte, p bigset.PagePlace) []byte {
 	dst = append(binary.BigEndian.AppendUint16(dst, p.Layer.Index), byte(len(p.Layer.Owner)))
 	return binary.BigEndian.AppendUint32(append(dst, p.Layer.Owner...), p.Page)
 }
 
 // eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false. What was marked before is
 // in them. It returns all layers, and whether there are no more pages. The value belongs to yield while it runs.
-func (f *filterSlice) eachPage(after *PagePlace, yield func(p PageSum, value []byte) bool) (layers []bloomslice.Layer, done bool, err error) {
+func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.PageSum, value []byte) bool) (layers []bloomslice.Layer, done bool, err error) {
 	if err := f.flush(); err != nil {
 		return nil, false, f.readError(err)
 	}
@@ -162,7 +163,7 @@ func (f *filterSlice) eachPage(after *PagePlace, yield func(p PageSum, value []b
 		if err != nil {
 			return nil, false, f.readError(err)
 		}
-		if !yield(PageSum{PagePlace{p.Layer, p.Page}, xxhash.Sum64(value)}, value) {
+		if !yield(bigset.PageSum{PagePlace: bigset.PagePlace{Layer: p.Layer, Page: p.Page}, Sum: xxhash.Sum64(value)}, value) {
 			return r.Layers, false, nil
 		}
 	}
@@ -174,20 +175,20 @@ func (f *filterSlice) eachPage(after *PagePlace, yield func(p PageSum, value []b
 
 // PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is PageSumsMax. What was marked
 // before the call is in them. A slice that is not here has no pages and no layers. ErrNoFilter is a generation that is over.
-func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, most int) (PageSums, error) {
+func (s *Store) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, error) {
 	if err := s.enter(); err != nil {
-		return PageSums{}, err
+		return bigset.PageSums{}, err
 	}
 	defer s.leave()
-	if most <= 0 || most > PageSumsMax {
-		most = PageSumsMax
+	if most <= 0 || most > bigset.PageSumsMax {
+		most = bigset.PageSumsMax
 	}
 	part, err := s.filters.knownSlice(&spec)
 	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
-		return PageSums{Done: true}, err
+		return bigset.PageSums{Done: true}, err
 	}
-	var sums PageSums
-	sums.Layers, sums.Done, err = part.eachPage(after, func(p PageSum, _ []byte) bool {
+	var sums bigset.PageSums
+	sums.Layers, sums.Done, err = part.eachPage(after, func(p bigset.PageSum, _ []byte) bool {
 		if len(sums.Sums) < most {
 			sums.Sums = append(sums.Sums, p)
 			return true
@@ -199,26 +200,26 @@ func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, 
 
 // Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
 // Errors are those of PageSums.
-func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (SlicePages, error) {
+func (s *Store) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, error) {
 	if err := s.enter(); err != nil {
-		return SlicePages{}, err
+		return bigset.SlicePages{}, err
 	}
 	defer s.leave()
-	if len(places) > PagesMax {
-		return SlicePages{}, &LimitError{"pages at once", len(places), PagesMax}
+	if len(places) > bigset.PagesMax {
+		return bigset.SlicePages{}, &bigset.LimitError{What: "pages at once", Got: len(places), Max: bigset.PagesMax}
 	}
-	if !slices.IsSortedFunc(places, PagePlace.Compare) {
-		return SlicePages{}, fmt.Errorf("%w: places out of order", ErrRequest)
+	if !slices.IsSortedFunc(places, bigset.PagePlace.Compare) {
+		return bigset.SlicePages{}, fmt.Errorf("%w: places out of order", bigset.ErrRequest)
 	}
 	part, err := s.filters.knownSlice(&spec)
 	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
-		return SlicePages{SliceSpec: spec}, err
+		return bigset.SlicePages{SliceSpec: spec}, err
 	}
 	pages, err := part.pagesAt(spec, places)
 	return pages, s.filters.goneFor(&spec, err)
 }
 
-func (f *filterSlice) pagesAt(spec SliceSpec, places []PagePlace) (pages SlicePages, err error) {
+func (f *filterSlice) pagesAt(spec bigset.SliceSpec, places []bigset.PagePlace) (pages bigset.SlicePages, err error) {
 	pages.SliceSpec = spec
 	if err := f.flush(); err != nil {
 		return pages, f.readError(err)
@@ -242,7 +243,7 @@ func (f *filterSlice) pagesAt(spec SliceSpec, places []PagePlace) (pages SlicePa
 		if err != nil {
 			return pages, f.readError(err)
 		}
-		pages.Pages = append(pages.Pages, SlicePage{at, bytes.Clone(value)})
+		pages.Pages = append(pages.Pages, bigset.SlicePage{PagePlace: at, Value: bytes.Clone(value)})
 	}
 	if err := r.it.Error(); err != nil {
 		return pages, f.readError(err)
@@ -262,7 +263,7 @@ const pagesMerged = 16
 // MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. A slice that is not here is
 // made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and ErrCorrupt for pages that are damaged;
 // then some may have been joined.
-func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
+func (s *Store) MergePages(ctx context.Context, p bigset.SlicePages) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -322,7 +323,7 @@ func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
 }
 
 // FlushSlice makes durable what has come to a slice so far. One that is not here is nothing.
-func (s *Store) FlushSlice(ctx context.Context, spec SliceSpec) error {
+func (s *Store) FlushSlice(ctx context.Context, spec bigset.SliceSpec) error {
 	if err := s.enter(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 )
@@ -15,32 +16,32 @@ import (
 // there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
 // are as durable as the filter promises. A slice that is not here is made. ErrNoFilter is a generation that is over, ErrRequest a request
 // that can't be. After any other error keys may be marked, or not.
-func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (Marks, error) {
+func (s *Store) MarkSlice(ctx context.Context, spec bigset.SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
 	if err := s.enter(); err != nil {
-		return Marks{}, err
+		return bigset.Marks{}, err
 	}
 	defer s.leave()
 	if err := spec.CheckHashes(hashes); err != nil {
-		return Marks{}, err
+		return bigset.Marks{}, err
 	}
 	if len(owner) > bloomslice.OwnerBytesMax {
-		return Marks{}, fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(owner), bloomslice.OwnerBytesMax)
+		return bigset.Marks{}, fmt.Errorf("%w: an owner's name of %d bytes, at most %d", bigset.ErrRequest, len(owner), bloomslice.OwnerBytesMax)
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
-		return Marks{}, err
+		return bigset.Marks{}, err
 	}
 	part, err := s.filters.madeSlice(&spec, func(slice *bloomslice.Slice) error { return slice.AddLayer(owner) })
 	if err != nil {
-		return Marks{}, err
+		return bigset.Marks{}, err
 	}
-	m := Marks{SliceSpec: spec, Marks: make([]Mark, len(hashes))}
+	m := bigset.Marks{SliceSpec: spec, Marks: make([]bigset.Mark, len(hashes))}
 	for from := 0; from < len(hashes); from += hashedAtOnce {
 		to := min(from+hashedAtOnce, len(hashes))
 		err := part.markHashes(hashes[from:to], owner, added[from:to], func(i int, in bloomslice.Layer) {
-			m.Marks[from+i] = Mark{layerIn(&m, in), hashes[from+i]}
+			m.Marks[from+i] = bigset.Mark{Layer: layerIn(&m, in), Hash: hashes[from+i]}
 		})
 		if err != nil {
-			return Marks{}, s.filters.goneFor(&spec, part.readError(err))
+			return bigset.Marks{}, s.filters.goneFor(&spec, part.readError(err))
 		}
 		s.filters.trim()
 	}
@@ -48,7 +49,7 @@ func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, has
 }
 
 // layerIn returns the place of a layer among those that the marks name, with its count raised.
-func layerIn(m *Marks, l bloomslice.Layer) int {
+func layerIn(m *bigset.Marks, l bloomslice.Layer) int {
 	for i := range m.Layers {
 		if m.Layers[i].ID == l.ID {
 			m.Layers[i].Count = max(m.Layers[i].Count, l.Count)
@@ -62,7 +63,7 @@ func layerIn(m *Marks, l bloomslice.Layer) int {
 // ApplyMarks does what another replica has decided: each key's bits are set in the layer that the mark names, whatever is here of the key.
 // added, as long as m.Marks, is told which keys were not here before. When it returns the marks are as durable as the filter promises.
 // Errors are those of MarkSlice.
-func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
+func (s *Store) ApplyMarks(ctx context.Context, m bigset.Marks, added []bool) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func restoreShapes(slice *bloomslice.Slice, layers []bloomslice.Layer) error {
 }
 
 // apply sets the bits of keys in the layers that another replica names.
-func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []bool) error {
+func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, added []bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
@@ -109,7 +110,7 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []boo
 	if err := restoreShapes(slice, layers); err != nil { // before the log tells of them
 		return err
 	}
-	logs := f.durability(f.opt.Load()) != FilterInterval
+	logs := f.durability(f.opt.Load()) != bigset.FilterInterval
 	for i := range marks {
 		to, h := layers[marks[i].Layer], &marks[i].Hash
 		has, err := slice.Check(h)
@@ -135,7 +136,7 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []boo
 }
 
 // CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none. Errors are those of MarkSlice.
-func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomslice.Hash, present []bool) error {
+func (s *Store) CheckSlice(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash, present []bool) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -155,23 +156,23 @@ func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomsl
 }
 
 // goneFor returns what to tell a replica of an error: that a slice has gone meanwhile says nothing of its generation.
-func (fs *filters) goneFor(spec *SliceSpec, err error) error {
-	if !errors.Is(err, ErrNoFilter) {
+func (fs *filters) goneFor(spec *bigset.SliceSpec, err error) error {
+	if !errors.Is(err, bigset.ErrNoFilter) {
 		return err
 	}
-	if _, over := fs.knownSlice(spec); errors.Is(over, ErrNoFilter) {
+	if _, over := fs.knownSlice(spec); errors.Is(over, bigset.ErrNoFilter) {
 		return over
 	}
-	return fmt.Errorf("%w: slice %d of filter %q", ErrSliceAway, spec.Slice, spec.Name)
+	return fmt.Errorf("%w: slice %d of filter %q", bigset.ErrSliceAway, spec.Slice, spec.Name)
 }
 
 // knownSlice returns a slice that another replica speaks of, or nil where the store does not have it. It allocates nothing.
-func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
+func (fs *filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
 	fs.mu.RLock()
 	f, dropped := fs.byName[string(spec.Name)], fs.dropped[string(spec.Name)].Generation
 	fs.mu.RUnlock()
 	if dropped > 0 && spec.Generation <= dropped || f != nil && f.generation > spec.Generation {
-		return nil, fmt.Errorf("%w: generation %d of filter %q is over", ErrNoFilter, spec.Generation, spec.Name)
+		return nil, fmt.Errorf("%w: generation %d of filter %q is over", bigset.ErrNoFilter, spec.Generation, spec.Name)
 	}
 	if f == nil || f.generation < spec.Generation {
 		return nil, nil
@@ -183,7 +184,7 @@ func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
 	if part == nil {
 		return nil, nil
 	}
-	if err := part.loadHead(); errors.Is(err, ErrNoFilter) {
+	if err := part.loadHead(); errors.Is(err, bigset.ErrNoFilter) {
 		return nil, nil // what a crash has left of a range that was dropped
 	} else if err != nil {
 		return nil, err
@@ -194,12 +195,12 @@ func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
 	return part, nil
 }
 
-func differs(s *SliceSpec) error {
-	return fmt.Errorf("%w: generation %d of filter %q has other options here", ErrRequest, s.Generation, s.Name)
+func differs(s *bigset.SliceSpec) error {
+	return fmt.Errorf("%w: generation %d of filter %q has other options here", bigset.ErrRequest, s.Generation, s.Name)
 }
 
 // madeSlice returns a slice that another replica speaks of. One that the store does not have it makes, with first layers.
-func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
+func (fs *filters) madeSlice(spec *bigset.SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
 	if part, err := fs.knownSlice(spec); part != nil || err != nil {
 		return part, err
 	}
@@ -221,7 +222,7 @@ func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 }
 
 // makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes before.
-func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
+func (fs *filters) makeSlice(spec *bigset.SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
 	trial, err := bloomslice.New(spec.Options.Options, nil, nil, nil)
 	if err == nil {
 		err = first(trial)
@@ -241,7 +242,7 @@ func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 		stale = append(stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left that alone
 	}
 	if left, err := fs.isLeft(spec); left || err != nil {
-		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", ErrSliceAway, spec.Generation))
+		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", bigset.ErrSliceAway, spec.Generation))
 	}
 	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
 	part := newFilterSlice(f, spec.Slice)
@@ -269,7 +270,7 @@ func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 }
 
 // isLeft reports whether the slice was dropped, in this generation, and keys of it are still there.
-func (fs *filters) isLeft(spec *SliceSpec) (bool, error) {
+func (fs *filters) isLeft(spec *bigset.SliceSpec) (bool, error) {
 	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryLeft, spec.Name))
 	return slices.ContainsFunc(entries, func(e present) bool { return e.Slice == spec.Slice && e.Generation == spec.Generation }), err
 }
@@ -284,7 +285,7 @@ func (fs *filters) put(f *Filter) {
 }
 
 // filterOf returns the filter that a slice is to be made in. One of an earlier generation it drops.
-func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err error) {
+func (fs *filters) filterOf(spec *bigset.SliceSpec) (f *Filter, stale []present, err error) {
 	f = fs.find(spec.Name)
 	if f == nil || !f.onDisk() {
 		if f, stale, err = fs.unlisted(spec.Name); err != nil {
@@ -292,7 +293,7 @@ func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err er
 		}
 	}
 	if f != nil && f.generation > spec.Generation {
-		return nil, nil, fmt.Errorf("%w: generation %d is over", ErrNoFilter, spec.Generation)
+		return nil, nil, fmt.Errorf("%w: generation %d is over", bigset.ErrNoFilter, spec.Generation)
 	}
 	if f != nil && f.generation < spec.Generation {
 		if err := fs.drop(f, fs.s.db.NewBatch()); err != nil {
@@ -303,7 +304,7 @@ func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err er
 	if f == nil {
 		for _, other := range fs.list() {
 			if other.generation == spec.Generation {
-				return nil, nil, fmt.Errorf("%w: generation %d is that of filter %q", ErrRequest, spec.Generation, other.name)
+				return nil, nil, fmt.Errorf("%w: generation %d is that of filter %q", bigset.ErrRequest, spec.Generation, other.name)
 			}
 		}
 		f = newFilter(fs, spec.Name, spec.Generation, spec.Options.Slices)
@@ -322,10 +323,10 @@ func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, g
 	}
 	defer s.leave()
 	if err := keyscheme.CheckFilterName(name); err != nil {
-		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
+		return &bigset.LimitError{What: "bytes of a filter's name", Got: len(name), Max: keyscheme.FilterNameBytesMax}
 	}
 	if parts == 0 || parts > bloomslice.SlicesMax || parts&(parts-1) != 0 || generation == 0 || generation > math.MaxInt64 {
-		return fmt.Errorf("%w: generation %d of a filter of %d slices", ErrRequest, generation, parts)
+		return fmt.Errorf("%w: generation %d of a filter of %d slices", bigset.ErrRequest, generation, parts)
 	}
 	fs := &s.filters
 	fs.life.Lock()
@@ -355,7 +356,7 @@ func (fs *filters) dropGeneration(e keyscheme.DirectoryEntry) error {
 		return nil
 	}
 	if f != nil && f.generation == e.Generation && len(f.slices) != int(e.Slice) {
-		return fmt.Errorf("%w: it has %d slices here, not %d", ErrRequest, len(f.slices), e.Slice)
+		return fmt.Errorf("%w: it has %d slices here, not %d", bigset.ErrRequest, len(f.slices), e.Slice)
 	}
 	batch := fs.s.db.NewBatch()
 	if dropped {

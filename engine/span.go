@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/keyscheme"
 )
 
@@ -17,18 +18,18 @@ const spanBytesDefault = 8 << 20
 // ExportSpan reads live keys of a set, from behind an element on, or from the start with nil, until they are about bytesMax bytes,
 // 0 is 8 MiB, or until a second has passed. It is one moment of the set. A set of which this store has never heard is
 // ErrNotFound, a key with an open context ErrOpenKey.
-func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int) (span *Span, err error) {
+func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int) (span *bigset.Span, err error) {
 	if bytesMax == 0 {
 		bytesMax = spanBytesDefault
 	}
-	if bytesMax < 0 || bytesMax > SpanBytesMax {
-		return nil, fmt.Errorf("%w: a span of %d bytes, at most %d", ErrRequest, bytesMax, SpanBytesMax)
+	if bytesMax < 0 || bytesMax > bigset.SpanBytesMax {
+		return nil, fmt.Errorf("%w: a span of %d bytes, at most %d", bigset.ErrRequest, bytesMax, bigset.SpanBytesMax)
 	}
-	if err := CheckElement(after); err != nil {
+	if err := bigset.CheckElement(after); err != nil {
 		return nil, err
 	}
 	err = s.withSet(ctx, name, func(st *set) error {
-		b := boundsOf(st.prefix, ReadOptions{After: after})
+		b := boundsOf(st.prefix, bigset.ReadOptions{After: after})
 		if span, err = s.exportSpan(ctx, st, b, bytesMax); err != nil {
 			return fmt.Errorf("engine: export a span of %q: %w", st.name, diskError(err))
 		}
@@ -37,7 +38,7 @@ func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int
 	return span, err
 }
 
-func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, bytesMax int) (_ *Span, err error) {
+func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, bytesMax int) (_ *bigset.Span, err error) {
 	e := st.readers.enter()
 	defer st.readers.leave(e)
 	st.viewing.RLock()
@@ -48,8 +49,8 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 		return nil, err
 	}
 	defer closing(it, &err)
-	w := SpanWriter{}
-	span := &Span{Set: slices.Clone(st.name), Seen: state.Seen, Dead: state.Dead, Done: true}
+	w := bigset.SpanWriter{}
+	span := &bigset.Span{Set: slices.Clone(st.name), Seen: state.Seen, Dead: state.Dead, Done: true}
 	began, prefixLen, size, full := time.Now(), len(st.prefix), 0, false
 	var last []byte
 	for ok, n := it.First(), 1; ok; ok, n = it.Next(), n+1 {
@@ -61,7 +62,7 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 		}
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())
 		if !ok {
-			return nil, fmt.Errorf("%w: key %x", ErrCorrupt, it.Key())
+			return nil, fmt.Errorf("%w: key %x", bigset.ErrCorrupt, it.Key())
 		}
 		if full && n > 1 && string(element) != string(last) {
 			span.Done, span.Bound = false, append([]byte{}, last...)
@@ -73,7 +74,7 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 			return nil, err
 		}
 		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return nil, fmt.Errorf("%w: element %.64q", ErrOpenKey, element)
+			return nil, fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
 		}
 		if state.Dead.ContainsBytes(actor, counter) {
 			continue

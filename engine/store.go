@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/keyscheme"
@@ -306,7 +307,7 @@ const closeMost = 5 * time.Second
 // then. What was acknowledged is in the log.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	close(s.ending)
 	done := make(chan error, 1)
@@ -350,7 +351,7 @@ func (s *Store) closePebble() (err error) {
 		return s.db.Close()
 	}
 	if s.wedged.Load() {
-		return fmt.Errorf("%w: end the process before it is opened again", ErrFailed)
+		return fmt.Errorf("%w: end the process before it is opened again", bigset.ErrFailed)
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -365,7 +366,7 @@ func (s *Store) enter() error {
 	s.inside.Add(1)
 	if s.closed.Load() {
 		s.leave()
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	return nil
 }
@@ -382,7 +383,7 @@ func (s *Store) leave() {
 // writable returns why the store takes no writes, or nil.
 func (s *Store) writable() error {
 	if f := s.failed.Load(); f != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, f.cause)
+		return fmt.Errorf("%w: %w", bigset.ErrFailed, f.cause)
 	}
 	return nil
 }

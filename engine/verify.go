@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/fold"
@@ -88,7 +89,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	defer s.leave()
 	bounds := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	if o.Set != nil {
-		if err := CheckName(o.Set); err != nil {
+		if err := bigset.CheckName(o.Set); err != nil {
 			return rep, err
 		}
 		bounds = keyscheme.NewPrefix(o.Set).All()
@@ -106,7 +107,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		read := int64(0)
 		from := bounds.Lower
 		bounds.Lower, read, err = s.verifyPiece(ctx, &v, bounds, piece, o.Progress)
-		if err = diskError(err); errors.Is(err, ErrCorrupt) {
+		if err = diskError(err); errors.Is(err, bigset.ErrCorrupt) {
 			bounds.Lower, err = v.pass(ctx, keyscheme.Bounds{Lower: from, Upper: bounds.Upper}, err)
 		}
 		if err != nil {
@@ -175,7 +176,7 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 				return nil, read, err
 			}
 			if s.closed.Load() {
-				return nil, read, ErrClosed
+				return nil, read, bigset.ErrClosed
 			}
 			if progress != nil {
 				progress(*v.rep)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 )
@@ -52,7 +53,7 @@ func (v *filterVerifier) bad(format string, err error) {
 // directory takes the directory in, and at the end says what is wrong with it.
 func (v *filterVerifier) directory(tell bool) error {
 	err := diskError(v.readDirectory(tell))
-	if errors.Is(err, ErrCorrupt) && !v.blind {
+	if errors.Is(err, bigset.ErrCorrupt) && !v.blind {
 		v.blind = true
 		v.rep.problem(nil, nil, "directory of filters: %v", err)
 	}
@@ -182,7 +183,7 @@ func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	l, known := v.layers[k.Layer]
 	if !known { // a scrub may have passed before there was one
 		stored, err := v.get(v.at.prefix.AppendLayer(nil, v.at.generation, k.Layer))
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
 			v.layers[k.Layer] = nil
 			return nil
@@ -237,7 +238,7 @@ func (v *filterVerifier) end() error {
 	}
 	if !v.head { // as of a layer
 		stored, err := v.get(v.at.prefix.AppendHead(nil, v.at.generation))
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
 		} else if err != nil {
 			return err

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"time"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/internal/faultdisk"
 	"bigset/keyscheme"
@@ -143,7 +143,7 @@ func (c *cluster) crashIn(m *member, t *step, do func() error) {
 }
 
 // made takes the delta that a replica has made.
-func (c *cluster) made(d engine.Delta) {
+func (c *cluster) made(d bigset.Delta) {
 	switch {
 	case d.Empty():
 	case c.crashing:
@@ -236,7 +236,7 @@ func (c *cluster) copy(m, from *member) bool {
 // copyFailed judges why a copy has not come to its end.
 func (c *cluster) copyFailed(m, from *member, err error) {
 	c.some["copy broken off"]++
-	for _, expected := range []error{peer.ErrUnavailable, peer.ErrJoining, engine.ErrFailed, engine.ErrClosed, context.Canceled, context.DeadlineExceeded, handoff.ErrIncomplete} {
+	for _, expected := range []error{peer.ErrUnavailable, peer.ErrJoining, bigset.ErrFailed, bigset.ErrClosed, context.Canceled, context.DeadlineExceeded, handoff.ErrIncomplete} {
 		if errors.Is(err, expected) {
 			return
 		}

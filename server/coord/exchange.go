@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"iter"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 )
@@ -103,7 +103,7 @@ func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts
 	return nil
 }
 
-func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, error) {
+func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
 	all, m, err := rep.RangeDigests(ctx, first, last, parts)
 	if err == nil {
 		err = peer.CheckCut(all, first, last, parts)
@@ -191,7 +191,7 @@ func (e *exchange) both(ctx context.Context, set []byte) error {
 }
 
 // tell tells one replica all that another knows of a set and it does not.
-func (e *exchange) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks engine.State) error {
+func (e *exchange) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks bigset.State) error {
 	t := &telling{set: set, from: from, to: to, has: has, lacks: lacks, told: &clock.Clock{}}
 	err := t.run(ctx, t.missing())
 	e.sum.Keys += t.keys

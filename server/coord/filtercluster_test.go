@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -26,11 +27,11 @@ type sliceLink struct {
 	*peer.Local
 	wire
 	disk   *testkit.Disk
-	minted []engine.Marks // that its replica has made, whether or not a coordinator heard of them
-	marks  []engine.Marks // those of which a coordinator was told by a replica that was still Normal
+	minted []bigset.Marks // that its replica has made, whether or not a coordinator heard of them
+	marks  []bigset.Marks // those of which a coordinator was told by a replica that was still Normal
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
-	twist  func(*engine.Marks)
+	twist  func(*bigset.Marks)
 	joins  bool // its answers say that it is Joining, though it gives them
 }
 
@@ -98,7 +99,7 @@ func (c *filterCluster) saw(kind coord.EventKind) (n int) {
 	return n
 }
 
-func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (m engine.Marks, added []bool, _ peer.Member, err error) {
+func (l *sliceLink) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (m bigset.Marks, added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		m, added, _, err = l.Local.Mark(ctx, spec, hashes)
 		if err == nil {
@@ -119,7 +120,7 @@ func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bl
 	return m, added, by, err
 }
 
-func (l *sliceLink) ApplyMarks(ctx context.Context, m engine.Marks) (added []bool, _ peer.Member, err error) {
+func (l *sliceLink) ApplyMarks(ctx context.Context, m bigset.Marks) (added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		l.apply()
 		added, _, err = l.Local.ApplyMarks(context.WithoutCancel(ctx), m)
@@ -128,7 +129,7 @@ func (l *sliceLink) ApplyMarks(ctx context.Context, m engine.Marks) (added []boo
 	return added, l.Member(), err
 }
 
-func (l *sliceLink) Check(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (present []bool, _ peer.Member, err error) {
+func (l *sliceLink) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (present []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		present, _, err = l.Local.Check(ctx, spec, hashes)
 		if l.short && err == nil {
@@ -151,7 +152,7 @@ func (l *sliceLink) DropGeneration(ctx context.Context, name []byte, slices uint
 func (l *sliceLink) has(t testing.TB, f coord.Filter, key string) bool {
 	t.Helper()
 	h := bloomslice.Sum([]byte(key))
-	spec := engine.SliceSpec{Name: f.Name, Slice: h.Slice(f.Options.Slices), Generation: f.Generation, Options: f.Options}
+	spec := bigset.SliceSpec{Name: f.Name, Slice: h.Slice(f.Options.Slices), Generation: f.Generation, Options: f.Options}
 	present, _, err := l.Local.Check(ctx, spec, []bloomslice.Hash{h})
 	if err != nil {
 		t.Fatal(err)
@@ -176,13 +177,13 @@ func (c *filterCluster) holds(f coord.Filter, key string) (n int) {
 
 // filterOf returns a filter of some slices, in a generation.
 func filterOf(slices uint32, generation uint64) coord.Filter {
-	return coord.Filter{Name: []byte("filter"), Generation: generation, Options: engine.FilterOptions{
+	return coord.Filter{Name: []byte("filter"), Generation: generation, Options: bigset.FilterOptions{
 		Options:    bloomslice.Options{Capacity: 20_000, Probability: 1e-6, Scale: 4, Reduction: 0.9, Slices: slices, Owners: 3},
-		Durability: engine.FilterSync,
+		Durability: bigset.FilterSync,
 	}}
 }
 
-func hashesOf(m engine.Marks) (hashes []bloomslice.Hash) {
+func hashesOf(m bigset.Marks) (hashes []bloomslice.Hash) {
 	for i := range m.Marks {
 		hashes = append(hashes, m.Marks[i].Hash)
 	}

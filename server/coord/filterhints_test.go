@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -124,9 +124,9 @@ func TestReplaySlices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := peer.Marks{SliceSpec: engine.SliceSpec{Name: f.Name, Slice: slice, Generation: 1, Options: f.Options},
+		m := peer.Marks{SliceSpec: bigset.SliceSpec{Name: f.Name, Slice: slice, Generation: 1, Options: f.Options},
 			Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape, Count: uint64(i + 1)}},
-			Marks:  []engine.Mark{{Hash: hashIn(slice, f.Options.Slices)}}}
+			Marks:  []bigset.Mark{{Hash: hashIn(slice, f.Options.Slices)}}}
 		if err := h.Add("node0", sender, m); err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -16,8 +16,8 @@ import (
 type telling struct {
 	set      []byte
 	from, to peer.Replica
-	has      engine.State // of the sender, the newest that was asked for
-	lacks    engine.State // of the receiver, at the beginning
+	has      bigset.State // of the sender, the newest that was asked for
+	lacks    bigset.State // of the receiver, at the beginning
 
 	told *clock.Clock // what the receiver has got since: the dots of keys, and of deaths
 	keys uint64       // that were new to the receiver
@@ -75,7 +75,7 @@ func (t *telling) tellKeys(ctx context.Context, dots *clock.Clock) (died *clock.
 		if f.Dead = nil; f.Empty() {
 			continue
 		}
-		r, _, err := t.to.ApplyFacts(ctx, f, engine.NoSync)
+		r, _, err := t.to.ApplyFacts(ctx, f, bigset.NoSync)
 		if err != nil {
 			return died, err
 		}
@@ -96,7 +96,7 @@ func (t *telling) tellDeaths(ctx context.Context) error {
 	if dead.Subtract(t.lacks.Dead); dead.Empty() {
 		return nil
 	}
-	r, _, err := t.to.ApplyFacts(ctx, engine.Facts{Set: t.set, Dead: dead}, engine.NoSync)
+	r, _, err := t.to.ApplyFacts(ctx, bigset.Facts{Set: t.set, Dead: dead}, bigset.NoSync)
 	if err == nil {
 		t.dead += r.Dead
 		t.told.Union(dead)
@@ -105,9 +105,9 @@ func (t *telling) tellDeaths(ctx context.Context) error {
 }
 
 // stateOf returns what a replica knows of a set; of one of which it has never heard, nothing.
-func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, error) {
+func stateOf(ctx context.Context, set []byte, rep peer.Replica) (bigset.State, error) {
 	s, m, err := rep.State(ctx, set)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, bigset.ErrNotFound) {
 		return unknownSet(), nil
 	}
 	if err != nil {
@@ -116,4 +116,4 @@ func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, e
 	return s, nil
 }
 
-func unknownSet() engine.State { return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}} }
+func unknownSet() bigset.State { return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}} }

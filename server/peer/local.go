@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -64,17 +65,17 @@ func (l *Local) ready() error {
 // outcome says of an error of a change whether it may have happened. The engine tells: with an error nothing has, unless it is
 // ErrFailed.
 func (l *Local) outcome(err error) error {
-	if err == nil || errors.Is(err, engine.ErrFailed) || errors.Is(err, engine.ErrBehind) || Refused(err) {
+	if err == nil || errors.Is(err, bigset.ErrFailed) || errors.Is(err, bigset.ErrBehind) || Refused(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %v: %w", ErrUnavailable, l.Member(), err)
 }
 
 // Write implements Replica.
-func (l *Local) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (engine.Result, Member, error) {
+func (l *Local) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, Member, error) {
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
 		if known, _, unknown := l.Knows(ctx, set, o.Request); !known || unknown != nil {
-			return engine.Result{}, l.Member(), err
+			return bigset.Result{}, l.Member(), err
 		}
 	}
 	r, err := l.store.Write(ctx, set, ops, o)
@@ -88,7 +89,7 @@ func (l *Local) Knows(ctx context.Context, set, request []byte) (bool, Member, e
 }
 
 // Apply implements Replica.
-func (l *Local) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (Member, error) {
+func (l *Local) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (Member, error) {
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
@@ -96,18 +97,18 @@ func (l *Local) Apply(ctx context.Context, d engine.Delta, durability engine.Dur
 }
 
 // ApplyFacts implements Replica.
-func (l *Local) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (engine.FactsResult, Member, error) {
+func (l *Local) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, Member, error) {
 	if err := l.ready(); err != nil {
-		return engine.FactsResult{}, l.Member(), err
+		return bigset.FactsResult{}, l.Member(), err
 	}
 	r, err := l.store.ApplyFacts(ctx, f, durability)
 	return r, l.Member(), l.outcome(err)
 }
 
 // Heal implements Replica.
-func (l *Local) Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (engine.HealResult, Member, error) {
+func (l *Local) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (bigset.HealResult, Member, error) {
 	if err := l.ready(); err != nil {
-		return engine.HealResult{}, l.Member(), err
+		return bigset.HealResult{}, l.Member(), err
 	}
 	r, err := l.store.Heal(ctx, f, wrong)
 	return r, l.Member(), err
@@ -120,13 +121,13 @@ func (l *Local) Lost(ctx context.Context, set []byte) (*clock.Clock, Member, err
 }
 
 // ElementDigests implements Replica.
-func (l *Local) ElementDigests(ctx context.Context, set []byte, r engine.ElementRange) (engine.ElementDigests, Member, error) {
+func (l *Local) ElementDigests(ctx context.Context, set []byte, r bigset.ElementRange) (bigset.ElementDigests, Member, error) {
 	d, err := l.store.ElementDigests(ctx, set, r)
 	return d, l.Member(), err
 }
 
 // State implements Replica. A set with open keys, from a time when the store kept them, is ErrOpenContexts.
-func (l *Local) State(ctx context.Context, set []byte) (engine.State, Member, error) {
+func (l *Local) State(ctx context.Context, set []byte) (bigset.State, Member, error) {
 	s, err := l.store.State(ctx, set)
 	if err == nil && s.Open > 0 {
 		err = fmt.Errorf("%w: %d keys of %q", ErrOpenContexts, s.Open, set)
@@ -135,12 +136,12 @@ func (l *Local) State(ctx context.Context, set []byte) (engine.State, Member, er
 }
 
 // Locate implements Replica.
-func (l *Local) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+func (l *Local) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return l.store.Locate(ctx, set, dots)
 }
 
 // Read implements Replica.
-func (l *Local) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (l *Local) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		for c, err := range l.store.Read(ctx, set, o) {
 			if whole := l.whole(); whole != nil {
@@ -154,7 +155,7 @@ func (l *Local) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter
 }
 
 // Lookup implements Replica.
-func (l *Local) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]engine.Context, Member, error) {
+func (l *Local) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, Member, error) {
 	if err := l.whole(); err != nil {
 		return nil, l.Member(), err
 	}
@@ -163,16 +164,16 @@ func (l *Local) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]en
 }
 
 // Judge implements Replica.
-func (l *Local) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (engine.Judgement, Member, error) {
+func (l *Local) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, Member, error) {
 	if err := l.whole(); err != nil {
-		return engine.Judgement{}, l.Member(), err
+		return bigset.Judgement{}, l.Member(), err
 	}
 	j, err := l.store.Judge(ctx, set, element, dots)
 	return j, l.Member(), err
 }
 
 // Export implements Replica.
-func (l *Local) Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, Member, error) {
+func (l *Local) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, Member, error) {
 	m := l.Member() // before the read: an incarnation that ends meanwhile has sent it
 	if err := l.whole(); err != nil {
 		return nil, m, err
@@ -191,16 +192,16 @@ func (l *Local) Export(ctx context.Context, set, after []byte, bytesMax int) (*e
 }
 
 // Ingest takes a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
-func (l *Local) Ingest(ctx context.Context, span *engine.Span) (engine.FactsResult, Member, error) {
+func (l *Local) Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, Member, error) {
 	if err := l.ready(); err != nil {
-		return engine.FactsResult{}, l.Member(), err
+		return bigset.FactsResult{}, l.Member(), err
 	}
 	r, err := l.store.IngestSpan(ctx, span)
 	return r, l.Member(), l.outcome(err)
 }
 
 // SetNote keeps, with the store, what somebody notes about a range of it: see engine.Store.SetNote.
-func (l *Local) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d engine.Durability) error {
+func (l *Local) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
 	return l.store.SetNote(ctx, name, first, last, value, d)
 }
 
@@ -210,12 +211,12 @@ func (l *Local) Note(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Digests implements Replica.
-func (l *Local) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
+func (l *Local) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
 	return l.store.Digests(ctx, first, last)
 }
 
 // RangeDigests implements Replica.
-func (l *Local) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, Member, error) {
+func (l *Local) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, Member, error) {
 	d, err := l.store.RangeDigests(ctx, first, last, parts)
 	return d, l.Member(), err
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"iter"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -16,7 +16,7 @@ var _ SliceReplica = (*Local)(nil)
 // outcomeOfMany says of an error of a change that is done in parts whether it may have happened: not where it can't have begun, nor where
 // the slice has gone, with all parts.
 func (l *Local) outcomeOfMany(err error) error {
-	if errors.Is(err, engine.ErrClosed) || errors.Is(err, engine.ErrDiskFull) || errors.Is(err, engine.ErrSliceAway) {
+	if errors.Is(err, bigset.ErrClosed) || errors.Is(err, bigset.ErrDiskFull) || errors.Is(err, bigset.ErrSliceAway) {
 		return l.outcome(err)
 	}
 	return err
@@ -24,30 +24,30 @@ func (l *Local) outcomeOfMany(err error) error {
 
 // present says of an error of a read of a slice that is not here now that others may be asked.
 func (l *Local) present(err error) error {
-	if errors.Is(err, engine.ErrSliceAway) {
+	if errors.Is(err, bigset.ErrSliceAway) {
 		return fmt.Errorf("%w: %v: %w", ErrUnavailable, l.Member(), err)
 	}
 	return err
 }
 
 // Mark implements SliceReplica. The node owns the layers that it fills, in all its incarnations.
-func (l *Local) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (engine.Marks, []bool, Member, error) {
+func (l *Local) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool, Member, error) {
 	if err := errors.Join(l.whole(), l.ready()); err != nil {
-		return engine.Marks{}, nil, l.Member(), err
+		return bigset.Marks{}, nil, l.Member(), err
 	}
 	added := make([]bool, len(hashes))
 	m, err := l.store.MarkSlice(ctx, spec, l.node, hashes, added)
 	if err != nil {
-		return engine.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
+		return bigset.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
 	}
 	if by := l.Member(); by.State != Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
-		return engine.Marks{}, nil, by, fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
+		return bigset.Marks{}, nil, by, fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
 	}
 	return m, added, l.Member(), nil
 }
 
 // ApplyMarks implements SliceReplica.
-func (l *Local) ApplyMarks(ctx context.Context, m engine.Marks) ([]bool, Member, error) {
+func (l *Local) ApplyMarks(ctx context.Context, m bigset.Marks) ([]bool, Member, error) {
 	if err := l.ready(); err != nil {
 		return nil, l.Member(), err
 	}
@@ -59,7 +59,7 @@ func (l *Local) ApplyMarks(ctx context.Context, m engine.Marks) ([]bool, Member,
 }
 
 // Check implements SliceReplica.
-func (l *Local) Check(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, Member, error) {
+func (l *Local) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, Member, error) {
 	if err := l.whole(); err != nil {
 		return nil, l.Member(), err
 	}
@@ -82,24 +82,24 @@ func (l *Local) DropGeneration(ctx context.Context, name []byte, slices uint32, 
 }
 
 // SliceDigests implements SliceReplica.
-func (l *Local) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SliceDigest, error] {
+func (l *Local) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
 	return l.store.SliceDigests(ctx, first, last)
 }
 
 // PageSums implements SliceReplica.
-func (l *Local) PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, Member, error) {
+func (l *Local) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, Member, error) {
 	s, err := l.store.PageSums(ctx, spec, after, most)
 	return s, l.Member(), l.present(err)
 }
 
 // Pages implements SliceReplica.
-func (l *Local) Pages(ctx context.Context, spec engine.SliceSpec, places []engine.PagePlace) (engine.SlicePages, Member, error) {
+func (l *Local) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, Member, error) {
 	p, err := l.store.Pages(ctx, spec, places)
 	return p, l.Member(), l.present(err)
 }
 
 // MergePages implements SliceReplica.
-func (l *Local) MergePages(ctx context.Context, p engine.SlicePages) (Member, error) {
+func (l *Local) MergePages(ctx context.Context, p bigset.SlicePages) (Member, error) {
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
@@ -107,7 +107,7 @@ func (l *Local) MergePages(ctx context.Context, p engine.SlicePages) (Member, er
 }
 
 // FlushSlice implements SliceReplica.
-func (l *Local) FlushSlice(ctx context.Context, spec engine.SliceSpec) (Member, error) {
+func (l *Local) FlushSlice(ctx context.Context, spec bigset.SliceSpec) (Member, error) {
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -16,13 +17,13 @@ import (
 )
 
 // sliceCalls does, under its name, each call on a slice that returns one answer.
-func sliceCalls(l *peer.Local, spec engine.SliceSpec, m engine.Marks) map[string]func() (peer.Member, error) {
+func sliceCalls(l *peer.Local, spec bigset.SliceSpec, m bigset.Marks) map[string]func() (peer.Member, error) {
 	hashes := []bloomslice.Hash{bloomslice.Sum([]byte("x"))}
 	return map[string]func() (peer.Member, error){
 		"mark":  func() (peer.Member, error) { _, _, m, err := l.Mark(ctx, spec, hashes); return m, err },
 		"check": func() (peer.Member, error) { _, m, err := l.Check(ctx, spec, hashes); return m, err },
 		"apply": func() (peer.Member, error) { _, m, err := l.ApplyMarks(ctx, m); return m, err },
-		"merge": func() (peer.Member, error) { return l.MergePages(ctx, engine.SlicePages{SliceSpec: spec}) },
+		"merge": func() (peer.Member, error) { return l.MergePages(ctx, bigset.SlicePages{SliceSpec: spec}) },
 		"flush": func() (peer.Member, error) { return l.FlushSlice(ctx, spec) },
 		"sums":  func() (peer.Member, error) { _, m, err := l.PageSums(ctx, spec, nil, 0); return m, err },
 		"pages": func() (peer.Member, error) { _, m, err := l.Pages(ctx, spec, nil); return m, err },
@@ -38,7 +39,7 @@ func TestJoiningSlices(t *testing.T) {
 	l := local(t, store)
 	l.SetState(peer.Joining)
 	spec := slice("f", 1, 9, cutFilter)
-	for what, call := range sliceCalls(l, spec, engine.Marks{SliceSpec: spec}) {
+	for what, call := range sliceCalls(l, spec, bigset.Marks{SliceSpec: spec}) {
 		m, err := call()
 		if refused := errors.Is(err, peer.ErrJoining) && errors.Is(err, peer.ErrUnavailable); refused != (what == "mark" || what == "check") {
 			t.Errorf("%s: %v", what, err)
@@ -86,7 +87,7 @@ func TestSlicesBeginJoining(t *testing.T) {
 func TestSlicesOfFailedStore(t *testing.T) {
 	store, disk := open(t, engine.Options{})
 	l := local(t, store)
-	if _, _, err := l.Write(ctx, []byte("set"), addOps("x"), engine.WriteOptions{}); err != nil {
+	if _, _, err := l.Write(ctx, []byte("set"), addOps("x"), bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	disk.SetHook("fail", func(op errorfs.Op) error {
@@ -95,13 +96,13 @@ func TestSlicesOfFailedStore(t *testing.T) {
 		}
 		return nil
 	})
-	if _, _, err := l.Write(ctx, []byte("set"), addOps("y"), engine.WriteOptions{}); err == nil {
+	if _, _, err := l.Write(ctx, []byte("set"), addOps("y"), bigset.WriteOptions{}); err == nil {
 		t.Fatal("a write to a disk that fails")
 	}
 	spec := slice("f", 1, 9, cutFilter)
-	calls := sliceCalls(l, spec, engine.Marks{SliceSpec: spec})
+	calls := sliceCalls(l, spec, bigset.Marks{SliceSpec: spec})
 	for _, what := range []string{"mark", "apply", "merge", "flush", "drop"} {
-		if _, err := calls[what](); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, engine.ErrFailed) || peer.Refused(err) {
+		if _, err := calls[what](); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, bigset.ErrFailed) || peer.Refused(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -109,7 +110,7 @@ func TestSlicesOfFailedStore(t *testing.T) {
 }
 
 func TestRefusedOfSlices(t *testing.T) {
-	for _, err := range []error{engine.ErrNoFilter, bloomslice.ErrOptions, peer.ErrFrame} {
+	for _, err := range []error{bigset.ErrNoFilter, bloomslice.ErrOptions, peer.ErrFrame} {
 		if wrapped := fmt.Errorf("on its way: %w", err); !peer.Refused(wrapped) {
 			t.Errorf("%v may be done by others", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -44,11 +45,11 @@ func replica(b testing.TB, dir string) *node {
 func fill(b testing.TB, n *node, count int) {
 	const batch = 50_000
 	for i := 0; i < count; i += batch {
-		f := engine.Facts{Set: []byte("set")}
+		f := bigset.Facts{Set: []byte("set")}
 		for k := i; k < i+batch; k++ {
 			f.Keys = append(f.Keys, fold.Element{Name: fmt.Appendf(nil, "element-%08d", k*7919%count), Dots: []clock.Dot{{Actor: "somebody-else", Counter: uint64(k + 1)}}})
 		}
-		_, err := n.store.ApplyFacts(bg, f, engine.NoSync)
+		_, err := n.store.ApplyFacts(bg, f, bigset.NoSync)
 		must(b, err, "facts")
 	}
 	must(b, n.store.Flush(bg), "flush")
