@@ -7,7 +7,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Delta is what one atomic batch did, to be applied by other replicas with ApplyDelta, in any order and any number of
+// Delta is what one atomic batch did, to be applied by other replicas with engine.Store.ApplyDelta, in any order and any number of
 // times. Item i has the dot (Actor, First+i). A whole-set delete has no items but a Clear.
 type Delta struct {
 	Set   []byte
@@ -28,7 +28,7 @@ type Item struct {
 	Element []byte
 	Context []clock.Dot
 	// Wide, if it is not nil, takes the place of Context: the event kills the dots of its element that this covers, which
-	// each replica finds out for itself. Only stores with Options.OpenContexts make and take such items.
+	// each replica finds out for itself. Only stores with engine.Options.OpenContexts make and take such items.
 	Wide *clock.Clock
 }
 
@@ -40,8 +40,8 @@ func (d Delta) Check() error {
 	if err := CheckName(d.Set); err != nil {
 		return err
 	}
-	if n := d.Clear.HeapBytes(); n > ClockBytesMax {
-		return &LimitError{"bytes of a clock", n, ClockBytesMax}
+	if err := CheckClock(d.Clear); err != nil {
+		return err
 	}
 	if err := CheckRequest(d.Request); err != nil {
 		return err

@@ -2,7 +2,7 @@ package bigset
 
 import "errors"
 
-// Errors of operations.
+// Errors of operations. Their texts name the engine, which is where they come from.
 var (
 	// ErrClosed is returned by every call on a closed store.
 	ErrClosed = errors.New("engine: store is closed")
@@ -24,7 +24,7 @@ var (
 	ErrDelta = errors.New("engine: delta refused")
 	// ErrFacts is returned for facts that are malformed or name dots that this store has never issued.
 	ErrFacts = errors.New("engine: facts refused")
-	// ErrOpenKey is returned where a key with an open wide context (Options.OpenContexts) is met by what can't copy it.
+	// ErrOpenKey is returned where a key with an open wide context (engine.Options.OpenContexts) is met by what can't copy it.
 	ErrOpenKey = errors.New("engine: a key with an open context can't be copied")
 	// ErrRequest is returned for options that contradict each other.
 	ErrRequest = errors.New("engine: bad request")
@@ -32,7 +32,7 @@ var (
 
 // Errors of the disk.
 var (
-	// ErrCorrupt is returned when bytes on disk are not what was written; *CorruptionError says where, if that is known.
+	// ErrCorrupt is returned when bytes on disk are not what was written; *engine.CorruptionError says where, if that is known.
 	ErrCorrupt = errors.New("engine: store is damaged")
 	// ErrDiskFull is in the chain of errors that a full disk caused.
 	ErrDiskFull = errors.New("engine: disk is full, free some space")
@@ -42,9 +42,9 @@ var (
 var (
 	// ErrNoFilter is returned for a filter that this store does not have, or no longer.
 	ErrNoFilter = errors.New("engine: filter not found")
-	// ErrFilterExists is returned by CreateFilter for a name that is there.
+	// ErrFilterExists is returned by engine.Store.CreateFilter for a name that exists.
 	ErrFilterExists = errors.New("engine: filter exists")
-	// ErrFilterOpen is returned by ClearFilter for a filter whose bits are in memory: close it first.
+	// ErrFilterOpen is returned by engine.Store.ClearFilter for a filter whose bits are in memory: close it first.
 	ErrFilterOpen = errors.New("engine: filter is open")
 	// ErrSliceAway is returned to a replica for a slice of a filter that is being taken away here, with its range, or of which an older copy
 	// is still to be cut out: nothing has happened, and others have it.

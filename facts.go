@@ -26,8 +26,8 @@ func (f *Facts) Check() error {
 	if err := CheckName(f.Set); err != nil {
 		return err
 	}
-	if n := f.Dead.HeapBytes(); n > ClockBytesMax {
-		return &LimitError{"bytes of a clock", n, ClockBytesMax}
+	if err := CheckClock(f.Dead); err != nil {
+		return err
 	}
 	keys, total, dots := 0, 0, &clock.Clock{}
 	for i := range f.Keys {

@@ -12,7 +12,7 @@ type FilterDurability = keyscheme.FilterDurability
 
 // The durabilities of a filter's marks.
 const (
-	FilterServer   = keyscheme.FilterServer   // what Options.FilterDurability says
+	FilterServer   = keyscheme.FilterServer   // what engine.Options.FilterDurability says
 	FilterInterval = keyscheme.FilterInterval // at once; what was not flushed since is lost in a crash
 	FilterLog      = keyscheme.FilterLog      // when it is in the operating system's hands: it survives the process, not the machine
 	FilterSync     = keyscheme.FilterSync     // when it is on disk

@@ -3,6 +3,7 @@ package bigset
 import (
 	"fmt"
 
+	"bigset/clock"
 	"bigset/keyscheme"
 )
 
@@ -61,6 +62,14 @@ func CheckName(name []byte) error {
 func CheckElement(e []byte) error {
 	if len(e) > ElementBytesMax {
 		return &LimitError{"bytes of an element", len(e), ElementBytesMax}
+	}
+	return nil
+}
+
+// CheckClock returns what is wrong with a clock that comes from elsewhere: ErrLimit. A nil clock is fine.
+func CheckClock(c *clock.Clock) error {
+	if n := c.HeapBytes(); n > ClockBytesMax {
+		return &LimitError{"bytes of a clock", n, ClockBytesMax}
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ type WriteOptions struct {
 	Durability Durability
 	// Request, of at most 64 bytes, is an id that the client has given its request to this set, and to no other. Where the
 	// request was applied before, here or by a delta, nothing is done: the result is that of the first time. Without one, an add
-	// that is tried again after somebody has removed its element brings the element back. It is known for Options.RequestAge.
-	// Not together with Options.OpenContexts.
+	// that is tried again after somebody has removed its element brings the element back. It is known for engine.Options.RequestAge.
+	// Not together with engine.Options.OpenContexts.
 	Request []byte
 }
 

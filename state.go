@@ -10,7 +10,7 @@ import (
 type State struct {
 	// Seen are the events that this store knows of, Dead those of them that are removed or replaced. Both are shared: read only.
 	Seen, Dead *clock.Clock
-	// Open is the number of keys with an open context (Options.OpenContexts); after a crash it may be too many.
+	// Open is the number of keys with an open context (engine.Options.OpenContexts); after a crash it may be too many.
 	Open uint64
 }
 

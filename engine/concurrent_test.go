@@ -368,7 +368,7 @@ func readsAll(s *engine.Store, set []byte, names [][]byte, o bigset.ReadOptions,
 	return nil
 }
 
-// TestCloseWhileBusy closes a store under writers, readers and compactions: each gets its answer or ErrClosed, and what was
+// TestCloseWhileBusy closes a store under writers, readers and compactions: each gets its answer or bigset.ErrClosed, and what was
 // acknowledged is there after the next open, under the same incarnation.
 func TestCloseWhileBusy(t *testing.T) {
 	t.Parallel()

@@ -116,7 +116,7 @@ func (d *disk) release() {
 	}
 }
 
-// room returns an error that wraps ErrDiskFull when there is no room for adds. It asks the disk now and then.
+// room returns an error that wraps bigset.ErrDiskFull when there is no room for adds. It asks the disk now and then.
 func (d *disk) room() error {
 	now := time.Now().UnixNano()
 	if then := d.checked.Load(); now-then > int64(spaceCheckInterval) && d.checked.CompareAndSwap(then, now) {
@@ -173,7 +173,7 @@ type DiskSpace struct {
 }
 
 // DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
-// ErrDiskFull. It looks at the disk when nobody has for a second.
+// bigset.ErrDiskFull. It looks at the disk when nobody has for a second.
 func (s *Store) DiskSpace() (space DiskSpace, full error) {
 	full = s.disk.room()
 	if usage := s.disk.usage.Load(); usage != nil {
@@ -274,7 +274,7 @@ func partOf(u vfs.DiskUsage, percent uint64) uint64 {
 func reserveOf(u vfs.DiskUsage) uint64 { return partOf(u, spaceReserve) }
 
 // DiskSpaceError says that there is little room left on the disk. As an answer to an add it says that it was refused: reads
-// and removes go on. errors.Is finds ErrDiskFull in it.
+// and removes go on. errors.Is finds bigset.ErrDiskFull in it.
 type DiskSpaceError struct {
 	Free, Reserve uint64 // bytes; both are 0 when a write found the disk full
 	Need          uint64 // bytes that have to be written before anything else can be; 0 if that is not known, or not so
@@ -291,5 +291,5 @@ func (e *DiskSpaceError) Error() string {
 	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", bigset.ErrDiskFull, e.Free, e.Reserve)
 }
 
-// Unwrap makes errors.Is find ErrDiskFull.
+// Unwrap makes errors.Is find bigset.ErrDiskFull.
 func (e *DiskSpaceError) Unwrap() error { return bigset.ErrDiskFull }

@@ -21,8 +21,8 @@ func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d bigs
 	if err := bigset.CheckName(name); err != nil {
 		return bigset.Delta{}, err
 	}
-	if n := seen.HeapBytes(); n > bigset.ClockBytesMax {
-		return bigset.Delta{}, &bigset.LimitError{What: "bytes of a clock", Got: n, Max: bigset.ClockBytesMax}
+	if err := bigset.CheckClock(seen); err != nil {
+		return bigset.Delta{}, err
 	}
 	r := &request{drop: &dropping{context: seen}, opt: bigset.WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
 	if err := s.writeTo(ctx, name, r); err != nil {

@@ -14,7 +14,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Bounds of one call of ElementDigests, beside ElementPartsMax.
+// Bounds of one call of ElementDigests, beside bigset.ElementPartsMax.
 const (
 	elementPartsBytes   = 1 << 20 // of elements that end a part
 	elementDigestKeyMax = 200_000 // keys that are read
@@ -23,8 +23,8 @@ const (
 // ElementDigests hashes the live keys of some dots of a set, (element, dot), in parts of the range: what rot has changed, which Seen and
 // Dead say nothing of, shows when the sums of two stores differ that were asked for the same dots, seen and not dead at both. Where a
 // part ends is decided by the element alone, so that two stores cut alike. One call opens one iterator for a short while, reads a
-// bounded number of keys, and ends a part where it stops. A set of which this store has never heard is ErrNotFound, an open key
-// ErrOpenKey, a block that can't be read ErrCorrupt. The clock must not change meanwhile.
+// bounded number of keys, and ends a part where it stops. A set of which this store has never heard is bigset.ErrNotFound, an open key
+// bigset.ErrOpenKey, a block that can't be read bigset.ErrCorrupt. The clock must not change meanwhile.
 func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.ElementRange) (d bigset.ElementDigests, err error) {
 	if r.Mean < 1 || r.Mean > bigset.ElementsMeanMax {
 		return d, fmt.Errorf("%w: parts of %d elements", bigset.ErrRequest, r.Mean)
@@ -34,8 +34,8 @@ func (s *Store) ElementDigests(ctx context.Context, name []byte, r bigset.Elemen
 			return d, err
 		}
 	}
-	if n := r.Within.HeapBytes(); n > bigset.ClockBytesMax {
-		return d, &bigset.LimitError{What: "bytes of a clock", Got: n, Max: bigset.ClockBytesMax}
+	if err := bigset.CheckClock(r.Within); err != nil {
+		return d, err
 	}
 	err = s.withSet(ctx, name, func(st *set) error {
 		b := boundsOf(st.prefix, bigset.ReadOptions{After: r.After})

@@ -28,7 +28,7 @@ var (
 	ErrNotEmpty = errors.New("engine: folder is not empty")
 )
 
-// CorruptionError says where damage was found. errors.Is finds ErrCorrupt in it. What is not known is empty.
+// CorruptionError says where damage was found. errors.Is finds bigset.ErrCorrupt in it. What is not known is empty.
 type CorruptionError struct {
 	Path string // the file
 	// The keys that the damaged file holds, or should: from element From of the set Set to element To of the set LastSet, both
@@ -70,7 +70,7 @@ func position(set, element, filter []byte) string {
 	return fmt.Sprintf("element %.64q of set %.64q", element, set)
 }
 
-// Unwrap makes errors.Is find ErrCorrupt and the cause.
+// Unwrap makes errors.Is find bigset.ErrCorrupt and the cause.
 func (e *CorruptionError) Unwrap() []error { return []error{bigset.ErrCorrupt, e.Err} }
 
 // corruptionError names the file and the keys that Pebble's error is about.

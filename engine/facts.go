@@ -12,7 +12,7 @@ import (
 // ApplyFacts takes facts of another replica. They are judged by what this store has seen at the moment of application: a key
 // whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
 // No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
-// with another one nothing has changed, unless it wraps ErrFailed.
+// with another one nothing has changed, unless it wraps bigset.ErrFailed.
 func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, error) {
 	if err := f.Check(); err != nil {
 		return bigset.FactsResult{}, err

@@ -14,7 +14,7 @@ import (
 )
 
 // DropFilter takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
-// later. Its error is ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
+// later. Its error is bigset.ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
 func (s *Store) DropFilter(ctx context.Context, name []byte) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 }
 
 // ClearFilter forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
-// are ErrNoFilter and ErrFilterOpen.
+// are bigset.ErrNoFilter and bigset.ErrFilterOpen.
 func (s *Store) ClearFilter(name []byte) error {
 	if err := s.enter(); err != nil {
 		return err

@@ -26,8 +26,8 @@ type FilterReader struct {
 	pages keyscheme.Bounds
 }
 
-// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, ErrCorrupt,
-// and ErrRequest for a filter of more than one slice.
+// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, bigset.ErrCorrupt,
+// and bigset.ErrRequest for a filter of more than one slice.
 func (f *Filter) Read(ctx context.Context) (*FilterReader, error) {
 	if len(f.slices) > 1 {
 		return nil, fmt.Errorf("%w: filter %q has %d slices, and is read slice by slice", bigset.ErrRequest, f.name, len(f.slices))
@@ -86,7 +86,7 @@ func (r *FilterReader) open() (err error) {
 }
 
 // Pages returns the pages that are stored, by layer, then by number; all others are zero. The bits are good until the next page. After an
-// error, which is ErrCorrupt or the disk's, there are no more.
+// error, which is bigset.ErrCorrupt or the disk's, there are no more.
 func (r *FilterReader) Pages(ctx context.Context) iter.Seq2[FilterPage, error] {
 	return func(yield func(FilterPage, error) bool) {
 		var bits []byte

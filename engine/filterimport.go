@@ -27,7 +27,7 @@ type FilterPage struct {
 // error, or a crash, there is nothing of it, but for pages that go in the background or after the next open. The filter is closed.
 //
 // Layers come in their order; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
-// again when the next one is asked for. Errors are those of CreateFilter, that of pages, and ErrRequest for a page or layer that can't be.
+// again when the next one is asked for. Errors are those of CreateFilter, that of pages, and bigset.ErrRequest for a page or layer that can't be.
 func (s *Store) ImportFilter(ctx context.Context, name []byte, o bigset.FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[FilterPage, error]) (*Filter, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (im *filterImport) begin(ctx context.Context, o bigset.FilterOptions) error
 	return nil
 }
 
-// mustBeNew returns ErrFilterExists where there is a filter of the name, also one that was cleared.
+// mustBeNew returns bigset.ErrFilterExists where there is a filter of the name, also one that was cleared.
 func (im *filterImport) mustBeNew() error {
 	if im.fs.listed(im.name) != nil {
 		return bigset.ErrFilterExists

@@ -15,7 +15,7 @@ import (
 	"bigset/bloomslice"
 )
 
-// filterLog is the log of marks of filters whose marks are answered when they are written (FilterLog) or on disk (FilterSync). It says
+// filterLog is the log of marks of filters whose marks are answered when they are written (bigset.FilterLog) or on disk (bigset.FilterSync). It says
 // which keys were marked since their pages were flushed; a segment goes when all filters were flushed since it was ended. Without marks it
 // has no file.
 //

@@ -118,8 +118,8 @@ func (fs *filters) stats(st *Stats) {
 	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = fs.faults.Load(), fs.evicted.Load(), fs.written.Load()
 }
 
-// Filter returns a filter, open or closed; its error is ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
-// then says ErrNoFilter too.
+// Filter returns a filter, open or closed; its error is bigset.ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
+// then says bigset.ErrNoFilter too.
 func (s *Store) Filter(name []byte) (*Filter, error) {
 	if f := s.filters.find(name); f != nil {
 		return f, nil
@@ -127,9 +127,9 @@ func (s *Store) Filter(name []byte) (*Filter, error) {
 	return nil, bigset.ErrNoFilter
 }
 
-// CreateFilter makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and ErrFilterExists. Where a
-// filter was cleared it comes back with all that it had, its old options too. Errors are ErrLimit for the name and bloomslice.ErrOptions
-// for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after ErrFailed it may
+// CreateFilter makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and bigset.ErrFilterExists. Where a
+// filter was cleared it comes back with all that it had, its old options too. Errors are bigset.ErrLimit for the name and bloomslice.ErrOptions
+// for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after bigset.ErrFailed it may
 // be there at the next open, whole.
 func (s *Store) CreateFilter(ctx context.Context, name []byte, o bigset.FilterOptions) (*Filter, error) {
 	if err := s.enter(); err != nil {

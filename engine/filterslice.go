@@ -73,7 +73,7 @@ func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) erro
 	return f.checked(present[:len(hashes)])
 }
 
-// checked counts keys that were checked. Its error is ErrNoFilter where the filter went meanwhile, and its bits with it.
+// checked counts keys that were checked. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its bits with it.
 func (f *filterSlice) checked(present []bool) error {
 	if f.gone.Load() {
 		return bigset.ErrNoFilter
@@ -275,7 +275,7 @@ func (f *filterSlice) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice
 	return bloomslice.New(opt.Options, layers, pageSource{f}, &f.fs.resident)
 }
 
-// loadHead reads the filter's options, if it has not been done. Its errors are ErrNoFilter and ErrCorrupt.
+// loadHead reads the filter's options, if it has not been done. Its errors are bigset.ErrNoFilter and bigset.ErrCorrupt.
 func (f *filterSlice) loadHead() error {
 	if f.opt.Load() != nil {
 		return nil
@@ -392,7 +392,7 @@ func (f *filterSlice) met(err error) { f.fs.s.damages.met(f.of.damaged(), err) }
 
 func (f *Filter) damaged() damaged { return damaged{string(f.name), f.generation} }
 
-// addTo adds what is known of the slice, also with ErrCorrupt.
+// addTo adds what is known of the slice, also with bigset.ErrCorrupt.
 func (f *filterSlice) addTo(info *FilterInfo) error {
 	hits, misses := f.checks.sums()
 	info.SlicesHere++

@@ -34,7 +34,7 @@ const (
 // a crash leaves a swap done or not done.
 //
 // Where damage near a lost key can't be read nothing could be copied: the stretch is replaced whole, provided that the facts name all
-// that may be in it, which is every dot that Lost returns. Else the key is left, and the error is ErrCorrupt, a *CorruptionError
+// that may be in it, which is every dot that Lost returns. Else the key is left, and the error is bigset.ErrCorrupt, a *CorruptionError
 // that names the file; the others are put back all the same. So it is where the damage reaches the set's clock, or another set: such
 // a store is replaced by a copy.
 //

@@ -35,14 +35,14 @@ const ingestTries = 3
 
 // IngestSpan takes a span of another store, by the rules of ApplyFacts: each key is judged by what this store has seen at the moment
 // at which it enters, and Dead is united. It is durable when it returns, and a crash leaves all of it or nothing. Spans may come
-// in any order and any number of times. What is malformed, or names dots that this store has never issued, is ErrFacts, what is too
-// large ErrLimit; then, and with any other error that does not wrap ErrFailed, nothing has changed.
+// in any order and any number of times. What is malformed, or names dots that this store has never issued, is bigset.ErrFacts, what is too
+// large bigset.ErrLimit; then, and with any other error that does not wrap bigset.ErrFailed, nothing has changed.
 func (s *Store) IngestSpan(ctx context.Context, span *bigset.Span) (res bigset.FactsResult, err error) {
 	if err := bigset.CheckName(span.Set); err != nil {
 		return res, err
 	}
-	if n := span.Dead.HeapBytes(); n > bigset.ClockBytesMax {
-		return res, &bigset.LimitError{What: "bytes of a clock", Got: n, Max: bigset.ClockBytesMax}
+	if err := bigset.CheckClock(span.Dead); err != nil {
+		return res, err
 	}
 	err = s.usingSet(ctx, span.Set, func(st *set) error {
 		in := &ingestion{pass: pass{spanFiles: spanFiles{s: s}, st: st}, dead: span.Dead}

@@ -13,7 +13,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// TestLimits: what is just within a limit works, and what is just over it is refused with a *LimitError that says which,
+// TestLimits: what is just within a limit works, and what is just over it is refused with a *bigset.LimitError that says which,
 // and changes nothing.
 func TestLimits(t *testing.T) {
 	t.Parallel()

@@ -29,8 +29,8 @@ const (
 // a dot before it loses the dot. A dot that dies meanwhile may be named by both.
 //
 // Keys are looked for in the log of recent writes, which is in memory (KeepRecent), and if some are not in there by one scan of the set,
-// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is ErrNotFound; a key with an open context that
-// is asked for is ErrOpenKey. The clock must not change meanwhile.
+// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is bigset.ErrNotFound; a key with an open context that
+// is asked for is bigset.ErrOpenKey. The clock must not change meanwhile.
 func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return func(yield func(bigset.Facts, error) bool) {
 		s.KeepRecent()

@@ -29,7 +29,7 @@ type Options struct {
 	Durability bigset.Durability
 	// OpenContexts stores an operation with a wide context as it is, without reading: its key is open until the rewriter finds
 	// what it supersedes. Off, which is the default, a wide context is resolved when it comes, by one seek, and refused with
-	// ErrBehind where this store has not seen all of it. What is open already is understood either way. It needs a strategy that
+	// bigset.ErrBehind where this store has not seen all of it. What is open already is understood either way. It needs a strategy that
 	// rewrites.
 	OpenContexts bool
 	// MemTableBytes is the size of a memtable; default 64 MiB.
@@ -44,7 +44,7 @@ type Options struct {
 	FilterCacheBytes int64
 	// FilterLimits bound what filters may take; default none.
 	FilterLimits FilterLimits
-	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default FilterInterval.
+	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default bigset.FilterInterval.
 	FilterDurability bigset.FilterDurability
 	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
 	RewriteBytesPerSecond int64
@@ -56,7 +56,7 @@ type Options struct {
 	// BallastBytes is the size of a file that is removed when the disk is full, so that what is under way can end; it is
 	// made again by a later open that finds room enough. Default 0: none.
 	BallastBytes int64
-	// RequestAge is how long the events of a request with an id (WriteOptions.Request) are kept, to answer it when it comes
+	// RequestAge is how long the events of a request with an id (bigset.WriteOptions.Request) are kept, to answer it when it comes
 	// again; default 10 minutes. RequestsKept is of how many requests they are kept at most; default 65,536, some 200 bytes of
 	// memory each.
 	RequestAge   time.Duration

@@ -22,7 +22,7 @@ const iteratorAgeMax = time.Second
 
 // Read streams the elements of a set in order, in chunks, each with the clock and the dots to act on. A chunk is one moment
 // of the set, the whole stream is not: every chunk is right by itself and no element comes twice. A set that this store has
-// never heard of is ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
+// never heard of is bigset.ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
 func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		stopped := false
@@ -65,7 +65,7 @@ type Count struct {
 // Count counts elements. Those of a whole set are known without reading a key while no element can have two live dots: since
 // a count that found none, or since the set was made, all adds were of policy coordinator and no delta came. Else it reads
 // the keys, from several moments if it takes long; an element that comes or goes meanwhile may be counted or not. A set that
-// this store has never heard of is ErrNotFound.
+// this store has never heard of is bigset.ErrNotFound.
 func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count, err error) {
 	err = s.reading(ctx, name, o.ReadOptions, func(st *set, r *reader) error {
 		began, dots := st.view(), uint64(0)
@@ -210,7 +210,7 @@ type reader struct {
 	fold   fold.Options
 	left   int // elements that may still come; 0 is no limit
 	done   bool
-	scrap  func() *fold.Chunk // ReadOptions.Scrap
+	scrap  func() *fold.Chunk // bigset.ReadOptions.Scrap
 
 	mu     sync.Mutex  // guards what follows against expire
 	timer  *time.Timer // closes the iterator while the consumer takes its time; nil in a read of one chunk

@@ -12,7 +12,7 @@ import (
 
 // What replicas ask each other: what has been seen, and what has become of single dots. Nothing here changes the store.
 
-// State returns what this store knows of a set. A set of which it has never heard is ErrNotFound.
+// State returns what this store knows of a set. A set of which it has never heard is bigset.ErrNotFound.
 func (s *Store) State(ctx context.Context, name []byte) (state bigset.State, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		_, state = st.state()
@@ -30,7 +30,7 @@ func (st *set) state() (*view, bigset.State) {
 }
 
 // Judge says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
-// set of which it has never heard it has seen no dot. An element with an open key is refused with ErrOpenKey.
+// set of which it has never heard it has seen no dot. An element with an open key is refused with bigset.ErrOpenKey.
 func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.Judgement, error) {
 	if err := bigset.CheckElement(element); err != nil {
 		return bigset.Judgement{}, err

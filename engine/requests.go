@@ -113,7 +113,7 @@ func (s *Store) checkRequest(o bigset.WriteOptions) error {
 // KnowsRequest reports whether this store keeps a client's request to a set, by its id: whether a Write with that id would be answered
 // by the events that the request became, or be refused for another one's. Writes of the set that have queued up before are done when it
 // answers. It changes nothing; what it found need not be durable yet. Its errors are those with which any Write of that id would be
-// refused, ErrFailed among them.
+// refused, bigset.ErrFailed among them.
 func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, err error) {
 	if err := s.checkRequest(bigset.WriteOptions{Request: id}); err != nil {
 		return false, err

@@ -27,7 +27,7 @@ type changesDigest struct {
 
 // SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped for good, by slot, then by name. What
 // was marked before its turn is in the digest of a slice. It holds nothing open between them. A slice that can't be read comes with its
-// error, which wraps ErrCorrupt, and the list goes on.
+// error, which wraps bigset.ErrCorrupt, and the list goes on.
 func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
 	return func(yield func(bigset.SliceDigest, error) bool) {
 		if err := s.enter(); err != nil {
@@ -173,8 +173,8 @@ func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.Page
 	return r.Layers, true, nil
 }
 
-// PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is PageSumsMax. What was marked
-// before the call is in them. A slice that is not here has no pages and no layers. ErrNoFilter is a generation that is over.
+// PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is bigset.PageSumsMax. What was marked
+// before the call is in them. A slice that is not here has no pages and no layers. bigset.ErrNoFilter is a generation that is over.
 func (s *Store) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, error) {
 	if err := s.enter(); err != nil {
 		return bigset.PageSums{}, err
@@ -198,7 +198,7 @@ func (s *Store) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigs
 	return sums, s.filters.goneFor(&spec, err)
 }
 
-// Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
+// Pages returns the pages of a slice at some places, at most bigset.PagesMax, in order, with all layers. Those that are not stored are left out.
 // Errors are those of PageSums.
 func (s *Store) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, error) {
 	if err := s.enter(); err != nil {
@@ -261,7 +261,7 @@ func (r *FilterReader) pageBits(buf []byte) ([]byte, error) {
 const pagesMerged = 16
 
 // MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. A slice that is not here is
-// made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and ErrCorrupt for pages that are damaged;
+// made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and bigset.ErrCorrupt for pages that are damaged;
 // then some may have been joined.
 func (s *Store) MergePages(ctx context.Context, p bigset.SlicePages) error {
 	if err := s.enter(); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // MarkSlice marks keys, by their hashes, in layers of an owner, and returns the marks for the other replicas: those of keys that were
 // there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
-// are as durable as the filter promises. A slice that is not here is made. ErrNoFilter is a generation that is over, ErrRequest a request
+// are as durable as the filter promises. A slice that is not here is made. bigset.ErrNoFilter is a generation that is over, bigset.ErrRequest a request
 // that can't be. After any other error keys may be marked, or not.
 func (s *Store) MarkSlice(ctx context.Context, spec bigset.SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
 	if err := s.enter(); err != nil {
@@ -322,8 +322,8 @@ func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, g
 		return err
 	}
 	defer s.leave()
-	if err := keyscheme.CheckFilterName(name); err != nil {
-		return &bigset.LimitError{What: "bytes of a filter's name", Got: len(name), Max: keyscheme.FilterNameBytesMax}
+	if err := bigset.CheckFilterName(name); err != nil {
+		return err
 	}
 	if parts == 0 || parts > bloomslice.SlicesMax || parts&(parts-1) != 0 || generation == 0 || generation > math.MaxInt64 {
 		return fmt.Errorf("%w: generation %d of a filter of %d slices", bigset.ErrRequest, generation, parts)

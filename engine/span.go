@@ -17,7 +17,7 @@ const spanBytesDefault = 8 << 20
 
 // ExportSpan reads live keys of a set, from behind an element on, or from the start with nil, until they are about bytesMax bytes,
 // 0 is 8 MiB, or until a second has passed. It is one moment of the set. A set of which this store has never heard is
-// ErrNotFound, a key with an open context ErrOpenKey.
+// bigset.ErrNotFound, a key with an open context bigset.ErrOpenKey.
 func (s *Store) ExportSpan(ctx context.Context, name, after []byte, bytesMax int) (span *bigset.Span, err error) {
 	if bytesMax == 0 {
 		bytesMax = spanBytesDefault

@@ -81,7 +81,7 @@ type failure struct{ cause error }
 
 // Open opens the store in a folder, making it if there is none. Nil options are the defaults. The folder belongs to this
 // store until Close: a second one gets ErrLocked. A store that exists is opened on a full disk too: reads go on, and until some space
-// is free writes return a *DiskSpaceError. Where the open has to write, for a new store for one, its error wraps ErrDiskFull.
+// is free writes return a *DiskSpaceError. Where the open has to write, for a new store for one, its error wraps bigset.ErrDiskFull.
 func Open(dir string, o *Options) (*Store, error) {
 	opt := o.withDefaults()
 	if err := opt.validate(); err != nil {
@@ -388,7 +388,7 @@ func (s *Store) writable() error {
 	return nil
 }
 
-// Failed returns the reason why the store takes no more writes, which wraps ErrFailed, or nil. Reads go on after a
+// Failed returns the reason why the store takes no more writes, which wraps bigset.ErrFailed, or nil. Reads go on after a
 // failure, but what they show of the last writes may be gone after the next open.
 func (s *Store) Failed() error { return s.writable() }
 

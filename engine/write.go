@@ -33,7 +33,7 @@ func opsOf(kind keyscheme.Op, elements [][]byte) []bigset.Op {
 }
 
 // Write does operations, each with a context of its own, in order and in one atomic batch: all of it or, with an error,
-// nothing. An error after the batch was applied wraps ErrFailed and says nothing about whether it happened. It may be
+// nothing. An error after the batch was applied wraps bigset.ErrFailed and says nothing about whether it happened. It may be
 // called by any number of goroutines; those that write one set at the same time share a batch.
 func (s *Store) Write(ctx context.Context, name []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, error) {
 	if err := bigset.CheckOps(name, ops); err != nil {
