@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/fold"
 	"bigset/readcore"
@@ -186,7 +187,7 @@ func dotsText(dots []clock.Dot) string {
 	return "{" + strings.Join(words, " ") + "}"
 }
 
-var verdicts = map[string]readcore.Verdict{"notseen": readcore.NotSeen, "live": readcore.Live, "dead": readcore.Dead, "lost": readcore.Lost}
+var verdicts = map[string]bigset.Verdict{"notseen": bigset.NotSeen, "live": bigset.Live, "dead": bigset.Dead, "lost": bigset.Lost}
 
 // decide reads a line for each replica, as: n1 m2; n1=live m1=dead.
 func decide(t *testing.T, input string) string {

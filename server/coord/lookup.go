@@ -102,11 +102,6 @@ type judgement struct {
 	answer readcore.Answer
 }
 
-// verdicts has readcore's word for each of the engine's.
-var verdicts = map[bigset.Verdict]readcore.Verdict{
-	bigset.NotSeen: readcore.NotSeen, bigset.Live: readcore.Live, bigset.Dead: readcore.Dead, bigset.Lost: readcore.Lost,
-}
-
 // judge asks a replica about dots of an element, and by which it is present there.
 func judge(ctx context.Context, rep peer.Replica, set, element []byte, dots []clock.Dot) (judgement, error) {
 	said, _, err := rep.Judge(ctx, set, element, dots)
@@ -116,9 +111,5 @@ func judge(ctx context.Context, rep peer.Replica, set, element []byte, dots []cl
 	if len(said.Verdicts) != len(dots) {
 		return judgement{}, fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(said.Verdicts), len(dots))
 	}
-	a := readcore.Answer{Asked: dots, Live: said.Live}
-	for _, v := range said.Verdicts {
-		a.Verdicts = append(a.Verdicts, verdicts[v])
-	}
-	return judgement{rep, a}, nil
+	return judgement{rep, readcore.Answer{Asked: dots, Live: said.Live, Verdicts: said.Verdicts}}, nil
 }
