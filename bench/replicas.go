@@ -12,13 +12,14 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 // replica is a store in this process that holds the same sets as others.
 type replica struct {
 	*bigsetSystem
-	peer *peer.Local
+	peer *local.Replica
 }
 
 // replicated opens n empty stores, calls f and throws them away.
@@ -46,7 +47,7 @@ func (e *env) replicatedIn(dirs []string, o openOptions, f func([]*replica) erro
 	return e.opened(contender{system: systemBigset}, dirs[last], o, func(sys system) error {
 		r := &replica{bigsetSystem: sys.(*bigsetSystem)}
 		var err error
-		if r.peer, err = peer.NewLocal(fmt.Sprintf("node-%d", last), r.store, peer.Normal); err != nil {
+		if r.peer, err = local.New(fmt.Sprintf("node-%d", last), r.store, peer.Normal); err != nil {
 			return err
 		}
 		return e.replicatedIn(dirs[:last], o, func(list []*replica) error { return f(append(list, r)) })

@@ -151,7 +151,7 @@ func (c *cluster) close() error {
 func (c *cluster) links() (links []*link) {
 	for _, m := range c.members {
 		l := &link{member: m, c: c}
-		l.Link = turns.Link{To: func() peer.Replica { return l.Local }, Over: l.over}
+		l.Link = turns.Link{To: func() peer.Replica { return l.Replica }, Over: l.over}
 		links = append(links, l)
 	}
 	return links

@@ -27,7 +27,7 @@ type link struct {
 
 var _ peer.Replica = (*link)(nil)
 
-func (l *link) Member() peer.Member { return l.Local.Member() }
+func (l *link) Member() peer.Member { return l.Replica.Member() }
 
 // unreachable is an error while a call can't be made. It says that nothing has happened.
 func (l *link) unreachable() error {
@@ -113,7 +113,7 @@ func (l *link) silence(ctx context.Context) error {
 func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (r bigset.Result, m peer.Member, err error) {
 	first, wipes := true, 0
 	err = l.over(ctx, func() error {
-		again, _, err := l.Local.Write(ctx, set, ops, o)
+		again, _, err := l.Replica.Write(ctx, set, ops, o)
 		l.c.made(again.Delta)
 		if first {
 			r, first, wipes = again, false, l.c.facts.loss.wipes
@@ -132,7 +132,7 @@ func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.
 func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	l.c.facts.minted(d) // whole-set deletes, which no replica makes
 	err := l.over(ctx, func() error {
-		_, err := l.Local.Apply(ctx, d, durability)
+		_, err := l.Replica.Apply(ctx, d, durability)
 		return err
 	})
 	return l.Member(), err
@@ -141,7 +141,7 @@ func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dura
 // Read streams from one incarnation: when that has crashed, the stream ends with an error.
 func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
-		next, stop := iter.Pull2(l.Local.Read(ctx, set, o))
+		next, stop := iter.Pull2(l.Replica.Read(ctx, set, o))
 		defer stop()
 		for taken, life := 0, l.lives; ; taken++ {
 			var chunk *fold.Chunk
@@ -173,11 +173,11 @@ func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.
 }
 
 func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
-	return gathered(l, ctx, func() iter.Seq2[bigset.Facts, error] { return l.Local.Locate(ctx, set, dots) })
+	return gathered(l, ctx, func() iter.Seq2[bigset.Facts, error] { return l.Replica.Locate(ctx, set, dots) })
 }
 
 func (l *link) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
-	return gathered(l, ctx, func() iter.Seq2[bigset.SetDigest, error] { return l.Local.Digests(ctx, first, last) })
+	return gathered(l, ctx, func() iter.Seq2[bigset.SetDigest, error] { return l.Replica.Digests(ctx, first, last) })
 }
 
 // gathered asks for all of a list at once and then hands it out.

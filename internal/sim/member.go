@@ -15,12 +15,13 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/coord/turns"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 // member is a replica of a cluster: an engine that crashes, loses its disk, and comes back in a new incarnation.
 type member struct {
-	*peer.Local
+	*local.Replica
 	store   *engineStore
 	node    string
 	process *process // that copies from others
@@ -77,7 +78,7 @@ func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compa
 	if m.joining {
 		state = peer.Joining
 	}
-	m.Local, err = peer.NewLocal(m.node, h.Store, state)
+	m.Replica, err = local.New(m.node, h.Store, state)
 	return err
 }
 
@@ -200,7 +201,7 @@ func (c *cluster) copy(m, from *member) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer c.turns.After(copyLimit, cancel)()
 	defer cancel()
-	mover, err := transfer.New(m.Local, transfer.Options{ChunkBytes: 1, Now: m.clock.Now})
+	mover, err := transfer.New(m.Replica, transfer.Options{ChunkBytes: 1, Now: m.clock.Now})
 	if err != nil {
 		c.facts.violated(convergence.Failed, "a mover: %v", err)
 		return false

@@ -20,6 +20,7 @@ import (
 	"bigset/server/coord"
 	"bigset/server/coord/turns"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 var set = []byte("set")
@@ -36,7 +37,7 @@ type cluster struct {
 
 // link is the way to a replica.
 type link struct {
-	local
+	here
 	turns.Link
 	wire
 	c      *cluster
@@ -45,8 +46,8 @@ type link struct {
 	chunks int // that were taken
 }
 
-// local is behind the link: calls go over that where it has them.
-type local struct{ *peer.Local }
+// here is behind the link: calls go over that where it has them.
+type here struct{ *local.Replica }
 
 func newCluster(t *testing.T, s *sched, n int) *cluster {
 	c := &cluster{t: t, s: s}
@@ -57,12 +58,12 @@ func newCluster(t *testing.T, s *sched, n int) *cluster {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = store.Close() })
-		replica, err := peer.NewLocal(fmt.Sprintf("node%d", i), store, peer.Normal)
+		replica, err := local.New(fmt.Sprintf("node%d", i), store, peer.Normal)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &link{local: local{replica}, wire: newWire(s, replica.Member().Node), c: c, store: store, disk: disk}
-		l.Link = turns.Link{To: func() peer.Replica { return l.Local }, Over: l.over}
+		l := &link{here: here{replica}, wire: newWire(s, replica.Member().Node), c: c, store: store, disk: disk}
+		l.Link = turns.Link{To: func() peer.Replica { return l.Replica }, Over: l.over}
 		c.links = append(c.links, l)
 	}
 	return c
@@ -103,7 +104,7 @@ func (c *cluster) saw(kind coord.EventKind) (n int) {
 func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (r bigset.Result, m peer.Member, err error) {
 	first := true
 	err = l.over(ctx, func() error {
-		again, _, err := l.Local.Write(ctx, set, ops, o)
+		again, _, err := l.Replica.Write(ctx, set, ops, o)
 		if err == nil && !again.Delta.Empty() {
 			l.c.minted = append(l.c.minted, again.Delta)
 		}
@@ -124,7 +125,7 @@ func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.
 
 func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	err := l.over(ctx, func() error {
-		_, err := l.Local.Apply(ctx, d, durability)
+		_, err := l.Replica.Apply(ctx, d, durability)
 		return err
 	})
 	return l.Member(), err
@@ -132,7 +133,7 @@ func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dura
 
 func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return func(yield func(bigset.Facts, error) bool) {
-		for f, err := range l.Local.Locate(ctx, set, dots) {
+		for f, err := range l.Replica.Locate(ctx, set, dots) {
 			if e := l.over(ctx, func() error { return err }); !yield(f, e) || e != nil {
 				return
 			}

@@ -17,6 +17,7 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 func names(from, to int) (all []string) {
@@ -45,7 +46,7 @@ func (l *link) aside(do func()) {
 	}
 	l.store = store
 	l.c.t.Cleanup(func() { _ = store.Close() })
-	if l.Local, err = peer.NewLocal(node, store, peer.Normal); err != nil {
+	if l.Replica, err = local.New(node, store, peer.Normal); err != nil {
 		l.c.t.Fatal(err)
 	}
 }

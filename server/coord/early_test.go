@@ -58,7 +58,7 @@ func TestReadEarlyChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	co, err := coord.New(coord.Options{Runner: &early{}, Place: func([]byte) []peer.Replica {
-		return []peer.Replica{c.links[0].Local, c.links[1].Local}
+		return []peer.Replica{c.links[0].Replica, c.links[1].Replica}
 	}})
 	if err != nil {
 		t.Fatal(err)

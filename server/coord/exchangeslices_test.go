@@ -18,6 +18,7 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 // newSlices returns a line to a replica of slices, which is to be closed.
@@ -27,11 +28,11 @@ func newSlices(t rapid.TB, node string) (l *sliceLine, done func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, err := peer.NewLocal(node, store, peer.Normal)
+	replica, err := local.New(node, store, peer.Normal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sliceLine{SliceReplica: local}, func() { _ = store.Close() }
+	return &sliceLine{SliceReplica: replica}, func() { _ = store.Close() }
 }
 
 // sliceLine is the way to a replica of slices, for an exchange: it breaks.

@@ -12,6 +12,7 @@ import (
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 // filterCluster is some replicas of slices, behind a network that may fail.
@@ -24,7 +25,7 @@ type filterCluster struct {
 
 // sliceLink is the way to a replica of slices.
 type sliceLink struct {
-	*peer.Local
+	*local.Replica
 	wire
 	disk   *testkit.Disk
 	minted []bigset.Marks // that its replica has made, whether or not a coordinator heard of them
@@ -36,7 +37,7 @@ type sliceLink struct {
 }
 
 func (l *sliceLink) Member() peer.Member {
-	m := l.Local.Member()
+	m := l.Replica.Member()
 	if l.joins {
 		m.State = peer.Joining
 	}
@@ -47,23 +48,23 @@ func newFilterCluster(t testing.TB, s *sched, n int) *filterCluster {
 	c := &filterCluster{t: t, s: s}
 	for i := range n {
 		name, disk := fmt.Sprintf("node%d", i), testkit.NewDisk()
-		c.links = append(c.links, &sliceLink{Local: newSliceReplica(t, name, disk), wire: newWire(s, name), disk: disk, apply: func() {}})
+		c.links = append(c.links, &sliceLink{Replica: newSliceReplica(t, name, disk), wire: newWire(s, name), disk: disk, apply: func() {}})
 	}
 	return c
 }
 
 // newSliceReplica returns a replica over the store on a disk.
-func newSliceReplica(t testing.TB, node string, disk *testkit.Disk) *peer.Local {
+func newSliceReplica(t testing.TB, node string, disk *testkit.Disk) *local.Replica {
 	store, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1, MemTableBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	local, err := peer.NewLocal(node, store, peer.Normal)
+	replica, err := local.New(node, store, peer.Normal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return local
+	return replica
 }
 
 // place returns the replicas of a slice: all in order, beginning with another one for each slice.
@@ -101,7 +102,7 @@ func (c *filterCluster) saw(kind coord.EventKind) (n int) {
 
 func (l *sliceLink) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (m bigset.Marks, added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
-		m, added, _, err = l.Local.Mark(ctx, spec, hashes)
+		m, added, _, err = l.Replica.Mark(ctx, spec, hashes)
 		if err == nil {
 			l.minted = append(l.minted, m)
 		}
@@ -123,7 +124,7 @@ func (l *sliceLink) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bl
 func (l *sliceLink) ApplyMarks(ctx context.Context, m bigset.Marks) (added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		l.apply()
-		added, _, err = l.Local.ApplyMarks(context.WithoutCancel(ctx), m)
+		added, _, err = l.Replica.ApplyMarks(context.WithoutCancel(ctx), m)
 		return err
 	})
 	return added, l.Member(), err
@@ -131,7 +132,7 @@ func (l *sliceLink) ApplyMarks(ctx context.Context, m bigset.Marks) (added []boo
 
 func (l *sliceLink) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (present []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
-		present, _, err = l.Local.Check(ctx, spec, hashes)
+		present, _, err = l.Replica.Check(ctx, spec, hashes)
 		if l.short && err == nil {
 			present = present[:len(present)-1]
 		}
@@ -142,7 +143,7 @@ func (l *sliceLink) Check(ctx context.Context, spec bigset.SliceSpec, hashes []b
 
 func (l *sliceLink) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error) {
 	err := l.over(ctx, func() error {
-		_, err := l.Local.DropGeneration(context.WithoutCancel(ctx), name, slices, generation)
+		_, err := l.Replica.DropGeneration(context.WithoutCancel(ctx), name, slices, generation)
 		return err
 	})
 	return l.Member(), err
@@ -153,7 +154,7 @@ func (l *sliceLink) has(t testing.TB, f coord.Filter, key string) bool {
 	t.Helper()
 	h := bloomslice.Sum([]byte(key))
 	spec := bigset.SliceSpec{Name: f.Name, Slice: h.Slice(f.Options.Slices), Generation: f.Generation, Options: f.Options}
-	present, _, err := l.Local.Check(ctx, spec, []bloomslice.Hash{h})
+	present, _, err := l.Replica.Check(ctx, spec, []bloomslice.Hash{h})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func (l *sliceLink) has(t testing.TB, f coord.Filter, key string) bool {
 
 // afterCut returns a replica over what a power cut would leave.
 func (l *sliceLink) afterCut(t testing.TB) *sliceLink {
-	return &sliceLink{Local: newSliceReplica(t, l.node, l.disk.CrashClone(0, 1))}
+	return &sliceLink{Replica: newSliceReplica(t, l.node, l.disk.CrashClone(0, 1))}
 }
 
 // holds counts the replicas that have a key.

@@ -76,7 +76,7 @@ func TestMarkUntold(t *testing.T) {
 			t.Errorf("%s: hints for %v; %d replicas have the key", what, nodes, n)
 		}
 		for _, l := range c.links[1:] {
-			if _, err := coord.ExchangeSlices(ctx, c.links[0].Local, l.Local, 0, keyscheme.SlotMax); err != nil || !l.has(t, f, "x") {
+			if _, err := coord.ExchangeSlices(ctx, c.links[0].Replica, l.Replica, 0, keyscheme.SlotMax); err != nil || !l.has(t, f, "x") {
 				t.Errorf("%s: %s lacks the key after an exchange: %v", what, l.node, err)
 			}
 		}

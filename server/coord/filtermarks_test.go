@@ -165,7 +165,7 @@ func TestMarkDurable(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, l := range c.links {
-				_, _, err := l.afterCut(t).Local.Check(ctx, bigset.SliceSpec{Name: f.Name, Generation: 1, Options: f.Options}, nil)
+				_, _, err := l.afterCut(t).Replica.Check(ctx, bigset.SliceSpec{Name: f.Name, Generation: 1, Options: f.Options}, nil)
 				if !errors.Is(err, bigset.ErrNoFilter) {
 					t.Errorf("dropped, and after a power cut: %v", err)
 				}
@@ -263,7 +263,7 @@ func TestMarkBeside(t *testing.T) {
 	c := newFilterCluster(t, newSched(1), 3)
 	co, err := coord.New(coord.Options{Place: func([]byte) []peer.Replica { return nil }, PlaceSlice: func(_ []byte, slice uint32) (all []peer.SliceReplica) {
 		for i := range c.links {
-			all = append(all, c.links[(i+int(slice))%len(c.links)].Local)
+			all = append(all, c.links[(i+int(slice))%len(c.links)].Replica)
 		}
 		return all
 	}})

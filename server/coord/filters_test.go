@@ -261,7 +261,7 @@ func TestFilterErrorOfEachKind(t *testing.T) {
 		}
 		return []peer.SliceReplica{c.links[1]}
 	}})
-	if _, err := c.links[0].Local.DropGeneration(ctx, f.Name, 32, 1); err != nil {
+	if _, err := c.links[0].Replica.DropGeneration(ctx, f.Name, 32, 1); err != nil {
 		t.Fatal(err)
 	}
 	c.links[0].fault = func() string { c.s.Sleep(second); return "" }

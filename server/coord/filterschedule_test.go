@@ -295,7 +295,7 @@ func (sc *filterSchedule) compare() {
 	sc.tally.refused += sc.saw(coord.EventRefused)
 	sc.has("after the hints", func(l *sliceLink) []bigset.Marks { return l.marks })
 	for _, pair := range [][2]int{{0, 1}, {1, 2}, {0, 2}} {
-		if _, err := coord.ExchangeSlices(ctx, sc.links[pair[0]].Local, sc.links[pair[1]].Local, 0, keyscheme.SlotMax); err != nil {
+		if _, err := coord.ExchangeSlices(ctx, sc.links[pair[0]].Replica, sc.links[pair[1]].Replica, 0, keyscheme.SlotMax); err != nil {
 			sc.rt.Errorf("exchange of %v: %v", pair, err)
 		}
 	}
@@ -311,7 +311,7 @@ func (sc *filterSchedule) compare() {
 // newest is all that a replica has, without the drops of generations that a later one has replaced: a replica of the later one refuses
 // the earlier ones in any case, and notes no drop of them.
 func (sc *filterSchedule) newest(l *sliceLink) string {
-	all := dumpSlices(sc.rt, l.Local)
+	all := dumpSlices(sc.rt, l.Replica)
 	if !strings.Contains(all, "dropped false") {
 		return all
 	}
@@ -341,6 +341,6 @@ func (sc *filterSchedule) has(when string, marks func(*sliceLink) []bigset.Marks
 
 // all reports whether a replica has all marks.
 func (sc *filterSchedule) all(l *sliceLink, m bigset.Marks) bool {
-	present, _, err := l.Local.Check(ctx, m.SliceSpec, hashesOf(m))
+	present, _, err := l.Replica.Check(ctx, m.SliceSpec, hashesOf(m))
 	return err == nil && !slices.Contains(present, false)
 }

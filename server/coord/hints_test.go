@@ -19,6 +19,7 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 var sender = peer.Member{Node: "sender", Incarnation: "S1", State: peer.Normal}
@@ -39,7 +40,7 @@ func openHints(t testing.TB, f coord.Folder, o coord.HintOptions) *coord.Hints {
 
 // target is a replica that notes what it is given.
 type target struct {
-	*peer.Local
+	*local.Replica
 	got  []bigset.Delta
 	err  error
 	left int // so many calls until err

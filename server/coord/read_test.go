@@ -21,7 +21,7 @@ import (
 // Read lets every chunk wait for its turn, and may fail before any.
 func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
-		for chunk, err := range l.Local.Read(ctx, set, o) {
+		for chunk, err := range l.Replica.Read(ctx, set, o) {
 			if e := l.over(ctx, func() error { return err }); e != nil {
 				yield(nil, e)
 				return

@@ -86,7 +86,7 @@ func runSchedule(t *testing.T, seed uint64, total *tally) {
 	s.run(t, time.Hour, func() {})
 	for _, d := range sc.orphan { // hints can't help; anti-entropy would
 		for _, l := range sc.links {
-			if _, err := l.Local.Apply(ctx, d, bigset.Sync); err != nil {
+			if _, err := l.Replica.Apply(ctx, d, bigset.Sync); err != nil {
 				t.Error(err)
 			}
 		}

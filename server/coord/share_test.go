@@ -146,7 +146,7 @@ func TestSharesRun(t *testing.T) {
 	c, want := scattered(t, newSched(1), 100)
 	told := make(chan coord.Event)
 	ended := make(chan struct{})
-	a, b := c.links[0].Local, c.links[1].Local
+	a, b := c.links[0].Replica, c.links[1].Replica
 	co, err := coord.New(coord.Options{
 		Place:            c.place,
 		Shares:           func() []coord.Share { return []coord.Share{{A: a, B: b, Last: keyscheme.SlotMax}} },

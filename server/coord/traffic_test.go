@@ -12,11 +12,12 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 // counting is a replica of which all that an exchange asks it, and all that it answers, goes through frames, which are counted.
 type counting struct {
-	*peer.Local
+	*local.Replica
 	t         *testing.T
 	questions int
 	bytes     int
@@ -49,7 +50,7 @@ func (c *counting) Digests(ctx context.Context, first, last keyscheme.Slot) iter
 	return func(yield func(bigset.SetDigest, error) bool) {
 		c.ask()
 		var all peer.Digests
-		for d, err := range c.Local.Digests(ctx, first, last) {
+		for d, err := range c.Replica.Digests(ctx, first, last) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -65,7 +66,7 @@ func (c *counting) Digests(ctx context.Context, first, last keyscheme.Slot) iter
 
 func (c *counting) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
 	c.ask()
-	all, m, err := c.Local.RangeDigests(ctx, first, last, parts)
+	all, m, err := c.Replica.RangeDigests(ctx, first, last, parts)
 	if err != nil {
 		return nil, m, err
 	}
@@ -74,7 +75,7 @@ func (c *counting) RangeDigests(ctx context.Context, first, last keyscheme.Slot,
 
 func (c *counting) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	c.ask()
-	s, m, err := c.Local.State(ctx, set)
+	s, m, err := c.Replica.State(ctx, set)
 	if err != nil {
 		return s, m, err
 	}
@@ -85,7 +86,7 @@ func (c *counting) Locate(ctx context.Context, set []byte, dots *clock.Clock) it
 	return func(yield func(bigset.Facts, error) bool) {
 		c.questions++
 		asked := c.carry(peer.Locate{Set: set, Dots: dots}).(peer.Locate)
-		for f, err := range c.Local.Locate(ctx, asked.Set, asked.Dots) {
+		for f, err := range c.Replica.Locate(ctx, asked.Set, asked.Dots) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -98,7 +99,7 @@ func (c *counting) Locate(ctx context.Context, set []byte, dots *clock.Clock) it
 
 func (c *counting) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error) {
 	c.questions++
-	return c.Local.ApplyFacts(ctx, bigset.Facts(c.carry(peer.Facts(f)).(peer.Facts)), d)
+	return c.Replica.ApplyFacts(ctx, bigset.Facts(c.carry(peer.Facts(f)).(peer.Facts)), d)
 }
 
 // twins are two replicas that have the same sets, of one element each.
@@ -116,7 +117,7 @@ func twins(t *testing.T, sets int) (a, b *counting, stores [2]*engine.Store) {
 	}
 	both := [2]*counting{}
 	for i, l := range c.links {
-		both[i], stores[i] = &counting{Local: l.Local, t: t}, l.store
+		both[i], stores[i] = &counting{Replica: l.Replica, t: t}, l.store
 	}
 	return both[0], both[1], stores
 }

@@ -12,7 +12,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Replica is one copy of a range of sets: here (Local), or behind a wire. Its methods may be called by any number of
+// Replica is one copy of a range of sets: here (package local), or behind a wire. Its methods may be called by any number of
 // goroutines. Arguments and results are values: neither side changes what it has given or taken. Two that are equal by == are the
 // same replica.
 //

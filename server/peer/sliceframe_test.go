@@ -326,3 +326,14 @@ func TestLargestOfSlicesFit(t *testing.T) {
 		t.Logf("%T: %d bytes", m, len(b))
 	}
 }
+
+func TestRefusedOfSlices(t *testing.T) {
+	for _, err := range []error{bigset.ErrNoFilter, bloomslice.ErrOptions, peer.ErrFrame} {
+		if wrapped := fmt.Errorf("on its way: %w", err); !peer.Refused(wrapped) {
+			t.Errorf("%v may be done by others", err)
+		}
+	}
+	if peer.Refused(peer.ErrJoining) {
+		t.Error("what a replica that is joining can't do others can")
+	}
+}

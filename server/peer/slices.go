@@ -9,7 +9,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// SliceReplica is one copy of a range of slices of bloom filters: here (Local), or behind a wire. What was said of Replica holds of it,
+// SliceReplica is one copy of a range of slices of bloom filters: here (package local), or behind a wire. What was said of Replica holds of it,
 // too: of goroutines, of values, of the members that answers come with, and of two that are equal by ==.
 //
 // A copy of a slice is a lattice. A later generation takes the place of an earlier one; of one generation, dropped takes the place of

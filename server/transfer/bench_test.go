@@ -9,6 +9,7 @@ import (
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
@@ -37,9 +38,9 @@ func replica(b testing.TB, dir string) *node {
 	store, err := engine.Open(dir, &engine.Options{BackgroundInterval: -1})
 	must(b, err, "open")
 	b.Cleanup(func() { _ = store.Close() })
-	local, err := peer.NewLocal("n", store, peer.Normal)
+	replica, err := local.New("n", store, peer.Normal)
 	must(b, err, "local")
-	return &node{name: "n", store: store, local: local}
+	return &node{name: "n", store: store, local: replica}
 }
 
 func fill(b testing.TB, n *node, count int) {

@@ -12,11 +12,12 @@ import (
 	"bigset/clock"
 	"bigset/handoff"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 // ofSets is the part of a replica that has sets.
-type ofSets struct{ *peer.Local }
+type ofSets struct{ *local.Replica }
 
 // end is a replica of sets and, over a line, of slices.
 type end struct {

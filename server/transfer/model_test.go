@@ -14,6 +14,7 @@ import (
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
@@ -36,7 +37,7 @@ type node struct {
 	name  string
 	disk  *testkit.Disk
 	store *engine.Store
-	local *peer.Local
+	local *local.Replica
 	wait  []*op // applied and not synced yet
 }
 
@@ -45,7 +46,7 @@ func (n *node) open(t testing.TB) {
 	var err error
 	n.store, err = engine.Open("db", &engine.Options{FS: n.disk, BackgroundInterval: -1, MemTableBytes: 1 << 20, Durability: bigset.NoSync})
 	must(t, err, "open")
-	n.local, err = peer.NewLocal(n.name, n.store, peer.Normal)
+	n.local, err = local.New(n.name, n.store, peer.Normal)
 	must(t, err, "local")
 }
 

@@ -37,7 +37,7 @@ type Sender interface {
 
 var _ Sender = peer.Replica(nil)
 
-// Receiver is the replica here, into which a range is copied; *peer.Local is one. State, ApplyFacts and Member are those of
+// Receiver is the replica here, into which a range is copied; a *local.Replica is one. State, ApplyFacts and Member are those of
 // peer.Replica. One that takes slices of bloom filters is a SliceReceiver, too.
 type Receiver interface {
 	Member() peer.Member
@@ -49,8 +49,6 @@ type Receiver interface {
 	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error
 	Note(ctx context.Context, name string) ([]byte, error)
 }
-
-var _ Receiver = (*peer.Local)(nil)
 
 // Options say how ranges are copied. The zero value is right.
 type Options struct {

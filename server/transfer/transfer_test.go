@@ -16,10 +16,16 @@ import (
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 var set = []byte("set")
+
+var (
+	_ transfer.Receiver      = (*local.Replica)(nil)
+	_ transfer.SliceReceiver = (*local.Replica)(nil)
+)
 
 func newNode(t testing.TB, name string) *node {
 	n := &node{name: name, disk: testkit.NewDisk()}
@@ -145,7 +151,7 @@ func TestResume(t *testing.T) {
 	must(t, a.store.Close(), "close")
 	a.disk = disk
 	a.open(t)
-	moved := &moving{Local: a.local}
+	moved := &moving{Replica: a.local}
 	c2 := start(t, moved, b, transfer.Options{ChunkBytes: 1})
 	a.add(t, "new")
 	finish(t, c2, nil)
@@ -156,14 +162,14 @@ func TestResume(t *testing.T) {
 
 // moving is a sender whose answers may be changed.
 type moving struct {
-	*peer.Local
+	*local.Replica
 	member peer.Member // in place of the sender's, if it has a node
 	span   func(*bigset.Span)
 	locate func(bigset.Facts) bigset.Facts
 }
 
 func (m *moving) Export(ctx context.Context, set, after []byte, n int) (*bigset.Span, peer.Member, error) {
-	s, by, err := m.Local.Export(ctx, set, after, n)
+	s, by, err := m.Replica.Export(ctx, set, after, n)
 	if m.member.Node != "" {
 		by = m.member
 	}
@@ -175,7 +181,7 @@ func (m *moving) Export(ctx context.Context, set, after []byte, n int) (*bigset.
 
 func (m *moving) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return func(yield func(bigset.Facts, error) bool) {
-		for f, err := range m.Local.Locate(ctx, set, dots) {
+		for f, err := range m.Replica.Locate(ctx, set, dots) {
 			if m.locate != nil {
 				f = m.locate(f)
 			}
@@ -202,7 +208,7 @@ func TestRefusedAnswers(t *testing.T) {
 		{"no deaths at the end", moving{span: func(s *bigset.Span) { s.Dead = nil }}, handoff.ErrOrder},
 		{"keys cut short", moving{span: func(s *bigset.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }}, bigset.ErrFacts},
 	} {
-		c.m.Local = a.local
+		c.m.Replica = a.local
 		m, err := transfer.New(b.local, transfer.Options{})
 		must(t, err, "mover")
 		if _, err := m.Copy(bg, &c.m, whole); !errors.Is(err, c.want) {
@@ -227,7 +233,7 @@ func TestRefusedAnswers(t *testing.T) {
 func TestIncomplete(t *testing.T) {
 	a, b, c := newNode(t, "a"), newNode(t, "b"), newNode(t, "c")
 	must(t, c.store.ApplyDelta(bg, a.add(t, "x", "y", "z"), bigset.NoSync), "delta")
-	damaged := &moving{Local: a.local, locate: func(bigset.Facts) bigset.Facts { return bigset.Facts{Set: set} }}
+	damaged := &moving{Replica: a.local, locate: func(bigset.Facts) bigset.Facts { return bigset.Facts{Set: set} }}
 	damaged.span = func(s *bigset.Span) {
 		f, err := s.Facts()
 		must(t, err, "facts")

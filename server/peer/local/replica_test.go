@@ -1,4 +1,4 @@
-package peer_test
+package local_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 var ctx = context.Background()
@@ -31,9 +32,9 @@ func open(t *testing.T, o engine.Options) (*engine.Store, *testkit.Disk) {
 	return store, disk
 }
 
-func local(t *testing.T, store *engine.Store) *peer.Local {
+func newReplica(t *testing.T, store *engine.Store) *local.Replica {
 	t.Helper()
-	l, err := peer.NewLocal("alice", store, peer.Normal)
+	l, err := local.New("alice", store, peer.Normal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,18 +45,18 @@ func addOps(element string) []bigset.Op {
 	return []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(element)}}
 }
 
-func TestNewLocal(t *testing.T) {
+func TestNew(t *testing.T) {
 	open1, _ := open(t, engine.Options{OpenContexts: true})
-	if _, err := peer.NewLocal("alice", open1, peer.Normal); !errors.Is(err, peer.ErrOpenContexts) {
+	if _, err := local.New("alice", open1, peer.Normal); !errors.Is(err, peer.ErrOpenContexts) {
 		t.Error(err)
 	}
 	store, _ := open(t, engine.Options{})
 	for name, state := range map[string]peer.MemberState{"": peer.Normal, "alice": 0} {
-		if _, err := peer.NewLocal(name, store, state); !errors.Is(err, peer.ErrMember) {
+		if _, err := local.New(name, store, state); !errors.Is(err, peer.ErrMember) {
 			t.Errorf("%q, %v: %v", name, state, err)
 		}
 	}
-	if m := local(t, store).Member(); m.Node != "alice" || m.Incarnation != store.Actor() || m.State != peer.Normal {
+	if m := newReplica(t, store).Member(); m.Node != "alice" || m.Incarnation != store.Actor() || m.State != peer.Normal {
 		t.Error(m)
 	}
 }
@@ -65,12 +66,12 @@ func TestVerbs(t *testing.T) {
 	set := []byte("set")
 	sa, _ := open(t, engine.Options{})
 	sb, _ := open(t, engine.Options{})
-	a, b := local(t, sa), local(t, sb)
+	a, b := newReplica(t, sa), newReplica(t, sb)
 	r, m, err := a.Write(ctx, set, addOps("x"), bigset.WriteOptions{Request: []byte("r1")})
 	if err != nil || m != a.Member() || len(r.Dots) != 1 {
 		t.Fatalf("%+v, %v, %v", r, m, err)
 	}
-	for _, l := range []*peer.Local{a, b} {
+	for _, l := range []*local.Replica{a, b} {
 		if known, _, err := l.Knows(ctx, set, []byte("r1")); known != (l == a) || err != nil {
 			t.Errorf("knows: %v, %v", known, err)
 		}
@@ -111,7 +112,7 @@ func TestVerbs(t *testing.T) {
 		t.Errorf("%v, %v, %v", elements, found, err)
 	}
 	sums, ranges := map[[16]byte]int{}, map[[16]byte]int{}
-	for _, l := range []*peer.Local{a, b} {
+	for _, l := range []*local.Replica{a, b} {
 		for d, err := range l.Digests(ctx, 0, keyscheme.SlotMax) {
 			if err != nil {
 				t.Fatal(err)
@@ -135,7 +136,7 @@ func TestVerbs(t *testing.T) {
 func TestJoining(t *testing.T) {
 	set := []byte("set")
 	store, _ := open(t, engine.Options{})
-	l := local(t, store)
+	l := newReplica(t, store)
 	r, _, err := l.Write(ctx, set, addOps("x"), bigset.WriteOptions{Request: []byte("r1")})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +179,7 @@ func TestJoining(t *testing.T) {
 func TestWhatHappened(t *testing.T) {
 	set := []byte("set")
 	store, disk := open(t, engine.Options{})
-	l := local(t, store)
+	l := newReplica(t, store)
 	r, _, err := l.Write(ctx, set, addOps("x"), bigset.WriteOptions{Request: []byte("r1")})
 	if err != nil {
 		t.Fatal(err)
