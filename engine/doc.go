@@ -1,5 +1,5 @@
 // Package engine decides when a set's events are on disk. It is the only package that knows Pebble (beside bench, which
-// has it as a baseline).
+// has it as a baseline). What is said to it and what it answers, operations, deltas, facts, errors, are nouns of package bigset.
 //
 // A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
 // reads none of the set's elements: it mints a dot, writes one key, the clock and, if it kills something, the growth of

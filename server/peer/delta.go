@@ -29,7 +29,7 @@ const (
 	kindLost           = 'X'
 )
 
-// Delta is an bigset.Delta in a frame: self-contained, applied whole or not at all.
+// Delta is a bigset.Delta in a frame: self-contained, applied whole or not at all.
 type Delta bigset.Delta
 
 func (Delta) kind() byte { return kindDelta }

@@ -80,7 +80,7 @@ func (m Locate) appendTo(e *encoder) error {
 
 func (d *decoder) locate() Locate { return Locate{Set: d.setName(), Dots: d.clock()} }
 
-// State is an bigset.State in a frame: what a replica has seen of a set, and what of it is dead.
+// State is a bigset.State in a frame: what a replica has seen of a set, and what of it is dead.
 type State bigset.State
 
 func (State) kind() byte { return kindState }

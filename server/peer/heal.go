@@ -25,7 +25,7 @@ func (m Heal) appendTo(e *encoder) error {
 
 func (d *decoder) heal() Heal { return Heal{Facts: bigset.Facts(d.facts()), Wrong: d.elements()} }
 
-// HealResult is an bigset.HealResult in a frame.
+// HealResult is a bigset.HealResult in a frame.
 type HealResult bigset.HealResult
 
 func (HealResult) kind() byte { return kindHealResult }

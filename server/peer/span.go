@@ -58,7 +58,7 @@ func (d *decoder) optional(most int) []byte {
 	return nil
 }
 
-// Span is an bigset.Span in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that takes them in.
+// Span is a bigset.Span in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that takes them in.
 type Span bigset.Span
 
 func (Span) kind() byte { return kindSpan }
