@@ -1,11 +1,11 @@
 package bigset_test
 
 import (
-	"bytes"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -70,10 +70,10 @@ func TestSpanRefused(t *testing.T) {
 	for what, keys := range map[string]string{
 		"shares more than there is": "\x01\x01a\x00\x01A\x02",
 		"an element cut short":      "\x00\x05a",
-		"an element too long":       "\x00\x81\x80\x04" + string(bytes.Repeat([]byte("x"), bigset.ElementBytesMax+1)) + "\x00\x01A\x02",
+		"an element too long":       "\x00\x81\x80\x04" + strings.Repeat("x", bigset.ElementBytesMax+1) + "\x00\x01A\x02",
 		"no actor":                  "\x00\x01a",
 		"an actor of no bytes":      "\x00\x01a\x00\x00\x02",
-		"an actor too long":         "\x00\x01a\x00" + fmt.Sprintf("%c%s", clock.ActorBytesMax+1, bytes.Repeat([]byte("A"), clock.ActorBytesMax+1)) + "\x02",
+		"an actor too long":         "\x00\x01a\x00" + string(binary.AppendUvarint(nil, clock.ActorBytesMax+1)) + strings.Repeat("A", clock.ActorBytesMax+1) + "\x02",
 		"an actor of a later key":   "\x00\x01a\x01\x01A\x02",
 		"counter 0":                 "\x00\x01a\x00\x01A\x00",
 		"no counter":                "\x00\x01a\x00\x01A",
