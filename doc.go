@@ -1,7 +1,8 @@
-// Package bigset is a storage engine for very big CRDT sets: observed-remove, add-wins sets (ORSWOT), decomposed into one
-// sorted key an insert, on Pebble.
+// Package bigset decides what can be said of a set and of a bloom filter: by a client to a store, and by one replica to another.
 //
-// The root holds no code. Start at package engine, which opens a store, or at cmd/bigset, which does so from a shell.
+// A set here is an observed-remove, add-wins set (ORSWOT), decomposed into one sorted key an insert. This package has the nouns, with
+// what makes them malformed, and the packed form of a copy. It stores nothing and sends nothing: package engine does the first, package
+// server/peer says how they travel. Whoever speaks of a set needs no store, and links none.
 //
 // Imports go down five floors: doors (cmd/bigset, server, bench), wire (server/coord, server/transfer, server/peer, server/bloomd), disk
 // (engine), rules (comparator, fold, readcore, handoff, compaction, keyscheme), words (clock, bloomslice).

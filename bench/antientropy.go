@@ -3,8 +3,8 @@ package bench
 import (
 	"context"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -93,14 +93,14 @@ func (e *env) loadDifferent(d difference, a, b *replica) error {
 // removeTenth removes a tenth of the elements at one replica, none of those that the other lacks.
 func (e *env) removeTenth(a *replica, dots []clock.Dot) error {
 	n := len(dots)
-	order, ops := scatter(n, e.cfg.Seed), []engine.Op{}
+	order, ops := scatter(n, e.cfg.Seed), []bigset.Op{}
 	for i, removed := 0, 0; removed < n/10; i++ {
 		victim := order(i)
 		if victim%missEvery == missEvery-1 || victim == n-1 {
 			continue
 		}
 		removed++
-		ops = append(ops, engine.Op{Kind: keyscheme.OpRemove, Element: e.names().append(nil, victim), Context: engine.Saw(dots[victim])})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpRemove, Element: e.names().append(nil, victim), Context: bigset.Saw(dots[victim])})
 		if len(ops) == batchSize || removed == n/10 {
 			if _, err := e.replicate(setName, ops, a); err != nil {
 				return err
@@ -126,7 +126,7 @@ func (e *env) antiEntropyOn(d difference, a, b *replica) error {
 		if _, err := allSlots(e.ctx, metered{a.peer, m}, metered{b.peer, m}); err != nil {
 			return err
 		}
-		_, err := b.store.ApplyFacts(e.ctx, engine.Facts{Set: []byte(setName)}, engine.Sync) // and all before it
+		_, err := b.store.ApplyFacts(e.ctx, bigset.Facts{Set: []byte(setName)}, bigset.Sync) // and all before it
 		return err
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -27,9 +28,9 @@ func openBigset(ctx context.Context, dir, name string, o openOptions) (*bigsetSy
 	if err != nil {
 		return nil, err
 	}
-	durability := engine.NoSync
+	durability := bigset.NoSync
 	if o.sync {
-		durability = engine.Sync
+		durability = bigset.Sync
 	}
 	b := &bigsetSystem{ctx: ctx, record: o.record}
 	b.store, err = engine.Open(dir, &engine.Options{
@@ -70,7 +71,7 @@ func (b *bigsetSystem) fill(elements [][]byte) error {
 	if err := b.store.Flush(b.ctx); err != nil {
 		return err
 	}
-	if _, err := b.store.Drop(b.ctx, name, nil, engine.Sync); err != nil {
+	if _, err := b.store.Drop(b.ctx, name, nil, bigset.Sync); err != nil {
 		return err
 	}
 	_, err := b.store.Compact(b.ctx, engine.CompactOptions{Set: name}) // cuts it out
@@ -140,7 +141,7 @@ func (b *bigsetSystem) compact(ctx context.Context, name string) error {
 }
 
 func (b *bigsetSystem) drop(name string) error {
-	_, err := b.store.Drop(b.ctx, []byte(name), nil, engine.Sync)
+	_, err := b.store.Drop(b.ctx, []byte(name), nil, bigset.Sync)
 	return err
 }
 
@@ -166,21 +167,21 @@ func (b *bigsetSystem) verify(name string, elements int) error {
 type bigsetSet struct {
 	sys     *bigsetSystem
 	name    []byte
-	ops     []engine.Op
+	ops     []bigset.Op
 	context []clock.Dot
 }
 
 func (s *bigsetSet) insert(elements [][]byte, dots []uint64) error {
 	s.ops = s.ops[:0]
 	for _, e := range elements {
-		s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.Saw()})
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: bigset.Saw()})
 	}
 	return s.write(dots)
 }
 
 // write does s.ops and notes the dots of the first of them.
 func (s *bigsetSet) write(dots []uint64) error {
-	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, engine.WriteOptions{})
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (s *bigsetSet) write(dots []uint64) error {
 }
 
 func (s *bigsetSet) observe(element []byte, _ uint64) error {
-	s.ops = append(s.ops[:0], engine.Op{Kind: keyscheme.OpAdd, Element: element})
+	s.ops = append(s.ops[:0], bigset.Op{Kind: keyscheme.OpAdd, Element: element})
 	return s.write(nil)
 }
 
@@ -201,12 +202,12 @@ func (s *bigsetSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, f
 		s.context = append(s.context, clock.Dot{Actor: s.sys.actor, Counter: d})
 	}
 	for _, e := range fresh {
-		s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.Saw()})
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: bigset.Saw()})
 	}
 	for i, e := range gone {
-		s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpRemove, Element: e, Context: engine.Saw(s.context[i : i+1]...)})
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: e, Context: bigset.Saw(s.context[i : i+1]...)})
 	}
-	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, engine.WriteOptions{})
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func (s *bigsetSet) contains(element []byte) (bool, error) {
 }
 
 func (s *bigsetSet) read(limit int, each func(n int)) error {
-	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, engine.ReadOptions{Limit: limit}) {
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: limit}) {
 		if err != nil {
 			return err
 		}
@@ -232,7 +233,7 @@ func (s *bigsetSet) read(limit int, each func(n int)) error {
 }
 
 func (s *bigsetSet) first(q query) (bool, error) {
-	o := engine.ReadOptions{From: q.from, To: q.to, Prefix: q.prefix, Limit: q.limit, BatchSize: firstChunk}
+	o := bigset.ReadOptions{From: q.from, To: q.to, Prefix: q.prefix, Limit: q.limit, BatchSize: firstChunk}
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
 		if err != nil {
 			return false, err
@@ -249,15 +250,15 @@ const firstChunk = 1
 
 func (s *bigsetSet) takeFirst(n int) error {
 	s.ops = s.ops[:0]
-	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, engine.ReadOptions{Limit: n, BatchSize: n}) {
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: n, BatchSize: n}) {
 		if err != nil {
 			return err
 		}
 		for _, el := range chunk.Elements {
-			s.ops = append(s.ops, engine.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: engine.Saw(el.Dots...)})
+			s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: bigset.Saw(el.Dots...)})
 		}
 	}
-	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, engine.WriteOptions{})
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
 	if err != nil {
 		return err
 	}

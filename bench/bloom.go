@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 )
@@ -25,10 +26,10 @@ const (
 var bloomName = []byte("bench")
 
 // bloomOptions returns what a filter for so many keys is made with.
-func bloomOptions(keys int, probability float64) engine.FilterOptions {
+func bloomOptions(keys int, probability float64) bigset.FilterOptions {
 	o := bloomslice.DefaultOptions()
 	o.Capacity, o.Probability = max(bloomslice.CapacityMin+1, uint64(keys)), probability
-	return engine.FilterOptions{Options: o, Durability: engine.FilterInterval}
+	return bigset.FilterOptions{Options: o, Durability: bigset.FilterInterval}
 }
 
 // bloomKeys are the keys from a number on, one behind the other.
@@ -155,7 +156,7 @@ func bloomHot(e *env) error {
 }
 
 // withFilter makes a filter in a store of its own.
-func (e *env) withFilter(o openOptions, fo engine.FilterOptions, f func(sys *bigsetSystem, f *engine.Filter) error) error {
+func (e *env) withFilter(o openOptions, fo bigset.FilterOptions, f func(sys *bigsetSystem, f *engine.Filter) error) error {
 	return e.with(contender{system: systemBigset}, o, func(sys system) error {
 		b := sys.(*bigsetSystem)
 		filter, err := b.store.CreateFilter(e.ctx, bloomName, fo)

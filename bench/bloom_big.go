@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -43,7 +43,7 @@ func bloomBig(e *env) error {
 }
 
 // fillBig makes the filters, each of which has the keys from 0 up to its capacity.
-func (e *env) fillBig(sys system, o engine.FilterOptions) error {
+func (e *env) fillBig(sys system, o bigset.FilterOptions) error {
 	if raw, is := sys.(*rawSystem); is {
 		full, err := newBareFilter(o.Options, false)
 		if err != nil {

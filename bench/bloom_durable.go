@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 
-	"bigset/engine"
+	"bigset"
 )
 
 // bloomRecordBytes is what a mark has to write at least: which layer, and the hashes of the key.
@@ -28,7 +28,7 @@ func bloomDurable(e *env) error {
 
 func (e *env) durableMarks(sys *bigsetSystem, row Row, each int) error {
 	o := bloomOptions(row.Elements, bloomProbability)
-	o.Durability = engine.FilterSync
+	o.Durability = bigset.FilterSync
 	filter, err := sys.store.CreateFilter(e.ctx, bloomName, o)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bigset"
 	"bigset/engine"
 	"bigset/keyscheme"
 )
@@ -46,11 +47,11 @@ func (e *env) cardinalityOf(b *bigsetSystem, n int) error {
 			return err
 		}
 	}
-	op := []engine.Op{{Kind: keyscheme.OpAdd, Element: e.names().append(nil, 0), Context: engine.Saw()}}
-	if _, err := b.store.Write(e.ctx, name, op, engine.WriteOptions{}); err != nil { // now one element has two live dots
+	op := []bigset.Op{{Kind: keyscheme.OpAdd, Element: e.names().append(nil, 0), Context: bigset.Saw()}}
+	if _, err := b.store.Write(e.ctx, name, op, bigset.WriteOptions{}); err != nil { // now one element has two live dots
 		return err
 	}
-	if _, err := b.store.Add(e.ctx, name, [][]byte{op[0].Element}, engine.WriteOptions{}); err != nil { // and one again
+	if _, err := b.store.Add(e.ctx, name, [][]byte{op[0].Element}, bigset.WriteOptions{}); err != nil { // and one again
 		return err
 	}
 	for _, part := range []struct {

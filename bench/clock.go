@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -150,8 +150,8 @@ func (e *env) clockWritesOn(sys system, kind string, n, ops int) error {
 	name := []byte(setName)
 	err := e.measure(sys, row("kill"), func(p *phase) error {
 		err := p.loop(ops, func(i int) error {
-			ops := []engine.Op{{Kind: keyscheme.OpRemove, Element: name, Context: engine.Saw(victim(i))}}
-			_, err := b.store.Write(e.ctx, name, ops, engine.WriteOptions{})
+			ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: name, Context: bigset.Saw(victim(i))}}
+			_, err := b.store.Write(e.ctx, name, ops, bigset.WriteOptions{})
 			return err
 		})
 		if err != nil {
@@ -177,7 +177,7 @@ func (e *env) clockVictims(b *bigsetSystem, s set, kind string, n, ops int) (vic
 	case "actors":
 		actors := min(len(clockNames), max(1, n/100))
 		known, _ := clockOf(n, actors, 100, false)
-		err = b.store.ApplyDelta(e.ctx, engine.Delta{Set: []byte(setName), Clear: known}, engine.Sync)
+		err = b.store.ApplyDelta(e.ctx, bigset.Delta{Set: []byte(setName), Clear: known}, bigset.Sync)
 		next := make([]uint64, actors)
 		victim = func(i int) clock.Dot {
 			a := int(mix(uint64(i)) % uint64(actors))

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -14,12 +14,12 @@ type contextForm struct {
 	name   string
 	open   bool // the store keeps wide contexts open
 	actors int  // of other replicas that the elements come from; 0 is none: this store adds them
-	of     func(seen *clock.Clock, dot clock.Dot) engine.Context
+	of     func(seen *clock.Clock, dot clock.Dot) bigset.Context
 }
 
-func narrowContext(_ *clock.Clock, dot clock.Dot) engine.Context { return engine.Saw(dot) }
-func wideContext(seen *clock.Clock, _ clock.Dot) engine.Context  { return engine.SawAll(seen) }
-func noContext(*clock.Clock, clock.Dot) engine.Context           { return engine.Context{} }
+func narrowContext(_ *clock.Clock, dot clock.Dot) bigset.Context { return bigset.Saw(dot) }
+func wideContext(seen *clock.Clock, _ clock.Dot) bigset.Context  { return bigset.SawAll(seen) }
+func noContext(*clock.Clock, clock.Dot) bigset.Context           { return bigset.Context{} }
 
 // contextActors is how many replicas have added the elements where a wide context is to name many actors.
 const contextActors = 50
@@ -72,13 +72,13 @@ func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 		name string
 		kind keyscheme.Op
 	}{{"insert", keyscheme.OpAdd}, {"remove", keyscheme.OpRemove}} {
-		op := []engine.Op{{Kind: part.kind}}
+		op := []bigset.Op{{Kind: part.kind}}
 		err := e.measure(b, Row{Workload: sub("contexts", part.name+"-"+f.name), Elements: n}, func(p *phase) error {
 			err := p.loop(quarter, func(i int) error {
 				at := victim(done + i)
 				op[0].Element = e.names().append(op[0].Element[:0], at)
 				op[0].Context = f.of(seen, dots[at])
-				_, err := b.store.Write(e.ctx, []byte(setName), op, engine.WriteOptions{})
+				_, err := b.store.Write(e.ctx, []byte(setName), op, bigset.WriteOptions{})
 				return err
 			})
 			if err != nil {
@@ -127,15 +127,15 @@ func (e *env) loadedFrom(b *bigsetSystem, actors int) ([]clock.Dot, error) {
 		return dots, err
 	}
 	for from := range actors {
-		d := engine.Delta{Set: []byte(setName), Actor: clock.Actor(fmt.Sprintf("replica-%04d", from)), First: 1}
+		d := bigset.Delta{Set: []byte(setName), Actor: clock.Actor(fmt.Sprintf("replica-%04d", from)), First: 1}
 		for i := from; i < e.elements; i += actors {
-			d.Items = append(d.Items, engine.Item{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i)})
+			d.Items = append(d.Items, bigset.Item{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i)})
 			dots[i] = clock.Dot{Actor: d.Actor, Counter: uint64(len(d.Items))}
 		}
 		for next := d; len(next.Items) > 0; { // in batches
 			d, batch := next, min(batchSize, len(next.Items))
 			d.Items = next.Items[:batch]
-			if err := b.store.ApplyDelta(e.ctx, d, engine.NoSync); err != nil {
+			if err := b.store.ApplyDelta(e.ctx, d, bigset.NoSync); err != nil {
 				return nil, err
 			}
 			next.Items, next.First = next.Items[batch:], next.First+uint64(batch)

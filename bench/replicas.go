@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"iter"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 // replica is a store in this process that holds the same sets as others.
 type replica struct {
 	*bigsetSystem
-	peer *peer.Local
+	peer *local.Replica
 }
 
 // replicated opens n empty stores, calls f and throws them away.
@@ -46,7 +47,7 @@ func (e *env) replicatedIn(dirs []string, o openOptions, f func([]*replica) erro
 	return e.opened(contender{system: systemBigset}, dirs[last], o, func(sys system) error {
 		r := &replica{bigsetSystem: sys.(*bigsetSystem)}
 		var err error
-		if r.peer, err = peer.NewLocal(fmt.Sprintf("node-%d", last), r.store, peer.Normal); err != nil {
+		if r.peer, err = local.New(fmt.Sprintf("node-%d", last), r.store, peer.Normal); err != nil {
 			return err
 		}
 		return e.replicatedIn(dirs[:last], o, func(list []*replica) error { return f(append(list, r)) })
@@ -54,27 +55,27 @@ func (e *env) replicatedIn(dirs []string, o openOptions, f func([]*replica) erro
 }
 
 // replicate has one replica do operations on a set, and others apply what it did. It returns the dots of the operations.
-func (e *env) replicate(name string, ops []engine.Op, by *replica, to ...*replica) ([]clock.Dot, error) {
-	r, err := by.store.Write(e.ctx, []byte(name), ops, engine.WriteOptions{})
+func (e *env) replicate(name string, ops []bigset.Op, by *replica, to ...*replica) ([]clock.Dot, error) {
+	r, err := by.store.Write(e.ctx, []byte(name), ops, bigset.WriteOptions{})
 	for _, other := range to {
 		if err == nil {
-			err = other.store.ApplyDelta(e.ctx, r.Delta, engine.NoSync)
+			err = other.store.ApplyDelta(e.ctx, r.Delta, bigset.NoSync)
 		}
 	}
 	return r.Dots, err
 }
 
 // adds appends the adds of the elements with numbers from first to before last, each with an empty context.
-func (e *env) adds(ops []engine.Op, first, last int) []engine.Op {
+func (e *env) adds(ops []bigset.Op, first, last int) []bigset.Op {
 	for i := first; i < last; i++ {
-		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i), Context: engine.Saw()})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i), Context: bigset.Saw()})
 	}
 	return ops
 }
 
 // replicatedLoad inserts elements 0 to n-1 in batches at the first replica, and at the others what it did. All have them then.
 func (e *env) replicatedLoad(name string, list []*replica, n int) error {
-	var ops []engine.Op
+	var ops []bigset.Op
 	for first := 0; first < n; first += batchSize {
 		ops = e.adds(ops[:0], first, min(n, first+batchSize))
 		if _, err := e.replicate(name, ops, list[0], list[1:]...); err != nil {
@@ -146,7 +147,7 @@ type metered struct {
 
 func (m metered) ask(set []byte) error { return m.count(m.Member(), peer.Ask{Set: set}) }
 
-func (m metered) State(ctx context.Context, set []byte) (engine.State, peer.Member, error) {
+func (m metered) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	s, by, err := m.Replica.State(ctx, set)
 	if err == nil {
 		err = errors.Join(m.ask(set), m.count(by, peer.State(s)))
@@ -154,7 +155,7 @@ func (m metered) State(ctx context.Context, set []byte) (engine.State, peer.Memb
 	return s, by, err
 }
 
-func (m metered) ApplyFacts(ctx context.Context, f engine.Facts, d engine.Durability) (engine.FactsResult, peer.Member, error) {
+func (m metered) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error) {
 	r, by, err := m.Replica.ApplyFacts(ctx, f, d)
 	if err == nil {
 		err = errors.Join(m.count(by, peer.Facts(f)), m.ask(nil))
@@ -163,16 +164,16 @@ func (m metered) ApplyFacts(ctx context.Context, f engine.Facts, d engine.Durabi
 }
 
 // Locate counts the question. What it yields is counted where it is applied: it goes from one replica to the other once.
-func (m metered) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+func (m metered) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	if err := m.count(m.Member(), peer.Locate{Set: set, Dots: dots}); err != nil {
-		return func(yield func(engine.Facts, error) bool) { yield(engine.Facts{}, err) }
+		return func(yield func(bigset.Facts, error) bool) { yield(bigset.Facts{}, err) }
 	}
 	return m.Replica.Locate(ctx, set, dots)
 }
 
 // Digests counts each digest as if it came alone.
-func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
-	return func(yield func(engine.SetDigest, error) bool) {
+func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	return func(yield func(bigset.SetDigest, error) bool) {
 		for d, err := range m.Replica.Digests(ctx, first, last) {
 			if err == nil {
 				err = errors.Join(m.ask(d.Name), m.count(m.Member(), peer.Digests{d}))
@@ -185,7 +186,7 @@ func (m metered) Digests(ctx context.Context, first, last keyscheme.Slot) iter.S
 }
 
 // Export counts a chunk, and the question for it. Its keys are packed: they are counted, and not put into a frame once more.
-func (m metered) Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, peer.Member, error) {
+func (m metered) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
 	span, by, err := m.Replica.Export(ctx, set, after, bytesMax)
 	if err != nil {
 		return nil, by, err

@@ -5,8 +5,8 @@ import (
 	"context"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -34,13 +34,13 @@ func TestMetered(t *testing.T) {
 		}
 		name := []byte(setName)
 		counted("facts", 5000, func() error {
-			_, _, err := r.ApplyFacts(ctx, engine.Facts{Set: name, Keys: []fold.Element{
-				{Name: bytes.Repeat([]byte("x"), 5000), Dots: []clock.Dot{{Actor: "a", Counter: 1}}}}}, engine.NoSync)
+			_, _, err := r.ApplyFacts(ctx, bigset.Facts{Set: name, Keys: []fold.Element{
+				{Name: bytes.Repeat([]byte("x"), 5000), Dots: []clock.Dot{{Actor: "a", Counter: 1}}}}}, bigset.NoSync)
 			return err
 		})
 		packed := uint64(len(scattered.AppendCompressed(nil)))
 		counted("facts of deaths", packed, func() error {
-			_, _, err := r.ApplyFacts(ctx, engine.Facts{Set: name, Dead: scattered}, engine.NoSync)
+			_, _, err := r.ApplyFacts(ctx, bigset.Facts{Set: name, Dead: scattered}, bigset.NoSync)
 			return err
 		})
 		counted("state", 2*packed, func() error { _, _, err := r.State(ctx, name); return err })

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -37,7 +38,7 @@ func program(args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Add(context.Background(), []byte(args[4]), [][]byte{[]byte(args[5])}, engine.WriteOptions{})
+	_, err = s.Add(context.Background(), []byte(args[4]), [][]byte{[]byte(args[5])}, bigset.WriteOptions{})
 	return errors.Join(err, s.Close())
 }
 

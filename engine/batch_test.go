@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/keyscheme"
 )
 
@@ -16,15 +16,15 @@ func TestBatch(t *testing.T) {
 		p := newPair("store")
 		p.open(t)
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
-			ops := make([]engine.Op, rapid.IntRange(1, 8).Draw(t, "operations"))
+			ops := make([]bigset.Op, rapid.IntRange(1, 8).Draw(t, "operations"))
 			for i := range ops {
 				ops[i].Kind = rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind")
 				ops[i].Element = []byte(rapid.SampledFrom([]string{"x", "y"}).Draw(t, "element"))
 				if rapid.IntRange(0, 3).Draw(t, "empty context") == 0 {
-					ops[i].Context = engine.Saw()
+					ops[i].Context = bigset.Saw()
 				}
 			}
-			p.write(t, "s", ops, engine.WriteOptions{Durability: engine.NoSync})
+			p.write(t, "s", ops, bigset.WriteOptions{Durability: bigset.NoSync})
 			p.check(t)
 		}
 		p.verify(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -62,7 +63,7 @@ func benchElement(dst []byte, i int) []byte {
 	return fmt.Appendf(dst[:0], "element-%016x", uint64(i)*0x9E3779B97F4A7C15)
 }
 
-var noSync = engine.WriteOptions{Policy: engine.PolicyEmpty, Durability: engine.NoSync}
+var noSync = bigset.WriteOptions{Policy: bigset.PolicyEmpty, Durability: bigset.NoSync}
 
 func load(b *testing.B, s *engine.Store, name []byte, n int) {
 	b.Helper()
@@ -102,7 +103,7 @@ func BenchmarkAddObserved(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		buf = benchElement(buf, 50_000+i)
-		if _, err := s.Add(ctx, name, [][]byte{buf}, engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+		if _, err := s.Add(ctx, name, [][]byte{buf}, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -141,7 +142,7 @@ func BenchmarkRemove(b *testing.B) {
 	for i := range b.N {
 		victim := int(uint64(i) * 7919 % uint64(b.N))
 		buf = benchElement(buf, victim)
-		ops := []engine.Op{{Kind: keyscheme.OpRemove, Element: buf, Context: engine.Saw(clock.Dot{Actor: actor, Counter: uint64(victim + 1)})}}
+		ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: buf, Context: bigset.Saw(clock.Dot{Actor: actor, Counter: uint64(victim + 1)})}}
 		if _, err := s.Write(ctx, name, ops, noSync); err != nil {
 			b.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func BenchmarkAddConcurrent(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			e := benchElement(nil, int(n.Add(1)))
-			if _, err := s.Add(ctx, name, [][]byte{e}, engine.WriteOptions{Policy: engine.PolicyEmpty}); err != nil {
+			if _, err := s.Add(ctx, name, [][]byte{e}, bigset.WriteOptions{Policy: bigset.PolicyEmpty}); err != nil {
 				b.Error(err)
 				return
 			}
@@ -228,7 +229,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		n := 0
-		for chunk, err := range s.Read(ctx, name, engine.ReadOptions{}) {
+		for chunk, err := range s.Read(ctx, name, bigset.ReadOptions{}) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -259,7 +260,7 @@ func BenchmarkQueueHead(b *testing.B) {
 		if next == 0 {
 			continue
 		}
-		if _, err := s.Remove(ctx, name, names(next-1000, 1000), engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+		if _, err := s.Remove(ctx, name, names(next-1000, 1000), bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -273,7 +274,7 @@ func BenchmarkQueueHead(b *testing.B) {
 		next++
 		b.StartTimer()
 		n := 0
-		for chunk, err := range s.Read(ctx, name, engine.ReadOptions{Limit: 1, BatchSize: 1}) {
+		for chunk, err := range s.Read(ctx, name, bigset.ReadOptions{Limit: 1, BatchSize: 1}) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -299,7 +300,7 @@ func BenchmarkReadFirst(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				n := 0
-				for chunk, err := range s.Read(ctx, []byte(name), engine.ReadOptions{Limit: 1000}) {
+				for chunk, err := range s.Read(ctx, []byte(name), bigset.ReadOptions{Limit: 1000}) {
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 )
 
@@ -102,7 +102,7 @@ func TestCacheBound(t *testing.T) {
 	p.opt.SetCacheBytes, p.opt.BackgroundInterval = cacheBytes, time.Hour
 	p.open(t)
 	for i := range 1000 {
-		_, err := p.store.Add(bg, fmt.Appendf(nil, "set-%d", i), [][]byte{{'x'}}, engine.WriteOptions{Durability: engine.NoSync})
+		_, err := p.store.Add(bg, fmt.Appendf(nil, "set-%d", i), [][]byte{{'x'}}, bigset.WriteOptions{Durability: bigset.NoSync})
 		must(t, err, "add")
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {

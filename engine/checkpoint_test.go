@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -49,7 +50,7 @@ func TestCheckpointIncarnation(t *testing.T) {
 			minted := map[clock.Dot]string{}
 			add := func(s *engine.Store, element string) {
 				t.Helper()
-				r, err := s.Add(bg, []byte("s"), [][]byte{[]byte(element)}, engine.WriteOptions{Policy: engine.PolicyEmpty})
+				r, err := s.Add(bg, []byte("s"), [][]byte{[]byte(element)}, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
 				must(t, err, "add")
 				if was, ok := minted[r.Dots[0]]; ok {
 					t.Errorf("dot %v issued for %q and for %q", r.Dots[0], was, element)
@@ -127,7 +128,7 @@ func TestCheckpointWithoutPlaces(t *testing.T) {
 			t.Errorf("a checkpoint %s has kept its incarnation", dir)
 		}
 		q.close(t)
-		p.all(t, "s", keyscheme.OpAdd, elementNames(10*i, 10*i+10), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(10*i, 10*i+10), bigset.Sync)
 		p.close(t)
 	}
 }
@@ -138,11 +139,11 @@ func TestCheckpointCrash(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync)
 	p.flush(t)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), engine.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), bigset.Sync)
 	synced := p.model.AcknowledgedCount()
-	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 10), engine.NoSync)
+	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 10), bigset.NoSync)
 	p.model.Acknowledged() // a checkpoint has that, too
 	percents := []int{0, 50, 100}[:min(3, 1+times(2))]
 
@@ -199,7 +200,7 @@ func (p *pair) afterCrashes(t *testing.T, crashes []*testkit.Disk, dir string, s
 		q.recovered(t)
 		q.check(t)
 		q.verify(t)
-		q.all(t, "s", keyscheme.OpAdd, []string{"afterwards"}, engine.Sync)
+		q.all(t, "s", keyscheme.OpAdd, []string{"afterwards"}, bigset.Sync)
 		q.close(t)
 	}
 	t.Logf("%s: %d crashes left nothing, %d an unfinished copy, %d a whole store", dir, none, unfinished, whole)
@@ -213,9 +214,9 @@ func (p *pair) afterCrashes(t *testing.T, crashes []*testkit.Disk, dir string, s
 func TestCheckpointFails(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 	p.flush(t)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), engine.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), bigset.Sync)
 	in := func(dir string) func(errorfs.Op) bool {
 		return func(op errorfs.Op) bool { return strings.HasPrefix(op.Path, dir) }
 	}
@@ -247,7 +248,7 @@ func TestCheckpointFails(t *testing.T) {
 				q.close(t)
 				must(t, p.disk.RemoveAll(c.dir), "remove")
 			}
-			p.all(t, "s", keyscheme.OpAdd, []string{fmt.Sprint("goes on ", n)}, engine.Sync)
+			p.all(t, "s", keyscheme.OpAdd, []string{fmt.Sprint("goes on ", n)}, bigset.Sync)
 		}
 		t.Logf("%s: %d failures", c.dir, failures)
 		if failures < 20 {
@@ -265,7 +266,7 @@ func TestCheckpointFails(t *testing.T) {
 func TestCheckpointRefused(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	must(t, p.disk.MkdirAll("mine", 0o755), "folder")
 	f, err := p.disk.Create("mine/letter", vfs.WriteCategoryUnspecified)
 	must(t, err, "create")
@@ -328,7 +329,7 @@ func TestCheckpointRefused(t *testing.T) {
 		t.Errorf("restore of a newer format: %v", err)
 	}
 	must(t, p.disk.Remove("store/"+manifest(t, p.disk, "store")), "remove")
-	if _, err := engine.Restore(bg, "store", "newer", o); !errors.Is(err, engine.ErrCorrupt) {
+	if _, err := engine.Restore(bg, "store", "newer", o); !errors.Is(err, bigset.ErrCorrupt) {
 		t.Errorf("restore without a MANIFEST: %v", err)
 	}
 }
@@ -354,7 +355,7 @@ func TestCheckpointTornLog(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	for i := 0; i < 12 || i < 200 && !p.reusesLog(t); i++ { // Pebble keeps old logs for that in a goroutine of its own
-		p.all(t, "s", keyscheme.OpAdd, elementNames(1000*i, 1000*i+200), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(1000*i, 1000*i+200), bigset.Sync)
 		p.flush(t)
 	}
 	reads, torn := 0, false
@@ -363,7 +364,7 @@ func TestCheckpointTornLog(t *testing.T) {
 			if reads++; reads == 2 { // the first block is copied as it was, the others will be new
 				torn = true
 				for i := range 300 {
-					p.all(t, "s", keyscheme.OpAdd, elementNames(50_000+10*i, 50_000+10*i+1), engine.Sync)
+					p.all(t, "s", keyscheme.OpAdd, elementNames(50_000+10*i, 50_000+10*i+1), bigset.Sync)
 				}
 			}
 		}
@@ -406,7 +407,7 @@ func TestCheckpointLogRefusedByOpen(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	for i := range 20 {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(10*i, 10*i+3), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(10*i, 10*i+3), bigset.Sync)
 	}
 	copies, damaged := map[string]bool{}, false
 	p.disk.SetHook("damage", func(op errorfs.Op) error {

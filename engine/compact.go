@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"

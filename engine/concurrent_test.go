@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -73,7 +74,7 @@ type writer struct {
 	h      *testkit.History
 	sets   []string
 	id     int
-	tokens []engine.Op // contexts to use again
+	tokens []bigset.Op // contexts to use again
 	wide   bool        // some contexts are wide
 }
 
@@ -84,7 +85,7 @@ func (w *writer) element() []byte {
 	return fmt.Appendf(nil, "own-%d-%03d", w.id, w.r.IntN(200))
 }
 
-func (w *writer) op() engine.Op {
+func (w *writer) op() bigset.Op {
 	kind := keyscheme.OpAdd
 	if w.r.IntN(5) < 2 {
 		kind = keyscheme.OpRemove
@@ -94,48 +95,48 @@ func (w *writer) op() engine.Op {
 		k.Kind = kind
 		return k
 	}
-	return engine.Op{Kind: kind, Element: w.element()}
+	return bigset.Op{Kind: kind, Element: w.element()}
 }
 
 // write does one operation. It returns an error that the store should not have had.
 func (w *writer) write() error {
 	set := w.sets[w.r.IntN(len(w.sets))]
-	ops := make([]engine.Op, 1)
+	ops := make([]bigset.Op, 1)
 	if w.r.IntN(4) == 0 {
-		ops = make([]engine.Op, 1+w.r.IntN(30))
+		ops = make([]bigset.Op, 1+w.r.IntN(30))
 	}
 	for i := range ops {
 		ops[i] = w.op()
 		if w.wide && w.r.IntN(4) == 0 {
 			seen, err := w.s.Context(bg, []byte(set))
 			if err == nil {
-				ops[i].Context = engine.SawAll(seen)
+				ops[i].Context = bigset.SawAll(seen)
 			}
 		}
 	}
-	o := engine.WriteOptions{Durability: engine.NoSync, Policy: engine.PolicyCoordinator}
+	o := bigset.WriteOptions{Durability: bigset.NoSync, Policy: bigset.PolicyCoordinator}
 	if w.r.IntN(3) == 0 {
-		o.Durability = engine.Sync
+		o.Durability = bigset.Sync
 	}
 	if w.r.IntN(4) == 0 {
-		o.Policy = engine.PolicyEmpty
+		o.Policy = bigset.PolicyEmpty
 	}
 	h := w.h.Begin(set)
 	res, err := w.s.Write(bg, []byte(set), ops, o)
-	if errors.Is(err, engine.ErrContext) { // a token of another set
-		w.h.End(h, engine.Delta{}, false)
+	if errors.Is(err, bigset.ErrContext) { // a token of another set
+		w.h.End(h, bigset.Delta{}, false)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	w.h.End(h, res.Delta, o.Durability == engine.Sync)
+	w.h.End(h, res.Delta, o.Durability == bigset.Sync)
 	if len(w.tokens) > 100 {
 		w.tokens = nil
 	}
 	for i, d := range res.Dots {
 		if d != (clock.Dot{}) && ops[i].Kind == keyscheme.OpAdd && len(w.sets) == 1 {
-			w.tokens = append(w.tokens, engine.Op{Element: ops[i].Element, Context: engine.Saw(d)})
+			w.tokens = append(w.tokens, bigset.Op{Element: ops[i].Element, Context: bigset.Saw(d)})
 		}
 	}
 	return nil
@@ -216,7 +217,7 @@ func (p *pair) state(t *testing.T, set string) *testkit.Set {
 	for d := range dead.Dots() {
 		m.Dead.Add(d)
 	}
-	for _, e := range p.read(t, set, engine.ReadOptions{}) {
+	for _, e := range p.read(t, set, bigset.ReadOptions{}) {
 		for _, d := range e.Dots {
 			m.Keys[d] = string(e.Name)
 		}
@@ -261,7 +262,7 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 		names[i] = fmt.Appendf(nil, "keep-%03d", i)
 	}
 	set := []byte("s")
-	_, err := p.store.Add(bg, set, names, engine.WriteOptions{})
+	_, err := p.store.Add(bg, set, names, bigset.WriteOptions{})
 	must(t, err, "add")
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -289,7 +290,7 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 			if err := p.replace(set, batch, r); err != nil {
 				return err
 			}
-			_, err := p.store.Remove(bg, set, batch[n:], engine.WriteOptions{Durability: engine.NoSync})
+			_, err := p.store.Remove(bg, set, batch[n:], bigset.WriteOptions{Durability: bigset.NoSync})
 			return err
 		})
 	}
@@ -327,10 +328,10 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 		return err
 	})
 	loop(func(r *rand.Rand) error {
-		return readsAll(p.store, set, names, engine.ReadOptions{BatchSize: 1 + r.IntN(10), Reverse: r.IntN(2) == 0}, r)
+		return readsAll(p.store, set, names, bigset.ReadOptions{BatchSize: 1 + r.IntN(10), Reverse: r.IntN(2) == 0}, r)
 	})
 	loop(func(r *rand.Rand) error {
-		c, err := p.store.Count(bg, set, engine.CountOptions{ReadOptions: engine.ReadOptions{From: names[0], To: names[1]}})
+		c, err := p.store.Count(bg, set, engine.CountOptions{ReadOptions: bigset.ReadOptions{From: names[0], To: names[1]}})
 		if err == nil && c.Elements == 0 {
 			return fmt.Errorf("Count missed %q", names[0])
 		}
@@ -347,7 +348,7 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 }
 
 // readsAll fails if a read misses one of the names.
-func readsAll(s *engine.Store, set []byte, names [][]byte, o engine.ReadOptions, r *rand.Rand) error {
+func readsAll(s *engine.Store, set []byte, names [][]byte, o bigset.ReadOptions, r *rand.Rand) error {
 	missing := map[string]bool{}
 	for _, e := range names {
 		missing[string(e)] = true
@@ -374,7 +375,7 @@ func readsAll(s *engine.Store, set []byte, names [][]byte, o engine.ReadOptions,
 	return nil
 }
 
-// TestCloseWhileBusy closes a store under writers, readers and compactions: each gets its answer or ErrClosed, and what was
+// TestCloseWhileBusy closes a store under writers, readers and compactions: each gets its answer or bigset.ErrClosed, and what was
 // acknowledged is there after the next open, under the same incarnation.
 func TestCloseWhileBusy(t *testing.T) {
 	t.Parallel()
@@ -390,7 +391,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			wg.Go(func() {
 				for {
 					if err := w.write(); err != nil {
-						if !errors.Is(err, engine.ErrClosed) {
+						if !errors.Is(err, bigset.ErrClosed) {
 							t.Errorf("write: %v", err)
 						}
 						return
@@ -401,9 +402,9 @@ func TestCloseWhileBusy(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				for {
-					if _, err := readAll(p.store, "s", engine.ReadOptions{BatchSize: 5}); errors.Is(err, engine.ErrClosed) {
+					if _, err := readAll(p.store, "s", bigset.ReadOptions{BatchSize: 5}); errors.Is(err, bigset.ErrClosed) {
 						return
-					} else if err != nil && !errors.Is(err, engine.ErrNotFound) {
+					} else if err != nil && !errors.Is(err, bigset.ErrNotFound) {
 						t.Errorf("read: %v", err)
 						return
 					}
@@ -412,7 +413,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		}
 		wg.Go(func() {
 			for {
-				if _, err := p.store.Compact(bg, engine.CompactOptions{}); errors.Is(err, engine.ErrClosed) {
+				if _, err := p.store.Compact(bg, engine.CompactOptions{}); errors.Is(err, bigset.ErrClosed) {
 					return
 				} else if err != nil {
 					t.Errorf("compact: %v", err)
@@ -423,7 +424,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
 		actor := p.store.Actor()
 		must(t, p.store.Close(), "close")
-		if err := p.store.Close(); !errors.Is(err, engine.ErrClosed) {
+		if err := p.store.Close(); !errors.Is(err, bigset.ErrClosed) {
 			t.Errorf("a second close: %v", err)
 		}
 		wg.Wait()
@@ -444,22 +445,22 @@ func TestCloseWhileBusy(t *testing.T) {
 func TestCancel(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	name, e := []byte("s"), []byte("x")
-	_, write := p.store.Add(ctx, name, [][]byte{e}, engine.WriteOptions{})
-	_, drop := p.store.Drop(ctx, name, nil, engine.Sync)
+	_, write := p.store.Add(ctx, name, [][]byte{e}, bigset.WriteOptions{})
+	_, drop := p.store.Drop(ctx, name, nil, bigset.Sync)
 	_, contains := p.store.Contains(ctx, name, e)
 	_, count := p.store.Count(ctx, name, engine.CountOptions{})
 	_, compact := p.store.Compact(ctx, engine.CompactOptions{})
 	_, seen := p.store.Context(ctx, name)
 	calls := map[string]error{
 		"add": write, "drop": drop, "contains": contains, "count": count, "compact": compact, "context": seen,
-		"apply": p.store.ApplyDelta(ctx, engine.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, engine.Sync),
+		"apply": p.store.ApplyDelta(ctx, bigset.Delta{Set: name, Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.Sync),
 		"flush": p.store.Flush(ctx),
 	}
-	for chunk, err := range p.store.Read(ctx, name, engine.ReadOptions{}) {
+	for chunk, err := range p.store.Read(ctx, name, bigset.ReadOptions{}) {
 		calls["read"] = err
 		if chunk != nil {
 			t.Errorf("a chunk from a cancelled read")
@@ -474,7 +475,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel = context.WithCancel(bg)
 	defer cancel()
 	chunks := 0
-	for chunk, err := range p.store.Read(ctx, name, engine.ReadOptions{BatchSize: 2}) {
+	for chunk, err := range p.store.Read(ctx, name, bigset.ReadOptions{BatchSize: 2}) {
 		if chunks++; chunks == 2 {
 			cancel()
 		}

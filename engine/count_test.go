@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -24,22 +25,22 @@ func (p *pair) counted(t *testing.T, want int, scanned bool) {
 func TestCountWithoutScan(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c", "a"}, engine.NoSync)
-	p.all(t, "s", keyscheme.OpRemove, []string{"b"}, engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c", "a"}, bigset.NoSync)
+	p.all(t, "s", keyscheme.OpRemove, []string{"b"}, bigset.NoSync)
 	p.counted(t, 2, false)
-	add := func(c engine.Context) {
+	add := func(c bigset.Context) {
 		p.one(t, keyscheme.OpAdd, "d", c)
 	}
 	for what, raise := range map[string]func(){
-		"an add that says what it saw": func() { add(engine.Saw()) },
+		"an add that says what it saw": func() { add(bigset.Saw()) },
 		"a delta": func() {
-			p.apply(t, engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1 + p.model.Set("s").Last("elsewhere"),
-				Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("d")}}}, engine.NoSync)
+			p.apply(t, bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1 + p.model.Set("s").Last("elsewhere"),
+				Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("d")}}}, bigset.NoSync)
 		},
-		"a wide context": func() { add(engine.SawAll(clock.Of())) },
+		"a wide context": func() { add(bigset.SawAll(clock.Of())) },
 	} {
 		t.Log(what)
-		p.one(t, keyscheme.OpRemove, "d", engine.Context{})
+		p.one(t, keyscheme.OpRemove, "d", bigset.Context{})
 		p.counted(t, 2, false)
 		raise()
 		p.counted(t, 3, true)
@@ -50,15 +51,15 @@ func TestCountWithoutScan(t *testing.T) {
 		p.close(t)
 		p.open(t)
 		p.counted(t, 3, true) // also after an open
-		p.one(t, keyscheme.OpRemove, "d", engine.Context{})
+		p.one(t, keyscheme.OpRemove, "d", bigset.Context{})
 		p.counted(t, 2, true)
 		p.counted(t, 2, false)
-		p.all(t, "s", keyscheme.OpAdd, []string{"a"}, engine.NoSync) // writes down that there are none
+		p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.NoSync) // writes down that there are none
 		p.close(t)
 		p.open(t)
 		p.counted(t, 2, false)
 	}
-	c, err := p.store.Count(bg, []byte("s"), engine.CountOptions{ReadOptions: engine.ReadOptions{Prefix: []byte("a")}})
+	c, err := p.store.Count(bg, []byte("s"), engine.CountOptions{ReadOptions: bigset.ReadOptions{Prefix: []byte("a")}})
 	must(t, err, "count")
 	if c.Elements != 1 || c.Scanned == 0 {
 		t.Errorf("count of a prefix: %+v", c)
@@ -72,7 +73,7 @@ func TestCountMissesNoSibling(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), bigset.NoSync)
 	for range times(300) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -81,15 +82,15 @@ func TestCountMissesNoSibling(t *testing.T) {
 		})
 		wg.Go(func() {
 			time.Sleep(time.Duration(random(t).IntN(100)) * time.Microsecond)
-			_, err := p.store.Write(bg, []byte("s"), []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte(bulkName(25)), Context: engine.Saw()}},
-				engine.WriteOptions{Durability: engine.NoSync})
+			_, err := p.store.Write(bg, []byte("s"), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(bulkName(25)), Context: bigset.Saw()}},
+				bigset.WriteOptions{Durability: bigset.NoSync})
 			must(t, err, "write")
 		})
 		wg.Wait()
 		if c, err := p.store.Count(bg, []byte("s"), engine.CountOptions{}); err != nil || c.Elements != 50 {
 			t.Fatalf("%+v, %v, want 50 elements", c, err)
 		}
-		_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte(bulkName(25))}, engine.WriteOptions{Durability: engine.NoSync}) // one dot again
+		_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte(bulkName(25))}, bigset.WriteOptions{Durability: bigset.NoSync}) // one dot again
 		must(t, err, "add")
 	}
 	must(t, p.store.Close(), "close")

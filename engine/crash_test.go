@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit/tier"
@@ -22,36 +23,36 @@ type crashPoint struct{ acked, written int }
 // round, which decides the elements.
 func crashHistory(t *testing.T, p *pair, first int, step func()) {
 	do := func(f func()) { f(); step() }
-	add := func(set string, from, to int, d engine.Durability) {
+	add := func(set string, from, to int, d bigset.Durability) {
 		do(func() { p.all(t, set, keyscheme.OpAdd, elementNames(from, to), d) })
 	}
-	remove := func(set string, from, to int, d engine.Durability) {
+	remove := func(set string, from, to int, d bigset.Durability) {
 		do(func() { p.all(t, set, keyscheme.OpRemove, elementNames(from, to), d) })
 	}
 	do(func() { p.open(t) })
 	for round := first; round < first+tier.Pick(1, crashRounds, crashRounds); round++ {
-		add("s", round*20, round*20+60, engine.Sync)
-		add("t", 0, 20, engine.NoSync)
+		add("s", round*20, round*20+60, bigset.Sync)
+		add("t", 0, 20, bigset.NoSync)
 		do(func() { p.flush(t) })
-		remove("s", round*20, round*20+15, engine.NoSync)
-		add("s", 10, 25, engine.NoSync)
+		remove("s", round*20, round*20+15, bigset.NoSync)
+		add("s", 10, 25, bigset.NoSync)
 		do(func() { publish(t, p) })
 		do(func() { must(t, p.store.FlushTables(), "flush through the filter") })
-		remove("s", round*20+30, round*20+50, engine.NoSync)
+		remove("s", round*20+30, round*20+50, bigset.NoSync)
 		do(func() { must(t, p.store.CompactTables(bg), "compact") })
 		do(func() { rewriteAll(t, p) })
 		for i := range 6 { // small sets, one of them new in each round
-			add(smallName(round+i), round, round+4, engine.NoSync)
-			remove(smallName(round+i), round+1, round+3, engine.NoSync)
+			add(smallName(round+i), round, round+4, bigset.NoSync)
+			remove(smallName(round+i), round+1, round+3, bigset.NoSync)
 		}
 		do(func() {
 			_, err := p.store.Compact(bg, engine.CompactOptions{})
 			must(t, err, "compact")
 			p.model.Acknowledged()
 		})
-		do(func() { p.drop(t, "t", nil, engine.NoSync) })
+		do(func() { p.drop(t, "t", nil, bigset.NoSync) })
 		do(func() { tick(t, p) })
-		add("t", 5, 9, engine.Sync)
+		add("t", 5, 9, bigset.Sync)
 		do(func() { p.close(t) })
 		do(func() { p.open(t) })
 	}
@@ -123,7 +124,7 @@ func (p *pair) goesOn(t *testing.T, c crash[crashPoint]) int {
 	}
 	q.check(t)
 	q.verify(t)
-	q.all(t, "s", keyscheme.OpAdd, elementNames(0, 3), engine.Sync) // its dots are those that the model expects
+	q.all(t, "s", keyscheme.OpAdd, elementNames(0, 3), bigset.Sync) // its dots are those that the model expects
 	q.check(t)
 	return survived
 }
@@ -142,7 +143,7 @@ func TestCrashWhileMade(t *testing.T) {
 		for _, c := range points {
 			q := &pair{label: fmt.Sprintf("seed %d, %s", seed, c.label), disk: c.disk, opt: p.opt, model: p.model.Clone()}
 			q.open(t)
-			q.all(t, "s", keyscheme.OpAdd, elementNames(0, 3), engine.Sync)
+			q.all(t, "s", keyscheme.OpAdd, elementNames(0, 3), bigset.Sync)
 			q.check(t)
 			q.close(t)
 		}

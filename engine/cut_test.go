@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
@@ -26,7 +27,7 @@ var cutSets = []string{"s", "t", "u", "v", "w"}
 func (p *pair) cutStore(t *testing.T) {
 	t.Helper()
 	for i, set := range cutSets {
-		p.all(t, set, keyscheme.OpAdd, elementNames(0, 20+20*i), engine.Sync)
+		p.all(t, set, keyscheme.OpAdd, elementNames(0, 20+20*i), bigset.Sync)
 	}
 	p.flush(t)
 	must(t, p.store.CompactTables(bg), "settle")
@@ -35,8 +36,8 @@ func (p *pair) cutStore(t *testing.T) {
 // killForCut makes something to take away for cutSome.
 func (p *pair) killForCut(t *testing.T) {
 	t.Helper()
-	p.all(t, "v", keyscheme.OpRemove, elementNames(20, 70), engine.NoSync)
-	p.drop(t, "u", nil, engine.NoSync)
+	p.all(t, "v", keyscheme.OpRemove, elementNames(20, 70), bigset.NoSync)
+	p.drop(t, "u", nil, bigset.NoSync)
 	p.flush(t)
 }
 
@@ -62,22 +63,22 @@ func TestCutOverDamage(t *testing.T) {
 			q.opt.FS = q.disk
 			s, err := engine.Open("store", &q.opt)
 			if err != nil {
-				if !errors.Is(err, engine.ErrCorrupt) {
+				if !errors.Is(err, bigset.ErrCorrupt) {
 					t.Errorf("%s: open: %v", q.label, err)
 				}
 				continue
 			}
-			_, err = s.Drop(bg, []byte("u"), nil, engine.NoSync) // once more, so that it is cut out
+			_, err = s.Drop(bg, []byte("u"), nil, bigset.NoSync) // once more, so that it is cut out
 			if cut := errors.Join(err, cutSome(s)); cut == nil {
 				done++
-			} else if refused++; !errors.Is(cut, engine.ErrCorrupt) {
+			} else if refused++; !errors.Is(cut, bigset.ErrCorrupt) {
 				t.Errorf("%s: %v", q.label, cut)
 			}
 			for _, set := range cutSets {
-				got, err := readAll(s, set, engine.ReadOptions{})
+				got, err := readAll(s, set, bigset.ReadOptions{})
 				if want := len(p.model.Set(set).Elements()); err == nil && len(got) != want {
 					t.Errorf("%s: set %q has %d elements, want %d or an error", q.label, set, len(got), want)
-				} else if err != nil && !errors.Is(err, engine.ErrCorrupt) {
+				} else if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 					t.Errorf("%s: read %q: %v", q.label, set, err)
 				}
 			}

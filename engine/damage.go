@@ -109,7 +109,7 @@ func quoted(names [][]byte) string {
 
 // met notes that damage was met in a filter or a set, unless err says something else.
 func (d *damages) met(what damaged, err error) {
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, bigset.ErrCorrupt) {
 		return
 	}
 	table := tableOf(err)

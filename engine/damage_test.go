@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -21,14 +22,14 @@ func TestDamagedTable(t *testing.T) {
 	p := newPair("store")
 	p.opt.Strategy = eager(compaction.Default())
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), bigset.Sync)
 	must(t, p.store.CompactTables(bg), "settle")
 	other := "other" // any whose slot is behind
 	for keyscheme.SetSlot([]byte(other)) < keyscheme.SetSlot([]byte("s")) {
 		other += "!"
 	}
-	p.all(t, other, keyscheme.OpAdd, elementNames(0, 3), engine.Sync)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 30), engine.Sync)
+	p.all(t, other, keyscheme.OpAdd, elementNames(0, 3), bigset.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 30), bigset.Sync)
 	p.close(t)
 	sst, data := "", []byte(nil)
 	for _, name := range tablesOn(t, p.disk) {
@@ -56,7 +57,7 @@ func TestDamagedTable(t *testing.T) {
 		}
 	}
 	p.open(t)
-	_, read := readAll(p.store, "s", engine.ReadOptions{})
+	_, read := readAll(p.store, "s", bigset.ReadOptions{})
 	_, contains := p.store.Contains(bg, []byte("s"), []byte(bulkName(40)))
 	rep, err := p.store.Verify(bg, engine.VerifyOptions{})
 	if must(t, err, "verify"); len(rep.Problems) != 1 || string(rep.Problems[0].Set) != "s" {
@@ -72,7 +73,7 @@ func TestDamagedTable(t *testing.T) {
 			if err == nil {
 				t.Error("tables compacted over damage")
 			}
-		case !errors.As(err, &damage) || !errors.Is(err, engine.ErrCorrupt):
+		case !errors.As(err, &damage) || !errors.Is(err, bigset.ErrCorrupt):
 			t.Errorf("%s: %v", what, err)
 		case damage.Path != sst || string(damage.Set) != "s" && string(damage.LastSet) != "s":
 			t.Errorf("%s: %+v", what, damage)
@@ -81,12 +82,12 @@ func TestDamagedTable(t *testing.T) {
 		}
 	}
 	must(t, p.store.Failed(), "damage in a table is no failure of the store")
-	_, write := p.store.Add(bg, []byte("s"), [][]byte{[]byte(bulkName(45))}, engine.WriteOptions{})
-	if !errors.Is(write, engine.ErrCorrupt) {
+	_, write := p.store.Add(bg, []byte("s"), [][]byte{[]byte(bulkName(45))}, bigset.WriteOptions{})
+	if !errors.Is(write, bigset.ErrCorrupt) {
 		t.Errorf("a write that looks up in the damaged table: %v", write)
 	}
-	p.write(t, other, []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("more")}}, engine.WriteOptions{Policy: engine.PolicyEmpty})
-	if got := p.read(t, other, engine.ReadOptions{}); len(got) != 4 {
+	p.write(t, other, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("more")}}, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
+	if got := p.read(t, other, bigset.ReadOptions{}); len(got) != 4 {
 		t.Errorf("the other set has %d elements", len(got))
 	}
 	stats, err := p.store.Stats()

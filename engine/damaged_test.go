@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -31,7 +32,7 @@ func mixedStore(t *testing.T, sets, filters int) (o *engine.Options, table strin
 	s, err := engine.Open("store", o)
 	must(t, err, "open")
 	for i := range sets {
-		_, err := s.Add(bg, fmt.Appendf(nil, "set-%d", i), hashedNames(200), engine.WriteOptions{})
+		_, err := s.Add(bg, fmt.Appendf(nil, "set-%d", i), hashedNames(200), bigset.WriteOptions{})
 		must(t, err, "add")
 	}
 	for i := range filters {
@@ -94,8 +95,8 @@ func TestVerifyNamesDamage(t *testing.T) {
 			must(t, err, "damage")
 			for i := range 12 {
 				name := fmt.Sprint("set-", i)
-				_, err := readAll(s, name, engine.ReadOptions{})
-				damaged := errors.Is(err, engine.ErrCorrupt)
+				_, err := readAll(s, name, bigset.ReadOptions{})
+				damaged := errors.Is(err, bigset.ErrCorrupt)
 				if damaged != named[name] || damaged != slices.ContainsFunc(known.Sets, func(b []byte) bool { return string(b) == name }) {
 					t.Errorf("at %d: read of %s: %v; problems %+v, known %q", at, name, err, rep.Problems, known.Sets)
 				}
@@ -109,7 +110,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 				f, err := s.Filter([]byte(name))
 				must(t, err, "filter")
 				err = f.CheckAll(taggedKeys("k", 0, 300), make([]bool, 300))
-				if damaged := errors.Is(err, engine.ErrCorrupt); damaged && !named[name] {
+				if damaged := errors.Is(err, bigset.ErrCorrupt); damaged && !named[name] {
 					t.Errorf("at %d: check in %s: %v; problems %+v", at, name, err, rep.Problems)
 				} else if damaged {
 					found++
@@ -174,7 +175,7 @@ func TestDamageIsKnown(t *testing.T) {
 	f, err := s.Filter([]byte("filter-0"))
 	must(t, err, "filter")
 	for range 2 {
-		if err := f.CheckAll(taggedKeys("k", 0, 300), make([]bool, 300)); !errors.Is(err, engine.ErrCorrupt) {
+		if err := f.CheckAll(taggedKeys("k", 0, 300), make([]bool, 300)); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Fatalf("check: %v", err)
 		}
 	}
@@ -182,7 +183,7 @@ func TestDamageIsKnown(t *testing.T) {
 		t.Errorf("logged %d times: %s", n, &log)
 	}
 	state("a check has met it", 1, 0)
-	if _, err := s.Add(bg, []byte("set-1"), hashedNames(200), engine.WriteOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+	if _, err := s.Add(bg, []byte("set-1"), hashedNames(200), bigset.WriteOptions{}); !errors.Is(err, bigset.ErrCorrupt) {
 		t.Fatalf("add: %v", err)
 	}
 	state("a write has met it", 1, 1)
@@ -201,7 +202,7 @@ func TestDamageIsKnown(t *testing.T) {
 	putBytes(t, disk, "store/DAMAGED", []byte("set \"set-1\" gone.sst\nset \"set-0\" "+table+"\nodd\nfilter 7 \"filter-0\" -\nset \"x\n"))
 	reopen()
 	state("a file that is gone", 0, 1)
-	if _, err := s.Add(bg, []byte("set-1"), hashedNames(200), engine.WriteOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+	if _, err := s.Add(bg, []byte("set-1"), hashedNames(200), bigset.WriteOptions{}); !errors.Is(err, bigset.ErrCorrupt) {
 		t.Fatalf("add: %v", err)
 	}
 	state("met in another file", 0, 2)
@@ -230,7 +231,7 @@ func TestVerifyKeepsBadRecords(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	p.close(t)
 	po := engine.BaselineOptions(1 << 20)
 	po.FS, po.Logger = p.disk, pebbleSilent{}
@@ -240,7 +241,7 @@ func TestVerifyKeepsBadRecords(t *testing.T) {
 	must(t, db.Close(), "close Pebble")
 	p.open(t)
 	for _, when := range []string{"read", "verified"} {
-		if _, err := readAll(p.store, "s", engine.ReadOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+		if _, err := readAll(p.store, "s", bigset.ReadOptions{}); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Fatalf("read: %v", err)
 		}
 		if when == "verified" {
@@ -282,7 +283,7 @@ func TestSpaceIsWatched(t *testing.T) {
 			t.Errorf("at %d %%: told %d times, want %d", percent, told.len(), times)
 		}
 		space, err := p.store.DiskSpace()
-		if space != (engine.DiskSpace{Free: uint64(percent) << 20, Reserve: 2 << 20, Level: level}) || errors.Is(err, engine.ErrDiskFull) != full {
+		if space != (engine.DiskSpace{Free: uint64(percent) << 20, Reserve: 2 << 20, Level: level}) || errors.Is(err, bigset.ErrDiskFull) != full {
 			t.Errorf("at %d %%: %+v, %v", percent, space, err)
 		}
 		st, err := p.store.Stats()
@@ -301,7 +302,7 @@ func TestSpaceIsWatched(t *testing.T) {
 	for i, times := range []int{5, 6} { // a write finds the disk full, in each of two times
 		state(50, 0, false, uint64(2+i), times-1)
 		p.disk.Fill(0)
-		if err := p.store.Checkpoint(bg, "copy"); !errors.Is(err, engine.ErrDiskFull) {
+		if err := p.store.Checkpoint(bg, "copy"); !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("checkpoint: %v", err)
 		}
 		p.disk.Heal()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/fold"
@@ -22,7 +23,7 @@ func runStore(t *testing.T, strategy compaction.Strategy) *engine.Store {
 	if strategy.WorksOn(record) != nil {
 		record = compaction.Set
 	}
-	s, err := engine.Open(t.TempDir(), &engine.Options{Record: record, Strategy: strategy, BackgroundInterval: -1, Durability: engine.NoSync})
+	s, err := engine.Open(t.TempDir(), &engine.Options{Record: record, Strategy: strategy, BackgroundInterval: -1, Durability: bigset.NoSync})
 	must(t, err, "open")
 	t.Cleanup(func() { must(t, s.Close(), "close") })
 	return s
@@ -40,17 +41,17 @@ func bury(t *testing.T, s *engine.Store, set []byte, n int) {
 	t.Helper()
 	dead := runNames("m%06d", n)
 	for _, elements := range [][][]byte{{[]byte("a"), []byte("z")}, dead} {
-		_, err := s.Add(bg, set, elements, engine.WriteOptions{})
+		_, err := s.Add(bg, set, elements, bigset.WriteOptions{})
 		must(t, err, "add")
 	}
-	_, err := s.Remove(bg, set, dead, engine.WriteOptions{})
+	_, err := s.Remove(bg, set, dead, bigset.WriteOptions{})
 	must(t, err, "remove")
 }
 
 var runSet = []byte("s")
 
 // steps reads and returns how many keys that took; the elements must be those wanted.
-func steps(t *testing.T, s *engine.Store, o engine.ReadOptions, want ...string) (n, runs int) {
+func steps(t *testing.T, s *engine.Store, o bigset.ReadOptions, want ...string) (n, runs int) {
 	t.Helper()
 	n, runs, got, err := s.ReadSteps(runSet, o)
 	must(t, err, "read")
@@ -75,7 +76,7 @@ func TestDeadRunsAreSkipped(t *testing.T) {
 		{"hidden", compaction.Default(), true},
 		{"deleted", compaction.PointDeletes(), false},
 	} {
-		for _, learning := range []engine.ReadOptions{{}, {Reverse: true}, {BatchSize: 1}, {BatchSize: 1, Reverse: true}} {
+		for _, learning := range []bigset.ReadOptions{{}, {Reverse: true}, {BatchSize: 1}, {BatchSize: 1, Reverse: true}} {
 			t.Run(fmt.Sprintf("%s %+v", c.what, learning), func(t *testing.T) {
 				s := runStore(t, c.strategy)
 				bury(t, s, runSet, n)
@@ -93,7 +94,7 @@ func TestDeadRunsAreSkipped(t *testing.T) {
 						t.Fatalf("read %d took %d steps", i, took)
 					}
 				}
-				for _, o := range []engine.ReadOptions{{}, {BatchSize: 1}, {From: []byte("b")}, {From: []byte("m000100")},
+				for _, o := range []bigset.ReadOptions{{}, {BatchSize: 1}, {From: []byte("b")}, {From: []byte("m000100")},
 					{After: []byte("m000100")}, {To: []byte("m000200")}, {From: []byte("m0001"), To: []byte("m0002")},
 					{Prefix: []byte("m")}, {Prefix: []byte("z")}, {Limit: 1}} {
 					for _, reverse := range []bool{false, true} {
@@ -138,7 +139,7 @@ func TestDeadRunsOfQueue(t *testing.T) {
 	added, taken := 0, 0
 	for taken < len(names) {
 		if added < len(names) {
-			_, err := s.Add(bg, runSet, names[added:added+500], engine.WriteOptions{})
+			_, err := s.Add(bg, runSet, names[added:added+500], bigset.WriteOptions{})
 			must(t, err, "add")
 			added += 500
 		}
@@ -149,19 +150,19 @@ func TestDeadRunsOfQueue(t *testing.T) {
 		for _, e := range names[taken : taken+150] {
 			want = append(want, string(e))
 		}
-		took, _ := steps(t, s, engine.ReadOptions{Limit: 150}, want...)
+		took, _ := steps(t, s, bigset.ReadOptions{Limit: 150}, want...)
 		if taken > 1000 && took > 200 {
 			runs, _ := s.DeadRuns(runSet)
 			t.Fatalf("with %d taken, reading 150 at the head took %d steps; runs %q", taken, took, runs)
 		}
-		var ops []engine.Op
+		var ops []bigset.Op
 		for _, e := range names[taken : taken+150] {
-			ops = append(ops, engine.Op{Kind: keyscheme.OpRemove, Element: e})
+			ops = append(ops, bigset.Op{Kind: keyscheme.OpRemove, Element: e})
 		}
-		_, err := s.Write(bg, runSet, ops, engine.WriteOptions{})
+		_, err := s.Write(bg, runSet, ops, bigset.WriteOptions{})
 		must(t, err, "remove")
 		if taken += 150; taken+150 > len(names) {
-			_, err := s.Remove(bg, runSet, names[taken:], engine.WriteOptions{})
+			_, err := s.Remove(bg, runSet, names[taken:], bigset.WriteOptions{})
 			must(t, err, "remove the rest")
 			break
 		}
@@ -169,8 +170,8 @@ func TestDeadRunsOfQueue(t *testing.T) {
 	for range 2 {
 		must(t, s.PublisherRound(), "publish")
 	}
-	steps(t, s, engine.ReadOptions{})
-	if took, _ := steps(t, s, engine.ReadOptions{}); took > 2 {
+	steps(t, s, bigset.ReadOptions{})
+	if took, _ := steps(t, s, bigset.ReadOptions{}); took > 2 {
 		t.Errorf("reading the empty queue took %d steps", took)
 	}
 	runs, finders := s.DeadRuns(runSet)
@@ -186,20 +187,20 @@ func TestDeadRunsAreCut(t *testing.T) {
 	s := runStore(t, compaction.Default())
 	bury(t, s, runSet, 5000)
 	for range 2 {
-		steps(t, s, engine.ReadOptions{}, "a", "z")
+		steps(t, s, bigset.ReadOptions{}, "a", "z")
 	}
-	_, err := s.Add(bg, runSet, [][]byte{[]byte("m002500")}, engine.WriteOptions{})
+	_, err := s.Add(bg, runSet, [][]byte{[]byte("m002500")}, bigset.WriteOptions{})
 	must(t, err, "add")
-	if took, _ := steps(t, s, engine.ReadOptions{}, "a", "m002500", "z"); took > 10 {
+	if took, _ := steps(t, s, bigset.ReadOptions{}, "a", "m002500", "z"); took > 10 {
 		t.Errorf("with one run cut in two, a read took %d steps", took)
 	}
-	res, err := other.Add(bg, runSet, [][]byte{[]byte("m001000"), []byte("m001000x"), []byte("m004999")}, engine.WriteOptions{})
+	res, err := other.Add(bg, runSet, [][]byte{[]byte("m001000"), []byte("m001000x"), []byte("m004999")}, bigset.WriteOptions{})
 	must(t, err, "add elsewhere")
-	must(t, s.ApplyDelta(bg, res.Delta, engine.NoSync), "apply")
+	must(t, s.ApplyDelta(bg, res.Delta, bigset.NoSync), "apply")
 	want := []string{"a", "m001000", "m001000x", "m002500", "m004999", "z"}
-	steps(t, s, engine.ReadOptions{}, want...)
+	steps(t, s, bigset.ReadOptions{}, want...)
 	slices.Reverse(want)
-	steps(t, s, engine.ReadOptions{Reverse: true}, want...)
+	steps(t, s, bigset.ReadOptions{Reverse: true}, want...)
 }
 
 // TestDeadRunsOfLaterChunks: only the first chunk behind a run is taken for the head of a queue; and a head of which a part
@@ -208,11 +209,11 @@ func TestDeadRunsOfLaterChunks(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		s := runStore(t, compaction.Default())
 		names := runNames("e%06d", 300)
-		_, err := s.Add(bg, runSet, names, engine.WriteOptions{})
+		_, err := s.Add(bg, runSet, names, bigset.WriteOptions{})
 		must(t, err, "add")
 		gone := map[string]bool{}
 		remove := func(names [][]byte) {
-			_, err := s.Remove(bg, runSet, names, engine.WriteOptions{})
+			_, err := s.Remove(bg, runSet, names, bigset.WriteOptions{})
 			must(t, err, "remove")
 			for _, e := range names {
 				gone[string(e)] = true
@@ -231,7 +232,7 @@ func TestDeadRunsOfLaterChunks(t *testing.T) {
 				if reverse {
 					slices.Reverse(want)
 				}
-				steps(t, s, engine.ReadOptions{BatchSize: batch, Reverse: reverse}, want...)
+				steps(t, s, bigset.ReadOptions{BatchSize: batch, Reverse: reverse}, want...)
 			}
 			var left [][]byte
 			for _, e := range names {
@@ -255,13 +256,13 @@ func TestDeadRunFoundTooLate(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		s := runStore(t, compaction.Default())
 		bury(t, s, runSet, 5000)
-		steps(t, s, engine.ReadOptions{}, "a", "z") // from here on finders look out
-		next, stop := iter.Pull2(s.Read(bg, runSet, engine.ReadOptions{BatchSize: 1, Reverse: reverse}))
+		steps(t, s, bigset.ReadOptions{}, "a", "z") // from here on finders look out
+		next, stop := iter.Pull2(s.Read(bg, runSet, bigset.ReadOptions{BatchSize: 1, Reverse: reverse}))
 		if chunk, err, ok := next(); err != nil || !ok || len(chunk.Elements) != 1 {
 			t.Fatalf("first chunk: %v, %v, %v", chunk, err, ok)
 		}
 		for i := range 40 { // more than a finder keeps apart
-			_, err := s.Add(bg, runSet, [][]byte{fmt.Appendf(nil, "m%06d", 100*i)}, engine.WriteOptions{})
+			_, err := s.Add(bg, runSet, [][]byte{fmt.Appendf(nil, "m%06d", 100*i)}, bigset.WriteOptions{})
 			must(t, err, "add")
 		}
 		for ok := true; ok; {
@@ -275,7 +276,7 @@ func TestDeadRunFoundTooLate(t *testing.T) {
 			}
 		}
 		stop()
-		_, _, elements, err := s.ReadSteps(runSet, engine.ReadOptions{})
+		_, _, elements, err := s.ReadSteps(runSet, bigset.ReadOptions{})
 		must(t, err, "read")
 		if runs, finders := s.DeadRuns(runSet); len(elements) != 42 || finders != 0 {
 			t.Errorf("%d elements, want 42; runs %q, %d finders", len(elements), runs, finders)
@@ -310,14 +311,14 @@ func TestDeadRunsUnderWriters(t *testing.T) {
 				if !adds {
 					write = s.Remove
 				}
-				if _, err := write(bg, runSet, elements, engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+				if _, err := write(bg, runSet, elements, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
 					t.Error(err)
 					return
 				}
 				if rng.IntN(4) > 0 { // nobody else writes these
 					continue
 				}
-				found, err := s.Count(bg, runSet, engine.CountOptions{ReadOptions: engine.ReadOptions{From: elements[1], To: append(slices.Clone(elements[1]), 0)}})
+				found, err := s.Count(bg, runSet, engine.CountOptions{ReadOptions: bigset.ReadOptions{From: elements[1], To: append(slices.Clone(elements[1]), 0)}})
 				if err != nil || (found.Elements == 1) != adds {
 					t.Errorf("%q, added %v, is there %d times: %v", elements[1], adds, found.Elements, err)
 				}
@@ -332,7 +333,7 @@ func TestDeadRunsUnderWriters(t *testing.T) {
 					return
 				default:
 				}
-				for chunk, err := range s.Read(bg, runSet, engine.ReadOptions{Reverse: i == 1}) {
+				for chunk, err := range s.Read(bg, runSet, bigset.ReadOptions{Reverse: i == 1}) {
 					if err != nil {
 						t.Error(err)
 						return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -16,8 +17,8 @@ import (
 
 // ApplyDelta applies what another replica did. Deltas may come in any order, be lost, or come twice. A nil error means
 // that the delta is as durable as asked for, also when nothing changed.
-func (s *Store) ApplyDelta(ctx context.Context, d Delta, o Durability) error {
-	if err := checkDelta(d); err != nil {
+func (s *Store) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.Durability) error {
+	if err := d.Check(); err != nil {
 		return err
 	}
 	return s.writeTo(ctx, d.Set, newRequest((*delivery)(&d), o))
@@ -47,52 +48,9 @@ func (d *delivery) into(b *builder, _ *request) error {
 	return b.apply((*Delta)(d))
 }
 
-func checkDelta(d Delta) error {
-	if err := checkName(d.Set); err != nil {
-		return err
-	}
-	if n := d.Clear.HeapBytes(); n > ClockBytesMax {
-		return &LimitError{"bytes of a clock", n, ClockBytesMax}
-	}
-	if err := checkRequestID(d.Request); err != nil {
-		return err
-	}
-	if len(d.Items) == 0 {
-		return nil
-	}
-	if len(d.Items) > BatchOpsMax {
-		return &LimitError{"items in a delta", len(d.Items), BatchOpsMax}
-	}
-	last := d.First + uint64(len(d.Items)) - 1
-	if d.First == 0 || last < d.First || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
-		return fmt.Errorf("%w: %d items from dot %x:%d", ErrDelta, len(d.Items), string(d.Actor), d.First)
-	}
-	total, dots := 0, 0
-	for _, it := range d.Items {
-		if it.Kind != keyscheme.OpAdd && it.Kind != keyscheme.OpRemove {
-			return fmt.Errorf("%w: an item of kind %q", ErrDelta, it.Kind)
-		}
-		if err := checkElement(it.Element); err != nil {
-			return err
-		}
-		if it.Wide != nil && len(d.Request) > 0 {
-			return fmt.Errorf("%w: a request's id and a wide context", ErrDelta)
-		}
-		if err := checkContext(Context{Dots: it.Context, Wide: it.Wide}); err != nil {
-			return fmt.Errorf("%w: %w", ErrDelta, err)
-		}
-		total += len(it.Element) + wideBytes(it.Wide)
-		dots += len(it.Context)
-	}
-	if total > BatchBytesMax {
-		return &LimitError{"bytes of elements in a delta", total, BatchBytesMax}
-	}
-	return checkBatch(d.Set, len(d.Items), total, dots)
-}
-
 // apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot
 // is already seen, or already dead, still kills.
-func (b *builder) apply(d *Delta) error {
+func (b *builder) apply(d *bigset.Delta) error {
 	if err := b.checkDelta(d); err != nil {
 		return err
 	}
@@ -127,7 +85,7 @@ func (b *builder) apply(d *Delta) error {
 // context named it before it came, or because it has come before. A key that is here is not written again. Where none is, its
 // context must still count. If all that it names is seen it is resolved at once: the fold pass may have closed the key and
 // taken it away. Else no pass has closed it yet, and it is stored as the context of a remove.
-func (b *builder) applyWide(it *Item, dot clock.Dot) {
+func (b *builder) applyWide(it *bigset.Item, dot clock.Dot) {
 	kind := it.Kind
 	if !b.learn(dot) {
 		if b.holdsKey(it.Element, dot) || b.err != nil {
@@ -166,7 +124,7 @@ func (b *builder) holdsKey(element []byte, dot clock.Dot) bool {
 }
 
 // checkDelta refuses dots of this store's own actor that it never issued.
-func (b *builder) checkDelta(d *Delta) error {
+func (b *builder) checkDelta(d *bigset.Delta) error {
 	last := uint64(0)
 	if d.Actor == b.actor && len(d.Items) > 0 {
 		last = d.First + uint64(len(d.Items)) - 1
@@ -179,7 +137,7 @@ func (b *builder) checkDelta(d *Delta) error {
 		}
 		if wide := d.Items[i].Wide; wide != nil {
 			if !b.s.opt.OpenContexts {
-				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", ErrDelta, i)
+				return fmt.Errorf("%w: item %d has a wide context, and this store does not keep them open (Options.OpenContexts)", bigset.ErrDelta, i)
 			}
 			last = max(last, wide.Max(b.actor))
 		}
@@ -188,7 +146,7 @@ func (b *builder) checkDelta(d *Delta) error {
 		last = max(last, d.Clear.Max(b.actor))
 	}
 	if last > b.counter {
-		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrDelta, last, b.counter)
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrDelta, last, b.counter)
 	}
 	return nil
 }

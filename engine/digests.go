@@ -9,16 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"bigset"
 	"bigset/keyscheme"
 )
-
-// SetDigest is a short sum of what a store knows of a set. Two stores have the same one when Seen, Dead and the number of open
-// keys are the same; it says nothing about keys.
-type SetDigest struct {
-	Slot keyscheme.Slot
-	Name []byte
-	Sum  [16]byte
-}
 
 // digestsMax is how many digests are made with one iterator.
 const digestsMax = 512
@@ -26,10 +19,10 @@ const digestsMax = 512
 // Digests lists the digests of all sets in the slots from first to last, both included, also of those without a live dot, in
 // the order of slots, then of the lengths of names, then of names. It reads clocks and tombstones only. A list is no one
 // moment: each digest is right by itself.
-func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SetDigest, error] {
-	return func(yield func(SetDigest, error) bool) {
+func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	return func(yield func(bigset.SetDigest, error) bool) {
 		if first > last {
-			yield(SetDigest{}, fmt.Errorf("%w: slots %08x to %08x", ErrRequest, first, last))
+			yield(bigset.SetDigest{}, fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last))
 			return
 		}
 		b := keyscheme.SlotRange(first, last)
@@ -41,7 +34,7 @@ func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Se
 				}
 			}
 			if err != nil {
-				yield(SetDigest{}, err)
+				yield(bigset.SetDigest{}, err)
 				return
 			}
 			b.Lower, done = next, next == nil
@@ -50,11 +43,11 @@ func (s *Store) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Se
 }
 
 // digestPage returns some digests and the bound at which the next ones begin, nil at the end.
-func (s *Store) digestPage(ctx context.Context, b keyscheme.Bounds) (page []SetDigest, next []byte, err error) {
+func (s *Store) digestPage(ctx context.Context, b keyscheme.Bounds) (page []bigset.SetDigest, next []byte, err error) {
 	began := time.Now()
 	err = s.eachRecordIn(ctx, b, func(r setRecord) bool {
 		p := keyscheme.NewPrefix(r.Name)
-		page = append(page, SetDigest{p.Slot(), slices.Clone(r.Name), sumOf(&r)})
+		page = append(page, bigset.SetDigest{Slot: p.Slot(), Name: slices.Clone(r.Name), Sum: sumOf(&r)})
 		if len(page) == digestsMax || time.Since(began) > iteratorAgeMax {
 			next = p.AppendEnd(nil)
 		}
@@ -76,26 +69,15 @@ func sumOf(r *setRecord) (sum [16]byte) {
 	return sum
 }
 
-// RangeDigest is a short sum of all sets in some slots, both ends included. Two stores have the same one when they have the same sets
-// there, with the same digests.
-type RangeDigest struct {
-	First, Last keyscheme.Slot
-	Sets        uint64
-	Sum         [16]byte // of the digests, in the order of the store; zero when there are no sets
-}
-
-// RangePartsMax is the largest number of parts in which RangeDigests cuts a range.
-const RangePartsMax = 4096
-
 // RangeDigests cuts the slots from first to last, both included, into parts as keyscheme.CutSlots does, and returns the digest of each.
 // It reads clocks and tombstones only, in one scan, and is as little one moment as Digests is.
-func (s *Store) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]RangeDigest, error) {
-	if parts < 1 || parts > RangePartsMax {
-		return nil, fmt.Errorf("%w: a range in %d parts", ErrRequest, parts)
+func (s *Store) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
+	if parts < 1 || parts > bigset.RangePartsMax {
+		return nil, fmt.Errorf("%w: a range in %d parts", bigset.ErrRequest, parts)
 	}
-	all := make([]RangeDigest, 0, parts)
+	all := make([]bigset.RangeDigest, 0, parts)
 	for next, ends := first, keyscheme.CutSlots(first, last, parts); len(ends) > 0; ends = ends[1:] {
-		all = append(all, RangeDigest{First: next, Last: ends[0]})
+		all = append(all, bigset.RangeDigest{First: next, Last: ends[0]})
 		next = ends[0] + 1
 	}
 	i, h := 0, sha256.New()

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -55,9 +56,9 @@ func TestFreeSpace(t *testing.T) {
 	}
 	full := func(err error) bool {
 		var space *engine.DiskSpaceError
-		return errors.Is(err, engine.ErrDiskFull) && errors.As(err, &space) && space.Reserve == 2<<20
+		return errors.Is(err, bigset.ErrDiskFull) && errors.As(err, &space) && space.Reserve == 2<<20
 	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	want := 0
 	for _, c := range []struct {
 		percent int
@@ -73,19 +74,19 @@ func TestFreeSpace(t *testing.T) {
 			t.Errorf("at %d %%: told %d times, want %d", c.percent, told.len(), want)
 		}
 		if !c.refused {
-			p.all(t, "s", keyscheme.OpAdd, []string{"more"}, engine.Sync)
+			p.all(t, "s", keyscheme.OpAdd, []string{"more"}, bigset.Sync)
 			continue
 		}
-		_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("refused")}, engine.WriteOptions{})
+		_, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("refused")}, bigset.WriteOptions{})
 		if !full(err) {
 			t.Errorf("at %d %%: add: %v", c.percent, err)
 		}
-		item := engine.Item{Kind: keyscheme.OpAdd, Element: []byte("refused")}
-		if err := p.store.ApplyDelta(bg, engine.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []engine.Item{item}}, engine.Sync); !full(err) {
+		item := bigset.Item{Kind: keyscheme.OpAdd, Element: []byte("refused")}
+		if err := p.store.ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []bigset.Item{item}}, bigset.Sync); !full(err) {
 			t.Errorf("at %d %%: delta: %v", c.percent, err)
 		}
-		p.all(t, "s", keyscheme.OpRemove, elementNames(c.percent, c.percent+1), engine.Sync)
-		p.apply(t, engine.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: uint64(10 + want)})}, engine.Sync)
+		p.all(t, "s", keyscheme.OpRemove, elementNames(c.percent, c.percent+1), bigset.Sync)
+		p.apply(t, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: uint64(10 + want)})}, bigset.Sync)
 		p.check(t)
 		must(t, p.store.Failed(), "a full disk is no failure")
 	}
@@ -107,7 +108,7 @@ func TestLittleRoom(t *testing.T) {
 			for i := from; i < len(names); i += 2 {
 				half = append(half, names[i])
 			}
-			p.all(t, set, keyscheme.OpAdd, half, engine.Sync)
+			p.all(t, set, keyscheme.OpAdd, half, bigset.Sync)
 			p.flush(t)
 		}
 		must(t, p.store.CompactTables(bg), "settle")
@@ -134,15 +135,15 @@ func TestLittleRoom(t *testing.T) {
 		p.check(t)
 	}
 	usage(5)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 80), engine.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 80), bigset.Sync)
 	stored("s", 200)
-	p.all(t, "t", keyscheme.OpRemove, elementNames(0, 120), engine.Sync)
+	p.all(t, "t", keyscheme.OpRemove, elementNames(0, 120), bigset.Sync)
 	stored("t", 80)
-	p.drop(t, "u", nil, engine.Sync)
+	p.drop(t, "u", nil, bigset.Sync)
 	stored("u", 0)
 	before := p.store.Filtered()
-	p.all(t, "s", keyscheme.OpAdd, elementNames(300, 320), engine.Sync)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(300, 320), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(300, 320), bigset.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(300, 320), bigset.Sync)
 	publish(t, p)
 	p.flush(t)
 	if p.store.Filtered() == before {
@@ -173,7 +174,7 @@ func TestBallast(t *testing.T) {
 	if ballast() != p.opt.BallastBytes {
 		t.Fatalf("ballast of %d bytes", ballast())
 	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 	var met atomic.Int64
 	p.disk.SetHook("full", func(op errorfs.Op) error {
 		if (op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate) && !strings.Contains(op.Path, "BALLAST") && ballast() > 0 {
@@ -182,14 +183,14 @@ func TestBallast(t *testing.T) {
 		}
 		return nil
 	})
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 10), engine.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 10), bigset.Sync)
 	p.flush(t)
 	if met.Load() == 0 || ballast() != 0 || told.len() != 1 {
 		t.Errorf("disk found full %d times, ballast of %d bytes, told %d times", met.Load(), ballast(), told.len())
 	}
 	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 1 << 20, TotalBytes: 100 << 20})
 	p.store.CheckSpace()
-	if _, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("refused")}, engine.WriteOptions{}); !errors.Is(err, engine.ErrDiskFull) {
+	if _, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("refused")}, bigset.WriteOptions{}); !errors.Is(err, bigset.ErrDiskFull) {
 		t.Errorf("add on a full disk: %v", err)
 	}
 	must(t, p.store.Failed(), "the store has failed")
@@ -208,7 +209,7 @@ func TestBallast(t *testing.T) {
 	if ballast() != p.opt.BallastBytes {
 		t.Errorf("ballast of %d bytes after there was room", ballast())
 	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	p.check(t)
 	p.close(t)
 	rep, err := engine.Restore(bg, "store", "restored", &engine.RestoreOptions{FS: p.disk})
@@ -240,7 +241,7 @@ func TestSlowDisk(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = s.Add(bg, []byte("s"), [][]byte{[]byte("a")}, engine.WriteOptions{})
+	_, err = s.Add(bg, []byte("s"), [][]byte{[]byte("a")}, bigset.WriteOptions{})
 	must(t, err, "add")
 	stats, err := s.Stats()
 	must(t, err, "stats")

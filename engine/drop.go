@@ -15,16 +15,16 @@ import (
 // including writes that were queued before. It costs the same whatever the set's size; adds concurrent with it live. The
 // set stays known, empty, with its clock, so that no counter starts again and no old delta comes back; the space comes back
 // in the background. The delta is to be applied by the other replicas.
-func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d Durability) (Delta, error) {
-	if err := checkName(name); err != nil {
-		return Delta{}, err
+func (s *Store) Drop(ctx context.Context, name []byte, seen *clock.Clock, d bigset.Durability) (bigset.Delta, error) {
+	if err := bigset.CheckName(name); err != nil {
+		return bigset.Delta{}, err
 	}
-	if n := seen.HeapBytes(); n > ClockBytesMax {
-		return Delta{}, &LimitError{"bytes of a clock", n, ClockBytesMax}
+	if err := bigset.CheckClock(seen); err != nil {
+		return bigset.Delta{}, err
 	}
 	r := newRequest(&dropping{context: seen}, d)
 	if err := s.writeTo(ctx, name, r); err != nil {
-		return Delta{}, err
+		return bigset.Delta{}, err
 	}
 	return r.result.Delta, nil
 }
@@ -42,14 +42,14 @@ func (w *dropping) into(b *builder, r *request) error {
 	k := w.context
 	switch {
 	case k == nil && !b.st.exists && b.empty():
-		return fmt.Errorf("%w: %q", ErrNotFound, b.st.name)
+		return fmt.Errorf("%w: %q", bigset.ErrNotFound, b.st.name)
 	case k == nil:
 		k = b.st.next
 	case k.Max(b.actor) > b.counter:
-		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, k.Max(b.actor), b.counter)
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrContext, k.Max(b.actor), b.counter)
 	}
 	k = k.Clone()
-	r.result.Delta = Delta{Set: bytes.Clone(b.st.name), Clear: k}
+	r.result.Delta = bigset.Delta{Set: bytes.Clone(b.st.name), Clear: k}
 	b.clear(k)
 	return nil
 }

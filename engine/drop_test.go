@@ -3,6 +3,7 @@ package engine_test
 import (
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -31,20 +32,20 @@ func dropAndAdd(t *testing.T, record compaction.Record, strategy compaction.Stra
 	p := newPair("store")
 	p.opt.Record, p.opt.Strategy = record, strategy
 	p.open(t)
-	old := p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync).Delta
+	old := p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync).Delta
 	must(t, p.store.CompactTables(bg), "settle")
-	drop, _ := p.drop(t, "s", nil, engine.Sync)
-	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 0 {
+	drop, _ := p.drop(t, "s", nil, bigset.Sync)
+	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 0 {
 		t.Errorf("after the drop: %d elements", len(got))
 	}
 	for info, err := range p.store.Sets(bg, false) {
 		t.Errorf("a dropped set is listed: %+v, %v", info, err)
 	}
-	beside := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1,
-		Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("beside"), Context: old.Items[0].Context}}}
-	p.apply(t, beside, engine.NoSync)
-	p.all(t, "s", keyscheme.OpAdd, []string{"after"}, engine.NoSync)
-	p.apply(t, old, engine.NoSync)
+	beside := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1,
+		Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("beside"), Context: old.Items[0].Context}}}
+	p.apply(t, beside, bigset.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, []string{"after"}, bigset.NoSync)
+	p.apply(t, old, bigset.NoSync)
 	tick(t, p)
 	p.check(t)
 	if _, err := p.store.Compact(bg, engine.CompactOptions{}); err != nil {
@@ -52,18 +53,18 @@ func dropAndAdd(t *testing.T, record compaction.Record, strategy compaction.Stra
 	}
 	p.check(t)
 	p.verify(t)
-	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 2 {
+	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 2 {
 		t.Errorf("after the space was taken back: %d elements, want 2", len(got))
 	}
 	// An older clock takes what it covers, and no more.
-	p.drop(t, "s", clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1}), engine.Sync)
+	p.drop(t, "s", clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1}), bigset.Sync)
 	tick(t, p)
 	p.check(t)
 	p.close(t)
 	p.open(t)
 	p.check(t)
-	p.apply(t, old, engine.Sync)
-	p.apply(t, beside, engine.Sync)
+	p.apply(t, old, bigset.Sync)
+	p.apply(t, beside, bigset.Sync)
 	p.check(t)
 	p.verify(t)
 	p.close(t)
@@ -72,15 +73,15 @@ func dropAndAdd(t *testing.T, record compaction.Record, strategy compaction.Stra
 	q := newPair("another")
 	q.opt.Record, q.opt.Strategy = record, strategy
 	q.open(t)
-	q.apply(t, drop, engine.Sync)
+	q.apply(t, drop, bigset.Sync)
 	q.check(t)
 	q.close(t)
 	q.open(t)
 	q.check(t)
 	q.verify(t)
-	q.apply(t, beside, engine.NoSync)
-	q.apply(t, old, engine.NoSync)
-	q.all(t, "s", keyscheme.OpAdd, []string{"mine"}, engine.NoSync)
+	q.apply(t, beside, bigset.NoSync)
+	q.apply(t, old, bigset.NoSync)
+	q.all(t, "s", keyscheme.OpAdd, []string{"mine"}, bigset.NoSync)
 	q.check(t)
 	q.verify(t)
 	q.close(t)

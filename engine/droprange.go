@@ -22,7 +22,7 @@ type slotRange struct{ first, last keyscheme.Slot }
 // for some milliseconds; a stream goes on with what its iterator shows, then with an empty set.
 func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
 	if first > last {
-		return fmt.Errorf("%w: slots %08x to %08x", ErrRequest, first, last)
+		return fmt.Errorf("%w: slots %08x to %08x", bigset.ErrRequest, first, last)
 	}
 	if err := s.db.Enter(); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -53,7 +54,7 @@ func TestDropRange(t *testing.T) {
 			p.open(t)
 			names := slotsOf(9)
 			minted := map[string]bool{}
-			p.minted = func(t rapid.TB, d engine.Delta) {
+			p.minted = func(t rapid.TB, d bigset.Delta) {
 				for i := range d.Items {
 					id := fmt.Sprintf("%s %x %d", d.Set, string(d.Actor), d.First+uint64(i))
 					if minted[id] {
@@ -66,9 +67,9 @@ func TestDropRange(t *testing.T) {
 			fill := func() {
 				fills++
 				for i, name := range names {
-					p.all(t, name, keyscheme.OpAdd, elementNames(10*i, 10*i+40), engine.NoSync)
-					p.all(t, name, keyscheme.OpRemove, elementNames(10*i, 10*i+7*i), engine.NoSync)
-					p.write(t, name, []engine.Op{addOp("asked")}, engine.WriteOptions{Request: fmt.Appendf(nil, "id %d", fills), Durability: engine.NoSync})
+					p.all(t, name, keyscheme.OpAdd, elementNames(10*i, 10*i+40), bigset.NoSync)
+					p.all(t, name, keyscheme.OpRemove, elementNames(10*i, 10*i+7*i), bigset.NoSync)
+					p.write(t, name, []bigset.Op{addOp("asked")}, bigset.WriteOptions{Request: fmt.Appendf(nil, "id %d", fills), Durability: bigset.NoSync})
 				}
 			}
 			fill()
@@ -86,7 +87,7 @@ func TestDropRange(t *testing.T) {
 			gone := func() {
 				t.Helper()
 				for _, name := range names[3:6] {
-					if _, err := p.store.State(bg, []byte(name)); !errors.Is(err, engine.ErrNotFound) {
+					if _, err := p.store.State(bg, []byte(name)); !errors.Is(err, bigset.ErrNotFound) {
 						t.Errorf("%s: %q is known: %v", p.label, name, err)
 					}
 				}
@@ -129,11 +130,11 @@ func TestDropRange(t *testing.T) {
 	}
 	p := newPair("store")
 	p.open(t)
-	if err := p.store.DropRange(bg, 2, 1); !errors.Is(err, engine.ErrRequest) {
+	if err := p.store.DropRange(bg, 2, 1); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no range: %v", err)
 	}
 	p.close(t)
-	if err := p.store.DropRange(bg, 1, 2); !errors.Is(err, engine.ErrClosed) {
+	if err := p.store.DropRange(bg, 1, 2); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -145,9 +146,9 @@ func TestRangeComesBack(t *testing.T) {
 	p.opt.Strategy = compaction.Filter()
 	p.open(t)
 	x := clock.Dot{Actor: "x", Counter: 1}
-	f := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
-	p.facts(t, f, engine.NoSync)
-	p.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
+	p.facts(t, f, bigset.NoSync)
+	p.facts(t, bigset.Facts{Set: []byte("s"), Dead: clock.Of(x)}, bigset.NoSync)
 	publish(t, p)
 	must(t, p.store.CompactTables(bg), "compact")
 	if p.store.Filtered() == 0 {
@@ -155,7 +156,7 @@ func TestRangeComesBack(t *testing.T) {
 	}
 	slot := keyscheme.SetSlot([]byte("s"))
 	p.dropRange(t, slot, slot)
-	p.facts(t, f, engine.NoSync)
+	p.facts(t, f, bigset.NoSync)
 	publish(t, p)
 	must(t, p.store.CompactTables(bg), "compact")
 	p.check(t)
@@ -172,9 +173,9 @@ func TestDropRangeWhileTrimmed(t *testing.T) {
 	p.opt.Strategy, p.opt.SetCacheBytes = compaction.Filter(), 1
 	p.open(t)
 	x := clock.Dot{Actor: "x", Counter: 1}
-	f := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
-	p.facts(t, f, engine.NoSync)
-	p.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
+	p.facts(t, f, bigset.NoSync)
+	p.facts(t, bigset.Facts{Set: []byte("s"), Dead: clock.Of(x)}, bigset.NoSync)
 	publish(t, p)
 	slot := keyscheme.SetSlot([]byte("s"))
 	dropped := make(chan error, 1)
@@ -182,7 +183,7 @@ func TestDropRangeWhileTrimmed(t *testing.T) {
 		must(t, err, "drop range")
 		delete(p.model.Sets, "s")
 		p.model.Acknowledged()
-		p.facts(t, f, engine.NoSync)
+		p.facts(t, f, bigset.NoSync)
 		must(t, p.store.FlushTables(), "flush")
 	}
 	trimmed, done := 0, false
@@ -219,8 +220,8 @@ func TestDropRangeCrashes(t *testing.T) {
 		p := newPair(fmt.Sprintf("crash at %d", at))
 		p.open(t)
 		for i, name := range names {
-			p.all(t, name, keyscheme.OpAdd, elementNames(0, 40), engine.NoSync)
-			p.all(t, name, keyscheme.OpRemove, elementNames(0, 10+i), engine.Sync)
+			p.all(t, name, keyscheme.OpAdd, elementNames(0, 40), bigset.NoSync)
+			p.all(t, name, keyscheme.OpRemove, elementNames(0, 10+i), bigset.Sync)
 		}
 		before := p.model.Clone()
 		actors := []clock.Actor{p.store.Actor()}
@@ -239,7 +240,7 @@ func TestDropRangeCrashes(t *testing.T) {
 		p.open(t)
 		_, errOne := p.store.State(bg, []byte(names[1]))
 		_, errTwo := p.store.State(bg, []byte(names[2]))
-		if errors.Is(errOne, engine.ErrNotFound) != errors.Is(errTwo, engine.ErrNotFound) {
+		if errors.Is(errOne, bigset.ErrNotFound) != errors.Is(errTwo, bigset.ErrNotFound) {
 			t.Errorf("%s: a part is gone: %v, %v", p.label, errOne, errTwo)
 		}
 		if errOne == nil {
@@ -251,7 +252,7 @@ func TestDropRangeCrashes(t *testing.T) {
 			t.Errorf("%s: an incarnation comes again", p.label)
 		}
 		for _, name := range names {
-			p.all(t, name, keyscheme.OpAdd, elementNames(0, 3), engine.Sync)
+			p.all(t, name, keyscheme.OpAdd, elementNames(0, 3), bigset.Sync)
 		}
 		p.check(t)
 		p.close(t)
@@ -278,7 +279,7 @@ func TestDropRangeMeanwhile(t *testing.T) {
 						return nil
 					default:
 					}
-					res, err := p.store.Add(bg, []byte(name), [][]byte{[]byte(bulkName(n % 40))}, engine.WriteOptions{Durability: engine.NoSync, Request: fmt.Appendf(nil, "%d", n)})
+					res, err := p.store.Add(bg, []byte(name), [][]byte{[]byte(bulkName(n % 40))}, bigset.WriteOptions{Durability: bigset.NoSync, Request: fmt.Appendf(nil, "%d", n)})
 					if err != nil {
 						return err
 					}
@@ -289,15 +290,15 @@ func TestDropRangeMeanwhile(t *testing.T) {
 					if n%20 != i {
 						continue
 					}
-					for chunk, err := range p.store.Read(bg, []byte(name), engine.ReadOptions{}) {
-						if errors.Is(err, engine.ErrNotFound) {
+					for chunk, err := range p.store.Read(bg, []byte(name), bigset.ReadOptions{}) {
+						if errors.Is(err, bigset.ErrNotFound) {
 							break
 						}
 						if err != nil {
 							return err
 						}
 						live, err := p.store.State(bg, []byte(name))
-						if errors.Is(err, engine.ErrNotFound) {
+						if errors.Is(err, bigset.ErrNotFound) {
 							break
 						}
 						if err != nil {

@@ -3,8 +3,8 @@ package engine_test
 import (
 	"testing"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -13,18 +13,18 @@ import (
 // it and however.
 func TestDuplicateIsDurable(t *testing.T) {
 	x := clock.Dot{Actor: "x", Counter: 1}
-	delta := engine.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("a")}}}
-	key := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
-	dead := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}, Dead: clock.Of(x)}
-	clear := engine.Delta{Set: []byte("s"), Clear: clock.Of(x)}
-	asDelta := func(d engine.Delta) func(*pair, engine.Durability) {
-		return func(p *pair, sync engine.Durability) { p.apply(t, d, sync) }
+	delta := bigset.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("a")}}}
+	key := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}}
+	dead := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", x)}, Dead: clock.Of(x)}
+	clear := bigset.Delta{Set: []byte("s"), Clear: clock.Of(x)}
+	asDelta := func(d bigset.Delta) func(*pair, bigset.Durability) {
+		return func(p *pair, sync bigset.Durability) { p.apply(t, d, sync) }
 	}
-	asFacts := func(f engine.Facts) func(*pair, engine.Durability) {
-		return func(p *pair, sync engine.Durability) { p.facts(t, f, sync) }
+	asFacts := func(f bigset.Facts) func(*pair, bigset.Durability) {
+		return func(p *pair, sync bigset.Durability) { p.facts(t, f, sync) }
 	}
 	for what, c := range map[string]struct {
-		first, again func(*pair, engine.Durability)
+		first, again func(*pair, bigset.Durability)
 	}{
 		"delta":              {asDelta(delta), asDelta(delta)},
 		"facts":              {asFacts(key), asFacts(key)},
@@ -37,11 +37,11 @@ func TestDuplicateIsDurable(t *testing.T) {
 			p := newPair(what)
 			p.opt.SetCacheBytes = 1
 			p.open(t)
-			c.first(p, engine.NoSync)
+			c.first(p, bigset.NoSync)
 			if evict { // it is found on disk, which is not the same as durable
 				must(t, p.store.TrimSets(), "trim")
 			}
-			c.again(p, engine.Sync)
+			c.again(p, bigset.Sync)
 			if p.lose(t, p.disk.CrashClone(0, 1)) != 0 {
 				t.Errorf("%s: lost after the duplicate was acknowledged", what)
 			}

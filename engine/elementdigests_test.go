@@ -6,13 +6,13 @@ import (
 	"slices"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
 // parts returns all parts of a range, asking on until it is done, and by how many calls.
-func (p *pair) parts(t *testing.T, r engine.ElementRange) (all []engine.ElementDigest, calls int) {
+func (p *pair) parts(t *testing.T, r bigset.ElementRange) (all []bigset.ElementDigest, calls int) {
 	t.Helper()
 	for {
 		d, err := p.store.ElementDigests(bg, []byte(healSet), r)
@@ -30,7 +30,7 @@ func (p *pair) parts(t *testing.T, r engine.ElementRange) (all []engine.ElementD
 	}
 }
 
-func sumOf(parts []engine.ElementDigest) (sum engine.ElementDigest) {
+func sumOf(parts []bigset.ElementDigest) (sum bigset.ElementDigest) {
 	for i := range parts {
 		sum.Join(&parts[i])
 	}
@@ -45,9 +45,9 @@ func TestElementDigests(t *testing.T) {
 	p, q := newPair("one"), newPair("other")
 	p.open(t)
 	q.open(t)
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, n), engine.NoSync)
-	p.all(t, healSet, keyscheme.OpRemove, elementNames(100, 200), engine.NoSync)
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(150, 160), engine.NoSync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, n), bigset.NoSync)
+	p.all(t, healSet, keyscheme.OpRemove, elementNames(100, 200), bigset.NoSync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(150, 160), bigset.NoSync)
 	for _, s := range p.spans(t, healSet, 0) { // q has never had the keys that are dead
 		q.ingest(t, s)
 	}
@@ -55,20 +55,20 @@ func TestElementDigests(t *testing.T) {
 	live := state.Seen.Clone()
 	live.Subtract(state.Dead)
 	must(t, q.store.CompactTables(bg), "compact")
-	for _, mean := range []int{1, 32, 64, engine.ElementsMeanMax} {
-		ps, calls := p.parts(t, engine.ElementRange{Within: live, Mean: mean})
-		qs, _ := q.parts(t, engine.ElementRange{Within: live, Mean: mean})
-		if sum := sumOf(ps); !slices.EqualFunc(ps, qs, func(a, b engine.ElementDigest) bool { return a.Same(&b) && string(a.Bound) == string(b.Bound) }) || sum.Elements != n-90 {
+	for _, mean := range []int{1, 32, 64, bigset.ElementsMeanMax} {
+		ps, calls := p.parts(t, bigset.ElementRange{Within: live, Mean: mean})
+		qs, _ := q.parts(t, bigset.ElementRange{Within: live, Mean: mean})
+		if sum := sumOf(ps); !slices.EqualFunc(ps, qs, func(a, b bigset.ElementDigest) bool { return a.Same(&b) && string(a.Bound) == string(b.Bound) }) || sum.Elements != n-90 {
 			t.Errorf("mean %d: %d and %d parts, %+v", mean, len(ps), len(qs), sum)
 		}
 		if want := (n - 90) / mean; len(ps) < want*2/3 || len(ps) > want*3/2+1 || mean == 1 && (len(ps) != want || calls != 2) {
 			t.Errorf("mean %d: %d parts in %d calls", mean, len(ps), calls)
 		}
 	}
-	whole, _ := p.parts(t, engine.ElementRange{Within: live, Mean: 32})
-	var joined []engine.ElementDigest
+	whole, _ := p.parts(t, bigset.ElementRange{Within: live, Mean: 32})
+	var joined []bigset.ElementDigest
 	for i := range whole { // each by itself
-		r := engine.ElementRange{UpTo: whole[i].Bound, Within: live, Mean: 1}
+		r := bigset.ElementRange{UpTo: whole[i].Bound, Within: live, Mean: 1}
 		if i > 0 {
 			r.After = whole[i-1].Bound
 		}
@@ -81,7 +81,7 @@ func TestElementDigests(t *testing.T) {
 	if len(joined) != n-90 {
 		t.Errorf("%d elements", len(joined))
 	}
-	q.all(t, healSet, keyscheme.OpAdd, []string{"new"}, engine.NoSync)
+	q.all(t, healSet, keyscheme.OpAdd, []string{"new"}, bigset.NoSync)
 	lost := q.loses(t, bulkName(4000))
 	keys, err := q.store.StoredKeys(lost.Set)
 	must(t, err, "keys")
@@ -91,8 +91,8 @@ func TestElementDigests(t *testing.T) {
 		}
 	}
 	differ := map[string]bool{}
-	ones, _ := p.parts(t, engine.ElementRange{Within: live, Mean: 1})
-	others, _ := q.parts(t, engine.ElementRange{Within: live, Mean: 1})
+	ones, _ := p.parts(t, bigset.ElementRange{Within: live, Mean: 1})
+	others, _ := q.parts(t, bigset.ElementRange{Within: live, Mean: 1})
 	count := map[string][16]byte{}
 	for _, d := range ones {
 		count[string(d.Bound)] = d.Sum
@@ -115,13 +115,13 @@ func TestElementDigests(t *testing.T) {
 		t.Errorf("%d elements differ", len(differ))
 	}
 	few := clock.Of(lost.Keys[0].Dots...)
-	if got, _ := p.parts(t, engine.ElementRange{Within: few, Mean: 1}); len(got) != 1 || string(got[0].Bound) != bulkName(4000) {
+	if got, _ := p.parts(t, bigset.ElementRange{Within: few, Mean: 1}); len(got) != 1 || string(got[0].Bound) != bulkName(4000) {
 		t.Errorf("of one dot: %+v", got)
 	}
-	if got, _ := q.parts(t, engine.ElementRange{Within: few, Mean: 1}); len(got) != 0 {
+	if got, _ := q.parts(t, bigset.ElementRange{Within: few, Mean: 1}); len(got) != 0 {
 		t.Errorf("of one dot that is lost: %+v", got)
 	}
-	if got, _ := p.parts(t, engine.ElementRange{Mean: 1}); len(got) != 0 {
+	if got, _ := p.parts(t, bigset.ElementRange{Mean: 1}); len(got) != 0 {
 		t.Errorf("of no dot: %+v", got)
 	}
 	p.close(t)
@@ -132,13 +132,13 @@ func TestElementDigests(t *testing.T) {
 func TestElementDigestsAreFixed(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	f := engine.Facts{Set: []byte(healSet)}
+	f := bigset.Facts{Set: []byte(healSet)}
 	for i := range 64 {
 		f.Keys = append(f.Keys, element(bulkName(i), clock.Dot{Actor: "a", Counter: uint64(i + 1)}))
 	}
 	f.Keys[5].Dots = append(f.Keys[5].Dots, clock.Dot{Actor: "b", Counter: 1})
-	p.facts(t, f, engine.Sync)
-	parts, _ := p.parts(t, engine.ElementRange{Within: p.known(t, healSet).Seen, Mean: 16})
+	p.facts(t, f, bigset.Sync)
+	parts, _ := p.parts(t, bigset.ElementRange{Within: p.known(t, healSet).Seen, Mean: 16})
 	got := ""
 	for _, d := range parts {
 		got += fmt.Sprintf("%s %d %x\n", d.Bound, d.Elements, d.Sum)
@@ -146,22 +146,22 @@ func TestElementDigestsAreFixed(t *testing.T) {
 	if got != elementDigestsFixed {
 		t.Errorf("got\n%s", got)
 	}
-	for what, r := range map[string]engine.ElementRange{"no mean": {}, "mean": {Mean: engine.ElementsMeanMax + 1}} {
-		if _, err := p.store.ElementDigests(bg, f.Set, r); !errors.Is(err, engine.ErrRequest) {
+	for what, r := range map[string]bigset.ElementRange{"no mean": {}, "mean": {Mean: bigset.ElementsMeanMax + 1}} {
+		if _, err := p.store.ElementDigests(bg, f.Set, r); !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := p.store.ElementDigests(bg, f.Set, engine.ElementRange{Mean: 1, UpTo: make([]byte, engine.ElementBytesMax+1)}); !errors.Is(err, engine.ErrLimit) {
+	if _, err := p.store.ElementDigests(bg, f.Set, bigset.ElementRange{Mean: 1, UpTo: make([]byte, bigset.ElementBytesMax+1)}); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("long element: %v", err)
 	}
-	if _, err := p.store.ElementDigests(bg, []byte("unknown"), engine.ElementRange{Mean: 1}); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := p.store.ElementDigests(bg, []byte("unknown"), bigset.ElementRange{Mean: 1}); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
-	if _, err := p.store.Lost(bg, []byte("unknown")); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := p.store.Lost(bg, []byte("unknown")); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 	p.close(t)
-	if _, err := p.store.ElementDigests(bg, f.Set, engine.ElementRange{Mean: 1}); !errors.Is(err, engine.ErrClosed) {
+	if _, err := p.store.ElementDigests(bg, f.Set, bigset.ElementRange{Mean: 1}); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

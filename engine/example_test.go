@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/keyscheme"
 )
@@ -25,14 +26,14 @@ func Example() {
 	defer store.Close()
 
 	friends := []byte("friends")
-	_, err = store.Add(ctx, friends, [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	_, err = store.Add(ctx, friends, [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
 	check(err)
 	seen, err := store.Contains(ctx, friends, []byte("paul")) // present, and the context to act on
 	check(err)
-	remove := engine.Op{Kind: keyscheme.OpRemove, Element: []byte("paul"), Context: seen}
-	_, err = store.Write(ctx, friends, []engine.Op{remove}, engine.WriteOptions{})
+	remove := bigset.Op{Kind: keyscheme.OpRemove, Element: []byte("paul"), Context: seen}
+	_, err = store.Write(ctx, friends, []bigset.Op{remove}, bigset.WriteOptions{})
 	check(err)
-	for chunk, err := range store.Read(ctx, friends, engine.ReadOptions{}) {
+	for chunk, err := range store.Read(ctx, friends, bigset.ReadOptions{}) {
 		check(err)
 		for _, e := range chunk.Elements {
 			fmt.Printf("%s\n", e.Name)
@@ -60,15 +61,15 @@ func ExampleStore_Write() {
 	defer store.Close()
 	set, paul := []byte("friends"), []byte("paul")
 
-	_, err := store.Add(ctx, set, [][]byte{paul}, engine.WriteOptions{})
+	_, err := store.Add(ctx, set, [][]byte{paul}, bigset.WriteOptions{})
 	check(err)
 	seen, err := store.Contains(ctx, set, paul)
 	check(err)
-	_, err = store.Add(ctx, set, [][]byte{paul}, engine.WriteOptions{})
+	_, err = store.Add(ctx, set, [][]byte{paul}, bigset.WriteOptions{})
 	check(err)
 
-	stale := engine.Op{Kind: keyscheme.OpRemove, Element: paul, Context: seen}
-	result, err := store.Write(ctx, set, []engine.Op{stale}, engine.WriteOptions{})
+	stale := bigset.Op{Kind: keyscheme.OpRemove, Element: paul, Context: seen}
+	result, err := store.Write(ctx, set, []bigset.Op{stale}, bigset.WriteOptions{})
 	check(err)
 	now, err := store.Contains(ctx, set, paul)
 	check(err)
@@ -81,9 +82,9 @@ func ExampleStore_Remove() {
 	ctx, store := context.Background(), exampleStore()
 	defer store.Close()
 
-	_, err := store.Add(ctx, []byte("friends"), [][]byte{[]byte("paul")}, engine.WriteOptions{})
+	_, err := store.Add(ctx, []byte("friends"), [][]byte{[]byte("paul")}, bigset.WriteOptions{})
 	check(err)
-	result, err := store.Remove(ctx, []byte("friends"), [][]byte{[]byte("paul"), []byte("yoko")}, engine.WriteOptions{})
+	result, err := store.Remove(ctx, []byte("friends"), [][]byte{[]byte("paul"), []byte("yoko")}, bigset.WriteOptions{})
 	check(err)
 	fmt.Println("removed", result.Removed, "events", len(result.Delta.Items))
 	// Output: removed 1 events 1
@@ -98,18 +99,18 @@ func ExampleStore_ApplyDelta() {
 	defer there.Close()
 	set, paul := []byte("friends"), [][]byte{[]byte("paul")}
 
-	added, err := here.Add(ctx, set, paul, engine.WriteOptions{})
+	added, err := here.Add(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
-	check(there.ApplyDelta(ctx, added.Delta, engine.Sync))
+	check(there.ApplyDelta(ctx, added.Delta, bigset.Sync))
 
-	removed, err := here.Remove(ctx, set, paul, engine.WriteOptions{})
+	removed, err := here.Remove(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
-	again, err := there.Add(ctx, set, paul, engine.WriteOptions{})
+	again, err := there.Add(ctx, set, paul, bigset.WriteOptions{})
 	check(err)
 
-	check(there.ApplyDelta(ctx, removed.Delta, engine.Sync))
-	check(there.ApplyDelta(ctx, removed.Delta, engine.Sync))
-	check(here.ApplyDelta(ctx, again.Delta, engine.Sync))
+	check(there.ApplyDelta(ctx, removed.Delta, bigset.Sync))
+	check(there.ApplyDelta(ctx, removed.Delta, bigset.Sync))
+	check(here.ApplyDelta(ctx, again.Delta, bigset.Sync))
 	for _, store := range []*engine.Store{here, there} {
 		found, err := store.Contains(ctx, set, []byte("paul"))
 		check(err)
@@ -129,10 +130,10 @@ func ExampleStore_Read() {
 	for _, n := range []string{"paul", "pete", "george", "john", "ringo"} {
 		names = append(names, []byte(n))
 	}
-	_, err := store.Add(ctx, set, names, engine.WriteOptions{})
+	_, err := store.Add(ctx, set, names, bigset.WriteOptions{})
 	check(err)
 
-	page := engine.ReadOptions{To: []byte("q"), Limit: 3}
+	page := bigset.ReadOptions{To: []byte("q"), Limit: 3}
 	for range 2 {
 		for chunk, err := range store.Read(ctx, set, page) {
 			check(err)
@@ -157,9 +158,9 @@ func ExampleStore_Drop() {
 	ctx, store := context.Background(), exampleStore()
 	defer store.Close()
 	set := []byte("friends")
-	_, err := store.Add(ctx, set, [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	_, err := store.Add(ctx, set, [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
 	check(err)
-	_, err = store.Drop(ctx, set, nil, engine.Sync)
+	_, err = store.Drop(ctx, set, nil, bigset.Sync)
 	check(err)
 	for info, err := range store.Sets(ctx, true) {
 		check(err)
@@ -172,7 +173,7 @@ func ExampleStore_Drop() {
 func ExampleStore_Verify() {
 	ctx, store := context.Background(), exampleStore()
 	defer store.Close()
-	_, err := store.Add(ctx, []byte("friends"), [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	_, err := store.Add(ctx, []byte("friends"), [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
 	check(err)
 	report, err := store.Verify(ctx, engine.VerifyOptions{})
 	check(err)
@@ -184,9 +185,9 @@ func ExampleStore_Verify() {
 func ExampleLimitError() {
 	store := exampleStore()
 	defer store.Close()
-	_, err := store.Contains(context.Background(), []byte("friends"), make([]byte, engine.ElementBytesMax+1))
-	var limit *engine.LimitError
-	fmt.Println(errors.Is(err, engine.ErrLimit), errors.As(err, &limit), limit.Got-limit.Max)
+	_, err := store.Contains(context.Background(), []byte("friends"), make([]byte, bigset.ElementBytesMax+1))
+	var limit *bigset.LimitError
+	fmt.Println(errors.Is(err, bigset.ErrLimit), errors.As(err, &limit), limit.Got-limit.Max)
 	// Output: true true 1
 }
 
@@ -194,7 +195,7 @@ func ExampleLimitError() {
 func ExampleStats_Metrics() {
 	store, err := engine.Open("store", &engine.Options{FS: vfs.NewMem(), BackgroundInterval: -1})
 	check(err)
-	_, err = store.Add(bg, []byte("friends"), [][]byte{[]byte("paul"), []byte("ringo")}, engine.WriteOptions{})
+	_, err = store.Add(bg, []byte("friends"), [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
 	check(err)
 	stats, err := store.Stats()
 	check(err)
@@ -216,10 +217,10 @@ func ExampleStore_Checkpoint() {
 	store, err := engine.Open("store", &engine.Options{FS: fs, BackgroundInterval: -1})
 	check(err)
 	friends := []byte("friends")
-	_, err = store.Add(bg, friends, [][]byte{[]byte("paul")}, engine.WriteOptions{})
+	_, err = store.Add(bg, friends, [][]byte{[]byte("paul")}, bigset.WriteOptions{})
 	check(err)
 	check(store.Checkpoint(bg, "monday"))
-	_, err = store.Drop(bg, friends, nil, engine.Sync)
+	_, err = store.Drop(bg, friends, nil, bigset.Sync)
 	check(err)
 
 	_, err = engine.Restore(bg, "monday", "restored", &engine.RestoreOptions{FS: fs})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"
@@ -288,7 +289,7 @@ func (s *Store) CompactElements(ctx context.Context, name []byte) error {
 }
 
 // ReadSteps reads a set and returns how many keys its last iterator stepped over, and how many runs it seeked over.
-func (s *Store) ReadSteps(name []byte, o ReadOptions) (steps, runs int, elements []string, err error) {
+func (s *Store) ReadSteps(name []byte, o bigset.ReadOptions) (steps, runs int, elements []string, err error) {
 	err = s.reading(context.Background(), name, o, func(_ *set, r *reader) error {
 		for !r.done {
 			chunk, err := r.next(context.Background())
@@ -350,7 +351,7 @@ func (s *Store) KeptRequests() (int, error) {
 func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 
 // SpanFacts returns what a span says.
-func SpanFacts(span *Span) (Facts, error) { return span.Facts() }
+func SpanFacts(span *bigset.Span) (bigset.Facts, error) { return span.Facts() }
 
 // SegmentsOf makes the log of marks ask for a flush when its segment has so many bytes.
 func (s *Store) SegmentsOf(bytes int64) { s.filters.log.segmentAt = bytes }

@@ -4,38 +4,18 @@ import (
 	"context"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/fold"
 	"bigset/keyscheme"
 )
-
-// Facts are what one replica tells another of a set: keys with their dots, and dots that are dead. They claim nothing else:
-// what they leave out may be there, or not. They may come in any order and any number of times.
-type Facts struct {
-	Set []byte
-	// Keys are elements, each with one or more dots by which it was added. A dot is that of one add for ever, so it does not
-	// matter how old a key is.
-	Keys []fold.Element
-	// Dead are dots that are removed or replaced; nil is none.
-	Dead *clock.Clock
-}
-
-// Empty reports whether the facts say nothing.
-func (f Facts) Empty() bool { return len(f.Keys) == 0 && f.Dead.Empty() }
-
-// FactsResult says what facts have changed.
-type FactsResult struct {
-	// Keys is the number of keys that were new. Dead is the number of dots that were not dead before, here at least.
-	Keys, Dead uint64
-}
 
 // ApplyFacts takes facts of another replica. They are judged by what this store has seen at the moment of application: a key
 // whose dot is seen is left alone; else key and dot enter in one batch, or, if the dot is dead, the dot alone. Dead is united.
 // No other dot enters Seen (rule R0). A nil error means that the facts are as durable as asked for, also when nothing changed;
-// with another one nothing has changed, unless it wraps ErrFailed.
-func (s *Store) ApplyFacts(ctx context.Context, f Facts, d Durability) (FactsResult, error) {
-	if err := checkFacts(&f); err != nil {
-		return FactsResult{}, err
+// with another one nothing has changed, unless it wraps bigset.ErrFailed.
+func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, error) {
+	if err := f.Check(); err != nil {
+		return bigset.FactsResult{}, err
 	}
 	w := &facts{Facts: f}
 	if err := s.writeTo(ctx, f.Set, newRequest(w, d)); err != nil {
@@ -46,8 +26,8 @@ func (s *Store) ApplyFacts(ctx context.Context, f Facts, d Durability) (FactsRes
 
 // facts are those of another replica as work.
 type facts struct {
-	Facts
-	result FactsResult
+	bigset.Facts
+	result bigset.FactsResult
 }
 
 func (f *facts) adds() bool { return len(f.Keys) > 0 }
@@ -65,42 +45,6 @@ func (f *facts) size(prefixBytes int) (keys, bytes int) {
 	return keys, bytes
 }
 
-func checkFacts(f *Facts) error {
-	if err := checkName(f.Set); err != nil {
-		return err
-	}
-	if n := f.Dead.HeapBytes(); n > ClockBytesMax {
-		return &LimitError{"bytes of a clock", n, ClockBytesMax}
-	}
-	keys, total, dots := 0, 0, &clock.Clock{}
-	for i := range f.Keys {
-		e := &f.Keys[i]
-		if err := checkElement(e.Name); err != nil {
-			return err
-		}
-		if len(e.Dots) == 0 {
-			return fmt.Errorf("%w: element %.64q has no dot", ErrFacts, e.Name)
-		}
-		if err := checkDots(e.Dots); err != nil {
-			return fmt.Errorf("%w: %w", ErrFacts, err)
-		}
-		for _, d := range e.Dots {
-			if !dots.Add(d) {
-				return fmt.Errorf("%w: dot %v comes twice", ErrFacts, d)
-			}
-		}
-		keys += len(e.Dots)
-		total += len(e.Dots) * len(e.Name)
-	}
-	if keys > BatchOpsMax {
-		return &LimitError{"keys in facts", keys, BatchOpsMax}
-	}
-	if total > BatchBytesMax {
-		return &LimitError{"bytes of elements in facts", total, BatchBytesMax}
-	}
-	return checkBatch(f.Set, keys, total, 0)
-}
-
 // applyFacts takes facts into the batch.
 func (b *builder) applyFacts(f *facts) error {
 	last := f.Dead.Max(b.actor)
@@ -112,7 +56,7 @@ func (b *builder) applyFacts(f *facts) error {
 		}
 	}
 	if last > b.counter {
-		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrFacts, last, b.counter)
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, last, b.counter)
 	}
 	f.result.Dead = b.buryAll(f.Dead)
 	for i := range f.Keys { // what has just died is seen by now, and gets no key

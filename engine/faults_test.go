@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -72,7 +73,7 @@ func TestLogFails(t *testing.T) {
 func logFails(t *testing.T, label string, n int64, once bool, cause error, short bool) {
 	p := newPair(label)
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), bigset.Sync)
 	hook, fired := failing(n, once, cause, onLog)
 	if short {
 		p.disk.SetShortWrites(func(path string) error { return hook(errorfs.Op{Kind: errorfs.OpFileWrite, Path: path}) })
@@ -87,7 +88,7 @@ func logFails(t *testing.T, label string, n int64, once bool, cause error, short
 		t.Fatalf("%s: the log never failed", label)
 	}
 	if once && cause == syscall.ENOSPC && p.store.Failed() == nil { // a write is tried again: none has failed, adds are refused
-		if !errors.Is(err, engine.ErrDiskFull) {
+		if !errors.Is(err, bigset.ErrDiskFull) {
 			t.Fatalf("%s: error %v", label, err)
 		}
 		p.disk.SetHook("fail", nil)
@@ -97,16 +98,16 @@ func logFails(t *testing.T, label string, n int64, once bool, cause error, short
 		p.close(t)
 		return
 	}
-	if !errors.Is(err, engine.ErrFailed) || !errors.Is(p.store.Failed(), engine.ErrFailed) || !errors.Is(err, cause) {
+	if !errors.Is(err, bigset.ErrFailed) || !errors.Is(p.store.Failed(), bigset.ErrFailed) || !errors.Is(err, cause) {
 		t.Fatalf("%s: error %v, the store says %v", label, err, p.store.Failed())
 	}
-	if errors.Is(cause, syscall.ENOSPC) != errors.Is(err, engine.ErrDiskFull) {
+	if errors.Is(cause, syscall.ENOSPC) != errors.Is(err, bigset.ErrDiskFull) {
 		t.Errorf("%s: %v is, or is not, a full disk", label, err)
 	}
-	if err := p.tryWrite(0); !errors.Is(err, engine.ErrFailed) {
+	if err := p.tryWrite(0); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next write: %v", label, err)
 	}
-	if err := p.store.ApplyDelta(bg, engine.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, engine.NoSync); !errors.Is(err, engine.ErrFailed) {
+	if err := p.store.ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.NoSync); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next delta: %v", label, err)
 	}
 	if got, err := p.store.Contains(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present() {
@@ -139,19 +140,19 @@ func closeWithin(t *testing.T, s *engine.Store, label string) {
 // tryWrite writes one element, synced or not. The model takes what was answered; an operation that failed may have
 // happened, so the model takes it too, as not acknowledged.
 func (p *pair) tryWrite(i int) error {
-	o := engine.WriteOptions{Durability: engine.NoSync}
+	o := bigset.WriteOptions{Durability: bigset.NoSync}
 	if i%3 == 0 {
-		o.Durability = engine.Sync
+		o.Durability = bigset.Sync
 	}
-	op := engine.Op{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i % 30))}
+	op := bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i % 30))}
 	refused := p.store.Failed() != nil
-	_, err := p.store.Write(bg, []byte("s"), []engine.Op{op}, o)
+	_, err := p.store.Write(bg, []byte("s"), []bigset.Op{op}, o)
 	if refused || errors.As(err, new(*engine.DiskSpaceError)) {
 		return err
 	}
-	want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), []engine.Op{op}, o.Policy)
+	want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), []bigset.Op{op}, o.Policy)
 	p.model.Wrote(want.Delta)
-	if err == nil && o.Durability == engine.Sync {
+	if err == nil && o.Durability == bigset.Sync {
 		p.model.Acknowledged()
 	}
 	return err
@@ -166,8 +167,8 @@ func TestRewriterFails(t *testing.T) {
 			p := newPair(label)
 			p.opt.Strategy, p.opt.SpanBytes = compaction.Default(), 1<<20
 			p.open(t)
-			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
-			p.all(t, "s", keyscheme.OpRemove, elementNames(50, 150), engine.Sync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync)
+			p.all(t, "s", keyscheme.OpRemove, elementNames(50, 150), bigset.Sync)
 			hook, fired := failing(n, false, cause, onSpan)
 			p.disk.SetHook("fail", hook)
 			_, err := p.store.RewriteSpan(bg, []byte("s"), nil, 1)
@@ -175,7 +176,7 @@ func TestRewriterFails(t *testing.T) {
 			if fired.Load() && err == nil {
 				t.Logf("%s: the pass went well all the same", label)
 			}
-			if err != nil && (!errors.Is(err, cause) || errors.Is(err, engine.ErrDiskFull) != (cause == syscall.ENOSPC)) {
+			if err != nil && (!errors.Is(err, cause) || errors.Is(err, bigset.ErrDiskFull) != (cause == syscall.ENOSPC)) {
 				t.Errorf("%s: %v", label, err)
 			}
 			must(t, p.store.Failed(), label)
@@ -209,7 +210,7 @@ func TestFlushFails(t *testing.T) {
 		return nil
 	})
 	for i := range 20 {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(i*100, i*100+100), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(i*100, i*100+100), bigset.Sync)
 	}
 	p.flush(t)
 	if fails.Load() < 9 {
@@ -226,30 +227,30 @@ func TestReadFails(t *testing.T) {
 	p := newPair("store")
 	p.opt.BlockCacheBytes = 1
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync)
 	p.flush(t)
 	must(t, p.store.CompactTables(bg), "settle")
 	p.close(t)
 	failed := 0
 	for n := int64(0); n < 12; n++ {
 		p.open(t)
-		p.all(t, "s", keyscheme.OpAdd, []string{"first"}, engine.Sync) // the clock is in memory
+		p.all(t, "s", keyscheme.OpAdd, []string{"first"}, bigset.Sync) // the clock is in memory
 		hook, _ := failing(n, false, syscall.EIO, func(op errorfs.Op) bool {
 			return op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst")
 		})
 		p.disk.SetHook("fail", hook)
-		ops := []engine.Op{
-			{Kind: keyscheme.OpAdd, Element: []byte("new"), Context: engine.Saw()},
-			{Kind: keyscheme.OpRemove, Element: []byte(bulkName(3)), Context: engine.Saw(clock.Dot{Actor: "elsewhere", Counter: 9})},
+		ops := []bigset.Op{
+			{Kind: keyscheme.OpAdd, Element: []byte("new"), Context: bigset.Saw()},
+			{Kind: keyscheme.OpRemove, Element: []byte(bulkName(3)), Context: bigset.Saw(clock.Dot{Actor: "elsewhere", Counter: 9})},
 			{Kind: keyscheme.OpAdd, Element: []byte(bulkName(150))},
 			{Kind: keyscheme.OpRemove, Element: []byte(bulkName(20))},
 		}
-		_, err := p.store.Write(bg, []byte("s"), ops, engine.WriteOptions{})
+		_, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{})
 		_, contains := p.store.Contains(bg, []byte("s"), []byte(bulkName(77)))
-		got, read := readAll(p.store, "s", engine.ReadOptions{})
+		got, read := readAll(p.store, "s", bigset.ReadOptions{})
 		p.disk.SetHook("fail", nil)
 		if err == nil {
-			p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, engine.PolicyCoordinator)
+			p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, bigset.PolicyCoordinator)
 		} else {
 			failed++
 			if !errors.Is(err, syscall.EIO) {
@@ -266,7 +267,7 @@ func TestReadFails(t *testing.T) {
 			must(t, testkit.SameElements(got, p.model.Set("s").Elements()), "a read without an error")
 		}
 		p.check(t)
-		p.all(t, "s", keyscheme.OpAdd, []string{"after"}, engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, []string{"after"}, bigset.Sync)
 		p.check(t)
 		p.close(t)
 		p.open(t)
@@ -328,8 +329,8 @@ func operationFails(t *testing.T, n int64, cause error, short bool) (fired bool)
 	p := newPair(fmt.Sprintf("operation %d", n))
 	p.opt.Strategy = eager(compaction.Default())
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
-	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 30), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
+	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 30), bigset.Sync)
 	p.close(t)
 	hook, did := failing(n, true, cause, func(op errorfs.Op) bool { return !fatalElsewhere(op) && !lateInOpen(op) })
 	if short {
@@ -379,11 +380,11 @@ func (p *pair) checkpoint() copied {
 // store that failed.
 func (c copied) check(t *testing.T) {
 	t.Helper()
-	if err := c.again; err != nil && !errors.Is(err, engine.ErrNotEmpty) && !errors.Is(err, engine.ErrFailed) {
+	if err := c.again; err != nil && !errors.Is(err, engine.ErrNotEmpty) && !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: %v, and again: %v", c.label, c.first, err)
 	}
 	_, err := engine.Restore(bg, faultyCheckpoint, "restored", &engine.RestoreOptions{FS: c.disk})
-	if errors.Is(c.again, engine.ErrFailed) && errors.Is(err, engine.ErrNoStore) {
+	if errors.Is(c.again, bigset.ErrFailed) && errors.Is(err, engine.ErrNoStore) {
 		return
 	}
 	must(t, err, c.label+": restore")
@@ -397,33 +398,33 @@ func (c copied) check(t *testing.T) {
 // faultyScript writes and works; whatever was acknowledged enters the model as such.
 func (p *pair) faultyScript(t *testing.T) copied {
 	t.Helper()
-	do := func(kind keyscheme.Op, from, to int, d engine.Durability) {
-		var ops []engine.Op
+	do := func(kind keyscheme.Op, from, to int, d bigset.Durability) {
+		var ops []bigset.Op
 		for _, e := range elementNames(from, to) {
-			ops = append(ops, engine.Op{Kind: kind, Element: []byte(e)})
+			ops = append(ops, bigset.Op{Kind: kind, Element: []byte(e)})
 		}
 		before := p.store.Failed()
-		_, err := p.store.Write(bg, []byte("s"), ops, engine.WriteOptions{Durability: d})
+		_, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{Durability: d})
 		if before != nil || err != nil && (p.store.Failed() == nil || errors.As(err, new(*engine.DiskSpaceError))) {
 			return // refused, or a read failed: it did not happen
 		}
-		want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, engine.PolicyCoordinator)
+		want, _ := p.model.Set("s").Coordinate([]byte("s"), p.store.Actor(), ops, bigset.PolicyCoordinator)
 		if !want.Delta.Empty() {
 			p.model.Wrote(want.Delta)
 		}
-		if err == nil && d == engine.Sync {
+		if err == nil && d == bigset.Sync {
 			p.model.Acknowledged()
 		}
 	}
-	do(keyscheme.OpRemove, 10, 60, engine.NoSync)
-	do(keyscheme.OpAdd, 100, 200, engine.Sync)
+	do(keyscheme.OpRemove, 10, 60, bigset.NoSync)
+	do(keyscheme.OpAdd, 100, 200, bigset.Sync)
 	_ = p.store.Flush(bg)
-	do(keyscheme.OpAdd, 0, 30, engine.NoSync)
+	do(keyscheme.OpAdd, 0, 30, bigset.NoSync)
 	_, _ = p.store.RewriteSpan(bg, []byte("s"), nil, 1)
-	do(keyscheme.OpRemove, 0, 20, engine.Sync)
+	do(keyscheme.OpRemove, 0, 20, bigset.Sync)
 	_, _ = p.store.Compact(bg, engine.CompactOptions{})
 	if before := p.store.Failed(); before == nil {
-		d, err := p.store.Drop(bg, []byte("t"), nil, engine.Sync)
+		d, err := p.store.Drop(bg, []byte("t"), nil, bigset.Sync)
 		if err == nil || p.store.Failed() != nil {
 			if want, _ := p.model.Set("t").Drop([]byte("t"), nil); err != nil {
 				d = want
@@ -435,9 +436,9 @@ func (p *pair) faultyScript(t *testing.T) copied {
 		}
 	}
 	_ = p.store.RunnerTick(bg)
-	do(keyscheme.OpAdd, 40, 50, engine.NoSync)
+	do(keyscheme.OpAdd, 40, 50, bigset.NoSync)
 	made := p.checkpoint()
-	do(keyscheme.OpRemove, 40, 50, engine.Sync)
+	do(keyscheme.OpRemove, 40, 50, bigset.Sync)
 	_, _ = p.store.Verify(bg, engine.VerifyOptions{})
 	_, _ = p.store.Contains(bg, []byte("s"), []byte(bulkName(7)))
 	return made

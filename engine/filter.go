@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 )
@@ -43,18 +44,18 @@ func (f *Filter) parts() []*filterSlice {
 	return parts
 }
 
-// part returns the slice that a key belongs to. Its error is ErrNoFilter where the store does not have it.
+// part returns the slice that a key belongs to. Its error is bigset.ErrNoFilter where the store does not have it.
 func (f *Filter) part(h *bloomslice.Hash) (*filterSlice, error) {
 	if part := f.slices[h.Slice(uint32(len(f.slices)))].Load(); part != nil {
 		return part, nil
 	}
-	return nil, ErrNoFilter
+	return nil, bigset.ErrNoFilter
 }
 
 // FilterInfo is what a store tells of a filter. Counts of what was asked are of this process.
 type FilterInfo struct {
 	Name       []byte
-	Options    FilterOptions
+	Options    bigset.FilterOptions
 	Generation uint64
 	bloomslice.Figures
 	Open                   bool   // its bits are in memory, as far as they were needed
@@ -69,8 +70,8 @@ type FilterInfo struct {
 // Name returns the filter's name, which must not be changed.
 func (f *Filter) Name() []byte { return f.name }
 
-// Check reports whether a key is in the filter: false is certain, true is not. It opens a closed filter. Its errors are ErrNoFilter, also
-// for a key of a slice that the store does not have, ErrClosed, ErrCorrupt, and those of the disk; nothing is then known of the key.
+// Check reports whether a key is in the filter: false is certain, true is not. It opens a closed filter. Its errors are bigset.ErrNoFilter, also
+// for a key of a slice that the store does not have, bigset.ErrClosed, bigset.ErrCorrupt, and those of the disk; nothing is then known of the key.
 func (f *Filter) Check(key []byte) (bool, error) {
 	keys, present := [1][]byte{key}, [1]bool{}
 	err := f.CheckAll(keys[:], present[:])
@@ -246,7 +247,7 @@ func (f *Filter) markHashes(hashes []bloomslice.Hash, added []bool) (part *filte
 	return part, position, nil
 }
 
-// Info returns what is known of the filter. It does not open it. Its error is ErrNoFilter, or that of a disk that can't be read.
+// Info returns what is known of the filter. It does not open it. Its error is bigset.ErrNoFilter, or that of a disk that can't be read.
 func (f *Filter) Info() (FilterInfo, error) {
 	if err := f.fs.s.db.Enter(); err != nil {
 		return FilterInfo{}, err
@@ -255,18 +256,18 @@ func (f *Filter) Info() (FilterInfo, error) {
 	return f.info()
 }
 
-// info returns what is known, also with ErrCorrupt.
+// info returns what is known, also with bigset.ErrCorrupt.
 func (f *Filter) info() (FilterInfo, error) {
 	info := FilterInfo{Name: f.name, Generation: f.generation}
 	there, err := 0, error(nil)
 	for _, part := range f.parts() {
-		if e := part.addTo(&info); !errors.Is(e, ErrNoFilter) {
+		if e := part.addTo(&info); !errors.Is(e, bigset.ErrNoFilter) {
 			there++
 			err = errors.Join(err, e)
 		}
 	}
 	if there == 0 {
-		return info, ErrNoFilter
+		return info, bigset.ErrNoFilter
 	}
 	info.Damaged = f.fs.s.damages.has(f.damaged())
 	return info, err
@@ -287,7 +288,7 @@ func (f *Filter) Flush(ctx context.Context) error {
 		return err
 	}
 	if f.isGone() {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	var err error
 	for _, part := range f.parts() {
@@ -321,7 +322,7 @@ func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (
 		return false, err
 	}
 	if f.isGone() {
-		return false, ErrNoFilter
+		return false, bigset.ErrNoFilter
 	}
 	for _, part := range f.parts() {
 		if !want(part) {

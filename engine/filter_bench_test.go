@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 )
@@ -15,8 +16,8 @@ import (
 // bloomdBytes is what bloomd's file holds for 1 M keys at 0.0001.
 const bloomdBytes = 2_995_843
 
-func millionKeys() engine.FilterOptions {
-	o := engine.FilterOptions{Options: bloomslice.DefaultOptions()}
+func millionKeys() bigset.FilterOptions {
+	o := bigset.FilterOptions{Options: bloomslice.DefaultOptions()}
 	o.Capacity = 1_000_000
 	return o
 }
@@ -71,7 +72,7 @@ func BenchmarkFilterOpen(b *testing.B) {
 	const filters = 10_000
 	s, o := benchStore(b, engine.Options{})
 	for i := range filters {
-		f, err := s.CreateFilter(bg, fmt.Appendf(nil, "filter-%d", i), engine.FilterOptions{})
+		f, err := s.CreateFilter(bg, fmt.Appendf(nil, "filter-%d", i), bigset.FilterOptions{})
 		must(b, err, "create")
 		_, err = f.Mark(bg, []byte("k"))
 		must(b, err, "mark")

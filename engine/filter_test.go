@@ -5,6 +5,7 @@ import (
 	"iter"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -22,12 +23,12 @@ func TestFilterBeforeClock(t *testing.T) {
 	if keyscheme.SetSlot([]byte(before)) > keyscheme.SetSlot([]byte(after)) {
 		before, after = after, before
 	}
-	p.all(t, before, keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.all(t, before, keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	for i := range 60 { // a clock of many actors is large
-		p.apply(t, engine.Delta{Set: []byte(after), Actor: clock.Actor(fmt.Sprintf("actor-%03d", i)), First: uint64(2 + i%2),
-			Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i))}}}, engine.Sync)
+		p.apply(t, bigset.Delta{Set: []byte(after), Actor: clock.Actor(fmt.Sprintf("actor-%03d", i)), First: uint64(2 + i%2),
+			Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i))}}}, bigset.Sync)
 	}
-	p.all(t, before, keyscheme.OpRemove, elementNames(5, 10), engine.Sync)
+	p.all(t, before, keyscheme.OpRemove, elementNames(5, 10), bigset.Sync)
 	publish(t, p)
 	must(t, p.store.FlushTables(), "flush")
 	if p.store.Filtered() == 0 {
@@ -67,26 +68,26 @@ func TestPublishEvents(t *testing.T) {
 		}
 		published = nil
 	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.NoSync)
-	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 10), engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.NoSync)
+	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 10), bigset.NoSync)
 	want("after adds", nil)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 4), engine.NoSync)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(4, 6), engine.NoSync)
-	p.all(t, "t", keyscheme.OpRemove, elementNames(0, 1), engine.NoSync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 4), bigset.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(4, 6), bigset.NoSync)
+	p.all(t, "t", keyscheme.OpRemove, elementNames(0, 1), bigset.NoSync)
 	want("after removes", map[string]uint64{"s": 4 + 4 + 2, "t": 1 + 1}) // a remove's own dot is dead, too
 	want("without a write", nil)
 
-	next, stop := iter.Pull2(p.store.Read(bg, []byte("s"), engine.ReadOptions{BatchSize: 1}))
+	next, stop := iter.Pull2(p.store.Read(bg, []byte("s"), bigset.ReadOptions{BatchSize: 1}))
 	_, err, _ := next()
 	must(t, err, "read")
-	kill := p.all(t, "s", keyscheme.OpRemove, elementNames(6, 7), engine.NoSync)
+	kill := p.all(t, "s", keyscheme.OpRemove, elementNames(6, 7), bigset.NoSync)
 	want("while a reader is older", nil)
 	stop()
 	want("after the reader", map[string]uint64{"s": 1 + 1})
-	cut, _ := p.drop(t, "t", nil, engine.NoSync)
+	cut, _ := p.drop(t, "t", nil, bigset.NoSync)
 	want("after a drop", map[string]uint64{"t": 9})
-	p.apply(t, kill.Delta, engine.NoSync)
-	p.apply(t, cut, engine.NoSync)
+	p.apply(t, kill.Delta, bigset.NoSync)
+	p.apply(t, cut, bigset.NoSync)
 	want("after duplicates", nil)
 
 	p.close(t)
@@ -98,7 +99,7 @@ func TestPublishEvents(t *testing.T) {
 	p.opt.Strategy = compaction.Rewriter()
 	p.open(t)
 	total = 0
-	p.all(t, "s", keyscheme.OpRemove, elementNames(7, 8), engine.NoSync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(7, 8), bigset.NoSync)
 	want("without a filter", nil)
 	p.close(t)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/keyscheme"
 )
 
@@ -28,7 +29,7 @@ func (fs *filters) lastGeneration() (generation uint64, err error) {
 	if len(value) == 8 {
 		generation = binary.BigEndian.Uint64(value)
 	} else {
-		err = fmt.Errorf("%w: generation of filters", ErrCorrupt)
+		err = fmt.Errorf("%w: generation of filters", bigset.ErrCorrupt)
 	}
 	return generation, errors.Join(err, closer.Close())
 }
@@ -50,7 +51,7 @@ func (fs *filters) entries(b keyscheme.Bounds) (entries []present, err error) {
 	for ok := it.First(); ok; ok = it.Next() {
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {
-			return nil, fmt.Errorf("%w: directory of filters: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: directory of filters: %w", bigset.ErrCorrupt, err)
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -61,7 +62,7 @@ func (fs *filters) entries(b keyscheme.Bounds) (entries []present, err error) {
 		e.Name = bytes.Clone(e.Name)
 		if e.Kind == keyscheme.EntryPresent {
 			if e.slices, err = keyscheme.DecodePresentValue(value, e.Slice); err != nil {
-				e.bad = fmt.Errorf("%w: directory of filters, %q: %w", ErrCorrupt, e.Name, err)
+				e.bad = fmt.Errorf("%w: directory of filters, %q: %w", bigset.ErrCorrupt, e.Name, err)
 			}
 		}
 		entries = append(entries, e)
@@ -88,10 +89,10 @@ func (fs *filters) unlisted(name []byte) (f *Filter, stale []present, err error)
 			of = newFilter(fs, name, e.Generation, e.slices)
 		}
 		part := newFilterSlice(of, e.Slice)
-		if err := part.loadHead(); errors.Is(err, ErrNoFilter) {
+		if err := part.loadHead(); errors.Is(err, bigset.ErrNoFilter) {
 			stale = append(stale, e)
 			continue
-		} else if err != nil && !errors.Is(err, ErrCorrupt) {
+		} else if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 			return nil, nil, err
 		}
 		part.logged.Store(fs.log.end()) // what it had before it was cleared may not be on disk yet

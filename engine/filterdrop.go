@@ -8,13 +8,14 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
 // DropFilter takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
-// later. Its error is ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
+// later. Its error is bigset.ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
 func (s *Store) DropFilter(ctx context.Context, name []byte) error {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (f *Filter) flushed() *filterSlice {
 
 func (fs *filters) dropListed(ctx context.Context, name []byte, f *Filter) error {
 	if f == nil {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	s := fs.s
 	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
@@ -163,7 +164,7 @@ func (fs *filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 }
 
 // ClearFilter forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
-// are ErrNoFilter and ErrFilterOpen.
+// are bigset.ErrNoFilter and bigset.ErrFilterOpen.
 func (s *Store) ClearFilter(name []byte) error {
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -174,17 +175,17 @@ func (s *Store) ClearFilter(name []byte) error {
 	defer fs.life.Unlock()
 	f := fs.find(name)
 	if f == nil {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	parts := f.parts()
 	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // who flushes it is not waited for
-		return ErrFilterOpen
+		return bigset.ErrFilterOpen
 	}
 	unlock := lockParts(parts)
 	defer unlock()
 	for _, part := range parts {
 		if part.isOpen() {
-			return ErrFilterOpen
+			return bigset.ErrFilterOpen
 		}
 		if part.damaged != nil { // or it would come back without what the log of marks has of it
 			return part.damaged

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/comparator"
 	"bigset/keyscheme"
@@ -17,7 +18,7 @@ import (
 // FilterReader reads a filter as it was at one moment: marks, flushes and a drop beside it change nothing of what it shows. It belongs to
 // one goroutine, and must be closed.
 type FilterReader struct {
-	Options FilterOptions
+	Options bigset.FilterOptions
 	Layers  []bloomslice.Layer // in order. All keys that a count covers have their bits in the pages
 
 	f     *filterSlice
@@ -25,18 +26,18 @@ type FilterReader struct {
 	pages keyscheme.Bounds
 }
 
-// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, ErrCorrupt,
-// and ErrRequest for a filter of more than one slice.
+// Read flushes the filter and returns a reader of what it has then. It does not open a closed one. Errors are those of Flush, bigset.ErrCorrupt,
+// and bigset.ErrRequest for a filter of more than one slice.
 func (f *Filter) Read(ctx context.Context) (*FilterReader, error) {
 	if len(f.slices) > 1 {
-		return nil, fmt.Errorf("%w: filter %q has %d slices, and is read slice by slice", ErrRequest, f.name, len(f.slices))
+		return nil, fmt.Errorf("%w: filter %q has %d slices, and is read slice by slice", bigset.ErrRequest, f.name, len(f.slices))
 	}
 	if err := f.Flush(ctx); err != nil {
 		return nil, err
 	}
 	part := f.slices[0].Load()
 	if part == nil {
-		return nil, ErrNoFilter
+		return nil, bigset.ErrNoFilter
 	}
 	return part.reader()
 }
@@ -65,14 +66,14 @@ func (r *FilterReader) open() (err error) {
 		return err
 	}
 	opt := f.opt.Load()
-	r.Options = FilterOptions{opt.Options, opt.InMemory, opt.Durability}
+	r.Options = bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}
 	layers := f.prefix.Layers(f.generation)
 	r.pages = keyscheme.Bounds{Lower: layers.Upper, Upper: f.prefix.Generation(f.generation).Upper}
 	if r.it, err = f.fs.s.db.NewIter(&pebble.IterOptions{LowerBound: layers.Lower, UpperBound: r.pages.Upper}); err != nil {
 		return err
 	}
 	if f.gone.Load() { // its pages may have been on their way out
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	for ok := r.it.First(); ok && comparator.Compare(r.it.Key(), layers.Upper) < 0; ok = r.it.Next() {
 		l, err := f.decodeLayer(r.it)
@@ -85,7 +86,7 @@ func (r *FilterReader) open() (err error) {
 }
 
 // Pages returns the pages that are stored, by layer, then by number; all others are zero. The bits are good until the next page. After an
-// error, which is ErrCorrupt or the disk's, there are no more.
+// error, which is bigset.ErrCorrupt or the disk's, there are no more.
 func (r *FilterReader) Pages(ctx context.Context) iter.Seq2[FilterPage, error] {
 	return func(yield func(FilterPage, error) bool) {
 		var bits []byte
@@ -109,11 +110,11 @@ func (r *FilterReader) Pages(ctx context.Context) iter.Seq2[FilterPage, error] {
 func (r *FilterReader) page(bits []byte) (p FilterPage, err error) {
 	key, err := keyscheme.Decode(r.it.Key())
 	if err != nil {
-		return p, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return p, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 	}
 	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
 	if !ok {
-		return p, fmt.Errorf("%w: key of a page of filter %q", ErrCorrupt, r.f.name)
+		return p, fmt.Errorf("%w: key of a page of filter %q", bigset.ErrCorrupt, r.f.name)
 	}
 	value, err := r.it.ValueAndErr()
 	if err != nil {
@@ -125,7 +126,7 @@ func (r *FilterReader) page(bits []byte) (p FilterPage, err error) {
 	at, found := slices.BinarySearchFunc(r.Layers, fk.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	from := uint64(fk.Page) * bloomslice.PageBytes
 	if !found || from >= r.Layers[at].Shape.Bytes {
-		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", ErrCorrupt, fk.Page, fk.Layer.Index, r.f.name)
+		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", bigset.ErrCorrupt, fk.Page, fk.Layer.Index, r.f.name)
 	}
 	return FilterPage{fk.Layer, fk.Page, bits[:min(bloomslice.PageBytes, r.Layers[at].Shape.Bytes-from)]}, nil
 }

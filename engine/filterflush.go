@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -240,7 +241,7 @@ func (f *filterSlice) shut(slice *bloomslice.Slice) {
 func (s *Store) CloseColdFilters(ctx context.Context) (n int, err error) {
 	for _, f := range s.filters.list() {
 		closed, e := f.closeParts(ctx, func(part *filterSlice) bool { return !part.wasUsed(usedSinceCold) && part.slice.Load() != nil })
-		if e != nil && !errors.Is(e, ErrNoFilter) {
+		if e != nil && !errors.Is(e, bigset.ErrNoFilter) {
 			err = errors.Join(err, e)
 		}
 		if closed {
@@ -344,7 +345,7 @@ func (fs *filters) shut() error {
 	if !fs.s.db.HasFailed() {
 		err = fs.flush(context.Background())
 	}
-	if fs.owesFlush.Load() && errors.Is(err, ErrDiskFull) {
+	if fs.owesFlush.Load() && errors.Is(err, bigset.ErrDiskFull) {
 		err = nil // the log of marks has it all, and nothing was marked since
 	}
 	return errors.Join(err, fs.log.close())

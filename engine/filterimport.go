@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -41,7 +42,7 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 	defer s.passes.RUnlock()
 	im := &filterImport{fs: &s.filters, name: name, layers: layers}
 	err := im.begin(ctx, o)
-	if errors.Is(err, ErrFilterExists) {
+	if errors.Is(err, bigset.ErrFilterExists) {
 		return s.filters.find(name), err
 	}
 	if err == nil {
@@ -55,21 +56,21 @@ func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, 
 	return im.f.of, nil
 }
 
-func checkImport(o FilterOptions, layers []bloomslice.Layer) error {
+func checkImport(o bigset.FilterOptions, layers []bloomslice.Layer) error {
 	switch {
 	case o.Slices != 1 || o.Owners != 1:
-		return fmt.Errorf("%w: bits can't be divided, a filter is imported into one slice of one owner", ErrRequest)
+		return fmt.Errorf("%w: bits can't be divided, a filter is imported into one slice of one owner", bigset.ErrRequest)
 	case o.InMemory:
-		return fmt.Errorf("%w: a filter in memory only has nothing to import", ErrRequest)
+		return fmt.Errorf("%w: a filter in memory only has nothing to import", bigset.ErrRequest)
 	case len(layers) == 0 || len(layers) > bloomslice.LayersMax:
-		return fmt.Errorf("%w: a filter of %d layers", ErrRequest, len(layers))
+		return fmt.Errorf("%w: a filter of %d layers", bigset.ErrRequest, len(layers))
 	}
 	for i, l := range layers {
 		if err := l.Shape.Validate(); err != nil {
 			return err
 		}
 		if i > 0 && layers[i-1].ID.Compare(l.ID) >= 0 || len(l.ID.Owner) > bloomslice.OwnerBytesMax {
-			return fmt.Errorf("%w: layer %d of %q, out of order", ErrRequest, l.ID.Index, l.ID.Owner)
+			return fmt.Errorf("%w: layer %d of %q, out of order", bigset.ErrRequest, l.ID.Index, l.ID.Owner)
 		}
 	}
 	return nil
@@ -91,7 +92,7 @@ type filterImport struct {
 }
 
 // begin takes a generation and notes in the directory that what will be of it is to be cut out.
-func (im *filterImport) begin(ctx context.Context, o FilterOptions) error {
+func (im *filterImport) begin(ctx context.Context, o bigset.FilterOptions) error {
 	fs := im.fs
 	fs.life.Lock()
 	defer fs.life.Unlock()
@@ -115,14 +116,14 @@ func (im *filterImport) begin(ctx context.Context, o FilterOptions) error {
 	return nil
 }
 
-// mustBeNew returns ErrFilterExists where there is a filter of the name, also one that was cleared.
+// mustBeNew returns bigset.ErrFilterExists where there is a filter of the name, also one that was cleared.
 func (im *filterImport) mustBeNew() error {
 	if im.fs.listed(im.name) != nil {
-		return ErrFilterExists
+		return bigset.ErrFilterExists
 	}
 	f, _, err := im.fs.unlisted(im.name)
 	if err == nil && f != nil {
-		err = fmt.Errorf("%w: it was cleared", ErrFilterExists)
+		err = fmt.Errorf("%w: it was cleared", bigset.ErrFilterExists)
 	}
 	return err
 }
@@ -150,20 +151,20 @@ func (im *filterImport) run(ctx context.Context, pages iter.Seq2[FilterPage, err
 
 // add writes a page.
 func (im *filterImport) add(p FilterPage) error {
-	if im.last != nil && (PagePlace{im.last.Layer, im.last.Page}).Compare(PagePlace{p.Layer, p.Page}) >= 0 {
-		return fmt.Errorf("%w: page %d of layer %d comes late", ErrRequest, p.Page, p.Layer.Index)
+	if im.last != nil && (bigset.PagePlace{Layer: im.last.Layer, Page: im.last.Page}).Compare(bigset.PagePlace{Layer: p.Layer, Page: p.Page}) >= 0 {
+		return fmt.Errorf("%w: page %d of layer %d comes late", bigset.ErrRequest, p.Page, p.Layer.Index)
 	}
 	im.last = &FilterPage{Layer: p.Layer, Page: p.Page}
 	at, found := slices.BinarySearchFunc(im.layers, p.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	if !found || uint64(p.Page)*bloomslice.PageBytes+uint64(len(p.Bits)) > im.layers[at].Shape.Bytes {
-		return fmt.Errorf("%w: page %d of layer %d of %q is beyond what there is", ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
+		return fmt.Errorf("%w: page %d of layer %d of %q is beyond what there is", bigset.ErrRequest, p.Page, p.Layer.Index, p.Layer.Owner)
 	}
 	if len(bytes.TrimLeft(p.Bits, "\x00")) == 0 {
 		return nil
 	}
 	value, err := bloomslice.AppendPage(nil, p.Bits)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrRequest, err)
+		return fmt.Errorf("%w: %w", bigset.ErrRequest, err)
 	}
 	im.key = im.f.prefix.AppendPage(im.key[:0], im.opt.Generation, p.Layer, p.Page)
 	if err := im.batch.Set(im.key, value, nil); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit/tier"
@@ -70,7 +71,7 @@ func pagesThen(pages []engine.FilterPage, err error) iter.Seq2[engine.FilterPage
 }
 
 func (e *elsewhere) importTo(s *engine.Store, name string) (*engine.Filter, error) {
-	return s.ImportFilter(bg, []byte(name), engine.FilterOptions{Options: e.opt, Durability: engine.FilterSync}, e.layers, e.all())
+	return s.ImportFilter(bg, []byte(name), bigset.FilterOptions{Options: e.opt, Durability: bigset.FilterSync}, e.layers, e.all())
 }
 
 // equals checks that a filter of a store answers as this one, down to the false positives.
@@ -112,7 +113,7 @@ func TestImportFilter(t *testing.T) {
 		t.Error("it is open")
 	}
 	e.equals(t, "imported", f, 1)
-	if info, _ := f.Info(); info.Options.Durability != engine.FilterSync {
+	if info, _ := f.Info(); info.Options.Durability != bigset.FilterSync {
 		t.Errorf("durability %d", info.Options.Durability)
 	}
 	if _, dropped, err := p.store.Directory(); dropped != 0 || err != nil {
@@ -182,18 +183,18 @@ func TestImportFilterRefused(t *testing.T) {
 		want       error
 	}{
 		{"an error behind all pages", "f", e.layers, pagesThen(e.pages, broken), broken},
-		{"a page twice", "f", e.layers, pagesThen(append(e.pages[:n:n], last), nil), engine.ErrRequest},
-		{"pages of another order", "f", e.layers, pagesThen([]engine.FilterPage{e.pages[1], e.pages[0]}, nil), engine.ErrRequest},
-		{"a page beyond the end", "f", e.layers, pagesThen(append(e.pages[:n-1:n-1], long), nil), engine.ErrRequest},
-		{"a page of no layer", "f", e.layers, pagesThen(append(e.pages[:n:n], lost), nil), engine.ErrRequest},
-		{"no layers", "f", nil, e.all(), engine.ErrRequest},
-		{"layers of another order", "f", []bloomslice.Layer{e.layers[1], e.layers[0]}, e.all(), engine.ErrRequest},
-		{"a name that was cleared", "there", e.layers, e.all(), engine.ErrFilterExists},
+		{"a page twice", "f", e.layers, pagesThen(append(e.pages[:n:n], last), nil), bigset.ErrRequest},
+		{"pages of another order", "f", e.layers, pagesThen([]engine.FilterPage{e.pages[1], e.pages[0]}, nil), bigset.ErrRequest},
+		{"a page beyond the end", "f", e.layers, pagesThen(append(e.pages[:n-1:n-1], long), nil), bigset.ErrRequest},
+		{"a page of no layer", "f", e.layers, pagesThen(append(e.pages[:n:n], lost), nil), bigset.ErrRequest},
+		{"no layers", "f", nil, e.all(), bigset.ErrRequest},
+		{"layers of another order", "f", []bloomslice.Layer{e.layers[1], e.layers[0]}, e.all(), bigset.ErrRequest},
+		{"a name that was cleared", "there", e.layers, e.all(), bigset.ErrFilterExists},
 	} {
-		if _, err := p.store.ImportFilter(bg, []byte(c.name), engine.FilterOptions{Options: e.opt}, c.layers, c.pages); !errors.Is(err, c.want) {
+		if _, err := p.store.ImportFilter(bg, []byte(c.name), bigset.FilterOptions{Options: e.opt}, c.layers, c.pages); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
-		if _, err := p.store.Filter([]byte("f")); !errors.Is(err, engine.ErrNoFilter) {
+		if _, err := p.store.Filter([]byte("f")); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("%s: it is there: %v", c.what, err)
 		}
 		p.store.FiltersCut()
@@ -201,10 +202,10 @@ func TestImportFilterRefused(t *testing.T) {
 			t.Errorf("%s: %d keys and %d dropped generations are left (%v)", c.what, keys, dropped, err)
 		}
 	}
-	f, err := p.store.CreateFilter(bg, []byte("there"), engine.FilterOptions{})
+	f, err := p.store.CreateFilter(bg, []byte("there"), bigset.FilterOptions{})
 	must(t, err, "create what was cleared")
 	e.equals(t, "come back", f, 7)
-	if _, err := e.importTo(p.store, "there"); !errors.Is(err, engine.ErrFilterExists) {
+	if _, err := e.importTo(p.store, "there"); !errors.Is(err, bigset.ErrFilterExists) {
 		t.Errorf("import over what is there: %v", err)
 	}
 	p.close(t)
@@ -236,7 +237,7 @@ func TestImportFilterCrash(t *testing.T) {
 		case err == nil:
 			whole++
 			e.equals(t, c.label, f, 97)
-		case !errors.Is(err, engine.ErrNoFilter) || c.known:
+		case !errors.Is(err, bigset.ErrNoFilter) || c.known:
 			t.Fatalf("%s: returned %v: %v", c.label, c.known, err)
 		default:
 			none++

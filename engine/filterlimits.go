@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 )
@@ -64,7 +65,7 @@ func within(limit FilterLimit, want, most uint64) error {
 }
 
 // mayCreate returns which limit a new filter would pass. The lock of life is held.
-func (fs *filters) mayCreate(o *FilterOptions) error {
+func (fs *filters) mayCreate(o *bigset.FilterOptions) error {
 	shape, err := o.Shape(0)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -17,7 +18,7 @@ func refusedBy(t *testing.T, err error, limit engine.FilterLimit, what string) {
 	}
 }
 
-func layerBytes(t *testing.T, o engine.FilterOptions) uint64 {
+func layerBytes(t *testing.T, o bigset.FilterOptions) uint64 {
 	t.Helper()
 	shape, err := o.Shape(0)
 	must(t, err, "shape")
@@ -66,7 +67,7 @@ func TestFilterLimits(t *testing.T) {
 			t.Helper()
 			_, err := p.store.CreateFilter(bg, name(9), o)
 			refusedBy(t, err, c.limit, what)
-			if _, err := p.store.Filter(name(9)); !errors.Is(err, engine.ErrNoFilter) {
+			if _, err := p.store.Filter(name(9)); !errors.Is(err, bigset.ErrNoFilter) {
 				t.Fatalf("%s: the filter that was refused: %v", what, err)
 			}
 		}

@@ -11,11 +11,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 )
 
-// filterLog is the log of marks of filters whose marks are answered when they are written (FilterLog) or on disk (FilterSync). It says
+// filterLog is the log of marks of filters whose marks are answered when they are written (bigset.FilterLog) or on disk (bigset.FilterSync). It says
 // which keys were marked since their pages were flushed; a segment goes when all filters were flushed since it was ended. Without marks it
 // has no file.
 //
@@ -93,10 +94,10 @@ func (l *filterLog) end() uint64 {
 }
 
 // wait returns when all up to a position is as durable as marks of a filter are to be. After an error nothing of it may be acknowledged.
-func (l *filterLog) wait(position uint64, d FilterDurability) error {
+func (l *filterLog) wait(position uint64, d bigset.FilterDurability) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d != FilterSync {
+	if d != bigset.FilterSync {
 		for l.err == nil && l.written < position {
 			l.writeOrWait()
 		}

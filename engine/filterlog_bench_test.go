@@ -10,20 +10,20 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // markers is how many goroutines mark at a time.
 const markers = 64
 
-// BenchmarkMarkSync has many goroutines mark new keys under FilterSync, beside as many that append so many bytes to a plain file, with
+// BenchmarkMarkSync has many goroutines mark new keys under bigset.FilterSync, beside as many that append so many bytes to a plain file, with
 // one write and one sync for all that wait.
 func BenchmarkMarkSync(b *testing.B) {
-	for name, d := range map[string]engine.FilterDurability{"log": engine.FilterLog, "sync": engine.FilterSync, "interval": engine.FilterInterval} {
+	for name, d := range map[string]bigset.FilterDurability{"log": bigset.FilterLog, "sync": bigset.FilterSync, "interval": bigset.FilterInterval} {
 		b.Run(name, func(b *testing.B) {
 			s := openBench(b, nil)
-			f, err := s.CreateFilter(bg, []byte("f"), engine.FilterOptions{Options: bloomslice.Options{Capacity: 10_000_000}, Durability: d})
+			f, err := s.CreateFilter(bg, []byte("f"), bigset.FilterOptions{Options: bloomslice.Options{Capacity: 10_000_000}, Durability: d})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -25,10 +26,10 @@ import (
 func TestReplayOfManyPages(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
-	o := engine.FilterOptions{Options: bloomslice.Options{Capacity: 1_000_000}, Durability: engine.FilterSync}
+	o := bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1_000_000}, Durability: bigset.FilterSync}
 	_, err := m.store.CreateFilter(bg, []byte("large"), o)
 	must(t, err, "create")
-	m.filters["large"] = &marked{d: engine.FilterSync, alive: true, keys: map[string]bool{}}
+	m.filters["large"] = &marked{d: bigset.FilterSync, alive: true, keys: map[string]bool{}}
 	m.mark(t, "large", 0, 300)
 	c := markCrash{"power cut", m.disk.CrashClone(0, 0), false, m.filters}
 	must(t, m.store.Close(), "close")
@@ -106,11 +107,11 @@ func TestMarksSurviveCrashes(t *testing.T) {
 		if left := segments(t, m.disk, folder); len(left) > 0 {
 			t.Errorf("a checkpoint has %v", left)
 		}
-		if want["server"].d == engine.FilterInterval { // is in memory only
+		if want["server"].d == bigset.FilterInterval { // is in memory only
 			clear(want["server"].keys)
 		}
 		q := &marking{pair: m.openedAt(t, folder, folder, m.disk)}
-		q.has(t, want, func(engine.FilterDurability) bool { return true })
+		q.has(t, want, func(bigset.FilterDurability) bool { return true })
 		must(t, q.store.Close(), "close")
 	}
 }
@@ -119,7 +120,7 @@ func TestMarksSurviveCrashes(t *testing.T) {
 func TestRestoreTakesMarks(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
-	m.create(t, "f", engine.FilterLog, false)
+	m.create(t, "f", bigset.FilterLog, false)
 	m.mark(t, "f", 0, 10)
 	left := m.disk.CrashClone(100, 0)
 	must(t, m.store.Close(), "close")
@@ -155,7 +156,7 @@ func (m *marking) crashesAgain(t *testing.T, c *markCrash) {
 // those of durability sync.
 func TestMarksAcknowledgedTogether(t *testing.T) {
 	t.Parallel()
-	for _, d := range []engine.FilterDurability{engine.FilterLog, engine.FilterSync} {
+	for _, d := range []bigset.FilterDurability{bigset.FilterLog, bigset.FilterSync} {
 		m := newMarking(fmt.Sprintf("durability %d", d))
 		m.open(t)
 		m.create(t, "f", d, false)
@@ -165,7 +166,7 @@ func TestMarksAcknowledgedTogether(t *testing.T) {
 		acked := &marked{d: d, alive: true, keys: map[string]bool{}}
 		yes := map[string]int{}
 		percent := 0
-		if d == engine.FilterLog {
+		if d == bigset.FilterLog {
 			percent = 100
 		}
 		var operations atomic.Int64
@@ -230,7 +231,7 @@ func onMarks(op errorfs.Op) bool { return strings.Contains(op.Path, "filters-") 
 // TestFoundMarkWaits: a key that was found is acknowledged when the mark that it found is.
 func TestFoundMarkWaits(t *testing.T) {
 	t.Parallel()
-	for _, d := range []engine.FilterDurability{engine.FilterLog, engine.FilterSync} {
+	for _, d := range []bigset.FilterDurability{bigset.FilterLog, bigset.FilterSync} {
 		m := newMarking("store")
 		m.open(t)
 		m.create(t, "f", d, false)
@@ -238,7 +239,7 @@ func TestFoundMarkWaits(t *testing.T) {
 		at, on := make(chan struct{}), make(chan struct{})
 		m.disk.SetHook("block", func(op errorfs.Op) error {
 			sync := op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSync
-			if onMarks(op) && (sync || d == engine.FilterLog && op.Kind == errorfs.OpFileWrite) {
+			if onMarks(op) && (sync || d == bigset.FilterLog && op.Kind == errorfs.OpFileWrite) {
 				at <- struct{}{}
 				<-on
 			}
@@ -330,7 +331,7 @@ func marksFail(t *testing.T, label string, n int64, cause error, short, log bool
 		if err == nil {
 			_, err = f.Mark(bg, []byte("key00000"))
 		}
-		if !errors.Is(err, engine.ErrFailed) && !errors.Is(err, engine.ErrNoFilter) {
+		if !errors.Is(err, bigset.ErrFailed) && !errors.Is(err, bigset.ErrNoFilter) {
 			t.Fatalf("%s: a mark of a failed store: %v", label, err)
 		}
 	}
@@ -352,8 +353,8 @@ func (m *marking) faultyHistory(t *testing.T) {
 		m.disk.SetHook("fail", nil) // that it could not be opened is all that came of it
 		m.disk.SetShortWrites(nil)
 	}
-	m.create(t, "sync", engine.FilterSync, false)
-	m.create(t, "log", engine.FilterLog, false)
+	m.create(t, "sync", bigset.FilterSync, false)
+	m.create(t, "log", bigset.FilterLog, false)
 	m.mark(t, "sync", 0, 20)
 	m.mark(t, "log", 0, 20)
 	m.mark(t, "sync", 10, 30)
@@ -361,7 +362,7 @@ func (m *marking) faultyHistory(t *testing.T) {
 	m.mark(t, "log", 30, 40)
 	m.mark(t, "sync", 30, 31)
 	m.drop(t, "log")
-	m.create(t, "log", engine.FilterLog, false)
+	m.create(t, "log", bigset.FilterLog, false)
 	m.mark(t, "log", 50, 55)
 	_ = m.store.FlushFilters(bg)
 	m.mark(t, "sync", 50, 55)
@@ -374,7 +375,7 @@ func TestMarksFlipped(t *testing.T) {
 	t.Parallel()
 	m := newMarking("store")
 	m.open(t)
-	m.create(t, "f", engine.FilterSync, false)
+	m.create(t, "f", bigset.FilterSync, false)
 	for i := range 6 {
 		m.mark(t, "f", 2*i, 2*i+2)
 	}
@@ -400,7 +401,7 @@ func TestMarksFlipped(t *testing.T) {
 			o.FS = disk
 			s, err := engine.Open("store", &o)
 			if err != nil {
-				if !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), names[0]) || cut {
+				if !errors.Is(err, bigset.ErrCorrupt) || !strings.Contains(err.Error(), names[0]) || cut {
 					t.Fatalf("byte %d of %d, cut %v: %v", at, len(data), cut, err)
 				}
 				refused++
@@ -450,7 +451,7 @@ func TestLongSegmentIsFlushed(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
 	m.store.SegmentsOf(2 << 10)
-	m.create(t, "f", engine.FilterLog, false)
+	m.create(t, "f", bigset.FilterLog, false)
 	most := 0
 	for i := 0; m.store.SegmentsMade() < 5; i++ {
 		m.mark(t, "f", i, i+1)
@@ -472,8 +473,8 @@ func TestLongSegmentIsFlushed(t *testing.T) {
 func TestMarkLoggedAllocates(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
-	counts := map[engine.FilterDurability]float64{}
-	for _, d := range []engine.FilterDurability{engine.FilterInterval, engine.FilterLog, engine.FilterSync} {
+	counts := map[bigset.FilterDurability]float64{}
+	for _, d := range []bigset.FilterDurability{bigset.FilterInterval, bigset.FilterLog, bigset.FilterSync} {
 		name := fmt.Sprint(d)
 		m.create(t, name, d, false)
 		f, err := m.store.Filter([]byte(name))
@@ -487,8 +488,8 @@ func TestMarkLoggedAllocates(t *testing.T) {
 		})
 	}
 	for d, n := range counts {
-		if n > counts[engine.FilterInterval]+1 { // what the disk in memory allocates
-			t.Errorf("durability %d: %v allocations, %v without a log", d, n, counts[engine.FilterInterval])
+		if n > counts[bigset.FilterInterval]+1 { // what the disk in memory allocates
+			t.Errorf("durability %d: %v allocations, %v without a log", d, n, counts[bigset.FilterInterval])
 		}
 	}
 	t.Log(counts)

@@ -1,6 +1,9 @@
 package engine
 
-import "bigset/bloomslice"
+import (
+	"bigset"
+	"bigset/bloomslice"
+)
 
 // MarkNow does what MarkAll does for as many keys, from the first on, as need to wait neither for the disk nor for who may be waiting for
 // it, and returns how many: none where marks are answered when they are in the log, where the store is short of disk or of memory, or where
@@ -64,7 +67,7 @@ func (f *Filter) MarksWait() bool {
 
 func (f *filterSlice) marksWait() bool {
 	opt := f.opt.Load()
-	return opt != nil && f.durability(opt) != FilterInterval
+	return opt != nil && f.durability(opt) != bigset.FilterInterval
 }
 
 // lockTries is how often MarkNow looks whether who marks the slice has done: that takes a microsecond or two, unless it waits.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 )
@@ -33,10 +34,10 @@ func TestMarkNow(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		durability engine.FilterDurability
+		durability bigset.FilterDurability
 		waits      bool
-	}{{engine.FilterServer, false}, {engine.FilterInterval, false}, {engine.FilterLog, true}, {engine.FilterSync, true}} {
-		o := engine.FilterOptions{Options: bloomslice.DefaultOptions()}
+	}{{bigset.FilterServer, false}, {bigset.FilterInterval, false}, {bigset.FilterLog, true}, {bigset.FilterSync, true}} {
+		o := bigset.FilterOptions{Options: bloomslice.DefaultOptions()}
 		o.Durability = c.durability
 		f, err := p.store.CreateFilter(bg, []byte{'a' + byte(c.durability)}, o)
 		must(t, err, "create")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -29,7 +30,7 @@ func TestFilterRecordsWhole(t *testing.T) {
 	})
 	p.open(t)
 	o := smallFilter()
-	o.Slices, o.Durability = 2, engine.FilterLog
+	o.Slices, o.Durability = 2, bigset.FilterLog
 	f, err := p.store.CreateFilter(bg, []byte("f"), o)
 	must(t, err, "create")
 	for from := 0; from < 40_000; from += 20_000 { // layers and pages, new and again, in a batch and as a table
@@ -41,7 +42,7 @@ func TestFilterRecordsWhole(t *testing.T) {
 	}
 	_, err = newElsewhere(t, 5000).importTo(p.store, "imported")
 	must(t, err, "import")
-	spec := sliceSpec(1, 7, engine.FilterLog)
+	spec := sliceSpec(1, 7, bigset.FilterLog)
 	spec.Name = []byte("replicated")
 	hashes := sliceKeys(&spec, 0, 5000)
 	marks, err := p.store.MarkSlice(bg, spec, "a", hashes, make([]bool, len(hashes)))
@@ -50,10 +51,10 @@ func TestFilterRecordsWhole(t *testing.T) {
 		marks.Layers[i].ID.Owner = "b"
 	}
 	must(t, p.store.ApplyMarks(bg, marks, make([]bool, len(hashes))), "apply marks")
-	pages := engine.SlicePages{SliceSpec: spec, Layers: marks.Layers}
+	pages := bigset.SlicePages{SliceSpec: spec, Layers: marks.Layers}
 	value, err := bloomslice.AppendPage(nil, []byte{1, 2, 3})
 	must(t, err, "page")
-	pages.Pages = []engine.SlicePage{{PagePlace: engine.PagePlace{Layer: marks.Layers[0].ID}, Value: value}}
+	pages.Pages = []bigset.SlicePage{{PagePlace: bigset.PagePlace{Layer: marks.Layers[0].ID}, Value: value}}
 	must(t, p.store.MergePages(bg, pages), "merge pages")
 	must(t, p.store.FlushSlice(bg, spec), "flush slice")
 	must(t, p.store.DropFilter(bg, []byte("imported")), "drop")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -85,10 +86,10 @@ func (fs *filters) byGeneration() (map[uint64]*Filter, error) {
 			switch err := part.loadHead(); {
 			case err == nil:
 				filters[f.generation] = f
-			case errors.Is(err, ErrCorrupt):
+			case errors.Is(err, bigset.ErrCorrupt):
 				filters[f.generation] = f
 				part.damage(err)
-			case !errors.Is(err, ErrNoFilter):
+			case !errors.Is(err, bigset.ErrNoFilter):
 				return nil, err
 			}
 		}
@@ -111,7 +112,7 @@ func (fs *filters) replayChunk(records []byte, filters map[uint64]*Filter) (err 
 			continue
 		}
 		if err := part.replay(&r); err != nil {
-			if err = part.readError(err); !errors.Is(err, ErrCorrupt) {
+			if err = part.readError(err); !errors.Is(err, bigset.ErrCorrupt) {
 				return err
 			}
 			part.damage(err)
@@ -130,7 +131,7 @@ func (f *filterSlice) replay(r *markRecord) error {
 	}
 	f.changes++
 	if err := slice.Set(r.to, &r.hash); errors.Is(err, bloomslice.ErrOptions) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 	} else {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -21,10 +22,10 @@ func TestReplayMeetsDamage(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
 	o := smallFilter()
-	o.Durability, o.Capacity = engine.FilterSync, 1_000_000 // few keys have bits in a page
+	o.Durability, o.Capacity = bigset.FilterSync, 1_000_000 // few keys have bits in a page
 	f, err := m.store.CreateFilter(bg, []byte("f"), o)
 	must(t, err, "create")
-	m.create(t, "other", engine.FilterSync, false)
+	m.create(t, "other", bigset.FilterSync, false)
 	keys := taggedKeys("k", 0, 500)
 	must(t, f.MarkAll(bg, keys[:200], make([]bool, 200)), "mark")
 	must(t, m.store.FlushFilters(bg), "flush")
@@ -47,24 +48,24 @@ func TestReplayMeetsDamage(t *testing.T) {
 		f, err := m.store.Filter([]byte("f"))
 		must(t, err, "filter")
 		for _, key := range keys {
-			if yes, err := f.Check(key); !errors.Is(err, engine.ErrCorrupt) {
+			if yes, err := f.Check(key); !errors.Is(err, bigset.ErrCorrupt) {
 				t.Fatalf("check of %q: %v, %v", key, yes, err)
 			}
 		}
-		if _, err := f.Mark(bg, []byte("more")); !errors.Is(err, engine.ErrCorrupt) {
+		if _, err := f.Mark(bg, []byte("more")); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("mark: %v", err)
 		}
-		if err := m.store.ClearFilter([]byte("f")); !errors.Is(err, engine.ErrCorrupt) {
+		if err := m.store.ClearFilter([]byte("f")); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("clear, after which it would come back without what the log has: %v", err)
 		}
-		if r, err := f.Read(bg); !errors.Is(err, engine.ErrCorrupt) {
+		if r, err := f.Read(bg); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("read: %v, %v", r, err)
 		}
-		if err := m.store.Checkpoint(bg, "copy"); !errors.Is(err, engine.ErrCorrupt) {
+		if err := m.store.Checkpoint(bg, "copy"); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("checkpoint: %v", err)
 		}
 		m.mark(t, "other", 50, 60)
-		m.has(t, m.filters, func(engine.FilterDurability) bool { return true })
+		m.has(t, m.filters, func(bigset.FilterDurability) bool { return true })
 		must(t, m.store.FlushFilters(bg), "flush")
 		must(t, m.store.Close(), "close")
 		if len(segments(t, m.disk, "store")) == 0 {
@@ -78,7 +79,7 @@ func TestReplayMeetsDamage(t *testing.T) {
 	if names := segments(t, m.disk, "store"); len(names) > 0 {
 		t.Errorf("nobody needs %v", names)
 	}
-	m.has(t, m.filters, func(engine.FilterDurability) bool { return true })
+	m.has(t, m.filters, func(bigset.FilterDurability) bool { return true })
 	must(t, m.store.Close(), "close")
 }
 
@@ -86,10 +87,10 @@ func TestReplayMeetsDamage(t *testing.T) {
 func TestReplayLeavesDropped(t *testing.T) {
 	m := newMarking("store")
 	m.open(t)
-	m.create(t, "f", engine.FilterSync, false)
+	m.create(t, "f", bigset.FilterSync, false)
 	m.mark(t, "f", 0, 50)
 	m.drop(t, "f")
-	m.create(t, "f", engine.FilterSync, false)
+	m.create(t, "f", bigset.FilterSync, false)
 	m.mark(t, "f", 50, 60)
 	left := m.disk.CrashClone(0, 1)
 	must(t, m.store.Close(), "close")

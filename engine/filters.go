@@ -12,38 +12,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
-
-// Errors of bloom filters.
-var (
-	// ErrNoFilter is returned for a filter that this store does not have, or no longer.
-	ErrNoFilter = errors.New("engine: filter not found")
-	// ErrFilterExists is returned by CreateFilter for a name that is there.
-	ErrFilterExists = errors.New("engine: filter exists")
-	// ErrFilterOpen is returned by ClearFilter for a filter whose bits are in memory: close it first.
-	ErrFilterOpen = errors.New("engine: filter is open")
-)
-
-// FilterDurability says when a mark is answered.
-type FilterDurability = keyscheme.FilterDurability
-
-// The durabilities of a filter's marks.
-const (
-	FilterServer   = keyscheme.FilterServer   // what Options.FilterDurability says
-	FilterInterval = keyscheme.FilterInterval // at once; what was not flushed since is lost in a crash
-	FilterLog      = keyscheme.FilterLog      // when it is in the operating system's hands: it survives the process, not the machine
-	FilterSync     = keyscheme.FilterSync     // when it is on disk
-)
-
-// FilterOptions are what a filter is made with. The zero fields of Options are bloomslice.DefaultOptions.
-type FilterOptions struct {
-	bloomslice.Options
-	InMemory   bool // its bits are never stored; after a restart it is empty
-	Durability FilterDurability
-}
 
 // filters are the bloom filters that a store knows of, open and closed.
 type filters struct {
@@ -146,18 +119,18 @@ func (fs *filters) stats(st *Stats) {
 	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = fs.faults.Load(), fs.evicted.Load(), fs.written.Load()
 }
 
-// Filter returns a filter, open or closed; its error is ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
-// then says ErrNoFilter too.
+// Filter returns a filter, open or closed; its error is bigset.ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
+// then says bigset.ErrNoFilter too.
 func (s *Store) Filter(name []byte) (*Filter, error) {
 	if f := s.filters.find(name); f != nil {
 		return f, nil
 	}
-	return nil, ErrNoFilter
+	return nil, bigset.ErrNoFilter
 }
 
-// CreateFilter makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and ErrFilterExists. Where a
-// filter was cleared it comes back with all that it had, its old options too. Errors are ErrLimit for the name and bloomslice.ErrOptions
-// for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after ErrFailed it may
+// CreateFilter makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and bigset.ErrFilterExists. Where a
+// filter was cleared it comes back with all that it had, its old options too. Errors are bigset.ErrLimit for the name and bloomslice.ErrOptions
+// for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after bigset.ErrFailed it may
 // be there at the next open, whole.
 func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) (*Filter, error) {
 	if err := s.db.Enter(); err != nil {
@@ -169,14 +142,14 @@ func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) 
 	}
 	fs := &s.filters
 	if f := fs.listed(name); f != nil {
-		return f, ErrFilterExists
+		return f, bigset.ErrFilterExists
 	}
 	s.passes.RLock() // a sweep does not copy what comes to be between the sets of its span
 	defer s.passes.RUnlock()
 	fs.life.Lock()
 	defer fs.life.Unlock()
 	if f := fs.listed(name); f != nil {
-		return f, ErrFilterExists
+		return f, bigset.ErrFilterExists
 	}
 	if err := errors.Join(ctx.Err(), s.db.Writable(), s.db.Room()); err != nil {
 		return nil, err
@@ -202,10 +175,10 @@ func (fs *filters) listed(name []byte) *Filter {
 
 // onDisk reports whether any slice of the filter has a head, also one that can't be read.
 func (f *Filter) onDisk() bool {
-	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), ErrNoFilter) })
+	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), bigset.ErrNoFilter) })
 }
 
-func (o *FilterOptions) setDefaults() {
+func setFilterDefaults(o *bigset.FilterOptions) {
 	d := bloomslice.DefaultOptions()
 	setDefault(&o.Capacity, d.Capacity)
 	setDefault(&o.Probability, d.Probability)
@@ -215,32 +188,13 @@ func (o *FilterOptions) setDefaults() {
 	setDefault(&o.Owners, d.Owners)
 }
 
-// checkFilterName returns what is wrong with the name of a filter.
-func checkFilterName(name []byte) error {
-	if keyscheme.CheckFilterName(name) != nil {
-		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
-	}
-	return nil
-}
-
-// check returns what is wrong with the options of a filter.
-func (o *FilterOptions) check() error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	if o.Durability > FilterSync {
-		return fmt.Errorf("%w: no durability %d of filters", ErrRequest, o.Durability)
-	}
-	return nil
-}
-
 // nextGeneration returns a generation that no filter has had. The lock of life is held.
 func (fs *filters) nextGeneration() uint64 {
 	return max(fs.generation+1, uint64(fs.s.opt.Now().UnixMicro()))
 }
 
 // create opens the filter that was cleared, or makes a new one.
-func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
+func (fs *filters) create(name []byte, o bigset.FilterOptions) (*Filter, error) {
 	f, stale, err := fs.unlisted(name)
 	if err != nil {
 		return nil, err
@@ -252,8 +206,8 @@ func (fs *filters) create(name []byte, o FilterOptions) (*Filter, error) {
 		}
 		return f, err
 	}
-	o.setDefaults()
-	if err := o.check(); err != nil {
+	setFilterDefaults(&o)
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if err := fs.mayCreate(&o); err != nil {
@@ -274,7 +228,7 @@ func (f *Filter) comeBack() (err error) {
 }
 
 // make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
-func (fs *filters) make(name []byte, o FilterOptions, stale []present) (*Filter, error) {
+func (fs *filters) make(name []byte, o bigset.FilterOptions, stale []present) (*Filter, error) {
 	f := newFilter(fs, name, fs.nextGeneration(), o.Slices)
 	opt := &keyscheme.FilterOptions{Options: o.Options, Generation: f.generation, InMemory: o.InMemory, Durability: o.Durability}
 	batch := fs.s.db.NewBatch()
@@ -357,10 +311,10 @@ func (s *Store) Filters(prefix []byte) ([]FilterInfo, error) {
 			continue
 		}
 		info, err := f.info()
-		if errors.Is(err, ErrNoFilter) {
+		if errors.Is(err, bigset.ErrNoFilter) {
 			continue // it went meanwhile
 		}
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 			return nil, err
 		}
 		infos = append(infos, info) // a damaged one is listed, so that it can be dropped

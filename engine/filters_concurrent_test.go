@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -20,7 +21,7 @@ import (
 
 // allowed are the errors that calls beside drops and clears may get.
 func allowed(err error) bool {
-	return err == nil || errors.Is(err, engine.ErrNoFilter) || errors.Is(err, engine.ErrFilterExists) || errors.Is(err, engine.ErrFilterOpen)
+	return err == nil || errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, bigset.ErrFilterExists) || errors.Is(err, bigset.ErrFilterOpen)
 }
 
 // TestFiltersConcurrently uses filters from all sides while pages go in and out. Of a filter that stays, no key is denied to who has
@@ -134,8 +135,8 @@ func TestFilterMadeWithinSweep(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	for i := range 40 {
-		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(0, 4), engine.Sync)
-		p.all(t, smallName(i), keyscheme.OpRemove, elementNames(0, 2), engine.Sync)
+		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(0, 4), bigset.Sync)
+		p.all(t, smallName(i), keyscheme.OpRemove, elementNames(0, 2), bigset.Sync)
 	}
 	p.flush(t)
 	made := make(chan error, 1)
@@ -181,7 +182,7 @@ func TestFiltersBehindElements(t *testing.T) {
 			}
 		}
 		for round := range 3 {
-			p.all(t, set, keyscheme.OpAdd, elementNames(0, 30), engine.Sync)
+			p.all(t, set, keyscheme.OpAdd, elementNames(0, 30), bigset.Sync)
 			for range 2 {
 				f, err := p.store.CreateFilter(bg, []byte(name), smallFilter())
 				must(t, err, "create")
@@ -198,7 +199,7 @@ func TestFiltersBehindElements(t *testing.T) {
 					break
 				}
 			}
-			p.all(t, set, keyscheme.OpRemove, elementNames(0, 30), engine.Sync)
+			p.all(t, set, keyscheme.OpRemove, elementNames(0, 30), bigset.Sync)
 			publish(t, p)
 			must(t, p.store.FlushTables(), "flush")
 			must(t, p.store.CompactTables(bg), "compact")
@@ -231,8 +232,8 @@ func TestDirectoryBehindFiltered(t *testing.T) {
 	must(t, err, "create")
 	must(t, p.store.FlushTables(), "flush")
 	must(t, p.store.CompactTables(bg), "compact")
-	p.all(t, set, keyscheme.OpAdd, elementNames(0, 30), engine.Sync)
-	p.all(t, set, keyscheme.OpRemove, elementNames(0, 30), engine.Sync)
+	p.all(t, set, keyscheme.OpAdd, elementNames(0, 30), bigset.Sync)
+	p.all(t, set, keyscheme.OpRemove, elementNames(0, 30), bigset.Sync)
 	publish(t, p)
 	must(t, p.store.DropFilter(bg, []byte(name)), "drop")
 	p.store.FiltersCut()
@@ -294,7 +295,7 @@ func TestFilterDroppedBesideChecks(t *testing.T) {
 				t.Fatal("a key is denied")
 			}
 		}
-		if !errors.Is(err, engine.ErrNoFilter) {
+		if !errors.Is(err, bigset.ErrNoFilter) {
 			t.Fatal(err)
 		}
 		must(t, <-dropped, "drop")
@@ -324,7 +325,7 @@ func TestFilterDroppedWithinCheck(t *testing.T) {
 				t.Fatal("a key is denied")
 			}
 		}
-		if !errors.Is(err, engine.ErrNoFilter) {
+		if !errors.Is(err, bigset.ErrNoFilter) {
 			t.Fatal(err)
 		}
 		must(t, <-dropped, "drop")

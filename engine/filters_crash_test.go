@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -53,7 +54,7 @@ func (h *filterHistory) do(t *testing.T, name string, becomes tagged, f func() e
 	h.step(after, after)
 }
 
-func (h *filterHistory) create(t *testing.T, name string, o engine.FilterOptions) {
+func (h *filterHistory) create(t *testing.T, name string, o bigset.FilterOptions) {
 	h.tags++
 	h.do(t, name, tagged{tag: fmt.Sprintf("t%d", h.tags)}, func() error {
 		_, err := h.p.store.CreateFilter(bg, []byte(name), o)
@@ -318,7 +319,7 @@ func TestVerifyFilters(t *testing.T) {
 		must(t, err, "filter")
 		keys, corrupt := taggedKeys("k", 0, 500), 0
 		for _, key := range keys {
-			if yes, err := f.Check(key); errors.Is(err, engine.ErrCorrupt) {
+			if yes, err := f.Check(key); errors.Is(err, bigset.ErrCorrupt) {
 				corrupt++
 			} else if !yes && err == nil {
 				t.Fatalf("%s: %q is denied", c.what, key)
@@ -327,7 +328,7 @@ func TestVerifyFilters(t *testing.T) {
 		if (corrupt > 0) != c.corrupt {
 			t.Errorf("%s: %d checks met damage", c.what, corrupt)
 		}
-		if err := p.store.DropFilter(bg, []byte("f")); err != nil && (c.what != "no head" || !errors.Is(err, engine.ErrNoFilter)) {
+		if err := p.store.DropFilter(bg, []byte("f")); err != nil && (c.what != "no head" || !errors.Is(err, bigset.ErrNoFilter)) {
 			t.Errorf("%s: drop: %v", c.what, err)
 		}
 		_, err = p.store.CreateFilter(bg, []byte("f"), smallFilter())
@@ -365,7 +366,7 @@ func TestFilterDamagedTable(t *testing.T) {
 	met := 0
 	for _, key := range taggedKeys("k", 0, 2000) {
 		switch yes, err := f.Check(key); {
-		case err != nil && !errors.Is(err, engine.ErrCorrupt):
+		case err != nil && !errors.Is(err, bigset.ErrCorrupt):
 			t.Fatal(err)
 		case err != nil:
 			met++

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -19,7 +20,7 @@ import (
 
 // filterModel is what a filter must be: a slice of its own that never leaves memory gives the answers, false positives too, and the figures.
 type filterModel struct {
-	opt     engine.FilterOptions
+	opt     bigset.FilterOptions
 	slice   *bloomslice.Slice // nil after a crash that may have taken marks back: only what was flushed is sure then
 	sure    []string          // keys that are in it
 	durable int               // how many of them were flushed
@@ -63,8 +64,8 @@ func (m *filterMachine) names() []string { return slices.Sorted(maps.Keys(m.mode
 
 var filterNames = []string{"a", "ab", "b", "big", "\xff\x00 c", "memory"}
 
-func (m *filterMachine) draw(t *rapid.T, name string) engine.FilterOptions {
-	o := engine.FilterOptions{Options: bloomslice.DefaultOptions(), InMemory: name == "memory"}
+func (m *filterMachine) draw(t *rapid.T, name string) bigset.FilterOptions {
+	o := bigset.FilterOptions{Options: bloomslice.DefaultOptions(), InMemory: name == "memory"}
 	o.Capacity, o.Probability = rapid.Uint64Range(10_001, 12_000).Draw(t, "capacity"), 0.05
 	o.Scale = rapid.SampledFrom([]uint32{2, 4}).Draw(t, "scale")
 	if name == "big" && m.p.opt.FilterCacheBytes == 1<<30 { // which is flushed as a table
@@ -90,7 +91,7 @@ func (m *filterMachine) filter(t *rapid.T) (string, *engine.Filter, *filterModel
 	if model != nil && model.cleared {
 		model = nil
 	}
-	if (err == nil) != (model != nil) || err != nil && !errors.Is(err, engine.ErrNoFilter) {
+	if (err == nil) != (model != nil) || err != nil && !errors.Is(err, bigset.ErrNoFilter) {
 		t.Fatalf("filter %q: %v, want %v", name, err, model)
 	}
 	if model != nil {
@@ -113,7 +114,7 @@ func (m *filterMachine) create(t *rapid.T) {
 	o := m.draw(t, name)
 	_, err := m.p.store.CreateFilter(bg, []byte(name), o)
 	if model := m.model[name]; listed != nil {
-		if !errors.Is(err, engine.ErrFilterExists) {
+		if !errors.Is(err, bigset.ErrFilterExists) {
 			t.Fatalf("create %q again: %v", name, err)
 		}
 	} else if must(t, err, "create"); model != nil { // cleared: it comes back
@@ -258,17 +259,17 @@ func (m *filterMachine) clear(t *rapid.T) {
 	err := m.p.store.ClearFilter([]byte(name))
 	switch {
 	case f == nil:
-		if !errors.Is(err, engine.ErrNoFilter) {
+		if !errors.Is(err, bigset.ErrNoFilter) {
 			t.Fatalf("clear of none: %v", err)
 		}
 	case model.open:
-		if !errors.Is(err, engine.ErrFilterOpen) {
+		if !errors.Is(err, bigset.ErrFilterOpen) {
 			t.Fatalf("clear of an open filter: %v", err)
 		}
 	default:
 		must(t, err, "clear")
 		model.cleared = true
-		if _, err := f.Check([]byte("k")); !errors.Is(err, engine.ErrNoFilter) {
+		if _, err := f.Check([]byte("k")); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Fatalf("check of a cleared filter: %v", err)
 		}
 	}
@@ -278,7 +279,7 @@ func (m *filterMachine) drop(t *rapid.T) {
 	name, f, _ := m.filter(t)
 	err := m.p.store.DropFilter(bg, []byte(name))
 	if f == nil {
-		if !errors.Is(err, engine.ErrNoFilter) {
+		if !errors.Is(err, bigset.ErrNoFilter) {
 			t.Fatalf("drop of none: %v", err)
 		}
 		return
@@ -288,7 +289,7 @@ func (m *filterMachine) drop(t *rapid.T) {
 	_, check := f.Check([]byte("k"))
 	_, mark := f.Mark(bg, []byte("k"))
 	_, info := f.Info()
-	if !errors.Is(check, engine.ErrNoFilter) || !errors.Is(mark, engine.ErrNoFilter) || !errors.Is(info, engine.ErrNoFilter) {
+	if !errors.Is(check, bigset.ErrNoFilter) || !errors.Is(mark, bigset.ErrNoFilter) || !errors.Is(info, bigset.ErrNoFilter) {
 		t.Fatalf("a dropped filter: %v, %v, %v", check, mark, info)
 	}
 }
@@ -437,8 +438,8 @@ func TestFiltersModel(t *testing.T) {
 }
 
 // smallFilter is a filter of eight pages that has hardly a false positive.
-func smallFilter() engine.FilterOptions {
-	o := engine.FilterOptions{Options: bloomslice.DefaultOptions()}
+func smallFilter() bigset.FilterOptions {
+	o := bigset.FilterOptions{Options: bloomslice.DefaultOptions()}
 	o.Capacity, o.Probability = 10_001, 1e-5
 	return o
 }

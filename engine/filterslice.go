@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -73,10 +74,10 @@ func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) erro
 	return f.checked(present[:len(hashes)])
 }
 
-// checked counts keys that were checked. Its error is ErrNoFilter where the filter went meanwhile, and its bits with it.
+// checked counts keys that were checked. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its bits with it.
 func (f *filterSlice) checked(present []bool) error {
 	if f.gone.Load() {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	var hits uint64
 	for _, p := range present {
@@ -135,7 +136,7 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 		return err
 	}
 	opt := f.opt.Load()
-	logs := f.durability(opt) != FilterInterval
+	logs := f.durability(opt) != bigset.FilterInterval
 	for i := range hashes {
 		var to bloomslice.Layer
 		if to, added[i], err = slice.Admit(&hashes[i], owner); err != nil {
@@ -175,11 +176,11 @@ func (f *filterSlice) log(to *bloomslice.Layer, h *bloomslice.Hash) error {
 }
 
 // durability returns when marks of the filter are answered.
-func (f *filterSlice) durability(opt *keyscheme.FilterOptions) FilterDurability {
+func (f *filterSlice) durability(opt *keyscheme.FilterOptions) bigset.FilterDurability {
 	switch {
 	case opt.InMemory:
-		return FilterInterval
-	case opt.Durability == FilterServer:
+		return bigset.FilterInterval
+	case opt.Durability == bigset.FilterServer:
 		return f.fs.s.opt.FilterDurability
 	}
 	return opt.Durability
@@ -187,7 +188,7 @@ func (f *filterSlice) durability(opt *keyscheme.FilterOptions) FilterDurability 
 
 // waitLogged returns when all up to a position of the log is as durable as the filter's marks are to be.
 func (f *filterSlice) waitLogged(position uint64) error {
-	if d := f.durability(f.opt.Load()); d != FilterInterval {
+	if d := f.durability(f.opt.Load()); d != bigset.FilterInterval {
 		return f.fs.log.wait(position, d)
 	}
 	return nil
@@ -231,7 +232,7 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 		return slice, nil
 	}
 	if f.gone.Load() {
-		return nil, ErrNoFilter
+		return nil, bigset.ErrNoFilter
 	}
 	if f.damaged != nil {
 		return nil, f.damaged
@@ -242,7 +243,7 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	}
 	opt := f.opt.Load()
 	if len(layers) == 0 {
-		return nil, fmt.Errorf("%w: filter %q has no layers", ErrCorrupt, f.name)
+		return nil, fmt.Errorf("%w: filter %q has no layers", bigset.ErrCorrupt, f.name)
 	}
 	if shape, e := opt.Shape(0); opt.InMemory && e == nil {
 		if err := f.fs.mayPin(shape.TableBytes()); err != nil {
@@ -254,7 +255,7 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 		err = slice.AddLayer("") // it begins anew
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+		return nil, fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
 	}
 	if !opt.InMemory {
 		f.pageIns.Add(1)
@@ -275,14 +276,14 @@ func (f *filterSlice) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice
 	return bloomslice.New(opt.Options, layers, pageSource{f}, &f.fs.resident)
 }
 
-// loadHead reads the filter's options, if it has not been done. Its errors are ErrNoFilter and ErrCorrupt.
+// loadHead reads the filter's options, if it has not been done. Its errors are bigset.ErrNoFilter and bigset.ErrCorrupt.
 func (f *filterSlice) loadHead() error {
 	if f.opt.Load() != nil {
 		return nil
 	}
 	value, closer, err := f.fs.s.db.View(f.prefix.AppendHead(nil, f.generation))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	if err != nil {
 		return lsm.DiskError(err)
@@ -295,7 +296,7 @@ func (f *filterSlice) loadHead() error {
 		err = fmt.Errorf("a head of generation %d, in generation %d", opt.Generation, f.generation)
 	}
 	if err := errors.Join(err, closer.Close()); err != nil {
-		return fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+		return fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
 	}
 	f.opt.Store(&opt)
 	return nil
@@ -334,18 +335,18 @@ func (f *filterSlice) storedLayers() (layers []bloomslice.Layer, err error) {
 func (f *filterSlice) decodeLayer(it *pebble.Iterator) (l bloomslice.Layer, err error) {
 	key, err := keyscheme.Decode(it.Key())
 	if err != nil {
-		return l, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return l, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 	}
 	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
 	if !ok {
-		return l, fmt.Errorf("%w: key of a layer of filter %q", ErrCorrupt, f.name)
+		return l, fmt.Errorf("%w: key of a layer of filter %q", bigset.ErrCorrupt, f.name)
 	}
 	value, err := it.ValueAndErr()
 	if err != nil {
 		return l, err
 	}
 	if l, err = keyscheme.DecodeFilterLayer(value); err != nil {
-		return l, fmt.Errorf("%w: layer %d of filter %q: %w", ErrCorrupt, fk.Layer.Index, f.name, err)
+		return l, fmt.Errorf("%w: layer %d of filter %q: %w", bigset.ErrCorrupt, fk.Layer.Index, f.name, err)
 	}
 	l.ID = fk.Layer
 	return l, nil
@@ -368,7 +369,7 @@ func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 		value, err = nil, nil
 	}
 	if p.f.gone.Load() { // its pages may have been on their way out
-		return nil, ErrNoFilter
+		return nil, bigset.ErrNoFilter
 	}
 	p.f.fs.faults.Add(1)
 	return value, err
@@ -377,9 +378,9 @@ func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 // readError names the filter, calls damage by its name, and notes it.
 func (f *filterSlice) readError(err error) error {
 	switch {
-	case errors.Is(err, ErrNoFilter), errors.Is(err, ErrFailed), errors.Is(err, ErrClosed), errors.Is(err, ErrCorrupt):
+	case errors.Is(err, bigset.ErrNoFilter), errors.Is(err, bigset.ErrFailed), errors.Is(err, bigset.ErrClosed), errors.Is(err, bigset.ErrCorrupt):
 	case errors.Is(err, bloomslice.ErrCorruptPage):
-		err = fmt.Errorf("%w: filter %q: %w", ErrCorrupt, f.name, err)
+		err = fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
 	default:
 		err = fmt.Errorf("engine: filter %q: %w", f.name, lsm.DiskError(err))
 	}
@@ -392,7 +393,7 @@ func (f *filterSlice) met(err error) { f.fs.s.damages.met(f.of.damaged(), err) }
 
 func (f *Filter) damaged() damaged { return damaged{string(f.name), f.generation} }
 
-// addTo adds what is known of the slice, also with ErrCorrupt.
+// addTo adds what is known of the slice, also with bigset.ErrCorrupt.
 func (f *filterSlice) addTo(info *FilterInfo) error {
 	hits, misses := f.checks.sums()
 	info.SlicesHere++
@@ -405,7 +406,7 @@ func (f *filterSlice) addTo(info *FilterInfo) error {
 	info.MarkHits += f.markHits
 	info.MarkMisses += f.markMisses
 	if f.gone.Load() {
-		return ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	var layers []bloomslice.Layer
 	if slice := f.slice.Load(); slice != nil {
@@ -421,7 +422,7 @@ func (f *filterSlice) addTo(info *FilterInfo) error {
 		}
 	}
 	opt, sums := f.opt.Load(), bloomslice.Sums(layers)
-	info.Options = FilterOptions{opt.Options, opt.InMemory, opt.Durability}
+	info.Options = bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}
 	info.Capacity += sums.Capacity
 	info.Size += sums.Size
 	info.Storage += sums.Storage

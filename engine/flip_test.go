@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit/tier"
@@ -34,39 +35,39 @@ type flipStore struct {
 var flipStores = []flipStore{
 	{"fresh", false, func(*testing.T, *pair) {}},
 	{"log", false, func(t *testing.T, p *pair) {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), engine.Sync)
-		p.all(t, "s", keyscheme.OpRemove, elementNames(3, 8), engine.NoSync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), bigset.Sync)
+		p.all(t, "s", keyscheme.OpRemove, elementNames(3, 8), bigset.NoSync)
 	}},
 	{"flushed", false, func(t *testing.T, p *pair) {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), bigset.Sync)
 		p.flush(t)
-		p.all(t, "s", keyscheme.OpRemove, elementNames(10, 30), engine.Sync)
+		p.all(t, "s", keyscheme.OpRemove, elementNames(10, 30), bigset.Sync)
 		p.flush(t)
 	}},
 	{"settled", false, func(t *testing.T, p *pair) {
 		p.opt.Strategy = compaction.Default()
-		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 80), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 80), bigset.Sync)
 		must(t, p.store.CompactTables(bg), "settle")
-		p.all(t, "s", keyscheme.OpRemove, elementNames(10, 50), engine.Sync)
+		p.all(t, "s", keyscheme.OpRemove, elementNames(10, 50), bigset.Sync)
 		_, err := p.store.Compact(bg, engine.CompactOptions{})
 		must(t, err, "compact")
 	}},
 	{"sets", false, func(t *testing.T, p *pair) {
 		for i, set := range []string{"s", "t", "s\x00:e", "u"} {
-			p.all(t, set, keyscheme.OpAdd, elementNames(i*10, i*10+15), engine.Sync)
-			p.all(t, set, keyscheme.OpRemove, elementNames(i*10+3, i*10+5), engine.Sync)
+			p.all(t, set, keyscheme.OpAdd, elementNames(i*10, i*10+15), bigset.Sync)
+			p.all(t, set, keyscheme.OpRemove, elementNames(i*10+3, i*10+5), bigset.Sync)
 			if i == 2 {
 				p.flush(t)
 			}
 		}
 	}},
 	{"dropped", true, func(t *testing.T, p *pair) {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 30), engine.Sync)
-		p.all(t, "t", keyscheme.OpAdd, elementNames(0, 30), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 30), bigset.Sync)
+		p.all(t, "t", keyscheme.OpAdd, elementNames(0, 30), bigset.Sync)
 		p.flush(t)
-		p.drop(t, "s", nil, engine.Sync)
-		p.all(t, "t", keyscheme.OpRemove, elementNames(0, 9), engine.Sync)
-		p.all(t, "s", keyscheme.OpAdd, elementNames(5, 9), engine.Sync)
+		p.drop(t, "s", nil, bigset.Sync)
+		p.all(t, "t", keyscheme.OpRemove, elementNames(0, 9), bigset.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(5, 9), bigset.Sync)
 	}},
 }
 
@@ -152,7 +153,7 @@ func (s flipStore) flip(t *testing.T, p *pair, path string, whole []byte, i int,
 	q.opt.FS = q.disk
 	var err error
 	if q.store, err = engine.Open("store", &q.opt); err != nil {
-		if !errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrFormat) {
+		if !errors.Is(err, bigset.ErrCorrupt) && !errors.Is(err, engine.ErrFormat) {
 			t.Errorf("%s: open: %v", label, err)
 		}
 		f.Refused++
@@ -181,7 +182,7 @@ func (s flipStore) flip(t *testing.T, p *pair, path string, whole []byte, i int,
 // damage reports whether an error is one of damage; any other is a failure of the test.
 func (p *pair) damage(t *testing.T, what string, err error) bool {
 	t.Helper()
-	if err != nil && !errors.Is(err, engine.ErrCorrupt) && !errors.Is(err, engine.ErrFailed) {
+	if err != nil && !errors.Is(err, bigset.ErrCorrupt) && !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: %s: %v", p.label, what, err)
 	}
 	return err != nil
@@ -197,10 +198,10 @@ func (p *pair) readsRight(t *testing.T) (met bool) {
 				want[e] = true
 			}
 		}
-		all, err := readAll(p.store, name, engine.ReadOptions{})
-		if errors.Is(err, engine.ErrNotFound) && !model.Seen.Clock().Empty() {
+		all, err := readAll(p.store, name, bigset.ReadOptions{})
+		if errors.Is(err, bigset.ErrNotFound) && !model.Seen.Clock().Empty() {
 			t.Errorf("%s: set %q is gone", p.label, name)
-		} else if !errors.Is(err, engine.ErrNotFound) && p.damage(t, "read", err) {
+		} else if !errors.Is(err, bigset.ErrNotFound) && p.damage(t, "read", err) {
 			met = true
 		}
 		got := map[string]bool{}
@@ -215,7 +216,7 @@ func (p *pair) readsRight(t *testing.T) (met bool) {
 		}
 		for _, e := range elementNames(0, 60) {
 			c, err := p.store.Contains(bg, []byte(name), []byte(e))
-			if errors.Is(err, engine.ErrNotFound) {
+			if errors.Is(err, bigset.ErrNotFound) {
 				continue
 			}
 			if p.damage(t, "contains", err) {
@@ -239,7 +240,7 @@ func (p *pair) verifies(t *testing.T) (found bool) {
 func (p *pair) writesRight(t *testing.T, damaged bool) {
 	t.Helper()
 	e := []byte("written after all")
-	_, err := p.store.Add(bg, []byte("s"), [][]byte{e}, engine.WriteOptions{Durability: engine.Sync})
+	_, err := p.store.Add(bg, []byte("s"), [][]byte{e}, bigset.WriteOptions{Durability: bigset.Sync})
 	if p.damage(t, "write", err) && !damaged {
 		t.Errorf("%s: write: %v", p.label, err)
 	}

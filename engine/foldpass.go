@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
@@ -31,11 +32,11 @@ func (p *pass) endElement() error {
 	for i, k := range keys {
 		key, err := keyscheme.Decode(k.key)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		in[i] = fold.Key{Dot: key.Dot(), Op: key.Op}
 		if in[i].Wide, err = keyscheme.DecodeElementValue(k.value); err != nil {
-			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, key.Element, err)
+			return fmt.Errorf("%w: element %q: %w", bigset.ErrCorrupt, key.Element, err)
 		}
 	}
 	var fates []fold.Fate

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
@@ -62,13 +63,13 @@ func withLog(t *testing.T, label string, crashed bool) *pair {
 	t.Helper()
 	p := newPair(label)
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
 	p.flush(t)
 	for i := range 40 {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(i*20, i*20+50), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(i*20, i*20+50), bigset.Sync)
 	}
-	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 300), engine.Sync)
-	p.all(t, "t", keyscheme.OpRemove, elementNames(0, 100), engine.Sync)
+	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
+	p.all(t, "t", keyscheme.OpRemove, elementNames(0, 100), bigset.Sync)
 	if !crashed {
 		p.close(t)
 		return p
@@ -86,16 +87,16 @@ func (p *pair) refusesWrites(t *testing.T) {
 	defer cancel()
 	set, element := []byte("s"), [][]byte{[]byte("refused")}
 	for what, do := range map[string]func() error{
-		"add":        func() error { _, err := p.store.Add(ctx, set, element, engine.WriteOptions{}); return err },
-		"remove":     func() error { _, err := p.store.Remove(ctx, set, element, engine.WriteOptions{}); return err },
-		"drop":       func() error { _, err := p.store.Drop(ctx, set, nil, engine.Sync); return err },
+		"add":        func() error { _, err := p.store.Add(ctx, set, element, bigset.WriteOptions{}); return err },
+		"remove":     func() error { _, err := p.store.Remove(ctx, set, element, bigset.WriteOptions{}); return err },
+		"drop":       func() error { _, err := p.store.Drop(ctx, set, nil, bigset.Sync); return err },
 		"flush":      func() error { return p.store.Flush(ctx) },
 		"compact":    func() error { _, err := p.store.Compact(ctx, engine.CompactOptions{}); return err },
 		"checkpoint": func() error { return p.store.Checkpoint(ctx, "copy") },
 		"drop range": func() error { return p.store.DropRange(ctx, 0, 1<<32-1) },
-		"create":     func() error { _, err := p.store.CreateFilter(ctx, []byte("f"), engine.FilterOptions{}); return err },
+		"create":     func() error { _, err := p.store.CreateFilter(ctx, []byte("f"), bigset.FilterOptions{}); return err },
 	} {
-		if err := do(); !errors.Is(err, engine.ErrDiskFull) {
+		if err := do(); !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("%s: %s: %v, want a full disk", p.label, what, err)
 		}
 	}
@@ -107,14 +108,14 @@ func (p *pair) worksAgain(t *testing.T) {
 	t.Helper()
 	p.store.CheckSpace()
 	p.check(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(900, 950), engine.Sync)
-	p.all(t, "t", keyscheme.OpRemove, elementNames(100, 120), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(900, 950), bigset.Sync)
+	p.all(t, "t", keyscheme.OpRemove, elementNames(100, 120), bigset.Sync)
 	p.check(t)
 	if lost := p.survivor(t, p.label+", crashed", p.disk.CrashClone(0, 0)); lost != 0 {
 		t.Errorf("%s: a crash has taken %d batches", p.label, lost)
 	}
 	p.flush(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(950, 960), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(950, 960), bigset.Sync)
 	p.verify(t)
 	p.close(t)
 	p.open(t)
@@ -335,7 +336,7 @@ func TestLogTooLarge(t *testing.T) {
 	p.disk.Fill(0)
 	var space *engine.DiskSpaceError
 	err = p.openIn(t)
-	if !errors.Is(err, engine.ErrDiskFull) || !errors.As(err, &space) || space.Need < 2<<20 || !strings.Contains(err.Error(), fmt.Sprint(space.Need)) {
+	if !errors.Is(err, bigset.ErrDiskFull) || !errors.As(err, &space) || space.Need < 2<<20 || !strings.Contains(err.Error(), fmt.Sprint(space.Need)) {
 		t.Errorf("got %v", err)
 	}
 	p.disk.Heal()
@@ -359,7 +360,7 @@ func TestNewOnFullDisk(t *testing.T) {
 			p.close(t)
 			break
 		}
-		if err != nil && !errors.Is(err, engine.ErrDiskFull) {
+		if err != nil && !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("%s: %v", p.label, err)
 		}
 		if err == nil {
@@ -368,7 +369,7 @@ func TestNewOnFullDisk(t *testing.T) {
 		p.disk.Heal()
 		p.disk = p.disk.CrashClone(100, 0)
 		p.open(t)
-		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 		p.check(t)
 		p.close(t)
 	}
@@ -381,7 +382,7 @@ func TestFlushFindsNoRoom(t *testing.T) {
 	for _, lifts := range []bool{true, false} {
 		p := newPair(fmt.Sprintf("lifts %v", lifts))
 		p.open(t)
-		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 		var tables, full atomic.Int64
 		full.Store(1)
 		p.disk.SetHook("full", func(op errorfs.Op) error {
@@ -394,7 +395,7 @@ func TestFlushFindsNoRoom(t *testing.T) {
 			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
 		})
 		began := time.Now()
-		if err := p.store.Flush(bg); !errors.Is(err, engine.ErrDiskFull) {
+		if err := p.store.Flush(bg); !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("flush: %v", err)
 		}
 		refused := false
@@ -404,15 +405,15 @@ func TestFlushFindsNoRoom(t *testing.T) {
 			for k, e := range elements {
 				ops[k] = []byte(e)
 			}
-			if _, err := p.store.Add(bg, []byte("t"), ops, engine.WriteOptions{Durability: engine.NoSync}); err != nil {
-				refused = errors.Is(err, engine.ErrDiskFull)
+			if _, err := p.store.Add(bg, []byte("t"), ops, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
+				refused = errors.Is(err, bigset.ErrDiskFull)
 				if !refused {
 					t.Fatalf("add: %v", err)
 				}
 			}
 		}
-		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte(bulkName(1))}, engine.WriteOptions{})
-		if !refused || err != nil && !errors.Is(err, engine.ErrDiskFull) {
+		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte(bulkName(1))}, bigset.WriteOptions{})
+		if !refused || err != nil && !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("adds refused %v, remove %v", refused, err)
 		}
 		must(t, p.store.Failed(), "failed")
@@ -437,7 +438,7 @@ func TestFlushFindsNoRoom(t *testing.T) {
 		full.Store(0)
 		must(t, p.store.Flush(bg), "flush when there is room")
 		p.store.CheckSpace()
-		_, err = p.store.Add(bg, []byte("s"), [][]byte{[]byte("more")}, engine.WriteOptions{})
+		_, err = p.store.Add(bg, []byte("s"), [][]byte{[]byte("more")}, bigset.WriteOptions{})
 		must(t, err, "add when there is room")
 		must(t, p.store.Close(), "close")
 	}
@@ -498,7 +499,7 @@ func TestPagesWithoutRoom(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	f, err := p.store.CreateFilter(bg, []byte("f"), engine.FilterOptions{Options: bloomslice.Options{Capacity: 2_000_000}})
+	f, err := p.store.CreateFilter(bg, []byte("f"), bigset.FilterOptions{Options: bloomslice.Options{Capacity: 2_000_000}})
 	must(t, err, "create")
 	_, err = f.Mark(bg, []byte("k"))
 	must(t, err, "mark")
@@ -510,7 +511,7 @@ func TestPagesWithoutRoom(t *testing.T) {
 		}
 		return nil
 	})
-	if err := p.store.Flush(bg); !errors.Is(err, engine.ErrDiskFull) {
+	if err := p.store.Flush(bg); !errors.Is(err, bigset.ErrDiskFull) {
 		t.Errorf("flush: %v", err)
 	}
 	done := make(chan error, 1)
@@ -522,7 +523,7 @@ func TestPagesWithoutRoom(t *testing.T) {
 		p.disk.SetHook("full", nil)
 		err = <-done
 	}
-	if !errors.Is(err, engine.ErrDiskFull) {
+	if !errors.Is(err, bigset.ErrDiskFull) {
 		t.Errorf("flush of filters: %v", err)
 	}
 	p.disk.SetHook("full", nil)
@@ -537,7 +538,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 	t.Parallel()
 	base := newPair("base")
 	base.open(t)
-	f, err := base.store.CreateFilter(bg, []byte("f"), engine.FilterOptions{Durability: engine.FilterSync})
+	f, err := base.store.CreateFilter(bg, []byte("f"), bigset.FilterOptions{Durability: bigset.FilterSync})
 	must(t, err, "create")
 	keys := func(from, to int) (all [][]byte) {
 		for i := from; i < to; i++ {
@@ -578,7 +579,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 		}
 		f, err := p.store.Filter([]byte("f"))
 		must(t, err, "filter")
-		if _, err := f.Mark(bg, []byte("refused")); !errors.Is(err, engine.ErrDiskFull) {
+		if _, err := f.Mark(bg, []byte("refused")); !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("%s: mark: %v", p.label, err)
 		}
 		has(p.label+", crashed", p.disk.CrashClone(int(n%3)*50, uint64(n)), nil, 200)
@@ -589,7 +590,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 			p.open(t)
 		} else if refused++; n%2 == 0 {
 			held := p.store.Held()
-			if err := p.store.Close(); held && err != nil || err != nil && !errors.Is(err, engine.ErrDiskFull) && !errors.Is(err, syscall.ENOSPC) {
+			if err := p.store.Close(); held && err != nil || err != nil && !errors.Is(err, bigset.ErrDiskFull) && !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("%s: close: %v", p.label, err)
 			}
 			p.disk.Heal()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
@@ -19,16 +20,6 @@ import (
 // written again as other keys are: a copy of it that no iterator shows may still be in a table, and a second record over that one
 // can make a later compaction panic (Pebble issue 6168). So a pass of the rewriter puts it back: the span around it is copied with
 // the key in it, and swapped in for all that the span held, whatever that was.
-
-// HealResult says what became of the keys of a Heal.
-type HealResult struct {
-	Healed  int // put back
-	Present int // not lost: stored under the element, and readable
-	Dead    int // their dots are dead
-	NotSeen int // their dots were never seen: ApplyFacts takes such keys
-	Left    int // lost still: damage around them can't be read, or the span is being written
-	Taken   int // keys under a wrong element that were taken away
-}
 
 const (
 	// healGap is how many keys behind the last one that was put back a pass goes on for the next one, before it ends its span.
@@ -44,18 +35,18 @@ const (
 // a crash leaves a swap done or not done.
 //
 // Where damage near a lost key can't be read nothing could be copied: the stretch is replaced whole, provided that the facts name all
-// that may be in it, which is every dot that Lost returns. Else the key is left, and the error is ErrCorrupt, a *CorruptionError
+// that may be in it, which is every dot that Lost returns. Else the key is left, and the error is bigset.ErrCorrupt, a *CorruptionError
 // that names the file; the others are put back all the same. So it is where the damage reaches the set's clock, or another set: such
 // a store is replaced by a copy.
 //
 // Wrong are keys that this store has and should not, for their dots are those of other elements: one is taken away when the facts name
 // its dot under another element and that key is stored here, or could be put back. Others are left alone.
-func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res HealResult, err error) {
-	if err := errors.Join(checkFacts(&f), checkFacts(&Facts{Set: f.Set, Keys: wrong})); err != nil {
+func (s *Store) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (res bigset.HealResult, err error) {
+	if err := errors.Join(f.Check(), (&bigset.Facts{Set: f.Set, Keys: wrong}).Check()); err != nil {
 		return res, err
 	}
 	if !f.Dead.Empty() {
-		if _, err := s.ApplyFacts(ctx, Facts{Set: f.Set, Dead: f.Dead}, Sync); err != nil {
+		if _, err := s.ApplyFacts(ctx, bigset.Facts{Set: f.Set, Dead: f.Dead}, bigset.Sync); err != nil {
 			return res, err
 		}
 	}
@@ -63,9 +54,9 @@ func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res He
 		if err := errors.Join(s.db.Writable(), s.db.Room()); err != nil {
 			return err
 		}
-		keys := res.wanted(st, &f)
+		keys := maybeLost(st, &f, &res)
 		left, err := s.heal(ctx, st, keys, &res)
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, bigset.ErrCorrupt) {
 			err = s.healHoles(ctx, st, keys, left, &res)
 		}
 		return errors.Join(err, s.takeWrong(ctx, st, &f, wrong, &res))
@@ -74,7 +65,7 @@ func (s *Store) Heal(ctx context.Context, f Facts, wrong []fold.Element) (res He
 }
 
 // healHoles fills the holes of a set, with some keys, as far as these go. Those left had not been put back, for damage around them.
-func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, res *HealResult) error {
+func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, res *bigset.HealResult) error {
 	put, err := s.fillHoles(ctx, st, keys)
 	filled := map[string]bool{}
 	for _, k := range put {
@@ -93,7 +84,7 @@ func (s *Store) healHoles(ctx context.Context, st *set, keys, left []keptKey, re
 }
 
 // takeWrong takes keys away whose dots are stored under the elements that the facts say.
-func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.Element, res *HealResult) error {
+func (s *Store) takeWrong(ctx context.Context, st *set, f *bigset.Facts, wrong []fold.Element, res *bigset.HealResult) error {
 	of := map[clock.Dot][]byte{}
 	for i := range f.Keys {
 		for _, d := range f.Keys[i].Dots {
@@ -129,8 +120,8 @@ func (s *Store) takeWrong(ctx context.Context, st *set, f *Facts, wrong []fold.E
 	return nil
 }
 
-// wanted returns the keys, in order, that may be lost, and counts the others.
-func (res *HealResult) wanted(st *set, f *Facts) (keys []keptKey) {
+// maybeLost returns the keys, in order, that may be lost, and counts the others.
+func maybeLost(st *set, f *bigset.Facts, res *bigset.HealResult) (keys []keptKey) {
 	v := st.view()
 	for i := range f.Keys {
 		for _, d := range f.Keys[i].Dots {
@@ -150,7 +141,7 @@ func (res *HealResult) wanted(st *set, f *Facts) (keys []keptKey) {
 
 // heal puts back those of some keys that are lost, span after span. Where one has damage that can't be read its first element is
 // tried alone, and left if that fails, too. It returns those that were left so.
-func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResult) (left []keptKey, unreadable error) {
+func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *bigset.HealResult) (left []keptKey, unreadable error) {
 	alone := false
 	for tries := 1; len(keys) > 0; {
 		if err := ctx.Err(); err != nil {
@@ -165,7 +156,7 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *HealResu
 		h := &healing{lost: within}
 		did, err := s.newPass(st, bounds, h).run(ctx, never)
 		switch {
-		case err != nil && !errors.Is(err, ErrCorrupt):
+		case err != nil && !errors.Is(err, bigset.ErrCorrupt):
 			return left, fmt.Errorf("engine: heal %q: %w", st.name, err)
 		case err != nil && !alone:
 			alone = true

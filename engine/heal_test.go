@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -18,7 +19,7 @@ import (
 	"bigset/keyscheme"
 )
 
-func (p *pair) heals(t *testing.T, f engine.Facts, want engine.HealResult) {
+func (p *pair) heals(t *testing.T, f bigset.Facts, want bigset.HealResult) {
 	t.Helper()
 	got, err := p.store.Heal(bg, f, nil)
 	must(t, err, p.label+": heal")
@@ -28,15 +29,15 @@ func (p *pair) heals(t *testing.T, f engine.Facts, want engine.HealResult) {
 }
 
 // healable is a store of 300 elements of which the first 50 were removed, and 12 others are lost.
-func healable(t *testing.T, record compaction.Record, strategy compaction.Strategy, settled bool) (p *pair, lost engine.Facts) {
+func healable(t *testing.T, record compaction.Record, strategy compaction.Strategy, settled bool) (p *pair, lost bigset.Facts) {
 	p = newPair(fmt.Sprintf("%v, %s, settled %v", record, strategy.Name(), settled))
 	p.opt.Record, p.opt.Strategy = record, eager(strategy)
 	p.open(t)
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 300), engine.Sync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
 	if p.flush(t); settled {
 		must(t, p.store.CompactTables(bg), "settle")
 	}
-	p.all(t, healSet, keyscheme.OpRemove, elementNames(0, 50), engine.Sync)
+	p.all(t, healSet, keyscheme.OpRemove, elementNames(0, 50), bigset.Sync)
 	return p, p.loses(t, append(elementNames(100, 110), bulkName(200), bulkName(299))...)
 }
 
@@ -58,10 +59,10 @@ func TestHeal(t *testing.T) {
 				t.Errorf("%s: damage is not found: %v", p.label, err)
 			}
 			judged, err := p.store.Judge(bg, lost.Set, lost.Keys[0].Name, lost.Keys[0].Dots)
-			if must(t, err, "judge"); judged.Verdicts[0] != engine.Lost {
+			if must(t, err, "judge"); judged.Verdicts[0] != bigset.Lost {
 				t.Errorf("%s: a lost dot is %v", p.label, judged.Verdicts[0])
 			}
-			if r, err := p.store.ApplyFacts(bg, lost, engine.Sync); err != nil || r != (engine.FactsResult{}) {
+			if r, err := p.store.ApplyFacts(bg, lost, bigset.Sync); err != nil || r != (bigset.FactsResult{}) {
 				t.Errorf("%s: facts changed %+v, %v", p.label, r, err)
 			}
 			all := lost
@@ -78,16 +79,16 @@ func TestHeal(t *testing.T) {
 					all.Keys = append(all.Keys, element(name, dot))
 				}
 			}
-			p.heals(t, all, engine.HealResult{Healed: 12, Present: 2, Dead: 1, NotSeen: 1})
+			p.heals(t, all, bigset.HealResult{Healed: 12, Present: 2, Dead: 1, NotSeen: 1})
 			p.check(t)
 			p.verify(t)
 			if after := p.known(t, healSet); !after.Seen.Equal(before.Seen) || !after.Dead.Equal(before.Dead) {
 				t.Errorf("%s: Seen or Dead has changed", p.label)
 			}
-			p.heals(t, lost, engine.HealResult{Present: 12})
+			p.heals(t, lost, bigset.HealResult{Present: 12})
 			for _, part := range [][]string{elementNames(95, 105), {bulkName(200)}, elementNames(90, 300)} {
-				p.all(t, healSet, keyscheme.OpRemove, part, engine.Sync)
-				p.heals(t, engine.Facts{Set: lost.Set, Keys: lost.Keys}, engine.HealResult{Dead: deadOfFacts(p, t, lost), Present: 12 - deadOfFacts(p, t, lost)})
+				p.all(t, healSet, keyscheme.OpRemove, part, bigset.Sync)
+				p.heals(t, bigset.Facts{Set: lost.Set, Keys: lost.Keys}, bigset.HealResult{Dead: deadOfFacts(p, t, lost), Present: 12 - deadOfFacts(p, t, lost)})
 				publish(t, p)
 				must(t, p.store.FlushTables(), "flush")
 				must(t, p.store.CompactElements(bg, lost.Set), "compact elements")
@@ -102,7 +103,7 @@ func TestHeal(t *testing.T) {
 	}
 }
 
-func deadOfFacts(p *pair, t *testing.T, f engine.Facts) (n int) {
+func deadOfFacts(p *pair, t *testing.T, f bigset.Facts) (n int) {
 	dead := p.known(t, healSet).Dead
 	for i := range f.Keys {
 		if dead.Contains(f.Keys[i].Dots[0]) {
@@ -119,7 +120,7 @@ func TestHealCrashes(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		p, lost := healable(t, compaction.Merge, compaction.Default(), settled)
 		crashes := p.disk.CrashEverywhere(0, 50)
-		p.heals(t, lost, engine.HealResult{Healed: 12})
+		p.heals(t, lost, bigset.HealResult{Healed: 12})
 		left, half := crashes(), 0
 		for i, disk := range left {
 			q := &pair{label: fmt.Sprintf("crash %d of %d", i, len(left)), disk: disk, opt: p.opt, model: p.model.Clone()}
@@ -152,10 +153,10 @@ func TestHealCrashes(t *testing.T) {
 func TestHealAmidWrites(t *testing.T) {
 	p, lost := healable(t, compaction.Merge, compaction.Default(), true)
 	stop := p.whileCopied(func() {
-		p.all(t, healSet, keyscheme.OpRemove, elementNames(111, 115), engine.NoSync)
-		p.all(t, healSet, keyscheme.OpAdd, elementNames(113, 118), engine.NoSync)
-		p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(104) + "+"}, engine.NoSync)
-		p.facts(t, engine.Facts{Set: lost.Set, Dead: clock.Of(lost.Keys[0].Dots...)}, engine.NoSync)
+		p.all(t, healSet, keyscheme.OpRemove, elementNames(111, 115), bigset.NoSync)
+		p.all(t, healSet, keyscheme.OpAdd, elementNames(113, 118), bigset.NoSync)
+		p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(104) + "+"}, bigset.NoSync)
+		p.facts(t, bigset.Facts{Set: lost.Set, Dead: clock.Of(lost.Keys[0].Dots...)}, bigset.NoSync)
 	})
 	res, err := p.store.Heal(bg, lost, nil)
 	if must(t, err, "heal"); !stop() || res.Healed+res.Dead != 12 || res.Healed < 11 {
@@ -163,9 +164,9 @@ func TestHealAmidWrites(t *testing.T) {
 	}
 	p.check(t)
 	p.verify(t)
-	dead := engine.Facts{Set: lost.Set, Keys: lost.Keys, Dead: clock.Of(lost.Keys[1].Dots...)} // another replica knows a death
-	p.model.ApplyFacts(engine.Facts{Set: lost.Set, Dead: dead.Dead})
-	p.heals(t, dead, engine.HealResult{Dead: 2, Present: 10})
+	dead := bigset.Facts{Set: lost.Set, Keys: lost.Keys, Dead: clock.Of(lost.Keys[1].Dots...)} // another replica knows a death
+	p.model.ApplyFacts(bigset.Facts{Set: lost.Set, Dead: dead.Dead})
+	p.heals(t, dead, bigset.HealResult{Dead: 2, Present: 10})
 	p.check(t)
 	p.verify(t)
 	p.close(t)
@@ -176,11 +177,11 @@ func TestHealFarApart(t *testing.T) {
 	p := newPair("far apart")
 	p.opt.SpanBytes = 1 << 20
 	p.open(t)
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 4000), engine.Sync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 4000), bigset.Sync)
 	lost := p.loses(t, bulkName(10), bulkName(900), bulkName(3990))
 	before, err := p.store.Stats()
 	must(t, err, "stats")
-	p.heals(t, lost, engine.HealResult{Healed: 3})
+	p.heals(t, lost, bigset.HealResult{Healed: 3})
 	after, err := p.store.Stats()
 	must(t, err, "stats")
 	if n := after.RewriteKeys - before.RewriteKeys; n > 2000 || after.Rewrites-before.Rewrites != 2 {
@@ -211,17 +212,17 @@ func TestHealOverDamage(t *testing.T) {
 	sst := p.spoil(t, bulkName(55))
 	res, err := p.store.Heal(bg, lost, nil)
 	var damage *engine.CorruptionError
-	if !errors.Is(err, engine.ErrCorrupt) || !errors.As(err, &damage) || damage.Path != sst {
+	if !errors.Is(err, bigset.ErrCorrupt) || !errors.As(err, &damage) || damage.Path != sst {
 		t.Errorf("%v", err)
 	}
-	if res != (engine.HealResult{Healed: 12, Dead: 1, Left: 1}) {
+	if res != (bigset.HealResult{Healed: 12, Dead: 1, Left: 1}) {
 		t.Errorf("%+v", res)
 	}
 	must(t, p.store.Failed(), "it goes on")
 	all, dots := p.holed(t)
 	part := all
 	part.Keys = all.Keys[1:]
-	if res, err := p.store.Heal(bg, part, nil); !errors.Is(err, engine.ErrCorrupt) || res.Healed > 0 || res.Left == 0 || res.Left+res.Present != len(part.Keys) {
+	if res, err := p.store.Heal(bg, part, nil); !errors.Is(err, bigset.ErrCorrupt) || res.Healed > 0 || res.Left == 0 || res.Left+res.Present != len(part.Keys) {
 		t.Errorf("a key was not told of: %+v, %v", res, err)
 	}
 	if again, err := p.store.Lost(bg, lost.Set); err != nil || !again.Equal(dots) {
@@ -236,7 +237,7 @@ func TestHealOverDamage(t *testing.T) {
 }
 
 // holed returns the facts that another replica would tell of all that is lost, and the dots.
-func (p *pair) holed(t *testing.T) (f engine.Facts, lost *clock.Clock) {
+func (p *pair) holed(t *testing.T) (f bigset.Facts, lost *clock.Clock) {
 	t.Helper()
 	f.Set = []byte(healSet)
 	lost, err := p.store.Lost(bg, f.Set)
@@ -277,10 +278,10 @@ func TestHoles(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		for at := 62; at < 300; at += 26 {
 			p, lost := healable(t, compaction.Merge, compaction.None(), true)
-			p.heals(t, lost, engine.HealResult{Healed: 12})
+			p.heals(t, lost, bigset.HealResult{Healed: 12})
 			must(t, p.store.CompactTables(bg), "settle")
-			newer := engine.Facts{Set: lost.Set, Keys: []fold.Element{element(bulkName(at)+"!", clock.Dot{Actor: "x", Counter: 1})}}
-			p.facts(t, newer, engine.Sync) // than what is damaged, and in the middle of it
+			newer := bigset.Facts{Set: lost.Set, Keys: []fold.Element{element(bulkName(at)+"!", clock.Dot{Actor: "x", Counter: 1})}}
+			p.facts(t, newer, bigset.Sync) // than what is damaged, and in the middle of it
 			p.close(t)
 			p.label = fmt.Sprintf("element %d, several %v", at, several)
 			p.spoil(t, bulkName(at))
@@ -292,12 +293,12 @@ func TestHoles(t *testing.T) {
 			late := []fold.Element{element(bulkName(at)+"+", clock.Dot{Actor: "x", Counter: 2}),
 				element(bulkName(at-30)+"+", clock.Dot{Actor: "x", Counter: 3}), element(bulkName(299)+"+", clock.Dot{Actor: "x", Counter: 5})}
 			stop := p.whileCopied(func() {
-				p.facts(t, engine.Facts{Set: all.Set, Dead: clock.Of(all.Keys[0].Dots...), Keys: late}, engine.NoSync)
+				p.facts(t, bigset.Facts{Set: all.Set, Dead: clock.Of(all.Keys[0].Dots...), Keys: late}, bigset.NoSync)
 			})
 			crashes := p.disk.CrashEverywhere(0, 50)
 			res, err := p.store.Heal(bg, all, nil)
 			disks, wrote := crashes(), stop()
-			if errors.Is(err, engine.ErrCorrupt) {
+			if errors.Is(err, bigset.ErrCorrupt) {
 				if left++; res.Healed > 0 && !several {
 					t.Errorf("%s: %+v, %v", p.label, res, err)
 				}
@@ -337,22 +338,22 @@ func TestHoles(t *testing.T) {
 func TestHealWrong(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		p, lost := healable(t, compaction.Merge, compaction.Default(), settled)
-		p.heals(t, lost, engine.HealResult{Healed: 12})
+		p.heals(t, lost, bigset.HealResult{Healed: 12})
 		dot := lost.Keys[3].Dots[0]
 		p.swaps(t, string(lost.Keys[3].Name), bulkName(222), dot)
 		wrong := []fold.Element{element(bulkName(222), dot)}
-		right := engine.Facts{Set: lost.Set, Keys: lost.Keys[3:4]}
+		right := bigset.Facts{Set: lost.Set, Keys: lost.Keys[3:4]}
 		for _, c := range []struct {
-			facts engine.Facts
+			facts bigset.Facts
 			wrong []fold.Element
-			want  engine.HealResult
+			want  bigset.HealResult
 		}{
-			{engine.Facts{Set: lost.Set}, wrong, engine.HealResult{}},
-			{engine.Facts{Set: lost.Set, Keys: wrong}, wrong, engine.HealResult{Present: 1}},
-			{engine.Facts{Set: lost.Set, Keys: lost.Keys[4:5]}, wrong, engine.HealResult{Present: 1}},
-			{right, lost.Keys[3:4], engine.HealResult{Healed: 1}},
-			{right, wrong, engine.HealResult{Present: 1, Taken: 1}},
-			{right, wrong, engine.HealResult{Present: 1}},
+			{bigset.Facts{Set: lost.Set}, wrong, bigset.HealResult{}},
+			{bigset.Facts{Set: lost.Set, Keys: wrong}, wrong, bigset.HealResult{Present: 1}},
+			{bigset.Facts{Set: lost.Set, Keys: lost.Keys[4:5]}, wrong, bigset.HealResult{Present: 1}},
+			{right, lost.Keys[3:4], bigset.HealResult{Healed: 1}},
+			{right, wrong, bigset.HealResult{Present: 1, Taken: 1}},
+			{right, wrong, bigset.HealResult{Present: 1}},
 		} {
 			if res, err := p.store.Heal(bg, c.facts, c.wrong); err != nil || res != c.want {
 				t.Errorf("settled %v: %+v, %v, want %+v", settled, res, err, c.want)
@@ -367,9 +368,9 @@ func TestHealWrong(t *testing.T) {
 func TestHealSiblings(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 5), engine.Sync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 5), bigset.Sync)
 	other := clock.Dot{Actor: "other", Counter: 1}
-	p.facts(t, engine.Facts{Set: []byte(healSet), Keys: []fold.Element{element(bulkName(3), other)}}, engine.Sync)
+	p.facts(t, bigset.Facts{Set: []byte(healSet), Keys: []fold.Element{element(bulkName(3), other)}}, bigset.Sync)
 	p.swaps(t, bulkName(3), "", other)
 	count := func(want uint64) {
 		t.Helper()
@@ -378,7 +379,7 @@ func TestHealSiblings(t *testing.T) {
 		}
 	}
 	count(5)
-	p.heals(t, engine.Facts{Set: []byte(healSet), Keys: []fold.Element{element(bulkName(3), other)}}, engine.HealResult{Healed: 1})
+	p.heals(t, bigset.Facts{Set: []byte(healSet), Keys: []fold.Element{element(bulkName(3), other)}}, bigset.HealResult{Healed: 1})
 	count(5)
 	count(5)
 	p.close(t)
@@ -395,16 +396,16 @@ func TestHealSiblingsCrash(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	set, other := []byte(healSet), clock.Dot{Actor: "other", Counter: 1}
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 5), engine.Sync)
-	f := engine.Facts{Set: set, Keys: []fold.Element{element(bulkName(3), other)}}
-	p.facts(t, f, engine.Sync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 5), bigset.Sync)
+	f := bigset.Facts{Set: set, Keys: []fold.Element{element(bulkName(3), other)}}
+	p.facts(t, f, bigset.Sync)
 	p.swaps(t, bulkName(3), "", other)
 	_, err := p.store.Count(bg, set, engine.CountOptions{}) // finds no siblings; the next write says so on disk
 	must(t, err, "count")
-	p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(5)}, engine.Sync)
+	p.all(t, healSet, keyscheme.OpAdd, []string{bulkName(5)}, bigset.Sync)
 	p.flush(t) // or the swap would flush, and sync the log by that
 	crashes := p.disk.CrashEverywhere(0, 50)
-	p.heals(t, f, engine.HealResult{Healed: 1})
+	p.heals(t, f, bigset.HealResult{Healed: 1})
 	back, left := 0, crashes()
 	for i, disk := range left {
 		q := &pair{label: fmt.Sprintf("crash %d of %d", i, len(left)), disk: disk, opt: p.opt, model: p.model.Clone()}
@@ -451,21 +452,21 @@ func (p *pair) spoil(t *testing.T, name string) string {
 
 func (p *pair) unreadable(name string) bool {
 	_, err := p.store.Contains(bg, []byte(healSet), []byte(name))
-	return errors.Is(err, engine.ErrCorrupt)
+	return errors.Is(err, bigset.ErrCorrupt)
 }
 
 func TestHealRefuses(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	if _, err := p.store.Heal(bg, engine.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("x")}}}, nil); !errors.Is(err, engine.ErrFacts) {
+	if _, err := p.store.Heal(bg, bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("x")}}}, nil); !errors.Is(err, bigset.ErrFacts) {
 		t.Errorf("no dot: %v", err)
 	}
-	p.heals(t, engine.Facts{Set: []byte("unknown"), Keys: []fold.Element{element("x", clock.Dot{Actor: "a", Counter: 1})}}, engine.HealResult{NotSeen: 1})
-	if _, err := p.store.State(bg, []byte("unknown")); !errors.Is(err, engine.ErrNotFound) {
+	p.heals(t, bigset.Facts{Set: []byte("unknown"), Keys: []fold.Element{element("x", clock.Dot{Actor: "a", Counter: 1})}}, bigset.HealResult{NotSeen: 1})
+	if _, err := p.store.State(bg, []byte("unknown")); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("the set is known: %v", err)
 	}
 	p.close(t)
-	if _, err := p.store.Heal(bg, engine.Facts{Set: []byte("s")}, nil); !errors.Is(err, engine.ErrClosed) {
+	if _, err := p.store.Heal(bg, bigset.Facts{Set: []byte("s")}, nil); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

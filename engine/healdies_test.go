@@ -5,8 +5,8 @@ package engine_test
 import (
 	"testing"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -15,13 +15,13 @@ func TestHealDiesMeanwhile(t *testing.T) {
 	p := newPair("dies meanwhile")
 	p.opt.SpanBytes = 1 << 20
 	p.open(t)
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 4000), engine.Sync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 4000), bigset.Sync)
 	lost := p.loses(t, bulkName(10), bulkName(3990)) // far apart: each has a span of its own
 	dies := lost.Keys[1].Dots[0]
 	stop := p.whileCopied(func() {
-		p.facts(t, engine.Facts{Set: lost.Set, Dead: clock.Of(dies)}, engine.NoSync)
+		p.facts(t, bigset.Facts{Set: lost.Set, Dead: clock.Of(dies)}, bigset.NoSync)
 	})
-	p.heals(t, lost, engine.HealResult{Healed: 1, Dead: 1})
+	p.heals(t, lost, bigset.HealResult{Healed: 1, Dead: 1})
 	keys, err := p.store.StoredKeys(lost.Set)
 	must(t, err, "keys")
 	if name, ok := keys[dies]; ok || !stop() {

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -20,7 +21,7 @@ const healSet = "s"
 
 // loses takes keys of elements away behind the store's back, as a point delete over each: what it covers is in the store still. It
 // returns the facts that another replica would tell of them.
-func (p *pair) loses(t *testing.T, names ...string) (f engine.Facts) {
+func (p *pair) loses(t *testing.T, names ...string) (f bigset.Facts) {
 	t.Helper()
 	keys, err := p.store.StoredKeys([]byte(healSet))
 	must(t, err, "keys")
@@ -68,11 +69,11 @@ func TestHealCutsDeadRuns(t *testing.T) {
 	p := newPair("dead runs")
 	p.opt.Strategy = compaction.None()
 	p.open(t)
-	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 600), engine.Sync)
-	p.all(t, healSet, keyscheme.OpRemove, append(elementNames(1, 300), elementNames(301, 599)...), engine.Sync)
+	p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 600), bigset.Sync)
+	p.all(t, healSet, keyscheme.OpRemove, append(elementNames(1, 300), elementNames(301, 599)...), bigset.Sync)
 	lost := p.loses(t, bulkName(300))
 	for range 3 {
-		if all := p.read(t, healSet, engine.ReadOptions{}); len(all) != 2 {
+		if all := p.read(t, healSet, bigset.ReadOptions{}); len(all) != 2 {
 			t.Fatalf("%d elements are shown", len(all))
 		}
 	}
@@ -83,7 +84,7 @@ func TestHealCutsDeadRuns(t *testing.T) {
 	if must(t, err, "heal"); res.Healed != 1 {
 		t.Fatalf("%+v", res)
 	}
-	if all := p.read(t, healSet, engine.ReadOptions{}); len(all) != 3 {
+	if all := p.read(t, healSet, bigset.ReadOptions{}); len(all) != 3 {
 		t.Errorf("%d elements are shown", len(all))
 	}
 	p.check(t)
@@ -113,8 +114,8 @@ func TestDropRangeDuringHeal(t *testing.T) {
 		p := newPair("dropped while it is healed")
 		p.opt.Strategy = compaction.None()
 		p.open(t)
-		p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
-		p.all(t, healSet, keyscheme.OpRemove, elementNames(10, 20), engine.Sync)
+		p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
+		p.all(t, healSet, keyscheme.OpRemove, elementNames(10, 20), bigset.Sync)
 		lost := p.loses(t, append(elementNames(40, 45), bulkName(90))...)
 		dropped := make(chan error, 1)
 		drop := func() { dropped <- p.store.DropRange(bg, slot, slot) }
@@ -148,9 +149,9 @@ func TestDropRangeDuringHeal(t *testing.T) {
 			t.Errorf("%d: %+v, %v", when, rep, err)
 		}
 		p.model.Acknowledged()
-		facts := engine.Facts{Set: lost.Set, Keys: []fold.Element{lost.Keys[0]}}
-		p.facts(t, facts, engine.Sync)
-		p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+		facts := bigset.Facts{Set: lost.Set, Keys: []fold.Element{lost.Keys[0]}}
+		p.facts(t, facts, bigset.Sync)
+		p.all(t, healSet, keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 		p.check(t)
 		p.verify(t)
 		p.close(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
@@ -47,7 +48,7 @@ type survey struct {
 
 // Lost returns the dots of a set that were seen, are not dead, and have no key that can be read: damage, to be put back by Heal. It
 // reads the whole set, with short iterators, also behind blocks that can't be read; a key right beside such a block may be named, too.
-// A set of which this store has never heard is ErrNotFound, an open key ErrOpenKey.
+// A set of which this store has never heard is bigset.ErrNotFound, an open key bigset.ErrOpenKey.
 func (s *Store) Lost(ctx context.Context, name []byte) (lost *clock.Clock, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		v := survey{s: s, st: st, seen: st.view().seen}
@@ -134,14 +135,14 @@ func (v *survey) each(
 		}
 		element, _, _, _, ok := keyscheme.DecodeElement(len(v.st.prefix), it.Key())
 		if !ok {
-			return fmt.Errorf("%w: key %x", ErrCorrupt, it.Key())
+			return fmt.Errorf("%w: key %x", bigset.ErrCorrupt, it.Key())
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
 			return err
 		}
 		if keyscheme.IsOpen(value) {
-			return fmt.Errorf("%w: element %.64q", ErrOpenKey, element)
+			return fmt.Errorf("%w: element %.64q", bigset.ErrOpenKey, element)
 		}
 		if !yield(n, element, newKept(it.Key(), value)) {
 			return nil

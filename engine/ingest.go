@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
@@ -35,14 +36,14 @@ const ingestTries = 3
 
 // IngestSpan takes a span of another store, by the rules of ApplyFacts: each key is judged by what this store has seen at the moment
 // at which it enters, and Dead is united. It is durable when it returns, and a crash leaves all of it or nothing. Spans may come
-// in any order and any number of times. What is malformed, or names dots that this store has never issued, is ErrFacts, what is too
-// large ErrLimit; then, and with any other error that does not wrap ErrFailed, nothing has changed.
-func (s *Store) IngestSpan(ctx context.Context, span *Span) (res FactsResult, err error) {
-	if err := checkName(span.Set); err != nil {
+// in any order and any number of times. What is malformed, or names dots that this store has never issued, is bigset.ErrFacts, what is too
+// large bigset.ErrLimit; then, and with any other error that does not wrap bigset.ErrFailed, nothing has changed.
+func (s *Store) IngestSpan(ctx context.Context, span *bigset.Span) (res bigset.FactsResult, err error) {
+	if err := bigset.CheckName(span.Set); err != nil {
 		return res, err
 	}
-	if n := span.Dead.HeapBytes(); n > ClockBytesMax {
-		return res, &LimitError{"bytes of a clock", n, ClockBytesMax}
+	if err := bigset.CheckClock(span.Dead); err != nil {
+		return res, err
 	}
 	err = s.usingSet(ctx, span.Set, func(st *set) error {
 		in := &ingestion{copied: copied{s: s, SpanFiles: s.db.SpanFiles()}, st: st, dead: span.Dead}
@@ -63,9 +64,9 @@ type ingestion struct {
 	copied  // the keys that were chosen
 	st      *set
 	dead    *clock.Clock
-	keys    []byte    // the span's keys, one after the other
-	keyEnds []int     // where each ends in keys
-	dots    []spanDot // of each
+	keys    []byte           // the span's keys, one after the other
+	keyEnds []int            // where each ends in keys
+	dots    []bigset.SpanDot // of each
 	actors  []clock.Actor
 	all     *clock.Clock
 	own     uint64 // the last dot of this store's actor that the span names
@@ -73,32 +74,32 @@ type ingestion struct {
 }
 
 // unpack takes the span's keys and checks them.
-func (in *ingestion) unpack(span *Span) error {
-	r := spanReader{in: uvarints{b: span.Keys}}
-	count := max(0, min(span.Count, len(span.Keys)/spanKeyBytesMin))
-	in.keyEnds, in.dots = make([]int, 0, count), make([]spanDot, 0, count)
-	for n := 0; len(r.in.b) > 0; n++ {
-		element, dot, err := r.next()
+func (in *ingestion) unpack(span *bigset.Span) error {
+	r := bigset.NewSpanReader(span.Keys)
+	count := max(0, min(span.Count, len(span.Keys)/bigset.SpanKeyBytesMin))
+	in.keyEnds, in.dots = make([]int, 0, count), make([]bigset.SpanDot, 0, count)
+	for n := 0; r.More(); n++ {
+		element, dot, err := r.Next()
 		if err != nil {
 			return err
 		}
 		from := len(in.keys)
-		in.keys = in.st.prefix.AppendElement(in.keys, element, r.dot(dot), keyscheme.OpAdd)
+		in.keys = in.st.prefix.AppendElement(in.keys, element, r.Dot(dot), keyscheme.OpAdd)
 		if n == 0 { // the others may be about as long
-			in.keys = slices.Grow(in.keys, min(count*len(in.keys), 2*SpanBytesMax))
+			in.keys = slices.Grow(in.keys, min(count*len(in.keys), 2*bigset.SpanBytesMax))
 		}
-		if n := len(in.keys); n > 2*SpanBytesMax {
-			return &LimitError{"bytes of keys in a span", n, 2 * SpanBytesMax}
+		if n := len(in.keys); n > 2*bigset.SpanBytesMax {
+			return &bigset.LimitError{What: "bytes of keys in a span", Got: n, Max: 2 * bigset.SpanBytesMax}
 		}
-		if n > 0 && (r.order < 0 || r.order == 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0) {
-			return fmt.Errorf("%w: a span's keys are not in order", ErrFacts)
+		if n > 0 && (r.Order() < 0 || r.Order() == 0 && comparator.Compare(in.inKey(n-1), in.keys[from:]) >= 0) {
+			return fmt.Errorf("%w: a span's keys are not in order", bigset.ErrFacts)
 		}
 		in.keyEnds, in.dots = append(in.keyEnds, len(in.keys)), append(in.dots, dot)
 	}
-	if r.in.bad || len(in.dots) != span.Count {
-		return fmt.Errorf("%w: a span of %d keys holds %d", ErrFacts, span.Count, len(in.dots))
+	if len(in.dots) != span.Count {
+		return fmt.Errorf("%w: a span of %d keys holds %d", bigset.ErrFacts, span.Count, len(in.dots))
 	}
-	in.actors = r.actors
+	in.actors = r.Actors()
 	return in.gather()
 }
 
@@ -111,7 +112,7 @@ func (in *ingestion) gather() error {
 		counters[0] = make([]uint64, 0, len(in.dots))
 	}
 	for _, d := range in.dots {
-		counters[d.actor] = append(counters[d.actor], d.counter)
+		counters[d.Actor] = append(counters[d.Actor], d.Counter)
 	}
 	for i, a := range in.actors {
 		if a == own {
@@ -120,13 +121,13 @@ func (in *ingestion) gather() error {
 		in.all.AddAll(a, counters[i])
 	}
 	if in.all.Len() != uint64(len(in.dots)) {
-		return fmt.Errorf("%w: a dot comes twice in a span", ErrFacts)
+		return fmt.Errorf("%w: a dot comes twice in a span", bigset.ErrFacts)
 	}
 	return nil
 }
 
 func (in *ingestion) dot(i int) clock.Dot {
-	return clock.Dot{Actor: in.actors[in.dots[i].actor], Counter: in.dots[i].counter}
+	return clock.Dot{Actor: in.actors[in.dots[i].Actor], Counter: in.dots[i].Counter}
 }
 
 func (in *ingestion) inKey(i int) []byte {
@@ -137,7 +138,7 @@ func (in *ingestion) inKey(i int) []byte {
 	return in.keys[from:in.keyEnds[i]]
 }
 
-func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
+func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
 	in.s.passes.RLock() // a pass or a sweep would copy its span without these keys
 	defer in.s.passes.RUnlock()
 	in.st.passes.Lock()
@@ -145,7 +146,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 	defer func() { in.RemoveFiles() }()
 	for try := 1; ; try++ {
 		if err := ctx.Err(); err != nil {
-			return FactsResult{}, err
+			return bigset.FactsResult{}, err
 		}
 		in.choose(in.st.view().seen)
 		if len(in.ends) < in.s.opt.tableKeysMin {
@@ -157,7 +158,7 @@ func (in *ingestion) run(ctx context.Context) (FactsResult, error) {
 		if err := errors.Join(in.s.flushFor(ctx, in.st), in.s.db.SyncLog()); err != nil {
 			return FactsResult{}, err
 		}
-		var res FactsResult
+		var res bigset.FactsResult
 		var again bool
 		err := in.s.holding(in.st, func() (err error) {
 			if again = in.st.next.Intersects(in.brought); again && try < ingestTries {
@@ -208,8 +209,8 @@ func (in *ingestion) writeKeys() error {
 }
 
 // apply takes the span as facts: little of it is new.
-func (in *ingestion) apply(ctx context.Context) (FactsResult, error) {
-	f := Facts{Set: in.st.name, Dead: in.dead}
+func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
+	f := bigset.Facts{Set: in.st.name, Dead: in.dead}
 	for i := range in.dots {
 		dot := in.dot(i)
 		if !in.brought.Contains(dot) {
@@ -221,15 +222,15 @@ func (in *ingestion) apply(ctx context.Context) (FactsResult, error) {
 	if last := in.st.view().seen.Max(in.s.db.Actor()); in.own > last { // also of keys that are left out
 		return FactsResult{}, in.future(last)
 	}
-	return in.s.ApplyFacts(ctx, f, Sync)
+	return in.s.ApplyFacts(ctx, f, bigset.Sync)
 }
 
 func (in *ingestion) future(last uint64) error {
-	return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrFacts, in.own, last)
+	return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, in.own, last)
 }
 
 // ingest puts the tables, and clock and tombstone with them, into the store. Writers are held.
-func (in *ingestion) ingest(ctx context.Context) (res FactsResult, err error) {
+func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err error) {
 	s, st := in.s, in.st
 	b := s.newBuilder(st, nil)
 	defer b.release()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit/tier"
@@ -73,7 +74,7 @@ func TestKillLoop(t *testing.T) {
 			t.Fatalf("after kill %d: %+v", loop, rep)
 		}
 		have := map[string]bool{}
-		all, err := readAll(s, "s", engine.ReadOptions{})
+		all, err := readAll(s, "s", bigset.ReadOptions{})
 		must(t, err, "read")
 		for _, e := range all {
 			have[string(e.Name)] = true
@@ -127,11 +128,11 @@ func childChurns(t *testing.T, dir, loop string) {
 		wg.Go(func() {
 			for i := 0; ; i++ {
 				e := []byte(fmt.Sprintf("%s-%d-%05d", loop, w, i))
-				ops := []engine.Op{{Kind: keyscheme.OpAdd, Element: e}}
+				ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: e}}
 				if i >= 5 && i%2 == 1 {
-					ops = append(ops, engine.Op{Kind: keyscheme.OpRemove, Element: []byte(fmt.Sprintf("%s-%d-%05d", loop, w, i-5))})
+					ops = append(ops, bigset.Op{Kind: keyscheme.OpRemove, Element: []byte(fmt.Sprintf("%s-%d-%05d", loop, w, i-5))})
 				}
-				r, err := s.Write(bg, []byte("s"), ops, engine.WriteOptions{Durability: engine.Sync})
+				r, err := s.Write(bg, []byte("s"), ops, bigset.WriteOptions{Durability: bigset.Sync})
 				must(t, err, "write")
 				removed := ""
 				if len(ops) > 1 {

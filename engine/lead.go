@@ -3,6 +3,8 @@ package engine
 import (
 	"sync"
 	"time"
+
+	"bigset"
 )
 
 // work is what a request does to its set.
@@ -24,7 +26,7 @@ type request struct {
 	opt   WriteOptions
 	alone func() error // run by the leader with no group around it: how the rewriter, drop and eviction hold writers
 
-	result Result
+	result bigset.Result
 	err    error
 	queued time.Time // since when it waits behind others; zero when it does not
 	wake   chan struct{}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 )
 
@@ -23,7 +23,7 @@ func TestGroupCommit(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				op := h.Begin("s")
-				res, err := p.store.Add(bg, []byte("s"), [][]byte{fmt.Appendf(nil, "e%02d-%03d", id, i)}, engine.WriteOptions{})
+				res, err := p.store.Add(bg, []byte("s"), [][]byte{fmt.Appendf(nil, "e%02d-%03d", id, i)}, bigset.WriteOptions{})
 				if err != nil {
 					t.Errorf("add: %v", err)
 					return

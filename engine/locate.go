@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
@@ -29,14 +30,14 @@ const (
 // a dot before it loses the dot. A dot that dies meanwhile may be named by both.
 //
 // Keys are looked for in the log of recent writes, which is in memory (KeepRecent), and if some are not in there by one scan of the set,
-// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is ErrNotFound; a key with an open context that
-// is asked for is ErrOpenKey. The clock must not change meanwhile.
-func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[Facts, error] {
-	return func(yield func(Facts, error) bool) {
+// which ends with the last of them and leaves out blocks that say they hold none. A set of which this store has never heard is bigset.ErrNotFound; a key with an open context that
+// is asked for is bigset.ErrOpenKey. The clock must not change meanwhile.
+func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return func(yield func(bigset.Facts, error) bool) {
 		s.KeepRecent()
 		stopped := false
 		err := s.withSet(ctx, name, func(st *set) error {
-			l := &locating{s: s, st: st, yield: func(f Facts) bool {
+			l := &locating{s: s, st: st, yield: func(f bigset.Facts) bool {
 				f.Set = st.name
 				stopped = !yield(f, nil)
 				return !stopped
@@ -47,7 +48,7 @@ func (s *Store) Locate(ctx context.Context, name []byte, dots *clock.Clock) iter
 			return nil
 		})
 		if err != nil && !stopped {
-			yield(Facts{}, err)
+			yield(bigset.Facts{}, err)
 		}
 	}
 }
@@ -61,7 +62,7 @@ type locating struct {
 	left  uint64       // how many were not
 	keys  []fold.Element
 	bytes int // of keys' elements
-	yield func(Facts) bool
+	yield func(bigset.Facts) bool
 }
 
 func (l *locating) run(ctx context.Context, dots *clock.Clock) error {
@@ -103,13 +104,13 @@ func (l *locating) tellDead(dead *clock.Clock) bool {
 	for run := range dead.Runs() {
 		part.AddRange(run.Actor, run.First, run.Last)
 		if runs++; runs%locateRunsMax == 0 {
-			if !l.yield(Facts{Dead: part}) {
+			if !l.yield(bigset.Facts{Dead: part}) {
 				return false
 			}
 			part = &clock.Clock{}
 		}
 	}
-	return part.Empty() || l.yield(Facts{Dead: part})
+	return part.Empty() || l.yield(bigset.Facts{Dead: part})
 }
 
 // found notes the key of a dot that was wanted. It reports whether the chunk is full.
@@ -135,7 +136,7 @@ func (l *locating) tellKeys(way *atomic.Uint64) bool {
 		way.Add(uint64(len(keys[i].Dots)))
 	}
 	l.keys, l.bytes = nil, 0
-	return len(keys) == 0 || l.yield(Facts{Keys: keys})
+	return len(keys) == 0 || l.yield(bigset.Facts{Keys: keys})
 }
 
 // lookInLog looks for keys in the log of recent writes. It reports whether to go on.
@@ -215,7 +216,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 		}
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())
 		if !ok {
-			return nil, fmt.Errorf("%w: key %x", ErrCorrupt, it.Key())
+			return nil, fmt.Errorf("%w: key %x", bigset.ErrCorrupt, it.Key())
 		}
 		if !l.want.ContainsBytes(actor, counter) || l.got.ContainsBytes(actor, counter) {
 			continue
@@ -226,7 +227,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 		}
 		dot := clock.Dot{Actor: clock.Actor(actor), Counter: counter}
 		if keyscheme.IsOpen(value) || op != keyscheme.OpAdd {
-			return nil, fmt.Errorf("%w: dot %v of element %.64q", ErrOpenKey, dot, element)
+			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrOpenKey, dot, element)
 		}
 		if full = l.found(element, dot); l.left == 0 {
 			return nil, nil

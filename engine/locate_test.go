@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -15,7 +16,7 @@ import (
 )
 
 // located asks a store for dots, and returns its answers, chunk by chunk.
-func (p *pair) located(t rapid.TB, set string, dots *clock.Clock) (all []engine.Facts) {
+func (p *pair) located(t rapid.TB, set string, dots *clock.Clock) (all []bigset.Facts) {
 	t.Helper()
 	for f, err := range p.store.Locate(bg, []byte(set), dots) {
 		must(t, err, p.label+": locate")
@@ -28,7 +29,7 @@ func (p *pair) located(t rapid.TB, set string, dots *clock.Clock) (all []engine.
 }
 
 // checkLocated fails unless the answers are what the model has of the dots, no more and no less.
-func (p *pair) checkLocated(t rapid.TB, set string, dots *clock.Clock, all []engine.Facts) {
+func (p *pair) checkLocated(t rapid.TB, set string, dots *clock.Clock, all []bigset.Facts) {
 	t.Helper()
 	m, keys, dead := p.model.Set(set), map[clock.Dot]string{}, &clock.Clock{}
 	for _, f := range all {
@@ -63,7 +64,7 @@ func (p *pair) checkLocated(t rapid.TB, set string, dots *clock.Clock, all []eng
 }
 
 // lacking returns the dots that one state names and another does not.
-func lacking(mine, theirs engine.State) *clock.Clock {
+func lacking(mine, theirs bigset.State) *clock.Clock {
 	want, dead := theirs.Seen.Clone(), theirs.Dead.Clone()
 	want.Subtract(mine.Seen)
 	dead.Subtract(mine.Dead)
@@ -77,12 +78,12 @@ func TestLocate(t *testing.T) {
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
 	p.store.KeepRecent()
-	p.all(t, "t", keyscheme.OpAdd, []string{"another set"}, engine.NoSync)
+	p.all(t, "t", keyscheme.OpAdd, []string{"another set"}, bigset.NoSync)
 	for from := 0; from < 3000; from += 500 {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(from, from+500), engine.NoSync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(from, from+500), bigset.NoSync)
 	}
-	p.all(t, "s", keyscheme.OpRemove, elementNames(100, 200), engine.NoSync)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(150, 300), engine.NoSync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(100, 200), bigset.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(150, 300), bigset.NoSync)
 	everything := p.known(t, "s").Seen.Clone()
 	everything.AddRange("never seen", 1, 50)
 	every := &clock.Clock{}
@@ -118,14 +119,14 @@ func TestLocate(t *testing.T) {
 	p.open(t)
 	ask("old", everything, false, true)
 	ask("some of the old", every, false, true)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(3000, 3100), engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(3000, 3100), bigset.NoSync)
 	everything = p.known(t, "s").Seen
 	ask("old and young", everything, true, true)
 	_, err := p.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
 	ask("compacted", everything, true, true)
 	for _, err := range p.store.Locate(bg, []byte("never"), everything) {
-		if !errors.Is(err, engine.ErrNotFound) {
+		if !errors.Is(err, bigset.ErrNotFound) {
 			t.Errorf("a set that is not known: %v", err)
 		}
 	}
@@ -148,7 +149,7 @@ func TestLocateSkips(t *testing.T) {
 				p.opt.Tune(engine.WithoutDotRanges)
 			}
 			p.open(t)
-			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20_000), engine.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20_000), bigset.NoSync)
 			p.reopen(t)
 			must(t, p.store.FlushTables(), "flush")
 			must(t, p.store.CompactTables(bg), "compact tables")
@@ -157,7 +158,7 @@ func TestLocateSkips(t *testing.T) {
 			if skips != 0 || all < 60 {
 				t.Errorf("everything: %d skips, %d blocks read", skips, all)
 			}
-			p.all(t, "s", keyscheme.OpAdd, []string{"n1", "n5", "n9"}, engine.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, []string{"n1", "n5", "n9"}, bigset.NoSync)
 			p.reopen(t)
 			must(t, p.store.FlushTables(), "flush")
 			newest := p.known(t, "s").Seen.Clone()
@@ -174,7 +175,7 @@ func TestLocateSkips(t *testing.T) {
 			} else {
 				p.opt.Tune(nil)
 			}
-			p.all(t, "s", keyscheme.OpAdd, []string{"n2", "n6"}, engine.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, []string{"n2", "n6"}, bigset.NoSync)
 			p.reopen(t)
 			p.scanned(t, p.known(t, "s").Seen)
 			p.close(t)
@@ -208,8 +209,8 @@ func TestLocateSiblings(t *testing.T) {
 	p.open(t)
 	want := &clock.Clock{}
 	for _, actor := range []clock.Actor{"z", "a", "m"} {
-		d := engine.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
-		must(t, p.store.ApplyDelta(bg, d, engine.NoSync), "apply")
+		d := bigset.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+		must(t, p.store.ApplyDelta(bg, d, bigset.NoSync), "apply")
 		want.Add(clock.Dot{Actor: actor, Counter: 1})
 	}
 	found := p.located(t, "s", want)
@@ -228,19 +229,19 @@ func TestLocateMany(t *testing.T) {
 	defer p.close(t)
 	long := func(i int) []byte { return fmt.Appendf(nil, "%-500d", i) }
 	for n := range 5 {
-		var ops []engine.Op
+		var ops []bigset.Op
 		for i := range 5000 {
-			ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: long(n*5000 + i)})
+			ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: long(n*5000 + i)})
 		}
-		p.write(t, "s", ops, engine.WriteOptions{Policy: engine.PolicyEmpty, Durability: engine.NoSync})
+		p.write(t, "s", ops, bigset.WriteOptions{Policy: bigset.PolicyEmpty, Durability: bigset.NoSync})
 	}
 	newest := dotsOf(p.store.Actor(), 24_900, 25_000)
 	p.checkLocated(t, "s", newest, p.located(t, "s", newest))
-	var ops []engine.Op
+	var ops []bigset.Op
 	for i := range 12_000 {
-		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: long(i)})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: long(i)})
 	}
-	p.write(t, "s", ops, engine.WriteOptions{Policy: engine.PolicyEmpty, Durability: engine.NoSync})
+	p.write(t, "s", ops, bigset.WriteOptions{Policy: bigset.PolicyEmpty, Durability: bigset.NoSync})
 	all := p.known(t, "s").Seen
 	p.checkLocated(t, "s", all, p.located(t, "s", all))
 }
@@ -251,7 +252,7 @@ func TestLocateSlowly(t *testing.T) {
 	p := newPair("store")
 	p.opt.MemTableBytes = 4 << 20
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 4000), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 4000), bigset.Sync)
 	p.close(t)
 	p.open(t)
 	defer p.close(t)
@@ -261,7 +262,7 @@ func TestLocateSlowly(t *testing.T) {
 	for f, err := range p.store.Locate(bg, []byte("s"), want) {
 		must(t, err, "locate")
 		if n++; n == 2 { // all that has not been shown yet, and more
-			p.all(t, "s", keyscheme.OpRemove, elementNames(1500, 4000), engine.NoSync)
+			p.all(t, "s", keyscheme.OpRemove, elementNames(1500, 4000), bigset.NoSync)
 			_, err := p.store.Compact(bg, engine.CompactOptions{})
 			must(t, err, "compact")
 			keys, err := p.store.StoredKeys([]byte("s"))
@@ -285,9 +286,9 @@ func TestLocateSlowly(t *testing.T) {
 func TestOpenKeysAreNotCopied(t *testing.T) {
 	p := openPair(t, "store")
 	defer p.close(t)
-	p.one(t, keyscheme.OpAdd, "a", engine.Saw())
+	p.one(t, keyscheme.OpAdd, "a", bigset.Saw())
 	closed := p.known(t, "s").Seen.Clone()
-	p.one(t, keyscheme.OpAdd, "b", engine.SawAll(closed))
+	p.one(t, keyscheme.OpAdd, "b", bigset.SawAll(closed))
 	if st := p.known(t, "s"); st.Open != 1 {
 		t.Errorf("%d open keys", st.Open)
 	}
@@ -295,10 +296,10 @@ func TestOpenKeysAreNotCopied(t *testing.T) {
 	var err error
 	for _, err = range p.store.Locate(bg, []byte("s"), p.known(t, "s").Seen) {
 	}
-	if !errors.Is(err, engine.ErrOpenKey) {
+	if !errors.Is(err, bigset.ErrOpenKey) {
 		t.Errorf("locate: %v", err)
 	}
-	if _, err := p.store.Judge(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, engine.ErrOpenKey) {
+	if _, err := p.store.Judge(bg, []byte("s"), []byte("b"), nil); !errors.Is(err, bigset.ErrOpenKey) {
 		t.Errorf("judge: %v", err)
 	}
 }
@@ -324,15 +325,15 @@ func (n *node) learns(t *rapid.T, from *node, set string) {
 }
 
 // parts draws some of facts, in pieces.
-func (n *node) parts(t *rapid.T, f engine.Facts) (parts []engine.Facts) {
+func (n *node) parts(t *rapid.T, f bigset.Facts) (parts []bigset.Facts) {
 	if !f.Dead.Empty() && rapid.IntRange(0, 3).Draw(t, "deaths") > 0 {
-		parts = append(parts, engine.Facts{Set: f.Set, Dead: f.Dead})
+		parts = append(parts, bigset.Facts{Set: f.Set, Dead: f.Dead})
 	}
 	if len(f.Keys) > 0 {
 		from := rapid.IntRange(0, len(f.Keys)-1).Draw(t, "from key")
-		parts = append(parts, engine.Facts{Set: f.Set, Keys: f.Keys[from:], Dead: f.Dead})
+		parts = append(parts, bigset.Facts{Set: f.Set, Keys: f.Keys[from:], Dead: f.Dead})
 		if from > 0 {
-			parts = append(parts, engine.Facts{Set: f.Set, Keys: []fold.Element{f.Keys[rapid.IntRange(0, from).Draw(t, "key")]}})
+			parts = append(parts, bigset.Facts{Set: f.Set, Keys: []fold.Element{f.Keys[rapid.IntRange(0, from).Draw(t, "key")]}})
 		}
 	}
 	return parts

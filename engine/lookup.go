@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
@@ -16,16 +17,16 @@ import (
 
 // Contains answers whether an element is in a set, with the context to act on it. An element of an unknown set is absent.
 // It reads one element's keys, behind bloom filters, and waits for no writer.
-func (s *Store) Contains(ctx context.Context, name, element []byte) (Context, error) {
-	var found [1]Context
+func (s *Store) Contains(ctx context.Context, name, element []byte) (bigset.Context, error) {
+	var found [1]bigset.Context
 	err := s.lookUp(ctx, name, [][]byte{element}, found[:])
 	return found[0], err
 }
 
 // Subset answers, for each of the elements, whether it is in a set, with its context. Each element is judged at a moment of
 // its own. The set holds all of them when every context is Present.
-func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]Context, error) {
-	found := make([]Context, len(elements))
+func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]bigset.Context, error) {
+	found := make([]bigset.Context, len(elements))
 	if err := s.lookUp(ctx, name, elements, found); err != nil {
 		return nil, err
 	}
@@ -33,12 +34,12 @@ func (s *Store) Subset(ctx context.Context, name []byte, elements [][]byte) ([]C
 }
 
 // lookUp looks up elements of a set.
-func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, found []Context) error {
-	if err := checkName(name); err != nil {
+func (s *Store) lookUp(ctx context.Context, name []byte, elements [][]byte, found []bigset.Context) error {
+	if err := bigset.CheckName(name); err != nil {
 		return err
 	}
 	for _, e := range elements {
-		if err := checkElement(e); err != nil {
+		if err := bigset.CheckElement(e); err != nil {
 			return err
 		}
 	}
@@ -70,7 +71,7 @@ const lookUpBatch = 1000
 // lookUpIn looks elements up with one iterator. The tombstone that judges a key must be no newer than the iterator, or a key
 // that was replaced a moment ago would be dead and its successor not there yet: the element would vanish. So the set's
 // version is read before, and what looks absent counts only if the version is the same after.
-func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found []Context) error {
+func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found []bigset.Context) error {
 	e := st.readers.enter()
 	defer st.readers.leave(e)
 	done := 0
@@ -95,7 +96,7 @@ func (s *Store) lookUpIn(ctx context.Context, st *set, elements [][]byte, found 
 }
 
 // lookUpOnce answers elements in order until a writer disturbs one. It returns how many it answered.
-func (s *Store) lookUpOnce(st *set, elements [][]byte, found []Context, hold bool) (done int, err error) {
+func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, hold bool) (done int, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	st.mu.RLock()
@@ -130,7 +131,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []Context, hold boo
 		if len(live) == 0 && len(dots) > 0 && !same {
 			return i, nil
 		}
-		found[i] = Saw(live...)
+		found[i] = bigset.Saw(live...)
 	}
 	return len(elements), nil
 }
@@ -160,7 +161,7 @@ func appendDots(dst []clock.Dot, it *pebble.Iterator, st *set, element []byte, l
 	for ok := it.SeekPrefixGE(*buf); ok; ok = it.Next() {
 		_, actor, counter, op, ok := keyscheme.DecodeElement(len(st.prefix), it.Key())
 		if !ok {
-			return dst, fmt.Errorf("%w: key %x under element %q", ErrCorrupt, it.Key(), element)
+			return dst, fmt.Errorf("%w: key %x under element %q", bigset.ErrCorrupt, it.Key(), element)
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -168,7 +169,7 @@ func appendDots(dst []clock.Dot, it *pebble.Iterator, st *set, element []byte, l
 		}
 		if keyscheme.IsOpen(value) {
 			if wide, err = fold.Widen(wide, value); err != nil {
-				return dst, fmt.Errorf("%w: element %q: %w", ErrCorrupt, element, err)
+				return dst, fmt.Errorf("%w: element %q: %w", bigset.ErrCorrupt, element, err)
 			}
 		}
 		if op != keyscheme.OpAdd {

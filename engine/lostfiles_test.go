@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -132,19 +133,19 @@ func lostFilesStore(t *testing.T, first, crash bool) *pair {
 		po.DisableAutomaticCompactions = true
 	})
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.Sync)
-	_, err := p.store.CreateFilter(bg, []byte("filter"), engine.FilterOptions{Durability: engine.FilterSync})
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), bigset.Sync)
+	_, err := p.store.CreateFilter(bg, []byte("filter"), bigset.FilterOptions{Durability: bigset.FilterSync})
 	must(t, err, "filter")
 	if !first {
 		p.flush(t)
-		p.all(t, "s", keyscheme.OpAdd, elementNames(60, 90), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(60, 90), bigset.Sync)
 		p.close(t)
 		p.open(t)
-		p.all(t, "s", keyscheme.OpRemove, elementNames(10, 30), engine.Sync)
+		p.all(t, "s", keyscheme.OpRemove, elementNames(10, 30), bigset.Sync)
 		p.flush(t)
 	}
 	for i := range 8 {
-		p.all(t, "t", keyscheme.OpAdd, elementNames(i, i+3), engine.Sync)
+		p.all(t, "t", keyscheme.OpAdd, elementNames(i, i+3), bigset.Sync)
 	}
 	f, err := p.store.Filter([]byte("filter"))
 	must(t, err, "filter")
@@ -213,7 +214,7 @@ func (p *pair) openLost(t *testing.T, want byte, doubt, marks bool) {
 	p.verify(t)
 	found := make([]bool, 40)
 	f, err := p.store.Filter([]byte("filter"))
-	if want == loses && !marks && errors.Is(err, engine.ErrNoFilter) {
+	if want == loses && !marks && errors.Is(err, bigset.ErrNoFilter) {
 		found = nil // it was made after what survived
 	} else {
 		must(t, err, p.label)
@@ -253,7 +254,7 @@ func (p *pair) isRefused(t *testing.T, err error) {
 	case err == nil:
 		t.Errorf("%s: it opens", p.label)
 		closeWithin(t, p.store, p.label)
-	case !errors.Is(err, engine.ErrCorrupt) || !errors.As(err, &damage) || !strings.HasPrefix(damage.Path, "store"):
+	case !errors.Is(err, bigset.ErrCorrupt) || !errors.As(err, &damage) || !strings.HasPrefix(damage.Path, "store"):
 		t.Errorf("%s: no damage of a file: %v", p.label, err)
 	case !strings.Contains(err.Error(), "bring the folder back from a copy"):
 		t.Errorf("%s: it is not said what to do: %v", p.label, err)
@@ -270,7 +271,7 @@ func TestClosedLogs(t *testing.T) {
 	p.open(t)
 	p.disk.FailWrites(".sst", 0, syscall.EIO) // flushes fail
 	for i := range 30 {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(i*50, i*50+50), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(i*50, i*50+50), bigset.Sync)
 	}
 	p.close(t)
 	p.disk.Heal()
@@ -298,7 +299,7 @@ func TestReopenCrashes(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 40), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 40), bigset.Sync)
 	p.close(t)
 	note := strings.Fields(string(bytesOf(t, p.disk, "store/CLOSED")))
 	log := "store/" + note[3]
@@ -310,7 +311,7 @@ func TestReopenCrashes(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(40, 50), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(40, 50), bigset.Sync)
 	p.close(t)
 	deleted := 0
 	crashes := stop()

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/testkit"
@@ -18,7 +19,7 @@ import (
 // stream is a read that is held open.
 type stream struct {
 	set    string
-	opt    engine.ReadOptions
+	opt    bigset.ReadOptions
 	next   func() (*fold.Chunk, error, bool)
 	stop   func()
 	states []*testkit.Set // from the moment it was opened on
@@ -73,8 +74,8 @@ func drawBound(t *rapid.T, label string) []byte {
 	return []byte(rapid.OneOf(rapid.Custom(drawElement), rapid.SampledFrom([]string{"n", "n1", "n15", "\xff"})).Draw(t, label))
 }
 
-func drawReadOptions(t *rapid.T) engine.ReadOptions {
-	return engine.ReadOptions{
+func drawReadOptions(t *rapid.T) bigset.ReadOptions {
+	return bigset.ReadOptions{
 		From: drawBound(t, "from"), To: drawBound(t, "to"), Prefix: drawBound(t, "prefix"), After: drawBound(t, "after"),
 		Reverse:   rapid.Bool().Draw(t, "reverse"),
 		Limit:     rapid.SampledFrom([]int{0, 0, 1, 3, 50}).Draw(t, "limit"),
@@ -87,14 +88,14 @@ func (m *machine) read(t *rapid.T) {
 	n, set, o := m.node(t), drawSet(t), drawReadOptions(t)
 	model := n.model.Set(set)
 	for range rapid.IntRange(0, 2).Draw(t, "reads before") { // two of them find what the read then seeks over
-		if _, _, _, err := n.store.ReadSteps([]byte(set), engine.ReadOptions{Reverse: o.Reverse}); model.Known() {
+		if _, _, _, err := n.store.ReadSteps([]byte(set), bigset.ReadOptions{Reverse: o.Reverse}); model.Known() {
 			must(t, err, "count")
 		}
 	}
 	var got []fold.Element
 	var last *fold.Chunk
 	for chunk, err := range n.store.Read(bg, []byte(set), o) {
-		if !model.Known() && errors.Is(err, engine.ErrNotFound) {
+		if !model.Known() && errors.Is(err, bigset.ErrNotFound) {
 			return
 		}
 		must(t, err, "read")
@@ -160,13 +161,13 @@ func (m *machine) pull(t *rapid.T) {
 func (n *node) disturb(t *rapid.T, set string) {
 	switch rapid.IntRange(0, 5).Draw(t, "disturbance") {
 	case 0:
-		n.write(t, set, n.m.drawOps(t, n, set), engine.WriteOptions{Durability: drawDurability(t)})
+		n.write(t, set, n.m.drawOps(t, n, set), bigset.WriteOptions{Durability: drawDurability(t)})
 	case 1: // replaces what is there
-		var ops []engine.Op
+		var ops []bigset.Op
 		for _, e := range n.model.Set(set).Elements() {
-			ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: e.Name})
+			ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e.Name})
 		}
-		n.write(t, set, ops, engine.WriteOptions{Durability: drawDurability(t)})
+		n.write(t, set, ops, bigset.WriteOptions{Durability: drawDurability(t)})
 	case 2:
 		must(t, n.store.PublisherRound(), "publish")
 	case 3:
@@ -231,7 +232,7 @@ func (s *stream) fits(state *testkit.Set, chunk *fold.Chunk) error {
 }
 
 // missing returns how many elements more than it has the chunk should have had.
-func missing(chunk *fold.Chunk, want []fold.Element, o engine.ReadOptions) (n int) {
+func missing(chunk *fold.Chunk, want []fold.Element, o bigset.ReadOptions) (n int) {
 	for _, e := range want[min(len(want), len(chunk.Elements)):] {
 		if chunk.Done || chunk.Bound != nil && !testkit.Beyond(e.Name, chunk.Bound, o.Reverse) {
 			n++

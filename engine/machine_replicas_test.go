@@ -3,8 +3,8 @@ package engine_test
 import (
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/internal/testkit"
 )
 
@@ -20,7 +20,7 @@ func (m *machine) deliver(t *rapid.T) {
 	n.apply(t, rapid.SampledFrom(m.deltas[from:]).Draw(t, "delta"), drawDurability(t))
 }
 
-func (n *node) apply(t *rapid.T, d engine.Delta, sync engine.Durability) {
+func (n *node) apply(t *rapid.T, d bigset.Delta, sync bigset.Durability) {
 	model := n.model.Set(string(d.Set))
 	for i, it := range d.Items {
 		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
@@ -57,7 +57,7 @@ func (m *machine) copySpans(t *rapid.T) {
 	}
 }
 
-func (m *machine) ingests(t *rapid.T, n *node, s *engine.Span) {
+func (m *machine) ingests(t *rapid.T, n *node, s *bigset.Span) {
 	before, err := n.store.Stats()
 	must(t, err, "stats")
 	n.ingest(t, s)
@@ -83,7 +83,7 @@ func (m *machine) converge() {
 		n.stopStreams()
 		n.verify(m.t)
 		for _, d := range m.deltas {
-			n.apply(m.t, d, engine.NoSync)
+			n.apply(m.t, d, bigset.NoSync)
 		}
 		n.verify(m.t)
 		if open, _ := n.store.OpenKeys([]byte("s")); len(open) > 0 && n.store.Strategy().Name() == "default" {
@@ -95,7 +95,7 @@ func (m *machine) converge() {
 	}
 	m.check(m.t)
 	for _, set := range machineSets {
-		var of []engine.Delta
+		var of []bigset.Delta
 		for _, d := range m.deltas {
 			if string(d.Set) == set {
 				of = append(of, d)
@@ -109,7 +109,7 @@ func (m *machine) converge() {
 			if !want.Known() {
 				continue
 			}
-			got := n.pair.read(m.t, set, engine.ReadOptions{})
+			got := n.pair.read(m.t, set, bigset.ReadOptions{})
 			if err := testkit.SameElements(got, want.Elements()); err != nil {
 				m.t.Fatalf("%s has everything of %q: %v", n.label, set, err)
 			}

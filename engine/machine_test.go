@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -51,7 +52,7 @@ type machine struct {
 	seen   *sights
 	nodes  []*node
 	only   *node // the one to act on, nil is any
-	deltas []engine.Delta
+	deltas []bigset.Delta
 	tokens []token
 	clocks []wideToken
 	open   bool              // the stores have OpenContexts
@@ -230,8 +231,8 @@ func (m *machine) publish(t *rapid.T) {
 	case 2:
 		must(t, n.store.CompactTables(bg), "compact tables")
 	case 3: // what was added and removed dies in the memtable
-		n.all(t, "s", keyscheme.OpAdd, elementNames(300, 320), engine.NoSync)
-		n.all(t, "s", keyscheme.OpRemove, elementNames(300, 320), engine.NoSync)
+		n.all(t, "s", keyscheme.OpAdd, elementNames(300, 320), bigset.NoSync)
+		n.all(t, "s", keyscheme.OpRemove, elementNames(300, 320), bigset.NoSync)
 		for range 2 {
 			must(t, n.store.PublisherRound(), "publish")
 		}
@@ -289,7 +290,7 @@ func (m *machine) rewrite(t *rapid.T) {
 				if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !wrote { // the first table of a pass: writers are not held
 					wrote = true
 					for range writes {
-						n.write(t, set, m.drawOps(t, n, set), engine.WriteOptions{Durability: engine.NoSync})
+						n.write(t, set, m.drawOps(t, n, set), bigset.WriteOptions{Durability: bigset.NoSync})
 					}
 				}
 				return nil
@@ -317,7 +318,7 @@ func (m *machine) sweep(t *rapid.T) {
 				wrote = true
 				for range writes {
 					set := rapid.SampledFrom(machineSets).Draw(t, "set")
-					n.write(t, set, m.drawOps(t, n, set), engine.WriteOptions{Durability: engine.NoSync})
+					n.write(t, set, m.drawOps(t, n, set), bigset.WriteOptions{Durability: bigset.NoSync})
 				}
 			}
 			return nil

@@ -5,8 +5,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
@@ -24,14 +24,14 @@ type wideToken struct {
 }
 
 // drawContext draws a context for an element: none, empty, fresh, or one that somebody was given at any time, anywhere.
-func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) engine.Context {
+func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) bigset.Context {
 	switch rapid.IntRange(0, 8).Draw(t, "context") {
 	case 6, 7, 8:
 		return m.drawWide(t, set)
 	case 0:
-		return engine.Saw()
+		return bigset.Saw()
 	case 1, 2:
-		return engine.Context{}
+		return bigset.Context{}
 	case 3:
 		got, err := n.store.Contains(bg, []byte(set), []byte(*element))
 		if err != nil {
@@ -46,18 +46,18 @@ func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) 
 		}
 	}
 	if len(fit) == 0 {
-		return engine.Context{}
+		return bigset.Context{}
 	}
 	k := rapid.SampledFrom(fit).Draw(t, "token")
 	*element = k.element
 	if live := n.model.Set(set).Live(k.element); !testkit.SameDots(live, k.dots) {
 		m.seen.saw(sawStaleKill)
 	}
-	return engine.Saw(k.dots...)
+	return bigset.Saw(k.dots...)
 }
 
 // drawWide draws a wide context: the clock of a set as some store had it at some time, sometimes a part of it.
-func (m *machine) drawWide(t *rapid.T, set string) engine.Context {
+func (m *machine) drawWide(t *rapid.T, set string) bigset.Context {
 	n := m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(t, "clock of store")]
 	if seen, err := n.store.Context(bg, []byte(set)); err == nil {
 		m.clocks = append(m.clocks, wideToken{set, seen})
@@ -69,7 +69,7 @@ func (m *machine) drawWide(t *rapid.T, set string) engine.Context {
 		}
 	}
 	if len(fit) == 0 {
-		return engine.Context{}
+		return bigset.Context{}
 	}
 	seen := fit[max(0, rapid.IntRange(-2, len(fit)-1).Draw(t, "clock"))]
 	if rapid.IntRange(0, 1).Draw(t, "newest") == 0 {
@@ -84,28 +84,28 @@ func (m *machine) drawWide(t *rapid.T, set string) engine.Context {
 		}
 		seen = part
 	}
-	return engine.SawAll(seen)
+	return bigset.SawAll(seen)
 }
 
-func (m *machine) drawOps(t *rapid.T, n *node, set string) []engine.Op {
-	ops := make([]engine.Op, rapid.IntRange(1, 4).Draw(t, "operations"))
+func (m *machine) drawOps(t *rapid.T, n *node, set string) []bigset.Op {
+	ops := make([]bigset.Op, rapid.IntRange(1, 4).Draw(t, "operations"))
 	for i := range ops {
 		kind := rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind")
 		element := drawElement(t)
 		c := m.drawContext(t, n, set, &element)
-		ops[i] = engine.Op{Kind: kind, Element: []byte(element), Context: c}
+		ops[i] = bigset.Op{Kind: kind, Element: []byte(element), Context: c}
 	}
 	return ops
 }
 
-func drawDurability(t *rapid.T) engine.Durability {
-	return rapid.SampledFrom([]engine.Durability{engine.NoSync, engine.NoSync, engine.Sync}).Draw(t, "durability")
+func drawDurability(t *rapid.T) bigset.Durability {
+	return rapid.SampledFrom([]bigset.Durability{bigset.NoSync, bigset.NoSync, bigset.Sync}).Draw(t, "durability")
 }
 
 func (m *machine) write(t *rapid.T) {
 	n, set := m.node(t), drawSet(t)
-	policy := rapid.SampledFrom([]engine.Policy{engine.PolicyCoordinator, engine.PolicyCoordinator, engine.PolicyEmpty, engine.PolicyRequired}).Draw(t, "policy")
-	n.write(t, set, m.drawOps(t, n, set), engine.WriteOptions{Policy: policy, Durability: drawDurability(t)})
+	policy := rapid.SampledFrom([]bigset.Policy{bigset.PolicyCoordinator, bigset.PolicyCoordinator, bigset.PolicyEmpty, bigset.PolicyRequired}).Draw(t, "policy")
+	n.write(t, set, m.drawOps(t, n, set), bigset.WriteOptions{Policy: policy, Durability: drawDurability(t)})
 }
 
 // bulk adds or removes a run of elements, so that tables have something in them.
@@ -113,12 +113,12 @@ func (m *machine) bulk(t *rapid.T) {
 	n, set := m.node(t), drawSet(t)
 	kind := rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind")
 	from := rapid.IntRange(0, 299).Draw(t, "from")
-	var ops []engine.Op
+	var ops []bigset.Op
 	for i := from; i < min(300, from+150); i++ {
-		ops = append(ops, engine.Op{Kind: kind, Element: []byte(bulkName(i))})
+		ops = append(ops, bigset.Op{Kind: kind, Element: []byte(bulkName(i))})
 	}
-	policy := rapid.SampledFrom([]engine.Policy{engine.PolicyCoordinator, engine.PolicyCoordinator, engine.PolicyEmpty}).Draw(t, "policy")
-	n.write(t, set, ops, engine.WriteOptions{Policy: policy, Durability: drawDurability(t)})
+	policy := rapid.SampledFrom([]bigset.Policy{bigset.PolicyCoordinator, bigset.PolicyCoordinator, bigset.PolicyEmpty}).Draw(t, "policy")
+	n.write(t, set, ops, bigset.WriteOptions{Policy: policy, Durability: drawDurability(t)})
 }
 
 func (m *machine) drop(t *rapid.T) {
@@ -142,7 +142,7 @@ func (m *machine) drop(t *rapid.T) {
 }
 
 // noteMinted takes note of a delta that this store made: no dot may be issued twice, whatever happens.
-func (n *node) noteMinted(t rapid.TB, d engine.Delta) {
+func (n *node) noteMinted(t rapid.TB, d bigset.Delta) {
 	n.m.deltas = append(n.m.deltas, d)
 	for i, it := range d.Items {
 		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -45,7 +46,7 @@ func manifestStore(t *testing.T, noted bool) (p *pair, whole []byte, last int) {
 	p.opt.Tune(func(po *pebble.Options) { po.DisableAutomaticCompactions = true }) // the last record is a flush's
 	p.open(t)
 	for i := range 2 {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(i*30, i*30+30), engine.Sync)
+		p.all(t, "s", keyscheme.OpAdd, elementNames(i*30, i*30+30), bigset.Sync)
 		if i == 1 {
 			last = len(bytesOf(t, p.disk, fileOn(t, p.disk, "MANIFEST-")))
 		}
@@ -100,7 +101,7 @@ func (p *pair) refused(t *testing.T, path, format string, args ...any) {
 		_ = s.Close()
 	}
 	var damage *engine.CorruptionError
-	if !errors.Is(err, engine.ErrCorrupt) || !errors.As(err, &damage) || damage.Path != path {
+	if !errors.Is(err, bigset.ErrCorrupt) || !errors.As(err, &damage) || damage.Path != path {
 		t.Fatalf(format+": %v", append(args, err)...)
 	}
 }
@@ -227,7 +228,7 @@ func TestManifestEmpty(t *testing.T) {
 	for cut := 0; engine.LeastLog(whole[:cut]) == 0; cut++ {
 		putBytes(t, p.disk, path, whole[:cut])
 		p.opt.FS = p.disk
-		if s, err := engine.Open("store", &p.opt); !errors.Is(err, engine.ErrCorrupt) {
+		if s, err := engine.Open("store", &p.opt); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("cut at %d: %v", cut, err)
 			if err == nil {
 				_ = s.Close()

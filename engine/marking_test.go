@@ -11,13 +11,13 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // marked is what was acknowledged of a filter.
 type marked struct {
-	d     engine.FilterDurability
+	d     bigset.FilterDurability
 	keys  map[string]bool // that it must have
 	gone  map[string]bool // of filters of its name that were dropped, and not marked since
 	alive bool
@@ -41,7 +41,7 @@ type marking struct {
 
 func newMarking(label string) *marking {
 	p := newPair(label)
-	p.opt.FilterDurability = engine.FilterSync
+	p.opt.FilterDurability = bigset.FilterSync
 	return &marking{pair: p, filters: map[string]*marked{}, step: func() {}, copies: map[string]map[string]*marked{}}
 }
 
@@ -62,7 +62,7 @@ func (m *marking) failed(t *testing.T, err error, what string) bool {
 	return err != nil
 }
 
-func (m *marking) create(t *testing.T, name string, d engine.FilterDurability, inMemory bool) {
+func (m *marking) create(t *testing.T, name string, d bigset.FilterDurability, inMemory bool) {
 	t.Helper()
 	m.step()
 	f := m.filters[name]
@@ -72,12 +72,12 @@ func (m *marking) create(t *testing.T, name string, d engine.FilterDurability, i
 	}
 	f.doubt = true
 	m.step()
-	o := engine.FilterOptions{Options: bloomslice.Options{Capacity: 20_000, Slices: 1 << (len(name) % 3)}, InMemory: inMemory, Durability: d}
+	o := bigset.FilterOptions{Options: bloomslice.Options{Capacity: 20_000, Slices: 1 << (len(name) % 3)}, InMemory: inMemory, Durability: d}
 	if _, err := m.store.CreateFilter(bg, []byte(name), o); m.failed(t, err, "create "+name) {
 		return
 	}
 	if inMemory {
-		d = engine.FilterInterval
+		d = bigset.FilterInterval
 	}
 	f.d, f.alive, f.doubt = d, true, false
 	m.step()
@@ -88,7 +88,7 @@ func (m *marking) drop(t *testing.T, name string) {
 	f := m.filters[name]
 	f.doubt = true
 	m.step()
-	if err := m.store.DropFilter(bg, []byte(name)); m.failed(t, err, "drop "+name) && !errors.Is(err, engine.ErrNoFilter) {
+	if err := m.store.DropFilter(bg, []byte(name)); m.failed(t, err, "drop "+name) && !errors.Is(err, bigset.ErrNoFilter) {
 		return
 	}
 	maps.Copy(f.gone, f.keys)
@@ -127,7 +127,7 @@ func (m *marking) mark(t *testing.T, name string, from, to int) {
 }
 
 // has checks what a filter must have and must not have, by what was acknowledged.
-func (m *marking) has(t *testing.T, want map[string]*marked, durable func(engine.FilterDurability) bool) {
+func (m *marking) has(t *testing.T, want map[string]*marked, durable func(bigset.FilterDurability) bool) {
 	t.Helper()
 	for name, w := range want {
 		f, err := m.store.Filter([]byte(name))
@@ -155,10 +155,10 @@ func (m *marking) has(t *testing.T, want map[string]*marked, durable func(engine
 	}
 }
 
-func synced(d engine.FilterDurability) bool {
-	return d == engine.FilterSync || d == engine.FilterServer
+func synced(d bigset.FilterDurability) bool {
+	return d == bigset.FilterSync || d == bigset.FilterServer
 }
-func logged(d engine.FilterDurability) bool { return d != engine.FilterInterval }
+func logged(d bigset.FilterDurability) bool { return d != bigset.FilterInterval }
 
 // segments returns the segments of the log of marks that are on a disk.
 func segments(t *testing.T, disk vfs.FS, dir string) (names []string) {
@@ -188,7 +188,7 @@ func (m *marking) markHistory(t *testing.T, rounds int) {
 		at := round * 100
 		m.open(t)
 		m.step()
-		for name, d := range map[string]engine.FilterDurability{"sync": engine.FilterSync, "log": engine.FilterLog, "server": engine.FilterServer, "interval": engine.FilterInterval} {
+		for name, d := range map[string]bigset.FilterDurability{"sync": bigset.FilterSync, "log": bigset.FilterLog, "server": bigset.FilterServer, "interval": bigset.FilterInterval} {
 			if m.filters[name] == nil {
 				m.create(t, name, d, false)
 			}
@@ -204,7 +204,7 @@ func (m *marking) markHistory(t *testing.T, rounds int) {
 		m.mark(t, "sync", at+20, at+21)
 		m.drop(t, "server")
 		m.mark(t, "sync", at+21, at+22)
-		m.create(t, "server", engine.FilterServer, round%2 == 1)
+		m.create(t, "server", bigset.FilterServer, round%2 == 1)
 		m.mark(t, "server", at+30, at+33)
 		if f, err := m.store.Filter([]byte("log")); err == nil {
 			_, err = f.Close(bg)
@@ -213,7 +213,7 @@ func (m *marking) markHistory(t *testing.T, rounds int) {
 		act("clear", m.store.ClearFilter([]byte("log")))
 		m.filters["log"].doubt = true
 		m.mark(t, "sync", at+40, at+41)
-		m.create(t, "log", engine.FilterLog, false)
+		m.create(t, "log", bigset.FilterLog, false)
 		m.mark(t, "log", at+1, at+2)
 		m.mark(t, "log", at+50, at+52)
 		folder := fmt.Sprintf("copy%d", round)
@@ -224,7 +224,7 @@ func (m *marking) markHistory(t *testing.T, rounds int) {
 		if err := m.store.Close(); m.failed(t, err, "close") {
 			return
 		}
-		if m.filters["server"].d == engine.FilterInterval { // it was in memory only
+		if m.filters["server"].d == bigset.FilterInterval { // it was in memory only
 			clear(m.filters["server"].keys)
 		}
 		m.step()

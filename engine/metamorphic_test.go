@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -221,7 +222,7 @@ type metaRun struct {
 	made   map[int]clock.Dot // operation to its dot
 	in     map[int]string    // and the set that it is of
 	by     map[string]string // set and dot to its operation
-	deltas []engine.Delta    // by step
+	deltas []bigset.Delta    // by step
 	ops    int
 	log    strings.Builder
 }
@@ -229,7 +230,7 @@ type metaRun struct {
 // run does the steps on stores with tables that r draws, the engine's own if it is nil. It returns what was answered, and what
 // the stores were like.
 func (c variant) run(t *testing.T, steps []metaStep, r *rand.Rand) (answers, stores string) {
-	m := &metaRun{t: t, made: map[int]clock.Dot{}, in: map[int]string{}, by: map[string]string{}, deltas: make([]engine.Delta, len(steps))}
+	m := &metaRun{t: t, made: map[int]clock.Dot{}, in: map[int]string{}, by: map[string]string{}, deltas: make([]bigset.Delta, len(steps))}
 	for i := range m.stores {
 		m.stores[i] = newPair(fmt.Sprintf("%s, store %d", c.name, i))
 		c.tune(m.stores[i])
@@ -261,9 +262,9 @@ func (c variant) run(t *testing.T, steps []metaStep, r *rand.Rand) (answers, sto
 // step does one step and writes down what was answered.
 func (m *metaRun) step(i int, s metaStep) {
 	p := m.stores[s.store]
-	d := engine.NoSync
+	d := bigset.NoSync
 	if s.sync {
-		d = engine.Sync
+		d = bigset.Sync
 	}
 	fmt.Fprintf(&m.log, "%d %s %d %s: ", i, s.what, s.store, s.set)
 	switch s.what {
@@ -285,24 +286,24 @@ func (m *metaRun) step(i int, s metaStep) {
 	m.log.WriteByte('\n')
 }
 
-func (m *metaRun) write(p *pair, i int, s metaStep, d engine.Durability) {
-	ops := make([]engine.Op, len(s.ops))
+func (m *metaRun) write(p *pair, i int, s metaStep, d bigset.Durability) {
+	ops := make([]bigset.Op, len(s.ops))
 	for j, o := range s.ops {
-		ops[j] = engine.Op{Kind: o.kind, Element: []byte(o.element)}
+		ops[j] = bigset.Op{Kind: o.kind, Element: []byte(o.element)}
 		switch dot, ok := m.made[o.context]; {
 		case o.context == -2:
-			ops[j].Context = engine.Saw()
+			ops[j].Context = bigset.Saw()
 		case o.context == -3:
-			if seen, err := p.store.Context(bg, []byte(s.set)); !errors.Is(err, engine.ErrNotFound) {
+			if seen, err := p.store.Context(bg, []byte(s.set)); !errors.Is(err, bigset.ErrNotFound) {
 				must(m.t, err, "context")
-				ops[j].Context = engine.SawAll(seen)
+				ops[j].Context = bigset.SawAll(seen)
 			}
 		case p.opt.OpenContexts && o.kind == keyscheme.OpRemove: // of one dot: whether that makes an event depends on what is resolved
 		case ok && m.in[o.context] == s.set:
-			ops[j].Context = engine.Saw(dot)
+			ops[j].Context = bigset.Saw(dot)
 		}
 	}
-	res, err := p.store.Write(bg, []byte(s.set), ops, engine.WriteOptions{Durability: d})
+	res, err := p.store.Write(bg, []byte(s.set), ops, bigset.WriteOptions{Durability: d})
 	must(m.t, err, "write")
 	m.deltas[i] = res.Delta
 	fmt.Fprint(&m.log, "removed ", res.Removed, " context ")
@@ -337,7 +338,7 @@ func (m *metaRun) whole(p *pair, set string) {
 	seen, dead, err := p.store.SeenAndDead([]byte(set))
 	must(m.t, err, "Seen and Dead")
 	fmt.Fprintf(&m.log, "%s: %d seen, %d dead\n", set, seen.Len(), dead.Len())
-	for _, e := range p.read(m.t, set, engine.ReadOptions{}) {
+	for _, e := range p.read(m.t, set, bigset.ReadOptions{}) {
 		fmt.Fprintf(&m.log, "%s %v\n", e.Name, m.names(set, e.Dots))
 	}
 }

@@ -49,14 +49,14 @@ func noteKey(number uint16) []byte { return binary.BigEndian.AppendUint16([]byte
 // SetNote keeps a value under a name, and forgets it when any part of the slots from first to last, both included, is dropped by
 // DropRange. It takes the place of what the name had before; nil takes the name away. A note that is on disk after a crash was
 // written after all that was written before it: what it says was done is there, too. It is as durable as asked for.
-func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d Durability) error {
+func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
 	switch {
 	case len(name) == 0 || first > last:
-		return fmt.Errorf("%w: note %q of slots %08x to %08x", ErrRequest, name, first, last)
+		return fmt.Errorf("%w: note %q of slots %08x to %08x", bigset.ErrRequest, name, first, last)
 	case len(name) > NoteNameBytesMax:
-		return &LimitError{"bytes of a note's name", len(name), NoteNameBytesMax}
+		return &bigset.LimitError{What: "bytes of a note's name", Got: len(name), Max: NoteNameBytesMax}
 	case len(value) > NoteBytesMax:
-		return &LimitError{"bytes of a note", len(value), NoteBytesMax}
+		return &bigset.LimitError{What: "bytes of a note", Got: len(value), Max: NoteBytesMax}
 	}
 	if err := s.db.Enter(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Store) SetNote(ctx context.Context, name string, first, last keyscheme.
 	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
 		return err
 	}
-	wait, err := s.setNote(name, slotRange{first, last}, value, d == Sync || d == DefaultDurability && s.opt.Durability == Sync)
+	wait, err := s.setNote(name, slotRange{first, last}, value, d == bigset.Sync || d == bigset.DefaultDurability && s.opt.Durability == bigset.Sync)
 	if err != nil {
 		return fmt.Errorf("engine: note %q: %w", name, lsm.DiskError(err))
 	}
@@ -134,7 +134,7 @@ func (s *Store) Note(ctx context.Context, name string) ([]byte, error) {
 	}
 	_, _, body, ok := decodeNote(value)
 	if !ok {
-		return nil, fmt.Errorf("%w: note %q", ErrCorrupt, name)
+		return nil, fmt.Errorf("%w: note %q", bigset.ErrCorrupt, name)
 	}
 	return body, nil
 }
@@ -150,7 +150,7 @@ func (n *notes) free() (uint16, error) {
 			return i, nil
 		}
 	}
-	return 0, &LimitError{"notes", NotesMax + 1, NotesMax}
+	return 0, &bigset.LimitError{What: "notes", Got: NotesMax + 1, Max: NotesMax}
 }
 
 // loadNotes finds out, once, which notes there are. A damaged one is none: who kept it begins again. n.mu is held.

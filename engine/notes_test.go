@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -36,30 +37,30 @@ func TestNotes(t *testing.T) {
 			}
 		}
 	}
-	set := func(name string, first, last keyscheme.Slot, value string, d engine.Durability) {
+	set := func(name string, first, last keyscheme.Slot, value string, d bigset.Durability) {
 		t.Helper()
 		must(t, s.SetNote(bg, name, first, last, []byte(value), d), name)
 		want[name] = value
 	}
 	check()
-	set("low", 0, 99, "one", engine.Sync)
-	set("middle", 100, 199, "", engine.Sync)
-	set("high", 200, keyscheme.SlotMax, "three", engine.Sync)
-	set("gone", 0, 0, "four", engine.Sync)
-	set("low", 0, 99, "two", engine.Sync)
-	must(t, s.SetNote(bg, "gone", 0, 0, nil, engine.Sync), "take away")
-	must(t, s.SetNote(bg, "never", 0, 0, nil, engine.Sync), "take away what was not there")
+	set("low", 0, 99, "one", bigset.Sync)
+	set("middle", 100, 199, "", bigset.Sync)
+	set("high", 200, keyscheme.SlotMax, "three", bigset.Sync)
+	set("gone", 0, 0, "four", bigset.Sync)
+	set("low", 0, 99, "two", bigset.Sync)
+	must(t, s.SetNote(bg, "gone", 0, 0, nil, bigset.Sync), "take away")
+	must(t, s.SetNote(bg, "never", 0, 0, nil, bigset.Sync), "take away what was not there")
 	delete(want, "gone")
 	check()
 
 	// What was not synced is lost in a crash. What was is not.
-	must(t, s.SetNote(bg, "middle", 100, 199, []byte("lost"), engine.NoSync), "unsynced")
+	must(t, s.SetNote(bg, "middle", 100, 199, []byte("lost"), bigset.NoSync), "unsynced")
 	crashed := disk.CrashClone(0, 1)
 	must(t, s.Close(), "close")
 	disk = crashed
 	s = open()
 	check()
-	set("wide", 50, 250, "five", engine.Sync)
+	set("wide", 50, 250, "five", bigset.Sync)
 	must(t, s.Close(), "close")
 	s = open()
 	check()
@@ -71,21 +72,21 @@ func TestNotes(t *testing.T) {
 	must(t, s.Close(), "close")
 	s = open()
 	check()
-	set("wide", 0, 0, "six", engine.Sync)
+	set("wide", 0, 0, "six", bigset.Sync)
 	check()
 	defer s.Close()
 
 	for name, err := range map[string]error{
-		"no name":  s.SetNote(bg, "", 0, 1, nil, engine.Sync),
-		"no range": s.SetNote(bg, "x", 2, 1, nil, engine.Sync),
+		"no name":  s.SetNote(bg, "", 0, 1, nil, bigset.Sync),
+		"no range": s.SetNote(bg, "x", 2, 1, nil, bigset.Sync),
 	} {
-		if !errors.Is(err, engine.ErrRequest) {
+		if !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for i := 0; ; i++ {
-		if err := s.SetNote(bg, fmt.Sprint("many", i), 0, 1, []byte{1}, engine.NoSync); err != nil {
-			if !errors.Is(err, engine.ErrLimit) || i+3 != engine.NotesMax {
+		if err := s.SetNote(bg, fmt.Sprint("many", i), 0, 1, []byte{1}, bigset.NoSync); err != nil {
+			if !errors.Is(err, bigset.ErrLimit) || i+3 != engine.NotesMax {
 				t.Fatalf("after %d: %v", i, err)
 			}
 			break
@@ -109,7 +110,7 @@ func TestNotesOfACopy(t *testing.T) {
 		}
 	}
 	s := open(disk, "db")
-	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("up to here"), engine.Sync), "note")
+	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("up to here"), bigset.Sync), "note")
 	must(t, s.Checkpoint(bg, "checkpoint"), "checkpoint")
 	crashed := open(disk.CrashClone(0, 1), "db")
 	note(crashed, "up to here")
@@ -120,7 +121,7 @@ func TestNotesOfACopy(t *testing.T) {
 	for _, dir := range []string{"checkpoint", "restored"} {
 		s := open(disk, dir)
 		note(s, "")
-		must(t, s.SetNote(bg, "other", 0, 1, []byte("new"), engine.Sync), "note")
+		must(t, s.SetNote(bg, "other", 0, 1, []byte("new"), bigset.Sync), "note")
 		note(s, "")
 		must(t, s.Close(), "close")
 		s = open(disk, dir)
@@ -144,7 +145,7 @@ func TestNoteWhileRangeIsDropped(t *testing.T) {
 		var marking atomic.Bool
 		disk.SetHook("marking", func(op errorfs.Op) error {
 			if testkit.IsWrite(op) && strings.Contains(op.Path, "IDENTITY") && marking.CompareAndSwap(false, true) {
-				go func() { done <- s.SetNote(bg, "n", 0, 1, []byte{1}, engine.Sync) }()
+				go func() { done <- s.SetNote(bg, "n", 0, 1, []byte{1}, bigset.Sync) }()
 				time.Sleep(10 * time.Millisecond) // it gets as far as it can
 			}
 			return nil
@@ -170,9 +171,9 @@ func TestNotesGoBeforeTheRange(t *testing.T) {
 	disk := testkit.NewDisk()
 	s, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1})
 	must(t, err, "open")
-	_, err = s.Write(bg, []byte("s"), []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, engine.WriteOptions{Durability: engine.Sync})
+	_, err = s.Write(bg, []byte("s"), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, bigset.WriteOptions{Durability: bigset.Sync})
 	must(t, err, "write")
-	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("s is here"), engine.Sync), "note")
+	must(t, s.SetNote(bg, "n", 0, keyscheme.SlotMax, []byte("s is here"), bigset.Sync), "note")
 	taken := disk.CrashEverywhere(0, 100)
 	must(t, s.DropRange(bg, 0, keyscheme.SlotMax), "drop")
 	with, without := 0, 0

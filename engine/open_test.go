@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -45,11 +46,11 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"older format", false, 0, write("BIGSET", "bigset store\nformat 1\nrecord merge\n"), engine.Options{}, engine.ErrFormat},
 		{"newer format", false, 0, write("BIGSET", "bigset store\nformat 3\nrecord merge\n"), engine.Options{}, engine.ErrFormat},
-		{"damaged format", false, 0, write("BIGSET", "bigset st"), engine.Options{}, engine.ErrCorrupt},
-		{"empty format", false, 0, write("BIGSET", ""), engine.Options{}, engine.ErrCorrupt},
-		{"format without its last line", false, 0, write("BIGSET", "bigset store\nformat 2\n"), engine.Options{}, engine.ErrCorrupt},
-		{"format without its end", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord mer"), engine.Options{}, engine.ErrCorrupt},
-		{"empty format, record asked for", false, 0, write("BIGSET", ""), engine.Options{Record: compaction.Set}, engine.ErrCorrupt},
+		{"damaged format", false, 0, write("BIGSET", "bigset st"), engine.Options{}, bigset.ErrCorrupt},
+		{"empty format", false, 0, write("BIGSET", ""), engine.Options{}, bigset.ErrCorrupt},
+		{"format without its last line", false, 0, write("BIGSET", "bigset store\nformat 2\n"), engine.Options{}, bigset.ErrCorrupt},
+		{"format without its end", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord mer"), engine.Options{}, bigset.ErrCorrupt},
+		{"empty format, record asked for", false, 0, write("BIGSET", ""), engine.Options{Record: compaction.Set}, bigset.ErrCorrupt},
 		{"unknown record", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord delete\n"), engine.Options{}, engine.ErrFormat},
 		{"foreign folder", true, 0, write("notes.txt", "hello"), engine.Options{}, engine.ErrFormat},
 		{"foreign Pebble store", true, 0, write("MANIFEST-000001", ""), engine.Options{}, engine.ErrFormat},
@@ -99,7 +100,7 @@ func TestTwoStores(t *testing.T) {
 	if out := child(t, "open", dir); !strings.Contains(out, "locked") {
 		t.Errorf("a second store in another process: %s", out)
 	}
-	_, err = s.Add(bg, []byte("s"), [][]byte{[]byte("a")}, engine.WriteOptions{})
+	_, err = s.Add(bg, []byte("s"), [][]byte{[]byte("a")}, bigset.WriteOptions{})
 	must(t, err, "add")
 	must(t, s.Close(), "close")
 	if out := child(t, "open", dir); !strings.Contains(out, "opened") {
@@ -126,7 +127,7 @@ func TestCopiedFolder(t *testing.T) {
 		t.Helper()
 		s, err := engine.Open(dir, &engine.Options{Logger: silent})
 		must(t, err, "open "+dir)
-		r, err := s.Add(bg, []byte("s"), [][]byte{[]byte(element)}, engine.WriteOptions{Policy: engine.PolicyEmpty})
+		r, err := s.Add(bg, []byte("s"), [][]byte{[]byte(element)}, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
 		must(t, err, "add")
 		if was, ok := minted[r.Dots[0]]; ok {
 			t.Errorf("%s: dot %v issued for %q and for %q", dir, r.Dots[0], was, element)
@@ -167,7 +168,7 @@ func TestRestoredInPlace(t *testing.T) {
 		t.Helper()
 		s, err := engine.Open(dir, &engine.Options{Logger: silent})
 		must(t, err, "open")
-		r, err := s.Add(bg, []byte("s"), [][]byte{[]byte(element)}, engine.WriteOptions{})
+		r, err := s.Add(bg, []byte("s"), [][]byte{[]byte(element)}, bigset.WriteOptions{})
 		must(t, err, "add")
 		must(t, s.Close(), "close")
 		return r.Dots[0]
@@ -310,15 +311,15 @@ func childWrites(t *testing.T, dir, part, nth string) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		e := fmt.Sprintf("%06d", i)
-		d := engine.NoSync
+		d := bigset.NoSync
 		if i%7 == 0 {
-			d = engine.Sync
+			d = bigset.Sync
 		}
-		if _, err := s.Add(bg, []byte("s"), [][]byte{[]byte(e)}, engine.WriteOptions{Durability: d}); err != nil {
+		if _, err := s.Add(bg, []byte("s"), [][]byte{[]byte(e)}, bigset.WriteOptions{Durability: d}); err != nil {
 			fmt.Println("error", err)
 			return
 		}
-		if d == engine.Sync {
+		if d == bigset.Sync {
 			fmt.Println("ack", e)
 		}
 	}
@@ -379,7 +380,7 @@ func TestFolderIsDurable(t *testing.T) {
 	o := &engine.Options{FS: disk, Logger: silent, BackgroundInterval: -1}
 	s, err := engine.Open("a/b/store", o)
 	must(t, err, "open")
-	_, err = s.Add(bg, []byte("s"), [][]byte{[]byte("x")}, engine.WriteOptions{Durability: engine.Sync})
+	_, err = s.Add(bg, []byte("s"), [][]byte{[]byte("x")}, bigset.WriteOptions{Durability: bigset.Sync})
 	must(t, err, "add")
 	o2 := *o
 	o2.FS, o2.MustExist = disk.CrashClone(0, 0), true
@@ -397,8 +398,8 @@ func TestCompactBesideCompact(t *testing.T) {
 	p := newPair("store")
 	p.opt.Strategy = eager(compaction.Rewriter()) // the filter would leave it nothing to do
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), engine.Sync)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 150), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 150), bigset.Sync)
 	second := make(chan error, 1)
 	var once atomic.Bool
 	p.disk.SetHook("beside", func(op errorfs.Op) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -72,10 +73,10 @@ type Options struct {
 	// work on them is refused with compaction.ErrStrategy.
 	Strategy compaction.Strategy
 	// Durability of operations that name none; the default is Sync.
-	Durability Durability
+	Durability bigset.Durability
 	// OpenContexts stores an operation with a wide context as it is, without reading: its key is open until the rewriter finds
 	// what it supersedes. Off, which is the default, a wide context is resolved when it comes, by one seek, and refused with
-	// ErrBehind where this store has not seen all of it. What is open already is understood either way. It needs a strategy that
+	// bigset.ErrBehind where this store has not seen all of it. What is open already is understood either way. It needs a strategy that
 	// rewrites.
 	OpenContexts bool
 	// MemTableBytes is the size of a memtable; default 64 MiB.
@@ -90,8 +91,8 @@ type Options struct {
 	FilterCacheBytes int64
 	// FilterLimits bound what filters may take; default none.
 	FilterLimits FilterLimits
-	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default FilterInterval.
-	FilterDurability FilterDurability
+	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default bigset.FilterInterval.
+	FilterDurability bigset.FilterDurability
 	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
 	RewriteBytesPerSecond int64
 	// SpanBytes is about how many bytes of keys the rewriter copies in one swap; default 16 MiB.
@@ -102,7 +103,7 @@ type Options struct {
 	// BallastBytes is the size of a file that is removed when the disk is full, so that what is under way can end; it is
 	// made again by a later open that finds room enough. Default 0: none.
 	BallastBytes int64
-	// RequestAge is how long the events of a request with an id (WriteOptions.Request) are kept, to answer it when it comes
+	// RequestAge is how long the events of a request with an id (bigset.WriteOptions.Request) are kept, to answer it when it comes
 	// again; default 10 minutes. RequestsKept is of how many requests they are kept at most; default 65,536, some 200 bytes of
 	// memory each.
 	RequestAge   time.Duration
@@ -137,14 +138,14 @@ func (o *Options) withDefaults() *Options {
 	if n.Events == nil {
 		n.Events = func(Event) {}
 	}
-	setDefault(&n.Durability, Sync)
+	setDefault(&n.Durability, bigset.Sync)
 	setDefault(&n.MemTableBytes, 64<<20)
 	setDefault(&n.runKeysMin, runKeysMin)
 	setDefault(&n.tableKeysMin, ingestKeysMin)
 	setDefault(&n.BlockCacheBytes, 64<<20)
 	setDefault(&n.SetCacheBytes, 256<<20)
 	setDefault(&n.FilterCacheBytes, 256<<20)
-	setDefault(&n.FilterDurability, FilterInterval)
+	setDefault(&n.FilterDurability, bigset.FilterInterval)
 	setDefault(&n.RewriteBytesPerSecond, 64<<20)
 	setDefault(&n.SpanBytes, 16<<20)
 	setDefault(&n.BackgroundInterval, 100*time.Millisecond)
@@ -180,13 +181,13 @@ func (o *Options) validate() error {
 		return errors.New("engine: SpanBytes must be at least 1 KiB")
 	case o.BlockCacheBytes < 0 || o.SetCacheBytes < 0 || o.BallastBytes < 0 || o.RewriteBytesPerSecond < 0:
 		return errors.New("engine: a size must not be negative")
-	case o.FilterCacheBytes < 0 || o.FilterDurability > FilterSync:
+	case o.FilterCacheBytes < 0 || o.FilterDurability > bigset.FilterSync:
 		return errors.New("engine: bad cache or durability of filters")
 	case o.FilterLimits.Filters < 0 || o.FilterLimits.MemoryBytes < 0:
 		return errors.New("engine: a limit of filters must not be negative")
 	case o.RequestAge < 0 || o.RequestsKept < 0:
 		return errors.New("engine: age and number of requests must not be negative")
-	case o.Durability > NoSync:
+	case o.Durability > bigset.NoSync:
 		return fmt.Errorf("engine: no durability %d", o.Durability)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -44,7 +45,7 @@ type pair struct {
 	model  *testkit.Replica
 	cut    []int // where clocks and tombstones are cut into pages, as CutRecords takes it; nil is where they always are
 
-	minted  func(t rapid.TB, d engine.Delta) // told of every delta that the store makes, if not nil
+	minted  func(t rapid.TB, d bigset.Delta) // told of every delta that the store makes, if not nil
 	changed func(set string)                 // told of every set that a batch has changed, if not nil
 }
 
@@ -105,7 +106,7 @@ func (p *pair) tell(set string) {
 }
 
 // write does operations in store and model, and compares what they answer.
-func (p *pair) write(t rapid.TB, set string, ops []engine.Op, o engine.WriteOptions) engine.Result {
+func (p *pair) write(t rapid.TB, set string, ops []bigset.Op, o bigset.WriteOptions) bigset.Result {
 	t.Helper()
 	p.absorb(t, set)
 	got, err := p.store.Write(bg, []byte(set), ops, o)
@@ -114,7 +115,7 @@ func (p *pair) write(t rapid.TB, set string, ops []engine.Op, o engine.WriteOpti
 		t.Fatalf("%s: write %q: error %v, want %v", p.label, set, err, wantErr)
 	}
 	if err != nil {
-		return engine.Result{}
+		return bigset.Result{}
 	}
 	if err := testkit.SameDelta(got.Delta, want.Delta); err != nil {
 		t.Fatalf("%s: %v", p.label, err)
@@ -129,24 +130,24 @@ func (p *pair) write(t rapid.TB, set string, ops []engine.Op, o engine.WriteOpti
 		}
 		p.tell(set)
 	}
-	if o.Durability == engine.Sync {
+	if o.Durability == bigset.Sync {
 		p.model.Acknowledged()
 	}
 	return got
 }
 
 // all does the same to many elements, in one batch.
-func (p *pair) all(t rapid.TB, set string, kind keyscheme.Op, elements []string, d engine.Durability) engine.Result {
+func (p *pair) all(t rapid.TB, set string, kind keyscheme.Op, elements []string, d bigset.Durability) bigset.Result {
 	t.Helper()
-	ops := make([]engine.Op, len(elements))
+	ops := make([]bigset.Op, len(elements))
 	for i, e := range elements {
-		ops[i] = engine.Op{Kind: kind, Element: []byte(e)}
+		ops[i] = bigset.Op{Kind: kind, Element: []byte(e)}
 	}
-	return p.write(t, set, ops, engine.WriteOptions{Durability: d})
+	return p.write(t, set, ops, bigset.WriteOptions{Durability: d})
 }
 
 // apply applies a delta of another store, or of this one's past.
-func (p *pair) apply(t rapid.TB, d engine.Delta, sync engine.Durability) {
+func (p *pair) apply(t rapid.TB, d bigset.Delta, sync bigset.Durability) {
 	t.Helper()
 	if err := p.store.ApplyDelta(bg, d, sync); err != nil {
 		t.Fatalf("%s: apply %+v: %v", p.label, d, err)
@@ -154,13 +155,13 @@ func (p *pair) apply(t rapid.TB, d engine.Delta, sync engine.Durability) {
 	if p.model.Apply(d) {
 		p.tell(string(d.Set))
 	}
-	if sync == engine.Sync {
+	if sync == bigset.Sync {
 		p.model.Acknowledged()
 	}
 }
 
 // drop deletes a set. It reports whether there was one.
-func (p *pair) drop(t rapid.TB, set string, seen *clock.Clock, sync engine.Durability) (engine.Delta, bool) {
+func (p *pair) drop(t rapid.TB, set string, seen *clock.Clock, sync bigset.Durability) (bigset.Delta, bool) {
 	t.Helper()
 	got, err := p.store.Drop(bg, []byte(set), seen, sync)
 	model := p.model.Set(set)
@@ -170,7 +171,7 @@ func (p *pair) drop(t rapid.TB, set string, seen *clock.Clock, sync engine.Durab
 		t.Fatalf("%s: drop %q: error %v, want %v", p.label, set, err, wantErr)
 	}
 	if err != nil {
-		return engine.Delta{}, false
+		return bigset.Delta{}, false
 	}
 	if err := testkit.SameDelta(got, want); err != nil {
 		t.Fatalf("%s: drop %q: %v", p.label, set, err)
@@ -179,7 +180,7 @@ func (p *pair) drop(t rapid.TB, set string, seen *clock.Clock, sync engine.Durab
 		p.model.Wrote(got)
 		p.tell(set)
 	}
-	if sync == engine.Sync {
+	if sync == bigset.Sync {
 		p.model.Acknowledged()
 	}
 	return got, true
@@ -215,9 +216,9 @@ func (p *pair) recovered(t rapid.TB) int {
 		}
 		open, err := p.store.OpenKeys([]byte(name))
 		if is.Open = testkit.Dots(open); err == nil {
-			is.Elements, err = readAll(p.store, name, engine.ReadOptions{})
+			is.Elements, err = readAll(p.store, name, bigset.ReadOptions{})
 		}
-		if errors.Is(err, engine.ErrNotFound) {
+		if errors.Is(err, bigset.ErrNotFound) {
 			err = nil
 		}
 		return is, err
@@ -251,7 +252,7 @@ func (p *pair) checkSet(t rapid.TB, set string) {
 		}
 	}
 	if len(model.Wide) > 0 {
-		if err := testkit.SameElements(p.read(t, set, engine.ReadOptions{}), model.Elements()); err != nil {
+		if err := testkit.SameElements(p.read(t, set, bigset.ReadOptions{}), model.Elements()); err != nil {
 			t.Fatalf("%s, set %q: %v", p.label, set, err)
 		}
 	}
@@ -309,16 +310,16 @@ func (p *pair) verify(t rapid.TB) {
 }
 
 // read returns a set's elements; an unknown set has none.
-func (p *pair) read(t rapid.TB, set string, o engine.ReadOptions) []fold.Element {
+func (p *pair) read(t rapid.TB, set string, o bigset.ReadOptions) []fold.Element {
 	t.Helper()
 	all, err := readAll(p.store, set, o)
-	if !errors.Is(err, engine.ErrNotFound) {
+	if !errors.Is(err, bigset.ErrNotFound) {
 		must(t, err, "read")
 	}
 	return all
 }
 
-func readAll(s *engine.Store, set string, o engine.ReadOptions) (all []fold.Element, err error) {
+func readAll(s *engine.Store, set string, o bigset.ReadOptions) (all []fold.Element, err error) {
 	var last *fold.Chunk
 	o.Scrap = func() (c *fold.Chunk) { // each chunk is overwritten by the next one
 		c, last = last, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
@@ -16,33 +17,14 @@ import (
 	"bigset/keyscheme"
 )
 
-// ReadOptions say what of a set is read. The zero value is all of it, in order, in chunks of 1,000.
-type ReadOptions struct {
-	// From is the first element, inclusive; To the end, exclusive. Nil is no bound.
-	From, To []byte
-	// Prefix limits the read to elements that begin with it.
-	Prefix []byte
-	// After resumes a read behind an element: those after it, or with Reverse those before it.
-	After []byte
-	// Reverse reads in descending order. From stays the lower bound.
-	Reverse bool
-	// Limit ends the read after that many elements; 0 is no limit.
-	Limit int
-	// BatchSize is the number of elements in a chunk; 0 is 1,000.
-	BatchSize int
-	// Scrap, if it is not nil, is asked before each chunk for one that nobody will look at any more, nil if there is none. Its
-	// memory is used again.
-	Scrap func() *fold.Chunk
-}
-
 // iteratorAgeMax is how long a read keeps one iterator before it goes on behind its bound with a new one: an iterator pins
 // tables, and holds up the collection of its set.
 const iteratorAgeMax = time.Second
 
 // Read streams the elements of a set in order, in chunks, each with the clock and the dots to act on. A chunk is one moment
 // of the set, the whole stream is not: every chunk is right by itself and no element comes twice. A set that this store has
-// never heard of is ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
-func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[*fold.Chunk, error] {
+// never heard of is bigset.ErrNotFound. The stream ends when the consumer stops, when ctx is done, or when the store is closing.
+func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		stopped := false
 		err := s.reading(ctx, name, o, func(st *set, r *reader) error {
@@ -64,7 +46,7 @@ func (s *Store) Read(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[
 // CountOptions say what of a set is counted. The zero value is all of it.
 type CountOptions struct {
 	// ReadOptions are those of the read whose elements are counted.
-	ReadOptions
+	bigset.ReadOptions
 	// Progress is told how many elements were counted so far, every thousand of them or fifty thousand keys, if it is not
 	// nil.
 	Progress func(elements uint64)
@@ -84,11 +66,11 @@ type Count struct {
 // Count counts elements. Those of a whole set are known without reading a key while no element can have two live dots: since
 // a count that found none, or since the set was made, all adds were of policy coordinator and no delta came. Else it reads
 // the keys, from several moments if it takes long; an element that comes or goes meanwhile may be counted or not. A set that
-// this store has never heard of is ErrNotFound.
+// this store has never heard of is bigset.ErrNotFound.
 func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count, err error) {
 	err = s.reading(ctx, name, o.ReadOptions, func(st *set, r *reader) error {
 		began, dots := st.view(), uint64(0)
-		if o.whole() && began.single {
+		if whole(&o.ReadOptions) && began.single {
 			c = Count{Elements: liveDots(began.seen, began.dead), Context: began.seen.Clone()}
 			return nil
 		}
@@ -108,7 +90,7 @@ func (s *Store) Count(ctx context.Context, name []byte, o CountOptions) (c Count
 				o.Progress(c.Elements)
 			}
 		}
-		if o.whole() && dots == c.Elements {
+		if whole(&o.ReadOptions) && dots == c.Elements {
 			return s.holding(st, func() error {
 				st.lowerSiblings(began)
 				return nil
@@ -147,7 +129,7 @@ func (s *Store) Context(ctx context.Context, name []byte) (c *clock.Clock, err e
 func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) error {
 	return s.usingSet(ctx, name, func(st *set) error {
 		if !st.known() {
-			return fmt.Errorf("%w: %q", ErrNotFound, name)
+			return fmt.Errorf("%w: %q", bigset.ErrNotFound, name)
 		}
 		return f(st)
 	})
@@ -155,7 +137,7 @@ func (s *Store) withSet(ctx context.Context, name []byte, f func(*set) error) er
 
 // usingSet runs f with a set, known here or not.
 func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) error {
-	if err := checkName(name); err != nil {
+	if err := bigset.CheckName(name); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -174,12 +156,12 @@ func (s *Store) usingSet(ctx context.Context, name []byte, f func(*set) error) e
 }
 
 // reading runs f with a reader of a set.
-func (s *Store) reading(ctx context.Context, name []byte, o ReadOptions, f func(*set, *reader) error) error {
-	if err := o.validate(); err != nil {
+func (s *Store) reading(ctx context.Context, name []byte, o bigset.ReadOptions, f func(*set, *reader) error) error {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	return s.withSet(ctx, name, func(st *set) (err error) {
-		r := &reader{s: s, st: st, left: o.Limit, bounds: o.bounds(st.prefix),
+		r := &reader{s: s, st: st, left: o.Limit, bounds: boundsOf(st.prefix, o),
 			fold: fold.Options{ElementsMax: o.BatchSize, Reverse: o.Reverse}, scrap: o.Scrap}
 		if o.BatchSize == 0 {
 			r.fold.ElementsMax = batchSizeDefault
@@ -195,28 +177,13 @@ func (s *Store) reading(ctx context.Context, name []byte, o ReadOptions, f func(
 
 const batchSizeDefault = 1000
 
-// BatchSizeMax is the largest chunk that a read may ask for, in elements.
-const BatchSizeMax = 1 << 20
-
 // whole reports whether the options ask for all of a set.
-func (o ReadOptions) whole() bool {
+func whole(o *bigset.ReadOptions) bool {
 	return o.From == nil && o.To == nil && o.After == nil && len(o.Prefix) == 0 && o.Limit == 0
 }
 
-func (o ReadOptions) validate() error {
-	if o.Limit < 0 || o.BatchSize < 0 || o.BatchSize > BatchSizeMax {
-		return fmt.Errorf("%w: limit %d, batch size %d (0 to %d)", ErrRequest, o.Limit, o.BatchSize, BatchSizeMax)
-	}
-	for _, e := range [][]byte{o.From, o.To, o.Prefix, o.After} {
-		if err := checkElement(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bounds returns the keys that the options allow.
-func (o ReadOptions) bounds(p keyscheme.Prefix) keyscheme.Bounds {
+// boundsOf returns the keys of a set that the options allow.
+func boundsOf(p keyscheme.Prefix, o bigset.ReadOptions) keyscheme.Bounds {
 	b := p.Elements()
 	if o.From != nil {
 		b.Lower = later(b.Lower, p.Range(keyscheme.Before(o.From), keyscheme.Edge{}).Lower)
@@ -244,7 +211,7 @@ type reader struct {
 	fold   fold.Options
 	left   int // elements that may still come; 0 is no limit
 	done   bool
-	scrap  func() *fold.Chunk // ReadOptions.Scrap
+	scrap  func() *fold.Chunk // bigset.ReadOptions.Scrap
 
 	mu     sync.Mutex  // guards what follows against expire
 	timer  *time.Timer // closes the iterator while the consumer takes its time; nil in a read of one chunk
@@ -398,7 +365,7 @@ func (r *reader) scan(ctx context.Context) error {
 		}
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, r.it.Key())
 		if !ok {
-			return fmt.Errorf("%w: key %x", ErrCorrupt, r.it.Key())
+			return fmt.Errorf("%w: key %x", bigset.ErrCorrupt, r.it.Key())
 		}
 		if r.folder.Starts(element) {
 			if r.runs != nil {
@@ -411,7 +378,7 @@ func (r *reader) scan(ctx context.Context) error {
 			return err
 		}
 		if err := r.folder.Step(element, actor, counter, op, value); err != nil {
-			return fmt.Errorf("%w: element %q: %w", ErrCorrupt, element, err)
+			return fmt.Errorf("%w: element %q: %w", bigset.ErrCorrupt, element, err)
 		}
 		switch {
 		case !r.folder.Counted():

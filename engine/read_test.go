@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -14,10 +14,10 @@ func TestReadScrap(t *testing.T) {
 	p := newPair("n")
 	p.open(t)
 	names := elementNames(0, 60)
-	p.all(t, "s", keyscheme.OpAdd, names, engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, names, bigset.NoSync)
 	slices.Sort(names)
 	var kept, last *fold.Chunk
-	o := engine.ReadOptions{BatchSize: 10, Scrap: func() (c *fold.Chunk) { c, last = last, nil; return c }}
+	o := bigset.ReadOptions{BatchSize: 10, Scrap: func() (c *fold.Chunk) { c, last = last, nil; return c }}
 	var place *fold.Element
 	var got []string
 	reused := 0

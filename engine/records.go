@@ -5,6 +5,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -227,7 +228,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 	}
 	r := &records{dead: &clock.Clock{}}
 	if r.value, err = keyscheme.DecodeClockValue(value); err != nil {
-		return nil, fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, prefix.Set(), err)
+		return nil, fmt.Errorf("%w: clock of %q: %w", bigset.ErrCorrupt, prefix.Set(), err)
 	}
 	r.seen = r.value.Seen
 	tombstone := false
@@ -235,7 +236,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 	for it.NextWithLimit(bound) == pebble.IterValid {
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		if key.Kind == keyscheme.KindElement || string(key.Set) != string(prefix.Set()) {
 			break // the limit is kept only roughly
@@ -244,7 +245,7 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 			return nil, lsm.DiskError(err)
 		}
 		if err := r.add(&key, value); err != nil {
-			return nil, fmt.Errorf("%w: %v of %q: %w", ErrCorrupt, key.Kind, prefix.Set(), err)
+			return nil, fmt.Errorf("%w: %v of %q: %w", bigset.ErrCorrupt, key.Kind, prefix.Set(), err)
 		}
 		tombstone = tombstone || key.Kind == keyscheme.KindTombstone
 	}
@@ -261,9 +262,9 @@ func readRecords(it *pebble.Iterator, prefix keyscheme.Prefix) (*records, error)
 // other.
 func tombstoneError(prefix keyscheme.Prefix, there bool) error {
 	if there {
-		return fmt.Errorf("%w: the clock of %q does not tell of its tombstone", ErrCorrupt, prefix.Set())
+		return fmt.Errorf("%w: the clock of %q does not tell of its tombstone", bigset.ErrCorrupt, prefix.Set())
 	}
-	return fmt.Errorf("%w: the tombstone of %q is gone", ErrCorrupt, prefix.Set())
+	return fmt.Errorf("%w: the tombstone of %q is gone", bigset.ErrCorrupt, prefix.Set())
 }
 
 // add takes one more record.

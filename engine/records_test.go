@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -65,16 +66,16 @@ func drawDot(t *rapid.T) clock.Dot {
 
 func (m *pagedMachine) delta(t *rapid.T) {
 	dot := drawDot(t)
-	d := engine.Delta{Set: pagedSet, Actor: dot.Actor, First: dot.Counter}
+	d := bigset.Delta{Set: pagedSet, Actor: dot.Actor, First: dot.Counter}
 	for range rapid.IntRange(1, 4).Draw(t, "items") {
 		m.named++
-		it := engine.Item{Kind: rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind"), Element: fmt.Append(nil, m.named)}
+		it := bigset.Item{Kind: rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind"), Element: fmt.Append(nil, m.named)}
 		for range rapid.IntRange(0, 2).Draw(t, "context") {
 			it.Context = append(it.Context, drawDot(t))
 		}
 		d.Items = append(d.Items, it)
 	}
-	must(t, m.store.ApplyDelta(bg, d, engine.NoSync), "apply")
+	must(t, m.store.ApplyDelta(bg, d, bigset.NoSync), "apply")
 	m.did(d)
 }
 
@@ -82,8 +83,8 @@ func (m *pagedMachine) delta(t *rapid.T) {
 func (m *pagedMachine) clear(t *rapid.T) {
 	from, to, k := drawDot(t), drawCounter(t), &clock.Clock{}
 	k.AddRange(from.Actor, min(from.Counter, to), max(from.Counter, to))
-	d := engine.Delta{Set: pagedSet, Clear: k}
-	must(t, m.store.ApplyDelta(bg, d, engine.NoSync), "clear")
+	d := bigset.Delta{Set: pagedSet, Clear: k}
+	must(t, m.store.ApplyDelta(bg, d, bigset.NoSync), "clear")
 	m.did(d)
 	if rapid.Bool().Draw(t, "cut out") {
 		must(t, m.store.RunnerTick(bg), "tick")
@@ -91,12 +92,12 @@ func (m *pagedMachine) clear(t *rapid.T) {
 }
 
 func (m *pagedMachine) write(t *rapid.T) {
-	ops := make([]engine.Op, rapid.IntRange(1, 3).Draw(t, "operations"))
+	ops := make([]bigset.Op, rapid.IntRange(1, 3).Draw(t, "operations"))
 	for i := range ops {
-		ops[i] = engine.Op{Kind: rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind"),
+		ops[i] = bigset.Op{Kind: rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind"),
 			Element: fmt.Append(nil, rapid.IntRange(0, 9).Draw(t, "element"))}
 	}
-	res, err := m.store.Write(bg, pagedSet, ops, engine.WriteOptions{Durability: engine.NoSync})
+	res, err := m.store.Write(bg, pagedSet, ops, bigset.WriteOptions{Durability: bigset.NoSync})
 	must(t, err, "write")
 	m.did(res.Delta)
 }
@@ -105,7 +106,7 @@ func (m *pagedMachine) drop(t *rapid.T) {
 	if m.seen.Empty() || rapid.IntRange(0, 3).Draw(t, "really") > 0 {
 		t.Skip("not so often")
 	}
-	d, err := m.store.Drop(bg, pagedSet, nil, engine.NoSync)
+	d, err := m.store.Drop(bg, pagedSet, nil, bigset.NoSync)
 	must(t, err, "drop")
 	m.did(d)
 	if rapid.Bool().Draw(t, "cut out") {
@@ -114,7 +115,7 @@ func (m *pagedMachine) drop(t *rapid.T) {
 }
 
 // did does to the plain clocks what a delta says.
-func (m *pagedMachine) did(d engine.Delta) {
+func (m *pagedMachine) did(d bigset.Delta) {
 	for i, it := range d.Items {
 		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
 		m.seen.Add(dot)
@@ -175,10 +176,10 @@ func TestRecordsAfterFailure(t *testing.T) {
 	p := newPair("failing")
 	p.cut = []int{40, 40, 1 << 10, 64}
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c", "d", "e", "f"}, engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a", "b", "c", "d", "e", "f"}, bigset.Sync)
 	for i := range 6 { // dots apart from each other, of actors enough to fill heads
-		p.apply(t, engine.Delta{Set: []byte("s"), Actor: clock.Actor(fmt.Sprintf("other actor %d", i)), First: 5, Items: []engine.Item{
-			{Kind: keyscheme.OpRemove, Element: []byte("x")}}}, engine.Sync)
+		p.apply(t, bigset.Delta{Set: []byte("s"), Actor: clock.Actor(fmt.Sprintf("other actor %d", i)), First: 5, Items: []bigset.Item{
+			{Kind: keyscheme.OpRemove, Element: []byte("x")}}}, bigset.Sync)
 		must(t, p.store.Close(), "close")
 		p.open(t)
 		p.disk.SetHook("mark", func(op errorfs.Op) error {
@@ -187,15 +188,15 @@ func TestRecordsAfterFailure(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a"), []byte("c"), []byte("e")}, engine.WriteOptions{})
+		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a"), []byte("c"), []byte("e")}, bigset.WriteOptions{})
 		p.disk.SetHook("mark", nil)
 		if err == nil {
 			t.Fatal("the mark was written all the same")
 		}
 		must(t, p.store.Failed(), "failed")
 	}
-	p.all(t, "s", keyscheme.OpRemove, []string{"a", "c", "e"}, engine.Sync)
-	p.apply(t, engine.Delta{Set: []byte("s"), Actor: "one more actor", First: 9, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, engine.Sync)
+	p.all(t, "s", keyscheme.OpRemove, []string{"a", "c", "e"}, bigset.Sync)
+	p.apply(t, bigset.Delta{Set: []byte("s"), Actor: "one more actor", First: 9, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, bigset.Sync)
 	must(t, p.store.Close(), "close")
 	p.open(t)
 	p.check(t)
@@ -212,8 +213,8 @@ func TestUnpaged(t *testing.T) {
 	p.open(t)
 	scatter := func(from int) {
 		for i := from; i < from+600; i += 2 {
-			p.all(t, "s", keyscheme.OpAdd, []string{bulkName(i), bulkName(i + 1)}, engine.NoSync)
-			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(i)}, engine.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, []string{bulkName(i), bulkName(i + 1)}, bigset.NoSync)
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(i)}, bigset.NoSync)
 		}
 	}
 	pages := func() int {
@@ -232,18 +233,18 @@ func TestUnpaged(t *testing.T) {
 		}
 		return kinds[keyscheme.KindTombstonePage]
 	}
-	p.apply(t, engine.Delta{Set: []byte("s"), Actor: "another actor", First: 7, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, engine.NoSync)
-	p.apply(t, engine.Delta{Set: []byte("s"), Actor: "one more actor", First: 7, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("z")}}}, engine.NoSync)
+	p.apply(t, bigset.Delta{Set: []byte("s"), Actor: "another actor", First: 7, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, bigset.NoSync)
+	p.apply(t, bigset.Delta{Set: []byte("s"), Actor: "one more actor", First: 7, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("z")}}}, bigset.NoSync)
 	scatter(0)
 	if pages() == 0 {
 		t.Fatal("a large tombstone is in one key")
 	}
-	_, ok := p.drop(t, "s", nil, engine.Sync)
+	_, ok := p.drop(t, "s", nil, bigset.Sync)
 	if before := pages(); !ok || before == 0 {
 		t.Fatalf("dropped %v, %d pages before the space is taken back", ok, before)
 	}
 	for i := range uint64(21) { // so that the heads are not all there is
-		p.apply(t, engine.Delta{Set: []byte("s"), Actor: "z", First: i + 1, Items: []engine.Item{{Kind: keyscheme.OpRemove, Element: []byte("y")}}}, engine.NoSync)
+		p.apply(t, bigset.Delta{Set: []byte("s"), Actor: "z", First: i + 1, Items: []bigset.Item{{Kind: keyscheme.OpRemove, Element: []byte("y")}}}, bigset.NoSync)
 	}
 	must(t, p.store.RunnerTick(bg), "tick")
 	if n := pages(); n != 0 {

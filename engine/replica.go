@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -12,16 +13,8 @@ import (
 
 // What replicas ask each other: what has been seen, and what has become of single dots. Nothing here changes the store.
 
-// State is what a store knows of a set at one moment.
-type State struct {
-	// Seen are the events that this store knows of, Dead those of them that are removed or replaced. Both are shared: read only.
-	Seen, Dead *clock.Clock
-	// Open is the number of keys with an open context (Options.OpenContexts); after a crash it may be too many.
-	Open uint64
-}
-
-// State returns what this store knows of a set. A set of which it has never heard is ErrNotFound.
-func (s *Store) State(ctx context.Context, name []byte) (state State, err error) {
+// State returns what this store knows of a set. A set of which it has never heard is bigset.ErrNotFound.
+func (s *Store) State(ctx context.Context, name []byte) (state bigset.State, err error) {
 	err = s.withSet(ctx, name, func(st *set) error {
 		_, state = st.state()
 		return nil
@@ -30,56 +23,23 @@ func (s *Store) State(ctx context.Context, name []byte) (state State, err error)
 }
 
 // state returns a view, and what is known at its moment.
-func (st *set) state() (*view, State) {
+func (st *set) state() (*view, bigset.State) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	v := st.viewLocked()
-	return v, State{v.seen, v.dead, uint64(max(0, st.open))}
-}
-
-// Verdict says what a store knows of a dot of an element.
-type Verdict byte
-
-const (
-	// NotSeen is a dot of which the store has never heard.
-	NotSeen Verdict = iota
-	// Live is a dot by which the element is present.
-	Live
-	// Dead is a dot that was removed or replaced.
-	Dead
-	// Lost is a dot that was seen, is not dead, and has no key under the element. Where the dot is the element's, that is
-	// damage, and says nothing about a remove.
-	Lost
-)
-
-// String returns the verdict's name.
-func (v Verdict) String() string {
-	if int(v) < len(verdictNames) {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict %d", byte(v))
-}
-
-var verdictNames = [...]string{"not seen", "live", "dead", "lost"}
-
-// Judgement is what a store knows of an element, all of one moment.
-type Judgement struct {
-	// Live are all dots by which the element is present, ascending: also those that nobody asked about.
-	Live []clock.Dot
-	// Verdicts are on the dots that were asked about, in their order.
-	Verdicts []Verdict
+	return v, bigset.State{Seen: v.seen, Dead: v.dead, Open: uint64(max(0, st.open))}
 }
 
 // Judge says of each of some dots of an element what this store knows of it, and by which dots it is present, all at one moment. Of a
-// set of which it has never heard it has seen no dot. An element with an open key is refused with ErrOpenKey.
-func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (Judgement, error) {
-	if err := checkElement(element); err != nil {
-		return Judgement{}, err
+// set of which it has never heard it has seen no dot. An element with an open key is refused with bigset.ErrOpenKey.
+func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Dot) (bigset.Judgement, error) {
+	if err := bigset.CheckElement(element); err != nil {
+		return bigset.Judgement{}, err
 	}
-	if err := checkDots(dots); err != nil {
-		return Judgement{}, err
+	if err := bigset.CheckDots(dots); err != nil {
+		return bigset.Judgement{}, err
 	}
-	found := Judgement{Verdicts: make([]Verdict, len(dots))}
+	found := bigset.Judgement{Verdicts: make([]bigset.Verdict, len(dots))}
 	err := s.usingSet(ctx, name, func(st *set) error {
 		for try := 1; ; try++ {
 			if err := ctx.Err(); err != nil {
@@ -106,14 +66,14 @@ func (s *Store) Judge(ctx context.Context, name, element []byte, dots []clock.Do
 		}
 	})
 	if err != nil {
-		return Judgement{}, err
+		return bigset.Judgement{}, err
 	}
 	return found, nil
 }
 
 // judge judges dots by a view and the keys of an iterator that was opened after it. It reports false where the set has changed in
 // between: the key of a dot that has died since may be missing, for it was dropped, or the filter hides it.
-func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *Judgement) (same bool, err error) {
+func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *bigset.Judgement) (same bool, err error) {
 	st.viewing.RLock()
 	defer st.viewing.RUnlock()
 	v := st.view()
@@ -126,13 +86,13 @@ func (s *Store) judge(st *set, element []byte, dots []clock.Dot, j *Judgement) (
 	for i, d := range dots {
 		switch {
 		case !v.seen.Contains(d):
-			j.Verdicts[i] = NotSeen
+			j.Verdicts[i] = bigset.NotSeen
 		case v.dead.Contains(d):
-			j.Verdicts[i] = Dead
+			j.Verdicts[i] = bigset.Dead
 		case slices.Contains(j.Live, d):
-			j.Verdicts[i] = Live
+			j.Verdicts[i] = bigset.Live
 		default:
-			j.Verdicts[i] = Lost
+			j.Verdicts[i] = bigset.Lost
 		}
 	}
 	return st.view().version == v.version, nil
@@ -148,14 +108,14 @@ func (s *Store) keysOf(st *set, element []byte) (dots []clock.Dot, err error) {
 	for ok := it.SeekPrefixGE(st.prefix.AppendElementBound(nil, element)); ok; ok = it.Next() {
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
 			return nil, err
 		}
 		if keyscheme.IsOpen(value) {
-			return nil, fmt.Errorf("%w: dot %v of element %.64q", ErrOpenKey, key.Dot(), element)
+			return nil, fmt.Errorf("%w: dot %v of element %.64q", bigset.ErrOpenKey, key.Dot(), element)
 		}
 		dots = append(dots, key.Dot())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -20,7 +21,7 @@ import (
 )
 
 // facts applies facts in store and model, and compares what they answer.
-func (p *pair) facts(t rapid.TB, f engine.Facts, sync engine.Durability) engine.FactsResult {
+func (p *pair) facts(t rapid.TB, f bigset.Facts, sync bigset.Durability) bigset.FactsResult {
 	t.Helper()
 	p.absorb(t, string(f.Set))
 	got, err := p.store.ApplyFacts(bg, f, sync)
@@ -29,10 +30,10 @@ func (p *pair) facts(t rapid.TB, f engine.Facts, sync engine.Durability) engine.
 	if got != want {
 		t.Fatalf("%s: facts changed %+v, want %+v", p.label, got, want)
 	}
-	if want != (engine.FactsResult{}) {
+	if want != (bigset.FactsResult{}) {
 		p.tell(string(f.Set))
 	}
-	if sync == engine.Sync {
+	if sync == bigset.Sync {
 		p.model.Acknowledged()
 	}
 	return got
@@ -48,11 +49,11 @@ func dotsOf(actor clock.Actor, first, last uint64) *clock.Clock {
 	return c
 }
 
-func (p *pair) known(t rapid.TB, set string) engine.State {
+func (p *pair) known(t rapid.TB, set string) bigset.State {
 	t.Helper()
 	st, err := p.store.State(bg, []byte(set))
-	if errors.Is(err, engine.ErrNotFound) {
-		return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
+	if errors.Is(err, bigset.ErrNotFound) {
+		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
 	must(t, err, p.label+": state")
 	return st
@@ -62,12 +63,12 @@ func (p *pair) known(t rapid.TB, set string) engine.State {
 func TestApplyFacts(t *testing.T) {
 	t.Parallel()
 	x := func(n uint64) clock.Dot { return clock.Dot{Actor: "x", Counter: n} }
-	for _, sync := range []engine.Durability{engine.NoSync, engine.Sync} {
+	for _, sync := range []bigset.Durability{bigset.NoSync, bigset.Sync} {
 		p := newPair("store")
 		p.open(t)
 		p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, sync)
 		own := clock.Dot{Actor: p.store.Actor(), Counter: 1}
-		for _, f := range []engine.Facts{
+		for _, f := range []bigset.Facts{
 			{},
 			{Keys: []fold.Element{element("b", x(1)), element("c", x(2), x(3))}},
 			{Keys: []fold.Element{element("b", x(1)), element("d", x(5))}},         // one is known
@@ -85,11 +86,11 @@ func TestApplyFacts(t *testing.T) {
 			p.facts(t, f, sync) // nothing is new
 			p.check(t)
 		}
-		if err := testkit.SameElements(p.read(t, "s", engine.ReadOptions{}), p.model.Set("s").Elements()); err != nil {
+		if err := testkit.SameElements(p.read(t, "s", bigset.ReadOptions{}), p.model.Set("s").Elements()); err != nil {
 			t.Error(err)
 		}
 		p.counted(t, len(p.model.Set("s").Elements()), true) // some element may have two dots
-		p.facts(t, engine.Facts{Set: []byte("new"), Dead: clock.Of(x(1))}, sync)
+		p.facts(t, bigset.Facts{Set: []byte("new"), Dead: clock.Of(x(1))}, sync)
 		p.verify(t)
 		p.close(t)
 		p.open(t)
@@ -104,14 +105,14 @@ func TestFactsAndWrites(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	defer p.close(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"first"}, engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, []string{"first"}, bigset.NoSync)
 	results := make(chan error, 2)
 	must(t, p.store.HoldingWriters([]byte("s"), func() error { // both queue up behind
-		f := engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", clock.Dot{Actor: "x", Counter: 1})}}
-		go func() { _, err := p.store.ApplyFacts(bg, f, engine.NoSync); results <- err }()
+		f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("a", clock.Dot{Actor: "x", Counter: 1})}}
+		go func() { _, err := p.store.ApplyFacts(bg, f, bigset.NoSync); results <- err }()
 		<-settled(p)
 		go func() {
-			_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a")}, engine.WriteOptions{})
+			_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte("a")}, bigset.WriteOptions{})
 			results <- err
 		}()
 		<-settled(p)
@@ -128,37 +129,37 @@ func TestFactsAndWrites(t *testing.T) {
 func TestFactsRefused(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.Sync)
 	ahead, x := clock.Dot{Actor: p.store.Actor(), Counter: 2}, clock.Dot{Actor: "x", Counter: 1}
-	many := make([]fold.Element, engine.BatchOpsMax+1)
+	many := make([]fold.Element, bigset.BatchOpsMax+1)
 	for i := range many {
 		many[i] = element("e", clock.Dot{Actor: "x", Counter: uint64(i + 1)})
 	}
 	var big []fold.Element
-	for n := range uint64(engine.BatchBytesMax/engine.ElementBytesMax) + 1 {
-		big = append(big, fold.Element{Name: make([]byte, engine.ElementBytesMax), Dots: []clock.Dot{{Actor: "x", Counter: n + 1}}})
+	for n := range uint64(bigset.BatchBytesMax/bigset.ElementBytesMax) + 1 {
+		big = append(big, fold.Element{Name: make([]byte, bigset.ElementBytesMax), Dots: []clock.Dot{{Actor: "x", Counter: n + 1}}})
 	}
 	set := []byte("s")
 	for what, c := range map[string]struct {
-		f    engine.Facts
+		f    bigset.Facts
 		want error
 	}{
-		"no name":             {engine.Facts{Keys: []fold.Element{element("a", x)}}, engine.ErrRequest},
-		"a long name":         {engine.Facts{Set: make([]byte, engine.SetNameBytesMax+1)}, engine.ErrLimit},
-		"a long element":      {engine.Facts{Set: set, Keys: []fold.Element{{Name: make([]byte, engine.ElementBytesMax+1), Dots: []clock.Dot{x}}}}, engine.ErrLimit},
-		"no dot":              {engine.Facts{Set: set, Keys: []fold.Element{element("b", x), element("a")}}, engine.ErrFacts},
-		"a zero dot":          {engine.Facts{Set: set, Keys: []fold.Element{element("a", clock.Dot{Actor: "x"})}}, engine.ErrFacts},
-		"no actor":            {engine.Facts{Set: set, Keys: []fold.Element{element("a", clock.Dot{Counter: 1})}}, engine.ErrFacts},
-		"a dot twice":         {engine.Facts{Set: set, Keys: []fold.Element{element("a", x), element("b", x)}}, engine.ErrFacts},
-		"a dot never issued":  {engine.Facts{Set: set, Keys: []fold.Element{element("b", x), element("a", ahead)}}, engine.ErrFacts},
-		"a death of our own":  {engine.Facts{Set: set, Keys: []fold.Element{element("b", x)}, Dead: clock.Of(ahead)}, engine.ErrFacts},
-		"in another set":      {engine.Facts{Set: []byte("t"), Keys: []fold.Element{element("b", x)}, Dead: clock.Of(clock.Dot{Actor: ahead.Actor, Counter: 1})}, engine.ErrFacts},
-		"too many":            {engine.Facts{Set: set, Keys: many}, engine.ErrLimit},
-		"too much":            {engine.Facts{Set: set, Keys: big}, engine.ErrLimit},
-		"a durability unkown": {engine.Facts{Set: set, Keys: []fold.Element{element("a", x)}}, engine.ErrRequest},
+		"no name":             {bigset.Facts{Keys: []fold.Element{element("a", x)}}, bigset.ErrRequest},
+		"a long name":         {bigset.Facts{Set: make([]byte, bigset.SetNameBytesMax+1)}, bigset.ErrLimit},
+		"a long element":      {bigset.Facts{Set: set, Keys: []fold.Element{{Name: make([]byte, bigset.ElementBytesMax+1), Dots: []clock.Dot{x}}}}, bigset.ErrLimit},
+		"no dot":              {bigset.Facts{Set: set, Keys: []fold.Element{element("b", x), element("a")}}, bigset.ErrFacts},
+		"a zero dot":          {bigset.Facts{Set: set, Keys: []fold.Element{element("a", clock.Dot{Actor: "x"})}}, bigset.ErrFacts},
+		"no actor":            {bigset.Facts{Set: set, Keys: []fold.Element{element("a", clock.Dot{Counter: 1})}}, bigset.ErrFacts},
+		"a dot twice":         {bigset.Facts{Set: set, Keys: []fold.Element{element("a", x), element("b", x)}}, bigset.ErrFacts},
+		"a dot never issued":  {bigset.Facts{Set: set, Keys: []fold.Element{element("b", x), element("a", ahead)}}, bigset.ErrFacts},
+		"a death of our own":  {bigset.Facts{Set: set, Keys: []fold.Element{element("b", x)}, Dead: clock.Of(ahead)}, bigset.ErrFacts},
+		"in another set":      {bigset.Facts{Set: []byte("t"), Keys: []fold.Element{element("b", x)}, Dead: clock.Of(clock.Dot{Actor: ahead.Actor, Counter: 1})}, bigset.ErrFacts},
+		"too many":            {bigset.Facts{Set: set, Keys: many}, bigset.ErrLimit},
+		"too much":            {bigset.Facts{Set: set, Keys: big}, bigset.ErrLimit},
+		"a durability unkown": {bigset.Facts{Set: set, Keys: []fold.Element{element("a", x)}}, bigset.ErrRequest},
 	} {
-		d := engine.Sync
-		if c.want == engine.ErrRequest {
+		d := bigset.Sync
+		if c.want == bigset.ErrRequest {
 			d = 9
 		}
 		if _, err := p.store.ApplyFacts(bg, c.f, d); !errors.Is(err, c.want) {
@@ -174,7 +175,7 @@ func TestFactsRefused(t *testing.T) {
 		t.Errorf("%d sets, want the one", sets)
 	}
 	p.close(t)
-	if _, err := p.store.ApplyFacts(bg, engine.Facts{Set: set}, engine.Sync); !errors.Is(err, engine.ErrClosed) {
+	if _, err := p.store.ApplyFacts(bg, bigset.Facts{Set: set}, bigset.Sync); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -184,10 +185,10 @@ func TestJudge(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	defer p.close(t)
-	first := p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, engine.NoSync).Dots
-	second := p.all(t, "s", keyscheme.OpAdd, []string{"a"}, engine.NoSync).Dots
+	first := p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, bigset.NoSync).Dots
+	second := p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.NoSync).Dots
 	dots := []clock.Dot{first[0], second[0], first[1], {Actor: "x", Counter: 1}}
-	judge := func(set string, want ...engine.Verdict) {
+	judge := func(set string, want ...bigset.Verdict) {
 		t.Helper()
 		got, err := p.store.Judge(bg, []byte(set), []byte("a"), dots)
 		if err != nil || !slices.Equal(got.Verdicts, want) {
@@ -195,7 +196,7 @@ func TestJudge(t *testing.T) {
 		}
 		var live []clock.Dot
 		for i, v := range want {
-			if v == engine.Live {
+			if v == bigset.Live {
 				live = append(live, dots[i])
 			}
 		}
@@ -205,20 +206,20 @@ func TestJudge(t *testing.T) {
 			}
 		}
 	}
-	judge("s", engine.Dead, engine.Live, engine.Lost, engine.NotSeen) // the third is another element's
-	judge("t", engine.NotSeen, engine.NotSeen, engine.NotSeen, engine.NotSeen)
-	p.all(t, "s", keyscheme.OpRemove, []string{"a"}, engine.NoSync)
-	judge("s", engine.Dead, engine.Dead, engine.Lost, engine.NotSeen)
+	judge("s", bigset.Dead, bigset.Live, bigset.Lost, bigset.NotSeen) // the third is another element's
+	judge("t", bigset.NotSeen, bigset.NotSeen, bigset.NotSeen, bigset.NotSeen)
+	p.all(t, "s", keyscheme.OpRemove, []string{"a"}, bigset.NoSync)
+	judge("s", bigset.Dead, bigset.Dead, bigset.Lost, bigset.NotSeen)
 	_, err := p.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
-	judge("s", engine.Dead, engine.Dead, engine.Lost, engine.NotSeen)
-	if _, err := p.store.Judge(bg, []byte("s"), []byte("a"), []clock.Dot{{}}); !errors.Is(err, engine.ErrContext) {
+	judge("s", bigset.Dead, bigset.Dead, bigset.Lost, bigset.NotSeen)
+	if _, err := p.store.Judge(bg, []byte("s"), []byte("a"), []clock.Dot{{}}); !errors.Is(err, bigset.ErrContext) {
 		t.Errorf("a zero dot: %v", err)
 	}
-	if _, err := p.store.Judge(bg, nil, []byte("a"), nil); !errors.Is(err, engine.ErrRequest) {
+	if _, err := p.store.Judge(bg, nil, []byte("a"), nil); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no name: %v", err)
 	}
-	if _, err := p.store.Judge(bg, []byte("s"), make([]byte, engine.ElementBytesMax+1), nil); !errors.Is(err, engine.ErrLimit) {
+	if _, err := p.store.Judge(bg, []byte("s"), make([]byte, bigset.ElementBytesMax+1), nil); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("a long element: %v", err)
 	}
 }
@@ -236,7 +237,7 @@ func TestJudgeMeanwhile(t *testing.T) {
 	go func() {
 		done <- func() error {
 			for i := range times(5000) {
-				res, err := p.store.Add(bg, set, [][]byte{name}, engine.WriteOptions{Durability: engine.NoSync})
+				res, err := p.store.Add(bg, set, [][]byte{name}, bigset.WriteOptions{Durability: bigset.NoSync})
 				if err != nil {
 					return err
 				}
@@ -265,7 +266,7 @@ func TestJudgeMeanwhile(t *testing.T) {
 		got, err := p.store.Judge(bg, set, name, dots)
 		must(t, err, "judge")
 		for i, v := range got.Verdicts {
-			if v != engine.Live && v != engine.Dead || (v == engine.Live) != slices.Contains(got.Live, dots[i]) {
+			if v != bigset.Live && v != bigset.Dead || (v == bigset.Live) != slices.Contains(got.Live, dots[i]) {
 				t.Fatalf("dot %v is %v, live are %v", dots[i], v, got.Live)
 			}
 		}
@@ -278,7 +279,7 @@ func TestJudgeMeanwhile(t *testing.T) {
 // digests returns the digests of all sets by name.
 func digests(t rapid.TB, s *engine.Store, first, last keyscheme.Slot) map[string][16]byte {
 	t.Helper()
-	all, before := map[string][16]byte{}, engine.SetDigest{}
+	all, before := map[string][16]byte{}, bigset.SetDigest{}
 	for d, err := range s.Digests(bg, first, last) {
 		must(t, err, "digests")
 		if d.Slot != keyscheme.SetSlot(d.Name) || d.Slot < first || d.Slot > last {
@@ -300,17 +301,17 @@ func TestDigests(t *testing.T) {
 	b.open(t)
 	defer a.close(t)
 	defer b.close(t)
-	var deltas []engine.Delta
-	a.minted = func(_ rapid.TB, d engine.Delta) { deltas = append(deltas, d) }
+	var deltas []bigset.Delta
+	a.minted = func(_ rapid.TB, d bigset.Delta) { deltas = append(deltas, d) }
 	for i := range 700 {
-		a.all(t, fmt.Sprintf("set %d", i), keyscheme.OpAdd, elementNames(0, 1+i%3), engine.NoSync)
+		a.all(t, fmt.Sprintf("set %d", i), keyscheme.OpAdd, elementNames(0, 1+i%3), bigset.NoSync)
 	}
 	for i := range 120 {
-		a.all(t, "s", keyscheme.OpAdd, elementNames(7*i, 7*i+4), engine.NoSync)
-		a.all(t, "s", keyscheme.OpRemove, elementNames(7*i+i%4, 7*i+i%4+1), engine.NoSync)
+		a.all(t, "s", keyscheme.OpAdd, elementNames(7*i, 7*i+4), bigset.NoSync)
+		a.all(t, "s", keyscheme.OpRemove, elementNames(7*i+i%4, 7*i+i%4+1), bigset.NoSync)
 	}
 	for _, d := range slices.Backward(deltas) { // in another order: it has gaps on the way, and pages
-		b.apply(t, d, engine.NoSync)
+		b.apply(t, d, bigset.NoSync)
 	}
 	if kinds, err := b.store.CausalKeys([]byte("s")); err != nil || kinds[keyscheme.KindTombstonePage] == 0 {
 		t.Fatalf("no pages: %v, %v", kinds, err)
@@ -328,7 +329,7 @@ func TestDigests(t *testing.T) {
 		}
 	}
 	same(true)
-	ranges := func(s *engine.Store, first, last keyscheme.Slot, parts int) (sum []engine.RangeDigest) {
+	ranges := func(s *engine.Store, first, last keyscheme.Slot, parts int) (sum []bigset.RangeDigest) {
 		t.Helper()
 		all, err := s.RangeDigests(bg, first, last, parts)
 		must(t, err, "digests of ranges")
@@ -359,12 +360,12 @@ func TestDigests(t *testing.T) {
 	if r := ranges(a.store, slot, slot, 7); len(r) != 1 || r[0].Sets != 1 {
 		t.Errorf("the range of one slot: %+v", r)
 	}
-	for _, parts := range []int{0, engine.RangePartsMax + 1} {
-		if _, err := a.store.RangeDigests(bg, 0, 9, parts); !errors.Is(err, engine.ErrRequest) {
+	for _, parts := range []int{0, bigset.RangePartsMax + 1} {
+		if _, err := a.store.RangeDigests(bg, 0, 9, parts); !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%d parts: %v", parts, err)
 		}
 	}
-	if _, err := a.store.RangeDigests(bg, 2, 1, 3); !errors.Is(err, engine.ErrRequest) {
+	if _, err := a.store.RangeDigests(bg, 2, 1, 3); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("no range: %v", err)
 	}
 	half := keyscheme.SlotMax / 2
@@ -372,17 +373,17 @@ func TestDigests(t *testing.T) {
 		t.Errorf("%d and %d sets in the halves", len(low), len(high))
 	}
 	x := clock.Dot{Actor: "x", Counter: 1}
-	a.facts(t, engine.Facts{Set: []byte("s"), Keys: []fold.Element{element("new", x)}}, engine.NoSync)
+	a.facts(t, bigset.Facts{Set: []byte("s"), Keys: []fold.Element{element("new", x)}}, bigset.NoSync)
 	same(false) // one has seen more
 	if n := differ(); n != 1 {
 		t.Errorf("%d ranges differ, want 1", n)
 	}
-	b.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	b.facts(t, bigset.Facts{Set: []byte("s"), Dead: clock.Of(x)}, bigset.NoSync)
 	same(false) // the other knows that it is dead
-	a.facts(t, engine.Facts{Set: []byte("s"), Dead: clock.Of(x)}, engine.NoSync)
+	a.facts(t, bigset.Facts{Set: []byte("s"), Dead: clock.Of(x)}, bigset.NoSync)
 	same(true)
 	for _, err := range a.store.Digests(bg, 2, 1) {
-		if !errors.Is(err, engine.ErrRequest) {
+		if !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("no range: %v", err)
 		}
 	}

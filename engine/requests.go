@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -102,27 +103,20 @@ func (s *Store) forgotten() uint64 {
 	return now - min(age, now)
 }
 
-func checkRequestID(id []byte) error {
-	if len(id) > keyscheme.RequestIDBytesMax {
-		return &LimitError{"bytes of a request's id", len(id), keyscheme.RequestIDBytesMax}
-	}
-	return nil
-}
-
 // checkRequest refuses an id that can't be kept.
-func (s *Store) checkRequest(o WriteOptions) error {
+func (s *Store) checkRequest(o bigset.WriteOptions) error {
 	if len(o.Request) > 0 && s.opt.OpenContexts {
-		return fmt.Errorf("%w: a request's id, and the store keeps contexts open (Options.OpenContexts)", ErrRequest)
+		return fmt.Errorf("%w: a request's id, and the store keeps contexts open (Options.OpenContexts)", bigset.ErrRequest)
 	}
-	return checkRequestID(o.Request)
+	return bigset.CheckRequest(o.Request)
 }
 
 // KnowsRequest reports whether this store keeps a client's request to a set, by its id: whether a Write with that id would be answered
 // by the events that the request became, or be refused for another one's. Writes of the set that have queued up before are done when it
 // answers. It changes nothing; what it found need not be durable yet. Its errors are those with which any Write of that id would be
-// refused, ErrFailed among them.
+// refused, bigset.ErrFailed among them.
 func (s *Store) KnowsRequest(ctx context.Context, name, id []byte) (known bool, err error) {
-	if err := s.checkRequest(WriteOptions{Request: id}); err != nil {
+	if err := s.checkRequest(bigset.WriteOptions{Request: id}); err != nil {
 		return false, err
 	}
 	err = s.usingSet(ctx, name, func(st *set) error {
@@ -180,7 +174,7 @@ func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error
 }
 
 // remember keeps the events of a request, in the batch that holds them.
-func (b *builder) remember(d *Delta) {
+func (b *builder) remember(d *bigset.Delta) {
 	r := &keyscheme.Request{Millis: b.s.millis(), Actor: d.Actor, First: d.First, Items: make([]keyscheme.RequestItem, len(d.Items))}
 	for i := range d.Items {
 		it := &d.Items[i]
@@ -206,7 +200,7 @@ func (b *builder) remember(d *Delta) {
 
 // repeat answers a request that came before with the events that it became. Operations that were none are removes.
 func (b *builder) repeat(r *request, known *keyscheme.Request) error {
-	d := Delta{Set: bytes.Clone(b.st.name), Actor: known.Actor, First: known.First, Request: bytes.Clone(r.opt.Request)}
+	d := bigset.Delta{Set: bytes.Clone(b.st.name), Actor: known.Actor, First: known.First, Request: bytes.Clone(r.opt.Request)}
 	dots, removed := make([]clock.Dot, len(r.ops)), 0
 	for i := range r.ops {
 		op, n := &r.ops[i], len(d.Items)
@@ -214,18 +208,18 @@ func (b *builder) repeat(r *request, known *keyscheme.Request) error {
 			if op.Kind == keyscheme.OpRemove {
 				continue
 			}
-			return fmt.Errorf("%w: id %x is that of another request to %q", ErrRequest, r.opt.Request, b.st.name)
+			return fmt.Errorf("%w: id %x is that of another request to %q", bigset.ErrRequest, r.opt.Request, b.st.name)
 		}
 		dots[i] = clock.Dot{Actor: known.Actor, Counter: known.First + uint64(n)}
-		d.Items = append(d.Items, Item{Kind: op.Kind, Element: op.Element, Context: slices.Collect(known.Items[n].Context.Dots())})
+		d.Items = append(d.Items, bigset.Item{Kind: op.Kind, Element: op.Element, Context: slices.Collect(known.Items[n].Context.Dots())})
 		if op.Kind == keyscheme.OpRemove {
 			removed++
 		}
 	}
 	if len(d.Items) < len(known.Items) {
-		return fmt.Errorf("%w: id %x is that of another request to %q", ErrRequest, r.opt.Request, b.st.name)
+		return fmt.Errorf("%w: id %x is that of another request to %q", bigset.ErrRequest, r.opt.Request, b.st.name)
 	}
-	r.result = Result{Delta: d, Dots: dots, Removed: removed}
+	r.result = bigset.Result{Delta: d, Dots: dots, Removed: removed}
 	return nil
 }
 
@@ -279,7 +273,7 @@ func (s *Store) keptRequests(ctx context.Context) (kept []keptRequest, err error
 		}
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		if !key.IsRequest() {
 			if key.Kind == keyscheme.KindSlotMeta {

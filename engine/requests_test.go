@@ -11,29 +11,29 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
-	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
 
 // asked does operations with a request's id, past the model.
-func (p *pair) asked(t *testing.T, id string, d engine.Durability, ops ...engine.Op) engine.Result {
+func (p *pair) asked(t *testing.T, id string, d bigset.Durability, ops ...bigset.Op) bigset.Result {
 	t.Helper()
-	res, err := p.store.Write(bg, []byte("s"), ops, engine.WriteOptions{Request: []byte(id), Durability: d})
+	res, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{Request: []byte(id), Durability: d})
 	must(t, err, p.label+": write with an id")
 	return res
 }
 
-func addOp(element string) engine.Op {
-	return engine.Op{Kind: keyscheme.OpAdd, Element: []byte(element)}
+func addOp(element string) bigset.Op {
+	return bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(element)}
 }
-func rmOp(element string) engine.Op {
-	return engine.Op{Kind: keyscheme.OpRemove, Element: []byte(element)}
+func rmOp(element string) bigset.Op {
+	return bigset.Op{Kind: keyscheme.OpRemove, Element: []byte(element)}
 }
 
-func sameResult(t *testing.T, got, want engine.Result) {
+func sameResult(t *testing.T, got, want bigset.Result) {
 	t.Helper()
 	if err := testkit.SameDelta(got.Delta, want.Delta); err != nil || string(got.Delta.Request) != string(want.Delta.Request) {
 		t.Errorf("%v; request %q, want %q", err, got.Delta.Request, want.Delta.Request)
@@ -57,31 +57,31 @@ func TestRequestComesAgain(t *testing.T) {
 	a, b := newPair("first"), newPair("second")
 	a.open(t)
 	b.open(t)
-	a.asked(t, "before", engine.NoSync, addOp("y"))
-	ops := []engine.Op{addOp("x"), rmOp("absent"), addOp("x"), rmOp("y"), addOp("z")}
-	first := a.asked(t, "id", engine.NoSync, ops...)
+	a.asked(t, "before", bigset.NoSync, addOp("y"))
+	ops := []bigset.Op{addOp("x"), rmOp("absent"), addOp("x"), rmOp("y"), addOp("z")}
+	first := a.asked(t, "id", bigset.NoSync, ops...)
 	if len(first.Delta.Items) != 4 || string(first.Delta.Request) != "id" {
 		t.Fatalf("delta %+v", first.Delta)
 	}
 	was := a.known(t, "s")
-	sameResult(t, a.asked(t, "id", engine.Sync, ops...), first)
+	sameResult(t, a.asked(t, "id", bigset.Sync, ops...), first)
 	if st := a.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
 		t.Errorf("again: %+v, was %+v", st, was)
 	}
-	must(t, b.store.ApplyDelta(bg, first.Delta, engine.NoSync), "apply")
-	rm, err := b.store.Remove(bg, []byte("s"), [][]byte{[]byte("x")}, engine.WriteOptions{})
+	must(t, b.store.ApplyDelta(bg, first.Delta, bigset.NoSync), "apply")
+	rm, err := b.store.Remove(bg, []byte("s"), [][]byte{[]byte("x")}, bigset.WriteOptions{})
 	must(t, err, "remove")
-	sameResult(t, b.asked(t, "id", engine.NoSync, ops...), first)
+	sameResult(t, b.asked(t, "id", bigset.NoSync, ops...), first)
 	b.has(t, "x", false)
-	must(t, a.store.ApplyDelta(bg, rm.Delta, engine.NoSync), "apply")
-	sameResult(t, a.asked(t, "id", engine.NoSync, ops...), first)
+	must(t, a.store.ApplyDelta(bg, rm.Delta, bigset.NoSync), "apply")
+	sameResult(t, a.asked(t, "id", bigset.NoSync, ops...), first)
 	a.has(t, "x", false)
-	a.asked(t, "another", engine.NoSync, addOp("x"))
+	a.asked(t, "another", bigset.NoSync, addOp("x"))
 	a.has(t, "x", true)
 	for _, p := range []*pair{a, b} {
 		must(t, p.store.Close(), "close")
 		p.open(t)
-		sameResult(t, p.asked(t, "id", engine.NoSync, ops...), first)
+		sameResult(t, p.asked(t, "id", bigset.NoSync, ops...), first)
 		p.verify(t)
 		must(t, p.store.Close(), "close")
 	}
@@ -103,29 +103,29 @@ func TestKnowsRequest(t *testing.T) {
 		}
 	}
 	knows(a, "s", "id", false, nil)
-	if _, err := a.store.State(bg, []byte("s")); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := a.store.State(bg, []byte("s")); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("asking has made a set: %v", err)
 	}
-	first := a.asked(t, "id", engine.NoSync, addOp("x"))
-	a.asked(t, "nothing", engine.NoSync, rmOp("absent")) // is no event, and done again it is none
+	first := a.asked(t, "id", bigset.NoSync, addOp("x"))
+	a.asked(t, "nothing", bigset.NoSync, rmOp("absent")) // is no event, and done again it is none
 	was := a.known(t, "s")
 	for id, want := range map[string]bool{"id": true, "i": false, "id2": false, "": false, "nothing": false} {
 		knows(a, "s", id, want, nil)
 	}
 	knows(a, "other", "id", false, nil)
 	knows(b, "s", "id", false, nil)
-	must(t, b.store.ApplyDelta(bg, first.Delta, engine.NoSync), "apply")
+	must(t, b.store.ApplyDelta(bg, first.Delta, bigset.NoSync), "apply")
 	knows(b, "s", "id", true, nil)
-	knows(a, "", "id", false, engine.ErrRequest)
-	knows(a, strings.Repeat("s", engine.SetNameBytesMax+1), "id", false, engine.ErrLimit)
-	knows(a, "s", strings.Repeat("i", 65), false, engine.ErrLimit)
+	knows(a, "", "id", false, bigset.ErrRequest)
+	knows(a, strings.Repeat("s", bigset.SetNameBytesMax+1), "id", false, bigset.ErrLimit)
+	knows(a, "s", strings.Repeat("i", 65), false, bigset.ErrLimit)
 	if st := a.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
 		t.Errorf("asking has changed %+v to %+v", was, st)
 	}
 	answer := make(chan bool, 1)
 	must(t, a.store.HoldingWriters([]byte("s"), func() error { // a write that waits for its turn counts
 		go func() {
-			_, _ = a.store.Write(bg, []byte("s"), []engine.Op{addOp("y")}, engine.WriteOptions{Request: []byte("queued")})
+			_, _ = a.store.Write(bg, []byte("s"), []bigset.Op{addOp("y")}, bigset.WriteOptions{Request: []byte("queued")})
 		}()
 		<-settled(a)
 		go func() {
@@ -146,17 +146,17 @@ func TestKnowsRequest(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := b.store.Write(bg, []byte("s"), []engine.Op{addOp("y")}, engine.WriteOptions{}); err == nil {
+	if _, err := b.store.Write(bg, []byte("s"), []bigset.Op{addOp("y")}, bigset.WriteOptions{}); err == nil {
 		t.Fatal("the disk has not failed")
 	}
-	knows(b, "s", "id", false, engine.ErrFailed)
+	knows(b, "s", "id", false, bigset.ErrFailed)
 	b.disk.SetHook("fail", nil)
 	_ = b.store.Close()
 	a.close(t)
-	knows(a, "s", "id", false, engine.ErrClosed)
+	knows(a, "s", "id", false, bigset.ErrClosed)
 	q := openPair(t, "open contexts")
 	defer q.close(t)
-	knows(q, "s", "id", false, engine.ErrRequest)
+	knows(q, "s", "id", false, bigset.ErrRequest)
 }
 
 // TestRequestsOfOneGroup: a request that comes twice at a time is one.
@@ -164,12 +164,12 @@ func TestRequestsOfOneGroup(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	defer p.close(t)
-	p.asked(t, "before", engine.NoSync, addOp("a"))
-	results := make(chan engine.Result, 3)
+	p.asked(t, "before", bigset.NoSync, addOp("a"))
+	results := make(chan bigset.Result, 3)
 	must(t, p.store.HoldingWriters([]byte("s"), func() error {
 		for range cap(results) {
 			go func() {
-				res, err := p.store.Write(bg, []byte("s"), []engine.Op{addOp("x")}, engine.WriteOptions{Request: []byte("id"), Policy: engine.PolicyEmpty})
+				res, err := p.store.Write(bg, []byte("s"), []bigset.Op{addOp("x")}, bigset.WriteOptions{Request: []byte("id"), Policy: bigset.PolicyEmpty})
 				if err != nil {
 					t.Error(err)
 				}
@@ -193,32 +193,32 @@ func TestRequestsRefused(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	defer p.close(t)
-	p.asked(t, "id", engine.NoSync, addOp("a"), rmOp("a"))
+	p.asked(t, "id", bigset.NoSync, addOp("a"), rmOp("a"))
 	was := p.known(t, "s")
 	long := make([]byte, 65)
 	for what, c := range map[string]struct {
 		id   string
-		ops  []engine.Op
+		ops  []bigset.Op
 		want error
 	}{
-		"another element": {"id", []engine.Op{addOp("b"), rmOp("a")}, engine.ErrRequest},
-		"another kind":    {"id", []engine.Op{rmOp("a"), rmOp("a")}, engine.ErrRequest},
-		"less":            {"id", []engine.Op{addOp("a")}, engine.ErrRequest},
-		"more":            {"id", []engine.Op{addOp("a"), rmOp("a"), addOp("a")}, engine.ErrRequest},
-		"nothing":         {"id", nil, engine.ErrRequest},
-		"too long":        {string(long), []engine.Op{addOp("b")}, engine.ErrLimit},
+		"another element": {"id", []bigset.Op{addOp("b"), rmOp("a")}, bigset.ErrRequest},
+		"another kind":    {"id", []bigset.Op{rmOp("a"), rmOp("a")}, bigset.ErrRequest},
+		"less":            {"id", []bigset.Op{addOp("a")}, bigset.ErrRequest},
+		"more":            {"id", []bigset.Op{addOp("a"), rmOp("a"), addOp("a")}, bigset.ErrRequest},
+		"nothing":         {"id", nil, bigset.ErrRequest},
+		"too long":        {string(long), []bigset.Op{addOp("b")}, bigset.ErrLimit},
 	} {
-		res, err := p.store.Write(bg, []byte("s"), c.ops, engine.WriteOptions{Request: []byte(c.id)})
+		res, err := p.store.Write(bg, []byte("s"), c.ops, bigset.WriteOptions{Request: []byte(c.id)})
 		if !errors.Is(err, c.want) || !res.Delta.Empty() {
 			t.Errorf("%s: %v, %v, want %v", what, res, err, c.want)
 		}
 	}
-	d := engine.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd}}, Request: long}
-	if err := p.store.ApplyDelta(bg, d, engine.NoSync); !errors.Is(err, engine.ErrLimit) {
+	d := bigset.Delta{Set: []byte("s"), Actor: "x", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd}}, Request: long}
+	if err := p.store.ApplyDelta(bg, d, bigset.NoSync); !errors.Is(err, bigset.ErrLimit) {
 		t.Errorf("delta: %v", err)
 	}
 	d.Request, d.Items[0].Wide = long[:1], clock.Of()
-	if err := p.store.ApplyDelta(bg, d, engine.NoSync); !errors.Is(err, engine.ErrDelta) {
+	if err := p.store.ApplyDelta(bg, d, bigset.NoSync); !errors.Is(err, bigset.ErrDelta) {
 		t.Errorf("delta with a wide context: %v", err)
 	}
 	if st := p.known(t, "s"); !st.Seen.Equal(was.Seen) || !st.Dead.Equal(was.Dead) {
@@ -226,7 +226,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 	q := openPair(t, "open contexts")
 	defer q.close(t)
-	if _, err := q.store.Write(bg, []byte("s"), []engine.Op{addOp("a")}, engine.WriteOptions{Request: []byte("id")}); !errors.Is(err, engine.ErrRequest) {
+	if _, err := q.store.Write(bg, []byte("s"), []bigset.Op{addOp("a")}, bigset.WriteOptions{Request: []byte("id")}); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("with open contexts: %v", err)
 	}
 }
@@ -247,14 +247,14 @@ func TestRequestsAreForgotten(t *testing.T) {
 	again := func(id string, want bool) {
 		t.Helper()
 		before := p.known(t, "s").Seen.Len()
-		p.asked(t, id, engine.NoSync, addOp("a"))
+		p.asked(t, id, bigset.NoSync, addOp("a"))
 		if same := p.known(t, "s").Seen.Len() == before; same != want {
 			t.Errorf("request %q is known: %v, want %v", id, same, want)
 		}
 	}
 	kept(0)
 	for i := range 50 { // each set has its own slot
-		_, err := p.store.Write(bg, fmt.Appendf(nil, "set %d", i), []engine.Op{addOp("a")}, engine.WriteOptions{Request: []byte("id")})
+		_, err := p.store.Write(bg, fmt.Appendf(nil, "set %d", i), []bigset.Op{addOp("a")}, bigset.WriteOptions{Request: []byte("id")})
 		must(t, err, "write")
 	}
 	again("one", false)
@@ -297,21 +297,21 @@ func TestRequestsOfAFailedBatch(t *testing.T) {
 	p.opt.Now = func() time.Time { return now }
 	p.opt.RequestAge, p.opt.BlockCacheBytes = time.Minute, 1
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync)
 	p.flush(t)
 	must(t, p.store.CompactTables(bg), "settle")
 	for i := range 3 {
-		p.asked(t, fmt.Sprint("old ", i), engine.NoSync, engine.Op{Kind: keyscheme.OpAdd, Element: []byte("a"), Context: engine.Saw()})
+		p.asked(t, fmt.Sprint("old ", i), bigset.NoSync, bigset.Op{Kind: keyscheme.OpAdd, Element: []byte("a"), Context: bigset.Saw()})
 	}
 	must(t, p.store.RunnerTick(bg), "tick") // looks at the disk, once
 	now = now.Add(time.Hour)
 	results := make(chan error, 2)
 	must(t, p.store.HoldingWriters([]byte("s"), func() error { // two requests of one group, of which the second can't be done
-		for i, o := range []engine.Op{
-			{Kind: keyscheme.OpAdd, Element: []byte("a"), Context: engine.Saw()}, {Kind: keyscheme.OpAdd, Element: []byte(bulkName(70))},
+		for i, o := range []bigset.Op{
+			{Kind: keyscheme.OpAdd, Element: []byte("a"), Context: bigset.Saw()}, {Kind: keyscheme.OpAdd, Element: []byte(bulkName(70))},
 		} {
 			go func() {
-				_, err := p.store.Write(bg, []byte("s"), []engine.Op{o}, engine.WriteOptions{Request: fmt.Append(nil, "new ", i), Durability: engine.NoSync})
+				_, err := p.store.Write(bg, []byte("s"), []bigset.Op{o}, bigset.WriteOptions{Request: fmt.Append(nil, "new ", i), Durability: bigset.NoSync})
 				results <- err
 			}()
 			<-settled(p)
@@ -351,16 +351,16 @@ func TestRequestsBesideTheFilter(t *testing.T) {
 		p.opt.Strategy = compaction.Filter()
 		p.open(t)
 		for range 4 {
-			p.asked(t, "a", engine.NoSync, addOp("x"))
-			p.asked(t, "b", engine.NoSync, addOp("y"))
+			p.asked(t, "a", bigset.NoSync, addOp("x"))
+			p.asked(t, "b", bigset.NoSync, addOp("y"))
 			must(t, p.store.CompactTables(bg), "compact") // the records are at the bottom
-			p.asked(t, "", engine.NoSync, addOp("z"), rmOp("z"), rmOp("x"), rmOp("y"))
+			p.asked(t, "", bigset.NoSync, addOp("z"), rmOp("z"), rmOp("x"), rmOp("y"))
 			now = now.Add(time.Hour)
 			if last != "set" {
 				must(t, p.store.RunnerTick(bg), "tick")
 			}
 			if last != "delete" {
-				p.asked(t, "a", engine.NoSync, addOp("z"), rmOp("z"))
+				p.asked(t, "a", bigset.NoSync, addOp("z"), rmOp("z"))
 			}
 			for range 2 {
 				must(t, p.store.PublisherRound(), "publish")
@@ -394,17 +394,17 @@ func TestRequestsCrash(t *testing.T) {
 			}
 			return nil
 		})
-		told, durable := map[string]engine.Result{}, map[string]bool{}
-		op := func(id string) engine.Op {
-			return engine.Op{Kind: keyscheme.OpAdd, Element: []byte(id), Context: engine.Saw()}
+		told, durable := map[string]bigset.Result{}, map[string]bool{}
+		op := func(id string) bigset.Op {
+			return bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(id), Context: bigset.Saw()}
 		}
 		for i := range 8 {
 			id := fmt.Sprintf("id %d", i)
-			sync := []engine.Durability{engine.NoSync, engine.Sync}[i%2]
+			sync := []bigset.Durability{bigset.NoSync, bigset.Sync}[i%2]
 			res := p.asked(t, id, sync, op(id))
 			if writes.Load() <= at { // the power has not gone yet
 				told[id] = res
-				durable[id] = sync == engine.Sync
+				durable[id] = sync == bigset.Sync
 			}
 			if i%3 == 2 {
 				must(t, p.store.FlushTables(), "flush")
@@ -419,7 +419,7 @@ func TestRequestsCrash(t *testing.T) {
 		p.disk = left
 		p.open(t)
 		for id, was := range told {
-			res := p.asked(t, id, engine.Sync, op(id))
+			res := p.asked(t, id, bigset.Sync, op(id))
 			got, err := p.store.Contains(bg, []byte("s"), []byte(id))
 			must(t, err, "contains")
 			if id >= "id 4" && len(got.Dots) != 1 || len(got.Dots) > 2 {
@@ -437,8 +437,8 @@ func TestRequestsCrash(t *testing.T) {
 // TestRequestsBesideSweeps: what is kept of a request that comes while a sweep copies its set's neighbours is not swapped out.
 func TestRequestsBesideSweeps(t *testing.T) {
 	p := smallSets(t, 60, nil)
-	var first engine.Result
-	ops, o := []engine.Op{addOp("x")}, engine.WriteOptions{Request: []byte("id"), Durability: engine.NoSync}
+	var first bigset.Result
+	ops, o := []bigset.Op{addOp("x")}, bigset.WriteOptions{Request: []byte("id"), Durability: bigset.NoSync}
 	stop := p.whileCopied(func() {
 		for i := range 60 {
 			first = p.write(t, smallName(i), ops, o)

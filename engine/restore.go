@@ -40,7 +40,7 @@ func Restore(ctx context.Context, src, dest string, o *RestoreOptions) (RestoreR
 }
 
 // CheckFolder returns nil for a folder that holds a whole store of a format that this program knows, of which it reads no
-// more than that: ErrNoStore, ErrUnfinished, ErrFormat, or ErrCorrupt when Pebble's own files are missing. A nil file system
+// more than that: ErrNoStore, ErrUnfinished, ErrFormat, or bigset.ErrCorrupt when Pebble's own files are missing. A nil file system
 // is the operating system's.
 func CheckFolder(fs vfs.FS, dir string) error {
 	if fs == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
@@ -232,7 +233,7 @@ func (p *pass) collect(ctx context.Context) (err error) {
 		key := it.Key()
 		element, actor, counter, _, ok := keyscheme.DecodeElement(prefixLen, key)
 		if !ok {
-			return fmt.Errorf("%w: key %x", ErrCorrupt, key)
+			return fmt.Errorf("%w: key %x", bigset.ErrCorrupt, key)
 		}
 		if string(element) != string(p.last) && (size >= p.s.opt.SpanBytes || p.heals.strays(p.read)) {
 			p.bounds.Upper = p.st.prefix.AppendElementBound(nil, element)

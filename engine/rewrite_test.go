@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -27,21 +28,21 @@ func TestSpansKeepElementsWhole(t *testing.T) {
 		p.open(t)
 		var dots []clock.Dot
 		for range 3 {
-			ops := make([]engine.Op, 100)
+			ops := make([]bigset.Op, 100)
 			for i := range ops {
-				ops[i] = engine.Op{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i)), Context: engine.Saw()}
+				ops[i] = bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(bulkName(i)), Context: bigset.Saw()}
 			}
-			dots = append(dots, p.write(t, "s", ops, engine.WriteOptions{Durability: engine.NoSync}).Dots...)
+			dots = append(dots, p.write(t, "s", ops, bigset.WriteOptions{Durability: bigset.NoSync}).Dots...)
 		}
-		ops := make([]engine.Op, 100) // of each element one dot goes, of every third all but one
+		ops := make([]bigset.Op, 100) // of each element one dot goes, of every third all but one
 		for i := range ops {
 			seen := []clock.Dot{dots[i+100*(i%3)]}
 			if i%3 == 0 {
 				seen = append(seen, dots[i+100])
 			}
-			ops[i] = engine.Op{Kind: keyscheme.OpRemove, Element: []byte(bulkName(i)), Context: engine.Saw(seen...)}
+			ops[i] = bigset.Op{Kind: keyscheme.OpRemove, Element: []byte(bulkName(i)), Context: bigset.Saw(seen...)}
 		}
-		p.write(t, "s", ops, engine.WriteOptions{Durability: engine.NoSync})
+		p.write(t, "s", ops, bigset.WriteOptions{Durability: bigset.NoSync})
 		spans := 0
 		for from := []byte(nil); spans == 0 || from != nil; spans++ {
 			pass, err := p.store.RewriteSpan(bg, []byte("s"), from, 0)
@@ -63,13 +64,13 @@ func TestSpanLeft(t *testing.T) {
 	p := newPair("store")
 	p.opt.Strategy, p.opt.SpanBytes, p.opt.MemTableBytes = eager(compaction.Default()), 1<<20, 4<<20
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
-	p.all(t, "s", keyscheme.OpRemove, elementNames(50, 150), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(50, 150), bigset.Sync)
 	wrote := false
 	p.disk.SetHook("writes", func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !wrote {
 			wrote = true
-			p.all(t, "s", keyscheme.OpAdd, elementNames(200, 2300), engine.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(200, 2300), bigset.NoSync)
 		}
 		return nil
 	})
@@ -101,8 +102,8 @@ func TestSlowReader(t *testing.T) {
 func slowReader(t *testing.T, reverse bool) {
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
-	next, stop := iter.Pull2(p.store.Read(bg, []byte("s"), engine.ReadOptions{BatchSize: 10, Reverse: reverse}))
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
+	next, stop := iter.Pull2(p.store.Read(bg, []byte("s"), bigset.ReadOptions{BatchSize: 10, Reverse: reverse}))
 	defer stop()
 	var got []fold.Element
 	for i := 0; ; i++ {
@@ -114,7 +115,7 @@ func slowReader(t *testing.T, reverse bool) {
 		got = append(got, chunk.Elements...)
 		if i == 3 {
 			time.Sleep(1100 * time.Millisecond)
-			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(20), bulkName(80)}, engine.Sync) // one is behind, one is to come
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(20), bulkName(80)}, bigset.Sync) // one is behind, one is to come
 		} else if i == 4 { // with this chunk the old iterator goes
 			must(t, p.store.PublisherRound(), "publish")
 			must(t, p.store.CompactTables(bg), "compact")
@@ -142,15 +143,15 @@ func TestSlowCount(t *testing.T) {
 	t.Parallel() // it takes its time
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 	began, err := p.store.Context(bg, []byte("s"))
 	must(t, err, "context")
 	var told []uint64
-	o := engine.CountOptions{ReadOptions: engine.ReadOptions{BatchSize: 10, From: []byte{}}} // a part, which is not known without a look
+	o := engine.CountOptions{ReadOptions: bigset.ReadOptions{BatchSize: 10, From: []byte{}}} // a part, which is not known without a look
 	o.Progress = func(n uint64) {
 		if told = append(told, n); len(told) == 3 {
-			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(1), bulkName(80)}, engine.Sync) // one is behind, one is to come
-			p.all(t, "s", keyscheme.OpAdd, elementNames(100, 120), engine.Sync)
+			p.all(t, "s", keyscheme.OpRemove, []string{bulkName(1), bulkName(80)}, bigset.Sync) // one is behind, one is to come
+			p.all(t, "s", keyscheme.OpAdd, elementNames(100, 120), bigset.Sync)
 			time.Sleep(1100 * time.Millisecond)
 		}
 	}
@@ -162,8 +163,8 @@ func TestSlowCount(t *testing.T) {
 	if len(told) < 12 || !slices.IsSorted(told) || told[0] != 10 || told[len(told)-1] != c.Elements {
 		t.Errorf("told %v", told)
 	}
-	p.drop(t, "s", c.Context, engine.Sync)
-	if left := p.read(t, "s", engine.ReadOptions{}); len(left) != 20 {
+	p.drop(t, "s", c.Context, bigset.Sync)
+	if left := p.read(t, "s", bigset.ReadOptions{}); len(left) != 20 {
 		t.Errorf("%d elements left of 20 that came later", len(left))
 	}
 	p.check(t)

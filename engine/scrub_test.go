@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -19,28 +20,28 @@ func TestScrub(t *testing.T) {
 	p.opt.Strategy = eager(compaction.Default())
 	p.open(t)
 	for i, set := range []string{"s", "t", "u"} {
-		p.all(t, set, keyscheme.OpAdd, elementNames(0, 120+i), engine.Sync)
+		p.all(t, set, keyscheme.OpAdd, elementNames(0, 120+i), bigset.Sync)
 	}
 	must(t, p.store.CompactTables(bg), "settle")
 	pieces := 0
 	between := func(engine.VerifyReport) {
 		switch pieces++; pieces % 7 {
 		case 0:
-			p.all(t, "s", keyscheme.OpAdd, elementNames(pieces%120, pieces%120+5), engine.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(pieces%120, pieces%120+5), bigset.NoSync)
 		case 1:
-			p.all(t, "t", keyscheme.OpRemove, elementNames(pieces%110, pieces%110+4), engine.NoSync)
+			p.all(t, "t", keyscheme.OpRemove, elementNames(pieces%110, pieces%110+4), bigset.NoSync)
 		case 2:
 			publish(t, p)
 			must(t, p.store.FlushTables(), "flush")
 		case 3:
 			rewriteAll(t, p)
 		case 4:
-			p.all(t, "u", keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
+			p.all(t, "u", keyscheme.OpAdd, elementNames(0, 3), bigset.NoSync)
 		case 5:
 			must(t, p.store.CompactTables(bg), "compact")
 		case 6:
 			if pieces > 60 {
-				p.drop(t, "u", nil, engine.NoSync)
+				p.drop(t, "u", nil, bigset.NoSync)
 				must(t, p.store.RunnerTick(bg), "cut out")
 			}
 		}
@@ -101,9 +102,9 @@ func TestScrubFindsOpenKeys(t *testing.T) {
 func TestScrubOpenKeys(t *testing.T) {
 	t.Parallel()
 	p := openPair(t, "store")
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 150), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 150), bigset.Sync)
 	widely := func(kind keyscheme.Op, from, to int) {
-		seen := engine.SawAll(p.context(t, "s"))
+		seen := bigset.SawAll(p.context(t, "s"))
 		for i := from; i < to; i++ {
 			p.one(t, kind, bulkName(i), seen)
 		}
@@ -136,7 +137,7 @@ func TestScrubRate(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 	began := time.Now()
 	_, err := p.store.Verify(bg, engine.VerifyOptions{BytesPerSecond: 40 << 10})
 	must(t, err, "scrub")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -160,7 +161,7 @@ func (st *set) load(db *lsm.DB) error {
 	}
 	cv, err := keyscheme.DecodeClockValue(value)
 	if err != nil {
-		return fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, st.name, err)
+		return fmt.Errorf("%w: clock of %q: %w", bigset.ErrCorrupt, st.name, err)
 	}
 	st.exists, st.open, st.flags = true, cv.Open, cv.Flags
 	if cv.Flags&(keyscheme.FlagClockPages|keyscheme.FlagTombstonePages) != 0 {
@@ -178,7 +179,7 @@ func (st *set) load(db *lsm.DB) error {
 		return tombstoneError(st.prefix, false)
 	}
 	if st.dead, err = keyscheme.DecodeTombstoneValue(value); err != nil {
-		return fmt.Errorf("%w: tombstone of %q: %w", ErrCorrupt, st.name, err)
+		return fmt.Errorf("%w: tombstone of %q: %w", bigset.ErrCorrupt, st.name, err)
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ func (st *set) loadPaged(db *lsm.DB) (err error) {
 	}
 	defer closing(it, &err)
 	if !it.First() {
-		return errors.Join(fmt.Errorf("%w: the clock of %q is gone", ErrCorrupt, st.name), it.Error())
+		return errors.Join(fmt.Errorf("%w: the clock of %q is gone", bigset.ErrCorrupt, st.name), it.Error())
 	}
 	r, err := readRecords(it, st.prefix)
 	if err != nil {

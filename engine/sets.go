@@ -67,7 +67,7 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 		}
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		switch key.Kind {
 		case keyscheme.KindClock:

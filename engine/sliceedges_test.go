@@ -9,12 +9,12 @@ import (
 	"slices"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // markSlice marks keys in a slice of a replica, in its own layers.
-func (r *sliceReplica) markSlice(t *testing.T, spec engine.SliceSpec, hashes []bloomslice.Hash) (engine.Marks, []bool) {
+func (r *sliceReplica) markSlice(t *testing.T, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool) {
 	t.Helper()
 	added := make([]bool, len(hashes))
 	m, err := r.store.MarkSlice(bg, spec, r.label, hashes, added)
@@ -26,9 +26,9 @@ func (r *sliceReplica) markSlice(t *testing.T, spec engine.SliceSpec, hashes []b
 // as durable as the filter promises, though the pages are not stored yet.
 func TestFoundAfterMerge(t *testing.T) {
 	for _, c := range []struct {
-		d        engine.FilterDurability
+		d        bigset.FilterDurability
 		survives int
-	}{{engine.FilterSync, 0}, {engine.FilterLog, 100}} {
+	}{{bigset.FilterSync, 0}, {bigset.FilterLog, 100}} {
 		a, b := &sliceReplica{pair: newPair("a")}, &sliceReplica{pair: newPair("b")}
 		a.open(t)
 		b.open(t)
@@ -54,7 +54,7 @@ func TestFoundAfterMerge(t *testing.T) {
 func TestRefusedChangesNothing(t *testing.T) {
 	r := &sliceReplica{pair: newPair("replica")}
 	r.open(t)
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	spec.Options.Slices, spec.Options.Owners = 1, 1 // whose shapes may be those of an import
 	hashes := sliceKeys(&spec, 0, 50)
 	m, _ := r.markSlice(t, spec, hashes)
@@ -74,11 +74,11 @@ func TestRefusedChangesNothing(t *testing.T) {
 	later := other
 	later.Generation = 8
 	later.Layers = append(slices.Clone(m.Layers), other.Layers...) // one layer, in two shapes
-	for what, bad := range map[string]engine.Marks{"another shape": other, "more keys than there is room for": full, "layers without end": huge, "a layer twice": later} {
+	for what, bad := range map[string]bigset.Marks{"another shape": other, "more keys than there is room for": full, "layers without end": huge, "a layer twice": later} {
 		if err := r.store.ApplyMarks(bg, bad, added); err == nil {
 			t.Errorf("%s is taken", what)
 		}
-		if err := r.store.MergePages(bg, engine.SlicePages{SliceSpec: bad.SliceSpec, Layers: bad.Layers}); err == nil {
+		if err := r.store.MergePages(bg, bigset.SlicePages{SliceSpec: bad.SliceSpec, Layers: bad.Layers}); err == nil {
 			t.Errorf("%s is merged", what)
 		}
 	}
@@ -91,11 +91,11 @@ func TestRefusedChangesNothing(t *testing.T) {
 		r.open(t)
 	}
 	for _, generation := range []uint64{0, 1 << 63} {
-		if err := r.store.DropGeneration(bg, spec.Name, 1, generation); !errors.Is(err, engine.ErrRequest) {
+		if err := r.store.DropGeneration(bg, spec.Name, 1, generation); !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("drop of generation %d: %v", generation, err)
 		}
 	}
-	if err := r.store.DropGeneration(bg, spec.Name, 2, 7); !errors.Is(err, engine.ErrRequest) {
+	if err := r.store.DropGeneration(bg, spec.Name, 2, 7); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("drop with another number of slices: %v", err)
 	}
 	r.close(t)
@@ -108,8 +108,8 @@ func TestCreateFindsFirst(t *testing.T) {
 	defer p.close(t)
 	f, err := p.store.CreateFilter(bg, []byte("f"), smallFilter())
 	must(t, err, "create")
-	bad := engine.FilterOptions{Options: bloomslice.Options{Capacity: 1}}
-	if _, err := p.store.CreateFilter(bg, []byte("f"), bad); !errors.Is(err, engine.ErrFilterExists) {
+	bad := bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1}}
+	if _, err := p.store.CreateFilter(bg, []byte("f"), bad); !errors.Is(err, bigset.ErrFilterExists) {
 		t.Errorf("created again: %v", err)
 	}
 	_, err = f.Close(bg)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 )
@@ -26,7 +27,7 @@ func openReplicas(t *testing.T, n int) (replicas []*sliceReplica) {
 }
 
 // marks marks keys under the replica's name.
-func (r *sliceReplica) marks(t *testing.T, spec engine.SliceSpec, hashes []bloomslice.Hash) (engine.Marks, []bool) {
+func (r *sliceReplica) marks(t *testing.T, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool) {
 	t.Helper()
 	added := make([]bool, len(hashes))
 	m, err := r.store.MarkSlice(bg, spec, r.label, hashes, added)
@@ -36,7 +37,7 @@ func (r *sliceReplica) marks(t *testing.T, spec engine.SliceSpec, hashes []bloom
 }
 
 // applies applies what another has decided.
-func (r *sliceReplica) applies(t *testing.T, m engine.Marks) []bool {
+func (r *sliceReplica) applies(t *testing.T, m bigset.Marks) []bool {
 	t.Helper()
 	added := make([]bool, len(m.Marks))
 	must(t, r.store.ApplyMarks(bg, m, added), "apply")
@@ -47,7 +48,7 @@ func (r *sliceReplica) applies(t *testing.T, m engine.Marks) []bool {
 }
 
 // has counts the keys that are in a slice.
-func (r *sliceReplica) has(t *testing.T, spec engine.SliceSpec, hashes []bloomslice.Hash) (n int) {
+func (r *sliceReplica) has(t *testing.T, spec bigset.SliceSpec, hashes []bloomslice.Hash) (n int) {
 	t.Helper()
 	present := make([]bool, len(hashes))
 	must(t, r.store.CheckSlice(bg, spec, hashes, present), "check")
@@ -70,7 +71,7 @@ func (r *sliceReplica) verified(t *testing.T, what string) {
 // TestMarksConverge: two replicas that have done each other's marks are equal, also where both had a key before; each has layers of its
 // own. The marks tell of keys that were found, too.
 func TestMarksConverge(t *testing.T) {
-	spec := sliceSpec(0, 7, engine.FilterInterval)
+	spec := sliceSpec(0, 7, bigset.FilterInterval)
 	r := openReplicas(t, 3)
 	hashes := sliceKeys(&spec, 0, 600)
 	ones, _ := r[0].marks(t, spec, hashes[:200])
@@ -83,7 +84,7 @@ func TestMarksConverge(t *testing.T) {
 	if one == nil || two == nil || one.Sum != two.Sum {
 		t.Errorf("%+v and %+v", one, two)
 	}
-	for i, m := range []engine.Marks{ones, twos} {
+	for i, m := range []bigset.Marks{ones, twos} {
 		if len(m.Layers) != 1 || m.Layers[0].ID.Owner != r[i].label {
 			t.Errorf("%s has marked in %+v", r[i].label, m.Layers)
 		}
@@ -102,7 +103,7 @@ func TestMarksConverge(t *testing.T) {
 
 // TestMarksAckedAreDurable cuts the power behind the first and the second marks: the first make the slice.
 func TestMarksAckedAreDurable(t *testing.T) {
-	spec := sliceSpec(1, 7, engine.FilterSync)
+	spec := sliceSpec(1, 7, bigset.FilterSync)
 	r := openReplicas(t, 2)
 	for from := 0; from < 200; from += 50 {
 		m, _ := r[0].marks(t, spec, sliceKeys(&spec, from, from+50))
@@ -122,10 +123,10 @@ func TestMarksAckedAreDurable(t *testing.T) {
 // TestDropOfEarlier: to drop a generation leaves a later one as it is, and is remembered where nothing of the filter was.
 func TestDropOfEarlier(t *testing.T) {
 	r := openReplicas(t, 1)[0]
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	r.marks(t, spec, sliceKeys(&spec, 0, 100))
 	must(t, r.store.DropGeneration(bg, spec.Name, 2, 6), "drop an earlier one")
-	other := sliceSpec(0, 9, engine.FilterSync)
+	other := sliceSpec(0, 9, bigset.FilterSync)
 	other.Name = []byte("other")
 	must(t, r.store.DropGeneration(bg, other.Name, 2, 9), "drop what is not here")
 	for range 2 {
@@ -134,7 +135,7 @@ func TestDropOfEarlier(t *testing.T) {
 			t.Errorf("listed as %+v", d)
 		}
 		hashes := sliceKeys(&other, 0, 10)
-		if _, err := r.store.MarkSlice(bg, other, "me", hashes, make([]bool, len(hashes))); !errors.Is(err, engine.ErrNoFilter) {
+		if _, err := r.store.MarkSlice(bg, other, "me", hashes, make([]bool, len(hashes))); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("marked what was dropped: %v", err)
 		}
 		if d := r.digestOf(t, other); d == nil || !d.Dropped || d.Generation != 9 {
@@ -149,17 +150,17 @@ func TestDropOfEarlier(t *testing.T) {
 // TestOtherOptions: what asks for a filter of other options is refused, and changes nothing.
 func TestOtherOptions(t *testing.T) {
 	r := openReplicas(t, 1)[0]
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	r.marks(t, spec, sliceKeys(&spec, 0, 100))
 	before := r.digestOf(t, spec).Sum
-	for what, change := range map[string]func(*engine.FilterOptions){
-		"capacity":    func(o *engine.FilterOptions) { o.Capacity++ },
-		"probability": func(o *engine.FilterOptions) { o.Probability /= 2 },
-		"scale":       func(o *engine.FilterOptions) { o.Scale = 2 },
-		"reduction":   func(o *engine.FilterOptions) { o.Reduction = 0.8 },
-		"slices":      func(o *engine.FilterOptions) { o.Slices = 4 },
-		"owners":      func(o *engine.FilterOptions) { o.Owners = 2 },
-		"durability":  func(o *engine.FilterOptions) { o.Durability = engine.FilterLog },
+	for what, change := range map[string]func(*bigset.FilterOptions){
+		"capacity":    func(o *bigset.FilterOptions) { o.Capacity++ },
+		"probability": func(o *bigset.FilterOptions) { o.Probability /= 2 },
+		"scale":       func(o *bigset.FilterOptions) { o.Scale = 2 },
+		"reduction":   func(o *bigset.FilterOptions) { o.Reduction = 0.8 },
+		"slices":      func(o *bigset.FilterOptions) { o.Slices = 4 },
+		"owners":      func(o *bigset.FilterOptions) { o.Owners = 2 },
+		"durability":  func(o *bigset.FilterOptions) { o.Durability = bigset.FilterLog },
 	} {
 		other := spec
 		change(&other.Options)
@@ -168,7 +169,7 @@ func TestOtherOptions(t *testing.T) {
 		checked := r.store.CheckSlice(bg, other, hashes, make([]bool, len(hashes)))
 		_, summed := r.store.PageSums(bg, other, nil, 0)
 		for _, err := range []error{marked, checked, summed} {
-			if !errors.Is(err, engine.ErrRequest) {
+			if !errors.Is(err, bigset.ErrRequest) {
 				t.Errorf("another %s: %v", what, err)
 			}
 		}
@@ -183,7 +184,7 @@ func TestOtherOptions(t *testing.T) {
 func TestLaterGeneration(t *testing.T) {
 	r := openReplicas(t, 1)[0]
 	for generation := uint64(5); generation < 8; generation++ {
-		spec := sliceSpec(0, generation, engine.FilterSync)
+		spec := sliceSpec(0, generation, bigset.FilterSync)
 		r.marks(t, spec, sliceKeys(&spec, 0, 100))
 	}
 	r.store.FiltersCut()
@@ -205,13 +206,13 @@ func TestLaterGeneration(t *testing.T) {
 // TestMadeAgainAfterDrop: a slice is not made again in a generation whose keys are still to be cut out, or they would be in it.
 func TestMadeAgainAfterDrop(t *testing.T) {
 	r := openReplicas(t, 1)[0]
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	hashes := sliceKeys(&spec, 0, 400)
 	r.marks(t, spec, hashes)
 	must(t, r.store.FlushFilters(bg), "flush")
 	r.store.StopCutting()
 	must(t, r.store.DropFilter(bg, spec.Name), "drop")
-	if _, err := r.store.MarkSlice(bg, spec, "me", hashes[:1], make([]bool, 1)); !errors.Is(err, engine.ErrSliceAway) {
+	if _, err := r.store.MarkSlice(bg, spec, "me", hashes[:1], make([]bool, 1)); !errors.Is(err, bigset.ErrSliceAway) {
 		t.Errorf("marked: %v", err)
 	}
 	r.close(t)
@@ -226,10 +227,10 @@ func TestMadeAgainAfterDrop(t *testing.T) {
 }
 
 // twoSlices is a replica with a key and more in each slice of a filter.
-func twoSlices(t *testing.T) (r *sliceReplica, specs [2]engine.SliceSpec, hashes [2][]bloomslice.Hash) {
+func twoSlices(t *testing.T) (r *sliceReplica, specs [2]bigset.SliceSpec, hashes [2][]bloomslice.Hash) {
 	r = openReplicas(t, 1)[0]
 	for i := range specs {
-		specs[i] = sliceSpec(uint32(i), 7, engine.FilterSync)
+		specs[i] = sliceSpec(uint32(i), 7, bigset.FilterSync)
 		hashes[i] = sliceKeys(&specs[i], 0, 200)
 		r.marks(t, specs[i], hashes[i])
 	}
@@ -307,7 +308,7 @@ func TestCutSliceCrashes(t *testing.T) {
 }
 
 // layersOf returns the layers that are stored of a slice.
-func (r *sliceReplica) layersOf(t *testing.T, spec engine.SliceSpec) []bloomslice.Layer {
+func (r *sliceReplica) layersOf(t *testing.T, spec bigset.SliceSpec) []bloomslice.Layer {
 	t.Helper()
 	return allSums(t, spec, r).Layers
 }
@@ -315,7 +316,7 @@ func (r *sliceReplica) layersOf(t *testing.T, spec engine.SliceSpec) []bloomslic
 // TestCountsAreStored: counts and layers that come without a bit are stored, by a flush and by a close; by one within whose flush they came,
 // too.
 func TestCountsAreStored(t *testing.T) {
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	spec.Options.Capacity = 12_000_000 // its pages go in as a table
 	r := openReplicas(t, 1)[0]
 	r.marks(t, spec, sliceKeys(&spec, 0, 100))
@@ -323,7 +324,7 @@ func TestCountsAreStored(t *testing.T) {
 	layers := r.layersOf(t, spec)
 	raise := func() error {
 		layers[len(layers)-1].Count += 7
-		return r.store.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers})
+		return r.store.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers})
 	}
 	is := func(what string) {
 		t.Helper()
@@ -339,7 +340,7 @@ func TestCountsAreStored(t *testing.T) {
 	empty := layers[0]
 	empty.ID.Owner, empty.Count = "zero", 0
 	layers = append([]bloomslice.Layer{empty}, layers...) // the shorter name is first
-	must(t, r.store.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers}), "merge an empty layer")
+	must(t, r.store.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge an empty layer")
 	is("before a flush")
 	must(t, r.store.FlushSlice(bg, spec), "flush")
 	r.crash(0)

@@ -13,15 +13,11 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/comparator"
 	"bigset/keyscheme"
 )
-
-// Compare orders places: by layer, then by page.
-func (p PagePlace) Compare(q PagePlace) int {
-	return cmp.Or(p.Layer.Compare(q.Layer), cmp.Compare(p.Page, q.Page))
-}
 
 // changesDigest is the digest of a slice after so many changes.
 type changesDigest struct {
@@ -42,11 +38,11 @@ func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) it
 		for _, l := range s.filters.listedSlices(first, last) {
 			d, err := l.SliceDigest, ctx.Err()
 			if err == nil && l.part != nil {
-				if d, err = l.part.digestNow(); errors.Is(err, ErrNoFilter) {
+				if d, err = l.part.digestNow(); errors.Is(err, bigset.ErrNoFilter) {
 					continue // it went meanwhile
 				}
 			}
-			if !yield(d, err) || err != nil && !errors.Is(err, ErrCorrupt) {
+			if !yield(d, err) || err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 				return
 			}
 		}
@@ -55,7 +51,7 @@ func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) it
 
 // listedSlice is a slice to be digested, or one that was dropped.
 type listedSlice struct {
-	SliceDigest
+	bigset.SliceDigest
 	part *filterSlice
 	slot keyscheme.Slot
 }
@@ -64,14 +60,14 @@ type listedSlice struct {
 func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	add := func(d SliceDigest, part *filterSlice) {
+	add := func(d bigset.SliceDigest, part *filterSlice) {
 		if slot := d.Slot(); slot >= first && slot <= last {
 			all = append(all, listedSlice{d, part, slot})
 		}
 	}
 	for _, f := range fs.byName {
 		for _, part := range f.parts() {
-			add(SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: part.index}}, part)
+			add(bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.name, Slice: part.index}}, part)
 		}
 	}
 	for name, e := range fs.dropped {
@@ -80,7 +76,7 @@ func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 			if f != nil && int(i) < len(f.slices) && f.slices[i].Load() != nil {
 				continue // a later generation
 			}
-			d := SliceDigest{SliceSpec: SliceSpec{Name: e.Name, Slice: i, Generation: e.Generation}, Dropped: true}
+			d := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: e.Name, Slice: i, Generation: e.Generation}, Dropped: true}
 			d.Options.Slices = e.Slice
 			add(d, nil)
 		}
@@ -92,14 +88,14 @@ func (fs *filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 }
 
 // spec returns what others need to speak of the slice. Its head is read.
-func (f *filterSlice) spec() SliceSpec {
+func (f *filterSlice) spec() bigset.SliceSpec {
 	opt := f.opt.Load()
-	return SliceSpec{f.name, f.index, f.generation, FilterOptions{opt.Options, opt.InMemory, opt.Durability}}
+	return bigset.SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation, Options: bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}}
 }
 
 // digestNow returns the digest of what the slice has now.
-func (f *filterSlice) digestNow() (SliceDigest, error) {
-	d := SliceDigest{SliceSpec: SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation}}
+func (f *filterSlice) digestNow() (bigset.SliceDigest, error) {
+	d := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation}}
 	if err := f.loadHead(); err != nil {
 		return d, err
 	}
@@ -115,11 +111,11 @@ func (f *filterSlice) digestNow() (SliceDigest, error) {
 		return d, nil
 	}
 	if d.Options.InMemory { // nothing of it is stored: replicas have no business with it
-		return d, ErrNoFilter
+		return d, bigset.ErrNoFilter
 	}
 	hash := sha256.New()
 	var buf []byte
-	layers, done, err := f.eachPage(nil, func(p PageSum, _ []byte) bool {
+	layers, done, err := f.eachPage(nil, func(p bigset.PageSum, _ []byte) bool {
 		buf = appendPlace(buf[:0], p.PagePlace)
 		_, _ = hash.Write(binary.BigEndian.AppendUint64(buf, p.Sum))
 		return true
@@ -128,7 +124,7 @@ func (f *filterSlice) digestNow() (SliceDigest, error) {
 		return d, err
 	}
 	for i := range layers {
-		buf = appendPlace(buf[:0], PagePlace{Layer: layers[i].ID})
+		buf = appendPlace(buf[:0], bigset.PagePlace{Layer: layers[i].ID})
 		_, _ = hash.Write(keyscheme.AppendFilterLayer(buf, layers[i]))
 	}
 	copy(d.Sum[:], hash.Sum(nil))
@@ -136,14 +132,14 @@ func (f *filterSlice) digestNow() (SliceDigest, error) {
 	return d, nil
 }
 
-func appendPlace(dst []byte, p PagePlace) []byte {
+func appendPlace(dst []byte, p bigset.PagePlace) []byte {
 	dst = append(binary.BigEndian.AppendUint16(dst, p.Layer.Index), byte(len(p.Layer.Owner)))
 	return binary.BigEndian.AppendUint32(append(dst, p.Layer.Owner...), p.Page)
 }
 
 // eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false. What was marked before is
 // in them. It returns all layers, and whether there are no more pages. The value belongs to yield while it runs.
-func (f *filterSlice) eachPage(after *PagePlace, yield func(p PageSum, value []byte) bool) (layers []bloomslice.Layer, done bool, err error) {
+func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.PageSum, value []byte) bool) (layers []bloomslice.Layer, done bool, err error) {
 	if err := f.flush(); err != nil {
 		return nil, false, f.readError(err)
 	}
@@ -167,7 +163,7 @@ func (f *filterSlice) eachPage(after *PagePlace, yield func(p PageSum, value []b
 		if err != nil {
 			return nil, false, f.readError(err)
 		}
-		if !yield(PageSum{PagePlace{p.Layer, p.Page}, xxhash.Sum64(value)}, value) {
+		if !yield(bigset.PageSum{PagePlace: bigset.PagePlace{Layer: p.Layer, Page: p.Page}, Sum: xxhash.Sum64(value)}, value) {
 			return r.Layers, false, nil
 		}
 	}
@@ -189,10 +185,10 @@ func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, 
 	}
 	part, err := s.filters.knownSlice(&spec)
 	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
-		return PageSums{Done: true}, err
+		return bigset.PageSums{Done: true}, err
 	}
-	var sums PageSums
-	sums.Layers, sums.Done, err = part.eachPage(after, func(p PageSum, _ []byte) bool {
+	var sums bigset.PageSums
+	sums.Layers, sums.Done, err = part.eachPage(after, func(p bigset.PageSum, _ []byte) bool {
 		if len(sums.Sums) < most {
 			sums.Sums = append(sums.Sums, p)
 			return true
@@ -202,7 +198,7 @@ func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, 
 	return sums, s.filters.goneFor(&spec, err)
 }
 
-// Pages returns the pages of a slice at some places, at most PagesMax, in order, with all layers. Those that are not stored are left out.
+// Pages returns the pages of a slice at some places, at most bigset.PagesMax, in order, with all layers. Those that are not stored are left out.
 // Errors are those of PageSums.
 func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (SlicePages, error) {
 	if err := s.db.Enter(); err != nil {
@@ -212,18 +208,18 @@ func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (
 	if len(places) > PagesMax {
 		return SlicePages{}, &LimitError{"pages at once", len(places), PagesMax}
 	}
-	if !slices.IsSortedFunc(places, PagePlace.Compare) {
-		return SlicePages{}, fmt.Errorf("%w: places out of order", ErrRequest)
+	if !slices.IsSortedFunc(places, bigset.PagePlace.Compare) {
+		return bigset.SlicePages{}, fmt.Errorf("%w: places out of order", bigset.ErrRequest)
 	}
 	part, err := s.filters.knownSlice(&spec)
 	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
-		return SlicePages{SliceSpec: spec}, err
+		return bigset.SlicePages{SliceSpec: spec}, err
 	}
 	pages, err := part.pagesAt(spec, places)
 	return pages, s.filters.goneFor(&spec, err)
 }
 
-func (f *filterSlice) pagesAt(spec SliceSpec, places []PagePlace) (pages SlicePages, err error) {
+func (f *filterSlice) pagesAt(spec bigset.SliceSpec, places []bigset.PagePlace) (pages bigset.SlicePages, err error) {
 	pages.SliceSpec = spec
 	if err := f.flush(); err != nil {
 		return pages, f.readError(err)
@@ -247,7 +243,7 @@ func (f *filterSlice) pagesAt(spec SliceSpec, places []PagePlace) (pages SlicePa
 		if err != nil {
 			return pages, f.readError(err)
 		}
-		pages.Pages = append(pages.Pages, SlicePage{at, bytes.Clone(value)})
+		pages.Pages = append(pages.Pages, bigset.SlicePage{PagePlace: at, Value: bytes.Clone(value)})
 	}
 	if err := r.it.Error(); err != nil {
 		return pages, f.readError(err)
@@ -265,7 +261,7 @@ func (r *FilterReader) pageBits(buf []byte) ([]byte, error) {
 const pagesMerged = 16
 
 // MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. A slice that is not here is
-// made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and ErrCorrupt for pages that are damaged;
+// made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and bigset.ErrCorrupt for pages that are damaged;
 // then some may have been joined.
 func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 	if err := s.db.Enter(); err != nil {
@@ -308,22 +304,6 @@ func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
 		return nil
 	})
 	return s.filters.goneFor(&p.SliceSpec, err)
-}
-
-func (p *SlicePages) check() error {
-	if len(p.Pages) > PagesMax {
-		return &LimitError{"pages at once", len(p.Pages), PagesMax}
-	}
-	if err := p.checkLayers(p.Layers); err != nil {
-		return err
-	}
-	for i := range p.Pages {
-		id := p.Pages[i].Layer
-		if !slices.ContainsFunc(p.Layers, func(l bloomslice.Layer) bool { return l.ID == id }) {
-			return fmt.Errorf("%w: a page of layer %d of %q, without the layer", ErrRequest, id.Index, id.Owner)
-		}
-	}
-	return nil
 }
 
 // merge joins something to the slice.

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // TestDigestChanges: whatever comes to a slice changes its digest, nothing else does, and a restart does not.
 func TestDigestChanges(t *testing.T) {
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	r := openReplicas(t, 2)
 	hashes := sliceKeys(&spec, 0, 400)
 	r[0].marks(t, spec, hashes[:10])
@@ -42,15 +42,15 @@ func TestDigestChanges(t *testing.T) {
 	changed("pages, again", false)
 	layers := r[0].layersOf(t, spec)
 	layers[0].Count++
-	must(t, r[0].store.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
+	must(t, r[0].store.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
 	changed("a count", true)
 	layers = append(layers, bloomslice.Layer{ID: bloomslice.LayerID{Index: 0, Owner: "a longer name"}, Shape: layers[0].Shape})
-	must(t, r[0].store.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
+	must(t, r[0].store.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
 	changed("a layer", true)
 	r[0].crash(0)
 	r[0].open(t)
 	pull(t, spec, r[1], r[0])
-	must(t, r[0].store.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
+	must(t, r[0].store.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
 	changed("a restart", false)
 	for _, r := range r {
 		r.close(t)
@@ -59,16 +59,16 @@ func TestDigestChanges(t *testing.T) {
 
 // TestDigestOfPlaces: the same page in another place is another digest.
 func TestDigestOfPlaces(t *testing.T) {
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	shape, err := spec.Options.Shape(2)
 	must(t, err, "shape")
 	value, err := bloomslice.AppendPage(nil, []byte{1})
 	must(t, err, "page")
 	layers := []bloomslice.Layer{{ID: bloomslice.LayerID{Index: 2, Owner: "b"}, Shape: shape}, {ID: bloomslice.LayerID{Index: 2, Owner: "aa"}, Shape: shape}}
-	sums := map[[16]byte]engine.PagePlace{}
-	for _, at := range []engine.PagePlace{{Layer: layers[0].ID, Page: 0}, {Layer: layers[0].ID, Page: 1}, {Layer: layers[1].ID, Page: 0}} {
+	sums := map[[16]byte]bigset.PagePlace{}
+	for _, at := range []bigset.PagePlace{{Layer: layers[0].ID, Page: 0}, {Layer: layers[0].ID, Page: 1}, {Layer: layers[1].ID, Page: 0}} {
 		r := openReplicas(t, 1)[0]
-		must(t, r.store.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers, Pages: []engine.SlicePage{{PagePlace: at, Value: value}}}), "merge")
+		must(t, r.store.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers, Pages: []bigset.SlicePage{{PagePlace: at, Value: value}}}), "merge")
 		sum := r.digestOf(t, spec).Sum
 		if other, ok := sums[sum]; ok {
 			t.Errorf("%+v and %+v have one digest", at, other)
@@ -81,15 +81,15 @@ func TestDigestOfPlaces(t *testing.T) {
 // TestPageSums: runs of hashes, also of one, have every page once, in order; what was marked before is in them, and in pages; a page that
 // is not stored does not come.
 func TestPageSums(t *testing.T) {
-	spec := sliceSpec(0, 7, engine.FilterInterval)
+	spec := sliceSpec(0, 7, bigset.FilterInterval)
 	r := openReplicas(t, 2)
 	for round := range 3 {
 		from := 3000 * round // the first layer is full in the end
 		r[0].marks(t, spec, sliceKeys(&spec, from, from+3000))
 		whole, err := r[0].store.PageSums(bg, spec, nil, 0)
 		must(t, err, "sums")
-		var each []engine.PageSum
-		for done, after := false, (*engine.PagePlace)(nil); !done; {
+		var each []bigset.PageSum
+		for done, after := false, (*bigset.PagePlace)(nil); !done; {
 			run, err := r[0].store.PageSums(bg, spec, after, 1)
 			must(t, err, "sums")
 			each, done = append(each, run.Sums...), run.Done
@@ -104,7 +104,7 @@ func TestPageSums(t *testing.T) {
 			t.Errorf("round %d: one by one %v, at once %v", round, each, whole.Sums)
 		}
 	}
-	places := []engine.PagePlace{{}} // of no layer, before all others
+	places := []bigset.PagePlace{{}} // of no layer, before all others
 	for _, sum := range allSums(t, spec, r[0]).Sums {
 		places = append(places, sum.PagePlace)
 	}
@@ -123,15 +123,15 @@ func TestPageSums(t *testing.T) {
 }
 
 // pagesOf are pages of a slice in which keys were marked, a table full or more.
-func pagesOf(t *testing.T, spec engine.SliceSpec) (engine.SlicePages, []bloomslice.Hash) {
+func pagesOf(t *testing.T, spec bigset.SliceSpec) (bigset.SlicePages, []bloomslice.Hash) {
 	t.Helper()
 	r := openReplicas(t, 1)[0]
 	r.marks(t, spec, sliceKeys(&spec, 0, 100))
-	var places []engine.PagePlace
+	var places []bigset.PagePlace
 	for _, sum := range allSums(t, spec, r).Sums {
 		places = append(places, sum.PagePlace)
 	}
-	pages, err := r.store.Pages(bg, spec, places[:min(len(places), engine.PagesMax)])
+	pages, err := r.store.Pages(bg, spec, places[:min(len(places), bigset.PagesMax)])
 	must(t, err, "pages")
 	r.close(t)
 	return pages, r.acked
@@ -139,12 +139,12 @@ func pagesOf(t *testing.T, spec engine.SliceSpec) (engine.SlicePages, []bloomsli
 
 // TestMergeRefused: of pages that can't be joined the counts are not raised, and no slice is made for pages without their layers.
 func TestMergeRefused(t *testing.T) {
-	spec := sliceSpec(0, 7, engine.FilterSync)
+	spec := sliceSpec(0, 7, bigset.FilterSync)
 	pages, hashes := pagesOf(t, spec)
 	r := openReplicas(t, 1)[0]
 	bad := pages
 	bad.Layers = nil
-	if err := r.store.MergePages(bg, bad); !errors.Is(err, engine.ErrRequest) {
+	if err := r.store.MergePages(bg, bad); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("pages without layers: %v", err)
 	}
 	if d := r.digestOf(t, spec); d != nil {
@@ -153,7 +153,7 @@ func TestMergeRefused(t *testing.T) {
 	bad = pages
 	bad.Pages = slices.Clone(pages.Pages)
 	bad.Pages[len(bad.Pages)-1].Value = []byte("garbage")
-	if err := r.store.MergePages(bg, bad); !errors.Is(err, engine.ErrCorrupt) {
+	if err := r.store.MergePages(bg, bad); !errors.Is(err, bigset.ErrCorrupt) {
 		t.Errorf("a damaged page: %v", err)
 	}
 	for _, l := range r.layersOf(t, spec) {
@@ -175,7 +175,7 @@ func TestMergeRefused(t *testing.T) {
 
 // TestMergeHalfway: where a merge ends halfway, pages of a new layer have left memory: they are stored with their layer.
 func TestMergeHalfway(t *testing.T) {
-	spec := sliceSpec(0, 7, engine.FilterInterval)
+	spec := sliceSpec(0, 7, bigset.FilterInterval)
 	spec.Options.Capacity = 600_000
 	pages, hashes := pagesOf(t, spec)
 	r := openReplicas(t, 1)[0]
@@ -187,7 +187,7 @@ func TestMergeHalfway(t *testing.T) {
 	bad := pages
 	bad.Pages = slices.Clone(pages.Pages)
 	bad.Pages[len(bad.Pages)-1].Value = []byte("garbage")
-	if err := r.store.MergePages(bg, bad); !errors.Is(err, engine.ErrCorrupt) || len(bad.Pages) < 20 {
+	if err := r.store.MergePages(bg, bad); !errors.Is(err, bigset.ErrCorrupt) || len(bad.Pages) < 20 {
 		t.Errorf("%d pages, one is damaged: %v", len(bad.Pages), err)
 	}
 	must(t, r.store.FlushFilters(bg), "flush")

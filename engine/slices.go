@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -14,7 +15,7 @@ import (
 
 // MarkSlice marks keys, by their hashes, in layers of an owner, and returns the marks for the other replicas: those of keys that were
 // there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
-// are as durable as the filter promises. A slice that is not here is made. ErrNoFilter is a generation that is over, ErrRequest a request
+// are as durable as the filter promises. A slice that is not here is made. bigset.ErrNoFilter is a generation that is over, bigset.ErrRequest a request
 // that can't be. After any other error keys may be marked, or not.
 func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (Marks, error) {
 	if err := s.db.Enter(); err != nil {
@@ -25,31 +26,31 @@ func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, has
 		return Marks{}, err
 	}
 	if len(owner) > bloomslice.OwnerBytesMax {
-		return Marks{}, fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(owner), bloomslice.OwnerBytesMax)
+		return bigset.Marks{}, fmt.Errorf("%w: an owner's name of %d bytes, at most %d", bigset.ErrRequest, len(owner), bloomslice.OwnerBytesMax)
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
-		return Marks{}, err
+		return bigset.Marks{}, err
 	}
 	part, err := s.filters.madeSlice(&spec, func(slice *bloomslice.Slice) error { return slice.AddLayer(owner) })
 	if err != nil {
-		return Marks{}, err
+		return bigset.Marks{}, err
 	}
-	m := Marks{SliceSpec: spec, Marks: make([]Mark, len(hashes))}
+	m := bigset.Marks{SliceSpec: spec, Marks: make([]bigset.Mark, len(hashes))}
 	for from := 0; from < len(hashes); from += hashedAtOnce {
 		to := min(from+hashedAtOnce, len(hashes))
 		err := part.markHashes(hashes[from:to], owner, added[from:to], func(i int, in bloomslice.Layer) {
-			m.Marks[from+i] = Mark{m.layer(in), hashes[from+i]}
+			m.Marks[from+i] = bigset.Mark{Layer: layerIn(&m, in), Hash: hashes[from+i]}
 		})
 		if err != nil {
-			return Marks{}, s.filters.goneFor(&spec, part.readError(err))
+			return bigset.Marks{}, s.filters.goneFor(&spec, part.readError(err))
 		}
 		s.filters.trim()
 	}
 	return m, part.waitLogged(part.logged.Load())
 }
 
-// layer returns the place of a layer among those that the marks name, with its count raised.
-func (m *Marks) layer(l bloomslice.Layer) int {
+// layerIn returns the place of a layer among those that the marks name, with its count raised.
+func layerIn(m *bigset.Marks, l bloomslice.Layer) int {
 	for i := range m.Layers {
 		if m.Layers[i].ID == l.ID {
 			m.Layers[i].Count = max(m.Layers[i].Count, l.Count)
@@ -88,53 +89,6 @@ func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
 	return part.waitLogged(part.logged.Load())
 }
 
-func (m *Marks) check() error {
-	if len(m.Marks) > MarksMax {
-		return &LimitError{"marks at once", len(m.Marks), MarksMax}
-	}
-	if err := m.checkLayers(m.Layers); err != nil {
-		return err
-	}
-	for i := range m.Marks {
-		if at := m.Marks[i].Layer; at < 0 || at >= len(m.Layers) {
-			return fmt.Errorf("%w: a mark of layer %d of %d", ErrRequest, at, len(m.Layers))
-		}
-		if err := m.holds(&m.Marks[i].Hash); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkLayers returns what is wrong with layers that another replica names. Their shapes follow from the options, but for those of a filter
-// that was imported: that has one slice and one owner.
-func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
-	imported := s.Options.Slices == 1 && s.Options.Owners == 1
-	bytes := uint64(0)
-	for i := range layers {
-		l := &layers[i]
-		if err := l.Shape.Validate(); err != nil {
-			return err
-		}
-		if shape, err := s.Options.Shape(int(l.ID.Index)); !imported && (err != nil || shape != l.Shape) {
-			return fmt.Errorf("%w: layer %d of filter %q can't have %d bytes", ErrRequest, l.ID.Index, s.Name, l.Shape.Bytes)
-		}
-		if len(l.ID.Owner) > bloomslice.OwnerBytesMax {
-			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(l.ID.Owner), bloomslice.OwnerBytesMax)
-		}
-		if l.Count > l.Shape.Capacity {
-			return fmt.Errorf("%w: layer %d of filter %q has %d keys, at most %d", ErrRequest, l.ID.Index, s.Name, l.Count, l.Shape.Capacity)
-		}
-		if bytes += l.Shape.Bytes; bytes > layersBytesMax {
-			return &LimitError{"bytes of layers at once", int(bytes), layersBytesMax}
-		}
-	}
-	return nil
-}
-
-// layersBytesMax bounds the layers that another replica names at once: an open slice takes memory for what they may come to.
-const layersBytesMax = 4 * bloomslice.LayerBytesMax
-
 // restoreShapes adds layers that another replica has. Their counts are raised when their bits are here.
 func restoreShapes(slice *bloomslice.Slice, layers []bloomslice.Layer) error {
 	for _, l := range layers {
@@ -146,28 +100,8 @@ func restoreShapes(slice *bloomslice.Slice, layers []bloomslice.Layer) error {
 	return nil
 }
 
-// holds returns an error for a key that belongs to another slice.
-func (s *SliceSpec) holds(h *bloomslice.Hash) error {
-	if at := h.Slice(s.Options.Slices); at != s.Slice {
-		return fmt.Errorf("%w: a key of slice %d, in slice %d of %q", ErrRequest, at, s.Slice, s.Name)
-	}
-	return nil
-}
-
-func checkHashes(spec *SliceSpec, hashes []bloomslice.Hash) error {
-	if len(hashes) > MarksMax {
-		return &LimitError{"keys of a slice at once", len(hashes), MarksMax}
-	}
-	for i := range hashes {
-		if err := spec.holds(&hashes[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // apply sets the bits of keys in the layers that another replica names.
-func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []bool) error {
+func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, added []bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
@@ -177,7 +111,7 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []Mark, added []boo
 	if err := restoreShapes(slice, layers); err != nil { // before the log tells of them
 		return err
 	}
-	logs := f.durability(f.opt.Load()) != FilterInterval
+	logs := f.durability(f.opt.Load()) != bigset.FilterInterval
 	for i := range marks {
 		to, h := layers[marks[i].Layer], &marks[i].Hash
 		has, err := slice.Check(h)
@@ -223,68 +157,55 @@ func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomsl
 }
 
 // goneFor returns what to tell a replica of an error: that a slice has gone meanwhile says nothing of its generation.
-func (fs *filters) goneFor(spec *SliceSpec, err error) error {
-	if !errors.Is(err, ErrNoFilter) {
+func (fs *filters) goneFor(spec *bigset.SliceSpec, err error) error {
+	if !errors.Is(err, bigset.ErrNoFilter) {
 		return err
 	}
-	if _, over := fs.knownSlice(spec); errors.Is(over, ErrNoFilter) {
+	if _, over := fs.knownSlice(spec); errors.Is(over, bigset.ErrNoFilter) {
 		return over
 	}
-	return fmt.Errorf("%w: slice %d of filter %q", ErrSliceAway, spec.Slice, spec.Name)
-}
-
-// check returns what is wrong with a spec.
-func (s *SliceSpec) check() error {
-	switch {
-	case s.Options.InMemory:
-		return fmt.Errorf("%w: filter %q is in memory only: replicas can't have the same of it", ErrRequest, s.Name)
-	case s.Generation == 0 || s.Generation > math.MaxInt64:
-		return fmt.Errorf("%w: generation %d of filter %q", ErrRequest, s.Generation, s.Name)
-	case s.Slice >= s.Options.Slices || s.Options.Owners == 0:
-		return fmt.Errorf("%w: slice %d of filter %q, which has %d, for %d owners", ErrRequest, s.Slice, s.Name, s.Options.Slices, s.Options.Owners)
-	}
-	return errors.Join(checkFilterName(s.Name), s.Options.check())
+	return fmt.Errorf("%w: slice %d of filter %q", bigset.ErrSliceAway, spec.Slice, spec.Name)
 }
 
 // knownSlice returns a slice that another replica speaks of, or nil where the store does not have it. It allocates nothing.
-func (fs *filters) knownSlice(spec *SliceSpec) (*filterSlice, error) {
+func (fs *filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
 	fs.mu.RLock()
 	f, dropped := fs.byName[string(spec.Name)], fs.dropped[string(spec.Name)].Generation
 	fs.mu.RUnlock()
 	if dropped > 0 && spec.Generation <= dropped || f != nil && f.generation > spec.Generation {
-		return nil, fmt.Errorf("%w: generation %d of filter %q is over", ErrNoFilter, spec.Generation, spec.Name)
+		return nil, fmt.Errorf("%w: generation %d of filter %q is over", bigset.ErrNoFilter, spec.Generation, spec.Name)
 	}
 	if f == nil || f.generation < spec.Generation {
 		return nil, nil
 	}
 	if int(spec.Slice) >= len(f.slices) {
-		return nil, spec.differs()
+		return nil, differs(spec)
 	}
 	part := f.slices[spec.Slice].Load()
 	if part == nil {
 		return nil, nil
 	}
-	if err := part.loadHead(); errors.Is(err, ErrNoFilter) {
+	if err := part.loadHead(); errors.Is(err, bigset.ErrNoFilter) {
 		return nil, nil // what a crash has left of a range that was dropped
 	} else if err != nil {
 		return nil, err
 	}
 	if opt := part.opt.Load(); opt.Options != spec.Options.Options || opt.Durability != spec.Options.Durability || opt.InMemory {
-		return nil, spec.differs()
+		return nil, differs(spec)
 	}
 	return part, nil
 }
 
-func (s *SliceSpec) differs() error {
-	return fmt.Errorf("%w: generation %d of filter %q has other options here", ErrRequest, s.Generation, s.Name)
+func differs(s *bigset.SliceSpec) error {
+	return fmt.Errorf("%w: generation %d of filter %q has other options here", bigset.ErrRequest, s.Generation, s.Name)
 }
 
 // madeSlice returns a slice that another replica speaks of. One that the store does not have it makes, with first layers.
-func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
+func (fs *filters) madeSlice(spec *bigset.SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
 	if part, err := fs.knownSlice(spec); part != nil || err != nil {
 		return part, err
 	}
-	if err := spec.check(); err != nil {
+	if err := spec.Check(); err != nil {
 		return nil, err
 	}
 	fs.s.passes.RLock() // as CreateFilter
@@ -302,7 +223,7 @@ func (fs *filters) madeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 }
 
 // makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes before.
-func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
+func (fs *filters) makeSlice(spec *bigset.SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
 	trial, err := bloomslice.New(spec.Options.Options, nil, nil, nil)
 	if err == nil {
 		err = first(trial)
@@ -322,7 +243,7 @@ func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 		stale = append(stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left that alone
 	}
 	if left, err := fs.isLeft(spec); left || err != nil {
-		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", ErrSliceAway, spec.Generation))
+		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", bigset.ErrSliceAway, spec.Generation))
 	}
 	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
 	part := newFilterSlice(f, spec.Slice)
@@ -350,7 +271,7 @@ func (fs *filters) makeSlice(spec *SliceSpec, first func(*bloomslice.Slice) erro
 }
 
 // isLeft reports whether the slice was dropped, in this generation, and keys of it are still there.
-func (fs *filters) isLeft(spec *SliceSpec) (bool, error) {
+func (fs *filters) isLeft(spec *bigset.SliceSpec) (bool, error) {
 	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryLeft, spec.Name))
 	return slices.ContainsFunc(entries, func(e present) bool { return e.Slice == spec.Slice && e.Generation == spec.Generation }), err
 }
@@ -365,7 +286,7 @@ func (fs *filters) put(f *Filter) {
 }
 
 // filterOf returns the filter that a slice is to be made in. One of an earlier generation it drops.
-func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err error) {
+func (fs *filters) filterOf(spec *bigset.SliceSpec) (f *Filter, stale []present, err error) {
 	f = fs.find(spec.Name)
 	if f == nil || !f.onDisk() {
 		if f, stale, err = fs.unlisted(spec.Name); err != nil {
@@ -373,7 +294,7 @@ func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err er
 		}
 	}
 	if f != nil && f.generation > spec.Generation {
-		return nil, nil, fmt.Errorf("%w: generation %d is over", ErrNoFilter, spec.Generation)
+		return nil, nil, fmt.Errorf("%w: generation %d is over", bigset.ErrNoFilter, spec.Generation)
 	}
 	if f != nil && f.generation < spec.Generation {
 		if err := fs.drop(f, fs.s.db.NewBatch()); err != nil {
@@ -384,13 +305,13 @@ func (fs *filters) filterOf(spec *SliceSpec) (f *Filter, stale []present, err er
 	if f == nil {
 		for _, other := range fs.list() {
 			if other.generation == spec.Generation {
-				return nil, nil, fmt.Errorf("%w: generation %d is that of filter %q", ErrRequest, spec.Generation, other.name)
+				return nil, nil, fmt.Errorf("%w: generation %d is that of filter %q", bigset.ErrRequest, spec.Generation, other.name)
 			}
 		}
 		f = newFilter(fs, spec.Name, spec.Generation, spec.Options.Slices)
 	}
 	if len(f.slices) != int(spec.Options.Slices) {
-		return nil, nil, spec.differs()
+		return nil, nil, differs(spec)
 	}
 	return f, stale, nil
 }
@@ -406,7 +327,7 @@ func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, g
 		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
 	}
 	if parts == 0 || parts > bloomslice.SlicesMax || parts&(parts-1) != 0 || generation == 0 || generation > math.MaxInt64 {
-		return fmt.Errorf("%w: generation %d of a filter of %d slices", ErrRequest, generation, parts)
+		return fmt.Errorf("%w: generation %d of a filter of %d slices", bigset.ErrRequest, generation, parts)
 	}
 	fs := &s.filters
 	fs.life.Lock()
@@ -436,7 +357,7 @@ func (fs *filters) dropGeneration(e keyscheme.DirectoryEntry) error {
 		return nil
 	}
 	if f != nil && f.generation == e.Generation && len(f.slices) != int(e.Slice) {
-		return fmt.Errorf("%w: it has %d slices here, not %d", ErrRequest, len(f.slices), e.Slice)
+		return fmt.Errorf("%w: it has %d slices here, not %d", bigset.ErrRequest, len(f.slices), e.Slice)
 	}
 	batch := fs.s.db.NewBatch()
 	if dropped {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -16,10 +17,10 @@ import (
 // figures are the sums.
 func TestFilterOfSlices(t *testing.T) {
 	t.Parallel()
-	for _, d := range []engine.FilterDurability{engine.FilterInterval, engine.FilterSync} {
+	for _, d := range []bigset.FilterDurability{bigset.FilterInterval, bigset.FilterSync} {
 		p := newPair("slices")
 		p.open(t)
-		o := engine.FilterOptions{Options: bloomslice.Options{Capacity: 20_000, Slices: 8}, Durability: d}
+		o := bigset.FilterOptions{Options: bloomslice.Options{Capacity: 20_000, Slices: 8}, Durability: d}
 		f, err := p.store.CreateFilter(bg, []byte("f"), o)
 		must(t, err, "create")
 		keys, added := markKeys(0, 40_000), make([]bool, 40_000)
@@ -73,11 +74,11 @@ func TestFilterOfSlices(t *testing.T) {
 			t.Errorf("made again: %d slices were opened, %v", info.PageIns, err)
 		}
 		check("cleared, and made again")
-		if _, err := f.Read(bg); !errors.Is(err, engine.ErrRequest) {
+		if _, err := f.Read(bg); !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("read as one: %v", err)
 		}
 		must(t, p.store.DropFilter(bg, []byte("f")), "drop")
-		if _, err := f.Check(keys[0]); !errors.Is(err, engine.ErrNoFilter) {
+		if _, err := f.Check(keys[0]); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("dropped: %v", err)
 		}
 		p.store.FiltersCut()
@@ -94,15 +95,15 @@ func TestFilterOfSlices(t *testing.T) {
 }
 
 // sliceSpec is a filter that replicas have the same of.
-func sliceSpec(slice uint32, generation uint64, d engine.FilterDurability) engine.SliceSpec {
-	return engine.SliceSpec{Name: []byte("f"), Slice: slice, Generation: generation, Options: engine.FilterOptions{
+func sliceSpec(slice uint32, generation uint64, d bigset.FilterDurability) bigset.SliceSpec {
+	return bigset.SliceSpec{Name: []byte("f"), Slice: slice, Generation: generation, Options: bigset.FilterOptions{
 		Options:    bloomslice.Options{Capacity: 10_001, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 2, Owners: 3},
 		Durability: d,
 	}}
 }
 
 // sliceKeys are the hashes of keys that belong to a slice.
-func sliceKeys(spec *engine.SliceSpec, from, to int) (hashes []bloomslice.Hash) {
+func sliceKeys(spec *bigset.SliceSpec, from, to int) (hashes []bloomslice.Hash) {
 	for _, key := range markKeys(from, to) {
 		if h := bloomslice.Sum(key); h.Slice(spec.Options.Slices) == spec.Slice {
 			hashes = append(hashes, h)
@@ -115,12 +116,12 @@ func sliceKeys(spec *engine.SliceSpec, from, to int) (hashes []bloomslice.Hash) 
 type sliceReplica struct {
 	*pair
 	acked []bloomslice.Hash // that it must have, while its generation is
-	inbox []engine.Marks
+	inbox []bigset.Marks
 }
 
-func (r *sliceReplica) denies(t *testing.T, spec engine.SliceSpec, what string) {
+func (r *sliceReplica) denies(t *testing.T, spec bigset.SliceSpec, what string) {
 	t.Helper()
-	for chunk := range slices.Chunk(r.acked, engine.MarksMax) {
+	for chunk := range slices.Chunk(r.acked, bigset.MarksMax) {
 		present := make([]bool, len(chunk))
 		must(t, r.store.CheckSlice(bg, spec, chunk, present), what)
 		if i := slices.Index(present, false); i >= 0 {
@@ -137,14 +138,14 @@ func (r *sliceReplica) crash(percent int) {
 }
 
 // pull brings what one replica has of a slice to another, as an exchange does.
-func pull(t *testing.T, spec engine.SliceSpec, from, to *sliceReplica) (pages int) {
+func pull(t *testing.T, spec bigset.SliceSpec, from, to *sliceReplica) (pages int) {
 	t.Helper()
-	there := map[engine.PagePlace]uint64{}
+	there := map[bigset.PagePlace]uint64{}
 	for _, sum := range allSums(t, spec, to).Sums {
 		there[sum.PagePlace] = sum.Sum
 	}
 	has := allSums(t, spec, from)
-	var want []engine.PagePlace
+	var want []bigset.PagePlace
 	for _, sum := range has.Sums {
 		if s, ok := there[sum.PagePlace]; !ok || s != sum.Sum {
 			want = append(want, sum.PagePlace)
@@ -158,13 +159,13 @@ func pull(t *testing.T, spec engine.SliceSpec, from, to *sliceReplica) (pages in
 		}
 		must(t, to.store.MergePages(bg, got), "merge")
 	}
-	must(t, to.store.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: has.Layers}), "merge layers")
+	must(t, to.store.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: has.Layers}), "merge layers")
 	return len(want)
 }
 
-func allSums(t *testing.T, spec engine.SliceSpec, r *sliceReplica) (all engine.PageSums) {
+func allSums(t *testing.T, spec bigset.SliceSpec, r *sliceReplica) (all bigset.PageSums) {
 	t.Helper()
-	for after := (*engine.PagePlace)(nil); !all.Done; {
+	for after := (*bigset.PagePlace)(nil); !all.Done; {
 		sums, err := r.store.PageSums(bg, spec, after, 5)
 		must(t, err, "sums")
 		all.Layers, all.Done = sums.Layers, sums.Done
@@ -176,7 +177,7 @@ func allSums(t *testing.T, spec engine.SliceSpec, r *sliceReplica) (all engine.P
 }
 
 // digestOf returns what a replica's digests say of a slice.
-func (r *sliceReplica) digestOf(t *testing.T, spec engine.SliceSpec) (found *engine.SliceDigest) {
+func (r *sliceReplica) digestOf(t *testing.T, spec bigset.SliceSpec) (found *bigset.SliceDigest) {
 	t.Helper()
 	for d, err := range r.store.SliceDigests(bg, spec.Slot(), spec.Slot()) {
 		must(t, err, "digests")
@@ -194,7 +195,7 @@ func TestSliceReplicas(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(times(12)) {
 		rng := rand.New(rand.NewPCG(seed, 6))
-		d := []engine.FilterDurability{engine.FilterInterval, engine.FilterLog, engine.FilterSync}[seed%3]
+		d := []bigset.FilterDurability{bigset.FilterInterval, bigset.FilterLog, bigset.FilterSync}[seed%3]
 		spec := sliceSpec(uint32(seed%2), 7, d)
 		var replicas []*sliceReplica
 		for i := range 3 {
@@ -238,10 +239,10 @@ func TestSliceReplicas(t *testing.T) {
 			case 6:
 				must(t, r.store.FlushFilters(bg), what)
 			case 7:
-				if d == engine.FilterInterval || rng.IntN(2) == 0 {
+				if d == bigset.FilterInterval || rng.IntN(2) == 0 {
 					r.close(t)
 				} else {
-					survives := map[engine.FilterDurability]int{engine.FilterLog: 100, engine.FilterSync: rng.IntN(101)}[d]
+					survives := map[bigset.FilterDurability]int{bigset.FilterLog: 100, bigset.FilterSync: rng.IntN(101)}[d]
 					r.crash(survives)
 				}
 				r.open(t)
@@ -286,14 +287,14 @@ func TestSliceReplicas(t *testing.T) {
 func TestDropGeneration(t *testing.T) {
 	r := &sliceReplica{pair: newPair("replica")}
 	r.open(t)
-	mark := func(spec engine.SliceSpec) error {
+	mark := func(spec bigset.SliceSpec) error {
 		hashes := sliceKeys(&spec, 0, 100)
 		_, err := r.store.MarkSlice(bg, spec, "me", hashes, make([]bool, len(hashes)))
 		return err
 	}
-	five, six, seven := sliceSpec(1, 5, engine.FilterSync), sliceSpec(1, 6, engine.FilterSync), sliceSpec(1, 7, engine.FilterSync)
+	five, six, seven := sliceSpec(1, 5, bigset.FilterSync), sliceSpec(1, 6, bigset.FilterSync), sliceSpec(1, 7, bigset.FilterSync)
 	must(t, mark(five), "mark")
-	must(t, mark(sliceSpec(0, 5, engine.FilterSync)), "mark slice 0")
+	must(t, mark(sliceSpec(0, 5, bigset.FilterSync)), "mark slice 0")
 	hashes := sliceKeys(&five, 0, 100)
 	late, err := r.store.MarkSlice(bg, five, "other", hashes, make([]bool, len(hashes)))
 	must(t, err, "mark")
@@ -304,9 +305,9 @@ func TestDropGeneration(t *testing.T) {
 			"mark":  mark(five),
 			"apply": r.store.ApplyMarks(bg, late, make([]bool, len(late.Marks))),
 			"check": r.store.CheckSlice(bg, five, hashes, make([]bool, len(hashes))),
-			"merge": r.store.MergePages(bg, engine.SlicePages{SliceSpec: five, Layers: late.Layers}),
+			"merge": r.store.MergePages(bg, bigset.SlicePages{SliceSpec: five, Layers: late.Layers}),
 		} {
-			if !errors.Is(err, engine.ErrNoFilter) {
+			if !errors.Is(err, bigset.ErrNoFilter) {
 				t.Errorf("%s of a dropped generation: %v", what, err)
 			}
 		}
@@ -328,7 +329,7 @@ func TestDropGeneration(t *testing.T) {
 		t.Errorf("listed as %+v", d)
 	}
 	must(t, mark(seven), "mark the one after")
-	if err := mark(six); !errors.Is(err, engine.ErrNoFilter) {
+	if err := mark(six); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("generation 6, when 7 is there: %v", err)
 	}
 	r.crash(0)
@@ -339,25 +340,25 @@ func TestDropGeneration(t *testing.T) {
 	}
 	other := seven
 	other.Name = []byte("g")
-	if err := mark(other); !errors.Is(err, engine.ErrRequest) {
+	if err := mark(other); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("a generation of another filter: %v", err)
 	}
-	for what, change := range map[string]func(*engine.SliceSpec){
-		"other options": func(s *engine.SliceSpec) { s.Options.Probability = 0.02 },
-		"in memory":     func(s *engine.SliceSpec) { s.Options.InMemory = true; s.Generation = 9 },
-		"no generation": func(s *engine.SliceSpec) { s.Name, s.Generation = []byte("h"), 0 },
-		"no slice":      func(s *engine.SliceSpec) { s.Slice, s.Generation = 2, 9 },
-		"no owners":     func(s *engine.SliceSpec) { s.Options.Owners, s.Generation = 0, 9 },
+	for what, change := range map[string]func(*bigset.SliceSpec){
+		"other options": func(s *bigset.SliceSpec) { s.Options.Probability = 0.02 },
+		"in memory":     func(s *bigset.SliceSpec) { s.Options.InMemory = true; s.Generation = 9 },
+		"no generation": func(s *bigset.SliceSpec) { s.Name, s.Generation = []byte("h"), 0 },
+		"no slice":      func(s *bigset.SliceSpec) { s.Slice, s.Generation = 2, 9 },
+		"no owners":     func(s *bigset.SliceSpec) { s.Options.Owners, s.Generation = 0, 9 },
 	} {
 		bad := seven
 		change(&bad)
-		err := r.store.MergePages(bg, engine.SlicePages{SliceSpec: bad, Layers: late.Layers})
-		if !errors.Is(err, engine.ErrRequest) {
+		err := r.store.MergePages(bg, bigset.SlicePages{SliceSpec: bad, Layers: late.Layers})
+		if !errors.Is(err, bigset.ErrRequest) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	wrong := sliceKeys(&[]engine.SliceSpec{sliceSpec(0, 7, 0)}[0], 0, 10)
-	if _, err := r.store.MarkSlice(bg, seven, "me", wrong, make([]bool, len(wrong))); !errors.Is(err, engine.ErrRequest) {
+	wrong := sliceKeys(&[]bigset.SliceSpec{sliceSpec(0, 7, 0)}[0], 0, 10)
+	if _, err := r.store.MarkSlice(bg, seven, "me", wrong, make([]bool, len(wrong))); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("keys of another slice: %v", err)
 	}
 	if rep, err := r.store.Verify(bg, engine.VerifyOptions{}); err != nil || !rep.OK() {

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -19,7 +20,7 @@ import (
 )
 
 // spans returns a whole set in spans of about so many bytes of keys, and checks them against the model.
-func (p *pair) spans(t rapid.TB, set string, bytesMax int) (all []*engine.Span) {
+func (p *pair) spans(t rapid.TB, set string, bytesMax int) (all []*bigset.Span) {
 	t.Helper()
 	var after []byte
 	keys := map[clock.Dot]string{}
@@ -54,7 +55,7 @@ func (p *pair) spans(t rapid.TB, set string, bytesMax int) (all []*engine.Span) 
 }
 
 // ingest takes a span in store and model, and compares what they answer.
-func (p *pair) ingest(t rapid.TB, s *engine.Span) engine.FactsResult {
+func (p *pair) ingest(t rapid.TB, s *bigset.Span) bigset.FactsResult {
 	t.Helper()
 	p.absorb(t, string(s.Set))
 	f, err := engine.SpanFacts(s)
@@ -63,7 +64,7 @@ func (p *pair) ingest(t rapid.TB, s *engine.Span) engine.FactsResult {
 	must(t, err, p.label+": ingest")
 	if want := p.model.ApplyFacts(f); got != want {
 		t.Fatalf("%s: the span changed %+v, want %+v", p.label, got, want)
-	} else if want != (engine.FactsResult{}) {
+	} else if want != (bigset.FactsResult{}) {
 		p.tell(string(s.Set))
 	}
 	p.model.Acknowledged()
@@ -80,13 +81,13 @@ func (p *pair) keysInTables(t *testing.T) uint64 {
 }
 
 // twoStores returns a store that sends and one that receives, and all deltas that the first will make.
-func twoStores(t *testing.T, receiver string, tune func(*engine.Options)) (a, b *pair, sent *[]engine.Delta) {
+func twoStores(t *testing.T, receiver string, tune func(*engine.Options)) (a, b *pair, sent *[]bigset.Delta) {
 	t.Helper()
-	a, b, sent = newPair("sender"), newPair(receiver), new([]engine.Delta)
+	a, b, sent = newPair("sender"), newPair(receiver), new([]bigset.Delta)
 	if tune != nil {
 		tune(&b.opt)
 	}
-	a.minted = func(_ rapid.TB, d engine.Delta) { *sent = append(*sent, d) }
+	a.minted = func(_ rapid.TB, d bigset.Delta) { *sent = append(*sent, d) }
 	a.open(t)
 	b.open(t)
 	return a, b, sent
@@ -102,12 +103,12 @@ func TestEachKeyBothWays(t *testing.T) {
 				o.Strategy = compaction.Filter()
 			})
 			for i := range 12 {
-				a.all(t, "s", keyscheme.OpAdd, elementNames(25*i, 25*i+25), engine.NoSync)
+				a.all(t, "s", keyscheme.OpAdd, elementNames(25*i, 25*i+25), bigset.NoSync)
 			}
 			deliver := func() {
 				for i, d := range *deltas {
 					if order < 2 || i%2 == 0 {
-						b.apply(t, d, engine.NoSync)
+						b.apply(t, d, bigset.NoSync)
 					}
 				}
 				b.flush(t)
@@ -129,8 +130,8 @@ func TestEachKeyBothWays(t *testing.T) {
 				b.check(t)
 				b.verify(t)
 				*deltas = nil
-				a.all(t, "s", keyscheme.OpRemove, elementNames(100*round, 100*round+80), engine.NoSync)
-				a.all(t, "s", keyscheme.OpAdd, elementNames(100*round+40, 100*round+60), engine.NoSync)
+				a.all(t, "s", keyscheme.OpRemove, elementNames(100*round, 100*round+80), bigset.NoSync)
+				a.all(t, "s", keyscheme.OpAdd, elementNames(100*round+40, 100*round+60), bigset.NoSync)
 				if order == 0 {
 					deliver()
 				}
@@ -167,17 +168,17 @@ func TestIngestWhileWritten(t *testing.T) {
 		o.BackgroundInterval, o.Strategy = 1, eager(compaction.Default())
 	})
 	for i := range times(40) {
-		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+30), engine.NoSync)
+		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+30), bigset.NoSync)
 	}
 	spans := a.spans(t, "s", 1500)
 	done := make(chan error, 1)
 	go func() {
 		done <- func() error {
 			for _, i := range rand.Perm(len(*deltas)) {
-				if err := b.store.ApplyDelta(bg, (*deltas)[i], engine.NoSync); err != nil {
+				if err := b.store.ApplyDelta(bg, (*deltas)[i], bigset.NoSync); err != nil {
 					return err
 				}
-				if _, err := readAll(b.store, "s", engine.ReadOptions{}); err != nil {
+				if _, err := readAll(b.store, "s", bigset.ReadOptions{}); err != nil {
 					return err
 				}
 			}
@@ -189,7 +190,7 @@ func TestIngestWhileWritten(t *testing.T) {
 		must(t, err, "ingest")
 	}
 	must(t, <-done, "deltas")
-	if err := testkit.SameElements(b.read(t, "s", engine.ReadOptions{}), a.model.Set("s").Elements()); err != nil {
+	if err := testkit.SameElements(b.read(t, "s", bigset.ReadOptions{}), a.model.Set("s").Elements()); err != nil {
 		t.Error(err)
 	}
 	b.verify(t)
@@ -203,8 +204,8 @@ func TestIngestCrashes(t *testing.T) {
 	t.Parallel()
 	a := newPair("sender")
 	a.open(t)
-	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 120), engine.NoSync)
-	a.all(t, "s", keyscheme.OpRemove, elementNames(30, 60), engine.NoSync)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 120), bigset.NoSync)
+	a.all(t, "s", keyscheme.OpRemove, elementNames(30, 60), bigset.NoSync)
 	whole := a.spans(t, "s", 0)[0]
 	a.close(t)
 	for _, cut := range [][]int{nil, {24, 40, 32, 64}} {
@@ -217,10 +218,10 @@ func TestIngestCrashes(t *testing.T) {
 			p.cut = cut
 			p.open(t)
 			for _, actor := range []clock.Actor{"a clock of", "many actors", "is in pages"} {
-				p.apply(t, engine.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(actor)}}}, engine.NoSync)
+				p.apply(t, bigset.Delta{Set: []byte("s"), Actor: actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte(actor)}}}, bigset.NoSync)
 			}
-			p.all(t, "s", keyscheme.OpAdd, elementNames(100, 130), engine.Sync)
-			p.all(t, "s", keyscheme.OpAdd, elementNames(120, 150), engine.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(100, 130), bigset.Sync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(120, 150), bigset.NoSync)
 			acknowledged := p.model.AcknowledgedCount()
 			crash := p.disk.CrashAt(at, []int{0, 50, 100}[at%3], uint64(at))
 			p.ingest(t, &span)
@@ -253,55 +254,55 @@ func TestSpansRefused(t *testing.T) {
 	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
 	defer b.close(t)
-	b.all(t, "s", keyscheme.OpAdd, []string{"own"}, engine.NoSync)
-	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), engine.NoSync)
-	a.apply(t, engine.Delta{Set: []byte("s"), Actor: b.store.Actor(), First: 2, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("n010")}}}, engine.NoSync)
+	b.all(t, "s", keyscheme.OpAdd, []string{"own"}, bigset.NoSync)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), bigset.NoSync)
+	a.apply(t, bigset.Delta{Set: []byte("s"), Actor: b.store.Actor(), First: 2, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("n010")}}}, bigset.NoSync)
 	future := a.spans(t, "s", 0)[0]
 	good := *future
 	var err error
 	small := newPair("another")
 	small.open(t)
 	defer small.close(t)
-	small.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), engine.NoSync)
+	small.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), bigset.NoSync)
 	good = *small.spans(t, "s", 0)[0]
-	with := func(f func(*engine.Span)) *engine.Span {
+	with := func(f func(*bigset.Span)) *bigset.Span {
 		s := good
 		s.Keys = bytes.Clone(s.Keys)
 		f(&s)
 		return &s
 	}
 	for what, c := range map[string]struct {
-		span *engine.Span
+		span *bigset.Span
 		want error
 	}{
-		"our future":          {future, engine.ErrFacts},
-		"a death of our own":  {with(func(s *engine.Span) { s.Dead = dotsOf(b.store.Actor(), 2, 2) }), engine.ErrFacts},
-		"no name":             {with(func(s *engine.Span) { s.Set = nil }), engine.ErrRequest},
-		"a long name":         {with(func(s *engine.Span) { s.Set = make([]byte, engine.SetNameBytesMax+1) }), engine.ErrLimit},
-		"another count":       {with(func(s *engine.Span) { s.Count++ }), engine.ErrFacts},
-		"cut short":           {with(func(s *engine.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }), engine.ErrFacts},
-		"a key twice":         {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 0) }), engine.ErrFacts},
-		"not in order":        {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'a', 0, 2); s.Count++ }), engine.ErrFacts},
-		"a dot twice":         {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 0, 0); s.Count++ }), engine.ErrFacts},
-		"no such actor":       {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 2, 2); s.Count++ }), engine.ErrFacts},
-		"an actor of 0 bytes": {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 0, 2); s.Count++ }), engine.ErrFacts},
-		"counter 0":           {with(func(s *engine.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 1, 'x', 0); s.Count++ }), engine.ErrFacts},
+		"our future":          {future, bigset.ErrFacts},
+		"a death of our own":  {with(func(s *bigset.Span) { s.Dead = dotsOf(b.store.Actor(), 2, 2) }), bigset.ErrFacts},
+		"no name":             {with(func(s *bigset.Span) { s.Set = nil }), bigset.ErrRequest},
+		"a long name":         {with(func(s *bigset.Span) { s.Set = make([]byte, bigset.SetNameBytesMax+1) }), bigset.ErrLimit},
+		"another count":       {with(func(s *bigset.Span) { s.Count++ }), bigset.ErrFacts},
+		"cut short":           {with(func(s *bigset.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }), bigset.ErrFacts},
+		"a key twice":         {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 0) }), bigset.ErrFacts},
+		"not in order":        {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'a', 0, 2); s.Count++ }), bigset.ErrFacts},
+		"a dot twice":         {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 0, 0); s.Count++ }), bigset.ErrFacts},
+		"no such actor":       {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 2, 2); s.Count++ }), bigset.ErrFacts},
+		"an actor of 0 bytes": {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 0, 2); s.Count++ }), bigset.ErrFacts},
+		"counter 0":           {with(func(s *bigset.Span) { s.Keys = append(s.Keys, 0, 1, 'z', 1, 1, 'x', 0); s.Count++ }), bigset.ErrFacts},
 	} {
 		if _, err = b.store.IngestSpan(bg, c.span); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 		b.check(t)
 	}
-	if _, err := b.store.ExportSpan(bg, []byte("s"), nil, engine.SpanBytesMax+1); !errors.Is(err, engine.ErrRequest) {
+	if _, err := b.store.ExportSpan(bg, []byte("s"), nil, bigset.SpanBytesMax+1); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("too large: %v", err)
 	}
-	if _, err := b.store.ExportSpan(bg, []byte("never"), nil, 0); !errors.Is(err, engine.ErrNotFound) {
+	if _, err := b.store.ExportSpan(bg, []byte("never"), nil, 0); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("never: %v", err)
 	}
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	taken := 0
 	for range times(20_000) { // any bytes are taken or refused, and nothing panics
-		s := with(func(s *engine.Span) {
+		s := with(func(s *bigset.Span) {
 			s.Set, s.Dead = []byte("t"), nil
 			for range 1 + r.IntN(3) {
 				s.Keys[r.IntN(len(s.Keys))] ^= byte(1 << r.IntN(8))
@@ -309,7 +310,7 @@ func TestSpansRefused(t *testing.T) {
 		})
 		if _, err = b.store.IngestSpan(bg, s); err == nil {
 			taken++
-		} else if !errors.Is(err, engine.ErrFacts) && !errors.Is(err, engine.ErrLimit) {
+		} else if !errors.Is(err, bigset.ErrFacts) && !errors.Is(err, bigset.ErrLimit) {
 			t.Fatalf("%x: %v", s.Keys, err)
 		}
 		if taken > 50 {
@@ -319,8 +320,8 @@ func TestSpansRefused(t *testing.T) {
 	b.verify(t)
 	p := openPair(t, "open")
 	defer p.close(t)
-	p.one(t, keyscheme.OpAdd, "a", engine.SawAll(clock.Of()))
-	if _, err := p.store.ExportSpan(bg, []byte("s"), nil, 0); !errors.Is(err, engine.ErrOpenKey) {
+	p.one(t, keyscheme.OpAdd, "a", bigset.SawAll(clock.Of()))
+	if _, err := p.store.ExportSpan(bg, []byte("s"), nil, 0); !errors.Is(err, bigset.ErrOpenKey) {
 		t.Errorf("an open key: %v", err)
 	}
 }
@@ -331,18 +332,18 @@ func TestIngestLateWrites(t *testing.T) {
 	for times := 1; times <= 4; times++ {
 		a, b, deltas := twoStores(t, fmt.Sprintf("receiver, %d late deltas", times), nil)
 		for i := range 8 {
-			a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), engine.NoSync)
+			a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+20), bigset.NoSync)
 		}
 		s := a.spans(t, "s", 0)[0]
-		b.apply(t, (*deltas)[7], engine.Sync)
+		b.apply(t, (*deltas)[7], bigset.Sync)
 		late := 0
 		b.disk.SetHook("late", func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && late < min(times, 3) { // the next one is written with writers held
 				late++
 				if late < times || times < 3 {
-					b.apply(t, (*deltas)[late], engine.NoSync)
+					b.apply(t, (*deltas)[late], bigset.NoSync)
 				}
-				b.all(t, "s", keyscheme.OpAdd, elementNames(300+late, 301+late), engine.NoSync)
+				b.all(t, "s", keyscheme.OpAdd, elementNames(300+late, 301+late), bigset.NoSync)
 			}
 			return nil
 		})
@@ -366,9 +367,9 @@ func TestIngestLateWrites(t *testing.T) {
 func TestIngestAndPass(t *testing.T) {
 	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
-	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
-	b.all(t, "s", keyscheme.OpAdd, elementNames(20, 100), engine.NoSync)
-	b.all(t, "s", keyscheme.OpRemove, elementNames(30, 90), engine.NoSync)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), bigset.NoSync)
+	b.all(t, "s", keyscheme.OpAdd, elementNames(20, 100), bigset.NoSync)
+	b.all(t, "s", keyscheme.OpRemove, elementNames(30, 90), bigset.NoSync)
 	b.flush(t)
 	s, done := a.spans(t, "s", 0)[0], make(chan error, 1)
 	stop := b.whileCopied(func() {
@@ -391,17 +392,17 @@ func TestIngestIntoDeadRun(t *testing.T) {
 	a, b, _ := twoStores(t, "receiver", nil)
 	defer a.close(t)
 	defer b.close(t)
-	a.all(t, "s", keyscheme.OpAdd, elementNames(40, 60), engine.NoSync)
-	b.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.NoSync)
-	b.all(t, "s", keyscheme.OpRemove, elementNames(10, 90), engine.NoSync)
+	a.all(t, "s", keyscheme.OpAdd, elementNames(40, 60), bigset.NoSync)
+	b.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.NoSync)
+	b.all(t, "s", keyscheme.OpRemove, elementNames(10, 90), bigset.NoSync)
 	for range 3 {
-		b.read(t, "s", engine.ReadOptions{})
+		b.read(t, "s", bigset.ReadOptions{})
 	}
 	if b.store.RunsPassed() == 0 {
 		t.Fatal("no run is known")
 	}
 	b.ingest(t, a.spans(t, "s", 0)[0])
-	if err := testkit.SameElements(b.read(t, "s", engine.ReadOptions{}), b.model.Set("s").Elements()); err != nil {
+	if err := testkit.SameElements(b.read(t, "s", bigset.ReadOptions{}), b.model.Set("s").Elements()); err != nil {
 		t.Error(err)
 	}
 }

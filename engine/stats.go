@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"runtime"
+
+	"bigset"
 )
 
 // Stats are figures of a store: what it has done since it was opened, and what it holds now. Sizes are bytes. The tags say
@@ -125,7 +127,7 @@ func (s *Store) Stats() (Stats, error) {
 	runtime.ReadMemStats(&heap)
 	st.BytesHeap = heap.HeapAlloc
 	var err error
-	if st.KeysInTables, err = s.keysInTables(); errors.Is(err, ErrCorrupt) {
+	if st.KeysInTables, err = s.keysInTables(); errors.Is(err, bigset.ErrCorrupt) {
 		err = nil // a table whose properties are damaged keeps nobody from all else
 	}
 	return st, err

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -98,11 +99,11 @@ func TestLatencies(t *testing.T) {
 		}
 		return st.Sync.Count, st.Queue.Count, st.Held.Count
 	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.NoSync)
 	if s, q, h := latencies(); s+q+h != 0 {
 		t.Errorf("after an unsynced write: %d syncs, %d waits, %d swaps", s, q, h)
 	}
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), engine.Sync)
+	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 50), bigset.Sync)
 	if s, q, h := latencies(); s != 1 || q+h != 0 {
 		t.Errorf("after a synced write: %d syncs, %d waits, %d swaps", s, q, h)
 	}
@@ -110,7 +111,7 @@ func TestLatencies(t *testing.T) {
 	must(t, p.store.HoldingWriters([]byte("t"), func() error {
 		for i := range 3 {
 			wg.Go(func() {
-				_, err := p.store.Add(bg, []byte("t"), [][]byte{fmt.Append(nil, i)}, engine.WriteOptions{})
+				_, err := p.store.Add(bg, []byte("t"), [][]byte{fmt.Append(nil, i)}, bigset.WriteOptions{})
 				if err != nil {
 					t.Error(err)
 				}
@@ -136,7 +137,7 @@ func TestInProgress(t *testing.T) {
 	p := newPair("store")
 	p.opt.Strategy = eager(compaction.Rewriter())
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
 	var flushes, compactions, rewrites uint64
 	p.disk.SetHook("look", func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && (strings.HasSuffix(op.Path, ".sst") || strings.Contains(op.Path, "span-")) {
@@ -150,7 +151,7 @@ func TestInProgress(t *testing.T) {
 		return nil
 	})
 	p.flush(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
 	p.flush(t)
 	must(t, p.store.CompactTables(bg), "compact tables")
 	_, err := p.store.Compact(bg, engine.CompactOptions{})
@@ -176,8 +177,8 @@ func TestSetStats(t *testing.T) {
 		po.DisableAutomaticCompactions = true
 	})
 	p.open(t)
-	p.all(t, "big", keyscheme.OpAdd, elementNames(0, 1000), engine.Sync)
-	p.all(t, "small", keyscheme.OpAdd, elementNames(0, 10), engine.Sync)
+	p.all(t, "big", keyscheme.OpAdd, elementNames(0, 1000), bigset.Sync)
+	p.all(t, "small", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
 	before, err := p.store.SetStats(bg, []byte("big"))
 	must(t, err, "set stats")
 	if before.Live != 1000 || before.Keys > 1000 {
@@ -185,10 +186,10 @@ func TestSetStats(t *testing.T) {
 	}
 	p.flush(t)
 	must(t, p.store.CompactTables(bg), "compact")
-	p.all(t, "big", keyscheme.OpRemove, elementNames(0, 400), engine.Sync)
-	p.all(t, "gone", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
+	p.all(t, "big", keyscheme.OpRemove, elementNames(0, 400), bigset.Sync)
+	p.all(t, "gone", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 	p.flush(t)
-	p.drop(t, "gone", nil, engine.Sync)
+	p.drop(t, "gone", nil, bigset.Sync)
 	all := map[string]engine.SetStats{}
 	total := uint64(0)
 	for st, err := range p.store.EachSetStats(bg) {

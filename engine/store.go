@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"
@@ -43,7 +44,7 @@ type Store struct {
 
 // Open opens the store in a folder, making it if there is none. Nil options are the defaults. The folder belongs to this
 // store until Close: a second one gets ErrLocked. A store that exists is opened on a full disk too: reads go on, and until some space
-// is free writes return a *DiskSpaceError. Where the open has to write, for a new store for one, its error wraps ErrDiskFull.
+// is free writes return a *DiskSpaceError. Where the open has to write, for a new store for one, its error wraps bigset.ErrDiskFull.
 func Open(dir string, o *Options) (*Store, error) {
 	opt := o.withDefaults()
 	if err := opt.validate(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -78,7 +79,7 @@ func TestPlugIn(t *testing.T) {
 			p := newPair("store")
 			p.opt.SpanBytes, p.opt.Strategy = 64<<10, &c.s
 			p.open(t)
-			p.all(t, "s", keyscheme.OpAdd, elementNames(first, last), engine.Sync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(first, last), bigset.Sync)
 			must(t, p.store.FlushTables(), "flush")
 			must(t, p.store.CompactTables(bg), "compact")
 			var gone []string
@@ -87,7 +88,7 @@ func TestPlugIn(t *testing.T) {
 					gone = append(gone, bulkName(i))
 				}
 			}
-			p.all(t, "s", keyscheme.OpRemove, gone, engine.Sync)
+			p.all(t, "s", keyscheme.OpRemove, gone, bigset.Sync)
 			p.close(t)
 			p.open(t) // now it has not been written for long
 			for range 40 {
@@ -143,8 +144,8 @@ func TestPlugInMeans(t *testing.T) {
 	p := newPair("filters")
 	p.opt.Strategy = &plugIn{filters: true}
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
-	p.all(t, "s", keyscheme.OpRemove, half, engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
+	p.all(t, "s", keyscheme.OpRemove, half, bigset.Sync)
 	publishAndFlush(t, p)
 	p.checkClean(t, "s")
 	p.close(t)
@@ -152,8 +153,8 @@ func TestPlugInMeans(t *testing.T) {
 	p = newPair("deletes")
 	p.opt.Strategy, p.opt.Record = &plugIn{deletes: true}, compaction.Set
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), engine.Sync)
-	p.all(t, "s", keyscheme.OpRemove, half, engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
+	p.all(t, "s", keyscheme.OpRemove, half, bigset.Sync)
 	p.checkClean(t, "s")
 	p.close(t)
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
@@ -143,7 +144,7 @@ func (w *sweep) collect(ctx context.Context, res *sweepResult) (upper []byte, er
 	for ok := w.it.First(); ok; ok = w.it.Valid() {
 		key, err := keyscheme.Decode(w.it.Key())
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 		}
 		if key.PrefixLen() == 0 { // a slot's own keys stay where they are
 			upper, res.Upper = keyscheme.SlotSets(key.Slot).Upper, w.bounds.Upper
@@ -220,7 +221,7 @@ func (w *sweep) set(ctx context.Context, prefix keyscheme.Prefix, bytesMax int) 
 func (w *sweep) judge(r *records, prefix keyscheme.Prefix, value []byte) (keep bool, err error) {
 	key, err := keyscheme.Decode(w.it.Key())
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return false, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 	}
 	switch key.Kind {
 	case keyscheme.KindElement:
@@ -231,12 +232,12 @@ func (w *sweep) judge(r *records, prefix keyscheme.Prefix, value []byte) (keep b
 		}
 	case keyscheme.KindClock:
 		if r.value, err = keyscheme.DecodeClockValue(value); err != nil {
-			return false, fmt.Errorf("%w: clock of %q: %w", ErrCorrupt, prefix.Set(), err)
+			return false, fmt.Errorf("%w: clock of %q: %w", bigset.ErrCorrupt, prefix.Set(), err)
 		}
 		r.seen = r.value.Seen
 	default:
 		if err := r.add(&key, value); err != nil {
-			return false, fmt.Errorf("%w: %v of %q: %w", ErrCorrupt, key.Kind, prefix.Set(), err)
+			return false, fmt.Errorf("%w: %v of %q: %w", bigset.ErrCorrupt, key.Kind, prefix.Set(), err)
 		}
 	}
 	return true, nil

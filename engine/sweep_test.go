@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -32,7 +33,7 @@ func smallSets(t *testing.T, n int, tune func(*pair)) *pair {
 	}
 	p.open(t)
 	for i := range n {
-		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(i, i+6), engine.NoSync)
+		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(i, i+6), bigset.NoSync)
 	}
 	must(t, p.store.FlushTables(), "flush")
 	must(t, p.store.CompactTables(bg), "settle")
@@ -41,7 +42,7 @@ func smallSets(t *testing.T, n int, tune func(*pair)) *pair {
 		if i%10 == 0 {
 			gone = elementNames(i, i+6)
 		}
-		p.all(t, smallName(i), keyscheme.OpRemove, gone, engine.NoSync)
+		p.all(t, smallName(i), keyscheme.OpRemove, gone, bigset.NoSync)
 	}
 	return p
 }
@@ -68,11 +69,11 @@ func TestSweep(t *testing.T) {
 		p.opt.Strategy = eager(compaction.Rewriter()) // the filter would drop what Pebble has moved to the bottom and not written again
 		p.opt.OpenContexts, p.model.KeepsOpen, p.cut = true, true, []int{60, 24, 16, 8}
 	})
-	p.all(t, "large", keyscheme.OpAdd, elementNames(0, 400), engine.NoSync)
-	p.all(t, "large", keyscheme.OpRemove, elementNames(100, 300), engine.NoSync)
+	p.all(t, "large", keyscheme.OpAdd, elementNames(0, 400), bigset.NoSync)
+	p.all(t, "large", keyscheme.OpRemove, elementNames(100, 300), bigset.NoSync)
 	wide := &clock.Clock{}
 	wide.Add(clock.Dot{Actor: "elsewhere", Counter: 1})
-	p.write(t, "open", []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: engine.SawAll(wide)}}, engine.WriteOptions{})
+	p.write(t, "open", []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: bigset.SawAll(wide)}}, bigset.WriteOptions{})
 	rep, err := p.store.Compact(bg, engine.CompactOptions{})
 	must(t, err, "compact")
 	if rep.Sets != n+2 || rep.Spans == 0 || rep.Spans > n/8 {
@@ -91,9 +92,9 @@ func TestSweep(t *testing.T) {
 // TestSweepKeepsPages sweeps a set whose tombstone has pages: it is as dead as before, and what was dead is gone.
 func TestSweepKeepsPages(t *testing.T) {
 	p := smallSets(t, 20, func(p *pair) { p.cut, p.opt.SpanBytes = []int{60, 24, 16, 8}, 64<<10 })
-	p.all(t, "paged", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
+	p.all(t, "paged", keyscheme.OpAdd, elementNames(0, 60), bigset.NoSync)
 	for i := 0; i < 60; i += 2 {
-		p.all(t, "paged", keyscheme.OpRemove, elementNames(i, i+1), engine.NoSync)
+		p.all(t, "paged", keyscheme.OpRemove, elementNames(i, i+1), bigset.NoSync)
 	}
 	kinds, err := p.store.CausalKeys([]byte("paged"))
 	if must(t, err, "records"); kinds[keyscheme.KindTombstonePage] == 0 {
@@ -131,13 +132,13 @@ func TestSweepLateWrites(t *testing.T) {
 			}
 			once = true
 			for i := spans; i < n; i += 7 {
-				p.all(t, smallName(i), keyscheme.OpAdd, []string{fmt.Sprint("late ", spans)}, engine.NoSync)
-				p.all(t, smallName(i), keyscheme.OpRemove, elementNames(i+4, i+5), engine.NoSync)
+				p.all(t, smallName(i), keyscheme.OpAdd, []string{fmt.Sprint("late ", spans)}, bigset.NoSync)
+				p.all(t, smallName(i), keyscheme.OpRemove, elementNames(i+4, i+5), bigset.NoSync)
 				wrote++
 			}
-			p.drop(t, smallName(n-1-spans), nil, engine.NoSync)
+			p.drop(t, smallName(n-1-spans), nil, bigset.NoSync)
 			for range 20 {
-				p.all(t, smallName(fresh), keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
+				p.all(t, smallName(fresh), keyscheme.OpAdd, elementNames(0, 3), bigset.NoSync)
 				fresh++
 			}
 			return nil
@@ -174,7 +175,7 @@ func TestSweepLeft(t *testing.T) {
 		if op.Kind == errorfs.OpCreate && strings.Contains(op.Path, "span-") && !once {
 			once = true
 			for i := range n {
-				p.all(t, fmt.Sprint("new ", i), keyscheme.OpAdd, []string{"x"}, engine.NoSync)
+				p.all(t, fmt.Sprint("new ", i), keyscheme.OpAdd, []string{"x"}, bigset.NoSync)
 			}
 		}
 		return nil
@@ -194,10 +195,10 @@ func TestSweepLeft(t *testing.T) {
 // writers are held.
 func TestSweepLeavesMostlyDead(t *testing.T) {
 	p := smallSets(t, 100, nil)
-	p.all(t, "mostly dead", keyscheme.OpAdd, elementNames(0, 200), engine.NoSync)
+	p.all(t, "mostly dead", keyscheme.OpAdd, elementNames(0, 200), bigset.NoSync)
 	must(t, p.store.FlushTables(), "flush")
 	must(t, p.store.CompactTables(bg), "settle")
-	p.all(t, "mostly dead", keyscheme.OpRemove, elementNames(1, 200), engine.NoSync)
+	p.all(t, "mostly dead", keyscheme.OpRemove, elementNames(1, 200), bigset.NoSync)
 	var own []string
 	for from, spans := []byte(nil), 0; spans == 0 || from != nil; spans++ {
 		pass, set, err := p.store.RewriteSets(bg, from, 0)
@@ -234,7 +235,7 @@ func TestSweepReaders(t *testing.T) {
 		if err != nil || len(got.Dots) == 0 {
 			return fmt.Errorf("%q has lost %q: %v", set, kept(i), err)
 		}
-		all, err := readAll(p.store, string(set), engine.ReadOptions{})
+		all, err := readAll(p.store, string(set), bigset.ReadOptions{})
 		if err != nil || len(all) < 3 {
 			return fmt.Errorf("%q has %d elements: %v", set, len(all), err)
 		}
@@ -242,7 +243,7 @@ func TestSweepReaders(t *testing.T) {
 			return fmt.Errorf("%q has %d live dots: %v", set, live, err)
 		}
 		mine := [][]byte{fmt.Appendf(nil, "of worker %d", worker)}
-		o := engine.WriteOptions{Durability: engine.NoSync}
+		o := bigset.WriteOptions{Durability: bigset.NoSync}
 		if _, err := p.store.Add(bg, set, mine, o); err != nil {
 			return err
 		}
@@ -309,7 +310,7 @@ func TestSweepReaders(t *testing.T) {
 			want = elementNames(i+3, i+6)
 		}
 		var got []string
-		for _, e := range p.read(t, smallName(i), engine.ReadOptions{}) {
+		for _, e := range p.read(t, smallName(i), bigset.ReadOptions{}) {
 			got = append(got, string(e.Name))
 		}
 		if !slices.Equal(got, want) {
@@ -370,12 +371,12 @@ func TestSweepResolves(t *testing.T) {
 	p.opt.OpenContexts, p.model.KeepsOpen, p.opt.Strategy = true, true, eager(compaction.Rewriter())
 	p.open(t)
 	for i := range n {
-		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
+		p.all(t, smallName(i), keyscheme.OpAdd, elementNames(0, 3), bigset.NoSync)
 		elsewhere := clock.Dot{Actor: "elsewhere", Counter: 1}
-		p.write(t, smallName(i), []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: engine.SawAll(clock.Of(elsewhere))}},
-			engine.WriteOptions{})
-		p.apply(t, engine.Delta{Set: []byte(smallName(i)), Actor: elsewhere.Actor, First: elsewhere.Counter,
-			Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, engine.NoSync)
+		p.write(t, smallName(i), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: bigset.SawAll(clock.Of(elsewhere))}},
+			bigset.WriteOptions{})
+		p.apply(t, bigset.Delta{Set: []byte(smallName(i)), Actor: elsewhere.Actor, First: elsewhere.Counter,
+			Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("y")}}}, bigset.NoSync)
 	}
 	p.flush(t)
 	must(t, p.store.CompactTables(bg), "settle")

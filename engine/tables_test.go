@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -102,8 +103,8 @@ func TestFormats(t *testing.T) {
 			}
 			p.check(t)
 			n := 300 * int(to)
-			p.all(t, "s", keyscheme.OpRemove, elementNames(n-150, n), engine.NoSync)
-			p.all(t, "s", keyscheme.OpAdd, elementNames(n, n+300), engine.NoSync)
+			p.all(t, "s", keyscheme.OpRemove, elementNames(n-150, n), bigset.NoSync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(n, n+300), bigset.NoSync)
 			must(t, p.store.FlushTables(), "flush")
 			if to%2 == 0 {
 				_, err := p.store.Compact(bg, engine.CompactOptions{})

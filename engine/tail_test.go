@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -34,11 +35,11 @@ type tailCase struct {
 const tailSet = "s"
 
 func killHalf(t *testing.T, p *pair) {
-	p.all(t, tailSet, keyscheme.OpRemove, elementNames(0, 150), engine.NoSync)
+	p.all(t, tailSet, keyscheme.OpRemove, elementNames(0, 150), bigset.NoSync)
 }
 
 func replaceHalf(t *testing.T, p *pair) {
-	p.all(t, tailSet, keyscheme.OpAdd, elementNames(0, 150), engine.NoSync)
+	p.all(t, tailSet, keyscheme.OpAdd, elementNames(0, 150), bigset.NoSync)
 }
 
 // killWidely and replaceWidely do it by wide contexts, which the rewriter has to resolve.
@@ -47,21 +48,21 @@ func killWidely(t *testing.T, p *pair) { widely(t, p, keyscheme.OpRemove) }
 func replaceWidely(t *testing.T, p *pair) { widely(t, p, keyscheme.OpAdd) }
 
 func widely(t *testing.T, p *pair, kind keyscheme.Op) {
-	seen := engine.SawAll(p.context(t, tailSet))
+	seen := bigset.SawAll(p.context(t, tailSet))
 	for i := range 8 {
-		var ops []engine.Op
+		var ops []bigset.Op
 		for _, e := range elementNames(10*i, 10*i+10) {
-			ops = append(ops, engine.Op{Kind: kind, Element: []byte(e), Context: seen})
+			ops = append(ops, bigset.Op{Kind: kind, Element: []byte(e), Context: seen})
 		}
-		p.write(t, tailSet, ops, engine.WriteOptions{Durability: engine.NoSync})
+		p.write(t, tailSet, ops, bigset.WriteOptions{Durability: bigset.NoSync})
 	}
 }
 
 func killAll(t *testing.T, p *pair) {
-	p.all(t, tailSet, keyscheme.OpRemove, elementNames(0, 300), engine.NoSync)
+	p.all(t, tailSet, keyscheme.OpRemove, elementNames(0, 300), bigset.NoSync)
 }
 
-func dropAll(t *testing.T, p *pair) { p.drop(t, tailSet, nil, engine.NoSync) }
+func dropAll(t *testing.T, p *pair) { p.drop(t, tailSet, nil, bigset.NoSync) }
 
 func publish(t *testing.T, p *pair) {
 	for range 3 {
@@ -90,8 +91,8 @@ func rewriteAll(t *testing.T, p *pair) {
 // rewriteWhileKilled removes and adds elements while the rewriter copies.
 func rewriteWhileKilled(t *testing.T, p *pair) {
 	stop := p.whileCopied(func() {
-		p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
-		p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
+		p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), bigset.NoSync)
+		p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), bigset.NoSync)
 	})
 	if rewriteAll(t, p); !stop() {
 		t.Error("nothing was copied")
@@ -103,11 +104,11 @@ func rewriteThenKilled(t *testing.T, p *pair) {
 	must(t, p.store.FlushTables(), "flush") // or the pass flushes
 	var wrote atomic.Bool
 	stop := p.whileCopied(func() {
-		p.all(t, "other", keyscheme.OpAdd, []string{"x"}, engine.NoSync) // there is something to sync
+		p.all(t, "other", keyscheme.OpAdd, []string{"x"}, bigset.NoSync) // there is something to sync
 		p.disk.SetHook("late", func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, ".log") && wrote.CompareAndSwap(false, true) {
-				p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
-				p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
+				p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), bigset.NoSync)
+				p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), bigset.NoSync)
 			}
 			return nil
 		})
@@ -121,9 +122,9 @@ func rewriteThenKilled(t *testing.T, p *pair) {
 // sweepWhileKilled sweeps, and writes the set and a new one while the sweep copies.
 func sweepWhileKilled(t *testing.T, p *pair) {
 	stop := p.whileCopied(func() {
-		p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), engine.NoSync)
-		p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), engine.NoSync)
-		p.all(t, "new", keyscheme.OpAdd, elementNames(0, 3), engine.NoSync)
+		p.all(t, tailSet, keyscheme.OpRemove, elementNames(150, 200), bigset.NoSync)
+		p.all(t, tailSet, keyscheme.OpAdd, elementNames(100, 160), bigset.NoSync)
+		p.all(t, "new", keyscheme.OpAdd, elementNames(0, 3), bigset.NoSync)
 	})
 	pass, own, err := p.store.RewriteSets(bg, nil, 0)
 	must(t, err, "sweep")
@@ -181,17 +182,17 @@ func (c tailCase) run(t *testing.T) {
 		})
 	}
 	p.open(t)
-	p.all(t, tailSet, keyscheme.OpAdd, elementNames(0, 300), engine.Sync)
+	p.all(t, tailSet, keyscheme.OpAdd, elementNames(0, 300), bigset.Sync)
 	p.flush(t)
 	if c.settled {
 		must(t, p.store.CompactTables(bg), "settle")
 	}
 	if strings.HasPrefix(c.name, "filter, compaction") { // of two tables that overlap: one alone would be moved, which asks no filter
-		p.all(t, tailSet, keyscheme.OpAdd, []string{bulkName(0), bulkName(299)}, engine.Sync)
+		p.all(t, tailSet, keyscheme.OpAdd, []string{bulkName(0), bulkName(299)}, bigset.Sync)
 		p.flush(t)
 	}
 	if strings.HasPrefix(c.name, "filter, flush") { // the keys are in the memtable that will be flushed, their kill in the same
-		p.all(t, tailSet, keyscheme.OpAdd, elementNames(0, 150), engine.NoSync)
+		p.all(t, tailSet, keyscheme.OpAdd, elementNames(0, 150), bigset.NoSync)
 	}
 	c.kill(t, p)
 	crashes, before := p.disk.CrashEverywhere(0, 50), p.store.Filtered()
@@ -231,7 +232,7 @@ func TestIncarnation(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	first := p.store.Actor()
-	r := p.all(t, "s", keyscheme.OpAdd, []string{"a"}, engine.NoSync)
+	r := p.all(t, "s", keyscheme.OpAdd, []string{"a"}, bigset.NoSync)
 	if n := p.lose(t, p.disk.CrashClone(0, 0)); n != 1 {
 		t.Fatalf("%d batches lost, want the one", n)
 	}
@@ -239,15 +240,15 @@ func TestIncarnation(t *testing.T) {
 	if second == first {
 		t.Fatalf("actor %x again after a crash", string(first))
 	}
-	p.all(t, "s", keyscheme.OpAdd, []string{"b"}, engine.NoSync)
-	p.apply(t, r.Delta, engine.NoSync) // a peer has it still
+	p.all(t, "s", keyscheme.OpAdd, []string{"b"}, bigset.NoSync)
+	p.apply(t, r.Delta, bigset.NoSync) // a peer has it still
 	p.check(t)
 	p.close(t)
 	p.open(t)
 	if p.store.Actor() != second {
 		t.Fatalf("actor %x after a clean close of %x", string(p.store.Actor()), string(second))
 	}
-	got := p.all(t, "s", keyscheme.OpAdd, []string{"c"}, engine.Sync)
+	got := p.all(t, "s", keyscheme.OpAdd, []string{"c"}, bigset.Sync)
 	if want := (clock.Dot{Actor: second, Counter: 2}); got.Dots[0] != want {
 		t.Fatalf("dot %v, want %v", got.Dots[0], want)
 	}
@@ -257,22 +258,22 @@ func TestIncarnation(t *testing.T) {
 
 // TestNoEventIsDurable: an operation that changes nothing is acknowledged as synced only when what it found is on disk.
 func TestNoEventIsDurable(t *testing.T) {
-	other := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
-	for what, do := range map[string]func(p *pair, d engine.Durability){
-		"a delta that came before": func(p *pair, d engine.Durability) { p.apply(t, other, d) },
-		"a remove of what is removed": func(p *pair, d engine.Durability) {
+	other := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+	for what, do := range map[string]func(p *pair, d bigset.Durability){
+		"a delta that came before": func(p *pair, d bigset.Durability) { p.apply(t, other, d) },
+		"a remove of what is removed": func(p *pair, d bigset.Durability) {
 			p.all(t, "s", keyscheme.OpRemove, []string{"a"}, d)
 		},
-		"a drop of what is dropped": func(p *pair, d engine.Durability) { p.drop(t, "s", nil, d) },
+		"a drop of what is dropped": func(p *pair, d bigset.Durability) { p.drop(t, "s", nil, d) },
 	} {
 		p := newPair(what)
 		p.open(t)
-		p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, engine.Sync)
-		do(p, engine.NoSync)
+		p.all(t, "s", keyscheme.OpAdd, []string{"a", "b"}, bigset.Sync)
+		do(p, bigset.NoSync)
 		if n := p.survivor(t, what, p.disk.CrashClone(0, 0)); n != 1 {
 			t.Errorf("%s: %d batches lost before the sync, want 1", what, n)
 		}
-		do(p, engine.Sync)
+		do(p, bigset.Sync)
 		if n := p.survivor(t, what, p.disk.CrashClone(0, 0)); n != 0 {
 			t.Errorf("%s: %d batches lost after the sync", what, n)
 		}

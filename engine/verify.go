@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
@@ -89,7 +90,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	defer s.db.Leave()
 	bounds := keyscheme.SlotRange(0, keyscheme.SlotMax)
 	if o.Set != nil {
-		if err := checkName(o.Set); err != nil {
+		if err := bigset.CheckName(o.Set); err != nil {
 			return rep, err
 		}
 		bounds = keyscheme.NewPrefix(o.Set).All()

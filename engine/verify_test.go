@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -37,10 +38,10 @@ func damage(t *testing.T, record compaction.Record, plant func(d *damaged)) *eng
 	must(t, err, "open")
 	for _, set := range damagedSets {
 		for _, elements := range []string{"a", "a b c x y"} {
-			_, err := s.Add(bg, []byte(set), bytes.Fields([]byte(elements)), engine.WriteOptions{})
+			_, err := s.Add(bg, []byte(set), bytes.Fields([]byte(elements)), bigset.WriteOptions{})
 			must(t, err, "add")
 		}
-		_, err = s.Remove(bg, []byte(set), bytes.Fields([]byte("x y")), engine.WriteOptions{})
+		_, err = s.Remove(bg, []byte(set), bytes.Fields([]byte("x y")), bigset.WriteOptions{})
 		must(t, err, "remove")
 	}
 	d := &damaged{prefix: keyscheme.NewPrefix([]byte("s")), actor: s.Actor()}
@@ -414,7 +415,7 @@ func TestVerifyGarbageOperand(t *testing.T) {
 					checkProblems(t, &rep, actor, []string{what + ": "})
 				}
 				verify()
-				_, err = s.Add(bg, []byte("t"), [][]byte{[]byte("new")}, engine.WriteOptions{Durability: engine.Sync})
+				_, err = s.Add(bg, []byte("t"), [][]byte{[]byte("new")}, bigset.WriteOptions{Durability: bigset.Sync})
 				must(t, err, "add to another set")
 				must(t, s.FlushTables(), "flush")
 				verify()
@@ -436,20 +437,20 @@ func TestVerifyHoldsUpTheFilter(t *testing.T) {
 	for i := range 10_000 {
 		names = append(names, fmt.Appendf(nil, "%05d", i))
 	}
-	_, err := p.store.Add(bg, []byte("s"), names, engine.WriteOptions{Policy: engine.PolicyEmpty})
+	_, err := p.store.Add(bg, []byte("s"), names, bigset.WriteOptions{Policy: bigset.PolicyEmpty})
 	must(t, err, "add")
 	last, told := names[len(names)-1:], 0
 	rep, err := p.store.Verify(bg, engine.VerifyOptions{Progress: func(engine.VerifyReport) {
 		if told++; told > 1 {
 			return
 		}
-		_, err := p.store.Remove(bg, []byte("s"), last, engine.WriteOptions{})
+		_, err := p.store.Remove(bg, []byte("s"), last, bigset.WriteOptions{})
 		must(t, err, "remove")
 		for i := range 4 { // each time another set has something for the filter, too
 			must(t, p.store.PublisherRound(), "publish")
 			set := fmt.Appendf(nil, "t%d", i)
 			for range 2 { // the second replaces the first
-				_, err = p.store.Add(bg, set, last, engine.WriteOptions{})
+				_, err = p.store.Add(bg, set, last, bigset.WriteOptions{})
 				must(t, err, "add")
 			}
 		}
@@ -473,10 +474,10 @@ func TestTombstoneGone(t *testing.T) {
 			d.remove(d.prefix.AppendTombstone(nil))
 		}))
 		must(t, err, "open")
-		if _, err := s.Contains(bg, []byte("s"), []byte("x")); !errors.Is(err, engine.ErrCorrupt) {
+		if _, err := s.Contains(bg, []byte("s"), []byte("x")); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("flags %03b: look-up: %v", flags, err)
 		}
-		if _, err := s.Add(bg, []byte("s"), [][]byte{{'x'}}, engine.WriteOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+		if _, err := s.Add(bg, []byte("s"), [][]byte{{'x'}}, bigset.WriteOptions{}); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("flags %03b: add: %v", flags, err)
 		}
 		for _, err = range s.Sets(bg, true) {
@@ -484,7 +485,7 @@ func TestTombstoneGone(t *testing.T) {
 				break
 			}
 		}
-		if !errors.Is(err, engine.ErrCorrupt) {
+		if !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("flags %03b: list of sets: %v", flags, err)
 		}
 		must(t, s.Close(), "close")
@@ -498,7 +499,7 @@ func TestNoTombstone(t *testing.T) {
 	defer func() { must(t, s.Close(), "close") }()
 	for i, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpAdd, keyscheme.OpRemove, keyscheme.OpAdd} {
 		element := []byte{"xyxz"[i]}
-		_, err = s.Write(bg, []byte("s"), []engine.Op{{Kind: kind, Element: element}}, engine.WriteOptions{})
+		_, err = s.Write(bg, []byte("s"), []bigset.Op{{Kind: kind, Element: element}}, bigset.WriteOptions{})
 		must(t, err, "write")
 		for range 3 { // it is loaded anew by the next write
 			must(t, s.PublisherRound(), "publish")

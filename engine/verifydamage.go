@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -110,7 +111,7 @@ func (v *verifier) readable(ctx context.Context, slot keyscheme.Slot, upper []by
 	}
 	lower := keyscheme.AppendSlot(nil, slot)
 	err = v.each(keyscheme.Bounds{Lower: lower, Upper: upper}, func(_, _ []byte) (bool, error) { return false, nil })
-	if errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, bigset.ErrCorrupt) {
 		return false, nil
 	}
 	return err == nil, err
@@ -195,7 +196,7 @@ func (v *verifier) unit(u *unit, b keyscheme.Bounds) (torn bool, err error) {
 		}
 		return true, v.key(key, value)
 	})
-	if !errors.Is(damage, ErrCorrupt) {
+	if !errors.Is(damage, bigset.ErrCorrupt) {
 		return false, damage
 	}
 	if u.slice != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -183,7 +184,7 @@ func (v *filterVerifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	l, known := v.layers[k.Layer]
 	if !known { // a scrub may have passed before there was one
 		stored, err := v.get(v.at.prefix.AppendLayer(nil, v.at.generation, k.Layer))
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
 			v.layers[k.Layer] = nil
 			return nil
@@ -238,7 +239,7 @@ func (v *filterVerifier) end() error {
 	}
 	if !v.head { // as of a layer
 		stored, err := v.get(v.at.prefix.AppendHead(nil, v.at.generation))
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
 		} else if err != nil {
 			return err

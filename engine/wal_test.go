@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
@@ -30,7 +31,7 @@ func TestLogFlipped(t *testing.T) {
 		p.opt.MemTableBytes = 1 << 20
 		p.open(t)
 		for i := range c.batches {
-			p.all(t, "s", keyscheme.OpAdd, elementNames(i, i+3), engine.Sync)
+			p.all(t, "s", keyscheme.OpAdd, elementNames(i, i+3), bigset.Sync)
 		}
 		p.close(t)
 		path := lastLog(t, p.disk)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -32,9 +33,9 @@ func (p *pair) context(t *testing.T, set string) *clock.Clock {
 }
 
 // one does one operation with a context.
-func (p *pair) one(t *testing.T, kind keyscheme.Op, element string, c engine.Context) engine.Result {
+func (p *pair) one(t *testing.T, kind keyscheme.Op, element string, c bigset.Context) bigset.Result {
 	t.Helper()
-	return p.write(t, "s", []engine.Op{{Kind: kind, Element: []byte(element), Context: c}}, engine.WriteOptions{Durability: engine.NoSync})
+	return p.write(t, "s", []bigset.Op{{Kind: kind, Element: []byte(element), Context: c}}, bigset.WriteOptions{Durability: bigset.NoSync})
 }
 
 func (p *pair) opened(t *testing.T, want int) {
@@ -72,26 +73,26 @@ func TestWideDeltaOfSeenDot(t *testing.T) {
 	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
 		for _, covered := range []bool{false, true} {
 			p, q := openPair(t, "p"), openPair(t, "q")
-			first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
-			second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
+			first := p.one(t, keyscheme.OpAdd, "x", bigset.Saw())
+			second := p.one(t, kind, "x", bigset.SawAll(p.context(t, "s")))
 			open := 1
 			if covered {
 				open = 0
-				q.apply(t, first.Delta, engine.NoSync)
+				q.apply(t, first.Delta, bigset.NoSync)
 			}
-			q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0])) // q learns of it by its dot alone
+			q.one(t, keyscheme.OpAdd, "x", bigset.Saw(second.Dots[0])) // q learns of it by its dot alone
 			for range 2 {                                              // and the second time it is a duplicate
-				q.apply(t, second.Delta, engine.NoSync)
+				q.apply(t, second.Delta, bigset.NoSync)
 				q.opened(t, open)
 				q.check(t)
 			}
-			q.apply(t, first.Delta, engine.NoSync)
-			if got := q.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
+			q.apply(t, first.Delta, bigset.NoSync)
+			if got := q.read(t, "s", bigset.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
 				t.Errorf("%c, covered %v: %v is present, want the newest add alone", kind, covered, got)
 			}
 			q.settle(t)
 			q.opened(t, 0)
-			q.apply(t, second.Delta, engine.NoSync)
+			q.apply(t, second.Delta, bigset.NoSync)
 			q.opened(t, 0)
 			q.settle(t)
 			p.close(t)
@@ -106,13 +107,13 @@ func TestWideDuplicateOfResolved(t *testing.T) {
 	for _, kind := range []keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove} {
 		for _, replaced := range []bool{false, true} {
 			p, q := openPair(t, "p"), openPair(t, "q")
-			first := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
-			second := p.one(t, kind, "x", engine.SawAll(p.context(t, "s")))
-			q.apply(t, first.Delta, engine.NoSync)
-			q.apply(t, second.Delta, engine.NoSync)
+			first := p.one(t, keyscheme.OpAdd, "x", bigset.Saw())
+			second := p.one(t, kind, "x", bigset.SawAll(p.context(t, "s")))
+			q.apply(t, first.Delta, bigset.NoSync)
+			q.apply(t, second.Delta, bigset.NoSync)
 			q.opened(t, 1)
 			if replaced {
-				q.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0]))
+				q.one(t, keyscheme.OpAdd, "x", bigset.Saw(second.Dots[0]))
 			}
 			q.settle(t)
 			q.opened(t, 0)
@@ -120,7 +121,7 @@ func TestWideDuplicateOfResolved(t *testing.T) {
 			must(t, err, "stored keys")
 			added := q.store.Added()
 			for range 2 {
-				q.apply(t, second.Delta, engine.NoSync)
+				q.apply(t, second.Delta, bigset.NoSync)
 				q.opened(t, 0)
 				q.check(t)
 			}
@@ -139,18 +140,18 @@ func TestWideDuplicateOfResolved(t *testing.T) {
 // TestDeadOpenKeyCounts: an open add that was itself replaced keeps what it replaced away, whatever compaction does.
 func TestDeadOpenKeyCounts(t *testing.T) {
 	p := openPair(t, "p")
-	late := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+	late := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
 	seen := clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})
-	second := p.one(t, keyscheme.OpAdd, "x", engine.SawAll(seen)) // has seen what this store has not
-	p.one(t, keyscheme.OpAdd, "x", engine.Saw(second.Dots[0]))
+	second := p.one(t, keyscheme.OpAdd, "x", bigset.SawAll(seen)) // has seen what this store has not
+	p.one(t, keyscheme.OpAdd, "x", bigset.Saw(second.Dots[0]))
 	p.settle(t)
 	p.opened(t, 1)
 	p.close(t)
 	p.open(t)
 	p.settle(t)
 	p.opened(t, 1)
-	p.apply(t, late, engine.NoSync)
-	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
+	p.apply(t, late, bigset.NoSync)
+	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
 		t.Errorf("%v is present, want the newest add alone", got)
 	}
 	c, err := p.store.Contains(bg, []byte("s"), []byte("x"))
@@ -166,17 +167,17 @@ func TestDeadOpenKeyCounts(t *testing.T) {
 // TestDropKeepsOpenKeys: a set that is dropped is not cut out while the context of an open key in it names what is not seen.
 func TestDropKeepsOpenKeys(t *testing.T) {
 	p := openPair(t, "p")
-	late := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
-	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, engine.NoSync)
-	p.one(t, keyscheme.OpRemove, "x", engine.SawAll(clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})))
-	p.drop(t, "s", nil, engine.NoSync)
+	late := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("x")}}}
+	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, bigset.NoSync)
+	p.one(t, keyscheme.OpRemove, "x", bigset.SawAll(clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})))
+	p.drop(t, "s", nil, bigset.NoSync)
 	for range 2 {
 		must(t, p.store.RunnerTick(bg), "tick")
 		p.settle(t)
 	}
 	p.opened(t, 1)
-	p.apply(t, late, engine.NoSync)
-	if got := p.read(t, "s", engine.ReadOptions{}); len(got) != 0 {
+	p.apply(t, late, bigset.NoSync)
+	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 0 {
 		t.Errorf("%v is present, want nothing", got)
 	}
 	p.settle(t)
@@ -187,24 +188,24 @@ func TestDropKeepsOpenKeys(t *testing.T) {
 // TestOpenBatch: what an operation of a batch stores unresolved counts for those after it.
 func TestOpenBatch(t *testing.T) {
 	p := openPair(t, "p")
-	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, engine.NoSync)
-	all := engine.SawAll(p.context(t, "s"))
-	op := func(kind keyscheme.Op, element string, c engine.Context) engine.Op {
-		return engine.Op{Kind: kind, Element: []byte(element), Context: c}
+	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, bigset.NoSync)
+	all := bigset.SawAll(p.context(t, "s"))
+	op := func(kind keyscheme.Op, element string, c bigset.Context) bigset.Op {
+		return bigset.Op{Kind: kind, Element: []byte(element), Context: c}
 	}
-	r := p.write(t, "s", []engine.Op{
+	r := p.write(t, "s", []bigset.Op{
 		op(keyscheme.OpRemove, "x", all),
-		op(keyscheme.OpRemove, "x", engine.Context{}), // nothing is left of it
+		op(keyscheme.OpRemove, "x", bigset.Context{}), // nothing is left of it
 		op(keyscheme.OpAdd, "y", all),
-		op(keyscheme.OpAdd, "y", engine.Context{}), // replaces the one before alone
-	}, engine.WriteOptions{Durability: engine.NoSync})
+		op(keyscheme.OpAdd, "y", bigset.Context{}), // replaces the one before alone
+	}, bigset.WriteOptions{Durability: bigset.NoSync})
 	if len(r.Delta.Items) != 3 || r.Removed != 1 || len(r.Delta.Items[2].Context) != 1 {
 		t.Errorf("%d events, %d removed: %+v", len(r.Delta.Items), r.Removed, r.Delta.Items)
 	}
 	p.opened(t, 2)
 	q := openPair(t, "q") // gets it twice in one group, and before what it kills
-	q.apply(t, engine.Delta{Set: r.Delta.Set, Actor: r.Delta.Actor, First: r.Delta.First, Items: r.Delta.Items}, engine.NoSync)
-	q.apply(t, r.Delta, engine.NoSync)
+	q.apply(t, bigset.Delta{Set: r.Delta.Set, Actor: r.Delta.Actor, First: r.Delta.First, Items: r.Delta.Items}, bigset.NoSync)
+	q.apply(t, r.Delta, bigset.NoSync)
 	q.opened(t, 2)
 	q.settle(t)
 	q.opened(t, 2)
@@ -219,20 +220,20 @@ func TestWideResolved(t *testing.T) {
 	p, q := newPair("p"), newPair("q")
 	p.open(t)
 	q.open(t)
-	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, engine.NoSync)
+	p.all(t, "s", keyscheme.OpAdd, []string{"x", "y"}, bigset.NoSync)
 	seen := p.context(t, "s")
-	newest := p.one(t, keyscheme.OpAdd, "x", engine.Saw())
-	r := p.one(t, keyscheme.OpRemove, "x", engine.SawAll(seen))
+	newest := p.one(t, keyscheme.OpAdd, "x", bigset.Saw())
+	r := p.one(t, keyscheme.OpRemove, "x", bigset.SawAll(seen))
 	if want := []clock.Dot{{Actor: p.store.Actor(), Counter: 1}}; !slices.Equal(r.Delta.Items[0].Context, want) || r.Delta.Items[0].Wide != nil {
 		t.Errorf("resolved to %+v, want %v", r.Delta.Items[0], want)
 	}
-	if r := p.one(t, keyscheme.OpRemove, "z", engine.SawAll(seen)); !r.Delta.Empty() {
+	if r := p.one(t, keyscheme.OpRemove, "z", bigset.SawAll(seen)); !r.Delta.Empty() {
 		t.Errorf("a remove of what was absent made %+v", r.Delta)
 	}
-	q.apply(t, newest.Delta, engine.NoSync)
-	ops := []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: engine.SawAll(seen)}}
-	if _, err := q.store.Write(bg, []byte("s"), ops, engine.WriteOptions{}); !errors.Is(err, engine.ErrBehind) {
-		t.Errorf("a context that is ahead: %v, want %v", err, engine.ErrBehind)
+	q.apply(t, newest.Delta, bigset.NoSync)
+	ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: bigset.SawAll(seen)}}
+	if _, err := q.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{}); !errors.Is(err, bigset.ErrBehind) {
+		t.Errorf("a context that is ahead: %v, want %v", err, bigset.ErrBehind)
 	}
 	q.check(t)
 	p.check(t)
@@ -244,28 +245,28 @@ func TestWideResolved(t *testing.T) {
 func TestWideRefused(t *testing.T) {
 	t.Parallel()
 	p := openPair(t, "p")
-	p.one(t, keyscheme.OpAdd, "x", engine.Saw())
+	p.one(t, keyscheme.OpAdd, "x", bigset.Saw())
 	wide := clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})
-	delta := engine.Delta{Set: []byte("s"), Actor: "elsewhere", First: 2, Items: []engine.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: wide}}}
+	delta := bigset.Delta{Set: []byte("s"), Actor: "elsewhere", First: 2, Items: []bigset.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: wide}}}
 	own := clock.Of(clock.Dot{Actor: p.store.Actor(), Counter: 2})
 	ahead := delta
-	ahead.Items = []engine.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: own}}
+	ahead.Items = []bigset.Item{{Kind: keyscheme.OpRemove, Element: []byte("x"), Wide: own}}
 	huge := &clock.Clock{}
-	for i := uint64(1); huge.HeapBytes() <= engine.WideContextBytesMax; i += 2 {
+	for i := uint64(1); huge.HeapBytes() <= bigset.WideContextBytesMax; i += 2 {
 		huge.AddRange(clock.Actor(fmt.Sprintf("actor %d", i)), 1, 2)
 	}
 	write := func(c *clock.Clock) error {
-		_, err := p.store.Write(bg, []byte("s"), []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: engine.SawAll(c)}}, engine.WriteOptions{})
+		_, err := p.store.Write(bg, []byte("s"), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: bigset.SawAll(c)}}, bigset.WriteOptions{})
 		return err
 	}
 	for what, c := range map[string]struct{ err, want error }{
-		"a dot that was never issued":            {write(own), engine.ErrContext},
-		"a delta with one":                       {p.store.ApplyDelta(bg, ahead, engine.NoSync), engine.ErrDelta},
-		"a huge context":                         {write(huge), engine.ErrLimit},
+		"a dot that was never issued":            {write(own), bigset.ErrContext},
+		"a delta with one":                       {p.store.ApplyDelta(bg, ahead, bigset.NoSync), bigset.ErrDelta},
+		"a huge context":                         {write(huge), bigset.ErrLimit},
 		"a remove that has seen nothing at all":  {write(&clock.Clock{}), nil},
 		"a strategy that deletes by point":       {pointDeletesOpen(), compaction.ErrStrategy},
-		"a wide delta where none is to be open":  {closedApply(t, delta), engine.ErrDelta},
-		"a wide delta where they may, the first": {p.store.ApplyDelta(bg, delta, engine.NoSync), nil},
+		"a wide delta where none is to be open":  {closedApply(t, delta), bigset.ErrDelta},
+		"a wide delta where they may, the first": {p.store.ApplyDelta(bg, delta, bigset.NoSync), nil},
 	} {
 		if !errors.Is(c.err, c.want) || (c.err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", what, c.err, c.want)
@@ -279,11 +280,11 @@ func pointDeletesOpen() error {
 	return err
 }
 
-func closedApply(t *testing.T, d engine.Delta) error {
+func closedApply(t *testing.T, d bigset.Delta) error {
 	p := newPair("closed")
 	p.open(t)
 	defer p.close(t)
-	return p.store.ApplyDelta(bg, d, engine.NoSync)
+	return p.store.ApplyDelta(bg, d, bigset.NoSync)
 }
 
 // TestFoldPassCrashes crashes at every disk operation of a fold pass: the answers are the same after it, and the pass that
@@ -301,8 +302,8 @@ func TestFoldPassCrashes(t *testing.T) {
 // there were as many disk operations.
 func crashFoldPass(t *testing.T, at int64, other int) bool {
 	p := openPair(t, fmt.Sprintf("crash at %d, %d other elements", at, other))
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), engine.NoSync)
-	seen := engine.SawAll(p.context(t, "s"))
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), bigset.NoSync)
+	seen := bigset.SawAll(p.context(t, "s"))
 	for i := range 60 {
 		kind := keyscheme.OpAdd
 		if i%3 == 0 {
@@ -344,7 +345,7 @@ func TestOpenKeysCountedOnce(t *testing.T) {
 	p.opt.SetCacheBytes = 1
 	p.close(t)
 	p.open(t)
-	p.one(t, keyscheme.OpAdd, "x", engine.SawAll(clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})))
+	p.one(t, keyscheme.OpAdd, "x", bigset.SawAll(clock.Of(clock.Dot{Actor: "elsewhere", Counter: 1})))
 	compacted := func(when string, want int64) {
 		t.Helper()
 		_, err := p.store.Compact(bg, engine.CompactOptions{})
@@ -368,7 +369,7 @@ func TestOpenKeysCountedOnce(t *testing.T) {
 
 // replace adds elements again, unsynced. On a store that keeps contexts open, half of the time by the set's whole clock.
 func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
-	o := engine.WriteOptions{Durability: engine.NoSync}
+	o := bigset.WriteOptions{Durability: bigset.NoSync}
 	if !p.opt.OpenContexts || r.IntN(2) == 0 {
 		_, err := p.store.Add(bg, set, elements, o)
 		return err
@@ -377,9 +378,9 @@ func (p *pair) replace(set []byte, elements [][]byte, r *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	ops := make([]engine.Op, len(elements))
+	ops := make([]bigset.Op, len(elements))
 	for i, e := range elements {
-		ops[i] = engine.Op{Kind: keyscheme.OpAdd, Element: e, Context: engine.SawAll(seen)}
+		ops[i] = bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: bigset.SawAll(seen)}
 	}
 	_, err = p.store.Write(bg, set, ops, o)
 	return err

@@ -6,46 +6,46 @@ import (
 	"fmt"
 	"slices"
 
-	"bigset/clock"
+	"bigset"
 	"bigset/keyscheme"
 )
 
 // Add adds elements to a set, in one atomic batch; each gets a dot of its own. It reads none of the set's elements, but
 // for the dots that policy coordinator asks for. An element that is present already gets a new dot in place of those that
 // the context names: skipping it would let a concurrent remove that saw only the old dot win.
-func (s *Store) Add(ctx context.Context, name []byte, elements [][]byte, o WriteOptions) (Result, error) {
+func (s *Store) Add(ctx context.Context, name []byte, elements [][]byte, o bigset.WriteOptions) (bigset.Result, error) {
 	return s.Write(ctx, name, opsOf(keyscheme.OpAdd, elements), o)
 }
 
 // Remove removes elements from a set, in one atomic batch. Removing what is absent is no event; Result.Removed counts the
 // others.
-func (s *Store) Remove(ctx context.Context, name []byte, elements [][]byte, o WriteOptions) (Result, error) {
+func (s *Store) Remove(ctx context.Context, name []byte, elements [][]byte, o bigset.WriteOptions) (bigset.Result, error) {
 	return s.Write(ctx, name, opsOf(keyscheme.OpRemove, elements), o)
 }
 
-func opsOf(kind keyscheme.Op, elements [][]byte) []Op {
-	ops := make([]Op, len(elements))
+func opsOf(kind keyscheme.Op, elements [][]byte) []bigset.Op {
+	ops := make([]bigset.Op, len(elements))
 	for i, e := range elements {
-		ops[i] = Op{Kind: kind, Element: e}
+		ops[i] = bigset.Op{Kind: kind, Element: e}
 	}
 	return ops
 }
 
 // Write does operations, each with a context of its own, in order and in one atomic batch: all of it or, with an error,
-// nothing. An error after the batch was applied wraps ErrFailed and says nothing about whether it happened. It may be
+// nothing. An error after the batch was applied wraps bigset.ErrFailed and says nothing about whether it happened. It may be
 // called by any number of goroutines; those that write one set at the same time share a batch.
-func (s *Store) Write(ctx context.Context, name []byte, ops []Op, o WriteOptions) (Result, error) {
-	if err := checkOps(name, ops); err != nil {
-		return Result{}, err
+func (s *Store) Write(ctx context.Context, name []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, error) {
+	if err := bigset.CheckOps(name, ops); err != nil {
+		return bigset.Result{}, err
 	}
 	if err := s.checkRequest(o); err != nil {
-		return Result{}, err
+		return bigset.Result{}, err
 	}
 	r := requests.Get().(*request)
 	r.ops, r.opt = ops, o
 	err := s.writeTo(ctx, name, r)
 	result := r.result
-	r.ops, r.result, r.err = nil, Result{}, nil
+	r.ops, r.result, r.err = nil, bigset.Result{}, nil
 	requests.Put(r)
 	return result, err
 }
@@ -54,10 +54,10 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if r.opt.Durability > NoSync || r.opt.Policy > PolicyRequired {
-		return fmt.Errorf("%w: durability %d, policy %d", ErrRequest, r.opt.Durability, r.opt.Policy)
+	if r.opt.Durability > bigset.NoSync || r.opt.Policy > bigset.PolicyRequired {
+		return fmt.Errorf("%w: durability %d, policy %d", bigset.ErrRequest, r.opt.Durability, r.opt.Policy)
 	}
-	if r.opt.Durability == DefaultDurability {
+	if r.opt.Durability == bigset.DefaultDurability {
 		r.opt.Durability = s.opt.Durability
 	}
 	if err := s.db.Enter(); err != nil {

@@ -3,21 +3,8 @@ package readcore
 import (
 	"slices"
 
+	"bigset"
 	"bigset/clock"
-)
-
-// Verdict is what a replica knows of a dot.
-type Verdict byte
-
-const (
-	// NotSeen: the dot has not come yet.
-	NotSeen Verdict = iota
-	// Live: its key is there.
-	Live
-	// Dead: it was removed or replaced.
-	Dead
-	// Lost: it has come, is not dead, and has no key. That is damage, and says nothing of whether somebody removed it.
-	Lost
 )
 
 // Answer is what one replica says of an element, all of one moment.
@@ -28,17 +15,17 @@ type Answer struct {
 	// Asked are the dots that Decision.Ask wanted to know about, ascending, and Verdicts what is known of each. The first
 	// time nothing is asked.
 	Asked    []clock.Dot
-	Verdicts []Verdict
+	Verdicts []bigset.Verdict
 }
 
 // verdict returns what the replica knows of a dot, and whether it said so.
-func (a Answer) verdict(dot clock.Dot) (Verdict, bool) {
+func (a Answer) verdict(dot clock.Dot) (bigset.Verdict, bool) {
 	if has(a.Live, dot) {
-		return Live, true
+		return bigset.Live, true
 	}
 	k, ok := slices.BinarySearchFunc(a.Asked, dot, clock.Dot.Compare)
 	if !ok || k >= len(a.Verdicts) {
-		return NotSeen, false
+		return bigset.NotSeen, false
 	}
 	return a.Verdicts[k], true
 }
@@ -85,7 +72,7 @@ func Decide(answers []Answer) Decision {
 			if !known {
 				return Decision{Ask: all}
 			}
-			dead = dead || v == Dead
+			dead = dead || v == bigset.Dead
 		}
 		if !dead {
 			d.Dots = append(d.Dots, dot)
@@ -122,13 +109,13 @@ func shown(answers []Answer) (all []clock.Dot) {
 }
 
 // note records what a replica lacks of a dot.
-func (r *Repair) note(dot clock.Dot, v Verdict, dead bool) {
+func (r *Repair) note(dot clock.Dot, v bigset.Verdict, dead bool) {
 	switch {
-	case dead && v == Live:
+	case dead && v == bigset.Live:
 		r.Dead = append(r.Dead, dot)
-	case !dead && v == NotSeen:
+	case !dead && v == bigset.NotSeen:
 		r.Missing = append(r.Missing, dot)
-	case !dead && v == Lost:
+	case !dead && v == bigset.Lost:
 		r.Lost = append(r.Lost, dot)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/readcore"
 )
@@ -13,14 +14,14 @@ import (
 func (r *replica) answer(element string, asked []clock.Dot) readcore.Answer {
 	a := readcore.Answer{Live: r.visible(element), Asked: asked}
 	for _, d := range asked {
-		v := readcore.NotSeen
+		v := bigset.NotSeen
 		switch {
 		case slices.Contains(a.Live, d):
-			v = readcore.Live
+			v = bigset.Live
 		case r.dead.Contains(d):
-			v = readcore.Dead
+			v = bigset.Dead
 		case r.seen.Contains(d):
-			v = readcore.Lost
+			v = bigset.Lost
 		}
 		a.Verdicts = append(a.Verdicts, v)
 	}
@@ -39,9 +40,9 @@ func spoil(a *readcore.Answer, asked []clock.Dot, broken string) {
 			switch {
 			case slices.Contains(a.Live, d):
 			case broken == "absent is dead":
-				a.Verdicts[i] = readcore.Dead
+				a.Verdicts[i] = bigset.Dead
 			default:
-				a.Verdicts[i] = readcore.NotSeen
+				a.Verdicts[i] = bigset.NotSeen
 			}
 		}
 	}

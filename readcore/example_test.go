@@ -3,6 +3,7 @@ package readcore_test
 import (
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/fold"
 	"bigset/readcore"
@@ -51,8 +52,8 @@ func ExampleDecide() {
 	d := readcore.Decide([]readcore.Answer{{Live: n1}, {}})
 	fmt.Println("ask about", d.Ask)
 	d = readcore.Decide([]readcore.Answer{
-		{Live: n1, Asked: n1, Verdicts: []readcore.Verdict{readcore.Live}},
-		{Asked: n1, Verdicts: []readcore.Verdict{readcore.NotSeen}},
+		{Live: n1, Asked: n1, Verdicts: []bigset.Verdict{bigset.Live}},
+		{Asked: n1, Verdicts: []bigset.Verdict{bigset.NotSeen}},
 	})
 	fmt.Println("present by", d.Dots)
 	// Output:

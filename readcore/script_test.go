@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/fold"
 	"bigset/internal/testkit/dots"
@@ -158,7 +159,7 @@ func parseDots(t *testing.T, words []string) (list []clock.Dot) {
 
 func elementText(e fold.Element) string { return string(e.Name) + dots.List(e.Dots) }
 
-var verdicts = map[string]readcore.Verdict{"notseen": readcore.NotSeen, "live": readcore.Live, "dead": readcore.Dead, "lost": readcore.Lost}
+var verdicts = map[string]bigset.Verdict{"notseen": bigset.NotSeen, "live": bigset.Live, "dead": bigset.Dead, "lost": bigset.Lost}
 
 // decide reads a line for each replica, as: n1 m2; n1=live m1=dead.
 func decide(t *testing.T, input string) string {

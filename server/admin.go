@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 )
 
 const (
@@ -211,7 +211,7 @@ func damaged(what string, names [][]byte) []string {
 }
 
 func diskFull(err error) string {
-	if errors.Is(err, engine.ErrDiskFull) {
+	if errors.Is(err, bigset.ErrDiskFull) {
 		return "disk full: "
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit"
 )
@@ -319,7 +320,7 @@ func TestNotReady(t *testing.T) {
 // TestReadyOnFullDisk: as long as the store refuses adds for lack of room a node is not ready, says why and counts it; a warning comes before,
 // and it is ready again when there is room.
 func TestReadyOnFullDisk(t *testing.T) {
-	for _, durability := range []engine.FilterDurability{engine.FilterInterval, engine.FilterLog} {
+	for _, durability := range []bigset.FilterDurability{bigset.FilterInterval, bigset.FilterLog} {
 		t.Run(durabilityNames[durability], func(t *testing.T) {
 			t.Parallel()
 			disk := testkit.NewDisk()

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 )
@@ -41,7 +42,7 @@ type Config struct {
 	UseMmap       bool          // without a durability, that is FilterLog
 	Workers       int           // above 1, event loops, at most 256; otherwise half as many as processors
 	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
-	Durability engine.FilterDurability
+	Durability bigset.FilterDurability
 
 	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
 
@@ -95,14 +96,14 @@ func BloomdDefaults() Config {
 func (c *Config) Address() string { return net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)) }
 
 // durability returns when a set is answered.
-func (c *Config) durability() engine.FilterDurability {
+func (c *Config) durability() bigset.FilterDurability {
 	switch {
-	case c.Durability != engine.FilterServer:
+	case c.Durability != bigset.FilterServer:
 		return c.Durability
 	case c.UseMmap:
-		return engine.FilterLog
+		return bigset.FilterLog
 	}
-	return engine.FilterInterval
+	return bigset.FilterInterval
 }
 
 // Load changes what the file says, if it is named, and then what the environment says (BIGSET_ and the key in capitals). It returns

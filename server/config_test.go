@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"bigset/engine"
+	"bigset"
 )
 
 // TestConfig runs testdata/config. A block is a configuration file; words behind `load` are the environment, those with -- flags. What comes
@@ -130,7 +130,7 @@ idle = 1m30s
 	if got := printed(t, c); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if c.Durability != engine.FilterSync || c.Address() != "[::1]:1" {
+	if c.Durability != bigset.FilterSync || c.Address() != "[::1]:1" {
 		t.Errorf("got durability %v, address %s", c.Durability, c.Address())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/server/bloomd"
@@ -13,7 +14,7 @@ import (
 // bloomFilters are a store's filters as bloomd's protocol asks for them.
 type bloomFilters struct {
 	store    *engine.Store
-	defaults engine.FilterOptions // of what create is not told
+	defaults bigset.FilterOptions // of what create is not told
 	listing  listing
 	refusals refusalLog
 }
@@ -40,7 +41,7 @@ func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.Crea
 		o.InMemory = *told.InMemory
 	}
 	_, err = b.store.CreateFilter(ctx, name, o)
-	if errors.Is(err, engine.ErrFilterExists) {
+	if errors.Is(err, bigset.ErrFilterExists) {
 		return false, nil
 	}
 	var limit *engine.FilterLimitError
@@ -128,7 +129,7 @@ func (b bloomFilter) SetsWait() bool { return b.f.MarksWait() }
 // Info implements bloomd.Filter. Of a damaged filter it tells what is known.
 func (b bloomFilter) Info(context.Context) (bloomd.Info, error) {
 	info, err := b.f.Info()
-	if err != nil && !errors.Is(err, engine.ErrCorrupt) {
+	if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 		return bloomd.Info{}, protocolError(err)
 	}
 	return infoOf(&info), nil
@@ -147,11 +148,11 @@ func protocolError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, engine.ErrNoFilter):
+	case errors.Is(err, bigset.ErrNoFilter):
 		return bloomd.ErrNoFilter
-	case errors.Is(err, engine.ErrFilterOpen):
+	case errors.Is(err, bigset.ErrFilterOpen):
 		return bloomd.ErrOpen
-	case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, engine.ErrLimit):
+	case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, bigset.ErrLimit):
 		return bloomd.ErrOptions
 	}
 	var limit *engine.FilterLimitError

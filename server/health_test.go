@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/internal/testkit"
 )
@@ -152,7 +153,7 @@ func TestHealthFromStartToStop(t *testing.T) {
 	defer closeReader()
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background()) }()
-	eventually(t, "the store is being closed", func() bool { return errors.Is(n.store.Load().FlushFilters(t.Context()), engine.ErrClosed) })
+	eventually(t, "the store is being closed", func() bool { return errors.Is(n.store.Load().FlushFilters(t.Context()), bigset.ErrClosed) })
 	wantReady(503, stopping)
 	if err := closeReader(); err != nil {
 		t.Error(err)

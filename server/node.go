@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/server/bloomd"
 )
@@ -137,7 +138,7 @@ func (n *Node) openStore() (*engine.Store, error) {
 
 func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
 	c := &n.config
-	defaults := engine.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
+	defaults := bigset.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
 	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults, refusals: refusalLog{log: n.log}},
 		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // valueKind says how bloomd's file has a value: a number ends there at the first odd character.
@@ -219,8 +219,8 @@ func setReduction(c *Config, value string) error {
 	return nil
 }
 
-var durabilityNames = map[engine.FilterDurability]string{
-	engine.FilterInterval: "interval", engine.FilterLog: "log", engine.FilterSync: "sync",
+var durabilityNames = map[bigset.FilterDurability]string{
+	bigset.FilterInterval: "interval", bigset.FilterLog: "log", bigset.FilterSync: "sync",
 }
 
 func setDurability(c *Config, value string) error {

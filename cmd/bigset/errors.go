@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/compaction"
 	"bigset/engine"
@@ -58,7 +59,7 @@ var advices = []advice{
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
 	{errCursor, exitError, "give --reverse as in the listing that printed the token"},
-	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", engine.SetNameBytesMax)},
+	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
 	{errServer, exitError, "check --addr, and whether the server runs"},
 	{errRunning, exitError, "stop it, so that all is written, or give a copy of its folder"},
@@ -76,8 +77,8 @@ var advices = []advice{
 	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
 
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
-	{engine.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
-	{engine.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},
+	{bigset.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
+	{bigset.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},
 	{engine.ErrNoStore, exitError, "check --dir; `bigset set add` and `bigset set import` make a store where there is none"},
 	{engine.ErrReadOnly, exitError, "`bigset --dir NEW restore DIR` copies the store into a folder that can be written"},
 	{engine.ErrUnfinished, exitError, "run the same checkpoint or restore again, or remove the folder"},
@@ -85,20 +86,20 @@ var advices = []advice{
 	{engine.ErrLocked, exitError, "one process at a time has a store open: wait for the other one, or stop it"},
 	{engine.ErrFormat, exitError, "check --dir, and --record, which counts only when a store is made"},
 	{compaction.ErrStrategy, exitError, "choose another --strategy, or a store made with another --record"},
-	{engine.ErrDiskFull, exitError, "free some space, then run it again; what was acknowledged is kept"},
-	{engine.ErrFailed, exitError, "run it again; what was acknowledged is kept, what was under way may or may not have happened"},
-	{engine.ErrCorrupt, exitError, "run `bigset verify`; if it says no, `bigset --dir NEW restore COPY` makes the store again from a checkpoint or a copy"},
+	{bigset.ErrDiskFull, exitError, "free some space, then run it again; what was acknowledged is kept"},
+	{bigset.ErrFailed, exitError, "run it again; what was acknowledged is kept, what was under way may or may not have happened"},
+	{bigset.ErrCorrupt, exitError, "run `bigset verify`; if it says no, `bigset --dir NEW restore COPY` makes the store again from a checkpoint or a copy"},
 
-	{engine.ErrContextRequired, exitError, "give --context for each element (`bigset set context SET ELEMENT` prints it), or another --policy"},
-	{engine.ErrBehind, exitError, "the token saw more than this store has: take a new one with `bigset set context`"},
-	{engine.ErrContext, exitError, "the store has lost or never had what the token saw: take a new one with `bigset set context`"},
+	{bigset.ErrContextRequired, exitError, "give --context for each element (`bigset set context SET ELEMENT` prints it), or another --policy"},
+	{bigset.ErrBehind, exitError, "the token saw more than this store has: take a new one with `bigset set context`"},
+	{bigset.ErrContext, exitError, "the store has lost or never had what the token saw: take a new one with `bigset set context`"},
 	{keyscheme.ErrTokenForm, exitError, "add and rm take what `set context SET [ELEMENT]` prints, drop what `set context SET` prints, ls --after what ls prints"},
 	{keyscheme.ErrTokenSet, exitError, "a token works for the set it was made for: take one with `bigset set context SET …`"},
 	{keyscheme.ErrTokenElement, exitError, "give each element its own --context, in the order of the elements"},
 	{keyscheme.ErrTokenDomain, exitError, "it was made by another store: check --dir, or take a new one with `bigset set context`"},
 	{keyscheme.ErrToken, exitError, "a token has to be given whole and unchanged: take a new one with `bigset set context` or `bigset set ls`"},
-	{engine.ErrLimit, exitError, "make it smaller: --help and docs/cli.md name the limits"},
-	{keyscheme.ErrNameTooLong, exitError, fmt.Sprintf("an element has at most %d bytes", engine.ElementBytesMax)},
+	{bigset.ErrLimit, exitError, "make it smaller: --help and docs/cli.md name the limits"},
+	{keyscheme.ErrNameTooLong, exitError, fmt.Sprintf("an element has at most %d bytes", bigset.ElementBytesMax)},
 
 	{fs.ErrNotExist, exitError, "check the path"},
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},

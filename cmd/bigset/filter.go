@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -61,7 +62,7 @@ type creation struct {
 	slices      uint32
 	probability float64
 	inMemory    bool
-	durability  engine.FilterDurability
+	durability  bigset.FilterDurability
 }
 
 // facts are what is known of a filter; one of the two below says more.

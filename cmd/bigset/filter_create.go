@@ -3,15 +3,15 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
-var durabilities = map[string]engine.FilterDurability{
-	"":         engine.FilterServer,
-	"interval": engine.FilterInterval,
-	"log":      engine.FilterLog,
-	"sync":     engine.FilterSync,
+var durabilities = map[string]bigset.FilterDurability{
+	"":         bigset.FilterServer,
+	"interval": bigset.FilterInterval,
+	"log":      bigset.FilterLog,
+	"sync":     bigset.FilterSync,
 }
 
 // validate returns what a data folder says to the options.

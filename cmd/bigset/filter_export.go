@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/bloomdfiles"
@@ -74,7 +75,7 @@ func (m *moving) exportOne(ctx context.Context, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if slices.ContainsFunc(r.Layers, func(l bloomslice.Layer) bool { return l.ID.Owner != "" }) {
-		return fmt.Errorf("%w: filter %q has layers of several owners, a bloomd has no word for them", engine.ErrRequest, name)
+		return fmt.Errorf("%w: filter %q has layers of several owners, a bloomd has no word for them", bigset.ErrRequest, name)
 	}
 	w, err := bloomdfiles.Create(m.dataDir, name, r.Options.Options, r.Options.InMemory, r.Layers)
 	if err != nil {

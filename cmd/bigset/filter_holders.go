@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/server/bloomd"
@@ -15,11 +16,11 @@ import (
 type folderHolder struct{ s *engine.Store }
 
 func (d folderHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
-	_, err := d.s.CreateFilter(ctx, name, engine.FilterOptions{
+	_, err := d.s.CreateFilter(ctx, name, bigset.FilterOptions{
 		Options:  bloomslice.Options{Capacity: c.capacity, Probability: c.probability, Slices: c.slices},
 		InMemory: c.inMemory, Durability: c.durability,
 	})
-	if errors.Is(err, engine.ErrFilterExists) {
+	if errors.Is(err, bigset.ErrFilterExists) {
 		return false, nil
 	}
 	return err == nil, err
@@ -83,7 +84,7 @@ func (d folderHolder) settle(ctx context.Context, name []byte) error {
 
 func (d folderHolder) drop(ctx context.Context, name []byte) error {
 	err := d.s.DropFilter(ctx, name)
-	if errors.Is(err, engine.ErrNoFilter) {
+	if errors.Is(err, bigset.ErrNoFilter) {
 		return fmt.Errorf("%w: %q", err, name)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/bloomdfiles"
@@ -58,7 +59,7 @@ func (m *moving) flags(cmd *cobra.Command) {
 
 // leaveOut says why a filter did not come over, and goes on, unless it concerns all of them.
 func (m *moving) leaveOut(ctx context.Context, name string, err error) error {
-	if ctx.Err() != nil || errors.Is(err, engine.ErrFailed) || errors.Is(err, engine.ErrDiskFull) {
+	if ctx.Err() != nil || errors.Is(err, bigset.ErrFailed) || errors.Is(err, bigset.ErrDiskFull) {
 		return err
 	}
 	m.left++
@@ -185,9 +186,9 @@ func (m *moving) bring(ctx context.Context, f *bloomdfiles.Filter) (err error) {
 		}
 		return nil
 	case f.Config.InMemory:
-		_, err = m.store.CreateFilter(ctx, []byte(f.Name), engine.FilterOptions{Options: f.Options, InMemory: true})
+		_, err = m.store.CreateFilter(ctx, []byte(f.Name), bigset.FilterOptions{Options: f.Options, InMemory: true})
 	default:
-		_, err = m.store.ImportFilter(ctx, []byte(f.Name), engine.FilterOptions{Options: f.Options}, f.Layers, m.pages(f))
+		_, err = m.store.ImportFilter(ctx, []byte(f.Name), bigset.FilterOptions{Options: f.Options}, f.Layers, m.pages(f))
 	}
 	return err
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bench"
-	"bigset/engine"
 )
 
 // filterFigures are the facts of a filter in JSON.
@@ -105,10 +105,10 @@ the probability with six decimals.`,
 }
 
 var durabilityNames = [...]string{
-	engine.FilterServer:   "server",
-	engine.FilterInterval: "interval",
-	engine.FilterLog:      "log",
-	engine.FilterSync:     "sync",
+	bigset.FilterServer:   "server",
+	bigset.FilterInterval: "interval",
+	bigset.FilterLog:      "log",
+	bigset.FilterSync:     "sync",
 }
 
 func (fs *filters) informed(f facts) error {

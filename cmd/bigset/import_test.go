@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -51,7 +52,7 @@ func TestImportMany(t *testing.T) {
 
 func TestExportImportRoundTrip(t *testing.T) {
 	dir, rnd := newDir(t), rand.New(rand.NewPCG(1, 2))
-	elements := [][]byte{{}, {'\n'}, {'\r'}, {0}, bytes.Repeat([]byte{0xff}, engine.ElementBytesMax)}
+	elements := [][]byte{{}, {'\n'}, {'\r'}, {0}, bytes.Repeat([]byte{0xff}, bigset.ElementBytesMax)}
 	for range 3000 {
 		e := make([]byte, 1+rnd.IntN(20))
 		for i := range e {
@@ -60,7 +61,7 @@ func TestExportImportRoundTrip(t *testing.T) {
 		elements = append(elements, e)
 	}
 	withEngine(t, dir, func(s *engine.Store) {
-		if _, err := s.Add(t.Context(), []byte("a"), elements, engine.WriteOptions{}); err != nil {
+		if _, err := s.Add(t.Context(), []byte("a"), elements, bigset.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -74,7 +75,7 @@ func TestExportImportRoundTrip(t *testing.T) {
 }
 
 func TestImportLongLines(t *testing.T) {
-	longest := strings.Repeat("x", engine.ElementBytesMax)
+	longest := strings.Repeat("x", bigset.ElementBytesMax)
 	for name, c := range map[string]struct{ bad, says string }{
 		"one byte":  {longest + "y", "line 1002 of standard input: name too long: an element of 65537 bytes, at most 65536"},
 		"very long": {strings.Repeat("x", 3*lineBytes), "line 1002 of standard input: it is over 262144 bytes long"},

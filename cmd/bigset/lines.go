@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"bigset/engine"
+	"bigset"
 )
 
 // Limits of what import writes in one atomic batch.
@@ -17,7 +17,7 @@ const (
 )
 
 // lineBytes is the size of the buffer that has to hold any line: the longest element is 64 KiB, a third more as base64.
-const lineBytes = 4 * engine.ElementBytesMax
+const lineBytes = 4 * bigset.ElementBytesMax
 
 // lines cuts an input into batches of elements, one a line. A last line need not end. A line break is a newline and nothing
 // else; what comes before it is the element, also when that is nothing or ends with a carriage return.

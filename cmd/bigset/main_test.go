@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -75,7 +76,7 @@ func withEngine(t *testing.T, dir string, f func(*engine.Store)) {
 // members returns the elements of a set in order.
 func members(t *testing.T, s *engine.Store, set string) (names []string) {
 	t.Helper()
-	for chunk, err := range s.Read(t.Context(), []byte(set), engine.ReadOptions{}) {
+	for chunk, err := range s.Read(t.Context(), []byte(set), bigset.ReadOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

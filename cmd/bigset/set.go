@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"bigset/engine"
+	"bigset"
 )
 
 // set returns the commands that work on one set, and the list of sets.
@@ -39,24 +39,24 @@ func (w *writing) policyFlag(cmd *cobra.Command) {
 		"without a context: coordinator (act on what the store has), empty (on nothing) or required (refuse)")
 }
 
-var policies = map[string]engine.Policy{
-	"coordinator": engine.PolicyCoordinator,
-	"empty":       engine.PolicyEmpty,
-	"required":    engine.PolicyRequired,
+var policies = map[string]bigset.Policy{
+	"coordinator": bigset.PolicyCoordinator,
+	"empty":       bigset.PolicyEmpty,
+	"required":    bigset.PolicyRequired,
 }
 
 // options returns what the flags say.
-func (w *writing) options(cmd *cobra.Command) (engine.WriteOptions, error) {
+func (w *writing) options(cmd *cobra.Command) (bigset.WriteOptions, error) {
 	policy, ok := policies[w.policy]
 	if !ok {
-		return engine.WriteOptions{}, usage(cmd, "no policy %q: there are coordinator, empty and required", w.policy)
+		return bigset.WriteOptions{}, usage(cmd, "no policy %q: there are coordinator, empty and required", w.policy)
 	}
-	return engine.WriteOptions{Policy: policy, Durability: w.durability()}, nil
+	return bigset.WriteOptions{Policy: policy, Durability: w.durability()}, nil
 }
 
-func (w *writing) durability() engine.Durability {
+func (w *writing) durability() bigset.Durability {
 	if w.noSync {
-		return engine.NoSync
+		return bigset.NoSync
 	}
-	return engine.Sync
+	return bigset.Sync
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -47,7 +48,7 @@ With --json each element comes with its context: the token to act on this very a
 }
 
 // added prints what an add did.
-func (a *app) added(c *change, seal *sealer, r engine.Result) error {
+func (a *app) added(c *change, seal *sealer, r bigset.Result) error {
 	for i, e := range c.elements {
 		if !a.json {
 			break

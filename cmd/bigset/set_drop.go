@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 )
@@ -33,10 +34,10 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 			switch {
 			case err != nil:
 				return err
-			case !given && o.Policy == engine.PolicyEmpty:
+			case !given && o.Policy == bigset.PolicyEmpty:
 				return usage(cmd, "--policy empty drops nothing: give a context or another policy")
-			case !given && o.Policy == engine.PolicyRequired:
-				return fmt.Errorf("drop %q: %w", set, engine.ErrContextRequired)
+			case !given && o.Policy == bigset.PolicyRequired:
+				return fmt.Errorf("drop %q: %w", set, bigset.ErrContextRequired)
 			}
 			return a.withStore(changing, func(s *engine.Store) error {
 				var seen *clock.Clock
@@ -55,7 +56,7 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 }
 
 // drop drops a set, says so as soon as it is done, and gives the space back if that is cheap.
-func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock.Clock, d engine.Durability) error {
+func (a *app) drop(ctx context.Context, s *engine.Store, set []byte, seen *clock.Clock, d bigset.Durability) error {
 	if _, err := s.Drop(ctx, set, seen, d); err != nil {
 		return err
 	}

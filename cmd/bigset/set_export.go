@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -32,7 +33,7 @@ written that way: it ends the export with an error; --base64 writes any bytes.`,
 
 func (a *app) export(ctx context.Context, s *engine.Store, set []byte, n notation) error {
 	done := uint64(0)
-	for chunk, err := range s.Read(ctx, set, engine.ReadOptions{}) {
+	for chunk, err := range s.Read(ctx, set, bigset.ReadOptions{}) {
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -42,7 +43,7 @@ With --json each answer comes with its context: the token to act on what was see
 }
 
 // present prints which elements are there.
-func (a *app) present(n notation, seal *sealer, elements [][]byte, found []engine.Context) (err error) {
+func (a *app) present(n notation, seal *sealer, elements [][]byte, found []bigset.Context) (err error) {
 	all := true
 	for i, e := range elements {
 		all = all && found[i].Present()
@@ -61,7 +62,7 @@ func (a *app) present(n notation, seal *sealer, elements [][]byte, found []engin
 	return nil
 }
 
-func (a *app) presentJSON(n notation, seal *sealer, element []byte, c engine.Context) error {
+func (a *app) presentJSON(n notation, seal *sealer, element []byte, c bigset.Context) error {
 	token, err := seal.narrow(element, c.Dots)
 	if err != nil {
 		return err

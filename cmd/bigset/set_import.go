@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/engine"
 )
 
@@ -50,7 +51,7 @@ type importer struct {
 	ack bool
 
 	set     []byte
-	options engine.WriteOptions
+	options bigset.WriteOptions
 	input   *lines
 	store   *engine.Store
 	landed  uint64 // elements that were acknowledged
@@ -78,7 +79,7 @@ func (im *importer) run(cmd *cobra.Command, args []string) (err error) {
 	switch {
 	case im.ack && im.noSync:
 		return usage(cmd, "--ack and --no-sync contradict each other: what is acknowledged is on disk")
-	case im.options.Policy == engine.PolicyRequired:
+	case im.options.Policy == bigset.PolicyRequired:
 		return usage(cmd, "--policy required refuses every line: an import has no contexts")
 	}
 	name, in, err := im.open(args[1:])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -82,7 +83,7 @@ func (l *listing) flags(cmd *cobra.Command) {
 }
 
 // bounds returns what the flags say of the elements; what is empty is no bound.
-func (l *listing) bounds() (o engine.ReadOptions, err error) {
+func (l *listing) bounds() (o bigset.ReadOptions, err error) {
 	o.Reverse = l.reverse
 	if o.From, err = l.bound("from", l.from); err != nil {
 		return o, err
@@ -106,7 +107,7 @@ func (n notation) bound(flag, text string) ([]byte, error) {
 }
 
 // list prints a listing. It reads one element more than asked for: then it knows whether there is one.
-func (a *app) list(ctx context.Context, s *engine.Store, l *listing, o engine.ReadOptions) error {
+func (a *app) list(ctx context.Context, s *engine.Store, l *listing, o bigset.ReadOptions) error {
 	l.left = math.MaxInt
 	if l.limit > 0 && l.limit < math.MaxInt {
 		l.left, o.Limit = l.limit, l.limit+1

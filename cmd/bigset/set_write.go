@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/keyscheme"
 )
@@ -19,7 +20,7 @@ type change struct {
 
 	set      []byte
 	elements [][]byte
-	options  engine.WriteOptions
+	options  bigset.WriteOptions
 }
 
 func (c *change) flags(cmd *cobra.Command) {
@@ -48,14 +49,14 @@ func (c *change) parse(cmd *cobra.Command, args []string) (err error) {
 }
 
 // write does it, in one atomic batch.
-func (c *change) write(ctx context.Context, s *engine.Store, seal *sealer) (engine.Result, error) {
+func (c *change) write(ctx context.Context, s *engine.Store, seal *sealer) (bigset.Result, error) {
 	contexts, err := seal.contexts(c.tokens, c.elements)
 	if err != nil {
-		return engine.Result{}, err
+		return bigset.Result{}, err
 	}
-	ops := make([]engine.Op, len(c.elements))
+	ops := make([]bigset.Op, len(c.elements))
 	for i, e := range c.elements {
-		ops[i] = engine.Op{Kind: c.kind, Element: e, Context: contexts[i]}
+		ops[i] = bigset.Op{Kind: c.kind, Element: e, Context: contexts[i]}
 	}
 	return s.Write(ctx, c.set, ops, c.options)
 }

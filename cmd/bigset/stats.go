@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bench"
 	"bigset/engine"
 	"bigset/server"
@@ -126,7 +127,7 @@ func (a *app) storeStats(ctx context.Context, s *engine.Store) error {
 	var t totals
 	var damage error // in a clock: the rest is printed all the same
 	for info, err := range s.Sets(ctx, true) {
-		if errors.Is(err, engine.ErrCorrupt) {
+		if errors.Is(err, bigset.ErrCorrupt) {
 			damage = fmt.Errorf("not all sets are counted: %w", err)
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
@@ -51,8 +52,8 @@ func (s *sealer) open(text string, forms keyscheme.Form, element []byte) (keysch
 }
 
 // contexts opens the tokens of an operation on elements: none, one of the whole set, or a narrow one for each element.
-func (s *sealer) contexts(tokens []string, elements [][]byte) ([]engine.Context, error) {
-	out := make([]engine.Context, len(elements))
+func (s *sealer) contexts(tokens []string, elements [][]byte) ([]bigset.Context, error) {
+	out := make([]bigset.Context, len(elements))
 	forms := keyscheme.Narrow
 	if len(tokens) == 1 {
 		forms |= keyscheme.Wide
@@ -65,10 +66,10 @@ func (s *sealer) contexts(tokens []string, elements [][]byte) ([]engine.Context,
 		case c.Form == keyscheme.Narrow && len(tokens) < len(elements):
 			return nil, fmt.Errorf("--context: %w: one for %d elements", keyscheme.ErrTokenElement, len(elements))
 		case c.Form == keyscheme.Narrow:
-			out[i] = engine.Saw(slices.Collect(c.Dots.Dots())...)
+			out[i] = bigset.Saw(slices.Collect(c.Dots.Dots())...)
 		default:
 			for i := range out {
-				out[i] = engine.SawAll(c.Dots)
+				out[i] = bigset.SawAll(c.Dots)
 			}
 		}
 	}

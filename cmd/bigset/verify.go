@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset"
 	"bigset/bench"
 	"bigset/engine"
 )
@@ -46,11 +47,11 @@ Bring the folder back from a copy; or drop a filter that is damaged.`,
 					return err
 				}
 				if set != nil && rep.Sets == 0 {
-					return fmt.Errorf("%w: %q", engine.ErrNotFound, set)
+					return fmt.Errorf("%w: %q", bigset.ErrNotFound, set)
 				}
 				return a.verified(&rep, set == nil)
 			})
-			if errors.Is(err, engine.ErrCorrupt) { // so bad that it could not be read to the end
+			if errors.Is(err, bigset.ErrCorrupt) { // so bad that it could not be read to the end
 				return errors.Join(a.damage(err), errNotVerified)
 			}
 			return err

@@ -12,13 +12,20 @@ import (
 
 const module = "bigset"
 
-// rule says what one package may import.
-type rule struct{ own, outside []string }
+// rule says what one package may import, and what only its tests may.
+type rule struct{ own, outside, tests []string }
+
+// floors is what docs/floors.txt says.
+type floors struct {
+	rules map[string]rule
+	never map[string][]string // by module, the packages that may not link it
+}
 
 // pkg is the part of `go list -json` that the checks read.
 type pkg struct {
 	ImportPath, Dir, Doc string
 	Imports              []string
+	Deps                 []string
 	TestImports          []string
 	XTestImports         []string
 }
@@ -32,25 +39,33 @@ func root(t *testing.T) string {
 	return dir
 }
 
-func readRules(t *testing.T) map[string]rule {
+func readFloors(t *testing.T) floors {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "floors.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := map[string]rule{}
+	f := floors{rules: map[string]rule{}, never: map[string][]string{}}
 	for n, line := range strings.Split(string(text), "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
 		name, rest, ok := strings.Cut(line, ":")
-		own, outside, ok2 := strings.Cut(rest, "|")
-		if !ok || !ok2 {
-			t.Fatalf("docs/floors.txt:%d: want `package: own | outside`, have %q", n+1, line)
+		if module, is := strings.CutPrefix(name, "no "); is && ok {
+			f.never[module] = names(rest)
+			continue
 		}
-		rules[strings.TrimSpace(name)] = rule{names(own), names(outside)}
+		parts := strings.Split(rest, "|")
+		if !ok || len(parts) < 2 || len(parts) > 3 {
+			t.Fatalf("docs/floors.txt:%d: want `package: own | outside | tests` or `no module: packages`, have %q", n+1, line)
+		}
+		r := rule{own: names(parts[0]), outside: names(parts[1])}
+		if len(parts) == 3 {
+			r.tests = names(parts[2])
+		}
+		f.rules[strings.TrimSpace(name)] = r
 	}
-	return rules
+	return f
 }
 
 func names(s string) []string {
@@ -59,7 +74,7 @@ func names(s string) []string {
 
 func listPackages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Imports,TestImports,XTestImports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Imports,Deps,TestImports,XTestImports", "./...")
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
 	if err != nil {
@@ -85,7 +100,7 @@ func short(path string) (string, bool) {
 }
 
 func TestFloors(t *testing.T) {
-	rules := readRules(t)
+	rules := readFloors(t).rules
 	for _, p := range listPackages(t) {
 		name, _ := short(p.ImportPath)
 		r, ok := rules[name]
@@ -125,22 +140,52 @@ func (r rule) judge(path string) string {
 	return "not among its outside imports in docs/floors.txt"
 }
 
-// mayTest reports whether own is at or below the package of rule r: reachable through the rules, or the test kit.
+// mayTest reports whether tests of the package of rule r may import own: the test kit, what only they may, or what is reachable
+// through the rules.
 func (r rule) mayTest(own string, rules map[string]rule) bool {
 	if own == "internal/testkit" || strings.HasPrefix(own, "internal/testkit/") {
 		return true
 	}
-	for _, next := range r.own {
-		if next == own || rules[next].mayTest(own, rules) {
-			return true
+	return slices.Contains(r.tests, own) || r.reaches(own, rules)
+}
+
+// reaches reports whether own is reachable through the rules.
+func (r rule) reaches(own string, rules map[string]rule) bool {
+	return slices.ContainsFunc(r.own, func(next string) bool { return next == own || rules[next].reaches(own, rules) })
+}
+
+// TestNeverLinked: a package that is to be used without a module does not reach it through others either.
+func TestNeverLinked(t *testing.T) {
+	all := listPackages(t)
+	for banned, packages := range readFloors(t).never {
+		for _, name := range packages {
+			i := slices.IndexFunc(all, func(p pkg) bool { own, _ := short(p.ImportPath); return own == name })
+			if i < 0 {
+				t.Errorf("docs/floors.txt: there is no package %s", name)
+			} else if dep := links(all[i].Deps, banned); dep != "" {
+				t.Errorf("%s links %s", name, dep)
+			}
 		}
 	}
-	return false
+	engine := slices.IndexFunc(all, func(p pkg) bool { return p.ImportPath == module+"/engine" })
+	if links(all[engine].Deps, "github.com/cockroachdb/pebble/v2") == "" {
+		t.Error("the engine links no Pebble: this test does not see what is linked")
+	}
+}
+
+// links returns the first of some packages that is of a module, or "".
+func links(deps []string, module string) string {
+	for _, d := range deps {
+		if d == module || strings.HasPrefix(d, module+"/") {
+			return d
+		}
+	}
+	return ""
 }
 
 // TestFloorsPointDown has no cycle: a package never reaches itself.
 func TestFloorsPointDown(t *testing.T) {
-	rules := readRules(t)
+	rules := readFloors(t).rules
 	var visit func(name string, path []string)
 	visit = func(name string, path []string) {
 		if slices.Contains(path, name) {

@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
 // deaf is a store that takes no removes of others.
 type deaf struct{ store }
 
-func (s deaf) ApplyDelta(m engine.Delta, d engine.Durability) error {
-	if slices.ContainsFunc(m.Items, func(it engine.Item) bool { return it.Kind == keyscheme.OpRemove }) {
+func (s deaf) ApplyDelta(m bigset.Delta, d bigset.Durability) error {
+	if slices.ContainsFunc(m.Items, func(it bigset.Item) bool { return it.Kind == keyscheme.OpRemove }) {
 		return nil
 	}
 	return s.store.ApplyDelta(m, d)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -15,8 +15,8 @@ import (
 
 // view is what a read or a look-up has shown: contexts for later operations.
 type view struct {
-	whole    engine.Context
-	elements map[string]engine.Context
+	whole    bigset.Context
+	elements map[string]bigset.Context
 }
 
 // quorum is that of a step.
@@ -29,11 +29,11 @@ func (c *cluster) quorum(t *step) coord.Quorum {
 }
 
 // context is that of an operation: none if what should have shown it has not.
-func (c *cluster) context(o stepOp) engine.Context {
+func (c *cluster) context(o stepOp) bigset.Context {
 	v := c.views[o.from]
 	switch {
 	case v == nil:
-		return engine.Context{}
+		return bigset.Context{}
 	case o.whole:
 		return v.whole
 	}
@@ -44,7 +44,7 @@ func (c *cluster) context(o stepOp) engine.Context {
 func (c *cluster) write(t *step) {
 	w := coord.Write{Set: c.set, Quorum: c.quorum(t)}
 	for _, o := range t.ops {
-		op := engine.Op{Kind: keyscheme.OpAdd, Element: []byte(o.element), Context: c.context(o)}
+		op := bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(o.element), Context: c.context(o)}
 		if o.verb == "remove" {
 			op.Kind = keyscheme.OpRemove
 		}
@@ -93,7 +93,7 @@ func (c *cluster) answered(t *step, r coord.Result, err error, q coord.Quorum, b
 }
 
 // describe says what a delta does.
-func describe(d engine.Delta) string {
+func describe(d bigset.Delta) string {
 	if !d.Clear.Empty() {
 		return fmt.Sprintf("%v is dead", d.Clear)
 	}
@@ -109,7 +109,7 @@ func describe(d engine.Delta) string {
 
 // failed takes an error that says that nothing was done.
 func (c *cluster) failed(what string, err error) {
-	for _, expected := range []error{coord.ErrNoQuorum, coord.ErrClosed, coord.ErrUnsettled, engine.ErrBehind, engine.ErrNotFound, peer.ErrUnavailable} {
+	for _, expected := range []error{coord.ErrNoQuorum, coord.ErrClosed, coord.ErrUnsettled, bigset.ErrBehind, bigset.ErrNotFound, peer.ErrUnavailable} {
 		if errors.Is(err, expected) {
 			c.some["no "+what]++
 			return
@@ -123,22 +123,22 @@ func (c *cluster) read(t *step) {
 	c.stats.Operations++
 	q := c.quorum(t)
 	ask := c.facts.ask(q.N, q.R)
-	v := &view{elements: map[string]engine.Context{}}
+	v := &view{elements: map[string]bigset.Context{}}
 	var shown []fold.Element
-	o := engine.ReadOptions{BatchSize: t.args["batch"]}
+	o := bigset.ReadOptions{BatchSize: t.args["batch"]}
 	for part, err := range c.coordinator(t, 0).Read(context.Background(), coord.Read{Set: c.set, Options: o, Quorum: q}) {
-		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		if err != nil && !errors.Is(err, bigset.ErrNotFound) {
 			t.note = err.Error()
 			c.failed("read", err)
 			return
 		}
 		shown = append(shown, part.Elements...)
 		if part.Context != nil {
-			v.whole = engine.SawAll(part.Context)
+			v.whole = bigset.SawAll(part.Context)
 		}
 	}
 	for _, el := range shown {
-		v.elements[string(el.Name)] = engine.Saw(el.Dots...)
+		v.elements[string(el.Name)] = bigset.Saw(el.Dots...)
 	}
 	c.shown(t, v, shown)
 	c.some["read"]++
@@ -170,7 +170,7 @@ func (c *cluster) lookup(t *step) {
 		c.failed("lookup", err)
 		return
 	}
-	v := &view{elements: map[string]engine.Context{}}
+	v := &view{elements: map[string]bigset.Context{}}
 	var shown []fold.Element
 	for i, known := range found {
 		shown = append(shown, fold.Element{Name: l.Elements[i], Dots: known.Dots})

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"bigset"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/faultdisk"
 	"bigset/keyscheme"
@@ -44,7 +44,7 @@ type cluster struct {
 	clones  uint64 // of disks, so far
 
 	crashing bool           // a call is cut off by a power cut
-	torn     []engine.Delta // that it made: behind the cut, or before it
+	torn     []bigset.Delta // that it made: behind the cut, or before it
 
 	views map[int]*view // by the step that made it
 }
@@ -64,7 +64,7 @@ type process struct {
 // told is a durable delta that a replica has made for a coordinator: that has to see to the others, but for those that have lost their
 // disk since.
 type told struct {
-	engine.Delta
+	bigset.Delta
 	wiped map[*member]bool
 }
 
@@ -151,7 +151,7 @@ func (c *cluster) close() error {
 func (c *cluster) links() (links []*link) {
 	for _, m := range c.members {
 		l := &link{member: m, c: c}
-		l.Link = turns.Link{To: func() peer.Replica { return l.Local }, Over: l.over}
+		l.Link = turns.Link{To: func() peer.Replica { return l.Replica }, Over: l.over}
 		links = append(links, l)
 	}
 	return links
@@ -268,7 +268,7 @@ func (c *cluster) handedOff() {
 }
 
 // brought checks that a replica has a delta.
-func (c *cluster) brought(d engine.Delta, m *member) {
+func (c *cluster) brought(d bigset.Delta, m *member) {
 	st, err := stateOf(m.store)
 	if err != nil {
 		c.facts.violated(convergence.Failed, "%s: %v", m.node, err)
@@ -310,7 +310,7 @@ func (c *cluster) exchange() {
 
 // compare judges all replicas at the end.
 func (c *cluster) compare() {
-	var first engine.State
+	var first bigset.State
 	for i, m := range c.members {
 		st, err := stateOf(m.store)
 		if err == nil {
@@ -327,8 +327,8 @@ func (c *cluster) compare() {
 			c.facts.violated(convergence.Diverged, "%s has Seen %v, Dead %v; %s Seen %v, Dead %v", m.node, st.Seen, st.Dead, c.members[0].node, first.Seen, first.Dead)
 		}
 		var shown []fold.Element
-		for chunk, err := range m.store.Read(engine.ReadOptions{}) {
-			if errors.Is(err, engine.ErrNotFound) {
+		for chunk, err := range m.store.Read(bigset.ReadOptions{}) {
+			if errors.Is(err, bigset.ErrNotFound) {
 				break
 			}
 			if err != nil {

@@ -3,8 +3,8 @@ package sim
 import (
 	"errors"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 )
 
 // Contexts as clients hold them: one letter, and a clock.
@@ -18,23 +18,23 @@ func encode(kind byte, c *clock.Clock) []byte { return c.Append([]byte{kind}) }
 var errContext = errors.New("sim: bad context")
 
 // decode returns the context of an operation; nil is none.
-func decode(b []byte) (engine.Context, error) {
+func decode(b []byte) (bigset.Context, error) {
 	if b == nil {
-		return engine.Context{}, nil
+		return bigset.Context{}, nil
 	}
 	if len(b) == 0 {
-		return engine.Context{}, errContext
+		return bigset.Context{}, errContext
 	}
 	c, err := clock.Decode(b[1:])
 	switch {
 	case err != nil:
-		return engine.Context{}, err
+		return bigset.Context{}, err
 	case b[0] == wide:
-		return engine.SawAll(c), nil
+		return bigset.SawAll(c), nil
 	}
 	var dots []clock.Dot
 	for d := range c.Dots() {
 		dots = append(dots, d)
 	}
-	return engine.Saw(dots...), nil
+	return bigset.Saw(dots...), nil
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"iter"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/handoff"
 	"bigset/keyscheme"
@@ -93,17 +93,17 @@ var (
 
 func (e end) Member() peer.Member { return e.r.member() }
 
-func (e end) State(context.Context, []byte) (engine.State, peer.Member, error) {
+func (e end) State(context.Context, []byte) (bigset.State, peer.Member, error) {
 	st, err := e.r.store.State()
 	return st, e.Member(), err
 }
 
-func (e end) Locate(_ context.Context, _ []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+func (e end) Locate(_ context.Context, _ []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	e.r.env.Sometimes("copy fetched what had not come by its chunks")
 	return e.r.store.Locate(dots)
 }
 
-func (e end) Export(_ context.Context, _, after []byte, bytesMax int) (*engine.Span, peer.Member, error) {
+func (e end) Export(_ context.Context, _, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
 	span, err := e.r.store.Export(after, bytesMax)
 	if err == nil && !span.Done { // see peer.Replica
 		if span.Dead = nil; after != nil {
@@ -114,23 +114,23 @@ func (e end) Export(_ context.Context, _, after []byte, bytesMax int) (*engine.S
 }
 
 // Digests implements transfer.Sender. The slot has one set.
-func (e end) Digests(_ context.Context, first, _ keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
-	return func(yield func(engine.SetDigest, error) bool) {
+func (e end) Digests(_ context.Context, first, _ keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	return func(yield func(bigset.SetDigest, error) bool) {
 		if st, err := stateOf(e.r.store); err != nil || !st.Seen.Empty() {
-			yield(engine.SetDigest{Slot: first, Name: e.r.set}, err)
+			yield(bigset.SetDigest{Slot: first, Name: e.r.set}, err)
 		}
 	}
 }
 
-func (e end) ApplyFacts(_ context.Context, f engine.Facts, d engine.Durability) (engine.FactsResult, peer.Member, error) {
-	return engine.FactsResult{}, e.Member(), e.r.store.ApplyFacts(f, d)
+func (e end) ApplyFacts(_ context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error) {
+	return bigset.FactsResult{}, e.Member(), e.r.store.ApplyFacts(f, d)
 }
 
-func (e end) Ingest(_ context.Context, span *engine.Span) (engine.FactsResult, peer.Member, error) {
-	return engine.FactsResult{}, e.Member(), e.r.store.Ingest(span)
+func (e end) Ingest(_ context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error) {
+	return bigset.FactsResult{}, e.Member(), e.r.store.Ingest(span)
 }
 
-func (e end) SetNote(_ context.Context, name string, _, _ keyscheme.Slot, value []byte, d engine.Durability) error {
+func (e end) SetNote(_ context.Context, name string, _, _ keyscheme.Slot, value []byte, d bigset.Durability) error {
 	return e.r.store.SetNote(name, value, d)
 }
 
@@ -143,8 +143,8 @@ func (e end) Note(_ context.Context, name string) ([]byte, error) {
 }
 
 // chunkOf is what a store in memory exports: the first elements of a chunk of a read, packed.
-func chunkOf(set []byte, st engine.State, c *fold.Chunk) *engine.Span {
-	s := &engine.Span{Set: set, Done: c.Done, Seen: st.Seen, Dead: st.Dead}
+func chunkOf(set []byte, st bigset.State, c *fold.Chunk) *bigset.Span {
+	s := &bigset.Span{Set: set, Done: c.Done, Seen: st.Seen, Dead: st.Dead}
 	if !c.Done {
 		s.Bound = c.Bound
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
@@ -153,57 +154,57 @@ func (s *engineStore) midway(durable bool, f func() error) error {
 func (s *engineStore) Actor() clock.Actor { return s.host.Store.Actor() }
 
 // durability is Sync while the disk fails: what is acknowledged without may be lost with the store.
-func (s *engineStore) durability(d engine.Durability) engine.Durability {
+func (s *engineStore) durability(d bigset.Durability) bigset.Durability {
 	if s.fault != "" {
-		return engine.Sync
+		return bigset.Sync
 	}
 	return d
 }
 
-func (s *engineStore) Write(ops []engine.Op, d engine.Durability) (engine.Result, error) {
+func (s *engineStore) Write(ops []bigset.Op, d bigset.Durability) (bigset.Result, error) {
 	s.torn = nil // once the client has its answer, no crash is in the middle of the call
-	return s.host.Write(bg, s.set, ops, engine.WriteOptions{Durability: s.durability(d)})
+	return s.host.Write(bg, s.set, ops, bigset.WriteOptions{Durability: s.durability(d)})
 }
 
-func (s *engineStore) Drop(seen *clock.Clock, d engine.Durability) (engine.Delta, error) {
+func (s *engineStore) Drop(seen *clock.Clock, d bigset.Durability) (bigset.Delta, error) {
 	s.torn = nil
 	return s.host.Drop(bg, s.set, seen, s.durability(d))
 }
 
-func (s *engineStore) ApplyDelta(m engine.Delta, d engine.Durability) error {
-	return s.midway(d == engine.Sync, func() error { return s.host.ApplyDelta(bg, m, s.durability(d)) })
+func (s *engineStore) ApplyDelta(m bigset.Delta, d bigset.Durability) error {
+	return s.midway(d == bigset.Sync, func() error { return s.host.ApplyDelta(bg, m, s.durability(d)) })
 }
 
-func (s *engineStore) ApplyFacts(m engine.Facts, d engine.Durability) error {
-	return s.midway(d == engine.Sync, func() error {
+func (s *engineStore) ApplyFacts(m bigset.Facts, d bigset.Durability) error {
+	return s.midway(d == bigset.Sync, func() error {
 		_, err := s.host.ApplyFacts(bg, m, s.durability(d))
 		return err
 	})
 }
 
-func (s *engineStore) State() (engine.State, error) { return s.host.State(bg, s.set) }
+func (s *engineStore) State() (bigset.State, error) { return s.host.State(bg, s.set) }
 
-func (s *engineStore) Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+func (s *engineStore) Locate(dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	return s.host.Locate(bg, s.set, dots)
 }
 
-func (s *engineStore) Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (s *engineStore) Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return s.host.Read(bg, s.set, o)
 }
 
-func (s *engineStore) Export(after []byte, bytesMax int) (*engine.Span, error) {
+func (s *engineStore) Export(after []byte, bytesMax int) (*bigset.Span, error) {
 	return s.host.ExportSpan(bg, s.set, after, bytesMax)
 }
 
-func (s *engineStore) Ingest(span *engine.Span) error {
+func (s *engineStore) Ingest(span *bigset.Span) error {
 	s.torn = nil
 	_, err := s.host.IngestSpan(bg, span)
 	return err
 }
 
-func (s *engineStore) SetNote(name string, value []byte, d engine.Durability) error {
+func (s *engineStore) SetNote(name string, value []byte, d bigset.Durability) error {
 	slot := keyscheme.SetSlot(s.set)
-	return s.midway(d == engine.Sync, func() error { return s.host.SetNote(bg, name, slot, slot, value, s.durability(d)) })
+	return s.midway(d == bigset.Sync, func() error { return s.host.SetNote(bg, name, slot, slot, value, s.durability(d)) })
 }
 
 func (s *engineStore) Note(name string) ([]byte, error) { return s.host.Note(bg, name) }
@@ -225,7 +226,7 @@ func (s *engineStore) Leave() error {
 func (s *engineStore) Sync() error {
 	s.torn = nil
 	if s.fault != "" || s.rand.IntN(4) > 0 {
-		_, err := s.host.Store.Write(bg, []byte("sync"), mark, engine.WriteOptions{Durability: engine.Sync})
+		_, err := s.host.Store.Write(bg, []byte("sync"), mark, bigset.WriteOptions{Durability: bigset.Sync})
 		return err
 	}
 	return s.host.Flush(bg)
@@ -239,7 +240,7 @@ func (s *engineStore) Verify() error {
 	}
 	rep, err := s.host.Verify(bg, o)
 	switch {
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, bigset.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
@@ -267,7 +268,7 @@ func (s *engineStore) Maintain(n int) (what string, err error) {
 		}
 		rep, err := s.host.Compact(bg, o)
 		switch {
-		case errors.Is(err, engine.ErrNotFound):
+		case errors.Is(err, bigset.ErrNotFound):
 			return nil
 		case rep.Spans > 0:
 			what = "rewrite"

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -59,12 +59,12 @@ func (l *ledger) violated(kind, format string, args ...any) {
 	}
 }
 
-func dotOf(d engine.Delta, item int) clock.Dot {
+func dotOf(d bigset.Delta, item int) clock.Dot {
 	return clock.Dot{Actor: d.Actor, Counter: d.First + uint64(item)}
 }
 
 // minted notes a delta that some replica has made, or is about to be told. It may come again.
-func (l *ledger) minted(d engine.Delta) {
+func (l *ledger) minted(d bigset.Delta) {
 	if !d.Clear.Empty() {
 		l.clear(d.Clear)
 	}
@@ -96,7 +96,7 @@ func (l *ledger) clear(c *clock.Clock) *clock.Clock {
 }
 
 // promise notes that a client was told that w replicas have a delta; firm is on disk.
-func (l *ledger) promise(d engine.Delta, w int, firm bool) {
+func (l *ledger) promise(d bigset.Delta, w int, firm bool) {
 	to := []promises{l.promises}
 	if firm {
 		to = append(to, l.firm)
@@ -200,7 +200,7 @@ func (l *ledger) known(dot clock.Dot, element string) {
 }
 
 // final judges one replica when everything was exchanged.
-func (l *ledger) final(node string, st engine.State, shown []fold.Element) {
+func (l *ledger) final(node string, st bigset.State, shown []fold.Element) {
 	l.checks++
 	live := map[clock.Dot]bool{}
 	for _, el := range shown {

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"time"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/coord/turns"
@@ -27,7 +27,7 @@ type link struct {
 
 var _ peer.Replica = (*link)(nil)
 
-func (l *link) Member() peer.Member { return l.Local.Member() }
+func (l *link) Member() peer.Member { return l.Replica.Member() }
 
 // unreachable is an error while a call can't be made. It says that nothing has happened.
 func (l *link) unreachable() error {
@@ -110,7 +110,7 @@ func (l *link) silence(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (r engine.Result, m peer.Member, err error) {
+func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (r bigset.Result, m peer.Member, err error) {
 	first, wipes := true, 0
 	err = l.over(ctx, func() error {
 		again, by, err := l.Local.Write(ctx, set, ops, o)
@@ -121,15 +121,15 @@ func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.
 		return err
 	})
 	if err != nil {
-		return engine.Result{}, l.Member(), err
+		return bigset.Result{}, l.Member(), err
 	}
-	if o.Durability == engine.Sync && l.c.facts.loss.wipes == wipes {
+	if o.Durability == bigset.Sync && l.c.facts.loss.wipes == wipes {
 		l.from.told = append(l.from.told, told{r.Delta, map[*member]bool{}})
 	}
 	return r, m, nil
 }
 
-func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
+func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	l.c.facts.minted(d) // whole-set deletes, which no replica makes
 	m := l.Member()
 	err := l.over(ctx, func() (err error) {
@@ -140,9 +140,9 @@ func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Dura
 }
 
 // Read streams from one incarnation: when that has crashed, the stream ends with an error.
-func (l *link) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
-		next, stop := iter.Pull2(l.Local.Read(ctx, set, o))
+		next, stop := iter.Pull2(l.Replica.Read(ctx, set, o))
 		defer stop()
 		for taken, life := 0, l.lives; ; taken++ {
 			var chunk *fold.Chunk
@@ -173,12 +173,12 @@ func (l *link) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.
 	}
 }
 
-func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
-	return gathered(l, ctx, func() iter.Seq2[engine.Facts, error] { return l.Local.Locate(ctx, set, dots) })
+func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return gathered(l, ctx, func() iter.Seq2[bigset.Facts, error] { return l.Replica.Locate(ctx, set, dots) })
 }
 
-func (l *link) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
-	return gathered(l, ctx, func() iter.Seq2[engine.SetDigest, error] { return l.Local.Digests(ctx, first, last) })
+func (l *link) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	return gathered(l, ctx, func() iter.Seq2[bigset.SetDigest, error] { return l.Replica.Digests(ctx, first, last) })
 }
 
 // gathered asks for all of a list at once and then hands it out.

@@ -7,20 +7,21 @@ import (
 	"syscall"
 	"time"
 
+	"bigset"
 	"bigset/compaction"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/internal/faultdisk"
 	"bigset/keyscheme"
 	"bigset/server/coord/turns"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 // member is a replica of a cluster: an engine that crashes, loses its disk, and comes back in a new incarnation.
 type member struct {
-	*peer.Local
+	*local.Replica
 	store   *engineStore
 	node    string
 	process *process // that copies from others
@@ -77,7 +78,7 @@ func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compa
 	if m.joining {
 		state = peer.Joining
 	}
-	m.Local, err = peer.NewLocal(m.node, h.Store, state)
+	m.Replica, err = local.New(m.node, h.Store, state)
 	return err
 }
 
@@ -143,7 +144,7 @@ func (c *cluster) crashIn(m *member, t *step, do func() error) {
 }
 
 // made takes the delta that a replica has made.
-func (c *cluster) made(d engine.Delta) {
+func (c *cluster) made(d bigset.Delta) {
 	switch {
 	case d.Empty():
 	case c.crashing:
@@ -200,7 +201,7 @@ func (c *cluster) copy(m, from *member) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer c.turns.After(copyLimit, cancel)()
 	defer cancel()
-	mover, err := transfer.New(m.Local, transfer.Options{ChunkBytes: 1, Now: m.clock.Now})
+	mover, err := transfer.New(m.Replica, transfer.Options{ChunkBytes: 1, Now: m.clock.Now})
 	if err != nil {
 		c.facts.violated(convergence.Failed, "a mover: %v", err)
 		return false
@@ -236,7 +237,7 @@ func (c *cluster) copy(m, from *member) bool {
 // copyFailed judges why a copy has not come to its end.
 func (c *cluster) copyFailed(m, from *member, err error) {
 	c.some["copy broken off"]++
-	for _, expected := range []error{peer.ErrUnavailable, peer.ErrJoining, engine.ErrFailed, engine.ErrClosed, context.Canceled, context.DeadlineExceeded, handoff.ErrIncomplete} {
+	for _, expected := range []error{peer.ErrUnavailable, peer.ErrJoining, bigset.ErrFailed, bigset.ErrClosed, context.Canceled, context.DeadlineExceeded, handoff.ErrIncomplete} {
 		if errors.Is(err, expected) {
 			return
 		}

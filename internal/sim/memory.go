@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -70,7 +70,7 @@ func openMemory(set []byte, id, start int, disk any, some func(string)) *memory 
 func (m *memory) Actor() clock.Actor { return m.actor }
 
 // change runs a batch: all of it, or with an error nothing.
-func (m *memory) change(d engine.Durability, f func() error) error {
+func (m *memory) change(d bigset.Durability, f func() error) error {
 	if err := m.failing(); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (m *memory) change(d engine.Durability, f func() error) error {
 		return err
 	}
 	m.log = append(m.log, m.memState)
-	if d == engine.Sync {
+	if d == bigset.Sync {
 		return m.Sync()
 	}
 	return nil
@@ -97,10 +97,10 @@ func (m *memory) visible(element []byte) (dots []clock.Dot) {
 	return dots
 }
 
-func (m *memory) Write(ops []engine.Op, d engine.Durability) (r engine.Result, err error) {
+func (m *memory) Write(ops []bigset.Op, d bigset.Durability) (r bigset.Result, err error) {
 	r.Dots = make([]clock.Dot, len(ops))
 	err = m.change(d, func() error {
-		r.Delta = engine.Delta{Set: m.set, Actor: m.actor, First: m.counter + 1}
+		r.Delta = bigset.Delta{Set: m.set, Actor: m.actor, First: m.counter + 1}
 		for i := range ops {
 			kills, err := m.resolve(&ops[i])
 			if err != nil {
@@ -111,7 +111,7 @@ func (m *memory) Write(ops []engine.Op, d engine.Durability) (r engine.Result, e
 			}
 			m.counter++
 			r.Dots[i] = clock.Dot{Actor: m.actor, Counter: m.counter}
-			it := engine.Item{Kind: ops[i].Kind, Element: ops[i].Element, Context: kills}
+			it := bigset.Item{Kind: ops[i].Kind, Element: ops[i].Element, Context: kills}
 			m.apply(it, r.Dots[i])
 			r.Delta.Items = append(r.Delta.Items, it)
 		}
@@ -121,11 +121,11 @@ func (m *memory) Write(ops []engine.Op, d engine.Durability) (r engine.Result, e
 }
 
 // resolve returns the dots that an operation kills.
-func (m *memory) resolve(op *engine.Op) ([]clock.Dot, error) {
+func (m *memory) resolve(op *bigset.Op) ([]clock.Dot, error) {
 	switch c := &op.Context; {
 	case c.Wide != nil:
 		if !m.seen.Descends(c.Wide) {
-			return nil, engine.ErrBehind
+			return nil, bigset.ErrBehind
 		}
 		return slices.DeleteFunc(m.visible(op.Element), func(d clock.Dot) bool { return !c.Wide.Contains(d) }), nil
 	case c.Given:
@@ -135,7 +135,7 @@ func (m *memory) resolve(op *engine.Op) ([]clock.Dot, error) {
 }
 
 // apply takes an event: its context kills whatever is known of its dot.
-func (m *memory) apply(it engine.Item, dot clock.Dot) {
+func (m *memory) apply(it bigset.Item, dot clock.Dot) {
 	for _, d := range it.Context {
 		m.bury(d)
 	}
@@ -161,17 +161,17 @@ func (m *memory) put(element []byte, dot clock.Dot) {
 	m.keys = slices.Insert(m.keys, i, k)
 }
 
-func (m *memory) Drop(seen *clock.Clock, d engine.Durability) (engine.Delta, error) {
+func (m *memory) Drop(seen *clock.Clock, d bigset.Durability) (bigset.Delta, error) {
 	if seen == nil {
 		if seen = m.seen.Clone(); seen.Empty() {
-			return engine.Delta{}, engine.ErrNotFound
+			return bigset.Delta{}, bigset.ErrNotFound
 		}
 	}
-	delta := engine.Delta{Set: m.set, Clear: seen}
+	delta := bigset.Delta{Set: m.set, Clear: seen}
 	return delta, m.ApplyDelta(delta, d)
 }
 
-func (m *memory) ApplyDelta(delta engine.Delta, d engine.Durability) error {
+func (m *memory) ApplyDelta(delta bigset.Delta, d bigset.Durability) error {
 	return m.change(d, func() error {
 		m.seen.Union(delta.Clear)
 		m.dead.Union(delta.Clear)
@@ -182,7 +182,7 @@ func (m *memory) ApplyDelta(delta engine.Delta, d engine.Durability) error {
 	})
 }
 
-func (m *memory) ApplyFacts(f engine.Facts, d engine.Durability) error {
+func (m *memory) ApplyFacts(f bigset.Facts, d bigset.Durability) error {
 	return m.change(d, func() error {
 		m.seen.Union(f.Dead)
 		m.dead.Union(f.Dead)
@@ -195,11 +195,11 @@ func (m *memory) ApplyFacts(f engine.Facts, d engine.Durability) error {
 	})
 }
 
-func (m *memory) State() (engine.State, error) { return engine.State{Seen: m.seen, Dead: m.dead}, nil }
+func (m *memory) State() (bigset.State, error) { return bigset.State{Seen: m.seen, Dead: m.dead}, nil }
 
-func (m *memory) Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error] {
-	return func(yield func(engine.Facts, error) bool) {
-		f := engine.Facts{Set: m.set, Dead: dots.Clone()}
+func (m *memory) Locate(dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return func(yield func(bigset.Facts, error) bool) {
+		f := bigset.Facts{Set: m.set, Dead: dots.Clone()}
 		f.Dead.Intersect(m.dead)
 		for _, k := range m.keys {
 			if dots.Contains(k.dot) && !m.dead.Contains(k.dot) {
@@ -213,7 +213,7 @@ func (m *memory) Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error] {
 }
 
 // Read folds the keys behind a bound, each chunk of a snapshot of its own.
-func (m *memory) Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (m *memory) Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		after, any := string(o.After), o.After != nil
 		for {
@@ -247,27 +247,27 @@ func (m *memory) chunk(after string, any bool, size int) (*fold.Chunk, error) {
 	return c, nil
 }
 
-func (m *memory) Export(after []byte, bytesMax int) (*engine.Span, error) {
+func (m *memory) Export(after []byte, bytesMax int) (*bigset.Span, error) {
 	if m.seen.Empty() {
-		return nil, engine.ErrNotFound
+		return nil, bigset.ErrNotFound
 	}
 	c, err := m.chunk(string(after), after != nil, 1+bytesMax/keyBytes)
 	if err != nil {
 		return nil, err
 	}
-	return chunkOf(m.set, engine.State{Seen: m.seen, Dead: m.dead}, c), nil
+	return chunkOf(m.set, bigset.State{Seen: m.seen, Dead: m.dead}, c), nil
 }
 
 // Ingest takes a chunk of a copy.
-func (m *memory) Ingest(span *engine.Span) error {
+func (m *memory) Ingest(span *bigset.Span) error {
 	f, err := span.Facts()
 	if err != nil {
 		return err
 	}
-	return m.ApplyFacts(f, engine.Sync)
+	return m.ApplyFacts(f, bigset.Sync)
 }
 
-func (m *memory) SetNote(name string, value []byte, d engine.Durability) error {
+func (m *memory) SetNote(name string, value []byte, d bigset.Durability) error {
 	return m.change(d, func() error {
 		if m.notes = maps.Clone(m.notes); m.notes == nil {
 			m.notes = map[string][]byte{}

@@ -5,9 +5,9 @@ import (
 	"iter"
 	"math/rand/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/readcore"
 	"bigset/server/peer"
@@ -45,7 +45,7 @@ func merge(from []convergence.Replica, r *rand.Rand) (convergence.Reader, error)
 
 func (m *reading) open(rep *replica, after []byte) *stream {
 	s := &stream{rep: rep}
-	s.next, s.stop = iter.Pull2(rep.store.Read(engine.ReadOptions{After: after, BatchSize: 1 + m.rand.IntN(2)}))
+	s.next, s.stop = iter.Pull2(rep.store.Read(bigset.ReadOptions{After: after, BatchSize: 1 + m.rand.IntN(2)}))
 	rep.streams = append(rep.streams, s)
 	return s
 }
@@ -70,7 +70,7 @@ func (m *reading) Chunk(i int) error {
 	switch {
 	case !ok:
 		return errHungUp
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, bigset.ErrNotFound):
 		err = m.merge.NotFound(i)
 	case err == nil:
 		err = m.merge.Admit(i, c)
@@ -114,7 +114,7 @@ func (m *reading) repair(l readcore.Lack) error {
 	if m.rand.IntN(2) == 0 {
 		return nil
 	}
-	f := engine.Facts{Set: to.set, Keys: l.Missing, Dead: &clock.Clock{}}
+	f := bigset.Facts{Set: to.set, Keys: l.Missing, Dead: &clock.Clock{}}
 	for _, s := range l.Suspects {
 		for told, err := range m.streams[s.Witness].rep.store.Locate(clock.Of(s.Element.Dots...)) {
 			if err != nil {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/convergence"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 )
 
 // mark is the operation that is written to sync what is before it.
-var mark = []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("mark")}}
+var mark = []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("mark")}}
 
 // replica is a copy of the schedule's set in a store. Its messages are frames of server/peer.
 type replica struct {
@@ -58,11 +58,11 @@ func (r *replica) member() peer.Member {
 }
 
 // durability is that of the next call.
-func (r *replica) durability() engine.Durability {
+func (r *replica) durability() bigset.Durability {
 	if r.env.Rand.IntN(4) == 0 {
-		return engine.Sync
+		return bigset.Sync
 	}
-	return engine.NoSync
+	return bigset.NoSync
 }
 
 // Do implements convergence.Replica.
@@ -76,15 +76,15 @@ func (r *replica) DoBatch(ops []convergence.Op) (e convergence.Effect, err error
 		return e, convergence.ErrNotReady
 	}
 	d := r.durability()
-	e.Durable = d == engine.Sync
-	var delta engine.Delta
+	e.Durable = d == bigset.Sync
+	var delta bigset.Delta
 	if ops[0].Kind == "clear" && len(ops) == 1 {
 		delta, err = r.clear(ops[0], d)
 	} else {
 		delta, e.Tags, err = r.write(ops, d)
 	}
 	switch {
-	case peer.Refused(err) || errors.Is(err, engine.ErrBehind):
+	case peer.Refused(err) || errors.Is(err, bigset.ErrBehind):
 		return e, fmt.Errorf("%w: %w", convergence.ErrRefused, err)
 	case err != nil || delta.Empty():
 		return e, err
@@ -97,37 +97,37 @@ func (r *replica) DoBatch(ops []convergence.Op) (e convergence.Effect, err error
 	return e, err
 }
 
-func (r *replica) clear(op convergence.Op, d engine.Durability) (engine.Delta, error) {
+func (r *replica) clear(op convergence.Op, d bigset.Durability) (bigset.Delta, error) {
 	c, err := decode(op.Context)
 	if err != nil {
-		return engine.Delta{}, err
+		return bigset.Delta{}, err
 	}
 	delta, err := r.store.Drop(c.Wide, d)
-	if errors.Is(err, engine.ErrNotFound) {
-		return engine.Delta{}, nil
+	if errors.Is(err, bigset.ErrNotFound) {
+		return bigset.Delta{}, nil
 	}
 	return delta, err
 }
 
-func (r *replica) write(ops []convergence.Op, d engine.Durability) (engine.Delta, []string, error) {
-	var list []engine.Op
+func (r *replica) write(ops []convergence.Op, d bigset.Durability) (bigset.Delta, []string, error) {
+	var list []bigset.Op
 	for _, op := range ops {
-		o := engine.Op{Kind: keyscheme.OpAdd, Element: []byte(op.Elem)}
+		o := bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(op.Elem)}
 		switch op.Kind {
 		case "remove":
 			o.Kind = keyscheme.OpRemove
 		case "clear":
-			return engine.Delta{}, nil, fmt.Errorf("%w: a clear in a batch", convergence.ErrRefused)
+			return bigset.Delta{}, nil, fmt.Errorf("%w: a clear in a batch", convergence.ErrRefused)
 		}
 		var err error
 		if o.Context, err = decode(op.Context); err != nil {
-			return engine.Delta{}, nil, err
+			return bigset.Delta{}, nil, err
 		}
 		list = append(list, o)
 	}
 	result, err := r.store.Write(list, d)
 	if err != nil {
-		return engine.Delta{}, nil, err
+		return bigset.Delta{}, nil, err
 	}
 	tags := make([]string, len(ops))
 	for i, dot := range result.Dots {
@@ -151,13 +151,13 @@ func (r *replica) Receive(msg []byte) (durable bool, err error) {
 	d := r.durability()
 	switch m := m.(type) {
 	case peer.Delta:
-		err = r.store.ApplyDelta(engine.Delta(m), d)
+		err = r.store.ApplyDelta(bigset.Delta(m), d)
 	case peer.Facts:
-		err = r.store.ApplyFacts(engine.Facts(m), d)
+		err = r.store.ApplyFacts(bigset.Facts(m), d)
 	default:
 		err = peer.ErrFrameKind
 	}
-	return d == engine.Sync && err == nil, err
+	return d == bigset.Sync && err == nil, err
 }
 
 // Read implements convergence.Replica. What it shows must be just what is seen and not dead.
@@ -170,8 +170,8 @@ func (r *replica) Read() (v convergence.View, err error) {
 		return v, err
 	}
 	var shown []clock.Dot
-	for c, err := range r.store.Read(engine.ReadOptions{BatchSize: 1 + r.env.Rand.IntN(4)}) {
-		if errors.Is(err, engine.ErrNotFound) {
+	for c, err := range r.store.Read(bigset.ReadOptions{BatchSize: 1 + r.env.Rand.IntN(4)}) {
+		if errors.Is(err, bigset.ErrNotFound) {
 			break
 		}
 		if err != nil {
@@ -287,13 +287,13 @@ func (r *replica) Answer(ask []byte) (out [][]byte, err error) {
 	if err != nil || !ok {
 		return nil, errors.Join(err, peer.ErrFrameKind)
 	}
-	tell := func(f engine.Facts) {
+	tell := func(f bigset.Facts) {
 		frame, e := r.frame(peer.Facts(f))
 		out, err = append(out, frame), errors.Join(err, e)
 	}
 	dead := has.Dead.Clone()
 	if dead.Subtract(lacks.Dead); !dead.Empty() {
-		tell(engine.Facts{Set: r.set, Dead: dead})
+		tell(bigset.Facts{Set: r.set, Dead: dead})
 	}
 	missing := has.Seen.Clone()
 	missing.Subtract(lacks.Seen)
@@ -326,7 +326,7 @@ func (r *replica) Dump() string {
 		return err.Error()
 	}
 	var keys []string
-	for c, err := range r.store.Read(engine.ReadOptions{}) {
+	for c, err := range r.store.Read(bigset.ReadOptions{}) {
 		if err != nil {
 			break
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"iter"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 )
 
@@ -15,17 +15,17 @@ var bg = context.Background()
 // store keeps one replica's copy of one set: by the rules alone, or in an engine. Its verbs are those of engine.Store.
 type store interface {
 	Actor() clock.Actor
-	Write(ops []engine.Op, d engine.Durability) (engine.Result, error)
-	Drop(seen *clock.Clock, d engine.Durability) (engine.Delta, error)
-	ApplyDelta(m engine.Delta, d engine.Durability) error
-	ApplyFacts(m engine.Facts, d engine.Durability) error
-	State() (engine.State, error)
-	Locate(dots *clock.Clock) iter.Seq2[engine.Facts, error]
-	Read(o engine.ReadOptions) iter.Seq2[*fold.Chunk, error]
+	Write(ops []bigset.Op, d bigset.Durability) (bigset.Result, error)
+	Drop(seen *clock.Clock, d bigset.Durability) (bigset.Delta, error)
+	ApplyDelta(m bigset.Delta, d bigset.Durability) error
+	ApplyFacts(m bigset.Facts, d bigset.Durability) error
+	State() (bigset.State, error)
+	Locate(dots *clock.Clock) iter.Seq2[bigset.Facts, error]
+	Read(o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error]
 	// Export and Ingest are those of a copy, SetNote and Note keep its progress.
-	Export(after []byte, bytesMax int) (*engine.Span, error)
-	Ingest(span *engine.Span) error
-	SetNote(name string, value []byte, d engine.Durability) error
+	Export(after []byte, bytesMax int) (*bigset.Span, error)
+	Ingest(span *bigset.Span) error
+	SetNote(name string, value []byte, d bigset.Durability) error
 	Note(name string) ([]byte, error)
 	// Leave forgets the set for good, as DropRange does.
 	Leave() error
@@ -49,10 +49,10 @@ type store interface {
 }
 
 // stateOf returns what a store knows; of a set of which it has never heard, nothing.
-func stateOf(s store) (engine.State, error) {
+func stateOf(s store) (bigset.State, error) {
 	st, err := s.State()
-	if errors.Is(err, engine.ErrNotFound) {
-		return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}, nil
+	if errors.Is(err, bigset.ErrNotFound) {
+		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}, nil
 	}
 	return st, err
 }

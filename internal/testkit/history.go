@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -22,7 +22,7 @@ type History struct {
 // Operation is one call of a writer.
 type Operation struct {
 	Set       string
-	Delta     engine.Delta
+	Delta     bigset.Delta
 	Began     int
 	Answered  int  // 0 until it is
 	Durable   bool // it was acknowledged as synced
@@ -40,7 +40,7 @@ func (h *History) Begin(set string) *Operation {
 }
 
 // End notes what a call was told.
-func (h *History) End(op *Operation, d engine.Delta, durable bool) {
+func (h *History) End(op *Operation, d bigset.Delta, durable bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now++
@@ -62,7 +62,7 @@ func (h *History) Operations(set string) []*Operation {
 }
 
 // dots returns the dots of a delta's own events.
-func dots(d engine.Delta) (all []clock.Dot) {
+func dots(d bigset.Delta) (all []clock.Dot) {
 	for i := range d.Items {
 		all = append(all, clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)})
 	}
@@ -92,7 +92,7 @@ func (h *History) Survived(from, to int, left map[string]*Set) error {
 	latest := 0
 	var lost []*Operation
 	for name, have := range left {
-		var survived []engine.Delta
+		var survived []bigset.Delta
 		for _, op := range h.Operations(name) {
 			n := 0
 			own := dots(op.Delta)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -135,7 +135,7 @@ func (m *Set) Kill(dots ...clock.Dot) bool {
 }
 
 // Apply applies a delta. It reports whether that changed anything.
-func (m *Set) Apply(d engine.Delta) (changed bool) {
+func (m *Set) Apply(d bigset.Delta) (changed bool) {
 	for i, it := range d.Items {
 		dot := clock.Dot{Actor: d.Actor, Counter: d.First + uint64(i)}
 		if it.Wide != nil {
@@ -160,7 +160,7 @@ func (m *Set) Apply(d engine.Delta) (changed bool) {
 }
 
 // ApplyFacts applies facts and says what they have changed.
-func (m *Set) ApplyFacts(f engine.Facts) (res engine.FactsResult) {
+func (m *Set) ApplyFacts(f bigset.Facts) (res bigset.FactsResult) {
 	for d := range f.Dead.Dots() {
 		if !m.Dead.Has(d) {
 			res.Dead++
@@ -224,28 +224,28 @@ func (m *Set) Last(a clock.Actor) (n uint64) {
 
 // Coordinate does operations as a store that mints dots under actor must, and returns what it must answer. With an error
 // nothing has changed.
-func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []engine.Op, policy engine.Policy) (engine.Result, error) {
+func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy bigset.Policy) (bigset.Result, error) {
 	last := m.Last(actor)
 	for _, op := range ops {
-		if !op.Context.Given && policy == engine.PolicyRequired {
-			return engine.Result{}, engine.ErrContextRequired
+		if !op.Context.Given && policy == bigset.PolicyRequired {
+			return bigset.Result{}, bigset.ErrContextRequired
 		}
 		for _, d := range op.Context.Dots {
 			if d.Actor == actor && d.Counter > last {
-				return engine.Result{}, engine.ErrContext
+				return bigset.Result{}, bigset.ErrContext
 			}
 		}
 		if op.Context.Wide == nil {
 			continue
 		}
 		if op.Context.Wide.Max(actor) > last {
-			return engine.Result{}, engine.ErrContext
+			return bigset.Result{}, bigset.ErrContext
 		}
 		if !m.KeepsOpen && !m.Seen.Clock().Descends(op.Context.Wide) {
-			return engine.Result{}, engine.ErrBehind
+			return bigset.Result{}, bigset.ErrBehind
 		}
 	}
-	r := engine.Result{Dots: make([]clock.Dot, len(ops))}
+	r := bigset.Result{Dots: make([]clock.Dot, len(ops))}
 	for i, op := range ops {
 		seen, wide := op.Context.Dots, op.Context.Wide
 		switch {
@@ -254,7 +254,7 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []engine.Op, policy
 		case wide != nil:
 			seen = slices.DeleteFunc(m.Live(string(op.Element)), func(d clock.Dot) bool { return !wide.Contains(d) })
 			wide = nil
-		case !op.Context.Given && policy == engine.PolicyCoordinator:
+		case !op.Context.Given && policy == bigset.PolicyCoordinator:
 			seen = m.Live(string(op.Element))
 		}
 		alive := func(d clock.Dot) bool { return !m.Dead.Has(d) }
@@ -264,35 +264,35 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []engine.Op, policy
 		}
 		last++
 		if r.Delta.First == 0 {
-			r.Delta = engine.Delta{Set: name, Actor: actor, First: last}
+			r.Delta = bigset.Delta{Set: name, Actor: actor, First: last}
 		}
-		item := engine.Item{Kind: op.Kind, Element: op.Element, Context: seen, Wide: wide}
+		item := bigset.Item{Kind: op.Kind, Element: op.Element, Context: seen, Wide: wide}
 		r.Delta.Items = append(r.Delta.Items, item)
 		r.Dots[i] = clock.Dot{Actor: actor, Counter: last}
 		if op.Kind == keyscheme.OpRemove && finds {
 			r.Removed++
 		}
-		m.Apply(engine.Delta{Actor: actor, First: last, Items: []engine.Item{item}})
+		m.Apply(bigset.Delta{Actor: actor, First: last, Items: []bigset.Item{item}})
 	}
 	return r, nil
 }
 
 // Drop deletes the whole set as a store must, and returns the delta that it must answer.
-func (m *Set) Drop(name []byte, seen *clock.Clock) (engine.Delta, error) {
+func (m *Set) Drop(name []byte, seen *clock.Clock) (bigset.Delta, error) {
 	if seen == nil && !m.Known() {
-		return engine.Delta{}, engine.ErrNotFound
+		return bigset.Delta{}, bigset.ErrNotFound
 	}
 	if seen == nil {
 		seen = m.Seen.Clock()
 	}
-	d := engine.Delta{Set: name, Clear: seen}
+	d := bigset.Delta{Set: name, Clear: seen}
 	m.Apply(d)
 	return d, nil
 }
 
 // Specified returns the state that a replica which applied these deltas of a set must be in, whatever their order: the
 // specification, against which the model itself is checked.
-func Specified(deltas []engine.Delta) *Set {
+func Specified(deltas []bigset.Delta) *Set {
 	m := NewSet()
 	for _, d := range deltas {
 		for i, it := range d.Items {
@@ -336,7 +336,7 @@ func (m *Set) Diff(o *Set) error {
 }
 
 // SameDelta says how a delta differs from the one wanted, or nil. The order of dots in a context is of no account.
-func SameDelta(got, want engine.Delta) error {
+func SameDelta(got, want bigset.Delta) error {
 	if got.Actor != want.Actor || got.First != want.First || len(got.Items) != len(want.Items) || !got.Clear.Equal(want.Clear) {
 		return fmt.Errorf("delta %+v, want %+v", got, want)
 	}

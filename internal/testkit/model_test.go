@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -16,12 +16,12 @@ import (
 
 // drawDeltas draws what a few replicas did to one set: each mints under its own actor, with contexts of whatever anybody
 // minted before, and now and then deletes everything that some have seen.
-func drawDeltas(t *rapid.T) []engine.Delta {
+func drawDeltas(t *rapid.T) []bigset.Delta {
 	replicas := make([]*testkit.Set, rapid.IntRange(1, 3).Draw(t, "replicas"))
 	for i := range replicas {
 		replicas[i] = testkit.NewSet()
 	}
-	var all []engine.Delta
+	var all []bigset.Delta
 	for range rapid.IntRange(1, 25).Draw(t, "steps") {
 		i := rapid.IntRange(0, len(replicas)-1).Draw(t, "replica")
 		m, actor := replicas[i], clock.Actor(fmt.Sprintf("actor-%d", i))
@@ -36,8 +36,8 @@ func drawDeltas(t *rapid.T) []engine.Delta {
 			}
 		default:
 			kind := rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind")
-			op := engine.Op{Kind: kind, Element: []byte(rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "element"))}
-			r, err := m.Coordinate([]byte("s"), actor, []engine.Op{op, {Kind: keyscheme.OpAdd, Element: []byte("c")}}, engine.PolicyCoordinator)
+			op := bigset.Op{Kind: kind, Element: []byte(rapid.SampledFrom([]string{"a", "b", ""}).Draw(t, "element"))}
+			r, err := m.Coordinate([]byte("s"), actor, []bigset.Op{op, {Kind: keyscheme.OpAdd, Element: []byte("c")}}, bigset.PolicyCoordinator)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestCrashed(t *testing.T) {
 	})
 }
 
-func withSet(d engine.Delta) engine.Delta {
+func withSet(d bigset.Delta) bigset.Delta {
 	d.Set = []byte("s")
 	return d
 }
@@ -115,15 +115,15 @@ func TestHistory(t *testing.T) {
 	h := &testkit.History{}
 	add := func(counter uint64, element string, durable bool, kills ...clock.Dot) {
 		op := h.Begin("s")
-		h.End(op, engine.Delta{Set: []byte("s"), Actor: "x", First: counter,
-			Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(element), Context: kills}}}, durable)
+		h.End(op, bigset.Delta{Set: []byte("s"), Actor: "x", First: counter,
+			Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte(element), Context: kills}}}, durable)
 	}
 	first := clock.Dot{Actor: "x", Counter: 1}
 	add(1, "a", true)
 	add(2, "a", false, first)
 	add(3, "b", false)
 	state := func(n int) *testkit.Set {
-		var deltas []engine.Delta
+		var deltas []bigset.Delta
 		for _, op := range h.Operations("s")[:n] {
 			deltas = append(deltas, op.Delta)
 		}
@@ -142,7 +142,7 @@ func TestHistory(t *testing.T) {
 		"a dot is dead that none kills": func(m *testkit.Set) { m.Kill(third) },
 		"a dot that none made":          func(m *testkit.Set) { m.Seen.Add(clock.Dot{Actor: "x", Counter: 9}) },
 		"the middle one is lost": func(m *testkit.Set) {
-			*m = *testkit.Specified([]engine.Delta{h.Operations("s")[0].Delta, h.Operations("s")[2].Delta})
+			*m = *testkit.Specified([]bigset.Delta{h.Operations("s")[0].Delta, h.Operations("s")[2].Delta})
 		},
 	} {
 		m := state(3)
@@ -168,15 +168,15 @@ func TestSelect(t *testing.T) {
 		all = append(all, fold.Element{Name: []byte(e)})
 	}
 	for _, c := range []struct {
-		o    engine.ReadOptions
+		o    bigset.ReadOptions
 		want []string
 	}{
-		{engine.ReadOptions{}, []string{"", "a", "ab", "b", "ba", "c"}},
-		{engine.ReadOptions{From: []byte("a"), To: []byte("b")}, []string{"a", "ab"}},
-		{engine.ReadOptions{Prefix: []byte("b"), Reverse: true}, []string{"ba", "b"}},
-		{engine.ReadOptions{After: []byte("ab"), Limit: 2}, []string{"b", "ba"}},
-		{engine.ReadOptions{After: []byte("ab"), Reverse: true, Limit: 1}, []string{"a"}},
-		{engine.ReadOptions{To: []byte{}}, []string{}},
+		{bigset.ReadOptions{}, []string{"", "a", "ab", "b", "ba", "c"}},
+		{bigset.ReadOptions{From: []byte("a"), To: []byte("b")}, []string{"a", "ab"}},
+		{bigset.ReadOptions{Prefix: []byte("b"), Reverse: true}, []string{"ba", "b"}},
+		{bigset.ReadOptions{After: []byte("ab"), Limit: 2}, []string{"b", "ba"}},
+		{bigset.ReadOptions{After: []byte("ab"), Reverse: true, Limit: 1}, []string{"a"}},
+		{bigset.ReadOptions{To: []byte{}}, []string{}},
 	} {
 		if got := testkit.Names(testkit.Select(all, c.o)); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.o, got, c.want)

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 )
 
@@ -21,8 +21,8 @@ type Replica struct {
 
 // batch is one atomic batch: a delta, or facts.
 type batch struct {
-	delta engine.Delta
-	facts *engine.Facts
+	delta bigset.Delta
+	facts *bigset.Facts
 }
 
 // on applies the batch to the set that it is of.
@@ -54,19 +54,19 @@ func (r *Replica) newSet() *Set {
 }
 
 // Wrote notes a delta that was just applied to the model by other means.
-func (r *Replica) Wrote(d engine.Delta) { r.log = append(r.log, batch{delta: d}) }
+func (r *Replica) Wrote(d bigset.Delta) { r.log = append(r.log, batch{delta: d}) }
 
 // ApplyFacts applies facts and says what they have changed. What changes nothing is not written to the log.
-func (r *Replica) ApplyFacts(f engine.Facts) engine.FactsResult {
+func (r *Replica) ApplyFacts(f bigset.Facts) bigset.FactsResult {
 	res := r.Set(string(f.Set)).ApplyFacts(f)
-	if res != (engine.FactsResult{}) {
+	if res != (bigset.FactsResult{}) {
 		r.log = append(r.log, batch{facts: &f})
 	}
 	return res
 }
 
 // Apply applies a delta and reports whether that changed anything. One that changes nothing is not written to the log.
-func (r *Replica) Apply(d engine.Delta) (changed bool) {
+func (r *Replica) Apply(d bigset.Delta) (changed bool) {
 	if changed = r.Set(string(d.Set)).Apply(d); changed {
 		r.Wrote(d)
 	}

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"slices"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/fold"
 )
 
 // Select returns, of elements in ascending order, those that a read with these options must show, in its order.
-func Select(all []fold.Element, o engine.ReadOptions) []fold.Element {
+func Select(all []fold.Element, o bigset.ReadOptions) []fold.Element {
 	var out []fold.Element
 	for _, e := range all {
 		if o.From != nil && bytes.Compare(e.Name, o.From) < 0 || o.To != nil && bytes.Compare(e.Name, o.To) >= 0 ||

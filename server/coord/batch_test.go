@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -62,7 +62,7 @@ func TestBatchIsWhole(t *testing.T) {
 // deaf is a replica that does what it is asked although nobody waits for it any more.
 type deaf struct{ *link }
 
-func (d deaf) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (engine.Result, peer.Member, error) {
+func (d deaf) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
 	return d.link.Write(context.WithoutCancel(ctx), set, ops, o)
 }
 

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
 // catchUp brings to a replica what it has not seen of the wide contexts of operations: the keys or deaths of those dots, from
-// replicas that know them. A death brings all keys that are live where it comes from. Its error is engine.ErrBehind when nobody knows
+// replicas that know them. A death brings all keys that are live where it comes from. Its error is bigset.ErrBehind when nobody knows
 // a dot. The facts need not be durable for themselves: what is written after them, synced, is behind them in the log.
-func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []engine.Op) error {
+func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []bigset.Op) error {
 	missing, told := &clock.Clock{}, &clock.Clock{}
 	for i := range ops {
 		missing.Union(ops[i].Context.Wide)
@@ -35,7 +35,7 @@ func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []engi
 		missing.Subtract(told)
 	}
 	if !missing.Empty() {
-		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", engine.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))
+		return fmt.Errorf("%w: nobody told %v about %d dots of %q: %w", bigset.ErrBehind, rep.Member(), missing.Len(), o.name, errors.Join(errs...))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -19,6 +20,7 @@ import (
 	"bigset/server/coord"
 	"bigset/server/coord/turns"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 var set = []byte("set")
@@ -28,14 +30,14 @@ type cluster struct {
 	t      *testing.T
 	s      *sched
 	links  []*link
-	minted []engine.Delta // by any replica
-	orphan []engine.Delta // those of them of which no coordinator was told
+	minted []bigset.Delta // by any replica
+	orphan []bigset.Delta // those of them of which no coordinator was told
 	events []coord.Event
 }
 
 // link is the way to a replica.
 type link struct {
-	local
+	here
 	turns.Link
 	wire
 	c      *cluster
@@ -44,8 +46,8 @@ type link struct {
 	chunks int // that were taken
 }
 
-// local is behind the link: calls go over that where it has them.
-type local struct{ *peer.Local }
+// here is behind the link: calls go over that where it has them.
+type here struct{ *local.Replica }
 
 func newCluster(t *testing.T, s *sched, n int) *cluster {
 	c := &cluster{t: t, s: s}
@@ -56,12 +58,12 @@ func newCluster(t *testing.T, s *sched, n int) *cluster {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = store.Close() })
-		replica, err := peer.NewLocal(fmt.Sprintf("node%d", i), store, peer.Normal)
+		replica, err := local.New(fmt.Sprintf("node%d", i), store, peer.Normal)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &link{local: local{replica}, wire: newWire(s, replica.Member().Node), c: c, store: store, disk: disk}
-		l.Link = turns.Link{To: func() peer.Replica { return l.Local }, Over: l.over}
+		l := &link{here: here{replica}, wire: newWire(s, replica.Member().Node), c: c, store: store, disk: disk}
+		l.Link = turns.Link{To: func() peer.Replica { return l.Replica }, Over: l.over}
 		c.links = append(c.links, l)
 	}
 	return c
@@ -99,10 +101,10 @@ func (c *cluster) saw(kind coord.EventKind) (n int) {
 	return n
 }
 
-func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (r engine.Result, m peer.Member, err error) {
+func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (r bigset.Result, m peer.Member, err error) {
 	first := true
 	err = l.over(ctx, func() error {
-		again, _, err := l.Local.Write(ctx, set, ops, o)
+		again, _, err := l.Replica.Write(ctx, set, ops, o)
 		if err == nil && !again.Delta.Empty() {
 			l.c.minted = append(l.c.minted, again.Delta)
 		}
@@ -121,17 +123,17 @@ func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.
 	return r, l.Member(), err
 }
 
-func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
+func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	err := l.over(ctx, func() error {
-		_, err := l.Local.Apply(ctx, d, durability)
+		_, err := l.Replica.Apply(ctx, d, durability)
 		return err
 	})
 	return l.Member(), err
 }
 
-func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
-	return func(yield func(engine.Facts, error) bool) {
-		for f, err := range l.Local.Locate(ctx, set, dots) {
+func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return func(yield func(bigset.Facts, error) bool) {
+		for f, err := range l.Replica.Locate(ctx, set, dots) {
 			if e := l.over(ctx, func() error { return err }); !yield(f, e) || e != nil {
 				return
 			}
@@ -140,10 +142,10 @@ func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.S
 }
 
 // state returns what a store knows of the set; nothing when it has never heard of it.
-func (l *link) state() engine.State {
+func (l *link) state() bigset.State {
 	s, err := l.store.State(context.Background(), set)
-	if errors.Is(err, engine.ErrNotFound) {
-		return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
+	if errors.Is(err, bigset.ErrNotFound) {
+		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
 	if err != nil {
 		l.c.t.Fatal(err)
@@ -164,8 +166,8 @@ func (l *link) durable() bool {
 
 // elements returns what a store shows of the set.
 func (l *link) elements() (all []fold.Element) {
-	for c, err := range l.store.Read(context.Background(), set, engine.ReadOptions{}) {
-		if errors.Is(err, engine.ErrNotFound) {
+	for c, err := range l.store.Read(context.Background(), set, bigset.ReadOptions{}) {
+		if errors.Is(err, bigset.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
@@ -185,7 +187,7 @@ func (l *link) has(element string) bool {
 }
 
 // holds counts the replicas that have all events of a delta.
-func (c *cluster) holds(d engine.Delta) (n int) {
+func (c *cluster) holds(d bigset.Delta) (n int) {
 	for _, l := range c.links {
 		seen, all := l.state().Seen, true
 		for i := range d.Items {
@@ -198,9 +200,9 @@ func (c *cluster) holds(d engine.Delta) (n int) {
 	return n
 }
 
-func add(elements ...string) (ops []engine.Op) {
+func add(elements ...string) (ops []bigset.Op) {
 	for _, e := range elements {
-		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
 	}
 	return ops
 }

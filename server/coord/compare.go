@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/server/peer"
 )
@@ -103,7 +103,7 @@ type comparing struct {
 // noteUnreadable reports whether an error says that a replica can't read what it has, and notes that.
 func (c *comparing) noteUnreadable(err error) bool {
 	var e *replicaError
-	if !errors.As(err, &e) || !errors.Is(e.err, engine.ErrCorrupt) {
+	if !errors.As(err, &e) || !errors.Is(e.err, bigset.ErrCorrupt) {
 		return false
 	}
 	if !c.unreadable[e.at] {
@@ -129,11 +129,11 @@ func (c *comparing) pair(ctx context.Context, a, b peer.Replica) error {
 	if common.Subtract(sb.Dead); common.Empty() {
 		return nil
 	}
-	return c.parts(ctx, a, b, engine.ElementRange{Within: common}, 0)
+	return c.parts(ctx, a, b, bigset.ElementRange{Within: common}, 0)
 }
 
 // parts compares a range in parts and goes on into those that differ.
-func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r engine.ElementRange, step int) error {
+func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r bigset.ElementRange, step int) error {
 	r.Mean = compareMeans[step]
 	as, bs := &digestStream{at: a, set: c.set, r: r}, &digestStream{at: b, set: c.set, r: r}
 	pa, okA, err := as.next(ctx)
@@ -144,7 +144,7 @@ func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r engine.Eleme
 	if err != nil {
 		return err
 	}
-	var sumA, sumB engine.ElementDigest // from the last bound that both have
+	var sumA, sumB bigset.ElementDigest // from the last bound that both have
 	part := r
 	for okA || okB {
 		order := 0
@@ -176,14 +176,14 @@ func (c *comparing) parts(ctx context.Context, a, b peer.Replica, r engine.Eleme
 		if err := c.part(ctx, a, b, part, step, &sumA, &sumB); err != nil {
 			return err
 		}
-		part.After, sumA, sumB = part.UpTo, engine.ElementDigest{}, engine.ElementDigest{}
+		part.After, sumA, sumB = part.UpTo, bigset.ElementDigest{}, bigset.ElementDigest{}
 	}
 	part.UpTo = r.UpTo
 	return c.part(ctx, a, b, part, step, &sumA, &sumB)
 }
 
 // part compares one part. Of single elements a part is one, that with which it ends.
-func (c *comparing) part(ctx context.Context, a, b peer.Replica, r engine.ElementRange, step int, sumA, sumB *engine.ElementDigest) error {
+func (c *comparing) part(ctx context.Context, a, b peer.Replica, r bigset.ElementRange, step int, sumA, sumB *bigset.ElementDigest) error {
 	if step == 0 {
 		c.sum.Elements += max(sumA.Elements, sumB.Elements)
 	}
@@ -229,16 +229,16 @@ func (c *comparing) element(ctx context.Context, a, b peer.Replica, element []by
 }
 
 // lostOf returns those of some dots that a replica has lost.
-func lostOf(dots []clock.Dot, verdicts []engine.Verdict) (lost []clock.Dot) {
+func lostOf(dots []clock.Dot, verdicts []bigset.Verdict) (lost []clock.Dot) {
 	for i, v := range verdicts {
-		if v == engine.Lost {
+		if v == bigset.Lost {
 			lost = append(lost, dots[i])
 		}
 	}
 	return lost
 }
 
-func verdictsOf(ctx context.Context, at peer.Replica, set, element []byte, dots []clock.Dot) (engine.Judgement, error) {
+func verdictsOf(ctx context.Context, at peer.Replica, set, element []byte, dots []clock.Dot) (bigset.Judgement, error) {
 	j, _, err := at.Judge(ctx, set, element, dots)
 	if err == nil && len(j.Verdicts) != len(dots) {
 		err = fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(j.Verdicts), len(dots))
@@ -265,12 +265,12 @@ func (c *comparing) decide(ctx context.Context, d clock.Dot, elements [][]byte) 
 				return err
 			}
 			switch j.Verdicts[0] {
-			case engine.Dead:
+			case bigset.Dead:
 				return nil // by now it does not matter
-			case engine.Live:
+			case bigset.Live:
 				has[i] = append(has[i], r)
 				holders++
-			case engine.Lost:
+			case bigset.Lost:
 				lost[r]++
 			}
 		}
@@ -308,16 +308,16 @@ func (c *comparing) damage(d Damage) {
 type digestStream struct {
 	at    peer.Replica
 	set   []byte
-	r     engine.ElementRange
-	parts []engine.ElementDigest
+	r     bigset.ElementRange
+	parts []bigset.ElementDigest
 	done  bool
 }
 
-func (s *digestStream) next(ctx context.Context) (p engine.ElementDigest, ok bool, err error) {
+func (s *digestStream) next(ctx context.Context) (p bigset.ElementDigest, ok bool, err error) {
 	for len(s.parts) == 0 && !s.done {
 		d, _, err := s.at.ElementDigests(ctx, s.set, s.r)
-		if errors.Is(err, engine.ErrNotFound) { // it was dropped meanwhile
-			d, err = engine.ElementDigests{Done: true}, nil
+		if errors.Is(err, bigset.ErrNotFound) { // it was dropped meanwhile
+			d, err = bigset.ElementDigests{Done: true}, nil
 		}
 		for i := 0; i < len(d.Parts) && err == nil; i++ {
 			if bound := d.Parts[i].Bound; s.r.After != nil && bytes.Compare(bound, s.r.After) <= 0 {
@@ -412,7 +412,7 @@ func (h *healing) run(ctx context.Context) (healed int, err error) {
 // wrong has a key put under its right element, and taken from the other.
 func (h *healing) wrong(ctx context.Context, d *Damage) (healed int, err error) {
 	dots := []clock.Dot{d.Dot}
-	r, _, err := h.at.Heal(ctx, engine.Facts{Set: h.set, Keys: []fold.Element{{Name: d.Right, Dots: dots}}},
+	r, _, err := h.at.Heal(ctx, bigset.Facts{Set: h.set, Keys: []fold.Element{{Name: d.Right, Dots: dots}}},
 		[]fold.Element{{Name: d.Element, Dots: dots}})
 	if err != nil {
 		return r.Taken, &replicaError{h.at, err}

@@ -11,11 +11,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 func names(from, to int) (all []string) {
@@ -25,9 +27,9 @@ func names(from, to int) (all []string) {
 	return all
 }
 
-func remove(elements ...string) (ops []engine.Op) {
+func remove(elements ...string) (ops []bigset.Op) {
 	for _, e := range elements {
-		ops = append(ops, engine.Op{Kind: keyscheme.OpRemove, Element: []byte(e)})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpRemove, Element: []byte(e)})
 	}
 	return ops
 }
@@ -44,7 +46,7 @@ func (l *link) aside(do func()) {
 	}
 	l.store = store
 	l.c.t.Cleanup(func() { _ = store.Close() })
-	if l.Local, err = peer.NewLocal(node, store, peer.Normal); err != nil {
+	if l.Replica, err = local.New(node, store, peer.Normal); err != nil {
 		l.c.t.Fatal(err)
 	}
 }
@@ -122,7 +124,7 @@ func compared(t *testing.T, n int) (*sched, *cluster, *coord.Coordinator) {
 	return s, c, co
 }
 
-func (c *cluster) write(s *sched, co *coord.Coordinator, ops []engine.Op) {
+func (c *cluster) write(s *sched, co *coord.Coordinator, ops []bigset.Op) {
 	c.t.Helper()
 	s.run(c.t, minute, func() {
 		if _, err := co.Write(ctx, coord.Write{Set: set, Ops: ops, Quorum: coord.Quorum{W: 2}}); err != nil {
@@ -211,7 +213,7 @@ func TestCompareExplains(t *testing.T) {
 	for _, l := range c.links {
 		l.after = func() {
 			next := fmt.Sprintf("element %05d", 120+c.links[0].calls%150)
-			if _, err := c.links[0].store.Write(ctx, set, remove(next), engine.WriteOptions{}); err != nil {
+			if _, err := c.links[0].store.Write(ctx, set, remove(next), bigset.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -266,7 +268,7 @@ func TestCompareUnreadable(t *testing.T) {
 	}
 	found := c.compare(s, co)
 	if len(found.Damage) != 1 || found.Damage[0].Kind != coord.DamageUnreadable || found.Damage[0].Node != "node1" || found.Healed < 10 ||
-		!errors.Is(found.Damage[0].Err, engine.ErrCorrupt) || c.saw(coord.EventHealLeft) > 0 {
+		!errors.Is(found.Damage[0].Err, bigset.ErrCorrupt) || c.saw(coord.EventHealLeft) > 0 {
 		t.Errorf("%+v, %+v", found, c.events)
 	}
 	c.whole(s, co, 5990)

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -21,7 +21,7 @@ type Drop struct {
 
 // Drop deletes a whole set: what the client, or what R replicas, had seen of it; adds concurrent with it live. It has no dot of its
 // own, so that doing it again, with the same clock, is the same. It answers as Write does; the result's delta holds the clock. A
-// set of which R replicas have never heard is engine.ErrNotFound.
+// set of which R replicas have never heard is bigset.ErrNotFound.
 func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 	q, replicas, err := c.plan(d.Set, d.Quorum)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 			return
 		}
 		o.mu.Lock()
-		o.result.Delta = engine.Delta{Set: d.Set, Clear: seen.Clone()}
+		o.result.Delta = bigset.Delta{Set: d.Set, Clear: seen.Clone()}
 		o.mu.Unlock()
 		o.spread(o.result.Delta, nil)
 	})
@@ -56,7 +56,7 @@ func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas [
 		switch {
 		case m.State != peer.Normal:
 			return nil, fmt.Errorf("%w: %v", peer.ErrJoining, m)
-		case errors.Is(err, engine.ErrNotFound):
+		case errors.Is(err, bigset.ErrNotFound):
 			return nil, nil
 		}
 		return s.Seen, err
@@ -69,7 +69,7 @@ func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas [
 		union.Union(s)
 	}
 	if union.Empty() {
-		return nil, fmt.Errorf("%w: %q", engine.ErrNotFound, set)
+		return nil, fmt.Errorf("%w: %q", bigset.ErrNotFound, set)
 	}
 	return union, nil
 }

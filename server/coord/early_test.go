@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/server/coord"
 	"bigset/server/peer"
 )
@@ -50,15 +50,15 @@ func (s earlySignal) Wait(ctx context.Context) error {
 // TestReadEarlyChunk: a replica's first chunk may come before the next replica is asked.
 func TestReadEarlyChunk(t *testing.T) {
 	c := newCluster(t, newSched(1), 2)
-	added, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x")}, engine.WriteOptions{})
+	added, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x")}, bigset.WriteOptions{})
 	if err == nil {
-		err = c.links[1].store.ApplyDelta(ctx, added.Delta, engine.NoSync)
+		err = c.links[1].store.ApplyDelta(ctx, added.Delta, bigset.NoSync)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	co, err := coord.New(coord.Options{Runner: &early{}, Place: func([]byte) []peer.Replica {
-		return []peer.Replica{c.links[0].Local, c.links[1].Local}
+		return []peer.Replica{c.links[0].Replica, c.links[1].Replica}
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -93,7 +93,7 @@ func (e *FilterError) Unwrap() []error {
 // kinds are the errors that a caller may look for in those of many slices.
 var kinds = []error{
 	ErrUnknown, ErrNoQuorum, ErrRequest, ErrClosed, ErrBusy, peer.ErrUnavailable, peer.ErrJoining, peer.ErrFrame, bloomslice.ErrOptions,
-	engine.ErrNoFilter, engine.ErrCorrupt, engine.ErrDiskFull, engine.ErrFailed, engine.ErrClosed, engine.ErrLimit, engine.ErrRequest,
+	bigset.ErrNoFilter, bigset.ErrCorrupt, bigset.ErrDiskFull, bigset.ErrFailed, bigset.ErrClosed, bigset.ErrLimit, bigset.ErrRequest,
 	context.Canceled, context.DeadlineExceeded,
 }
 

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"iter"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 )
@@ -103,7 +103,7 @@ func (e *exchange) ranges(ctx context.Context, first, last keyscheme.Slot, parts
 	return nil
 }
 
-func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, error) {
+func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, error) {
 	all, m, err := rep.RangeDigests(ctx, first, last, parts)
 	if err == nil {
 		err = peer.CheckCut(all, first, last, parts)

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -19,21 +19,21 @@ import (
 func replaced(t *testing.T, s *sched, third bool) *cluster {
 	t.Helper()
 	c := newCluster(t, s, 3)
-	first, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x")}, engine.WriteOptions{})
+	first, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x")}, bigset.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range c.links[1:] {
-		if err := l.store.ApplyDelta(ctx, first.Delta, engine.NoSync); err != nil {
+		if err := l.store.ApplyDelta(ctx, first.Delta, bigset.NoSync); err != nil {
 			t.Fatal(err)
 		}
 	}
-	second, err := c.links[0].store.Write(ctx, set, add("x"), engine.WriteOptions{})
+	second, err := c.links[0].store.Write(ctx, set, add("x"), bigset.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if third {
-		if err := c.links[2].store.ApplyDelta(ctx, second.Delta, engine.NoSync); err != nil {
+		if err := c.links[2].store.ApplyDelta(ctx, second.Delta, bigset.NoSync); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestKeysBeforeDeaths(t *testing.T) {
 		c.links[0].after = func() {
 			if check(); again > 0 { // behind the state that was just read
 				again--
-				if _, err := c.links[0].store.Write(ctx, set, add("x"), engine.WriteOptions{}); err != nil {
+				if _, err := c.links[0].store.Write(ctx, set, add("x"), bigset.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -109,9 +109,9 @@ type refusing struct {
 
 var errRefusing = errors.New("this set is damaged")
 
-func (r refusing) State(ctx context.Context, set []byte) (engine.State, peer.Member, error) {
+func (r refusing) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	if string(set) == r.set {
-		return engine.State{}, r.Member(), errRefusing
+		return bigset.State{}, r.Member(), errRefusing
 	}
 	return r.link.State(ctx, set)
 }
@@ -123,7 +123,7 @@ func TestExchangeGoesOn(t *testing.T) {
 		s := newSched(1)
 		c := newCluster(t, s, 2)
 		for _, name := range names {
-			if _, err := c.links[0].store.Add(ctx, []byte(name), [][]byte{[]byte("x")}, engine.WriteOptions{}); err != nil {
+			if _, err := c.links[0].store.Add(ctx, []byte(name), [][]byte{[]byte("x")}, bigset.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -190,14 +190,14 @@ func TestExchangeOfDeathsAlone(t *testing.T) {
 	for _, first := range []int{0, 1} {
 		s := newSched(1)
 		c := newCluster(t, s, 2)
-		r, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x"), []byte("y")}, engine.WriteOptions{})
+		r, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x"), []byte("y")}, bigset.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[1].store.ApplyDelta(ctx, r.Delta, engine.NoSync); err != nil {
+		if err := c.links[1].store.ApplyDelta(ctx, r.Delta, bigset.NoSync); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[0].store.ApplyDelta(ctx, engine.Delta{Set: set, Clear: c.links[0].state().Seen.Clone()}, engine.NoSync); err != nil {
+		if err := c.links[0].store.ApplyDelta(ctx, bigset.Delta{Set: set, Clear: c.links[0].state().Seen.Clone()}, bigset.NoSync); err != nil {
 			t.Fatal(err)
 		}
 		s.run(t, minute, func() {
@@ -219,7 +219,7 @@ func TestExchangeOfUnknownSets(t *testing.T) {
 		c := newCluster(t, s, 2)
 		const sets = 40
 		for i := range sets {
-			if _, err := c.links[has].store.Add(ctx, []byte{'s', byte(i)}, [][]byte{[]byte("x")}, engine.WriteOptions{Durability: engine.NoSync}); err != nil {
+			if _, err := c.links[has].store.Add(ctx, []byte{'s', byte(i)}, [][]byte{[]byte("x")}, bigset.WriteOptions{Durability: bigset.NoSync}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -244,18 +244,18 @@ func TestKeysBeforeDeathsOfContexts(t *testing.T) {
 	for replacements := range 24 {
 		s := newSched(uint64(replacements))
 		c := newCluster(t, s, 3)
-		first, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x"), []byte("y")}, engine.WriteOptions{})
+		first, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x"), []byte("y")}, bigset.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[2].store.ApplyDelta(ctx, first.Delta, engine.NoSync); err != nil {
+		if err := c.links[2].store.ApplyDelta(ctx, first.Delta, bigset.NoSync); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.links[1].store.Write(ctx, set, add("z"), engine.WriteOptions{}); err != nil {
+		if _, err := c.links[1].store.Write(ctx, set, add("z"), bigset.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		replace := func() {
-			if _, err := c.links[0].store.Write(ctx, set, add("x"), engine.WriteOptions{}); err != nil {
+			if _, err := c.links[0].store.Write(ctx, set, add("x"), bigset.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -275,10 +275,10 @@ func TestKeysBeforeDeathsOfContexts(t *testing.T) {
 				replace()
 			}
 		}
-		context := engine.SawAll(clock.Of(first.Dots...))
+		context := bigset.SawAll(clock.Of(first.Dots...))
 		s.run(t, minute, func() {
 			r, err := c.coordinator(coord.Options{}).Write(ctx, coord.Write{Set: set, Quorum: coord.Quorum{W: 1, DW: 1},
-				Ops: []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("y"), Context: context}}})
+				Ops: []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("y"), Context: context}}})
 			if err != nil || r.By.Node != "node1" {
 				t.Errorf("%d replacements: %+v, %v", replacements, r, err)
 			}

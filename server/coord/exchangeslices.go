@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"iter"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 	"bigset/server/transfer"
@@ -47,7 +47,7 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 		e.sum.SlicesDiffer++
 		if err := cmp.Or(e.both(ctx, d), d.damage); err != nil {
 			err = fmt.Errorf("coord: exchange: %w", err)
-			ofSlice := errors.Is(err, engine.ErrCorrupt) || errors.Is(err, engine.ErrSliceAway)
+			ofSlice := errors.Is(err, bigset.ErrCorrupt) || errors.Is(err, bigset.ErrSliceAway)
 			if ctx.Err() != nil || errors.Is(err, peer.ErrUnavailable) && !ofSlice {
 				return err
 			}
@@ -61,7 +61,7 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 
 // sliceDigests are what two replicas have of a slice; of what one has never heard of, it has the generation 0.
 type sliceDigests struct {
-	a, b   engine.SliceDigest
+	a, b   bigset.SliceDigest
 	damage error // why it can't be compared
 }
 
@@ -89,7 +89,7 @@ func (e *sliceExchange) digests(ctx context.Context, first, last keyscheme.Slot)
 		b, errB, okB := nextB()
 		for okA || okB {
 			for _, err := range []error{errA, errB} {
-				if err != nil && !errors.Is(err, engine.ErrCorrupt) { // that is of one slice
+				if err != nil && !errors.Is(err, bigset.ErrCorrupt) { // that is of one slice
 					yield(sliceDigests{}, err)
 					return
 				}
@@ -112,7 +112,7 @@ func (e *sliceExchange) digests(ctx context.Context, first, last keyscheme.Slot)
 }
 
 // sliceOrder says whose digest comes first; of those that are there.
-func sliceOrder(a, b *engine.SliceDigest, okA, okB bool) int {
+func sliceOrder(a, b *bigset.SliceDigest, okA, okB bool) int {
 	switch {
 	case !okA:
 		return 1
@@ -138,7 +138,7 @@ func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 }
 
 // drop drops a filter at a replica, with the first of its slices that is met.
-func (e *sliceExchange) drop(ctx context.Context, d *engine.SliceDigest, at peer.SliceReplica, done map[string]uint64) error {
+func (e *sliceExchange) drop(ctx context.Context, d *bigset.SliceDigest, at peer.SliceReplica, done map[string]uint64) error {
 	if done[string(d.Name)] < d.Generation {
 		if _, err := at.DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
 			return fmt.Errorf("drop filter %.64q at %s: %w", d.Name, at.Member().Node, err)
@@ -151,10 +151,10 @@ func (e *sliceExchange) drop(ctx context.Context, d *engine.SliceDigest, at peer
 
 // tell tells one replica what another has of a slice. What is no longer so, because the filter was dropped meanwhile, is left to the next
 // exchange.
-func (e *sliceExchange) tell(ctx context.Context, d *engine.SliceDigest, from, to peer.SliceReplica) error {
+func (e *sliceExchange) tell(ctx context.Context, d *bigset.SliceDigest, from, to peer.SliceReplica) error {
 	r, err := transfer.PullSlice(ctx, from, to, d.SliceSpec)
 	e.sum.Pages += r.Pages
-	if errors.Is(err, engine.ErrNoFilter) {
+	if errors.Is(err, bigset.ErrNoFilter) {
 		return nil
 	}
 	return err

@@ -11,26 +11,28 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 // newSlices returns a line to a replica of slices, which is to be closed.
 func newSlices(t rapid.TB, node string) (l *sliceLine, done func()) {
 	t.Helper()
-	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1, MemTableBytes: 1 << 20, Durability: engine.NoSync})
+	store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1, MemTableBytes: 1 << 20, Durability: bigset.NoSync})
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, err := peer.NewLocal(node, store, peer.Normal)
+	replica, err := local.New(node, store, peer.Normal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sliceLine{SliceReplica: local}, func() { _ = store.Close() }
+	return &sliceLine{SliceReplica: replica}, func() { _ = store.Close() }
 }
 
 // sliceLine is the way to a replica of slices, for an exchange: it breaks.
@@ -64,8 +66,8 @@ func (l *sliceLine) DropGeneration(ctx context.Context, name []byte, slices uint
 	return l.SliceReplica.DropGeneration(ctx, name, slices, generation)
 }
 
-func (l *sliceLine) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SliceDigest, error] {
-	return func(yield func(engine.SliceDigest, error) bool) {
+func (l *sliceLine) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
+	return func(yield func(bigset.SliceDigest, error) bool) {
 		for d, err := range l.SliceReplica.SliceDigests(ctx, first, last) {
 			if e := l.over(); e != nil {
 				err = e
@@ -77,7 +79,7 @@ func (l *sliceLine) SliceDigests(ctx context.Context, first, last keyscheme.Slot
 	}
 }
 
-func (l *sliceLine) PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (s engine.PageSums, m peer.Member, err error) {
+func (l *sliceLine) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (s bigset.PageSums, m peer.Member, err error) {
 	if err := l.over(); err != nil {
 		return s, l.Member(), err
 	}
@@ -86,12 +88,12 @@ func (l *sliceLine) PageSums(ctx context.Context, spec engine.SliceSpec, after *
 	return s, m, err
 }
 
-func (l *sliceLine) Pages(ctx context.Context, spec engine.SliceSpec, places []engine.PagePlace) (p engine.SlicePages, m peer.Member, err error) {
+func (l *sliceLine) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (p bigset.SlicePages, m peer.Member, err error) {
 	if err := l.over(); err != nil {
 		return p, l.Member(), err
 	}
 	if l.bad[string(spec.Name)] {
-		return p, l.Member(), fmt.Errorf("%w: a block", engine.ErrCorrupt)
+		return p, l.Member(), fmt.Errorf("%w: a block", bigset.ErrCorrupt)
 	}
 	p, m, err = l.SliceReplica.Pages(ctx, spec, places)
 	for i := range p.Pages {
@@ -100,7 +102,7 @@ func (l *sliceLine) Pages(ctx context.Context, spec engine.SliceSpec, places []e
 	return p, m, err
 }
 
-func (l *sliceLine) MergePages(ctx context.Context, p engine.SlicePages) (peer.Member, error) {
+func (l *sliceLine) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member, error) {
 	if err := l.over(); err != nil {
 		return l.Member(), err
 	}
@@ -108,13 +110,13 @@ func (l *sliceLine) MergePages(ctx context.Context, p engine.SlicePages) (peer.M
 }
 
 // soonFull has layers of 100 keys.
-var soonFull = engine.FilterOptions{
+var soonFull = bigset.FilterOptions{
 	Options:    bloomslice.Options{Capacity: 10_001, Probability: 1e-3, Scale: 2, Reduction: 0.9, Slices: 2, Owners: 50},
-	Durability: engine.FilterInterval,
+	Durability: bigset.FilterInterval,
 }
 
-func sliceOf(name string, slice uint32, generation uint64) engine.SliceSpec {
-	return engine.SliceSpec{Name: []byte(name), Slice: slice, Generation: generation, Options: soonFull}
+func sliceOf(name string, slice uint32, generation uint64) bigset.SliceSpec {
+	return bigset.SliceSpec{Name: []byte(name), Slice: slice, Generation: generation, Options: soonFull}
 }
 
 func numberedHashes(from, n int) (all []bloomslice.Hash) {
@@ -142,7 +144,7 @@ func dumpSlices(t rapid.TB, r peer.SliceReplica) string {
 		}
 		fmt.Fprintf(&b, "%+v %+v\n", s.Layers, bloomslice.Sums(s.Layers))
 		for i := range s.Sums {
-			p, _, err := r.Pages(ctx, d.SliceSpec, []engine.PagePlace{s.Sums[i].PagePlace})
+			p, _, err := r.Pages(ctx, d.SliceSpec, []bigset.PagePlace{s.Sums[i].PagePlace})
 			if err != nil || len(p.Pages) != 1 {
 				t.Fatal(err, p)
 			}
@@ -164,7 +166,7 @@ type sliceWorld struct {
 	at    map[string]*filterModel // by name/slice
 	gen   map[string]uint64       // the last that was given, by name
 	last  uint64                  // that was given to any
-	late  []engine.Marks
+	late  []bigset.Marks
 }
 
 // filterModel is what has been done to a slice, by generation.
@@ -174,7 +176,7 @@ type filterModel struct {
 	dropped uint64            // the last that was
 }
 
-func (w *sliceWorld) model(spec engine.SliceSpec) *filterModel {
+func (w *sliceWorld) model(spec bigset.SliceSpec) *filterModel {
 	k := fmt.Sprintf("%s/%d", spec.Name, spec.Slice)
 	if w.at[k] == nil {
 		w.at[k] = &filterModel{marked: map[uint64][]bloomslice.Hash{}, added: map[uint64]uint64{}}
@@ -194,7 +196,7 @@ func (w *sliceWorld) mark(at int, name string, n int, tell []bool) {
 	for slice := range soonFull.Slices {
 		spec := sliceOf(name, slice, w.gen[name])
 		m, added, _, err := w.lines[at].SliceReplica.Mark(ctx, spec, hashes[slice])
-		if errors.Is(err, engine.ErrNoFilter) {
+		if errors.Is(err, bigset.ErrNoFilter) {
 			return
 		}
 		if err != nil {
@@ -216,8 +218,8 @@ func (w *sliceWorld) mark(at int, name string, n int, tell []bool) {
 	}
 }
 
-func (w *sliceWorld) apply(at int, m engine.Marks) {
-	if _, _, err := w.lines[at].SliceReplica.ApplyMarks(ctx, m); err != nil && !errors.Is(err, engine.ErrNoFilter) {
+func (w *sliceWorld) apply(at int, m bigset.Marks) {
+	if _, _, err := w.lines[at].SliceReplica.ApplyMarks(ctx, m); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
 		w.t.Fatal(err)
 	}
 }
@@ -294,7 +296,7 @@ func (w *sliceWorld) settle() {
 			w.t.Fatalf("equal ones: %+v, %v, %d slices", sum, err, len(w.at))
 		}
 	}
-	digests := map[string]engine.SliceDigest{}
+	digests := map[string]bigset.SliceDigest{}
 	for d, err := range w.lines[0].SliceDigests(ctx, 0, keyscheme.SlotMax) {
 		if err != nil {
 			w.t.Fatal(err)
@@ -306,7 +308,7 @@ func (w *sliceWorld) settle() {
 	}
 }
 
-func (w *sliceWorld) check(name string, m *filterModel, d engine.SliceDigest) {
+func (w *sliceWorld) check(name string, m *filterModel, d bigset.SliceDigest) {
 	last := m.dropped
 	for g := range m.marked {
 		last = max(last, g)
@@ -352,7 +354,7 @@ func TestSlicesConverge(t *testing.T) {
 }
 
 // markSome marks keys of a filter of one slice, at one replica.
-func markSome(t *testing.T, r peer.SliceReplica, name string, generation uint64, from, n int) engine.SliceSpec {
+func markSome(t *testing.T, r peer.SliceReplica, name string, generation uint64, from, n int) bigset.SliceSpec {
 	t.Helper()
 	spec := sliceOf(name, 0, generation)
 	spec.Options.Slices = 1
@@ -393,7 +395,7 @@ func TestExchangeSlicesGoesOn(t *testing.T) {
 	}
 	a.bad = map[string]bool{"two": true}
 	sum, err := coord.ExchangeSlices(ctx, a, b, 0, keyscheme.SlotMax)
-	if !errors.Is(err, engine.ErrCorrupt) || sum.Slices != len(names) || sum.SlicesDiffer < 3 {
+	if !errors.Is(err, bigset.ErrCorrupt) || sum.Slices != len(names) || sum.SlicesDiffer < 3 {
 		t.Errorf("%+v, %v", sum, err)
 	}
 	if text := fmt.Sprint(err); !strings.Contains(text, `filter "two": page 0 of layer 0 of "a"`) || strings.Contains(text, "three") {
@@ -416,7 +418,7 @@ func TestExchangeSlicesTraffic(t *testing.T) {
 	defer doneA()
 	b, doneB := newSlices(t, "b")
 	defer doneB()
-	spec := engine.SliceSpec{Options: engine.FilterOptions{Options: bloomslice.DefaultOptions(), Durability: engine.FilterInterval}}
+	spec := bigset.SliceSpec{Options: bigset.FilterOptions{Options: bloomslice.DefaultOptions(), Durability: bigset.FilterInterval}}
 	for i, name := range []string{"f", "g"} {
 		spec.Name, spec.Generation = []byte(name), uint64(i+1)
 		if _, _, _, err := a.Mark(ctx, spec, numberedHashes(0, 2000)); err != nil {
@@ -443,8 +445,8 @@ func TestExchangeSlicesTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	layer := bloomslice.Layer{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape}
-	at := engine.PagePlace{Layer: layer.ID, Page: 7}
-	if _, err := b.MergePages(ctx, engine.SlicePages{SliceSpec: spec, Layers: []bloomslice.Layer{layer}, Pages: []engine.SlicePage{{PagePlace: at, Value: page}}}); err != nil {
+	at := bigset.PagePlace{Layer: layer.ID, Page: 7}
+	if _, err := b.MergePages(ctx, bigset.SlicePages{SliceSpec: spec, Layers: []bloomslice.Layer{layer}, Pages: []bigset.SlicePage{{PagePlace: at, Value: page}}}); err != nil {
 		t.Fatal(err)
 	}
 	exchange(coord.Exchanged{Slices: 2, SlicesDiffer: 1, Pages: 2}, 4*12*pages+2*1000) // neither knows that the other has no more
@@ -456,7 +458,7 @@ func TestSharesExchangeSlices(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 2)
 	a, b := c.links[0], c.links[1]
-	if _, err := a.store.Add(ctx, []byte("bad"), [][]byte{[]byte("x")}, engine.WriteOptions{}); err != nil {
+	if _, err := a.store.Add(ctx, []byte("bad"), [][]byte{[]byte("x")}, bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	markSome(t, a, "f", 1, 0, 150)

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 // filterCluster is some replicas of slices, behind a network that may fail.
@@ -23,19 +25,19 @@ type filterCluster struct {
 
 // sliceLink is the way to a replica of slices.
 type sliceLink struct {
-	*peer.Local
+	*local.Replica
 	wire
 	disk   *testkit.Disk
-	minted []engine.Marks // that its replica has made, whether or not a coordinator heard of them
-	marks  []engine.Marks // those of which a coordinator was told by a replica that was still Normal
+	minted []bigset.Marks // that its replica has made, whether or not a coordinator heard of them
+	marks  []bigset.Marks // those of which a coordinator was told by a replica that was still Normal
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
-	twist  func(*engine.Marks)
+	twist  func(*bigset.Marks)
 	joins  bool // its answers say that it is Joining, though it gives them
 }
 
 func (l *sliceLink) Member() peer.Member {
-	m := l.Local.Member()
+	m := l.Replica.Member()
 	if l.joins {
 		m.State = peer.Joining
 	}
@@ -46,23 +48,23 @@ func newFilterCluster(t testing.TB, s *sched, n int) *filterCluster {
 	c := &filterCluster{t: t, s: s}
 	for i := range n {
 		name, disk := fmt.Sprintf("node%d", i), testkit.NewDisk()
-		c.links = append(c.links, &sliceLink{Local: newSliceReplica(t, name, disk), wire: newWire(s, name), disk: disk, apply: func() {}})
+		c.links = append(c.links, &sliceLink{Replica: newSliceReplica(t, name, disk), wire: newWire(s, name), disk: disk, apply: func() {}})
 	}
 	return c
 }
 
 // newSliceReplica returns a replica over the store on a disk.
-func newSliceReplica(t testing.TB, node string, disk *testkit.Disk) *peer.Local {
+func newSliceReplica(t testing.TB, node string, disk *testkit.Disk) *local.Replica {
 	store, err := engine.Open("db", &engine.Options{FS: disk, BackgroundInterval: -1, MemTableBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	local, err := peer.NewLocal(node, store, peer.Normal)
+	replica, err := local.New(node, store, peer.Normal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return local
+	return replica
 }
 
 // place returns the replicas of a slice: all in order, beginning with another one for each slice.
@@ -98,9 +100,9 @@ func (c *filterCluster) saw(kind coord.EventKind) (n int) {
 	return n
 }
 
-func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (m engine.Marks, added []bool, _ peer.Member, err error) {
+func (l *sliceLink) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (m bigset.Marks, added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
-		m, added, _, err = l.Local.Mark(ctx, spec, hashes)
+		m, added, _, err = l.Replica.Mark(ctx, spec, hashes)
 		if err == nil {
 			l.minted = append(l.minted, m)
 		}
@@ -119,18 +121,18 @@ func (l *sliceLink) Mark(ctx context.Context, spec engine.SliceSpec, hashes []bl
 	return m, added, by, err
 }
 
-func (l *sliceLink) ApplyMarks(ctx context.Context, m engine.Marks) (added []bool, _ peer.Member, err error) {
+func (l *sliceLink) ApplyMarks(ctx context.Context, m bigset.Marks) (added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		l.apply()
-		added, _, err = l.Local.ApplyMarks(context.WithoutCancel(ctx), m)
+		added, _, err = l.Replica.ApplyMarks(context.WithoutCancel(ctx), m)
 		return err
 	})
 	return added, l.Member(), err
 }
 
-func (l *sliceLink) Check(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) (present []bool, _ peer.Member, err error) {
+func (l *sliceLink) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (present []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
-		present, _, err = l.Local.Check(ctx, spec, hashes)
+		present, _, err = l.Replica.Check(ctx, spec, hashes)
 		if l.short && err == nil {
 			present = present[:len(present)-1]
 		}
@@ -141,7 +143,7 @@ func (l *sliceLink) Check(ctx context.Context, spec engine.SliceSpec, hashes []b
 
 func (l *sliceLink) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error) {
 	err := l.over(ctx, func() error {
-		_, err := l.Local.DropGeneration(context.WithoutCancel(ctx), name, slices, generation)
+		_, err := l.Replica.DropGeneration(context.WithoutCancel(ctx), name, slices, generation)
 		return err
 	})
 	return l.Member(), err
@@ -151,8 +153,8 @@ func (l *sliceLink) DropGeneration(ctx context.Context, name []byte, slices uint
 func (l *sliceLink) has(t testing.TB, f coord.Filter, key string) bool {
 	t.Helper()
 	h := bloomslice.Sum([]byte(key))
-	spec := engine.SliceSpec{Name: f.Name, Slice: h.Slice(f.Options.Slices), Generation: f.Generation, Options: f.Options}
-	present, _, err := l.Local.Check(ctx, spec, []bloomslice.Hash{h})
+	spec := bigset.SliceSpec{Name: f.Name, Slice: h.Slice(f.Options.Slices), Generation: f.Generation, Options: f.Options}
+	present, _, err := l.Replica.Check(ctx, spec, []bloomslice.Hash{h})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +163,7 @@ func (l *sliceLink) has(t testing.TB, f coord.Filter, key string) bool {
 
 // afterCut returns a replica over what a power cut would leave.
 func (l *sliceLink) afterCut(t testing.TB) *sliceLink {
-	return &sliceLink{Local: newSliceReplica(t, l.node, l.disk.CrashClone(0, 1))}
+	return &sliceLink{Replica: newSliceReplica(t, l.node, l.disk.CrashClone(0, 1))}
 }
 
 // holds counts the replicas that have a key.
@@ -176,13 +178,13 @@ func (c *filterCluster) holds(f coord.Filter, key string) (n int) {
 
 // filterOf returns a filter of some slices, in a generation.
 func filterOf(slices uint32, generation uint64) coord.Filter {
-	return coord.Filter{Name: []byte("filter"), Generation: generation, Options: engine.FilterOptions{
+	return coord.Filter{Name: []byte("filter"), Generation: generation, Options: bigset.FilterOptions{
 		Options:    bloomslice.Options{Capacity: 20_000, Probability: 1e-6, Scale: 4, Reduction: 0.9, Slices: slices, Owners: 3},
-		Durability: engine.FilterSync,
+		Durability: bigset.FilterSync,
 	}}
 }
 
-func hashesOf(m engine.Marks) (hashes []bloomslice.Hash) {
+func hashesOf(m bigset.Marks) (hashes []bloomslice.Hash) {
 	for i := range m.Marks {
 		hashes = append(hashes, m.Marks[i].Hash)
 	}

@@ -18,7 +18,7 @@ type FilterDrop struct {
 
 // DropFilter takes a filter away, in its generation and those before. It answers when W replicas of every slice have it on disk, with the
 // errors of a Write; to do it again changes nothing. From then on no check is answered, where R+W > N, and no mark, where 2W > N: they
-// are engine.ErrNoFilter. Marks that are still under way, or hints, are refused by the replicas that know.
+// are bigset.ErrNoFilter. Marks that are still under way, or hints, are refused by the replicas that know.
 //
 // A replica that missed it gets no hint, but learns it from the others by anti-entropy: they remember it for good. Until then it holds
 // room alone: every request says which generation it means, and a filter that is made anew takes the place of the old one.

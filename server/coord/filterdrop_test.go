@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -65,7 +65,7 @@ func TestDropLateMarks(t *testing.T) {
 		_, checked := co.CheckFilter(ctx, keysOf(f, "x", "y", "z"))
 		_, marked := co.MarkFilter(ctx, keysOf(f, "x", "y", "z"))
 		for _, err := range []error{checked, marked} {
-			if !errors.Is(err, engine.ErrNoFilter) || errors.Is(err, coord.ErrUnknown) || errors.Is(err, coord.ErrNoQuorum) {
+			if !errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, coord.ErrUnknown) || errors.Is(err, coord.ErrNoQuorum) {
 				t.Errorf("dropped: %v", err)
 			}
 		}
@@ -76,7 +76,7 @@ func TestDropLateMarks(t *testing.T) {
 			t.Errorf("made anew: %v, %v", present, err)
 		}
 		_, err := co.CheckFilter(ctx, keysOf(f, "x"))
-		if !errors.Is(err, engine.ErrNoFilter) {
+		if !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("the old one: %v", err)
 		}
 		if err := co.DropFilter(ctx, coord.FilterDrop{Filter: f}); err != nil { // again, and late: not of the new one
@@ -107,18 +107,18 @@ func TestDropMissed(t *testing.T) {
 		}
 		c.links[0].down = false
 		_, err := co.MarkFilter(ctx, keysOf(f, "y"))
-		if !errors.Is(err, engine.ErrNoFilter) || errors.Is(err, coord.ErrUnknown) || len(c.links[0].minted) != 2 {
+		if !errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, coord.ErrUnknown) || len(c.links[0].minted) != 2 {
 			t.Errorf("%v", err)
 		}
 		for _, q := range []coord.Quorum{{}, {R: 3}} {
 			r := keysOf(f, "x")
 			r.Quorum = q
-			if present, err := co.CheckFilter(ctx, r); !errors.Is(err, engine.ErrNoFilter) {
+			if present, err := co.CheckFilter(ctx, r); !errors.Is(err, bigset.ErrNoFilter) {
 				t.Errorf("%v, %v", present, err)
 			}
 		}
 		c.links[1].SetState(peer.Joining) // it answers no check, and the other one still says that the filter is gone
-		if present, err := co.CheckFilter(ctx, keysOf(f, "x")); !errors.Is(err, engine.ErrNoFilter) {
+		if present, err := co.CheckFilter(ctx, keysOf(f, "x")); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("%v, %v", present, err)
 		}
 	})

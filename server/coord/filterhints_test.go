@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -76,7 +76,7 @@ func TestMarkUntold(t *testing.T) {
 			t.Errorf("%s: hints for %v; %d replicas have the key", what, nodes, n)
 		}
 		for _, l := range c.links[1:] {
-			if _, err := coord.ExchangeSlices(ctx, c.links[0].Local, l.Local, 0, keyscheme.SlotMax); err != nil || !l.has(t, f, "x") {
+			if _, err := coord.ExchangeSlices(ctx, c.links[0].Replica, l.Replica, 0, keyscheme.SlotMax); err != nil || !l.has(t, f, "x") {
 				t.Errorf("%s: %s lacks the key after an exchange: %v", what, l.node, err)
 			}
 		}
@@ -124,9 +124,9 @@ func TestReplaySlices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := peer.Marks{SliceSpec: engine.SliceSpec{Name: f.Name, Slice: slice, Generation: 1, Options: f.Options},
+		m := peer.Marks{SliceSpec: bigset.SliceSpec{Name: f.Name, Slice: slice, Generation: 1, Options: f.Options},
 			Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape, Count: uint64(i + 1)}},
-			Marks:  []engine.Mark{{Hash: hashIn(slice, f.Options.Slices)}}}
+			Marks:  []bigset.Mark{{Hash: hashIn(slice, f.Options.Slices)}}}
 		if err := h.Add("node0", sender, m); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -22,14 +22,14 @@ import (
 // Each slice is marked for itself. Where some can't answer the error is a *FilterError, which names their keys: what errors.Is finds in it
 // is said of these, as it is of a Write. ErrUnknown is one that may be marked; without it none is, nor will be. The answers about the
 // others hold all the same. To mark a key again does no harm, but that it may not be called new. A filter that was dropped, or had to
-// make room for a later one, is engine.ErrNoFilter.
+// make room for a later one, is bigset.ErrNoFilter.
 func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, error) {
 	q, err := c.planFilter(&r.Filter, r.Quorum)
 	if err != nil {
 		return nil, err
 	}
 	hung := &nodes{}
-	return c.eachSlice(ctx, &r, func(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+	return c.eachSlice(ctx, &r, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 		return c.markSlice(ctx, q, spec, hashes, hung)
 	})
 }
@@ -38,7 +38,7 @@ func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, err
 type marking struct {
 	*operation
 	replicas []peer.SliceReplica
-	spec     engine.SliceSpec
+	spec     bigset.SliceSpec
 	hashes   []bloomslice.Hash
 	hung     *nodes // that a piece of the request has waited for in vain
 	added    []bool // keys that were new to all who have answered; guarded by mu
@@ -73,7 +73,7 @@ func (n *nodes) last(replicas []peer.SliceReplica) (all []peer.SliceReplica) {
 	return append(all, behind...)
 }
 
-func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec engine.SliceSpec, hashes []bloomslice.Hash, hung *nodes) ([]bool, error) {
+func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec bigset.SliceSpec, hashes []bloomslice.Hash, hung *nodes) ([]bool, error) {
 	replicas := first(c.opt.PlaceSlice(spec.Name, spec.Slice), q.N)
 	if len(replicas) < q.W {
 		return nil, &QuorumError{Set: spec.Name, Answered: len(replicas), Of: q.W}
@@ -94,7 +94,7 @@ func (o *marking) run(ctx context.Context) {
 		o.mu.Lock()
 		unknown := o.began
 		o.mu.Unlock()
-		o.finish(!unknown || errors.Is(err, engine.ErrNoFilter), err)
+		o.finish(!unknown || errors.Is(err, bigset.ErrNoFilter), err)
 		return
 	}
 	from := by.Member()
@@ -123,7 +123,7 @@ func (o *marking) tell(added []bool) {
 // answered takes the answer of a replica to marks. One that knows the filter to be dropped decides for all: nothing of it will be seen
 // any more.
 func (o *marking) answered(node string, err error) {
-	if errors.Is(err, engine.ErrNoFilter) {
+	if errors.Is(err, bigset.ErrNoFilter) {
 		o.finish(true, fmt.Errorf("%s: %w", node, err))
 		return
 	}
@@ -136,7 +136,7 @@ var errMarks = errors.New("coord: marks of other keys, or of a replica that may 
 // mint has the first replica that can decide on the marks. Where nobody knows what one has done the next is asked all the same: a key in
 // layers of both is as good, and a replica that hangs would hold up the slice. So each has its part of the time, and one that has let it pass
 // is asked last for what else there is in the request. The error, while nothing has begun, says that nothing has happened.
-func (o *marking) mint(ctx context.Context) (engine.Marks, []bool, peer.SliceReplica, error) {
+func (o *marking) mint(ctx context.Context) (bigset.Marks, []bool, peer.SliceReplica, error) {
 	var errs []error
 	unknown := false
 	patience := o.c.opt.Timeout / time.Duration(len(o.replicas)+1)
@@ -154,14 +154,14 @@ func (o *marking) mint(ctx context.Context) (engine.Marks, []bool, peer.SliceRep
 			o.nothing()
 		}
 		if errs = append(errs, err); refused {
-			return engine.Marks{}, nil, nil, errors.Join(errs...)
+			return bigset.Marks{}, nil, nil, errors.Join(errs...)
 		}
 	}
-	return engine.Marks{}, nil, nil, &QuorumError{Set: o.name, Of: 1, Err: errors.Join(errs...)}
+	return bigset.Marks{}, nil, nil, &QuorumError{Set: o.name, Of: 1, Err: errors.Join(errs...)}
 }
 
 // decide asks one replica for the marks.
-func (o *marking) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) (engine.Marks, []bool, error) {
+func (o *marking) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) (bigset.Marks, []bool, error) {
 	ctx, cancel := deadline(ctx, o.c.run, patience)
 	defer cancel()
 	m, added, by, err := rep.Mark(ctx, o.spec, o.hashes)
@@ -175,7 +175,7 @@ func (o *marking) decide(ctx context.Context, rep peer.SliceReplica, patience ti
 }
 
 // asked reports whether marks are of the keys, and of the slice, that a replica was asked for.
-func (o *marking) asked(m *engine.Marks) bool {
+func (o *marking) asked(m *bigset.Marks) bool {
 	return bytes.Equal(m.Name, o.spec.Name) && m.Slice == o.spec.Slice && m.Generation == o.spec.Generation && m.Options == o.spec.Options &&
-		slices.EqualFunc(m.Marks, o.hashes, func(m engine.Mark, h bloomslice.Hash) bool { return m.Hash == h })
+		slices.EqualFunc(m.Marks, o.hashes, func(m bigset.Mark, h bloomslice.Hash) bool { return m.Hash == h })
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -145,7 +145,7 @@ func TestMarkBytes(t *testing.T) {
 
 // TestMarkDurable looks at what survives a power cut at the moment of the answer: what the filter promises, whatever DW says.
 func TestMarkDurable(t *testing.T) {
-	for _, d := range []engine.FilterDurability{engine.FilterSync, engine.FilterInterval} {
+	for _, d := range []bigset.FilterDurability{bigset.FilterSync, bigset.FilterInterval} {
 		c := newFilterCluster(t, newSched(3), 3)
 		co := c.coordinator(coord.Options{})
 		f := filterOf(1, 1)
@@ -157,7 +157,7 @@ func TestMarkDurable(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, l := range c.links {
-				if has := l.afterCut(t).has(t, f, "x"); has != (d == engine.FilterSync) {
+				if has := l.afterCut(t).has(t, f, "x"); has != (d == bigset.FilterSync) {
 					t.Errorf("durability %v: %s has it after a power cut: %v", d, l.node, has)
 				}
 			}
@@ -165,8 +165,8 @@ func TestMarkDurable(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, l := range c.links {
-				_, _, err := l.afterCut(t).Local.Check(ctx, engine.SliceSpec{Name: f.Name, Generation: 1, Options: f.Options}, nil)
-				if !errors.Is(err, engine.ErrNoFilter) {
+				_, _, err := l.afterCut(t).Replica.Check(ctx, bigset.SliceSpec{Name: f.Name, Generation: 1, Options: f.Options}, nil)
+				if !errors.Is(err, bigset.ErrNoFilter) {
 					t.Errorf("dropped, and after a power cut: %v", err)
 				}
 			}
@@ -263,7 +263,7 @@ func TestMarkBeside(t *testing.T) {
 	c := newFilterCluster(t, newSched(1), 3)
 	co, err := coord.New(coord.Options{Place: func([]byte) []peer.Replica { return nil }, PlaceSlice: func(_ []byte, slice uint32) (all []peer.SliceReplica) {
 		for i := range c.links {
-			all = append(all, c.links[(i+int(slice))%len(c.links)].Local)
+			all = append(all, c.links[(i+int(slice))%len(c.links)].Replica)
 		}
 		return all
 	}})
@@ -271,7 +271,7 @@ func TestMarkBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, keys := filterOf(8, 1), make([]string, 200)
-	f.Options.Durability = engine.FilterLog
+	f.Options.Durability = bigset.FilterLog
 	for i := range keys {
 		keys[i] = fmt.Sprint("key ", i)
 	}
@@ -370,10 +370,10 @@ func TestOtherAnswers(t *testing.T) {
 // a one does not find may be there.
 func TestMarksOfOthers(t *testing.T) {
 	for what, spoil := range map[string]func(*sliceLink){
-		"name":       func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Name = []byte("other") } },
-		"slice":      func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Slice++ } },
-		"generation": func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Generation++ } },
-		"options":    func(l *sliceLink) { l.twist = func(m *engine.Marks) { m.Options.Owners++ } },
+		"name":       func(l *sliceLink) { l.twist = func(m *bigset.Marks) { m.Name = []byte("other") } },
+		"slice":      func(l *sliceLink) { l.twist = func(m *bigset.Marks) { m.Slice++ } },
+		"generation": func(l *sliceLink) { l.twist = func(m *bigset.Marks) { m.Generation++ } },
+		"options":    func(l *sliceLink) { l.twist = func(m *bigset.Marks) { m.Options.Owners++ } },
 		"joining":    func(l *sliceLink) { l.joins = true },
 	} {
 		c := newFilterCluster(t, newSched(14), 3)
@@ -397,9 +397,9 @@ func TestMarkHungOnce(t *testing.T) {
 	c := newFilterCluster(t, newSched(6), 3)
 	co := c.coordinator(coord.Options{Timeout: 8 * second})
 	f := filterOf(1, 1)
-	f.Options.Durability = engine.FilterInterval
+	f.Options.Durability = bigset.FilterInterval
 	c.links[0].fault = lost
-	keys := make([]string, 2*engine.MarksMax+1)
+	keys := make([]string, 2*bigset.MarksMax+1)
 	for i := range keys {
 		keys[i] = fmt.Sprint("key ", i)
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 )
@@ -19,7 +19,7 @@ type Filter struct {
 	Name       []byte
 	Generation uint64 // above 0, of no other filter, and above those of its name before
 	// Options are all set, none a default; not InMemory. Owners is at least the N of every request: each replica may come to own layers.
-	Options engine.FilterOptions
+	Options bigset.FilterOptions
 }
 
 // FilterKeys is a client's request to mark keys of a filter, or its question whether they are there. How durable a mark is before a
@@ -31,7 +31,7 @@ type FilterKeys struct {
 }
 
 // CheckFilter says for each key whether it is in the filter: false is certain, true is not. R replicas of the key's slice decide
-// together: it is there when one of them has it. A filter that was dropped, or had to make room for a later one, is engine.ErrNoFilter.
+// together: it is there when one of them has it. A filter that was dropped, or had to make room for a later one, is bigset.ErrNoFilter.
 //
 // Each slice is asked for itself. Where some can't answer the error is a *FilterError, which names their keys, and the answers about the
 // others hold all the same.
@@ -40,7 +40,7 @@ func (c *Coordinator) CheckFilter(ctx context.Context, r FilterKeys) ([]bool, er
 	if err != nil {
 		return nil, err
 	}
-	return c.eachSlice(ctx, &r, func(ctx context.Context, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+	return c.eachSlice(ctx, &r, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 		return c.checkSlice(ctx, q, spec, hashes)
 	})
 }
@@ -52,12 +52,12 @@ type checked struct {
 }
 
 // checkSlice asks the replicas of a slice. That the filter was dropped is an answer, too: W replicas know of it, and so one of R does.
-func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec engine.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 	replicas := first(c.opt.PlaceSlice(spec.Name, spec.Slice), q.N)
 	answers, err := ask(ctx, c, spec.Name, q.R, replicas, func(ctx context.Context, rep peer.SliceReplica) (checked, error) {
 		present, m, err := rep.Check(ctx, spec, hashes)
 		switch {
-		case errors.Is(err, engine.ErrNoFilter):
+		case errors.Is(err, bigset.ErrNoFilter):
 			return checked{gone: fmt.Errorf("%s: %w", m.Node, err)}, nil
 		case err == nil && m.State != peer.Normal: // it may lack what it has not found
 			err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
@@ -143,8 +143,8 @@ func (r *FilterKeys) cut() (parts []*part) {
 	return parts
 }
 
-// sliceWork does a request on some keys of one slice, at most engine.MarksMax, and answers about each.
-type sliceWork func(context.Context, engine.SliceSpec, []bloomslice.Hash) ([]bool, error)
+// sliceWork does a request on some keys of one slice, at most bigset.MarksMax, and answers about each.
+type sliceWork func(context.Context, bigset.SliceSpec, []bloomslice.Hash) ([]bool, error)
 
 // eachSlice does a request at all slices that it has keys of, side by side, and answers in the order of the keys.
 func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, work sliceWork) ([]bool, error) {
@@ -203,10 +203,10 @@ func (g *gatherSlices) run(ctx context.Context) {
 
 // do does a part in pieces, one behind the other: so a key that is in several of them is new in one at most.
 func (g *gatherSlices) do(ctx context.Context, p *part) {
-	spec := engine.SliceSpec{Name: g.filter.Name, Slice: p.slice, Generation: g.filter.Generation, Options: g.filter.Options}
+	spec := bigset.SliceSpec{Name: g.filter.Name, Slice: p.slice, Generation: g.filter.Generation, Options: g.filter.Options}
 	var errs someErrors
-	for at := 0; at < len(p.hashes); at += engine.MarksMax {
-		end := min(at+engine.MarksMax, len(p.hashes))
+	for at := 0; at < len(p.hashes); at += bigset.MarksMax {
+		end := min(at+bigset.MarksMax, len(p.hashes))
 		answers, err := g.work(ctx, spec, p.hashes[at:end:end])
 		if err != nil {
 			errs.add(err)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/server/coord"
 	"bigset/server/peer"
 )
@@ -76,7 +76,7 @@ func TestCheckNothing(t *testing.T) {
 
 // TestFilterOrder: answers come in the order of the keys, whatever their slices, however many there are of them.
 func TestFilterOrder(t *testing.T) {
-	for slicesOf, keys := range map[uint32]int{1: 2*engine.MarksMax + 100, 8: 2000, 128: 2000} {
+	for slicesOf, keys := range map[uint32]int{1: 2*bigset.MarksMax + 100, 8: 2000, 128: 2000} {
 		c := newFilterCluster(t, newSched(uint64(slicesOf)), 3)
 		co := c.coordinator(coord.Options{})
 		f := filterOf(slicesOf, 1)
@@ -114,7 +114,7 @@ func TestFilterOrder(t *testing.T) {
 		})
 		for _, l := range c.links {
 			for _, m := range l.marks {
-				if len(m.Marks) > engine.MarksMax {
+				if len(m.Marks) > bigset.MarksMax {
 					t.Errorf("%d marks at once", len(m.Marks))
 				}
 			}
@@ -261,7 +261,7 @@ func TestFilterErrorOfEachKind(t *testing.T) {
 		}
 		return []peer.SliceReplica{c.links[1]}
 	}})
-	if _, err := c.links[0].Local.DropGeneration(ctx, f.Name, 32, 1); err != nil {
+	if _, err := c.links[0].Replica.DropGeneration(ctx, f.Name, 32, 1); err != nil {
 		t.Fatal(err)
 	}
 	c.links[0].fault = func() string { c.s.Sleep(second); return "" }
@@ -277,7 +277,7 @@ func TestFilterErrorOfEachKind(t *testing.T) {
 		_, marked := co.MarkFilter(ctx, r)
 		for _, err := range []error{checked, marked} {
 			var fe *coord.FilterError
-			if !errors.Is(err, engine.ErrNoFilter) || !errors.Is(err, coord.ErrNoQuorum) || !errors.As(err, &fe) || fe.Slices != 32 {
+			if !errors.Is(err, bigset.ErrNoFilter) || !errors.Is(err, coord.ErrNoQuorum) || !errors.As(err, &fe) || fe.Slices != 32 {
 				t.Errorf("%v", err)
 			}
 			if n := strings.Count(fmt.Sprint(err), "slice "); n > 10 {

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -220,7 +220,7 @@ func (sc *filterSchedule) mark(co *coord.Coordinator, f coord.Filter, keys []str
 // judge looks at an error.
 func (sc *filterSchedule) judge(n uint64, err error) {
 	switch {
-	case errors.Is(err, engine.ErrNoFilter):
+	case errors.Is(err, bigset.ErrNoFilter):
 		sc.tally.gone++
 		for m, g := range sc.gens {
 			if m > n || m == n && g.drop {
@@ -293,13 +293,13 @@ func (sc *filterSchedule) compare() {
 	}
 	sc.tally.hinted += sc.saw(coord.EventHintReplayed)
 	sc.tally.refused += sc.saw(coord.EventRefused)
-	sc.has("after the hints", func(l *sliceLink) []engine.Marks { return l.marks })
+	sc.has("after the hints", func(l *sliceLink) []bigset.Marks { return l.marks })
 	for _, pair := range [][2]int{{0, 1}, {1, 2}, {0, 2}} {
-		if _, err := coord.ExchangeSlices(ctx, sc.links[pair[0]].Local, sc.links[pair[1]].Local, 0, keyscheme.SlotMax); err != nil {
+		if _, err := coord.ExchangeSlices(ctx, sc.links[pair[0]].Replica, sc.links[pair[1]].Replica, 0, keyscheme.SlotMax); err != nil {
 			sc.rt.Errorf("exchange of %v: %v", pair, err)
 		}
 	}
-	sc.has("after the exchange", func(l *sliceLink) []engine.Marks { return l.minted })
+	sc.has("after the exchange", func(l *sliceLink) []bigset.Marks { return l.minted })
 	want := sc.newest(sc.links[0])
 	for _, l := range sc.links[1:] {
 		if got := sc.newest(l); got != want {
@@ -311,7 +311,7 @@ func (sc *filterSchedule) compare() {
 // newest is all that a replica has, without the drops of generations that a later one has replaced: a replica of the later one refuses
 // the earlier ones in any case, and notes no drop of them.
 func (sc *filterSchedule) newest(l *sliceLink) string {
-	all := dumpSlices(sc.rt, l.Local)
+	all := dumpSlices(sc.rt, l.Replica)
 	if !strings.Contains(all, "dropped false") {
 		return all
 	}
@@ -320,7 +320,7 @@ func (sc *filterSchedule) newest(l *sliceLink) string {
 }
 
 // has checks that all replicas have the marks of each, in the newest generation.
-func (sc *filterSchedule) has(when string, marks func(*sliceLink) []engine.Marks) {
+func (sc *filterSchedule) has(when string, marks func(*sliceLink) []bigset.Marks) {
 	newest := uint64(0)
 	for n := range sc.gens {
 		newest = max(newest, n)
@@ -340,7 +340,7 @@ func (sc *filterSchedule) has(when string, marks func(*sliceLink) []engine.Marks
 }
 
 // all reports whether a replica has all marks.
-func (sc *filterSchedule) all(l *sliceLink, m engine.Marks) bool {
-	present, _, err := l.Local.Check(ctx, m.SliceSpec, hashesOf(m))
+func (sc *filterSchedule) all(l *sliceLink, m bigset.Marks) bool {
+	present, _, err := l.Replica.Check(ctx, m.SliceSpec, hashesOf(m))
 	return err == nil && !slices.Contains(present, false)
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -51,7 +51,7 @@ func healHoles(ctx context.Context, set []byte, to peer.Replica, from ...peer.Re
 	if err != nil {
 		return 0, left, fmt.Errorf("%s: %w", m.Node, err)
 	}
-	all, told := engine.Facts{Set: set, Dead: &clock.Clock{}}, left.Clone()
+	all, told := bigset.Facts{Set: set, Dead: &clock.Clock{}}, left.Clone()
 	keys, size := 0, 0
 	for _, source := range from {
 		if source == to || left.Empty() {
@@ -69,8 +69,8 @@ func healHoles(ctx context.Context, set []byte, to peer.Replica, from ...peer.Re
 				keys, size = keys+len(f.Keys[i].Dots), size+len(f.Keys[i].Name)*len(f.Keys[i].Dots)
 			}
 			all.Keys = append(all.Keys, f.Keys...)
-			if keys > engine.BatchOpsMax || size > engine.BatchBytesMax {
-				return 0, told, &engine.LimitError{What: "lost keys around damage", Got: keys, Max: engine.BatchOpsMax}
+			if keys > bigset.BatchOpsMax || size > bigset.BatchBytesMax {
+				return 0, told, &bigset.LimitError{What: "lost keys around damage", Got: keys, Max: bigset.BatchOpsMax}
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func (e *replicaError) Unwrap() error { return e.err }
 // unreadableAt reports whether something failed for a replica could not read what it has.
 func unreadableAt(err error, at peer.Replica) bool {
 	var e *replicaError
-	return errors.As(err, &e) && e.at == at && errors.Is(e.err, engine.ErrCorrupt)
+	return errors.As(err, &e) && e.at == at && errors.Is(e.err, bigset.ErrCorrupt)
 }
 
 // healFrom takes what one replica tells, and takes those dots off what is left.

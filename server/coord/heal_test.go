@@ -13,6 +13,7 @@ import (
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 type pebbleSilent struct{}
@@ -54,7 +55,7 @@ func (l *link) loses(names ...string) {
 	l.store, err = engine.Open("db", &engine.Options{FS: l.disk, BackgroundInterval: -1, MemTableBytes: 1 << 20})
 	ok(err)
 	t.Cleanup(func() { _ = l.store.Close() })
-	l.Local, err = peer.NewLocal(node, l.store, peer.Normal)
+	l.Replica, err = local.New(node, l.store, peer.Normal)
 	ok(err)
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -16,16 +16,16 @@ import (
 func TestHealNobodyHas(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 3)
-	a, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("a")}, engine.WriteOptions{})
+	a, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("a")}, bigset.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range c.links[1:] {
-		if err := l.store.ApplyDelta(ctx, a.Delta, engine.NoSync); err != nil {
+		if err := l.store.ApplyDelta(ctx, a.Delta, bigset.NoSync); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("b")}, engine.WriteOptions{})
+	b, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("b")}, bigset.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func TestHealNobodyHas(t *testing.T) {
 // unhealable is a replica that can put nothing back: what is around it can't be read.
 type unhealable struct{ *link }
 
-func (u unhealable) Heal(_ context.Context, f engine.Facts, _ []fold.Element) (engine.HealResult, peer.Member, error) {
-	return engine.HealResult{Left: len(f.Keys)}, u.Member(), nil
+func (u unhealable) Heal(_ context.Context, f bigset.Facts, _ []fold.Element) (bigset.HealResult, peer.Member, error) {
+	return bigset.HealResult{Left: len(f.Keys)}, u.Member(), nil
 }
 
 // TestHealLeaves: what a replica could not put back is not healed.

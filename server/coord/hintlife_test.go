@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -20,7 +20,7 @@ func TestHintGoesWhenDurable(t *testing.T) {
 	if err := to.store.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.store.ApplyDelta(ctx, engine.Delta(d), engine.NoSync); err != nil {
+	if err := to.store.ApplyDelta(ctx, bigset.Delta(d), bigset.NoSync); err != nil {
 		t.Fatal(err)
 	}
 	h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -22,7 +22,7 @@ type halting struct {
 	calls  int
 }
 
-func (r *halting) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
+func (r *halting) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	if r.calls++; slices.Contains(r.broken, string(d.Set)) {
 		return peer.Member{}, fmt.Errorf("%w: damaged", peer.ErrUnavailable)
 	}

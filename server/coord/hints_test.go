@@ -13,19 +13,20 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 var sender = peer.Member{Node: "sender", Incarnation: "S1", State: peer.Normal}
 
 // hinted returns the delta of the n-th add of an actor.
 func hinted(n int, element string) peer.Delta {
-	return peer.Delta{Set: set, Actor: "S1", First: uint64(n), Request: []byte("r"), Items: []engine.Item{{Kind: keyscheme.OpAdd, Element: []byte(element)}}}
+	return peer.Delta{Set: set, Actor: "S1", First: uint64(n), Request: []byte("r"), Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte(element)}}}
 }
 
 func openHints(t testing.TB, f coord.Folder, o coord.HintOptions) *coord.Hints {
@@ -39,19 +40,19 @@ func openHints(t testing.TB, f coord.Folder, o coord.HintOptions) *coord.Hints {
 
 // target is a replica that notes what it is given.
 type target struct {
-	*peer.Local
-	got  []engine.Delta
+	*local.Replica
+	got  []bigset.Delta
 	err  error
 	left int // so many calls until err
 }
 
 func (r *target) Member() peer.Member { return peer.Member{} }
 
-func (r *target) Apply(_ context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
+func (r *target) Apply(_ context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	if r.left--; r.left < 0 && r.err != nil {
 		return peer.Member{}, r.err
 	}
-	if durability != engine.Sync {
+	if durability != bigset.Sync {
 		return peer.Member{}, errors.New("a hint goes when it is on disk")
 	}
 	r.got = append(r.got, d)
@@ -198,7 +199,7 @@ func TestHintsThatAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := &target{err: fmt.Errorf("no: %w", engine.ErrDelta), left: 1}
+	r := &target{err: fmt.Errorf("no: %w", bigset.ErrDelta), left: 1}
 	if n, err := h.Replay(ctx, "a", coord.Targets{Set: r.to}); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -252,7 +253,7 @@ type sending struct {
 	hi *history
 }
 
-func (s sending) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
+func (s sending) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
 	delete(s.hi.must, int(d.First))
 	return s.target.Apply(ctx, d, durability)
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/readcore"
 	"bigset/server/peer"
 )
@@ -29,7 +29,7 @@ var ErrUnsettled = errors.New("coord: replicas do not come to one answer")
 // Lookup says for each element whether it is in the set, by what R replicas know together, with the context to act on it. While their
 // answers agree no clock is sent. Where they differ, each is asked for the dots in question. Each element is judged at moments of its
 // own. The set holds all of them when every context is Present.
-func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]engine.Context, error) {
+func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]bigset.Context, error) {
 	q, replicas, err := c.plan(l.Set, l.Quorum)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]engine.Context, e
 	if err != nil {
 		return nil, err
 	}
-	out, mends := make([]engine.Context, len(l.Elements)), &mends{c: c, set: bytes.Clone(l.Set)}
+	out, mends := make([]bigset.Context, len(l.Elements)), &mends{c: c, set: bytes.Clone(l.Set)}
 	defer mends.send()
 	for i, element := range l.Elements {
 		first := make([]readcore.Answer, len(answers))
@@ -56,7 +56,7 @@ func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]engine.Context, e
 		if err != nil {
 			return nil, err
 		}
-		out[i] = engine.Saw(dots...)
+		out[i] = bigset.Saw(dots...)
 	}
 	return out, nil
 }
@@ -64,7 +64,7 @@ func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]engine.Context, e
 // found is one replica's answer about some elements.
 type found struct {
 	rep      peer.Replica
-	contexts []engine.Context
+	contexts []bigset.Context
 }
 
 func sorted(dots []clock.Dot) []clock.Dot {
@@ -102,11 +102,6 @@ type judgement struct {
 	answer readcore.Answer
 }
 
-// verdicts has readcore's word for each of the engine's.
-var verdicts = map[engine.Verdict]readcore.Verdict{
-	engine.NotSeen: readcore.NotSeen, engine.Live: readcore.Live, engine.Dead: readcore.Dead, engine.Lost: readcore.Lost,
-}
-
 // judge asks a replica about dots of an element, and by which it is present there.
 func judge(ctx context.Context, rep peer.Replica, set, element []byte, dots []clock.Dot) (judgement, error) {
 	said, _, err := rep.Judge(ctx, set, element, dots)
@@ -116,9 +111,5 @@ func judge(ctx context.Context, rep peer.Replica, set, element []byte, dots []cl
 	if len(said.Verdicts) != len(dots) {
 		return judgement{}, fmt.Errorf("%w: %d verdicts on %d dots", peer.ErrFrame, len(said.Verdicts), len(dots))
 	}
-	a := readcore.Answer{Asked: dots, Live: said.Live}
-	for _, v := range said.Verdicts {
-		a.Verdicts = append(a.Verdicts, verdicts[v])
-	}
-	return judgement{rep, a}, nil
+	return judgement{rep, readcore.Answer{Asked: dots, Live: said.Live, Verdicts: said.Verdicts}}, nil
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/fold"
 	"bigset/readcore"
 	"bigset/server/peer"
@@ -18,7 +18,7 @@ import (
 // Read is a client's request to read a set, or a part of it.
 type Read struct {
 	Set     []byte
-	Options engine.ReadOptions
+	Options bigset.ReadOptions
 	Quorum  Quorum
 	// NotFoundFails says that a replica which has never heard of the set counts as one that fails. Else it counts as one that has
 	// seen nothing of it, and the set is not found when all R say so.
@@ -130,7 +130,7 @@ func (g *gathering) run(yield func(readcore.Result, error) bool) (stopped bool, 
 		}
 		for r, ok := g.merge.Step(); ok; r, ok = g.merge.Step() {
 			if r.NotFound {
-				return false, fmt.Errorf("%w: %q", engine.ErrNotFound, g.req.Set)
+				return false, fmt.Errorf("%w: %q", bigset.ErrNotFound, g.req.Set)
 			}
 			g.repair(r.Lacking)
 			if !yield(r, nil) {
@@ -172,7 +172,7 @@ func (g *gathering) take(i int) (took bool, err error) {
 		failed = g.merge.Admit(i, chunk)
 	case failed == nil:
 		return false, nil
-	case errors.Is(failed, engine.ErrNotFound) && !g.req.NotFoundFails:
+	case errors.Is(failed, bigset.ErrNotFound) && !g.req.NotFoundFails:
 		failed = g.merge.NotFound(i)
 	}
 	if failed == nil {
@@ -217,7 +217,7 @@ func (g *gathering) start(i int, after []byte) error {
 }
 
 // options are those of one replica's read. It is not limited: what a replica has may not survive. But its chunks are.
-func (g *gathering) options(after []byte) engine.ReadOptions {
+func (g *gathering) options(after []byte) bigset.ReadOptions {
 	o := g.req.Options
 	if o.Limit > 0 && (o.BatchSize == 0 || o.BatchSize > o.Limit) {
 		o.BatchSize = min(o.Limit, batchSize)
@@ -250,7 +250,7 @@ func (s *stream) expect() {
 }
 
 // pump reads chunks while there is room for them.
-func (s *stream) pump(ctx context.Context, o engine.ReadOptions) {
+func (s *stream) pump(ctx context.Context, o bigset.ReadOptions) {
 	o.Scrap = s.reuse
 	for chunk, err := range s.rep.Read(ctx, s.g.req.Set, o) {
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/fold"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -19,9 +19,9 @@ import (
 )
 
 // Read lets every chunk wait for its turn, and may fail before any.
-func (l *link) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
-		for chunk, err := range l.Local.Read(ctx, set, o) {
+		for chunk, err := range l.Replica.Read(ctx, set, o) {
 			if e := l.over(ctx, func() error { return err }); e != nil {
 				yield(nil, e)
 				return
@@ -53,18 +53,18 @@ func gather(co *coord.Coordinator, r coord.Read) (elements []fold.Element, conte
 // scattered makes a cluster in which each replica has missed some adds and removes, and returns what all of them have together.
 func scattered(t *testing.T, s *sched, elements int) (*cluster, *testkit.Set) {
 	c := newCluster(t, s, 3)
-	var deltas []engine.Delta
+	var deltas []bigset.Delta
 	rng := rand.New(rand.NewPCG(s.rng.Uint64(), 1))
 	for i := range elements {
 		name := fmt.Appendf(nil, "%05d", i)
 		by := rng.IntN(3)
-		r, err := c.links[by].store.Add(ctx, set, [][]byte{name}, engine.WriteOptions{Durability: engine.NoSync})
+		r, err := c.links[by].store.Add(ctx, set, [][]byte{name}, bigset.WriteOptions{Durability: bigset.NoSync})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := []engine.Delta{r.Delta}
+		all := []bigset.Delta{r.Delta}
 		if rng.IntN(3) == 0 {
-			r, err := c.links[by].store.Remove(ctx, set, [][]byte{name}, engine.WriteOptions{Durability: engine.NoSync})
+			r, err := c.links[by].store.Remove(ctx, set, [][]byte{name}, bigset.WriteOptions{Durability: bigset.NoSync})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func scattered(t *testing.T, s *sched, elements int) (*cluster, *testkit.Set) {
 				if k == by || k == misses {
 					continue
 				}
-				if err := l.store.ApplyDelta(ctx, d, engine.NoSync); err != nil {
+				if err := l.store.ApplyDelta(ctx, d, bigset.NoSync); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -95,7 +95,7 @@ func TestReadAtQuorum(t *testing.T) {
 		co := c.coordinator(coord.Options{})
 		all := want.Elements()
 		c.s.run(t, minute, func() {
-			for _, o := range []engine.ReadOptions{{}, {BatchSize: 7}, {BatchSize: 50, Reverse: true}, {Prefix: []byte("002"), BatchSize: 9},
+			for _, o := range []bigset.ReadOptions{{}, {BatchSize: 7}, {BatchSize: 50, Reverse: true}, {Prefix: []byte("002"), BatchSize: 9},
 				{From: []byte("00100"), To: []byte("00250")}, {Limit: 5}, {Limit: 120, BatchSize: 16}, {After: []byte("00300"), Limit: 3}} {
 				names := testkit.Select(all, o)
 				got, contexts, err := gather(co, coord.Read{Set: set, Options: o})
@@ -151,7 +151,7 @@ func TestReadRepairs(t *testing.T) {
 	c, _ = scattered(t, newSched(3), 300)
 	co = c.coordinator(coord.Options{RepairsMax: 10})
 	c.s.run(t, minute, func() {
-		if _, _, err := gather(co, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 10}, Quorum: coord.Quorum{R: 3}}); err != nil {
+		if _, _, err := gather(co, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 10}, Quorum: coord.Quorum{R: 3}}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -184,7 +184,7 @@ func TestReadFailsOver(t *testing.T) {
 				return ""
 			}
 			c.s.run(t, minute, func() {
-				got, contexts, err := gather(co, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 11}})
+				got, contexts, err := gather(co, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 11}})
 				if err != nil || contexts != 2 || !sameNames(got, want.Elements()) {
 					t.Errorf("%s, seed %d: %d elements, want %d; %d contexts, %v", name, seed, len(got), len(want.Elements()), contexts, err)
 				}
@@ -201,16 +201,16 @@ func TestReadOfNothing(t *testing.T) {
 	c := newCluster(t, newSched(1), 3)
 	co := c.coordinator(coord.Options{})
 	c.s.run(t, minute, func() {
-		if _, _, err := gather(co, coord.Read{Set: set}); !errors.Is(err, engine.ErrNotFound) {
+		if _, _, err := gather(co, coord.Read{Set: set}); !errors.Is(err, bigset.ErrNotFound) {
 			t.Error(err)
 		}
-		if _, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x")}, engine.WriteOptions{}); err != nil {
+		if _, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("x")}, bigset.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, _, err := gather(co, coord.Read{Set: set}); err != nil || len(got) != 1 {
 			t.Errorf("%v, %v", got, err)
 		}
-		if _, _, err := gather(co, coord.Read{Set: set, NotFoundFails: true}); !errors.Is(err, coord.ErrNoQuorum) || !errors.Is(err, engine.ErrNotFound) {
+		if _, _, err := gather(co, coord.Read{Set: set, NotFoundFails: true}); !errors.Is(err, coord.ErrNoQuorum) || !errors.Is(err, bigset.ErrNotFound) {
 			t.Error(err)
 		}
 		found, err := co.Lookup(ctx, coord.Lookup{Set: set, Elements: [][]byte{[]byte("x"), []byte("y")}, Quorum: coord.Quorum{R: 3}}) // one has it, surely
@@ -225,7 +225,7 @@ func TestReadStops(t *testing.T) {
 	c, _ := scattered(t, newSched(2), 400)
 	co := c.coordinator(coord.Options{})
 	c.s.run(t, minute, func() {
-		for part, err := range co.Read(ctx, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 10}}) {
+		for part, err := range co.Read(ctx, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 10}}) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -247,7 +247,7 @@ func TestReadWaits(t *testing.T) {
 	var got []fold.Element
 	s.run(t, 2*time.Hour, func() {
 		waited, contexts := false, 0
-		for part, err := range co.Read(ctx, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 10}}) {
+		for part, err := range co.Read(ctx, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 10}}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -284,7 +284,7 @@ func TestLookupAsksAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if _, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("y")}, engine.WriteOptions{}); err != nil {
+	if _, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("y")}, bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for element, calls := range map[string]int{"x": 3, "y": 6, "z": 3} {
@@ -321,7 +321,7 @@ func TestReadAmidWrites(t *testing.T) {
 				})
 			}
 			for left > 0 {
-				got, _, err := gather(co, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 2}})
+				got, _, err := gather(co, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 2}})
 				if err != nil || len(got) != 5 {
 					t.Errorf("seed %d: %v, %v", seed, got, err)
 				}
@@ -339,7 +339,7 @@ func TestExchange(t *testing.T) {
 		s := newSched(seed)
 		c, want := scattered(t, s, 300)
 		only := []byte("only")
-		if _, err := c.links[1].store.Add(ctx, only, [][]byte{[]byte("x")}, engine.WriteOptions{}); err != nil {
+		if _, err := c.links[1].store.Add(ctx, only, [][]byte{[]byte("x")}, bigset.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		s.run(t, minute, func() {
@@ -355,7 +355,7 @@ func TestExchange(t *testing.T) {
 				t.Errorf("%+v, %v", sum, err)
 			}
 			c.links[2].down = true
-			if _, err := c.links[0].store.Add(ctx, only, [][]byte{[]byte("y")}, engine.WriteOptions{}); err != nil {
+			if _, err := c.links[0].store.Add(ctx, only, [][]byte{[]byte("y")}, bigset.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if sum, err := coord.Exchange(ctx, c.links[0], c.links[2], 0, keyscheme.SlotMax); !errors.Is(err, peer.ErrUnavailable) || sum.Differ != 0 {

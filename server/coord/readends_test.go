@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/fold"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
@@ -20,7 +20,7 @@ type watched struct {
 	over bool
 }
 
-func (w *watched) Read(ctx context.Context, set []byte, o engine.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (w *watched) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		w.link.Read(ctx, set, o)(yield)
 		w.over = true
@@ -42,7 +42,7 @@ func TestReadReplacedStops(t *testing.T) {
 		co := c.coordinator(coord.Options{Place: func([]byte) []peer.Replica { return []peer.Replica{c.links[0], silent, c.links[2]} }})
 		s.run(t, minute, func() {
 			contexts, elements := 0, 0
-			for part, err := range co.Read(ctx, coord.Read{Set: set, Options: engine.ReadOptions{BatchSize: 11}}) {
+			for part, err := range co.Read(ctx, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 11}}) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/readcore"
 	"bigset/server/peer"
@@ -121,7 +121,7 @@ func (c *Coordinator) mend(r *repair) {
 		defer c.give(e.Node, size)
 		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
-		f := engine.Facts{Set: r.set, Keys: r.missing, Dead: r.dead}
+		f := bigset.Facts{Set: r.set, Keys: r.missing, Dead: r.dead}
 		for _, s := range r.suspect {
 			dead, err := c.deaths(ctx, r.set, s.witness, s.dots)
 			if err != nil {
@@ -133,7 +133,7 @@ func (c *Coordinator) mend(r *repair) {
 			f.Dead.Union(dead)
 		}
 		if !f.Empty() {
-			done, _, err := r.to.ApplyFacts(ctx, f, engine.NoSync)
+			done, _, err := r.to.ApplyFacts(ctx, f, bigset.NoSync)
 			if e.Count = int(done.Keys + done.Dead); err != nil {
 				e.Err = err
 			}

@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/server/peer"
 )
 
@@ -57,14 +57,14 @@ func (t *Targets) delivery(what peer.Message) (d delivery, of string) {
 	case peer.Delta:
 		if t.Set != nil {
 			if rep := t.Set(m.Set); rep != nil {
-				d = deltaTo(rep, engine.Delta(m), engine.Sync)
+				d = deltaTo(rep, bigset.Delta(m), bigset.Sync)
 			}
 		}
 		of = fmt.Sprintf("set %q", m.Set)
 	case peer.Marks:
 		if t.Slice != nil {
 			if rep := t.Slice(m.Name, m.Slice); rep != nil {
-				d = marksTo(rep, engine.Marks(m), func([]bool) {})
+				d = marksTo(rep, bigset.Marks(m), func([]bool) {})
 			}
 		}
 		of = fmt.Sprintf("slice %d of %q", m.Slice, m.Name)

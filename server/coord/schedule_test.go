@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -25,7 +25,7 @@ type schedule struct {
 	t     *testing.T
 	cos   []*coord.Coordinator
 	hints []*coord.Hints
-	seen  []engine.Context // of elements, that clients hold
+	seen  []bigset.Context // of elements, that clients hold
 	names []string         // of the elements of seen
 
 	requests int
@@ -86,7 +86,7 @@ func runSchedule(t *testing.T, seed uint64, total *tally) {
 	s.run(t, time.Hour, func() {})
 	for _, d := range sc.orphan { // hints can't help; anti-entropy would
 		for _, l := range sc.links {
-			if _, err := l.Local.Apply(ctx, d, engine.Sync); err != nil {
+			if _, err := l.Replica.Apply(ctx, d, bigset.Sync); err != nil {
 				t.Error(err)
 			}
 		}
@@ -107,11 +107,11 @@ func (sc *schedule) step() {
 		w.Ops = append(w.Ops, add("z")...)
 	case 4:
 		wide := sc.links[rng.IntN(3)].state().Seen.Clone()
-		w.Ops[0].Context = engine.SawAll(wide)
+		w.Ops[0].Context = bigset.SawAll(wide)
 	case 5:
 		if len(sc.seen) > 0 {
 			i := rng.IntN(len(sc.seen))
-			w.Ops[0] = engine.Op{Kind: keyscheme.OpRemove, Element: []byte(sc.names[i]), Context: sc.seen[i]}
+			w.Ops[0] = bigset.Op{Kind: keyscheme.OpRemove, Element: []byte(sc.names[i]), Context: sc.seen[i]}
 		}
 	case 6:
 		r, err := co.Drop(ctx, coord.Drop{Set: set})
@@ -140,7 +140,7 @@ func (sc *schedule) step() {
 		}
 	}
 	if err == nil && r.Dots[0] != (clock.Dot{}) && w.Ops[0].Kind == keyscheme.OpAdd {
-		sc.seen, sc.names = append(sc.seen, engine.Saw(r.Dots[0])), append(sc.names, string(w.Ops[0].Element))
+		sc.seen, sc.names = append(sc.seen, bigset.Saw(r.Dots[0])), append(sc.names, string(w.Ops[0].Element))
 	}
 }
 
@@ -158,9 +158,9 @@ func (sc *schedule) judge(r coord.Result, err error, q coord.Quorum) {
 		if n := sc.holds(r.Delta); !r.Delta.Empty() && n < r.Acked {
 			sc.t.Errorf("%v: %d replicas have it", err, n)
 		}
-	case errors.Is(err, engine.ErrBehind):
+	case errors.Is(err, bigset.ErrBehind):
 		sc.tally.behind++
-	case errors.Is(err, coord.ErrNoQuorum), errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, coord.ErrNoQuorum), errors.Is(err, bigset.ErrNotFound):
 		sc.tally.noQuorum++
 	default:
 		sc.t.Errorf("%v", err)

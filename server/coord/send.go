@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/server/peer"
 )
 
@@ -18,7 +18,7 @@ type delivery struct {
 }
 
 // deltaTo is a delta for a replica of its set.
-func deltaTo(rep peer.Replica, d engine.Delta, durability engine.Durability) delivery {
+func deltaTo(rep peer.Replica, d bigset.Delta, durability bigset.Durability) delivery {
 	return delivery{rep.Member().Node, d.Set, peer.Delta(d), sizeOf(&d), func(ctx context.Context) error {
 		_, err := rep.Apply(ctx, d, durability)
 		return err
@@ -26,7 +26,7 @@ func deltaTo(rep peer.Replica, d engine.Delta, durability engine.Durability) del
 }
 
 // marksTo are marks for a replica of their slice. It tells which keys were new there before give returns.
-func marksTo(rep peer.SliceReplica, m engine.Marks, tell func(added []bool)) delivery {
+func marksTo(rep peer.SliceReplica, m bigset.Marks, tell func(added []bool)) delivery {
 	size := int64(len(m.Name) + layerBytes*len(m.Layers) + markBytes*len(m.Marks))
 	return delivery{rep.Member().Node, m.Name, peer.Marks(m), size, func(ctx context.Context) error {
 		added, _, err := rep.ApplyMarks(ctx, m)
@@ -88,7 +88,7 @@ const (
 )
 
 // sizeOf returns about how many bytes a delta is.
-func sizeOf(d *engine.Delta) int64 {
+func sizeOf(d *bigset.Delta) int64 {
 	n := len(d.Set) + d.Clear.HeapBytes() + itemBytes*len(d.Items)
 	for i := range d.Items {
 		n += len(d.Items[i].Element) + dotBytes*len(d.Items[i].Context)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -146,7 +146,7 @@ func TestSharesRun(t *testing.T) {
 	c, want := scattered(t, newSched(1), 100)
 	told := make(chan coord.Event)
 	ended := make(chan struct{})
-	a, b := c.links[0].Local, c.links[1].Local
+	a, b := c.links[0].Replica, c.links[1].Replica
 	co, err := coord.New(coord.Options{
 		Place:            c.place,
 		Shares:           func() []coord.Share { return []coord.Share{{A: a, B: b, Last: keyscheme.SlotMax}} },
@@ -179,11 +179,11 @@ func TestSharesRun(t *testing.T) {
 func TestSharesHeal(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 3)
-	r, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("a"), []byte("b")}, engine.WriteOptions{})
+	r, err := c.links[0].store.Add(ctx, set, [][]byte{[]byte("a"), []byte("b")}, bigset.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.links[2].store.ApplyDelta(ctx, r.Delta, engine.Sync); err != nil {
+	if err := c.links[2].store.ApplyDelta(ctx, r.Delta, bigset.Sync); err != nil {
 		t.Fatal(err)
 	}
 	c.links[0].loses("b")

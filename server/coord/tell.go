@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
@@ -76,7 +76,7 @@ func (t *telling) tellKeys(ctx context.Context, dots *clock.Clock) (died *clock.
 		if f.Dead = nil; f.Empty() {
 			continue
 		}
-		r, _, err := t.to.ApplyFacts(ctx, f, engine.NoSync)
+		r, _, err := t.to.ApplyFacts(ctx, f, bigset.NoSync)
 		if err != nil {
 			return died, err
 		}
@@ -97,7 +97,7 @@ func (t *telling) tellDeaths(ctx context.Context) error {
 	if dead.Subtract(t.lacks.Dead); dead.Empty() {
 		return nil
 	}
-	r, _, err := t.to.ApplyFacts(ctx, engine.Facts{Set: t.set, Dead: dead}, engine.NoSync)
+	r, _, err := t.to.ApplyFacts(ctx, bigset.Facts{Set: t.set, Dead: dead}, bigset.NoSync)
 	if err == nil {
 		t.dead += r.Dead
 		t.told.Union(dead)
@@ -124,4 +124,4 @@ func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, p
 	return s, m, nil
 }
 
-func unknownSet() engine.State { return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}} }
+func unknownSet() bigset.State { return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}} }

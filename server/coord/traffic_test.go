@@ -6,16 +6,18 @@ import (
 	"iter"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 // counting is a replica of which all that an exchange asks it, and all that it answers, goes through frames, which are counted.
 type counting struct {
-	*peer.Local
+	*local.Replica
 	t         *testing.T
 	questions int
 	bytes     int
@@ -44,11 +46,11 @@ func (c *counting) ask() {
 	c.bytes += questionBytes
 }
 
-func (c *counting) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error] {
-	return func(yield func(engine.SetDigest, error) bool) {
+func (c *counting) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	return func(yield func(bigset.SetDigest, error) bool) {
 		c.ask()
 		var all peer.Digests
-		for d, err := range c.Local.Digests(ctx, first, last) {
+		for d, err := range c.Replica.Digests(ctx, first, last) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
@@ -62,42 +64,42 @@ func (c *counting) Digests(ctx context.Context, first, last keyscheme.Slot) iter
 	}
 }
 
-func (c *counting) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, peer.Member, error) {
+func (c *counting) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
 	c.ask()
-	all, m, err := c.Local.RangeDigests(ctx, first, last, parts)
+	all, m, err := c.Replica.RangeDigests(ctx, first, last, parts)
 	if err != nil {
 		return nil, m, err
 	}
 	return c.carry(peer.RangeDigests(all)).(peer.RangeDigests), m, nil
 }
 
-func (c *counting) State(ctx context.Context, set []byte) (engine.State, peer.Member, error) {
+func (c *counting) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
 	c.ask()
-	s, m, err := c.Local.State(ctx, set)
+	s, m, err := c.Replica.State(ctx, set)
 	if err != nil {
 		return s, m, err
 	}
-	return engine.State(c.carry(peer.State(s)).(peer.State)), m, nil
+	return bigset.State(c.carry(peer.State(s)).(peer.State)), m, nil
 }
 
-func (c *counting) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
-	return func(yield func(engine.Facts, error) bool) {
+func (c *counting) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return func(yield func(bigset.Facts, error) bool) {
 		c.questions++
 		asked := c.carry(peer.Locate{Set: set, Dots: dots}).(peer.Locate)
-		for f, err := range c.Local.Locate(ctx, asked.Set, asked.Dots) {
+		for f, err := range c.Replica.Locate(ctx, asked.Set, asked.Dots) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			if !yield(engine.Facts(c.carry(peer.Facts(f)).(peer.Facts)), nil) {
+			if !yield(bigset.Facts(c.carry(peer.Facts(f)).(peer.Facts)), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (c *counting) ApplyFacts(ctx context.Context, f engine.Facts, d engine.Durability) (engine.FactsResult, peer.Member, error) {
+func (c *counting) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error) {
 	c.questions++
-	return c.Local.ApplyFacts(ctx, engine.Facts(c.carry(peer.Facts(f)).(peer.Facts)), d)
+	return c.Replica.ApplyFacts(ctx, bigset.Facts(c.carry(peer.Facts(f)).(peer.Facts)), d)
 }
 
 // twins are two replicas that have the same sets, of one element each.
@@ -105,17 +107,17 @@ func twins(t *testing.T, sets int) (a, b *counting, stores [2]*engine.Store) {
 	t.Helper()
 	c := newCluster(t, newSched(1), 2)
 	for i := range sets {
-		r, err := c.links[0].store.Add(ctx, fmt.Appendf(nil, "set-%06d", i), [][]byte{[]byte("x")}, engine.WriteOptions{Durability: engine.NoSync})
+		r, err := c.links[0].store.Add(ctx, fmt.Appendf(nil, "set-%06d", i), [][]byte{[]byte("x")}, bigset.WriteOptions{Durability: bigset.NoSync})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.links[1].store.ApplyDelta(ctx, r.Delta, engine.NoSync); err != nil {
+		if err := c.links[1].store.ApplyDelta(ctx, r.Delta, bigset.NoSync); err != nil {
 			t.Fatal(err)
 		}
 	}
 	both := [2]*counting{}
 	for i, l := range c.links {
-		both[i], stores[i] = &counting{Local: l.Local, t: t}, l.store
+		both[i], stores[i] = &counting{Replica: l.Replica, t: t}, l.store
 	}
 	return both[0], both[1], stores
 }
@@ -139,15 +141,15 @@ func TestTrafficOfFewDifferences(t *testing.T) {
 	}
 	exchange(coord.Exchanged{Sets: sets}, 4<<10, 2)
 	for i, name := range []string{"set-000017", "set-011111", "set-019999"} {
-		if _, err := stores[i%2].Add(ctx, []byte(name), [][]byte{[]byte("y")}, engine.WriteOptions{}); err != nil {
+		if _, err := stores[i%2].Add(ctx, []byte(name), [][]byte{[]byte("y")}, bigset.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	exchange(coord.Exchanged{Sets: sets, Differ: 3, Keys: 3}, 12<<10, 30)
-	if _, err := stores[1].Add(ctx, []byte("new"), [][]byte{[]byte("y")}, engine.WriteOptions{}); err != nil {
+	if _, err := stores[1].Add(ctx, []byte("new"), [][]byte{[]byte("y")}, bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stores[0].Remove(ctx, []byte("set-000017"), [][]byte{[]byte("x")}, engine.WriteOptions{}); err != nil {
+	if _, err := stores[0].Remove(ctx, []byte("set-000017"), [][]byte{[]byte("x")}, bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	exchange(coord.Exchanged{Sets: sets + 1, Differ: 2, Keys: 1, Dead: 2}, 12<<10, 30)
@@ -161,17 +163,17 @@ func TestTrafficOfOneSet(t *testing.T) {
 	for i := range 20_000 {
 		elements = append(elements, fmt.Appendf(nil, "element-%08d", i))
 	}
-	r, err := stores[0].Add(ctx, set, elements, engine.WriteOptions{})
+	r, err := stores[0].Add(ctx, set, elements, bigset.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stores[1].ApplyDelta(ctx, r.Delta, engine.NoSync); err != nil {
+	if err := stores[1].ApplyDelta(ctx, r.Delta, bigset.NoSync); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stores[0].Remove(ctx, set, elements[100:110], engine.WriteOptions{}); err != nil {
+	if _, err := stores[0].Remove(ctx, set, elements[100:110], bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stores[1].Add(ctx, set, [][]byte{[]byte("new")}, engine.WriteOptions{}); err != nil {
+	if _, err := stores[1].Add(ctx, set, [][]byte{[]byte("new")}, bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	sum, err := coord.Exchange(ctx, a, b, 0, keyscheme.SlotMax)

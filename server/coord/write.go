@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/server/peer"
 )
 
@@ -16,9 +16,9 @@ import (
 type Write struct {
 	Set []byte
 	// Ops are done in order and in one atomic batch at each replica. An element's context says what the client had seen of it; see
-	// engine.Context.
-	Ops    []engine.Op
-	Policy engine.Policy
+	// bigset.Context.
+	Ops    []bigset.Op
+	Policy bigset.Policy
 	// Request, if it is not empty, is this request's id, of at most peer.RequestBytesMax bytes, of the client's choice and unlike
 	// every other. A request that is sent again with it is done once. Without an id it is done again, as another event: an add
 	// brings back what was removed meanwhile.
@@ -31,7 +31,7 @@ type Write struct {
 
 // Result says what a write came to.
 type Result struct {
-	engine.Result
+	bigset.Result
 	By      peer.Member // the replica that did it
 	Acked   int         // replicas that have it
 	Durable int         // those of them that have it on disk
@@ -41,7 +41,7 @@ type Result struct {
 // of them on disk: see the package comment for its errors. The result is also given with an *UnknownError: it is what is known.
 //
 // Where a context is the clock of a whole set, and the replica has not seen all of that, others are tried, or what it lacks is
-// brought to it. It is engine.ErrBehind when nobody has that.
+// brought to it. It is bigset.ErrBehind when nobody has that.
 //
 // Removing what the replica does not have is no event, and nothing is promised of it: give the context of what was seen.
 func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
@@ -75,7 +75,7 @@ func frameBytes(w Write) int {
 	return n
 }
 
-func cloneOps(ops []engine.Op) []engine.Op {
+func cloneOps(ops []bigset.Op) []bigset.Op {
 	ops = slices.Clone(ops)
 	for i := range ops {
 		ops[i].Element = bytes.Clone(ops[i].Element)
@@ -91,11 +91,11 @@ type setOperation struct {
 }
 
 // durability is what replicas are asked for.
-func (o *setOperation) durability() engine.Durability {
+func (o *setOperation) durability() bigset.Durability {
 	if o.q.DW == None {
-		return engine.NoSync
+		return bigset.NoSync
 	}
-	return engine.Sync
+	return bigset.Sync
 }
 
 // write has one replica do the request, and sends what it did to the others.
@@ -119,7 +119,7 @@ func (o *setOperation) write(ctx context.Context, w Write) {
 }
 
 // spread has all replicas but the one that made a delta apply it. That one, if there is one, has acknowledged it.
-func (o *setOperation) spread(d engine.Delta, by peer.Replica) {
+func (o *setOperation) spread(d bigset.Delta, by peer.Replica) {
 	from := o.replicas[0].Member()
 	o.mu.Lock()
 	o.sent = len(o.replicas)
@@ -137,7 +137,7 @@ func (o *setOperation) spread(d engine.Delta, by peer.Replica) {
 }
 
 // mint has the first replica that can do the request. Its error, while nothing has begun, says that nothing has happened.
-func (o *setOperation) mint(ctx context.Context, w Write) (engine.Result, peer.Replica, error) {
+func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.Replica, error) {
 	var errs []error
 	var behind []peer.Replica
 	candidates, known := o.replicas, false
@@ -146,14 +146,14 @@ func (o *setOperation) mint(ctx context.Context, w Write) (engine.Result, peer.R
 			candidates, known = knowing, true // others would do it again
 		}
 	}
-	try := func(rep peer.Replica, ops []engine.Op) (engine.Result, error) {
+	try := func(rep peer.Replica, ops []bigset.Op) (bigset.Result, error) {
 		if !o.begin() {
-			return engine.Result{}, peer.ErrUnavailable
+			return bigset.Result{}, peer.ErrUnavailable
 		}
-		r, m, err := rep.Write(ctx, w.Set, ops, engine.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request})
+		r, m, err := rep.Write(ctx, w.Set, ops, bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request})
 		if err != nil {
 			err = fmt.Errorf("%s: %w", m.Node, err)
-			if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, engine.ErrBehind)) {
+			if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
 				o.nothing()
 			}
 		}
@@ -164,7 +164,7 @@ func (o *setOperation) mint(ctx context.Context, w Write) (engine.Result, peer.R
 		switch {
 		case err == nil:
 			return r, rep, nil
-		case errors.Is(err, engine.ErrBehind):
+		case errors.Is(err, bigset.ErrBehind):
 			behind = append(behind, rep)
 		case !errors.Is(err, peer.ErrUnavailable):
 			return r, nil, err
@@ -176,14 +176,14 @@ func (o *setOperation) mint(ctx context.Context, w Write) (engine.Result, peer.R
 			errs = append(errs, err)
 			continue
 		}
-		if r, err := try(rep, w.Ops); err == nil || !errors.Is(err, engine.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
+		if r, err := try(rep, w.Ops); err == nil || !errors.Is(err, bigset.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
 			return r, rep, err
 		}
 	}
 	if len(behind) > 0 {
-		return engine.Result{}, nil, errors.Join(errs...)
+		return bigset.Result{}, nil, errors.Join(errs...)
 	}
-	return engine.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
+	return bigset.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
 }
 
 // knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the

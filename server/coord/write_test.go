@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -172,7 +172,7 @@ func TestLateAnswer(t *testing.T) {
 }
 
 func TestNothingHappened(t *testing.T) {
-	big := make([]byte, engine.ElementBytesMax+1)
+	big := make([]byte, bigset.ElementBytesMax+1)
 	for _, tt := range []struct {
 		name  string
 		w     coord.Write
@@ -186,13 +186,13 @@ func TestNothingHappened(t *testing.T) {
 				l.SetState(peer.Joining)
 			}
 		}, peer.ErrJoining},
-		{"too large", coord.Write{Ops: []engine.Op{{Kind: keyscheme.OpAdd, Element: big}}}, nil, engine.ErrLimit},
-		{"context required", coord.Write{Ops: add("x"), Policy: engine.PolicyRequired}, nil, engine.ErrContextRequired},
+		{"too large", coord.Write{Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: big}}}, nil, bigset.ErrLimit},
+		{"context required", coord.Write{Ops: add("x"), Policy: bigset.PolicyRequired}, nil, bigset.ErrContextRequired},
 		{"w over n", coord.Write{Ops: add("x"), Quorum: coord.Quorum{W: 4}}, nil, coord.ErrRequest},
 		{"negative", coord.Write{Ops: add("x"), Quorum: coord.Quorum{R: -1}}, nil, coord.ErrRequest},
 		{"request id", coord.Write{Ops: add("x"), Request: big}, nil, coord.ErrRequest},
 		{"over a frame", coord.Write{Ops: manyDots()}, nil, coord.ErrRequest},
-		{"context of the future", coord.Write{Ops: []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: engine.SawAll(clock.Of(clock.Dot{Actor: "z", Counter: 1}))}}}, nil, engine.ErrBehind},
+		{"context of the future", coord.Write{Ops: []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: bigset.SawAll(clock.Of(clock.Dot{Actor: "z", Counter: 1}))}}}, nil, bigset.ErrBehind},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCluster(t, newSched(6), 3)
@@ -218,7 +218,7 @@ func TestRemoveOfNothingIsNoEvent(t *testing.T) {
 	c := newCluster(t, newSched(7), 3)
 	co := c.coordinator(coord.Options{})
 	c.s.run(t, minute, func() {
-		r, err := co.Write(ctx, coord.Write{Set: set, Ops: []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("x")}}})
+		r, err := co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("x")}}})
 		if err != nil || !r.Delta.Empty() || r.Acked != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -234,11 +234,11 @@ func TestBehind(t *testing.T) {
 			co := c.coordinator(coord.Options{})
 			seen := &clock.Clock{}
 			for i, l := range c.links[:max(2, ahead)] { // each has an add of its own, and node1 a remove too
-				if _, err := l.store.Add(ctx, set, [][]byte{[]byte("x"), []byte{byte('0' + i)}}, engine.WriteOptions{}); err != nil {
+				if _, err := l.store.Add(ctx, set, [][]byte{[]byte("x"), []byte{byte('0' + i)}}, bigset.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := c.links[1].store.Remove(ctx, set, [][]byte{{'1'}}, engine.WriteOptions{}); err != nil {
+			if _, err := c.links[1].store.Remove(ctx, set, [][]byte{{'1'}}, bigset.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			for i, l := range c.links {
@@ -247,7 +247,7 @@ func TestBehind(t *testing.T) {
 				}
 			}
 			c.s.run(t, minute, func() {
-				r, err := co.Write(ctx, coord.Write{Set: set, Ops: []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: engine.SawAll(seen)}}})
+				r, err := co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: bigset.SawAll(seen)}}})
 				want := "node1"
 				if alone {
 					want = "node0"
@@ -270,7 +270,7 @@ func TestDrop(t *testing.T) {
 	c := newCluster(t, newSched(9), 3)
 	co := c.coordinator(coord.Options{})
 	for i, l := range c.links {
-		if _, err := l.store.Add(ctx, set, [][]byte{{byte('0' + i)}}, engine.WriteOptions{}); err != nil {
+		if _, err := l.store.Add(ctx, set, [][]byte{{byte('0' + i)}}, bigset.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -284,7 +284,7 @@ func TestDrop(t *testing.T) {
 		if _, err := co.Drop(ctx, coord.Drop{Set: set}); !errors.Is(err, coord.ErrNoQuorum) || !errors.Is(err, peer.ErrJoining) {
 			t.Errorf("with one replica whole: %v", err)
 		}
-		if _, err := co.Drop(ctx, coord.Drop{Set: []byte("other"), Quorum: coord.Quorum{R: 1}}); !errors.Is(err, engine.ErrNotFound) {
+		if _, err := co.Drop(ctx, coord.Drop{Set: []byte("other"), Quorum: coord.Quorum{R: 1}}); !errors.Is(err, bigset.ErrNotFound) {
 			t.Errorf("of an unknown set: %v", err)
 		}
 	})
@@ -383,7 +383,7 @@ func TestRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.links[1].down = false
-			removed, err := co.Write(ctx, coord.Write{Set: set, Ops: []engine.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: engine.Saw(first.Dots[0])}}})
+			removed, err := co.Write(ctx, coord.Write{Set: set, Ops: []bigset.Op{{Kind: keyscheme.OpRemove, Element: []byte("x"), Context: bigset.Saw(first.Dots[0])}}})
 			if err != nil || removed.Removed != 1 {
 				t.Fatal(err)
 			}
@@ -396,7 +396,7 @@ func TestRetry(t *testing.T) {
 				t.Errorf("retry %v: %+v, the first time %+v, %v", retry, again, first, err)
 			}
 			w.Ops = add("y")
-			if r, err := co.Write(ctx, w); !errors.Is(err, engine.ErrRequest) || errors.Is(err, coord.ErrUnknown) {
+			if r, err := co.Write(ctx, w); !errors.Is(err, bigset.ErrRequest) || errors.Is(err, coord.ErrUnknown) {
 				t.Errorf("another request by the same id: %+v, %v", r, err)
 			}
 		})
@@ -409,13 +409,13 @@ func TestRetry(t *testing.T) {
 }
 
 // manyDots returns operations whose contexts fit no frame.
-func manyDots() (ops []engine.Op) {
-	dots := make([]clock.Dot, engine.ContextDotsMax)
+func manyDots() (ops []bigset.Op) {
+	dots := make([]clock.Dot, bigset.ContextDotsMax)
 	for i := range dots {
 		dots[i] = clock.Dot{Actor: "a", Counter: uint64(i + 1)}
 	}
 	for range peer.FrameBytesMax / len(dots) / 8 {
-		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Context: engine.Saw(dots...)})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Context: bigset.Saw(dots...)})
 	}
 	return ops
 }

@@ -3,8 +3,8 @@ package peer
 import (
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -29,8 +29,8 @@ const (
 	kindLost           = 'X'
 )
 
-// Delta is an engine.Delta in a frame: self-contained, applied whole or not at all.
-type Delta engine.Delta
+// Delta is a bigset.Delta in a frame: self-contained, applied whole or not at all.
+type Delta bigset.Delta
 
 func (Delta) kind() byte { return kindDelta }
 
@@ -41,7 +41,7 @@ func (m Delta) appendTo(e *encoder) error {
 	if len(m.Request) > RequestBytesMax {
 		return fmt.Errorf("%w: request id of %d bytes", ErrFrameTooLarge, len(m.Request))
 	}
-	if len(m.Items) > engine.BatchOpsMax {
+	if len(m.Items) > bigset.BatchOpsMax {
 		return fmt.Errorf("%w: %d items", ErrFrameTooLarge, len(m.Items))
 	}
 	e.bytes(m.Set)
@@ -72,7 +72,7 @@ func (d *decoder) delta() Delta {
 	if m.Clear.Empty() {
 		m.Clear = nil
 	}
-	n := d.count(itemBytesMin, engine.BatchOpsMax)
+	n := d.count(itemBytesMin, bigset.BatchOpsMax)
 	if n == 0 {
 		return m
 	}
@@ -81,9 +81,9 @@ func (d *decoder) delta() Delta {
 		d.fail("counters")
 		return m
 	}
-	m.Items = make([]engine.Item, 0, n)
+	m.Items = make([]bigset.Item, 0, n)
 	for len(m.Items) < n && d.err == nil {
-		it := engine.Item{Kind: keyscheme.Op(d.byte()), Element: d.bytes(engine.ElementBytesMax), Context: d.dots(engine.ContextDotsMax)}
+		it := bigset.Item{Kind: keyscheme.Op(d.byte()), Element: d.bytes(bigset.ElementBytesMax), Context: d.dots(bigset.ContextDotsMax)}
 		if it.Kind != keyscheme.OpAdd && it.Kind != keyscheme.OpRemove {
 			d.fail("an item that is neither add nor remove")
 		}
@@ -93,7 +93,7 @@ func (d *decoder) delta() Delta {
 }
 
 func (d *decoder) setName() []byte {
-	b := d.bytes(engine.SetNameBytesMax)
+	b := d.bytes(bigset.SetNameBytesMax)
 	if len(b) == 0 {
 		d.fail("no name of a set")
 	}
@@ -103,13 +103,13 @@ func (d *decoder) setName() []byte {
 // Ask asks, of dots that an element has elsewhere, what has become of them here: Judge's arguments in a frame.
 type Ask struct {
 	Set, Element []byte
-	Dots         []clock.Dot // at most engine.ContextDotsMax
+	Dots         []clock.Dot // at most bigset.ContextDotsMax
 }
 
 func (Ask) kind() byte { return kindAsk }
 
 func (m Ask) appendTo(e *encoder) error {
-	if len(m.Dots) > engine.ContextDotsMax {
+	if len(m.Dots) > bigset.ContextDotsMax {
 		return fmt.Errorf("%w: %d dots", ErrFrameTooLarge, len(m.Dots))
 	}
 	e.bytes(m.Set)
@@ -118,16 +118,16 @@ func (m Ask) appendTo(e *encoder) error {
 }
 
 func (d *decoder) ask() Ask {
-	return Ask{Set: d.setName(), Element: d.bytes(engine.ElementBytesMax), Dots: d.dots(engine.ContextDotsMax)}
+	return Ask{Set: d.setName(), Element: d.bytes(bigset.ElementBytesMax), Dots: d.dots(bigset.ContextDotsMax)}
 }
 
 // Judgement answers an Ask: all live dots of the element, and a verdict on each dot that was asked about, in that order.
-type Judgement engine.Judgement
+type Judgement bigset.Judgement
 
 func (Judgement) kind() byte { return kindJudgement }
 
 func (m Judgement) appendTo(e *encoder) error {
-	if len(m.Verdicts) > engine.ContextDotsMax {
+	if len(m.Verdicts) > bigset.ContextDotsMax {
 		return fmt.Errorf("%w: %d verdicts", ErrFrameTooLarge, len(m.Verdicts))
 	}
 	if !ascending(m.Live) {
@@ -148,14 +148,14 @@ func (m Judgement) appendTo(e *encoder) error {
 }
 
 // verdictCodes are the bytes that stand for verdicts on the wire.
-var verdictCodes = map[engine.Verdict]byte{engine.Live: 'l', engine.Dead: 'd', engine.NotSeen: 'n', engine.Lost: 'x'}
+var verdictCodes = map[bigset.Verdict]byte{bigset.Live: 'l', bigset.Dead: 'd', bigset.NotSeen: 'n', bigset.Lost: 'x'}
 
 func (d *decoder) judgement() Judgement {
 	m := Judgement{Live: d.dots(FrameBytesMax)}
 	if !ascending(m.Live) {
 		d.fail("live dots in no order")
 	}
-	n := d.count(1, engine.ContextDotsMax)
+	n := d.count(1, bigset.ContextDotsMax)
 	for range n {
 		v, ok := verdictOf(d.byte())
 		if !ok {
@@ -167,7 +167,7 @@ func (d *decoder) judgement() Judgement {
 	return m
 }
 
-func verdictOf(code byte) (engine.Verdict, bool) {
+func verdictOf(code byte) (bigset.Verdict, bool) {
 	for v, c := range verdictCodes {
 		if c == code {
 			return v, true

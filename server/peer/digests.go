@@ -6,17 +6,17 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/keyscheme"
 )
 
-// Digests say what the sets of a range come to, in the order of the store. An engine.SetDigest's hash is of its name, its Seen
+// Digests say what the sets of a range come to, in the order of the store. An bigset.SetDigest's hash is of its name, its Seen
 // and its Dead.
-type Digests []engine.SetDigest
+type Digests []bigset.SetDigest
 
 func (Digests) kind() byte { return kindDigests }
 
-const sumLen = len(engine.SetDigest{}.Sum)
+const sumLen = len(bigset.SetDigest{}.Sum)
 
 // digestBytesMin is the least that a digest takes: slot, length and one byte of name, sum.
 const digestBytesMin = keyscheme.SlotBytes + 2 + sumLen
@@ -41,7 +41,7 @@ func (d *decoder) digests() Digests {
 	n := d.count(digestBytesMin, DigestsMax)
 	m := make(Digests, 0, n)
 	for len(m) < n && d.err == nil {
-		s := engine.SetDigest{Slot: d.slot(), Name: d.setName()}
+		s := bigset.SetDigest{Slot: d.slot(), Name: d.setName()}
 		copy(s.Sum[:], d.raw(sumLen))
 		if len(m) > 0 && compareDigests(m[len(m)-1], s) >= 0 {
 			d.fail("digests are not in order")
@@ -52,7 +52,7 @@ func (d *decoder) digests() Digests {
 }
 
 // compareDigests orders digests as a store orders its sets: by slot, length of the name, name.
-func compareDigests(a, b engine.SetDigest) int {
+func compareDigests(a, b bigset.SetDigest) int {
 	return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(len(a.Name), len(b.Name)), bytes.Compare(a.Name, b.Name))
 }
 
@@ -63,12 +63,12 @@ func (d *decoder) slot() keyscheme.Slot {
 }
 
 // RangeDigests say what the sets in each part of a range of slots come to, of a range that was cut by keyscheme.CutSlots.
-type RangeDigests []engine.RangeDigest // at least one, at most engine.RangePartsMax
+type RangeDigests []bigset.RangeDigest // at least one, at most bigset.RangePartsMax
 
 func (RangeDigests) kind() byte { return kindRangeDigests }
 
 func (m RangeDigests) appendTo(e *encoder) error {
-	if len(m) == 0 || len(m) > engine.RangePartsMax {
+	if len(m) == 0 || len(m) > bigset.RangePartsMax {
 		return fmt.Errorf("%w: a range in %d parts", ErrFrame, len(m))
 	}
 	first, last := m[0].First, m[len(m)-1].Last
@@ -90,7 +90,7 @@ func (m RangeDigests) appendTo(e *encoder) error {
 }
 
 func (d *decoder) rangeDigests() RangeDigests {
-	first, last, n := d.slot(), d.slot(), d.count(1, engine.RangePartsMax)
+	first, last, n := d.slot(), d.slot(), d.count(1, bigset.RangePartsMax)
 	ends := keyscheme.CutSlots(first, last, n)
 	if len(ends) != n || n == 0 {
 		d.fail("a range that can't be cut so")
@@ -98,7 +98,7 @@ func (d *decoder) rangeDigests() RangeDigests {
 	}
 	m := make(RangeDigests, 0, n)
 	for i := 0; i < n && d.err == nil; i++ {
-		r := engine.RangeDigest{First: first, Last: ends[i], Sets: d.uvarint()}
+		r := bigset.RangeDigest{First: first, Last: ends[i], Sets: d.uvarint()}
 		if r.Sets > 0 {
 			copy(r.Sum[:], d.raw(sumLen))
 			if r.Sum == [16]byte{} {
@@ -112,7 +112,7 @@ func (d *decoder) rangeDigests() RangeDigests {
 }
 
 // CheckCut returns an error that is ErrFrame unless an answer to RangeDigests is of the parts that were asked for.
-func CheckCut(all []engine.RangeDigest, first, last keyscheme.Slot, parts int) error {
+func CheckCut(all []bigset.RangeDigest, first, last keyscheme.Slot, parts int) error {
 	ends := keyscheme.CutSlots(first, last, parts)
 	if len(ends) != len(all) {
 		return fmt.Errorf("%w: %d parts of a range, not %d", ErrFrame, len(all), len(ends))

@@ -1,6 +1,7 @@
 // Package peer decides where a replica is, and what is said to it.
 //
-// A Replica is one copy of a range of sets: Local is one in this process, over an engine.Store. What goes between replicas
+// A Replica is one copy of a range of sets: package local has the one in this process, over an engine.Store. This package knows no
+// store: its values are those of package bigset. What goes between replicas
 // are values (a delta, facts, a chunk, a state), each of which stands for itself: it may be lost, come late, twice, or
 // in any order. Between processes each value is a frame, which says who sent it; Append and Decode are each other's inverse.
 //

@@ -4,19 +4,19 @@ import (
 	"bytes"
 	"fmt"
 
-	"bigset/engine"
+	"bigset"
 )
 
 // ElementRange asks for hashes of keys: Replica.ElementDigests's arguments in a frame.
 type ElementRange struct {
 	Set   []byte
-	Range engine.ElementRange
+	Range bigset.ElementRange
 }
 
 func (ElementRange) kind() byte { return kindElementRange }
 
 func (m ElementRange) appendTo(e *encoder) error {
-	if m.Range.Mean < 1 || m.Range.Mean > engine.ElementsMeanMax {
+	if m.Range.Mean < 1 || m.Range.Mean > bigset.ElementsMeanMax {
 		return fmt.Errorf("%w: parts of %d elements", ErrFrame, m.Range.Mean)
 	}
 	e.bytes(m.Set)
@@ -29,17 +29,17 @@ func (m ElementRange) appendTo(e *encoder) error {
 
 func (d *decoder) elementRange() ElementRange {
 	m := ElementRange{Set: d.setName()}
-	m.Range.After, m.Range.UpTo = d.optional(engine.ElementBytesMax), d.optional(engine.ElementBytesMax)
+	m.Range.After, m.Range.UpTo = d.optional(bigset.ElementBytesMax), d.optional(bigset.ElementBytesMax)
 	mean := d.uvarint()
-	if mean < 1 || mean > engine.ElementsMeanMax {
+	if mean < 1 || mean > bigset.ElementsMeanMax {
 		d.fail("parts of no such size")
 	}
 	m.Range.Mean, m.Range.Within = int(mean), d.clock()
 	return m
 }
 
-// ElementDigests are hashes of keys in a frame: engine.ElementDigests.
-type ElementDigests engine.ElementDigests
+// ElementDigests are hashes of keys in a frame: bigset.ElementDigests.
+type ElementDigests bigset.ElementDigests
 
 func (ElementDigests) kind() byte { return kindElementDigests }
 
@@ -47,7 +47,7 @@ func (ElementDigests) kind() byte { return kindElementDigests }
 const elementDigestBytesMin = 2
 
 func (m ElementDigests) appendTo(e *encoder) error {
-	if len(m.Parts) > engine.ElementPartsMax {
+	if len(m.Parts) > bigset.ElementPartsMax {
 		return fmt.Errorf("%w: %d parts", ErrFrameTooLarge, len(m.Parts))
 	}
 	if err := checkElementDigests(&m); err != nil {
@@ -67,9 +67,9 @@ func (m ElementDigests) appendTo(e *encoder) error {
 
 func (d *decoder) elementDigests() ElementDigests {
 	m := ElementDigests{Done: d.bool()}
-	n := d.count(elementDigestBytesMin, engine.ElementPartsMax)
+	n := d.count(elementDigestBytesMin, bigset.ElementPartsMax)
 	for len(m.Parts) < n && d.err == nil {
-		p := engine.ElementDigest{Bound: d.bytes(engine.ElementBytesMax), Elements: d.uvarint()}
+		p := bigset.ElementDigest{Bound: d.bytes(bigset.ElementBytesMax), Elements: d.uvarint()}
 		if p.Elements > 0 {
 			copy(p.Sum[:], d.raw(sumLen))
 		}

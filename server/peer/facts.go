@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 )
 
-// Facts are engine.Facts in a frame: keys with their dots, and deaths, which the receiver judges by its own state.
-type Facts engine.Facts
+// Facts are bigset.Facts in a frame: keys with their dots, and deaths, which the receiver judges by its own state.
+type Facts bigset.Facts
 
 func (Facts) kind() byte { return kindFacts }
 
@@ -55,7 +55,7 @@ func (d *decoder) elements() []fold.Element {
 	}
 	all := make([]fold.Element, 0, n)
 	for len(all) < n && d.err == nil {
-		el := fold.Element{Name: d.bytes(engine.ElementBytesMax), Dots: d.dots(FrameBytesMax)}
+		el := fold.Element{Name: d.bytes(bigset.ElementBytesMax), Dots: d.dots(FrameBytesMax)}
 		if len(el.Dots) == 0 || !ascending(el.Dots) {
 			d.fail("an element without dots, or not in order")
 		}
@@ -80,8 +80,8 @@ func (m Locate) appendTo(e *encoder) error {
 
 func (d *decoder) locate() Locate { return Locate{Set: d.setName(), Dots: d.clock()} }
 
-// State is an engine.State in a frame: what a replica has seen of a set, and what of it is dead.
-type State engine.State
+// State is a bigset.State in a frame: what a replica has seen of a set, and what of it is dead.
+type State bigset.State
 
 func (State) kind() byte { return kindState }
 
@@ -147,7 +147,7 @@ func (d *decoder) chunk() Chunk {
 		m.Clock = d.clock()
 	}
 	if flags&chunkBound != 0 {
-		m.Bound = d.bytes(engine.ElementBytesMax)
+		m.Bound = d.bytes(bigset.ElementBytesMax)
 	}
 	m.Elements = d.elements()
 	m.Count = len(m.Elements)

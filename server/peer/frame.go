@@ -38,7 +38,7 @@ type Message interface {
 // Append appends the frame of a message that a member sends. Its error is ErrFrameTooLarge, ErrOpenContexts, ErrMember, or that of
 // a message which could not be decoded.
 func Append(dst []byte, from Member, m Message) ([]byte, error) {
-	if err := from.check(); err != nil {
+	if err := from.Check(); err != nil {
 		return dst, err
 	}
 	e := encoder{b: append(dst, frameVersion, m.kind())}
@@ -71,7 +71,7 @@ func Decode(b []byte) (Message, Member, error) {
 	}
 	d := decoder{b: body, off: 2}
 	from := Member{Node: d.text(NodeBytesMax), Incarnation: clock.Actor(d.text(clock.ActorBytesMax)), State: MemberState(d.byte())}
-	if err := from.check(); d.err == nil && err != nil {
+	if err := from.Check(); d.err == nil && err != nil {
 		d.failed("sender", err)
 	}
 	m, err := d.message(b[1])

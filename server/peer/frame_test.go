@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/peer"
@@ -40,7 +40,7 @@ func allSamples() []sample { return append(samples(), sliceSamples()...) }
 func samples() []sample {
 	seen := clock.Of(dot("A1", 1), dot("A1", 2), dot("B1", 7))
 	return []sample{
-		{"delta", peer.Delta{Set: []byte("set"), Request: []byte("req-1"), Actor: "A1", First: 300, Items: []engine.Item{
+		{"delta", peer.Delta{Set: []byte("set"), Request: []byte("req-1"), Actor: "A1", First: 300, Items: []bigset.Item{
 			{Kind: keyscheme.OpAdd, Element: []byte("x"), Context: []clock.Dot{dot("B1", 7), dot("A1", 1), dot("B1", 3)}},
 			{Kind: keyscheme.OpRemove, Element: []byte{}, Context: []clock.Dot{dot("C1", 1)}},
 			{Kind: keyscheme.OpAdd, Element: []byte("y")},
@@ -65,17 +65,17 @@ func samples() []sample {
 		{"span-last", peer.Span{Set: []byte("set"), Done: true, Keys: []byte{}, Seen: seen, Dead: clock.Of(dot("A1", 1))}},
 		{"span-between", peer.Span{Set: []byte("set"), Bound: []byte{}, Count: 1, Keys: []byte("\x00\x00\x00\x02A1\x04")}},
 		{"range-digests", peer.RangeDigests{{First: 2, Last: 4, Sets: 300, Sum: [16]byte{1, 2}}, {First: 5, Last: 8}, {First: 9, Last: 12, Sets: 1, Sum: [16]byte{15: 3}}}},
-		{"element-range", peer.ElementRange{Set: []byte("set"), Range: engine.ElementRange{After: []byte("x"), UpTo: []byte{}, Mean: 300, Within: seen}}},
-		{"element-range-of-all", peer.ElementRange{Set: []byte("set"), Range: engine.ElementRange{Mean: 1}}},
-		{"element-digests", peer.ElementDigests{Parts: []engine.ElementDigest{
+		{"element-range", peer.ElementRange{Set: []byte("set"), Range: bigset.ElementRange{After: []byte("x"), UpTo: []byte{}, Mean: 300, Within: seen}}},
+		{"element-range-of-all", peer.ElementRange{Set: []byte("set"), Range: bigset.ElementRange{Mean: 1}}},
+		{"element-digests", peer.ElementDigests{Parts: []bigset.ElementDigest{
 			{Bound: []byte{}, Elements: 1, Sum: [16]byte{1, 15: 2}}, {Bound: []byte("y"), Elements: 300}, {Bound: []byte("z")}}}},
 		{"element-digests-of-nothing", peer.ElementDigests{Done: true}},
-		{"heal", peer.Heal{Facts: engine.Facts{Set: []byte("set"), Keys: []fold.Element{{Name: []byte("x"), Dots: []clock.Dot{dot("A1", 2)}}}, Dead: clock.Of(dot("A1", 1))},
+		{"heal", peer.Heal{Facts: bigset.Facts{Set: []byte("set"), Keys: []fold.Element{{Name: []byte("x"), Dots: []clock.Dot{dot("A1", 2)}}}, Dead: clock.Of(dot("A1", 1))},
 			Wrong: []fold.Element{{Name: []byte("y"), Dots: []clock.Dot{dot("A1", 2), dot("B1", 7)}}}}},
 		{"heal-result", peer.HealResult{Healed: 1, Present: 300, Dead: 2, NotSeen: 3, Left: 4, Taken: 5}},
 		{"lost", peer.Lost{Set: []byte("set"), Dots: seen}},
 		{"judgement-of-nothing", peer.Judgement{}},
-		{"judgement", peer.Judgement{Live: []clock.Dot{dot("A1", 2), dot("B1", 7)}, Verdicts: []engine.Verdict{engine.Live, engine.Dead, engine.NotSeen, engine.Lost}}},
+		{"judgement", peer.Judgement{Live: []clock.Dot{dot("A1", 2), dot("B1", 7)}, Verdicts: []bigset.Verdict{bigset.Live, bigset.Dead, bigset.NotSeen, bigset.Lost}}},
 	}
 }
 
@@ -240,10 +240,10 @@ func TestRefusedFrames(t *testing.T) {
 }
 
 func TestUnsendable(t *testing.T) {
-	big := make([]byte, engine.ElementBytesMax)
+	big := make([]byte, bigset.ElementBytesMax)
 	var many peer.Facts
 	many.Set = []byte("s")
-	for i := range peer.FrameBytesMax/engine.ElementBytesMax + 1 {
+	for i := range peer.FrameBytesMax/bigset.ElementBytesMax + 1 {
 		many.Keys = append(many.Keys, fold.Element{Name: big, Dots: []clock.Dot{dot("a", uint64(i+1))}})
 	}
 	for _, c := range []struct {
@@ -253,13 +253,13 @@ func TestUnsendable(t *testing.T) {
 		want error
 	}{
 		{"over the frame", alice, many, peer.ErrFrameTooLarge},
-		{"wide context", alice, peer.Delta{Set: []byte("s"), Actor: "A", First: 1, Items: []engine.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}, peer.ErrOpenContexts},
+		{"wide context", alice, peer.Delta{Set: []byte("s"), Actor: "A", First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Wide: &clock.Clock{}}}}, peer.ErrOpenContexts},
 		{"request id", alice, peer.Delta{Set: []byte("s"), Request: make([]byte, peer.RequestBytesMax+1)}, peer.ErrFrameTooLarge},
 		{"sender", peer.Member{}, peer.Digests{}, peer.ErrMember},
 		{"no dot", alice, peer.Ask{Set: []byte("s"), Dots: []clock.Dot{{}}}, peer.ErrFrame},
 		{"a range that is cut otherwise", alice, peer.RangeDigests{{First: 2, Last: 5}, {First: 6, Last: 8}}, peer.ErrFrame},
 		{"no range", alice, peer.RangeDigests{}, peer.ErrFrame},
-		{"sum of no elements", alice, peer.ElementDigests{Done: true, Parts: []engine.ElementDigest{{Bound: []byte("a"), Sum: [16]byte{1}}}}, peer.ErrFrame},
+		{"sum of no elements", alice, peer.ElementDigests{Done: true, Parts: []bigset.ElementDigest{{Bound: []byte("a"), Sum: [16]byte{1}}}}, peer.ErrFrame},
 		{"part of no elements", alice, peer.ElementRange{Set: []byte("s")}, peer.ErrFrame},
 		{"fewer than no keys", alice, peer.HealResult{Left: -1}, peer.ErrFrame},
 		{"live dots in no order", alice, peer.Judgement{Live: []clock.Dot{dot("b", 1), dot("a", 1)}}, peer.ErrFrame},
@@ -273,18 +273,18 @@ func TestUnsendable(t *testing.T) {
 
 // TestLargestBatchFits sends the largest batch that the engine takes, with contexts of a few dots.
 func TestLargestBatchFits(t *testing.T) {
-	d := peer.Delta{Set: make([]byte, engine.SetNameBytesMax), Actor: "actor-of-12b", First: 1 << 40}
-	element := make([]byte, engine.BatchBytesMax/engine.BatchOpsMax)
+	d := peer.Delta{Set: make([]byte, bigset.SetNameBytesMax), Actor: "actor-of-12b", First: 1 << 40}
+	element := make([]byte, bigset.BatchBytesMax/bigset.BatchOpsMax)
 	var context []clock.Dot
 	for i := range 10 {
 		context = append(context, dot("actor-of-12c", 1<<40+uint64(i)))
 	}
-	for range engine.BatchOpsMax {
-		d.Items = append(d.Items, engine.Item{Kind: keyscheme.OpAdd, Element: element, Context: context})
+	for range bigset.BatchOpsMax {
+		d.Items = append(d.Items, bigset.Item{Kind: keyscheme.OpAdd, Element: element, Context: context})
 	}
 	b := encode(t, alice, d)
 	m, _, err := peer.Decode(b)
-	if err != nil || len(m.(peer.Delta).Items) != engine.BatchOpsMax {
+	if err != nil || len(m.(peer.Delta).Items) != bigset.BatchOpsMax {
 		t.Fatal(err)
 	}
 	t.Logf("%d bytes", len(b))

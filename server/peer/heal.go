@@ -3,14 +3,14 @@ package peer
 import (
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 )
 
 // Heal has keys put back, and others taken away: Replica.Heal's arguments in a frame.
 type Heal struct {
-	Facts engine.Facts
+	Facts bigset.Facts
 	Wrong []fold.Element
 }
 
@@ -23,10 +23,10 @@ func (m Heal) appendTo(e *encoder) error {
 	return e.elements(m.Wrong)
 }
 
-func (d *decoder) heal() Heal { return Heal{Facts: engine.Facts(d.facts()), Wrong: d.elements()} }
+func (d *decoder) heal() Heal { return Heal{Facts: bigset.Facts(d.facts()), Wrong: d.elements()} }
 
-// HealResult is an engine.HealResult in a frame.
-type HealResult engine.HealResult
+// HealResult is a bigset.HealResult in a frame.
+type HealResult bigset.HealResult
 
 func (HealResult) kind() byte { return kindHealResult }
 

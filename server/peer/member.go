@@ -48,8 +48,8 @@ func (m Member) String() string {
 	return fmt.Sprintf("%s/%x (%v)", m.Node, string(m.Incarnation), m.State)
 }
 
-// check returns what is wrong with a member, or nil.
-func (m Member) check() error {
+// Check returns what is wrong with a member: ErrMember, or nil.
+func (m Member) Check() error {
 	switch {
 	case len(m.Node) == 0 || len(m.Node) > NodeBytesMax:
 		return fmt.Errorf("%w: name of a node of %d bytes", ErrMember, len(m.Node))

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/keyscheme"
 )
 
@@ -57,7 +57,7 @@ func (d *decoder) sliceMessage(kind byte) Message {
 	return nil
 }
 
-func (e *encoder) spec(s *engine.SliceSpec) error {
+func (e *encoder) spec(s *bigset.SliceSpec) error {
 	if err := checkSpec(s); err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (e *encoder) spec(s *engine.SliceSpec) error {
 	return nil
 }
 
-func (d *decoder) spec() engine.SliceSpec {
-	s := engine.SliceSpec{Name: d.filterName(), Slice: uint32(d.upTo(math.MaxUint32)), Generation: d.uvarint(), Options: d.filterOptions()}
+func (d *decoder) spec() bigset.SliceSpec {
+	s := bigset.SliceSpec{Name: d.filterName(), Slice: uint32(d.upTo(math.MaxUint32)), Generation: d.uvarint(), Options: d.filterOptions()}
 	if err := checkSpec(&s); d.err == nil && err != nil {
 		d.failed("slice", err)
 	}
@@ -79,7 +79,7 @@ func (d *decoder) spec() engine.SliceSpec {
 func (d *decoder) filterName() []byte { return d.bytes(keyscheme.FilterNameBytesMax) }
 
 // checkSpec returns what is wrong with the name of a slice, or with what its filter was made with.
-func checkSpec(s *engine.SliceSpec) error {
+func checkSpec(s *bigset.SliceSpec) error {
 	if err := checkSlice(s); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func checkSpec(s *engine.SliceSpec) error {
 }
 
 // checkSlice checks what a slice that was dropped has of a SliceSpec, too.
-func checkSlice(s *engine.SliceSpec) error {
+func checkSlice(s *bigset.SliceSpec) error {
 	if err := checkGeneration(s.Name, s.Options.Slices, s.Generation); err != nil {
 		return err
 	}
@@ -110,8 +110,8 @@ func checkGeneration(name []byte, slices uint32, generation uint64) error {
 }
 
 // checkFilterOptions refuses also what stands for a default: replicas may not come to differ by it.
-func checkFilterOptions(o *engine.FilterOptions) error {
-	if o.InMemory || o.Slices < 1 || o.Owners < 1 || o.Durability > engine.FilterSync {
+func checkFilterOptions(o *bigset.FilterOptions) error {
+	if o.InMemory || o.Slices < 1 || o.Owners < 1 || o.Durability > bigset.FilterSync {
 		return fmt.Errorf("%w: a filter of %d slices, %d owners, durability %d, in memory only: %v", ErrFrame, o.Slices, o.Owners, o.Durability, o.InMemory)
 	}
 	if err := o.Validate(); err != nil {
@@ -120,7 +120,7 @@ func checkFilterOptions(o *engine.FilterOptions) error {
 	return nil
 }
 
-func (e *encoder) filterOptions(o *engine.FilterOptions) {
+func (e *encoder) filterOptions(o *bigset.FilterOptions) {
 	e.uvarint(o.Capacity)
 	e.float(o.Probability)
 	e.uvarint(uint64(o.Scale))
@@ -130,11 +130,11 @@ func (e *encoder) filterOptions(o *engine.FilterOptions) {
 	e.byte(byte(o.Durability))
 }
 
-func (d *decoder) filterOptions() (o engine.FilterOptions) {
+func (d *decoder) filterOptions() (o bigset.FilterOptions) {
 	o.Capacity, o.Probability = d.uvarint(), d.float()
 	o.Scale, o.Reduction = uint32(d.upTo(math.MaxUint32)), d.float()
 	o.Slices, o.Owners = uint32(d.upTo(math.MaxUint32)), uint32(d.upTo(math.MaxUint32))
-	o.Durability = engine.FilterDurability(d.byte())
+	o.Durability = bigset.FilterDurability(d.byte())
 	return o
 }
 
@@ -211,7 +211,7 @@ func checkLayersInOrder(all []bloomslice.Layer) error {
 
 // bits writes answers, eight a byte, the first in the lowest bit.
 func (e *encoder) bits(v []bool) error {
-	if len(v) > engine.MarksMax {
+	if len(v) > bigset.MarksMax {
 		return fmt.Errorf("%w: %d answers", ErrFrameTooLarge, len(v))
 	}
 	e.uvarint(uint64(len(v)))
@@ -226,7 +226,7 @@ func (e *encoder) bits(v []bool) error {
 }
 
 func (d *decoder) bits() []bool {
-	n := int(d.upTo(engine.MarksMax))
+	n := int(d.upTo(bigset.MarksMax))
 	packed := d.raw((n + 7) / 8)
 	if d.err != nil || n == 0 {
 		return nil

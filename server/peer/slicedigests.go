@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // DropGeneration has a filter taken away: SliceReplica.DropGeneration's arguments in a frame.
@@ -38,14 +38,14 @@ func (d *decoder) dropGeneration() DropGeneration {
 }
 
 // FlushSlice has a slice put on disk: SliceReplica.FlushSlice's argument in a frame.
-type FlushSlice struct{ Spec engine.SliceSpec }
+type FlushSlice struct{ Spec bigset.SliceSpec }
 
 func (FlushSlice) kind() byte { return kindFlushSlice }
 
 func (m FlushSlice) appendTo(e *encoder) error { return e.spec(&m.Spec) }
 
 // SliceDigests say what is in the slices of a range, as CompareSliceDigests orders them; at most DigestsMax.
-type SliceDigests []engine.SliceDigest
+type SliceDigests []bigset.SliceDigest
 
 func (SliceDigests) kind() byte { return kindSliceDigests }
 
@@ -60,7 +60,7 @@ func (m SliceDigests) appendTo(e *encoder) error {
 		return fmt.Errorf("%w: %d digests", ErrFrameTooLarge, len(m))
 	}
 	e.uvarint(uint64(len(m)))
-	places := map[engine.FilterOptions]int{}
+	places := map[bigset.FilterOptions]int{}
 	for i := range m {
 		s := &m[i]
 		if i > 0 && CompareSliceDigests(&m[i-1], s) >= 0 {
@@ -95,7 +95,7 @@ func (d *decoder) sliceDigests() SliceDigests {
 	var m SliceDigests
 	var named optionsTable
 	for len(m) < n && d.err == nil {
-		s := engine.SliceDigest{SliceSpec: engine.SliceSpec{Name: d.filterName(), Slice: uint32(d.upTo(math.MaxUint32)), Generation: d.uvarint()}}
+		s := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: d.filterName(), Slice: uint32(d.upTo(math.MaxUint32)), Generation: d.uvarint()}}
 		place := d.upTo(DigestsMax)
 		if s.Dropped = place == digestDropped; s.Dropped {
 			s.Options.Slices = uint32(d.upTo(math.MaxUint32))
@@ -116,12 +116,12 @@ func (d *decoder) sliceDigests() SliceDigests {
 
 // optionsTable are the options that a frame has named, by their places, and as a set.
 type optionsTable struct {
-	list []engine.FilterOptions
-	has  map[engine.FilterOptions]struct{}
+	list []bigset.FilterOptions
+	has  map[bigset.FilterOptions]struct{}
 }
 
 // read returns the options at a place, from 1. At the next that is not taken yet they follow.
-func (t *optionsTable) read(d *decoder, place int) engine.FilterOptions {
+func (t *optionsTable) read(d *decoder, place int) bigset.FilterOptions {
 	if place <= len(t.list) {
 		return t.list[place-1]
 	}
@@ -130,7 +130,7 @@ func (t *optionsTable) read(d *decoder, place int) engine.FilterOptions {
 		d.fail("options out of their place, or that were named before")
 	}
 	if t.has == nil {
-		t.has = map[engine.FilterOptions]struct{}{}
+		t.has = map[bigset.FilterOptions]struct{}{}
 	}
 	t.has[o] = struct{}{}
 	t.list = append(t.list, o)
@@ -138,17 +138,17 @@ func (t *optionsTable) read(d *decoder, place int) engine.FilterOptions {
 }
 
 // checkSliceDigest checks one digest. One of a slice that was dropped says nothing but that.
-func checkSliceDigest(s *engine.SliceDigest) error {
+func checkSliceDigest(s *bigset.SliceDigest) error {
 	if !s.Dropped {
 		return checkSpec(&s.SliceSpec)
 	}
-	if s.Options != (engine.FilterOptions{Options: bloomslice.Options{Slices: s.Options.Slices}}) || s.Sum != [16]byte{} {
+	if s.Options != (bigset.FilterOptions{Options: bloomslice.Options{Slices: s.Options.Slices}}) || s.Sum != [16]byte{} {
 		return fmt.Errorf("%w: a slice that was dropped, with options or a sum", ErrFrame)
 	}
 	return checkSlice(&s.SliceSpec)
 }
 
 // CompareSliceDigests orders digests as SliceReplica.SliceDigests lists them: by slot, then by name, then by slice.
-func CompareSliceDigests(a, b *engine.SliceDigest) int {
+func CompareSliceDigests(a, b *bigset.SliceDigest) int {
 	return cmp.Or(cmp.Compare(a.Slot(), b.Slot()), bytes.Compare(a.Name, b.Name), cmp.Compare(a.Slice, b.Slice))
 }

@@ -10,26 +10,26 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
 var (
-	plainFilter = engine.FilterOptions{Options: bloomslice.Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}}
-	cutFilter   = engine.FilterOptions{Options: bloomslice.Options{Capacity: 1e6, Probability: 0.01, Scale: 2, Reduction: 0.5, Slices: 8, Owners: 3}, Durability: engine.FilterSync}
+	plainFilter = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}}
+	cutFilter   = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1e6, Probability: 0.01, Scale: 2, Reduction: 0.5, Slices: 8, Owners: 3}, Durability: bigset.FilterSync}
 )
 
-func slice(name string, i uint32, generation uint64, o engine.FilterOptions) engine.SliceSpec {
-	return engine.SliceSpec{Name: []byte(name), Slice: i, Generation: generation, Options: o}
+func slice(name string, i uint32, generation uint64, o bigset.FilterOptions) bigset.SliceSpec {
+	return bigset.SliceSpec{Name: []byte(name), Slice: i, Generation: generation, Options: o}
 }
 
 func layerOf(owner string, index uint16) bloomslice.LayerID {
 	return bloomslice.LayerID{Index: index, Owner: owner}
 }
 
-func place(id bloomslice.LayerID, page uint32) engine.PagePlace {
-	return engine.PagePlace{Layer: id, Page: page}
+func place(id bloomslice.LayerID, page uint32) bigset.PagePlace {
+	return bigset.PagePlace{Layer: id, Page: page}
 }
 
 // sliceLayers are in order: of 3, 300 and 1 pages.
@@ -45,7 +45,7 @@ func sliceLayers() []bloomslice.Layer {
 func sliceSamples() []sample {
 	first, second := bloomslice.Hash{1, 2, 3, 1 << 63}, bloomslice.Hash{0xFFFFFFFFFFFFFFFF}
 	spec, layers := slice("filter", 5, 300, cutFilter), sliceLayers()
-	marks := engine.Marks{SliceSpec: spec, Layers: layers[1:], Marks: []engine.Mark{{Layer: 1, Hash: first}, {Hash: second}, {Layer: 1, Hash: second}}}
+	marks := bigset.Marks{SliceSpec: spec, Layers: layers[1:], Marks: []bigset.Mark{{Layer: 1, Hash: first}, {Hash: second}, {Layer: 1, Hash: second}}}
 	alone := slice("", 0, 1, plainFilter)
 	return []sample{
 		{"mark", peer.Mark{Spec: spec, Hashes: []bloomslice.Hash{first, second}}},
@@ -61,15 +61,15 @@ func sliceSamples() []sample {
 		{"flush-slice", peer.FlushSlice{Spec: spec}},
 		{"slice-digests", sliceDigestSample()},
 		{"slice-digests-none", peer.SliceDigests(nil)},
-		{"ask-page-sums", peer.AskPageSums{Spec: spec, After: &engine.PagePlace{Layer: layerOf("alice", 1), Page: 299}, Most: 1000}},
+		{"ask-page-sums", peer.AskPageSums{Spec: spec, After: &bigset.PagePlace{Layer: layerOf("alice", 1), Page: 299}, Most: 1000}},
 		{"ask-page-sums-first", peer.AskPageSums{Spec: alone}},
-		{"page-sums", peer.PageSums{Layers: layers, Sums: []engine.PageSum{
+		{"page-sums", peer.PageSums{Layers: layers, Sums: []bigset.PageSum{
 			{PagePlace: place(layers[1].ID, 0), Sum: 1}, {PagePlace: place(layers[1].ID, 1), Sum: 1 << 63}, {PagePlace: place(layers[1].ID, 299)}, {PagePlace: place(layers[2].ID, 0), Sum: 7}}}},
-		{"page-sums-last", peer.PageSums{Layers: layers[:1], Sums: []engine.PageSum{{PagePlace: place(layers[0].ID, 2), Sum: 3}}, Done: true}},
+		{"page-sums-last", peer.PageSums{Layers: layers[:1], Sums: []bigset.PageSum{{PagePlace: place(layers[0].ID, 2), Sum: 3}}, Done: true}},
 		{"page-sums-none", peer.PageSums{Done: true}},
-		{"ask-pages", peer.AskPages{Spec: spec, Places: []engine.PagePlace{place(layers[0].ID, 2), place(layers[1].ID, 7), place(layers[1].ID, 16_777_215)}}},
+		{"ask-pages", peer.AskPages{Spec: spec, Places: []bigset.PagePlace{place(layers[0].ID, 2), place(layers[1].ID, 7), place(layers[1].ID, 16_777_215)}}},
 		{"ask-pages-none", peer.AskPages{Spec: spec}},
-		{"slice-pages", peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []engine.SlicePage{
+		{"slice-pages", peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []bigset.SlicePage{
 			{PagePlace: place(layers[0].ID, 0), Value: []byte("w\x80\x01")}, {PagePlace: place(layers[0].ID, 2), Value: []byte("s")}, {PagePlace: place(layers[1].ID, 5), Value: []byte("s\x00\x07")}}}},
 		{"slice-pages-of-counts", peer.SlicePages{SliceSpec: spec, Layers: layers}},
 	}
@@ -77,7 +77,7 @@ func sliceSamples() []sample {
 
 // sliceDigestSample has slices of two filters, in order, of which one was dropped.
 func sliceDigestSample() peer.SliceDigests {
-	dropped := engine.SliceDigest{SliceSpec: slice("gone", 1, 9, engine.FilterOptions{Options: bloomslice.Options{Slices: 2}}), Dropped: true}
+	dropped := bigset.SliceDigest{SliceSpec: slice("gone", 1, 9, bigset.FilterOptions{Options: bloomslice.Options{Slices: 2}}), Dropped: true}
 	all := peer.SliceDigests{
 		{SliceSpec: slice("filter", 0, 300, cutFilter), Sum: [16]byte{1, 15: 2}}, {SliceSpec: slice("filter", 7, 300, cutFilter), Sum: [16]byte{3}},
 		{SliceSpec: slice("other", 0, 4, plainFilter)}, dropped,
@@ -141,7 +141,7 @@ func TestRefusedSliceFrames(t *testing.T) {
 
 		{"good keys", 'm', spec + "\x02" + hash + hash, nil},
 		{"half a hash", 'c', spec + "\x01" + hash[:31], peer.ErrFrame},
-		{"more keys than may be", 'c', spec + "\x81\x80\x01" + strings.Repeat(hash, engine.MarksMax+1), peer.ErrFrameTooLarge},
+		{"more keys than may be", 'c', spec + "\x81\x80\x01" + strings.Repeat(hash, bigset.MarksMax+1), peer.ErrFrameTooLarge},
 		{"more keys than bytes", 'm', spec + "\x03" + hash + hash, peer.ErrFrame},
 
 		{"good marks", 'd', spec + two + "\x01\x01" + hash, nil},
@@ -221,16 +221,16 @@ func TestRefusedSliceFrames(t *testing.T) {
 
 func TestUnsendableOfSlices(t *testing.T) {
 	spec, layers := slice("f", 1, 9, cutFilter), sliceLayers()
-	options := func(change func(*engine.FilterOptions)) engine.SliceSpec {
+	options := func(change func(*bigset.FilterOptions)) bigset.SliceSpec {
 		s := spec
 		change(&s.Options)
 		return s
 	}
-	sum := func(id bloomslice.LayerID, page uint32) engine.PageSum {
-		return engine.PageSum{PagePlace: place(id, page)}
+	sum := func(id bloomslice.LayerID, page uint32) bigset.PageSum {
+		return bigset.PageSum{PagePlace: place(id, page)}
 	}
-	page := func(id bloomslice.LayerID, page uint32, n int) engine.SlicePage {
-		return engine.SlicePage{PagePlace: place(id, page), Value: make([]byte, n)}
+	page := func(id bloomslice.LayerID, page uint32, n int) bigset.SlicePage {
+		return bigset.SlicePage{PagePlace: place(id, page), Value: make([]byte, n)}
 	}
 	backwards := []bloomslice.Layer{layers[1], layers[0]}
 	long := bloomslice.LayerID{Owner: strings.Repeat("o", bloomslice.OwnerBytesMax+1)}
@@ -238,20 +238,20 @@ func TestUnsendableOfSlices(t *testing.T) {
 		m    peer.Message
 		want error
 	}{
-		{peer.FlushSlice{Spec: options(func(o *engine.FilterOptions) { o.InMemory = true })}, peer.ErrFrame},
-		{peer.FlushSlice{Spec: options(func(o *engine.FilterOptions) { o.Owners = 0 })}, peer.ErrFrame},
-		{peer.FlushSlice{Spec: options(func(o *engine.FilterOptions) { o.Slices = 0 })}, peer.ErrFrame},
-		{peer.FlushSlice{Spec: options(func(o *engine.FilterOptions) { o.Durability = 4 })}, peer.ErrFrame},
-		{peer.FlushSlice{Spec: options(func(o *engine.FilterOptions) { o.Capacity = 1 })}, bloomslice.ErrOptions},
+		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.InMemory = true })}, peer.ErrFrame},
+		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.Owners = 0 })}, peer.ErrFrame},
+		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.Slices = 0 })}, peer.ErrFrame},
+		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.Durability = 4 })}, peer.ErrFrame},
+		{peer.FlushSlice{Spec: options(func(o *bigset.FilterOptions) { o.Capacity = 1 })}, bloomslice.ErrOptions},
 		{peer.FlushSlice{Spec: slice("f", 8, 9, cutFilter)}, peer.ErrFrame},
 		{peer.FlushSlice{Spec: slice("f", 1, 0, cutFilter)}, peer.ErrFrame},
 		{peer.FlushSlice{Spec: slice(strings.Repeat("f", 201), 1, 9, cutFilter)}, peer.ErrFrameTooLarge},
-		{peer.Mark{Spec: spec, Hashes: make([]bloomslice.Hash, engine.MarksMax+1)}, peer.ErrFrameTooLarge},
+		{peer.Mark{Spec: spec, Hashes: make([]bloomslice.Hash, bigset.MarksMax+1)}, peer.ErrFrameTooLarge},
 		{peer.Check{Hashes: make([]bloomslice.Hash, 1)}, peer.ErrFrame},
-		{peer.KeyAnswers(make([]bool, engine.MarksMax+1)), peer.ErrFrameTooLarge},
-		{peer.Marks{SliceSpec: spec, Layers: layers, Marks: []engine.Mark{{Layer: 3}}}, peer.ErrFrame},
-		{peer.Marks{SliceSpec: spec, Layers: layers, Marks: []engine.Mark{{Layer: -1}}}, peer.ErrFrame},
-		{peer.Marks{SliceSpec: spec, Layers: layers, Marks: make([]engine.Mark, engine.MarksMax+1)}, peer.ErrFrameTooLarge},
+		{peer.KeyAnswers(make([]bool, bigset.MarksMax+1)), peer.ErrFrameTooLarge},
+		{peer.Marks{SliceSpec: spec, Layers: layers, Marks: []bigset.Mark{{Layer: 3}}}, peer.ErrFrame},
+		{peer.Marks{SliceSpec: spec, Layers: layers, Marks: []bigset.Mark{{Layer: -1}}}, peer.ErrFrame},
+		{peer.Marks{SliceSpec: spec, Layers: layers, Marks: make([]bigset.Mark, bigset.MarksMax+1)}, peer.ErrFrameTooLarge},
 		{peer.Marks{SliceSpec: spec, Layers: append(sliceLayers(), layers[0])}, peer.ErrFrame},
 		{peer.Marks{SliceSpec: spec, Layers: []bloomslice.Layer{{ID: layers[0].ID}}}, bloomslice.ErrOptions},
 		{peer.Marks{SliceSpec: spec, Layers: []bloomslice.Layer{{ID: long, Shape: layers[0].Shape}}}, peer.ErrFrameTooLarge},
@@ -259,27 +259,27 @@ func TestUnsendableOfSlices(t *testing.T) {
 		{peer.DropGeneration{Name: []byte("f"), Slices: 2}, peer.ErrFrame},
 		{peer.SliceDigests{{SliceSpec: spec}, {SliceSpec: spec}}, peer.ErrFrame},
 		{peer.SliceDigests{{SliceSpec: spec, Dropped: true}}, peer.ErrFrame},
-		{peer.SliceDigests{{SliceSpec: slice("f", 0, 9, engine.FilterOptions{Options: bloomslice.Options{Slices: 1}}), Dropped: true, Sum: [16]byte{1}}}, peer.ErrFrame},
-		{peer.SliceDigests{{SliceSpec: slice("f", 0, 9, engine.FilterOptions{Options: bloomslice.Options{Slices: 1}})}}, peer.ErrFrame},
+		{peer.SliceDigests{{SliceSpec: slice("f", 0, 9, bigset.FilterOptions{Options: bloomslice.Options{Slices: 1}}), Dropped: true, Sum: [16]byte{1}}}, peer.ErrFrame},
+		{peer.SliceDigests{{SliceSpec: slice("f", 0, 9, bigset.FilterOptions{Options: bloomslice.Options{Slices: 1}})}}, peer.ErrFrame},
 		{peer.AskPageSums{Spec: spec, Most: -1}, peer.ErrFrameTooLarge},
-		{peer.AskPageSums{Spec: spec, Most: engine.PageSumsMax + 1}, peer.ErrFrameTooLarge},
-		{peer.AskPageSums{Spec: spec, After: &engine.PagePlace{Page: 1 << 24}}, peer.ErrFrame},
-		{peer.AskPageSums{Spec: spec, After: &engine.PagePlace{Layer: long}}, peer.ErrFrameTooLarge},
+		{peer.AskPageSums{Spec: spec, Most: bigset.PageSumsMax + 1}, peer.ErrFrameTooLarge},
+		{peer.AskPageSums{Spec: spec, After: &bigset.PagePlace{Page: 1 << 24}}, peer.ErrFrame},
+		{peer.AskPageSums{Spec: spec, After: &bigset.PagePlace{Layer: long}}, peer.ErrFrameTooLarge},
 		{peer.PageSums{Layers: layers}, peer.ErrFrame},
 		{peer.PageSums{Layers: backwards, Done: true}, peer.ErrFrame},
-		{peer.PageSums{Layers: layers, Done: true, Sums: []engine.PageSum{sum(layers[0].ID, 1), sum(layers[0].ID, 1)}}, peer.ErrFrame},
-		{peer.PageSums{Layers: layers, Done: true, Sums: []engine.PageSum{sum(layers[1].ID, 1), sum(layers[0].ID, 1)}}, peer.ErrFrame},
-		{peer.PageSums{Layers: layers, Done: true, Sums: []engine.PageSum{sum(layers[0].ID, 3)}}, peer.ErrFrame},
-		{peer.PageSums{Layers: layers[:1], Done: true, Sums: []engine.PageSum{sum(layers[1].ID, 3)}}, peer.ErrFrame},
-		{peer.PageSums{Layers: layers, Sums: make([]engine.PageSum, engine.PageSumsMax+1)}, peer.ErrFrameTooLarge},
-		{peer.AskPages{Spec: spec, Places: make([]engine.PagePlace, engine.PagesMax+1)}, peer.ErrFrameTooLarge},
-		{peer.AskPages{Spec: spec, Places: make([]engine.PagePlace, 2)}, peer.ErrFrame},
-		{peer.AskPages{Spec: spec, Places: []engine.PagePlace{place(layerOf("b", 0), 1), place(layerOf("a", 0), 1)}}, peer.ErrFrame},
-		{peer.AskPages{Spec: spec, Places: []engine.PagePlace{place(layerOf("b", 0), 1<<24)}}, peer.ErrFrame},
-		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []engine.SlicePage{page(layers[0].ID, 0, 0)}}, peer.ErrFrame},
-		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []engine.SlicePage{page(layers[0].ID, 0, bloomslice.PageBytes+2)}}, peer.ErrFrame},
-		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []engine.SlicePage{page(layers[2].ID, 1, 1)}}, peer.ErrFrame},
-		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: make([]engine.SlicePage, engine.PagesMax+1)}, peer.ErrFrameTooLarge},
+		{peer.PageSums{Layers: layers, Done: true, Sums: []bigset.PageSum{sum(layers[0].ID, 1), sum(layers[0].ID, 1)}}, peer.ErrFrame},
+		{peer.PageSums{Layers: layers, Done: true, Sums: []bigset.PageSum{sum(layers[1].ID, 1), sum(layers[0].ID, 1)}}, peer.ErrFrame},
+		{peer.PageSums{Layers: layers, Done: true, Sums: []bigset.PageSum{sum(layers[0].ID, 3)}}, peer.ErrFrame},
+		{peer.PageSums{Layers: layers[:1], Done: true, Sums: []bigset.PageSum{sum(layers[1].ID, 3)}}, peer.ErrFrame},
+		{peer.PageSums{Layers: layers, Sums: make([]bigset.PageSum, bigset.PageSumsMax+1)}, peer.ErrFrameTooLarge},
+		{peer.AskPages{Spec: spec, Places: make([]bigset.PagePlace, bigset.PagesMax+1)}, peer.ErrFrameTooLarge},
+		{peer.AskPages{Spec: spec, Places: make([]bigset.PagePlace, 2)}, peer.ErrFrame},
+		{peer.AskPages{Spec: spec, Places: []bigset.PagePlace{place(layerOf("b", 0), 1), place(layerOf("a", 0), 1)}}, peer.ErrFrame},
+		{peer.AskPages{Spec: spec, Places: []bigset.PagePlace{place(layerOf("b", 0), 1<<24)}}, peer.ErrFrame},
+		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []bigset.SlicePage{page(layers[0].ID, 0, 0)}}, peer.ErrFrame},
+		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []bigset.SlicePage{page(layers[0].ID, 0, bloomslice.PageBytes+2)}}, peer.ErrFrame},
+		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: []bigset.SlicePage{page(layers[2].ID, 1, 1)}}, peer.ErrFrame},
+		{peer.SlicePages{SliceSpec: spec, Layers: layers, Pages: make([]bigset.SlicePage, bigset.PagesMax+1)}, peer.ErrFrameTooLarge},
 		{peer.SlicePages{SliceSpec: spec, Layers: backwards}, peer.ErrFrame},
 	} {
 		if b, err := peer.Append([]byte("kept"), alice, c.m); !errors.Is(err, c.want) || !errors.Is(err, peer.ErrFrame) || string(b) != "kept" {
@@ -296,19 +296,19 @@ func TestLargestOfSlicesFit(t *testing.T) {
 		layers = append(layers, bloomslice.Layer{ID: layerOf(fmt.Sprintf("%0255d", i), uint16(i)), Shape: bloomslice.Shape{Bytes: bloomslice.LayerBytesMax, K: bloomslice.HashesMax, Capacity: math.MaxUint64}, Count: math.MaxUint64})
 	}
 	last := len(layers) - 1
-	marks := engine.Marks{SliceSpec: spec, Layers: layers, Marks: make([]engine.Mark, engine.MarksMax)}
+	marks := bigset.Marks{SliceSpec: spec, Layers: layers, Marks: make([]bigset.Mark, bigset.MarksMax)}
 	for i := range marks.Marks {
 		marks.Marks[i].Layer = last
 	}
 	sums, asked := peer.PageSums{Layers: layers}, peer.AskPages{Spec: spec}
 	pages := peer.SlicePages{SliceSpec: spec, Layers: layers}
-	for i := range engine.PageSumsMax {
-		sums.Sums = append(sums.Sums, engine.PageSum{PagePlace: place(layers[last].ID, uint32(i*512))})
+	for i := range bigset.PageSumsMax {
+		sums.Sums = append(sums.Sums, bigset.PageSum{PagePlace: place(layers[last].ID, uint32(i*512))})
 	}
-	for i := range engine.PagesMax {
+	for i := range bigset.PagesMax {
 		at := place(layers[i].ID, 1<<24-1)
 		asked.Places = append(asked.Places, at)
-		pages.Pages = append(pages.Pages, engine.SlicePage{PagePlace: at, Value: make([]byte, bloomslice.PageBytes+1)})
+		pages.Pages = append(pages.Pages, bigset.SlicePage{PagePlace: at, Value: make([]byte, bloomslice.PageBytes+1)})
 	}
 	digests := make(peer.SliceDigests, peer.DigestsMax)
 	for i := range digests {
@@ -317,12 +317,23 @@ func TestLargestOfSlicesFit(t *testing.T) {
 		digests[i].SliceSpec = slice(fmt.Sprintf("%0200d", i), 0, math.MaxUint64, o)
 	}
 	sortDigests(digests)
-	for _, m := range []peer.Message{peer.Marked{Marks: marks, Added: make([]bool, engine.MarksMax)}, sums, asked, pages, digests} {
+	for _, m := range []peer.Message{peer.Marked{Marks: marks, Added: make([]bool, bigset.MarksMax)}, sums, asked, pages, digests} {
 		b := encode(t, alice, m)
 		got, _, err := peer.Decode(b)
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("%T of %d bytes: %v", m, len(b), err)
 		}
 		t.Logf("%T: %d bytes", m, len(b))
+	}
+}
+
+func TestRefusedOfSlices(t *testing.T) {
+	for _, err := range []error{bigset.ErrNoFilter, bloomslice.ErrOptions, peer.ErrFrame} {
+		if wrapped := fmt.Errorf("on its way: %w", err); !peer.Refused(wrapped) {
+			t.Errorf("%v may be done by others", err)
+		}
+	}
+	if peer.Refused(peer.ErrJoining) {
+		t.Error("what a replica that is joining can't do others can")
 	}
 }

@@ -3,8 +3,8 @@ package peer
 import (
 	"fmt"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // Mark asks for keys to be marked: SliceReplica.Mark's arguments in a frame.
@@ -15,8 +15,8 @@ type Check sliceKeys
 
 // sliceKeys are keys of a slice, by their hashes.
 type sliceKeys struct {
-	Spec   engine.SliceSpec
-	Hashes []bloomslice.Hash // at most engine.MarksMax
+	Spec   bigset.SliceSpec
+	Hashes []bloomslice.Hash // at most bigset.MarksMax
 }
 
 func (Mark) kind() byte  { return kindMark }
@@ -28,7 +28,7 @@ func (m Check) appendTo(e *encoder) error { return e.sliceKeys((*sliceKeys)(&m))
 const hashBytes = 4 * 8
 
 func (e *encoder) sliceKeys(k *sliceKeys) error {
-	if len(k.Hashes) > engine.MarksMax {
+	if len(k.Hashes) > bigset.MarksMax {
 		return fmt.Errorf("%w: %d keys", ErrFrameTooLarge, len(k.Hashes))
 	}
 	if err := e.spec(&k.Spec); err != nil {
@@ -43,7 +43,7 @@ func (e *encoder) sliceKeys(k *sliceKeys) error {
 
 func (d *decoder) sliceKeys() sliceKeys {
 	k := sliceKeys{Spec: d.spec()}
-	n := d.count(hashBytes, engine.MarksMax)
+	n := d.count(hashBytes, bigset.MarksMax)
 	if n == 0 {
 		return k
 	}
@@ -67,8 +67,8 @@ func (d *decoder) hash() (h bloomslice.Hash) {
 	return h
 }
 
-// Marks are engine.Marks in a frame: what one replica has marked, for the others to mark. They stand for themselves, now or as a hint.
-type Marks engine.Marks
+// Marks are bigset.Marks in a frame: what one replica has marked, for the others to mark. They stand for themselves, now or as a hint.
+type Marks bigset.Marks
 
 func (Marks) kind() byte { return kindMarks }
 
@@ -95,10 +95,10 @@ func (m Marks) appendTo(e *encoder) error {
 
 func (d *decoder) marks() Marks {
 	m := Marks{SliceSpec: d.spec(), Layers: d.layers()}
-	if n := d.count(markBytesMin, engine.MarksMax); n > 0 {
-		m.Marks = make([]engine.Mark, 0, n)
+	if n := d.count(markBytesMin, bigset.MarksMax); n > 0 {
+		m.Marks = make([]bigset.Mark, 0, n)
 		for len(m.Marks) < n && d.err == nil {
-			m.Marks = append(m.Marks, engine.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()})
+			m.Marks = append(m.Marks, bigset.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()})
 		}
 	}
 	if err := checkMarks(&m); d.err == nil && err != nil {
@@ -109,7 +109,7 @@ func (d *decoder) marks() Marks {
 
 // checkMarks checks that no layer comes twice, and that each mark is of one that comes.
 func checkMarks(m *Marks) error {
-	if len(m.Marks) > engine.MarksMax {
+	if len(m.Marks) > bigset.MarksMax {
 		return fmt.Errorf("%w: %d marks", ErrFrameTooLarge, len(m.Marks))
 	}
 	ids := make(map[bloomslice.LayerID]struct{}, len(m.Layers))
@@ -129,8 +129,8 @@ func checkMarks(m *Marks) error {
 
 // Marked is what SliceReplica.Mark returns, in a frame.
 type Marked struct {
-	Marks engine.Marks
-	Added []bool // for each key that came, whether it was new; at most engine.MarksMax
+	Marks bigset.Marks
+	Added []bool // for each key that came, whether it was new; at most bigset.MarksMax
 }
 
 func (Marked) kind() byte { return kindMarked }
@@ -142,10 +142,10 @@ func (m Marked) appendTo(e *encoder) error {
 	return e.bits(m.Added)
 }
 
-func (d *decoder) marked() Marked { return Marked{Marks: engine.Marks(d.marks()), Added: d.bits()} }
+func (d *decoder) marked() Marked { return Marked{Marks: bigset.Marks(d.marks()), Added: d.bits()} }
 
 // KeyAnswers say of each key that came whether it was new, or is in the slice: what ApplyMarks and Check of SliceReplica return, in a
-// frame. They are at most engine.MarksMax.
+// frame. They are at most bigset.MarksMax.
 type KeyAnswers []bool
 
 func (KeyAnswers) kind() byte { return kindKeyAnswers }

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 )
 
 // AskPageSums asks for hashes of pages: SliceReplica.PageSums's arguments in a frame.
 type AskPageSums struct {
-	Spec  engine.SliceSpec
-	After *engine.PagePlace // nil is the start
-	Most  int               // at most engine.PageSumsMax, and 0 is that
+	Spec  bigset.SliceSpec
+	After *bigset.PagePlace // nil is the start
+	Most  int               // at most bigset.PageSumsMax, and 0 is that
 }
 
 func (AskPageSums) kind() byte { return kindAskPageSums }
@@ -21,7 +21,7 @@ func (AskPageSums) kind() byte { return kindAskPageSums }
 const anyPages = bloomslice.LayerBytesMax / bloomslice.PageBytes
 
 func (m AskPageSums) appendTo(e *encoder) error {
-	if m.Most < 0 || m.Most > engine.PageSumsMax {
+	if m.Most < 0 || m.Most > bigset.PageSumsMax {
 		return fmt.Errorf("%w: %d sums", ErrFrameTooLarge, m.Most)
 	}
 	if err := e.spec(&m.Spec); err != nil {
@@ -40,15 +40,15 @@ func (m AskPageSums) appendTo(e *encoder) error {
 }
 
 func (d *decoder) askPageSums() AskPageSums {
-	m := AskPageSums{Spec: d.spec(), Most: int(d.upTo(engine.PageSumsMax))}
+	m := AskPageSums{Spec: d.spec(), Most: int(d.upTo(bigset.PageSumsMax))}
 	if d.bool() {
-		m.After = &engine.PagePlace{Page: uint32(d.upTo(anyPages - 1)), Layer: d.layerID()}
+		m.After = &bigset.PagePlace{Page: uint32(d.upTo(anyPages - 1)), Layer: d.layerID()}
 	}
 	return m
 }
 
-// PageSums are hashes of pages of a slice in a frame: engine.PageSums.
-type PageSums engine.PageSums
+// PageSums are hashes of pages of a slice in a frame: bigset.PageSums.
+type PageSums bigset.PageSums
 
 func (PageSums) kind() byte { return kindPageSums }
 
@@ -56,7 +56,7 @@ func (PageSums) kind() byte { return kindPageSums }
 const pageSumBytesMin = 1 + 8
 
 func (m PageSums) appendTo(e *encoder) error {
-	if len(m.Sums) > engine.PageSumsMax {
+	if len(m.Sums) > bigset.PageSumsMax {
 		return fmt.Errorf("%w: %d sums", ErrFrameTooLarge, len(m.Sums))
 	}
 	if err := checkPageSums(&m); err != nil {
@@ -66,13 +66,13 @@ func (m PageSums) appendTo(e *encoder) error {
 	if err := e.layers(m.Layers); err != nil {
 		return err
 	}
-	return placed(e, m.Layers, m.Sums, func(s *engine.PageSum) engine.PagePlace { return s.PagePlace }, func(s *engine.PageSum) { e.uint64(s.Sum) })
+	return placed(e, m.Layers, m.Sums, func(s *bigset.PageSum) bigset.PagePlace { return s.PagePlace }, func(s *bigset.PageSum) { e.uint64(s.Sum) })
 }
 
 func (d *decoder) pageSums() PageSums {
 	m := PageSums{Done: d.bool(), Layers: d.layers()}
-	d.places(m.Layers, pageSumBytesMin, engine.PageSumsMax, func(p engine.PagePlace) {
-		m.Sums = append(m.Sums, engine.PageSum{PagePlace: p, Sum: d.uint64()})
+	d.places(m.Layers, pageSumBytesMin, bigset.PageSumsMax, func(p bigset.PagePlace) {
+		m.Sums = append(m.Sums, bigset.PageSum{PagePlace: p, Sum: d.uint64()})
 	})
 	if err := checkPageSums(&m); d.err == nil && err != nil {
 		d.failed("hashes of pages", err)
@@ -90,8 +90,8 @@ func checkPageSums(m *PageSums) error {
 
 // AskPages asks for pages: SliceReplica.Pages's arguments in a frame.
 type AskPages struct {
-	Spec   engine.SliceSpec
-	Places []engine.PagePlace // in order, at most engine.PagesMax
+	Spec   bigset.SliceSpec
+	Places []bigset.PagePlace // in order, at most bigset.PagesMax
 }
 
 func (AskPages) kind() byte { return kindAskPages }
@@ -100,7 +100,7 @@ func (AskPages) kind() byte { return kindAskPages }
 const placesBytesMin = 3
 
 func (m AskPages) appendTo(e *encoder) error {
-	if len(m.Places) > engine.PagesMax {
+	if len(m.Places) > bigset.PagesMax {
 		return fmt.Errorf("%w: %d pages", ErrFrameTooLarge, len(m.Places))
 	}
 	layers := layersOf(m.Places)
@@ -116,17 +116,17 @@ func (m AskPages) appendTo(e *encoder) error {
 			return err
 		}
 	}
-	return placed(e, layers, m.Places, func(p *engine.PagePlace) engine.PagePlace { return *p }, func(*engine.PagePlace) {})
+	return placed(e, layers, m.Places, func(p *bigset.PagePlace) bigset.PagePlace { return *p }, func(*bigset.PagePlace) {})
 }
 
 func (d *decoder) askPages() AskPages {
 	m := AskPages{Spec: d.spec()}
-	n := d.count(placesBytesMin, engine.PagesMax)
+	n := d.count(placesBytesMin, bigset.PagesMax)
 	var layers []bloomslice.Layer
 	for len(layers) < n && d.err == nil {
 		layers = append(layers, anyLayer(d.layerID()))
 	}
-	d.places(layers, 1, engine.PagesMax, func(p engine.PagePlace) { m.Places = append(m.Places, p) })
+	d.places(layers, 1, bigset.PagesMax, func(p bigset.PagePlace) { m.Places = append(m.Places, p) })
 	if err := checkLayersInOrder(layers); d.err == nil && err != nil {
 		d.failed("pages", err)
 	}
@@ -137,7 +137,7 @@ func (d *decoder) askPages() AskPages {
 }
 
 // layersOf returns the layers of pages. A place says nothing of a shape, so each may have as many pages as there can be.
-func layersOf(places []engine.PagePlace) (layers []bloomslice.Layer) {
+func layersOf(places []bigset.PagePlace) (layers []bloomslice.Layer) {
 	for i := range places {
 		if i == 0 || places[i].Layer != places[i-1].Layer {
 			layers = append(layers, anyLayer(places[i].Layer))
@@ -150,9 +150,9 @@ func anyLayer(id bloomslice.LayerID) bloomslice.Layer {
 	return bloomslice.Layer{ID: id, Shape: bloomslice.Shape{Bytes: bloomslice.LayerBytesMax}}
 }
 
-// SlicePages are pages of a slice in a frame, and what SliceReplica.MergePages takes: engine.SlicePages. What the pages hold is checked
+// SlicePages are pages of a slice in a frame, and what SliceReplica.MergePages takes: bigset.SlicePages. What the pages hold is checked
 // by the engine that joins them.
-type SlicePages engine.SlicePages
+type SlicePages bigset.SlicePages
 
 func (SlicePages) kind() byte { return kindSlicePages }
 
@@ -162,7 +162,7 @@ const (
 )
 
 func (m SlicePages) appendTo(e *encoder) error {
-	if len(m.Pages) > engine.PagesMax {
+	if len(m.Pages) > bigset.PagesMax {
 		return fmt.Errorf("%w: %d pages", ErrFrameTooLarge, len(m.Pages))
 	}
 	if err := checkSlicePages(&m); err != nil {
@@ -174,13 +174,13 @@ func (m SlicePages) appendTo(e *encoder) error {
 	if err := e.layers(m.Layers); err != nil {
 		return err
 	}
-	return placed(e, m.Layers, m.Pages, func(p *engine.SlicePage) engine.PagePlace { return p.PagePlace }, func(p *engine.SlicePage) { e.bytes(p.Value) })
+	return placed(e, m.Layers, m.Pages, func(p *bigset.SlicePage) bigset.PagePlace { return p.PagePlace }, func(p *bigset.SlicePage) { e.bytes(p.Value) })
 }
 
 func (d *decoder) slicePages() SlicePages {
 	m := SlicePages{SliceSpec: d.spec(), Layers: d.layers()}
-	d.places(m.Layers, pageBytesMin, engine.PagesMax, func(p engine.PagePlace) {
-		m.Pages = append(m.Pages, engine.SlicePage{PagePlace: p, Value: d.bytes(pageValueBytesMax)})
+	d.places(m.Layers, pageBytesMin, bigset.PagesMax, func(p bigset.PagePlace) {
+		m.Pages = append(m.Pages, bigset.SlicePage{PagePlace: p, Value: d.bytes(pageValueBytesMax)})
 	})
 	if err := checkSlicePages(&m); d.err == nil && err != nil {
 		d.failed("pages", err)
@@ -200,7 +200,7 @@ func checkSlicePages(m *SlicePages) error {
 
 // placed writes pages, in order, of layers that the frame has told: of each layer, in their order, how many, then of each page how many
 // pages are between it and the one before, and what is said of it.
-func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(*T) engine.PagePlace, say func(*T)) error {
+func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(*T) bigset.PagePlace, say func(*T)) error {
 	i := 0
 	for l := range layers {
 		first := i
@@ -226,7 +226,7 @@ func placed[T any](e *encoder, layers []bloomslice.Layer, pages []T, place func(
 }
 
 // places reads at most so many pages of layers, which take at least size bytes each, and lets add read what is said of each.
-func (d *decoder) places(layers []bloomslice.Layer, size, most int, add func(engine.PagePlace)) {
+func (d *decoder) places(layers []bloomslice.Layer, size, most int, add func(bigset.PagePlace)) {
 	for l := range layers {
 		n, next := d.count(size, most), uint64(0)
 		most -= n
@@ -236,7 +236,7 @@ func (d *decoder) places(layers []bloomslice.Layer, size, most int, add func(eng
 				d.fail("a page behind the last of its layer")
 				return
 			}
-			add(engine.PagePlace{Layer: layers[l].ID, Page: uint32(next + skipped)})
+			add(bigset.PagePlace{Layer: layers[l].ID, Page: uint32(next + skipped)})
 			next += skipped + 1
 		}
 	}

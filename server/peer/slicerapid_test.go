@@ -7,13 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/server/peer"
 )
 
 func sortDigests(all peer.SliceDigests) {
-	slices.SortFunc(all, func(a, b engine.SliceDigest) int { return peer.CompareSliceDigests(&a, &b) })
+	slices.SortFunc(all, func(a, b bigset.SliceDigest) int { return peer.CompareSliceDigests(&a, &b) })
 }
 
 // list draws up to most values; none is nil, as decoders have it.
@@ -25,15 +25,15 @@ func list[T any](t *rapid.T, what string, most int, draw func(*rapid.T) T) []T {
 	return all
 }
 
-func drawSpec(t *rapid.T) engine.SliceSpec {
-	o := engine.FilterOptions{Durability: engine.FilterDurability(rapid.IntRange(0, int(engine.FilterSync)).Draw(t, "durability"))}
+func drawSpec(t *rapid.T) bigset.SliceSpec {
+	o := bigset.FilterOptions{Durability: bigset.FilterDurability(rapid.IntRange(0, int(bigset.FilterSync)).Draw(t, "durability"))}
 	o.Slices = 1 << rapid.IntRange(0, 12).Draw(t, "log slices")
 	o.Owners = rapid.Uint32Range(1, bloomslice.OwnersMax).Draw(t, "owners")
 	o.Capacity = rapid.Uint64Range(100*uint64(o.Slices)*uint64(o.Owners)+bloomslice.CapacityMin, 1<<30).Draw(t, "capacity")
 	o.Probability = rapid.Float64Range(1e-12, 0.09).Draw(t, "probability")
 	o.Scale = rapid.SampledFrom([]uint32{2, 4}).Draw(t, "scale")
 	o.Reduction = rapid.Float64Range(0.11, 0.99).Draw(t, "reduction")
-	return engine.SliceSpec{
+	return bigset.SliceSpec{
 		Name:       append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "name")...),
 		Slice:      rapid.Uint32Range(0, o.Slices-1).Draw(t, "slice"),
 		Generation: rapid.Uint64Min(1).Draw(t, "generation"), Options: o,
@@ -50,14 +50,14 @@ func drawLayers(t *rapid.T) []bloomslice.Layer {
 		}
 	})
 	order := func(a, b bloomslice.Layer) int {
-		return peerOrder(engine.PagePlace{Layer: a.ID}, engine.PagePlace{Layer: b.ID})
+		return peerOrder(bigset.PagePlace{Layer: a.ID}, bigset.PagePlace{Layer: b.ID})
 	}
 	slices.SortFunc(layers, order)
 	return slices.CompactFunc(layers, func(a, b bloomslice.Layer) bool { return order(a, b) == 0 })
 }
 
 // peerOrder is the order of places as it is documented.
-func peerOrder(a, b engine.PagePlace) int {
+func peerOrder(a, b bigset.PagePlace) int {
 	for _, less := range [][2]bool{
 		{a.Layer.Index < b.Layer.Index, b.Layer.Index < a.Layer.Index},
 		{len(a.Layer.Owner) < len(b.Layer.Owner), len(b.Layer.Owner) < len(a.Layer.Owner)},
@@ -75,13 +75,13 @@ func peerOrder(a, b engine.PagePlace) int {
 }
 
 // drawPlaces draws places in those layers, in order.
-func drawPlaces(t *rapid.T, layers []bloomslice.Layer) []engine.PagePlace {
+func drawPlaces(t *rapid.T, layers []bloomslice.Layer) []bigset.PagePlace {
 	if len(layers) == 0 {
 		return nil
 	}
-	places := list(t, "places", 12, func(t *rapid.T) engine.PagePlace {
+	places := list(t, "places", 12, func(t *rapid.T) bigset.PagePlace {
 		l := rapid.SampledFrom(layers).Draw(t, "layer")
-		return engine.PagePlace{Layer: l.ID, Page: rapid.Uint32Range(0, uint32((l.Shape.Bytes-1)/bloomslice.PageBytes)).Draw(t, "page")}
+		return bigset.PagePlace{Layer: l.ID, Page: rapid.Uint32Range(0, uint32((l.Shape.Bytes-1)/bloomslice.PageBytes)).Draw(t, "page")}
 	})
 	slices.SortFunc(places, peerOrder)
 	return slices.Compact(places)
@@ -94,12 +94,12 @@ func drawHash(t *rapid.T) (h bloomslice.Hash) {
 	return h
 }
 
-func drawMarks(t *rapid.T) engine.Marks {
-	m := engine.Marks{SliceSpec: drawSpec(t), Layers: drawLayers(t)}
+func drawMarks(t *rapid.T) bigset.Marks {
+	m := bigset.Marks{SliceSpec: drawSpec(t), Layers: drawLayers(t)}
 	if len(m.Layers) > 0 {
 		m.Layers = rapid.Permutation(m.Layers).Draw(t, "order")
-		m.Marks = list(t, "marks", 20, func(t *rapid.T) engine.Mark {
-			return engine.Mark{Layer: rapid.IntRange(0, len(m.Layers)-1).Draw(t, "layer"), Hash: drawHash(t)}
+		m.Marks = list(t, "marks", 20, func(t *rapid.T) bigset.Mark {
+			return bigset.Mark{Layer: rapid.IntRange(0, len(m.Layers)-1).Draw(t, "layer"), Hash: drawHash(t)}
 		})
 	}
 	return m
@@ -115,16 +115,16 @@ func drawDigests(t *rapid.T) peer.SliceDigests {
 	if len(specs) == 0 {
 		return nil
 	}
-	all := peer.SliceDigests(list(t, "digests", 10, func(t *rapid.T) engine.SliceDigest {
-		s := engine.SliceDigest{SliceSpec: rapid.SampledFrom(specs).Draw(t, "spec"), Sum: drawSum(t)}
+	all := peer.SliceDigests(list(t, "digests", 10, func(t *rapid.T) bigset.SliceDigest {
+		s := bigset.SliceDigest{SliceSpec: rapid.SampledFrom(specs).Draw(t, "spec"), Sum: drawSum(t)}
 		s.Slice = rapid.Uint32Range(0, s.Options.Slices-1).Draw(t, "slice")
 		if rapid.Bool().Draw(t, "dropped") {
-			s.Dropped, s.Sum, s.Options = true, [16]byte{}, engine.FilterOptions{Options: bloomslice.Options{Slices: s.Options.Slices}}
+			s.Dropped, s.Sum, s.Options = true, [16]byte{}, bigset.FilterOptions{Options: bloomslice.Options{Slices: s.Options.Slices}}
 		}
 		return s
 	}))
 	sortDigests(all)
-	return slices.CompactFunc(all, func(a, b engine.SliceDigest) bool { return peer.CompareSliceDigests(&a, &b) == 0 })
+	return slices.CompactFunc(all, func(a, b bigset.SliceDigest) bool { return peer.CompareSliceDigests(&a, &b) == 0 })
 }
 
 // drawSliceMessage draws a message of any kind about slices.
@@ -151,7 +151,7 @@ func drawSliceMessage(t *rapid.T) peer.Message {
 	case 7:
 		return drawDigests(t)
 	case 8:
-		m := peer.AskPageSums{Spec: drawSpec(t), Most: rapid.IntRange(0, engine.PageSumsMax).Draw(t, "most")}
+		m := peer.AskPageSums{Spec: drawSpec(t), Most: rapid.IntRange(0, bigset.PageSumsMax).Draw(t, "most")}
 		if places := drawPlaces(t, drawLayers(t)); len(places) > 0 {
 			m.After = &places[0]
 		}
@@ -159,7 +159,7 @@ func drawSliceMessage(t *rapid.T) peer.Message {
 	case 9:
 		m := peer.PageSums{Layers: drawLayers(t)}
 		for _, p := range drawPlaces(t, m.Layers) {
-			m.Sums = append(m.Sums, engine.PageSum{PagePlace: p, Sum: rapid.Uint64().Draw(t, "sum")})
+			m.Sums = append(m.Sums, bigset.PageSum{PagePlace: p, Sum: rapid.Uint64().Draw(t, "sum")})
 		}
 		m.Done = len(m.Sums) == 0 || rapid.Bool().Draw(t, "done")
 		return m
@@ -168,7 +168,7 @@ func drawSliceMessage(t *rapid.T) peer.Message {
 	}
 	m := peer.SlicePages{SliceSpec: drawSpec(t), Layers: drawLayers(t)}
 	for _, p := range drawPlaces(t, m.Layers) {
-		m.Pages = append(m.Pages, engine.SlicePage{PagePlace: p, Value: rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "value")})
+		m.Pages = append(m.Pages, bigset.SlicePage{PagePlace: p, Value: rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "value")})
 	}
 	return m
 }

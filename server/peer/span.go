@@ -4,21 +4,21 @@ import (
 	"bytes"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 )
 
 // Export asks for a chunk of a copy: Replica.Export's arguments in a frame.
 type Export struct {
 	Set   []byte
 	After []byte // nil is the start
-	Bytes int    // at most engine.SpanBytesMax; 0 is the default
+	Bytes int    // at most bigset.SpanBytesMax; 0 is the default
 }
 
 func (Export) kind() byte { return kindExport }
 
 func (m Export) appendTo(e *encoder) error {
-	if m.Bytes < 0 || m.Bytes > engine.SpanBytesMax {
+	if m.Bytes < 0 || m.Bytes > bigset.SpanBytesMax {
 		return fmt.Errorf("%w: a span of %d bytes", ErrFrameTooLarge, m.Bytes)
 	}
 	e.bytes(m.Set)
@@ -28,9 +28,9 @@ func (m Export) appendTo(e *encoder) error {
 }
 
 func (d *decoder) export() Export {
-	m := Export{Set: d.setName(), After: d.optional(engine.ElementBytesMax)}
+	m := Export{Set: d.setName(), After: d.optional(bigset.ElementBytesMax)}
 	n := d.uvarint()
-	if n > engine.SpanBytesMax {
+	if n > bigset.SpanBytesMax {
 		d.failed("a span that is too large", ErrFrameTooLarge)
 	}
 	m.Bytes = int(n)
@@ -58,8 +58,8 @@ func (d *decoder) optional(most int) []byte {
 	return nil
 }
 
-// Span is an engine.Span in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that takes them in.
-type Span engine.Span
+// Span is a bigset.Span in a frame: a chunk of a copy. Its keys are packed, and checked by the engine that takes them in.
+type Span bigset.Span
 
 func (Span) kind() byte { return kindSpan }
 
@@ -109,7 +109,7 @@ func (d *decoder) span() Span {
 		d.fail("unknown flags of a span")
 	}
 	if m.Done = flags&spanDone != 0; !m.Done {
-		m.Bound = d.bytes(engine.ElementBytesMax)
+		m.Bound = d.bytes(bigset.ElementBytesMax)
 	}
 	count := d.uvarint()
 	m.Keys = bytes.Clone(d.view(FrameBytesMax))

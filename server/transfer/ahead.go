@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/server/peer"
 )
 
@@ -13,7 +13,7 @@ type export struct {
 	set, after []byte
 	cancel     context.CancelFunc
 	done       chan struct{}
-	span       *engine.Span
+	span       *bigset.Span
 	member     peer.Member
 	err        error
 }
@@ -32,7 +32,7 @@ func (c *Copy) readAhead(ctx context.Context, set, after []byte) {
 }
 
 // export returns a chunk, the one that was read ahead if it is that.
-func (c *Copy) export(ctx context.Context, set, after []byte) (*engine.Span, peer.Member, error) {
+func (c *Copy) export(ctx context.Context, set, after []byte) (*bigset.Span, peer.Member, error) {
 	if e := c.ahead; e != nil && bytes.Equal(e.set, set) && bytes.Equal(e.after, after) {
 		<-e.done
 		c.dropAhead()

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
@@ -36,19 +38,19 @@ func replica(b testing.TB, dir string) *node {
 	store, err := engine.Open(dir, &engine.Options{BackgroundInterval: -1})
 	must(b, err, "open")
 	b.Cleanup(func() { _ = store.Close() })
-	local, err := peer.NewLocal("n", store, peer.Normal)
+	replica, err := local.New("n", store, peer.Normal)
 	must(b, err, "local")
-	return &node{name: "n", store: store, local: local}
+	return &node{name: "n", store: store, local: replica}
 }
 
 func fill(b testing.TB, n *node, count int) {
 	const batch = 50_000
 	for i := 0; i < count; i += batch {
-		f := engine.Facts{Set: []byte("set")}
+		f := bigset.Facts{Set: []byte("set")}
 		for k := i; k < i+batch; k++ {
 			f.Keys = append(f.Keys, fold.Element{Name: fmt.Appendf(nil, "element-%08d", k*7919%count), Dots: []clock.Dot{{Actor: "somebody-else", Counter: uint64(k + 1)}}})
 		}
-		_, err := n.store.ApplyFacts(bg, f, engine.NoSync)
+		_, err := n.store.ApplyFacts(bg, f, bigset.NoSync)
 		must(b, err, "facts")
 	}
 	must(b, n.store.Flush(bg), "flush")

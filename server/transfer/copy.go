@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/server/peer"
 )
@@ -33,7 +33,7 @@ type Copy struct {
 	progress *handoff.Progress
 	resumed  bool
 	sets     [][]byte      // listed, the next ones
-	moment   *engine.State // the sender's, of the set whose chunks have all come
+	moment   *bigset.State // the sender's, of the set whose chunks have all come
 	round    int
 	unnoted  int
 	slices   slicing
@@ -151,7 +151,7 @@ func (c *Copy) step(ctx context.Context) (done bool, err error) {
 	} else if !known {
 		err = c.chunk(ctx, set, after)
 	}
-	if errors.Is(err, engine.ErrNotFound) { // it was listed, and is gone
+	if errors.Is(err, bigset.ErrNotFound) { // it was listed, and is gone
 		c.dropAhead()
 		c.sets, c.moment = c.sets[1:], nil
 		return false, nil
@@ -178,7 +178,7 @@ func (c *Copy) list(ctx context.Context) (sets [][]byte, err error) {
 // known finishes a set of which nothing is due.
 func (c *Copy) known(ctx context.Context, set []byte) (bool, error) {
 	here, _, err := c.m.to.State(ctx, set)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, bigset.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 	if err := c.m.pace.take(ctx, n); err != nil {
 		return err
 	}
-	moment := &engine.State{Seen: span.Seen, Dead: span.Dead}
+	moment := &bigset.State{Seen: span.Seen, Dead: span.Dead}
 	if after != nil || !span.Done { // else keys and deaths are of one moment, and go together
 		span.Dead = nil
 	}
@@ -239,11 +239,11 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 		c.moment, c.round = moment, 0
 		return nil
 	}
-	return c.save(ctx, engine.NoSync)
+	return c.save(ctx, bigset.NoSync)
 }
 
 // take brings a chunk into the receiver.
-func (c *Copy) take(ctx context.Context, span *engine.Span) error {
+func (c *Copy) take(ctx context.Context, span *bigset.Span) error {
 	if span.Count > factsKeysMax {
 		r, _, err := c.m.to.Ingest(ctx, span)
 		return c.applied(r, err)
@@ -255,15 +255,15 @@ func (c *Copy) take(ctx context.Context, span *engine.Span) error {
 	return c.apply(ctx, f)
 }
 
-func (c *Copy) apply(ctx context.Context, f engine.Facts) error {
+func (c *Copy) apply(ctx context.Context, f bigset.Facts) error {
 	if f.Empty() {
 		return nil
 	}
-	r, _, err := c.m.to.ApplyFacts(ctx, f, engine.NoSync)
+	r, _, err := c.m.to.ApplyFacts(ctx, f, bigset.NoSync)
 	return c.applied(r, err)
 }
 
-func (c *Copy) applied(r engine.FactsResult, err error) error {
+func (c *Copy) applied(r bigset.FactsResult, err error) error {
 	c.report.Keys += r.Keys
 	c.report.Dead += r.Dead
 	return err
@@ -272,7 +272,7 @@ func (c *Copy) applied(r engine.FactsResult, err error) error {
 // seen returns what the receiver has seen of a set.
 func (c *Copy) seen(ctx context.Context, set []byte) (*clock.Clock, error) {
 	s, _, err := c.m.to.State(ctx, set)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, bigset.ErrNotFound) {
 		return &clock.Clock{}, nil
 	}
 	return s.Seen, err
@@ -306,7 +306,7 @@ func (c *Copy) finish(ctx context.Context, set []byte) error {
 			return nil
 		}
 	}
-	if err := c.apply(ctx, engine.Facts{Set: set, Dead: c.moment.Dead}); err != nil {
+	if err := c.apply(ctx, bigset.Facts{Set: set, Dead: c.moment.Dead}); err != nil {
 		return err
 	}
 	if seen, err = c.seen(ctx, set); err != nil {
@@ -320,7 +320,7 @@ func (c *Copy) finish(ctx context.Context, set []byte) error {
 	if c.unnoted++; c.unnoted < stepsUnnoted {
 		return nil
 	}
-	return c.save(ctx, engine.NoSync)
+	return c.save(ctx, bigset.NoSync)
 }
 
 // fetch asks the sender for the keys of dots. It returns the deaths that were told instead.
@@ -344,11 +344,11 @@ func (c *Copy) fetch(ctx context.Context, set []byte, dots *clock.Clock) (dead *
 // end asks once more for what is owed, and makes durable what has come.
 func (c *Copy) end(ctx context.Context) (bool, error) {
 	for _, o := range c.progress.Owed() {
-		if err := c.settle(ctx, o.Set); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		if err := c.settle(ctx, o.Set); err != nil && !errors.Is(err, bigset.ErrNotFound) {
 			return false, err
 		}
 	}
-	if err := c.save(ctx, engine.Sync); err != nil {
+	if err := c.save(ctx, bigset.Sync); err != nil {
 		return false, err
 	}
 	left := errors.Join(c.slices.left...)
@@ -357,7 +357,7 @@ func (c *Copy) end(ctx context.Context) (bool, error) {
 		return true, errors.Join(err, left)
 	}
 	slots := c.progress.Slots()
-	return true, errors.Join(c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, nil, engine.NoSync), left)
+	return true, errors.Join(c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, nil, bigset.NoSync), left)
 }
 
 // settle fetches what is missing of a set that is owed. Another sender may have brought it meanwhile.
@@ -374,7 +374,7 @@ func (c *Copy) settle(ctx context.Context, set []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := c.apply(ctx, engine.Facts{Set: set, Dead: dead}); err != nil {
+	if err := c.apply(ctx, bigset.Facts{Set: set, Dead: dead}); err != nil {
 		return err
 	}
 	if seen, err = c.seen(ctx, set); err == nil {
@@ -384,7 +384,7 @@ func (c *Copy) settle(ctx context.Context, set []byte) error {
 }
 
 // save notes the progress. All that it speaks of was written before, so it is durable when the note is.
-func (c *Copy) save(ctx context.Context, d engine.Durability) error {
+func (c *Copy) save(ctx context.Context, d bigset.Durability) error {
 	c.unnoted = 0
 	slots := c.progress.Slots()
 	return c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, c.progress.Append(nil), d)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/handoff"
 )
 
@@ -31,7 +31,7 @@ type slicing struct {
 
 // sliceListed is a slice that the sender has.
 type sliceListed struct {
-	engine.SliceDigest
+	bigset.SliceDigest
 	damage error // why it has no digest: it is left, unless all of it comes
 }
 
@@ -110,7 +110,7 @@ func (c *Copy) pullNext() {
 	s := &c.slices
 	s.pull = newPull(c.from.(SliceSender), c.m.to.(SliceReceiver), s.next[0].SliceSpec)
 	s.pull.is, s.pull.pace = c.is, c.m.pace.take
-	s.pull.most = max(1, min(engine.PagesMax, c.m.opt.ChunkBytes/bloomslice.PageBytes))
+	s.pull.most = max(1, min(bigset.PagesMax, c.m.opt.ChunkBytes/bloomslice.PageBytes))
 	c.report.Set, c.report.Filter = nil, s.pull.spec.Name
 }
 
@@ -124,7 +124,7 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errRestart):
 		return err
-	case errors.Is(err, engine.ErrNoFilter): // the generation is over
+	case errors.Is(err, bigset.ErrNoFilter): // the generation is over
 		if s.next[0].damage == nil {
 			c.nextSlice()
 			return nil
@@ -133,7 +133,7 @@ func (c *Copy) pullStep(ctx context.Context) error {
 	case err != nil && !left(err), err == nil && !done:
 		return err
 	}
-	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, engine.ErrNoFilter) && !errors.Is(err, engine.ErrSliceAway) {
+	if _, err := p.to.FlushSlice(ctx, p.spec); err != nil && !errors.Is(err, bigset.ErrNoFilter) && !errors.Is(err, bigset.ErrSliceAway) {
 		return p.wrap(err) // also with one that is damaged: something has come of it
 	}
 	if err == nil {
@@ -147,7 +147,7 @@ func (c *Copy) pullStep(ctx context.Context) error {
 
 // left reports whether an error is of one slice alone, so that the copy goes on without it.
 func left(err error) bool {
-	return damage(err) || errors.Is(err, engine.ErrSliceAway) || errors.Is(err, bloomslice.ErrOptions) || errors.Is(err, engine.ErrRequest)
+	return damage(err) || errors.Is(err, bigset.ErrSliceAway) || errors.Is(err, bloomslice.ErrOptions) || errors.Is(err, bigset.ErrRequest)
 }
 
 func (c *Copy) nextSlice() {

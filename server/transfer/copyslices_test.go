@@ -7,16 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 // ofSets is the part of a replica that has sets.
-type ofSets struct{ *peer.Local }
+type ofSets struct{ *local.Replica }
 
 // end is a replica of sets and, over a line, of slices.
 type end struct {
@@ -192,10 +193,10 @@ func TestCopySlicesAfterDrop(t *testing.T) {
 // TestCopySlicesDamaged: a page that can't be read is told of, and stops nothing else.
 func TestCopySlicesDamaged(t *testing.T) {
 	a, b := newSource(t), newEnd(t, "b")
-	a.bad = map[engine.PagePlace]bool{{Layer: bloomslice.LayerID{Owner: "a"}, Page: 20}: true}
+	a.bad = map[bigset.PagePlace]bool{{Layer: bloomslice.LayerID{Owner: "a"}, Page: 20}: true}
 	for range 2 {
 		r, err := copyAll(a, b, transfer.Options{})
-		if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, engine.ErrCorrupt) || r.Sets != 1 || r.Slices != 2 || r.Dropped != 2 {
+		if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, bigset.ErrCorrupt) || r.Sets != 1 || r.Slices != 2 || r.Dropped != 2 {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		if !strings.Contains(err.Error(), `slice 0 of filter "large": page 20 of layer 0 of "a"`) || strings.Contains(err.Error(), "small") {
@@ -233,7 +234,7 @@ func TestCopySlicesRate(t *testing.T) {
 		Wait: func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil },
 	})
 	must(t, err, "mover")
-	slot := (&engine.SliceSpec{Name: []byte("large")}).Slot()
+	slot := (&bigset.SliceSpec{Name: []byte("large")}).Slot()
 	r, err := m.Copy(bg, a, handoff.Range{First: slot, Last: slot})
 	must(t, err, "copy")
 	if rate := r.MBPerSecond(); r.Slices != 1 || r.Sets != 0 || rate > 1.15e-3 || rate < 0.85e-3 {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/handoff"
 	"bigset/keyscheme"
 	"bigset/server/peer"
@@ -52,11 +52,11 @@ func TestPullOverDamage(t *testing.T) {
 	pages := fillSlice(t, a, spec, "a", 1)
 	fillSlice(t, node.local, spec, "a", 2)
 	node.spoilTable(t)
-	if _, _, err := node.local.PageSums(bg, spec, nil, 0); !errors.Is(err, engine.ErrCorrupt) {
+	if _, _, err := node.local.PageSums(bg, spec, nil, 0); !errors.Is(err, bigset.ErrCorrupt) {
 		t.Fatalf("nothing is damaged: %v", err)
 	}
 	r, err := transfer.PullSlice(bg, a, node.local, spec)
-	if !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), `of layer 0 of "a"`) {
+	if !errors.Is(err, bigset.ErrCorrupt) || !strings.Contains(err.Error(), `of layer 0 of "a"`) {
 		t.Errorf("%v", err)
 	}
 	if r.Pages >= uint64(pages) || r.Pages < uint64(pages)-40 {
@@ -72,11 +72,11 @@ type undigested struct {
 	gone bool // and says that its generation is over
 }
 
-func (u undigested) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SliceDigest, error] {
-	return func(yield func(engine.SliceDigest, error) bool) {
+func (u undigested) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
+	return func(yield func(bigset.SliceDigest, error) bool) {
 		for d, err := range u.end.SliceDigests(ctx, first, last) {
 			if string(d.Name) == u.name {
-				err = fmt.Errorf("%w: %s", engine.ErrCorrupt, u.name)
+				err = fmt.Errorf("%w: %s", bigset.ErrCorrupt, u.name)
 			}
 			if !yield(d, err) {
 				return
@@ -85,9 +85,9 @@ func (u undigested) SliceDigests(ctx context.Context, first, last keyscheme.Slot
 	}
 }
 
-func (u undigested) PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, peer.Member, error) {
+func (u undigested) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error) {
 	if u.gone && string(spec.Name) == u.name {
-		return engine.PageSums{}, u.end.Member(), engine.ErrNoFilter
+		return bigset.PageSums{}, u.end.Member(), bigset.ErrNoFilter
 	}
 	return u.end.PageSums(ctx, spec, after, most)
 }
@@ -100,7 +100,7 @@ func TestCopyUndigested(t *testing.T) {
 		t.Errorf("it came whole: %+v, %v", r, err)
 	}
 	r, err = copyAll(undigested{a, "large", true}, newEnd(t, "b"), transfer.Options{})
-	if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, engine.ErrCorrupt) || r.Slices != 2 {
+	if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, bigset.ErrCorrupt) || r.Slices != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -111,9 +111,9 @@ type away struct {
 	name string
 }
 
-func (a away) MergePages(ctx context.Context, p engine.SlicePages) (peer.Member, error) {
+func (a away) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member, error) {
 	if string(p.Name) == a.name {
-		return a.end.Member(), fmt.Errorf("%w: %w", peer.ErrUnavailable, engine.ErrSliceAway)
+		return a.end.Member(), fmt.Errorf("%w: %w", peer.ErrUnavailable, bigset.ErrSliceAway)
 	}
 	return a.end.MergePages(ctx, p)
 }
@@ -121,7 +121,7 @@ func (a away) MergePages(ctx context.Context, p engine.SlicePages) (peer.Member,
 // TestCopyAway: a slice that the receiver can't take now is told of, and the others come.
 func TestCopyAway(t *testing.T) {
 	r, err := copyAll(newSource(t), away{newEnd(t, "b"), "small"}, transfer.Options{})
-	if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, engine.ErrSliceAway) || r.Slices != 1 || r.Dropped != 2 {
+	if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, bigset.ErrSliceAway) || r.Slices != 1 || r.Dropped != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/handoff"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
@@ -35,22 +37,22 @@ type node struct {
 	name  string
 	disk  *testkit.Disk
 	store *engine.Store
-	local *peer.Local
+	local *local.Replica
 	wait  []*op // applied and not synced yet
 }
 
 func (n *node) open(t testing.TB) {
 	t.Helper()
 	var err error
-	n.store, err = engine.Open("db", &engine.Options{FS: n.disk, BackgroundInterval: -1, MemTableBytes: 1 << 20, Durability: engine.NoSync})
+	n.store, err = engine.Open("db", &engine.Options{FS: n.disk, BackgroundInterval: -1, MemTableBytes: 1 << 20, Durability: bigset.NoSync})
 	must(t, err, "open")
-	n.local, err = peer.NewLocal(n.name, n.store, peer.Normal)
+	n.local, err = local.New(n.name, n.store, peer.Normal)
 	must(t, err, "local")
 }
 
 // op is what a client did. Its delta says what it kills.
 type op struct {
-	d     engine.Delta
+	d     bigset.Delta
 	acked map[string]bool // by node: applied there, and synced
 }
 
@@ -90,12 +92,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 func (w *world) client() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
-	ops := []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte(elements[w.rng.IntN(len(elements))])}}
+	ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(elements[w.rng.IntN(len(elements))])}}
 	if w.rng.IntN(3) == 0 {
 		ops[0].Kind = keyscheme.OpRemove
 	}
 	set := []byte{"st"[w.rng.IntN(2)]}
-	r, err := n.store.Write(bg, set, ops, engine.WriteOptions{Durability: engine.NoSync})
+	r, err := n.store.Write(bg, set, ops, bigset.WriteOptions{Durability: bigset.NoSync})
 	must(w.t, err, "write")
 	if r.Delta.Empty() {
 		return
@@ -111,7 +113,7 @@ func (w *world) client() {
 }
 
 func (w *world) apply(n *node, o *op) {
-	must(w.t, n.store.ApplyDelta(bg, o.d, engine.NoSync), "delta")
+	must(w.t, n.store.ApplyDelta(bg, o.d, bigset.NoSync), "delta")
 	n.wait = append(n.wait, o)
 }
 
@@ -222,7 +224,7 @@ func (w *world) check() {
 
 func (w *world) shown(n *node, set string) map[string][]clock.Dot {
 	out := map[string][]clock.Dot{}
-	for c, err := range n.store.Read(bg, []byte(set), engine.ReadOptions{}) {
+	for c, err := range n.store.Read(bg, []byte(set), bigset.ReadOptions{}) {
 		if err != nil {
 			break
 		}

@@ -7,8 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/keyscheme"
 	"bigset/server/peer"
@@ -29,32 +29,30 @@ var (
 // filters is a SliceSender, too.
 type Sender interface {
 	Member() peer.Member
-	State(ctx context.Context, set []byte) (engine.State, peer.Member, error)
-	Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error]
-	Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, peer.Member, error)
-	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SetDigest, error]
+	State(ctx context.Context, set []byte) (bigset.State, peer.Member, error)
+	Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error]
+	Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error)
+	Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error]
 }
 
 var _ Sender = peer.Replica(nil)
 
-// Receiver is the replica here, into which a range is copied; *peer.Local is one. State, ApplyFacts and Member are those of
+// Receiver is the replica here, into which a range is copied; a *local.Replica is one. State, ApplyFacts and Member are those of
 // peer.Replica. One that takes slices of bloom filters is a SliceReceiver, too.
 type Receiver interface {
 	Member() peer.Member
-	State(ctx context.Context, set []byte) (engine.State, peer.Member, error)
-	ApplyFacts(ctx context.Context, f engine.Facts, d engine.Durability) (engine.FactsResult, peer.Member, error)
+	State(ctx context.Context, set []byte) (bigset.State, peer.Member, error)
+	ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error)
 	// Ingest takes a chunk of a copy by the rules of ApplyFacts, and is durable when it returns.
-	Ingest(ctx context.Context, span *engine.Span) (engine.FactsResult, peer.Member, error)
+	Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error)
 	// SetNote and Note keep progress: see engine.Store.SetNote.
-	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d engine.Durability) error
+	SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error
 	Note(ctx context.Context, name string) ([]byte, error)
 }
 
-var _ Receiver = (*peer.Local)(nil)
-
 // Options say how ranges are copied. The zero value is right.
 type Options struct {
-	// ChunkBytes is about how many bytes of keys, as they are on disk, go at a time. 0 is 8 MiB, the most engine.BatchBytesMax / 2.
+	// ChunkBytes is about how many bytes of keys, as they are on disk, go at a time. 0 is 8 MiB, the most bigset.BatchBytesMax / 2.
 	ChunkBytes int
 	// BytesPerSecond bounds what all copies of the mover take together, in bytes as they are sent; one chunk at once is taken all
 	// the same. 0 is no bound.
@@ -134,7 +132,7 @@ type Mover struct {
 
 // New returns a mover into a receiver.
 func New(to Receiver, o Options) (*Mover, error) {
-	if o.ChunkBytes < 0 || o.ChunkBytes > engine.BatchBytesMax/2 || o.BytesPerSecond < 0 {
+	if o.ChunkBytes < 0 || o.ChunkBytes > bigset.BatchBytesMax/2 || o.BytesPerSecond < 0 {
 		return nil, fmt.Errorf("%w: chunks of %d bytes, %d bytes a second", ErrOptions, o.ChunkBytes, o.BytesPerSecond)
 	}
 	o = o.withDefaults()

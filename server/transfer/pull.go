@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/server/peer"
 )
@@ -26,7 +26,7 @@ const (
 type pull struct {
 	from SliceSender
 	to   SliceReceiver
-	spec engine.SliceSpec
+	spec bigset.SliceSpec
 	is   func(peer.Member) error                // whether the answer counts
 	pace func(ctx context.Context, n int) error // waits until n bytes may come
 	most int                                    // pages in a portion
@@ -37,9 +37,9 @@ type pull struct {
 
 // pullState is what a restart forgets.
 type pullState struct {
-	after   *engine.PagePlace  // up to where pages were compared
+	after   *bigset.PagePlace  // up to where pages were compared
 	all     bool               // all were
-	due     []engine.PagePlace // compared, and to be fetched
+	due     []bigset.PagePlace // compared, and to be fetched
 	here    run
 	told    bool // the receiver has the slice, with these layers at least
 	layers  []bloomslice.Layer
@@ -48,14 +48,14 @@ type pullState struct {
 
 // run is a part of the receiver's sums, of which those before the page at hand are gone.
 type run struct {
-	sums  []engine.PageSum
+	sums  []bigset.PageSum
 	asked bool
-	after *engine.PagePlace // up to where they were asked for
+	after *bigset.PagePlace // up to where they were asked for
 	done  bool              // there are none behind
 }
 
-func newPull(from SliceSender, to SliceReceiver, spec engine.SliceSpec) *pull {
-	return &pull{from: from, to: to, spec: spec, most: engine.PagesMax, pace: func(ctx context.Context, _ int) error { return ctx.Err() }}
+func newPull(from SliceSender, to SliceReceiver, spec bigset.SliceSpec) *pull {
+	return &pull{from: from, to: to, spec: spec, most: bigset.PagesMax, pace: func(ctx context.Context, _ int) error { return ctx.Err() }}
 }
 
 func (p *pull) restart() {
@@ -132,9 +132,9 @@ func (p *pull) pass(ctx context.Context) error {
 }
 
 // next returns the places of a portion of pages, in order.
-func (p *pull) next(layers []bloomslice.Layer) (places []engine.PagePlace) {
+func (p *pull) next(layers []bloomslice.Layer) (places []bigset.PagePlace) {
 	for _, l := range layers {
-		at := engine.PagePlace{Layer: l.ID}
+		at := bigset.PagePlace{Layer: l.ID}
 		if p.after != nil && p.after.Layer == l.ID {
 			at.Page = p.after.Page + 1
 		} else if p.after != nil && at.Compare(*p.after) < 0 {
@@ -148,7 +148,7 @@ func (p *pull) next(layers []bloomslice.Layer) (places []engine.PagePlace) {
 }
 
 // inOrder checks an answer: one that does not go on would be asked for without end.
-func inOrder(after *engine.PagePlace, r engine.PageSums) error {
+func inOrder(after *bigset.PagePlace, r bigset.PageSums) error {
 	order := r.Done || len(r.Sums) > 0
 	for i := range r.Sums {
 		place := &r.Sums[i].PagePlace
@@ -163,7 +163,7 @@ func inOrder(after *engine.PagePlace, r engine.PageSums) error {
 
 // lacking returns which of the sender's pages are not the same here. The receiver's sums may be older than its pages: then more comes
 // than has to.
-func (p *pull) lacking(ctx context.Context, there []engine.PageSum) (due []engine.PagePlace, err error) {
+func (p *pull) lacking(ctx context.Context, there []bigset.PageSum) (due []bigset.PagePlace, err error) {
 	for i := range there {
 		here, err := p.sumHere(ctx, &there[i].PagePlace)
 		if err != nil {
@@ -177,7 +177,7 @@ func (p *pull) lacking(ctx context.Context, there []engine.PageSum) (due []engin
 }
 
 // sumHere returns the receiver's sum of a page that it has, or nil. Pages are looked for in order.
-func (p *pull) sumHere(ctx context.Context, place *engine.PagePlace) (*engine.PageSum, error) {
+func (p *pull) sumHere(ctx context.Context, place *bigset.PagePlace) (*bigset.PageSum, error) {
 	for h := &p.here; ; {
 		for len(h.sums) > 0 && h.sums[0].Compare(*place) < 0 {
 			h.sums = h.sums[1:]
@@ -198,7 +198,7 @@ func (p *pull) sumHere(ctx context.Context, place *engine.PagePlace) (*engine.Pa
 func (p *pull) ask(ctx context.Context) error {
 	h := &p.here
 	r, _, err := p.to.PageSums(ctx, p.spec, h.after, sumsMax)
-	if errors.Is(err, engine.ErrNoFilter) || damage(err) {
+	if errors.Is(err, bigset.ErrNoFilter) || damage(err) {
 		// It comes to be, or tell is told why not; and of what is damaged all is due: what can be joined of it is, and the rest is told of.
 		h.asked, h.done, h.sums = true, true, nil
 		return nil
@@ -222,7 +222,7 @@ func (p *pull) tell(ctx context.Context, layers []bloomslice.Layer) error {
 	if p.told && covers(p.layers, layers) {
 		return nil
 	}
-	if _, err := p.to.MergePages(ctx, engine.SlicePages{SliceSpec: p.spec, Layers: layers}); err != nil {
+	if _, err := p.to.MergePages(ctx, bigset.SlicePages{SliceSpec: p.spec, Layers: layers}); err != nil {
 		return p.wrap(err)
 	}
 	p.told, p.layers = true, layers
@@ -240,7 +240,7 @@ func covers(has, layers []bloomslice.Layer) bool {
 }
 
 // fetch brings pages. Where some are damaged the others come all the same.
-func (p *pull) fetch(ctx context.Context, places []engine.PagePlace) error {
+func (p *pull) fetch(ctx context.Context, places []bigset.PagePlace) error {
 	err := p.bring(ctx, places)
 	switch {
 	case err == nil || !damage(err):
@@ -260,10 +260,10 @@ func (p *pull) fetch(ctx context.Context, places []engine.PagePlace) error {
 
 // damage reports whether an error says that bytes on a disk are not what was written.
 func damage(err error) bool {
-	return errors.Is(err, engine.ErrCorrupt) || errors.Is(err, bloomslice.ErrCorruptPage)
+	return errors.Is(err, bigset.ErrCorrupt) || errors.Is(err, bloomslice.ErrCorruptPage)
 }
 
-func (p *pull) bring(ctx context.Context, places []engine.PagePlace) error {
+func (p *pull) bring(ctx context.Context, places []bigset.PagePlace) error {
 	got, m, err := p.from.Pages(ctx, p.spec, places)
 	if err = errors.Join(err, p.is(m)); err == nil {
 		err = p.asked(got, places)
@@ -290,7 +290,7 @@ func (p *pull) bring(ctx context.Context, places []engine.PagePlace) error {
 }
 
 // asked checks that an answer has pages of the slice that were asked for, and no others.
-func (p *pull) asked(got engine.SlicePages, places []engine.PagePlace) error {
+func (p *pull) asked(got bigset.SlicePages, places []bigset.PagePlace) error {
 	same := bytes.Equal(got.Name, p.spec.Name) && got.Slice == p.spec.Slice && got.Generation == p.spec.Generation && got.Options == p.spec.Options
 	for i := range got.Pages {
 		at := slices.Index(places, got.Pages[i].PagePlace)

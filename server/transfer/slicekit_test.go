@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 )
@@ -24,9 +24,9 @@ type line struct {
 	fails  int                           // the call that fails, from 1
 	before func(call int)                // of each call
 	by     func(peer.Member) peer.Member // who answers
-	bad    map[engine.PagePlace]bool     // pages that can't be read
-	pages  func(*engine.SlicePages)      // changes an answer
-	sums   func(*engine.PageSums)
+	bad    map[bigset.PagePlace]bool     // pages that can't be read
+	pages  func(*bigset.SlicePages)      // changes an answer
+	sums   func(*bigset.PageSums)
 	sent   int // bytes of sums and pages
 	drops  int
 }
@@ -58,8 +58,8 @@ func (l *line) DropGeneration(ctx context.Context, name []byte, slices uint32, g
 	return l.SliceReplica.DropGeneration(ctx, name, slices, generation)
 }
 
-func (l *line) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SliceDigest, error] {
-	return func(yield func(engine.SliceDigest, error) bool) {
+func (l *line) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
+	return func(yield func(bigset.SliceDigest, error) bool) {
 		for d, err := range l.SliceReplica.SliceDigests(ctx, first, last) {
 			if e := l.over(); e != nil {
 				err = e
@@ -71,14 +71,14 @@ func (l *line) SliceDigests(ctx context.Context, first, last keyscheme.Slot) ite
 	}
 }
 
-func (l *line) PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, peer.Member, error) {
+func (l *line) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error) {
 	if err := l.over(); err != nil {
-		return engine.PageSums{}, l.Member(), err
+		return bigset.PageSums{}, l.Member(), err
 	}
 	s, _, err := l.SliceReplica.PageSums(ctx, spec, after, most)
 	for i := range s.Sums {
 		if l.bad[s.Sums[i].PagePlace] {
-			return engine.PageSums{}, l.Member(), fmt.Errorf("%w: a block", engine.ErrCorrupt)
+			return bigset.PageSums{}, l.Member(), fmt.Errorf("%w: a block", bigset.ErrCorrupt)
 		}
 	}
 	if l.sent += 12 * len(s.Sums); err == nil && l.sums != nil {
@@ -87,13 +87,13 @@ func (l *line) PageSums(ctx context.Context, spec engine.SliceSpec, after *engin
 	return s, l.Member(), err
 }
 
-func (l *line) Pages(ctx context.Context, spec engine.SliceSpec, places []engine.PagePlace) (engine.SlicePages, peer.Member, error) {
+func (l *line) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, peer.Member, error) {
 	if err := l.over(); err != nil {
-		return engine.SlicePages{}, l.Member(), err
+		return bigset.SlicePages{}, l.Member(), err
 	}
 	for _, at := range places {
 		if l.bad[at] {
-			return engine.SlicePages{}, l.Member(), fmt.Errorf("%w: a block", engine.ErrCorrupt)
+			return bigset.SlicePages{}, l.Member(), fmt.Errorf("%w: a block", bigset.ErrCorrupt)
 		}
 	}
 	p, _, err := l.SliceReplica.Pages(ctx, spec, places)
@@ -106,19 +106,19 @@ func (l *line) Pages(ctx context.Context, spec engine.SliceSpec, places []engine
 	return p, l.Member(), err
 }
 
-func (l *line) MergePages(ctx context.Context, p engine.SlicePages) (peer.Member, error) {
+func (l *line) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member, error) {
 	if err := l.over(); err != nil {
 		return l.Member(), err
 	}
 	for i := range p.Pages {
 		if l.bad[p.Pages[i].PagePlace] {
-			return l.Member(), fmt.Errorf("%w: %w: a block", peer.ErrUnavailable, engine.ErrCorrupt)
+			return l.Member(), fmt.Errorf("%w: %w: a block", peer.ErrUnavailable, bigset.ErrCorrupt)
 		}
 	}
 	return l.SliceReplica.MergePages(ctx, p)
 }
 
-func (l *line) FlushSlice(ctx context.Context, spec engine.SliceSpec) (peer.Member, error) {
+func (l *line) FlushSlice(ctx context.Context, spec bigset.SliceSpec) (peer.Member, error) {
 	if err := l.over(); err != nil {
 		return l.Member(), err
 	}
@@ -127,26 +127,26 @@ func (l *line) FlushSlice(ctx context.Context, spec engine.SliceSpec) (peer.Memb
 
 // smallFilter has layers of 100 keys, so that they grow soon; mediumFilter a first layer of 300 KB, largeFilter one of 3 MB.
 var (
-	smallFilter = engine.FilterOptions{
+	smallFilter = bigset.FilterOptions{
 		Options:    bloomslice.Options{Capacity: 10_001, Probability: 1e-3, Scale: 2, Reduction: 0.9, Slices: 2, Owners: 50},
-		Durability: engine.FilterInterval,
+		Durability: bigset.FilterInterval,
 	}
-	mediumFilter = engine.FilterOptions{
+	mediumFilter = bigset.FilterOptions{
 		Options:    bloomslice.Options{Capacity: 100_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1},
-		Durability: engine.FilterInterval,
+		Durability: bigset.FilterInterval,
 	}
-	largeFilter = engine.FilterOptions{
+	largeFilter = bigset.FilterOptions{
 		Options:    bloomslice.Options{Capacity: 1_000_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1},
-		Durability: engine.FilterInterval,
+		Durability: bigset.FilterInterval,
 	}
 )
 
-func specOf(name string, slice uint32, generation uint64, o engine.FilterOptions) engine.SliceSpec {
-	return engine.SliceSpec{Name: []byte(name), Slice: slice, Generation: generation, Options: o}
+func specOf(name string, slice uint32, generation uint64, o bigset.FilterOptions) bigset.SliceSpec {
+	return bigset.SliceSpec{Name: []byte(name), Slice: slice, Generation: generation, Options: o}
 }
 
 // hashesOf returns keys of a slice: those of a number are the same each time.
-func hashesOf(spec engine.SliceSpec, from, n int) (all []bloomslice.Hash) {
+func hashesOf(spec bigset.SliceSpec, from, n int) (all []bloomslice.Hash) {
 	for i := range n {
 		for salt := 0; len(all) == i; salt++ {
 			if h := bloomslice.Sum(fmt.Appendf(nil, "key %d of %d", from+i, salt)); h.Slice(spec.Options.Slices) == spec.Slice {
@@ -157,7 +157,7 @@ func hashesOf(spec engine.SliceSpec, from, n int) (all []bloomslice.Hash) {
 	return all
 }
 
-func markKeys(t testing.TB, r peer.SliceReplica, spec engine.SliceSpec, from, n int) engine.Marks {
+func markKeys(t testing.TB, r peer.SliceReplica, spec bigset.SliceSpec, from, n int) bigset.Marks {
 	t.Helper()
 	m, _, _, err := r.Mark(bg, spec, hashesOf(spec, from, n))
 	must(t, err, "mark")
@@ -165,15 +165,15 @@ func markKeys(t testing.TB, r peer.SliceReplica, spec engine.SliceSpec, from, n 
 }
 
 // fillSlice fills the first layer of a slice with pages of random bits, which is quicker than keys.
-func fillSlice(t testing.TB, r peer.SliceReplica, spec engine.SliceSpec, owner string, seed uint64) (pages int) {
+func fillSlice(t testing.TB, r peer.SliceReplica, spec bigset.SliceSpec, owner string, seed uint64) (pages int) {
 	t.Helper()
 	shape, err := spec.Options.Shape(0)
 	must(t, err, "shape")
 	rng := rand.New(rand.NewPCG(seed, 1))
-	p := engine.SlicePages{SliceSpec: spec, Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: owner}, Shape: shape, Count: shape.Capacity / 2}}}
+	p := bigset.SlicePages{SliceSpec: spec, Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: owner}, Shape: shape, Count: shape.Capacity / 2}}}
 	for page := uint32(0); uint64(page)*bloomslice.PageBytes < shape.Bytes; page++ {
 		p.Pages = append(p.Pages, randomPage(t, rng, shape, owner, page))
-		if pages++; len(p.Pages) == engine.PagesMax {
+		if pages++; len(p.Pages) == bigset.PagesMax {
 			_, err = r.MergePages(bg, p)
 			must(t, err, "merge")
 			p.Pages = nil
@@ -184,7 +184,7 @@ func fillSlice(t testing.TB, r peer.SliceReplica, spec engine.SliceSpec, owner s
 	return pages
 }
 
-func randomPage(t testing.TB, rng *rand.Rand, shape bloomslice.Shape, owner string, page uint32) engine.SlicePage {
+func randomPage(t testing.TB, rng *rand.Rand, shape bloomslice.Shape, owner string, page uint32) bigset.SlicePage {
 	t.Helper()
 	b := make([]byte, min(bloomslice.PageBytes, shape.Bytes-uint64(page)*bloomslice.PageBytes))
 	for i := range b {
@@ -192,7 +192,7 @@ func randomPage(t testing.TB, rng *rand.Rand, shape bloomslice.Shape, owner stri
 	}
 	value, err := bloomslice.AppendPage(nil, b)
 	must(t, err, "page")
-	return engine.SlicePage{PagePlace: engine.PagePlace{Layer: bloomslice.LayerID{Owner: owner}, Page: page}, Value: value}
+	return bigset.SlicePage{PagePlace: bigset.PagePlace{Layer: bloomslice.LayerID{Owner: owner}, Page: page}, Value: value}
 }
 
 // dump is all that a replica has of slices, bit by bit, and what is dropped.
@@ -218,13 +218,13 @@ func dump(t testing.TB, r peer.SliceReplica) string {
 	return b.String()
 }
 
-func contents(t testing.TB, r peer.SliceReplica, spec engine.SliceSpec) (layers []bloomslice.Layer, pages []engine.SlicePage) {
+func contents(t testing.TB, r peer.SliceReplica, spec bigset.SliceSpec) (layers []bloomslice.Layer, pages []bigset.SlicePage) {
 	t.Helper()
-	var after *engine.PagePlace
+	var after *bigset.PagePlace
 	for {
-		s, _, err := r.PageSums(bg, spec, after, engine.PagesMax)
+		s, _, err := r.PageSums(bg, spec, after, bigset.PagesMax)
 		must(t, err, "sums")
-		var places []engine.PagePlace
+		var places []bigset.PagePlace
 		for i := range s.Sums {
 			places = append(places, s.Sums[i].PagePlace)
 		}

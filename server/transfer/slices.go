@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"bigset/engine"
+	"bigset"
 	"bigset/handoff"
 	"bigset/keyscheme"
 	"bigset/server/peer"
@@ -15,18 +15,18 @@ import (
 // SliceSender is a replica from which slices of bloom filters are copied. Its methods are those of peer.SliceReplica.
 type SliceSender interface {
 	Member() peer.Member
-	SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[engine.SliceDigest, error]
-	PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, peer.Member, error)
-	Pages(ctx context.Context, spec engine.SliceSpec, places []engine.PagePlace) (engine.SlicePages, peer.Member, error)
+	SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error]
+	PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error)
+	Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, peer.Member, error)
 }
 
 // SliceReceiver is a replica into which slices of bloom filters are copied. Its methods are those of peer.SliceReplica.
 type SliceReceiver interface {
 	Member() peer.Member
 	DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error)
-	PageSums(ctx context.Context, spec engine.SliceSpec, after *engine.PagePlace, most int) (engine.PageSums, peer.Member, error)
-	MergePages(ctx context.Context, p engine.SlicePages) (peer.Member, error)
-	FlushSlice(ctx context.Context, spec engine.SliceSpec) (peer.Member, error)
+	PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error)
+	MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member, error)
+	FlushSlice(ctx context.Context, spec bigset.SliceSpec) (peer.Member, error)
 }
 
 var (
@@ -46,10 +46,10 @@ type PullReport struct {
 // counts. Nothing is taken away, so it may go on while both are marked, be broken off, and be done again: then only what still differs
 // is sent. When it returns nil, all that the sender had when it was called is in the receiver, durable when FlushSlice was done behind it.
 //
-// Its error is engine.ErrNoFilter where the generation of spec is over at the sender or the receiver: dropped, or replaced by a later one.
-// Pages that can't be read, at either, are left: the error, which is then engine.ErrCorrupt, names them, and all others have come.
+// Its error is bigset.ErrNoFilter where the generation of spec is over at the sender or the receiver: dropped, or replaced by a later one.
+// Pages that can't be read, at either, are left: the error, which is then bigset.ErrCorrupt, names them, and all others have come.
 // Others are those of the sender and of the receiver; what has come stays.
-func PullSlice(ctx context.Context, from SliceSender, to SliceReceiver, spec engine.SliceSpec) (PullReport, error) {
+func PullSlice(ctx context.Context, from SliceSender, to SliceReceiver, spec bigset.SliceSpec) (PullReport, error) {
 	p := newPull(from, to, spec)
 	sender := source(from.Member())
 	p.is = func(m peer.Member) error { return answers(m, sender, from.Member()) }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/handoff"
 	"bigset/server/peer"
 	"bigset/server/transfer"
@@ -41,11 +41,11 @@ func TestPullSendsWhatDiffers(t *testing.T) {
 	must(t, err, "shape")
 	layers := []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape, Count: shape.Capacity/2 + 1}}
 	page := randomPage(t, rand.New(rand.NewPCG(2, 2)), shape, "a", 77)
-	_, err = a.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers, Pages: []engine.SlicePage{page}})
+	_, err = a.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers, Pages: []bigset.SlicePage{page}})
 	must(t, err, "merge")
 	pull(pages, 1, 12*pages+5000)
 	layers[0].Count++ // no page differs, and a count does
-	_, err = a.MergePages(bg, engine.SlicePages{SliceSpec: spec, Layers: layers})
+	_, err = a.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers})
 	must(t, err, "merge")
 	pull(pages, 0, 12*pages)
 }
@@ -111,15 +111,15 @@ func TestPullDamaged(t *testing.T) {
 	spec := specOf("f", 0, 5, largeFilter)
 	a := newSlices(t, "a")
 	pages := fillSlice(t, a, spec, "a", 1)
-	bad := map[engine.PagePlace]bool{}
+	bad := map[bigset.PagePlace]bool{}
 	for _, page := range []uint32{0, 300, 301, uint32(pages - 1)} {
-		bad[engine.PagePlace{Layer: bloomslice.LayerID{Owner: "a"}, Page: page}] = true
+		bad[bigset.PagePlace{Layer: bloomslice.LayerID{Owner: "a"}, Page: page}] = true
 	}
 	for end := range 2 {
 		from, to := &line{SliceReplica: a}, &line{SliceReplica: newSlices(t, "b")}
 		[]*line{from, to}[end].bad = bad
 		r, err := transfer.PullSlice(bg, from, to, spec)
-		if !errors.Is(err, engine.ErrCorrupt) || r.Pages != uint64(pages-len(bad)) {
+		if !errors.Is(err, bigset.ErrCorrupt) || r.Pages != uint64(pages-len(bad)) {
 			t.Fatalf("end %d: %+v, %v", end, r, err)
 		}
 		for at := range bad {
@@ -143,13 +143,13 @@ func TestPullRefused(t *testing.T) {
 		line line
 		want error
 	}{
-		{"another slice", line{pages: func(p *engine.SlicePages) { p.Slice++ }}, handoff.ErrOrder},
-		{"another filter", line{pages: func(p *engine.SlicePages) { p.Name = []byte("g") }}, handoff.ErrOrder},
-		{"another generation", line{pages: func(p *engine.SlicePages) { p.Generation++ }}, handoff.ErrOrder},
-		{"a page twice", line{pages: func(p *engine.SlicePages) { p.Pages = append(p.Pages, p.Pages[0]) }}, handoff.ErrOrder},
-		{"out of order", line{sums: func(s *engine.PageSums) { slices.Reverse(s.Sums) }}, handoff.ErrOrder},
-		{"no end", line{sums: func(s *engine.PageSums) { s.Sums, s.Done = nil, false }}, handoff.ErrOrder},
-		{"the same again", line{sums: func(s *engine.PageSums) { s.Done = false }}, handoff.ErrOrder},
+		{"another slice", line{pages: func(p *bigset.SlicePages) { p.Slice++ }}, handoff.ErrOrder},
+		{"another filter", line{pages: func(p *bigset.SlicePages) { p.Name = []byte("g") }}, handoff.ErrOrder},
+		{"another generation", line{pages: func(p *bigset.SlicePages) { p.Generation++ }}, handoff.ErrOrder},
+		{"a page twice", line{pages: func(p *bigset.SlicePages) { p.Pages = append(p.Pages, p.Pages[0]) }}, handoff.ErrOrder},
+		{"out of order", line{sums: func(s *bigset.PageSums) { slices.Reverse(s.Sums) }}, handoff.ErrOrder},
+		{"no end", line{sums: func(s *bigset.PageSums) { s.Sums, s.Done = nil, false }}, handoff.ErrOrder},
+		{"the same again", line{sums: func(s *bigset.PageSums) { s.Done = false }}, handoff.ErrOrder},
 	} {
 		a, b := newSlices(t, "a"), newSlices(t, "b")
 		markKeys(t, a, spec, 0, 10)
@@ -204,11 +204,11 @@ func TestPullRefused(t *testing.T) {
 		c.do(b)
 		was := dump(t, b)
 		from := &line{SliceReplica: a}
-		if _, err := transfer.PullSlice(bg, from, b, spec); !errors.Is(err, engine.ErrNoFilter) || dump(t, b) != was || from.calls > 1 {
+		if _, err := transfer.PullSlice(bg, from, b, spec); !errors.Is(err, bigset.ErrNoFilter) || dump(t, b) != was || from.calls > 1 {
 			t.Errorf("%s at the receiver: %v", c.name, err)
 		}
 		c.do(a)
-		if _, err := transfer.PullSlice(bg, a, newSlices(t, "c"), spec); !errors.Is(err, engine.ErrNoFilter) {
+		if _, err := transfer.PullSlice(bg, a, newSlices(t, "c"), spec); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("%s at the sender: %v", c.name, err)
 		}
 	}

@@ -9,16 +9,23 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/handoff"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 	"bigset/server/transfer"
 )
 
 var set = []byte("set")
+
+var (
+	_ transfer.Receiver      = (*local.Replica)(nil)
+	_ transfer.SliceReceiver = (*local.Replica)(nil)
+)
 
 func newNode(t testing.TB, name string) *node {
 	n := &node{name: name, disk: testkit.NewDisk()}
@@ -27,13 +34,13 @@ func newNode(t testing.TB, name string) *node {
 	return n
 }
 
-func (n *node) add(t testing.TB, elements ...string) engine.Delta {
+func (n *node) add(t testing.TB, elements ...string) bigset.Delta {
 	t.Helper()
-	var ops []engine.Op
+	var ops []bigset.Op
 	for _, e := range elements {
-		ops = append(ops, engine.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
 	}
-	r, err := n.store.Write(bg, set, ops, engine.WriteOptions{})
+	r, err := n.store.Write(bg, set, ops, bigset.WriteOptions{})
 	must(t, err, "add")
 	return r.Delta
 }
@@ -41,7 +48,7 @@ func (n *node) add(t testing.TB, elements ...string) engine.Delta {
 func (n *node) has(t testing.TB, element string) bool {
 	t.Helper()
 	c, err := n.store.Contains(bg, set, []byte(element))
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, bigset.ErrNotFound) {
 		return false
 	}
 	must(t, err, "contains")
@@ -76,7 +83,7 @@ func finish(t testing.TB, c *transfer.Copy, f func()) {
 func TestElementsStayPresent(t *testing.T) {
 	a, b := newNode(t, "a"), newNode(t, "b")
 	names := []string{"c", "d", "e", "f", "g", "h"}
-	must(t, b.store.ApplyDelta(bg, a.add(t, names...), engine.NoSync), "delta")
+	must(t, b.store.ApplyDelta(bg, a.add(t, names...), bigset.NoSync), "delta")
 	a.add(t, "h") // which replaces the dot that b knows
 	c := start(t, a.local, b, transfer.Options{ChunkBytes: 1})
 	for step := 0; ; step++ {
@@ -144,7 +151,7 @@ func TestResume(t *testing.T) {
 	must(t, a.store.Close(), "close")
 	a.disk = disk
 	a.open(t)
-	moved := &moving{Local: a.local}
+	moved := &moving{Replica: a.local}
 	c2 := start(t, moved, b, transfer.Options{ChunkBytes: 1})
 	a.add(t, "new")
 	finish(t, c2, nil)
@@ -155,14 +162,14 @@ func TestResume(t *testing.T) {
 
 // moving is a sender whose answers may be changed.
 type moving struct {
-	*peer.Local
+	*local.Replica
 	member peer.Member // in place of the sender's, if it has a node
-	span   func(*engine.Span)
-	locate func(engine.Facts) engine.Facts
+	span   func(*bigset.Span)
+	locate func(bigset.Facts) bigset.Facts
 }
 
-func (m *moving) Export(ctx context.Context, set, after []byte, n int) (*engine.Span, peer.Member, error) {
-	s, by, err := m.Local.Export(ctx, set, after, n)
+func (m *moving) Export(ctx context.Context, set, after []byte, n int) (*bigset.Span, peer.Member, error) {
+	s, by, err := m.Replica.Export(ctx, set, after, n)
 	if m.member.Node != "" {
 		by = m.member
 	}
@@ -172,9 +179,9 @@ func (m *moving) Export(ctx context.Context, set, after []byte, n int) (*engine.
 	return s, by, err
 }
 
-func (m *moving) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
-	return func(yield func(engine.Facts, error) bool) {
-		for f, err := range m.Local.Locate(ctx, set, dots) {
+func (m *moving) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return func(yield func(bigset.Facts, error) bool) {
+		for f, err := range m.Replica.Locate(ctx, set, dots) {
 			if m.locate != nil {
 				f = m.locate(f)
 			}
@@ -196,18 +203,18 @@ func TestRefusedAnswers(t *testing.T) {
 	}{
 		{"another node", moving{member: peer.Member{Node: "c", Incarnation: a.store.Actor(), State: peer.Normal}}, peer.ErrSender},
 		{"another incarnation", moving{member: peer.Member{Node: "a", Incarnation: "older", State: peer.Normal}}, peer.ErrSender},
-		{"another set", moving{span: func(s *engine.Span) { s.Set = []byte("other") }}, handoff.ErrOrder},
-		{"no clock", moving{span: func(s *engine.Span) { s.Seen = nil }}, handoff.ErrOrder},
-		{"no deaths at the end", moving{span: func(s *engine.Span) { s.Dead = nil }}, handoff.ErrOrder},
-		{"keys cut short", moving{span: func(s *engine.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }}, engine.ErrFacts},
+		{"another set", moving{span: func(s *bigset.Span) { s.Set = []byte("other") }}, handoff.ErrOrder},
+		{"no clock", moving{span: func(s *bigset.Span) { s.Seen = nil }}, handoff.ErrOrder},
+		{"no deaths at the end", moving{span: func(s *bigset.Span) { s.Dead = nil }}, handoff.ErrOrder},
+		{"keys cut short", moving{span: func(s *bigset.Span) { s.Keys = s.Keys[:len(s.Keys)-1] }}, bigset.ErrFacts},
 	} {
-		c.m.Local = a.local
+		c.m.Replica = a.local
 		m, err := transfer.New(b.local, transfer.Options{})
 		must(t, err, "mover")
 		if _, err := m.Copy(bg, &c.m, whole); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
-		if _, err := b.store.State(bg, set); !errors.Is(err, engine.ErrNotFound) {
+		if _, err := b.store.State(bg, set); !errors.Is(err, bigset.ErrNotFound) {
 			t.Fatalf("%s: the receiver has changed: %v", c.name, err)
 		}
 	}
@@ -225,9 +232,9 @@ func TestRefusedAnswers(t *testing.T) {
 // TestIncomplete copies from a sender that has lost a key: the set is not called complete until another sender has brought it.
 func TestIncomplete(t *testing.T) {
 	a, b, c := newNode(t, "a"), newNode(t, "b"), newNode(t, "c")
-	must(t, c.store.ApplyDelta(bg, a.add(t, "x", "y", "z"), engine.NoSync), "delta")
-	damaged := &moving{Local: a.local, locate: func(engine.Facts) engine.Facts { return engine.Facts{Set: set} }}
-	damaged.span = func(s *engine.Span) {
+	must(t, c.store.ApplyDelta(bg, a.add(t, "x", "y", "z"), bigset.NoSync), "delta")
+	damaged := &moving{Replica: a.local, locate: func(bigset.Facts) bigset.Facts { return bigset.Facts{Set: set} }}
+	damaged.span = func(s *bigset.Span) {
 		f, err := s.Facts()
 		must(t, err, "facts")
 		if string(f.Keys[0].Name) == "y" {
@@ -275,14 +282,14 @@ func TestDroppedReceiver(t *testing.T) {
 // compacts: each key is there once (Pebble issue 6168 would crash it), and the second copy brings only what is new.
 func TestTwoSendersAtOnce(t *testing.T) {
 	a, b, c := newNode(t, "a"), newNode(t, "b"), newNode(t, "c")
-	var deltas []engine.Delta
+	var deltas []bigset.Delta
 	for i := range 20 {
 		var names []string
 		for k := range 500 {
 			names = append(names, fmt.Sprintf("e%05d", k*20+i))
 		}
 		d := a.add(t, names...)
-		must(t, b.store.ApplyDelta(bg, d, engine.NoSync), "delta")
+		must(t, b.store.ApplyDelta(bg, d, bigset.NoSync), "delta")
 		deltas = append(deltas, d)
 	}
 	b.add(t, "only b has it")
@@ -297,7 +304,7 @@ func TestTwoSendersAtOnce(t *testing.T) {
 		})
 	}
 	for _, d := range deltas[10:] {
-		must(t, c.store.ApplyDelta(bg, d, engine.NoSync), "delta")
+		must(t, c.store.ApplyDelta(bg, d, bigset.NoSync), "delta")
 	}
 	wg.Wait()
 	_, err = c.store.Compact(bg, engine.CompactOptions{})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset"
 )
 
 // ballastFile takes up room that is given back, once, when the disk is full: then a flush or a shutdown that is under way
@@ -114,7 +116,7 @@ func (d *disk) release() {
 	}
 }
 
-// room returns an error that wraps ErrDiskFull when there is no room for adds. It asks the disk now and then.
+// room returns an error that wraps bigset.ErrDiskFull when there is no room for adds. It asks the disk now and then.
 func (d *disk) room() error {
 	now := time.Now().UnixNano()
 	if then := d.checked.Load(); now-then > int64(spaceCheckInterval) && d.checked.CompareAndSwap(then, now) {
@@ -304,7 +306,7 @@ func partOf(u vfs.DiskUsage, percent uint64) uint64 {
 func reserveOf(u vfs.DiskUsage) uint64 { return partOf(u, spaceReserve) }
 
 // DiskSpaceError says that there is little room left on the disk. As an answer to an add it says that it was refused: reads
-// and removes go on. errors.Is finds ErrDiskFull in it.
+// and removes go on. errors.Is finds bigset.ErrDiskFull in it.
 type DiskSpaceError struct {
 	Free, Reserve uint64 // bytes; both are 0 when a write found the disk full
 	Need          uint64 // bytes that have to be written before anything else can be; 0 if that is not known, or not so
@@ -314,12 +316,12 @@ type DiskSpaceError struct {
 func (e *DiskSpaceError) Error() string {
 	switch {
 	case e.Need > 0:
-		return fmt.Sprintf("%v: %d bytes are needed to write what the log has", ErrDiskFull, e.Need)
+		return fmt.Sprintf("%v: %d bytes are needed to write what the log has", bigset.ErrDiskFull, e.Need)
 	case e.Reserve == 0:
-		return fmt.Sprintf("%v: nothing is added until then", ErrDiskFull)
+		return fmt.Sprintf("%v: nothing is added until then", bigset.ErrDiskFull)
 	}
-	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", ErrDiskFull, e.Free, e.Reserve)
+	return fmt.Sprintf("%v: %d bytes are left, nothing is added at %d", bigset.ErrDiskFull, e.Free, e.Reserve)
 }
 
-// Unwrap makes errors.Is find ErrDiskFull.
-func (e *DiskSpaceError) Unwrap() error { return ErrDiskFull }
+// Unwrap makes errors.Is find bigset.ErrDiskFull.
+func (e *DiskSpaceError) Unwrap() error { return bigset.ErrDiskFull }

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/keyscheme"
@@ -105,7 +106,7 @@ func (d *DB) loadIdentity() error {
 		return d.newIdentity()
 	}
 	if len(value) < actorBytes {
-		return fmt.Errorf("%w: identity record of %d bytes", ErrCorrupt, len(value))
+		return fmt.Errorf("%w: identity record of %d bytes", bigset.ErrCorrupt, len(value))
 	}
 	d.id.place = string(value[actorBytes:])
 	d.setActor(clock.Actor(value[:actorBytes]))
@@ -161,7 +162,7 @@ func (d *DB) loadSeal() error {
 	}
 	k := &d.id.keyring
 	if !ok || len(value) != len(k.Current)+len(k.Domain) {
-		return fmt.Errorf("%w: no seal key", ErrCorrupt)
+		return fmt.Errorf("%w: no seal key", bigset.ErrCorrupt)
 	}
 	copy(k.Domain[:], value[copy(k.Current[:], value):])
 	return nil

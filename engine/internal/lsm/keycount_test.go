@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )

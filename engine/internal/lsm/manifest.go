@@ -51,7 +51,7 @@ func chunkSum(data []byte) uint32 {
 }
 
 // checkManifest reports whether the MANIFEST ends in a record that a power cut took back, and returns its leastLog. One that is
-// damaged, or lost, is an error that wraps ErrCorrupt.
+// damaged, or lost, is an error that wraps bigset.ErrCorrupt.
 func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, least uint64, err error) {
 	name, data, err := readManifest(fs, dir)
 	if err != nil {

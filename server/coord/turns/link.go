@@ -3,8 +3,8 @@ package turns
 import (
 	"context"
 
+	"bigset"
 	"bigset/clock"
-	"bigset/engine"
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/peer"
@@ -36,40 +36,40 @@ func (l *Link) Knows(ctx context.Context, set, request []byte) (bool, peer.Membe
 	return over(ctx, l, func(r peer.Replica) (bool, peer.Member, error) { return r.Knows(ctx, set, request) })
 }
 
-func (l *Link) ApplyFacts(ctx context.Context, f engine.Facts, durability engine.Durability) (engine.FactsResult, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (engine.FactsResult, peer.Member, error) { return r.ApplyFacts(ctx, f, durability) })
+func (l *Link) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bigset.FactsResult, peer.Member, error) { return r.ApplyFacts(ctx, f, durability) })
 }
 
-func (l *Link) Heal(ctx context.Context, f engine.Facts, wrong []fold.Element) (engine.HealResult, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (engine.HealResult, peer.Member, error) { return r.Heal(ctx, f, wrong) })
+func (l *Link) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (bigset.HealResult, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bigset.HealResult, peer.Member, error) { return r.Heal(ctx, f, wrong) })
 }
 
 func (l *Link) Lost(ctx context.Context, set []byte) (*clock.Clock, peer.Member, error) {
 	return over(ctx, l, func(r peer.Replica) (*clock.Clock, peer.Member, error) { return r.Lost(ctx, set) })
 }
 
-func (l *Link) ElementDigests(ctx context.Context, set []byte, e engine.ElementRange) (engine.ElementDigests, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (engine.ElementDigests, peer.Member, error) { return r.ElementDigests(ctx, set, e) })
+func (l *Link) ElementDigests(ctx context.Context, set []byte, e bigset.ElementRange) (bigset.ElementDigests, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bigset.ElementDigests, peer.Member, error) { return r.ElementDigests(ctx, set, e) })
 }
 
-func (l *Link) State(ctx context.Context, set []byte) (engine.State, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (engine.State, peer.Member, error) { return r.State(ctx, set) })
+func (l *Link) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bigset.State, peer.Member, error) { return r.State(ctx, set) })
 }
 
-func (l *Link) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]engine.Context, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) ([]engine.Context, peer.Member, error) { return r.Lookup(ctx, set, elements) })
+func (l *Link) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) ([]bigset.Context, peer.Member, error) { return r.Lookup(ctx, set, elements) })
 }
 
-func (l *Link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (engine.Judgement, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (engine.Judgement, peer.Member, error) { return r.Judge(ctx, set, element, dots) })
+func (l *Link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bigset.Judgement, peer.Member, error) { return r.Judge(ctx, set, element, dots) })
 }
 
-func (l *Link) Export(ctx context.Context, set, after []byte, bytesMax int) (*engine.Span, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) (*engine.Span, peer.Member, error) { return r.Export(ctx, set, after, bytesMax) })
+func (l *Link) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (*bigset.Span, peer.Member, error) { return r.Export(ctx, set, after, bytesMax) })
 }
 
-func (l *Link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]engine.RangeDigest, peer.Member, error) {
-	return over(ctx, l, func(r peer.Replica) ([]engine.RangeDigest, peer.Member, error) {
+func (l *Link) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) ([]bigset.RangeDigest, peer.Member, error) {
 		return r.RangeDigests(ctx, first, last, parts)
 	})
 }

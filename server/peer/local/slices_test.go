@@ -1,28 +1,36 @@
-package peer_test
+package local_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
+// cut is what filters here are made with: they have slices.
+var cut = bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1e6, Probability: 0.01, Scale: 2, Reduction: 0.5, Slices: 8, Owners: 3}, Durability: bigset.FilterSync}
+
+func slice(i uint32) bigset.SliceSpec {
+	return bigset.SliceSpec{Name: []byte("f"), Slice: i, Generation: 9, Options: cut}
+}
+
 // sliceCalls does, under its name, each call on a slice that returns one answer.
-func sliceCalls(l *peer.Local, spec engine.SliceSpec, m engine.Marks) map[string]func() (peer.Member, error) {
+func sliceCalls(l *local.Replica, spec bigset.SliceSpec, m bigset.Marks) map[string]func() (peer.Member, error) {
 	hashes := []bloomslice.Hash{bloomslice.Sum([]byte("x"))}
 	return map[string]func() (peer.Member, error){
 		"mark":  func() (peer.Member, error) { _, _, m, err := l.Mark(ctx, spec, hashes); return m, err },
 		"check": func() (peer.Member, error) { _, m, err := l.Check(ctx, spec, hashes); return m, err },
 		"apply": func() (peer.Member, error) { _, m, err := l.ApplyMarks(ctx, m); return m, err },
-		"merge": func() (peer.Member, error) { return l.MergePages(ctx, engine.SlicePages{SliceSpec: spec}) },
+		"merge": func() (peer.Member, error) { return l.MergePages(ctx, bigset.SlicePages{SliceSpec: spec}) },
 		"flush": func() (peer.Member, error) { return l.FlushSlice(ctx, spec) },
 		"sums":  func() (peer.Member, error) { _, m, err := l.PageSums(ctx, spec, nil, 0); return m, err },
 		"pages": func() (peer.Member, error) { _, m, err := l.Pages(ctx, spec, nil); return m, err },
@@ -35,10 +43,10 @@ func sliceCalls(l *peer.Local, spec engine.SliceSpec, m engine.Marks) map[string
 // TestJoiningSlices asks a replica that may lack marks: it takes what others have, and neither decides nor answers checks.
 func TestJoiningSlices(t *testing.T) {
 	store, _ := open(t, engine.Options{})
-	l := local(t, store)
+	l := newReplica(t, store)
 	l.SetState(peer.Joining)
-	spec := slice("f", 1, 9, cutFilter)
-	for what, call := range sliceCalls(l, spec, engine.Marks{SliceSpec: spec}) {
+	spec := slice(1)
+	for what, call := range sliceCalls(l, spec, bigset.Marks{SliceSpec: spec}) {
 		m, err := call()
 		if refused := errors.Is(err, peer.ErrJoining) && errors.Is(err, peer.ErrUnavailable); refused != (what == "mark" || what == "check") {
 			t.Errorf("%s: %v", what, err)
@@ -52,7 +60,7 @@ func TestJoiningSlices(t *testing.T) {
 // turning is a context that makes a replica Joining when the store looks at it: behind the replica's own look at its state.
 type turning struct {
 	context.Context
-	l *peer.Local
+	l *local.Replica
 }
 
 func (c turning) Err() error {
@@ -64,9 +72,9 @@ func (c turning) Err() error {
 // nothing.
 func TestSlicesBeginJoining(t *testing.T) {
 	store, _ := open(t, engine.Options{})
-	l := local(t, store)
-	spec, hash := slice("f", 0, 9, cutFilter), bloomslice.Sum([]byte("x"))
-	spec.Slice = hash.Slice(cutFilter.Slices)
+	l := newReplica(t, store)
+	spec, hash := slice(0), bloomslice.Sum([]byte("x"))
+	spec.Slice = hash.Slice(cut.Slices)
 	hashes := []bloomslice.Hash{hash}
 	if present, _, err := l.Check(turning{ctx, l}, spec, hashes); !errors.Is(err, peer.ErrJoining) || present != nil {
 		t.Errorf("check: %v, %v", present, err)
@@ -85,8 +93,8 @@ func TestSlicesBeginJoining(t *testing.T) {
 // TestSlicesOfFailedStore asks a store for changes that it can't make any more: nothing has happened, and others may be asked.
 func TestSlicesOfFailedStore(t *testing.T) {
 	store, disk := open(t, engine.Options{})
-	l := local(t, store)
-	if _, _, err := l.Write(ctx, []byte("set"), addOps("x"), engine.WriteOptions{}); err != nil {
+	l := newReplica(t, store)
+	if _, _, err := l.Write(ctx, []byte("set"), addOps("x"), bigset.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	disk.SetHook("fail", func(op errorfs.Op) error {
@@ -95,26 +103,15 @@ func TestSlicesOfFailedStore(t *testing.T) {
 		}
 		return nil
 	})
-	if _, _, err := l.Write(ctx, []byte("set"), addOps("y"), engine.WriteOptions{}); err == nil {
+	if _, _, err := l.Write(ctx, []byte("set"), addOps("y"), bigset.WriteOptions{}); err == nil {
 		t.Fatal("a write to a disk that fails")
 	}
-	spec := slice("f", 1, 9, cutFilter)
-	calls := sliceCalls(l, spec, engine.Marks{SliceSpec: spec})
+	spec := slice(1)
+	calls := sliceCalls(l, spec, bigset.Marks{SliceSpec: spec})
 	for _, what := range []string{"mark", "apply", "merge", "flush", "drop"} {
-		if _, err := calls[what](); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, engine.ErrFailed) || peer.Refused(err) {
+		if _, err := calls[what](); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, bigset.ErrFailed) || peer.Refused(err) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	disk.SetHook("fail", nil)
-}
-
-func TestRefusedOfSlices(t *testing.T) {
-	for _, err := range []error{engine.ErrNoFilter, bloomslice.ErrOptions, peer.ErrFrame} {
-		if wrapped := fmt.Errorf("on its way: %w", err); !peer.Refused(wrapped) {
-			t.Errorf("%v may be done by others", err)
-		}
-	}
-	if peer.Refused(peer.ErrJoining) {
-		t.Error("what a replica that is joining can't do others can")
-	}
 }

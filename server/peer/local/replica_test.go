@@ -1,4 +1,4 @@
-package peer_test
+package local_test
 
 import (
 	"context"
@@ -8,12 +8,14 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 var ctx = context.Background()
@@ -30,31 +32,31 @@ func open(t *testing.T, o engine.Options) (*engine.Store, *testkit.Disk) {
 	return store, disk
 }
 
-func local(t *testing.T, store *engine.Store) *peer.Local {
+func newReplica(t *testing.T, store *engine.Store) *local.Replica {
 	t.Helper()
-	l, err := peer.NewLocal("alice", store, peer.Normal)
+	l, err := local.New("alice", store, peer.Normal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func addOps(element string) []engine.Op {
-	return []engine.Op{{Kind: keyscheme.OpAdd, Element: []byte(element)}}
+func addOps(element string) []bigset.Op {
+	return []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(element)}}
 }
 
-func TestNewLocal(t *testing.T) {
+func TestNew(t *testing.T) {
 	open1, _ := open(t, engine.Options{OpenContexts: true})
-	if _, err := peer.NewLocal("alice", open1, peer.Normal); !errors.Is(err, peer.ErrOpenContexts) {
+	if _, err := local.New("alice", open1, peer.Normal); !errors.Is(err, peer.ErrOpenContexts) {
 		t.Error(err)
 	}
 	store, _ := open(t, engine.Options{})
 	for name, state := range map[string]peer.MemberState{"": peer.Normal, "alice": 0} {
-		if _, err := peer.NewLocal(name, store, state); !errors.Is(err, peer.ErrMember) {
+		if _, err := local.New(name, store, state); !errors.Is(err, peer.ErrMember) {
 			t.Errorf("%q, %v: %v", name, state, err)
 		}
 	}
-	if m := local(t, store).Member(); m.Node != "alice" || m.Incarnation != store.Actor() || m.State != peer.Normal {
+	if m := newReplica(t, store).Member(); m.Node != "alice" || m.Incarnation != store.Actor() || m.State != peer.Normal {
 		t.Error(m)
 	}
 }
@@ -64,42 +66,42 @@ func TestVerbs(t *testing.T) {
 	set := []byte("set")
 	sa, _ := open(t, engine.Options{})
 	sb, _ := open(t, engine.Options{})
-	a, b := local(t, sa), local(t, sb)
-	r, m, err := a.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
+	a, b := newReplica(t, sa), newReplica(t, sb)
+	r, m, err := a.Write(ctx, set, addOps("x"), bigset.WriteOptions{Request: []byte("r1")})
 	if err != nil || m != a.Member() || len(r.Dots) != 1 {
 		t.Fatalf("%+v, %v, %v", r, m, err)
 	}
-	for _, l := range []*peer.Local{a, b} {
+	for _, l := range []*local.Replica{a, b} {
 		if known, _, err := l.Knows(ctx, set, []byte("r1")); known != (l == a) || err != nil {
 			t.Errorf("knows: %v, %v", known, err)
 		}
 	}
-	if _, err := b.Apply(ctx, r.Delta, engine.Sync); err != nil {
+	if _, err := b.Apply(ctx, r.Delta, bigset.Sync); err != nil {
 		t.Fatal(err)
 	}
 	if known, _, err := b.Knows(ctx, set, []byte("r1")); !known || err != nil {
 		t.Errorf("knows: %v, %v", known, err)
 	}
-	if known, _, err := b.Knows(ctx, nil, []byte("r1")); known || !errors.Is(err, engine.ErrRequest) { // refused is not known
+	if known, _, err := b.Knows(ctx, nil, []byte("r1")); known || !errors.Is(err, bigset.ErrRequest) { // refused is not known
 		t.Errorf("knows a request to no set: %v, %v", known, err)
 	}
-	r2, _, err := a.Write(ctx, set, addOps("y"), engine.WriteOptions{})
+	r2, _, err := a.Write(ctx, set, addOps("y"), bigset.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := b.Judge(ctx, set, []byte("y"), r2.Dots); err != nil || v.Verdicts[0] != engine.NotSeen || len(v.Live) > 0 {
+	if v, _, err := b.Judge(ctx, set, []byte("y"), r2.Dots); err != nil || v.Verdicts[0] != bigset.NotSeen || len(v.Live) > 0 {
 		t.Errorf("%v, %v", v, err)
 	}
 	for f, err := range a.Locate(ctx, set, clock.Of(r2.Dots...)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done, _, err := b.ApplyFacts(ctx, f, engine.Sync); err != nil || done.Keys != 1 {
+		if done, _, err := b.ApplyFacts(ctx, f, bigset.Sync); err != nil || done.Keys != 1 {
 			t.Errorf("%+v, %v", done, err)
 		}
 	}
 	var elements []fold.Element
-	for c, err := range b.Read(ctx, set, engine.ReadOptions{}) {
+	for c, err := range b.Read(ctx, set, bigset.ReadOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +112,7 @@ func TestVerbs(t *testing.T) {
 		t.Errorf("%v, %v, %v", elements, found, err)
 	}
 	sums, ranges := map[[16]byte]int{}, map[[16]byte]int{}
-	for _, l := range []*peer.Local{a, b} {
+	for _, l := range []*local.Replica{a, b} {
 		for d, err := range l.Digests(ctx, 0, keyscheme.SlotMax) {
 			if err != nil {
 				t.Fatal(err)
@@ -134,26 +136,26 @@ func TestVerbs(t *testing.T) {
 func TestJoining(t *testing.T) {
 	set := []byte("set")
 	store, _ := open(t, engine.Options{})
-	l := local(t, store)
-	r, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
+	l := newReplica(t, store)
+	r, _, err := l.Write(ctx, set, addOps("x"), bigset.WriteOptions{Request: []byte("r1")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stopped := 0
-	for _, err := range l.Read(ctx, set, engine.ReadOptions{BatchSize: 1}) {
+	for _, err := range l.Read(ctx, set, bigset.ReadOptions{BatchSize: 1}) {
 		if l.SetState(peer.Joining); errors.Is(err, peer.ErrJoining) {
 			stopped++
 		}
 	}
 	_, _, lookup := l.Lookup(ctx, set, [][]byte{[]byte("x")})
 	_, _, judge := l.Judge(ctx, set, []byte("x"), r.Dots)
-	_, _, write := l.Write(ctx, set, addOps("y"), engine.WriteOptions{})
+	_, _, write := l.Write(ctx, set, addOps("y"), bigset.WriteOptions{})
 	for what, err := range map[string]error{"lookup": lookup, "judge": judge, "write": write} {
 		if !errors.Is(err, peer.ErrJoining) || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, err := range l.Read(ctx, set, engine.ReadOptions{}) {
+	for _, err := range l.Read(ctx, set, bigset.ReadOptions{}) {
 		if errors.Is(err, peer.ErrJoining) {
 			stopped++
 		}
@@ -161,11 +163,11 @@ func TestJoining(t *testing.T) {
 	if stopped == 0 {
 		t.Error("a replica that is joining was read")
 	}
-	again, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
+	again, _, err := l.Write(ctx, set, addOps("x"), bigset.WriteOptions{Request: []byte("r1")})
 	if err != nil || again.Dots[0] != r.Dots[0] {
 		t.Errorf("a request that it knows: %+v, %v", again, err)
 	}
-	if m, err := l.Apply(ctx, r.Delta, engine.Sync); err != nil || m.State != peer.Joining {
+	if m, err := l.Apply(ctx, r.Delta, bigset.Sync); err != nil || m.State != peer.Joining {
 		t.Errorf("%v, %v", m, err)
 	}
 	if _, m, err := l.State(ctx, set); err != nil || m.State != peer.Joining {
@@ -177,22 +179,22 @@ func TestJoining(t *testing.T) {
 func TestWhatHappened(t *testing.T) {
 	set := []byte("set")
 	store, disk := open(t, engine.Options{})
-	l := local(t, store)
-	r, _, err := l.Write(ctx, set, addOps("x"), engine.WriteOptions{Request: []byte("r1")})
+	l := newReplica(t, store)
+	r, _, err := l.Write(ctx, set, addOps("x"), bigset.WriteOptions{Request: []byte("r1")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = l.Write(ctx, set, addOps(string(make([]byte, engine.ElementBytesMax+1))), engine.WriteOptions{})
+	_, _, err = l.Write(ctx, set, addOps(string(make([]byte, bigset.ElementBytesMax+1))), bigset.WriteOptions{})
 	if !peer.Refused(err) || errors.Is(err, peer.ErrUnavailable) {
 		t.Error(err)
 	}
-	future := engine.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: store.Actor(), Counter: 99})}
-	if _, _, err = l.ApplyFacts(ctx, future, engine.Sync); !peer.Refused(err) {
+	future := bigset.Facts{Set: set, Dead: clock.Of(clock.Dot{Actor: store.Actor(), Counter: 99})}
+	if _, _, err = l.ApplyFacts(ctx, future, bigset.Sync); !peer.Refused(err) {
 		t.Error(err)
 	}
 	late, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := l.Apply(late, r.Delta, engine.Sync); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+	if _, err := l.Apply(late, r.Delta, bigset.Sync); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	disk.SetHook("fail", func(op errorfs.Op) error {
@@ -201,19 +203,19 @@ func TestWhatHappened(t *testing.T) {
 		}
 		return nil
 	})
-	if _, _, err := l.Write(ctx, set, addOps("y"), engine.WriteOptions{}); err == nil || errors.Is(err, peer.ErrUnavailable) || peer.Refused(err) {
+	if _, _, err := l.Write(ctx, set, addOps("y"), bigset.WriteOptions{}); err == nil || errors.Is(err, peer.ErrUnavailable) || peer.Refused(err) {
 		t.Errorf("the log fails: %v", err)
 	}
-	if _, _, err := l.Write(ctx, set, addOps("z"), engine.WriteOptions{}); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, engine.ErrFailed) {
+	if _, _, err := l.Write(ctx, set, addOps("z"), bigset.WriteOptions{}); !errors.Is(err, peer.ErrUnavailable) || !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("the log has failed: %v", err)
 	}
-	_, _, err = l.Write(ctx, set, addOps("z"), engine.WriteOptions{Request: []byte("r1")})
-	if known, _, unknown := l.Knows(ctx, set, []byte("r1")); known || !errors.Is(unknown, engine.ErrFailed) || !errors.Is(err, peer.ErrUnavailable) {
+	_, _, err = l.Write(ctx, set, addOps("z"), bigset.WriteOptions{Request: []byte("r1")})
+	if known, _, unknown := l.Knows(ctx, set, []byte("r1")); known || !errors.Is(unknown, bigset.ErrFailed) || !errors.Is(err, peer.ErrUnavailable) {
 		t.Errorf("the log has failed: knows %v, %v; %v", known, unknown, err)
 	}
 	disk.SetHook("fail", nil)
 	_ = store.Close()
-	if _, err := l.Apply(ctx, r.Delta, engine.Sync); !errors.Is(err, peer.ErrUnavailable) {
+	if _, err := l.Apply(ctx, r.Delta, bigset.Sync); !errors.Is(err, peer.ErrUnavailable) {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,57 @@
+package bigset
+
+import (
+	"fmt"
+
+	"bigset/clock"
+)
+
+// Context is what the author of an operation had seen: of its element, the dots by which that was present (narrow), or the
+// clock of the whole set (wide). The zero Context is none; see Policy. Narrow ones come from Contains and from the elements
+// of a read, wide ones from engine.Store.Context and the chunks of a read. They are trusted here: bytes from outside are unsealed
+// by keyscheme first.
+type Context struct {
+	Given bool
+	Dots  []clock.Dot
+	// Wide, if it is not nil, is the clock of a whole set that the author had read, and Dots is not looked at. It kills the
+	// dots of the operation's element that it covers. It must not change afterwards. See engine.Options.OpenContexts.
+	Wide *clock.Clock
+}
+
+// Saw returns the context of an author who saw the element present by those dots, or absent if there are none.
+func Saw(dots ...clock.Dot) Context { return Context{Given: true, Dots: dots} }
+
+// SawAll returns the context of an author who had read the whole set when this was its clock.
+func SawAll(seen *clock.Clock) Context { return Context{Given: true, Wide: seen} }
+
+// Present reports whether the element was present when the context was taken.
+func (c Context) Present() bool { return len(c.Dots) > 0 }
+
+// WideBytes returns the size of a wide context in memory, 0 without one.
+func (c Context) WideBytes() int {
+	if c.Wide == nil {
+		return 0
+	}
+	return c.Wide.HeapBytes()
+}
+
+// Check returns what is wrong with a context: ErrLimit, or ErrContext where it names what is no dot.
+func (c Context) Check() error {
+	if n := c.WideBytes(); n > WideContextBytesMax {
+		return &LimitError{"bytes of a wide context", n, WideContextBytesMax}
+	}
+	return CheckDots(c.Dots)
+}
+
+// CheckDots returns what is wrong with dots that somebody names: ErrLimit, or ErrContext for what is no dot.
+func CheckDots(dots []clock.Dot) error {
+	if len(dots) > ContextDotsMax {
+		return &LimitError{"dots in a context", len(dots), ContextDotsMax}
+	}
+	for _, d := range dots {
+		if d.Counter == 0 || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
+			return fmt.Errorf("%w: %v is no dot", ErrContext, d)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package bigset
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// SetDigest is a short sum of what a store knows of a set. Two stores have the same one when Seen, Dead and the number of open
+// keys are the same; it says nothing about keys.
+type SetDigest struct {
+	Slot keyscheme.Slot
+	Name []byte
+	Sum  [16]byte
+}
+
+// RangeDigest is a short sum of all sets in some slots, both ends included. Two stores have the same one when they have the same sets
+// there, with the same digests.
+type RangeDigest struct {
+	First, Last keyscheme.Slot
+	Sets        uint64
+	Sum         [16]byte // of the digests, in the order of the store; zero when there are no sets
+}
+
+// RangePartsMax is the largest number of parts in which RangeDigests cuts a range.
+const RangePartsMax = 4096
+
+// ElementRange says which keys of a set are summed up by ElementDigests.
+type ElementRange struct {
+	After  []byte       // the elements behind this one; nil is from the first
+	UpTo   []byte       // the last element; nil is to the end
+	Within *clock.Clock // only keys with these dots; nil is none
+	// Mean is how many elements there are in a part, about; 1 is each by itself. From 1 to ElementsMeanMax.
+	Mean int
+}
+
+// ElementDigest sums up the live keys of a part of a set. Parts that follow each other can be joined: so sums of two stores can be
+// compared wherever both have ended a part.
+type ElementDigest struct {
+	Bound    []byte   // the last element that the part covers; the next part begins behind it
+	Elements uint64   // elements with such keys
+	Sum      [16]byte // of (element, dots), added up; zero when there are none
+}
+
+// Join makes a part one with that which follows it.
+func (d *ElementDigest) Join(next *ElementDigest) {
+	d.Bound = next.Bound
+	d.Elements += next.Elements
+	d.add(&next.Sum)
+}
+
+// Same reports whether two parts hold the same keys.
+func (d *ElementDigest) Same(o *ElementDigest) bool {
+	return d.Elements == o.Elements && d.Sum == o.Sum
+}
+
+// Add takes one more element into a part, by the hash of it and its dots.
+func (d *ElementDigest) Add(sum *[16]byte) {
+	d.Elements++
+	d.add(sum)
+}
+
+func (d *ElementDigest) add(sum *[16]byte) {
+	low, carry := bits.Add64(binary.BigEndian.Uint64(d.Sum[8:]), binary.BigEndian.Uint64(sum[8:]), 0)
+	high, _ := bits.Add64(binary.BigEndian.Uint64(d.Sum[:8]), binary.BigEndian.Uint64(sum[:8]), carry)
+	binary.BigEndian.PutUint64(d.Sum[8:], low)
+	binary.BigEndian.PutUint64(d.Sum[:8], high)
+}
+
+// ElementDigests are the parts of a range, in order.
+type ElementDigests struct {
+	Parts []ElementDigest
+	Done  bool // the range has ended; else it goes on behind the last part, and there is one
+}
+
+// Bounds of one call of ElementDigests, and of what it may be asked.
+const (
+	ElementPartsMax = 4096
+	ElementsMeanMax = 1 << 20
+)

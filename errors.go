@@ -1,0 +1,52 @@
+package bigset
+
+import "errors"
+
+// Errors of operations. Their texts name the engine, which is where they come from.
+var (
+	// ErrClosed is returned by every call on a closed store.
+	ErrClosed = errors.New("engine: store is closed")
+	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; what was in
+	// flight is unknown. Reads go on, but what they show last may not last. Close the store and open it again.
+	ErrFailed = errors.New("engine: store failed, close it and open it again")
+	// ErrNotFound is returned for a set of which this store has never heard.
+	ErrNotFound = errors.New("engine: set not found")
+	// ErrLimit is returned when a name, an element, a batch or a context is too large: *LimitError says which and how much.
+	ErrLimit = errors.New("engine: over a limit")
+	// ErrContext is returned for a context that cannot be: with dots that this store has never issued, or malformed ones.
+	ErrContext = errors.New("engine: context refused")
+	// ErrBehind is returned for a wide context that names events which this store has not seen: deliver them first, or let a
+	// replica coordinate that has.
+	ErrBehind = errors.New("engine: context is ahead of this store")
+	// ErrContextRequired is returned under PolicyRequired for an operation without a context.
+	ErrContextRequired = errors.New("engine: context required")
+	// ErrDelta is returned for a delta that is malformed or names dots that this store has never issued.
+	ErrDelta = errors.New("engine: delta refused")
+	// ErrFacts is returned for facts that are malformed or name dots that this store has never issued.
+	ErrFacts = errors.New("engine: facts refused")
+	// ErrOpenKey is returned where a key with an open wide context (engine.Options.OpenContexts) is met by what can't copy it.
+	ErrOpenKey = errors.New("engine: a key with an open context can't be copied")
+	// ErrRequest is returned for options that contradict each other.
+	ErrRequest = errors.New("engine: bad request")
+)
+
+// Errors of the disk.
+var (
+	// ErrCorrupt is returned when bytes on disk are not what was written; *engine.CorruptionError says where, if that is known.
+	ErrCorrupt = errors.New("engine: store is damaged")
+	// ErrDiskFull is in the chain of errors that a full disk caused.
+	ErrDiskFull = errors.New("engine: disk is full, free some space")
+)
+
+// Errors of bloom filters.
+var (
+	// ErrNoFilter is returned for a filter that this store does not have, or no longer.
+	ErrNoFilter = errors.New("engine: filter not found")
+	// ErrFilterExists is returned by engine.Store.CreateFilter for a name that exists.
+	ErrFilterExists = errors.New("engine: filter exists")
+	// ErrFilterOpen is returned by engine.Store.ClearFilter for a filter whose bits are in memory: close it first.
+	ErrFilterOpen = errors.New("engine: filter is open")
+	// ErrSliceAway is returned to a replica for a slice of a filter that is being taken away here, with its range, or of which an older copy
+	// is still to be cut out: nothing has happened, and others have it.
+	ErrSliceAway = errors.New("engine: slice is not here now")
+)

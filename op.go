@@ -1,0 +1,93 @@
+package bigset
+
+import (
+	"fmt"
+
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// Op is what a client wants done with one element.
+type Op struct {
+	Kind    keyscheme.Op // keyscheme.OpAdd or keyscheme.OpRemove
+	Element []byte
+	Context Context
+}
+
+// WriteOptions say how an operation is done. The zero value is policy coordinator and the store's durability.
+type WriteOptions struct {
+	Policy     Policy
+	Durability Durability
+	// Request, of at most 64 bytes, is an id that the client has given its request to this set, and to no other. Where the
+	// request was applied before, here or by a delta, nothing is done: the result is that of the first time. Without one, an add
+	// that is tried again after somebody has removed its element brings the element back. It is known for engine.Options.RequestAge.
+	// Not together with engine.Options.OpenContexts.
+	Request []byte
+}
+
+// Durability says what an acknowledgement means.
+type Durability byte
+
+const (
+	// DefaultDurability is that of the store's options.
+	DefaultDurability Durability = iota
+	// Sync acknowledges when the operation is on disk: it survives a power cut.
+	Sync
+	// NoSync acknowledges when the operation is in the log's buffer. A crash may take back the last of them, whole batches
+	// from the end; the store never issues a dot twice, whatever was lost.
+	NoSync
+)
+
+// Policy says what an operation without a context kills.
+type Policy byte
+
+const (
+	// PolicyCoordinator, the default, takes the dots that this store has for the element: one seek.
+	PolicyCoordinator Policy = iota
+	// PolicyEmpty kills nothing: an add is concurrent with all others, a remove does nothing.
+	PolicyEmpty
+	// PolicyRequired refuses the operation with ErrContextRequired.
+	PolicyRequired
+)
+
+// Result says what an operation did.
+type Result struct {
+	// Delta is to be sent to the other replicas. It is empty when nothing changed. Its elements are those of the
+	// operation, not copies.
+	Delta Delta
+	// Dots has, for each operation, the dot it was given, or the zero Dot if it was no event. The dot of an add is the
+	// narrow context of the element after it.
+	Dots []clock.Dot
+	// Removed counts the removes that found something to remove, and those whose wide context is stored unresolved: what they
+	// remove is not looked for.
+	Removed int
+}
+
+// CheckOps returns what is wrong with operations on a set, in one atomic batch: ErrLimit, ErrRequest or ErrContext.
+func CheckOps(name []byte, ops []Op) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if len(ops) > BatchOpsMax {
+		return &LimitError{"operations in a batch", len(ops), BatchOpsMax}
+	}
+	total, dots := 0, 0
+	for i := range ops {
+		op := &ops[i]
+		if op.Kind != keyscheme.OpAdd && op.Kind != keyscheme.OpRemove {
+			return fmt.Errorf("%w: operation %d is of kind %q: it is add or remove", ErrRequest, i, op.Kind)
+		}
+		if err := CheckElement(op.Element); err != nil {
+			return err
+		}
+		if err := op.Context.Check(); err != nil {
+			return err
+		}
+		total += len(op.Element) + op.Context.WideBytes()
+		dots += len(op.Context.Dots)
+	}
+	if total > BatchBytesMax {
+		return &LimitError{"bytes of elements in a batch", total, BatchBytesMax}
+	}
+	return checkBatch(name, len(ops), total, dots)
+}

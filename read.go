@@ -1,0 +1,42 @@
+package bigset
+
+import (
+	"fmt"
+
+	"bigset/fold"
+)
+
+// ReadOptions say what of a set is read. The zero value is all of it, in order, in chunks of 1,000.
+type ReadOptions struct {
+	// From is the first element, inclusive; To the end, exclusive. Nil is no bound.
+	From, To []byte
+	// Prefix limits the read to elements that begin with it.
+	Prefix []byte
+	// After resumes a read behind an element: those after it, or with Reverse those before it.
+	After []byte
+	// Reverse reads in descending order. From stays the lower bound.
+	Reverse bool
+	// Limit ends the read after that many elements; 0 is no limit.
+	Limit int
+	// BatchSize is the number of elements in a chunk; 0 is 1,000.
+	BatchSize int
+	// Scrap, if it is not nil, is asked before each chunk for one that nobody will look at any more, nil if there is none. Its
+	// memory is used again.
+	Scrap func() *fold.Chunk
+}
+
+// BatchSizeMax is the largest chunk that a read may ask for, in elements.
+const BatchSizeMax = 1 << 20
+
+// Check returns what is wrong with the options: ErrRequest or ErrLimit.
+func (o ReadOptions) Check() error {
+	if o.Limit < 0 || o.BatchSize < 0 || o.BatchSize > BatchSizeMax {
+		return fmt.Errorf("%w: limit %d, batch size %d (0 to %d)", ErrRequest, o.Limit, o.BatchSize, BatchSizeMax)
+	}
+	for _, e := range [][]byte{o.From, o.To, o.Prefix, o.After} {
+		if err := CheckElement(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+// Replica is the replica in this process: it answers out of an engine.Store, which it does not own.
+type Replica struct {
+	store *engine.Store
+	node  string
+	state atomic.Uint32
+}
+
+var _ peer.Replica = (*Replica)(nil)
+
+// New returns the replica that a node keeps in a store, in the state that it is in: peer.Joining where the store may have lost
+// what was acknowledged, until a copy or repair has made it whole. So is a node whose store was not closed cleanly, so that its
+// incarnation has changed, and that has filters whose marks are not synced: it may have lost marks, and the counts of the layers that
+// it owns, which others have; until it has pulled those slices it must neither fill its layers nor deny a key. A store that keeps wide
+// contexts open is refused with peer.ErrOpenContexts.
+func New(node string, store *engine.Store, state peer.MemberState) (*Replica, error) {
+	if store.OpenContexts() {
+		return nil, fmt.Errorf("%w: the store of %s has Options.OpenContexts", peer.ErrOpenContexts, node)
+	}
+	store.KeepRecent()
+	l := &Replica{store: store, node: node}
+	l.SetState(state)
+	return l, l.Member().Check()
+}
+
+// SetState changes the state of the member.
+func (l *Replica) SetState(s peer.MemberState) { l.state.Store(uint32(s)) }
+
+// Member implements peer.Replica.
+func (l *Replica) Member() peer.Member {
+	return peer.Member{Node: l.node, Incarnation: l.store.Actor(), State: peer.MemberState(l.state.Load())}
+}
+
+// whole returns an error unless the replica may answer reads.
+func (l *Replica) whole() error {
+	if m := l.Member(); m.State != peer.Normal {
+		return fmt.Errorf("%w: %v", peer.ErrJoining, m)
+	}
+	return nil
+}
+
+// ready returns an error when it is known before that a change can't be made.
+func (l *Replica) ready() error {
+	if err := l.store.Failed(); err != nil {
+		return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.Member(), err)
+	}
+	return nil
+}
+
+// outcome says of an error of a change whether it may have happened. The engine tells: with an error nothing has, unless it is
+// ErrFailed.
+func (l *Replica) outcome(err error) error {
+	if err == nil || errors.Is(err, bigset.ErrFailed) || errors.Is(err, bigset.ErrBehind) || peer.Refused(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.Member(), err)
+}
+
+// Write implements peer.Replica.
+func (l *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	if err := errors.Join(l.whole(), l.ready()); err != nil {
+		if known, _, unknown := l.Knows(ctx, set, o.Request); !known || unknown != nil {
+			return bigset.Result{}, l.Member(), err
+		}
+	}
+	r, err := l.store.Write(ctx, set, ops, o)
+	return r, l.Member(), l.outcome(err)
+}
+
+// Knows implements peer.Replica.
+func (l *Replica) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
+	known, err := l.store.KnowsRequest(ctx, set, request)
+	return known, l.Member(), err
+}
+
+// Apply implements peer.Replica.
+func (l *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcome(l.store.ApplyDelta(ctx, d, durability))
+}
+
+// ApplyFacts implements peer.Replica.
+func (l *Replica) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return bigset.FactsResult{}, l.Member(), err
+	}
+	r, err := l.store.ApplyFacts(ctx, f, durability)
+	return r, l.Member(), l.outcome(err)
+}
+
+// Heal implements peer.Replica.
+func (l *Replica) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (bigset.HealResult, peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return bigset.HealResult{}, l.Member(), err
+	}
+	r, err := l.store.Heal(ctx, f, wrong)
+	return r, l.Member(), err
+}
+
+// Lost implements peer.Replica.
+func (l *Replica) Lost(ctx context.Context, set []byte) (*clock.Clock, peer.Member, error) {
+	lost, err := l.store.Lost(ctx, set)
+	return lost, l.Member(), err
+}
+
+// ElementDigests implements peer.Replica.
+func (l *Replica) ElementDigests(ctx context.Context, set []byte, r bigset.ElementRange) (bigset.ElementDigests, peer.Member, error) {
+	d, err := l.store.ElementDigests(ctx, set, r)
+	return d, l.Member(), err
+}
+
+// State implements peer.Replica. A set with open keys, from a time when the store kept them, is peer.ErrOpenContexts.
+func (l *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
+	s, err := l.store.State(ctx, set)
+	if err == nil && s.Open > 0 {
+		err = fmt.Errorf("%w: %d keys of %q", peer.ErrOpenContexts, s.Open, set)
+	}
+	return s, l.Member(), err
+}
+
+// Locate implements peer.Replica.
+func (l *Replica) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
+	return l.store.Locate(ctx, set, dots)
+}
+
+// Read implements peer.Replica.
+func (l *Replica) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return func(yield func(*fold.Chunk, error) bool) {
+		for c, err := range l.store.Read(ctx, set, o) {
+			if whole := l.whole(); whole != nil {
+				c, err = nil, whole
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Lookup implements peer.Replica.
+func (l *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, peer.Member, error) {
+	if err := l.whole(); err != nil {
+		return nil, l.Member(), err
+	}
+	found, err := l.store.Subset(ctx, set, elements)
+	return found, l.Member(), err
+}
+
+// Judge implements peer.Replica.
+func (l *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
+	if err := l.whole(); err != nil {
+		return bigset.Judgement{}, l.Member(), err
+	}
+	j, err := l.store.Judge(ctx, set, element, dots)
+	return j, l.Member(), err
+}
+
+// Export implements peer.Replica.
+func (l *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
+	m := l.Member() // before the read: an incarnation that ends meanwhile has sent it
+	if err := l.whole(); err != nil {
+		return nil, m, err
+	}
+	span, err := l.store.ExportSpan(ctx, set, after, bytesMax)
+	if err != nil {
+		return nil, m, err
+	}
+	if !span.Done {
+		span.Dead = nil
+		if after != nil {
+			span.Seen = nil
+		}
+	}
+	return span, m, nil
+}
+
+// Ingest takes a chunk of a copy, by the rules of ApplyFacts, and is durable when it returns.
+func (l *Replica) Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return bigset.FactsResult{}, l.Member(), err
+	}
+	r, err := l.store.IngestSpan(ctx, span)
+	return r, l.Member(), l.outcome(err)
+}
+
+// SetNote keeps, with the store, what somebody notes about a range of it: see engine.Store.SetNote.
+func (l *Replica) SetNote(ctx context.Context, name string, first, last keyscheme.Slot, value []byte, d bigset.Durability) error {
+	return l.store.SetNote(ctx, name, first, last, value, d)
+}
+
+// Note returns what is kept under a name, or nil.
+func (l *Replica) Note(ctx context.Context, name string) ([]byte, error) {
+	return l.store.Note(ctx, name)
+}
+
+// Digests implements peer.Replica.
+func (l *Replica) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	return l.store.Digests(ctx, first, last)
+}
+
+// RangeDigests implements peer.Replica.
+func (l *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
+	d, err := l.store.RangeDigests(ctx, first, last, parts)
+	return d, l.Member(), err
+}

@@ -1,0 +1,116 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+var _ peer.SliceReplica = (*Replica)(nil)
+
+// outcomeOfMany says of an error of a change that is done in parts whether it may have happened: not where it can't have begun, nor where
+// the slice has gone, with all parts.
+func (l *Replica) outcomeOfMany(err error) error {
+	if errors.Is(err, bigset.ErrClosed) || errors.Is(err, bigset.ErrDiskFull) || errors.Is(err, bigset.ErrSliceAway) {
+		return l.outcome(err)
+	}
+	return err
+}
+
+// present says of an error of a read of a slice that is not here now that others may be asked.
+func (l *Replica) present(err error) error {
+	if errors.Is(err, bigset.ErrSliceAway) {
+		return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.Member(), err)
+	}
+	return err
+}
+
+// Mark implements peer.SliceReplica. The node owns the layers that it fills, in all its incarnations.
+func (l *Replica) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool, peer.Member, error) {
+	if err := errors.Join(l.whole(), l.ready()); err != nil {
+		return bigset.Marks{}, nil, l.Member(), err
+	}
+	added := make([]bool, len(hashes))
+	m, err := l.store.MarkSlice(ctx, spec, l.node, hashes, added)
+	if err != nil {
+		return bigset.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
+	}
+	if by := l.Member(); by.State != peer.Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
+		return bigset.Marks{}, nil, by, fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
+	}
+	return m, added, l.Member(), nil
+}
+
+// ApplyMarks implements peer.SliceReplica.
+func (l *Replica) ApplyMarks(ctx context.Context, m bigset.Marks) ([]bool, peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return nil, l.Member(), err
+	}
+	added := make([]bool, len(m.Marks))
+	if err := l.store.ApplyMarks(ctx, m, added); err != nil {
+		return nil, l.Member(), l.outcomeOfMany(err)
+	}
+	return added, l.Member(), nil
+}
+
+// Check implements peer.SliceReplica.
+func (l *Replica) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, peer.Member, error) {
+	if err := l.whole(); err != nil {
+		return nil, l.Member(), err
+	}
+	present := make([]bool, len(hashes))
+	if err := l.store.CheckSlice(ctx, spec, hashes, present); err != nil {
+		return nil, l.Member(), l.present(err)
+	}
+	if err := l.whole(); err != nil { // what was read may be what a drop of the range has left
+		return nil, l.Member(), err
+	}
+	return present, l.Member(), nil
+}
+
+// DropGeneration implements peer.SliceReplica.
+func (l *Replica) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcome(l.store.DropGeneration(ctx, name, slices, generation))
+}
+
+// SliceDigests implements peer.SliceReplica.
+func (l *Replica) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
+	return l.store.SliceDigests(ctx, first, last)
+}
+
+// PageSums implements peer.SliceReplica.
+func (l *Replica) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error) {
+	s, err := l.store.PageSums(ctx, spec, after, most)
+	return s, l.Member(), l.present(err)
+}
+
+// Pages implements peer.SliceReplica.
+func (l *Replica) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, peer.Member, error) {
+	p, err := l.store.Pages(ctx, spec, places)
+	return p, l.Member(), l.present(err)
+}
+
+// MergePages implements peer.SliceReplica.
+func (l *Replica) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcomeOfMany(l.store.MergePages(ctx, p))
+}
+
+// FlushSlice implements peer.SliceReplica.
+func (l *Replica) FlushSlice(ctx context.Context, spec bigset.SliceSpec) (peer.Member, error) {
+	if err := l.ready(); err != nil {
+		return l.Member(), err
+	}
+	return l.Member(), l.outcome(l.store.FlushSlice(ctx, spec))
+}

@@ -1,0 +1,191 @@
+package bigset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+)
+
+// SliceSpec names one slice of a filter, and says what the filter was made with. Between replicas every request on a slice carries one: a
+// replica that has not the slice yet makes it when something is to be stored in it, and a filter of a later generation takes the place of
+// the earlier ones of its name.
+type SliceSpec struct {
+	Name       []byte
+	Slice      uint32        // below Options.Slices
+	Generation uint64        // given by who makes the filter: above 0, of no other filter, and above those of its name before
+	Options    FilterOptions // all set, none a default; not InMemory
+}
+
+// Slot returns where the slice lies.
+func (s *SliceSpec) Slot() keyscheme.Slot {
+	return keyscheme.SlotOf(keyscheme.PartitionFilter, s.Name, s.Slice)
+}
+
+// Check returns what is wrong with a spec of which a slice is to be made: ErrRequest, ErrLimit, or bloomslice.ErrOptions.
+func (s *SliceSpec) Check() error {
+	switch {
+	case s.Options.InMemory:
+		return fmt.Errorf("%w: filter %q is in memory only: replicas can't have the same of it", ErrRequest, s.Name)
+	case s.Generation == 0 || s.Generation > math.MaxInt64:
+		return fmt.Errorf("%w: generation %d of filter %q", ErrRequest, s.Generation, s.Name)
+	case s.Slice >= s.Options.Slices || s.Options.Owners == 0:
+		return fmt.Errorf("%w: slice %d of filter %q, which has %d, for %d owners", ErrRequest, s.Slice, s.Name, s.Options.Slices, s.Options.Owners)
+	}
+	return errors.Join(CheckFilterName(s.Name), s.Options.Check())
+}
+
+// CheckHashes returns what is wrong with keys that are asked of the slice: ErrLimit, or ErrRequest for one of another slice.
+func (s *SliceSpec) CheckHashes(hashes []bloomslice.Hash) error {
+	if len(hashes) > MarksMax {
+		return &LimitError{"keys of a slice at once", len(hashes), MarksMax}
+	}
+	for i := range hashes {
+		if err := s.holds(&hashes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds returns an error for a key that belongs to another slice.
+func (s *SliceSpec) holds(h *bloomslice.Hash) error {
+	if at := h.Slice(s.Options.Slices); at != s.Slice {
+		return fmt.Errorf("%w: a key of slice %d, in slice %d of %q", ErrRequest, at, s.Slice, s.Name)
+	}
+	return nil
+}
+
+// checkLayers returns what is wrong with layers that another replica names. Their shapes follow from the options, but for those of a filter
+// that was imported: that has one slice and one owner.
+func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
+	imported := s.Options.Slices == 1 && s.Options.Owners == 1
+	bytes := uint64(0)
+	for i := range layers {
+		l := &layers[i]
+		if err := l.Shape.Validate(); err != nil {
+			return err
+		}
+		if shape, err := s.Options.Shape(int(l.ID.Index)); !imported && (err != nil || shape != l.Shape) {
+			return fmt.Errorf("%w: layer %d of filter %q can't have %d bytes", ErrRequest, l.ID.Index, s.Name, l.Shape.Bytes)
+		}
+		if len(l.ID.Owner) > bloomslice.OwnerBytesMax {
+			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(l.ID.Owner), bloomslice.OwnerBytesMax)
+		}
+		if l.Count > l.Shape.Capacity {
+			return fmt.Errorf("%w: layer %d of filter %q has %d keys, at most %d", ErrRequest, l.ID.Index, s.Name, l.Count, l.Shape.Capacity)
+		}
+		if bytes += l.Shape.Bytes; bytes > layersBytesMax {
+			return &LimitError{"bytes of layers at once", int(bytes), layersBytesMax}
+		}
+	}
+	return nil
+}
+
+// layersBytesMax bounds the layers that another replica names at once: an open slice takes memory for what they may come to.
+const layersBytesMax = 4 * bloomslice.LayerBytesMax
+
+// Mark is a key that was marked: which layer has its bits.
+type Mark struct {
+	Layer int // of Marks.Layers
+	Hash  bloomslice.Hash
+}
+
+// Marks are marks of keys of one slice: what one replica decided, for the others to do. To apply them twice, late, or in another order
+// changes nothing.
+type Marks struct {
+	SliceSpec
+	Layers []bloomslice.Layer // that the marks name, each once. A count has all the marks of its layer
+	Marks  []Mark             // at most MarksMax
+}
+
+// Check returns what is wrong with marks: ErrLimit, ErrRequest, or bloomslice.ErrOptions.
+func (m *Marks) Check() error {
+	if len(m.Marks) > MarksMax {
+		return &LimitError{"marks at once", len(m.Marks), MarksMax}
+	}
+	if err := m.checkLayers(m.Layers); err != nil {
+		return err
+	}
+	for i := range m.Marks {
+		if at := m.Marks[i].Layer; at < 0 || at >= len(m.Layers) {
+			return fmt.Errorf("%w: a mark of layer %d of %d", ErrRequest, at, len(m.Layers))
+		}
+		if err := m.holds(&m.Marks[i].Hash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SliceDigest says what a store has of a slice: equal ones mean the same layers, counts and bits.
+type SliceDigest struct {
+	SliceSpec      // of one that was dropped without options, but for Slices
+	Dropped   bool // the generation, and all before it, are dropped for good: it has nothing of them, and Sum is zero
+	Sum       [16]byte
+}
+
+// PagePlace says where a page is: of which layer, and which. They are in the order of layers (bloomslice.LayerID.Compare), then of pages.
+type PagePlace struct {
+	Layer bloomslice.LayerID
+	Page  uint32
+}
+
+// Compare orders places: by layer, then by page.
+func (p PagePlace) Compare(q PagePlace) int {
+	return cmp.Or(p.Layer.Compare(q.Layer), cmp.Compare(p.Page, q.Page))
+}
+
+// PageSum is a hash of a page that is stored. Equal ones mean equal bits.
+type PageSum struct {
+	PagePlace
+	Sum uint64
+}
+
+// PageSums are the hashes of a run of a slice's pages.
+type PageSums struct {
+	Layers []bloomslice.Layer // all of the slice, in order
+	Sums   []PageSum          // in order, at most PageSumsMax. Of pages of the run that do not come nothing is stored
+	Done   bool               // there are no pages behind the last; else the run goes on there
+}
+
+// SlicePages are pages of a slice, as one replica has them, for another to join.
+type SlicePages struct {
+	SliceSpec
+	Layers []bloomslice.Layer // those of the pages at least, in order
+	Pages  []SlicePage        // in order, at most PagesMax
+}
+
+// SlicePage is a page of a slice.
+type SlicePage struct {
+	PagePlace
+	Value []byte // as bloomslice.AppendPage
+}
+
+// Check returns what is wrong with pages, but for their values: ErrLimit, ErrRequest, or bloomslice.ErrOptions.
+func (p *SlicePages) Check() error {
+	if len(p.Pages) > PagesMax {
+		return &LimitError{"pages at once", len(p.Pages), PagesMax}
+	}
+	if err := p.checkLayers(p.Layers); err != nil {
+		return err
+	}
+	for i := range p.Pages {
+		id := p.Pages[i].Layer
+		if !slices.ContainsFunc(p.Layers, func(l bloomslice.Layer) bool { return l.ID == id }) {
+			return fmt.Errorf("%w: a page of layer %d of %q, without the layer", ErrRequest, id.Index, id.Owner)
+		}
+	}
+	return nil
+}
+
+// The bounds of what is sent of slices at a time.
+const (
+	MarksMax    = 1 << 14
+	PageSumsMax = 1 << 15
+	PagesMax    = 1 << 9
+)

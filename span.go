@@ -1,0 +1,196 @@
+package bigset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"bigset/clock"
+	"bigset/fold"
+)
+
+// Span is a part of a set on its way to another store: the keys of consecutive elements, packed, and what its store knew of the
+// set when they were read. Like Facts it claims nothing of what it leaves out.
+type Span struct {
+	Set []byte
+	// Bound is the last element looked at, present or not: the span is complete up to it and including it. The next one starts
+	// behind it. It is nil when Done: the span is complete to the end of the set.
+	Bound []byte
+	Done  bool
+	// Count is the number of keys in Keys, which are packed; see docs/format.md.
+	Count int
+	Keys  []byte
+	// Seen and Dead are those of the sender at the moment of the read; they are shared: read only. Seen is no fact and is never
+	// joined: it is what a copy is checked by, when it is done. Dead may be left out, by a sender who has just sent it.
+	Seen, Dead *clock.Clock
+}
+
+// SpanBytesMax is the largest span that may be asked for, in bytes of keys as they are on disk.
+const SpanBytesMax = 64 << 20
+
+// Facts returns what the span says, unpacked. What is malformed is ErrFacts.
+func (span *Span) Facts() (Facts, error) {
+	f := Facts{Set: span.Set, Dead: span.Dead}
+	r := NewSpanReader(span.Keys)
+	for r.More() {
+		element, dot, err := r.Next()
+		if err != nil {
+			return Facts{}, err
+		}
+		if n := len(f.Keys); n > 0 && string(f.Keys[n-1].Name) == string(element) {
+			f.Keys[n-1].Dots = append(f.Keys[n-1].Dots, r.Dot(dot))
+		} else {
+			f.Keys = append(f.Keys, fold.Element{Name: append([]byte{}, element...), Dots: []clock.Dot{r.Dot(dot)}})
+		}
+	}
+	return f, nil
+}
+
+// Pack makes the dots of elements, both in ascending order, the keys of the span: it is what Facts undoes.
+func (span *Span) Pack(elements []fold.Element) {
+	w := SpanWriter{}
+	span.Count = 0
+	for _, e := range elements {
+		for _, d := range e.Dots {
+			w.Add(e.Name, []byte(d.Actor), d.Counter)
+			span.Count++
+		}
+	}
+	span.Keys = w.Keys()
+}
+
+// SpanWriter packs keys, in ascending order. For each: how many bytes its element shares with the one before; how many follow, and
+// they; the number of its actor, and where that is new its length and bytes; by how much its counter differs from the actor's
+// last, zigzag. All numbers are uvarints. The zero value has no keys yet.
+type SpanWriter struct {
+	keys    []byte
+	element []byte
+	actors  map[string]int
+	names   []string // of the actors, by number
+	at      int      // the number of the last key's actor
+	last    []uint64 // counter of each actor
+}
+
+// Keys returns the keys packed so far. They are good until the next Add.
+func (w *SpanWriter) Keys() []byte { return w.keys }
+
+// Add packs one more key. It keeps neither element nor actor.
+func (w *SpanWriter) Add(element, actor []byte, counter uint64) {
+	shared := 0
+	for shared < len(w.element) && shared < len(element) && w.element[shared] == element[shared] {
+		shared++
+	}
+	w.keys = binary.AppendUvarint(w.keys, uint64(shared))
+	w.keys = binary.AppendUvarint(w.keys, uint64(len(element)-shared))
+	w.keys = append(w.keys, element[shared:]...)
+	w.element = append(w.element[:shared], element[shared:]...)
+	i, ok := w.at, w.at < len(w.names) && w.names[w.at] == string(actor)
+	if !ok {
+		i, ok = w.actors[string(actor)]
+	}
+	if !ok {
+		if w.actors == nil {
+			w.actors = map[string]int{}
+		}
+		i = len(w.actors)
+		w.actors[string(actor)] = i
+		w.names, w.last = append(w.names, string(actor)), append(w.last, 0)
+	}
+	w.at = i
+	w.keys = binary.AppendUvarint(w.keys, uint64(i))
+	if !ok {
+		w.keys = append(binary.AppendUvarint(w.keys, uint64(len(actor))), actor...)
+	}
+	w.keys = binary.AppendVarint(w.keys, int64(counter-w.last[i]))
+	w.last[i] = counter
+}
+
+// SpanKeyBytesMin is the least that a packed key takes: a byte for each of shared, rest, actor and counter.
+const SpanKeyBytesMin = 4
+
+// SpanReader unpacks what a SpanWriter has packed. The bytes may come from anywhere.
+type SpanReader struct {
+	in      packed
+	element []byte
+	order   int // how the element compares with the one before it
+	actors  []clock.Actor
+	last    []uint64
+}
+
+// SpanDot is a dot of an actor of a span, by the actor's number.
+type SpanDot struct {
+	Actor   uint32
+	Counter uint64
+}
+
+// NewSpanReader returns a reader of packed keys. It keeps them, and does not change them.
+func NewSpanReader(keys []byte) *SpanReader { return &SpanReader{in: packed{b: keys}} }
+
+// More reports whether there is another key.
+func (r *SpanReader) More() bool { return len(r.in.b) > 0 }
+
+// Order says how the last key's element compares with the one before it: below 0, 0 or above 0, as bytes.Compare.
+func (r *SpanReader) Order() int { return r.order }
+
+// Actors returns the actors that the keys read so far have named, by number.
+func (r *SpanReader) Actors() []clock.Actor { return r.actors }
+
+// Dot returns a dot that Next has returned.
+func (r *SpanReader) Dot(d SpanDot) clock.Dot {
+	return clock.Dot{Actor: r.actors[d.Actor], Counter: d.Counter}
+}
+
+// Next returns the next key. The element is good until the next call. What is malformed is ErrFacts; nothing can be read after it.
+func (r *SpanReader) Next() (element []byte, dot SpanDot, err error) {
+	shared := r.in.number()
+	rest := r.in.bytes()
+	if r.in.bad || shared > uint64(len(r.element)) || int(shared)+len(rest) > ElementBytesMax {
+		return nil, dot, fmt.Errorf("%w: a span's element is cut short or too long", ErrFacts)
+	}
+	r.order = bytes.Compare(rest, r.element[shared:])
+	r.element = append(r.element[:shared], rest...)
+	i := r.in.number()
+	if i == uint64(len(r.actors)) && !r.in.bad {
+		actor := r.in.bytes()
+		if len(actor) == 0 || len(actor) > clock.ActorBytesMax {
+			return nil, dot, fmt.Errorf("%w: a span's actor of %d bytes", ErrFacts, len(actor))
+		}
+		r.actors, r.last = append(r.actors, clock.Actor(actor)), append(r.last, 0)
+	}
+	zigzag := r.in.number()
+	if r.in.bad || i >= uint64(len(r.actors)) {
+		return nil, dot, fmt.Errorf("%w: a span's dot is cut short, or of no actor", ErrFacts)
+	}
+	r.last[i] += uint64(int64(zigzag>>1) ^ -int64(zigzag&1))
+	if r.last[i] == 0 {
+		return nil, dot, fmt.Errorf("%w: a span's dot has the counter 0", ErrFacts)
+	}
+	return r.element, SpanDot{uint32(i), r.last[i]}, nil
+}
+
+// packed is what has not been read of packed keys. After a number that can't be read there is nothing more.
+type packed struct {
+	b   []byte
+	bad bool
+}
+
+func (p *packed) number() uint64 {
+	v, n := binary.Uvarint(p.b)
+	if n <= 0 {
+		p.bad, p.b = true, nil
+		return 0
+	}
+	p.b = p.b[n:]
+	return v
+}
+
+func (p *packed) bytes() []byte {
+	n := p.number()
+	if n > uint64(len(p.b)) {
+		p.bad, p.b = true, nil
+		return nil
+	}
+	v := p.b[:n]
+	p.b = p.b[n:]
+	return v
+}
