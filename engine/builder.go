@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"

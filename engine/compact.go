@@ -62,7 +62,7 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 	}
 	for _, name := range names {
 		if s.db.Closed() {
-			return rep, ErrClosed
+			return rep, bigset.ErrClosed
 		}
 		if err := s.compactSet(ctx, name, &rep, progress); err != nil {
 			return rep, err
@@ -77,7 +77,7 @@ func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactRepor
 func (s *Store) sweepAll(ctx context.Context, rep *CompactReport, progress func(CompactReport)) error {
 	for b := keyscheme.SlotRange(0, keyscheme.SlotMax); comparator.Compare(b.Lower, b.Upper) < 0; {
 		if s.db.Closed() {
-			return ErrClosed
+			return bigset.ErrClosed
 		}
 		res, err := s.rewriteSets(ctx, b, func(compaction.Span) bool { return true })
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"bigset"
 	"bigset/engine/internal/lsm"
 )
 

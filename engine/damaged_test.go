@@ -61,15 +61,6 @@ func hashedNames(n int) (names [][]byte) {
 	return names
 }
 
-// flipped returns a table with 16 bytes changed.
-func flipped(data []byte, at int) []byte {
-	data = bytes.Clone(data)
-	for i := at; i < min(at+16, len(data)); i++ {
-		data[i] ^= 0xFF
-	}
-	return data
-}
-
 // TestVerifyNamesDamage: wherever a table is damaged, Verify goes on after it and names the sets and filters of which something can't be read.
 func TestVerifyNamesDamage(t *testing.T) {
 	t.Parallel()

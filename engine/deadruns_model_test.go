@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/keyscheme"
@@ -267,7 +268,7 @@ func TestDeadRunsBounded(t *testing.T) {
 // TestDeadRunsBeginBetweenBatches: a set begins to remember runs when no batch is under way: of one that is nobody was told.
 func TestDeadRunsBeginBetweenBatches(t *testing.T) {
 	st := &set{}
-	st.queue = []*request{newRequest(&dropping{}, NoSync), newRequest(&dropping{}, NoSync)}
+	st.queue = []*request{newRequest(&dropping{}, bigset.NoSync), newRequest(&dropping{}, bigset.NoSync)}
 	st.led = true
 	if st.takeGroup(); st.runs.Load() != nil {
 		t.Fatal("runs that nobody asked for")
@@ -277,7 +278,7 @@ func TestDeadRunsBeginBetweenBatches(t *testing.T) {
 	if st.runs.Load() != nil {
 		t.Error("runs in the middle of a batch")
 	}
-	st.queue = []*request{newRequest(&dropping{}, NoSync)}
+	st.queue = []*request{newRequest(&dropping{}, bigset.NoSync)}
 	if st.takeGroup(); st.runs.Load() == nil {
 		t.Error("no runs at the next batch")
 	}

@@ -25,27 +25,27 @@ func (s *Store) ApplyDelta(ctx context.Context, d bigset.Delta, o bigset.Durabil
 }
 
 // delivery is a delta of another replica as work.
-type delivery Delta
+type delivery bigset.Delta
 
 func (d *delivery) adds() bool {
-	return slices.ContainsFunc(d.Items, func(it Item) bool { return it.Kind == keyscheme.OpAdd })
+	return slices.ContainsFunc(d.Items, func(it bigset.Item) bool { return it.Kind == keyscheme.OpAdd })
 }
 
 func (d *delivery) size(prefixBytes int) (keys, bytes int) {
 	for i := range d.Items {
 		it := &d.Items[i]
-		bytes += prefixBytes + len(it.Element) + dotBytes*len(it.Context) + wideBytes(it.Wide)
+		bytes += prefixBytes + len(it.Element) + bigset.BatchDotBytes*len(it.Context) + it.WideBytes()
 	}
 	return len(d.Items), bytes
 }
 
-func (d *delivery) looksUp(Policy) bool {
-	return slices.ContainsFunc(d.Items, func(it Item) bool { return it.Wide != nil })
+func (d *delivery) looksUp(bigset.Policy) bool {
+	return slices.ContainsFunc(d.Items, func(it bigset.Item) bool { return it.Wide != nil })
 }
 
 func (d *delivery) into(b *builder, _ *request) error {
 	b.sibling = b.sibling || len(d.Items) > 0
-	return b.apply((*Delta)(d))
+	return b.apply((*bigset.Delta)(d))
 }
 
 // apply takes another replica's delta into the batch. Its contexts kill whatever is known of its dots: a delta whose dot

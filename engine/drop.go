@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -36,7 +37,7 @@ func (*dropping) adds() bool { return false }
 
 func (*dropping) size(int) (keys, bytes int) { return 0, 0 }
 
-func (*dropping) looksUp(Policy) bool { return false }
+func (*dropping) looksUp(bigset.Policy) bool { return false }
 
 func (w *dropping) into(b *builder, r *request) error {
 	k := w.context

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine/internal/lsm"

@@ -19,7 +19,7 @@ func (s *Store) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durabil
 	}
 	w := &facts{Facts: f}
 	if err := s.writeTo(ctx, f.Set, newRequest(w, d)); err != nil {
-		return FactsResult{}, err
+		return bigset.FactsResult{}, err
 	}
 	return w.result, nil
 }
@@ -32,7 +32,7 @@ type facts struct {
 
 func (f *facts) adds() bool { return len(f.Keys) > 0 }
 
-func (f *facts) looksUp(Policy) bool { return false }
+func (f *facts) looksUp(bigset.Policy) bool { return false }
 
 func (f *facts) into(b *builder, _ *request) error { return b.applyFacts(f) }
 

@@ -84,7 +84,7 @@ const hashedAtOnce = 64
 // CheckAll does what Check does for many keys, into present, which is as long as keys.
 func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
 	if f.fs.s.db.Closed() {
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	if len(keys) == 1 { // without the room for many
 		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
@@ -124,7 +124,7 @@ func (f *Filter) checkHashes(hashes []bloomslice.Hash, present []bool) error {
 // nothing.
 func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
 	if f.fs.s.db.Closed() {
-		return 0, ErrClosed
+		return 0, bigset.ErrClosed
 	}
 	if len(keys) == 1 {
 		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}

@@ -44,7 +44,7 @@ func (fs *filters) flush(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if err := f.flush(); err != nil && !errors.Is(err, ErrNoFilter) {
+		if err := f.flush(); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
 			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err)))
 		}
 	}

@@ -28,14 +28,14 @@ type FilterPage struct {
 // error, or a crash, there is nothing of it, but for pages that go in the background or after the next open. The filter is closed.
 //
 // Layers come in their order; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
-// again when the next one is asked for. Errors are those of CreateFilter, that of pages, and ErrRequest for a page or layer that can't be.
-func (s *Store) ImportFilter(ctx context.Context, name []byte, o FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[FilterPage, error]) (*Filter, error) {
+// again when the next one is asked for. Errors are those of CreateFilter, that of pages, and bigset.ErrRequest for a page or layer that can't be.
+func (s *Store) ImportFilter(ctx context.Context, name []byte, o bigset.FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[FilterPage, error]) (*Filter, error) {
 	if err := s.db.Enter(); err != nil {
 		return nil, err
 	}
 	defer s.db.Leave()
-	o.setDefaults()
-	if err := errors.Join(checkFilterName(name), o.check(), checkImport(o, layers)); err != nil {
+	setFilterDefaults(&o)
+	if err := errors.Join(bigset.CheckFilterName(name), o.Check(), checkImport(o, layers)); err != nil {
 		return nil, err
 	}
 	s.passes.RLock() // no range is cut out meanwhile

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -435,6 +436,15 @@ func bytesOf(t *testing.T, fs vfs.FS, path string) []byte {
 	defer f.Close()
 	data, err := io.ReadAll(f)
 	must(t, err, "read")
+	return data
+}
+
+// flipped returns a table with 16 bytes changed.
+func flipped(data []byte, at int) []byte {
+	data = bytes.Clone(data)
+	for i := at; i < min(at+16, len(data)); i++ {
+		data[i] ^= 0xFF
+	}
 	return data
 }
 

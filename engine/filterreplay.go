@@ -56,7 +56,7 @@ func (fs *filters) replay() error {
 	if fs.owed {
 		l.segments = nil // the next open finds them
 	}
-	if err = fs.storeReplayed(); errors.Is(lsm.DiskError(err), ErrDiskFull) {
+	if err = fs.storeReplayed(); errors.Is(lsm.DiskError(err), bigset.ErrDiskFull) {
 		fs.owesFlush.Store(true)
 		return nil
 	}

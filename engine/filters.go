@@ -132,12 +132,12 @@ func (s *Store) Filter(name []byte) (*Filter, error) {
 // filter was cleared it comes back with all that it had, its old options too. Errors are bigset.ErrLimit for the name and bloomslice.ErrOptions
 // for options that no filter can have, and ErrFilterLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after bigset.ErrFailed it may
 // be there at the next open, whole.
-func (s *Store) CreateFilter(ctx context.Context, name []byte, o FilterOptions) (*Filter, error) {
+func (s *Store) CreateFilter(ctx context.Context, name []byte, o bigset.FilterOptions) (*Filter, error) {
 	if err := s.db.Enter(); err != nil {
 		return nil, err
 	}
 	defer s.db.Leave()
-	if err := checkFilterName(name); err != nil {
+	if err := bigset.CheckFilterName(name); err != nil {
 		return nil, err
 	}
 	fs := &s.filters

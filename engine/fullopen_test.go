@@ -450,7 +450,7 @@ func TestCompactionsFindNoRoom(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), engine.Sync)
+	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync)
 	var full atomic.Bool
 	full.Store(true)
 	p.disk.SetHook("full", func(op errorfs.Op) error {
@@ -460,7 +460,7 @@ func TestCompactionsFindNoRoom(t *testing.T) {
 		return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
 	})
 	write := func(i int) error { // a remove, since adds are refused at once
-		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte(bulkName(i))}, engine.WriteOptions{})
+		_, err := p.store.Remove(bg, []byte("s"), [][]byte{[]byte(bulkName(i))}, bigset.WriteOptions{})
 		return errors.Join(err, p.store.Flush(bg))
 	}
 	done := make(chan error, 1)
@@ -473,7 +473,7 @@ func TestCompactionsFindNoRoom(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		if !errors.Is(err, engine.ErrDiskFull) {
+		if !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("writes with a growing level 0: %v", err)
 		}
 	case <-time.After(10 * time.Second):
@@ -486,7 +486,7 @@ func TestCompactionsFindNoRoom(t *testing.T) {
 	}
 	full.Store(false)
 	err := write(100)
-	for began := time.Now(); errors.Is(err, engine.ErrDiskFull) && time.Since(began) < 10*time.Second; err = write(100) {
+	for began := time.Now(); errors.Is(err, bigset.ErrDiskFull) && time.Since(began) < 10*time.Second; err = write(100) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	must(t, err, "a write when there is room")

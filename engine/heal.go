@@ -169,7 +169,7 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *bigset.H
 			continue
 		default:
 			within = keysBelow(keys, did.Upper)
-			res.count(h, &did, len(within))
+			h.countIn(res, &did, len(within))
 			if did.Swapped && len(h.put) > 0 {
 				s.event(Event{Kind: EventHeal, Set: st.name, Keys: len(h.put)})
 			}
@@ -182,8 +182,8 @@ func (s *Store) heal(ctx context.Context, st *set, keys []keptKey, res *bigset.H
 // never is for passes that are worth it only if they heal something.
 func never(compaction.Span) bool { return false }
 
-// count counts what a pass has done with so many keys.
-func (res *HealResult) count(h *healing, did *passResult, keys int) {
+// countIn counts what a pass has done with so many keys.
+func (h *healing) countIn(res *bigset.HealResult, did *passResult, keys int) {
 	if did.Left {
 		res.Left += len(h.put)
 	} else {

@@ -75,7 +75,7 @@ func (v *survey) run(ctx context.Context) error {
 	whole := v.st.prefix.Elements()
 	for b := whole; b.Lower != nil; {
 		next, err := v.forward(ctx, b)
-		if err = lsm.DiskError(err); errors.Is(err, ErrCorrupt) {
+		if err = lsm.DiskError(err); errors.Is(err, bigset.ErrCorrupt) {
 			next, err = v.enterHole(ctx, b.Lower, err)
 		}
 		if err != nil {
@@ -118,7 +118,7 @@ func (v *survey) each(
 	ctx context.Context, b keyscheme.Bounds, first, next func(*pebble.Iterator) bool, yield func(n int, element []byte, k keptKey) bool,
 ) (err error) {
 	if v.s.db.Closed() {
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	e := v.st.readers.enter()
 	defer v.st.readers.leave(e)
@@ -178,7 +178,7 @@ func (v *survey) enterHole(ctx context.Context, at []byte, cause error) (next []
 			v.note(k)
 			return true
 		})
-	if err = lsm.DiskError(err); !errors.Is(err, ErrCorrupt) {
+	if err = lsm.DiskError(err); !errors.Is(err, bigset.ErrCorrupt) {
 		return nil, errors.Join(err, cause) // or what could not be read can be read the other way round
 	}
 	h.edge = append(h.edge, v.edge...)

@@ -153,10 +153,10 @@ func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
 			return in.apply(ctx)
 		}
 		if err := in.writeKeys(); err != nil {
-			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
+			return bigset.FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
 		if err := errors.Join(in.s.flushFor(ctx, in.st), in.s.db.SyncLog()); err != nil {
-			return FactsResult{}, err
+			return bigset.FactsResult{}, err
 		}
 		var res bigset.FactsResult
 		var again bool
@@ -175,7 +175,7 @@ func (in *ingestion) run(ctx context.Context) (bigset.FactsResult, error) {
 			return err
 		})
 		if err != nil {
-			return FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
+			return bigset.FactsResult{}, fmt.Errorf("engine: ingest into %q: %w", in.st.name, lsm.DiskError(err))
 		}
 		if !again {
 			return res, nil
@@ -220,7 +220,7 @@ func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
 		f.Keys = append(f.Keys, fold.Element{Name: element, Dots: []clock.Dot{dot}})
 	}
 	if last := in.st.view().seen.Max(in.s.db.Actor()); in.own > last { // also of keys that are left out
-		return FactsResult{}, in.future(last)
+		return bigset.FactsResult{}, in.future(last)
 	}
 	return in.s.ApplyFacts(ctx, f, bigset.Sync)
 }

@@ -14,7 +14,7 @@ type work interface {
 	// size returns how many keys there are, and about how many bytes they take up in a batch, with prefixes of that many.
 	size(prefixBytes int) (keys, bytes int)
 	// looksUp reports whether it asks for the keys that an element has, so that it must see those of others in its group.
-	looksUp(policy Policy) bool
+	looksUp(policy bigset.Policy) bool
 	// into takes it into a batch. With an error, nothing of it is in the batch.
 	into(b *builder, r *request) error
 }
@@ -23,7 +23,7 @@ type work interface {
 type request struct {
 	work
 	ops   operations // the work of a Write
-	opt   WriteOptions
+	opt   bigset.WriteOptions
 	alone func() error // run by the leader with no group around it: how the rewriter, drop and eviction hold writers
 
 	result bigset.Result
@@ -36,13 +36,13 @@ type request struct {
 
 // requests are those of Write, which are used again.
 var requests = sync.Pool{New: func() any {
-	r := newRequest(nil, DefaultDurability)
+	r := newRequest(nil, bigset.DefaultDurability)
 	r.work = &r.ops
 	return r
 }}
 
-func newRequest(w work, d Durability) *request {
-	return &request{work: w, opt: WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
+func newRequest(w work, d bigset.Durability) *request {
+	return &request{work: w, opt: bigset.WriteOptions{Durability: d}, wake: make(chan struct{}, 1)}
 }
 
 // submit hands a request to the set's writers and returns when it is done. The first to come leads: it takes all that have
@@ -109,7 +109,7 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	sync := false
 	for _, r := range group {
 		if r.err = r.into(b, r); r.err == nil {
-			sync = sync || r.opt.Durability == Sync
+			sync = sync || r.opt.Durability == bigset.Sync
 		}
 	}
 	if b.err == nil && !b.empty() {
@@ -174,18 +174,12 @@ const (
 	groupBytesMax = 4 << 20
 )
 
-// dotBytes and keyBytes are about what a dot of a context, and a key beside its names, cost in a batch.
-const (
-	dotBytes = 16
-	keyBytes = 48
-)
-
 // takeGroup takes the requests of the next group off the queue: one alone, or as many as fit.
 func (st *set) takeGroup() []*request {
 	st.queueMu.Lock()
 	defer st.queueMu.Unlock()
 	st.beginRuns()
-	n, prefixBytes := 1, len(st.name)+keyBytes
+	n, prefixBytes := 1, len(st.name)+bigset.BatchKeyBytes
 	if len(st.queue) > 1 && st.queue[0].alone == nil {
 		keys, bytes := st.queue[0].size(prefixBytes)
 		for ; n < len(st.queue) && st.queue[n].alone == nil; n++ {
@@ -217,7 +211,7 @@ func (st *set) passLead() {
 
 // holding runs f while nobody writes the set.
 func (s *Store) holding(st *set, f func() error) error {
-	r := newRequest(nil, DefaultDurability)
+	r := newRequest(nil, bigset.DefaultDurability)
 	r.alone = f
 	s.submit(st, r)
 	return r.err

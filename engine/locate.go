@@ -190,7 +190,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 		return nil, err
 	}
 	if l.s.db.Closed() {
-		return nil, ErrClosed
+		return nil, bigset.ErrClosed
 	}
 	// It need not register as a reader: what the filter may hide from it has died, and is told of at the end.
 	it, err := l.s.db.OpenSet(l.st.prefix, &pebble.IterOptions{
@@ -211,7 +211,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 				return nil, err
 			}
 			if l.s.db.Closed() {
-				return nil, ErrClosed
+				return nil, bigset.ErrClosed
 			}
 		}
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())

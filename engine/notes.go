@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )

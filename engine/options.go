@@ -12,52 +12,6 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"
-	"bigset/keyscheme"
-)
-
-// Limits of one operation.
-const (
-	// SetNameBytesMax and ElementBytesMax are the longest names, in bytes; both may be any bytes. An element may be
-	// empty, a set name may not.
-	SetNameBytesMax = keyscheme.SetNameBytesMax
-	ElementBytesMax = keyscheme.ElementBytesMax
-	// BatchOpsMax is the largest number of operations in one atomic batch.
-	BatchOpsMax = 100_000
-	// BatchBytesMax is the largest sum of element bytes in one atomic batch.
-	BatchBytesMax = 32 << 20
-	// BatchKeysBytesMax is the largest batch on disk, in bytes: each operation writes the set's name again.
-	BatchKeysBytesMax = 256 << 20
-	// ContextDotsMax is the largest number of dots in one narrow context.
-	ContextDotsMax = 10_000
-	// WideContextBytesMax is the largest wide context of an operation on an element, and ClockBytesMax of a whole-set delete, in
-	// bytes of memory.
-	WideContextBytesMax = 1 << 20
-	ClockBytesMax       = 64 << 20
-)
-
-// Durability says what an acknowledgement means.
-type Durability byte
-
-const (
-	// DefaultDurability is that of the store's options.
-	DefaultDurability Durability = iota
-	// Sync acknowledges when the operation is on disk: it survives a power cut.
-	Sync
-	// NoSync acknowledges when the operation is in the log's buffer. A crash may take back the last of them, whole batches
-	// from the end; the store never issues a dot twice, whatever was lost.
-	NoSync
-)
-
-// Policy says what an operation without a context kills.
-type Policy byte
-
-const (
-	// PolicyCoordinator, the default, takes the dots that this store has for the element: one seek.
-	PolicyCoordinator Policy = iota
-	// PolicyEmpty kills nothing: an add is concurrent with all others, a remove does nothing.
-	PolicyEmpty
-	// PolicyRequired refuses the operation with ErrContextRequired.
-	PolicyRequired
 )
 
 // Options configure a store. Nil and zero fields mean the default.

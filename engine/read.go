@@ -330,7 +330,7 @@ func (r *reader) fill(ctx context.Context) (*fold.Chunk, error) {
 		return nil, err
 	}
 	if r.s.db.Closed() {
-		return nil, ErrClosed
+		return nil, bigset.ErrClosed
 	}
 	if comparator.Compare(r.bounds.Lower, r.bounds.Upper) >= 0 {
 		r.done = true

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset"
 )
 
 // TestRest opens a store again: it rests until a second flush, or Compact; a new one does not, nor one with a full level 0.
@@ -27,7 +29,7 @@ func TestRest(t *testing.T) {
 	flush := func(s *Store, n int) {
 		t.Helper()
 		for i := range n {
-			if _, err := s.Add(ctx, []byte("s"), [][]byte{fmt.Appendf(nil, "%d", i)}, WriteOptions{}); err != nil {
+			if _, err := s.Add(ctx, []byte("s"), [][]byte{fmt.Appendf(nil, "%d", i)}, bigset.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Flush(ctx); err != nil {

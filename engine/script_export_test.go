@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/comparator"
@@ -29,7 +30,7 @@ func (s *Store) Published(name []byte, dots *clock.Clock) *clock.Clock {
 }
 
 // ReadLong is Read with an iterator that does not grow old, however late the consumer comes for the next chunk.
-func (s *Store) ReadLong(ctx context.Context, name []byte, o ReadOptions) iter.Seq2[*fold.Chunk, error] {
+func (s *Store) ReadLong(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
 	return func(yield func(*fold.Chunk, error) bool) {
 		err := s.reading(ctx, name, o, func(_ *set, r *reader) error {
 			for !r.done {

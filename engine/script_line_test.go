@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"bigset/engine"
+	"bigset"
 )
 
 // The lines of scripts, and their arguments.
@@ -121,4 +121,4 @@ func oneOf[T any](l *scriptLine, key string, values map[string]T) (v T) {
 	return v
 }
 
-var scriptDurabilities = map[string]engine.Durability{"sync": engine.Sync, "nosync": engine.NoSync}
+var scriptDurabilities = map[string]bigset.Durability{"sync": bigset.Sync, "nosync": bigset.NoSync}

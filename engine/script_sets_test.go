@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -16,7 +17,7 @@ import (
 
 func (p *scriptStore) readerCmd(l *scriptLine) string {
 	name, set := l.need("a name"), l.need("a set")
-	next, stop := iter.Pull2(p.ReadLong(bg, []byte(set), engine.ReadOptions{BatchSize: l.number("batch", 0)}))
+	next, stop := iter.Pull2(p.ReadLong(bg, []byte(set), bigset.ReadOptions{BatchSize: l.number("batch", 0)}))
 	r := &scriptReader{stop: stop, next: func() (*fold.Chunk, error, bool) {
 		c, err, ok := next()
 		return c, err, ok
@@ -59,12 +60,12 @@ func (p *scriptStore) removeCmd(l *scriptLine) string { return p.write(l, keysch
 func (p *scriptStore) write(l *scriptLine, kind keyscheme.Op) string {
 	set := []byte(l.need("a set"))
 	ctx := p.seen(l)
-	o := engine.WriteOptions{Durability: oneOf(l, "durability", scriptDurabilities), Request: []byte(l.value("request", "")),
-		Policy: oneOf(l, "policy", map[string]engine.Policy{"empty": engine.PolicyEmpty, "required": engine.PolicyRequired})}
+	o := bigset.WriteOptions{Durability: oneOf(l, "durability", scriptDurabilities), Request: []byte(l.value("request", "")),
+		Policy: oneOf(l, "policy", map[string]bigset.Policy{"empty": bigset.PolicyEmpty, "required": bigset.PolicyRequired})}
 	as := l.value("as", "")
-	var ops []engine.Op
+	var ops []bigset.Op
 	for _, e := range l.words() {
-		ops = append(ops, engine.Op{Kind: kind, Element: e, Context: ctx})
+		ops = append(ops, bigset.Op{Kind: kind, Element: e, Context: ctx})
 	}
 	return p.during(l, func() string {
 		res, err := p.Write(bg, set, ops, o)
@@ -79,12 +80,12 @@ func (p *scriptStore) write(l *scriptLine, kind keyscheme.Op) string {
 }
 
 // seen returns the context that a line names.
-func (p *scriptStore) seen(l *scriptLine) engine.Context {
+func (p *scriptStore) seen(l *scriptLine) bigset.Context {
 	values, given := l.values("seen")
 	if !given {
-		return engine.Context{}
+		return bigset.Context{}
 	}
-	c := engine.Saw()
+	c := bigset.Saw()
 	for _, v := range values {
 		if kept, ok := p.sc.seen[v]; ok && kept.Wide != nil {
 			return kept
@@ -143,12 +144,12 @@ func (p *scriptStore) applyCmd(l *scriptLine) string {
 }
 
 // state is what a store knows of a set; of one that it has never heard of it knows nothing.
-func (p *scriptStore) state(set []byte) engine.State {
+func (p *scriptStore) state(set []byte) bigset.State {
 	s, err := p.State(bg, set)
 	if err != nil {
-		return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
+		return bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
 	}
-	return engine.State{Seen: s.Seen.Clone(), Dead: s.Dead.Clone(), Open: s.Open}
+	return bigset.State{Seen: s.Seen.Clone(), Dead: s.Dead.Clone(), Open: s.Open}
 }
 
 func (p *scriptStore) learnCmd(l *scriptLine) string {
@@ -163,7 +164,7 @@ func (p *scriptStore) learnCmd(l *scriptLine) string {
 			return p.failedBy(err)
 		}
 		fmt.Fprintf(&out, "keys %s dead %s\n", p.sc.elementsText(f.Keys), p.sc.clockText(f.Dead))
-		res, err := p.ApplyFacts(bg, f, engine.Sync)
+		res, err := p.ApplyFacts(bg, f, bigset.Sync)
 		if err != nil {
 			return out.String() + p.failedBy(err)
 		}
@@ -263,7 +264,7 @@ func (p *scriptStore) containsCmd(l *scriptLine) string {
 
 func (p *scriptStore) readCmd(l *scriptLine) string {
 	set := []byte(l.need("a set"))
-	o := engine.ReadOptions{BatchSize: l.number("batch", 0), Limit: l.number("limit", 0), Prefix: []byte(l.value("prefix", "")),
+	o := bigset.ReadOptions{BatchSize: l.number("batch", 0), Limit: l.number("limit", 0), Prefix: []byte(l.value("prefix", "")),
 		Reverse: oneOf(l, "order", map[string]bool{"reverse": true})}
 	as := l.value("as", "")
 	var out strings.Builder
@@ -272,7 +273,7 @@ func (p *scriptStore) readCmd(l *scriptLine) string {
 			return out.String() + p.failedBy(err)
 		}
 		if as != "" {
-			p.sc.seen[as] = engine.SawAll(c.Clock.Clone())
+			p.sc.seen[as] = bigset.SawAll(c.Clock.Clone())
 		}
 		out.WriteString(p.sc.chunkText(c))
 	}
@@ -298,7 +299,7 @@ func (p *scriptStore) contextCmd(l *scriptLine) string {
 		return p.failedBy(err)
 	}
 	if as := l.value("as", ""); as != "" {
-		p.sc.seen[as] = engine.SawAll(c)
+		p.sc.seen[as] = bigset.SawAll(c)
 	}
 	return p.sc.clockText(c) + "\n"
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
 	"bigset/engine"
@@ -113,7 +114,7 @@ var (
 const linesMax = 4
 
 // deltaText is what a batch did.
-func (sc *script) deltaText(d engine.Delta) string {
+func (sc *script) deltaText(d bigset.Delta) string {
 	if d.Empty() {
 		return "no event\n"
 	}
@@ -149,7 +150,7 @@ func (sc *script) deathsText(dead *clock.Clock) string {
 }
 
 // grownText is what a store has learnt.
-func (sc *script) grownText(before, after engine.State) string {
+func (sc *script) grownText(before, after bigset.State) string {
 	seen, dead := after.Seen.Clone(), after.Dead.Clone()
 	seen.Subtract(before.Seen)
 	dead.Subtract(before.Dead)

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/engine"
@@ -145,8 +146,8 @@ func scriptCommands() []scriptCommand {
 type script struct {
 	t       *testing.T
 	stores  map[string]*scriptStore
-	seen    map[string]engine.Context // by the names that the script gave
-	deltas  map[string]engine.Delta
+	seen    map[string]bigset.Context // by the names that the script gave
+	deltas  map[string]bigset.Delta
 	actors  map[clock.Actor]string     // their names
 	byName  map[string]clock.Actor     // inverts actors
 	marked  map[bloomslice.Hash]string // keys of filters
@@ -179,7 +180,7 @@ type scriptReader struct {
 }
 
 func newScript(t *testing.T) *script {
-	sc := &script{t: t, stores: map[string]*scriptStore{}, seen: map[string]engine.Context{}, deltas: map[string]engine.Delta{},
+	sc := &script{t: t, stores: map[string]*scriptStore{}, seen: map[string]bigset.Context{}, deltas: map[string]bigset.Delta{},
 		actors: map[clock.Actor]string{}, byName: map[string]clock.Actor{}, marked: map[bloomslice.Hash]string{}, filters: map[uint64]string{}}
 	sc.time.Store(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 	return sc

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
 )
@@ -162,8 +163,8 @@ func (p *scriptStore) failedCmd(*scriptLine) string {
 
 func (p *scriptStore) filterCmd(l *scriptLine) string {
 	o := smallFilter()
-	o.Durability = oneOf(l, "durability", map[string]engine.FilterDurability{
-		"interval": engine.FilterInterval, "log": engine.FilterLog, "sync": engine.FilterSync})
+	o.Durability = oneOf(l, "durability", map[string]bigset.FilterDurability{
+		"interval": bigset.FilterInterval, "log": bigset.FilterLog, "sync": bigset.FilterSync})
 	o.InMemory = oneOf(l, "memory", map[string]bool{"only": true})
 	f, err := p.CreateFilter(bg, []byte(l.need("a name")), o)
 	if err != nil {

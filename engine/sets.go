@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -63,7 +64,7 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 			return err
 		}
 		if s.db.Closed() {
-			return ErrClosed
+			return bigset.ErrClosed
 		}
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {

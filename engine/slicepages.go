@@ -27,11 +27,11 @@ type changesDigest struct {
 
 // SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped for good, by slot, then by name. What
 // was marked before its turn is in the digest of a slice. It holds nothing open between them. A slice that can't be read comes with its
-// error, which wraps ErrCorrupt, and the list goes on.
-func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[SliceDigest, error] {
-	return func(yield func(SliceDigest, error) bool) {
+// error, which wraps bigset.ErrCorrupt, and the list goes on.
+func (s *Store) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
+	return func(yield func(bigset.SliceDigest, error) bool) {
 		if err := s.db.Enter(); err != nil {
-			yield(SliceDigest{}, err)
+			yield(bigset.SliceDigest{}, err)
 			return
 		}
 		defer s.db.Leave()
@@ -173,15 +173,15 @@ func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.Page
 	return r.Layers, true, nil
 }
 
-// PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is PageSumsMax. What was marked
-// before the call is in them. A slice that is not here has no pages and no layers. ErrNoFilter is a generation that is over.
-func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, most int) (PageSums, error) {
+// PageSums returns hashes of stored pages of a slice behind a place, nil is the start: so many at most, 0 is bigset.PageSumsMax. What was marked
+// before the call is in them. A slice that is not here has no pages and no layers. bigset.ErrNoFilter is a generation that is over.
+func (s *Store) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, error) {
 	if err := s.db.Enter(); err != nil {
-		return PageSums{}, err
+		return bigset.PageSums{}, err
 	}
 	defer s.db.Leave()
-	if most <= 0 || most > PageSumsMax {
-		most = PageSumsMax
+	if most <= 0 || most > bigset.PageSumsMax {
+		most = bigset.PageSumsMax
 	}
 	part, err := s.filters.knownSlice(&spec)
 	if err = errors.Join(err, ctx.Err()); part == nil || err != nil {
@@ -200,13 +200,13 @@ func (s *Store) PageSums(ctx context.Context, spec SliceSpec, after *PagePlace, 
 
 // Pages returns the pages of a slice at some places, at most bigset.PagesMax, in order, with all layers. Those that are not stored are left out.
 // Errors are those of PageSums.
-func (s *Store) Pages(ctx context.Context, spec SliceSpec, places []PagePlace) (SlicePages, error) {
+func (s *Store) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, error) {
 	if err := s.db.Enter(); err != nil {
-		return SlicePages{}, err
+		return bigset.SlicePages{}, err
 	}
 	defer s.db.Leave()
-	if len(places) > PagesMax {
-		return SlicePages{}, &LimitError{"pages at once", len(places), PagesMax}
+	if len(places) > bigset.PagesMax {
+		return bigset.SlicePages{}, &bigset.LimitError{What: "pages at once", Got: len(places), Max: bigset.PagesMax}
 	}
 	if !slices.IsSortedFunc(places, bigset.PagePlace.Compare) {
 		return bigset.SlicePages{}, fmt.Errorf("%w: places out of order", bigset.ErrRequest)
@@ -263,12 +263,12 @@ const pagesMerged = 16
 // MergePages joins what another replica has of a slice: pages by OR, counts by the larger, layers by union. A slice that is not here is
 // made. It is durable after FlushSlice, or after the next flush. Errors are those of MarkSlice, and bigset.ErrCorrupt for pages that are damaged;
 // then some may have been joined.
-func (s *Store) MergePages(ctx context.Context, p SlicePages) error {
+func (s *Store) MergePages(ctx context.Context, p bigset.SlicePages) error {
 	if err := s.db.Enter(); err != nil {
 		return err
 	}
 	defer s.db.Leave()
-	if err := p.check(); err != nil || len(p.Layers) == 0 {
+	if err := p.Check(); err != nil || len(p.Layers) == 0 {
 		return err
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
@@ -323,7 +323,7 @@ func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
 }
 
 // FlushSlice makes durable what has come to a slice so far. One that is not here is nothing.
-func (s *Store) FlushSlice(ctx context.Context, spec SliceSpec) error {
+func (s *Store) FlushSlice(ctx context.Context, spec bigset.SliceSpec) error {
 	if err := s.db.Enter(); err != nil {
 		return err
 	}

@@ -17,13 +17,13 @@ import (
 // there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
 // are as durable as the filter promises. A slice that is not here is made. bigset.ErrNoFilter is a generation that is over, bigset.ErrRequest a request
 // that can't be. After any other error keys may be marked, or not.
-func (s *Store) MarkSlice(ctx context.Context, spec SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (Marks, error) {
+func (s *Store) MarkSlice(ctx context.Context, spec bigset.SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
 	if err := s.db.Enter(); err != nil {
-		return Marks{}, err
+		return bigset.Marks{}, err
 	}
 	defer s.db.Leave()
-	if err := checkHashes(&spec, hashes); err != nil {
-		return Marks{}, err
+	if err := spec.CheckHashes(hashes); err != nil {
+		return bigset.Marks{}, err
 	}
 	if len(owner) > bloomslice.OwnerBytesMax {
 		return bigset.Marks{}, fmt.Errorf("%w: an owner's name of %d bytes, at most %d", bigset.ErrRequest, len(owner), bloomslice.OwnerBytesMax)
@@ -64,12 +64,12 @@ func layerIn(m *bigset.Marks, l bloomslice.Layer) int {
 // ApplyMarks does what another replica has decided: each key's bits are set in the layer that the mark names, whatever is here of the key.
 // added, as long as m.Marks, is told which keys were not here before. When it returns the marks are as durable as the filter promises.
 // Errors are those of MarkSlice.
-func (s *Store) ApplyMarks(ctx context.Context, m Marks, added []bool) error {
+func (s *Store) ApplyMarks(ctx context.Context, m bigset.Marks, added []bool) error {
 	if err := s.db.Enter(); err != nil {
 		return err
 	}
 	defer s.db.Leave()
-	if err := m.check(); err != nil || len(m.Marks) == 0 {
+	if err := m.Check(); err != nil || len(m.Marks) == 0 {
 		return err
 	}
 	if err := s.filters.mayMark(ctx); err != nil {
@@ -137,12 +137,12 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 }
 
 // CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none. Errors are those of MarkSlice.
-func (s *Store) CheckSlice(ctx context.Context, spec SliceSpec, hashes []bloomslice.Hash, present []bool) error {
+func (s *Store) CheckSlice(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash, present []bool) error {
 	if err := s.db.Enter(); err != nil {
 		return err
 	}
 	defer s.db.Leave()
-	if err := errors.Join(ctx.Err(), checkHashes(&spec, hashes)); err != nil {
+	if err := errors.Join(ctx.Err(), spec.CheckHashes(hashes)); err != nil {
 		return err
 	}
 	clear(present[:len(hashes)])
@@ -323,8 +323,8 @@ func (s *Store) DropGeneration(ctx context.Context, name []byte, parts uint32, g
 		return err
 	}
 	defer s.db.Leave()
-	if err := keyscheme.CheckFilterName(name); err != nil {
-		return &LimitError{"bytes of a filter's name", len(name), keyscheme.FilterNameBytesMax}
+	if err := bigset.CheckFilterName(name); err != nil {
+		return err
 	}
 	if parts == 0 || parts > bloomslice.SlicesMax || parts&(parts-1) != 0 || generation == 0 || generation > math.MaxInt64 {
 		return fmt.Errorf("%w: generation %d of a filter of %d slices", bigset.ErrRequest, generation, parts)

@@ -8,9 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"bigset/clock"
+	"bigset"
 	"bigset/engine/internal/lsm"
-	"bigset/fold"
 	"bigset/keyscheme"
 )
 

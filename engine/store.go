@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine/internal/lsm"

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/comparator"
@@ -31,14 +32,14 @@ func TestKeyCountCut(t *testing.T) {
 	for i := range 20_000 {
 		elements = append(elements, fmt.Appendf(nil, "%08d", i))
 	}
-	if _, err = s.Add(ctx, set, elements, WriteOptions{}); err == nil {
+	if _, err = s.Add(ctx, set, elements, bigset.WriteOptions{}); err == nil {
 		err = s.db.Pebble().Flush()
 	}
 	if err == nil {
 		err = s.db.Pebble().Compact(ctx, []byte{0}, []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, false)
 	}
 	if err == nil {
-		_, err = s.Remove(ctx, set, elements[9_000:10_000], WriteOptions{})
+		_, err = s.Remove(ctx, set, elements[9_000:10_000], bigset.WriteOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		read := int64(0)
 		from := bounds.Lower
 		bounds.Lower, read, err = s.verifyPiece(ctx, &v, bounds, piece, o.Progress)
-		if err = lsm.DiskError(err); errors.Is(err, ErrCorrupt) {
+		if err = lsm.DiskError(err); errors.Is(err, bigset.ErrCorrupt) {
 			bounds.Lower, err = v.pass(ctx, keyscheme.Bounds{Lower: from, Upper: bounds.Upper}, err)
 		}
 		if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 				return nil, read, err
 			}
 			if s.db.Closed() {
-				return nil, read, ErrClosed
+				return nil, read, bigset.ErrClosed
 			}
 			if progress != nil {
 				progress(*v.rep)

@@ -54,7 +54,7 @@ func (v *filterVerifier) bad(format string, err error) {
 // directory takes the directory in, and at the end says what is wrong with it.
 func (v *filterVerifier) directory(tell bool) error {
 	err := lsm.DiskError(v.readDirectory(tell))
-	if errors.Is(err, ErrCorrupt) && !v.blind {
+	if errors.Is(err, bigset.ErrCorrupt) && !v.blind {
 		v.blind = true
 		v.rep.problem(nil, nil, "directory of filters: %v", err)
 	}

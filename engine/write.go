@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"bigset"
+	"bigset/clock"
 	"bigset/keyscheme"
 )
 
@@ -84,104 +85,24 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 	return s.metIn(name, r.err)
 }
 
-func checkOps(name []byte, ops []Op) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if len(ops) > BatchOpsMax {
-		return &LimitError{"operations in a batch", len(ops), BatchOpsMax}
-	}
-	total, dots := 0, 0
-	for i := range ops {
-		op := &ops[i]
-		if op.Kind != keyscheme.OpAdd && op.Kind != keyscheme.OpRemove {
-			return fmt.Errorf("%w: operation %d is of kind %q: it is add or remove", ErrRequest, i, op.Kind)
-		}
-		if err := checkElement(op.Element); err != nil {
-			return err
-		}
-		if err := checkContext(op.Context); err != nil {
-			return err
-		}
-		total += len(op.Element) + wideBytes(op.Context.Wide)
-		dots += len(op.Context.Dots)
-	}
-	if total > BatchBytesMax {
-		return &LimitError{"bytes of elements in a batch", total, BatchBytesMax}
-	}
-	return checkBatch(name, len(ops), total, dots)
-}
-
-// checkBatch bounds what a batch comes to on disk: each operation writes the set's name again. Pebble panics at 4 GiB.
-func checkBatch(name []byte, ops, elementBytes, dots int) error {
-	if n := ops*(len(name)+keyBytes) + elementBytes + dots*dotBytes; n > BatchKeysBytesMax {
-		return &LimitError{"bytes of keys in a batch", n, BatchKeysBytesMax}
-	}
-	return nil
-}
-
-func checkName(name []byte) error {
-	if len(name) == 0 {
-		return fmt.Errorf("%w: a set has no name", ErrRequest)
-	}
-	if len(name) > SetNameBytesMax {
-		return &LimitError{"bytes of a set name", len(name), SetNameBytesMax}
-	}
-	return nil
-}
-
-func checkElement(e []byte) error {
-	if len(e) > ElementBytesMax {
-		return &LimitError{"bytes of an element", len(e), ElementBytesMax}
-	}
-	return nil
-}
-
-// wideBytes returns the size of a wide context in memory, 0 without one.
-func wideBytes(wide *clock.Clock) int {
-	if wide == nil {
-		return 0
-	}
-	return wide.HeapBytes()
-}
-
-func checkContext(c Context) error {
-	if n := wideBytes(c.Wide); n > WideContextBytesMax {
-		return &LimitError{"bytes of a wide context", n, WideContextBytesMax}
-	}
-	return checkDots(c.Dots)
-}
-
-func checkDots(dots []clock.Dot) error {
-	if len(dots) > ContextDotsMax {
-		return &LimitError{"dots in a context", len(dots), ContextDotsMax}
-	}
-	for _, d := range dots {
-		if d.Counter == 0 || len(d.Actor) == 0 || len(d.Actor) > clock.ActorBytesMax {
-			return fmt.Errorf("%w: %v is no dot", ErrContext, d)
-		}
-	}
-	return nil
-}
-
 // operations are the work of a Write.
-type operations []Op
+type operations []bigset.Op
 
 func (ops *operations) adds() bool {
-	return slices.ContainsFunc(*ops, func(op Op) bool { return op.Kind == keyscheme.OpAdd })
+	return slices.ContainsFunc(*ops, func(op bigset.Op) bool { return op.Kind == keyscheme.OpAdd })
 }
 
 func (ops *operations) size(prefixBytes int) (keys, bytes int) {
 	for i := range *ops {
 		op := &(*ops)[i]
-		bytes += prefixBytes + len(op.Element) + dotBytes*len(op.Context.Dots) + wideBytes(op.Context.Wide)
+		bytes += prefixBytes + len(op.Element) + bigset.BatchDotBytes*len(op.Context.Dots) + op.Context.WideBytes()
 	}
 	return len(*ops), bytes
 }
 
-func (ops *operations) looksUp(policy Policy) bool {
+func (ops *operations) looksUp(policy bigset.Policy) bool {
 	for i := range *ops {
-		if c := &(*ops)[i].Context; c.Wide != nil || !c.Given && policy == PolicyCoordinator {
+		if c := &(*ops)[i].Context; c.Wide != nil || !c.Given && policy == bigset.PolicyCoordinator {
 			return true
 		}
 	}
@@ -215,19 +136,19 @@ func (ops *operations) into(b *builder, r *request) error {
 func (b *builder) checkContexts(r *request) error {
 	for i := range r.ops {
 		c := r.ops[i].Context
-		if !c.Given && r.opt.Policy == PolicyRequired {
-			return fmt.Errorf("%w for %q", ErrContextRequired, r.ops[i].Element)
+		if !c.Given && r.opt.Policy == bigset.PolicyRequired {
+			return fmt.Errorf("%w for %q", bigset.ErrContextRequired, r.ops[i].Element)
 		}
 		for _, d := range c.Dots {
 			if d.Actor == b.actor && d.Counter > b.counter {
-				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", ErrContext, d, b.counter)
+				return fmt.Errorf("%w: dot %v of this store was never issued, the last is %d", bigset.ErrContext, d, b.counter)
 			}
 		}
 		if n := c.Wide.Max(b.actor); n > b.counter {
-			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", ErrContext, n, b.counter)
+			return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrContext, n, b.counter)
 		}
 		if c.Wide != nil && !b.s.opt.OpenContexts && !b.st.next.Descends(c.Wide) {
-			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", ErrBehind, b.st.name)
+			return fmt.Errorf("%w of %q: deliver to it what the context's author had read", bigset.ErrBehind, b.st.name)
 		}
 	}
 	return nil
@@ -243,7 +164,7 @@ func (b *builder) coordinate(r *request) error {
 		switch {
 		case wide != nil && b.s.opt.OpenContexts:
 			seen = nil
-		case wide != nil || !op.Context.Given && r.opt.Policy == PolicyCoordinator:
+		case wide != nil || !op.Context.Given && r.opt.Policy == bigset.PolicyCoordinator:
 			if seen = b.liveDots(op.Element, wide); b.err != nil {
 				return b.err
 			}
@@ -257,14 +178,14 @@ func (b *builder) coordinate(r *request) error {
 		b.counter++
 		dot := clock.Dot{Actor: b.actor, Counter: b.counter}
 		if d.First == 0 {
-			*d = Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]Item, 0, len(r.ops)-i)}
+			*d = bigset.Delta{Set: bytes.Clone(b.st.name), Actor: b.actor, First: b.counter, Items: make([]bigset.Item, 0, len(r.ops)-i)}
 		}
-		d.Items = append(d.Items, Item{op.Kind, op.Element, seen, wide})
+		d.Items = append(d.Items, bigset.Item{Kind: op.Kind, Element: op.Element, Context: seen, Wide: wide})
 		r.result.Dots[i] = dot
 		b.kill(op.Element, seen)
 		b.st.next.Add(dot)
 		if op.Kind == keyscheme.OpAdd {
-			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != PolicyCoordinator
+			b.sibling = b.sibling || op.Context.Given || r.opt.Policy != bigset.PolicyCoordinator
 			b.put(op.Element, dot, op.Kind, wide)
 			continue
 		}

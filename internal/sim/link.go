@@ -113,7 +113,7 @@ func (l *link) silence(ctx context.Context) error {
 func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (r bigset.Result, m peer.Member, err error) {
 	first, wipes := true, 0
 	err = l.over(ctx, func() error {
-		again, by, err := l.Local.Write(ctx, set, ops, o)
+		again, by, err := l.Replica.Write(ctx, set, ops, o)
 		l.c.made(again.Delta)
 		if first {
 			r, m, first, wipes = again, by, false, l.c.facts.loss.wipes
@@ -133,7 +133,7 @@ func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Dura
 	l.c.facts.minted(d) // whole-set deletes, which no replica makes
 	m := l.Member()
 	err := l.over(ctx, func() (err error) {
-		m, err = l.Local.Apply(ctx, d, durability)
+		m, err = l.Replica.Apply(ctx, d, durability)
 		return err
 	})
 	return m, err

@@ -9,9 +9,11 @@ import (
 
 	"bigset"
 	"bigset/clock"
+	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/peer"
+	"bigset/server/peer/local"
 )
 
 // replaced makes a cluster in which "x" was added, at all replicas, and then added again, which the second has missed, and the third
@@ -147,7 +149,7 @@ type forgetful struct {
 	once sync.Once
 }
 
-func (f *forgetful) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[engine.Facts, error] {
+func (f *forgetful) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.Seq2[bigset.Facts, error] {
 	f.once.Do(func() {
 		node := f.Member().Node
 		store, err := engine.Open("db", &engine.Options{FS: f.disk.CrashClone(0, 1), BackgroundInterval: -1, MemTableBytes: 1 << 20})
@@ -156,7 +158,7 @@ func (f *forgetful) Locate(ctx context.Context, set []byte, dots *clock.Clock) i
 		}
 		f.c.t.Cleanup(func() { _ = store.Close() })
 		f.store = store
-		if f.Local, err = peer.NewLocal(node, store, peer.Normal); err != nil {
+		if f.Replica, err = local.New(node, store, peer.Normal); err != nil {
 			f.c.t.Fatal(err)
 		}
 	})
@@ -168,8 +170,8 @@ func (f *forgetful) Locate(ctx context.Context, set []byte, dots *clock.Clock) i
 func TestExchangeWithAnotherIncarnation(t *testing.T) {
 	s := newSched(1)
 	c := newCluster(t, s, 2)
-	for i, durability := range []engine.Durability{engine.Sync, engine.NoSync} {
-		if _, err := c.links[0].store.Add(ctx, set, [][]byte{{'x', byte(i)}}, engine.WriteOptions{Durability: durability}); err != nil {
+	for i, durability := range []bigset.Durability{bigset.Sync, bigset.NoSync} {
+		if _, err := c.links[0].store.Add(ctx, set, [][]byte{{'x', byte(i)}}, bigset.WriteOptions{Durability: durability}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 type telling struct {
 	set      []byte
 	from, to peer.Replica
-	has      engine.State // of the sender, the newest that was asked for
+	has      bigset.State // of the sender, the newest that was asked for
 	by       peer.Member  // the sender's incarnation that has told it
-	lacks    engine.State // of the receiver, at the beginning
+	lacks    bigset.State // of the receiver, at the beginning
 
 	told *clock.Clock // what the receiver has got since: the dots of keys, and of deaths
 	keys uint64       // that were new to the receiver
@@ -113,9 +113,9 @@ func (t *telling) damaged(ctx context.Context) (bool, error) {
 }
 
 // stateOf returns what a replica knows of a set, nothing if it has never heard of it, and which incarnation of it has answered.
-func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, peer.Member, error) {
+func stateOf(ctx context.Context, set []byte, rep peer.Replica) (bigset.State, peer.Member, error) {
 	s, m, err := rep.State(ctx, set)
-	if errors.Is(err, engine.ErrNotFound) {
+	if errors.Is(err, bigset.ErrNotFound) {
 		return unknownSet(), m, nil
 	}
 	if err != nil {

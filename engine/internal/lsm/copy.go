@@ -10,6 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
+
+	"bigset"
 )
 
 // Copy makes a copy of the store, as it is at one moment, in a folder that is new or empty; before is called when the folder is claimed,
@@ -94,7 +96,7 @@ func readLogs(fs vfs.FS, dir string) error {
 	}
 	for i, l := range logs {
 		if err := readLog(l, i == len(logs)-1); err != nil {
-			return fmt.Errorf("%w: log %v: %w", ErrCorrupt, l, err)
+			return fmt.Errorf("%w: log %v: %w", bigset.ErrCorrupt, l, err)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/compaction"
 )
 
@@ -162,7 +163,7 @@ func (d *DB) open() (err error) {
 	return d.loadIdentity()
 }
 
-// checkWhole reads the MANIFEST and the logs before Pebble does, and returns an error that wraps ErrCorrupt if something is damaged or
+// checkWhole reads the MANIFEST and the logs before Pebble does, and returns an error that wraps bigset.ErrCorrupt if something is damaged or
 // lost. It reports whether the MANIFEST ends in a record that a power cut took back.
 func (d *DB) checkWhole() (torn bool, err error) {
 	if err := forgetLostMarker(d.fs, d.dir); err != nil {
@@ -304,7 +305,7 @@ const closeMost = 5 * time.Second
 // lack of room or another reason, Close returns that error after some seconds, and goes on in the background.
 func (d *DB) Close(last func() error) error {
 	if d.closed.Swap(true) {
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	close(d.ending)
 	done := make(chan error, 1)
@@ -346,7 +347,7 @@ func (d *DB) closePebble() (err error) {
 		return d.pebble.Close()
 	}
 	if d.wedged.Load() {
-		return fmt.Errorf("%w: end the process before it is opened again", ErrFailed)
+		return fmt.Errorf("%w: end the process before it is opened again", bigset.ErrFailed)
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -361,7 +362,7 @@ func (d *DB) Enter() error {
 	d.inside.Add(1)
 	if d.closed.Load() {
 		d.Leave()
-		return ErrClosed
+		return bigset.ErrClosed
 	}
 	return nil
 }
@@ -379,7 +380,7 @@ func (d *DB) Leave() {
 // Writable returns why the store takes no writes, or nil.
 func (d *DB) Writable() error {
 	if f := d.failed.Load(); f != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, f.cause)
+		return fmt.Errorf("%w: %w", bigset.ErrFailed, f.cause)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (d *disk) release() {
 	}
 	if again := d.met.Swap(true); freed || !again { // a full disk is met again and again
 		d.db.opt.Logger.Error("bigset: disk is full, free some space", "dir", d.db.dir, "ballast released", freed)
-		d.db.event(Event{Kind: EventDiskSpace, Err: ErrDiskFull})
+		d.db.event(Event{Kind: EventDiskSpace, Err: bigset.ErrDiskFull})
 	}
 }
 
@@ -173,7 +173,7 @@ type DiskSpace struct {
 }
 
 // DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
-// ErrDiskFull. It looks at the disk when nobody has for a second.
+// bigset.ErrDiskFull. It looks at the disk when nobody has for a second.
 func (d *DB) DiskSpace() (space DiskSpace, full error) {
 	full = d.disk.room()
 	if usage := d.disk.usage.Load(); usage != nil {
@@ -182,7 +182,7 @@ func (d *DB) DiskSpace() (space DiskSpace, full error) {
 	return space, full
 }
 
-// Room returns an error that wraps ErrDiskFull when there is no room for adds. It looks at the disk when nobody has for a second.
+// Room returns an error that wraps bigset.ErrDiskFull when there is no room for adds. It looks at the disk when nobody has for a second.
 func (d *DB) Room() error { return d.disk.room() }
 
 // Full reports whether adds are refused for lack of room, by the last look at the disk.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset"
 	"bigset/keyscheme"
 )
 
@@ -27,20 +28,7 @@ var (
 	ErrNotEmpty = errors.New("engine: folder is not empty")
 )
 
-// Errors of a store that is open.
-var (
-	// ErrClosed is returned by every call on a closed store.
-	ErrClosed = errors.New("engine: store is closed")
-	// ErrFailed is returned by writes after a write could not be made durable. Nothing acknowledged is lost; what was in
-	// flight is unknown. Reads go on, but what they show last may not last. Close the store and open it again.
-	ErrFailed = errors.New("engine: store failed, close it and open it again")
-	// ErrCorrupt is returned when bytes on disk are not what was written; *CorruptionError says where, if that is known.
-	ErrCorrupt = errors.New("engine: store is damaged")
-	// ErrDiskFull is in the chain of errors that a full disk caused.
-	ErrDiskFull = errors.New("engine: disk is full, free some space")
-)
-
-// CorruptionError says where damage was found. errors.Is finds ErrCorrupt in it. What is not known is empty.
+// CorruptionError says where damage was found. errors.Is finds bigset.ErrCorrupt in it. What is not known is empty.
 type CorruptionError struct {
 	Path string // the file
 	// The keys that the damaged file holds, or should: from element From of the set Set to element To of the set LastSet, both
@@ -59,7 +47,7 @@ func damagedFile(path, format string, args ...any) error {
 
 // Error implements error.
 func (e *CorruptionError) Error() string {
-	text := ErrCorrupt.Error()
+	text := bigset.ErrCorrupt.Error()
 	if e.Path != "" {
 		text += ": " + e.Path
 	}
@@ -82,8 +70,8 @@ func position(set, element, filter []byte) string {
 	return fmt.Sprintf("element %.64q of set %.64q", element, set)
 }
 
-// Unwrap makes errors.Is find ErrCorrupt and the cause.
-func (e *CorruptionError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
+// Unwrap makes errors.Is find bigset.ErrCorrupt and the cause.
+func (e *CorruptionError) Unwrap() []error { return []error{bigset.ErrCorrupt, e.Err} }
 
 // corruptionError names the file and the keys that Pebble's error is about.
 func corruptionError(err error) error {
@@ -132,10 +120,10 @@ func DiskError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrDiskFull):
+	case errors.Is(err, bigset.ErrCorrupt), errors.Is(err, bigset.ErrDiskFull):
 		return err
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+		return fmt.Errorf("%w: %w", bigset.ErrDiskFull, err)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	case pebble.IsCorruptionError(err):

@@ -10,7 +10,7 @@ import (
 // inPlaceOfFile is what is wrong with a folder that has the name of a file.
 const inPlaceOfFile = "a folder is in the place of a file"
 
-// checkFiles returns an error that wraps ErrCorrupt if a folder holds a store without its format file, or a folder in the place of
+// checkFiles returns an error that wraps bigset.ErrCorrupt if a folder holds a store without its format file, or a folder in the place of
 // a file: others reports which names are those of files that belong to the store's owner. It leaves out tables: there may be many, and
 // Pebble looks at each that it needs.
 func checkFiles(fs vfs.FS, dir string, others func(name string) bool) error {

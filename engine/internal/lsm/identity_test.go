@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bigset"
 	"bigset/compaction"
 )
 
@@ -21,7 +22,7 @@ func FuzzParseFormat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, want byte) {
 		record, err := parseFormat("BIGSET", text, compaction.Record(want))
 		if err != nil {
-			if record != 0 || !errors.Is(err, ErrFormat) && !errors.Is(err, ErrCorrupt) {
+			if record != 0 || !errors.Is(err, ErrFormat) && !errors.Is(err, bigset.ErrCorrupt) {
 				t.Errorf("parseFormat(%q, %d) = %v, %v", text, want, record, err)
 			}
 			return

@@ -12,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"pgregory.net/rapid"
 
-	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset"
 	"bigset/compaction"
 )
 
@@ -128,10 +129,10 @@ func TestClose(t *testing.T) {
 	}); err != nil || !last {
 		t.Errorf("close: %v; after the call under way: %v", err, last)
 	}
-	if err := d.Enter(); !errors.Is(err, ErrClosed) {
+	if err := d.Enter(); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("a call after the end: %v", err)
 	}
-	if err := d.Close(nil); !errors.Is(err, ErrClosed) {
+	if err := d.Close(nil); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed twice: %v", err)
 	}
 }
@@ -152,11 +153,11 @@ func TestFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := d.Fail(cause); !errors.Is(err, ErrFailed) || !errors.Is(err, cause) {
+		if err := d.Fail(cause); !errors.Is(err, bigset.ErrFailed) || !errors.Is(err, cause) {
 			t.Errorf("fail: %v", err)
 		}
 	}
-	if err := write(d, "ny"); !errors.Is(err, ErrFailed) || !errors.Is(err, cause) {
+	if err := write(d, "ny"); !errors.Is(err, bigset.ErrFailed) || !errors.Is(err, cause) {
 		t.Errorf("a write: %v", err)
 	}
 	if _, ok, err := d.Get([]byte("nx")); !ok || err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset"
 )
 
 // RestoreOptions say how Restore works. All must be set.
@@ -68,7 +70,7 @@ func (r *restoring) run() (err error) {
 }
 
 // CheckFolder returns nil for a folder that holds a whole store of a format that this program knows, of which it reads no
-// more than that: ErrNoStore, ErrUnfinished, ErrFormat, or ErrCorrupt when Pebble's own files are missing. A nil file system
+// more than that: ErrNoStore, ErrUnfinished, ErrFormat, or bigset.ErrCorrupt when Pebble's own files are missing. A nil file system
 // is the operating system's.
 func CheckFolder(fs vfs.FS, dir string) error {
 	if err := refuseUnfinished(fs, dir); err != nil {
@@ -81,7 +83,7 @@ func CheckFolder(fs vfs.FS, dir string) error {
 	}
 	desc, err := pebble.Peek(dir, fs)
 	if err == nil && !desc.Exists {
-		err = fmt.Errorf("%w: %s has no MANIFEST", ErrCorrupt, dir)
+		err = fmt.Errorf("%w: %s has no MANIFEST", bigset.ErrCorrupt, dir)
 	}
 	return err
 }

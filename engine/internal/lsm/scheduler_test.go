@@ -12,8 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-
-	"bigset"
 )
 
 // waitingDB is Pebble with compactions that wait.
