@@ -5,7 +5,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
