@@ -113,10 +113,10 @@ func (l *link) silence(ctx context.Context) error {
 func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.WriteOptions) (r engine.Result, m peer.Member, err error) {
 	first, wipes := true, 0
 	err = l.over(ctx, func() error {
-		again, _, err := l.Local.Write(ctx, set, ops, o)
+		again, by, err := l.Local.Write(ctx, set, ops, o)
 		l.c.made(again.Delta)
 		if first {
-			r, first, wipes = again, false, l.c.facts.loss.wipes
+			r, m, first, wipes = again, by, false, l.c.facts.loss.wipes
 		}
 		return err
 	})
@@ -126,16 +126,17 @@ func (l *link) Write(ctx context.Context, set []byte, ops []engine.Op, o engine.
 	if o.Durability == engine.Sync && l.c.facts.loss.wipes == wipes {
 		l.from.told = append(l.from.told, told{r.Delta, map[*member]bool{}})
 	}
-	return r, l.Member(), nil
+	return r, m, nil
 }
 
 func (l *link) Apply(ctx context.Context, d engine.Delta, durability engine.Durability) (peer.Member, error) {
 	l.c.facts.minted(d) // whole-set deletes, which no replica makes
-	err := l.over(ctx, func() error {
-		_, err := l.Local.Apply(ctx, d, durability)
+	m := l.Member()
+	err := l.over(ctx, func() (err error) {
+		m, err = l.Local.Apply(ctx, d, durability)
 		return err
 	})
-	return l.Member(), err
+	return m, err
 }
 
 // Read streams from one incarnation: when that has crashed, the stream ends with an error.

@@ -18,7 +18,7 @@ func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []engi
 	for i := range ops {
 		missing.Union(ops[i].Context.Wide)
 	}
-	lacks, err := stateOf(ctx, o.name, rep)
+	lacks, _, err := stateOf(ctx, o.name, rep)
 	if err != nil {
 		return err
 	}

@@ -115,11 +115,11 @@ func (c *comparing) noteUnreadable(err error) bool {
 
 // pair compares two replicas.
 func (c *comparing) pair(ctx context.Context, a, b peer.Replica) error {
-	sa, err := stateOf(ctx, c.set, a)
+	sa, _, err := stateOf(ctx, c.set, a)
 	if err != nil {
 		return err
 	}
-	sb, err := stateOf(ctx, c.set, b)
+	sb, _, err := stateOf(ctx, c.set, b)
 	if err != nil {
 		return err
 	}

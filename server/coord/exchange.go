@@ -21,7 +21,7 @@ type Exchanged struct {
 	Keys   uint64 // that were new to one of them
 	Dead   uint64 // dots that were not dead at one of them
 	Lost   uint64 // dots that one lacks and the other has seen, but shows neither live nor dead: damage there
-	Left   int    // times that deaths of a set were left to the next exchange, because it was written without a break
+	Left   int    // times that a set was left to the next exchange: it was written without a break, or its replica came back in another incarnation
 
 	Slices        int    // of bloom filters, that either of them has, or knows to be dropped
 	SlicesDiffer  int    // of which their digests differed
@@ -179,28 +179,41 @@ func differing(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slo
 
 // both has the two replicas tell each other what they know of a set.
 func (e *exchange) both(ctx context.Context, set []byte) error {
-	sa, err := stateOf(ctx, set, e.a)
+	sa, ma, err := stateOf(ctx, set, e.a)
 	if err != nil {
 		return err
 	}
-	sb, err := stateOf(ctx, set, e.b)
+	sb, mb, err := stateOf(ctx, set, e.b)
 	if err != nil {
 		return err
 	}
-	return errors.Join(e.tell(ctx, set, e.a, e.b, sa, sb), e.tell(ctx, set, e.b, e.a, sb, sa))
+	return errors.Join(
+		e.tell(ctx, &telling{set: set, from: e.a, to: e.b, has: sa, by: ma, lacks: sb}),
+		e.tell(ctx, &telling{set: set, from: e.b, to: e.a, has: sb, by: mb, lacks: sa}))
 }
 
 // tell tells one replica all that another knows of a set and it does not.
-func (e *exchange) tell(ctx context.Context, set []byte, from, to peer.Replica, has, lacks engine.State) error {
-	t := &telling{set: set, from: from, to: to, has: has, lacks: lacks, told: &clock.Clock{}}
+func (e *exchange) tell(ctx context.Context, t *telling) error {
+	t.told = &clock.Clock{}
 	err := t.run(ctx, t.missing())
 	e.sum.Keys += t.keys
 	e.sum.Dead += t.dead
 	if t.left {
 		e.sum.Left++
-	} else if lost := t.missing(); err == nil && !lost.Empty() {
+		return err
+	}
+	lost := t.missing()
+	if err != nil || lost.Empty() {
+		return err
+	}
+	damaged, err := t.damaged(ctx)
+	switch {
+	case err != nil:
+	case damaged:
 		e.sum.Lost += lost.Len()
-		e.lost(set, from, lost)
+		e.lost(t.set, t.from, lost)
+	default:
+		e.sum.Left++
 	}
 	return err
 }

@@ -17,6 +17,7 @@ type telling struct {
 	set      []byte
 	from, to peer.Replica
 	has      engine.State // of the sender, the newest that was asked for
+	by       peer.Member  // the sender's incarnation that has told it
 	lacks    engine.State // of the receiver, at the beginning
 
 	told *clock.Clock // what the receiver has got since: the dots of keys, and of deaths
@@ -44,7 +45,7 @@ func (t *telling) run(ctx context.Context, dots *clock.Clock) error {
 			t.left = true
 			return nil
 		}
-		if t.has, err = stateOf(ctx, t.set, t.from); err != nil {
+		if t.has, t.by, err = stateOf(ctx, t.set, t.from); err != nil {
 			return err
 		}
 		dots = t.missing()
@@ -104,16 +105,23 @@ func (t *telling) tellDeaths(ctx context.Context) error {
 	return err
 }
 
-// stateOf returns what a replica knows of a set; of one of which it has never heard, nothing.
-func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, error) {
+// damaged reports whether dots that are missing after a run are damage at the sender. They are not if it has come back in another
+// incarnation since it was asked for its state: then it may have forgotten what it had seen.
+func (t *telling) damaged(ctx context.Context) (bool, error) {
+	_, by, err := stateOf(ctx, t.set, t.from)
+	return err == nil && by.Is(t.by), err
+}
+
+// stateOf returns what a replica knows of a set, nothing if it has never heard of it, and which incarnation of it has answered.
+func stateOf(ctx context.Context, set []byte, rep peer.Replica) (engine.State, peer.Member, error) {
 	s, m, err := rep.State(ctx, set)
 	if errors.Is(err, engine.ErrNotFound) {
-		return unknownSet(), nil
+		return unknownSet(), m, nil
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s: %w", m.Node, err)
+		return s, m, fmt.Errorf("%s: %w", m.Node, err)
 	}
-	return s, nil
+	return s, m, nil
 }
 
 func unknownSet() engine.State { return engine.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}} }

@@ -19,15 +19,16 @@ type Link struct {
 // over does a call. Where it fails there is no answer, also when the replica has given one.
 func over[T any](ctx context.Context, l *Link, call func(peer.Replica) (T, peer.Member, error)) (T, peer.Member, error) {
 	var answer T
+	var by peer.Member // the life that has answered, which may have ended before the answer comes
 	err := l.Over(ctx, func() (err error) {
-		answer, _, err = call(l.To())
+		answer, by, err = call(l.To())
 		return err
 	})
 	if err != nil {
 		var none T
 		return none, l.To().Member(), err
 	}
-	return answer, l.To().Member(), nil
+	return answer, by, nil
 }
 
 // Knows is that of peer.Replica, as the other methods are.
