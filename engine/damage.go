@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+
+	"bigset/engine/internal/lockorder"
 )
 
 // damageNotes names the filters and sets in which damage was met, so that the next process that opens the store knows them. It
@@ -35,7 +36,7 @@ type Damage struct {
 // damages are the filters and sets in which damage was met, now and in earlier processes.
 type damages struct {
 	s  *Store
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.DamagesMu]
 	// Where damage was met: the name of a file in the store's folder, or "-".
 	all map[damaged]string
 }

@@ -88,10 +88,12 @@ type counters struct {
 // emptyFlush is what Pebble calls the error of a flush that left everything out, which is none.
 const emptyFlush = "pebble: empty table"
 
-// listener turns Pebble's events into ours.
+// listener turns Pebble's events into ours. Pebble calls it with its locks held: no lock is taken here that is ever held in a call of Pebble's.
 func (s *Store) listener() *pebble.EventListener {
 	l := &pebble.EventListener{
 		FlushEnd: func(i pebble.FlushInfo) {
+			s.pebble.Take()
+			defer s.pebble.Leave()
 			if i.Err != nil && i.Err.Error() != emptyFlush {
 				s.flushRetry.ended(i.Err)
 			} else {
@@ -104,6 +106,8 @@ func (s *Store) listener() *pebble.EventListener {
 			s.event(Event{Kind: EventFlush, BytesOut: tableBytes(i.Output), Took: i.TotalDuration, Err: i.Err})
 		},
 		CompactionEnd: func(i pebble.CompactionInfo) {
+			s.pebble.Take()
+			defer s.pebble.Leave()
 			s.compactionRetry.ended(i.Err)
 			s.counters.compactions.Add(1)
 			in := int64(0)
@@ -113,14 +117,19 @@ func (s *Store) listener() *pebble.EventListener {
 			s.event(Event{Kind: EventCompaction, BytesIn: in, BytesOut: tableBytes(i.Output.Tables), Took: i.TotalDuration, Err: i.Err})
 		},
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
+			s.pebble.Take()
+			defer s.pebble.Leave()
 			s.counters.stalls.Add(1)
 			s.event(Event{Kind: EventStall, Err: fmt.Errorf("engine: writes wait: %s", i.Reason)})
 		},
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			s.pebble.Take()
+			defer s.pebble.Leave()
 			s.corrupt(corruptionOf(i))
 		},
-		// It may be called with Pebble's lock held: count, and no more.
 		BackgroundError: func(err error) {
+			s.pebble.Take()
+			defer s.pebble.Leave()
 			if s.counters.backgroundErr.Add(1) == 1 {
 				s.event(Event{Kind: EventBackground, Err: diskError(err)})
 			}

@@ -164,6 +164,8 @@ func (st *set) passLead() {
 // holding runs f while nobody writes the set.
 func (s *Store) holding(st *set, f func() error) error {
 	r := &request{alone: f, wake: make(chan struct{}, 1)}
+	st.lead.Take()
 	s.submit(st, r)
+	st.lead.Leave()
 	return r.err
 }

@@ -14,6 +14,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -24,7 +25,7 @@ type runner struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lockorder.RunnerMu]
 	emptied []*set // pinned
 
 	lookUps  uint64               // at the last tick

@@ -17,6 +17,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -35,6 +36,7 @@ type Store struct {
 	lock       *pebble.Lock
 	cache      *pebble.Cache
 	db         *pebble.DB
+	pebble     lockorder.Turn[lockorder.Pebble] // of a goroutine in a call of Pebble's, or of one that Pebble makes
 	pebbleOpts *pebble.Options
 	scheduler  *scheduler
 	firstLog   logFile // the log that Open has begun
@@ -45,10 +47,10 @@ type Store struct {
 	publisher  publisher
 	readers    readers // of the whole store: verify
 	swaps      swapGate
-	swapping   sync.RWMutex // read-locked by swaps under way, locked to open an iterator over many sets between them
+	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by swaps under way, locked to open an iterator over many sets between them
 	gate       rangeGate
-	passes     sync.RWMutex // read-locked by passes over one set, and by what cuts one out; locked by sweeps
-	swept      uint64       // batches applied when a sweep last flushed; guarded by passes
+	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by what cuts one out; locked by sweeps
+	swept      uint64                                   // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	recent     recentKeys
 	requestLog requestLog
@@ -64,9 +66,9 @@ type Store struct {
 
 	flushRetry, compactionRetry retry
 
-	applied atomic.Uint64 // batches applied
-	durable atomic.Uint64 // all batches up to that count are on disk
-	syncMu  sync.Mutex    // one log sync at a time on behalf of those who only wait
+	applied atomic.Uint64                        // batches applied
+	durable atomic.Uint64                        // all batches up to that count are on disk
+	syncMu  lockorder.Mutex[lockorder.StoreSync] // one log sync at a time on behalf of those who only wait
 
 	inside atomic.Int64 // calls under way
 	closed atomic.Bool
@@ -411,7 +413,9 @@ func (s *Store) guard(f func() error) error {
 
 // recovering runs something of Pebble's whose failure changes nothing, unless Pebble calls it fatal: then the store fails.
 func (s *Store) recovering(f func() error) (err error) {
+	s.pebble.Take()
 	defer func() {
+		s.pebble.Leave()
 		switch r := recover().(type) {
 		case nil:
 		case fatalError:
