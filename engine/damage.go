@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 )
 
@@ -37,7 +37,7 @@ type Damage struct {
 // damages are the filters and sets in which damage was met, now and in earlier processes.
 type damages struct {
 	s  *Store
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.DamagesMu]
 	// Where damage was met: the name of a file in the store's folder, or "-".
 	all map[damaged]string
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
@@ -246,8 +246,8 @@ type reader struct {
 	done   bool
 	scrap  func() *fold.Chunk // ReadOptions.Scrap
 
-	mu     sync.Mutex  // guards what follows against expire
-	timer  *time.Timer // closes the iterator while the consumer takes its time; nil in a read of one chunk
+	mu     lockorder.Mutex[lockorder.ReaderMu] // guards what follows against expire
+	timer  *time.Timer                         // closes the iterator while the consumer takes its time; nil in a read of one chunk
 	it     *pebble.Iterator
 	opened time.Time
 	epoch  uint32
