@@ -3,9 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -14,7 +14,7 @@ import (
 type setCache struct {
 	s *Store
 
-	mu     sync.Mutex
+	mu     lockorder.Mutex[lockorder.CacheMu]
 	byName map[string]*set
 	lru    set // the ring's head: lru.later is the one unused for longest, lru.prev the one used last
 	bytes  int64

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"bigset"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 )
 
@@ -38,7 +38,7 @@ type Damage struct {
 // damages are the filters and sets in which damage was met, now and in earlier processes.
 type damages struct {
 	s  *Store
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.DamagesMu]
 	// Where damage was met: the name of a file in the store's folder, or "-".
 	all map[damaged]string
 }

@@ -2,10 +2,10 @@ package engine
 
 import (
 	"slices"
-	"sync"
 
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -31,7 +31,7 @@ import (
 // They come into being with the first long run that a reader meets (set.watchRuns), at a moment when no batch is under way.
 type deadRuns struct {
 	keysMin int // that a run must hold
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lockorder.DeadRunsMu]
 	list    []deadRun // ascending, disjoint, not adjacent
 	head    *headRun  // what may be a run next; nil is nothing
 	finders []*runFinder

@@ -28,6 +28,16 @@
 // A Store may be used by any number of goroutines. Slices passed in are not kept; slices returned belong to the caller,
 // but for a Delta, which refers to the elements of the operation that made it.
 //
+// Locks are taken in one order, which package lockorder has and which builds for the race detector check. docs/architecture.md says what each
+// protects, for what its holder may wait, and which goroutines run by themselves.
+//
+//	one set or many      Store.passes ─ set.passes ─ set.loadOnce ─ set.lead (writers' queue, Store.holding) ─ rangeGate
+//	a read               ─ reader.mu ─ set.viewing ─ Store.swapping (iterators over many sets) ─ swapGate.one
+//	bloom filters        ─ filters.life ─ filters.trimming ─ filterSlice.flushing ─ filterSlice.mu ─ filterLog ─ damages ─ filters.mu
+//	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ set.mu ─ deadRuns.mu
+//	the store's own      ─ notes.mu ─ identity.mu ─ Store.syncMu ─ swapGate.mu
+//	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu
+//
 // Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go, read.go and skip.go (a read),
 // replica.go, facts.go and locate.go (what replicas ask and tell each other), span.go and ingest.go (a copy),
 // droprange.go, publish.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).

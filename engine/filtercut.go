@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -30,7 +31,7 @@ func (d droppedSlice) bounds() keyscheme.Bounds {
 type filterCutter struct {
 	fs *filters
 
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lockorder.CutterMu]
 	dropped []droppedSlice
 	working bool
 	stopped bool

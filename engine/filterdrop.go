@@ -88,10 +88,13 @@ func (fs *filters) drop(f *Filter, batch *pebble.Batch) error {
 	return nil
 }
 
-// lockParts keeps others from storing pages of slices, and from marking in them.
+// lockParts keeps others from storing pages of slices, and from marking in them. The lock of life is held: one goroutine at a time locks
+// several.
 func lockParts(parts []*filterSlice) (unlock func()) {
 	for _, part := range parts {
 		part.flushing.Lock()
+	}
+	for _, part := range parts {
 		part.mu.Lock()
 	}
 	return func() {

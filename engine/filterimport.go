@@ -28,7 +28,8 @@ type FilterPage struct {
 // error, or a crash, there is nothing of it, but for pages that go in the background or after the next open. The filter is closed.
 //
 // Layers come in their order; pages by layer, then by number, and those that do not come are zero. A page belongs to the caller
-// again when the next one is asked for. Errors are those of CreateFilter, that of pages, and bigset.ErrRequest for a page or layer that can't be.
+// again when the next one is asked for. Until the last has come no range is dropped and no small set is rewritten: pages must not make filters
+// of the store. Errors are those of CreateFilter, that of pages, and bigset.ErrRequest for a page or layer that can't be.
 func (s *Store) ImportFilter(ctx context.Context, name []byte, o bigset.FilterOptions, layers []bloomslice.Layer, pages iter.Seq2[FilterPage, error]) (*Filter, error) {
 	if err := s.db.Enter(); err != nil {
 		return nil, err

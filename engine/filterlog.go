@@ -13,6 +13,7 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 )
 
@@ -30,7 +31,7 @@ import (
 type filterLog struct {
 	s *Store
 
-	mu       sync.Mutex
+	mu       lockorder.Mutex[lockorder.LogMu]
 	err      error  // why it takes no more
 	pending  []byte // the next chunk: room for its header, then records
 	spare    []byte // the buffer of the last chunk
@@ -48,12 +49,12 @@ type filterLog struct {
 
 	file      vfs.File // the segment; nil before there is one. Of who is writing
 	salt      uint32
-	offset    int64      // how long it is
-	syncedTo  int64      // how much of it is on disk
-	last      uint64     // the number of the newest segment that there was
-	segments  []uint64   // those that are there, ascending
-	segmentAt int64      // a flush is asked for at this length
-	removing  sync.Mutex // one at a time removes segments
+	offset    int64                                  // how long it is
+	syncedTo  int64                                  // how much of it is on disk
+	last      uint64                                 // the number of the newest segment that there was
+	segments  []uint64                               // those that are there, ascending
+	segmentAt int64                                  // a flush is asked for at this length
+	removing  lockorder.Mutex[lockorder.LogRemoving] // one at a time removes segments
 
 	asked atomic.Bool    // a flush, because the segment is long
 	work  sync.WaitGroup // that flush

@@ -1,12 +1,12 @@
 package engine
 
-import "sync"
+import "bigset/engine/internal/lockorder"
 
 // filterRing holds the open slices that may have pages which can leave memory, in a ring. Its hand stays where the last trim ended, so that
 // trim pays for the slices that it looks at, and not for all that are open. Every call takes constant time. Any number of goroutines may call
 // it.
 type filterRing struct {
-	mu    sync.Mutex
+	mu    lockorder.Mutex[lockorder.RingMu]
 	parts []*filterSlice // each knows its place
 	hand  int            // the place of what next returns
 	looks uint64         // calls of next

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -21,9 +21,9 @@ import (
 // filters are the bloom filters that a store knows of, open and closed.
 type filters struct {
 	s    *Store
-	life sync.Mutex // one at a time makes, drops or clears a filter; behind Store.passes
+	life lockorder.Mutex[lockorder.FiltersLife] // one at a time makes, drops or clears a filter
 
-	mu      sync.RWMutex
+	mu      lockorder.RWMutex[lockorder.FiltersMu]
 	byName  map[string]*Filter
 	cleared map[string]int64                    // bytes of the layers of filters that were cleared, by name
 	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
@@ -37,7 +37,7 @@ type filters struct {
 	pinned     bloomslice.Memory // of filters that are in memory only
 	ring       filterRing        // the open slices, for trim
 	bytes      atomic.Int64      // of the layers of all filters that are known, and of those that were cleared
-	trimming   sync.Mutex
+	trimming   lockorder.Mutex[lockorder.FiltersTrimming]
 	cutter     filterCutter
 	log        filterLog
 

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -34,14 +34,14 @@ type filterSlice struct {
 
 	checks checkCounts // here, to keep what each mark changes out of the cache lines that each check reads
 
-	flushing             sync.Mutex         // before mu: one at a time stores pages, or lets them go
-	mu                   sync.Mutex         // one at a time marks, opens or closes
-	layers               []bloomslice.Layer // of a closed one, as they are stored; nil until they are read. Guarded by mu
-	merged               bool               // pages of another replica were joined, which the log does not tell of. Guarded by mu
-	damaged              error              // what the log of marks has of it could not be brought in. Guarded by mu
-	changes              uint64             // how often bits or counts have changed. Guarded by mu
-	logged               atomic.Uint64      // where the log has the last mark of which a bit is set, or later
-	markHits, markMisses uint64             // guarded by mu
+	flushing             lockorder.Mutex[lockorder.SliceFlushing] // one at a time stores pages, or lets them go
+	mu                   lockorder.Mutex[lockorder.SliceMu]       // one at a time marks, opens or closes
+	layers               []bloomslice.Layer                       // of a closed one, as they are stored; nil until they are read. Guarded by mu
+	merged               bool                                     // pages of another replica were joined, which the log does not tell of. Guarded by mu
+	damaged              error                                    // what the log of marks has of it could not be brought in. Guarded by mu
+	changes              uint64                                   // how often bits or counts have changed. Guarded by mu
+	logged               atomic.Uint64                            // where the log has the last mark of which a bit is set, or later
+	markHits, markMisses uint64                                   // guarded by mu
 	pageIns, pageOuts    atomic.Uint64
 	digest               atomic.Pointer[changesDigest]
 }

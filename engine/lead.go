@@ -213,6 +213,8 @@ func (st *set) passLead() {
 func (s *Store) holding(st *set, f func() error) error {
 	r := newRequest(nil, bigset.DefaultDurability)
 	r.alone = f
+	st.lead.Take()
 	s.submit(st, r)
+	st.lead.Leave()
 	return r.err
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -34,7 +34,7 @@ const noteKeyHead = 'n'
 
 // notes knows which notes there are. What they say is on disk only.
 type notes struct {
-	mu     sync.Mutex
+	mu     lockorder.Mutex[lockorder.NotesMu]
 	loaded bool
 	byName map[string]noteAt
 }

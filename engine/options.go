@@ -66,7 +66,8 @@ type Options struct {
 	Now func() time.Time
 	// SlowDisk is how long an operation on the disk may take before it is told of; default 1 s, negative is never.
 	SlowDisk time.Duration
-	// Events is told what the store does in the background; the default drops them. It must not block or call the store.
+	// Events is told what the store does in the background; the default drops them. It must not block or call the store: locks of
+	// the store and of Pebble may be held.
 	Events func(Event)
 	// Logger takes what an operator should read; default is slog's default logger at level Warn and above.
 	Logger *slog.Logger

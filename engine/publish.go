@@ -1,10 +1,10 @@
 package engine
 
 import (
-	"sync"
 	"time"
 
 	"bigset/clock"
+	"bigset/engine/internal/lockorder"
 )
 
 // publisher hands tombstones to the filter. A Dead enters the registry when it is durable and when every reader of its
@@ -12,10 +12,10 @@ import (
 // runs one goroutine.
 type publisher struct {
 	s      *Store
-	mu     sync.Mutex
-	dirty  map[*set]struct{} // sets whose Dead has grown since it was last taken
-	rounds sync.Mutex        // one round at a time
-	waits  []*set            // sets with a candidate that is not published yet; under rounds
+	mu     lockorder.Mutex[lockorder.PublisherMu]
+	dirty  map[*set]struct{}                          // sets whose Dead has grown since it was last taken
+	rounds lockorder.Mutex[lockorder.PublisherRounds] // one round at a time
+	waits  []*set                                     // sets with a candidate that is not published yet; under rounds
 	quit   chan struct{}
 	done   chan struct{}
 }

@@ -1,8 +1,7 @@
 package engine
 
 import (
-	"sync"
-
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -10,9 +9,10 @@ import (
 // it is inside for that time. A set that is written while a sweep covers it is noted; while the sweep swaps, nobody gets in
 // who would write or load one that it covers: a load in the middle of a swap would find no clock.
 type rangeGate struct {
-	mu    sync.RWMutex  // read-locked by those inside
-	sweep *sweep        // the one under way; nil when none is
-	held  chan struct{} // closed when those who wait may go on; nil while nobody has to wait
+	mu    lockorder.RWMutex[lockorder.GateMu] // read-locked by those inside
+	holds lockorder.Turn[lockorder.GateHeld]  // of the goroutine for which others wait
+	sweep *sweep                              // the one under way; nil when none is
+	held  chan struct{}                       // closed when those who wait may go on; nil while nobody has to wait
 }
 
 // enter lets somebody in who is going to load a set, or to write it. leave undoes it. It is not to be nested.
@@ -60,7 +60,9 @@ func (g *rangeGate) holding(upper []byte, f func() error) error {
 	g.mu.Lock()
 	g.sweep.bounds.Upper, g.held = upper, held
 	g.mu.Unlock()
+	g.holds.Take()
 	defer func() {
+		g.holds.Leave()
 		g.mu.Lock()
 		g.held = nil
 		g.mu.Unlock()
@@ -77,7 +79,7 @@ const lateSetsNoted = 1 << 18
 
 // lateSets notes which sets are written while a sweep copies.
 type lateSets struct {
-	mu       sync.Mutex
+	mu       lockorder.Mutex[lockorder.LateSets]
 	prefixes map[string]struct{}
 	over     bool // too many
 }

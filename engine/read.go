@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -12,6 +11,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
@@ -213,8 +213,8 @@ type reader struct {
 	done   bool
 	scrap  func() *fold.Chunk // bigset.ReadOptions.Scrap
 
-	mu     sync.Mutex  // guards what follows against expire
-	timer  *time.Timer // closes the iterator while the consumer takes its time; nil in a read of one chunk
+	mu     lockorder.Mutex[lockorder.ReaderMu] // guards what follows against expire
+	timer  *time.Timer                         // closes the iterator while the consumer takes its time; nil in a read of one chunk
 	it     *pebble.Iterator
 	opened time.Time
 	epoch  uint32

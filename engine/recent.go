@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"iter"
-	"sync"
 	"sync/atomic"
+
+	"bigset/engine/internal/lockorder"
 )
 
 // recentKeys are the element keys that were written last, of all sets, in memory: who looks for keys by their dots mostly looks
@@ -13,7 +14,7 @@ import (
 // read without a lock. A store that nobody asks keeps none: that is a twentieth to a tenth of the cost of an add.
 type recentKeys struct {
 	on         atomic.Bool
-	mu         sync.Mutex
+	mu         lockorder.Mutex[lockorder.RecentMu]
 	young, old []byte // keys, each behind its length as an uvarint
 }
 

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset"
 	"bigset/clock"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -29,7 +29,7 @@ import (
 
 // requestLog knows what is kept of requests, the oldest first, so that it can be deleted when it is due.
 type requestLog struct {
-	mu     sync.Mutex
+	mu     lockorder.Mutex[lockorder.RequestsMu]
 	queue  []keptRequest
 	noted  bool // the store's metadata says that something is kept
 	loaded bool // what was kept by the last process is in the queue

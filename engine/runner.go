@@ -13,6 +13,7 @@ import (
 
 	"bigset/compaction"
 	"bigset/comparator"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -24,7 +25,7 @@ type runner struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lockorder.RunnerMu]
 	emptied []*set // pinned
 
 	surveyed uint64               // the state of the tables when they were last looked at; 0 is never

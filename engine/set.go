@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"bigset"
 	"bigset/clock"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -26,7 +26,8 @@ type set struct {
 	name   []byte // within prefix
 	prefix keyscheme.Prefix
 
-	queueMu sync.Mutex
+	lead    lockorder.Turn[lockorder.SetLead] // of those who write the set, or hold its writers: the others wait in the queue
+	queueMu lockorder.Mutex[lockorder.SetQueue]
 	queue   []*request
 	led     bool      // somebody leads
 	newRuns *deadRuns // become runs as soon as no batch is under way
@@ -41,10 +42,10 @@ type set struct {
 
 	// viewing is read-locked to take a view and open an iterator after it, or to look something up; it is locked while the set is
 	// dropped with its range.
-	viewing sync.RWMutex
-	passes  sync.Mutex // held by the rewriter, and by what cuts the set out: one of them at a time
+	viewing lockorder.RWMutex[lockorder.SetViewing]
+	passes  lockorder.Mutex[lockorder.SetPasses] // held by the rewriter, and by what cuts the set out: one of them at a time
 
-	mu      sync.RWMutex
+	mu      lockorder.RWMutex[lockorder.SetMu]
 	seen    *clock.Clock
 	dead    *clock.Clock
 	exists  bool  // it has a clock key
@@ -65,7 +66,7 @@ type set struct {
 	pins        int
 	bytes       int64
 	prev, later *set
-	loadOnce    sync.Once
+	loadOnce    lockorder.Once[lockorder.SetLoad]
 	loadErr     error
 }
 

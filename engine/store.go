@@ -9,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -26,11 +27,11 @@ type Store struct {
 
 	registry   atomic.Pointer[compaction.Registry]
 	publisher  publisher
-	readers    readers      // of the whole store: verify
-	swapping   sync.RWMutex // read-locked by swaps under way, locked to open an iterator over many sets between them
+	readers    readers                                    // of the whole store: verify
+	swapping   lockorder.RWMutex[lockorder.StoreSwapping] // read-locked by swaps under way, locked to open an iterator over many sets between them
 	gate       rangeGate
-	passes     sync.RWMutex // read-locked by passes over one set, and by what cuts one out; locked by sweeps
-	swept      uint64       // batches applied when a sweep last flushed; guarded by passes
+	passes     lockorder.RWMutex[lockorder.StorePasses] // read-locked by passes over one set, and by what cuts one out; locked by sweeps
+	swept      uint64                                   // batches applied when a sweep last flushed; guarded by passes
 	runner     runner
 	recent     recentKeys
 	requestLog requestLog

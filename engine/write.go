@@ -81,7 +81,9 @@ func (s *Store) writeTo(ctx context.Context, name []byte, r *request) error {
 		return s.metIn(name, err)
 	}
 	defer s.sets.release(st)
+	st.lead.Take()
 	s.submit(st, r)
+	st.lead.Leave()
 	return s.metIn(name, r.err)
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"bigset"
 	"bigset/compaction"
+	"bigset/engine/internal/lockorder"
 )
 
 // DB is one Pebble store in a folder. It opens only if nothing of it is missing or damaged, and once a write could not be made
@@ -38,6 +39,7 @@ type DB struct {
 	lock       *pebble.Lock
 	cache      *pebble.Cache
 	pebble     *pebble.DB
+	calls      lockorder.Turn[lockorder.Pebble] // of a goroutine in a call of Pebble's, or of one that Pebble makes
 	pebbleOpts *pebble.Options
 	scheduler  *scheduler
 	firstLog   logFile // the log that the open has begun
@@ -51,9 +53,9 @@ type DB struct {
 
 	flushRetry, compactionRetry retry
 
-	applied atomic.Uint64 // batches applied
-	durable atomic.Uint64 // all batches up to that count are on disk
-	syncMu  sync.Mutex    // one log sync at a time on behalf of those who only wait
+	applied atomic.Uint64                        // batches applied
+	durable atomic.Uint64                        // all batches up to that count are on disk
+	syncMu  lockorder.Mutex[lockorder.StoreSync] // one log sync at a time on behalf of those who only wait
 
 	inside atomic.Int64 // calls under way
 	closed atomic.Bool
@@ -405,7 +407,9 @@ func (d *DB) guard(f func() error) error {
 
 // recovering runs something of Pebble's whose failure changes nothing, unless Pebble calls it fatal: then the store fails.
 func (d *DB) recovering(f func() error) (err error) {
+	d.calls.Take()
 	defer func() {
+		d.calls.Leave()
 		switch r := recover().(type) {
 		case nil:
 		case fatalError:

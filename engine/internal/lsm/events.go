@@ -57,10 +57,12 @@ type Counters struct {
 // emptyFlush is what Pebble calls the error of a flush that left everything out, which is none.
 const emptyFlush = "pebble: empty table"
 
-// listener turns Pebble's events into ours.
+// listener turns Pebble's events into ours. Pebble calls it with its locks held: no lock is taken here that is ever held in a call of Pebble's.
 func (d *DB) listener() *pebble.EventListener {
 	l := &pebble.EventListener{
 		FlushEnd: func(i pebble.FlushInfo) {
+			d.calls.Take()
+			defer d.calls.Leave()
 			if i.Err != nil && i.Err.Error() != emptyFlush {
 				d.flushRetry.ended(i.Err)
 			} else {
@@ -73,6 +75,8 @@ func (d *DB) listener() *pebble.EventListener {
 			d.event(Event{Kind: EventFlush, BytesOut: tableBytes(i.Output), Took: i.TotalDuration, Err: i.Err})
 		},
 		CompactionEnd: func(i pebble.CompactionInfo) {
+			d.calls.Take()
+			defer d.calls.Leave()
 			d.compactionRetry.ended(i.Err)
 			d.Counters.Compactions.Add(1)
 			in := int64(0)
@@ -82,14 +86,19 @@ func (d *DB) listener() *pebble.EventListener {
 			d.event(Event{Kind: EventCompaction, BytesIn: in, BytesOut: tableBytes(i.Output.Tables), Took: i.TotalDuration, Err: i.Err})
 		},
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
+			d.calls.Take()
+			defer d.calls.Leave()
 			d.Counters.Stalls.Add(1)
 			d.event(Event{Kind: EventStall, Err: fmt.Errorf("engine: writes wait: %s", i.Reason)})
 		},
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			d.calls.Take()
+			defer d.calls.Leave()
 			d.corrupt(CorruptionOf(i))
 		},
-		// It may be called with Pebble's lock held: count, and no more.
 		BackgroundError: func(err error) {
+			d.calls.Take()
+			defer d.calls.Leave()
 			if d.Counters.BackgroundErrors.Add(1) == 1 {
 				d.event(Event{Kind: EventBackground, Err: DiskError(err)})
 			}

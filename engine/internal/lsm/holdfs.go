@@ -8,11 +8,12 @@ import (
 	iofs "io/fs"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bigset/engine/internal/lockorder"
 )
 
 // holdFS is Pebble's file system. It lets a store be opened on a full disk.
@@ -34,10 +35,10 @@ type holdFS struct {
 	armed atomic.Bool // the store is being opened, so a full disk begins a hold
 	mem   atomic.Pointer[vfs.MemFS]
 
-	mu   sync.RWMutex // read-locked by changes, locked where a hold begins and ends
-	late error        // why settle has ended in the middle; guarded by mu
+	mu   lockorder.RWMutex[lockorder.HoldMu] // read-locked by changes, locked where a hold begins and ends
+	late error                               // why settle has ended in the middle; guarded by mu
 
-	names   sync.Mutex
+	names   lockorder.Mutex[lockorder.HoldNames]
 	removed map[string]bool        // files of the disk that are gone for readers; guarded by names
 	made    map[string]bool        // tables that this open has put on the disk and that no MANIFEST on the disk names; guarded by names
 	writing map[*heldFile]struct{} // files that were created during the open or the hold and are not closed; guarded by names

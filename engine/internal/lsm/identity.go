@@ -11,7 +11,6 @@ import (
 	iofs "io/fs"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -20,6 +19,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -57,8 +57,8 @@ type identity struct {
 	moved   bool                        // the folder is not the one in which the store was written: a copy, or an older state put back
 	keyring keyscheme.Keyring
 
-	mu     sync.Mutex  // taken after the lock of notes by those who hold both
-	marked atomic.Bool // the mark is set by this open; changes under mu
+	mu     lockorder.Mutex[lockorder.IdentityMu] // taken after the lock of notes by those who hold both
+	marked atomic.Bool                           // the mark is set by this open; changes under mu
 }
 
 // Actor returns the actor under which this store mints dots: it is settled by the open, and changed by RenewActor.

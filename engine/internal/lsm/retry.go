@@ -2,10 +2,11 @@ package lsm
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"bigset/engine/internal/lockorder"
 )
 
 // Pebble repeats a flush or a compaction that fails at once, for ever, and each try takes a number for a table. So a try waits: after
@@ -19,7 +20,7 @@ const (
 // retry says when work that has failed is tried again. The zero value has never failed. All methods may be called by any number of
 // goroutines.
 type retry struct {
-	mu    sync.Mutex
+	mu    lockorder.Mutex[lockorder.RetryMu]
 	fails uint64 // since the last success
 	tries uint64 // that have ended
 	last  error

@@ -1,10 +1,11 @@
 package lsm
 
 import (
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/engine/internal/lockorder"
 )
 
 // scheduler lets Pebble run as many compactions as its options allow, but none in the first second of a store that was
@@ -24,7 +25,7 @@ type scheduler struct {
 	// paused reports whether no compaction may begin for now; nil is never. It is asked again every schedulerPeriod.
 	paused func() bool
 
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lockorder.SchedulerMu]
 	running int
 	resting bool
 	ended   bool // nothing begins any more

@@ -3,12 +3,12 @@ package lsm
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/comparator"
+	"bigset/engine/internal/lockorder"
 	"bigset/keyscheme"
 )
 
@@ -17,9 +17,9 @@ import (
 // seen. An iterator opened between the two finds the span empty. So while a swap is under way readers of the span's sets get
 // clones of an iterator that was opened before it; writers of those sets are held, so that one is as good as new.
 type swapGate struct {
-	one  sync.Mutex    // one swap at a time
-	turn atomic.Uint64 // odd while a swap is under way
-	mu   sync.Mutex
+	one  lockorder.Mutex[lockorder.SwapOne] // one swap at a time
+	turn atomic.Uint64                      // odd while a swap is under way
+	mu   lockorder.Mutex[lockorder.SwapMu]
 	old  *pebble.Iterator // what clones are made of; nil when no swap is under way
 	span keyscheme.Bounds // of the swap under way
 }

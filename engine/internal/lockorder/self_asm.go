@@ -1,0 +1,6 @@
+//go:build race && (amd64 || arm64)
+
+package lockorder
+
+// selfID returns the address of the runtime's record of the calling goroutine, which no other goroutine has as long as this one runs.
+func selfID() uintptr
