@@ -108,13 +108,14 @@ func (c *cluster) crash(m *member, disk *faultdisk.Disk, seconds int) {
 	})
 }
 
-// power loses power at a replica, and some percents are left of what was not synced.
+// power loses power at a replica, and some percents are left of what was not synced. With all of it the process alone was killed: that
+// loses what was acknowledged unsynced, too, as long as it was in the log's buffer and not yet in its file.
 func (c *cluster) power(m *member, percent, seconds int) {
 	kind := "crash"
 	if percent < 100 {
 		kind = "crash-unsynced"
-		c.facts.lossy()
 	}
+	c.facts.lossy()
 	c.count(kind)
 	c.crash(m, c.clone(m.store.host.disk, percent), seconds)
 }

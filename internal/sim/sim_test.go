@@ -1,9 +1,12 @@
 package sim_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -105,6 +108,28 @@ func TestReplay(t *testing.T) {
 	}
 	if _, err := sim.Replay(strings.NewReader("convergence script 1\nsystem other\nreplicas 1\n")); err == nil {
 		t.Error("a script of another system was run")
+	}
+}
+
+// TestReplayedBefore runs schedules that were once taken for violations, rightly or wrongly. None is one.
+func TestReplayedBefore(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/replay/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%v, %v", paths, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := sim.Replay(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if r.Failed != 0 {
+			t.Errorf("%s: %+v", path, r)
+		}
 	}
 }
 
