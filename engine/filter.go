@@ -81,6 +81,18 @@ func (f *Filter) Check(key []byte) (bool, error) {
 // hashedAtOnce is how many keys are hashed before their bits are looked at, and marked before others get at the filter.
 const hashedAtOnce = 64
 
+// hashing is room for the hashes of many keys.
+type hashing [hashedAtOnce]bloomslice.Hash
+
+// of hashes the first of some keys, as many as there is room for.
+func (h *hashing) of(keys [][]byte) []bloomslice.Hash {
+	n := min(len(keys), hashedAtOnce)
+	for i, key := range keys[:n] {
+		h[i] = bloomslice.Sum(key)
+	}
+	return h[:n]
+}
+
 // CheckAll does what Check does for many keys, into present, which is as long as keys.
 func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
 	if f.fs.s.db.Closed() {
@@ -94,15 +106,14 @@ func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
 }
 
 func (f *Filter) checkMany(keys [][]byte, present []bool) error {
-	var hashes [hashedAtOnce]bloomslice.Hash
-	for from := 0; from < len(keys); from += hashedAtOnce {
-		to := min(from+hashedAtOnce, len(keys))
-		for i, key := range keys[from:to] {
-			hashes[i] = bloomslice.Sum(key)
-		}
-		if err := f.checkHashes(hashes[:to-from], present[from:to]); err != nil {
+	var room hashing
+	for len(keys) > 0 {
+		hashes := room.of(keys)
+		n := len(hashes)
+		if err := f.checkHashes(hashes, present[:n]); err != nil {
 			return err
 		}
+		keys, present = keys[n:], present[n:]
 	}
 	return nil
 }
@@ -134,14 +145,11 @@ func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
 }
 
 func (f *Filter) lookMany(keys [][]byte, present []bool) (n int, err error) {
-	var hashes [hashedAtOnce]bloomslice.Hash
+	var room hashing
 	for n < len(keys) {
-		to := min(n+hashedAtOnce, len(keys))
-		for i, key := range keys[n:to] {
-			hashes[i] = bloomslice.Sum(key)
-		}
-		known, err := f.lookAll(hashes[:to-n], present[n:to])
-		if n += known; err != nil || n < to {
+		hashes := room.of(keys[n:])
+		known, err := f.lookAll(hashes, present[n:n+len(hashes)])
+		if n += known; err != nil || known < len(hashes) {
 			return n, err
 		}
 	}
@@ -215,19 +223,18 @@ func (fs *filters) mayMark(ctx context.Context) error {
 }
 
 func (f *Filter) markMany(keys [][]byte, added []bool) error {
-	var hashes [hashedAtOnce]bloomslice.Hash
+	var room hashing
 	var last *filterSlice
 	position := uint64(0)
-	for from := 0; from < len(keys); from += hashedAtOnce {
-		to := min(from+hashedAtOnce, len(keys))
-		for i, key := range keys[from:to] {
-			hashes[i] = bloomslice.Sum(key)
-		}
-		part, at, err := f.markHashes(hashes[:to-from], added[from:to])
+	for len(keys) > 0 {
+		hashes := room.of(keys)
+		n := len(hashes)
+		part, at, err := f.markHashes(hashes, added[:n])
 		if err != nil {
 			return err
 		}
 		last, position = part, max(position, at)
+		keys, added = keys[n:], added[n:]
 	}
 	return last.waitLogged(position)
 }

@@ -28,14 +28,11 @@ func (f *Filter) MarkNow(keys [][]byte, added []bool) (n int, err error) {
 }
 
 func (f *Filter) markManyNow(keys [][]byte, added []bool) (n int, err error) {
-	var hashes [hashedAtOnce]bloomslice.Hash
+	var room hashing
 	for n < len(keys) {
-		to := min(n+hashedAtOnce, len(keys))
-		for i, key := range keys[n:to] {
-			hashes[i] = bloomslice.Sum(key)
-		}
-		done, err := f.markNow(hashes[:to-n], added[n:to])
-		if n += done; err != nil || n < to {
+		hashes := room.of(keys[n:])
+		done, err := f.markNow(hashes, added[n:n+len(hashes)])
+		if n += done; err != nil || done < len(hashes) {
 			return n, err
 		}
 	}
