@@ -5,7 +5,10 @@
 // server/peer says how they travel. Whoever speaks of a set needs no store, and links none.
 //
 // Imports go down five floors: doors (cmd/bigset, server, bench), wire (server/coord, server/transfer, server/peer, server/bloomd), disk
-// (engine), rules (comparator, fold, readcore, handoff, compaction, keyscheme), words (clock, bloomslice).
+// (engine), rules (this package, comparator, fold, readcore, handoff, compaction, keyscheme), words (clock, bloomslice).
+//
+// Files: op.go, context.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and span.go (replicas), slice.go and
+// filter.go (bloom filters), limits.go and errors.go.
 //
 // docs/architecture.md draws them and walks a write, a read and a dropped key through the floors.
 package bigset

@@ -35,10 +35,29 @@
 //	a read               ─ reader.mu ─ set.viewing ─ Store.swapping (iterators over many sets) ─ swapGate.one
 //	bloom filters        ─ filters.life ─ filters.trimming ─ filterSlice.flushing ─ filterSlice.mu ─ filterLog ─ damages ─ filters.mu
 //	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ set.mu ─ deadRuns.mu
-//	the store's own      ─ notes.mu ─ identity.mu ─ Store.syncMu ─ swapGate.mu
+//	the store's own      ─ notes.mu ─ identity.mu ─ DB.syncMu ─ swapGate.mu
 //	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu
 //
-// Begin reading at store.go, then set.go, lead.go, write.go and builder.go (a write), lookup.go, read.go and skip.go (a read),
-// replica.go, facts.go and locate.go (what replicas ask and tell each other), span.go and ingest.go (a copy),
-// droprange.go, publish.go, rewrite.go and runner.go (a dropped key), foldpass.go (a wide context).
+// The files, in reading order; package lsm below lists its own:
+//
+//	store.go options.go errors.go restore.go checkpoint.go   a store, from open to close, and copies of it
+//	set.go sets.go cache.go records.go notes.go dotbag.go    a set in memory, and its clock and tombstone on disk
+//	write.go lead.go builder.go                              a write: operations, the queue of a set, the batch of a group
+//	delta.go facts.go drop.go requests.go                    other work in that queue; requests that repeat
+//	lookup.go read.go readers.go skip.go deadruns.go         a read
+//	publish.go                                               Dead, once durable, goes to the filter of compactions
+//	runner.go rewrite.go copied.go compact.go                the rewriter: which span, a pass over it, what takes its place
+//	sweep.go sweeppicker.go rangegate.go                     many small sets in one pass
+//	foldpass.go                                              wide contexts are resolved
+//	heal.go holes.go                                         keys that were lost come back
+//	replica.go locate.go recent.go digests.go elementdigests.go   what replicas ask of each other
+//	span.go ingest.go droprange.go                           copies of ranges, and their end
+//	filters.go filter.go filternow.go filterslice.go         bloom filters: the table, one filter, a slice of it
+//	filterlimits.go filtercounts.go filterdrop.go filtercut.go filterexport.go filterimport.go   bounds, counts, ends and copies of filters
+//	filterlog.go filtersegment.go filterreplay.go            their log of marks
+//	filterflush.go filterring.go filterdirectory.go          their pages on disk and in memory
+//	slices.go slicepages.go                                  slices of filters between replicas
+//	verify.go verifyfilters.go verifydamage.go damage.go     damage: looked for, and remembered
+//	events.go stats.go setstats.go metrics.go                what a store reports: counters, figures, events
+//	tools.go uvarints.go                                     for tools of Pebble and for baselines; a reader of numbers
 package engine

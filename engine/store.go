@@ -141,7 +141,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.db.FlushTables(ctx)
 }
 
-// Failed returns the reason why the store takes no more writes, which wraps ErrFailed, or nil. Reads go on after a
+// Failed returns the reason why the store takes no more writes, which wraps bigset.ErrFailed, or nil. Reads go on after a
 // failure, but what they show of the last writes may be gone after the next open.
 func (s *Store) Failed() error { return s.db.Writable() }
 
@@ -164,5 +164,5 @@ func (s *Store) Keyring() keyscheme.Keyring { return s.db.Keyring() }
 func (s *Store) Dir() string { return s.db.Dir() }
 
 // DiskSpace returns how much room there is on the disk, and nil while the store takes adds: else the error that they get, which wraps
-// ErrDiskFull. It looks at the disk when nobody has for a second.
+// bigset.ErrDiskFull. It looks at the disk when nobody has for a second.
 func (s *Store) DiskSpace() (space DiskSpace, full error) { return s.db.DiskSpace() }

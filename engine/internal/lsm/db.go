@@ -64,7 +64,7 @@ type DB struct {
 	failed atomic.Pointer[failure]
 }
 
-// Options configure an DB. All must be set, but those that say otherwise.
+// Options configure a DB. All must be set, but those that say otherwise.
 type Options struct {
 	FS              vfs.FS
 	MustExist       bool              // refuse, with ErrNoStore, to make a store where there is none
@@ -77,7 +77,7 @@ type Options struct {
 	Tune            func(*pebble.Options) // changes what Pebble is opened with; may be nil
 }
 
-// Hooks are what an DB asks of its owner. All must be set. Those that Pebble may call while it has its locks say so.
+// Hooks are what a DB asks of its owner. All must be set. Those that Pebble may call while it has its locks say so.
 type Hooks struct {
 	// Registry has the tombstones by which the merger leaves records out. It is loaded, and the registry in it read, under Pebble's locks.
 	Registry *atomic.Pointer[compaction.Registry]

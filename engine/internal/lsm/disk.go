@@ -200,7 +200,7 @@ func (d *DB) Held() error { return d.disk.held() }
 // Holds reports whether what the open had to write is in memory.
 func (d *DB) Holds() bool { return d.hold.holds() }
 
-// CheckSpace asks the disk for its free space now; ForgetSpace makes the next look at it do so.
+// CheckSpace asks the disk for its free space now.
 func (d *DB) CheckSpace() { d.disk.check() }
 
 // ForgetSpace makes the next look at the disk ask it for its free space.

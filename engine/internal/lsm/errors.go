@@ -73,7 +73,7 @@ func position(set, element, filter []byte) string {
 // Unwrap makes errors.Is find bigset.ErrCorrupt and the cause.
 func (e *CorruptionError) Unwrap() []error { return []error{bigset.ErrCorrupt, e.Err} }
 
-// corruptionError names the file and the keys that Pebble's error is about.
+// corruptionError is CorruptionOf for an error of Pebble.
 func corruptionError(err error) error {
 	info := pebble.ExtractDataCorruptionInfo(err)
 	if info == nil {
@@ -82,6 +82,7 @@ func corruptionError(err error) error {
 	return CorruptionOf(*info)
 }
 
+// CorruptionOf names the file and the keys that Pebble reports as damaged.
 func CorruptionOf(info pebble.DataCorruptionInfo) *CorruptionError {
 	e := &CorruptionError{Path: info.Path, Err: info.Details}
 	e.Set, e.From = setAndElement(info.Bounds.Start)

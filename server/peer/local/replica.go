@@ -64,7 +64,7 @@ func (l *Replica) ready() error {
 }
 
 // outcome says of an error of a change whether it may have happened. The engine tells: with an error nothing has, unless it is
-// ErrFailed.
+// bigset.ErrFailed.
 func (l *Replica) outcome(err error) error {
 	if err == nil || errors.Is(err, bigset.ErrFailed) || errors.Is(err, bigset.ErrBehind) || peer.Refused(err) {
 		return err
