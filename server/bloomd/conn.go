@@ -100,6 +100,7 @@ func (c *conn) turn(ctx context.Context) (more bool) {
 	c.end += n
 	c.tally.others[tallyRead] += uint64(n)
 	c.executeAll(ctx)
+	c.giveBack()
 	c.write()
 	switch {
 	case err != nil:
@@ -167,6 +168,17 @@ func (c *conn) executeAll(ctx context.Context) {
 	c.finishGroup(ctx) // its keys are in the buffer
 }
 
+// giveBack gives back the room of a long line that was executed. It comes before the answers: a client that has read its answer may
+// begin another long line elsewhere, and counts on that room.
+func (c *conn) giveBack() {
+	if c.begin < c.end || len(c.in) <= bufferBytesKept {
+		return
+	}
+	size := min(bufferBytes, c.s.opt.LineBytesMax)
+	c.reserve(size)
+	c.in, c.begin, c.seen, c.end = make([]byte, size), 0, 0, 0
+}
+
 // makeRoom makes room for reading, and reports false where that would take a longer line than may be, or more
 // memory than there is for the lines of all connections.
 func (c *conn) makeRoom() bool {
@@ -178,10 +190,7 @@ func (c *conn) makeRoom() bool {
 		return true
 	}
 	to, size := c.in, len(c.in)
-	switch {
-	case len(rest) == 0 && size > bufferBytesKept:
-		size = min(bufferBytes, most)
-	case full && size < most && (len(rest) > size/2 || size < bufferBytesKept): // more may wait than one read takes
+	if full && size < most && (len(rest) > size/2 || size < bufferBytesKept) { // more may wait than one read takes
 		size = min(2*size, most)
 	}
 	if size != len(c.in) {
