@@ -213,8 +213,8 @@ func TestSetStats(t *testing.T) {
 		big.BytesClock == 0 || big.BytesTombstone == 0 {
 		t.Errorf("big: %+v", big)
 	}
-	// Where a table is cut the count is an estimate.
-	if big.Keys < 950 || big.Keys > 1000 || big.KeysDead != big.Keys-600 || len(big.KeysByLevel) != 7 || slices.Max(big.KeysByLevel) > big.Keys {
+	// A table does not name a set of which it has fewer than 64 keys. The last table of either level may be such a one.
+	if big.Keys < 1000-2*63 || big.Keys > 1000 || big.KeysDead != big.Keys-600 || len(big.KeysByLevel) != 7 || slices.Max(big.KeysByLevel) > big.Keys {
 		t.Errorf("big: tables have %d keys, %d dead, by level %v", big.Keys, big.KeysDead, big.KeysByLevel)
 	}
 	if small.Live != 10 || small.Keys != 0 || small.KeysByLevel != nil {
