@@ -42,9 +42,9 @@ var (
 var (
 	// ErrNoFilter is returned for a filter that this store does not have, or no longer.
 	ErrNoFilter = errors.New("engine: filter not found")
-	// ErrFilterExists is returned by engine.Store.CreateFilter for a name that exists.
+	// ErrFilterExists is returned by filters.Filters.Create for a name that exists.
 	ErrFilterExists = errors.New("engine: filter exists")
-	// ErrFilterOpen is returned by engine.Store.ClearFilter for a filter whose bits are in memory: close it first.
+	// ErrFilterOpen is returned by filters.Filters.Clear for a filter whose bits are in memory: close it first.
 	ErrFilterOpen = errors.New("engine: filter is open")
 	// ErrSliceAway is returned to a replica for a slice of a filter that is being taken away here, with its range, or of which an older copy
 	// is still to be cut out: nothing has happened, and others have it.

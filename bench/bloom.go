@@ -9,7 +9,7 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
-	"bigset/engine"
+	"bigset/engine/filters"
 )
 
 // systemBare is what a bloom filter costs at least: the hashes, and probes of bits that lie in one piece of memory.
@@ -58,7 +58,7 @@ type marker interface {
 // bigsetFilter is a filter of the engine.
 type bigsetFilter struct {
 	env *env
-	f   *engine.Filter
+	f   *filters.Filter
 }
 
 func (b bigsetFilter) check(key []byte) (bool, error) { return b.f.Check(key) }
@@ -142,7 +142,7 @@ func bloomHot(e *env) error {
 				}
 				return e.bloomHotOn(b, Row{System: systemBare}, threads, keys, others)
 			}
-			return e.withFilter(openOptions{}, bloomOptions(n, bloomProbability), func(sys *bigsetSystem, f *engine.Filter) error {
+			return e.withFilter(openOptions{}, bloomOptions(n, bloomProbability), func(sys *bigsetSystem, f *filters.Filter) error {
 				var row Row
 				sys.label(&row)
 				return e.bloomHotOn(bigsetFilter{e, f}, row, threads, keys, others)
@@ -156,10 +156,10 @@ func bloomHot(e *env) error {
 }
 
 // withFilter makes a filter in a store of its own.
-func (e *env) withFilter(o openOptions, fo bigset.FilterOptions, f func(sys *bigsetSystem, f *engine.Filter) error) error {
+func (e *env) withFilter(o openOptions, fo bigset.FilterOptions, f func(sys *bigsetSystem, f *filters.Filter) error) error {
 	return e.with(contender{system: systemBigset}, o, func(sys system) error {
 		b := sys.(*bigsetSystem)
-		filter, err := b.store.CreateFilter(e.ctx, bloomName, fo)
+		filter, err := b.store.Filters().Create(e.ctx, bloomName, fo)
 		if err != nil {
 			return err
 		}

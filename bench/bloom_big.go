@@ -61,7 +61,7 @@ func (e *env) fillBig(sys system, o bigset.FilterOptions) error {
 	} else {
 		store := sys.(*bigsetSystem).store
 		for i := range bloomBigFilters {
-			f, err := store.CreateFilter(e.ctx, manyName(i), o)
+			f, err := store.Filters().Create(e.ctx, manyName(i), o)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func (e *env) fillBig(sys system, o bigset.FilterOptions) error {
 				return err
 			}
 		}
-		if err := store.FlushFilters(e.ctx); err != nil {
+		if err := store.Filters().Flush(e.ctx); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func bigFilters(sys system, each int) ([]checkFunc, error) {
 			list[i] = raw.asks(manyName(i), places)
 			continue
 		}
-		f, err := sys.(*bigsetSystem).store.Filter(manyName(i))
+		f, err := sys.(*bigsetSystem).store.Filters().Get(manyName(i))
 		if err != nil {
 			return nil, err
 		}

@@ -7,10 +7,11 @@ import (
 
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/filters"
 )
 
 // markAll marks keys, some at a time.
-func (e *env) markAll(f *engine.Filter, from, n int) error {
+func (e *env) markAll(f *filters.Filter, from, n int) error {
 	const at = 1000
 	list, added := make([][]byte, 0, at), make([]bool, at)
 	for done := 0; done < n; done += len(list) {
@@ -27,7 +28,7 @@ func (e *env) markAll(f *engine.Filter, from, n int) error {
 }
 
 // holds proves that keys are in a filter.
-func holds(f *engine.Filter, from, n int) error {
+func holds(f *filters.Filter, from, n int) error {
 	keys := newBloomKeys(from, n)
 	for i := range n {
 		has, err := f.Check(keys.at(i))
@@ -51,7 +52,7 @@ const bloomForeign = 10
 func bloomFPP(e *env) error {
 	for _, p := range bloomProbabilities {
 		o := bloomOptions(e.elements, p)
-		err := e.withFilter(openOptions{}, o, func(sys *bigsetSystem, f *engine.Filter) error {
+		err := e.withFilter(openOptions{}, o, func(sys *bigsetSystem, f *filters.Filter) error {
 			n := int(o.Capacity)
 			marked := 0
 			for _, part := range []struct {
@@ -77,7 +78,7 @@ func bloomFPP(e *env) error {
 	return nil
 }
 
-func (e *env) falsePositives(row Row, filter *engine.Filter, from, n int, probability float64) error {
+func (e *env) falsePositives(row Row, filter *filters.Filter, from, n int, probability float64) error {
 	const lap = 1_000_000
 	p := &phase{ctx: e.ctx, hist: newHistogram()}
 	found, began, cpu := 0, time.Now(), cpuNow()
@@ -117,7 +118,7 @@ func bloomFPPGoals() (list []goal) {
 // tables of the bytes that bloomd's files have.
 func bloomFlush(e *env) error {
 	o := bloomOptions(e.elements, bloomProbability)
-	return e.withFilter(openOptions{warm: true}, o, func(sys *bigsetSystem, f *engine.Filter) error {
+	return e.withFilter(openOptions{warm: true}, o, func(sys *bigsetSystem, f *filters.Filter) error {
 		if err := f.Flush(e.ctx); err != nil { // the filter itself
 			return err
 		}
@@ -148,7 +149,7 @@ func bloomFlush(e *env) error {
 }
 
 // afterClose holds what is on disk against what was marked.
-func (e *env) afterClose(f *engine.Filter, n int) error {
+func (e *env) afterClose(f *filters.Filter, n int) error {
 	_, err := f.Close(e.ctx)
 	return errors.Join(err, holds(f, 0, n))
 }
@@ -179,7 +180,7 @@ const (
 // bloom-fault/first is the first of these checks.
 func bloomFault(e *env) error {
 	o := bloomOptions(e.elements, bloomProbability)
-	return e.withFilter(openOptions{cache: 256 << 10}, o, func(sys *bigsetSystem, f *engine.Filter) error {
+	return e.withFilter(openOptions{cache: 256 << 10}, o, func(sys *bigsetSystem, f *filters.Filter) error {
 		if err := e.markAll(f, 0, e.elements); err != nil {
 			return err
 		}
@@ -216,7 +217,7 @@ func bloomFault(e *env) error {
 	})
 }
 
-func faultIn(f *engine.Filter, keys bloomKeys, first, all *phase) error {
+func faultIn(f *filters.Filter, keys bloomKeys, first, all *phase) error {
 	began := time.Now()
 	for i := range keys.len() {
 		has, err := f.Check(keys.at(i))
@@ -251,7 +252,7 @@ func bloomMany(e *env) error {
 		var empty uint64
 		err := e.opened(c, dir, smallCaches(), func(sys system) error {
 			store := sys.(*bigsetSystem).store
-			if _, err := store.Filters(nil); err != nil {
+			if _, err := store.Filters().List(nil); err != nil {
 				return err
 			}
 			empty = heapBytes()
@@ -265,7 +266,7 @@ func bloomMany(e *env) error {
 		began, cpu := time.Now(), cpuNow()
 		return e.opened(c, dir, smallCaches(), func(sys system) error {
 			store := sys.(*bigsetSystem).store
-			infos, err := store.Filters(nil)
+			infos, err := store.Filters().List(nil)
 			if err := errors.Join(err, expect("filters", len(infos), e.elements)); err != nil {
 				return err
 			}
@@ -290,7 +291,7 @@ func bloomMany(e *env) error {
 func (e *env) makeFilters(store *engine.Store) error {
 	key := []byte("key")
 	for i := range e.elements {
-		f, err := store.CreateFilter(e.ctx, manyName(i), bloomOptions(0, bloomProbability))
+		f, err := store.Filters().Create(e.ctx, manyName(i), bloomOptions(0, bloomProbability))
 		if err != nil {
 			return err
 		}
@@ -309,7 +310,7 @@ func (e *env) makeFilters(store *engine.Store) error {
 // closeFilters closes all filters: the first call takes note of those that were used, the second closes them.
 func closeFilters(e *env, store *engine.Store) error {
 	for range 2 {
-		if _, err := store.CloseColdFilters(e.ctx); err != nil {
+		if _, err := store.Filters().CloseCold(e.ctx); err != nil {
 			return err
 		}
 	}
@@ -319,7 +320,7 @@ func closeFilters(e *env, store *engine.Store) error {
 func (e *env) useAndClose(store *engine.Store) error {
 	key := []byte("key")
 	for i := range e.elements {
-		f, err := store.Filter(manyName(i))
+		f, err := store.Filters().Get(manyName(i))
 		if err != nil {
 			return err
 		}
@@ -331,7 +332,7 @@ func (e *env) useAndClose(store *engine.Store) error {
 	if err := closeFilters(e, store); err != nil {
 		return err
 	}
-	infos, err := store.Filters(nil)
+	infos, err := store.Filters().List(nil)
 	for i := range infos {
 		err = errors.Join(err, expect("open", infos[i].Open, false))
 	}
@@ -377,17 +378,17 @@ func bloomCrowd(e *env) error {
 }
 
 func (e *env) crowd(store *engine.Store, row Row) error {
-	filters := make([]*engine.Filter, e.elements)
-	for i := range filters {
-		f, err := store.CreateFilter(e.ctx, manyName(i), bloomOptions(100_000, bloomProbability))
+	opened := make([]*filters.Filter, e.elements)
+	for i := range opened {
+		f, err := store.Filters().Create(e.ctx, manyName(i), bloomOptions(100_000, bloomProbability))
 		if err != nil {
 			return err
 		}
-		filters[i] = f
+		opened[i] = f
 	}
 	keys, added := [][]byte{[]byte("key")}, make([]bool, 1)
 	err := e.clocked(row, func(p *phase) error {
-		for _, f := range filters {
+		for _, f := range opened {
 			n, err := f.MarkNow(keys, added) // as a server does
 			if err == nil && n == 0 {
 				err = f.MarkAll(e.ctx, keys, added)
@@ -399,7 +400,7 @@ func (e *env) crowd(store *engine.Store, row Row) error {
 		}
 		return nil
 	})
-	for _, f := range filters {
+	for _, f := range opened {
 		if err != nil {
 			break
 		}

@@ -29,7 +29,7 @@ func bloomDurable(e *env) error {
 func (e *env) durableMarks(sys *bigsetSystem, row Row, each int) error {
 	o := bloomOptions(row.Elements, bloomProbability)
 	o.Durability = bigset.FilterSync
-	filter, err := sys.store.CreateFilter(e.ctx, bloomName, o)
+	filter, err := sys.store.Filters().Create(e.ctx, bloomName, o)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (e *env) afterCrash(sys *bigsetSystem, n int) error {
 			return err
 		}
 		return e.opened(contender{system: systemBigset}, dir, openOptions{}, func(copied system) error {
-			f, err := copied.(*bigsetSystem).store.Filter(bloomName)
+			f, err := copied.(*bigsetSystem).store.Filters().Get(bloomName)
 			if err != nil {
 				return err
 			}

@@ -10,12 +10,13 @@ import (
 
 	"bigset"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // TestEviction uses hundreds of sets through a cache that holds a few, and a few through one that holds none.
 func TestEviction(t *testing.T) {
 	t.Parallel()
-	t.Run("many", func(t *testing.T) { eviction(t, times(600), 4<<10) })
+	t.Run("many", func(t *testing.T) { eviction(t, tier.Times(600), 4<<10) })
 	t.Run("few", func(t *testing.T) { eviction(t, 3, 1) })
 }
 
@@ -24,7 +25,7 @@ func eviction(t *testing.T, n int, cacheBytes int64) {
 	busy(p)
 	p.opt.SetCacheBytes = cacheBytes
 	p.open(t)
-	r := random(t)
+	r := tier.Random(t)
 	h := &testkit.History{}
 	sets := make([]string, n)
 	for i := range sets {
@@ -44,7 +45,7 @@ func eviction(t *testing.T, n int, cacheBytes int64) {
 	for id := range 4 {
 		w := &writer{r: rand.New(rand.NewPCG(r.Uint64(), 4)), s: p.store, h: h, sets: sets, id: id}
 		wg.Go(func() {
-			for range times(2000) {
+			for range tier.Times(2000) {
 				if err := w.write(); err != nil {
 					t.Errorf("write: %v", err)
 					return

@@ -25,10 +25,10 @@ func (s *Store) Checkpoint(ctx context.Context, dest string) error {
 		return err
 	}
 	err := s.db.Copy(ctx, dest, func() error {
-		if err := s.filters.flush(context.Background()); err != nil { // which syncs the log, too; then the copy needs no log of marks
+		if err := s.filters.Flush(context.Background()); err != nil { // which syncs the log, too; then the copy needs no log of marks
 			return err
 		}
-		return s.filters.damage() // the log of marks has what the copy would deny
+		return s.filters.Whole() // the log of marks has what the copy would deny
 	})
 	if err != nil {
 		return fmt.Errorf("engine: checkpoint in %s: %w", dest, lsm.DiskError(err))

@@ -21,6 +21,7 @@ import (
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -145,7 +146,7 @@ func TestCheckpointCrash(t *testing.T) {
 	synced := p.model.AcknowledgedCount()
 	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 10), bigset.NoSync)
 	p.model.Acknowledged() // a checkpoint has that, too
-	percents := []int{0, 50, 100}[:min(3, 1+times(2))]
+	percents := []int{0, 50, 100}[:min(3, 1+tier.Times(2))]
 
 	took := p.disk.CrashEverywhere(percents...)
 	must(t, p.store.Checkpoint(bg, "a/checkpoint"), "checkpoint")
@@ -230,7 +231,7 @@ func TestCheckpointFails(t *testing.T) {
 	}{{"checkpoint", func(dir string) error { return p.store.Checkpoint(bg, dir) }}, {"restored", restore}} {
 		failures := 0
 		for n := int64(0); ; n++ {
-			hook, fired := failing(n, true, syscall.EIO, in(c.dir))
+			hook, fired := testkit.Failing(n, true, syscall.EIO, in(c.dir))
 			p.disk.SetHook("fail", hook)
 			err := c.do(c.dir)
 			p.disk.SetHook("fail", nil)
@@ -420,9 +421,9 @@ func TestCheckpointLogRefusedByOpen(t *testing.T) {
 		case errorfs.OpOpen: // the copy is whole, and about to be read
 			if copies[op.Path] {
 				damaged = true
-				data := bytesOf(t, p.disk, op.Path)
+				data := testkit.ReadFile(t, p.disk, op.Path)
 				data[len(data)/2] ^= 1
-				putBytes(t, p.disk, op.Path, data)
+				testkit.WriteFile(t, p.disk, op.Path, data)
 			}
 		}
 		return nil
@@ -444,8 +445,8 @@ func TestCheckpointLogRefusedByOpen(t *testing.T) {
 // nothing that began after it ended, and whole operations only.
 func TestCheckpointUnderWriters(t *testing.T) {
 	t.Parallel()
-	r := random(t)
-	for round := range times(6) {
+	r := tier.Random(t)
+	for round := range tier.Times(6) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { checkpointUnderWriters(t, r) })
 	}
 }

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,44 +20,12 @@ import (
 	"bigset/keyscheme"
 )
 
-// Long runs and seeds of the tests with goroutines: go test ./engine -engine.long -run Crash -engine.seed 7. What a seed
-// repeats is the operations, not how they interleave.
-var (
-	long = flag.Bool("engine.long", false, "run the concurrent tests for minutes instead of seconds")
-	seed = flag.Uint64("engine.seed", 0, "the seed of the concurrent tests; 0 draws one")
-)
-
-// random returns a generator that prints its seed when the test fails.
-func random(t *testing.T) *rand.Rand {
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("to repeat: -engine.seed=%d", s)
-		}
-	})
-	return rand.New(rand.NewPCG(s, 0))
-}
-
-// times shrinks a count for short runs and stretches it for long ones.
-func times(n int) int {
-	switch {
-	case *long:
-		return 40 * n
-	case testing.Short():
-		return max(1, n/4)
-	}
-	return n
-}
-
 // fewer is times, with a third of the count at a push: for tests that keep both cores busy for seconds.
 func fewer(n int) int {
-	if *long {
-		return times(n)
+	if *tier.Long {
+		return tier.Times(n)
 	}
-	return tier.Pick(times(n), max(1, n/3), n)
+	return tier.Pick(tier.Times(n), max(1, n/3), n)
 }
 
 // busy returns options of a store whose background never rests.
@@ -146,7 +113,7 @@ func (w *writer) write() error {
 // the filter and the rewriter running beside them.
 func TestCrashUnderWriters(t *testing.T) {
 	t.Parallel()
-	r := random(t)
+	r := tier.Random(t)
 	for round := range fewer(24) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) { crashUnderWriters(t, r) })
 	}
@@ -255,7 +222,7 @@ func TestHorizon(t *testing.T) {
 }
 
 func horizon(t *testing.T, p *pair, d time.Duration) {
-	r := random(t)
+	r := tier.Random(t)
 	const kept = 40
 	names := make([][]byte, kept)
 	for i := range names {
@@ -379,8 +346,8 @@ func readsAll(s *engine.Store, set []byte, names [][]byte, o bigset.ReadOptions,
 // acknowledged is there after the next open, under the same incarnation.
 func TestCloseWhileBusy(t *testing.T) {
 	t.Parallel()
-	r := random(t)
-	for range times(6) {
+	r := tier.Random(t)
+	for range tier.Times(6) {
 		p := newPair("store")
 		busy(p)
 		p.open(t)

@@ -8,6 +8,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -74,14 +75,14 @@ func TestCountMissesNoSibling(t *testing.T) {
 	p := newPair("store")
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 50), bigset.NoSync)
-	for range times(300) {
+	for range tier.Times(300) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			_, err := p.store.Count(bg, []byte("s"), engine.CountOptions{})
 			must(t, err, "count")
 		})
 		wg.Go(func() {
-			time.Sleep(time.Duration(random(t).IntN(100)) * time.Microsecond)
+			time.Sleep(time.Duration(tier.Random(t).IntN(100)) * time.Microsecond)
 			_, err := p.store.Write(bg, []byte("s"), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(bulkName(25)), Context: bigset.Saw()}},
 				bigset.WriteOptions{Durability: bigset.NoSync})
 			must(t, err, "write")

@@ -12,6 +12,7 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
@@ -69,7 +70,7 @@ const crashRounds = 6
 func TestCrashAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	histories := 1
-	if *long {
+	if *tier.Long {
 		histories = 80
 	}
 	for i := range histories {
@@ -85,7 +86,7 @@ func crashAtEveryOperation(t *testing.T, history int) {
 	p.opt.Strategy = eager(compaction.Default())
 	var acked, written atomic.Int64
 	known := func() crashPoint { return crashPoint{int(acked.Load()), int(written.Load())} }
-	stop := crashing[crashPoint]{short: 9, push: 3, seed: uint64(history) << 20, known: known}.on(t, p.disk)
+	stop := testkit.Crashing[crashPoint]{Short: 9, Push: 3, Seed: uint64(history) << 20, Known: known}.On(t, p.disk)
 	crashHistory(t, p, history*crashRounds, func() {
 		acked.Store(int64(p.model.AcknowledgedCount()))
 		written.Store(int64(p.batches()))
@@ -93,7 +94,7 @@ func crashAtEveryOperation(t *testing.T, history int) {
 	points, operations := stop()
 	lost := 0
 	for _, c := range points {
-		if p.goesOn(t, c) < c.known.written {
+		if p.goesOn(t, c) < c.Known.written {
 			lost++
 		}
 	}
@@ -112,15 +113,15 @@ func (p *pair) batches() int {
 }
 
 // goesOn opens what a crash has left, checks and uses it, and returns how many batches have survived.
-func (p *pair) goesOn(t *testing.T, c crash[crashPoint]) int {
+func (p *pair) goesOn(t *testing.T, c testkit.Crash[crashPoint]) int {
 	t.Helper()
-	q := &pair{label: c.label, disk: c.disk, opt: p.opt, model: p.model.Clone()}
-	q.model.AcknowledgedOnly(c.known.acked)
+	q := &pair{label: c.Label, disk: c.Disk, opt: p.opt, model: p.model.Clone()}
+	q.model.AcknowledgedOnly(c.Known.acked)
 	q.open(t)
 	defer q.close(t)
 	survived := p.batches() - q.recovered(t)
-	if survived > c.known.written+1 { // one more was under way
-		t.Fatalf("%s: %d batches, of %d that were written", c.label, survived, c.known.written)
+	if survived > c.Known.written+1 { // one more was under way
+		t.Fatalf("%s: %d batches, of %d that were written", c.Label, survived, c.Known.written)
 	}
 	q.check(t)
 	q.verify(t)
@@ -136,12 +137,12 @@ func TestCrashWhileMade(t *testing.T) {
 	t.Parallel()
 	for seed := range tier.Pick[uint64](3, 12, 40) {
 		p := newPair("made")
-		stop := crashing[struct{}]{seed: seed << 20, rates: []int{20, 50}, known: func() struct{} { return struct{}{} }}.on(t, p.disk)
+		stop := testkit.Crashing[struct{}]{Seed: seed << 20, Rates: []int{20, 50}, Known: func() struct{} { return struct{}{} }}.On(t, p.disk)
 		p.open(t)
 		points, _ := stop()
 		p.close(t)
 		for _, c := range points {
-			q := &pair{label: fmt.Sprintf("seed %d, %s", seed, c.label), disk: c.disk, opt: p.opt, model: p.model.Clone()}
+			q := &pair{label: fmt.Sprintf("seed %d, %s", seed, c.Label), disk: c.Disk, opt: p.opt, model: p.model.Clone()}
 			q.open(t)
 			q.all(t, "s", keyscheme.OpAdd, elementNames(0, 3), bigset.Sync)
 			q.check(t)

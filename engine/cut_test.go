@@ -14,6 +14,7 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
@@ -54,12 +55,12 @@ func TestCutOverDamage(t *testing.T) {
 	refused, done := 0, 0
 	for _, file := range tablesOn(t, p.disk) {
 		file = p.disk.PathJoin("store", file)
-		whole := bytesOf(t, p.disk, file)
-		for at := 17; at < len(whole); at += 47 * 4 / times(4) {
+		whole := testkit.ReadFile(t, p.disk, file)
+		for at := 17; at < len(whole); at += 47 * 4 / tier.Times(4) {
 			q := &pair{label: fmt.Sprintf("%s at %d", file, at), disk: p.disk.CrashClone(0, 0), opt: p.opt, model: p.model.Clone()}
 			data := slices.Clone(whole)
 			data[at] ^= 0x10
-			putBytes(t, q.disk, file, data)
+			testkit.WriteFile(t, q.disk, file, data)
 			q.opt.FS = q.disk
 			s, err := engine.Open("store", &q.opt)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
 
@@ -33,14 +34,14 @@ func TestDamagedTable(t *testing.T) {
 	p.close(t)
 	sst, data := "", []byte(nil)
 	for _, name := range tablesOn(t, p.disk) {
-		if b := bytesOf(t, p.disk, "store/"+name); len(b) > len(data) {
+		if b := testkit.ReadFile(t, p.disk, "store/"+name); len(b) > len(data) {
 			sst, data = "store/"+name, b
 		}
 	}
 	for i := 400; i < len(data)/2; i += 100 { // in every block of keys but the first, which has the store's own
 		data[i] ^= 4
 	}
-	putBytes(t, p.disk, sst, data)
+	testkit.WriteFile(t, p.disk, sst, data)
 
 	var mu sync.Mutex
 	told := map[string]int{}

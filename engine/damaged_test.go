@@ -35,16 +35,16 @@ func mixedStore(t *testing.T, sets, filters int) (o *engine.Options, table strin
 		must(t, err, "add")
 	}
 	for i := range filters {
-		f, err := s.CreateFilter(bg, fmt.Appendf(nil, "filter-%d", i), smallFilter())
+		f, err := s.Filters().Create(bg, fmt.Appendf(nil, "filter-%d", i), testkit.SmallFilter())
 		must(t, err, "create")
-		must(t, f.MarkAll(bg, taggedKeys("k", 0, 300), make([]bool, 300)), "mark")
+		must(t, f.MarkAll(bg, testkit.TaggedKeys("k", 0, 300), make([]bool, 300)), "mark")
 	}
-	must(t, s.FlushFilters(bg), "flush filters")
+	must(t, s.Filters().Flush(bg), "flush filters")
 	must(t, s.Flush(bg), "flush")
 	must(t, s.CompactTables(bg), "compact")
 	must(t, s.Close(), "close")
 	for _, name := range tablesOn(t, disk) {
-		if b := bytesOf(t, disk, "store/"+name); len(b) > len(data) {
+		if b := testkit.ReadFile(t, disk, "store/"+name); len(b) > len(data) {
 			table, data = name, b
 		}
 	}
@@ -67,7 +67,7 @@ func TestVerifyNamesDamage(t *testing.T) {
 	disk, found := o.FS.(*testkit.Disk), 0
 	rates := []int64{0, 1 << 40}
 	for at := 9000; at < len(data)*17/20; at += len(data) / 4 { // the store's own keys come first, the directory of filters last
-		putBytes(t, disk, "store/"+table, flipped(data, at))
+		testkit.WriteFile(t, disk, "store/"+table, testkit.Flipped(data, at))
 		s, err := engine.Open("store", o)
 		must(t, err, "open")
 		slices.Reverse(rates) // all at once, or as a scrub
@@ -97,9 +97,9 @@ func TestVerifyNamesDamage(t *testing.T) {
 			}
 			for i := range 6 {
 				name := fmt.Sprint("filter-", i)
-				f, err := s.Filter([]byte(name))
+				f, err := s.Filters().Get([]byte(name))
 				must(t, err, "filter")
-				err = f.CheckAll(taggedKeys("k", 0, 300), make([]bool, 300))
+				err = f.CheckAll(testkit.TaggedKeys("k", 0, 300), make([]bool, 300))
 				if damaged := errors.Is(err, bigset.ErrCorrupt); damaged && !named[name] {
 					t.Errorf("at %d: check in %s: %v; problems %+v", at, name, err, rep.Problems)
 				} else if damaged {
@@ -125,11 +125,11 @@ func TestDamageIsKnown(t *testing.T) {
 	disk := o.FS.(*testkit.Disk)
 	flip := func() {
 		for at := 9000; at < len(data)*2/3; at += 2000 { // the store's own keys come first, the directory of filters last
-			data = flipped(data, at)
+			data = testkit.Flipped(data, at)
 		}
 	}
 	flip()
-	putBytes(t, disk, "store/"+table, data)
+	testkit.WriteFile(t, disk, "store/"+table, data)
 	var log strings.Builder
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	var s *engine.Store
@@ -143,7 +143,7 @@ func TestDamageIsKnown(t *testing.T) {
 			t.Errorf("%s: %d filters and %d sets damaged, %q, want %d and %d", when, st.FiltersDamaged, st.SetsDamaged, known, filters, sets)
 		}
 		if filters > 0 { // a list reads heads, and may meet damage there
-			if infos, err := s.Filters(nil); err != nil || len(infos) != 1 || !infos[0].Damaged {
+			if infos, err := s.Filters().List(nil); err != nil || len(infos) != 1 || !infos[0].Damaged {
 				t.Errorf("%s: listed as %+v, %v", when, infos, err)
 			}
 		}
@@ -163,10 +163,10 @@ func TestDamageIsKnown(t *testing.T) {
 	if strings.Contains(log.String(), "damage") {
 		t.Errorf("logged %q", &log)
 	}
-	f, err := s.Filter([]byte("filter-0"))
+	f, err := s.Filters().Get([]byte("filter-0"))
 	must(t, err, "filter")
 	for range 2 {
-		if err := f.CheckAll(taggedKeys("k", 0, 300), make([]bool, 300)); !errors.Is(err, bigset.ErrCorrupt) {
+		if err := f.CheckAll(testkit.TaggedKeys("k", 0, 300), make([]bool, 300)); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Fatalf("check: %v", err)
 		}
 	}
@@ -183,14 +183,14 @@ func TestDamageIsKnown(t *testing.T) {
 	if !strings.Contains(log.String(), "filter-0") || !strings.Contains(log.String(), "set-1") {
 		t.Errorf("logged %q", &log)
 	}
-	must(t, s.DropFilter(bg, []byte("filter-0")), "drop")
+	must(t, s.Filters().Drop(bg, []byte("filter-0")), "drop")
 	state("dropped", 0, 1)
-	_, err = s.CreateFilter(bg, []byte("filter-0"), smallFilter())
+	_, err = s.Filters().Create(bg, []byte("filter-0"), testkit.SmallFilter())
 	must(t, err, "create")
 	state("another of its name", 0, 1)
 	must(t, s.Close(), "close")
 	s = nil
-	putBytes(t, disk, "store/DAMAGED", []byte("set \"set-1\" gone.sst\nset \"set-0\" "+table+"\nodd\nfilter 7 \"filter-0\" -\nset \"x\n"))
+	testkit.WriteFile(t, disk, "store/DAMAGED", []byte("set \"set-1\" gone.sst\nset \"set-0\" "+table+"\nodd\nfilter 7 \"filter-0\" -\nset \"x\n"))
 	reopen()
 	state("a file that is gone", 0, 1)
 	if _, err := s.Add(bg, []byte("set-1"), hashedNames(200), bigset.WriteOptions{}); !errors.Is(err, bigset.ErrCorrupt) {
@@ -203,7 +203,7 @@ func TestDamageIsKnown(t *testing.T) {
 	must(t, s.Close(), "close")
 	s = nil
 	flip()
-	putBytes(t, disk, "store/"+table, data)
+	testkit.WriteFile(t, disk, "store/"+table, data)
 	reopen()
 	state("brought back", 0, 2)
 	rep, err := s.Verify(bg, engine.VerifyOptions{})

@@ -13,6 +13,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/fold"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -300,12 +301,12 @@ func TestDeadRunsUnderWriters(t *testing.T) {
 	}
 	done := make(chan struct{})
 	var writers, readers sync.WaitGroup
-	r := random(t)
+	r := tier.Random(t)
 	for w := range 2 {
 		seed := r.Uint64()
 		writers.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, 0))
-			for range times(3000) {
+			for range tier.Times(3000) {
 				elements := pair(2*rng.IntN(pairs/2) + w)
 				write, adds := s.Add, rng.IntN(2) == 0
 				if !adds {

@@ -1,6 +1,6 @@
-// Package engine decides when a set's events are on disk. It and the room below it, internal/lsm, which opens, guards and closes one
-// Pebble store, are the only packages that store anything in Pebble. Package bench has Pebble as a baseline, the command line and
-// the test disks use its tools.
+// Package engine decides when a set's events are on disk. It and the rooms below it are the only packages that store anything in Pebble:
+// internal/lsm opens, guards and closes one Pebble store, and filters keeps the bloom filters of the same store, beside the sets. Package
+// bench has Pebble as a baseline, the command line and the test disks use its tools.
 //
 // A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
 // reads none of the set's elements: it mints a dot, writes one key, the clock and, if it kills something, the growth of
@@ -12,6 +12,7 @@
 //	                    └ then Seen and Dead in memory; Dead, once durable and older than every reader, to the filter
 //	Contains, Subset ──── version of Dead, iterator, dots; again if a writer came between
 //	Read, Count ───────── view of Seen and Dead, then an iterator: fold, chunk by chunk
+//	Filters ───────────── bloom filters: package filters, which shares Store.passes and Store.swapping with the sets
 //
 // What it keeps, always:
 //
@@ -33,12 +34,12 @@
 //
 //	one set or many      Store.passes ─ set.passes ─ set.loadOnce ─ set.lead (writers' queue, Store.holding) ─ rangeGate
 //	a read               ─ reader.mu ─ set.viewing ─ Store.swapping (iterators over many sets) ─ swapGate.one
-//	bloom filters        ─ filters.life ─ filters.trimming ─ filterSlice.flushing ─ filterSlice.mu ─ filterLog ─ damages ─ filters.mu
+//	bloom filters        ─ Filters.life ─ Filters.trimming ─ filterSlice.flushing ─ filterSlice.mu ─ marklog.Log ─ Damages ─ Filters.mu
 //	tombstones, cache    ─ publisher.rounds ─ publisher.mu ─ setCache.mu ─ set.queueMu ─ set.mu ─ deadRuns.mu
 //	the store's own      ─ notes.mu ─ identity.mu ─ DB.syncMu ─ swapGate.mu
 //	Pebble               ─ its own, and in its callbacks ─ scheduler.mu ─ holdFS.mu ─ holdFS.names ─ retry.mu
 //
-// The files, in reading order; package lsm below lists its own:
+// The files, in reading order; packages lsm and filters list their own:
 //
 //	store.go options.go errors.go restore.go checkpoint.go   a store, from open to close, and copies of it
 //	set.go sets.go cache.go records.go notes.go dotbag.go    a set in memory, and its clock and tombstone on disk
@@ -52,12 +53,7 @@
 //	heal.go holes.go                                         keys that were lost come back
 //	replica.go locate.go recent.go digests.go elementdigests.go   what replicas ask of each other
 //	span.go ingest.go droprange.go                           copies of ranges, and their end
-//	filters.go filter.go filternow.go filterslice.go         bloom filters: the table, one filter, a slice of it
-//	filterlimits.go filtercounts.go filterdrop.go filtercut.go filterexport.go filterimport.go   bounds, counts, ends and copies of filters
-//	filterlog.go filtersegment.go filterreplay.go            their log of marks
-//	filterflush.go filterring.go filterdirectory.go          their pages on disk and in memory
-//	slices.go slicepages.go                                  slices of filters between replicas
-//	verify.go verifyfilters.go verifydamage.go damage.go     damage: looked for, and remembered
+//	verify.go verifydamage.go damage.go                      damage: looked for, and remembered
 //	events.go stats.go setstats.go metrics.go                what a store reports: counters, figures, events
 //	tools.go uvarints.go                                     for tools of Pebble and for baselines; a reader of numbers
 package engine

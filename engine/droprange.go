@@ -65,7 +65,7 @@ func (s *Store) cutOut(ctx context.Context, slots slotRange) error {
 	}
 	s.swapping.RLock() // who reads many sets waits
 	defer s.swapping.RUnlock()
-	if err := s.filters.cutRange(b, func() error {
+	if err := s.filters.CutRange(b, func() error {
 		return s.db.Excise(ctx, b)
 	}); err != nil {
 		return err

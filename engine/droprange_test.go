@@ -13,6 +13,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/fold"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -321,7 +322,7 @@ func TestDropRangeMeanwhile(t *testing.T) {
 			}()
 		}()
 	}
-	for range times(60) {
+	for range tier.Times(60) {
 		must(t, p.store.DropRange(bg, keyscheme.SetSlot([]byte(names[0])), keyscheme.SetSlot([]byte(names[1]))), "drop range")
 	}
 	close(quit)

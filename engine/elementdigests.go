@@ -63,7 +63,7 @@ func (s *Store) digestElements(ctx context.Context, st *set, b keyscheme.Bounds,
 	if err != nil {
 		return err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	began, prefixLen := time.Now(), len(st.prefix)
 	for ok, n := it.First(), 1; ok; ok, n = it.Next(), n+1 {
 		element, actor, counter, op, ok := keyscheme.DecodeElement(prefixLen, it.Key())

@@ -162,7 +162,7 @@ func (s *Store) StoredKeys(name []byte) (_ map[clock.Dot]string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	keys := map[clock.Dot]string{}
 	for ok := it.First(); ok; ok = it.Next() {
 		k, err := keyscheme.Decode(it.Key())
@@ -181,7 +181,7 @@ func (s *Store) OpenKeys(name []byte) (_ map[clock.Dot]struct{}, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	open := map[clock.Dot]struct{}{}
 	for ok := it.First(); ok; ok = it.Next() {
 		k, err := keyscheme.Decode(it.Key())
@@ -243,7 +243,7 @@ func (s *Store) CausalKeys(name []byte) (_ map[keyscheme.Kind]int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	kinds := map[keyscheme.Kind]int{}
 	for ok := it.First(); ok; ok = it.Next() {
 		k, err := keyscheme.Decode(it.Key())
@@ -353,16 +353,6 @@ func (o *Options) TablesOf(keysMin int) { o.tableKeysMin = keysMin }
 // SpanFacts returns what a span says.
 func SpanFacts(span *bigset.Span) (bigset.Facts, error) { return span.Facts() }
 
-// SegmentsOf makes the log of marks ask for a flush when its segment has so many bytes.
-func (s *Store) SegmentsOf(bytes int64) { s.filters.log.segmentAt = bytes }
-
-// SegmentsMade returns how many segments the log of marks has had.
-func (s *Store) SegmentsMade() uint64 {
-	s.filters.log.mu.Lock()
-	defer s.filters.log.mu.Unlock()
-	return s.filters.log.last
-}
-
 // ForgetSpace has the next look at the disk happen at once.
 func (s *Store) ForgetSpace() { s.db.ForgetSpace() }
 
@@ -371,3 +361,51 @@ var CorruptionOf = lsm.CorruptionOf
 
 // Held reports whether what the open had to write is in memory.
 func (s *Store) Held() bool { return s.db.Holds() }
+
+// StopCutting leaves the filters that are dropped from now on as they are, until the next open.
+func (s *Store) StopCutting() { s.filters.Stop() }
+
+// FiltersCut waits until the filters that were dropped are cut out.
+func (s *Store) FiltersCut() {
+	for left := 1; left > 0; time.Sleep(time.Millisecond) {
+		left = 0
+		err := s.EachKey(keyscheme.Directory(), func(k *keyscheme.Key) {
+			if e, _ := keyscheme.DecodeDirectoryKey(k.Rest); e.Kind == keyscheme.EntryLeft {
+				left++
+			}
+		})
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+// FilterKeys counts the keys that the store has of a filter, by generation.
+func (s *Store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
+	keys = map[uint64]int{}
+	err = s.EachKey(keyscheme.NewFilterPrefix(name, 0).All(), func(k *keyscheme.Key) {
+		f, _ := keyscheme.DecodeFilterKey(k.Rest)
+		keys[f.Generation]++
+	})
+	return keys, err
+}
+
+// EachKey calls f for all keys within some bounds.
+func (s *Store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) (err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return err
+	}
+	defer lsm.Closing(it, &err)
+	for ok := it.First(); ok; ok = it.Next() {
+		k, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return err
+		}
+		f(&k)
+	}
+	return it.Error()
+}
+
+// DB returns the store's Pebble.
+func (s *Store) DB() *pebble.DB { return s.db.Pebble() }

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/clock"
@@ -18,32 +19,7 @@ import (
 	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
-
-// failing returns a hook that fails operations that fit, from the n-th on, and reports whether it has. With once it fails
-// only that one.
-func failing(n int64, once bool, cause error, fits func(op errorfs.Op) bool) (testkit.Hook, *atomic.Bool) {
-	var count atomic.Int64
-	var fired atomic.Bool
-	return func(op errorfs.Op) error {
-		if !fits(op) {
-			return nil
-		}
-		if k := count.Add(1) - 1; k < n || once && k > n {
-			return nil
-		}
-		if op.Kind == errorfs.OpFileReadAt && withinCut() { // there the process ends: see TestCutReadFails
-			count.Add(-1) // the next operation fails instead
-			return nil
-		}
-		fired.Store(true)
-		return &os.PathError{Op: "inject", Path: op.Path, Err: cause}
-	}, &fired
-}
-
-// withinCut reports whether Pebble is looking for the place at which a table that it cuts goes on.
-func withinCut() bool { return strings.Contains(string(debug.Stack()), "TableBounds(") }
 
 func onLog(op errorfs.Op) bool {
 	switch op.Kind {
@@ -53,6 +29,9 @@ func onLog(op errorfs.Op) bool {
 	return false
 }
 
+// onMarks says which operations are on the log of marks.
+func onMarks(op errorfs.Op) bool { return strings.Contains(op.Path, "filters-") }
+
 func onSpan(op errorfs.Op) bool {
 	return testkit.IsWrite(op) && op.Kind != errorfs.OpRemove && strings.Contains(op.Path, "span-")
 }
@@ -61,10 +40,10 @@ func onSpan(op errorfs.Op) bool {
 // writes, reads go on, and whatever was acknowledged as synced is there after the next open.
 func TestLogFails(t *testing.T) {
 	t.Parallel()
-	for _, kind := range faultKinds {
+	for _, kind := range testkit.FaultKinds {
 		for _, once := range []bool{false, true} {
-			for n := int64(0); n < int64(min(120, times(16))); n++ { // a script has some 130 operations on the log
-				logFails(t, fmt.Sprintf("%s at %d, once %v", kind.name, n, once), n, once, kind.cause, kind.short)
+			for n := int64(0); n < int64(min(120, tier.Times(16))); n++ { // a script has some 130 operations on the log
+				logFails(t, fmt.Sprintf("%s at %d, once %v", kind.Name, n, once), n, once, kind.Cause, kind.Short)
 			}
 		}
 	}
@@ -74,7 +53,7 @@ func logFails(t *testing.T, label string, n int64, once bool, cause error, short
 	p := newPair(label)
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 20), bigset.Sync)
-	hook, fired := failing(n, once, cause, onLog)
+	hook, fired := testkit.Failing(n, once, cause, onLog)
 	if short {
 		p.disk.SetShortWrites(func(path string) error { return hook(errorfs.Op{Kind: errorfs.OpFileWrite, Path: path}) })
 	} else {
@@ -169,7 +148,7 @@ func TestRewriterFails(t *testing.T) {
 			p.open(t)
 			p.all(t, "s", keyscheme.OpAdd, elementNames(0, 200), bigset.Sync)
 			p.all(t, "s", keyscheme.OpRemove, elementNames(50, 150), bigset.Sync)
-			hook, fired := failing(n, false, cause, onSpan)
+			hook, fired := testkit.Failing(n, false, cause, onSpan)
 			p.disk.SetHook("fail", hook)
 			_, err := p.store.RewriteSpan(bg, []byte("s"), nil, 1)
 			p.disk.SetHook("fail", nil)
@@ -235,7 +214,7 @@ func TestReadFails(t *testing.T) {
 	for n := int64(0); n < 12; n++ {
 		p.open(t)
 		p.all(t, "s", keyscheme.OpAdd, []string{"first"}, bigset.Sync) // the clock is in memory
-		hook, _ := failing(n, false, syscall.EIO, func(op errorfs.Op) bool {
+		hook, _ := testkit.Failing(n, false, syscall.EIO, func(op errorfs.Op) bool {
 			return op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst")
 		})
 		p.disk.SetHook("fail", hook)
@@ -280,23 +259,16 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
-// faultKinds are the ways in which an operation fails: with an error, or by writing half of what it was given.
-var faultKinds = []struct {
-	name  string
-	cause error
-	short bool
-}{{"EIO", syscall.EIO, false}, {"ENOSPC", syscall.ENOSPC, false}, {"short write", syscall.ENOSPC, true}}
-
 // TestEveryOperationFails fails the store's n-th disk operation, whatever it is, in a script that opens, writes, flushes,
 // compacts, rewrites, drops, cuts out, makes a checkpoint and closes. It may only give errors; what was acknowledged must be
 // there after all, and a checkpoint is whole or is none.
 func TestEveryOperationFails(t *testing.T) {
 	t.Parallel()
 	share := tier.ShareOf(t, 41, 3)
-	for _, kind := range faultKinds {
-		t.Run(kind.name, func(t *testing.T) {
+	for _, kind := range testkit.FaultKinds {
+		t.Run(kind.Name, func(t *testing.T) {
 			n, step := int64(share.First), int64(share.Every)
-			for operationFails(t, n, kind.cause, kind.short) {
+			for operationFails(t, n, kind.Cause, kind.Short) {
 				n += step
 			}
 			tier.Count(t, "faults", int(n/step))
@@ -305,24 +277,9 @@ func TestEveryOperationFails(t *testing.T) {
 	}
 }
 
-// fatalElsewhere says which operations Pebble takes for fatal in goroutines of its own, or answers by a panic that nobody
-// can catch: there the process ends. See TestProcessEnds. TestLogFails has the log's writes that can be caught.
+// fatalElsewhere is testkit.FatalElsewhere, but that nothing of a checkpoint is the store's.
 func fatalElsewhere(op errorfs.Op) bool {
-	if strings.HasPrefix(op.Path, faultyCheckpoint) {
-		return false // none of it is the store's
-	}
-	for _, part := range []string{"MANIFEST", "marker.", "CURRENT", ".log"} {
-		if strings.Contains(op.Path, part) {
-			return true
-		}
-	}
-	return op.Kind == errorfs.OpFileSync && !strings.Contains(op.Path, ".") // a folder's: it is part of making a log
-}
-
-// lateInOpen says which operations come last when a store is opened. When one of them fails, Pebble tears down what the
-// statistics and compactions that it has begun are using, and they may panic: there the process ends, too.
-func lateInOpen(op errorfs.Op) bool {
-	return strings.Contains(op.Path, "OPTIONS") || strings.HasSuffix(op.Path, ".dbtmp") || op.Kind == errorfs.OpList
+	return !strings.HasPrefix(op.Path, faultyCheckpoint) && testkit.FatalElsewhere(op)
 }
 
 func operationFails(t *testing.T, n int64, cause error, short bool) (fired bool) {
@@ -332,7 +289,7 @@ func operationFails(t *testing.T, n int64, cause error, short bool) (fired bool)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
 	p.all(t, "t", keyscheme.OpAdd, elementNames(0, 30), bigset.Sync)
 	p.close(t)
-	hook, did := failing(n, true, cause, func(op errorfs.Op) bool { return !fatalElsewhere(op) && !lateInOpen(op) })
+	hook, did := testkit.Failing(n, true, cause, func(op errorfs.Op) bool { return !fatalElsewhere(op) && !testkit.LateInOpen(op) })
 	if short {
 		p.disk.SetShortWrites(func(path string) error {
 			return hook(errorfs.Op{Kind: errorfs.OpFileWrite, Path: path})

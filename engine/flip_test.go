@@ -18,6 +18,7 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
@@ -129,7 +130,7 @@ func (s flipStore) flips(t *testing.T) (f flips) {
 	must(t, err, "list")
 	for _, name := range names {
 		path := "store/" + name
-		whole := bytesOf(t, p.disk, path)
+		whole := testkit.ReadFile(t, p.disk, path)
 		stride := max(1, len(whole)/100)
 		if *everyFlip {
 			stride, share = 1, tier.Share{Every: 1}
@@ -148,7 +149,7 @@ func (s flipStore) flip(t *testing.T, p *pair, path string, whole []byte, i int,
 	q := &pair{label: label, disk: p.disk.CrashClone(100, 0), opt: p.opt, model: p.model.Clone()}
 	flipped := slices.Clone(whole)
 	flipped[i] ^= mask
-	putBytes(t, q.disk, path, flipped)
+	testkit.WriteFile(t, q.disk, path, flipped)
 	f.Tried++
 	q.opt.FS = q.disk
 	var err error

@@ -141,7 +141,7 @@ func (s *Store) recount(ctx context.Context, st *set) (err error) {
 	}); err != nil {
 		return err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	n := int64(0)
 	for ok, i := it.First(), 1; ok; ok, i = it.Next(), i+1 {
 		value, err := it.ValueAndErr()

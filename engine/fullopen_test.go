@@ -94,7 +94,7 @@ func (p *pair) refusesWrites(t *testing.T) {
 		"compact":    func() error { _, err := p.store.Compact(ctx, engine.CompactOptions{}); return err },
 		"checkpoint": func() error { return p.store.Checkpoint(ctx, "copy") },
 		"drop range": func() error { return p.store.DropRange(ctx, 0, 1<<32-1) },
-		"create":     func() error { _, err := p.store.CreateFilter(ctx, []byte("f"), bigset.FilterOptions{}); return err },
+		"create":     func() error { _, err := p.store.Filters().Create(ctx, []byte("f"), bigset.FilterOptions{}); return err },
 	} {
 		if err := do(); !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("%s: %s: %v, want a full disk", p.label, what, err)
@@ -499,12 +499,12 @@ func TestPagesWithoutRoom(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	f, err := p.store.CreateFilter(bg, []byte("f"), bigset.FilterOptions{Options: bloomslice.Options{Capacity: 2_000_000}})
+	f, err := p.store.Filters().Create(bg, []byte("f"), bigset.FilterOptions{Options: bloomslice.Options{Capacity: 2_000_000}})
 	must(t, err, "create")
 	_, err = f.Mark(bg, []byte("k"))
 	must(t, err, "mark")
-	must(t, p.store.FlushFilters(bg), "flush filters") // to the log and to memory
-	must(t, f.MarkAll(bg, taggedKeys("k", 0, 2000), make([]bool, 2000)), "mark")
+	must(t, p.store.Filters().Flush(bg), "flush filters") // to the log and to memory
+	must(t, f.MarkAll(bg, testkit.TaggedKeys("k", 0, 2000), make([]bool, 2000)), "mark")
 	p.disk.SetHook("full", func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
 			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
@@ -515,7 +515,7 @@ func TestPagesWithoutRoom(t *testing.T) {
 		t.Errorf("flush: %v", err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- p.store.FlushFilters(bg) }()
+	go func() { done <- p.store.Filters().Flush(bg) }()
 	select {
 	case err = <-done:
 	case <-time.After(10 * time.Second):
@@ -528,7 +528,7 @@ func TestPagesWithoutRoom(t *testing.T) {
 	}
 	p.disk.SetHook("full", nil)
 	must(t, p.store.Flush(bg), "flush when there is room")
-	must(t, p.store.FlushFilters(bg), "flush filters when there is room")
+	must(t, p.store.Filters().Flush(bg), "flush filters when there is room")
 	must(t, p.store.Close(), "close")
 }
 
@@ -538,7 +538,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 	t.Parallel()
 	base := newPair("base")
 	base.open(t)
-	f, err := base.store.CreateFilter(bg, []byte("f"), bigset.FilterOptions{Durability: bigset.FilterSync})
+	f, err := base.store.Filters().Create(bg, []byte("f"), bigset.FilterOptions{Durability: bigset.FilterSync})
 	must(t, err, "create")
 	keys := func(from, to int) (all [][]byte) {
 		for i := from; i < to; i++ {
@@ -558,7 +558,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 			must(t, err, label)
 			defer s.Close()
 		}
-		f, err := s.Filter([]byte("f"))
+		f, err := s.Filters().Get([]byte("f"))
 		must(t, err, label)
 		there := make([]bool, n)
 		must(t, f.CheckAll(keys(0, n), there), label)
@@ -577,7 +577,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 			must(t, p.store.Close(), "close")
 			break
 		}
-		f, err := p.store.Filter([]byte("f"))
+		f, err := p.store.Filters().Get([]byte("f"))
 		must(t, err, "filter")
 		if _, err := f.Mark(bg, []byte("refused")); !errors.Is(err, bigset.ErrDiskFull) {
 			t.Errorf("%s: mark: %v", p.label, err)
@@ -601,7 +601,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 		p.store.CheckSpace()
 		must(t, p.store.RunnerTick(bg), "tick")
 		p.store.CheckSpace()
-		f, err = p.store.Filter([]byte("f"))
+		f, err = p.store.Filters().Get([]byte("f"))
 		must(t, err, "filter")
 		must(t, f.MarkAll(bg, keys(200, 300), make([]bool, 100)), p.label)
 		has(p.label+", crashed after", p.disk.CrashClone(0, 0), nil, 300)

@@ -16,6 +16,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/fold"
+	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
 
@@ -430,11 +431,11 @@ func TestHealSiblingsCrash(t *testing.T) {
 func (p *pair) spoil(t *testing.T, name string) string {
 	for _, table := range tablesOn(t, p.disk) {
 		table = "store/" + table
-		whole := bytesOf(t, p.disk, table)
+		whole := testkit.ReadFile(t, p.disk, table)
 		for i := 20; i < max(len(whole)*2/3, len(whole)-400); i += 60 { // blocks of elements come first
 			data := slices.Clone(whole)
 			data[i] ^= 4
-			putBytes(t, p.disk, table, data)
+			testkit.WriteFile(t, p.disk, table, data)
 			store, err := engine.Open("store", &p.opt)
 			if err != nil { // it was the store's own block
 				continue
@@ -444,7 +445,7 @@ func (p *pair) spoil(t *testing.T, name string) string {
 			}
 			p.close(t)
 		}
-		putBytes(t, p.disk, table, whole)
+		testkit.WriteFile(t, p.disk, table, whole)
 	}
 	t.Fatalf("%s: element %s is in no table", p.label, name)
 	return ""

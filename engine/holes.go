@@ -126,7 +126,7 @@ func (v *survey) each(
 	if err != nil {
 		return err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok, n := first(it), 1; ok; ok, n = next(it), n+1 {
 		if n%4096 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -266,7 +266,7 @@ func (v *survey) fillHole(ctx context.Context, keys []keptKey) (put []keptKey, e
 			return fmt.Errorf("engine: fill a hole of %q: %w", v.st.name, lsm.DiskError(err))
 		}
 		put = p.heals.put
-		s.damages.forget(damaged{name: string(v.st.name)}) // what is damaged still is met again
+		s.damages.Forget(lsm.Damaged{Name: string(v.st.name)}) // what is damaged still is met again
 		s.event(Event{Kind: EventHeal, Set: v.st.name, Keys: len(put)})
 		return nil
 	})

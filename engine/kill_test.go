@@ -33,7 +33,7 @@ func TestKillLoop(t *testing.T) {
 	if testing.Short() {
 		loops = min(loops, 3)
 	}
-	r := random(t)
+	r := tier.Random(t)
 	dir := filepath.Join(t.TempDir(), "store")
 	dots, actors, told := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for loop := range loops {

@@ -200,7 +200,7 @@ func (l *locating) scanFrom(ctx context.Context, b keyscheme.Bounds) (next []byt
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	began, prefixLen, full := time.Now(), len(l.st.prefix), false
 	for ok, n := it.First(), 1; ok; ok, n = it.Next(), n+1 {
 		if full || n%4096 == 0 && time.Since(began) > iteratorAgeMax {

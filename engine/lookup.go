@@ -110,7 +110,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 	if err != nil {
 		return 0, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for i, element := range elements {
 		dots, err := appendDots(nil, it, st, element, s.db.Actor())
 		if err != nil {
@@ -134,13 +134,6 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 		found[i] = bigset.Saw(live...)
 	}
 	return len(elements), nil
-}
-
-// closing closes an iterator and keeps its error if there is no other.
-func closing(it *pebble.Iterator, err *error) {
-	if e := it.Close(); *err == nil {
-		*err = e
-	}
 }
 
 // elementIter opens an iterator over the element keys of a set, for look-ups of single elements.

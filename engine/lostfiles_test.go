@@ -134,7 +134,7 @@ func lostFilesStore(t *testing.T, first, crash bool) *pair {
 	})
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 60), bigset.Sync)
-	_, err := p.store.CreateFilter(bg, []byte("filter"), bigset.FilterOptions{Durability: bigset.FilterSync})
+	_, err := p.store.Filters().Create(bg, []byte("filter"), bigset.FilterOptions{Durability: bigset.FilterSync})
 	must(t, err, "filter")
 	if !first {
 		p.flush(t)
@@ -147,9 +147,9 @@ func lostFilesStore(t *testing.T, first, crash bool) *pair {
 	for i := range 8 {
 		p.all(t, "t", keyscheme.OpAdd, elementNames(i, i+3), bigset.Sync)
 	}
-	f, err := p.store.Filter([]byte("filter"))
+	f, err := p.store.Filters().Get([]byte("filter"))
 	must(t, err, "filter")
-	must(t, f.MarkAll(bg, taggedKeys("f", 0, 40), make([]bool, 40)), "mark")
+	must(t, f.MarkAll(bg, testkit.TaggedKeys("f", 0, 40), make([]bool, 40)), "mark")
 	if !crash {
 		p.close(t)
 		return p
@@ -164,9 +164,9 @@ func lostFilesStore(t *testing.T, first, crash bool) *pair {
 func loseFile(t *testing.T, disk *testkit.Disk, path, treatment string) {
 	t.Helper()
 	if slices.Contains(leftOver, strings.TrimPrefix(path, "store/")) {
-		putBytes(t, disk, path, []byte("left over"))
+		testkit.WriteFile(t, disk, path, []byte("left over"))
 	}
-	whole := bytesOf(t, disk, path)
+	whole := testkit.ReadFile(t, disk, path)
 	switch treatment {
 	case "emptied":
 		whole = nil
@@ -178,9 +178,9 @@ func loseFile(t *testing.T, disk *testkit.Disk, path, treatment string) {
 	case "removed":
 	case "folder":
 		must(t, disk.MkdirAll(path, 0o755), "folder")
-		putBytes(t, disk, path+"/inside", []byte("x"))
+		testkit.WriteFile(t, disk, path+"/inside", []byte("x"))
 	default:
-		putBytes(t, disk, path, whole)
+		testkit.WriteFile(t, disk, path, whole)
 	}
 }
 
@@ -213,12 +213,12 @@ func (p *pair) openLost(t *testing.T, want byte, doubt, marks bool) {
 	p.check(t)
 	p.verify(t)
 	found := make([]bool, 40)
-	f, err := p.store.Filter([]byte("filter"))
+	f, err := p.store.Filters().Get([]byte("filter"))
 	if want == loses && !marks && errors.Is(err, bigset.ErrNoFilter) {
 		found = nil // it was made after what survived
 	} else {
 		must(t, err, p.label)
-		must(t, f.CheckAll(taggedKeys("f", 0, 40), found), p.label)
+		must(t, f.CheckAll(testkit.TaggedKeys("f", 0, 40), found), p.label)
 	}
 	if lost := slices.Contains(found, false); lost != (marks && want == loses) {
 		t.Errorf("%s: marks were lost: %v", p.label, lost)
@@ -275,7 +275,7 @@ func TestClosedLogs(t *testing.T) {
 	}
 	p.close(t)
 	p.disk.Heal()
-	note := strings.Fields(string(bytesOf(t, p.disk, "store/CLOSED")))
+	note := strings.Fields(string(testkit.ReadFile(t, p.disk, "store/CLOSED")))
 	logs := note[3 : len(note)-1]
 	if len(logs) < 2 {
 		t.Fatalf("the note of the close names the logs %q, want several", logs)
@@ -301,7 +301,7 @@ func TestReopenCrashes(t *testing.T) {
 	p.open(t)
 	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 40), bigset.Sync)
 	p.close(t)
-	note := strings.Fields(string(bytesOf(t, p.disk, "store/CLOSED")))
+	note := strings.Fields(string(testkit.ReadFile(t, p.disk, "store/CLOSED")))
 	log := "store/" + note[3]
 	stop := p.disk.CrashEverywhere(0, 40, 100)
 	p.open(t)
@@ -316,7 +316,7 @@ func TestReopenCrashes(t *testing.T) {
 	deleted := 0
 	crashes := stop()
 	for i, disk := range crashes {
-		if _, err := disk.Stat(log); err != nil && slices.Equal(strings.Fields(string(bytesOf(t, disk, "store/CLOSED"))), note) {
+		if _, err := disk.Stat(log); err != nil && slices.Equal(strings.Fields(string(testkit.ReadFile(t, disk, "store/CLOSED"))), note) {
 			deleted++
 		}
 		q := &pair{label: fmt.Sprintf("crash %d", i), disk: disk, opt: p.opt, model: p.model.Clone()}

@@ -48,7 +48,7 @@ func manifestStore(t *testing.T, noted bool) (p *pair, whole []byte, last int) {
 	for i := range 2 {
 		p.all(t, "s", keyscheme.OpAdd, elementNames(i*30, i*30+30), bigset.Sync)
 		if i == 1 {
-			last = len(bytesOf(t, p.disk, fileOn(t, p.disk, "MANIFEST-")))
+			last = len(testkit.ReadFile(t, p.disk, fileOn(t, p.disk, "MANIFEST-")))
 		}
 		p.flush(t)
 	}
@@ -59,7 +59,7 @@ func manifestStore(t *testing.T, noted bool) (p *pair, whole []byte, last int) {
 		p.close(t)
 		p.disk = crashed
 	}
-	return p, bytesOf(t, p.disk, fileOn(t, p.disk, "MANIFEST-")), last
+	return p, testkit.ReadFile(t, p.disk, fileOn(t, p.disk, "MANIFEST-")), last
 }
 
 // TestManifestFlipped changes every byte of the MANIFEST, of a store that was closed and of one that has crashed: it is not
@@ -74,7 +74,7 @@ func TestManifestFlipped(t *testing.T) {
 			for _, mask := range []byte{1, 0x80, 0xff} {
 				flipped := slices.Clone(whole)
 				flipped[i] ^= mask
-				putBytes(t, p.disk, path, flipped)
+				testkit.WriteFile(t, p.disk, path, flipped)
 				p.refused(t, path, "byte %d of %d, mask %x, closed %v", i, len(whole), mask, noted)
 			}
 		}
@@ -85,7 +85,7 @@ func TestManifestFlipped(t *testing.T) {
 		if !slices.Equal(before, after) {
 			t.Errorf("closed %v: files %v, were %v", noted, after, before)
 		}
-		putBytes(t, p.disk, path, whole)
+		testkit.WriteFile(t, p.disk, path, whole)
 		p.open(t)
 		p.check(t)
 		p.close(t)
@@ -123,7 +123,7 @@ func TestManifestTorn(t *testing.T) {
 				continue // the first can't be told from a record never begun, the other is no power cut's
 			}
 			disk := p.disk.CrashClone(100, 0)
-			putBytes(t, disk, path, torn)
+			testkit.WriteFile(t, disk, path, torn)
 			tables := tablesOn(t, disk)
 			orphan := tables[len(tables)-1] // the last record named it
 			q := &pair{label: what, disk: disk, opt: p.opt, model: p.model.Clone()}
@@ -140,7 +140,7 @@ func TestManifestTorn(t *testing.T) {
 	p, whole, _ = manifestStore(t, true)
 	path = fileOn(t, p.disk, "MANIFEST-")
 	for _, cut := range []int{len(whole) - 1, len(whole) / 2, 1, 0} {
-		putBytes(t, p.disk, path, whole[:cut])
+		testkit.WriteFile(t, p.disk, path, whole[:cut])
 		p.refused(t, path, "cut at %d", cut)
 	}
 }
@@ -182,18 +182,18 @@ func TestClosedNote(t *testing.T) {
 	t.Parallel()
 	p, _, _ := manifestStore(t, true)
 	path := fileOn(t, p.disk, "CLOSED")
-	note := bytesOf(t, p.disk, path)
+	note := testkit.ReadFile(t, p.disk, path)
 	for i := range note {
 		for what, bad := range map[string][]byte{"flipped": slices.Clone(note), "cut": note[:i]} {
 			if what == "flipped" {
 				bad[i] ^= 1
 			}
-			putBytes(t, p.disk, path, bad)
+			testkit.WriteFile(t, p.disk, path, bad)
 			p.refused(t, path, "%s at %d", what, i)
 		}
 	}
 	manifest, log := fileOn(t, p.disk, "MANIFEST-"), lastLog(t, p.disk)
-	data := bytesOf(t, p.disk, manifest)
+	data := testkit.ReadFile(t, p.disk, manifest)
 	first := fmt.Sprintf("%s %d %08x", strings.TrimPrefix(manifest, "store/"), len(data), checksum(data))
 	if want := summed(first + " " + strings.TrimPrefix(log, "store/")); string(note) != want {
 		t.Errorf("the note is %q, want %q", note, want)
@@ -204,11 +204,11 @@ func TestClosedNote(t *testing.T) {
 		"of later form": summed("2 " + first),
 	} {
 		q := &pair{label: what, disk: p.disk.CrashClone(100, 0), opt: p.opt, model: p.model.Clone()}
-		putBytes(t, q.disk, path, []byte(other))
+		testkit.WriteFile(t, q.disk, path, []byte(other))
 		q.open(t)
 		q.check(t)
 		q.close(t)
-		if again := string(bytesOf(t, q.disk, path)); again == other {
+		if again := string(testkit.ReadFile(t, q.disk, path)); again == other {
 			t.Errorf("%s: no new note after a close", what)
 		}
 	}
@@ -226,7 +226,7 @@ func TestManifestEmpty(t *testing.T) {
 	p, whole, _ := manifestStore(t, false)
 	path := fileOn(t, p.disk, "MANIFEST-")
 	for cut := 0; engine.LeastLog(whole[:cut]) == 0; cut++ {
-		putBytes(t, p.disk, path, whole[:cut])
+		testkit.WriteFile(t, p.disk, path, whole[:cut])
 		p.opt.FS = p.disk
 		if s, err := engine.Open("store", &p.opt); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("cut at %d: %v", cut, err)
@@ -235,9 +235,9 @@ func TestManifestEmpty(t *testing.T) {
 			}
 		}
 	}
-	putBytes(t, p.disk, "store/IDENTITY", []byte(strings.Repeat("0", 32)+"\n")) // as older programs wrote it
-	for cut := range 20 {                                                       // the first record is longer
-		putBytes(t, p.disk, path, whole[:cut])
+	testkit.WriteFile(t, p.disk, "store/IDENTITY", []byte(strings.Repeat("0", 32)+"\n")) // as older programs wrote it
+	for cut := range 20 {                                                                // the first record is longer
+		testkit.WriteFile(t, p.disk, path, whole[:cut])
 		p.refused(t, path, "older program, cut at %d", cut)
 	}
 }

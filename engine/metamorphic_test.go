@@ -13,6 +13,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -23,7 +24,7 @@ import (
 // that incarnations don't matter. In every third round wide contexts stay open. A long run is -engine.long.
 func TestMetamorphic(t *testing.T) {
 	t.Parallel()
-	r := random(t)
+	r := tier.Random(t)
 	for round := range fewer(9) {
 		steps := drawSteps(r, 150+r.IntN(200))
 		all := variants(r)

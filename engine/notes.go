@@ -182,7 +182,7 @@ func (s *Store) eachNote(f func(key, value []byte) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err == nil {

@@ -253,7 +253,7 @@ func TestChild(t *testing.T) {
 func childCuts(t *testing.T, dir string) {
 	opt := cutOptions()
 	opt.FS = errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && withinCut() {
+		if op.Kind == errorfs.OpFileReadAt && testkit.WithinCut() {
 			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.EIO}
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"bigset"
 	"bigset/compaction"
+	"bigset/engine/filters"
 	"bigset/engine/internal/lsm"
 )
 
@@ -44,7 +45,7 @@ type Options struct {
 	// open filter; default 256 MiB. Filters that are in memory only come on top: FilterLimits bounds those.
 	FilterCacheBytes int64
 	// FilterLimits bound what filters may take; default none.
-	FilterLimits FilterLimits
+	FilterLimits filters.Limits
 	// FilterDurability says when marks of filters are answered that say nothing of it themselves; default bigset.FilterInterval.
 	FilterDurability bigset.FilterDurability
 	// RewriteBytesPerSecond bounds what the rewriter reads in the background; default 64 MiB. On demand it is not bounded.
@@ -119,6 +120,11 @@ func (o *Options) below() lsm.Options {
 		FS: o.FS, MustExist: o.MustExist, Record: o.Record, MemTableBytes: o.MemTableBytes, BlockCacheBytes: o.BlockCacheBytes,
 		BallastBytes: o.BallastBytes, SlowDisk: o.SlowDisk, Logger: o.Logger, Tune: o.tune,
 	}
+}
+
+// filters returns the options of the store's filters.
+func (o *Options) filters() filters.Options {
+	return filters.Options{CacheBytes: o.FilterCacheBytes, Limits: o.FilterLimits, Durability: o.FilterDurability, Now: o.Now, Logger: o.Logger}
 }
 
 func setDefault[T comparable](field *T, value T) {

@@ -104,7 +104,7 @@ func (s *Store) keysOf(st *set, element []byte) (dots []clock.Dot, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok := it.SeekPrefixGE(st.prefix.AppendElementBound(nil, element)); ok; ok = it.Next() {
 		key, err := keyscheme.Decode(it.Key())
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"bigset/engine"
 	"bigset/fold"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -236,7 +237,7 @@ func TestJudgeMeanwhile(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- func() error {
-			for i := range times(5000) {
+			for i := range tier.Times(5000) {
 				res, err := p.store.Add(bg, set, [][]byte{name}, bigset.WriteOptions{Durability: bigset.NoSync})
 				if err != nil {
 					return err

@@ -155,7 +155,7 @@ func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -266,7 +266,7 @@ func (s *Store) keptRequests(ctx context.Context) (kept []keptRequest, err error
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok := it.First(); ok; {
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"bigset/engine/filters"
 	"bigset/engine/internal/lsm"
 )
 
@@ -25,7 +26,7 @@ type RestoreOptions struct {
 // for a dest that holds something. A crash leaves the whole store in dest, or a folder that Open refuses with ErrUnfinished
 // and the next Restore takes; an error leaves no more than that.
 func Restore(ctx context.Context, src, dest string, o *RestoreOptions) (RestoreReport, error) {
-	below := lsm.RestoreOptions{FS: vfs.Default, IsFile: isSegment, Progress: func(RestoreReport) {}}
+	below := lsm.RestoreOptions{FS: vfs.Default, IsFile: filters.IsFile, Progress: func(RestoreReport) {}}
 	if o != nil && o.FS != nil {
 		below.FS = o.FS
 	}

@@ -225,7 +225,7 @@ func (p *pass) end() error {
 // collect reads the span and keeps the live keys. When the span is large it ends it early, before an element.
 func (p *pass) collect(ctx context.Context) (err error) {
 	it := p.it
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	hidden := p.s.hidden(p.st)
 	defer func() { p.hidden = p.s.hiddenSince(p.st, hidden) }()
 	prefixLen, size := len(p.st.prefix), 0

@@ -122,8 +122,8 @@ func (r *runner) run(ctx context.Context) {
 func (r *runner) tick(ctx context.Context) error {
 	r.idle.Store(true)
 	_ = r.s.db.Room() // it tells by events
-	if r.s.filters.owesFlush.Load() && !r.s.db.Holds() {
-		if err := r.s.filters.flush(ctx); err != nil {
+	if r.s.filters.Owes() && !r.s.db.Holds() {
+		if err := r.s.filters.Flush(ctx); err != nil {
 			return err
 		}
 	}
@@ -343,7 +343,7 @@ func (s *Store) sample(ctx context.Context, st *set, tables []lsm.Table, all boo
 	if err != nil {
 		return nil, lsm.DiskError(err)
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	elements := st.prefix.Elements()
 	span := compaction.Span{Set: string(st.prefix), Lower: elements.Lower}
 	index := compaction.NewIndex()

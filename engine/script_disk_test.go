@@ -111,7 +111,7 @@ func (p *scriptStore) crashCmd(l *scriptLine) string {
 		p.changeLog(left, func(log []byte) []byte { return log[:len(log)-n] })
 	}
 	if n := l.number("flipped", 0); n > 0 {
-		p.changeLog(left, func(log []byte) []byte { return flipped(log, len(log)-n) })
+		p.changeLog(left, func(log []byte) []byte { return testkit.Flipped(log, len(log)-n) })
 	}
 	if oneOf(l, "disk", map[string]bool{"full": true}) {
 		left.Fill(0)
@@ -136,7 +136,7 @@ func (p *scriptStore) changeLog(disk *testkit.Disk, change func([]byte) []byte) 
 			path = p.folder + "/" + name
 		}
 	}
-	putBytes(p.sc.t, disk, path, change(bytesOf(p.sc.t, disk, path)))
+	testkit.WriteFile(p.sc.t, disk, path, change(testkit.ReadFile(p.sc.t, disk, path)))
 }
 
 func (p *scriptStore) failCmd(l *scriptLine) string {
@@ -150,7 +150,7 @@ func (p *scriptStore) failCmd(l *scriptLine) string {
 	})
 	cause := scriptCause(l)
 	var hook testkit.Hook
-	hook, p.fired = failing(int64(l.number("after", 0)), l.value("times", "") == "once", cause, on)
+	hook, p.fired = testkit.Failing(int64(l.number("after", 0)), l.value("times", "") == "once", cause, on)
 	p.disk.SetHook("fail", hook)
 	return "armed\n"
 }

@@ -14,6 +14,8 @@ import (
 	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/internal/lsm"
+	"bigset/engine/internal/marklog"
 	"bigset/fold"
 	"bigset/keyscheme"
 )
@@ -118,7 +120,7 @@ func (s *Store) EachRecord(f func(k *keyscheme.Key, key, value []byte)) (err err
 	if err != nil {
 		return err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok := it.First(); ok; ok = it.Next() {
 		k, err := keyscheme.Decode(it.Key())
 		if err != nil {
@@ -135,29 +137,20 @@ func (s *Store) EachRecord(f func(k *keyscheme.Key, key, value []byte)) (err err
 
 // MarksInLog calls f for each mark in the log of marks: the segment's place among the segments, the filter's generation, and the key's hash.
 func (s *Store) MarksInLog(f func(segment int, generation uint64, hash bloomslice.Hash)) (segments int, err error) {
-	numbers, err := listSegments(s.db.FS(), s.db.Dir())
-	if err != nil {
+	var log marklog.Log
+	log.Init(s.db, 0, nil)
+	if segments, err = log.Find(); err != nil {
 		return 0, err
 	}
-	for i, number := range numbers {
-		data, err := readSegment(s.db.FS(), s.db.FS().PathJoin(s.db.Dir(), segmentName(number)))
-		if err != nil {
-			return 0, err
-		}
-		_, err = walkSegment(data, number, i == len(numbers)-1, func(records []byte) error {
-			for len(records) > 0 {
-				r, rest, err := decodeMarkRecord(records)
-				if err != nil {
-					return err
-				}
-				f(i, r.generation, r.hash)
-				records = rest
+	return segments, log.Replay(func(segment int, records []byte) error {
+		for len(records) > 0 {
+			r, rest, err := marklog.DecodeRecord(records)
+			if err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
+			f(segment, r.Generation, r.Hash)
+			records = rest
 		}
-	}
-	return len(numbers), nil
+		return nil
+	})
 }

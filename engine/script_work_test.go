@@ -10,6 +10,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/internal/testkit"
 )
 
 // The commands of scripts for what a store does by itself, and for bloom filters.
@@ -162,11 +163,11 @@ func (p *scriptStore) failedCmd(*scriptLine) string {
 }
 
 func (p *scriptStore) filterCmd(l *scriptLine) string {
-	o := smallFilter()
+	o := testkit.SmallFilter()
 	o.Durability = oneOf(l, "durability", map[string]bigset.FilterDurability{
 		"interval": bigset.FilterInterval, "log": bigset.FilterLog, "sync": bigset.FilterSync})
 	o.InMemory = oneOf(l, "memory", map[string]bool{"only": true})
-	f, err := p.CreateFilter(bg, []byte(l.need("a name")), o)
+	f, err := p.Filters().Create(bg, []byte(l.need("a name")), o)
 	if err != nil {
 		return p.failedBy(err)
 	}
@@ -182,7 +183,7 @@ func (p *scriptStore) checkCmd(l *scriptLine) string { return p.keys(l, false) }
 
 // keys marks or checks keys, and prints a line for those with either answer.
 func (p *scriptStore) keys(l *scriptLine, mark bool) string {
-	f, err := p.Filter([]byte(l.need("a filter")))
+	f, err := p.Filters().Get([]byte(l.need("a filter")))
 	if err != nil {
 		return p.failedBy(err)
 	}
@@ -220,14 +221,14 @@ func (p *scriptStore) keys(l *scriptLine, mark bool) string {
 }
 
 func (p *scriptStore) flushFiltersCmd(*scriptLine) string {
-	if err := p.FlushFilters(bg); err != nil {
+	if err := p.Filters().Flush(bg); err != nil {
 		return p.failedBy(err)
 	}
 	return "stored\n"
 }
 
 func (p *scriptStore) dropFilterCmd(l *scriptLine) string {
-	if err := p.DropFilter(bg, []byte(l.need("a filter"))); err != nil {
+	if err := p.Filters().Drop(bg, []byte(l.need("a filter"))); err != nil {
 		return p.failedBy(err)
 	}
 	return "dropped\n"

@@ -192,7 +192,7 @@ func (st *set) loadPaged(db *lsm.DB) (err error) {
 	if err != nil {
 		return lsm.DiskError(err)
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	if !it.First() {
 		return errors.Join(fmt.Errorf("%w: the clock of %q is gone", bigset.ErrCorrupt, st.name), it.Error())
 	}

@@ -58,7 +58,7 @@ func (s *Store) eachRecordIn(ctx context.Context, b keyscheme.Bounds, f func(set
 	if err != nil {
 		return lsm.DiskError(err)
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok := it.First(); ok; {
 		if err := ctx.Err(); err != nil {
 			return err

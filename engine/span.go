@@ -49,7 +49,7 @@ func (s *Store) exportSpan(ctx context.Context, st *set, b keyscheme.Bounds, byt
 	if err != nil {
 		return nil, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	w := bigset.SpanWriter{}
 	span := &bigset.Span{Set: slices.Clone(st.name), Seen: state.Seen, Dead: state.Dead, Done: true}
 	began, prefixLen, size, full := time.Now(), len(st.prefix), 0, false

@@ -16,6 +16,7 @@ import (
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -167,7 +168,7 @@ func TestIngestWhileWritten(t *testing.T) {
 	a, b, deltas := twoStores(t, "receiver", func(o *engine.Options) {
 		o.BackgroundInterval, o.Strategy = 1, eager(compaction.Default())
 	})
-	for i := range times(40) {
+	for i := range tier.Times(40) {
 		a.all(t, "s", keyscheme.OpAdd, elementNames(20*i, 20*i+30), bigset.NoSync)
 	}
 	spans := a.spans(t, "s", 1500)
@@ -301,7 +302,7 @@ func TestSpansRefused(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	taken := 0
-	for range times(20_000) { // any bytes are taken or refused, and nothing panics
+	for range tier.Times(20_000) { // any bytes are taken or refused, and nothing panics
 		s := with(func(s *bigset.Span) {
 			s.Set, s.Dead = []byte("t"), nil
 			for range 1 + r.IntN(3) {

@@ -118,7 +118,10 @@ func (s *Store) Stats() (Stats, error) {
 		st.BytesTables += uint64(l.TablesSize)
 	}
 	st.SetsInMemory, st.BytesSets = s.sets.size()
-	s.filters.stats(&st)
+	f := s.filters.Stats()
+	st.Filters, st.FiltersOpen, st.BytesFilters = f.Filters, f.Open, f.Bytes
+	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = f.PagesRead, f.PagesOut, f.PagesStored
+	st.BytesIngested += f.BytesIngested
 	known := s.damage()
 	st.FiltersDamaged, st.SetsDamaged = uint64(len(known.Filters)), uint64(len(known.Sets))
 	space, _ := s.DiskSpace()

@@ -9,6 +9,7 @@ import (
 
 	"bigset/clock"
 	"bigset/compaction"
+	"bigset/engine/filters"
 	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
@@ -36,8 +37,8 @@ type Store struct {
 	recent     recentKeys
 	requestLog requestLog
 	notes      notes
-	filters    filters
-	damages    damages
+	filters    *filters.Owner
+	damages    lsm.Damages
 	counters   counters
 	recounted  sync.Map // prefixes of sets whose open keys were counted anew, see recountOnce
 }
@@ -50,14 +51,14 @@ func Open(dir string, o *Options) (*Store, error) {
 	if err := opt.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{opt: opt, limits: defaultRecordLimits}
+	s := &Store{opt: opt, limits: defaultRecordLimits, filters: filters.New()}
 	s.sets.init(s)
 	if err := s.open(dir); err != nil {
 		return nil, fmt.Errorf("engine: open %s: %w", dir, lsm.DiskError(err))
 	}
 	s.publisher.start(s)
 	s.runner.start(s)
-	s.filters.cutter.start()
+	s.filters.Start()
 	return s, nil
 }
 
@@ -66,8 +67,8 @@ func (s *Store) open(dir string) (err error) {
 	if s.db, err = lsm.Open(dir, s.opt.below(), s.hooks()); err != nil {
 		return err
 	}
-	s.damages.open(s)
-	if err = s.filters.open(s); err == nil {
+	s.damages.Open(s.db)
+	if err = s.filters.Open(s.db, s.opt.filters(), filters.Sets{Passes: &s.passes, Swapping: &s.swapping}, &s.damages); err == nil {
 		s.reportDamage()
 		err = s.db.Ready()
 	}
@@ -83,8 +84,8 @@ func (s *Store) hooks() lsm.Hooks {
 		Registry: &s.registry,
 		Fits:     s.fits,
 		Moved:    s.forgetNotes,
-		Owes:     s.filters.owesFlush.Load,
-		IsFile:   isSegment,
+		Owes:     s.filters.Owes,
+		IsFile:   filters.IsFile,
 		Event:    s.passOn,
 	}
 }
@@ -118,7 +119,7 @@ func (s *Store) Close() error { return s.db.Close(s.shut) }
 // shut ends the work of the background, and writes what is in memory. No call is under way.
 func (s *Store) shut() error {
 	s.runner.stop()
-	errs := []error{s.filters.shut()}
+	errs := []error{s.filters.Close()}
 	s.publisher.stop()
 	if !s.db.HasFailed() {
 		errs = append(errs, s.sets.flush())
@@ -140,6 +141,9 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 	return s.db.FlushTables(ctx)
 }
+
+// Filters returns the store's bloom filters.
+func (s *Store) Filters() *filters.Filters { return s.filters.Filters() }
 
 // Failed returns the reason why the store takes no more writes, which wraps bigset.ErrFailed, or nil. Reads go on after a
 // failure, but what they show of the last writes may be gone after the next open.

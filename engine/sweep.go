@@ -138,7 +138,7 @@ func (w *sweep) open() (err error) {
 
 // collect reads sets and keeps what lives of them. It returns where they end, and notes in res where to go on.
 func (w *sweep) collect(ctx context.Context, res *sweepResult) (upper []byte, err error) {
-	defer closing(w.it, &err)
+	defer lsm.Closing(w.it, &err)
 	upper = w.bounds.Upper
 	res.Upper = upper
 	for ok := w.it.First(); ok; ok = w.it.Valid() {
@@ -328,7 +328,7 @@ func (w *sweep) lateSets(ctx context.Context) (late []sweptSet, ok bool, err err
 	if err := w.open(); err != nil {
 		return nil, false, err
 	}
-	defer closing(w.it, &err)
+	defer lsm.Closing(w.it, &err)
 	readMax := w.read + lateBytesMax
 	for _, p := range prefixes {
 		w.it.SeekGE(p)

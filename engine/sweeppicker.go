@@ -143,7 +143,7 @@ func (s *Store) sampleSets(ctx context.Context, of keyscheme.Bounds) (n sweepCou
 	if err := w.open(); err != nil {
 		return n, lsm.DiskError(err)
 	}
-	defer closing(w.it, &err)
+	defer lsm.Closing(w.it, &err)
 	ok := w.it.First()
 	for looked := 0; ok && looked < samplesPerTable; looked++ {
 		key, err := keyscheme.Decode(w.it.Key())

@@ -12,6 +12,7 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
 
@@ -89,7 +90,7 @@ func (f tables) String() string {
 // other tables: all that was written is there, and the older tables are read beside the newer ones.
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	r := random(t)
+	r := tier.Random(t)
 	for from := formatMin; from <= pebble.FormatNewest; from++ {
 		p := newPair(fmt.Sprint("made at format ", from))
 		p.opt.Strategy = eager(compaction.Default())

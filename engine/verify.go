@@ -13,6 +13,7 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/comparator"
+	"bigset/engine/filters"
 	"bigset/engine/internal/lsm"
 	"bigset/fold"
 	"bigset/keyscheme"
@@ -37,11 +38,8 @@ type VerifyReport struct {
 	OpenKeys uint64 `json:"open_keys"` // of them those whose wide context is not resolved yet, live or dead
 	LiveDots uint64 `json:"live_dots"` // by clocks and tombstones
 	Elements uint64 `json:"elements"`  // present
-	// Filters are bloom filters. Those that were dropped and are still to be cut out are checked, and not counted.
-	Filters      int    `json:"filters"`
-	FilterSlices int    `json:"filter_slices"` // of them in this store
-	FilterPages  uint64 `json:"filter_pages"`  // of them on disk
-	FilterBytes  uint64 `json:"filter_bytes"`  // of the pages, as they are stored before tables compress them
+	// Counts are of bloom filters.
+	filters.Counts
 	// Problems are what is wrong, the first ProblemsMax of them; ProblemCount counts all.
 	Problems     []Problem `json:"problems,omitempty"`
 	ProblemCount int       `json:"problem_count"`
@@ -95,9 +93,10 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 		}
 		bounds = keyscheme.NewPrefix(o.Set).All()
 	}
-	v := verifier{s: s, rep: &rep, only: o.Set, unread: map[damaged]string{}}
+	v := verifier{s: s, rep: &rep, only: o.Set, unread: map[lsm.Damaged]string{}}
 	if o.Set == nil {
-		if v.filters, err = s.verifyFilters(&rep, v.unread); err != nil {
+		problem := func(filter []byte, what string) { rep.add(Problem{Filter: bytes.Clone(filter), What: what}) }
+		if v.filters, err = s.filters.Verify(filters.Findings{Counts: &rep.Counts, Problem: problem, Unread: v.unread}); err != nil {
 			return rep, lsm.DiskError(err)
 		}
 	}
@@ -125,8 +124,8 @@ func (s *Store) Verify(ctx context.Context, o VerifyOptions) (rep VerifyReport, 
 	}
 	v.endSet()
 	if v.filters != nil {
-		if err = lsm.DiskError(v.filters.finish()); err == nil {
-			s.damages.replace(v.unread)
+		if err = lsm.DiskError(v.filters.Finish()); err == nil {
+			s.damages.Replace(v.unread)
 		}
 	}
 	return rep, err
@@ -154,7 +153,7 @@ func (s *Store) verifyPiece(ctx context.Context, v *verifier, bounds keyscheme.B
 	if err != nil {
 		return nil, 0, err
 	}
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	if v.set != nil {
 		if err := v.resume(it); err != nil {
 			return nil, 0, err
@@ -201,8 +200,8 @@ type verifier struct {
 	last []byte
 	read uint64 // keys of all kinds
 
-	filters *filterVerifier    // nil when one set is verified
-	unread  map[damaged]string // what could not be read, with the damaged file
+	filters *filters.Verifier      // nil when one set is verified
+	unread  map[lsm.Damaged]string // what could not be read, with the damaged file
 
 	only       []byte // the set that is verified alone
 	set        []byte // the set at hand, nil before the first
@@ -234,7 +233,7 @@ func (v *verifier) key(raw, value []byte) error {
 	}
 	if k.PrefixLen() == 0 { // not a set's
 		if v.filters != nil {
-			return v.filters.key(&k, value)
+			return v.filters.Key(&k, value)
 		}
 		return nil
 	}
@@ -333,7 +332,7 @@ func (v *verifier) begun() {
 // bad is a problem that keeps the set at hand from being read.
 func (v *verifier) bad(format string, err error) {
 	v.broken = true
-	v.unread[damaged{name: string(v.set)}] = tableOf(err)
+	v.unread[lsm.Damaged{Name: string(v.set)}] = lsm.TableOf(err)
 	v.rep.problem(v.set, nil, format, err)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"bigset"
 	"bigset/comparator"
+	"bigset/engine/filters"
 	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
@@ -23,7 +24,7 @@ type unit struct {
 	bounds keyscheme.Bounds
 	slot   keyscheme.Slot
 	set    []byte       // its name, nil where it is a slice of a filter
-	slice  *filterSlice // nil where it is a set
+	slice  filters.Unit // where it is one
 }
 
 // pass reports what can't be read from the bound on at which damage was met, and returns where to go on, nil at the end.
@@ -129,7 +130,7 @@ func (v *verifier) each(b keyscheme.Bounds, f func(key, value []byte) (bool, err
 		return lsm.DiskError(err)
 	}
 	defer func() { err = lsm.DiskError(err) }()
-	defer closing(it, &err)
+	defer lsm.Closing(it, &err)
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
@@ -157,14 +158,14 @@ func (v *verifier) units(first keyscheme.Slot, end []byte) (units []unit) {
 		sets[string(keyscheme.NewPrefix(v.only))] = true
 	}
 	if v.filters != nil {
-		for _, part := range v.s.filters.all() {
-			within(unit{part.prefix.Generation(part.generation), keyscheme.SlotOf(keyscheme.PartitionFilter, part.name, part.index), nil, part})
+		for _, u := range v.filters.Units() {
+			within(unit{u.Bounds, u.Slot, nil, u})
 		}
 		v.s.knownSets(sets)
 	}
 	for prefix := range sets {
 		p := keyscheme.Prefix(prefix)
-		within(unit{p.All(), p.Slot(), bytes.Clone(p.Set()), nil})
+		within(unit{p.All(), p.Slot(), bytes.Clone(p.Set()), filters.Unit{}})
 	}
 	slices.SortFunc(units, func(a, b unit) int { return comparator.Compare(a.bounds.Lower, b.bounds.Lower) })
 	return units
@@ -199,13 +200,8 @@ func (v *verifier) unit(u *unit, b keyscheme.Bounds) (torn bool, err error) {
 	if !errors.Is(damage, bigset.ErrCorrupt) {
 		return false, damage
 	}
-	if u.slice != nil {
-		f := v.filters
-		if err := f.begin(u.slice.name, u.slice.generation, u.slice.index); err != nil {
-			return true, err
-		}
-		f.unreadable(damage)
-		return true, nil
+	if u.set == nil {
+		return true, v.filters.Unreadable(u.slice, damage)
 	}
 	if !bytes.Equal(v.set, u.set) {
 		v.endSet()
@@ -222,7 +218,5 @@ func (v *verifier) over() error {
 	if v.filters == nil {
 		return nil
 	}
-	err := v.filters.end()
-	v.filters.at = nil
-	return err
+	return v.filters.Over()
 }

@@ -15,6 +15,7 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
 )
@@ -35,13 +36,13 @@ func TestLogFlipped(t *testing.T) {
 		}
 		p.close(t)
 		path := lastLog(t, p.disk)
-		whole := bytesOf(t, p.disk, path)
+		whole := testkit.ReadFile(t, p.disk, path)
 		refused := 0
 		for i := 0; i < len(whole); i += c.stride {
 			flipped := slices.Clone(whole)
 			flipped[i] ^= 1
 			disk := p.disk.CrashClone(100, 0)
-			putBytes(t, disk, path, flipped)
+			testkit.WriteFile(t, disk, path, flipped)
 			q := &pair{label: fmt.Sprintf("byte %d of %d", i, len(whole)), disk: disk, opt: p.opt, model: p.model.Clone()}
 			q.opt.FS = disk
 			s, err := engine.Open("store", &q.opt)

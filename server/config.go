@@ -17,6 +17,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/filters"
 )
 
 // ErrConfig is what errors about a configuration are.
@@ -240,8 +241,8 @@ func (c *Config) Validate() error {
 }
 
 // filterLimits returns engine.Options.FilterLimits.
-func (c *Config) filterLimits() engine.FilterLimits {
-	return engine.FilterLimits{Capacity: c.MaxCapacity, Filters: c.MaxFilters, Bytes: c.MaxFilterBytes, TotalBytes: c.MaxTotalBytes,
+func (c *Config) filterLimits() filters.Limits {
+	return filters.Limits{Capacity: c.MaxCapacity, Filters: c.MaxFilters, Bytes: c.MaxFilterBytes, TotalBytes: c.MaxTotalBytes,
 		MemoryBytes: int64(c.MaxInMemoryBytes)}
 }
 

@@ -8,6 +8,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/filters"
 	"bigset/server/bloomd"
 )
 
@@ -21,7 +22,7 @@ type bloomFilters struct {
 
 // Find implements bloomd.Filters.
 func (b *bloomFilters) Find(name []byte) bloomd.Filter {
-	f, err := b.store.Filter(name)
+	f, err := b.store.Filters().Get(name)
 	if err != nil {
 		return nil
 	}
@@ -40,12 +41,12 @@ func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.Crea
 	if told.InMemory != nil {
 		o.InMemory = *told.InMemory
 	}
-	_, err = b.store.CreateFilter(ctx, name, o)
+	_, err = b.store.Filters().Create(ctx, name, o)
 	if errors.Is(err, bigset.ErrFilterExists) {
 		return false, nil
 	}
-	var limit *engine.FilterLimitError
-	if errors.As(err, &limit) && (limit.Limit == engine.LimitCapacity || limit.Limit == engine.LimitBytes) {
+	var limit *filters.LimitError
+	if errors.As(err, &limit) && (limit.Limit == filters.LimitCapacity || limit.Limit == filters.LimitBytes) {
 		b.refusals.add(name, limit)
 		return false, bloomd.ErrOptions // to ask again is of no use
 	}
@@ -54,17 +55,17 @@ func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.Crea
 
 // Drop implements bloomd.Filters.
 func (b *bloomFilters) Drop(ctx context.Context, name []byte) error {
-	return protocolError(b.store.DropFilter(ctx, name))
+	return protocolError(b.store.Filters().Drop(ctx, name))
 }
 
 // Clear implements bloomd.Filters.
 func (b *bloomFilters) Clear(_ context.Context, name []byte) error {
-	return protocolError(b.store.ClearFilter(name))
+	return protocolError(b.store.Filters().Clear(name))
 }
 
 // Close implements bloomd.Filters.
 func (b *bloomFilters) Close(ctx context.Context, name []byte) error {
-	f, err := b.store.Filter(name)
+	f, err := b.store.Filters().Get(name)
 	if err == nil {
 		_, err = f.Close(ctx)
 	}
@@ -73,7 +74,7 @@ func (b *bloomFilters) Close(ctx context.Context, name []byte) error {
 
 // Flush implements bloomd.Filters.
 func (b *bloomFilters) Flush(ctx context.Context, name []byte) error {
-	f, err := b.store.Filter(name)
+	f, err := b.store.Filters().Get(name)
 	if err == nil {
 		err = f.Flush(ctx)
 	}
@@ -82,7 +83,7 @@ func (b *bloomFilters) Flush(ctx context.Context, name []byte) error {
 
 // FlushAll implements bloomd.Filters.
 func (b *bloomFilters) FlushAll(ctx context.Context) error {
-	return protocolError(b.store.FlushFilters(ctx))
+	return protocolError(b.store.Filters().Flush(ctx))
 }
 
 // List implements bloomd.Filters.
@@ -99,7 +100,7 @@ func (b *bloomFilters) List(_ context.Context, prefix []byte, after string, most
 }
 
 // bloomFilter is one of them. It is a pointer, so that an interface holds it without an allocation.
-type bloomFilter struct{ f *engine.Filter }
+type bloomFilter struct{ f *filters.Filter }
 
 // Check implements bloomd.Filter.
 func (b bloomFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
@@ -135,7 +136,7 @@ func (b bloomFilter) Info(context.Context) (bloomd.Info, error) {
 	return infoOf(&info), nil
 }
 
-func infoOf(i *engine.FilterInfo) bloomd.Info {
+func infoOf(i *filters.Info) bloomd.Info {
 	return bloomd.Info{
 		Name: string(i.Name), Probability: i.Options.Probability, InMemory: i.Open,
 		CheckHits: i.CheckHits, CheckMisses: i.CheckMisses, SetHits: i.MarkHits, SetMisses: i.MarkMisses,
@@ -155,7 +156,7 @@ func protocolError(err error) error {
 	case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, bigset.ErrLimit):
 		return bloomd.ErrOptions
 	}
-	var limit *engine.FilterLimitError
+	var limit *filters.LimitError
 	if errors.As(err, &limit) { // the protocol's log says it
 		return fmt.Errorf("%w; the setting is %s", err, limitSettings[limit.Limit])
 	}

@@ -33,7 +33,7 @@ func TestStartOnFullDisk(t *testing.T) {
 		}
 		disk.Heal()
 		eventually(t, "there is room again", func() bool {
-			f, err := n.store.Load().Filter([]byte("f"))
+			f, err := n.store.Load().Filters().Get([]byte("f"))
 			if err != nil {
 				t.Fatal(err)
 			}

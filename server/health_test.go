@@ -141,7 +141,7 @@ func TestHealthFromStartToStop(t *testing.T) {
 	wantReady(200, "ready")
 
 	talk(t, n, "create f", "Done", "set f a", "Yes")
-	f, err := n.store.Load().Filter([]byte("f"))
+	f, err := n.store.Load().Filters().Get([]byte("f"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestHealthFromStartToStop(t *testing.T) {
 	defer closeReader()
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background()) }()
-	eventually(t, "the store is being closed", func() bool { return errors.Is(n.store.Load().FlushFilters(t.Context()), bigset.ErrClosed) })
+	eventually(t, "the store is being closed", func() bool { return errors.Is(n.store.Load().Filters().Flush(t.Context()), bigset.ErrClosed) })
 	wantReady(503, stopping)
 	if err := closeReader(); err != nil {
 		t.Error(err)

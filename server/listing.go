@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bigset/engine"
+	"bigset/engine/filters"
 )
 
 // listingAge is how long a list of filters is good for further parts of it. A client that takes them more slowly has them from newer ones.
@@ -18,18 +19,18 @@ const listingAge = time.Second
 type listing struct {
 	mu     sync.Mutex
 	prefix []byte
-	all    []engine.FilterInfo // those with the prefix, by name; nil where no more parts are to come
+	all    []filters.Info // those with the prefix, by name; nil where no more parts are to come
 	made   time.Time
 }
 
 // part returns the filters behind after whose names begin with prefix, at most so many. Of a first part, after is empty: it knows of all that
 // was done before.
-func (l *listing) part(s *engine.Store, prefix []byte, after string, most int) ([]engine.FilterInfo, error) {
+func (l *listing) part(s *engine.Store, prefix []byte, after string, most int) ([]filters.Info, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if after == "" || l.all == nil || !bytes.HasPrefix(prefix, l.prefix) || time.Since(l.made) > listingAge {
 		l.all, l.made = nil, time.Now()
-		all, err := s.Filters(prefix)
+		all, err := s.Filters().List(prefix)
 		if err != nil {
 			return nil, err
 		}

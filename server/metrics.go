@@ -77,7 +77,7 @@ func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
 		return f.list, nil
 	}
 	made := time.Now()
-	all, err := s.Filters(nil)
+	all, err := s.Filters().List(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -218,7 +218,7 @@ func (n *Node) every(ctx context.Context, interval time.Duration, f func(context
 }
 
 func (n *Node) flushFilters(ctx context.Context) {
-	err := n.store.Load().FlushFilters(ctx)
+	err := n.store.Load().Filters().Flush(ctx)
 	if ctx.Err() != nil {
 		return // Stop flushes
 	}
@@ -233,7 +233,7 @@ func (n *Node) flushFilters(ctx context.Context) {
 }
 
 func (n *Node) closeColdFilters(ctx context.Context) {
-	closed, err := n.store.Load().CloseColdFilters(ctx)
+	closed, err := n.store.Load().Filters().CloseCold(ctx)
 	n.coldCloses.Add(uint64(closed))
 	if closed > 0 {
 		n.log.Info("bigset: cold filters closed", "filters", closed)
@@ -257,7 +257,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		}
 		n.stopTimers()
 		// Before anything else is waited for: a backup may take as long as the service manager waits, and then it kills.
-		if err := n.store.Load().FlushFilters(context.Background()); err != nil {
+		if err := n.store.Load().Filters().Flush(context.Background()); err != nil {
 			n.log.Error("bigset: filters could not be flushed, it is tried again", "cause", err)
 		}
 		n.timers.Wait()

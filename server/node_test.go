@@ -125,7 +125,7 @@ func TestTimers(t *testing.T) {
 	n := startNode(t, c)
 	talk(t, n, "create f", "Done", "set f a", "Yes")
 	eventually(t, "a cold filter is closed", func() bool { return n.coldCloses.Load() > 0 && n.flushes.Load() > 1 })
-	f, err := n.store.Load().Filter([]byte("f"))
+	f, err := n.store.Load().Filters().Get([]byte("f"))
 	if err != nil {
 		t.Fatal(err)
 	}

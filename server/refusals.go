@@ -5,16 +5,16 @@ import (
 	"sync"
 	"time"
 
-	"bigset/engine"
+	"bigset/engine/filters"
 )
 
 // limitSettings are the settings of what filters may take.
-var limitSettings = map[engine.FilterLimit]string{
-	engine.LimitCapacity:    "max_capacity",
-	engine.LimitFilters:     "max_filters",
-	engine.LimitBytes:       "max_filter_bytes",
-	engine.LimitTotalBytes:  "max_total_bytes",
-	engine.LimitMemoryBytes: "max_in_memory_bytes",
+var limitSettings = map[filters.Limit]string{
+	filters.LimitCapacity:    "max_capacity",
+	filters.LimitFilters:     "max_filters",
+	filters.LimitBytes:       "max_filter_bytes",
+	filters.LimitTotalBytes:  "max_total_bytes",
+	filters.LimitMemoryBytes: "max_in_memory_bytes",
 }
 
 // refusalPause is the least time between two lines of the log about filters that were refused: clients may ask for them without end.
@@ -31,7 +31,7 @@ type refusalLog struct {
 	skipped int
 }
 
-func (r *refusalLog) add(name []byte, limit *engine.FilterLimitError) {
+func (r *refusalLog) add(name []byte, limit *filters.LimitError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -43,7 +43,7 @@ func (r *refusalLog) add(name []byte, limit *engine.FilterLimitError) {
 	r.last, r.skipped, r.writing = now, 0, true
 }
 
-func (r *refusalLog) write(name string, limit *engine.FilterLimitError, skipped int) {
+func (r *refusalLog) write(name string, limit *filters.LimitError, skipped int) {
 	r.log.Warn("bigset: a filter was refused, it is too large", "filter", name, "limit", string(limit.Limit), "setting", limitSettings[limit.Limit],
 		"wanted", limit.Want, "most", limit.Max, "skipped", skipped)
 	r.mu.Lock()

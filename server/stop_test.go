@@ -16,7 +16,7 @@ func TestStopFlushesFirst(t *testing.T) {
 	c.DataDir, c.Store = "data", &engine.Options{FS: disk}
 	n := startNode(t, c)
 	talk(t, n, "create f", "Done", "set f a", "Yes")
-	f, err := n.store.Load().Filter([]byte("f"))
+	f, err := n.store.Load().Filters().Get([]byte("f"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestStopFlushesFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		f, err := s.Filter([]byte("f"))
+		f, err := s.Filters().Get([]byte("f"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,18 +11,19 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/filters"
 	"bigset/keyscheme"
 	"bigset/server/bloomd"
 )
 
-// filters are the commands on bloom filters, and the flag that they have in common.
-type filters struct {
+// filterCommand is the commands on bloom filters, and the flag that they have in common.
+type filterCommand struct {
 	*app
 	addr string
 }
 
 func (a *app) filter() *cobra.Command {
-	fs := &filters{app: a}
+	fs := &filterCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "filter",
 		Short: "Bloom filters: make them, ask them, bring them over from a bloomd",
@@ -70,12 +71,12 @@ type facts struct {
 	name        []byte
 	probability float64
 	bloomslice.Figures
-	stored  *engine.FilterInfo // of a folder
-	serving *bloomd.Info       // of a server, asked for this filter alone
+	stored  *filters.Info // of a folder
+	serving *bloomd.Info  // of a server, asked for this filter alone
 }
 
 // with runs f with the holder that --addr says.
-func (fs *filters) with(ctx context.Context, how access, f func(holder) error) error {
+func (fs *filterCommand) with(ctx context.Context, how access, f func(holder) error) error {
 	if fs.addr != "" {
 		return fs.dial(ctx, func(c *bloomd.Client) error { return f(serverHolder{c}) })
 	}
@@ -83,7 +84,7 @@ func (fs *filters) with(ctx context.Context, how access, f func(holder) error) e
 }
 
 // dial runs f with a connection, which ends when the program is interrupted.
-func (fs *filters) dial(ctx context.Context, f func(*bloomd.Client) error) error {
+func (fs *filterCommand) dial(ctx context.Context, f func(*bloomd.Client) error) error {
 	c, err := bloomd.Dial(ctx, fs.addr)
 	if err != nil {
 		return &serverError{fs.addr, err}

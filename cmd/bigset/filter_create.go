@@ -27,7 +27,7 @@ func (c creation) validate() error {
 	return o.Validate()
 }
 
-func (fs *filters) create() *cobra.Command {
+func (fs *filterCommand) create() *cobra.Command {
 	var c creation
 	var durability string
 	cmd := &cobra.Command{

@@ -6,7 +6,7 @@ import (
 	"bigset/server/bloomd"
 )
 
-func (fs *filters) drop() *cobra.Command {
+func (fs *filterCommand) drop() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop FILTER…",
 		Short: "Delete filters, for good",
@@ -35,7 +35,7 @@ func (fs *filters) drop() *cobra.Command {
 }
 
 // did says what was done to a filter.
-func (fs *filters) did(what string, name []byte) error {
+func (fs *filterCommand) did(what string, name []byte) error {
 	return fs.answer(struct {
 		jsonFilter
 		Did string `json:"did"`
@@ -46,7 +46,7 @@ func (fs *filters) did(what string, name []byte) error {
 var done = map[string]string{"close": "closed", "clear": "cleared", "flush": "flushed"}
 
 // order is a command that makes sense for a server only.
-func (fs *filters) order(verb, short string, do func(*bloomd.Client, []byte) error) *cobra.Command {
+func (fs *filterCommand) order(verb, short string, do func(*bloomd.Client, []byte) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " FILTER…",
 		Short:   short,
@@ -59,7 +59,7 @@ func (fs *filters) order(verb, short string, do func(*bloomd.Client, []byte) err
 	}
 }
 
-func (fs *filters) ordered(cmd *cobra.Command, args []string, do func(*bloomd.Client, []byte) error) error {
+func (fs *filterCommand) ordered(cmd *cobra.Command, args []string, do func(*bloomd.Client, []byte) error) error {
 	names, err := filterNames(args)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (fs *filters) ordered(cmd *cobra.Command, args []string, do func(*bloomd.Cl
 	})
 }
 
-func (fs *filters) flush() *cobra.Command {
+func (fs *filterCommand) flush() *cobra.Command {
 	cmd := fs.order("flush", "Have the server write down what was set, in some filters or in all", (*bloomd.Client).Flush)
 	cmd.Use = "flush [FILTER…]"
 	cmd.Args = takes(0, -1)

@@ -12,11 +12,12 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/filters"
 	"bigset/internal/bloomdfiles"
 )
 
-func (fs *filters) exportBloomd() *cobra.Command {
-	m := &moving{filters: fs}
+func (fs *filterCommand) exportBloomd() *cobra.Command {
+	m := &moving{filterCommand: fs}
 	cmd := &cobra.Command{
 		Use:   "export-bloomd DATA_DIR",
 		Short: "Write filters as a bloomd has them",
@@ -44,7 +45,7 @@ false positives. A filter that the folder has already is left out, and so is one
 func (m *moving) exportAll(ctx context.Context) error {
 	names := m.names
 	if len(names) == 0 {
-		infos, err := m.store.Filters(nil)
+		infos, err := m.store.Filters().List(nil)
 		if err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (m *moving) exportOne(ctx context.Context, name string) (err error) {
 	return m.exported(name, w.Config())
 }
 
-func (m *moving) write(ctx context.Context, name string, r *engine.FilterReader, w *bloomdfiles.Writer) error {
+func (m *moving) write(ctx context.Context, name string, r *filters.Reader, w *bloomdfiles.Writer) error {
 	for p, err := range r.Pages(ctx) {
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/filters"
 	"bigset/server/bloomd"
 )
 
@@ -16,7 +17,7 @@ import (
 type folderHolder struct{ s *engine.Store }
 
 func (d folderHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
-	_, err := d.s.CreateFilter(ctx, name, bigset.FilterOptions{
+	_, err := d.s.Filters().Create(ctx, name, bigset.FilterOptions{
 		Options:  bloomslice.Options{Capacity: c.capacity, Probability: c.probability, Slices: c.slices},
 		InMemory: c.inMemory, Durability: c.durability,
 	})
@@ -27,8 +28,8 @@ func (d folderHolder) create(ctx context.Context, name []byte, c creation) (bool
 }
 
 // find names the filter that is not there.
-func (d folderHolder) find(name []byte) (*engine.Filter, error) {
-	f, err := d.s.Filter(name)
+func (d folderHolder) find(name []byte) (*filters.Filter, error) {
+	f, err := d.s.Filters().Get(name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q", err, name)
 	}
@@ -36,14 +37,14 @@ func (d folderHolder) find(name []byte) (*engine.Filter, error) {
 }
 
 func (d folderHolder) list(_ context.Context, prefix []byte) (list []facts, err error) {
-	infos, err := d.s.Filters(prefix)
+	infos, err := d.s.Filters().List(prefix)
 	for _, info := range infos {
 		list = append(list, storedFigures(info))
 	}
 	return list, err
 }
 
-func storedFigures(info engine.FilterInfo) facts {
+func storedFigures(info filters.Info) facts {
 	return facts{info.Name, info.Options.Probability, info.Figures, &info, nil}
 }
 
@@ -83,7 +84,7 @@ func (d folderHolder) settle(ctx context.Context, name []byte) error {
 }
 
 func (d folderHolder) drop(ctx context.Context, name []byte) error {
-	err := d.s.DropFilter(ctx, name)
+	err := d.s.Filters().Drop(ctx, name)
 	if errors.Is(err, bigset.ErrNoFilter) {
 		return fmt.Errorf("%w: %q", err, name)
 	}

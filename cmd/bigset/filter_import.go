@@ -11,13 +11,14 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine"
+	"bigset/engine/filters"
 	"bigset/internal/bloomdfiles"
 )
 
 var errLeftOut = errors.New("not all filters came over")
 
-func (fs *filters) importBloomd() *cobra.Command {
-	m := &moving{filters: fs}
+func (fs *filterCommand) importBloomd() *cobra.Command {
+	m := &moving{filterCommand: fs}
 	cmd := &cobra.Command{
 		Use:   "import-bloomd DATA_DIR",
 		Short: "Take over the filters of a bloomd",
@@ -42,7 +43,7 @@ six decimals, is derived from the size of the first file.`,
 
 // moving is one call of import-bloomd or export-bloomd.
 type moving struct {
-	*filters
+	*filterCommand
 	names  []string
 	dryRun bool
 
@@ -186,20 +187,20 @@ func (m *moving) bring(ctx context.Context, f *bloomdfiles.Filter) (err error) {
 		}
 		return nil
 	case f.Config.InMemory:
-		_, err = m.store.CreateFilter(ctx, []byte(f.Name), bigset.FilterOptions{Options: f.Options, InMemory: true})
+		_, err = m.store.Filters().Create(ctx, []byte(f.Name), bigset.FilterOptions{Options: f.Options, InMemory: true})
 	default:
-		_, err = m.store.ImportFilter(ctx, []byte(f.Name), bigset.FilterOptions{Options: f.Options}, f.Layers, m.pages(f))
+		_, err = m.store.Filters().Import(ctx, []byte(f.Name), bigset.FilterOptions{Options: f.Options}, f.Layers, m.pages(f))
 	}
 	return err
 }
 
 // pages returns the pages of a filter, and shows how far they have come.
-func (m *moving) pages(f *bloomdfiles.Filter) iter.Seq2[engine.FilterPage, error] {
-	return func(yield func(engine.FilterPage, error) bool) {
+func (m *moving) pages(f *bloomdfiles.Filter) iter.Seq2[filters.Page, error] {
+	return func(yield func(filters.Page, error) bool) {
 		for p, err := range f.Pages() {
 			m.bytes += uint64(len(p.Bits))
 			m.progress.show("%s of %s, at %q", size(m.bytes), size(m.bytesAll), f.Name)
-			if !yield(engine.FilterPage{Layer: bloomslice.LayerID{Index: uint16(p.Layer)}, Page: p.Page, Bits: p.Bits}, err) {
+			if !yield(filters.Page{Layer: bloomslice.LayerID{Index: uint16(p.Layer)}, Page: p.Page, Bits: p.Bits}, err) {
 				return
 			}
 		}

@@ -27,7 +27,7 @@ func (f *facts) json() filterFigures {
 
 func (f *facts) damaged() bool { return f.stored != nil && f.stored.Damaged }
 
-func (fs *filters) list() *cobra.Command {
+func (fs *filterCommand) list() *cobra.Command {
 	return &cobra.Command{
 		Use:        "list [PREFIX]",
 		SuggestFor: []string{"ls", "names"},
@@ -54,7 +54,7 @@ folder also says of which damage was met, by a server, a command or "bigset veri
 	}
 }
 
-func (fs *filters) listed(list []facts) error {
+func (fs *filterCommand) listed(list []facts) error {
 	w := tabwriter.NewWriter(fs.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if !fs.json {
 		fmt.Fprintln(w, "probability\tcapacity\tsize\tstorage\t  filter")
@@ -79,7 +79,7 @@ func (fs *filters) listed(list []facts) error {
 	return w.Flush()
 }
 
-func (fs *filters) info() *cobra.Command {
+func (fs *filterCommand) info() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info FILTER",
 		Short: "Show what is known of a filter",
@@ -111,7 +111,7 @@ var durabilityNames = [...]string{
 	bigset.FilterSync:     "sync",
 }
 
-func (fs *filters) informed(f facts) error {
+func (fs *filterCommand) informed(f facts) error {
 	rows := []row{
 		{"filter", fmt.Sprintf("%q", f.name)},
 		{"probability", strconv.FormatFloat(f.probability, 'g', -1, 64)},
@@ -145,7 +145,7 @@ func (fs *filters) informed(f facts) error {
 		row{"closed", bench.Thousands(i.PageOuts)}))
 }
 
-func (fs *filters) informedStored(f facts, rows []row) error {
+func (fs *filterCommand) informedStored(f facts, rows []row) error {
 	o := f.stored.Options
 	if fs.json {
 		return fs.object(struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (fs *filters) set() *cobra.Command {
-	q := &keyQuery{filters: fs, ask: holder.set, settles: true}
+func (fs *filterCommand) set() *cobra.Command {
+	q := &keyQuery{filterCommand: fs, ask: holder.set, settles: true}
 	return q.command(&cobra.Command{
 		Use:   "set FILTER [KEY…]",
 		Short: "Add keys, and say for each whether it was new",
@@ -20,8 +20,8 @@ as the filter promises.`,
 	})
 }
 
-func (fs *filters) check() *cobra.Command {
-	q := &keyQuery{filters: fs, ask: holder.check, decides: true}
+func (fs *filterCommand) check() *cobra.Command {
+	q := &keyQuery{filterCommand: fs, ask: holder.check, decides: true}
 	return q.command(&cobra.Command{
 		Use:        "check FILTER [KEY…]",
 		SuggestFor: []string{"has", "contains", "multi"},
@@ -35,7 +35,7 @@ which is wrong with the filter's probability, or no, which is certain. Exit stat
 
 // keyQuery is a command that has an answer for each key.
 type keyQuery struct {
-	*filters
+	*filterCommand
 	notation
 	ask     func(h holder, ctx context.Context, name []byte, keys [][]byte) ([]bool, error)
 	settles bool // it ends when what it did is durable

@@ -15,6 +15,7 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/engine/filters"
 	"bigset/keyscheme"
 )
 
@@ -81,7 +82,7 @@ func TestStats(t *testing.T) {
 
 // TestVerifyPrintsProblems makes a report up: the engine has no way to make a store that is wrong.
 func TestVerifyPrintsProblems(t *testing.T) {
-	rep := &engine.VerifyReport{Sets: 1, Keys: 2, Filters: 3, FilterSlices: 4, FilterPages: 5, FilterBytes: 2048, ProblemCount: 4, Problems: []engine.Problem{
+	rep := &engine.VerifyReport{Sets: 1, Keys: 2, Counts: filters.Counts{Filters: 3, FilterSlices: 4, FilterPages: 5, FilterBytes: 2048}, ProblemCount: 4, Problems: []engine.Problem{
 		{Set: []byte("s"), Element: []byte("e\n"), What: "dot aa:1 has two keys"}, {Set: []byte{0xff}, What: "x"}, {Filter: []byte("f"), What: "z"}, {What: "y"}}}
 	for _, c := range []struct {
 		json bool

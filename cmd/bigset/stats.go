@@ -89,7 +89,7 @@ type totals struct {
 
 // addFilters adds what a look at every filter says, and what is damaged.
 func (t *totals) addFilters(s *engine.Store) error {
-	infos, err := s.Filters(nil)
+	infos, err := s.Filters().List(nil)
 	if err != nil {
 		return err
 	}

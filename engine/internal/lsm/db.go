@@ -578,6 +578,9 @@ func (d *DB) Record() compaction.Record { return d.record }
 // Dir returns the store's folder, and FS its file system.
 func (d *DB) Dir() string { return d.dir }
 
+// Logger returns the logger that the store was opened with.
+func (d *DB) Logger() *slog.Logger { return d.opt.Logger }
+
 // FS returns the file system that the store is on, watched: a write through it that finds the disk full gives up the ballast.
 func (d *DB) FS() vfs.FS { return d.fs }
 

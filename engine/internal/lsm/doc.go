@@ -42,5 +42,6 @@
 //	spanfiles.go   new tables, before they are part of the store
 //	copy.go        a copy of a store that is in use
 //	restore.go     a store from a copy; unfinished.go knows one that was not finished
+//	damages.go     the sets and filters in which damage was met, for the next process
 //	events.go      events, counters, Pebble's log; timing.go counts latencies
 package lsm

@@ -119,7 +119,7 @@ func (d *DB) cut(span keyscheme.Bounds, holed bool, excise func() error) (err er
 		if it, err = d.pebble.NewIter(nil); err != nil {
 			return err
 		}
-		defer closing(it, &err)
+		defer Closing(it, &err)
 		if seek(it); it.Error() != nil {
 			return it.Error()
 		}
@@ -129,8 +129,8 @@ func (d *DB) cut(span keyscheme.Bounds, holed bool, excise func() error) (err er
 	return <-done
 }
 
-// closing closes an iterator at the end of what uses it.
-func closing(it *pebble.Iterator, err *error) {
+// Closing closes an iterator at the end of what uses it.
+func Closing(it *pebble.Iterator, err *error) {
 	if e := it.Close(); *err == nil {
 		*err = e
 	}

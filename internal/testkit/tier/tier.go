@@ -12,6 +12,7 @@
 package tier
 
 import (
+	"flag"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -38,6 +39,37 @@ func Pick[T any](short, push, full T) T {
 		return full
 	}
 	return push
+}
+
+// Long makes tests with goroutines run for minutes instead of seconds: go test ./engine -engine.long -run Readers.
+var Long = flag.Bool("engine.long", false, "run the concurrent tests for minutes instead of seconds")
+
+// seed repeats the operations of a run, not how they interleave.
+var seed = flag.Uint64("engine.seed", 0, "the seed of the concurrent tests; 0 draws one")
+
+// Random returns a generator that prints its seed when the test fails: -engine.seed repeats its numbers.
+func Random(t testing.TB) *rand.Rand {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to repeat: -engine.seed=%d", s)
+		}
+	})
+	return rand.New(rand.NewPCG(s, 0))
+}
+
+// Times shrinks a count for short runs and stretches it for long ones.
+func Times(n int) int {
+	switch {
+	case *Long:
+		return 40 * n
+	case testing.Short():
+		return max(1, n/4)
+	}
+	return n
 }
 
 // Share is the part of many places at which a test does its check: each place whose number leaves First when it is divided by Every.

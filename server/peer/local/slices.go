@@ -37,7 +37,7 @@ func (l *Replica) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloo
 		return bigset.Marks{}, nil, l.Member(), err
 	}
 	added := make([]bool, len(hashes))
-	m, err := l.store.MarkSlice(ctx, spec, l.node, hashes, added)
+	m, err := l.store.Filters().MarkSlice(ctx, spec, l.node, hashes, added)
 	if err != nil {
 		return bigset.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
 	}
@@ -53,7 +53,7 @@ func (l *Replica) ApplyMarks(ctx context.Context, m bigset.Marks) ([]bool, peer.
 		return nil, l.Member(), err
 	}
 	added := make([]bool, len(m.Marks))
-	if err := l.store.ApplyMarks(ctx, m, added); err != nil {
+	if err := l.store.Filters().ApplyMarks(ctx, m, added); err != nil {
 		return nil, l.Member(), l.outcomeOfMany(err)
 	}
 	return added, l.Member(), nil
@@ -65,7 +65,7 @@ func (l *Replica) Check(ctx context.Context, spec bigset.SliceSpec, hashes []blo
 		return nil, l.Member(), err
 	}
 	present := make([]bool, len(hashes))
-	if err := l.store.CheckSlice(ctx, spec, hashes, present); err != nil {
+	if err := l.store.Filters().CheckSlice(ctx, spec, hashes, present); err != nil {
 		return nil, l.Member(), l.present(err)
 	}
 	if err := l.whole(); err != nil { // what was read may be what a drop of the range has left
@@ -79,23 +79,23 @@ func (l *Replica) DropGeneration(ctx context.Context, name []byte, slices uint32
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
-	return l.Member(), l.outcome(l.store.DropGeneration(ctx, name, slices, generation))
+	return l.Member(), l.outcome(l.store.Filters().DropGeneration(ctx, name, slices, generation))
 }
 
 // SliceDigests implements peer.SliceReplica.
 func (l *Replica) SliceDigests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SliceDigest, error] {
-	return l.store.SliceDigests(ctx, first, last)
+	return l.store.Filters().SliceDigests(ctx, first, last)
 }
 
 // PageSums implements peer.SliceReplica.
 func (l *Replica) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error) {
-	s, err := l.store.PageSums(ctx, spec, after, most)
+	s, err := l.store.Filters().PageSums(ctx, spec, after, most)
 	return s, l.Member(), l.present(err)
 }
 
 // Pages implements peer.SliceReplica.
 func (l *Replica) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, peer.Member, error) {
-	p, err := l.store.Pages(ctx, spec, places)
+	p, err := l.store.Filters().Pages(ctx, spec, places)
 	return p, l.Member(), l.present(err)
 }
 
@@ -104,7 +104,7 @@ func (l *Replica) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Mem
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
-	return l.Member(), l.outcomeOfMany(l.store.MergePages(ctx, p))
+	return l.Member(), l.outcomeOfMany(l.store.Filters().MergePages(ctx, p))
 }
 
 // FlushSlice implements peer.SliceReplica.
@@ -112,5 +112,5 @@ func (l *Replica) FlushSlice(ctx context.Context, spec bigset.SliceSpec) (peer.M
 	if err := l.ready(); err != nil {
 		return l.Member(), err
 	}
-	return l.Member(), l.outcome(l.store.FlushSlice(ctx, spec))
+	return l.Member(), l.outcome(l.store.Filters().FlushSlice(ctx, spec))
 }

@@ -1,0 +1,161 @@
+package filters_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/engine/filters"
+)
+
+// bloomdBytes is what bloomd's file holds for 1 M keys at 0.0001.
+const bloomdBytes = 2_995_843
+
+func millionKeys() bigset.FilterOptions {
+	o := bigset.FilterOptions{Options: bloomslice.DefaultOptions()}
+	o.Capacity = 1_000_000
+	return o
+}
+
+func benchStore(t testing.TB, o options) (*store, *options) {
+	o.Logger = silent
+	s, err := open(t.TempDir(), &o)
+	must(t, err, "open")
+	return s, &o
+}
+
+func markMany(t testing.TB, f *filters.Filter, n int) {
+	keys, added := make([][]byte, 1000), make([]bool, 1000)
+	for i := 0; i < n; i += len(keys) {
+		for j := range keys {
+			keys[j] = fmt.Appendf(keys[j][:0], "key-%d", i+j)
+		}
+		must(t, f.MarkAll(bg, keys, added), "mark")
+	}
+}
+
+// TestFilterBytesWritten: 1 M keys marked within one flush interval cost little more than the bits of their filter: in the log and in
+// tables together, when all is in tables. Compactions are off: the two small tables of this new store may be compacted into the one
+// of the bits, or not yet.
+func TestFilterBytesWritten(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("marks a million keys")
+	}
+	o := options{}
+	o.Tune(func(po *pebble.Options) { po.DisableAutomaticCompactions = true })
+	s, _ := benchStore(t, o)
+	f, err := s.Filters().Create(bg, []byte("f"), millionKeys())
+	must(t, err, "create")
+	markMany(t, f, 1_000_000)
+	must(t, f.Flush(bg), "flush")
+	must(t, s.Flush(bg), "flush tables")
+	m := s.db.Pebble().Metrics()
+	written := m.WAL.BytesWritten
+	for _, l := range m.Levels {
+		written += l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested
+	}
+	t.Logf("%d bytes, %.2f of bloomd's", written, float64(written)/bloomdBytes)
+	if written > bloomdBytes*11/10 {
+		t.Errorf("%d bytes were written, %d at most", written, bloomdBytes*11/10)
+	}
+	must(t, s.Close(), "close")
+}
+
+// BenchmarkFilterOpen opens a store with 10,000 filters and lists them; a closed filter's heap comes with it.
+func BenchmarkFilterOpen(b *testing.B) {
+	const many = 10_000
+	s, o := benchStore(b, options{})
+	for i := range many {
+		f, err := s.Filters().Create(bg, fmt.Appendf(nil, "filter-%d", i), bigset.FilterOptions{})
+		must(b, err, "create")
+		_, err = f.Mark(bg, []byte("k"))
+		must(b, err, "mark")
+	}
+	dir := s.Dir()
+	must(b, s.Close(), "close")
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for b.Loop() {
+		var err error
+		s, err = open(dir, o)
+		must(b, err, "open")
+		infos, err := s.Filters().List(nil)
+		if must(b, err, "list"); len(infos) != many {
+			b.Fatal(len(infos))
+		}
+		b.StopTimer()
+		infos = nil
+		b.ReportMetric(float64(heap()-before)/many, "heap-bytes/filter")
+		must(b, s.Close(), "close")
+		b.StartTimer()
+	}
+}
+
+// BenchmarkFilterFaultIn opens a filter of 3 MB and checks keys until all its pages are in memory.
+func BenchmarkFilterFaultIn(b *testing.B) {
+	s, _ := benchStore(b, options{})
+	f, err := s.Filters().Create(bg, []byte("f"), millionKeys())
+	must(b, err, "create")
+	markMany(b, f, 1_000_000)
+	keys, present := make([][]byte, 400), make([]bool, 400)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "key-%d", i*2000)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		_, err := f.Close(bg)
+		must(b, err, "close")
+		b.StartTimer()
+		must(b, f.CheckAll(keys, present), "check")
+	}
+	st, err := s.Stats()
+	must(b, err, "stats")
+	b.ReportMetric(float64(st.BytesFilters)/bloomslice.PageBytes, "pages")
+	must(b, s.Close(), "close")
+}
+
+// BenchmarkFilterBeyondCache checks keys of filters that have ten times the bytes that may be in memory.
+func BenchmarkFilterBeyondCache(b *testing.B) {
+	const many = 4
+	s, o := benchStore(b, options{})
+	var all []*filters.Filter
+	for i := range many {
+		f, err := s.Filters().Create(bg, fmt.Append(nil, i), millionKeys())
+		must(b, err, "create")
+		markMany(b, f, 200_000)
+	}
+	must(b, s.Close(), "close")
+	o.FilterCacheBytes = many * bloomdBytes / 10
+	s, err := open(s.Dir(), o)
+	must(b, err, "open")
+	for i := range many {
+		f, err := s.Filters().Get(fmt.Append(nil, i))
+		must(b, err, "filter")
+		all = append(all, f)
+	}
+	i, most := 0, uint64(0)
+	began := time.Now()
+	for b.Loop() {
+		_, err := all[i%many].Check(fmt.Appendf(nil, "key-%d", i*7919%200_000))
+		must(b, err, "check")
+		if i++; i%1000 == 0 {
+			st, err := s.Stats()
+			must(b, err, "stats")
+			most = max(most, st.BytesFilters)
+		}
+	}
+	b.ReportMetric(float64(i)/time.Since(began).Seconds(), "checks/s")
+	b.ReportMetric(float64(most)/float64(o.FilterCacheBytes), "of-limit")
+	must(b, s.Close(), "close")
+}

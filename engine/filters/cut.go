@@ -1,0 +1,144 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/engine/internal/lockorder"
+	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
+)
+
+// droppedSlice is a slice of a generation of a filter whose pages are still there.
+type droppedSlice struct {
+	name       string
+	slice      uint32
+	generation uint64
+}
+
+// entry returns its key in the directory, which is there until it is cut out.
+func (d droppedSlice) entry() []byte {
+	return keyscheme.AppendDirectoryKey(nil, keyscheme.DirectoryEntry{Kind: keyscheme.EntryLeft, Name: []byte(d.name), Slice: d.slice, Generation: d.generation})
+}
+
+func (d droppedSlice) bounds() keyscheme.Bounds {
+	return keyscheme.NewFilterPrefix([]byte(d.name), d.slice).Generation(d.generation)
+}
+
+// cutter cuts out the pages of filters that were dropped, in the background: their entry in the directory says so until it is done.
+type cutter struct {
+	fs *Filters
+
+	mu      lockorder.Mutex[lockorder.CutterMu]
+	dropped []droppedSlice
+	working bool
+	stopped bool
+	done    sync.WaitGroup
+}
+
+// add has a generation cut out.
+func (c *cutter) add(d droppedSlice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropped = append(c.dropped, d)
+	c.startLocked()
+}
+
+// start begins with what was found at the open.
+func (c *cutter) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.startLocked()
+}
+
+func (c *cutter) startLocked() {
+	if !c.working && !c.stopped && len(c.dropped) > 0 {
+		c.working = true
+		c.done.Go(c.run)
+	}
+}
+
+// stop ends the work; what is left is done after the next open.
+func (c *cutter) stop() {
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.done.Wait()
+}
+
+func (c *cutter) run() {
+	for round := c.next(); round != nil; round = c.next() {
+		if err := c.cut(round); err != nil {
+			c.fs.opt.Logger.Error("bigset: pages of dropped filters could not be cut out, it is tried again after the next open", "cause", err)
+		}
+	}
+}
+
+// next returns what there is to do. With nothing the work has ended.
+func (c *cutter) next() (round []droppedSlice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	round, c.dropped = c.dropped, nil
+	if len(round) == 0 || c.stopped {
+		c.working = false
+		return nil
+	}
+	return round
+}
+
+func (c *cutter) isStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
+}
+
+// cut takes the keys of dropped filters away, and then their entries.
+func (c *cutter) cut(round []droppedSlice) error {
+	fs := c.fs
+	if err := fs.db.Writable(); err != nil {
+		return err
+	}
+	if err := fs.db.FlushTables(context.Background()); err != nil { // or each excise would
+		return err
+	}
+	batch := fs.db.NewBatch()
+	var errs []error
+	for _, d := range round {
+		if c.isStopped() {
+			break
+		}
+		err := fs.excise(d.bounds())
+		if err == nil {
+			err = batch.SingleDelete(d.entry(), nil)
+		}
+		errs = append(errs, err)
+	}
+	if batch.Empty() {
+		return errors.Join(append(errs, batch.Close())...)
+	}
+	_, err := fs.db.Commit(batch, false)
+	return errors.Join(append(errs, err)...)
+}
+
+func (fs *Filters) excise(b keyscheme.Bounds) error {
+	empty, err := fs.isEmpty(b)
+	if empty || err != nil {
+		return err
+	}
+	fs.swapping.RLock() // who reads many sets waits
+	defer fs.swapping.RUnlock()
+	return fs.db.Excise(context.Background(), b)
+}
+
+// isEmpty reports whether there is no key within some bounds.
+func (fs *Filters) isEmpty(b keyscheme.Bounds) (empty bool, err error) {
+	it, err := fs.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return false, err
+	}
+	defer lsm.Closing(it, &err)
+	return !it.First(), it.Error()
+}

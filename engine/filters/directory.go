@@ -1,0 +1,104 @@
+package filters
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset"
+	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
+)
+
+// keyGeneration keeps the last generation that was given to a filter, so that none is given twice. It is on disk.
+var keyGeneration = []byte("fg")
+
+// lastGeneration returns the last generation that was given to a filter.
+func (fs *Filters) lastGeneration() (generation uint64, err error) {
+	value, closer, err := fs.db.View(keyGeneration)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(value) == 8 {
+		generation = binary.BigEndian.Uint64(value)
+	} else {
+		err = fmt.Errorf("%w: generation of filters", bigset.ErrCorrupt)
+	}
+	return generation, errors.Join(err, closer.Close())
+}
+
+// present is an entry of the directory, with how many slices the filter has.
+type present struct {
+	keyscheme.DirectoryEntry
+	slices uint32 // of EntryPresent; 0 where that can't be read
+	bad    error  // why it can't
+}
+
+// entries returns what a part of the directory says.
+func (fs *Filters) entries(b keyscheme.Bounds) (entries []present, err error) {
+	it, err := fs.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer lsm.Closing(it, &err)
+	for ok := it.First(); ok; ok = it.Next() {
+		key, err := keyscheme.Decode(it.Key())
+		if err != nil {
+			return nil, fmt.Errorf("%w: directory of filters: %w", bigset.ErrCorrupt, err)
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		var e present
+		e.DirectoryEntry, _ = keyscheme.DecodeDirectoryKey(key.Rest)
+		e.Name = bytes.Clone(e.Name)
+		if e.Kind == keyscheme.EntryPresent {
+			if e.slices, err = keyscheme.DecodePresentValue(value, e.Slice); err != nil {
+				e.bad = fmt.Errorf("%w: directory of filters, %q: %w", bigset.ErrCorrupt, e.Name, err)
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, it.Error()
+}
+
+// unlisted returns the filter of a name that is on disk and was cleared, or nil, and entries of the directory that nothing stands behind.
+func (fs *Filters) unlisted(name []byte) (f *Filter, stale []present, err error) {
+	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryPresent, name))
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(entries, func(a, b present) int { return cmp.Compare(b.Generation, a.Generation) })
+	for _, e := range entries {
+		if f != nil && f.generation != e.Generation {
+			break // there should be none
+		}
+		if e.bad != nil {
+			return nil, nil, e.bad
+		}
+		of := f
+		if of == nil {
+			of = newFilter(fs, name, e.Generation, e.slices)
+		}
+		part := newFilterSlice(of, e.Slice)
+		if err := part.loadHead(); errors.Is(err, bigset.ErrNoFilter) {
+			stale = append(stale, e)
+			continue
+		} else if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
+			return nil, nil, err
+		}
+		part.logged.Store(fs.log.End()) // what it had before it was cleared may not be on disk yet
+		f = of
+		f.slices[e.Slice].Store(part)
+	}
+	return f, stale, nil
+}

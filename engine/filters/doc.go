@@ -1,0 +1,34 @@
+// Package filters keeps bloom filters in a store: bits in memory as far as they are needed, pages on disk, a directory that names what
+// exists. A filter is made of slices, each of which grows by layers (package bloomslice); on a node alone a store has all slices of a
+// filter, and between replicas it has some, whose marks and pages come from others too.
+//
+//	mark ── slice in memory ──┬─ log of marks (FilterLog, FilterSync) ── replayed after a crash
+//	                          └─ dirty pages ── flush: a batch, or a table that is ingested ── keys under the slot of the slice
+//	check ── page in memory? ── otherwise read from disk ── pages leave when the cache is full (trim)
+//	drop ── directory says "left" ── cutter excises the keys ── directory forgets
+//
+// Laws:
+//
+//   - A key whose mark was acknowledged is never denied: not after a crash (as far as the filter's durability promises), not while pages
+//     are read, written or taken out of memory, not by damage, which is an error and never "no".
+//   - A generation of a filter that was dropped never comes back, and a name that is created again starts empty.
+//   - A page is never on disk without its layer, nor a layer's head without its directory entry.
+//   - Checks take no lock. Marks of one slice wait for one another, and those of others don't.
+//   - What is in memory stays within Options.CacheBytes, but for filters that are in memory only, which Limits bound.
+//
+// The package stands on engine/internal/lsm and knows nothing of sets. The store that owns it calls an Owner; programs get Filters from
+// the store. The locks, and the order in which they are taken, are in docs/architecture.md.
+//
+// Files, in the order to read them:
+//
+//	filters.go     Filters: the list, making a filter; owner.go what the store calls; directory.go which filters there are
+//	filter.go      Filter: check, mark, flush, close; now.go marking without waiting
+//	slice.go       one slice, open or closed: its head, layers and pages; counts.go its counters
+//	flush.go       pages to disk, closing, trimming; ring.go the slices that a trim goes round
+//	replay.go      the log of marks after a crash; the log itself is package engine/internal/marklog
+//	drop.go        dropping and clearing; cut.go cuts the keys out in the background
+//	limits.go      what a filter may take
+//	export.go      reading a filter whole; import.go making one of pages from elsewhere
+//	slices.go      slices between replicas: marks, drops, generations; slicepages.go digests and pages of them
+//	verify.go      damage is looked for
+package filters

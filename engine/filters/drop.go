@@ -1,0 +1,203 @@
+package filters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset"
+	"bigset/comparator"
+	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
+)
+
+// Drop takes a filter away, for good: when it returns that is on disk, and a filter of the same name starts empty. Its pages go
+// later. Its error is bigset.ErrNoFilter. One that replicas have the same of is dropped by DropGeneration, or it comes back from them.
+func (fs *Filters) Drop(ctx context.Context, name []byte) error {
+	if err := fs.db.Enter(); err != nil {
+		return err
+	}
+	defer fs.db.Leave()
+	for {
+		fs.life.Lock()
+		f := fs.listed(name)
+		busy := f.flushed()
+		if busy == nil {
+			defer fs.life.Unlock()
+			return fs.dropListed(ctx, name, f)
+		}
+		fs.life.Unlock() // who makes or drops others does not wait
+		busy.awaitFlush()
+	}
+}
+
+// awaitFlush returns when no pages of the slice are being stored.
+func (f *filterSlice) awaitFlush() {
+	f.flushing.Lock()
+	defer f.flushing.Unlock()
+}
+
+// flushed returns a slice of which pages are being stored, or nil.
+func (f *Filter) flushed() *filterSlice {
+	if f == nil {
+		return nil
+	}
+	for _, part := range f.parts() {
+		if !part.flushing.TryLock() {
+			return part
+		}
+		part.flushing.Unlock()
+	}
+	return nil
+}
+
+func (fs *Filters) dropListed(ctx context.Context, name []byte, f *Filter) error {
+	if f == nil {
+		return bigset.ErrNoFilter
+	}
+	if err := errors.Join(ctx.Err(), fs.db.Writable()); err != nil {
+		return err
+	}
+	if err := fs.drop(f, fs.db.NewBatch()); err != nil {
+		return fmt.Errorf("engine: drop filter %q: %w", name, lsm.DiskError(err))
+	}
+	return nil
+}
+
+// drop commits a batch that takes a filter away, beside what it holds already.
+func (fs *Filters) drop(f *Filter, batch *pebble.Batch) error {
+	parts := f.parts()
+	unlock := lockParts(parts) // nothing of it is on its way to disk
+	defer unlock()
+	var err error
+	for _, part := range parts {
+		err = errors.Join(err, batch.SingleDelete(part.entry(), nil), batch.Set(part.directoryKey(keyscheme.EntryLeft), nil, nil))
+	}
+	if err := fs.commit(batch, err); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		fs.forget(part)
+		fs.cutter.add(droppedSlice{string(f.name), part.index, f.generation})
+	}
+	return nil
+}
+
+// lockParts keeps others from storing pages of slices, and from marking in them. The lock of life is held: one goroutine at a time locks
+// several.
+func lockParts(parts []*filterSlice) (unlock func()) {
+	for _, part := range parts {
+		part.flushing.Lock()
+	}
+	for _, part := range parts {
+		part.mu.Lock()
+	}
+	return func() {
+		for _, part := range parts {
+			part.mu.Unlock()
+			part.flushing.Unlock()
+		}
+	}
+}
+
+// forget takes a slice off its filter, and the filter off the list if that was the last. Its lock is held.
+func (fs *Filters) forget(part *filterSlice) {
+	part.gone.Store(true)
+	part.count(nil)
+	if slice := part.slice.Swap(nil); slice != nil {
+		fs.ring.remove(part)
+		slice.Release()
+	}
+	f := part.of
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f.slices[part.index].CompareAndSwap(part, nil)
+	if len(f.parts()) == 0 && fs.byName[string(f.name)] == f {
+		delete(fs.byName, string(f.name))
+	}
+}
+
+// cutRange is Owner.CutRange.
+func (fs *Filters) cutRange(b keyscheme.Bounds, cut func() error) error {
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	within := func(p keyscheme.FilterPrefix) bool {
+		return comparator.Compare(p, b.Lower) >= 0 && comparator.Compare(p, b.Upper) < 0
+	}
+	batch := fs.db.NewBatch()
+	entries, err := fs.entries(keyscheme.Directory())
+	for _, e := range entries { // also those of filters that were cleared
+		if e.Kind == keyscheme.EntryPresent && within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
+			err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
+		}
+	}
+	in := slices.DeleteFunc(fs.all(), func(part *filterSlice) bool { return !within(part.prefix) })
+	unlock := lockParts(in)
+	defer unlock()
+	for _, part := range in {
+		part.gone.Store(true) // who finds no page asks
+	}
+	if err == nil {
+		err = cut()
+	}
+	if err != nil {
+		for _, part := range in {
+			part.gone.Store(false)
+		}
+		return errors.Join(err, batch.Close())
+	}
+	for _, part := range in {
+		fs.forget(part)
+	}
+	for _, e := range entries {
+		if within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
+			fs.uncleared(e.Name)
+		}
+	}
+	if batch.Empty() {
+		return batch.Close()
+	}
+	return fs.commit(batch, nil)
+}
+
+// Clear forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
+// are bigset.ErrNoFilter and bigset.ErrFilterOpen.
+func (fs *Filters) Clear(name []byte) error {
+	if err := fs.db.Enter(); err != nil {
+		return err
+	}
+	defer fs.db.Leave()
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	f := fs.find(name)
+	if f == nil {
+		return bigset.ErrNoFilter
+	}
+	parts := f.parts()
+	if slices.ContainsFunc(parts, (*filterSlice).isOpen) { // who flushes it is not waited for
+		return bigset.ErrFilterOpen
+	}
+	unlock := lockParts(parts)
+	defer unlock()
+	for _, part := range parts {
+		if part.isOpen() {
+			return bigset.ErrFilterOpen
+		}
+		if part.damaged != nil { // or it would come back without what the log of marks has of it
+			return part.damaged
+		}
+	}
+	bytes := int64(0)
+	for _, part := range parts {
+		bytes += int64(part.bytes)
+		fs.forget(part)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.bytes.Add(bytes) // they are on disk still
+	fs.cleared[string(name)] = bytes
+	return nil
+}

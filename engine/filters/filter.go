@@ -1,0 +1,348 @@
+package filters
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
+)
+
+// Filter is a bloom filter of a store: the slices that the store has of it, on a node alone all of them. All its methods may be called by any
+// number of goroutines. Checks take no lock.
+type Filter struct {
+	fs         *Filters
+	name       []byte
+	generation uint64
+	slices     []atomic.Pointer[filterSlice] // by index; nil where the store does not have it
+}
+
+func newFilter(fs *Filters, name []byte, generation uint64, slices uint32) *Filter {
+	return &Filter{fs: fs, name: bytes.Clone(name), generation: generation, slices: make([]atomic.Pointer[filterSlice], max(1, slices))}
+}
+
+// add adds a slice that the store has.
+func (f *Filter) add(index uint32) *filterSlice {
+	part := newFilterSlice(f, index)
+	f.slices[index].Store(part)
+	return part
+}
+
+// parts returns the slices that the store has.
+func (f *Filter) parts() []*filterSlice {
+	parts := make([]*filterSlice, 0, len(f.slices))
+	for i := range f.slices {
+		if part := f.slices[i].Load(); part != nil {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// part returns the slice that a key belongs to. Its error is bigset.ErrNoFilter where the store does not have it.
+func (f *Filter) part(h *bloomslice.Hash) (*filterSlice, error) {
+	if part := f.slices[h.Slice(uint32(len(f.slices)))].Load(); part != nil {
+		return part, nil
+	}
+	return nil, bigset.ErrNoFilter
+}
+
+// Info is what a store tells of a filter. Counts of what was asked are of this process.
+type Info struct {
+	Name       []byte
+	Options    bigset.FilterOptions
+	Generation uint64
+	bloomslice.Figures
+	Open                   bool   // its bits are in memory, as far as they were needed
+	CheckHits, CheckMisses uint64 // keys that were found, or not
+	MarkHits, MarkMisses   uint64 // keys that were added, or were there
+	PageIns, PageOuts      uint64 // how often it was opened with what it had, and closed
+	SlicesHere             int    // slices that the store has
+	Pages                  uint64 // pages that the bits of its layers take; of them those with a bit are stored
+	Damaged                bool   // damage was met in what is stored of it, see Damage. Where Options are zero, only its name is known
+}
+
+// Name returns the filter's name, which must not be changed.
+func (f *Filter) Name() []byte { return f.name }
+
+// Check reports whether a key is in the filter: false is certain, true is not. It opens a closed filter. Its errors are bigset.ErrNoFilter, also
+// for a key of a slice that the store does not have, bigset.ErrClosed, bigset.ErrCorrupt, and those of the disk; nothing is then known of the key.
+func (f *Filter) Check(key []byte) (bool, error) {
+	keys, present := [1][]byte{key}, [1]bool{}
+	err := f.CheckAll(keys[:], present[:])
+	return present[0], err
+}
+
+// hashedAtOnce is how many keys are hashed before their bits are looked at, and marked before others get at the filter.
+const hashedAtOnce = 64
+
+// hashing is room for the hashes of many keys.
+type hashing [hashedAtOnce]bloomslice.Hash
+
+// of hashes the first of some keys, as many as there is room for.
+func (h *hashing) of(keys [][]byte) []bloomslice.Hash {
+	n := min(len(keys), hashedAtOnce)
+	for i, key := range keys[:n] {
+		h[i] = bloomslice.Sum(key)
+	}
+	return h[:n]
+}
+
+// CheckAll does what Check does for many keys, into present, which is as long as keys.
+func (f *Filter) CheckAll(keys [][]byte, present []bool) error {
+	if f.fs.db.Closed() {
+		return bigset.ErrClosed
+	}
+	if len(keys) == 1 { // without the room for many
+		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
+		return f.checkHashes(h[:], present)
+	}
+	return f.checkMany(keys, present)
+}
+
+func (f *Filter) checkMany(keys [][]byte, present []bool) error {
+	var room hashing
+	for len(keys) > 0 {
+		hashes := room.of(keys)
+		n := len(hashes)
+		if err := f.checkHashes(hashes, present[:n]); err != nil {
+			return err
+		}
+		keys, present = keys[n:], present[n:]
+	}
+	return nil
+}
+
+func (f *Filter) checkHashes(hashes []bloomslice.Hash, present []bool) error {
+	for i, step := 0, f.step(len(hashes)); i < len(hashes); i += step {
+		part, err := f.part(&hashes[i])
+		if err != nil {
+			return err
+		}
+		if err := part.checkHashes(hashes[i:i+step], present[i:i+step]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckNow does what CheckAll does for as many keys, from the first on, as have their pages in memory, and returns how many. It waits for
+// nothing.
+func (f *Filter) CheckNow(keys [][]byte, present []bool) (n int, err error) {
+	if f.fs.db.Closed() {
+		return 0, bigset.ErrClosed
+	}
+	if len(keys) == 1 {
+		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
+		return f.lookAll(h[:], present)
+	}
+	return f.lookMany(keys, present)
+}
+
+func (f *Filter) lookMany(keys [][]byte, present []bool) (n int, err error) {
+	var room hashing
+	for n < len(keys) {
+		hashes := room.of(keys[n:])
+		known, err := f.lookAll(hashes, present[n:n+len(hashes)])
+		if n += known; err != nil || known < len(hashes) {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// lookAll checks keys by their hashes, until it needs a page that is not in memory.
+func (f *Filter) lookAll(hashes []bloomslice.Hash, present []bool) (n int, err error) {
+	for step := f.step(len(hashes)); n < len(hashes); n += step {
+		part, err := f.part(&hashes[n])
+		if err != nil {
+			return n, err
+		}
+		known := part.look(hashes[n:n+step], present[n:])
+		if err := part.checked(present[n : n+known]); err != nil || known < step {
+			return n + known, err
+		}
+	}
+	return n, nil
+}
+
+// step returns how many of so many keys are surely in one slice.
+func (f *Filter) step(keys int) int {
+	if len(f.slices) > 1 {
+		return 1
+	}
+	return keys
+}
+
+// Mark adds a key. It reports false when the key is there already, or seems to be, and then changes nothing; that is answered when what it
+// found is as durable as if this call had added it. Errors are those of Check; after one the key may be there or not.
+func (f *Filter) Mark(ctx context.Context, key []byte) (added bool, err error) {
+	keys, news := [1][]byte{key}, [1]bool{}
+	err = f.MarkAll(ctx, keys[:], news[:])
+	return news[0], err
+}
+
+// MarkAll does what Mark does for many keys, in their order, into added, which is as long as keys. It waits for all of them once.
+func (f *Filter) MarkAll(ctx context.Context, keys [][]byte, added []bool) error {
+	fs := f.fs
+	if err := fs.db.Enter(); err != nil {
+		return err
+	}
+	defer fs.db.Leave()
+	if err := f.fs.mayMark(ctx); err != nil {
+		return err
+	}
+	switch len(keys) {
+	case 0:
+		return nil
+	case 1: // without the room for many
+		h := [1]bloomslice.Hash{bloomslice.Sum(keys[0])}
+		last, position, err := f.markHashes(h[:], added)
+		if err != nil {
+			return err
+		}
+		return last.waitLogged(position)
+	}
+	return f.markMany(keys, added)
+}
+
+// mayMark returns why nothing can be marked now.
+func (fs *Filters) mayMark(ctx context.Context) error {
+	if err := errors.Join(ctx.Err(), fs.db.Writable()); err != nil {
+		return err
+	}
+	if fs.db.Full() {
+		return fs.db.Room()
+	}
+	return nil
+}
+
+func (f *Filter) markMany(keys [][]byte, added []bool) error {
+	var room hashing
+	var last *filterSlice
+	position := uint64(0)
+	for len(keys) > 0 {
+		hashes := room.of(keys)
+		n := len(hashes)
+		part, at, err := f.markHashes(hashes, added[:n])
+		if err != nil {
+			return err
+		}
+		last, position = part, max(position, at)
+		keys, added = keys[n:], added[n:]
+	}
+	return last.waitLogged(position)
+}
+
+// markHashes marks keys by their hashes, and returns up to where the log has to be durable for them, and for those that were found.
+func (f *Filter) markHashes(hashes []bloomslice.Hash, added []bool) (part *filterSlice, position uint64, err error) {
+	for i, step := 0, f.step(len(hashes)); i < len(hashes); i += step {
+		if part, err = f.part(&hashes[i]); err != nil {
+			return nil, 0, err
+		}
+		if err = part.markHashes(hashes[i:i+step], "", added[i:i+step], nil); err != nil {
+			return nil, 0, part.readError(err)
+		}
+		position = max(position, part.logged.Load())
+	}
+	f.fs.trim()
+	return part, position, nil
+}
+
+// Info returns what is known of the filter. It does not open it. Its error is bigset.ErrNoFilter, or that of a disk that can't be read.
+func (f *Filter) Info() (Info, error) {
+	if err := f.fs.db.Enter(); err != nil {
+		return Info{}, err
+	}
+	defer f.fs.db.Leave()
+	return f.info()
+}
+
+// info returns what is known, also with bigset.ErrCorrupt.
+func (f *Filter) info() (Info, error) {
+	info := Info{Name: f.name, Generation: f.generation}
+	there, err := 0, error(nil)
+	for _, part := range f.parts() {
+		if e := part.addTo(&info); !errors.Is(e, bigset.ErrNoFilter) {
+			there++
+			err = errors.Join(err, e)
+		}
+	}
+	if there == 0 {
+		return info, bigset.ErrNoFilter
+	}
+	info.Damaged = f.fs.damages.Has(f.damaged())
+	return info, err
+}
+
+func sortInfos(infos []Info) {
+	slices.SortFunc(infos, func(a, b Info) int { return bytes.Compare(a.Name, b.Name) })
+}
+
+// Flush makes all that was marked so far durable. Of a closed filter that is done.
+func (f *Filter) Flush(ctx context.Context) error {
+	fs := f.fs
+	if err := fs.db.Enter(); err != nil {
+		return err
+	}
+	defer fs.db.Leave()
+	if err := errors.Join(ctx.Err(), fs.db.Writable()); err != nil {
+		return err
+	}
+	if f.isGone() {
+		return bigset.ErrNoFilter
+	}
+	var err error
+	for _, part := range f.parts() {
+		err = errors.Join(err, part.flush())
+	}
+	if err = errors.Join(err, fs.db.SyncLog()); err != nil {
+		return fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err))
+	}
+	return nil
+}
+
+// isGone reports whether the store has nothing of the filter any more.
+func (f *Filter) isGone() bool {
+	return !slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !part.gone.Load() })
+}
+
+// Close flushes the filter and takes its bits out of memory; the next check or mark opens it again. It reports whether there was
+// anything to do: a closed filter is left alone, and so is one that is in memory only.
+func (f *Filter) Close(ctx context.Context) (closed bool, err error) {
+	return f.closeParts(ctx, func(*filterSlice) bool { return true })
+}
+
+// closeParts closes the slices that are wanted.
+func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (closed bool, err error) {
+	fs := f.fs
+	if err := fs.db.Enter(); err != nil {
+		return false, err
+	}
+	defer fs.db.Leave()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if f.isGone() {
+		return false, bigset.ErrNoFilter
+	}
+	for _, part := range f.parts() {
+		if !want(part) {
+			continue
+		}
+		one, e := part.close()
+		closed, err = closed || one, errors.Join(err, e)
+	}
+	if err == nil && closed {
+		err = fs.db.SyncLog()
+	}
+	if err != nil {
+		return false, fmt.Errorf("engine: close filter %q: %w", f.name, lsm.DiskError(err))
+	}
+	return closed, nil
+}

@@ -1,0 +1,321 @@
+package filters
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/engine/internal/lockorder"
+	"bigset/engine/internal/lsm"
+	"bigset/engine/internal/marklog"
+	"bigset/keyscheme"
+)
+
+// Filters are the bloom filters of a store, open and closed. All methods may be called by any number of goroutines; after the store was
+// closed their errors are bigset.ErrClosed.
+type Filters struct {
+	db       *lsm.DB
+	opt      Options
+	damages  *lsm.Damages
+	passes   ReadLocker // see Sets
+	swapping ReadLocker // see Sets
+
+	life lockorder.Mutex[lockorder.FiltersLife] // one at a time makes, drops or clears a filter
+
+	mu      lockorder.RWMutex[lockorder.FiltersMu]
+	byName  map[string]*Filter
+	cleared map[string]int64                    // bytes of the layers of filters that were cleared, by name
+	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
+
+	owesFlush atomic.Bool // the open found no room for the marks of the log: they are in memory, and its segments stay
+
+	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
+
+	generation uint64            // the last that was given; guarded by life
+	resident   bloomslice.Memory // of slices whose pages may leave memory
+	pinned     bloomslice.Memory // of filters that are in memory only
+	ring       ring              // the open slices, for trim
+	bytes      atomic.Int64      // of the layers of all filters that are known, and of those that were cleared
+	trimming   lockorder.Mutex[lockorder.FiltersTrimming]
+	cutter     cutter
+	log        marklog.Log
+
+	faults, evicted, written atomic.Uint64 // pages read, taken out of memory, stored
+	ingested                 atomic.Uint64 // bytes of tables that were written for them
+}
+
+// open reads which filters there are; their heads are read when they are needed.
+func (fs *Filters) open() (err error) {
+	fs.byName, fs.dropped, fs.cleared = map[string]*Filter{}, map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
+	fs.cutter.fs = fs
+	fs.log.Init(fs.db, fs.opt.segmentBytes, fs.shortenLog)
+	if fs.generation, err = fs.lastGeneration(); err != nil {
+		return err
+	}
+	entries, err := fs.entries(keyscheme.Directory())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		fs.generation = max(fs.generation, e.Generation)
+		switch e.Kind {
+		case keyscheme.EntryDropped:
+			fs.dropped[string(e.Name)] = e.DirectoryEntry
+		case keyscheme.EntryLeft:
+			fs.cutter.dropped = append(fs.cutter.dropped, droppedSlice{string(e.Name), e.Slice, e.Generation})
+		case keyscheme.EntryPresent:
+			f := fs.byName[string(e.Name)]
+			if f == nil || f.generation < e.Generation {
+				f = newFilter(fs, e.Name, e.Generation, e.slices)
+				fs.byName[string(e.Name)] = f
+			}
+			if f.generation == e.Generation && int(e.Slice) < len(f.slices) {
+				f.add(e.Slice).damaged = e.bad
+			}
+		}
+	}
+	if err := fs.replay(); err != nil {
+		return err
+	}
+	fs.countAll()
+	return nil
+}
+
+// find returns a filter that is listed, or nil. It allocates nothing.
+func (fs *Filters) find(name []byte) *Filter {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	return fs.byName[string(name)]
+}
+
+// list returns the filters that are listed, in no order.
+func (fs *Filters) list() []*Filter {
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	list := make([]*Filter, 0, len(fs.byName))
+	for _, f := range fs.byName {
+		list = append(list, f)
+	}
+	return list
+}
+
+// all returns the slices of all filters that are listed, in no order.
+func (fs *Filters) all() (all []*filterSlice) {
+	for _, f := range fs.list() {
+		all = append(all, f.parts()...)
+	}
+	return all
+}
+
+// Get returns a filter, open or closed; its error is bigset.ErrNoFilter. A Filter stays good until the filter is dropped or cleared, and
+// then says bigset.ErrNoFilter too.
+func (fs *Filters) Get(name []byte) (*Filter, error) {
+	if f := fs.find(name); f != nil {
+		return f, nil
+	}
+	return nil, bigset.ErrNoFilter
+}
+
+// Create makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and bigset.ErrFilterExists. Where a
+// filter was cleared it comes back with all that it had, its old options too. Errors are bigset.ErrLimit for the name and bloomslice.ErrOptions
+// for options that no filter can have, and ErrLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after bigset.ErrFailed it may
+// be there at the next open, whole.
+func (fs *Filters) Create(ctx context.Context, name []byte, o bigset.FilterOptions) (*Filter, error) {
+	if err := fs.db.Enter(); err != nil {
+		return nil, err
+	}
+	defer fs.db.Leave()
+	if err := bigset.CheckFilterName(name); err != nil {
+		return nil, err
+	}
+	if f := fs.listed(name); f != nil {
+		return f, bigset.ErrFilterExists
+	}
+	fs.passes.RLock() // a sweep does not copy what comes to be between the sets of its span
+	defer fs.passes.RUnlock()
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	if f := fs.listed(name); f != nil {
+		return f, bigset.ErrFilterExists
+	}
+	if err := errors.Join(ctx.Err(), fs.db.Writable(), fs.db.Room()); err != nil {
+		return nil, err
+	}
+	f, err := fs.create(name, o)
+	if err != nil {
+		return nil, fmt.Errorf("engine: create filter %q: %w", name, lsm.DiskError(err))
+	}
+	fs.mu.Lock()
+	fs.byName[string(name)] = f
+	fs.mu.Unlock()
+	fs.trim()
+	return f, nil
+}
+
+// listed returns a filter that is listed, and on disk: of one that was in a range when a crash ended its drop, the directory may tell still.
+func (fs *Filters) listed(name []byte) *Filter {
+	if f := fs.find(name); f != nil && f.onDisk() {
+		return f
+	}
+	return nil
+}
+
+// onDisk reports whether any slice of the filter has a head, also one that can't be read.
+func (f *Filter) onDisk() bool {
+	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), bigset.ErrNoFilter) })
+}
+
+// setDefaults fills in what is 0.
+func setDefaults(o *bigset.FilterOptions) {
+	d := bloomslice.DefaultOptions()
+	o.Capacity = cmp.Or(o.Capacity, d.Capacity)
+	o.Probability = cmp.Or(o.Probability, d.Probability)
+	o.Scale = cmp.Or(o.Scale, d.Scale)
+	o.Reduction = cmp.Or(o.Reduction, d.Reduction)
+	o.Slices = cmp.Or(o.Slices, d.Slices)
+	o.Owners = cmp.Or(o.Owners, d.Owners)
+}
+
+// nextGeneration returns a generation that no filter has had. The lock of life is held.
+func (fs *Filters) nextGeneration() uint64 {
+	return max(fs.generation+1, uint64(fs.opt.Now().UnixMicro()))
+}
+
+// create opens the filter that was cleared, or makes a new one.
+func (fs *Filters) create(name []byte, o bigset.FilterOptions) (*Filter, error) {
+	f, stale, err := fs.unlisted(name)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		err := f.comeBack()
+		if err == nil {
+			fs.uncleared(name)
+		}
+		return f, err
+	}
+	setDefaults(&o)
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if err := fs.mayCreate(&o); err != nil {
+		return nil, err
+	}
+	return fs.make(name, o, stale)
+}
+
+// comeBack opens a filter that was cleared.
+func (f *Filter) comeBack() (err error) {
+	for _, part := range f.parts() {
+		part.mu.Lock()
+		_, e := part.openLocked()
+		part.mu.Unlock()
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// make writes a new filter down and opens it. Entries of the directory that nothing stands behind go.
+func (fs *Filters) make(name []byte, o bigset.FilterOptions, stale []present) (*Filter, error) {
+	f := newFilter(fs, name, fs.nextGeneration(), o.Slices)
+	opt := &keyscheme.FilterOptions{Options: o.Options, Generation: f.generation, InMemory: o.InMemory, Durability: o.Durability}
+	batch := fs.db.NewBatch()
+	var err error
+	for _, e := range stale {
+		err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
+	}
+	for i := range o.Slices {
+		part := f.add(i)
+		slice, e := part.newSlice(opt, nil)
+		if e == nil {
+			e = slice.AddLayer("")
+		}
+		if err = errors.Join(err, e); err != nil {
+			break
+		}
+		part.begin(opt, slice)
+		err = part.storeNew(batch, opt, slice.Layers())
+	}
+	err = errors.Join(err, batch.Set(keyGeneration, binary.BigEndian.AppendUint64(nil, f.generation), nil))
+	if err := fs.commit(batch, err); err != nil {
+		f.release()
+		return nil, err
+	}
+	fs.generation = f.generation
+	for _, part := range f.parts() {
+		fs.ring.add(part) // not before its head is on disk: a trim may store what it has
+	}
+	return f, nil
+}
+
+// begin opens a slice that is new.
+func (f *filterSlice) begin(opt *keyscheme.FilterOptions, slice *bloomslice.Slice) {
+	f.opt.Store(opt)
+	f.slice.Store(slice)
+	f.used.Store(usedLately)
+	f.count(slice.Layers())
+	slice.Bound(f.mayGrow)
+}
+
+// storeNew has a batch bring a slice that is new.
+func (f *filterSlice) storeNew(batch *pebble.Batch, opt *keyscheme.FilterOptions, layers []bloomslice.Layer) error {
+	return errors.Join(
+		batch.Set(f.prefix.AppendHead(nil, f.generation), keyscheme.AppendFilterHead(nil, *opt), nil),
+		batch.Set(f.entry(), keyscheme.AppendPresentValue(nil, opt.Slices), nil),
+		f.storeLayers(batch, layers))
+}
+
+// release lets go of what the filter has in memory.
+func (f *Filter) release() {
+	for _, part := range f.parts() {
+		part.count(nil)
+		if slice := part.slice.Swap(nil); slice != nil {
+			slice.Release()
+		}
+	}
+}
+
+// commit commits a batch and waits until it is on disk; err is what went wrong while it was made.
+func (fs *Filters) commit(batch *pebble.Batch, err error) error {
+	if err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	wait, err := fs.db.Commit(batch, true)
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
+// List lists the filters whose names begin with the prefix, by name. It brings none of them into memory.
+func (fs *Filters) List(prefix []byte) ([]Info, error) {
+	if err := fs.db.Enter(); err != nil {
+		return nil, err
+	}
+	defer fs.db.Leave()
+	var infos []Info
+	for _, f := range fs.list() {
+		if !bytes.HasPrefix(f.name, prefix) {
+			continue
+		}
+		info, err := f.info()
+		if errors.Is(err, bigset.ErrNoFilter) {
+			continue // it went meanwhile
+		}
+		if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
+			return nil, err
+		}
+		infos = append(infos, info) // a damaged one is listed, so that it can be dropped
+	}
+	sortInfos(infos)
+	return infos, nil
+}

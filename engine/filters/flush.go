@@ -1,0 +1,345 @@
+package filters
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
+)
+
+// Pages of a filter are stored so many in one batch; marks wait while those are taken. As many or more go in as a table, of at most
+// pagesTabled: that is written once, where a batch goes to the log, to a table and on from there.
+const (
+	pagesBatched = 256
+	pagesTabled  = 4096
+)
+
+// Flush makes all that was marked so far durable, in all filters. It goes on behind a filter that it can't flush, and returns the
+// errors of all of them.
+func (fs *Filters) Flush(ctx context.Context) error {
+	if err := fs.db.Enter(); err != nil {
+		return err
+	}
+	defer fs.db.Leave()
+	return fs.flush(ctx)
+}
+
+// flush flushes all filters. What the log of marks said before is then in pages, and goes.
+func (fs *Filters) flush(ctx context.Context) error {
+	ended, err := fs.log.Rotate()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	_ = fs.db.Room() // looks at the disk: who marks does not
+	for _, f := range fs.all() {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if err := f.flush(); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
+			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err)))
+		}
+	}
+	if err := errors.Join(append(errs, fs.db.SyncLog())...); err != nil {
+		return err
+	}
+	if err := fs.log.Remove(ended); err != nil {
+		return lsm.DiskError(err)
+	}
+	fs.owesFlush.Store(false)
+	return nil
+}
+
+// shortenLog flushes all filters, because the log of their marks has become long.
+func (fs *Filters) shortenLog() {
+	if err := fs.flush(context.Background()); err != nil {
+		fs.opt.Logger.Error("bigset: filters could not be flushed, their log grows", "dir", fs.db.Dir(), "cause", err)
+	}
+}
+
+// flush writes what is dirty. It does not sync.
+func (f *filterSlice) flush() error {
+	f.flushing.Lock()
+	defer f.flushing.Unlock()
+	return f.flushLocked()
+}
+
+// flushLocked writes what is dirty, while flushing is held. What becomes dirty meanwhile may stay.
+func (f *filterSlice) flushLocked() error {
+	f.mu.Lock()
+	slice := f.slice.Load()
+	if slice == nil || f.gone.Load() || f.opt.Load().InMemory {
+		f.mu.Unlock()
+		return nil
+	}
+	taking := slice.Take()
+	f.mu.Unlock()
+	for more := true; more; more = taking.Pages() > 0 {
+		store, most := f.store, pagesBatched
+		if taking.Pages() >= pagesBatched {
+			store, most = f.ingest, pagesTabled
+		}
+		dirty := f.take(taking, most)
+		if dirty.Empty() {
+			return nil
+		}
+		if err := store(dirty); err != nil {
+			f.mu.Lock()
+			slice.PutBack(dirty)
+			f.mu.Unlock()
+			return err
+		}
+		f.fs.written.Add(uint64(len(dirty.Pages)))
+	}
+	return nil
+}
+
+// take takes what is dirty of so many pages, a batch's at a time. Of each layer it has the last count.
+func (f *filterSlice) take(taking *bloomslice.Taking, most int) (dirty bloomslice.Dirty) {
+	for {
+		f.mu.Lock()
+		d := taking.Next(min(pagesBatched, most-len(dirty.Pages)))
+		f.mu.Unlock()
+		dirty.Pages = append(dirty.Pages, d.Pages...)
+		dirty.Layers = append(dirty.Layers, d.Layers...)
+		if taking.Pages() == 0 || len(dirty.Pages) >= most {
+			break
+		}
+	}
+	slices.SortStableFunc(dirty.Layers, func(a, b bloomslice.Layer) int {
+		return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(b.Count, a.Count))
+	})
+	dirty.Layers = slices.CompactFunc(dirty.Layers, func(a, b bloomslice.Layer) bool { return a.ID == b.ID })
+	return dirty
+}
+
+// Layers and pages are whole records, never operands: in the order of keys they may come right behind an element of a set that the
+// compaction leaves out, and then Pebble panics where the next key is a merge over a set (its issue 6168).
+
+// store writes pages and counts in one batch.
+func (f *filterSlice) store(dirty bloomslice.Dirty) error {
+	batch := f.fs.db.NewBatch()
+	err := f.storeLayers(batch, dirty.Layers)
+	var key []byte
+	for i := range dirty.Pages {
+		p := &dirty.Pages[i]
+		key = f.prefix.AppendPage(key[:0], f.generation, p.ID, p.Page)
+		err = errors.Join(err, batch.Set(key, p.Value, nil))
+	}
+	if err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	_, err = f.fs.db.Commit(batch, false)
+	return err
+}
+
+func (f *filterSlice) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer) (err error) {
+	for _, l := range layers {
+		key := f.prefix.AppendLayer(nil, f.generation, l.ID)
+		err = errors.Join(err, batch.Set(key, keyscheme.AppendFilterLayer(nil, l), nil))
+	}
+	return err
+}
+
+// ingest writes pages to a table and puts that into the store, behind the counts: no page is ever on disk without its layer. The counts are
+// not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
+func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
+	fs := f.fs
+	if fs.db.FlushFull() { // Pebble might wait for that flush, and all writers for the table
+		return &lsm.DiskSpaceError{}
+	}
+	if len(dirty.Layers) > 0 {
+		if err := f.store(bloomslice.Dirty{Layers: dirty.Layers}); err != nil {
+			return err
+		}
+	}
+	if err := fs.db.SyncLog(); err != nil {
+		return err
+	}
+	files := fs.db.SpanFiles()
+	defer files.RemoveFiles()
+	path, err := files.WriteTable(func(yield func(key, value []byte) error) error {
+		var key []byte
+		for i := range dirty.Pages {
+			p := &dirty.Pages[i]
+			key = f.prefix.AppendPage(key[:0], f.generation, p.ID, p.Page)
+			if err := yield(key, p.Value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fs.ingested.Add(uint64(files.Bytes))
+	// What Pebble calls fatal here is a MANIFEST that can't be written: it is not recovered, the process ends.
+	return fs.db.Ingest(context.Background(), []string{path})
+}
+
+// closeRounds is how often a slice that is being closed is flushed beside those who mark, before they wait for it.
+const closeRounds = 3
+
+// close flushes the slice and takes its bits out of memory.
+func (f *filterSlice) close() (bool, error) {
+	f.flushing.Lock()
+	defer f.flushing.Unlock()
+	for range closeRounds {
+		if err := f.flushLocked(); err != nil {
+			return false, err
+		}
+		if closed, over := f.closeClean(); over {
+			return closed, nil
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slice := f.slice.Load(); slice != nil && !f.gone.Load() {
+		for taking := slice.Take(); ; {
+			dirty := taking.Next(pagesBatched)
+			if dirty.Empty() {
+				break
+			}
+			if err := f.store(dirty); err != nil {
+				slice.PutBack(dirty)
+				return false, err
+			}
+			f.fs.written.Add(uint64(len(dirty.Pages)))
+		}
+		f.shut(slice)
+		return true, nil
+	}
+	return false, nil
+}
+
+// closeClean closes a slice of which nothing is dirty. It reports false, over, where somebody was faster.
+func (f *filterSlice) closeClean() (closed, over bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slice := f.slice.Load()
+	switch {
+	case slice == nil || f.gone.Load() || f.opt.Load().InMemory:
+		return false, true
+	case slice.Dirty():
+		return false, false
+	}
+	f.shut(slice)
+	return true, true
+}
+
+// shut takes the bits of a slice, which are all stored, out of memory. Its lock is held.
+func (f *filterSlice) shut(slice *bloomslice.Slice) {
+	f.layers = slice.Layers()
+	f.slice.Store(nil)
+	f.fs.ring.remove(f)
+	f.pageOuts.Add(1)
+	slice.Release()
+}
+
+// CloseCold closes the filters that were not used since it was last called, but for those in memory only. It returns how many.
+func (fs *Filters) CloseCold(ctx context.Context) (n int, err error) {
+	for _, f := range fs.list() {
+		closed, e := f.closeParts(ctx, func(part *filterSlice) bool { return !part.wasUsed(usedSinceCold) && part.slice.Load() != nil })
+		if e != nil && !errors.Is(e, bigset.ErrNoFilter) {
+			err = errors.Join(err, e)
+		}
+		if closed {
+			n++
+		}
+	}
+	return n, err
+}
+
+const (
+	tablesFew = 8    // where tables take no more than this part of the cache, slices without pages stay open
+	trimShare = 32   // trim frees this part of the cache beyond what is too much, so that the marks of a while need no other one
+	trimLooks = 4096 // how many slices one trim looks at, at most: its caller waits
+)
+
+// trim takes pages out of memory when there are more than there may be. It goes round the open slices: it passes once over one that was used
+// since it last came by, and takes pages from the others. If another goroutine is already trimming, trim
+// returns, unless memory is far over its limit. Pages that can't be written stay.
+func (fs *Filters) trim() {
+	most := fs.opt.CacheBytes
+	have := fs.resident.Bytes()
+	if have <= most {
+		return
+	}
+	if have > most+most/4 {
+		fs.trimming.Lock()
+	} else if !fs.trimming.TryLock() {
+		return
+	}
+	defer fs.trimming.Unlock()
+	if fs.resident.Bytes() <= most {
+		return // another goroutine has trimmed meanwhile
+	}
+	enough := most - most/trimShare
+	failed := false
+	for range min(2*fs.ring.len(), trimLooks) {
+		want := fs.resident.Bytes() - enough
+		f := fs.ring.next()
+		if want <= 0 || f == nil {
+			return
+		}
+		if f.wasUsed(usedSinceTrim) {
+			continue
+		}
+		if err := f.giveWay(want, !failed); err != nil { // the disk, which fails for others too
+			failed = true
+			fs.unwritable(f, err)
+		}
+	}
+}
+
+// giveWay takes pages of a slice out of memory. One that has none is left alone until it is used again, or closed where tables take much of the
+// memory, unless no other is open. Where it may not write, only what is stored goes.
+func (f *filterSlice) giveWay(want int64, write bool) error {
+	freed, err := f.evict(want, write)
+	if err != nil || freed >= want || !write {
+		return err
+	}
+	if fs := f.fs; fs.resident.Tables.Load() <= fs.opt.CacheBytes/tablesFew {
+		fs.ring.rest(f)
+	} else if freed == 0 && fs.ring.len() > 1 {
+		_, err = f.close()
+	}
+	return err
+}
+
+func (fs *Filters) unwritable(f *filterSlice, err error) {
+	fs.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.name), "cause", err)
+}
+
+// evict takes pages of an open filter out of memory. Where they are not enough, and it may write, it stores those that have changed and
+// takes them too. It returns how many bytes that frees.
+func (f *filterSlice) evict(want int64, write bool) (freed int64, err error) {
+	f.flushing.Lock()
+	defer f.flushing.Unlock()
+	for try := range 2 {
+		f.mu.Lock()
+		slice := f.slice.Load()
+		if slice == nil || f.gone.Load() || f.opt.Load().InMemory {
+			f.mu.Unlock()
+			return freed, nil
+		}
+		freed += slice.Evict(want - freed)
+		f.mu.Unlock()
+		if freed >= want || try > 0 || !write {
+			break
+		}
+		if err = f.flushLocked(); err != nil {
+			break
+		}
+	}
+	f.fs.evicted.Add(uint64(freed / bloomslice.PageBytes))
+	return freed, err
+}

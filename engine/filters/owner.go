@@ -1,0 +1,134 @@
+package filters
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"bigset"
+	"bigset/engine/internal/lsm"
+	"bigset/engine/internal/marklog"
+	"bigset/keyscheme"
+)
+
+// Options say what filters may take, and when their marks are answered. All must be set.
+type Options struct {
+	// CacheBytes bounds the pages that are kept in memory, with the tables of open filters, which are 8 bytes a page, in memory or not.
+	// Filters that are in memory only come on top: Limits bounds those.
+	CacheBytes int64
+	// Limits bound what filters may take; the zero value is none.
+	Limits Limits
+	// Durability says when marks of filters are answered that say nothing of it themselves.
+	Durability bigset.FilterDurability
+	// Now is the time by which generations are given. It may jump.
+	Now func() time.Time
+	// Logger takes what an operator should read.
+	Logger *slog.Logger
+
+	// segmentBytes is the length at which a segment of the log of marks is to be taken away: 0 is segmentBytes. Tests set it.
+	segmentBytes int64
+}
+
+// segmentBytes is how long a segment of the log of marks becomes before all filters are flushed, so that it can go.
+const segmentBytes = 64 << 20
+
+// ReadLocker is the shared half of a sync.RWMutex.
+type ReadLocker interface {
+	RLock()
+	RUnlock()
+}
+
+// Sets are the locks by which filters and the sets of the same store keep out of each other's way.
+type Sets struct {
+	// Passes is locked, not shared, by what copies all that lies between the sets of a span.
+	Passes ReadLocker
+	// Swapping is locked, not shared, while an iterator over many sets is opened.
+	Swapping ReadLocker
+}
+
+// Owner is what the store that filters belong to does with them. Programs use Filters.
+type Owner struct{ fs *Filters }
+
+// New returns the owner of filters that are not open yet. Of its methods only Owes may be called before Open.
+func New() *Owner { return &Owner{&Filters{}} }
+
+// Open reads which filters a store has, and brings the marks in that a crash has left in their log. Damage that is met in a filter is
+// noted in damages. Where there is no room on the disk for those marks they stay in memory and in the log, see Owes.
+func (o *Owner) Open(db *lsm.DB, opt Options, sets Sets, damages *lsm.Damages) error {
+	fs := o.fs
+	opt.segmentBytes = cmp.Or(opt.segmentBytes, segmentBytes)
+	fs.db, fs.opt, fs.damages, fs.passes, fs.swapping = db, opt, damages, sets.Passes, sets.Swapping
+	return fs.open()
+}
+
+// IsFile reports whether a name in a store's folder is that of a file of its filters.
+func IsFile(name string) bool { return marklog.IsSegment(name) }
+
+// Filters returns the filters, for programs.
+func (o *Owner) Filters() *Filters { return o.fs }
+
+// Start begins the work of the background: dropped filters are cut out.
+func (o *Owner) Start() { o.fs.cutter.start() }
+
+// Stop ends that work. What is left of it is done after the next open.
+func (o *Owner) Stop() { o.fs.cutter.stop() }
+
+// Close flushes all filters and ends what goes on in the background. Nobody else uses them any more.
+func (o *Owner) Close() error {
+	fs := o.fs
+	o.Stop()
+	fs.log.Settle()
+	var err error
+	if !fs.db.HasFailed() {
+		err = fs.flush(context.Background())
+	}
+	if fs.owesFlush.Load() && errors.Is(err, bigset.ErrDiskFull) {
+		err = nil // the log of marks has it all, and nothing was marked since
+	}
+	return errors.Join(err, fs.log.Close())
+}
+
+// Owes reports whether the open has found no room for the marks of the log, and no flush has since.
+func (o *Owner) Owes() bool { return o.fs.owesFlush.Load() }
+
+// Flush makes all that was marked so far durable, in all filters, as Filters.Flush does, in a call of the store that has begun.
+func (o *Owner) Flush(ctx context.Context) error { return o.fs.flush(ctx) }
+
+// Whole returns an error if the log of marks has what the filters would deny without it.
+func (o *Owner) Whole() error { return o.fs.whole() }
+
+// CutRange runs what cuts a range out, while nobody makes, marks or stores slices of filters that lie in it, and forgets those. What a
+// crash leaves of them are entries of the directory without a filter.
+func (o *Owner) CutRange(b keyscheme.Bounds, cut func() error) error { return o.fs.cutRange(b, cut) }
+
+// Has reports whether a generation of a filter is listed.
+func (o *Owner) Has(name string, generation uint64) bool {
+	f := o.fs.find([]byte(name))
+	return f != nil && f.generation == generation
+}
+
+// Stats are figures of all filters.
+type Stats struct {
+	Filters, Open                    uint64
+	Bytes                            uint64 // of pages in memory, with their tables
+	PagesRead, PagesOut, PagesStored uint64 // brought into memory, taken out of it because it was short, written by flushes
+	BytesIngested                    uint64 // of tables that were written for them
+}
+
+// Stats returns the figures of now.
+func (o *Owner) Stats() (st Stats) {
+	fs := o.fs
+	for _, f := range fs.list() {
+		st.Filters++
+		if slices.ContainsFunc(f.parts(), (*filterSlice).isOpen) {
+			st.Open++
+		}
+	}
+	st.Bytes = uint64(max(0, fs.resident.Bytes()+fs.pinned.Bytes()))
+	st.PagesRead, st.PagesOut, st.PagesStored = fs.faults.Load(), fs.evicted.Load(), fs.written.Load()
+	st.BytesIngested = fs.ingested.Load()
+	return st
+}

@@ -1,0 +1,439 @@
+package filters
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/engine/internal/lockorder"
+	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
+)
+
+// filterSlice is one slice of a filter: open, with its bits in memory as far as they were needed, or closed. Its methods may be called by any
+// number of goroutines. Checks take no lock.
+type filterSlice struct {
+	fs         *Filters
+	of         *Filter
+	name       []byte
+	index      uint32
+	prefix     keyscheme.FilterPrefix
+	generation uint64
+
+	opt   atomic.Pointer[keyscheme.FilterOptions]
+	slice atomic.Pointer[bloomslice.Slice] // nil while it is closed
+	gone  atomic.Bool                      // dropped or cleared
+	bytes uint64                           // of its layers, as filters.bytes has them. Guarded by mu
+	used  atomic.Uint32                    // bits of what has happened to it lately: usedSinceCold and so on
+	place int                              // in filters.ring, from 1; 0 is none. Guarded by the ring's lock
+
+	checks checkCounts // here, to keep what each mark changes out of the cache lines that each check reads
+
+	flushing             lockorder.Mutex[lockorder.SliceFlushing] // one at a time stores pages, or lets them go
+	mu                   lockorder.Mutex[lockorder.SliceMu]       // one at a time marks, opens or closes
+	layers               []bloomslice.Layer                       // of a closed one, as they are stored; nil until they are read. Guarded by mu
+	merged               bool                                     // pages of another replica were joined, which the log does not tell of. Guarded by mu
+	damaged              error                                    // what the log of marks has of it could not be brought in. Guarded by mu
+	changes              uint64                                   // how often bits or counts have changed. Guarded by mu
+	logged               atomic.Uint64                            // where the log has the last mark of which a bit is set, or later
+	markHits, markMisses uint64                                   // guarded by mu
+	pageIns, pageOuts    atomic.Uint64
+	digest               atomic.Pointer[changesDigest]
+}
+
+func newFilterSlice(of *Filter, index uint32) *filterSlice {
+	prefix := keyscheme.NewFilterPrefix(of.name, index)
+	return &filterSlice{fs: of.fs, of: of, name: prefix[len(prefix)-len(of.name):], index: index, prefix: prefix, generation: of.generation}
+}
+
+// entry returns the slice's entry in the directory.
+func (f *filterSlice) entry() []byte { return f.directoryKey(keyscheme.EntryPresent) }
+
+func (f *filterSlice) directoryKey(kind keyscheme.EntryKind) []byte {
+	return keyscheme.AppendDirectoryKey(nil, f.directoryEntry(kind))
+}
+
+func (f *filterSlice) directoryEntry(kind keyscheme.EntryKind) keyscheme.DirectoryEntry {
+	return keyscheme.DirectoryEntry{Kind: kind, Name: f.name, Slice: f.index, Generation: f.generation}
+}
+
+func (f *filterSlice) isOpen() bool { return f.slice.Load() != nil }
+
+// checkHashes checks keys by their hashes.
+func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) error {
+	if n := f.look(hashes, present); n < len(hashes) {
+		if err := f.read(hashes[n:], present[n:]); err != nil {
+			return err
+		}
+	}
+	return f.checked(present[:len(hashes)])
+}
+
+// checked counts keys that were checked. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its bits with it.
+func (f *filterSlice) checked(present []bool) error {
+	if f.gone.Load() {
+		return bigset.ErrNoFilter
+	}
+	var hits uint64
+	for _, p := range present {
+		if p {
+			hits++
+		}
+	}
+	f.checks.add(hits, uint64(len(present))-hits)
+	return nil
+}
+
+// look checks keys until it needs a page that is not in memory, and returns how many that were. It asks nothing of the store, which may be
+// closing meanwhile.
+func (f *filterSlice) look(hashes []bloomslice.Hash, present []bool) int {
+	slice := f.slice.Load()
+	if slice == nil {
+		return 0
+	}
+	f.use()
+	for i := range hashes {
+		has, known := slice.Look(&hashes[i])
+		if !known {
+			return i
+		}
+		present[i] = has
+	}
+	return len(hashes)
+}
+
+// read checks keys whose pages may have to be read.
+func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
+	fs := f.fs
+	if err := fs.db.Enter(); err != nil {
+		return err
+	}
+	defer fs.db.Leave()
+	slice, err := f.opened()
+	if err != nil {
+		return f.readError(err)
+	}
+	for i := range hashes {
+		if present[i], err = slice.Check(&hashes[i]); err != nil {
+			return f.readError(err)
+		}
+	}
+	f.fs.trim()
+	return nil
+}
+
+// markHashes marks keys by their hashes, in layers of an owner. tell, if it is not nil, is told of each key the layer that has its bits.
+func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added []bool, tell func(i int, in bloomslice.Layer)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slice, err := f.openLocked()
+	if err != nil {
+		return err
+	}
+	opt := f.opt.Load()
+	logs := f.durability(opt) != bigset.FilterInterval
+	for i := range hashes {
+		var to bloomslice.Layer
+		if to, added[i], err = slice.Admit(&hashes[i], owner); err != nil {
+			f.changes++ // a layer may have come
+			return err
+		}
+		if tell != nil {
+			tell(i, to)
+		}
+		if logs && (added[i] || f.merged) {
+			if err := f.log(&to, &hashes[i]); err != nil {
+				return err
+			}
+		}
+		if !added[i] {
+			f.markMisses++
+			continue
+		}
+		if err := f.mayMark(opt, slice); err != nil {
+			return err
+		}
+		slice.Commit()
+		f.changes++
+		f.markHits++
+	}
+	return nil
+}
+
+// log has the log of marks tell of a mark, before its bits are set: who finds them waits for it.
+func (f *filterSlice) log(to *bloomslice.Layer, h *bloomslice.Hash) error {
+	position, err := f.fs.log.Append(f.generation, to, h)
+	if err != nil {
+		return err
+	}
+	f.logged.Store(position)
+	return nil
+}
+
+// durability returns when marks of the filter are answered.
+func (f *filterSlice) durability(opt *keyscheme.FilterOptions) bigset.FilterDurability {
+	switch {
+	case opt.InMemory:
+		return bigset.FilterInterval
+	case opt.Durability == bigset.FilterServer:
+		return f.fs.opt.Durability
+	}
+	return opt.Durability
+}
+
+// waitLogged returns when all up to a position of the log is as durable as the filter's marks are to be.
+func (f *filterSlice) waitLogged(position uint64) error {
+	if d := f.durability(f.opt.Load()); d != bigset.FilterInterval {
+		return f.fs.log.Wait(position, d)
+	}
+	return nil
+}
+
+// opened returns the slice of an open filter, and opens a closed one.
+func (f *filterSlice) opened() (*bloomslice.Slice, error) {
+	f.use()
+	if slice := f.slice.Load(); slice != nil {
+		return slice, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.openLocked()
+}
+
+// Bits of filterSlice.used.
+const (
+	usedSinceCold = 1 << iota // since CloseCold last looked
+	usedSinceTrim             // since trim last looked
+	usedInRing                // since it last left filters.ring
+	usedLately    = usedSinceCold | usedSinceTrim | usedInRing
+)
+
+// use notes that the filter is in use.
+func (f *filterSlice) use() {
+	if f.used.Load() == usedLately { // or each check would write what all checks read
+		return
+	}
+	if f.used.Swap(usedLately)&usedInRing == 0 {
+		f.fs.ring.add(f)
+	}
+}
+
+// wasUsed takes a bit of used away, and reports whether it was set.
+func (f *filterSlice) wasUsed(bit uint32) bool { return f.used.And(^bit)&bit != 0 }
+
+func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
+	f.use()
+	if slice := f.slice.Load(); slice != nil {
+		return slice, nil
+	}
+	if f.gone.Load() {
+		return nil, bigset.ErrNoFilter
+	}
+	if f.damaged != nil {
+		return nil, f.damaged
+	}
+	layers, err := f.storedLayers()
+	if err != nil {
+		return nil, err
+	}
+	opt := f.opt.Load()
+	if len(layers) == 0 {
+		return nil, fmt.Errorf("%w: filter %q has no layers", bigset.ErrCorrupt, f.name)
+	}
+	if shape, e := opt.Shape(0); opt.InMemory && e == nil {
+		if err := f.fs.mayPin(shape.TableBytes()); err != nil {
+			return nil, err
+		}
+	}
+	slice, err := f.newSlice(opt, layers)
+	if err == nil && opt.InMemory {
+		err = slice.AddLayer("") // it begins anew
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
+	}
+	if !opt.InMemory {
+		f.pageIns.Add(1)
+	}
+	f.count(slice.Layers())
+	slice.Bound(f.mayGrow)
+	f.slice.Store(slice)
+	f.fs.ring.add(f)
+	f.layers = nil
+	return slice, nil
+}
+
+// newSlice returns a slice with layers that are stored, or, of a filter in memory only, without.
+func (f *filterSlice) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice.Layer) (*bloomslice.Slice, error) {
+	if opt.InMemory {
+		return bloomslice.New(opt.Options, nil, nil, &f.fs.pinned)
+	}
+	return bloomslice.New(opt.Options, layers, pageSource{f}, &f.fs.resident)
+}
+
+// loadHead reads the filter's options, if it has not been done. Its errors are bigset.ErrNoFilter and bigset.ErrCorrupt.
+func (f *filterSlice) loadHead() error {
+	if f.opt.Load() != nil {
+		return nil
+	}
+	value, closer, err := f.fs.db.View(f.prefix.AppendHead(nil, f.generation))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return bigset.ErrNoFilter
+	}
+	if err != nil {
+		return lsm.DiskError(err)
+	}
+	opt, err := keyscheme.DecodeFilterHead(value)
+	if err == nil && f.index >= opt.Slices {
+		err = fmt.Errorf("slice %d of %d", f.index, opt.Slices)
+	}
+	if err == nil && opt.Generation != f.generation {
+		err = fmt.Errorf("a head of generation %d, in generation %d", opt.Generation, f.generation)
+	}
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
+	}
+	f.opt.Store(&opt)
+	return nil
+}
+
+// storedLayers returns the layers of a closed filter. The lock is held.
+func (f *filterSlice) storedLayers() (layers []bloomslice.Layer, err error) {
+	if f.layers != nil {
+		return f.layers, nil
+	}
+	if err := f.loadHead(); err != nil {
+		return nil, err
+	}
+	b := f.prefix.Layers(f.generation)
+	it, err := f.fs.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = lsm.DiskError(err) }()
+	defer lsm.Closing(it, &err)
+	layers = []bloomslice.Layer{}
+	for ok := it.First(); ok; ok = it.Next() {
+		l, err := f.decodeLayer(it)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
+	if err := it.Error(); err != nil {
+		return nil, err
+	}
+	f.layers = layers
+	return layers, nil
+}
+
+func (f *filterSlice) decodeLayer(it *pebble.Iterator) (l bloomslice.Layer, err error) {
+	key, err := keyscheme.Decode(it.Key())
+	if err != nil {
+		return l, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
+	}
+	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
+	if !ok {
+		return l, fmt.Errorf("%w: key of a layer of filter %q", bigset.ErrCorrupt, f.name)
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return l, err
+	}
+	if l, err = keyscheme.DecodeFilterLayer(value); err != nil {
+		return l, fmt.Errorf("%w: layer %d of filter %q: %w", bigset.ErrCorrupt, fk.Layer.Index, f.name, err)
+	}
+	l.ID = fk.Layer
+	return l, nil
+}
+
+// pageSource reads the pages of a filter.
+type pageSource struct{ f *filterSlice }
+
+// keyBuffers has room for keys that are looked up.
+var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
+
+// Page implements bloomslice.Source.
+func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
+	buf := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(buf)
+	*buf = p.f.prefix.AppendPage((*buf)[:0], p.f.generation, id, page)
+	value, closer, err := p.f.fs.db.View(*buf)
+	switch {
+	case err == nil:
+		value = bytes.Clone(value)
+		err = closer.Close()
+	case errors.Is(err, pebble.ErrNotFound):
+		value, err = nil, nil
+	}
+	if p.f.gone.Load() { // its pages may have been on their way out
+		return nil, bigset.ErrNoFilter
+	}
+	p.f.fs.faults.Add(1)
+	return value, err
+}
+
+// readError names the filter, calls damage by its name, and notes it.
+func (f *filterSlice) readError(err error) error {
+	switch {
+	case errors.Is(err, bigset.ErrNoFilter), errors.Is(err, bigset.ErrFailed), errors.Is(err, bigset.ErrClosed), errors.Is(err, bigset.ErrCorrupt):
+	case errors.Is(err, bloomslice.ErrCorruptPage):
+		err = fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
+	default:
+		err = fmt.Errorf("engine: filter %q: %w", f.name, lsm.DiskError(err))
+	}
+	f.met(err)
+	return err
+}
+
+// met notes damage of the filter, if err is that.
+func (f *filterSlice) met(err error) { f.fs.damages.Met(f.of.damaged(), err) }
+
+func (f *Filter) damaged() lsm.Damaged {
+	return lsm.Damaged{Name: string(f.name), Generation: f.generation}
+}
+
+// addTo adds what is known of the slice, also with bigset.ErrCorrupt.
+func (f *filterSlice) addTo(info *Info) error {
+	hits, misses := f.checks.sums()
+	info.SlicesHere++
+	info.CheckHits += hits
+	info.CheckMisses += misses
+	info.PageIns += f.pageIns.Load()
+	info.PageOuts += f.pageOuts.Load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info.MarkHits += f.markHits
+	info.MarkMisses += f.markMisses
+	if f.gone.Load() {
+		return bigset.ErrNoFilter
+	}
+	var layers []bloomslice.Layer
+	if slice := f.slice.Load(); slice != nil {
+		layers, info.Open = slice.Layers(), true
+	} else {
+		err := f.damaged
+		if err == nil {
+			layers, err = f.storedLayers()
+		}
+		if err != nil {
+			f.met(err)
+			return err
+		}
+	}
+	opt, sums := f.opt.Load(), bloomslice.Sums(layers)
+	info.Options = bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}
+	info.Capacity += sums.Capacity
+	info.Size += sums.Size
+	info.Storage += sums.Storage
+	for i := range layers {
+		info.Pages += (layers[i].Shape.Bytes + bloomslice.PageBytes - 1) / bloomslice.PageBytes
+	}
+	return nil
+}

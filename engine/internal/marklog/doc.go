@@ -1,0 +1,20 @@
+// Package marklog is the log of marks of bloom filters: which keys were marked since the pages that hold their bits were stored. It is
+// what makes a mark of a filter with bigset.FilterLog or bigset.FilterSync outlive a crash.
+//
+//	Append ── pending ──write──> segment ──sync──> on disk          Rotate ends a segment, Remove deletes those that ended
+//	  │                            │                  │
+//	  position            Wait (FilterLog)    Wait (FilterSync)      Replay reads them after a crash, Keep leaves them to the next open
+//
+// Laws:
+//
+//   - What Wait has returned for without an error is replayed after a crash, until Remove has deleted it.
+//   - A record is replayed whole or not at all. Replayed twice it changes nothing: the log tells of bits that are set.
+//   - A write or sync that fails fails the store, for good.
+//   - Bytes that were on disk and are damaged are an error of Replay, those that a power cut took back are not.
+//
+// Files, in the order to read them:
+//
+//	log.go       appending, group writes and group syncs, rotation
+//	segment.go   the format of a segment, and which damage a crash explains; docs/format.md has the bytes
+//	replay.go    what a crash has left
+package marklog

@@ -1,0 +1,61 @@
+package marklog
+
+import (
+	"errors"
+	"fmt"
+
+	"bigset/engine/internal/lsm"
+)
+
+// Find returns how many segments a crash has left. Nothing was appended yet.
+func (l *Log) Find() (segments int, err error) {
+	numbers, err := listSegments(l.db.FS(), l.db.Dir())
+	if err != nil || len(numbers) == 0 {
+		return 0, err
+	}
+	l.segments, l.last = numbers, numbers[len(numbers)-1]
+	return len(numbers), nil
+}
+
+// Replay calls chunk with what is in the segments that Find has found: the records of each whole chunk, for DecodeRecord, in the order in
+// which they were appended, with the place of the segment, from 0. Errors that the bytes of a segment are the cause of wrap bigset.ErrCorrupt: they are *lsm.CorruptionError.
+// The segments stay until they are removed.
+func (l *Log) Replay(chunk func(segment int, records []byte) error) error {
+	for i, number := range l.segments {
+		path := l.path(number)
+		data, err := readSegment(l.db.FS(), path)
+		if err != nil {
+			return err
+		}
+		torn, err := walkSegment(data, number, number == l.last, func(records []byte) error { return chunk(i, records) })
+		if errors.Is(err, errBad) {
+			return &lsm.CorruptionError{Path: path, Err: fmt.Errorf("%w; nothing was changed, bring the folder back from a copy", err)}
+		}
+		if err != nil {
+			return fmt.Errorf("log of marks %s: %w", path, err)
+		}
+		if torn {
+			l.db.Logger().Warn("bigset: the log of marks ends in records that were being written when the power went", "path", path)
+		}
+	}
+	return nil
+}
+
+// Keep leaves the segments that Find has found to the next open. Others may come after the last, so that one gets its end.
+func (l *Log) Keep() error {
+	path := l.path(l.last)
+	data, err := readSegment(l.db.FS(), path)
+	if err == nil {
+		data, err = endedSegment(data, l.last)
+	}
+	if err == nil {
+		err = lsm.WriteFile(l.db.FS(), l.db.Dir(), segmentName(l.last), string(data))
+	}
+	if err != nil {
+		return fmt.Errorf("log of marks %s: %w", path, err)
+	}
+	l.segments = nil
+	return nil
+}
+
+func (l *Log) path(number uint64) string { return l.db.FS().PathJoin(l.db.Dir(), segmentName(number)) }

@@ -1,0 +1,59 @@
+package testkit
+
+import (
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// Failing returns a hook that fails operations that fit, from the n-th on, and reports whether it has. With once it fails
+// only that one.
+func Failing(n int64, once bool, cause error, fits func(op errorfs.Op) bool) (Hook, *atomic.Bool) {
+	var count atomic.Int64
+	var fired atomic.Bool
+	return func(op errorfs.Op) error {
+		if !fits(op) {
+			return nil
+		}
+		if k := count.Add(1) - 1; k < n || once && k > n {
+			return nil
+		}
+		if op.Kind == errorfs.OpFileReadAt && WithinCut() { // there the process ends
+			count.Add(-1) // the next operation fails instead
+			return nil
+		}
+		fired.Store(true)
+		return &os.PathError{Op: "inject", Path: op.Path, Err: cause}
+	}, &fired
+}
+
+// WithinCut reports whether Pebble is looking for the place at which a table that it cuts goes on.
+func WithinCut() bool { return strings.Contains(string(debug.Stack()), "TableBounds(") }
+
+// FaultKinds are the ways in which an operation fails: with an error, or by writing half of what it was given.
+var FaultKinds = []struct {
+	Name  string
+	Cause error
+	Short bool // half of what was given is written
+}{{"EIO", syscall.EIO, false}, {"ENOSPC", syscall.ENOSPC, false}, {"short write", syscall.ENOSPC, true}}
+
+// FatalElsewhere says which operations Pebble takes for fatal in goroutines of its own, or answers by a panic that nobody
+// can catch: there the process ends. The log's writes can be caught, not its making.
+func FatalElsewhere(op errorfs.Op) bool {
+	for _, part := range []string{"MANIFEST", "marker.", "CURRENT", ".log"} {
+		if strings.Contains(op.Path, part) {
+			return true
+		}
+	}
+	return op.Kind == errorfs.OpFileSync && !strings.Contains(op.Path, ".") // a folder's: it is part of making a log
+}
+
+// LateInOpen says which operations come last when a store is opened. When one of them fails, Pebble tears down what the
+// statistics and compactions that it has begun are using, and they may panic: there the process ends, too.
+func LateInOpen(op errorfs.Op) bool {
+	return strings.Contains(op.Path, "OPTIONS") || strings.HasSuffix(op.Path, ".dbtmp") || op.Kind == errorfs.OpList
+}
