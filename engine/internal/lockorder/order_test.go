@@ -259,3 +259,33 @@ func compare(t *testing.T, code, doc []string) {
 		t.Errorf("%s has a row of %s, which is not in the code", document, d)
 	}
 }
+
+// TestDrawingHasTheOrder: the locks that the drawing in engine/doc.go names come in their order, line by line.
+func TestDrawingHasTheOrder(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(module, engine, "doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, drawing, ok := strings.Cut(string(text), "// Locks are taken in one order")
+	if drawing, _, ok = strings.Cut(drawing, "// The files, "); !ok {
+		t.Fatal("doc.go has no drawing of locks before its list of files")
+	}
+	place := map[string]int{}
+	for i, l := range Order {
+		place[l.Name] = i + 1
+	}
+	last, found := 0, 0
+	for _, name := range regexp.MustCompile(`\w+\.\w+`).FindAllString(drawing, -1) {
+		at := place[name]
+		if at == 0 {
+			continue
+		}
+		if found++; at <= last {
+			t.Errorf("doc.go draws %s after %s", name, Order[last-1].Name)
+		}
+		last = at
+	}
+	if found < len(Order)/2 {
+		t.Errorf("doc.go names %d of %d locks", found, len(Order))
+	}
+}
