@@ -88,7 +88,7 @@ func (s *Store) RunnerTick(ctx context.Context) error { return s.runner.tick(ctx
 
 // RunnerForgets makes the runner look again at sets that it had put aside for a while.
 func (s *Store) RunnerForgets() {
-	clear(s.runner.resting)
+	clear(s.runner.picker.resting)
 	s.runner.sweeps.after = time.Time{}
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-
 	"bigset/compaction"
 	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
@@ -23,20 +22,15 @@ type runner struct {
 	mu      lockorder.Mutex[lockorder.RunnerMu]
 	emptied []*set // pinned
 
-	surveyed uint64               // the state of the tables when they were last looked at; 0 is never
-	tables   []lsm.Table          // what was found then
-	resting  map[string]time.Time // sets not to be looked at before
-	judged   map[string]uint64    // the survey by which a set was last looked at
-	wanted   map[string]time.Time // since when the strategy wants a set rewritten
-	spared   map[string]time.Time // sets that are not to be rewritten before while they are written, see spare
+	surveyed uint64      // the state of the tables when they were last looked at; 0 is never
+	tables   []lsm.Table // what was found then
+	picker   setPicker
 	sweeps   sweepPicker
 	idle     atomic.Bool // the last tick found nothing to do
 }
 
 func (r *runner) start(s *Store) {
-	r.s, r.done = s, make(chan struct{})
-	r.resting, r.wanted, r.judged = map[string]time.Time{}, map[string]time.Time{}, map[string]uint64{}
-	r.spared = map[string]time.Time{}
+	r.s, r.done, r.picker = s, make(chan struct{}), newSetPicker()
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	go r.run(ctx)
@@ -159,16 +153,16 @@ func pause(ctx context.Context, bytes, bytesPerSecond int64) error {
 }
 
 // survey looks at all tables' own counts, if something has changed since the last time.
-func (s *Store) survey() ([]lsm.Table, error) {
-	c, l := &s.counters, &s.db.Counters
+func (r *runner) survey() ([]lsm.Table, error) {
+	c, l := &r.s.counters, &r.s.db.Counters
 	state := 1 + l.Flushes.Load() + l.Compactions.Load() + c.rewrites.Load() + c.excises.Load()
-	if state == s.runner.surveyed {
-		return s.runner.tables, nil
+	if state == r.surveyed {
+		return r.tables, nil
 	}
-	tables, err := s.db.ReadTables()
+	tables, err := r.s.db.ReadTables()
 	if err != nil {
 		return nil, err
 	}
-	s.runner.surveyed, s.runner.tables = state, tables
+	r.surveyed, r.tables = state, tables
 	return tables, nil
 }
