@@ -78,6 +78,7 @@ func (p *setPicker) forgetAllBut(keys map[string]uint64) {
 	gone := func(prefix string) bool { _, there := keys[prefix]; return !there }
 	maps.DeleteFunc(p.judged, func(prefix string, _ uint64) bool { return gone(prefix) })
 	maps.DeleteFunc(p.wanted, func(prefix string, _ time.Time) bool { return gone(prefix) })
+	maps.DeleteFunc(p.spared, func(prefix string, _ time.Time) bool { return gone(prefix) })
 	maps.DeleteFunc(p.resting, func(prefix string, _ time.Time) bool { return gone(prefix) })
 }
 
