@@ -366,6 +366,8 @@ func (s *Store) SegmentsMade() uint64 {
 // ForgetSpace has the next look at the disk happen at once.
 func (s *Store) ForgetSpace() { s.db.ForgetSpace() }
 
+const LateKeysMax = lateKeysMax
+
 // CorruptionOf says where the damage is that Pebble tells of.
 var CorruptionOf = lsm.CorruptionOf
 
