@@ -150,11 +150,11 @@ func failAll(group []*request, err error) {
 	}
 }
 
-// noteQueued notes how long the requests of a group have waited.
+// noteQueued notes how long the requests of a group have waited, but for those that only hold the writers.
 func (s *Store) noteQueued(group []*request) {
 	var now time.Time
 	for _, r := range group {
-		if r.queued.IsZero() {
+		if r.queued.IsZero() || r.alone != nil {
 			continue
 		}
 		if now.IsZero() {
