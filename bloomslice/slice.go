@@ -3,7 +3,6 @@ package bloomslice
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -443,11 +442,4 @@ func Sums(layers []Layer) (f Figures) {
 		f.Storage += layers[i].Shape.Bytes + HeaderBytes
 	}
 	return f
-}
-
-// Probability returns the probability of a false positive at which a layer of the shape has its capacity: what a bloom filter of its
-// bytes, bits a key and keys has.
-func (s Shape) Probability() float64 {
-	perHash := float64(s.Bytes * 8 / uint64(s.K))
-	return math.Pow(1-math.Exp(-float64(s.Capacity)/perHash), float64(s.K))
 }

@@ -165,7 +165,7 @@ func BenchmarkCodec(b *testing.B) {
 func BenchmarkAlgebra(b *testing.B) {
 	c, dot := tenMillion(), Of(Dot{"a", 5_000_001})
 	other := c.Clone()
-	other.Optimize()
+	pack(other)
 	b.Run("Union of a dot", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

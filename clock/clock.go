@@ -136,16 +136,6 @@ func (c *Clock) Clone() *Clock {
 	return &Clock{recs: slices.Clone(c.recs)}
 }
 
-// Optimize packs the pages that were written since they were last packed. Packing happens by itself every so many
-// writes; a clock that is going to be kept for long and not written is worth a call. Pages shared with a clone are left
-// alone. It mutates the clock, not what the clock holds.
-func (c *Clock) Optimize() {
-	tok := c.token()
-	for i := range c.recs {
-		c.recs[i].optimize(tok)
-	}
-}
-
 // HeapBytes returns roughly how much memory the clock keeps alive, what it shares with clones included.
 func (c *Clock) HeapBytes() int {
 	n := int(unsafe.Sizeof(Clock{}))

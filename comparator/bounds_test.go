@@ -58,9 +58,6 @@ func TestBounds(t *testing.T) {
 			{"after through", p.Range(keyscheme.After(from), keyscheme.After(to)), isElement && bytes.Compare(from, e) < 0 && bytes.Compare(e, to) <= 0},
 			{"SlotRange", keyscheme.SlotRange(slot, last), inStore && slot <= k.Slot && k.Slot <= last},
 			{"SlotSets", keyscheme.SlotSets(slot), k.PrefixLen() > 0 && k.Slot == slot},
-			{"SlotKeys", keyscheme.SlotKeys(slot, keyscheme.SlotBloom), k.Kind == keyscheme.KindSlotBloom && k.Slot == slot},
-			{"SlotKeys", keyscheme.SlotKeys(slot, keyscheme.SlotMeta), k.Kind == keyscheme.KindSlotMeta && k.Slot == slot},
-			{"StoreMeta", keyscheme.StoreMeta(), !inStore},
 		} {
 			if got := within(c.bounds, key); got != c.want {
 				t.Fatalf("%s: is %s in [%s, %s): %v, want %v", c.name, comparator.Format(key),

@@ -75,8 +75,8 @@ func (c *copied) writeTables() error {
 		for size := 0; last < len(c.ends) && size <= tableKeysBytes; last++ {
 			size += len(c.key(last)) + len(c.value(last))
 		}
-		t, err := c.table(first, last)
-		if err != nil {
+		t := copiedTable{first: first, last: last}
+		if err := c.write(&t, nil); err != nil {
 			return err
 		}
 		c.tables = append(c.tables, t)
@@ -85,11 +85,10 @@ func (c *copied) writeTables() error {
 	return nil
 }
 
-// table writes the keys from first to last, which is exclusive, to a new table.
-func (c *copied) table(first, last int) (t copiedTable, err error) {
-	t = copiedTable{first: first, last: last}
-	t.path, err = c.WriteTable(c.merging(t, nil))
-	return t, err
+// write writes the keys of a table, and late ones in between, to a new file.
+func (c *copied) write(t *copiedTable, late []keptKey) (err error) {
+	t.path, err = c.WriteTable(c.merging(*t, late))
+	return err
 }
 
 // tablePaths returns the paths of the tables, in order.
@@ -121,8 +120,7 @@ func (c *copied) mergeLate(late []keptKey, upper []byte) error {
 		if n == 0 {
 			continue
 		}
-		var err error
-		if t.path, err = c.WriteTable(c.merging(*t, late[:n])); err != nil {
+		if err := c.write(t, late[:n]); err != nil {
 			return err
 		}
 		late = late[n:]

@@ -47,7 +47,8 @@
 //	delta.go facts.go drop.go requests.go                    other work in that queue; requests that repeat
 //	lookup.go read.go readers.go skip.go deadruns.go         a read
 //	publish.go                                               Dead, once durable, goes to the filter of compactions
-//	runner.go rewrite.go copied.go compact.go                the rewriter: which span, a pass over it, what takes its place
+//	runner.go setpicker.go sampler.go                        the rewriter: when, which set, which span of it
+//	rewrite.go copied.go compact.go                          a pass over a span, what takes its place, passes over all
 //	sweep.go sweeppicker.go rangegate.go                     many small sets in one pass
 //	foldpass.go                                              wide contexts are resolved
 //	heal.go holes.go                                         keys that were lost come back

@@ -88,7 +88,7 @@ func (s *Store) RunnerTick(ctx context.Context) error { return s.runner.tick(ctx
 
 // RunnerForgets makes the runner look again at sets that it had put aside for a while.
 func (s *Store) RunnerForgets() {
-	clear(s.runner.resting)
+	clear(s.runner.picker.resting)
 	s.runner.sweeps.after = time.Time{}
 }
 
@@ -355,6 +355,8 @@ func SpanFacts(span *bigset.Span) (bigset.Facts, error) { return span.Facts() }
 
 // ForgetSpace has the next look at the disk happen at once.
 func (s *Store) ForgetSpace() { s.db.ForgetSpace() }
+
+const LateKeysMax = lateKeysMax
 
 // CorruptionOf says where the damage is that Pebble tells of.
 var CorruptionOf = lsm.CorruptionOf

@@ -203,9 +203,8 @@ func (in *ingestion) choose(seen *clock.Clock) {
 
 // writeKeys writes the keys that were chosen to one table.
 func (in *ingestion) writeKeys() error {
-	t, err := in.table(0, len(in.ends))
-	in.tables = []copiedTable{t}
-	return err
+	in.tables = []copiedTable{{last: len(in.ends)}}
+	return in.write(&in.tables[0], nil)
 }
 
 // apply takes the span as facts: little of it is new.

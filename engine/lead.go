@@ -71,15 +71,13 @@ func (s *Store) submit(st *set, r *request) {
 // lead writes one group, of which the caller's request is the first.
 func (s *Store) lead(st *set, group []*request) {
 	s.noteQueued(group)
-	if alone := group[0].alone; alone != nil {
-		s.gate.enter(st.prefix, true)
-		group[0].err = alone()
-		s.gate.leave()
-		st.passLead()
-		return
-	}
 	s.gate.enter(st.prefix, true)
-	wait := s.writeGroup(st, group)
+	var wait func() error
+	if alone := group[0].alone; alone != nil {
+		group[0].err = alone()
+	} else {
+		wait = s.writeGroup(st, group)
+	}
 	s.gate.leave()
 	if wait == nil {
 		st.passLead()
@@ -152,11 +150,11 @@ func failAll(group []*request, err error) {
 	}
 }
 
-// noteQueued notes how long the requests of a group have waited.
+// noteQueued notes how long the requests of a group have waited, but for those that only hold the writers.
 func (s *Store) noteQueued(group []*request) {
 	var now time.Time
 	for _, r := range group {
-		if r.queued.IsZero() {
+		if r.queued.IsZero() || r.alone != nil {
 			continue
 		}
 		if now.IsZero() {

@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"time"
+
 	"bigset/engine/internal/lockorder"
+	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -13,6 +16,8 @@ type rangeGate struct {
 	holds lockorder.Turn[lockorder.GateHeld]  // of the goroutine for which others wait
 	sweep *sweep                              // the one under way; nil when none is
 	held  chan struct{}                       // closed when those who wait may go on; nil while nobody has to wait
+
+	waited lsm.Timing // how long those waited who had to
 }
 
 // enter lets somebody in who is going to load a set, or to write it. leave undoes it. It is not to be nested.
@@ -30,7 +35,9 @@ func (g *rangeGate) enter(prefix keyscheme.Prefix, writes bool) {
 		}
 		held := g.held
 		g.mu.RUnlock()
+		began := time.Now()
 		<-held
+		g.waited.Note(began)
 	}
 }
 
@@ -70,9 +77,6 @@ func (g *rangeGate) holding(upper []byte, f func() error) error {
 	}()
 	return f()
 }
-
-// lateSetsMax is how many sets of a sweep may be written while they are copied. With more it is left for later.
-const lateSetsMax = 2000
 
 // lateSetsNoted bounds the sets that are noted: a sweep that has not found its end yet covers all that follow.
 const lateSetsNoted = 1 << 18

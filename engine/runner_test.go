@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"bigset/compaction"
+	"bigset/keyscheme"
 )
 
 func TestDue(t *testing.T) {
@@ -31,14 +33,28 @@ func TestDue(t *testing.T) {
 		{"one full of garbage cannot wait", swamped, true, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &runner{wanted: map[string]time.Time{}, spared: map[string]time.Time{}}
-			r.due("set", c.load, began) // it is wanted from now on
+			p := newSetPicker()
+			p.due("set", c.load, began) // it is wanted from now on
 			if c.swap {
-				r.spare("set", held, began)
+				p.spare("set", held, began)
 			}
-			if got := r.due("set", c.load, began.Add(c.after)); got != c.want {
+			if got := p.due("set", c.load, began.Add(c.after)); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestSetPickerForgets(t *testing.T) {
+	t.Parallel()
+	p, now := newSetPicker(), time.Now()
+	for _, prefix := range []string{"kept", "gone"} {
+		p.rest(keyscheme.Prefix(prefix), time.Minute)
+		p.judged[prefix] = 1
+		p.spare(prefix, time.Second, now)
+	}
+	p.forgetAllBut(map[string]uint64{"kept": 1})
+	if n := []int{len(p.resting), len(p.judged), len(p.wanted), len(p.spared)}; !slices.Equal(n, []int{1, 1, 1, 1}) || !p.rests("kept", now) {
+		t.Errorf("it remembers %v", n)
 	}
 }

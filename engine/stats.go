@@ -71,8 +71,9 @@ type Stats struct {
 	RewritesInProgress    uint64 `json:"rewrites_in_progress" metric:"gauge" help:"spans that the rewriter is at"`
 
 	Sync  Latency `json:"sync_seconds" metric:"histogram" help:"seconds from a batch's commit until it was on disk, where that was asked for"`
-	Queue Latency `json:"queue_seconds" metric:"histogram" help:"seconds that operations waited for earlier ones on their set, where they did"`
-	Held  Latency `json:"held_seconds" metric:"histogram" help:"seconds that a swap of the rewriter held the writers of a set"`
+	Queue Latency `json:"queue_seconds" metric:"histogram" help:"seconds that writes waited for earlier ones on their set, or for the rewriter, where they did"`
+	Gate  Latency `json:"gate_seconds" metric:"histogram" help:"seconds that writes, and reads of a set's clock, waited for the swap or the cut of a range of sets, where they did"`
+	Held  Latency `json:"held_seconds" metric:"histogram" help:"seconds that a swap of the rewriter held the writers of a set, or of a range of sets"`
 
 	Levels []LevelStats `json:"levels"`
 }
@@ -106,7 +107,7 @@ func (s *Store) Stats() (Stats, error) {
 		CompactionDebt: m.Compact.EstimatedDebt, BackgroundErrors: l.BackgroundErrors.Load(), Stalls: l.Stalls.Load(),
 		FlushesInProgress: uint64(m.Flush.NumInProgress), CompactionsInProgress: uint64(m.Compact.NumInProgress),
 		RewritesInProgress: uint64(c.rewriting.Load()),
-		Sync:               latencyOf(&l.Synced), Queue: latencyOf(&c.queued), Held: latencyOf(&c.held),
+		Sync:               latencyOf(&l.Synced), Queue: latencyOf(&c.queued), Gate: latencyOf(&s.gate.waited), Held: latencyOf(&c.held),
 		Corruptions: l.Corruptions.Load(), SlowDisk: l.SlowDisk.Load(), FullDisk: l.FullDisk.Load(),
 	}
 	for _, l := range m.Levels {

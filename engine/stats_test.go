@@ -117,6 +117,11 @@ func TestLatencies(t *testing.T) {
 				}
 			})
 		}
+		wg.Go(func() { // waits, and writes nothing
+			if err := p.store.HoldingWriters([]byte("t"), func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
 		<-settled(p)
 		return nil
 	}), "hold")

@@ -312,6 +312,9 @@ func (w *sweep) swap(ctx context.Context, res *sweepResult) error {
 	return nil
 }
 
+// lateSetsMax is how many sets of a sweep may be written while they are copied. With more it is left for later.
+const lateSetsMax = 2000
+
 // lateSets reads the sets anew that were written meanwhile, in order. It reports false when they are too many or too large.
 // Writers are held.
 func (w *sweep) lateSets(ctx context.Context) (late []sweptSet, ok bool, err error) {

@@ -26,7 +26,7 @@ func (r *runner) sweepSome(ctx context.Context) error {
 		return nil
 	}
 	if p.rest.Lower == nil {
-		tables, err := r.s.survey()
+		tables, err := r.survey()
 		if err != nil {
 			return err
 		}

@@ -119,11 +119,3 @@ func SlotSets(slot Slot) Bounds {
 	upper := AppendSlotKey(nil, slot, 0, nil)
 	return Bounds{AppendSlot(nil, slot), upper[:SlotBytes+LengthBytes]}
 }
-
-// SlotKeys bounds one kind of a slot's own keys.
-func SlotKeys(slot Slot, kind SlotKind) Bounds {
-	return Bounds{AppendSlotKey(nil, slot, kind, nil), AppendSlotKey(nil, slot, kind+1, nil)}
-}
-
-// StoreMeta bounds the store's own metadata: all keys of 1 to StoreMetaBytesMax bytes.
-func StoreMeta() Bounds { return Bounds{[]byte{0}, AppendSlot(nil, 0)} }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,6 +100,9 @@ func short(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
+// long is the import path of a name in floors.txt.
+func long(name string) string { return path.Join(module, name) }
+
 func TestFloors(t *testing.T) {
 	rules := readFloors(t).rules
 	for _, p := range listPackages(t) {
@@ -118,7 +122,30 @@ func TestFloors(t *testing.T) {
 				t.Errorf("tests of %s import %s, which is above it", name, imp)
 			}
 		}
+		for _, edge := range r.unused(&p) {
+			t.Errorf("docs/floors.txt lets %s import %s, and it does not", name, edge)
+		}
 	}
+}
+
+// unused returns what a package may import, or its tests may, and do not.
+func (r rule) unused(p *pkg) (edges []string) {
+	for _, own := range r.own {
+		if !slices.Contains(p.Imports, long(own)) {
+			edges = append(edges, own)
+		}
+	}
+	for _, m := range r.outside {
+		if links(p.Imports, m) == "" {
+			edges = append(edges, m)
+		}
+	}
+	for _, own := range r.tests {
+		if !slices.Contains(append(p.TestImports, p.XTestImports...), long(own)) {
+			edges = append(edges, own+" in tests")
+		}
+	}
+	return edges
 }
 
 // judge returns what is wrong with importing path, or "".
@@ -218,5 +245,17 @@ func TestJudge(t *testing.T) {
 		if got := r.judge(path) == ""; got != ok {
 			t.Errorf("judge(%s): got %v, want %v", path, got, ok)
 		}
+	}
+}
+
+// TestUnused: an edge that nobody uses is found, for each way in which one may be allowed.
+func TestUnused(t *testing.T) {
+	r := rule{own: []string{".", "clock", "fold"}, outside: []string{"net", "github.com/google/btree", "golang.org/x/sys"}, tests: []string{"engine", "bench"}}
+	p := pkg{
+		Imports:     []string{"bigset", "bigset/clock", "bigset/clocks", "net", "golang.org/x/sys/unix"},
+		TestImports: []string{"bigset/fold"}, XTestImports: []string{"bigset/engine"},
+	}
+	if got, want := r.unused(&p), []string{"fold", "github.com/google/btree", "bench in tests"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +138,10 @@ func TestPlantable(t *testing.T) {
 	}
 	if len(all) < 20 {
 		t.Errorf("only %d bugs", len(all))
+	}
+	doc, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
+	if says := fmt.Sprintf("plants %d bugs", len(all)); err != nil || !strings.Contains(string(doc), says) {
+		t.Errorf("docs/reliability.md does not say that it %s, %v", says, err)
 	}
 	for _, m := range all {
 		text, err := os.ReadFile(filepath.Join(root, m.file))

@@ -1,12 +1,10 @@
 package coord
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"bigset"
 	"bigset/clock"
@@ -116,9 +114,17 @@ func rangesOf(ctx context.Context, rep peer.Replica, first, last keyscheme.Slot,
 
 // sets compares a range set by set, and exchanges those that differ.
 func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
-	for set, err := range differing(ctx, e.a, e.b, first, last, &e.sum) {
-		if err != nil {
+	for d, err := range pairs(e.a.Digests(ctx, first, last), e.b.Digests(ctx, first, last), peer.CompareDigests) {
+		if err := cmp.Or(err, d.damage); err != nil {
 			return err
+		}
+		e.sum.Sets++
+		if d.a.Sum == d.b.Sum {
+			continue
+		}
+		set := d.a.Name
+		if len(set) == 0 { // only b has it
+			set = d.b.Name
 		}
 		e.sum.Differ++
 		if err := e.both(ctx, set); err != nil {
@@ -132,49 +138,6 @@ func (e *exchange) sets(ctx context.Context, first, last keyscheme.Slot) error {
 		}
 	}
 	return nil
-}
-
-// differing lists the sets whose digests differ, or that only one of two replicas has.
-func differing(ctx context.Context, a, b peer.Replica, first, last keyscheme.Slot, sum *Exchanged) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		nextA, stopA := iter.Pull2(a.Digests(ctx, first, last))
-		defer stopA()
-		nextB, stopB := iter.Pull2(b.Digests(ctx, first, last))
-		defer stopB()
-		da, errA, okA := nextA()
-		db, errB, okB := nextB()
-		for okA || okB {
-			if err := errors.Join(errA, errB); err != nil {
-				yield(nil, err)
-				return
-			}
-			order := 0
-			switch {
-			case !okA:
-				order = 1
-			case !okB:
-				order = -1
-			default:
-				order = cmp.Or(cmp.Compare(da.Slot, db.Slot), cmp.Compare(len(da.Name), len(db.Name)), bytes.Compare(da.Name, db.Name))
-			}
-			set, same := da.Name, order == 0 && da.Sum == db.Sum
-			if order > 0 {
-				set = db.Name
-			}
-			if sum.Sets++; !same && !yield(set, nil) {
-				return
-			}
-			if order <= 0 {
-				da, errA, okA = nextA()
-			}
-			if order >= 0 {
-				db, errB, okB = nextB()
-			}
-		}
-		if err := errors.Join(errA, errB); err != nil {
-			yield(nil, err)
-		}
-	}
 }
 
 // both has the two replicas tell each other what they know of a set.

@@ -1,12 +1,10 @@
 package coord
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"bigset"
 	"bigset/keyscheme"
@@ -37,10 +35,11 @@ type sliceExchange struct {
 }
 
 func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) error {
-	for d, err := range e.digests(ctx, first, last) {
+	for p, err := range pairs(e.a.SliceDigests(ctx, first, last), e.b.SliceDigests(ctx, first, last), peer.CompareSliceDigests) {
 		if err != nil {
 			return fmt.Errorf("coord: exchange slices: %w", err)
 		}
+		d := sliceDigests{p}
 		if e.sum.Slices++; d.equal() {
 			continue
 		}
@@ -60,10 +59,7 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 }
 
 // sliceDigests are what two replicas have of a slice; of what one has never heard of, it has the generation 0.
-type sliceDigests struct {
-	a, b   bigset.SliceDigest
-	damage error // why it can't be compared
-}
+type sliceDigests struct{ pair[bigset.SliceDigest] }
 
 func (d *sliceDigests) equal() bool { return d.damage == nil && d.newer() == 0 && d.a.Sum == d.b.Sum }
 
@@ -76,50 +72,6 @@ func (d *sliceDigests) newer() int {
 		return 1
 	}
 	return -1
-}
-
-// digests lists what the two have.
-func (e *sliceExchange) digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[sliceDigests, error] {
-	return func(yield func(sliceDigests, error) bool) {
-		nextA, stopA := iter.Pull2(e.a.SliceDigests(ctx, first, last))
-		defer stopA()
-		nextB, stopB := iter.Pull2(e.b.SliceDigests(ctx, first, last))
-		defer stopB()
-		a, errA, okA := nextA()
-		b, errB, okB := nextB()
-		for okA || okB {
-			for _, err := range []error{errA, errB} {
-				if err != nil && !errors.Is(err, bigset.ErrCorrupt) { // that is of one slice
-					yield(sliceDigests{}, err)
-					return
-				}
-			}
-			order := sliceOrder(&a, &b, okA, okB)
-			var d sliceDigests
-			if order <= 0 {
-				d.a, d.damage = a, errA
-				a, errA, okA = nextA()
-			}
-			if order >= 0 {
-				d.b, d.damage = b, errors.Join(d.damage, errB)
-				b, errB, okB = nextB()
-			}
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-// sliceOrder says whose digest comes first; of those that are there.
-func sliceOrder(a, b *bigset.SliceDigest, okA, okB bool) int {
-	switch {
-	case !okA:
-		return 1
-	case !okB:
-		return -1
-	}
-	return cmp.Or(cmp.Compare(a.Slot(), b.Slot()), bytes.Compare(a.Name, b.Name))
 }
 
 // both has the two replicas tell each other what they have of a slice.

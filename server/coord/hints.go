@@ -69,9 +69,9 @@ type hint struct {
 // OpenHints opens the hints in a folder of their own. What a crash has left of the last writes is read up to the first record that
 // is not whole.
 func OpenHints(f Folder, o HintOptions) (*Hints, error) {
-	setDefault(&o.BytesMax, 256<<20)
-	setDefault(&o.AgeMax, 24*time.Hour)
-	setDefault(&o.SegmentBytes, 4<<20)
+	o.BytesMax = cmp.Or(o.BytesMax, 256<<20)
+	o.AgeMax = cmp.Or(o.AgeMax, 24*time.Hour)
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, 4<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -108,25 +109,18 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Runner == nil {
 		o.Runner = Goroutines{}
 	}
-	setDefault(&o.Timeout, 10*time.Second)
-	setDefault(&o.SendTimeout, 30*time.Second)
-	setDefault(&o.HintInterval, 10*time.Second)
-	setDefault(&o.ExchangeInterval, time.Minute)
-	setDefault(&o.ExchangeTimeout, 10*time.Minute)
-	setDefault(&o.ChunkTimeout, 5*time.Second)
-	setDefault(&o.RepairsMax, 10_000)
-	setDefault(&o.SendsMax, 4096)
-	setDefault(&o.SendBytesMax, 64<<20)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.SendTimeout = cmp.Or(o.SendTimeout, 30*time.Second)
+	o.HintInterval = cmp.Or(o.HintInterval, 10*time.Second)
+	o.ExchangeInterval = cmp.Or(o.ExchangeInterval, time.Minute)
+	o.ExchangeTimeout = cmp.Or(o.ExchangeTimeout, 10*time.Minute)
+	o.ChunkTimeout = cmp.Or(o.ChunkTimeout, 5*time.Second)
+	o.RepairsMax = cmp.Or(o.RepairsMax, 10_000)
+	o.SendsMax = cmp.Or(o.SendsMax, 4096)
+	o.SendBytesMax = cmp.Or(o.SendBytesMax, 64<<20)
 	var err error
 	o.Quorum, err = o.Quorum.withDefaults(Quorum{N: defaultN, R: defaultR, W: defaultW, DW: defaultW})
 	return o, err
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // EventKind says what happened.

@@ -27,7 +27,7 @@ func (m Digests) appendTo(e *encoder) error {
 	}
 	e.uvarint(uint64(len(m)))
 	for i := range m {
-		if i > 0 && compareDigests(m[i-1], m[i]) >= 0 {
+		if i > 0 && CompareDigests(&m[i-1], &m[i]) >= 0 {
 			return fmt.Errorf("%w: digests are not in order", ErrFrame)
 		}
 		e.slot(m[i].Slot)
@@ -43,7 +43,7 @@ func (d *decoder) digests() Digests {
 	for len(m) < n && d.err == nil {
 		s := bigset.SetDigest{Slot: d.slot(), Name: d.setName()}
 		copy(s.Sum[:], d.raw(sumLen))
-		if len(m) > 0 && compareDigests(m[len(m)-1], s) >= 0 {
+		if len(m) > 0 && CompareDigests(&m[len(m)-1], &s) >= 0 {
 			d.fail("digests are not in order")
 		}
 		m = append(m, s)
@@ -51,8 +51,8 @@ func (d *decoder) digests() Digests {
 	return m
 }
 
-// compareDigests orders digests as a store orders its sets: by slot, length of the name, name.
-func compareDigests(a, b bigset.SetDigest) int {
+// CompareDigests orders digests as Replica.Digests lists them: by slot, then by the length of the name, then by name.
+func CompareDigests(a, b *bigset.SetDigest) int {
 	return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(len(a.Name), len(b.Name)), bytes.Compare(a.Name, b.Name))
 }
 

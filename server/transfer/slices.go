@@ -22,7 +22,6 @@ type SliceSender interface {
 
 // SliceReceiver is a replica into which slices of bloom filters are copied. Its methods are those of peer.SliceReplica.
 type SliceReceiver interface {
-	Member() peer.Member
 	DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error)
 	PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error)
 	MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member, error)

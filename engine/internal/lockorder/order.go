@@ -45,7 +45,7 @@ var Order = [...]Lock{
 	{Rank: RequestsMu{}, Name: "requestLog.mu"},
 	{Rank: NotesMu{}, Name: "notes.mu"},
 	{Rank: IdentityMu{}, Name: "identity.mu"},
-	{Rank: StoreSync{}, Name: "DB.syncMu"},
+	{Rank: DBSync{}, Name: "DB.syncMu"},
 	{Rank: SwapMu{}, Name: "swapGate.mu"},
 	{Rank: Pebble{}, Name: "Pebble", Again: true},
 	{Rank: SchedulerMu{}, Name: "scheduler.mu"},
@@ -91,7 +91,7 @@ type (
 	RequestsMu      struct{ place }
 	NotesMu         struct{ place }
 	IdentityMu      struct{ place }
-	StoreSync       struct{ place }
+	DBSync          struct{ place }
 	SwapMu          struct{ place }
 	Pebble          struct{ place } // all of Pebble's own locks
 	SchedulerMu     struct{ place }

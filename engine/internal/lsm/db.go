@@ -53,9 +53,9 @@ type DB struct {
 
 	flushRetry, compactionRetry retry
 
-	applied atomic.Uint64                        // batches applied
-	durable atomic.Uint64                        // all batches up to that count are on disk
-	syncMu  lockorder.Mutex[lockorder.StoreSync] // one log sync at a time on behalf of those who only wait
+	applied atomic.Uint64                     // batches applied
+	durable atomic.Uint64                     // all batches up to that count are on disk
+	syncMu  lockorder.Mutex[lockorder.DBSync] // one log sync at a time on behalf of those who only wait
 
 	inside atomic.Int64 // calls under way
 	closed atomic.Bool
