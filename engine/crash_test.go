@@ -129,24 +129,3 @@ func (p *pair) goesOn(t *testing.T, c testkit.Crash[crashPoint]) int {
 	q.check(t)
 	return survived
 }
-
-// TestCrashWhileMade cuts the power before every operation by which a store is made, with many choices of what survives: each of them
-// leaves a store that opens, empty, and can be written. A folder's entries survive by themselves, so that Pebble's marker may be there
-// without the MANIFEST that it names.
-func TestCrashWhileMade(t *testing.T) {
-	t.Parallel()
-	for seed := range tier.Pick[uint64](3, 12, 40) {
-		p := newPair("made")
-		stop := testkit.Crashing[struct{}]{Seed: seed << 20, Rates: []int{20, 50}, Known: func() struct{} { return struct{}{} }}.On(t, p.disk)
-		p.open(t)
-		points, _ := stop()
-		p.close(t)
-		for _, c := range points {
-			q := &pair{label: fmt.Sprintf("seed %d, %s", seed, c.Label), disk: c.Disk, opt: p.opt, model: p.model.Clone()}
-			q.open(t)
-			q.all(t, "s", keyscheme.OpAdd, elementNames(0, 3), bigset.Sync)
-			q.check(t)
-			q.close(t)
-		}
-	}
-}

@@ -117,3 +117,21 @@ func TestCutReadFails(t *testing.T) {
 	p.verify(t)
 	p.close(t)
 }
+
+// tablesOn lists the tables of a store, those that were put aside too.
+func tablesOn(t *testing.T, disk *testkit.Disk) (tables []string) {
+	t.Helper()
+	for _, dir := range []string{"store", "store/archive"} {
+		names, err := disk.List(dir)
+		if err != nil {
+			continue // nothing was put aside
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, ".sst") {
+				tables = append(tables, name)
+			}
+		}
+	}
+	slices.Sort(tables)
+	return tables
+}

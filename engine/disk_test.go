@@ -2,11 +2,9 @@ package engine_test
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -153,74 +151,6 @@ func TestLittleRoom(t *testing.T) {
 	usage(6)
 	stored("s", 120)
 	p.verify(t)
-	p.close(t)
-}
-
-// TestBallast: a write that finds the disk full has room again when the ballast is gone, once: nothing fails, adds are
-// refused from then on, and a later open makes the ballast again.
-func TestBallast(t *testing.T) {
-	p := newPair("store")
-	p.opt.BallastBytes = 3 << 20 / 2
-	var told eventLog
-	p.opt.Events = told.of(engine.EventDiskSpace)
-	p.open(t)
-	ballast := func() int64 {
-		info, err := p.disk.Stat("store/BALLAST")
-		if err != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	if ballast() != p.opt.BallastBytes {
-		t.Fatalf("ballast of %d bytes", ballast())
-	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 100), bigset.Sync)
-	var met atomic.Int64
-	p.disk.SetHook("full", func(op errorfs.Op) error {
-		if (op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate) && !strings.Contains(op.Path, "BALLAST") && ballast() > 0 {
-			met.Add(1)
-			return &os.PathError{Op: "inject", Path: op.Path, Err: syscall.ENOSPC}
-		}
-		return nil
-	})
-	p.all(t, "s", keyscheme.OpRemove, elementNames(0, 10), bigset.Sync)
-	p.flush(t)
-	if met.Load() == 0 || ballast() != 0 || told.len() != 1 {
-		t.Errorf("disk found full %d times, ballast of %d bytes, told %d times", met.Load(), ballast(), told.len())
-	}
-	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 1 << 20, TotalBytes: 100 << 20})
-	p.store.CheckSpace()
-	if _, err := p.store.Add(bg, []byte("s"), [][]byte{[]byte("refused")}, bigset.WriteOptions{}); !errors.Is(err, bigset.ErrDiskFull) {
-		t.Errorf("add on a full disk: %v", err)
-	}
-	must(t, p.store.Failed(), "the store has failed")
-	p.check(t)
-	p.survivor(t, "after", p.disk.CrashClone(0, 0))
-	p.close(t)
-	p.disk.SetHook("full", nil)
-	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 7 << 20, TotalBytes: 100 << 20}) // too little for it
-	p.open(t)
-	if ballast() != 0 {
-		t.Error("a ballast on a full disk")
-	}
-	p.close(t)
-	p.disk.SetUsage(vfs.DiskUsage{AvailBytes: 90 << 20, TotalBytes: 100 << 20})
-	p.open(t)
-	if ballast() != p.opt.BallastBytes {
-		t.Errorf("ballast of %d bytes after there was room", ballast())
-	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 10), bigset.Sync)
-	p.check(t)
-	p.close(t)
-	rep, err := engine.Restore(bg, "store", "restored", &engine.RestoreOptions{FS: p.disk})
-	if err != nil || rep.Bytes >= uint64(p.opt.BallastBytes) {
-		t.Errorf("the ballast is copied: %+v, %v", rep, err)
-	}
-	p.opt.BallastBytes = 0
-	p.open(t)
-	if ballast() != 0 {
-		t.Error("a ballast that was not asked for")
-	}
 	p.close(t)
 }
 

@@ -8,14 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/engine"
@@ -260,106 +257,5 @@ func (p *pair) isRefused(t *testing.T, err error) {
 		t.Errorf("%s: it is not said what to do: %v", p.label, err)
 	default:
 		t.Logf("%s: %v", p.label, err)
-	}
-}
-
-// TestClosedLogs closes a store that has several logs whose keys are in no table. Each of them is needed: lost, emptied or cut it is
-// damage.
-func TestClosedLogs(t *testing.T) {
-	t.Parallel()
-	p := newPair("store")
-	p.open(t)
-	p.disk.FailWrites(".sst", 0, syscall.EIO) // flushes fail
-	for i := range 30 {
-		p.all(t, "s", keyscheme.OpAdd, elementNames(i*50, i*50+50), bigset.Sync)
-	}
-	p.close(t)
-	p.disk.Heal()
-	note := strings.Fields(string(testkit.ReadFile(t, p.disk, "store/CLOSED")))
-	logs := note[3 : len(note)-1]
-	if len(logs) < 2 {
-		t.Fatalf("the note of the close names the logs %q, want several", logs)
-	}
-	for _, log := range logs {
-		for _, treatment := range treatments {
-			q := &pair{label: log + " " + treatment, disk: p.disk.CrashClone(100, 0), opt: p.opt, model: p.model}
-			loseFile(t, q.disk, "store/"+log, treatment)
-			q.openLost(t, refused, false, false)
-		}
-	}
-	p.open(t)
-	p.check(t)
-	p.close(t)
-}
-
-// TestReopenCrashes cuts the power before every operation of an open after a clean close, of the first write after it, and of the next
-// close. The open brings the logs of the close into tables and deletes them: a store that has lost them so opens again, with all that was
-// written.
-func TestReopenCrashes(t *testing.T) {
-	t.Parallel()
-	p := newPair("store")
-	p.open(t)
-	p.all(t, "s", keyscheme.OpAdd, elementNames(0, 40), bigset.Sync)
-	p.close(t)
-	note := strings.Fields(string(testkit.ReadFile(t, p.disk, "store/CLOSED")))
-	log := "store/" + note[3]
-	stop := p.disk.CrashEverywhere(0, 40, 100)
-	p.open(t)
-	for { // Pebble deletes files in the background; the next sync of the folder makes that last
-		if _, err := p.disk.Stat(log); err != nil {
-			break
-		}
-		runtime.Gosched()
-	}
-	p.all(t, "s", keyscheme.OpAdd, elementNames(40, 50), bigset.Sync)
-	p.close(t)
-	deleted := 0
-	crashes := stop()
-	for i, disk := range crashes {
-		if _, err := disk.Stat(log); err != nil && slices.Equal(strings.Fields(string(testkit.ReadFile(t, disk, "store/CLOSED"))), note) {
-			deleted++
-		}
-		q := &pair{label: fmt.Sprintf("crash %d", i), disk: disk, opt: p.opt, model: p.model.Clone()}
-		q.model.AcknowledgedOnly(1)
-		q.open(t)
-		q.recovered(t)
-		q.check(t)
-		q.close(t)
-	}
-	t.Logf("%d crashes, %d of them without the log that the note of the close names", len(crashes), deleted)
-	if deleted == 0 {
-		t.Error("no crash came when the log of the last close was deleted: nothing was tested")
-	}
-}
-
-// TestReadOnly: a store on a file system that can't be written is not opened, and the error names restore. Restore reads from there.
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	for _, crashed := range []bool{false, true} {
-		p := lostFilesStore(t, false, crashed)
-		p.disk.SetHook("read-only", func(op errorfs.Op) error {
-			if testkit.IsWrite(op) && op.Kind != errorfs.OpFileClose && strings.HasPrefix(op.Path, "store") {
-				return syscall.EROFS
-			}
-			return nil
-		})
-		p.opt.FS = p.disk
-		before := folder(t, p.disk)
-		s, err := engine.Open("store", &p.opt)
-		if !errors.Is(err, engine.ErrReadOnly) || !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "restore") {
-			t.Errorf("crashed %v: open: %v", crashed, err)
-		}
-		if err == nil {
-			must(t, s.Close(), "close")
-		}
-		_, err = engine.Restore(bg, "store", "elsewhere", &engine.RestoreOptions{FS: p.disk})
-		must(t, err, "restore")
-		if after := folder(t, p.disk); after != before {
-			t.Errorf("crashed %v: the folder has %s, had %s", crashed, after, before)
-		}
-		q := p.openedAt(t, "restored", "elsewhere", p.disk)
-		q.check(t)
-		q.verify(t)
-		q.close(t)
 	}
 }

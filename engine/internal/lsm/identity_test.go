@@ -3,11 +3,153 @@ package lsm
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset"
+	"bigset/clock"
 	"bigset/compaction"
+	"bigset/internal/testkit"
 )
+
+// TestOpenRefuses: a folder that is not ours to open, or not in this way, is left as it is.
+func TestOpenRefuses(t *testing.T) {
+	write := func(file, text string) func(vfs.FS) {
+		return func(fs vfs.FS) { testkit.WriteFile(t, fs, "store/"+file, []byte(text)) }
+	}
+	nothing := func(vfs.FS) {}
+	unfit := errors.New("unfit")
+	for _, c := range []struct {
+		what   string
+		fresh  bool // no store is there
+		record compaction.Record
+		change func(fs vfs.FS)
+		opt    Options
+		want   error
+	}{
+		{"older format", false, 0, write("BIGSET", "bigset store\nformat 1\nrecord merge\n"), Options{}, ErrFormat},
+		{"newer format", false, 0, write("BIGSET", "bigset store\nformat 3\nrecord merge\n"), Options{}, ErrFormat},
+		{"damaged format", false, 0, write("BIGSET", "bigset st"), Options{}, bigset.ErrCorrupt},
+		{"empty format", false, 0, write("BIGSET", ""), Options{}, bigset.ErrCorrupt},
+		{"format without its last line", false, 0, write("BIGSET", "bigset store\nformat 2\n"), Options{}, bigset.ErrCorrupt},
+		{"format without its end", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord mer"), Options{}, bigset.ErrCorrupt},
+		{"empty format, record asked for", false, 0, write("BIGSET", ""), Options{Record: compaction.Set}, bigset.ErrCorrupt},
+		{"unknown record", false, 0, write("BIGSET", "bigset store\nformat 2\nrecord delete\n"), Options{}, ErrFormat},
+		{"foreign folder", true, 0, write("notes.txt", "hello"), Options{}, ErrFormat},
+		{"foreign Pebble store", true, 0, write("MANIFEST-000001", ""), Options{}, ErrFormat},
+		{"merge asked for, set there", false, compaction.Set, nothing, Options{Record: compaction.Merge}, ErrFormat},
+		{"set asked for, merge there", false, compaction.Merge, nothing, Options{Record: compaction.Set}, ErrFormat},
+		{"records that the owner can't work on", false, compaction.Set, nothing, Options{}, unfit},
+		{"no store", true, 0, nothing, Options{MustExist: true}, ErrNoStore},
+		{"open already", false, 0, func(fs vfs.FS) {
+			lock, err := fs.Lock("store/LOCK")
+			must(t, err, "lock")
+			t.Cleanup(func() { _ = lock.Close() })
+		}, Options{}, ErrLocked},
+	} {
+		fs := vfs.NewMem()
+		must(t, fs.MkdirAll("store", 0o755), "folder")
+		r := newRig(c.what)
+		o := r.opt
+		o.FS = fs
+		if !c.fresh {
+			o.Record = c.record
+			d, err := Open("store", o, r.hooks)
+			must(t, err, c.what)
+			must(t, errors.Join(d.Ready(), d.Close(func() error { return nil })), c.what)
+		}
+		c.change(fs)
+		before := fs.String()
+		o.Record, o.MustExist = c.opt.Record, c.opt.MustExist
+		if c.want == unfit {
+			r.hooks.Fits = func(compaction.Record) error { return unfit }
+		}
+		d, err := Open("store", o, r.hooks)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, err, c.want)
+		}
+		if err == nil {
+			must(t, d.Close(func() error { return nil }), c.what)
+		}
+		if after := fs.String(); after != before && !c.fresh {
+			t.Errorf("%s: the folder has changed:\n%s\nwas\n%s", c.what, after, before)
+		}
+	}
+}
+
+// TestRenewActor: a new incarnation counts at once, with what the batch has, and stays after a close.
+func TestRenewActor(t *testing.T) {
+	t.Parallel()
+	r := newRig("store")
+	var told clock.Actor
+	r.hooks.Event = func(e Event) {
+		if e.Kind == EventIncarnation {
+			told = e.Actor
+		}
+	}
+	r.open(t)
+	r.add(t, "s", 0, 3, true)
+	first := r.db.Actor()
+	b := r.db.NewBatch()
+	must(t, b.Set([]byte("nx"), []byte("renewed"), nil), "set")
+	must(t, r.db.RenewActor(b, func(commit func() error) error { return commit() }), "renew")
+	must(t, b.Close(), "close")
+	second := r.db.Actor()
+	if second == first || told != second || r.db.FirstIncarnation() {
+		t.Errorf("actor %x after %x, told of %x", string(second), string(first), string(told))
+	}
+	r.hooks = hooks()
+	left := r.on("crashed", r.disk.CrashClone(0, 0))
+	must(t, r.tryClose(), "close")
+	for _, q := range []*rig{left, r} {
+		q.open(t)
+		if a := q.db.Actor(); a == first || (q == r) != (a == second) {
+			t.Errorf("%s: actor %x after %x and %x", q.label, string(a), string(first), string(second))
+		}
+		if value, _, err := q.db.Get([]byte("nx")); string(value) != "renewed" || err != nil {
+			t.Errorf("%s: the batch has left %q, %v", q.label, value, err)
+		}
+		must(t, q.tryClose(), "close")
+	}
+}
+
+// TestRenewBesideFirstWrite: what an owner locks around a commit is locked before the identity is, by RenewActor as by the first write
+// after an open, so that the two don't wait for each other.
+func TestRenewBesideFirstWrite(t *testing.T) {
+	t.Parallel()
+	r := newRig("store")
+	r.open(t)
+	var owners sync.Mutex
+	owners.Lock()
+	begun, renewed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		b := r.db.NewBatch()
+		renewed <- errors.Join(r.db.RenewActor(b, func(commit func() error) error {
+			close(begun)
+			owners.Lock()
+			defer owners.Unlock()
+			return commit()
+		}), b.Close())
+	}()
+	<-begun
+	wrote := make(chan error, 1)
+	go func() {
+		defer owners.Unlock()
+		wrote <- r.try(batch{"nx": nil}, true)
+	}()
+	for what, done := range map[string]chan error{"write": wrote, "renew": renewed} {
+		select {
+		case err := <-done:
+			must(t, err, what)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: it waits for the other", what)
+		}
+	}
+	r.close(t)
+}
 
 func FuzzParseFormat(f *testing.F) {
 	for _, text := range []string{

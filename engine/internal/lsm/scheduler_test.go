@@ -12,6 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"bigset/keyscheme"
 )
 
 // waitingDB is Pebble with compactions that wait.
@@ -91,5 +93,47 @@ func TestOpenFailsLate(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("a scheduler goes on")
 		}
+	}
+}
+
+// TestRest opens a store again: it rests until a second flush, or EndRest; a new one does not, nor one with a full level 0.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	r := newRig("store")
+	r.opt.Tune = func(po *pebble.Options) { po.DisableAutomaticCompactions = true }
+	resting := func() bool {
+		r.db.scheduler.mu.Lock()
+		defer r.db.scheduler.mu.Unlock()
+		return r.db.scheduler.resting
+	}
+	flush := func(n int) {
+		for i := range n {
+			r.add(t, "s", i, i+1, true)
+			r.flush(t)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		act   func()
+		rests bool // after it was opened
+	}{
+		{"a new store", func() {}, false},
+		{"flushes", func() { flush(2) }, true},
+		{"a compaction that was asked for", func() {
+			r.db.EndRest()
+			must(t, r.db.Compact(bg, keyscheme.SlotRange(0, keyscheme.SlotMax)), "compact")
+		}, true},
+		{"a level 0 that is filling up", func() { flush(4); r.db.EndRest() }, true},
+		{"a full level 0", func() {}, false},
+	} {
+		r.open(t)
+		if got := resting(); got != c.rests {
+			t.Errorf("%s: rests %v after the open, want %v", c.name, got, c.rests)
+		}
+		c.act()
+		if resting() {
+			t.Errorf("%s: still rests", c.name)
+		}
+		r.close(t)
 	}
 }
