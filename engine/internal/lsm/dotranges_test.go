@@ -145,6 +145,18 @@ func TestDotRangesUnknown(t *testing.T) {
 	}
 }
 
+// TestDotRangesEnds: the lowest and the highest counter of a block belong to its range, and their neighbours don't.
+func TestDotRangesEnds(t *testing.T) {
+	for _, last := range []uint64{7, 8, 300} {
+		block := dotProperty(t, clock.Dot{Actor: "n", Counter: 7}, clock.Dot{Actor: "n", Counter: last})
+		for counter, want := range map[uint64]bool{6: false, 7: true, last: true, last + 1: false} {
+			if got := intersects(t, clock.Of(clock.Dot{Actor: "n", Counter: counter}), block); got != want {
+				t.Errorf("a block from 7 to %d may have %d: %v", last, counter, got)
+			}
+		}
+	}
+}
+
 // TestDotRangesOnDisk: the bytes of a property are part of the format.
 func TestDotRangesOnDisk(t *testing.T) {
 	got := dotProperty(t, clock.Dot{Actor: "an actor", Counter: 300}, clock.Dot{Actor: "an actor", Counter: 2}, clock.Dot{Actor: "b", Counter: 1})
