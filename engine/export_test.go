@@ -267,9 +267,6 @@ func (s *Store) Durable() bool { return s.db.Durable() >= s.db.Applied() }
 // InDoubt reports whether the store found, when it was opened, that it must take a new incarnation.
 func (s *Store) InDoubt() bool { return s.db.InDoubt() }
 
-// LeastLog returns the least number of a log that a MANIFEST says is needed.
-func LeastLog(manifest []byte) uint64 { return lsm.LeastLog(manifest) }
-
 // Marked reports whether the disk says that the store has been written since it was opened.
 func (s *Store) Marked() bool { return s.db.Marked() }
 

@@ -69,7 +69,7 @@ func checkManifest(fs vfs.FS, dir string, closed closedNote) (torn bool, least u
 		return false, 0, err
 	}
 	at, records, whole := walkManifest(data)
-	least = LeastLog(data)
+	least = leastLog(data)
 	switch {
 	case records == 0: // the first is on disk before a marker names the file
 		err = damagedFile(path, "%d bytes without a whole record", len(data))
@@ -217,10 +217,10 @@ func blockAt(data []byte, at int) []byte {
 	return data[at:min(len(data), at-at%manifestBlock+manifestBlock)]
 }
 
-// LeastLog returns the least number of a log that is needed: the keys of all logs below it are in tables. It reads the MANIFEST up to
+// leastLog returns the least number of a log that is needed: the keys of all logs below it are in tables. It reads the MANIFEST up to
 // the first bad record. It relies on how Pebble encodes a version edit (internal/manifest/version_edit.go, v2.1.7): the name of the
 // order of keys comes first, then that number; both may be missing.
-func LeastLog(manifest []byte) (number uint64) {
+func leastLog(manifest []byte) (number uint64) {
 	const tagOrder, tagLog = 1, 2
 	records := record.NewReader(bytes.NewReader(manifest), 0)
 	in := bufio.NewReaderSize(nil, 64)
@@ -313,7 +313,7 @@ func noteClosed(fs vfs.FS, dir string, firstLog uint64) error {
 		return err
 	}
 	n := closedNote{manifest: name, length: len(data), sum: crc32.Checksum(data, castagnoli)}
-	least := max(firstLog, LeastLog(data))
+	least := max(firstLog, leastLog(data))
 	for _, log := range logs {
 		if log.number >= least {
 			n.logs = append(n.logs, log.name)

@@ -188,7 +188,7 @@ func TestManifestEmpty(t *testing.T) {
 	t.Parallel()
 	r, whole, _ := manifestStore(t, false)
 	path := fileOn(t, r.disk, "MANIFEST-", "")
-	for cut := 0; LeastLog(whole[:cut]) == 0; cut++ {
+	for cut := 0; leastLog(whole[:cut]) == 0; cut++ {
 		putBytes(t, r.disk, path, whole[:cut])
 		if err := r.tryOpen("store"); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("cut at %d: %v", cut, err)
