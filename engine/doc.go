@@ -59,5 +59,5 @@
 //	slices.go slicepages.go                                  slices of filters between replicas
 //	verify.go verifyfilters.go verifydamage.go damage.go     damage: looked for, and remembered
 //	events.go stats.go setstats.go metrics.go                what a store reports: counters, figures, events
-//	tools.go uvarints.go                                     for tools of Pebble and for baselines; a reader of numbers
+//	tools.go                                                 for tools of Pebble and for baselines
 package engine

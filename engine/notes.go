@@ -204,14 +204,18 @@ func decodeNote(b []byte) (name string, slots slotRange, body []byte, ok bool) {
 	if len(b) == 0 || b[0] != noteVersion {
 		return "", slots, nil, false
 	}
-	in := uvarints{b: b[1:]}
-	raw := in.bytes()
-	if in.bad || len(raw) == 0 || len(in.b) < 2*keyscheme.SlotBytes {
+	n, size := binary.Uvarint(b[1:])
+	if size <= 0 || n == 0 || n > uint64(len(b)-1-size) {
 		return "", slots, nil, false
 	}
-	slots.first = keyscheme.Slot(binary.BigEndian.Uint32(in.b))
-	slots.last = keyscheme.Slot(binary.BigEndian.Uint32(in.b[keyscheme.SlotBytes:]))
-	return string(raw), slots, slices.Clone(in.b[2*keyscheme.SlotBytes:]), true
+	b = b[1+size:]
+	raw, b := b[:n], b[n:]
+	if len(b) < 2*keyscheme.SlotBytes {
+		return "", slots, nil, false
+	}
+	slots.first = keyscheme.Slot(binary.BigEndian.Uint32(b))
+	slots.last = keyscheme.Slot(binary.BigEndian.Uint32(b[keyscheme.SlotBytes:]))
+	return string(raw), slots, slices.Clone(b[2*keyscheme.SlotBytes:]), true
 }
 
 // dropNotes deletes, in a batch, the notes about any part of a range, and forgets them once commit has returned nil.
