@@ -3,7 +3,6 @@ package compaction_test
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,16 +29,10 @@ import (
 //	worth STRATEGY                           a line for each span, as keys=N dead=N
 //	works STRATEGY…                          on which kinds of record each works, and by which means
 func TestScripts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			s := &script{now: new(compaction.Registry), held: map[string]*compaction.Registry{}, index: compaction.NewIndex(), sets: map[string]bool{}}
-			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })
-		})
-	}
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &script{now: new(compaction.Registry), held: map[string]*compaction.Registry{}, index: compaction.NewIndex(), sets: map[string]bool{}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })
+	})
 }
 
 type script struct {

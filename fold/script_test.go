@@ -2,7 +2,6 @@ package fold_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,16 +23,10 @@ import (
 //	read [elements=N] [keys=N] [reverse] [count]   folds all keys, and prints chunk by chunk; a chunk holds N elements, or N keys
 //	resolve ELEMENT seen=(DOTS)              the fold pass over one element, carried out
 func TestScripts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			s := &script{dead: &clock.Clock{}}
-			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })
-		})
-	}
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &script{dead: &clock.Clock{}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })
+	})
 }
 
 // scriptKey is a stored key; wide is nil where it is closed.

@@ -2,7 +2,6 @@ package handoff_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,22 +29,16 @@ import (
 //	crash                                    the progress is as it was stored; what has come stays
 //	due SET seen=(DOTS) dead=(DOTS)          what must come before the sender's Dead of a moment may be taken
 func TestScripts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			s := &script{seen: map[string]*clock.Clock{}}
-			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-				out, err := s.run(t, d)
-				if err != nil {
-					return out + err.Error() + "\n"
-				}
-				return out
-			})
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &script{seen: map[string]*clock.Clock{}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			out, err := s.run(t, d)
+			if err != nil {
+				return out + err.Error() + "\n"
+			}
+			return out
 		})
-	}
+	})
 }
 
 type script struct {
