@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"bigset/internal/testkit/mangle"
-
 	"pgregory.net/rapid"
+
+	"bigset/internal/testkit/mangle"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")

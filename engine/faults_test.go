@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
 	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
@@ -18,7 +20,6 @@ import (
 	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // failing returns a hook that fails operations that fit, from the n-th on, and reports whether it has. With once it fails
