@@ -25,7 +25,8 @@ func manifestStore(t *testing.T, noted bool) (r *rig, whole []byte, last int) {
 	r = newRig("store")
 	r.opt.Tune = func(po *pebble.Options) { po.DisableAutomaticCompactions = true } // the last record is a flush's
 	r.open(t)
-	for i := range 2 {
+	const flushes = 8
+	for i := range flushes {
 		r.add(t, "s", i*30, i*30+30, true)
 		if i == 1 {
 			last = len(testkit.ReadFile(t, r.disk, fileOn(t, r.disk, "MANIFEST-", "")))
@@ -43,6 +44,7 @@ func manifestStore(t *testing.T, noted bool) (r *rig, whole []byte, last int) {
 // TestManifestFlipped changes every byte of the MANIFEST, of a store that was closed and of one that has crashed: it is not
 // opened, and nothing is deleted.
 func TestManifestFlipped(t *testing.T) {
+	flips := 0
 	for _, noted := range []bool{true, false} {
 		r, whole, _ := manifestStore(t, noted)
 		path := fileOn(t, r.disk, "MANIFEST-", "")
@@ -68,6 +70,7 @@ func TestManifestFlipped(t *testing.T) {
 		r.check(t)
 		r.close(t)
 	}
+	tier.Count(t, "flips", flips)
 }
 
 // TestManifestTorn cuts the MANIFEST of a crashed store within its last record, in the ways of a power cut: the store opens

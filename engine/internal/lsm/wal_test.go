@@ -18,7 +18,7 @@ import (
 // word. Its first block holds all of a small log; a large one has several.
 func TestLogFlipped(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ batches, stride int }{{8, 1}, {600, 211}} {
+	for _, c := range []struct{ batches, elements, stride int }{{8, 5, 1}, {600, 3, 211}} {
 		if testing.Short() {
 			c.stride = c.stride*7 + 10
 		}
@@ -26,7 +26,7 @@ func TestLogFlipped(t *testing.T) {
 		r.opt.MemTableBytes = 1 << 20
 		r.open(t)
 		for i := range c.batches {
-			r.add(t, "s", i, i+3, true)
+			r.add(t, "s", i, i+c.elements, true)
 		}
 		r.close(t)
 		path := fileOn(t, r.disk, "", logSuffix)
