@@ -17,6 +17,7 @@ import (
 
 	"bigset"
 	"bigset/internal/testkit"
+	"bigset/internal/testkit/tier"
 )
 
 // manifestStore returns a disk with a store of several tables, and how long its MANIFEST was before its last record. Without
@@ -28,7 +29,7 @@ func manifestStore(t *testing.T, noted bool) (r *rig, whole []byte, last int) {
 	const flushes = 8
 	for i := range flushes {
 		r.add(t, "s", i*30, i*30+30, true)
-		if i == 1 {
+		if i == flushes-1 {
 			last = len(testkit.ReadFile(t, r.disk, fileOn(t, r.disk, "MANIFEST-", "")))
 		}
 		r.flush(t)
@@ -55,6 +56,7 @@ func TestManifestFlipped(t *testing.T) {
 				flipped := slices.Clone(whole)
 				flipped[i] ^= mask
 				testkit.WriteFile(t, r.disk, path, flipped)
+				flips++
 				r.damagedAt(t, path, "byte %d of %d, mask %x, closed %v", i, len(whole), mask, noted)
 			}
 		}
