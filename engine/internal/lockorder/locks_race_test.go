@@ -34,9 +34,9 @@ func TestWhileHeld(t *testing.T) {
 		want string // of the panic; empty is none
 	}{
 		{"in order", func(l *locks) { l.passes.RLock(); l.life.Lock(); l.flushing[0].Lock(); l.mu[0].Lock(); l.retry.Lock() }, ""},
-		{"against it", func(l *locks) { l.mu[0].Lock(); l.life.Lock() }, "filters.life is taken while filterSlice.mu is held, which comes after it"},
+		{"against it", func(l *locks) { l.mu[0].Lock(); l.life.Lock() }, "Filters.life is taken while filterSlice.mu is held, which comes after it"},
 		{"against it, shared", func(l *locks) { l.mu[0].Lock(); l.passes.RLock() }, "Store.passes is taken while filterSlice.mu is held, which"},
-		{"against one of several", func(l *locks) { l.mu[0].Lock(); l.retry.Lock(); l.retry.Unlock(); l.life.Lock() }, "filters.life is taken while filterSlice.mu"},
+		{"against one of several", func(l *locks) { l.mu[0].Lock(); l.retry.Lock(); l.retry.Unlock(); l.life.Lock() }, "Filters.life is taken while filterSlice.mu"},
 		{"after it was given up", func(l *locks) { l.mu[0].Lock(); l.mu[0].Unlock(); l.life.Lock() }, ""},
 		{"given up in another order", func(l *locks) {
 			l.passes.Lock()
@@ -46,8 +46,8 @@ func TestWhileHeld(t *testing.T) {
 			l.life.Unlock()
 			l.life.Lock()
 		},
-			"filters.life is taken while filterSlice.mu"},
-		{"twice", func(l *locks) { l.life.Lock(); l.life.Lock() }, "filters.life is taken while it is held"},
+			"Filters.life is taken while filterSlice.mu"},
+		{"twice", func(l *locks) { l.life.Lock(); l.life.Lock() }, "Filters.life is taken while it is held"},
 		{"shared twice", func(l *locks) { l.passes.RLock(); l.passes.RLock() }, "Store.passes is taken while it is held"},
 		{"two of a place", func(l *locks) { l.mu[0].Lock(); l.mu[1].Lock() }, "filterSlice.mu is taken while it is held"},
 		{"two of a place, under the lock for it", func(l *locks) { l.life.Lock(); l.mu[0].Lock(); l.mu[1].Lock() }, ""},
@@ -64,7 +64,7 @@ func TestWhileHeld(t *testing.T) {
 		{"two of a place, the lock for it shared", func(l *locks) { l.passes.RLock(); l.viewing[0].Lock(); l.viewing[1].Lock() }, "set.viewing is taken while it is held"},
 		{"two of a place, the lock for it not shared", func(l *locks) { l.passes.Lock(); l.viewing[0].Lock(); l.viewing[1].Lock() }, ""},
 		{"tried against it", func(l *locks) { l.mu[0].Lock(); l.life.TryLock() }, ""},
-		{"against what was tried", func(l *locks) { l.mu[0].TryLock(); l.life.Lock() }, "filters.life is taken while filterSlice.mu"},
+		{"against what was tried", func(l *locks) { l.mu[0].TryLock(); l.life.Lock() }, "Filters.life is taken while filterSlice.mu"},
 		{"tried in vain", func(l *locks) {
 			l.life.Lock()
 			done := make(chan bool)
@@ -76,13 +76,13 @@ func TestWhileHeld(t *testing.T) {
 			}()
 			<-done
 		}, ""},
-		{"a turn", func(l *locks) { l.life.Lock(); l.lead.Take() }, "set.lead is taken while filters.life"},
+		{"a turn", func(l *locks) { l.life.Lock(); l.lead.Take() }, "set.lead is taken while Filters.life"},
 		{"in a turn", func(l *locks) { l.lead.Take(); l.passes.RLock() }, "Store.passes is taken while set.lead"},
 		{"after a turn", func(l *locks) { l.lead.Take(); l.lead.Leave(); l.passes.RLock() }, ""},
 		{"within what is done once", func(l *locks) { l.load.Do(func() { l.passes.RLock() }) }, "Store.passes is taken while set.loadOnce"},
-		{"what was done once", func(l *locks) { l.load.Do(func() {}); l.life.Lock(); l.load.Do(func() {}) }, "set.loadOnce is taken while filters.life"},
-		{"Pebble within Pebble", func(l *locks) { l.pebble.Take(); l.pebble.Take(); l.pebble.Leave(); l.life.Lock() }, "filters.life is taken while Pebble"},
-		{"given up and not held", func(l *locks) { l.life.Unlock() }, "filters.life is given up by a goroutine that did not take it"},
+		{"what was done once", func(l *locks) { l.load.Do(func() {}); l.life.Lock(); l.load.Do(func() {}) }, "set.loadOnce is taken while Filters.life"},
+		{"Pebble within Pebble", func(l *locks) { l.pebble.Take(); l.pebble.Take(); l.pebble.Leave(); l.life.Lock() }, "Filters.life is taken while Pebble"},
+		{"given up and not held", func(l *locks) { l.life.Unlock() }, "Filters.life is given up by a goroutine that did not take it"},
 		{"given up by another", func(l *locks) {
 			done := make(chan bool)
 			go func() {
@@ -92,7 +92,7 @@ func TestWhileHeld(t *testing.T) {
 			}()
 			<-done
 			l.life.Unlock()
-		}, "filters.life is given up by a goroutine that did not take it"},
+		}, "Filters.life is given up by a goroutine that did not take it"},
 		{"not in the order", func(l *locks) { l.notInTheOrder.Lock() }, "stranger is not in Order"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
