@@ -177,22 +177,8 @@ func (s *Store) loadNotes() (err error) {
 }
 
 // eachNote calls f for each note on disk.
-func (s *Store) eachNote(f func(key, value []byte) error) (err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{noteKeyHead}, UpperBound: []byte{noteKeyHead + 1}})
-	if err != nil {
-		return err
-	}
-	defer lsm.Closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err == nil {
-			err = f(it.Key(), value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return it.Error()
+func (s *Store) eachNote(f func(key, value []byte) error) error {
+	return s.db.Each(keyscheme.Bounds{Lower: []byte{noteKeyHead}, Upper: []byte{noteKeyHead + 1}}, f)
 }
 
 // forgetNotes deletes all notes on disk, in a batch.

@@ -150,27 +150,18 @@ func (b *builder) recall(id []byte) *keyscheme.Request {
 
 // recall returns what is kept of a request, or nil.
 func (s *Store) recall(st *set, id []byte) (newest *keyscheme.Request, err error) {
-	bounds := st.prefix.Request(id)
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: bounds.Lower, UpperBound: bounds.Upper})
-	if err != nil {
-		return nil, err
-	}
-	defer lsm.Closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, err
-		}
+	err = s.db.Each(st.prefix.Request(id), func(_, value []byte) error {
 		r, err := keyscheme.DecodeRequestValue(value)
 		if err != nil { // the request can't be known by it, and it is in nobody's way
 			s.db.Counters.Corruptions.Add(1)
-			continue
+			return nil
 		}
 		if r.Millis >= s.forgotten() && (newest == nil || newest.Millis < r.Millis) {
 			newest = r
 		}
-	}
-	return newest, it.Error()
+		return nil
+	})
+	return newest, err
 }
 
 // remember keeps the events of a request, in the batch that holds them.

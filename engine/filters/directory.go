@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset"
-	"bigset/engine/internal/lsm"
 	"bigset/keyscheme"
 )
 
@@ -19,20 +16,15 @@ import (
 var keyGeneration = []byte("fg")
 
 // lastGeneration returns the last generation that was given to a filter.
-func (fs *Filters) lastGeneration() (generation uint64, err error) {
-	value, closer, err := fs.db.View(keyGeneration)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+func (fs *Filters) lastGeneration() (uint64, error) {
+	value, ok, err := fs.db.Get(keyGeneration)
+	if !ok || err != nil {
 		return 0, err
 	}
-	if len(value) == 8 {
-		generation = binary.BigEndian.Uint64(value)
-	} else {
-		err = fmt.Errorf("%w: generation of filters", bigset.ErrCorrupt)
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: generation of filters", bigset.ErrCorrupt)
 	}
-	return generation, errors.Join(err, closer.Close())
+	return binary.BigEndian.Uint64(value), nil
 }
 
 // present is an entry of the directory, with how many slices the filter has.
@@ -44,19 +36,10 @@ type present struct {
 
 // entries returns what a part of the directory says.
 func (fs *Filters) entries(b keyscheme.Bounds) (entries []present, err error) {
-	it, err := fs.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-	if err != nil {
-		return nil, err
-	}
-	defer lsm.Closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		key, err := keyscheme.Decode(it.Key())
+	err = fs.db.Each(b, func(raw, value []byte) error {
+		key, err := keyscheme.Decode(raw)
 		if err != nil {
-			return nil, fmt.Errorf("%w: directory of filters: %w", bigset.ErrCorrupt, err)
-		}
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, err
+			return fmt.Errorf("%w: directory of filters: %w", bigset.ErrCorrupt, err)
 		}
 		var e present
 		e.DirectoryEntry, _ = keyscheme.DecodeDirectoryKey(key.Rest)
@@ -67,8 +50,12 @@ func (fs *Filters) entries(b keyscheme.Bounds) (entries []present, err error) {
 			}
 		}
 		entries = append(entries, e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return entries, it.Error()
+	return entries, nil
 }
 
 // unlisted returns the filter of a name that is on disk and was cleared, or nil, and entries of the directory that nothing stands behind.

@@ -76,7 +76,11 @@ func (r *Reader) open() (err error) {
 		return bigset.ErrNoFilter
 	}
 	for ok := r.it.First(); ok && comparator.Compare(r.it.Key(), layers.Upper) < 0; ok = r.it.Next() {
-		l, err := f.decodeLayer(r.it)
+		value, err := r.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		l, err := f.decodeLayer(r.it.Key(), value)
 		if err != nil {
 			return err
 		}

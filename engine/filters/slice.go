@@ -311,40 +311,27 @@ func (f *filterSlice) storedLayers() (layers []bloomslice.Layer, err error) {
 	if err := f.loadHead(); err != nil {
 		return nil, err
 	}
-	b := f.prefix.Layers(f.generation)
-	it, err := f.fs.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = lsm.DiskError(err) }()
-	defer lsm.Closing(it, &err)
 	layers = []bloomslice.Layer{}
-	for ok := it.First(); ok; ok = it.Next() {
-		l, err := f.decodeLayer(it)
-		if err != nil {
-			return nil, err
-		}
+	err = f.fs.db.Each(f.prefix.Layers(f.generation), func(key, value []byte) error {
+		l, err := f.decodeLayer(key, value)
 		layers = append(layers, l)
-	}
-	if err := it.Error(); err != nil {
-		return nil, err
+		return err
+	})
+	if err != nil {
+		return nil, lsm.DiskError(err)
 	}
 	f.layers = layers
 	return layers, nil
 }
 
-func (f *filterSlice) decodeLayer(it *pebble.Iterator) (l bloomslice.Layer, err error) {
-	key, err := keyscheme.Decode(it.Key())
+func (f *filterSlice) decodeLayer(raw, value []byte) (l bloomslice.Layer, err error) {
+	key, err := keyscheme.Decode(raw)
 	if err != nil {
 		return l, fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 	}
 	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
 	if !ok {
 		return l, fmt.Errorf("%w: key of a layer of filter %q", bigset.ErrCorrupt, f.name)
-	}
-	value, err := it.ValueAndErr()
-	if err != nil {
-		return l, err
 	}
 	if l, err = keyscheme.DecodeFilterLayer(value); err != nil {
 		return l, fmt.Errorf("%w: layer %d of filter %q: %w", bigset.ErrCorrupt, fk.Layer.Index, f.name, err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
@@ -113,31 +111,21 @@ func (v *Verifier) directory(tell bool) error {
 	return err
 }
 
-func (v *Verifier) readDirectory(tell bool) (err error) {
-	b := keyscheme.Directory()
-	it, err := v.fs.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-	if err != nil {
-		return err
-	}
-	defer lsm.Closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return err
-		}
-		key, err := keyscheme.Decode(it.Key())
+func (v *Verifier) readDirectory(tell bool) error {
+	return v.fs.db.Each(keyscheme.Directory(), func(raw, value []byte) error {
+		key, err := keyscheme.Decode(raw)
 		e, _ := keyscheme.DecodeDirectoryKey(key.Rest)
 		if err == nil && e.Kind == keyscheme.EntryPresent {
 			_, err = keyscheme.DecodePresentValue(value, e.Slice)
 		} else if err == nil && len(value) > 0 {
-			err = fmt.Errorf("entry %x has a value", it.Key())
+			err = fmt.Errorf("entry %x has a value", raw)
 		}
 		if tell && err != nil {
 			v.problem(nil, "directory of filters: %v", err)
 		}
-		v.known[string(it.Key())] = true
-	}
-	return it.Error()
+		v.known[string(raw)] = true
+		return nil
+	})
 }
 
 // Key takes a key that is a slot's own.
@@ -266,15 +254,10 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	return nil
 }
 
+// get returns a value, nil where there is none.
 func (v *Verifier) get(key []byte) ([]byte, error) {
-	value, closer, err := v.fs.db.View(key)
-	if err != nil {
-		if errors.Is(err, pebble.ErrNotFound) {
-			return nil, nil
-		}
-		return nil, lsm.DiskError(err)
-	}
-	return bytes.Clone(value), closer.Close()
+	value, _, err := v.fs.db.Get(key)
+	return value, lsm.DiskError(err)
 }
 
 // end checks what can be said only of a whole generation.

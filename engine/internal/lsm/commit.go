@@ -86,6 +86,25 @@ func (d *DB) GetBehind(buf *[]byte) ([]byte, bool, error) {
 	return (*buf)[n:], true, closer.Close()
 }
 
+// Each calls f for all keys within some bounds, in order, until it returns an error. Key and value are valid during the call.
+func (d *DB) Each(b keyscheme.Bounds, f func(key, value []byte) error) (err error) {
+	it, err := d.pebble.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+	if err != nil {
+		return err
+	}
+	defer Closing(it, &err)
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = f(it.Key(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
 // Metrics returns Pebble's figures.
 func (d *DB) Metrics() *pebble.Metrics { return d.pebble.Metrics() }
 
