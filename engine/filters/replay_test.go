@@ -66,6 +66,9 @@ func TestReplayMeetsDamage(t *testing.T) {
 			t.Errorf("checkpoint: %v", err)
 		}
 		m.mark(t, "other", 50, 60)
+		// A segment was begun after the one that is kept. After a crash both are read.
+		crashed := m.openedAt(t, "crashed", "store", m.disk.CrashClone(0, 1))
+		must(t, crashed.store.Close(), "close after a crash")
 		m.has(t, m.filters, func(bigset.FilterDurability) bool { return true })
 		must(t, m.store.Filters().Flush(bg), "flush")
 		must(t, m.store.Close(), "close")
