@@ -3,7 +3,7 @@
 // bench has Pebble as a baseline, the command line and the test disks use its tools.
 //
 // A Store keeps sets. A set is an ORSWOT (observed-remove, add wins) decomposed into one sorted key an insert. A write
-// reads none of the set's elements: it mints a dot, writes one key, the clock and, if it kills something, the growth of
+// reads at most the keys of the elements that it changes: it mints a dot, writes one key, the clock and, if it kills something, the growth of
 // the tombstone, in one atomic batch. What is dead goes later, when Pebble rewrites tables anyway (the filter), or when
 // the rewriter swaps a span; no delete is ever written.
 //

@@ -13,8 +13,9 @@
 //     are read, written or taken out of memory, not by damage, which is an error and never "no".
 //   - A generation of a filter that was dropped never comes back, and a name that is created again starts empty.
 //   - A page is never on disk without its layer, nor a layer's head without its directory entry.
-//   - Checks take no lock. Marks of one slice wait for one another, and those of others don't.
-//   - What is in memory stays within Options.CacheBytes, but for filters that are in memory only, which Limits bound.
+//   - A check whose pages are in memory takes no lock. Marks of one slice wait for one another, and those of others don't.
+//   - What is in memory comes back to Options.CacheBytes, and from a quarter more on marks and checks wait for that. Filters that are in
+//     memory only, which Limits bound, and pages that can't be written come on top.
 //
 // The package stands on engine/internal/lsm and knows nothing of sets. The store that owns it calls an Owner; programs get Filters from
 // the store. The locks, and the order in which they are taken, are in docs/architecture.md.

@@ -3,8 +3,8 @@
 //
 // What it keeps, always:
 //
-//   - It opens only if nothing is missing or damaged, which it finds out before Pebble reads or removes a file. A store that
-//     is refused is as it was.
+//   - It opens only if nothing is missing or damaged. What it keeps itself, the MANIFEST and the logs it checks before Pebble reads or
+//     removes a file; Pebble finds a table that is missing. A store that is refused as damaged has all its data as it was.
 //   - A counter is never issued twice: the store takes a new incarnation unless it was closed in order, in this very folder (identity.go).
 //   - After a write of the log failed, nothing is acknowledged any more (DB.Fail). Reads go on.
 //   - A full disk makes errors of writes, and takes nothing back. A store that exists opens on one, for reading (holdfs.go).
@@ -19,7 +19,7 @@
 //	Close   no call under way ─ the owner's last writes ─ mark off ─ Pebble ─ CLOSED
 //
 // All methods of a DB may be called by any number of goroutines. Slices passed in are not kept; slices returned belong to the caller,
-// but for View's. By itself it runs the goroutine of the scheduler, one that closes, and Pebble's.
+// but for View's. By itself it runs the goroutine of the scheduler, one for each swap, one that closes, and Pebble's.
 //
 // The files, in the order of reading:
 //

@@ -7,7 +7,8 @@
 //
 // Laws:
 //
-//   - What Wait has returned for without an error is replayed after a crash, until Remove has deleted it.
+//   - What Wait has returned for without an error is replayed after the process was killed, until Remove has deleted it. Under
+//     bigset.FilterSync it is replayed after a power cut, too.
 //   - A record is replayed whole or not at all. Replayed twice it changes nothing: the log tells of bits that are set.
 //   - A write or sync that fails fails the store, for good.
 //   - Bytes that were on disk and are damaged are an error of Replay, those that a power cut took back are not.
