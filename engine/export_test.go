@@ -21,16 +21,6 @@ func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
 // RunsOf makes stores that are opened with these options remember dead runs of so many keys and more.
 func (o *Options) RunsOf(keysMin int) { o.runKeysMin = keysMin }
 
-// SmallTables makes blocks, tables and levels so small that a few hundred keys fill all levels.
-func SmallTables(po *pebble.Options) {
-	po.LBaseMaxBytes = 16 << 10
-	po.L0CompactionThreshold = 2
-	for i := range po.Levels {
-		po.Levels[i].BlockSize, po.Levels[i].IndexBlockSize = 512, 1024
-	}
-	po.TargetFileSizes[0] = 4 << 10
-}
-
 // WithoutDotRanges makes stores that are opened with these options write tables that say nothing of the dots in them.
 func WithoutDotRanges(po *pebble.Options) {
 	po.BlockPropertyCollectors = slices.DeleteFunc(po.BlockPropertyCollectors, func(c func() pebble.BlockPropertyCollector) bool {
@@ -366,7 +356,11 @@ func (s *Store) StopCutting() { s.filters.Stop() }
 
 // FiltersCut waits until the filters that were dropped are cut out.
 func (s *Store) FiltersCut() {
+	began := time.Now()
 	for left := 1; left > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			panic(fmt.Sprintf("%d slices of dropped filters are not cut out", left))
+		}
 		left = 0
 		err := s.EachKey(keyscheme.Directory(), func(k *keyscheme.Key) {
 			if e, _ := keyscheme.DecodeDirectoryKey(k.Rest); e.Kind == keyscheme.EntryLeft {
@@ -390,20 +384,14 @@ func (s *Store) FilterKeys(name []byte) (keys map[uint64]int, err error) {
 }
 
 // EachKey calls f for all keys within some bounds.
-func (s *Store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) (err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-	if err != nil {
-		return err
-	}
-	defer lsm.Closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		k, err := keyscheme.Decode(it.Key())
-		if err != nil {
-			return err
+func (s *Store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) error {
+	return s.db.Each(b, func(raw, _ []byte) error {
+		k, err := keyscheme.Decode(raw)
+		if err == nil {
+			f(&k)
 		}
-		f(&k)
-	}
-	return it.Error()
+		return err
+	})
 }
 
 // DB returns the store's Pebble.

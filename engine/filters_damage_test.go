@@ -7,7 +7,9 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -166,4 +168,87 @@ func TestFilterDamagedTable(t *testing.T) {
 		t.Error("nobody met the damage")
 	}
 	must(t, p.store.Close(), "close")
+}
+
+// TestCheckpointOfDamagedLog: a store whose log of marks could not be brought in, because a page is damaged, makes no copy: it would lack
+// what only the log has.
+func TestCheckpointOfDamagedLog(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	o := testkit.SmallFilter()
+	o.Durability, o.Capacity = bigset.FilterSync, 1_000_000 // few keys have bits in a page
+	f, err := p.store.Filters().Create(bg, []byte("f"), o)
+	must(t, err, "create")
+	keys := testkit.TaggedKeys("k", 0, 500)
+	must(t, f.MarkAll(bg, keys[:200], make([]bool, 200)), "mark")
+	must(t, f.Flush(bg), "flush")
+	must(t, f.MarkAll(bg, keys[200:], make([]bool, 300)), "mark more")
+	info, err := f.Info()
+	must(t, err, "info")
+	left := p.disk.CrashClone(0, 1)
+	must(t, p.store.Close(), "close")
+	po := engine.BaselineOptions(1 << 20)
+	po.FS, po.Logger = left, pebbleSilent{}
+	db, err := pebble.Open("store", po)
+	must(t, err, "open with Pebble")
+	page := keyscheme.NewFilterPrefix([]byte("f"), 0).AppendPage(nil, info.Generation, bloomslice.LayerID{}, 0)
+	must(t, db.Set(page, []byte("garbage"), pebble.Sync), "damage")
+	must(t, db.Close(), "close Pebble")
+	q := p.openedAt(t, "damaged", "store", left)
+	if err := q.store.Checkpoint(bg, "copy"); !errors.Is(err, bigset.ErrCorrupt) {
+		t.Errorf("checkpoint: %v", err)
+	}
+	must(t, q.store.Filters().Drop(bg, []byte("f")), "drop")
+	must(t, q.store.Close(), "close")
+	q = p.openedAt(t, "dropped", "store", left)
+	must(t, q.store.Checkpoint(bg, "copy"), "checkpoint without the filter")
+	must(t, q.store.Close(), "close")
+}
+
+// TestDropRangeOfFiltersCrashes cuts the power before every operation of a DropRange that has a filter in it: the filter is whole or gone,
+// the store proves itself right, and the name can be given again.
+func TestDropRangeOfFiltersCrashes(t *testing.T) {
+	t.Parallel()
+	p := newPair("store")
+	p.open(t)
+	keys := testkit.TaggedKeys("k", 0, 50)
+	f, err := p.store.Filters().Create(bg, []byte("f"), testkit.SmallFilter())
+	must(t, err, "create")
+	must(t, f.MarkAll(bg, keys, make([]bool, len(keys))), "mark")
+	must(t, f.Flush(bg), "flush")
+	slot := keyscheme.SlotOf(keyscheme.PartitionFilter, []byte("f"), 0)
+	var returned atomic.Bool
+	stop := testkit.Crashing[bool]{Known: returned.Load}.On(t, p.disk)
+	must(t, p.store.DropRange(bg, slot, slot), "drop range")
+	returned.Store(true)
+	p.close(t)
+	points, operations := stop()
+	kept := 0
+	for _, c := range points {
+		q := p.openedAt(t, c.Label, "store", c.Disk)
+		f, err := q.store.Filters().Get([]byte("f"))
+		if err == nil {
+			present := make([]bool, len(keys))
+			if err = f.CheckAll(keys, present); err == nil {
+				if kept++; c.Known || slices.Contains(present, false) {
+					t.Errorf("%s: returned %v, present %v", c.Label, c.Known, present)
+				}
+			}
+		}
+		if err != nil && !errors.Is(err, bigset.ErrNoFilter) {
+			t.Errorf("%s: %v", c.Label, err)
+		}
+		rep, e := q.store.Verify(bg, engine.VerifyOptions{})
+		if must(t, e, c.Label); !rep.OK() {
+			t.Errorf("%s: %+v", c.Label, rep)
+		}
+		if _, e := q.store.Filters().Create(bg, []byte("f"), testkit.SmallFilter()); e != nil && !errors.Is(e, bigset.ErrFilterExists) {
+			t.Errorf("%s: create: %v", c.Label, e)
+		}
+		must(t, q.store.Close(), c.Label)
+	}
+	if t.Logf("%d operations, %d crashes, %d left the filter", operations, len(points), kept); kept == 0 || kept == len(points) {
+		t.Error("this tells nothing")
+	}
 }

@@ -137,10 +137,13 @@ func TestFiltersOfAStore(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
 	p.open(t)
-	keys := testkit.TaggedKeys("k", 0, 100)
+	keys := testkit.TaggedKeys("k", 0, 2000)
 	for name, d := range map[string]bigset.FilterDurability{"interval": bigset.FilterInterval, "log": bigset.FilterLog} {
 		o := testkit.SmallFilter()
 		o.Durability = d
+		if o.Capacity = 10_001; name == "interval" {
+			o.Capacity = 500_000 // so many pages are ingested
+		}
 		f, err := p.store.Filters().Create(bg, []byte(name), o)
 		must(t, err, "create")
 		must(t, f.MarkAll(bg, keys, make([]bool, len(keys))), "mark")
@@ -156,6 +159,9 @@ func TestFiltersOfAStore(t *testing.T) {
 	}
 	crashed := p.disk.CrashClone(100, 0)
 	must(t, p.store.Checkpoint(bg, "copy"), "checkpoint")
+	if st, err := p.store.Stats(); err != nil || st.BytesIngested == 0 {
+		t.Errorf("no bytes were ingested: %+v, %v", st, err)
+	}
 	q := p.openedAt(t, "copy", "copy", p.disk)
 	has(q.store, "interval", "a checkpoint")
 	has(q.store, "log", "a checkpoint")

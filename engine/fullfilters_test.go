@@ -94,7 +94,7 @@ func TestMarksOnFullDisk(t *testing.T) {
 	over, refused := 0, 0
 	for n := int64(0); ; n += everyNth() {
 		p := &pair{label: fmt.Sprintf("full from operation %d on", n), disk: left.CrashClone(100, 0), opt: base.opt}
-		failed := p.disk.FillFor(n, notCompacting)
+		failed := p.disk.FillFor(n, testkit.NotCompacting)
 		must(t, p.openIn(t), p.label)
 		has(p.label, nil, p.store, 200)
 		if failed.Load() == 0 {

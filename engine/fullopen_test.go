@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bigset"
 	"bigset/engine"
@@ -24,12 +20,6 @@ func everyNth() int64 {
 		return 5
 	}
 	return 1
-}
-
-// notCompacting is testkit.NeedsRoom but for compactions, which may begin at any time: where they can't write the MANIFEST the process
-// ends.
-func notCompacting(op errorfs.Op) bool {
-	return testkit.NeedsRoom(op) && !strings.Contains(string(debug.Stack()), ").compact1(")
 }
 
 // openIn opens the store, and ends the test if that takes longer than a full disk may.

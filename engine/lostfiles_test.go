@@ -126,7 +126,7 @@ func lostFilesStore(t *testing.T, first, crash bool) *pair {
 	p := newPair("store")
 	p.opt.BallastBytes = 4 << 10
 	p.opt.Tune(func(po *pebble.Options) { // a compaction would leave tables that nothing needs any more
-		engine.SmallTables(po)
+		testkit.SmallTables(po)
 		po.DisableAutomaticCompactions = true
 	})
 	p.open(t)

@@ -127,7 +127,7 @@ func (n *node) open(t *rapid.T) {
 	n.opt.Strategy = eager(strategy)
 	sayNoDots := rapid.IntRange(0, 4).Draw(t, "tables without dot ranges") == 0
 	n.opt.Tune(func(po *pebble.Options) {
-		engine.SmallTables(po)
+		testkit.SmallTables(po)
 		if sayNoDots {
 			engine.WithoutDotRanges(po)
 		}

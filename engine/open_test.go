@@ -241,7 +241,7 @@ func childCuts(t *testing.T, dir string) {
 func cutOptions() engine.Options {
 	p := newPair("")
 	p.opt.Tune(func(po *pebble.Options) {
-		engine.SmallTables(po)
+		testkit.SmallTables(po)
 		for i := range po.Levels {
 			po.Levels[i].BlockSize = 1
 		}
@@ -274,7 +274,7 @@ func childWrites(t *testing.T, dir, part, nth string) {
 		return nil
 	}))
 	opt := engine.Options{FS: fs, Logger: silent, MemTableBytes: 64 << 10}
-	opt.Tune(engine.SmallTables)
+	opt.Tune(testkit.SmallTables)
 	s, err := engine.Open(dir, &opt)
 	must(t, err, "open")
 	fmt.Printf("actor %x\n", string(s.Actor()))

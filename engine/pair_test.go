@@ -59,7 +59,7 @@ func newPair(label string) *pair {
 		RewriteBytesPerSecond: 1 << 40,
 		Logger:                silent,
 	}}
-	p.opt.Tune(engine.SmallTables)
+	p.opt.Tune(testkit.SmallTables)
 	p.opt.RunsOf(4)
 	p.opt.TablesOf(4)
 	return p

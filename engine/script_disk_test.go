@@ -36,7 +36,7 @@ func (p *scriptStore) openCmd(l *scriptLine) string {
 	p.opt.Now = func() time.Time { return time.Unix(0, p.sc.time.Load()) }
 	p.opt.Events = p.event
 	p.opt.Tune(func(po *pebble.Options) {
-		engine.SmallTables(po)
+		testkit.SmallTables(po)
 		po.DisableAutomaticCompactions = true
 	})
 	return p.open()

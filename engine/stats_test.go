@@ -14,6 +14,7 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine"
+	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
 
@@ -178,7 +179,7 @@ func TestSetStats(t *testing.T) {
 	p := newPair("store")
 	p.opt.Strategy = compaction.None()
 	p.opt.Tune(func(po *pebble.Options) { // nothing moves between two looks
-		engine.SmallTables(po)
+		testkit.SmallTables(po)
 		po.DisableAutomaticCompactions = true
 	})
 	p.open(t)

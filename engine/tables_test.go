@@ -30,7 +30,7 @@ type tables struct {
 	l0            int   // sublevels that start a compaction
 }
 
-// drawTables draws one whose format is no older than from. Half of them are as small as engine.SmallTables.
+// drawTables draws one whose format is no older than from. Half of them are as small as testkit.SmallTables.
 func drawTables(r *rand.Rand, from pebble.FormatMajorVersion) tables {
 	f := tables{
 		version:       from + pebble.FormatMajorVersion(r.IntN(int(pebble.FormatNewest-from)+1)),

@@ -12,7 +12,6 @@ import (
 	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
-	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/internal/testkit/tier"
 	"bigset/keyscheme"
@@ -177,7 +176,7 @@ func (c tailCase) run(t *testing.T) {
 	if filter { // which is asked only of what lies above the bottom: nothing gets there by itself
 		p.opt.MemTableBytes = 1 << 20
 		p.opt.Tune(func(po *pebble.Options) {
-			engine.SmallTables(po)
+			testkit.SmallTables(po)
 			po.DisableAutomaticCompactions = true
 		})
 	}

@@ -12,7 +12,7 @@
 //   - A key whose mark was acknowledged is never denied: not after a crash (as far as the filter's durability promises), not while pages
 //     are read, written or taken out of memory, not by damage, which is an error and never "no".
 //   - A generation of a filter that was dropped never comes back, and a name that is created again starts empty.
-//   - A page is never on disk without its layer, nor a layer's head without its directory entry.
+//   - Of a filter that the directory lists no page is on disk without its layer, and no slice has a head without its entry.
 //   - A check whose pages are in memory takes no lock. Marks of one slice wait for one another, and those of others don't.
 //   - What is in memory comes back to Options.CacheBytes, and from a quarter more on marks and checks wait for that. Filters that are in
 //     memory only, which Limits bound, and pages that can't be written come on top.

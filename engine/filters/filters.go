@@ -125,10 +125,10 @@ func (fs *Filters) Get(name []byte) (*Filter, error) {
 	return nil, bigset.ErrNoFilter
 }
 
-// Create makes a filter, and opens it. For a name that is there it returns that filter, unchanged, and bigset.ErrFilterExists. Where a
-// filter was cleared it comes back with all that it had, its old options too. Errors are bigset.ErrLimit for the name and bloomslice.ErrOptions
-// for options that no filter can have, and ErrLimit for a filter that is too large or too many. When it returns, the filter is on disk; after an error it is not there, but after bigset.ErrFailed it may
-// be there at the next open, whole.
+// Create makes a filter, and opens it. For a name that exists it returns that filter, unchanged, and bigset.ErrFilterExists. A filter that
+// was cleared comes back with all that it had, its old options too. Errors are bigset.ErrLimit for the name, bloomslice.ErrOptions for
+// options that no filter can have, and this package's ErrLimit for a filter that is too large, or one too many. When Create returns, the
+// filter is on disk. After an error it does not exist; after bigset.ErrFailed it may exist at the next open, whole.
 func (fs *Filters) Create(ctx context.Context, name []byte, o bigset.FilterOptions) (*Filter, error) {
 	if err := fs.db.Enter(); err != nil {
 		return nil, err

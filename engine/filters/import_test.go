@@ -262,6 +262,51 @@ func TestImportFilterCrash(t *testing.T) {
 	}
 }
 
+// TestVerifyWithinImport: the pages of an import that goes on, and of one that a crash has ended, are no damage.
+func TestVerifyWithinImport(t *testing.T) {
+	t.Parallel()
+	p := newRoom("store")
+	p.open(t)
+	shape := bloomslice.Options{Capacity: 5_000_000, Probability: 0.01, Scale: 4, Reduction: 0.9, Slices: 1, Owners: 1}
+	first, err := shape.Shape(0)
+	must(t, err, "shape")
+	layers := []bloomslice.Layer{{Shape: first}}
+	good := func(s *store, when string) {
+		t.Helper()
+		keys, dropped, err := leftOf(s, "f")
+		if must(t, err, "left"); keys == 0 || dropped != 1 {
+			t.Errorf("%s: %d keys, %d dropped: this tells nothing", when, keys, dropped)
+		}
+		rep, err := s.Verify()
+		if must(t, err, "verify"); !rep.OK() || rep.Filters != 0 {
+			t.Errorf("%s: %+v", when, rep)
+		}
+	}
+	var crashed *testkit.Disk
+	pages := func(yield func(filters.Page, error) bool) {
+		for i := range uint32(600) {
+			if !yield(filters.Page{Page: i, Bits: []byte{1}}, nil) {
+				return
+			}
+		}
+		good(p.store, "within")
+		crashed = p.disk.CrashClone(100, 0)
+	}
+	_, err = p.store.Filters().Import(bg, []byte("f"), bigset.FilterOptions{Options: shape}, layers, pages)
+	must(t, err, "import")
+	rep, err := p.store.Verify()
+	if must(t, err, "verify"); !rep.OK() || rep.Filters != 1 || rep.FilterPages != 600 {
+		t.Errorf("imported: %+v", rep)
+	}
+	p.close(t)
+	q := p.openedAt(t, "crashed", "store", crashed)
+	rep, err = q.store.Verify()
+	if must(t, err, "verify"); !rep.OK() {
+		t.Errorf("after a crash: %+v", rep)
+	}
+	q.close(t)
+}
+
 // leftOf returns how many keys a store has of a filter, and how many filters are still to be cut out.
 func leftOf(s *store, name string) (keys, dropped int, err error) {
 	byGeneration, err := s.FilterKeys([]byte(name))

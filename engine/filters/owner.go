@@ -14,7 +14,7 @@ import (
 	"bigset/keyscheme"
 )
 
-// Options say what filters may take, and when their marks are answered. All must be set.
+// Options say what filters may take, and when their marks are answered. All but Limits must be set.
 type Options struct {
 	// CacheBytes bounds the pages that are kept in memory, with the tables of open filters, which are 8 bytes a page, in memory or not.
 	// Filters that are in memory only come on top: Limits bounds those.
@@ -28,12 +28,12 @@ type Options struct {
 	// Logger takes what an operator should read.
 	Logger *slog.Logger
 
-	// segmentBytes is the length at which a segment of the log of marks is to be taken away: 0 is segmentBytes. Tests set it.
+	// segmentBytes is the length at which a segment of the log of marks is to be taken away: 0 is segmentBytesMax. Tests set it.
 	segmentBytes int64
 }
 
-// segmentBytes is how long a segment of the log of marks becomes before all filters are flushed, so that it can go.
-const segmentBytes = 64 << 20
+// segmentBytesMax is how long a segment of the log of marks becomes before all filters are flushed, so that it can go.
+const segmentBytesMax = 64 << 20
 
 // ReadLocker is the shared half of a sync.RWMutex.
 type ReadLocker interface {
@@ -59,7 +59,7 @@ func New() *Owner { return &Owner{&Filters{}} }
 // noted in damages. Where there is no room on the disk for those marks they stay in memory and in the log, see Owes.
 func (o *Owner) Open(db *lsm.DB, opt Options, sets Sets, damages *lsm.Damages) error {
 	fs := o.fs
-	opt.segmentBytes = cmp.Or(opt.segmentBytes, segmentBytes)
+	opt.segmentBytes = cmp.Or(opt.segmentBytes, segmentBytesMax)
 	fs.db, fs.opt, fs.damages, fs.passes, fs.swapping = db, opt, damages, sets.Passes, sets.Swapping
 	return fs.open()
 }

@@ -18,7 +18,7 @@ func TestFilterRecordsWhole(t *testing.T) {
 	p := newRoom("whole")
 	var operands atomic.Int64
 	p.opt.Tune(func(po *pebble.Options) {
-		smallTables(po)
+		testkit.SmallTables(po)
 		merger, merge := *po.Merger, po.Merger.Merge
 		merger.Merge = func(key, value []byte) (pebble.ValueMerger, error) {
 			if k, err := keyscheme.Decode(key); err == nil && (k.Kind == keyscheme.KindSlotBloom || k.Kind == keyscheme.KindDirectory) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"bigset"
 	"bigset/compaction"
 	"bigset/engine/filters"
+	"bigset/engine/internal/lockorder"
 	"bigset/engine/internal/lsm"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
@@ -50,22 +50,13 @@ type options struct {
 // Tune makes the store run Pebble with what f changes.
 func (o *options) Tune(f func(*pebble.Options)) { o.tune = f }
 
-// smallTables makes blocks, tables and levels so small that a few hundred keys fill all levels.
-func smallTables(po *pebble.Options) {
-	po.LBaseMaxBytes = 16 << 10
-	po.L0CompactionThreshold = 2
-	for i := range po.Levels {
-		po.Levels[i].BlockSize, po.Levels[i].IndexBlockSize = 512, 1024
-	}
-	po.TargetFileSizes[0] = 4 << 10
-}
-
 // store owns filters, and nothing else.
 type store struct {
-	db               *lsm.DB
-	own              *filters.Owner
-	damages          lsm.Damages
-	passes, swapping sync.RWMutex
+	db       *lsm.DB
+	own      *filters.Owner
+	damages  lsm.Damages
+	passes   lockorder.RWMutex[lockorder.StorePasses]
+	swapping lockorder.RWMutex[lockorder.StoreSwapping]
 }
 
 // open opens the store in a folder, or makes one.
@@ -81,6 +72,9 @@ func open(dir string, o *options) (*store, error) {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if n.Logger == nil {
+		n.Logger = silent
 	}
 	if n.MemTableBytes == 0 {
 		n.MemTableBytes = 64 << 20
@@ -128,6 +122,10 @@ func (s *store) Dir() string { return s.db.Dir() }
 
 // Flush moves all that was written from memory to tables.
 func (s *store) Flush(ctx context.Context) error {
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
 	if err := s.db.SyncLog(); err != nil {
 		return err
 	}
@@ -167,6 +165,10 @@ func (s *store) DropRange(ctx context.Context, first, last keyscheme.Slot) error
 
 // Checkpoint makes a copy in a folder.
 func (s *store) Checkpoint(ctx context.Context, dest string) error {
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
 	if err := errors.Join(s.db.Writable(), s.db.Held()); err != nil {
 		return err
 	}
@@ -224,20 +226,14 @@ func (s *store) Verify() (rep report, err error) {
 }
 
 // EachKey calls f for all keys within some bounds.
-func (s *store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) (err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-	if err != nil {
-		return err
-	}
-	defer lsm.Closing(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		k, err := keyscheme.Decode(it.Key())
-		if err != nil {
-			return err
+func (s *store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) error {
+	return s.db.Each(b, func(raw, _ []byte) error {
+		k, err := keyscheme.Decode(raw)
+		if err == nil {
+			f(&k)
 		}
-		f(&k)
-	}
-	return it.Error()
+		return err
+	})
 }
 
 // FilterKeys counts the keys that the store has of a filter, by generation.
@@ -273,7 +269,7 @@ type room struct {
 // newRoom returns a room whose store is not open yet. Little data has the shape of much in it.
 func newRoom(label string) *room {
 	r := &room{label: label, disk: testkit.NewDisk(), opt: options{MemTableBytes: 64 << 10, Logger: silent}}
-	r.opt.Tune(smallTables)
+	r.opt.Tune(testkit.SmallTables)
 	return r
 }
 

@@ -229,6 +229,10 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 		if err != nil {
 			return err
 		}
+		if stored == nil && v.left { // an import brings its layers last
+			v.layers[k.Layer] = nil
+			return nil
+		}
 		if stored == nil {
 			v.problem(v.at.name, "page %d of layer %d, which is gone", k.Page, k.Layer.Index)
 			v.layers[k.Layer] = nil
@@ -275,7 +279,7 @@ func (v *Verifier) end() error {
 			v.unreadable(err)
 		} else if err != nil {
 			return err
-		} else if stored == nil && !v.torn {
+		} else if stored == nil && !v.torn && !v.left {
 			v.problem(v.at.name, "generation %d has no head", v.at.generation)
 		}
 	}

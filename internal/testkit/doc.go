@@ -10,6 +10,9 @@
 //	Replica   all sets of a replica, the deltas it applied in order, and how many of them must survive a crash
 //	History   what concurrent writers began and what they were told
 //	Disk      an in-memory file system with faults, hooks and crash clones
+//	Crashing  crashes before every operation of a disk, or a share of them
+//	Failing   an operation that fails; FaultKinds, FatalElsewhere, LateInOpen and NotCompacting say how and which
+//	ReadFile, WriteFile, Flipped, SmallFilter, TaggedKeys, SmallTables   small things that many tests need
 //
 // Only test files import it.
 package testkit

@@ -57,3 +57,9 @@ func FatalElsewhere(op errorfs.Op) bool {
 func LateInOpen(op errorfs.Op) bool {
 	return strings.Contains(op.Path, "OPTIONS") || strings.HasSuffix(op.Path, ".dbtmp") || op.Kind == errorfs.OpList
 }
+
+// NotCompacting is NeedsRoom but for compactions, which may begin at any time: where they can't write the MANIFEST the process
+// ends.
+func NotCompacting(op errorfs.Op) bool {
+	return NeedsRoom(op) && !strings.Contains(string(debug.Stack()), ").compact1(")
+}

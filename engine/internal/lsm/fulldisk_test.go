@@ -3,7 +3,6 @@ package lsm
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,12 +23,6 @@ func everyNth() int64 {
 		return 5
 	}
 	return 1
-}
-
-// notCompacting is testkit.NeedsRoom but for compactions, which may begin at any time: where they can't write the MANIFEST the process
-// ends.
-func notCompacting(op errorfs.Op) bool {
-	return testkit.NeedsRoom(op) && !strings.Contains(string(debug.Stack()), ").compact1(")
 }
 
 // openIn opens the store, and ends the test if that takes longer than a full disk may.
@@ -159,7 +152,7 @@ func TestOpenFillsDisk(t *testing.T) {
 	n, held := int64(0), 0
 	for ; ; n += everyNth() {
 		r := base.on(fmt.Sprintf("full from operation %d on", n), base.disk.CrashClone(100, uint64(n)))
-		failed := r.disk.FillFor(n, notCompacting)
+		failed := r.disk.FillFor(n, testkit.NotCompacting)
 		must(t, r.openIn(t), r.label)
 		if !r.db.Holds() { // what it does now is not of the open
 			r.disk.Heal()
@@ -198,7 +191,7 @@ func TestFullAfterOpen(t *testing.T) {
 	for n := int64(0); ; n += everyNth() {
 		r := base.on(fmt.Sprintf("full from operation %d on", n), base.disk.CrashClone(100, 0))
 		r.open(t)
-		failed := r.disk.FillFor(n, notCompacting)
+		failed := r.disk.FillFor(n, testkit.NotCompacting)
 		if err := r.try(r.elements("s", 0, 10), true); err != nil {
 			refused++
 			if !errors.Is(err, bigset.ErrDiskFull) && !errors.Is(err, bigset.ErrFailed) && !errors.Is(DiskError(err), bigset.ErrDiskFull) {
@@ -252,7 +245,7 @@ func TestRoomAgain(t *testing.T) {
 	again, over := 0, 0
 	for n := int64(0); ; n += everyNth() {
 		r := held(fmt.Sprintf("full again from operation %d on", n))
-		failed := r.disk.FillFor(n, notCompacting)
+		failed := r.disk.FillFor(n, testkit.NotCompacting)
 		r.db.CheckSpace()
 		if failed.Load() == 0 {
 			r.disk.Heal()
@@ -291,12 +284,12 @@ func TestRoomTooLate(t *testing.T) {
 		found := int64(0)
 		for m := int64(0); ; m += everyNth() { // and when the end of the hold does
 			r := base.on(fmt.Sprintf("full from operation %d on, full again from %d on", n, m), base.disk.CrashClone(100, 0))
-			first := r.disk.FillFor(n, notCompacting)
+			first := r.disk.FillFor(n, testkit.NotCompacting)
 			must(t, r.openIn(t), r.label)
 			r.disk.Heal()
 			again := new(atomic.Int64)
 			if found = first.Load(); r.db.Holds() {
-				again = r.disk.FillFor(m, notCompacting)
+				again = r.disk.FillFor(m, testkit.NotCompacting)
 				r.db.CheckSpace()
 			}
 			if r.db.Writable() == nil {
@@ -349,24 +342,13 @@ func TestLogTooLarge(t *testing.T) {
 	r.close(t)
 }
 
-// fatalElsewhere says which operations Pebble takes for fatal in goroutines of its own, or answers by a panic that nobody can catch: there
-// the process ends.
-func fatalElsewhere(op errorfs.Op) bool {
-	for _, part := range []string{"MANIFEST", "marker.", "CURRENT", ".log"} {
-		if strings.Contains(op.Path, part) {
-			return true
-		}
-	}
-	return op.Kind == errorfs.OpFileSync && !strings.Contains(op.Path, ".") // a folder's: it is part of making a log
-}
-
 // TestNewOnFullDisk makes stores while the disk becomes full: that is an error, soon, and can be done again when there is room. Where
-// Pebble can't write its MANIFEST or end its first log the process ends, see fatalElsewhere.
+// Pebble can't write its MANIFEST or end its first log the process ends, see testkit.FatalElsewhere.
 func TestNewOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for n := int64(0); ; n++ {
 		r := newRig(fmt.Sprintf("full from operation %d on", n))
-		failed := r.disk.FillFor(n, func(op errorfs.Op) bool { return notCompacting(op) && !fatalElsewhere(op) })
+		failed := r.disk.FillFor(n, func(op errorfs.Op) bool { return testkit.NotCompacting(op) && !testkit.FatalElsewhere(op) })
 		err := r.openIn(t)
 		if failed.Load() == 0 {
 			r.disk.Heal()

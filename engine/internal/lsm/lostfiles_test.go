@@ -130,7 +130,7 @@ func lostFilesStore(t *testing.T, first, crash bool) *rig {
 	r := newRig("store")
 	r.opt.BallastBytes = 4 << 10
 	r.opt.Tune = func(po *pebble.Options) { // a compaction would leave tables that nothing needs any more
-		smallTables(po)
+		testkit.SmallTables(po)
 		po.DisableAutomaticCompactions = true
 	}
 	r.hooks.IsFile = func(name string) bool { return name == ownFile }

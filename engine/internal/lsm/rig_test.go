@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset"
@@ -54,18 +53,8 @@ func newRig(label string) *rig {
 		MemTableBytes:   64 << 10,
 		BlockCacheBytes: 1 << 20,
 		Logger:          slog.New(slog.DiscardHandler),
-		Tune:            smallTables,
+		Tune:            testkit.SmallTables,
 	}}
-}
-
-// smallTables makes blocks, tables and levels so small that a few hundred keys fill all levels.
-func smallTables(po *pebble.Options) {
-	po.LBaseMaxBytes = 16 << 10
-	po.L0CompactionThreshold = 2
-	for i := range po.Levels {
-		po.Levels[i].BlockSize, po.Levels[i].IndexBlockSize = 512, 1024
-	}
-	po.TargetFileSizes[0] = 4 << 10
 }
 
 // on returns a rig for what a disk has of this one's store.

@@ -18,8 +18,8 @@ func (l *Log) Find() (segments int, err error) {
 }
 
 // Replay calls chunk with what is in the segments that Find has found: the records of each whole chunk, for DecodeRecord, in the order in
-// which they were appended, with the place of the segment, from 0. Errors that the bytes of a segment are the cause of wrap bigset.ErrCorrupt: they are *lsm.CorruptionError.
-// The segments stay until they are removed.
+// which they were appended, and the place of their segment, from 0. Damaged bytes are a *lsm.CorruptionError, which wraps
+// bigset.ErrCorrupt. The segments stay until they are removed.
 func (l *Log) Replay(chunk func(segment int, records []byte) error) error {
 	for i, number := range l.segments {
 		path := l.path(number)
@@ -41,7 +41,8 @@ func (l *Log) Replay(chunk func(segment int, records []byte) error) error {
 	return nil
 }
 
-// Keep leaves the segments that Find has found to the next open. Others may come after the last, so that one gets its end.
+// Keep leaves the segments that Find has found to the next open. Others may come after the last, so that one gets its end: it is read
+// again, which happens only where a filter is damaged.
 func (l *Log) Keep() error {
 	path := l.path(l.last)
 	data, err := readSegment(l.db.FS(), path)

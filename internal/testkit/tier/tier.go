@@ -5,6 +5,9 @@
 //     run to run;
 //   - a full run, with BIGSET_TESTS=full in the environment: everything.
 //
+// Tests with goroutines run for seconds, or with -engine.long for minutes; -engine.seed repeats the numbers that they draw. Both flags
+// exist in each test binary that imports this package.
+//
 // A share is chosen by the turn, a number. BIGSET_TURN sets it; without it each process draws one. Runs with consecutive turns
 // together cover every place. A test that fails prints the command that repeats it with its turn.
 //
@@ -44,10 +47,10 @@ func Pick[T any](short, push, full T) T {
 // Long makes tests with goroutines run for minutes instead of seconds: go test ./engine -engine.long -run Readers.
 var Long = flag.Bool("engine.long", false, "run the concurrent tests for minutes instead of seconds")
 
-// seed repeats the operations of a run, not how they interleave.
 var seed = flag.Uint64("engine.seed", 0, "the seed of the concurrent tests; 0 draws one")
 
-// Random returns a generator that prints its seed when the test fails: -engine.seed repeats its numbers.
+// Random returns a generator that prints its seed when the test fails: -engine.seed repeats its numbers. What a seed repeats is the
+// operations of a run, not how they interleave.
 func Random(t testing.TB) *rand.Rand {
 	s := *seed
 	if s == 0 {
