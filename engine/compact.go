@@ -33,7 +33,8 @@ type CompactReport struct {
 }
 
 // Compact takes dead keys off the disk now, the way the store's strategy does: by rewriting every span that has one, or
-// by compacting everything through the filter. It returns when that is done; writers go on meanwhile.
+// by compacting everything through the filter. It returns when that is done; writers go on meanwhile. When ctx is done Compact
+// returns, and a compaction of Pebble that was asked for goes on until it is over or the store is closed.
 func (s *Store) Compact(ctx context.Context, o CompactOptions) (rep CompactReport, err error) {
 	if err := s.db.Enter(); err != nil {
 		return rep, err

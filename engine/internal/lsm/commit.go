@@ -55,9 +55,19 @@ func (d *DB) Commit(batch *pebble.Batch, sync bool) (wait func() error, err erro
 // not recovered, the process ends.
 func (d *DB) Ingest(ctx context.Context, paths []string) error { return d.pebble.Ingest(ctx, paths) }
 
-// Compact compacts all tables that have keys within some bounds.
+// Compact compacts all that lies within some bounds. When ctx is done it returns, and the compaction goes on in the background until it is
+// over or the store is closed: Pebble ends the process when a compaction is taken back that it has picked and not begun.
 func (d *DB) Compact(ctx context.Context, b keyscheme.Bounds) error {
-	return d.recovering(func() error { return d.pebble.Compact(ctx, b.Lower, b.Upper, true) })
+	done := make(chan error, 1)
+	d.compacting.Go(func() {
+		done <- d.recovering(func() error { return d.pebble.Compact(d.compactions, b.Lower, b.Upper, true) })
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // NewIter opens an iterator. In the middle of a swap it may show the span of the swap empty: OpenSet does not.

@@ -53,6 +53,10 @@ type DB struct {
 
 	flushRetry, compactionRetry retry
 
+	compactions    context.Context // of all calls of Compact; done when the store is being closed
+	endCompactions context.CancelFunc
+	compacting     sync.WaitGroup // calls of Compact, those included whose caller has gone
+
 	applied atomic.Uint64                     // batches applied
 	durable atomic.Uint64                     // all batches up to that count are on disk
 	syncMu  lockorder.Mutex[lockorder.DBSync] // one log sync at a time on behalf of those who only wait
@@ -102,6 +106,7 @@ type failure struct{ cause error }
 func Open(dir string, o Options, h Hooks) (*DB, error) {
 	d := &DB{dir: dir, opt: &o, hooks: h, empty: make(chan struct{}, 1), ending: make(chan struct{})}
 	d.flushRetry.hurry = d.ending
+	d.compactions, d.endCompactions = context.WithCancel(context.Background())
 	d.fs = d.disk.watch(d)
 	if err := d.open(); err != nil {
 		d.Abandon()
@@ -286,6 +291,7 @@ func (d *DB) removeLeftovers() error {
 // Abandon gives back what an open had taken that has failed since.
 func (d *DB) Abandon() {
 	close(d.ending)
+	d.endCompactions()
 	if d.pebble != nil && !d.wedged.Load() {
 		_ = d.pebble.Close() // the error that made the open fail is the one to report
 	}
@@ -333,6 +339,11 @@ func (d *DB) shut(last func() error) error {
 	errs := []error{last()}
 	if d.failed.Load() == nil {
 		errs = append(errs, d.markClean())
+	}
+	if !d.wedged.Load() {
+		d.scheduler.end() // so what Pebble has picked may be taken back
+		d.endCompactions()
+		d.compacting.Wait()
 	}
 	errs = append(errs, d.closePebble())
 	if d.hold.drop(); d.failed.Load() == nil && !d.hold.holds() {

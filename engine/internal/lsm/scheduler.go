@@ -55,8 +55,11 @@ func (c *scheduler) Register(_ int, db pebble.DBForCompaction) {
 }
 
 // Unregister implements pebble.CompactionScheduler.
-func (c *scheduler) Unregister() {
-	close(c.stop)
+func (c *scheduler) Unregister() { c.end() }
+
+// end lets no compaction begin any more, and returns when none is being granted. It may be called again.
+func (c *scheduler) end() {
+	c.abandon()
 	<-c.done
 }
 
@@ -64,9 +67,11 @@ func (c *scheduler) Unregister() {
 // in a folder that is somebody else's by then. It waits for nobody: Pebble may have kept its locks.
 func (c *scheduler) abandon() {
 	c.mu.Lock()
-	c.ended = true
-	c.mu.Unlock()
-	close(c.stop)
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.ended = true
+		close(c.stop)
+	}
 }
 
 // TrySchedule implements pebble.CompactionScheduler.
