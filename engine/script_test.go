@@ -268,9 +268,8 @@ func (p *scriptStore) during(l *scriptLine, do func() string) string {
 		delete(due, moment) // before they run: they use the disk themselves
 		mu.Unlock()
 		for _, line := range lines {
-			printed := make(chan string)
-			go func() { printed <- p.sc.run(line) }() // another goroutine's: this one has locks of the disk
-			text := strings.ReplaceAll(strings.TrimSuffix(<-printed, "\n"), "\n", "\n  ")
+			text := ""
+			testkit.Beside(func() { text = strings.ReplaceAll(strings.TrimSuffix(p.sc.run(line), "\n"), "\n", "\n  ") })
 			mu.Lock()
 			fmt.Fprintf(&out, "%s: %s\n", moment, text)
 			mu.Unlock()
