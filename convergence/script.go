@@ -106,7 +106,11 @@ func (s *Script) WriteTo(w io.Writer) (int64, error) {
 // String returns the text form.
 func (s *Script) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nsystem %s\nseed %d\nreplicas %d\n", scriptHead, s.System, s.Seed, s.Replicas)
+	b.WriteString(scriptHead + "\n")
+	if s.System != "" {
+		fmt.Fprintf(&b, "system %s\n", s.System)
+	}
+	fmt.Fprintf(&b, "seed %d\nreplicas %d\n", s.Seed, s.Replicas)
 	if s.Shape != "" {
 		fmt.Fprintf(&b, "shape %s\n", s.Shape)
 	}

@@ -138,6 +138,7 @@ func FuzzReadScript(f *testing.F) {
 		f.Add(s.String())
 	}
 	f.Add(strings.Replace(scriptHeading, "system x", "system model", 1) + "1 exchange anyhow\n2 chunk 1 9\n3 restore A 2\n4 replace 1 0 A\n")
+	f.Add("convergence script 1\nreplicas 1")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := convergence.ReadScript(strings.NewReader(text))
 		if err != nil {
