@@ -311,7 +311,11 @@ func (p *parser) arg(s *Step, c rune, text string) (err error) {
 			s.Sub, err = number(sub, 0, 1<<20)
 		}
 	case 'n':
-		s.Arg, err = number(text, -1<<30, 1<<30)
+		low, high := -1<<30, 1<<30
+		if s.Kind == "crash" { // quarters
+			low, high = 0, 4
+		}
+		s.Arg, err = number(text, low, high)
 	case 'w':
 		s.Word, err = parseWord(text)
 	case 'S':

@@ -139,6 +139,7 @@ func FuzzReadScript(f *testing.F) {
 	}
 	f.Add(strings.Replace(scriptHeading, "system x", "system model", 1) + "1 exchange anyhow\n2 chunk 1 9\n3 restore A 2\n4 replace 1 0 A\n")
 	f.Add("convergence script 1\nreplicas 1")
+	f.Add("convergence script 1\nsystem model\nreplicas 2\n1 do B add\n10 crash B 10")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := convergence.ReadScript(strings.NewReader(text))
 		if err != nil {
