@@ -1,0 +1,467 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ClientOptions configure one connection to a server.
+type ClientOptions struct {
+	Options
+	Role    Role   // what this side is; default RoleClient
+	Name    string // a node's ID, or a client's name; at most 255 bytes
+	Purpose Purpose
+	Hello   []byte // what this side says of itself, at most 8 KiB
+	// Check judges what the server says of itself; an error ends the connection. Default: everything is accepted.
+	Check func(server *Remote) error
+	// RequestsMax and BytesMax bound what is under way; beyond, calls fail with ErrBusy at once. Default 4,096 and 128 MiB.
+	RequestsMax int
+	BytesMax    int
+	// Credit is how many parts of a stream may be under way; default 2.
+	Credit int
+}
+
+func (o ClientOptions) withDefaults() ClientOptions {
+	o.Options = o.Options.withDefaults()
+	if o.Role == 0 {
+		o.Role = RoleClient
+	}
+	if o.Purpose == 0 {
+		o.Purpose = ForRequests
+	}
+	if o.RequestsMax == 0 {
+		o.RequestsMax = 4096
+	}
+	if o.BytesMax == 0 {
+		o.BytesMax = 128 << 20
+	}
+	if o.Credit == 0 {
+		o.Credit = 2
+	}
+	return o
+}
+
+// Client is one connection to a server. It implements Caller.
+type Client struct {
+	opt     ClientOptions
+	nc      net.Conn
+	out     *queue
+	remote  Remote
+	address uint64
+
+	done     chan struct{} // closed when the connection has ended
+	heard    atomic.Int64  // when something came last, in nanoseconds since start
+	start    time.Time
+	draining atomic.Bool
+
+	mu      sync.Mutex
+	last    uint64
+	waiting map[uint64]*waiter
+	err     error // why the connection has ended
+}
+
+var _ Caller = (*Client)(nil)
+
+// waiter is a call under way.
+type waiter struct {
+	id      uint64
+	request *message
+	replies chan reply // has room for all that may come
+	coming  *assembly  // of the reader alone
+}
+
+type reply struct {
+	body []byte
+	last bool
+	err  error
+}
+
+// NewClient introduces this side on a connection, which is closed with the client, and also when NewClient fails. The context bounds
+// the introduction. Errors wrap ErrNotSent.
+func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, error) {
+	o = o.withDefaults()
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := nc.SetDeadline(deadlineOf(o.HelloTime)); err != nil {
+		return nil, errors.Join(notSent(err), nc.Close())
+	}
+	r := bufio.NewReaderSize(nc, bufferBytes)
+	their, err := o.greet(nc, r, hello{role: o.Role, purpose: o.Purpose, name: o.Name, body: o.Hello})
+	c := &Client{opt: o, nc: nc, out: newQueue(o.BytesMax), done: make(chan struct{}), start: time.Now(), waiting: map[uint64]*waiter{}}
+	if err == nil {
+		c.remote = Remote{Role: their.role, Name: their.name, Address: nc.RemoteAddr().String(), Purpose: o.Purpose, Hello: their.body}
+		c.address = their.address
+		if o.Check != nil {
+			err = o.Check(&c.remote)
+		}
+	}
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = nc.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		_ = nc.Close()
+		return nil, notSent(err)
+	}
+	w := &writer{nc: nc, buf: bufio.NewWriterSize(nc, bufferBytes), q: c.out, time: o.WriteTime}
+	go func() {
+		if err := w.run(c.done); err != nil {
+			c.end(err)
+		}
+	}()
+	go func() { c.end(c.read(r)) }()
+	go c.watch()
+	return c, nil
+}
+
+// notSent makes an error one that says that nothing has happened.
+func notSent(err error) error {
+	if err == nil || errors.Is(err, ErrNotSent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotSent, err)
+}
+
+// Remote returns who is at the other end, as it said of itself.
+func (c *Client) Remote() *Remote { return &c.remote }
+
+// Done is closed when the connection has ended; Err says why.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Draining reports whether the other side asks for no more requests.
+func (c *Client) Draining() bool { return c.draining.Load() }
+
+// Err returns why the connection has ended, or nil.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Waiting returns how many calls are under way.
+func (c *Client) Waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting)
+}
+
+// Close ends the connection, and with it the calls under way.
+func (c *Client) Close() error {
+	c.end(ErrClosed)
+	return nil
+}
+
+// end ends the connection. Calls of which nothing was written have not happened, of others nobody knows.
+func (c *Client) end(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	clear(c.waiting)
+	c.mu.Unlock()
+	close(c.done) // who waits finds it
+	_ = c.nc.Close()
+	c.out.close()
+}
+
+// outcome is the error of a request whose answer will not come.
+func outcome(begun bool, cause error) error {
+	if !begun {
+		return notSent(cause)
+	}
+	if errors.Is(cause, ErrNotSent) { // of the connection; of this request it is not known
+		return fmt.Errorf("%w: %v", ErrLost, cause)
+	}
+	return fmt.Errorf("%w: %w", ErrLost, cause)
+}
+
+// Do implements Caller.
+func (c *Client) Do(ctx context.Context, call Call) ([]byte, error) {
+	w, err := c.begin(ctx, &call, 0)
+	if err != nil {
+		return nil, err
+	}
+	r := c.wait(ctx, w)
+	return r.body, r.err
+}
+
+// wait returns the next that comes for a call.
+func (c *Client) wait(ctx context.Context, w *waiter) reply {
+	var cause error
+	select {
+	case r := <-w.replies:
+		return r
+	case <-ctx.Done():
+		cause = ctx.Err()
+	case <-c.done:
+		cause = c.Err()
+	}
+	begun := c.forget(w)
+	select {
+	case r := <-w.replies: // it has just come
+		return r
+	default:
+	}
+	return reply{err: outcome(begun, cause)}
+}
+
+// Stream implements Caller.
+func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		w, err := c.begin(ctx, &call, c.opt.Credit)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for {
+			r := c.wait(ctx, w)
+			if r.err != nil {
+				yield(nil, r.err)
+				return
+			}
+			more := yield(r.body, nil)
+			switch {
+			case r.last:
+				return
+			case !more:
+				c.forget(w)
+				return
+			}
+			var one [1]byte
+			binary.PutUvarint(one[:], 1)
+			c.out.push(&message{kind: kindCredit, priority: PriorityQuorum, id: w.id, body: one[:]}, true)
+		}
+	}
+}
+
+// begin sends a request. credit is how many parts may come unasked.
+func (c *Client) begin(ctx context.Context, call *Call, credit int) (*waiter, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, notSent(err)
+	}
+	if len(call.Body) > BodyBytesMax {
+		return nil, fmt.Errorf("%w: a body of %d bytes, at most %d", ErrRefused, len(call.Body), BodyBytesMax)
+	}
+	e := envelope{address: c.address, epoch: call.Epoch, length: uint32(len(call.Body)), verb: call.Verb, priority: call.Priority, credit: uint16(credit)}
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return nil, notSent(context.DeadlineExceeded)
+		}
+		e.deadline = uint32(min(left.Milliseconds()+1, 1<<31))
+	}
+	m := &message{kind: kindRequest, priority: call.Priority, body: call.Body, prefixed: envelopeBytes}
+	e.append(m.prefix[:0])
+	w := &waiter{request: m, replies: make(chan reply, credit+2)}
+	c.mu.Lock()
+	switch {
+	case c.err != nil:
+		err := c.err
+		c.mu.Unlock()
+		return nil, notSent(err)
+	case c.draining.Load():
+		c.mu.Unlock()
+		return nil, fmt.Errorf("%w: %s is stopping", ErrNotSent, c.remote.Address)
+	case len(c.waiting) >= c.opt.RequestsMax:
+		c.mu.Unlock()
+		return nil, fmt.Errorf("%w: %d requests are under way to it", ErrBusy, c.opt.RequestsMax)
+	}
+	c.last++
+	w.id, m.id = c.last, c.last
+	c.waiting[w.id] = w
+	c.mu.Unlock()
+	if ok, closed := c.out.push(m, false); !ok {
+		c.mu.Lock()
+		delete(c.waiting, w.id)
+		err := c.err
+		c.mu.Unlock()
+		if closed {
+			return nil, notSent(cmpErr(err, ErrClosed))
+		}
+		return nil, fmt.Errorf("%w: %d bytes are on the way to it", ErrBusy, c.opt.BytesMax)
+	}
+	return w, nil
+}
+
+// cmpErr returns the first error that is not nil.
+func cmpErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget ends a call for which nobody waits any more, and reports whether something of it was written.
+func (c *Client) forget(w *waiter) (begun bool) {
+	c.mu.Lock()
+	delete(c.waiting, w.id)
+	c.mu.Unlock()
+	begun = c.out.drop(w.request)
+	if begun {
+		c.out.push(&message{kind: kindCancel, priority: PriorityQuorum, id: w.id}, true)
+	}
+	return begun
+}
+
+// watch cuts a connection whose other side says nothing.
+func (c *Client) watch() {
+	t := time.NewTicker(c.opt.PingInterval)
+	defer t.Stop()
+	var asked time.Duration // since start, when the last ping without an answer was sent
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-t.C:
+		}
+		now, heard := time.Since(c.start), time.Duration(c.heard.Load())
+		if asked != 0 && heard >= asked {
+			asked = 0
+		}
+		switch {
+		case asked != 0:
+			if now-asked >= c.opt.SilenceMax {
+				c.end(fmt.Errorf("wire: %s has said nothing for %v", c.remote.Address, (now - heard).Round(time.Millisecond)))
+				return
+			}
+		case now-heard >= 15*c.opt.PingInterval, now-heard >= c.opt.PingInterval && c.Waiting() > 0:
+			asked = now
+			c.out.push(&message{kind: kindPing, priority: PriorityQuorum}, true)
+		}
+	}
+}
+
+// read takes what the other side says, until the connection ends.
+func (c *Client) read(r *bufio.Reader) error {
+	s := &segments{r: r}
+	for {
+		h, err := s.next()
+		if err != nil {
+			return err
+		}
+		c.heard.Store(int64(time.Since(c.start)))
+		switch h.kind {
+		case kindAnswer, kindPart, kindError:
+			err = c.body(s, h)
+		case kindRefusal:
+			err = c.refused(s, h)
+		case kindDrain:
+			c.draining.Store(true)
+			err = s.rest(h)
+		case kindPing:
+			c.out.push(&message{kind: kindPong, priority: PriorityQuorum}, true)
+			err = s.rest(h)
+		case kindPong:
+			err = s.rest(h)
+		default:
+			err = fmt.Errorf("%w: a segment of kind %d from a server", ErrFrame, h.kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// rest passes over a payload.
+func (s *segments) rest(h head) error {
+	if err := s.skip(h.length); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// body takes a segment of an answer, a part or an error.
+func (c *Client) body(s *segments, h head) error {
+	c.mu.Lock()
+	w := c.waiting[h.id]
+	c.mu.Unlock()
+	if w == nil { // nobody waits for it any more
+		return s.rest(h)
+	}
+	n := h.length
+	if h.flags&flagFirst != 0 {
+		if w.coming != nil || n < lengthBytes {
+			return fmt.Errorf("%w: an answer within another", ErrFrame)
+		}
+		b, err := s.small(lengthBytes)
+		if err != nil {
+			return err
+		}
+		length := binary.LittleEndian.Uint32(b)
+		if length > BodyBytesMax {
+			return fmt.Errorf("%w: a body of %d bytes, at most %d", ErrFrame, length, BodyBytesMax)
+		}
+		w.coming = &assembly{kind: h.kind, left: int(length)}
+		n -= lengthBytes
+	}
+	a := w.coming
+	if a == nil || a.kind != h.kind {
+		return fmt.Errorf("%w: a segment of an answer that has not begun", ErrFrame)
+	}
+	last := h.flags&flagLast != 0
+	if err := a.add(s, n, last); err != nil {
+		return err
+	}
+	if err := s.end(); err != nil || !last {
+		return err
+	}
+	w.coming = nil
+	switch h.kind {
+	case kindAnswer:
+		return c.deliver(w, reply{body: a.body, last: true})
+	case kindPart:
+		return c.deliver(w, reply{body: a.body})
+	}
+	return c.deliver(w, reply{last: true, err: c.opt.Errors.Decode(a.body)})
+}
+
+// refused takes a refusal.
+func (c *Client) refused(s *segments, h head) error {
+	b, err := s.small(h.length)
+	if err != nil {
+		return err
+	}
+	err = c.opt.decodeRefusal(b)
+	if endErr := s.end(); endErr != nil {
+		return endErr
+	}
+	if h.id == 0 {
+		return err
+	}
+	c.mu.Lock()
+	w := c.waiting[h.id]
+	c.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	return c.deliver(w, reply{last: true, err: err})
+}
+
+// deliver gives a call what came for it. A server that sends more than was asked for has no room for it.
+func (c *Client) deliver(w *waiter, r reply) error {
+	if r.last {
+		c.mu.Lock()
+		delete(c.waiting, w.id)
+		c.mu.Unlock()
+	}
+	select {
+	case w.replies <- r:
+		return nil
+	default:
+		return fmt.Errorf("%w: more parts than were asked for", ErrFrame)
+	}
+}

@@ -1,0 +1,298 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// message is something on its way to the other side. The queue's lock guards what changes, until the message is taken off its lane.
+type message struct {
+	kind     kind
+	priority Priority
+	id       uint64
+	prefix   [envelopeBytes]byte
+	prefixed int // bytes of prefix
+	body     []byte
+	at       int    // bytes of body that were written
+	begun    bool   // something of it was written
+	gone     func() // called once, when all was given to the connection or never will be; may be nil
+}
+
+// withLength puts the body's length before it.
+func (m *message) withLength() *message {
+	binary.LittleEndian.PutUint32(m.prefix[:], uint32(len(m.body)))
+	m.prefixed = lengthBytes
+	return m
+}
+
+// lane is a queue of messages of one priority.
+type lane struct {
+	items []*message
+	first int
+}
+
+func (l *lane) len() int { return len(l.items) - l.first }
+
+func (l *lane) push(m *message) {
+	if l.first > 32 && 2*l.first > len(l.items) {
+		n := copy(l.items, l.items[l.first:])
+		clear(l.items[n:])
+		l.items, l.first = l.items[:n], 0
+	}
+	l.items = append(l.items, m)
+}
+
+func (l *lane) pop() *message {
+	m := l.items[l.first]
+	l.items[l.first] = nil
+	l.first++
+	if l.first == len(l.items) {
+		l.items, l.first = l.items[:0], 0
+	}
+	return m
+}
+
+// remove takes a message out, if it is here.
+func (l *lane) remove(m *message) bool {
+	for i := l.first; i < len(l.items); i++ {
+		if l.items[i] == m {
+			l.items = append(l.items[:i], l.items[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// queue is what waits to be written to one connection. Segments of messages of one priority alternate.
+type queue struct {
+	mu     sync.Mutex
+	wake   chan struct{} // has room for one
+	lanes  [priorities]lane
+	turns  int
+	bytes  int // of bodies
+	most   int // of bodies that wait, but for one that is alone
+	closed bool
+
+	finishing bool
+}
+
+func newQueue(most int) *queue { return &queue{wake: make(chan struct{}, 1), most: most} }
+
+// push adds a message. It reports false, and calls nothing, when the connection is closed or, unless must, has no room.
+func (q *queue) push(m *message, must bool) (ok, closed bool) {
+	q.mu.Lock()
+	if q.closed || !must && q.bytes > 0 && q.bytes+len(m.body) > q.most {
+		defer q.mu.Unlock()
+		return false, q.closed
+	}
+	q.bytes += len(m.body)
+	q.lanes[m.priority].push(m)
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	return true, false
+}
+
+// drop takes a message back, wherever it is. It reports whether something of it was written.
+func (q *queue) drop(m *message) (begun bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.lanes[m.priority].remove(m) {
+		q.bytes -= len(m.body)
+	}
+	return m.begun
+}
+
+// starvedTurns is how many segments of high priority are written until one of the lowest is.
+const starvedTurns = 32
+
+// next takes the message whose segment is to be written next, off its lane; nil where there is none.
+func (q *queue) next() *message {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turns++
+	fair := q.turns%starvedTurns == 0
+	for i := range q.lanes {
+		l := &q.lanes[i]
+		if fair {
+			l = &q.lanes[len(q.lanes)-1-i]
+		}
+		if l.len() > 0 {
+			m := l.pop()
+			m.begun = true
+			return m
+		}
+	}
+	return nil
+}
+
+// back puts a message of which more is to be written at the end of its lane. It reports false when it was closed.
+func (q *queue) back(m *message) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.lanes[m.priority].push(m)
+	}
+	return !q.closed
+}
+
+// written notes that all of a message was written.
+func (q *queue) written(m *message) {
+	q.mu.Lock()
+	q.bytes -= len(m.body)
+	q.mu.Unlock()
+	if m.gone != nil {
+		m.gone()
+	}
+}
+
+// close refuses more messages and lets go of those that wait.
+func (q *queue) close() {
+	q.mu.Lock()
+	var left []*message
+	if !q.closed {
+		for i := range q.lanes {
+			left = append(left, q.lanes[i].items[q.lanes[i].first:]...)
+			q.lanes[i] = lane{}
+		}
+	}
+	q.closed = true
+	q.mu.Unlock()
+	for _, m := range left {
+		if m.gone != nil {
+			m.gone()
+		}
+	}
+}
+
+// bufferBytes is how much is written to a connection at once.
+const bufferBytes = 64 << 10
+
+// writer writes what a queue has to a connection.
+type writer struct {
+	nc      net.Conn
+	buf     *bufio.Writer
+	q       *queue
+	time    time.Duration // the connection may take no byte for
+	extends time.Time     // when the deadline is set again
+	scratch []byte
+}
+
+// run writes until the connection fails or stop is closed.
+func (w *writer) run(stop <-chan struct{}) error {
+	for {
+		m := w.q.next()
+		if m == nil {
+			runtime.Gosched() // who is about to add something does so before the flush
+			if m = w.q.next(); m == nil {
+				if err := w.flush(); err != nil {
+					return err
+				}
+				if w.q.finished() {
+					return ErrClosed
+				}
+				select {
+				case <-stop:
+					return nil
+				case <-w.q.wake:
+				}
+				continue
+			}
+		}
+		if err := w.segment(m); err != nil {
+			if m.gone != nil {
+				m.gone()
+			}
+			return err
+		}
+	}
+}
+
+// flush gives the connection what was written.
+func (w *writer) flush() error {
+	if w.buf.Buffered() == 0 {
+		return nil
+	}
+	if err := w.extend(); err != nil {
+		return err
+	}
+	return w.buf.Flush()
+}
+
+// extend moves the deadline of the connection on, at most every quarter of its time.
+func (w *writer) extend() error {
+	now := time.Now()
+	if now.Before(w.extends) {
+		return nil
+	}
+	w.extends = now.Add(w.time / 4)
+	return w.nc.SetWriteDeadline(now.Add(w.time))
+}
+
+// segment writes the next segment of a message.
+func (w *writer) segment(m *message) error {
+	h := head{kind: m.kind, id: m.id}
+	prefix := 0
+	if m.at == 0 {
+		h.flags |= flagFirst
+		prefix = m.prefixed
+	}
+	n := min(len(m.body)-m.at, SegmentBytesMax-prefix)
+	if m.at+n == len(m.body) {
+		h.flags |= flagLast
+	}
+	h.length = prefix + n
+	b := appendHead(w.scratch[:0], h)
+	b = append(b, m.prefix[:prefix]...)
+	w.scratch = b
+	sum := crc32.Update(0, castagnoli, b)
+	body := m.body[m.at : m.at+n]
+	sum = crc32.Update(sum, castagnoli, body)
+	if w.buf.Available() < len(b)+n+sumBytes {
+		if err := w.extend(); err != nil {
+			return err
+		}
+	}
+	_, err := w.buf.Write(b)
+	if err == nil {
+		_, err = w.buf.Write(body)
+	}
+	if err == nil {
+		_, err = w.buf.Write(binary.LittleEndian.AppendUint32(w.scratch[:0], sum))
+	}
+	if err != nil {
+		return fmt.Errorf("wire: write: %w", err)
+	}
+	m.at += n
+	if h.flags&flagLast != 0 {
+		w.q.written(m)
+	} else if !w.q.back(m) && m.gone != nil {
+		m.gone()
+	}
+	return nil
+}
+
+// finish has the connection closed when everything that waits was written.
+func (q *queue) finish() {
+	q.mu.Lock()
+	q.finishing = true
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) finished() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.finishing
+}

@@ -1,0 +1,637 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	verbEcho   Verb = 1 // the body again
+	verbCount  Verb = 2 // a stream of so many parts as the body has bytes
+	verbWait   Verb = 3 // until the context ends, or the gate opens
+	verbFail   Verb = 4
+	verbPeer   Verb = 100 // as echo
+	verbAbsent Verb = 99
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+type service struct {
+	s      *Server
+	ln     net.Listener
+	gate   chan struct{}
+	inside atomic.Int64
+	gone   chan error // what ended a verbWait
+	served atomic.Int64
+}
+
+func (v *service) handle(ctx context.Context, r *Request, send func([]byte) error) ([]byte, error) {
+	v.served.Add(1)
+	switch r.Verb {
+	case verbEcho, verbPeer:
+		return r.Body, nil
+	case verbCount:
+		for i := range r.Body {
+			if err := send(bytes.Repeat([]byte{byte(i)}, 100+i)); err != nil {
+				v.gone <- err
+				return nil, err
+			}
+		}
+		return []byte("last"), nil
+	case verbWait:
+		v.inside.Add(1)
+		defer v.inside.Add(-1)
+		select {
+		case <-ctx.Done():
+			v.gone <- ctx.Err()
+			return nil, ctx.Err()
+		case <-v.gate:
+			return []byte("through"), nil
+		}
+	case verbFail:
+		return nil, fmt.Errorf("no: %s", r.Body)
+	}
+	return nil, fmt.Errorf("verb %d", r.Verb)
+}
+
+func serve(t testing.TB, o ServerOptions) *service {
+	v := &service{gate: make(chan struct{}), gone: make(chan error, 100)}
+	if o.Handler == nil {
+		o.Handler = v.handle
+	}
+	if o.Log == nil {
+		o.Log = quiet
+	}
+	v.s = NewServer(o)
+	var err error
+	if v.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- v.s.Serve(context.Background(), v.ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := v.s.Shutdown(ctx); err != nil && !t.Failed() {
+			t.Errorf("shutdown: %v", err)
+		}
+		v.ln.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return v
+}
+
+func (v *service) dial(t testing.TB, o ClientOptions) *Client {
+	t.Helper()
+	c, err := v.try(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (v *service) try(o ClientOptions) (*Client, error) {
+	nc, err := net.Dial("tcp", v.ln.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return NewClient(ctx, nc, o)
+}
+
+func inTime(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestDo(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dial(t, ClientOptions{})
+	ctx := inTime(t)
+	for _, n := range []int{0, 1, SegmentBytesMax - envelopeBytes, SegmentBytesMax - envelopeBytes + 1, SegmentBytesMax, 3*SegmentBytesMax + 7, 5 << 20} {
+		body := bytes.Repeat([]byte("abcdefg"), n/7+1)[:n]
+		got, err := c.Do(ctx, Call{Verb: verbEcho, Body: body})
+		if err != nil || !bytes.Equal(got, body) {
+			t.Fatalf("%d bytes: %d bytes, %v", n, len(got), err)
+		}
+	}
+	if _, err := c.Do(ctx, Call{Verb: verbFail, Body: []byte("why")}); err == nil || err.Error() != "no: why" {
+		t.Errorf("error %v", err)
+	}
+	if _, err := c.Do(ctx, Call{Verb: verbEcho, Body: make([]byte, BodyBytesMax+1)}); !errors.Is(err, ErrRefused) {
+		t.Errorf("too large a body: %v", err)
+	}
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			for j := range 50 {
+				body := []byte(fmt.Sprint(i, j, strings.Repeat("x", i*j*10)))
+				if got, err := c.Do(ctx, Call{Verb: verbEcho, Body: body}); err != nil || !bytes.Equal(got, body) {
+					t.Errorf("%d %d: %v", i, j, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dial(t, ClientOptions{})
+	ctx := inTime(t)
+	n := 0
+	for part, err := range c.Stream(ctx, Call{Verb: verbCount, Body: make([]byte, 200)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 200 && (len(part) != 100+n || part[0] != byte(n)) || n == 200 && string(part) != "last" {
+			t.Fatalf("part %d: %d bytes of %d", n, len(part), part[0])
+		}
+		n++
+	}
+	if n != 201 {
+		t.Errorf("%d parts", n)
+	}
+	for _, err := range c.Stream(ctx, Call{Verb: verbFail, Body: []byte("x")}) {
+		if err == nil || err.Error() != "no: x" {
+			t.Errorf("error of a stream: %v", err)
+		}
+	}
+	// A consumer that stops tells the handler so. It has sent no more than was asked for.
+	for range c.Stream(ctx, Call{Verb: verbCount, Body: make([]byte, 200)}) {
+		break
+	}
+	if err := <-v.gone; err == nil {
+		t.Error("the handler was not told")
+	}
+	if got, err := c.Do(ctx, Call{Verb: verbEcho, Body: []byte("on")}); err != nil || string(got) != "on" {
+		t.Errorf("after a broken stream: %q, %v", got, err)
+	}
+	// A stream that was not asked for is an error, and nothing else.
+	if _, err := c.Do(ctx, Call{Verb: verbCount, Body: make([]byte, 2)}); err == nil || !strings.Contains(err.Error(), "not asked for") {
+		t.Errorf("a stream in answer to Do: %v", err)
+	}
+}
+
+// A slow consumer holds up its stream and nothing else.
+func TestStreamIsPaced(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	v := serve(t, ServerOptions{Handler: func(_ context.Context, r *Request, send func([]byte) error) ([]byte, error) {
+		if r.Verb == verbEcho {
+			return r.Body, nil
+		}
+		for range 100 {
+			if err := send(make([]byte, 300_000)); err != nil {
+				return nil, err
+			}
+			sent.Add(1)
+		}
+		return nil, nil
+	}})
+	c := v.dial(t, ClientOptions{Credit: 3})
+	ctx := inTime(t)
+	n := 0
+	for _, err := range c.Stream(ctx, Call{Verb: verbCount}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 10 {
+			for range 200 {
+				if _, err := c.Do(ctx, Call{Verb: verbEcho}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if most := int64(n + 3); sent.Load() > most {
+			t.Fatalf("%d parts were sent when %d were taken", sent.Load(), n)
+		}
+	}
+	if n != 101 {
+		t.Errorf("%d parts", n)
+	}
+}
+
+func TestCallEnds(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dial(t, ClientOptions{})
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	_, err := c.Do(ctx, Call{Verb: verbWait})
+	if !errors.Is(err, ErrLost) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNotSent) {
+		t.Errorf("a call whose time is over: %v", err)
+	}
+	if err := <-v.gone; err == nil {
+		t.Error("the handler's context did not end")
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	go func() {
+		for v.inside.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err = c.Do(ctx, Call{Verb: verbWait}); !errors.Is(err, ErrLost) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that is given up: %v", err)
+	}
+	if err := <-v.gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the handler's context: %v", err)
+	}
+	if _, err = c.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that is over before: %v", err)
+	}
+}
+
+// What was written when a connection ends is lost; what was not has not happened.
+func TestConnectionEnds(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dial(t, ClientOptions{})
+	ctx := inTime(t)
+	errs := make(chan error, 1)
+	go func() {
+		_, err := c.Do(ctx, Call{Verb: verbWait})
+		errs <- err
+	}()
+	for v.inside.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	v.s.Cut(func(*Remote) bool { return true })
+	if err := <-errs; !errors.Is(err, ErrLost) || errors.Is(err, ErrNotSent) {
+		t.Errorf("a call under way: %v", err)
+	}
+	<-c.Done()
+	if _, err := c.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || errors.Is(err, ErrLost) {
+		t.Errorf("a call after the end: %v", err)
+	}
+	if err := <-v.gone; err == nil {
+		t.Error("the handler was not told")
+	}
+}
+
+// A call that waits behind others in the queue, and of which nothing was written, has not happened.
+func TestUnwrittenCall(t *testing.T) {
+	t.Parallel()
+	a, b := net.Pipe() // takes nothing that is not read
+	go func() {
+		r := make([]byte, preambleBytes+headBytes+sumBytes+11)
+		_, _ = io.ReadFull(b, r)
+		o := Options{}.withDefaults()
+		_, _ = b.Write(appendSegment(o.preamble(), kindHello, (&hello{role: RoleNode, purpose: ForRequests}).append(nil)))
+	}()
+	c, err := NewClient(inTime(t), a, ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	first := make(chan error, 1)
+	go func() {
+		_, err := c.Do(inTime(t), Call{Verb: verbEcho, Body: make([]byte, 1<<20)})
+		first <- err
+	}()
+	for { // until the first is being written
+		c.out.mu.Lock()
+		busy := c.out.bytes > 0 && c.out.lanes[0].len() == 0
+		c.out.mu.Unlock()
+		if busy {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := c.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || errors.Is(err, ErrLost) {
+		t.Errorf("a call that was not written: %v", err)
+	}
+	c.Close()
+	if err := <-first; !errors.Is(err, ErrLost) || errors.Is(err, ErrNotSent) {
+		t.Errorf("a call that was written in part: %v", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	hellos := func(from *Remote) ([]byte, uint64, error) {
+		if string(from.Hello) == "stranger" {
+			return nil, 0, errors.New("we do not know you")
+		}
+		return []byte("hello " + from.Name), 77, nil
+	}
+	v := serve(t, ServerOptions{Hello: hellos, Name: "n1"})
+	ctx := inTime(t)
+	c := v.dial(t, ClientOptions{Name: "paul"})
+	if r := c.Remote(); r.Name != "n1" || string(r.Hello) != "hello paul" || r.Role != RoleNode {
+		t.Errorf("remote %+v", r)
+	}
+	for _, call := range []Call{{Verb: verbPeer}, {Verb: verbEcho, Epoch: 1}, {Verb: verbEcho, Priority: PriorityRepair}} {
+		if _, err := c.Do(ctx, call); !errors.Is(err, ErrRefused) {
+			t.Errorf("a client's %+v: %v", call, err)
+		}
+	}
+	n := v.dial(t, ClientOptions{Role: RoleNode, Name: "n2"})
+	if _, err := n.Do(ctx, Call{Verb: verbPeer, Epoch: 5, Priority: PriorityCopy, Body: []byte("x")}); err != nil {
+		t.Errorf("a node's: %v", err)
+	}
+	n.address = 78
+	if _, err := n.Do(ctx, Call{Verb: verbPeer}); !errors.Is(err, ErrNotSent) {
+		t.Errorf("to another member: %v", err)
+	}
+	if got := v.served.Load(); got != 1 {
+		t.Errorf("%d requests reached the handler, want 1", got)
+	}
+	if _, err := v.try(ClientOptions{Hello: []byte("stranger")}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "we do not know you") {
+		t.Errorf("a stranger: %v", err)
+	}
+	if _, err := v.try(ClientOptions{Check: func(*Remote) error { return errors.New("not mine") }}); err == nil || !strings.Contains(err.Error(), "not mine") {
+		t.Errorf("a server that is not wanted: %v", err)
+	}
+	for _, versions := range [][2]byte{{2, 3}, {9, 9}} {
+		_, err := v.try(ClientOptions{Options: Options{VersionLeast: versions[0], VersionMost: versions[1]}})
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "speaks versions 1 to 1") {
+			t.Errorf("versions %v: %v", versions, err)
+		}
+	}
+	if c, err := v.try(ClientOptions{Options: Options{VersionLeast: 1, VersionMost: 2}}); err != nil {
+		t.Errorf("a later version that speaks ours: %v", err)
+	} else {
+		c.Close()
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{Clients: Budget{3, 1000}, PerClient: Budget{2, 1000}, Nodes: Budget{1, 100}})
+	ctx := inTime(t)
+	a, b := v.dial(t, ClientOptions{}), v.dial(t, ClientOptions{})
+	var all sync.WaitGroup
+	hold := func(c *Client, n int64) {
+		all.Go(func() {
+			if got, err := c.Do(ctx, Call{Verb: verbWait}); err != nil || string(got) != "through" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+		for v.inside.Load() < n {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	hold(a, 1)
+	if _, err := a.Do(ctx, Call{Verb: verbEcho, Body: make([]byte, 1001)}); !errors.Is(err, ErrBusy) {
+		t.Errorf("too many bytes: %v", err)
+	}
+	hold(a, 2)
+	if _, err := a.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrBusy) || !errors.Is(err, ErrNotSent) {
+		t.Errorf("a third of one client: %v", err)
+	}
+	hold(b, 3)
+	if _, err := b.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrBusy) {
+		t.Errorf("a fourth of all clients: %v", err)
+	}
+	n := v.dial(t, ClientOptions{Role: RoleNode})
+	if _, err := n.Do(ctx, Call{Verb: verbPeer, Body: make([]byte, 5<<20)}); err != nil {
+		t.Errorf("a node's, alone: %v", err)
+	}
+	close(v.gate)
+	all.Wait()
+	for _, c := range []*Client{a, b, n} { // what was taken is given back
+		for range 5 {
+			if _, err := c.Do(ctx, Call{Verb: verbEcho, Body: make([]byte, 1000)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if v.s.clients.requests != 0 || v.s.clients.bytes != 0 {
+		// the last answer is written before its room is given back
+		time.Sleep(50 * time.Millisecond)
+		v.s.clients.mu.Lock()
+		defer v.s.clients.mu.Unlock()
+		if v.s.clients.requests != 0 || v.s.clients.bytes != 0 {
+			t.Errorf("%d requests of %d bytes are counted", v.s.clients.requests, v.s.clients.bytes)
+		}
+	}
+}
+
+// A large body does not hold up a small one on the same connection.
+func TestLargeAndSmall(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dial(t, ClientOptions{Role: RoleNode})
+	ctx := inTime(t)
+	large := make(chan error, 1)
+	var over atomic.Bool
+	go func() {
+		_, err := c.Do(ctx, Call{Verb: verbPeer, Priority: PriorityRepair, Body: make([]byte, BodyBytesMax)})
+		over.Store(true)
+		large <- err
+	}()
+	during := 0
+	for !over.Load() {
+		if _, err := c.Do(ctx, Call{Verb: verbEcho}); err != nil {
+			t.Fatal(err)
+		}
+		if !over.Load() {
+			during++
+		}
+	}
+	if err := <-large; err != nil {
+		t.Fatal(err)
+	}
+	if during < 10 {
+		t.Errorf("%d small requests were answered while a large one was under way", during)
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	c := v.dial(t, ClientOptions{})
+	ctx := inTime(t)
+	errs := make(chan error, 1)
+	go func() {
+		got, err := c.Do(ctx, Call{Verb: verbWait})
+		if err == nil && string(got) != "through" {
+			err = fmt.Errorf("%q", got)
+		}
+		errs <- err
+	}()
+	for v.inside.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- v.s.Shutdown(ctx) }()
+	for !c.Draining() {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := c.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) {
+		t.Errorf("a request while the server stops: %v", err)
+	}
+	close(v.gate)
+	if err := errors.Join(<-errs, <-stopped); err != nil {
+		t.Errorf("what was under way: %v", err)
+	}
+	<-c.Done()
+	if nc, err := net.Dial("tcp", v.ln.Addr().String()); err == nil {
+		if _, err := NewClient(ctx, nc, ClientOptions{}); !errors.Is(err, ErrNotSent) {
+			t.Errorf("a connection after shutdown: %v", err)
+		}
+	}
+}
+
+// Who speaks another protocol is told so, in both directions.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	nc, err := net.Dial("tcp", v.ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	fmt.Fprintf(nc, "create foobar\n")
+	b, _ := io.ReadAll(nc)
+	if !strings.HasPrefix(string(b), "Client Error:") {
+		t.Errorf("a client of bloomd is told %q", b)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		nc, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		fmt.Fprintf(nc, "Client Error: Command not supported\n")
+		_, _ = io.Copy(io.Discard, nc)
+	}()
+	if nc, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewClient(inTime(t), nc, ClientOptions{}); !errors.Is(err, ErrForeign) {
+		t.Errorf("a bloomd: %v", err)
+	}
+}
+
+// A side that accepts and says nothing costs HelloTime, and one that falls silent costs SilenceMax.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{HelloTime: 20 * time.Millisecond}}); !errors.Is(err, ErrNotSent) {
+		t.Errorf("a server without a hello: %v", err)
+	}
+	go func() {
+		_, _ = ln.Accept() // of before
+		nc, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		o := Options{}.withDefaults()
+		_, _ = nc.Write(appendSegment(o.preamble(), kindHello, (&hello{role: RoleNode, purpose: ForRequests}).append(nil)))
+	}()
+	if nc, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{PingInterval: 5 * time.Millisecond, SilenceMax: 20 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrLost) {
+		t.Errorf("a server that fell silent: %v", err)
+	}
+}
+
+func TestLink(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var address string
+	var cause error
+	set := func(a string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		address, cause = a, err
+	}
+	l := NewLink(LinkOptions{PauseLeast: time.Millisecond, PauseMost: 5 * time.Millisecond, Dial: func(ctx context.Context) (net.Conn, error) {
+		mu.Lock()
+		a, err := address, cause
+		mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", a)
+	}})
+	defer l.Close()
+	ctx := inTime(t)
+	set("", errors.New("no such host"))
+	if _, err := l.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "no such host") {
+		t.Fatalf("a link to nowhere: %v", err)
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for !ok() {
+			if ctx.Err() != nil {
+				t.Fatal(what)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	v := serve(t, ServerOptions{})
+	set(v.ln.Addr().String(), nil)
+	until("the link did not come up", l.Up)
+	for _, p := range []Priority{PriorityQuorum, PriorityRead} {
+		if got, err := l.Do(ctx, Call{Verb: verbEcho, Priority: p, Body: []byte("x")}); err != nil || string(got) != "x" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	n := 0
+	for _, err := range l.Stream(ctx, Call{Verb: verbCount, Body: make([]byte, 5)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 6 {
+		t.Errorf("%d parts", n)
+	}
+	w := serve(t, ServerOptions{})
+	set(w.ln.Addr().String(), nil)
+	v.s.Cut(func(*Remote) bool { return true })
+	until("requests did not find the other server", func() bool {
+		_, err := l.Do(ctx, Call{Verb: verbEcho})
+		return err == nil && w.served.Load() > 0
+	})
+	l.Close()
+	if _, err := l.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) {
+		t.Errorf("a closed link: %v", err)
+	}
+	fresh := NewLink(LinkOptions{Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("never") }})
+	fresh.Close()
+	if _, err := fresh.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrClosed) {
+		t.Errorf("a link closed before its first call: %v", err)
+	}
+}
