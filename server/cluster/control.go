@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"bigset/server/wire"
+)
+
+// Verbs by which members agree on records. They are on the wire. Bodies are JSON: they are small, rare, and read by people.
+const (
+	verbState    wire.Verb = 240 // State of a member
+	verbPropose  wire.Verb = 241 // a record: agree to it, durably
+	verbWithdraw wire.Verb = 242 // the ID of the sender: forget what it has proposed
+	verbCommit   wire.Verb = 243 // a record that is committed
+)
+
+// Control reports whether a verb is one of those by which members agree on records.
+func Control(v wire.Verb) bool { return v >= verbState && v <= verbCommit }
+
+// State is what a member says of itself.
+type State struct {
+	ID        string  `json:"id"`
+	Identity  Hex     `json:"identity"` // of its disk
+	Boot      uint64  `json:"boot"`     // drawn at each start
+	Committed *Record `json:"committed,omitempty"`
+	Prepared  *Record `json:"prepared,omitempty"`
+	HasData   bool    `json:"has_data"` // sets or filters from before the cluster was born
+	Born      uint64  `json:"born"`     // the microsecond at which it looked
+	// Sets and Filters say whether the member answers reads of them.
+	Sets    bool   `json:"sets"`
+	Filters bool   `json:"filters"`
+	Waits   string `json:"waits,omitempty"` // what it waits for; empty where it serves
+	Seal    Hex    `json:"seal,omitempty"`  // the keys of its tokens, until the cluster is born
+	Domain  Hex    `json:"domain,omitempty"`
+}
+
+// ask sends a control request to a member and reads its answer into a value, which may be nil.
+func ask(ctx context.Context, to wire.Caller, verb wire.Verb, request, answer any) error {
+	b, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	got, err := to.Do(ctx, wire.Call{Verb: verb, Body: b})
+	if err != nil || answer == nil {
+		return err
+	}
+	if err := json.Unmarshal(got, answer); err != nil {
+		return fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return nil
+}
+
+// Control answers a request by which members agree on records. Only nodes may send one; who sends it is by its certificate.
+func (m *Membership) Control(ctx context.Context, r *wire.Request) ([]byte, error) {
+	if r.From.Role != wire.RoleNode || m.conf.index(r.From.Name) < 0 {
+		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+	}
+	switch r.Verb {
+	case verbState:
+		s, err := m.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(s)
+	case verbPropose, verbCommit:
+		record, err := decodeRecord(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if r.Verb == verbCommit {
+			return nil, m.commit(ctx, record)
+		}
+		if record.Proposer != r.From.Name {
+			return nil, fmt.Errorf("%w: %q sends what %q proposes", ErrRecord, r.From.Name, record.Proposer)
+		}
+		return nil, m.agree(ctx, record)
+	case verbWithdraw:
+		return nil, m.forget(ctx, r.From.Name)
+	}
+	return nil, fmt.Errorf("%w: verb %d", ErrRecord, r.Verb)
+}

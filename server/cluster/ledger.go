@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// ledger is what one member holds of the records. It is a value: each change returns another one, which is made durable before anybody learns of
+// it. The rules that make one record of each epoch:
+//
+//   - A proposer asks all members, itself first, and commits when all have agreed.
+//   - A member that has agreed to a record agrees to no other one, unless the same proposer makes it, or has taken the former one back.
+//   - A proposer that meets another one which comes before it in the list takes its own proposal back.
+//   - Nobody but its proposer commits a record; the others learn it as committed.
+//
+// So a record that is committed anywhere was agreed to by everyone, and the one slot of each member excludes every other record of its epoch.
+type ledger struct {
+	Committed *Record `json:"committed,omitempty"`
+	Prepared  *Record `json:"prepared,omitempty"`
+}
+
+func (l ledger) encode() []byte {
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic(fmt.Sprintf("cluster: a ledger that can't be encoded: %v", err))
+	}
+	return b
+}
+
+func decodeLedger(b []byte) (l ledger, err error) {
+	if len(b) == 0 {
+		return l, nil
+	}
+	if err := json.Unmarshal(b, &l); err != nil {
+		return ledger{}, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	for _, r := range []*Record{l.Committed, l.Prepared} {
+		if r != nil {
+			if err := r.check(); err != nil {
+				return ledger{}, err
+			}
+		}
+	}
+	return l, nil
+}
+
+// epoch returns the epoch of what is committed, 0 for nothing.
+func (l ledger) epoch() uint64 {
+	if l.Committed == nil {
+		return 0
+	}
+	return l.Committed.Epoch
+}
+
+// propose agrees to a record, or says why not.
+func (l ledger) propose(r *Record) (ledger, error) {
+	if err := r.check(); err != nil {
+		return l, err
+	}
+	switch c := l.Committed; {
+	case c == nil && r.Epoch == 1 && r.Proposer != r.Members[0].ID:
+		return l, fmt.Errorf("%w: %q proposes the birth of a cluster, which only %q may", ErrRecord, r.Proposer, r.Members[0].ID)
+	case c == nil: // an empty disk holds nothing that could contradict
+	case r.Epoch <= c.Epoch:
+		return l, fmt.Errorf("%w: epoch %d is proposed, and %d is held", ErrRecord, r.Epoch, c.Epoch)
+	default:
+		if err := r.follows(c); err != nil {
+			return l, err
+		}
+	}
+	if p := l.Prepared; p != nil && p.Proposer != r.Proposer {
+		return l, fmt.Errorf("%w: %q has proposed epoch %d before", ErrRecord, p.Proposer, p.Epoch)
+	}
+	l.Prepared = r
+	return l, nil
+}
+
+// withdraw forgets what a proposer has proposed.
+func (l ledger) withdraw(proposer string) ledger {
+	if l.Prepared != nil && l.Prepared.Proposer == proposer {
+		l.Prepared = nil
+	}
+	return l
+}
+
+// commit takes a record that was committed elsewhere, or, by its proposer, agreed to by all.
+func (l ledger) commit(r *Record) (ledger, error) {
+	if err := r.check(); err != nil {
+		return l, err
+	}
+	c := l.Committed
+	switch {
+	case c == nil || r.Epoch > c.Epoch && string(r.Cluster) == string(c.Cluster):
+		l.Committed = r
+	case string(r.Cluster) != string(c.Cluster):
+		return l, fmt.Errorf("%w: this folder is of cluster %x, and the record of cluster %x", ErrForeign, []byte(c.Cluster), []byte(r.Cluster))
+	case r.Epoch == c.Epoch && !r.same(c):
+		return l, fmt.Errorf("%w: two records of epoch %d", ErrRecord, r.Epoch)
+	}
+	if l.Prepared != nil && l.Prepared.Epoch <= l.Committed.Epoch {
+		l.Prepared = nil
+	}
+	return l, nil
+}

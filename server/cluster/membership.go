@@ -1,0 +1,650 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bigset/server/wire"
+)
+
+// Disk is what a member keeps of its membership, and what it knows of the promises that it has given: an engine.Store, by package node.
+type Disk interface {
+	// Identity is who the disk is: it is another one after the folder was wiped, copied or put back from an older copy.
+	Identity() []byte
+	// Load returns what is kept under a key, or nil. Save keeps it, on disk when it returns.
+	Load(key string) ([]byte, error)
+	Save(ctx context.Context, key string, value []byte) error
+	// MayLack says whether sets or filters may lack what was acknowledged, because a crash has taken it back. Certified says that they do not any
+	// more.
+	MayLack() (sets, filters bool)
+	Certified(ctx context.Context, sets, filters bool) error
+	// HasData reports whether there is any set or filter.
+	HasData(ctx context.Context) (bool, error)
+	// Seal returns the key of the tokens of this disk, and their domain.
+	Seal() (key, domain []byte)
+}
+
+// Peer is a member by the configuration: its ID, and where it is dialed.
+type Peer struct {
+	ID      string
+	Address string
+}
+
+// MembershipConfig configures a membership.
+type MembershipConfig struct {
+	Node  string // the ID of this member, one of the peers
+	Name  string // of the cluster
+	Peers []Peer // all members, in the same order everywhere
+	Shape Shape
+	// Callers has the way to each other member, by ID.
+	Callers map[string]wire.Caller
+	Disk    Disk
+	// Changed is called after each change of what this member is, by one goroutine at a time. The view is valid until the next call. It returns when
+	// nothing is done under the former view any more.
+	Changed func(View)
+	// Fill copies what this member may lack from the others, under the view. It is called again after it failed.
+	Fill func(ctx context.Context, v View) error
+	Log  *slog.Logger
+	// Interval is how often the others are asked for their state; default 1 s, and every 100 ms until this member serves.
+	Interval time.Duration
+	Now      func() time.Time
+}
+
+func (c *MembershipConfig) index(id string) int {
+	return slices.IndexFunc(c.Peers, func(p Peer) bool { return p.ID == id })
+}
+
+// ids returns the members' IDs in order.
+func (c *MembershipConfig) ids() (ids []string) {
+	for _, p := range c.Peers {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// Check returns what is wrong with a configuration.
+func (c *MembershipConfig) Check() error {
+	seen := map[string]bool{}
+	for _, p := range c.Peers {
+		if err := checkID(p.ID); err != nil {
+			return err
+		}
+		if seen[p.ID] {
+			return fmt.Errorf("%w: node %s is named twice", ErrConfig, p.ID)
+		}
+		seen[p.ID] = true
+	}
+	if len(c.Peers) > membersMax {
+		return fmt.Errorf("%w: %d members, at most %d", ErrConfig, len(c.Peers), membersMax)
+	}
+	if !seen[c.Node] {
+		return fmt.Errorf("%w: node %s is not among the peers, which are %s", ErrConfig, c.Node, strings.Join(c.ids(), ", "))
+	}
+	return c.Shape.withDefaults(len(c.Peers)).Check(len(c.Peers))
+}
+
+// View is what a member is at one moment.
+type View struct {
+	Record *Record // nil until the cluster is born
+	Self   int     // this member's place in the record
+	// Serves says whether this disk is the member that the record names. While it is not, no request is served or made.
+	Serves bool
+	// Sets and Filters say whether this member has all that it has acknowledged, so that it may answer reads.
+	Sets, Filters bool
+}
+
+// Epoch returns the epoch of the view, 0 where no request is served.
+func (v *View) Epoch() uint64 {
+	if !v.Serves {
+		return 0
+	}
+	return v.Record.Epoch
+}
+
+// Membership keeps one member in agreement with the others. Its methods may be called by any number of goroutines.
+type Membership struct {
+	conf MembershipConfig
+	boot uint64
+
+	mu     sync.Mutex // guards what follows, and is held while it is made durable
+	ledger ledger
+	filled filled
+	view   View
+	waits  string // what it waits for
+	others map[string]other
+
+	// lacks is what this disk may lack, as it was opened, until the member has joined under a new epoch for it.
+	lacks struct{ sets, filters bool }
+
+	asking  bool // a proposal of this member is under way
+	yielded bool // to another one
+
+	turn   sync.Mutex // of rounds
+	wake   chan struct{}
+	filler struct {
+		mu      sync.Mutex
+		running bool
+		epoch   uint64
+	}
+}
+
+// other is what is known of another member.
+type other struct {
+	state State
+	at    time.Time
+	err   error // of the last try
+}
+
+// filled is under which epochs this member has been filled. It is kept on disk.
+type filled struct {
+	Identity Hex    `json:"identity"` // of the disk that was: what a copied folder says counts for nothing
+	Sets     uint64 `json:"sets"`
+	Filters  uint64 `json:"filters"`
+}
+
+const (
+	keyLedger = "cluster"
+	keyFilled = "cluster/filled"
+)
+
+// NewMembership reads what the disk says. It serves nothing until Run has found the others.
+func NewMembership(c MembershipConfig) (*Membership, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	c.Shape = c.Shape.withDefaults(len(c.Peers))
+	if c.Interval == 0 {
+		c.Interval = time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	m := &Membership{conf: c, others: map[string]other{}, wake: make(chan struct{}, 1), waits: "the other members"}
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	for _, x := range b {
+		m.boot = m.boot<<8 | uint64(x)
+	}
+	value, err := c.Disk.Load(keyLedger)
+	if err != nil {
+		return nil, err
+	}
+	if m.ledger, err = decodeLedger(value); err != nil {
+		return nil, err
+	}
+	if value, err = c.Disk.Load(keyFilled); err != nil {
+		return nil, err
+	}
+	if len(value) > 0 {
+		if err := json.Unmarshal(value, &m.filled); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+		}
+	}
+	if string(m.filled.Identity) != string(c.Disk.Identity()) {
+		m.filled = filled{}
+	}
+	m.lacks.sets, m.lacks.filters = c.Disk.MayLack()
+	if r := m.ledger.Committed; r != nil {
+		if why := m.differs(r); why != "" {
+			return nil, fmt.Errorf("%w: this folder is of a cluster %s", ErrConfig, why)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.look()
+	return m, nil
+}
+
+// differs says how a record differs from the configuration, or "".
+func (m *Membership) differs(r *Record) string {
+	var ids []string
+	for _, e := range r.Members {
+		ids = append(ids, e.ID)
+	}
+	switch {
+	case r.Name != m.conf.Name:
+		return fmt.Sprintf("called %q, and this one is to be %q", r.Name, m.conf.Name)
+	case !slices.Equal(ids, m.conf.ids()):
+		return fmt.Sprintf("with the members %s, and the peers given are %s", strings.Join(ids, ","), strings.Join(m.conf.ids(), ","))
+	case r.Shape != m.conf.Shape:
+		return fmt.Sprintf("made with %+v, and asked for are %+v: these are chosen at birth", r.Shape, m.conf.Shape)
+	}
+	return ""
+}
+
+// View returns what this member is now.
+func (m *Membership) View() View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view
+}
+
+// Boot returns the number of this start of the process.
+func (m *Membership) Boot() uint64 { return m.boot }
+
+// look works out the view from what is held. It is called with mu held, and tells Changed where the view is another one.
+func (m *Membership) look() {
+	v := View{Record: m.ledger.Committed, Self: m.conf.index(m.conf.Node)}
+	if r := v.Record; r != nil {
+		e := r.Members[v.Self]
+		// A disk that may lack something has to join under a new epoch first: what it has acknowledged under this one may still count somewhere.
+		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.lacks.sets && !m.lacks.filters
+		v.Sets = v.Serves && m.filled.Sets >= e.Sets
+		v.Filters = v.Serves && m.filled.Filters >= e.Filters
+	}
+	if v == m.view {
+		return
+	}
+	m.view = v
+	if m.conf.Changed != nil {
+		m.conf.Changed(v)
+	}
+}
+
+// save makes a ledger durable and holds it. It is called with mu held.
+func (m *Membership) save(ctx context.Context, l ledger) error {
+	if err := m.conf.Disk.Save(context.WithoutCancel(ctx), keyLedger, l.encode()); err != nil {
+		return err
+	}
+	m.ledger = l
+	m.look()
+	return nil
+}
+
+// State returns what this member says of itself.
+func (m *Membership) State(ctx context.Context) (State, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	has := false
+	if m.ledger.Committed == nil {
+		var err error
+		if has, err = m.conf.Disk.HasData(ctx); err != nil {
+			return State{}, err
+		}
+	}
+	s := State{ID: m.conf.Node, Identity: m.conf.Disk.Identity(), Boot: m.boot, Committed: m.ledger.Committed, Prepared: m.ledger.Prepared, HasData: has,
+		Born: uint64(m.conf.Now().UnixMicro()), Sets: m.view.Sets, Filters: m.view.Filters, Waits: m.waits}
+	if s.Committed == nil {
+		s.Seal, s.Domain = m.conf.Disk.Seal()
+	}
+	return s, nil
+}
+
+// agree agrees to what another member proposes, durably.
+func (m *Membership) agree(ctx context.Context, r *Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if why := m.differs(r); why != "" {
+		return fmt.Errorf("%w: the cluster is %s", ErrForeign, why)
+	}
+	if c := m.ledger.Committed; c != nil {
+		e, was := r.Members[r.entry(r.Proposer)], c.Members[c.entry(r.Proposer)]
+		o, ok := m.others[r.Proposer]
+		if string(e.Incarnation) != string(was.Incarnation) && ok && string(o.state.Identity) == string(was.Incarnation) && m.conf.Now().Sub(o.at) < cloneTime {
+			return fmt.Errorf("%w: node %s answers with the disk that it had: two processes are started as %s", ErrForeign, r.Proposer, r.Proposer)
+		}
+	}
+	l := m.ledger
+	if m.asking && m.conf.index(r.Proposer) < m.conf.index(m.conf.Node) { // this one yields
+		l = l.withdraw(m.conf.Node)
+		m.yielded = true
+	}
+	l, err := l.propose(r)
+	if err != nil {
+		return err
+	}
+	return m.save(ctx, l)
+}
+
+// cloneTime is how long a disk counts as alive after it was heard.
+const cloneTime = 2 * time.Second
+
+// commit takes a record that is committed elsewhere.
+func (m *Membership) commit(ctx context.Context, r *Record) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Epoch == m.ledger.epoch() && r.same(m.ledger.Committed) {
+		return nil
+	}
+	if why := m.differs(r); why != "" {
+		return fmt.Errorf("%w: the cluster is %s", ErrForeign, why)
+	}
+	l, err := m.ledger.commit(r)
+	if err != nil {
+		return err
+	}
+	if l.epoch() == m.ledger.epoch() {
+		return nil // an older one
+	}
+	m.conf.Log.Info("cluster: epoch", "epoch", r.Epoch, "by", r.Proposer)
+	return m.save(ctx, l)
+}
+
+// forget takes back what a member has proposed.
+func (m *Membership) forget(ctx context.Context, proposer string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.ledger.Prepared; p == nil || p.Proposer != proposer {
+		return nil
+	}
+	return m.save(ctx, m.ledger.withdraw(proposer))
+}
+
+// Run keeps the member in agreement until ctx ends.
+func (m *Membership) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		m.Round(ctx)
+		pause := m.conf.Interval
+		if v := m.View(); !v.Serves || !v.Sets || !v.Filters || v.Record.Origin != "" {
+			pause = min(pause, 100*time.Millisecond)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-m.wake:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// Wake has the next round begin at once: a request has met another epoch.
+func (m *Membership) Wake() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// roundTime is how long the others may take to answer in a round.
+const roundTime = 2 * time.Second
+
+// Round asks the others for their state, and does what follows from it.
+func (m *Membership) Round(ctx context.Context) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, roundTime)
+	defer cancel()
+	states := m.askAll(ctx)
+	waits, err := m.step(ctx, states)
+	if err != nil {
+		waits = err.Error()
+	}
+	m.mu.Lock()
+	if waits != m.waits && waits != "" {
+		m.conf.Log.Info("cluster: waiting", "for", waits)
+	}
+	m.waits = waits
+	m.mu.Unlock()
+}
+
+// askAll asks all other members for their state.
+func (m *Membership) askAll(ctx context.Context) map[string]State {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	states := map[string]State{}
+	for id, to := range m.conf.Callers {
+		all.Go(func() {
+			var s State
+			err := ask(ctx, to, verbState, struct{}{}, &s)
+			if err == nil && s.ID != id {
+				err = fmt.Errorf("%w: node %s answers in the place of %s", ErrForeign, s.ID, id)
+			}
+			for _, r := range []*Record{s.Committed, s.Prepared} {
+				if err == nil && r != nil {
+					err = r.check()
+				}
+			}
+			m.mu.Lock()
+			o := m.others[id]
+			if o.err = err; err == nil {
+				o.state, o.at = s, m.conf.Now()
+			}
+			m.others[id] = o
+			m.mu.Unlock()
+			if err == nil {
+				mu.Lock()
+				states[id] = s
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return states
+}
+
+// missing names the members that have not answered.
+func (m *Membership) missing(states map[string]State) string {
+	var ids []string
+	for _, p := range m.conf.Peers {
+		if _, ok := states[p.ID]; !ok && p.ID != m.conf.Node {
+			ids = append(ids, p.ID)
+		}
+	}
+	return strings.Join(ids, ", ")
+}
+
+// step does what follows from the states of the others, and says what this member waits for.
+func (m *Membership) step(ctx context.Context, states map[string]State) (waits string, err error) {
+	for id, s := range states { // what is committed anywhere holds everywhere
+		if s.Committed != nil {
+			if err := m.commit(ctx, s.Committed); err != nil {
+				return "", fmt.Errorf("%s: %w", id, err)
+			}
+		}
+	}
+	m.mu.Lock()
+	l, v, lacks := m.ledger, m.view, m.lacks
+	m.mu.Unlock()
+	if p := l.Prepared; p != nil && p.Proposer == m.conf.Node {
+		if err := m.forget(ctx, m.conf.Node); err != nil {
+			return "", err
+		}
+	}
+	for id, s := range states { // a proposal of this member's earlier life
+		if s.Prepared != nil && s.Prepared.Proposer == m.conf.Node {
+			if err := ask(ctx, m.conf.Callers[id], verbWithdraw, m.conf.Node, nil); err != nil {
+				return "", err
+			}
+		}
+	}
+	for id, s := range states { // who has missed the last commit
+		if l.Committed != nil && (s.Committed == nil || s.Committed.Epoch < l.epoch()) {
+			_ = ask(ctx, m.conf.Callers[id], verbCommit, l.Committed, nil) // it asks too
+		}
+	}
+	var next *Record
+	switch {
+	case l.Committed == nil:
+		if gone := m.missing(states); gone != "" {
+			return "the birth of the cluster, for which all members are needed: " + gone + " can't be reached", nil
+		}
+		if m.conf.Peers[0].ID != m.conf.Node {
+			return "the birth of the cluster, by " + m.conf.Peers[0].ID, nil
+		}
+		if next, err = m.birth(ctx, states); err != nil {
+			return "", err
+		}
+	case !v.Serves:
+		next = l.Committed.rejoined(m.conf.Node, m.conf.Disk.Identity(), lacks.sets, lacks.filters)
+		if gone := m.missing(states); gone != "" {
+			return "a new epoch, to which all members have to agree: " + gone + " can't be reached", nil
+		}
+	case !v.Sets || !v.Filters:
+		m.fill(v)
+		return "its copy of what it may lack", nil
+	case l.Committed.Origin == m.conf.Node:
+		for _, p := range m.conf.Peers {
+			if s, ok := states[p.ID]; p.ID != m.conf.Node && (!ok || !s.Sets || !s.Filters || s.Committed.Epoch != l.epoch()) {
+				return "", nil // it serves; the others are still copying
+			}
+		}
+		next = l.Committed.clone()
+		next.Epoch, next.Proposer, next.Origin = next.Epoch+1, m.conf.Node, ""
+	default:
+		return "", nil
+	}
+	return "", m.propose(ctx, next)
+}
+
+// propose has all members agree to a record, and commits it.
+func (m *Membership) propose(ctx context.Context, r *Record) error {
+	m.mu.Lock()
+	l, err := m.ledger.withdraw(m.conf.Node).propose(r)
+	if err == nil {
+		if err = m.save(ctx, l); err == nil {
+			m.asking, m.yielded = true, false
+		}
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		m.mu.Lock()
+		m.asking = false
+		m.mu.Unlock()
+	}()
+	for _, p := range m.conf.Peers {
+		if p.ID == m.conf.Node {
+			continue
+		}
+		if err := ask(ctx, m.conf.Callers[p.ID], verbPropose, r, nil); err != nil {
+			err = fmt.Errorf("%s does not agree to epoch %d: %w", p.ID, r.Epoch, err)
+			return errors.Join(err, m.takeBack(ctx))
+		}
+	}
+	m.mu.Lock()
+	l, err = m.ledger, nil
+	switch {
+	case m.yielded || l.Prepared == nil || !l.Prepared.same(r):
+		err = fmt.Errorf("%w: another member proposes epoch %d", ErrRecord, r.Epoch)
+	default:
+		if l, err = l.commit(r); err == nil {
+			if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
+				m.lacks.sets, m.lacks.filters = false, false
+			}
+			err = m.save(ctx, l) // first of all here: the others may still be asked under the former epoch, and this member may not answer them
+		}
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return errors.Join(err, m.takeBack(ctx))
+	}
+	m.conf.Log.Info("cluster: epoch", "epoch", r.Epoch, "by", r.Proposer)
+	for _, p := range m.conf.Peers {
+		if p.ID != m.conf.Node {
+			_ = ask(ctx, m.conf.Callers[p.ID], verbCommit, r, nil) // who misses it learns of it in its next round
+		}
+	}
+	return nil
+}
+
+// takeBack has all members forget what this one has proposed.
+func (m *Membership) takeBack(ctx context.Context) error {
+	err := m.forget(ctx, m.conf.Node)
+	for _, to := range m.conf.Callers {
+		_ = ask(ctx, to, verbWithdraw, m.conf.Node, nil) // who misses it is told in the next round
+	}
+	return err
+}
+
+// birth returns the first record of the cluster.
+func (m *Membership) birth(ctx context.Context, states map[string]State) (*Record, error) {
+	own, err := m.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states[m.conf.Node] = own
+	r := &Record{Cluster: make([]byte, 16), Name: m.conf.Name, Generation: 1, Epoch: 1, Proposer: m.conf.Node, Shape: m.conf.Shape}
+	_, _ = rand.Read(r.Cluster)
+	var holders []string
+	for _, p := range m.conf.Peers {
+		s := states[p.ID]
+		r.Members = append(r.Members, Entry{ID: p.ID, Incarnation: s.Identity})
+		r.Born = max(r.Born, s.Born)
+		if s.HasData {
+			holders = append(holders, p.ID)
+			r.Origin, r.Seal, r.Domain = p.ID, s.Seal, s.Domain
+		}
+	}
+	switch len(holders) {
+	case 0:
+		r.Seal, r.Domain = own.Seal, own.Domain
+	case 1:
+		for i := range r.Members {
+			if e := &r.Members[i]; e.ID != r.Origin {
+				e.Sets, e.Filters = 1, 1
+			}
+		}
+		if len(r.Members) == 1 {
+			r.Origin = ""
+		}
+	default:
+		return nil, fmt.Errorf("%w: %s hold data: at most one member may when a cluster is born; start the others with empty folders, or export and import their sets",
+			ErrConfig, strings.Join(holders, " and "))
+	}
+	return r, nil
+}
+
+// fill has this member filled, unless that is under way.
+func (m *Membership) fill(v View) {
+	f := &m.filler
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running || m.conf.Fill == nil {
+		return
+	}
+	f.running = true
+	go func() {
+		defer func() {
+			f.mu.Lock()
+			f.running = false
+			f.mu.Unlock()
+			m.Wake()
+		}()
+		ctx := context.Background()
+		err := m.conf.Fill(ctx, v)
+		if err == nil {
+			err = m.certify(ctx, v)
+		}
+		if err != nil {
+			m.conf.Log.Warn("cluster: this member could not be filled, it is tried again", "epoch", v.Record.Epoch, "cause", err)
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+}
+
+// certify notes that this member has been filled under a view.
+func (m *Membership) certify(ctx context.Context, v View) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.view.Epoch() != v.Epoch() {
+		return nil // under another one it is done again, from where it was
+	}
+	f := filled{m.conf.Disk.Identity(), v.Record.Epoch, v.Record.Epoch}
+	b, err := json.Marshal(f)
+	if err == nil {
+		err = m.conf.Disk.Save(ctx, keyFilled, b)
+	}
+	if err == nil {
+		err = m.conf.Disk.Certified(ctx, true, true)
+	}
+	if err != nil {
+		return err
+	}
+	m.filled = f
+	m.look()
+	return nil
+}

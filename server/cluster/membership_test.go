@@ -1,0 +1,477 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bigset/server/wire"
+)
+
+// memDisk is a disk in memory. What a test changes it changes between two lives of its member.
+type memDisk struct {
+	mu            sync.Mutex
+	identity      []byte
+	kept          map[string][]byte
+	sets, filters bool
+	data          bool
+}
+
+func newDisk(identity string) *memDisk {
+	return &memDisk{identity: []byte(identity), kept: map[string][]byte{}}
+}
+
+func (d *memDisk) Identity() []byte { return d.identity }
+func (d *memDisk) Load(key string) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kept[key], nil
+}
+func (d *memDisk) Save(_ context.Context, key string, value []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept[key] = value
+	return nil
+}
+func (d *memDisk) MayLack() (sets, filters bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sets, d.filters
+}
+func (d *memDisk) Certified(_ context.Context, sets, filters bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sets, d.filters = d.sets && !sets, d.filters && !filters
+	return nil
+}
+func (d *memDisk) HasData(context.Context) (bool, error) { return d.data, nil }
+func (d *memDisk) Seal() (key, domain []byte) {
+	return append([]byte("key of "), pad(d.identity, 9)...), pad(d.identity, 8)
+}
+
+func pad(b []byte, n int) []byte { return append(append([]byte{}, b...), make([]byte, n)...)[:n] }
+
+// net3 is members over memory.
+type net3 struct {
+	t       testing.TB
+	ids     []string
+	disks   []*memDisk
+	members []*Membership // nil where there is no process
+	cut     map[[2]int]bool
+	mu      sync.Mutex
+	fills   []error // by member: what Fill returns
+	epochs  map[uint64]string
+	clock   time.Time
+}
+
+func newNet(t testing.TB, n int) *net3 {
+	w := &net3{t: t, members: make([]*Membership, n), fills: make([]error, n), cut: map[[2]int]bool{}, epochs: map[uint64]string{}, clock: time.Unix(1, 0)}
+	for i := range n {
+		w.ids = append(w.ids, string(rune('a'+i)))
+		w.disks = append(w.disks, newDisk(w.ids[i]+"1"))
+	}
+	return w
+}
+
+// way is how member i reaches member j.
+type way struct {
+	w    *net3
+	i, j int
+}
+
+func (y way) Do(ctx context.Context, c wire.Call) ([]byte, error) {
+	y.w.mu.Lock()
+	to, cut := y.w.members[y.j], y.w.cut[[2]int{y.i, y.j}]
+	y.w.mu.Unlock()
+	if to == nil || cut {
+		return nil, wire.ErrNotSent
+	}
+	return to.Control(ctx, &wire.Request{Verb: c.Verb, Body: c.Body, From: &wire.Remote{Role: wire.RoleNode, Name: y.w.ids[y.i]}})
+}
+
+func (way) Stream(context.Context, wire.Call) iter.Seq2[[]byte, error] { panic("no streams") }
+
+func (w *net3) start(i int, change ...func(*MembershipConfig)) (*Membership, error) {
+	c := MembershipConfig{Node: w.ids[i], Name: "test", Callers: map[string]wire.Caller{}, Disk: w.disks[i], Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now: func() time.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.clock
+		},
+		Changed: func(v View) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if r := v.Record; r != nil {
+				if was := w.epochs[r.Epoch]; was != "" && was != string(r.encode()) {
+					w.t.Errorf("epoch %d is\n%s\nand\n%s", r.Epoch, was, r.encode())
+				}
+				w.epochs[r.Epoch] = string(r.encode())
+			}
+		},
+		Fill: func(context.Context, View) error { return w.fills[i] }}
+	for j, id := range w.ids {
+		c.Peers = append(c.Peers, Peer{ID: id})
+		if j != i {
+			c.Callers[id] = way{w, i, j}
+		}
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	m, err := NewMembership(c)
+	if err == nil {
+		w.mu.Lock()
+		w.members[i] = m
+		w.mu.Unlock()
+	}
+	return m, err
+}
+
+func (w *net3) startAll() {
+	w.t.Helper()
+	for i := range w.ids {
+		if _, err := w.start(i); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// rounds lets members have rounds until all that run serve, or says why not.
+func (w *net3) rounds(n int) (waits string) {
+	for range n {
+		whole := true
+		for _, m := range w.members {
+			if m == nil {
+				continue
+			}
+			m.Round(context.Background())
+			for m.filling() {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+		w.tick(time.Second)
+		var first *Record
+		for _, m := range w.members {
+			if m == nil {
+				continue
+			}
+			v := m.View()
+			if first == nil {
+				first = v.Record
+			}
+			whole = whole && v.Serves && v.Sets && v.Filters && v.Record.Origin == "" && v.Record.Epoch == first.Epoch
+			if !v.Serves || !v.Sets || !v.Filters {
+				s, _ := m.State(context.Background())
+				waits = s.Waits
+			}
+		}
+		if whole {
+			return ""
+		}
+	}
+	return waits
+}
+
+func (w *net3) tick(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock = w.clock.Add(d)
+}
+
+func (m *Membership) filling() bool {
+	m.filler.mu.Lock()
+	defer m.filler.mu.Unlock()
+	return m.filler.running
+}
+
+// stop ends a member's process.
+func (w *net3) stop(i int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.members[i] = nil
+}
+
+func TestBirth(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2, 3, 5} {
+		w := newNet(t, n)
+		for i := range n - 1 { // nobody is born alone
+			if _, err := w.start(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if waits := w.rounds(3); n > 1 && !strings.Contains(waits, "the birth of the cluster") {
+			t.Errorf("%d members without the last one wait for %q", n, waits)
+		}
+		if _, err := w.start(n - 1); err != nil {
+			t.Fatal(err)
+		}
+		if waits := w.rounds(4); waits != "" {
+			t.Fatalf("%d members wait for %q", n, waits)
+		}
+		r := w.members[n-1].View().Record
+		if r.Epoch != 1 || len(r.Members) != n || string(r.Domain) != string(pad([]byte("a1"), 8)) {
+			t.Errorf("%d members: %s", n, r.encode())
+		}
+		for i := range n { // all at once go on where they were
+			w.stop(i)
+		}
+		w.startAll()
+		if waits := w.rounds(2); waits != "" || w.members[0].View().Record.Epoch != 1 {
+			t.Errorf("%d members after a restart: %q, epoch %d", n, waits, w.members[0].View().Record.Epoch)
+		}
+	}
+}
+
+// A member that holds data gives its tokens' key, answers reads alone until the others have copied it, and is then one of many.
+func TestBirthFromData(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.disks[1].data = true
+	w.fills[0], w.fills[2] = errors.New("not yet"), errors.New("not yet")
+	w.startAll()
+	w.rounds(3)
+	for i, m := range w.members {
+		v := m.View()
+		if v.Record == nil || v.Record.Epoch != 1 || v.Record.Origin != "b" || !v.Serves || v.Sets != (i == 1) || v.Filters != (i == 1) {
+			t.Fatalf("member %d: %+v", i, v)
+		}
+		if !strings.HasPrefix(string(v.Record.Seal), "key of b1") {
+			t.Errorf("member %d: seal %q", i, v.Record.Seal)
+		}
+	}
+	w.fills[0] = nil
+	w.rounds(3)
+	if v := w.members[0].View(); !v.Sets || v.Record.Epoch != 1 || v.Record.Origin != "b" {
+		t.Fatalf("with one of two filled: %+v", v)
+	}
+	w.fills[2] = nil
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	if v := w.members[2].View(); v.Record.Epoch != 2 || v.Record.Origin != "" {
+		t.Errorf("with all filled: %+v", v)
+	}
+	two := newNet(t, 3)
+	two.disks[0].data, two.disks[2].data = true, true
+	two.startAll()
+	if waits := two.rounds(3); waits == "" {
+		t.Error("two members with data became a cluster")
+	}
+	if s, _ := two.members[0].State(context.Background()); !strings.Contains(s.Waits, "a and c hold data") {
+		t.Errorf("two members with data: %q", s.Waits)
+	}
+}
+
+// A disk that is another one, or that may lack something, joins under a new epoch to which all others agreed first.
+func TestRejoin(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	w.stop(1)
+	w.disks[1] = newDisk("b2")
+	w.fills[1] = errors.New("not yet")
+	w.tick(3 * time.Second)
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	w.stop(2) // one that must agree is away
+	w.rounds(3)
+	if v := w.members[1].View(); v.Serves || v.Record == nil || v.Record.Epoch != 1 {
+		t.Fatalf("without c: %+v", v)
+	}
+	if v := w.members[0].View(); v.Record.Epoch != 1 {
+		t.Fatalf("a is at epoch %d without c", v.Record.Epoch)
+	}
+	if _, err := w.start(2); err != nil {
+		t.Fatal(err)
+	}
+	w.rounds(3)
+	for i, m := range w.members {
+		v := m.View()
+		if e := v.Record.Members[1]; v.Record.Epoch != 2 || e.Sets != 2 || e.Filters != 2 || e.Disk != 2 || string(e.Incarnation) != "b2" || !v.Serves {
+			t.Fatalf("member %d: %+v %s", i, v, v.Record.encode())
+		}
+	}
+	if v := w.members[1].View(); v.Sets || v.Filters {
+		t.Fatalf("b answers before it is filled: %+v", v)
+	}
+	w.stop(1) // what it has been filled with stays, and it goes on under its epoch
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	w.fills[1] = nil
+	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 2 {
+		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
+	}
+	w.stop(1)
+	w.disks[1].filters = true // a power cut
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	if v := w.members[1].View(); v.Serves {
+		t.Fatal("a disk that may lack marks serves under the epoch in which it acknowledged them")
+	}
+	w.fills[1] = errors.New("not yet")
+	w.rounds(3)
+	if v := w.members[1].View(); v.Record.Epoch != 3 || !v.Serves || !v.Sets || v.Filters || v.Record.Members[1].Disk != 2 || v.Record.Members[1].Sets != 2 {
+		t.Fatalf("after a power cut: %+v %s", v, v.Record.encode())
+	}
+	// A second one, while it is filled, may have taken back what was acknowledged in between.
+	w.stop(1)
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	w.fills[1] = nil
+	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 4 || w.disks[1].filters {
+		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
+	}
+}
+
+// While a disk is alive no other one takes its place.
+func TestClone(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 2)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	w.disks[1] = newDisk("b2")
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	m := w.members[1]
+	m.Round(context.Background())
+	if s, _ := m.State(context.Background()); !strings.Contains(s.Waits, "two processes are started as b") {
+		t.Errorf("a clone waits for %q", s.Waits)
+	}
+}
+
+func TestForeignMembers(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*MembershipConfig){
+		"called \"test\"":           func(c *MembershipConfig) { c.Name = "other" },
+		"with the members a,b,c":    func(c *MembershipConfig) { c.Peers[0], c.Peers[1] = c.Peers[1], c.Peers[0] },
+		"these are chosen at birth": func(c *MembershipConfig) { c.Shape.R, c.Shape.W = 1, 3 },
+	} {
+		w := newNet(t, 3)
+		w.startAll()
+		if waits := w.rounds(4); waits != "" {
+			t.Fatal(waits)
+		}
+		w.stop(2)
+		if _, err := w.start(2, change); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+		w.disks[2] = newDisk("c2") // an empty one finds out from the others
+		w.tick(time.Minute)
+		m, err := w.start(2, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Round(context.Background())
+		if s, _ := m.State(context.Background()); !strings.Contains(s.Waits, what) || m.View().Record != nil {
+			t.Errorf("%s: an empty disk waits for %q", what, s.Waits)
+		}
+	}
+	w := newNet(t, 2)
+	w.startAll()
+	for name, f := range map[string]*wire.Remote{"a client": {Role: wire.RoleClient, Name: "a"}, "a stranger": {Role: wire.RoleNode, Name: "x"}} {
+		if _, err := w.members[1].Control(context.Background(), &wire.Request{Verb: verbState, From: f}); !errors.Is(err, ErrForeign) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r := recordOf(2)
+	b, _ := json.Marshal(r)
+	if _, err := w.members[1].Control(context.Background(), &wire.Request{Verb: verbPropose, Body: b, From: &wire.Remote{Role: wire.RoleNode, Name: "a"}}); !errors.Is(err, ErrRecord) {
+		t.Errorf("a proposal of another: %v", err)
+	}
+}
+
+// Whatever fails in whatever order: one record an epoch, and in the end all serve.
+func TestMembershipSchedules(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		n := 2 + int(seed%3)
+		w := newNet(t, n)
+		for i := range w.ids {
+			if rng.IntN(2) == 0 {
+				if _, err := w.start(i); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		wiped := 0
+		for range 80 {
+			i, j := rng.IntN(n), rng.IntN(n)
+			switch rng.IntN(12) {
+			case 0:
+				w.stop(i)
+			case 1:
+				if w.members[i] == nil {
+					if _, err := w.start(i); err != nil {
+						t.Fatal(err)
+					}
+				}
+			case 2:
+				if w.members[i] == nil && rng.IntN(3) == 0 && w.holders() > 1 {
+					wiped++
+					w.disks[i] = newDisk(fmt.Sprintf("%s%d", w.ids[i], wiped+1))
+				}
+			case 3:
+				if w.members[i] == nil {
+					w.disks[i].filters = true
+				}
+			case 4:
+				w.mu.Lock()
+				w.cut[[2]int{i, j}] = !w.cut[[2]int{i, j}]
+				w.mu.Unlock()
+			default:
+				var all sync.WaitGroup // several at once
+				for k := range n {
+					if m := w.members[k]; m != nil && rng.IntN(2) == 0 {
+						all.Go(func() { m.Round(context.Background()) })
+					}
+				}
+				all.Wait()
+				w.tick(time.Duration(rng.IntN(3000)) * time.Millisecond)
+			}
+		}
+		w.mu.Lock()
+		clear(w.cut)
+		w.mu.Unlock()
+		for i := range w.ids {
+			if w.members[i] == nil {
+				if _, err := w.start(i); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if waits := w.rounds(30); waits != "" {
+			t.Fatalf("seed %d: in the end they wait for %q", seed, waits)
+		}
+	}
+}
+
+// holders is how many disks hold a record.
+func (w *net3) holders() (n int) {
+	for _, d := range w.disks {
+		if l, err := decodeLedger(d.kept[keyLedger]); err == nil && l.Committed != nil {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Shape is what a cluster is made with and keeps for good.
+type Shape struct {
+	N       int    `json:"n"`       // replicas of each range; at most the members
+	R       int    `json:"r"`       // that answer a read
+	W       int    `json:"w"`       // that have a write; R + W > N
+	DW      int    `json:"dw"`      // that have a write on disk
+	Buckets int    `json:"buckets"` // ranges that are placed; a power of 16
+	Slices  uint32 `json:"slices"`  // most slices of a filter, a power of two; a small filter has fewer
+}
+
+// withDefaults fills in a shape for so many members.
+func (s Shape) withDefaults(members int) Shape {
+	if s.N == 0 {
+		s.N = min(3, members)
+	}
+	if s.W == 0 {
+		s.W = s.N/2 + 1
+	}
+	if s.R == 0 {
+		s.R = s.N - s.W + 1
+	}
+	if s.DW == 0 {
+		s.DW = s.W
+	}
+	if s.Buckets == 0 {
+		s.Buckets = 256
+	}
+	if s.Slices == 0 {
+		s.Slices = 256
+	}
+	return s
+}
+
+// Check returns what is wrong with a shape for so many members.
+func (s Shape) Check(members int) error {
+	switch {
+	case s.N < 1 || s.N > members:
+		return fmt.Errorf("%w: N is %d, and there are %d members", ErrConfig, s.N, members)
+	case s.R < 1 || s.R > s.N || s.W < 1 || s.W > s.N || s.DW < -1 || s.DW > s.N:
+		return fmt.Errorf("%w: R is %d, W is %d, DW is %d: each is 1 to N, which is %d", ErrConfig, s.R, s.W, s.DW, s.N)
+	case s.R+s.W <= s.N:
+		return fmt.Errorf("%w: R + W is %d, and must be more than N, which is %d: a read would miss what was acknowledged", ErrConfig, s.R+s.W, s.N)
+	case s.Buckets != 1 && s.Buckets != 16 && s.Buckets != 256 && s.Buckets != 4096 && s.Buckets != 65536:
+		return fmt.Errorf("%w: %d buckets: 1, 16, 256, 4096 or 65536", ErrConfig, s.Buckets)
+	case s.Slices == 0 || s.Slices&(s.Slices-1) != 0 || s.Slices > 1<<16:
+		return fmt.Errorf("%w: %d slices of a filter: a power of two up to 65536", ErrConfig, s.Slices)
+	}
+	return nil
+}
+
+// Hex is bytes that are printed as hexadecimal digits.
+type Hex []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (h Hex) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(h)), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hex) UnmarshalText(b []byte) error {
+	d, err := hex.DecodeString(string(b))
+	*h = d
+	return err
+}
+
+// Entry is one member of a record.
+type Entry struct {
+	ID string `json:"id"`
+	// Incarnation is the identity of the disk that is this member: engine.Store.Identity.
+	Incarnation Hex `json:"incarnation"`
+	// Sets and Filters are the epochs under which the member joined for sets and for filters: what it has acknowledged before may be lost. It
+	// answers reads again after it has been filled under this epoch or a later one; that it notes for itself. 0 is a member since birth.
+	Sets    uint64 `json:"sets,omitempty"`
+	Filters uint64 `json:"filters,omitempty"`
+	// Disk is the epoch under which this disk came, with nothing that the member has acknowledged before.
+	Disk uint64 `json:"disk,omitempty"`
+}
+
+// Record is what all members of a cluster agree on. There is one for each epoch; a later one takes the place of an earlier one.
+type Record struct {
+	Cluster    Hex    `json:"cluster"` // 16 bytes, drawn at birth
+	Name       string `json:"name"`
+	Generation uint64 `json:"generation"` // rises when the cluster is restored from backups
+	Epoch      uint64 `json:"epoch"`
+	// Proposer is the member that had the others agree. One epoch has one record, because it alone may commit what it has proposed.
+	Proposer string  `json:"proposer"`
+	Shape    Shape   `json:"shape"`
+	Members  []Entry `json:"members"` // in the order of the peer list
+	// Born is the microsecond of birth: generations of the cluster's filters are above it.
+	Born uint64 `json:"born"`
+	// Origin is the member that held data at birth. Until the others have copied a range from it, it alone answers reads, and every write needs it.
+	Origin string `json:"origin,omitempty"`
+	// Seal is the key of the tokens, and Domain what they are of: those of the origin, so that its tokens stay valid.
+	Seal   Hex `json:"seal"`
+	Domain Hex `json:"domain"`
+}
+
+// recordBytesMax is the largest record that is read.
+const recordBytesMax = 1 << 20
+
+// encode returns the bytes of a record, which are the same for equal records.
+func (r *Record) encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("cluster: a record that can't be encoded: %v", err)) // it has no types that fail
+	}
+	return b
+}
+
+// decodeRecord reads a record and checks it.
+func decodeRecord(b []byte) (*Record, error) {
+	if len(b) > recordBytesMax {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrRecord, len(b), recordBytesMax)
+	}
+	r := &Record{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	return r, r.check()
+}
+
+// check returns what is wrong with a record: ErrRecord.
+func (r *Record) check() error {
+	if len(r.Cluster) != 16 || len(r.Seal) != 16 || len(r.Domain) != 8 || r.Epoch == 0 || r.Epoch > epochMax || r.Born == 0 || len(r.Members) == 0 || len(r.Members) > membersMax {
+		return fmt.Errorf("%w: cluster %x, epoch %d, %d members", ErrRecord, []byte(r.Cluster), r.Epoch, len(r.Members))
+	}
+	if err := r.Shape.Check(len(r.Members)); err != nil {
+		return fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	seen := map[string]bool{}
+	for _, m := range r.Members {
+		if seen[m.ID] || checkID(m.ID) != nil || len(m.Incarnation) == 0 || len(m.Incarnation) > 255 || max(m.Sets, m.Filters, m.Disk) > r.Epoch {
+			return fmt.Errorf("%w: member %q", ErrRecord, m.ID)
+		}
+		seen[m.ID] = true
+	}
+	if !seen[r.Proposer] || r.Origin != "" && !seen[r.Origin] {
+		return fmt.Errorf("%w: proposed by %q, born from %q", ErrRecord, r.Proposer, r.Origin)
+	}
+	return nil
+}
+
+const (
+	membersMax = 1000
+	epochMax   = 1 << 53
+	idBytesMax = 64
+)
+
+// entry returns a member's place in the record, or -1.
+func (r *Record) entry(id string) int {
+	return slices.IndexFunc(r.Members, func(m Entry) bool { return m.ID == id })
+}
+
+// same reports whether two records say the same.
+func (r *Record) same(o *Record) bool { return bytes.Equal(r.encode(), o.encode()) }
+
+// clone returns a copy that may be changed.
+func (r *Record) clone() *Record {
+	c := *r
+	c.Members = slices.Clone(r.Members)
+	return &c
+}
+
+// rejoined returns the record of the next epoch, in which a member may lack what it has acknowledged: of sets, of filters, or, on another disk, all.
+func (r *Record) rejoined(id string, incarnation []byte, sets, filters bool) *Record {
+	next := r.clone()
+	next.Epoch++
+	next.Proposer = id
+	m := &next.Members[next.entry(id)]
+	if !bytes.Equal(m.Incarnation, incarnation) {
+		m.Incarnation, m.Disk, sets, filters = incarnation, next.Epoch, true, true
+	}
+	if sets {
+		m.Sets = next.Epoch
+	}
+	if filters {
+		m.Filters = next.Epoch
+	}
+	return next
+}
+
+// follows returns what is wrong with a record as the one after another: only the proposer's own entry may change.
+func (r *Record) follows(before *Record) error {
+	if r.Epoch != before.Epoch+1 {
+		return fmt.Errorf("%w: epoch %d after %d", ErrRecord, r.Epoch, before.Epoch)
+	}
+	at := before.entry(r.Proposer)
+	if at < 0 || r.entry(r.Proposer) != at {
+		return fmt.Errorf("%w: proposed by %q, who is no member", ErrRecord, r.Proposer)
+	}
+	want := before.clone()
+	want.Epoch, want.Proposer, want.Members[at] = r.Epoch, r.Proposer, r.Members[at]
+	if r.Proposer == before.Origin { // all others have copied what it had
+		want.Origin = r.Origin
+	}
+	if !want.same(r) {
+		return fmt.Errorf("%w: %q changes more than itself", ErrRecord, r.Proposer)
+	}
+	return nil
+}
+
+// checkID returns what is wrong with the ID of a node.
+func checkID(id string) error {
+	if id == "" || len(id) > idBytesMax {
+		return fmt.Errorf("%w: a node's name of %d bytes: 1 to %d", ErrConfig, len(id), idBytesMax)
+	}
+	for _, c := range []byte(id) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return fmt.Errorf("%w: node %q: letters, digits, hyphens, underscores and dots", ErrConfig, id)
+		}
+	}
+	return nil
+}
+
+// Errors.
+var (
+	// ErrConfig is returned for a configuration that can't be.
+	ErrConfig = errors.New("cluster: bad configuration")
+	// ErrRecord is returned for a record of members that can't be, or that may not follow the one that is held.
+	ErrRecord = errors.New("cluster: bad record of members")
+	// ErrForeign is returned for a member of another cluster, or one that was started with other settings.
+	ErrForeign = errors.New("cluster: not of this cluster")
+)
