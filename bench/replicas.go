@@ -112,7 +112,7 @@ func (e *env) coordinated(list []*replica, f func(*coord.Coordinator) error) (er
 	for _, r := range list {
 		place = append(place, r.peer)
 	}
-	c, err := coord.New(coord.Options{Place: func([]byte) []peer.Replica { return place }})
+	c, err := coord.New(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return place })})
 	if err != nil {
 		return err
 	}

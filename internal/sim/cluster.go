@@ -176,7 +176,7 @@ func (c *cluster) start(p *process, i int) (err error) {
 		return all
 	}
 	n := len(c.members)
-	p.Coordinator, err = coord.New(coord.Options{Place: place, Quorum: coord.Quorum{N: n, R: n/2 + 1, W: n/2 + 1, DW: n/2 + 1}, Hints: p.hints,
+	p.Coordinator, err = coord.New(coord.Options{Place: coord.List(place), Quorum: coord.Quorum{N: n, R: n/2 + 1, W: n/2 + 1, DW: n/2 + 1}, Hints: p.hints,
 		HintInterval: time.Minute, Timeout: operationLimit, Runner: skewed{c.turns, p.clock}, Events: event})
 	return err
 }

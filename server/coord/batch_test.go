@@ -72,12 +72,12 @@ func TestNothingBeginsLate(t *testing.T) {
 	for seed := range uint64(20) {
 		s := newSched(seed)
 		c := newCluster(t, s, 3)
-		co := c.coordinator(coord.Options{Place: func([]byte) (all []peer.Replica) {
+		co := c.coordinator(coord.Options{Place: coord.List(func([]byte) (all []peer.Replica) {
 			for _, l := range c.links {
 				all = append(all, deaf{l})
 			}
 			return all
-		}})
+		})})
 		asked := false
 		for _, l := range c.links {
 			l.fault = func() string { // the first question is whether it knows the request

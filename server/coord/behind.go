@@ -24,7 +24,7 @@ func (o *setOperation) catchUp(ctx context.Context, rep peer.Replica, ops []bigs
 	}
 	missing.Subtract(lacks.Seen)
 	var errs []error
-	for _, other := range o.replicas {
+	for _, other := range o.at.write {
 		if other == rep || missing.Empty() {
 			continue
 		}

@@ -80,7 +80,7 @@ func (c *cluster) place([]byte) (all []peer.Replica) {
 // coordinator returns one with all of the cluster.
 func (c *cluster) coordinator(o coord.Options) *coord.Coordinator {
 	if o.Place == nil {
-		o.Place = c.place
+		o.Place = coord.List(c.place)
 	}
 	o.Runner = c.s
 	o.Events = func(e coord.Event) { c.events = append(c.events, e) }

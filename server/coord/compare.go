@@ -345,10 +345,11 @@ func (s *digestStream) next(ctx context.Context) (p bigset.ElementDigest, ok boo
 // replicas: what is lost or can't be read is put back, what is wrong is put right. What they do not agree about is left, and told of by
 // EventHealLeft. The comparison is that of before.
 func (c *Coordinator) Compare(ctx context.Context, set []byte) (Comparison, error) {
-	_, replicas, err := c.plan(set, Quorum{})
+	_, l, err := c.plan(set, Quorum{})
 	if err != nil {
 		return Comparison{}, err
 	}
+	replicas := l.write
 	found, err := Compare(ctx, set, replicas...)
 	for _, at := range replicas {
 		h := healing{c: c, set: set, at: at, all: replicas}

@@ -61,13 +61,14 @@ func (c *Coordinator) Close(ctx context.Context) error {
 	return c.drained.Wait(ctx)
 }
 
-// plan returns the quorum of a request, and the replicas that take part, in the order of the preflist.
-func (c *Coordinator) plan(set []byte, q Quorum) (Quorum, []peer.Replica, error) {
+// plan returns the quorum of a request, and the replicas that take part.
+func (c *Coordinator) plan(set []byte, q Quorum) (Quorum, placed[peer.Replica], error) {
 	q, err := c.quorum(q)
 	if err != nil {
-		return q, nil, err
+		return q, placed[peer.Replica]{}, err
 	}
-	return q, first(c.opt.Place(set), q.N), nil
+	q, l := place(c.opt.Place(set), q)
+	return q, l, nil
 }
 
 // quorum returns the quorum of a request. It is ErrClosed when there is nobody to do it.

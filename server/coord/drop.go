@@ -23,21 +23,21 @@ type Drop struct {
 // own, so that doing it again, with the same clock, is the same. It answers as Write does; the result's delta holds the clock. A
 // set of which R replicas have never heard is bigset.ErrNotFound.
 func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
-	q, replicas, err := c.plan(d.Set, d.Quorum)
+	q, l, err := c.plan(d.Set, d.Quorum)
 	if err != nil {
 		return Result{}, err
 	}
-	if len(replicas) < q.W {
-		return Result{}, &QuorumError{Set: d.Set, Answered: len(replicas), Of: q.W}
+	if short, of := l.short(q.W); of > 0 {
+		return Result{}, &QuorumError{Set: d.Set, Answered: short, Of: of}
 	}
 	d.Set = bytes.Clone(d.Set) // what is sent refers to it
 	seen := d.Seen
 	if seen == nil {
-		if seen, err = c.seen(ctx, d.Set, q, replicas); err != nil {
+		if seen, err = c.seen(ctx, d.Set, q, l.read); err != nil {
 			return Result{}, err
 		}
 	}
-	o := &setOperation{c.newOperation(d.Set, q), replicas}
+	o := &setOperation{c.newOperation(d.Set, q, l.lists), l}
 	return o.await(ctx, func(context.Context) {
 		if !o.begin() {
 			return

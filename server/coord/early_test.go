@@ -57,9 +57,9 @@ func TestReadEarlyChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	co, err := coord.New(coord.Options{Runner: &early{}, Place: func([]byte) []peer.Replica {
+	co, err := coord.New(coord.Options{Runner: &early{}, Place: coord.List(func([]byte) []peer.Replica {
 		return []peer.Replica{c.links[0].Replica, c.links[1].Replica}
-	}})
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,9 +77,9 @@ func (c *filterCluster) place(_ []byte, slice uint32) (all []peer.SliceReplica) 
 
 // coordinator returns one with all of the cluster.
 func (c *filterCluster) coordinator(o coord.Options) *coord.Coordinator {
-	o.Place = func([]byte) []peer.Replica { return nil }
+	o.Place = coord.List(func([]byte) []peer.Replica { return nil })
 	if o.PlaceSlice == nil {
-		o.PlaceSlice = c.place
+		o.PlaceSlice = coord.ListSlices(c.place)
 	}
 	o.Runner = c.s
 	o.Events = func(e coord.Event) { c.events = append(c.events, e) }

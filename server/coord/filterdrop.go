@@ -28,14 +28,15 @@ func (c *Coordinator) DropFilter(ctx context.Context, d FilterDrop) error {
 		return err
 	}
 	d.Name = bytes.Clone(d.Name) // what is sent refers to it
-	o := &dropping{operation: c.newOperation(d.Name, q), filter: d.Filter, acked: make([]int, d.Options.Slices), slicesOf: map[string][]uint32{}}
+	o := &dropping{operation: c.newOperation(d.Name, q, nil), filter: d.Filter, acked: make([]int, d.Options.Slices), slicesOf: map[string][]uint32{}}
 	o.count = o.countNode
 	for s := range d.Options.Slices {
-		replicas := first(c.opt.PlaceSlice(d.Name, s), q.N)
-		if len(replicas) < q.W {
-			return fmt.Errorf("slice %d: %w", s, &QuorumError{Set: d.Name, Answered: len(replicas), Of: q.W})
+		_, l := place(c.opt.PlaceSlice(d.Name, s), q)
+		if short, of := l.short(q.W); of > 0 {
+			return fmt.Errorf("slice %d: %w", s, &QuorumError{Set: d.Name, Answered: short, Of: of})
 		}
-		o.add(s, replicas)
+		o.lists = append(o.lists, l.lists...)
+		o.add(s, l.write)
 	}
 	_, err = o.await(ctx, o.run)
 	if errors.Is(err, ErrUnknown) {
@@ -86,6 +87,9 @@ func (o *dropping) run(context.Context) {
 
 // countNode counts a node for the slices that it has.
 func (o *dropping) countNode(node string) {
+	if o.lists != nil {
+		o.ackedBy = append(o.ackedBy, node)
+	}
 	for _, s := range o.slicesOf[node] {
 		o.acked[s]++
 	}

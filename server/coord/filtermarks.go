@@ -37,11 +37,11 @@ func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, err
 // marking is a request to mark keys of one slice that is under way.
 type marking struct {
 	*operation
-	replicas []peer.SliceReplica
-	spec     bigset.SliceSpec
-	hashes   []bloomslice.Hash
-	hung     *nodes // that a piece of the request has waited for in vain
-	added    []bool // keys that were new to all who have answered; guarded by mu
+	at     placed[peer.SliceReplica]
+	spec   bigset.SliceSpec
+	hashes []bloomslice.Hash
+	hung   *nodes // that a piece of the request has waited for in vain
+	added  []bool // keys that were new to all who have answered; guarded by mu
 }
 
 // nodes is a set of nodes.
@@ -74,11 +74,11 @@ func (n *nodes) last(replicas []peer.SliceReplica) (all []peer.SliceReplica) {
 }
 
 func (c *Coordinator) markSlice(ctx context.Context, q Quorum, spec bigset.SliceSpec, hashes []bloomslice.Hash, hung *nodes) ([]bool, error) {
-	replicas := first(c.opt.PlaceSlice(spec.Name, spec.Slice), q.N)
-	if len(replicas) < q.W {
-		return nil, &QuorumError{Set: spec.Name, Answered: len(replicas), Of: q.W}
+	q, l := place(c.opt.PlaceSlice(spec.Name, spec.Slice), q)
+	if short, of := l.short(q.W); of > 0 {
+		return nil, &QuorumError{Set: spec.Name, Answered: short, Of: of}
 	}
-	o := &marking{c.newOperation(spec.Name, q), replicas, spec, hashes, hung, slices.Repeat([]bool{true}, len(hashes))}
+	o := &marking{c.newOperation(spec.Name, q, l.lists), l, spec, hashes, hung, slices.Repeat([]bool{true}, len(hashes))}
 	if _, err := o.await(ctx, o.run); err != nil {
 		return nil, err
 	}
@@ -99,11 +99,11 @@ func (o *marking) run(ctx context.Context) {
 	}
 	from := by.Member()
 	o.mu.Lock()
-	o.sent, o.result.By = len(o.replicas), from
+	o.sent, o.result.By = len(o.at.write), from
 	o.mu.Unlock()
 	o.tell(added)
 	o.ack(from.Node, nil)
-	for _, rep := range o.replicas {
+	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
 			o.c.send(from, marksTo(rep, m, o.tell), func(err error) { o.answered(node, err) })
@@ -139,8 +139,8 @@ var errMarks = errors.New("coord: marks of other keys, or of a replica that may 
 func (o *marking) mint(ctx context.Context) (bigset.Marks, []bool, peer.SliceReplica, error) {
 	var errs []error
 	unknown := false
-	patience := o.c.opt.Timeout / time.Duration(len(o.replicas)+1)
-	for _, rep := range o.hung.last(o.replicas) {
+	patience := o.c.opt.Timeout / time.Duration(len(o.at.read)+1)
+	for _, rep := range o.hung.last(o.at.read) {
 		if !o.begin() {
 			break
 		}

@@ -261,12 +261,12 @@ func TestHangingReplica(t *testing.T) {
 // TestMarkBeside has many clients mark the same keys at once, in goroutines of their own.
 func TestMarkBeside(t *testing.T) {
 	c := newFilterCluster(t, newSched(1), 3)
-	co, err := coord.New(coord.Options{Place: func([]byte) []peer.Replica { return nil }, PlaceSlice: func(_ []byte, slice uint32) (all []peer.SliceReplica) {
+	co, err := coord.New(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return nil }), PlaceSlice: coord.ListSlices(func(_ []byte, slice uint32) (all []peer.SliceReplica) {
 		for i := range c.links {
 			all = append(all, c.links[(i+int(slice))%len(c.links)].Replica)
 		}
 		return all
-	}})
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,9 +319,9 @@ func TestTwoMark(t *testing.T) {
 		fresh, over := 0, 0
 		c.s.run(t, minute, func() {
 			for turn := range 2 {
-				co := c.coordinator(coord.Options{PlaceSlice: func(name []byte, slice uint32) []peer.SliceReplica {
+				co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(func(name []byte, slice uint32) []peer.SliceReplica {
 					return c.place(name, slice+uint32(turn))
-				}})
+				})})
 				c.s.Go(func() {
 					added, err := co.MarkFilter(ctx, keysOf(f, "x"))
 					if err != nil || c.holds(f, "x") < 2 {

@@ -53,8 +53,8 @@ type checked struct {
 
 // checkSlice asks the replicas of a slice. That the filter was dropped is an answer, too: W replicas know of it, and so one of R does.
 func (c *Coordinator) checkSlice(ctx context.Context, q Quorum, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
-	replicas := first(c.opt.PlaceSlice(spec.Name, spec.Slice), q.N)
-	answers, err := ask(ctx, c, spec.Name, q.R, replicas, func(ctx context.Context, rep peer.SliceReplica) (checked, error) {
+	q, l := place(c.opt.PlaceSlice(spec.Name, spec.Slice), q)
+	answers, err := ask(ctx, c, spec.Name, q.R, l.read, func(ctx context.Context, rep peer.SliceReplica) (checked, error) {
 		present, m, err := rep.Check(ctx, spec, hashes)
 		switch {
 		case errors.Is(err, bigset.ErrNoFilter):

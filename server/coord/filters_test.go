@@ -139,7 +139,7 @@ func TestFilterPartly(t *testing.T) {
 			}
 			return c.place(nil, 0)
 		}
-		co := c.coordinator(coord.Options{PlaceSlice: place, Quorum: coord.Quorum{W: 1, R: 1}})
+		co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(place), Quorum: coord.Quorum{W: 1, R: 1}})
 		f := filterOf(32, 1)
 		var keys []string
 		var lost []int
@@ -191,12 +191,12 @@ func TestUnknownIsTold(t *testing.T) {
 		keys = append(keys, fmt.Sprint("key ", i))
 	}
 	last := bloomslice.Sum([]byte(keys[399]))
-	co := c.coordinator(coord.Options{Quorum: coord.Quorum{W: 1, R: 1}, PlaceSlice: func(_ []byte, slice uint32) []peer.SliceReplica {
+	co := c.coordinator(coord.Options{Quorum: coord.Quorum{W: 1, R: 1}, PlaceSlice: coord.ListSlices(func(_ []byte, slice uint32) []peer.SliceReplica {
 		if slice == last.Slice(64) {
 			return c.place(nil, 1)[:1]
 		}
 		return c.place(nil, 0)[:1]
-	}})
+	})})
 	c.links[0].down, c.links[1].fault = true, mute
 	c.s.run(t, minute, func() {
 		_, err := co.MarkFilter(ctx, keysOf(f, keys...))
@@ -226,11 +226,11 @@ func TestFilterRefused(t *testing.T) {
 		{"a default", func(r *coord.FilterKeys, _ *coord.Options) { r.Options.Scale = 0 }, bloomslice.ErrOptions, "scale"},
 		{"w over n", func(r *coord.FilterKeys, _ *coord.Options) { r.Quorum.W = 4 }, coord.ErrRequest, "W is 4"},
 		{"no replicas", func(_ *coord.FilterKeys, o *coord.Options) {
-			o.PlaceSlice = func([]byte, uint32) []peer.SliceReplica { return nil }
+			o.PlaceSlice = coord.ListSlices(func([]byte, uint32) []peer.SliceReplica { return nil })
 		}, coord.ErrNoQuorum, "0 of 2"},
 	} {
 		c := newFilterCluster(t, newSched(13), 3)
-		o, r := coord.Options{Place: func([]byte) []peer.Replica { return nil }, Runner: c.s, PlaceSlice: c.place}, keysOf(filterOf(1, 1), "x")
+		o, r := coord.Options{Place: coord.List(func([]byte) []peer.Replica { return nil }), Runner: c.s, PlaceSlice: coord.ListSlices(c.place)}, keysOf(filterOf(1, 1), "x")
 		tt.spoil(&r, &o)
 		co, err := coord.New(o)
 		if err != nil {
@@ -255,12 +255,12 @@ func TestFilterRefused(t *testing.T) {
 func TestFilterErrorOfEachKind(t *testing.T) {
 	c := newFilterCluster(t, newSched(1), 2)
 	f := filterOf(32, 1)
-	co := c.coordinator(coord.Options{PlaceSlice: func(_ []byte, slice uint32) []peer.SliceReplica {
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(func(_ []byte, slice uint32) []peer.SliceReplica {
 		if slice == 31 {
 			return []peer.SliceReplica{c.links[0]}
 		}
 		return []peer.SliceReplica{c.links[1]}
-	}})
+	})})
 	if _, err := c.links[0].Replica.DropGeneration(ctx, f.Name, 32, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (sc *filterSchedule) run(clients [][]int) {
 func (sc *filterSchedule) start(i int) {
 	sc.hints[i] = sc.newHints(sc.disks[i])
 	sc.cos[i] = sc.coordinator(coord.Options{Hints: sc.hints[i], HintInterval: time.Minute, Quorum: sc.q,
-		PlaceSlice: func(name []byte, slice uint32) []peer.SliceReplica { return sc.place(name, slice+uint32(2*i)) }})
+		PlaceSlice: coord.ListSlices(func(name []byte, slice uint32) []peer.SliceReplica { return sc.place(name, slice+uint32(2*i)) })})
 }
 
 func (sc *filterSchedule) generation(n uint64) *generation {

@@ -139,7 +139,7 @@ func (c *Coordinator) damaged(set []byte, at peer.Replica, lost *clock.Clock) {
 		defer c.give(e.Node, size)
 		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
-		healed, left, err := Heal(ctx, set, lost, at, c.opt.Place(set)...)
+		healed, left, err := Heal(ctx, set, lost, at, c.opt.Place(set).all()...)
 		if healed > 0 {
 			c.opt.Events(Event{Kind: EventHealed, Node: e.Node, Set: set, Count: healed})
 		}

@@ -30,10 +30,11 @@ var ErrUnsettled = errors.New("coord: replicas do not come to one answer")
 // answers agree no clock is sent. Where they differ, each is asked for the dots in question. Each element is judged at moments of its
 // own. The set holds all of them when every context is Present.
 func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]bigset.Context, error) {
-	q, replicas, err := c.plan(l.Set, l.Quorum)
+	q, at, err := c.plan(l.Set, l.Quorum)
 	if err != nil {
 		return nil, err
 	}
+	replicas := at.read
 	answers, err := ask(ctx, c, l.Set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (found, error) {
 		contexts, _, err := rep.Lookup(ctx, l.Set, l.Elements)
 		if err == nil && len(contexts) != len(l.Elements) {

@@ -12,22 +12,24 @@ type operation struct {
 	c       *Coordinator
 	name    []byte // of the set or the filter
 	q       Quorum
+	lists   [][]string // of nodes, each of which has to reach the quorum by itself; nil where one is all there is
 	settled Signal
 	// count counts one more replica that has acknowledged in the result; default is countOne. It is called with mu held.
 	count func(node string)
 
 	mu        sync.Mutex
 	result    Result
-	began     bool // a replica was asked: it may have happened
-	abandoned bool // nobody waits any more: nothing may begin
-	over      bool // it was refused, or no replica could do it: err says so
-	sent      int  // replicas that were asked
-	answered  int  // those that have answered
+	began     bool     // a replica was asked: it may have happened
+	abandoned bool     // nobody waits any more: nothing may begin
+	over      bool     // it was refused, or no replica could do it: err says so
+	sent      int      // replicas that were asked
+	answered  int      // those that have answered
+	ackedBy   []string // nodes that have acknowledged, where there are lists
 	err       error
 }
 
-func (c *Coordinator) newOperation(name []byte, q Quorum) *operation {
-	o := &operation{c: c, name: name, q: q, settled: c.run.NewSignal()}
+func (c *Coordinator) newOperation(name []byte, q Quorum, lists [][]string) *operation {
+	o := &operation{c: c, name: name, q: q, lists: lists, settled: c.run.NewSignal()}
 	o.count = o.countOne
 	return o
 }
@@ -60,7 +62,12 @@ func (o *operation) await(ctx context.Context, f func(context.Context)) (Result,
 }
 
 // reached reports whether enough replicas have acknowledged.
-func (o *operation) reached() bool { return o.result.Acked >= o.q.W && o.result.Durable >= o.q.DW }
+func (o *operation) reached() bool {
+	if o.lists != nil { // every replica answers when it is on disk, if any has to
+		return reached(o.lists, max(o.q.W, o.q.DW), o.ackedBy)
+	}
+	return o.result.Acked >= o.q.W && o.result.Durable >= o.q.DW
+}
 
 // begin notes that a replica is about to be asked, unless nobody waits for it any more.
 func (o *operation) begin() bool {
@@ -102,7 +109,10 @@ func (o *operation) ack(node string, err error) {
 }
 
 // countOne counts a replica for one.
-func (o *operation) countOne(string) {
+func (o *operation) countOne(node string) {
+	if o.lists != nil {
+		o.ackedBy = append(o.ackedBy, node)
+	}
 	o.result.Acked++
 	if o.q.DW != None {
 		o.result.Durable++

@@ -52,11 +52,10 @@ func (q Quorum) withDefaults(d Quorum) (Quorum, error) {
 
 // Options configure a coordinator. Nil and zero fields mean the default, where there is one.
 type Options struct {
-	// Place returns the replicas of a set in the order of its preflist: the first N of them take part. It has no default. It must not
-	// block.
-	Place func(set []byte) []peer.Replica
-	// PlaceSlice returns the replicas of a slice of a filter, as Place does those of a set. Default nil: there are no filters.
-	PlaceSlice func(filter []byte, slice uint32) []peer.SliceReplica
+	// Place returns who holds a set. It has no default. It must not block.
+	Place func(set []byte) Placement[peer.Replica]
+	// PlaceSlice returns who holds a slice of a filter. Default nil: there are no filters. It must not block.
+	PlaceSlice func(filter []byte, slice uint32) Placement[peer.SliceReplica]
 	// Quorum is what requests have that do not say otherwise; default N 3, R 2, W 2, DW 2.
 	Quorum Quorum
 	// Timeout is how long an operation may take until its answer; default 10 s.

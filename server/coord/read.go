@@ -35,7 +35,7 @@ type Read struct {
 // part, and may keep what it was given.
 func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Result, error] {
 	return func(yield func(readcore.Result, error) bool) {
-		q, replicas, err := c.plan(r.Set, r.Quorum)
+		q, l, err := c.plan(r.Set, r.Quorum)
 		if err != nil {
 			yield(readcore.Result{}, err)
 			return
@@ -43,7 +43,7 @@ func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Resul
 		r.Set = bytes.Clone(r.Set) // repairs refer to it
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // the replicas are told to stop
-		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(replicas), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
+		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(l.read), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
 			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit})}
 		defer g.stop()
 		stopped, err := g.run(yield)

@@ -39,7 +39,7 @@ func TestReadReplacedStops(t *testing.T) {
 			}
 			return ""
 		}
-		co := c.coordinator(coord.Options{Place: func([]byte) []peer.Replica { return []peer.Replica{c.links[0], silent, c.links[2]} }})
+		co := c.coordinator(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return []peer.Replica{c.links[0], silent, c.links[2]} })})
 		s.run(t, minute, func() {
 			contexts, elements := 0, 0
 			for part, err := range co.Read(ctx, coord.Read{Set: set, Options: bigset.ReadOptions{BatchSize: 11}}) {

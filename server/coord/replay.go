@@ -217,12 +217,12 @@ func (c *Coordinator) Replay(ctx context.Context, node string) (sent int, err er
 		return 0, nil
 	}
 	return c.opt.Hints.Replay(ctx, node, Targets{
-		Set: func(set []byte) peer.Replica { return at(node, c.opt.Place(set)) },
+		Set: func(set []byte) peer.Replica { return at(node, c.opt.Place(set).all()) },
 		Slice: func(filter []byte, slice uint32) peer.SliceReplica {
 			if c.opt.PlaceSlice == nil {
 				return nil
 			}
-			return at(node, c.opt.PlaceSlice(filter, slice))
+			return at(node, c.opt.PlaceSlice(filter, slice).all())
 		},
 	})
 }

@@ -65,7 +65,7 @@ func runSchedule(t *testing.T, seed uint64, total *tally) {
 			return all
 		}
 		sc.hints = append(sc.hints, h)
-		sc.cos = append(sc.cos, sc.coordinator(coord.Options{Place: place, Hints: h, HintInterval: time.Minute}))
+		sc.cos = append(sc.cos, sc.coordinator(coord.Options{Place: coord.List(place), Hints: h, HintInterval: time.Minute}))
 	}
 	s.run(t, time.Hour, func() {
 		clients := 3

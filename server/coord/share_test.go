@@ -148,7 +148,7 @@ func TestSharesRun(t *testing.T) {
 	ended := make(chan struct{})
 	a, b := c.links[0].Replica, c.links[1].Replica
 	co, err := coord.New(coord.Options{
-		Place:            c.place,
+		Place:            coord.List(c.place),
 		Shares:           func() []coord.Share { return []coord.Share{{A: a, B: b, Last: keyscheme.SlotMax}} },
 		ExchangeInterval: time.Millisecond,
 		Events: func(e coord.Event) {

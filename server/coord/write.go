@@ -45,7 +45,7 @@ type Result struct {
 //
 // Removing what the replica does not have is no event, and nothing is promised of it: give the context of what was seen.
 func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
-	q, replicas, err := c.plan(w.Set, w.Quorum)
+	q, l, err := c.plan(w.Set, w.Quorum)
 	if err != nil {
 		return Result{}, err
 	}
@@ -55,14 +55,14 @@ func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 	if w.Retry && len(w.Request) == 0 {
 		return Result{}, fmt.Errorf("%w: a retry without a request id", ErrRequest)
 	}
-	if len(replicas) < q.W {
-		return Result{}, &QuorumError{Set: w.Set, Answered: len(replicas), Of: q.W}
+	if short, of := l.short(q.W); of > 0 {
+		return Result{}, &QuorumError{Set: w.Set, Answered: short, Of: of}
 	}
 	if n := frameBytes(w); n > peer.FrameBytesMax {
 		return Result{}, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
 	}
 	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, and may be under way when the caller goes on
-	o := &setOperation{c.newOperation(w.Set, q), replicas}
+	o := &setOperation{c.newOperation(w.Set, q, l.lists), l}
 	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
 }
 
@@ -87,7 +87,7 @@ func cloneOps(ops []bigset.Op) []bigset.Op {
 // setOperation is a request to change a set that is under way.
 type setOperation struct {
 	*operation
-	replicas []peer.Replica
+	at placed[peer.Replica]
 }
 
 // durability is what replicas are asked for.
@@ -120,15 +120,15 @@ func (o *setOperation) write(ctx context.Context, w Write) {
 
 // spread has all replicas but the one that made a delta apply it. That one, if there is one, has acknowledged it.
 func (o *setOperation) spread(d bigset.Delta, by peer.Replica) {
-	from := o.replicas[0].Member()
+	from := o.at.write[0].Member()
 	o.mu.Lock()
-	o.sent = len(o.replicas)
+	o.sent = len(o.at.write)
 	o.mu.Unlock()
 	if by != nil {
 		from = by.Member()
 		o.ack(from.Node, nil)
 	}
-	for _, rep := range o.replicas {
+	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
 			o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) })
@@ -140,7 +140,7 @@ func (o *setOperation) spread(d bigset.Delta, by peer.Replica) {
 func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.Replica, error) {
 	var errs []error
 	var behind []peer.Replica
-	candidates, known := o.replicas, false
+	candidates, known := o.at.read, false
 	if w.Retry {
 		if knowing := o.knowing(ctx, w.Request); len(knowing) > 0 {
 			candidates, known = knowing, true // others would do it again
@@ -194,7 +194,7 @@ func (o *setOperation) knowing(ctx context.Context, request []byte) []peer.Repli
 	var mu sync.Mutex
 	var knowing []peer.Replica
 	answers, settled := 0, o.c.run.NewSignal()
-	for _, rep := range o.replicas {
+	for _, rep := range o.at.write {
 		o.c.run.Go(func() {
 			known, _, err := rep.Knows(ctx, o.name, request)
 			mu.Lock()
@@ -202,7 +202,7 @@ func (o *setOperation) knowing(ctx context.Context, request []byte) []peer.Repli
 			if answers++; known && err == nil {
 				knowing = append(knowing, rep)
 			}
-			if len(knowing) > 0 || answers == len(o.replicas) {
+			if len(knowing) > 0 || answers == len(o.at.write) {
 				settled.Set()
 			}
 		})

@@ -1,0 +1,92 @@
+package coord
+
+import (
+	"math"
+	"slices"
+
+	"bigset/server/peer"
+)
+
+// Placement says who holds a set, or a slice of a filter, under one epoch of the map. It is a value: a request keeps the one with which it began,
+// and its replicas refuse it when the map has changed.
+type Placement[R interface{ Member() peer.Member }] struct {
+	// Read are the replicas that answer reads, and one of which gives an operation its dots, in the order in which they are asked: the
+	// nearest and healthiest first. The first N take part.
+	Read []R
+	// Write are the lists of those that take writes, while the range moves from one list to another: a write is acknowledged by W of each
+	// list, or by all of one that is shorter; and R is no more than Read has. Nil is the usual case: those of Read take writes, and none
+	// of the quorums gives way.
+	Write [][]R
+}
+
+// List makes a place of a function that lists the replicas of a set: one list, for reads and writes.
+func List(f func(set []byte) []peer.Replica) func(set []byte) Placement[peer.Replica] {
+	return func(set []byte) Placement[peer.Replica] { return Placement[peer.Replica]{Read: f(set)} }
+}
+
+// ListSlices is List for the slices of filters.
+func ListSlices(f func(filter []byte, slice uint32) []peer.SliceReplica) func(filter []byte, slice uint32) Placement[peer.SliceReplica] {
+	return func(filter []byte, slice uint32) Placement[peer.SliceReplica] {
+		return Placement[peer.SliceReplica]{Read: f(filter, slice)}
+	}
+}
+
+// all returns every replica, each once.
+func (p Placement[R]) all() []R {
+	_, l := place(p, Quorum{N: math.MaxInt})
+	return l.write
+}
+
+// placed is a placement for one request.
+type placed[R interface{ Member() peer.Member }] struct {
+	read, write []R        // write has each replica once
+	lists       [][]string // of nodes, while the range moves
+}
+
+// place cuts a placement to a quorum, and the quorum to the placement.
+func place[R interface{ Member() peer.Member }](p Placement[R], q Quorum) (Quorum, placed[R]) {
+	l := placed[R]{read: first(p.Read, q.N)}
+	if p.Write == nil {
+		l.write = l.read
+		return q, l
+	}
+	for _, list := range p.Write {
+		var nodes []string
+		for _, rep := range first(list, q.N) {
+			nodes = append(nodes, rep.Member().Node)
+			if !slices.ContainsFunc(l.write, func(r R) bool { return r.Member().Node == rep.Member().Node }) {
+				l.write = append(l.write, rep)
+			}
+		}
+		l.lists = append(l.lists, nodes)
+	}
+	q.R = min(q.R, len(l.read))
+	return q, l
+}
+
+// short returns how many replicas a list has that has too few for a quorum of w, and how many are needed; 0 and 0 where none is short.
+func (l *placed[R]) short(w int) (has, needed int) {
+	switch {
+	case l.lists == nil && len(l.write) < w:
+		return len(l.write), w
+	case len(l.write) == 0:
+		return 0, max(1, w)
+	}
+	return 0, 0
+}
+
+// reached reports whether the nodes that have acknowledged are enough of each list.
+func reached(lists [][]string, most int, acked []string) bool {
+	for _, list := range lists {
+		n := 0
+		for _, node := range list {
+			if slices.Contains(acked, node) {
+				n++
+			}
+		}
+		if n < min(most, len(list)) {
+			return false
+		}
+	}
+	return true
+}
