@@ -1,17 +1,21 @@
 package peer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"bigset/clock"
+	"bigset/fold"
 )
 
 // encoder writes the fields of a frame.
 type encoder struct {
 	b              []byte
-	actors, owners map[string]uint64 // the place of each that the frame has named
+	version        byte
+	actors, owners names        // that the frame has named
+	wide           *clock.Clock // the last wide context
 }
 
 func (e *encoder) byte(v byte)      { e.b = append(e.b, v) }
@@ -27,22 +31,25 @@ func (e *encoder) bytes(b []byte) {
 	e.b = append(e.b, b...)
 }
 
-// clock writes a clock; nil is the empty one.
-func (e *encoder) clock(c *clock.Clock) { e.bytes(c.AppendCompressed(nil)) }
+// emptyClock is the encoding of the empty clock, with its length.
+const emptyClock = "\x02\x01\x00"
 
-// named writes a name: whole when the frame has it first, then by its place among those of the table.
-func (e *encoder) named(table *map[string]uint64, name string) {
-	if n, ok := (*table)[name]; ok {
-		e.uvarint(n)
+// clock writes a clock; nil is the empty one.
+func (e *encoder) clock(c *clock.Clock) {
+	if c.Empty() {
+		e.b = append(e.b, emptyClock...)
 		return
 	}
-	if *table == nil {
-		*table = map[string]uint64{}
+	e.bytes(c.AppendCompressed(nil))
+}
+
+// named writes a name: whole when the frame has it first, then by its place among those of the table.
+func (e *encoder) named(table *names, name string) {
+	n, ok := table.find(name)
+	if e.uvarint(uint64(n)); !ok {
+		table.add(name)
+		e.text(name)
 	}
-	n := uint64(len(*table))
-	(*table)[name] = n
-	e.uvarint(n)
-	e.text(name)
 }
 
 func (e *encoder) actor(a clock.Actor) { e.named(&e.actors, string(a)) }
@@ -59,18 +66,60 @@ func (e *encoder) dots(dots []clock.Dot) error {
 	return nil
 }
 
-// decoder reads the fields of a frame. After the first error it reads nothing more, and returns zero values.
+// decoder reads the fields of a frame, which it owns: what it returns shares the frame's memory. After the first error it reads nothing more,
+// and returns zero values.
 type decoder struct {
 	b              []byte
 	off            int
+	version        byte
 	err            error
 	actors, owners names
+	wide           *clock.Clock   // the last wide context
+	wideBytes      int            // of all wide contexts, in memory
+	room           []clock.Dot    // memory for dots: what of it is taken has left it
+	spare          []fold.Element // memory for elements, if it is enough
 }
 
 // names are those that a frame has named, by their places.
 type names struct {
-	list []string
-	has  map[string]struct{}
+	list  []string
+	has   map[string]int // of many
+	first [2]string      // memory for few
+}
+
+// namesFew is how many names are looked through one by one.
+const namesFew = 8
+
+// find returns the place of a name, or the next place.
+func (t *names) find(name string) (place int, ok bool) {
+	if len(t.list) > namesFew {
+		if place, ok = t.has[name]; !ok {
+			place = len(t.list)
+		}
+		return place, ok
+	}
+	if place = slices.Index(t.list, name); place < 0 {
+		return len(t.list), false
+	}
+	return place, true
+}
+
+// add names another one.
+func (t *names) add(name string) {
+	if t.list == nil {
+		t.list = t.first[:0]
+	}
+	t.list = append(t.list, name)
+	if len(t.list) <= namesFew {
+		return
+	}
+	if t.has == nil {
+		t.has = make(map[string]int, 2*namesFew)
+		for i, n := range t.list {
+			t.has[n] = i
+		}
+	}
+	t.has[name] = len(t.list) - 1
 }
 
 func (d *decoder) fail(reason string) { d.failed(reason, nil) }
@@ -131,15 +180,14 @@ func (d *decoder) count(size, most int) int {
 	return int(n)
 }
 
-// view reads bytes with their length; they are part of the frame.
-func (d *decoder) view(most int) []byte {
+// bytes reads bytes with their length; they are part of the frame, and never nil.
+func (d *decoder) bytes(most int) []byte {
 	n := d.count(1, most)
 	d.off += n
 	return d.b[d.off-n : d.off : d.off]
 }
 
-func (d *decoder) text(most int) string  { return string(d.view(most)) }
-func (d *decoder) bytes(most int) []byte { return append([]byte{}, d.view(most)...) }
+func (d *decoder) text(most int) string { return string(d.bytes(most)) }
 
 // raw reads n bytes; they are part of the frame.
 func (d *decoder) raw(n int) []byte {
@@ -152,7 +200,7 @@ func (d *decoder) raw(n int) []byte {
 }
 
 func (d *decoder) clock() *clock.Clock {
-	b := d.view(FrameBytesMax)
+	b := d.bytes(FrameBytesMax)
 	if d.err != nil {
 		return &clock.Clock{}
 	}
@@ -162,6 +210,18 @@ func (d *decoder) clock() *clock.Clock {
 		return &clock.Clock{}
 	}
 	return c
+}
+
+// someClock reads a clock, nil for the empty one.
+func (d *decoder) someClock() *clock.Clock {
+	if bytes.HasPrefix(d.b[d.off:], []byte(emptyClock)) && d.err == nil {
+		d.off += len(emptyClock)
+		return nil
+	}
+	if c := d.clock(); !c.Empty() {
+		return c
+	}
+	return nil
 }
 
 // named reads a name of least to most bytes.
@@ -174,15 +234,11 @@ func (d *decoder) named(table *names, least, most int) string {
 		return table.list[n]
 	}
 	name := d.text(most)
-	if _, twice := table.has[name]; n > uint64(len(table.list)) || len(name) < least || twice {
+	if _, twice := table.find(name); n > uint64(len(table.list)) || len(name) < least || twice {
 		d.fail("bad name, or one that was named before")
 		return ""
 	}
-	if table.has == nil {
-		table.has = map[string]struct{}{}
-	}
-	table.has[name] = struct{}{}
-	table.list = append(table.list, name)
+	table.add(name)
 	return name
 }
 
@@ -198,7 +254,7 @@ func (d *decoder) dots(most int) []clock.Dot {
 	if n == 0 {
 		return nil
 	}
-	dots := make([]clock.Dot, 0, n)
+	dots := d.dotRoom(n)
 	for len(dots) < n && d.err == nil {
 		dot := clock.Dot{Actor: d.actor(), Counter: d.uvarint()}
 		if dot.Counter == 0 {
@@ -208,6 +264,19 @@ func (d *decoder) dots(most int) []clock.Dot {
 	}
 	return dots
 }
+
+// dotRoom returns memory for n dots, of which the frame has bytes for that many at least.
+func (d *decoder) dotRoom(n int) []clock.Dot {
+	if cap(d.room) < n {
+		d.room = make([]clock.Dot, 0, max(n, min(dotsRoom, d.rest()/dotBytesMin)))
+	}
+	dots := d.room[:0:n]
+	d.room = d.room[n:n:cap(d.room)]
+	return dots
+}
+
+// dotsRoom is how many dots get memory at once.
+const dotsRoom = 128
 
 // ascending reports whether dots are in order and none is there twice.
 func ascending(dots []clock.Dot) bool {

@@ -44,7 +44,7 @@ func (m Delta) appendTo(e *encoder) error {
 	if len(m.Items) > bigset.BatchOpsMax {
 		return fmt.Errorf("%w: %d items", ErrFrameTooLarge, len(m.Items))
 	}
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.bytes(m.Request)
 	e.clock(m.Clear)
 	e.uvarint(uint64(len(m.Items)))
@@ -68,10 +68,7 @@ func (m Delta) appendTo(e *encoder) error {
 }
 
 func (d *decoder) delta() Delta {
-	m := Delta{Set: d.setName(), Request: d.bytes(RequestBytesMax), Clear: d.clock()}
-	if m.Clear.Empty() {
-		m.Clear = nil
-	}
+	m := Delta{Set: d.setName(), Request: d.bytes(RequestBytesMax), Clear: d.someClock()}
 	n := d.count(itemBytesMin, bigset.BatchOpsMax)
 	if n == 0 {
 		return m
@@ -92,10 +89,23 @@ func (d *decoder) delta() Delta {
 	return m
 }
 
+// set writes which set it is, or which part of one that is cut into slices: its name, and the number of the slice. No set is cut yet.
+func (e *encoder) set(name []byte) {
+	e.bytes(name)
+	if e.version > 1 {
+		e.uvarint(0)
+	}
+}
+
 func (d *decoder) setName() []byte {
 	b := d.bytes(bigset.SetNameBytesMax)
 	if len(b) == 0 {
 		d.fail("no name of a set")
+	}
+	if d.version > 1 {
+		if slice := d.uvarint(); slice != 0 {
+			d.failed("slice of a set", fmt.Errorf("%w: slice %d of %.64q", ErrSetSlice, slice, b))
+		}
 	}
 	return b
 }
@@ -112,7 +122,7 @@ func (m Ask) appendTo(e *encoder) error {
 	if len(m.Dots) > bigset.ContextDotsMax {
 		return fmt.Errorf("%w: %d dots", ErrFrameTooLarge, len(m.Dots))
 	}
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.bytes(m.Element)
 	return e.dots(m.Dots)
 }

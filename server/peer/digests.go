@@ -31,7 +31,7 @@ func (m Digests) appendTo(e *encoder) error {
 			return fmt.Errorf("%w: digests are not in order", ErrFrame)
 		}
 		e.slot(m[i].Slot)
-		e.bytes(m[i].Name)
+		e.set(m[i].Name)
 		e.b = append(e.b, m[i].Sum[:]...)
 	}
 	return nil

@@ -19,7 +19,7 @@ func (m ElementRange) appendTo(e *encoder) error {
 	if m.Range.Mean < 1 || m.Range.Mean > bigset.ElementsMeanMax {
 		return fmt.Errorf("%w: parts of %d elements", ErrFrame, m.Range.Mean)
 	}
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.optional(m.Range.After)
 	e.optional(m.Range.UpTo)
 	e.uvarint(uint64(m.Range.Mean))

@@ -20,6 +20,8 @@ var (
 	// ErrSender says that the frame, or an answer, is from another member than the one that was asked, or from another
 	// incarnation of it.
 	ErrSender = fmt.Errorf("%w: wrong sender", ErrFrame)
+	// ErrSetSlice says that the frame is about a slice of a set that is cut into slices: this version does not know sliced sets.
+	ErrSetSlice = fmt.Errorf("%w: sliced sets are not known to this version", ErrFrame)
 )
 
 // Errors of replicas.
@@ -28,6 +30,12 @@ var (
 	ErrUnavailable = errors.New("peer: replica not available")
 	// ErrJoining says that the replica may lack what was acknowledged, so that it answers no reads. It wraps ErrUnavailable.
 	ErrJoining = fmt.Errorf("%w: its copy is not whole yet", ErrUnavailable)
+	// ErrNotMine says that the request was routed by a map that is not the replica's, or to one that does not own the range. It wraps
+	// ErrUnavailable; *EpochError says which map the replica has.
+	ErrNotMine = fmt.Errorf("%w: not an owner", ErrUnavailable)
+	// ErrAnswer says that an answer came that can't be one: cut, foreign, or from another member. Nobody knows what has happened. It does not
+	// wrap ErrFrame: that is the other side's word for a request that it refused.
+	ErrAnswer = errors.New("peer: answer can't be read")
 	// ErrOpenContexts is returned for a store, or a set, with wide contexts that are kept open: they do not go between replicas.
 	ErrOpenContexts = errors.New("peer: open contexts are not replicated")
 	// ErrMember is returned for a member whose name, incarnation or state can't be.
@@ -57,3 +65,18 @@ func (e *FrameError) Unwrap() []error {
 	}
 	return []error{ErrFrame, e.Err}
 }
+
+// EpochError is the answer of a replica to a request that was routed by another map than its own. errors.Is finds ErrNotMine in it: nothing
+// has happened.
+type EpochError struct {
+	Epoch uint64 // of the replica's map
+	Map   []byte // the replica's assignment of the range, as its cluster encodes it, or nil
+}
+
+// Error implements error.
+func (e *EpochError) Error() string {
+	return fmt.Sprintf("%v: the map here is of epoch %d", ErrNotMine, e.Epoch)
+}
+
+// Unwrap makes errors.Is find ErrNotMine.
+func (e *EpochError) Unwrap() error { return ErrNotMine }

@@ -15,17 +15,13 @@ type Facts bigset.Facts
 func (Facts) kind() byte { return kindFacts }
 
 func (m Facts) appendTo(e *encoder) error {
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.clock(m.Dead)
 	return e.elements(m.Keys)
 }
 
 func (d *decoder) facts() Facts {
-	m := Facts{Set: d.setName(), Dead: d.clock(), Keys: d.elements()}
-	if m.Dead.Empty() {
-		m.Dead = nil
-	}
-	return m
+	return Facts{Set: d.setName(), Dead: d.someClock(), Keys: d.elements()}
 }
 
 // elementBytesMin is the least that an element takes: length, number of dots, a dot.
@@ -53,7 +49,10 @@ func (d *decoder) elements() []fold.Element {
 	if n == 0 {
 		return nil
 	}
-	all := make([]fold.Element, 0, n)
+	all := d.spare[:0]
+	if d.spare = nil; cap(all) < n {
+		all = make([]fold.Element, 0, n)
+	}
 	for len(all) < n && d.err == nil {
 		el := fold.Element{Name: d.bytes(bigset.ElementBytesMax), Dots: d.dots(FrameBytesMax)}
 		if len(el.Dots) == 0 || !ascending(el.Dots) {
@@ -73,7 +72,7 @@ type Locate struct {
 func (Locate) kind() byte { return kindLocate }
 
 func (m Locate) appendTo(e *encoder) error {
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.clock(m.Dots)
 	return nil
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -19,29 +20,48 @@ const (
 	DigestsMax  = 1 << 16
 )
 
+// The versions of frames. They are on the wire, and in hints on disk.
 const (
-	frameVersion = 1
-	sumBytes     = 4
+	// FrameVersion is what Append writes. FrameVersionLeast is the oldest that Decode reads and AppendVersion writes: it has no messages for what
+	// goes only over a wire, and names sets without a slice.
+	FrameVersion      = 2
+	FrameVersionLeast = 1
 )
+
+const sumBytes = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, Judgement, Export, Span,
-// ElementRange, ElementDigests, Heal, HealResult or Lost. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
-// DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or FlushSlice. docs/format.md draws them.
+// ElementRange, ElementDigests, Heal, HealResult or Lost; and, from version 2 on, a Write, Written, Knows, Known, FactsResult, AskLost,
+// AskState, Read, Lookup, Contexts, AskDigests or AskRangeDigests. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
+// DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or FlushSlice; and, from version 2 on, AskSliceDigests, MarkMany,
+// MarkedMany, CheckMany, AnswersMany or MarksMany. Of both: Done. docs/format.md draws them.
 type Message interface {
 	kind() byte
 	// appendTo writes the message. It returns an error for one that can't be sent.
 	appendTo(*encoder) error
 }
 
-// Append appends the frame of a message that a member sends. Its error is ErrFrameTooLarge, ErrOpenContexts, ErrMember, or that of
-// a message which could not be decoded.
+// Append appends the frame of a message that a member sends, in FrameVersion. Its error is ErrFrameTooLarge, ErrOpenContexts, ErrMember, or
+// that of a message which could not be decoded.
 func Append(dst []byte, from Member, m Message) ([]byte, error) {
+	return AppendVersion(dst, FrameVersion, from, m)
+}
+
+// AppendVersion appends a frame as Append does, in a version that the other side knows. A message that the version does not have is
+// ErrFrameKind, a version that this program does not write ErrFrameVersion.
+func AppendVersion(dst []byte, version byte, from Member, m Message) ([]byte, error) {
+	switch {
+	case version < FrameVersionLeast || version > FrameVersion:
+		return dst, fmt.Errorf("%w: %d", ErrFrameVersion, version)
+	case version < kindVersion(m.kind()):
+		return dst, fmt.Errorf("%w: version %d has no message %q", ErrFrameKind, version, m.kind())
+	}
 	if err := from.Check(); err != nil {
 		return dst, err
 	}
-	e := encoder{b: append(dst, frameVersion, m.kind())}
+	e := encoder{b: append(dst, version, m.kind()), version: version}
 	e.text(from.Node)
 	e.text(string(from.Incarnation))
 	e.byte(byte(from.State))
@@ -54,37 +74,68 @@ func Append(dst []byte, from Member, m Message) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(e.b, crc32.Checksum(e.b[len(dst):], castagnoli)), nil
 }
 
-// Decode returns what a frame carries, and who sent it. It refuses, with an error that wraps ErrFrame, all that Append does not
-// write, but for other ways to compress the same clocks. It does not keep b.
+// Decode returns what a frame carries, and who sent it. It refuses, with an error that wraps ErrFrame, all that Append and AppendVersion do not
+// write, but for other ways to compress the same clocks. It does not keep b: the message owns its memory, which is that of the whole frame.
 func Decode(b []byte) (Message, Member, error) {
+	if err := checkFrame(b); err != nil {
+		return nil, Member{}, err
+	}
+	return decode(&decoder{b: bytes.Clone(b[:len(b)-sumBytes])})
+}
+
+// DecodeOwned is Decode of bytes that nobody else looks at or changes from now on: the message may share their memory.
+func DecodeOwned(b []byte) (Message, Member, error) {
+	if err := checkFrame(b); err != nil {
+		return nil, Member{}, err
+	}
+	return decode(&decoder{b: b[:len(b)-sumBytes]})
+}
+
+// checkFrame checks what can be checked of a frame before its body is looked at.
+func checkFrame(b []byte) error {
 	switch {
 	case len(b) > FrameBytesMax:
-		return nil, Member{}, fmt.Errorf("%w: %d bytes", ErrFrameTooLarge, len(b))
+		return fmt.Errorf("%w: %d bytes", ErrFrameTooLarge, len(b))
 	case len(b) < 2+sumBytes:
-		return nil, Member{}, &FrameError{Offset: len(b), Reason: "short"}
-	case b[0] != frameVersion:
-		return nil, Member{}, fmt.Errorf("%w: %d", ErrFrameVersion, b[0])
+		return &FrameError{Offset: len(b), Reason: "short"}
+	case b[0] < FrameVersionLeast || b[0] > FrameVersion:
+		return fmt.Errorf("%w: %d", ErrFrameVersion, b[0])
 	}
-	body, sum := b[:len(b)-sumBytes], binary.LittleEndian.Uint32(b[len(b)-sumBytes:])
-	if crc32.Checksum(body, castagnoli) != sum {
-		return nil, Member{}, ErrFrameSum
+	if crc32.Checksum(b[:len(b)-sumBytes], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-sumBytes:]) {
+		return ErrFrameSum
 	}
-	d := decoder{b: body, off: 2}
+	return nil
+}
+
+// decode reads a frame without its sum.
+func decode(d *decoder) (Message, Member, error) {
+	from := d.sender()
+	m, err := d.message(d.b[1])
+	if err == nil {
+		err = d.end()
+	}
+	if err != nil {
+		return nil, Member{}, err
+	}
+	return m, from, nil
+}
+
+// sender reads what a frame begins with.
+func (d *decoder) sender() Member {
+	d.version, d.off = d.b[0], 2
 	from := Member{Node: d.text(NodeBytesMax), Incarnation: clock.Actor(d.text(clock.ActorBytesMax)), State: MemberState(d.byte())}
 	if err := from.Check(); d.err == nil && err != nil {
 		d.failed("sender", err)
 	}
-	m, err := d.message(b[1])
-	if err != nil {
-		return nil, Member{}, err
-	}
+	return from
+}
+
+// end returns what was wrong with a frame that has been read.
+func (d *decoder) end() error {
 	if d.err == nil && d.off != len(d.b) {
 		d.fail("bytes behind the end")
 	}
-	if d.err != nil {
-		return nil, Member{}, d.err
-	}
-	return m, from, nil
+	return d.err
 }
 
 // DecodeFrom decodes a frame that must be from a member, in its incarnation, and returns the member in the state that it says.
@@ -99,6 +150,9 @@ func DecodeFrom(b []byte, want Member) (Message, Member, error) {
 
 // message decodes the rest of a frame as a message of that kind.
 func (d *decoder) message(kind byte) (Message, error) {
+	if d.version < kindVersion(kind) {
+		return nil, fmt.Errorf("%w: version %d has no %q", ErrFrameKind, d.version, kind)
+	}
 	switch kind {
 	case kindDelta:
 		return d.delta(), nil
@@ -133,8 +187,10 @@ func (d *decoder) message(kind byte) (Message, error) {
 	case kindLost:
 		return d.lost(), nil
 	}
-	if m := d.sliceMessage(kind); m != nil {
-		return m, nil
+	for _, read := range []func(byte) Message{d.sliceMessage, d.askMessage, d.manyMessage} {
+		if m := read(kind); m != nil {
+			return m, nil
+		}
 	}
 	return nil, fmt.Errorf("%w: %q", ErrFrameKind, kind)
 }

@@ -79,7 +79,7 @@ func samples() []sample {
 	}
 }
 
-func encode(t testing.TB, from peer.Member, m peer.Message) []byte {
+func encode(t fataler, from peer.Member, m peer.Message) []byte {
 	t.Helper()
 	b, err := peer.Append(nil, from, m)
 	if err != nil {
@@ -89,20 +89,30 @@ func encode(t testing.TB, from peer.Member, m peer.Message) []byte {
 }
 
 // same compares messages; clocks have more than one form in memory.
-func same(t testing.TB, got, want peer.Message) {
+func same(t fataler, got, want peer.Message) {
 	t.Helper()
 	if g, w := encode(t, alice, got), encode(t, alice, want); reflect.TypeOf(got) != reflect.TypeOf(want) || !bytes.Equal(g, w) {
 		t.Fatalf("got  %+v\nwant %+v", got, want)
 	}
 }
 
+// TestGoldenFrames holds the bytes of frames of each version that is read: those of version 1 are on disk, in hints.
 func TestGoldenFrames(t *testing.T) {
-	const path = "testdata/frames.txt"
+	goldenFrames(t, "testdata/frames-1.txt", 1, allSamples())
+	goldenFrames(t, "testdata/frames.txt", peer.FrameVersion, append(allSamples(), wireSamples()...))
+}
+
+func goldenFrames(t *testing.T, path string, version byte, samples []sample) {
+	t.Helper()
 	var text strings.Builder
-	for _, s := range allSamples() {
-		fmt.Fprintf(&text, "%s %x\n", s.name, encode(t, alice, s.m))
+	for _, s := range samples {
+		b, err := peer.AppendVersion(nil, version, alice, s.m)
+		if err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		fmt.Fprintf(&text, "%s %x\n", s.name, b)
 	}
-	if *rewrite {
+	if *rewrite && version == peer.FrameVersion {
 		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +134,7 @@ func TestGoldenFrames(t *testing.T) {
 		if err != nil || from != alice {
 			t.Fatalf("%s: from %v: %v", line, from, err)
 		}
-		same(t, m, allSamples()[i].m)
+		same(t, m, samples[i].m)
 	}
 }
 
@@ -159,6 +169,7 @@ func TestRefusedFrames(t *testing.T) {
 	head := func(kind byte) []byte { // up to the sender's state
 		return append([]byte{1, kind, 5}, "alice\x02A1\x01"...)
 	}
+	head2 := func(kind byte) []byte { return append([]byte{2}, head(kind)[1:]...) }
 	huge := append(head('A'), "\x01s\x00"...)
 	for _, c := range []struct {
 		name  string
@@ -167,8 +178,13 @@ func TestRefusedFrames(t *testing.T) {
 	}{
 		{"empty", nil, peer.ErrFrame},
 		{"short", []byte{1, 'D'}, peer.ErrFrame},
-		{"version", seal(append([]byte{2}, body(encode(t, alice, delta))[1:]...)), peer.ErrFrameVersion},
+		{"version", seal(append([]byte{3}, body(encode(t, alice, delta))[1:]...)), peer.ErrFrameVersion},
+		{"version 0", seal(append([]byte{0}, body(encode(t, alice, delta))[1:]...)), peer.ErrFrameVersion},
 		{"kind", seal(head('?')), peer.ErrFrameKind},
+		{"kind of version 2 in version 1", seal(append([]byte{1}, body(encode(t, alice, peer.AskState{Set: []byte("s")}))[1:]...)), peer.ErrFrameKind},
+		{"slice of a set", seal(append(head2('L'), "\x01s\x01\x01\x00"...)), peer.ErrSetSlice},
+		{"slice of the set of a delta", seal(append(head2('D'), "\x01s\x07\x00\x01\x00\x00"...)), peer.ErrSetSlice},
+		{"slice of a set of a digest", seal(append(head2('G'), "\x01\x00\x00\x00\x01\x01a\x02"+"0123456789abcdef"...)), peer.ErrSetSlice},
 		{"damaged", append([]byte{}, bytes.Replace(encode(t, alice, delta), []byte("alice"), []byte("alicf"), 1)...), peer.ErrFrameSum},
 		{"cut", seal(body(body(encode(t, alice, delta)))), peer.ErrFrame},
 		{"longer", seal(append(body(encode(t, alice, delta)), 0)), peer.ErrFrame},
@@ -311,8 +327,15 @@ func checkFrame(t testing.TB, b []byte) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range allSamples() {
+	for _, s := range append(allSamples(), wireSamples()...) {
 		f.Add(body(encode(f, alice, s.m)))
+	}
+	for _, s := range allSamples() {
+		b, err := peer.AppendVersion(nil, 1, alice, s.m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body(b))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		checkFrame(t, seal(b)) // else nothing comes past the checksum
@@ -327,7 +350,7 @@ func TestDecodeAtRandom(t *testing.T) {
 		n = 20_000
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	all, taken := allSamples(), 0
+	all, taken := append(allSamples(), wireSamples()...), 0
 	frames := make([][]byte, len(all))
 	for i := range all {
 		frames[i] = body(encode(t, alice, all[i].m))
@@ -359,4 +382,10 @@ func TestDecodeAtRandom(t *testing.T) {
 	if taken < n/100 {
 		t.Errorf("only %d of %d were taken", taken, n)
 	}
+}
+
+// fataler is a test, or a check of a test.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }

@@ -66,7 +66,7 @@ type Lost struct {
 func (Lost) kind() byte { return kindLost }
 
 func (m Lost) appendTo(e *encoder) error {
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.clock(m.Dots)
 	return nil
 }

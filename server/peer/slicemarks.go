@@ -85,26 +85,37 @@ func (m Marks) appendTo(e *encoder) error {
 	if err := e.layers(m.Layers); err != nil {
 		return err
 	}
-	e.uvarint(uint64(len(m.Marks)))
-	for i := range m.Marks {
-		e.uvarint(uint64(m.Marks[i].Layer))
-		e.hash(&m.Marks[i].Hash)
-	}
+	e.markList(m.Marks)
 	return nil
 }
 
 func (d *decoder) marks() Marks {
-	m := Marks{SliceSpec: d.spec(), Layers: d.layers()}
-	if n := d.count(markBytesMin, bigset.MarksMax); n > 0 {
-		m.Marks = make([]bigset.Mark, 0, n)
-		for len(m.Marks) < n && d.err == nil {
-			m.Marks = append(m.Marks, bigset.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()})
-		}
-	}
+	m := Marks{SliceSpec: d.spec(), Layers: d.layers(), Marks: d.markList(bigset.MarksMax)}
 	if err := checkMarks(&m); d.err == nil && err != nil {
 		d.failed("marks", err)
 	}
 	return m
+}
+
+// markList writes marks in layers that the frame has.
+func (e *encoder) markList(all []bigset.Mark) {
+	e.uvarint(uint64(len(all)))
+	for i := range all {
+		e.uvarint(uint64(all[i].Layer))
+		e.hash(&all[i].Hash)
+	}
+}
+
+func (d *decoder) markList(most int) []bigset.Mark {
+	n := d.count(markBytesMin, most)
+	if n == 0 {
+		return nil
+	}
+	all := make([]bigset.Mark, 0, n)
+	for len(all) < n && d.err == nil {
+		all = append(all, bigset.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()})
+	}
+	return all
 }
 
 // checkMarks checks that no layer comes twice, and that each mark is of one that comes.

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"fmt"
 
 	"bigset"
@@ -21,7 +20,7 @@ func (m Export) appendTo(e *encoder) error {
 	if m.Bytes < 0 || m.Bytes > bigset.SpanBytesMax {
 		return fmt.Errorf("%w: a span of %d bytes", ErrFrameTooLarge, m.Bytes)
 	}
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.optional(m.After)
 	e.uvarint(uint64(m.Bytes))
 	return nil
@@ -87,7 +86,7 @@ func (m Span) appendTo(e *encoder) error {
 	if m.Dead != nil {
 		flags |= spanDead
 	}
-	e.bytes(m.Set)
+	e.set(m.Set)
 	e.byte(flags)
 	if !m.Done {
 		e.bytes(m.Bound)
@@ -112,7 +111,7 @@ func (d *decoder) span() Span {
 		m.Bound = d.bytes(bigset.ElementBytesMax)
 	}
 	count := d.uvarint()
-	m.Keys = bytes.Clone(d.view(FrameBytesMax))
+	m.Keys = d.bytes(FrameBytesMax)
 	if m.Count = int(min(count, FrameBytesMax)); uint64(m.Count) != count {
 		d.fail("too many keys")
 	}

@@ -1,0 +1,223 @@
+package peer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/keyscheme"
+)
+
+// ErrorBytesMax is the longest encoded error, in bytes. It is part of the wire format.
+const ErrorBytesMax = 128 << 10
+
+const (
+	errorVersion      = 1
+	errorTextBytesMax = 4 << 10
+	errorCodesMax     = 1 << 10
+	detailBytesMax    = 64 << 10
+)
+
+// CodedError is an error that callers look for with errors.Is, and the number that stands for it on the wire.
+type CodedError struct {
+	Code uint64
+	Err  error
+}
+
+// errorCodes are the errors whose meaning crosses the wire. The numbers are on the wire: one that was used is never used for another. Those from
+// 1000 on are free for Errors.More.
+var errorCodes = []CodedError{
+	{1, bigset.ErrClosed}, {2, bigset.ErrFailed}, {3, bigset.ErrNotFound}, {4, bigset.ErrLimit}, {5, bigset.ErrContext}, {6, bigset.ErrBehind},
+	{7, bigset.ErrContextRequired}, {8, bigset.ErrDelta}, {9, bigset.ErrFacts}, {10, bigset.ErrOpenKey}, {11, bigset.ErrRequest},
+	{12, bigset.ErrCorrupt}, {13, bigset.ErrDiskFull}, {14, bigset.ErrNoFilter}, {15, bigset.ErrFilterExists}, {16, bigset.ErrFilterOpen},
+	{17, bigset.ErrSliceAway},
+
+	{40, ErrFrame}, {41, ErrFrameVersion}, {42, ErrFrameKind}, {43, ErrFrameTooLarge}, {44, ErrFrameSum}, {45, ErrSender}, {46, ErrSetSlice},
+	{47, ErrUnavailable}, {48, ErrJoining}, {49, ErrNotMine}, {50, ErrAnswer}, {51, ErrOpenContexts}, {52, ErrMember},
+
+	{80, bloomslice.ErrOptions}, {81, bloomslice.ErrCorruptPage}, {82, clock.ErrCorrupt}, {83, fold.ErrCorrupt}, {84, keyscheme.ErrMalformedKey},
+	{85, keyscheme.ErrNameTooLong}, {86, keyscheme.ErrCorruptValue}, {87, keyscheme.ErrToken},
+
+	{120, context.Canceled}, {121, context.DeadlineExceeded},
+}
+
+// The kinds of details: errors with fields, which errors.As finds at the far side. They are on the wire.
+const (
+	detailLimit = 1 // *bigset.LimitError: text, zigzag got, zigzag max
+	detailFrame = 2 // *FrameError: offset, text; without its cause, which is among the codes
+	detailEpoch = 3 // *EpochError: epoch, bytes
+)
+
+// ReplicaError is an error with the member that it is from.
+type ReplicaError struct {
+	Member Member
+	Err    error
+}
+
+// Error implements error: the text is that of the cause.
+func (e *ReplicaError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ReplicaError) Unwrap() error { return e.Err }
+
+// Errors is how errors of replicas cross the wire: with their text, the member that they are from (ReplicaError), all errors that errors.Is
+// finds in them and that have a code, and *bigset.LimitError, *FrameError and *EpochError, which errors.As finds. So what an error of a
+// change says of what has happened, it says at the far side: nothing, where it wraps ErrUnavailable or bigset.ErrBehind, or where it is Refused.
+// A code that this program does not know is no error that it could look for: of a change whose error has none but such codes nobody knows what
+// has happened. The zero value is ready to use.
+type Errors struct {
+	// More are errors of other packages. Their codes are 1000 or above, each once.
+	More []CodedError
+}
+
+// Append appends an error, in at most ErrorBytesMax bytes.
+func (c Errors) Append(dst []byte, err error) []byte {
+	e := encoder{b: append(dst, errorVersion)}
+	text := err.Error()
+	e.text(text[:min(len(text), errorTextBytesMax)])
+	var from *ReplicaError
+	known := errors.As(err, &from) && from.Member.Check() == nil
+	if e.bool(known); known {
+		e.text(from.Member.Node)
+		e.text(string(from.Member.Incarnation))
+		e.byte(byte(from.Member.State))
+	}
+	var codes []byte
+	n := uint64(0)
+	for _, known := range [][]CodedError{errorCodes, c.More} {
+		for i := range known {
+			if errors.Is(err, known[i].Err) {
+				codes = binary.AppendUvarint(codes, known[i].Code)
+				n++
+			}
+		}
+	}
+	e.uvarint(n)
+	e.b = append(e.b, codes...)
+	e.details(err)
+	return e.b
+}
+
+// details writes the errors with fields: their number, then of each its kind, and its fields as bytes.
+func (e *encoder) details(err error) {
+	var all encoder
+	n := uint64(0)
+	add := func(kind byte, fields encoder) {
+		if len(fields.b) <= detailBytesMax {
+			all.byte(kind)
+			all.bytes(fields.b)
+			n++
+		}
+	}
+	var limit *bigset.LimitError
+	if errors.As(err, &limit) {
+		var f encoder
+		f.text(limit.What)
+		f.b = binary.AppendVarint(f.b, int64(limit.Got))
+		f.b = binary.AppendVarint(f.b, int64(limit.Max))
+		add(detailLimit, f)
+	}
+	var frame *FrameError
+	if errors.As(err, &frame) {
+		var f encoder
+		f.uvarint(uint64(max(0, frame.Offset)))
+		f.text(frame.Reason)
+		add(detailFrame, f)
+	}
+	var epoch *EpochError
+	if errors.As(err, &epoch) {
+		var f encoder
+		f.uvarint(epoch.Epoch)
+		f.bytes(epoch.Map)
+		add(detailEpoch, f)
+	}
+	e.uvarint(n)
+	e.b = append(e.b, all.b...)
+}
+
+// farError is an error of another process.
+type farError struct {
+	text   string
+	causes []error
+}
+
+func (e *farError) Error() string   { return e.text }
+func (e *farError) Unwrap() []error { return e.causes }
+
+// Decode returns the error that was appended: a *ReplicaError where the member is known. It takes any bytes: those that are no error are one
+// that says so, and of which nobody knows what has happened. It does not keep b.
+func (c Errors) Decode(b []byte) error {
+	d := decoder{b: b}
+	if len(b) > ErrorBytesMax || d.byte() != errorVersion {
+		return fmt.Errorf("%w: an error of %d bytes, of a version that is not known here", ErrAnswer, len(b))
+	}
+	far := &farError{text: d.text(errorTextBytesMax)}
+	var from *Member
+	if d.bool() {
+		from = &Member{Node: d.text(NodeBytesMax), Incarnation: clock.Actor(d.text(clock.ActorBytesMax)), State: MemberState(d.byte())}
+		if err := from.Check(); err != nil {
+			d.failed("member", err)
+		}
+	}
+	for n := d.count(1, errorCodesMax); n > 0; n-- {
+		if err := c.coded(d.uvarint()); err != nil {
+			far.causes = append(far.causes, err)
+		}
+	}
+	for n := d.count(2, errorCodesMax); n > 0; n-- {
+		if err := detail(d.byte(), d.bytes(detailBytesMax)); err != nil {
+			far.causes = append(far.causes, err)
+		}
+	}
+	if d.err == nil && d.off != len(b) {
+		d.fail("bytes behind the end")
+	}
+	if d.err != nil {
+		return fmt.Errorf("%w: an error that is malformed: %v", ErrAnswer, d.err) // not wrapped: it would say that nothing has happened
+	}
+	if from == nil {
+		return far
+	}
+	return &ReplicaError{*from, far}
+}
+
+// coded returns the error of a code, or nil.
+func (c Errors) coded(code uint64) error {
+	for _, known := range [][]CodedError{errorCodes, c.More} {
+		for i := range known {
+			if known[i].Code == code {
+				return known[i].Err
+			}
+		}
+	}
+	return nil
+}
+
+// detail returns an error with fields, or nil where they, or the kind, are not known here.
+func detail(kind byte, fields []byte) error {
+	d := decoder{b: fields}
+	var err error
+	switch kind {
+	case detailLimit:
+		err = &bigset.LimitError{What: d.text(detailBytesMax), Got: int(d.varint()), Max: int(d.varint())}
+	case detailFrame:
+		err = &FrameError{Offset: int(d.upTo(FrameBytesMax)), Reason: d.text(detailBytesMax)}
+	case detailEpoch:
+		err = &EpochError{Epoch: d.uvarint(), Map: append([]byte(nil), d.bytes(detailBytesMax)...)}
+	}
+	if d.err != nil {
+		return nil
+	}
+	return err
+}
+
+// varint reads a zigzag number.
+func (d *decoder) varint() int64 {
+	v := d.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
+}
