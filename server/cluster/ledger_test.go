@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"bigset/internal/ring"
 )
 
 func recordOf(n int) *Record {
@@ -14,7 +16,7 @@ func recordOf(n int) *Record {
 		r.Members = append(r.Members, Entry{ID: fmt.Sprintf("n%d", i), Incarnation: []byte{byte(i), 1}})
 	}
 	r.Proposer = "n0"
-	r.Shape = Shape{}.withDefaults(n)
+	r.Settings, _ = Settings(ring.Settings{}, n)
 	return r
 }
 
@@ -181,7 +183,7 @@ func TestLedgerRefuses(t *testing.T) {
 	more := next.clone()
 	more.Members[0].Incarnation = []byte{7}
 	shape := next.clone()
-	shape.Shape.W = 3
+	shape.Settings.W = 3
 	stranger := next.clone()
 	stranger.Proposer = "n9"
 	two := next.clone()

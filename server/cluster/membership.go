@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"bigset/internal/ring"
 	"bigset/server/wire"
 )
 
@@ -40,10 +41,10 @@ type Peer struct {
 
 // MembershipConfig configures a membership.
 type MembershipConfig struct {
-	Node  string // the ID of this member, one of the peers
-	Name  string // of the cluster
-	Peers []Peer // all members, in the same order everywhere
-	Shape Shape
+	Node     string        // the ID of this member, one of the peers
+	Name     string        // of the cluster
+	Peers    []Peer        // all members, in the same order everywhere
+	Settings ring.Settings // zero fields are the default
 	// Callers has the way to each other member, by ID.
 	Callers map[string]wire.Caller
 	Disk    Disk
@@ -88,7 +89,8 @@ func (c *MembershipConfig) Check() error {
 	if !seen[c.Node] {
 		return fmt.Errorf("%w: node %s is not among the peers, which are %s", ErrConfig, c.Node, strings.Join(c.ids(), ", "))
 	}
-	return c.Shape.withDefaults(len(c.Peers)).Check(len(c.Peers))
+	_, err := Settings(c.Settings, len(c.Peers))
+	return err
 }
 
 // View is what a member is at one moment.
@@ -160,7 +162,7 @@ func NewMembership(c MembershipConfig) (*Membership, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	c.Shape = c.Shape.withDefaults(len(c.Peers))
+	c.Settings, _ = Settings(c.Settings, len(c.Peers))
 	if c.Interval == 0 {
 		c.Interval = time.Second
 	}
@@ -217,8 +219,8 @@ func (m *Membership) differs(r *Record) string {
 		return fmt.Sprintf("called %q, and this one is to be %q", r.Name, m.conf.Name)
 	case !slices.Equal(ids, m.conf.ids()):
 		return fmt.Sprintf("with the members %s, and the peers given are %s", strings.Join(ids, ","), strings.Join(m.conf.ids(), ","))
-	case r.Shape != m.conf.Shape:
-		return fmt.Sprintf("made with %+v, and asked for are %+v: these are chosen at birth", r.Shape, m.conf.Shape)
+	case r.Settings != m.conf.Settings:
+		return fmt.Sprintf("made with %+v, and asked for are %+v: these are chosen at birth", r.Settings, m.conf.Settings)
 	}
 	return ""
 }
@@ -567,7 +569,7 @@ func (m *Membership) birth(ctx context.Context, states map[string]State) (*Recor
 		return nil, err
 	}
 	states[m.conf.Node] = own
-	r := &Record{Cluster: make([]byte, 16), Name: m.conf.Name, Generation: 1, Epoch: 1, Proposer: m.conf.Node, Shape: m.conf.Shape}
+	r := &Record{Cluster: make([]byte, 16), Name: m.conf.Name, Generation: 1, Epoch: 1, Proposer: m.conf.Node, Settings: m.conf.Settings}
 	_, _ = rand.Read(r.Cluster)
 	var holders []string
 	for _, p := range m.conf.Peers {

@@ -364,7 +364,7 @@ func TestForeignMembers(t *testing.T) {
 	for what, change := range map[string]func(*MembershipConfig){
 		"called \"test\"":           func(c *MembershipConfig) { c.Name = "other" },
 		"with the members a,b,c":    func(c *MembershipConfig) { c.Peers[0], c.Peers[1] = c.Peers[1], c.Peers[0] },
-		"these are chosen at birth": func(c *MembershipConfig) { c.Shape.R, c.Shape.W = 1, 3 },
+		"these are chosen at birth": func(c *MembershipConfig) { c.Settings.R, c.Settings.W = 1, 3 },
 	} {
 		w := newNet(t, 3)
 		w.startAll()

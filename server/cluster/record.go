@@ -2,61 +2,31 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+
+	"bigset/internal/ring"
 )
 
-// Shape is what a cluster is made with and keeps for good.
-type Shape struct {
-	N       int    `json:"n"`       // replicas of each range; at most the members
-	R       int    `json:"r"`       // that answer a read
-	W       int    `json:"w"`       // that have a write; R + W > N
-	DW      int    `json:"dw"`      // that have a write on disk
-	Buckets int    `json:"buckets"` // ranges that are placed; a power of 16
-	Slices  uint32 `json:"slices"`  // most slices of a filter, a power of two; a small filter has fewer
-}
-
-// withDefaults fills in a shape for so many members.
-func (s Shape) withDefaults(members int) Shape {
-	if s.N == 0 {
-		s.N = min(3, members)
+// Settings returns the settings of a cluster with so many members, where zero is the default.
+func Settings(s ring.Settings, members int) (ring.Settings, error) {
+	s.N = cmp.Or(s.N, min(3, members))
+	s.W = cmp.Or(s.W, s.N/2+1)
+	s.R = cmp.Or(s.R, s.N-s.W+1)
+	s.DW = cmp.Or(s.DW, s.W)
+	s.Buckets = cmp.Or(s.Buckets, 256)
+	s.Slices = cmp.Or(s.Slices, 256)
+	if err := s.Check(); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if s.W == 0 {
-		s.W = s.N/2 + 1
+	if s.N > members {
+		return s, fmt.Errorf("%w: n is %d, and there are %d members", ErrConfig, s.N, members)
 	}
-	if s.R == 0 {
-		s.R = s.N - s.W + 1
-	}
-	if s.DW == 0 {
-		s.DW = s.W
-	}
-	if s.Buckets == 0 {
-		s.Buckets = 256
-	}
-	if s.Slices == 0 {
-		s.Slices = 256
-	}
-	return s
-}
-
-// Check returns what is wrong with a shape for so many members.
-func (s Shape) Check(members int) error {
-	switch {
-	case s.N < 1 || s.N > members:
-		return fmt.Errorf("%w: N is %d, and there are %d members", ErrConfig, s.N, members)
-	case s.R < 1 || s.R > s.N || s.W < 1 || s.W > s.N || s.DW < -1 || s.DW > s.N:
-		return fmt.Errorf("%w: R is %d, W is %d, DW is %d: each is 1 to N, which is %d", ErrConfig, s.R, s.W, s.DW, s.N)
-	case s.R+s.W <= s.N:
-		return fmt.Errorf("%w: R + W is %d, and must be more than N, which is %d: a read would miss what was acknowledged", ErrConfig, s.R+s.W, s.N)
-	case s.Buckets != 1 && s.Buckets != 16 && s.Buckets != 256 && s.Buckets != 4096 && s.Buckets != 65536:
-		return fmt.Errorf("%w: %d buckets: 1, 16, 256, 4096 or 65536", ErrConfig, s.Buckets)
-	case s.Slices == 0 || s.Slices&(s.Slices-1) != 0 || s.Slices > 1<<16:
-		return fmt.Errorf("%w: %d slices of a filter: a power of two up to 65536", ErrConfig, s.Slices)
-	}
-	return nil
+	return s, nil
 }
 
 // Hex is bytes that are printed as hexadecimal digits.
@@ -92,9 +62,9 @@ type Record struct {
 	Generation uint64 `json:"generation"` // rises when the cluster is restored from backups
 	Epoch      uint64 `json:"epoch"`
 	// Proposer is the member that had the others agree. One epoch has one record, because it alone may commit what it has proposed.
-	Proposer string  `json:"proposer"`
-	Shape    Shape   `json:"shape"`
-	Members  []Entry `json:"members"` // in the order of the peer list
+	Proposer string        `json:"proposer"`
+	Settings ring.Settings `json:"settings"`
+	Members  []Entry       `json:"members"` // in the order of the peer list
 	// Born is the microsecond of birth: generations of the cluster's filters are above it.
 	Born uint64 `json:"born"`
 	// Origin is the member that held data at birth. Until the others have copied a range from it, it alone answers reads, and every write needs it.
@@ -133,8 +103,8 @@ func (r *Record) check() error {
 	if len(r.Cluster) != 16 || len(r.Seal) != 16 || len(r.Domain) != 8 || r.Epoch == 0 || r.Epoch > epochMax || r.Born == 0 || len(r.Members) == 0 || len(r.Members) > membersMax {
 		return fmt.Errorf("%w: cluster %x, epoch %d, %d members", ErrRecord, []byte(r.Cluster), r.Epoch, len(r.Members))
 	}
-	if err := r.Shape.Check(len(r.Members)); err != nil {
-		return fmt.Errorf("%w: %w", ErrRecord, err)
+	if err := r.Settings.Check(); err != nil || r.Settings.N > len(r.Members) {
+		return fmt.Errorf("%w: settings %+v of %d members: %w", ErrRecord, r.Settings, len(r.Members), err)
 	}
 	seen := map[string]bool{}
 	for _, m := range r.Members {

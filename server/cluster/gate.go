@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"fmt"
+	"sync"
+
+	"bigset/server/peer"
+)
+
+// gate lets requests of the current epoch in, and no others. A change of the epoch waits for the writes that are inside: what has passed the check
+// under the former epoch is done before anything is done under the next one, so that a copy that is taken under the next one has it.
+type gate struct {
+	mu    sync.Mutex
+	epoch uint64 // 0 lets nobody in
+	room  *room
+}
+
+// room is where writes of one epoch are.
+type room struct {
+	ready  chan struct{} // closed when those of the room before have left
+	inside int
+	empty  chan struct{} // closed when it was left for good and nobody is inside
+	left   bool
+}
+
+func newGate() *gate {
+	ready := make(chan struct{})
+	close(ready)
+	return &gate{room: &room{ready: ready, empty: make(chan struct{})}}
+}
+
+// refuse returns why a request under an epoch is not served: it wraps peer.ErrUnavailable, for nothing has happened.
+func refuse(asked, own uint64) error {
+	switch {
+	case own == 0:
+		return fmt.Errorf("%w: this member does not serve yet", peer.ErrUnavailable)
+	case asked < own:
+		return fmt.Errorf("%w: of epoch %d, and this member is at %d", peer.ErrEpoch, asked, own)
+	}
+	return fmt.Errorf("%w: of epoch %d, and this member is still at %d", peer.ErrEpoch, asked, own)
+}
+
+// check returns an error unless the epoch is the current one.
+func (g *gate) check(epoch uint64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if epoch != g.epoch || g.epoch == 0 {
+		return refuse(epoch, g.epoch)
+	}
+	return nil
+}
+
+// enter lets a write of the current epoch in, until leave is called.
+func (g *gate) enter(epoch uint64) (leave func(), err error) {
+	g.mu.Lock()
+	if epoch != g.epoch || g.epoch == 0 {
+		defer g.mu.Unlock()
+		return nil, refuse(epoch, g.epoch)
+	}
+	r := g.room
+	r.inside++
+	g.mu.Unlock()
+	<-r.ready
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if r.inside--; r.left && r.inside == 0 {
+			close(r.empty)
+		}
+	}, nil
+}
+
+// turn lets in requests of another epoch from now on, 0 for none, and returns when the writes of the former one have left.
+func (g *gate) turn(epoch uint64) {
+	g.mu.Lock()
+	if g.epoch == epoch {
+		g.mu.Unlock()
+		return
+	}
+	old := g.room
+	next := &room{ready: make(chan struct{}), empty: make(chan struct{})}
+	g.epoch, g.room = epoch, next
+	old.left = true
+	if old.inside == 0 {
+		close(old.empty)
+	}
+	g.mu.Unlock()
+	<-old.ready // the one before it
+	<-old.empty
+	close(next.ready)
+}
