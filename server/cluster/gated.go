@@ -159,7 +159,9 @@ func (g *gated) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloom
 }
 
 func (g *gated) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error) {
-	_, m, err := change(g, func() (nothing, peer.Member, error) { return member(g.to.DropGeneration(ctx, name, slices, generation)) })
+	_, m, err := change(g, func() (nothing, peer.Member, error) {
+		return member(g.to.DropGeneration(ctx, name, slices, generation))
+	})
 	return m, err
 }
 

@@ -71,6 +71,7 @@ type net3 struct {
 	fills   []error // by member: what Fill returns
 	epochs  map[uint64]string
 	clock   time.Time
+	before  func(i, j int, v wire.Verb)
 }
 
 func newNet(t testing.TB, n int) *net3 {
@@ -90,8 +91,11 @@ type way struct {
 
 func (y way) Do(ctx context.Context, c wire.Call) ([]byte, error) {
 	y.w.mu.Lock()
-	to, cut := y.w.members[y.j], y.w.cut[[2]int{y.i, y.j}]
+	to, cut, before := y.w.members[y.j], y.w.cut[[2]int{y.i, y.j}], y.w.before
 	y.w.mu.Unlock()
+	if before != nil {
+		before(y.i, y.j, c.Verb)
+	}
 	if to == nil || cut {
 		return nil, wire.ErrNotSent
 	}
@@ -337,6 +341,89 @@ func TestRejoin(t *testing.T) {
 	w.fills[1] = nil
 	if waits := w.rounds(4); waits != "" || w.members[0].View().Record.Epoch != 4 || w.disks[1].filters {
 		t.Fatalf("%q at epoch %d", waits, w.members[0].View().Record.Epoch)
+	}
+}
+
+// What a folder says of where it was filled counts for the disk that was, not for a copy of it.
+func TestFilledElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 2)
+	w.disks[0].data = true
+	w.startAll()
+	if waits := w.rounds(6); waits != "" {
+		t.Fatal(waits)
+	}
+	w.stop(1)
+	w.disks[1].identity = []byte("b2") // the same folder, copied
+	w.fills[1] = errors.New("not yet")
+	w.tick(time.Minute)
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	w.disks[1].kept[keyFilled] = []byte(`{"identity":"6231","sets":99,"filters":99}`)
+	w.stop(1)
+	if _, err := w.start(1); err != nil {
+		t.Fatal(err)
+	}
+	w.rounds(3)
+	if v := w.members[1].View(); !v.Serves || v.Sets || v.Filters {
+		t.Errorf("a copied folder counts as filled: %+v", v)
+	}
+}
+
+// One member that does not agree is enough, and what the others have agreed to is taken back.
+func TestRefusedProposal(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	r := w.members[0].View().Record
+	w.tick(time.Minute)
+	if err := w.members[1].agree(context.Background(), r.rejoined("a", []byte("a2"), true, true)); err != nil {
+		t.Fatal(err)
+	}
+	c := w.members[2]
+	if err := c.propose(context.Background(), r.rejoined("c", []byte("c2"), true, true)); err == nil || !strings.Contains(err.Error(), "b does not agree") {
+		t.Errorf("b holds what a proposes, and c: %v", err)
+	}
+	for i, m := range w.members {
+		if s, _ := m.State(context.Background()); s.Committed.Epoch != 1 || s.Prepared != nil && s.Prepared.Proposer == "c" {
+			t.Errorf("member %d: epoch %d, prepared %+v", i, s.Committed.Epoch, s.Prepared)
+		}
+	}
+}
+
+// A proposer that meets another one, which comes before it, takes its own proposal back, also when all others had agreed to it.
+func TestYield(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	ctx := context.Background()
+	m := w.members[2]
+	r := m.View().Record
+	mine, theirs := r.rejoined("c", []byte("c2"), true, true), r.rejoined("b", []byte("b2"), true, true)
+	w.tick(time.Minute)
+	w.mu.Lock()
+	asked := 0
+	w.before = func(i, j int, v wire.Verb) { // b proposes to c while c is still asking a
+		if v == verbPropose && i == 2 && asked == 0 {
+			asked++
+			if err := m.agree(ctx, theirs); err != nil {
+				t.Errorf("c does not yield: %v", err)
+			}
+		}
+	}
+	w.mu.Unlock()
+	if err := m.propose(ctx, mine); err == nil || m.View().Record.Epoch != 1 {
+		t.Errorf("c has yielded, and commits: %v, epoch %d", err, m.View().Record.Epoch)
+	}
+	if asked != 1 {
+		t.Error("c has asked nobody")
 	}
 }
 

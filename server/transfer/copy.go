@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (m *Mover) Start(ctx context.Context, from Sender, slots handoff.Range) (*C
 	if err != nil {
 		return nil, err
 	}
-	if noted != nil {
+	if noted = c.ofEpoch(noted); noted != nil {
 		if c.progress, err = handoff.Decode(noted); err != nil { // damaged: begin again
 			c.progress = nil
 		}
@@ -70,6 +71,25 @@ func (c *Copy) Stop() { c.dropAhead() }
 
 func (c *Copy) note(slots handoff.Range) string {
 	return fmt.Sprintf("copy %08x-%08x %s", uint32(slots.First), uint32(slots.Last), c.node)
+}
+
+// ofEpoch returns the progress in a note, or nil where it is of another epoch.
+func (c *Copy) ofEpoch(note []byte) []byte {
+	if c.m.opt.Epoch == 0 {
+		return note
+	}
+	if rest, ok := bytes.CutPrefix(note, c.epoch()); ok {
+		return rest
+	}
+	return nil
+}
+
+// epoch is what stands before the progress in a note: nothing without a map.
+func (c *Copy) epoch() []byte {
+	if c.m.opt.Epoch == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, "epoch %d\n", c.m.opt.Epoch)
 }
 
 func source(m peer.Member) handoff.Source {
@@ -387,5 +407,5 @@ func (c *Copy) settle(ctx context.Context, set []byte) error {
 func (c *Copy) save(ctx context.Context, d bigset.Durability) error {
 	c.unnoted = 0
 	slots := c.progress.Slots()
-	return c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, c.progress.Append(nil), d)
+	return c.m.to.SetNote(ctx, c.note(slots), slots.First, slots.Last, c.progress.Append(c.epoch()), d)
 }

@@ -59,6 +59,9 @@ type Options struct {
 	BytesPerSecond int64
 	// Ahead has the next chunk read by its sender while one is written here. It costs a chunk of memory and a goroutine.
 	Ahead bool
+	// Epoch is that of the map since which the receiver joins the range. The note of a copy names it: what was copied under another one
+	// is no part of this copy, for the sender may have taken writes since that the receiver was not sent. 0 where no map routes.
+	Epoch uint64
 	// Report, if it is set, is told after each step, by the goroutine of the copy.
 	Report func(Report)
 	// Now and Wait are the time. Nil is that of the machine.

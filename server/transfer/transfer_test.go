@@ -160,6 +160,28 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeUnderAnotherEpoch breaks a copy off, and begins it again under another epoch of the map: what was written since, while the receiver
+// was in no list, must come too.
+func TestResumeUnderAnotherEpoch(t *testing.T) {
+	a, b := newNode(t, "a"), newNode(t, "b")
+	for i := range 20 {
+		a.add(t, fmt.Sprintf("e%02d", i))
+	}
+	for _, tt := range []struct {
+		epoch   uint64
+		resumed bool
+	}{{5, false}, {5, true}, {9, false}, {9, true}, {5, false}} {
+		c := start(t, a.local, b, transfer.Options{ChunkBytes: 1, Epoch: tt.epoch})
+		if c.Resumed() != tt.resumed {
+			t.Errorf("a copy under epoch %d is resumed: %v", tt.epoch, c.Resumed())
+		}
+		for range 3 {
+			_, err := c.Step(bg)
+			must(t, err, "step")
+		}
+	}
+}
+
 // moving is a sender whose answers may be changed.
 type moving struct {
 	*local.Replica

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -633,5 +634,23 @@ func TestLink(t *testing.T) {
 	fresh.Close()
 	if _, err := fresh.Do(ctx, Call{Verb: verbEcho}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a link closed before its first call: %v", err)
+	}
+}
+
+// A byte that changes on the way ends the connection: nothing of its segment is believed.
+func TestChangedBytes(t *testing.T) {
+	t.Parallel()
+	whole := written(t, nil, requestOf(1, envelope{verb: verbEcho}, []byte("abcdefgh")))
+	for at := range whole {
+		b := bytes.Clone(whole)
+		b[at] ^= 0x10
+		s := &segments{r: bufio.NewReader(bytes.NewReader(b))}
+		h, err := s.next()
+		if err == nil {
+			err = s.rest(h)
+		}
+		if !errors.Is(err, ErrFrame) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("byte %d changed: %v", at, err)
+		}
 	}
 }
