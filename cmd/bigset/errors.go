@@ -17,6 +17,7 @@ import (
 	"bigset/keyscheme"
 	"bigset/server"
 	"bigset/server/bloomd"
+	"bigset/server/certs"
 )
 
 // The exit statuses. They are what scripts rely on.
@@ -76,6 +77,16 @@ var advices = []advice{
 	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
 	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
 
+	{certs.ErrExists, exitError, "--force replaces it; what was signed by a CA that is replaced is refused from then on"},
+	{certs.ErrExpired, exitError, "`bigset cert show DIR` says what ends when"},
+	{certs.ErrCluster, exitError, "each cluster has a CA of its own: check the folders"},
+	{certs.ErrTooOpen, exitError, "a key is for its owner alone"},
+	{certs.ErrKey, exitError, "a certificate and its key belong together: copy both, or make them again with --force"},
+	{certs.ErrMissing, exitError, "`bigset cert --help` says which command makes which file"},
+	{certs.ErrName, exitError, "`bigset cert --help` has examples"},
+	{certs.ErrAuthority, exitError, "check that ca.crt and the certificate are of the same CA: `bigset cert show DIR`"},
+	{certs.ErrForm, exitError, "bring the file back from a copy, or make it again with --force"},
+	{certs.ErrRole, exitError, "a node's folder has node.crt, a client's client.crt"},
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{bigset.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
 	{bigset.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},
@@ -163,7 +174,7 @@ func advise(err error) advice {
 
 // packageNames are what errors of our packages begin with.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "ring: ", "")
+	"bench: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "cluster: ", "", "ring: ", "", "wire: ", "")
 
 // plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
 func plain(err error) string {

@@ -164,16 +164,19 @@ func (sh *shell) show(r result) string {
 	return normal(strings.ReplaceAll(text, sh.dir, "DIR"))
 }
 
-// normal replaces what differs from run to run: tokens, sizes, and how many dead keys are still there.
+// normal replaces what differs from run to run: tokens, sizes, dates, fingerprints of certificates, and how many dead keys are still there.
 func normal(text string) string {
 	text = token.ReplaceAllString(text, "<token>")
 	text = sizes.ReplaceAllString(text, "<size>")
+	text = prints.ReplaceAllString(dates.ReplaceAllString(text, "<date>"), "<fingerprint>")
 	text = deadKeys.ReplaceAllString(text, "<n>$1")
 	return figures.ReplaceAllString(text, "$1:<n>")
 }
 
 var (
 	sizes    = regexp.MustCompile(`\b[0-9.]+ ([KMG]i)?B\b`)
+	dates    = regexp.MustCompile(`\b20[0-9]{2}-[0-9]{2}-[0-9]{2}(T[0-9:]{8}Z)?\b`)
+	prints   = regexp.MustCompile(`\b[0-9a-f]{16}\b`)
 	deadKeys = regexp.MustCompile(`[0-9,]+( keys?\b| dropped\b| of them dead\b| files\b)`)
 	figures  = regexp.MustCompile(`("files"|"bytes_[a-z]+"|"keys"|"dead_keys"|"keys_[a-z_]+"|"bytes"):[0-9]+`)
 )
