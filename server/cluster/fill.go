@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"bigset/handoff"
+	"bigset/server/coord"
+	"bigset/server/transfer"
+)
+
+// fill copies into this member what it may lack: of each range from so many owners that every write which was acknowledged before this member joined
+// was at one of them. They have adopted the epoch before, so that no such write is still on its way.
+func (m *Member) fill(_ context.Context, v View) error {
+	l := m.live.Load()
+	if l == nil || l.epoch != v.Epoch() {
+		return errors.New("cluster: the epoch has changed")
+	}
+	e := v.Record.Members[v.Self]
+	mover, err := transfer.New(m.local, transfer.Options{Ahead: true, BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters),
+		Report: func(r transfer.Report) { m.copied.Store(&r) }})
+	if err != nil {
+		return err
+	}
+	defer m.copied.Store(nil)
+	for _, r := range l.runs() {
+		if err := m.fillRun(l, mover, r, !v.Sets); err != nil {
+			return fmt.Errorf("slots %08x to %08x: %w", uint32(r.first), uint32(r.last), err)
+		}
+	}
+	return nil
+}
+
+// fillRun fills one range.
+func (m *Member) fillRun(l *live, mover *transfer.Mover, r run, sets bool) error {
+	sources, needed := r.owners, len(r.owners)-min(l.view.Record.Settings.W, len(r.owners))+1
+	if l.origin >= 0 {
+		sources, needed = []int{l.origin}, 1
+	}
+	var errs []error
+	var got []int
+	for _, i := range l.ordered(sources) {
+		if i == l.self || len(got) == needed {
+			continue
+		}
+		if _, err := mover.Copy(m.life, l.replicas[i], handoff.Range{First: r.first, Last: r.last}); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.conf.Peers[i].ID, err))
+			continue
+		}
+		got = append(got, i)
+	}
+	if len(got) >= needed {
+		return nil
+	}
+	err := fmt.Errorf("copied from %d of %d members that it takes: %w", len(got), needed, errors.Join(errs...))
+	if sets || l.origin >= 0 {
+		return err
+	}
+	return m.unite(l, r, err)
+}
+
+// unite has this member and the others unite what they have of the filters of a range, where too many may have lost marks in one power cut: none of
+// them is a source for the others. What all have together is then all that there is.
+func (m *Member) unite(l *live, r run, cause error) error {
+	var names []string
+	for _, i := range r.owners {
+		if i == l.self {
+			continue
+		}
+		e := l.view.Record.Members[i]
+		if e.Disk > 0 && e.Disk == e.Filters { // another disk: what it had is gone, and no power cut explains it
+			return cause
+		}
+		if _, err := coord.ExchangeSlices(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {
+			return fmt.Errorf("%w; and %s can't unite with it: %w", cause, e.ID, err)
+		}
+		names = append(names, e.ID)
+	}
+	m.conf.Log.Warn("cluster: all owners of a range may have lost marks of filters: what they have was united, and what was acknowledged last may be missing",
+		"first", fmt.Sprintf("%08x", uint32(r.first)), "last", fmt.Sprintf("%08x", uint32(r.last)), "members", strings.Join(names, ","))
+	return nil
+}

@@ -1,0 +1,366 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"bigset/clock"
+	"bigset/internal/ring"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/peer"
+	"bigset/server/peer/remote"
+	"bigset/server/transfer"
+	"bigset/server/wire"
+)
+
+// Local is the replica in this process: a *local.Replica.
+type Local interface {
+	remote.Local
+	transfer.Receiver
+	// SetStates says whether the replica answers reads of sets and of filters.
+	SetStates(sets, filters peer.MemberState)
+}
+
+// Config configures a member.
+type Config struct {
+	Node     string // the ID of this member, one of the peers
+	Name     string // of the cluster
+	Peers    []Peer // all members, in the same order everywhere
+	Settings ring.Settings
+	// Dial opens a connection to a peer, and makes sure by its certificate that it is that peer.
+	Dial func(ctx context.Context, p Peer) (net.Conn, error)
+	// Hints is where hints are kept.
+	Hints coord.Folder
+	// CopyBytesPerSecond bounds what copies into this member take; 0 is no bound.
+	CopyBytesPerSecond int64
+	Log                *slog.Logger
+	// Wire are options of connections to peers.
+	Wire wire.Options
+	// Interval is how often the others are asked for their state; default 1 s.
+	Interval time.Duration
+}
+
+// Member is this process as a member of its cluster. Its methods may be called by any number of goroutines.
+type Member struct {
+	conf       Config
+	local      Local
+	disk       Disk
+	membership *Membership
+	gate       *gate
+	links      map[string]*wire.Link
+	frames     remote.Frames
+	hints      *coord.Hints
+	co         *coord.Coordinator
+	live       atomic.Pointer[live] // nil while requests can't be routed
+	stats      peerStats
+
+	life   context.Context
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	copied atomic.Pointer[transfer.Report] // of the copy into this member that goes on
+}
+
+// NewMember returns a member that serves nothing before Start.
+func NewMember(c Config, local Local, disk Disk) (*Member, error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	m := &Member{conf: c, local: local, disk: disk, gate: newGate(), links: map[string]*wire.Link{}}
+	m.life, m.cancel = context.WithCancel(context.Background())
+	callers := map[string]wire.Caller{}
+	for _, p := range c.Peers {
+		if p.ID == c.Node {
+			continue
+		}
+		m.links[p.ID] = m.link(p)
+		callers[p.ID] = m.stats.caller(p.ID, m.links[p.ID])
+	}
+	m.local.SetStates(peer.Joining, peer.Joining)
+	var err error
+	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{Events: m.event}); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	if m.membership, err = NewMembership(MembershipConfig{Node: c.Node, Name: c.Name, Peers: c.Peers, Settings: c.Settings, Callers: callers, Disk: disk,
+		Changed: m.changed, Fill: m.fill, Log: c.Log, Interval: c.Interval}); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	s := m.membership.conf.Settings
+	q := coord.Quorum{N: s.N, R: s.R, W: s.W, DW: s.DW}
+	if s.DW == 0 {
+		q.DW = coord.None
+	}
+	m.co, err = coord.New(coord.Options{
+		Place: func(set []byte) coord.Placement[peer.Replica] { return place[peer.Replica](m, keyscheme.SetSlot(set)) },
+		PlaceSlice: func(filter []byte, slice uint32) coord.Placement[peer.SliceReplica] {
+			return place[peer.SliceReplica](m, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice))
+		},
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, Shares: m.shares, Events: m.event})
+	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+// place is the placement of a slot under the current epoch. Without one there are no replicas, and so no quorum.
+func place[R interface{ Member() peer.Member }](m *Member, s keyscheme.Slot) coord.Placement[R] {
+	if l := m.live.Load(); l != nil {
+		return placement[R](l, s)
+	}
+	return coord.Placement[R]{}
+}
+
+func (m *Member) shares() []coord.Share {
+	if l := m.live.Load(); l != nil {
+		return l.shares()
+	}
+	return nil
+}
+
+// link returns the way to a peer.
+func (m *Member) link(p Peer) *wire.Link {
+	return wire.NewLink(wire.LinkOptions{
+		Dial: func(ctx context.Context) (net.Conn, error) { return m.conf.Dial(ctx, p) },
+		Client: func() wire.ClientOptions {
+			o := m.conf.Wire
+			o.Errors = Errors
+			return wire.ClientOptions{Options: o, Role: wire.RoleNode, Name: m.conf.Node, Hello: m.greeting().encode(), Check: func(r *wire.Remote) error {
+				their, err := decodeGreeting(r.Hello)
+				if err == nil && their.Node != p.ID {
+					err = fmt.Errorf("%w: node %s answers at the address of %s: check --peers", ErrForeign, their.Node, p.ID)
+				}
+				return err
+			}}
+		},
+		Events: func(e wire.LinkEvent) {
+			if e.Up {
+				m.conf.Log.Info("cluster: connected", "node", p.ID)
+				m.membership.Wake()
+			}
+		}})
+}
+
+// Start begins to look for the others.
+func (m *Member) Start() {
+	for _, l := range m.links {
+		l.Start()
+	}
+	m.ended.Go(func() { m.membership.Run(m.life) })
+}
+
+// Close ends what goes on: what has not reached its replica becomes a hint. Requests are to be ended before.
+func (m *Member) Close(ctx context.Context) error {
+	m.cancel()
+	m.ended.Wait()
+	err := m.co.Close(ctx)
+	return errors.Join(err, m.close())
+}
+
+func (m *Member) close() error {
+	m.cancel()
+	var errs []error
+	for _, l := range m.links {
+		errs = append(errs, l.Close())
+	}
+	if m.hints != nil {
+		errs = append(errs, m.hints.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// changed has a view take effect: it returns when nothing is done under the former one any more.
+func (m *Member) changed(v View) {
+	state := func(whole bool) peer.MemberState {
+		if whole {
+			return peer.Normal
+		}
+		return peer.Joining
+	}
+	m.local.SetStates(state(v.Sets), state(v.Filters))
+	if !v.Serves {
+		m.live.Store(nil)
+		m.gate.turn(0)
+		return
+	}
+	if l := m.live.Load(); l != nil && l.epoch == v.Epoch() {
+		return // only its own state has changed, which it answers with
+	}
+	m.gate.turn(v.Epoch())
+	l, err := newLive(v, m.replicas(v), m.near)
+	if err != nil { // the settings were checked
+		m.conf.Log.Error("cluster: no map", "cause", err)
+		m.gate.turn(0)
+		return
+	}
+	m.live.Store(l)
+}
+
+// replicas returns all members' replicas under a view.
+func (m *Member) replicas(v View) (all []replica) {
+	epoch := v.Epoch()
+	for _, e := range v.Record.Members {
+		if e.ID == m.conf.Node {
+			all = append(all, &gated{m.local, m.gate, epoch})
+			continue
+		}
+		state := peer.Normal
+		if max(e.Sets, e.Filters) == epoch { // until it says otherwise
+			state = peer.Joining
+		}
+		rep, err := remote.New(remote.Options{Member: peer.Member{Node: e.ID, Incarnation: clock.Actor(e.Incarnation), State: state},
+			Caller: m.stats.caller(e.ID, m.links[e.ID]), Self: m.local.Member, Epoch: func() uint64 { return epoch }, Frames: &m.frames})
+		if err != nil { // the record was checked
+			m.conf.Log.Error("cluster: no replica", "node", e.ID, "cause", err)
+		}
+		all = append(all, rep)
+	}
+	return all
+}
+
+// near says how far a member is: here, reachable, joining, or not reachable.
+func (m *Member) near(member int) int {
+	l := m.live.Load()
+	p := m.conf.Peers[member]
+	switch {
+	case l != nil && l.replicas[member].Member().State != peer.Normal:
+		return 1 << 30
+	case p.ID == m.conf.Node:
+		return 0
+	case !m.links[p.ID].Up():
+		return 1 << 29
+	}
+	return 1 + m.stats.latency(p.ID)
+}
+
+// event logs what goes on in the background.
+func (m *Member) event(e coord.Event) {
+	m.stats.event(e)
+	switch e.Kind {
+	case coord.EventDamage, coord.EventHealLeft, coord.EventHintOverflow, coord.EventHintFailed, coord.EventRefused:
+		m.conf.Log.Warn("cluster: "+string(e.Kind), "node", e.Node, "peer", e.Peer, "name", string(e.Set), "count", e.Count, "cause", e.Err)
+	}
+}
+
+// greeting is what members say of themselves when they meet.
+type greeting struct {
+	Name     string        `json:"name"`
+	Node     string        `json:"node"`
+	Peers    []string      `json:"peers"`
+	Settings ring.Settings `json:"settings"`
+	Cluster  Hex           `json:"cluster,omitempty"`
+	Identity Hex           `json:"identity"`
+	Boot     uint64        `json:"boot"`
+}
+
+func (g greeting) encode() []byte {
+	b, err := json.Marshal(g)
+	if err != nil {
+		panic(fmt.Sprintf("cluster: a greeting that can't be encoded: %v", err))
+	}
+	return b
+}
+
+func decodeGreeting(b []byte) (g greeting, err error) {
+	if err := json.Unmarshal(b, &g); err != nil {
+		return g, fmt.Errorf("%w: its greeting: %w", ErrForeign, err)
+	}
+	return g, nil
+}
+
+func (m *Member) greeting() greeting {
+	g := greeting{Name: m.conf.Name, Node: m.conf.Node, Identity: m.disk.Identity()}
+	if m.membership != nil {
+		g.Peers, g.Settings, g.Boot = m.membership.conf.ids(), m.membership.conf.Settings, m.membership.boot
+		if r := m.membership.View().Record; r != nil {
+			g.Cluster = r.Cluster
+		}
+	}
+	return g
+}
+
+// Hello judges another member, or a client, and returns what this one says. The address stands for this disk in this cluster.
+func (m *Member) Hello(from *wire.Remote) (answer []byte, address uint64, err error) {
+	own := m.greeting()
+	if from.Role == wire.RoleNode {
+		their, err := decodeGreeting(from.Hello)
+		if err == nil {
+			err = own.refuses(&their, from.Name)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return own.encode(), xxhash.Sum64(append(append([]byte(own.Name+"/"+own.Node+"/"), own.Identity...), own.Cluster...)), nil
+}
+
+// refuses returns why another one is no member of this cluster, with the difference.
+func (g *greeting) refuses(o *greeting, name string) error {
+	switch {
+	case o.Node != name:
+		return fmt.Errorf("%w: node %q calls itself %q", ErrForeign, name, o.Node)
+	case o.Node == g.Node:
+		return fmt.Errorf("%w: both are node %s: two processes are started as %s, or --peers names this one's address for another", ErrForeign, g.Node, g.Node)
+	case o.Name != g.Name:
+		return fmt.Errorf("%w: cluster %q, and this is cluster %q", ErrForeign, o.Name, g.Name)
+	case !slices.Equal(o.Peers, g.Peers):
+		return fmt.Errorf("%w: its peers are %v, and here they are %v: --peers has to name the same nodes in the same order everywhere", ErrForeign, o.Peers, g.Peers)
+	case o.Settings != g.Settings:
+		return fmt.Errorf("%w: its settings are %+v, and here they are %+v: they have to be the same everywhere", ErrForeign, o.Settings, g.Settings)
+	case len(o.Cluster) > 0 && len(g.Cluster) > 0 && string(o.Cluster) != string(g.Cluster):
+		return fmt.Errorf("%w: its folder is of cluster %x, and this one's of cluster %x: they were born apart", ErrForeign, []byte(o.Cluster), []byte(g.Cluster))
+	}
+	return nil
+}
+
+// Handler serves other members: verbs of replicas, and those by which members agree.
+func (m *Member) Handler() wire.Handler {
+	replicas := remote.Handler(m.local, (*door)(m.gate))
+	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		if Control(r.Verb) {
+			return m.membership.Control(ctx, r)
+		}
+		return replicas(ctx, r, send)
+	}
+}
+
+// door is the gate as package remote wants it.
+type door gate
+
+func (d *door) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epoch uint64) (leave func(), err error) {
+	g := (*gate)(d)
+	if c == remote.Mint || c == remote.Take {
+		return g.enter(epoch)
+	}
+	return func() {}, g.check(epoch)
+}
+
+func (d *door) EnterMany(ctx context.Context, c remote.Class, at []keyscheme.Slot, epoch uint64) (leave func(), errs []error) {
+	leave, err := d.Enter(ctx, c, 0, 0, epoch)
+	errs = make([]error, len(at))
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		leave = func() {}
+	}
+	return leave, errs
+}
+
+// Errors is how errors cross between members.
+var Errors = peer.Errors{More: []peer.CodedError{{Code: 1000, Err: ErrConfig}, {Code: 1001, Err: ErrRecord}, {Code: 1002, Err: ErrForeign}}}
+
+// Coordinator returns what does clients' operations.
+func (m *Member) Coordinator() *coord.Coordinator { return m.co }
+
+// View returns what this member is now.
+func (m *Member) View() View { return m.membership.View() }

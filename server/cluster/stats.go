@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bigset/server/coord"
+	"bigset/server/wire"
+)
+
+// peerStats counts what goes to each other member, and what happens in the background.
+type peerStats struct {
+	mu     sync.Mutex
+	peers  map[string]*PeerStats
+	events map[coord.EventKind]uint64
+}
+
+// PeerStats counts calls to one member.
+type PeerStats struct {
+	Verbs [256]VerbStats
+
+	average atomic.Int64 // nanoseconds that a call takes, of late
+}
+
+// VerbStats counts calls of one verb.
+type VerbStats struct {
+	Calls, Failed, Busy atomic.Uint64
+	Nanoseconds         atomic.Uint64 // of those that were answered
+}
+
+func (s *peerStats) of(node string) *PeerStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.peers == nil {
+		s.peers = map[string]*PeerStats{}
+	}
+	p := s.peers[node]
+	if p == nil {
+		p = &PeerStats{}
+		s.peers[node] = p
+	}
+	return p
+}
+
+func (s *peerStats) event(e coord.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events == nil {
+		s.events = map[coord.EventKind]uint64{}
+	}
+	s.events[e.Kind] += uint64(max(1, e.Count))
+}
+
+// latency is how long calls to a member take of late, in steps that double: what differs by less is as near.
+func (s *peerStats) latency(node string) (steps int) {
+	for us := s.of(node).average.Load() / 1000; us > 500; us /= 2 {
+		steps++
+	}
+	return steps
+}
+
+// caller counts what goes over a way to a member.
+func (s *peerStats) caller(node string, to wire.Caller) wire.Caller { return &counted{to, s.of(node)} }
+
+type counted struct {
+	to wire.Caller
+	s  *PeerStats
+}
+
+// note counts a call that has ended.
+func (c *counted) note(v wire.Verb, began time.Time, err error) {
+	s := &c.s.Verbs[v]
+	s.Calls.Add(1)
+	took := int64(time.Since(began))
+	switch {
+	case errors.Is(err, wire.ErrBusy):
+		s.Busy.Add(1)
+		return
+	case errors.Is(err, wire.ErrNotSent), errors.Is(err, wire.ErrLost):
+		s.Failed.Add(1)
+	default:
+		s.Nanoseconds.Add(uint64(took))
+	}
+	old := c.s.average.Load() // a race loses one of two samples
+	c.s.average.Store(old + (took-old)/8)
+}
+
+// Do implements wire.Caller.
+func (c *counted) Do(ctx context.Context, call wire.Call) ([]byte, error) {
+	began := time.Now()
+	b, err := c.to.Do(ctx, call)
+	c.note(call.Verb, began, err)
+	return b, err
+}
+
+// Stream implements wire.Caller.
+func (c *counted) Stream(ctx context.Context, call wire.Call) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		began, first := time.Now(), true
+		for part, err := range c.to.Stream(ctx, call) {
+			if first || err != nil {
+				c.note(call.Verb, began, err)
+				first = false
+			}
+			if !yield(part, err) {
+				return
+			}
+		}
+	}
+}

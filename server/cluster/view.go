@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+
+	"bigset/internal/ring"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/peer"
+)
+
+// replica is a copy of sets and of slices.
+type replica interface {
+	peer.Replica
+	peer.ManySlices
+}
+
+// live is what requests are routed by under one epoch. It is never changed.
+type live struct {
+	view     View
+	epoch    uint64
+	self     int
+	bits     int                  // slots are cut into 1 << bits buckets
+	owners   [][]int              // of each bucket, in the order of the map: places in the record
+	replicas []replica            // by place in the record: the one here is gated
+	origin   int                  // the member that alone answers reads, or -1
+	near     func(member int) int // how far a member is: the nearest are asked first
+}
+
+// newLive works out who holds what.
+func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
+	r := v.Record
+	l := &live{view: v, epoch: v.Epoch(), self: v.Self, replicas: replicas, origin: -1, near: near}
+	if r.Origin != "" {
+		l.origin = r.entry(r.Origin)
+	}
+	var nodes []ring.Node
+	for _, e := range r.Members { // which disk a member has does not move ranges
+		nodes = append(nodes, ring.Node{Member: ring.Member{Node: e.ID}})
+	}
+	m, err := ring.Static(ring.ID(r.Cluster), r.Settings, nodes, nil)
+	if err != nil {
+		return nil, err
+	}
+	for 1<<l.bits < r.Settings.Buckets {
+		l.bits++
+	}
+	for b := range r.Settings.Buckets {
+		var owners []int
+		for _, o := range m.Lookup(ring.Slot(b << (32 - l.bits))).Owners {
+			owners = append(owners, r.entry(o.Node))
+		}
+		l.owners = append(l.owners, owners)
+	}
+	return l, nil
+}
+
+// holders returns the owners of a slot.
+func (l *live) holders(s keyscheme.Slot) []int { return l.owners[uint64(s)>>(32-l.bits)] }
+
+// owns reports whether this member holds a slot.
+func (l *live) owns(s keyscheme.Slot) bool { return slices.Contains(l.holders(s), l.self) }
+
+// ordered returns owners with the nearest first.
+func (l *live) ordered(owners []int) []int {
+	out := slices.Clone(owners)
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(l.near(a), l.near(b)) })
+	return out
+}
+
+// placement returns who holds a slot, for a coordinator.
+func placement[R interface{ Member() peer.Member }](l *live, s keyscheme.Slot) (p coord.Placement[R]) {
+	pick := func(members []int) (list []R) {
+		for _, i := range members {
+			list = append(list, any(l.replicas[i]).(R))
+		}
+		return list
+	}
+	owners := pick(l.ordered(l.holders(s)))
+	if l.origin < 0 {
+		return coord.Placement[R]{Read: owners}
+	}
+	old := pick([]int{l.origin})
+	return coord.Placement[R]{Read: old, Write: [][]R{old, owners}}
+}
+
+// shares returns the ranges that this member and another one should have the same of, each pair once in the cluster: the one that comes first in
+// the record sees to it.
+func (l *live) shares() (all []coord.Share) {
+	for other := l.self + 1; other < len(l.replicas); other++ {
+		first := -1
+		for b := 0; b <= len(l.owners); b++ {
+			both := b < len(l.owners) && slices.Contains(l.owners[b], l.self) && slices.Contains(l.owners[b], other)
+			switch {
+			case both && first < 0:
+				first = b
+			case !both && first >= 0:
+				all = append(all, coord.Share{A: l.replicas[l.self], B: l.replicas[other], First: l.firstOf(first), Last: l.lastOf(b - 1)})
+				first = -1
+			}
+		}
+	}
+	return all
+}
+
+func (l *live) firstOf(bucket int) keyscheme.Slot {
+	return keyscheme.Slot(uint64(bucket) << (32 - l.bits))
+}
+
+func (l *live) lastOf(bucket int) keyscheme.Slot {
+	return keyscheme.Slot(uint64(bucket+1)<<(32-l.bits) - 1)
+}
+
+// run is neighbouring ranges with the same owners.
+type run struct {
+	first, last keyscheme.Slot
+	owners      []int
+}
+
+// runs returns the ranges that this member holds.
+func (l *live) runs() (all []run) {
+	for b, owners := range l.owners {
+		if !slices.Contains(owners, l.self) {
+			continue
+		}
+		if n := len(all) - 1; n >= 0 && all[n].last+1 == l.firstOf(b) && sameMembers(all[n].owners, owners) {
+			all[n].last = l.lastOf(b)
+			continue
+		}
+		all = append(all, run{l.firstOf(b), l.lastOf(b), owners})
+	}
+	return all
+}
+
+func sameMembers(a, b []int) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(i int) bool { return !slices.Contains(b, i) })
+}
