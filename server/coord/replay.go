@@ -88,6 +88,12 @@ func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, 
 			h.opt.Events(Event{Kind: EventHintReplayed, Node: node, Count: sent, Bytes: bytes})
 		}
 	}()
+	kept := Event{Kind: EventHintFailed, Node: node} // hints that can't be read here, and stay
+	defer func() {
+		if kept.Count > 0 {
+			h.opt.Events(kept)
+		}
+	}()
 	h.expire(node)
 	failed := map[string]error{} // by set or slice
 	defer func() { err = errors.Join(append(slices.Collect(maps.Values(failed)), err)...) }()
@@ -100,11 +106,15 @@ func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, 
 		if err != nil && !errors.Is(err, errRecord) && !errors.Is(err, peer.ErrFrame) {
 			return sent, fmt.Errorf("coord: read a hint for %s: %w", node, err)
 		}
+		if foreign(err) {
+			kept.Count++
+			kept.Bytes += e.size
+			kept.Err = err
+			continue
+		}
 		if err != nil {
 			h.opt.Events(Event{Kind: EventHintFailed, Node: node, Count: 1, Bytes: e.size, Err: err})
-			if !foreign(err) {
-				h.done(e)
-			}
+			h.done(e)
 			continue
 		}
 		d, of := to.delivery(what)

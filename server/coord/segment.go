@@ -16,9 +16,9 @@ import (
 
 // The files of hints; docs/format.md draws them. These are on disk.
 const (
-	segmentMark    = "bshint\x00" // what every file begins with
+	segmentMark    = "bshint\x00"         // what every file begins with
 	segmentHead    = segmentMark + "\x01" // and its version
-	recordHead     = 8                // length and checksum
+	recordHead     = 8                    // length and checksum
 	recordBytesMax = peer.FrameBytesMax + 1024
 	recordHint     = 'h'
 	recordDone     = 'd'

@@ -123,4 +123,3 @@ var (
 	// ErrClosed says that this side has been closed. It wraps ErrNotSent.
 	ErrClosed = fmt.Errorf("%w: closed", ErrNotSent)
 )
-
