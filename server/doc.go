@@ -4,7 +4,7 @@
 //
 //	          config: flags over environment over file over defaults
 //	             │
-//	clients ──► server/bloomd ──► bloomFilters ──► engine.Store ◄── every flush_interval, every cold_interval
+//	clients ──► server/door ─► server/bloomd ──► bloomFilters ──► engine.Store ◄── every flush_interval, every cold_interval
 //	operator ─► admin port: /metrics /healthz /readyz /backup, with --pprof also /debug/pprof
 //	balancer ─► health port: /healthz /readyz
 //

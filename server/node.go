@@ -17,10 +17,14 @@ import (
 	"bigset"
 	"bigset/engine"
 	"bigset/server/bloomd"
+	"bigset/server/door"
 )
 
 // ErrListen is what errors about an address are that can't be listened on.
 var ErrListen = errors.New("server: can't listen")
+
+// longBytesLeast is the least that long requests of all clients may have in memory together.
+const longBytesLeast = 512 << 20
 
 // Node is a running server. All its methods may be called by any number of goroutines.
 type Node struct {
@@ -54,9 +58,9 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most := connectionsMost(c.MaxConnections, descriptorLimit()); most < c.MaxConnections {
+	if most := door.ConnectionsMost(c.MaxConnections, door.Descriptors()); most < c.MaxConnections {
 		log.Warn("bigset: fewer connections than configured: the process may open no more files (ulimit -n, LimitNOFILE)",
-			"max_connections", c.MaxConnections, "connections", most, "files", descriptorLimit())
+			"max_connections", c.MaxConnections, "connections", most, "files", door.Descriptors())
 		c.MaxConnections = most
 	}
 	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 3)}
@@ -139,8 +143,9 @@ func (n *Node) openStore() (*engine.Store, error) {
 func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
 	c := &n.config
 	defaults := bigset.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
+	limits := door.NewLimits(door.LimitsOptions{Connections: c.MaxConnections, LongBytes: max(longBytesLeast, int64(c.MaxLine))})
 	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults, refusals: refusalLog{log: n.log}},
-		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
+		door.Options{Limits: limits, RequestBytesMax: c.MaxLine, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}

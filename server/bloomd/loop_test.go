@@ -14,10 +14,11 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // oneLoop are options with one loop, in which all connections meet, where there are any.
-func oneLoop() bloomd.Options { return bloomd.Options{Loops: min(loopsOfTests, 1)} }
+func oneLoop() door.Options { return door.Options{Loops: min(loopsOfTests, 1)} }
 
 // TestNobodyIsHeldUp has clients whose requests wait at the node, with others behind them, while another one's are answered.
 func TestNobodyIsHeldUp(t *testing.T) {
@@ -215,7 +216,7 @@ func TestCutOff(t *testing.T) {
 // TestManyClients has clients that come, ask for all kinds of things and go, some in the middle of an answer, until the server is cut off.
 func TestManyClients(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: time.Hour})
+	r := start(t, bloomdtest.NewMemory(), door.Options{IdleTime: time.Hour})
 	ask(t, r.dial(), "create f\n", "Done\n")
 	client := func(i, j int) error {
 		nc, err := net.Dial("tcp", r.ln.Addr().String())

@@ -15,6 +15,7 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // node is a Memory in which calls can be held up, watched and made to fail.
@@ -119,7 +120,7 @@ func wantEnd(t *testing.T, nc net.Conn) {
 func TestNeighboursAreOneCall(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	nc := start(t, n, bloomd.Options{}).dial()
+	nc := start(t, n, door.Options{}).dial()
 	ask(t, nc, "create f\ncreate g\n", "Done\nDone\n")
 	ask(t, nc, "set f a\ns f b\r\nset f a\nc f a\ncheck f x\nset g a\nset f\nset g b\nset h a\nset h b\nmulti f a b x\nset f c\nset f d\n",
 		"Yes\nYes\nNo\nYes\nNo\nYes\nClient Error: Must provide filter name and key\nYes\nFilter does not exist\nFilter does not exist\nYes Yes No\nYes\nYes\n")
@@ -132,7 +133,7 @@ func TestNeighboursAreOneCall(t *testing.T) {
 // TestPipeline has more requests than any buffer holds; the client reads while it sends.
 func TestPipeline(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{})
+	r := start(t, bloomdtest.NewMemory(), door.Options{})
 	send, want := []byte("create f\n"), []byte("Done\n")
 	const n = 40_000
 	for i := range n {
@@ -163,7 +164,7 @@ func commonPrefix(a, b []byte) (n int) {
 func TestManyKeys(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	c := start(t, n, bloomd.Options{}).client()
+	c := start(t, n, door.Options{}).client()
 	capacity := uint64(500_000)
 	if _, err := c.Create([]byte("f"), bloomd.CreateOptions{Capacity: &capacity}); err != nil {
 		t.Fatal(err)
@@ -214,7 +215,7 @@ func TestManyKeys(t *testing.T) {
 func TestLineLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 10_000
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: limit})
+	r := start(t, bloomdtest.NewMemory(), door.Options{RequestBytesMax: limit})
 	for _, end := range []string{"\n", "\r\n"} {
 		nc := r.dial()
 		ask(t, nc, "create f\n", map[string]string{"\n": "Done\n", "\r\n": "Exists\n"}[end])
@@ -243,7 +244,7 @@ func TestLineLimit(t *testing.T) {
 // the others has ended its line, or gone.
 func TestLinesLimit(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 600 << 10})
+	r := start(t, bloomdtest.NewMemory(), door.Options{RequestBytesMax: 256 << 10, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 600 << 10})})
 	ask(t, r.dial(), "create f\n", "Done\n")
 	begun := "check f " + strings.Repeat("k", 200<<10)
 	a, b := r.dial(), r.dial()
@@ -290,7 +291,7 @@ func TestLinesLimit(t *testing.T) {
 // TestSlowReader has a client that sends and never reads: it is stopped, others are not, and in the end it is cut off.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{WriteTime: 300 * time.Millisecond})
+	r := start(t, bloomdtest.NewMemory(), door.Options{WriteTime: 300 * time.Millisecond})
 	other := r.dial()
 	ask(t, other, "create f\n", "Done\n")
 	slow := r.dial()
@@ -321,7 +322,7 @@ func TestSlowReader(t *testing.T) {
 
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{ConnectionsMax: 2})
+	r := start(t, bloomdtest.NewMemory(), door.Options{Limits: door.NewLimits(door.LimitsOptions{Connections: 2})})
 	a, b := r.dial(), r.dial()
 	ask(t, a, "list\n", "START\nEND\n")
 	ask(t, b, "list\n", "START\nEND\n")
@@ -339,7 +340,7 @@ func TestConnectionLimit(t *testing.T) {
 
 func TestIdleTime(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: 200 * time.Millisecond})
+	r := start(t, bloomdtest.NewMemory(), door.Options{IdleTime: 200 * time.Millisecond})
 	nc := r.dial()
 	began := time.Now()
 	for time.Since(began) < 500*time.Millisecond { // who asks is not idle
@@ -357,7 +358,7 @@ func TestIdleTime(t *testing.T) {
 func TestShutdownDrains(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	r := start(t, n, bloomd.Options{IdleTime: time.Hour})
+	r := start(t, n, door.Options{IdleTime: time.Hour})
 	busy, idle := r.dial(), r.dial()
 	ask(t, busy, "create f\n", "Done\n")
 	ask(t, idle, "list x\n", "START\nEND\n")
@@ -387,7 +388,7 @@ func TestShutdownDrains(t *testing.T) {
 	if err := <-down; err != nil {
 		t.Errorf("Shutdown: %v", err)
 	}
-	if err := r.Serve(context.Background(), r.ln); !errors.Is(err, bloomd.ErrClosed) {
+	if err := r.Serve(context.Background(), r.ln); !errors.Is(err, door.ErrClosed) {
 		t.Errorf("Serve after Shutdown: %v", err)
 	}
 }
@@ -396,7 +397,7 @@ func TestShutdownDrains(t *testing.T) {
 func TestShutdownGivesUp(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	r := start(t, n, bloomd.Options{})
+	r := start(t, n, door.Options{})
 	nc := r.dial()
 	ask(t, nc, "create f\n", "Done\n")
 	inside := make(chan bool)
@@ -433,7 +434,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	log := slowLog{make(chan bool), make(chan string, 10)}
 	n := &node{Memory: bloomdtest.NewMemory()}
-	r := start(t, n, bloomd.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	r := start(t, n, door.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
 	const pause = 50 * time.Millisecond
 	r.SetLogPause(pause)
 	nc := r.dial()
@@ -468,7 +469,7 @@ func TestFailures(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {LineTime: -1}, {WriteTime: -1}} {
+	for _, o := range []door.Options{{RequestBytesMax: 10}, {RequestBytesMax: -1}, {OutputBytesMax: -1}, {IdleTime: -1}} {
 		if _, err := bloomd.New(bloomdtest.NewMemory(), o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
@@ -524,7 +525,7 @@ type yesNode struct {
 func (n yesNode) Find([]byte) bloomd.Filter { return n.f }
 
 func TestNoAllocations(t *testing.T) {
-	s, err := bloomd.New(yesNode{f: yesFilter{}}, bloomd.Options{IdleTime: time.Hour})
+	s, err := bloomd.New(yesNode{f: yesFilter{}}, door.Options{IdleTime: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // connect returns a client of a server with these filters, which ends with the test.
 func connect(t *testing.T, f bloomd.Filters) *bloomd.Client {
 	t.Helper()
-	s, err := bloomd.New(f, bloomd.Options{})
+	s, err := bloomd.New(f, door.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
