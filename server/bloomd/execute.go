@@ -83,7 +83,10 @@ func (c *conn) finishGroup(ctx context.Context) {
 	if len(g.keys) == 0 {
 		return
 	}
-	err := c.call(ctx, g.command, c.find(g.name), g.keys, g.yes)
+	f, err := c.find(ctx, g.name)
+	if err == nil {
+		err = c.call(ctx, g.command, f, g.keys, g.yes)
+	}
 	for _, yes := range g.yes {
 		switch {
 		case err != nil:
@@ -98,28 +101,27 @@ func (c *conn) finishGroup(ctx context.Context) {
 	g.keys, g.yes, g.name = g.keys[:0], g.yes[:0], nil
 }
 
-// find returns a filter, or nil. Names that no filter can have do not come to the node.
-func (c *conn) find(name []byte) Filter {
+// find returns a filter, or ErrNoFilter. Names that no filter can have do not come to the node.
+func (c *conn) find(ctx context.Context, name []byte) (Filter, error) {
 	if !goodName(name) {
-		return nil
+		return nil, ErrNoFilter
 	}
-	return c.s.filters.Find(name)
+	if c.s.filters.FindsWait() {
+		c.Settle()
+	}
+	return c.s.filters.Find(ctx, name)
 }
 
 // call checks or sets keys.
 func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byte, yes []bool) error {
-	if f == nil {
-		return ErrNoFilter
-	}
-	now, all, counter := f.CheckNow, f.Check, tallyChecked
+	now, all, counter, wait := f.CheckNow, f.Check, tallyChecked, f.ChecksWait
 	if command == cmdSet || command == cmdBulk {
-		now, all, counter = f.SetNow, f.Set, tallySet
+		now, all, counter, wait = f.SetNow, f.Set, tallySet, f.SetsWait
 	}
 	c.tally.others[counter] += uint64(len(keys))
-	if counter == tallySet && f.SetsWait() {
+	if wait() {
 		c.Settle()
-		c.MayWait() // where it could not settle
-		return f.Set(ctx, keys, yes)
+		return all(ctx, keys, yes)
 	}
 	n := c.Now(len(keys))
 	if n > 0 {
@@ -139,7 +141,12 @@ func (c *conn) executeMany(ctx context.Context, r *request) {
 	if n := len(rest) - 1; rest[n] == ' ' {
 		rest = rest[:n]
 	}
-	f, done := c.find(r.name), r.rest[:0]
+	f, err := c.find(ctx, r.name)
+	if err != nil {
+		c.fail(r.command, r.name, err)
+		return
+	}
+	done := r.rest[:0]
 	for more := true; more; {
 		keys := c.many.keys[:0]
 		for more && len(keys) < callKeysMax {
@@ -243,7 +250,7 @@ func (c *conn) executeCreate(ctx context.Context, r *request) {
 func (c *conn) executeList(ctx context.Context, r *request) {
 	after := ""
 	for more := true; more && !c.Ended(); {
-		infos, err := c.s.filters.List(ctx, r.name, after, listMost)
+		infos, err := c.s.filters.List(ctx, Listing{Prefix: r.name, After: after, Most: listMost, Absolute: r.exact})
 		if err != nil && after == "" {
 			c.fail(r.command, r.name, err)
 			return
@@ -268,12 +275,12 @@ func (c *conn) executeList(ctx context.Context, r *request) {
 }
 
 func (c *conn) executeInfo(ctx context.Context, r *request) {
-	f := c.s.filters.Find(r.name)
-	if f == nil {
-		c.fail(r.command, r.name, ErrNoFilter)
+	f, err := c.s.filters.Find(ctx, r.name)
+	if err != nil {
+		c.fail(r.command, r.name, err)
 		return
 	}
-	info, err := f.Info(ctx)
+	info, err := f.Info(ctx, r.exact)
 	if err != nil {
 		c.fail(r.command, r.name, err)
 		return

@@ -47,6 +47,8 @@ func (f pairFilter) SetNow(keys [][]byte, added []bool) (int, error) { return f.
 
 func (pairFilter) SetsWait() bool { return false }
 
+func (pairFilter) ChecksWait() bool { return false }
+
 // TestDenseKeys has keys as short as keys can be, among them empty ones, in several calls: what becomes of them is kept where they stood.
 func TestDenseKeys(t *testing.T) {
 	t.Parallel()
@@ -76,15 +78,15 @@ type endlessNode struct {
 	fail   int64
 }
 
-func (n *endlessNode) List(_ context.Context, _ []byte, after string, most int) ([]bloomd.Info, error) {
+func (n *endlessNode) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
 	listed := n.listed.Load()
 	if n.fail > 0 && listed >= n.fail {
 		return nil, errors.New("a page is damaged")
 	}
-	if want := fmt.Sprintf("%0200d", listed); after != want && listed > 0 {
-		return nil, fmt.Errorf("behind %s", after)
+	if want := fmt.Sprintf("%0200d", listed); l.After != want && listed > 0 {
+		return nil, fmt.Errorf("behind %s", l.After)
 	}
-	infos := make([]bloomd.Info, most)
+	infos := make([]bloomd.Info, l.Most)
 	for i := range infos {
 		infos[i].Name = fmt.Sprintf("%0200d", n.listed.Add(1))
 	}

@@ -62,12 +62,13 @@ func FuzzParse(f *testing.F) {
 // nowhere has one filter, which has no key.
 type nowhere struct{}
 
-func (nowhere) Find(name []byte) Filter {
+func (nowhere) Find(_ context.Context, name []byte) (Filter, error) {
 	if string(name) == "f" {
-		return nowhere{}
+		return nowhere{}, nil
 	}
-	return nil
+	return nil, ErrNoFilter
 }
+func (nowhere) FindsWait() bool { return false }
 
 func (nowhere) Create(context.Context, []byte, CreateOptions) (bool, error) { return false, nil }
 func (nowhere) Drop(context.Context, []byte) error                          { return ErrNoFilter }
@@ -75,13 +76,14 @@ func (nowhere) Clear(context.Context, []byte) error                         { re
 func (nowhere) Close(context.Context, []byte) error                         { return nil }
 func (nowhere) Flush(context.Context, []byte) error                         { return io.ErrUnexpectedEOF }
 func (nowhere) FlushAll(context.Context) error                              { return nil }
-func (nowhere) List(context.Context, []byte, string, int) ([]Info, error) {
+func (nowhere) List(context.Context, Listing) ([]Info, error) {
 	return []Info{{Name: "f"}}, nil
 }
-func (nowhere) Info(context.Context) (Info, error)            { return Info{}, nil }
+func (nowhere) Info(context.Context, bool) (Info, error)      { return Info{}, nil }
 func (nowhere) Check(context.Context, [][]byte, []bool) error { return nil }
 func (nowhere) Set(context.Context, [][]byte, []bool) error   { return nil }
 func (nowhere) CheckNow([][]byte, []bool) (int, error)        { return 0, nil }
+func (nowhere) ChecksWait() bool                              { return false }
 func (nowhere) SetsWait() bool                                { return false }
 func (nowhere) SetNow(keys [][]byte, _ []bool) (int, error)   { return len(keys), nil }
 

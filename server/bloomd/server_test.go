@@ -25,6 +25,9 @@ type node struct {
 	calls   []string                                     // of Check and Set, with their numbers of keys
 	instead func(ctx context.Context, call string) error // what a call does first
 	waits   bool                                         // sets wait for a disk
+	asks    bool                                         // checks wait for other nodes
+	looksUp bool                                         // finds do
+	atOnces int                                          // calls of CheckNow and SetNow
 	now     int                                          // so many keys at most are done by SetNow and CheckNow; 0 is all
 }
 
@@ -33,12 +36,17 @@ type nodeFilter struct {
 	n *node
 }
 
-func (n *node) Find(name []byte) bloomd.Filter {
-	if f := n.Memory.Find(name); f != nil {
-		return nodeFilter{f, n}
+func (n *node) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+	if n.looksUp {
+		if err := n.call(ctx, "find", [][]byte{name}); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	f, err := n.Memory.Find(ctx, name)
+	return nodeFilter{f, n}, err
 }
+
+func (n *node) FindsWait() bool { return n.looksUp }
 
 func (n *node) call(ctx context.Context, verb string, keys [][]byte) error {
 	if len(keys) == 0 {
@@ -75,10 +83,13 @@ func (f nodeFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 
 func (f nodeFilter) SetsWait() bool { return f.n.waits }
 
+func (f nodeFilter) ChecksWait() bool { return f.n.asks }
+
 // atOnce returns how many of so many keys are done without waiting.
 func (n *node) atOnce(keys int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.atOnces++
 	if n.now > 0 {
 		keys = min(keys, n.now)
 	}
@@ -476,6 +487,65 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// exactNode is a Memory that says what it was asked for.
+type exactNode struct {
+	*bloomdtest.Memory
+	asked *[]string
+}
+
+type exactFilter struct {
+	bloomd.Filter
+	n exactNode
+}
+
+func (n exactNode) List(ctx context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
+	*n.asked = append(*n.asked, fmt.Sprintf("list %q %v", l.Prefix, l.Absolute))
+	return n.Memory.List(ctx, l)
+}
+
+func (n exactNode) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+	f, err := n.Memory.Find(ctx, name)
+	return exactFilter{f, n}, err
+}
+
+func (f exactFilter) Info(ctx context.Context, absolute bool) (bloomd.Info, error) {
+	*f.n.asked = append(*f.n.asked, fmt.Sprintf("info %v", absolute))
+	return f.Filter.Info(ctx, absolute)
+}
+
+// TestAbsolute has clients that want exact figures; to any other argument the answer is bloomd's.
+func TestAbsolute(t *testing.T) {
+	t.Parallel()
+	n := exactNode{bloomdtest.NewMemory(), new([]string)}
+	c := start(t, n, door.Options{}).client()
+	if _, err := c.Create([]byte("f"), bloomd.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(line string) string {
+		b, err := c.Do([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	row, info := answer("list"), answer("info f")
+	const unexpected, none, missing = "Client Error: Unexpected arguments\n", "START\nEND\n", "Filter does not exist\n"
+	for _, want := range []struct{ line, asked, answer string }{
+		{"list", `list "" false`, row}, {"list f", `list "f" false`, row}, {"list f ", `list "f " false`, none},
+		{"list +absolute", `list "" true`, row}, {"list f +absolute", `list "f" true`, row}, {"list  +absolute", `list "" true`, row},
+		{"list +absolut", `list "+absolut" false`, none}, {"list +absolute ", `list "+absolute " false`, none}, {"list f+absolute", `list "f+absolute" false`, none},
+		{"info f", "info false", info}, {"info f +absolute", "info true", info}, {"info g +absolute", "", missing}, {"info +absolute", "", missing},
+		{"info f +absolut", "", unexpected}, {"info f +absolute ", "", unexpected}, {"info f  +absolute", "", unexpected},
+		{"info  +absolute", "", unexpected}, {"info f g +absolute", "", unexpected}, {"info f +absolute +absolute", "", unexpected},
+		{"flush f +absolute", "", unexpected}, {"close f +absolute", "", unexpected}, {"clear f +absolute", "", unexpected}, {"drop f +absolute", "", unexpected},
+	} {
+		*n.asked = nil
+		if got := answer(want.line); got != want.answer || strings.Join(*n.asked, ", ") != want.asked {
+			t.Errorf("%q: got %q, asked %q, want %q and %q", want.line, got, *n.asked, want.answer, want.asked)
+		}
+	}
+}
+
 // oneListener accepts one connection.
 type oneListener struct {
 	conns  chan net.Conn
@@ -517,12 +587,16 @@ func (f yesFilter) SetNow(keys [][]byte, added []bool) (int, error) { return f.C
 
 func (yesFilter) SetsWait() bool { return false }
 
+func (yesFilter) ChecksWait() bool { return false }
+
 type yesNode struct {
 	bloomd.Filters
 	f bloomd.Filter
 }
 
-func (n yesNode) Find([]byte) bloomd.Filter { return n.f }
+func (n yesNode) Find(context.Context, []byte) (bloomd.Filter, error) { return n.f, nil }
+
+func (yesNode) FindsWait() bool { return false }
 
 func TestNoAllocations(t *testing.T) {
 	s, err := bloomd.New(yesNode{f: yesFilter{}}, door.Options{IdleTime: time.Hour})

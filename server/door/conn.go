@@ -186,6 +186,7 @@ func (c *Conn) Settle() {
 	if c.seat == nil {
 		return
 	}
+	defer c.MayWait() // where it still has a seat
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.draining.Load() {
@@ -193,6 +194,7 @@ func (c *Conn) Settle() {
 	}
 	if nc := c.seat.settle(); nc != nil {
 		c.nc, c.raw, c.seat = nc, nc, nil
+		c.s.counters.settled.Add(1)
 		c.readUntil, c.writeUntil = time.Time{}, time.Time{}
 	}
 }

@@ -7,6 +7,7 @@ type Counts struct {
 	Connections             int64  // open now
 	Accepted, Refused       uint64 // connections; refused are those beyond the limits, and those that came while the server stopped
 	Idle, Slow              uint64 // connections closed: after the idle time; because a long request did not end in time, or answers were not taken
+	Settled                 uint64 // connections that left their event loop for good (Conn.Settle)
 	Handshakes              uint64 // connections closed because their TLS handshake failed or took too long
 	BytesRead, BytesWritten uint64 // of the protocol; of a Link with TLS, those of TLS
 }
@@ -14,8 +15,8 @@ type Counts struct {
 // counters are what a server counts. A connection counts for itself and adds that when it answers, so that connections do not fight for
 // one cache line at each request.
 type counters struct {
-	accepted, refused, idle, slow, handshakes atomic.Uint64
-	read, written                             atomic.Uint64
+	accepted, refused, idle, slow, settled, handshakes atomic.Uint64
+	read, written                                      atomic.Uint64
 }
 
 // Counts returns what the server has counted so far.
@@ -27,6 +28,7 @@ func (s *Server) Counts() Counts {
 		Refused:      c.refused.Load(),
 		Idle:         c.idle.Load(),
 		Slow:         c.slow.Load(),
+		Settled:      c.settled.Load(),
 		Handshakes:   c.handshakes.Load(),
 		BytesRead:    c.read.Load(),
 		BytesWritten: c.written.Load(),
