@@ -8,6 +8,9 @@
 //	operator ─► admin port: /metrics /healthz /readyz /backup, with --pprof also /debug/pprof
 //	balancer ─► health port: /healthz /readyz
 //
+// Clients come by doors: a list of protocols, each with its listener, which are started, drained and counted alike (doors.go). All of them
+// share one limit on connections.
+//
 // A node starts in the order addresses, store, clients, and stops the other way round, the health port last: when Stop returns, all that was answered is
 // on disk and the folder is closed in order. Addresses come first so that a second server on one port leaves no folder behind.
 package server

@@ -257,7 +257,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	eventually(t, "the client is connected", func() bool { return n.bloomd.Metrics().Connections == 1 })
+	eventually(t, "the client is connected", func() bool { return n.doors[0].protocol.Counts().Connections == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := n.Stop(ctx); err != nil || !strings.Contains(log.String(), "clients were cut off") {
