@@ -45,6 +45,7 @@ var Order = [...]Lock{
 	{Rank: RequestsMu{}, Name: "requestLog.mu"},
 	{Rank: NotesMu{}, Name: "notes.mu"},
 	{Rank: IdentityMu{}, Name: "identity.mu"},
+	{Rank: PromiseMu{}, Name: "standing.giving"},
 	{Rank: DBSync{}, Name: "DB.syncMu"},
 	{Rank: SwapMu{}, Name: "swapGate.mu"},
 	{Rank: Pebble{}, Name: "Pebble", Again: true},
@@ -91,6 +92,7 @@ type (
 	RequestsMu      struct{ place }
 	NotesMu         struct{ place }
 	IdentityMu      struct{ place }
+	PromiseMu       struct{ place }
 	DBSync          struct{ place }
 	SwapMu          struct{ place }
 	Pebble          struct{ place } // all of Pebble's own locks

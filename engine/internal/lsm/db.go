@@ -44,6 +44,7 @@ type DB struct {
 	scheduler  *scheduler
 	firstLog   logFile // the log that the open has begun
 	id         identity
+	standing   standing
 	swaps      swapGate
 	lookUps    uint64       // at the last FlushSmallMemTables
 	fullSize   bool         // memtables have their full size

@@ -120,7 +120,7 @@ func (d *DB) loadIdentity() error {
 		d.id.place = place
 		d.setActor(nextActor(d.Actor()))
 	}
-	return d.loadSeal()
+	return errors.Join(d.loadStanding(open), d.loadSeal())
 }
 
 // newIdentity makes a store's identity, and its keys, in one synced batch.
@@ -139,11 +139,13 @@ func (d *DB) newIdentity() error {
 	d.setActor(nextActor(""))
 	seal := make([]byte, len(d.id.keyring.Current)+len(d.id.keyring.Domain))
 	randomBytes(seal)
+	randomBytes(d.standing.id[:])
 	b := d.pebble.NewBatch()
 	defer b.Close()
 	err = errors.Join(
 		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil),
 		b.Set(keySeal, seal, nil),
+		b.Set(keyDiskID, d.standing.id[:], nil),
 		d.guard(func() error { return b.Commit(pebble.Sync) }))
 	if err != nil {
 		return err
@@ -195,7 +197,8 @@ func (d *DB) Mark() error {
 	defer b.Close()
 	err = errors.Join(err,
 		b.Set(keyOpen, []byte{1}, nil),
-		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil))
+		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil),
+		d.markStanding(b))
 	if err == nil && d.id.moved {
 		err = d.hooks.Moved(b)
 	}
@@ -248,7 +251,9 @@ func (d *DB) markClean() error {
 	if !d.id.marked.Load() {
 		return nil
 	}
-	return d.guard(func() error { return d.pebble.Delete(keyOpen, pebble.Sync) })
+	b := d.pebble.NewBatch()
+	defer b.Close()
+	return errors.Join(b.Delete(keyPromised, nil), b.Delete(keyOpen, nil), d.guard(func() error { return b.Commit(pebble.Sync) }))
 }
 
 // writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is not what is in it but which

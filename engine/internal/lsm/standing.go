@@ -1,0 +1,199 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset"
+	"bigset/engine/internal/lockorder"
+)
+
+// Who a disk is, beside the actors that mint its dots, and what of its word a crash may have taken back. An actor changes with every unclean stop, for a
+// counter must never be issued twice. The disk stays the same one, as long as it has kept what it acknowledged.
+
+// DiskIDBytes is the length of the identity of a disk.
+const DiskIDBytes = 12
+
+// Promise is a kind of acknowledgement that a crash may take back. It is on disk, as a bit.
+type Promise byte
+
+// Promises.
+const (
+	PromiseSets          Promise = 1 << iota // a write of a set that was not synced: any crash may take it back
+	PromiseFiltersMemory                     // a mark that is in memory only: any crash takes it back
+	PromiseFiltersLog                        // a mark in the log, not synced: a power cut takes it back
+	promisesAll          = PromiseSets | PromiseFiltersMemory | PromiseFiltersLog
+)
+
+// Keys of the store's own metadata.
+var (
+	keyDiskID   = []byte("n") // the identity of the disk
+	keyPromised = []byte("q") // the promises given since the store was closed in order last, and the boot of the machine
+	keyLacks    = []byte("l") // what the store may lack: promises that were taken back
+)
+
+// standing is who a disk is and what it may lack.
+type standing struct {
+	id     [DiskIDBytes]byte
+	lacks  atomic.Uint32 // Promises that may have been taken back
+	given  atomic.Uint32 // that this open has noted
+	giving lockorder.Mutex[lockorder.PromiseMu]
+}
+
+// bootID names the boot of the machine, where the system tells it.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// loadStanding reads it, after the identity. Nothing is written before the first mark.
+func (d *DB) loadStanding(unclean bool) error {
+	s := &d.standing
+	id, ok, err := d.Get(keyDiskID)
+	switch {
+	case err != nil:
+		return err
+	case ok && len(id) != DiskIDBytes:
+		return fmt.Errorf("%w: identity of the disk of %d bytes", bigset.ErrCorrupt, len(id))
+	case ok && !d.id.moved:
+		copy(s.id[:], id)
+	default: // a store from before there was one, or a copy
+		randomBytes(s.id[:])
+	}
+	lacks, err := d.readPromises(keyLacks)
+	if err != nil {
+		return err
+	}
+	given, boot, err := d.readPromised()
+	if err != nil {
+		return err
+	}
+	if unclean {
+		lost := given
+		if own := bootID(); own != "" && own == boot {
+			lost &^= PromiseFiltersLog // what the process had written the system has kept
+		}
+		lacks |= lost
+	}
+	s.lacks.Store(uint32(lacks))
+	return nil
+}
+
+func (d *DB) readPromises(key []byte) (Promise, error) {
+	b, ok, err := d.Get(key)
+	if err != nil || !ok {
+		return 0, err
+	}
+	if len(b) == 0 || Promise(b[0])&^promisesAll != 0 {
+		return 0, fmt.Errorf("%w: promises %x", bigset.ErrCorrupt, b)
+	}
+	return Promise(b[0]), nil
+}
+
+func (d *DB) readPromised() (given Promise, boot string, err error) {
+	if given, err = d.readPromises(keyPromised); err != nil {
+		return 0, "", err
+	}
+	b, _, err := d.Get(keyPromised)
+	if len(b) > 1 {
+		boot = string(b[1:])
+	}
+	return given, boot, err
+}
+
+// markStanding adds to the batch of the first mark who the disk is and what it may lack: from then on the promises of earlier opens are settled.
+func (d *DB) markStanding(b *pebble.Batch) error {
+	err := errors.Join(b.Set(keyDiskID, d.standing.id[:], nil), b.Delete(keyPromised, nil))
+	if lacks := d.standing.lacks.Load(); lacks != 0 {
+		err = errors.Join(err, b.Set(keyLacks, []byte{byte(lacks)}, nil))
+	}
+	return err
+}
+
+// DiskID returns who the disk is: the same after clean and unclean stops, another one in a folder that was copied or put back from an older copy. It
+// is on disk after the first write.
+func (d *DB) DiskID() []byte { return d.standing.id[:] }
+
+// Promise notes, on disk, that something is about to be acknowledged which a crash may take back. After the first time it costs one atomic load.
+func (d *DB) Promise(p Promise) error {
+	s := &d.standing
+	if Promise(s.given.Load())&p == p {
+		return nil
+	}
+	if err := d.Mark(); err != nil {
+		return err
+	}
+	s.giving.Lock()
+	defer s.giving.Unlock()
+	given := Promise(s.given.Load()) | p
+	value := append([]byte{byte(given)}, bootID()...)
+	if err := d.guard(func() error { return d.pebble.Set(keyPromised, value, pebble.Sync) }); err != nil {
+		return err
+	}
+	s.given.Store(uint32(given))
+	return nil
+}
+
+// Lacks returns the promises that crashes may have taken back, and that were not made good since.
+func (d *DB) Lacks() Promise { return Promise(d.standing.lacks.Load()) }
+
+// MadeGood notes, on disk, that the store lacks nothing of some promises any more.
+func (d *DB) MadeGood(p Promise) error {
+	s := &d.standing
+	if Promise(s.lacks.Load())&p == 0 {
+		return nil
+	}
+	if err := d.Mark(); err != nil {
+		return err
+	}
+	s.giving.Lock()
+	defer s.giving.Unlock()
+	lacks := Promise(s.lacks.Load()) &^ p
+	err := d.guard(func() error {
+		if lacks == 0 {
+			return d.pebble.Delete(keyLacks, pebble.Sync)
+		}
+		return d.pebble.Set(keyLacks, []byte{byte(lacks)}, pebble.Sync)
+	})
+	if err == nil {
+		s.lacks.Store(uint32(lacks))
+	}
+	return err
+}
+
+// Meta is a value that the store keeps for its owner, outside all slots. It is on disk, as a byte of a key.
+type Meta byte
+
+// MetaBytesMax is the longest value.
+const MetaBytesMax = 4 << 20
+
+func metaKey(k Meta) []byte { return []byte{'M', byte(k)} }
+
+// Meta returns a value, or nil.
+func (d *DB) Meta(k Meta) ([]byte, error) {
+	v, _, err := d.Get(metaKey(k))
+	return v, err
+}
+
+// SetMeta keeps a value; it is on disk when it returns.
+func (d *DB) SetMeta(ctx context.Context, k Meta, value []byte) error {
+	if len(value) > MetaBytesMax {
+		return &bigset.LimitError{What: "bytes of metadata", Got: len(value), Max: MetaBytesMax}
+	}
+	if err := errors.Join(ctx.Err(), d.Writable()); err != nil {
+		return err
+	}
+	if err := d.Mark(); err != nil {
+		return err
+	}
+	return d.guard(func() error { return d.pebble.Set(metaKey(k), value, pebble.Sync) })
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"bigset/engine/internal/lsm"
+)
+
+// Identity returns who the disk is: bytes that stay the same over clean and unclean stops and over DropRange, and that are others in a folder that was
+// copied, restored, or put back from an older copy. It is not the actor that mints dots (Actor), which changes with each unclean stop. It is on
+// disk after the first write. The caller must not change it.
+func (s *Store) Identity() []byte { return s.db.DiskID() }
+
+// Promise is a kind of acknowledgement that a crash may take back.
+type Promise byte
+
+// Promises.
+const (
+	// PromiseSets is a write of a set that was not synced: any crash may take it back.
+	PromiseSets = Promise(lsm.PromiseSets)
+	// PromiseFiltersMemory is a mark of a filter that is in memory only: any crash takes it back.
+	PromiseFiltersMemory = Promise(lsm.PromiseFiltersMemory)
+	// PromiseFiltersLog is a mark in the log that was not synced: a power cut may take it back.
+	PromiseFiltersLog = Promise(lsm.PromiseFiltersLog)
+)
+
+// Promise notes, on disk, that something is about to be acknowledged that a crash may take back. Whoever acknowledges such things to other replicas calls
+// it before. After the first time since an open it costs an atomic load or two. A clean close ends what was promised.
+func (s *Store) Promise(p Promise) error { return s.db.Promise(lsm.Promise(p)) }
+
+// MayLack says whether sets, or filters, may lack what this store has acknowledged, because a crash may have taken it back. It stays so until
+// MadeGood. A store that syncs what it acknowledges never lacks anything.
+func (s *Store) MayLack() (sets, filters bool) {
+	lacks := s.db.Lacks()
+	return lacks&lsm.PromiseSets != 0, lacks&(lsm.PromiseFiltersMemory|lsm.PromiseFiltersLog) != 0
+}
+
+// MadeGood notes, on disk, that sets, or filters, lack nothing any more: others have brought what may have been lost.
+func (s *Store) MadeGood(sets, filters bool) error {
+	var p lsm.Promise
+	if sets {
+		p |= lsm.PromiseSets
+	}
+	if filters {
+		p |= lsm.PromiseFiltersMemory | lsm.PromiseFiltersLog
+	}
+	return s.db.MadeGood(p)
+}
+
+// Meta names a value that the store keeps for its owner. It is on disk.
+type Meta = lsm.Meta
+
+// What the members of a cluster keep.
+const (
+	MetaCluster Meta = 'c' // the records of the cluster that this store holds
+	MetaFilled  Meta = 'f' // under which of them it has been filled
+	MetaFilters Meta = 'l' // the catalogue of the cluster's filters
+)
+
+// SetMeta keeps a value of at most 4 MiB outside all slots: DropRange leaves it alone, and a checkpoint has it. It is on disk when SetMeta returns. A
+// restored or copied store has it too: who reads it asks whose it was (Identity).
+func (s *Store) SetMeta(ctx context.Context, k Meta, value []byte) error {
+	if err := s.db.SetMeta(ctx, k, value); err != nil {
+		return fmt.Errorf("engine: keep metadata %q: %w", string(rune(k)), lsm.DiskError(err))
+	}
+	return nil
+}
+
+// Meta returns a value, or nil. It belongs to the caller.
+func (s *Store) Meta(k Meta) ([]byte, error) { return s.db.Meta(k) }

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"bigset"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+)
+
+// A disk stays the same one over stops of all kinds, while its actor changes; what was promised and may have been lost is reported until it was made
+// good.
+func TestStanding(t *testing.T) {
+	ctx := context.Background()
+	disk := testkit.NewDisk()
+	open := func(fs *testkit.Disk) *Store {
+		t.Helper()
+		s, err := Open("db", &Options{FS: fs, BackgroundInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	add := func(s *Store) {
+		t.Helper()
+		if _, err := s.Write(ctx, []byte("s"), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("e")}}, bigset.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lacks := func(s *Store, sets, filters bool) {
+		t.Helper()
+		if gotSets, gotFilters := s.MayLack(); gotSets != sets || gotFilters != filters {
+			t.Errorf("may lack %v %v, want %v %v", gotSets, gotFilters, sets, filters)
+		}
+	}
+	s := open(disk)
+	id, actor := bytes.Clone(s.Identity()), s.Actor()
+	if err := s.SetMeta(ctx, MetaCluster, []byte("map")); err != nil {
+		t.Fatal(err)
+	}
+	add(s)
+	crash := func(promises ...Promise) *Store {
+		t.Helper()
+		for _, p := range promises {
+			if err := s.Promise(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clone := disk.CrashClone(0, 1)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		disk = clone
+		return open(disk)
+	}
+	s = crash()
+	lacks(s, false, false)
+	if !bytes.Equal(s.Identity(), id) || s.Actor() == actor {
+		t.Errorf("after a crash: identity %x of %x, actor %x of %x", s.Identity(), id, string(s.Actor()), string(actor))
+	}
+	if v, err := s.Meta(MetaCluster); err != nil || string(v) != "map" {
+		t.Errorf("metadata after a crash: %q, %v", v, err)
+	}
+	if err := s.DropRange(ctx, 0, keyscheme.SlotMax); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := s.Meta(MetaCluster); err != nil || string(v) != "map" || !bytes.Equal(s.Identity(), id) {
+		t.Errorf("after a drop of all: %q, %v, identity %x", v, err, s.Identity())
+	}
+	s = crash(PromiseFiltersLog) // the machine was not started again
+	lacks(s, false, false)
+	s = crash(PromiseFiltersMemory)
+	lacks(s, false, true)
+	s = crash(PromiseSets)
+	lacks(s, true, true)
+	if err := s.Close(); err != nil { // it is reported until it was made good, also when nothing was written
+		t.Fatal(err)
+	}
+	s = open(disk)
+	lacks(s, true, true)
+	if err := s.MadeGood(true, false); err != nil {
+		t.Fatal(err)
+	}
+	s = crash()
+	lacks(s, false, true)
+	if err := s.MadeGood(true, true); err != nil {
+		t.Fatal(err)
+	}
+	s = crash()
+	lacks(s, false, false)
+	if err := s.Promise(PromiseSets); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil { // in order: nothing is lost
+		t.Fatal(err)
+	}
+	s = open(disk)
+	lacks(s, false, false)
+	add(s)
+	if rep, err := s.Verify(ctx, VerifyOptions{}); err != nil || rep.ProblemCount > 0 {
+		t.Errorf("verify: %+v, %v", rep, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
