@@ -4,7 +4,7 @@
 // what makes them malformed, and the packed form of a copy. It stores nothing and sends nothing: package engine does the first, package
 // server/peer says how they travel. Whoever speaks of a set needs no store, and links none.
 //
-// Imports go down five floors: doors (cmd/bigset, server, bench), wire (server/coord, server/transfer, server/peer, server/bloomd), disk
+// Imports go down five floors: doors (cmd/bigset, server, bench), wire (server/coord, server/transfer, server/peer, server/bloomd, server/door), disk
 // (engine), rules (this package, comparator, fold, readcore, handoff, compaction, keyscheme), words (clock, bloomslice).
 //
 // Files: op.go, context.go and delta.go (a write), read.go (a read), facts.go, state.go, digest.go and span.go (replicas), slice.go and

@@ -232,3 +232,11 @@ func (f *Folder) intern(actor []byte) clock.Actor {
 	f.actor = a
 	return a
 }
+
+// Spare takes a chunk's memory: room for elements, for their names and for dots. Nobody may look at the chunk any more, nor at its elements.
+func (c *Chunk) Spare() (elements []Element, names []byte, dots []clock.Dot) {
+	return c.Elements[:0], c.names[:0], c.dots[:0]
+}
+
+// Hold notes which memory the names and the dots of the chunk's elements lie in, for Reuse and Spare to take.
+func (c *Chunk) Hold(names []byte, dots []clock.Dot) { c.names, c.dots = names, dots }

@@ -168,6 +168,7 @@ func (n *Node) NotReady() (reasons []string) {
 	case s == nil:
 		return []string{starting}
 	}
+	reasons = n.doors.notReady()
 	if _, err := s.DiskSpace(); err != nil {
 		reasons = append(reasons, "disk full: adds are refused: "+err.Error())
 	}

@@ -281,7 +281,7 @@ func followLinks(path string) string {
 // loopsMost is how many event loops workers may ask for: each has three file descriptors.
 const loopsMost = 256
 
-// loops returns bloomd.Options.Loops.
+// loops returns door.Options.Loops.
 func (c *Config) loops() int {
 	if c.Workers <= 1 {
 		return 0 // bloomd's default, which many files have

@@ -4,9 +4,12 @@
 //
 //	          config: flags over environment over file over defaults
 //	             │
-//	clients ──► server/bloomd ──► bloomFilters ──► engine.Store ◄── every flush_interval, every cold_interval
+//	clients ──► server/door ─► server/bloomd ──► bloomFilters ──► engine.Store ◄── every flush_interval, every cold_interval
 //	operator ─► admin port: /metrics /healthz /readyz /backup, with --pprof also /debug/pprof
 //	balancer ─► health port: /healthz /readyz
+//
+// Clients come by doors: a list of protocols, each with its listener, which are started, drained and counted alike (doors.go). All of them
+// share one limit on connections.
 //
 // A node starts in the order addresses, store, clients, and stops the other way round, the health port last: when Stop returns, all that was answered is
 // on disk and the folder is closed in order. Addresses come first so that a second server on one port leaves no folder behind.

@@ -21,13 +21,16 @@ type bloomFilters struct {
 }
 
 // Find implements bloomd.Filters.
-func (b *bloomFilters) Find(name []byte) bloomd.Filter {
+func (b *bloomFilters) Find(_ context.Context, name []byte) (bloomd.Filter, error) {
 	f, err := b.store.Filters().Get(name)
 	if err != nil {
-		return nil
+		return nil, bloomd.ErrNoFilter
 	}
-	return bloomFilter{f}
+	return bloomFilter{f}, nil
 }
+
+// FindsWait implements bloomd.Filters.
+func (b *bloomFilters) FindsWait() bool { return false }
 
 // Create implements bloomd.Filters.
 func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.CreateOptions) (created bool, err error) {
@@ -86,9 +89,9 @@ func (b *bloomFilters) FlushAll(ctx context.Context) error {
 	return protocolError(b.store.Filters().Flush(ctx))
 }
 
-// List implements bloomd.Filters.
-func (b *bloomFilters) List(_ context.Context, prefix []byte, after string, most int) ([]bloomd.Info, error) {
-	part, err := b.listing.part(b.store, prefix, after, most)
+// List implements bloomd.Filters. All figures are those of this node.
+func (b *bloomFilters) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
+	part, err := b.listing.part(b.store, l.Prefix, l.After, l.Most)
 	if err != nil {
 		return nil, protocolError(err)
 	}
@@ -124,11 +127,14 @@ func (b bloomFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 	return n, protocolError(err)
 }
 
+// ChecksWait implements bloomd.Filter.
+func (b bloomFilter) ChecksWait() bool { return false }
+
 // SetsWait implements bloomd.Filter.
 func (b bloomFilter) SetsWait() bool { return b.f.MarksWait() }
 
 // Info implements bloomd.Filter. Of a damaged filter it tells what is known.
-func (b bloomFilter) Info(context.Context) (bloomd.Info, error) {
+func (b bloomFilter) Info(context.Context, bool) (bloomd.Info, error) {
 	info, err := b.f.Info()
 	if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 		return bloomd.Info{}, protocolError(err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"bigset/server/bloomd"
 )
 
 // TestListing has lists in parts be what the store's are, with clients that take turns, other prefixes, and filters that come and go.
@@ -16,7 +18,7 @@ func TestListing(t *testing.T) {
 	}
 	names := func(prefix, after string, most int) (names []string) {
 		t.Helper()
-		infos, err := b.List(t.Context(), []byte(prefix), after, most)
+		infos, err := b.List(t.Context(), bloomd.Listing{Prefix: []byte(prefix), After: after, Most: most})
 		if err != nil {
 			t.Fatal(err)
 		}

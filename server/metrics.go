@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bigset/engine"
+	"bigset/server/bloomd"
 )
 
 // WriteMetrics writes figures in Prometheus' text format, version 0.0.4, their names behind bigset_.
@@ -32,7 +33,7 @@ func WriteMetrics(w io.Writer, figures iter.Seq[engine.Metric]) error {
 	return err
 }
 
-// metrics lists the figures of the store, of its filters and of the protocol.
+// metrics lists the figures of the store, of its filters and of the doors.
 func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
 	filters, err := n.sums.metrics(s) // before the store's figures, which count the damage that this meets
 	if err != nil {
@@ -48,7 +49,7 @@ func (n *Node) metrics(s *engine.Store) (iter.Seq[engine.Metric], error) {
 				return
 			}
 		}
-		for _, list := range [][]engine.Metric{filters, n.protocolMetrics(), n.ownMetrics()} {
+		for _, list := range [][]engine.Metric{filters, n.doors.metrics(), n.ownMetrics()} {
 			for _, m := range list {
 				if !yield(m) {
 					return
@@ -96,9 +97,8 @@ func (f *filterSums) metrics(s *engine.Store) ([]engine.Metric, error) {
 	return f.list, nil
 }
 
-// protocolMetrics are the figures of bloomd's protocol.
-func (n *Node) protocolMetrics() []engine.Metric {
-	m := n.bloomd.Metrics()
+// bloomdMetrics are the figures of bloomd's protocol. Those of connections and bytes are of before there were other doors.
+func bloomdMetrics(m bloomd.Metrics) []engine.Metric {
 	list := []engine.Metric{
 		gauge("connections", "clients connected by bloomd's protocol", m.Connections),
 		counter("connections_accepted", "clients that were connected", m.Accepted),

@@ -17,10 +17,14 @@ import (
 	"bigset"
 	"bigset/engine"
 	"bigset/server/bloomd"
+	"bigset/server/door"
 )
 
 // ErrListen is what errors about an address are that can't be listened on.
 var ErrListen = errors.New("server: can't listen")
+
+// longBytesLeast is the least that long requests of all clients may have in memory together.
+const longBytesLeast = 512 << 20
 
 // Node is a running server. All its methods may be called by any number of goroutines.
 type Node struct {
@@ -28,10 +32,9 @@ type Node struct {
 	log     *slog.Logger
 	started time.Time
 
-	listener                      net.Listener
+	doors                         doors        // the first is bloomd's protocol
 	adminListener, healthListener net.Listener // nil where there is no such port, as admin and health
 	admin, health                 *http.Server
-	bloomd                        *bloomd.Server
 	store                         atomic.Pointer[engine.Store] // nil while it is being opened
 
 	ended      chan error // what ended a listener that should not have ended
@@ -49,19 +52,24 @@ type Node struct {
 
 // Start starts a node. When it returns, clients are answered and the service manager has been told so. Errors are ErrListen, ErrConfig and
 // those of engine.Open; after one nothing is left open.
-func Start(c Config, log *slog.Logger) (*Node, error) {
+func Start(c Config, log *slog.Logger) (*Node, error) { return start(c, log) }
+
+// start starts a node with further doors.
+func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	err := c.Validate()
 	if err != nil {
 		return nil, err
 	}
-	if most := connectionsMost(c.MaxConnections, descriptorLimit()); most < c.MaxConnections {
+	if most := door.ConnectionsMost(c.MaxConnections, door.Descriptors()); most < c.MaxConnections {
 		log.Warn("bigset: fewer connections than configured: the process may open no more files (ulimit -n, LimitNOFILE)",
-			"max_connections", c.MaxConnections, "connections", most, "files", descriptorLimit())
+			"max_connections", c.MaxConnections, "connections", most, "files", door.Descriptors())
 		c.MaxConnections = most
 	}
-	n := &Node{config: c, log: log, started: time.Now(), ended: make(chan error, 3)}
-	if n.listener, err = listen(c.Address(), "bloomd's protocol", "--bloomd"); err != nil {
-		return nil, err
+	n := &Node{config: c, log: log, started: time.Now()}
+	n.doors = append(doors{{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}}, more...)
+	n.ended = make(chan error, len(n.doors)+2)
+	if err := n.doors.listen(); err != nil {
+		return nil, n.giveUp(err, nil)
 	}
 	if c.Admin != "" {
 		if n.adminListener, err = listen(c.Admin, "the admin port", "--admin"); err != nil {
@@ -81,11 +89,14 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 	if err != nil {
 		return nil, n.giveUp(err, nil)
 	}
-	if n.bloomd, err = n.newBloomd(s); err != nil {
+	limits := door.NewLimits(door.LimitsOptions{Connections: c.MaxConnections, LongBytes: max(longBytesLeast, int64(c.MaxLine))})
+	if err := n.doors.open(s, limits); err != nil {
 		return nil, n.giveUp(err, s)
 	}
 	n.store.Store(s)
-	go n.serve("bloomd's protocol", func() error { return n.bloomd.Serve(context.Background(), n.listener) })
+	for _, d := range n.doors {
+		go n.serveDoor(d)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stopTimers = cancel
 	n.every(ctx, c.FlushInterval, n.flushFilters)
@@ -101,7 +112,7 @@ func Start(c Config, log *slog.Logger) (*Node, error) {
 // giveUp closes what a failed Start had opened. s may be nil.
 func (n *Node) giveUp(err error, s *engine.Store) error {
 	n.stopping.Store(true)
-	errs := []error{err, n.listener.Close()}
+	errs := []error{err, n.doors.close()}
 	if s != nil {
 		errs = append(errs, s.Close())
 	}
@@ -136,15 +147,16 @@ func (n *Node) openStore() (*engine.Store, error) {
 	return s, err
 }
 
-func (n *Node) newBloomd(s *engine.Store) (*bloomd.Server, error) {
+// newBloomd makes the door for bloomd's protocol.
+func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
 	defaults := bigset.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
 	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults, refusals: refusalLog{log: n.log}},
-		bloomd.Options{LineBytesMax: c.MaxLine, ConnectionsMax: c.MaxConnections, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
+		door.Options{Limits: limits, RequestBytesMax: c.MaxLine, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return srv, nil
+	return srv, func() []engine.Metric { return bloomdMetrics(srv.Metrics()) }, nil
 }
 
 // listen listens, or says plainly why not: flag is where the address comes from.
@@ -172,8 +184,19 @@ func (n *Node) serve(what string, run func() error) {
 	}
 }
 
+// serveDoor serves a door. While the node goes on, it is not ready once a door has ended.
+func (n *Node) serveDoor(d *nodeDoor) {
+	n.serve(d.what, func() error {
+		err := d.protocol.Serve(context.Background(), d.listener)
+		if !n.stopping.Load() {
+			d.ended.Store(&err)
+		}
+		return err
+	})
+}
+
 // Addr returns the address at which bloomd's protocol is served.
-func (n *Node) Addr() net.Addr { return n.listener.Addr() }
+func (n *Node) Addr() net.Addr { return n.doors[0].listener.Addr() }
 
 // AdminAddr returns the address of the admin port, or nil.
 func (n *Node) AdminAddr() net.Addr { return addrOf(n.adminListener) }
@@ -252,7 +275,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		if err := notify("STOPPING=1"); err != nil {
 			n.log.Warn("bigset: the service manager could not be told", "cause", err)
 		}
-		if err := n.bloomd.Shutdown(ctx); err != nil {
+		if err := n.doors.shutdown(ctx); err != nil {
 			n.log.Warn("bigset: clients were cut off", "cause", err)
 		}
 		n.stopTimers()

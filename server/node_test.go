@@ -229,15 +229,19 @@ func TestFiltersDoNotAllocate(t *testing.T) {
 	b := &bloomFilters{store: n.store.Load()}
 	name, keys, present := []byte("f"), [][]byte{[]byte("a"), []byte("b")}, make([]bool, 2)
 	allocs := testing.AllocsPerRun(1000, func() {
-		if err := b.Find(name).Check(context.Background(), keys, present); err != nil {
+		found, err := b.Find(context.Background(), name)
+		if err == nil {
+			err = found.Check(context.Background(), keys, present)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	})
 	if allocs > 0 || !present[0] || present[1] {
 		t.Errorf("%v allocations, %v", allocs, present)
 	}
-	if b.Find([]byte("g")) != nil {
-		t.Error("a filter that is not there is found")
+	if _, err := b.Find(context.Background(), []byte("g")); !errors.Is(err, bloomd.ErrNoFilter) {
+		t.Errorf("a filter that is not there: %v", err)
 	}
 }
 
@@ -253,7 +257,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	eventually(t, "the client is connected", func() bool { return n.bloomd.Metrics().Connections == 1 })
+	eventually(t, "the client is connected", func() bool { return n.doors[0].protocol.Counts().Connections == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := n.Stop(ctx); err != nil || !strings.Contains(log.String(), "clients were cut off") {

@@ -1,9 +1,6 @@
 package ring
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Limits are what Check asks beyond a map's form. The zero Limits ask nothing.
 type Limits struct {
@@ -22,7 +19,8 @@ type Limits struct {
 //	M3  An assignment is stable exactly if its lists are equal.
 //	M5  No more moves are in flight than the limits say, in all and into one node.
 //	M6  All members of lists are in the table.
-//	M7  No zone has more copies of a bucket than its share, which is N divided by the zones, unless there is no other place.
+//	M7  No zone has more copies of a bucket than its share, which is N divided by the zones, unless there is no other place. Copies at
+//	    nodes that drain or are lost do not count.
 //	M8  A list is shorter than N only when there are fewer than N nodes.
 func (m *Map) Check(l Limits) error {
 	if err := m.Settings.Check(); err != nil {
@@ -127,14 +125,13 @@ func (m *Map) checkPlaced() error {
 		if want := min(m.N, rule.places); len(a.Next) < want {
 			return fmt.Errorf("%w: M8: bucket %v has %d copies, there are nodes for %d", ErrMap, a.Bucket, len(a.Next), want)
 		}
-		var count [CopiesMax]int
-		for i, who := range a.Next {
+		count := map[string]int{}
+		for _, who := range a.Next {
 			n := m.Node(who.Node)
-			if n == nil {
-				return fmt.Errorf("%w: M6: member %v is no node", ErrMap, who)
+			if n == nil || !holds(n) {
+				continue
 			}
-			first := slices.IndexFunc(a.Next[:i+1], func(o Member) bool { return m.Node(o.Node).Zone == n.Zone })
-			if count[first]++; count[first] > rule.cap {
+			if count[n.Zone]++; count[n.Zone] > rule.cap {
 				return fmt.Errorf("%w: M7: zone %q has more than %d copies of bucket %v", ErrMap, n.Zone, rule.cap, a.Bucket)
 			}
 		}

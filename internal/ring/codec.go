@@ -14,7 +14,6 @@ import (
 const (
 	kindAssignment = 'a'
 	kindNotMine    = 'n'
-	kindHead       = 'h'
 	kindPage       = 'p'
 	kindDelta      = 'd'
 	kindMap        = 'm'

@@ -182,6 +182,34 @@ func TestCodec(t *testing.T) {
 	}
 }
 
+// TestCodecForms: bytes that say what no writer would, though their checksum is right.
+func TestCodecForms(t *testing.T) {
+	_, moving, _, _ := samples(t)
+	good, err := ring.AppendAssignment(nil, moving)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good = good[:len(good)-4]
+	at := func(i int, by ...byte) []byte { return append(append(bytes.Clone(good[:i]), by...), good[i+1:]...) }
+	if _, err := ring.DecodeAssignment(reseal(at(0, good[0]))); err != nil {
+		t.Fatal(err)
+	}
+	for what, b := range map[string][]byte{
+		"a bucket of 33 bits":      at(2, 33),
+		"a state that is none":     at(3, 3),
+		"stable, with two lists":   at(3, 0),
+		"a key beyond the mask":    at(4, 0x80, 0x02),
+		"a number in a long form":  at(4, good[4]|0x80, 0),
+		"a number that has no end": append(bytes.Clone(good[:4]), 0x80, 0x80),
+		"since before the first":   append(bytes.Clone(good[:5]), 2, 2, 0, 0),
+		"too many owners":          append(bytes.Clone(good[:5]), 2, 0, 0, 17),
+	} {
+		if _, err := ring.DecodeAssignment(reseal(b)); !errors.Is(err, ring.ErrCodec) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // reseal returns a body with its checksum.
 func reseal(body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))

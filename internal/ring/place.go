@@ -247,34 +247,7 @@ func (t *table) fillOne(r *row, place int, why Why, choose func(r *row, place in
 		t.put(r, place, n, why)
 		return true
 	}
-	return t.shrink(r, place, why)
-}
-
-// shrink takes a member out that nobody can replace, if what is left are all nodes there are and no acknowledged write can be missed.
-func (t *table) shrink(r *row, place int, why Why) bool {
-	left := 0
-	for _, n := range r.nodes {
-		if n != nobody && holds(&t.nodes[n]) {
-			left++
-		}
-	}
-	if place == len(r.members) || left == 0 || left < t.want {
-		return false
-	}
-	next := slices.Delete(slices.Clone(r.members), place, place+1)
-	if !coversWrites(r.members, next, t.m.Settings) {
-		return false
-	}
-	t.set(r, next, r.members[place], Member{}, why)
-	return true
-}
-
-// coversWrites reports whether a read of the new list meets every write that the old list acknowledged, when all members that join are
-// whole: of each write the members that stay have W less those that leave.
-func coversWrites(owners, next []Member, s Settings) bool {
-	leaving := len(without(owners, next))
-	stay := len(owners) - leaving
-	return max(0, s.WriteQuorum(owners)-leaving)+s.ReadQuorum(next) > stay
+	return false // whoever nobody can replace stays: fewer copies would be less safe
 }
 
 // unzone moves copies out of zones that have too many of a bucket.

@@ -100,11 +100,6 @@ func (z *rendezvous) align(r *row, nodes []int) {
 		}
 		z.put(r, place, n, why)
 	}
-	for place := len(r.nodes) - 1; place >= 0 && !z.full(); place-- {
-		if !slices.Contains(nodes, r.nodes[place]) {
-			z.shrink(r, place, Drain)
-		}
-	}
 	members := make([]Member, len(nodes))
 	for i, n := range nodes {
 		members[i] = z.nodes[n].Member

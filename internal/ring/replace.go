@@ -98,10 +98,9 @@ func (m *Map) advanced(a *Assignment, p Progress) (b Assignment, ok bool) {
 	return b, err == nil
 }
 
-// Whole reports whether all joiners of an assignment that is copying are whole (R3), and the members that stay have what was
-// acknowledged.
+// Whole reports whether all joiners of an assignment that is copying are whole (R3).
 func (a *Assignment) Whole(s Settings, p Progress) bool {
-	if a.State != Copying || !coversWrites(a.Owners, a.Next, s) {
+	if a.State != Copying {
 		return false
 	}
 	for _, who := range a.Joining() {

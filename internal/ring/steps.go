@@ -5,14 +5,17 @@ import (
 	"slices"
 )
 
-// Begin returns the assignment that copies the bucket to the members of next: the step of a stable one.
+// Begin returns the assignment that copies the bucket to the members of next: the step of a stable one. Next is not shorter than Owners:
+// a write that W of them acknowledged could be left at a single member.
 func (a *Assignment) Begin(next []Member) (Assignment, error) {
 	switch {
 	case a.State != Stable:
 		return Assignment{}, fmt.Errorf("%w: bucket %v is %v, it has to be stable", ErrStep, a.Bucket, a.State)
 	case slices.Equal(a.Owners, next):
 		return Assignment{}, fmt.Errorf("%w: bucket %v would stay where it is", ErrStep, a.Bucket)
-	case len(without(next, a.Owners)) == 0 && len(next) == len(a.Owners):
+	case len(next) < len(a.Owners):
+		return Assignment{}, fmt.Errorf("%w: bucket %v would have fewer copies", ErrStep, a.Bucket)
+	case len(without(next, a.Owners)) == 0:
 		return Assignment{}, fmt.Errorf("%w: bucket %v would only be reordered", ErrStep, a.Bucket)
 	}
 	return a.step(Copying, a.Owners, next), nil

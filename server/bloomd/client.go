@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// ErrUnsendable is the error of names and keys that no line can carry: any with a line feed, names with a carriage return or a space, keys of
+// ErrUnsendable is the error of names and keys that no line can carry: any with a line feed, names and prefixes with a carriage return or a space, keys of
 // Multi and Bulk with a space, and the empty key of Check and Set. Nothing is sent then.
 var ErrUnsendable = errors.New("bloomd: name or key that the protocol can't carry")
 
@@ -254,7 +254,7 @@ func (c *Client) Info(name []byte) (Info, error) {
 
 // List returns the filters whose names begin with the prefix, as the server orders them: their names, probabilities and figures.
 func (c *Client) List(prefix []byte) ([]Info, error) {
-	if bytes.ContainsAny(prefix, "\r\n") {
+	if bytes.ContainsAny(prefix, "\r\n ") || string(prefix) == absolute {
 		return nil, ErrUnsendable
 	}
 	answer, err := c.Do(slices.Concat([]byte("list "), prefix))

@@ -8,12 +8,13 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // TestClientKeys has the client send all keys that the protocol can carry, and only those.
 func TestClientKeys(t *testing.T) {
 	t.Parallel()
-	c := start(t, bloomdtest.NewMemory(), bloomd.Options{}).client()
+	c := start(t, bloomdtest.NewMemory(), door.Options{}).client()
 	f := []byte("f")
 	if created, err := c.Create(f, bloomd.CreateOptions{}); err != nil || !created {
 		t.Fatal(created, err)
@@ -79,7 +80,7 @@ func TestClientKeys(t *testing.T) {
 
 func TestClientCommands(t *testing.T) {
 	t.Parallel()
-	c := start(t, bloomdtest.NewMemory(), bloomd.Options{}).client()
+	c := start(t, bloomdtest.NewMemory(), door.Options{}).client()
 	name, capacity, prob, yes := []byte("f"), uint64(20_000), 1e-9, false
 	o := bloomd.CreateOptions{Capacity: &capacity, Probability: &prob, InMemory: &yes}
 	for _, want := range []bool{true, false} {

@@ -11,10 +11,9 @@
 //     neighbouring requests that check, or set, keys of one filter are one call to the node. Nobody can tell but by the clock.
 //   - The answer of a request is sent when the node has done it: a set is then as durable as the filter promises.
 //   - multi and bulk find their filter once; a filter that is dropped meanwhile gives one error in place of the words, never in their midst.
-//   - A connection holds a line, at most twice while its buffer grows, the keys of one call, and a bounded part of the answers, of list
-//     too. A client that does not read is not read from; it hinders only itself. A long line that is begun has to end within a time.
-//   - What is executed is answered, as long as the client takes it: after a half close, and while the server shuts down. A line without
-//     its end is not executed.
+//   - A connection holds the keys of one call beside a line, and a bounded part of the answers, of list too.
+//
+// Connections, their limits and their end are those of server/door, and so are its laws.
 //
 // Checks and sets allocate nothing.
 package bloomd

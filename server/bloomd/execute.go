@@ -8,7 +8,6 @@ import (
 const (
 	groupKeysMax = 1024     // check or set requests that go to the node in one call
 	callKeysMax  = 16 << 10 // keys of multi or bulk that do
-	turnKeysMax  = 2000     // keys of a turn that a loop executes: one may take a microsecond, or some where its filter has many bits a key
 	keysKept     = 2048     // what a connection keeps room for
 	listMost     = 256      // filters of which list learns at a time
 )
@@ -50,7 +49,7 @@ func (c *conn) execute(ctx context.Context, line []byte) {
 
 func (c *conn) refuse(answer string) {
 	c.tally.others[tallyClientErrors]++
-	c.out = append(c.out, answer...)
+	c.Out = append(c.Out, answer...)
 }
 
 // fail answers a request that failed at the node.
@@ -58,10 +57,10 @@ func (c *conn) fail(command command, name []byte, err error) {
 	answer := answerOf(err)
 	if answer == answerInternal {
 		c.tally.others[tallyInternalErrors]++
-		c.mayWait() // for the log
-		c.s.failures.add(command.String(), name, err)
+		c.MayWait() // for the log
+		c.s.failures.Add(command.String(), name, err)
 	}
-	c.out = append(c.out, answer...)
+	c.Out = append(c.Out, answer...)
 }
 
 // join adds a check or a set to the group, after what stands in its way is executed.
@@ -84,63 +83,55 @@ func (c *conn) finishGroup(ctx context.Context) {
 	if len(g.keys) == 0 {
 		return
 	}
-	err := c.call(ctx, g.command, c.find(g.name), g.keys, g.yes)
+	f, err := c.find(ctx, g.name)
+	if err == nil {
+		err = c.call(ctx, g.command, f, g.keys, g.yes)
+	}
 	for _, yes := range g.yes {
 		switch {
 		case err != nil:
 			c.fail(g.command, g.name, err)
 		case yes:
-			c.out = append(c.out, answerYes...)
+			c.Out = append(c.Out, answerYes...)
 		default:
-			c.out = append(c.out, answerNo...)
+			c.Out = append(c.Out, answerNo...)
 		}
 	}
 	clear(g.keys) // a line of many bytes may be behind them
 	g.keys, g.yes, g.name = g.keys[:0], g.yes[:0], nil
 }
 
-// find returns a filter, or nil. Names that no filter can have do not come to the node.
-func (c *conn) find(name []byte) Filter {
+// find returns a filter, or ErrNoFilter. Names that no filter can have do not come to the node.
+func (c *conn) find(ctx context.Context, name []byte) (Filter, error) {
 	if !goodName(name) {
-		return nil
+		return nil, ErrNoFilter
 	}
-	return c.s.filters.Find(name)
+	if c.s.filters.FindsWait() {
+		c.Settle()
+	}
+	return c.s.filters.Find(ctx, name)
 }
 
 // call checks or sets keys.
 func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byte, yes []bool) error {
-	if f == nil {
-		return ErrNoFilter
-	}
-	now, all, counter := f.CheckNow, f.Check, tallyChecked
+	now, all, counter, wait := f.CheckNow, f.Check, tallyChecked, f.ChecksWait
 	if command == cmdSet || command == cmdBulk {
-		now, all, counter = f.SetNow, f.Set, tallySet
+		now, all, counter, wait = f.SetNow, f.Set, tallySet, f.SetsWait
 	}
 	c.tally.others[counter] += uint64(len(keys))
-	if counter == tallySet && f.SetsWait() {
-		c.settle()
-		c.mayWait() // where it could not settle
-		return f.Set(ctx, keys, yes)
+	if wait() {
+		c.Settle()
+		return all(ctx, keys, yes)
 	}
-	n := c.keysNow(len(keys))
+	n := c.Now(len(keys))
 	if n > 0 {
 		var err error
 		if n, err = now(keys[:n], yes[:n]); err != nil || n == len(keys) {
 			return err
 		}
 	}
-	c.mayWait()
+	c.MayWait()
 	return all(ctx, keys[n:], yes[n:])
-}
-
-// keysNow returns how many of so many keys may be executed without leaving the loop.
-func (c *conn) keysNow(keys int) int {
-	if c.seat == nil || !c.seat.holds() {
-		return keys
-	}
-	keys = min(keys, turnKeysMax-c.turnKeys)
-	c.turnKeys += keys
-	return keys
 }
 
 // executeMany executes multi or bulk. The answer begins when all keys are done: it has all words, or is an error. What has become of a key
@@ -150,7 +141,12 @@ func (c *conn) executeMany(ctx context.Context, r *request) {
 	if n := len(rest) - 1; rest[n] == ' ' {
 		rest = rest[:n]
 	}
-	f, done := c.find(r.name), r.rest[:0]
+	f, err := c.find(ctx, r.name)
+	if err != nil {
+		c.fail(r.command, r.name, err)
+		return
+	}
+	done := r.rest[:0]
 	for more := true; more; {
 		keys := c.many.keys[:0]
 		for more && len(keys) < callKeysMax {
@@ -184,9 +180,9 @@ func (c *conn) answerWords(digits []byte) {
 		if d == digitOf(true) {
 			word = answerYes
 		}
-		c.out = append(c.out, word...)
+		c.Out = append(c.Out, word...)
 		if i < len(digits)-1 {
-			c.out[len(c.out)-1] = ' ' // for the line feed
+			c.Out[len(c.Out)-1] = ' ' // for the line feed
 			c.writeIfFull()
 		}
 	}
@@ -201,7 +197,7 @@ func (c *conn) trimMany() {
 
 // executeOther executes a command that takes no keys.
 func (c *conn) executeOther(ctx context.Context, r *request) {
-	c.mayWait()
+	c.MayWait()
 	filters := c.s.filters
 	if !r.all && r.command != cmdList && !goodName(r.name) { // create's is good
 		c.fail(r.command, r.name, ErrNoFilter)
@@ -235,7 +231,7 @@ func (c *conn) executeOther(ctx context.Context, r *request) {
 		c.fail(r.command, r.name, err)
 		return
 	}
-	c.out = append(c.out, answerDone...)
+	c.Out = append(c.Out, answerDone...)
 }
 
 func (c *conn) executeCreate(ctx context.Context, r *request) {
@@ -244,50 +240,50 @@ func (c *conn) executeCreate(ctx context.Context, r *request) {
 	case err != nil:
 		c.fail(r.command, r.name, err)
 	case created:
-		c.out = append(c.out, answerDone...)
+		c.Out = append(c.Out, answerDone...)
 	default:
-		c.out = append(c.out, answerExists...)
+		c.Out = append(c.Out, answerExists...)
 	}
 }
 
 // executeList lists filters in parts: of those that the client has not taken yet no more is held than of other answers.
 func (c *conn) executeList(ctx context.Context, r *request) {
 	after := ""
-	for more := true; more && !c.ended; {
-		infos, err := c.s.filters.List(ctx, r.name, after, listMost)
+	for more := true; more && !c.Ended(); {
+		infos, err := c.s.filters.List(ctx, Listing{Prefix: r.name, After: after, Most: listMost, Absolute: r.exact})
 		if err != nil && after == "" {
 			c.fail(r.command, r.name, err)
 			return
 		}
 		if err != nil { // amid the answer no other can be given
-			c.s.failures.add(r.command.String(), r.name, err)
-			c.ended = true
+			c.s.failures.Add(r.command.String(), r.name, err)
+			c.End()
 			return
 		}
 		if after == "" {
-			c.out = append(c.out, answerStart...)
+			c.Out = append(c.Out, answerStart...)
 		}
 		for i := range infos {
-			c.out = appendRow(c.out, &infos[i])
+			c.Out = appendRow(c.Out, &infos[i])
 		}
 		if more = len(infos) == listMost; more {
 			after = infos[listMost-1].Name
 			c.writeIfFull()
 		}
 	}
-	c.out = append(c.out, answerEnd...)
+	c.Out = append(c.Out, answerEnd...)
 }
 
 func (c *conn) executeInfo(ctx context.Context, r *request) {
-	f := c.s.filters.Find(r.name)
-	if f == nil {
-		c.fail(r.command, r.name, ErrNoFilter)
-		return
-	}
-	info, err := f.Info(ctx)
+	f, err := c.s.filters.Find(ctx, r.name)
 	if err != nil {
 		c.fail(r.command, r.name, err)
 		return
 	}
-	c.out = appendInfo(c.out, &info)
+	info, err := f.Info(ctx, r.exact)
+	if err != nil {
+		c.fail(r.command, r.name, err)
+		return
+	}
+	c.Out = appendInfo(c.Out, &info)
 }

@@ -20,8 +20,10 @@ var (
 // Filters is what the server asks of the node behind it. All methods may be called by any number of goroutines; names and keys belong to
 // the caller again when a method returns.
 type Filters interface {
-	// Find returns a filter, or nil where there is none. It allocates nothing.
-	Find(name []byte) Filter
+	// Find returns a filter, or ErrNoFilter. Unless FindsWait reports true it does not wait, and allocates nothing.
+	Find(ctx context.Context, name []byte) (Filter, error)
+	// FindsWait reports whether Find may have to ask others which filters there are.
+	FindsWait() bool
 	// Create makes a filter. created is false where it is there already; then nothing changes.
 	Create(ctx context.Context, name []byte, o CreateOptions) (created bool, err error)
 	// Drop takes a filter away for good; when it returns that is durable.
@@ -33,10 +35,17 @@ type Filters interface {
 	// Flush makes what was set durable, in one filter or in all.
 	Flush(ctx context.Context, name []byte) error
 	FlushAll(ctx context.Context) error
-	// List returns what is known of the filters whose names begin with the prefix and come behind after, in byte order of their names:
-	// all of them, or the first most. All that were there when the first part was asked for, with after empty, and still are when
-	// the last is, are in one of them.
-	List(ctx context.Context, prefix []byte, after string, most int) ([]Info, error)
+	// List returns what is known of some filters, in byte order of their names: all that l describes, or the first l.Most. All that were
+	// there when the first part was asked for, with l.After empty, and still are when the last is, are in one of them.
+	List(ctx context.Context, l Listing) ([]Info, error)
+}
+
+// Listing says which part of which list is wanted.
+type Listing struct {
+	Prefix   []byte // of the names
+	After    string // names come after it; empty for the first part
+	Most     int    // filters
+	Absolute bool   // figures are exact, as Filter.Info's
 }
 
 // Filter is one filter. Its errors are ErrNoFilter where it went meanwhile.
@@ -49,10 +58,13 @@ type Filter interface {
 	// may be waiting for one, and return how many those are. After an error nothing is known of any.
 	CheckNow(keys [][]byte, present []bool) (n int, err error)
 	SetNow(keys [][]byte, added []bool) (n int, err error)
-	// SetsWait reports whether Set always waits, for a log or a disk, so that SetNow does nothing.
+	// ChecksWait and SetsWait report whether Check, or Set, always waits, for a log, a disk or another node, so that CheckNow, or SetNow,
+	// does nothing.
+	ChecksWait() bool
 	SetsWait() bool
-	// Info returns what is known of the filter, without bringing it into memory.
-	Info(ctx context.Context) (Info, error)
+	// Info returns what is known of the filter, without bringing it into memory. Where the filter is spread over nodes, absolute asks all
+	// of them; otherwise some may stand for all. On a node alone the answers are equal.
+	Info(ctx context.Context, absolute bool) (Info, error)
 }
 
 // CreateOptions are what create was told; what it was not told is nil.

@@ -15,6 +15,7 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // pairFilter has all keys that begin with a, and asks for no more room than some keys need.
@@ -46,10 +47,12 @@ func (f pairFilter) SetNow(keys [][]byte, added []bool) (int, error) { return f.
 
 func (pairFilter) SetsWait() bool { return false }
 
+func (pairFilter) ChecksWait() bool { return false }
+
 // TestDenseKeys has keys as short as keys can be, among them empty ones, in several calls: what becomes of them is kept where they stood.
 func TestDenseKeys(t *testing.T) {
 	t.Parallel()
-	nc := start(t, yesNode{f: pairFilter{t: t}}, bloomd.Options{}).dial()
+	nc := start(t, yesNode{f: pairFilter{t: t}}, door.Options{}).dial()
 	for _, pattern := range []string{" ", "a ", "b ", "a  ", " a b ", "  aaaa bb ", " a   b a ab"} {
 		keys := strings.Repeat(pattern, 100_000)
 		line := "multi f " + keys
@@ -75,15 +78,15 @@ type endlessNode struct {
 	fail   int64
 }
 
-func (n *endlessNode) List(_ context.Context, _ []byte, after string, most int) ([]bloomd.Info, error) {
+func (n *endlessNode) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
 	listed := n.listed.Load()
 	if n.fail > 0 && listed >= n.fail {
 		return nil, errors.New("a page is damaged")
 	}
-	if want := fmt.Sprintf("%0200d", listed); after != want && listed > 0 {
-		return nil, fmt.Errorf("behind %s", after)
+	if want := fmt.Sprintf("%0200d", listed); l.After != want && listed > 0 {
+		return nil, fmt.Errorf("behind %s", l.After)
 	}
-	infos := make([]bloomd.Info, most)
+	infos := make([]bloomd.Info, l.Most)
 	for i := range infos {
 		infos[i].Name = fmt.Sprintf("%0200d", n.listed.Add(1))
 	}
@@ -95,7 +98,7 @@ func TestListInParts(t *testing.T) {
 	t.Parallel()
 	for _, fail := range []int64{0, 5000} {
 		n := &endlessNode{fail: fail}
-		s, err := bloomd.New(n, bloomd.Options{Log: slog.New(slog.DiscardHandler)})
+		s, err := bloomd.New(n, door.Options{Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +132,7 @@ func TestListInParts(t *testing.T) {
 func TestLineTime(t *testing.T) {
 	t.Parallel()
 	const lineTime = 500 * time.Millisecond
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 300 << 10, LineTime: lineTime})
+	r := start(t, bloomdtest.NewMemory(), door.Options{RequestBytesMax: 256 << 10, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 300 << 10}), RequestTime: lineTime})
 	idle, short := r.dial(), r.dial()
 	ask(t, idle, "create f\n", "Done\n")
 	begun := "check f " + strings.Repeat("k", 100<<10) // in buffers of 128 KiB, which have no more than lineTime

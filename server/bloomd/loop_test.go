@@ -14,10 +14,11 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // oneLoop are options with one loop, in which all connections meet, where there are any.
-func oneLoop() bloomd.Options { return bloomd.Options{Loops: min(loopsOfTests, 1)} }
+func oneLoop() door.Options { return door.Options{Loops: min(loopsOfTests, 1)} }
 
 // TestNobodyIsHeldUp has clients whose requests wait at the node, with others behind them, while another one's are answered.
 func TestNobodyIsHeldUp(t *testing.T) {
@@ -184,6 +185,94 @@ func TestSetsThatWait(t *testing.T) {
 	}
 }
 
+// wantSettled wants so many connections to have left their loops for good, where there are loops.
+func wantSettled(t *testing.T, r *running, want uint64) {
+	t.Helper()
+	if loopsOfTests < 0 {
+		want = 0
+	}
+	if got := r.Counts().Settled; got != want {
+		t.Errorf("%d connections have settled, want %d", got, want)
+	}
+}
+
+// TestChecksThatWait has a node that asks others at each check: a connection leaves its loop once, before the first one, and holds up nobody.
+func TestChecksThatWait(t *testing.T) {
+	t.Parallel()
+	n := &node{Memory: bloomdtest.NewMemory(), asks: true}
+	r := start(t, n, oneLoop())
+	nc, other := r.dial(), r.dial()
+	ask(t, nc, "create f\n", "Done\n")
+	wantSettled(t, r, 0)
+	inside, goOn := make(chan bool), make(chan bool)
+	n.instead = func(_ context.Context, call string) error {
+		if call == "check 2" {
+			inside <- true
+			<-goOn
+		}
+		return nil
+	}
+	if _, err := io.WriteString(nc, "check f a\ncheck f b\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-inside
+	ask(t, other, "list x\n", "START\nEND\n")
+	wantSettled(t, r, 1)
+	ask(t, other, "multi f a b c\nset f d\n", "No No No\nYes\n")
+	close(goOn)
+	ask(t, nc, "", "No\nNo\n")
+	n.mu.Lock()
+	n.atOnces = 0
+	n.mu.Unlock()
+	for i := range 20 {
+		ask(t, nc, fmt.Sprintf("check f a\nlist x\ncheck f d%d\n", i), "No\nSTART\nEND\nNo\n")
+	}
+	wantSettled(t, r, 2)
+	if n.mu.Lock(); n.atOnces != 0 {
+		t.Errorf("checks that wait were tried at once %d times", n.atOnces)
+	}
+	n.mu.Unlock()
+}
+
+// TestFindsThatWait has a node that asks others for a filter: a find holds up nobody, and one that fails is answered as the node's failure.
+func TestFindsThatWait(t *testing.T) {
+	t.Parallel()
+	n := &node{Memory: bloomdtest.NewMemory(), looksUp: true}
+	r := start(t, n, oneLoop())
+	nc, other := r.dial(), r.dial()
+	ask(t, nc, "create f\n", "Done\n")
+	inside, goOn := make(chan bool), make(chan bool)
+	var held atomic.Bool
+	n.instead = func(_ context.Context, call string) error {
+		if call == "find 1" && held.CompareAndSwap(false, true) {
+			inside <- true
+			<-goOn
+		}
+		return nil
+	}
+	if _, err := io.WriteString(nc, "check f a\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-inside
+	ask(t, other, "list x\ncheck f a\n", "START\nEND\nNo\n")
+	close(goOn)
+	ask(t, nc, "", "No\n")
+	wantSettled(t, r, 2)
+	late := r.dial()
+	n.mu.Lock()
+	n.instead = func(_ context.Context, call string) error {
+		if call == "find 1" {
+			return errors.New("no catalogue answers")
+		}
+		return nil
+	}
+	n.mu.Unlock()
+	ask(t, late, "check f a\nset f a\nmulti f a b\nbulk f a b\ninfo f\n", strings.Repeat("Internal Error\n", 5))
+	if m := r.Metrics(); m.InternalErrors != 5 || m.KeysSet != 0 || m.KeysChecked != 2 {
+		t.Errorf("got %+v", m)
+	}
+}
+
 // TestCutOff has connections in a loop and beside it when the server's context ends.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
@@ -215,7 +304,7 @@ func TestCutOff(t *testing.T) {
 // TestManyClients has clients that come, ask for all kinds of things and go, some in the middle of an answer, until the server is cut off.
 func TestManyClients(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: time.Hour})
+	r := start(t, bloomdtest.NewMemory(), door.Options{IdleTime: time.Hour})
 	ask(t, r.dial(), "create f\n", "Done\n")
 	client := func(i, j int) error {
 		nc, err := net.Dial("tcp", r.ln.Addr().String())

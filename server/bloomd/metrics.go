@@ -1,32 +1,37 @@
 package bloomd
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"bigset/server/door"
+)
 
 // Metrics are what a server has counted since it was made.
 type Metrics struct {
-	Connections                  int64             // open now
-	Accepted, Refused            uint64            // connections; refused are those beyond the limit
+	door.Counts
 	Commands                     map[string]uint64 // requests by the long name of their command; "unknown" is any other line
 	KeysChecked, KeysSet         uint64
-	BytesRead, BytesWritten      uint64 // of the protocol
 	ClientErrors, InternalErrors uint64 // answers
+}
+
+// Metrics returns what the server has counted so far.
+func (s *Server) Metrics() Metrics {
+	m := s.counters.snapshot()
+	m.Counts = s.Counts()
+	return m
 }
 
 // counters are what a server counts. A connection counts for itself and adds that when it answers, so that connections do not fight for
 // one cache line at each request.
 type counters struct {
-	open              atomic.Int64
-	accepted, refused atomic.Uint64
-	commands          [commandCount]atomic.Uint64
-	others            [tallyCount]atomic.Uint64
+	commands [commandCount]atomic.Uint64
+	others   [tallyCount]atomic.Uint64
 }
 
 // What a connection counts beside commands.
 const (
 	tallyChecked = iota
 	tallySet
-	tallyRead
-	tallyWritten
 	tallyClientErrors
 	tallyInternalErrors
 	tallyCount
@@ -54,14 +59,9 @@ func (c *counters) add(t *tally) {
 
 func (c *counters) snapshot() Metrics {
 	m := Metrics{
-		Connections:    c.open.Load(),
-		Accepted:       c.accepted.Load(),
-		Refused:        c.refused.Load(),
 		Commands:       make(map[string]uint64, commandCount),
 		KeysChecked:    c.others[tallyChecked].Load(),
 		KeysSet:        c.others[tallySet].Load(),
-		BytesRead:      c.others[tallyRead].Load(),
-		BytesWritten:   c.others[tallyWritten].Load(),
 		ClientErrors:   c.others[tallyClientErrors].Load(),
 		InternalErrors: c.others[tallyInternalErrors].Load(),
 	}

@@ -15,6 +15,7 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // loopsOfTests is Options.Loops of the servers that tests start.
@@ -40,7 +41,7 @@ type running struct {
 }
 
 // start runs a server until the test ends, and then wants it to end well, with no connection left.
-func start(t *testing.T, f bloomd.Filters, o bloomd.Options) *running {
+func start(t *testing.T, f bloomd.Filters, o door.Options) *running {
 	t.Helper()
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -114,7 +115,7 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	for _, file := range scripts(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			c := start(t, bloomdtest.NewMemory(), bloomd.Options{}).client()
+			c := start(t, bloomdtest.NewMemory(), door.Options{}).client()
 			if err := readScript(t, file).Replay(c.Do); err != nil {
 				t.Error(err)
 			}
@@ -134,7 +135,7 @@ func TestReplayPipelined(t *testing.T) {
 					want = append(want, step.Answer...)
 				}
 			}
-			nc := start(t, bloomdtest.NewMemory(), bloomd.Options{OutputBytesMax: 1 + packet}).dial().(*net.TCPConn)
+			nc := start(t, bloomdtest.NewMemory(), door.Options{OutputBytesMax: 1 + packet}).dial().(*net.TCPConn)
 			got := exchange(t, nc, send, packet)
 			if !bytes.Equal(got, want) {
 				n := commonPrefix(got, want)

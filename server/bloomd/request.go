@@ -66,6 +66,7 @@ const nameBytesMax = 200
 type request struct {
 	command command
 	all     bool          // flush: of all filters
+	exact   bool          // list and info: figures of all nodes, not of some that stand for all
 	name    []byte        // of the filter; of list the prefix
 	rest    []byte        // behind the name: the key, or the keys, never empty; or the options
 	options CreateOptions // of create
@@ -82,7 +83,7 @@ func parse(line []byte) (r request) {
 			r.refusal = answerNoKey
 		}
 	case cmdList:
-		r.name = args
+		r.parseList(args)
 	case cmdCreate:
 		r.parseCreate(args, has)
 	case cmdDrop, cmdClose, cmdClear, cmdInfo, cmdFlush:
@@ -101,8 +102,25 @@ func cut(s []byte) (before, after []byte, found bool) {
 	return s, nil, false
 }
 
+// absolute is the last word of list and info where exact figures are wanted.
+const absolute = "+absolute"
+
+// parseList reads the arguments of list. A prefix has no spaces, or no filter has it.
+func (r *request) parseList(args []byte) {
+	if string(args) == absolute {
+		r.exact = true
+		return
+	}
+	r.name, r.exact = bytes.CutSuffix(args, []byte(" "+absolute))
+}
+
 // parseName reads the arguments of a command that takes one name.
 func (r *request) parseName(args []byte, has bool) {
+	if r.command == cmdInfo {
+		if name, exact := bytes.CutSuffix(args, []byte(" "+absolute)); exact && len(name) > 0 {
+			args, r.exact = name, true
+		}
+	}
 	switch {
 	case !has && r.command == cmdFlush:
 		r.all = true

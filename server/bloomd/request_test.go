@@ -3,6 +3,7 @@ package bloomd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"bigset/bloomslice"
+	"bigset/server/door"
 )
 
 // FuzzParse has any line parsed: what is refused has an answer that is one line, what is not has what its command needs, within the line.
@@ -60,12 +62,13 @@ func FuzzParse(f *testing.F) {
 // nowhere has one filter, which has no key.
 type nowhere struct{}
 
-func (nowhere) Find(name []byte) Filter {
+func (nowhere) Find(_ context.Context, name []byte) (Filter, error) {
 	if string(name) == "f" {
-		return nowhere{}
+		return nowhere{}, nil
 	}
-	return nil
+	return nil, ErrNoFilter
 }
+func (nowhere) FindsWait() bool { return false }
 
 func (nowhere) Create(context.Context, []byte, CreateOptions) (bool, error) { return false, nil }
 func (nowhere) Drop(context.Context, []byte) error                          { return ErrNoFilter }
@@ -73,13 +76,14 @@ func (nowhere) Clear(context.Context, []byte) error                         { re
 func (nowhere) Close(context.Context, []byte) error                         { return nil }
 func (nowhere) Flush(context.Context, []byte) error                         { return io.ErrUnexpectedEOF }
 func (nowhere) FlushAll(context.Context) error                              { return nil }
-func (nowhere) List(context.Context, []byte, string, int) ([]Info, error) {
+func (nowhere) List(context.Context, Listing) ([]Info, error) {
 	return []Info{{Name: "f"}}, nil
 }
-func (nowhere) Info(context.Context) (Info, error)            { return Info{}, nil }
+func (nowhere) Info(context.Context, bool) (Info, error)      { return Info{}, nil }
 func (nowhere) Check(context.Context, [][]byte, []bool) error { return nil }
 func (nowhere) Set(context.Context, [][]byte, []bool) error   { return nil }
 func (nowhere) CheckNow([][]byte, []bool) (int, error)        { return 0, nil }
+func (nowhere) ChecksWait() bool                              { return false }
 func (nowhere) SetsWait() bool                                { return false }
 func (nowhere) SetNow(keys [][]byte, _ []bool) (int, error)   { return len(keys), nil }
 
@@ -90,6 +94,49 @@ type bytesConn struct {
 	packet int
 	got    bytes.Buffer
 	writes int
+	closed chan struct{}
+}
+
+// serve has a server answer the client.
+func (c *bytesConn) serve(t *testing.T, o door.Options) {
+	t.Helper()
+	o.Log, o.Loops = noLog, -1
+	s, err := New(nowhere{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.closed = make(chan struct{})
+	if err := s.Serve(context.Background(), &onlyConn{c: c}); !errors.Is(err, net.ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
+// onlyConn is a listener that accepts one connection, and fails when that has ended.
+type onlyConn struct {
+	c        *bytesConn
+	accepted bool
+}
+
+func (l *onlyConn) Accept() (net.Conn, error) {
+	if !l.accepted {
+		l.accepted = true
+		return l.c, nil
+	}
+	<-l.c.closed
+	return nil, net.ErrClosed
+}
+
+func (l *onlyConn) Close() error   { return nil }
+func (l *onlyConn) Addr() net.Addr { return nil }
+
+// Close is called twice where the server cuts off what has ended.
+func (c *bytesConn) Close() error {
+	select {
+	case <-c.closed:
+	default:
+		close(c.closed)
+	}
+	return nil
 }
 
 func (c *bytesConn) Read(p []byte) (int, error) {
@@ -136,17 +183,8 @@ func FuzzConnection(f *testing.F) {
 	f.Fuzz(func(t *testing.T, send []byte, packet int) {
 		var last []byte
 		for _, packet := range []int{max(1, packet), 1 << 20} {
-			s, err := New(nowhere{}, Options{LineBytesMax: lineBytesLeast, OutputBytesMax: 100})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.failures.log = noLog
 			nc := &bytesConn{send: send, packet: packet}
-			c := newConn(s, nc)
-			c.serve(context.Background())
-			if len(c.in) > lineBytesLeast || cap(c.out) > 4*bufferBytes {
-				t.Fatalf("buffers of %d and %d bytes", len(c.in), cap(c.out))
-			}
+			nc.serve(t, door.Options{RequestBytesMax: lineBytesLeast, OutputBytesMax: 100})
 			want := 0
 			for line := range bytes.Lines(send) {
 				if len(line) > lineBytesLeast || len(line) == lineBytesLeast && line[len(line)-1] != '\n' {
@@ -173,13 +211,8 @@ func TestOneWrite(t *testing.T) {
 	for _, c := range []struct {
 		packet, output, writes int
 	}{{1 << 20, 1 << 20, 1}, {80, 1 << 20, 10}, {1 << 20, 1, 100}} {
-		s, err := New(nowhere{}, Options{OutputBytesMax: c.output})
-		if err != nil {
-			t.Fatal(err)
-		}
 		nc := &bytesConn{send: bytes.Repeat([]byte("set f k\nc f 234\n"), 50), packet: c.packet}
-		conn := newConn(s, nc)
-		conn.serve(context.Background())
+		nc.serve(t, door.Options{OutputBytesMax: c.output})
 		if got := nc.got.String(); got != strings.Repeat("No\n", 100) || nc.writes != c.writes {
 			t.Errorf("%+v: %d writes, %q", c, nc.writes, got)
 		}

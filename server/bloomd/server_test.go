@@ -15,6 +15,7 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // node is a Memory in which calls can be held up, watched and made to fail.
@@ -24,6 +25,9 @@ type node struct {
 	calls   []string                                     // of Check and Set, with their numbers of keys
 	instead func(ctx context.Context, call string) error // what a call does first
 	waits   bool                                         // sets wait for a disk
+	asks    bool                                         // checks wait for other nodes
+	looksUp bool                                         // finds do
+	atOnces int                                          // calls of CheckNow and SetNow
 	now     int                                          // so many keys at most are done by SetNow and CheckNow; 0 is all
 }
 
@@ -32,12 +36,17 @@ type nodeFilter struct {
 	n *node
 }
 
-func (n *node) Find(name []byte) bloomd.Filter {
-	if f := n.Memory.Find(name); f != nil {
-		return nodeFilter{f, n}
+func (n *node) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+	if n.looksUp {
+		if err := n.call(ctx, "find", [][]byte{name}); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	f, err := n.Memory.Find(ctx, name)
+	return nodeFilter{f, n}, err
 }
+
+func (n *node) FindsWait() bool { return n.looksUp }
 
 func (n *node) call(ctx context.Context, verb string, keys [][]byte) error {
 	if len(keys) == 0 {
@@ -74,10 +83,13 @@ func (f nodeFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 
 func (f nodeFilter) SetsWait() bool { return f.n.waits }
 
+func (f nodeFilter) ChecksWait() bool { return f.n.asks }
+
 // atOnce returns how many of so many keys are done without waiting.
 func (n *node) atOnce(keys int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.atOnces++
 	if n.now > 0 {
 		keys = min(keys, n.now)
 	}
@@ -119,7 +131,7 @@ func wantEnd(t *testing.T, nc net.Conn) {
 func TestNeighboursAreOneCall(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	nc := start(t, n, bloomd.Options{}).dial()
+	nc := start(t, n, door.Options{}).dial()
 	ask(t, nc, "create f\ncreate g\n", "Done\nDone\n")
 	ask(t, nc, "set f a\ns f b\r\nset f a\nc f a\ncheck f x\nset g a\nset f\nset g b\nset h a\nset h b\nmulti f a b x\nset f c\nset f d\n",
 		"Yes\nYes\nNo\nYes\nNo\nYes\nClient Error: Must provide filter name and key\nYes\nFilter does not exist\nFilter does not exist\nYes Yes No\nYes\nYes\n")
@@ -132,7 +144,7 @@ func TestNeighboursAreOneCall(t *testing.T) {
 // TestPipeline has more requests than any buffer holds; the client reads while it sends.
 func TestPipeline(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{})
+	r := start(t, bloomdtest.NewMemory(), door.Options{})
 	send, want := []byte("create f\n"), []byte("Done\n")
 	const n = 40_000
 	for i := range n {
@@ -163,7 +175,7 @@ func commonPrefix(a, b []byte) (n int) {
 func TestManyKeys(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	c := start(t, n, bloomd.Options{}).client()
+	c := start(t, n, door.Options{}).client()
 	capacity := uint64(500_000)
 	if _, err := c.Create([]byte("f"), bloomd.CreateOptions{Capacity: &capacity}); err != nil {
 		t.Fatal(err)
@@ -214,7 +226,7 @@ func TestManyKeys(t *testing.T) {
 func TestLineLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 10_000
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: limit})
+	r := start(t, bloomdtest.NewMemory(), door.Options{RequestBytesMax: limit})
 	for _, end := range []string{"\n", "\r\n"} {
 		nc := r.dial()
 		ask(t, nc, "create f\n", map[string]string{"\n": "Done\n", "\r\n": "Exists\n"}[end])
@@ -243,7 +255,7 @@ func TestLineLimit(t *testing.T) {
 // the others has ended its line, or gone.
 func TestLinesLimit(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{LineBytesMax: 256 << 10, LinesBytesMax: 600 << 10})
+	r := start(t, bloomdtest.NewMemory(), door.Options{RequestBytesMax: 256 << 10, Limits: door.NewLimits(door.LimitsOptions{LongBytes: 600 << 10})})
 	ask(t, r.dial(), "create f\n", "Done\n")
 	begun := "check f " + strings.Repeat("k", 200<<10)
 	a, b := r.dial(), r.dial()
@@ -290,7 +302,7 @@ func TestLinesLimit(t *testing.T) {
 // TestSlowReader has a client that sends and never reads: it is stopped, others are not, and in the end it is cut off.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{WriteTime: 300 * time.Millisecond})
+	r := start(t, bloomdtest.NewMemory(), door.Options{WriteTime: 300 * time.Millisecond})
 	other := r.dial()
 	ask(t, other, "create f\n", "Done\n")
 	slow := r.dial()
@@ -321,7 +333,7 @@ func TestSlowReader(t *testing.T) {
 
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{ConnectionsMax: 2})
+	r := start(t, bloomdtest.NewMemory(), door.Options{Limits: door.NewLimits(door.LimitsOptions{Connections: 2})})
 	a, b := r.dial(), r.dial()
 	ask(t, a, "list\n", "START\nEND\n")
 	ask(t, b, "list\n", "START\nEND\n")
@@ -339,7 +351,7 @@ func TestConnectionLimit(t *testing.T) {
 
 func TestIdleTime(t *testing.T) {
 	t.Parallel()
-	r := start(t, bloomdtest.NewMemory(), bloomd.Options{IdleTime: 200 * time.Millisecond})
+	r := start(t, bloomdtest.NewMemory(), door.Options{IdleTime: 200 * time.Millisecond})
 	nc := r.dial()
 	began := time.Now()
 	for time.Since(began) < 500*time.Millisecond { // who asks is not idle
@@ -357,7 +369,7 @@ func TestIdleTime(t *testing.T) {
 func TestShutdownDrains(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	r := start(t, n, bloomd.Options{IdleTime: time.Hour})
+	r := start(t, n, door.Options{IdleTime: time.Hour})
 	busy, idle := r.dial(), r.dial()
 	ask(t, busy, "create f\n", "Done\n")
 	ask(t, idle, "list x\n", "START\nEND\n")
@@ -387,7 +399,7 @@ func TestShutdownDrains(t *testing.T) {
 	if err := <-down; err != nil {
 		t.Errorf("Shutdown: %v", err)
 	}
-	if err := r.Serve(context.Background(), r.ln); !errors.Is(err, bloomd.ErrClosed) {
+	if err := r.Serve(context.Background(), r.ln); !errors.Is(err, door.ErrClosed) {
 		t.Errorf("Serve after Shutdown: %v", err)
 	}
 }
@@ -396,7 +408,7 @@ func TestShutdownDrains(t *testing.T) {
 func TestShutdownGivesUp(t *testing.T) {
 	t.Parallel()
 	n := &node{Memory: bloomdtest.NewMemory()}
-	r := start(t, n, bloomd.Options{})
+	r := start(t, n, door.Options{})
 	nc := r.dial()
 	ask(t, nc, "create f\n", "Done\n")
 	inside := make(chan bool)
@@ -433,7 +445,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	log := slowLog{make(chan bool), make(chan string, 10)}
 	n := &node{Memory: bloomdtest.NewMemory()}
-	r := start(t, n, bloomd.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	r := start(t, n, door.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
 	const pause = 50 * time.Millisecond
 	r.SetLogPause(pause)
 	nc := r.dial()
@@ -468,9 +480,68 @@ func TestFailures(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	for _, o := range []bloomd.Options{{LineBytesMax: 10}, {OutputBytesMax: -1}, {ConnectionsMax: -1}, {IdleTime: -1}, {LineTime: -1}, {WriteTime: -1}} {
+	for _, o := range []door.Options{{RequestBytesMax: 10}, {RequestBytesMax: -1}, {OutputBytesMax: -1}, {IdleTime: -1}} {
 		if _, err := bloomd.New(bloomdtest.NewMemory(), o); err == nil {
 			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
+
+// exactNode is a Memory that says what it was asked for.
+type exactNode struct {
+	*bloomdtest.Memory
+	asked *[]string
+}
+
+type exactFilter struct {
+	bloomd.Filter
+	n exactNode
+}
+
+func (n exactNode) List(ctx context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
+	*n.asked = append(*n.asked, fmt.Sprintf("list %q %v", l.Prefix, l.Absolute))
+	return n.Memory.List(ctx, l)
+}
+
+func (n exactNode) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+	f, err := n.Memory.Find(ctx, name)
+	return exactFilter{f, n}, err
+}
+
+func (f exactFilter) Info(ctx context.Context, absolute bool) (bloomd.Info, error) {
+	*f.n.asked = append(*f.n.asked, fmt.Sprintf("info %v", absolute))
+	return f.Filter.Info(ctx, absolute)
+}
+
+// TestAbsolute has clients that want exact figures; to any other argument the answer is bloomd's.
+func TestAbsolute(t *testing.T) {
+	t.Parallel()
+	n := exactNode{bloomdtest.NewMemory(), new([]string)}
+	c := start(t, n, door.Options{}).client()
+	if _, err := c.Create([]byte("f"), bloomd.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(line string) string {
+		b, err := c.Do([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	row, info := answer("list"), answer("info f")
+	const unexpected, none, missing = "Client Error: Unexpected arguments\n", "START\nEND\n", "Filter does not exist\n"
+	for _, want := range []struct{ line, asked, answer string }{
+		{"list", `list "" false`, row}, {"list f", `list "f" false`, row}, {"list f ", `list "f " false`, none},
+		{"list +absolute", `list "" true`, row}, {"list f +absolute", `list "f" true`, row}, {"list  +absolute", `list "" true`, row},
+		{"list +absolut", `list "+absolut" false`, none}, {"list +absolute ", `list "+absolute " false`, none}, {"list f+absolute", `list "f+absolute" false`, none},
+		{"info f", "info false", info}, {"info f +absolute", "info true", info}, {"info g +absolute", "", missing}, {"info +absolute", "", missing},
+		{"info f +absolut", "", unexpected}, {"info f +absolute ", "", unexpected}, {"info f  +absolute", "", unexpected},
+		{"info  +absolute", "", unexpected}, {"info f g +absolute", "", unexpected}, {"info f +absolute +absolute", "", unexpected},
+		{"flush f +absolute", "", unexpected}, {"close f +absolute", "", unexpected}, {"clear f +absolute", "", unexpected}, {"drop f +absolute", "", unexpected},
+	} {
+		*n.asked = nil
+		if got := answer(want.line); got != want.answer || strings.Join(*n.asked, ", ") != want.asked {
+			t.Errorf("%q: got %q, asked %q, want %q and %q", want.line, got, *n.asked, want.answer, want.asked)
 		}
 	}
 }
@@ -516,15 +587,19 @@ func (f yesFilter) SetNow(keys [][]byte, added []bool) (int, error) { return f.C
 
 func (yesFilter) SetsWait() bool { return false }
 
+func (yesFilter) ChecksWait() bool { return false }
+
 type yesNode struct {
 	bloomd.Filters
 	f bloomd.Filter
 }
 
-func (n yesNode) Find([]byte) bloomd.Filter { return n.f }
+func (n yesNode) Find(context.Context, []byte) (bloomd.Filter, error) { return n.f, nil }
+
+func (yesNode) FindsWait() bool { return false }
 
 func TestNoAllocations(t *testing.T) {
-	s, err := bloomd.New(yesNode{f: yesFilter{}}, bloomd.Options{IdleTime: time.Hour})
+	s, err := bloomd.New(yesNode{f: yesFilter{}}, door.Options{IdleTime: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,13 +31,10 @@ func newGate() *gate {
 
 // refuse returns why a request under an epoch is not served: it wraps peer.ErrUnavailable, for nothing has happened.
 func refuse(asked, own uint64) error {
-	switch {
-	case own == 0:
+	if own == 0 {
 		return fmt.Errorf("%w: this member does not serve yet", peer.ErrUnavailable)
-	case asked < own:
-		return fmt.Errorf("%w: of epoch %d, and this member is at %d", peer.ErrEpoch, asked, own)
 	}
-	return fmt.Errorf("%w: of epoch %d, and this member is still at %d", peer.ErrEpoch, asked, own)
+	return fmt.Errorf("asked under epoch %d: %w", asked, &peer.EpochError{Epoch: own})
 }
 
 // check returns an error unless the epoch is the current one.

@@ -18,10 +18,10 @@ func TestGate(t *testing.T) {
 	}
 	g.turn(3)
 	for _, epoch := range []uint64{0, 2, 4} {
-		if _, err := g.enter(epoch); !errors.Is(err, peer.ErrEpoch) || !errors.Is(err, peer.ErrUnavailable) {
+		if _, err := g.enter(epoch); !errors.Is(err, peer.ErrNotMine) || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("epoch %d at 3: %v", epoch, err)
 		}
-		if err := g.check(epoch); !errors.Is(err, peer.ErrEpoch) {
+		if err := g.check(epoch); !errors.Is(err, peer.ErrNotMine) {
 			t.Errorf("a read of epoch %d at 3: %v", epoch, err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestGate(t *testing.T) {
 	if turned.Load() || entered.Load() {
 		t.Error("a write of the next epoch is inside together with one of the former")
 	}
-	if _, err := g.enter(3); !errors.Is(err, peer.ErrEpoch) {
+	if _, err := g.enter(3); !errors.Is(err, peer.ErrNotMine) {
 		t.Errorf("the former epoch: %v", err)
 	}
 	leave()

@@ -10,24 +10,19 @@ import (
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/peer"
+	"bigset/server/peer/remote"
 )
-
-// Local is the replica in this process, with the slices that it holds: a *local.Replica.
-type Local interface {
-	peer.Replica
-	peer.SliceReplica
-}
 
 // gated is the replica in this process under one epoch: it answers as one elsewhere does. Two of the same epoch are one value.
 type gated struct {
-	to    Local
+	to    remote.Local
 	gate  *gate
 	epoch uint64
 }
 
 var (
-	_ peer.Replica      = (*gated)(nil)
-	_ peer.SliceReplica = (*gated)(nil)
+	_ peer.Replica    = (*gated)(nil)
+	_ peer.ManySlices = (*gated)(nil)
 )
 
 // change does what changes the replica within the gate.
@@ -185,4 +180,16 @@ func (g *gated) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Membe
 func (g *gated) FlushSlice(ctx context.Context, spec bigset.SliceSpec) (peer.Member, error) {
 	_, m, err := change(g, func() (nothing, peer.Member, error) { return member(g.to.FlushSlice(ctx, spec)) })
 	return m, err
+}
+
+func (g *gated) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) ([]peer.SliceMarked, peer.Member, error) {
+	return change(g, func() ([]peer.SliceMarked, peer.Member, error) { return g.to.MarkMany(ctx, spec, groups) })
+}
+
+func (g *gated) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) ([]peer.SliceAnswers, peer.Member, error) {
+	return look(g, func() ([]peer.SliceAnswers, peer.Member, error) { return g.to.CheckMany(ctx, spec, groups) })
+}
+
+func (g *gated) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceMarks) ([]peer.SliceAnswers, peer.Member, error) {
+	return change(g, func() ([]peer.SliceAnswers, peer.Member, error) { return g.to.ApplyMarksMany(ctx, spec, groups) })
 }

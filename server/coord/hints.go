@@ -106,6 +106,11 @@ func (h *Hints) load() error {
 		h.segments = append(h.segments, s)
 		h.nextSeq = seq + 1
 		s.size, err = scan(h.folder, segmentName(seq), func(at int64, payload []byte) { h.replayed(s, at, payload) })
+		if errors.Is(err, errSegmentVersion) { // never written, nor removed
+			h.segments = h.segments[:len(h.segments)-1]
+			h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w", segmentName(seq), err)})
+			continue
+		}
 		if errors.Is(err, errRecord) {
 			if i < len(seqs)-1 { // else a crash does that
 				h.opt.Events(Event{Kind: EventHintFailed, Err: fmt.Errorf("%s: %w at byte %d", segmentName(seq), err, s.size)})

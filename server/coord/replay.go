@@ -75,7 +75,7 @@ func (t *Targets) delivery(what peer.Message) (d delivery, of string) {
 // Replay sends a node the hints that there are for it, in the order in which they came, each gone when the node has acknowledged it: a
 // delta when it is on disk there. Where one does not reach it, those of its set or slice stay behind it and others go on, so that one
 // that is damaged there holds up no other; after some such failures it ends. Where the node has no replica of a set or slice the hint
-// stays until it is too old. It returns how many have arrived, and why others have not. While one replay for a node is under way, others
+// stays until it is too old, and so does one of another version of this program. It returns how many have arrived, and why others have not. While one replay for a node is under way, others
 // return at once.
 func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, err error) {
 	if !h.claim(node) {
@@ -86,6 +86,12 @@ func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, 
 	defer func() {
 		if sent > 0 {
 			h.opt.Events(Event{Kind: EventHintReplayed, Node: node, Count: sent, Bytes: bytes})
+		}
+	}()
+	kept := Event{Kind: EventHintFailed, Node: node} // hints that can't be read here, and stay
+	defer func() {
+		if kept.Count > 0 {
+			h.opt.Events(kept)
 		}
 	}()
 	h.expire(node)
@@ -99,6 +105,12 @@ func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, 
 		last = e.id
 		if err != nil && !errors.Is(err, errRecord) && !errors.Is(err, peer.ErrFrame) {
 			return sent, fmt.Errorf("coord: read a hint for %s: %w", node, err)
+		}
+		if foreign(err) {
+			kept.Count++
+			kept.Bytes += e.size
+			kept.Err = err
+			continue
 		}
 		if err != nil {
 			h.opt.Events(Event{Kind: EventHintFailed, Node: node, Count: 1, Bytes: e.size, Err: err})
@@ -123,6 +135,12 @@ func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, 
 		}
 		h.done(e)
 	}
+}
+
+// foreign reports whether a hint that can't be read may be one of another version of this program: it stays until that runs again, or until it
+// is too old.
+func foreign(err error) bool {
+	return errors.Is(err, peer.ErrFrameVersion) || errors.Is(err, peer.ErrFrameKind) || errors.Is(err, peer.ErrSetSlice)
 }
 
 // claim makes this the only replay for a node.
@@ -194,7 +212,7 @@ func (h *Hints) next(node string, last uint64) (found *hint, what peer.Message, 
 	case nil:
 		return found, nil, err
 	}
-	return found, nil, peer.ErrFrameKind
+	return found, nil, fmt.Errorf("%w: a %T is no hint", peer.ErrFrame, what)
 }
 
 // payload reads a hint's record.

@@ -16,8 +16,9 @@ import (
 
 // The files of hints; docs/format.md draws them. These are on disk.
 const (
-	segmentHead    = "bshint\x00\x01" // what every file begins with; the last byte is the version
-	recordHead     = 8                // length and checksum
+	segmentMark    = "bshint\x00"         // what every file begins with
+	segmentHead    = segmentMark + "\x01" // and its version
+	recordHead     = 8                    // length and checksum
 	recordBytesMax = peer.FrameBytesMax + 1024
 	recordHint     = 'h'
 	recordDone     = 'd'
@@ -27,6 +28,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errRecord says that bytes are not a record: there, a file was being written when it ended.
 var errRecord = errors.New("coord: not a record")
+
+// errSegmentVersion says that a file of hints is of another version of this program: it is left as it is.
+var errSegmentVersion = errors.New("coord: a file of hints of another version")
 
 // segment is one file of hints.
 type segment struct {
@@ -168,6 +172,8 @@ func scan(f Folder, name string, each func(at int64, payload []byte)) (end int64
 	head := make([]byte, len(segmentHead))
 	if n, err := io.ReadFull(r, head); err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return 0, err
+	} else if n == len(head) && string(head[:len(segmentMark)]) == segmentMark && string(head) != segmentHead {
+		return 0, fmt.Errorf("%w: %d", errSegmentVersion, head[len(segmentMark)])
 	} else if string(head[:n]) != segmentHead {
 		return 0, errRecord
 	}

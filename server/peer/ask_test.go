@@ -13,6 +13,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
+	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 )
@@ -300,4 +301,57 @@ func TestWriteRoundTrip(t *testing.T) {
 			t.Fatalf("got  %+v\nwant %+v", w, m)
 		}
 	})
+}
+
+// TestDecodeChunkReuses: chunks in the memory of earlier ones are what they are in memory of their own, bounds outlive their chunk, and a
+// chunk like the one before takes hardly any memory.
+func TestDecodeChunkReuses(t *testing.T) {
+	chunk := func(first, n int) []byte {
+		c := peer.Chunk{Clock: clock.Of(dot("A1", 1)), Bound: fmt.Appendf(nil, "%08d", first+n)}
+		for i := range n {
+			e := fold.Element{Name: fmt.Appendf(nil, "%08d", first+i), Dots: []clock.Dot{dot("A1", uint64(first+i+1))}}
+			if i%3 == 0 {
+				e.Dots = append(e.Dots, dot("B1", uint64(i+1)))
+			}
+			c.Elements = append(c.Elements, e)
+		}
+		return encode(t, alice, c)
+	}
+	var scrap *fold.Chunk
+	var bounds, wantBounds []string
+	var kept [][]byte
+	for i, n := range []int{10, 1000, 3, 0, 700, 2000, 1} {
+		b := chunk(100*i, n)
+		plain, _, err := peer.DecodeChunk(b, nil)
+		c, from, err2 := peer.DecodeChunk(b, scrap)
+		if err != nil || err2 != nil || from != alice {
+			t.Fatal(err, err2, from)
+		}
+		for j := range b {
+			b[j] = 0xEE
+		}
+		same(t, peer.Chunk(*c), peer.Chunk(*plain))
+		if len(c.Elements) != n || c.Count != n || c.Dots != n+(n+2)/3 {
+			t.Fatalf("chunk %d: %d elements, %d dots", i, c.Count, c.Dots)
+		}
+		kept, wantBounds = append(kept, c.Bound), append(wantBounds, fmt.Sprintf("%08d", 100*i+n))
+		scrap = c
+	}
+	for _, b := range kept {
+		bounds = append(bounds, string(b))
+	}
+	if !reflect.DeepEqual(bounds, wantBounds) {
+		t.Errorf("bounds %v, want %v", bounds, wantBounds)
+	}
+	if _, _, err := peer.DecodeChunk(encode(t, alice, peer.Done{}), nil); !errors.Is(err, peer.ErrFrameKind) {
+		t.Errorf("done taken for a chunk: %v", err)
+	}
+	b := chunk(5, 1000)
+	scrap = nil
+	for range 3 { // so that its room is large enough
+		scrap, _, _ = peer.DecodeChunk(b, scrap)
+	}
+	if n := testing.AllocsPerRun(10, func() { scrap, _, _ = peer.DecodeChunk(b, scrap) }); n > 30 {
+		t.Errorf("%v allocations for a chunk like the one before", n)
+	}
 }

@@ -76,7 +76,7 @@ type decoder struct {
 	actors, owners names
 	wide           *clock.Clock   // the last wide context
 	wideBytes      int            // of all wide contexts, in memory
-	room           []clock.Dot    // memory for dots: what of it is taken has left it
+	room, first    []clock.Dot    // memory for dots: what of it is left, and the last that was made
 	spare          []fold.Element // memory for elements, if it is enough
 }
 
@@ -268,14 +268,15 @@ func (d *decoder) dots(most int) []clock.Dot {
 // dotRoom returns memory for n dots, of which the frame has bytes for that many at least.
 func (d *decoder) dotRoom(n int) []clock.Dot {
 	if cap(d.room) < n {
-		d.room = make([]clock.Dot, 0, max(n, min(dotsRoom, d.rest()/dotBytesMin)))
+		d.room = make([]clock.Dot, 0, max(n, min(max(dotsRoom, 2*cap(d.first)), d.rest()/dotBytesMin)))
+		d.first = d.room
 	}
 	dots := d.room[:0:n]
 	d.room = d.room[n:n:cap(d.room)]
 	return dots
 }
 
-// dotsRoom is how many dots get memory at once.
+// dotsRoom is how many dots get memory at once, at first; then twice as many.
 const dotsRoom = 128
 
 // ascending reports whether dots are in order and none is there twice.

@@ -136,6 +136,35 @@ func (m Chunk) appendTo(e *encoder) error {
 	return e.elements(m.Elements)
 }
 
+// DecodeChunk decodes the frame of a Chunk, in the memory of scrap if that is not nil: a chunk that nobody looks at any more. It does not keep b.
+// A frame of another kind is ErrFrameKind.
+func DecodeChunk(b []byte, scrap *fold.Chunk) (*fold.Chunk, Member, error) {
+	if err := checkFrame(b); err != nil {
+		return nil, Member{}, err
+	}
+	if b[1] != kindChunk {
+		return nil, Member{}, fmt.Errorf("%w: %q", ErrFrameKind, b[1])
+	}
+	var d decoder
+	var names []byte
+	if scrap != nil {
+		d.spare, names, d.room = scrap.Spare()
+	}
+	d.first = d.room
+	names = append(names, b[:len(b)-sumBytes]...)
+	d.b = names
+	from := d.sender()
+	c := fold.Chunk(d.chunk())
+	if err := d.end(); err != nil {
+		return nil, Member{}, err
+	}
+	if c.Bound != nil {
+		c.Bound = append([]byte{}, c.Bound...) // readers keep it longer than the chunk
+	}
+	c.Hold(names, d.first)
+	return &c, from, nil
+}
+
 func (d *decoder) chunk() Chunk {
 	flags := d.byte()
 	if flags&^(chunkDone|chunkBound|chunkClock) != 0 {

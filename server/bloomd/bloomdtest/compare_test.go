@@ -8,12 +8,13 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // connect returns a client of a server with these filters, which ends with the test.
 func connect(t *testing.T, f bloomd.Filters) *bloomd.Client {
 	t.Helper()
-	s, err := bloomd.New(f, bloomd.Options{})
+	s, err := bloomd.New(f, door.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +44,9 @@ type lying struct{ *bloomdtest.Memory }
 
 type lyingFilter struct{ bloomd.Filter }
 
-func (l lying) Find(name []byte) bloomd.Filter {
-	if f := l.Memory.Find(name); f != nil {
-		return lyingFilter{f}
-	}
-	return nil
+func (l lying) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+	f, err := l.Memory.Find(ctx, name)
+	return lyingFilter{f}, err
 }
 
 func (f lyingFilter) Check(ctx context.Context, keys [][]byte, present []bool) error {

@@ -34,13 +34,16 @@ type memoryFilter struct {
 	gone  bool        // dropped or cleared: who still has it must find another
 }
 
-// Find returns a filter, or nil.
-func (m *Memory) Find(name []byte) bloomd.Filter {
+// Find returns a filter.
+func (m *Memory) Find(_ context.Context, name []byte) (bloomd.Filter, error) {
 	if f := m.find(name); f != nil {
-		return f
+		return f, nil
 	}
-	return nil // not a nil of a type
+	return nil, bloomd.ErrNoFilter
 }
+
+// FindsWait reports that Find does not.
+func (m *Memory) FindsWait() bool { return false }
 
 func (m *Memory) find(name []byte) *memoryFilter {
 	m.mu.Lock()
@@ -155,19 +158,19 @@ func (m *Memory) Flush(_ context.Context, name []byte) error {
 func (m *Memory) FlushAll(context.Context) error { return nil }
 
 // List returns what is known of the filters, in the order of their names.
-func (m *Memory) List(_ context.Context, prefix []byte, after string, most int) ([]bloomd.Info, error) {
+func (m *Memory) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var infos []bloomd.Info
 	for name, f := range m.filters {
-		if strings.HasPrefix(name, string(prefix)) && name > after {
+		if strings.HasPrefix(name, string(l.Prefix)) && name > l.After {
 			f.mu.Lock()
 			infos = append(infos, f.now())
 			f.mu.Unlock()
 		}
 	}
 	slices.SortFunc(infos, func(a, b bloomd.Info) int { return strings.Compare(a.Name, b.Name) })
-	return infos[:min(most, len(infos))], nil
+	return infos[:min(l.Most, len(infos))], nil
 }
 
 func (f *memoryFilter) now() bloomd.Info {
@@ -177,7 +180,7 @@ func (f *memoryFilter) now() bloomd.Info {
 }
 
 // Info returns what is known of the filter.
-func (f *memoryFilter) Info(context.Context) (bloomd.Info, error) {
+func (f *memoryFilter) Info(context.Context, bool) (bloomd.Info, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.gone {
@@ -245,5 +248,8 @@ func (f *memoryFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 	return len(keys), f.Set(context.Background(), keys, added)
 }
 
-// SetsWait reports that it does not.
+// ChecksWait reports that Check does not wait.
+func (f *memoryFilter) ChecksWait() bool { return false }
+
+// SetsWait reports that Set does not wait.
 func (f *memoryFilter) SetsWait() bool { return false }

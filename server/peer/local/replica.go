@@ -17,9 +17,10 @@ import (
 
 // Replica is the replica in this process: it answers out of an engine.Store, which it does not own.
 type Replica struct {
-	store *engine.Store
-	node  string
-	state atomic.Uint32
+	store   *engine.Store
+	node    string
+	state   atomic.Uint32 // of sets
+	filters atomic.Uint32 // of filters
 }
 
 var _ peer.Replica = (*Replica)(nil)
@@ -39,12 +40,34 @@ func New(node string, store *engine.Store, state peer.MemberState) (*Replica, er
 	return l, l.Member().Check()
 }
 
-// SetState changes the state of the member.
-func (l *Replica) SetState(s peer.MemberState) { l.state.Store(uint32(s)) }
+// SetState changes the state of the member, for sets and for filters.
+func (l *Replica) SetState(s peer.MemberState) { l.SetStates(s, s) }
+
+// SetStates changes the state of the member for sets, and for filters: what a crash may have taken back of the one, the other may have on disk. Answers
+// about slices come with the state for filters.
+func (l *Replica) SetStates(sets, filters peer.MemberState) {
+	l.state.Store(uint32(sets))
+	l.filters.Store(uint32(filters))
+}
 
 // Member implements peer.Replica.
 func (l *Replica) Member() peer.Member {
 	return peer.Member{Node: l.node, Incarnation: l.store.Actor(), State: peer.MemberState(l.state.Load())}
+}
+
+// slices is the member as answers about slices name it.
+func (l *Replica) slices() peer.Member {
+	m := l.Member()
+	m.State = peer.MemberState(l.filters.Load())
+	return m
+}
+
+// wholeSlices is whole for slices.
+func (l *Replica) wholeSlices() error {
+	if m := l.slices(); m.State != peer.Normal {
+		return fmt.Errorf("%w: %v", peer.ErrJoining, m)
+	}
+	return nil
 }
 
 // whole returns an error unless the replica may answer reads.

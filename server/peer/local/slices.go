@@ -26,60 +26,60 @@ func (l *Replica) outcomeOfMany(err error) error {
 // present says of an error of a read of a slice that is not here now that others may be asked.
 func (l *Replica) present(err error) error {
 	if errors.Is(err, bigset.ErrSliceAway) {
-		return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.Member(), err)
+		return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.slices(), err)
 	}
 	return err
 }
 
 // Mark implements peer.SliceReplica. The node owns the layers that it fills, in all its incarnations.
 func (l *Replica) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool, peer.Member, error) {
-	if err := errors.Join(l.whole(), l.ready()); err != nil {
-		return bigset.Marks{}, nil, l.Member(), err
+	if err := errors.Join(l.wholeSlices(), l.ready()); err != nil {
+		return bigset.Marks{}, nil, l.slices(), err
 	}
 	added := make([]bool, len(hashes))
 	m, err := l.store.Filters().MarkSlice(ctx, spec, l.node, hashes, added)
 	if err != nil {
-		return bigset.Marks{}, nil, l.Member(), l.outcomeOfMany(err)
+		return bigset.Marks{}, nil, l.slices(), l.outcomeOfMany(err)
 	}
-	if by := l.Member(); by.State != peer.Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
+	if by := l.slices(); by.State != peer.Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
 		return bigset.Marks{}, nil, by, fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
 	}
-	return m, added, l.Member(), nil
+	return m, added, l.slices(), nil
 }
 
 // ApplyMarks implements peer.SliceReplica.
 func (l *Replica) ApplyMarks(ctx context.Context, m bigset.Marks) ([]bool, peer.Member, error) {
 	if err := l.ready(); err != nil {
-		return nil, l.Member(), err
+		return nil, l.slices(), err
 	}
 	added := make([]bool, len(m.Marks))
 	if err := l.store.Filters().ApplyMarks(ctx, m, added); err != nil {
-		return nil, l.Member(), l.outcomeOfMany(err)
+		return nil, l.slices(), l.outcomeOfMany(err)
 	}
-	return added, l.Member(), nil
+	return added, l.slices(), nil
 }
 
 // Check implements peer.SliceReplica.
 func (l *Replica) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, peer.Member, error) {
-	if err := l.whole(); err != nil {
-		return nil, l.Member(), err
+	if err := l.wholeSlices(); err != nil {
+		return nil, l.slices(), err
 	}
 	present := make([]bool, len(hashes))
 	if err := l.store.Filters().CheckSlice(ctx, spec, hashes, present); err != nil {
-		return nil, l.Member(), l.present(err)
+		return nil, l.slices(), l.present(err)
 	}
-	if err := l.whole(); err != nil { // what was read may be what a drop of the range has left
-		return nil, l.Member(), err
+	if err := l.wholeSlices(); err != nil { // what was read may be what a drop of the range has left
+		return nil, l.slices(), err
 	}
-	return present, l.Member(), nil
+	return present, l.slices(), nil
 }
 
 // DropGeneration implements peer.SliceReplica.
 func (l *Replica) DropGeneration(ctx context.Context, name []byte, slices uint32, generation uint64) (peer.Member, error) {
 	if err := l.ready(); err != nil {
-		return l.Member(), err
+		return l.slices(), err
 	}
-	return l.Member(), l.outcome(l.store.Filters().DropGeneration(ctx, name, slices, generation))
+	return l.slices(), l.outcome(l.store.Filters().DropGeneration(ctx, name, slices, generation))
 }
 
 // SliceDigests implements peer.SliceReplica.
@@ -90,27 +90,27 @@ func (l *Replica) SliceDigests(ctx context.Context, first, last keyscheme.Slot) 
 // PageSums implements peer.SliceReplica.
 func (l *Replica) PageSums(ctx context.Context, spec bigset.SliceSpec, after *bigset.PagePlace, most int) (bigset.PageSums, peer.Member, error) {
 	s, err := l.store.Filters().PageSums(ctx, spec, after, most)
-	return s, l.Member(), l.present(err)
+	return s, l.slices(), l.present(err)
 }
 
 // Pages implements peer.SliceReplica.
 func (l *Replica) Pages(ctx context.Context, spec bigset.SliceSpec, places []bigset.PagePlace) (bigset.SlicePages, peer.Member, error) {
 	p, err := l.store.Filters().Pages(ctx, spec, places)
-	return p, l.Member(), l.present(err)
+	return p, l.slices(), l.present(err)
 }
 
 // MergePages implements peer.SliceReplica.
 func (l *Replica) MergePages(ctx context.Context, p bigset.SlicePages) (peer.Member, error) {
 	if err := l.ready(); err != nil {
-		return l.Member(), err
+		return l.slices(), err
 	}
-	return l.Member(), l.outcomeOfMany(l.store.Filters().MergePages(ctx, p))
+	return l.slices(), l.outcomeOfMany(l.store.Filters().MergePages(ctx, p))
 }
 
 // FlushSlice implements peer.SliceReplica.
 func (l *Replica) FlushSlice(ctx context.Context, spec bigset.SliceSpec) (peer.Member, error) {
 	if err := l.ready(); err != nil {
-		return l.Member(), err
+		return l.slices(), err
 	}
-	return l.Member(), l.outcome(l.store.Filters().FlushSlice(ctx, spec))
+	return l.slices(), l.outcome(l.store.Filters().FlushSlice(ctx, spec))
 }

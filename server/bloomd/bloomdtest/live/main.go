@@ -18,6 +18,7 @@ import (
 
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
 )
 
 // settleTime is what bloomd needs to finish drops and to sort its names.
@@ -100,7 +101,7 @@ func dial(addr string) (*bloomd.Client, error) {
 	if addr != "memory" {
 		return bloomd.Dial(context.Background(), addr)
 	}
-	s, err := bloomd.New(bloomdtest.NewMemory(), bloomd.Options{})
+	s, err := bloomd.New(bloomdtest.NewMemory(), door.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package bloomd
+package door
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func TestNotWatched(t *testing.T) {
 	}
 	go func() {
 		time.Sleep(2 * watchPause) // the connection waits by then, or will find something: either is right
-		fmt.Fprint(client, "check f a\n")
+		fmt.Fprint(client, "hello\n")
 	}()
 	wantAnswered(t, c, client)
 	c.drain()

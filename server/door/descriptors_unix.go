@@ -1,11 +1,11 @@
 //go:build unix
 
-package server
+package door
 
 import "syscall"
 
-// descriptorLimit returns how many file descriptors the process may have; 0 where that is not known.
-func descriptorLimit() uint64 {
+// Descriptors returns how many file descriptors the process may have; 0 where that is not known.
+func Descriptors() uint64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
 		return 0

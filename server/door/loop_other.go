@@ -1,6 +1,6 @@
 //go:build !linux
 
-package bloomd
+package door
 
 import "context"
 
@@ -8,5 +8,5 @@ import "context"
 type loops struct{}
 
 func newLoops(context.Context, *Server, *part) loops { return loops{} }
-func (loops) adopt(*conn)                            {}
+func (loops) adopt(*Conn)                            {}
 func (loops) end()                                   {}

@@ -1,4 +1,4 @@
-package bloomd
+package door
 
 import (
 	"io"
@@ -12,7 +12,7 @@ import (
 type sock struct {
 	fd     int
 	loop   *loop
-	c      *conn
+	c      *Conn
 	state  sockState
 	closed bool
 	fresh  bool          // it was parked: what may have come is read, whatever the deadline
@@ -30,7 +30,7 @@ const (
 )
 
 // adopt takes a connection over, of which it keeps only the socket, and reports false where that can't be had.
-func (l *loop) adopt(c *conn) bool {
+func (l *loop) adopt(c *Conn) bool {
 	raw, ok := c.nc.(syscall.Conn)
 	if !ok {
 		return false
@@ -46,7 +46,7 @@ func (l *loop) adopt(c *conn) bool {
 	}
 	k := &sock{fd: int(fd), loop: l, c: c, awake: make(chan struct{}, 1)}
 	c.nc.Close() // the duplicate is open
-	c.nc, c.seat = k, k
+	c.nc, c.raw, c.seat = k, nil, k
 	return true
 }
 
@@ -179,7 +179,7 @@ func (k *sock) wait(events uint32, until *time.Time) error {
 		passed = t.C
 	}
 	if refused != nil { // the system watches as many as it may, and would watch none for Go's poller either
-		l.s.failures.add("epoll", nil, refused)
+		l.s.failures.Add("epoll", nil, refused)
 		t := time.NewTimer(watchPause)
 		defer t.Stop()
 		again = t.C

@@ -1,4 +1,4 @@
-package bloomd
+package door
 
 import (
 	"context"
@@ -93,7 +93,7 @@ func (l *loop) run() {
 func (l *loop) await() {
 	n, err := syscall.EpollWait(l.epoll, l.events[:], int(l.pause/time.Millisecond))
 	if err != nil && err != syscall.EINTR {
-		panic("bloomd: epoll: " + err.Error()) // its descriptor or its memory is wrong
+		panic("door: epoll: " + err.Error()) // its descriptor or its memory is wrong
 	}
 	l.ready = l.events[:max(n, 0)]
 	if now := time.Now(); now.Sub(l.swept) >= l.pause {
@@ -133,12 +133,15 @@ func (l *loop) sweep(now time.Time) {
 // loops are those of a listener.
 type loops []*loop
 
-// newLoops starts the loops of a listener. Where the system refuses them there are none.
+// newLoops starts the loops of a listener. Where the system refuses them there are none, nor where connections need more than a socket.
 func newLoops(ctx context.Context, s *Server, p *part) (list loops) {
+	if s.link != nil || s.opt.TLS != nil {
+		return nil
+	}
 	for range s.opt.Loops {
 		l, err := newLoop(ctx, s, p)
 		if err != nil {
-			s.failures.add("epoll", nil, err)
+			s.failures.Add("epoll", nil, err)
 			list.end()
 			return nil
 		}
@@ -149,7 +152,7 @@ func newLoops(ctx context.Context, s *Server, p *part) (list loops) {
 }
 
 // adopt has one of the loops serve a connection, where there are any.
-func (list loops) adopt(c *conn) {
+func (list loops) adopt(c *Conn) {
 	if len(list) > 0 {
 		list[c.s.counters.accepted.Load()%uint64(len(list))].adopt(c)
 	}

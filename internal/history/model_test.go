@@ -1,0 +1,368 @@
+package history
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"bigset/internal/testkit/tier"
+)
+
+// fault is how a model breaks its promise on purpose.
+type fault int
+
+const (
+	correct    fault = iota
+	quorumOne        // writes are acknowledged by one replica
+	readOne          // reads ask one replica
+	forgetful        // replicas acknowledge removes and do not do them
+	rolledBack       // a replica loses all at some time
+)
+
+// replica is one of three: live dots with their elements, and dead dots, which never come back.
+type replica struct {
+	live map[int]string
+	dead map[int]bool
+}
+
+// delta is an event of a write: a dot, 0 for none, and what it kills.
+type delta struct {
+	dot   int
+	e     string
+	kills []int
+}
+
+func (r *replica) apply(d delta) {
+	for _, k := range d.kills {
+		delete(r.live, k)
+		r.dead[k] = true
+	}
+	if d.dot != 0 && !r.dead[d.dot] {
+		r.live[d.dot] = d.e
+	}
+}
+
+// model is a cluster of three replicas at W=2 and R=2, in which everything happens step by step.
+type model struct {
+	draw     func(lo, hi int) int
+	fault    fault
+	now      int
+	rec      *Recorder
+	replicas [3]replica
+	dots     int
+	flying   []*flight
+	answered []*flight // that can be contexts
+	clients  int
+}
+
+// flight is one operation that goes on: which replicas it has reached, and what it carries.
+type flight struct {
+	op     *Op
+	reads  bool
+	minted bool
+	deltas []delta
+	left   []int // replicas that it can still reach, in their order
+	got    int
+	live   map[int]string // of a read: what it has seen
+	dead   map[int]bool
+	mint   func(r *replica) []delta
+	ended  bool
+	finish func(f *flight)
+}
+
+var (
+	elements = []string{"x", "y"}
+	verbs    = []string{"add", "add", "add both", "remove", "remove", "drop", "read", "read", "lookup"}
+	orders   = [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+)
+
+// runModel draws a history.
+func runModel(draw func(lo, hi int) int, f fault) *Recorder {
+	m := &model{draw: draw, fault: f}
+	m.rec = New(func() time.Duration { return time.Duration(m.now) })
+	for i := range m.replicas {
+		m.replicas[i] = replica{map[int]string{}, map[int]bool{}}
+	}
+	for range draw(20, 200) {
+		m.now++
+		if f == rolledBack && draw(0, 30) == 0 {
+			m.replicas[0] = replica{map[int]string{}, map[int]bool{}}
+		}
+		if len(m.flying) == 0 || m.now%30 < 12 && draw(0, 3) == 0 { // sometimes all can end
+			m.begin()
+		} else {
+			m.advance(draw(0, len(m.flying)-1))
+		}
+	}
+	return m.rec
+}
+
+// begin begins an operation of a client of its own.
+func (m *model) begin() {
+	m.clients++
+	c := m.rec.Client(fmt.Sprint("client ", m.clients))
+	e := elements[m.draw(0, len(elements)-1)]
+	f := &flight{left: orders[m.draw(0, len(orders)-1)], live: map[int]string{}, dead: map[int]bool{}}
+	var context *flight
+	if len(m.answered) > 0 && m.draw(0, 3) > 0 {
+		context = m.answered[m.draw(max(0, len(m.answered)-3), len(m.answered)-1)]
+	}
+	of := func(live map[int]string, e string) (dots []int) {
+		for d, has := range live {
+			if e == "" || has == e {
+				dots = append(dots, d)
+			}
+		}
+		return dots
+	}
+	removed := func(e string) func(r *replica) []delta {
+		return func(r *replica) []delta {
+			if context != nil {
+				return []delta{{kills: of(context.live, e)}}
+			}
+			return []delta{{kills: of(r.live, e)}}
+		}
+	}
+	var contextOp *Op
+	if context != nil {
+		contextOp = context.op
+	}
+	switch verbs[m.draw(0, len(verbs)-1)] {
+	case "add":
+		f.op, f.mint = c.Add("s", e), func(r *replica) []delta { m.dots++; return []delta{{m.dots, e, of(r.live, e)}} }
+	case "add both":
+		f.op, f.mint = c.Add("s", elements...), func(r *replica) []delta {
+			m.dots += 2
+			return []delta{{m.dots - 1, "x", of(r.live, "x")}, {m.dots, "y", of(r.live, "y")}}
+		}
+	case "remove":
+		f.op, f.mint = c.Remove("s", contextOp, e), removed(e)
+	case "drop":
+		f.op, f.mint = c.RemoveAll("s", contextOp), removed("")
+	case "read":
+		f.op, f.reads = c.Read("s"), true
+		f.finish = func(f *flight) {
+			for _, e := range elements {
+				if len(of(f.live, e)) > 0 {
+					f.op.Saw(e)
+				}
+			}
+		}
+	case "lookup":
+		f.op, f.reads = c.Lookup("s"), true
+		f.finish = func(f *flight) {
+			for d, has := range f.live {
+				if has != e {
+					delete(f.live, d)
+				}
+			}
+			f.op.Answered(e, len(f.live) > 0)
+		}
+	}
+	m.flying = append(m.flying, f)
+}
+
+// advance does one thing of one operation: it reaches a replica, or ends; one that has ended may still reach replicas.
+func (m *model) advance(i int) {
+	f := m.flying[i]
+	need := 2
+	if f.reads && m.fault == readOne || !f.reads && m.fault == quorumOne {
+		need = 1
+	}
+	switch what := m.draw(0, 9); {
+	case !f.ended && f.got >= need && what < 6:
+		if f.reads {
+			f.finish(f)
+			m.answered = append(m.answered, f)
+		}
+		f.op.End(OK, nil)
+		f.ended = true
+	case !f.ended && what == 6 && m.draw(0, 2) == 0:
+		outcome := Unknown
+		if !f.minted && !f.reads {
+			outcome = Fail
+			f.left = nil
+		}
+		f.op.End(outcome, nil)
+		f.ended = true
+	case f.ended && what == 6:
+		f.left = nil // it never arrives
+	case len(f.left) > 0:
+		m.reach(f)
+	}
+	if f.ended && (f.reads || len(f.left) == 0) {
+		m.flying = slices.Delete(m.flying, i, i+1)
+	}
+}
+
+func (m *model) reach(f *flight) {
+	r := &m.replicas[f.left[0]]
+	f.left = f.left[1:]
+	f.got++
+	if !f.reads {
+		if !f.minted {
+			f.minted, f.deltas = true, f.mint(r)
+		}
+		for _, d := range f.deltas {
+			if m.fault != forgetful || d.dot != 0 {
+				r.apply(d)
+			}
+		}
+		return
+	}
+	for d, e := range r.live {
+		if !f.dead[d] {
+			f.live[d] = e
+		}
+	}
+	for d := range r.dead {
+		f.dead[d] = true
+		delete(f.live, d)
+	}
+}
+
+// TestNeverAccused: a cluster that keeps its promises is never accused, whatever is unknown, late or half done.
+func TestNeverAccused(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(lo, hi int) int { return rapid.IntRange(lo, hi).Draw(t, "n") }
+		if err := runModel(draw, correct).Check().Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	answers := 0
+	for _, rec := range drawn(t, correct) {
+		report := rec.Check()
+		if err := report.Err(); err != nil {
+			t.Fatal(err)
+		}
+		answers += report.Answers
+	}
+	if answers < histories() {
+		t.Errorf("%d answers: the model does too little", answers)
+	}
+}
+
+func histories() int { return tier.Pick(200, 1000, 50_000) }
+
+// drawn makes many histories of a model.
+func drawn(t *testing.T, f fault) iter.Seq2[int, *Recorder] {
+	r := tier.Random(t)
+	return func(yield func(int, *Recorder) bool) {
+		for i := range histories() {
+			if !yield(i, runModel(func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }, f)) {
+				return
+			}
+		}
+	}
+}
+
+// TestAgainstDefinitions: of clusters that break their promises, what is found is what the definitions of the package say, judged one by one;
+// and each fault is found.
+func TestAgainstDefinitions(t *testing.T) {
+	t.Parallel()
+	for f, kinds := range map[fault][]Kind{correct: nil, quorumOne: {Lost, Stale}, readOne: {Lost, Stale}, forgetful: {Resurrected}, rolledBack: {Lost}} {
+		found := map[Kind]int{}
+		for _, rec := range drawn(t, f) {
+			want, got := naive(rec), map[string]bool{}
+			report := rec.Check()
+			for _, v := range report.Violations {
+				found[v.Kind]++
+				kind := v.Kind
+				if kind == Stale {
+					kind = Lost
+				}
+				got[string(kind)+" "+v.Item] = true
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("fault %d: got %v, want %v\n%s", f, got, want, report)
+			}
+		}
+		for _, k := range kinds {
+			if found[k] == 0 {
+				t.Errorf("fault %d was never found as %s: %v", f, k, found)
+			}
+		}
+	}
+}
+
+// naive judges each answer by the definitions.
+func naive(r *Recorder) map[string]bool {
+	var ops []*Op
+	for _, c := range r.clients {
+		for i := range c.slabs {
+			for j := range c.slabs[i] {
+				ops = append(ops, &c.slabs[i][j])
+			}
+		}
+	}
+	bad := map[string]bool{}
+	for _, e := range elements {
+		concerns := func(o *Op) bool { return o.outcome != Fail && (o.kind == removeAll || slices.Contains(o.items, e)) }
+		for _, answer := range ops {
+			switch {
+			case answer.kind != read && answer.kind != lookup:
+			case slices.Contains(answer.items, e):
+				if invented(ops, e, answer) {
+					bad["invented "+e] = true
+				} else if slices.ContainsFunc(ops, func(x *Op) bool { return surelyDead(ops, concerns, e, answer, x) }) {
+					bad["resurrected "+e] = true
+				}
+			case answer.outcome == OK && (answer.kind == read || slices.Contains(answer.absent, e)):
+				for _, a := range ops {
+					if a.kind == add && a.outcome == OK && concerns(a) && a.end < answer.begin && !excused(ops, concerns, a, answer) {
+						bad["lost "+e] = true
+					}
+				}
+			}
+		}
+	}
+	return bad
+}
+
+func invented(ops []*Op, e string, answer *Op) bool {
+	return !slices.ContainsFunc(ops, func(a *Op) bool {
+		return a.kind == add && a.outcome != Fail && slices.Contains(a.items, e) && a.begin <= answer.end
+	})
+}
+
+// excused reports whether some remove can have taken an add before an answer.
+func excused(ops []*Op, concerns func(*Op) bool, a, answer *Op) bool {
+	return slices.ContainsFunc(ops, func(x *Op) bool {
+		if x.kind != remove && x.kind != removeAll || !concerns(x) || x.begin > answer.end {
+			return false
+		}
+		switch {
+		case x.context != nil:
+			return a.begin <= x.context.end
+		case x.outcome == Unknown:
+			return true
+		}
+		return a.begin <= x.end
+	})
+}
+
+// surelyDead reports whether after a remove an answer can't have an element.
+func surelyDead(ops []*Op, concerns func(*Op) bool, e string, answer, x *Op) bool {
+	if x.kind != remove && x.kind != removeAll || !concerns(x) || x.outcome != OK || x.context == nil || x.end >= answer.begin ||
+		x.context.outcome != OK || !slices.Contains(x.context.items, e) {
+		return false
+	}
+	for _, o := range ops {
+		if o.kind != add && o.kind != remove && o.kind != removeAll || !concerns(o) {
+			continue
+		}
+		acked := o.outcome == OK && o.end < answer.begin
+		if o.begin <= x.context.end && !acked {
+			return false
+		}
+		if o.kind == add && o.begin <= answer.end && (o.outcome != OK || o.end >= x.context.begin) {
+			return false
+		}
+	}
+	return true
+}

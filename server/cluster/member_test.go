@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"bigset"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/peer"
+	"bigset/server/peer/local"
+	"bigset/server/wire"
+)
+
+// process is a member with a store and a port, all in this process.
+type process struct {
+	w      *trio
+	i      int
+	member *Member
+	store  *engine.Store
+	server *wire.Server
+	ln     net.Listener
+}
+
+// trio is members over loopback.
+type trio struct {
+	t     testing.TB
+	peers []Peer
+	disks []*memDisk
+	files []*testkit.Disk
+	procs []*process
+	log   *slog.Logger
+}
+
+func newTrio(t testing.TB, n int) *trio {
+	w := &trio{t: t, procs: make([]*process, n), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	for i := range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		w.peers = append(w.peers, Peer{string(rune('a' + i)), ln.Addr().String()})
+		must(t, ln.Close())
+		w.disks = append(w.disks, newDisk(fmt.Sprintf("%c1", 'a'+i)))
+		w.files = append(w.files, testkit.NewDisk())
+	}
+	t.Cleanup(func() {
+		for _, p := range w.procs {
+			if p != nil {
+				p.stop()
+			}
+		}
+	})
+	return w
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *trio) start(i int) *process {
+	w.t.Helper()
+	p := &process{w: w, i: i}
+	var err error
+	p.store, err = engine.Open("db", &engine.Options{FS: w.files[i], BackgroundInterval: -1, MemTableBytes: 1 << 20})
+	must(w.t, err)
+	rep, err := local.New(w.peers[i].ID, p.store, peer.Joining)
+	must(w.t, err)
+	hints, err := coord.OSFolder(w.t.TempDir())
+	must(w.t, err)
+	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond,
+		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
+		}}, rep, w.disks[i])
+	must(w.t, err)
+	p.server = wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: Errors}, Handler: p.member.Handler(), Hello: p.member.Hello, Name: w.peers[i].ID, Log: w.log})
+	p.ln, err = net.Listen("tcp", w.peers[i].Address)
+	must(w.t, err)
+	go func() { _ = p.server.Serve(context.Background(), p.ln) }()
+	p.member.Start()
+	w.procs[i] = p
+	return p
+}
+
+// stop ends a process in order.
+func (p *process) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	p.ln.Close()
+	err := errors.Join(p.server.Shutdown(ctx), p.member.Close(ctx), p.store.Close())
+	if err != nil {
+		p.w.t.Errorf("stop %d: %v", p.i, err)
+	}
+	p.w.procs[p.i] = nil
+}
+
+// until waits for something that has to come.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+func (w *trio) whole() bool {
+	for _, p := range w.procs {
+		if p == nil {
+			continue
+		}
+		if v := p.member.View(); !v.Serves || !v.Sets || !v.Filters || v.Record.Origin != "" || p.member.live.Load() == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *process) add(t testing.TB, set string, elements ...string) error {
+	t.Helper()
+	var ops []bigset.Op
+	for _, e := range elements {
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
+	}
+	_, err := p.member.Coordinator().Write(context.Background(), coord.Write{Set: []byte(set), Ops: ops})
+	return err
+}
+
+func (p *process) read(t testing.TB, set string) (elements []string) {
+	t.Helper()
+	for part, err := range p.member.Coordinator().Read(context.Background(), coord.Read{Set: []byte(set)}) {
+		if err != nil {
+			t.Fatalf("node %d reads %s: %v", p.i, set, err)
+		}
+		for _, e := range part.Elements {
+			elements = append(elements, string(e.Name))
+		}
+	}
+	return elements
+}
+
+// Three processes are one store: what one takes the others read, one may be away, and one that lost its disk is filled again.
+func TestThree(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	for i := range 20 {
+		must(t, w.procs[i%3].add(t, fmt.Sprintf("set%d", i%4), fmt.Sprintf("e%02d", i)))
+	}
+	for _, p := range w.procs {
+		if got := fmt.Sprint(p.read(t, "set1")); got != "[e01 e05 e09 e13 e17]" {
+			t.Errorf("node %d: %s", p.i, got)
+		}
+	}
+	w.procs[1].stop()
+	for i := range 20 {
+		must(t, w.procs[i%2*2].add(t, "away", fmt.Sprintf("e%02d", i)))
+	}
+	if n := len(w.procs[0].read(t, "away")); n != 20 {
+		t.Errorf("%d elements with one node away", n)
+	}
+	w.start(1)
+	until(t, "a member that was away", w.whole)
+	until(t, "hints", func() bool {
+		c, err := w.procs[1].store.Count(context.Background(), []byte("away"), engine.CountOptions{})
+		return err == nil && c.Elements == 20
+	})
+	w.procs[2].stop()
+	w.disks[2], w.files[2] = newDisk("c2"), testkit.NewDisk()
+	time.Sleep(cloneTime)
+	w.start(2)
+	until(t, "a member that lost its disk", w.whole)
+	if e := w.procs[0].member.View().Record.Epoch; e != 2 {
+		t.Errorf("epoch %d", e)
+	}
+	for _, set := range []string{"set0", "set1", "set2", "set3", "away"} {
+		want := len(w.procs[0].read(t, set))
+		if c, err := w.procs[2].store.Count(context.Background(), []byte(set), engine.CountOptions{}); err != nil || int(c.Elements) != want {
+			t.Errorf("%s: %d of %d elements on the new disk, %v", set, c.Elements, want, err)
+		}
+	}
+}

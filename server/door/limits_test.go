@@ -1,0 +1,65 @@
+package door
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestLimits has doors take and give connections at random: none has more than its own and what all share, and none misses its own.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	const most = 10
+	l := NewLimits(LimitsOptions{Connections: most})
+	shares := make([]share, 3)
+	for i, kept := range []int{0, 3, 2} {
+		if err := l.keep(&shares[i], kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.keep(new(share), most-4); err == nil {
+		t.Error("more connections are kept than there are")
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		sh := &shares[r.IntN(len(shares))]
+		if r.IntN(2) == 0 && sh.open > 0 {
+			l.give(sh)
+			continue
+		}
+		shared := 0
+		for i := range shares {
+			shared += max(0, shares[i].open-shares[i].kept)
+		}
+		want := sh.open < sh.kept || shared < most-5
+		if got := l.take(sh); got != want {
+			t.Fatalf("with %+v open a connection of the door that keeps %d: %v, want %v", shares, sh.kept, got, want)
+		}
+	}
+	for i := range shares {
+		for shares[i].open > 0 {
+			l.give(&shares[i])
+		}
+		l.release(&shares[i])
+	}
+	for range most {
+		if !l.take(&shares[0]) {
+			t.Fatal("what was given back is not there")
+		}
+	}
+	if l.take(&shares[0]) {
+		t.Error("one more than there may be")
+	}
+}
+
+// TestLongBytes has long requests count once, and only while they are there.
+func TestLongBytes(t *testing.T) {
+	t.Parallel()
+	l := NewLimits(LimitsOptions{LongBytes: 100})
+	if !l.takeLong(60) || l.takeLong(41) || !l.takeLong(40) || l.takeLong(1) {
+		t.Error("wrong by the limit")
+	}
+	l.takeLong(-100)
+	if !l.takeLong(100) {
+		t.Error("what was given back is not there")
+	}
+}

@@ -1,0 +1,62 @@
+package door
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+)
+
+// Link is a protocol that serves its connections itself, because either side may speak at any time. wire.Server is one.
+type Link interface {
+	// ServeConn serves a connection until it ends, and closes it. It ends when ctx does. The error is for callers that want it; the
+	// protocol has logged what is worth it. With Options.TLS, nc is a *tls.Conn whose handshake has not been made: the protocol makes it, in
+	// its own time.
+	ServeConn(ctx context.Context, nc net.Conn) error
+	// Shutdown takes no more requests, answers those under way as long as ctx allows, and ends all connections.
+	Shutdown(ctx context.Context) error
+}
+
+// NewLink returns a server for a protocol that serves its connections itself. Of the options it uses Name, TLS, Limits, Kept and Log.
+func NewLink(l Link, o Options) (*Server, error) {
+	s, err := newServer(o)
+	if err == nil {
+		s.link = l
+	}
+	return s, err
+}
+
+// startLink gives a connection to the protocol.
+func (s *Server) startLink(ctx context.Context, p *part, nc net.Conn) {
+	c := &Conn{s: s, nc: nc, raw: nc}
+	if !s.admit(ctx, p, c) {
+		return
+	}
+	nc = counted{nc, &s.counters}
+	if s.opt.TLS != nil {
+		nc = tls.Server(nc, s.opt.TLS)
+	}
+	go func() {
+		defer s.stopped(p, c)
+		_ = s.link.ServeConn(ctx, nc)
+	}()
+}
+
+// counted is a connection whose bytes are counted.
+type counted struct {
+	net.Conn
+	counters *counters
+}
+
+// Read implements net.Conn.
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.counters.read.Add(uint64(n))
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.counters.written.Add(uint64(n))
+	return n, err
+}

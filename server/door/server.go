@@ -1,0 +1,315 @@
+package door
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// drainTime is how long a connection is still read after Shutdown, and after what it had at the node then: what is on its way is answered.
+	drainTime = 50 * time.Millisecond
+	// acceptPause is how long the server waits when a connection can't be accepted: it may be out of file descriptors.
+	acceptPause = 50 * time.Millisecond
+)
+
+// Handler executes the requests of one connection. Its methods are called by one goroutine at a time.
+type Handler interface {
+	// Execute executes the whole requests at the beginning of buf, in their order, appends the answers to c.Out, and returns how many bytes
+	// those requests had. What is left is the beginning of a request: the next call has it again, with more behind it. buf belongs to
+	// Execute until it returns; what it has used of it, it may overwrite. ctx ends when the connection is cut off.
+	//
+	// It calls c.MayWait before what may wait, and c.WriteIfFull between requests with long answers. Once c.Ended reports true nobody
+	// takes answers any more, and it returns.
+	Execute(ctx context.Context, c *Conn, buf []byte) (used int)
+	// TooLong appends the answer to a request that does not end within the bytes that one may have. The connection is closed then.
+	TooLong(c *Conn)
+}
+
+// Server serves the connections of any number of listeners by one protocol. Its methods may be called by any number of goroutines.
+type Server struct {
+	open     func(*Conn) Handler
+	link     Link // in place of open
+	opt      Options
+	counters counters
+	share    share
+	failures *Failures
+
+	mu      sync.Mutex
+	closed  bool
+	serving sync.WaitGroup // calls of Serve
+	parts   map[*part]struct{}
+}
+
+// part is a listener and its connections. The server's lock guards it.
+type part struct {
+	ln     net.Listener
+	conns  map[*Conn]struct{}
+	cancel context.CancelFunc // of the context of its calls
+	served sync.WaitGroup     // connections
+	loops  loops
+}
+
+// New returns a server, which does nothing before Serve is called. open makes the handler of each connection, with TLS after its handshake;
+// where it returns nil the connection is closed. It must not wait.
+func New(open func(*Conn) Handler, o Options) (*Server, error) {
+	s, err := newServer(o)
+	if err == nil {
+		s.open = open
+	}
+	return s, err
+}
+
+func newServer(o Options) (*Server, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{opt: o, failures: NewFailures(o.Log, o.Name+": connections failed", "at", "from"), parts: map[*part]struct{}{}}
+	if err := o.Limits.keep(&s.share, o.Kept); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Name, err)
+	}
+	return s, nil
+}
+
+// Serve serves the connections of a listener, which it closes in the end. It returns nil after Shutdown, or when ctx has ended, which
+// cuts off all connections and ends the contexts of their requests; then no connection of the listener is left. It fails when the listener does, and
+// with ErrClosed when the server was shut down before.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &part{ln: ln, conns: map[*Conn]struct{}{}, cancel: cancel}
+	if !s.begin(p) {
+		return errors.Join(ErrClosed, ln.Close())
+	}
+	defer s.end(p)
+	p.loops = newLoops(ctx, s, p)
+	defer p.loops.end()
+	defer context.AfterFunc(ctx, func() { s.cut(p) })()
+	err := s.accept(ctx, p)
+	if err != nil {
+		cancel()
+		ln.Close() // it has failed: what else it says is of no use
+	}
+	p.served.Wait()
+	return err
+}
+
+func (s *Server) begin(p *part) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.parts[p] = struct{}{}
+	s.serving.Add(1)
+	return true
+}
+
+func (s *Server) end(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.parts, p)
+	s.serving.Done()
+}
+
+// cut closes the listener and its connections, whatever they are at.
+func (s *Server) cut(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.ln.Close()
+	for c := range p.conns {
+		c.cut()
+	}
+}
+
+// accept takes connections until the listener is closed, which is no error when it was the server that closed it.
+func (s *Server) accept(ctx context.Context, p *part) error {
+	for {
+		nc, err := p.ln.Accept()
+		switch {
+		case err == nil:
+			s.start(ctx, p, nc)
+		case ctx.Err() != nil || s.isClosed():
+			return nil
+		case !isTemporary(err):
+			return fmt.Errorf("%s: accept: %w", s.opt.Name, err)
+		default:
+			s.failures.Add("accept", nil, err)
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// isTemporary reports whether a listener may go on after an error: a connection that broke before it was accepted, or a lack of file
+// descriptors or of memory. What the system says of a listener that will never do again is that it is closed, or not one.
+func isTemporary(err error) bool {
+	var e syscall.Errno
+	if errors.As(err, &e) {
+		return e != syscall.EBADF && e != syscall.EINVAL
+	}
+	var t interface{ Temporary() bool }
+	return errors.As(err, &t) && t.Temporary() && !errors.Is(err, net.ErrClosed)
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// start begins to serve a connection, or closes it where there are too many.
+func (s *Server) start(ctx context.Context, p *part, nc net.Conn) {
+	if t, ok := nc.(*net.TCPConn); ok {
+		t.SetNoDelay(true) // a connection that is broken already fails at its first read
+		t.SetKeepAlive(true)
+	}
+	if !s.opt.Limits.take(&s.share) {
+		s.counters.refused.Add(1)
+		nc.Close()
+		return
+	}
+	switch {
+	case s.link != nil:
+		s.startLink(ctx, p, nc)
+	case s.opt.TLS != nil:
+		s.startTLS(ctx, p, nc)
+	default:
+		s.startPlain(ctx, p, nc)
+	}
+}
+
+func (s *Server) startPlain(ctx context.Context, p *part, nc net.Conn) {
+	c := newConn(s, nc)
+	if c.handler = s.open(c); c.handler == nil {
+		s.refuse(nc)
+		return
+	}
+	if !s.admit(ctx, p, c) {
+		return
+	}
+	c.mu.Lock() // before it is adopted only cut and drain know the connection
+	if !c.draining.Load() {
+		p.loops.adopt(c)
+	}
+	c.mu.Unlock()
+	c.awaitMore()
+	if !c.park() {
+		go s.serve(ctx, p, c)
+	}
+}
+
+// startTLS serves a connection by a goroutine of its own, which begins with the handshake.
+func (s *Server) startTLS(ctx context.Context, p *part, nc net.Conn) {
+	t := tls.Server(nc, s.opt.TLS)
+	c := newConn(s, t)
+	c.raw, c.tls = nc, t
+	if !s.admit(ctx, p, c) {
+		return
+	}
+	go func() {
+		if !c.shake(ctx) {
+			s.stopped(p, c)
+			return
+		}
+		c.awaitMore()
+		s.serve(ctx, p, c)
+	}()
+}
+
+// admit makes a connection one of the listener's, or closes it where the server has been shut down.
+func (s *Server) admit(ctx context.Context, p *part, c *Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || ctx.Err() != nil {
+		s.refuse(c.raw)
+		return false
+	}
+	s.counters.accepted.Add(1)
+	p.conns[c] = struct{}{}
+	p.served.Add(1)
+	return true
+}
+
+// refuse closes a connection that was counted among those that are open.
+func (s *Server) refuse(nc net.Conn) {
+	s.counters.refused.Add(1)
+	s.opt.Limits.give(&s.share)
+	nc.Close()
+}
+
+// serve serves a connection by a goroutine of its own, until it has ended or is parked in a loop.
+func (s *Server) serve(ctx context.Context, p *part, c *Conn) {
+	if !c.serve(ctx) {
+		s.stopped(p, c)
+	}
+}
+
+// stopped forgets a connection that has ended.
+func (s *Server) stopped(p *part, c *Conn) {
+	defer p.served.Done()
+	c.reserve(0)
+	c.nc.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(p.conns, c)
+	s.opt.Limits.give(&s.share)
+}
+
+// Shutdown stops accepting, answers the complete requests that have come or are on their way, and closes the connections. When ctx ends
+// before that is done, it cuts them off, and returns ctx's error without waiting for what is still at the node. The server can't be used
+// again.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain()
+	done := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		close(done)
+	}()
+	if s.link != nil {
+		if err := s.link.Shutdown(ctx); err != nil {
+			s.cutAll()
+			return fmt.Errorf("%s: %w", s.opt.Name, err)
+		}
+	}
+	select {
+	case <-done:
+		s.opt.Limits.release(&s.share)
+		return nil
+	case <-ctx.Done():
+	}
+	s.cutAll()
+	return ctx.Err()
+}
+
+// cutAll cuts off all connections, without waiting for what they are at.
+func (s *Server) cutAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.parts {
+		p.cancel()
+	}
+}
+
+func (s *Server) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for p := range s.parts {
+		p.ln.Close()
+		if s.link != nil {
+			continue // the protocol drains
+		}
+		for c := range p.conns {
+			c.drain()
+		}
+	}
+}

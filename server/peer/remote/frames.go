@@ -1,0 +1,103 @@
+package remote
+
+import (
+	"sync"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/server/peer"
+)
+
+// Frames keeps the frames of the deltas that were sent last, so that a delta that goes to several replicas is encoded once. The replicas of a
+// process share one. The zero value is empty; nil keeps nothing.
+//
+// A delta is known by its dots and by the memory of its items, which neither side changes (peer.Replica): no other delta ever has both.
+type Frames struct {
+	mu    sync.Mutex
+	known map[deltaID]*deltaFrame
+	order []*deltaFrame // as they came
+	bytes int           // of the frames that are kept
+}
+
+// The bounds of what is kept. A frame of fewer items is encoded as fast as it is found.
+const (
+	framesItemsMin = 4
+	framesMax      = 64
+	framesBytesMax = 8 << 20
+)
+
+type deltaID struct {
+	items *bigset.Item
+	n     int
+	actor clock.Actor
+	first uint64
+	from  peer.Member
+}
+
+type deltaFrame struct {
+	id    deltaID
+	once  sync.Once
+	frame []byte
+	err   error
+	size  int // what it counts to Frames.bytes
+}
+
+// delta returns the frame of a delta. Nobody may change it.
+func (f *Frames) delta(from peer.Member, d *bigset.Delta) ([]byte, error) {
+	if f == nil || len(d.Items) < framesItemsMin {
+		return encode(from, peer.Delta(*d))
+	}
+	e := f.entry(deltaID{&d.Items[0], len(d.Items), d.Actor, d.First, from})
+	e.once.Do(func() {
+		e.frame, e.err = encode(from, peer.Delta(*d))
+		f.weigh(e)
+	})
+	return e.frame, e.err
+}
+
+// entry finds the entry of a delta, or makes it and forgets the oldest.
+func (f *Frames) entry(id deltaID) *deltaFrame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.known[id]; e != nil {
+		return e
+	}
+	if f.known == nil {
+		f.known = map[deltaID]*deltaFrame{}
+	}
+	e := &deltaFrame{id: id}
+	f.known[id] = e
+	f.order = append(f.order, e)
+	f.trim()
+	return e
+}
+
+// weigh counts an entry whose frame is there.
+func (f *Frames) weigh(e *deltaFrame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known[e.id] == e {
+		e.size = len(e.frame)
+		f.bytes += e.size
+		f.trim()
+	}
+}
+
+// trim forgets the oldest until the bounds hold. Who has such a frame keeps it.
+func (f *Frames) trim() {
+	for len(f.order) > framesMax || f.bytes > framesBytesMax {
+		old := f.order[0]
+		f.order = append(f.order[:0], f.order[1:]...)
+		f.bytes -= old.size
+		delete(f.known, old.id)
+	}
+}
+
+// encode returns the frame of a request. Its error says that nothing has happened.
+func encode(from peer.Member, m peer.Message) ([]byte, error) {
+	b, err := peer.Append(nil, from, m)
+	if err != nil && !peer.Refused(err) {
+		err = unavailable(err)
+	}
+	return b, err
+}

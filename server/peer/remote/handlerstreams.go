@@ -1,0 +1,153 @@
+package remote
+
+import (
+	"iter"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+)
+
+// stream sends what a sequence yields. The gate is passed before each part is taken from the sequence, and left before it is sent, so that
+// nobody who waits for a slow consumer holds up a change of the map, and no part is of a time after it. Put sends what is due after an item,
+// with after set when that was the last: it returns nil where nothing is due yet.
+func stream[V any](v *visit, c Class, first, last keyscheme.Slot, seq iter.Seq2[V, error], put func(item V, after bool) func(by peer.Member) error) ([]byte, error) {
+	leave, err := v.enter(c, first, last)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { leave() }()
+	away := func(due func(peer.Member) error) error {
+		by := v.rep.Member()
+		leave()
+		leave = func() {}
+		return due(by)
+	}
+	for item, err := range seq {
+		if err != nil {
+			return nil, v.failed(v.rep.Member(), err)
+		}
+		due := put(item, false)
+		if due == nil {
+			continue
+		}
+		if err := away(due); err != nil {
+			return nil, err
+		}
+		again, err := v.enter(c, first, last)
+		if err != nil {
+			return nil, err
+		}
+		leave = again
+	}
+	var none V
+	if due := put(none, true); due != nil {
+		if err := away(due); err != nil {
+			return nil, err
+		}
+	}
+	return v.answer(nil, v.rep.Member(), peer.Done{})
+}
+
+// part sends a part.
+func (v *visit) part(by peer.Member, m peer.Message) error {
+	buf := &v.bufs[v.sent%2]
+	b, err := v.answer((*buf)[:0], by, m)
+	if err != nil {
+		return err
+	}
+	*buf = b
+	v.sent++
+	return v.send(b)
+}
+
+// batchMax is how many digests go in one part.
+const batchMax = 1024
+
+// batches sends digests, many in a part.
+func batches[P interface {
+	~[]V
+	peer.Message
+}, V any](v *visit, first, last keyscheme.Slot, seq iter.Seq2[V, error]) ([]byte, error) {
+	var batch P
+	return stream(v, Compare, first, last, seq, func(item V, after bool) func(peer.Member) error {
+		if !after {
+			batch = append(batch, item)
+		}
+		if len(batch) == 0 || len(batch) < batchMax && !after {
+			return nil
+		}
+		return func(by peer.Member) error {
+			err := v.part(by, batch)
+			batch = batch[:0]
+			return err
+		}
+	})
+}
+
+func (v *visit) locate(m peer.Locate) ([]byte, error) {
+	at := keyscheme.SetSlot(m.Set)
+	return stream(v, Compare, at, at, v.rep.Locate(v.ctx, m.Set, m.Dots), func(f bigset.Facts, after bool) func(peer.Member) error {
+		if after {
+			return nil
+		}
+		return func(by peer.Member) error { return v.part(by, peer.Facts(f)) }
+	})
+}
+
+func (v *visit) read(m peer.Read) ([]byte, error) {
+	at := keyscheme.SetSlot(m.Set)
+	var scrap *fold.Chunk // one that was sent
+	m.Options.Scrap = func() *fold.Chunk {
+		c := scrap
+		scrap = nil
+		return c
+	}
+	var told *clock.Clock // the clock that the other side has
+	return stream(v, Answer, at, at, v.rep.Read(v.ctx, m.Set, m.Options), func(c *fold.Chunk, after bool) func(peer.Member) error {
+		if after {
+			return nil
+		}
+		return func(by peer.Member) error {
+			sent := peer.Chunk(*c)
+			if sent.Clock == told {
+				sent.Clock = nil
+			}
+			told = c.Clock
+			if err := v.chunk(by, sent); err != nil {
+				return err
+			}
+			scrap = c
+			return nil
+		}
+	})
+}
+
+// chunk sends a chunk, in parts where it is too large for a frame: each says up to where it is complete.
+func (v *visit) chunk(by peer.Member, c peer.Chunk) error {
+	if n := len(c.Elements); n > 1 && chunkBytes(&c) > chunkBytesMax {
+		half := n / 2
+		if err := v.chunk(by, peer.Chunk{Clock: c.Clock, Elements: c.Elements[:half], Bound: c.Elements[half-1].Name}); err != nil {
+			return err
+		}
+		c.Clock, c.Elements = nil, c.Elements[half:]
+		return v.chunk(by, c)
+	}
+	return v.part(by, c)
+}
+
+// chunkBytesMax is the size from which on a chunk goes in parts: the clock and names of actors have room beside it.
+const chunkBytesMax = 16 << 20
+
+// chunkBytes returns about how many bytes the elements of a chunk take in a frame.
+func chunkBytes(c *peer.Chunk) (n int) {
+	if len(c.Elements) > peer.ElementsMax {
+		return chunkBytesMax + 1
+	}
+	for i := range c.Elements {
+		n += len(c.Elements[i].Name) + 4 + 11*len(c.Elements[i].Dots)
+	}
+	return n
+}

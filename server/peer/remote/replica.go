@@ -1,0 +1,299 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/keyscheme"
+	"bigset/server/peer"
+	"bigset/server/wire"
+)
+
+// Options say who a Replica asks, and for whom.
+type Options struct {
+	// Member is the replica as the map knows it. Its node is needed; its incarnation and state are what Member returns until it answers.
+	Member peer.Member
+	// Caller is the way to its node.
+	Caller wire.Caller
+	// Self returns who asks: the member of this process.
+	Self func() peer.Member
+	// Epoch returns that of the map by which requests are routed, where the context has none (peer.WithEpoch); default 0.
+	Epoch func() uint64
+	// Frames, which replicas may share, keeps frames of deltas; default none.
+	Frames *Frames
+	// Priority is that of all calls which would be more urgent by their verb: for hints, repairs and copies. Default none.
+	Priority wire.Priority
+}
+
+// Replica is a replica in another process.
+type Replica struct {
+	opt  Options
+	last atomic.Pointer[peer.Member]
+}
+
+var (
+	_ peer.Replica    = (*Replica)(nil)
+	_ peer.ManySlices = (*Replica)(nil)
+)
+
+// New returns a replica in another process. It does no I/O.
+func New(o Options) (*Replica, error) {
+	switch {
+	case o.Member.Node == "" || len(o.Member.Node) > peer.NodeBytesMax:
+		return nil, fmt.Errorf("%w: name of a node of %d bytes", peer.ErrMember, len(o.Member.Node))
+	case o.Caller == nil || o.Self == nil:
+		return nil, errors.New("remote: no caller, or nobody who asks")
+	}
+	r := &Replica{opt: o}
+	r.last.Store(&o.Member)
+	return r, nil
+}
+
+// Member implements peer.Replica.
+func (r *Replica) Member() peer.Member { return *r.last.Load() }
+
+// heard notes who has answered.
+func (r *Replica) heard(m peer.Member) {
+	if last := r.last.Load(); *last != m {
+		r.last.Store(&m)
+	}
+}
+
+func (r *Replica) node() string { return r.opt.Member.Node }
+
+func unavailable(err error) error { return fmt.Errorf("%w: %w", peer.ErrUnavailable, err) }
+
+// call returns a request as the wire takes it.
+func (r *Replica) call(ctx context.Context, v wire.Verb, body []byte) wire.Call {
+	c := wire.Call{Verb: v, Priority: max(PriorityOf(v), r.opt.Priority), Body: body}
+	if epoch, ok := peer.EpochOf(ctx); ok {
+		c.Epoch = epoch
+	} else if r.opt.Epoch != nil {
+		c.Epoch = r.opt.Epoch()
+	}
+	return c
+}
+
+// failed returns what an error of a call says, and who has said it.
+func (r *Replica) failed(err error) (peer.Member, error) {
+	var far *peer.ReplicaError
+	switch {
+	case errors.As(err, &far) && far.Member.Node == r.node():
+		r.heard(far.Member)
+		return far.Member, fmt.Errorf("%s: %w", r.node(), far.Err)
+	case far != nil: // what another member says has happened nobody has asked
+		return r.Member(), fmt.Errorf("%w: an error of %v, expected one of %s: %v", peer.ErrAnswer, far.Member, r.node(), far.Err)
+	case errors.Is(err, wire.ErrNotSent):
+		return r.Member(), fmt.Errorf("%w: %s: %w", peer.ErrUnavailable, r.node(), err)
+	}
+	return r.Member(), fmt.Errorf("%s: %w", r.node(), err)
+}
+
+// strange is the error of an answer that can't be one. It wraps nothing that says what has happened.
+func (r *Replica) strange(format string, args ...any) error {
+	return fmt.Errorf("%w: from %s: %s", peer.ErrAnswer, r.node(), fmt.Sprintf(format, args...))
+}
+
+// ask has a request answered, by a message of that type.
+func ask[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, request peer.Message) (answer A, by peer.Member, err error) {
+	body, err := encode(r.opt.Self(), request)
+	if err != nil {
+		return answer, r.Member(), err
+	}
+	return askFrame[A](ctx, r, v, body)
+}
+
+func askFrame[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, body []byte) (answer A, by peer.Member, err error) {
+	b, err := r.opt.Caller.Do(ctx, r.call(ctx, v, body))
+	if err != nil {
+		by, err = r.failed(err)
+		return answer, by, err
+	}
+	m, by, err := peer.DecodeOwned(b)
+	switch a, ok := m.(A); {
+	case err != nil:
+		return answer, r.Member(), r.strange("%v", err)
+	case by.Node != r.node():
+		return answer, r.Member(), r.strange("it is from %v", by)
+	case !ok:
+		return answer, r.Member(), r.strange("a %T", m)
+	default:
+		r.heard(by)
+		return a, by, nil
+	}
+}
+
+// fit returns an error for an answer that does not fit its request.
+func fit[A any](r *Replica, a A, by peer.Member, err error, fits bool, what string) (A, peer.Member, error) {
+	if err == nil && !fits {
+		var none A
+		return none, by, r.strange("%s that was not asked for", what)
+	}
+	return a, by, err
+}
+
+// Write implements peer.Replica.
+func (r *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	w, by, err := ask[peer.Written](ctx, r, VerbWrite, peer.Write{Set: set, Ops: ops, Options: o})
+	fits := len(w.Dots) == len(ops) && (len(w.Delta.Set) == 0 || bytes.Equal(w.Delta.Set, set))
+	return fit(r, bigset.Result(w), by, err, fits, "a result")
+}
+
+// Knows implements peer.Replica.
+func (r *Replica) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
+	known, by, err := ask[peer.Known](ctx, r, VerbKnows, peer.Knows{Set: set, Request: request})
+	return bool(known), by, err
+}
+
+// Apply implements peer.Replica.
+func (r *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
+	if durability > bigset.NoSync {
+		return r.Member(), fmt.Errorf("%w: durability %d", bigset.ErrRequest, durability)
+	}
+	body, err := r.opt.Frames.delta(r.opt.Self(), &d)
+	if err != nil {
+		return r.Member(), err
+	}
+	_, by, err := askFrame[peer.Done](ctx, r, VerbApply+wire.Verb(durability), body)
+	return by, err
+}
+
+// ApplyFacts implements peer.Replica.
+func (r *Replica) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {
+	if durability > bigset.NoSync {
+		return bigset.FactsResult{}, r.Member(), fmt.Errorf("%w: durability %d", bigset.ErrRequest, durability)
+	}
+	a, by, err := ask[peer.FactsResult](ctx, r, VerbApplyFacts+wire.Verb(durability), peer.Facts(f))
+	return bigset.FactsResult(a), by, err
+}
+
+// Heal implements peer.Replica.
+func (r *Replica) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (bigset.HealResult, peer.Member, error) {
+	a, by, err := ask[peer.HealResult](ctx, r, VerbHeal, peer.Heal{Facts: f, Wrong: wrong})
+	return bigset.HealResult(a), by, err
+}
+
+// Lost implements peer.Replica.
+func (r *Replica) Lost(ctx context.Context, set []byte) (*clock.Clock, peer.Member, error) {
+	a, by, err := ask[peer.Lost](ctx, r, VerbLost, peer.AskLost{Set: set})
+	return fit(r, a.Dots, by, err, bytes.Equal(a.Set, set), "lost dots of a set")
+}
+
+// ElementDigests implements peer.Replica.
+func (r *Replica) ElementDigests(ctx context.Context, set []byte, e bigset.ElementRange) (bigset.ElementDigests, peer.Member, error) {
+	a, by, err := ask[peer.ElementDigests](ctx, r, VerbElementDigests, peer.ElementRange{Set: set, Range: e})
+	return bigset.ElementDigests(a), by, err
+}
+
+// State implements peer.Replica.
+func (r *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
+	a, by, err := ask[peer.State](ctx, r, VerbState, peer.AskState{Set: set})
+	return bigset.State(a), by, err
+}
+
+// Lookup implements peer.Replica.
+func (r *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, peer.Member, error) {
+	a, by, err := ask[peer.Contexts](ctx, r, VerbLookup, peer.Lookup{Set: set, Elements: elements})
+	return fit(r, []bigset.Context(a), by, err, len(a) == len(elements), "contexts")
+}
+
+// Judge implements peer.Replica.
+func (r *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
+	a, by, err := ask[peer.Judgement](ctx, r, VerbJudge, peer.Ask{Set: set, Element: element, Dots: dots})
+	return fit(r, bigset.Judgement(a), by, err, len(a.Verdicts) == len(dots), "verdicts")
+}
+
+// Export implements peer.Replica.
+func (r *Replica) Export(ctx context.Context, set, after []byte, bytesMax int) (*bigset.Span, peer.Member, error) {
+	a, by, err := ask[peer.Span](ctx, r, VerbExport, peer.Export{Set: set, After: after, Bytes: bytesMax})
+	if err != nil {
+		return nil, by, err
+	}
+	return fit(r, (*bigset.Span)(&a), by, nil, bytes.Equal(a.Set, set), "a span of a set")
+}
+
+// RangeDigests implements peer.Replica.
+func (r *Replica) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
+	a, by, err := ask[peer.RangeDigests](ctx, r, VerbRangeDigests, peer.AskRangeDigests{First: first, Last: last, Parts: parts})
+	return fit(r, []bigset.RangeDigest(a), by, err, peer.CheckCut(a, first, last, len(keyscheme.CutSlots(first, last, parts))) == nil, "a range")
+}
+
+// sender checks whom the parts of a stream are from: all from the member that was asked, in one incarnation.
+type sender struct {
+	r     *Replica
+	first peer.Member
+}
+
+func (s *sender) check(by peer.Member) error {
+	if by.Node != s.r.node() || s.first.Node != "" && !by.Is(s.first) {
+		return fmt.Errorf("a part is from %v", by)
+	}
+	s.first = by
+	s.r.heard(by)
+	return nil
+}
+
+// stream has a request answered by parts. Each but the last is given to take, which checks whom it is from before it shows it to the consumer,
+// and says whether that wants another. The last one says that the stream is whole. Where the consumer has stopped the error is nil.
+func (r *Replica) stream(ctx context.Context, v wire.Verb, request peer.Message, take func(part []byte, from *sender) (more bool, err error)) error {
+	body, err := encode(r.opt.Self(), request)
+	if err != nil {
+		return err
+	}
+	from, whole := &sender{r: r}, false
+	for part, err := range r.opt.Caller.Stream(ctx, r.call(ctx, v, body)) {
+		if err != nil {
+			_, err = r.failed(err)
+			return err
+		}
+		if whole {
+			return r.strange("a part after the last")
+		}
+		more, err := take(part, from)
+		if errors.Is(err, peer.ErrFrameKind) {
+			whole, err = lastPart(part, from)
+			more = true
+		}
+		if err != nil {
+			return r.strange("%v", err)
+		}
+		if !more {
+			return nil
+		}
+	}
+	if !whole {
+		return r.strange("a stream that was cut")
+	}
+	return nil
+}
+
+// lastPart decodes the end of a stream.
+func lastPart(part []byte, from *sender) (whole bool, err error) {
+	m, by, err := peer.Decode(part)
+	if err != nil {
+		return false, err
+	}
+	if _, whole = m.(peer.Done); !whole {
+		return false, fmt.Errorf("a %T", m)
+	}
+	return true, from.check(by)
+}
+
+// decodePart decodes a part of a stream: peer.ErrFrameKind where it is of another type.
+func decodePart[P peer.Message](part []byte, from *sender) (p P, err error) {
+	m, by, err := peer.Decode(part)
+	if err != nil {
+		return p, err
+	}
+	p, ok := m.(P)
+	if !ok {
+		return p, peer.ErrFrameKind
+	}
+	return p, from.check(by)
+}

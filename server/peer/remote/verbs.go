@@ -1,0 +1,136 @@
+package remote
+
+import (
+	"bigset"
+	"bigset/server/peer"
+	"bigset/server/wire"
+)
+
+// The verbs of replicas. They are on the wire. An acknowledged change is as durable as its verb says, so that the frame of a delta is the same
+// for every replica and for hints: VerbApply and VerbApplyFacts plus the bigset.Durability.
+const (
+	VerbWrite          wire.Verb = 100
+	VerbKnows          wire.Verb = 101
+	VerbApply          wire.Verb = 102 // to 104
+	VerbApplyFacts     wire.Verb = 105 // to 107
+	VerbHeal           wire.Verb = 108
+	VerbLost           wire.Verb = 109
+	VerbElementDigests wire.Verb = 110
+	VerbState          wire.Verb = 111
+	VerbLocate         wire.Verb = 112 // a stream
+	VerbRead           wire.Verb = 113 // a stream
+	VerbLookup         wire.Verb = 114
+	VerbJudge          wire.Verb = 115
+	VerbExport         wire.Verb = 116
+	VerbDigests        wire.Verb = 117 // a stream
+	VerbRangeDigests   wire.Verb = 118
+
+	VerbMark           wire.Verb = 130
+	VerbApplyMarks     wire.Verb = 131
+	VerbCheck          wire.Verb = 132
+	VerbDropGeneration wire.Verb = 133
+	VerbSliceDigests   wire.Verb = 134 // a stream
+	VerbPageSums       wire.Verb = 135
+	VerbPages          wire.Verb = 136
+	VerbMergePages     wire.Verb = 137
+	VerbFlushSlice     wire.Verb = 138
+	VerbMarkMany       wire.Verb = 139
+	VerbCheckMany      wire.Verb = 140
+	VerbApplyMarksMany wire.Verb = 141
+)
+
+// Verbs returns all verbs of replicas, ascending.
+func Verbs() (all []wire.Verb) {
+	for v := VerbWrite; v <= VerbApplyMarksMany; v++ {
+		if fits(v, nil) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// fits reports whether a request is one of its verb; of no request, whether the verb is one of a replica.
+func fits(v wire.Verb, m peer.Message) (ok bool) {
+	switch v {
+	case VerbWrite:
+		_, ok = m.(peer.Write)
+	case VerbKnows:
+		_, ok = m.(peer.Knows)
+	case VerbApply, VerbApply + wire.Verb(bigset.Sync), VerbApply + wire.Verb(bigset.NoSync):
+		_, ok = m.(peer.Delta)
+	case VerbApplyFacts, VerbApplyFacts + wire.Verb(bigset.Sync), VerbApplyFacts + wire.Verb(bigset.NoSync):
+		_, ok = m.(peer.Facts)
+	case VerbHeal:
+		_, ok = m.(peer.Heal)
+	case VerbLost:
+		_, ok = m.(peer.AskLost)
+	case VerbElementDigests:
+		_, ok = m.(peer.ElementRange)
+	case VerbState:
+		_, ok = m.(peer.AskState)
+	case VerbLocate:
+		_, ok = m.(peer.Locate)
+	case VerbRead:
+		_, ok = m.(peer.Read)
+	case VerbLookup:
+		_, ok = m.(peer.Lookup)
+	case VerbJudge:
+		_, ok = m.(peer.Ask)
+	case VerbExport:
+		_, ok = m.(peer.Export)
+	case VerbDigests:
+		_, ok = m.(peer.AskDigests)
+	case VerbRangeDigests:
+		_, ok = m.(peer.AskRangeDigests)
+	default:
+		return fitsSlices(v, m)
+	}
+	return ok || m == nil
+}
+
+// fitsSlices is fits of the verbs about slices of bloom filters.
+func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
+	switch v {
+	case VerbMark:
+		_, ok = m.(peer.Mark)
+	case VerbApplyMarks:
+		_, ok = m.(peer.Marks)
+	case VerbCheck:
+		_, ok = m.(peer.Check)
+	case VerbDropGeneration:
+		_, ok = m.(peer.DropGeneration)
+	case VerbSliceDigests:
+		_, ok = m.(peer.AskSliceDigests)
+	case VerbPageSums:
+		_, ok = m.(peer.AskPageSums)
+	case VerbPages:
+		_, ok = m.(peer.AskPages)
+	case VerbMergePages:
+		_, ok = m.(peer.SlicePages)
+	case VerbFlushSlice:
+		_, ok = m.(peer.FlushSlice)
+	case VerbMarkMany:
+		_, ok = m.(peer.MarkMany)
+	case VerbCheckMany:
+		_, ok = m.(peer.CheckMany)
+	case VerbApplyMarksMany:
+		_, ok = m.(peer.MarksMany)
+	default:
+		return false
+	}
+	return ok || m == nil
+}
+
+// PriorityOf returns how urgent a verb is: whether a client waits for it, reads by it, or a repair or copy does.
+func PriorityOf(v wire.Verb) wire.Priority {
+	switch v {
+	case VerbRead, VerbJudge:
+		return wire.PriorityRead
+	case VerbExport:
+		return wire.PriorityCopy
+	case VerbApplyFacts, VerbApplyFacts + wire.Verb(bigset.Sync), VerbApplyFacts + wire.Verb(bigset.NoSync), VerbHeal, VerbLost, VerbElementDigests,
+		VerbState, VerbLocate, VerbDigests, VerbRangeDigests, VerbSliceDigests, VerbPageSums, VerbPages, VerbMergePages, VerbFlushSlice:
+		return wire.PriorityRepair
+	}
+	return wire.PriorityQuorum
+}
