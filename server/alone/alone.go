@@ -1,0 +1,275 @@
+package alone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/server/door"
+)
+
+// Backend is a door.Backend over one store.
+type Backend struct{ store *engine.Store }
+
+// New returns the backend of a store, which the caller closes after all requests have ended.
+func New(s *engine.Store) *Backend { return &Backend{s} }
+
+var _ door.Backend = (*Backend)(nil)
+
+func (b *Backend) sealer(set []byte) *door.Sealer {
+	return &door.Sealer{Ring: b.store.Keyring(), Set: set}
+}
+
+// Write implements door.Backend. A store with open contexts keeps no ids of requests: there a retry is door.ErrUnknown.
+func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
+	durability, err := quorum(w.Quorum)
+	if err != nil {
+		return door.Written{}, err
+	}
+	if w.Retry && len(w.Request) == 0 {
+		return door.Written{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
+	}
+	seal := b.sealer(w.Set)
+	ops, err := seal.Ops(&w)
+	if err != nil {
+		return door.Written{}, err
+	}
+	o := bigset.WriteOptions{Policy: w.Policy, Durability: durability, Request: w.Request}
+	if b.store.OpenContexts() {
+		if w.Retry {
+			return door.Written{}, &door.UnknownError{W: 1, DW: durable(durability), Err: errNoIDs}
+		}
+		o.Request = nil
+	}
+	r, err := b.store.Write(ctx, w.Set, ops, o)
+	if err != nil {
+		return door.Written{}, failure(err, durability)
+	}
+	out := door.Written{Removed: r.Removed, Acked: 1, Durable: durable(durability)}
+	if !w.Contexts {
+		return out, nil
+	}
+	out.Contexts = make([]door.Token, len(ops))
+	for i, d := range r.Dots {
+		if d == (clock.Dot{}) {
+			continue
+		}
+		if out.Contexts[i], err = seal.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
+			return door.Written{}, &door.UnknownError{Acked: 1, W: 1, Err: err}
+		}
+	}
+	return out, nil
+}
+
+var errNoIDs = errors.New("alone: a store with open contexts keeps no ids of requests")
+
+// quorum returns the durability that a quorum means here.
+func quorum(q door.Quorum) (bigset.Durability, error) {
+	if q.W < 0 || q.DW < door.NotDurable {
+		return 0, fmt.Errorf("%w: a quorum of W %d, DW %d", bigset.ErrRequest, q.W, q.DW)
+	}
+	if q.W > 1 || q.DW > 1 {
+		return 0, fmt.Errorf("%w: this node is alone, so W and DW are at most 1, not %d and %d", door.ErrQuorum, q.W, q.DW)
+	}
+	if q.DW == door.NotDurable {
+		return bigset.NoSync, nil
+	}
+	return bigset.Sync, nil
+}
+
+func replicas(r int) error {
+	if r < 0 {
+		return fmt.Errorf("%w: a quorum of R %d", bigset.ErrRequest, r)
+	}
+	if r > 1 {
+		return fmt.Errorf("%w: this node is alone, so R is at most 1, not %d", door.ErrQuorum, r)
+	}
+	return nil
+}
+
+func durable(d bigset.Durability) int {
+	if d == bigset.Sync {
+		return 1
+	}
+	return 0
+}
+
+// failure gives an error of a write its kind.
+func failure(err error, d bigset.Durability) error {
+	switch {
+	case errors.Is(err, bigset.ErrFailed):
+		return &door.UnknownError{W: 1, DW: durable(d), Err: err}
+	case errors.Is(err, bigset.ErrClosed):
+		return fmt.Errorf("%w: %w", door.ErrUnavailable, err)
+	}
+	return err
+}
+
+// Subset implements door.Backend.
+func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, error) {
+	if err := replicas(s.R); err != nil {
+		return nil, err
+	}
+	found, err := b.store.Subset(ctx, s.Set, s.Elements)
+	if err != nil {
+		return nil, failure(err, 0)
+	}
+	seal := b.sealer(s.Set)
+	out := make([]door.Presence, len(found))
+	for i, c := range found {
+		out[i].Present = c.Present()
+		if out[i].Context, err = seal.Narrow(s.Elements[i], c.Dots); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// options returns what the engine is asked for a read.
+func (b *Backend) options(r *door.Read) (o bigset.ReadOptions, err error) {
+	if err := r.Check(); err != nil {
+		return o, err
+	}
+	if err := replicas(r.R); err != nil {
+		return o, err
+	}
+	o = bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, BatchSize: r.Batch}
+	if o.BatchSize == 0 {
+		o.BatchSize = door.BatchMax
+	}
+	o.After, err = b.sealer(r.Set).After(r.After, r.Reverse)
+	return o, err
+}
+
+// Read implements door.Backend. It asks the store for one element more than the limit: then it knows whether there is one.
+func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) {
+		o, err := b.options(&r)
+		if err != nil {
+			yield(door.Part{}, err)
+			return
+		}
+		if r.Limit > 0 {
+			o.Limit = r.Limit + 1
+		}
+		p := &page{read: &r, seal: b.sealer(r.Set), left: r.Limit}
+		for chunk, err := range b.store.Read(ctx, r.Set, o) {
+			if err != nil {
+				yield(door.Part{}, failure(err, 0))
+				return
+			}
+			part, err := p.part(chunk)
+			if err != nil {
+				yield(door.Part{}, err)
+				return
+			}
+			if !yield(part, nil) || part.Done {
+				return
+			}
+		}
+		yield(door.Part{Done: true}, nil)
+	}
+}
+
+// page is a read that is under way.
+type page struct {
+	read  *door.Read
+	seal  *door.Sealer
+	begun bool
+	left  int // of the limit
+	last  []byte
+}
+
+func (p *page) part(chunk *fold.Chunk) (part door.Part, err error) {
+	if !p.begun {
+		p.begun = true
+		if part.Context, err = p.seal.Wide(chunk.Clock); err != nil {
+			return part, err
+		}
+	}
+	part.Elements = make([]door.Element, 0, len(chunk.Elements))
+	for _, e := range chunk.Elements {
+		if p.read.Limit > 0 && p.left == 0 {
+			part.Done = true
+			part.After, err = p.seal.Cursor(p.last, p.read.Reverse)
+			return part, err
+		}
+		p.left--
+		p.last = e.Name
+		el := door.Element{Name: e.Name}
+		if p.read.Contexts {
+			if el.Context, err = p.seal.Narrow(e.Name, e.Dots); err != nil {
+				return part, err
+			}
+		}
+		part.Elements = append(part.Elements, el)
+	}
+	return part, nil
+}
+
+// Count implements door.Backend.
+func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
+	o, err := b.options(&r)
+	if err != nil {
+		return door.Count{}, err
+	}
+	o.Limit, o.BatchSize = r.Limit, 0
+	c, err := b.store.Count(ctx, r.Set, engine.CountOptions{ReadOptions: o})
+	if err != nil {
+		return door.Count{}, failure(err, 0)
+	}
+	token, err := b.sealer(r.Set).Wide(c.Context)
+	return door.Count{Elements: c.Elements, Context: token}, err
+}
+
+// Context implements door.Backend.
+func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, error) {
+	if err := replicas(r); err != nil {
+		return nil, err
+	}
+	seen, err := b.store.Context(ctx, set)
+	if err != nil {
+		return nil, failure(err, 0)
+	}
+	return b.sealer(set).Wide(seen)
+}
+
+// Drop implements door.Backend.
+func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
+	durability, err := quorum(d.Quorum)
+	if err != nil {
+		return 0, err
+	}
+	seen, err := b.sealer(d.Set).Seen(d.Context)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := b.store.Drop(ctx, d.Set, seen, durability); err != nil {
+		return 0, failure(err, durability)
+	}
+	left, err := b.store.Live(ctx, d.Set)
+	if err != nil {
+		return 0, &door.UnknownError{Acked: 1, Durable: durable(durability), W: 1, DW: durable(durability), Err: err}
+	}
+	return left, nil
+}
+
+// Names implements door.Backend.
+func (b *Backend) Names(ctx context.Context, all bool) iter.Seq2[door.Name, error] {
+	return func(yield func(door.Name, error) bool) {
+		for s, err := range b.store.Sets(ctx, all) {
+			if err != nil {
+				yield(door.Name{}, failure(err, 0))
+				return
+			}
+			if !yield(door.Name{Set: s.Name, Live: s.Live, Seen: s.Seen}, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+// kinds are the errors that keep their meaning over the wire. Their places, from 1 on, are on the wire: new ones go to the end.
+var kinds = []error{
+	ErrBody, door.ErrUnavailable, door.ErrUnknown, door.ErrQuorum, door.ErrCursor,
+	bigset.ErrNotFound, bigset.ErrLimit, bigset.ErrContext, bigset.ErrBehind, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrCorrupt,
+	bigset.ErrDiskFull, bigset.ErrFailed, bigset.ErrClosed,
+	keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion, keyscheme.ErrTokenForm, keyscheme.ErrTokenDomain, keyscheme.ErrTokenSet,
+	keyscheme.ErrTokenElement, keyscheme.ErrTokenSeal, keyscheme.ErrTokenTooLarge,
+	context.Canceled, context.DeadlineExceeded,
+}
+
+// textBytesMax bounds the text of an error on the wire.
+const textBytesMax = 4 << 10
+
+// Errors is how errors of a Handler cross the wire: their text, which of the known errors they wrap, and the counts of a
+// *door.UnknownError. It is a wire.Errors.
+type Errors struct{}
+
+// Append appends an error.
+func (Errors) Append(dst []byte, err error) []byte {
+	text := err.Error()
+	if len(text) > textBytesMax {
+		text = text[:textBytesMax]
+	}
+	dst = putBytes(append(dst, version), []byte(text))
+	var unknown *door.UnknownError
+	has := errors.As(err, &unknown)
+	dst = putBool(dst, has)
+	if has {
+		dst = putInt(putInt(putInt(putInt(dst, unknown.Acked), unknown.Durable), unknown.W), unknown.DW)
+	}
+	for i, kind := range kinds {
+		if errors.Is(err, kind) {
+			dst = putInt(dst, i+1)
+		}
+	}
+	return dst
+}
+
+// Decode returns an error with the same text, which errors.Is and errors.As see as the one that was appended. Kinds that this program does
+// not know are left out. For bytes that are no error it returns ErrBody.
+func (Errors) Decode(b []byte) error {
+	in := begin(b)
+	e := &remoteError{text: string(in.bytes())}
+	if in.bool() {
+		e.causes = append(e.causes, &door.UnknownError{Acked: in.int(), Durable: in.int(), W: in.int(), DW: in.int()})
+	}
+	for last := 0; len(in.b) > 0; {
+		k := in.int()
+		if k <= last {
+			in.fail("kinds of errors are out of order")
+			break
+		}
+		last = k
+		if k <= len(kinds) {
+			e.causes = append(e.causes, kinds[k-1])
+		}
+	}
+	if err := in.end(); err != nil {
+		return fmt.Errorf("an error that can't be read: %w", err)
+	}
+	return e
+}
+
+// remoteError is an error of another process.
+type remoteError struct {
+	text   string
+	causes []error
+}
+
+func (e *remoteError) Error() string   { return e.text }
+func (e *remoteError) Unwrap() []error { return e.causes }

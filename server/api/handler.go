@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"bigset"
+	"bigset/server/door"
+	"bigset/server/wire"
+)
+
+// namesMax is how many sets a part of a list holds.
+const namesMax = 256
+
+// Handler serves the verbs of this package from a backend. Another verb, and a request that names an epoch, is ErrBody.
+func Handler(b door.Backend) wire.Handler {
+	s := &service{b}
+	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		if r.Epoch != 0 {
+			return nil, fmt.Errorf("%w: a client's request names epoch %d", ErrBody, r.Epoch)
+		}
+		answer, err := s.serve(ctx, r, send)
+		if err == nil && len(answer) > wire.BodyBytesMax {
+			return nil, tooLarge(r.Verb, len(answer))
+		}
+		return answer, err
+	}
+}
+
+// tooLarge is the error of an answer that does not fit: what was changed is changed.
+func tooLarge(v wire.Verb, n int) error {
+	err := error(&bigset.LimitError{What: "bytes of an answer", Got: n, Max: wire.BodyBytesMax})
+	if v == VerbWrite {
+		return &door.UnknownError{Err: err}
+	}
+	return err
+}
+
+type service struct{ backend door.Backend }
+
+func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+	switch r.Verb {
+	case VerbWrite:
+		return answer(ctx, r.Body, DecodeWrite, s.backend.Write, func(w door.Written) []byte { return AppendWritten(nil, &w) })
+	case VerbSubset:
+		return answer(ctx, r.Body, DecodeSubset, s.backend.Subset, func(p []door.Presence) []byte { return AppendPresences(nil, p) })
+	case VerbCount:
+		return answer(ctx, r.Body, DecodeRead, s.backend.Count, func(c door.Count) []byte { return AppendCount(nil, &c) })
+	case VerbContext:
+		return answer(ctx, r.Body, DecodeSubset, s.context, func(t door.Token) []byte { return t })
+	case VerbDrop:
+		return answer(ctx, r.Body, DecodeDrop, s.backend.Drop, func(left uint64) []byte { return AppendLeft(nil, left) })
+	case VerbRead:
+		return s.read(ctx, r.Body, send)
+	case VerbNames:
+		return s.names(ctx, r.Body, send)
+	}
+	return nil, fmt.Errorf("%w: no verb %d", ErrBody, r.Verb)
+}
+
+// answer does one request that has one answer.
+func answer[Q, A any](ctx context.Context, body []byte, decode func([]byte) (Q, error), do func(context.Context, Q) (A, error),
+	encode func(A) []byte) ([]byte, error) {
+	q, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	a, err := do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return encode(a), nil
+}
+
+// context answers VerbContext, whose request is a Subset without elements.
+func (s *service) context(ctx context.Context, q door.Subset) (door.Token, error) {
+	if len(q.Elements) > 0 {
+		return nil, fmt.Errorf("%w: the context of a set is asked for with %d elements", ErrBody, len(q.Elements))
+	}
+	return s.backend.Context(ctx, q.Set, q.R)
+}
+
+func (s *service) read(ctx context.Context, body []byte, send func([]byte) error) ([]byte, error) {
+	r, err := DecodeRead(body)
+	if err != nil {
+		return nil, err
+	}
+	var buf []byte
+	for part, err := range s.backend.Read(ctx, r) {
+		if err != nil {
+			return nil, err
+		}
+		buf = AppendPart(buf[:0], &part)
+		switch {
+		case part.Done:
+			return buf, nil
+		case len(buf) > wire.BodyBytesMax:
+			return nil, tooLarge(VerbRead, len(buf))
+		}
+		if err := send(buf); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("api: a read of %.64q ended without its last part", r.Set)
+}
+
+func (s *service) names(ctx context.Context, body []byte, send func([]byte) error) ([]byte, error) {
+	all, err := DecodeAll(body)
+	if err != nil {
+		return nil, err
+	}
+	var buf []byte
+	names := make([]door.Name, 0, namesMax)
+	for n, err := range s.backend.Names(ctx, all) {
+		if err != nil {
+			return nil, err
+		}
+		if names = append(names, n); len(names) < namesMax {
+			continue
+		}
+		buf = AppendNames(buf[:0], names)
+		if err := send(buf); err != nil {
+			return nil, err
+		}
+		names = names[:0]
+	}
+	return AppendNames(buf[:0], names), nil
+}

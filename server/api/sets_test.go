@@ -1,0 +1,99 @@
+package api
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"reflect"
+	"testing"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+// bodies are one body of each shape, with the value it is of and the bytes that other versions of this program wrote.
+var bodies = []struct {
+	name   string
+	value  any
+	golden string
+	append func(any) []byte
+	decode func([]byte) (any, error)
+}{
+	{"write", &door.Write{Set: []byte("s"), Policy: bigset.PolicyEmpty, Context: []byte("W"), Quorum: door.Quorum{W: 2, DW: 1}, Request: []byte("id"),
+		Retry: true, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")}, {Kind: keyscheme.OpRemove, Element: []byte("b"), Context: []byte("N")}}},
+		"010173010157020202696401000201016100020162014e",
+		func(v any) []byte { return AppendWrite(nil, v.(*door.Write)) },
+		func(b []byte) (any, error) { v, err := DecodeWrite(b); return &v, err }},
+	{"written", &door.Written{Contexts: []door.Token{[]byte("N"), nil}, Removed: 3, Acked: 2, Durable: 1}, "0103020102014e00",
+		func(v any) []byte { return AppendWritten(nil, v.(*door.Written)) },
+		func(b []byte) (any, error) { v, err := DecodeWritten(b); return &v, err }},
+	{"subset", &door.Subset{Set: []byte("s"), Elements: [][]byte{[]byte("a"), []byte("bc")}, R: 2}, "010173020201610262" + "63",
+		func(v any) []byte { return AppendSubset(nil, v.(*door.Subset)) },
+		func(b []byte) (any, error) { v, err := DecodeSubset(b); return &v, err }},
+	{"presences", []door.Presence{{Present: true, Context: []byte("N")}, {}}, "010201014e0000",
+		func(v any) []byte { return AppendPresences(nil, v.([]door.Presence)) },
+		func(b []byte) (any, error) { return DecodePresences(b) }},
+	{"read", &door.Read{Set: []byte("s"), From: []byte("a"), To: []byte("z"), Prefix: []byte("p"), After: []byte("C"), Reverse: true, Limit: 300, Batch: 5, R: 1},
+		"0101730161017a017001430100ac020501",
+		func(v any) []byte { return AppendRead(nil, v.(*door.Read)) },
+		func(b []byte) (any, error) { v, err := DecodeRead(b); return &v, err }},
+	{"part", &door.Part{Elements: []door.Element{{Name: []byte("a"), Context: []byte("N")}}, Context: []byte("W"), After: []byte("C"), Done: true},
+		"0101015701430101" + "61014e",
+		func(v any) []byte { return AppendPart(nil, v.(*door.Part)) },
+		func(b []byte) (any, error) { v, err := DecodePart(b); return &v, err }},
+	{"count", &door.Count{Elements: 1 << 40, Context: []byte("W")}, "01808080808020" + "0157",
+		func(v any) []byte { return AppendCount(nil, v.(*door.Count)) },
+		func(b []byte) (any, error) { v, err := DecodeCount(b); return &v, err }},
+	{"drop", &door.Drop{Set: []byte("s"), Context: []byte("W"), Quorum: door.Quorum{W: 1, DW: door.NotDurable}}, "01017301570100",
+		func(v any) []byte { return AppendDrop(nil, v.(*door.Drop)) },
+		func(b []byte) (any, error) { v, err := DecodeDrop(b); return &v, err }},
+	{"names", []door.Name{{Set: []byte("s"), Live: 1, Seen: 2}}, "01010173" + "0102",
+		func(v any) []byte { return AppendNames(nil, v.([]door.Name)) },
+		func(b []byte) (any, error) { return DecodeNames(b) }},
+}
+
+func TestGoldenBodies(t *testing.T) {
+	t.Parallel()
+	for _, tt := range bodies {
+		b := tt.append(tt.value)
+		if got := hex.EncodeToString(b); got != tt.golden {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.golden)
+		}
+		v, err := tt.decode(b)
+		if err != nil || !reflect.DeepEqual(v, tt.value) {
+			t.Errorf("%s: decoded %+v, %v; want %+v", tt.name, v, err, tt.value)
+		}
+		for i := range b {
+			if _, err := tt.decode(b[:i]); !errors.Is(err, ErrBody) {
+				t.Errorf("%s, first %d bytes: %v", tt.name, i, err)
+			}
+		}
+		if _, err := tt.decode(append(b, 0)); !errors.Is(err, ErrBody) {
+			t.Errorf("%s and a byte: %v", tt.name, err)
+		}
+		b[0]++
+		if _, err := tt.decode(b); !errors.Is(err, ErrBody) {
+			t.Errorf("%s of version %d: %v", tt.name, b[0], err)
+		}
+	}
+}
+
+// FuzzBodies wants that what decodes is written as it was.
+func FuzzBodies(f *testing.F) {
+	for i, tt := range bodies {
+		f.Add(byte(i), tt.append(tt.value))
+	}
+	f.Add(byte(1), []byte{version, 0x80, 0, 0, 0, 0}) // a number that is not the shortest
+	f.Fuzz(func(t *testing.T, which byte, b []byte) {
+		tt := bodies[int(which)%len(bodies)]
+		in := bytes.Clone(b)
+		v, err := tt.decode(b)
+		if !bytes.Equal(in, b) {
+			t.Fatalf("%s: decoding changed its input", tt.name)
+		}
+		if err == nil && !bytes.Equal(tt.append(v), b) {
+			t.Fatalf("%s: %x decodes to %+v, which is written %x", tt.name, b, v, tt.append(v))
+		}
+	})
+}

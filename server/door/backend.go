@@ -1,0 +1,262 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/keyscheme"
+)
+
+// Backend is what stands behind a door that knows sets: a store alone, or the coordinator of a cluster. Its methods may be called by any
+// number of goroutines. Contexts are tokens: a client can give them back, and can't make or change one. No request names a dot, an epoch or
+// an incarnation.
+//
+// An error of a method that changes a set says what is known: one that wraps ErrUnavailable says that nothing happened and another node may
+// be asked; one that wraps ErrUnknown that nobody knows; every other that nothing happened and asking again will not help.
+type Backend interface {
+	// Write does operations on a set, in order and as one atomic batch.
+	Write(ctx context.Context, w Write) (Written, error)
+	// Subset reports, for each element, whether the set contains it, with the context to act on it.
+	Subset(ctx context.Context, s Subset) ([]Presence, error)
+	// Read streams elements in order. The last part, and only that, is Done. What a part holds is good until the next.
+	Read(ctx context.Context, r Read) iter.Seq2[Part, error]
+	// Count counts the elements that Read would give.
+	Count(ctx context.Context, r Read) (Count, error)
+	// Context returns the context of the whole set.
+	Context(ctx context.Context, set []byte, r int) (Token, error)
+	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left.
+	Drop(ctx context.Context, d Drop) (left uint64, err error)
+	// Names lists sets: those with elements or, with all, also those that are empty.
+	Names(ctx context.Context, all bool) iter.Seq2[Name, error]
+}
+
+// Token is a sealed context: of an element, of a whole set, or of the place where a page ended. Empty is none. As text it is
+// keyscheme.EncodeText.
+type Token []byte
+
+// Quorum says how many replicas must have done a write. Zero is the default of the cluster, which for a node alone is 1 and 1.
+type Quorum struct {
+	W  int // replicas that have it
+	DW int // replicas that have it on disk; NotDurable is none
+}
+
+// NotDurable as a DW acknowledges a write before any disk has it.
+const NotDurable = -1
+
+// Op is an operation on one element.
+type Op struct {
+	Kind    keyscheme.Op // keyscheme.OpAdd or keyscheme.OpRemove
+	Element []byte
+	Context Token // narrow, of this element; empty is none
+}
+
+// Write is a request to change a set.
+type Write struct {
+	Set     []byte
+	Ops     []Op
+	Context Token // wide, for all operations without one of their own; empty is none
+	Policy  bigset.Policy
+	Quorum  Quorum
+	// Request is the id of the request, at most keyscheme.RequestIDBytesMax bytes. What is sent again with it is done once.
+	Request []byte
+	// Retry says that the request may have been done before. It needs a Request.
+	Retry bool
+	// Contexts asks for the contexts of what was added.
+	Contexts bool
+}
+
+// Written says what a write came to.
+type Written struct {
+	Contexts       []Token // of each operation, if they were asked for; empty for what was no event
+	Removed        int     // removes that found something
+	Acked, Durable int     // replicas that have it, and those that have it on disk
+}
+
+// Subset asks about elements of a set.
+type Subset struct {
+	Set      []byte
+	Elements [][]byte
+	R        int // replicas to ask; 0 is the default
+}
+
+// Presence says whether a set contains an element.
+type Presence struct {
+	Present bool
+	Context Token // narrow
+}
+
+// Read asks for elements of a set. Nil bounds are none.
+type Read struct {
+	Set              []byte
+	From, To, Prefix []byte // From is inclusive, To exclusive
+	After            Token  // goes on where a page ended that ran in the same direction
+	Reverse          bool
+	Limit            int // elements; 0 is no limit
+	Batch            int // elements in a part, at most BatchMax; 0 is BatchMax
+	R                int // replicas to ask; 0 is the default
+	Contexts         bool
+}
+
+// BatchMax is the largest number of elements in a part of a read.
+const BatchMax = 256
+
+// Check returns what is wrong with a read: bigset.ErrRequest or bigset.ErrLimit.
+func (r *Read) Check() error {
+	if r.Limit < 0 || r.Batch < 0 || r.Batch > BatchMax {
+		return fmt.Errorf("%w: limit %d, batch %d (0 to %d)", bigset.ErrRequest, r.Limit, r.Batch, BatchMax)
+	}
+	return bigset.CheckName(r.Set)
+}
+
+// Element is an element of a set.
+type Element struct {
+	Name    []byte
+	Context Token // narrow; empty unless asked for
+}
+
+// Part is a part of a read.
+type Part struct {
+	Elements []Element
+	Context  Token // of the whole set when the read began; in the first part
+	After    Token // in the last part of a read that its limit ended, if there are more elements: where the next page begins
+	Done     bool
+}
+
+// Count is a number of elements, with the context of the whole set when counting began.
+type Count struct {
+	Elements uint64
+	Context  Token
+}
+
+// Drop asks for a set to be dropped.
+type Drop struct {
+	Set     []byte
+	Context Token // wide: only what that saw; empty drops everything
+	Quorum  Quorum
+}
+
+// Name is a set in a list.
+type Name struct {
+	Set        []byte
+	Live, Seen uint64 // dots by which elements are present, and all events
+}
+
+// Errors of backends. See Backend.
+var (
+	// ErrUnavailable says that nothing happened, and that another node may be able to do it.
+	ErrUnavailable = errors.New("door: this node can't do it now")
+	// ErrUnknown says that nobody knows whether the request was done; *UnknownError says how far it came. The same request with the same
+	// id can be sent again.
+	ErrUnknown = errors.New("door: outcome unknown, it may have happened")
+	// ErrQuorum says that a request wants more replicas than there are.
+	ErrQuorum = errors.New("door: more replicas wanted than there are")
+	// ErrCursor says that a token of a page is of a listing in the other direction.
+	ErrCursor = errors.New("door: the token is of a listing in the other direction")
+)
+
+// UnknownError says how far a write came that too few replicas have acknowledged. errors.Is finds ErrUnknown in it, and the cause.
+type UnknownError struct {
+	Acked, Durable int // replicas that have it, and those that have it on disk
+	W, DW          int // how many there should have been
+	Err            error
+}
+
+// Error implements error.
+func (e *UnknownError) Error() string {
+	text := fmt.Sprintf("%v: %d of %d replicas have it, %d of %d on disk", ErrUnknown, e.Acked, e.W, e.Durable, e.DW)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap makes errors.Is find ErrUnknown and the cause.
+func (e *UnknownError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrUnknown}
+	}
+	return []error{ErrUnknown, e.Err}
+}
+
+// Sealer makes the tokens of one set and opens them. It is a value for one request of a backend.
+type Sealer struct {
+	Ring keyscheme.Keyring
+	Set  []byte
+}
+
+// Narrow returns the token of an element that is in the set by those dots, or absent if there are none.
+func (s *Sealer) Narrow(element []byte, dots []clock.Dot) (Token, error) {
+	return s.seal(keyscheme.Context{Form: keyscheme.Narrow, Element: element, Dots: clock.Of(dots...)})
+}
+
+// Wide returns the token of the whole set.
+func (s *Sealer) Wide(seen *clock.Clock) (Token, error) {
+	return s.seal(keyscheme.Context{Form: keyscheme.Wide, Dots: seen})
+}
+
+// Cursor returns the token of a page that ended with an element.
+func (s *Sealer) Cursor(last []byte, reverse bool) (Token, error) {
+	return s.seal(keyscheme.Context{Form: keyscheme.Cursor, Element: last, Reverse: reverse})
+}
+
+func (s *Sealer) seal(c keyscheme.Context) (Token, error) {
+	c.Set = s.Set
+	token, err := s.Ring.Seal(nil, c)
+	if err != nil {
+		return nil, fmt.Errorf("door: seal a token of %.64q: %w", s.Set, err)
+	}
+	return token, nil
+}
+
+// Seen opens a wide token; nil for an empty one.
+func (s *Sealer) Seen(t Token) (*clock.Clock, error) {
+	if len(t) == 0 {
+		return nil, nil
+	}
+	c, err := s.Ring.Unseal(t, keyscheme.Wide, s.Set, nil)
+	return c.Dots, err
+}
+
+// After opens the token of a page that runs in that direction; nil for an empty one.
+func (s *Sealer) After(t Token, reverse bool) ([]byte, error) {
+	if len(t) == 0 {
+		return nil, nil
+	}
+	c, err := s.Ring.Unseal(t, keyscheme.Cursor, s.Set, nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.Reverse != reverse {
+		return nil, ErrCursor
+	}
+	return append([]byte{}, c.Element...), nil
+}
+
+// Ops opens the tokens of a write.
+func (s *Sealer) Ops(w *Write) ([]bigset.Op, error) {
+	seen, err := s.Seen(w.Context)
+	if err != nil {
+		return nil, err
+	}
+	ops := make([]bigset.Op, len(w.Ops))
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		ops[i] = bigset.Op{Kind: op.Kind, Element: op.Element}
+		switch {
+		case len(op.Context) > 0:
+			c, err := s.Ring.Unseal(op.Context, keyscheme.Narrow, s.Set, op.Element)
+			if err != nil {
+				return nil, fmt.Errorf("context of element %.64q: %w", op.Element, err)
+			}
+			ops[i].Context = bigset.Saw(slices.Collect(c.Dots.Dots())...)
+		case seen != nil:
+			ops[i].Context = bigset.SawAll(seen)
+		}
+	}
+	return ops, nil
+}
