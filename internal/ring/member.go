@@ -88,5 +88,3 @@ func (n *Node) Check() error {
 	}
 	return nil
 }
-
-func (n *Node) weight() float64 { return float64(max(1, n.Weight)) }

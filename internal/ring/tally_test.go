@@ -175,8 +175,10 @@ func TestTally(t *testing.T) {
 		t.Error("a read counts a joiner")
 	}
 	r = ring.NewRead(moving, 2)
-	if r.Ack(member("a", "1")) || r.Ack(member("a", "1")) {
-		t.Error("one answer counts twice")
+	for range 2 {
+		if r.Ack(member("a", "1")) {
+			t.Error("one answer counts twice")
+		}
 	}
 	moving.State = ring.Settling
 	r = ring.NewRead(moving, 2)
