@@ -143,3 +143,32 @@ func TestIsTemporary(t *testing.T) {
 		}
 	}
 }
+
+// TestBuffers has a client send without end: what is read and what is answered stay within their bounds.
+func TestBuffers(t *testing.T) {
+	t.Parallel()
+	s, err := New(newEcho, Options{RequestBytesMax: 1000, OutputBytesMax: 100, Loops: -1, Log: noLog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, ours := net.Pipe()
+	c := newConn(s, ours)
+	c.handler = newEcho(c)
+	line := append(bytes.Repeat([]byte("x"), 299), '\n')
+	go func() {
+		client.Write(append(bytes.Repeat(line, 500), bytes.Repeat([]byte("y"), 1000)...))
+	}()
+	got := make(chan []byte)
+	go func() {
+		b, _ := io.ReadAll(client)
+		got <- b
+	}()
+	c.serve(context.Background())
+	ours.Close()
+	if b, want := <-got, string(bytes.Repeat(line, 500))+"too long\n"; string(b) != want {
+		t.Errorf("%d bytes of answers, want %d", len(b), len(want))
+	}
+	if len(c.in) > 1000 || cap(c.Out) > bufferBytes {
+		t.Errorf("buffers of %d and %d bytes", len(c.in), cap(c.Out))
+	}
+}
