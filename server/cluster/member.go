@@ -324,7 +324,7 @@ func (g *greeting) refuses(o *greeting, name string) error {
 
 // Handler serves other members: verbs of replicas, and those by which members agree.
 func (m *Member) Handler() wire.Handler {
-	replicas := remote.Handler(m.local, (*door)(m.gate))
+	replicas := remote.Handler(m.local, (*peersGate)(m.gate))
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		if Control(r.Verb) {
 			return m.membership.Control(ctx, r)
@@ -333,10 +333,10 @@ func (m *Member) Handler() wire.Handler {
 	}
 }
 
-// door is the gate as package remote wants it.
-type door gate
+// peersGate is the gate as package remote wants it.
+type peersGate gate
 
-func (d *door) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epoch uint64) (leave func(), err error) {
+func (d *peersGate) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epoch uint64) (leave func(), err error) {
 	g := (*gate)(d)
 	if c == remote.Mint || c == remote.Take {
 		return g.enter(epoch)
@@ -344,7 +344,7 @@ func (d *door) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epo
 	return func() {}, g.check(epoch)
 }
 
-func (d *door) EnterMany(ctx context.Context, c remote.Class, at []keyscheme.Slot, epoch uint64) (leave func(), errs []error) {
+func (d *peersGate) EnterMany(ctx context.Context, c remote.Class, at []keyscheme.Slot, epoch uint64) (leave func(), errs []error) {
 	leave, err := d.Enter(ctx, c, 0, 0, epoch)
 	errs = make([]error, len(at))
 	if err != nil {

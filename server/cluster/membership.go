@@ -232,6 +232,13 @@ func (m *Membership) View() View {
 	return m.view
 }
 
+// Waits says what this member waits for, or "".
+func (m *Membership) Waits() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waits
+}
+
 // Boot returns the number of this start of the process.
 func (m *Membership) Boot() uint64 { return m.boot }
 

@@ -119,11 +119,13 @@ type run struct {
 }
 
 // runs returns the ranges that this member holds.
-func (l *live) runs() (all []run) {
+func (l *live) runs() []run {
+	return slices.DeleteFunc(l.ranges(), func(r run) bool { return !slices.Contains(r.owners, l.self) })
+}
+
+// ranges returns all ranges, with those who hold them.
+func (l *live) ranges() (all []run) {
 	for b, owners := range l.owners {
-		if !slices.Contains(owners, l.self) {
-			continue
-		}
 		if n := len(all) - 1; n >= 0 && all[n].last+1 == l.firstOf(b) && sameMembers(all[n].owners, owners) {
 			all[n].last = l.lastOf(b)
 			continue
