@@ -104,10 +104,7 @@ func (m *Member) NotReady() (reasons []string) {
 	case !s.Sets || !s.Filters:
 		reasons = append(reasons, "cluster: this member is joining: it answers no reads by itself before it is filled")
 	}
-	for _, r := range m.short() {
-		reasons = append(reasons, r)
-	}
-	return reasons
+	return append(reasons, m.short()...)
 }
 
 // short says for which ranges too few members are whole and answer.

@@ -59,9 +59,6 @@ func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
 // holders returns the owners of a slot.
 func (l *live) holders(s keyscheme.Slot) []int { return l.owners[uint64(s)>>(32-l.bits)] }
 
-// owns reports whether this member holds a slot.
-func (l *live) owns(s keyscheme.Slot) bool { return slices.Contains(l.holders(s), l.self) }
-
 // ordered returns owners with the nearest first.
 func (l *live) ordered(owners []int) []int {
 	out := slices.Clone(owners)
