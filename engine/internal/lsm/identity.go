@@ -154,6 +154,7 @@ func (d *DB) newIdentity() error {
 	if err := d.FlushTables(context.Background()); err != nil {
 		return err
 	}
+	d.standing.marked()
 	return d.loadSeal()
 }
 
@@ -208,6 +209,7 @@ func (d *DB) Mark() error {
 	if err != nil {
 		return err
 	}
+	d.standing.marked()
 	if d.id.doubt {
 		d.event(Event{Kind: EventIncarnation, Actor: d.Actor()})
 	}
@@ -250,6 +252,9 @@ func (d *DB) Keyring() keyscheme.Keyring { return d.id.keyring }
 func (d *DB) markClean() error {
 	if !d.id.marked.Load() {
 		return nil
+	}
+	if !d.standing.promised {
+		return d.guard(func() error { return d.pebble.Delete(keyOpen, pebble.Sync) })
 	}
 	b := d.pebble.NewBatch()
 	defer b.Close()

@@ -44,6 +44,9 @@ type standing struct {
 	lacks  atomic.Uint32 // Promises that may have been taken back
 	given  atomic.Uint32 // that this open has noted
 	giving lockorder.Mutex[lockorder.PromiseMu]
+
+	stored   bool // the identity is on disk; changes under identity.mu
+	promised bool // there is a note of promises on disk; changes under identity.mu, or giving
 }
 
 // bootID names the boot of the machine, where the system tells it.
@@ -66,6 +69,7 @@ func (d *DB) loadStanding(unclean bool) error {
 		return fmt.Errorf("%w: identity of the disk of %d bytes", bigset.ErrCorrupt, len(id))
 	case ok && !d.id.moved:
 		copy(s.id[:], id)
+		s.stored = true
 	default: // a store from before there was one, or a copy
 		randomBytes(s.id[:])
 	}
@@ -77,6 +81,7 @@ func (d *DB) loadStanding(unclean bool) error {
 	if err != nil {
 		return err
 	}
+	s.promised = given != 0
 	if unclean {
 		lost := given
 		if own := bootID(); own != "" && own == boot {
@@ -112,12 +117,21 @@ func (d *DB) readPromised() (given Promise, boot string, err error) {
 
 // markStanding adds to the batch of the first mark who the disk is and what it may lack: from then on the promises of earlier opens are settled.
 func (d *DB) markStanding(b *pebble.Batch) error {
-	err := errors.Join(b.Set(keyDiskID, d.standing.id[:], nil), b.Delete(keyPromised, nil))
+	var err error
+	if !d.standing.stored {
+		err = b.Set(keyDiskID, d.standing.id[:], nil)
+	}
+	if d.standing.promised {
+		err = errors.Join(err, b.Delete(keyPromised, nil))
+	}
 	if lacks := d.standing.lacks.Load(); lacks != 0 {
 		err = errors.Join(err, b.Set(keyLacks, []byte{byte(lacks)}, nil))
 	}
 	return err
 }
+
+// marked notes that the batch of the first mark is on disk.
+func (s *standing) marked() { s.stored, s.promised = true, false }
 
 // DiskID returns who the disk is: the same after clean and unclean stops, another one in a folder that was copied or put back from an older copy. It
 // is on disk after the first write.
@@ -140,6 +154,7 @@ func (d *DB) Promise(p Promise) error {
 		return err
 	}
 	s.given.Store(uint32(given))
+	s.promised = true
 	return nil
 }
 
