@@ -71,7 +71,10 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	if c.Peers.has() {
 		more = append(more, &nodeDoor{name: "peers", what: "the port for nodes and clients", address: c.Peers.Listen, flag: "--listen", open: n.newPeers})
 	}
-	n.doors = append(doors{{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}}, more...)
+	n.doors = more
+	if c.Peers.Peers == "" { // the filters of a cluster are not served yet: those of one member would be another bloomd on each
+		n.doors = append(doors{{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}}, more...)
+	}
 	n.ended = make(chan error, len(n.doors)+2)
 	if err := n.doors.listen(); err != nil {
 		return nil, n.giveUp(err, nil)
@@ -106,7 +109,7 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	n.stopTimers = cancel
 	n.every(ctx, c.FlushInterval, n.flushFilters)
 	n.every(ctx, c.ColdInterval, n.closeColdFilters)
-	log.Info("bigset: serving", "dir", c.DataDir, "bloomd", n.Addr().String(), "admin", c.Admin, "health", c.Health,
+	log.Info("bigset: serving", "dir", c.DataDir, n.doors[0].name, n.Addr().String(), "admin", c.Admin, "health", c.Health,
 		"durability", durabilityNames[c.durability()])
 	if err := notify("READY=1"); err != nil {
 		log.Warn("bigset: the service manager could not be told", "cause", err)
@@ -200,7 +203,7 @@ func (n *Node) serveDoor(d *nodeDoor) {
 	})
 }
 
-// Addr returns the address at which bloomd's protocol is served.
+// Addr returns the address of the first door: bloomd's protocol, or, in a cluster, the port for nodes and clients.
 func (n *Node) Addr() net.Addr { return n.doors[0].listener.Addr() }
 
 // AdminAddr returns the address of the admin port, or nil.

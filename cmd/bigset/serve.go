@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -113,7 +114,9 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 	if f.Changed("dir") {
 		errs = append(errs, c.Set("data_dir", f.Lookup("dir").Value.String()))
 	}
-	if address != "" {
+	if address != "" && f.Changed("peers") {
+		errs = append(errs, fmt.Errorf("%w: --bloomd with --peers: a cluster serves sets, its filters are not served yet", server.ErrConfig))
+	} else if address != "" {
 		errs = append(errs, c.Listen(address))
 	}
 	for _, s := range serveFlags {

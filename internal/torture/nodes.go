@@ -85,7 +85,7 @@ func (ns *nodes) start(n *node) error {
 		return err
 	}
 	defer log.Close()
-	cmd := ns.o.Command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--insecure", "--bloomd", "127.0.0.1:0")
+	cmd := ns.o.Command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--insecure")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err

@@ -281,9 +281,9 @@ func (c *client) work(ctx context.Context) {
 		case 0:
 			_ = c.read(ctx, set)
 		case 1, 2:
-			c.lookup(ctx, set, false)
+			c.lookup(ctx, false)
 		case 3:
-			c.lookup(ctx, set, true)
+			c.lookup(ctx, true)
 		default:
 			c.add(ctx, set)
 		}
@@ -334,8 +334,8 @@ func (c *client) add(ctx context.Context, set string) {
 	c.slow(ctx, err)
 }
 
-// lookup asks for an element, mostly one of its own, and may remove it with the context that it was given.
-func (c *client) lookup(ctx context.Context, set string, remove bool) {
+// lookup asks for an element of its own, and may remove it with the context that it was given.
+func (c *client) lookup(ctx context.Context, remove bool) {
 	if len(c.mine) == 0 {
 		return
 	}
