@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/engine/internal/lsm"
 )
 
 // work is what a request does to its set.
@@ -130,6 +131,13 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	}
 	if b.runs != nil {
 		b.runs.cut(len(st.prefix), b.puts)
+	}
+	if !sync {
+		if err := s.db.Promise(lsm.PromiseSets); err != nil {
+			st.resetNext()
+			failAll(group, err)
+			return nil
+		}
 	}
 	wait, err := s.db.Commit(b.batch, sync)
 	if err != nil {

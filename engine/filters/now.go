@@ -82,6 +82,9 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 		return 0
 	}
 	opt := f.opt.Load()
+	if !f.fs.db.Promised(f.promise(opt)) { // which is a write
+		return 0
+	}
 	f.use()
 	for i := range hashes {
 		news, known := slice.AdmitNow(&hashes[i], "")
