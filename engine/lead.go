@@ -105,10 +105,12 @@ func (s *Store) lead(st *set, group []*request) {
 func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	b := s.newBuilder(st, group)
 	defer b.release()
-	sync := false
+	sync, promised := false, false
 	for _, r := range group {
 		if r.err = r.into(b, r); r.err == nil {
 			sync = sync || r.opt.Durability == bigset.Sync
+			_, told := r.work.(*facts) // what another replica has: nobody counts it as acknowledged here
+			promised = promised || !told
 		}
 	}
 	if b.err == nil && !b.empty() {
@@ -132,7 +134,7 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	if b.runs != nil {
 		b.runs.cut(len(st.prefix), b.puts)
 	}
-	if !sync {
+	if !sync && promised {
 		if err := s.db.Promise(lsm.PromiseSets); err != nil {
 			st.resetNext()
 			failAll(group, err)

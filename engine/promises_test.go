@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"bigset"
+	"bigset/clock"
+	"bigset/fold"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 )
@@ -94,6 +96,12 @@ func TestPromises(t *testing.T) {
 		{"a synced write", func(t *testing.T, p promising) { p.add(t, bigset.Sync) }, true, false, false},
 		{"a write that is not synced", func(t *testing.T, p promising) { p.add(t, bigset.NoSync) }, false, true, false},
 		{"one after a synced one", func(t *testing.T, p promising) { p.add(t, bigset.Sync); p.add(t, bigset.NoSync) }, false, true, false},
+		{"what another replica tells", func(t *testing.T, p promising) {
+			f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("told"), Dots: []clock.Dot{{Actor: "another", Counter: 1}}}}}
+			if _, err := p.ApplyFacts(t.Context(), f, bigset.NoSync); err != nil {
+				t.Fatal(err)
+			}
+		}, true, false, false},
 		{"a mark that is flushed later", with(bigset.FilterInterval), false, false, true},
 		{"a mark in the log, the process crashes", with(bigset.FilterLog), false, false, false},
 		{"a mark in the log, the machine crashes", with(bigset.FilterLog), true, false, true},
