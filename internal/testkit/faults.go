@@ -60,6 +60,7 @@ func LateInOpen(op errorfs.Op) bool {
 
 // NotCompacting is NeedsRoom but for compactions, which may begin at any time: where they can't write the MANIFEST the process
 // ends.
-func NotCompacting(op errorfs.Op) bool {
-	return NeedsRoom(op) && !strings.Contains(string(debug.Stack()), ").compact1(")
-}
+func NotCompacting(op errorfs.Op) bool { return NeedsRoom(op) && !WithinCompaction() }
+
+// WithinCompaction reports whether the caller is a compaction of Pebble's.
+func WithinCompaction() bool { return strings.Contains(string(debug.Stack()), ").compact1(") }
