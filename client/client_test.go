@@ -2,46 +2,69 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"iter"
-	"math/rand/v2"
+	"io"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/client"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/server/alone"
 	"bigset/server/api"
+	"bigset/server/certs"
 	"bigset/server/wire"
 )
 
-// open returns a store in memory, and the address of a node that serves it.
-func open(t testing.TB) (*engine.Store, string) {
+// newStore opens a store in memory.
+func newStore(t testing.TB) *engine.Store {
 	s, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: api.Errors{}}, Handler: api.Handler(alone.New(s)), Name: "n"})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// serve serves requests on a port of this machine, and returns its address.
+func serve(t testing.TB, o wire.ServerOptions, conf *tls.Config) string {
+	o.Errors, o.Log = api.Errors{}, slog.New(slog.DiscardHandler)
+	srv := wire.NewServer(o)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	addr := ln.Addr().String()
+	if conf != nil {
+		ln = tls.NewListener(ln, conf)
+	}
 	go func() { _ = srv.Serve(context.Background(), ln) }()
 	t.Cleanup(func() {
 		ln.Close()
-		if err := errors.Join(srv.Shutdown(context.Background()), s.Close()); err != nil {
+		if err := srv.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return s, ln.Addr().String()
+	return addr
 }
 
-func dial(t testing.TB, addrs ...string) *client.Client {
-	c, err := client.Open(client.Options{Addrs: addrs})
+func serveStore(t testing.TB, s *engine.Store) string {
+	return serve(t, wire.ServerOptions{Handler: api.Handler(alone.New(s)), Name: "n"}, nil)
+}
+
+func open(t testing.TB, o client.Options) *client.Client {
+	c, err := client.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,10 +72,12 @@ func dial(t testing.TB, addrs ...string) *client.Client {
 	return c
 }
 
+// nobody is an address at which nobody listens.
+const nobody = "127.0.0.1:1"
+
 func TestSets(t *testing.T) {
 	t.Parallel()
-	_, addr := open(t)
-	c := dial(t, "127.0.0.1:1", addr) // nobody is at the first
+	c := open(t, client.Options{Addrs: []string{nobody, serveStore(t, newStore(t))}})
 	ctx := t.Context()
 	if _, err := c.Add(ctx, "friends", "paul", "ringo", "george"); err != nil {
 		t.Fatal(err)
@@ -60,29 +85,16 @@ func TestSets(t *testing.T) {
 	if w, err := c.Remove(ctx, "friends", "ringo", "yoko"); err != nil || w.Removed != 1 {
 		t.Errorf("remove: %+v, %v", w, err)
 	}
-	if has, err := c.Contains(ctx, "friends", "paul"); err != nil || !has {
-		t.Errorf("paul: %v, %v", has, err)
+	for e, want := range map[string]bool{"paul": true, "ringo": false} {
+		if has, err := c.Contains(ctx, "friends", e); err != nil || has != want {
+			t.Errorf("%s: %v, %v", e, has, err)
+		}
 	}
-	if n, err := c.Count(ctx, client.Read{Set: []byte("friends"), Prefix: []byte("g")}); err != nil || n.Elements != 1 {
+	if n, err := c.Count(ctx, client.Read{Set: []byte("friends"), Prefix: []byte("g")}); err != nil || n.Elements != 1 || len(n.Context) == 0 {
 		t.Errorf("count: %+v, %v", n, err)
 	}
-	list := func(r client.Read) (text string, after client.Token) {
-		r.Set = []byte("friends")
-		for p, err := range c.Read(ctx, r) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range p.Elements {
-				text += string(e.Name) + " "
-			}
-			after = p.After
-		}
-		return text, after
-	}
-	one, after := list(client.Read{Limit: 1})
-	two, end := list(client.Read{Limit: 1, After: after})
-	if one != "george " || two != "paul " || len(end) > 0 {
-		t.Errorf("pages %q and %q, then %q", one, two, end)
+	if _, err := c.Count(ctx, client.Read{Set: []byte("friends"), Limit: 1 << 40}); !errors.Is(err, bigset.ErrLimit) {
+		t.Errorf("a limit that does not fit: %v", err)
 	}
 	seen, err := c.Context(ctx, []byte("friends"), 0)
 	if err != nil {
@@ -104,88 +116,260 @@ func TestSets(t *testing.T) {
 	if fmt.Sprint(names) != "[friends]" {
 		t.Errorf("names %v", names)
 	}
-}
-
-// lossy loses requests and answers.
-type lossy struct {
-	to  wire.Caller
-	rng *rand.Rand
-}
-
-func (l *lossy) Do(ctx context.Context, c wire.Call) ([]byte, error) {
-	switch l.rng.IntN(4) {
-	case 0:
-		return nil, fmt.Errorf("%w: lost request", wire.ErrLost)
-	case 1:
-		_, _ = l.to.Do(ctx, c)
-		return nil, fmt.Errorf("%w: lost answer", wire.ErrLost)
-	case 2:
-		return nil, fmt.Errorf("%w: no way", wire.ErrNotSent)
+	if left, err := c.Drop(ctx, client.Drop{Set: []byte("friends")}); err != nil || left != 0 {
+		t.Errorf("a drop of everything: %d left, %v", left, err)
 	}
-	return l.to.Do(ctx, c)
+	if _, err := c.Drop(ctx, client.Drop{Set: []byte("enemies")}); !errors.Is(err, bigset.ErrNotFound) {
+		t.Errorf("a drop of no set: %v", err)
+	}
 }
 
-func (l *lossy) Stream(ctx context.Context, c wire.Call) iter.Seq2[[]byte, error] {
-	return l.to.Stream(ctx, c)
-}
-
-// Whatever is lost on the way, an add is one event.
-func TestOnce(t *testing.T) {
+func TestPages(t *testing.T) {
 	t.Parallel()
-	s, addr := open(t)
-	nc, err := net.Dial("tcp", addr)
-	if err != nil {
+	c := open(t, client.Options{Addrs: []string{serveStore(t, newStore(t))}})
+	var elements []string
+	for i := range 1000 {
+		elements = append(elements, fmt.Sprintf("e%03d", i))
+	}
+	if _, err := c.Add(t.Context(), "s", elements...); err != nil {
 		t.Fatal(err)
 	}
-	w, err := wire.NewClient(t.Context(), nc, wire.ClientOptions{Options: wire.Options{Errors: api.Errors{}}})
-	if err != nil {
-		t.Fatal(err)
+	for _, reverse := range []bool{false, true} {
+		r := client.Read{Set: []byte("s"), Limit: 300, Reverse: reverse, Contexts: true}
+		var sizes, got []string
+		for {
+			p, err := c.Page(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, fmt.Sprint(len(p.Elements)))
+			for _, e := range p.Elements {
+				if len(e.Context) == 0 {
+					t.Fatalf("%s came without its context", e.Name)
+				}
+				got = append(got, string(e.Name))
+			}
+			if len(p.Context) == 0 {
+				t.Fatal("a page without the context of the set")
+			}
+			if r.After = p.After; len(p.After) == 0 {
+				break
+			}
+		}
+		if reverse {
+			for i := range got[:500] {
+				got[i], got[999-i] = got[999-i], got[i]
+			}
+		}
+		if strings.Join(sizes, " ") != "300 300 300 100" || strings.Join(got, " ") != strings.Join(elements, " ") {
+			t.Errorf("reverse %v: pages of %v, %d elements", reverse, sizes, len(got))
+		}
 	}
-	defer w.Close()
-	rng := rand.New(rand.NewPCG(1, 2))
-	c := client.Over(&lossy{w, rng}, &lossy{w, rng})
-	const n = 60
+	if _, err := c.Page(t.Context(), client.Read{Set: []byte("s")}); !errors.Is(err, bigset.ErrRequest) {
+		t.Errorf("a page without a limit: %v", err)
+	}
+	n := 0
+	for e, err := range c.Elements(t.Context(), client.Read{Set: []byte("s"), From: []byte("e990")}) {
+		if err != nil || string(e.Name) != elements[990+n] {
+			t.Fatalf("element %d is %q, %v", n, e.Name, err)
+		}
+		if n++; n == 5 {
+			break
+		}
+	}
+	if n != 5 {
+		t.Errorf("%d elements before the loop was left", n)
+	}
+}
+
+// TestManyElements asks about more elements than one request may.
+func TestManyElements(t *testing.T) {
+	t.Parallel()
+	c := open(t, client.Options{Addrs: []string{serveStore(t, newStore(t))}})
+	const n = 2*api.SubsetMax + 5
+	s := client.Subset{Set: []byte("s")}
+	w := client.Write{Set: s.Set}
 	for i := range n {
-		if _, err := c.Add(t.Context(), "s", fmt.Sprint("e", i)); err != nil {
+		s.Elements = append(s.Elements, fmt.Append(nil, i))
+		if i%3 == 0 {
+			w.Ops = append(w.Ops, client.Op{Kind: client.OpAdd, Element: s.Elements[i]})
+		}
+	}
+	if _, err := c.Write(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Subset(t.Context(), s)
+	if err != nil || len(found) != n {
+		t.Fatalf("%d answers, %v", len(found), err)
+	}
+	for i := range found {
+		if found[i].Present != (i%3 == 0) {
+			t.Fatalf("element %d: %v", i, found[i].Present)
+		}
+	}
+	if found, err := c.Subset(t.Context(), client.Subset{Set: s.Set}); err != nil || len(found) != 0 {
+		t.Errorf("no elements: %v, %v", found, err)
+	}
+	if _, err := c.Subset(t.Context(), client.Subset{}); !errors.Is(err, bigset.ErrRequest) {
+		t.Errorf("no set: %v", err)
+	}
+}
+
+// TestReadStops leaves a loop: the node's handler ends, too, although it has more to send.
+func TestReadStops(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	addr := serve(t, wire.ServerOptions{Handler: func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		part := client.Part{Elements: []client.Element{{Name: []byte("e")}}}
+		for {
+			if err := send(api.AppendPart(nil, &part)); err != nil {
+				ended <- err
+				return nil, err
+			}
+		}
+	}}, nil)
+	c := open(t, client.Options{Addrs: []string{addr}})
+	for _, err := range c.Read(t.Context(), client.Read{Set: []byte("s")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("the node goes on")
+	}
+}
+
+// TestNobody wants a client that has never reached a node to say so at once: it has an hour.
+func TestNobody(t *testing.T) {
+	t.Parallel()
+	c := open(t, client.Options{Addrs: []string{nobody, "127.0.0.1:2"}, Timeout: time.Hour})
+	_, err := c.Add(t.Context(), "s", "e")
+	if !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) || !strings.Contains(err.Error(), nobody) || !strings.Contains(err.Error(), "127.0.0.1:2") {
+		t.Errorf("add: %v", err)
+	}
+	for _, err := range c.Read(t.Context(), client.Read{Set: []byte("s")}) {
+		if !errors.Is(err, client.ErrUnavailable) {
+			t.Errorf("read: %v", err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Contains(t.Context(), "s", "e"); !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("a client that is closed: %v", err)
+	}
+}
+
+// TestForeign asks what is no node.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(nc, "Client Error: Command not supported\n")
+			go func() { _, _ = io.Copy(io.Discard, nc) }()
+		}
+	}()
+	c := open(t, client.Options{Addrs: []string{ln.Addr().String()}, Timeout: time.Hour})
+	if _, err := c.Count(t.Context(), client.Read{Set: []byte("s")}); !errors.Is(err, client.ErrForeign) || !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("a server of another protocol: %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		o    client.Options
+		says string
+	}{
+		{client.Options{}, "no address"},
+		{client.Options{Addrs: []string{"nonsense"}}, "not HOST:PORT"},
+		{client.Options{Addrs: []string{"127.0.0.1:"}}, "not HOST:PORT"},
+		{client.Options{Addrs: []string{":8690"}}, "not HOST:PORT"},
+		{client.Options{Addrs: []string{nobody}, Name: strings.Repeat("n", 256)}, "256 bytes"},
+		{client.Options{Addrs: []string{nobody}, Timeout: -1}, "timeout -1ns"},
+		{client.Options{Addrs: []string{nobody, "10.0.0.1:8690"}}, "without TLS"},
+		{client.Options{Addrs: []string{"0.0.0.0:8690"}}, "without TLS"},
+		{client.Options{Addrs: []string{"example.com:8690"}}, "without TLS"},
+		{client.Options{Addrs: []string{"10.0.0.1:8690"}, TLS: &tls.Config{}}, ""},
+		{client.Options{Addrs: []string{"localhost:8690", "[::1]:8690", "127.5.5.5:8690"}}, ""},
+	} {
+		c, err := client.Open(tt.o)
+		if tt.says == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", tt.o, err)
+			} else {
+				c.Close()
+			}
+			continue
+		}
+		if !errors.Is(err, client.ErrOptions) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%+v: %v", tt.o, err)
+		}
+	}
+}
+
+// TestTLS asks a node that wants certificates: with that of a client, whatever name the options say, with none, and with that of another cluster.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for info, err := range s.Sets(t.Context(), true) {
-		if err != nil || info.Seen != n || info.Live != n {
-			t.Errorf("%d events and %d live dots of %d adds, %v", info.Seen, info.Live, n, err)
+	folder := func(cluster, name string) string { return filepath.Join(dir, cluster, name) }
+	for _, cluster := range []string{"prod", "test"} {
+		must(certs.MakeCA(folder(cluster, "ca"), certs.CAOptions{Cluster: cluster}))
+		for name, role := range map[string]certs.Role{"a": certs.RoleNode, "paul": certs.RoleClient} {
+			_, err := certs.Issue(folder(cluster, name), certs.IssueOptions{CA: folder(cluster, "ca"), Role: role, Name: name})
+			must(err)
 		}
 	}
-}
-
-type dead struct{ err error }
-
-func (d dead) Do(context.Context, wire.Call) ([]byte, error) { return nil, d.err }
-func (d dead) Stream(context.Context, wire.Call) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) { yield(nil, d.err) }
-}
-
-func TestOutcomes(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := client.Over(dead{wire.ErrNotSent}).Add(ctx, "s", "e"); !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnknown) {
-		t.Errorf("nobody was reached: %v", err)
+	config := func(cluster string) *tls.Config {
+		c, err := certs.ClientConfig(folder(cluster, "paul"))
+		must(err)
+		return c
 	}
-	_, err := client.Over(dead{wire.ErrLost}).Write(ctx, client.Write{Set: []byte("s"), Request: []byte("id")})
-	var unknown *client.UnknownError
-	if !errors.As(err, &unknown) || string(unknown.Request) != "id" || !errors.Is(err, client.ErrUnknown) {
-		t.Errorf("an answer that is lost: %v", err)
+	conf, err := certs.ServerConfig(folder("prod", "a"))
+	must(err)
+	name := make(chan string, 10)
+	h := api.Handler(alone.New(newStore(t)))
+	addr := serve(t, wire.ServerOptions{
+		Handler: func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			name <- r.From.Name
+			return h(ctx, r, send)
+		},
+		Identify: func(ctx context.Context, nc net.Conn) (wire.Role, string, error) {
+			c := nc.(*tls.Conn)
+			if err := c.HandshakeContext(ctx); err != nil {
+				return 0, "", err
+			}
+			_, _, name, err := certs.RoleOf(c.ConnectionState())
+			return wire.RoleClient, name, err
+		}}, conf)
+	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("prod"), Name: "ringo"}).Add(t.Context(), "s", "e"); err != nil {
+		t.Fatal(err)
 	}
-	refused := fmt.Errorf("%w: by the other side", wire.ErrRefused)
-	if _, err := client.Over(dead{refused}).Add(t.Context(), "s", "e"); !errors.Is(err, wire.ErrRefused) {
-		t.Errorf("a refusal: %v", err)
+	if got := <-name; got != "paul" {
+		t.Errorf("the node calls the client %q", got)
 	}
-	for _, o := range []client.Options{{}, {Addrs: []string{"nonsense"}}, {Addrs: []string{"10.0.0.1:8690"}}} {
-		if _, err := client.Open(o); !errors.Is(err, client.ErrOptions) {
-			t.Errorf("%+v: %v", o, err)
-		}
+	if _, err := open(t, client.Options{Addrs: []string{addr}, TLS: config("test"), Timeout: time.Hour}).Add(t.Context(), "s", "e"); !errors.Is(err, certs.ErrCluster) {
+		t.Errorf("a node of another cluster: %v", err)
 	}
-	if _, err := client.Open(client.Options{Addrs: []string{"10.0.0.1:8690"}}); !strings.Contains(err.Error(), "there is no TLS") {
-		t.Errorf("plaintext: %v", err)
+	if _, err := open(t, client.Options{Addrs: []string{addr}, Timeout: time.Hour}).Add(t.Context(), "s", "e"); !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("without TLS: %v", err)
 	}
 }

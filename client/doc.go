@@ -1,15 +1,37 @@
-// Package client asks running nodes of Bigset about sets: a node alone, or any node of a cluster, which are the same to it.
+// Package client asks running nodes of Bigset about sets: a node alone, or any nodes of one cluster, which all give the same answers.
 //
 //	c, err := client.Open(client.Options{Addrs: []string{"10.0.0.1:8690", "10.0.0.2:8690"}, TLS: config})
 //	_, err = c.Add(ctx, "friends", "paul")
-//	for part, err := range c.Read(ctx, client.Read{Set: []byte("friends")}) { ... }
+//	for e, err := range c.Elements(ctx, client.Read{Set: []byte("friends")}) { ... }
 //
-// A call goes to the first address that answers. What a node could not begin is asked of the next one. A change has an id, drawn here unless
-// the caller gives one: where nobody knows whether it was done it is sent again with the same id, and done once. When the context ends before that
-// is settled the error is *UnknownError, which has the id: the same change with the same id may be sent again later.
+// # Which node is asked
 //
-// Contexts are tokens, made by the nodes. They come with every answer that shows elements, and say what the caller has seen: an operation
-// with one acts on that and on nothing newer.
+// A call goes to the node that answered last, at first to the first address. If nothing has happened there, because it can't be reached or
+// can't do it now, the call goes to the next address, and so on. Once a node has answered, the client waits for one to come back: it asks all of
+// them again, after a pause, while the call has time. A client that has never reached a node reports that at once.
+//
+// # Changes are done once
+//
+// Every write has an id, which the client draws if the caller gives none. After a lost connection nobody knows whether the write was done. The
+// client then sends it again, to the next node, with the same id and a mark that says so, and the nodes do it once. If the time ends before an
+// answer comes, the error is an *UnknownError with that id: a Write with the same content, Request set to the id and Retry set settles it, from any
+// process, within the time that nodes remember ids (10 minutes by default).
+//
+//	error wraps       means
+//	ErrUnknown        nobody knows whether the change was done
+//	ErrUnavailable    nothing has happened; the same call may succeed later
+//	anything else     nothing has happened, and the same call would fail again
+//
+// # Contexts
+//
+// Contexts are tokens, which nodes make. They come with answers that show elements, and say what the caller has seen. A change with a context
+// acts on what was seen, and on nothing newer. Tokens are opaque bytes: keyscheme.EncodeText makes them text.
+//
+// # Reads
+//
+// Read and Elements stream a set of any size in little memory. They go to another node only before the first part: afterwards the stream
+// ends with an error, and a read with From set to the last element continues. Page returns some elements and the token at which the next page begins,
+// which any node of the cluster takes.
 //
 // The package links no storage engine. A Client may be used by any number of goroutines.
 package client

@@ -1,0 +1,15 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// Hasty has no pause between rounds, and calls f in its place.
+func (c *Client) Hasty(f func()) *Client {
+	c.sleep = func(ctx context.Context, _ time.Time, _ time.Duration) bool {
+		f()
+		return ctx.Err() == nil
+	}
+	return c
+}

@@ -1,0 +1,324 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/api"
+	"bigset/server/door"
+	"bigset/server/wire"
+)
+
+// What is asked and answered. Their fields are documented in package server/door.
+type (
+	Token    = door.Token
+	Quorum   = door.Quorum
+	Op       = door.Op
+	Write    = door.Write
+	Written  = door.Written
+	Subset   = door.Subset
+	Presence = door.Presence
+	Read     = door.Read
+	Part     = door.Part
+	Element  = door.Element
+	Count    = door.Count
+	Drop     = door.Drop
+	Name     = door.Name
+)
+
+// Kinds of operations, and the DW of a write that no disk needs to have.
+const (
+	OpAdd      = keyscheme.OpAdd
+	OpRemove   = keyscheme.OpRemove
+	NotDurable = door.NotDurable
+)
+
+var _ door.Backend = (*Client)(nil)
+
+// requestBytes is the length of an id that is drawn.
+const requestBytes = 16
+
+// Write does operations on a set, in order, as one atomic batch, and once. A write without Request gets an id. Retry says that the same write
+// may have been sent before with that id, by this process or another: then also an error that says that nothing has happened now is an
+// *UnknownError, unless it follows from the request alone.
+func (c *Client) Write(ctx context.Context, w Write) (Written, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	switch {
+	case len(w.Request) == 0 && w.Retry:
+		return Written{}, fmt.Errorf("%w: a retry without a request id", bigset.ErrRequest)
+	case len(w.Request) == 0:
+		w.Request = make([]byte, requestBytes)
+		_, _ = rand.Read(w.Request) // never fails
+	}
+	before := w.Retry
+	var answer []byte
+	lost, err := c.ask(ctx, func(to wire.Caller, lost error) error {
+		w.Retry = before || lost != nil
+		body := api.AppendWrite(nil, &w)
+		err := checkBody(body)
+		if err == nil {
+			answer, err = to.Do(ctx, wire.Call{Verb: api.VerbWrite, Body: body})
+		}
+		return err
+	})
+	if err != nil {
+		if (lost != nil || before) && !verdict(err) {
+			return Written{}, &UnknownError{Request: w.Request, Err: err}
+		}
+		return Written{}, err
+	}
+	out, err := api.DecodeWritten(answer)
+	if err == nil && w.Contexts && len(out.Contexts) != len(w.Ops) {
+		err = fmt.Errorf("%w: %d contexts of %d operations", ErrAnswer, len(out.Contexts), len(w.Ops))
+	}
+	if err != nil { // it says that it was done, and not how
+		return Written{}, &UnknownError{Request: w.Request, Err: err}
+	}
+	return out, nil
+}
+
+// checkBody refuses a request that no node would take.
+func checkBody(b []byte) error {
+	if len(b) > wire.BodyBytesMax {
+		return &bigset.LimitError{What: "bytes of a request", Got: len(b), Max: wire.BodyBytesMax}
+	}
+	return nil
+}
+
+// Add adds elements to a set, in one atomic batch.
+func (c *Client) Add(ctx context.Context, set string, elements ...string) (Written, error) {
+	return c.Write(ctx, Write{Set: []byte(set), Ops: ops(OpAdd, elements)})
+}
+
+// Remove removes what the nodes have of elements, in one atomic batch. Written.Removed says how many were present.
+func (c *Client) Remove(ctx context.Context, set string, elements ...string) (Written, error) {
+	return c.Write(ctx, Write{Set: []byte(set), Ops: ops(OpRemove, elements)})
+}
+
+func ops(kind keyscheme.Op, elements []string) []Op {
+	all := make([]Op, len(elements))
+	for i, e := range elements {
+		all[i] = Op{Kind: kind, Element: []byte(e)}
+	}
+	return all
+}
+
+// Contains reports whether a set contains an element. A set that the nodes do not know contains none.
+func (c *Client) Contains(ctx context.Context, set, element string) (bool, error) {
+	found, err := c.Subset(ctx, Subset{Set: []byte(set), Elements: [][]byte{[]byte(element)}})
+	return err == nil && found[0].Present, err
+}
+
+// subsetBytes is about how many bytes of elements one request asks about.
+const subsetBytes = 8 << 20
+
+// Subset reports, for each element, whether the set contains it, with the context to act on it. Each element is judged at a moment of its own.
+// Many elements are asked about in several requests, each of which has the time that Options.Timeout gives.
+func (c *Client) Subset(ctx context.Context, s Subset) ([]Presence, error) {
+	found := make([]Presence, 0, len(s.Elements))
+	for left := s.Elements; ; {
+		n, size := 0, 0
+		for n < len(left) && n < api.SubsetMax && size < subsetBytes {
+			size += len(left[n])
+			n++
+		}
+		some, err := c.subset(ctx, Subset{Set: s.Set, Elements: left[:n], R: s.R})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+		if left = left[n:]; len(left) == 0 {
+			return found, nil
+		}
+	}
+}
+
+func (c *Client) subset(ctx context.Context, s Subset) ([]Presence, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	body := api.AppendSubset(nil, &s)
+	if err := checkBody(body); err != nil {
+		return nil, err
+	}
+	b, err := c.get(ctx, api.VerbSubset, body)
+	if err != nil {
+		return nil, err
+	}
+	found, err := api.DecodePresences(b)
+	if err == nil && len(found) != len(s.Elements) {
+		err = fmt.Errorf("%w: %d answers about %d elements", ErrAnswer, len(found), len(s.Elements))
+	}
+	return found, err
+}
+
+// Context returns the context of the whole set, by r replicas; 0 is the default.
+func (c *Client) Context(ctx context.Context, set []byte, r int) (Token, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	return c.get(ctx, api.VerbContext, api.AppendSubset(nil, &Subset{Set: set, R: r}))
+}
+
+// Drop removes everything in a set or, with a context, what that saw, and returns how many dots are left. Without a context it first asks for
+// the set's: so the drop can be sent again, and what is added meanwhile stays.
+func (c *Client) Drop(ctx context.Context, d Drop) (left uint64, err error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	if len(d.Context) == 0 {
+		if d.Context, err = c.Context(ctx, d.Set, 0); err != nil && !errors.Is(err, keyscheme.ErrTokenTooLarge) {
+			return 0, err
+		}
+	}
+	var answer []byte
+	lost, err := c.ask(ctx, func(to wire.Caller, lost error) (err error) {
+		if lost != nil && len(d.Context) == 0 { // a second one would remove what was added after the first
+			return settled{lost}
+		}
+		answer, err = to.Do(ctx, wire.Call{Verb: api.VerbDrop, Body: api.AppendDrop(nil, &d)})
+		return err
+	})
+	if err != nil {
+		if lost != nil && !verdict(err) {
+			return 0, &UnknownError{Context: d.Context, Err: err}
+		}
+		return 0, err
+	}
+	if left, err = api.DecodeLeft(answer); err != nil {
+		return 0, &UnknownError{Context: d.Context, Err: err}
+	}
+	return left, nil
+}
+
+// Count counts the elements that Read would give.
+func (c *Client) Count(ctx context.Context, r Read) (Count, error) {
+	if err := checkRead(&r); err != nil {
+		return Count{}, err
+	}
+	b, err := c.get(ctx, api.VerbCount, api.AppendRead(nil, &r))
+	if err != nil {
+		return Count{}, err
+	}
+	return api.DecodeCount(b)
+}
+
+func checkRead(r *Read) error {
+	if r.Limit > math.MaxInt32 {
+		return &bigset.LimitError{What: "elements of a page", Got: r.Limit, Max: math.MaxInt32}
+	}
+	return r.Check()
+}
+
+// Read streams elements in order. The last part, and only that, is Done. What a part holds is good until the next. Leaving the loop ends the read at the
+// node, too.
+func (c *Client) Read(ctx context.Context, r Read) iter.Seq2[Part, error] {
+	return func(yield func(Part, error) bool) {
+		stopped := false
+		err := c.read(ctx, &r, func(p *Part) bool {
+			stopped = !yield(*p, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(Part{}, err)
+		}
+	}
+}
+
+// read gives the parts of a read to f until that returns false.
+func (c *Client) read(ctx context.Context, r *Read, f func(*Part) bool) error {
+	if err := checkRead(r); err != nil {
+		return err
+	}
+	done, stopped := false, false
+	err := c.stream(ctx, api.VerbRead, api.AppendRead(nil, r), func(b []byte) (bool, error) {
+		if done {
+			return false, fmt.Errorf("%w: a part after the last", ErrAnswer)
+		}
+		p, err := api.DecodePart(b)
+		if err != nil {
+			return false, err
+		}
+		done = p.Done
+		stopped = !f(&p)
+		return !stopped, nil
+	})
+	if err == nil && !done && !stopped {
+		err = fmt.Errorf("%w: a read without its last part", ErrAnswer)
+	}
+	return err
+}
+
+// Elements streams elements in order. What an element holds is good until the next. Leaving the loop ends the read at the node, too.
+func (c *Client) Elements(ctx context.Context, r Read) iter.Seq2[Element, error] {
+	return func(yield func(Element, error) bool) {
+		for p, err := range c.Read(ctx, r) {
+			if err != nil {
+				yield(Element{}, err)
+				return
+			}
+			for _, e := range p.Elements {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Page is some elements of a set.
+type Page struct {
+	Elements []Element
+	Context  Token // of the whole set when the read began
+	After    Token // where the next page begins: Read.After; empty where there are no more elements
+}
+
+// Page returns the next elements of a read, at most Read.Limit of them, which must be given. Its bytes belong to the caller.
+func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
+	if r.Limit <= 0 {
+		return Page{}, fmt.Errorf("%w: a page with a limit of %d elements", bigset.ErrRequest, r.Limit)
+	}
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	err = c.read(ctx, &r, func(part *Part) bool {
+		for _, e := range part.Elements {
+			p.Elements = append(p.Elements, Element{Name: bytes.Clone(e.Name), Context: bytes.Clone(e.Context)})
+		}
+		if len(part.Context) > 0 {
+			p.Context = bytes.Clone(part.Context)
+		}
+		p.After = bytes.Clone(part.After)
+		return true
+	})
+	if err != nil {
+		return Page{}, err
+	}
+	return p, nil
+}
+
+// Names lists sets: those with elements or, with all, also those that are empty. A name is good until the next.
+func (c *Client) Names(ctx context.Context, all bool) iter.Seq2[Name, error] {
+	return func(yield func(Name, error) bool) {
+		stopped := false
+		err := c.stream(ctx, api.VerbNames, api.AppendAll(nil, all), func(b []byte) (bool, error) {
+			names, err := api.DecodeNames(b)
+			if err != nil {
+				return false, err
+			}
+			for _, n := range names {
+				if stopped = !yield(n, nil); stopped {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		if err != nil && !stopped {
+			yield(Name{}, err)
+		}
+	}
+}
