@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -34,6 +36,9 @@ func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (name
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	if len(a.node.addrs) > 0 {
+		return a.completeAway(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+	}
 	opt, err := a.options(atRest)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -47,12 +52,40 @@ func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) (name
 		if err != nil || len(names) == namesMax {
 			break
 		}
-		if name := string(info.Name); strings.HasPrefix(name, begun) && !strings.ContainsFunc(name, unicode.IsControl) {
+		if name := string(info.Name); completes(begun, name) {
 			names = append(names, name)
 		}
 	}
 	_ = s.Close() // nothing was written
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completes reports whether a name is offered.
+func completes(begun, name string) bool {
+	return strings.HasPrefix(name, begun) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// completeTime is how long a running node may take to name its sets for a shell.
+const completeTime = 2 * time.Second
+
+// completeAway offers the names of sets of running nodes.
+func (a *app) completeAway(ctx context.Context, begun string) (names []string) {
+	c, err := a.node.open()
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	for s, err := range c.Names(ctx, false) {
+		if err != nil || len(names) == namesMax {
+			break
+		}
+		if name := string(s.Set); completes(begun, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func completeFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

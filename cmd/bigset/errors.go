@@ -17,6 +17,7 @@ import (
 	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server"
+	"bigset/server/api"
 	"bigset/server/bloomd"
 	"bigset/server/certs"
 	"bigset/server/door"
@@ -43,7 +44,6 @@ var (
 	errLineBreak = errors.New("an element or a name with a line break does not fit on a line")
 	errBase64    = errors.New("not base64")
 	errLine      = errors.New("bad line")
-	errCursor    = errors.New("the token is of a listing in the other direction")
 	errSetName   = errors.New("bad name of a set")
 	errNoReclaim = errors.New("the set is dropped, but its space is not back")
 	errTool      = errors.New("a command of Pebble's failed")
@@ -59,15 +59,17 @@ type advice struct {
 
 // advices is the table of all errors that this program knows. The first that fits is taken.
 var advices = []advice{
-	{client.ErrUnknown, exitUnknown, "it may have been done: the same command with that --request does it once, whatever happened"},
-	{client.ErrUnavailable, exitError, "no node could do it now, and nothing has happened; `bigset cluster status` with the same --addr says why"},
-	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked"},
-	{door.ErrQuorum, exitError, "`bigset cluster status` with the same --addr says how many replicas there are"},
+	{client.ErrUnknown, exitUnknown, "it may have been done; look whether it was before you do it again"},
+	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked; --tls names the folder that `bigset cert client` made"},
+	{client.ErrQuorum, exitError, "`bigset cluster status` with the same --addr says how many replicas there are"},
+	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd have another"},
+	{client.ErrAnswer, exitError, "the node may be of another version: compare `bigset version` on both machines"},
+	{api.ErrBody, exitError, "the node may be of another version: compare `bigset version` on both machines"},
 	{context.Canceled, exitError, "it was interrupted; what was acknowledged is kept, run it again for the rest"},
 	{errLine, exitError, "correct that line, and import again from it on; arbitrary bytes need --base64, on every line"},
 	{errLineBreak, exitError, "use --base64 or --json"},
 	{errBase64, exitError, "with --base64 every element is standard base64 with padding, as base64(1) writes it"},
-	{errCursor, exitError, "give --reverse as in the listing that printed the token"},
+	{door.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
 	{errServer, exitError, "check --addr, and whether the server runs"},
@@ -95,6 +97,7 @@ var advices = []advice{
 	{certs.ErrAuthority, exitError, "check that ca.crt and the certificate are of the same CA: `bigset cert show DIR`"},
 	{certs.ErrForm, exitError, "bring the file back from a copy, or make it again with --force"},
 	{certs.ErrRole, exitError, "a node's folder has node.crt, a client's client.crt"},
+	{client.ErrUnavailable, exitError, "nothing has happened; `bigset cluster status` with the same --addr says what a node waits for"},
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{bigset.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
 	{bigset.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},
@@ -167,6 +170,10 @@ func advise(err error) advice {
 	var u *usageError
 	if errors.As(err, &u) {
 		return advice{err, exitError, fmt.Sprintf("`%s --help` has examples", u.cmd)}
+	}
+	var again *repeatError
+	if errors.As(err, &again) {
+		return advice{err, exitUnknown, again.hint}
 	}
 	for _, ad := range advices {
 		if errors.Is(err, ad.cause) {

@@ -32,6 +32,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
+	a.args = args
 	cmd := a.root()
 	cmd.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	err := cmd.ExecuteContext(ctx)
@@ -62,7 +63,8 @@ type app struct {
 	dir          string
 	json         bool
 	strategy     string
-	openContexts bool   // the store keeps wide contexts open
+	openContexts bool // the store keeps wide contexts open
+	args         []string
 	node         node   // running nodes, which commands on sets ask in place of a folder
 	record       string // of a store that is to be made; only commands that may make one have the flag
 }

@@ -31,7 +31,7 @@ With --json each element comes with its context: the token to act on this very a
 				if err != nil {
 					return err
 				}
-				return a.addAway(cmd.Context(), c)
+				return a.addAway(cmd, c)
 			}
 			how := making
 			if len(c.tokens) > 0 {

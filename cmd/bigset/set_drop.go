@@ -43,7 +43,7 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 				if err != nil {
 					return err
 				}
-				return a.dropAway(cmd.Context(), set, token, o.Durability)
+				return a.dropAway(cmd, set, token)
 			}
 			return a.withStore(changing, func(s *engine.Store) error {
 				var seen *clock.Clock

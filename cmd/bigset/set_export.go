@@ -20,12 +20,15 @@ written that way: it ends the export with an error; --base64 writes any bytes.`,
   bigset set export --base64 friends | bigset set import --base64 copy`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.onlyHere(cmd); err != nil {
-				return err
-			}
 			set, err := setName(args[0])
 			if err != nil {
 				return err
+			}
+			if away, err := a.away(cmd); away || err != nil {
+				if err != nil {
+					return err
+				}
+				return a.exportAway(cmd.Context(), set, n)
 			}
 			return a.withStore(atRest, func(s *engine.Store) error { return a.export(cmd.Context(), s, set, n) })
 		},
@@ -45,11 +48,16 @@ func (a *app) export(ctx context.Context, s *engine.Store, set []byte, n notatio
 				return err
 			}
 		}
-		if done += uint64(len(chunk.Elements)); !a.toTerminal {
-			a.progress.show("exported %s", count(done, "element"))
-		}
+		a.exported(&done, len(chunk.Elements))
 	}
 	return nil
+}
+
+// exported shows the progress of an export.
+func (a *app) exported(done *uint64, n int) {
+	if *done += uint64(n); !a.toTerminal {
+		a.progress.show("exported %s", count(*done, "element"))
+	}
 }
 
 func (a *app) exportElement(element []byte, n notation) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset"
+	"bigset/client"
 	"bigset/engine"
 )
 
@@ -33,9 +34,8 @@ element that is there already is there twice until it is removed or added again.
   seq 1000000 | bigset set import numbers --policy empty
   bigset set export --base64 friends | bigset set import --base64 copy
   bigset set import --ack friends friends.txt > done.txt`,
-		Args:    takes(1, 2),
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.onlyHere(cmd) },
-		RunE:    im.run,
+		Args: takes(1, 2),
+		RunE: im.run,
 	}
 	im.writing.flags(cmd)
 	im.notation.flag(cmd)
@@ -54,9 +54,29 @@ type importer struct {
 	set     []byte
 	options bigset.WriteOptions
 	input   *lines
-	store   *engine.Store
+	to      target
 	landed  uint64 // elements that were acknowledged
 }
+
+// target is where an import adds elements: a store, or a running node.
+type target interface {
+	add(ctx context.Context, set []byte, elements [][]byte) error
+	// flush makes durable what was added without a sync.
+	flush(ctx context.Context) error
+}
+
+// storeTarget is a store.
+type storeTarget struct {
+	s *engine.Store
+	o bigset.WriteOptions
+}
+
+func (t storeTarget) add(ctx context.Context, set []byte, elements [][]byte) error {
+	_, err := t.s.Add(ctx, set, elements, t.o)
+	return err
+}
+
+func (t storeTarget) flush(ctx context.Context) error { return t.s.Flush(ctx) }
 
 // importError says how far an import came before it failed.
 type importError struct {
@@ -83,16 +103,31 @@ func (im *importer) run(cmd *cobra.Command, args []string) (err error) {
 	case im.options.Policy == bigset.PolicyRequired:
 		return usage(cmd, "--policy required refuses every line: an import has no contexts")
 	}
+	away, err := im.away(cmd)
+	if err != nil {
+		return err
+	}
+	q := im.node.quorum(cmd)
+	if away && q.DW == client.NotDurable {
+		return usage(cmd, "--no-sync and --dw 0 are not for import with --addr: it reports what is on disk, and nothing would bring the rest there")
+	}
 	name, in, err := im.open(args[1:])
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	im.input = newLines(name, in, im.notation)
-	return im.withStore(making, func(s *engine.Store) error {
-		im.store = s
-		return im.finish(cmd.Context(), im.stream(cmd.Context()))
-	})
+	if away {
+		return im.ask(func(c *client.Client) error {
+			return im.into(cmd.Context(), nodeTarget{c, client.Write{Policy: im.options.Policy, Quorum: q}})
+		})
+	}
+	return im.withStore(making, func(s *engine.Store) error { return im.into(cmd.Context(), storeTarget{s, im.options}) })
+}
+
+func (im *importer) into(ctx context.Context, to target) error {
+	im.to = to
+	return im.finish(ctx, im.stream(ctx))
 }
 
 // open opens the input, and names it.
@@ -162,8 +197,7 @@ func (im *importer) write(ctx context.Context, elements [][]byte) error {
 	if len(elements) == 0 {
 		return nil
 	}
-	_, err := im.store.Add(ctx, im.set, elements, im.options)
-	return err
+	return im.to.add(ctx, im.set, elements)
 }
 
 // land waits for a batch and acknowledges it. It reports whether it was the last.
@@ -204,7 +238,7 @@ func (im *importer) acknowledge(last []byte) (err error) {
 // finish makes durable what was written without a sync, and says how much it is.
 func (im *importer) finish(ctx context.Context, err error) error {
 	if im.noSync {
-		if e := im.store.Flush(context.WithoutCancel(ctx)); e != nil {
+		if e := im.to.flush(context.WithoutCancel(ctx)); e != nil {
 			im.landed, err = 0, errors.Join(err, e)
 		}
 	}

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"bigset/client"
 	"bigset/keyscheme"
 	"bigset/server/certs"
+	"bigset/server/door"
 )
 
 // node is where the commands on sets find running nodes, in place of a folder.
@@ -28,120 +30,224 @@ func (n *node) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringSliceVar(&n.addrs, "addr", nil, "`HOST:PORT` of a running node, or of several, commas between; in place of --dir")
 	f.StringVar(&n.certificates, "tls", "", "with --addr: `folder` of a client's certificate, which bigset cert makes")
-	f.IntVar(&n.w, "w", 0, "with --addr: replicas that have a write when it is acknowledged (default: the cluster's)")
+	f.IntVar(&n.w, "w", 0, "with --addr: replicas that have a change when it is acknowledged (default: the cluster's)")
 	f.IntVar(&n.r, "r", 0, "with --addr: replicas that answer a read (default: the cluster's)")
-	f.IntVar(&n.dw, "dw", 0, "with --addr: replicas that have a write on disk when it is acknowledged (default: the cluster's)")
-	f.StringVar(&n.request, "request", "", "with --addr: `id` of the change; what is sent again with it is done once")
+	f.IntVar(&n.dw, "dw", 0, "with --addr: replicas that have a change on disk when it is acknowledged (default: the cluster's)")
+	f.StringVar(&n.request, "request", "", "with --addr: `id` of what add or rm changes; what is sent again with it is done once")
 	_ = cmd.MarkPersistentFlagDirname("tls")
+}
+
+// nodeFlags are the flags of quorums and ids, with the commands that take them.
+var nodeFlags = []struct {
+	name     string
+	commands []string
+}{
+	{"w", []string{"add", "rm", "drop", "import"}},
+	{"dw", []string{"add", "rm", "drop", "import"}},
+	{"r", []string{"has", "ls", "count", "context", "export"}},
+	{"request", []string{"add", "rm"}},
 }
 
 // away reports whether a command asks a running node, and refuses flags that don't go together.
 func (a *app) away(cmd *cobra.Command) (bool, error) {
 	n := &a.node
-	if len(n.addrs) == 0 {
+	given := func(flag string) bool {
+		f := cmd.Flags().Lookup(flag)
+		return f != nil && f.Changed
+	}
+	if !given("addr") {
 		for _, flag := range []string{"tls", "w", "r", "dw", "request"} {
-			if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+			if given(flag) {
 				return false, usage(cmd, "--%s is for a running node: give its --addr too", flag)
 			}
 		}
 		return false, nil
 	}
 	for _, flag := range []string{"dir", "open-contexts", "record", "strategy"} {
-		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+		if given(flag) {
 			return false, usage(cmd, "--%s is for a folder, and --addr asks a running node: give one of them", flag)
 		}
+	}
+	for _, f := range nodeFlags {
+		if given(f.name) && !slices.Contains(f.commands, cmd.Name()) {
+			return false, usage(cmd, "--%s is not for %s: it is for %s", f.name, cmd.Name(), strings.Join(f.commands, ", "))
+		}
+	}
+	switch {
+	case len(n.addrs) == 0:
+		return false, usage(cmd, "--addr is empty: give HOST:PORT of a running node")
+	case n.w < 0 || n.r < 0 || n.dw < 0:
+		return false, usage(cmd, "--w, --r and --dw are numbers of replicas: 0 or more")
+	case given("request") && n.request == "":
+		return false, usage(cmd, "--request is empty: without the flag an id is drawn")
+	case len(n.request) > keyscheme.RequestIDBytesMax:
+		return false, usage(cmd, "--request has %d bytes: an id has at most %d", len(n.request), keyscheme.RequestIDBytesMax)
+	case given("no-sync") && given("dw"):
+		return false, usage(cmd, "--no-sync and --dw contradict each other: --dw 0 waits for no disk")
 	}
 	return true, nil
 }
 
-// ask runs f with a client of the running nodes.
-func (a *app) ask(f func(*client.Client) error) (err error) {
-	o := client.Options{Addrs: a.node.addrs, Name: "bigset"}
-	if a.node.certificates != "" {
-		var config *tls.Config
-		if config, err = certs.ClientConfig(a.node.certificates); err != nil {
-			return err
-		}
-		o.TLS = config
+// quorum returns what a change has to reach before it is acknowledged.
+func (n *node) quorum(cmd *cobra.Command) client.Quorum {
+	q := client.Quorum{W: n.w, DW: n.dw}
+	if f := cmd.Flags(); n.dw == 0 && (f.Changed("dw") || f.Changed("no-sync")) {
+		q.DW = client.NotDurable
 	}
-	c, err := client.Open(o)
+	return q
+}
+
+// ask runs f with a client of the running nodes. An error of a change whose outcome nobody knows comes with the command that settles it.
+func (a *app) ask(f func(*client.Client) error) (err error) {
+	c, err := a.node.open()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	defer func() { err = a.repeatable(errors.Join(err, c.Close())) }()
 	return f(c)
 }
 
-// tokenOf reads one that a command was given as text.
-func tokenOf(text string) (client.Token, error) {
-	if text == "" {
-		return nil, nil
+func (n *node) open() (*client.Client, error) {
+	o := client.Options{Addrs: n.addrs, Name: "bigset"}
+	if n.certificates != "" {
+		var err error
+		if o.TLS, err = certs.ClientConfig(n.certificates); err != nil {
+			return nil, err
+		}
 	}
-	return keyscheme.DecodeText(text)
+	return client.Open(o)
+}
+
+// repeatError is a change whose outcome nobody knows.
+type repeatError struct {
+	err  error
+	hint string // how it is settled
+}
+
+func (e *repeatError) Error() string { return e.err.Error() }
+func (e *repeatError) Unwrap() error { return e.err }
+
+// repeatable gives an error that says that nobody knows what happened the command that settles it.
+func (a *app) repeatable(err error) error {
+	var u *client.UnknownError
+	if !errors.As(err, &u) {
+		return err
+	}
+	var importing *importError
+	switch {
+	case errors.As(err, &importing):
+		return &repeatError{err, fmt.Sprintf("import again what comes after the first %s; what was under way is not added twice, but with --policy empty",
+			tally(importing.durable))}
+	case len(u.Context) > 0:
+		return &repeatError{err, "the same drop again removes nothing else: " + a.again("--context", keyscheme.EncodeText(u.Context))}
+	case len(u.Request) > 0:
+		return &repeatError{err, "the same command with that id settles it, and does nothing twice: " + a.again("--request", u.RequestText())}
+	}
+	return err
+}
+
+// againBytes is the longest command that is shown to be given again.
+const againBytes = 2000
+
+// again returns the command that was given, with a flag more.
+func (a *app) again(flag, value string) string {
+	args := a.args
+	if !slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") }) {
+		at := slices.Index(args, "--")
+		if at < 0 {
+			at = len(args)
+		}
+		args = slices.Insert(slices.Clone(args), at, flag, value)
+	}
+	text := strings.Join(append([]string{"bigset"}, shellWords(args)...), " ")
+	if len(text) > againBytes || strings.ContainsAny(text, "\r\n") {
+		return "give it " + flag + " " + value
+	}
+	return "`" + text + "`"
+}
+
+// shellWords returns arguments as a shell takes them.
+func shellWords(args []string) []string {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		if out[i] = arg; arg == "" || !plainWord.MatchString(arg) {
+			out[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return out
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
+
+// tokenOf reads the token of a flag. One that is given and empty is none, and refused: a command substitution may have failed.
+func tokenOf(flag, text string) (client.Token, error) {
+	token, err := keyscheme.DecodeText(text)
+	if err == nil {
+		_, err = keyscheme.TokenForm(token)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return token, nil
+}
+
+// ofFlag says of an error about a token which flag gave it.
+func ofFlag(flag string, given bool, err error) error {
+	if given && (errors.Is(err, keyscheme.ErrToken) || errors.Is(err, door.ErrCursor)) {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return err
 }
 
 // shown is a token as text.
 func shown(t client.Token) string { return keyscheme.EncodeText(t) }
 
 // change returns what add and rm ask a node for.
-func (n *node) change(c *change) (w client.Write, err error) {
-	w = client.Write{Set: c.set, Policy: c.options.Policy, Quorum: client.Quorum{W: n.w, DW: n.dw}, Request: []byte(n.request), Contexts: true}
-	if c.options.Durability == bigset.NoSync && n.dw == 0 {
-		w.Quorum.DW = -1
+func (n *node) change(cmd *cobra.Command, c *change) (w client.Write, err error) {
+	w = client.Write{Set: c.set, Policy: c.options.Policy, Quorum: n.quorum(cmd), Request: []byte(n.request), Retry: n.request != "",
+		Ops: make([]client.Op, len(c.elements))}
+	if n.request == "" {
+		w.Request = []byte(rand.Text()) // one that can be typed
 	}
 	for i, e := range c.elements {
-		op := client.Op{Kind: c.kind, Element: e}
-		if len(c.tokens) == len(c.elements) && (len(c.tokens) > 1 || !isWide(c.tokens[0])) {
-			if op.Context, err = tokenOf(c.tokens[i]); err != nil {
-				return w, err
-			}
+		w.Ops[i] = client.Op{Kind: c.kind, Element: e}
+	}
+	for i, text := range c.tokens {
+		token, err := tokenOf(fmt.Sprintf("--context for element %q", c.elements[i]), text)
+		if err != nil {
+			return w, err
 		}
-		w.Ops = append(w.Ops, op)
+		switch form, _ := keyscheme.TokenForm(token); {
+		case form == keyscheme.Wide && len(c.tokens) == 1:
+			w.Context = token
+		case form == keyscheme.Narrow && len(c.tokens) < len(c.elements):
+			return w, fmt.Errorf("--context: %w: one for %d elements", keyscheme.ErrTokenElement, len(c.elements))
+		default:
+			w.Ops[i].Context = token
+		}
 	}
-	if len(c.tokens) == 1 && isWide(c.tokens[0]) {
-		w.Context, err = tokenOf(c.tokens[0])
-	}
-	return w, err
+	return w, nil
 }
 
-// isWide reports whether a token looks like one of a whole set; which it is says its node.
-func isWide(text string) bool {
-	t, err := tokenOf(text)
+// changeAway does what add and rm ask for at a running node.
+func (a *app) changeAway(cmd *cobra.Command, c *change, contexts bool, show func(client.Written) error) error {
+	w, err := a.node.change(cmd, c)
 	if err != nil {
-		return false
-	}
-	form, err := keyscheme.TokenForm(t)
-	return err == nil && form == keyscheme.Wide
-}
-
-// unknown says how a change whose outcome nobody knows is sent again.
-func unknown(err error) error {
-	var u *client.UnknownError
-	if !errors.As(err, &u) {
 		return err
 	}
-	id := string(u.Request)
-	for _, c := range u.Request {
-		if c < 0x21 || c > 0x7e {
-			id = hex.EncodeToString(u.Request)
-			break
+	w.Contexts = contexts
+	return a.ask(func(to *client.Client) error {
+		r, err := to.Write(cmd.Context(), w)
+		if err != nil {
+			return ofFlag("--context", len(c.tokens) > 0, err)
 		}
-	}
-	return fmt.Errorf("%w: send it again with --request %s", err, id)
+		return show(r)
+	})
 }
 
 // addAway is add at a running node.
-func (a *app) addAway(ctx context.Context, c *change) error {
-	return a.ask(func(to *client.Client) error {
-		w, err := a.node.change(c)
-		if err != nil {
-			return err
-		}
-		w.Contexts = a.json
-		r, err := to.Write(ctx, a.node.named(w))
-		if err != nil {
-			return unknown(err)
-		}
+func (a *app) addAway(cmd *cobra.Command, c *change) error {
+	return a.changeAway(cmd, c, a.json, func(r client.Written) error {
 		for i, e := range c.elements {
 			if !a.json {
 				break
@@ -159,28 +265,9 @@ func (a *app) addAway(ctx context.Context, c *change) error {
 	})
 }
 
-// named gives a change an id that can be typed, where the user gives none.
-func (n *node) named(w client.Write) client.Write {
-	if len(w.Request) == 0 {
-		w.Request = []byte(rand.Text())
-	}
-	return w
-}
-
 // removeAway is rm at a running node.
-func (a *app) removeAway(ctx context.Context, c *change) error {
-	return a.ask(func(to *client.Client) error {
-		w, err := a.node.change(c)
-		if err != nil {
-			return err
-		}
-		w.Contexts = false
-		r, err := to.Write(ctx, a.node.named(w))
-		if err != nil {
-			return unknown(err)
-		}
-		return a.removed(r.Removed)
-	})
+func (a *app) removeAway(cmd *cobra.Command, c *change) error {
+	return a.changeAway(cmd, c, false, func(r client.Written) error { return a.removed(r.Removed) })
 }
 
 // hasAway is has at a running node.
@@ -216,18 +303,20 @@ func (a *app) presentAway(n notation, element []byte, p client.Presence) error {
 }
 
 // listAway is ls at a running node.
-func (a *app) listAway(ctx context.Context, l *listing, o bigset.ReadOptions) error {
-	return a.ask(func(to *client.Client) error {
-		r := client.Read{Set: l.set, From: o.From, To: o.To, Prefix: o.Prefix, Reverse: l.reverse, Limit: l.limit, R: a.node.r, Contexts: a.json}
-		var err error
-		if r.After, err = tokenOf(l.after); err != nil {
+func (a *app) listAway(cmd *cobra.Command, l *listing, o bigset.ReadOptions) (err error) {
+	r := client.Read{Set: l.set, From: o.From, To: o.To, Prefix: o.Prefix, Reverse: l.reverse, Limit: l.limit, R: a.node.r, Contexts: a.json}
+	given := cmd.Flags().Changed("after")
+	if given {
+		if r.After, err = tokenOf("--after", l.after); err != nil {
 			return err
 		}
+	}
+	return a.ask(func(to *client.Client) error {
 		var whole, after client.Token
 		some := false
-		for p, err := range to.Read(ctx, r) {
+		for p, err := range to.Read(cmd.Context(), r) {
 			if err != nil {
-				return err
+				return ofFlag("--after", given, err)
 			}
 			if len(p.Context) > 0 {
 				whole = append(client.Token{}, p.Context...)
@@ -329,19 +418,18 @@ func (a *app) contextAway(ctx context.Context, n notation, set []byte, elements 
 }
 
 // dropAway is drop at a running node.
-func (a *app) dropAway(ctx context.Context, set []byte, text string, d bigset.Durability) error {
+func (a *app) dropAway(cmd *cobra.Command, set []byte, text string) (err error) {
+	d := client.Drop{Set: set, Quorum: a.node.quorum(cmd)}
+	given := cmd.Flags().Changed("context")
+	if given {
+		if d.Context, err = tokenOf("--context", text); err != nil {
+			return err
+		}
+	}
 	return a.ask(func(to *client.Client) error {
-		seen, err := tokenOf(text)
+		left, err := to.Drop(cmd.Context(), d)
 		if err != nil {
-			return err
-		}
-		q := client.Quorum{W: a.node.w, DW: a.node.dw}
-		if d == bigset.NoSync && q.DW == 0 {
-			q.DW = -1
-		}
-		left, err := to.Drop(ctx, client.Drop{Set: set, Context: seen, Quorum: q})
-		if err != nil {
-			return err
+			return ofFlag("--context", given, err)
 		}
 		return a.answer(struct {
 			jsonSet
@@ -350,11 +438,39 @@ func (a *app) dropAway(ctx context.Context, set []byte, text string, d bigset.Du
 	})
 }
 
-// onlyHere refuses a command that needs a folder.
-func (a *app) onlyHere(cmd *cobra.Command) error {
-	away, err := a.away(cmd)
-	if err == nil && away {
-		err = usage(cmd, "%s needs a folder: it can't ask a running node; stop the node, or use `set add` and `set ls` with --addr", cmd.Name())
+// exportAway is export at a running node.
+func (a *app) exportAway(ctx context.Context, set []byte, n notation) error {
+	return a.ask(func(to *client.Client) error {
+		done := uint64(0)
+		for p, err := range to.Read(ctx, client.Read{Set: set, R: a.node.r}) {
+			if err != nil {
+				return err
+			}
+			for _, e := range p.Elements {
+				if err := a.exportElement(e.Name, n); err != nil {
+					return err
+				}
+			}
+			a.exported(&done, len(p.Elements))
+		}
+		return nil
+	})
+}
+
+// nodeTarget is a running node, as the target of an import.
+type nodeTarget struct {
+	c *client.Client
+	w client.Write // without set and operations
+}
+
+func (t nodeTarget) add(ctx context.Context, set []byte, elements [][]byte) error {
+	w := t.w
+	w.Set, w.Ops = set, make([]client.Op, len(elements))
+	for i, e := range elements {
+		w.Ops[i] = client.Op{Kind: client.OpAdd, Element: e}
 	}
+	_, err := t.c.Write(ctx, w)
 	return err
 }
+
+func (nodeTarget) flush(context.Context) error { return nil } // a node acknowledges what is on disk

@@ -27,7 +27,7 @@ with --open-contexts nobody looks.`,
 				if err != nil {
 					return err
 				}
-				return a.removeAway(cmd.Context(), c)
+				return a.removeAway(cmd, c)
 			}
 			a.openContexts = c.open
 			return a.withStore(changing, func(s *engine.Store) error {

@@ -8,6 +8,7 @@ import (
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/keyscheme"
+	"bigset/server/door"
 )
 
 // sealer makes the tokens of one set and opens them: the only place where the program believes one.
@@ -92,7 +93,7 @@ func (s *sealer) after(token string, reverse bool) ([]byte, error) {
 		return nil, fmt.Errorf("--after: %w", err)
 	}
 	if c.Reverse != reverse {
-		return nil, fmt.Errorf("--after: %w", errCursor)
+		return nil, fmt.Errorf("--after: %w", door.ErrCursor)
 	}
 	return append([]byte{}, c.Element...), nil
 }
