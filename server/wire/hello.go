@@ -18,17 +18,22 @@ const (
 
 func (o *Options) preamble() []byte { return append([]byte(magic), o.VersionLeast, o.VersionMost) }
 
-// speaks reads the first bytes of the other side, and returns the version that both speak.
-func (o *Options) speaks(r io.Reader) (version byte, err error) {
-	b := make([]byte, preambleBytes)
-	if n, err := io.ReadFull(r, b); err != nil {
-		if n > 0 && string(b[:min(n, len(magic))]) != magic[:min(n, len(magic))] {
-			return 0, fmt.Errorf("%w: it says %q", ErrForeign, b[:n])
+// foreignBytes is how much is shown of what another protocol says.
+const foreignBytes = 64
+
+// speaks reads the first bytes of the other side, and returns the version that both speak. The first byte that is wrong ends it: a short request of
+// another protocol is the whole of it.
+func (o *Options) speaks(r *bufio.Reader) (version byte, err error) {
+	b := make([]byte, 0, preambleBytes)
+	for len(b) < preambleBytes {
+		c, err := r.ReadByte()
+		if err != nil {
+			return 0, noEOF(err)
 		}
-		return 0, noEOF(err)
-	}
-	if string(b[:len(magic)]) != magic {
-		return 0, fmt.Errorf("%w: it says %q", ErrForeign, b)
+		if b = append(b, c); len(b) <= len(magic) && c != magic[len(b)-1] {
+			more, _ := r.Peek(min(r.Buffered(), foreignBytes))
+			return 0, fmt.Errorf("%w: it says %q", ErrForeign, append(b, more...))
+		}
 	}
 	least, most := max(b[len(magic)], o.VersionLeast), min(b[len(magic)+1], o.VersionMost)
 	if least > most {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -268,8 +269,8 @@ func (n *line) dial() (*Client, error) {
 	o := n.l.opt.Client()
 	o.Purpose = n.purpose
 	c, err := NewClient(ctx, nc, o)
-	if err != nil && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: no hello within %v", ErrNotSent, n.l.opt.DialTime)
+	if err != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)) {
+		err = fmt.Errorf("%w: no hello within %v: it hangs, or speaks another protocol", ErrNotSent, n.l.opt.DialTime)
 	}
 	return c, err
 }

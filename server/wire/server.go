@@ -34,11 +34,14 @@ type ServerOptions struct {
 	PerClient Budget
 	// GreetingMax is how many connections may be about to introduce themselves; default 256.
 	GreetingMax int
-	// Foreign is what is said to someone who speaks another protocol; default a line that says what this port is.
+	// Foreign is what is said to someone who speaks another protocol; default ForeignLine.
 	Foreign string
 	// Log is told of connections that are refused; default slog.Default().
 	Log *slog.Logger
 }
+
+// ForeignLine tells someone who speaks another protocol what this port is, as bloomd's protocol has errors.
+const ForeignLine = "Client Error: this port speaks the protocol of bigset's nodes and clients, not bloomd's: ask the port of serve --bloomd\n"
 
 func (o ServerOptions) withDefaults() ServerOptions {
 	o.Options = o.Options.withDefaults()
@@ -55,7 +58,7 @@ func (o ServerOptions) withDefaults() ServerOptions {
 		o.GreetingMax = 256
 	}
 	if o.Foreign == "" {
-		o.Foreign = "Client Error: this port speaks the protocol of bigset's nodes and clients, not bloomd's: ask the port of serve --bloomd\n"
+		o.Foreign = ForeignLine
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -498,16 +498,17 @@ func TestShutdown(t *testing.T) {
 // Who speaks another protocol is told so, in both directions.
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	v := serve(t, ServerOptions{})
-	nc, err := net.Dial("tcp", v.ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	fmt.Fprintf(nc, "create foobar\n")
-	b, _ := io.ReadAll(nc)
-	if !strings.HasPrefix(string(b), "Client Error:") {
-		t.Errorf("a client of bloomd is told %q", b)
+	v := serve(t, ServerOptions{Options: Options{HelloTime: time.Hour}})
+	for _, line := range []string{"create foobar\n", "list\n", "\n", "BIG\n", "B\x00"} {
+		nc, err := net.Dial("tcp", v.ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		fmt.Fprint(nc, line)
+		if b, err := io.ReadAll(nc); string(b) != ForeignLine || err != nil {
+			t.Errorf("a client that says %q is told %q, %v", line, b, err)
+		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -523,10 +524,11 @@ func TestForeign(t *testing.T) {
 		fmt.Fprintf(nc, "Client Error: Command not supported\n")
 		_, _ = io.Copy(io.Discard, nc)
 	}()
-	if nc, err = net.Dial("tcp", ln.Addr().String()); err != nil {
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewClient(inTime(t), nc, ClientOptions{}); !errors.Is(err, ErrForeign) {
+	if _, err := NewClient(inTime(t), nc, ClientOptions{}); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "Client Error") {
 		t.Errorf("a bloomd: %v", err)
 	}
 }
@@ -546,8 +548,16 @@ func TestSilence(t *testing.T) {
 	if _, err := NewClient(inTime(t), nc, ClientOptions{Options: Options{HelloTime: 20 * time.Millisecond}}); !errors.Is(err, ErrNotSent) {
 		t.Errorf("a server without a hello: %v", err)
 	}
+	l := NewLink(LinkOptions{Requests: 1, DialTime: 20 * time.Millisecond, PauseLeast: time.Hour, PauseMost: time.Hour, Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", ln.Addr().String())
+	}})
+	if _, err := l.Do(inTime(t), Call{Verb: verbEcho}); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "no hello within 20ms") {
+		t.Errorf("a link to it: %v", err)
+	}
+	l.Close()
 	go func() {
 		_, _ = ln.Accept() // of before
+		_, _ = ln.Accept()
 		nc, err := ln.Accept()
 		if err != nil {
 			return
