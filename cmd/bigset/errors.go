@@ -25,11 +25,10 @@ import (
 
 // The exit statuses. They are what scripts rely on.
 const (
-	exitOK     = 0
-	exitAbsent = 1 // absent, or not verified; a bad configuration
-	exitError  = 2
-	// exitUnknown says that nobody knows whether a change at a running node was done. The same command with the same --request does it once.
-	exitUnknown = 3
+	exitOK      = 0
+	exitAbsent  = 1 // absent, or not verified; a bad configuration
+	exitError   = 2
+	exitUnknown = 3 // nobody knows whether a change at a running node was done
 )
 
 // Outcomes that are no errors of the program: the answer has been printed, only the status is left to say.
@@ -72,7 +71,8 @@ var advices = []advice{
 	{door.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
-	{errServer, exitError, "check --addr, and whether the server runs"},
+	{errNodePort, exitError, "give the port that `bigset serve --bloomd` opens, 8673 by default; `bigset set` takes the port for nodes and clients"},
+	{errServer, exitError, "check --addr, which is the port of bloomd's protocol, and whether the server runs"},
 	{errRunning, exitError, "stop it, so that all is written, or give a copy of its folder"},
 	{errLeftOut, exitError, "what was left out is named above, with the reason; the others are all there"},
 	{bloomd.ErrNoFilter, exitAbsent, "`bigset filter list` with the same --addr lists the filters there are"},
@@ -97,7 +97,7 @@ var advices = []advice{
 	{certs.ErrAuthority, exitError, "check that ca.crt and the certificate are of the same CA: `bigset cert show DIR`"},
 	{certs.ErrForm, exitError, "bring the file back from a copy, or make it again with --force"},
 	{certs.ErrRole, exitError, "a node's folder has node.crt, a client's client.crt"},
-	{client.ErrUnavailable, exitError, "nothing has happened; `bigset cluster status` with the same --addr says what a node waits for"},
+	{client.ErrUnavailable, exitError, "nothing has happened; check --addr and whether the nodes run; `bigset cluster status` says what a node waits for"},
 	{fs.ErrPermission, exitError, "check who owns the files, and --dir"},
 	{bigset.ErrNotFound, exitAbsent, "`bigset set names --all` lists the sets there are"},
 	{bigset.ErrNoFilter, exitAbsent, "`bigset filter list` lists the filters there are"},

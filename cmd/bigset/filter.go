@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"bigset/engine/filters"
 	"bigset/keyscheme"
 	"bigset/server/bloomd"
+	"bigset/server/wire"
 )
 
 // filterCommand is the commands on bloom filters, and the flag that they have in common.
@@ -95,9 +97,21 @@ func (fs *filterCommand) dial(ctx context.Context, f func(*bloomd.Client) error)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return err
+		return fs.otherPort(err)
 	}
 	return nil
+}
+
+// otherPort says of an error that --addr is not the port of bloomd's protocol, if that is so.
+func (fs *filterCommand) otherPort(err error) error {
+	var refused bloomd.Refusal
+	switch {
+	case errors.As(err, &refused) && string(refused)+"\n" == wire.ForeignLine:
+		return fmt.Errorf("%w: %s is the port for nodes and clients, which filters can't be asked at", errNodePort, fs.addr)
+	case errors.Is(err, io.EOF):
+		return &serverError{fs.addr, errors.New("it closed the connection without an answer")}
+	}
+	return err
 }
 
 // serverError is a server that can't be reached.
@@ -114,6 +128,7 @@ func (e *serverError) Is(err error) bool {
 
 var (
 	errServer     = errors.New("no server")
+	errNodePort   = errors.New("not the port of bloomd's protocol")
 	errFilterName = errors.New("bad name of a filter")
 )
 

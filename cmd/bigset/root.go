@@ -15,7 +15,7 @@ func (a *app) root() *cobra.Command {
 		Long: `Bigset keeps very big sets in a data folder. A set is an observed-remove set in which adds win: it costs the same to
 insert into a set of ten elements and of ten million.
 
-Exit status: 0; 1 for what is absent or not verified; 2 for any error.`,
+Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if nobody knows whether a change at a running node was done.`,
 		Example: `  bigset set add friends paul ringo
   bigset set has friends paul
   bigset set ls friends

@@ -134,7 +134,7 @@ func (sh *shell) bigset(name string, args []string) string {
 	if n := len(args); n > 2 && args[n-2] == "<" {
 		in, args = args[n-1], args[:n-2]
 	}
-	if !slices.Contains(args, "--dir") {
+	if !slices.Contains(args, "--dir") && !slices.Contains(args, "--addr") {
 		args = append([]string{"--dir", sh.dir}, args...)
 	}
 	r := call(sh.t, in, args...)

@@ -14,7 +14,10 @@ func (a *app) set() *cobra.Command {
 		Long: `Change sets and ask about them. A set is there as soon as something is added to it.
 
 Elements are any bytes, on the command line and on lines of text just as they are; with --base64 they are written as base64.
-What begins with - goes behind --.`,
+What begins with - goes behind --.
+
+With --addr the commands ask running nodes: one alone, or any of a cluster. Then --w, --dw and --r say how many replicas a change or a
+read needs, and a change whose outcome nobody knows has exit status 3: the hint has the command that settles it.`,
 		Example: `  bigset set add friends paul ringo
   bigset set ls friends --limit 100
   bigset set add friends john --addr 127.0.0.1:8691`,

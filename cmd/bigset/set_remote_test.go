@@ -265,3 +265,36 @@ func TestAwayCompletes(t *testing.T) {
 		t.Errorf("completes %q", out)
 	}
 }
+
+// TestFilterAway asks the port for nodes and clients by bloomd's protocol, and a port that closes connections: the message names the right one.
+func TestFilterAway(t *testing.T) {
+	t.Parallel()
+	addr := serveSets(t)
+	for _, args := range [][]string{{"list"}, {"info", "f"}, {"create", "f"}, {"set", "f", "a", "b"}, {"check", "f", "a"}, {"drop", "f"}, {"flush"}} {
+		r := call(t, "", append([]string{"filter", "--addr", addr}, args...)...)
+		if r.code != exitError || !strings.Contains(r.errs, addr+" is the port for nodes and clients") || !strings.Contains(r.errs, "bigset serve --bloomd") {
+			t.Errorf("%s: status %d, %s", args, r.code, r.errs)
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = nc.Read(make([]byte, 100))
+			nc.Close()
+		}
+	}()
+	if r := call(t, "", "filter", "--addr", ln.Addr().String(), "list"); r.code != exitError || !strings.Contains(r.errs, "closed the connection") || !strings.Contains(r.errs, "check --addr") {
+		t.Errorf("a port that closes connections: status %d, %s", r.code, r.errs)
+	}
+	if r := call(t, "", "set", "ls", "s", "--addr", ln.Addr().String()); r.code != exitError || !strings.Contains(r.errs, "no node could do it") {
+		t.Errorf("set at it: status %d, %s", r.code, r.errs)
+	}
+}
