@@ -159,3 +159,46 @@ func BenchmarkFilterBeyondCache(b *testing.B) {
 	b.ReportMetric(float64(most)/float64(o.FilterCacheBytes), "of-limit")
 	must(b, s.Close(), "close")
 }
+
+// BenchmarkFirstMarks marks 1,000 keys in a new filter of 256 slices, as a replica does it: slice after slice, or in one call.
+func BenchmarkFirstMarks(b *testing.B) {
+	const parts = 256
+	spec := bigset.SliceSpec{Options: bigset.FilterOptions{Durability: bigset.FilterLog,
+		Options: bloomslice.Options{Capacity: 1_000_000, Probability: 1e-4, Scale: 4, Reduction: 0.9, Slices: parts, Owners: 3}}}
+	var hashes [parts][]bloomslice.Hash
+	for i := range 1000 {
+		h := bloomslice.Sum(fmt.Append(nil, i))
+		hashes[h.Slice(parts)] = append(hashes[h.Slice(parts)], h)
+	}
+	run := func(b *testing.B, mark func(*store)) {
+		s, _ := benchStore(b, options{})
+		for b.Loop() {
+			spec.Generation++
+			spec.Name = fmt.Append(nil, spec.Generation)
+			mark(s)
+		}
+		must(b, s.Close(), "close")
+	}
+	b.Run("slice-by-slice", func(b *testing.B) {
+		run(b, func(s *store) {
+			for i := range hashes {
+				spec.Slice = uint32(i)
+				_, err := s.Filters().MarkSlice(bg, spec, "1", hashes[i], make([]bool, len(hashes[i])))
+				must(b, err, "mark")
+			}
+		})
+	})
+	b.Run("one-call", func(b *testing.B) {
+		run(b, func(s *store) {
+			all := make([]filters.SliceMarking, 0, parts)
+			for i := range hashes {
+				spec.Slice = uint32(i)
+				all = append(all, filters.SliceMarking{Spec: spec, Hashes: hashes[i], Added: make([]bool, len(hashes[i]))})
+			}
+			s.Filters().MarkSlices(bg, "1", all)
+			for i := range all {
+				must(b, all[i].Err, "mark")
+			}
+		})
+	})
+}

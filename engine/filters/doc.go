@@ -30,6 +30,6 @@
 //	drop.go        dropping and clearing; cut.go cuts the keys out in the background
 //	limits.go      what a filter may take
 //	export.go      reading a filter whole; import.go making one of pages from elsewhere
-//	slices.go      slices between replicas: marks, drops, generations; slicepages.go digests and pages of them
+//	slices.go      slices between replicas: marks, drops, generations; making.go making them; slicepages.go digests and pages of them
 //	verify.go      damage is looked for
 package filters

@@ -116,7 +116,7 @@ func (fs *Filters) forget(part *filterSlice) {
 	defer fs.mu.Unlock()
 	f.slices[part.index].CompareAndSwap(part, nil)
 	if len(f.parts()) == 0 && fs.byName[string(f.name)] == f {
-		delete(fs.byName, string(f.name))
+		fs.unlistLocked(f)
 	}
 }
 

@@ -37,3 +37,6 @@ func (o *Owner) CheckRing() error {
 	}
 	return nil
 }
+
+// Made returns how many batches of slices were made for replicas since the open.
+func (o *Owner) Made() uint64 { return o.fs.made.Load() }

@@ -31,10 +31,13 @@ type Filters struct {
 
 	life lockorder.Mutex[lockorder.FiltersLife] // one at a time makes, drops or clears a filter
 
-	mu      lockorder.RWMutex[lockorder.FiltersMu]
-	byName  map[string]*Filter
-	cleared map[string]int64                    // bytes of the layers of filters that were cleared, by name
-	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
+	mu          lockorder.RWMutex[lockorder.FiltersMu]
+	byName      map[string]*Filter
+	generations map[uint64]*Filter                  // those of byName
+	cleared     map[string]int64                    // bytes of the layers of filters that were cleared, by name
+	dropped     map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
+
+	made, madeDurable atomic.Uint64 // batches of slices that were made for replicas, and how many of them are on disk
 
 	owesFlush atomic.Bool // the open found no room for the marks of the log: they are in memory, and its segments stay
 
@@ -55,7 +58,8 @@ type Filters struct {
 
 // open reads which filters there are; their heads are read when they are needed.
 func (fs *Filters) open() (err error) {
-	fs.byName, fs.dropped, fs.cleared = map[string]*Filter{}, map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
+	fs.byName, fs.generations = map[string]*Filter{}, map[uint64]*Filter{}
+	fs.dropped, fs.cleared = map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
 	fs.cutter.fs = fs
 	fs.log.Init(fs.db, fs.opt.segmentBytes, fs.shortenLog)
 	if fs.generation, err = fs.lastGeneration(); err != nil {
@@ -76,7 +80,7 @@ func (fs *Filters) open() (err error) {
 			f := fs.byName[string(e.Name)]
 			if f == nil || f.generation < e.Generation {
 				f = newFilter(fs, e.Name, e.Generation, e.slices)
-				fs.byName[string(e.Name)] = f
+				fs.enlist(f)
 			}
 			if f.generation == e.Generation && int(e.Slice) < len(f.slices) {
 				f.add(e.Slice).damaged = e.bad
@@ -88,6 +92,24 @@ func (fs *Filters) open() (err error) {
 	}
 	fs.countAll()
 	return nil
+}
+
+// enlist lists a filter, in place of another one of its name.
+func (fs *Filters) enlist(f *Filter) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if other := fs.byName[string(f.name)]; other != nil {
+		fs.unlistLocked(other)
+	}
+	fs.byName[string(f.name)], fs.generations[f.generation] = f, f
+}
+
+// unlistLocked takes a filter off the list. The lock is held.
+func (fs *Filters) unlistLocked(f *Filter) {
+	delete(fs.byName, string(f.name))
+	if fs.generations[f.generation] == f {
+		delete(fs.generations, f.generation)
+	}
 }
 
 // find returns a filter that is listed, or nil. It allocates nothing.
@@ -154,9 +176,7 @@ func (fs *Filters) Create(ctx context.Context, name []byte, o bigset.FilterOptio
 	if err != nil {
 		return nil, fmt.Errorf("engine: create filter %q: %w", name, lsm.DiskError(err))
 	}
-	fs.mu.Lock()
-	fs.byName[string(name)] = f
-	fs.mu.Unlock()
+	fs.enlist(f)
 	fs.trim()
 	return f, nil
 }

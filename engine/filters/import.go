@@ -205,8 +205,6 @@ func (im *importing) finish() error {
 	}
 	f.opt.Store(&im.opt)
 	f.count(im.layers)
-	fs.mu.Lock()
-	fs.byName[string(f.name)] = f.of
-	fs.mu.Unlock()
+	fs.enlist(f.of)
 	return nil
 }

@@ -189,10 +189,14 @@ func (f *filterSlice) durability(opt *keyscheme.FilterOptions) bigset.FilterDura
 
 // waitLogged returns when all up to a position of the log is as durable as the filter's marks are to be.
 func (f *filterSlice) waitLogged(position uint64) error {
-	if d := f.durability(f.opt.Load()); d != bigset.FilterInterval {
-		return f.fs.log.Wait(position, d)
+	d := f.promises()
+	if d == bigset.FilterInterval {
+		return nil
 	}
-	return nil
+	if err := f.fs.awaitMade(); err != nil {
+		return err
+	}
+	return f.fs.log.Wait(position, d)
 }
 
 // opened returns the slice of an open filter, and opens a closed one.

@@ -1,8 +1,10 @@
 package local_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -114,4 +116,61 @@ func TestSlicesOfFailedStore(t *testing.T) {
 		}
 	}
 	disk.SetHook("fail", nil)
+}
+
+// TestManyOutcomes asks for marks of many slices: each has its own answer or error, and one that was not begun has not happened.
+func TestManyOutcomes(t *testing.T) {
+	store, _ := open(t, engine.Options{})
+	l := newReplica(t, store)
+	var groups []peer.SliceKeys
+	for i := range 40 {
+		h := bloomslice.Sum([]byte{byte(i)})
+		groups = append(groups, peer.SliceKeys{Slice: h.Slice(cut.Slices), Hashes: []bloomslice.Hash{h}})
+	}
+	slices.SortFunc(groups, func(a, b peer.SliceKeys) int { return cmp.Compare(a.Slice, b.Slice) })
+	groups = slices.CompactFunc(groups, func(a, b peer.SliceKeys) bool { return a.Slice == b.Slice })
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	marked, _, err := l.MarkMany(ended, slice(0), groups)
+	if err != nil || len(marked) != len(groups) {
+		t.Fatalf("%d answers, %v", len(marked), err)
+	}
+	for _, m := range marked {
+		if !errors.Is(m.Err, peer.ErrUnavailable) || !errors.Is(m.Err, context.Canceled) || m.Added != nil {
+			t.Errorf("a request that had ended: %+v", m)
+		}
+	}
+	groups[1].Slice ^= 1 // whose key it is not
+	marked, by, err := l.MarkMany(ctx, slice(0), groups)
+	if err != nil || by != l.Member() {
+		t.Fatalf("by %v, %v", by, err)
+	}
+	var marks []peer.SliceMarks
+	for i, m := range marked {
+		if i == 1 {
+			if !peer.Refused(m.Err) || m.Marks != nil || m.Added != nil {
+				t.Errorf("a key of another slice: %+v", m)
+			}
+		} else if m.Err != nil || m.Slice != groups[i].Slice || len(m.Marks) != 1 || !m.Added[0] {
+			t.Errorf("slice %d: %+v", groups[i].Slice, m)
+		} else {
+			marks = append(marks, m.SliceMarks)
+		}
+	}
+	other, _ := open(t, engine.Options{})
+	to := newReplica(t, other)
+	marks[1].Layers[0].Shape.Bytes++
+	applied, _, err := to.ApplyMarksMany(ctx, slice(0), marks)
+	if err != nil || len(applied) != len(marks) {
+		t.Fatalf("%d answers, %v", len(applied), err)
+	}
+	for i, a := range applied {
+		if refused := a.Err != nil; refused != (i == 1) || refused && (!peer.Refused(a.Err) || a.Answers != nil) || !refused && !a.Answers[0] {
+			t.Errorf("slice %d: %+v", marks[i].Slice, a)
+		}
+	}
+	to.SetState(peer.Joining)
+	if refused, _, err := to.MarkMany(ctx, slice(0), groups); err != nil || !errors.Is(refused[0].Err, peer.ErrJoining) {
+		t.Errorf("a joining replica decides: %+v, %v", refused, err)
+	}
 }
