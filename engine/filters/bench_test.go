@@ -11,6 +11,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/filters"
+	"bigset/keyscheme"
 )
 
 // bloomdBytes is what bloomd's file holds for 1 M keys at 0.0001.
@@ -201,4 +202,58 @@ func BenchmarkFirstMarks(b *testing.B) {
 			}
 		})
 	})
+}
+
+// BenchmarkOpenSlices opens a store of 1,000 filters of 256 slices each, none of which is used, lists the filters, digests all slices, and drops
+// a range of one slot. The heap is what the store takes for each slice.
+func BenchmarkOpenSlices(b *testing.B) {
+	const many, parts = 1000, 256
+	s, o := benchStore(b, options{MemTableBytes: 1 << 20, BlockCacheBytes: 1 << 20, FilterLimits: filters.Limits{TotalBytes: 1 << 60}})
+	for i := range many {
+		name := fmt.Appendf(nil, "filter-%d", i)
+		f, err := s.Filters().Create(bg, name, bigset.FilterOptions{Options: bloomslice.Options{Capacity: 1_000_000, Slices: parts}})
+		must(b, err, "create")
+		_, err = f.Close(bg)
+		must(b, err, "close")
+	}
+	dir := s.Dir()
+	must(b, s.Close(), "close")
+	s = nil
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	step := func(what string, f func()) {
+		began := time.Now()
+		f()
+		b.ReportMetric(time.Since(began).Seconds(), "s-"+what)
+		b.ReportMetric(float64(heap()-before)/many/parts, "bytes-"+what)
+	}
+	for b.Loop() {
+		step("open", func() {
+			var err error
+			s, err = open(dir, o)
+			must(b, err, "open")
+		})
+		list := func() {
+			infos, err := s.Filters().List(nil)
+			if must(b, err, "list"); len(infos) != many || infos[1].SlicesHere != parts {
+				b.Fatal(len(infos))
+			}
+		}
+		step("list", list)
+		step("list-again", list)
+		step("digest", func() {
+			for _, err := range s.Filters().SliceDigests(bg, 0, keyscheme.SlotMax) {
+				must(b, err, "digest")
+			}
+		})
+		step("flush", func() { must(b, s.Filters().Flush(bg), "flush") })
+		slot := keyscheme.SlotOf(keyscheme.PartitionFilter, []byte("filter-1"), 3)
+		step("drop-range", func() { must(b, s.DropRange(bg, slot, slot), "drop") })
+		must(b, s.Close(), "close")
+	}
 }

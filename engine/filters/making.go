@@ -150,7 +150,7 @@ func (r *makingRound) stage(m *making) (*stagedSlice, error) {
 		return nil, err
 	}
 	f := name.f
-	if part := f.slices[spec.Slice].Load(); part != nil {
+	if part := f.at(spec.Slice); part != nil {
 		fs.put(f)
 		if m.part, err = fs.knownSlice(spec); m.part != nil || err != nil {
 			return nil, err

@@ -55,7 +55,7 @@ func (f *Filter) markNow(hashes []bloomslice.Hash, added []bool) (n int, err err
 // MarksWait reports whether marks are answered when they are in the log or on disk, so that MarkNow marks nothing.
 func (f *Filter) MarksWait() bool {
 	for i := range f.slices {
-		if part := f.slices[i].Load(); part != nil {
+		if part := f.slices[i].Load(); part != nil && part != &idleSlice {
 			return part.marksWait()
 		}
 	}
@@ -83,6 +83,8 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 	}
 	opt := f.opt.Load()
 	f.use()
+	var hits, misses uint64
+	defer func() { f.of.counted().marks.add(hits, misses) }()
 	for i := range hashes {
 		news, known := slice.AdmitNow(&hashes[i], "")
 		if !known {
@@ -92,12 +94,12 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 			return i
 		}
 		if added[i] = news; !news {
-			f.markMisses++
+			misses++
 			continue
 		}
 		slice.Commit()
-		f.changes++
-		f.markHits++
+		f.changed()
+		hits++
 	}
 	return len(hashes)
 }

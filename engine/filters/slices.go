@@ -233,6 +233,8 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 		return err
 	}
 	logs := f.durability(f.opt.Load()) != bigset.FilterInterval
+	var hits, misses uint64
+	defer func() { f.of.counted().marks.add(hits, misses) }()
 	for i := range marks {
 		to, h := layers[marks[i].Layer], &marks[i].Hash
 		has, err := slice.Check(h)
@@ -240,16 +242,16 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 			return err
 		}
 		if added[i] = !has; has {
-			f.markMisses++
+			misses++
 		} else {
-			f.markHits++
+			hits++
 		}
 		if logs {
 			if err := f.log(&to, h); err != nil {
 				return err
 			}
 		}
-		f.changes++
+		f.changed()
 		if err := slice.Set(to, h); err != nil {
 			return err
 		}
@@ -302,7 +304,7 @@ func (fs *Filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
 	if int(spec.Slice) >= len(f.slices) {
 		return nil, differs(spec)
 	}
-	part := f.slices[spec.Slice].Load()
+	part := f.at(spec.Slice)
 	if part == nil {
 		return nil, nil
 	}
