@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/engine/internal/lsm"
 )
 
 // work is what a request does to its set.
@@ -104,10 +105,12 @@ func (s *Store) lead(st *set, group []*request) {
 func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	b := s.newBuilder(st, group)
 	defer b.release()
-	sync := false
+	sync, promised := false, false
 	for _, r := range group {
 		if r.err = r.into(b, r); r.err == nil {
 			sync = sync || r.opt.Durability == bigset.Sync
+			_, told := r.work.(*facts) // what another replica has: nobody counts it as acknowledged here
+			promised = promised || !told
 		}
 	}
 	if b.err == nil && !b.empty() {
@@ -130,6 +133,13 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	}
 	if b.runs != nil {
 		b.runs.cut(len(st.prefix), b.puts)
+	}
+	if !sync && promised {
+		if err := s.db.Promise(lsm.PromiseSets); err != nil {
+			st.resetNext()
+			failAll(group, err)
+			return nil
+		}
 	}
 	wait, err := s.db.Commit(b.batch, sync)
 	if err != nil {

@@ -178,7 +178,8 @@ func (s *Store) loadNotes() (err error) {
 
 // eachNote calls f for each note on disk.
 func (s *Store) eachNote(f func(key, value []byte) error) error {
-	return s.db.Each(keyscheme.Bounds{Lower: []byte{noteKeyHead}, Upper: []byte{noteKeyHead + 1}}, f)
+	// The key of the head alone is none of them: it has the identity of the disk.
+	return s.db.Each(keyscheme.Bounds{Lower: []byte{noteKeyHead, 0}, Upper: []byte{noteKeyHead + 1}}, f)
 }
 
 // forgetNotes deletes all notes on disk, in a batch.

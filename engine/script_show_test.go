@@ -335,7 +335,7 @@ func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey 
 
 // storeKeys are the store's own keys.
 var storeKeys = map[string]string{"i": "identity", "m": "mark of an open store", "ks": "keys of tokens", "r": "requests were kept",
-	"fg": "the last generation of a filter"}
+	"fg": "the last generation of a filter", "n": "identity of the disk", "q": "promises"}
 
 func (p *scriptStore) filterText(generation uint64) string { return p.sc.filters[generation] }
 

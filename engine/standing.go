@@ -25,8 +25,10 @@ const (
 	PromiseFiltersLog = Promise(lsm.PromiseFiltersLog)
 )
 
-// Promise notes, on disk, that something is about to be acknowledged that a crash may take back. Whoever acknowledges such things to other replicas calls
-// it before. After the first time since an open it costs an atomic load or two. A clean close ends what was promised.
+// Promise notes, on disk, that something is about to be acknowledged that a crash may take back. The store calls it by itself before it answers a write
+// of a set that is not synced (PromiseSets), and marks of a filter of durability interval (PromiseFiltersMemory) or log (PromiseFiltersLog); filters that
+// are in memory only promise nothing. The first call since an open costs a synced write, each later one an atomic load. A close that could write all that
+// was in memory ends what was promised.
 func (s *Store) Promise(p Promise) error { return s.db.Promise(lsm.Promise(p)) }
 
 // MayLack says whether sets, or filters, may lack what this store has acknowledged, because a crash may have taken it back. It stays so until

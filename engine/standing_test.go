@@ -106,3 +106,56 @@ func TestStanding(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestStandingOfCopy: a folder that was restored is another disk, and stays the one that it has become.
+func TestStandingOfCopy(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	disk := testkit.NewDisk()
+	open := func(dir string) *Store {
+		t.Helper()
+		s, err := Open(dir, &Options{FS: disk, BackgroundInterval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open("db")
+	id := bytes.Clone(s.Identity())
+	if err := s.SetNote(ctx, "note", 0, keyscheme.SlotMax, []byte("kept"), bigset.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetMeta(ctx, MetaCluster, []byte("map")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(ctx, "db", "copy", &RestoreOptions{FS: disk}); err != nil {
+		t.Fatal(err)
+	}
+	s = open("copy")
+	other := bytes.Clone(s.Identity())
+	if bytes.Equal(other, id) {
+		t.Errorf("a restored store is the disk %x, which it was copied from", id)
+	}
+	if err := s.SetMeta(ctx, MetaFilled, []byte("now")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open("copy")
+	if !bytes.Equal(s.Identity(), other) {
+		t.Errorf("identity %x after a close in order, it was %x", s.Identity(), other)
+	}
+	if v, err := s.Meta(MetaCluster); err != nil || string(v) != "map" {
+		t.Errorf("metadata of a restored store: %q, %v", v, err)
+	}
+	if v, err := s.Note(ctx, "note"); err != nil || v != nil {
+		t.Errorf("a note was copied: %q, %v", v, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -142,6 +142,19 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.db.FlushTables(ctx)
 }
 
+// Sync returns when all that was acknowledged before the call, of sets and of filters, is on disk: a power cut takes none of it back. It writes the
+// changed pages of all filters but those that are in memory only, which takes as long as there are many.
+func (s *Store) Sync(ctx context.Context) error {
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
+	if err := errors.Join(ctx.Err(), s.db.Writable()); err != nil {
+		return err
+	}
+	return s.filters.Filters().Flush(ctx) // which syncs the log, whatever filters there are
+}
+
 // Filters returns the store's bloom filters.
 func (s *Store) Filters() *filters.Filters { return s.filters.Filters() }
 

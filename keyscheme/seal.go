@@ -80,6 +80,21 @@ func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (Context
 	return ctx, nil
 }
 
+// TokenForm returns the form that a token names, without a key: whoever made the token may have lied.
+func TokenForm(token []byte) (Form, error) {
+	if len(token) < 2 || len(token) > TokenBytesMax {
+		return 0, ErrTokenMalformed
+	}
+	if token[0] != tokenVersion {
+		return 0, ErrTokenVersion
+	}
+	f := Form(token[1])
+	if !f.known() {
+		return 0, ErrTokenMalformed
+	}
+	return f, nil
+}
+
 // checkHead reads the form and refuses what this ring, these forms and this set cannot have issued.
 func (c *Context) checkHead(token []byte, forms Form, domain [domainBytes]byte) error {
 	if len(token) < 2 || len(token) > TokenBytesMax {

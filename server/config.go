@@ -63,6 +63,9 @@ type Config struct {
 	MaxLine        int           // bytes of one line
 	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
 
+	// Peers is the port for nodes and clients, and the cluster.
+	Peers Peers
+
 	// Store is what the store is opened with beside all this; nil is the defaults.
 	Store *engine.Options
 }
@@ -101,6 +104,8 @@ func (c *Config) durability() bigset.FilterDurability {
 	switch {
 	case c.Durability != bigset.FilterServer:
 		return c.Durability
+	case c.Peers.Peers != "":
+		return durabilityInCluster
 	case c.UseMmap:
 		return bigset.FilterLog
 	}
@@ -237,7 +242,7 @@ func (c *Config) Validate() error {
 	if c.MaxCapacity > 0 && c.Filters.Capacity > c.MaxCapacity {
 		return fmt.Errorf("%w: initial_capacity is %d, and max_capacity allows %d", ErrConfig, c.Filters.Capacity, c.MaxCapacity)
 	}
-	return c.checkBackupDir()
+	return errors.Join(c.Peers.check(), c.checkBackupDir())
 }
 
 // filterLimits returns engine.Options.FilterLimits.

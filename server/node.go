@@ -17,6 +17,7 @@ import (
 	"bigset"
 	"bigset/engine"
 	"bigset/server/bloomd"
+	"bigset/server/cluster"
 	"bigset/server/door"
 )
 
@@ -36,6 +37,7 @@ type Node struct {
 	adminListener, healthListener net.Listener // nil where there is no such port, as admin and health
 	admin, health                 *http.Server
 	store                         atomic.Pointer[engine.Store] // nil while it is being opened
+	member                        *cluster.Member              // nil on a node alone
 
 	ended      chan error // what ended a listener that should not have ended
 	timers     sync.WaitGroup
@@ -66,7 +68,13 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 		c.MaxConnections = most
 	}
 	n := &Node{config: c, log: log, started: time.Now()}
-	n.doors = append(doors{{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}}, more...)
+	if c.Peers.has() {
+		more = append(more, &nodeDoor{name: "peers", what: "the port for nodes and clients", address: c.Peers.Listen, flag: "--listen", open: n.newPeers})
+	}
+	n.doors = more
+	if c.Peers.Peers == "" { // the filters of a cluster are not served yet: those of one member would be another bloomd on each
+		n.doors = append(doors{{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}}, more...)
+	}
 	n.ended = make(chan error, len(n.doors)+2)
 	if err := n.doors.listen(); err != nil {
 		return nil, n.giveUp(err, nil)
@@ -101,7 +109,7 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	n.stopTimers = cancel
 	n.every(ctx, c.FlushInterval, n.flushFilters)
 	n.every(ctx, c.ColdInterval, n.closeColdFilters)
-	log.Info("bigset: serving", "dir", c.DataDir, "bloomd", n.Addr().String(), "admin", c.Admin, "health", c.Health,
+	log.Info("bigset: serving", "dir", c.DataDir, n.doors[0].name, n.Addr().String(), "admin", c.Admin, "health", c.Health,
 		"durability", durabilityNames[c.durability()])
 	if err := notify("READY=1"); err != nil {
 		log.Warn("bigset: the service manager could not be told", "cause", err)
@@ -112,7 +120,7 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 // giveUp closes what a failed Start had opened. s may be nil.
 func (n *Node) giveUp(err error, s *engine.Store) error {
 	n.stopping.Store(true)
-	errs := []error{err, n.doors.close()}
+	errs := []error{err, n.doors.close(), n.closeMember(context.Background())}
 	if s != nil {
 		errs = append(errs, s.Close())
 	}
@@ -195,7 +203,7 @@ func (n *Node) serveDoor(d *nodeDoor) {
 	})
 }
 
-// Addr returns the address at which bloomd's protocol is served.
+// Addr returns the address of the first door: bloomd's protocol, or, in a cluster, the port for nodes and clients.
 func (n *Node) Addr() net.Addr { return n.doors[0].listener.Addr() }
 
 // AdminAddr returns the address of the admin port, or nil.
@@ -277,6 +285,9 @@ func (n *Node) Stop(ctx context.Context) error {
 		}
 		if err := n.doors.shutdown(ctx); err != nil {
 			n.log.Warn("bigset: clients were cut off", "cause", err)
+		}
+		if err := n.closeMember(ctx); err != nil {
+			n.log.Warn("bigset: the member of the cluster ended badly", "cause", err)
 		}
 		n.stopTimers()
 		// Before anything else is waited for: a backup may take as long as the service manager waits, and then it kills.

@@ -14,6 +14,7 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/internal/ring"
 )
 
 // valueKind says how bloomd's file has a value: a number ends there at the first odd character.
@@ -69,6 +70,18 @@ var settings = []setting{
 	address("health", "127.0.0.1:8681", func(c *Config) *string { return &c.Health }),
 	flag("pprof", func(c *Config) *bool { return &c.Pprof }),
 	text("backup_dir", setBackupDir, func(c *Config) string { return c.BackupDir }),
+	address("listen", "127.0.0.1:8690", func(c *Config) *string { return &c.Peers.Listen }),
+	plainText("node", func(c *Config) *string { return &c.Peers.Node }),
+	plainText("peers", func(c *Config) *string { return &c.Peers.Peers }),
+	plainText("cluster", func(c *Config) *string { return &c.Peers.Cluster }),
+	plainText("tls", func(c *Config) *string { return &c.Peers.TLS }),
+	flag("insecure", func(c *Config) *bool { return &c.Peers.Insecure }),
+	number("cluster_n", 0, ring.CopiesMax, func(c *Config) *int { return &c.Peers.Settings.N }),
+	number("cluster_r", 0, ring.CopiesMax, func(c *Config) *int { return &c.Peers.Settings.R }),
+	number("cluster_w", 0, ring.CopiesMax, func(c *Config) *int { return &c.Peers.Settings.W }),
+	number("cluster_dw", 0, ring.CopiesMax, func(c *Config) *int { return &c.Peers.Settings.DW }),
+	number("cluster_buckets", 0, ring.BucketsMax, func(c *Config) *int { return &c.Peers.Settings.Buckets }),
+	number("cluster_slices", 0, ring.SlicesMax, func(c *Config) *int { return &c.Peers.Settings.Slices }),
 	text("log", setLog, func(c *Config) string { return c.Log }),
 	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),
 	number("max_line", 1<<10, 1<<30, func(c *Config) *int { return &c.MaxLine }),
@@ -77,6 +90,11 @@ var settings = []setting{
 
 func text(key string, set func(*Config, string) error, get func(*Config) string) setting {
 	return setting{key: key, set: set, get: get}
+}
+
+// plainText is a setting that is any text; what it means is checked with the others.
+func plainText(key string, field func(*Config) *string) setting {
+	return text(key, func(c *Config, value string) error { *field(c) = value; return nil }, func(c *Config) string { return *field(c) })
 }
 
 func aliasOf(key string, s setting) setting {

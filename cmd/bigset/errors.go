@@ -12,12 +12,14 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/client"
 	"bigset/compaction"
 	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server"
 	"bigset/server/bloomd"
 	"bigset/server/certs"
+	"bigset/server/door"
 )
 
 // The exit statuses. They are what scripts rely on.
@@ -25,6 +27,8 @@ const (
 	exitOK     = 0
 	exitAbsent = 1 // absent, or not verified; a bad configuration
 	exitError  = 2
+	// exitUnknown says that nobody knows whether a change at a running node was done. The same command with the same --request does it once.
+	exitUnknown = 3
 )
 
 // Outcomes that are no errors of the program: the answer has been printed, only the status is left to say.
@@ -55,6 +59,10 @@ type advice struct {
 
 // advices is the table of all errors that this program knows. The first that fits is taken.
 var advices = []advice{
+	{client.ErrUnknown, exitUnknown, "it may have been done: the same command with that --request does it once, whatever happened"},
+	{client.ErrUnavailable, exitError, "no node could do it now, and nothing has happened; `bigset cluster status` with the same --addr says why"},
+	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked"},
+	{door.ErrQuorum, exitError, "`bigset cluster status` with the same --addr says how many replicas there are"},
 	{context.Canceled, exitError, "it was interrupted; what was acknowledged is kept, run it again for the rest"},
 	{errLine, exitError, "correct that line, and import again from it on; arbitrary bytes need --base64, on every line"},
 	{errLineBreak, exitError, "use --base64 or --json"},
@@ -174,7 +182,7 @@ func advise(err error) advice {
 
 // packageNames are what errors of our packages begin with.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "cluster: ", "", "ring: ", "", "wire: ", "")
+	"bench: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
 
 // plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
 func plain(err error) string {

@@ -63,5 +63,6 @@ type app struct {
 	json         bool
 	strategy     string
 	openContexts bool   // the store keeps wide contexts open
+	node         node   // running nodes, which commands on sets ask in place of a folder
 	record       string // of a store that is to be made; only commands that may make one have the flag
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -25,6 +26,17 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"max-filter-bytes", "max_filter_bytes", "most `bytes` of the bits of one filter; 0 is no limit (default 8 GiB)"},
 	{"max-total-bytes", "max_total_bytes", "most `bytes` of the bits of all filters; 0 is no limit (default 128 GiB)"},
 	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
+	{"listen", "listen", "`HOST:PORT` for nodes and clients of sets (default: that of --node among --peers; without --peers none)"},
+	{"node", "node", "`ID` of this node (default: that of its certificate)"},
+	{"peers", "peers", "all nodes of the cluster, this one too, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
+	{"cluster", "cluster", "`name` of the cluster (default: that of the certificate, or bigset)"},
+	{"tls", "tls", "`folder` of the certificates of this node, which bigset cert makes"},
+	{"n", "cluster_n", "replicas of each range, chosen when the cluster is born (default 3, or as many as there are nodes)"},
+	{"r", "cluster_r", "replicas that answer a read; R + W is more than N (default N - W + 1)"},
+	{"w", "cluster_w", "replicas that have a write when it is acknowledged (default a majority of N)"},
+	{"dw", "cluster_dw", "replicas that have it on disk by then (default W)"},
+	{"buckets", "cluster_buckets", "ranges that are placed on nodes, a power of two, chosen when the cluster is born (default 256)"},
+	{"slices", "cluster_slices", "most slices of a filter, a power of two, chosen when the cluster is born (default 256)"},
 	{"log", "log", "text or json on standard error, or syslog (default text)"},
 	{"log-level", "log_level", "DEBUG, INFO, WARN, ERROR or CRITICAL (default INFO)"},
 	{"max-connections", "max_connections", "most clients at one time (default 10000)"},
@@ -59,6 +71,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		f.String(s.flag, "", s.help)
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
+	f.Bool("insecure", false, "let the port for nodes and clients go without TLS, on this machine alone")
 	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")
@@ -101,13 +114,18 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 	if f.Changed("dir") {
 		errs = append(errs, c.Set("data_dir", f.Lookup("dir").Value.String()))
 	}
-	if address != "" {
+	if address != "" && f.Changed("peers") {
+		errs = append(errs, fmt.Errorf("%w: --bloomd with --peers: a cluster serves sets, its filters are not served yet", server.ErrConfig))
+	} else if address != "" {
 		errs = append(errs, c.Listen(address))
 	}
 	for _, s := range serveFlags {
 		if f.Changed(s.flag) {
 			errs = append(errs, c.Set(s.key, f.Lookup(s.flag).Value.String()))
 		}
+	}
+	if f.Changed("insecure") {
+		c.Peers.Insecure = f.Lookup("insecure").Value.String() == "true"
 	}
 	if f.Changed("pprof") {
 		c.Pprof = f.Lookup("pprof").Value.String() == "true"

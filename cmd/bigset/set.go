@@ -16,10 +16,12 @@ func (a *app) set() *cobra.Command {
 Elements are any bytes, on the command line and on lines of text just as they are; with --base64 they are written as base64.
 What begins with - goes behind --.`,
 		Example: `  bigset set add friends paul ringo
-  bigset set ls friends --limit 100`,
+  bigset set ls friends --limit 100
+  bigset set add friends john --addr 127.0.0.1:8691`,
 	}
 	cmd.AddCommand(a.setAdd(), a.setRemove(), a.setHas(), a.setList(), a.setCount(), a.setDrop(), a.setNames(),
 		a.setContext(), a.setImport(), a.setExport())
+	a.node.flags(cmd)
 	return chooser(cmd)
 }
 

@@ -29,6 +29,12 @@ Tokens are sealed with a key of the store; they live as long as it does, and wor
 			if err != nil {
 				return err
 			}
+			if away, err := a.away(cmd); away || err != nil {
+				if err != nil {
+					return err
+				}
+				return a.contextAway(cmd.Context(), n, set, elements)
+			}
 			return a.withStore(atRest, func(s *engine.Store) error {
 				if len(elements) == 0 {
 					return a.wide(cmd.Context(), s, set)

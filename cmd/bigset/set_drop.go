@@ -39,6 +39,12 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 			case !given && o.Policy == bigset.PolicyRequired:
 				return fmt.Errorf("drop %q: %w", set, bigset.ErrContextRequired)
 			}
+			if away, err := a.away(cmd); away || err != nil {
+				if err != nil {
+					return err
+				}
+				return a.dropAway(cmd.Context(), set, token, o.Durability)
+			}
 			return a.withStore(changing, func(s *engine.Store) error {
 				var seen *clock.Clock
 				if given {

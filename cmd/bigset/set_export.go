@@ -20,6 +20,9 @@ written that way: it ends the export with an error; --base64 writes any bytes.`,
   bigset set export --base64 friends | bigset set import --base64 copy`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.onlyHere(cmd); err != nil {
+				return err
+			}
 			set, err := setName(args[0])
 			if err != nil {
 				return err

@@ -33,8 +33,9 @@ element that is there already is there twice until it is removed or added again.
   seq 1000000 | bigset set import numbers --policy empty
   bigset set export --base64 friends | bigset set import --base64 copy
   bigset set import --ack friends friends.txt > done.txt`,
-		Args: takes(1, 2),
-		RunE: im.run,
+		Args:    takes(1, 2),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.onlyHere(cmd) },
+		RunE:    im.run,
 	}
 	im.writing.flags(cmd)
 	im.notation.flag(cmd)

@@ -56,6 +56,12 @@ and when there is more the last object is {"after": TOKEN}. Where there is no el
 			if err != nil {
 				return err
 			}
+			if away, err := a.away(cmd); away || err != nil {
+				if err != nil {
+					return err
+				}
+				return a.listAway(cmd.Context(), l, o)
+			}
 			return a.withStore(atRest, func(s *engine.Store) error {
 				l.seal = newSealer(s, l.set)
 				if cmd.Flags().Changed("after") {

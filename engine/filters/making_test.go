@@ -15,6 +15,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/filters"
+	"bigset/engine/internal/lsm"
 )
 
 // manySlices is a filter of many slices, and keys of each.
@@ -39,7 +40,7 @@ func markings(spec bigset.SliceSpec, hashes [][]bloomslice.Hash) (all []filters.
 	return all
 }
 
-// openOthers opens stores in which a slice was marked, so that they have their mark, with room for a batch in memory.
+// openOthers opens stores in which a slice was marked, so that they have their mark and have noted what marks promise, with room for a batch in memory.
 func openOthers(t *testing.T, n int) (replicas []*sliceReplica) {
 	for i := range n {
 		r := &sliceReplica{room: newRoom(fmt.Sprint("replica ", i))}
@@ -47,6 +48,7 @@ func openOthers(t *testing.T, n int) (replicas []*sliceReplica) {
 		r.open(t)
 		first := sliceSpec(0, 1, bigset.FilterSync)
 		first.Name = []byte("first")
+		must(t, r.store.db.Promise(lsm.PromiseFiltersMemory|lsm.PromiseFiltersLog), "promise")
 		r.marks(t, first, sliceKeys(&first, 0, 10))
 		replicas = append(replicas, r)
 	}

@@ -82,6 +82,9 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 		return 0
 	}
 	opt := f.opt.Load()
+	if !f.of.fs.db.Promised(f.promise(opt)) { // which is a write
+		return 0
+	}
 	f.use()
 	var hits, misses uint64
 	defer func() { f.of.counted().marks.add(hits, misses) }()

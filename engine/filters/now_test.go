@@ -6,6 +6,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/filters"
+	"bigset/engine/internal/lsm"
 	"bigset/internal/testkit"
 )
 
@@ -34,6 +35,7 @@ func TestMarkNow(t *testing.T) {
 			}
 		}
 	}
+	must(t, p.store.db.Promise(lsm.PromiseFiltersMemory), "promise") // which the first answer since the open would wait for
 	for _, c := range []struct {
 		durability bigset.FilterDurability
 		waits      bool

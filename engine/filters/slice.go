@@ -221,11 +221,23 @@ func (f *filterSlice) durability(opt *keyscheme.FilterOptions) bigset.FilterDura
 	return opt.Durability
 }
 
-// waitLogged returns when all up to a position of the log is as durable as the filter's marks are to be.
+// promise returns what an answer about marks of the filter promises that a crash may take back. Filters that are in memory only promise nothing.
+func (f *filterSlice) promise(opt *keyscheme.FilterOptions) lsm.Promise {
+	switch d := f.durability(opt); {
+	case opt.InMemory || d == bigset.FilterSync:
+		return 0
+	case d == bigset.FilterInterval:
+		return lsm.PromiseFiltersMemory
+	}
+	return lsm.PromiseFiltersLog
+}
+
+// waitLogged returns when all up to a position of the log is as durable as the filter's marks are to be, and when the disk says what may be
+// lost of it nevertheless.
 func (f *filterSlice) waitLogged(position uint64) error {
-	d := f.promises()
-	if d == bigset.FilterInterval {
-		return nil
+	d, err := f.durabilityNow(), f.of.fs.db.Promise(f.promise(f.opt.Load()))
+	if err != nil || d == bigset.FilterInterval {
+		return err
 	}
 	if err := f.of.fs.awaitMade(); err != nil {
 		return err

@@ -92,7 +92,7 @@ func (fs *Filters) eachMade(ctx context.Context, all []making, mark func(i int, 
 	errs := waits.await(fs)
 	for i := range all {
 		if m := &all[i]; m.err == nil && !m.nothing {
-			m.err = errs[m.part.promises()]
+			m.err = errs[m.part.durabilityNow()]
 		}
 	}
 }
@@ -116,25 +116,28 @@ func (fs *Filters) markSlice(part *filterSlice, owner string, r *SliceMarking) e
 
 // waits is what marks of several slices wait for: how far the log of marks has to be, by the durability of the filters.
 type waits struct {
-	any  bool
-	upTo [bigset.FilterSync + 1]uint64
+	any     bool
+	upTo    [bigset.FilterSync + 1]uint64
+	promise lsm.Promise
 }
 
 func (w *waits) add(part *filterSlice) {
-	d := part.promises()
+	d := part.durabilityNow()
 	w.any = true
+	w.promise |= part.promise(part.opt.Load())
 	w.upTo[d] = max(w.upTo[d], part.logged.Load())
 }
 
-// promises returns when marks of a slice are answered whose head was read.
-func (f *filterSlice) promises() bigset.FilterDurability { return f.durability(f.opt.Load()) }
+// durabilityNow returns when marks of a slice are answered whose head was read.
+func (f *filterSlice) durabilityNow() bigset.FilterDurability { return f.durability(f.opt.Load()) }
 
-// await returns, when all is as durable as the filters promise, by their durability why it is not.
+// await returns, when all is as durable as the filters promise, and the disk says what may be lost of it nevertheless, by their durability why it
+// is not.
 func (w *waits) await(fs *Filters) (errs [bigset.FilterSync + 1]error) {
 	if !w.any {
 		return errs
 	}
-	if err := fs.awaitMade(); err != nil {
+	if err := errors.Join(fs.db.Promise(w.promise), fs.awaitMade()); err != nil {
 		for d := range errs {
 			errs[d] = err
 		}

@@ -55,30 +55,35 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, r run, sets bool) error
 		return nil
 	}
 	err := fmt.Errorf("copied from %d of %d members that it takes: %w", len(got), needed, errors.Join(errs...))
-	if sets || l.origin >= 0 {
+	if l.origin >= 0 {
 		return err
 	}
-	return m.unite(l, r, err)
+	return m.unite(l, r, sets, err)
 }
 
-// unite has this member and the others unite what they have of the filters of a range, where too many may have lost marks in one power cut: none of
+// unite has this member and the others unite what they have of a range, where too many may have lost what they acknowledged in one crash of all: none of
 // them is a source for the others. What all have together is then all that there is.
-func (m *Member) unite(l *live, r run, cause error) error {
+func (m *Member) unite(l *live, r run, sets bool, cause error) error {
 	var names []string
 	for _, i := range r.owners {
 		if i == l.self {
 			continue
 		}
 		e := l.view.Record.Members[i]
-		if e.Disk > 0 && e.Disk == e.Filters { // another disk: what it had is gone, and no power cut explains it
+		if e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) { // another disk: what it had is gone, and no power cut explains it
 			return cause
+		}
+		if sets {
+			if _, err := coord.Exchange(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {
+				return fmt.Errorf("%w; and %s can't unite with it: %w", cause, e.ID, err)
+			}
 		}
 		if _, err := coord.ExchangeSlices(m.life, l.replicas[l.self], l.replicas[i], r.first, r.last); err != nil {
 			return fmt.Errorf("%w; and %s can't unite with it: %w", cause, e.ID, err)
 		}
 		names = append(names, e.ID)
 	}
-	m.conf.Log.Warn("cluster: all owners of a range may have lost marks of filters: what they have was united, and what was acknowledged last may be missing",
+	m.conf.Log.Warn("cluster: all owners of a range may have lost what they acknowledged: what they have was united, and what was acknowledged last may be missing",
 		"first", fmt.Sprintf("%08x", uint32(r.first)), "last", fmt.Sprintf("%08x", uint32(r.last)), "members", strings.Join(names, ","))
 	return nil
 }

@@ -59,92 +59,94 @@ func (a *actors) commit(i int, r *Record) {
 func TestOneRecordOfEachEpoch(t *testing.T) {
 	t.Parallel()
 	births, changes, yields := 0, 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 4).Draw(t, "members")
-		a := &actors{t: t, ledgers: make([]ledger, n), inc: make([]byte, n), asking: make([]*asking, n), commits: map[uint64]string{}}
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			i := rapid.IntRange(0, n-1).Draw(t, "member")
-			switch rapid.IntRange(0, 9).Draw(t, "step") {
-			case 0: // a crash: what is durable stays
-				a.asking[i] = nil
-			case 1: // a lost disk, while another one holds the record
-				others := 0
-				for j, l := range a.ledgers {
-					if j != i && l.epoch() == a.newest0() {
-						others++
+	for range 30 {
+		rapid.Check(t, func(t *rapid.T) {
+			n := rapid.IntRange(1, 4).Draw(t, "members")
+			a := &actors{t: t, ledgers: make([]ledger, n), inc: make([]byte, n), asking: make([]*asking, n), commits: map[uint64]string{}}
+			for range rapid.IntRange(1, 60).Draw(t, "steps") {
+				i := rapid.IntRange(0, n-1).Draw(t, "member")
+				switch rapid.IntRange(0, 9).Draw(t, "step") {
+				case 0: // a crash: what is durable stays
+					a.asking[i] = nil
+				case 1: // a lost disk, while another one holds the record
+					others := 0
+					for j, l := range a.ledgers {
+						if j != i && l.epoch() == a.newest0() {
+							others++
+						}
 					}
-				}
-				if others > 0 {
-					a.ledgers[i], a.asking[i] = ledger{}, nil
-					a.inc[i]++
-				}
-			case 2, 3: // begins to propose: it has asked all, and takes the newest first
-				if a.asking[i] != nil {
-					continue
-				}
-				best := a.newest()
-				if best != nil {
-					a.commit(i, best)
-				}
-				for j := range a.ledgers { // its own of before are taken back
-					a.ledgers[j] = a.ledgers[j].withdraw(a.id(i))
-				}
-				var r *Record
-				if best == nil {
-					if i != 0 {
+					if others > 0 {
+						a.ledgers[i], a.asking[i] = ledger{}, nil
+						a.inc[i]++
+					}
+				case 2, 3: // begins to propose: it has asked all, and takes the newest first
+					if a.asking[i] != nil {
 						continue
 					}
-					r = recordOf(n)
-					r.Born = uint64(rapid.IntRange(1, 9).Draw(t, "born"))
-				} else {
-					r = best.rejoined(a.id(i), []byte{byte(i), a.inc[i], byte(rapid.IntRange(0, 9).Draw(t, "other"))}, true, false)
-				}
-				l, err := a.ledgers[i].propose(r)
-				if err != nil {
-					continue
-				}
-				a.ledgers[i], a.asking[i] = l, &asking{r, map[int]bool{i: true}}
-			case 9: // is told what another one holds as committed
-				if j := rapid.IntRange(0, n-1).Draw(t, "by"); a.ledgers[j].Committed != nil {
-					a.commit(i, a.ledgers[j].Committed)
-				}
-			default: // asks one, and commits when all have agreed
-				ask := a.asking[i]
-				if ask == nil {
-					continue
-				}
-				if a.ledgers[i].Prepared == nil || !a.ledgers[i].Prepared.same(ask.record) { // it has learned of another one
-					a.asking[i] = nil
-					continue
-				}
-				j := rapid.IntRange(0, n-1).Draw(t, "asked")
-				if !ask.agreed[j] {
-					if theirs := a.asking[j]; theirs != nil && i < j { // the other one yields
-						a.ledgers[j], a.asking[j] = a.ledgers[j].withdraw(a.id(j)), nil
-						yields++
+					best := a.newest()
+					if best != nil {
+						a.commit(i, best)
 					}
-					l, err := a.ledgers[j].propose(ask.record)
+					for j := range a.ledgers { // its own of before are taken back
+						a.ledgers[j] = a.ledgers[j].withdraw(a.id(i))
+					}
+					var r *Record
+					if best == nil {
+						if i != 0 {
+							continue
+						}
+						r = recordOf(n)
+						r.Born = uint64(rapid.IntRange(1, 9).Draw(t, "born"))
+					} else {
+						r = best.rejoined(a.id(i), []byte{byte(i), a.inc[i], byte(rapid.IntRange(0, 9).Draw(t, "other"))}, true, false)
+					}
+					l, err := a.ledgers[i].propose(r)
 					if err != nil {
-						a.ledgers[i], a.asking[i] = a.ledgers[i].withdraw(a.id(i)), nil
 						continue
 					}
-					a.ledgers[j], ask.agreed[j] = l, true
-				}
-				if len(ask.agreed) == n {
-					e, text := ask.record.Epoch, string(ask.record.encode())
-					if was := a.commits[e]; was != "" && was != text {
-						t.Fatalf("epoch %d was committed as\n%s\nand as\n%s", e, was, text)
+					a.ledgers[i], a.asking[i] = l, &asking{r, map[int]bool{i: true}}
+				case 9: // is told what another one holds as committed
+					if j := rapid.IntRange(0, n-1).Draw(t, "by"); a.ledgers[j].Committed != nil {
+						a.commit(i, a.ledgers[j].Committed)
 					}
-					a.commits[e] = text
-					a.commit(i, ask.record)
-					a.asking[i] = nil
-					if changes++; e == 1 {
-						births++
+				default: // asks one, and commits when all have agreed
+					ask := a.asking[i]
+					if ask == nil {
+						continue
+					}
+					if a.ledgers[i].Prepared == nil || !a.ledgers[i].Prepared.same(ask.record) { // it has learned of another one
+						a.asking[i] = nil
+						continue
+					}
+					j := rapid.IntRange(0, n-1).Draw(t, "asked")
+					if !ask.agreed[j] {
+						if theirs := a.asking[j]; theirs != nil && i < j { // the other one yields
+							a.ledgers[j], a.asking[j] = a.ledgers[j].withdraw(a.id(j)), nil
+							yields++
+						}
+						l, err := a.ledgers[j].propose(ask.record)
+						if err != nil {
+							a.ledgers[i], a.asking[i] = a.ledgers[i].withdraw(a.id(i)), nil
+							continue
+						}
+						a.ledgers[j], ask.agreed[j] = l, true
+					}
+					if len(ask.agreed) == n {
+						e, text := ask.record.Epoch, string(ask.record.encode())
+						if was := a.commits[e]; was != "" && was != text {
+							t.Fatalf("epoch %d was committed as\n%s\nand as\n%s", e, was, text)
+						}
+						a.commits[e] = text
+						a.commit(i, ask.record)
+						a.asking[i] = nil
+						if changes++; e == 1 {
+							births++
+						}
 					}
 				}
 			}
-		}
-	})
+		})
+	}
 	if births == 0 || changes == births || yields == 0 {
 		t.Errorf("%d births, %d changes, %d yields", births, changes, yields)
 	}

@@ -92,7 +92,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		return nil, errors.Join(err, m.close())
 	}
 	if m.membership, err = NewMembership(MembershipConfig{Node: c.Node, Name: c.Name, Peers: c.Peers, Settings: c.Settings, Callers: callers, Disk: disk,
-		Changed: m.changed, Fill: m.fill, Log: c.Log, Interval: c.Interval}); err != nil {
+		Changed: m.changed, Heard: m.heard, Fill: m.fill, Log: c.Log, Interval: c.Interval}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	s := m.membership.conf.Settings
@@ -105,7 +105,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		PlaceSlice: func(filter []byte, slice uint32) coord.Placement[peer.SliceReplica] {
 			return place[peer.SliceReplica](m, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice))
 		},
-		Quorum: q, Hints: m.hints, HintInterval: time.Second, Shares: m.shares, Events: m.event})
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -203,6 +203,25 @@ func (m *Member) changed(v View) {
 		return
 	}
 	m.live.Store(l)
+}
+
+// heard has the replica of another member be in the state that it says it is in.
+func (m *Member) heard(s State) {
+	l := m.live.Load()
+	if l == nil || s.Committed == nil || s.Committed.Epoch != l.epoch {
+		return
+	}
+	for i, e := range l.view.Record.Members {
+		rep, ok := l.replicas[i].(*remote.Replica)
+		if !ok || e.ID != s.ID {
+			continue
+		}
+		if s.Sets {
+			rep.Is(peer.Normal)
+		} else {
+			rep.Is(peer.Joining)
+		}
+	}
 }
 
 // replicas returns all members' replicas under a view.
@@ -324,7 +343,7 @@ func (g *greeting) refuses(o *greeting, name string) error {
 
 // Handler serves other members: verbs of replicas, and those by which members agree.
 func (m *Member) Handler() wire.Handler {
-	replicas := remote.Handler(m.local, (*door)(m.gate))
+	replicas := remote.Handler(m.local, (*peersGate)(m.gate))
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		if Control(r.Verb) {
 			return m.membership.Control(ctx, r)
@@ -333,10 +352,10 @@ func (m *Member) Handler() wire.Handler {
 	}
 }
 
-// door is the gate as package remote wants it.
-type door gate
+// peersGate is the gate as package remote wants it.
+type peersGate gate
 
-func (d *door) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epoch uint64) (leave func(), err error) {
+func (d *peersGate) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epoch uint64) (leave func(), err error) {
 	g := (*gate)(d)
 	if c == remote.Mint || c == remote.Take {
 		return g.enter(epoch)
@@ -344,7 +363,7 @@ func (d *door) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot, epo
 	return func() {}, g.check(epoch)
 }
 
-func (d *door) EnterMany(ctx context.Context, c remote.Class, at []keyscheme.Slot, epoch uint64) (leave func(), errs []error) {
+func (d *peersGate) EnterMany(ctx context.Context, c remote.Class, at []keyscheme.Slot, epoch uint64) (leave func(), errs []error) {
 	leave, err := d.Enter(ctx, c, 0, 0, epoch)
 	errs = make([]error, len(at))
 	if err != nil {

@@ -118,6 +118,13 @@ func (w *trio) whole() bool {
 		if p == nil {
 			continue
 		}
+		if l := p.member.live.Load(); l != nil { // and knows that the others are
+			for i, rep := range l.replicas {
+				if w.procs[i] != nil && rep.Member().State != peer.Normal {
+					return false
+				}
+			}
+		}
 		if v := p.member.View(); !v.Serves || !v.Sets || !v.Filters || v.Record.Origin != "" || p.member.live.Load() == nil {
 			return false
 		}
@@ -189,6 +196,37 @@ func TestThree(t *testing.T) {
 		want := len(w.procs[0].read(t, set))
 		if c, err := w.procs[2].store.Count(context.Background(), []byte(set), engine.CountOptions{}); err != nil || int(c.Elements) != want {
 			t.Errorf("%s: %d of %d elements on the new disk, %v", set, c.Elements, want, err)
+		}
+	}
+}
+
+// All members may have lost what they acknowledged last, in one crash: they unite what they have, and count again.
+func TestAllLack(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	for i := range 9 {
+		must(t, w.procs[i%3].add(t, "s", fmt.Sprintf("e%02d", i)))
+	}
+	_, err := w.procs[1].store.Write(context.Background(), []byte("s"), []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}, bigset.WriteOptions{}) // that nobody else has
+	must(t, err)
+	for i := range 3 {
+		w.procs[i].stop()
+		w.disks[i].sets, w.disks[i].filters = true, true
+	}
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "members that all may lack something", w.whole)
+	for i, p := range w.procs {
+		if n := len(p.read(t, "s")); n != 10 {
+			t.Errorf("node %d reads %d elements of 10", i, n)
+		}
+		if sets, filters := w.disks[i].MayLack(); sets || filters {
+			t.Errorf("node %d still may lack sets %v, filters %v", i, sets, filters)
 		}
 	}
 }

@@ -51,6 +51,8 @@ type MembershipConfig struct {
 	// Changed is called after each change of what this member is, by one goroutine at a time. The view is valid until the next call. It returns when
 	// nothing is done under the former view any more.
 	Changed func(View)
+	// Heard is told what another member said of itself, at each round.
+	Heard func(State)
 	// Fill copies what this member may lack from the others, under the view. It is called again after it failed.
 	Fill func(ctx context.Context, v View) error
 	Log  *slog.Logger
@@ -230,6 +232,13 @@ func (m *Membership) View() View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view
+}
+
+// Waits says what this member waits for, or "".
+func (m *Membership) Waits() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waits
 }
 
 // Boot returns the number of this start of the process.
@@ -419,6 +428,9 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 				mu.Lock()
 				states[id] = s
 				mu.Unlock()
+				if m.conf.Heard != nil {
+					m.conf.Heard(s)
+				}
 			}
 		})
 	}

@@ -59,9 +59,6 @@ func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
 // holders returns the owners of a slot.
 func (l *live) holders(s keyscheme.Slot) []int { return l.owners[uint64(s)>>(32-l.bits)] }
 
-// owns reports whether this member holds a slot.
-func (l *live) owns(s keyscheme.Slot) bool { return slices.Contains(l.holders(s), l.self) }
-
 // ordered returns owners with the nearest first.
 func (l *live) ordered(owners []int) []int {
 	out := slices.Clone(owners)
@@ -119,11 +116,13 @@ type run struct {
 }
 
 // runs returns the ranges that this member holds.
-func (l *live) runs() (all []run) {
+func (l *live) runs() []run {
+	return slices.DeleteFunc(l.ranges(), func(r run) bool { return !slices.Contains(r.owners, l.self) })
+}
+
+// ranges returns all ranges, with those who hold them.
+func (l *live) ranges() (all []run) {
 	for b, owners := range l.owners {
-		if !slices.Contains(owners, l.self) {
-			continue
-		}
 		if n := len(all) - 1; n >= 0 && all[n].last+1 == l.firstOf(b) && sameMembers(all[n].owners, owners) {
 			all[n].last = l.lastOf(b)
 			continue

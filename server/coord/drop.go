@@ -49,6 +49,16 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 	})
 }
 
+// Seen returns what R replicas have seen of a set together: the context of whoever has read all of it. A set of which they have never heard is
+// bigset.ErrNotFound.
+func (c *Coordinator) Seen(ctx context.Context, set []byte, q Quorum) (*clock.Clock, error) {
+	q, l, err := c.plan(set, q)
+	if err != nil {
+		return nil, err
+	}
+	return c.seen(ctx, set, q, l.read)
+}
+
 // seen returns the union of what R replicas have seen of a set.
 func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas []peer.Replica) (*clock.Clock, error) {
 	states, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (*clock.Clock, error) {

@@ -82,6 +82,7 @@ type gathering struct {
 	errs  []error
 
 	repaired int // elements of which repairs were sent
+	hedges   int // replicas that were replaced because their first chunk took too long
 
 	streams []*stream
 	mu      sync.Mutex // of what streams deliver
@@ -104,6 +105,8 @@ type stream struct {
 	err    error         // why no more will come
 	room   Signal        // set when there is room for one more; nil while there is
 	timer  func()        // stops the wait for the next one
+	begun  bool          // a chunk has come
+	hedged bool          // the first one has less time than others
 }
 
 // run merges until the read is done.
@@ -186,6 +189,12 @@ func (g *gathering) replace(i int, cause error) error {
 	s := g.streams[i]
 	s.stop()
 	g.errs = append(g.errs, fmt.Errorf("%s: %w", s.rep.Member().Node, cause))
+	g.mu.Lock()
+	if s.hedged && errors.Is(cause, context.DeadlineExceeded) {
+		g.hedges++
+		g.tried[s.rep]-- // it is slow, which is no failure: it may be asked again
+	}
+	g.mu.Unlock()
 	if g.tried[s.rep] < triesMax {
 		g.spare = append(g.spare, s.rep)
 	}
@@ -246,8 +255,16 @@ func (s *stream) next() *fold.Chunk {
 
 // expect begins the wait for the next chunk.
 func (s *stream) expect() {
-	s.timer = s.g.c.run.After(s.g.c.opt.ChunkTimeout, func() { s.end(context.DeadlineExceeded) })
+	patience := s.g.c.opt.ChunkTimeout
+	s.hedged = s.g.c.opt.HedgeTime > 0 && !s.begun && s.g.hedges < hedgesMax
+	if s.hedged {
+		patience = min(patience, s.g.c.opt.HedgeTime<<s.g.hedges)
+	}
+	s.timer = s.g.c.run.After(patience, func() { s.end(context.DeadlineExceeded) })
 }
+
+// hedgesMax is how many replicas of a read are replaced early.
+const hedgesMax = 4
 
 // pump reads chunks while there is room for them.
 func (s *stream) pump(ctx context.Context, o bigset.ReadOptions) {
@@ -295,7 +312,7 @@ func (s *stream) offer(chunk *fold.Chunk) (room Signal, ok bool) {
 	if s.err != nil {
 		return nil, false
 	}
-	s.chunks = append(s.chunks, chunk)
+	s.chunks, s.begun = append(s.chunks, chunk), true
 	switch {
 	case chunk.Done:
 	case len(s.chunks) < aheadMax:

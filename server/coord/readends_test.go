@@ -62,6 +62,49 @@ func TestReadReplacedStops(t *testing.T) {
 	}
 }
 
+// TestReadHedged: a replica that says nothing at all costs a read HedgeTime, and slow ones cost no read its quorum.
+func TestReadHedged(t *testing.T) {
+	for seed := range uint64(5) {
+		s := newSched(seed)
+		c, want := scattered(t, s, 200)
+		mode := ""
+		for i, l := range c.links {
+			l.fault = func() string {
+				switch {
+				case mode == "silent" && i == 1:
+					return "lost"
+				case mode == "slow" && l.chunks == 0:
+					s.Sleep(1500 * time.Millisecond)
+				}
+				return ""
+			}
+		}
+		co := c.coordinator(coord.Options{HedgeTime: 100 * time.Millisecond})
+		for _, m := range []struct {
+			name string
+			most time.Duration
+		}{{"silent", 400 * time.Millisecond}, {"slow", 8 * time.Second}} {
+			mode = m.name
+			s.run(t, minute, func() {
+				began, elements := s.Now(), 0
+				for part, err := range co.Read(ctx, coord.Read{Set: set}) {
+					if err != nil {
+						t.Errorf("seed %d: %s: %v", seed, m.name, err)
+						return
+					}
+					elements += len(part.Elements)
+				}
+				if took := s.Now().Sub(began); took > m.most || elements != len(want.Elements()) {
+					t.Errorf("seed %d: %s: %v for %d elements of %d", seed, m.name, took, elements, len(want.Elements()))
+				}
+			})
+			for _, l := range c.links {
+				l.chunks = 0
+			}
+		}
+	}
+}
+
 // TestLookupRepairs looks at all replicas: what one has, all have afterwards, unless that is more than may be sent.
 func TestLookupRepairs(t *testing.T) {
 	for _, most := range []int{0, 10} {

@@ -83,19 +83,6 @@ func (h head) ofRequest() bool {
 	return h.kind >= kindRequest && h.kind <= kindCancel && h.kind != kindRefusal
 }
 
-// prefixBytes is how many bytes stand before the body in the first segment of a message.
-func (h head) prefixBytes() int {
-	switch {
-	case h.flags&flagFirst == 0:
-		return 0
-	case h.kind == kindRequest:
-		return envelopeBytes
-	case h.cut():
-		return lengthBytes
-	}
-	return 0
-}
-
 // envelope is what a request says beside its body.
 type envelope struct {
 	address  uint64 // of the member that is addressed, as its Hello gave it

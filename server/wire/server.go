@@ -17,6 +17,8 @@ type ServerOptions struct {
 	Options
 	// Handler answers requests. It has no default.
 	Handler Handler
+	// ClientErrors is how errors cross to clients; default Errors.
+	ClientErrors Errors
 	// Name is what the server says it is called.
 	Name string
 	// Hello judges what the other side says of itself, and returns what this side says, and the address that requests of nodes must bear: a number
@@ -40,6 +42,9 @@ type ServerOptions struct {
 
 func (o ServerOptions) withDefaults() ServerOptions {
 	o.Options = o.Options.withDefaults()
+	if o.ClientErrors == nil {
+		o.ClientErrors = o.Errors
+	}
 	if o.Hello == nil {
 		o.Hello = func(*Remote) ([]byte, uint64, error) { return nil, 0, nil }
 	}
@@ -56,6 +61,14 @@ func (o ServerOptions) withDefaults() ServerOptions {
 		o.Log = slog.Default()
 	}
 	return o
+}
+
+// errors is how errors cross to someone.
+func (o *ServerOptions) errors(r Role) Errors {
+	if r == RoleNode {
+		return o.Errors
+	}
+	return o.ClientErrors
 }
 
 // Budget bounds requests that are under way. One that is alone is never too large.
@@ -225,7 +238,7 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 		return nil, nil, err
 	}
 	refuse := func(err error) error {
-		b := append([]byte{byte(refusedHello)}, s.opt.Errors.Append(nil, err)...)
+		b := append([]byte{byte(refusedHello)}, s.opt.errors(from.Role).Append(nil, err)...)
 		if len(b) > helloBytesMax {
 			b = b[:helloBytesMax]
 		}
@@ -622,7 +635,7 @@ func (j *job) run() {
 		err = fmt.Errorf("%w: an answer of %d bytes, at most %d", ErrFrame, len(last), BodyBytesMax)
 	}
 	if err != nil {
-		m.kind, m.body = kindError, c.s.opt.Errors.Append(nil, err)
+		m.kind, m.body = kindError, c.s.opt.errors(c.from.Role).Append(nil, err)
 	}
 	m.withLength()
 	m.gone = func() { c.give(j.bytes) }

@@ -339,7 +339,7 @@ func (d *DB) shut(last func() error) error {
 	}
 	errs := []error{last()}
 	if d.failed.Load() == nil {
-		errs = append(errs, d.markClean())
+		errs = append(errs, d.markClean(errs[0] == nil))
 	}
 	if !d.wedged.Load() {
 		d.scheduler.end() // so what Pebble has picked may be taken back

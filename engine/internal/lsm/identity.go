@@ -154,6 +154,7 @@ func (d *DB) newIdentity() error {
 	if err := d.FlushTables(context.Background()); err != nil {
 		return err
 	}
+	d.standing.marked(0)
 	return d.loadSeal()
 }
 
@@ -195,10 +196,10 @@ func (d *DB) Mark() error {
 	}
 	b := d.pebble.NewBatch()
 	defer b.Close()
-	err = errors.Join(err,
+	given, standingErr := d.markStanding(b)
+	err = errors.Join(err, standingErr,
 		b.Set(keyOpen, []byte{1}, nil),
-		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil),
-		d.markStanding(b))
+		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil))
 	if err == nil && d.id.moved {
 		err = d.hooks.Moved(b)
 	}
@@ -211,6 +212,7 @@ func (d *DB) Mark() error {
 	if d.id.doubt {
 		d.event(Event{Kind: EventIncarnation, Actor: d.Actor()})
 	}
+	d.standing.marked(given)
 	d.id.marked.Store(true)
 	return nil
 }
@@ -246,14 +248,22 @@ func (d *DB) Marked() bool { return d.id.marked.Load() }
 // Keyring returns the keys that seal tokens. They are made with the store and live as long.
 func (d *DB) Keyring() keyscheme.Keyring { return d.id.keyring }
 
-// markClean writes down, last of all, that the store was closed in order.
-func (d *DB) markClean() error {
+// markClean writes down, last of all, that the store was closed in order. Where the owner could not write all that it had in memory, the
+// promises that it has given are broken.
+func (d *DB) markClean(whole bool) error {
 	if !d.id.marked.Load() {
 		return nil
 	}
+	if !d.standing.promised {
+		return d.guard(func() error { return d.pebble.Delete(keyOpen, pebble.Sync) })
+	}
 	b := d.pebble.NewBatch()
 	defer b.Close()
-	return errors.Join(b.Delete(keyPromised, nil), b.Delete(keyOpen, nil), d.guard(func() error { return b.Commit(pebble.Sync) }))
+	var err error
+	if lacks := Promise(d.standing.lacks.Load() | d.standing.given.Load()); !whole && lacks != 0 {
+		err = b.Set(keyLacks, []byte{byte(lacks)}, nil)
+	}
+	return errors.Join(err, b.Delete(keyPromised, nil), b.Delete(keyOpen, nil), d.guard(func() error { return b.Commit(pebble.Sync) }))
 }
 
 // writeIdentityFile writes a file of random bytes, and the name of a log if it is not empty. What counts is not what is in it but which

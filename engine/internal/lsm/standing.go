@@ -42,8 +42,12 @@ var (
 type standing struct {
 	id     [DiskIDBytes]byte
 	lacks  atomic.Uint32 // Promises that may have been taken back
-	given  atomic.Uint32 // that this open has noted
+	given  atomic.Uint32 // Promises that are on disk
+	wanted atomic.Uint32 // Promises that the first mark is to note
 	giving lockorder.Mutex[lockorder.PromiseMu]
+
+	stored   bool // the identity is on disk; changes under identity.mu
+	promised bool // there is a note of promises on disk; changes under identity.mu, or giving
 }
 
 // bootID names the boot of the machine, where the system tells it.
@@ -66,6 +70,7 @@ func (d *DB) loadStanding(unclean bool) error {
 		return fmt.Errorf("%w: identity of the disk of %d bytes", bigset.ErrCorrupt, len(id))
 	case ok && !d.id.moved:
 		copy(s.id[:], id)
+		s.stored = true
 	default: // a store from before there was one, or a copy
 		randomBytes(s.id[:])
 	}
@@ -77,10 +82,13 @@ func (d *DB) loadStanding(unclean bool) error {
 	if err != nil {
 		return err
 	}
+	s.promised = given != 0
 	if unclean {
 		lost := given
 		if own := bootID(); own != "" && own == boot {
-			lost &^= PromiseFiltersLog // what the process had written the system has kept
+			// What the process had written the system has kept. A power cut may still take it, so the promise goes on.
+			lost &^= PromiseFiltersLog
+			s.given.Store(uint32(given & PromiseFiltersLog))
 		}
 		lacks |= lost
 	}
@@ -110,14 +118,35 @@ func (d *DB) readPromised() (given Promise, boot string, err error) {
 	return given, boot, err
 }
 
-// markStanding adds to the batch of the first mark who the disk is and what it may lack: from then on the promises of earlier opens are settled.
-func (d *DB) markStanding(b *pebble.Batch) error {
-	err := errors.Join(b.Set(keyDiskID, d.standing.id[:], nil), b.Delete(keyPromised, nil))
+// markStanding adds to the batch of the first mark who the disk is and what it may lack: from then on the promises of earlier opens are settled,
+// but for those that it returns, which the batch notes with those of which this open is about to give the first.
+func (d *DB) markStanding(b *pebble.Batch) (given Promise, err error) {
+	given = Promise(d.standing.given.Load() | d.standing.wanted.Load())
+	if !d.standing.stored {
+		err = b.Set(keyDiskID, d.standing.id[:], nil)
+	}
+	if given != 0 {
+		err = errors.Join(err, b.Set(keyPromised, promised(given), nil))
+	} else if d.standing.promised {
+		err = errors.Join(err, b.Delete(keyPromised, nil))
+	}
 	if lacks := d.standing.lacks.Load(); lacks != 0 {
 		err = errors.Join(err, b.Set(keyLacks, []byte{byte(lacks)}, nil))
 	}
-	return err
+	return given, err
 }
+
+// marked notes that the batch of the first mark is on disk, with the promises that it notes.
+func (s *standing) marked(given Promise) {
+	s.stored, s.promised = true, given != 0
+	s.given.Store(uint32(given))
+}
+
+// promised is the value of keyPromised.
+func promised(given Promise) []byte { return append([]byte{byte(given)}, bootID()...) }
+
+// Promised reports whether a promise is on disk. It costs one atomic load.
+func (d *DB) Promised(p Promise) bool { return Promise(d.standing.given.Load())&p == p }
 
 // DiskID returns who the disk is: the same after clean and unclean stops, another one in a folder that was copied or put back from an older copy. It
 // is on disk after the first write.
@@ -126,20 +155,24 @@ func (d *DB) DiskID() []byte { return d.standing.id[:] }
 // Promise notes, on disk, that something is about to be acknowledged which a crash may take back. After the first time it costs one atomic load.
 func (d *DB) Promise(p Promise) error {
 	s := &d.standing
-	if Promise(s.given.Load())&p == p {
+	if d.Promised(p) {
 		return nil
 	}
+	s.wanted.Or(uint32(p))
 	if err := d.Mark(); err != nil {
 		return err
 	}
 	s.giving.Lock()
 	defer s.giving.Unlock()
 	given := Promise(s.given.Load()) | p
-	value := append([]byte{byte(given)}, bootID()...)
-	if err := d.guard(func() error { return d.pebble.Set(keyPromised, value, pebble.Sync) }); err != nil {
+	if d.Promised(given) {
+		return nil
+	}
+	if err := d.guard(func() error { return d.pebble.Set(keyPromised, promised(given), pebble.Sync) }); err != nil {
 		return err
 	}
 	s.given.Store(uint32(given))
+	s.promised = true
 	return nil
 }
 

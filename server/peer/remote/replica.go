@@ -58,6 +58,14 @@ func New(o Options) (*Replica, error) {
 // Member implements peer.Replica.
 func (r *Replica) Member() peer.Member { return *r.last.Load() }
 
+// Is notes the state that the replica is in, as it was heard elsewhere. A coordinator does not ask one that is joining, so that its own answers would
+// not say that it is whole again.
+func (r *Replica) Is(s peer.MemberState) {
+	m := *r.last.Load()
+	m.State = s
+	r.heard(m)
+}
+
 // heard notes who has answered.
 func (r *Replica) heard(m peer.Member) {
 	if last := r.last.Load(); *last != m {

@@ -1,0 +1,339 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bigset/server/api"
+	"bigset/server/certs"
+	"bigset/server/cluster"
+	"bigset/server/wire"
+)
+
+// askNode asks a running node something that is answered in one piece.
+func askNode(ctx context.Context, address, certificates string, verb wire.Verb, body []byte) ([]byte, error) {
+	var nc net.Conn
+	var err error
+	if certificates == "" {
+		nc, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	} else {
+		c, failed := certs.ClientConfig(certificates)
+		if failed != nil {
+			return nil, failed
+		}
+		nc, err = (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := wire.NewClient(ctx, nc, wire.ClientOptions{Options: wire.Options{Errors: api.Errors{}}})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Do(ctx, wire.Call{Verb: verb, Body: body})
+}
+
+// statusOf asks a node for the status of its cluster.
+func statusOf(ctx context.Context, address, certificates string) (s cluster.Status, err error) {
+	b, err := askNode(ctx, address, certificates, cluster.VerbStatus, nil)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil {
+		err = fmt.Errorf("cluster status of %s: %w", address, err)
+	}
+	return s, err
+}
+
+func (a *app) clusterStatus() *cobra.Command {
+	var address, certificates string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what a node knows of its cluster",
+		Long: `Ask one node for its members: who answers, under which epoch, who answers reads of sets and of filters, and what waits for whom. The
+exit status is 1 where a member does not answer or is joining.`,
+		Example: `  bigset cluster status --addr 127.0.0.1:8691
+  bigset cluster status --addr 10.0.0.1:8690 --tls ~/certs --json`,
+		Args: takes(0, 0),
+	}
+	f := cmd.Flags()
+	f.StringVar(&address, "addr", "127.0.0.1:8691", "`HOST:PORT` of a node")
+	f.StringVar(&certificates, "tls", "", "`folder` of a client's certificate (default: without TLS)")
+	_ = cmd.MarkFlagDirname("tls")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+		defer cancel()
+		s, err := statusOf(ctx, address, certificates)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			err = a.object(s)
+		} else {
+			err = a.clusterTable(&s)
+		}
+		for i := range s.Members {
+			if m := &s.Members[i]; !m.Up || !m.Sets || !m.Filters {
+				return errors.Join(err, errAbsent)
+			}
+		}
+		return err
+	}
+	return cmd
+}
+
+func (a *app) clusterTable(s *cluster.Status) error {
+	t := s.Settings
+	fmt.Fprintf(a.out, "cluster %s, epoch %d: N %d, R %d, W %d, DW %d, %d buckets; asked of %s\n", s.Cluster, s.Epoch, t.N, t.R, t.W, t.DW, t.Buckets, s.Node)
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tADDRESS\tSTATE\tEPOCH\tHINTS FOR IT\tCALLS\tFAILED\tMS\t")
+	for i := range s.Members {
+		m := &s.Members[i]
+		state := "whole"
+		switch {
+		case !m.Up:
+			state = "does not answer"
+		case m.Epoch == 0:
+			state = "not born"
+		case !m.Sets:
+			state = "joining"
+		case !m.Filters:
+			state = "joining, for filters"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%.2f\t\n", m.ID, m.Address, state, m.Epoch, m.Hints, m.Calls, m.Failed, m.Milliseconds)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i := range s.Members {
+		if m := &s.Members[i]; m.Waits != "" {
+			fmt.Fprintf(a.out, "%s waits for %s\n", m.ID, m.Waits)
+		}
+	}
+	return nil
+}
+
+// trial is nodes on this machine, each a process.
+type trial struct {
+	a     *app
+	dir   string
+	nodes []*trialNode
+}
+
+type trialNode struct {
+	id, peer, admin string
+	cmd             *exec.Cmd
+	ended           chan error
+}
+
+func (a *app) clusterTry() *cobra.Command {
+	var dir string
+	var count int
+	cmd := &cobra.Command{
+		Use:   "try",
+		Short: "Start a cluster on this machine, to try it",
+		Long: `Start nodes of a cluster on this machine, each a process of its own, and say how to talk to them. They end with Ctrl-C. Without --dir their
+folders are temporary. There is no TLS, so only this machine reaches them.`,
+		Example: `  bigset cluster try
+  bigset cluster try --nodes 5 --dir ~/trial`,
+		Args: takes(0, 0),
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", "", "`folder` below which each node has its own (default: a temporary one)")
+	f.IntVar(&count, "nodes", 3, "how many nodes")
+	_ = cmd.MarkFlagDirname("dir")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if count < 1 || count > 9 {
+			return usage(cmd, "--nodes %d: it is 1 to 9", count)
+		}
+		t := &trial{a: a, dir: dir}
+		if dir == "" {
+			var err error
+			if t.dir, err = os.MkdirTemp("", "bigset-cluster-"); err != nil {
+				return err
+			}
+			defer os.RemoveAll(t.dir)
+		}
+		return t.run(cmd.Context(), count)
+	}
+	return cmd
+}
+
+// run starts the nodes and waits for the end.
+func (t *trial) run(ctx context.Context, count int) error {
+	if err := t.addresses(count); err != nil {
+		return err
+	}
+	defer t.stop()
+	ended := make(chan error, count)
+	for _, n := range t.nodes {
+		if err := t.start(n, ended); err != nil {
+			return err
+		}
+	}
+	if err := t.ready(ctx, ended); err != nil {
+		return err
+	}
+	if err := t.say(); err != nil {
+		return err
+	}
+	for alive := count; alive > 0; alive-- {
+		select {
+		case <-ctx.Done():
+			return nil // Ctrl-C is how it ends
+		case err := <-ended:
+			if note := t.a.note("%v; the others go on", err); note != nil {
+				return note
+			}
+		}
+	}
+	return errors.New("all nodes have ended")
+}
+
+// addresses finds free ports.
+func (t *trial) addresses(count int) error {
+	var open []net.Listener
+	defer func() {
+		for _, l := range open {
+			l.Close()
+		}
+	}()
+	free := func(want int) (string, error) {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", want))
+		if err != nil {
+			l, err = net.Listen("tcp", "127.0.0.1:0")
+		}
+		if err != nil {
+			return "", err
+		}
+		open = append(open, l)
+		return l.Addr().String(), nil
+	}
+	for i := range count {
+		n := &trialNode{id: string(rune('a' + i))}
+		for at, port := range map[*string]int{&n.peer: 8691 + i, &n.admin: 8651 + i} {
+			var err error
+			if *at, err = free(port); err != nil {
+				return err
+			}
+		}
+		t.nodes = append(t.nodes, n)
+	}
+	return nil
+}
+
+func (t *trial) peers() string {
+	var all []string
+	for _, n := range t.nodes {
+		all = append(all, n.id+"="+n.peer)
+	}
+	return strings.Join(all, ",")
+}
+
+// start starts one node. Its log is beside its folder.
+func (t *trial) start(n *trialNode, ended chan<- error) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(t.dir, n.id)
+	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(dir+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	n.cmd = exec.Command(program, "serve", "--dir", dir, "--node", n.id, "--peers", t.peers(), "--insecure", "--admin", n.admin)
+	n.cmd.Stdout, n.cmd.Stderr = log, log
+	n.cmd.SysProcAttr = apart() // Ctrl-C is for this process, which ends them in order
+	if err := n.cmd.Start(); err != nil {
+		return err
+	}
+	n.ended = make(chan error, 1)
+	go func() {
+		err := n.cmd.Wait()
+		n.ended <- err
+		ended <- fmt.Errorf("node %s has ended (%v), see %s.log", n.id, err, dir)
+	}()
+	return nil
+}
+
+// ready waits until all nodes serve.
+func (t *trial) ready(ctx context.Context, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for _, n := range t.nodes {
+		for {
+			s, err := statusOf(ctx, n.peer, "")
+			if err == nil && s.Serves && s.Sets && s.Filters {
+				break
+			}
+			select {
+			case err := <-ended:
+				return err
+			case <-ctx.Done():
+				return fmt.Errorf("node %s is not ready: %w", n.id, errors.Join(err, ctx.Err()))
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+func (t *trial) say() error {
+	w := tabwriter.NewWriter(t.a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "NODE\tSETS\tADMIN\tPROCESS\t\n")
+	for _, n := range t.nodes {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t\n", n.id, n.peer, n.admin, n.cmd.Process.Pid)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	first, last := t.nodes[0], t.nodes[len(t.nodes)-1]
+	fmt.Fprintf(t.a.out, `
+%d nodes are one store, below %s. Try, in another terminal:
+
+  bigset set add friends paul --addr %s
+  bigset set ls friends --addr %s
+  bigset cluster status --addr %s
+  kill -9 %d      # the others go on
+
+Ctrl-C ends them.
+`, len(t.nodes), t.dir, first.peer, last.peer, first.peer, last.cmd.Process.Pid)
+	return t.a.out.Flush()
+}
+
+// stop ends all nodes in order.
+func (t *trial) stop() {
+	for _, n := range t.nodes {
+		if n.cmd != nil && n.cmd.Process != nil {
+			_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	for _, n := range t.nodes {
+		if n.ended == nil {
+			continue
+		}
+		select {
+		case <-n.ended:
+		case <-time.After(15 * time.Second):
+			_ = n.cmd.Process.Kill()
+		}
+	}
+}

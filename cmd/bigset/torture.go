@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bigset/bench"
+	"bigset/internal/torture"
+)
+
+func (a *app) torture() *cobra.Command {
+	var o torture.Options
+	var minutes float64
+	cmd := &cobra.Command{
+		Use:   "torture",
+		Short: "Run a cluster of processes on this machine, hurt it, and check what its clients saw",
+		Long: `Start nodes on this machine, have clients add, remove and read, and kill, stop, cut off and wipe nodes in the meantime. Then check from what the clients were
+shown that no acknowledged element was missing from a later read and that no removed one came back, and that all nodes hold the same in the end. The exit
+status is 0 if every promise held.
+
+The same seed does the same faults; what they meet depends on the machine.`,
+		Example: `  bigset torture --minutes 1
+  bigset torture --minutes 30 --faults kill,kill-all,wipe --seed 7 --dir ~/torture`,
+		Args: takes(0, 0),
+	}
+	f := cmd.Flags()
+	f.Float64Var(&minutes, "minutes", 1, "how long nodes are hurt")
+	f.IntVar(&o.Nodes, "nodes", 3, "how many nodes")
+	f.IntVar(&o.Clients, "clients", 6, "how many clients")
+	f.Uint64Var(&o.Seed, "seed", 0, "what is drawn; 0 draws a seed")
+	f.StringVar(&o.Dir, "dir", "", "empty `folder` for the nodes' folders and logs (default: a temporary one, which is kept if a promise was broken)")
+	f.StringSliceVar(&o.Faults, "faults", nil, "what is done: "+strings.Join(torture.AllFaults, ", ")+" (default: all)")
+	_ = cmd.MarkFlagDirname("dir")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if minutes <= 0 || o.Nodes < 1 || o.Nodes > 9 || o.Clients < 1 {
+			return usage(cmd, "--minutes is above 0, --nodes is 1 to 9, --clients is 1 or more")
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		if o.Seed == 0 {
+			o.Seed = uint64(time.Now().UnixNano())
+		}
+		temporary := o.Dir == ""
+		if temporary {
+			if o.Dir, err = os.MkdirTemp("", "bigset-torture-"); err != nil {
+				return err
+			}
+		} else if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+			return err
+		}
+		o.Command = func(args ...string) *exec.Cmd { return exec.Command(program, args...) }
+		o.Duration = time.Duration(minutes * float64(time.Minute))
+		began := time.Now()
+		o.Progress = func(format string, args ...any) {
+			fmt.Fprintf(a.errs, "%6.1fs %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+		}
+		r, err := torture.Run(cmd.Context(), o)
+		if err != nil {
+			return fmt.Errorf("seed %d, folders below %s: %w", o.Seed, o.Dir, err)
+		}
+		if temporary {
+			if err := os.RemoveAll(o.Dir); err != nil {
+				return err
+			}
+		}
+		return a.tortured(&o, &r)
+	}
+	return cmd
+}
+
+// tortured prints what a run came to.
+func (a *app) tortured(o *torture.Options, r *torture.Report) error {
+	h := r.History
+	if a.json {
+		return a.object(map[string]any{"seed": o.Seed, "seconds": r.Elapsed.Seconds(), "faults": r.Faults, "epoch": r.Epoch,
+			"operations": h.Operations, "ok": h.OK, "unknown": h.Unknown, "failed": h.Failed, "elements": h.Items, "answers": h.Answers, "violations": 0})
+	}
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
+		faults = append(faults, fmt.Sprintf("%s %d", name, r.Faults[name]))
+	}
+	fmt.Fprintf(a.out, "seed %d, %.0f s, epoch %d in the end; faults: %s\n", o.Seed, r.Elapsed.Seconds(), r.Epoch, strings.Join(faults, ", "))
+	fmt.Fprintf(a.out, "%s operations: %s ok, %s refused, %s unknown; %s elements acknowledged, %s in answers\n", bench.Thousands(uint64(h.Operations)), bench.Thousands(uint64(h.OK)),
+		bench.Thousands(uint64(h.Failed)), bench.Thousands(uint64(h.Unknown)), bench.Thousands(uint64(h.Items)), bench.Thousands(uint64(h.Answers)))
+	_, err := fmt.Fprintln(a.out, "lost 0, stale 0, resurrected 0, duplicated 0, diverged 0")
+	return err
+}

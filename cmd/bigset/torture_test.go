@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"bigset/internal/testkit/tier"
+	"bigset/internal/torture"
+)
+
+// TestTorture kills, stops, cuts off and wipes nodes of a cluster of real processes while clients are at work.
+func TestTorture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes for some seconds")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	r, err := torture.Run(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: dir,
+		Duration: tier.Pick(0, 8*time.Second, time.Minute), Clients: 4, Seed: tier.Random(t).Uint64(), Progress: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.History.OK < 100 || r.History.Items < 50 || len(r.Faults) < 3 {
+		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
+	}
+}

@@ -1,0 +1,206 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"bigset/internal/netfault"
+	"bigset/server/api"
+	"bigset/server/cluster"
+	"bigset/server/wire"
+)
+
+// nodes are the processes of a cluster.
+type nodes struct {
+	o   *Options
+	net *netfault.Net
+	all []*node
+}
+
+// node is one process, and those that take its place.
+type node struct {
+	id, addr string
+	dir      string
+	peers    string // as this node dials them: through the proxy
+	link     *wire.Link
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	ended chan struct{}
+	lives int // how many folders it has had
+}
+
+func newNodes(o *Options) (*nodes, error) {
+	ns := &nodes{o: o, net: netfault.New(o.Seed)}
+	var open []net.Listener
+	for i := range o.Nodes {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, l)
+		id := string(rune('a' + i))
+		ns.all = append(ns.all, &node{id: id, addr: l.Addr().String(), dir: filepath.Join(o.Dir, id)})
+	}
+	for _, l := range open {
+		l.Close()
+	}
+	for _, n := range ns.all {
+		var peers []string
+		for _, to := range ns.all {
+			addr := to.addr
+			if to != n {
+				l, err := ns.net.Link(n.id, to.id, to.addr)
+				if err != nil {
+					return nil, err
+				}
+				addr = l.Addr()
+			}
+			peers = append(peers, to.id+"="+addr)
+		}
+		n.peers = strings.Join(peers, ",")
+		n.link = wire.NewLink(wire.LinkOptions{PauseMost: 200 * time.Millisecond,
+			Dial: func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", n.addr) },
+			Client: func() wire.ClientOptions {
+				return wire.ClientOptions{Options: wire.Options{Errors: api.Errors{}, SilenceMax: 2 * time.Second}}
+			}})
+	}
+	return ns, nil
+}
+
+// start starts a node's process. Its log is beside its folder.
+func (ns *nodes) start(n *node) error {
+	log, err := os.OpenFile(n.dir+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := ns.o.Command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--insecure")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cmd, n.ended = cmd, make(chan struct{})
+	go func(ended chan struct{}) {
+		_ = cmd.Wait()
+		close(ended)
+	}(n.ended)
+	return nil
+}
+
+// signal sends a node's process a signal. It reports whether there is a process.
+func (n *node) signal(s syscall.Signal) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cmd == nil {
+		return false
+	}
+	return n.cmd.Process.Signal(s) == nil
+}
+
+// end ends a node's process, by SIGKILL or SIGTERM, and waits for its end.
+func (n *node) end(s syscall.Signal) error {
+	n.mu.Lock()
+	cmd, ended := n.cmd, n.ended
+	n.cmd = nil
+	n.mu.Unlock()
+	if cmd == nil {
+		return nil
+	}
+	_ = cmd.Process.Signal(s)
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		_ = cmd.Process.Kill()
+		<-ended
+		return fmt.Errorf("torture: node %s did not end within 30 s of %v", n.id, s)
+	}
+	if s == syscall.SIGTERM && cmd.ProcessState.ExitCode() != 0 {
+		return fmt.Errorf("torture: node %s ended with status %d, see %s.log", n.id, cmd.ProcessState.ExitCode(), n.dir)
+	}
+	return nil
+}
+
+// died returns an error if a process has ended that nobody ended.
+func (ns *nodes) died() error {
+	for _, n := range ns.all {
+		n.mu.Lock()
+		cmd, ended := n.cmd, n.ended
+		n.mu.Unlock()
+		if cmd == nil {
+			continue
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("torture: node %s has ended by itself, see %s.log", n.id, n.dir)
+		default:
+		}
+	}
+	return nil
+}
+
+// status asks a node for its status.
+func (n *node) status(ctx context.Context) (s cluster.Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	b, err := n.link.Do(ctx, wire.Call{Verb: cluster.VerbStatus})
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	return s, err
+}
+
+// whole waits until all members serve, are whole and know of no hints for each other.
+func (ns *nodes) whole(ctx context.Context, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for _, n := range ns.all {
+		for {
+			s, err := n.status(ctx)
+			if err == nil && s.Serves && s.Sets && s.Filters && quiet(&s) {
+				break
+			}
+			if died := ns.died(); died != nil {
+				return died
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("torture: node %s is not whole after %v: %w: %+v", n.id, most, errors.Join(err, ctx.Err()), s)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// quiet reports whether a member waits for nothing.
+func quiet(s *cluster.Status) bool {
+	for i := range s.Members {
+		if m := &s.Members[i]; !m.Up || m.Hints > 0 || !m.Sets || !m.Filters || m.Epoch != s.Epoch {
+			return false
+		}
+	}
+	return true
+}
+
+// close ends everything.
+func (ns *nodes) close() {
+	for _, n := range ns.all {
+		n.signal(syscall.SIGCONT)
+		_ = n.end(syscall.SIGKILL)
+		n.link.Close()
+	}
+	ns.net.Close()
+}

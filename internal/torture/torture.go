@@ -1,0 +1,393 @@
+package torture
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"bigset"
+	"bigset/internal/history"
+	"bigset/keyscheme"
+	"bigset/server/api"
+	"bigset/server/door"
+	"bigset/server/wire"
+)
+
+// Options say how a cluster is tortured.
+type Options struct {
+	// Command returns the command of the program with arguments, not started.
+	Command  func(args ...string) *exec.Cmd
+	Dir      string        // an empty folder, for the nodes'
+	Duration time.Duration // of the faults; the end takes some seconds more
+	Nodes    int           // default 3
+	Clients  int           // default 6
+	Seed     uint64        // what happens when is drawn from it; what it leads to depends on the machine
+	// Faults are what is done; default all of AllFaults.
+	Faults []string
+	// Progress is told what is done; default nobody.
+	Progress func(format string, args ...any)
+}
+
+// AllFaults are the faults by name.
+var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "isolate", "one-way", "cut", "delay"}
+
+// Report is what a run came to.
+type Report struct {
+	History *history.Report
+	Faults  map[string]int // that were done
+	Epoch   uint64         // in the end
+	Elapsed time.Duration
+}
+
+// sets is how many sets the clients share.
+const sets = 4
+
+// Run tortures a cluster. The error says what was wrong: a promise that was broken, which wraps history.ErrViolated, a member that did not become whole, or a process that
+// ended by itself.
+func Run(ctx context.Context, o Options) (Report, error) {
+	o.Nodes, o.Clients = cmp.Or(o.Nodes, 3), cmp.Or(o.Clients, 6)
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	if len(o.Faults) == 0 {
+		o.Faults = AllFaults
+	}
+	for _, f := range o.Faults {
+		if !slices.Contains(AllFaults, f) {
+			return Report{}, fmt.Errorf("torture: no fault %q: there are %v", f, AllFaults)
+		}
+	}
+	began := time.Now()
+	ns, err := newNodes(&o)
+	if err != nil {
+		return Report{}, err
+	}
+	defer ns.close()
+	for _, n := range ns.all {
+		if err := ns.start(n); err != nil {
+			return Report{}, err
+		}
+	}
+	if err := ns.whole(ctx, time.Minute); err != nil {
+		return Report{}, err
+	}
+	r := &run{o: &o, ns: ns, history: history.New(func() time.Duration { return time.Since(began) }), report: Report{Faults: map[string]int{}}}
+	err = r.faults(ctx)
+	if end := r.end(ctx); err == nil {
+		err = end
+	}
+	r.report.Elapsed = time.Since(began)
+	r.report.History = r.history.Check()
+	return r.report, errors.Join(err, r.report.History.Err())
+}
+
+// run is one run.
+type run struct {
+	o       *Options
+	ns      *nodes
+	history *history.Recorder
+	report  Report
+	clients sync.WaitGroup
+	over    atomic.Bool
+	next    atomic.Uint64
+}
+
+// faults does one fault after another while clients are at work.
+func (r *run) faults(ctx context.Context) error {
+	for i := range r.o.Clients {
+		c := &client{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, uint64(i))), h: r.history.Client(fmt.Sprintf("client %d", i))}
+		r.clients.Go(func() { c.work(ctx) })
+	}
+	defer func() {
+		r.over.Store(true)
+		r.clients.Wait()
+	}()
+	rng := rand.New(rand.NewPCG(r.o.Seed, 1<<32))
+	for end := time.Now().Add(r.o.Duration); time.Now().Before(end) && ctx.Err() == nil; {
+		pause(ctx, time.Duration(200+rng.IntN(500))*time.Millisecond)
+		name := r.o.Faults[rng.IntN(len(r.o.Faults))]
+		r.o.Progress("%s", name)
+		if err := r.fault(ctx, rng, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.report.Faults[name]++
+		if err := r.ns.died(); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// fault does one fault and what ends it.
+func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
+	ns := r.ns
+	n := ns.all[rng.IntN(len(ns.all))]
+	other := ns.all[rng.IntN(len(ns.all))]
+	some := func(least, most int) { pause(ctx, time.Duration(least+rng.IntN(most-least))*time.Millisecond) }
+	switch name {
+	case "kill":
+		if err := n.end(syscall.SIGKILL); err != nil {
+			return err
+		}
+		some(0, 1500)
+		return ns.start(n)
+	case "kill-all":
+		for _, n := range ns.all {
+			n.signal(syscall.SIGKILL)
+		}
+		for _, n := range ns.all {
+			if err := n.end(syscall.SIGKILL); err != nil {
+				return err
+			}
+		}
+		for _, n := range ns.all {
+			if err := ns.start(n); err != nil {
+				return err
+			}
+		}
+	case "restart":
+		if err := n.end(syscall.SIGTERM); err != nil {
+			return err
+		}
+		some(0, 500)
+		return ns.start(n)
+	case "stop":
+		n.signal(syscall.SIGSTOP)
+		some(300, 2500)
+		n.signal(syscall.SIGCONT)
+	case "wipe": // one disk at a time: two of three are more than the cluster promises to survive
+		if err := ns.whole(ctx, time.Minute); err != nil {
+			return err
+		}
+		if err := n.end(syscall.SIGKILL); err != nil {
+			return err
+		}
+		if err := n.wipe(); err != nil {
+			return err
+		}
+		if err := ns.start(n); err != nil {
+			return err
+		}
+		return ns.whole(ctx, time.Minute)
+	case "isolate":
+		ns.net.Isolate(n.id, true)
+		some(300, 2500)
+		ns.net.Isolate(n.id, false)
+	case "one-way":
+		if n != other {
+			ns.net.OneWay(n.id, other.id, true)
+			some(300, 2500)
+			ns.net.OneWay(n.id, other.id, false)
+		}
+	case "cut":
+		if l := ns.net.Get(n.id, other.id); l != nil && n != other {
+			l.Cut(r.how(rng))
+		}
+	case "delay":
+		if l := ns.net.Get(n.id, other.id); l != nil && n != other {
+			r.delay(l, 30*time.Millisecond)
+			some(300, 2000)
+			r.delay(l, 0)
+		}
+	}
+	return nil
+}
+
+// end heals all, waits until all members are whole, and reads everything everywhere.
+func (r *run) end(ctx context.Context) error {
+	r.o.Progress("the end: all is healed")
+	if err := r.ns.net.Heal(); err != nil {
+		return err
+	}
+	if err := r.ns.whole(ctx, 2*time.Minute); err != nil {
+		return err
+	}
+	c := &client{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, 1<<33)), h: r.history.Client("the end")}
+	for i := range sets {
+		for _, n := range r.ns.all {
+			c.node = n
+			if err := c.read(ctx, fmt.Sprint("set", i)); err != nil {
+				return fmt.Errorf("a read in the end, at node %s: %w", n.id, err)
+			}
+		}
+	}
+	s, err := r.ns.all[0].status(ctx)
+	if err != nil {
+		return err
+	}
+	r.report.Epoch = s.Epoch
+	return r.same(ctx)
+}
+
+// same ends all nodes in order and compares what their stores hold, each read for itself, and verified.
+func (r *run) same(ctx context.Context) error {
+	for _, n := range r.ns.all {
+		if err := n.end(syscall.SIGTERM); err != nil {
+			return err
+		}
+	}
+	for i := range sets {
+		first := ""
+		for _, n := range r.ns.all {
+			out, err := r.o.Command("--dir", n.dir, "set", "ls", fmt.Sprint("set", i)).Output()
+			if err != nil {
+				return fmt.Errorf("set %d of node %s: %w", i, n.id, err)
+			}
+			if n == r.ns.all[0] {
+				first = string(out)
+			} else if string(out) != first {
+				return fmt.Errorf("torture: nodes %s and %s have different elements of set %d in the end", r.ns.all[0].id, n.id, i)
+			}
+		}
+	}
+	for _, n := range r.ns.all {
+		if out, err := r.o.Command("--dir", n.dir, "verify").CombinedOutput(); err != nil {
+			return fmt.Errorf("torture: verify of node %s: %w\n%s", n.id, err, out)
+		}
+	}
+	return ctx.Err()
+}
+
+// client is one client at work.
+type client struct {
+	r    *run
+	rng  *rand.Rand
+	h    *history.Client
+	node *node
+	mine []string // elements that it has added
+}
+
+// work does operations until the run is over.
+func (c *client) work(ctx context.Context) {
+	for !c.r.over.Load() && ctx.Err() == nil {
+		c.node = c.r.ns.all[c.rng.IntN(len(c.r.ns.all))]
+		set := fmt.Sprint("set", c.rng.IntN(sets))
+		switch c.rng.IntN(10) {
+		case 0:
+			_ = c.read(ctx, set)
+		case 1, 2:
+			c.lookup(ctx, false)
+		case 3:
+			c.lookup(ctx, true)
+		default:
+			c.add(ctx, set)
+		}
+	}
+}
+
+// operationTime is how long a client waits for an answer.
+const operationTime = 4 * time.Second
+
+func (c *client) do(ctx context.Context, verb wire.Verb, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTime)
+	defer cancel()
+	return c.node.link.Do(ctx, wire.Call{Verb: verb, Body: body})
+}
+
+// outcome says what is known of an operation that changes something.
+func outcome(err error) history.Outcome {
+	switch {
+	case err == nil:
+		return history.OK
+	case errors.Is(err, door.ErrUnavailable), errors.Is(err, wire.ErrNotSent):
+		return history.Fail
+	}
+	return history.Unknown
+}
+
+// slow keeps a client that is refused from asking again at once.
+func (c *client) slow(ctx context.Context, err error) {
+	if err != nil {
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+func (c *client) add(ctx context.Context, set string) {
+	var ops []door.Op
+	var elements []string
+	for range 1 + c.rng.IntN(3) {
+		e := fmt.Sprintf("e%08d", c.r.next.Add(1))
+		elements = append(elements, e)
+		ops = append(ops, door.Op{Kind: keyscheme.OpAdd, Element: []byte(e)})
+	}
+	op := c.h.Add(set, elements...)
+	_, err := c.do(ctx, api.VerbWrite, api.AppendWrite(nil, &door.Write{Set: []byte(set), Ops: ops, Request: fmt.Appendf(nil, "%s-%d", elements[0], c.r.o.Seed)}))
+	op.End(outcome(err), err)
+	if err == nil {
+		c.mine = append(c.mine, set+"/"+elements[0])
+	}
+	c.slow(ctx, err)
+}
+
+// lookup asks for an element of its own, and may remove it with the context that it was given.
+func (c *client) lookup(ctx context.Context, remove bool) {
+	if len(c.mine) == 0 {
+		return
+	}
+	i := c.rng.IntN(len(c.mine))
+	set, element := c.mine[i][:4], c.mine[i][5:]
+	op := c.h.Lookup(set)
+	b, err := c.do(ctx, api.VerbSubset, api.AppendSubset(nil, &door.Subset{Set: []byte(set), Elements: [][]byte{[]byte(element)}}))
+	var found []door.Presence
+	if err == nil {
+		found, err = api.DecodePresences(b)
+	}
+	if err == nil && len(found) == 1 {
+		op.Answered(element, found[0].Present)
+	}
+	op.End(outcome(err), err)
+	c.slow(ctx, err)
+	if err != nil || !remove || !found[0].Present {
+		return
+	}
+	c.mine = slices.Delete(c.mine, i, i+1)
+	gone := c.h.Remove(set, op, element)
+	_, err = c.do(ctx, api.VerbWrite, api.AppendWrite(nil, &door.Write{Set: []byte(set), Request: fmt.Appendf(nil, "rm-%s-%d", element, c.r.o.Seed),
+		Ops: []door.Op{{Kind: keyscheme.OpRemove, Element: []byte(element), Context: found[0].Context}}}))
+	gone.End(outcome(err), err)
+}
+
+func (c *client) read(ctx context.Context, set string) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*operationTime)
+	defer cancel()
+	op := c.h.Read(set)
+	var err error
+	done := false
+	for b, failed := range c.node.link.Stream(ctx, wire.Call{Verb: api.VerbRead, Priority: wire.PriorityRead, Body: api.AppendRead(nil, &door.Read{Set: []byte(set)})}) {
+		if err = failed; err != nil {
+			break
+		}
+		var part door.Part
+		if part, err = api.DecodePart(b); err != nil {
+			break
+		}
+		for _, e := range part.Elements {
+			op.Saw(string(e.Name))
+		}
+		done = part.Done
+	}
+	if err == nil && !done {
+		err = errors.New("torture: a read that is not done")
+	}
+	if errors.Is(err, bigset.ErrNotFound) { // nobody has added yet
+		err = nil
+	}
+	op.End(outcome(err), err)
+	c.slow(ctx, err)
+	return err
+}

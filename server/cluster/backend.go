@@ -1,0 +1,415 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/keyscheme"
+	"bigset/readcore"
+	"bigset/server/coord"
+	"bigset/server/door"
+	"bigset/server/peer"
+)
+
+// Backend is a door.Backend over the cluster: what any member answers to clients.
+type Backend struct{ m *Member }
+
+var _ door.Backend = (*Backend)(nil)
+
+// Backend returns what answers clients through this member.
+func (m *Member) Backend() *Backend { return &Backend{m} }
+
+// ready returns the routes of the moment, or why there are none.
+func (b *Backend) ready() (*live, error) {
+	l := b.m.live.Load()
+	if l == nil {
+		return nil, fmt.Errorf("%w: node %s waits for %s", door.ErrUnavailable, b.m.conf.Node, b.m.membership.Waits())
+	}
+	return l, nil
+}
+
+// sealer makes and opens the tokens of a set: those of the cluster, which every member knows.
+func (l *live) sealer(set []byte) *door.Sealer {
+	k := keyscheme.Keyring{}
+	copy(k.Current[:], l.view.Record.Seal)
+	copy(k.Domain[:], l.view.Record.Domain)
+	return &door.Sealer{Ring: k, Set: set}
+}
+
+// triesMax is how often an operation is begun again because the epoch has changed.
+const triesMax = 8
+
+// again does an operation, and does it again where members refused it because they are at another epoch: nothing has happened there, or, of a write with
+// an id, the same.
+func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, f func(l *live, tries int) (T, error)) (r T, err error) {
+	for try := range triesMax {
+		l, failed := b.ready()
+		if failed != nil {
+			return r, failed
+		}
+		if r, err = f(l, try); err == nil || !errors.Is(err, peer.ErrNotMine) || !repeat(err) {
+			break
+		}
+		b.m.membership.Wake()
+		b.m.await(ctx, l)
+	}
+	return r, failure(err)
+}
+
+func always(error) bool { return true }
+
+// await waits until requests are routed by another epoch, for some time.
+func (m *Member) await(ctx context.Context, l *live) {
+	for range 100 {
+		if now := m.live.Load(); now != nil && now.epoch != l.epoch {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// failure gives an error of the coordinator the kind that doors know.
+func failure(err error) error {
+	var u *coord.UnknownError
+	switch {
+	case err == nil, errors.Is(err, door.ErrUnavailable):
+		return err
+	case errors.As(err, &u):
+		return &door.UnknownError{Acked: u.Acked, Durable: u.Durable, W: u.W, DW: max(0, u.DW), Err: err}
+	case errors.Is(err, coord.ErrUnknown):
+		return &door.UnknownError{Err: err}
+	case errors.Is(err, coord.ErrRequest):
+		return fmt.Errorf("%w: %w", bigset.ErrRequest, err)
+	case errors.Is(err, coord.ErrNoQuorum), errors.Is(err, coord.ErrClosed), errors.Is(err, coord.ErrBusy), errors.Is(err, peer.ErrUnavailable):
+		return fmt.Errorf("%w: %w", door.ErrUnavailable, err)
+	}
+	return err
+}
+
+// quorum returns what a request asks for, as the coordinator takes it.
+func (b *Backend) quorum(l *live, q door.Quorum, r int) (coord.Quorum, error) {
+	n := l.view.Record.Settings.N
+	if q.W < 0 || q.DW < door.NotDurable || r < 0 {
+		return coord.Quorum{}, fmt.Errorf("%w: a quorum of W %d, DW %d, R %d", bigset.ErrRequest, q.W, q.DW, r)
+	}
+	if max(q.W, q.DW, r) > n {
+		return coord.Quorum{}, fmt.Errorf("%w: each range has %d replicas, so W, DW and R are at most %d, not %d, %d and %d", door.ErrQuorum, n, n, q.W, q.DW, r)
+	}
+	out := coord.Quorum{W: q.W, DW: q.DW, R: r}
+	if q.DW == door.NotDurable {
+		out.DW = coord.None
+	}
+	return out, nil
+}
+
+// Write implements door.Backend.
+func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
+	repeat := func(err error) bool { return len(w.Request) > 0 || !errors.Is(err, coord.ErrUnknown) }
+	return again(ctx, b, repeat, func(l *live, try int) (door.Written, error) {
+		q, err := b.quorum(l, w.Quorum, 0)
+		if err != nil {
+			return door.Written{}, err
+		}
+		seal := l.sealer(w.Set)
+		ops, err := seal.Ops(&w)
+		if err != nil {
+			return door.Written{}, err
+		}
+		r, err := b.m.co.Write(ctx, coord.Write{Set: w.Set, Ops: ops, Policy: w.Policy, Request: w.Request, Retry: w.Retry || try > 0 && len(w.Request) > 0, Quorum: q})
+		if err != nil {
+			return door.Written{}, err
+		}
+		out := door.Written{Removed: r.Removed, Acked: r.Acked, Durable: r.Durable}
+		if !w.Contexts {
+			return out, nil
+		}
+		out.Contexts = make([]door.Token, len(ops))
+		for i, d := range r.Dots {
+			if d == (clock.Dot{}) {
+				continue
+			}
+			if out.Contexts[i], err = seal.Narrow(ops[i].Element, []clock.Dot{d}); err != nil {
+				return door.Written{}, &door.UnknownError{Acked: r.Acked, Durable: r.Durable, Err: err}
+			}
+		}
+		return out, nil
+	})
+}
+
+// Subset implements door.Backend.
+func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, error) {
+	return again(ctx, b, always, func(l *live, _ int) ([]door.Presence, error) {
+		q, err := b.quorum(l, door.Quorum{}, s.R)
+		if err != nil {
+			return nil, err
+		}
+		found, err := b.m.co.Lookup(ctx, coord.Lookup{Set: s.Set, Elements: s.Elements, Quorum: q})
+		if err != nil {
+			return nil, err
+		}
+		seal := l.sealer(s.Set)
+		out := make([]door.Presence, len(found))
+		for i, c := range found {
+			out[i].Present = c.Present()
+			if out[i].Context, err = seal.Narrow(s.Elements[i], c.Dots); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	})
+}
+
+// Read implements door.Backend. One that meets another epoch in its middle goes on from the last element.
+func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) {
+		if err := r.Check(); err != nil {
+			yield(door.Part{}, err)
+			return
+		}
+		p := &page{read: &r, left: r.Limit}
+		stopped := false
+		_, err := again(ctx, b, always, func(l *live, _ int) (struct{}, error) {
+			q, err := b.quorum(l, door.Quorum{}, r.R)
+			if err != nil {
+				return struct{}{}, err
+			}
+			p.seal = l.sealer(r.Set)
+			o, err := p.options()
+			if err != nil {
+				return struct{}{}, err
+			}
+			for part, err := range b.m.co.Read(ctx, coord.Read{Set: r.Set, Options: o, Quorum: q}) {
+				if err != nil {
+					return struct{}{}, err
+				}
+				if err := p.parts(&part, func(out door.Part) bool {
+					stopped = !yield(out, nil)
+					return !stopped
+				}); err != nil {
+					return struct{}{}, err
+				}
+				if stopped || p.done {
+					return struct{}{}, nil
+				}
+			}
+			return struct{}{}, nil
+		})
+		if err != nil && !stopped {
+			yield(door.Part{}, err)
+		}
+	}
+}
+
+// page is a read that is under way.
+type page struct {
+	read  *door.Read
+	seal  *door.Sealer
+	begun bool
+	done  bool
+	left  int // of the limit
+	last  []byte
+}
+
+// options returns what replicas are asked for: the limit and one more, which says whether there is another page.
+func (p *page) options() (o bigset.ReadOptions, err error) {
+	r := p.read
+	o = bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse}
+	if r.Limit > 0 {
+		o.Limit = p.left + 1
+	}
+	if p.last != nil {
+		o.After = p.last
+		return o, nil
+	}
+	o.After, err = p.seal.After(r.After, r.Reverse)
+	return o, err
+}
+
+// parts gives what a result holds to the client, in parts of its size.
+func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) {
+	var out door.Part
+	if r.Context != nil && !p.begun {
+		p.begun = true
+		if out.Context, err = p.seal.Wide(r.Context); err != nil {
+			return err
+		}
+	}
+	size := p.read.Batch
+	if size == 0 {
+		size = door.BatchMax
+	}
+	for _, e := range r.Elements {
+		if p.read.Limit > 0 && p.left == 0 {
+			p.done, out.Done = true, true
+			if out.After, err = p.seal.Cursor(p.last, p.read.Reverse); err == nil {
+				give(out)
+			}
+			return err
+		}
+		p.left--
+		p.last = append(p.last[:0:0], e.Name...)
+		el := door.Element{Name: e.Name}
+		if p.read.Contexts {
+			if el.Context, err = p.seal.Narrow(e.Name, e.Dots); err != nil {
+				return err
+			}
+		}
+		if out.Elements = append(out.Elements, el); len(out.Elements) == size {
+			if !give(out) {
+				return nil
+			}
+			out = door.Part{}
+		}
+	}
+	if out.Done = r.Done; out.Done {
+		p.done = true
+	}
+	if out.Done || len(out.Elements) > 0 || len(out.Context) > 0 {
+		give(out)
+	}
+	return nil
+}
+
+// Count implements door.Backend, by reading.
+func (b *Backend) Count(ctx context.Context, r door.Read) (c door.Count, err error) {
+	r.Contexts = false
+	for part, err := range b.Read(ctx, r) {
+		if err != nil {
+			return door.Count{}, err
+		}
+		if len(part.Context) > 0 {
+			c.Context = part.Context
+		}
+		c.Elements += uint64(len(part.Elements))
+	}
+	return c, nil
+}
+
+// Context implements door.Backend.
+func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, error) {
+	return again(ctx, b, always, func(l *live, _ int) (door.Token, error) {
+		q, err := b.quorum(l, door.Quorum{}, r)
+		if err != nil {
+			return nil, err
+		}
+		seen, err := b.m.co.Seen(ctx, set, q)
+		if err != nil {
+			return nil, err
+		}
+		return l.sealer(set).Wide(seen)
+	})
+}
+
+// Drop implements door.Backend. What is left is what one replica has left of it.
+func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
+	return again(ctx, b, always, func(l *live, _ int) (uint64, error) {
+		q, err := b.quorum(l, d.Quorum, 0)
+		if err != nil {
+			return 0, err
+		}
+		seen, err := l.sealer(d.Set).Seen(d.Context)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := b.m.co.Drop(ctx, coord.Drop{Set: d.Set, Seen: seen, Quorum: q}); err != nil {
+			return 0, err
+		}
+		live, _, err := b.live(ctx, l, d.Set)
+		return live, err
+	})
+}
+
+// live asks the nearest replica that answers how many dots of a set are live, and how many events there were.
+func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uint64, err error) {
+	var errs []error
+	for _, i := range l.ordered(l.holders(keyscheme.SetSlot(set))) {
+		s, _, err := l.replicas[i].State(ctx, set)
+		if errors.Is(err, bigset.ErrNotFound) {
+			return 0, 0, nil
+		}
+		if err == nil {
+			return s.Seen.Len() - s.Dead.Len(), s.Seen.Len(), nil
+		}
+		errs = append(errs, err)
+	}
+	return 0, 0, errors.Join(errs...)
+}
+
+// Names implements door.Backend: each range is asked of one member that holds it. What the others have in addition, for some seconds, is not in the
+// list.
+func (b *Backend) Names(ctx context.Context, all bool) iter.Seq2[door.Name, error] {
+	return func(yield func(door.Name, error) bool) {
+		l, err := b.ready()
+		if err != nil {
+			yield(door.Name{}, err)
+			return
+		}
+		for _, r := range l.ranges() {
+			stopped, err := b.namesOf(ctx, l, r, all, func(n door.Name) bool { return yield(n, nil) })
+			if stopped {
+				return
+			}
+			if err != nil {
+				yield(door.Name{}, failure(err))
+				return
+			}
+		}
+	}
+}
+
+// namesOf lists the sets of a range, by the nearest member that answers.
+func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, yield func(door.Name) bool) (stopped bool, err error) {
+	var errs []error
+	after, begun := bigset.SetDigest{}, false
+	for _, i := range l.ordered(r.owners) {
+		rep := l.replicas[i]
+		if rep.Member().State != peer.Normal {
+			continue
+		}
+		failed := false
+		for d, err := range rep.Digests(ctx, r.first, r.last) {
+			if err != nil {
+				errs, failed = append(errs, err), true
+				break
+			}
+			if begun && compareSets(&d, &after) <= 0 { // another one has listed it
+				continue
+			}
+			n := door.Name{Set: slices.Clone(d.Name)}
+			if n.Live, n.Seen, err = b.live(ctx, l, d.Name); err != nil {
+				return false, err
+			}
+			if after, begun = (bigset.SetDigest{Slot: d.Slot, Name: n.Set}), true; (all || n.Live > 0) && !yield(n) {
+				return true, nil
+			}
+		}
+		if !failed {
+			return false, nil
+		}
+	}
+	return false, &coord.QuorumError{Of: 1, Err: errors.Join(errs...)}
+}
+
+// compareSets orders sets as a store lists them: by slot, then by the length of the name, then by the name.
+func compareSets(a, b *bigset.SetDigest) int {
+	switch {
+	case a.Slot != b.Slot:
+		if a.Slot < b.Slot {
+			return -1
+		}
+		return 1
+	case len(a.Name) != len(b.Name):
+		return len(a.Name) - len(b.Name)
+	}
+	return slices.Compare(a.Name, b.Name)
+}

@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"bigset/internal/ring"
+	"bigset/server/peer"
+	"bigset/server/wire"
+)
+
+// VerbStatus asks a member for its Status, as JSON. Clients may ask. It is on the wire.
+const VerbStatus wire.Verb = 90
+
+// Status is what a member knows of itself and of the others.
+type Status struct {
+	Cluster  string         `json:"cluster"`
+	Node     string         `json:"node"`
+	Epoch    uint64         `json:"epoch"` // 0 before the cluster is born
+	Settings ring.Settings  `json:"settings"`
+	Serves   bool           `json:"serves"`
+	Sets     bool           `json:"sets"`    // whether this member answers reads of sets
+	Filters  bool           `json:"filters"` // and of filters
+	Waits    string         `json:"waits,omitempty"`
+	Copied   uint64         `json:"copied_bytes,omitempty"` // of the copy into this member that goes on
+	Members  []MemberStatus `json:"members"`
+}
+
+// MemberStatus is what a member knows of one member.
+type MemberStatus struct {
+	ID           string  `json:"id"`
+	Address      string  `json:"address"`
+	Up           bool    `json:"up"` // it answers
+	Why          string  `json:"why,omitempty"`
+	Epoch        uint64  `json:"epoch"`
+	Sets         bool    `json:"sets"`
+	Filters      bool    `json:"filters"`
+	Waits        string  `json:"waits,omitempty"`
+	Hints        int     `json:"hints"` // of this member, for that one
+	HintBytes    int64   `json:"hint_bytes"`
+	Calls        uint64  `json:"calls"`
+	Failed       uint64  `json:"failed"`
+	Busy         uint64  `json:"busy"`
+	Milliseconds float64 `json:"milliseconds"` // that a call takes, of late
+}
+
+// Status returns what this member knows.
+func (m *Member) Status() Status {
+	v := m.View()
+	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: m.membership.conf.Settings, Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits()}
+	if v.Record != nil {
+		s.Epoch = v.Record.Epoch
+	}
+	if c := m.copied.Load(); c != nil {
+		s.Copied = c.Bytes
+	}
+	for _, p := range m.conf.Peers {
+		e := MemberStatus{ID: p.ID, Address: p.Address}
+		if p.ID == m.conf.Node {
+			e.Up, e.Epoch, e.Sets, e.Filters, e.Waits = true, s.Epoch, s.Sets, s.Filters, s.Waits
+			s.Members = append(s.Members, e)
+			continue
+		}
+		if l := m.links[p.ID]; l.Up() {
+			e.Up = true
+		} else if _, err := l.Remote(); err != nil {
+			e.Why = err.Error()
+		}
+		if o, ok := m.membership.other(p.ID); ok && e.Up {
+			if o.Committed != nil {
+				e.Epoch = o.Committed.Epoch
+			}
+			e.Sets, e.Filters, e.Waits = o.Sets, o.Filters, o.Waits
+		}
+		e.Hints, e.HintBytes = m.hints.Pending(p.ID)
+		st := m.stats.of(p.ID)
+		for i := range st.Verbs {
+			e.Calls += st.Verbs[i].Calls.Load()
+			e.Failed += st.Verbs[i].Failed.Load()
+			e.Busy += st.Verbs[i].Busy.Load()
+		}
+		e.Milliseconds = float64(st.average.Load()) / float64(time.Millisecond)
+		s.Members = append(s.Members, e)
+	}
+	return s
+}
+
+// other returns what another member said last.
+func (m *Membership) other(id string) (State, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.others[id]
+	return o.state, ok && o.err == nil
+}
+
+// NotReady says why clients should not be sent to this member.
+func (m *Member) NotReady() (reasons []string) {
+	s := m.Status()
+	switch {
+	case !s.Serves:
+		return []string{"cluster: this member does not serve yet: it waits for " + s.Waits}
+	case !s.Sets || !s.Filters:
+		reasons = append(reasons, "cluster: this member is joining: it answers no reads by itself before it is filled")
+	}
+	return append(reasons, m.short()...)
+}
+
+// short says for which ranges too few members are whole and answer.
+func (m *Member) short() (reasons []string) {
+	l := m.live.Load()
+	if l == nil {
+		return nil
+	}
+	need := l.view.Record.Settings
+	reads, writes := 0, 0
+	ranges := l.ranges()
+	for _, r := range ranges {
+		up, whole := 0, 0
+		for _, i := range r.owners {
+			if i != l.self && !m.links[m.conf.Peers[i].ID].Up() {
+				continue
+			}
+			if up++; l.replicas[i].Member().State == peer.Normal {
+				whole++
+			}
+		}
+		if whole < min(need.R, len(r.owners)) && l.origin < 0 {
+			reads++
+		}
+		if up < min(need.W, len(r.owners)) {
+			writes++
+		}
+	}
+	if reads > 0 {
+		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and whole to be read", reads, len(ranges)))
+	}
+	if writes > 0 {
+		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up to be written", writes, len(ranges)))
+	}
+	return reasons
+}
+
+// status answers VerbStatus.
+func (m *Member) status(context.Context) ([]byte, error) { return json.Marshal(m.Status()) }
+
+// Clients adds what this package answers to clients to the handler of their verbs.
+func (m *Member) Clients(next wire.Handler) wire.Handler {
+	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		if r.Verb == VerbStatus {
+			return m.status(ctx)
+		}
+		return next(ctx, r, send)
+	}
+}

@@ -1,0 +1,340 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"bigset"
+	"bigset/engine"
+	"bigset/internal/ring"
+	"bigset/server/alone"
+	"bigset/server/api"
+	"bigset/server/certs"
+	"bigset/server/cluster"
+	"bigset/server/coord"
+	"bigset/server/door"
+	"bigset/server/peer"
+	"bigset/server/peer/local"
+	"bigset/server/wire"
+)
+
+// Peers is what a node is told of the port for nodes and clients, and of its cluster. Without Peers it is alone.
+type Peers struct {
+	Listen   string // address of the port; default that of Node among Peers; empty on a node alone is no port
+	Node     string // the ID of this node
+	Peers    string // all nodes of the cluster, this one too: ID=HOST:PORT, commas between; the same order everywhere
+	Cluster  string // the cluster's name; default that in the certificates, "bigset" without
+	TLS      string // folder of the certificates; empty is none
+	Insecure bool   // whether the port may go without TLS; on loopback only
+	Settings ring.Settings
+}
+
+// has reports whether there is such a port.
+func (p *Peers) has() bool { return p.Listen != "" || p.Peers != "" }
+
+// list reads the peers.
+func (p *Peers) list() (peers []cluster.Peer, err error) {
+	for _, text := range strings.Split(p.Peers, ",") {
+		id, address, ok := strings.Cut(strings.TrimSpace(text), "=")
+		if _, _, err := net.SplitHostPort(address); !ok || id == "" || err != nil {
+			return nil, fmt.Errorf("%w: --peers: %q is not ID=HOST:PORT, for instance a=10.0.0.1:8690", ErrConfig, text)
+		}
+		peers = append(peers, cluster.Peer{ID: id, Address: address})
+	}
+	return peers, nil
+}
+
+// check returns what is wrong with what the node was told, and fills in what follows from it.
+func (p *Peers) check() error {
+	if !p.has() {
+		if p.Node != "" || p.TLS != "" || p.Insecure {
+			return fmt.Errorf("%w: --node, --tls and --insecure are for the port of --listen or --peers: give one of these", ErrConfig)
+		}
+		return nil
+	}
+	addresses := []string{}
+	if p.Peers != "" {
+		peers, err := p.list()
+		if err != nil {
+			return err
+		}
+		if p.Node == "" {
+			return fmt.Errorf("%w: --peers without --node: which of them is this one?", ErrConfig)
+		}
+		c := cluster.MembershipConfig{Node: p.Node, Peers: peers, Settings: p.Settings}
+		if err := c.Check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		for _, peer := range peers {
+			if addresses = append(addresses, peer.Address); peer.ID == p.Node {
+				p.Listen = cmp.Or(p.Listen, peer.Address)
+			}
+		}
+	}
+	if p.TLS != "" {
+		if p.Insecure {
+			return fmt.Errorf("%w: --tls and --insecure contradict each other", ErrConfig)
+		}
+		return nil
+	}
+	if !p.Insecure {
+		return fmt.Errorf("%w: the port %s needs certificates: --tls DIR, which `bigset cert` makes; --insecure goes without, on this machine alone", ErrConfig, p.Listen)
+	}
+	for _, a := range append(addresses, p.Listen) {
+		if !isLoopback(a) {
+			return fmt.Errorf("%w: --insecure, and %s can be reached from elsewhere: give 127.0.0.1 or --tls DIR", ErrConfig, a)
+		}
+	}
+	return nil
+}
+
+// isLoopback reports whether only this machine reaches an address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// peersDoor is the port for nodes and clients.
+type peersDoor struct {
+	*door.Server
+	member *cluster.Member // nil on a node alone
+}
+
+// NotReady says why clients should not be sent here.
+func (d *peersDoor) NotReady() []string {
+	if d.member == nil {
+		return nil
+	}
+	return d.member.NotReady()
+}
+
+// newPeers makes the door for nodes and clients.
+func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
+	p := &n.config.Peers
+	o := wire.ServerOptions{Options: wire.Options{Errors: cluster.Errors}, ClientErrors: api.Errors{}, Name: p.Node, Log: n.log}
+	d := door.Options{Name: "peers", Limits: limits, Log: n.log}
+	var folder *certs.Folder
+	if p.TLS != "" {
+		var err error
+		if folder, err = certs.Load(p.TLS, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
+			n.log.Error("bigset: the certificates can't be read again, those of before stay", "cause", err)
+		}}); err != nil {
+			return nil, nil, fmt.Errorf("%w: --tls: %w", ErrConfig, err)
+		}
+		id := folder.Identity()
+		if p.Node == "" {
+			p.Node = id.Name
+		}
+		if id.Name != p.Node || p.Cluster != "" && p.Cluster != id.Cluster {
+			return nil, nil, fmt.Errorf("%w: the certificate in %s is of node %s of cluster %s, and this is node %s of cluster %s", ErrConfig, p.TLS, id.Name, id.Cluster, p.Node, cmp.Or(p.Cluster, id.Cluster))
+		}
+		p.Cluster, o.Name = id.Cluster, p.Node
+		d.TLS, o.Identify = folder.Server(), identify
+	}
+	p.Cluster = cmp.Or(p.Cluster, "bigset")
+	out := &peersDoor{}
+	if p.Peers == "" {
+		o.Handler = clientsOnly(api.Handler(alone.New(s)))
+	} else {
+		var err error
+		if out.member, err = n.newMember(s, folder); err != nil {
+			return nil, nil, err
+		}
+		n.member = out.member
+		clients, nodes := out.member.Clients(api.Handler(out.member.Backend())), out.member.Handler()
+		o.Hello = out.member.Hello
+		o.Handler = func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+			if r.Verb.Peers() {
+				return nodes(ctx, r, send)
+			}
+			return clients(ctx, r, send)
+		}
+		d.Kept = 6 * strings.Count(p.Peers, "=")
+	}
+	var err error
+	if out.Server, err = door.NewLink(wire.NewServer(o), d); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%w: %w", ErrConfig, err), n.closeMember(context.Background()))
+	}
+	if out.member != nil {
+		out.member.Start()
+		return out, func() []engine.Metric { return clusterMetrics(out.member.Status()) }, nil
+	}
+	return out, nil, nil
+}
+
+// clientsOnly refuses verbs of nodes: a node alone has no peers.
+func clientsOnly(h wire.Handler) wire.Handler {
+	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		if r.Verb.Peers() {
+			return nil, fmt.Errorf("%w: this node is alone, it has no peers", peer.ErrUnavailable)
+		}
+		return h(ctx, r, send)
+	}
+}
+
+// identify says who is at the other end, by its certificate.
+func identify(ctx context.Context, nc net.Conn) (wire.Role, string, error) {
+	c, ok := nc.(*tls.Conn)
+	if !ok {
+		return 0, "", errors.New("server: a connection without TLS")
+	}
+	if err := c.HandshakeContext(ctx); err != nil {
+		return 0, "", err
+	}
+	_, role, name, err := certs.RoleOf(c.ConnectionState())
+	if err != nil {
+		return 0, "", err
+	}
+	if role == certs.RoleNode {
+		return wire.RoleNode, name, nil
+	}
+	return wire.RoleClient, name, nil
+}
+
+// newMember makes the member of the cluster.
+func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member, error) {
+	p := &n.config.Peers
+	peers, err := p.list()
+	if err != nil {
+		return nil, err
+	}
+	replica, err := local.New(p.Node, s, peer.Joining)
+	if err != nil {
+		return nil, err
+	}
+	hints, err := coord.OSFolder(filepath.Join(n.config.DataDir, "hints"))
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, to cluster.Peer) (net.Conn, error) {
+		if folder == nil {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
+		}
+		return (&tls.Dialer{Config: folder.Peer(to.ID)}).DialContext(ctx, "tcp", to.Address)
+	}
+	m, err := cluster.NewMember(cluster.Config{Node: p.Node, Name: p.Cluster, Peers: peers, Settings: p.Settings, Dial: dial, Hints: hints, Log: n.log},
+		replica, &clusterDisk{s})
+	if err != nil {
+		return nil, fmt.Errorf("server: cluster: %w", err)
+	}
+	return m, nil
+}
+
+// closeMember ends the member, if there is one. Doors have ended before.
+func (n *Node) closeMember(ctx context.Context) error {
+	if n.member == nil {
+		return nil
+	}
+	return n.member.Close(ctx)
+}
+
+// clusterDisk is a store as a member keeps its records in it.
+type clusterDisk struct{ store *engine.Store }
+
+var _ cluster.Disk = (*clusterDisk)(nil)
+
+func (d *clusterDisk) Identity() []byte { return d.store.Identity() }
+
+// metaOf returns where a value is kept.
+func metaOf(key string) (engine.Meta, error) {
+	switch key {
+	case "cluster":
+		return engine.MetaCluster, nil
+	case "cluster/filled":
+		return engine.MetaFilled, nil
+	case "cluster/filters":
+		return engine.MetaFilters, nil
+	}
+	return 0, fmt.Errorf("server: no place for %q", key)
+}
+
+func (d *clusterDisk) Load(key string) ([]byte, error) {
+	k, err := metaOf(key)
+	if err != nil {
+		return nil, err
+	}
+	return d.store.Meta(k)
+}
+
+func (d *clusterDisk) Save(ctx context.Context, key string, value []byte) error {
+	k, err := metaOf(key)
+	if err != nil {
+		return err
+	}
+	return d.store.SetMeta(ctx, k, value)
+}
+
+func (d *clusterDisk) MayLack() (sets, filters bool) { return d.store.MayLack() }
+
+func (d *clusterDisk) Certified(_ context.Context, sets, filters bool) error {
+	return d.store.MadeGood(sets, filters)
+}
+
+// HasData reports whether there is a set, also an empty one, or a filter.
+func (d *clusterDisk) HasData(ctx context.Context) (bool, error) {
+	for _, err := range d.store.Sets(ctx, true) {
+		return err == nil, err
+	}
+	list, err := d.store.Filters().List(nil)
+	return err == nil && len(list) > 0, err
+}
+
+func (d *clusterDisk) Seal() (key, domain []byte) {
+	k := d.store.Keyring()
+	return k.Current[:], k.Domain[:]
+}
+
+// clusterMetrics are the figures of a member.
+func clusterMetrics(s cluster.Status) (list []engine.Metric) {
+	bit := func(b bool) uint64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	list = append(list, gauge("cluster_epoch", "epoch of the cluster's record", s.Epoch),
+		gauge("cluster_serves", "whether this member serves", bit(s.Serves)),
+		gauge("cluster_sets_whole", "whether this member answers reads of sets", bit(s.Sets)),
+		gauge("cluster_filters_whole", "whether this member answers reads of filters", bit(s.Filters)),
+		gauge("cluster_copied_bytes", "bytes of the copy into this member that goes on", s.Copied))
+	for _, f := range []struct {
+		name, help string
+		counter    bool
+		value      func(*cluster.MemberStatus) uint64
+	}{
+		{"cluster_peer_up", "whether a member answers, by member", false, func(p *cluster.MemberStatus) uint64 { return bit(p.Up) }},
+		{"cluster_peer_hints", "hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.Hints) }},
+		{"cluster_peer_hint_bytes", "bytes of hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.HintBytes) }},
+		{"cluster_peer_calls", "calls to a member", true, func(p *cluster.MemberStatus) uint64 { return p.Calls }},
+		{"cluster_peer_calls_failed", "calls to a member that did not reach it, or whose answer was lost", true, func(p *cluster.MemberStatus) uint64 { return p.Failed }},
+		{"cluster_peer_calls_busy", "calls to a member that it had no room for", true, func(p *cluster.MemberStatus) uint64 { return p.Busy }},
+	} {
+		for i := range s.Members {
+			p := &s.Members[i]
+			if p.ID == s.Node {
+				continue
+			}
+			m := gauge(f.name, f.help, f.value(p))
+			if f.counter {
+				m = counter(f.name, f.help, f.value(p))
+			}
+			m.Label, m.Of = "peer", p.ID
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// durabilityInCluster is when a mark is answered where nothing says otherwise: a crash of a member must not take back what it has acknowledged.
+const durabilityInCluster = bigset.FilterLog
