@@ -60,8 +60,25 @@ func (s *SliceSpec) holds(h *bloomslice.Hash) error {
 	return nil
 }
 
-// checkLayers returns what is wrong with layers that another replica names. Their shapes follow from the options, but for those of a filter
-// that was imported: that has one slice and one owner.
+// CheckSeat returns what is wrong with a seat from which the slice is to be filled: ErrRequest.
+func (s *SliceSpec) CheckSeat(seat bloomslice.Seat) error {
+	if uint32(seat) >= s.Options.Owners {
+		return fmt.Errorf("%w: seat %d of filter %q, which is made for %d owners", ErrRequest, seat, s.Name, s.Options.Owners)
+	}
+	return nil
+}
+
+// checkOwner returns what is wrong with the owner of a layer that another replica names: it must be a seat that there is.
+func (s *SliceSpec) checkOwner(id bloomslice.LayerID) error {
+	seat, ok := id.Seat()
+	if !ok {
+		return fmt.Errorf("%w: layer %d of filter %q is of owner %.64q, which is no seat", ErrRequest, id.Index, s.Name, id.Owner)
+	}
+	return s.CheckSeat(seat)
+}
+
+// checkLayers returns what is wrong with layers that another replica names. Their owners are seats, and their shapes follow from the options, but
+// for those of a filter that was imported: that has one slice and one owner.
 func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
 	imported := s.Options.Slices == 1 && s.Options.Owners == 1
 	bytes := uint64(0)
@@ -72,6 +89,9 @@ func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
 		}
 		if shape, err := s.Options.Shape(int(l.ID.Index)); !imported && (err != nil || shape != l.Shape) {
 			return fmt.Errorf("%w: layer %d of filter %q can't have %d bytes", ErrRequest, l.ID.Index, s.Name, l.Shape.Bytes)
+		}
+		if err := s.checkOwner(l.ID); !imported && err != nil {
+			return err
 		}
 		if len(l.ID.Owner) > bloomslice.OwnerBytesMax {
 			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(l.ID.Owner), bloomslice.OwnerBytesMax)

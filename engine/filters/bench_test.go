@@ -184,7 +184,7 @@ func BenchmarkFirstMarks(b *testing.B) {
 		run(b, func(s *store) {
 			for i := range hashes {
 				spec.Slice = uint32(i)
-				_, err := s.Filters().MarkSlice(bg, spec, "1", hashes[i], make([]bool, len(hashes[i])))
+				_, err := s.Filters().MarkSlice(bg, spec, 1, hashes[i], make([]bool, len(hashes[i])))
 				must(b, err, "mark")
 			}
 		})
@@ -196,7 +196,7 @@ func BenchmarkFirstMarks(b *testing.B) {
 				spec.Slice = uint32(i)
 				all = append(all, filters.SliceMarking{Spec: spec, Hashes: hashes[i], Added: make([]bool, len(hashes[i]))})
 			}
-			s.Filters().MarkSlices(bg, "1", all)
+			s.Filters().MarkSlices(bg, all)
 			for i := range all {
 				must(b, all[i].Err, "mark")
 			}

@@ -272,7 +272,7 @@ func TestDigestMidway(t *testing.T) {
 	hashes := sliceKeys(&spec, 0, 400)
 	r.acked = hashes
 	mark := func(some []bloomslice.Hash) {
-		_, err := r.store.Filters().MarkSlice(bg, spec, "me", some, make([]bool, len(some)))
+		_, err := r.store.Filters().MarkSlice(bg, spec, 0, some, make([]bool, len(some)))
 		must(t, err, "mark")
 	}
 	mark(hashes[:10])

@@ -80,7 +80,7 @@ func TestManySlicesAtOnce(t *testing.T) {
 		r := openOthers(t, 2)
 		all := markings(spec, hashes)
 		stop := r[0].syncs()
-		r[0].store.Filters().MarkSlices(bg, "me", all)
+		r[0].store.Filters().MarkSlices(bg, all)
 		if n := stop(); n > most { // that of the slices, and that of the marks
 			t.Errorf("durability %d: %d syncs mark %d slices", d, n, parts)
 		}
@@ -144,7 +144,7 @@ func TestSlicesMadeSideBySide(t *testing.T) {
 			wg.Go(func() {
 				spec := spec
 				spec.Slice = uint32(i)
-				_, err := r.store.Filters().MarkSlice(bg, spec, "me", hashes[i], make([]bool, len(hashes[i])))
+				_, err := r.store.Filters().MarkSlice(bg, spec, 0, hashes[i], make([]bool, len(hashes[i])))
 				must(t, err, "mark")
 				acked.Add(1)
 			})
@@ -188,7 +188,7 @@ func TestEachSliceForItself(t *testing.T) {
 		for _, s := range specs {
 			all = append(all, filters.SliceMarking{Spec: s, Hashes: hashes[s.Slice%4], Added: make([]bool, len(hashes[s.Slice%4]))})
 		}
-		r.store.Filters().MarkSlices(ctx, "me", all)
+		r.store.Filters().MarkSlices(ctx, all)
 		return all
 	}
 	other := named("b", 1, 3)

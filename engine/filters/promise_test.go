@@ -29,7 +29,7 @@ func TestMarksPromise(t *testing.T) {
 			spec.Name, spec.Generation = []byte{byte(i)}, uint64(i+1)
 			all = append(all, markings(spec, hashes)...)
 		}
-		a.store.Filters().MarkSlices(bg, "me", all)
+		a.store.Filters().MarkSlices(bg, all)
 		var marks []filters.SliceMarks
 		for i := range all {
 			must(t, all[i].Err, "mark")

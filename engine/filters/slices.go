@@ -12,19 +12,20 @@ import (
 	"bigset/keyscheme"
 )
 
-// MarkSlice marks keys, by their hashes, in layers of an owner, and returns the marks for the other replicas: those of keys that were
+// MarkSlice marks keys, by their hashes, in layers of a seat, and returns the marks for the other replicas: those of keys that were
 // there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
 // are as durable as the filter promises. A slice that is not here is made. bigset.ErrNoFilter is a generation that is over, bigset.ErrRequest a request
 // that can't be. After any other error keys may be marked, or not.
-func (fs *Filters) MarkSlice(ctx context.Context, spec bigset.SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
-	one := [1]SliceMarking{{Spec: spec, Hashes: hashes, Added: added}}
-	fs.MarkSlices(ctx, owner, one[:])
+func (fs *Filters) MarkSlice(ctx context.Context, spec bigset.SliceSpec, seat bloomslice.Seat, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
+	one := [1]SliceMarking{{Spec: spec, Seat: seat, Hashes: hashes, Added: added}}
+	fs.MarkSlices(ctx, one[:])
 	return one[0].Marks, one[0].Err
 }
 
 // SliceMarking is a request to mark keys of one slice, and what has come of it.
 type SliceMarking struct {
 	Spec   bigset.SliceSpec
+	Seat   bloomslice.Seat // whose layers take new keys; below Spec.Options.Owners
 	Hashes []bloomslice.Hash
 	Added  []bool // as long as Hashes; set to which keys were new
 
@@ -35,16 +36,16 @@ type SliceMarking struct {
 
 // MarkSlices does what MarkSlice does for several slices, and sets of each what has come of it. Slices that are not here are made in one batch,
 // and it waits for the disk once, for all of them.
-func (fs *Filters) MarkSlices(ctx context.Context, owner string, all []SliceMarking) {
+func (fs *Filters) MarkSlices(ctx context.Context, all []SliceMarking) {
 	makings := make([]making, len(all))
 	for i := range all {
 		m := &all[i]
 		m.Marks, m.Begun = bigset.Marks{}, false
-		makings[i] = making{spec: &m.Spec, err: m.check(owner), first: func(slice *bloomslice.Slice) error { return slice.AddLayer(owner) }}
+		makings[i] = making{spec: &m.Spec, err: m.check(), first: func(slice *bloomslice.Slice) error { return slice.AddLayer(m.Seat.Owner()) }}
 	}
 	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error {
 		all[i].Begun = true
-		return fs.markSlice(part, owner, &all[i])
+		return fs.markSlice(part, &all[i])
 	})
 	for i := range all {
 		all[i].Err = makings[i].err
@@ -52,14 +53,11 @@ func (fs *Filters) MarkSlices(ctx context.Context, owner string, all []SliceMark
 }
 
 // check returns what is wrong with a request.
-func (m *SliceMarking) check(owner string) error {
+func (m *SliceMarking) check() error {
 	if err := m.Spec.CheckHashes(m.Hashes); err != nil {
 		return err
 	}
-	if len(owner) > bloomslice.OwnerBytesMax {
-		return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", bigset.ErrRequest, len(owner), bloomslice.OwnerBytesMax)
-	}
-	return nil
+	return m.Spec.CheckSeat(m.Seat)
 }
 
 // eachMade finds or makes slices and calls mark for each, then waits until all is as durable as the filters promise. What goes wrong with one is
@@ -98,7 +96,8 @@ func (fs *Filters) eachMade(ctx context.Context, all []making, mark func(i int, 
 }
 
 // markSlice marks the keys of a request.
-func (fs *Filters) markSlice(part *filterSlice, owner string, r *SliceMarking) error {
+func (fs *Filters) markSlice(part *filterSlice, r *SliceMarking) error {
+	owner := r.Seat.Owner()
 	m := bigset.Marks{SliceSpec: r.Spec, Marks: make([]bigset.Mark, len(r.Hashes))}
 	for from := 0; from < len(r.Hashes); from += hashedAtOnce {
 		to := min(from+hashedAtOnce, len(r.Hashes))

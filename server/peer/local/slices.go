@@ -32,7 +32,7 @@ func (l *Replica) present(err error) error {
 	return err
 }
 
-// Mark implements peer.SliceReplica. The node owns the layers that it fills, in all its incarnations.
+// Mark implements peer.SliceReplica. New keys go in layers of the seat that SetSeats has given.
 func (l *Replica) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool, peer.Member, error) {
 	one := [1]filters.SliceMarking{{Spec: spec, Hashes: hashes, Added: make([]bool, len(hashes))}}
 	by := l.mark(ctx, one[:])
@@ -50,7 +50,7 @@ func (l *Replica) mark(ctx context.Context, all []filters.SliceMarking) (by peer
 		}
 		return l.slices()
 	}
-	l.store.Filters().MarkSlices(ctx, l.node, all)
+	l.markFromSeats(ctx, all)
 	by = l.slices()
 	for i := range all {
 		m := &all[i]
@@ -61,6 +61,25 @@ func (l *Replica) mark(ctx context.Context, all []filters.SliceMarking) (by peer
 		}
 	}
 	return by
+}
+
+// markFromSeats has the store mark what the replica has a seat for.
+func (l *Replica) markFromSeats(ctx context.Context, all []filters.SliceMarking) {
+	whole := true
+	for i := range all {
+		m := &all[i]
+		m.Seat, m.Err = l.seat(&m.Spec)
+		whole = whole && m.Err == nil
+	}
+	if whole {
+		l.store.Filters().MarkSlices(ctx, all)
+		return
+	}
+	for i := range all { // some have gone to others
+		if m := &all[i]; m.Err == nil {
+			l.store.Filters().MarkSlices(ctx, all[i:i+1])
+		}
+	}
 }
 
 // ApplyMarks implements peer.SliceReplica.

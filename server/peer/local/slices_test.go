@@ -14,6 +14,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/keyscheme"
 	"bigset/server/peer"
 	"bigset/server/peer/local"
 )
@@ -116,6 +117,54 @@ func TestSlicesOfFailedStore(t *testing.T) {
 		}
 	}
 	disk.SetHook("fail", nil)
+}
+
+// TestSeats: a replica decides from the seat that it has in the slot of a slice. Where it has none nothing happens and another may be asked; a seat that
+// the filter was not made for is refused.
+func TestSeats(t *testing.T) {
+	store, _ := open(t, engine.Options{})
+	l, err := local.New("alice", store, peer.Normal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []peer.SliceKeys
+	for i := range uint32(cut.Slices) {
+		for k := byte(0); len(groups) == int(i); k++ {
+			if h := bloomslice.Sum([]byte{k}); h.Slice(cut.Slices) == i {
+				groups = append(groups, peer.SliceKeys{Slice: i, Hashes: []bloomslice.Hash{h}})
+			}
+		}
+	}
+	if _, _, _, err := l.Mark(ctx, slice(0), groups[0].Hashes); !errors.Is(err, peer.ErrUnavailable) || peer.Refused(err) {
+		t.Errorf("without seats: %v", err)
+	}
+	if _, err := store.Filters().Get(slice(0).Name); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("without seats a slice is made: %v", err)
+	}
+	seatOf := func(i uint32) bloomslice.Seat { return bloomslice.Seat(i % 4) } // the filter is made for 3
+	l.SetSeats(func(slot keyscheme.Slot) (bloomslice.Seat, bool) {
+		i := keyscheme.SliceAt(keyscheme.PartitionFilter, slice(0).Name, slot)
+		return seatOf(i), i != 5
+	})
+	marked, _, err := l.MarkMany(ctx, slice(0), groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range marked {
+		seat := seatOf(uint32(i))
+		switch {
+		case i == 5:
+			if !errors.Is(m.Err, peer.ErrUnavailable) || peer.Refused(m.Err) {
+				t.Errorf("slice %d, without a seat: %v", i, m.Err)
+			}
+		case seat == 3:
+			if !errors.Is(m.Err, bigset.ErrRequest) {
+				t.Errorf("slice %d, seat %d: %v", i, seat, m.Err)
+			}
+		case m.Err != nil || len(m.Layers) != 1 || m.Layers[0].ID.Owner != seat.Owner():
+			t.Errorf("slice %d, seat %d: %+v", i, seat, m)
+		}
+	}
 }
 
 // TestManyOutcomes asks for marks of many slices: each has its own answer or error, and one that was not begun has not happened.
