@@ -474,3 +474,56 @@ func TestSeatFilledByTwo(t *testing.T) {
 		}
 	}
 }
+
+// TestSetOwners: layers of a slice that one owner has filled keep their indexes for themselves, when several fill it; the one owner goes on in the
+// last of them.
+func TestSetOwners(t *testing.T) {
+	o := options(10001, 0.01)
+	s := slice(t, o, nil, nil)
+	key := func(i int, owner string) Layer {
+		t.Helper()
+		h := Sum(fmt.Append(nil, "key", i))
+		to, added, err := s.Admit(&h, owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if added {
+			s.Commit()
+		}
+		return to
+	}
+	n := 0
+	for ; len(s.Layers()) < 2; n++ {
+		key(n, "")
+	}
+	s.SetOwners(3)
+	three := o
+	three.Owners = 3
+	was := s.Layers()
+	for i, c := range []struct {
+		seat Seat
+		want LayerID
+	}{{0, LayerID{1, ""}}, {1, LayerID{2, "\x01"}}, {2, LayerID{2, "\x02"}}, {0, LayerID{1, ""}}} {
+		for n++; has(t, s, fmt.Sprint("key", n)); n++ {
+		}
+		to := key(n, c.seat.Owner())
+		if to.ID != c.want {
+			t.Fatalf("step %d: %+v, want %+v", i, to, c.want)
+		}
+		if shape, _ := three.Shape(int(c.want.Index)); c.seat > 0 && to.Shape != shape {
+			t.Errorf("step %d: %+v, want %+v", i, to.Shape, shape)
+		}
+	}
+	full := was[1]
+	full.Count = full.Shape.Capacity
+	if err := s.Restore(full); err != nil {
+		t.Fatal(err)
+	}
+	n++
+	if to := key(n, ""); to.ID != (LayerID{2, ""}) {
+		t.Errorf("%+v", to)
+	}
+	if now := s.Layers(); now[0] != was[0] || now[1].Shape != was[1].Shape {
+		t.Errorf("%+v, there was %+v", now, was)
+	}
+}

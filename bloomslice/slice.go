@@ -382,7 +382,7 @@ func (s *Slice) grow(owner string) (*layer, error) {
 	if l := s.newest(owner); l != nil {
 		index = int(l.id.Index) + 1
 	}
-	for s.layersAt(index) >= max(1, int(s.opt.Owners)) {
+	for s.layersAt(index) >= max(1, int(s.opt.Owners)) || s.wholeAt(index) {
 		index++
 	}
 	shape, err := s.opt.Shape(index)
@@ -395,6 +395,22 @@ func (s *Slice) grow(owner string) (*layer, error) {
 		}
 	}
 	return s.add(newLayer(Layer{LayerID{uint16(index), owner}, shape, 0}, false))
+}
+
+// SetOwners says how many owners fill the slice from now on. Layers that it has stay as they are: where their shapes are not those that the options
+// then give, as those of one owner, no other layer comes to their indexes. It is called as Admit is.
+func (s *Slice) SetOwners(n uint32) { s.opt.Owners = n }
+
+// wholeAt reports whether a layer of an index has a shape that is not divided among the owners: it has the probability of all.
+func (s *Slice) wholeAt(index int) bool {
+	for _, l := range *s.layers.Load() {
+		if int(l.id.Index) == index {
+			if shape, err := s.opt.Shape(index); err != nil || shape != l.shape {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // layersAt returns how many layers have an index.

@@ -30,6 +30,7 @@
 //	replay.go      the log of marks after a crash; the log itself is package engine/internal/marklog
 //	drop.go        dropping and clearing; cut.go cuts the keys out in the background
 //	limits.go      what a filter may take
+//	adopt.go       a filter that was made alone goes to several replicas
 //	export.go      reading a filter whole; import.go making one of pages from elsewhere
 //	slices.go      slices between replicas: marks, drops, generations; making.go making them; slicepages.go digests and pages of them
 //	verify.go      damage is looked for

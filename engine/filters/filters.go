@@ -234,9 +234,17 @@ func setDefaults(o *bigset.FilterOptions) {
 	o.Owners = cmp.Or(o.Owners, d.Owners)
 }
 
+// LastGeneration returns the largest generation that the store has met: of filters that it has, or had, or was told to drop. A cluster gives the
+// next filter one above those of all members, see bigset.NextGeneration.
+func (fs *Filters) LastGeneration() uint64 {
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	return fs.generation
+}
+
 // nextGeneration returns a generation that no filter has had. The lock of life is held.
 func (fs *Filters) nextGeneration() uint64 {
-	return max(fs.generation+1, uint64(fs.opt.Now().UnixMicro()))
+	return bigset.NextGeneration(fs.generation, fs.opt.Now())
 }
 
 // create opens the filter that was cleared, or makes a new one.
