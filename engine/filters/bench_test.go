@@ -257,3 +257,22 @@ func BenchmarkOpenSlices(b *testing.B) {
 		must(b, s.Close(), "close")
 	}
 }
+
+// BenchmarkDigestChanged marks a key in a slice of 730 pages and asks for its digest.
+func BenchmarkDigestChanged(b *testing.B) {
+	s, _ := benchStore(b, options{})
+	f, err := s.Filters().Create(bg, []byte("f"), millionKeys())
+	must(b, err, "create")
+	markMany(b, f, 900_000)
+	slot := keyscheme.SlotOf(keyscheme.PartitionFilter, []byte("f"), 0)
+	n := 0
+	for b.Loop() {
+		n++
+		_, err := f.Mark(bg, fmt.Append(nil, "more", n))
+		must(b, err, "mark")
+		for _, err := range s.Filters().SliceDigests(bg, slot, slot) {
+			must(b, err, "digest")
+		}
+	}
+	must(b, s.Close(), "close")
+}

@@ -32,6 +32,7 @@
 //	limits.go      what a filter may take
 //	adopt.go       a filter that was made alone goes to several replicas
 //	export.go      reading a filter whole; import.go making one of pages from elsewhere
-//	slices.go      slices between replicas: marks, drops, generations; making.go making them; slicepages.go digests and pages of them
+//	slices.go      slices between replicas: marks, drops, generations; making.go making them; slicepages.go digests and pages of them;
+//	               pagesums.go hashes of pages that are kept
 //	verify.go      damage is looked for
 package filters

@@ -108,6 +108,7 @@ func lockParts(parts []*filterSlice) (unlock func()) {
 func (fs *Filters) forget(part *filterSlice) {
 	part.gone.Store(true)
 	part.count(nil)
+	part.dropSums()
 	if slice := part.slice.Swap(nil); slice != nil {
 		fs.ring.remove(part)
 		slice.Release()

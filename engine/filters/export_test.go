@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"bigset"
+	"bigset/bloomslice"
 )
 
 // SegmentsOf makes the log of marks ask for a flush when its segment has so many bytes.
@@ -73,4 +74,33 @@ func (f *Filter) DigestDuring(index uint32, change func()) (sum [16]byte) {
 	change()
 	part.endDigest(&d.Sum, mine, true)
 	return d.Sum
+}
+
+// DropSums has a slice forget the hashes of its pages, and its digest. It reports whether it had any.
+func (f *Filter) DropSums(index uint32) (had bool) {
+	part := f.at(index)
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	had = part.rest != nil && part.rest.sums != nil
+	part.dropSums()
+	part.changed()
+	return had
+}
+
+// TableBytes returns what tables of open slices take in memory.
+func (o *Owner) TableBytes() int64 { return o.fs.resident.Tables.Load() }
+
+// SumsDuring collects the hashes of a slice's pages. Between the reading of the pages and the end it calls change.
+func (f *Filter) SumsDuring(index uint32, change func()) {
+	part := f.at(index)
+	s := part.beginSums()
+	_, whole, err := part.eachPage(nil, func(p bigset.PageSum, layers []bloomslice.Layer) bool {
+		s.add(p, layers)
+		return true
+	})
+	if err != nil {
+		panic(err)
+	}
+	change()
+	part.endSums(&s, whole)
 }

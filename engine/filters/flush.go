@@ -98,6 +98,7 @@ func (f *filterSlice) flushLocked() error {
 			return err
 		}
 		f.of.fs.written.Add(uint64(len(dirty.Pages)))
+		f.stored(dirty.Pages)
 	}
 	return nil
 }
@@ -206,6 +207,7 @@ func (f *filterSlice) close() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if slice := f.slice.Load(); slice != nil && !f.gone.Load() {
+		f.dropSums() // what is stored from here on is not noted
 		for taking := slice.Take(); ; {
 			dirty := taking.Next(pagesBatched)
 			if dirty.Empty() {

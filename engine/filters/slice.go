@@ -44,6 +44,7 @@ type filterSlice struct {
 type sliceRest struct {
 	layers  []bloomslice.Layer // of a closed one, as they are stored; nil until they are read
 	damaged error              // what the log of marks has of it could not be brought in
+	sums    pageSums           // of an open one that was compared
 }
 
 // sliceFlags are bits of what a slice remembers.
@@ -54,6 +55,8 @@ const (
 	flagDigested                         // sum is the digest of what it has
 	flagDigesting                        // a goroutine works the digest out
 	flagQuiet                            // with flagDigesting: nothing has changed since that goroutine began
+	flagSumming                          // a goroutine collects the hashes of its pages
+	flagStored                           // with flagSumming: a page was stored since that goroutine began
 )
 
 func newFilterSlice(of *Filter, index uint32) *filterSlice {
@@ -77,11 +80,16 @@ func (f *filterSlice) damaged() error {
 }
 
 // damagedBy has all that is asked of the slice fail. The lock is held, or nobody else knows the slice.
-func (f *filterSlice) damagedBy(err error) { f.rest = &sliceRest{damaged: err} }
+func (f *filterSlice) damagedBy(err error) {
+	f.dropSums()
+	f.rest = &sliceRest{damaged: err}
+}
 
 // remember keeps the layers of a closed slice, as they are stored. The lock is held.
 func (f *filterSlice) remember(layers []bloomslice.Layer) {
-	f.rest = &sliceRest{layers: layers, damaged: f.damaged()}
+	damaged := f.damaged()
+	f.dropSums()
+	f.rest = &sliceRest{layers: layers, damaged: damaged}
 }
 
 // entry returns the slice's entry in the directory.

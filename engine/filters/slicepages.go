@@ -150,7 +150,7 @@ func (f *filterSlice) endDigest(sum *[16]byte, mine, done bool) {
 func (f *filterSlice) digestPages(d *bigset.SliceDigest) error {
 	hash := sha256.New()
 	var buf []byte
-	layers, done, err := f.eachPage(nil, func(p bigset.PageSum, _ []byte) bool {
+	layers, done, err := f.eachSum(nil, func(p bigset.PageSum) bool {
 		buf = appendPlace(buf[:0], p.PagePlace)
 		_, _ = hash.Write(binary.BigEndian.AppendUint64(buf, p.Sum))
 		return true
@@ -171,12 +171,9 @@ func appendPlace(dst []byte, p bigset.PagePlace) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, p.Layer.Owner...), p.Page)
 }
 
-// eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false. What was marked before is
-// in them. It returns all layers, and whether there are no more pages. The value belongs to yield while it runs.
-func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.PageSum, value []byte) bool) (layers []bloomslice.Layer, done bool, err error) {
-	if err := f.flush(); err != nil {
-		return nil, false, f.readError(err)
-	}
+// eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false, with all layers. It returns
+// those, and whether there are no more pages.
+func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.PageSum, layers []bloomslice.Layer) bool) (layers []bloomslice.Layer, done bool, err error) {
 	r, err := f.reader()
 	if err != nil {
 		return nil, false, err
@@ -197,7 +194,7 @@ func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.Page
 		if err != nil {
 			return nil, false, f.readError(err)
 		}
-		if !yield(bigset.PageSum{PagePlace: bigset.PagePlace{Layer: p.Layer, Page: p.Page}, Sum: xxhash.Sum64(value)}, value) {
+		if !yield(bigset.PageSum{PagePlace: bigset.PagePlace{Layer: p.Layer, Page: p.Page}, Sum: xxhash.Sum64(value)}, r.Layers) {
 			return r.Layers, false, nil
 		}
 	}
@@ -222,7 +219,7 @@ func (fs *Filters) PageSums(ctx context.Context, spec bigset.SliceSpec, after *b
 		return bigset.PageSums{Done: true}, err
 	}
 	var sums bigset.PageSums
-	sums.Layers, sums.Done, err = part.eachPage(after, func(p bigset.PageSum, _ []byte) bool {
+	sums.Layers, sums.Done, err = part.eachSum(after, func(p bigset.PageSum) bool {
 		if len(sums.Sums) < most {
 			sums.Sums = append(sums.Sums, p)
 			return true
