@@ -106,7 +106,26 @@ func (f *Folder) missing(name string) error {
 	return fmt.Errorf("%w: %s: `bigset cert %s` makes it", ErrMissing, filepath.Join(f.dir, name), f.role)
 }
 
+// readsMax is how often files are read that change while they are read.
+const readsMax = 10
+
+// read returns the contents of all files as they were together: what was read two times alike was not of two renewals.
 func (f *Folder) read() (texts [3][]byte, err error) {
+	var before [sha256.Size]byte
+	for range readsMax {
+		if texts, err = f.readOnce(); err != nil {
+			return texts, err
+		}
+		now := sum(texts)
+		if now == before {
+			break
+		}
+		before = now
+	}
+	return texts, nil
+}
+
+func (f *Folder) readOnce() (texts [3][]byte, err error) {
 	for i, name := range f.files() {
 		if texts[i], err = readFile(f.dir, name); err != nil {
 			return texts, err

@@ -174,6 +174,7 @@ func (m *Member) Start() {
 func (m *Member) Close(ctx context.Context) error {
 	m.cancel()
 	m.ended.Wait()
+	m.membership.filler.ended.Wait() // it ends with m.life
 	err := m.co.Close(ctx)
 	return errors.Join(err, m.close())
 }

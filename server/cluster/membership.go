@@ -135,6 +135,7 @@ type Membership struct {
 	wake   chan struct{}
 	filler struct {
 		mu      sync.Mutex
+		ended   sync.WaitGroup
 		running bool
 		epoch   uint64
 	}
@@ -621,7 +622,7 @@ func (m *Membership) fill(v View) {
 		return
 	}
 	f.running = true
-	go func() {
+	f.ended.Go(func() {
 		defer func() {
 			f.mu.Lock()
 			f.running = false
@@ -637,7 +638,7 @@ func (m *Membership) fill(v View) {
 			m.conf.Log.Warn("cluster: this member could not be filled, it is tried again", "epoch", v.Record.Epoch, "cause", err)
 			time.Sleep(100 * time.Millisecond)
 		}
-	}()
+	})
 }
 
 // certify notes that this member has been filled under a view.

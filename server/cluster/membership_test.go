@@ -519,8 +519,10 @@ func TestMembershipSchedules(t *testing.T) {
 					w.disks[i] = newDisk(fmt.Sprintf("%s%d", w.ids[i], wiped+1))
 				}
 			case 3:
-				if w.members[i] == nil {
-					w.disks[i].filters = true
+				if d := w.disks[i]; w.members[i] == nil {
+					d.mu.Lock()
+					d.filters = true
+					d.mu.Unlock()
 				}
 			case 4:
 				w.mu.Lock()
@@ -556,7 +558,8 @@ func TestMembershipSchedules(t *testing.T) {
 // holders is how many disks hold a record.
 func (w *net3) holders() (n int) {
 	for _, d := range w.disks {
-		if l, err := decodeLedger(d.kept[keyLedger]); err == nil && l.Committed != nil {
+		value, _ := d.Load(keyLedger)
+		if l, err := decodeLedger(value); err == nil && l.Committed != nil {
 			n++
 		}
 	}
