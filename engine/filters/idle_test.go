@@ -217,7 +217,7 @@ func TestIdleSlicesCount(t *testing.T) {
 	r := newRoom("counted")
 	r.opt.FilterLimits = filters.Limits{TotalBytes: 1 << 40}
 	r.open(t)
-	f, keys := cutFilter(t, r, "f", bigset.FilterInterval)
+	_, keys := cutFilter(t, r, "f", bigset.FilterInterval)
 	cutFilter(t, r, "g", bigset.FilterInterval)
 	total := r.store.own.LayerBytes()
 	fs := r.reopened(t)
