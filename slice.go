@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"bigset/bloomslice"
 	"bigset/keyscheme"
@@ -19,6 +20,12 @@ type SliceSpec struct {
 	Slice      uint32        // below Options.Slices
 	Generation uint64        // given by who makes the filter: above 0, of no other filter, and above those of its name before
 	Options    FilterOptions // all set, none a default; not InMemory
+}
+
+// NextGeneration returns the generation of a filter that is made now: above last, and at least the time in microseconds since 1970. With last at
+// least Filters.LastGeneration of every member no filter, also none that a node has made alone, has had it.
+func NextGeneration(last uint64, now time.Time) uint64 {
+	return max(last+1, uint64(max(0, now.UnixMicro())))
 }
 
 // Slot returns where the slice lies.
@@ -60,8 +67,42 @@ func (s *SliceSpec) holds(h *bloomslice.Hash) error {
 	return nil
 }
 
-// checkLayers returns what is wrong with layers that another replica names. Their shapes follow from the options, but for those of a filter
-// that was imported: that has one slice and one owner.
+// CheckSeat returns what is wrong with a seat from which the slice is to be filled: ErrRequest.
+func (s *SliceSpec) CheckSeat(seat bloomslice.Seat) error {
+	if uint32(seat) >= s.Options.Owners {
+		return fmt.Errorf("%w: seat %d of filter %q, which is made for %d owners", ErrRequest, seat, s.Name, s.Options.Owners)
+	}
+	return nil
+}
+
+// checkOwner returns what is wrong with the owner of a layer that another replica names: it must be a seat that there is.
+func (s *SliceSpec) checkOwner(id bloomslice.LayerID) error {
+	seat, ok := id.Seat()
+	if !ok {
+		return fmt.Errorf("%w: layer %d of filter %q is of owner %.64q, which is no seat", ErrRequest, id.Index, s.Name, id.Owner)
+	}
+	return s.CheckSeat(seat)
+}
+
+// checkShape returns what is wrong with the shape of a layer that another replica names: it must follow from the options. Layers of seat 0 may be
+// from before the filter had several owners, with shapes of one, and those of one slice may have been imported, with any.
+func (s *SliceSpec) checkShape(l *bloomslice.Layer) error {
+	index := int(l.ID.Index)
+	if shape, err := s.Options.Shape(index); err == nil && shape == l.Shape {
+		return nil
+	}
+	if l.ID.Owner == "" {
+		alone := s.Options.Options
+		alone.Owners = 1
+		if shape, err := alone.Shape(index); s.Options.Slices == 1 || err == nil && shape == l.Shape {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: layer %d of filter %q can't have %d bytes", ErrRequest, index, s.Name, l.Shape.Bytes)
+}
+
+// checkLayers returns what is wrong with layers that another replica names. A filter of one slice and one owner may have been imported, with
+// layers of any owner and shape.
 func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
 	imported := s.Options.Slices == 1 && s.Options.Owners == 1
 	bytes := uint64(0)
@@ -70,8 +111,10 @@ func (s *SliceSpec) checkLayers(layers []bloomslice.Layer) error {
 		if err := l.Shape.Validate(); err != nil {
 			return err
 		}
-		if shape, err := s.Options.Shape(int(l.ID.Index)); !imported && (err != nil || shape != l.Shape) {
-			return fmt.Errorf("%w: layer %d of filter %q can't have %d bytes", ErrRequest, l.ID.Index, s.Name, l.Shape.Bytes)
+		if !imported {
+			if err := errors.Join(s.checkShape(l), s.checkOwner(l.ID)); err != nil {
+				return err
+			}
 		}
 		if len(l.ID.Owner) > bloomslice.OwnerBytesMax {
 			return fmt.Errorf("%w: an owner's name of %d bytes, at most %d", ErrRequest, len(l.ID.Owner), bloomslice.OwnerBytesMax)

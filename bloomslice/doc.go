@@ -17,7 +17,8 @@
 //     that have each other's pages, counts and layers are equal, whatever came in which order and how often.
 //   - No key that was added is denied, whatever is stored, taken out of memory and read again beside the question.
 //   - A layer belongs to its owner, who alone fills it, counts its keys and decides that it is full. Where two owners fill a filter, it
-//     costs a layer more; the OR of two layers that were filled apart would have far more false positives than it may.
+//     costs a layer more; the OR of two layers that were filled apart would have far more false positives than it may. An owner is a
+//     seat that replicas hand on, so there are no more of them than the filter is made for.
 //   - What can't be read, or is damaged, is an error and never "no".
 //
 // Nothing here does I/O or has a goroutine. Of a Slice any number of goroutines may call Check, beside one that calls the rest.

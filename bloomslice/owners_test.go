@@ -360,3 +360,170 @@ func TestAdmitThere(t *testing.T) {
 		t.Errorf("%d times another layer than the first was named", elsewhere)
 	}
 }
+
+// TestSeatOwners: each seat has an owner of its own, and only those are seats.
+func TestSeatOwners(t *testing.T) {
+	last := LayerID{}
+	for i := range OwnersMax {
+		id := LayerID{Owner: Seat(i).Owner()}
+		if seat, ok := id.Seat(); !ok || seat != Seat(i) {
+			t.Errorf("seat %d comes back as %d, %v", i, seat, ok)
+		}
+		if i > 0 && last.Compare(id) >= 0 {
+			t.Errorf("layers of seat %d are not in order", i)
+		}
+		last = id
+	}
+	for _, owner := range []string{"\x00", "node", "\x01\x01", "\x00\x01"} {
+		if seat, ok := (LayerID{Owner: owner}).Seat(); ok {
+			t.Errorf("%q is seat %d", owner, seat)
+		}
+	}
+	for id, want := range map[LayerID]string{{}: "layer 0 of seat 0", {2, "\xFF"}: "layer 2 of seat 255", {3, "node"}: `layer 3 of "node"`} {
+		if got := id.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// handed marks keys in a slice of three seats, while a move hands one of the seats to another replica every so often, which has all that the one
+// before had. It returns the slice of a replica that has heard of all.
+func handed(t *testing.T, o Options, keys, moves int, owner func(seat, move int) string) *owned {
+	t.Helper()
+	replicas := owners(t, o, 3)
+	for i := range replicas {
+		replicas[i].name = owner(i, 0)
+	}
+	for i := range keys {
+		if at := i * moves / keys; i > 0 && at != (i-1)*moves/keys {
+			seat := at % 3
+			next := &owned{slice(t, o, nil, nil), owner(seat, at), map[string]bool{}}
+			sendAll(t, replicas[seat], next)
+			replicas[seat] = next
+		}
+		m := replicas[i%3].mark(t, fmt.Sprint("key", i))
+		for _, r := range replicas {
+			r.receive(t, &m)
+		}
+	}
+	for _, r := range replicas {
+		for key := range r.keys {
+			if !has(t, r.Slice, key) {
+				t.Fatalf("%s is denied", key)
+			}
+		}
+	}
+	return replicas[0]
+}
+
+// TestSeatHandedOn: a slice has as many layers after 200 moves as after none. With an owner for each replica that ever was it grows beyond
+// all bounds.
+func TestSeatHandedOn(t *testing.T) {
+	o := options(10001, 0.01)
+	o.Owners = 3
+	const keys = 30_000
+	seat := func(seat, _ int) string { return Seat(seat).Owner() }
+	still, moved := handed(t, o, keys, 1, seat), handed(t, o, keys, 200, seat)
+	if a, b := still.Layers(), moved.Layers(); len(a) != len(b) || a[len(a)-1].ID.Index != b[len(b)-1].ID.Index {
+		t.Errorf("%d moves lead to layers %+v, none to %+v", 200, b, a)
+	}
+	named := handed(t, o, keys, 12, func(seat, move int) string { return fmt.Sprint("node", seat, " ", move) })
+	if a, b := moved.Layers(), named.Layers(); len(b) <= len(a) {
+		t.Errorf("12 nodes have %d layers, and seats %d: this test shows nothing", len(b), len(a))
+	}
+}
+
+// TestSeatFilledByTwo: while a move settles two replicas fill one seat, and neither hears of the other. Then each tells the other all. Nothing is
+// denied, no count goes over its layer's capacity, layers hold at most what both put there, and the layers are no more than one replica makes.
+func TestSeatFilledByTwo(t *testing.T) {
+	o := options(10001, 0.01)
+	o.Owners = 3
+	shape, err := o.Shape(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []int{100, int(shape.Capacity) - 1, int(shape.Capacity) + 500} {
+		a := &owned{slice(t, o, nil, nil), Seat(1).Owner(), map[string]bool{}}
+		b := &owned{slice(t, o, nil, nil), Seat(1).Owner(), map[string]bool{}}
+		for i := range each {
+			a.mark(t, fmt.Sprint("a", i))
+			b.mark(t, fmt.Sprint("b", i))
+		}
+		sendAll(t, a, b)
+		sendAll(t, b, a)
+		equal(t, a, b)
+		for i := range 2000 { // only b goes on
+			m := b.mark(t, fmt.Sprint("later", i))
+			a.receive(t, &m)
+		}
+		for _, r := range []*owned{a, b} {
+			for key := range r.keys {
+				if !has(t, r.Slice, key) {
+					t.Fatalf("%d keys each: %s is denied", each, key)
+				}
+			}
+		}
+		counted := uint64(0)
+		for i, l := range b.Layers() {
+			if counted += l.Count; l.Count > l.Shape.Capacity || int(l.ID.Index) != i {
+				t.Errorf("%d keys each: layers %+v", each, b.Layers())
+			}
+		}
+		if all := uint64(len(b.keys)); counted+uint64(each) < all-all/50 { // false positives are not counted
+			t.Errorf("%d keys each: %d of %d are counted", each, counted, all)
+		}
+	}
+}
+
+// TestSetOwners: layers of a slice that one owner has filled keep their indexes for themselves, when several fill it; the one owner goes on in the
+// last of them.
+func TestSetOwners(t *testing.T) {
+	o := options(10001, 0.01)
+	s := slice(t, o, nil, nil)
+	key := func(i int, owner string) Layer {
+		t.Helper()
+		h := Sum(fmt.Append(nil, "key", i))
+		to, added, err := s.Admit(&h, owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if added {
+			s.Commit()
+		}
+		return to
+	}
+	n := 0
+	for ; len(s.Layers()) < 2; n++ {
+		key(n, "")
+	}
+	s.SetOwners(3)
+	three := o
+	three.Owners = 3
+	was := s.Layers()
+	for i, c := range []struct {
+		seat Seat
+		want LayerID
+	}{{0, LayerID{1, ""}}, {1, LayerID{2, "\x01"}}, {2, LayerID{2, "\x02"}}, {0, LayerID{1, ""}}} {
+		for n++; has(t, s, fmt.Sprint("key", n)); n++ {
+		}
+		to := key(n, c.seat.Owner())
+		if to.ID != c.want {
+			t.Fatalf("step %d: %+v, want %+v", i, to, c.want)
+		}
+		if shape, _ := three.Shape(int(c.want.Index)); c.seat > 0 && to.Shape != shape {
+			t.Errorf("step %d: %+v, want %+v", i, to.Shape, shape)
+		}
+	}
+	full := was[1]
+	full.Count = full.Shape.Capacity
+	if err := s.Restore(full); err != nil {
+		t.Fatal(err)
+	}
+	n++
+	if to := key(n, ""); to.ID != (LayerID{2, ""}) {
+		t.Errorf("%+v", to)
+	}
+	if now := s.Layers(); now[0] != was[0] || now[1].Shape != was[1].Shape {
+		t.Errorf("%+v, there was %+v", now, was)
+	}
+}

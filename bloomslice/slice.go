@@ -11,7 +11,39 @@ import (
 // LayerID names a layer of a slice.
 type LayerID struct {
 	Index uint16
-	Owner string // who fills the layer, counts its keys and decides that it is full; "" on a node alone. At most OwnerBytesMax bytes
+	Owner string // who fills the layer, counts its keys and decides that it is full: Seat.Owner. At most OwnerBytesMax bytes
+}
+
+// Seat is an owner's place among the owners of a filter: below Options.Owners, 0 where there is one. A replica that fills a slice has a seat there;
+// one that takes its place is handed the seat, with the counts of its layers. So however many replicas have filled a slice, it has layers
+// of so many owners only as the filter is made for: shapes are divided among those.
+type Seat uint8
+
+// Owner returns the owner of layers that a seat fills: no bytes for seat 0, as on a node alone, else one. It is part of the disk format.
+func (s Seat) Owner() string {
+	if s == 0 {
+		return ""
+	}
+	return string([]byte{byte(s)})
+}
+
+// Seat returns the seat that fills a layer. It reports false for an owner that is no seat's.
+func (id LayerID) Seat() (s Seat, ok bool) {
+	switch {
+	case id.Owner == "":
+		return 0, true
+	case len(id.Owner) == 1 && id.Owner[0] > 0:
+		return Seat(id.Owner[0]), true
+	}
+	return 0, false
+}
+
+// String says which layer it is, for errors: "layer 2 of seat 1".
+func (id LayerID) String() string {
+	if seat, ok := id.Seat(); ok {
+		return fmt.Sprintf("layer %d of seat %d", id.Index, seat)
+	}
+	return fmt.Sprintf("layer %d of %q", id.Index, id.Owner)
 }
 
 // Compare orders layers: by index, then by owner, the shorter name first. It is the order in which they are stored.
@@ -343,14 +375,14 @@ func (s *Slice) find(id LayerID) *layer {
 	return nil
 }
 
-// grow adds a layer of the owner's, behind its others, at the first index that has not a layer of each owner: so the layers of an index
-// have the probability that one layer has where there is one owner, and who takes another's place goes on where there is room.
+// grow adds a layer of the owner's, after its others, at the first index that has not a layer of each owner: so the layers of an index
+// have the probability that one layer has where there is one owner.
 func (s *Slice) grow(owner string) (*layer, error) {
 	index := 0
 	if l := s.newest(owner); l != nil {
 		index = int(l.id.Index) + 1
 	}
-	for s.layersAt(index) >= max(1, int(s.opt.Owners)) {
+	for s.layersAt(index) >= max(1, int(s.opt.Owners)) || s.wholeAt(index) {
 		index++
 	}
 	shape, err := s.opt.Shape(index)
@@ -363,6 +395,22 @@ func (s *Slice) grow(owner string) (*layer, error) {
 		}
 	}
 	return s.add(newLayer(Layer{LayerID{uint16(index), owner}, shape, 0}, false))
+}
+
+// SetOwners says how many owners fill the slice from now on. Layers that it has stay as they are: where their shapes are not those that the options
+// then give, as those of one owner, no other layer comes to their indexes. It is called as Admit is.
+func (s *Slice) SetOwners(n uint32) { s.opt.Owners = n }
+
+// wholeAt reports whether a layer of an index has a shape that is not divided among the owners: it has the probability of all.
+func (s *Slice) wholeAt(index int) bool {
+	for _, l := range *s.layers.Load() {
+		if int(l.id.Index) == index {
+			if shape, err := s.opt.Shape(index); err != nil || shape != l.shape {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // layersAt returns how many layers have an index.

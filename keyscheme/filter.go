@@ -43,9 +43,13 @@ type FilterPrefix []byte
 
 // NewFilterPrefix returns the prefix of one slice of a filter, 0 where it is not cut. The name must pass CheckFilterName.
 func NewFilterPrefix(name []byte, slice uint32) FilterPrefix {
-	slot := SlotOf(PartitionFilter, name, slice)
-	p := make([]byte, 0, SlotBytes+LengthBytes+2+len(name))
-	return append(append(AppendSlotKey(p, slot, SlotBloom, nil), byte(len(name))), name...)
+	return AppendFilterPrefix(make([]byte, 0, SlotBytes+LengthBytes+2+len(name)), name, slice)
+}
+
+// AppendFilterPrefix appends the prefix of one slice of a filter.
+func AppendFilterPrefix(dst, name []byte, slice uint32) []byte {
+	dst = AppendSlotKey(dst, SlotOf(PartitionFilter, name, slice), SlotBloom, nil)
+	return append(append(dst, byte(len(name))), name...)
 }
 
 // CheckFilterName returns an error that is ErrNameTooLong when no key can hold the name.

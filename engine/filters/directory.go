@@ -36,26 +36,33 @@ type present struct {
 
 // entries returns what a part of the directory says.
 func (fs *Filters) entries(b keyscheme.Bounds) (entries []present, err error) {
-	err = fs.db.Each(b, func(raw, value []byte) error {
+	err = fs.eachEntry(b, func(e present) {
+		e.Name = bytes.Clone(e.Name)
+		entries = append(entries, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return entries, nil
+}
+
+// eachEntry calls f for what a part of the directory says, in order. The name is valid during the call.
+func (fs *Filters) eachEntry(b keyscheme.Bounds, f func(e present)) error {
+	return fs.db.Each(b, func(raw, value []byte) error {
 		key, err := keyscheme.Decode(raw)
 		if err != nil {
 			return fmt.Errorf("%w: directory of filters: %w", bigset.ErrCorrupt, err)
 		}
 		var e present
 		e.DirectoryEntry, _ = keyscheme.DecodeDirectoryKey(key.Rest)
-		e.Name = bytes.Clone(e.Name)
 		if e.Kind == keyscheme.EntryPresent {
 			if e.slices, err = keyscheme.DecodePresentValue(value, e.Slice); err != nil {
 				e.bad = fmt.Errorf("%w: directory of filters, %q: %w", bigset.ErrCorrupt, e.Name, err)
 			}
 		}
-		entries = append(entries, e)
+		f(e)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return entries, nil
 }
 
 // unlisted returns the filter of a name that is on disk and was cleared, or nil, and entries of the directory that nothing stands behind.

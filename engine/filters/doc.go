@@ -24,12 +24,15 @@
 //
 //	filters.go     Filters: the list, making a filter; owner.go what the store calls; directory.go which filters there are
 //	filter.go      Filter: check, mark, flush, close; now.go marking without waiting
-//	slice.go       one slice, open or closed: its head, layers and pages; counts.go its counters
+//	slice.go       one slice, open or closed: its head, layers and pages; idle.go those of which nothing is in memory
+//	counts.go      what a filter counts
 //	flush.go       pages to disk, closing, trimming; ring.go the slices that a trim goes round
 //	replay.go      the log of marks after a crash; the log itself is package engine/internal/marklog
 //	drop.go        dropping and clearing; cut.go cuts the keys out in the background
 //	limits.go      what a filter may take
+//	adopt.go       a filter that was made alone goes to several replicas
 //	export.go      reading a filter whole; import.go making one of pages from elsewhere
-//	slices.go      slices between replicas: marks, drops, generations; slicepages.go digests and pages of them
+//	slices.go      slices between replicas: marks, drops, generations; making.go making them; slicepages.go digests and pages of them;
+//	               pagesums.go hashes of pages that are kept
 //	verify.go      damage is looked for
 package filters

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -45,7 +46,7 @@ func (f *Filter) flushed() *filterSlice {
 	if f == nil {
 		return nil
 	}
-	for _, part := range f.parts() {
+	for _, part := range f.awake() {
 		if !part.flushing.TryLock() {
 			return part
 		}
@@ -81,7 +82,7 @@ func (fs *Filters) drop(f *Filter, batch *pebble.Batch) error {
 	}
 	for _, part := range parts {
 		fs.forget(part)
-		fs.cutter.add(droppedSlice{string(f.name), part.index, f.generation})
+		fs.cutter.add(droppedSlice{string(f.name), uint32(part.index), f.generation})
 	}
 	return nil
 }
@@ -107,6 +108,7 @@ func lockParts(parts []*filterSlice) (unlock func()) {
 func (fs *Filters) forget(part *filterSlice) {
 	part.gone.Store(true)
 	part.count(nil)
+	part.dropSums()
 	if slice := part.slice.Swap(nil); slice != nil {
 		fs.ring.remove(part)
 		slice.Release()
@@ -115,8 +117,8 @@ func (fs *Filters) forget(part *filterSlice) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f.slices[part.index].CompareAndSwap(part, nil)
-	if len(f.parts()) == 0 && fs.byName[string(f.name)] == f {
-		delete(fs.byName, string(f.name))
+	if f.isEmpty() && fs.byName[string(f.name)] == f {
+		fs.unlistLocked(f)
 	}
 }
 
@@ -124,17 +126,20 @@ func (fs *Filters) forget(part *filterSlice) {
 func (fs *Filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 	fs.life.Lock()
 	defer fs.life.Unlock()
-	within := func(p keyscheme.FilterPrefix) bool {
-		return comparator.Compare(p, b.Lower) >= 0 && comparator.Compare(p, b.Upper) < 0
+	var prefix []byte
+	within := func(name []byte, slice uint32) bool {
+		prefix = keyscheme.AppendFilterPrefix(prefix[:0], name, slice)
+		return comparator.Compare(prefix, b.Lower) >= 0 && comparator.Compare(prefix, b.Upper) < 0
 	}
+	in := fs.slicesIn(within)
 	batch := fs.db.NewBatch()
-	entries, err := fs.entries(keyscheme.Directory())
-	for _, e := range entries { // also those of filters that were cleared
-		if e.Kind == keyscheme.EntryPresent && within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
-			err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
-		}
+	entries, whole, err := fs.unlistedIn(within)
+	for _, part := range in {
+		entries = append(entries, part.directoryEntry(keyscheme.EntryPresent))
 	}
-	in := slices.DeleteFunc(fs.all(), func(part *filterSlice) bool { return !within(part.prefix) })
+	for _, e := range entries {
+		err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e), nil))
+	}
 	unlock := lockParts(in)
 	defer unlock()
 	for _, part := range in {
@@ -152,15 +157,57 @@ func (fs *Filters) cutRange(b keyscheme.Bounds, cut func() error) error {
 	for _, part := range in {
 		fs.forget(part)
 	}
-	for _, e := range entries {
-		if within(keyscheme.NewFilterPrefix(e.Name, e.Slice)) {
-			fs.uncleared(e.Name)
-		}
+	for _, name := range whole {
+		fs.uncleared([]byte(name))
 	}
+	fs.stray = slices.DeleteFunc(fs.stray, func(e keyscheme.DirectoryEntry) bool { return within(e.Name, e.Slice) })
 	if batch.Empty() {
 		return batch.Close()
 	}
 	return fs.commit(batch, nil)
+}
+
+// slicesIn returns the slices of listed filters that lie somewhere. Others are not woken.
+func (fs *Filters) slicesIn(within func(name []byte, slice uint32) bool) (in []*filterSlice) {
+	for _, f := range fs.list() {
+		for i := range f.slices {
+			if f.slices[i].Load() != nil && within(f.name, uint32(i)) {
+				if part := f.at(uint32(i)); part != nil {
+					in = append(in, part)
+				}
+			}
+		}
+	}
+	return in
+}
+
+// unlistedIn returns the entries of the directory, of slices that lie somewhere, that are of no listed filter: of those that were cleared, and
+// what crashes have left. Whole are the names of filters that were cleared, and have no others.
+func (fs *Filters) unlistedIn(within func(name []byte, slice uint32) bool) (in []keyscheme.DirectoryEntry, whole []string, err error) {
+	fs.mu.RLock()
+	names := slices.Collect(maps.Keys(fs.cleared))
+	fs.mu.RUnlock()
+	for _, name := range names {
+		entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryPresent, []byte(name)))
+		if err != nil {
+			return nil, nil, err
+		}
+		some := len(in)
+		for _, e := range entries {
+			if within(e.Name, e.Slice) {
+				in = append(in, e.DirectoryEntry)
+			}
+		}
+		if len(in)-some == len(entries) {
+			whole = append(whole, name)
+		}
+	}
+	for _, e := range fs.stray {
+		if within(e.Name, e.Slice) && !slices.Contains(names, string(e.Name)) { // else it was read
+			in = append(in, e)
+		}
+	}
+	return in, whole, nil
 }
 
 // Clear forgets a closed filter, until it is created again or the store is opened again: all that it has stays on disk. Its errors
@@ -186,8 +233,8 @@ func (fs *Filters) Clear(name []byte) error {
 		if part.isOpen() {
 			return bigset.ErrFilterOpen
 		}
-		if part.damaged != nil { // or it would come back without what the log of marks has of it
-			return part.damaged
+		if err := part.damaged(); err != nil { // or it would come back without what the log of marks has of it
+			return err
 		}
 	}
 	bytes := int64(0)

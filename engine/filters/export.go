@@ -35,7 +35,7 @@ func (f *Filter) Read(ctx context.Context) (*Reader, error) {
 	if err := f.Flush(ctx); err != nil {
 		return nil, err
 	}
-	part := f.slices[0].Load()
+	part := f.at(0)
 	if part == nil {
 		return nil, bigset.ErrNoFilter
 	}
@@ -44,12 +44,12 @@ func (f *Filter) Read(ctx context.Context) (*Reader, error) {
 
 // reader returns a reader of what is stored of the slice.
 func (f *filterSlice) reader() (*Reader, error) {
-	if err := f.fs.db.Enter(); err != nil {
+	if err := f.of.fs.db.Enter(); err != nil {
 		return nil, err
 	}
 	r := &Reader{f: f}
 	f.mu.Lock()
-	damaged := f.damaged
+	damaged := f.damaged()
 	f.mu.Unlock()
 	if damaged != nil {
 		return nil, errors.Join(damaged, r.Close())
@@ -67,9 +67,10 @@ func (r *Reader) open() (err error) {
 	}
 	opt := f.opt.Load()
 	r.Options = bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}
-	layers := f.prefix.Layers(f.generation)
-	r.pages = keyscheme.Bounds{Lower: layers.Upper, Upper: f.prefix.Generation(f.generation).Upper}
-	if r.it, err = f.fs.db.NewIter(&pebble.IterOptions{LowerBound: layers.Lower, UpperBound: r.pages.Upper}); err != nil {
+	prefix := f.prefix()
+	layers := prefix.Layers(f.of.generation)
+	r.pages = keyscheme.Bounds{Lower: layers.Upper, Upper: prefix.Generation(f.of.generation).Upper}
+	if r.it, err = f.of.fs.db.NewIter(&pebble.IterOptions{LowerBound: layers.Lower, UpperBound: r.pages.Upper}); err != nil {
 		return err
 	}
 	if f.gone.Load() { // its pages may have been on their way out
@@ -118,7 +119,7 @@ func (r *Reader) page(bits []byte) (p Page, err error) {
 	}
 	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
 	if !ok {
-		return p, fmt.Errorf("%w: key of a page of filter %q", bigset.ErrCorrupt, r.f.name)
+		return p, fmt.Errorf("%w: key of a page of filter %q", bigset.ErrCorrupt, r.f.of.name)
 	}
 	value, err := r.it.ValueAndErr()
 	if err != nil {
@@ -130,7 +131,7 @@ func (r *Reader) page(bits []byte) (p Page, err error) {
 	at, found := slices.BinarySearchFunc(r.Layers, fk.Layer, func(l bloomslice.Layer, id bloomslice.LayerID) int { return l.ID.Compare(id) })
 	from := uint64(fk.Page) * bloomslice.PageBytes
 	if !found || from >= r.Layers[at].Shape.Bytes {
-		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", bigset.ErrCorrupt, fk.Page, fk.Layer.Index, r.f.name)
+		return p, fmt.Errorf("%w: page %d of layer %d of filter %q is of no layer", bigset.ErrCorrupt, fk.Page, fk.Layer.Index, r.f.of.name)
 	}
 	return Page{fk.Layer, fk.Page, bits[:min(bloomslice.PageBytes, r.Layers[at].Shape.Bytes-from)]}, nil
 }
@@ -140,7 +141,7 @@ func (r *Reader) Close() (err error) {
 	if r.f == nil {
 		return nil
 	}
-	fs := r.f.fs
+	fs := r.f.of.fs
 	r.f = nil
 	defer fs.db.Leave()
 	if r.it != nil {

@@ -11,6 +11,7 @@ import (
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
+	"bigset/keyscheme"
 )
 
 // Filter is a bloom filter of a store: the slices that the store has of it, on a node alone all of them. All its methods may be called by any
@@ -19,8 +20,15 @@ type Filter struct {
 	fs         *Filters
 	name       []byte
 	generation uint64
-	slices     []atomic.Pointer[filterSlice] // by index; nil where the store does not have it
+	slices     []atomic.Pointer[filterSlice]           // by index; nil where the store does not have it, and idleSlice where it was not used since the open
+	guess      uint64                                  // bytes that the layers of an idle slice are taken to have, see countAll
+	options    atomic.Pointer[keyscheme.FilterOptions] // of a slice whose head was read
+	idle       atomic.Pointer[idleSums]
+	counts     atomic.Pointer[filterCounts] // nil until it is used
 }
+
+// idleSlice stands for a slice that the store has, and of which nothing is in memory: 8 bytes for each are what a store of very many slices can afford.
+var idleSlice filterSlice
 
 func newFilter(fs *Filters, name []byte, generation uint64, slices uint32) *Filter {
 	return &Filter{fs: fs, name: bytes.Clone(name), generation: generation, slices: make([]atomic.Pointer[filterSlice], max(1, slices))}
@@ -33,20 +41,58 @@ func (f *Filter) add(index uint32) *filterSlice {
 	return part
 }
 
-// parts returns the slices that the store has.
+// at returns a slice, or nil where the store does not have it.
+func (f *Filter) at(index uint32) *filterSlice {
+	if part := f.slices[index].Load(); part != &idleSlice {
+		return part
+	}
+	return f.wake(index)
+}
+
+// wake brings what is known of an idle slice into memory.
+func (f *Filter) wake(index uint32) *filterSlice {
+	part := newFilterSlice(f, index)
+	part.bytes = f.guess
+	if f.slices[index].CompareAndSwap(&idleSlice, part) {
+		return part
+	}
+	return f.slices[index].Load() // another was faster
+}
+
+// parts returns the slices that the store has, and wakes them.
 func (f *Filter) parts() []*filterSlice {
 	parts := make([]*filterSlice, 0, len(f.slices))
 	for i := range f.slices {
-		if part := f.slices[i].Load(); part != nil {
+		if part := f.at(uint32(i)); part != nil {
 			parts = append(parts, part)
 		}
 	}
 	return parts
 }
 
+// awake returns the slices that were used since the open: of others nothing is in memory.
+func (f *Filter) awake() (parts []*filterSlice) {
+	for i := range f.slices {
+		if part := f.slices[i].Load(); part != nil && part != &idleSlice {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// isEmpty reports whether the store has no slice of the filter.
+func (f *Filter) isEmpty() bool {
+	for i := len(f.slices) - 1; i >= 0; i-- { // the first ones are forgotten first
+		if f.slices[i].Load() != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // part returns the slice that a key belongs to. Its error is bigset.ErrNoFilter where the store does not have it.
 func (f *Filter) part(h *bloomslice.Hash) (*filterSlice, error) {
-	if part := f.slices[h.Slice(uint32(len(f.slices)))].Load(); part != nil {
+	if part := f.at(h.Slice(uint32(len(f.slices)))); part != nil {
 		return part, nil
 	}
 	return nil, bigset.ErrNoFilter
@@ -266,8 +312,14 @@ func (f *Filter) Info() (Info, error) {
 // info returns what is known, also with bigset.ErrCorrupt.
 func (f *Filter) info() (Info, error) {
 	info := Info{Name: f.name, Generation: f.generation}
-	there, err := 0, error(nil)
-	for _, part := range f.parts() {
+	if c := f.counts.Load(); c != nil {
+		info.CheckHits, info.CheckMisses = c.checks.sums()
+		info.MarkHits, info.MarkMisses = c.marks.sums()
+		info.PageIns, info.PageOuts = c.pageIns.Load(), c.pageOuts.Load()
+	}
+	parts, idle := f.awakeAndIdle()
+	there, err := f.addIdle(&info, idle)
+	for _, part := range parts {
 		if e := part.addTo(&info); !errors.Is(e, bigset.ErrNoFilter) {
 			there++
 			err = errors.Join(err, e)
@@ -298,7 +350,7 @@ func (f *Filter) Flush(ctx context.Context) error {
 		return bigset.ErrNoFilter
 	}
 	var err error
-	for _, part := range f.parts() {
+	for _, part := range f.awake() {
 		err = errors.Join(err, part.flush())
 	}
 	if err = errors.Join(err, fs.db.SyncLog()); err != nil {
@@ -309,7 +361,12 @@ func (f *Filter) Flush(ctx context.Context) error {
 
 // isGone reports whether the store has nothing of the filter any more.
 func (f *Filter) isGone() bool {
-	return !slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !part.gone.Load() })
+	for i := range f.slices {
+		if part := f.slices[i].Load(); part != nil && !part.gone.Load() {
+			return false
+		}
+	}
+	return true
 }
 
 // Close flushes the filter and takes its bits out of memory; the next check or mark opens it again. It reports whether there was
@@ -331,7 +388,7 @@ func (f *Filter) closeParts(ctx context.Context, want func(*filterSlice) bool) (
 	if f.isGone() {
 		return false, bigset.ErrNoFilter
 	}
-	for _, part := range f.parts() {
+	for _, part := range f.awake() {
 		if !want(part) {
 			continue
 		}

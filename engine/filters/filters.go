@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -31,20 +30,24 @@ type Filters struct {
 
 	life lockorder.Mutex[lockorder.FiltersLife] // one at a time makes, drops or clears a filter
 
-	mu      lockorder.RWMutex[lockorder.FiltersMu]
-	byName  map[string]*Filter
-	cleared map[string]int64                    // bytes of the layers of filters that were cleared, by name
-	dropped map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
+	mu          lockorder.RWMutex[lockorder.FiltersMu]
+	byName      map[string]*Filter
+	generations map[uint64]*Filter                  // those of byName
+	cleared     map[string]int64                    // bytes of the layers of filters that were cleared, by name
+	dropped     map[string]keyscheme.DirectoryEntry // of names that no replica may bring back, up to a generation
+
+	made, madeDurable atomic.Uint64 // batches of slices that were made for replicas, and how many of them are on disk
 
 	owesFlush atomic.Bool // the open found no room for the marks of the log: they are in memory, and its segments stay
 
 	owed bool // the open found marks in the log that could not be brought in: its segments stay until the next open
 
-	generation uint64            // the last that was given; guarded by life
-	resident   bloomslice.Memory // of slices whose pages may leave memory
-	pinned     bloomslice.Memory // of filters that are in memory only
-	ring       ring              // the open slices, for trim
-	bytes      atomic.Int64      // of the layers of all filters that are known, and of those that were cleared
+	generation uint64                     // the last that was given; guarded by life
+	stray      []keyscheme.DirectoryEntry // of slices of which the open has found nothing else to make; guarded by life
+	resident   bloomslice.Memory          // of slices whose pages may leave memory
+	pinned     bloomslice.Memory          // of filters that are in memory only
+	ring       ring                       // the open slices, for trim
+	bytes      atomic.Int64               // of the layers of all filters that are known, and of those that were cleared
 	trimming   lockorder.Mutex[lockorder.FiltersTrimming]
 	cutter     cutter
 	log        marklog.Log
@@ -55,39 +58,82 @@ type Filters struct {
 
 // open reads which filters there are; their heads are read when they are needed.
 func (fs *Filters) open() (err error) {
-	fs.byName, fs.dropped, fs.cleared = map[string]*Filter{}, map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
+	fs.byName, fs.generations = map[string]*Filter{}, map[uint64]*Filter{}
+	fs.dropped, fs.cleared = map[string]keyscheme.DirectoryEntry{}, map[string]int64{}
 	fs.cutter.fs = fs
 	fs.log.Init(fs.db, fs.opt.segmentBytes, fs.shortenLog)
 	if fs.generation, err = fs.lastGeneration(); err != nil {
 		return err
 	}
-	entries, err := fs.entries(keyscheme.Directory())
-	if err != nil {
+	var last *Filter // entries come by name
+	if err := fs.eachEntry(keyscheme.Directory(), func(e present) { last = fs.found(last, e) }); err != nil {
 		return err
-	}
-	for _, e := range entries {
-		fs.generation = max(fs.generation, e.Generation)
-		switch e.Kind {
-		case keyscheme.EntryDropped:
-			fs.dropped[string(e.Name)] = e.DirectoryEntry
-		case keyscheme.EntryLeft:
-			fs.cutter.dropped = append(fs.cutter.dropped, droppedSlice{string(e.Name), e.Slice, e.Generation})
-		case keyscheme.EntryPresent:
-			f := fs.byName[string(e.Name)]
-			if f == nil || f.generation < e.Generation {
-				f = newFilter(fs, e.Name, e.Generation, e.slices)
-				fs.byName[string(e.Name)] = f
-			}
-			if f.generation == e.Generation && int(e.Slice) < len(f.slices) {
-				f.add(e.Slice).damaged = e.bad
-			}
-		}
 	}
 	if err := fs.replay(); err != nil {
 		return err
 	}
 	fs.countAll()
 	return nil
+}
+
+// found takes an entry of the directory in, and returns the filter that it is of, if it is of one. Last is that of the entry before.
+func (fs *Filters) found(last *Filter, e present) *Filter {
+	fs.generation = max(fs.generation, e.Generation)
+	switch e.Kind {
+	case keyscheme.EntryDropped:
+		e.Name = bytes.Clone(e.Name)
+		fs.dropped[string(e.Name)] = e.DirectoryEntry
+	case keyscheme.EntryLeft:
+		fs.cutter.dropped = append(fs.cutter.dropped, droppedSlice{string(e.Name), e.Slice, e.Generation})
+	case keyscheme.EntryPresent:
+		f := last
+		if f == nil || !bytes.Equal(f.name, e.Name) {
+			f = nil
+		}
+		if f == nil || f.generation < e.Generation {
+			if f != nil {
+				fs.strayOf(f)
+			}
+			f = newFilter(fs, e.Name, e.Generation, e.slices)
+			fs.enlist(f)
+		}
+		switch {
+		case f.generation != e.Generation || int(e.Slice) >= len(f.slices):
+			e.Name = f.name
+			fs.stray = append(fs.stray, e.DirectoryEntry)
+		case e.bad != nil:
+			f.add(e.Slice).damagedBy(e.bad)
+		default:
+			f.slices[e.Slice].Store(&idleSlice)
+		}
+		return f
+	}
+	return last
+}
+
+// strayOf notes the entries of a filter that has to make room for a later generation while the directory is read: a crash has left them.
+func (fs *Filters) strayOf(f *Filter) {
+	for _, part := range f.parts() {
+		fs.stray = append(fs.stray, part.directoryEntry(keyscheme.EntryPresent))
+	}
+}
+
+// enlist lists a filter, in place of another one of its name.
+func (fs *Filters) enlist(f *Filter) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if other := fs.byName[string(f.name)]; other != nil {
+		fs.unlistLocked(other)
+	}
+	fs.byName[string(f.name)], fs.generations[f.generation] = f, f
+}
+
+// unlistLocked takes a filter off the list. The lock is held.
+func (fs *Filters) unlistLocked(f *Filter) {
+	delete(fs.byName, string(f.name))
+	if fs.generations[f.generation] == f {
+		delete(fs.generations, f.generation)
+	}
 }
 
 // find returns a filter that is listed, or nil. It allocates nothing.
@@ -108,10 +154,10 @@ func (fs *Filters) list() []*Filter {
 	return list
 }
 
-// all returns the slices of all filters that are listed, in no order.
-func (fs *Filters) all() (all []*filterSlice) {
+// awake returns the slices of all filters that are listed, in no order, but for those that are idle.
+func (fs *Filters) awake() (all []*filterSlice) {
 	for _, f := range fs.list() {
-		all = append(all, f.parts()...)
+		all = append(all, f.awake()...)
 	}
 	return all
 }
@@ -154,9 +200,7 @@ func (fs *Filters) Create(ctx context.Context, name []byte, o bigset.FilterOptio
 	if err != nil {
 		return nil, fmt.Errorf("engine: create filter %q: %w", name, lsm.DiskError(err))
 	}
-	fs.mu.Lock()
-	fs.byName[string(name)] = f
-	fs.mu.Unlock()
+	fs.enlist(f)
 	fs.trim()
 	return f, nil
 }
@@ -171,7 +215,12 @@ func (fs *Filters) listed(name []byte) *Filter {
 
 // onDisk reports whether any slice of the filter has a head, also one that can't be read.
 func (f *Filter) onDisk() bool {
-	return slices.ContainsFunc(f.parts(), func(part *filterSlice) bool { return !errors.Is(part.loadHead(), bigset.ErrNoFilter) })
+	for i := range f.slices {
+		if part := f.at(uint32(i)); part != nil && !errors.Is(part.loadHead(), bigset.ErrNoFilter) {
+			return true
+		}
+	}
+	return false
 }
 
 // setDefaults fills in what is 0.
@@ -185,9 +234,17 @@ func setDefaults(o *bigset.FilterOptions) {
 	o.Owners = cmp.Or(o.Owners, d.Owners)
 }
 
+// LastGeneration returns the largest generation that the store has met: of filters that it has, or had, or was told to drop. A cluster gives the
+// next filter one above those of all members, see bigset.NextGeneration.
+func (fs *Filters) LastGeneration() uint64 {
+	fs.life.Lock()
+	defer fs.life.Unlock()
+	return fs.generation
+}
+
 // nextGeneration returns a generation that no filter has had. The lock of life is held.
 func (fs *Filters) nextGeneration() uint64 {
-	return max(fs.generation+1, uint64(fs.opt.Now().UnixMicro()))
+	return bigset.NextGeneration(fs.generation, fs.opt.Now())
 }
 
 // create opens the filter that was cleared, or makes a new one.
@@ -269,14 +326,14 @@ func (f *filterSlice) begin(opt *keyscheme.FilterOptions, slice *bloomslice.Slic
 // storeNew has a batch bring a slice that is new.
 func (f *filterSlice) storeNew(batch *pebble.Batch, opt *keyscheme.FilterOptions, layers []bloomslice.Layer) error {
 	return errors.Join(
-		batch.Set(f.prefix.AppendHead(nil, f.generation), keyscheme.AppendFilterHead(nil, *opt), nil),
+		batch.Set(f.prefix().AppendHead(nil, f.of.generation), keyscheme.AppendFilterHead(nil, *opt), nil),
 		batch.Set(f.entry(), keyscheme.AppendPresentValue(nil, opt.Slices), nil),
 		f.storeLayers(batch, layers))
 }
 
 // release lets go of what the filter has in memory.
 func (f *Filter) release() {
-	for _, part := range f.parts() {
+	for _, part := range f.awake() {
 		part.count(nil)
 		if slice := part.slice.Swap(nil); slice != nil {
 			slice.Release()

@@ -40,12 +40,12 @@ func (fs *Filters) flush(ctx context.Context) error {
 	}
 	var errs []error
 	_ = fs.db.Room() // looks at the disk: who marks does not
-	for _, f := range fs.all() {
+	for _, f := range fs.awake() {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		if err := f.flush(); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
-			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.name, lsm.DiskError(err)))
+			errs = append(errs, fmt.Errorf("engine: flush filter %q: %w", f.of.name, lsm.DiskError(err)))
 		}
 	}
 	if err := errors.Join(append(errs, fs.db.SyncLog())...); err != nil {
@@ -97,7 +97,8 @@ func (f *filterSlice) flushLocked() error {
 			f.mu.Unlock()
 			return err
 		}
-		f.fs.written.Add(uint64(len(dirty.Pages)))
+		f.of.fs.written.Add(uint64(len(dirty.Pages)))
+		f.stored(dirty.Pages)
 	}
 	return nil
 }
@@ -126,24 +127,26 @@ func (f *filterSlice) take(taking *bloomslice.Taking, most int) (dirty bloomslic
 
 // store writes pages and counts in one batch.
 func (f *filterSlice) store(dirty bloomslice.Dirty) error {
-	batch := f.fs.db.NewBatch()
+	batch := f.of.fs.db.NewBatch()
 	err := f.storeLayers(batch, dirty.Layers)
+	prefix := f.prefix()
 	var key []byte
 	for i := range dirty.Pages {
 		p := &dirty.Pages[i]
-		key = f.prefix.AppendPage(key[:0], f.generation, p.ID, p.Page)
+		key = prefix.AppendPage(key[:0], f.of.generation, p.ID, p.Page)
 		err = errors.Join(err, batch.Set(key, p.Value, nil))
 	}
 	if err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	_, err = f.fs.db.Commit(batch, false)
+	_, err = f.of.fs.db.Commit(batch, false)
 	return err
 }
 
 func (f *filterSlice) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer) (err error) {
+	prefix := f.prefix()
 	for _, l := range layers {
-		key := f.prefix.AppendLayer(nil, f.generation, l.ID)
+		key := prefix.AppendLayer(nil, f.of.generation, l.ID)
 		err = errors.Join(err, batch.Set(key, keyscheme.AppendFilterLayer(nil, l), nil))
 	}
 	return err
@@ -152,7 +155,7 @@ func (f *filterSlice) storeLayers(batch *pebble.Batch, layers []bloomslice.Layer
 // ingest writes pages to a table and puts that into the store, behind the counts: no page is ever on disk without its layer. The counts are
 // not in the table, so that it overlaps nothing but pages stored before: else it would be compacted at once.
 func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
-	fs := f.fs
+	fs := f.of.fs
 	if fs.db.FlushFull() { // Pebble might wait for that flush, and all writers for the table
 		return &lsm.DiskSpaceError{}
 	}
@@ -166,11 +169,12 @@ func (f *filterSlice) ingest(dirty bloomslice.Dirty) error {
 	}
 	files := fs.db.SpanFiles()
 	defer files.RemoveFiles()
+	prefix := f.prefix()
 	path, err := files.WriteTable(func(yield func(key, value []byte) error) error {
 		var key []byte
 		for i := range dirty.Pages {
 			p := &dirty.Pages[i]
-			key = f.prefix.AppendPage(key[:0], f.generation, p.ID, p.Page)
+			key = prefix.AppendPage(key[:0], f.of.generation, p.ID, p.Page)
 			if err := yield(key, p.Value); err != nil {
 				return err
 			}
@@ -203,6 +207,7 @@ func (f *filterSlice) close() (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if slice := f.slice.Load(); slice != nil && !f.gone.Load() {
+		f.dropSums() // what is stored from here on is not noted
 		for taking := slice.Take(); ; {
 			dirty := taking.Next(pagesBatched)
 			if dirty.Empty() {
@@ -212,7 +217,7 @@ func (f *filterSlice) close() (bool, error) {
 				slice.PutBack(dirty)
 				return false, err
 			}
-			f.fs.written.Add(uint64(len(dirty.Pages)))
+			f.of.fs.written.Add(uint64(len(dirty.Pages)))
 		}
 		f.shut(slice)
 		return true, nil
@@ -237,10 +242,10 @@ func (f *filterSlice) closeClean() (closed, over bool) {
 
 // shut takes the bits of a slice, which are all stored, out of memory. Its lock is held.
 func (f *filterSlice) shut(slice *bloomslice.Slice) {
-	f.layers = slice.Layers()
+	f.remember(slice.Layers())
 	f.slice.Store(nil)
-	f.fs.ring.remove(f)
-	f.pageOuts.Add(1)
+	f.of.fs.ring.remove(f)
+	f.of.counted().pageOuts.Add(1)
 	slice.Release()
 }
 
@@ -307,7 +312,7 @@ func (f *filterSlice) giveWay(want int64, write bool) error {
 	if err != nil || freed >= want || !write {
 		return err
 	}
-	if fs := f.fs; fs.resident.Tables.Load() <= fs.opt.CacheBytes/tablesFew {
+	if fs := f.of.fs; fs.resident.Tables.Load() <= fs.opt.CacheBytes/tablesFew {
 		fs.ring.rest(f)
 	} else if freed == 0 && fs.ring.len() > 1 {
 		_, err = f.close()
@@ -316,7 +321,7 @@ func (f *filterSlice) giveWay(want int64, write bool) error {
 }
 
 func (fs *Filters) unwritable(f *filterSlice, err error) {
-	fs.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.name), "cause", err)
+	fs.opt.Logger.Error("bigset: a filter's pages could not be written, they stay in memory", "filter", string(f.of.name), "cause", err)
 }
 
 // evict takes pages of an open filter out of memory. Where they are not enough, and it may write, it stores those that have changed and
@@ -340,6 +345,6 @@ func (f *filterSlice) evict(want int64, write bool) (freed int64, err error) {
 			break
 		}
 	}
-	f.fs.evicted.Add(uint64(freed / bloomslice.PageBytes))
+	f.of.fs.evicted.Add(uint64(freed / bloomslice.PageBytes))
 	return freed, err
 }

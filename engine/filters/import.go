@@ -83,6 +83,7 @@ type importing struct {
 	fs     *Filters
 	name   []byte
 	f      *filterSlice
+	prefix keyscheme.FilterPrefix
 	opt    keyscheme.FilterOptions
 	layers []bloomslice.Layer
 	gone   droppedSlice
@@ -105,6 +106,7 @@ func (im *importing) begin(ctx context.Context, o bigset.FilterOptions) error {
 	}
 	generation := fs.nextGeneration()
 	im.f = newFilter(fs, im.name, generation, 1).add(0)
+	im.prefix = im.f.prefix()
 	im.opt = keyscheme.FilterOptions{Options: o.Options, Generation: generation, Durability: o.Durability}
 	im.gone = droppedSlice{string(im.name), 0, generation}
 	batch := fs.db.NewBatch()
@@ -167,7 +169,7 @@ func (im *importing) add(p Page) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", bigset.ErrRequest, err)
 	}
-	im.key = im.f.prefix.AppendPage(im.key[:0], im.opt.Generation, p.Layer, p.Page)
+	im.key = im.prefix.AppendPage(im.key[:0], im.opt.Generation, p.Layer, p.Page)
 	if err := im.batch.Set(im.key, value, nil); err != nil {
 		return err
 	}
@@ -205,8 +207,6 @@ func (im *importing) finish() error {
 	}
 	f.opt.Store(&im.opt)
 	f.count(im.layers)
-	fs.mu.Lock()
-	fs.byName[string(f.name)] = f.of
-	fs.mu.Unlock()
+	fs.enlist(f.of)
 	return nil
 }

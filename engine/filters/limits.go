@@ -23,7 +23,7 @@ type Limits struct {
 	// Bytes is how large the layers of one filter may be together, in bytes of their bits. Where a filter has several slices, each has its part.
 	Bytes uint64
 	// TotalBytes is how large the layers of all filters may be together, also of those that were cleared. The open of a store then reads
-	// the layers of all filters.
+	// the layers of one slice of each filter, and takes the others to be as large until they are opened.
 	TotalBytes uint64
 	// MemoryBytes is what filters that are in memory only may take there together: pages that have a bit, and 8 bytes for each page that their
 	// layers have room for. Marks of several filters that come at one time may go over it by the pages of a key each.
@@ -97,18 +97,18 @@ func (fs *Filters) mayPin(bytes int64) error {
 
 // mayGrow counts a layer that is about to be added for a new key, or returns which limit it would pass. The slice's lock is held.
 func (f *filterSlice) mayGrow(next bloomslice.Shape) error {
-	most, opt := &f.fs.opt.Limits, f.opt.Load()
+	most, opt := &f.of.fs.opt.Limits, f.opt.Load()
 	if err := within(LimitBytes, (f.bytes+next.Bytes)*uint64(max(1, opt.Slices)), most.Bytes); err != nil {
 		return err
 	}
 	if opt.InMemory {
-		if err := f.fs.mayPin(next.TableBytes()); err != nil {
+		if err := f.of.fs.mayPin(next.TableBytes()); err != nil {
 			return err
 		}
 	}
-	total := f.fs.bytes.Add(int64(next.Bytes))
+	total := f.of.fs.bytes.Add(int64(next.Bytes))
 	if err := within(LimitTotalBytes, uint64(total), most.TotalBytes); err != nil {
-		f.fs.bytes.Add(-int64(next.Bytes))
+		f.of.fs.bytes.Add(-int64(next.Bytes))
 		return err
 	}
 	f.bytes += next.Bytes
@@ -117,11 +117,11 @@ func (f *filterSlice) mayGrow(next bloomslice.Shape) error {
 
 // mayMark returns an error where the key that was admitted last needs pages that filters in memory only may not take.
 func (f *filterSlice) mayMark(opt *keyscheme.FilterOptions, slice *bloomslice.Slice) error {
-	if !opt.InMemory || f.fs.opt.Limits.MemoryBytes == 0 {
+	if !opt.InMemory || f.of.fs.opt.Limits.MemoryBytes == 0 {
 		return nil
 	}
 	if needs := slice.Needs(); needs > 0 {
-		return f.fs.mayPin(needs)
+		return f.of.fs.mayPin(needs)
 	}
 	return nil
 }
@@ -133,21 +133,44 @@ func (f *filterSlice) count(layers []bloomslice.Layer) {
 	for i := range layers {
 		bytes += layers[i].Shape.Bytes
 	}
-	f.fs.bytes.Add(int64(bytes) - int64(f.bytes))
+	f.of.fs.bytes.Add(int64(bytes) - int64(f.bytes))
 	f.bytes = bytes
 }
 
-// countAll counts the layers of all filters, where there is a limit to them. A filter that can't be read counts nothing until it is opened.
+// countAll counts the layers of all filters, where there is a limit to them. Of each it reads one slice: keys are spread evenly over all, so the
+// others are taken to be as large until they are opened. A filter that can't be read counts nothing until then.
 func (fs *Filters) countAll() {
 	if fs.opt.Limits.TotalBytes == 0 {
 		return
 	}
-	for _, part := range fs.all() {
+	for _, f := range fs.list() {
+		f.countOne()
+		parts, idle := f.awakeAndIdle()
+		for _, part := range parts {
+			part.mu.Lock()
+			f.guess = max(f.guess, part.bytes)
+			part.mu.Unlock()
+		}
+		fs.bytes.Add(int64(f.guess) * int64(len(idle)))
+	}
+}
+
+// countOne counts the layers of the first slice of a filter that can be read.
+func (f *Filter) countOne() {
+	for i := range f.slices {
+		part := f.at(uint32(i))
+		if part == nil {
+			continue
+		}
 		part.mu.Lock()
-		if layers, err := part.storedLayers(); err == nil {
+		layers, err := part.storedLayers()
+		if err == nil {
 			part.count(layers)
 		}
 		part.mu.Unlock()
+		if err == nil {
+			return
+		}
 	}
 }
 

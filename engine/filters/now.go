@@ -55,7 +55,7 @@ func (f *Filter) markNow(hashes []bloomslice.Hash, added []bool) (n int, err err
 // MarksWait reports whether marks are answered when they are in the log or on disk, so that MarkNow marks nothing.
 func (f *Filter) MarksWait() bool {
 	for i := range f.slices {
-		if part := f.slices[i].Load(); part != nil {
+		if part := f.slices[i].Load(); part != nil && part != &idleSlice {
 			return part.marksWait()
 		}
 	}
@@ -82,10 +82,12 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 		return 0
 	}
 	opt := f.opt.Load()
-	if !f.fs.db.Promised(f.promise(opt)) { // which is a write
+	if !f.of.fs.db.Promised(f.promise(opt)) { // which is a write
 		return 0
 	}
 	f.use()
+	var hits, misses uint64
+	defer func() { f.of.counted().marks.add(hits, misses) }()
 	for i := range hashes {
 		news, known := slice.AdmitNow(&hashes[i], "")
 		if !known {
@@ -95,12 +97,12 @@ func (f *filterSlice) markNow(hashes []bloomslice.Hash, added []bool) (n int) {
 			return i
 		}
 		if added[i] = news; !news {
-			f.markMisses++
+			misses++
 			continue
 		}
 		slice.Commit()
-		f.changes++
-		f.markHits++
+		f.changed()
+		hits++
 	}
 	return len(hashes)
 }

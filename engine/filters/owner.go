@@ -123,7 +123,7 @@ func (o *Owner) Stats() (st Stats) {
 	fs := o.fs
 	for _, f := range fs.list() {
 		st.Filters++
-		if slices.ContainsFunc(f.parts(), (*filterSlice).isOpen) {
+		if slices.ContainsFunc(f.awake(), (*filterSlice).isOpen) {
 			st.Open++
 		}
 	}

@@ -45,10 +45,10 @@ func TestFilterRecordsWhole(t *testing.T) {
 	spec := sliceSpec(1, 7, bigset.FilterLog)
 	spec.Name = []byte("replicated")
 	hashes := sliceKeys(&spec, 0, 5000)
-	marks, err := p.store.Filters().MarkSlice(bg, spec, "a", hashes, make([]bool, len(hashes)))
+	marks, err := p.store.Filters().MarkSlice(bg, spec, 1, hashes, make([]bool, len(hashes)))
 	must(t, err, "mark slice")
 	for i := range marks.Layers {
-		marks.Layers[i].ID.Owner = "b"
+		marks.Layers[i].ID.Owner = bloomslice.Seat(2).Owner()
 	}
 	must(t, p.store.Filters().ApplyMarks(bg, marks, make([]bool, len(hashes))), "apply marks")
 	pages := bigset.SlicePages{SliceSpec: spec, Layers: marks.Layers}

@@ -9,7 +9,6 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine/internal/lsm"
 	"bigset/engine/internal/marklog"
-	"bigset/keyscheme"
 )
 
 // replay brings what the log of marks has into the filters, flushes them, and takes the log away: it is a crash that has left it. Marks of
@@ -19,13 +18,9 @@ func (fs *Filters) replay() error {
 	if err != nil || found == 0 {
 		return err
 	}
-	filters, err := fs.byGeneration()
-	if err != nil {
-		return err
-	}
 	err = fs.log.Replay(func(_ int, records []byte) error {
 		defer fs.trim()
-		return fs.replayChunk(records, filters)
+		return fs.replayChunk(records)
 	})
 	if err != nil {
 		return err
@@ -47,55 +42,41 @@ func (fs *Filters) storeReplayed() error {
 	if err := fs.db.Held(); err != nil {
 		return err
 	}
-	for _, part := range fs.all() {
+	for _, part := range fs.awake() {
 		if _, err := part.close(); err != nil {
-			return fmt.Errorf("filter %q: %w", part.name, err)
+			return fmt.Errorf("filter %q: %w", part.of.name, err)
 		}
-		part.pageIns.Store(0)
-		part.pageOuts.Store(0)
+	}
+	for _, f := range fs.list() {
+		f.counts.Store(nil) // nobody has asked for it yet
 	}
 	return fs.flush(context.Background())
 }
 
-// byGeneration returns the filters that are there by their generations.
-func (fs *Filters) byGeneration() (map[uint64]*Filter, error) {
-	filters := map[uint64]*Filter{}
-	for _, f := range fs.list() {
-		for _, part := range f.parts() {
-			switch err := part.loadHead(); {
-			case err == nil:
-				filters[f.generation] = f
-			case errors.Is(err, bigset.ErrCorrupt):
-				filters[f.generation] = f
-				part.damage(err)
-			case !errors.Is(err, bigset.ErrNoFilter):
-				return nil, err
-			}
-		}
-	}
-	return filters, nil
-}
-
-func (fs *Filters) replayChunk(records []byte, filters map[uint64]*Filter) (err error) {
+func (fs *Filters) replayChunk(records []byte) (err error) {
 	for len(records) > 0 {
 		var r marklog.Record
 		if r, records, err = marklog.DecodeRecord(records); err != nil {
 			return err
 		}
-		f := filters[r.Generation]
+		f := fs.generations[r.Generation]
 		if f == nil {
 			continue
 		}
 		part, err := f.part(&r.Hash)
-		if opt := part.options(); err != nil || opt == nil || opt.InMemory {
+		if err != nil {
 			continue
 		}
-		if err := part.replay(&r); err != nil {
-			if err = part.readError(err); !errors.Is(err, bigset.ErrCorrupt) {
-				return err
-			}
-			part.damage(err)
+		if err = part.loadHead(); err == nil && !part.opt.Load().InMemory {
+			err = part.replay(&r)
 		}
+		if err == nil || errors.Is(err, bigset.ErrNoFilter) {
+			continue
+		}
+		if err = part.readError(err); !errors.Is(err, bigset.ErrCorrupt) {
+			return err
+		}
+		part.damage(err)
 	}
 	return nil
 }
@@ -108,20 +89,12 @@ func (f *filterSlice) replay(r *marklog.Record) error {
 	if err != nil {
 		return err
 	}
-	f.changes++
+	f.changed()
 	if err := slice.Set(r.To, &r.Hash); errors.Is(err, bloomslice.ErrOptions) {
 		return fmt.Errorf("%w: %w", bigset.ErrCorrupt, err)
 	} else {
 		return err
 	}
-}
-
-// options returns what the slice was made with, as far as it was read.
-func (f *filterSlice) options() *keyscheme.FilterOptions {
-	if f == nil {
-		return nil
-	}
-	return f.opt.Load()
 }
 
 // whole returns why filters would deny keys, if what they were asked for were not an error.
@@ -130,9 +103,9 @@ func (fs *Filters) whole() error {
 		return nil
 	}
 	var err error
-	for _, part := range fs.all() {
+	for _, part := range fs.awake() {
 		part.mu.Lock()
-		err = errors.Join(err, part.damaged)
+		err = errors.Join(err, part.damaged())
 		part.mu.Unlock()
 	}
 	return err
@@ -143,13 +116,13 @@ func (fs *Filters) whole() error {
 func (f *filterSlice) damage(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.damaged == nil {
-		f.damaged = fmt.Errorf("%w; what the log of marks has of it could not be brought in: drop the filter, or bring it back from a copy", err)
-		f.met(f.damaged)
+	if f.damaged() == nil {
+		f.damagedBy(fmt.Errorf("%w; what the log of marks has of it could not be brought in: drop the filter, or bring it back from a copy", err))
+		f.met(f.damaged())
 	}
-	f.fs.owed = true
+	f.of.fs.owed = true
 	if slice := f.slice.Swap(nil); slice != nil { // what was brought in before is in the log, too
-		f.fs.ring.remove(f)
+		f.of.fs.ring.remove(f)
 		slice.Release()
 	}
 }

@@ -20,7 +20,7 @@ func (r *ring) add(f *filterSlice) {
 		return
 	}
 	r.parts = append(r.parts, f)
-	f.place = len(r.parts)
+	f.place = int32(len(r.parts))
 }
 
 // remove takes a slice out that was closed just now.

@@ -18,38 +18,78 @@ import (
 
 // filterSlice is one slice of a filter: open, with its bits in memory as far as they were needed, or closed. Its methods may be called by any
 // number of goroutines. Checks take no lock.
+//
+// A store may have very many, of which each was looked at once: so it is kept at 96 bytes, and what a closed one seldom has is apart.
 type filterSlice struct {
-	fs         *Filters
-	of         *Filter
-	name       []byte
-	index      uint32
-	prefix     keyscheme.FilterPrefix
-	generation uint64
+	of *Filter
 
-	opt   atomic.Pointer[keyscheme.FilterOptions]
-	slice atomic.Pointer[bloomslice.Slice] // nil while it is closed
-	gone  atomic.Bool                      // dropped or cleared
-	bytes uint64                           // of its layers, as filters.bytes has them. Guarded by mu
-	used  atomic.Uint32                    // bits of what has happened to it lately: usedSinceCold and so on
-	place int                              // in filters.ring, from 1; 0 is none. Guarded by the ring's lock
+	slice atomic.Pointer[bloomslice.Slice]        // nil while it is closed
+	opt   atomic.Pointer[keyscheme.FilterOptions] // shared by the slices of a filter; nil until the head was read
+	used  atomic.Uint32                           // bits of what has happened to it lately: usedSinceCold and so on
+	gone  atomic.Bool                             // dropped or cleared
+	place int32                                   // in filters.ring, from 1; 0 is none. Guarded by the ring's lock
+	index uint16                                  // below bloomslice.SlicesMax
+	flags sliceFlags                              // guarded by mu
 
-	checks checkCounts // here, to keep what each mark changes out of the cache lines that each check reads
+	flushing lockorder.Mutex[lockorder.SliceFlushing] // one at a time stores pages, or lets them go
+	mu       lockorder.Mutex[lockorder.SliceMu]       // one at a time marks, opens or closes
 
-	flushing             lockorder.Mutex[lockorder.SliceFlushing] // one at a time stores pages, or lets them go
-	mu                   lockorder.Mutex[lockorder.SliceMu]       // one at a time marks, opens or closes
-	layers               []bloomslice.Layer                       // of a closed one, as they are stored; nil until they are read. Guarded by mu
-	merged               bool                                     // pages of another replica were joined, which the log does not tell of. Guarded by mu
-	damaged              error                                    // what the log of marks has of it could not be brought in. Guarded by mu
-	changes              uint64                                   // how often bits or counts have changed. Guarded by mu
-	logged               atomic.Uint64                            // where the log has the last mark of which a bit is set, or later
-	markHits, markMisses uint64                                   // guarded by mu
-	pageIns, pageOuts    atomic.Uint64
-	digest               atomic.Pointer[changesDigest]
+	bytes  uint64        // of its layers, as filters.bytes has them. Guarded by mu
+	logged atomic.Uint64 // where the log has the last mark of which a bit is set, or later
+	rest   *sliceRest    // guarded by mu
+	sum    [16]byte      // with flagDigested: the digest. Guarded by mu
 }
 
+// sliceRest is what few slices have.
+type sliceRest struct {
+	layers  []bloomslice.Layer // of a closed one, as they are stored; nil until they are read
+	damaged error              // what the log of marks has of it could not be brought in
+	sums    pageSums           // of an open one that was compared
+}
+
+// sliceFlags are bits of what a slice remembers.
+type sliceFlags uint8
+
+const (
+	flagMerged    sliceFlags = 1 << iota // pages of another replica were joined, which the log does not tell of
+	flagDigested                         // sum is the digest of what it has
+	flagDigesting                        // a goroutine works the digest out
+	flagQuiet                            // with flagDigesting: nothing has changed since that goroutine began
+	flagSumming                          // a goroutine collects the hashes of its pages
+	flagStored                           // with flagSumming: a page was stored since that goroutine began
+)
+
 func newFilterSlice(of *Filter, index uint32) *filterSlice {
-	prefix := keyscheme.NewFilterPrefix(of.name, index)
-	return &filterSlice{fs: of.fs, of: of, name: prefix[len(prefix)-len(of.name):], index: index, prefix: prefix, generation: of.generation}
+	return &filterSlice{of: of, index: uint16(index)}
+}
+
+// prefix returns what the keys of the slice begin with.
+func (f *filterSlice) prefix() keyscheme.FilterPrefix {
+	return keyscheme.NewFilterPrefix(f.of.name, uint32(f.index))
+}
+
+// changed notes that bits or counts have changed. The lock is held.
+func (f *filterSlice) changed() { f.flags &^= flagDigested | flagQuiet }
+
+// damaged returns why nothing can be asked of the slice, or nil. The lock is held.
+func (f *filterSlice) damaged() error {
+	if f.rest == nil {
+		return nil
+	}
+	return f.rest.damaged
+}
+
+// damagedBy has all that is asked of the slice fail. The lock is held, or nobody else knows the slice.
+func (f *filterSlice) damagedBy(err error) {
+	f.dropSums()
+	f.rest = &sliceRest{damaged: err}
+}
+
+// remember keeps the layers of a closed slice, as they are stored. The lock is held.
+func (f *filterSlice) remember(layers []bloomslice.Layer) {
+	damaged := f.damaged()
+	f.dropSums()
+	f.rest = &sliceRest{layers: layers, damaged: damaged}
 }
 
 // entry returns the slice's entry in the directory.
@@ -60,7 +100,7 @@ func (f *filterSlice) directoryKey(kind keyscheme.EntryKind) []byte {
 }
 
 func (f *filterSlice) directoryEntry(kind keyscheme.EntryKind) keyscheme.DirectoryEntry {
-	return keyscheme.DirectoryEntry{Kind: kind, Name: f.name, Slice: f.index, Generation: f.generation}
+	return keyscheme.DirectoryEntry{Kind: kind, Name: f.of.name, Slice: uint32(f.index), Generation: f.of.generation}
 }
 
 func (f *filterSlice) isOpen() bool { return f.slice.Load() != nil }
@@ -86,7 +126,7 @@ func (f *filterSlice) checked(present []bool) error {
 			hits++
 		}
 	}
-	f.checks.add(hits, uint64(len(present))-hits)
+	f.of.counted().checks.add(hits, uint64(len(present))-hits)
 	return nil
 }
 
@@ -110,7 +150,7 @@ func (f *filterSlice) look(hashes []bloomslice.Hash, present []bool) int {
 
 // read checks keys whose pages may have to be read.
 func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
-	fs := f.fs
+	fs := f.of.fs
 	if err := fs.db.Enter(); err != nil {
 		return err
 	}
@@ -124,7 +164,7 @@ func (f *filterSlice) read(hashes []bloomslice.Hash, present []bool) error {
 			return f.readError(err)
 		}
 	}
-	f.fs.trim()
+	f.of.fs.trim()
 	return nil
 }
 
@@ -138,37 +178,39 @@ func (f *filterSlice) markHashes(hashes []bloomslice.Hash, owner string, added [
 	}
 	opt := f.opt.Load()
 	logs := f.durability(opt) != bigset.FilterInterval
+	var hits, misses uint64
+	defer func() { f.of.counted().marks.add(hits, misses) }()
 	for i := range hashes {
 		var to bloomslice.Layer
 		if to, added[i], err = slice.Admit(&hashes[i], owner); err != nil {
-			f.changes++ // a layer may have come
+			f.changed() // a layer may have come
 			return err
 		}
 		if tell != nil {
 			tell(i, to)
 		}
-		if logs && (added[i] || f.merged) {
+		if logs && (added[i] || f.flags&flagMerged != 0) {
 			if err := f.log(&to, &hashes[i]); err != nil {
 				return err
 			}
 		}
 		if !added[i] {
-			f.markMisses++
+			misses++
 			continue
 		}
 		if err := f.mayMark(opt, slice); err != nil {
 			return err
 		}
 		slice.Commit()
-		f.changes++
-		f.markHits++
+		f.changed()
+		hits++
 	}
 	return nil
 }
 
 // log has the log of marks tell of a mark, before its bits are set: who finds them waits for it.
 func (f *filterSlice) log(to *bloomslice.Layer, h *bloomslice.Hash) error {
-	position, err := f.fs.log.Append(f.generation, to, h)
+	position, err := f.of.fs.log.Append(f.of.generation, to, h)
 	if err != nil {
 		return err
 	}
@@ -182,7 +224,7 @@ func (f *filterSlice) durability(opt *keyscheme.FilterOptions) bigset.FilterDura
 	case opt.InMemory:
 		return bigset.FilterInterval
 	case opt.Durability == bigset.FilterServer:
-		return f.fs.opt.Durability
+		return f.of.fs.opt.Durability
 	}
 	return opt.Durability
 }
@@ -201,14 +243,14 @@ func (f *filterSlice) promise(opt *keyscheme.FilterOptions) lsm.Promise {
 // waitLogged returns when all up to a position of the log is as durable as the filter's marks are to be, and when the disk says what may be
 // lost of it nevertheless.
 func (f *filterSlice) waitLogged(position uint64) error {
-	opt := f.opt.Load()
-	if err := f.fs.db.Promise(f.promise(opt)); err != nil {
+	d, err := f.durabilityNow(), f.of.fs.db.Promise(f.promise(f.opt.Load()))
+	if err != nil || d == bigset.FilterInterval {
 		return err
 	}
-	if d := f.durability(opt); d != bigset.FilterInterval {
-		return f.fs.log.Wait(position, d)
+	if err := f.of.fs.awaitMade(); err != nil {
+		return err
 	}
-	return nil
+	return f.of.fs.log.Wait(position, d)
 }
 
 // opened returns the slice of an open filter, and opens a closed one.
@@ -236,7 +278,7 @@ func (f *filterSlice) use() {
 		return
 	}
 	if f.used.Swap(usedLately)&usedInRing == 0 {
-		f.fs.ring.add(f)
+		f.of.fs.ring.add(f)
 	}
 }
 
@@ -251,8 +293,8 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	if f.gone.Load() {
 		return nil, bigset.ErrNoFilter
 	}
-	if f.damaged != nil {
-		return nil, f.damaged
+	if err := f.damaged(); err != nil {
+		return nil, err
 	}
 	layers, err := f.storedLayers()
 	if err != nil {
@@ -260,10 +302,10 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 	}
 	opt := f.opt.Load()
 	if len(layers) == 0 {
-		return nil, fmt.Errorf("%w: filter %q has no layers", bigset.ErrCorrupt, f.name)
+		return nil, fmt.Errorf("%w: filter %q has no layers", bigset.ErrCorrupt, f.of.name)
 	}
 	if shape, e := opt.Shape(0); opt.InMemory && e == nil {
-		if err := f.fs.mayPin(shape.TableBytes()); err != nil {
+		if err := f.of.fs.mayPin(shape.TableBytes()); err != nil {
 			return nil, err
 		}
 	}
@@ -272,25 +314,25 @@ func (f *filterSlice) openLocked() (*bloomslice.Slice, error) {
 		err = slice.AddLayer("") // it begins anew
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
+		return nil, fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.of.name, err)
 	}
 	if !opt.InMemory {
-		f.pageIns.Add(1)
+		f.of.counted().pageIns.Add(1)
 	}
 	f.count(slice.Layers())
 	slice.Bound(f.mayGrow)
 	f.slice.Store(slice)
-	f.fs.ring.add(f)
-	f.layers = nil
+	f.of.fs.ring.add(f)
+	f.rest = nil
 	return slice, nil
 }
 
 // newSlice returns a slice with layers that are stored, or, of a filter in memory only, without.
 func (f *filterSlice) newSlice(opt *keyscheme.FilterOptions, layers []bloomslice.Layer) (*bloomslice.Slice, error) {
 	if opt.InMemory {
-		return bloomslice.New(opt.Options, nil, nil, &f.fs.pinned)
+		return bloomslice.New(opt.Options, nil, nil, &f.of.fs.pinned)
 	}
-	return bloomslice.New(opt.Options, layers, pageSource{f}, &f.fs.resident)
+	return bloomslice.New(opt.Options, layers, pageSource{f}, &f.of.fs.resident)
 }
 
 // loadHead reads the filter's options, if it has not been done. Its errors are bigset.ErrNoFilter and bigset.ErrCorrupt.
@@ -298,37 +340,52 @@ func (f *filterSlice) loadHead() error {
 	if f.opt.Load() != nil {
 		return nil
 	}
-	value, closer, err := f.fs.db.View(f.prefix.AppendHead(nil, f.generation))
+	value, closer, err := f.of.fs.db.View(f.prefix().AppendHead(nil, f.of.generation))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return bigset.ErrNoFilter
 	}
 	if err != nil {
 		return lsm.DiskError(err)
 	}
-	opt, err := keyscheme.DecodeFilterHead(value)
-	if err == nil && f.index >= opt.Slices {
+	opt, err := f.decodeHead(value)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.of.name, err)
+	}
+	f.opt.Store(f.of.shared(opt))
+	return nil
+}
+
+// decodeHead decodes the head of the slice.
+func (f *filterSlice) decodeHead(value []byte) (opt keyscheme.FilterOptions, err error) {
+	opt, err = keyscheme.DecodeFilterHead(value)
+	if err == nil && uint32(f.index) >= opt.Slices {
 		err = fmt.Errorf("slice %d of %d", f.index, opt.Slices)
 	}
-	if err == nil && opt.Generation != f.generation {
-		err = fmt.Errorf("a head of generation %d, in generation %d", opt.Generation, f.generation)
+	if err == nil && opt.Generation != f.of.generation {
+		err = fmt.Errorf("a head of generation %d, in generation %d", opt.Generation, f.of.generation)
 	}
-	if err := errors.Join(err, closer.Close()); err != nil {
-		return fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
+	return opt, err
+}
+
+// shared returns options that all slices of the filter share, where theirs are the same.
+func (f *Filter) shared(opt keyscheme.FilterOptions) *keyscheme.FilterOptions {
+	if known := f.options.Load(); known != nil && *known == opt {
+		return known
 	}
-	f.opt.Store(&opt)
-	return nil
+	f.options.CompareAndSwap(nil, &opt)
+	return &opt
 }
 
 // storedLayers returns the layers of a closed filter. The lock is held.
 func (f *filterSlice) storedLayers() (layers []bloomslice.Layer, err error) {
-	if f.layers != nil {
-		return f.layers, nil
+	if f.rest != nil && f.rest.layers != nil {
+		return f.rest.layers, nil
 	}
 	if err := f.loadHead(); err != nil {
 		return nil, err
 	}
 	layers = []bloomslice.Layer{}
-	err = f.fs.db.Each(f.prefix.Layers(f.generation), func(key, value []byte) error {
+	err = f.of.fs.db.Each(f.prefix().Layers(f.of.generation), func(key, value []byte) error {
 		l, err := f.decodeLayer(key, value)
 		layers = append(layers, l)
 		return err
@@ -336,7 +393,7 @@ func (f *filterSlice) storedLayers() (layers []bloomslice.Layer, err error) {
 	if err != nil {
 		return nil, lsm.DiskError(err)
 	}
-	f.layers = layers
+	f.remember(layers)
 	return layers, nil
 }
 
@@ -347,10 +404,10 @@ func (f *filterSlice) decodeLayer(raw, value []byte) (l bloomslice.Layer, err er
 	}
 	fk, ok := keyscheme.DecodeFilterKey(key.Rest)
 	if !ok {
-		return l, fmt.Errorf("%w: key of a layer of filter %q", bigset.ErrCorrupt, f.name)
+		return l, fmt.Errorf("%w: key of a layer of filter %q", bigset.ErrCorrupt, f.of.name)
 	}
 	if l, err = keyscheme.DecodeFilterLayer(value); err != nil {
-		return l, fmt.Errorf("%w: layer %d of filter %q: %w", bigset.ErrCorrupt, fk.Layer.Index, f.name, err)
+		return l, fmt.Errorf("%w: layer %d of filter %q: %w", bigset.ErrCorrupt, fk.Layer.Index, f.of.name, err)
 	}
 	l.ID = fk.Layer
 	return l, nil
@@ -366,8 +423,10 @@ var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &
 func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(buf)
-	*buf = p.f.prefix.AppendPage((*buf)[:0], p.f.generation, id, page)
-	value, closer, err := p.f.fs.db.View(*buf)
+	*buf = keyscheme.AppendFilterPrefix((*buf)[:0], p.f.of.name, uint32(p.f.index))
+	n := len(*buf)
+	*buf = keyscheme.FilterPrefix((*buf)[:n:n]).AppendPage(*buf, p.f.of.generation, id, page)
+	value, closer, err := p.f.of.fs.db.View((*buf)[n:])
 	switch {
 	case err == nil:
 		value = bytes.Clone(value)
@@ -378,7 +437,7 @@ func (p pageSource) Page(id bloomslice.LayerID, page uint32) ([]byte, error) {
 	if p.f.gone.Load() { // its pages may have been on their way out
 		return nil, bigset.ErrNoFilter
 	}
-	p.f.fs.faults.Add(1)
+	p.f.of.fs.faults.Add(1)
 	return value, err
 }
 
@@ -387,16 +446,16 @@ func (f *filterSlice) readError(err error) error {
 	switch {
 	case errors.Is(err, bigset.ErrNoFilter), errors.Is(err, bigset.ErrFailed), errors.Is(err, bigset.ErrClosed), errors.Is(err, bigset.ErrCorrupt):
 	case errors.Is(err, bloomslice.ErrCorruptPage):
-		err = fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.name, err)
+		err = fmt.Errorf("%w: filter %q: %w", bigset.ErrCorrupt, f.of.name, err)
 	default:
-		err = fmt.Errorf("engine: filter %q: %w", f.name, lsm.DiskError(err))
+		err = fmt.Errorf("engine: filter %q: %w", f.of.name, lsm.DiskError(err))
 	}
 	f.met(err)
 	return err
 }
 
 // met notes damage of the filter, if err is that.
-func (f *filterSlice) met(err error) { f.fs.damages.Met(f.of.damaged(), err) }
+func (f *filterSlice) met(err error) { f.of.fs.damages.Met(f.of.damaged(), err) }
 
 func (f *Filter) damaged() lsm.Damaged {
 	return lsm.Damaged{Name: string(f.name), Generation: f.generation}
@@ -404,16 +463,9 @@ func (f *Filter) damaged() lsm.Damaged {
 
 // addTo adds what is known of the slice, also with bigset.ErrCorrupt.
 func (f *filterSlice) addTo(info *Info) error {
-	hits, misses := f.checks.sums()
 	info.SlicesHere++
-	info.CheckHits += hits
-	info.CheckMisses += misses
-	info.PageIns += f.pageIns.Load()
-	info.PageOuts += f.pageOuts.Load()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	info.MarkHits += f.markHits
-	info.MarkMisses += f.markMisses
 	if f.gone.Load() {
 		return bigset.ErrNoFilter
 	}
@@ -421,7 +473,7 @@ func (f *filterSlice) addTo(info *Info) error {
 	if slice := f.slice.Load(); slice != nil {
 		layers, info.Open = slice.Layers(), true
 	} else {
-		err := f.damaged
+		err := f.damaged()
 		if err == nil {
 			layers, err = f.storedLayers()
 		}
@@ -430,7 +482,13 @@ func (f *filterSlice) addTo(info *Info) error {
 			return err
 		}
 	}
-	opt, sums := f.opt.Load(), bloomslice.Sums(layers)
+	info.addLayers(f.opt.Load(), layers)
+	return nil
+}
+
+// addLayers adds the figures of a slice with these layers.
+func (info *Info) addLayers(opt *keyscheme.FilterOptions, layers []bloomslice.Layer) {
+	sums := bloomslice.Sums(layers)
 	info.Options = bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}
 	info.Capacity += sums.Capacity
 	info.Size += sums.Size
@@ -438,5 +496,4 @@ func (f *filterSlice) addTo(info *Info) error {
 	for i := range layers {
 		info.Pages += (layers[i].Shape.Bytes + bloomslice.PageBytes - 1) / bloomslice.PageBytes
 	}
-	return nil
 }

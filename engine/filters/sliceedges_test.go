@@ -18,7 +18,7 @@ import (
 func (r *sliceReplica) markSlice(t *testing.T, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool) {
 	t.Helper()
 	added := make([]bool, len(hashes))
-	m, err := r.store.Filters().MarkSlice(bg, spec, r.label, hashes, added)
+	m, err := r.store.Filters().MarkSlice(bg, spec, r.seat, hashes, added)
 	must(t, err, "mark")
 	return m, added
 }

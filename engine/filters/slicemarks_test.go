@@ -18,7 +18,7 @@ import (
 // openReplicas are stores without slices.
 func openReplicas(t *testing.T, n int) (replicas []*sliceReplica) {
 	for i := range n {
-		r := &sliceReplica{room: newRoom(fmt.Sprint("replica ", i))}
+		r := &sliceReplica{room: newRoom(fmt.Sprint("replica ", i)), seat: bloomslice.Seat(i)}
 		r.open(t)
 		replicas = append(replicas, r)
 	}
@@ -29,7 +29,7 @@ func openReplicas(t *testing.T, n int) (replicas []*sliceReplica) {
 func (r *sliceReplica) marks(t *testing.T, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool) {
 	t.Helper()
 	added := make([]bool, len(hashes))
-	m, err := r.store.Filters().MarkSlice(bg, spec, r.label, hashes, added)
+	m, err := r.store.Filters().MarkSlice(bg, spec, r.seat, hashes, added)
 	must(t, err, "mark")
 	r.acked = append(r.acked, hashes...)
 	return m, added
@@ -84,7 +84,7 @@ func TestMarksConverge(t *testing.T) {
 		t.Errorf("%+v and %+v", one, two)
 	}
 	for i, m := range []bigset.Marks{ones, twos} {
-		if len(m.Layers) != 1 || m.Layers[0].ID.Owner != r[i].label {
+		if len(m.Layers) != 1 || m.Layers[0].ID.Owner != r[i].seat.Owner() {
 			t.Errorf("%s has marked in %+v", r[i].label, m.Layers)
 		}
 	}
@@ -134,7 +134,7 @@ func TestDropOfEarlier(t *testing.T) {
 			t.Errorf("listed as %+v", d)
 		}
 		hashes := sliceKeys(&other, 0, 10)
-		if _, err := r.store.Filters().MarkSlice(bg, other, "me", hashes, make([]bool, len(hashes))); !errors.Is(err, bigset.ErrNoFilter) {
+		if _, err := r.store.Filters().MarkSlice(bg, other, 0, hashes, make([]bool, len(hashes))); !errors.Is(err, bigset.ErrNoFilter) {
 			t.Errorf("marked what was dropped: %v", err)
 		}
 		if d := r.digestOf(t, other); d == nil || !d.Dropped || d.Generation != 9 {
@@ -164,7 +164,7 @@ func TestOtherOptions(t *testing.T) {
 		other := spec
 		change(&other.Options)
 		hashes := sliceKeys(&other, 200, 210)
-		_, marked := r.store.Filters().MarkSlice(bg, other, "me", hashes, make([]bool, len(hashes)))
+		_, marked := r.store.Filters().MarkSlice(bg, other, 0, hashes, make([]bool, len(hashes)))
 		checked := r.store.Filters().CheckSlice(bg, other, hashes, make([]bool, len(hashes)))
 		_, summed := r.store.Filters().PageSums(bg, other, nil, 0)
 		for _, err := range []error{marked, checked, summed} {
@@ -211,7 +211,7 @@ func TestMadeAgainAfterDrop(t *testing.T) {
 	must(t, r.store.Filters().Flush(bg), "flush")
 	r.store.own.Stop()
 	must(t, r.store.Filters().Drop(bg, spec.Name), "drop")
-	if _, err := r.store.Filters().MarkSlice(bg, spec, "me", hashes[:1], make([]bool, 1)); !errors.Is(err, bigset.ErrSliceAway) {
+	if _, err := r.store.Filters().MarkSlice(bg, spec, 0, hashes[:1], make([]bool, 1)); !errors.Is(err, bigset.ErrSliceAway) {
 		t.Errorf("marked: %v", err)
 	}
 	r.close(t)
@@ -318,6 +318,7 @@ func TestCountsAreStored(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterSync)
 	spec.Options.Capacity = 12_000_000 // its pages go in as a table
 	r := openReplicas(t, 1)[0]
+	r.seat = 2
 	r.marks(t, spec, sliceKeys(&spec, 0, 100))
 	must(t, r.store.Filters().FlushSlice(bg, spec), "flush")
 	layers := r.layersOf(t, spec)
@@ -337,8 +338,8 @@ func TestCountsAreStored(t *testing.T) {
 	r.open(t)
 	is("flushed")
 	empty := layers[0]
-	empty.ID.Owner, empty.Count = "zero", 0
-	layers = append([]bloomslice.Layer{empty}, layers...) // the shorter name is first
+	empty.ID.Owner, empty.Count = bloomslice.Seat(1).Owner(), 0
+	layers = append([]bloomslice.Layer{empty}, layers...)
 	must(t, r.store.Filters().MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge an empty layer")
 	is("before a flush")
 	must(t, r.store.Filters().FlushSlice(bg, spec), "flush")

@@ -19,12 +19,6 @@ import (
 	"bigset/keyscheme"
 )
 
-// changesDigest is the digest of a slice after so many changes.
-type changesDigest struct {
-	changes uint64
-	sum     [16]byte
-}
-
 // SliceDigests lists the slices in a range of slots, both ends included, and those that were dropped for good, by slot, then by name. What
 // was marked before its turn is in the digest of a slice. It holds nothing open between them. A slice that can't be read comes with its
 // error, which wraps bigset.ErrCorrupt, and the list goes on.
@@ -37,9 +31,13 @@ func (fs *Filters) SliceDigests(ctx context.Context, first, last keyscheme.Slot)
 		defer fs.db.Leave()
 		for _, l := range fs.listedSlices(first, last) {
 			d, err := l.SliceDigest, ctx.Err()
-			if err == nil && l.part != nil {
-				if d, err = l.part.digestNow(); errors.Is(err, bigset.ErrNoFilter) {
+			if err == nil && l.of != nil {
+				part := l.of.at(l.Slice)
+				if part == nil {
 					continue // it went meanwhile
+				}
+				if d, err = part.digestNow(); errors.Is(err, bigset.ErrNoFilter) {
+					continue
 				}
 			}
 			if !yield(d, err) || err != nil && !errors.Is(err, bigset.ErrCorrupt) {
@@ -52,7 +50,7 @@ func (fs *Filters) SliceDigests(ctx context.Context, first, last keyscheme.Slot)
 // listedSlice is a slice to be digested, or one that was dropped.
 type listedSlice struct {
 	bigset.SliceDigest
-	part *filterSlice
+	of   *Filter
 	slot keyscheme.Slot
 }
 
@@ -60,14 +58,16 @@ type listedSlice struct {
 func (fs *Filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) {
 	fs.mu.RLock()
 	defer fs.mu.RUnlock()
-	add := func(d bigset.SliceDigest, part *filterSlice) {
+	add := func(d bigset.SliceDigest, of *Filter) {
 		if slot := d.Slot(); slot >= first && slot <= last {
-			all = append(all, listedSlice{d, part, slot})
+			all = append(all, listedSlice{d, of, slot})
 		}
 	}
 	for _, f := range fs.byName {
-		for _, part := range f.parts() {
-			add(bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.name, Slice: part.index}}, part)
+		for i := range f.slices {
+			if f.slices[i].Load() != nil {
+				add(bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.name, Slice: uint32(i)}}, f)
+			}
 		}
 	}
 	for name, e := range fs.dropped {
@@ -90,46 +90,80 @@ func (fs *Filters) listedSlices(first, last keyscheme.Slot) (all []listedSlice) 
 // spec returns what others need to speak of the slice. Its head is read.
 func (f *filterSlice) spec() bigset.SliceSpec {
 	opt := f.opt.Load()
-	return bigset.SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation, Options: bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}}
+	return bigset.SliceSpec{Name: f.of.name, Slice: uint32(f.index), Generation: f.of.generation, Options: bigset.FilterOptions{Options: opt.Options, InMemory: opt.InMemory, Durability: opt.Durability}}
 }
 
 // digestNow returns the digest of what the slice has now.
 func (f *filterSlice) digestNow() (bigset.SliceDigest, error) {
-	d := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.name, Slice: f.index, Generation: f.generation}}
+	d := bigset.SliceDigest{SliceSpec: bigset.SliceSpec{Name: f.of.name, Slice: uint32(f.index), Generation: f.of.generation}}
 	if err := f.loadHead(); err != nil {
 		return d, err
 	}
 	d.SliceSpec = f.spec()
-	f.mu.Lock()
-	changes, err := f.changes, f.damaged
-	f.mu.Unlock()
-	if err != nil {
-		return d, err
-	}
-	if known := f.digest.Load(); known != nil && known.changes == changes {
-		d.Sum = known.sum
-		return d, nil
-	}
 	if d.Options.InMemory { // nothing of it is stored: replicas have no business with it
 		return d, bigset.ErrNoFilter
 	}
+	known, mine, err := f.beginDigest(&d.Sum)
+	if known || err != nil {
+		return d, err
+	}
+	done := false
+	defer func() { f.endDigest(&d.Sum, mine, done) }()
+	err = f.digestPages(&d)
+	done = err == nil
+	return d, err
+}
+
+// beginDigest returns the digest that is known, or notes that it is worked out, unless another goroutine is at it.
+func (f *filterSlice) beginDigest(sum *[16]byte) (known, mine bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.damaged(); err != nil {
+		return false, false, err
+	}
+	if f.flags&flagDigested != 0 {
+		*sum = f.sum
+		return true, false, nil
+	}
+	if f.flags&flagDigesting == 0 {
+		f.flags |= flagDigesting | flagQuiet
+		mine = true
+	}
+	return false, mine, nil
+}
+
+// endDigest keeps a digest that was worked out, if nothing has changed meanwhile.
+func (f *filterSlice) endDigest(sum *[16]byte, mine, done bool) {
+	if !mine {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if done && f.flags&flagQuiet != 0 {
+		f.sum = *sum
+		f.flags |= flagDigested
+	}
+	f.flags &^= flagDigesting | flagQuiet
+}
+
+// digestPages works a digest out of what is stored.
+func (f *filterSlice) digestPages(d *bigset.SliceDigest) error {
 	hash := sha256.New()
 	var buf []byte
-	layers, done, err := f.eachPage(nil, func(p bigset.PageSum, _ []byte) bool {
+	layers, done, err := f.eachSum(nil, func(p bigset.PageSum) bool {
 		buf = appendPlace(buf[:0], p.PagePlace)
 		_, _ = hash.Write(binary.BigEndian.AppendUint64(buf, p.Sum))
 		return true
 	})
 	if err != nil || !done {
-		return d, err
+		return err
 	}
 	for i := range layers {
 		buf = appendPlace(buf[:0], bigset.PagePlace{Layer: layers[i].ID})
 		_, _ = hash.Write(keyscheme.AppendFilterLayer(buf, layers[i]))
 	}
 	copy(d.Sum[:], hash.Sum(nil))
-	f.digest.Store(&changesDigest{changes, d.Sum})
-	return d, nil
+	return nil
 }
 
 func appendPlace(dst []byte, p bigset.PagePlace) []byte {
@@ -137,12 +171,9 @@ func appendPlace(dst []byte, p bigset.PagePlace) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, p.Layer.Owner...), p.Page)
 }
 
-// eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false. What was marked before is
-// in them. It returns all layers, and whether there are no more pages. The value belongs to yield while it runs.
-func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.PageSum, value []byte) bool) (layers []bloomslice.Layer, done bool, err error) {
-	if err := f.flush(); err != nil {
-		return nil, false, f.readError(err)
-	}
+// eachPage calls yield for the stored pages of a slice behind a place, nil is the start, until it returns false, with all layers. It returns
+// those, and whether there are no more pages.
+func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.PageSum, layers []bloomslice.Layer) bool) (layers []bloomslice.Layer, done bool, err error) {
 	r, err := f.reader()
 	if err != nil {
 		return nil, false, err
@@ -150,7 +181,7 @@ func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.Page
 	defer func() { err = errors.Join(err, r.Close()) }()
 	from := r.pages.Lower
 	if after != nil {
-		from = append(f.prefix.AppendPage(nil, f.generation, after.Layer, after.Page), 0)
+		from = append(f.prefix().AppendPage(nil, f.of.generation, after.Layer, after.Page), 0)
 	}
 	var bits []byte
 	for ok := r.it.SeekGE(from); ok; ok = r.it.Next() {
@@ -163,7 +194,7 @@ func (f *filterSlice) eachPage(after *bigset.PagePlace, yield func(p bigset.Page
 		if err != nil {
 			return nil, false, f.readError(err)
 		}
-		if !yield(bigset.PageSum{PagePlace: bigset.PagePlace{Layer: p.Layer, Page: p.Page}, Sum: xxhash.Sum64(value)}, value) {
+		if !yield(bigset.PageSum{PagePlace: bigset.PagePlace{Layer: p.Layer, Page: p.Page}, Sum: xxhash.Sum64(value)}, r.Layers) {
 			return r.Layers, false, nil
 		}
 	}
@@ -188,7 +219,7 @@ func (fs *Filters) PageSums(ctx context.Context, spec bigset.SliceSpec, after *b
 		return bigset.PageSums{Done: true}, err
 	}
 	var sums bigset.PageSums
-	sums.Layers, sums.Done, err = part.eachPage(after, func(p bigset.PageSum, _ []byte) bool {
+	sums.Layers, sums.Done, err = part.eachSum(after, func(p bigset.PageSum) bool {
 		if len(sums.Sums) < most {
 			sums.Sums = append(sums.Sums, p)
 			return true
@@ -230,9 +261,10 @@ func (f *filterSlice) pagesAt(spec bigset.SliceSpec, places []bigset.PagePlace) 
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	pages.Layers = r.Layers
+	prefix := f.prefix()
 	var key, bits []byte
 	for _, at := range places {
-		key = f.prefix.AppendPage(key[:0], f.generation, at.Layer, at.Page)
+		key = prefix.AppendPage(key[:0], f.of.generation, at.Layer, at.Page)
 		if !r.it.SeekGE(key) || comparator.Compare(r.it.Key(), key) != 0 {
 			continue
 		}
@@ -312,8 +344,8 @@ func (f *filterSlice) merge(join func(*bloomslice.Slice) error) error {
 	defer f.mu.Unlock()
 	slice, err := f.openLocked()
 	if err == nil {
-		f.changes++
-		f.merged = true
+		f.changed()
+		f.flags |= flagMerged
 		err = join(slice)
 	}
 	if err != nil && !errors.Is(err, bloomslice.ErrOptions) {

@@ -44,7 +44,7 @@ func TestDigestChanges(t *testing.T) {
 	layers[0].Count++
 	must(t, r[0].store.Filters().MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
 	changed("a count", true)
-	layers = append(layers, bloomslice.Layer{ID: bloomslice.LayerID{Index: 0, Owner: "a longer name"}, Shape: layers[0].Shape})
+	layers = append(layers, bloomslice.Layer{ID: bloomslice.LayerID{Index: 0, Owner: bloomslice.Seat(2).Owner()}, Shape: layers[0].Shape})
 	must(t, r[0].store.Filters().MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers}), "merge")
 	changed("a layer", true)
 	r[0].crash(0)
@@ -64,7 +64,7 @@ func TestDigestOfPlaces(t *testing.T) {
 	must(t, err, "shape")
 	value, err := bloomslice.AppendPage(nil, []byte{1})
 	must(t, err, "page")
-	layers := []bloomslice.Layer{{ID: bloomslice.LayerID{Index: 2, Owner: "b"}, Shape: shape}, {ID: bloomslice.LayerID{Index: 2, Owner: "aa"}, Shape: shape}}
+	layers := []bloomslice.Layer{{ID: bloomslice.LayerID{Index: 2, Owner: "\x02"}, Shape: shape}, {ID: bloomslice.LayerID{Index: 2, Owner: "\x01"}, Shape: shape}}
 	sums := map[[16]byte]bigset.PagePlace{}
 	for _, at := range []bigset.PagePlace{{Layer: layers[0].ID, Page: 0}, {Layer: layers[0].ID, Page: 1}, {Layer: layers[1].ID, Page: 0}} {
 		r := openReplicas(t, 1)[0]
@@ -83,6 +83,7 @@ func TestDigestOfPlaces(t *testing.T) {
 func TestPageSums(t *testing.T) {
 	spec := sliceSpec(0, 7, bigset.FilterInterval)
 	r := openReplicas(t, 2)
+	r[0].seat = 1
 	for round := range 3 {
 		from := 3000 * round // the first layer is full in the end
 		r[0].marks(t, spec, sliceKeys(&spec, from, from+3000))
@@ -90,6 +91,11 @@ func TestPageSums(t *testing.T) {
 		must(t, err, "sums")
 		var each []bigset.PageSum
 		for done, after := false, (*bigset.PagePlace)(nil); !done; {
+			if round%2 > 0 { // it has kept them, or reads them
+				f, err := r[0].store.Filters().Get(spec.Name)
+				must(t, err, "filter")
+				f.DropSums(0)
+			}
 			run, err := r[0].store.Filters().PageSums(bg, spec, after, 1)
 			must(t, err, "sums")
 			each, done = append(each, run.Sums...), run.Done
@@ -182,7 +188,7 @@ func TestMergeHalfway(t *testing.T) {
 	r.opt.FilterCacheBytes = 1
 	r.close(t)
 	r.open(t)
-	r.label = "another"
+	r.seat = 1
 	r.marks(t, spec, hashes[:1])
 	bad := pages
 	bad.Pages = slices.Clone(pages.Pages)

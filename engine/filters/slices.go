@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -13,40 +12,142 @@ import (
 	"bigset/keyscheme"
 )
 
-// MarkSlice marks keys, by their hashes, in layers of an owner, and returns the marks for the other replicas: those of keys that were
+// MarkSlice marks keys, by their hashes, in layers of a seat, and returns the marks for the other replicas: those of keys that were
 // there already, too, which name the layer where they were found. added, as long as hashes, is told which were new. When it returns they
 // are as durable as the filter promises. A slice that is not here is made. bigset.ErrNoFilter is a generation that is over, bigset.ErrRequest a request
 // that can't be. After any other error keys may be marked, or not.
-func (fs *Filters) MarkSlice(ctx context.Context, spec bigset.SliceSpec, owner string, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
-	if err := fs.db.Enter(); err != nil {
-		return bigset.Marks{}, err
+func (fs *Filters) MarkSlice(ctx context.Context, spec bigset.SliceSpec, seat bloomslice.Seat, hashes []bloomslice.Hash, added []bool) (bigset.Marks, error) {
+	one := [1]SliceMarking{{Spec: spec, Seat: seat, Hashes: hashes, Added: added}}
+	fs.MarkSlices(ctx, one[:])
+	return one[0].Marks, one[0].Err
+}
+
+// SliceMarking is a request to mark keys of one slice, and what has come of it.
+type SliceMarking struct {
+	Spec   bigset.SliceSpec
+	Seat   bloomslice.Seat // whose layers take new keys; below Spec.Options.Owners
+	Hashes []bloomslice.Hash
+	Added  []bool // as long as Hashes; set to which keys were new
+
+	Marks bigset.Marks // set to the marks for the other replicas
+	Begun bool         // set to whether any key may have been marked
+	Err   error        // set to the error that MarkSlice would return
+}
+
+// MarkSlices does what MarkSlice does for several slices, and sets of each what has come of it. Slices that are not here are made in one batch,
+// and it waits for the disk once, for all of them.
+func (fs *Filters) MarkSlices(ctx context.Context, all []SliceMarking) {
+	makings := make([]making, len(all))
+	for i := range all {
+		m := &all[i]
+		m.Marks, m.Begun = bigset.Marks{}, false
+		makings[i] = making{spec: &m.Spec, err: m.check(), first: func(slice *bloomslice.Slice) error { return slice.AddLayer(m.Seat.Owner()) }}
 	}
-	defer fs.db.Leave()
-	if err := spec.CheckHashes(hashes); err != nil {
-		return bigset.Marks{}, err
+	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error {
+		all[i].Begun = true
+		return fs.markSlice(part, &all[i])
+	})
+	for i := range all {
+		all[i].Err = makings[i].err
 	}
-	if len(owner) > bloomslice.OwnerBytesMax {
-		return bigset.Marks{}, fmt.Errorf("%w: an owner's name of %d bytes, at most %d", bigset.ErrRequest, len(owner), bloomslice.OwnerBytesMax)
+}
+
+// check returns what is wrong with a request.
+func (m *SliceMarking) check() error {
+	if err := m.Spec.CheckHashes(m.Hashes); err != nil {
+		return err
 	}
-	if err := fs.mayMark(ctx); err != nil {
-		return bigset.Marks{}, err
+	return m.Spec.CheckSeat(m.Seat)
+}
+
+// eachMade finds or makes slices and calls mark for each, then waits until all is as durable as the filters promise. What goes wrong with one is
+// its error.
+func (fs *Filters) eachMade(ctx context.Context, all []making, mark func(i int, part *filterSlice) error) {
+	err := fs.db.Enter()
+	if err == nil {
+		defer fs.db.Leave()
+		err = fs.mayMark(ctx)
 	}
-	part, err := fs.madeSlice(&spec, func(slice *bloomslice.Slice) error { return slice.AddLayer(owner) })
-	if err != nil {
-		return bigset.Marks{}, err
+	for i := range all {
+		if m := &all[i]; m.err == nil && !m.nothing {
+			m.err = err
+		}
 	}
-	m := bigset.Marks{SliceSpec: spec, Marks: make([]bigset.Mark, len(hashes))}
-	for from := 0; from < len(hashes); from += hashedAtOnce {
-		to := min(from+hashedAtOnce, len(hashes))
-		err := part.markHashes(hashes[from:to], owner, added[from:to], func(i int, in bloomslice.Layer) {
-			m.Marks[from+i] = bigset.Mark{Layer: layerIn(&m, in), Hash: hashes[from+i]}
+	fs.madeSlices(all)
+	var waits waits
+	for i := range all {
+		m := &all[i]
+		if m.err != nil || m.nothing {
+			continue
+		}
+		if m.err = ctx.Err(); m.err == nil {
+			m.err = mark(i, m.part)
+		}
+		if m.err == nil {
+			waits.add(m.part)
+		}
+	}
+	errs := waits.await(fs)
+	for i := range all {
+		if m := &all[i]; m.err == nil && !m.nothing {
+			m.err = errs[m.part.durabilityNow()]
+		}
+	}
+}
+
+// markSlice marks the keys of a request.
+func (fs *Filters) markSlice(part *filterSlice, r *SliceMarking) error {
+	owner := r.Seat.Owner()
+	m := bigset.Marks{SliceSpec: r.Spec, Marks: make([]bigset.Mark, len(r.Hashes))}
+	for from := 0; from < len(r.Hashes); from += hashedAtOnce {
+		to := min(from+hashedAtOnce, len(r.Hashes))
+		err := part.markHashes(r.Hashes[from:to], owner, r.Added[from:to], func(i int, in bloomslice.Layer) {
+			m.Marks[from+i] = bigset.Mark{Layer: layerIn(&m, in), Hash: r.Hashes[from+i]}
 		})
 		if err != nil {
-			return bigset.Marks{}, fs.goneFor(&spec, part.readError(err))
+			return fs.goneFor(&r.Spec, part.readError(err))
 		}
 		fs.trim()
 	}
-	return m, part.waitLogged(part.logged.Load())
+	r.Marks = m
+	return nil
+}
+
+// waits is what marks of several slices wait for: how far the log of marks has to be, by the durability of the filters.
+type waits struct {
+	any     bool
+	upTo    [bigset.FilterSync + 1]uint64
+	promise lsm.Promise
+}
+
+func (w *waits) add(part *filterSlice) {
+	d := part.durabilityNow()
+	w.any = true
+	w.promise |= part.promise(part.opt.Load())
+	w.upTo[d] = max(w.upTo[d], part.logged.Load())
+}
+
+// durabilityNow returns when marks of a slice are answered whose head was read.
+func (f *filterSlice) durabilityNow() bigset.FilterDurability { return f.durability(f.opt.Load()) }
+
+// await returns, when all is as durable as the filters promise, and the disk says what may be lost of it nevertheless, by their durability why it
+// is not.
+func (w *waits) await(fs *Filters) (errs [bigset.FilterSync + 1]error) {
+	if !w.any {
+		return errs
+	}
+	if err := errors.Join(fs.db.Promise(w.promise), fs.awaitMade()); err != nil {
+		for d := range errs {
+			errs[d] = err
+		}
+		return errs
+	}
+	for d, position := range w.upTo {
+		if position > 0 {
+			errs[d] = fs.log.Wait(position, bigset.FilterDurability(d))
+		}
+	}
+	return errs
 }
 
 // layerIn returns the place of a layer among those that the marks name, with its count raised.
@@ -65,28 +166,50 @@ func layerIn(m *bigset.Marks, l bloomslice.Layer) int {
 // added, as long as m.Marks, is told which keys were not here before. When it returns the marks are as durable as the filter promises.
 // Errors are those of MarkSlice.
 func (fs *Filters) ApplyMarks(ctx context.Context, m bigset.Marks, added []bool) error {
-	if err := fs.db.Enter(); err != nil {
-		return err
+	one := [1]SliceMarks{{Marks: m, Added: added}}
+	fs.ApplyMarksOf(ctx, one[:])
+	return one[0].Err
+}
+
+// SliceMarks are marks of one slice that another replica has decided, and what has come of them.
+type SliceMarks struct {
+	Marks bigset.Marks
+	Added []bool // as long as Marks.Marks; set to which keys were not here before
+
+	Begun bool  // set to whether any key may have been marked
+	Err   error // set to the error that ApplyMarks would return
+}
+
+// ApplyMarksOf does what ApplyMarks does for several slices, and sets of each what has come of it. Slices that are not here are made in one
+// batch, and it waits for the disk once, for all of them.
+func (fs *Filters) ApplyMarksOf(ctx context.Context, all []SliceMarks) {
+	makings := make([]making, len(all))
+	for i := range all {
+		m := &all[i]
+		m.Begun = false
+		makings[i] = making{spec: &m.Marks.SliceSpec, err: m.Marks.Check(), nothing: len(m.Marks.Marks) == 0,
+			first: func(slice *bloomslice.Slice) error { return restoreShapes(slice, m.Marks.Layers) }}
 	}
-	defer fs.db.Leave()
-	if err := m.Check(); err != nil || len(m.Marks) == 0 {
-		return err
+	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error {
+		all[i].Begun = true
+		return fs.applySlice(part, &all[i])
+	})
+	for i := range all {
+		all[i].Err = makings[i].err
 	}
-	if err := fs.mayMark(ctx); err != nil {
-		return err
-	}
-	part, err := fs.madeSlice(&m.SliceSpec, func(slice *bloomslice.Slice) error { return restoreShapes(slice, m.Layers) })
-	if err != nil {
-		return err
-	}
-	for from := 0; from < len(m.Marks); from += hashedAtOnce {
-		to := min(from+hashedAtOnce, len(m.Marks))
-		if err := part.apply(m.Layers, m.Marks[from:to], added[from:to]); err != nil {
-			return fs.goneFor(&m.SliceSpec, part.readError(err))
+}
+
+// applySlice sets the bits of the keys of a request.
+func (fs *Filters) applySlice(part *filterSlice, r *SliceMarks) error {
+	marks := r.Marks.Marks
+	for from := 0; from < len(marks); from += hashedAtOnce {
+		to := min(from+hashedAtOnce, len(marks))
+		if err := part.apply(r.Marks.Layers, marks[from:to], r.Added[from:to]); err != nil {
+			return fs.goneFor(&r.Marks.SliceSpec, part.readError(err))
 		}
 		fs.trim()
 	}
-	return part.waitLogged(part.logged.Load())
+	return nil
 }
 
 // restoreShapes adds layers that another replica has. Their counts are raised when their bits are here.
@@ -112,6 +235,8 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 		return err
 	}
 	logs := f.durability(f.opt.Load()) != bigset.FilterInterval
+	var hits, misses uint64
+	defer func() { f.of.counted().marks.add(hits, misses) }()
 	for i := range marks {
 		to, h := layers[marks[i].Layer], &marks[i].Hash
 		has, err := slice.Check(h)
@@ -119,16 +244,16 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 			return err
 		}
 		if added[i] = !has; has {
-			f.markMisses++
+			misses++
 		} else {
-			f.markHits++
+			hits++
 		}
 		if logs {
 			if err := f.log(&to, h); err != nil {
 				return err
 			}
 		}
-		f.changes++
+		f.changed()
 		if err := slice.Set(to, h); err != nil {
 			return err
 		}
@@ -181,7 +306,7 @@ func (fs *Filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
 	if int(spec.Slice) >= len(f.slices) {
 		return nil, differs(spec)
 	}
-	part := f.slices[spec.Slice].Load()
+	part := f.at(spec.Slice)
 	if part == nil {
 		return nil, nil
 	}
@@ -200,120 +325,11 @@ func differs(s *bigset.SliceSpec) error {
 	return fmt.Errorf("%w: generation %d of filter %q has other options here", bigset.ErrRequest, s.Generation, s.Name)
 }
 
-// madeSlice returns a slice that another replica speaks of. One that the store does not have it makes, with first layers.
-func (fs *Filters) madeSlice(spec *bigset.SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
-	if part, err := fs.knownSlice(spec); part != nil || err != nil {
-		return part, err
-	}
-	if err := spec.Check(); err != nil {
-		return nil, err
-	}
-	fs.passes.RLock() // as Create
-	defer fs.passes.RUnlock()
-	fs.life.Lock()
-	defer fs.life.Unlock()
-	if part, err := fs.knownSlice(spec); part != nil || err != nil {
-		return part, err
-	}
-	part, err := fs.makeSlice(spec, first)
-	if err != nil {
-		return nil, fmt.Errorf("engine: slice %d of filter %q: %w", spec.Slice, spec.Name, lsm.DiskError(err))
-	}
-	return part, nil
-}
-
-// makeSlice makes a slice, or brings one back that was cleared. A filter of an earlier generation goes before.
-func (fs *Filters) makeSlice(spec *bigset.SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
-	trial, err := bloomslice.New(spec.Options.Options, nil, nil, nil)
-	if err == nil {
-		err = first(trial)
-	}
-	if err != nil { // before a filter of an earlier generation goes
-		return nil, err
-	}
-	f, stale, err := fs.filterOf(spec)
-	if err != nil {
-		return nil, err
-	}
-	if part := f.slices[spec.Slice].Load(); part != nil {
-		fs.put(f)
-		if known, err := fs.knownSlice(spec); known != nil || err != nil {
-			return known, err
-		}
-		stale = append(stale, present{DirectoryEntry: part.directoryEntry(keyscheme.EntryPresent)}) // a crash has left that alone
-	}
-	if left, err := fs.isLeft(spec); left || err != nil {
-		return nil, errors.Join(err, fmt.Errorf("%w: generation %d was dropped here, and is still to be cut out", bigset.ErrSliceAway, spec.Generation))
-	}
-	opt := &keyscheme.FilterOptions{Options: spec.Options.Options, Generation: spec.Generation, Durability: spec.Options.Durability}
-	part := newFilterSlice(f, spec.Slice)
-	slice, err := part.newSlice(opt, nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := first(slice); err != nil {
-		slice.Release()
-		return nil, err
-	}
-	batch := fs.db.NewBatch()
-	for _, e := range stale {
-		err = errors.Join(err, batch.SingleDelete(keyscheme.AppendDirectoryKey(nil, e.DirectoryEntry), nil))
-	}
-	if err := fs.commit(batch, errors.Join(err, part.storeNew(batch, opt, slice.Layers()))); err != nil {
-		slice.Release()
-		return nil, err
-	}
-	part.begin(opt, slice)
-	fs.ring.add(part)
-	f.slices[spec.Slice].Store(part)
-	fs.put(f)
-	return part, nil
-}
-
-// isLeft reports whether the slice was dropped, in this generation, and keys of it are still there.
-func (fs *Filters) isLeft(spec *bigset.SliceSpec) (bool, error) {
-	entries, err := fs.entries(keyscheme.DirectoryOf(keyscheme.EntryLeft, spec.Name))
-	return slices.ContainsFunc(entries, func(e present) bool { return e.Slice == spec.Slice && e.Generation == spec.Generation }), err
-}
-
-// put lists a filter.
+// put lists a filter that slices were made in.
 func (fs *Filters) put(f *Filter) {
 	fs.uncleared(f.name)
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.byName[string(f.name)] = f
+	fs.enlist(f)
 	fs.generation = max(fs.generation, f.generation)
-}
-
-// filterOf returns the filter that a slice is to be made in. One of an earlier generation it drops.
-func (fs *Filters) filterOf(spec *bigset.SliceSpec) (f *Filter, stale []present, err error) {
-	f = fs.find(spec.Name)
-	if f == nil || !f.onDisk() {
-		if f, stale, err = fs.unlisted(spec.Name); err != nil {
-			return nil, nil, err
-		}
-	}
-	if f != nil && f.generation > spec.Generation {
-		return nil, nil, fmt.Errorf("%w: generation %d is over", bigset.ErrNoFilter, spec.Generation)
-	}
-	if f != nil && f.generation < spec.Generation {
-		if err := fs.drop(f, fs.db.NewBatch()); err != nil {
-			return nil, nil, err
-		}
-		f = nil
-	}
-	if f == nil {
-		for _, other := range fs.list() {
-			if other.generation == spec.Generation {
-				return nil, nil, fmt.Errorf("%w: generation %d is that of filter %q", bigset.ErrRequest, spec.Generation, other.name)
-			}
-		}
-		f = newFilter(fs, spec.Name, spec.Generation, spec.Options.Slices)
-	}
-	if len(f.slices) != int(spec.Options.Slices) {
-		return nil, nil, differs(spec)
-	}
-	return f, stale, nil
 }
 
 // DropGeneration takes all slices of a filter away, of the generation and of those before, and sees to it that none comes back from

@@ -116,6 +116,7 @@ func sliceKeys(spec *bigset.SliceSpec, from, to int) (hashes []bloomslice.Hash) 
 // sliceReplica is a store that has slices, and what it has acknowledged.
 type sliceReplica struct {
 	*room
+	seat  bloomslice.Seat
 	acked []bloomslice.Hash // that it must have, while its generation is
 	inbox []bigset.Marks
 }
@@ -200,7 +201,7 @@ func TestSliceReplicas(t *testing.T) {
 		spec := sliceSpec(uint32(seed%2), 7, d)
 		var replicas []*sliceReplica
 		for i := range 3 {
-			r := &sliceReplica{room: newRoom(fmt.Sprint("replica ", i))}
+			r := &sliceReplica{room: newRoom(fmt.Sprint("replica ", i)), seat: bloomslice.Seat(i)}
 			r.opt.FilterCacheBytes = 1 << 18
 			r.open(t)
 			replicas = append(replicas, r)
@@ -213,7 +214,7 @@ func TestSliceReplicas(t *testing.T) {
 			case 0, 1:
 				from := rng.IntN(30_000)
 				hashes := sliceKeys(&spec, from, from+rng.IntN(3000))
-				m, err := r.store.Filters().MarkSlice(bg, spec, r.label, hashes, make([]bool, len(hashes)))
+				m, err := r.store.Filters().MarkSlice(bg, spec, r.seat, hashes, make([]bool, len(hashes)))
 				must(t, err, what)
 				r.acked = append(r.acked, hashes...)
 				for j, other := range replicas {
@@ -290,14 +291,14 @@ func TestDropGeneration(t *testing.T) {
 	r.open(t)
 	mark := func(spec bigset.SliceSpec) error {
 		hashes := sliceKeys(&spec, 0, 100)
-		_, err := r.store.Filters().MarkSlice(bg, spec, "me", hashes, make([]bool, len(hashes)))
+		_, err := r.store.Filters().MarkSlice(bg, spec, 0, hashes, make([]bool, len(hashes)))
 		return err
 	}
 	five, six, seven := sliceSpec(1, 5, bigset.FilterSync), sliceSpec(1, 6, bigset.FilterSync), sliceSpec(1, 7, bigset.FilterSync)
 	must(t, mark(five), "mark")
 	must(t, mark(sliceSpec(0, 5, bigset.FilterSync)), "mark slice 0")
 	hashes := sliceKeys(&five, 0, 100)
-	late, err := r.store.Filters().MarkSlice(bg, five, "other", hashes, make([]bool, len(hashes)))
+	late, err := r.store.Filters().MarkSlice(bg, five, 1, hashes, make([]bool, len(hashes)))
 	must(t, err, "mark")
 	must(t, r.store.Filters().DropGeneration(bg, five.Name, 2, 5), "drop")
 	must(t, r.store.Filters().DropGeneration(bg, five.Name, 2, 4), "drop an earlier one")
@@ -359,7 +360,7 @@ func TestDropGeneration(t *testing.T) {
 		}
 	}
 	wrong := sliceKeys(&[]bigset.SliceSpec{sliceSpec(0, 7, 0)}[0], 0, 10)
-	if _, err := r.store.Filters().MarkSlice(bg, seven, "me", wrong, make([]bool, len(wrong))); !errors.Is(err, bigset.ErrRequest) {
+	if _, err := r.store.Filters().MarkSlice(bg, seven, 0, wrong, make([]bool, len(wrong))); !errors.Is(err, bigset.ErrRequest) {
 		t.Errorf("keys of another slice: %v", err)
 	}
 	if rep, err := r.store.Verify(); err != nil || !rep.OK() {

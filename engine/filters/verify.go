@@ -38,14 +38,30 @@ type Verifier struct {
 	last  uint64          // the last generation that was given when it began
 	known map[string]bool // entries of the directory when it began, and when it ended
 
-	at     *filterSlice // the slice and generation at hand, nil before the first
-	torn   bool         // some of it can't be read
-	left   bool         // it was dropped, and is still to be cut out
+	at     *sliceOf // the slice and generation at hand, nil before the first
+	torn   bool     // some of it can't be read
+	left   bool     // it was dropped, and is still to be cut out
 	head   bool
 	owners bool                                     // replicas fill it: a layer may come before those that are below it
 	memory bool                                     // it is in memory only
 	layers map[bloomslice.LayerID]*bloomslice.Layer // nil where it can't be read. Its count may be ahead of its pages
-	seen   []*filterSlice
+	seen   []*sliceOf
+}
+
+// sliceOf names a slice of a generation of a filter, which need not be one that there can be.
+type sliceOf struct {
+	of    *Filter
+	index uint32
+}
+
+func (s *sliceOf) prefix() keyscheme.FilterPrefix {
+	return keyscheme.NewFilterPrefix(s.of.name, s.index)
+}
+
+// entry returns the key of its entry of a kind in the directory.
+func (s *sliceOf) entry(kind keyscheme.EntryKind) string {
+	e := keyscheme.DirectoryEntry{Kind: kind, Name: s.of.name, Slice: s.index, Generation: s.of.generation}
+	return string(keyscheme.AppendDirectoryKey(nil, e))
 }
 
 // Verify begins to verify all filters. The store's keys are then told to Key, in order, and at the end Finish.
@@ -61,20 +77,25 @@ func (o *Owner) Verify(rep Findings) (*Verifier, error) {
 type Unit struct {
 	Bounds keyscheme.Bounds
 	Slot   keyscheme.Slot
-	part   *filterSlice
+	sliceOf
 }
 
 // Units returns the slices that are listed, in no order.
 func (v *Verifier) Units() (units []Unit) {
-	for _, part := range v.fs.all() {
-		units = append(units, Unit{part.prefix.Generation(part.generation), keyscheme.SlotOf(keyscheme.PartitionFilter, part.name, part.index), part})
+	for _, f := range v.fs.list() {
+		for i := range f.slices {
+			if slice := uint32(i); f.slices[i].Load() != nil {
+				bounds := keyscheme.NewFilterPrefix(f.name, slice).Generation(f.generation)
+				units = append(units, Unit{bounds, keyscheme.SlotOf(keyscheme.PartitionFilter, f.name, slice), sliceOf{f, slice}})
+			}
+		}
 	}
 	return units
 }
 
 // Unreadable notes that some of a slice can't be read.
 func (v *Verifier) Unreadable(u Unit, damage error) error {
-	if err := v.begin(u.part.name, u.part.generation, u.part.index); err != nil {
+	if err := v.begin(u.of.name, u.of.generation, u.index); err != nil {
 		return err
 	}
 	v.unreadable(damage)
@@ -95,7 +116,7 @@ func (v *Verifier) problem(name []byte, format string, args ...any) {
 // bad is a problem that keeps the slice at hand from being read.
 func (v *Verifier) bad(format string, err error) {
 	v.rep.Unread[v.at.of.damaged()] = lsm.TableOf(err)
-	v.problem(v.at.name, format, err)
+	v.problem(v.at.of.name, format, err)
 }
 
 // directory takes the directory in, and at the end says what is wrong with it.
@@ -154,7 +175,7 @@ func (v *Verifier) Key(k *keyscheme.Key, value []byte) error {
 
 // begin ends the slice at hand and begins another, if it is another.
 func (v *Verifier) begin(name []byte, generation uint64, index uint32) error {
-	if v.at != nil && v.at.generation == generation && v.at.index == index && bytes.Equal(v.at.name, name) {
+	if v.at != nil && v.at.of.generation == generation && v.at.index == index && bytes.Equal(v.at.of.name, name) {
 		return nil
 	}
 	if err := v.end(); err != nil {
@@ -162,8 +183,8 @@ func (v *Verifier) begin(name []byte, generation uint64, index uint32) error {
 	}
 	of := newFilter(v.fs, name, generation, 1)
 	*v = Verifier{fs: v.fs, rep: v.rep, blind: v.blind, last: v.last, known: v.known, seen: v.seen,
-		at: newFilterSlice(of, index), layers: map[bloomslice.LayerID]*bloomslice.Layer{}}
-	if v.left = v.known[string(v.at.directoryKey(keyscheme.EntryLeft))]; !v.left {
+		at: &sliceOf{of, index}, layers: map[bloomslice.LayerID]*bloomslice.Layer{}}
+	if v.left = v.known[v.at.entry(keyscheme.EntryLeft)]; !v.left {
 		v.rep.Counts.FilterSlices++
 	}
 	if index >= bloomslice.SlicesMax {
@@ -189,10 +210,10 @@ func (v *Verifier) takeHead(value []byte) error {
 	opt, err := keyscheme.DecodeFilterHead(value)
 	if err != nil {
 		v.bad("head: %v", err)
-	} else if opt.Generation != v.at.generation {
-		v.problem(v.at.name, "the head of generation %d is in generation %d", opt.Generation, v.at.generation)
+	} else if opt.Generation != v.at.of.generation {
+		v.problem(v.at.of.name, "the head of generation %d is in generation %d", opt.Generation, v.at.of.generation)
 	} else if v.at.index >= opt.Slices {
-		v.problem(v.at.name, "slice %d of %d in slot %08x", v.at.index, opt.Slices, keyscheme.SlotOf(keyscheme.PartitionFilter, v.at.name, v.at.index))
+		v.problem(v.at.of.name, "slice %d of %d in slot %08x", v.at.index, opt.Slices, keyscheme.SlotOf(keyscheme.PartitionFilter, v.at.of.name, v.at.index))
 	}
 	v.owners = err == nil && opt.Owners > 1
 	v.memory = err == nil && opt.InMemory
@@ -208,7 +229,7 @@ func (v *Verifier) takeLayer(id bloomslice.LayerID, value []byte) {
 	}
 	l.ID = id
 	if v.owners = v.owners || id.Owner != ""; l.Count > l.Shape.Capacity {
-		v.problem(v.at.name, "layer %d has %d keys, at most %d", id.Index, l.Count, l.Shape.Capacity)
+		v.problem(v.at.of.name, "layer %d has %d keys, at most %d", id.Index, l.Count, l.Shape.Capacity)
 	}
 	v.layers[id] = &l
 }
@@ -220,7 +241,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	}
 	l, known := v.layers[k.Layer]
 	if !known { // a scrub may have passed before there was one
-		stored, err := v.get(v.at.prefix.AppendLayer(nil, v.at.generation, k.Layer))
+		stored, err := v.get(v.at.prefix().AppendLayer(nil, v.at.of.generation, k.Layer))
 		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
 			v.layers[k.Layer] = nil
@@ -234,7 +255,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 			return nil
 		}
 		if stored == nil {
-			v.problem(v.at.name, "page %d of layer %d, which is gone", k.Page, k.Layer.Index)
+			v.problem(v.at.of.name, "page %d of layer %d, which is gone", k.Page, k.Layer.Index)
 			v.layers[k.Layer] = nil
 			return nil
 		}
@@ -242,7 +263,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 		l = v.layers[k.Layer]
 	}
 	if v.memory {
-		v.problem(v.at.name, "page %d of layer %d, and it is in memory only", k.Page, k.Layer.Index)
+		v.problem(v.at.of.name, "page %d of layer %d, and it is in memory only", k.Page, k.Layer.Index)
 	}
 	page, err := bloomslice.DecodePage(nil, value)
 	if err != nil {
@@ -253,7 +274,7 @@ func (v *Verifier) takePage(k *keyscheme.FilterKey, value []byte) error {
 	}
 	from := uint64(k.Page) * bloomslice.PageBytes
 	if bits := page[min(uint64(len(page)), max(l.Shape.Bytes, from)-from):]; from >= l.Shape.Bytes || len(bytes.Trim(bits, "\x00")) > 0 {
-		v.problem(v.at.name, "page %d of layer %d lies beyond its end", k.Page, k.Layer.Index)
+		v.problem(v.at.of.name, "page %d of layer %d lies beyond its end", k.Page, k.Layer.Index)
 	}
 	return nil
 }
@@ -274,13 +295,13 @@ func (v *Verifier) end() error {
 		v.rep.Counts.Filters++
 	}
 	if !v.head { // as of a layer
-		stored, err := v.get(v.at.prefix.AppendHead(nil, v.at.generation))
+		stored, err := v.get(v.at.prefix().AppendHead(nil, v.at.of.generation))
 		if errors.Is(err, bigset.ErrCorrupt) {
 			v.unreadable(err)
 		} else if err != nil {
 			return err
 		} else if stored == nil && !v.torn && !v.left {
-			v.problem(v.at.name, "generation %d has no head", v.at.generation)
+			v.problem(v.at.of.name, "generation %d has no head", v.at.of.generation)
 		}
 	}
 	if v.torn {
@@ -292,7 +313,7 @@ func (v *Verifier) end() error {
 	}
 	for i := range max(1, len(indexes)) {
 		if !indexes[uint16(i)] && !v.owners {
-			v.problem(v.at.name, "layer %d is gone", i)
+			v.problem(v.at.of.name, "layer %d is gone", i)
 			break
 		}
 	}
@@ -309,14 +330,14 @@ func (v *Verifier) Finish() error {
 	}
 	listed := map[string]uint64{}
 	for _, f := range v.seen {
-		present, dropped := v.known[string(f.entry())], v.known[string(f.directoryKey(keyscheme.EntryLeft))]
-		switch other, twice := listed[string(f.name)]; {
-		case !present && !dropped && f.generation <= v.last:
-			v.problem(f.name, "generation %d is not in the directory", f.generation)
-		case twice && other != f.generation && present && !dropped:
-			v.problem(f.name, "generations %d and %d are there", other, f.generation)
+		present, dropped := v.known[f.entry(keyscheme.EntryPresent)], v.known[f.entry(keyscheme.EntryLeft)]
+		switch other, twice := listed[string(f.of.name)]; {
+		case !present && !dropped && f.of.generation <= v.last:
+			v.problem(f.of.name, "generation %d is not in the directory", f.of.generation)
+		case twice && other != f.of.generation && present && !dropped:
+			v.problem(f.of.name, "generations %d and %d are there", other, f.of.generation)
 		case present && !dropped:
-			listed[string(f.name)] = f.generation
+			listed[string(f.of.name)] = f.of.generation
 		}
 	}
 	return nil

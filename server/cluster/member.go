@@ -14,6 +14,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/internal/ring"
 	"bigset/keyscheme"
@@ -30,6 +31,8 @@ type Local interface {
 	transfer.Receiver
 	// SetStates says whether the replica answers reads of sets and of filters.
 	SetStates(sets, filters peer.MemberState)
+	// SetSeats says from which seat the replica fills the slices of filters in a slot, and whether it has one there.
+	SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool))
 }
 
 // Config configures a member.
@@ -87,6 +90,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		callers[p.ID] = m.stats.caller(p.ID, m.links[p.ID])
 	}
 	m.local.SetStates(peer.Joining, peer.Joining)
+	m.local.SetSeats(m.seat)
 	var err error
 	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -110,6 +114,14 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
+}
+
+// seat returns the seat of this member among the owners of a slot.
+func (m *Member) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {
+	if l := m.live.Load(); l != nil {
+		return l.seat(s)
+	}
+	return 0, false
 }
 
 // place is the placement of a slot under the current epoch. Without one there are no replicas, and so no quorum.

@@ -230,3 +230,25 @@ func TestAllLack(t *testing.T) {
 		}
 	}
 }
+
+// TestMemberSeats: the owners of a slot have its seats, each another one; a member that is no owner has none, but where it had data before the
+// others: then it fills from the first owner's.
+func TestMemberSeats(t *testing.T) {
+	l := &live{bits: 1, owners: [][]int{{2, 0, 1}, {1, 3, 0}}, origin: -1}
+	for self, want := range map[int][2]int{0: {1, 2}, 1: {2, 0}, 2: {0, -1}, 3: {-1, 1}} {
+		l.self = self
+		for bucket, seat := range want {
+			got, ok := l.seat(l.firstOf(bucket))
+			if ok != (seat >= 0) || ok && int(got) != seat {
+				t.Errorf("member %d has seat %d, %v in bucket %d, want %d", self, got, ok, bucket, seat)
+			}
+		}
+	}
+	l.self, l.origin = 3, 3
+	if seat, ok := l.seat(l.firstOf(0)); !ok || seat != 0 {
+		t.Errorf("the member that had data before has seat %d, %v", seat, ok)
+	}
+	if seat, ok := l.seat(l.firstOf(1)); !ok || seat != 1 {
+		t.Errorf("the member that had data before, an owner, has seat %d, %v", seat, ok)
+	}
+}

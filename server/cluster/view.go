@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"bigset/bloomslice"
 	"bigset/internal/ring"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -58,6 +59,16 @@ func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
 
 // holders returns the owners of a slot.
 func (l *live) holders(s keyscheme.Slot) []int { return l.owners[uint64(s)>>(32-l.bits)] }
+
+// seat returns the seat of this member among the owners of a slot: its place in the map, which whoever takes the place has as well. A member that
+// had data before the others, and is no owner, has that of the first owner until the owners have copied it: filters that were made alone
+// are filled from seat 0, and the first owner decides on no marks before.
+func (l *live) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {
+	if at := slices.Index(l.holders(s), l.self); at >= 0 {
+		return bloomslice.Seat(at), at < bloomslice.OwnersMax
+	}
+	return 0, l.origin == l.self
+}
 
 // ordered returns owners with the nearest first.
 func (l *live) ordered(owners []int) []int {

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bigset"
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -62,6 +63,7 @@ func newCluster(t *testing.T, s *sched, n int) *cluster {
 		if err != nil {
 			t.Fatal(err)
 		}
+		replica.SetSeat(bloomslice.Seat(i))
 		l := &link{here: here{replica}, wire: newWire(s, replica.Member().Node), c: c, store: store, disk: disk}
 		l.Link = turns.Link{To: func() peer.Replica { return l.Replica }, Over: l.over}
 		c.links = append(c.links, l)

@@ -32,6 +32,7 @@ func newSlices(t rapid.TB, node string) (l *sliceLine, done func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	replica.SetSeat(bloomslice.Seat(node[len(node)-1] - 'a'))
 	return &sliceLine{SliceReplica: replica}, func() { _ = store.Close() }
 }
 
@@ -398,7 +399,7 @@ func TestExchangeSlicesGoesOn(t *testing.T) {
 	if !errors.Is(err, bigset.ErrCorrupt) || sum.Slices != len(names) || sum.SlicesDiffer < 3 {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if text := fmt.Sprint(err); !strings.Contains(text, `filter "two": page 0 of layer 0 of "a"`) || strings.Contains(text, "three") {
+	if text := fmt.Sprint(err); !strings.Contains(text, `filter "two": page 0 of layer 0 of seat 0`) || strings.Contains(text, "three") {
 		t.Errorf("%v", err)
 	}
 	a.bad = nil
@@ -444,7 +445,7 @@ func TestExchangeSlicesTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := bloomslice.Layer{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape}
+	layer := bloomslice.Layer{ID: bloomslice.LayerID{Owner: bloomslice.Seat(0).Owner()}, Shape: shape}
 	at := bigset.PagePlace{Layer: layer.ID, Page: 7}
 	if _, err := b.MergePages(ctx, bigset.SlicePages{SliceSpec: spec, Layers: []bloomslice.Layer{layer}, Pages: []bigset.SlicePage{{PagePlace: at, Value: page}}}); err != nil {
 		t.Fatal(err)

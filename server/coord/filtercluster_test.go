@@ -64,6 +64,7 @@ func newSliceReplica(t testing.TB, node string, disk *testkit.Disk) *local.Repli
 	if err != nil {
 		t.Fatal(err)
 	}
+	replica.SetSeat(bloomslice.Seat(node[len(node)-1] - '0'))
 	return replica
 }
 

@@ -125,7 +125,7 @@ func TestReplaySlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := peer.Marks{SliceSpec: bigset.SliceSpec{Name: f.Name, Slice: slice, Generation: 1, Options: f.Options},
-			Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape, Count: uint64(i + 1)}},
+			Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: bloomslice.Seat(1).Owner()}, Shape: shape, Count: uint64(i + 1)}},
 			Marks:  []bigset.Mark{{Hash: hashIn(slice, f.Options.Slices)}}}
 		if err := h.Add("node0", sender, m); err != nil {
 			t.Fatal(err)

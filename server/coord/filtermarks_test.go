@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/bloomslice"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
 	"bigset/server/peer"
@@ -207,7 +208,7 @@ func TestAnotherDecides(t *testing.T) {
 			if n := c.holds(f, "x"); n != tt.held {
 				t.Errorf("%d have it", n)
 			}
-			if m := c.links[1].marks[0]; len(m.Layers) != 1 || m.Layers[0].ID.Owner != "node1" {
+			if m := c.links[1].marks[0]; len(m.Layers) != 1 || m.Layers[0].ID.Owner != bloomslice.Seat(1).Owner() {
 				t.Errorf("%+v", m)
 			}
 		})

@@ -44,7 +44,7 @@ func newFilters(t testing.TB) *end {
 		markKeys(t, a.SliceReplica, specOf("small", slice, 5, smallFilter), 0, 250)
 		markKeys(t, a.SliceReplica, specOf("gone", slice, 7, smallFilter), 0, 10)
 	}
-	fillSlice(t, a.SliceReplica, specOf("large", 0, 6, mediumFilter), "a", 1)
+	fillSlice(t, a.SliceReplica, specOf("large", 0, 6, mediumFilter), "\x01", 1)
 	_, err := a.SliceReplica.DropGeneration(bg, []byte("gone"), 2, 7)
 	must(t, err, "drop")
 	return a
@@ -193,13 +193,13 @@ func TestCopySlicesAfterDrop(t *testing.T) {
 // TestCopySlicesDamaged: a page that can't be read is told of, and stops nothing else.
 func TestCopySlicesDamaged(t *testing.T) {
 	a, b := newSource(t), newEnd(t, "b")
-	a.bad = map[bigset.PagePlace]bool{{Layer: bloomslice.LayerID{Owner: "a"}, Page: 20}: true}
+	a.bad = map[bigset.PagePlace]bool{{Layer: bloomslice.LayerID{Owner: "\x01"}, Page: 20}: true}
 	for range 2 {
 		r, err := copyAll(a, b, transfer.Options{})
 		if !errors.Is(err, handoff.ErrIncomplete) || !errors.Is(err, bigset.ErrCorrupt) || r.Sets != 1 || r.Slices != 2 || r.Dropped != 2 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if !strings.Contains(err.Error(), `slice 0 of filter "large": page 20 of layer 0 of "a"`) || strings.Contains(err.Error(), "small") {
+		if !strings.Contains(err.Error(), `slice 0 of filter "large": page 20 of layer 0 of seat 1`) || strings.Contains(err.Error(), "small") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -49,14 +49,14 @@ func (n *node) spoilTable(t testing.TB) {
 func TestPullOverDamage(t *testing.T) {
 	a, node := newSlices(t, "a"), newNode(t, "b")
 	spec := specOf("f", 0, 5, largeFilter)
-	pages := fillSlice(t, a, spec, "a", 1)
-	fillSlice(t, node.local, spec, "a", 2)
+	pages := fillSlice(t, a, spec, "\x01", 1)
+	fillSlice(t, node.local, spec, "\x01", 2)
 	node.spoilTable(t)
 	if _, _, err := node.local.PageSums(bg, spec, nil, 0); !errors.Is(err, bigset.ErrCorrupt) {
 		t.Fatalf("nothing is damaged: %v", err)
 	}
 	r, err := transfer.PullSlice(bg, a, node.local, spec)
-	if !errors.Is(err, bigset.ErrCorrupt) || !strings.Contains(err.Error(), `of layer 0 of "a"`) {
+	if !errors.Is(err, bigset.ErrCorrupt) || !strings.Contains(err.Error(), `of layer 0 of seat 1`) {
 		t.Errorf("%v", err)
 	}
 	if r.Pages >= uint64(pages) || r.Pages < uint64(pages)-40 {

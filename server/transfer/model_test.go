@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bigset"
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/handoff"
@@ -48,6 +49,7 @@ func (n *node) open(t testing.TB) {
 	must(t, err, "open")
 	n.local, err = local.New(n.name, n.store, peer.Normal)
 	must(t, err, "local")
+	n.local.SetSeat(bloomslice.Seat(n.name[0] - 'a'))
 }
 
 // op is what a client did. Its delta says what it kills.

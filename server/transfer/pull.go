@@ -253,7 +253,7 @@ func (p *pull) fetch(ctx context.Context, places []bigset.PagePlace) error {
 		return p.fetch(ctx, places[half:])
 	}
 	if at := &places[0]; len(p.damaged) < damagedMax {
-		p.damaged = append(p.damaged, p.wrap(fmt.Errorf("page %d of layer %d of %q: %w", at.Page, at.Layer.Index, at.Layer.Owner, err)))
+		p.damaged = append(p.damaged, p.wrap(fmt.Errorf("page %d of %v: %w", at.Page, at.Layer, err)))
 	}
 	return nil
 }

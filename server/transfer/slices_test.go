@@ -20,7 +20,7 @@ import (
 func TestPullSendsWhatDiffers(t *testing.T) {
 	a, b := newSlices(t, "a"), newSlices(t, "b")
 	spec := specOf("f", 0, 5, largeFilter)
-	pages := fillSlice(t, a, spec, "a", 1)
+	pages := fillSlice(t, a, spec, "\x01", 1)
 	from := &line{SliceReplica: a}
 	pull := func(compared, want, bytesMax int) {
 		t.Helper()
@@ -39,8 +39,8 @@ func TestPullSendsWhatDiffers(t *testing.T) {
 	pull(pages, 0, 12*pages)
 	shape, err := spec.Options.Shape(0)
 	must(t, err, "shape")
-	layers := []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "a"}, Shape: shape, Count: shape.Capacity/2 + 1}}
-	page := randomPage(t, rand.New(rand.NewPCG(2, 2)), shape, "a", 77)
+	layers := []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "\x01"}, Shape: shape, Count: shape.Capacity/2 + 1}}
+	page := randomPage(t, rand.New(rand.NewPCG(2, 2)), shape, "\x01", 77)
 	_, err = a.MergePages(bg, bigset.SlicePages{SliceSpec: spec, Layers: layers, Pages: []bigset.SlicePage{page}})
 	must(t, err, "merge")
 	pull(pages, 1, 12*pages+5000)
@@ -54,7 +54,7 @@ func TestPullSendsWhatDiffers(t *testing.T) {
 func TestPullInterrupted(t *testing.T) {
 	spec := specOf("f", 0, 5, largeFilter)
 	source := newSlices(t, "a")
-	pages := fillSlice(t, source, spec, "a", 1)
+	pages := fillSlice(t, source, spec, "\x01", 1)
 	for end := range 2 {
 		for call := 1; ; call++ {
 			from, to := &line{SliceReplica: source}, &line{SliceReplica: newSlices(t, "b")}
@@ -110,10 +110,10 @@ func TestPullWhileMarked(t *testing.T) {
 func TestPullDamaged(t *testing.T) {
 	spec := specOf("f", 0, 5, largeFilter)
 	a := newSlices(t, "a")
-	pages := fillSlice(t, a, spec, "a", 1)
+	pages := fillSlice(t, a, spec, "\x01", 1)
 	bad := map[bigset.PagePlace]bool{}
 	for _, page := range []uint32{0, 300, 301, uint32(pages - 1)} {
-		bad[bigset.PagePlace{Layer: bloomslice.LayerID{Owner: "a"}, Page: page}] = true
+		bad[bigset.PagePlace{Layer: bloomslice.LayerID{Owner: "\x01"}, Page: page}] = true
 	}
 	for end := range 2 {
 		from, to := &line{SliceReplica: a}, &line{SliceReplica: newSlices(t, "b")}
@@ -123,7 +123,7 @@ func TestPullDamaged(t *testing.T) {
 			t.Fatalf("end %d: %+v, %v", end, r, err)
 		}
 		for at := range bad {
-			if want := fmt.Sprintf(`slice 0 of filter "f": page %d of layer 0 of "a"`, at.Page); !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf(`slice 0 of filter "f": page %d of layer 0 of seat 1`, at.Page); !strings.Contains(err.Error(), want) {
 				t.Errorf("not named: %s in %v", want, err)
 			}
 		}
@@ -197,7 +197,7 @@ func TestPullRefused(t *testing.T) {
 		do   func(r peer.SliceReplica)
 	}{
 		{"dropped", func(r peer.SliceReplica) { r.DropGeneration(bg, spec.Name, 1, 5) }},
-		{"later", func(r peer.SliceReplica) { markKeys(t, r, specOf("f", 0, 6, mediumFilter), 5, 1) }},
+		{"later", func(r peer.SliceReplica) { markKeys(t, r, specOf("f", 0, 6, smallFilter), 5, 1) }},
 	} {
 		a, b := newSlices(t, "a"), newSlices(t, "b")
 		markKeys(t, a, spec, 0, 10)

@@ -2,10 +2,10 @@ package local
 
 import (
 	"context"
-	"fmt"
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/engine/filters"
 	"bigset/server/peer"
 )
 
@@ -26,12 +26,12 @@ func manyChecked[G any](groups []G, keys func(*G) int) error {
 	return nil
 }
 
-// ended returns the error of a group that was not begun because the context had ended.
-func (l *Replica) ended(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
+// outcomeOf says of the error of one group whether its change may have happened: begun says whether any of it was tried.
+func (l *Replica) outcomeOf(begun bool, err error) error {
+	if begun {
+		return l.outcomeOfMany(err)
 	}
-	return fmt.Errorf("%w: %v: %w", peer.ErrUnavailable, l.slices(), context.Cause(ctx))
+	return l.outcome(err)
 }
 
 // MarkMany implements peer.ManySlices.
@@ -39,18 +39,21 @@ func (l *Replica) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []
 	if err := manyChecked(groups, func(g *peer.SliceKeys) int { return len(g.Hashes) }); err != nil {
 		return nil, l.slices(), err
 	}
-	all := make([]peer.SliceMarked, len(groups))
+	requests := make([]filters.SliceMarking, len(groups))
 	for i := range groups {
-		g := &all[i]
-		if g.Err = l.ended(ctx); g.Err != nil {
-			continue
-		}
 		spec.Slice = groups[i].Slice
-		var m bigset.Marks
-		m, g.Added, _, g.Err = l.Mark(ctx, spec, groups[i].Hashes)
-		g.SliceMarks = peer.SliceMarks{Slice: spec.Slice, Layers: m.Layers, Marks: m.Marks}
+		requests[i] = filters.SliceMarking{Spec: spec, Hashes: groups[i].Hashes, Added: make([]bool, len(groups[i].Hashes))}
 	}
-	return all, l.slices(), nil
+	all := make([]peer.SliceMarked, len(groups))
+	by := l.mark(ctx, requests)
+	for i := range requests {
+		r := &requests[i]
+		all[i] = peer.SliceMarked{SliceMarks: peer.SliceMarks{Slice: r.Spec.Slice, Layers: r.Marks.Layers, Marks: r.Marks.Marks}, Added: r.Added, Err: r.Err}
+		if r.Err != nil {
+			all[i] = peer.SliceMarked{SliceMarks: peer.SliceMarks{Slice: r.Spec.Slice}, Err: r.Err}
+		}
+	}
+	return all, by, nil
 }
 
 // CheckMany implements peer.ManySlices.
@@ -71,11 +74,15 @@ func (l *Replica) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, gro
 	if err := manyChecked(groups, func(g *peer.SliceMarks) int { return len(g.Marks) }); err != nil {
 		return nil, l.slices(), err
 	}
-	all := make([]peer.SliceAnswers, len(groups))
+	requests := make([]filters.SliceMarks, len(groups))
 	for i := range groups {
-		g := &all[i]
-		if g.Err = l.ended(ctx); g.Err == nil {
-			g.Answers, _, g.Err = l.ApplyMarks(ctx, groups[i].Of(spec))
+		requests[i] = filters.SliceMarks{Marks: groups[i].Of(spec), Added: make([]bool, len(groups[i].Marks))}
+	}
+	l.applyMarks(ctx, requests)
+	all := make([]peer.SliceAnswers, len(groups))
+	for i := range requests {
+		if all[i].Err = requests[i].Err; all[i].Err == nil {
+			all[i].Answers = requests[i].Added
 		}
 	}
 	return all, l.slices(), nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"bigset"
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/engine"
 	"bigset/fold"
@@ -21,6 +22,7 @@ type Replica struct {
 	node    string
 	state   atomic.Uint32 // of sets
 	filters atomic.Uint32 // of filters
+	seats   atomic.Pointer[func(keyscheme.Slot) (bloomslice.Seat, bool)]
 }
 
 var _ peer.Replica = (*Replica)(nil)
@@ -48,6 +50,28 @@ func (l *Replica) SetState(s peer.MemberState) { l.SetStates(s, s) }
 func (l *Replica) SetStates(sets, filters peer.MemberState) {
 	l.state.Store(uint32(sets))
 	l.filters.Store(uint32(filters))
+}
+
+// SetSeats says from which seats the replica fills slices of filters: the one that it has among the owners of a slot, which it was handed with the
+// slot. No two replicas of a slot have one seat, but for a moment while a move settles: then they may overfill its layers by what both put there,
+// and deny nothing. Without seats the replica decides on no marks, and does all else.
+func (l *Replica) SetSeats(f func(slot keyscheme.Slot) (seat bloomslice.Seat, ok bool)) {
+	l.seats.Store(&f)
+}
+
+// SetSeat gives the replica one seat for all slots.
+func (l *Replica) SetSeat(seat bloomslice.Seat) {
+	l.SetSeats(func(keyscheme.Slot) (bloomslice.Seat, bool) { return seat, true })
+}
+
+// seat returns the seat from which a slice is filled, or peer.ErrUnavailable.
+func (l *Replica) seat(spec *bigset.SliceSpec) (bloomslice.Seat, error) {
+	if seats := l.seats.Load(); seats != nil {
+		if seat, ok := (*seats)(spec.Slot()); ok {
+			return seat, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %v has no seat in slice %d of filter %q", peer.ErrUnavailable, l.slices(), spec.Slice, spec.Name)
 }
 
 // Member implements peer.Replica.

@@ -38,6 +38,7 @@ func newReplica(t *testing.T, store *engine.Store) *local.Replica {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.SetSeat(1)
 	return l
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/engine/filters"
 	"bigset/keyscheme"
 	"bigset/server/peer"
 )
@@ -31,32 +32,79 @@ func (l *Replica) present(err error) error {
 	return err
 }
 
-// Mark implements peer.SliceReplica. The node owns the layers that it fills, in all its incarnations.
+// Mark implements peer.SliceReplica. New keys go in layers of the seat that SetSeats has given.
 func (l *Replica) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool, peer.Member, error) {
+	one := [1]filters.SliceMarking{{Spec: spec, Hashes: hashes, Added: make([]bool, len(hashes))}}
+	by := l.mark(ctx, one[:])
+	if err := one[0].Err; err != nil {
+		return bigset.Marks{}, nil, by, err
+	}
+	return one[0].Marks, one[0].Added, by, nil
+}
+
+// mark has the store decide on marks of slices. The errors say of each whether keys may be marked.
+func (l *Replica) mark(ctx context.Context, all []filters.SliceMarking) (by peer.Member) {
 	if err := errors.Join(l.wholeSlices(), l.ready()); err != nil {
-		return bigset.Marks{}, nil, l.slices(), err
+		for i := range all {
+			all[i].Err = err
+		}
+		return l.slices()
 	}
-	added := make([]bool, len(hashes))
-	m, err := l.store.Filters().MarkSlice(ctx, spec, l.node, hashes, added)
-	if err != nil {
-		return bigset.Marks{}, nil, l.slices(), l.outcomeOfMany(err)
+	l.markFromSeats(ctx, all)
+	by = l.slices()
+	for i := range all {
+		m := &all[i]
+		if m.Err != nil {
+			m.Err = l.outcomeOf(m.Begun, m.Err)
+		} else if by.State != peer.Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
+			m.Err = fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
+		}
 	}
-	if by := l.slices(); by.State != peer.Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
-		return bigset.Marks{}, nil, by, fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)
+	return by
+}
+
+// markFromSeats has the store mark what the replica has a seat for.
+func (l *Replica) markFromSeats(ctx context.Context, all []filters.SliceMarking) {
+	whole := true
+	for i := range all {
+		m := &all[i]
+		m.Seat, m.Err = l.seat(&m.Spec)
+		whole = whole && m.Err == nil
 	}
-	return m, added, l.slices(), nil
+	if whole {
+		l.store.Filters().MarkSlices(ctx, all)
+		return
+	}
+	for i := range all { // some have gone to others
+		if m := &all[i]; m.Err == nil {
+			l.store.Filters().MarkSlices(ctx, all[i:i+1])
+		}
+	}
 }
 
 // ApplyMarks implements peer.SliceReplica.
 func (l *Replica) ApplyMarks(ctx context.Context, m bigset.Marks) ([]bool, peer.Member, error) {
-	if err := l.ready(); err != nil {
+	one := [1]filters.SliceMarks{{Marks: m, Added: make([]bool, len(m.Marks))}}
+	l.applyMarks(ctx, one[:])
+	if err := one[0].Err; err != nil {
 		return nil, l.slices(), err
 	}
-	added := make([]bool, len(m.Marks))
-	if err := l.store.Filters().ApplyMarks(ctx, m, added); err != nil {
-		return nil, l.slices(), l.outcomeOfMany(err)
+	return one[0].Added, l.slices(), nil
+}
+
+// applyMarks has the store do what another replica has decided. The errors say of each whether keys may be marked.
+func (l *Replica) applyMarks(ctx context.Context, all []filters.SliceMarks) {
+	err := l.ready()
+	if err == nil {
+		l.store.Filters().ApplyMarksOf(ctx, all)
 	}
-	return added, l.slices(), nil
+	for i := range all {
+		if m := &all[i]; err != nil {
+			m.Err = err
+		} else {
+			m.Err = l.outcomeOf(m.Begun, m.Err)
+		}
+	}
 }
 
 // Check implements peer.SliceReplica.

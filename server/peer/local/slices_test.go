@@ -1,8 +1,10 @@
 package local_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/keyscheme"
 	"bigset/server/peer"
 	"bigset/server/peer/local"
 )
@@ -114,4 +117,109 @@ func TestSlicesOfFailedStore(t *testing.T) {
 		}
 	}
 	disk.SetHook("fail", nil)
+}
+
+// TestSeats: a replica decides from the seat that it has in the slot of a slice. Where it has none nothing happens and another may be asked; a seat that
+// the filter was not made for is refused.
+func TestSeats(t *testing.T) {
+	store, _ := open(t, engine.Options{})
+	l, err := local.New("alice", store, peer.Normal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []peer.SliceKeys
+	for i := range uint32(cut.Slices) {
+		for k := byte(0); len(groups) == int(i); k++ {
+			if h := bloomslice.Sum([]byte{k}); h.Slice(cut.Slices) == i {
+				groups = append(groups, peer.SliceKeys{Slice: i, Hashes: []bloomslice.Hash{h}})
+			}
+		}
+	}
+	if _, _, _, err := l.Mark(ctx, slice(0), groups[0].Hashes); !errors.Is(err, peer.ErrUnavailable) || peer.Refused(err) {
+		t.Errorf("without seats: %v", err)
+	}
+	if _, err := store.Filters().Get(slice(0).Name); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("without seats a slice is made: %v", err)
+	}
+	seatOf := func(i uint32) bloomslice.Seat { return bloomslice.Seat(i % 4) } // the filter is made for 3
+	l.SetSeats(func(slot keyscheme.Slot) (bloomslice.Seat, bool) {
+		i := keyscheme.SliceAt(keyscheme.PartitionFilter, slice(0).Name, slot)
+		return seatOf(i), i != 5
+	})
+	marked, _, err := l.MarkMany(ctx, slice(0), groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range marked {
+		seat := seatOf(uint32(i))
+		switch {
+		case i == 5:
+			if !errors.Is(m.Err, peer.ErrUnavailable) || peer.Refused(m.Err) {
+				t.Errorf("slice %d, without a seat: %v", i, m.Err)
+			}
+		case seat == 3:
+			if !errors.Is(m.Err, bigset.ErrRequest) {
+				t.Errorf("slice %d, seat %d: %v", i, seat, m.Err)
+			}
+		case m.Err != nil || len(m.Layers) != 1 || m.Layers[0].ID.Owner != seat.Owner():
+			t.Errorf("slice %d, seat %d: %+v", i, seat, m)
+		}
+	}
+}
+
+// TestManyOutcomes asks for marks of many slices: each has its own answer or error, and one that was not begun has not happened.
+func TestManyOutcomes(t *testing.T) {
+	store, _ := open(t, engine.Options{})
+	l := newReplica(t, store)
+	var groups []peer.SliceKeys
+	for i := range 40 {
+		h := bloomslice.Sum([]byte{byte(i)})
+		groups = append(groups, peer.SliceKeys{Slice: h.Slice(cut.Slices), Hashes: []bloomslice.Hash{h}})
+	}
+	slices.SortFunc(groups, func(a, b peer.SliceKeys) int { return cmp.Compare(a.Slice, b.Slice) })
+	groups = slices.CompactFunc(groups, func(a, b peer.SliceKeys) bool { return a.Slice == b.Slice })
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	marked, _, err := l.MarkMany(ended, slice(0), groups)
+	if err != nil || len(marked) != len(groups) {
+		t.Fatalf("%d answers, %v", len(marked), err)
+	}
+	for _, m := range marked {
+		if !errors.Is(m.Err, peer.ErrUnavailable) || !errors.Is(m.Err, context.Canceled) || m.Added != nil {
+			t.Errorf("a request that had ended: %+v", m)
+		}
+	}
+	groups[1].Slice ^= 1 // whose key it is not
+	marked, by, err := l.MarkMany(ctx, slice(0), groups)
+	if err != nil || by != l.Member() {
+		t.Fatalf("by %v, %v", by, err)
+	}
+	var marks []peer.SliceMarks
+	for i, m := range marked {
+		if i == 1 {
+			if !peer.Refused(m.Err) || m.Marks != nil || m.Added != nil {
+				t.Errorf("a key of another slice: %+v", m)
+			}
+		} else if m.Err != nil || m.Slice != groups[i].Slice || len(m.Marks) != 1 || !m.Added[0] {
+			t.Errorf("slice %d: %+v", groups[i].Slice, m)
+		} else {
+			marks = append(marks, m.SliceMarks)
+		}
+	}
+	other, _ := open(t, engine.Options{})
+	to := newReplica(t, other)
+	marks[1].Layers[0].Shape.Bytes++
+	applied, _, err := to.ApplyMarksMany(ctx, slice(0), marks)
+	if err != nil || len(applied) != len(marks) {
+		t.Fatalf("%d answers, %v", len(applied), err)
+	}
+	for i, a := range applied {
+		if refused := a.Err != nil; refused != (i == 1) || refused && (!peer.Refused(a.Err) || a.Answers != nil) || !refused && !a.Answers[0] {
+			t.Errorf("slice %d: %+v", marks[i].Slice, a)
+		}
+	}
+	to.SetState(peer.Joining)
+	if refused, _, err := to.MarkMany(ctx, slice(0), groups); err != nil || !errors.Is(refused[0].Err, peer.ErrJoining) {
+		t.Errorf("a joining replica decides: %+v, %v", refused, err)
+	}
 }

@@ -142,6 +142,7 @@ func newNode(t testing.TB, gate remote.Gate) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rep.SetSeat(1)
 	n := &node{store: store, local: rep}
 	n.loop = &loop{handler: remote.Handler(rep, gate), role: wire.RoleNode, name: self.Node}
 	n.far, err = remote.New(remote.Options{Member: peer.Member{Node: "there", Incarnation: "?", State: peer.Joining}, Caller: n.loop,
@@ -177,7 +178,7 @@ func marksOf(t fataler, slice uint32, keys ...string) bigset.Marks {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	m := bigset.Marks{SliceSpec: spec(slice), Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "other"}, Shape: shape, Count: uint64(len(keys))}}}
+	m := bigset.Marks{SliceSpec: spec(slice), Layers: []bloomslice.Layer{{ID: bloomslice.LayerID{Owner: "\x02"}, Shape: shape, Count: uint64(len(keys))}}}
 	for _, h := range hashesOf(slice, keys...) {
 		m.Marks = append(m.Marks, bigset.Mark{Hash: h})
 	}
@@ -291,7 +292,7 @@ func calls(t fataler) []call {
 			return answers{a, by}, err
 		}},
 		{"Pages", remote.Compare, false, false, func(r remote.Local) (any, error) {
-			a, by, err := r.Pages(ctx, spec(2), []bigset.PagePlace{{Layer: bloomslice.LayerID{Owner: "other"}, Page: 0}})
+			a, by, err := r.Pages(ctx, spec(2), []bigset.PagePlace{{Layer: bloomslice.LayerID{Owner: "\x02"}, Page: 0}})
 			return answers{a, by}, err
 		}},
 		{"MergePages", remote.Take, true, false, func(r remote.Local) (any, error) {
