@@ -9,10 +9,10 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/engine/filters"
-	"bigset/server/bloomd"
+	"bigset/server/door"
 )
 
-// bloomFilters are a store's filters as bloomd's protocol asks for them.
+// bloomFilters are a store's filters as doors ask for them.
 type bloomFilters struct {
 	store    *engine.Store
 	defaults bigset.FilterOptions // of what create is not told
@@ -20,20 +20,20 @@ type bloomFilters struct {
 	refusals refusalLog
 }
 
-// Find implements bloomd.Filters.
-func (b *bloomFilters) Find(_ context.Context, name []byte) (bloomd.Filter, error) {
+// Find implements door.Filters.
+func (b *bloomFilters) Find(_ context.Context, name []byte) (door.Filter, error) {
 	f, err := b.store.Filters().Get(name)
 	if err != nil {
-		return nil, bloomd.ErrNoFilter
+		return nil, err
 	}
 	return bloomFilter{f}, nil
 }
 
-// FindsWait implements bloomd.Filters.
+// FindsWait implements door.Filters.
 func (b *bloomFilters) FindsWait() bool { return false }
 
-// Create implements bloomd.Filters.
-func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.CreateOptions) (created bool, err error) {
+// Create implements door.Filters.
+func (b *bloomFilters) Create(ctx context.Context, name []byte, told door.FilterCreate) (created bool, err error) {
 	o := b.defaults
 	if told.Capacity != nil {
 		o.Capacity = *told.Capacity
@@ -51,51 +51,51 @@ func (b *bloomFilters) Create(ctx context.Context, name []byte, told bloomd.Crea
 	var limit *filters.LimitError
 	if errors.As(err, &limit) && (limit.Limit == filters.LimitCapacity || limit.Limit == filters.LimitBytes) {
 		b.refusals.add(name, limit)
-		return false, bloomd.ErrOptions // to ask again is of no use
+		return false, fmt.Errorf("%w: %w", bloomslice.ErrOptions, err) // to ask again is of no use
 	}
-	return err == nil, protocolError(err)
+	return err == nil, filterError(err)
 }
 
-// Drop implements bloomd.Filters.
+// Drop implements door.Filters.
 func (b *bloomFilters) Drop(ctx context.Context, name []byte) error {
-	return protocolError(b.store.Filters().Drop(ctx, name))
+	return filterError(b.store.Filters().Drop(ctx, name))
 }
 
-// Clear implements bloomd.Filters.
+// Clear implements door.Filters.
 func (b *bloomFilters) Clear(_ context.Context, name []byte) error {
-	return protocolError(b.store.Filters().Clear(name))
+	return filterError(b.store.Filters().Clear(name))
 }
 
-// Close implements bloomd.Filters.
+// Close implements door.Filters.
 func (b *bloomFilters) Close(ctx context.Context, name []byte) error {
 	f, err := b.store.Filters().Get(name)
 	if err == nil {
 		_, err = f.Close(ctx)
 	}
-	return protocolError(err)
+	return filterError(err)
 }
 
-// Flush implements bloomd.Filters.
+// Flush implements door.Filters.
 func (b *bloomFilters) Flush(ctx context.Context, name []byte) error {
 	f, err := b.store.Filters().Get(name)
 	if err == nil {
 		err = f.Flush(ctx)
 	}
-	return protocolError(err)
+	return filterError(err)
 }
 
-// FlushAll implements bloomd.Filters.
+// FlushAll implements door.Filters.
 func (b *bloomFilters) FlushAll(ctx context.Context) error {
-	return protocolError(b.store.Filters().Flush(ctx))
+	return filterError(b.store.Filters().Flush(ctx))
 }
 
-// List implements bloomd.Filters. All figures are those of this node.
-func (b *bloomFilters) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
+// List implements door.Filters. All figures are those of this node.
+func (b *bloomFilters) List(_ context.Context, l door.FilterListing) ([]door.FilterInfo, error) {
 	part, err := b.listing.part(b.store, l.Prefix, l.After, l.Most)
 	if err != nil {
-		return nil, protocolError(err)
+		return nil, filterError(err)
 	}
-	infos := make([]bloomd.Info, len(part))
+	infos := make([]door.FilterInfo, len(part))
 	for i := range part {
 		infos[i] = infoOf(&part[i])
 	}
@@ -105,62 +105,58 @@ func (b *bloomFilters) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info,
 // bloomFilter is one of them. It is a pointer, so that an interface holds it without an allocation.
 type bloomFilter struct{ f *filters.Filter }
 
-// Check implements bloomd.Filter.
+// Check implements door.Filter.
 func (b bloomFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
-	return protocolError(b.f.CheckAll(keys, present))
+	return filterError(b.f.CheckAll(keys, present))
 }
 
-// Set implements bloomd.Filter.
+// Set implements door.Filter.
 func (b bloomFilter) Set(ctx context.Context, keys [][]byte, added []bool) error {
-	return protocolError(b.f.MarkAll(ctx, keys, added))
+	return filterError(b.f.MarkAll(ctx, keys, added))
 }
 
-// CheckNow implements bloomd.Filter.
+// CheckNow implements door.Filter.
 func (b bloomFilter) CheckNow(keys [][]byte, present []bool) (int, error) {
 	n, err := b.f.CheckNow(keys, present)
-	return n, protocolError(err)
+	return n, filterError(err)
 }
 
-// SetNow implements bloomd.Filter.
+// SetNow implements door.Filter.
 func (b bloomFilter) SetNow(keys [][]byte, added []bool) (int, error) {
 	n, err := b.f.MarkNow(keys, added)
-	return n, protocolError(err)
+	return n, filterError(err)
 }
 
-// ChecksWait implements bloomd.Filter.
+// ChecksWait implements door.Filter.
 func (b bloomFilter) ChecksWait() bool { return false }
 
-// SetsWait implements bloomd.Filter.
+// SetsWait implements door.Filter.
 func (b bloomFilter) SetsWait() bool { return b.f.MarksWait() }
 
-// Info implements bloomd.Filter. Of a damaged filter it tells what is known.
-func (b bloomFilter) Info(context.Context, bool) (bloomd.Info, error) {
+// Info implements door.Filter. Of a damaged filter it tells what is known.
+func (b bloomFilter) Info(context.Context, bool) (door.FilterInfo, error) {
 	info, err := b.f.Info()
 	if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
-		return bloomd.Info{}, protocolError(err)
+		return door.FilterInfo{}, filterError(err)
 	}
 	return infoOf(&info), nil
 }
 
-func infoOf(i *filters.Info) bloomd.Info {
-	return bloomd.Info{
+func infoOf(i *filters.Info) door.FilterInfo {
+	return door.FilterInfo{
 		Name: string(i.Name), Probability: i.Options.Probability, InMemory: i.Open,
 		CheckHits: i.CheckHits, CheckMisses: i.CheckMisses, SetHits: i.MarkHits, SetMisses: i.MarkMisses,
 		PageIns: i.PageIns, PageOuts: i.PageOuts, Figures: i.Figures,
 	}
 }
 
-// protocolError turns the engine's errors into those that have an answer of their own. All others are "Internal Error".
-func protocolError(err error) error {
+// filterError turns the engine's errors into those of door.Filters.
+func filterError(err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, bigset.ErrNoFilter):
-		return bloomd.ErrNoFilter
-	case errors.Is(err, bigset.ErrFilterOpen):
-		return bloomd.ErrOpen
-	case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, bigset.ErrLimit):
-		return bloomd.ErrOptions
+	case err == nil, errors.Is(err, bigset.ErrNoFilter), errors.Is(err, bigset.ErrFilterOpen), errors.Is(err, bloomslice.ErrOptions):
+		return err
+	case errors.Is(err, bigset.ErrLimit):
+		return fmt.Errorf("%w: %w", bloomslice.ErrOptions, err)
 	}
 	var limit *filters.LimitError
 	if errors.As(err, &limit) { // the protocol's log says it

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bigset/server/bloomd"
+	"bigset/server/door"
 )
 
 // TestListing has lists in parts be what the store's are, with clients that take turns, other prefixes, and filters that come and go.
@@ -18,7 +18,7 @@ func TestListing(t *testing.T) {
 	}
 	names := func(prefix, after string, most int) (names []string) {
 		t.Helper()
-		infos, err := b.List(t.Context(), bloomd.Listing{Prefix: []byte(prefix), After: after, Most: most})
+		infos, err := b.List(t.Context(), door.FilterListing{Prefix: []byte(prefix), After: after, Most: most})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/engine"
 	"bigset/server/bloomd"
 )
@@ -240,7 +241,7 @@ func TestFiltersDoNotAllocate(t *testing.T) {
 	if allocs > 0 || !present[0] || present[1] {
 		t.Errorf("%v allocations, %v", allocs, present)
 	}
-	if _, err := b.Find(context.Background(), []byte("g")); !errors.Is(err, bloomd.ErrNoFilter) {
+	if _, err := b.Find(context.Background(), []byte("g")); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("a filter that is not there: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"bigset/engine/filters"
 	"bigset/keyscheme"
 	"bigset/server/bloomd"
+	"bigset/server/door"
 	"bigset/server/wire"
 )
 
@@ -73,8 +74,8 @@ type facts struct {
 	name        []byte
 	probability float64
 	bloomslice.Figures
-	stored  *filters.Info // of a folder
-	serving *bloomd.Info  // of a server, asked for this filter alone
+	stored  *filters.Info    // of a folder
+	serving *door.FilterInfo // of a server, asked for this filter alone
 }
 
 // with runs f with the holder that --addr says.

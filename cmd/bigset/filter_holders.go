@@ -11,6 +11,7 @@ import (
 	"bigset/engine"
 	"bigset/engine/filters"
 	"bigset/server/bloomd"
+	"bigset/server/door"
 )
 
 // folderHolder has the filters of a data folder that no server has open.
@@ -95,7 +96,7 @@ func (d folderHolder) drop(ctx context.Context, name []byte) error {
 type serverHolder struct{ c *bloomd.Client }
 
 func (r serverHolder) create(_ context.Context, name []byte, c creation) (bool, error) {
-	var o bloomd.CreateOptions
+	var o door.FilterCreate
 	if c.capacity != 0 {
 		o.Capacity = &c.capacity
 	}

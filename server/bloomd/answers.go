@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/server/door"
 )
 
 // The answers. They are on the wire: clients compare them as a whole.
@@ -29,14 +33,15 @@ const (
 	answerTooLong    = "Client Error: Line too long\n" // bloomd has no such bound
 )
 
-// answersToErrors says which answer an error of the node gives. Any other error is answerInternal.
+// answersToErrors says which answer an error of the filters gives, and which error of Client that answer is. Any other error is answerInternal.
 var answersToErrors = []struct {
 	err    error
 	answer string
+	client error
 }{
-	{ErrNoFilter, answerNoFilter},
-	{ErrOpen, answerOpen},
-	{ErrOptions, answerBadOptions},
+	{bigset.ErrNoFilter, answerNoFilter, ErrNoFilter},
+	{bigset.ErrFilterOpen, answerOpen, ErrOpen},
+	{bloomslice.ErrOptions, answerBadOptions, ErrOptions},
 }
 
 // answerOf returns the answer to a request that failed at the node.
@@ -50,7 +55,7 @@ func answerOf(err error) string {
 }
 
 // appendRow appends what list tells of a filter.
-func appendRow(dst []byte, i *Info) []byte {
+func appendRow(dst []byte, i *door.FilterInfo) []byte {
 	dst = append(append(dst, i.Name...), ' ')
 	dst = append(appendProbability(dst, i.Probability), ' ')
 	dst = append(strconv.AppendUint(dst, i.Storage, 10), ' ')
@@ -62,7 +67,7 @@ func appendRow(dst []byte, i *Info) []byte {
 func appendProbability(dst []byte, p float64) []byte { return strconv.AppendFloat(dst, p, 'f', 6, 64) }
 
 // figures are the whole numbers that info tells, in its order; the probability comes before the sets.
-func (i *Info) figures() []figure {
+func figuresOf(i *door.FilterInfo) []figure {
 	return []figure{
 		{"capacity", i.Capacity},
 		{"checks", i.CheckHits + i.CheckMisses},
@@ -86,9 +91,9 @@ type figure struct {
 }
 
 // appendInfo appends the answer to info.
-func appendInfo(dst []byte, i *Info) []byte {
+func appendInfo(dst []byte, i *door.FilterInfo) []byte {
 	dst = append(dst, answerStart...)
-	for _, f := range i.figures() {
+	for _, f := range figuresOf(i) {
 		dst = append(append(dst, f.name...), ' ')
 		if f.name == "probability" {
 			dst = appendProbability(dst, i.Probability)
@@ -122,30 +127,30 @@ func blockOf(answer []byte) ([][]byte, error) {
 }
 
 // decodeInfo reads an answer to info. Lines that it does not know it passes over.
-func decodeInfo(name string, answer []byte) (Info, error) {
+func decodeInfo(name string, answer []byte) (door.FilterInfo, error) {
 	rows, err := blockOf(answer)
 	if err != nil {
-		return Info{}, err
+		return door.FilterInfo{}, err
 	}
-	i := Info{Name: name}
+	i := door.FilterInfo{Name: name}
 	for _, row := range rows {
 		word, value, _ := bytes.Cut(row, []byte(" "))
 		if string(word) == "probability" {
 			i.Probability, err = strconv.ParseFloat(string(value), 64)
-		} else if at := i.field(string(word)); at != nil {
+		} else if at := fieldOf(&i, string(word)); at != nil {
 			*at, err = strconv.ParseUint(string(value), 10, 64)
 		} else if string(word) == "in_memory" {
 			i.InMemory = string(value) == "1"
 		}
 		if err != nil {
-			return Info{}, fmt.Errorf("bloomd: info of %q: %q: %w", name, row, err)
+			return door.FilterInfo{}, fmt.Errorf("bloomd: info of %q: %q: %w", name, row, err)
 		}
 	}
 	return i, nil
 }
 
-// field returns where a number of info belongs; nil where it follows from others, or is none.
-func (i *Info) field(name string) *uint64 {
+// fieldOf returns where a number of info belongs; nil where it follows from others, or is none.
+func fieldOf(i *door.FilterInfo, name string) *uint64 {
 	switch name {
 	case "capacity":
 		return &i.Capacity
@@ -170,21 +175,21 @@ func (i *Info) field(name string) *uint64 {
 }
 
 // decodeList reads an answer to list.
-func decodeList(answer []byte) ([]Info, error) {
+func decodeList(answer []byte) ([]door.FilterInfo, error) {
 	rows, err := blockOf(answer)
 	if err != nil {
 		return nil, err
 	}
-	infos := make([]Info, len(rows))
+	infos := make([]door.FilterInfo, len(rows))
 	for n, row := range rows {
-		if err := infos[n].decodeRow(row); err != nil {
+		if err := decodeRow(&infos[n], row); err != nil {
 			return nil, fmt.Errorf("bloomd: row %q: %w", row, err)
 		}
 	}
 	return infos, nil
 }
 
-func (i *Info) decodeRow(row []byte) (err error) {
+func decodeRow(i *door.FilterInfo, row []byte) (err error) {
 	words := bytes.Split(row, []byte(" "))
 	if len(words) != 5 {
 		return fmt.Errorf("%d words", len(words))

@@ -10,13 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"bigset/server/door"
 )
 
 // ErrUnsendable is the error of names and keys that no line can carry: any with a line feed, names and prefixes with a carriage return or a space, keys of
 // Multi and Bulk with a space, and the empty key of Check and Set. Nothing is sent then.
 var ErrUnsendable = errors.New("bloomd: name or key that the protocol can't carry")
 
-// Refusal is an answer that says that a request failed, without its line feed. Those that Filters have errors for are these errors instead.
+// Refusal is an answer that says that a request failed, without its line feed. Those that have an error of their own are that error instead.
 type Refusal string
 
 func (r Refusal) Error() string { return "bloomd: answered " + strconv.Quote(string(r)) }
@@ -118,7 +120,7 @@ func (c *Client) Do(line []byte) ([]byte, error) {
 }
 
 // Create makes a filter. created is false where it is there already.
-func (c *Client) Create(name []byte, o CreateOptions) (created bool, err error) {
+func (c *Client) Create(name []byte, o door.FilterCreate) (created bool, err error) {
 	c.begin("create", name)
 	if o.Capacity != nil {
 		c.line = strconv.AppendUint(append(c.line, " capacity="...), *o.Capacity, 10)
@@ -243,17 +245,17 @@ func (c *Client) order(verb string, name []byte) error {
 }
 
 // Info returns what the server knows of a filter.
-func (c *Client) Info(name []byte) (Info, error) {
+func (c *Client) Info(name []byte) (door.FilterInfo, error) {
 	c.begin("info", name)
 	answer, err := c.ask(name)
 	if err != nil {
-		return Info{}, err
+		return door.FilterInfo{}, err
 	}
 	return decodeInfo(string(name), answer)
 }
 
 // List returns the filters whose names begin with the prefix, as the server orders them: their names, probabilities and figures.
-func (c *Client) List(prefix []byte) ([]Info, error) {
+func (c *Client) List(prefix []byte) ([]door.FilterInfo, error) {
 	if bytes.ContainsAny(prefix, "\r\n ") || string(prefix) == absolute {
 		return nil, ErrUnsendable
 	}
@@ -287,7 +289,7 @@ func wantDone(answer []byte) error {
 func errorOf(answer []byte) error {
 	for _, e := range answersToErrors {
 		if string(answer) == e.answer {
-			return e.err
+			return e.client
 		}
 	}
 	return Refusal(strings.TrimSuffix(string(answer), "\n"))

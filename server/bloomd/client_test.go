@@ -16,7 +16,7 @@ func TestClientKeys(t *testing.T) {
 	t.Parallel()
 	c := start(t, bloomdtest.NewMemory(), door.Options{}).client()
 	f := []byte("f")
-	if created, err := c.Create(f, bloomd.CreateOptions{}); err != nil || !created {
+	if created, err := c.Create(f, door.FilterCreate{}); err != nil || !created {
 		t.Fatal(created, err)
 	}
 	for _, key := range []string{"a", " ", "a b", " a ", "\r", "a\r", "a\r\r", "\x00", "a\x00b", "\xff", "START", "a\t"} {
@@ -40,7 +40,7 @@ func TestClientKeys(t *testing.T) {
 		if err := c.Drop(g); err != nil && !errors.Is(err, bloomd.ErrNoFilter) {
 			t.Fatal(err)
 		}
-		if _, err := c.Create(g, bloomd.CreateOptions{}); err != nil {
+		if _, err := c.Create(g, door.FilterCreate{}); err != nil {
 			t.Fatal(err)
 		}
 		added, err := c.Bulk(g, all)
@@ -82,7 +82,7 @@ func TestClientCommands(t *testing.T) {
 	t.Parallel()
 	c := start(t, bloomdtest.NewMemory(), door.Options{}).client()
 	name, capacity, prob, yes := []byte("f"), uint64(20_000), 1e-9, false
-	o := bloomd.CreateOptions{Capacity: &capacity, Probability: &prob, InMemory: &yes}
+	o := door.FilterCreate{Capacity: &capacity, Probability: &prob, InMemory: &yes}
 	for _, want := range []bool{true, false} {
 		if created, err := c.Create(name, o); err != nil || created != want {
 			t.Errorf("create: %v, %v", created, err)
@@ -98,7 +98,7 @@ func TestClientCommands(t *testing.T) {
 	if _, err := c.Create(name, o); !errors.Is(err, bloomd.ErrOptions) {
 		t.Error(err)
 	}
-	if _, err := c.Create([]byte("a\tb"), bloomd.CreateOptions{}); !errors.As(err, &refusal) || refusal != "Client Error: Bad filter name" {
+	if _, err := c.Create([]byte("a\tb"), door.FilterCreate{}); !errors.As(err, &refusal) || refusal != "Client Error: Bad filter name" {
 		t.Error(err)
 	}
 	if _, err := c.Set(name, []byte("k")); err != nil {
@@ -110,7 +110,7 @@ func TestClientCommands(t *testing.T) {
 	if err := errors.Join(c.Flush(name), c.FlushAll(), c.CloseFilter(name)); err != nil {
 		t.Error(err)
 	}
-	want := bloomd.Info{Name: "f", SetHits: 1, CheckMisses: 1, PageOuts: 1}
+	want := door.FilterInfo{Name: "f", SetHits: 1, CheckMisses: 1, PageOuts: 1}
 	want.Capacity, want.Size = 20_000, 1
 	info, err := c.Info(name)
 	want.Storage = info.Storage

@@ -3,6 +3,9 @@ package bloomd
 import (
 	"bytes"
 	"context"
+
+	"bigset"
+	"bigset/server/door"
 )
 
 const (
@@ -101,10 +104,10 @@ func (c *conn) finishGroup(ctx context.Context) {
 	g.keys, g.yes, g.name = g.keys[:0], g.yes[:0], nil
 }
 
-// find returns a filter, or ErrNoFilter. Names that no filter can have do not come to the node.
-func (c *conn) find(ctx context.Context, name []byte) (Filter, error) {
+// find returns a filter, or bigset.ErrNoFilter. Names that no filter can have do not come to the node.
+func (c *conn) find(ctx context.Context, name []byte) (door.Filter, error) {
 	if !goodName(name) {
-		return nil, ErrNoFilter
+		return nil, bigset.ErrNoFilter
 	}
 	if c.s.filters.FindsWait() {
 		c.Settle()
@@ -113,7 +116,7 @@ func (c *conn) find(ctx context.Context, name []byte) (Filter, error) {
 }
 
 // call checks or sets keys.
-func (c *conn) call(ctx context.Context, command command, f Filter, keys [][]byte, yes []bool) error {
+func (c *conn) call(ctx context.Context, command command, f door.Filter, keys [][]byte, yes []bool) error {
 	now, all, counter, wait := f.CheckNow, f.Check, tallyChecked, f.ChecksWait
 	if command == cmdSet || command == cmdBulk {
 		now, all, counter, wait = f.SetNow, f.Set, tallySet, f.SetsWait
@@ -200,7 +203,7 @@ func (c *conn) executeOther(ctx context.Context, r *request) {
 	c.MayWait()
 	filters := c.s.filters
 	if !r.all && r.command != cmdList && !goodName(r.name) { // create's is good
-		c.fail(r.command, r.name, ErrNoFilter)
+		c.fail(r.command, r.name, bigset.ErrNoFilter)
 		return
 	}
 	var err error
@@ -250,7 +253,7 @@ func (c *conn) executeCreate(ctx context.Context, r *request) {
 func (c *conn) executeList(ctx context.Context, r *request) {
 	after := ""
 	for more := true; more && !c.Ended(); {
-		infos, err := c.s.filters.List(ctx, Listing{Prefix: r.name, After: after, Most: listMost, Absolute: r.exact})
+		infos, err := c.s.filters.List(ctx, door.FilterListing{Prefix: r.name, After: after, Most: listMost, Absolute: r.exact})
 		if err != nil && after == "" {
 			c.fail(r.command, r.name, err)
 			return

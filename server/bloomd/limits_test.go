@@ -20,7 +20,7 @@ import (
 
 // pairFilter has all keys that begin with a, and asks for no more room than some keys need.
 type pairFilter struct {
-	bloomd.Filter
+	door.Filter
 	t *testing.T
 }
 
@@ -73,12 +73,12 @@ func TestDenseKeys(t *testing.T) {
 
 // endlessNode lists filters without number, and counts them.
 type endlessNode struct {
-	bloomd.Filters
+	door.Filters
 	listed atomic.Int64
 	fail   int64
 }
 
-func (n *endlessNode) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
+func (n *endlessNode) List(_ context.Context, l door.FilterListing) ([]door.FilterInfo, error) {
 	listed := n.listed.Load()
 	if n.fail > 0 && listed >= n.fail {
 		return nil, errors.New("a page is damaged")
@@ -86,7 +86,7 @@ func (n *endlessNode) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, 
 	if want := fmt.Sprintf("%0200d", listed); l.After != want && listed > 0 {
 		return nil, fmt.Errorf("behind %s", l.After)
 	}
-	infos := make([]bloomd.Info, l.Most)
+	infos := make([]door.FilterInfo, l.Most)
 	for i := range infos {
 		infos[i].Name = fmt.Sprintf("%0200d", n.listed.Add(1))
 	}

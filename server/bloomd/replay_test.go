@@ -41,7 +41,7 @@ type running struct {
 }
 
 // start runs a server until the test ends, and then wants it to end well, with no connection left.
-func start(t *testing.T, f bloomd.Filters, o door.Options) *running {
+func start(t *testing.T, f door.Filters, o door.Options) *running {
 	t.Helper()
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))

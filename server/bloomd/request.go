@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"bigset/bloomslice"
+	"bigset/server/door"
 )
 
 // command is what a line asks for.
@@ -65,12 +66,12 @@ const nameBytesMax = 200
 // request is a line, taken apart. Its bytes are the line's.
 type request struct {
 	command command
-	all     bool          // flush: of all filters
-	exact   bool          // list and info: figures of all nodes, not of some that stand for all
-	name    []byte        // of the filter; of list the prefix
-	rest    []byte        // behind the name: the key, or the keys, never empty; or the options
-	options CreateOptions // of create
-	refusal string        // the answer to a line that is not right; then only the command is known
+	all     bool              // flush: of all filters
+	exact   bool              // list and info: figures of all nodes, not of some that stand for all
+	name    []byte            // of the filter; of list the prefix
+	rest    []byte            // behind the name: the key, or the keys, never empty; or the options
+	options door.FilterCreate // of create
+	refusal string            // the answer to a line that is not right; then only the command is known
 }
 
 // parse takes a line apart, which is given without its end.
@@ -140,7 +141,7 @@ func (r *request) parseCreate(args []byte, has bool) {
 		r.refusal = answerNoName
 	case !goodName(r.name):
 		r.refusal = answerBadName
-	case !r.options.parse(r.rest):
+	case !parseOptions(&r.options, r.rest):
 		r.refusal = answerBadOptions
 	}
 }
@@ -152,10 +153,10 @@ func goodName(name []byte) bool {
 
 // parse reads the options of create. It reports whether bloomd's rules have nothing against them: each is to be readable, of a repeated one
 // the last is to be within its bounds.
-func (o *CreateOptions) parse(text []byte) bool {
+func parseOptions(o *door.FilterCreate, text []byte) bool {
 	inMemory := uint64(0)
 	for word := range bytes.SplitSeq(text, []byte(" ")) {
-		if len(word) > 0 && !o.parseOne(word, &inMemory) { // spaces may be repeated
+		if len(word) > 0 && !parseOption(o, word, &inMemory) { // spaces may be repeated
 			return false
 		}
 	}
@@ -164,7 +165,7 @@ func (o *CreateOptions) parse(text []byte) bool {
 		(o.Probability == nil || *o.Probability > 0 && *o.Probability < bloomslice.ProbabilityMax) // what is no number is neither
 }
 
-func (o *CreateOptions) parseOne(word []byte, inMemory *uint64) bool {
+func parseOption(o *door.FilterCreate, word []byte, inMemory *uint64) bool {
 	name, value, _ := bytes.Cut(word, []byte("="))
 	var err error
 	switch string(name) {

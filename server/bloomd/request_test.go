@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/server/door"
 )
@@ -62,30 +63,30 @@ func FuzzParse(f *testing.F) {
 // nowhere has one filter, which has no key.
 type nowhere struct{}
 
-func (nowhere) Find(_ context.Context, name []byte) (Filter, error) {
+func (nowhere) Find(_ context.Context, name []byte) (door.Filter, error) {
 	if string(name) == "f" {
 		return nowhere{}, nil
 	}
-	return nil, ErrNoFilter
+	return nil, bigset.ErrNoFilter
 }
 func (nowhere) FindsWait() bool { return false }
 
-func (nowhere) Create(context.Context, []byte, CreateOptions) (bool, error) { return false, nil }
-func (nowhere) Drop(context.Context, []byte) error                          { return ErrNoFilter }
-func (nowhere) Clear(context.Context, []byte) error                         { return ErrOpen }
-func (nowhere) Close(context.Context, []byte) error                         { return nil }
-func (nowhere) Flush(context.Context, []byte) error                         { return io.ErrUnexpectedEOF }
-func (nowhere) FlushAll(context.Context) error                              { return nil }
-func (nowhere) List(context.Context, Listing) ([]Info, error) {
-	return []Info{{Name: "f"}}, nil
+func (nowhere) Create(context.Context, []byte, door.FilterCreate) (bool, error) { return false, nil }
+func (nowhere) Drop(context.Context, []byte) error                              { return bigset.ErrNoFilter }
+func (nowhere) Clear(context.Context, []byte) error                             { return bigset.ErrFilterOpen }
+func (nowhere) Close(context.Context, []byte) error                             { return nil }
+func (nowhere) Flush(context.Context, []byte) error                             { return io.ErrUnexpectedEOF }
+func (nowhere) FlushAll(context.Context) error                                  { return nil }
+func (nowhere) List(context.Context, door.FilterListing) ([]door.FilterInfo, error) {
+	return []door.FilterInfo{{Name: "f"}}, nil
 }
-func (nowhere) Info(context.Context, bool) (Info, error)      { return Info{}, nil }
-func (nowhere) Check(context.Context, [][]byte, []bool) error { return nil }
-func (nowhere) Set(context.Context, [][]byte, []bool) error   { return nil }
-func (nowhere) CheckNow([][]byte, []bool) (int, error)        { return 0, nil }
-func (nowhere) ChecksWait() bool                              { return false }
-func (nowhere) SetsWait() bool                                { return false }
-func (nowhere) SetNow(keys [][]byte, _ []bool) (int, error)   { return len(keys), nil }
+func (nowhere) Info(context.Context, bool) (door.FilterInfo, error) { return door.FilterInfo{}, nil }
+func (nowhere) Check(context.Context, [][]byte, []bool) error       { return nil }
+func (nowhere) Set(context.Context, [][]byte, []bool) error         { return nil }
+func (nowhere) CheckNow([][]byte, []bool) (int, error)              { return 0, nil }
+func (nowhere) ChecksWait() bool                                    { return false }
+func (nowhere) SetsWait() bool                                      { return false }
+func (nowhere) SetNow(keys [][]byte, _ []bool) (int, error)         { return len(keys), nil }
 
 // bytesConn is a client that sends some bytes, so many at a time, and keeps the answers.
 type bytesConn struct {

@@ -13,14 +13,14 @@ const lineBytesLeast = 1024
 // goroutines.
 type Server struct {
 	*door.Server
-	filters  Filters
+	filters  door.Filters
 	counters counters
 	failures *door.Failures
 }
 
 // New returns a server, which does nothing before Serve is called. A request of the options is a line with its line feed; their Name is
 // "bloomd" where it is empty.
-func New(filters Filters, o door.Options) (*Server, error) {
+func New(filters door.Filters, o door.Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "bloomd"
 	}

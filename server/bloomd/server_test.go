@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
@@ -32,11 +33,11 @@ type node struct {
 }
 
 type nodeFilter struct {
-	bloomd.Filter
+	door.Filter
 	n *node
 }
 
-func (n *node) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+func (n *node) Find(ctx context.Context, name []byte) (door.Filter, error) {
 	if n.looksUp {
 		if err := n.call(ctx, "find", [][]byte{name}); err != nil {
 			return nil, err
@@ -177,7 +178,7 @@ func TestManyKeys(t *testing.T) {
 	n := &node{Memory: bloomdtest.NewMemory()}
 	c := start(t, n, door.Options{}).client()
 	capacity := uint64(500_000)
-	if _, err := c.Create([]byte("f"), bloomd.CreateOptions{Capacity: &capacity}); err != nil {
+	if _, err := c.Create([]byte("f"), door.FilterCreate{Capacity: &capacity}); err != nil {
 		t.Fatal(err)
 	}
 	keys := make([][]byte, 235_886)
@@ -454,7 +455,7 @@ func TestFailures(t *testing.T) {
 	ask(t, nc, "set f a\nset f b\ncheck f a\nmulti f a b\nbulk f a b\n", strings.Repeat("Internal Error\n", 5))
 	time.Sleep(pause) // the next line of the log is due, but the first is not written
 	ask(t, r.dial(), "set f a\n", "Internal Error\n")
-	n.instead = func(context.Context, string) error { return fmt.Errorf("wrapped: %w", bloomd.ErrNoFilter) }
+	n.instead = func(context.Context, string) error { return fmt.Errorf("wrapped: %w", bigset.ErrNoFilter) }
 	ask(t, nc, "set f a\nbulk f a b\n", strings.Repeat("Filter does not exist\n", 2))
 	if m := r.Metrics(); m.InternalErrors != 6 {
 		t.Errorf("%d internal errors are counted", m.InternalErrors)
@@ -494,21 +495,21 @@ type exactNode struct {
 }
 
 type exactFilter struct {
-	bloomd.Filter
+	door.Filter
 	n exactNode
 }
 
-func (n exactNode) List(ctx context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
+func (n exactNode) List(ctx context.Context, l door.FilterListing) ([]door.FilterInfo, error) {
 	*n.asked = append(*n.asked, fmt.Sprintf("list %q %v", l.Prefix, l.Absolute))
 	return n.Memory.List(ctx, l)
 }
 
-func (n exactNode) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+func (n exactNode) Find(ctx context.Context, name []byte) (door.Filter, error) {
 	f, err := n.Memory.Find(ctx, name)
 	return exactFilter{f, n}, err
 }
 
-func (f exactFilter) Info(ctx context.Context, absolute bool) (bloomd.Info, error) {
+func (f exactFilter) Info(ctx context.Context, absolute bool) (door.FilterInfo, error) {
 	*f.n.asked = append(*f.n.asked, fmt.Sprintf("info %v", absolute))
 	return f.Filter.Info(ctx, absolute)
 }
@@ -518,7 +519,7 @@ func TestAbsolute(t *testing.T) {
 	t.Parallel()
 	n := exactNode{bloomdtest.NewMemory(), new([]string)}
 	c := start(t, n, door.Options{}).client()
-	if _, err := c.Create([]byte("f"), bloomd.CreateOptions{}); err != nil {
+	if _, err := c.Create([]byte("f"), door.FilterCreate{}); err != nil {
 		t.Fatal(err)
 	}
 	answer := func(line string) string {
@@ -566,7 +567,7 @@ func (l *oneListener) Close() error   { l.once.Do(func() { close(l.closed) }); r
 func (l *oneListener) Addr() net.Addr { return &net.UnixAddr{} }
 
 // yesFilter has every key; it allocates nothing.
-type yesFilter struct{ bloomd.Filter }
+type yesFilter struct{ door.Filter }
 
 func (yesFilter) Check(_ context.Context, keys [][]byte, present []bool) error {
 	for i := range keys {
@@ -590,11 +591,11 @@ func (yesFilter) SetsWait() bool { return false }
 func (yesFilter) ChecksWait() bool { return false }
 
 type yesNode struct {
-	bloomd.Filters
-	f bloomd.Filter
+	door.Filters
+	f door.Filter
 }
 
-func (n yesNode) Find(context.Context, []byte) (bloomd.Filter, error) { return n.f, nil }
+func (n yesNode) Find(context.Context, []byte) (door.Filter, error) { return n.f, nil }
 
 func (yesNode) FindsWait() bool { return false }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // connect returns a client of a server with these filters, which ends with the test.
-func connect(t *testing.T, f bloomd.Filters) *bloomd.Client {
+func connect(t *testing.T, f door.Filters) *bloomd.Client {
 	t.Helper()
 	s, err := bloomd.New(f, door.Options{})
 	if err != nil {
@@ -42,9 +42,9 @@ func connect(t *testing.T, f bloomd.Filters) *bloomd.Client {
 // lying is a node that is wrong about one key.
 type lying struct{ *bloomdtest.Memory }
 
-type lyingFilter struct{ bloomd.Filter }
+type lyingFilter struct{ door.Filter }
 
-func (l lying) Find(ctx context.Context, name []byte) (bloomd.Filter, error) {
+func (l lying) Find(ctx context.Context, name []byte) (door.Filter, error) {
 	f, err := l.Memory.Find(ctx, name)
 	return lyingFilter{f}, err
 }

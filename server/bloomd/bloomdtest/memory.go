@@ -6,8 +6,9 @@ import (
 	"strings"
 	"sync"
 
+	"bigset"
 	"bigset/bloomslice"
-	"bigset/server/bloomd"
+	"bigset/server/door"
 )
 
 // Memory is a node that keeps its filters in memory, with bloomd's bits and bloomd's defaults. What is durable elsewhere is what Memory has
@@ -30,16 +31,16 @@ type memoryFilter struct {
 
 	mu    sync.Mutex
 	slice *bloomslice.Slice
-	info  bloomd.Info // its figures are the slice's
-	gone  bool        // dropped or cleared: who still has it must find another
+	info  door.FilterInfo // its figures are the slice's
+	gone  bool            // dropped or cleared: who still has it must find another
 }
 
 // Find returns a filter.
-func (m *Memory) Find(_ context.Context, name []byte) (bloomd.Filter, error) {
+func (m *Memory) Find(_ context.Context, name []byte) (door.Filter, error) {
 	if f := m.find(name); f != nil {
 		return f, nil
 	}
-	return nil, bloomd.ErrNoFilter
+	return nil, bigset.ErrNoFilter
 }
 
 // FindsWait reports that Find does not.
@@ -52,7 +53,7 @@ func (m *Memory) find(name []byte) *memoryFilter {
 }
 
 // Create makes a filter, or finds one that was cleared.
-func (m *Memory) Create(_ context.Context, name []byte, o bloomd.CreateOptions) (bool, error) {
+func (m *Memory) Create(_ context.Context, name []byte, o door.FilterCreate) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.filters[string(name)] != nil {
@@ -70,7 +71,7 @@ func (m *Memory) Create(_ context.Context, name []byte, o bloomd.CreateOptions) 
 	return err == nil, err
 }
 
-func newFilter(name string, o bloomd.CreateOptions) (*memoryFilter, error) {
+func newFilter(name string, o door.FilterCreate) (*memoryFilter, error) {
 	opt := bloomslice.DefaultOptions()
 	if o.Capacity != nil {
 		opt.Capacity = *o.Capacity
@@ -85,7 +86,7 @@ func newFilter(name string, o bloomd.CreateOptions) (*memoryFilter, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := bloomd.Info{Name: name, Probability: opt.Probability, InMemory: true}
+	info := door.FilterInfo{Name: name, Probability: opt.Probability, InMemory: true}
 	return &memoryFilter{opt: opt, pure: o.InMemory != nil && *o.InMemory, slice: slice, info: info}, nil
 }
 
@@ -93,7 +94,7 @@ func newFilter(name string, o bloomd.CreateOptions) (*memoryFilter, error) {
 func (f *memoryFilter) again() *memoryFilter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	info := bloomd.Info{Name: f.info.Name, Probability: f.info.Probability, InMemory: true, PageIns: 1}
+	info := door.FilterInfo{Name: f.info.Name, Probability: f.info.Probability, InMemory: true, PageIns: 1}
 	return &memoryFilter{opt: f.opt, pure: f.pure, slice: f.slice, info: info}
 }
 
@@ -103,7 +104,7 @@ func (m *Memory) Drop(_ context.Context, name []byte) error {
 	defer m.mu.Unlock()
 	f := m.filters[string(name)]
 	if f == nil {
-		return bloomd.ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,12 +119,12 @@ func (m *Memory) Clear(_ context.Context, name []byte) error {
 	defer m.mu.Unlock()
 	f := m.filters[string(name)]
 	if f == nil {
-		return bloomd.ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.info.InMemory {
-		return bloomd.ErrOpen
+		return bigset.ErrFilterOpen
 	}
 	f.gone = true
 	delete(m.filters, string(name))
@@ -135,7 +136,7 @@ func (m *Memory) Clear(_ context.Context, name []byte) error {
 func (m *Memory) Close(_ context.Context, name []byte) error {
 	f := m.find(name)
 	if f == nil {
-		return bloomd.ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,7 +150,7 @@ func (m *Memory) Close(_ context.Context, name []byte) error {
 // Flush has nothing to do but to find the filter.
 func (m *Memory) Flush(_ context.Context, name []byte) error {
 	if m.find(name) == nil {
-		return bloomd.ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	return nil
 }
@@ -158,10 +159,10 @@ func (m *Memory) Flush(_ context.Context, name []byte) error {
 func (m *Memory) FlushAll(context.Context) error { return nil }
 
 // List returns what is known of the filters, in the order of their names.
-func (m *Memory) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error) {
+func (m *Memory) List(_ context.Context, l door.FilterListing) ([]door.FilterInfo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var infos []bloomd.Info
+	var infos []door.FilterInfo
 	for name, f := range m.filters {
 		if strings.HasPrefix(name, string(l.Prefix)) && name > l.After {
 			f.mu.Lock()
@@ -169,22 +170,22 @@ func (m *Memory) List(_ context.Context, l bloomd.Listing) ([]bloomd.Info, error
 			f.mu.Unlock()
 		}
 	}
-	slices.SortFunc(infos, func(a, b bloomd.Info) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(infos, func(a, b door.FilterInfo) int { return strings.Compare(a.Name, b.Name) })
 	return infos[:min(l.Most, len(infos))], nil
 }
 
-func (f *memoryFilter) now() bloomd.Info {
+func (f *memoryFilter) now() door.FilterInfo {
 	info := f.info
 	info.Figures = bloomslice.Sums(f.slice.Layers())
 	return info
 }
 
 // Info returns what is known of the filter.
-func (f *memoryFilter) Info(context.Context, bool) (bloomd.Info, error) {
+func (f *memoryFilter) Info(context.Context, bool) (door.FilterInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.gone {
-		return bloomd.Info{}, bloomd.ErrNoFilter
+		return door.FilterInfo{}, bigset.ErrNoFilter
 	}
 	return f.now(), nil
 }
@@ -192,7 +193,7 @@ func (f *memoryFilter) Info(context.Context, bool) (bloomd.Info, error) {
 // open brings a closed filter back.
 func (f *memoryFilter) open() error {
 	if f.gone {
-		return bloomd.ErrNoFilter
+		return bigset.ErrNoFilter
 	}
 	if !f.info.InMemory {
 		f.info.InMemory = true
