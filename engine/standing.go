@@ -55,16 +55,19 @@ type Meta = lsm.Meta
 
 // What the members of a cluster keep.
 const (
-	MetaCluster Meta = 'c' // the records of the cluster that this store holds
-	MetaFilled  Meta = 'f' // under which of them it has been filled
-	MetaFilters Meta = 'l' // the catalogue of the cluster's filters
+	MetaCluster Meta = "c" // the records of the cluster that this store holds
+	MetaFilled  Meta = "f" // under which of them it has been filled
+	MetaFilters Meta = "l" // the catalogue of the cluster's filters
 )
+
+// MetaFiltersPage names a page of the catalogue, so that a change of one filter writes a part of it.
+func MetaFiltersPage(page byte) Meta { return MetaFilters + Meta([]byte{page}) }
 
 // SetMeta keeps a value of at most 4 MiB outside all slots: DropRange leaves it alone, and a checkpoint has it. It is on disk when SetMeta returns. A
 // restored or copied store has it too: who reads it asks whose it was (Identity).
 func (s *Store) SetMeta(ctx context.Context, k Meta, value []byte) error {
 	if err := s.db.SetMeta(ctx, k, value); err != nil {
-		return fmt.Errorf("engine: keep metadata %q: %w", string(rune(k)), lsm.DiskError(err))
+		return fmt.Errorf("engine: keep metadata %q: %w", k, lsm.DiskError(err))
 	}
 	return nil
 }

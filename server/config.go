@@ -182,6 +182,7 @@ func (c *Config) loadFile(path string) ([]string, error) {
 		if err := s.set(c, value); err != nil {
 			return nil, fmt.Errorf("line %d: %s = %s: %w", v.line, s.key, v.text, err)
 		}
+		c.Peers.Bloomd = c.Peers.Bloomd || s.isAddress()
 		if s.changed(c) {
 			ignore(v.line, "%s = %s: nothing comes of it, %s", s.key, value, s.unused)
 		}
@@ -194,6 +195,11 @@ func (c *Config) loadFile(path string) ([]string, error) {
 		ignored = append(ignored, lines[line])
 	}
 	return ignored, nil
+}
+
+// isAddress reports whether the key is part of the address of bloomd's protocol: a node of a cluster that is told of it serves the protocol.
+func (s *setting) isAddress() bool {
+	return s.key == "tcp_port" || s.key == "port" || s.key == "bind_address"
 }
 
 // changed reports whether an unused key has another value than bloomd's default, so that someone may wait for its effect.
@@ -229,7 +235,7 @@ func (c *Config) Listen(address string) error {
 	if err := c.Set("tcp_port", port); err != nil {
 		return err
 	}
-	c.BindAddress = host
+	c.BindAddress, c.Peers.Bloomd = host, true
 	return nil
 }
 
@@ -241,6 +247,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxCapacity > 0 && c.Filters.Capacity > c.MaxCapacity {
 		return fmt.Errorf("%w: initial_capacity is %d, and max_capacity allows %d", ErrConfig, c.Filters.Capacity, c.MaxCapacity)
+	}
+	if c.InMemory && c.Peers.Peers != "" {
+		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
 	}
 	return errors.Join(c.Peers.check(), c.checkBackupDir())
 }
@@ -299,7 +308,7 @@ func (c *Config) Print(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("[bloomd]\n")
 	for _, s := range settings {
-		if s.alias {
+		if s.alias || s.isAddress() && c.Peers.Peers != "" && !c.Peers.Bloomd {
 			continue
 		}
 		b.WriteString(strings.TrimSuffix(s.key+" = "+s.get(c), " ") + "\n")

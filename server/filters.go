@@ -17,7 +17,17 @@ type bloomFilters struct {
 	store    *engine.Store
 	defaults bigset.FilterOptions // of what create is not told
 	listing  listing
-	refusals refusalLog
+	node     *Node
+}
+
+// refused turns the error of a filter that could not be made into those of door.Filters, and logs one that is too large.
+func (n *Node) refused(name []byte, err error) error {
+	var limit *filters.LimitError
+	if errors.As(err, &limit) && (limit.Limit == filters.LimitCapacity || limit.Limit == filters.LimitBytes) {
+		n.refusals.add(name, limit)
+		return fmt.Errorf("%w: %w", bloomslice.ErrOptions, err) // to ask again is of no use
+	}
+	return filterError(err)
 }
 
 // Find implements door.Filters.
@@ -48,12 +58,7 @@ func (b *bloomFilters) Create(ctx context.Context, name []byte, told door.Filter
 	if errors.Is(err, bigset.ErrFilterExists) {
 		return false, nil
 	}
-	var limit *filters.LimitError
-	if errors.As(err, &limit) && (limit.Limit == filters.LimitCapacity || limit.Limit == filters.LimitBytes) {
-		b.refusals.add(name, limit)
-		return false, fmt.Errorf("%w: %w", bloomslice.ErrOptions, err) // to ask again is of no use
-	}
-	return err == nil, filterError(err)
+	return err == nil, b.node.refused(name, err)
 }
 
 // Drop implements door.Filters.

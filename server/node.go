@@ -33,7 +33,7 @@ type Node struct {
 	log     *slog.Logger
 	started time.Time
 
-	doors                         doors        // the first is bloomd's protocol
+	doors                         doors        // the first is bloomd's protocol, or, in a cluster, the port for nodes and clients
 	adminListener, healthListener net.Listener // nil where there is no such port, as admin and health
 	admin, health                 *http.Server
 	store                         atomic.Pointer[engine.Store] // nil while it is being opened
@@ -47,6 +47,7 @@ type Node struct {
 	stopping   atomic.Bool
 	backingUp  sync.Mutex
 	sums       filterSums
+	refusals   refusalLog
 
 	flushes, flushErrors, coldCloses atomic.Uint64
 	flushFailed                      atomic.Pointer[error] // why the timer's last flush failed; nil when it did not
@@ -67,14 +68,20 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 			"max_connections", c.MaxConnections, "connections", most, "files", door.Descriptors())
 		c.MaxConnections = most
 	}
-	n := &Node{config: c, log: log, started: time.Now()}
-	if c.Peers.has() {
-		more = append(more, &nodeDoor{name: "peers", what: "the port for nodes and clients", address: c.Peers.Listen, flag: "--listen", open: n.newPeers})
+	n := &Node{config: c, log: log, started: time.Now(), refusals: refusalLog{log: log}}
+	forBloomd := &nodeDoor{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}
+	forPeers := &nodeDoor{name: "peers", what: "the port for nodes and clients", address: c.Peers.Listen, flag: "--listen", open: n.newPeers}
+	switch { // the member is made before its filters are served
+	case c.Peers.Peers != "" && c.Peers.Bloomd:
+		n.doors = doors{forPeers, forBloomd}
+	case c.Peers.Peers != "":
+		n.doors = doors{forPeers}
+	case c.Peers.has():
+		n.doors = doors{forBloomd, forPeers}
+	default:
+		n.doors = doors{forBloomd}
 	}
-	n.doors = more
-	if c.Peers.Peers == "" { // the filters of a cluster are not served yet: those of one member would be another bloomd on each
-		n.doors = append(doors{{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}}, more...)
-	}
+	n.doors = append(n.doors, more...)
 	n.ended = make(chan error, len(n.doors)+2)
 	if err := n.doors.listen(); err != nil {
 		return nil, n.giveUp(err, nil)
@@ -109,7 +116,11 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	n.stopTimers = cancel
 	n.every(ctx, c.FlushInterval, n.flushFilters)
 	n.every(ctx, c.ColdInterval, n.closeColdFilters)
-	log.Info("bigset: serving", "dir", c.DataDir, n.doors[0].name, n.Addr().String(), "admin", c.Admin, "health", c.Health,
+	var served []any
+	for _, d := range n.doors {
+		served = append(served, d.name, d.listener.Addr().String())
+	}
+	log.With(served...).Info("bigset: serving", "dir", c.DataDir, "admin", c.Admin, "health", c.Health,
 		"durability", durabilityNames[c.durability()])
 	if err := notify("READY=1"); err != nil {
 		log.Warn("bigset: the service manager could not be told", "cause", err)
@@ -158,8 +169,11 @@ func (n *Node) openStore() (*engine.Store, error) {
 // newBloomd makes the door for bloomd's protocol.
 func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	defaults := bigset.FilterOptions{Options: c.Filters, InMemory: c.InMemory}
-	srv, err := bloomd.New(&bloomFilters{store: s, defaults: defaults, refusals: refusalLog{log: n.log}},
+	var served door.Filters = &bloomFilters{store: s, defaults: bigset.FilterOptions{Options: c.Filters, InMemory: c.InMemory}, node: n}
+	if n.member != nil {
+		served = n.member.Filters()
+	}
+	srv, err := bloomd.New(served,
 		door.Options{Limits: limits, RequestBytesMax: c.MaxLine, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"bigset"
@@ -33,6 +34,7 @@ type Peers struct {
 	Cluster  string // the cluster's name; default that in the certificates, "bigset" without
 	TLS      string // folder of the certificates; empty is none
 	Insecure bool   // whether the port may go without TLS; on loopback only
+	Bloomd   bool   // whether a node of a cluster also serves bloomd's protocol, at Config.Address; a node alone always does
 	Settings ring.Settings
 }
 
@@ -223,7 +225,8 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 		}
 		return (&tls.Dialer{Config: folder.Peer(to.ID)}).DialContext(ctx, "tcp", to.Address)
 	}
-	m, err := cluster.NewMember(cluster.Config{Node: p.Node, Name: p.Cluster, Peers: peers, Settings: p.Settings, Dial: dial, Hints: hints, Log: n.log},
+	m, err := cluster.NewMember(cluster.Config{Node: p.Node, Name: p.Cluster, Peers: peers, Settings: p.Settings, Dial: dial, Hints: hints, Log: n.log,
+		Filters: &clusterFilters{local.NewFilters(s), n}, FilterDefaults: bigset.FilterOptions{Options: n.config.Filters, Durability: n.config.durability()}},
 		replica, &clusterDisk{s})
 	if err != nil {
 		return nil, fmt.Errorf("server: cluster: %w", err)
@@ -256,7 +259,12 @@ func metaOf(key string) (engine.Meta, error) {
 	case "cluster/filters":
 		return engine.MetaFilters, nil
 	}
-	return 0, fmt.Errorf("server: no place for %q", key)
+	if page, ok := strings.CutPrefix(key, "cluster/filters/"); ok {
+		if n, err := strconv.ParseUint(page, 16, 8); err == nil {
+			return engine.MetaFiltersPage(byte(n)), nil
+		}
+	}
+	return "", fmt.Errorf("server: no place for %q", key)
 }
 
 func (d *clusterDisk) Load(key string) ([]byte, error) {
@@ -293,6 +301,17 @@ func (d *clusterDisk) HasData(ctx context.Context) (bool, error) {
 func (d *clusterDisk) Seal() (key, domain []byte) {
 	k := d.store.Keyring()
 	return k.Current[:], k.Domain[:]
+}
+
+// clusterFilters are the filters of this node's store, with the settings that limit them.
+type clusterFilters struct {
+	*local.Filters
+	n *Node
+}
+
+// MayCreate implements cluster.LocalFilters.
+func (f *clusterFilters) MayCreate(name []byte, o bigset.FilterOptions, filters int) error {
+	return f.n.refused(name, f.Filters.MayCreate(name, o, filters))
 }
 
 // clusterMetrics are the figures of a member.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -64,7 +63,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		Args: takes(0, 0),
 	}
 	f := cmd.Flags()
-	f.StringVar(&address, "bloomd", "", "`HOST:PORT` for clients of bloomd (default 127.0.0.1:8673)")
+	f.StringVar(&address, "bloomd", "", "`HOST:PORT` for clients of bloomd (default 127.0.0.1:8673; with --peers: none)")
 	f.StringVar(&path, "config", "", "bloomd's configuration `file`")
 	f.BoolVar(&check, "check-config", false, "print the configuration that counts, and do nothing")
 	for _, s := range serveFlags {
@@ -114,9 +113,7 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 	if f.Changed("dir") {
 		errs = append(errs, c.Set("data_dir", f.Lookup("dir").Value.String()))
 	}
-	if address != "" && f.Changed("peers") {
-		errs = append(errs, fmt.Errorf("%w: --bloomd with --peers: a cluster serves sets, its filters are not served yet", server.ErrConfig))
-	} else if address != "" {
+	if address != "" {
 		errs = append(errs, c.Listen(address))
 	}
 	for _, s := range serveFlags {

@@ -309,14 +309,47 @@ func (f *Filter) Info() (Info, error) {
 	return f.info()
 }
 
-// info returns what is known, also with bigset.ErrCorrupt.
-func (f *Filter) info() (Info, error) {
+// InfoOf is Info with the figures of some slices only. Counts of what was asked are those of the whole filter.
+func (f *Filter) InfoOf(wanted func(slice uint32) bool) (Info, error) {
+	if err := f.fs.db.Enter(); err != nil {
+		return Info{}, err
+	}
+	defer f.fs.db.Leave()
 	info := Info{Name: f.name, Generation: f.generation}
+	f.addCounts(&info)
+	var err error
+	for i := range f.slices {
+		if !wanted(uint32(i)) {
+			continue
+		}
+		part := f.slices[i].Load()
+		if part == &idleSlice {
+			part = newFilterSlice(f, uint32(i)) // its figures alone do not wake it
+		}
+		if part == nil {
+			continue
+		}
+		if e := part.addTo(&info); !errors.Is(e, bigset.ErrNoFilter) {
+			err = errors.Join(err, e)
+		}
+	}
+	info.Damaged = f.fs.damages.Has(f.damaged())
+	return info, err
+}
+
+// addCounts adds the counts of what was asked.
+func (f *Filter) addCounts(info *Info) {
 	if c := f.counts.Load(); c != nil {
 		info.CheckHits, info.CheckMisses = c.checks.sums()
 		info.MarkHits, info.MarkMisses = c.marks.sums()
 		info.PageIns, info.PageOuts = c.pageIns.Load(), c.pageOuts.Load()
 	}
+}
+
+// info returns what is known, also with bigset.ErrCorrupt.
+func (f *Filter) info() (Info, error) {
+	info := Info{Name: f.name, Generation: f.generation}
+	f.addCounts(&info)
 	parts, idle := f.awakeAndIdle()
 	there, err := f.addIdle(&info, idle)
 	for _, part := range parts {

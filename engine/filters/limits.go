@@ -64,20 +64,28 @@ func within(limit Limit, want, most uint64) error {
 	return nil
 }
 
+// MayCreate returns which limit a new filter would pass that several stores are to hold, *LimitError, where there are so many already.
+func (fs *Filters) MayCreate(o bigset.FilterOptions, filters int) error { return fs.mayAdd(&o, filters) }
+
 // mayCreate returns which limit a new filter would pass. The lock of life is held.
 func (fs *Filters) mayCreate(o *bigset.FilterOptions) error {
+	fs.mu.RLock()
+	n := len(fs.byName) + len(fs.cleared)
+	fs.mu.RUnlock()
+	return fs.mayAdd(o, n)
+}
+
+// mayAdd returns which limit a filter would pass, where there are so many others.
+func (fs *Filters) mayAdd(o *bigset.FilterOptions, n int) error {
 	shape, err := o.Shape(0)
 	if err != nil {
 		return err
 	}
-	fs.mu.RLock()
-	n := uint64(len(fs.byName) + len(fs.cleared))
-	fs.mu.RUnlock()
-	most, bytes := &fs.opt.Limits, shape.Bytes*uint64(o.Slices)
+	most, bytes := &fs.opt.Limits, shape.Bytes*uint64(o.Slices)*uint64(o.Owners)
 	for _, err := range []error{
 		within(LimitCapacity, o.Capacity, most.Capacity),
 		within(LimitBytes, bytes, most.Bytes),
-		within(LimitFilters, n+1, uint64(most.Filters)),
+		within(LimitFilters, uint64(n)+1, uint64(most.Filters)),
 		within(LimitTotalBytes, uint64(fs.bytes.Load())+bytes, most.TotalBytes),
 	} {
 		if err != nil {

@@ -32,8 +32,11 @@ type State struct {
 	Sets    bool   `json:"sets"`
 	Filters bool   `json:"filters"`
 	Waits   string `json:"waits,omitempty"` // what it waits for; empty where it serves
-	Seal    Hex    `json:"seal,omitempty"`  // the keys of its tokens, until the cluster is born
-	Domain  Hex    `json:"domain,omitempty"`
+	// Listed says whether the member knows all filters whose creation was acknowledged, and Filtered is the sum of what it knows.
+	Listed   bool   `json:"listed"`
+	Filtered uint64 `json:"filtered,string"`
+	Seal     Hex    `json:"seal,omitempty"` // the keys of its tokens, until the cluster is born
+	Domain   Hex    `json:"domain,omitempty"`
 }
 
 // ask sends a control request to a member and reads its answer into a value, which may be nil.

@@ -18,6 +18,9 @@ func (m *Member) fill(_ context.Context, v View) error {
 	if l == nil || l.epoch != v.Epoch() {
 		return errors.New("cluster: the epoch has changed")
 	}
+	if listed, _ := m.filters.list.state(); !listed { // what was dropped must not come back, and filters that were made alone are to be adopted before they are copied
+		return errors.New("cluster: it is not known yet which filters there are")
+	}
 	e := v.Record.Members[v.Self]
 	mover, err := transfer.New(m.local, transfer.Options{Ahead: true, BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters),
 		Report: func(r transfer.Report) { m.copied.Store(&r) }})

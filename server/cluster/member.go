@@ -14,11 +14,13 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/internal/ring"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/door"
 	"bigset/server/peer"
 	"bigset/server/peer/remote"
 	"bigset/server/transfer"
@@ -45,6 +47,9 @@ type Config struct {
 	Dial func(ctx context.Context, p Peer) (net.Conn, error)
 	// Hints is where hints are kept.
 	Hints coord.Folder
+	// Filters are those of the store in this process, and FilterDefaults what create is not told.
+	Filters        LocalFilters
+	FilterDefaults bigset.FilterOptions
 	// CopyBytesPerSecond bounds what copies into this member take; 0 is no bound.
 	CopyBytesPerSecond int64
 	Log                *slog.Logger
@@ -65,6 +70,7 @@ type Member struct {
 	frames     remote.Frames
 	hints      *coord.Hints
 	co         *coord.Coordinator
+	filters    *Filters
 	live       atomic.Pointer[live] // nil while requests can't be routed
 	stats      peerStats
 
@@ -95,8 +101,11 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
+	if m.filters, err = newFilters(m); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
 	if m.membership, err = NewMembership(MembershipConfig{Node: c.Node, Name: c.Name, Peers: c.Peers, Settings: c.Settings, Callers: callers, Disk: disk,
-		Changed: m.changed, Heard: m.heard, Fill: m.fill, Log: c.Log, Interval: c.Interval}); err != nil {
+		Changed: m.changed, Heard: m.heard, Say: m.say, Fill: m.fill, Log: c.Log, Interval: c.Interval}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	s := m.membership.conf.Settings
@@ -218,8 +227,19 @@ func (m *Member) changed(v View) {
 	m.live.Store(l)
 }
 
-// heard has the replica of another member be in the state that it says it is in.
-func (m *Member) heard(s State) {
+// say adds to what this member says of itself.
+func (m *Member) say(s *State) { s.Listed, s.Filtered = m.filters.list.state() }
+
+// heard takes what the other members say of themselves.
+func (m *Member) heard(states map[string]State) {
+	for _, s := range states {
+		m.stands(s)
+	}
+	m.filters.heard(states)
+}
+
+// stands has the replica of another member be in the state that it says it is in.
+func (m *Member) stands(s State) {
 	l := m.live.Load()
 	if l == nil || s.Committed == nil || s.Committed.Epoch != l.epoch {
 		return
@@ -358,8 +378,11 @@ func (g *greeting) refuses(o *greeting, name string) error {
 func (m *Member) Handler() wire.Handler {
 	replicas := remote.Handler(m.local, (*peersGate)(m.gate))
 	return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
-		if Control(r.Verb) {
+		switch {
+		case Control(r.Verb):
 			return m.membership.Control(ctx, r)
+		case aboutFilters(r.Verb):
+			return m.filters.control(ctx, r)
 		}
 		return replicas(ctx, r, send)
 	}
@@ -389,7 +412,11 @@ func (d *peersGate) EnterMany(ctx context.Context, c remote.Class, at []keyschem
 }
 
 // Errors is how errors cross between members.
-var Errors = peer.Errors{More: []peer.CodedError{{Code: 1000, Err: ErrConfig}, {Code: 1001, Err: ErrRecord}, {Code: 1002, Err: ErrForeign}}}
+var Errors = peer.Errors{More: []peer.CodedError{{Code: 1000, Err: ErrConfig}, {Code: 1001, Err: ErrRecord}, {Code: 1002, Err: ErrForeign},
+	{Code: 1003, Err: door.ErrUnavailable}, {Code: 1004, Err: door.ErrUnknown}}}
+
+// Filters returns the filters of the cluster.
+func (m *Member) Filters() *Filters { return m.filters }
 
 // Coordinator returns what does clients' operations.
 func (m *Member) Coordinator() *coord.Coordinator { return m.co }

@@ -78,6 +78,7 @@ func (w *trio) start(i int) *process {
 	hints, err := coord.OSFolder(w.t.TempDir())
 	must(w.t, err)
 	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond,
+		Filters: local.NewFilters(p.store), FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
 		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
 		}}, rep, w.disks[i])

@@ -51,8 +51,10 @@ type MembershipConfig struct {
 	// Changed is called after each change of what this member is, by one goroutine at a time. The view is valid until the next call. It returns when
 	// nothing is done under the former view any more.
 	Changed func(View)
-	// Heard is told what another member said of itself, at each round.
-	Heard func(State)
+	// Heard is told what the other members that answered said of themselves, at each round.
+	Heard func(map[string]State)
+	// Say adds to what this member says of itself.
+	Say func(*State)
 	// Fill copies what this member may lack from the others, under the view. It is called again after it failed.
 	Fill func(ctx context.Context, v View) error
 	Log  *slog.Logger
@@ -290,6 +292,9 @@ func (m *Membership) State(ctx context.Context) (State, error) {
 	if s.Committed == nil {
 		s.Seal, s.Domain = m.conf.Disk.Seal()
 	}
+	if m.conf.Say != nil {
+		m.conf.Say(&s)
+	}
 	return s, nil
 }
 
@@ -429,13 +434,13 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 				mu.Lock()
 				states[id] = s
 				mu.Unlock()
-				if m.conf.Heard != nil {
-					m.conf.Heard(s)
-				}
 			}
 		})
 	}
 	all.Wait()
+	if m.conf.Heard != nil {
+		m.conf.Heard(states)
+	}
 	return states
 }
 

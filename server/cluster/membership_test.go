@@ -565,3 +565,15 @@ func (w *net3) holders() (n int) {
 	}
 	return n
 }
+
+// clone returns a disk with what this one keeps, as a copied folder has it.
+func (d *memDisk) clone(identity string) *memDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := newDisk(identity)
+	c.data = d.data
+	for k, v := range d.kept {
+		c.kept[k] = v
+	}
+	return c
+}

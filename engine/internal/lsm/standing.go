@@ -203,13 +203,13 @@ func (d *DB) MadeGood(p Promise) error {
 	return err
 }
 
-// Meta is a value that the store keeps for its owner, outside all slots. It is on disk, as a byte of a key.
-type Meta byte
+// Meta names a value that the store keeps for its owner, outside all slots: its bytes are the end of a key on disk.
+type Meta string
 
 // MetaBytesMax is the longest value.
 const MetaBytesMax = 4 << 20
 
-func metaKey(k Meta) []byte { return []byte{'M', byte(k)} }
+func metaKey(k Meta) []byte { return append([]byte{'M'}, k...) }
 
 // Meta returns a value, or nil.
 func (d *DB) Meta(k Meta) ([]byte, error) {

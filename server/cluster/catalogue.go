@@ -1,0 +1,331 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"bigset"
+	"bigset/bloomslice"
+)
+
+// FilterState is what has become of a filter. It is on disk and on the wire.
+type FilterState byte
+
+// The states of a filter. Of two changes with one number the later state in this order holds.
+const (
+	FilterActive  FilterState = 1
+	FilterCleared FilterState = 2 // it keeps what it has, and its name is not served until it is created again
+	FilterDropped FilterState = 3 // for good, in this generation and those before
+)
+
+// FilterEntry says what all members know of a filter. Entries of one name are in an order, and the last one holds: members that give each other their entries, in
+// whatever order and however often, come to have the same.
+type FilterEntry struct {
+	Name       Hex         `json:"name"`
+	Generation uint64      `json:"generation"`
+	Change     uint64      `json:"change"` // rises with each change within a generation
+	State      FilterState `json:"state"`
+
+	Capacity    uint64                  `json:"capacity"`
+	Probability float64                 `json:"probability"`
+	Scale       uint32                  `json:"scale"`
+	Reduction   float64                 `json:"reduction"`
+	Slices      uint32                  `json:"slices"`
+	Owners      uint32                  `json:"owners"`
+	Durability  bigset.FilterDurability `json:"durability"`
+}
+
+// newEntry returns the entry of a filter that is active.
+func newEntry(name []byte, generation uint64, o bigset.FilterOptions) FilterEntry {
+	return FilterEntry{Name: bytes.Clone(name), Generation: generation, State: FilterActive, Capacity: o.Capacity, Probability: o.Probability, Scale: o.Scale,
+		Reduction: o.Reduction, Slices: o.Slices, Owners: o.Owners, Durability: o.Durability}
+}
+
+// options returns what the filter was made with.
+func (e *FilterEntry) options() bigset.FilterOptions {
+	return bigset.FilterOptions{Options: bloomslice.Options{Capacity: e.Capacity, Probability: e.Probability, Scale: e.Scale, Reduction: e.Reduction,
+		Slices: e.Slices, Owners: e.Owners}, Durability: e.Durability}
+}
+
+// check returns what is wrong with an entry: ErrRecord.
+func (e *FilterEntry) check() error {
+	o := e.options()
+	err := errors.Join(bigset.CheckFilterName(e.Name), o.Check())
+	if len(e.Name) == 0 || e.Generation == 0 || e.Generation > math.MaxInt64 || e.State < FilterActive || e.State > FilterDropped || e.Slices == 0 || e.Owners == 0 {
+		err = errors.Join(err, fmt.Errorf("generation %d, state %d, %d slices of %d owners", e.Generation, e.State, e.Slices, e.Owners))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: filter %.64q: %w", ErrRecord, []byte(e.Name), err)
+	}
+	return nil
+}
+
+// compare orders entries of one name. A drop is the last word on its generation.
+func (e *FilterEntry) compare(o *FilterEntry) int {
+	final := func(e *FilterEntry) int {
+		if e.State == FilterDropped {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(e.Generation, o.Generation), cmp.Compare(final(e), final(o)), cmp.Compare(e.Change, o.Change), cmp.Compare(e.State, o.State),
+		bytes.Compare(e.encode(), o.encode()))
+}
+
+func (e *FilterEntry) encode() []byte {
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic(fmt.Sprintf("cluster: an entry that can't be encoded: %v", err)) // it was checked: no number is infinite
+	}
+	return b
+}
+
+// catalogue is what this member knows of all filters of the cluster. It is on disk, in pages, each a part of the names: a change writes one of them. Its methods may be called
+// by any number of goroutines.
+type catalogue struct {
+	disk Disk
+
+	saving sync.Mutex // of who changes it
+
+	mu      sync.RWMutex
+	entries map[string]*FilterEntry // by name. They are not changed
+	active  int
+	names   []string // of those that are active, in order; nil until they are asked for
+	sum     uint64   // of all entries: equal ones mean equal catalogues
+	listed  bool     // whether it has all that was acknowledged
+}
+
+const (
+	keyFilters      = "cluster/filters" // whose catalogue is whole
+	cataloguePages  = 256
+	entryBytesLeast = 64
+)
+
+func pageOf(name []byte) byte { return byte(xxhash.Sum64(name)) }
+
+func pageKey(page byte) string { return fmt.Sprintf("%s/%02x", keyFilters, page) }
+
+// listedBy is kept on disk once the catalogue has all that was acknowledged. In a folder that was copied or put back it counts for nothing.
+type listedBy struct {
+	Identity Hex `json:"identity"`
+}
+
+// openCatalogue reads what the disk has.
+func openCatalogue(d Disk) (*catalogue, error) {
+	c := &catalogue{disk: d, entries: map[string]*FilterEntry{}}
+	for page := range cataloguePages {
+		value, err := d.Load(pageKey(byte(page)))
+		if err != nil {
+			return nil, err
+		}
+		if len(value) == 0 {
+			continue
+		}
+		entries, err := decodeEntries(value)
+		if err != nil {
+			return nil, fmt.Errorf("page %02x of the list of filters: %w", page, err)
+		}
+		for i := range entries {
+			c.put(&entries[i])
+		}
+	}
+	value, err := d.Load(keyFilters)
+	if err != nil || len(value) == 0 {
+		return c, err
+	}
+	var by listedBy
+	if err := json.Unmarshal(value, &by); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	c.listed = bytes.Equal(by.Identity, d.Identity())
+	return c, nil
+}
+
+// decodeEntries reads entries and checks them.
+func decodeEntries(b []byte) (entries []FilterEntry, err error) {
+	if err := json.Unmarshal(b, &entries); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	for i := range entries {
+		if err := entries[i].check(); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// put takes an entry in memory. It is called with mu held, or before anybody else knows the catalogue.
+func (c *catalogue) put(e *FilterEntry) {
+	name := string(e.Name)
+	if was := c.entries[name]; was != nil {
+		c.count(was, -1)
+	}
+	c.entries[name] = e
+	c.count(e, 1)
+}
+
+func (c *catalogue) count(e *FilterEntry, n int) {
+	c.sum ^= xxhash.Sum64(e.encode())
+	if e.State == FilterActive {
+		c.active += n
+		c.names = nil
+	}
+}
+
+// merge takes entries, and returns those that were news. They are on disk when it returns.
+func (c *catalogue) merge(ctx context.Context, entries []FilterEntry) (news []FilterEntry, err error) {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	pages := map[byte]bool{}
+	latest := map[string]*FilterEntry{}
+	for i := range entries {
+		e := &entries[i]
+		was := latest[string(e.Name)]
+		if was == nil {
+			was = c.get(e.Name)
+		}
+		if was == nil || e.compare(was) > 0 {
+			latest[string(e.Name)] = e
+			pages[pageOf(e.Name)] = true
+		}
+	}
+	for page := range pages {
+		if err := c.save(ctx, page, latest); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range latest {
+		own := *e
+		c.put(&own)
+		news = append(news, own)
+	}
+	return news, nil
+}
+
+// save writes a page as it is with some entries changed.
+func (c *catalogue) save(ctx context.Context, page byte, changed map[string]*FilterEntry) error {
+	var all []*FilterEntry
+	for _, e := range changed {
+		if pageOf(e.Name) == page {
+			all = append(all, e)
+		}
+	}
+	c.mu.RLock()
+	for name, e := range c.entries {
+		if pageOf(e.Name) == page && changed[name] == nil {
+			all = append(all, e)
+		}
+	}
+	c.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *FilterEntry) int { return bytes.Compare(a.Name, b.Name) })
+	b, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return c.disk.Save(context.WithoutCancel(ctx), pageKey(page), b)
+}
+
+// get returns what is known of a name, or nil.
+func (c *catalogue) get(name []byte) *FilterEntry {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.entries[string(name)]
+}
+
+// whole notes, on disk, that the catalogue has all that was acknowledged.
+func (c *catalogue) whole(ctx context.Context) error {
+	b, err := json.Marshal(listedBy{c.disk.Identity()})
+	if err == nil {
+		err = c.disk.Save(ctx, keyFilters, b)
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed = true
+	return nil
+}
+
+// state returns whether the catalogue is whole, and its sum.
+func (c *catalogue) state() (listed bool, sum uint64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.listed, c.sum
+}
+
+// activeNames returns the names that are served, in order. The list belongs to the catalogue.
+func (c *catalogue) activeNames() []string {
+	c.mu.RLock()
+	names := c.names
+	c.mu.RUnlock()
+	if names != nil {
+		return names
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.names == nil {
+		c.names = make([]string, 0, c.active)
+		for name, e := range c.entries {
+			if e.State == FilterActive {
+				c.names = append(c.names, name)
+			}
+		}
+		slices.Sort(c.names)
+	}
+	return c.names
+}
+
+// after returns entries with names after one, in order, of at most so many bytes, but one at least where there is one.
+func (c *catalogue) after(name []byte, most int) (entries []FilterEntry) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var names []string
+	for n := range c.entries {
+		if n > string(name) {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		e := c.entries[n]
+		if most -= entryBytesLeast + len(e.encode()); most < 0 && len(entries) > 0 {
+			break
+		}
+		entries = append(entries, *e)
+	}
+	return entries
+}
+
+// dropped returns the entries of filters that were dropped.
+func (c *catalogue) dropped() (entries []FilterEntry) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.entries {
+		if e.State == FilterDropped {
+			entries = append(entries, *e)
+		}
+	}
+	return entries
+}
+
+// lastGeneration returns the largest generation that is known.
+func (c *catalogue) lastGeneration() (last uint64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.entries {
+		last = max(last, e.Generation)
+	}
+	return last
+}

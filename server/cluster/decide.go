@@ -1,0 +1,550 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/server/door"
+	"bigset/server/wire"
+)
+
+// Verbs about which filters there are. They are on the wire. Bodies are JSON.
+const (
+	verbEntries wire.Verb = 244 // a name: the entries after it
+	verbReady   wire.Verb = 245 // whether a change may be decided
+	verbDecide  wire.Verb = 246 // a decision that the first member is to make
+	verbChanged wire.Verb = 247 // an entry that the first member has decided on
+	verbOrder   wire.Verb = 248 // an order
+	verbTell    wire.Verb = 249 // names of filters: what is known of them
+)
+
+// aboutFilters reports whether a verb is one of those.
+func aboutFilters(v wire.Verb) bool { return v >= verbEntries && v <= verbTell }
+
+// What is decided, and what is ordered. They are on the wire.
+const (
+	doCreate = "create"
+	doDrop   = "drop"
+	doClear  = "clear"
+	doClose  = "close"
+	doFlush  = "flush"
+)
+
+// decision asks the first member to change which filters there are.
+type decision struct {
+	Do    string       `json:"do"`
+	Entry *FilterEntry `json:"entry"` // of create with a generation that does not count
+}
+
+// decided is what has become of it.
+type decided struct {
+	Created bool `json:"created"`
+}
+
+// order has all members close or flush a filter, or flush all.
+type order struct {
+	Do   string `json:"do"`
+	Name Hex    `json:"name,omitempty"`
+}
+
+// readiness is what a member says before a change is decided.
+type readiness struct {
+	Listed     bool   `json:"listed"`     // it has all that was acknowledged
+	Sum        uint64 `json:"sum,string"` // of its catalogue
+	Generation uint64 `json:"generation"` // the largest that its store or its catalogue has met
+	Open       bool   `json:"open"`       // the filter that it was asked about is in memory
+}
+
+// question asks what is known of filters.
+type question struct {
+	Names []Hex    `json:"names"`
+	Asked []string `json:"asked"` // members that are asked: the first that holds a slice tells its figures
+	// Exact has each member tell of every slice that it holds: one that is behind the others does not count then.
+	Exact bool `json:"exact"`
+}
+
+// told is what a member knows of a filter.
+type told struct {
+	door.FilterInfo                // of its slices, and what its clients have asked
+	Slices          []sliceFigures `json:"slices,omitempty"` // of an exact question
+}
+
+// sliceFigures are the figures of one slice.
+type sliceFigures struct {
+	Slice uint32 `json:"slice"`
+	bloomslice.Figures
+}
+
+// first returns the member that decides.
+func (f *Filters) first() string { return f.m.conf.Peers[0].ID }
+
+// decide has the first member decide on a change.
+func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error) {
+	ctx, cancel := context.WithTimeout(ctx, orderTime)
+	defer cancel()
+	first := f.first()
+	if first == f.m.conf.Node {
+		return f.decideHere(ctx, d)
+	}
+	if !f.m.links[first].Up() {
+		return r, f.takesAll(d.Do, first)
+	}
+	err = ask(ctx, f.m.links[first], verbDecide, d, &r)
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, wire.ErrNotSent):
+		return r, f.takesAll(d.Do, first)
+	case errors.Is(err, wire.ErrLost), errors.Is(err, context.DeadlineExceeded):
+		return r, &door.UnknownError{Err: fmt.Errorf("node %s: %w", first, err)}
+	}
+	return r, err
+}
+
+// takesAll is the error for a change while members are away.
+func (f *Filters) takesAll(do string, away ...string) error {
+	return fmt.Errorf("%w: to %s a filter takes all members: %s can't be reached", door.ErrUnavailable, do, strings.Join(away, ", "))
+}
+
+// decideHere decides on a change, at the first member. Of two at the same moment one comes after the other.
+func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err error) {
+	if d.Entry == nil {
+		return r, fmt.Errorf("%w: a decision without a filter", ErrRecord)
+	}
+	if err := d.Entry.check(); err != nil {
+		return r, err
+	}
+	f.deciding.Lock()
+	defer f.deciding.Unlock()
+	all, err := f.ready(ctx, d)
+	if err != nil {
+		return r, err
+	}
+	next, err := f.next(&d, f.list.get(d.Entry.Name), all)
+	if err != nil || next == nil {
+		return r, err
+	}
+	if err := f.take(ctx, []FilterEntry{*next}); err != nil {
+		return r, &door.UnknownError{Err: err}
+	}
+	if _, errs := toAll[struct{}](ctx, f.m, verbChanged, next); len(errs) > 0 {
+		return r, &door.UnknownError{Err: joined(errs)}
+	}
+	return decided{Created: d.Do == doCreate}, nil
+}
+
+// next returns the entry that a decision comes to; nil changes nothing.
+func (f *Filters) next(d *decision, was *FilterEntry, all readiness) (*FilterEntry, error) {
+	e := *d.Entry
+	switch {
+	case d.Do == doCreate && was != nil && was.State == FilterActive:
+		return nil, nil
+	case d.Do == doCreate && was != nil && was.State == FilterCleared: // it comes back, with all that it had
+		e = *was
+		e.Change, e.State = was.Change+1, FilterActive
+	case d.Do == doCreate:
+		e.Generation, e.Change, e.State = bigset.NextGeneration(all.Generation, time.Now()), 0, FilterActive
+	case d.Do != doDrop && d.Do != doClear:
+		return nil, fmt.Errorf("%w: no decision %q", ErrRecord, d.Do)
+	case was == nil || was.State != FilterActive || was.Generation != e.Generation:
+		return nil, bigset.ErrNoFilter
+	case d.Do == doClear && all.Open:
+		return nil, bigset.ErrFilterOpen
+	default:
+		e = *was
+		e.Change, e.State = was.Change+1, FilterDropped
+		if d.Do == doClear {
+			e.State = FilterCleared
+		}
+	}
+	return &e, nil
+}
+
+// ready asks all members whether a change may be decided, and learns what they know: a first member that has lost its disk has it from them.
+func (f *Filters) ready(ctx context.Context, d decision) (all readiness, err error) {
+	name := d.Entry.Name
+	if d.Do != doClear {
+		name = nil
+	}
+	if all, err = f.readiness(name); err != nil {
+		return all, err
+	}
+	if !all.Listed {
+		return all, f.absent()
+	}
+	answers, errs := toAll[readiness](ctx, f.m, verbReady, name)
+	if len(errs) > 0 {
+		var away []string
+		for id := range errs {
+			away = append(away, id)
+		}
+		slices.Sort(away)
+		return all, fmt.Errorf("%w: %w", f.takesAll(d.Do, away...), joined(errs))
+	}
+	for id, a := range answers {
+		switch {
+		case !a.Listed:
+			return all, fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, id)
+		case a.Sum != all.Sum:
+			if err := f.learn(ctx, id); err != nil {
+				return all, fmt.Errorf("%w: %w", door.ErrUnavailable, err)
+			}
+		}
+		all.Generation, all.Open = max(all.Generation, a.Generation), all.Open || a.Open
+	}
+	all.Generation = max(all.Generation, f.list.lastGeneration())
+	return all, nil
+}
+
+// readiness is what this member says before a change. With a name it says whether that filter is in memory.
+func (f *Filters) readiness(name []byte) (r readiness, err error) {
+	r.Listed, r.Sum = f.list.state()
+	r.Generation = max(f.local.LastGeneration(), f.list.lastGeneration())
+	if len(name) > 0 {
+		var have door.FilterInfo
+		have, err = f.local.Figures(name, func(uint32) bool { return true })
+		x, _ := f.find(name)
+		r.Open = have.InMemory || x != nil && x.open.Load()
+	}
+	return r, err
+}
+
+// take takes entries: what they say is done here, and on disk, when it returns.
+func (f *Filters) take(ctx context.Context, entries []FilterEntry) error {
+	news, err := f.list.merge(ctx, entries)
+	if err != nil {
+		return err
+	}
+	for i := range news {
+		f.serve(&news[i], true)
+		if news[i].State == FilterDropped {
+			err = errors.Join(err, f.drop(ctx, &news[i]))
+		}
+	}
+	return err
+}
+
+// drop has this member's store drop a filter.
+func (f *Filters) drop(ctx context.Context, e *FilterEntry) error {
+	_, err := f.m.local.DropGeneration(context.WithoutCancel(ctx), e.Name, e.Slices, e.Generation)
+	return err
+}
+
+// learn takes all entries of another member.
+func (f *Filters) learn(ctx context.Context, id string) error {
+	for after := (Hex)(nil); ; {
+		var entries []FilterEntry
+		if err := ask(ctx, f.m.links[id], verbEntries, after, &entries); err != nil {
+			return fmt.Errorf("node %s tells which filters there are: %w", id, err)
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		for i := range entries {
+			if err := entries[i].check(); err != nil {
+				return fmt.Errorf("node %s: %w", id, err)
+			}
+		}
+		if err := f.take(ctx, entries); err != nil {
+			return err
+		}
+		after = entries[len(entries)-1].Name
+	}
+}
+
+// toAll asks all other members, side by side.
+func toAll[A any](ctx context.Context, m *Member, v wire.Verb, request any) (answers map[string]A, errs map[string]error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	answers, errs = map[string]A{}, map[string]error{}
+	for id, link := range m.links {
+		all.Go(func() {
+			var a A
+			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
+			if link.Up() { // or it would be dialed for seconds
+				err = ask(ctx, m.stats.caller(id, link), v, request, &a)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs[id] = fmt.Errorf("node %s: %w", id, err)
+				return
+			}
+			answers[id] = a
+		})
+	}
+	all.Wait()
+	return answers, errs
+}
+
+func joined(errs map[string]error) error {
+	var all []error
+	for _, err := range errs {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+// unreachable reports whether an error says that a member was not reached.
+func unreachable(err error) bool {
+	return errors.Is(err, wire.ErrNotSent) || errors.Is(err, wire.ErrLost) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// everywhere has all members that can be reached follow an order. It returns those that can't.
+func (f *Filters) everywhere(ctx context.Context, o order) (away []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, orderTime)
+	defer cancel()
+	err = f.follow(ctx, o)
+	_, errs := toAll[struct{}](ctx, f.m, verbOrder, o)
+	for id, e := range errs {
+		if unreachable(e) {
+			away = append(away, id)
+			continue
+		}
+		err = errors.Join(err, e)
+	}
+	slices.Sort(away)
+	return away, err
+}
+
+// follow does at this member what all are ordered.
+func (f *Filters) follow(ctx context.Context, o order) error {
+	switch {
+	case o.Do == doClose && len(o.Name) > 0:
+		if x, err := f.find(o.Name); err == nil {
+			x.open.Store(false)
+		}
+		return f.local.Close(ctx, o.Name)
+	case o.Do == doFlush && len(o.Name) > 0:
+		return f.local.Flush(ctx, o.Name)
+	case o.Do == doFlush:
+		return f.local.FlushAll(ctx)
+	}
+	return fmt.Errorf("%w: no order %q", ErrRecord, o.Do)
+}
+
+// tell asks members what they know of filters. Each answer has all filters, in the order of the names.
+func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]told, error) {
+	ctx, cancel := context.WithTimeout(ctx, orderTime)
+	defer cancel()
+	for {
+		q := question{Names: names, Asked: []string{f.m.conf.Node}, Exact: absolute}
+		for _, p := range f.m.conf.Peers {
+			if link := f.m.links[p.ID]; link != nil && link.Up() {
+				q.Asked = append(q.Asked, p.ID)
+			}
+		}
+		if absolute && len(q.Asked) < len(f.m.conf.Peers) {
+			return nil, fmt.Errorf("%w: exact figures take all members, and only %s can be reached", door.ErrUnavailable, strings.Join(q.Asked, ", "))
+		}
+		here, err := f.answer(q)
+		if err != nil {
+			return nil, err
+		}
+		answers, errs := toAll[[]told](ctx, f.m, verbTell, q)
+		all, again := [][]told{here}, false
+		for _, id := range q.Asked[1:] {
+			a, ok := answers[id]
+			switch {
+			case ok && len(a) == len(names):
+				all = append(all, a)
+			case ok:
+				return nil, fmt.Errorf("%w: node %s tells of %d filters, asked for %d", ErrRecord, id, len(a), len(names))
+			case !unreachable(errs[id]) || ctx.Err() != nil || absolute:
+				return nil, errs[id]
+			default:
+				again = true // without it another one tells of its slices
+			}
+		}
+		if !again {
+			return all, nil
+		}
+		time.Sleep(10 * time.Millisecond) // until its link is known to be down
+	}
+}
+
+// answer answers a question: with the figures of the slices that this member is to tell of, and with what its clients have asked.
+func (f *Filters) answer(q question) ([]told, error) {
+	all := make([]told, len(q.Names))
+	for i, name := range q.Names {
+		have, err := f.figures(name, q.Asked)
+		if err == nil && q.Exact {
+			all[i].Slices, err = f.slices(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[i].FilterInfo = door.FilterInfo{Figures: have.Figures, InMemory: have.InMemory, PageIns: have.PageIns, PageOuts: have.PageOuts}
+		if x, err := f.find(name); err == nil {
+			all[i].InMemory = have.InMemory || x.open.Load()
+			all[i].CheckHits, all[i].CheckMisses = x.checkHits.Load(), x.checkMisses.Load()
+			all[i].SetHits, all[i].SetMisses = x.setHits.Load(), x.setMisses.Load()
+		}
+	}
+	return all, nil
+}
+
+// entriesBytes is how much of the catalogue is told at a time.
+const entriesBytes = 1 << 20
+
+// control answers another member.
+func (f *Filters) control(ctx context.Context, r *wire.Request) ([]byte, error) {
+	if r.From.Role != wire.RoleNode || f.m.membership.conf.index(r.From.Name) < 0 {
+		return nil, fmt.Errorf("%w: %v %q is no member", ErrForeign, r.From.Role, r.From.Name)
+	}
+	switch r.Verb {
+	case verbEntries:
+		return answered(r.Body, func(after Hex) ([]FilterEntry, error) { return f.list.after(after, entriesBytes), nil })
+	case verbReady:
+		return answered(r.Body, func(name Hex) (readiness, error) { return f.readiness(name) })
+	case verbDecide:
+		if f.first() != f.m.conf.Node {
+			return nil, fmt.Errorf("%w: node %s is asked to decide, and the first member is %s", ErrForeign, f.m.conf.Node, f.first())
+		}
+		return answered(r.Body, func(d decision) (decided, error) { return f.decideHere(ctx, d) })
+	case verbChanged:
+		if r.From.Name != f.first() {
+			return nil, fmt.Errorf("%w: %q decides, and the first member is %s", ErrForeign, r.From.Name, f.first())
+		}
+		return answered(r.Body, func(e FilterEntry) (struct{}, error) {
+			if err := e.check(); err != nil {
+				return struct{}{}, err
+			}
+			return struct{}{}, f.take(ctx, []FilterEntry{e})
+		})
+	case verbOrder:
+		return answered(r.Body, func(o order) (struct{}, error) { return struct{}{}, f.follow(ctx, o) })
+	case verbTell:
+		return answered(r.Body, f.answer)
+	}
+	return nil, fmt.Errorf("%w: verb %d", ErrRecord, r.Verb)
+}
+
+// answered decodes a request and encodes its answer.
+func answered[Q, A any](body []byte, do func(Q) (A, error)) ([]byte, error) {
+	var q Q
+	if err := json.Unmarshal(body, &q); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
+	}
+	a, err := do(q)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(a)
+}
+
+// heard learns what other members know that this one does not. It is called after each round, and returns at once.
+func (f *Filters) heard(states map[string]State) {
+	if !f.learning.CompareAndSwap(false, true) {
+		return
+	}
+	f.m.ended.Go(func() {
+		defer f.learning.Store(false)
+		if err := f.learnFrom(f.m.life, states); err != nil && f.m.life.Err() == nil {
+			f.m.conf.Log.Warn("cluster: which filters there are could not be learned, it is tried again", "cause", err)
+		}
+	})
+}
+
+// learnFrom takes what the others know. A member that has come with another disk has all that was acknowledged when it has learned from one that has; one that is there since birth
+// begins with the filters of its own folder.
+func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error {
+	v := f.m.membership.View()
+	if !v.Serves {
+		return nil
+	}
+	listed, sum := f.list.state()
+	from := ""
+	for id, s := range states {
+		if !s.Listed || s.Filtered == sum && listed {
+			continue
+		}
+		if err := f.learn(ctx, id); err != nil {
+			return err
+		}
+		from = id
+	}
+	if listed {
+		return nil
+	}
+	if from == "" {
+		old := func(e Entry) bool { return e.Filters == 0 && e.Disk == 0 }
+		if !old(v.Record.Members[v.Self]) && (len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old)) {
+			return nil // it waits for one that knows
+		}
+		if err := f.adopt(ctx); err != nil {
+			return err
+		}
+	}
+	if err := f.settle(ctx); err != nil {
+		return err
+	}
+	return f.list.whole(ctx)
+}
+
+func anyListed(states map[string]State) bool {
+	for _, s := range states {
+		if s.Listed {
+			return true
+		}
+	}
+	return false
+}
+
+// adopt takes the filters that this member's store has from before the cluster was born.
+func (f *Filters) adopt(ctx context.Context) error {
+	own, err := f.local.List()
+	if err != nil {
+		return err
+	}
+	owners := uint32(f.m.membership.conf.Settings.N)
+	var entries []FilterEntry
+	for _, x := range own {
+		err := f.local.Adopt(ctx, x.Name, owners)
+		switch {
+		case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, bigset.ErrRequest), errors.Is(err, bigset.ErrCorrupt):
+			f.m.conf.Log.Warn("cluster: a filter can't be one of the cluster: it is not served, and stays in the folder of this node", "filter", string(x.Name), "cause", err)
+			continue
+		case errors.Is(err, bigset.ErrNoFilter):
+			continue
+		case err != nil:
+			return fmt.Errorf("filter %.64q: %w", x.Name, err)
+		}
+		x.Options.Owners = owners
+		entries = append(entries, newEntry(x.Name, x.Generation, x.Options))
+	}
+	if len(entries) > 0 {
+		f.m.conf.Log.Info("cluster: filters of this node are those of the cluster now", "filters", len(entries))
+	}
+	return f.take(ctx, entries)
+}
+
+// settle has the store drop what was dropped: a crash may have come between, and a disk that was put back may have it again.
+func (f *Filters) settle(ctx context.Context) error {
+	own, err := f.local.List()
+	if err != nil {
+		return err
+	}
+	for _, x := range own {
+		if e := f.list.get(x.Name); e != nil && x.Generation < e.Generation {
+			old := newEntry(x.Name, x.Generation, x.Options)
+			if err := f.drop(ctx, &old); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range f.list.dropped() {
+		if err := f.drop(ctx, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

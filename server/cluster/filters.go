@@ -1,0 +1,419 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/door"
+)
+
+// LocalFilters are the filters of the store in this process: what a member asks of it beside what is asked of a replica.
+type LocalFilters interface {
+	// LastGeneration returns the largest generation that the store has met.
+	LastGeneration() uint64
+	// List lists the filters that the store has, each with slice 0, and leaves out those that no other member could hold: in memory only, or damaged.
+	List() ([]bigset.SliceSpec, error)
+	// Adopt has a filter that was made alone be one of so many owners.
+	Adopt(ctx context.Context, name []byte, owners uint32) error
+	// MayCreate returns why a filter with such options, beside so many others, is refused: bloomslice.ErrOptions, or a fault.
+	MayCreate(name []byte, o bigset.FilterOptions, filters int) error
+	// Figures returns what the store has of some slices of a filter: its figures, whether it is in memory, and how often it was opened and closed. Of one that it has
+	// nothing of they are zero.
+	Figures(name []byte, wanted func(slice uint32) bool) (door.FilterInfo, error)
+	// Close takes a filter's bits out of memory, and Flush makes what was marked durable. A filter that the store has nothing of is no error.
+	Close(ctx context.Context, name []byte) error
+	Flush(ctx context.Context, name []byte) error
+	FlushAll(ctx context.Context) error
+}
+
+// addFigures adds what another member has.
+func addFigures(sum, part *door.FilterInfo) {
+	sum.Capacity += part.Capacity
+	sum.Size += part.Size
+	sum.Storage += part.Storage
+	sum.InMemory = sum.InMemory || part.InMemory
+	sum.PageIns += part.PageIns
+	sum.PageOuts += part.PageOuts
+	sum.CheckHits += part.CheckHits
+	sum.CheckMisses += part.CheckMisses
+	sum.SetHits += part.SetHits
+	sum.SetMisses += part.SetMisses
+}
+
+// Filters are the filters of the cluster, as every member serves them: a door.Filters. Which ones there are every member knows; to create, drop or clear one takes all
+// members, and the first of them decides. Its methods may be called by any number of goroutines.
+type Filters struct {
+	m        *Member
+	local    LocalFilters
+	defaults bigset.FilterOptions // of what create is not told
+	list     *catalogue
+
+	deciding sync.Mutex // of the member that decides
+
+	mu     sync.RWMutex
+	served map[string]*Filter // those that are active
+
+	learning atomic.Bool // the entries of others are being asked for
+}
+
+var (
+	_ door.Filters = (*Filters)(nil)
+	_ door.Filter  = (*Filter)(nil)
+)
+
+// Filter is a filter of the cluster. A request through it goes to the members that hold the slices of its keys.
+type Filter struct {
+	of   *Filters
+	spec coord.Filter
+
+	open                                       atomic.Bool   // since it was created, or asked, it was not closed
+	checkHits, checkMisses, setHits, setMisses atomic.Uint64 // of this member's clients
+}
+
+// slicedLeast is how many keys a slice is made for at least, where a filter is cut.
+const slicedLeast = 4096
+
+// newFilters reads what the disk has.
+func newFilters(m *Member) (*Filters, error) {
+	f := &Filters{m: m, local: m.conf.Filters, defaults: m.conf.FilterDefaults, served: map[string]*Filter{}}
+	var err error
+	if f.list, err = openCatalogue(m.disk); err != nil {
+		return nil, err
+	}
+	for _, name := range f.list.activeNames() {
+		f.serve(f.list.get([]byte(name)), false)
+	}
+	return f, f.settle(m.life)
+}
+
+// serve has an entry take effect on what is served. One that comes to be is open, as bloomd's is.
+func (f *Filters) serve(e *FilterEntry, open bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.served[string(e.Name)]
+	switch {
+	case e.State != FilterActive:
+		delete(f.served, string(e.Name))
+	case was == nil || was.spec.Generation != e.Generation:
+		x := &Filter{of: f, spec: coord.Filter{Name: e.Name, Generation: e.Generation, Options: e.options()}}
+		x.open.Store(open)
+		f.served[string(e.Name)] = x
+	}
+}
+
+// Find implements door.Filters: a filter whose creation was acknowledged is known to every member.
+func (f *Filters) Find(_ context.Context, name []byte) (door.Filter, error) {
+	f.mu.RLock()
+	found := f.served[string(name)]
+	f.mu.RUnlock()
+	if found != nil {
+		return found, nil
+	}
+	return nil, f.absent()
+}
+
+// absent is the error for a name that is not served.
+func (f *Filters) absent() error {
+	if listed, _ := f.list.state(); !listed {
+		return fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, f.m.conf.Node)
+	}
+	return bigset.ErrNoFilter
+}
+
+// FindsWait implements door.Filters.
+func (f *Filters) FindsWait() bool { return false }
+
+// find returns a filter as it is.
+func (f *Filters) find(name []byte) (*Filter, error) {
+	found, err := f.Find(context.Background(), name)
+	if err != nil {
+		return nil, err
+	}
+	return found.(*Filter), nil
+}
+
+// options returns what a filter is made with, of what create was told.
+func (f *Filters) options(told *door.FilterCreate) (bigset.FilterOptions, error) {
+	o := f.defaults
+	if told.Capacity != nil {
+		o.Capacity = *told.Capacity
+	}
+	if told.Probability != nil {
+		o.Probability = *told.Probability
+	}
+	if told.InMemory != nil {
+		o.InMemory = *told.InMemory
+	}
+	if o.InMemory {
+		return o, fmt.Errorf("%w: a filter in memory only, which members of a cluster could not copy", bloomslice.ErrOptions)
+	}
+	d := bloomslice.DefaultOptions()
+	o.Capacity, o.Probability = cmp.Or(o.Capacity, d.Capacity), cmp.Or(o.Probability, d.Probability)
+	o.Scale, o.Reduction = cmp.Or(o.Scale, d.Scale), cmp.Or(o.Reduction, d.Reduction)
+	s := f.m.membership.conf.Settings
+	o.Owners, o.Slices = uint32(s.N), 1
+	for int(o.Slices) < s.Slices && o.Capacity/uint64(2*o.Slices) >= slicedLeast {
+		o.Slices *= 2
+	}
+	return o, o.Check()
+}
+
+// Create implements door.Filters. Where it fails after the first member has decided, the filter comes to be all the same, as soon as the others hear of it.
+func (f *Filters) Create(ctx context.Context, name []byte, told door.FilterCreate) (created bool, err error) {
+	if _, err := f.find(name); err == nil {
+		return false, nil
+	}
+	o, err := f.options(&told)
+	if err != nil {
+		return false, err
+	}
+	if err := f.local.MayCreate(name, o, len(f.list.activeNames())); err != nil {
+		return false, err
+	}
+	e := newEntry(name, 1, o)
+	d, err := f.decide(ctx, decision{Do: doCreate, Entry: &e})
+	return d.Created, err
+}
+
+// Drop implements door.Filters. When it returns all members have dropped the filter, on disk.
+func (f *Filters) Drop(ctx context.Context, name []byte) error { return f.change(ctx, doDrop, name) }
+
+// Clear implements door.Filters.
+func (f *Filters) Clear(ctx context.Context, name []byte) error { return f.change(ctx, doClear, name) }
+
+// change drops or clears a filter.
+func (f *Filters) change(ctx context.Context, do string, name []byte) error {
+	x, err := f.find(name)
+	if err != nil {
+		return err
+	}
+	e := newEntry(name, x.spec.Generation, x.spec.Options)
+	_, err = f.decide(ctx, decision{Do: do, Entry: &e})
+	return err
+}
+
+// Close implements door.Filters: at all members that are up. One that is down has nothing in memory.
+func (f *Filters) Close(ctx context.Context, name []byte) error {
+	if _, err := f.find(name); err != nil {
+		return err
+	}
+	_, err := f.everywhere(ctx, order{Do: doClose, Name: name})
+	return err
+}
+
+// Flush implements door.Filters. A member that is down has flushed when it stopped, or has marks in its log; that so many are down that an acknowledged mark
+// may be at none of the others is an error.
+func (f *Filters) Flush(ctx context.Context, name []byte) error {
+	if _, err := f.find(name); err != nil {
+		return err
+	}
+	return f.flush(ctx, order{Do: doFlush, Name: name})
+}
+
+// FlushAll implements door.Filters.
+func (f *Filters) FlushAll(ctx context.Context) error { return f.flush(ctx, order{Do: doFlush}) }
+
+func (f *Filters) flush(ctx context.Context, o order) error {
+	away, err := f.everywhere(ctx, o)
+	if err != nil {
+		return err
+	}
+	s := f.m.membership.conf.Settings
+	if len(away) > s.N-s.W {
+		return fmt.Errorf("%w: too few members flushed: %s can't be reached", door.ErrUnavailable, strings.Join(away, ", "))
+	}
+	return nil
+}
+
+// List implements door.Filters. Names are known here; figures are added up over the members.
+func (f *Filters) List(ctx context.Context, l door.FilterListing) ([]door.FilterInfo, error) {
+	if listed, _ := f.list.state(); !listed {
+		return nil, f.absent()
+	}
+	names := f.list.activeNames()
+	at := sort.Search(len(names), func(i int) bool { return names[i] >= string(l.Prefix) && names[i] > l.After })
+	var part []*Filter
+	for _, name := range names[at:] {
+		if !strings.HasPrefix(name, string(l.Prefix)) || len(part) == l.Most {
+			break
+		}
+		if x, err := f.find([]byte(name)); err == nil { // or it went since
+			part = append(part, x)
+		}
+	}
+	if len(part) == 0 {
+		return nil, nil
+	}
+	return f.infos(ctx, part, l.Absolute)
+}
+
+// Info implements door.Filter.
+func (x *Filter) Info(ctx context.Context, absolute bool) (door.FilterInfo, error) {
+	infos, err := x.of.infos(ctx, []*Filter{x}, absolute)
+	if err != nil {
+		return door.FilterInfo{}, err
+	}
+	return infos[0], nil
+}
+
+// infos asks members what they know of filters. The figures of a slice are those of one member that holds it; what clients have asked is added up over all. With absolute
+// all members have to answer, and of each slice those count of the member that has most of it; else those count that answer.
+func (f *Filters) infos(ctx context.Context, list []*Filter, absolute bool) ([]door.FilterInfo, error) {
+	names := make([]Hex, len(list))
+	for i, x := range list {
+		names[i] = x.spec.Name
+	}
+	tell, err := f.tell(ctx, names, absolute)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]door.FilterInfo, len(list))
+	for i, x := range list {
+		sum := door.FilterInfo{Name: string(x.spec.Name), Probability: x.spec.Options.Probability}
+		for j := range tell {
+			addFigures(&sum, &tell[j][i].FilterInfo)
+		}
+		if absolute {
+			sum.Figures = largest(tell, i)
+		}
+		least := x.least()
+		sum.Capacity, sum.Storage = max(sum.Capacity, least.Capacity), max(sum.Storage, least.Storage)
+		infos[i] = sum
+	}
+	return infos, nil
+}
+
+// largest adds up the figures of a filter's slices, each as the member has it that has most of it.
+func largest(tell [][]told, filter int) (sum bloomslice.Figures) {
+	most := map[uint32]bloomslice.Figures{}
+	for j := range tell {
+		for _, s := range tell[j][filter].Slices {
+			m := most[s.Slice]
+			most[s.Slice] = bloomslice.Figures{Capacity: max(m.Capacity, s.Capacity), Size: max(m.Size, s.Size), Storage: max(m.Storage, s.Storage)}
+		}
+	}
+	for _, m := range most {
+		sum.Capacity += m.Capacity
+		sum.Size += m.Size
+		sum.Storage += m.Storage
+	}
+	return sum
+}
+
+// least returns the figures of the first layers of all owners in all slices: they are made when a key comes, and belong to the filter from the beginning.
+func (x *Filter) least() bloomslice.Figures {
+	o := &x.spec.Options
+	shape, err := o.Shape(0)
+	if err != nil {
+		return bloomslice.Figures{}
+	}
+	n := uint64(o.Slices) * uint64(o.Owners)
+	return bloomslice.Figures{Capacity: o.Capacity, Storage: n*shape.Bytes + bloomslice.HeaderBytes}
+}
+
+// Check implements door.Filter.
+func (x *Filter) Check(ctx context.Context, keys [][]byte, present []bool) error {
+	found, err := x.keys(ctx, keys, x.of.m.co.CheckFilter)
+	if err != nil {
+		return err
+	}
+	hits := uint64(copyCount(present, found))
+	x.checkHits.Add(hits)
+	x.checkMisses.Add(uint64(len(keys)) - hits)
+	return nil
+}
+
+// Set implements door.Filter.
+func (x *Filter) Set(ctx context.Context, keys [][]byte, added []bool) error {
+	news, err := x.keys(ctx, keys, x.of.m.co.MarkFilter)
+	if err != nil {
+		return err
+	}
+	hits := uint64(copyCount(added, news))
+	x.setHits.Add(hits)
+	x.setMisses.Add(uint64(len(keys)) - hits)
+	return nil
+}
+
+// copyCount copies answers and counts those that are true.
+func copyCount(dst, src []bool) (n int) {
+	copy(dst, src)
+	for _, yes := range src {
+		if yes {
+			n++
+		}
+	}
+	return n
+}
+
+// keys has the coordinator do a request on keys, and again where the epoch has changed.
+func (x *Filter) keys(ctx context.Context, keys [][]byte, do func(context.Context, coord.FilterKeys) ([]bool, error)) ([]bool, error) {
+	if !x.open.Load() {
+		x.open.Store(true)
+	}
+	return again(ctx, &Backend{x.of.m}, always, func(*live, int) ([]bool, error) {
+		return do(ctx, coord.FilterKeys{Filter: x.spec, Keys: keys})
+	})
+}
+
+// CheckNow implements door.Filter: another member is asked for every check.
+func (x *Filter) CheckNow([][]byte, []bool) (int, error) { return 0, nil }
+
+// SetNow implements door.Filter.
+func (x *Filter) SetNow([][]byte, []bool) (int, error) { return 0, nil }
+
+// ChecksWait implements door.Filter.
+func (x *Filter) ChecksWait() bool { return true }
+
+// SetsWait implements door.Filter.
+func (x *Filter) SetsWait() bool { return true }
+
+// figures returns what this member's store has of the slices that it is to tell of: those of which it is the first, among the members asked, to hold them.
+func (f *Filters) figures(name []byte, asked []string) (door.FilterInfo, error) {
+	e := f.list.get(name)
+	l := f.m.live.Load()
+	if e == nil || l == nil {
+		return door.FilterInfo{}, nil
+	}
+	return f.local.Figures(name, func(slice uint32) bool {
+		holders := l.holders(keyscheme.SlotOf(keyscheme.PartitionFilter, name, slice))
+		for _, id := range asked {
+			if i := l.view.Record.entry(id); i >= 0 && slices.Contains(holders, i) {
+				return i == l.self
+			}
+		}
+		return false
+	})
+}
+
+// slices returns the figures of each slice that this member's store has of a filter.
+func (f *Filters) slices(name []byte) (all []sliceFigures, err error) {
+	e := f.list.get(name)
+	if e == nil {
+		return nil, nil
+	}
+	for s := range e.Slices {
+		have, err := f.local.Figures(name, func(slice uint32) bool { return slice == s })
+		if err != nil {
+			return nil, err
+		}
+		if have.Figures != (bloomslice.Figures{}) {
+			all = append(all, sliceFigures{s, have.Figures})
+		}
+	}
+	return all, nil
+}
+
+// orderTime is how long the others may take for what all are asked.
+const orderTime = 10 * time.Second

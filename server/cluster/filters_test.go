@@ -1,0 +1,486 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/server/door"
+)
+
+// listed reports whether all members know which filters there are, and know the same.
+func (w *trio) listed() bool {
+	var sums []uint64
+	for _, p := range w.procs {
+		if p == nil {
+			continue
+		}
+		listed, sum := p.member.filters.list.state()
+		if sums = append(sums, sum); !listed || sum != sums[0] {
+			return false
+		}
+	}
+	return w.whole()
+}
+
+// ctx1 is for what should not take long.
+func ctx1(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (p *process) create(t testing.TB, name string) {
+	t.Helper()
+	if created, err := p.member.Filters().Create(ctx1(t), []byte(name), door.FilterCreate{}); err != nil || !created {
+		t.Fatalf("node %d creates %s: %v, %v", p.i, name, created, err)
+	}
+}
+
+func (p *process) filter(t testing.TB, name string) door.Filter {
+	t.Helper()
+	f, err := p.member.Filters().Find(ctx1(t), []byte(name))
+	if err != nil {
+		t.Fatalf("node %d: %s: %v", p.i, name, err)
+	}
+	return f
+}
+
+func keysOf(format string, n int) (keys [][]byte) {
+	for i := range n {
+		keys = append(keys, fmt.Appendf(nil, format, i))
+	}
+	return keys
+}
+
+// mark marks keys and returns how many were new.
+func (p *process) mark(t testing.TB, name string, keys [][]byte) (news int) {
+	t.Helper()
+	added := make([]bool, len(keys))
+	if err := p.filter(t, name).Set(ctx1(t), keys, added); err != nil {
+		t.Fatalf("node %d marks in %s: %v", p.i, name, err)
+	}
+	for _, yes := range added {
+		if yes {
+			news++
+		}
+	}
+	return news
+}
+
+// has returns how many of some keys a filter has.
+func (p *process) has(t testing.TB, name string, keys [][]byte) (n int) {
+	t.Helper()
+	present := make([]bool, len(keys))
+	if err := p.filter(t, name).Check(ctx1(t), keys, present); err != nil {
+		t.Fatalf("node %d checks %s: %v", p.i, name, err)
+	}
+	for _, yes := range present {
+		if yes {
+			n++
+		}
+	}
+	return n
+}
+
+func startTrio(t testing.TB) *trio {
+	t.Helper()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.listed)
+	return w
+}
+
+// TestFiltersOfThree: filters that one member creates all serve, also with one away, when none can be created or dropped; and they stay with a member that comes with another
+// disk, whichever it is.
+func TestFiltersOfThree(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	w.procs[1].create(t, "f")
+	for _, p := range w.procs {
+		if created, err := p.member.Filters().Create(ctx1(t), []byte("f"), door.FilterCreate{}); created || err != nil {
+			t.Errorf("node %d creates it again: %v, %v", p.i, created, err)
+		}
+		if _, err := p.member.Filters().Find(ctx1(t), []byte("g")); !errors.Is(err, bigset.ErrNoFilter) {
+			t.Errorf("node %d finds one that is not: %v", p.i, err)
+		}
+	}
+	first := keysOf("first-%d", 500)
+	if n := w.procs[2].mark(t, "f", first); n < 495 {
+		t.Errorf("%d of 500 were new", n)
+	}
+	for _, p := range w.procs {
+		if n := p.has(t, "f", first); n != 500 {
+			t.Errorf("node %d has %d of 500", p.i, n)
+		}
+	}
+	info, err := w.procs[0].filter(t, "f").Info(ctx1(t), true)
+	if err != nil || info.Size < 495 || info.Size > 500 || info.SetHits+info.SetMisses != 500 || info.CheckHits != 1500 || info.Capacity < 100_000 {
+		t.Errorf("info %+v, %v", info, err)
+	}
+	w.procs[1].stop()
+	began := time.Now()
+	for _, change := range []error{
+		func() error {
+			_, err := w.procs[0].member.Filters().Create(ctx1(t), []byte("late"), door.FilterCreate{})
+			return err
+		}(),
+		w.procs[2].member.Filters().Drop(ctx1(t), []byte("f")),
+	} {
+		if !errors.Is(change, door.ErrUnavailable) {
+			t.Errorf("a change with one member away: %v", change)
+		}
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v to refuse", took)
+	}
+	second := keysOf("second-%d", 500)
+	w.procs[0].mark(t, "f", second)
+	if n := w.procs[2].has(t, "f", second); n != 500 {
+		t.Errorf("%d of 500 with one away", n)
+	}
+	if info, err := w.procs[2].filter(t, "f").Info(ctx1(t), false); err != nil || info.Size < 985 {
+		t.Errorf("info with one away: %+v, %v", info, err)
+	}
+	if _, err := w.procs[2].filter(t, "f").Info(ctx1(t), true); !errors.Is(err, door.ErrUnavailable) {
+		t.Errorf("exact figures with one away: %v", err)
+	}
+	must(t, w.procs[2].member.Filters().FlushAll(ctx1(t)))
+	w.start(1)
+	until(t, "a member that was away", w.listed)
+	for _, lost := range []int{2, 0} {
+		w.procs[lost].stop()
+		w.disks[lost], w.files[lost] = newDisk(fmt.Sprintf("%d-new", lost)), testkit.NewDisk()
+		time.Sleep(cloneTime)
+		w.start(lost)
+		until(t, "a member that lost its disk", w.listed)
+		for _, keys := range [][][]byte{first, second} {
+			if n := w.procs[lost].has(t, "f", keys); n != 500 {
+				t.Errorf("node %d has %d of 500 after it lost its disk", lost, n)
+			}
+		}
+	}
+	w.procs[2].create(t, "late")
+	must(t, w.procs[1].member.Filters().Drop(ctx1(t), []byte("f")))
+	for _, p := range w.procs {
+		if _, err := p.member.Filters().Find(ctx1(t), []byte("f")); !errors.Is(err, bigset.ErrNoFilter) {
+			t.Errorf("node %d finds what was dropped: %v", p.i, err)
+		}
+		if list, _ := p.store.Filters().List(nil); len(list) != 0 {
+			t.Errorf("node %d still stores %d filters", p.i, len(list))
+		}
+	}
+	w.procs[0].create(t, "f")
+	if n := w.procs[1].has(t, "f", first); n != 0 {
+		t.Errorf("a filter that was created again has %d keys of the one before", n)
+	}
+}
+
+// TestFiltersListed: close, clear and list as bloomd's, over all members.
+func TestFiltersListed(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	for i := range 40 {
+		w.procs[i%3].create(t, fmt.Sprintf("f%02d", i))
+	}
+	keys := keysOf("k%d", 100)
+	w.procs[0].mark(t, "f07", keys)
+	var names []string
+	for after := ""; ; {
+		part, err := w.procs[1].member.Filters().List(ctx1(t), door.FilterListing{Prefix: []byte("f"), After: after, Most: 7, Absolute: true})
+		must(t, err)
+		for _, info := range part {
+			names = append(names, info.Name)
+			if want := info.Name == "f07"; info.Size >= 99 != want {
+				t.Errorf("%s has %d keys", info.Name, info.Size)
+			}
+		}
+		if len(part) < 7 {
+			break
+		}
+		after = names[len(names)-1]
+	}
+	if len(names) != 40 || names[0] != "f00" || names[39] != "f39" {
+		t.Errorf("names %v", names)
+	}
+	all := w.procs[2].member.Filters()
+	if err := all.Clear(ctx1(t), []byte("f07")); !errors.Is(err, bigset.ErrFilterOpen) {
+		t.Errorf("clear of one that is open: %v", err)
+	}
+	must(t, all.Close(ctx1(t), []byte("f07")))
+	if info, err := w.procs[0].filter(t, "f07").Info(ctx1(t), false); err != nil || info.InMemory || info.Size < 99 {
+		t.Errorf("closed: %+v, %v", info, err)
+	}
+	must(t, all.Clear(ctx1(t), []byte("f07")))
+	if _, err := w.procs[0].member.Filters().Find(ctx1(t), []byte("f07")); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("a cleared one is found: %v", err)
+	}
+	if err := w.procs[0].member.Filters().Drop(ctx1(t), []byte("f07")); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("a cleared one is dropped: %v", err)
+	}
+	w.procs[1].create(t, "f07")
+	if n := w.procs[2].has(t, "f07", keys); n != 100 {
+		t.Errorf("a filter that came back has %d of 100", n)
+	}
+	yes, large := true, uint64(1)<<60
+	for _, told := range []door.FilterCreate{{InMemory: &yes}, {Capacity: &large}} {
+		if _, err := all.Create(ctx1(t), []byte("odd"), told); !errors.Is(err, bloomslice.ErrOptions) {
+			t.Errorf("%+v: %v", told, err)
+		}
+	}
+}
+
+// TestFiltersAtOnce: of creations of one name at the same moment one creates it, and of drops one drops it.
+func TestFiltersAtOnce(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	for round := range 5 {
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		created, dropped := 0, 0
+		side := func(do func(p *process)) {
+			for _, p := range w.procs {
+				for range 3 {
+					all.Go(func() { do(p) })
+				}
+			}
+			all.Wait()
+		}
+		side(func(p *process) {
+			yes, err := p.member.Filters().Create(ctx1(t), []byte("one"), door.FilterCreate{})
+			mu.Lock()
+			defer mu.Unlock()
+			if yes {
+				created++
+			}
+			if err != nil {
+				t.Errorf("round %d: %v", round, err)
+			}
+		})
+		side(func(p *process) {
+			err := p.member.Filters().Drop(ctx1(t), []byte("one"))
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				dropped++
+			} else if !errors.Is(err, bigset.ErrNoFilter) {
+				t.Errorf("round %d: %v", round, err)
+			}
+		})
+		if created != 1 || dropped != 1 {
+			t.Errorf("round %d: created %d times, dropped %d times", round, created, dropped)
+		}
+	}
+}
+
+// TestFiltersPutBack: a disk that was put back from an old copy brings no dropped filter back, and learns which there are now.
+func TestFiltersPutBack(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	w.procs[0].create(t, "old")
+	w.procs[0].mark(t, "old", keysOf("k%d", 50))
+	until(t, "all", w.listed)
+	w.procs[2].stop()
+	disk, files := w.disks[2].clone("put back"), w.files[2].CrashClone(0, 1)
+	w.start(2)
+	until(t, "all again", w.listed)
+	until(t, "the drop", func() bool { return w.procs[1].member.Filters().Drop(ctx1(t), []byte("old")) == nil })
+	w.procs[1].create(t, "new")
+	w.procs[2].stop()
+	w.disks[2], w.files[2] = disk, files
+	time.Sleep(cloneTime)
+	w.start(2)
+	until(t, "a disk that was put back", w.listed)
+	if _, err := w.procs[2].member.Filters().Find(ctx1(t), []byte("old")); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("what was dropped is back: %v", err)
+	}
+	until(t, "its slices", func() bool {
+		list, err := w.procs[2].store.Filters().List(nil)
+		return err == nil && len(list) == 0
+	})
+	w.procs[2].mark(t, "new", keysOf("k%d", 50))
+}
+
+// TestFiltersBefore: filters that the first member had before the cluster was born are those of the cluster, but those in memory only.
+func TestFiltersBefore(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	s, err := engine.Open("db", &engine.Options{FS: w.files[1], BackgroundInterval: -1})
+	must(t, err)
+	f, err := s.Filters().Create(ctx1(t), []byte("mine"), bigset.FilterOptions{})
+	must(t, err)
+	_, err = s.Filters().Create(ctx1(t), []byte("memory"), bigset.FilterOptions{InMemory: true})
+	must(t, err)
+	keys := keysOf("k%d", 1000)
+	must(t, f.MarkAll(ctx1(t), keys, make([]bool, len(keys))))
+	must(t, s.Close())
+	w.disks[1].data = true
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.listed)
+	for _, p := range w.procs {
+		if n := p.has(t, "mine", keys); n != len(keys) {
+			t.Errorf("node %d has %d of %d", p.i, n, len(keys))
+		}
+		if _, err := p.member.Filters().Find(ctx1(t), []byte("memory")); !errors.Is(err, bigset.ErrNoFilter) {
+			t.Errorf("node %d serves one in memory: %v", p.i, err)
+		}
+	}
+	w.procs[1].stop() // the others have all of it
+	if n := w.procs[0].has(t, "mine", keys); n != len(keys) {
+		t.Errorf("%d of %d without the member that had it", n, len(keys))
+	}
+	w.procs[0].mark(t, "mine", keysOf("more%d", 1000))
+}
+
+// TestFiltersHalfDecided: a change that the first member decided on and could not tell the others comes to all of them later.
+func TestFiltersHalfDecided(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	w.procs[0].create(t, "gone")
+	w.procs[0].mark(t, "gone", keysOf("k%d", 20))
+	f := w.procs[0].member.filters
+	made := newEntry([]byte("made"), bigset.NextGeneration(f.list.lastGeneration(), time.Now()), f.served["gone"].spec.Options)
+	dropped := *f.list.get([]byte("gone"))
+	dropped.State, dropped.Change = FilterDropped, 1
+	must(t, f.take(ctx1(t), []FilterEntry{made, dropped}))
+	until(t, "all have heard", w.listed)
+	for _, p := range w.procs {
+		if _, err := p.member.Filters().Find(ctx1(t), []byte("gone")); !errors.Is(err, bigset.ErrNoFilter) {
+			t.Errorf("node %d: %v", p.i, err)
+		}
+		p.mark(t, "made", keysOf("k%d", 20))
+	}
+}
+
+// TestDropEndsInCrash: a member whose catalogue has a drop, and whose store does not, drops it when it starts.
+func TestDropEndsInCrash(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	w.procs[0].create(t, "f")
+	w.procs[0].mark(t, "f", keysOf("k%d", 20))
+	until(t, "the marks", func() bool {
+		list, err := w.procs[1].store.Filters().List(nil)
+		return err == nil && len(list) == 1
+	})
+	dropped := *w.procs[1].member.filters.list.get([]byte("f"))
+	dropped.State, dropped.Change = FilterDropped, 1
+	_, err := w.procs[1].member.filters.list.merge(ctx1(t), []FilterEntry{dropped})
+	must(t, err)
+	w.procs[1].stop()
+	w.start(1)
+	if list, err := w.procs[1].store.Filters().List(nil); err != nil || len(list) != 0 {
+		t.Errorf("%d filters, %v", len(list), err)
+	}
+	until(t, "all have heard", w.listed)
+}
+
+// TestCatalogueConverges: members that tell each other their entries in any order, and are started again, come to have the same, in memory and on disk; and what was dropped stays so.
+func TestCatalogueConverges(t *testing.T) {
+	t.Parallel()
+	o := bigset.FilterOptions{Options: bloomslice.DefaultOptions()}
+	rapid.Check(t, func(t *rapid.T) {
+		disks := []*memDisk{newDisk("a"), newDisk("b"), newDisk("c")}
+		var all []*catalogue
+		for _, d := range disks {
+			c, err := openCatalogue(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, c)
+		}
+		final := map[string]uint64{} // generations that were dropped
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			at := rapid.IntRange(0, 2).Draw(t, "member")
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0:
+				c, err := openCatalogue(disks[at])
+				if err != nil || c.sum != all[at].sum {
+					t.Fatalf("opened again: %x, was %x, %v", c.sum, all[at].sum, err)
+				}
+				all[at] = c
+			case 1:
+				from := rapid.IntRange(0, 2).Draw(t, "from")
+				for after := []byte(nil); ; {
+					entries := all[from].after(after, 300)
+					if len(entries) == 0 {
+						break
+					}
+					if _, err := all[at].merge(context.Background(), entries); err != nil {
+						t.Fatal(err)
+					}
+					after = entries[len(entries)-1].Name
+				}
+			default:
+				e := newEntry([]byte(rapid.SampledFrom([]string{"f", "g", "h", "i"}).Draw(t, "name")), rapid.Uint64Range(1, 3).Draw(t, "generation"), o)
+				e.Change, e.State = rapid.Uint64Range(0, 3).Draw(t, "change"), FilterState(rapid.IntRange(1, 3).Draw(t, "state"))
+				if e.State == FilterDropped {
+					final[string(e.Name)] = max(final[string(e.Name)], e.Generation)
+				}
+				if _, err := all[at].merge(context.Background(), []FilterEntry{e}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 2 {
+			for i := range all {
+				if _, err := all[i].merge(context.Background(), all[(i+1)%3].after(nil, 1<<20)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, c := range all {
+			again, err := openCatalogue(disks[i])
+			if err != nil || c.sum != all[0].sum || again.sum != c.sum {
+				t.Fatalf("member %d: %x, on disk %x, the first %x, %v", i, c.sum, again.sum, all[0].sum, err)
+			}
+			for name, generation := range final {
+				if e := c.get([]byte(name)); e.Generation <= generation && e.State != FilterDropped {
+					t.Fatalf("%s is back: %+v", name, e)
+				}
+			}
+			if names := c.activeNames(); len(names) != c.active {
+				t.Fatalf("%d active, names %v", c.active, names)
+			}
+		}
+	})
+}
+
+// TestBadEntries: what another member can't have meant changes nothing.
+func TestBadEntries(t *testing.T) {
+	t.Parallel()
+	good := newEntry([]byte("f"), 1, bigset.FilterOptions{Options: bloomslice.DefaultOptions()})
+	must(t, good.check())
+	for i, spoil := range []func(e *FilterEntry){
+		func(e *FilterEntry) { e.Name = nil },
+		func(e *FilterEntry) { e.Name = make([]byte, 1<<12) },
+		func(e *FilterEntry) { e.Generation = 0 },
+		func(e *FilterEntry) { e.Generation = 1 << 63 },
+		func(e *FilterEntry) { e.State = 0 },
+		func(e *FilterEntry) { e.State = 4 },
+		func(e *FilterEntry) { e.Slices = 3 },
+		func(e *FilterEntry) { e.Slices = 0 },
+		func(e *FilterEntry) { e.Owners = 0 },
+		func(e *FilterEntry) { e.Capacity = 1 },
+		func(e *FilterEntry) { e.Probability = 1 },
+		func(e *FilterEntry) { e.Durability = 9 },
+	} {
+		e := good
+		spoil(&e)
+		if err := e.check(); !errors.Is(err, ErrRecord) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
