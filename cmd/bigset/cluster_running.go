@@ -135,7 +135,7 @@ type trial struct {
 }
 
 type trialNode struct {
-	id, peer, admin string
+	id, peer, bloomd, admin string
 	cmd             *exec.Cmd
 	ended           chan error
 }
@@ -225,7 +225,7 @@ func (t *trial) addresses(count int) error {
 	}
 	for i := range count {
 		n := &trialNode{id: string(rune('a' + i))}
-		for at, port := range map[*string]int{&n.peer: 8691 + i, &n.admin: 8651 + i} {
+		for at, port := range map[*string]int{&n.peer: 8691 + i, &n.bloomd: 8673 + i, &n.admin: 8651 + i} {
 			var err error
 			if *at, err = free(port); err != nil {
 				return err
@@ -259,7 +259,7 @@ func (t *trial) start(n *trialNode, ended chan<- error) error {
 		return err
 	}
 	defer log.Close()
-	n.cmd = exec.Command(program, "serve", "--dir", dir, "--node", n.id, "--peers", t.peers(), "--insecure", "--admin", n.admin)
+	n.cmd = exec.Command(program, "serve", "--dir", dir, "--node", n.id, "--peers", t.peers(), "--insecure", "--bloomd", n.bloomd, "--admin", n.admin)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.SysProcAttr = apart() // Ctrl-C is for this process, which ends them in order
 	if err := n.cmd.Start(); err != nil {
@@ -281,7 +281,7 @@ func (t *trial) ready(ctx context.Context, ended <-chan error) error {
 	for _, n := range t.nodes {
 		for {
 			s, err := statusOf(ctx, n.peer, "")
-			if err == nil && s.Serves && s.Sets && s.Filters {
+			if err == nil && s.Serves && s.Sets && s.Filters && s.Listed {
 				break
 			}
 			select {
@@ -298,9 +298,9 @@ func (t *trial) ready(ctx context.Context, ended <-chan error) error {
 
 func (t *trial) say() error {
 	w := tabwriter.NewWriter(t.a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "NODE\tSETS\tADMIN\tPROCESS\t\n")
+	fmt.Fprintf(w, "NODE\tCLIENTS AND NODES\tBLOOMD\tADMIN\tPROCESS\t\n")
 	for _, n := range t.nodes {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t\n", n.id, n.peer, n.admin, n.cmd.Process.Pid)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t\n", n.id, n.peer, n.bloomd, n.admin, n.cmd.Process.Pid)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -311,11 +311,13 @@ func (t *trial) say() error {
 
   bigset set add friends paul --addr %s
   bigset set ls friends --addr %s
+  bigset filter create seen --addr %s
+  bigset filter check seen paul --addr %s
   bigset cluster status --addr %s
   kill -9 %d      # the others go on
 
 Ctrl-C ends them.
-`, len(t.nodes), t.dir, first.peer, last.peer, first.peer, last.cmd.Process.Pid)
+`, len(t.nodes), t.dir, first.peer, last.peer, first.bloomd, last.bloomd, first.peer, last.cmd.Process.Pid)
 	return t.a.out.Flush()
 }
 

@@ -320,7 +320,9 @@ func (f *Filters) follow(ctx context.Context, o order) error {
 	switch {
 	case o.Do == doClose && len(o.Name) > 0:
 		if x, err := f.find(o.Name); err == nil {
-			x.open.Store(false)
+			if x.open.Swap(false) {
+				x.pageOuts.Add(1)
+			}
 		}
 		return f.local.Close(ctx, o.Name)
 	case o.Do == doFlush && len(o.Name) > 0:
@@ -382,9 +384,10 @@ func (f *Filters) answer(q question) ([]told, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[i].FilterInfo = door.FilterInfo{Figures: have.Figures, InMemory: have.InMemory, PageIns: have.PageIns, PageOuts: have.PageOuts}
+		all[i].FilterInfo = door.FilterInfo{Figures: have.Figures, InMemory: have.InMemory}
 		if x, err := f.find(name); err == nil {
 			all[i].InMemory = have.InMemory || x.open.Load()
+			all[i].PageIns, all[i].PageOuts = x.pageIns.Load(), x.pageOuts.Load()
 			all[i].CheckHits, all[i].CheckMisses = x.checkHits.Load(), x.checkMisses.Load()
 			all[i].SetHits, all[i].SetMisses = x.setHits.Load(), x.setMisses.Load()
 		}

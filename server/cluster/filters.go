@@ -28,8 +28,7 @@ type LocalFilters interface {
 	Adopt(ctx context.Context, name []byte, owners uint32) error
 	// MayCreate returns why a filter with such options, beside so many others, is refused: bloomslice.ErrOptions, or a fault.
 	MayCreate(name []byte, o bigset.FilterOptions, filters int) error
-	// Figures returns what the store has of some slices of a filter: its figures, whether it is in memory, and how often it was opened and closed. Of one that it has
-	// nothing of they are zero.
+	// Figures returns what the store has of some slices of a filter: its figures, and whether it is in memory. Of one that it has nothing of they are zero.
 	Figures(name []byte, wanted func(slice uint32) bool) (door.FilterInfo, error)
 	// Close takes a filter's bits out of memory, and Flush makes what was marked durable. A filter that the store has nothing of is no error.
 	Close(ctx context.Context, name []byte) error
@@ -43,8 +42,8 @@ func addFigures(sum, part *door.FilterInfo) {
 	sum.Size += part.Size
 	sum.Storage += part.Storage
 	sum.InMemory = sum.InMemory || part.InMemory
-	sum.PageIns += part.PageIns
-	sum.PageOuts += part.PageOuts
+	sum.PageIns = max(sum.PageIns, part.PageIns) // all members open and close a filter together
+	sum.PageOuts = max(sum.PageOuts, part.PageOuts)
 	sum.CheckHits += part.CheckHits
 	sum.CheckMisses += part.CheckMisses
 	sum.SetHits += part.SetHits
@@ -78,6 +77,7 @@ type Filter struct {
 	spec coord.Filter
 
 	open                                       atomic.Bool   // since it was created, or asked, it was not closed
+	pageIns, pageOuts                          atomic.Uint64 // how often it was opened with what it had, and closed
 	checkHits, checkMisses, setHits, setMisses atomic.Uint64 // of this member's clients
 }
 
@@ -108,6 +108,9 @@ func (f *Filters) serve(e *FilterEntry, open bool) {
 	case was == nil || was.spec.Generation != e.Generation:
 		x := &Filter{of: f, spec: coord.Filter{Name: e.Name, Generation: e.Generation, Options: e.options()}}
 		x.open.Store(open)
+		if open && e.Change > 0 { // with what it had before it was cleared
+			x.pageIns.Store(1)
+		}
 		f.served[string(e.Name)] = x
 	}
 }
@@ -359,8 +362,8 @@ func copyCount(dst, src []bool) (n int) {
 
 // keys has the coordinator do a request on keys, and again where the epoch has changed.
 func (x *Filter) keys(ctx context.Context, keys [][]byte, do func(context.Context, coord.FilterKeys) ([]bool, error)) ([]bool, error) {
-	if !x.open.Load() {
-		x.open.Store(true)
+	if !x.open.Load() && !x.open.Swap(true) {
+		x.pageIns.Add(1)
 	}
 	return again(ctx, &Backend{x.of.m}, always, func(*live, int) ([]bool, error) {
 		return do(ctx, coord.FilterKeys{Filter: x.spec, Keys: keys})

@@ -23,6 +23,8 @@ type Status struct {
 	Serves   bool           `json:"serves"`
 	Sets     bool           `json:"sets"`    // whether this member answers reads of sets
 	Filters  bool           `json:"filters"` // and of filters
+	Listed   bool           `json:"listed"`  // whether this member knows which filters there are
+	Named    int            `json:"named"`   // how many
 	Waits    string         `json:"waits,omitempty"`
 	Copied   uint64         `json:"copied_bytes,omitempty"` // of the copy into this member that goes on
 	Members  []MemberStatus `json:"members"`
@@ -53,6 +55,8 @@ func (m *Member) Status() Status {
 	if v.Record != nil {
 		s.Epoch = v.Record.Epoch
 	}
+	s.Listed, _ = m.filters.list.state()
+	s.Named = len(m.filters.list.activeNames())
 	if c := m.copied.Load(); c != nil {
 		s.Copied = c.Bytes
 	}
@@ -103,6 +107,9 @@ func (m *Member) NotReady() (reasons []string) {
 		return []string{"cluster: this member does not serve yet: it waits for " + s.Waits}
 	case !s.Sets || !s.Filters:
 		reasons = append(reasons, "cluster: this member is joining: it answers no reads by itself before it is filled")
+	}
+	if !s.Listed {
+		reasons = append(reasons, "cluster: this member has not learned yet which filters there are")
 	}
 	return append(reasons, m.short()...)
 }

@@ -50,7 +50,7 @@ func (f *Filters) Figures(name []byte, wanted func(slice uint32) bool) (door.Fil
 	if err != nil && !errors.Is(err, bigset.ErrCorrupt) {
 		return door.FilterInfo{}, err
 	}
-	return door.FilterInfo{Figures: info.Figures, InMemory: info.Open, PageIns: info.PageIns, PageOuts: info.PageOuts}, nil
+	return door.FilterInfo{Figures: info.Figures, InMemory: info.Open}, nil
 }
 
 // Close takes the bits of a filter out of memory, if the store has any of it.
