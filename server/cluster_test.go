@@ -2,13 +2,13 @@ package server
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"bigset/internal/netfault"
 	"bigset/internal/testkit/tier"
 	"bigset/server/bloomd"
 	"bigset/server/bloomd/bloomdtest"
@@ -18,17 +18,12 @@ import (
 func startCluster(t *testing.T, count int, change func(i int, c *Config)) []*Node {
 	t.Helper()
 	var peers []string
-	var open []net.Listener
 	for i := range count {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := netfault.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}
-		open = append(open, l)
-		peers = append(peers, fmt.Sprintf("%c=%s", 'a'+i, l.Addr()))
-	}
-	for _, l := range open {
-		l.Close()
+		peers = append(peers, fmt.Sprintf("%c=%s", 'a'+i, address))
 	}
 	var nodes []*Node
 	for i := range count {

@@ -42,18 +42,13 @@ type node struct {
 
 func newNodes(o *Options) (*nodes, error) {
 	ns := &nodes{o: o, net: netfault.New(o.Seed)}
-	var open []net.Listener
 	for i := range o.Nodes {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := netfault.FreeAddress()
 		if err != nil {
 			return nil, err
 		}
-		open = append(open, l)
 		id := string(rune('a' + i))
-		ns.all = append(ns.all, &node{id: id, addr: l.Addr().String(), dir: filepath.Join(o.Dir, id)})
-	}
-	for _, l := range open {
-		l.Close()
+		ns.all = append(ns.all, &node{id: id, addr: address, dir: filepath.Join(o.Dir, id)})
 	}
 	for _, n := range ns.all {
 		var peers []string

@@ -12,6 +12,7 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/internal/netfault"
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
@@ -43,10 +44,9 @@ type trio struct {
 func newTrio(t testing.TB, n int) *trio {
 	w := &trio{t: t, procs: make([]*process, n), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	for i := range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := netfault.FreeAddress()
 		must(t, err)
-		w.peers = append(w.peers, Peer{string(rune('a' + i)), ln.Addr().String()})
-		must(t, ln.Close())
+		w.peers = append(w.peers, Peer{string(rune('a' + i)), address})
 		w.disks = append(w.disks, newDisk(fmt.Sprintf("%c1", 'a'+i)))
 		w.files = append(w.files, testkit.NewDisk())
 	}

@@ -1,0 +1,27 @@
+package netfault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+)
+
+// The ports of FreeAddress: below those that systems give to listeners and dialers that ask for any.
+const (
+	portFirst = 10_000
+	portLast  = 32_000
+)
+
+// FreeAddress returns an address on this machine where nobody listens, for a process that is about to. A port that the system chose could be given to
+// another listener before that.
+func FreeAddress() (string, error) {
+	var err error
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", portFirst+rand.IntN(portLast-portFirst))
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err == nil {
+			return address, l.Close()
+		}
+	}
+	return "", fmt.Errorf("netfault: no free port: %w", err)
+}
