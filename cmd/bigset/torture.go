@@ -21,7 +21,7 @@ func (a *app) torture() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "torture",
 		Short: "Run a cluster of processes on this machine, hurt it, and check what its clients saw",
-		Long: `Start nodes on this machine, have clients add, remove and read, and kill, stop, cut off and wipe nodes in the meantime. Then check from what the clients were
+		Long: `Start nodes on this machine, have clients add, remove and read elements of sets, mark and check keys of filters, and kill, stop, cut off and wipe nodes in the meantime. Then check from what the clients were
 shown that no acknowledged element was missing from a later read and that no removed one came back, and that all nodes hold the same in the end. The exit
 status is 0 if every promise held.
 
@@ -91,6 +91,6 @@ func (a *app) tortured(o *torture.Options, r *torture.Report) error {
 	fmt.Fprintf(a.out, "seed %d, %.0f s, epoch %d in the end; faults: %s\n", o.Seed, r.Elapsed.Seconds(), r.Epoch, strings.Join(faults, ", "))
 	fmt.Fprintf(a.out, "%s operations: %s ok, %s refused, %s unknown; %s elements acknowledged, %s in answers\n", bench.Thousands(uint64(h.Operations)), bench.Thousands(uint64(h.OK)),
 		bench.Thousands(uint64(h.Failed)), bench.Thousands(uint64(h.Unknown)), bench.Thousands(uint64(h.Items)), bench.Thousands(uint64(h.Answers)))
-	_, err := fmt.Fprintln(a.out, "lost 0, stale 0, resurrected 0, duplicated 0, diverged 0")
+	_, err := fmt.Fprintln(a.out, "lost 0, stale 0, resurrected 0, duplicated 0, denied 0, diverged 0")
 	return err
 }

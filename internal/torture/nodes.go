@@ -30,6 +30,7 @@ type nodes struct {
 // node is one process, and those that take its place.
 type node struct {
 	id, addr string
+	bloomd   string
 	dir      string
 	peers    string // as this node dials them: through the proxy
 	link     *wire.Link
@@ -47,8 +48,12 @@ func newNodes(o *Options) (*nodes, error) {
 		if err != nil {
 			return nil, err
 		}
+		bloomd, err := netfault.FreeAddress()
+		if err != nil {
+			return nil, err
+		}
 		id := string(rune('a' + i))
-		ns.all = append(ns.all, &node{id: id, addr: address, dir: filepath.Join(o.Dir, id)})
+		ns.all = append(ns.all, &node{id: id, addr: address, bloomd: bloomd, dir: filepath.Join(o.Dir, id)})
 	}
 	for _, n := range ns.all {
 		var peers []string
@@ -80,7 +85,7 @@ func (ns *nodes) start(n *node) error {
 		return err
 	}
 	defer log.Close()
-	cmd := ns.o.Command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--insecure")
+	cmd := ns.o.Command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--bloomd", n.bloomd, "--insecure")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -164,7 +169,7 @@ func (ns *nodes) whole(ctx context.Context, most time.Duration) error {
 	for _, n := range ns.all {
 		for {
 			s, err := n.status(ctx)
-			if err == nil && s.Serves && s.Sets && s.Filters && quiet(&s) {
+			if err == nil && s.Serves && s.Sets && s.Filters && s.Listed && quiet(&s) {
 				break
 			}
 			if died := ns.died(); died != nil {

@@ -28,7 +28,7 @@ type Options struct {
 	Dir      string        // an empty folder, for the nodes'
 	Duration time.Duration // of the faults; the end takes some seconds more
 	Nodes    int           // default 3
-	Clients  int           // default 6
+	Clients  int           // default 6; of each three, two use sets and one filters
 	Seed     uint64        // what happens when is drawn from it; what it leads to depends on the machine
 	// Faults are what is done; default all of AllFaults.
 	Faults []string
@@ -80,6 +80,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	r := &run{o: &o, ns: ns, history: history.New(func() time.Duration { return time.Since(began) }), report: Report{Faults: map[string]int{}}}
+	if err := r.makeFilters(ctx); err != nil {
+		return Report{}, err
+	}
 	err = r.faults(ctx)
 	if end := r.end(ctx); err == nil {
 		err = end
@@ -96,6 +99,7 @@ type run struct {
 	history *history.Recorder
 	report  Report
 	clients sync.WaitGroup
+	bloomd  []*bloomdClient
 	over    atomic.Bool
 	next    atomic.Uint64
 }
@@ -103,7 +107,14 @@ type run struct {
 // faults does one fault after another while clients are at work.
 func (r *run) faults(ctx context.Context) error {
 	for i := range r.o.Clients {
-		c := &client{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, uint64(i))), h: r.history.Client(fmt.Sprintf("client %d", i))}
+		rng, h := rand.New(rand.NewPCG(r.o.Seed, uint64(i))), r.history.Client(fmt.Sprintf("client %d", i))
+		if i%3 == 2 {
+			c := &bloomdClient{r: r, rng: rng, h: h}
+			r.bloomd = append(r.bloomd, c)
+			r.clients.Go(func() { c.work(ctx) })
+			continue
+		}
+		c := &client{r: r, rng: rng, h: h}
 		r.clients.Go(func() { c.work(ctx) })
 	}
 	defer func() {
@@ -225,6 +236,9 @@ func (r *run) end(ctx context.Context) error {
 				return fmt.Errorf("a read in the end, at node %s: %w", n.id, err)
 			}
 		}
+	}
+	if err := r.checkAll(ctx); err != nil {
+		return err
 	}
 	s, err := r.ns.all[0].status(ctx)
 	if err != nil {

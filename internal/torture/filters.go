@@ -1,0 +1,211 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"bigset/internal/history"
+	"bigset/server/bloomd"
+	"bigset/server/door"
+)
+
+// The filters that clients share. The last one is dropped and created again and again.
+const (
+	filters    = 3
+	keysAtOnce = 16
+)
+
+func filterName(i int) string { return fmt.Sprint("filter", i) }
+
+// bloomdClient is a client of bloomd's protocol at work.
+type bloomdClient struct {
+	r    *run
+	rng  *rand.Rand
+	h    *history.Client
+	name string
+	node *node
+	nc   net.Conn
+	c    *bloomd.Client
+	mine [filters][]string // keys that it has marked
+}
+
+// work marks and checks keys until the run is over.
+func (c *bloomdClient) work(ctx context.Context) {
+	defer c.hangUp()
+	for !c.r.over.Load() && ctx.Err() == nil {
+		if c.c == nil || c.rng.IntN(20) == 0 {
+			c.hangUp()
+			c.node = c.r.ns.all[c.rng.IntN(len(c.r.ns.all))]
+			if err := c.dial(ctx); err != nil {
+				pause(ctx, 20*time.Millisecond)
+				continue
+			}
+		}
+		i := c.rng.IntN(filters)
+		var err error
+		switch n := c.rng.IntN(20); {
+		case n == 0 && i == filters-1:
+			err = c.drop(i)
+		case n < 10:
+			err = c.check(i, c.some(i))
+		default:
+			err = c.mark(i)
+		}
+		if err != nil {
+			pause(ctx, 10*time.Millisecond)
+		}
+	}
+}
+
+func (c *bloomdClient) hangUp() {
+	if c.c != nil {
+		c.c.Close()
+		c.c = nil
+	}
+}
+
+func (c *bloomdClient) dial(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if c.nc, err = (&net.Dialer{}).DialContext(ctx, "tcp", c.node.bloomd); err == nil {
+		c.c = bloomd.NewClient(c.nc)
+	}
+	return err
+}
+
+// do does one request. A connection that fails, or does not answer in time, is of no more use.
+func (c *bloomdClient) do(f func() error) error {
+	_ = c.nc.SetDeadline(time.Now().Add(2 * operationTime))
+	err := f()
+	var refusal bloomd.Refusal
+	if err != nil && !errors.As(err, &refusal) && !errors.Is(err, bloomd.ErrNoFilter) {
+		c.hangUp()
+	}
+	return err
+}
+
+// outcomeOf says what is known of a request that changes something. A filter that is not there took nothing; that an answer is "Internal Error" says nothing.
+func outcomeOf(err error) history.Outcome {
+	switch {
+	case err == nil:
+		return history.OK
+	case errors.Is(err, bloomd.ErrNoFilter):
+		return history.Fail
+	}
+	return history.Unknown
+}
+
+func bytesOf(keys []string) (list [][]byte) {
+	for _, k := range keys {
+		list = append(list, []byte(k))
+	}
+	return list
+}
+
+func (c *bloomdClient) mark(i int) error {
+	var keys []string
+	for range 1 + c.rng.IntN(keysAtOnce) {
+		keys = append(keys, fmt.Sprintf("k%08d", c.r.next.Add(1)))
+	}
+	op := c.h.Mark(filterName(i), keys...)
+	err := c.do(func() error {
+		_, err := c.c.Bulk([]byte(filterName(i)), bytesOf(keys))
+		return err
+	})
+	op.End(outcomeOf(err), err)
+	switch {
+	case err == nil:
+		c.mine[i] = append(c.mine[i], keys...)
+	case errors.Is(err, bloomd.ErrNoFilter) && i == filters-1:
+		return c.create(i)
+	}
+	return err
+}
+
+// some returns some keys of its own.
+func (c *bloomdClient) some(i int) (keys []string) {
+	for range min(keysAtOnce, len(c.mine[i])) {
+		keys = append(keys, c.mine[i][c.rng.IntN(len(c.mine[i]))])
+	}
+	return keys
+}
+
+// check asks for keys.
+func (c *bloomdClient) check(i int, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	op := c.h.Check(filterName(i))
+	var words []bool
+	err := c.do(func() (err error) {
+		words, err = c.c.Multi([]byte(filterName(i)), bytesOf(keys))
+		return err
+	})
+	if err == nil && len(words) == len(keys) {
+		for j, k := range keys {
+			op.Answered(k, words[j])
+		}
+	}
+	op.End(outcomeOf(err), err)
+	return err
+}
+
+func (c *bloomdClient) create(i int) error {
+	return c.do(func() error {
+		_, err := c.c.Create([]byte(filterName(i)), door.FilterCreate{})
+		return err
+	})
+}
+
+func (c *bloomdClient) drop(i int) error {
+	op := c.h.DropFilter(filterName(i))
+	err := c.do(func() error { return c.c.Drop([]byte(filterName(i))) })
+	op.End(outcomeOf(err), err)
+	if err == nil {
+		c.mine[i] = nil
+		return c.create(i)
+	}
+	return err
+}
+
+// makeFilters creates the filters that the clients share, while all members are up.
+func (r *run) makeFilters(ctx context.Context) error {
+	c := &bloomdClient{r: r, node: r.ns.all[len(r.ns.all)-1]}
+	if err := c.dial(ctx); err != nil {
+		return err
+	}
+	defer c.hangUp()
+	for i := range filters {
+		if err := c.create(i); err != nil {
+			return fmt.Errorf("torture: %s: %w", filterName(i), err)
+		}
+	}
+	return nil
+}
+
+// checkAll asks every node for all keys that were acknowledged.
+func (r *run) checkAll(ctx context.Context) error {
+	for _, n := range r.ns.all {
+		c := &bloomdClient{r: r, node: n, h: r.history.Client("the end, at " + n.id)}
+		if err := c.dial(ctx); err != nil {
+			return err
+		}
+		for _, of := range r.bloomd {
+			for i := range filters {
+				for keys := of.mine[i]; len(keys) > 0; {
+					some := min(len(keys), 500)
+					if err := c.check(i, keys[:some]); err != nil && !errors.Is(err, bloomd.ErrNoFilter) {
+						return fmt.Errorf("a check in the end, at node %s: %w", n.id, err)
+					}
+					keys = keys[some:]
+				}
+			}
+		}
+		c.hangUp()
+	}
+	return nil
+}
