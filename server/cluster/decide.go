@@ -177,8 +177,8 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, err err
 	if all, err = f.readiness(name); err != nil {
 		return all, err
 	}
-	if !all.Listed {
-		return all, f.absent()
+	if err := f.unlisted(); err != nil {
+		return all, err
 	}
 	answers, errs := toAll[readiness](ctx, f.m, verbReady, name)
 	if len(errs) > 0 {

@@ -117,21 +117,24 @@ func (f *Filters) serve(e *FilterEntry, open bool) {
 
 // Find implements door.Filters: a filter whose creation was acknowledged is known to every member.
 func (f *Filters) Find(_ context.Context, name []byte) (door.Filter, error) {
+	if err := f.unlisted(); err != nil {
+		return nil, err
+	}
 	f.mu.RLock()
 	found := f.served[string(name)]
 	f.mu.RUnlock()
-	if found != nil {
-		return found, nil
+	if found == nil {
+		return nil, bigset.ErrNoFilter
 	}
-	return nil, f.absent()
+	return found, nil
 }
 
-// absent is the error for a name that is not served.
-func (f *Filters) absent() error {
+// unlisted returns an error while it is not known which filters there are.
+func (f *Filters) unlisted() error {
 	if listed, _ := f.list.state(); !listed {
 		return fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, f.m.conf.Node)
 	}
-	return bigset.ErrNoFilter
+	return nil
 }
 
 // FindsWait implements door.Filters.
@@ -241,8 +244,8 @@ func (f *Filters) flush(ctx context.Context, o order) error {
 
 // List implements door.Filters. Names are known here; figures are added up over the members.
 func (f *Filters) List(ctx context.Context, l door.FilterListing) ([]door.FilterInfo, error) {
-	if listed, _ := f.list.state(); !listed {
-		return nil, f.absent()
+	if err := f.unlisted(); err != nil {
+		return nil, err
 	}
 	names := f.list.activeNames()
 	at := sort.Search(len(names), func(i int) bool { return names[i] >= string(l.Prefix) && names[i] > l.After })

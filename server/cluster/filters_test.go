@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/server/door"
+	"bigset/server/wire"
 )
 
 // listed reports whether all members know which filters there are, and know the same.
@@ -244,7 +246,12 @@ func TestFiltersListed(t *testing.T) {
 // TestFiltersAtOnce: of creations of one name at the same moment one creates it, and of drops one drops it.
 func TestFiltersAtOnce(t *testing.T) {
 	t.Parallel()
-	w := startTrio(t)
+	w := newTrio(t, 3)
+	w.disks[0].slow = 5 * time.Millisecond
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.listed)
 	for round := range 5 {
 		var mu sync.Mutex
 		var all sync.WaitGroup
@@ -301,6 +308,9 @@ func TestFiltersPutBack(t *testing.T) {
 	w.disks[2], w.files[2] = disk, files
 	time.Sleep(cloneTime)
 	w.start(2)
+	if _, err := w.procs[2].member.Filters().Find(ctx1(t), []byte("old")); err == nil {
+		t.Error("a disk that was put back serves what it had before it has learned what was dropped")
+	}
 	until(t, "a disk that was put back", w.listed)
 	if _, err := w.procs[2].member.Filters().Find(ctx1(t), []byte("old")); !errors.Is(err, bigset.ErrNoFilter) {
 		t.Errorf("what was dropped is back: %v", err)
@@ -391,6 +401,12 @@ func TestDropEndsInCrash(t *testing.T) {
 func TestCatalogueConverges(t *testing.T) {
 	t.Parallel()
 	o := bigset.FilterOptions{Options: bloomslice.DefaultOptions()}
+	names := []string{"f", "g"}
+	for i := 0; len(names) < 4; i++ { // two more that share a page with the first
+		if name := fmt.Sprint("f", i); pageOf([]byte(name)) == pageOf([]byte("f")) {
+			names = append(names, name)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		disks := []*memDisk{newDisk("a"), newDisk("b"), newDisk("c")}
 		var all []*catalogue
@@ -424,7 +440,7 @@ func TestCatalogueConverges(t *testing.T) {
 					after = entries[len(entries)-1].Name
 				}
 			default:
-				e := newEntry([]byte(rapid.SampledFrom([]string{"f", "g", "h", "i"}).Draw(t, "name")), rapid.Uint64Range(1, 3).Draw(t, "generation"), o)
+				e := newEntry([]byte(rapid.SampledFrom(names).Draw(t, "name")), rapid.Uint64Range(1, 3).Draw(t, "generation"), o)
 				e.Change, e.State = rapid.Uint64Range(0, 3).Draw(t, "change"), FilterState(rapid.IntRange(1, 3).Draw(t, "state"))
 				if e.State == FilterDropped {
 					final[string(e.Name)] = max(final[string(e.Name)], e.Generation)
@@ -482,5 +498,58 @@ func TestBadEntries(t *testing.T) {
 		if err := e.check(); !errors.Is(err, ErrRecord) {
 			t.Errorf("%d: %v", i, err)
 		}
+	}
+}
+
+// TestFiltersGeneration: a filter that is created comes after all that any member has met, also where a member's clock runs ahead.
+func TestFiltersGeneration(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+	must(t, w.procs[2].store.Filters().DropGeneration(ctx1(t), []byte("f"), 16, ahead))
+	w.procs[1].create(t, "f")
+	w.procs[0].mark(t, "f", keysOf("k%d", 50))
+	if n := w.procs[2].has(t, "f", keysOf("k%d", 50)); n != 50 {
+		t.Errorf("%d of 50", n)
+	}
+}
+
+// TestFiltersControl: only members may ask, and only the first of them may tell what was decided.
+func TestFiltersControl(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	w.procs[0].create(t, "f")
+	f := w.procs[2].member.filters
+	e := *f.list.get([]byte("f"))
+	e.State, e.Change = FilterDropped, 9
+	changed, err := json.Marshal(e)
+	must(t, err)
+	bad, err := json.Marshal(FilterEntry{Name: Hex("g"), Generation: 1})
+	must(t, err)
+	for _, from := range []wire.Remote{{Role: wire.RoleClient, Name: "a"}, {Role: wire.RoleNode, Name: "z"}, {Role: wire.RoleNode, Name: "b"}} {
+		if _, err := f.control(ctx1(t), &wire.Request{Verb: verbChanged, Body: changed, From: &from}); !errors.Is(err, ErrForeign) {
+			t.Errorf("%+v tells of a drop: %v", from, err)
+		}
+		if _, err := f.control(ctx1(t), &wire.Request{Verb: verbDecide, Body: changed, From: &from}); !errors.Is(err, ErrForeign) {
+			t.Errorf("%+v has another than the first decide: %v", from, err)
+		}
+	}
+	first := wire.Remote{Role: wire.RoleNode, Name: "a"}
+	for _, r := range []wire.Request{
+		{Verb: verbChanged, Body: bad}, {Verb: verbChanged, Body: []byte("{")}, {Verb: verbOrder, Body: []byte(`{"do":"melt"}`)}, {Verb: verbOrder, Body: nil},
+		{Verb: verbTell, Body: []byte(`[]`)}, {Verb: verbEntries, Body: []byte(`7`)}, {Verb: verbReady, Body: []byte(`"zz"`)}, {Verb: verbTell + 1},
+	} {
+		r.From = &first
+		if _, err := f.control(ctx1(t), &r); !errors.Is(err, ErrRecord) {
+			t.Errorf("verb %d, %q: %v", r.Verb, r.Body, err)
+		}
+	}
+	for _, d := range []decision{{Do: doDrop}, {Do: "melt", Entry: &e}, {Do: doDrop, Entry: &FilterEntry{Name: Hex("g")}}} {
+		if _, err := w.procs[0].member.filters.decideHere(ctx1(t), d); !errors.Is(err, ErrRecord) {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	if _, err := f.Find(ctx1(t), []byte("f")); err != nil {
+		t.Errorf("the filter went: %v", err)
 	}
 }

@@ -24,6 +24,7 @@ type memDisk struct {
 	kept          map[string][]byte
 	sets, filters bool
 	data          bool
+	slow          time.Duration // that Save takes
 }
 
 func newDisk(identity string) *memDisk {
@@ -37,6 +38,7 @@ func (d *memDisk) Load(key string) ([]byte, error) {
 	return d.kept[key], nil
 }
 func (d *memDisk) Save(_ context.Context, key string, value []byte) error {
+	time.Sleep(d.slow)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.kept[key] = value
