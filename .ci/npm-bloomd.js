@@ -34,7 +34,8 @@ const oddKeys = ['with space', ' leading', 'trailing ', 'tab\tinside', 'gr√ºn ‚Ç
 
 async function commands(c) {
   assert.strictEqual(await c.create('own_one', {capacity: 20000, prob: 0.001}), true)
-  assert.strictEqual(await c.create('own_two', {in_memory: 1}), true)
+  // A cluster refuses filters in memory only.
+  assert.strictEqual(await c.create('own_two', process.env.CLUSTER ? {} : {in_memory: 1}), true)
   for (const key of oddKeys) {
     assert.strictEqual(await c.check('own_one', key), false, 'before set: ' + key.slice(0, 20))
     assert.strictEqual(await c.set('own_one', key), true)

@@ -30,6 +30,8 @@ type nodeDoor struct {
 	flag    string // where the address comes from
 	// open makes the protocol, once the store is open. figures are those of the protocol beside its counts; nil is none.
 	open func(s *engine.Store, l *door.Limits) (p protocol, figures func() []engine.Metric, err error)
+	// after returns when the door is to be served: until then clients that connect wait. Nil is at once.
+	after func()
 
 	listener net.Listener
 	protocol protocol

@@ -71,6 +71,9 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	n := &Node{config: c, log: log, started: time.Now(), refusals: refusalLog{log: log}}
 	forBloomd := &nodeDoor{name: "bloomd", what: "bloomd's protocol", address: c.Address(), flag: "--bloomd", open: n.newBloomd}
 	forPeers := &nodeDoor{name: "peers", what: "the port for nodes and clients", address: c.Peers.Listen, flag: "--listen", open: n.newPeers}
+	if c.Peers.Peers != "" {
+		forBloomd.after = n.joined
+	}
 	switch { // the member is made before its filters are served
 	case c.Peers.Peers != "" && c.Peers.Bloomd:
 		n.doors = doors{forPeers, forBloomd}
@@ -181,6 +184,16 @@ func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func()
 	return srv, func() []engine.Metric { return bloomdMetrics(srv.Metrics()) }, nil
 }
 
+// joinTime is how long clients of bloomd wait, connected, for a node that has just started to find the others of its cluster. Later they are answered with an error.
+const joinTime = 5 * time.Second
+
+// joined returns when the member can do what clients ask, or when it has taken too long.
+func (n *Node) joined() {
+	for end := time.Now().Add(joinTime); !n.stopping.Load() && !n.member.Met() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 // listen listens, or says plainly why not: flag is where the address comes from.
 func listen(address, what, flag string) (net.Listener, error) {
 	network := "tcp"
@@ -209,6 +222,9 @@ func (n *Node) serve(what string, run func() error) {
 // serveDoor serves a door. While the node goes on, it is not ready once a door has ended.
 func (n *Node) serveDoor(d *nodeDoor) {
 	n.serve(d.what, func() error {
+		if d.after != nil {
+			d.after()
+		}
 		err := d.protocol.Serve(context.Background(), d.listener)
 		if !n.stopping.Load() {
 			d.ended.Store(&err)

@@ -94,7 +94,7 @@ func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error)
 	if first == f.m.conf.Node {
 		return f.decideHere(ctx, d)
 	}
-	if !f.m.links[first].Up() {
+	if !reached(ctx, f.m.links[first]) {
 		return r, f.takesAll(d.Do, first)
 	}
 	err = ask(ctx, f.m.links[first], verbDecide, d, &r)
@@ -269,7 +269,7 @@ func toAll[A any](ctx context.Context, m *Member, v wire.Verb, request any) (ans
 		all.Go(func() {
 			var a A
 			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
-			if link.Up() { // or it would be dialed for seconds
+			if reached(ctx, link) { // or it would be dialed for seconds
 				err = ask(ctx, m.stats.caller(id, link), v, request, &a)
 			}
 			mu.Lock()
@@ -283,6 +283,20 @@ func toAll[A any](ctx context.Context, m *Member, v wire.Verb, request any) (ans
 	}
 	all.Wait()
 	return answers, errs
+}
+
+// reachTime is how long a member that is not connected is waited for.
+const reachTime = 200 * time.Millisecond
+
+// reached waits until a member is connected, for a short time.
+func reached(ctx context.Context, link *wire.Link) bool {
+	link.Wake()
+	for end := time.Now().Add(reachTime); !link.Up(); time.Sleep(2 * time.Millisecond) {
+		if ctx.Err() != nil || time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 func joined(errs map[string]error) error {

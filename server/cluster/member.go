@@ -351,6 +351,9 @@ func (m *Member) Hello(from *wire.Remote) (answer []byte, address uint64, err er
 		if err != nil {
 			return nil, 0, err
 		}
+		if l := m.links[from.Name]; l != nil {
+			l.Wake() // who can reach this member can be reached
+		}
 	}
 	return own.encode(), xxhash.Sum64(append(append([]byte(own.Name+"/"+own.Node+"/"), own.Identity...), own.Cluster...)), nil
 }

@@ -114,6 +114,16 @@ func (m *Member) NotReady() (reasons []string) {
 	return append(reasons, m.short()...)
 }
 
+// Met reports whether this member is ready and all others can be reached.
+func (m *Member) Met() bool {
+	for _, l := range m.links {
+		if !l.Up() {
+			return false
+		}
+	}
+	return len(m.NotReady()) == 0
+}
+
 // short says for which ranges too few members are whole and answer.
 func (m *Member) short() (reasons []string) {
 	l := m.live.Load()

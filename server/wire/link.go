@@ -78,7 +78,7 @@ func NewLink(o LinkOptions) *Link {
 	l := &Link{opt: o}
 	l.life, l.cancel = context.WithCancel(context.Background())
 	for i := range o.Requests + 1 {
-		n := &line{l: l, purpose: ForRequests, tried: make(chan struct{})}
+		n := &line{l: l, purpose: ForRequests, tried: make(chan struct{}), wake: make(chan struct{}, 1)}
 		if i == o.Requests {
 			n.purpose = ForCopies
 		}
@@ -93,6 +93,7 @@ type line struct {
 	purpose Purpose
 	once    sync.Once
 	client  atomic.Pointer[Client] // nil while there is none
+	wake    chan struct{}          // ends a pause
 
 	mu    sync.Mutex
 	tried chan struct{} // closed when the first try is over
@@ -178,6 +179,19 @@ func (l *Link) Start() {
 	}
 }
 
+// Wake has connections that are not open be tried at once: there is reason to think that the other side is there again.
+func (l *Link) Wake() {
+	if l.Up() {
+		return
+	}
+	for _, n := range l.lines {
+		select {
+		case n.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // Redial closes the connections: what is under way is lost, and they are opened again.
 func (l *Link) Redial() {
 	for _, n := range l.lines {
@@ -242,9 +256,11 @@ func (n *line) run() {
 		n.l.opt.Events(LinkEvent{Err: err})
 		select {
 		case <-time.After(pause*3/4 + rand.N(pause/2+1)):
+			pause = min(2*pause, n.l.opt.PauseMost)
+		case <-n.wake:
+			pause = n.l.opt.PauseLeast
 		case <-n.l.life.Done():
 		}
-		pause = min(2*pause, n.l.opt.PauseMost)
 	}
 }
 

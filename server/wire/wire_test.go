@@ -664,3 +664,26 @@ func TestChangedBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkWakes: a link that pauses between two tries is tried at once when it is woken.
+func TestLinkWakes(t *testing.T) {
+	t.Parallel()
+	v := serve(t, ServerOptions{})
+	var dials atomic.Int32
+	l := NewLink(LinkOptions{PauseLeast: time.Hour, PauseMost: time.Hour, Dial: func(ctx context.Context) (net.Conn, error) {
+		if dials.Add(1) <= 2 {
+			return nil, errors.New("not yet")
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", v.ln.Addr().String())
+	}})
+	defer l.Close()
+	l.Start()
+	for ctx := inTime(t); !l.Up(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("%d dials", dials.Load())
+		}
+		if dials.Load() >= 2 {
+			l.Wake()
+		}
+	}
+}
