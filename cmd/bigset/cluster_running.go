@@ -136,8 +136,8 @@ type trial struct {
 
 type trialNode struct {
 	id, peer, bloomd, admin string
-	cmd             *exec.Cmd
-	ended           chan error
+	cmd                     *exec.Cmd
+	ended                   chan error
 }
 
 func (a *app) clusterTry() *cobra.Command {

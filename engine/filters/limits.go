@@ -65,7 +65,9 @@ func within(limit Limit, want, most uint64) error {
 }
 
 // MayCreate returns which limit a new filter would pass that several stores are to hold, *LimitError, where there are so many already.
-func (fs *Filters) MayCreate(o bigset.FilterOptions, filters int) error { return fs.mayAdd(&o, filters) }
+func (fs *Filters) MayCreate(o bigset.FilterOptions, filters int) error {
+	return fs.mayAdd(&o, filters)
+}
 
 // mayCreate returns which limit a new filter would pass. The lock of life is held.
 func (fs *Filters) mayCreate(o *bigset.FilterOptions) error {
