@@ -249,6 +249,11 @@ var _ cluster.Disk = (*clusterDisk)(nil)
 
 func (d *clusterDisk) Identity() []byte { return d.store.Identity() }
 
+// PrepareRestore has the store of a node that does not run be restored with its cluster when the node starts: cluster.PrepareRestore.
+func PrepareRestore(ctx context.Context, s *engine.Store) (*cluster.Record, error) {
+	return cluster.PrepareRestore(ctx, &clusterDisk{s})
+}
+
 // metaOf returns where a value is kept.
 func metaOf(key string) (engine.Meta, error) {
 	switch key {

@@ -17,7 +17,7 @@ import (
 func (a *app) cluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Try a cluster, show its state, and which nodes hold what",
+		Short: "Try a cluster, show its state, restore it, and say which nodes hold what",
 		Long: `A cluster cuts the hash space into buckets and keeps n copies of each, on as many nodes. Every node computes the same places
 from the same nodes. A set is in one bucket; the slices of a filter are in several.`,
 		Example: `  bigset cluster try
@@ -26,7 +26,7 @@ from the same nodes. A set is in one bucket; the slices of a filter are in sever
   bigset cluster plan --nodes a:2@east,b:2@west,c:1@north --buckets 1024 --json
   bigset cluster lookup friends --nodes a,b,c,d`,
 	}
-	cmd.AddCommand(a.clusterTry(), a.clusterStatus(), a.clusterPlan(), a.clusterLookup())
+	cmd.AddCommand(a.clusterTry(), a.clusterStatus(), a.clusterRestore(), a.clusterPlan(), a.clusterLookup())
 	return chooser(cmd)
 }
 

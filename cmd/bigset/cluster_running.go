@@ -98,7 +98,7 @@ exit status is 1 where a member does not answer or is joining.`,
 
 func (a *app) clusterTable(s *cluster.Status) error {
 	t := s.Settings
-	fmt.Fprintf(a.out, "cluster %s, epoch %d: N %d, R %d, W %d, DW %d, %d buckets; asked of %s\n", s.Cluster, s.Epoch, t.N, t.R, t.W, t.DW, t.Buckets, s.Node)
+	fmt.Fprintf(a.out, "cluster %s, generation %d, epoch %d: N %d, R %d, W %d, DW %d, %d buckets; asked of %s\n", s.Cluster, s.Generation, s.Epoch, t.N, t.R, t.W, t.DW, t.Buckets, s.Node)
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tADDRESS\tSTATE\tEPOCH\tHINTS FOR IT\tCALLS\tFAILED\tMS\t")
 	for i := range s.Members {

@@ -20,6 +20,7 @@ import (
 	"bigset/server/api"
 	"bigset/server/bloomd"
 	"bigset/server/certs"
+	"bigset/server/cluster"
 	"bigset/server/door"
 )
 
@@ -60,6 +61,7 @@ type advice struct {
 var advices = []advice{
 	{client.ErrUnknown, exitUnknown, "it may have been done; look whether it was before you do it again"},
 	{client.ErrOptions, exitError, "`bigset set --help` says how a running node is asked; --tls names the folder that `bigset cert client` made"},
+	{cluster.ErrConfig, exitError, "`bigset cluster --help` has examples; docs/cluster.md says how a cluster is started, and started again from backups"},
 	{client.ErrQuorum, exitError, "`bigset cluster status` with the same --addr says how many replicas there are"},
 	{client.ErrForeign, exitError, "--addr is the port that `bigset serve --listen` or `--peers` opens for nodes and clients; clients of bloomd have another"},
 	{client.ErrAnswer, exitError, "the node may be of another version: compare `bigset version` on both machines"},

@@ -26,8 +26,9 @@ type State struct {
 	Boot      uint64  `json:"boot"`     // drawn at each start
 	Committed *Record `json:"committed,omitempty"`
 	Prepared  *Record `json:"prepared,omitempty"`
-	HasData   bool    `json:"has_data"` // sets or filters from before the cluster was born
-	Born      uint64  `json:"born"`     // the microsecond at which it looked
+	Restoring bool    `json:"restoring,omitempty"` // its folder is to be a member of the next generation
+	HasData   bool    `json:"has_data"`            // sets or filters from before the cluster was born
+	Born      uint64  `json:"born"`                // the microsecond at which it looked
 	// Sets and Filters say whether the member answers reads of them.
 	Sets    bool   `json:"sets"`
 	Filters bool   `json:"filters"`

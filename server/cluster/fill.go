@@ -73,7 +73,8 @@ func (m *Member) unite(l *live, r run, sets bool, cause error) error {
 			continue
 		}
 		e := l.view.Record.Members[i]
-		if e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) { // another disk: what it had is gone, and no power cut explains it
+		// Another disk: what it had is gone, and no power cut explains it. Where the cluster was restored with that disk, the loss is accepted.
+		if e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) && e.Disk != l.view.Record.Restored {
 			return cause
 		}
 		if sets {

@@ -17,6 +17,9 @@ import (
 type ledger struct {
 	Committed *Record `json:"committed,omitempty"`
 	Prepared  *Record `json:"prepared,omitempty"`
+	// Restore says that this folder is to be a member of the cluster's next generation: what it holds counts, whoever has written it, and what others held
+	// besides is given up.
+	Restore bool `json:"restore,omitempty"`
 }
 
 func (l ledger) encode() []byte {
@@ -61,6 +64,10 @@ func (l ledger) propose(r *Record) (ledger, error) {
 	case c == nil && r.Epoch == 1 && r.Proposer != r.Members[0].ID:
 		return l, fmt.Errorf("%w: %q proposes the birth of a cluster, which only %q may", ErrRecord, r.Proposer, r.Members[0].ID)
 	case c == nil: // an empty disk holds nothing that could contradict
+	case l.Restore:
+		if err := r.restores(c); err != nil {
+			return l, err
+		}
 	case r.Epoch <= c.Epoch:
 		return l, fmt.Errorf("%w: epoch %d is proposed, and %d is held", ErrRecord, r.Epoch, c.Epoch)
 	default:
@@ -90,10 +97,19 @@ func (l ledger) commit(r *Record) (ledger, error) {
 	}
 	c := l.Committed
 	switch {
-	case c == nil || r.Epoch > c.Epoch && string(r.Cluster) == string(c.Cluster):
+	case c == nil:
 		l.Committed = r
 	case string(r.Cluster) != string(c.Cluster):
 		return l, fmt.Errorf("%w: this folder is of cluster %x, and the record of cluster %x", ErrForeign, []byte(c.Cluster), []byte(r.Cluster))
+	case l.Restore && r.Generation <= c.Generation: // that of before counts no more
+	case l.Restore:
+		l.Committed, l.Restore = r, false
+	case r.Generation > c.Generation:
+		return l, fmt.Errorf("%w: this folder is of generation %d of the cluster, which was restored as generation %d without it: start this node with an empty folder",
+			ErrForeign, c.Generation, r.Generation)
+	case r.Generation < c.Generation: // of one that has not heard
+	case r.Epoch > c.Epoch:
+		l.Committed = r
 	case r.Epoch == c.Epoch && !r.same(c):
 		return l, fmt.Errorf("%w: two records of epoch %d", ErrRecord, r.Epoch)
 	}

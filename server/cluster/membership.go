@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -253,7 +254,7 @@ func (m *Membership) look() {
 	if r := v.Record; r != nil {
 		e := r.Members[v.Self]
 		// A disk that may lack something has to join under a new epoch first: what it has acknowledged under this one may still count somewhere.
-		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.lacks.sets && !m.lacks.filters
+		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.lacks.sets && !m.lacks.filters && !m.ledger.Restore
 		v.Sets = v.Serves && m.filled.Sets >= e.Sets
 		v.Filters = v.Serves && m.filled.Filters >= e.Filters
 	}
@@ -287,7 +288,7 @@ func (m *Membership) State(ctx context.Context) (State, error) {
 			return State{}, err
 		}
 	}
-	s := State{ID: m.conf.Node, Identity: m.conf.Disk.Identity(), Boot: m.boot, Committed: m.ledger.Committed, Prepared: m.ledger.Prepared, HasData: has,
+	s := State{ID: m.conf.Node, Identity: m.conf.Disk.Identity(), Boot: m.boot, Committed: m.ledger.Committed, Prepared: m.ledger.Prepared, Restoring: m.ledger.Restore, HasData: has,
 		Born: uint64(m.conf.Now().UnixMicro()), Sets: m.view.Sets, Filters: m.view.Filters, Waits: m.waits}
 	if s.Committed == nil {
 		s.Seal, s.Domain = m.conf.Disk.Seal()
@@ -313,6 +314,13 @@ func (m *Membership) agree(ctx context.Context, r *Record) error {
 		}
 	}
 	l := m.ledger
+	if c := l.Committed; c != nil && r.Generation > c.Generation && !l.Restore {
+		if c.names(m.conf.Node, m.conf.Disk.Identity()) {
+			return fmt.Errorf("%w: node %s holds generation %d of the cluster, and its folder was not restored: run `bigset cluster restore` there too, or start it with an empty folder",
+				ErrForeign, m.conf.Node, c.Generation)
+		}
+		l.Committed = nil // a disk that is no member holds nothing that could contradict
+	}
 	if m.asking && m.conf.index(r.Proposer) < m.conf.index(m.conf.Node) { // this one yields
 		l = l.withdraw(m.conf.Node)
 		m.yielded = true
@@ -337,7 +345,11 @@ func (m *Membership) commit(ctx context.Context, r *Record) error {
 	if why := m.differs(r); why != "" {
 		return fmt.Errorf("%w: the cluster is %s", ErrForeign, why)
 	}
-	l, err := m.ledger.commit(r)
+	own := m.ledger
+	if c := own.Committed; c != nil && !own.Restore && r.Generation > c.Generation && !c.names(m.conf.Node, m.conf.Disk.Identity()) {
+		own.Committed = nil // a disk that was no member
+	}
+	l, err := own.commit(r)
 	if err != nil {
 		return err
 	}
@@ -418,6 +430,9 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 			if err == nil && s.ID != id {
 				err = fmt.Errorf("%w: node %s answers in the place of %s", ErrForeign, s.ID, id)
 			}
+			if err == nil && s.Restoring && s.Committed == nil {
+				err = fmt.Errorf("%w: node %s restores no record", ErrRecord, id)
+			}
 			for _, r := range []*Record{s.Committed, s.Prepared} {
 				if err == nil && r != nil {
 					err = r.check()
@@ -486,6 +501,13 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 	}
 	var next *Record
 	switch {
+	case l.Restore:
+		if gone := m.missing(states); gone != "" {
+			return "the restore of the cluster, for which all members are needed: " + gone + " can't be reached", nil
+		}
+		if next, waits, err = m.restore(ctx, states); next == nil {
+			return waits, err
+		}
 	case l.Committed == nil:
 		if gone := m.missing(states); gone != "" {
 			return "the birth of the cluster, for which all members are needed: " + gone + " can't be reached", nil
@@ -616,6 +638,58 @@ func (m *Membership) birth(ctx context.Context, states map[string]State) (*Recor
 			ErrConfig, strings.Join(holders, " and "))
 	}
 	return r, nil
+}
+
+// restore returns the record of the cluster's next generation, or what this member waits for.
+func (m *Membership) restore(ctx context.Context, states map[string]State) (next *Record, waits string, err error) {
+	own, err := m.State(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	states[m.conf.Node] = own
+	disks, bring := map[string]Hex{}, map[string]bool{}
+	newest, first := own.Committed, ""
+	for _, p := range m.conf.Peers {
+		s := states[p.ID]
+		disks[p.ID] = s.Identity
+		switch {
+		case s.Restoring && (!bytes.Equal(s.Committed.Cluster, own.Committed.Cluster) || s.Committed.Generation != own.Committed.Generation):
+			return nil, "", fmt.Errorf("%w: node %s restores generation %d of cluster %x, and node %s generation %d of cluster %x", ErrConfig, p.ID,
+				s.Committed.Generation, []byte(s.Committed.Cluster), m.conf.Node, own.Committed.Generation, []byte(own.Committed.Cluster))
+		case s.Restoring:
+			bring[p.ID] = true
+			if first == "" {
+				first = p.ID
+			}
+			if s.Committed.Epoch > newest.Epoch {
+				newest = s.Committed
+			}
+		case s.Committed == nil && s.HasData || s.Committed != nil && s.Committed.names(p.ID, s.Identity):
+			return nil, "", fmt.Errorf("%w: node %s holds data and was not restored: run `bigset cluster restore` on its folder too, or start it with an empty one", ErrConfig, p.ID)
+		}
+	}
+	if first != m.conf.Node {
+		return nil, "the restore of the cluster, by " + first, nil
+	}
+	return newest.restored(m.conf.Node, newest.Epoch+1, disks, bring), "", nil
+}
+
+// PrepareRestore has the folder of a member that does not run be restored when it starts: together with the other folders that are restored it is the cluster's next
+// generation. It returns the record that the folder holds.
+func PrepareRestore(ctx context.Context, d Disk) (*Record, error) {
+	value, err := d.Load(keyLedger)
+	if err != nil {
+		return nil, err
+	}
+	l, err := decodeLedger(value)
+	if err != nil {
+		return nil, err
+	}
+	if l.Committed == nil {
+		return nil, fmt.Errorf("%w: this folder is of no cluster: a node that is started with --peers and this folder brings its data into a new one", ErrConfig)
+	}
+	l.Prepared, l.Restore = nil, true
+	return l.Committed, d.Save(ctx, keyLedger, l.encode())
 }
 
 // fill has this member filled, unless that is under way.

@@ -67,6 +67,8 @@ type Record struct {
 	Members  []Entry       `json:"members"` // in the order of the peer list
 	// Born is the microsecond of birth: generations of the cluster's filters are above it.
 	Born uint64 `json:"born"`
+	// Restored is the epoch under which the cluster was restored last: what disks that came under it had held is given up.
+	Restored uint64 `json:"restored,omitempty"`
 	// Origin is the member that held data at birth. Until the others have copied a range from it, it alone answers reads, and every write needs it.
 	Origin string `json:"origin,omitempty"`
 	// Seal is the key of the tokens, and Domain what they are of: those of the origin, so that its tokens stay valid.
@@ -108,7 +110,7 @@ func (r *Record) check() error {
 	}
 	seen := map[string]bool{}
 	for _, m := range r.Members {
-		if seen[m.ID] || checkID(m.ID) != nil || len(m.Incarnation) == 0 || len(m.Incarnation) > 255 || max(m.Sets, m.Filters, m.Disk) > r.Epoch {
+		if seen[m.ID] || checkID(m.ID) != nil || len(m.Incarnation) == 0 || len(m.Incarnation) > 255 || max(m.Sets, m.Filters, m.Disk, r.Restored) > r.Epoch || r.Generation == 0 {
 			return fmt.Errorf("%w: member %q", ErrRecord, m.ID)
 		}
 		seen[m.ID] = true
@@ -156,6 +158,39 @@ func (r *Record) rejoined(id string, incarnation []byte, sets, filters bool) *Re
 		m.Filters = next.Epoch
 	}
 	return next
+}
+
+// restored returns the record of the cluster's next generation: all members join with the disks that they have, and the named ones bring what they hold.
+func (r *Record) restored(proposer string, epoch uint64, disks map[string]Hex, bring map[string]bool) *Record {
+	next := r.clone()
+	next.Generation, next.Epoch, next.Restored, next.Proposer, next.Origin = r.Generation+1, epoch, epoch, proposer, ""
+	for i := range next.Members {
+		m := &next.Members[i]
+		*m = Entry{ID: m.ID, Incarnation: disks[m.ID], Sets: epoch, Filters: epoch, Disk: epoch}
+		if bring[m.ID] {
+			m.Disk = 0
+		}
+	}
+	return next
+}
+
+// restores returns what is wrong with a record as the one of the next generation.
+func (r *Record) restores(before *Record) error {
+	same := r.Generation == before.Generation+1 && r.Epoch > before.Epoch && r.Restored == r.Epoch && r.Origin == "" && bytes.Equal(r.Cluster, before.Cluster) &&
+		r.Name == before.Name && r.Settings == before.Settings && len(r.Members) == len(before.Members)
+	for i := range r.Members {
+		same = same && r.Members[i].ID == before.Members[i].ID && r.Members[i].Sets == r.Epoch && r.Members[i].Filters == r.Epoch
+	}
+	if !same {
+		return fmt.Errorf("%w: generation %d, epoch %d is no restore of generation %d, epoch %d", ErrRecord, r.Generation, r.Epoch, before.Generation, before.Epoch)
+	}
+	return nil
+}
+
+// names reports whether a disk is the member that the record names.
+func (r *Record) names(id string, identity []byte) bool {
+	i := r.entry(id)
+	return i >= 0 && bytes.Equal(r.Members[i].Incarnation, identity)
 }
 
 // follows returns what is wrong with a record as the one after another: only the proposer's own entry may change.

@@ -16,18 +16,20 @@ const VerbStatus wire.Verb = 90
 
 // Status is what a member knows of itself and of the others.
 type Status struct {
-	Cluster  string         `json:"cluster"`
-	Node     string         `json:"node"`
-	Epoch    uint64         `json:"epoch"` // 0 before the cluster is born
-	Settings ring.Settings  `json:"settings"`
-	Serves   bool           `json:"serves"`
-	Sets     bool           `json:"sets"`    // whether this member answers reads of sets
-	Filters  bool           `json:"filters"` // and of filters
-	Listed   bool           `json:"listed"`  // whether this member knows which filters there are
-	Named    int            `json:"named"`   // how many
-	Waits    string         `json:"waits,omitempty"`
-	Copied   uint64         `json:"copied_bytes,omitempty"` // of the copy into this member that goes on
-	Members  []MemberStatus `json:"members"`
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+	Epoch   uint64 `json:"epoch"` // 0 before the cluster is born
+	// Generation is how often the cluster was started again from backups, and once for its birth.
+	Generation uint64         `json:"generation"`
+	Settings   ring.Settings  `json:"settings"`
+	Serves     bool           `json:"serves"`
+	Sets       bool           `json:"sets"`    // whether this member answers reads of sets
+	Filters    bool           `json:"filters"` // and of filters
+	Listed     bool           `json:"listed"`  // whether this member knows which filters there are
+	Named      int            `json:"named"`   // how many
+	Waits      string         `json:"waits,omitempty"`
+	Copied     uint64         `json:"copied_bytes,omitempty"` // of the copy into this member that goes on
+	Members    []MemberStatus `json:"members"`
 }
 
 // MemberStatus is what a member knows of one member.
@@ -53,7 +55,7 @@ func (m *Member) Status() Status {
 	v := m.View()
 	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: m.membership.conf.Settings, Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits()}
 	if v.Record != nil {
-		s.Epoch = v.Record.Epoch
+		s.Epoch, s.Generation = v.Record.Epoch, v.Record.Generation
 	}
 	s.Listed, _ = m.filters.list.state()
 	s.Named = len(m.filters.list.activeNames())

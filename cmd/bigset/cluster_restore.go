@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bigset/engine"
+	"bigset/server"
+)
+
+func (a *app) clusterRestore() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore [SRC]",
+		Short: "Have the folder of a node start its cluster again, as it is or from a backup",
+		Long: `Start a cluster again from one backup a node, or from the disks that are left. Stop all nodes. On each machine whose folder or backup is to count, run this
+command: with SRC it copies that checkpoint into --dir first, which must not exist. Nodes that have nothing start with an empty folder. Then start all nodes
+as before. When all are up they unite what the restored folders hold, in the cluster's next generation.
+
+What was acknowledged after the backups, or lay only on disks that are lost, is gone. A folder of the former generation that comes back later is refused.`,
+		Example: `  bigset cluster restore /backup/monday --dir /var/lib/bigset
+  bigset cluster restore --dir /var/lib/bigset      # two of three disks are lost; this is the third`,
+		Args:              takes(0, 1),
+		ValidArgsFunction: completeFolder,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if _, err := engine.Restore(cmd.Context(), args[0], a.dir, &engine.RestoreOptions{Progress: a.restoring}); err != nil {
+					return err
+				}
+			}
+			return a.withStore(atRest, func(s *engine.Store) error {
+				r, err := server.PrepareRestore(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				return a.answer(struct {
+					Dir        string `json:"dir"`
+					Cluster    string `json:"cluster"`
+					Generation uint64 `json:"generation"`
+					Epoch      uint64 `json:"epoch"`
+				}{a.dir, r.Name, r.Generation, r.Epoch},
+					"%s starts cluster %s again when all its nodes are up, with what it held in generation %d, epoch %d", a.dir, r.Name, r.Generation, r.Epoch)
+			})
+		},
+	}
+}
