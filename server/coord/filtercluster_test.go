@@ -2,6 +2,7 @@ package coord_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -33,7 +34,9 @@ type sliceLink struct {
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
 	twist  func(*bigset.Marks)
-	joins  bool // its answers say that it is Joining, though it gives them
+	joins  bool                    // its answers say that it is Joining, though it gives them
+	frames int                     // about many slices that it was given
+	spoil  func(slice uint32) bool // slices about which it has an error among many
 }
 
 func (l *sliceLink) Member() peer.Member {
@@ -149,6 +152,74 @@ func (l *sliceLink) DropGeneration(ctx context.Context, name []byte, slices uint
 	})
 	return l.Member(), err
 }
+
+func (l *sliceLink) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) (all []peer.SliceMarked, _ peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		l.frames++
+		all, _, err = l.Replica.MarkMany(ctx, spec, groups)
+		for i := range all {
+			if all[i].Err == nil {
+				l.minted = append(l.minted, all[i].Of(spec))
+			}
+		}
+		return err
+	})
+	by := l.Member()
+	for i := range all {
+		if err != nil || all[i].Err != nil {
+			continue
+		}
+		m := all[i].Of(spec)
+		if l.short {
+			m.Marks = m.Marks[:len(m.Marks)-1]
+		}
+		if l.twist != nil {
+			l.twist(&m)
+		}
+		if all[i].Layers, all[i].Marks = m.Layers, m.Marks; by.State == peer.Normal {
+			l.marks = append(l.marks, m)
+		}
+		if l.spoil != nil && l.spoil(all[i].Slice) {
+			all[i] = peer.SliceMarked{Err: errSpoilt}
+		}
+	}
+	return all, by, err
+}
+
+func (l *sliceLink) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceMarks) (all []peer.SliceAnswers, _ peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		l.frames++
+		l.apply()
+		all, _, err = l.Replica.ApplyMarksMany(context.WithoutCancel(ctx), spec, groups)
+		return err
+	})
+	for i := range all {
+		if l.spoil != nil && l.spoil(groups[i].Slice) {
+			all[i] = peer.SliceAnswers{Err: errSpoilt}
+		}
+	}
+	return all, l.Member(), err
+}
+
+func (l *sliceLink) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) (all []peer.SliceAnswers, _ peer.Member, err error) {
+	err = l.over(ctx, func() (err error) {
+		l.frames++
+		all, _, err = l.Replica.CheckMany(ctx, spec, groups)
+		return err
+	})
+	for i := range all {
+		if n := len(all[i].Answers); l.short && n > 0 {
+			all[i].Answers = all[i].Answers[:n-1]
+		}
+		if l.spoil != nil && l.spoil(groups[i].Slice) {
+			all[i] = peer.SliceAnswers{Err: errSpoilt}
+		}
+	}
+	return all, l.Member(), err
+}
+
+// errSpoilt is the error of one slice among many.
+var errSpoilt = errors.New("a disk can't be read")
 
 // has reports whether a replica itself has a key.
 func (l *sliceLink) has(t testing.TB, f coord.Filter, key string) bool {

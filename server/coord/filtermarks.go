@@ -29,8 +29,10 @@ func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, err
 		return nil, err
 	}
 	hung := &nodes{}
-	return c.eachSlice(ctx, &r, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+	return c.eachSlice(ctx, &r, q, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 		return c.markSlice(ctx, q, spec, hashes, hung)
+	}, func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) ([][]bool, []error, []bool) {
+		return c.markGroup(ctx, q, spec, g, hung)
 	})
 }
 

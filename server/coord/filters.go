@@ -40,8 +40,10 @@ func (c *Coordinator) CheckFilter(ctx context.Context, r FilterKeys) ([]bool, er
 	if err != nil {
 		return nil, err
 	}
-	return c.eachSlice(ctx, &r, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
+	return c.eachSlice(ctx, &r, q, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 		return c.checkSlice(ctx, q, spec, hashes)
+	}, func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) ([][]bool, []error, []bool) {
+		return c.checkGroup(ctx, q, spec, g)
 	})
 }
 
@@ -124,6 +126,8 @@ type part struct {
 	slice  uint32
 	hashes []bloomslice.Hash
 	places []int // of the keys in the request
+	// unknown says that a replica was asked to mark the keys, and nobody knows whether it has.
+	unknown bool
 }
 
 // cut returns the parts of a request.
@@ -135,7 +139,7 @@ func (r *FilterKeys) cut() (parts []*part) {
 		s := h.Slice(r.Options.Slices)
 		p := bySlice[s]
 		if p == nil {
-			p = &part{s, make([]bloomslice.Hash, 0, each), make([]int, 0, each)}
+			p = &part{slice: s, hashes: make([]bloomslice.Hash, 0, each), places: make([]int, 0, each)}
 			bySlice[s], parts = p, append(parts, p)
 		}
 		p.hashes, p.places = append(p.hashes, h), append(p.places, i)
@@ -146,13 +150,20 @@ func (r *FilterKeys) cut() (parts []*part) {
 // sliceWork does a request on some keys of one slice, at most bigset.MarksMax, and answers about each.
 type sliceWork func(context.Context, bigset.SliceSpec, []bloomslice.Hash) ([]bool, error)
 
-// eachSlice does a request at all slices that it has keys of, side by side, and answers in the order of the keys.
-func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, work sliceWork) ([]bool, error) {
+// eachSlice does a request at all slices that it has keys of, side by side, and answers in the order of the keys. Slices that the same replicas hold are done
+// together, and one by one what is left of them.
+func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, work sliceWork, together groupWork) ([]bool, error) {
 	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
 	parts := r.cut()
-	g := &gatherSlices{filter: r.Filter, work: work, left: parts, answers: make([]bool, len(r.Keys))}
+	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, len(r.Keys))}
 	g.filter.Name = bytes.Clone(r.Name) // what is sent refers to it, and may be under way when the caller goes on
+	if len(parts) > 1 {
+		parts = g.inGroups(ctx, c, q, parts, together)
+	}
+	if g.left = parts; len(parts) == 0 {
+		return g.answers, g.err()
+	}
 	if workers := min(len(parts), slicesAtOnce); workers > 1 {
 		g.over, g.workers = c.run.NewSignal(), workers
 		for range workers {
@@ -210,7 +221,9 @@ func (g *gatherSlices) do(ctx context.Context, p *part) {
 		answers, err := g.work(ctx, spec, p.hashes[at:end:end])
 		if err != nil {
 			errs.add(err)
-			g.noAnswer(p.places[at:end], err)
+			g.mu.Lock()
+			g.noAnswer(p, p.places[at:end], err)
+			g.mu.Unlock()
 			continue
 		}
 		for i, place := range p.places[at:end] {
@@ -226,12 +239,17 @@ func (g *gatherSlices) do(ctx context.Context, p *part) {
 	g.errs.add(fmt.Errorf("slice %d: %w", p.slice, errors.Join(errs...)))
 }
 
-// noAnswer notes keys without an answer.
-func (g *gatherSlices) noAnswer(places []int, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// failed notes a slice without an answer. It is called with mu held.
+func (g *gatherSlices) failed(p *part, places []int, err error) {
+	g.noAnswer(p, places, err)
+	g.failure.Slices++
+	g.errs.add(fmt.Errorf("slice %d: %w", p.slice, err))
+}
+
+// noAnswer notes keys without an answer. It is called with mu held.
+func (g *gatherSlices) noAnswer(p *part, places []int, err error) {
 	g.failure.Keys = append(g.failure.Keys, places...)
-	if errors.Is(err, ErrUnknown) {
+	if p.unknown || errors.Is(err, ErrUnknown) {
 		g.failure.Unknown += len(places)
 	}
 }
