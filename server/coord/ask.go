@@ -9,37 +9,74 @@ import (
 	"bigset/server/peer"
 )
 
-// ask asks all replicas at once, and returns the first answers when there are enough of them.
+// ask asks as many replicas as have to answer, the first ones, and another one for each that fails, or that has not answered after Options.HedgeTime; where that is not set it
+// asks all at once. It returns the first answers when there are enough of them.
 func ask[R interface{ Member() peer.Member }, T any](ctx context.Context, c *Coordinator, name []byte, enough int, replicas []R, f func(context.Context, R) (T, error)) ([]T, error) {
 	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
-	var mu sync.Mutex
-	var answers []T
-	var errs []error
-	settled := c.run.NewSignal()
-	for _, rep := range replicas {
-		c.run.Go(func() {
-			a, err := f(ctx, rep)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, err))
-			} else if len(answers) < enough {
-				answers = append(answers, a)
-			}
-			if len(answers) == enough || len(answers)+len(errs) == len(replicas) {
-				settled.Set()
-			}
+	a := &asking[R, T]{c: c, ctx: ctx, f: f, left: replicas, enough: enough, of: len(replicas), settled: c.run.NewSignal()}
+	first := len(replicas)
+	if c.opt.HedgeTime > 0 && enough < first {
+		first = enough
+		stop := c.run.After(c.opt.HedgeTime, func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.more(a.enough - len(a.answers))
 		})
+		defer stop()
 	}
+	a.mu.Lock()
+	a.more(first)
+	a.mu.Unlock()
 	if len(replicas) == 0 {
-		settled.Set()
+		a.settled.Set()
 	}
-	waited := settled.Wait(ctx)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(answers) < enough {
-		return nil, &QuorumError{Set: name, Answered: len(answers), Of: enough, Err: errors.Join(append(errs, waited)...)}
+	waited := a.settled.Wait(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left = nil
+	if len(a.answers) < enough {
+		return nil, &QuorumError{Set: name, Answered: len(a.answers), Of: enough, Err: errors.Join(append(a.errs, waited)...)}
 	}
-	return answers[:enough:enough], nil
+	return a.answers[:enough:enough], nil
+}
+
+// asking is a question that is under way.
+type asking[R interface{ Member() peer.Member }, T any] struct {
+	c       *Coordinator
+	ctx     context.Context
+	f       func(context.Context, R) (T, error)
+	enough  int
+	of      int
+	settled Signal
+
+	mu      sync.Mutex
+	left    []R // that were not asked
+	answers []T
+	errs    []error
+}
+
+// more asks some more replicas, where there are any. It is called with mu held.
+func (a *asking[R, T]) more(n int) {
+	for ; n > 0 && len(a.left) > 0; n-- {
+		rep := a.left[0]
+		a.left = a.left[1:]
+		a.c.run.Go(func() { a.one(rep) })
+	}
+}
+
+// one asks one replica.
+func (a *asking[R, T]) one(rep R) {
+	answer, err := a.f(a.ctx, rep)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.errs = append(a.errs, fmt.Errorf("%s: %w", rep.Member().Node, err))
+		a.more(1)
+	} else if len(a.answers) < a.enough {
+		a.answers = append(a.answers, answer)
+	}
+	if len(a.answers) == a.enough || len(a.answers)+len(a.errs) == a.of {
+		a.settled.Set()
+	}
 }

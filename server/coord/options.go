@@ -64,7 +64,7 @@ type Options struct {
 	SendTimeout time.Duration
 	// ChunkTimeout is how long a replica may take for the next chunk of a read, before another takes its place; default 5 s.
 	ChunkTimeout time.Duration
-	// HedgeTime is how long a replica may take for the first chunk of a read, where another one could take its place: one that has stopped, or
+	// HedgeTime is how long a replica may take for an answer, or the first chunk of a read, where another one could take its place: one that has stopped, or
 	// is slow, then costs no more than that. It doubles with each replacement in a read, so that load does not make more load. Default 0:
 	// ChunkTimeout counts for the first chunk too.
 	HedgeTime time.Duration
