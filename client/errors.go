@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bigset"
+	"bigset/bloomslice"
 	"bigset/keyscheme"
 	"bigset/server/api"
 	"bigset/server/door"
@@ -36,6 +37,8 @@ type UnknownError struct {
 	Request []byte
 	// Context is what a drop was to remove. The same drop with this context removes nothing else.
 	Context Token
+	// What is what was asked, of a change of a filter. To ask again is safe.
+	What string
 	// Err says why it is unknown.
 	Err error
 }
@@ -43,7 +46,10 @@ type UnknownError struct {
 // Error implements error.
 func (e *UnknownError) Error() string {
 	what := "the drop"
-	if len(e.Request) > 0 {
+	switch {
+	case e.What != "":
+		what = e.What
+	case len(e.Request) > 0:
 		what = "request " + e.RequestText()
 	}
 	return fmt.Sprintf("client: nobody knows whether %s was done: %v", what, e.Err)
@@ -124,7 +130,7 @@ func hopeless(err error) bool {
 
 // verdicts are the errors that follow from a request alone, whatever has happened before: all nodes give them, also to the first of several tries.
 var verdicts = []error{
-	api.ErrBody, ErrQuorum, bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContextRequired, keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion,
+	api.ErrBody, ErrQuorum, bigset.ErrFilterOpen, bloomslice.ErrOptions, bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContextRequired, keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion,
 	keyscheme.ErrTokenForm, keyscheme.ErrTokenSet, keyscheme.ErrTokenElement,
 }
 

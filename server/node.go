@@ -172,16 +172,20 @@ func (n *Node) openStore() (*engine.Store, error) {
 // newBloomd makes the door for bloomd's protocol.
 func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	var served door.Filters = &bloomFilters{store: s, defaults: bigset.FilterOptions{Options: c.Filters, InMemory: c.InMemory}, node: n}
-	if n.member != nil {
-		served = n.member.Filters()
-	}
-	srv, err := bloomd.New(served,
+	srv, err := bloomd.New(n.servedFilters(s),
 		door.Options{Limits: limits, RequestBytesMax: c.MaxLine, IdleTime: c.Idle, Loops: c.loops(), Log: n.log})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return srv, func() []engine.Metric { return bloomdMetrics(srv.Metrics()) }, nil
+}
+
+// servedFilters returns the filters that doors serve: those of the cluster, or of the store.
+func (n *Node) servedFilters(s *engine.Store) door.Filters {
+	if n.member != nil {
+		return n.member.Filters()
+	}
+	return &bloomFilters{store: s, defaults: bigset.FilterOptions{Options: n.config.Filters, InMemory: n.config.InMemory}, node: n}
 }
 
 // joinTime is how long clients of bloomd wait, connected, for a node that has just started to find the others of its cluster. Later they are answered with an error.

@@ -147,14 +147,14 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	p.Cluster = cmp.Or(p.Cluster, "bigset")
 	out := &peersDoor{}
 	if p.Peers == "" {
-		o.Handler = clientsOnly(api.Handler(alone.New(s)))
+		o.Handler = clientsOnly(api.FilterHandler(n.servedFilters(s), api.Handler(alone.New(s))))
 	} else {
 		var err error
 		if out.member, err = n.newMember(s, folder); err != nil {
 			return nil, nil, err
 		}
 		n.member = out.member
-		clients, nodes := out.member.Clients(api.Handler(out.member.Backend())), out.member.Handler()
+		clients, nodes := out.member.Clients(api.FilterHandler(out.member.Filters(), api.Handler(out.member.Backend()))), out.member.Handler()
 		o.Hello = out.member.Hello
 		o.Handler = func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 			if r.Verb.Peers() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"bigset"
+	"bigset/bloomslice"
 	"bigset/keyscheme"
 	"bigset/server/door"
 )
@@ -17,7 +18,7 @@ var kinds = []error{
 	bigset.ErrDiskFull, bigset.ErrFailed, bigset.ErrClosed,
 	keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion, keyscheme.ErrTokenForm, keyscheme.ErrTokenDomain, keyscheme.ErrTokenSet,
 	keyscheme.ErrTokenElement, keyscheme.ErrTokenSeal, keyscheme.ErrTokenTooLarge,
-	context.Canceled, context.DeadlineExceeded,
+	context.Canceled, context.DeadlineExceeded, bigset.ErrNoFilter, bigset.ErrFilterOpen, bloomslice.ErrOptions,
 }
 
 // textBytesMax bounds the text of an error on the wire.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bigset"
+	"bigset/bloomslice"
 	"bigset/keyscheme"
 	"bigset/server/door"
 )
@@ -48,6 +49,26 @@ var bodies = []struct {
 	{"drop", &door.Drop{Set: []byte("s"), Context: []byte("W"), Quorum: door.Quorum{W: 1, DW: door.NotDurable}}, "01017301570100",
 		func(v any) []byte { return AppendDrop(nil, v.(*door.Drop)) },
 		func(b []byte) (any, error) { v, err := DecodeDrop(b); return &v, err }},
+	{"filter keys", &FilterKeys{Name: []byte("f"), Keys: [][]byte{[]byte("a"), nil}}, "01016602" + "016100",
+		func(v any) []byte { return AppendFilterKeys(nil, v.(*FilterKeys)) },
+		func(b []byte) (any, error) { v, err := DecodeFilterKeys(b); return &v, err }},
+	{"answers", []bool{true, false}, "01020100",
+		func(v any) []byte { return AppendAnswers(nil, v.([]bool)) },
+		func(b []byte) (any, error) { return DecodeAnswers(b) }},
+	{"filter create", &FilterCreate{Name: []byte("f"), FilterCreate: door.FilterCreate{Capacity: new(uint64(300)), Probability: new(0.5), InMemory: new(true)}},
+		"0101660fac0280808080808080f03f",
+		func(v any) []byte { return AppendFilterCreate(nil, v.(*FilterCreate)) },
+		func(b []byte) (any, error) { v, err := DecodeFilterCreate(b); return &v, err }},
+	{"filter change", &FilterChange{Do: FlushFilter, Name: []byte("f")}, "01040166",
+		func(v any) []byte { return AppendFilterChange(nil, v.(*FilterChange)) },
+		func(b []byte) (any, error) { v, err := DecodeFilterChange(b); return &v, err }},
+	{"filter listing", &door.FilterListing{Prefix: []byte("p"), After: "q", Most: 256, Absolute: true}, "01017001718002" + "01",
+		func(v any) []byte { return AppendFilterListing(nil, v.(*door.FilterListing)) },
+		func(b []byte) (any, error) { v, err := DecodeFilterListing(b); return &v, err }},
+	{"filter infos", []door.FilterInfo{{Name: "f", Probability: 0.5, InMemory: true, CheckHits: 1, CheckMisses: 2, SetHits: 3, SetMisses: 4, PageIns: 5, PageOuts: 6,
+		Figures: bloomslice.Figures{Capacity: 7, Size: 8, Storage: 9}}}, "0101016680808080808080f03f01010203040506070809",
+		func(v any) []byte { return AppendFilterInfos(nil, v.([]door.FilterInfo)) },
+		func(b []byte) (any, error) { return DecodeFilterInfos(b) }},
 	{"names", []door.Name{{Set: []byte("s"), Live: 1, Seen: 2}}, "01010173" + "0102",
 		func(v any) []byte { return AppendNames(nil, v.([]door.Name)) },
 		func(b []byte) (any, error) { return DecodeNames(b) }},

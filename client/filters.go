@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"bigset"
+	"bigset/server/api"
+	"bigset/server/door"
+	"bigset/server/wire"
+)
+
+// FilterInfo is what nodes know of a filter, and FilterCreate what one is made with; a field that is nil is the nodes' default.
+type (
+	FilterInfo   = door.FilterInfo
+	FilterCreate = door.FilterCreate
+)
+
+// Filter is a bloom filter at the nodes, whether or not it exists. Its methods may be called by any number of goroutines. For a filter that does not exist
+// they return bigset.ErrNoFilter.
+type Filter struct {
+	c    *Client
+	name []byte
+}
+
+// Filter returns the filter of a name.
+func (c *Client) Filter(name string) *Filter { return &Filter{c, []byte(name)} }
+
+// filterKeysBytes is about how many bytes of keys one request has.
+const filterKeysBytes = 4 << 20
+
+// Check reports for each key whether it is in the filter: false is certain, true is not.
+func (f *Filter) Check(ctx context.Context, keys ...[]byte) ([]bool, error) {
+	return f.keys(keys, func(some [][]byte) ([]byte, error) {
+		ctx, cancel := f.c.bound(ctx)
+		defer cancel()
+		return f.c.get(ctx, api.VerbCheck, api.AppendFilterKeys(nil, &api.FilterKeys{Name: f.name, Keys: some}))
+	})
+}
+
+// Mark marks keys, and reports for each whether it was new. A mark whose answer was lost is sent again; a key that the first one marked is then not called new.
+// To mark a key again does no harm: after an error that wraps ErrUnknown the same call settles it.
+func (f *Filter) Mark(ctx context.Context, keys ...[]byte) (added []bool, err error) {
+	return f.keys(keys, func(some [][]byte) ([]byte, error) {
+		return f.change(ctx, api.VerbMark, api.AppendFilterKeys(nil, &api.FilterKeys{Name: f.name, Keys: some}), nil)
+	})
+}
+
+// keys asks about many keys in several requests, each of which has the time that Options.Timeout gives.
+func (f *Filter) keys(keys [][]byte, ask func(some [][]byte) ([]byte, error)) ([]bool, error) {
+	all := make([]bool, 0, len(keys))
+	for left := keys; len(left) > 0; {
+		n, size := 0, 0
+		for n < len(left) && n < api.FilterKeysMax && size < filterKeysBytes {
+			size += len(left[n])
+			n++
+		}
+		b, err := ask(left[:n])
+		if err != nil {
+			return nil, err
+		}
+		answers, err := api.DecodeAnswers(b)
+		if err == nil && len(answers) != n {
+			err = fmt.Errorf("%w: %d answers about %d keys", ErrAnswer, len(answers), n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all, left = append(all, answers...), left[n:]
+	}
+	return all, nil
+}
+
+// change asks for something that may be asked for again. done says of an error after an answer was lost whether it shows that the first request was done.
+func (f *Filter) change(ctx context.Context, verb wire.Verb, body []byte, done func(error) bool) (answer []byte, err error) {
+	ctx, cancel := f.c.bound(ctx)
+	defer cancel()
+	if err := checkBody(body); err != nil {
+		return nil, err
+	}
+	lost, err := f.c.ask(ctx, func(to wire.Caller, _ error) (err error) {
+		answer, err = to.Do(ctx, wire.Call{Verb: verb, Body: body})
+		return err
+	})
+	switch {
+	case err == nil:
+		return answer, nil
+	case lost != nil && done != nil && done(err):
+		return nil, nil
+	case lost != nil && !verdict(err):
+		return nil, &UnknownError{What: fmt.Sprintf("what was asked of filter %q", f.name), Err: err}
+	}
+	return nil, err
+}
+
+// Create makes the filter, and reports whether it was not there. One that was cleared comes back with all that it had. After an answer that was lost, a filter that is there counts as created.
+// In a cluster it takes all members.
+func (f *Filter) Create(ctx context.Context, o FilterCreate) (created bool, err error) {
+	lost := false
+	ctx, cancel := f.c.bound(ctx)
+	defer cancel()
+	body := api.AppendFilterCreate(nil, &api.FilterCreate{Name: f.name, FilterCreate: o})
+	var answer []byte
+	was, err := f.c.ask(ctx, func(to wire.Caller, before error) (err error) {
+		lost = lost || before != nil
+		answer, err = to.Do(ctx, wire.Call{Verb: api.VerbCreateFilter, Body: body})
+		return err
+	})
+	if err != nil {
+		if was != nil && !verdict(err) {
+			return false, &UnknownError{What: fmt.Sprintf("the creation of filter %q", f.name), Err: err}
+		}
+		return false, err
+	}
+	answers, err := api.DecodeAnswers(answer)
+	if err == nil && len(answers) != 1 {
+		err = fmt.Errorf("%w: %d answers to a creation", ErrAnswer, len(answers))
+	}
+	return err == nil && (answers[0] || lost), err
+}
+
+// Drop takes the filter away for good. In a cluster it takes all members.
+func (f *Filter) Drop(ctx context.Context) error { return f.do(ctx, api.DropFilter) }
+
+// Clear hides the filter until it is created again; it keeps what it has. It must be closed: else the error is bigset.ErrFilterOpen.
+func (f *Filter) Clear(ctx context.Context) error { return f.do(ctx, api.ClearFilter) }
+
+// Close takes the filter's bits out of the nodes' memory until they are needed.
+func (f *Filter) Close(ctx context.Context) error { return f.do(ctx, api.CloseFilter) }
+
+// Flush makes what was marked durable.
+func (f *Filter) Flush(ctx context.Context) error { return f.do(ctx, api.FlushFilter) }
+
+func (f *Filter) do(ctx context.Context, what api.Change) error {
+	if len(f.name) == 0 {
+		return bigset.ErrNoFilter
+	}
+	_, err := f.change(ctx, api.VerbChangeFilter, api.AppendFilterChange(nil, &api.FilterChange{Do: what, Name: f.name}), func(err error) bool {
+		return (what == api.DropFilter || what == api.ClearFilter) && errors.Is(err, bigset.ErrNoFilter)
+	})
+	return err
+}
+
+// Info returns what the nodes know of the filter. With absolute all members of a cluster are asked, and have to answer.
+func (f *Filter) Info(ctx context.Context, absolute bool) (FilterInfo, error) {
+	infos, err := f.c.infos(ctx, api.VerbFilterInfo, &door.FilterListing{Prefix: f.name, Absolute: absolute})
+	if err == nil && len(infos) != 1 {
+		err = fmt.Errorf("%w: %d filters, asked about one", ErrAnswer, len(infos))
+	}
+	if err != nil {
+		return FilterInfo{}, err
+	}
+	return infos[0], nil
+}
+
+func (c *Client) infos(ctx context.Context, verb wire.Verb, l *door.FilterListing) ([]FilterInfo, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	b, err := c.get(ctx, verb, api.AppendFilterListing(nil, l))
+	if err != nil {
+		return nil, err
+	}
+	return api.DecodeFilterInfos(b)
+}
+
+// Filters lists the filters whose names begin with a prefix, by name. With absolute the figures are exact, as Filter.Info's.
+func (c *Client) Filters(ctx context.Context, prefix string, absolute bool) iter.Seq2[FilterInfo, error] {
+	return func(yield func(FilterInfo, error) bool) {
+		l := &door.FilterListing{Prefix: []byte(prefix), Most: api.FilterListMost, Absolute: absolute}
+		for {
+			infos, err := c.infos(ctx, api.VerbFilters, l)
+			if err != nil {
+				yield(FilterInfo{}, err)
+				return
+			}
+			for i := range infos {
+				if !yield(infos[i], nil) {
+					return
+				}
+			}
+			if len(infos) < l.Most {
+				return
+			}
+			l.After = infos[len(infos)-1].Name
+		}
+	}
+}
+
+// FlushFilters makes what was marked in all filters durable.
+func (c *Client) FlushFilters(ctx context.Context) error {
+	all := &Filter{c: c}
+	_, err := all.change(ctx, api.VerbChangeFilter, api.AppendFilterChange(nil, &api.FilterChange{Do: api.FlushFilter}), nil)
+	return err
+}

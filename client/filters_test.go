@@ -1,0 +1,189 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/client"
+	"bigset/server/alone"
+	"bigset/server/api"
+	"bigset/server/bloomd/bloomdtest"
+	"bigset/server/door"
+	"bigset/server/wire"
+)
+
+// TestFilters asks a node about filters.
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	h := api.FilterHandler(bloomdtest.NewMemory(), api.Handler(alone.New(newStore(t))))
+	c := open(t, client.Options{Addrs: []string{nobody, serve(t, wire.ServerOptions{Handler: h, Name: "n"}, nil)}})
+	ctx := t.Context()
+	if _, err := c.Add(ctx, "s", "paul"); err != nil { // sets are beside them
+		t.Fatal(err)
+	}
+	f := c.Filter("f")
+	if _, err := f.Check(ctx, []byte("a")); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("check of no filter: %v", err)
+	}
+	capacity, prob := uint64(20_000), 0.01
+	for i := range 2 {
+		if created, err := f.Create(ctx, client.FilterCreate{Capacity: &capacity, Probability: &prob}); err != nil || created != (i == 0) {
+			t.Errorf("creation %d: %v, %v", i, created, err)
+		}
+	}
+	for _, name := range []string{"", "a b", "a\n", string(make([]byte, 300))} {
+		if _, err := c.Filter(name).Create(ctx, client.FilterCreate{}); !errors.Is(err, bigset.ErrRequest) && !errors.Is(err, bigset.ErrLimit) {
+			t.Errorf("a filter called %q: %v", name, err)
+		}
+	}
+	small := uint64(1)
+	if _, err := c.Filter("small").Create(ctx, client.FilterCreate{Capacity: &small}); !errors.Is(err, bloomslice.ErrOptions) {
+		t.Errorf("a filter for one key: %v", err)
+	}
+	var keys [][]byte
+	for i := range api.FilterKeysMax + 10 { // two requests
+		keys = append(keys, fmt.Appendf(nil, "key %d", i))
+	}
+	added, err := f.Mark(ctx, keys...)
+	if err != nil || len(added) != len(keys) || !added[0] {
+		t.Fatalf("%d answers, %v", len(added), err)
+	}
+	present, err := f.Check(ctx, append(keys, []byte("another"))...)
+	if err != nil || len(present) != len(keys)+1 || !present[0] || !present[len(keys)-1] || present[len(keys)] {
+		t.Fatalf("%d answers, %v", len(present), err)
+	}
+	if none, err := f.Check(ctx); err != nil || len(none) != 0 {
+		t.Errorf("no keys: %v, %v", none, err)
+	}
+	info, err := f.Info(ctx, true)
+	if err != nil || info.Name != "f" || info.Capacity != capacity || info.Size < 9_000 || info.Probability != prob || !info.InMemory {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if err := f.Clear(ctx); !errors.Is(err, bigset.ErrFilterOpen) {
+		t.Errorf("clear of an open one: %v", err)
+	}
+	for i := range api.FilterListMost + 3 {
+		if _, err := c.Filter(fmt.Sprintf("g%03d", i)).Create(ctx, client.FilterCreate{Capacity: &capacity}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for info, err := range c.Filters(ctx, "g", false) {
+		if err != nil || info.Name != fmt.Sprintf("g%03d", n) {
+			t.Fatalf("filter %d: %+v, %v", n, info, err)
+		}
+		n++
+	}
+	if n != api.FilterListMost+3 {
+		t.Errorf("%d filters", n)
+	}
+	for what, err := range map[string]error{"flush": f.Flush(ctx), "flush all": c.FlushFilters(ctx), "close": f.Close(ctx), "clear": f.Clear(ctx)} {
+		_ = what // in no order: clear may come before close
+		if err != nil && !errors.Is(err, bigset.ErrFilterOpen) && !errors.Is(err, bigset.ErrNoFilter) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := c.Filter("g001").Drop(ctx); err != nil {
+		t.Errorf("drop: %v", err)
+	}
+	if err := c.Filter("g001").Drop(ctx); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("drop again: %v", err)
+	}
+}
+
+// losing is a way to a node that loses the first answer.
+type losing struct {
+	h     wire.Handler
+	calls int
+}
+
+func (l *losing) Do(ctx context.Context, c wire.Call) ([]byte, error) {
+	l.calls++
+	b, err := l.h(ctx, &wire.Request{Verb: c.Verb, Body: c.Body}, nil)
+	if l.calls == 1 {
+		return nil, fmt.Errorf("%w: the connection broke", wire.ErrLost)
+	}
+	if err != nil {
+		return nil, api.Errors{}.Decode(api.Errors{}.Append(nil, err))
+	}
+	return b, nil
+}
+
+func (l *losing) Stream(context.Context, wire.Call) iter.Seq2[[]byte, error] { panic("no streams") }
+
+// TestFilterAnswerLost: a request whose answer was lost is sent again, and says what both came to.
+func TestFilterAnswerLost(t *testing.T) {
+	t.Parallel()
+	node := bloomdtest.NewMemory()
+	h := api.FilterHandler(node, nil)
+	over := func() (*client.Filter, *losing) {
+		l := &losing{h: h}
+		return client.Over(l).Filter("f"), l
+	}
+	f, l := over()
+	if created, err := f.Create(t.Context(), client.FilterCreate{}); err != nil || !created || l.calls != 2 {
+		t.Errorf("create: %v, %v after %d calls", created, err, l.calls)
+	}
+	f, _ = over()
+	if added, err := f.Mark(t.Context(), []byte("a")); err != nil || added[0] {
+		t.Errorf("mark: %v, %v", added, err)
+	}
+	f, _ = over()
+	if present, err := f.Check(t.Context(), []byte("a")); err != nil || !present[0] {
+		t.Errorf("check: %v, %v", present, err)
+	}
+	f, _ = over()
+	if err := f.Drop(t.Context()); err != nil {
+		t.Errorf("drop: %v", err)
+	}
+	if _, err := node.Find(t.Context(), []byte("f")); !errors.Is(err, bigset.ErrNoFilter) {
+		t.Errorf("it is still there: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	never := client.Over(callerFunc(func(wire.Call) ([]byte, error) { return nil, wire.ErrLost }))
+	var unknown *client.UnknownError
+	if _, err := never.Filter("f").Mark(ctx, []byte("a")); !errors.As(err, &unknown) || unknown.What == "" || !errors.Is(err, client.ErrUnknown) {
+		t.Errorf("no answer at all: %v", err)
+	}
+}
+
+// callerFunc is a way to a node.
+type callerFunc func(c wire.Call) ([]byte, error)
+
+func (f callerFunc) Do(_ context.Context, c wire.Call) ([]byte, error) { return f(c) }
+
+func (f callerFunc) Stream(context.Context, wire.Call) iter.Seq2[[]byte, error] { panic("no streams") }
+
+// faulty is filters whose disk fails.
+type faulty struct{ door.Filters }
+
+func (faulty) Drop(context.Context, []byte) error { return errors.New("a disk fails") }
+
+// TestFilterFault: after a fault nobody knows what a change came to.
+func TestFilterFault(t *testing.T) {
+	t.Parallel()
+	node := bloomdtest.NewMemory()
+	h := api.FilterHandler(faulty{node}, nil)
+	c := client.Over(callerFunc(func(c wire.Call) ([]byte, error) {
+		b, err := h(t.Context(), &wire.Request{Verb: c.Verb, Body: c.Body}, nil)
+		if err != nil {
+			err = api.Errors{}.Decode(api.Errors{}.Append(nil, err))
+		}
+		return b, err
+	}))
+	if _, err := c.Filter("f").Create(t.Context(), client.FilterCreate{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := c.Filter("f").Drop(ctx); !errors.Is(err, client.ErrUnknown) {
+		t.Errorf("a drop that met a fault: %v", err)
+	}
+}
