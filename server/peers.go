@@ -316,6 +316,7 @@ func clusterMetrics(s cluster.Status) (list []engine.Metric) {
 		{"cluster_peer_up", "whether a member answers, by member", false, func(p *cluster.MemberStatus) uint64 { return bit(p.Up) }},
 		{"cluster_peer_hints", "hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.Hints) }},
 		{"cluster_peer_hint_bytes", "bytes of hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.HintBytes) }},
+		{"cluster_peer_hint_age_seconds", "age of the oldest hint that waits for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.HintSeconds) }},
 		{"cluster_peer_calls", "calls to a member", true, func(p *cluster.MemberStatus) uint64 { return p.Calls }},
 		{"cluster_peer_calls_failed", "calls to a member that did not reach it, or whose answer was lost", true, func(p *cluster.MemberStatus) uint64 { return p.Failed }},
 		{"cluster_peer_calls_busy", "calls to a member that it had no room for", true, func(p *cluster.MemberStatus) uint64 { return p.Busy }},

@@ -92,7 +92,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	m.local.SetStates(peer.Joining, peer.Joining)
 	m.local.SetSeats(m.seat)
 	var err error
-	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{Events: m.event}); err != nil {
+	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{BytesMax: hintBytesMax, NodeBytesMax: hintBytesMax / int64(max(1, len(m.links))), Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	if m.membership, err = NewMembership(MembershipConfig{Node: c.Node, Name: c.Name, Peers: c.Peers, Settings: c.Settings, Callers: callers, Disk: disk,
@@ -115,6 +115,9 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	}
 	return m, nil
 }
+
+// hintBytesMax is how many bytes of hints a member keeps, in equal parts for the others: one that is away takes no room from another.
+const hintBytesMax = 256 << 20
 
 // seat returns the seat of this member among the owners of a slot.
 func (m *Member) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {

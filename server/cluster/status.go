@@ -40,6 +40,7 @@ type MemberStatus struct {
 	Waits        string  `json:"waits,omitempty"`
 	Hints        int     `json:"hints"` // of this member, for that one
 	HintBytes    int64   `json:"hint_bytes"`
+	HintSeconds  int64   `json:"hint_seconds"` // age of the oldest of them
 	Calls        uint64  `json:"calls"`
 	Failed       uint64  `json:"failed"`
 	Busy         uint64  `json:"busy"`
@@ -74,7 +75,11 @@ func (m *Member) Status() Status {
 			}
 			e.Sets, e.Filters, e.Waits = o.Sets, o.Filters, o.Waits
 		}
-		e.Hints, e.HintBytes = m.hints.Pending(p.ID)
+		waits := m.hints.Backlog(p.ID)
+		e.Hints, e.HintBytes = waits.Count, waits.Bytes
+		if waits.Count > 0 {
+			e.HintSeconds = max(0, int64(time.Since(waits.Oldest)/time.Second))
+		}
 		st := m.stats.of(p.ID)
 		for i := range st.Verbs {
 			e.Calls += st.Verbs[i].Calls.Load()

@@ -8,24 +8,39 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"bigset"
 	"bigset/server/peer"
 )
 
-// Pending returns how many hints there are for a node, and how many bytes they are.
-func (h *Hints) Pending(node string) (count int, bytes int64) {
+// Backlog is what waits for a node.
+type Backlog struct {
+	Count  int       // of hints
+	Bytes  int64     // of them
+	Oldest time.Time // when the first of them was added; zero where there is none
+}
+
+// Backlog returns what waits for a node. It takes the same time however much that is.
+func (h *Hints) Backlog(node string) (b Backlog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if n := h.nodes[node]; n != nil {
+		b.Count, b.Bytes = n.count, n.bytes
+	}
 	h.index.AscendGreaterOrEqual(&hint{node: node}, func(e *hint) bool {
-		if e.node != node {
-			return false
+		if e.node == node {
+			b.Oldest = time.Unix(e.at, 0)
 		}
-		count++
-		bytes += e.size
-		return true
+		return false
 	})
-	return count, bytes
+	return b
+}
+
+// Pending returns how many hints there are for a node, and how many bytes they are.
+func (h *Hints) Pending(node string) (count int, bytes int64) {
+	b := h.Backlog(node)
+	return b.Count, b.Bytes
 }
 
 // Nodes returns the nodes for which there are hints, ascending.
