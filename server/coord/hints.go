@@ -321,16 +321,25 @@ func (h *Hints) writable() (*segment, error) {
 	return s, nil
 }
 
-// done notes that a hint is not needed any more. The note need not be durable.
-func (h *Hints) done(e *hint) {
+// done notes that hints are not needed any more. The notes need not be durable.
+func (h *Hints) done(all ...*hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.byID[e.id] != e || h.closed {
+	if h.closed {
 		return
 	}
-	h.forget(e)
+	var notes []byte
+	for _, e := range all {
+		if h.byID[e.id] == e {
+			h.forget(e)
+			notes = appendRecord(notes, recordDone, binary.AppendUvarint(nil, e.id))
+		}
+	}
+	if len(notes) == 0 {
+		return
+	}
 	if s, err := h.writable(); err == nil {
-		_, _ = s.append(appendRecord(nil, recordDone, binary.AppendUvarint(nil, e.id)))
+		_, _ = s.append(notes)
 	}
 	h.sweep()
 	h.clean()

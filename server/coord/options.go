@@ -78,6 +78,9 @@ type Options struct {
 	Hints *Hints
 	// HintInterval is how often all hints are tried; default 10 s, negative is never.
 	HintInterval time.Duration
+	// HintWindow is how many hints of one node are under way at once; default 256. It is 1 at the start of each replay, doubles while all
+	// arrive, and is 1 again when one does not.
+	HintWindow int
 	// Shares returns what replicas should have the same of, at this moment: it is exchanged in turn, one share at a time, also when
 	// nobody asks for it. Default nil: nothing is. It must not block. It is enough that one coordinator names a share.
 	Shares func() []Share
@@ -115,6 +118,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.SendTimeout = cmp.Or(o.SendTimeout, 30*time.Second)
 	o.HintInterval = cmp.Or(o.HintInterval, 10*time.Second)
+	o.HintWindow = cmp.Or(o.HintWindow, 256)
 	o.ExchangeInterval = cmp.Or(o.ExchangeInterval, time.Minute)
 	o.ExchangeTimeout = cmp.Or(o.ExchangeTimeout, 10*time.Minute)
 	o.ChunkTimeout = cmp.Or(o.ChunkTimeout, 5*time.Second)
