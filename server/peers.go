@@ -317,6 +317,8 @@ func clusterMetrics(s cluster.Status) (list []engine.Metric) {
 		{"cluster_peer_hints", "hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.Hints) }},
 		{"cluster_peer_hint_bytes", "bytes of hints that wait for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.HintBytes) }},
 		{"cluster_peer_hint_age_seconds", "age of the oldest hint that waits for a member", false, func(p *cluster.MemberStatus) uint64 { return uint64(p.HintSeconds) }},
+		{"cluster_peer_compared_timestamp_seconds", "since when all that this member and another one hold has been compared, in seconds since 1970: 0 is never, or the other one compares",
+			false, func(p *cluster.MemberStatus) uint64 { return uint64(max(0, p.Compared.Unix())) }},
 		{"cluster_peer_calls", "calls to a member", true, func(p *cluster.MemberStatus) uint64 { return p.Calls }},
 		{"cluster_peer_calls_failed", "calls to a member that did not reach it, or whose answer was lost", true, func(p *cluster.MemberStatus) uint64 { return p.Failed }},
 		{"cluster_peer_calls_busy", "calls to a member that it had no room for", true, func(p *cluster.MemberStatus) uint64 { return p.Busy }},

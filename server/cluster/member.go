@@ -109,7 +109,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		PlaceSlice: func(filter []byte, slice uint32) coord.Placement[peer.SliceReplica] {
 			return place[peer.SliceReplica](m, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice))
 		},
-		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Events: m.event})
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Exchanges: 2, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -137,7 +137,7 @@ func place[R interface{ Member() peer.Member }](m *Member, s keyscheme.Slot) coo
 
 func (m *Member) shares() []coord.Share {
 	if l := m.live.Load(); l != nil {
-		return l.shares()
+		return l.pairs
 	}
 	return nil
 }
