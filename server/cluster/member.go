@@ -98,7 +98,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	m.local.SetStates(peer.Joining, peer.Joining)
 	m.local.SetSeats(m.seat)
 	var err error
-	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{Events: m.event}); err != nil {
+	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{BytesMax: hintBytesMax, NodeBytesMax: hintBytesMax / int64(max(1, len(m.links))), Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	if m.filters, err = newFilters(m); err != nil {
@@ -118,12 +118,15 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		PlaceSlice: func(filter []byte, slice uint32) coord.Placement[peer.SliceReplica] {
 			return place[peer.SliceReplica](m, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice))
 		},
-		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Events: m.event})
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Exchanges: 2, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
 }
+
+// hintBytesMax is how many bytes of hints a member keeps, in equal parts for the others: one that is away takes no room from another.
+const hintBytesMax = 256 << 20
 
 // seat returns the seat of this member among the owners of a slot.
 func (m *Member) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {
@@ -143,7 +146,7 @@ func place[R interface{ Member() peer.Member }](m *Member, s keyscheme.Slot) coo
 
 func (m *Member) shares() []coord.Share {
 	if l := m.live.Load(); l != nil {
-		return l.shares()
+		return l.pairs
 	}
 	return nil
 }

@@ -104,6 +104,9 @@ func (p *process) stop() {
 	p.w.procs[p.i] = nil
 }
 
+// hintAge is how long it takes until a hint has an age: that counts in whole seconds.
+const hintAge = 1100 * time.Millisecond
+
 // until waits for something that has to come.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
@@ -179,11 +182,27 @@ func TestThree(t *testing.T) {
 	if n := len(w.procs[0].read(t, "away")); n != 20 {
 		t.Errorf("%d elements with one node away", n)
 	}
+	time.Sleep(hintAge)
+	hints := func(i, of int) (int, int64, int64) {
+		m := w.procs[i].member.Status().Members[of]
+		return m.Hints, m.HintBytes, m.HintSeconds
+	}
+	n, bytes, age := hints(0, 1)
+	if n == 0 || bytes < int64(50*n) || age < 1 || age > 30 {
+		t.Errorf("%d hints of %d bytes for the one that is away, since %d s", n, bytes, age)
+	}
+	if n, bytes, age := hints(0, 2); n+int(bytes+age) != 0 {
+		t.Errorf("%d hints of %d bytes for one that is here, since %d s", n, bytes, age)
+	}
 	w.start(1)
 	until(t, "a member that was away", w.whole)
 	until(t, "hints", func() bool {
 		c, err := w.procs[1].store.Count(context.Background(), []byte("away"), engine.CountOptions{})
 		return err == nil && c.Elements == 20
+	})
+	until(t, "no hints", func() bool {
+		n, bytes, age := hints(0, 1)
+		return n+int(bytes+age) == 0
 	})
 	w.procs[2].stop()
 	w.disks[2], w.files[2] = newDisk("c2"), testkit.NewDisk()

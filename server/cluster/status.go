@@ -34,20 +34,24 @@ type Status struct {
 
 // MemberStatus is what a member knows of one member.
 type MemberStatus struct {
-	ID           string  `json:"id"`
-	Address      string  `json:"address"`
-	Up           bool    `json:"up"` // it answers
-	Why          string  `json:"why,omitempty"`
-	Epoch        uint64  `json:"epoch"`
-	Sets         bool    `json:"sets"`
-	Filters      bool    `json:"filters"`
-	Waits        string  `json:"waits,omitempty"`
-	Hints        int     `json:"hints"` // of this member, for that one
-	HintBytes    int64   `json:"hint_bytes"`
-	Calls        uint64  `json:"calls"`
-	Failed       uint64  `json:"failed"`
-	Busy         uint64  `json:"busy"`
-	Milliseconds float64 `json:"milliseconds"` // that a call takes, of late
+	ID          string `json:"id"`
+	Address     string `json:"address"`
+	Up          bool   `json:"up"` // it answers
+	Why         string `json:"why,omitempty"`
+	Epoch       uint64 `json:"epoch"`
+	Sets        bool   `json:"sets"`
+	Filters     bool   `json:"filters"`
+	Waits       string `json:"waits,omitempty"`
+	Hints       int    `json:"hints"` // of this member, for that one
+	HintBytes   int64  `json:"hint_bytes"`
+	HintSeconds int64  `json:"hint_seconds"` // age of the oldest of them
+	// Compared is since when all that this member and that one both hold has been compared. It is the zero time before the first whole
+	// comparison, and at one of the two members: the one that comes first in the record compares.
+	Compared     time.Time `json:"compared,omitzero"`
+	Calls        uint64    `json:"calls"`
+	Failed       uint64    `json:"failed"`
+	Busy         uint64    `json:"busy"`
+	Milliseconds float64   `json:"milliseconds"` // that a call takes, of late
 }
 
 // Status returns what this member knows.
@@ -62,6 +66,7 @@ func (m *Member) Status() Status {
 	if c := m.copied.Load(); c != nil {
 		s.Copied = c.Bytes
 	}
+	compared := m.co.Compared()
 	for _, p := range m.conf.Peers {
 		e := MemberStatus{ID: p.ID, Address: p.Address}
 		if p.ID == m.conf.Node {
@@ -80,7 +85,12 @@ func (m *Member) Status() Status {
 			}
 			e.Sets, e.Filters, e.Waits = o.Sets, o.Filters, o.Waits
 		}
-		e.Hints, e.HintBytes = m.hints.Pending(p.ID)
+		e.Compared = compared[p.ID]
+		waits := m.hints.Backlog(p.ID)
+		e.Hints, e.HintBytes = waits.Count, waits.Bytes
+		if waits.Count > 0 {
+			e.HintSeconds = max(0, int64(time.Since(waits.Oldest)/time.Second))
+		}
 		st := m.stats.of(p.ID)
 		for i := range st.Verbs {
 			e.Calls += st.Verbs[i].Calls.Load()

@@ -27,6 +27,7 @@ type live struct {
 	replicas []replica            // by place in the record: the one here is gated
 	origin   int                  // the member that alone answers reads, or -1
 	near     func(member int) int // how far a member is: the nearest are asked first
+	pairs    []coord.Share        // what this member compares with others
 }
 
 // newLive works out who holds what.
@@ -54,6 +55,7 @@ func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
 		}
 		l.owners = append(l.owners, owners)
 	}
+	l.pairs = l.shares()
 	return l, nil
 }
 

@@ -17,6 +17,8 @@ type Coordinator struct {
 	life context.Context // ends with Close
 	end  context.CancelFunc
 
+	rounds *rounds
+
 	mu      sync.Mutex
 	closed  bool
 	running int              // what is under way in the background
@@ -37,13 +39,15 @@ func New(o Options) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordinator{opt: o, run: o.Runner, sends: map[string]*load{}, drained: o.Runner.NewSignal()}
+	c := &Coordinator{opt: o, run: o.Runner, sends: map[string]*load{}, rounds: newRounds(), drained: o.Runner.NewSignal()}
 	c.life, c.end = context.WithCancel(context.Background())
 	if o.Hints != nil && o.HintInterval > 0 {
 		c.replaying()
 	}
 	if o.Shares != nil && o.ExchangeInterval > 0 {
-		c.exchanging(0)
+		for range o.Exchanges {
+			c.exchanging(o.ExchangeInterval)
+		}
 	}
 	return c, nil
 }

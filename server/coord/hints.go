@@ -19,8 +19,13 @@ var ErrHintsFull = errors.New("coord: hints are full")
 
 // HintOptions bound hints. Zero fields mean the default.
 type HintOptions struct {
-	// BytesMax is how many bytes of hints are kept; default 256 MiB. On disk it may be twice that, and two segments.
+	// BytesMax is how many bytes of hints are kept for all nodes; default 256 MiB. On disk it may be twice that, and two segments.
 	BytesMax int64
+	// NodeBytesMax is how many bytes of hints are kept for one node; default BytesMax. The hints of one node take no room from those of
+	// another while the number of nodes times NodeBytesMax is at most BytesMax.
+	NodeBytesMax int64
+	// NodeCountMax is how many hints are kept for one node; default 1,048,576. Each one takes about 130 bytes of memory.
+	NodeCountMax int
 	// AgeMax is how old a hint may become; default 24 h. Longer than a replica keeps request ids is of use: deltas do not age.
 	AgeMax time.Duration
 	// SegmentBytes is the size at which a new file is begun; default 4 MiB.
@@ -53,7 +58,14 @@ type Hints struct {
 	nextID   uint64
 	nextSeq  uint64
 	live     int64 // bytes of hints that are not done, those being added included
+	nodes    map[string]*backlog
 	busy     map[string]struct{}
+}
+
+// backlog is how much of the budget of a node is taken. One that is empty is not kept.
+type backlog struct {
+	count, adding      int   // hints that are not done, and those being added
+	bytes, addingBytes int64 // the same, in bytes
 }
 
 // hint is one that is not done.
@@ -70,6 +82,8 @@ type hint struct {
 // is not whole.
 func OpenHints(f Folder, o HintOptions) (*Hints, error) {
 	o.BytesMax = cmp.Or(o.BytesMax, 256<<20)
+	o.NodeBytesMax = cmp.Or(o.NodeBytesMax, o.BytesMax)
+	o.NodeCountMax = cmp.Or(o.NodeCountMax, 1<<20)
 	o.AgeMax = cmp.Or(o.AgeMax, 24*time.Hour)
 	o.SegmentBytes = cmp.Or(o.SegmentBytes, 4<<20)
 	if o.Now == nil {
@@ -78,7 +92,7 @@ func OpenHints(f Folder, o HintOptions) (*Hints, error) {
 	if o.Events == nil {
 		o.Events = func(Event) {}
 	}
-	h := &Hints{folder: f, opt: o, byID: map[uint64]*hint{}, busy: map[string]struct{}{}, nextID: 1, nextSeq: 1}
+	h := &Hints{folder: f, opt: o, byID: map[uint64]*hint{}, nodes: map[string]*backlog{}, busy: map[string]struct{}{}, nextID: 1, nextSeq: 1}
 	h.index = btree.NewG(16, func(a, b *hint) bool {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.id, b.id)) < 0
 	})
@@ -147,6 +161,23 @@ func (h *Hints) replayed(s *segment, at int64, payload []byte) {
 	}
 }
 
+// of returns what is taken of a node's budget, to be changed.
+func (h *Hints) of(node string) *backlog {
+	b := h.nodes[node]
+	if b == nil {
+		b = &backlog{}
+		h.nodes[node] = b
+	}
+	return b
+}
+
+// trim forgets a backlog that is empty.
+func (h *Hints) trim(node string, b *backlog) {
+	if b.count == 0 && b.adding == 0 {
+		delete(h.nodes, node)
+	}
+}
+
 // parseHint takes the body of a hint's record apart: id, time, node, frame.
 func parseHint(body []byte) (e *hint, frame []byte, ok bool) {
 	id, n := binary.Uvarint(body)
@@ -169,6 +200,9 @@ func parseHint(body []byte) (e *hint, frame []byte, ok bool) {
 func (h *Hints) remember(e *hint) {
 	h.index.ReplaceOrInsert(e)
 	h.byID[e.id] = e
+	b := h.of(e.node)
+	b.count++
+	b.bytes += e.size
 }
 
 func (h *Hints) forget(e *hint) {
@@ -176,6 +210,10 @@ func (h *Hints) forget(e *hint) {
 	delete(h.byID, e.id)
 	e.seg.entries--
 	h.live -= e.size
+	b := h.of(e.node)
+	b.count--
+	b.bytes -= e.size
+	h.trim(e.node, b)
 }
 
 // Add keeps a peer.Delta or peer.Marks for a node. When it returns nil the hint is on disk. ErrHintsFull: there is no room.
@@ -191,7 +229,7 @@ func (h *Hints) Add(node string, from peer.Member, what peer.Message) error {
 	head = append(binary.AppendUvarint(head, uint64(len(node))), node...)
 	record := appendRecord(nil, recordHint, head, frame)
 	e.size = int64(len(record))
-	if err := h.admit(e.size); err != nil {
+	if err := h.admit(node, e.size); err != nil {
 		h.mu.Unlock()
 		return err
 	}
@@ -202,6 +240,7 @@ func (h *Hints) Add(node string, from peer.Member, what peer.Message) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.added(node, e.size)
 	if err != nil {
 		h.live -= e.size
 		if e.seg != nil {
@@ -213,16 +252,36 @@ func (h *Hints) Add(node string, from peer.Member, what peer.Message) error {
 	return nil
 }
 
-// admit makes room for a hint.
-func (h *Hints) admit(size int64) error {
+// admit makes room for a hint of a node, until added.
+func (h *Hints) admit(node string, size int64) error {
 	if h.closed {
 		return ErrClosed
 	}
-	if h.live+size > h.opt.BytesMax {
+	var b backlog
+	if has := h.nodes[node]; has != nil {
+		b = *has
+	}
+	switch count, bytes := b.count+b.adding, b.bytes+b.addingBytes; {
+	case h.live+size > h.opt.BytesMax:
 		return fmt.Errorf("%w: %d bytes of %d, and %d more", ErrHintsFull, h.live, h.opt.BytesMax, size)
+	case bytes+size > h.opt.NodeBytesMax:
+		return fmt.Errorf("%w: for %s: %d bytes of %d, and %d more", ErrHintsFull, node, bytes, h.opt.NodeBytesMax, size)
+	case count >= h.opt.NodeCountMax:
+		return fmt.Errorf("%w: for %s: %d hints of %d", ErrHintsFull, node, count, h.opt.NodeCountMax)
 	}
 	h.live += size
+	taken := h.of(node)
+	taken.adding++
+	taken.addingBytes += size
 	return nil
+}
+
+// added gives back what admit has taken of a node's budget: the hint is remembered next, or has failed.
+func (h *Hints) added(node string, size int64) {
+	b := h.of(node)
+	b.adding--
+	b.addingBytes -= size
+	h.trim(node, b)
 }
 
 // write appends a hint's record to the head, or to a new one.
@@ -262,16 +321,25 @@ func (h *Hints) writable() (*segment, error) {
 	return s, nil
 }
 
-// done notes that a hint is not needed any more. The note need not be durable.
-func (h *Hints) done(e *hint) {
+// done notes that hints are not needed any more. The notes need not be durable.
+func (h *Hints) done(all ...*hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.byID[e.id] != e || h.closed {
+	if h.closed {
 		return
 	}
-	h.forget(e)
+	var notes []byte
+	for _, e := range all {
+		if h.byID[e.id] == e {
+			h.forget(e)
+			notes = appendRecord(notes, recordDone, binary.AppendUvarint(nil, e.id))
+		}
+	}
+	if len(notes) == 0 {
+		return
+	}
 	if s, err := h.writable(); err == nil {
-		_, _ = s.append(appendRecord(nil, recordDone, binary.AppendUvarint(nil, e.id)))
+		_, _ = s.append(notes)
 	}
 	h.sweep()
 	h.clean()

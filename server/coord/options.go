@@ -78,12 +78,21 @@ type Options struct {
 	Hints *Hints
 	// HintInterval is how often all hints are tried; default 10 s, negative is never.
 	HintInterval time.Duration
-	// Shares returns what replicas should have the same of, at this moment: it is exchanged in turn, one share at a time, also when
+	// HintWindow is how many hints of one node are under way at once; default 256. It is 1 at the start of each replay, doubles while all
+	// arrive, and is 1 again when one does not.
+	HintWindow int
+	// Shares returns what replicas should have the same of, at this moment: it is exchanged in turn, also when
 	// nobody asks for it. Default nil: nothing is. It must not block. It is enough that one coordinator names a share.
 	Shares func() []Share
-	// ExchangeInterval is how long it is from the end of one exchange to the next, so that each share has its turn after as many of
-	// them as there are shares; default 1 minute, negative is never.
+	// ExchangeInterval is how long it is from the end of one exchange to the next, where there are few shares; default 1 minute, negative
+	// is never. After a node did not answer, its shares wait as long.
 	ExchangeInterval time.Duration
+	// RoundTime is how long a round over all shares takes at most, where nothing differs: with more than RoundTime / ExchangeInterval
+	// shares exchanges follow each other sooner. Default 5 minutes. A round takes longer where exchanges would take more than a quarter
+	// of the time.
+	RoundTime time.Duration
+	// Exchanges is how many exchanges are under way at once; default 1.
+	Exchanges int
 	// ExchangeTimeout is how long the exchange of a share's sets may take, and then that of its slices; what came by then stays. Default
 	// 10 minutes.
 	ExchangeTimeout time.Duration
@@ -115,7 +124,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.SendTimeout = cmp.Or(o.SendTimeout, 30*time.Second)
 	o.HintInterval = cmp.Or(o.HintInterval, 10*time.Second)
+	o.HintWindow = cmp.Or(o.HintWindow, 256)
 	o.ExchangeInterval = cmp.Or(o.ExchangeInterval, time.Minute)
+	o.RoundTime = cmp.Or(o.RoundTime, 5*time.Minute)
+	o.Exchanges = max(1, o.Exchanges)
 	o.ExchangeTimeout = cmp.Or(o.ExchangeTimeout, 10*time.Minute)
 	o.ChunkTimeout = cmp.Or(o.ChunkTimeout, 5*time.Second)
 	o.RepairsMax = cmp.Or(o.RepairsMax, 10_000)

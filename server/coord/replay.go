@@ -8,24 +8,40 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"bigset"
 	"bigset/server/peer"
 )
 
-// Pending returns how many hints there are for a node, and how many bytes they are.
-func (h *Hints) Pending(node string) (count int, bytes int64) {
+// Backlog is what waits for a node.
+type Backlog struct {
+	Count  int       // of hints
+	Bytes  int64     // of them
+	Oldest time.Time // when the first of them was added; zero where there is none
+}
+
+// Backlog returns what waits for a node. It takes the same time however much that is.
+func (h *Hints) Backlog(node string) (b Backlog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if n := h.nodes[node]; n != nil {
+		b.Count, b.Bytes = n.count, n.bytes
+	}
 	h.index.AscendGreaterOrEqual(&hint{node: node}, func(e *hint) bool {
-		if e.node != node {
-			return false
+		if e.node == node {
+			b.Oldest = time.Unix(e.at, 0)
 		}
-		count++
-		bytes += e.size
-		return true
+		return false
 	})
-	return count, bytes
+	return b
+}
+
+// Pending returns how many hints there are for a node, and how many bytes they are.
+func (h *Hints) Pending(node string) (count int, bytes int64) {
+	b := h.Backlog(node)
+	return b.Count, b.Bytes
 }
 
 // Nodes returns the nodes for which there are hints, ascending.
@@ -44,10 +60,16 @@ func (h *Hints) Nodes() (nodes []string) {
 // replayFailsMax is how many sets and slices may fail in one replay until the node is taken for one that is not there.
 const replayFailsMax = 4
 
-// Targets find a node's replicas, or return nil where it has none. A nil function is none of any.
+// Targets find a node's replicas, or return nil where it has none, and say how many hints they are given at once. A nil function finds none.
 type Targets struct {
 	Set   func(set []byte) peer.Replica
 	Slice func(filter []byte, slice uint32) peer.SliceReplica
+
+	// Window is how many hints are under way at once; default 1. A replay begins with one, doubles that while all arrive, and begins with
+	// one again when one does not: a node that is away or busy is not called in vain often.
+	Window int
+	// Runner is where more than one at once run; default Goroutines.
+	Runner Runner
 }
 
 // delivery returns how a hint is given to its replica, and the set or the slice that it is of. There is nothing to give where the node
@@ -72,69 +94,151 @@ func (t *Targets) delivery(what peer.Message) (d delivery, of string) {
 	return d, of
 }
 
-// Replay sends a node the hints that there are for it, in the order in which they came, each gone when the node has acknowledged it: a
-// delta when it is on disk there. Where one does not reach it, those of its set or slice stay behind it and others go on, so that one
-// that is damaged there holds up no other; after some such failures it ends. Where the node has no replica of a set or slice the hint
-// stays until it is too old, and so does one of another version of this program. It returns how many have arrived, and why others have not. While one replay for a node is under way, others
-// return at once.
+// windowBytes is how many bytes of hints are under way to one node at once, unless a single one is larger.
+const windowBytes = 4 << 20
+
+// Replay sends a node the hints that there are for it, in the order in which they came, a window of them at a time. A hint is removed when the
+// node has acknowledged that one: a delta when it is on disk there. A delta of a window is synced as if it came alone, but those of a window
+// reach the replica together, so that its store commits and syncs them together. The order within a window is open, which a replica's Apply
+// and ApplyMarks allow.
+//
+// Where a hint does not reach the node, those of its set or slice in later windows wait for the next replay and others go on, so that a set
+// that is damaged there holds up no other; after some such failures the replay ends. Where the node has no replica of a set or slice the hint
+// stays until it is too old, and so does a hint of another version of this program. It returns how many have arrived, and why others have
+// not. While a replay for a node is under way, others for it return at once.
 func (h *Hints) Replay(ctx context.Context, node string, to Targets) (sent int, err error) {
 	if !h.claim(node) {
 		return 0, nil
 	}
 	defer h.release(node)
-	var bytes int64
-	defer func() {
-		if sent > 0 {
-			h.opt.Events(Event{Kind: EventHintReplayed, Node: node, Count: sent, Bytes: bytes})
-		}
-	}()
-	kept := Event{Kind: EventHintFailed, Node: node} // hints that can't be read here, and stay
-	defer func() {
-		if kept.Count > 0 {
-			h.opt.Events(kept)
-		}
-	}()
 	h.expire(node)
-	failed := map[string]error{} // by set or slice
-	defer func() { err = errors.Join(append(slices.Collect(maps.Values(failed)), err)...) }()
-	for last := uint64(0); ; {
-		e, what, err := h.next(node, last)
+	if to.Runner == nil {
+		to.Runner = Goroutines{}
+	}
+	r := &replay{h: h, node: node, to: to, failed: map[string]error{}}
+	err = r.run(ctx)
+	if r.sent > 0 {
+		h.opt.Events(Event{Kind: EventHintReplayed, Node: node, Count: r.sent, Bytes: r.bytes})
+	}
+	if r.kept.Count > 0 {
+		h.opt.Events(r.kept)
+	}
+	return r.sent, errors.Join(append(slices.Collect(maps.Values(r.failed)), err)...)
+}
+
+// replay is one Replay.
+type replay struct {
+	h      *Hints
+	node   string
+	to     Targets
+	last   uint64 // the id of the last hint that was looked at
+	sent   int
+	bytes  int64
+	kept   Event            // hints that can't be read by this version, and stay
+	failed map[string]error // by set or slice
+}
+
+// pending is a hint of a window, and how it went.
+type pending struct {
+	*hint
+	delivery
+	of  string // the set or slice
+	err error
+}
+
+// run sends window after window.
+func (r *replay) run(ctx context.Context) error {
+	for size := 1; ; {
+		w, err := r.window(size)
+		before := len(r.failed)
+		r.give(ctx, w)
+		r.settle(w)
+		switch failed := len(r.failed); {
+		case failed >= replayFailsMax || failed > 0 && ctx.Err() != nil:
+			return nil
+		case err != nil || len(w) == 0:
+			return err
+		case failed > before:
+			size = 1
+		default:
+			size = min(2*size, max(1, r.to.Window))
+		}
+	}
+}
+
+// window returns the next hints that can be sent. Those that are damaged are removed on the way.
+func (r *replay) window(size int) (w []pending, err error) {
+	for total := int64(0); len(w) < size && total < windowBytes; {
+		e, what, err := r.h.next(r.node, r.last)
 		if e == nil {
-			return sent, err
+			return w, err
 		}
-		last = e.id
 		if err != nil && !errors.Is(err, errRecord) && !errors.Is(err, peer.ErrFrame) {
-			return sent, fmt.Errorf("coord: read a hint for %s: %w", node, err)
+			return w, fmt.Errorf("coord: read a hint for %s: %w", r.node, err)
 		}
+		r.last = e.id
 		if foreign(err) {
-			kept.Count++
-			kept.Bytes += e.size
-			kept.Err = err
+			r.kept.Kind, r.kept.Node, r.kept.Err = EventHintFailed, r.node, err
+			r.kept.Count++
+			r.kept.Bytes += e.size
 			continue
 		}
 		if err != nil {
-			h.opt.Events(Event{Kind: EventHintFailed, Node: node, Count: 1, Bytes: e.size, Err: err})
-			h.done(e)
+			r.h.opt.Events(Event{Kind: EventHintFailed, Node: r.node, Count: 1, Bytes: e.size, Err: err})
+			r.h.done(e)
 			continue
 		}
-		d, of := to.delivery(what)
-		if d.give == nil || failed[of] != nil {
+		d, of := r.to.delivery(what)
+		if d.give == nil || r.failed[of] != nil {
 			continue
 		}
-		if err := d.give(ctx); peer.Refused(err) {
-			h.opt.Events(Event{Kind: EventRefused, Node: node, Set: d.name, Count: 1, Bytes: e.size, Err: err})
-		} else if err != nil {
-			failed[of] = fmt.Errorf("coord: replay to %s: %w", node, err)
-			if len(failed) == replayFailsMax || ctx.Err() != nil {
-				return sent, nil
-			}
-			continue
-		} else {
-			sent++
-			bytes += e.size
-		}
-		h.done(e)
+		w = append(w, pending{hint: e, delivery: d, of: of})
+		total += e.size
 	}
+	return w, nil
+}
+
+// give gives the node all hints of a window at once, and returns when each has an answer or an error.
+func (r *replay) give(ctx context.Context, w []pending) {
+	switch len(w) {
+	case 0:
+		return
+	case 1:
+		w[0].err = w[0].delivery.give(ctx)
+		return
+	}
+	var left atomic.Int64
+	left.Store(int64(len(w)))
+	all := r.to.Runner.NewSignal()
+	for i := range w {
+		r.to.Runner.Go(func() {
+			w[i].err = w[i].delivery.give(ctx)
+			if left.Add(-1) == 0 {
+				all.Set()
+			}
+		})
+	}
+	_ = all.Wait(context.WithoutCancel(ctx)) // each ends with ctx
+}
+
+// settle removes the hints that have arrived, or that are refused for good.
+func (r *replay) settle(w []pending) {
+	var done []*hint
+	for i := range w {
+		p := &w[i]
+		switch {
+		case p.err == nil:
+			r.sent++
+			r.bytes += p.hint.size
+		case peer.Refused(p.err):
+			r.h.opt.Events(Event{Kind: EventRefused, Node: r.node, Set: p.name, Count: 1, Bytes: p.hint.size, Err: p.err})
+		default:
+			r.failed[p.of] = fmt.Errorf("coord: replay to %s: %w", r.node, p.err)
+			continue
+		}
+		done = append(done, p.hint)
+	}
+	r.h.done(done...)
 }
 
 // foreign reports whether a hint that can't be read may be one of another version of this program: it stays until that runs again, or until it
@@ -172,9 +276,7 @@ func (h *Hints) expire(node string) {
 		return e.node == node
 	})
 	h.mu.Unlock()
-	for _, e := range old {
-		h.done(e)
-	}
+	h.done(old...)
 	if len(old) > 0 {
 		h.opt.Events(Event{Kind: EventHintExpired, Node: node, Count: len(old), Bytes: bytes})
 	}
@@ -242,6 +344,7 @@ func (c *Coordinator) Replay(ctx context.Context, node string) (sent int, err er
 			}
 			return at(node, c.opt.PlaceSlice(filter, slice).all())
 		},
+		Window: c.opt.HintWindow, Runner: c.run,
 	})
 }
 

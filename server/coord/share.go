@@ -19,24 +19,37 @@ type Share struct {
 	First, Last keyscheme.Slot
 }
 
-// exchanging has the shares exchanged in turn, one after each interval, until the coordinator is closed. The next interval begins when
-// an exchange is over, however it went: so there is one at a time.
-func (c *Coordinator) exchanging(turn int) {
-	c.run.After(c.opt.Jitter(c.opt.ExchangeInterval), func() {
+// exchanging has the shares exchanged in turn, until the coordinator is closed: in Exchanges lanes, each of which has one under way at a
+// time. The wait of a lane begins when an exchange has ended, however it went.
+func (c *Coordinator) exchanging(wait time.Duration) {
+	c.run.After(c.opt.Jitter(wait), func() {
 		if c.life.Err() != nil {
 			return
 		}
-		if shares := c.opt.Shares(); len(shares) > 0 {
-			c.exchangeShare(shares[turn%len(shares)])
+		shares, begin := c.opt.Shares(), c.run.Now()
+		if s, ok := c.rounds.begin(shares, begin); ok {
+			err := c.exchangeShare(s)
+			c.rounds.end(s, err, c.run.Now(), c.opt.ExchangeInterval)
 		}
-		c.exchanging(turn + 1)
+		c.exchanging(c.opt.pace(len(shares), c.run.Now().Sub(begin)))
 	})
 }
 
+// pace returns how long a lane waits after an exchange that took some time: so that a round over so many shares takes RoundTime at most where
+// nothing differs. A lane exchanges for a quarter of its time at most, unless ExchangeInterval allows more.
+func (o *Options) pace(shares int, took time.Duration) time.Duration {
+	each := o.RoundTime / time.Duration(max(1, shares))
+	if each >= o.ExchangeInterval {
+		return time.Duration(o.Exchanges) * o.ExchangeInterval
+	}
+	each *= time.Duration(o.Exchanges)
+	return min(max(each-took, 3*took), max(o.ExchangeInterval, each))
+}
+
 // exchangeShare exchanges a share, tells how that went, and has the damage healed that it met.
-func (c *Coordinator) exchangeShare(s Share) {
+func (c *Coordinator) exchangeShare(s Share) error {
 	if !c.enter() {
-		return
+		return ErrClosed
 	}
 	defer c.leave()
 	ctx, cancel := deadline(c.life, c.run, c.opt.ExchangeTimeout)
@@ -53,6 +66,7 @@ func (c *Coordinator) exchangeShare(s Share) {
 		e.Kind, e.Err = EventExchangeFailed, err
 	}
 	c.opt.Events(e)
+	return err
 }
 
 // exchangeSlices exchanges the slices of a share, in a time of their own, or says why they are not. Where neither replica has any, and
