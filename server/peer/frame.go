@@ -22,13 +22,18 @@ const (
 
 // The versions of frames. They are on the wire, and in hints on disk.
 const (
-	// FrameVersion is what Append writes. FrameVersionLeast is the oldest that Decode reads and AppendVersion writes: it has no messages for what
-	// goes only over a wire, and names sets without a slice.
+	// FrameVersion is what Append writes, where nobody has agreed on a version: on disk, in hints. FrameVersionLeast is the oldest that Decode reads
+	// and AppendVersion writes: it has no messages for what goes only over a wire, and names sets without a slice. FrameVersionMost is the newest. A
+	// program that knows a new version still writes the former one to disk, so that the program before it can take its place again.
 	FrameVersion      = 2
 	FrameVersionLeast = 1
+	FrameVersionMost  = FrameVersion + versionNext
 )
 
 const sumBytes = 4
+
+// nextMark is what a frame of the next version has after its kind, so that neither version reads the other's frames by chance. Only tests build it.
+const nextMark = 0xb5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -53,7 +58,7 @@ func Append(dst []byte, from Member, m Message) ([]byte, error) {
 // ErrFrameKind, a version that this program does not write ErrFrameVersion.
 func AppendVersion(dst []byte, version byte, from Member, m Message) ([]byte, error) {
 	switch {
-	case version < FrameVersionLeast || version > FrameVersion:
+	case version < FrameVersionLeast || version > FrameVersionMost:
 		return dst, fmt.Errorf("%w: %d", ErrFrameVersion, version)
 	case version < kindVersion(m.kind()):
 		return dst, fmt.Errorf("%w: version %d has no message %q", ErrFrameKind, version, m.kind())
@@ -62,6 +67,9 @@ func AppendVersion(dst []byte, version byte, from Member, m Message) ([]byte, er
 		return dst, err
 	}
 	e := encoder{b: append(dst, version, m.kind()), version: version}
+	if version > FrameVersion {
+		e.byte(nextMark)
+	}
 	e.text(from.Node)
 	e.text(string(from.Incarnation))
 	e.byte(byte(from.State))
@@ -98,7 +106,7 @@ func checkFrame(b []byte) error {
 		return fmt.Errorf("%w: %d bytes", ErrFrameTooLarge, len(b))
 	case len(b) < 2+sumBytes:
 		return &FrameError{Offset: len(b), Reason: "short"}
-	case b[0] < FrameVersionLeast || b[0] > FrameVersion:
+	case b[0] < FrameVersionLeast || b[0] > FrameVersionMost:
 		return fmt.Errorf("%w: %d", ErrFrameVersion, b[0])
 	}
 	if crc32.Checksum(b[:len(b)-sumBytes], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-sumBytes:]) {
@@ -123,6 +131,9 @@ func decode(d *decoder) (Message, Member, error) {
 // sender reads what a frame begins with.
 func (d *decoder) sender() Member {
 	d.version, d.off = d.b[0], 2
+	if d.version > FrameVersion && d.byte() != nextMark {
+		d.fail("no mark of the next version")
+	}
 	from := Member{Node: d.text(NodeBytesMax), Incarnation: clock.Actor(d.text(clock.ActorBytesMax)), State: MemberState(d.byte())}
 	if err := from.Check(); d.err == nil && err != nil {
 		d.failed("sender", err)

@@ -94,10 +94,10 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 		return nil, errors.Join(notSent(err), nc.Close())
 	}
 	r := bufio.NewReaderSize(nc, bufferBytes)
-	their, err := o.greet(nc, r, hello{role: o.Role, purpose: o.Purpose, name: o.Name, body: o.Hello})
+	their, version, err := o.greet(nc, r, hello{role: o.Role, purpose: o.Purpose, name: o.Name, body: o.Hello})
 	c := &Client{opt: o, nc: nc, out: newQueue(o.BytesMax), done: make(chan struct{}), start: time.Now(), waiting: map[uint64]*waiter{}}
 	if err == nil {
-		c.remote = Remote{Role: their.role, Name: their.name, Address: nc.RemoteAddr().String(), Purpose: o.Purpose, Hello: their.body}
+		c.remote = Remote{Role: their.role, Name: their.name, Address: nc.RemoteAddr().String(), Purpose: o.Purpose, Version: version, Hello: their.body}
 		c.address = their.address
 		if o.Check != nil {
 			err = o.Check(&c.remote)
@@ -251,6 +251,11 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int) (*waiter, er
 	if err := ctx.Err(); err != nil {
 		return nil, notSent(err)
 	}
+	encoded, err := call.Encoded(c.remote.Version)
+	if err != nil {
+		return nil, err
+	}
+	call = &encoded
 	if len(call.Body) > BodyBytesMax {
 		return nil, fmt.Errorf("%w: a body of %d bytes, at most %d", ErrRefused, len(call.Body), BodyBytesMax)
 	}

@@ -104,27 +104,28 @@ func (o *Options) decodeRefusal(b []byte) error {
 }
 
 // greet exchanges what both sides say of themselves, as the side that has dialed. The connection has a deadline.
-func (o *Options) greet(nc net.Conn, r *bufio.Reader, own hello) (their hello, err error) {
+func (o *Options) greet(nc net.Conn, r *bufio.Reader, own hello) (their hello, version byte, err error) {
 	var b []byte
 	b = append(b, o.preamble()...)
 	b = appendSegment(b, kindHello, own.append(nil))
 	if _, err := nc.Write(b); err != nil {
-		return hello{}, err
+		return hello{}, 0, err
 	}
-	if _, err := o.speaks(r); err != nil {
-		return hello{}, err
+	if version, err = o.speaks(r); err != nil {
+		return hello{}, 0, err
 	}
 	s := segments{r: r}
 	h, payload, err := s.whole()
 	switch {
 	case err != nil:
-		return hello{}, err
+		return hello{}, 0, err
 	case h.kind == kindRefusal:
-		return hello{}, o.decodeRefusal(payload)
+		return hello{}, 0, o.decodeRefusal(payload)
 	case h.kind != kindHello:
-		return hello{}, fmt.Errorf("%w: a segment of kind %d in place of a hello", ErrFrame, h.kind)
+		return hello{}, 0, fmt.Errorf("%w: a segment of kind %d in place of a hello", ErrFrame, h.kind)
 	}
-	return decodeHello(payload)
+	their, err = decodeHello(payload)
+	return their, version, err
 }
 
 // whole reads a segment that stands alone and is small.

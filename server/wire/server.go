@@ -231,7 +231,8 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 		from.Proven = true
 	}
 	r := bufio.NewReaderSize(nc, bufferBytes)
-	if _, err := s.opt.speaks(r); err != nil {
+	version, err := s.opt.speaks(r)
+	if err != nil {
 		switch {
 		case errors.Is(err, ErrForeign):
 			_, _ = nc.Write([]byte(s.opt.Foreign))
@@ -265,7 +266,7 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 	if !from.Proven {
 		from.Role, from.Name = their.role, their.name
 	}
-	from.Purpose, from.Hello = their.purpose, their.body
+	from.Purpose, from.Version, from.Hello = their.purpose, version, their.body
 	answer, address, err := s.opt.Hello(&from)
 	if err != nil {
 		return nil, nil, refuse(err)

@@ -35,6 +35,20 @@ type Call struct {
 	Epoch    uint64 // of the map by which the request was routed; 0 for verbs that no map routes, and for all of a client's
 	Priority Priority
 	Body     []byte // must not be changed while the call is under way, nor after it ended with an error
+	// Encode returns the body in the version of the protocol that the connection speaks, where the body depends on it; Body is not looked at then.
+	// The version is known only when the connection has been picked: the other side may have been replaced since the last call. An error is that of
+	// the call, and nothing has happened. Default: the body is Body.
+	Encode func(version byte) ([]byte, error)
+}
+
+// Encoded returns the call with the body that a connection of that version carries.
+func (c Call) Encoded(version byte) (Call, error) {
+	if c.Encode == nil {
+		return c, nil
+	}
+	b, err := c.Encode(version)
+	c.Body, c.Encode = b, nil
+	return c, err
 }
 
 // Caller sends requests to one other process. Its methods may be called by any number of goroutines.
@@ -73,6 +87,7 @@ type Remote struct {
 	Proven  bool   // a certificate says so
 	Address string // of the network, for messages
 	Purpose Purpose
+	Version byte   // of the protocol: the highest that both sides speak
 	Hello   []byte // what it said of itself
 }
 
@@ -152,7 +167,7 @@ type Options struct {
 // Versions of the protocol that this program speaks.
 const (
 	versionLeast = 1
-	versionMost  = 1
+	versionMost  = 1 + versionNext
 )
 
 func (o Options) withDefaults() Options {

@@ -27,11 +27,12 @@ const (
 )
 
 type deltaID struct {
-	items *bigset.Item
-	n     int
-	actor clock.Actor
-	first uint64
-	from  peer.Member
+	items   *bigset.Item
+	n       int
+	actor   clock.Actor
+	first   uint64
+	from    peer.Member
+	version byte
 }
 
 type deltaFrame struct {
@@ -43,13 +44,13 @@ type deltaFrame struct {
 }
 
 // delta returns the frame of a delta. Nobody may change it.
-func (f *Frames) delta(from peer.Member, d *bigset.Delta) ([]byte, error) {
+func (f *Frames) delta(version byte, from peer.Member, d *bigset.Delta) ([]byte, error) {
 	if f == nil || len(d.Items) < framesItemsMin {
-		return encode(from, peer.Delta(*d))
+		return encode(version, from, peer.Delta(*d))
 	}
-	e := f.entry(deltaID{&d.Items[0], len(d.Items), d.Actor, d.First, from})
+	e := f.entry(deltaID{&d.Items[0], len(d.Items), d.Actor, d.First, from, version})
 	e.once.Do(func() {
-		e.frame, e.err = encode(from, peer.Delta(*d))
+		e.frame, e.err = encode(version, from, peer.Delta(*d))
 		f.weigh(e)
 	})
 	return e.frame, e.err
@@ -93,9 +94,13 @@ func (f *Frames) trim() {
 	}
 }
 
-// encode returns the frame of a request. Its error says that nothing has happened.
-func encode(from peer.Member, m peer.Message) ([]byte, error) {
-	b, err := peer.Append(nil, from, m)
+// framesOf returns the version of the frames that a version of the wire's protocol carries: they rise together, from the first one on, which carries
+// frames of version 2.
+func framesOf(version byte) byte { return min(max(version, 1)+1, peer.FrameVersionMost) }
+
+// encode returns the frame of a request, in a version of the wire's protocol. Its error says that nothing has happened.
+func encode(version byte, from peer.Member, m peer.Message) ([]byte, error) {
+	b, err := peer.AppendVersion(nil, framesOf(version), from, m)
 	if err != nil && !peer.Refused(err) {
 		err = unavailable(err)
 	}

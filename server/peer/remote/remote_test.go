@@ -44,6 +44,7 @@ type loop struct {
 	tamper  func([]byte) []byte   // of answers and parts, or nil: none is sent for one that becomes nil
 	after   func() error          // instead of the answer, once it is there
 	parts   int
+	version byte // of the protocol
 	calls   []wire.Call
 }
 
@@ -55,6 +56,10 @@ func (l *loop) request(c wire.Call) *wire.Request {
 func (l *loop) crossed(err error) error { return l.errors.Decode(l.errors.Append(nil, err)) }
 
 func (l *loop) Do(ctx context.Context, c wire.Call) ([]byte, error) {
+	c, err := c.Encoded(l.version)
+	if err != nil {
+		return nil, err
+	}
 	if l.before != nil {
 		if err := l.before(c); err != nil {
 			return nil, err
@@ -77,6 +82,11 @@ func (l *loop) Do(ctx context.Context, c wire.Call) ([]byte, error) {
 
 func (l *loop) Stream(ctx context.Context, c wire.Call) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
+		c, err := c.Encoded(l.version)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		if l.before != nil {
 			if err := l.before(c); err != nil {
 				yield(nil, err)

@@ -78,8 +78,8 @@ func (r *Replica) node() string { return r.opt.Member.Node }
 func unavailable(err error) error { return fmt.Errorf("%w: %w", peer.ErrUnavailable, err) }
 
 // call returns a request as the wire takes it.
-func (r *Replica) call(ctx context.Context, v wire.Verb, body []byte) wire.Call {
-	c := wire.Call{Verb: v, Priority: max(PriorityOf(v), r.opt.Priority), Body: body}
+func (r *Replica) call(ctx context.Context, v wire.Verb, body func(version byte) ([]byte, error)) wire.Call {
+	c := wire.Call{Verb: v, Priority: max(PriorityOf(v), r.opt.Priority), Encode: body}
 	if epoch, ok := peer.EpochOf(ctx); ok {
 		c.Epoch = epoch
 	} else if r.opt.Epoch != nil {
@@ -110,14 +110,15 @@ func (r *Replica) strange(format string, args ...any) error {
 
 // ask has a request answered, by a message of that type.
 func ask[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, request peer.Message) (answer A, by peer.Member, err error) {
-	body, err := encode(r.opt.Self(), request)
-	if err != nil {
-		return answer, r.Member(), err
-	}
-	return askFrame[A](ctx, r, v, body)
+	return askFrame[A](ctx, r, v, r.frame(request))
 }
 
-func askFrame[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, body []byte) (answer A, by peer.Member, err error) {
+// frame returns what encodes a request for the connection that it goes over.
+func (r *Replica) frame(request peer.Message) func(version byte) ([]byte, error) {
+	return func(version byte) ([]byte, error) { return encode(version, r.opt.Self(), request) }
+}
+
+func askFrame[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, body func(version byte) ([]byte, error)) (answer A, by peer.Member, err error) {
 	b, err := r.opt.Caller.Do(ctx, r.call(ctx, v, body))
 	if err != nil {
 		by, err = r.failed(err)
@@ -164,11 +165,9 @@ func (r *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 	if durability > bigset.NoSync {
 		return r.Member(), fmt.Errorf("%w: durability %d", bigset.ErrRequest, durability)
 	}
-	body, err := r.opt.Frames.delta(r.opt.Self(), &d)
-	if err != nil {
-		return r.Member(), err
-	}
-	_, by, err := askFrame[peer.Done](ctx, r, VerbApply+wire.Verb(durability), body)
+	_, by, err := askFrame[peer.Done](ctx, r, VerbApply+wire.Verb(durability), func(version byte) ([]byte, error) {
+		return r.opt.Frames.delta(version, r.opt.Self(), &d)
+	})
 	return by, err
 }
 
@@ -250,12 +249,8 @@ func (s *sender) check(by peer.Member) error {
 // stream has a request answered by parts. Each but the last is given to take, which checks whom it is from before it shows it to the consumer,
 // and says whether that wants another. The last one says that the stream is whole. Where the consumer has stopped the error is nil.
 func (r *Replica) stream(ctx context.Context, v wire.Verb, request peer.Message, take func(part []byte, from *sender) (more bool, err error)) error {
-	body, err := encode(r.opt.Self(), request)
-	if err != nil {
-		return err
-	}
 	from, whole := &sender{r: r}, false
-	for part, err := range r.opt.Caller.Stream(ctx, r.call(ctx, v, body)) {
+	for part, err := range r.opt.Caller.Stream(ctx, r.call(ctx, v, r.frame(request))) {
 		if err != nil {
 			_, err = r.failed(err)
 			return err

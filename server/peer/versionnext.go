@@ -1,0 +1,6 @@
+//go:build nextversion
+
+package peer
+
+// versionNext is 1: this program stands for the next one in tests of rolling upgrades, and writes and reads frames of a version more.
+const versionNext = 1

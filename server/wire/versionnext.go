@@ -1,0 +1,6 @@
+//go:build nextversion
+
+package wire
+
+// versionNext is 1: this program stands for the next one in tests of rolling upgrades, and speaks a version more.
+const versionNext = 1
