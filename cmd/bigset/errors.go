@@ -73,7 +73,6 @@ var advices = []advice{
 	{door.ErrCursor, exitError, "give --reverse as in the listing that printed the token"},
 	{errSetName, exitError, fmt.Sprintf("a name has 1 to %d bytes", bigset.SetNameBytesMax)},
 	{errFilterName, exitError, "a filter's name has 1 to 200 bytes, without blanks and line breaks"},
-	{errNodePort, exitError, "give the port that `bigset serve --bloomd` opens, 8673 by default; `bigset set` takes the port for nodes and clients"},
 	{errServer, exitError, "check --addr, which is the port of bloomd's protocol, and whether the server runs"},
 	{errRunning, exitError, "stop it, so that all is written, or give a copy of its folder"},
 	{errLeftOut, exitError, "what was left out is named above, with the reason; the others are all there"},

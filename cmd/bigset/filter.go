@@ -22,7 +22,8 @@ import (
 // filterCommand is the commands on bloom filters, and the flag that they have in common.
 type filterCommand struct {
 	*app
-	addr string
+	addr         string
+	certificates string
 }
 
 func (a *app) filter() *cobra.Command {
@@ -33,7 +34,8 @@ func (a *app) filter() *cobra.Command {
 		Long: `Bloom filters, as bloomd has them: a filter says for a key "no", which is certain, or "yes", which is wrong with no more than its
 probability. It grows by layers when it has more keys than its capacity.
 
-The commands work on the data folder while no server has it open; with --addr they ask a running server by bloomd's protocol.
+The commands work on the data folder while no server has it open; with --addr they ask a running server: a bloomd, or a node of Bigset at either of
+its ports.
 A name has 1 to 200 bytes, without blanks and line breaks. Keys are any bytes.`,
 		Example: `  bigset filter create seen --capacity 1000000 --prob 0.001
   bigset filter set seen paul ringo
@@ -41,10 +43,12 @@ A name has 1 to 200 bytes, without blanks and line breaks. Keys are any bytes.`,
   bigset filter --addr localhost:8673 info seen
   bigset filter import-bloomd /var/lib/bloomd`,
 	}
-	cmd.PersistentFlags().StringVar(&fs.addr, "addr", "", "ask the server at this host:port by bloomd's protocol, not the data folder")
+	cmd.PersistentFlags().StringVar(&fs.addr, "addr", "", "ask the server at this `HOST:PORT`, not the data folder: the port of bloomd's protocol, or that for nodes and clients")
+	cmd.PersistentFlags().StringVar(&fs.certificates, "tls", "", "with --addr, the port for nodes and clients: `folder` of a client's certificate, which bigset cert makes")
+	_ = cmd.MarkPersistentFlagDirname("tls")
 	cmd.AddCommand(fs.create(), fs.list(), fs.set(), fs.check(), fs.info(), fs.drop(),
-		fs.order("close", "Write filters down and take them out of the server's memory", (*bloomd.Client).CloseFilter),
-		fs.order("clear", "Have the server forget closed filters until they are created again, or it is started again", (*bloomd.Client).Clear),
+		fs.order("close", "Write filters down and take them out of the server's memory", running.closeFilter),
+		fs.order("clear", "Have the server forget closed filters until they are created again, or it is started again", running.clear),
 		fs.flush(), fs.importBloomd(), fs.exportBloomd())
 	return chooser(cmd)
 }
@@ -58,6 +62,15 @@ type holder interface {
 	set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error)
 	drop(ctx context.Context, name []byte) error
 	settle(ctx context.Context, name []byte) error // what was set is on disk, or where the server promises to have it
+}
+
+// running is a server that has filters.
+type running interface {
+	holder
+	closeFilter(ctx context.Context, name []byte) error
+	clear(ctx context.Context, name []byte) error
+	flush(ctx context.Context, name []byte) error
+	flushAll(ctx context.Context) error
 }
 
 // creation is what a filter is made with. Zero is the default.
@@ -81,38 +94,47 @@ type facts struct {
 // with runs f with the holder that --addr says.
 func (fs *filterCommand) with(ctx context.Context, how access, f func(holder) error) error {
 	if fs.addr != "" {
-		return fs.dial(ctx, func(c *bloomd.Client) error { return f(serverHolder{c}) })
+		return fs.dial(ctx, func(s running) error { return f(s) })
 	}
 	return fs.withStore(how, func(s *engine.Store) error { return f(folderHolder{s}) })
 }
 
-// dial runs f with a connection, which ends when the program is interrupted.
-func (fs *filterCommand) dial(ctx context.Context, f func(*bloomd.Client) error) error {
+// dial runs f with the server at --addr, by the protocol that it speaks there. Connections end when the program is interrupted.
+func (fs *filterCommand) dial(ctx context.Context, f func(running) error) error {
+	if fs.certificates != "" {
+		return fs.ask(f)
+	}
 	c, err := bloomd.Dial(ctx, fs.addr)
 	if err != nil {
 		return &serverError{fs.addr, err}
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	defer c.Close()
-	if err := f(c); err != nil {
+	switch answer, err := c.Do(nil); { // an empty line is an error in bloomd's protocol, which tells the two apart
+	case errors.Is(err, io.EOF):
+		return &serverError{fs.addr, errors.New("it closed the connection without an answer: if it wants certificates, --tls names their folder")}
+	case err != nil:
+		return &serverError{fs.addr, err}
+	case string(answer) == wire.ForeignLine:
+		return fs.ask(f)
+	}
+	if err := f(serverHolder{c}); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fs.otherPort(err)
+		return err
 	}
 	return nil
 }
 
-// otherPort says of an error that --addr is not the port of bloomd's protocol, if that is so.
-func (fs *filterCommand) otherPort(err error) error {
-	var refused bloomd.Refusal
-	switch {
-	case errors.As(err, &refused) && string(refused)+"\n" == wire.ForeignLine:
-		return fmt.Errorf("%w: %s is the port for nodes and clients, which filters can't be asked at", errNodePort, fs.addr)
-	case errors.Is(err, io.EOF):
-		return &serverError{fs.addr, errors.New("it closed the connection without an answer")}
+// ask runs f with a client of the node at --addr.
+func (fs *filterCommand) ask(f func(running) error) error {
+	n := node{addrs: []string{fs.addr}, certificates: fs.certificates}
+	c, err := n.open()
+	if err != nil {
+		return err
 	}
-	return err
+	return errors.Join(f(nodeHolder{c}), c.Close())
 }
 
 // serverError is a server that can't be reached.
@@ -129,7 +151,6 @@ func (e *serverError) Is(err error) bool {
 
 var (
 	errServer     = errors.New("no server")
-	errNodePort   = errors.New("not the port of bloomd's protocol")
 	errFilterName = errors.New("bad name of a filter")
 )
 

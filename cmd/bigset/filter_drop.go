@@ -1,9 +1,9 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
+	"context"
 
-	"bigset/server/bloomd"
+	"github.com/spf13/cobra"
 )
 
 func (fs *filterCommand) drop() *cobra.Command {
@@ -46,7 +46,7 @@ func (fs *filterCommand) did(what string, name []byte) error {
 var done = map[string]string{"close": "closed", "clear": "cleared", "flush": "flushed"}
 
 // order is a command that makes sense for a server only.
-func (fs *filterCommand) order(verb, short string, do func(*bloomd.Client, []byte) error) *cobra.Command {
+func (fs *filterCommand) order(verb, short string, do func(running, context.Context, []byte) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     verb + " FILTER…",
 		Short:   short,
@@ -59,7 +59,7 @@ func (fs *filterCommand) order(verb, short string, do func(*bloomd.Client, []byt
 	}
 }
 
-func (fs *filterCommand) ordered(cmd *cobra.Command, args []string, do func(*bloomd.Client, []byte) error) error {
+func (fs *filterCommand) ordered(cmd *cobra.Command, args []string, do func(running, context.Context, []byte) error) error {
 	names, err := filterNames(args)
 	if err != nil {
 		return err
@@ -67,9 +67,9 @@ func (fs *filterCommand) ordered(cmd *cobra.Command, args []string, do func(*blo
 	if fs.addr == "" {
 		return usage(cmd, "%s asks a running server, which --addr names; in a data folder that no server has open, every filter is closed and on disk", cmd.Name())
 	}
-	return fs.dial(cmd.Context(), func(c *bloomd.Client) error {
+	return fs.dial(cmd.Context(), func(c running) error {
 		for _, name := range names {
-			if err := do(c, name); err != nil {
+			if err := do(c, cmd.Context(), name); err != nil {
 				return of(name, err)
 			}
 			if err := fs.did(done[cmd.Name()], name); err != nil {
@@ -81,7 +81,7 @@ func (fs *filterCommand) ordered(cmd *cobra.Command, args []string, do func(*blo
 }
 
 func (fs *filterCommand) flush() *cobra.Command {
-	cmd := fs.order("flush", "Have the server write down what was set, in some filters or in all", (*bloomd.Client).Flush)
+	cmd := fs.order("flush", "Have the server write down what was set, in some filters or in all", running.flush)
 	cmd.Use = "flush [FILTER…]"
 	cmd.Args = takes(0, -1)
 	some := cmd.RunE
@@ -89,8 +89,8 @@ func (fs *filterCommand) flush() *cobra.Command {
 		if len(args) > 0 || fs.addr == "" {
 			return some(cmd, args)
 		}
-		return fs.dial(cmd.Context(), func(c *bloomd.Client) error {
-			if err := c.FlushAll(); err != nil {
+		return fs.dial(cmd.Context(), func(c running) error {
+			if err := c.flushAll(cmd.Context()); err != nil {
 				return err
 			}
 			return fs.answer(struct {

@@ -8,6 +8,7 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/client"
 	"bigset/engine"
 	"bigset/engine/filters"
 	"bigset/server/bloomd"
@@ -96,7 +97,11 @@ func (d folderHolder) drop(ctx context.Context, name []byte) error {
 type serverHolder struct{ c *bloomd.Client }
 
 func (r serverHolder) create(_ context.Context, name []byte, c creation) (bool, error) {
-	var o door.FilterCreate
+	return r.c.Create(name, c.told())
+}
+
+// told returns what a server is told.
+func (c *creation) told() (o door.FilterCreate) {
 	if c.capacity != 0 {
 		o.Capacity = &c.capacity
 	}
@@ -106,7 +111,7 @@ func (r serverHolder) create(_ context.Context, name []byte, c creation) (bool, 
 	if c.inMemory {
 		o.InMemory = &c.inMemory
 	}
-	return r.c.Create(name, o)
+	return o
 }
 
 func (r serverHolder) list(_ context.Context, prefix []byte) (list []facts, err error) {
@@ -158,9 +163,66 @@ func (r serverHolder) settle(context.Context, []byte) error { return nil }
 
 func (r serverHolder) drop(_ context.Context, name []byte) error { return of(name, r.c.Drop(name)) }
 
+func (r serverHolder) closeFilter(_ context.Context, name []byte) error { return r.c.CloseFilter(name) }
+func (r serverHolder) clear(_ context.Context, name []byte) error       { return r.c.Clear(name) }
+func (r serverHolder) flush(_ context.Context, name []byte) error       { return r.c.Flush(name) }
+func (r serverHolder) flushAll(context.Context) error                   { return r.c.FlushAll() }
+
+// nodeHolder has the filters that a node, or a cluster, serves at the port for nodes and clients.
+type nodeHolder struct{ c *client.Client }
+
+func (r nodeHolder) create(ctx context.Context, name []byte, c creation) (bool, error) {
+	return r.c.Filter(string(name)).Create(ctx, c.told())
+}
+
+func (r nodeHolder) list(ctx context.Context, prefix []byte) (list []facts, err error) {
+	for info, err := range r.c.Filters(ctx, string(prefix), false) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, facts{[]byte(info.Name), info.Probability, info.Figures, nil, nil})
+	}
+	return list, nil
+}
+
+func (r nodeHolder) info(ctx context.Context, name []byte) (facts, error) {
+	info, err := r.c.Filter(string(name)).Info(ctx, false)
+	return facts{name, info.Probability, info.Figures, nil, &info}, of(name, err)
+}
+
+func (r nodeHolder) check(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {
+	yes, err := r.c.Filter(string(name)).Check(ctx, keys...)
+	return yes, of(name, err)
+}
+
+func (r nodeHolder) set(ctx context.Context, name []byte, keys [][]byte) ([]bool, error) {
+	yes, err := r.c.Filter(string(name)).Mark(ctx, keys...)
+	return yes, of(name, err)
+}
+
+func (r nodeHolder) settle(context.Context, []byte) error { return nil }
+
+func (r nodeHolder) drop(ctx context.Context, name []byte) error {
+	return of(name, r.c.Filter(string(name)).Drop(ctx))
+}
+
+func (r nodeHolder) closeFilter(ctx context.Context, name []byte) error {
+	return r.c.Filter(string(name)).Close(ctx)
+}
+
+func (r nodeHolder) clear(ctx context.Context, name []byte) error {
+	return r.c.Filter(string(name)).Clear(ctx)
+}
+
+func (r nodeHolder) flush(ctx context.Context, name []byte) error {
+	return r.c.Filter(string(name)).Flush(ctx)
+}
+
+func (r nodeHolder) flushAll(ctx context.Context) error { return r.c.FlushFilters(ctx) }
+
 // of says which filter it is that is not there, or not closed.
 func of(name []byte, err error) error {
-	if errors.Is(err, bloomd.ErrNoFilter) || errors.Is(err, bloomd.ErrOpen) {
+	if errors.Is(err, bloomd.ErrNoFilter) || errors.Is(err, bloomd.ErrOpen) || errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, bigset.ErrFilterOpen) {
 		return fmt.Errorf("%w: %q", err, name)
 	}
 	return err

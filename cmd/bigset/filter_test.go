@@ -214,6 +214,12 @@ func serve(t *testing.T, answers string) (addr string, asked func() []string) {
 		}
 		defer c.Close()
 		for in := bufio.NewScanner(c); in.Scan(); {
+			if in.Text() == "" { // the question which protocol is spoken here
+				if _, err := io.WriteString(c, "Client Error: Command not supported\n"); err != nil {
+					return
+				}
+				continue
+			}
 			lines = append(lines, in.Text())
 			line, rest, _ := strings.Cut(answers, "\n")
 			if line == "START" {

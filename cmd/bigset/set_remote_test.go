@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"bigset/internal/testkit"
 	"bigset/server/alone"
 	"bigset/server/api"
+	"bigset/server/bloomd"
+	"bigset/server/bloomd/bloomdtest"
 	"bigset/server/door"
 	"bigset/server/wire"
 )
@@ -266,14 +269,31 @@ func TestAwayCompletes(t *testing.T) {
 	}
 }
 
-// TestFilterAway asks the port for nodes and clients by bloomd's protocol, and a port that closes connections: the message names the right one.
+// TestFilterAway asks a node for filters at either of its ports, which answer alike, and a port that closes connections.
 func TestFilterAway(t *testing.T) {
 	t.Parallel()
-	addr := serveSets(t)
-	for _, args := range [][]string{{"list"}, {"info", "f"}, {"create", "f"}, {"set", "f", "a", "b"}, {"check", "f", "a"}, {"drop", "f"}, {"flush"}} {
-		r := call(t, "", append([]string{"filter", "--addr", addr}, args...)...)
-		if r.code != exitError || !strings.Contains(r.errs, addr+" is the port for nodes and clients") || !strings.Contains(r.errs, "bigset serve --bloomd") {
-			t.Errorf("%s: status %d, %s", args, r.code, r.errs)
+	peers := serveSetsBy(t, func(h wire.Handler) wire.Handler { return api.FilterHandler(bloomdtest.NewMemory(), h) })
+	srv, err := bloomd.New(bloomdtest.NewMemory(), door.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = srv.Serve(context.Background(), at) }()
+	t.Cleanup(func() { _ = srv.Shutdown(context.Background()) })
+	for _, step := range []struct{ line, in string }{
+		{"list", ""}, {"info f", ""}, {"check f a", ""}, {"create f --capacity 20000", ""}, {"create f", ""}, {"create g --capacity 5", ""}, {"set f a b", ""}, {"set f b c --json", ""},
+		{"set f", "with blank\n\n"}, {"check f a x", ""}, {"check f", "with blank\nx\n\n"}, {"info f", ""}, {"info f --json", ""}, {"list", ""}, {"list x", ""}, {"list f --json", ""},
+		{"clear f", ""}, {"close f", ""}, {"clear f", ""}, {"info f", ""}, {"create f", ""}, {"check f a", ""}, {"flush", ""}, {"flush f --json", ""}, {"drop f", ""}, {"drop f", ""},
+	} {
+		var got [2]result
+		for i, addr := range []string{at.Addr().String(), peers} {
+			got[i] = call(t, step.in, slices.Concat([]string{"filter", "--addr", addr}, strings.Fields(step.line))...)
+		}
+		if got[0].out != got[1].out || got[0].code != got[1].code {
+			t.Errorf("%s: by bloomd's protocol %q, status %d; by the other %q, status %d: %s", step.line, got[0].out, got[0].code, got[1].out, got[1].code, got[1].errs)
 		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,4 +25,26 @@ func TestTorture(t *testing.T) {
 	if r.History.OK < 100 || r.History.Items < 50 || len(r.Faults) < 3 {
 		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
 	}
+}
+
+// TestRollingVersions rolls three processes from this version to the next one and back, under load.
+func TestRollingVersions(t *testing.T) {
+	if !tier.Full() {
+		t.Skip("builds the program of the next version")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "next")
+	if out, err := exec.Command("go", "build", "-tags", "nextversion", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r, err := torture.Run(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: dir,
+		Next: func(args ...string) *exec.Cmd { return exec.Command(program, args...) }, Faults: []string{"roll"}, Duration: time.Second, Clients: 4,
+		Seed: tier.Random(t).Uint64(), Progress: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.History.OK < 100 || r.History.Items < 50 || r.Faults["roll"] == 0 {
+		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
+	}
+	t.Logf("%d operations, %d elements acknowledged, %d rolls", r.History.OK, r.History.Items, r.Faults["roll"])
 }

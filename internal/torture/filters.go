@@ -26,7 +26,6 @@ type bloomdClient struct {
 	r    *run
 	rng  *rand.Rand
 	h    *history.Client
-	name string
 	node *node
 	nc   net.Conn
 	c    *bloomd.Client

@@ -38,7 +38,8 @@ type node struct {
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	ended chan struct{}
-	lives int // how many folders it has had
+	lives int  // how many folders it has had
+	next  bool // it is to run the next version
 }
 
 func newNodes(o *Options) (*nodes, error) {
@@ -85,7 +86,11 @@ func (ns *nodes) start(n *node) error {
 		return err
 	}
 	defer log.Close()
-	cmd := ns.o.Command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--bloomd", n.bloomd, "--insecure")
+	command := ns.o.Command
+	if n.next {
+		command = ns.o.Next
+	}
+	cmd := command("serve", "--dir", n.dir, "--node", n.id, "--peers", n.peers, "--listen", n.addr, "--bloomd", n.bloomd, "--insecure")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err

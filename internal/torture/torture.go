@@ -30,6 +30,8 @@ type Options struct {
 	Nodes    int           // default 3
 	Clients  int           // default 6; of each three, two use sets and one filters
 	Seed     uint64        // what happens when is drawn from it; what it leads to depends on the machine
+	// Next is Command of a program of the next version, for the fault "roll", which is not one of AllFaults; default none.
+	Next func(args ...string) *exec.Cmd
 	// Faults are what is done; default all of AllFaults.
 	Faults []string
 	// Progress is told what is done; default nobody.
@@ -61,7 +63,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		o.Faults = AllFaults
 	}
 	for _, f := range o.Faults {
-		if !slices.Contains(AllFaults, f) {
+		if !slices.Contains(AllFaults, f) && (f != roll || o.Next == nil) {
 			return Report{}, fmt.Errorf("torture: no fault %q: there are %v", f, AllFaults)
 		}
 	}
@@ -102,6 +104,7 @@ type run struct {
 	bloomd  []*bloomdClient
 	over    atomic.Bool
 	next    atomic.Uint64
+	strange atomic.Pointer[error] // the first that no restart explains
 }
 
 // faults does one fault after another while clients are at work.
@@ -177,6 +180,8 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 		}
 		some(0, 500)
 		return ns.start(n)
+	case roll:
+		return r.roll(ctx)
 	case "stop":
 		n.signal(syscall.SIGSTOP)
 		some(300, 2500)
@@ -327,6 +332,7 @@ func outcome(err error) history.Outcome {
 // slow keeps a client that is refused from asking again at once.
 func (c *client) slow(ctx context.Context, err error) {
 	if err != nil {
+		c.r.note(err)
 		pause(ctx, 10*time.Millisecond)
 	}
 }
