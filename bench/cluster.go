@@ -38,6 +38,8 @@ type ClusterConfig struct {
 	Full bool   `json:"full,omitzero"`
 	// Short makes everything so small that it takes seconds. Its figures say nothing.
 	Short bool `json:"short,omitzero"`
+	// Profiles is an existing folder for CPU profiles of the first node of each system, one for each load on sets, read or written; empty is none. Profiles take CPU time themselves.
+	Profiles string `json:"profiles,omitempty"`
 	// Progress is told in lines of text what is being done; nil is nobody.
 	Progress io.Writer `json:"-"`
 }
@@ -284,10 +286,11 @@ func (l *lab) load(workload, system string, of *processes, n int, begin func(g i
 			}
 		})
 	}
+	profile := l.profile(workload, system, of)
 	wg.Wait()
 	took, own := time.Since(began), cpuNow()-own
 	after, err := of.cpu()
-	if err := errors.Join(l.ctx.Err(), err, errors.Join(errs...)); err != nil {
+	if err := errors.Join(l.ctx.Err(), err, errors.Join(errs...), profile()); err != nil {
 		return fmt.Errorf("%s %s: %w", workload, system, err)
 	}
 	all := phases[0]

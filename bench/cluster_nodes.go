@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +37,7 @@ type processes struct {
 // process is one node.
 type process struct {
 	id, dir, listen, bloomd string
+	admin                   string // empty without profiles
 	cmd                     *exec.Cmd
 	ended                   chan struct{}
 	link                    *wire.Link // for questions about its status
@@ -68,7 +71,7 @@ func (l *lab) start(name string, n int, encrypted bool, extra ...string) (_ *pro
 			ps.stop()
 		}
 	}()
-	addresses, err := freeAddresses(2 * n)
+	addresses, err := freeAddresses(3 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +86,10 @@ func (l *lab) start(name string, n int, encrypted bool, extra ...string) (_ *pro
 	}
 	var peers []string
 	for i := range n {
-		p := &process{id: string(rune('a' + i)), listen: addresses[2*i], bloomd: addresses[2*i+1]}
+		p := &process{id: string(rune('a' + i)), listen: addresses[3*i], bloomd: addresses[3*i+1]}
+		if l.c.Profiles != "" {
+			p.admin = addresses[3*i+2]
+		}
 		p.dir = filepath.Join(l.root, name+"-"+p.id)
 		if encrypted {
 			if _, err := certs.Issue(p.dir+"-cert", certs.IssueOptions{CA: ps.ca, Role: certs.RoleNode, Name: p.id, Hosts: []string{"127.0.0.1"}}); err != nil {
@@ -134,6 +140,9 @@ func (ps *processes) run(p *process) error {
 		args = append(args, "--tls", p.dir+"-cert")
 	} else {
 		args = append(args, "--insecure")
+	}
+	if p.admin != "" {
+		args = append(args, "--admin", p.admin, "--pprof")
 	}
 	log, err := os.OpenFile(p.dir+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -279,6 +288,39 @@ func (ps *processes) cpu() (total time.Duration, err error) {
 		total += d
 	}
 	return total, nil
+}
+
+// profile begins a CPU profile of the first node of some, where profiles are wanted, for the whole seconds of the span, at least one. What it returns waits
+// for its end.
+func (l *lab) profile(workload, system string, of *processes) (wait func() error) {
+	if l.c.Profiles == "" || of == nil {
+		return func() error { return nil }
+	}
+	ended := make(chan error, 1)
+	go func() {
+		url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", of.all[0].admin, max(1, int(l.c.Span.Seconds())))
+		name := fmt.Sprintf("%s-%s-%d.pprof", strings.ReplaceAll(workload, "/", "-"), system, l.round+1)
+		ended <- l.download(url, filepath.Join(l.c.Profiles, name))
+	}()
+	return func() error { return <-ended }
+}
+
+// download writes what is at a URL to a file.
+func (l *lab) download(url, path string) error {
+	request, err := http.NewRequestWithContext(l.ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("bench: %s: %s", url, answer.Status)
+	}
+	b, err := io.ReadAll(answer.Body)
+	return errors.Join(err, os.WriteFile(path, b, 0o644))
 }
 
 // processRSS returns the bytes of a process that are in memory, as Linux tells it.

@@ -85,9 +85,12 @@ func clusterGoals() (list []clusterGoal) {
 	for _, system := range []string{systemCluster, systemTLS} {
 		add("add",
 			goal{what: "p50, of a local synced add's", of: at("add/1", system), to: at("add/1", systemLocal), have: latency, atMost: true, limit: 3},
+			goal{what: "p50, of a node's alone", of: at("add/1", system), to: at("add/1", systemAlone), have: latency, plain: true},
 			goal{what: "p50, of the floor's", of: at("add/1", system), to: at("add/1", systemFloor), have: latency, plain: true},
 			goal{what: "rate, of the local one", of: at("add/64", system), to: at("add/64", systemLocal), have: speed, limit: 0.2},
 			goal{what: "rate, of the floor's", of: at("add/64", system), to: at("add/64", systemFloor), have: speed, plain: true},
+			goal{what: "rate, of a node's alone", of: at("add/64", system), to: at("add/64", systemAlone), have: speed, plain: true},
+			goal{what: "CPU, of a node's alone", of: at("add/64", system), to: at("add/64", systemAlone), have: cpu, plain: true},
 			goal{what: "CPU, of a local add's", of: at("add/64", system), to: at("add/64", systemLocal), have: cpu, atMost: true, limit: 5},
 			goal{what: "CPU, of the floor's", of: at("add/64", system), to: at("add/64", systemFloor), have: cpu, plain: true})
 	}

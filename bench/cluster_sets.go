@@ -31,23 +31,26 @@ func (l *lab) transport() error {
 	if l.c.Short {
 		parts = 20
 	}
-	return l.wired(parts, func(link *wire.Link) error {
+	return l.wired(parts, func(newLink func() *wire.Link) error {
+		link := newLink()
 		body := make([]byte, callBytes)
-		call := func(int) (func() error, error) {
+		over := func(link *wire.Link) (func() error, error) {
 			return func() error {
 				_, err := link.Do(l.ctx, wire.Call{Verb: verbEcho, Body: body})
 				return err
 			}, nil
 		}
+		call := func(int) (func() error, error) { return over(link) }
 		return errors.Join(
 			l.load("transport/1", systemWire, nil, 1, call),
 			l.load("transport/64", systemWire, nil, callersMany, call),
+			l.load("transport/64-connections", systemWire, nil, callersMany, func(int) (func() error, error) { return over(newLink()) }),
 			l.stream(link, parts))
 	})
 }
 
-// wired calls f with a link to a server that echoes calls, and answers streams of so many parts.
-func (l *lab) wired(parts int, f func(*wire.Link) error) error {
+// wired calls f with what makes links to a server that echoes calls, and answers streams of so many parts.
+func (l *lab) wired(parts int, f func(newLink func() *wire.Link) error) error {
 	part := make([]byte, partBytes)
 	s := wire.NewServer(wire.ServerOptions{Handler: func(_ context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 		if r.Verb != verbStream {
@@ -67,13 +70,20 @@ func (l *lab) wired(parts int, f func(*wire.Link) error) error {
 	ctx, cancel := context.WithCancel(l.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.Serve(ctx, ln) })
-	link := wire.NewLink(wire.LinkOptions{
-		Dial: func(ctx context.Context) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", ln.Addr().String())
-		},
-		Client: func() wire.ClientOptions { return wire.ClientOptions{} },
+	var links []*wire.Link
+	err = f(func() *wire.Link {
+		links = append(links, wire.NewLink(wire.LinkOptions{Requests: 1,
+			Dial: func(ctx context.Context) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "tcp", ln.Addr().String())
+			},
+			Client: func() wire.ClientOptions { return wire.ClientOptions{} },
+		}))
+		return links[len(links)-1]
 	})
-	err = errors.Join(f(link), link.Close(), s.Shutdown(ctx))
+	for _, link := range links {
+		err = errors.Join(err, link.Close())
+	}
+	err = errors.Join(err, s.Shutdown(ctx))
 	cancel()
 	_ = ln.Close() // Serve may have closed it
 	wg.Wait()
@@ -172,19 +182,24 @@ func (l *lab) addLocally(workload, system string, stores, n int) error {
 	})
 }
 
-// floor derives what an add must cost: three applies, and three calls: to the coordinator, and from there to two replicas. Two of these calls come one
-// after the other. It needs the part transport.
+// floor derives what an add must cost: three applies, and three calls: one of the client on a connection of its own, and two to other replicas. The client's
+// call and one of the others come one after the other. It needs the part transport.
 func (l *lab) floor(workload string, n int) {
+	client, between := "transport/1", "transport/1"
+	if n > 1 {
+		client, between = "transport/64-connections", "transport/64"
+	}
 	applies, ok := l.last[workload+" applies"]
-	calls, measured := l.last[fmt.Sprintf("transport/%d %s", n, systemWire)]
-	if !ok || !measured || applies.CPUMicros == nil || calls.CPUMicros == nil {
+	first, ok1 := l.last[client+" "+systemWire]
+	second, ok2 := l.last[between+" "+systemWire]
+	if !ok || !ok1 || !ok2 || applies.CPUMicros == nil {
 		return
 	}
-	f := Figures{CPUMicros: new(*applies.CPUMicros + 3**calls.CPUMicros), Ops: applies.Ops,
-		OpsPerSecond: 1 / (1/applies.OpsPerSecond + 3/calls.OpsPerSecond)}
+	f := Figures{CPUMicros: new(*applies.CPUMicros + *first.CPUMicros + 2**second.CPUMicros), Ops: applies.Ops,
+		OpsPerSecond: 1 / (1/applies.OpsPerSecond + 1/first.OpsPerSecond + 2/second.OpsPerSecond)}
 	if n == 1 {
-		f.P50 = new(*applies.P50 + 2**calls.P50)
-		f.OpsPerSecond = 1 / (1/applies.OpsPerSecond + 2/calls.OpsPerSecond)
+		f.P50 = new(*applies.P50 + *first.P50 + *second.P50)
+		f.OpsPerSecond = 1 / (1/applies.OpsPerSecond + 1/first.OpsPerSecond + 1/second.OpsPerSecond)
 	}
 	l.took(workload, systemFloor, n, f, nil)
 }
@@ -273,6 +288,7 @@ func (l *lab) read(workload, system string, ps *processes, read func(got func(in
 		return err
 	}
 	began, own := time.Now(), cpuNow()
+	profile := l.profile(workload, system, ps)
 	reads := 0
 	for ; reads == 0 || time.Since(began) < l.c.Span; reads++ {
 		c.start()
@@ -283,7 +299,7 @@ func (l *lab) read(workload, system string, ps *processes, read func(got func(in
 	took := time.Since(began)
 	own = cpuNow() - own
 	after, err := ps.cpu()
-	if err := errors.Join(err, expect("elements read", p.ops, uint64(reads*l.elements))); err != nil {
+	if err := errors.Join(err, profile(), expect("elements read", p.ops, uint64(reads*l.elements))); err != nil {
 		return err
 	}
 	var f Figures

@@ -70,6 +70,7 @@ Parts:
 	f.Int64Var(&c.FillBytes, "fill", 0, "`bytes` with which an empty disk is filled (default 256 MB; 1 GB with --full)")
 	f.IntVar(&c.Keys, "keys", 0, "capacity of the filters, and how many different keys a load has (default 1,050,000: 256 slices)")
 	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
+	f.StringVar(&c.Profiles, "profiles", "", "existing `folder` for CPU profiles of the first node of each system, while sets are read and written")
 	f.Uint64Var(&c.Seed, "seed", 1, "what elements are made from")
 	f.BoolVar(&c.Full, "full", false, "large sizes: some twenty minutes")
 	f.BoolVar(&c.Short, "short", false, "tiny sizes: seconds, whose figures say nothing")
