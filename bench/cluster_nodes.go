@@ -256,6 +256,19 @@ func (p *process) end(s syscall.Signal) {
 	p.cmd = nil
 }
 
+// restart ends all processes in order and starts them again, so that what they hold is in tables: a memtable is read several times slower.
+func (ps *processes) restart() error {
+	for _, p := range ps.all {
+		p.end(syscall.SIGTERM)
+	}
+	for _, p := range ps.all {
+		if err := ps.run(p); err != nil {
+			return err
+		}
+	}
+	return ps.ready(readyTime)
+}
+
 // stop ends all processes.
 func (ps *processes) stop() {
 	for _, p := range ps.all {

@@ -222,7 +222,7 @@ func (l *lab) reading() error {
 	}
 	defer c.Close()
 	if l.round == 0 {
-		if err := l.loadSet(c, readSet, l.elements, l.names().append); err != nil {
+		if err := errors.Join(l.loadSet(c, readSet, l.elements, l.names().append), ps.restart()); err != nil {
 			return err
 		}
 	}
