@@ -236,6 +236,8 @@ type bloomdTarget struct {
 	conn    net.Conn // for commands outside the load
 	answers *bufio.Reader
 	full    string // the filter that holds all keys, which is asked
+	// cpu returns the CPU time that the server has taken; nil is unknown.
+	cpu func() (time.Duration, error)
 }
 
 func (r *bloomdRunner) connect(name string, s BloomdServer) (*bloomdTarget, error) {
@@ -245,7 +247,8 @@ func (r *bloomdRunner) connect(name string, s BloomdServer) (*bloomdTarget, erro
 	}
 	t := &bloomdTarget{name: name, server: s, conn: conn, answers: bufio.NewReader(conn)}
 	if s.PID != 0 {
-		if _, err := processCPU(s.PID); err != nil {
+		t.cpu = func() (time.Duration, error) { return processCPU(s.PID) }
+		if _, err := t.cpu(); err != nil {
 			return nil, errors.Join(fmt.Errorf("bench: CPU time of process %d: %w", s.PID, err), conn.Close())
 		}
 	}

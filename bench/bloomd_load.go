@@ -165,7 +165,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	}
 	defer func() { err = errors.Join(err, closeAll(conns)) }()
 	defer context.AfterFunc(r.ctx, func() { _ = closeAll(conns) })() // so that nobody waits for an answer any more
-	cpu, err := t.cpu()
+	cpu, err := t.cpuNow()
 	if err != nil {
 		return f, nil, 0, err
 	}
@@ -181,7 +181,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	wg.Wait()
 	took := time.Since(began)
 	loader = cpuNow() - loader
-	after, e := t.cpu()
+	after, e := t.cpuNow()
 	if err := errors.Join(r.ctx.Err(), errors.Join(errs...), e); err != nil {
 		return f, nil, 0, err
 	}
@@ -196,7 +196,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 		return f, nil, 0, err
 	}
 	f.time(ph, took, after-cpu)
-	if t.server.PID == 0 {
+	if t.cpu == nil {
 		f.CPUMicros = nil
 	}
 	return f, ph.hist, micros(loader) / float64(ph.ops), nil
@@ -211,12 +211,12 @@ func (l *bloomdLoad) expectYes(requests uint64, yes, connections int) error {
 	return nil
 }
 
-// cpu returns the CPU time that the server has taken, 0 where it is unknown.
-func (t *bloomdTarget) cpu() (time.Duration, error) {
-	if t.server.PID == 0 {
+// cpuNow returns the CPU time that the server has taken, 0 where it is unknown.
+func (t *bloomdTarget) cpuNow() (time.Duration, error) {
+	if t.cpu == nil {
 		return 0, nil
 	}
-	return processCPU(t.server.PID)
+	return t.cpu()
 }
 
 // clockTick is the unit of the times in /proc/PID/stat: a hundredth of a second on every Linux.

@@ -87,6 +87,9 @@ type Figures struct {
 
 	Allocs *float64 `json:"allocs_per_op,omitempty"` // objects on the heap
 	Share  *float64 `json:"share,omitempty"`         // of false positives, of the configured probability
+
+	Errors   *uint64 `json:"errors,omitempty"`    // operations that failed, of a load that goes on
+	RSSBytes *uint64 `json:"rss_bytes,omitempty"` // of a process, in memory
 }
 
 // floats and counts list the figures of which medians are taken.
@@ -96,7 +99,7 @@ func (f *Figures) floats() []**float64 {
 
 func (f *Figures) counts() []**uint64 {
 	return []**uint64{&f.BytesWritten, &f.BytesWAL, &f.BytesFlush, &f.BytesCompact, &f.BytesRewrite, &f.BytesRead,
-		&f.BytesOnDisk, &f.BytesPeak, &f.BytesLive, &f.BytesMoved, &f.KeysLive, &f.KeysDead, &f.HeapBytes}
+		&f.BytesOnDisk, &f.BytesPeak, &f.BytesLive, &f.BytesMoved, &f.KeysLive, &f.KeysDead, &f.HeapBytes, &f.Errors, &f.RSSBytes}
 }
 
 // medians returns the median of each figure over the rounds that have it.

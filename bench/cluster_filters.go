@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// clusterPoints are the loads on filters: check pipelined, and multi and bulk of 1,000 keys.
+var clusterPoints = []bloomdPoint{
+	{bloomdMode{"check", 1, false}, 64, 16},
+	{bloomdMode{"multi", 1000, false}, 4, 2},
+	{bloomdMode{"bulk", 1000, true}, 4, 2},
+}
+
+// filters measures bloomd's protocol at a node of the cluster and at a node alone. The CPU time is that of the nodes.
+func (l *lab) filters() error {
+	if l.bloomd == nil {
+		if err := l.connectFilters(); err != nil {
+			return err
+		}
+	}
+	if len(l.bloomd.targets) < 2 {
+		return nil
+	}
+	for i, p := range clusterPoints {
+		if err := l.bloomd.measure(p, l.round, i); err != nil {
+			return fmt.Errorf("%s: %w", p.name(), err)
+		}
+	}
+	return nil
+}
+
+// connectFilters connects to both. Where a cluster does not serve filters, a note says so.
+func (l *lab) connectFilters() error {
+	c := BloomdConfig{Passes: l.c.Rounds, Span: l.c.Span, Keys: l.c.Keys, Progress: l.c.Progress}.withDefaults()
+	l.bloomd = &bloomdRunner{ctx: l.ctx, cfg: c, run: strconv.FormatInt(time.Now().UnixNano(), 36), began: time.Now(), repeated: map[string]int{}}
+	for _, system := range []string{systemAlone, systemCluster} {
+		ps, err := l.started(system)
+		if err != nil {
+			return err
+		}
+		t, err := l.bloomd.connect(system, BloomdServer{Addr: ps.all[0].bloomd})
+		if err != nil {
+			return err
+		}
+		t.cpu = ps.cpu
+		if err := errors.Join(t.ask("Done", "create bench-probe capacity=20000"), t.ask("Done", "drop bench-probe")); err != nil {
+			if !errors.Is(err, errWrong) {
+				return err
+			}
+			l.notes = append(l.notes, fmt.Sprintf("filters are not served by the %s: %v", system, err))
+			continue
+		}
+		l.bloomd.targets = append(l.bloomd.targets, t)
+	}
+	return nil
+}

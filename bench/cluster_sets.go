@@ -1,0 +1,309 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"bigset"
+	"bigset/client"
+	"bigset/keyscheme"
+	"bigset/server/coord"
+	"bigset/server/wire"
+)
+
+const (
+	verbEcho   wire.Verb = 1
+	verbStream wire.Verb = 2
+	// callBytes is the length of a call without content, about that of an add; partBytes that of a part of a stream.
+	callBytes = 100
+	partBytes = 256 << 10
+	// callersMany is how many goroutines call at one time, where many do.
+	callersMany = 64
+)
+
+// transport measures calls and streams between two ends in this process, over loopback.
+func (l *lab) transport() error {
+	parts := 4000
+	if l.c.Short {
+		parts = 20
+	}
+	return l.wired(parts, func(newLink func() *wire.Link) error {
+		link := newLink()
+		body := make([]byte, callBytes)
+		over := func(link *wire.Link) (func() error, error) {
+			return func() error {
+				_, err := link.Do(l.ctx, wire.Call{Verb: verbEcho, Body: body})
+				return err
+			}, nil
+		}
+		call := func(int) (func() error, error) { return over(link) }
+		return errors.Join(
+			l.load("transport/1", systemWire, nil, 1, call),
+			l.load("transport/64", systemWire, nil, callersMany, call),
+			l.load("transport/64-connections", systemWire, nil, callersMany, func(int) (func() error, error) { return over(newLink()) }),
+			l.stream(link, parts))
+	})
+}
+
+// wired calls f with what makes links to a server that echoes calls, and answers streams of so many parts.
+func (l *lab) wired(parts int, f func(newLink func() *wire.Link) error) error {
+	part := make([]byte, partBytes)
+	s := wire.NewServer(wire.ServerOptions{Handler: func(_ context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+		if r.Verb != verbStream {
+			return r.Body, nil
+		}
+		for range parts - 1 {
+			if err := send(part); err != nil {
+				return nil, err
+			}
+		}
+		return part, nil
+	}})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Serve(ctx, ln) })
+	var links []*wire.Link
+	err = f(func() *wire.Link {
+		links = append(links, wire.NewLink(wire.LinkOptions{Requests: 1,
+			Dial: func(ctx context.Context) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "tcp", ln.Addr().String())
+			},
+			Client: func() wire.ClientOptions { return wire.ClientOptions{} },
+		}))
+		return links[len(links)-1]
+	})
+	for _, link := range links {
+		err = errors.Join(err, link.Close())
+	}
+	err = errors.Join(err, s.Shutdown(ctx))
+	cancel()
+	_ = ln.Close() // Serve may have closed it
+	wg.Wait()
+	return err
+}
+
+// stream measures a stream of parts.
+func (l *lab) stream(link *wire.Link, parts int) error {
+	p := &phase{ctx: l.ctx, hist: newHistogram()}
+	began, cpu, got := time.Now(), cpuNow(), 0
+	for part, err := range link.Stream(l.ctx, wire.Call{Verb: verbStream, Priority: wire.PriorityRead}) {
+		if err != nil {
+			return err
+		}
+		got += len(part)
+		p.ops++
+	}
+	took := time.Since(began)
+	var f Figures
+	f.time(p, took, cpuNow()-cpu)
+	f.MBPerSecond = new(float64(got) / 1e6 / took.Seconds())
+	l.took("transport/stream", systemWire, partBytes, f, nil)
+	return expect("bytes streamed", got, parts*partBytes)
+}
+
+// element returns an element that nobody has added yet.
+func (l *lab) element() []byte { return l.names().append(nil, int(l.next.Add(1))) }
+
+// addingAt returns what adds an element to a set of a node, for load. Clients are divided among the nodes.
+func (l *lab) addingAt(ps *processes, opened *[]*client.Client) func(g int) (func() error, error) {
+	return func(g int) (func() error, error) {
+		c, err := ps.all[g%len(ps.all)].client()
+		if err != nil {
+			return nil, err
+		}
+		*opened = append(*opened, c)
+		return func() error {
+			_, err := c.Write(l.ctx, client.Write{Set: []byte(setName), Ops: []client.Op{{Kind: client.OpAdd, Element: l.element()}}})
+			return err
+		}, nil
+	}
+}
+
+// adding measures adds of one client and of many.
+func (l *lab) adding() error {
+	for _, n := range []int{1, callersMany} {
+		workload := fmt.Sprintf("add/%d", n)
+		var list []func() error
+		for _, system := range []string{systemAlone, systemCluster, systemTLS} {
+			list = append(list, func() error { return l.addTo(workload, system, n) })
+		}
+		list = append(list,
+			func() error { return l.addLocally(workload, systemLocal, 1, n) },
+			func() error { return l.addLocally(workload, "applies", 3, n) })
+		if err := l.inTurns(list...); err != nil {
+			return err
+		}
+		l.floor(workload, n)
+	}
+	return nil
+}
+
+func (l *lab) addTo(workload, system string, n int) error {
+	ps, err := l.started(system)
+	if err != nil {
+		return err
+	}
+	var opened []*client.Client
+	defer func() {
+		for _, c := range opened {
+			_ = c.Close() // it has no error
+		}
+	}()
+	return l.load(workload, system, ps, n, l.addingAt(ps, &opened))
+}
+
+// addLocally measures synced adds to one store in this process, or adds that three apply: the first and one of the others before the add ends.
+func (l *lab) addLocally(workload, system string, stores, n int) error {
+	return l.replicated(stores, openOptions{sync: true, warm: !l.c.Short}, func(list []*replica) error {
+		var late sync.WaitGroup
+		defer late.Wait()
+		return l.load(workload, system, nil, n, func(int) (func() error, error) {
+			return func() error {
+				ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: l.element()}}
+				r, err := list[0].store.Write(l.ctx, []byte(setName), ops, bigset.WriteOptions{})
+				if err != nil || len(list) == 1 {
+					return err
+				}
+				applied := make(chan error, len(list))
+				for _, to := range list[1:] {
+					late.Go(func() { applied <- to.store.ApplyDelta(l.ctx, r.Delta, bigset.Sync) })
+				}
+				return <-applied
+			}, nil
+		})
+	})
+}
+
+// floor derives what an add must cost: three applies, and three calls: one of the client on a connection of its own, and two to other replicas. The client's
+// call and one of the others come one after the other. It needs the part transport.
+func (l *lab) floor(workload string, n int) {
+	client, between := "transport/1", "transport/1"
+	if n > 1 {
+		client, between = "transport/64-connections", "transport/64"
+	}
+	applies, ok := l.last[workload+" applies"]
+	first, ok1 := l.last[client+" "+systemWire]
+	second, ok2 := l.last[between+" "+systemWire]
+	if !ok || !ok1 || !ok2 || applies.CPUMicros == nil {
+		return
+	}
+	f := Figures{CPUMicros: new(*applies.CPUMicros + *first.CPUMicros + 2**second.CPUMicros), Ops: applies.Ops,
+		OpsPerSecond: 1 / (1/applies.OpsPerSecond + 1/first.OpsPerSecond + 2/second.OpsPerSecond)}
+	if n == 1 {
+		f.P50 = new(*applies.P50 + *first.P50 + *second.P50)
+		f.OpsPerSecond = 1 / (1/applies.OpsPerSecond + 1/first.OpsPerSecond + 1/second.OpsPerSecond)
+	}
+	l.took(workload, systemFloor, n, f, nil)
+}
+
+// readSet is the set that is read.
+const readSet = "read"
+
+// addBatch is how many elements a client adds at a time, where it loads a set.
+const addBatch = 1000
+
+// reading measures reads of a whole set.
+func (l *lab) reading() error {
+	ps, err := l.started(systemCluster)
+	if err != nil {
+		return err
+	}
+	c, err := ps.all[0].client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if l.round == 0 {
+		if err := errors.Join(l.loadSet(c, readSet, l.elements, l.names().append), ps.restart()); err != nil {
+			return err
+		}
+	}
+	return l.replicated(quorumReplicas, openOptions{warm: !l.c.Short}, func(list []*replica) error {
+		if err := l.replicatedLoad(readSet, list, l.elements); err != nil {
+			return err
+		}
+		return l.coordinated(list, func(co *coord.Coordinator) error {
+			return l.inTurns(
+				func() error {
+					return l.read("read", systemLocal, nil, func(got func(int)) error { return list[0].set(readSet).read(0, got) })
+				},
+				func() error {
+					return l.read("read", systemReplica, nil, func(got func(int)) error {
+						for p, err := range co.Read(l.ctx, coord.Read{Set: []byte(readSet), Quorum: coord.Quorum{R: 2}}) {
+							if err != nil {
+								return err
+							}
+							got(len(p.Elements))
+						}
+						return nil
+					})
+				},
+				func() error { return l.read("read", systemCluster, ps, l.streamed(c, false)) },
+				func() error { return l.read("read/contexts", systemCluster, ps, l.streamed(c, true)) })
+		})
+	})
+}
+
+// streamed returns what reads the set at two replicas by a client, with a token for each element or without.
+func (l *lab) streamed(c *client.Client, contexts bool) func(got func(int)) error {
+	return func(got func(int)) error {
+		for p, err := range c.Read(l.ctx, client.Read{Set: []byte(readSet), R: 2, Contexts: contexts}) {
+			if err != nil {
+				return err
+			}
+			got(len(p.Elements))
+		}
+		return nil
+	}
+}
+
+// loadSet adds n elements to a set by a client, in batches.
+func (l *lab) loadSet(c *client.Client, set string, n int, element func(dst []byte, i int) []byte) error {
+	for first := 0; first < n; first += addBatch {
+		var ops []client.Op
+		for i := first; i < min(n, first+addBatch); i++ {
+			ops = append(ops, client.Op{Kind: client.OpAdd, Element: element(nil, i)})
+		}
+		if _, err := c.Write(l.ctx, client.Write{Set: []byte(set), Ops: ops, Policy: bigset.PolicyEmpty}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read measures one way to read the set: over and over until the span is over, at least once. An operation is one element.
+func (l *lab) read(workload, system string, ps *processes, read func(got func(int)) error) error {
+	p := &phase{ctx: l.ctx, hist: newHistogram()}
+	c := stopwatch{p: p}
+	cpu, err := ps.cpu()
+	if err != nil {
+		return err
+	}
+	began, own := time.Now(), cpuNow()
+	profile := l.profile(workload, system, ps)
+	reads := 0
+	for ; reads == 0 || time.Since(began) < l.c.Span; reads++ {
+		c.start()
+		if err := read(func(n int) { p.ops += uint64(n); c.lap() }); err != nil {
+			return err
+		}
+	}
+	took := time.Since(began)
+	own = cpuNow() - own
+	after, err := ps.cpu()
+	if err := errors.Join(err, profile(), expect("elements read", p.ops, uint64(reads*l.elements))); err != nil {
+		return err
+	}
+	var f Figures
+	f.time(p, took, own+after-cpu)
+	l.took(workload, system, l.elements, f, p.hist)
+	return nil
+}
