@@ -12,6 +12,26 @@ import (
 // disk after the first write. The caller must not change it.
 func (s *Store) Identity() []byte { return s.db.DiskID() }
 
+// FormatNewest is the format of a new store, and of one that was upgraded.
+const FormatNewest = lsm.FormatNewest
+
+// Format returns the number of the store's format: FormatNewest, or the one before, of a store that an older program made.
+func (s *Store) Format() int { return s.db.Format() }
+
+// Upgrade brings the store to the newest format, on disk when it returns, if it has an older one. Programs that don't know that format refuse the
+// store from then on. Until then a store of an older format stays one that the program that made it can open and write. A crash, or an error,
+// leaves a store of one format or of the other, and Upgrade may be called again.
+func (s *Store) Upgrade(ctx context.Context) error {
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
+	if err := s.db.Upgrade(ctx); err != nil {
+		return fmt.Errorf("engine: upgrade: %w", lsm.DiskError(err))
+	}
+	return nil
+}
+
 // Promise is a kind of acknowledgement that a crash may take back.
 type Promise byte
 

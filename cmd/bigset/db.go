@@ -31,7 +31,7 @@ func (a *app) db() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "db",
 		Short: "Look into the files of the store",
-		Long: `Look into the files of a store that is not open, with Pebble's own commands. They only read. Keys are shown as
+		Long: `Look into the files of a store that is not open, with Pebble's own commands. They only read; upgrade alone writes. Keys are shown as
 slot/"set"/kind, an element's also with /"element"/"actor":counter/op. A key or a bound is given as hex:BYTES. Names of
 files are those in the folder --dir. Exit status 1 says that damaged bytes were met, and a last line says where.`,
 		Example: `  bigset db lsm
@@ -62,7 +62,38 @@ files are those in the folder --dir. Exit status 1 says that damaged bytes were 
 			cmd.AddCommand(chooser(c))
 		}
 	}
+	cmd.AddCommand(a.dbUpgrade())
 	return chooser(cmd)
+}
+
+// upgradeReport is the report of an upgrade in JSON.
+type upgradeReport struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
+// dbUpgrade brings a store to the newest format.
+func (a *app) dbUpgrade() *cobra.Command {
+	return &cobra.Command{
+		Use:   "upgrade",
+		Short: "Bring the store to the newest format",
+		Long: `Bring the store to this program's newest format. A store that an older program made keeps its format until then, so that the older
+program can go on with it. Afterwards it refuses the store, and there is no way back: make a checkpoint first if you may want one.`,
+		Example: "  bigset db upgrade",
+		Args:    takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(atRest, func(s *engine.Store) error {
+				from := s.Format()
+				if err := s.Upgrade(cmd.Context()); err != nil {
+					return err
+				}
+				if from == s.Format() {
+					return a.answer(upgradeReport{from, from}, "the store has format %d already", from)
+				}
+				return a.answer(upgradeReport{from, s.Format()}, "the store had format %d, has format %d now", from, s.Format())
+			})
+		},
+	}
 }
 
 // dbExamples are the arguments of an example of each command, by its name below db.

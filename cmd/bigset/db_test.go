@@ -99,7 +99,7 @@ func TestDB(t *testing.T) {
 	dir = cp
 	// Reading leaves the lock, which a copy has not, and nothing else.
 	before := folder(t, dir)
-	tried := map[string]bool{}
+	tried := map[string]bool{"upgrade": true} // which writes: TestDBUpgrade
 	for _, c := range []struct{ args, want string }{
 		{"lsm", "Compactions:"},
 		{"properties", "raw-key"},
@@ -145,6 +145,26 @@ func TestDB(t *testing.T) {
 	}
 	all(newApp(nil, nil, nil).db(), "")
 	call(t, "", "--dir", dir, "verify").want(t, exitOK)
+}
+
+// TestDBUpgrade: a store that an older program made keeps its format, whatever is written, until it is upgraded.
+func TestDBUpgrade(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(newDir(t), "old")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "engine", "testdata", "format2"))); err != nil {
+		t.Fatal(err)
+	}
+	call(t, "", "--dir", dir, "set", "add", "friends", "ringo").want(t, exitOK)
+	for _, c := range []struct{ args, want string }{
+		{"db upgrade", "the store had format 2, has format 3 now\n"},
+		{"db upgrade", "the store has format 3 already\n"},
+		{"db upgrade --json", `{"from":3,"to":3}` + "\n"},
+		{"set ls friends", "paul\nringo\n"},
+	} {
+		if got := call(t, "", append([]string{"--dir", dir}, strings.Fields(c.args)...)...).want(t, exitOK); got != c.want {
+			t.Errorf("%s: %q, want %q", c.args, got, c.want)
+		}
+	}
 }
 
 // TestComplete: a shell is offered the names of sets, of folders and of strategies, and nothing where there is no store.

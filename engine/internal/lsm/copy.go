@@ -19,7 +19,7 @@ import (
 // whole store, or is refused by an open with ErrUnfinished and taken by the next Copy; an error leaves no more than that. Copying does
 // not end early when ctx does.
 func (d *DB) Copy(ctx context.Context, dest string, before func() error) error {
-	return makeStore(d.fs, dest, d.record, func() error {
+	return makeStore(d.fs, dest, d.kind, func() error {
 		if err := before(); err != nil {
 			return err
 		}

@@ -29,6 +29,7 @@ type DB struct {
 	opt    *Options
 	hooks  Hooks
 	record compaction.Record
+	format atomic.Int32 // its number
 
 	// Counters are what it has done since it was opened.
 	Counters Counters
@@ -120,15 +121,17 @@ func (d *DB) open() (err error) {
 	if err := d.lockFolder(); err != nil {
 		return err
 	}
-	var exists bool
-	if d.record, exists, err = readFormat(d.opt.FS, d.dir, d.opt.Record); err != nil {
+	made, exists, err := readFormat(d.opt.FS, d.dir, d.opt.Record)
+	if err != nil {
 		return err
 	}
+	d.record = made.record
+	d.format.Store(int32(made.number))
 	if err := d.hooks.Fits(d.record); err != nil {
 		return err
 	}
 	if !exists {
-		if err := writeFormat(d.fs, d.dir, d.record); err != nil {
+		if err := writeFormat(d.fs, d.dir, made); err != nil {
 			return err
 		}
 	}
@@ -583,9 +586,6 @@ func (d *DB) Resting() bool {
 	defer d.scheduler.mu.Unlock()
 	return d.scheduler.resting
 }
-
-// Record returns the kind of the store's records.
-func (d *DB) Record() compaction.Record { return d.record }
 
 // Dir returns the store's folder, and FS its file system.
 func (d *DB) Dir() string { return d.dir }

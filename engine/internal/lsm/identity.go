@@ -31,11 +31,13 @@ import (
 const (
 	formatFile    = "BIGSET"
 	identityFile  = "IDENTITY"
-	formatNumber  = 2
 	nodeBytes     = 4
 	saltBytes     = 4
 	actorBytes    = nodeBytes + 4 + saltBytes
 	identityBytes = 16
+
+	formatLeast  = 2 // the oldest format that this program reads and writes
+	formatNewest = 3 // that of a new store, and of one that was upgraded
 
 	formatText     = "bigset store\nformat %d\nrecord %s\n" // what formatFile says
 	smallFileBytes = 64 << 10                               // the most that readFile reads
@@ -304,26 +306,35 @@ func readPlace(fs vfs.FS, dir string) (string, error) {
 	return text + filePlace(fs, fs.PathJoin(dir, identityFile)), nil
 }
 
-// readFormat reads what kind of store is in the folder; exists is false when there is none yet. A store that has not the wanted kind of
-// record is an error; 0 wants none, and Merge of a new store.
-func readFormat(fs vfs.FS, dir string, want compaction.Record) (record compaction.Record, exists bool, err error) {
+// format is what kind of store is in a folder.
+type format struct {
+	number int // formatLeast to formatNewest
+	record compaction.Record
+}
+
+// String is what the format file says.
+func (f format) String() string { return fmt.Sprintf(formatText, f.number, f.record) }
+
+// readFormat reads what kind of store is in the folder; exists is false when there is none yet: then it is that of a new store. A store
+// that has not the wanted kind of record is an error; 0 wants none, and Merge of a new store.
+func readFormat(fs vfs.FS, dir string, want compaction.Record) (f format, exists bool, err error) {
 	path := fs.PathJoin(dir, formatFile)
 	text, exists, err := readFile(fs, path)
 	if err != nil {
-		return 0, false, err
+		return format{}, false, err
 	}
 	if exists {
-		record, err = parseFormat(path, text, want)
-		return record, true, err
+		f, err = parseFormat(path, text, want)
+		return f, true, err
 	}
-	if record = want; record == 0 {
-		record = compaction.Merge
+	if f = (format{formatNewest, want}); want == 0 {
+		f.record = compaction.Merge
 	}
-	return record, false, nil
+	return f, false, nil
 }
 
-func writeFormat(fs vfs.FS, dir string, record compaction.Record) error {
-	return WriteFile(fs, dir, formatFile, fmt.Sprintf(formatText, formatNumber, record))
+func writeFormat(fs vfs.FS, dir string, f format) error {
+	return WriteFile(fs, dir, formatFile, f.String())
 }
 
 // refuseForeign makes sure that a new store is not made in a folder that belongs to something else. It leaves no trace.
@@ -344,31 +355,34 @@ func refuseForeign(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// parseFormat returns the kind of record that a format file names.
-func parseFormat(path, text string, want compaction.Record) (compaction.Record, error) {
+// parseFormat returns the format that a format file names, if this program knows it.
+func parseFormat(path, text string, want compaction.Record) (format, error) {
 	var number int
 	var word string
 	n, _ := fmt.Sscanf(text, formatText, &number, &word)
-	if n == 0 || number == formatNumber && text != fmt.Sprintf(formatText, number, word) { // another format may have other lines
-		return 0, damagedFile(path, "%.64q, which is not what a store says of its format", text)
+	if n == 0 || known(number) && text != fmt.Sprintf(formatText, number, word) { // another format may have other lines
+		return format{}, damagedFile(path, "%.64q, which is not what a store says of its format", text)
 	}
-	if number != formatNumber {
+	if !known(number) {
 		use := "a newer program"
-		if number < formatNumber {
+		if number < formatLeast {
 			use = "the program that made it"
 		}
-		return 0, fmt.Errorf("%w: the store has format %d, this program knows %d: use %s", ErrFormat, number, formatNumber, use)
+		return format{}, fmt.Errorf("%w: the store has format %d, this program knows %d to %d: use %s", ErrFormat, number, formatLeast, formatNewest, use)
 	}
 	record, err := compaction.ParseRecord(word)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrFormat, err)
+		return format{}, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if want != 0 && want != record {
-		return 0, fmt.Errorf("%w: the store has %s records, %s records were asked for: that is chosen when it is made",
+		return format{}, fmt.Errorf("%w: the store has %s records, %s records were asked for: that is chosen when it is made",
 			ErrFormat, record, want)
 	}
-	return record, nil
+	return format{number, record}, nil
 }
+
+// known reports whether this program reads and writes a format.
+func known(number int) bool { return number >= formatLeast && number <= formatNewest }
 
 // readFile returns a small file's text, and whether the file exists.
 func readFile(fs vfs.FS, path string) (text string, exists bool, err error) {

@@ -62,11 +62,11 @@ func (r *restoring) run() (err error) {
 	if lock != nil {
 		defer func() { err = errors.Join(err, lock.Close()) }()
 	}
-	record, _, err := readFormat(r.FS, r.src, 0)
+	made, _, err := readFormat(r.FS, r.src, 0)
 	if err != nil {
 		return err
 	}
-	return makeStore(r.FS, r.dest, record, r.copyFiles)
+	return makeStore(r.FS, r.dest, func() format { return made }, r.copyFiles)
 }
 
 // CheckFolder returns nil for a folder that holds a whole store of a format that this program knows, of which it reads no

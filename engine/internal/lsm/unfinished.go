@@ -9,8 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"bigset/compaction"
 )
 
 // unfinishedFile is in a folder as long as a store is being copied into it. The format file, by which a folder is known as
@@ -23,7 +21,8 @@ const lockFile = "LOCK"
 // makeStore fills a folder with the files of a store, all but the format file and the identity file. A crash at any moment
 // leaves a whole store there, or a folder that Open refuses with ErrUnfinished and the next makeStore takes over. Without
 // an identity file the store takes a new incarnation before its first write, whatever was copied and wherever it is moved.
-func makeStore(fs vfs.FS, dir string, record compaction.Record, fill func() error) (err error) {
+// made is asked for the format when the files are there: it is at least that of the files.
+func makeStore(fs vfs.FS, dir string, made func() format, fill func() error) (err error) {
 	lock, err := claim(fs, dir)
 	if err != nil {
 		return err
@@ -36,7 +35,7 @@ func makeStore(fs vfs.FS, dir string, record compaction.Record, fill func() erro
 	if err != nil {
 		return errors.Join(err, clearFolder(fs, dir), fs.Remove(fs.PathJoin(dir, unfinishedFile)))
 	}
-	if err := writeFormat(fs, dir, record); err != nil {
+	if err := writeFormat(fs, dir, made()); err != nil {
 		return err
 	}
 	return errors.Join(fs.Remove(fs.PathJoin(dir, unfinishedFile)), SyncFolder(fs, dir))

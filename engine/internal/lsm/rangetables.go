@@ -1,0 +1,28 @@
+package lsm
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/keyscheme"
+)
+
+// RangeTable is a table that reaches into a range of keys.
+type RangeTable struct {
+	Table
+	Within uint64 // about how many of its bytes lie in the range
+}
+
+// ReadTablesIn reads what each table that reaches into a range says of itself. It reads properties and indexes, and no key.
+func (d *DB) ReadTablesIn(b keyscheme.Bounds) ([]RangeTable, error) {
+	levels, err := d.pebble.SSTables(pebble.WithProperties(), pebble.WithKeyRangeFilter(b.Lower, b.Upper), pebble.WithApproximateSpanBytes())
+	if err != nil {
+		return nil, DiskError(err)
+	}
+	var tables []RangeTable
+	for level, infos := range levels {
+		for i := range infos {
+			tables = append(tables, RangeTable{surveyTable(level, &infos[i]), infos[i].ApproximateSpanBytes})
+		}
+	}
+	return tables, nil
+}
