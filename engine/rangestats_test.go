@@ -88,7 +88,7 @@ func TestRangeStats(t *testing.T) {
 	must(t, p.store.Sync(bg), "sync")
 	must(t, p.store.FlushTables(), "flush")
 	at := keyscheme.SlotOf(keyscheme.PartitionFilter, []byte("f"), 0)
-	if r := stats(at, at); r.bytes < 1000 || r.keys >= each || r.sets != 0 {
+	if r := stats(at, at); r.bytes < 1000 || r.sets != 0 { // keys of the table that it shares may be counted for it
 		t.Errorf("a filter of 2,000 keys has %+v", r)
 	}
 	if _, err := p.store.RangeStats(bg, 2, 1); !errors.Is(err, bigset.ErrRequest) {
