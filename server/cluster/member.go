@@ -114,10 +114,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		q.DW = coord.None
 	}
 	m.co, err = coord.New(coord.Options{
-		Place: func(set []byte) coord.Placement[peer.Replica] { return place[peer.Replica](m, keyscheme.SetSlot(set)) },
-		PlaceSlice: func(filter []byte, slice uint32) coord.Placement[peer.SliceReplica] {
-			return place[peer.SliceReplica](m, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice))
-		},
+		Place: m.placeSet, PlaceSlice: m.placeSlice,
 		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Exchanges: 2, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
@@ -136,12 +133,20 @@ func (m *Member) seat(s keyscheme.Slot) (bloomslice.Seat, bool) {
 	return 0, false
 }
 
-// place is the placement of a slot under the current epoch. Without one there are no replicas, and so no quorum.
-func place[R interface{ Member() peer.Member }](m *Member, s keyscheme.Slot) coord.Placement[R] {
+// placeSet is the placement of a set under the current epoch. Without one there are no replicas, and so no quorum.
+func (m *Member) placeSet(set []byte) coord.Placement[peer.Replica] {
 	if l := m.live.Load(); l != nil {
-		return placement[R](l, s)
+		return place(l, keyscheme.SetSlot(set), l.moment().sets)
 	}
-	return coord.Placement[R]{}
+	return coord.Placement[peer.Replica]{}
+}
+
+// placeSlice is placeSet for a slice of a filter.
+func (m *Member) placeSlice(filter []byte, slice uint32) coord.Placement[peer.SliceReplica] {
+	if l := m.live.Load(); l != nil {
+		return place(l, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice), l.moment().slices)
+	}
+	return coord.Placement[peer.SliceReplica]{}
 }
 
 func (m *Member) shares() []coord.Share {

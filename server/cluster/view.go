@@ -3,6 +3,8 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"bigset/bloomslice"
 	"bigset/internal/ring"
@@ -17,7 +19,7 @@ type replica interface {
 	peer.ManySlices
 }
 
-// live is what requests are routed by under one epoch. It is never changed.
+// live is what requests are routed by under one epoch. It is never changed, but for the order in which members are asked.
 type live struct {
 	view     View
 	epoch    uint64
@@ -28,7 +30,21 @@ type live struct {
 	origin   int                  // the member that alone answers reads, or -1
 	near     func(member int) int // how far a member is: the nearest are asked first
 	pairs    []coord.Share        // what this member compares with others
+
+	classes [][]int                   // the different lists of owners
+	class   []int                     // of each bucket: its list
+	placed  atomic.Pointer[placedAll] // placements of the moment
 }
+
+// placedAll are the placements of all lists of owners at one moment, as far as they were asked for. Requests on many slices ask for thousands a second.
+type placedAll struct {
+	at     time.Time
+	sets   []atomic.Pointer[coord.Placement[peer.Replica]]
+	slices []atomic.Pointer[coord.Placement[peer.SliceReplica]]
+}
+
+// placedTime is how long a placement is good: a member that has come, or gone, is asked first, or last, that much later.
+const placedTime = 20 * time.Millisecond
 
 // newLive works out who holds what.
 func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
@@ -54,9 +70,36 @@ func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
 			owners = append(owners, r.entry(o.Node))
 		}
 		l.owners = append(l.owners, owners)
+		class := slices.IndexFunc(l.classes, func(c []int) bool { return slices.Equal(c, owners) })
+		if class < 0 {
+			class = len(l.classes)
+			l.classes = append(l.classes, owners)
+		}
+		l.class = append(l.class, class)
 	}
 	l.pairs = l.shares()
 	return l, nil
+}
+
+// moment returns the placements of the moment.
+func (l *live) moment() *placedAll {
+	all := l.placed.Load()
+	if now := time.Now(); all == nil || now.Sub(all.at) > placedTime {
+		all = &placedAll{now, make([]atomic.Pointer[coord.Placement[peer.Replica]], len(l.classes)), make([]atomic.Pointer[coord.Placement[peer.SliceReplica]], len(l.classes))}
+		l.placed.Store(all)
+	}
+	return all
+}
+
+// place returns who holds a slot: what was kept, or what is worked out now.
+func place[R interface{ Member() peer.Member }](l *live, s keyscheme.Slot, kept []atomic.Pointer[coord.Placement[R]]) coord.Placement[R] {
+	at := &kept[l.class[uint64(s)>>(32-l.bits)]]
+	if p := at.Load(); p != nil {
+		return *p
+	}
+	p := placement[R](l, s)
+	at.Store(&p)
+	return p
 }
 
 // holders returns the owners of a slot.

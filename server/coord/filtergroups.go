@@ -26,19 +26,26 @@ type sliceGroup struct {
 
 // sliceGroups puts parts together, and returns those that are to be done by themselves: of ranges that move, with too many keys, or alone in their group.
 func (c *Coordinator) sliceGroups(f *Filter, q Quorum, parts []*part) (groups []*sliceGroup, left []*part) {
-	slices.SortFunc(parts, func(a, b *part) int { return int(a.slice) - int(b.slice) })
+	known := map[*peer.SliceReplica]*sliceGroup{} // by the list of replicas, where several slices have one list
 	for _, p := range parts {
 		_, l := place(c.opt.PlaceSlice(f.Name, p.slice), q)
-		if l.lists != nil || len(p.hashes) > groupKeysMax || slices.ContainsFunc(l.write, notMany) {
-			left = append(left, p)
-			continue
+		var g *sliceGroup
+		if len(l.read) > 0 && l.lists == nil {
+			g = known[&l.read[0]]
 		}
-		i := slices.IndexFunc(groups, func(g *sliceGroup) bool { return g.n+len(p.hashes) <= groupKeysMax && sameReplicas(g.at.read, l.read) })
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, &sliceGroup{at: l})
+		if g == nil || g.n+len(p.hashes) > groupKeysMax {
+			if l.lists != nil || len(p.hashes) > groupKeysMax || len(l.read) == 0 || slices.ContainsFunc(l.write, notMany) {
+				left = append(left, p)
+				continue
+			}
+			i := slices.IndexFunc(groups, func(g *sliceGroup) bool { return g.n+len(p.hashes) <= groupKeysMax && sameReplicas(g.at.read, l.read) })
+			if i < 0 {
+				i = len(groups)
+				groups = append(groups, &sliceGroup{at: l, parts: make([]*part, 0, len(parts)), keys: make([]peer.SliceKeys, 0, len(parts))})
+			}
+			g = groups[i]
+			known[&l.read[0]] = g
 		}
-		g := groups[i]
 		g.parts, g.n = append(g.parts, p), g.n+len(p.hashes)
 		g.keys = append(g.keys, peer.SliceKeys{Slice: p.slice, Hashes: p.hashes})
 	}
@@ -123,11 +130,12 @@ func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.Slic
 		}
 		return all, err
 	})
+	yes := make([]bool, g.n)
 	for i, p := range g.parts {
 		if errs[i] = err; err != nil {
 			continue
 		}
-		found[i] = make([]bool, len(p.hashes))
+		found[i], yes = yes[:len(p.hashes):len(p.hashes)], yes[len(p.hashes):]
 		for _, a := range answers {
 			switch one := a[min(i, len(a)-1)]; {
 			case errors.Is(one.Err, bigset.ErrNoFilter):

@@ -130,19 +130,37 @@ type part struct {
 	unknown bool
 }
 
-// cut returns the parts of a request.
+// cut returns the parts of a request, by slice.
 func (r *FilterKeys) cut() (parts []*part) {
-	bySlice := map[uint32]*part{}
-	each := len(r.Keys)/int(r.Options.Slices) + 1
+	n := len(r.Keys)
+	hashes, of := make([]bloomslice.Hash, n), make([]uint32, n)
+	ends := make([]int32, r.Options.Slices+1) // of each slice's keys, among all
 	for i, key := range r.Keys {
-		h := bloomslice.Sum(key)
-		s := h.Slice(r.Options.Slices)
-		p := bySlice[s]
-		if p == nil {
-			p = &part{slice: s, hashes: make([]bloomslice.Hash, 0, each), places: make([]int, 0, each)}
-			bySlice[s], parts = p, append(parts, p)
+		hashes[i] = bloomslice.Sum(key)
+		of[i] = hashes[i].Slice(r.Options.Slices)
+		ends[of[i]+1]++
+	}
+	slicesWithKeys := 0
+	for s := range r.Options.Slices {
+		if ends[s+1] > 0 {
+			slicesWithKeys++
 		}
-		p.hashes, p.places = append(p.hashes, h), append(p.places, i)
+		ends[s+1] += ends[s]
+	}
+	sorted, places := make([]bloomslice.Hash, n), make([]int, n)
+	all := make([]part, 0, slicesWithKeys)
+	parts = make([]*part, 0, slicesWithKeys)
+	at := slices.Clone(ends)
+	for i := range r.Keys {
+		to := at[of[i]]
+		at[of[i]]++
+		sorted[to], places[to] = hashes[i], i
+	}
+	for s := range r.Options.Slices {
+		if from, to := ends[s], ends[s+1]; from < to {
+			all = append(all, part{slice: s, hashes: sorted[from:to:to], places: places[from:to:to]})
+			parts = append(parts, &all[len(all)-1])
+		}
 	}
 	return parts
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -174,6 +175,11 @@ func (e *encoder) manyKeys(m *manyKeys) error {
 	if err := e.spec(&m.Spec); err != nil {
 		return err
 	}
+	keys := 0
+	for i := range m.Groups {
+		keys += len(m.Groups[i].Hashes)
+	}
+	e.b = slices.Grow(e.b, hashBytes*keys+4*len(m.Groups)+sumBytes)
 	e.uvarint(uint64(len(m.Groups)))
 	for i := range m.Groups {
 		g := &m.Groups[i]
@@ -192,12 +198,22 @@ const manyBytesMin = 2
 func (d *decoder) manyKeys() manyKeys {
 	m := manyKeys{Spec: d.spec()}
 	n, left := d.count(manyBytesMin, bloomslice.SlicesMax), ManyKeysMax
+	hashes := make([]bloomslice.Hash, 0, min(left, d.rest()/hashBytes)) // of all groups
+	if n > 0 {
+		m.Groups = make([]SliceKeys, 0, n)
+	}
 	for len(m.Groups) < n && d.err == nil {
 		g := SliceKeys{Slice: uint32(d.upTo(bloomslice.SlicesMax))}
 		keys := d.count(hashBytes, left)
 		left -= keys
-		for range keys {
-			g.Hashes = append(g.Hashes, d.hash())
+		if keys > 0 && keys <= cap(hashes)-len(hashes) {
+			g.Hashes = hashes[len(hashes) : len(hashes)+keys : len(hashes)+keys]
+			hashes = hashes[:len(hashes)+keys]
+		} else if keys > 0 {
+			g.Hashes = make([]bloomslice.Hash, keys)
+		}
+		for i := range g.Hashes {
+			g.Hashes[i] = d.hash()
 		}
 		m.Groups = append(m.Groups, g)
 	}
