@@ -97,22 +97,36 @@ func (s *steady) figures(from, to time.Time) (f Figures, hist histogram) {
 	return f, p.hist
 }
 
-// recoverWindow is the time over which a p99 is taken, to see when it is back.
-const recoverWindow = 200 * time.Millisecond
+// A p99 is taken over windows of recoverWindow, one of which begins every recoverStep, to see when it is back: in a shorter one a few slow operations of a busy machine
+// are the p99.
+const (
+	recoverWindow = time.Second
+	recoverStep   = 100 * time.Millisecond
+)
 
 // back returns how long after from the p99 of windows of time is at most the limit, for good.
 func (s *steady) back(from, to time.Time, limit time.Duration) time.Duration {
-	last := time.Duration(0)
-	for at := from; at.Before(to); at = at.Add(recoverWindow / 2) {
+	back := time.Duration(0)
+	for at := from; ; at = at.Add(recoverStep) {
+		end := at.Add(recoverWindow)
+		if end.After(to) {
+			end = to
+		}
 		h := newHistogram()
-		for _, t := range s.between(at, at.Add(recoverWindow)) {
+		for _, t := range s.between(at, end) {
 			_ = h.RecordValue(int64(min(t.took, latencyMax))) // it is in range
 		}
-		if h.TotalCount() == 0 || time.Duration(h.ValueAtPercentile(99)) > limit {
-			last = min(at.Add(recoverWindow).Sub(from), to.Sub(from))
+		bad := h.TotalCount() == 0 || time.Duration(h.ValueAtPercentile(99)) > limit
+		switch {
+		case bad && end.Equal(to):
+			return to.Sub(from)
+		case bad:
+			back = at.Add(recoverStep).Sub(from)
+		}
+		if end.Equal(to) {
+			return back
 		}
 	}
-	return last
 }
 
 func (l *lab) wait(d time.Duration) time.Time {

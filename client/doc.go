@@ -1,4 +1,4 @@
-// Package client asks running nodes of Bigset about sets: a node alone, or any nodes of one cluster, which all give the same answers.
+// Package client asks running nodes of Bigset about sets and bloom filters: a node alone, or any nodes of one cluster, which all give the same answers.
 //
 //	c, err := client.Open(client.Options{Addrs: []string{"10.0.0.1:8690", "10.0.0.2:8690"}, TLS: config})
 //	_, err = c.Add(ctx, "friends", "paul")
@@ -32,6 +32,16 @@
 // Read and Elements stream a set of any size in little memory. They go to another node only before the first part: afterwards the stream
 // ends with an error, and a read with From set to the last element continues. Page returns some elements and the token at which the next page begins,
 // which any node of the cluster takes.
+//
+// # Filters
+//
+//	f := c.Filter("seen")
+//	created, err := f.Create(ctx, client.FilterCreate{})
+//	added, err := f.Mark(ctx, []byte("paul"))
+//	present, err := f.Check(ctx, []byte("paul"), []byte("yoko"))
+//
+// Every request about a filter may be repeated, and the client repeats one whose answer was lost. An *UnknownError of a filter has no id: the same call
+// settles it.
 //
 // The package links no storage engine. A Client may be used by any number of goroutines.
 package client

@@ -1,5 +1,5 @@
-// Package api is what a client asks a node about sets, and what the node answers: verbs, codecs of bodies, errors, and the handler that
-// serves them from a door.Backend.
+// Package api is what a client asks a node about sets and filters, and what the node answers: verbs, codecs of bodies, errors, and the handler that
+// serves them from a door.Backend and door.Filters.
 //
 //	package client ─► Append… ─► wire ─► Handler: Decode… ─► door.Backend ─► Append… ─► wire ─► Decode… ─► package client
 //
