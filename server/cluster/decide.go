@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,6 +54,13 @@ type decided struct {
 type order struct {
 	Do   string `json:"do"`
 	Name Hex    `json:"name,omitempty"`
+}
+
+// decree is what the first member has decided on.
+type decree struct {
+	Generation uint64      `json:"generation"` // of the cluster, and the epoch of its restore: one of another generation decides nothing
+	Restored   uint64      `json:"restored"`
+	Entry      FilterEntry `json:"entry"`
 }
 
 // readiness is what a member says before a change is decided.
@@ -124,21 +132,50 @@ func (f *Filters) decideHere(ctx context.Context, d decision) (r decided, err er
 	}
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
-	all, err := f.ready(ctx, d)
+	all, differ, err := f.ready(ctx, d)
 	if err != nil {
 		return r, err
 	}
-	next, err := f.next(&d, f.list.get(d.Entry.Name), all)
-	if err != nil || next == nil {
+	was := f.list.get(d.Entry.Name)
+	next, refused := f.next(&d, was, all)
+	if next == nil {
+		if was != nil && differ { // what is said of it has to be so everywhere
+			if err := f.tellAll(ctx, was); err != nil {
+				return r, err
+			}
+		}
+		return r, refused
+	}
+	if err := next.check(); err != nil {
 		return r, err
 	}
 	if err := f.take(ctx, []FilterEntry{*next}); err != nil {
 		return r, &door.UnknownError{Err: err}
 	}
-	if _, errs := toAll[struct{}](ctx, f.m, verbChanged, next); len(errs) > 0 {
-		return r, &door.UnknownError{Err: joined(errs)}
+	if err := f.tellAll(ctx, next); err != nil {
+		return r, err
 	}
 	return decided{Created: d.Do == doCreate}, nil
+}
+
+// tellAll tells all other members what was decided.
+func (f *Filters) tellAll(ctx context.Context, e *FilterEntry) error {
+	r := f.m.View().Record
+	if _, errs := toAll[struct{}](ctx, f.m, nil, verbChanged, decree{r.Generation, r.Restored, *e}); len(errs) > 0 {
+		return &door.UnknownError{Err: joined(errs)}
+	}
+	if x, err := f.find(e.Name); err == nil && x.spec.Generation == e.Generation {
+		x.told.Store(true)
+	}
+	return nil
+}
+
+// serves returns an error while this member is none of the cluster's.
+func (f *Filters) serves() error {
+	if v := f.m.View(); !v.Serves {
+		return fmt.Errorf("%w: node %s waits for %s", door.ErrUnavailable, f.m.conf.Node, f.m.membership.Waits())
+	}
+	return nil
 }
 
 // next returns the entry that a decision comes to; nil changes nothing.
@@ -169,43 +206,49 @@ func (f *Filters) next(d *decision, was *FilterEntry, all readiness) (*FilterEnt
 }
 
 // ready asks all members whether a change may be decided, and learns what they know: a first member that has lost its disk has it from them.
-func (f *Filters) ready(ctx context.Context, d decision) (all readiness, err error) {
+// differ says that not all know the same filters.
+func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ bool, err error) {
 	name := d.Entry.Name
 	if d.Do != doClear {
 		name = nil
 	}
 	if all, err = f.readiness(name); err != nil {
-		return all, err
+		return all, false, err
 	}
 	if err := f.unlisted(); err != nil {
-		return all, err
+		return all, false, err
 	}
-	answers, errs := toAll[readiness](ctx, f.m, verbReady, name)
+	own := all.Sum
+	answers, errs := toAll[readiness](ctx, f.m, nil, verbReady, name)
 	if len(errs) > 0 {
 		var away []string
 		for id := range errs {
 			away = append(away, id)
 		}
 		slices.Sort(away)
-		return all, fmt.Errorf("%w: %w", f.takesAll(d.Do, away...), joined(errs))
+		return all, false, fmt.Errorf("%w: %w", f.takesAll(d.Do, away...), joined(errs))
 	}
 	for id, a := range answers {
 		switch {
 		case !a.Listed:
-			return all, fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, id)
-		case a.Sum != all.Sum:
+			return all, false, fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, id)
+		case a.Sum != own:
+			differ = true
 			if err := f.learn(ctx, id); err != nil {
-				return all, fmt.Errorf("%w: %w", door.ErrUnavailable, err)
+				return all, false, fmt.Errorf("%w: %w", door.ErrUnavailable, err)
 			}
 		}
 		all.Generation, all.Open = max(all.Generation, a.Generation), all.Open || a.Open
 	}
 	all.Generation = max(all.Generation, f.list.lastGeneration())
-	return all, nil
+	return all, differ, nil
 }
 
 // readiness is what this member says before a change. With a name it says whether that filter is in memory.
 func (f *Filters) readiness(name []byte) (r readiness, err error) {
+	if err := f.serves(); err != nil {
+		return r, err
+	}
 	r.Listed, r.Sum = f.list.state()
 	r.Generation = max(f.local.LastGeneration(), f.list.lastGeneration())
 	if len(name) > 0 {
@@ -219,17 +262,20 @@ func (f *Filters) readiness(name []byte) (r readiness, err error) {
 
 // take takes entries: what they say is done here, and on disk, when it returns.
 func (f *Filters) take(ctx context.Context, entries []FilterEntry) error {
-	news, err := f.list.merge(ctx, entries)
-	if err != nil {
+	f.taking.Lock() // who has nothing new to say waits until what others said is done
+	defer f.taking.Unlock()
+	if _, err := f.list.merge(ctx, entries); err != nil {
 		return err
 	}
-	for i := range news {
-		f.serve(&news[i], true)
-		if news[i].State == FilterDropped {
-			err = errors.Join(err, f.drop(ctx, &news[i]))
+	var errs []error
+	for i := range entries {
+		held := f.list.get(entries[i].Name)
+		f.serve(held, true)
+		if held.State == FilterDropped { // again, where it failed before; to drop twice changes nothing
+			errs = append(errs, f.drop(ctx, held))
 		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // drop has this member's store drop a filter.
@@ -248,10 +294,15 @@ func (f *Filters) learn(ctx context.Context, id string) error {
 		if len(entries) == 0 {
 			return nil
 		}
+		last := after
 		for i := range entries {
 			if err := entries[i].check(); err != nil {
 				return fmt.Errorf("node %s: %w", id, err)
 			}
+			if bytes.Compare(entries[i].Name, last) <= 0 {
+				return fmt.Errorf("node %s: %w: filters in no order", id, ErrRecord)
+			}
+			last = entries[i].Name
 		}
 		if err := f.take(ctx, entries); err != nil {
 			return err
@@ -260,12 +311,15 @@ func (f *Filters) learn(ctx context.Context, id string) error {
 	}
 }
 
-// toAll asks all other members, side by side.
-func toAll[A any](ctx context.Context, m *Member, v wire.Verb, request any) (answers map[string]A, errs map[string]error) {
+// toAll asks the other members, side by side: some of them, or, with nil, all.
+func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, request any) (answers map[string]A, errs map[string]error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	answers, errs = map[string]A{}, map[string]error{}
 	for id, link := range m.links {
+		if ids != nil && !slices.Contains(ids, id) {
+			continue
+		}
 		all.Go(func() {
 			var a A
 			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
@@ -316,8 +370,10 @@ func unreachable(err error) bool {
 func (f *Filters) everywhere(ctx context.Context, o order) (away []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, orderTime)
 	defer cancel()
-	err = f.follow(ctx, o)
-	_, errs := toAll[struct{}](ctx, f.m, verbOrder, o)
+	here := make(chan error, 1)
+	go func() { here <- f.follow(ctx, o) }()
+	_, errs := toAll[struct{}](ctx, f.m, nil, verbOrder, o)
+	err = <-here
 	for id, e := range errs {
 		if unreachable(e) {
 			away = append(away, id)
@@ -365,7 +421,7 @@ func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]tol
 		if err != nil {
 			return nil, err
 		}
-		answers, errs := toAll[[]told](ctx, f.m, verbTell, q)
+		answers, errs := toAll[[]told](ctx, f.m, q.Asked, verbTell, q)
 		all, again := [][]told{here}, false
 		for _, id := range q.Asked[1:] {
 			a, ok := answers[id]
@@ -431,11 +487,14 @@ func (f *Filters) control(ctx context.Context, r *wire.Request) ([]byte, error) 
 		if r.From.Name != f.first() {
 			return nil, fmt.Errorf("%w: %q decides, and the first member is %s", ErrForeign, r.From.Name, f.first())
 		}
-		return answered(r.Body, func(e FilterEntry) (struct{}, error) {
-			if err := e.check(); err != nil {
+		return answered(r.Body, func(c decree) (struct{}, error) {
+			if err := errors.Join(c.Entry.check(), f.serves()); err != nil {
 				return struct{}{}, err
 			}
-			return struct{}{}, f.take(ctx, []FilterEntry{e})
+			if own := f.m.View().Record; c.Generation != own.Generation || c.Restored != own.Restored {
+				return struct{}{}, fmt.Errorf("%w: a filter of generation %d of the cluster, and this is generation %d", ErrForeign, c.Generation, own.Generation)
+			}
+			return struct{}{}, f.take(ctx, []FilterEntry{c.Entry})
 		})
 	case verbOrder:
 		return answered(r.Body, func(o order) (struct{}, error) { return struct{}{}, f.follow(ctx, o) })
@@ -479,8 +538,12 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		return nil
 	}
 	listed, sum := f.list.state()
-	from := ""
+	from, same := "", len(states) == len(f.m.links)
 	for id, s := range states {
+		if s.Committed == nil || !s.Committed.of(v.Record) {
+			return nil // one of another generation, or before it has heard
+		}
+		same = same && s.Filtered == sum
 		if !s.Listed || s.Filtered == sum && listed {
 			continue
 		}
@@ -490,12 +553,24 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		from = id
 	}
 	if listed {
+		if same {
+			f.allTold()
+		}
 		return nil
 	}
 	if from == "" {
 		old := func(e Entry) bool { return e.Filters == 0 && e.Disk == 0 }
-		if !old(v.Record.Members[v.Self]) && (len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old)) {
-			return nil // it waits for one that knows
+		kept := func(e Entry) bool { return e.Disk == 0 }
+		self := v.Record.Members[v.Self]
+		if !old(self) {
+			if len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old) || !kept(self) && slices.ContainsFunc(v.Record.Members, kept) {
+				return nil // it waits for one that knows
+			}
+			for id := range states { // all together know all that there is
+				if err := f.learn(ctx, id); err != nil {
+					return err
+				}
+			}
 		}
 		if err := f.adopt(ctx); err != nil {
 			return err
@@ -505,6 +580,15 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 		return err
 	}
 	return f.list.whole(ctx)
+}
+
+// allTold notes that all members know the filters that are served.
+func (f *Filters) allTold() {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, x := range f.served {
+		x.told.Store(true)
+	}
 }
 
 func anyListed(states map[string]State) bool {

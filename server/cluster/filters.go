@@ -59,6 +59,7 @@ type Filters struct {
 	list     *catalogue
 
 	deciding sync.Mutex // of the member that decides
+	taking   sync.Mutex // while what was decided is done here
 
 	mu     sync.RWMutex
 	served map[string]*Filter // those that are active
@@ -76,6 +77,7 @@ type Filter struct {
 	of   *Filters
 	spec coord.Filter
 
+	told                                       atomic.Bool   // all members know of it, as far as the one that decides has heard
 	open                                       atomic.Bool   // since it was created, or asked, it was not closed
 	pageIns, pageOuts                          atomic.Uint64 // how often it was opened with what it had, and closed
 	checkHits, checkMisses, setHits, setMisses atomic.Uint64 // of this member's clients
@@ -177,8 +179,8 @@ func (f *Filters) options(told *door.FilterCreate) (bigset.FilterOptions, error)
 
 // Create implements door.Filters. Where it fails after the first member has decided, the filter comes to be all the same, as soon as the others hear of it.
 func (f *Filters) Create(ctx context.Context, name []byte, told door.FilterCreate) (created bool, err error) {
-	if _, err := f.find(name); err == nil {
-		return false, nil
+	if x, err := f.find(name); err == nil && (x.told.Load() || f.first() != f.m.conf.Node) {
+		return false, nil // another member knows of it too
 	}
 	o, err := f.options(&told)
 	if err != nil {
@@ -275,7 +277,26 @@ func (x *Filter) Info(ctx context.Context, absolute bool) (door.FilterInfo, erro
 
 // infos asks members what they know of filters. The figures of a slice are those of one member that holds it; what clients have asked is added up over all. With absolute
 // all members have to answer, and of each slice those count of the member that has most of it; else those count that answer.
-func (f *Filters) infos(ctx context.Context, list []*Filter, absolute bool) ([]door.FilterInfo, error) {
+func (f *Filters) infos(ctx context.Context, list []*Filter, absolute bool) (all []door.FilterInfo, err error) {
+	for len(list) > 0 {
+		n, slices := 0, uint32(0)
+		for n < len(list) && (n == 0 || !absolute || slices+list[n].spec.Options.Slices <= exactSlices) {
+			slices += list[n].spec.Options.Slices
+			n++
+		}
+		some, err := f.infosOf(ctx, list[:n], absolute)
+		if err != nil {
+			return nil, err
+		}
+		all, list = append(all, some...), list[n:]
+	}
+	return all, nil
+}
+
+// exactSlices is of how many slices members tell at once, where each tells of each.
+const exactSlices = 1 << 13
+
+func (f *Filters) infosOf(ctx context.Context, list []*Filter, absolute bool) ([]door.FilterInfo, error) {
 	names := make([]Hex, len(list))
 	for i, x := range list {
 		names[i] = x.spec.Name

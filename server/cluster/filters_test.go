@@ -522,9 +522,11 @@ func TestFiltersControl(t *testing.T) {
 	f := w.procs[2].member.filters
 	e := *f.list.get([]byte("f"))
 	e.State, e.Change = FilterDropped, 9
-	changed, err := json.Marshal(e)
+	changed, err := json.Marshal(decree{1, 0, e})
 	must(t, err)
-	bad, err := json.Marshal(FilterEntry{Name: Hex("g"), Generation: 1})
+	bad, err := json.Marshal(decree{1, 0, FilterEntry{Name: Hex("g"), Generation: 1}})
+	must(t, err)
+	other, err := json.Marshal(decree{2, 1 << 40, *f.list.get([]byte("f"))})
 	must(t, err)
 	for _, from := range []wire.Remote{{Role: wire.RoleClient, Name: "a"}, {Role: wire.RoleNode, Name: "z"}, {Role: wire.RoleNode, Name: "b"}} {
 		if _, err := f.control(ctx1(t), &wire.Request{Verb: verbChanged, Body: changed, From: &from}); !errors.Is(err, ErrForeign) {
@@ -543,6 +545,9 @@ func TestFiltersControl(t *testing.T) {
 		if _, err := f.control(ctx1(t), &r); !errors.Is(err, ErrRecord) {
 			t.Errorf("verb %d, %q: %v", r.Verb, r.Body, err)
 		}
+	}
+	if _, err := f.control(ctx1(t), &wire.Request{Verb: verbChanged, Body: other, From: &first}); !errors.Is(err, ErrForeign) {
+		t.Errorf("one of another generation tells of a filter: %v", err)
 	}
 	for _, d := range []decision{{Do: doDrop}, {Do: "melt", Entry: &e}, {Do: doDrop, Entry: &FilterEntry{Name: Hex("g")}}} {
 		if _, err := w.procs[0].member.filters.decideHere(ctx1(t), d); !errors.Is(err, ErrRecord) {

@@ -108,6 +108,8 @@ func (l ledger) commit(r *Record) (ledger, error) {
 		return l, fmt.Errorf("%w: this folder is of generation %d of the cluster, which was restored as generation %d without it: start this node with an empty folder",
 			ErrForeign, c.Generation, r.Generation)
 	case r.Generation < c.Generation: // of one that has not heard
+	case r.Restored != c.Restored:
+		return l, fmt.Errorf("%w: this folder and the record are of two restores of the cluster: start this node with an empty folder, or restore all again", ErrForeign)
 	case r.Epoch > c.Epoch:
 		l.Committed = r
 	case r.Epoch == c.Epoch && !r.same(c):

@@ -236,7 +236,10 @@ func (m *Member) changed(v View) {
 }
 
 // say adds to what this member says of itself.
-func (m *Member) say(s *State) { s.Listed, s.Filtered = m.filters.list.state() }
+func (m *Member) say(s *State) {
+	s.Listed, s.Filtered = m.filters.list.state()
+	s.Listed = s.Listed && m.membership.view.Serves // who is asked for its state holds the lock
+}
 
 // heard takes what the other members say of themselves.
 func (m *Member) heard(states map[string]State) {

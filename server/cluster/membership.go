@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	mrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -130,6 +132,8 @@ type Membership struct {
 
 	// lacks is what this disk may lack, as it was opened, until the member has joined under a new epoch for it.
 	lacks struct{ sets, filters bool }
+
+	superseded bool // the cluster was restored without this disk
 
 	asking  bool // a proposal of this member is under way
 	yielded bool // to another one
@@ -254,7 +258,7 @@ func (m *Membership) look() {
 	if r := v.Record; r != nil {
 		e := r.Members[v.Self]
 		// A disk that may lack something has to join under a new epoch first: what it has acknowledged under this one may still count somewhere.
-		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.lacks.sets && !m.lacks.filters && !m.ledger.Restore
+		v.Serves = string(e.Incarnation) == string(m.conf.Disk.Identity()) && !m.lacks.sets && !m.lacks.filters && !m.ledger.Restore && !m.superseded
 		v.Sets = v.Serves && m.filled.Sets >= e.Sets
 		v.Filters = v.Serves && m.filled.Filters >= e.Filters
 	}
@@ -282,7 +286,7 @@ func (m *Membership) State(ctx context.Context) (State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	has := false
-	if m.ledger.Committed == nil {
+	if !m.view.Serves {
 		var err error
 		if has, err = m.conf.Disk.HasData(ctx); err != nil {
 			return State{}, err
@@ -346,6 +350,16 @@ func (m *Membership) commit(ctx context.Context, r *Record) error {
 		return fmt.Errorf("%w: the cluster is %s", ErrForeign, why)
 	}
 	own := m.ledger
+	if c := own.Committed; c != nil && r.Generation > c.Generation {
+		switch {
+		case own.Restore && !r.names(m.conf.Node, m.conf.Disk.Identity()):
+			return fmt.Errorf("%w: this folder is to be restored with generation %d of the cluster, and the others are at generation %d already: restore all folders again, or start this node with an empty one",
+				ErrForeign, c.Generation, r.Generation)
+		case !own.Restore && c.names(m.conf.Node, m.conf.Disk.Identity()):
+			m.superseded = true
+			m.look()
+		}
+	}
 	if c := own.Committed; c != nil && !own.Restore && r.Generation > c.Generation && !c.names(m.conf.Node, m.conf.Disk.Identity()) {
 		own.Committed = nil // a disk that was no member
 	}
@@ -430,8 +444,8 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 			if err == nil && s.ID != id {
 				err = fmt.Errorf("%w: node %s answers in the place of %s", ErrForeign, s.ID, id)
 			}
-			if err == nil && s.Restoring && s.Committed == nil {
-				err = fmt.Errorf("%w: node %s restores no record", ErrRecord, id)
+			if err == nil && s.Committed == nil && (s.Restoring || s.Sets || s.Filters) {
+				err = fmt.Errorf("%w: node %s is a member of no record", ErrRecord, id)
 			}
 			for _, r := range []*Record{s.Committed, s.Prepared} {
 				if err == nil && r != nil {
@@ -454,7 +468,7 @@ func (m *Membership) askAll(ctx context.Context) map[string]State {
 	}
 	all.Wait()
 	if m.conf.Heard != nil {
-		m.conf.Heard(states)
+		m.conf.Heard(maps.Clone(states))
 	}
 	return states
 }
@@ -664,14 +678,14 @@ func (m *Membership) restore(ctx context.Context, states map[string]State) (next
 			if s.Committed.Epoch > newest.Epoch {
 				newest = s.Committed
 			}
-		case s.Committed == nil && s.HasData || s.Committed != nil && s.Committed.names(p.ID, s.Identity):
+		case s.HasData || s.Committed != nil && s.Committed.names(p.ID, s.Identity):
 			return nil, "", fmt.Errorf("%w: node %s holds data and was not restored: run `bigset cluster restore` on its folder too, or start it with an empty one", ErrConfig, p.ID)
 		}
 	}
 	if first != m.conf.Node {
 		return nil, "the restore of the cluster, by " + first, nil
 	}
-	return newest.restored(m.conf.Node, newest.Epoch+1, disks, bring), "", nil
+	return newest.restored(m.conf.Node, newest.Epoch+restoreGap+uint64(mrand.Uint32()), disks, bring), "", nil
 }
 
 // PrepareRestore has the folder of a member that does not run be restored when it starts: together with the other folders that are restored it is the cluster's next

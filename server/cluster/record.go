@@ -161,6 +161,7 @@ func (r *Record) rejoined(id string, incarnation []byte, sets, filters bool) *Re
 }
 
 // restored returns the record of the cluster's next generation: all members join with the disks that they have, and the named ones bring what they hold.
+// Its epoch is far above all that the former generation can have come to, and another one than that of any other restore.
 func (r *Record) restored(proposer string, epoch uint64, disks map[string]Hex, bring map[string]bool) *Record {
 	next := r.clone()
 	next.Generation, next.Epoch, next.Restored, next.Proposer, next.Origin = r.Generation+1, epoch, epoch, proposer, ""
@@ -176,7 +177,7 @@ func (r *Record) restored(proposer string, epoch uint64, disks map[string]Hex, b
 
 // restores returns what is wrong with a record as the one of the next generation.
 func (r *Record) restores(before *Record) error {
-	same := r.Generation == before.Generation+1 && r.Epoch > before.Epoch && r.Restored == r.Epoch && r.Origin == "" && bytes.Equal(r.Cluster, before.Cluster) &&
+	same := r.Generation == before.Generation+1 && r.Epoch > before.Epoch+restoreGap/2 && r.Restored == r.Epoch && r.Origin == "" && bytes.Equal(r.Cluster, before.Cluster) &&
 		r.Name == before.Name && r.Settings == before.Settings && len(r.Members) == len(before.Members)
 	for i := range r.Members {
 		same = same && r.Members[i].ID == before.Members[i].ID && r.Members[i].Sets == r.Epoch && r.Members[i].Filters == r.Epoch
@@ -186,6 +187,12 @@ func (r *Record) restores(before *Record) error {
 	}
 	return nil
 }
+
+// restoreGap is how far the epoch of a restore is above the one before, at least.
+const restoreGap = 1 << 32
+
+// of reports whether two records are of the same generation of a cluster: two restores of the same backups are not.
+func (r *Record) of(o *Record) bool { return r.Generation == o.Generation && r.Restored == o.Restored }
 
 // names reports whether a disk is the member that the record names.
 func (r *Record) names(id string, identity []byte) bool {

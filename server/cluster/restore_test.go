@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,7 +183,7 @@ func TestRestoreTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.rounds(3)
-	if v := w.members[2].View(); v.Serves && v.Record.Epoch >= r.Epoch {
+	if v := w.members[2].View(); v.Serves {
 		t.Errorf("a folder of the former generation serves: %s", v.Record.encode())
 	}
 	if s, _ := w.members[2].State(context.Background()); !strings.Contains(s.Waits, "restored as generation 2 without it") {
@@ -236,4 +237,61 @@ func TestRestoreBroken(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRestoreLate: a folder that was marked for a restore and missed it is refused, and stays as it is; so is one of another restore of the same backups.
+func TestRestoreLate(t *testing.T) {
+	t.Parallel()
+	w := newNet(t, 3)
+	w.startAll()
+	if waits := w.rounds(4); waits != "" {
+		t.Fatal(waits)
+	}
+	var backups [3]*memDisk
+	for i := range 3 {
+		w.stop(i)
+		backups[i] = w.disks[i].clone(fmt.Sprintf("backup %d", i))
+		if _, err := PrepareRestore(context.Background(), backups[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored := func(try string, disks ...*memDisk) []*memDisk {
+		for i, d := range disks {
+			w.disks[i] = newDisk(fmt.Sprintf("%d, empty at %s", i, try))
+			if d != nil {
+				w.disks[i] = d.clone(fmt.Sprintf("%d, %s", i, try))
+			}
+		}
+		w.tick(3 * time.Second)
+		w.startAll()
+		if waits := w.rounds(6); waits != "" {
+			t.Fatalf("%s: %s", try, waits)
+		}
+		return slices.Clone(w.disks)
+	}
+	first := restored("first", backups[0], backups[1], nil)
+	late := func(what string, d *memDisk, want string) {
+		t.Helper()
+		w.stop(2)
+		was := string(d.kept[keyLedger])
+		w.disks[2] = d
+		w.tick(3 * time.Second)
+		if _, err := w.start(2); err != nil {
+			t.Fatal(err)
+		}
+		w.rounds(3)
+		s, _ := w.members[2].State(context.Background())
+		if v := w.members[2].View(); v.Serves && what == "late" || !strings.Contains(s.Waits, want) {
+			t.Errorf("%s: serves %v, waits for %q", what, v.Serves, s.Waits)
+		}
+		if what == "late" && string(d.kept[keyLedger]) != was {
+			t.Errorf("%s: its mark is gone", what)
+		}
+	}
+	late("late", backups[2], "restore all folders again")
+	for i := range 3 {
+		w.stop(i)
+	}
+	restored("second", backups[0], backups[1], nil)
+	late("of another restore", first[2], "two restores")
 }
