@@ -218,11 +218,39 @@ func (h *Hints) forget(e *hint) {
 
 // Add keeps a peer.Delta or peer.Marks for a node. When it returns nil the hint is on disk. ErrHintsFull: there is no room.
 func (h *Hints) Add(node string, from peer.Member, what peer.Message) error {
-	frame, err := peer.Append(nil, from, what)
-	if err != nil {
-		return err
+	return h.AddAll(node, from, []peer.Message{what})[0]
+}
+
+// AddAll is Add for several hints, which share a sync. It returns an error, or nil, for each.
+func (h *Hints) AddAll(node string, from peer.Member, all []peer.Message) []error {
+	errs, hints, frames := make([]error, len(all)), make([]*hint, len(all)), make([][]byte, len(all))
+	for i, what := range all {
+		frames[i], errs[i] = peer.Append(nil, from, what)
 	}
 	h.mu.Lock()
+	for i := range all {
+		if errs[i] == nil {
+			hints[i], errs[i] = h.stage(node, frames[i])
+		}
+	}
+	h.mu.Unlock()
+	for i, e := range hints {
+		if e != nil && errs[i] == nil {
+			errs[i] = e.seg.sync(e.off + e.size) // the first one syncs what all have written to its file
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, e := range hints {
+		if e != nil {
+			errs[i] = h.staged(e, errs[i])
+		}
+	}
+	return errs
+}
+
+// stage writes a hint, without a sync. It returns no hint where it had no room for one.
+func (h *Hints) stage(node string, frame []byte) (*hint, error) {
 	e := &hint{node: node, id: h.nextID, at: h.opt.Now().Unix()}
 	h.nextID++
 	head := binary.AppendVarint(binary.AppendUvarint(nil, e.id), e.at)
@@ -230,26 +258,23 @@ func (h *Hints) Add(node string, from peer.Member, what peer.Message) error {
 	record := appendRecord(nil, recordHint, head, frame)
 	e.size = int64(len(record))
 	if err := h.admit(node, e.size); err != nil {
-		h.mu.Unlock()
-		return err
+		return nil, err
 	}
-	err = h.write(e, record)
-	h.mu.Unlock()
+	return e, h.write(e, record)
+}
+
+// staged remembers a hint that is on disk, or gives back what one has taken that is not.
+func (h *Hints) staged(e *hint, err error) error {
+	h.added(e.node, e.size)
 	if err == nil {
-		err = e.seg.sync(e.off + e.size)
+		h.remember(e)
+		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.added(node, e.size)
-	if err != nil {
-		h.live -= e.size
-		if e.seg != nil {
-			e.seg.entries--
-		}
-		return fmt.Errorf("coord: keep a hint for %s: %w", node, err)
+	h.live -= e.size
+	if e.seg != nil {
+		e.seg.entries--
 	}
-	h.remember(e)
-	return nil
+	return fmt.Errorf("coord: keep a hint for %s: %w", e.node, err)
 }
 
 // admit makes room for a hint of a node, until added.

@@ -59,18 +59,35 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) {
 
 // missed sees to what a replica has not acknowledged.
 func (c *Coordinator) missed(from peer.Member, d *delivery, cause error) {
-	e := Event{Kind: EventNotSent, Node: d.node, Set: d.name, Err: cause}
-	if peer.Refused(cause) {
-		e.Kind = EventRefused
+	c.missedAll(from, d.node, d.name, []lostMessage{{d.what, cause}})
+}
+
+// lostMessage is what a replica has not acknowledged, and why. A nil message is none of which a hint could be made.
+type lostMessage struct {
+	what  peer.Message
+	cause error
+}
+
+// missedAll is missed for several messages to one node about one set or filter. Their hints share a sync.
+func (c *Coordinator) missedAll(from peer.Member, node string, name []byte, all []lostMessage) {
+	var hints []peer.Message
+	for _, m := range all {
+		e := Event{Kind: EventNotSent, Node: node, Set: name, Err: m.cause}
+		if peer.Refused(m.cause) {
+			e.Kind = EventRefused
+		} else if m.what != nil {
+			hints = append(hints, m.what)
+		}
 		c.opt.Events(e)
+	}
+	if c.opt.Hints == nil || len(hints) == 0 {
 		return
 	}
-	c.opt.Events(e)
-	if c.opt.Hints == nil || d.what == nil {
-		return
-	}
-	if err := c.opt.Hints.Add(e.Node, from, d.what); err != nil {
-		e.Kind, e.Err = EventHintFailed, err
+	for _, err := range c.opt.Hints.AddAll(node, from, hints) {
+		if err == nil {
+			continue
+		}
+		e := Event{Kind: EventHintFailed, Node: node, Set: name, Err: err}
 		if errors.Is(err, ErrHintsFull) {
 			e.Kind = EventHintOverflow
 		}
