@@ -34,9 +34,10 @@ type sliceLink struct {
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
 	twist  func(*bigset.Marks)
-	joins  bool                    // its answers say that it is Joining, though it gives them
-	frames int                     // about many slices that it was given
-	spoil  func(slice uint32) bool // slices about which it has an error among many
+	joins  bool                     // its answers say that it is Joining, though it gives them
+	frames int                      // about many slices that it was given
+	spoil  func(slice uint32) bool  // slices about which it has an error among many
+	sick   func(slice uint32) error // slices that it does nothing about (ErrUnavailable), or does, and returns an error all the same
 }
 
 func (l *sliceLink) Member() peer.Member {
@@ -106,8 +107,11 @@ func (c *filterCluster) saw(kind coord.EventKind) (n int) {
 
 func (l *sliceLink) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (m bigset.Marks, added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
+		if err := l.refuses(spec.Slice); err != nil {
+			return err
+		}
 		m, added, _, err = l.Replica.Mark(ctx, spec, hashes)
-		if err == nil {
+		if err = errors.Join(err, l.spoils(spec.Slice)); err == nil {
 			l.minted = append(l.minted, m)
 		}
 		return err
@@ -128,16 +132,22 @@ func (l *sliceLink) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bl
 func (l *sliceLink) ApplyMarks(ctx context.Context, m bigset.Marks) (added []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		l.apply()
+		if err := l.refuses(m.Slice); err != nil {
+			return err
+		}
 		added, _, err = l.Replica.ApplyMarks(context.WithoutCancel(ctx), m)
-		return err
+		return errors.Join(err, l.spoils(m.Slice))
 	})
 	return added, l.Member(), err
 }
 
 func (l *sliceLink) Check(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (present []bool, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
+		if err := l.refuses(spec.Slice); err != nil {
+			return err
+		}
 		present, _, err = l.Replica.Check(ctx, spec, hashes)
-		if l.short && err == nil {
+		if err = errors.Join(err, l.spoils(spec.Slice)); l.short && err == nil {
 			present = present[:len(present)-1]
 		}
 		return err
@@ -153,10 +163,65 @@ func (l *sliceLink) DropGeneration(ctx context.Context, name []byte, slices uint
 	return l.Member(), err
 }
 
+// refuses returns the error of a slice about which nothing is done.
+func (l *sliceLink) refuses(slice uint32) error {
+	if l.sick == nil {
+		return nil
+	}
+	if err := l.sick(slice); errors.Is(err, peer.ErrUnavailable) {
+		return err
+	}
+	return nil
+}
+
+// spoils returns the error of a slice about which something is done.
+func (l *sliceLink) spoils(slice uint32) error {
+	if l.sick == nil {
+		return nil
+	}
+	if err := l.sick(slice); !errors.Is(err, peer.ErrUnavailable) {
+		return err
+	}
+	return nil
+}
+
+// some does what is asked about many slices at those that are not sick, one at a time, and returns the answers in the order of the groups.
+func some[G, A any](l *sliceLink, groups []G, slice func(*G) uint32, fail func(error) A, failed func(*A) error, do func([]G) ([]A, error)) ([]A, error) {
+	if l.sick == nil {
+		return do(groups)
+	}
+	all := make([]A, len(groups))
+	for i := range groups {
+		s := slice(&groups[i])
+		if err := l.refuses(s); err != nil {
+			all[i] = fail(err)
+			continue
+		}
+		one, err := do(groups[i : i+1])
+		if err != nil {
+			return nil, err
+		}
+		if all[i] = one[0]; failed(&one[0]) == nil && l.spoils(s) != nil {
+			all[i] = fail(l.spoils(s))
+		}
+	}
+	return all, nil
+}
+
+func sliceOfKeys(g *peer.SliceKeys) uint32    { return g.Slice }
+func sliceOfMarks(g *peer.SliceMarks) uint32  { return g.Slice }
+func noMarks(err error) peer.SliceMarked      { return peer.SliceMarked{Err: err} }
+func noAnswers(err error) peer.SliceAnswers   { return peer.SliceAnswers{Err: err} }
+func errOfMarked(a *peer.SliceMarked) error   { return a.Err }
+func errOfAnswers(a *peer.SliceAnswers) error { return a.Err }
+
 func (l *sliceLink) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) (all []peer.SliceMarked, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		l.frames++
-		all, _, err = l.Replica.MarkMany(ctx, spec, groups)
+		all, err = some(l, groups, sliceOfKeys, noMarks, errOfMarked, func(groups []peer.SliceKeys) ([]peer.SliceMarked, error) {
+			all, _, err := l.Replica.MarkMany(ctx, spec, groups)
+			return all, err
+		})
 		for i := range all {
 			if all[i].Err == nil {
 				l.minted = append(l.minted, all[i].Of(spec))
@@ -190,7 +255,10 @@ func (l *sliceLink) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, g
 	err = l.over(ctx, func() (err error) {
 		l.frames++
 		l.apply()
-		all, _, err = l.Replica.ApplyMarksMany(context.WithoutCancel(ctx), spec, groups)
+		all, err = some(l, groups, sliceOfMarks, noAnswers, errOfAnswers, func(groups []peer.SliceMarks) ([]peer.SliceAnswers, error) {
+			all, _, err := l.Replica.ApplyMarksMany(context.WithoutCancel(ctx), spec, groups)
+			return all, err
+		})
 		return err
 	})
 	for i := range all {
@@ -204,7 +272,10 @@ func (l *sliceLink) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, g
 func (l *sliceLink) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) (all []peer.SliceAnswers, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		l.frames++
-		all, _, err = l.Replica.CheckMany(ctx, spec, groups)
+		all, err = some(l, groups, sliceOfKeys, noAnswers, errOfAnswers, func(groups []peer.SliceKeys) ([]peer.SliceAnswers, error) {
+			all, _, err := l.Replica.CheckMany(ctx, spec, groups)
+			return all, err
+		})
 		return err
 	})
 	for i := range all {

@@ -63,19 +63,24 @@ func notMany(rep peer.SliceReplica) bool {
 	return !many
 }
 
-// sameReplicas reports whether two lists have the same nodes, and the same one first.
+// sameReplicas reports whether two lists have the same replicas, and the same one first. The same node under another epoch is another replica.
 func sameReplicas(a, b []peer.SliceReplica) bool {
-	node := func(r peer.SliceReplica) string { return r.Member().Node }
-	if len(a) != len(b) || len(a) == 0 || node(a[0]) != node(b[0]) {
+	if len(a) != len(b) || len(a) == 0 || a[0] != b[0] {
 		return false
 	}
-	return !slices.ContainsFunc(a, func(x peer.SliceReplica) bool {
-		return !slices.ContainsFunc(b, func(y peer.SliceReplica) bool { return node(x) == node(y) })
-	})
+	return !slices.ContainsFunc(a, func(r peer.SliceReplica) bool { return !slices.Contains(b, r) })
 }
 
-// groupWork does a request on all keys of a group. What it could not do of some slices, and another may, it leaves to be done by itself.
-type groupWork func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) (answers [][]bool, errs []error, left []bool)
+// groupWork does a request on all keys of a group, and says how it went for each slice.
+type groupWork func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer
+
+// groupAnswer is how a request on one slice among many went.
+type groupAnswer struct {
+	answers []bool
+	err     error
+	left    bool // neither: it is to be done by itself, for another replica may do it
+	unknown bool // where it is left: a replica was asked to mark the keys, and nobody knows whether it has
+}
 
 // inGroups does what can be done in groups, and returns the parts that are left.
 func (g *gatherSlices) inGroups(ctx context.Context, c *Coordinator, q Quorum, parts []*part, work groupWork) (left []*part) {
@@ -83,18 +88,19 @@ func (g *gatherSlices) inGroups(ctx context.Context, c *Coordinator, q Quorum, p
 	over := c.run.NewSignal()
 	going := len(groups)
 	done := func(group *sliceGroup) {
-		answers, errs, again := work(ctx, bigset.SliceSpec{Name: g.filter.Name, Generation: g.filter.Generation, Options: g.filter.Options}, group)
+		answers := work(ctx, bigset.SliceSpec{Name: g.filter.Name, Generation: g.filter.Generation, Options: g.filter.Options}, group)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for i, p := range group.parts {
-			switch {
-			case again != nil && again[i]:
+			switch a := &answers[i]; {
+			case a.left:
+				p.unknown = a.unknown
 				left = append(left, p)
-			case errs[i] != nil:
-				g.failed(p, p.places, errs[i])
+			case a.err != nil:
+				g.failed(p, p.places, a.err)
 			default:
 				for j, place := range p.places {
-					g.answers[place] = answers[i][j]
+					g.answers[place] = a.answers[j]
 				}
 			}
 		}
@@ -116,8 +122,7 @@ func (g *gatherSlices) inGroups(ctx context.Context, c *Coordinator, q Quorum, p
 }
 
 // checkGroup asks R replicas about all keys of a group.
-func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup) (found [][]bool, errs []error, left []bool) {
-	found, errs, left = make([][]bool, len(g.parts)), make([]error, len(g.parts)), make([]bool, len(g.parts))
+func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer {
 	answers, err := ask(ctx, c, spec.Name, q.R, g.at.read, func(ctx context.Context, rep peer.SliceReplica) ([]peer.SliceAnswers, error) {
 		all, m, err := rep.(peer.ManySlices).CheckMany(ctx, spec, g.keys)
 		switch {
@@ -127,100 +132,106 @@ func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.Slic
 			err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
 		case err == nil && len(all) != len(g.keys):
 			err = fmt.Errorf("%w: answers about %d slices, not %d", peer.ErrFrame, len(all), len(g.keys))
+		case err == nil:
+			err = errOfAll(all, func(a *peer.SliceAnswers) error { return a.Err }, func(err error) bool { return !errors.Is(err, bigset.ErrNoFilter) })
 		}
 		return all, err
 	})
-	yes := make([]bool, g.n)
+	yes, out := make([]bool, g.n), make([]groupAnswer, len(g.parts))
 	for i, p := range g.parts {
-		if errs[i] = err; err != nil {
+		o := &out[i]
+		if o.err = err; err != nil {
 			continue
 		}
-		found[i], yes = yes[:len(p.hashes):len(p.hashes)], yes[len(p.hashes):]
+		o.answers, yes = yes[:len(p.hashes):len(p.hashes)], yes[len(p.hashes):]
 		for _, a := range answers {
 			switch one := a[min(i, len(a)-1)]; {
 			case errors.Is(one.Err, bigset.ErrNoFilter):
-				errs[i] = one.Err
+				o.err = one.Err
 			case one.Err != nil || len(one.Answers) != len(p.hashes): // another replica may answer about this slice
-				left[i] = true
+				o.left = true
 			default:
 				for j, has := range one.Answers {
-					found[i][j] = found[i][j] || has
+					o.answers[j] = o.answers[j] || has
 				}
 			}
 		}
-		left[i] = left[i] && errs[i] == nil
+		o.left = o.left && o.err == nil
 	}
-	return found, errs, left
+	return out
+}
+
+// errOfAll returns the first error where each answer is an error of a kind: then the node has failed, and not some slices at it.
+func errOfAll[A any](all []A, of func(*A) error, kind func(error) bool) error {
+	for i := range all {
+		if err := of(&all[i]); err == nil || !kind(err) {
+			return nil
+		}
+	}
+	return of(&all[0])
 }
 
 // markingGroup is a request to mark keys of many slices that is under way.
 type markingGroup struct {
 	*operation
-	of   *sliceGroup
-	spec bigset.SliceSpec
-	hung *nodes
+	of     *sliceGroup
+	spec   bigset.SliceSpec
+	hung   *nodes
+	slices []markedSlice // as the group's parts; guarded by mu
+}
 
-	// Guarded by mu, each by slice.
-	acked []int    // replicas that have the marks
-	added [][]bool // keys that were new to all who have answered
-	left  []bool   // slices that are to be marked by themselves
-	errs  []error  // what replicas have said against a slice
+// markedSlice is how far the marks of one slice among many have come.
+type markedSlice struct {
+	acked   int    // replicas that have the marks
+	added   []bool // keys that were new to all who have answered
+	left    bool   // it is to be marked by itself
+	unknown bool   // where it is left: a replica was asked, and nobody knows whether it has marked the keys
+	refused error  // a replica has refused the keys for all, or knows that the filter was dropped: it is decided
+	err     error  // what replicas have said against the marks
 }
 
 // markGroup marks all keys of a group: markSlice for many slices.
-func (c *Coordinator) markGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup, hung *nodes) (added [][]bool, errs []error, left []bool) {
-	n := len(g.parts)
-	o := &markingGroup{operation: c.newOperation(spec.Name, q, nil), of: g, spec: spec, hung: hung,
-		acked: make([]int, n), added: make([][]bool, n), left: make([]bool, n), errs: make([]error, n)}
-	errs = make([]error, n)
+func (c *Coordinator) markGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup, hung *nodes) []groupAnswer {
+	o := &markingGroup{operation: c.newOperation(spec.Name, q, nil), of: g, spec: spec, hung: hung, slices: make([]markedSlice, len(g.parts))}
+	out := make([]groupAnswer, len(g.parts))
 	if short, of := g.at.short(q.W); of > 0 {
-		for i := range errs {
-			errs[i] = &QuorumError{Set: spec.Name, Answered: short, Of: of}
+		for i := range out {
+			out[i].err = &QuorumError{Set: spec.Name, Answered: short, Of: of}
 		}
-		return nil, errs, nil
+		return out
 	}
 	_, err := o.await(ctx, o.run)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	added = make([][]bool, n)
-	for i := range g.parts {
-		switch {
-		case o.left[i]:
-		case o.over, o.acked[i] < q.W:
-			errs[i] = errors.Join(err, o.errs[i])
+	for i := range out {
+		switch s := &o.slices[i]; {
+		case s.left:
+			out[i] = groupAnswer{left: true, unknown: s.unknown}
+		case s.refused != nil:
+			out[i].err = s.refused
+		case o.over, s.acked < q.W:
+			out[i].err = errors.Join(err, s.err)
 		default:
-			added[i] = slices.Clone(o.added[i])
+			out[i].answers = slices.Clone(s.added)
 		}
 	}
-	return added, errs, slices.Clone(o.left)
+	return out
 }
 
 // run has one replica decide on all slices, and the others do what it has decided.
 func (o *markingGroup) run(ctx context.Context) {
-	marked, by, err := o.mint(ctx)
+	marked, by, unknown, err := o.mint(ctx)
 	if err != nil {
-		o.mu.Lock()
-		unknown := o.began
-		o.mu.Unlock()
 		o.finish(!unknown || errors.Is(err, bigset.ErrNoFilter), err)
 		return
 	}
 	from := by.Member()
-	var marks []peer.SliceMarks
-	var at []int
 	o.mu.Lock()
-	o.result.By, o.sent = from, len(o.of.at.write)
-	for i := range marked {
-		m := &marked[i]
-		if m.Err != nil { // the replica that is asked for this slice alone decides, or another one
-			o.left[i] = true
-			o.of.parts[i].unknown = !peer.Refused(m.Err) && !errors.Is(m.Err, peer.ErrUnavailable)
-			continue
-		}
-		o.added[i], o.acked[i] = slices.Clone(m.Added), 1
-		marks, at = append(marks, m.SliceMarks), append(at, i)
+	o.result.By, o.sent, o.answered = from, len(o.of.at.write), 1
+	marks, at := o.minted(from.Node, marked, unknown)
+	if len(marks) == 0 {
+		o.sent = 1
 	}
-	o.answered++
 	o.mu.Unlock()
 	o.settle()
 	for _, rep := range o.of.at.write {
@@ -228,15 +239,33 @@ func (o *markingGroup) run(ctx context.Context) {
 			o.give(from, rep.(peer.ManySlices), marks, at)
 		}
 	}
-	if len(marks) == 0 {
-		o.settled.Set()
-	}
 }
 
-// mint has the first replica that can decide on the marks: marking.mint.
-func (o *markingGroup) mint(ctx context.Context) ([]peer.SliceMarked, peer.SliceReplica, error) {
+// minted takes what a replica has decided, and returns the marks for the others, with their places in the group. unknown says that nobody
+// knows what a replica before has done. A slice that is refused is decided, as by marking.run; what else was not marked is left. It is
+// called with mu held.
+func (o *markingGroup) minted(node string, marked []peer.SliceMarked, unknown bool) (marks []peer.SliceMarks, at []int) {
+	marks, at = make([]peer.SliceMarks, 0, len(marked)), make([]int, 0, len(marked))
+	for i := range marked {
+		s, m := &o.slices[i], &marked[i]
+		refused := peer.Refused(m.Err)
+		switch {
+		case m.Err == nil:
+			s.added, s.acked = slices.Clone(m.Added), 1
+			marks, at = append(marks, m.SliceMarks), append(at, i)
+		case refused && !unknown || errors.Is(m.Err, bigset.ErrNoFilter):
+			s.refused = fmt.Errorf("%s: %w", node, m.Err)
+		default:
+			s.left, s.unknown = true, unknown || !refused && !errors.Is(m.Err, peer.ErrUnavailable)
+		}
+	}
+	return marks, at
+}
+
+// mint has the first replica that can decide on the marks, as marking.mint does. unknown says that nobody knows what one that was asked
+// before has done.
+func (o *markingGroup) mint(ctx context.Context) (marked []peer.SliceMarked, by peer.SliceReplica, unknown bool, err error) {
 	var errs []error
-	unknown := false
 	patience := o.c.opt.Timeout / time.Duration(len(o.of.at.read)+1)
 	for _, rep := range o.hung.last(o.of.at.read) {
 		if !o.begin() {
@@ -244,7 +273,7 @@ func (o *markingGroup) mint(ctx context.Context) ([]peer.SliceMarked, peer.Slice
 		}
 		marked, err := o.decide(ctx, rep, patience)
 		if err == nil {
-			return marked, rep, nil
+			return marked, rep, unknown, nil
 		}
 		err = fmt.Errorf("%s: %w", rep.Member().Node, err)
 		refused := peer.Refused(err)
@@ -252,21 +281,30 @@ func (o *markingGroup) mint(ctx context.Context) ([]peer.SliceMarked, peer.Slice
 			o.nothing()
 		}
 		if errs = append(errs, err); refused {
-			return nil, nil, errors.Join(errs...)
+			return nil, nil, unknown, errors.Join(errs...)
 		}
 	}
-	return nil, nil, &QuorumError{Set: o.name, Of: 1, Err: errors.Join(errs...)}
+	return nil, nil, unknown, &QuorumError{Set: o.name, Of: 1, Err: errors.Join(errs...)}
 }
 
-// decide asks one replica for the marks.
+// decide asks one replica for the marks. One that could not begin with any slice, because it is joining or its disk is full, fails as a whole.
 func (o *markingGroup) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) ([]peer.SliceMarked, error) {
 	ctx, cancel := deadline(ctx, o.c.run, patience)
 	defer cancel()
 	marked, by, err := rep.(peer.ManySlices).MarkMany(ctx, o.spec, o.of.keys)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		o.hung.add(rep.Member().Node)
-	case err == nil && (by.State != peer.Normal || peer.CheckMarked(marked, o.of.keys) != nil || !o.asked(marked)):
+	if err != nil {
+		if ctx.Err() != nil {
+			o.hung.add(rep.Member().Node)
+		}
+		return nil, err
+	}
+	if peer.CheckMarked(marked, o.of.keys) != nil {
+		return nil, errMarks
+	}
+	err = errOfAll(marked, func(m *peer.SliceMarked) error { return m.Err }, func(err error) bool {
+		return errors.Is(err, peer.ErrUnavailable) && !peer.Refused(err)
+	})
+	if err == nil && (by.State != peer.Normal || !o.asked(marked)) {
 		err = errMarks
 	}
 	return marked, err
@@ -304,45 +342,51 @@ func (o *markingGroup) give(from peer.Member, rep peer.ManySlices, marks []peer.
 	})
 }
 
-// took takes a replica's answer to marks. What it has not taken becomes hints. That the filter was dropped decides for all: nothing of it will be seen any more.
+// took takes a replica's answer to marks. What it has not taken becomes hints. One that knows the filter of a slice to be dropped, or replaced,
+// decides for the slice: nothing of it will be seen any more.
 func (o *markingGroup) took(from peer.Member, node string, marks []peer.SliceMarks, at []int, answers []peer.SliceAnswers, whole error) {
+	errOf := func(j int) error {
+		if whole != nil {
+			return whole
+		}
+		return answers[j].Err
+	}
+	var lost []lostMessage
+	for j := range at {
+		if err := errOf(j); err != nil {
+			lost = append(lost, lostMessage{peer.Marks(marks[j].Of(o.spec)), err})
+		}
+	}
+	if len(lost) > 0 {
+		o.c.missedAll(from, node, o.name, lost)
+	}
 	o.mu.Lock()
 	o.answered++
-	o.mu.Unlock()
 	for j, i := range at {
-		err := whole
-		if err == nil {
-			err = answers[j].Err
-		}
-		if err != nil {
-			m := marks[j].Of(o.spec)
-			o.c.missed(from, &delivery{node: node, name: o.name, what: peer.Marks(m)}, err)
-			if errors.Is(err, bigset.ErrNoFilter) {
-				o.finish(true, fmt.Errorf("%s: %w", node, err))
-				return
+		s := &o.slices[i]
+		if err := errOf(j); err != nil {
+			err = fmt.Errorf("%s: %w", node, err)
+			if s.err = errors.Join(s.err, err); s.refused == nil && errors.Is(err, bigset.ErrNoFilter) {
+				s.refused = err
 			}
+			continue
 		}
-		o.mu.Lock()
-		if err != nil {
-			o.errs[i] = errors.Join(o.errs[i], fmt.Errorf("%s: %w", node, err))
-		} else {
-			o.acked[i]++
-			for k := range o.added[i] {
-				o.added[i][k] = o.added[i][k] && k < len(answers[j].Answers) && answers[j].Answers[k]
-			}
+		s.acked++
+		for k := range s.added {
+			s.added[k] = s.added[k] && k < len(answers[j].Answers) && answers[j].Answers[k]
 		}
-		o.mu.Unlock()
 	}
+	o.mu.Unlock()
 	o.settle()
 }
 
-// settle ends the wait when every slice has its quorum, or when all replicas have answered.
+// settle ends the wait when every slice is decided or has its quorum, or when all replicas have answered.
 func (o *markingGroup) settle() {
 	o.mu.Lock()
 	least := o.q.N
-	for i, n := range o.acked {
-		if !o.left[i] {
-			least = min(least, n)
+	for i := range o.slices {
+		if s := &o.slices[i]; !s.left && s.refused == nil {
+			least = min(least, s.acked)
 		}
 	}
 	o.result.Acked = least

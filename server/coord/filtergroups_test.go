@@ -1,6 +1,7 @@
 package coord_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bigset"
 	"bigset/bloomslice"
 	"bigset/internal/testkit"
 	"bigset/server/coord"
@@ -202,6 +204,191 @@ func TestGroupsMissed(t *testing.T) {
 		}
 		if _, err := co.MarkFilter(ctx, keysOf(f, keys...)); err == nil {
 			t.Error("replicas that are joining decide")
+		}
+	})
+}
+
+// TestSliceUnknownBeforeAnother: where nobody knows what one replica did of a batch, and the next one can't do a slice of it, the slice is unknown.
+func TestSliceUnknownBeforeAnother(t *testing.T) {
+	c := newFilterCluster(t, newSched(6), 3)
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder), Quorum: coord.Quorum{W: 1}})
+	f := filterOf(32, 1)
+	var keys []string
+	for i := range 100 {
+		keys = append(keys, fmt.Sprint("key ", i))
+	}
+	away := bloomslice.Sum([]byte(keys[7]))
+	first := c.links[0]
+	first.fault = func() string { return "reset" }
+	first.after = func() { first.down = true }
+	c.links[1].sick = func(slice uint32) error {
+		if slice == away.Slice(32) {
+			return peer.ErrUnavailable
+		}
+		return nil
+	}
+	c.links[2].down = true
+	c.s.run(t, minute, func() {
+		_, err := co.MarkFilter(ctx, keysOf(f, keys...))
+		var fe *coord.FilterError
+		if !errors.As(err, &fe) || !errors.Is(err, coord.ErrUnknown) || fe.Slices != 1 || fe.Unknown != len(fe.Keys) || !slices.Contains(fe.Keys, 7) {
+			t.Errorf("%+v, %v", fe, err)
+		}
+	})
+	if !first.has(t, f, keys[7]) {
+		t.Error("the first replica has not marked the key: the test does not see what it is for")
+	}
+}
+
+// TestFramesOfANodeThatFails: a node that can't do any slice of a batch costs one frame, and a filter that was dropped costs one a node: nothing
+// is asked slice by slice.
+func TestFramesOfANodeThatFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spoil func(*filterCluster, coord.Filter)
+		most  int // calls to all nodes together: those of a mark and of a check
+		want  error
+	}{
+		"joining": {func(c *filterCluster, _ coord.Filter) { c.links[0].SetState(peer.Joining) }, 4 + 3, nil},
+		"disk full": {func(c *filterCluster, _ coord.Filter) {
+			c.links[0].sick = func(uint32) error { return peer.ErrUnavailable }
+		}, 4 + 3, nil},
+		"down":    {func(c *filterCluster, _ coord.Filter) { c.links[0].down = true }, 4 + 3, nil},
+		"no disk": {func(c *filterCluster, _ coord.Filter) { c.links[2].sick = func(uint32) error { return errSpoilt } }, 3 + 3, nil},
+		"dropped": {func(c *filterCluster, f coord.Filter) {
+			for _, l := range c.links {
+				if _, err := l.Replica.DropGeneration(ctx, f.Name, f.Options.Slices, f.Generation); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 1 + 3, bigset.ErrNoFilter},
+	} {
+		c := newFilterCluster(t, newSched(9), 3)
+		co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder)})
+		f := filterOf(256, 1)
+		f.Options.Capacity = 1 << 20
+		var keys []string
+		for i := range 500 {
+			keys = append(keys, fmt.Sprint("key ", i))
+		}
+		tt.spoil(c, f)
+		c.s.run(t, minute, func() {
+			if _, err := co.MarkFilter(ctx, keysOf(f, keys...)); !errors.Is(err, tt.want) {
+				t.Errorf("%s: mark: %v", name, err)
+			}
+			if _, err := co.CheckFilter(ctx, keysOf(f, keys...)); !errors.Is(err, tt.want) {
+				t.Errorf("%s: check: %v", name, err)
+			}
+		})
+		calls := 0
+		for _, l := range c.links {
+			calls += l.calls
+		}
+		if calls > tt.most {
+			t.Errorf("%s: %d calls, at most %d", name, calls, tt.most)
+		}
+	}
+}
+
+// epochLink is a replica under one epoch.
+type epochLink struct {
+	*sliceLink
+	asked map[uint32]bool // slices of marks
+}
+
+func (l *epochLink) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) ([]peer.SliceMarked, peer.Member, error) {
+	for i := range groups {
+		l.asked[groups[i].Slice] = true
+	}
+	return l.sliceLink.MarkMany(ctx, spec, groups)
+}
+
+// TestGroupsOfAnEpoch: slices that were placed under two epochs are never asked for together, though the nodes are the same.
+func TestGroupsOfAnEpoch(t *testing.T) {
+	c := newFilterCluster(t, newSched(10), 3)
+	var epochs [2][]peer.SliceReplica
+	for e := range epochs {
+		for _, l := range c.links {
+			epochs[e] = append(epochs[e], &epochLink{l, map[uint32]bool{}})
+		}
+	}
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(func(_ []byte, slice uint32) []peer.SliceReplica { return slices.Clone(epochs[slice%2]) })})
+	f := filterOf(32, 1)
+	var keys []string
+	for i := range 200 {
+		keys = append(keys, fmt.Sprint("key ", i))
+	}
+	c.s.run(t, minute, func() {
+		if _, err := co.MarkFilter(ctx, keysOf(f, keys...)); err != nil {
+			t.Error(err)
+		}
+	})
+	for e := range epochs {
+		asked := epochs[e][0].(*epochLink).asked
+		for slice := range asked {
+			if int(slice%2) != e {
+				t.Errorf("slice %d was asked for under epoch %d", slice, e)
+			}
+		}
+		if len(asked) == 0 {
+			t.Errorf("nothing was asked for under epoch %d", e)
+		}
+	}
+}
+
+// TestHintsOfABatch: the hints of many slices share a sync, and all are there after a crash.
+func TestHintsOfABatch(t *testing.T) {
+	c := newFilterCluster(t, newSched(12), 3)
+	disk, syncs := testkit.NewDisk(), 0
+	h := openHints(t, syncing{newFolder(t, disk), func(string) { syncs++ }}, coord.HintOptions{})
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder), Hints: h, HintInterval: -1})
+	f := filterOf(256, 1)
+	f.Options.Capacity = 1 << 20
+	var keys []string
+	of := map[uint32]bool{}
+	for i := range 500 {
+		keys = append(keys, fmt.Sprint("key ", i))
+		sum := bloomslice.Sum([]byte(keys[i]))
+		of[sum.Slice(256)] = true
+	}
+	c.links[2].down = true
+	c.s.run(t, minute, func() {
+		if _, err := co.MarkFilter(ctx, keysOf(f, keys...)); err != nil {
+			t.Error(err)
+		}
+	})
+	if syncs > 2 { // one of the new file
+		t.Errorf("%d syncs for %d hints", syncs, len(of))
+	}
+	left := openHints(t, newFolder(t, disk.CrashClone(0, 1)), coord.HintOptions{})
+	if n, _ := left.Pending("node2"); n != len(of) {
+		t.Errorf("%d hints for %d slices after a crash", n, len(of))
+	}
+}
+
+// TestSliceUnknownAndDropped: that a filter was dropped decides, also where nobody knows what another replica did of a slice before.
+func TestSliceUnknownAndDropped(t *testing.T) {
+	c := newFilterCluster(t, newSched(13), 2)
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder), Quorum: coord.Quorum{N: 2, W: 2}})
+	f := filterOf(32, 1)
+	var keys []string
+	for i := range 100 {
+		keys = append(keys, fmt.Sprint("key ", i))
+	}
+	sum := bloomslice.Sum([]byte(keys[7]))
+	c.links[0].sick = func(slice uint32) error {
+		if slice == sum.Slice(32) {
+			return errSpoilt
+		}
+		return nil
+	}
+	if _, err := c.links[1].Replica.DropGeneration(ctx, f.Name, 32, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.s.run(t, minute, func() {
+		_, err := co.MarkFilter(ctx, keysOf(f, keys...))
+		var fe *coord.FilterError
+		if !errors.As(err, &fe) || !errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, coord.ErrUnknown) || fe.Unknown != 0 || len(fe.Keys) != 100 {
+			t.Errorf("%+v, %v", fe, err)
 		}
 	})
 }

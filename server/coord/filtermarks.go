@@ -31,7 +31,7 @@ func (c *Coordinator) MarkFilter(ctx context.Context, r FilterKeys) ([]bool, err
 	hung := &nodes{}
 	return c.eachSlice(ctx, &r, q, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 		return c.markSlice(ctx, q, spec, hashes, hung)
-	}, func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) ([][]bool, []error, []bool) {
+	}, func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer {
 		return c.markGroup(ctx, q, spec, g, hung)
 	})
 }

@@ -42,7 +42,7 @@ func (c *Coordinator) CheckFilter(ctx context.Context, r FilterKeys) ([]bool, er
 	}
 	return c.eachSlice(ctx, &r, q, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 		return c.checkSlice(ctx, q, spec, hashes)
-	}, func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) ([][]bool, []error, []bool) {
+	}, func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer {
 		return c.checkGroup(ctx, q, spec, g)
 	})
 }
@@ -267,7 +267,7 @@ func (g *gatherSlices) failed(p *part, places []int, err error) {
 // noAnswer notes keys without an answer. It is called with mu held.
 func (g *gatherSlices) noAnswer(p *part, places []int, err error) {
 	g.failure.Keys = append(g.failure.Keys, places...)
-	if p.unknown || errors.Is(err, ErrUnknown) {
+	if errors.Is(err, ErrUnknown) || p.unknown && !errors.Is(err, bigset.ErrNoFilter) { // that a filter was dropped decides
 		g.failure.Unknown += len(places)
 	}
 }
