@@ -133,34 +133,34 @@ type part struct {
 // cut returns the parts of a request, by slice.
 func (r *FilterKeys) cut() (parts []*part) {
 	n := len(r.Keys)
-	hashes, of := make([]bloomslice.Hash, n), make([]uint32, n)
-	ends := make([]int32, r.Options.Slices+1) // of each slice's keys, among all
+	if n == 1 {
+		h := bloomslice.Sum(r.Keys[0])
+		return []*part{{slice: h.Slice(r.Options.Slices), hashes: []bloomslice.Hash{h}, places: []int{0}}}
+	}
+	hashes, order := make([]bloomslice.Hash, n), make([]uint64, n) // slice and place of each key
 	for i, key := range r.Keys {
 		hashes[i] = bloomslice.Sum(key)
-		of[i] = hashes[i].Slice(r.Options.Slices)
-		ends[of[i]+1]++
+		order[i] = uint64(hashes[i].Slice(r.Options.Slices))<<32 | uint64(i)
 	}
-	slicesWithKeys := 0
-	for s := range r.Options.Slices {
-		if ends[s+1] > 0 {
-			slicesWithKeys++
+	slices.Sort(order)
+	sorted, places, count := make([]bloomslice.Hash, n), make([]int, n), 0
+	for to, o := range order {
+		places[to] = int(uint32(o))
+		sorted[to] = hashes[places[to]]
+		if to == 0 || order[to-1]>>32 != o>>32 {
+			count++
 		}
-		ends[s+1] += ends[s]
 	}
-	sorted, places := make([]bloomslice.Hash, n), make([]int, n)
-	all := make([]part, 0, slicesWithKeys)
-	parts = make([]*part, 0, slicesWithKeys)
-	at := slices.Clone(ends)
-	for i := range r.Keys {
-		to := at[of[i]]
-		at[of[i]]++
-		sorted[to], places[to] = hashes[i], i
-	}
-	for s := range r.Options.Slices {
-		if from, to := ends[s], ends[s+1]; from < to {
-			all = append(all, part{slice: s, hashes: sorted[from:to:to], places: places[from:to:to]})
-			parts = append(parts, &all[len(all)-1])
+	all := make([]part, 0, count)
+	parts = make([]*part, 0, count)
+	for from := 0; from < n; {
+		to := from + 1
+		for to < n && order[to]>>32 == order[from]>>32 {
+			to++
 		}
+		all = append(all, part{slice: uint32(order[from] >> 32), hashes: sorted[from:to:to], places: places[from:to:to]})
+		parts = append(parts, &all[len(all)-1])
+		from = to
 	}
 	return parts
 }
