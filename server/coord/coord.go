@@ -19,12 +19,14 @@ type Coordinator struct {
 
 	rounds *rounds
 
-	mu      sync.Mutex
-	closed  bool
-	running int              // what is under way in the background
-	sends   map[string]*load // of it, what goes to a node; those to which nothing goes are left out
-	drained Signal
-	heals   map[string]time.Time // sets of replicas that are being healed, or were in vain, and since when
+	mu           sync.Mutex
+	closed       bool
+	running      int              // what is under way in the background
+	sends        map[string]*load // of it, what goes to a node; those to which nothing goes are left out
+	drained      Signal
+	reads        int                  // that are under way
+	readsWaiting []Signal             // of those that wait for room, the oldest first
+	heals        map[string]time.Time // sets of replicas that are being healed, or were in vain, and since when
 }
 
 // load is what is under way to a node.

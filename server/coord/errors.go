@@ -21,7 +21,7 @@ var (
 	ErrRequest = errors.New("coord: bad request")
 	// ErrClosed is returned by a coordinator that was closed, and by hints that were.
 	ErrClosed = errors.New("coord: closed")
-	// ErrBusy says that so much is under way in the background that a replica was not asked.
+	// ErrBusy says that so much is under way that a replica was not asked. A read that returns it has asked none: nothing has happened.
 	ErrBusy = errors.New("coord: too much under way")
 )
 

@@ -40,6 +40,10 @@ func (c *Coordinator) CheckFilter(ctx context.Context, r FilterKeys) ([]bool, er
 	if err != nil {
 		return nil, err
 	}
+	if err := c.beginRead(ctx); err != nil {
+		return nil, err
+	}
+	defer c.endRead()
 	return c.eachSlice(ctx, &r, q, func(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) ([]bool, error) {
 		return c.checkSlice(ctx, q, spec, hashes)
 	}, func(ctx context.Context, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer {

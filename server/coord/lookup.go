@@ -30,6 +30,10 @@ var ErrUnsettled = errors.New("coord: replicas do not come to one answer")
 // answers agree no clock is sent. Where they differ, each is asked for the dots in question. Each element is judged at moments of its
 // own. The set holds all of them when every context is Present.
 func (c *Coordinator) Lookup(ctx context.Context, l Lookup) ([]bigset.Context, error) {
+	if err := c.beginRead(ctx); err != nil {
+		return nil, err
+	}
+	defer c.endRead()
 	q, at, err := c.plan(l.Set, l.Quorum)
 	if err != nil {
 		return nil, err

@@ -72,6 +72,9 @@ type Options struct {
 	// once. A node that hangs takes no room from others. Default 4,096 and 64 MiB.
 	SendsMax     int
 	SendBytesMax int64
+	// ReadsMax bounds the reads, lookups and checks of filters that are under way at once: a streaming read, with up to 4 chunks of each of its replicas in
+	// memory, is one for as long as its consumer takes. One more waits, for Timeout at most, and is then ErrBusy. Default 1,024.
+	ReadsMax int
 	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
 	RepairsMax int
 	// Hints keep what replicas have missed; default nil: it is left to anti-entropy. The coordinator does not close them.
@@ -130,6 +133,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Exchanges = max(1, o.Exchanges)
 	o.ExchangeTimeout = cmp.Or(o.ExchangeTimeout, 10*time.Minute)
 	o.ChunkTimeout = cmp.Or(o.ChunkTimeout, 5*time.Second)
+	o.ReadsMax = cmp.Or(o.ReadsMax, 1024)
 	o.RepairsMax = cmp.Or(o.RepairsMax, 10_000)
 	o.SendsMax = cmp.Or(o.SendsMax, 4096)
 	o.SendBytesMax = cmp.Or(o.SendBytesMax, 64<<20)

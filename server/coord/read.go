@@ -32,9 +32,14 @@ type Read struct {
 //
 // A part is one moment at each replica; the read as a whole is no one moment of the set. An operation on the whole set takes what is in
 // all contexts that were given. Of each replica there are four chunks in memory at most. The consumer sets the pace, may stop at any
-// part, and may keep what it was given.
+// part, and may keep what it was given. ErrBusy: too many reads are under way (Options.ReadsMax).
 func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Result, error] {
 	return func(yield func(readcore.Result, error) bool) {
+		if err := c.beginRead(ctx); err != nil {
+			yield(readcore.Result{}, err)
+			return
+		}
+		defer c.endRead()
 		q, l, err := c.plan(r.Set, r.Quorum)
 		if err != nil {
 			yield(readcore.Result{}, err)
