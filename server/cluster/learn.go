@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bigset"
+	"bigset/bloomslice"
+)
+
+// learn takes all entries of another member.
+func (f *Filters) learn(ctx context.Context, id string) error {
+	for after := (Hex)(nil); ; {
+		var entries []FilterEntry
+		if err := ask(ctx, f.m.links[id], verbEntries, after, &entries); err != nil {
+			return fmt.Errorf("node %s tells which filters there are: %w", id, err)
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		last := after
+		for i := range entries {
+			if err := entries[i].check(); err != nil {
+				return fmt.Errorf("node %s: %w", id, err)
+			}
+			if bytes.Compare(entries[i].Name, last) <= 0 {
+				return fmt.Errorf("node %s: %w: filters in no order", id, ErrRecord)
+			}
+			last = entries[i].Name
+		}
+		if err := f.take(ctx, entries); err != nil {
+			return err
+		}
+		after = entries[len(entries)-1].Name
+	}
+}
+
+// heard learns what other members know that this one does not. It is called after each round, and returns at once.
+func (f *Filters) heard(states map[string]State) {
+	if !f.learning.CompareAndSwap(false, true) {
+		return
+	}
+	f.m.ended.Go(func() {
+		defer f.learning.Store(false)
+		if err := f.learnFrom(f.m.life, states); err != nil && f.m.life.Err() == nil {
+			f.m.conf.Log.Warn("cluster: which filters there are could not be learned, it is tried again", "cause", err)
+		}
+	})
+}
+
+// learnFrom takes what the others know. A member that has come with another disk has all that was acknowledged when it has learned from one that has; one that is there since birth
+// begins with the filters of its own folder.
+func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error {
+	v := f.m.membership.View()
+	if !v.Serves {
+		return nil
+	}
+	listed, sum := f.list.state()
+	from, same := "", len(states) == len(f.m.links)
+	for id, s := range states {
+		if s.Committed == nil || !s.Committed.of(v.Record) {
+			return nil // one of another generation, or before it has heard
+		}
+		same = same && s.Filtered == sum
+		if !s.Listed || s.Filtered == sum && listed {
+			continue
+		}
+		if err := f.learn(ctx, id); err != nil {
+			return err
+		}
+		from = id
+	}
+	if listed {
+		if same {
+			f.allTold()
+		}
+		return nil
+	}
+	if from == "" {
+		old := func(e Entry) bool { return e.Filters == 0 && e.Disk == 0 }
+		kept := func(e Entry) bool { return e.Disk == 0 }
+		self := v.Record.Members[v.Self]
+		if !old(self) {
+			if len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old) || !kept(self) && slices.ContainsFunc(v.Record.Members, kept) {
+				return nil // it waits for one that knows
+			}
+			for id := range states { // all together know all that there is
+				if err := f.learn(ctx, id); err != nil {
+					return err
+				}
+			}
+		}
+		if err := f.adopt(ctx); err != nil {
+			return err
+		}
+	}
+	if err := f.settle(ctx); err != nil {
+		return err
+	}
+	return f.list.whole(ctx)
+}
+
+// allTold notes that all members know the filters that are served.
+func (f *Filters) allTold() {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, x := range f.served {
+		x.told.Store(true)
+	}
+}
+
+func anyListed(states map[string]State) bool {
+	for _, s := range states {
+		if s.Listed {
+			return true
+		}
+	}
+	return false
+}
+
+// adopt takes the filters that this member's store has from before the cluster was born.
+func (f *Filters) adopt(ctx context.Context) error {
+	own, err := f.local.List()
+	if err != nil {
+		return err
+	}
+	owners := uint32(f.m.membership.conf.Settings.N)
+	var entries []FilterEntry
+	for _, x := range own {
+		err := f.local.Adopt(ctx, x.Name, owners)
+		switch {
+		case errors.Is(err, bloomslice.ErrOptions), errors.Is(err, bigset.ErrRequest), errors.Is(err, bigset.ErrCorrupt):
+			f.m.conf.Log.Warn("cluster: a filter can't be one of the cluster: it is not served, and stays in the folder of this node", "filter", string(x.Name), "cause", err)
+			continue
+		case errors.Is(err, bigset.ErrNoFilter):
+			continue
+		case err != nil:
+			return fmt.Errorf("filter %.64q: %w", x.Name, err)
+		}
+		x.Options.Owners = owners
+		entries = append(entries, newEntry(x.Name, x.Generation, x.Options))
+	}
+	if len(entries) > 0 {
+		f.m.conf.Log.Info("cluster: filters of this node are those of the cluster now", "filters", len(entries))
+	}
+	return f.take(ctx, entries)
+}
+
+// settle has the store drop what was dropped: a crash may have come between, and a disk that was put back may have it again.
+func (f *Filters) settle(ctx context.Context) error {
+	own, err := f.local.List()
+	if err != nil {
+		return err
+	}
+	for _, x := range own {
+		if e := f.list.get(x.Name); e != nil && x.Generation < e.Generation {
+			old := newEntry(x.Name, x.Generation, x.Options)
+			if err := f.drop(ctx, &old); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range f.list.dropped() {
+		if err := f.drop(ctx, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Run keeps the member in agreement until ctx ends.
+func (m *Membership) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		m.Round(ctx)
+		pause := m.conf.Interval
+		if v := m.View(); !v.Serves || !v.Sets || !v.Filters || v.Record.Origin != "" {
+			pause = min(pause, 100*time.Millisecond)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-m.wake:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// Wake has the next round begin at once: a request has met another epoch.
+func (m *Membership) Wake() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// roundTime is how long the others may take to answer in a round.
+const roundTime = 2 * time.Second
+
+// Round asks the others for their state, and does what follows from it.
+func (m *Membership) Round(ctx context.Context) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, roundTime)
+	defer cancel()
+	states := m.askAll(ctx)
+	waits, err := m.step(ctx, states)
+	if err != nil {
+		waits = err.Error()
+	}
+	m.mu.Lock()
+	if waits != m.waits && waits != "" {
+		m.conf.Log.Info("cluster: waiting", "for", waits)
+	}
+	m.waits = waits
+	m.mu.Unlock()
+}
+
+// askAll asks all other members for their state.
+func (m *Membership) askAll(ctx context.Context) map[string]State {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	states := map[string]State{}
+	for id, to := range m.conf.Callers {
+		all.Go(func() {
+			var s State
+			err := ask(ctx, to, verbState, struct{}{}, &s)
+			if err == nil && s.ID != id {
+				err = fmt.Errorf("%w: node %s answers in the place of %s", ErrForeign, s.ID, id)
+			}
+			if err == nil && s.Committed == nil && (s.Restoring || s.Sets || s.Filters) {
+				err = fmt.Errorf("%w: node %s is a member of no record", ErrRecord, id)
+			}
+			for _, r := range []*Record{s.Committed, s.Prepared} {
+				if err == nil && r != nil {
+					err = r.check()
+				}
+			}
+			m.mu.Lock()
+			o := m.others[id]
+			if o.err = err; err == nil {
+				o.state, o.at = s, m.conf.Now()
+			}
+			m.others[id] = o
+			m.mu.Unlock()
+			if err == nil {
+				mu.Lock()
+				states[id] = s
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if m.conf.Heard != nil {
+		m.conf.Heard(maps.Clone(states))
+	}
+	return states
+}
+
+// missing names the members that have not answered.
+func (m *Membership) missing(states map[string]State) string {
+	var ids []string
+	for _, p := range m.conf.Peers {
+		if _, ok := states[p.ID]; !ok && p.ID != m.conf.Node {
+			ids = append(ids, p.ID)
+		}
+	}
+	return strings.Join(ids, ", ")
+}
+
+// step does what follows from the states of the others, and says what this member waits for.
+func (m *Membership) step(ctx context.Context, states map[string]State) (waits string, err error) {
+	for id, s := range states { // what is committed anywhere holds everywhere
+		if s.Committed != nil {
+			if err := m.commit(ctx, s.Committed); err != nil {
+				return "", fmt.Errorf("%s: %w", id, err)
+			}
+		}
+	}
+	m.mu.Lock()
+	l, v, lacks := m.ledger, m.view, m.lacks
+	m.mu.Unlock()
+	if p := l.Prepared; p != nil && p.Proposer == m.conf.Node {
+		if err := m.forget(ctx, m.conf.Node); err != nil {
+			return "", err
+		}
+	}
+	for id, s := range states { // a proposal of this member's earlier life
+		if s.Prepared != nil && s.Prepared.Proposer == m.conf.Node {
+			if err := ask(ctx, m.conf.Callers[id], verbWithdraw, m.conf.Node, nil); err != nil {
+				return "", err
+			}
+		}
+	}
+	for id, s := range states { // who has missed the last commit
+		if l.Committed != nil && (s.Committed == nil || s.Committed.Epoch < l.epoch()) {
+			_ = ask(ctx, m.conf.Callers[id], verbCommit, l.Committed, nil) // it asks too
+		}
+	}
+	var next *Record
+	switch {
+	case l.Restore:
+		if gone := m.missing(states); gone != "" {
+			return "the restore of the cluster, for which all members are needed: " + gone + " can't be reached", nil
+		}
+		if next, waits, err = m.restore(ctx, states); next == nil {
+			return waits, err
+		}
+	case l.Committed == nil:
+		if gone := m.missing(states); gone != "" {
+			return "the birth of the cluster, for which all members are needed: " + gone + " can't be reached", nil
+		}
+		if m.conf.Peers[0].ID != m.conf.Node {
+			return "the birth of the cluster, by " + m.conf.Peers[0].ID, nil
+		}
+		if next, err = m.birth(ctx, states); err != nil {
+			return "", err
+		}
+	case !v.Serves:
+		next = l.Committed.rejoined(m.conf.Node, m.conf.Disk.Identity(), lacks.sets, lacks.filters)
+		if gone := m.missing(states); gone != "" {
+			return "a new epoch, to which all members have to agree: " + gone + " can't be reached", nil
+		}
+	case !v.Sets || !v.Filters:
+		m.fill(v)
+		return "its copy of what it may lack", nil
+	case l.Committed.Origin == m.conf.Node:
+		for _, p := range m.conf.Peers {
+			if s, ok := states[p.ID]; p.ID != m.conf.Node && (!ok || !s.Sets || !s.Filters || s.Committed.Epoch != l.epoch()) {
+				return "", nil // it serves; the others are still copying
+			}
+		}
+		next = l.Committed.clone()
+		next.Epoch, next.Proposer, next.Origin = next.Epoch+1, m.conf.Node, ""
+	default:
+		return "", nil
+	}
+	return "", m.propose(ctx, next)
+}
+
+// propose has all members agree to a record, and commits it.
+func (m *Membership) propose(ctx context.Context, r *Record) error {
+	m.mu.Lock()
+	l, err := m.ledger.withdraw(m.conf.Node).propose(r)
+	if err == nil {
+		if err = m.save(ctx, l); err == nil {
+			m.asking, m.yielded = true, false
+		}
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		m.mu.Lock()
+		m.asking = false
+		m.mu.Unlock()
+	}()
+	for _, p := range m.conf.Peers {
+		if p.ID == m.conf.Node {
+			continue
+		}
+		if err := ask(ctx, m.conf.Callers[p.ID], verbPropose, r, nil); err != nil {
+			err = fmt.Errorf("%s does not agree to epoch %d: %w", p.ID, r.Epoch, err)
+			return errors.Join(err, m.takeBack(ctx))
+		}
+	}
+	m.mu.Lock()
+	l, err = m.ledger, nil
+	switch {
+	case m.yielded || l.Prepared == nil || !l.Prepared.same(r):
+		err = fmt.Errorf("%w: another member proposes epoch %d", ErrRecord, r.Epoch)
+	default:
+		if l, err = l.commit(r); err == nil {
+			if e := r.Members[r.entry(m.conf.Node)]; e.Sets == r.Epoch || e.Filters == r.Epoch {
+				m.lacks.sets, m.lacks.filters = false, false
+			}
+			err = m.save(ctx, l) // first of all here: the others may still be asked under the former epoch, and this member may not answer them
+		}
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return errors.Join(err, m.takeBack(ctx))
+	}
+	m.conf.Log.Info("cluster: epoch", "epoch", r.Epoch, "by", r.Proposer)
+	for _, p := range m.conf.Peers {
+		if p.ID != m.conf.Node {
+			_ = ask(ctx, m.conf.Callers[p.ID], verbCommit, r, nil) // who misses it learns of it in its next round
+		}
+	}
+	return nil
+}
+
+// takeBack has all members forget what this one has proposed.
+func (m *Membership) takeBack(ctx context.Context) error {
+	err := m.forget(ctx, m.conf.Node)
+	for _, to := range m.conf.Callers {
+		_ = ask(ctx, to, verbWithdraw, m.conf.Node, nil) // who misses it is told in the next round
+	}
+	return err
+}
+
+// birth returns the first record of the cluster.
+func (m *Membership) birth(ctx context.Context, states map[string]State) (*Record, error) {
+	own, err := m.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states[m.conf.Node] = own
+	r := &Record{Cluster: make([]byte, 16), Name: m.conf.Name, Generation: 1, Epoch: 1, Proposer: m.conf.Node, Settings: m.conf.Settings}
+	_, _ = rand.Read(r.Cluster)
+	var holders []string
+	for _, p := range m.conf.Peers {
+		s := states[p.ID]
+		r.Members = append(r.Members, Entry{ID: p.ID, Incarnation: s.Identity})
+		r.Born = max(r.Born, s.Born)
+		if s.HasData {
+			holders = append(holders, p.ID)
+			r.Origin, r.Seal, r.Domain = p.ID, s.Seal, s.Domain
+		}
+	}
+	switch len(holders) {
+	case 0:
+		r.Seal, r.Domain = own.Seal, own.Domain
+	case 1:
+		for i := range r.Members {
+			if e := &r.Members[i]; e.ID != r.Origin {
+				e.Sets, e.Filters = 1, 1
+			}
+		}
+		if len(r.Members) == 1 {
+			r.Origin = ""
+		}
+	default:
+		return nil, fmt.Errorf("%w: %s hold data: at most one member may when a cluster is born; start the others with empty folders, or export and import their sets",
+			ErrConfig, strings.Join(holders, " and "))
+	}
+	return r, nil
+}
+
+// fill has this member filled, unless that is under way.
+func (m *Membership) fill(v View) {
+	f := &m.filler
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running || m.conf.Fill == nil {
+		return
+	}
+	f.running = true
+	f.ended.Go(func() {
+		defer func() {
+			f.mu.Lock()
+			f.running = false
+			f.mu.Unlock()
+			m.Wake()
+		}()
+		ctx := context.Background()
+		err := m.conf.Fill(ctx, v)
+		if err == nil {
+			err = m.certify(ctx, v)
+		}
+		if err != nil {
+			m.conf.Log.Warn("cluster: this member could not be filled, it is tried again", "epoch", v.Record.Epoch, "cause", err)
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// certify notes that this member has been filled under a view.
+func (m *Membership) certify(ctx context.Context, v View) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.view.Epoch() != v.Epoch() {
+		return nil // under another one it is done again, from where it was
+	}
+	f := filled{m.conf.Disk.Identity(), v.Record.Epoch, v.Record.Epoch}
+	b, err := json.Marshal(f)
+	if err == nil {
+		err = m.conf.Disk.Save(ctx, keyFilled, b)
+	}
+	if err == nil {
+		err = m.conf.Disk.Certified(ctx, true, true)
+	}
+	if err != nil {
+		return err
+	}
+	m.filled = f
+	m.look()
+	return nil
+}
