@@ -34,6 +34,7 @@ const metaRequest = 'r'
 const (
 	requestVersion = 1
 
+	requestMarkBytes    = 8
 	sumBytes            = 8
 	requestItemBytesMin = 1 + sumBytes + 1 // op, sum, length of the context
 )
@@ -67,6 +68,23 @@ func Requests(slot Slot) Bounds {
 // IsRequest reports whether a key is that of a request.
 func (k *Key) IsRequest() bool {
 	return k.Kind == KindSlotMeta && len(k.Rest) > 0 && k.Rest[0] == metaRequest
+}
+
+// Request returns the set and the id of a key that is one of a request. It reports false for what AppendRequestKey does not write. The set and the
+// id alias the key.
+func (k *Key) Request() (set, id []byte, ok bool) {
+	if !k.IsRequest() {
+		return nil, nil, false
+	}
+	set, rest, ok := cutBytes(k.Rest[1:], 1, SetNameBytesMax)
+	if !ok || len(rest) == 0 || SetSlot(set) != k.Slot {
+		return nil, nil, false
+	}
+	n := int(rest[0])
+	if n == 0 || n > RequestIDBytesMax || len(rest) != 1+n+requestMarkBytes {
+		return nil, nil, false
+	}
+	return set, rest[1 : 1+n : 1+n], true
 }
 
 // AppendRequestValue appends the value of a request's key.
