@@ -32,7 +32,8 @@ const (
 func kindVersion(kind byte) byte {
 	switch kind {
 	case kindWrite, kindWritten, kindKnows, kindKnown, kindFactsResult, kindAskLost, kindAskState, kindRead, kindLookup, kindContexts, kindAskDigests,
-		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany:
+		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany,
+		kindAskRequests, kindRequests:
 		return 2
 	}
 	return 1

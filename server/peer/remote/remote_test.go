@@ -280,6 +280,13 @@ func calls(t fataler) []call {
 			return answers{a, by}, err
 		}},
 		{"Digests", remote.Compare, false, true, func(r remote.Local) (any, error) { return all(r.Digests(ctx, slots, full)) }},
+		{"Requests", remote.Copy, false, true, func(r remote.Local) (any, error) {
+			list, err := all(r.Requests(ctx, slots, full))
+			for i := range list {
+				list[i].Age = 0 // the time of the question
+			}
+			return list, err
+		}},
 		{"RangeDigests", remote.Compare, false, false, func(r remote.Local) (any, error) {
 			a, by, err := r.RangeDigests(ctx, slots, full, 3)
 			return answers{a, by}, err

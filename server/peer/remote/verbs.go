@@ -24,6 +24,7 @@ const (
 	VerbExport         wire.Verb = 116
 	VerbDigests        wire.Verb = 117 // a stream
 	VerbRangeDigests   wire.Verb = 118
+	VerbRequests       wire.Verb = 121 // a stream
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -82,6 +83,8 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.AskDigests)
 	case VerbRangeDigests:
 		_, ok = m.(peer.AskRangeDigests)
+	case VerbRequests:
+		_, ok = m.(peer.AskRequests)
 	default:
 		return fitsSlices(v, m)
 	}
@@ -126,7 +129,7 @@ func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
 	case VerbRead, VerbJudge:
 		return wire.PriorityRead
-	case VerbExport:
+	case VerbExport, VerbRequests:
 		return wire.PriorityCopy
 	case VerbApplyFacts, VerbApplyFacts + wire.Verb(bigset.Sync), VerbApplyFacts + wire.Verb(bigset.NoSync), VerbHeal, VerbLost, VerbElementDigests,
 		VerbState, VerbLocate, VerbDigests, VerbRangeDigests, VerbSliceDigests, VerbPageSums, VerbPages, VerbMergePages, VerbFlushSlice:
