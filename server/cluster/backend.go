@@ -45,21 +45,37 @@ func (l *live) sealer(set []byte) *door.Sealer {
 // triesMax is how often an operation is begun again because the epoch has changed.
 const triesMax = 8
 
-// again does an operation, and does it again where members refused it because they are at another epoch: nothing has happened there, or, of a write with
-// an id, the same.
+// again does an operation, and does it again where members refused it because they are at another epoch: nothing has happened there, or, of what may be
+// repeated, the same. An error that comes after a try that may have done something is a *door.UnknownError, whatever the last try says.
 func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, f func(l *live, tries int) (T, error)) (r T, err error) {
+	var begun error // of the first try that may have done something
 	for try := range triesMax {
-		l, failed := b.ready()
-		if failed != nil {
-			return r, failed
+		var l *live
+		if l, err = b.ready(); err != nil {
+			break
 		}
 		if r, err = f(l, try); err == nil || !errors.Is(err, peer.ErrNotMine) || !repeat(err) {
 			break
 		}
+		if begun == nil && errors.Is(err, coord.ErrUnknown) {
+			begun = err
+		}
 		b.m.membership.Wake()
 		b.m.await(ctx, l)
 	}
-	return r, failure(err)
+	return r, failureSince(begun, err)
+}
+
+// failureSince is failure of the last try of an operation. begun is the error of a try before that may have done something, or nil. That a filter was dropped
+// decides all the same: nothing of it is left.
+func failureSince(begun, err error) error {
+	err = failure(err)
+	if err == nil || begun == nil || errors.Is(err, door.ErrUnknown) || errors.Is(err, bigset.ErrNoFilter) {
+		return err
+	}
+	u := &door.UnknownError{}
+	errors.As(failure(begun), &u)
+	return &door.UnknownError{Acked: u.Acked, Durable: u.Durable, W: u.W, DW: u.DW, Err: fmt.Errorf("%w; asked again: %v", begun, err)}
 }
 
 func always(error) bool { return true }
