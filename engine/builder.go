@@ -256,6 +256,9 @@ const accountEvery = 256
 // Seen and Dead is never newer than the keys they find.
 func (b *builder) publish() {
 	st := b.st
+	if len(b.forgets) > 0 {
+		b.s.requestLog.gone(b.forgets)
+	}
 	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
 	st.mu.Lock()

@@ -68,6 +68,7 @@ func (s *Store) open(dir string) (err error) {
 		return err
 	}
 	s.damages.Open(s.db)
+	s.requestLog.open(s.db)
 	if err = s.filters.Open(s.db, s.opt.filters(), filters.Sets{Passes: &s.passes, Swapping: &s.swapping}, &s.damages); err == nil {
 		s.reportDamage()
 		err = s.db.Ready()

@@ -31,6 +31,9 @@ const RequestIDBytesMax = 64
 // The first byte of what follows the kind in the key of slot metadata. It is on disk.
 const metaRequest = 'r'
 
+// RequestMarkBytes is how many bytes the mark takes, at the end of the key of a request.
+const RequestMarkBytes = 8
+
 const (
 	requestVersion = 1
 
