@@ -235,13 +235,13 @@ func (c *Client) read(ctx context.Context, r *Read, f func(*Part) bool) error {
 	if err := checkRead(r); err != nil {
 		return err
 	}
+	var p Part
 	done, stopped := false, false
 	err := c.stream(ctx, api.VerbRead, api.AppendRead(nil, r), func(b []byte) (bool, error) {
 		if done {
 			return false, fmt.Errorf("%w: a part after the last", ErrAnswer)
 		}
-		p, err := api.DecodePart(b)
-		if err != nil {
+		if err := api.DecodePart(&p, b); err != nil {
 			return false, err
 		}
 		done = p.Done

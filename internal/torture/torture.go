@@ -387,13 +387,13 @@ func (c *client) read(ctx context.Context, set string) error {
 	defer cancel()
 	op := c.h.Read(set)
 	var err error
+	var part door.Part
 	done := false
 	for b, failed := range c.node.link.Stream(ctx, wire.Call{Verb: api.VerbRead, Priority: wire.PriorityRead, Body: api.AppendRead(nil, &door.Read{Set: []byte(set)})}) {
 		if err = failed; err != nil {
 			break
 		}
-		var part door.Part
-		if part, err = api.DecodePart(b); err != nil {
+		if err = api.DecodePart(&part, b); err != nil {
 			break
 		}
 		for _, e := range part.Elements {

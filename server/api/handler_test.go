@@ -51,8 +51,8 @@ func TestHandler(t *testing.T) {
 	var got []byte
 	parts := ask(VerbRead, AppendRead(nil, &door.Read{Set: set, Batch: 2, Limit: 4}))
 	for i, b := range parts {
-		p, err := DecodePart(b)
-		if err != nil || p.Done != (i == len(parts)-1) || p.Done != (len(p.After) > 0) {
+		var p door.Part
+		if err := DecodePart(&p, b); err != nil || p.Done != (i == len(parts)-1) || p.Done != (len(p.After) > 0) {
 			t.Fatalf("part %d of %d: %+v, %v", i, len(parts), p, err)
 		}
 		for _, e := range p.Elements {

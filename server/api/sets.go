@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"bigset"
 	"bigset/keyscheme"
 	"bigset/server/door"
@@ -185,16 +187,17 @@ func AppendPart(dst []byte, p *door.Part) []byte {
 	return dst
 }
 
-// DecodePart inverts AppendPart.
-func DecodePart(b []byte) (p door.Part, err error) {
+// DecodePart inverts AppendPart. The elements take the room of those that the part had before.
+func DecodePart(p *door.Part, b []byte) error {
 	in := begin(b)
 	p.Done = in.bool()
 	p.Context, p.After = in.bytes(), in.bytes()
-	p.Elements = make([]door.Element, in.count(2))
+	n := in.count(2)
+	p.Elements = slices.Grow(p.Elements[:0], n)[:n]
 	for i := range p.Elements {
 		p.Elements[i] = door.Element{Name: in.bytes(), Context: in.bytes()}
 	}
-	return p, in.end()
+	return in.end()
 }
 
 // AppendCount appends the answer to a count.

@@ -42,7 +42,7 @@ var bodies = []struct {
 	{"part", &door.Part{Elements: []door.Element{{Name: []byte("a"), Context: []byte("N")}}, Context: []byte("W"), After: []byte("C"), Done: true},
 		"0101015701430101" + "61014e",
 		func(v any) []byte { return AppendPart(nil, v.(*door.Part)) },
-		func(b []byte) (any, error) { v, err := DecodePart(b); return &v, err }},
+		func(b []byte) (any, error) { var v door.Part; err := DecodePart(&v, b); return &v, err }},
 	{"count", &door.Count{Elements: 1 << 40, Context: []byte("W")}, "01808080808020" + "0157",
 		func(v any) []byte { return AppendCount(nil, v.(*door.Count)) },
 		func(b []byte) (any, error) { v, err := DecodeCount(b); return &v, err }},

@@ -234,7 +234,11 @@ type page struct {
 	done  bool
 	left  int // of the limit
 	last  []byte
+	room  []door.Element // for the elements of a part
 }
+
+// partBytesMax is about how many bytes a part has, beside those of its last element.
+const partBytesMax = 1 << 20
 
 // options returns what replicas are asked for: the limit and one more, which says whether there is another page.
 func (p *page) options() (o bigset.ReadOptions, err error) {
@@ -253,7 +257,13 @@ func (p *page) options() (o bigset.ReadOptions, err error) {
 
 // parts gives what a result holds to the client, in parts of its size.
 func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) {
-	var out door.Part
+	var last []byte // of what was given; the result's memory
+	defer func() {
+		if last != nil {
+			p.last = append([]byte{}, last...)
+		}
+	}()
+	out, bytes := door.Part{Elements: p.room[:0]}, 0
 	if r.Context != nil && !p.begun {
 		p.begun = true
 		if out.Context, err = p.seal.Wide(r.Context); err != nil {
@@ -267,26 +277,31 @@ func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) 
 	for _, e := range r.Elements {
 		if p.read.Limit > 0 && p.left == 0 {
 			p.done, out.Done = true, true
-			if out.After, err = p.seal.Cursor(p.last, p.read.Reverse); err == nil {
+			if last == nil {
+				last = p.last
+			}
+			if out.After, err = p.seal.Cursor(last, p.read.Reverse); err == nil {
 				give(out)
 			}
 			return err
 		}
 		p.left--
-		p.last = append(p.last[:0:0], e.Name...)
+		last = e.Name
 		el := door.Element{Name: e.Name}
 		if p.read.Contexts {
 			if el.Context, err = p.seal.Narrow(e.Name, e.Dots); err != nil {
 				return err
 			}
 		}
-		if out.Elements = append(out.Elements, el); len(out.Elements) == size {
+		out.Elements = append(out.Elements, el)
+		if bytes += len(el.Name) + len(el.Context); len(out.Elements) == size || bytes >= partBytesMax {
 			if !give(out) {
 				return nil
 			}
-			out = door.Part{}
+			out, bytes = door.Part{Elements: out.Elements[:0]}, 0
 		}
 	}
+	p.room = out.Elements
 	if out.Done = r.Done; out.Done {
 		p.done = true
 	}

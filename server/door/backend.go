@@ -103,7 +103,7 @@ type Read struct {
 }
 
 // BatchMax is the largest number of elements in a part of a read.
-const BatchMax = 256
+const BatchMax = 1000
 
 // Check returns what is wrong with a read: bigset.ErrRequest or bigset.ErrLimit.
 func (r *Read) Check() error {
@@ -119,7 +119,7 @@ type Element struct {
 	Context Token // narrow; empty unless asked for
 }
 
-// Part is a part of a read.
+// Part is a part of a read. It is good until the next.
 type Part struct {
 	Elements []Element
 	Context  Token // of the whole set when the read began; in the first part
