@@ -249,6 +249,8 @@ var _ cluster.Disk = (*clusterDisk)(nil)
 
 func (d *clusterDisk) Identity() []byte { return d.store.Identity() }
 
+func (d *clusterDisk) Failed() error { return d.store.Failed() }
+
 // PrepareRestore has the store of a node that does not run be restored with its cluster when the node starts: cluster.PrepareRestore.
 func PrepareRestore(ctx context.Context, s *engine.Store) (*cluster.Record, error) {
 	return cluster.PrepareRestore(ctx, &clusterDisk{s})

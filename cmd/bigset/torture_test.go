@@ -1,8 +1,10 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -25,6 +27,25 @@ func TestTorture(t *testing.T) {
 	if r.History.OK < 100 || r.History.Items < 50 || len(r.Faults) < 3 {
 		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
 	}
+}
+
+// TestFullDisks fills the disks of nodes beside other faults.
+func TestFullDisks(t *testing.T) {
+	if !tier.Full() {
+		t.Skip("mounts a disk in memory for each node")
+	}
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("only root on Linux may mount disks")
+	}
+	r, err := torture.Run(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(),
+		Faults: []string{"full", "full", "kill", "roll-back", "slow"}, Duration: time.Minute, Clients: 4, Seed: tier.Random(t).Uint64(), Progress: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.History.OK < 100 || r.History.Items < 50 || r.Faults["full"] == 0 {
+		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
+	}
+	t.Logf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
 }
 
 // TestRollingVersions rolls three processes from this version to the next one and back, under load.

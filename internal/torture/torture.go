@@ -32,14 +32,17 @@ type Options struct {
 	Seed     uint64        // what happens when is drawn from it; what it leads to depends on the machine
 	// Next is Command of a program of the next version, for the fault "roll", which is not one of AllFaults; default none.
 	Next func(args ...string) *exec.Cmd
-	// Faults are what is done; default all of AllFaults.
+	// Faults are what is done; default all of AllFaults. There is "full", too, on Linux for who may mount file systems.
 	Faults []string
 	// Progress is told what is done; default nobody.
 	Progress func(format string, args ...any)
 }
 
 // AllFaults are the faults by name.
-var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "isolate", "one-way", "cut", "delay"}
+var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "roll-back", "isolate", "one-way", "cut", "delay", "slow"}
+
+// full is the fault that fills a node's disk. It is not one of AllFaults: the disks are made for it, which takes the right to mount them.
+const full = "full"
 
 // Report is what a run came to.
 type Report struct {
@@ -63,16 +66,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		o.Faults = AllFaults
 	}
 	for _, f := range o.Faults {
-		if !slices.Contains(AllFaults, f) && (f != roll || o.Next == nil) {
-			return Report{}, fmt.Errorf("torture: no fault %q: there are %v", f, AllFaults)
+		if !slices.Contains(AllFaults, f) && f != full && (f != roll || o.Next == nil) {
+			return Report{}, fmt.Errorf("torture: no fault %q: there are %v, and %s", f, AllFaults, full)
 		}
 	}
 	began := time.Now()
 	ns, err := newNodes(&o)
+	defer ns.close()
 	if err != nil {
 		return Report{}, err
 	}
-	defer ns.close()
 	for _, n := range ns.all {
 		if err := ns.start(n); err != nil {
 			return Report{}, err
@@ -187,10 +190,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 		some(300, 2500)
 		n.signal(syscall.SIGCONT)
 	case "wipe": // one disk at a time: two of three are more than the cluster promises to survive
-		if err := ns.whole(ctx, time.Minute); err != nil {
-			return err
-		}
-		if err := n.end(syscall.SIGKILL); err != nil {
+		if err := r.killedWhole(ctx, n); err != nil {
 			return err
 		}
 		if err := n.wipe(); err != nil {
@@ -200,6 +200,32 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 			return err
 		}
 		return ns.whole(ctx, time.Minute)
+	case "roll-back": // the disk comes back as it was some time ago, as from a backup
+		if err := r.killedWhole(ctx, n); err != nil {
+			return err
+		}
+		if err := n.keepCopy(); err != nil {
+			return err
+		}
+		if err := ns.start(n); err != nil {
+			return err
+		}
+		some(300, 2000)
+		if err := r.killedWhole(ctx, n); err != nil {
+			return err
+		}
+		if err := n.rollBack(); err != nil {
+			return err
+		}
+		if err := ns.start(n); err != nil {
+			return err
+		}
+		return ns.whole(ctx, time.Minute)
+	case full:
+		if err := keepFull(ctx, n.disk, time.Duration(300+rng.IntN(2500))*time.Millisecond); err != nil {
+			return err
+		}
+		return r.startIfFailed(ctx, n)
 	case "isolate":
 		ns.net.Isolate(n.id, true)
 		some(300, 2500)
@@ -220,8 +246,22 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 			some(300, 2000)
 			r.delay(l, 0)
 		}
+	case "slow":
+		if l := ns.net.Get(n.id, other.id); l != nil && n != other {
+			r.limit(l, 64<<10)
+			some(300, 2000)
+			r.limit(l, 0)
+		}
 	}
 	return nil
+}
+
+// killedWhole kills a node when all members are whole: the disk that it then loses is the only one.
+func (r *run) killedWhole(ctx context.Context, n *node) error {
+	if err := r.ns.whole(ctx, time.Minute); err != nil {
+		return err
+	}
+	return n.end(syscall.SIGKILL)
 }
 
 // end heals all, waits until all members are whole, and reads everything everywhere.

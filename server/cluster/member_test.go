@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -271,4 +272,36 @@ func TestMemberSeats(t *testing.T) {
 	if seat, ok := l.seat(l.firstOf(1)); !ok || seat != 1 {
 		t.Errorf("the member that had data before, an owner, has seat %d, %v", seat, ok)
 	}
+}
+
+// TestStoreFailed: all members know of one whose store takes no writes until it is started again, and none counts it for writes.
+func TestStoreFailed(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	a := w.procs[0].member
+	says := func(i int) string {
+		m := &a.Status().Members[i]
+		if m.StoreFailed && m.Waits == "" {
+			t.Error("failed, and waits for nothing")
+		}
+		return m.Waits
+	}
+	until(t, "readiness", func() bool { return len(a.NotReady()) == 0 && says(1)+says(2) == "" })
+	failed := func(i int, err error) {
+		w.disks[i].mu.Lock()
+		defer w.disks[i].mu.Unlock()
+		w.disks[i].failed = err
+	}
+	failed(2, errors.New("no room"))
+	until(t, "c's failure is known", func() bool { return strings.Contains(says(2), "a restart") && strings.Contains(says(2), "no room") })
+	if r := a.NotReady(); len(r) > 0 || says(1) != "" {
+		t.Errorf("with two that take writes: %q, b waits for %q", r, says(1))
+	}
+	failed(0, errors.New("no room"))
+	until(t, "too few take writes", func() bool {
+		r := a.NotReady()
+		return len(r) == 1 && strings.Contains(r[0], "to be written") && says(0) != ""
+	})
+	failed(2, nil)
+	until(t, "c is back", func() bool { return len(a.NotReady()) == 0 && says(2) == "" })
 }
