@@ -48,6 +48,22 @@ func TestFullDisks(t *testing.T) {
 	t.Logf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
 }
 
+// TestBornFromOne makes a cluster of a node with a large store and two empty ones.
+func TestBornFromOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes for some seconds")
+	}
+	t.Parallel()
+	b, err := torture.Birth(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(), Progress: t.Logf},
+		tier.Pick(0, 20_000, 1_000_000), tier.Pick(0, 2_000, 100_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Added == 0 {
+		t.Error("nothing was added while the cluster was born")
+	}
+}
+
 // TestRollingVersions rolls three processes from this version to the next one and back, under load.
 func TestRollingVersions(t *testing.T) {
 	if !tier.Full() {

@@ -120,7 +120,7 @@ func (r *run) faults(ctx context.Context) error {
 			r.clients.Go(func() { c.work(ctx) })
 			continue
 		}
-		c := &client{r: r, rng: rng, h: h}
+		c := &setClient{r: r, rng: rng, h: h}
 		r.clients.Go(func() { c.work(ctx) })
 	}
 	defer func() {
@@ -273,7 +273,7 @@ func (r *run) end(ctx context.Context) error {
 	if err := r.ns.whole(ctx, 2*time.Minute); err != nil {
 		return err
 	}
-	c := &client{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, 1<<33)), h: r.history.Client("the end")}
+	c := &setClient{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, 1<<33)), h: r.history.Client("the end")}
 	for i := range sets {
 		for _, n := range r.ns.all {
 			c.node = n
@@ -322,8 +322,8 @@ func (r *run) same(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// client is one client at work.
-type client struct {
+// setClient is one client of sets at work.
+type setClient struct {
 	r    *run
 	rng  *rand.Rand
 	h    *history.Client
@@ -332,7 +332,7 @@ type client struct {
 }
 
 // work does operations until the run is over.
-func (c *client) work(ctx context.Context) {
+func (c *setClient) work(ctx context.Context) {
 	for !c.r.over.Load() && ctx.Err() == nil {
 		c.node = c.r.ns.all[c.rng.IntN(len(c.r.ns.all))]
 		set := fmt.Sprint("set", c.rng.IntN(sets))
@@ -352,7 +352,7 @@ func (c *client) work(ctx context.Context) {
 // operationTime is how long a client waits for an answer.
 const operationTime = 4 * time.Second
 
-func (c *client) do(ctx context.Context, verb wire.Verb, body []byte) ([]byte, error) {
+func (c *setClient) do(ctx context.Context, verb wire.Verb, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
 	return c.node.link.Do(ctx, wire.Call{Verb: verb, Body: body})
@@ -370,14 +370,14 @@ func outcome(err error) history.Outcome {
 }
 
 // slow keeps a client that is refused from asking again at once.
-func (c *client) slow(ctx context.Context, err error) {
+func (c *setClient) slow(ctx context.Context, err error) {
 	if err != nil {
 		c.r.note(err)
 		pause(ctx, 10*time.Millisecond)
 	}
 }
 
-func (c *client) add(ctx context.Context, set string) {
+func (c *setClient) add(ctx context.Context, set string) {
 	var ops []door.Op
 	var elements []string
 	for range 1 + c.rng.IntN(3) {
@@ -395,7 +395,7 @@ func (c *client) add(ctx context.Context, set string) {
 }
 
 // lookup asks for an element of its own, and may remove it with the context that it was given.
-func (c *client) lookup(ctx context.Context, remove bool) {
+func (c *setClient) lookup(ctx context.Context, remove bool) {
 	if len(c.mine) == 0 {
 		return
 	}
@@ -422,7 +422,7 @@ func (c *client) lookup(ctx context.Context, remove bool) {
 	gone.End(outcome(err), err)
 }
 
-func (c *client) read(ctx context.Context, set string) error {
+func (c *setClient) read(ctx context.Context, set string) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*operationTime)
 	defer cancel()
 	op := c.h.Read(set)
