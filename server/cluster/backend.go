@@ -280,19 +280,28 @@ func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) 
 	return nil
 }
 
-// Count implements door.Backend, by reading.
-func (b *Backend) Count(ctx context.Context, r door.Read) (c door.Count, err error) {
-	r.Contexts = false
-	for part, err := range b.Read(ctx, r) {
+// Count implements door.Backend. One that meets another epoch begins again.
+func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
+	if err := r.Check(); err != nil {
+		return door.Count{}, err
+	}
+	return again(ctx, b, always, func(l *live, _ int) (door.Count, error) {
+		q, err := b.quorum(l, door.Quorum{}, r.R)
 		if err != nil {
 			return door.Count{}, err
 		}
-		if len(part.Context) > 0 {
-			c.Context = part.Context
+		seal := l.sealer(r.Set)
+		o := bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, Limit: r.Limit}
+		if o.After, err = seal.After(r.After, r.Reverse); err != nil {
+			return door.Count{}, err
 		}
-		c.Elements += uint64(len(part.Elements))
-	}
-	return c, nil
+		n, err := b.m.co.Count(ctx, coord.Read{Set: r.Set, Options: o, Quorum: q})
+		if err != nil {
+			return door.Count{}, err
+		}
+		token, err := seal.Wide(n.Context)
+		return door.Count{Elements: n.Elements, Context: token}, err
+	})
 }
 
 // Context implements door.Backend.
