@@ -249,12 +249,18 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	left := uint64(0)
+	if seen != nil {
+		s, err := b.store.State(ctx, d.Set)
+		switch {
+		case err == nil:
+			left = d.Leaves(&s, seen)
+		case !errors.Is(err, bigset.ErrNotFound):
+			return 0, failure(err, durability)
+		}
+	}
 	if _, err := b.store.Drop(ctx, d.Set, seen, durability); err != nil {
 		return 0, failure(err, durability)
-	}
-	left, err := b.store.Live(ctx, d.Set)
-	if err != nil {
-		return 0, &door.UnknownError{Acked: 1, Durable: durable(durability), W: 1, DW: durable(durability), Err: err}
 	}
 	return left, nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"bigset"
 	"bigset/server/door"
+	"bigset/server/peer"
 	"bigset/server/peer/remote"
 )
 
@@ -78,5 +80,72 @@ func TestBackendCount(t *testing.T) {
 	w.procs[1].stop()
 	if n, err := b.Count(ctx, door.Read{Set: set}); !errors.Is(err, door.ErrUnavailable) {
 		t.Errorf("without the others: %+v, %v", n, err)
+	}
+}
+
+// spent is a replica that says nothing of its state once it has applied something, or from the beginning.
+type spent struct {
+	replica
+	applied *atomic.Bool
+}
+
+func (r *spent) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
+	by, err := r.replica.Apply(ctx, d, durability)
+	r.applied.Store(true)
+	return by, err
+}
+
+func (r *spent) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
+	if r.applied.Load() {
+		return bigset.State{}, r.Member(), errors.New("no answer")
+	}
+	return r.replica.State(ctx, set)
+}
+
+// TestBackendDrop: what a drop leaves is known before it is done, so that one that is done says so, and one that can't be done is not.
+func TestBackendDrop(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	set, m := []byte("s"), w.procs[0].member
+	b, applied := m.Backend(), &atomic.Bool{}
+	must(t, w.procs[0].add(t, "s", "a", "b"))
+	seen, err := b.Context(ctx, set, 3)
+	must(t, err)
+	for i := range 3 { // all have it, whichever is asked
+		until(t, "a third element", func() bool {
+			err := w.procs[i].add(t, "s", "c")
+			s, err2 := w.procs[i].store.State(ctx, set)
+			return err == nil && err2 == nil && s.Seen.Len()-s.Dead.Len() == 3
+		})
+	}
+	l := m.live.Load()
+	var all []replica
+	for _, r := range l.replicas {
+		all = append(all, &spent{r, applied})
+	}
+	odd, err := newLive(l.view, all, l.near)
+	must(t, err)
+	m.live.Store(odd)
+	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); err != nil || left != 1 || !applied.Load() {
+		t.Errorf("a drop of what was seen leaves %d, %v", left, err)
+	}
+	before := fmt.Sprint(w.procs[0].read(t, "s"), w.procs[1].read(t, "s"))
+	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrUnknown) || left != 0 {
+		t.Errorf("a drop where nobody says what there is: %d, %v", left, err)
+	}
+	m.live.Store(l)
+	if after := fmt.Sprint(w.procs[0].read(t, "s"), w.procs[1].read(t, "s")); after != before || after != "[c] [c]" {
+		t.Errorf("%s were left, and then %s", before, after)
+	}
+	if left, err := b.Drop(ctx, door.Drop{Set: set}); err != nil || left != 0 || len(w.procs[1].read(t, "s")) != 0 {
+		t.Errorf("a drop of everything: %d, %v", left, err)
+	}
+	if left, err := b.Drop(ctx, door.Drop{Set: []byte("nobody's")}); !errors.Is(err, bigset.ErrNotFound) || left != 0 {
+		t.Errorf("a drop of nothing: %d, %v", left, err)
 	}
 }

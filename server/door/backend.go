@@ -29,7 +29,8 @@ type Backend interface {
 	Count(ctx context.Context, r Read) (Count, error)
 	// Context returns the context of the whole set.
 	Context(ctx context.Context, set []byte, r int) (Token, error)
-	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left.
+	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left of those that were live when it
+	// began: none without a context. That is known before anything is removed, so that an error says as for other changes what happened.
 	Drop(ctx context.Context, d Drop) (left uint64, err error)
 	// Names lists sets: those with elements or, with all, also those that are empty.
 	Names(ctx context.Context, all bool) iter.Seq2[Name, error]
@@ -138,6 +139,17 @@ type Drop struct {
 	Set     []byte
 	Context Token // wide: only what that saw; empty drops everything
 	Quorum  Quorum
+}
+
+// Leaves returns how many live dots of a set a drop leaves that has seen so much of it; nil has seen everything.
+func (d *Drop) Leaves(s *bigset.State, seen *clock.Clock) uint64 {
+	if seen == nil || s.Seen == nil {
+		return 0
+	}
+	live := s.Seen.Clone()
+	live.Subtract(s.Dead)
+	live.Subtract(seen)
+	return live.Len()
 }
 
 // Name is a set in a list.
