@@ -239,6 +239,18 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	return b.sealer(set).Wide(seen)
 }
 
+// Stats implements door.Backend.
+func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, error) {
+	if err := replicas(r); err != nil {
+		return door.Stats{}, err
+	}
+	s, err := b.store.State(ctx, set)
+	if err != nil {
+		return door.Stats{}, failure(err, 0)
+	}
+	return door.StatsOf(&s), nil
+}
+
 // Drop implements door.Backend.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 	durability, err := quorum(d.Quorum)

@@ -319,6 +319,21 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	})
 }
 
+// Stats implements door.Backend.
+func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, error) {
+	return again(ctx, b, always, func(l *live, _ int) (door.Stats, error) {
+		q, err := b.quorum(l, door.Quorum{}, r)
+		if err != nil {
+			return door.Stats{}, err
+		}
+		s, err := b.m.co.State(ctx, set, q)
+		if err != nil {
+			return door.Stats{}, err
+		}
+		return door.StatsOf(&s), nil
+	})
+}
+
 // Drop implements door.Backend. What is left is what one replica has that the context has not seen.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
 	return again(ctx, b, always, func(l *live, _ int) (left uint64, err error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bigset"
+	"bigset/keyscheme"
 	"bigset/server/door"
 	"bigset/server/peer"
 	"bigset/server/peer/remote"
@@ -26,10 +27,13 @@ func TestBackendCount(t *testing.T) {
 	for i := range 2000 {
 		names = append(names, fmt.Sprintf("e%04d", i))
 	}
-	must(t, w.procs[0].add(t, "s", names[:1000]...))
-	must(t, w.procs[1].add(t, "s", names[1000:]...))
-	b := w.procs[2].member.Backend()
-	set := []byte("s")
+	b, set := w.procs[2].member.Backend(), []byte("s")
+	add := door.Write{Set: set, Quorum: door.Quorum{W: 3}} // whichever is asked has all
+	for _, n := range names {
+		add.Ops = append(add.Ops, door.Op{Kind: keyscheme.OpAdd, Element: []byte(n)})
+	}
+	_, err := b.Write(ctx, add)
+	must(t, err)
 	page := func(reverse bool) door.Token {
 		var after door.Token
 		for part, err := range b.Read(ctx, door.Read{Set: set, Limit: 300, Reverse: reverse}) {
@@ -116,13 +120,8 @@ func TestBackendDrop(t *testing.T) {
 	must(t, w.procs[0].add(t, "s", "a", "b"))
 	seen, err := b.Context(ctx, set, 3)
 	must(t, err)
-	for i := range 3 { // all have it, whichever is asked
-		until(t, "a third element", func() bool {
-			err := w.procs[i].add(t, "s", "c")
-			s, err2 := w.procs[i].store.State(ctx, set)
-			return err == nil && err2 == nil && s.Seen.Len()-s.Dead.Len() == 3
-		})
-	}
+	_, err = b.Write(ctx, door.Write{Set: set, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("c")}}, Quorum: door.Quorum{W: 3}}) // whichever is asked has it
+	must(t, err)
 	l := m.live.Load()
 	var all []replica
 	for _, r := range l.replicas {
@@ -147,5 +146,37 @@ func TestBackendDrop(t *testing.T) {
 	}
 	if left, err := b.Drop(ctx, door.Drop{Set: []byte("nobody's")}); !errors.Is(err, bigset.ErrNotFound) || left != 0 {
 		t.Errorf("a drop of nothing: %d, %v", left, err)
+	}
+}
+
+// TestBackendStats: the figures are of what the replicas that were asked know together: what one has seen, less what one knows is dead.
+func TestBackendStats(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	set, b := []byte("s"), w.procs[0].member.Backend()
+	for i, p := range w.procs { // nobody has what another has
+		for k := range i + 1 {
+			_, err := p.store.Add(ctx, set, [][]byte{fmt.Appendf(nil, "e%d.%d", i, k)}, bigset.WriteOptions{})
+			must(t, err)
+		}
+	}
+	_, err := w.procs[2].store.Remove(ctx, set, [][]byte{[]byte("e2.1")}, bigset.WriteOptions{})
+	must(t, err)
+	if st, err := b.Stats(ctx, set, 3); err != nil || st.Live != 5 || st.Seen != 7 || st.Dead != 2 || st.Actors != 3 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if st, err := b.Stats(ctx, set, 1); err != nil || st.Live > 2 || st.Actors != 1 {
+		t.Errorf("of one replica: %+v, %v", st, err)
+	}
+	if _, err := b.Stats(ctx, set, 4); !errors.Is(err, door.ErrQuorum) {
+		t.Errorf("of four replicas: %v", err)
+	}
+	if _, err := b.Stats(ctx, []byte("nobody's"), 0); !errors.Is(err, bigset.ErrNotFound) {
+		t.Errorf("of no set: %v", err)
 	}
 }

@@ -29,6 +29,8 @@ type Backend interface {
 	Count(ctx context.Context, r Read) (Count, error)
 	// Context returns the context of the whole set.
 	Context(ctx context.Context, set []byte, r int) (Token, error)
+	// Stats returns figures of a set, by r replicas; 0 is the default.
+	Stats(ctx context.Context, set []byte, r int) (Stats, error)
 	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left of those that were live when it
 	// began: none without a context. That is known before anything is removed, so that an error says as for other changes what happened.
 	Drop(ctx context.Context, d Drop) (left uint64, err error)
@@ -132,6 +134,22 @@ type Part struct {
 type Count struct {
 	Elements uint64
 	Context  Token
+}
+
+// Stats are figures of what replicas know of a set together. What takes space where, a node alone knows of its own folder.
+type Stats struct {
+	Live uint64 // dots by which elements are present: one an element, where nobody added it twice at the same time
+	Seen uint64 // all events
+	Dead uint64 // events that are removed or replaced
+	// Of the clock: actors that have events in it, gaps in their counters, and the bytes of it and of the tombstone, as a store encodes them.
+	Actors, Gaps, ClockBytes, TombstoneBytes uint64
+}
+
+// StatsOf returns the figures of what is known of a set.
+func StatsOf(s *bigset.State) Stats {
+	return Stats{Live: s.Seen.Len() - s.Dead.Len(), Seen: s.Seen.Len(), Dead: s.Dead.Len(), Actors: uint64(len(s.Seen.Actors())), Gaps: uint64(s.Seen.GapCount()),
+		ClockBytes:     uint64(len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: s.Seen}))),
+		TombstoneBytes: uint64(len(keyscheme.AppendTombstoneValue(nil, s.Dead)))}
 }
 
 // Drop asks for a set to be dropped.
