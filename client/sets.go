@@ -29,6 +29,7 @@ type (
 	Part     = door.Part
 	Element  = door.Element
 	Count    = door.Count
+	Stats    = door.Stats
 	Drop     = door.Drop
 	Name     = door.Name
 )
@@ -164,6 +165,17 @@ func (c *Client) Context(ctx context.Context, set []byte, r int) (Token, error) 
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
 	return c.get(ctx, api.VerbContext, api.AppendSubset(nil, &Subset{Set: set, R: r}))
+}
+
+// Stats returns figures of a set, by r replicas; 0 is the default.
+func (c *Client) Stats(ctx context.Context, set []byte, r int) (Stats, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	b, err := c.get(ctx, api.VerbStats, api.AppendSubset(nil, &Subset{Set: set, R: r}))
+	if err != nil {
+		return Stats{}, err
+	}
+	return api.DecodeStats(b)
 }
 
 // Drop removes everything in a set or, with a context, what that saw, and returns how many dots are left. Without a context it first asks for

@@ -18,6 +18,7 @@ const (
 	VerbContext wire.Verb = 5
 	VerbDrop    wire.Verb = 6
 	VerbNames   wire.Verb = 7 // a stream
+	VerbStats   wire.Verb = 8
 )
 
 // Kinds of operations, as they are on the wire.
@@ -210,6 +211,24 @@ func DecodeCount(b []byte) (c door.Count, err error) {
 	in := begin(b)
 	c.Elements, c.Context = in.uint(), in.bytes()
 	return c, in.end()
+}
+
+// AppendStats appends the answer to VerbStats, whose request is a Subset without elements.
+func AppendStats(dst []byte, s *door.Stats) []byte {
+	dst = append(dst, version)
+	for _, v := range []uint64{s.Live, s.Seen, s.Dead, s.Actors, s.Gaps, s.ClockBytes, s.TombstoneBytes} {
+		dst = putUint(dst, v)
+	}
+	return dst
+}
+
+// DecodeStats inverts AppendStats.
+func DecodeStats(b []byte) (s door.Stats, err error) {
+	in := begin(b)
+	for _, v := range []*uint64{&s.Live, &s.Seen, &s.Dead, &s.Actors, &s.Gaps, &s.ClockBytes, &s.TombstoneBytes} {
+		*v = in.uint()
+	}
+	return s, in.end()
 }
 
 // AppendDrop appends a request to drop a set.

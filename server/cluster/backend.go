@@ -311,19 +311,28 @@ func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) 
 	return nil
 }
 
-// Count implements door.Backend, by reading.
-func (b *Backend) Count(ctx context.Context, r door.Read) (c door.Count, err error) {
-	r.Contexts = false
-	for part, err := range b.Read(ctx, r) {
+// Count implements door.Backend. One that meets another epoch begins again.
+func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
+	if err := r.Check(); err != nil {
+		return door.Count{}, err
+	}
+	return again(ctx, b, always, func(l *live, _ int) (door.Count, error) {
+		q, err := b.quorum(l, door.Quorum{}, r.R)
 		if err != nil {
 			return door.Count{}, err
 		}
-		if len(part.Context) > 0 {
-			c.Context = part.Context
+		seal := l.sealer(r.Set)
+		o := bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, Limit: r.Limit}
+		if o.After, err = seal.After(r.After, r.Reverse); err != nil {
+			return door.Count{}, err
 		}
-		c.Elements += uint64(len(part.Elements))
-	}
-	return c, nil
+		n, err := b.m.co.Count(ctx, coord.Read{Set: r.Set, Options: o, Quorum: q})
+		if err != nil {
+			return door.Count{}, err
+		}
+		token, err := seal.Wide(n.Context)
+		return door.Count{Elements: n.Elements, Context: token}, err
+	})
 }
 
 // Context implements door.Backend.
@@ -341,9 +350,24 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	})
 }
 
-// Drop implements door.Backend. What is left is what one replica has left of it.
+// Stats implements door.Backend.
+func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, error) {
+	return again(ctx, b, always, func(l *live, _ int) (door.Stats, error) {
+		q, err := b.quorum(l, door.Quorum{}, r)
+		if err != nil {
+			return door.Stats{}, err
+		}
+		s, err := b.m.co.State(ctx, set, q)
+		if err != nil {
+			return door.Stats{}, err
+		}
+		return door.StatsOf(&s), nil
+	})
+}
+
+// Drop implements door.Backend. What is left is what one replica has that the context has not seen.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
-	return again(ctx, b, always, func(l *live, _ int) (uint64, error) {
+	return again(ctx, b, always, func(l *live, _ int) (left uint64, err error) {
 		q, err := b.quorum(l, d.Quorum, 0)
 		if err != nil {
 			return 0, err
@@ -352,28 +376,40 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 		if err != nil {
 			return 0, err
 		}
+		if seen != nil {
+			s, err := b.state(ctx, l, d.Set)
+			if err != nil {
+				return 0, fmt.Errorf("%w: what is in %.64q is not known: %w", door.ErrUnavailable, d.Set, err)
+			}
+			left = d.Leaves(&s, seen)
+		}
 		if _, err := b.m.co.Drop(ctx, coord.Drop{Set: d.Set, Seen: seen, Quorum: q}); err != nil {
 			return 0, err
 		}
-		live, _, err := b.live(ctx, l, d.Set)
-		return live, err
+		return left, nil
 	})
+}
+
+// state asks the nearest replica that answers what it knows of a set: nothing, if it has never heard of it.
+func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State, error) {
+	var errs []error
+	for _, i := range l.ordered(l.holders(keyscheme.SetSlot(set))) {
+		s, _, err := l.replicas[i].State(ctx, set)
+		if err == nil || errors.Is(err, bigset.ErrNotFound) {
+			return s, nil
+		}
+		errs = append(errs, err)
+	}
+	return bigset.State{}, errors.Join(errs...)
 }
 
 // live asks the nearest replica that answers how many dots of a set are live, and how many events there were.
 func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uint64, err error) {
-	var errs []error
-	for _, i := range l.ordered(l.holders(keyscheme.SetSlot(set))) {
-		s, _, err := l.replicas[i].State(ctx, set)
-		if errors.Is(err, bigset.ErrNotFound) {
-			return 0, 0, nil
-		}
-		if err == nil {
-			return s.Seen.Len() - s.Dead.Len(), s.Seen.Len(), nil
-		}
-		errs = append(errs, err)
+	s, err := b.state(ctx, l, set)
+	if err != nil || s.Seen.Empty() {
+		return 0, 0, err
 	}
-	return 0, 0, errors.Join(errs...)
+	return s.Seen.Len() - s.Dead.Len(), s.Seen.Len(), nil
 }
 
 // Names implements door.Backend: each range is asked of one member that holds it. What the others have in addition, for some seconds, is not in the

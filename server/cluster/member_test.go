@@ -40,6 +40,7 @@ type trio struct {
 	files []*testkit.Disk
 	procs []*process
 	log   *slog.Logger
+	rate  int64 // of copies into members that are started from now on
 }
 
 func newTrio(t testing.TB, n int) *trio {
@@ -78,7 +79,7 @@ func (w *trio) start(i int) *process {
 	must(w.t, err)
 	hints, err := coord.OSFolder(w.t.TempDir())
 	must(w.t, err)
-	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond,
+	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate,
 		Filters: local.NewFilters(p.store), FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
 		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
@@ -218,6 +219,28 @@ func TestThree(t *testing.T) {
 		if c, err := w.procs[2].store.Count(context.Background(), []byte(set), engine.CountOptions{}); err != nil || int(c.Elements) != want {
 			t.Errorf("%s: %d of %d elements on the new disk, %v", set, c.Elements, want, err)
 		}
+	}
+}
+
+// TestCopyLimit: a member whose copies are bounded is filled no faster than that.
+func TestCopyLimit(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	for i := range 10 {
+		must(t, w.procs[0].add(t, fmt.Sprintf("set%d", i), "element"))
+	}
+	w.procs[2].stop()
+	w.disks[2], w.files[2], w.rate = newDisk("c2"), testkit.NewDisk(), 1
+	time.Sleep(cloneTime)
+	status := w.start(2).member.Status
+	until(t, "the first bytes of a copy", func() bool { return status().Copied > 0 })
+	time.Sleep(100 * time.Millisecond) // without a bound it would be done
+	if s := status(); s.Sets || s.Copied == 0 || s.CopyLimit != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 

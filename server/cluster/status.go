@@ -28,7 +28,8 @@ type Status struct {
 	Listed     bool           `json:"listed"`  // whether this member knows which filters there are
 	Named      int            `json:"named"`   // how many
 	Waits      string         `json:"waits,omitempty"`
-	Copied     uint64         `json:"copied_bytes,omitempty"` // of the copy into this member that goes on
+	Copied     uint64         `json:"copied_bytes,omitempty"`          // of the copy into this member that goes on
+	CopyLimit  int64          `json:"copy_bytes_per_second,omitempty"` // that copies into this member take at most; 0 is no bound
 	Members    []MemberStatus `json:"members"`
 }
 
@@ -58,7 +59,8 @@ type MemberStatus struct {
 // Status returns what this member knows.
 func (m *Member) Status() Status {
 	v := m.View()
-	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: m.membership.conf.Settings, Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits()}
+	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: m.membership.conf.Settings, Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits(),
+		CopyLimit: m.conf.CopyBytesPerSecond}
 	if v.Record != nil {
 		s.Epoch, s.Generation = v.Record.Epoch, v.Record.Generation
 	}

@@ -29,7 +29,10 @@ type Backend interface {
 	Count(ctx context.Context, r Read) (Count, error)
 	// Context returns the context of the whole set.
 	Context(ctx context.Context, set []byte, r int) (Token, error)
-	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left.
+	// Stats returns figures of a set, by r replicas; 0 is the default.
+	Stats(ctx context.Context, set []byte, r int) (Stats, error)
+	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left of those that were live when it
+	// began: none without a context. That is known before anything is removed, so that an error says as for other changes what happened.
 	Drop(ctx context.Context, d Drop) (left uint64, err error)
 	// Names lists sets: those with elements or, with all, also those that are empty.
 	Names(ctx context.Context, all bool) iter.Seq2[Name, error]
@@ -133,11 +136,38 @@ type Count struct {
 	Context  Token
 }
 
+// Stats are figures of what replicas know of a set together. What takes space where, a node alone knows of its own folder.
+type Stats struct {
+	Live uint64 // dots by which elements are present: one an element, where nobody added it twice at the same time
+	Seen uint64 // all events
+	Dead uint64 // events that are removed or replaced
+	// Of the clock: actors that have events in it, gaps in their counters, and the bytes of it and of the tombstone, as a store encodes them.
+	Actors, Gaps, ClockBytes, TombstoneBytes uint64
+}
+
+// StatsOf returns the figures of what is known of a set.
+func StatsOf(s *bigset.State) Stats {
+	return Stats{Live: s.Seen.Len() - s.Dead.Len(), Seen: s.Seen.Len(), Dead: s.Dead.Len(), Actors: uint64(len(s.Seen.Actors())), Gaps: uint64(s.Seen.GapCount()),
+		ClockBytes:     uint64(len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: s.Seen}))),
+		TombstoneBytes: uint64(len(keyscheme.AppendTombstoneValue(nil, s.Dead)))}
+}
+
 // Drop asks for a set to be dropped.
 type Drop struct {
 	Set     []byte
 	Context Token // wide: only what that saw; empty drops everything
 	Quorum  Quorum
+}
+
+// Leaves returns how many live dots of a set a drop leaves that has seen so much of it; nil has seen everything.
+func (d *Drop) Leaves(s *bigset.State, seen *clock.Clock) uint64 {
+	if seen == nil || s.Seen == nil {
+		return 0
+	}
+	live := s.Seen.Clone()
+	live.Subtract(s.Dead)
+	live.Subtract(seen)
+	return live.Len()
 }
 
 // Name is a set in a list.

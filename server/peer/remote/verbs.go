@@ -24,6 +24,7 @@ const (
 	VerbExport         wire.Verb = 116
 	VerbDigests        wire.Verb = 117 // a stream
 	VerbRangeDigests   wire.Verb = 118
+	VerbCountParts     wire.Verb = 119
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -82,6 +83,8 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.AskDigests)
 	case VerbRangeDigests:
 		_, ok = m.(peer.AskRangeDigests)
+	case VerbCountParts:
+		_, ok = m.(peer.AskCount)
 	default:
 		return fitsSlices(v, m)
 	}
@@ -124,7 +127,7 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 // PriorityOf returns how urgent a verb is: whether a client waits for it, reads by it, or a repair or copy does.
 func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
-	case VerbRead, VerbJudge:
+	case VerbRead, VerbJudge, VerbCountParts:
 		return wire.PriorityRead
 	case VerbExport:
 		return wire.PriorityCopy
