@@ -27,6 +27,12 @@ func drawScript(seed uint64, replicas int) *script {
 	if d.IntN(4) > 0 {
 		d.beside = append(d.some("crash", "wipe", "restart", "partition", "io-error", "disk-full", "copy", "skew"), "maintain", "partition")
 	}
+	d.draw()
+	return d.s
+}
+
+// draw draws all steps.
+func (d *draws) draw() {
 	for range rounds {
 		for lane := range clients {
 			for d.IntN(d.rare) == 0 && len(d.calls) > 0 && d.IntN(2) == 0 {
@@ -38,6 +44,21 @@ func drawScript(seed uint64, replicas int) *script {
 			d.wrong(d.beside[d.IntN(len(d.beside))])
 		}
 	}
+}
+
+// clusters of members, as they are drawn: how many there are, how many hold the set, and how many have what is acknowledged. With more than
+// a majority of those a member that joins is filled from fewer than all.
+var shapes = [][3]int{{3, 3, 2}, {3, 3, 3}, {2, 2, 2}, {5, 3, 2}, {3, 3, 3}, {5, 5, 3}, {5, 3, 3}, {5, 5, 4}}
+
+// drawMembers returns the schedule of a seed for members of package server/cluster.
+func drawMembers(seed uint64) *script {
+	shape := shapes[seed%uint64(len(shapes))]
+	d := &draws{Rand: rand.New(rand.NewPCG(seed, 13)), s: &script{seed: seed, replicas: shape[0], n: shape[1], w: shape[2]}}
+	d.calls = d.some("loss", "mute", "late", "delay", "duplicate", "power")
+	d.rare = 1 + d.IntN(8)
+	d.quorums = d.IntN(quorumsKinds)
+	d.beside = append(d.some("crash", "wipe", "partition"), "wipe", "crash", "maintain")
+	d.draw()
 	return d.s
 }
 
@@ -64,11 +85,16 @@ func (d *draws) others() (a, b int) {
 	return a, (a + 1 + d.IntN(d.s.replicas-1)) % d.s.replicas
 }
 
-func (d *draws) coordinator() int { return d.IntN(coordinators) }
+func (d *draws) coordinator() int {
+	if d.s.epochs() {
+		return coordinators + d.replica()
+	}
+	return d.IntN(coordinators)
+}
 
 // process is a coordinator, or now and then a replica as the receiver of a copy.
 func (d *draws) process() int {
-	if d.IntN(5) == 0 {
+	if d.s.epochs() || d.IntN(5) == 0 {
 		return coordinators + d.replica()
 	}
 	return d.coordinator()
@@ -121,8 +147,11 @@ func (d *draws) operation(lane int) {
 		t.ops = []stepOp{{verb: "ask", element: d.element()}, {verb: "ask", element: d.element()}}
 		d.views = append(d.views, len(d.s.steps))
 	case 5:
-		if d.IntN(3) == 0 {
+		switch {
+		case d.IntN(3) == 0:
 			d.add(lane, "drop", d.change())
+			return
+		case d.s.epochs(): // members exchange by themselves
 			return
 		}
 		a, b := d.others()

@@ -32,7 +32,7 @@ func (l *link) Member() peer.Member { return l.Replica.Member() }
 // unreachable is an error while a call can't be made. It says that nothing has happened.
 func (l *link) unreachable() error {
 	if l.cut || l.down || l.from.dead {
-		return fmt.Errorf("%w: no way to %s", peer.ErrUnavailable, l.node)
+		return fmt.Errorf("%w to %s", errNoWay, l.node)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	if err := l.unreachable(); err != nil {
 		return err
 	}
-	if fault == "power" {
+	if fault == "power" && l.c.mayCrash(l.member, true) {
 		l.c.crashIn(l.member, by, do)
 		return l.silence(ctx)
 	}

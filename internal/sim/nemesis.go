@@ -34,15 +34,32 @@ func (c *cluster) step(t *step) {
 
 // process is the one that a step names.
 func (c *cluster) process(t *step) *process {
-	if via := t.args["via"]; via >= coordinators {
+	if via := t.args["via"]; c.script.epochs() {
+		return c.members[c.seat(via)].process
+	} else if via >= coordinators {
 		return c.members[via-coordinators].process
 	}
 	return c.procs[t.args["via"]]
 }
 
+// seat is the member that a number names, where each of them is a coordinator.
+func (c *cluster) seat(via int) int {
+	return (via + len(c.members)*coordinators - coordinators) % len(c.members)
+}
+
 // coordinator is the one that a client's step goes to, after so many tries.
 func (c *cluster) coordinator(t *step, try int) *process {
-	return c.procs[(t.args["via"]+try)%coordinators]
+	if !c.script.epochs() {
+		return c.procs[(t.args["via"]+try)%coordinators]
+	}
+	at := c.seat(t.args["via"] + try)
+	for range c.members { // one that runs
+		if !c.members[at].down {
+			break
+		}
+		at = (at + 1) % len(c.members)
+	}
+	return c.members[at].process
 }
 
 // wrong does what goes wrong beside calls, and the work of the background. It returns what it did.
@@ -50,7 +67,7 @@ func (c *cluster) wrong(t *step, m *member) string {
 	const skipped = "skipped"
 	switch t.kind {
 	case "crash":
-		if m.down {
+		if m.down || !c.mayCrash(m, false) {
 			return skipped
 		}
 		c.power(m, t.args["keep"], t.args["seconds"])

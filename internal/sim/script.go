@@ -22,11 +22,15 @@ import (
 //	2 client1 write wait=300 via=1 w=2 dw=0 id=1 add=a remove=b@1
 //	3 nemesis wipe at=2 seconds=12
 //
+// A line "members 3 2" says that the replicas are members of package server/cluster, each of them a coordinator, and that 3 of them hold the
+// set and 2 have what is acknowledged. The processes that steps name are then all of members.
+//
 // add=a@1 is an add of a with the context that step 1 showed for a, add=a@1* with its context of the whole set. What follows a # is
 // ignored.
 type script struct {
 	seed     uint64 // who has which turn follows from it, and what replicas draw
 	replicas int
+	n, w     int // copies of the set, and how many have what is acknowledged, where members are those of package server/cluster; or 0
 	steps    []step
 }
 
@@ -111,6 +115,9 @@ func argRange(name string, replicas int) (low, high int) {
 func (s *script) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nseed %d\nreplicas %d\n", scriptHead, s.seed, s.replicas)
+	if s.epochs() {
+		fmt.Fprintf(&b, "members %d %d\n", s.n, s.w)
+	}
 	for i := range s.steps {
 		line := s.steps[i].String()
 		if note := s.steps[i].note; note != "" {
@@ -144,7 +151,7 @@ func (t step) String() string {
 
 // filter returns a copy with the steps for which keep is true. Keep is given the copy of a step, which it may change.
 func (s *script) filter(keep func(i int, t *step) bool) *script {
-	c := &script{seed: s.seed, replicas: s.replicas}
+	c := &script{seed: s.seed, replicas: s.replicas, n: s.n, w: s.w}
 	for i := range s.steps {
 		t := s.steps[i]
 		t.args, t.ops, t.note = maps.Clone(t.args), slices.Clone(t.ops), ""
@@ -186,6 +193,10 @@ func (s *script) take(line int, f []string) (err error) {
 		s.seed, err = strconv.ParseUint(f[1], 10, 64)
 	case len(f) == 2 && f[0] == "replicas":
 		s.replicas, err = intIn(f[1], scriptLeast, replicasMost)
+	case len(f) == 3 && f[0] == "members" && s.replicas > 0:
+		if s.n, err = intIn(f[1], 2, replicasMost); err == nil {
+			s.w, err = intIn(f[2], s.n/2+1, s.n)
+		}
 	case s.replicas == 0 || len(f) < 3 || len(s.steps) == scriptSteps:
 		return fmt.Errorf("want the number of replicas, and then at most %d steps, have %q", scriptSteps, strings.Join(f, " "))
 	default:
