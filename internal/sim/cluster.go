@@ -44,8 +44,13 @@ type cluster struct {
 	clones  uint64 // of disks, so far
 
 	addressed bool // a request reaches only the incarnation that it is addressed to
+	exchanges time.Duration
+	newsLost  int // of 100 calls by which members agree
+	rand      *rand.Rand
 	calm      bool // all faults have ended
 	quiet     bool // members ask the others no more
+
+	apart int // steps that are done beside their lane
 
 	crashing bool           // a call is cut off by a power cut
 	torn     []bigset.Delta // that it made: behind the cut, or before it
@@ -89,7 +94,10 @@ func runScript(s *script, r *Report, some map[string]int) (v *convergence.Violat
 	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), facts: newLedger(), stats: r, some: some,
 		views: map[int]*view{}}
 	defer func() { err = errors.Join(err, c.close()) }()
-	c.facts.kept, c.addressed = s.epochs(), s.rand(3).IntN(2) == 0
+	c.rand = s.rand(3)
+	c.facts.kept, c.addressed = s.epochs(), c.rand.IntN(2) == 0
+	c.exchanges = []time.Duration{-1, -1, 20 * time.Second}[c.rand.IntN(3)]
+	c.newsLost = []int{0, 0, 15, 30}[c.rand.IntN(4)]
 	for i := range s.replicas {
 		if err := c.addMember(i); err != nil {
 			return nil, err
@@ -225,13 +233,13 @@ func (c *cluster) play() {
 			c.turns.Go(func() {
 				for i := range c.script.steps {
 					if t := &c.script.steps[i]; t.lane == lane {
-						c.step(t)
+						c.inLane(t)
 					}
 				}
 				busy--
 			})
 		}
-		c.turns.Yield(func() bool { return busy == 0 })
+		c.turns.Yield(func() bool { return busy+c.apart == 0 })
 		if c.script.epochs() {
 			c.turns.Hurry, c.calm = 0, true
 			c.heal()
@@ -271,6 +279,7 @@ func (c *cluster) ended(ended bool) {
 // heal ends all that goes wrong.
 func (c *cluster) heal() {
 	for _, m := range c.members {
+		m.deaf, m.deafness = time.Time{}, 0
 		c.healDisk(m)
 		for _, l := range m.process.links {
 			l.cut, l.faults = false, nil

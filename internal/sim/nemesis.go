@@ -7,6 +7,19 @@ import (
 	"bigset/convergence"
 )
 
+// inLane does a step of the script, and returns when the next one of its lane has its turn.
+func (c *cluster) inLane(t *step) {
+	if t.args["apart"] == 0 {
+		c.step(t)
+		return
+	}
+	c.apart++
+	c.turns.Go(func() {
+		c.step(t)
+		c.apart--
+	})
+}
+
 // step does a step of the script, if it can be done.
 func (c *cluster) step(t *step) {
 	if ms := t.args["wait"]; ms > 0 {
@@ -24,7 +37,7 @@ func (c *cluster) step(t *step) {
 		c.drop(t)
 	case "exchange":
 		c.gossip(t)
-	case "loss", "mute", "delay", "late", "duplicate", "power":
+	case "refuse", "loss", "mute", "delay", "late", "duplicate", "power":
 		l := c.process(t).links[t.args["at"]]
 		l.faults = append(l.faults, t)
 	default:
@@ -78,6 +91,8 @@ func (c *cluster) wrong(t *step, m *member) string {
 	case "restart":
 		c.count("crash")
 		c.kill(t.args["via"]%coordinators, t.args["keep"])
+	case "deaf":
+		m.deafness = time.Duration(t.args["seconds"]) * time.Second
 	case "partition":
 		p := c.process(t)
 		p.cut = t.args["cut"] != 0

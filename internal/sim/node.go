@@ -58,6 +58,11 @@ func (c *cluster) peers() (all []membership.Peer) {
 	return all
 }
 
+// memberOf returns the number of a member.
+func (c *cluster) memberOf(name string) int {
+	return slices.IndexFunc(c.members, func(m *member) bool { return m.node == name })
+}
+
 // addNodes makes members of the replicas, and starts them.
 func (c *cluster) addNodes() error {
 	var nodes []ring.Node
@@ -92,10 +97,9 @@ func (c *cluster) boot(m *member) {
 	m.self.unsynced = false
 	m.self.Member, err = membership.NewMember(membership.Config{Node: m.node, Name: "sim", Peers: c.peers(), Settings: c.script.settings(),
 		Way: func(to membership.Peer) membership.Way {
-			i := slices.IndexFunc(c.members, func(o *member) bool { return o.node == to.ID })
-			return &way{link: p.links[i], from: m.node}
+			return &way{link: p.links[c.memberOf(to.ID)], from: m.node}
 		},
-		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), CopyChunkBytes: 1, Log: slog.New(listener{c, m}), Runner: c.turns},
+		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns},
 		o, memberDisk{m.store.host.Store})
 	if err != nil {
 		c.facts.violated(convergence.Failed, "%s does not start: %v", m.node, err)

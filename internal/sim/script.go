@@ -39,7 +39,7 @@ type step struct {
 	n    int // its number: ascending, kept when steps before it are removed
 	lane int // the steps of a lane are done in order
 	kind string
-	args map[string]int // "wait" is of all kinds
+	args map[string]int // "wait" and "apart" are of all kinds: milliseconds before it begins, and 1 where the lane does not wait for its end
 	ops  []stepOp
 	note string // what it did
 }
@@ -70,8 +70,9 @@ var stepKinds = map[string][]string{
 	"drop":     {"via", "w", "dw"},
 	"exchange": {"via", "at", "with"}, // two replicas exchange what they have
 
-	// The next call of a process to a replica is lost, loses its answer, comes late, is answered late, comes twice, or meets a power
+	// The next call of a process to a replica is refused, is lost, loses its answer, comes late, is answered late, comes twice, or meets a power
 	// cut at that write to the disk, of which percents of what was not synced survive.
+	"refuse":    {"via", "at"},
 	"loss":      {"via", "at"},
 	"mute":      {"via", "at"},
 	"delay":     {"via", "at", "seconds"},
@@ -86,6 +87,7 @@ var stepKinds = map[string][]string{
 	"maintain":  {"at", "work"},              // background work
 	"io-error":  {"at", "writes", "seconds"}, // the log can't be written from so many writes on, for seconds
 	"disk-full": {"at", "writes", "seconds"},
+	"deaf":      {"at", "seconds"},  // a member that has agreed to an epoch then does not hear for seconds that it is committed
 	"copy":      {"at", "with"},     // the range is copied to a replica from another one
 	"skew":      {"via", "seconds"}, // the clock of a process jumps
 }
@@ -105,6 +107,8 @@ func argRange(name string, replicas int) (low, high int) {
 		return 0, 1<<replicas - 1
 	case "keep":
 		return 0, 100
+	case "apart":
+		return 0, 1
 	case "seconds":
 		return -1 << 20, 1 << 20
 	}
@@ -133,6 +137,9 @@ func (t step) String() string {
 	b := fmt.Appendf(nil, "%d %s %s", t.n, lanes[t.lane], t.kind)
 	if t.args["wait"] > 0 {
 		b = fmt.Appendf(b, " wait=%d", t.args["wait"])
+	}
+	if t.args["apart"] > 0 {
+		b = append(b, " apart=1"...)
 	}
 	for _, a := range stepKinds[t.kind] {
 		b = fmt.Appendf(b, " %s=%d", a, t.args[a])
@@ -229,7 +236,7 @@ func (s *script) step(f []string) (err error) {
 	for _, word := range f[3:] {
 		name, value, _ := strings.Cut(word, "=")
 		switch {
-		case name == "wait" || slices.Contains(names, name):
+		case name == "wait" || name == "apart" || slices.Contains(names, name):
 			low, high := argRange(name, s.replicas)
 			if t.args[name], err = intIn(value, low, high); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

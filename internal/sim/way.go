@@ -73,6 +73,9 @@ func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) ([
 	}
 	answer, err := y.self.Handler()(context.Background(), y.request(call), send)
 	if err == nil {
+		if membership.Proposes(call.Verb) && y.deafness > 0 {
+			y.deaf, y.deafness = y.c.turns.Now().Add(y.deafness), 0
+		}
 		return answer, nil
 	}
 	var epoch *peer.EpochError
@@ -104,14 +107,32 @@ func (y *way) Do(ctx context.Context, call wire.Call) (answer []byte, err error)
 	}
 	ctx, done := y.patience(ctx)
 	defer done()
-	err = y.over(ctx, func() (err error) {
+	do := func() (err error) {
 		answer, err = y.serve(address, &call, func([]byte) error { return nil })
 		return err
-	})
+	}
+	if membership.Control(call.Verb) {
+		err = y.news(ctx, do)
+	} else {
+		err = y.over(ctx, do)
+	}
 	if err != nil {
 		return nil, y.lost(err)
 	}
 	return answer, nil
+}
+
+// news does a call by which members agree. Faults of single calls are for the others; of these some are lost.
+func (y *way) news(ctx context.Context, do func() error) error {
+	from, now := y.c.members[y.c.memberOf(y.from)], y.c.turns.Now()
+	switch {
+	case now.Before(y.deaf), now.Before(from.deaf):
+		y.c.some["deaf"]++
+		return y.through(ctx, "refuse", nil, do)
+	case !y.c.calm && y.c.rand.IntN(100) < y.c.newsLost:
+		return y.through(ctx, "loss", nil, do)
+	}
+	return y.through(ctx, "", nil, do)
 }
 
 // errStopped ends a stream that nobody reads any more.

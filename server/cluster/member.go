@@ -55,7 +55,9 @@ type Config struct {
 	CopyBytesPerSecond int64
 	// CopyChunkBytes is about how much of a set a copy asks for at a time; 0 is the default of package transfer.
 	CopyChunkBytes int
-	Log            *slog.Logger
+	// ExchangeInterval is how long it is between two exchanges of what members should have the same of; 0 is the default of package coord, negative is never.
+	ExchangeInterval time.Duration
+	Log              *slog.Logger
 	// Wire are options of connections to peers.
 	Wire wire.Options
 	// Interval is how often the others are asked for their state; default 1 s.
@@ -141,7 +143,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	}
 	m.co, err = coord.New(coord.Options{
 		Place: m.placeSet, PlaceSlice: m.placeSlice,
-		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Exchanges: 2, Runner: c.Runner, Events: m.event})
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
