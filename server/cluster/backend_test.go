@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"bigset"
 	"bigset/keyscheme"
@@ -127,7 +128,7 @@ func TestBackendDrop(t *testing.T) {
 	for _, r := range l.replicas {
 		all = append(all, &spent{r, applied})
 	}
-	odd, err := newLive(l.view, all, l.near)
+	odd, err := newLive(l.view, all, l.near, time.Now)
 	must(t, err)
 	m.live.Store(odd)
 	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); err != nil || left != 1 || !applied.Load() {

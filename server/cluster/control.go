@@ -19,6 +19,9 @@ const (
 // Control reports whether a verb is one of those by which members agree on records.
 func Control(v wire.Verb) bool { return v >= verbState && v <= verbCommit }
 
+// Proposes reports whether a verb is the one that asks a member to agree to a record.
+func Proposes(v wire.Verb) bool { return v == verbPropose }
+
 // State is what a member says of itself.
 type State struct {
 	ID        string  `json:"id"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bigset/internal/ring"
+	"bigset/server/coord"
 	"bigset/server/wire"
 )
 
@@ -62,6 +63,8 @@ type MembershipConfig struct {
 	// Interval is how often the others are asked for their state; default 1 s, and every 100 ms until this member serves.
 	Interval time.Duration
 	Now      func() time.Time
+	// Runner is where its concurrency and its time come from; default coord.Goroutines. Run needs that one: with another one the caller does each Round.
+	Runner coord.Runner
 }
 
 func (c *MembershipConfig) index(id string) int {
@@ -140,7 +143,7 @@ type Membership struct {
 	wake   chan struct{}
 	filler struct {
 		mu      sync.Mutex
-		ended   sync.WaitGroup
+		ended   tasks
 		running bool
 		epoch   uint64
 	}
@@ -174,13 +177,17 @@ func NewMembership(c MembershipConfig) (*Membership, error) {
 	if c.Interval == 0 {
 		c.Interval = time.Second
 	}
+	if c.Runner == nil {
+		c.Runner = coord.Goroutines{}
+	}
 	if c.Now == nil {
-		c.Now = time.Now
+		c.Now = c.Runner.Now
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	m := &Membership{conf: c, others: map[string]other{}, wake: make(chan struct{}, 1), waits: "the other members"}
+	m.filler.ended.run = c.Runner
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	for _, x := range b {
