@@ -106,6 +106,15 @@ func TestSets(t *testing.T) {
 	if left, err := c.Drop(ctx, client.Drop{Set: []byte("friends"), Context: seen}); err != nil || left != 1 {
 		t.Errorf("a drop of what was seen: %d left, %v", left, err)
 	}
+	if st, err := c.Stats(ctx, []byte("friends"), 1); err != nil || st.Live != 1 || st.Seen != 5 || st.Dead != 4 || st.Actors != 1 || st.Gaps != 0 || st.ClockBytes == 0 || st.TombstoneBytes == 0 {
+		t.Errorf("stats %+v, %v", st, err)
+	}
+	if _, err := c.Stats(ctx, []byte("enemies"), 0); !errors.Is(err, bigset.ErrNotFound) {
+		t.Errorf("stats of no set: %v", err)
+	}
+	if _, err := c.Stats(ctx, []byte("friends"), 2); !errors.Is(err, client.ErrQuorum) {
+		t.Errorf("stats by more replicas than there are: %v", err)
+	}
 	var names []string
 	for n, err := range c.Names(ctx, false) {
 		if err != nil {

@@ -23,7 +23,7 @@ type builder struct {
 	iter  *pebble.Iterator // for policy coordinator, opened once a group
 	err   error            // the disk failed: the group can't be written
 
-	actor     clock.Actor                   // this store's
+	actor     clock.Actor                   // this store's, for the set
 	first     uint64                        // the last dot of actor before this batch
 	counter   uint64                        // the last dot of actor that was minted
 	learned   []clock.Dot                   // what else enters Seen
@@ -54,7 +54,7 @@ var builders = sync.Pool{New: func() any { return &builder{} }}
 
 func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b := builders.Get().(*builder)
-	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.db.Actor()
+	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.actorOf(st)
 	b.runs = st.runs.Load()
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
@@ -257,6 +257,9 @@ const accountEvery = 256
 // Seen and Dead is never newer than the keys they find.
 func (b *builder) publish() {
 	st := b.st
+	if len(b.forgets) > 0 {
+		b.s.requestLog.gone(b.forgets)
+	}
 	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
 	st.mu.Lock()

@@ -198,7 +198,11 @@ func (b *builder) keeps(r *bigset.KeptRequest) (found bool) {
 	if o := b.requests[string(r.ID)]; o != nil && same(o) {
 		return true
 	}
-	b.check(b.s.db.Each(b.st.prefix.Request(r.ID), func(_, value []byte) error {
+	bounds := b.st.prefix.Request(r.ID)
+	if !b.s.requestLog.mayHave(bounds.Lower) {
+		return false
+	}
+	b.check(b.s.db.Each(bounds, func(_, value []byte) error {
 		o, err := keyscheme.DecodeRequestValue(value)
 		found = found || err == nil && o.Millis >= b.s.forgotten() && same(o)
 		return nil

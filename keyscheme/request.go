@@ -31,10 +31,12 @@ const RequestIDBytesMax = 64
 // The first byte of what follows the kind in the key of slot metadata. It is on disk.
 const metaRequest = 'r'
 
+// RequestMarkBytes is how many bytes the mark takes, at the end of the key of a request.
+const RequestMarkBytes = 8
+
 const (
 	requestVersion = 1
 
-	requestMarkBytes    = 8
 	sumBytes            = 8
 	requestItemBytesMin = 1 + sumBytes + 1 // op, sum, length of the context
 )
@@ -81,7 +83,7 @@ func (k *Key) Request() (set, id []byte, ok bool) {
 		return nil, nil, false
 	}
 	n := int(rest[0])
-	if n == 0 || n > RequestIDBytesMax || len(rest) != 1+n+requestMarkBytes {
+	if n == 0 || n > RequestIDBytesMax || len(rest) != 1+n+RequestMarkBytes {
 		return nil, nil, false
 	}
 	return set, rest[1 : 1+n : 1+n], true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,28 @@ func TestTokensRoundTrip(t *testing.T) {
 			t.Fatalf("got %v, %v, want %v", got, err, ctx)
 		}
 	})
+}
+
+// TestSealDots: the short way of sealing dots gives the token of the long way, and leaves the dots as they are.
+func TestSealDots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set, element := names(0, 5).Draw(t, "set"), names(0, 5).Draw(t, "element")
+		var dots []clock.Dot
+		for range rapid.IntRange(0, 4).Draw(t, "dots") {
+			dots = append(dots, clock.Dot{Actor: rapid.SampledFrom([]clock.Actor{"a", "bb"}).Draw(t, "actor"), Counter: rapid.Uint64Range(1, 9).Draw(t, "counter")})
+		}
+		want, err := ring.Seal([]byte("dst"), keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: clock.Of(dots...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := slices.Clone(dots)
+		if got, err := ring.SealDots([]byte("dst"), set, element, dots); err != nil || !bytes.Equal(got, want) || !slices.Equal(dots, same) {
+			t.Fatalf("got %x, %v, want %x; dots %v", got, err, want, dots)
+		}
+	})
+	if _, err := ring.SealDots(nil, nil, make([]byte, keyscheme.ElementBytesMax+1), nil); err == nil {
+		t.Error("an element that is too long")
+	}
 }
 
 // TestDamagedTokens: no change of a token, of what it is used for, or of the ring passes.

@@ -22,6 +22,12 @@ type view struct {
 // quorum is that of a step.
 func (c *cluster) quorum(t *step) coord.Quorum {
 	q := coord.Quorum{N: len(c.members), R: t.args["r"], W: t.args["w"], DW: t.args["dw"]}
+	if s := c.script.settings(); c.script.epochs() { // a cluster keeps what is written with its W, and read with its R
+		q = coord.Quorum{N: s.N, R: min(max(s.R, q.R), s.N), W: min(max(s.W, q.W), s.N), DW: q.DW}
+		if q.DW > 0 {
+			q.DW = q.W
+		}
+	}
 	if q.DW == 0 {
 		q.DW = coord.None
 	}
@@ -56,8 +62,10 @@ func (c *cluster) write(t *step) {
 	}
 	for try := 0; ; try++ {
 		began := c.facts.loss
-		r, err := c.coordinator(t, try).Write(context.Background(), w)
-		c.answered(t, r, err, w.Quorum, began)
+		p := c.coordinator(t, try)
+		r, err := p.Write(context.Background(), w)
+		err = p.answers(err)
+		c.answered(t, p, r, err, w.Quorum, began)
 		if w.Retry = true; try == 2 || w.Request == nil || !errors.Is(err, coord.ErrUnknown) {
 			return
 		}
@@ -69,17 +77,33 @@ func (c *cluster) write(t *step) {
 func (c *cluster) drop(t *step) {
 	c.stats.Operations++
 	q, began := c.quorum(t), c.facts.loss
-	r, err := c.coordinator(t, 0).Drop(context.Background(), coord.Drop{Set: c.set, Quorum: q})
-	c.answered(t, r, err, q, began)
+	p := c.coordinator(t, 0)
+	r, err := p.Drop(context.Background(), coord.Drop{Set: c.set, Quorum: q})
+	c.answered(t, p, r, p.answers(err), q, began)
+}
+
+// answers returns the error of an operation as its client sees it: a process that has ended answers nobody.
+func (p *process) answers(err error) error {
+	if p.dead {
+		return fmt.Errorf("%w: the coordinator has ended", coord.ErrUnknown)
+	}
+	return err
 }
 
 // answered takes the answer to a change. A replica that has lost its disk meanwhile may have been one of those that have it.
-func (c *cluster) answered(t *step, r coord.Result, err error, q coord.Quorum, began loss) {
+func (c *cluster) answered(t *step, p *process, r coord.Result, err error, q coord.Quorum, began loss) {
 	switch {
 	case err == nil:
 		c.some["acknowledged"]++
 		t.note = "acknowledged: " + describe(r.Delta)
 		firm := q.DW != coord.None
+		if c.facts.kept { // also in members that are wiped, from the others
+			c.facts.promise(r.Delta, q.W, firm)
+			if firm {
+				p.told = append(p.told, told{Delta: r.Delta})
+			}
+			return
+		}
 		if w := q.W - (c.facts.loss.wipes - began.wipes); w > 0 && (firm || c.facts.loss == began) {
 			c.facts.promise(r.Delta, w, firm)
 		}
@@ -109,7 +133,7 @@ func describe(d bigset.Delta) string {
 
 // failed takes an error that says that nothing was done.
 func (c *cluster) failed(what string, err error) {
-	for _, expected := range []error{coord.ErrNoQuorum, coord.ErrClosed, coord.ErrUnsettled, bigset.ErrBehind, bigset.ErrNotFound, peer.ErrUnavailable} {
+	for _, expected := range []error{coord.ErrNoQuorum, coord.ErrUnknown, coord.ErrClosed, coord.ErrUnsettled, bigset.ErrBehind, bigset.ErrNotFound, peer.ErrUnavailable} {
 		if errors.Is(err, expected) {
 			c.some["no "+what]++
 			return
@@ -126,8 +150,9 @@ func (c *cluster) read(t *step) {
 	v := &view{elements: map[string]bigset.Context{}}
 	var shown []fold.Element
 	o := bigset.ReadOptions{BatchSize: t.args["batch"]}
-	for part, err := range c.coordinator(t, 0).Read(context.Background(), coord.Read{Set: c.set, Options: o, Quorum: q}) {
-		if err != nil && !errors.Is(err, bigset.ErrNotFound) {
+	p := c.coordinator(t, 0)
+	for part, err := range p.Read(context.Background(), coord.Read{Set: c.set, Options: o, Quorum: q}) {
+		if err = p.answers(err); err != nil && !errors.Is(err, bigset.ErrNotFound) {
 			t.note = err.Error()
 			c.failed("read", err)
 			return
@@ -164,8 +189,9 @@ func (c *cluster) lookup(t *step) {
 		about = append(about, o.element)
 		l.Elements = append(l.Elements, []byte(o.element))
 	}
-	found, err := c.coordinator(t, 0).Lookup(context.Background(), l)
-	if err != nil {
+	p := c.coordinator(t, 0)
+	found, err := p.Lookup(context.Background(), l)
+	if err = p.answers(err); err != nil {
 		t.note = err.Error()
 		c.failed("lookup", err)
 		return

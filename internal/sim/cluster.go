@@ -43,6 +43,15 @@ type cluster struct {
 	dials   []*dial
 	clones  uint64 // of disks, so far
 
+	addressed bool // a request reaches only the incarnation that it is addressed to
+	exchanges time.Duration
+	newsLost  int // of 100 calls by which members agree
+	rand      *rand.Rand
+	calm      bool // all faults have ended
+	quiet     bool // members ask the others no more
+
+	apart int // steps that are done beside their lane
+
 	crashing bool           // a call is cut off by a power cut
 	torn     []bigset.Delta // that it made: behind the cut, or before it
 
@@ -85,10 +94,20 @@ func runScript(s *script, r *Report, some map[string]int) (v *convergence.Violat
 	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), facts: newLedger(), stats: r, some: some,
 		views: map[int]*view{}}
 	defer func() { err = errors.Join(err, c.close()) }()
+	c.rand = s.rand(3)
+	c.facts.kept, c.addressed = s.epochs(), c.rand.IntN(2) == 0
+	c.exchanges = []time.Duration{-1, -1, 20 * time.Second}[c.rand.IntN(3)]
+	c.newsLost = []int{0, 0, 15, 30}[c.rand.IntN(4)]
 	for i := range s.replicas {
 		if err := c.addMember(i); err != nil {
 			return nil, err
 		}
+	}
+	if s.epochs() {
+		if err := c.addNodes(); err != nil {
+			return nil, err
+		}
+		return c.run(), nil
 	}
 	for _, m := range c.members {
 		m.process = &process{links: c.links(), clock: m.clock}
@@ -107,6 +126,12 @@ func runScript(s *script, r *Report, some map[string]int) (v *convergence.Violat
 		}
 		c.procs = append(c.procs, p)
 	}
+	return c.run(), nil
+}
+
+// run plays the script and counts what it did. It returns what was violated.
+func (c *cluster) run() *convergence.Violation {
+	r := c.stats
 	c.play()
 	for _, clock := range c.dials {
 		r.Faults["skew"] += int(clock.looks.Load())
@@ -114,7 +139,7 @@ func runScript(s *script, r *Report, some map[string]int) (v *convergence.Violat
 	r.Schedules++
 	r.Clusters++
 	r.Checks += c.facts.checks
-	return c.facts.violation, nil
+	return c.facts.violation
 }
 
 // rand returns a source of its own of what the script leaves open.
@@ -200,19 +225,35 @@ func (c *cluster) event(p *process, e coord.Event) {
 func (c *cluster) play() {
 	c.turns.Hurry = []int{0, 30, 100}[c.script.rand(2).IntN(3)]
 	ended := c.turns.Run(time.Hour, func() {
+		if c.script.epochs() && !c.allWhole() {
+			return
+		}
 		busy := len(lanes)
 		for lane := range lanes {
 			c.turns.Go(func() {
 				for i := range c.script.steps {
 					if t := &c.script.steps[i]; t.lane == lane {
-						c.step(t)
+						c.inLane(t)
 					}
 				}
 				busy--
 			})
 		}
-		c.turns.Yield(func() bool { return busy == 0 })
+		c.turns.Yield(func() bool { return busy+c.apart == 0 })
+		if c.script.epochs() {
+			c.turns.Hurry, c.calm = 0, true
+			c.heal()
+			c.turns.Sleep(sendsLimit)
+			if c.allWhole() {
+				c.handedOff()
+			}
+			c.endNodes()
+		}
 	})
+	if c.script.epochs() {
+		c.ended(ended)
+		return
+	}
 	c.turns.Hurry = 0
 	c.heal()
 	if ended = ended && c.turns.Run(time.Hour, func() {}); ended { // hints are tried every minute
@@ -224,6 +265,11 @@ func (c *cluster) play() {
 			_ = p.Close(context.Background())
 		}
 	})
+	c.ended(ended)
+}
+
+// ended judges, when all that ran should have ended, what is left.
+func (c *cluster) ended(ended bool) {
 	if running, _ := c.turns.Left(); !ended || running > 0 {
 		c.facts.violated(convergence.Failed, "it waits for what never comes: %d tasks", running)
 	}
@@ -233,6 +279,7 @@ func (c *cluster) play() {
 // heal ends all that goes wrong.
 func (c *cluster) heal() {
 	for _, m := range c.members {
+		m.deaf, m.deafness = time.Time{}, 0
 		c.healDisk(m)
 		for _, l := range m.process.links {
 			l.cut, l.faults = false, nil
@@ -257,11 +304,21 @@ func (c *cluster) handedOff() {
 		if nodes := p.hints.Nodes(); len(nodes) > 0 {
 			c.facts.violated(convergence.Failed, "coordinator %d still has hints for %v", i, nodes)
 		}
-		for _, d := range p.told {
-			for _, m := range c.members {
-				if !d.wiped[m] {
-					c.brought(d.Delta, m)
-				}
+		c.allBrought(p)
+	}
+	for _, m := range c.members {
+		if m.self != nil {
+			c.allBrought(m.process)
+		}
+	}
+}
+
+// allBrought checks that replicas have what a process was told of.
+func (c *cluster) allBrought(p *process) {
+	for _, d := range p.told {
+		for _, m := range c.members {
+			if !d.wiped[m] && m.holds() {
+				c.brought(d.Delta, m)
 			}
 		}
 	}
@@ -311,7 +368,11 @@ func (c *cluster) exchange() {
 // compare judges all replicas at the end.
 func (c *cluster) compare() {
 	var first bigset.State
-	for i, m := range c.members {
+	var name string
+	for _, m := range c.members {
+		if !m.holds() {
+			continue
+		}
 		st, err := stateOf(m.store)
 		if err == nil {
 			err = m.store.Verify()
@@ -320,11 +381,11 @@ func (c *cluster) compare() {
 			c.facts.violated(convergence.Unverifiable, "%s: %v", m.node, err)
 			return
 		}
-		if i == 0 {
-			first = st
+		if name == "" {
+			first, name = st, m.node
 		}
 		if !st.Seen.Equal(first.Seen) || !st.Dead.Equal(first.Dead) {
-			c.facts.violated(convergence.Diverged, "%s has Seen %v, Dead %v; %s Seen %v, Dead %v", m.node, st.Seen, st.Dead, c.members[0].node, first.Seen, first.Dead)
+			c.facts.violated(convergence.Diverged, "%s has Seen %v, Dead %v; %s Seen %v, Dead %v", m.node, st.Seen, st.Dead, name, first.Seen, first.Dead)
 		}
 		var shown []fold.Element
 		for chunk, err := range m.store.Read(bigset.ReadOptions{}) {

@@ -27,6 +27,12 @@ func drawScript(seed uint64, replicas int) *script {
 	if d.IntN(4) > 0 {
 		d.beside = append(d.some("crash", "wipe", "restart", "partition", "io-error", "disk-full", "copy", "skew"), "maintain", "partition")
 	}
+	d.draw()
+	return d.s
+}
+
+// draw draws all steps.
+func (d *draws) draw() {
 	for range rounds {
 		for lane := range clients {
 			for d.IntN(d.rare) == 0 && len(d.calls) > 0 && d.IntN(2) == 0 {
@@ -38,6 +44,24 @@ func drawScript(seed uint64, replicas int) *script {
 			d.wrong(d.beside[d.IntN(len(d.beside))])
 		}
 	}
+}
+
+// clusters of members, as they are drawn: how many there are, how many hold the set, and how many have what is acknowledged. With more than
+// a majority of those a member that joins is filled from fewer than all.
+var shapes = [][3]int{{3, 3, 2}, {3, 3, 3}, {2, 2, 2}, {3, 3, 3}, {5, 3, 2}, {3, 3, 3}, {3, 3, 2}, {5, 5, 3}, {3, 3, 3}, {5, 5, 4}}
+
+// drawMembers returns the schedule of a seed for members of package server/cluster.
+func drawMembers(seed uint64) *script {
+	shape := shapes[seed%uint64(len(shapes))]
+	d := &draws{Rand: rand.New(rand.NewPCG(seed, 13)), s: &script{seed: seed, replicas: shape[0], n: shape[1], w: shape[2]}}
+	d.calls = d.some("refuse", "loss", "mute", "late", "delay", "duplicate", "power")
+	d.rare = 2 + d.IntN(12)
+	d.quorums = d.IntN(quorumsKinds)
+	d.beside = append(d.some("crash", "wipe", "partition"), "crash", "maintain", "story")
+	if shape[0] > 2 {
+		d.beside = append(d.beside, "story")
+	}
+	d.draw()
 	return d.s
 }
 
@@ -64,11 +88,16 @@ func (d *draws) others() (a, b int) {
 	return a, (a + 1 + d.IntN(d.s.replicas-1)) % d.s.replicas
 }
 
-func (d *draws) coordinator() int { return d.IntN(coordinators) }
+func (d *draws) coordinator() int {
+	if d.s.epochs() {
+		return coordinators + d.replica()
+	}
+	return d.IntN(coordinators)
+}
 
 // process is a coordinator, or now and then a replica as the receiver of a copy.
 func (d *draws) process() int {
-	if d.IntN(5) == 0 {
+	if d.s.epochs() || d.IntN(5) == 0 {
 		return coordinators + d.replica()
 	}
 	return d.coordinator()
@@ -121,8 +150,11 @@ func (d *draws) operation(lane int) {
 		t.ops = []stepOp{{verb: "ask", element: d.element()}, {verb: "ask", element: d.element()}}
 		d.views = append(d.views, len(d.s.steps))
 	case 5:
-		if d.IntN(3) == 0 {
+		switch {
+		case d.IntN(3) == 0:
 			d.add(lane, "drop", d.change())
+			return
+		case d.s.epochs(): // members exchange by themselves
 			return
 		}
 		a, b := d.others()
@@ -158,8 +190,47 @@ func (d *draws) call(lane int) {
 	d.add(lane, d.calls[d.IntN(len(d.calls))], args)
 }
 
+// story draws what has to come together: a write whose delta to one replica is late, or lost, while another replica that has it loses its disk, and
+// is filled from those that may have adopted the new epoch, and may not.
+func (d *draws) story() {
+	p := d.Perm(d.s.replicas)
+	x, b, c := p[0], p[1%len(p)], p[len(p)-1]
+	add := func(kind string, wait int, args map[string]int) *step {
+		t := d.add(laneNemesis, kind, args)
+		t.args["wait"] = wait
+		return t
+	}
+	if d.IntN(4) > 0 {
+		add("deaf", 0, map[string]int{"at": []int{x, b, b}[d.IntN(3)], "seconds": 5 + d.IntN(8)})
+	}
+	kind, times := []string{"delay", "delay", "delay", "refuse", "refuse", "loss", "late", "duplicate"}[d.IntN(8)], 1
+	if kind == "refuse" { // and the hint that it becomes
+		times = 2 + d.IntN(3)
+	}
+	for range times {
+		add(kind, 0, map[string]int{"via": coordinators + x, "at": b, "seconds": 3 + d.IntN(7)})
+	}
+	n := d.s.replicas
+	t := add("write", 0, map[string]int{"via": coordinators + x, "w": []int{1, n}[d.IntN(2)], "dw": []int{0, n}[d.IntN(2)], "id": d.IntN(2)})
+	t.args["apart"] = 1
+	t.ops = []stepOp{{verb: "add", element: d.element()}}
+	add("wipe", 100+d.IntN(900), map[string]int{"at": c, "seconds": d.IntN(2)})
+	for range 3 {
+		t := add("read", 1000+d.IntN(9000), map[string]int{"via": coordinators + c, "r": 1, "batch": 1 + d.IntN(3)})
+		t.args["apart"] = 1
+	}
+	if d.IntN(2) == 0 {
+		add("partition", 1000+d.IntN(2000), map[string]int{"via": coordinators + c, "cut": 1 << []int{x, b}[d.IntN(2)]})
+		add("partition", 1000+d.IntN(8000), map[string]int{"via": coordinators + c, "cut": 0})
+	}
+}
+
 // wrong draws something that goes wrong beside calls, or work of the background.
 func (d *draws) wrong(kind string) {
+	if kind == "story" {
+		d.story()
+		return
+	}
 	a, b := d.others()
 	args := map[string]int{"at": a, "with": b, "seconds": d.IntN(8), "writes": d.IntN(4), "keep": 25 * d.IntN(5), "work": d.IntN(6)}
 	switch kind {

@@ -22,6 +22,7 @@ type ledger struct {
 	promises
 	firm promises // those of them that no crash takes back
 	loss loss
+	kept bool // no crash and no loss of a disk takes back what was acknowledged
 
 	violation *convergence.Violation // the first
 	checks    int
@@ -98,7 +99,7 @@ func (l *ledger) clear(c *clock.Clock) *clock.Clock {
 // promise notes that a client was told that w replicas have a delta; firm is on disk.
 func (l *ledger) promise(d bigset.Delta, w int, firm bool) {
 	to := []promises{l.promises}
-	if firm {
+	if firm || l.kept {
 		to = append(to, l.firm)
 	}
 	for _, p := range to {
@@ -121,10 +122,13 @@ func (l *ledger) lossy() {
 // wiped notes that a replica has lost its disk. It is filled from all others before it answers again, and so what one of them has
 // acknowledged, too, holds as before; what it had alone is gone.
 func (l *ledger) wiped() {
+	l.loss.wipes++
+	if l.lossy(); l.kept {
+		return
+	}
 	maps.DeleteFunc(l.firm.dots, func(_ clock.Dot, w int) bool { return w < 2 })
 	maps.DeleteFunc(l.firm.clears, func(_ *clock.Clock, w int) bool { return w < 2 })
-	l.loss.wipes++
-	l.lossy()
+	l.promises = l.firm.clone()
 }
 
 // question is a quorum read, or a look-up, under way.

@@ -32,7 +32,7 @@ func (l *link) Member() peer.Member { return l.Replica.Member() }
 // unreachable is an error while a call can't be made. It says that nothing has happened.
 func (l *link) unreachable() error {
 	if l.cut || l.down || l.from.dead {
-		return fmt.Errorf("%w: no way to %s", peer.ErrUnavailable, l.node)
+		return fmt.Errorf("%w to %s", errNoWay, l.node)
 	}
 	return nil
 }
@@ -63,13 +63,20 @@ func (l *link) blocked(ctx context.Context) error {
 
 // over does a call through the network. What takes effect may do so after the caller has given up, twice, or without an answer.
 func (l *link) over(ctx context.Context, do func() error) error {
-	t := l.c.turns
 	fault, by := l.fault()
+	return l.through(ctx, fault, by, do)
+}
+
+// through does a call that has a fault, by a step.
+func (l *link) through(ctx context.Context, fault string, by *step, do func() error) error {
+	t := l.c.turns
 	t.Yield(nil)
 	if l.cut {
 		return l.blocked(ctx)
 	}
 	switch fault {
+	case "refuse":
+		return fmt.Errorf("%w to %s", errNoWay, l.node)
 	case "loss":
 		return l.silence(ctx)
 	case "delay":
@@ -85,7 +92,7 @@ func (l *link) over(ctx context.Context, do func() error) error {
 	if err := l.unreachable(); err != nil {
 		return err
 	}
-	if fault == "power" {
+	if fault == "power" && l.c.mayCrash(l.member, true) {
 		l.c.crashIn(l.member, by, do)
 		return l.silence(ctx)
 	}

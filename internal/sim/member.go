@@ -33,9 +33,16 @@ type member struct {
 	filled  map[*member]bool // these were, since then
 	copies  int              // from it or to it, under way
 
+	self     *node         // where members are those of package server/cluster
+	deaf     time.Time     // until then it hears nothing from the others of what they agree on
+	deafness time.Duration // how long it will be deaf after it agrees to an epoch
+
 	fault  string        // of its disk
 	failed *atomic.Int64 // writes, by that
 }
+
+// holds reports whether the replica is one of those that hold the set.
+func (m *member) holds() bool { return m.self == nil || m.self.owner }
 
 // dial is a clock that runs with the others, and jumps.
 type dial struct {
@@ -83,7 +90,7 @@ func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compa
 }
 
 // crash ends a replica's process. After a while it is back, from what its disk has left, in a new incarnation.
-func (c *cluster) crash(m *member, disk *faultdisk.Disk, seconds int) {
+func (c *cluster) crash(m *member, disk *faultdisk.Disk, percent, seconds int) {
 	old := m.store.host
 	old.disk.Heal()
 	m.fault = ""
@@ -91,9 +98,15 @@ func (c *cluster) crash(m *member, disk *faultdisk.Disk, seconds int) {
 	if m.copies > 0 {
 		c.count("copy-crash")
 	}
+	if m.self != nil {
+		c.halt(m, percent)
+	}
 	if err := c.up(m, disk, old.dir, old.strategy); err != nil {
 		c.facts.violated(convergence.Failed, "%s does not come back: %v", m.node, err)
 		return
+	}
+	if m.self != nil && c.joins(m, old) {
+		m.joining = true
 	}
 	m.lives++
 	m.down = true
@@ -102,7 +115,10 @@ func (c *cluster) crash(m *member, disk *faultdisk.Disk, seconds int) {
 		if m.lives != life {
 			return
 		}
-		if m.down = false; m.joining {
+		switch m.down = false; {
+		case m.self != nil:
+			c.boot(m)
+		case m.joining:
 			c.join(m)
 		}
 	})
@@ -117,7 +133,7 @@ func (c *cluster) power(m *member, percent, seconds int) {
 	}
 	c.facts.lossy()
 	c.count(kind)
-	c.crash(m, c.clone(m.store.host.disk, percent), seconds)
+	c.crash(m, c.clone(m.store.host.disk, percent), percent, seconds)
 }
 
 // crashIn loses power at a replica in the middle of a call, or right behind it.
@@ -133,7 +149,7 @@ func (c *cluster) crashIn(m *member, t *step, do func() error) {
 	}
 	c.count("crash-unsynced")
 	c.facts.lossy()
-	c.crash(m, disk, t.args["seconds"])
+	c.crash(m, disk, t.args["keep"], t.args["seconds"])
 	for _, d := range c.torn {
 		st, err := stateOf(m.store)
 		if err != nil {
@@ -158,9 +174,12 @@ func (c *cluster) made(d bigset.Delta) {
 // wipe takes a replica's disk away. One at a time is made whole: from the others it gets all that two replicas have acknowledged.
 func (c *cluster) wipe(m *member, seconds int) bool {
 	for _, o := range c.members {
-		if o.joining {
+		if o.joining && m.self == nil {
 			return false
 		}
+	}
+	if m.self != nil && (m.down || !c.mayJoin(m)) {
+		return false
 	}
 	c.count("crash-unsynced")
 	c.facts.wiped()
@@ -170,7 +189,14 @@ func (c *cluster) wipe(m *member, seconds int) bool {
 			d.wiped[m] = true
 		}
 	}
-	c.crash(m, faultdisk.New(), seconds)
+	c.crash(m, faultdisk.New(), 0, seconds)
+	if m.self != nil {
+		folder, err := newHintFolder()
+		if err != nil {
+			c.facts.violated(convergence.Failed, "hints of %s: %v", m.node, err)
+		}
+		m.self.hints = folder
+	}
 	c.some["wiped"]++
 	return true
 }
@@ -290,5 +316,5 @@ func (c *cluster) healDisk(m *member) {
 	}
 	c.some["store failed and was opened again"]++
 	c.facts.lossy()
-	c.crash(m, c.clone(m.store.host.disk, 100), 0)
+	c.crash(m, c.clone(m.store.host.disk, 100), 100, 0)
 }

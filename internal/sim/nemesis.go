@@ -7,6 +7,19 @@ import (
 	"bigset/convergence"
 )
 
+// inLane does a step of the script, and returns when the next one of its lane has its turn.
+func (c *cluster) inLane(t *step) {
+	if t.args["apart"] == 0 {
+		c.step(t)
+		return
+	}
+	c.apart++
+	c.turns.Go(func() {
+		c.step(t)
+		c.apart--
+	})
+}
+
 // step does a step of the script, if it can be done.
 func (c *cluster) step(t *step) {
 	if ms := t.args["wait"]; ms > 0 {
@@ -24,7 +37,7 @@ func (c *cluster) step(t *step) {
 		c.drop(t)
 	case "exchange":
 		c.gossip(t)
-	case "loss", "mute", "delay", "late", "duplicate", "power":
+	case "refuse", "loss", "mute", "delay", "late", "duplicate", "power":
 		l := c.process(t).links[t.args["at"]]
 		l.faults = append(l.faults, t)
 	default:
@@ -34,15 +47,32 @@ func (c *cluster) step(t *step) {
 
 // process is the one that a step names.
 func (c *cluster) process(t *step) *process {
-	if via := t.args["via"]; via >= coordinators {
+	if via := t.args["via"]; c.script.epochs() {
+		return c.members[c.seat(via)].process
+	} else if via >= coordinators {
 		return c.members[via-coordinators].process
 	}
 	return c.procs[t.args["via"]]
 }
 
+// seat is the member that a number names, where each of them is a coordinator.
+func (c *cluster) seat(via int) int {
+	return (via + len(c.members)*coordinators - coordinators) % len(c.members)
+}
+
 // coordinator is the one that a client's step goes to, after so many tries.
 func (c *cluster) coordinator(t *step, try int) *process {
-	return c.procs[(t.args["via"]+try)%coordinators]
+	if !c.script.epochs() {
+		return c.procs[(t.args["via"]+try)%coordinators]
+	}
+	at := c.seat(t.args["via"] + try)
+	for range c.members { // one that runs
+		if !c.members[at].down {
+			break
+		}
+		at = (at + 1) % len(c.members)
+	}
+	return c.members[at].process
 }
 
 // wrong does what goes wrong beside calls, and the work of the background. It returns what it did.
@@ -50,7 +80,7 @@ func (c *cluster) wrong(t *step, m *member) string {
 	const skipped = "skipped"
 	switch t.kind {
 	case "crash":
-		if m.down {
+		if m.down || !c.mayCrash(m, false) {
 			return skipped
 		}
 		c.power(m, t.args["keep"], t.args["seconds"])
@@ -61,6 +91,8 @@ func (c *cluster) wrong(t *step, m *member) string {
 	case "restart":
 		c.count("crash")
 		c.kill(t.args["via"]%coordinators, t.args["keep"])
+	case "deaf":
+		m.deafness = time.Duration(t.args["seconds"]) * time.Second
 	case "partition":
 		p := c.process(t)
 		p.cut = t.args["cut"] != 0

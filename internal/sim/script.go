@@ -22,11 +22,15 @@ import (
 //	2 client1 write wait=300 via=1 w=2 dw=0 id=1 add=a remove=b@1
 //	3 nemesis wipe at=2 seconds=12
 //
+// A line "members 3 2" says that the replicas are members of package server/cluster, each of them a coordinator, and that 3 of them hold the
+// set and 2 have what is acknowledged. The processes that steps name are then all of members.
+//
 // add=a@1 is an add of a with the context that step 1 showed for a, add=a@1* with its context of the whole set. What follows a # is
 // ignored.
 type script struct {
 	seed     uint64 // who has which turn follows from it, and what replicas draw
 	replicas int
+	n, w     int // copies of the set, and how many have what is acknowledged, where members are those of package server/cluster; or 0
 	steps    []step
 }
 
@@ -35,7 +39,7 @@ type step struct {
 	n    int // its number: ascending, kept when steps before it are removed
 	lane int // the steps of a lane are done in order
 	kind string
-	args map[string]int // "wait" is of all kinds
+	args map[string]int // "wait" and "apart" are of all kinds: milliseconds before it begins, and 1 where the lane does not wait for its end
 	ops  []stepOp
 	note string // what it did
 }
@@ -66,8 +70,9 @@ var stepKinds = map[string][]string{
 	"drop":     {"via", "w", "dw"},
 	"exchange": {"via", "at", "with"}, // two replicas exchange what they have
 
-	// The next call of a process to a replica is lost, loses its answer, comes late, is answered late, comes twice, or meets a power
+	// The next call of a process to a replica is refused, is lost, loses its answer, comes late, is answered late, comes twice, or meets a power
 	// cut at that write to the disk, of which percents of what was not synced survive.
+	"refuse":    {"via", "at"},
 	"loss":      {"via", "at"},
 	"mute":      {"via", "at"},
 	"delay":     {"via", "at", "seconds"},
@@ -82,6 +87,7 @@ var stepKinds = map[string][]string{
 	"maintain":  {"at", "work"},              // background work
 	"io-error":  {"at", "writes", "seconds"}, // the log can't be written from so many writes on, for seconds
 	"disk-full": {"at", "writes", "seconds"},
+	"deaf":      {"at", "seconds"},  // a member that has agreed to an epoch then does not hear for seconds that it is committed
 	"copy":      {"at", "with"},     // the range is copied to a replica from another one
 	"skew":      {"via", "seconds"}, // the clock of a process jumps
 }
@@ -101,6 +107,8 @@ func argRange(name string, replicas int) (low, high int) {
 		return 0, 1<<replicas - 1
 	case "keep":
 		return 0, 100
+	case "apart":
+		return 0, 1
 	case "seconds":
 		return -1 << 20, 1 << 20
 	}
@@ -111,6 +119,9 @@ func argRange(name string, replicas int) (low, high int) {
 func (s *script) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nseed %d\nreplicas %d\n", scriptHead, s.seed, s.replicas)
+	if s.epochs() {
+		fmt.Fprintf(&b, "members %d %d\n", s.n, s.w)
+	}
 	for i := range s.steps {
 		line := s.steps[i].String()
 		if note := s.steps[i].note; note != "" {
@@ -126,6 +137,9 @@ func (t step) String() string {
 	b := fmt.Appendf(nil, "%d %s %s", t.n, lanes[t.lane], t.kind)
 	if t.args["wait"] > 0 {
 		b = fmt.Appendf(b, " wait=%d", t.args["wait"])
+	}
+	if t.args["apart"] > 0 {
+		b = append(b, " apart=1"...)
 	}
 	for _, a := range stepKinds[t.kind] {
 		b = fmt.Appendf(b, " %s=%d", a, t.args[a])
@@ -144,7 +158,7 @@ func (t step) String() string {
 
 // filter returns a copy with the steps for which keep is true. Keep is given the copy of a step, which it may change.
 func (s *script) filter(keep func(i int, t *step) bool) *script {
-	c := &script{seed: s.seed, replicas: s.replicas}
+	c := &script{seed: s.seed, replicas: s.replicas, n: s.n, w: s.w}
 	for i := range s.steps {
 		t := s.steps[i]
 		t.args, t.ops, t.note = maps.Clone(t.args), slices.Clone(t.ops), ""
@@ -186,6 +200,10 @@ func (s *script) take(line int, f []string) (err error) {
 		s.seed, err = strconv.ParseUint(f[1], 10, 64)
 	case len(f) == 2 && f[0] == "replicas":
 		s.replicas, err = intIn(f[1], scriptLeast, replicasMost)
+	case len(f) == 3 && f[0] == "members" && s.replicas > 0:
+		if s.n, err = intIn(f[1], 2, replicasMost); err == nil {
+			s.w, err = intIn(f[2], s.n/2+1, s.n)
+		}
 	case s.replicas == 0 || len(f) < 3 || len(s.steps) == scriptSteps:
 		return fmt.Errorf("want the number of replicas, and then at most %d steps, have %q", scriptSteps, strings.Join(f, " "))
 	default:
@@ -218,7 +236,7 @@ func (s *script) step(f []string) (err error) {
 	for _, word := range f[3:] {
 		name, value, _ := strings.Cut(word, "=")
 		switch {
-		case name == "wait" || slices.Contains(names, name):
+		case name == "wait" || name == "apart" || slices.Contains(names, name):
 			low, high := argRange(name, s.replicas)
 			if t.args[name], err = intIn(value, low, high); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

@@ -13,6 +13,9 @@ func TestScriptText(t *testing.T) {
 	kinds := map[string]bool{}
 	for seed := range uint64(200) {
 		s := drawScript(seed, 3+int(seed%5))
+		if seed%2 == 0 {
+			s = drawMembers(seed / 2)
+		}
 		again, err := readScript(strings.NewReader(s.String()))
 		if err != nil {
 			t.Fatal(err)

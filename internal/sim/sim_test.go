@@ -141,6 +141,7 @@ func TestClusterScript(t *testing.T) {
 		"replicas 3\n1 client0 read via=0 r=4 batch=1\n", "replicas 3\n1 client0 read via=0 r=1\n", "replicas 3\n1 client0 read via=0 r=1 batch=1 add=x\n",
 		"replicas 3\n1 client0 write via=0 w=1 dw=1 id=0 add=\n", "replicas 3\n1 client0 write via=0 w=1 dw=1 id=0 add=x@1\n",
 		"replicas 3\n1 nemesis crash at=3 keep=0 seconds=1\n",
+		"members 3 2\nreplicas 3\n", "replicas 3\nmembers 1 1\n", "replicas 3\nmembers 3 1\n", "replicas 3\nmembers 3 4\n", "replicas 3\nmembers 8 5\n",
 	} {
 		if _, err := sim.Replay(strings.NewReader("cluster script 1\nseed 3\n" + rest)); !errors.Is(err, convergence.ErrScript) {
 			t.Errorf("%q: %v", rest, err)

@@ -19,6 +19,9 @@ const (
 // Control reports whether a verb is one of those by which members agree on records.
 func Control(v wire.Verb) bool { return v >= verbState && v <= verbCommit }
 
+// Proposes reports whether a verb is the one that asks a member to agree to a record.
+func Proposes(v wire.Verb) bool { return v == verbPropose }
+
 // State is what a member says of itself.
 type State struct {
 	ID        string  `json:"id"`
@@ -32,7 +35,8 @@ type State struct {
 	// Sets and Filters say whether the member answers reads of them.
 	Sets    bool   `json:"sets"`
 	Filters bool   `json:"filters"`
-	Waits   string `json:"waits,omitempty"` // what it waits for; empty where it serves
+	Waits   string `json:"waits,omitempty"`  // what it waits for; empty where it serves
+	Failed  bool   `json:"failed,omitempty"` // whether its store takes no writes until it is started again; then it waits for that
 	// Listed says whether the member knows all filters whose creation was acknowledged, and Filtered is the sum of what it knows.
 	Listed   bool   `json:"listed"`
 	Filtered uint64 `json:"filtered,string"`

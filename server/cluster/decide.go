@@ -315,7 +315,7 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 const reachTime = 200 * time.Millisecond
 
 // reached waits until a member is connected, for a short time.
-func reached(ctx context.Context, link *wire.Link) bool {
+func reached(ctx context.Context, link Way) bool {
 	link.Wake()
 	for end := time.Now().Add(reachTime); !link.Up(); time.Sleep(2 * time.Millisecond) {
 		if ctx.Err() != nil || time.Now().After(end) {

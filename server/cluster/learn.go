@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"bigset"
@@ -60,7 +61,9 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 	}
 	listed, sum := f.list.state()
 	from, same := "", len(states) == len(f.m.links)
-	for id, s := range states {
+	ids := slices.Sorted(maps.Keys(states))
+	for _, id := range ids {
+		s := states[id]
 		if s.Committed == nil || !s.Committed.of(v.Record) {
 			return nil // one of another generation, or before it has heard
 		}
@@ -87,7 +90,7 @@ func (f *Filters) learnFrom(ctx context.Context, states map[string]State) error 
 			if len(states) < len(f.m.links) || anyListed(states) || slices.ContainsFunc(v.Record.Members, old) || !kept(self) && slices.ContainsFunc(v.Record.Members, kept) {
 				return nil // it waits for one that knows
 			}
-			for id := range states { // all together know all that there is
+			for _, id := range ids { // all together know all that there is
 				if err := f.learn(ctx, id); err != nil {
 					return err
 				}

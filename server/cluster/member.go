@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,6 +45,8 @@ type Config struct {
 	Settings ring.Settings
 	// Dial opens a connection to a peer, and makes sure by its certificate that it is that peer.
 	Dial func(ctx context.Context, p Peer) (net.Conn, error)
+	// Way returns the way to a peer. Default nil: connections that Dial opens.
+	Way func(p Peer) Way
 	// Hints is where hints are kept.
 	Hints coord.Folder
 	// Filters are those of the store in this process, and FilterDefaults what create is not told.
@@ -53,11 +54,30 @@ type Config struct {
 	FilterDefaults bigset.FilterOptions
 	// CopyBytesPerSecond bounds what copies into this member take; 0 is no bound.
 	CopyBytesPerSecond int64
-	Log                *slog.Logger
+	// CopyChunkBytes is about how much of a set a copy asks for at a time; 0 is the default of package transfer.
+	CopyChunkBytes int
+	// ExchangeInterval is how long it is between two exchanges of what members should have the same of; 0 is the default of package coord, negative is never.
+	ExchangeInterval time.Duration
+	Log              *slog.Logger
 	// Wire are options of connections to peers.
 	Wire wire.Options
 	// Interval is how often the others are asked for their state; default 1 s.
 	Interval time.Duration
+	// Runner is where the member's concurrency and its time come from; default coord.Goroutines. With another one Start may not be called: the caller does
+	// each Round, and asks for none of those changes of filters that take all members.
+	Runner coord.Runner
+}
+
+// Way is the way to another member: a *wire.Link. Its methods may be called by any number of goroutines.
+type Way interface {
+	wire.Caller
+	// Start begins to connect; Wake tries at once; Close ends it.
+	Start()
+	Wake()
+	Close() error
+	// Up reports whether the member is connected, and Remote returns what it said of itself, or why it is not.
+	Up() bool
+	Remote() (*wire.Remote, error)
 }
 
 // Member is this process as a member of its cluster. Its methods may be called by any number of goroutines.
@@ -67,7 +87,7 @@ type Member struct {
 	disk       Disk
 	membership *Membership
 	gate       *gate
-	links      map[string]*wire.Link
+	links      map[string]Way
 	frames     remote.Frames
 	hints      *coord.Hints
 	co         *coord.Coordinator
@@ -77,7 +97,8 @@ type Member struct {
 
 	life   context.Context
 	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	ended  tasks
+	run    coord.Runner
 	copied atomic.Pointer[transfer.Report] // of the copy into this member that goes on
 }
 
@@ -86,27 +107,34 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	m := &Member{conf: c, local: local, disk: disk, gate: newGate(), links: map[string]*wire.Link{}}
+	m := &Member{conf: c, local: local, disk: disk, gate: newGate(), links: map[string]Way{}, run: c.Runner}
+	if m.run == nil {
+		m.run = coord.Goroutines{}
+	}
+	m.ended.run, m.stats.now = m.run, m.run.Now
+	if c.Way == nil {
+		m.conf.Way = func(p Peer) Way { return m.link(p) }
+	}
 	m.life, m.cancel = context.WithCancel(context.Background())
 	callers := map[string]wire.Caller{}
 	for _, p := range c.Peers {
 		if p.ID == c.Node {
 			continue
 		}
-		m.links[p.ID] = m.link(p)
+		m.links[p.ID] = m.conf.Way(p)
 		callers[p.ID] = m.stats.caller(p.ID, m.links[p.ID])
 	}
 	m.local.SetStates(peer.Joining, peer.Joining)
 	m.local.SetSeats(m.seat)
 	var err error
-	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{BytesMax: hintBytesMax, NodeBytesMax: hintBytesMax / int64(max(1, len(m.links))), Events: m.event}); err != nil {
+	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{BytesMax: hintBytesMax, NodeBytesMax: hintBytesMax / int64(max(1, len(m.links))), Now: m.run.Now, Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	if m.filters, err = newFilters(m); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	if m.membership, err = NewMembership(MembershipConfig{Node: c.Node, Name: c.Name, Peers: c.Peers, Settings: c.Settings, Callers: callers, Disk: disk,
-		Changed: m.changed, Heard: m.heard, Say: m.say, Fill: m.fill, Log: c.Log, Interval: c.Interval}); err != nil {
+		Changed: m.changed, Heard: m.heard, Say: m.say, Fill: m.fill, Log: c.Log, Interval: c.Interval, Runner: m.run}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	s := m.membership.conf.Settings
@@ -116,7 +144,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	}
 	m.co, err = coord.New(coord.Options{
 		Place: m.placeSet, PlaceSlice: m.placeSlice,
-		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, Exchanges: 2, Events: m.event})
+		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -188,6 +216,9 @@ func (m *Member) Start() {
 	m.ended.Go(func() { m.membership.Run(m.life) })
 }
 
+// Round asks the others for their state and does what follows from it, as Start does again and again.
+func (m *Member) Round(ctx context.Context) { m.membership.Round(ctx) }
+
 // Close ends what goes on: what has not reached its replica becomes a hint. Requests are to be ended before.
 func (m *Member) Close(ctx context.Context) error {
 	m.cancel()
@@ -227,7 +258,7 @@ func (m *Member) changed(v View) {
 		return // only its own state has changed, which it answers with
 	}
 	m.gate.turn(v.Epoch())
-	l, err := newLive(v, m.replicas(v), m.near)
+	l, err := newLive(v, m.replicas(v), m.near, m.run.Now)
 	if err != nil { // the settings were checked
 		m.conf.Log.Error("cluster: no map", "cause", err)
 		m.gate.turn(0)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bigset/internal/ring"
+	"bigset/server/coord"
 	"bigset/server/wire"
 )
 
@@ -28,6 +29,8 @@ type Disk interface {
 	Certified(ctx context.Context, sets, filters bool) error
 	// HasData reports whether there is any set or filter.
 	HasData(ctx context.Context) (bool, error)
+	// Failed returns why the store takes no writes until it is opened again, or nil.
+	Failed() error
 	// Seal returns the key of the tokens of this disk, and their domain.
 	Seal() (key, domain []byte)
 }
@@ -60,6 +63,8 @@ type MembershipConfig struct {
 	// Interval is how often the others are asked for their state; default 1 s, and every 100 ms until this member serves.
 	Interval time.Duration
 	Now      func() time.Time
+	// Runner is where its concurrency and its time come from; default coord.Goroutines. Run needs that one: with another one the caller does each Round.
+	Runner coord.Runner
 }
 
 func (c *MembershipConfig) index(id string) int {
@@ -138,7 +143,7 @@ type Membership struct {
 	wake   chan struct{}
 	filler struct {
 		mu      sync.Mutex
-		ended   sync.WaitGroup
+		ended   tasks
 		running bool
 		epoch   uint64
 	}
@@ -172,13 +177,17 @@ func NewMembership(c MembershipConfig) (*Membership, error) {
 	if c.Interval == 0 {
 		c.Interval = time.Second
 	}
+	if c.Runner == nil {
+		c.Runner = coord.Goroutines{}
+	}
 	if c.Now == nil {
-		c.Now = time.Now
+		c.Now = c.Runner.Now
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	m := &Membership{conf: c, others: map[string]other{}, wake: make(chan struct{}, 1), waits: "the other members"}
+	m.filler.ended.run = c.Runner
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	for _, x := range b {
@@ -277,6 +286,11 @@ func (m *Membership) save(ctx context.Context, l ledger) error {
 	return nil
 }
 
+// restart is what a member waits for whose store has failed.
+func restart(err error) string {
+	return "a restart: its store takes no writes any more: " + err.Error()
+}
+
 // State returns what this member says of itself.
 func (m *Membership) State(ctx context.Context) (State, error) {
 	m.mu.Lock()
@@ -290,6 +304,9 @@ func (m *Membership) State(ctx context.Context) (State, error) {
 	}
 	s := State{ID: m.conf.Node, Identity: m.conf.Disk.Identity(), Boot: m.boot, Committed: m.ledger.Committed, Prepared: m.ledger.Prepared, Restoring: m.ledger.Restore, HasData: has,
 		Born: uint64(m.conf.Now().UnixMicro()), Sets: m.view.Sets, Filters: m.view.Filters, Waits: m.waits}
+	if err := m.conf.Disk.Failed(); err != nil {
+		s.Failed, s.Waits = true, restart(err)
+	}
 	if s.Committed == nil {
 		s.Seal, s.Domain = m.conf.Disk.Seal()
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,7 @@ const roundTime = 2 * time.Second
 func (m *Membership) Round(ctx context.Context) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, roundTime)
+	ctx, cancel := deadline(ctx, m.conf.Runner, roundTime)
 	defer cancel()
 	states := m.askAll(ctx)
 	waits, err := m.step(ctx, states)
@@ -62,10 +63,14 @@ func (m *Membership) Round(ctx context.Context) {
 
 // askAll asks all other members for their state.
 func (m *Membership) askAll(ctx context.Context) map[string]State {
-	var all sync.WaitGroup
+	all := tasks{run: m.conf.Runner}
 	var mu sync.Mutex
 	states := map[string]State{}
-	for id, to := range m.conf.Callers {
+	for _, p := range m.conf.Peers {
+		id, to := p.ID, m.conf.Callers[p.ID]
+		if to == nil {
+			continue
+		}
 		all.Go(func() {
 			var s State
 			err := ask(ctx, to, verbState, struct{}{}, &s)
@@ -114,7 +119,9 @@ func (m *Membership) missing(states map[string]State) string {
 
 // step does what follows from the states of the others, and says what this member waits for.
 func (m *Membership) step(ctx context.Context, states map[string]State) (waits string, err error) {
-	for id, s := range states { // what is committed anywhere holds everywhere
+	ids := slices.Sorted(maps.Keys(states))
+	for _, id := range ids { // what is committed anywhere holds everywhere
+		s := states[id]
 		if s.Committed != nil {
 			if err := m.commit(ctx, s.Committed); err != nil {
 				return "", fmt.Errorf("%s: %w", id, err)
@@ -129,15 +136,15 @@ func (m *Membership) step(ctx context.Context, states map[string]State) (waits s
 			return "", err
 		}
 	}
-	for id, s := range states { // a proposal of this member's earlier life
-		if s.Prepared != nil && s.Prepared.Proposer == m.conf.Node {
+	for _, id := range ids { // a proposal of this member's earlier life
+		if s := states[id]; s.Prepared != nil && s.Prepared.Proposer == m.conf.Node {
 			if err := ask(ctx, m.conf.Callers[id], verbWithdraw, m.conf.Node, nil); err != nil {
 				return "", err
 			}
 		}
 	}
-	for id, s := range states { // who has missed the last commit
-		if l.Committed != nil && (s.Committed == nil || s.Committed.Epoch < l.epoch()) {
+	for _, id := range ids { // who has missed the last commit
+		if s := states[id]; l.Committed != nil && (s.Committed == nil || s.Committed.Epoch < l.epoch()) {
 			_ = ask(ctx, m.conf.Callers[id], verbCommit, l.Committed, nil) // it asks too
 		}
 	}
@@ -238,8 +245,10 @@ func (m *Membership) propose(ctx context.Context, r *Record) error {
 // takeBack has all members forget what this one has proposed.
 func (m *Membership) takeBack(ctx context.Context) error {
 	err := m.forget(ctx, m.conf.Node)
-	for _, to := range m.conf.Callers {
-		_ = ask(ctx, to, verbWithdraw, m.conf.Node, nil) // who misses it is told in the next round
+	for _, p := range m.conf.Peers {
+		if to := m.conf.Callers[p.ID]; to != nil {
+			_ = ask(ctx, to, verbWithdraw, m.conf.Node, nil) // who misses it is told in the next round
+		}
 	}
 	return err
 }
@@ -305,7 +314,7 @@ func (m *Membership) fill(v View) {
 		}
 		if err != nil {
 			m.conf.Log.Warn("cluster: this member could not be filled, it is tried again", "epoch", v.Record.Epoch, "cause", err)
-			time.Sleep(100 * time.Millisecond)
+			pause(m.conf.Runner, 100*time.Millisecond)
 		}
 	})
 }

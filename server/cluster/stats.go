@@ -17,6 +17,7 @@ type peerStats struct {
 	mu     sync.Mutex
 	peers  map[string]*PeerStats
 	events map[coord.EventKind]uint64
+	now    func() time.Time
 }
 
 // PeerStats counts calls to one member.
@@ -64,18 +65,21 @@ func (s *peerStats) latency(node string) (steps int) {
 }
 
 // caller counts what goes over a way to a member.
-func (s *peerStats) caller(node string, to wire.Caller) wire.Caller { return &counted{to, s.of(node)} }
+func (s *peerStats) caller(node string, to wire.Caller) wire.Caller {
+	return &counted{to, s.of(node), s.now}
+}
 
 type counted struct {
-	to wire.Caller
-	s  *PeerStats
+	to  wire.Caller
+	s   *PeerStats
+	now func() time.Time
 }
 
 // note counts a call that has ended.
 func (c *counted) note(v wire.Verb, began time.Time, err error) {
 	s := &c.s.Verbs[v]
 	s.Calls.Add(1)
-	took := int64(time.Since(began))
+	took := int64(c.now().Sub(began))
 	switch {
 	case errors.Is(err, wire.ErrBusy):
 		s.Busy.Add(1)
@@ -91,7 +95,7 @@ func (c *counted) note(v wire.Verb, began time.Time, err error) {
 
 // Do implements wire.Caller.
 func (c *counted) Do(ctx context.Context, call wire.Call) ([]byte, error) {
-	began := time.Now()
+	began := c.now()
 	b, err := c.to.Do(ctx, call)
 	c.note(call.Verb, began, err)
 	return b, err
@@ -100,7 +104,7 @@ func (c *counted) Do(ctx context.Context, call wire.Call) ([]byte, error) {
 // Stream implements wire.Caller.
 func (c *counted) Stream(ctx context.Context, call wire.Call) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		began, first := time.Now(), true
+		began, first := c.now(), true
 		for part, err := range c.to.Stream(ctx, call) {
 			if first || err != nil {
 				c.note(call.Verb, began, err)

@@ -30,7 +30,8 @@ type live struct {
 	replicas []replica            // by place in the record: the one here is gated
 	origin   int                  // the member that alone answers reads, or -1
 	near     func(member int) int // how far a member is: the nearest are asked first
-	pairs    []coord.Share        // what this member compares with others
+	now      func() time.Time
+	pairs    []coord.Share // what this member compares with others
 
 	classes [][]int                   // the different lists of owners
 	class   []int                     // of each bucket: its list
@@ -48,9 +49,9 @@ type placedAll struct {
 const placedTime = 20 * time.Millisecond
 
 // newLive works out who holds what.
-func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
+func newLive(v View, replicas []replica, near func(int) int, now func() time.Time) (*live, error) {
 	r := v.Record
-	l := &live{view: v, epoch: v.Epoch(), self: v.Self, replicas: replicas, origin: -1, near: near}
+	l := &live{view: v, epoch: v.Epoch(), self: v.Self, replicas: replicas, origin: -1, near: near, now: now}
 	if r.Origin != "" {
 		l.origin = r.entry(r.Origin)
 	}
@@ -85,7 +86,7 @@ func newLive(v View, replicas []replica, near func(int) int) (*live, error) {
 // moment returns the placements of the moment.
 func (l *live) moment() *placedAll {
 	all := l.placed.Load()
-	if now := time.Now(); all == nil || now.Sub(all.at) > placedTime {
+	if now := l.now(); all == nil || now.Sub(all.at) > placedTime {
 		all = &placedAll{now, make([]atomic.Pointer[coord.Placement[peer.Replica]], len(l.classes)), make([]atomic.Pointer[coord.Placement[peer.SliceReplica]], len(l.classes))}
 		l.placed.Store(all)
 	}

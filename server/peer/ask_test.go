@@ -65,6 +65,11 @@ func wireSamples() []sample {
 				{Op: keyscheme.OpAdd, Sum: 1<<63 + 2, Context: clock.Of(dot("A1", 2), dot("B1", 7))}, {Op: keyscheme.OpRemove, Sum: 3, Context: clock.Of()}}},
 			{Set: []byte("other"), ID: []byte{0}, Actor: "B1", First: 1, Events: []keyscheme.RequestItem{{Op: keyscheme.OpAdd, Context: clock.Of()}}}}},
 		{"requests-none", peer.Requests(nil)},
+		{"ask-count", peer.AskCount{Set: []byte("set"), Range: bigset.CountRange{From: []byte("a"), To: []byte{}, Prefix: []byte("p"), After: []byte("b"), Mean: 300, Clock: true}}},
+		{"ask-count-all", peer.AskCount{Set: []byte("set"), Range: bigset.CountRange{Mean: 1}}},
+		{"part-counts", peer.PartCounts{ElementDigests: bigset.ElementDigests{Parts: []bigset.ElementDigest{
+			{Bound: []byte{}, Elements: 1, Sum: [16]byte{1, 15: 2}}, {Bound: []byte("y"), Elements: 300}, {Bound: []byte("z")}}}, Clock: seen}},
+		{"part-counts-none", peer.PartCounts{ElementDigests: bigset.ElementDigests{Done: true}}},
 		{"mark-many", peer.MarkMany{Spec: spec, Groups: groups}},
 		{"check-many", peer.CheckMany{Spec: spec, Groups: groups[:1]}},
 		{"check-many-nothing", peer.CheckMany{Spec: spec}},
@@ -86,7 +91,7 @@ func TestDecodedWireValues(t *testing.T) {
 			b[i] = 0xEE
 		}
 		switch s.m.(type) {
-		case peer.Write, peer.Requests: // clocks have more than one form in memory
+		case peer.Write, peer.Requests, peer.PartCounts: // clocks have more than one form in memory
 			same(t, m, s.m)
 		default:
 			if !reflect.DeepEqual(m, s.m) {

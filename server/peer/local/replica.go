@@ -214,6 +214,18 @@ func (l *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]
 	return found, l.Member(), err
 }
 
+// CountParts implements peer.Replica.
+func (l *Replica) CountParts(ctx context.Context, set []byte, r bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+	if err := l.whole(); err != nil {
+		return bigset.PartCounts{}, l.Member(), err
+	}
+	c, err := l.store.CountParts(ctx, set, r)
+	if err := errors.Join(err, l.whole()); err != nil { // one that has begun to join may have lost what was counted
+		return bigset.PartCounts{}, l.Member(), err
+	}
+	return c, l.Member(), nil
+}
+
 // Judge implements peer.Replica.
 func (l *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
 	if err := l.whole(); err != nil {

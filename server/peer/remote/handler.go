@@ -158,6 +158,11 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 			a, by, err := rep.Judge(ctx, m.Set, m.Element, m.Dots)
 			return peer.Judgement(a), by, err
 		})
+	case peer.AskCount:
+		return v.onSet(Answer, m.Set, func() (peer.Message, peer.Member, error) {
+			a, by, err := rep.CountParts(ctx, m.Set, m.Range)
+			return peer.PartCounts(a), by, err
+		})
 	case peer.Read:
 		return v.read(m)
 	}

@@ -211,6 +211,12 @@ func (r *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]
 	return fit(r, []bigset.Context(a), by, err, len(a) == len(elements), "contexts")
 }
 
+// CountParts implements peer.Replica.
+func (r *Replica) CountParts(ctx context.Context, set []byte, c bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+	a, by, err := ask[peer.PartCounts](ctx, r, VerbCountParts, peer.AskCount{Set: set, Range: c})
+	return fit(r, bigset.PartCounts(a), by, err, (a.Clock != nil) == c.Clock, "a clock, or none,")
+}
+
 // Judge implements peer.Replica.
 func (r *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
 	a, by, err := ask[peer.Judgement](ctx, r, VerbJudge, peer.Ask{Set: set, Element: element, Dots: dots})

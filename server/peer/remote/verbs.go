@@ -24,7 +24,8 @@ const (
 	VerbExport         wire.Verb = 116
 	VerbDigests        wire.Verb = 117 // a stream
 	VerbRangeDigests   wire.Verb = 118
-	VerbRequests       wire.Verb = 121 // a stream
+	VerbCountParts     wire.Verb = 119
+	VerbRequests       wire.Verb = 120 // a stream
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -83,6 +84,8 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.AskDigests)
 	case VerbRangeDigests:
 		_, ok = m.(peer.AskRangeDigests)
+	case VerbCountParts:
+		_, ok = m.(peer.AskCount)
 	case VerbRequests:
 		_, ok = m.(peer.AskRequests)
 	default:
@@ -127,7 +130,7 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 // PriorityOf returns how urgent a verb is: whether a client waits for it, reads by it, or a repair or copy does.
 func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
-	case VerbRead, VerbJudge:
+	case VerbRead, VerbJudge, VerbCountParts:
 		return wire.PriorityRead
 	case VerbExport, VerbRequests:
 		return wire.PriorityCopy

@@ -1,0 +1,364 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/convergence"
+	"bigset/engine"
+	"bigset/fold"
+	"bigset/internal/ring"
+	"bigset/keyscheme"
+	membership "bigset/server/cluster"
+	"bigset/server/coord"
+	"bigset/server/peer"
+	"bigset/server/peer/local"
+)
+
+// The times and sizes of clusters whose members are those of package server/cluster.
+const (
+	roundPause = 300 * time.Millisecond // between two rounds in which a member that is not whole asks the others
+	wholePause = 2 * time.Second        // the same of one that is
+	calmPause  = 5 * time.Second        // the same when all faults have ended
+	sendsLimit = 40 * time.Second       // until what coordinators send has come, or is a hint
+	wholeLimit = 10 * time.Minute       // until all members are whole after all faults have ended
+	buckets    = 8
+)
+
+// node is a member of package server/cluster over a replica.
+type node struct {
+	*membership.Member
+	hints    hintFolder
+	owner    bool // it holds the set
+	unsynced bool // this life has acknowledged what a crash may take back
+}
+
+// epochs reports whether the members of a script's cluster are those of package server/cluster, which agree on epochs.
+func (s *script) epochs() bool { return s.n > 0 }
+
+// settings are those of the cluster of a script. One that was shrunk may have fewer members than copies.
+func (s *script) settings() ring.Settings {
+	n := min(s.n, s.replicas)
+	w := max(n/2+1, min(s.w, n))
+	return ring.Settings{N: n, W: w, R: n - w + 1, DW: w, Buckets: buckets, Slices: buckets}
+}
+
+// peers are all members, as each of them is told.
+func (c *cluster) peers() (all []membership.Peer) {
+	for _, m := range c.members {
+		all = append(all, membership.Peer{ID: m.node})
+	}
+	return all
+}
+
+// memberOf returns the number of a member.
+func (c *cluster) memberOf(name string) int {
+	return slices.IndexFunc(c.members, func(m *member) bool { return m.node == name })
+}
+
+// addNodes makes members of the replicas, and starts them.
+func (c *cluster) addNodes() error {
+	var nodes []ring.Node
+	for _, m := range c.members {
+		nodes = append(nodes, ring.Node{Member: ring.Member{Node: m.node}})
+	}
+	static, err := ring.Static(ring.ID{}, c.script.settings(), nodes, nil)
+	if err != nil {
+		return err
+	}
+	owners := static.Lookup(ring.Slot(keyscheme.SetSlot(c.set))).Owners
+	for _, m := range c.members {
+		folder, err := newHintFolder()
+		if err != nil {
+			return err
+		}
+		m.self = &node{hints: folder, owner: slices.ContainsFunc(owners, func(o ring.Member) bool { return o.Node == m.node })}
+		c.boot(m)
+	}
+	return nil
+}
+
+// boot starts the process of a member.
+func (c *cluster) boot(m *member) {
+	p := &process{folder: m.self.hints, clock: m.clock, links: c.links()}
+	for _, l := range p.links {
+		l.from = p
+	}
+	m.process = p
+	o := &own{Replica: m.Replica, c: c, member: m, life: m.lives}
+	var err error
+	m.self.unsynced = false
+	m.self.Member, err = membership.NewMember(membership.Config{Node: m.node, Name: "sim", Peers: c.peers(), Settings: c.script.settings(),
+		Way: func(to membership.Peer) membership.Way {
+			return &way{link: p.links[c.memberOf(to.ID)], from: m.node}
+		},
+		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns},
+		o, memberDisk{m.store.host.Store})
+	if err != nil {
+		c.facts.violated(convergence.Failed, "%s does not start: %v", m.node, err)
+		m.down = true
+		return
+	}
+	p.Coordinator = m.self.Coordinator()
+	life := m.lives
+	c.turns.Go(func() {
+		for !c.quiet && m.lives == life {
+			m.self.Round(context.Background())
+			if m.lives == life && m.joining && m.whole() {
+				m.joining = false
+				c.some["made whole"]++
+			}
+			c.turns.Sleep(c.roundPause(m))
+		}
+	})
+}
+
+func (c *cluster) roundPause(m *member) time.Duration {
+	switch {
+	case !m.whole():
+		return roundPause
+	case c.calm:
+		return calmPause
+	}
+	return wholePause
+}
+
+// whole reports whether a member serves, and answers reads.
+func (m *member) whole() bool {
+	if m.down {
+		return false
+	}
+	v := m.self.View()
+	return v.Serves && v.Sets && v.Filters
+}
+
+// halt ends the process of a member, as far as anybody else can see. What it still does reaches nobody.
+func (c *cluster) halt(m *member, percent int) {
+	old := m.self.Member
+	m.process.dead = true
+	m.self.hints.disk = c.clone(m.self.hints.disk, percent)
+	c.turns.Go(func() { _ = old.Close(context.Background()) })
+}
+
+// mayJoin reports whether a member may lose what it has acknowledged: the others that are whole must have all of that.
+func (c *cluster) mayJoin(m *member) bool {
+	joining := 1
+	for _, o := range c.members {
+		if o != m && o.joining {
+			joining++
+		}
+	}
+	return joining < c.script.settings().W
+}
+
+// mayCrash reports whether a member may lose power: one that has to join then may do so. In the midst of a call that may be the one in which a
+// store writes down who it is, and comes back as another disk.
+func (c *cluster) mayCrash(m *member, midway bool) bool {
+	return m.self == nil || !midway && !m.joining && !m.self.unsynced || c.mayJoin(m)
+}
+
+// joins reports whether a member that has come back has to join.
+func (c *cluster) joins(m *member, old *host) bool {
+	sets, filters := m.store.host.MayLack()
+	return sets || filters || !bytes.Equal(m.store.host.Identity(), old.Identity())
+}
+
+// settled reports whether all members are whole under the same epoch, and have no hints for each other.
+func (c *cluster) settled() bool {
+	for _, m := range c.members {
+		if !m.whole() || m.joining || m.self.View().Record.Epoch != c.members[0].self.View().Record.Epoch {
+			return false
+		}
+		for _, s := range m.self.Status().Members {
+			if s.Hints > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// await waits until something is so, for some time. It reports whether it came to be so.
+func (c *cluster) await(limit time.Duration, ready func() bool) bool {
+	for end := c.turns.Now().Add(limit); !ready(); c.turns.Sleep(roundPause) {
+		if c.turns.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// allWhole waits until the cluster is whole, or says why it is not.
+func (c *cluster) allWhole() bool {
+	if c.facts.violation != nil || c.await(wholeLimit, c.settled) {
+		return c.facts.violation == nil
+	}
+	var waits []string
+	for _, m := range c.members {
+		if m.down {
+			waits = append(waits, m.node+" is down")
+			continue
+		}
+		s := m.self.Status()
+		waits = append(waits, fmt.Sprintf("%s at epoch %d, sets %v, filters %v, waits for %q", m.node, s.Epoch, s.Sets, s.Filters, s.Waits))
+	}
+	c.facts.violated(convergence.Failed, "the cluster does not become whole: %s", strings.Join(waits, "; "))
+	return false
+}
+
+// endNodes ends all members in order, and has those that hold the set exchange what they have, directly.
+func (c *cluster) endNodes() {
+	c.quiet = true
+	for _, m := range c.members {
+		if !m.down {
+			_ = m.self.Close(context.Background())
+		}
+		m.SetState(peer.Normal)
+	}
+	slot := keyscheme.SetSlot(c.set)
+	for i, a := range c.members {
+		for _, b := range c.members[:i] {
+			if !a.self.owner || !b.self.owner {
+				continue
+			}
+			if e, err := coord.Exchange(context.Background(), a.Replica, b.Replica, slot, slot); err != nil || e.Lost > 0 {
+				c.facts.violated(convergence.Failed, "exchange of %s and %s: %+v, %v", a.node, b.node, e, err)
+			}
+		}
+	}
+}
+
+// own is the replica of a process, which ends with it.
+type own struct {
+	*local.Replica
+	c      *cluster
+	member *member
+	life   int
+}
+
+var _ membership.Local = (*own)(nil)
+
+// begin returns an error where the process has ended. It notes that a crash may take back what is acknowledged without a sync.
+func (o *own) begin(d bigset.Durability) error {
+	if o.member.lives != o.life {
+		return fmt.Errorf("%w: %s has ended", peer.ErrUnavailable, o.member.node)
+	}
+	if d != bigset.Sync {
+		o.member.self.unsynced = true
+	}
+	return nil
+}
+
+func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	if err := o.begin(w.Durability); err != nil {
+		return bigset.Result{}, o.Member(), err
+	}
+	r, m, err := o.Replica.Write(ctx, set, ops, w)
+	o.c.made(r.Delta)
+	return r, m, err
+}
+
+func (o *own) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
+	if err := o.begin(durability); err != nil {
+		return o.Member(), err
+	}
+	o.c.facts.minted(d) // whole-set deletes, which no replica makes
+	return o.Replica.Apply(ctx, d, durability)
+}
+
+func (o *own) ApplyFacts(ctx context.Context, f bigset.Facts, durability bigset.Durability) (bigset.FactsResult, peer.Member, error) {
+	if err := o.begin(durability); err != nil {
+		return bigset.FactsResult{}, o.Member(), err
+	}
+	return o.Replica.ApplyFacts(ctx, f, durability)
+}
+
+func (o *own) Heal(ctx context.Context, f bigset.Facts, wrong []fold.Element) (bigset.HealResult, peer.Member, error) {
+	if err := o.begin(bigset.Sync); err != nil {
+		return bigset.HealResult{}, o.Member(), err
+	}
+	return o.Replica.Heal(ctx, f, wrong)
+}
+
+func (o *own) Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsResult, peer.Member, error) {
+	if err := o.begin(bigset.Sync); err != nil {
+		return bigset.FactsResult{}, o.Member(), err
+	}
+	return o.Replica.Ingest(ctx, span)
+}
+
+func (o *own) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, peer.Member, error) {
+	if err := o.begin(bigset.Sync); err != nil {
+		return nil, o.Member(), err
+	}
+	return o.Replica.Lookup(ctx, set, elements)
+}
+
+func (o *own) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
+	if err := o.begin(bigset.Sync); err != nil {
+		return bigset.Judgement{}, o.Member(), err
+	}
+	return o.Replica.Judge(ctx, set, element, dots)
+}
+
+// memberDisk is a store as a member keeps its records in it.
+type memberDisk struct{ *engine.Store }
+
+var _ membership.Disk = memberDisk{}
+
+// metas is where values are kept; those of pages of the catalogue have more of a name.
+var metas = strings.NewReplacer("cluster/filters/", string(engine.MetaFilters), "cluster/filters", string(engine.MetaFilters), "cluster/filled", string(engine.MetaFilled),
+	"cluster", string(engine.MetaCluster))
+
+func (d memberDisk) Load(key string) ([]byte, error) { return d.Meta(engine.Meta(metas.Replace(key))) }
+
+func (d memberDisk) Save(ctx context.Context, key string, value []byte) error {
+	return d.SetMeta(ctx, engine.Meta(metas.Replace(key)), value)
+}
+
+func (d memberDisk) Certified(_ context.Context, sets, filters bool) error {
+	return d.MadeGood(sets, filters)
+}
+
+func (d memberDisk) HasData(ctx context.Context) (bool, error) {
+	for _, err := range d.Sets(ctx, true) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+func (d memberDisk) Seal() (key, domain []byte) {
+	k := d.Keyring()
+	return k.Current[:], k.Domain[:]
+}
+
+// listener takes what a member logs.
+type listener struct {
+	c *cluster
+	m *member
+}
+
+func (listener) Enabled(context.Context, slog.Level) bool { return true }
+func (h listener) WithAttrs([]slog.Attr) slog.Handler     { return h }
+func (h listener) WithGroup(string) slog.Handler          { return h }
+
+func (h listener) Handle(_ context.Context, r slog.Record) error {
+	h.c.some[r.Message]++
+	switch kind := coord.EventKind(strings.TrimPrefix(r.Message, "cluster: ")); kind {
+	case coord.EventRefused, coord.EventHintOverflow, coord.EventDamage:
+		var text []string
+		r.Attrs(func(a slog.Attr) bool {
+			text = append(text, a.String())
+			return true
+		})
+		h.c.facts.violated(convergence.Failed, "%s at %s: %v", kind, h.m.node, text)
+	}
+	return nil
+}

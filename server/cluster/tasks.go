@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"bigset/server/coord"
+)
+
+// tasks are functions that run beside each other and can be waited for. Where they run is the Runner's: simulations run one at a time.
+type tasks struct {
+	run coord.Runner
+
+	mu      sync.Mutex
+	running int
+	ended   coord.Signal // set when none runs; nil while nobody waits
+}
+
+// Go runs f beside its caller.
+func (t *tasks) Go(f func()) {
+	t.mu.Lock()
+	t.running++
+	t.mu.Unlock()
+	t.run.Go(func() {
+		defer t.end()
+		f()
+	})
+}
+
+func (t *tasks) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running--; t.running == 0 && t.ended != nil {
+		t.ended.Set()
+		t.ended = nil
+	}
+}
+
+// Wait returns when none runs.
+func (t *tasks) Wait() {
+	t.mu.Lock()
+	if t.running == 0 {
+		t.mu.Unlock()
+		return
+	}
+	if t.ended == nil {
+		t.ended = t.run.NewSignal()
+	}
+	ended := t.ended
+	t.mu.Unlock()
+	_ = ended.Wait(context.Background())
+}
+
+// deadline returns a context that ends when d has passed by the runner's clock.
+func deadline(ctx context.Context, run coord.Runner, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := run.After(d, func() { cancel(context.DeadlineExceeded) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// pause returns when d has passed by the runner's clock.
+func pause(run coord.Runner, d time.Duration) {
+	passed := run.NewSignal()
+	run.After(d, passed.Set)
+	_ = passed.Wait(context.Background())
+}
