@@ -11,6 +11,7 @@ import (
 	"bigset/convergence"
 	"bigset/fold"
 	"bigset/internal/faultdisk"
+	"bigset/internal/ring"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/coord/turns"
@@ -34,6 +35,8 @@ type cluster struct {
 	script  *script
 	turns   *turns.Runner
 	set     []byte
+	filter  coord.Filter
+	static  *ring.Map // where members are those of package server/cluster
 	members []*member
 	procs   []*process // coordinators
 	gone    []*host    // that have crashed; closed at the end, for reads of them may be under way
@@ -68,6 +71,7 @@ type process struct {
 	dead   bool
 	cut    bool // a partition has not stopped a call yet
 	told   []told
+	marked []string // keys whose marks were acknowledged
 }
 
 // told is a durable delta that a replica has made for a coordinator: that has to see to the others, but for those that have lost their
@@ -307,8 +311,12 @@ func (c *cluster) handedOff() {
 		c.allBrought(p)
 	}
 	for _, m := range c.members {
-		if m.self != nil {
-			c.allBrought(m.process)
+		if m.self == nil {
+			continue
+		}
+		c.allBrought(m.process)
+		for _, key := range m.process.marked {
+			c.markedAt(key, "after the hints")
 		}
 	}
 }

@@ -35,6 +35,10 @@ func (c *cluster) step(t *step) {
 		c.lookup(t)
 	case "drop":
 		c.drop(t)
+	case "mark":
+		c.mark(t)
+	case "check":
+		c.check(t)
 	case "exchange":
 		c.gossip(t)
 	case "refuse", "loss", "mute", "delay", "late", "duplicate", "power":
