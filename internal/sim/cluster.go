@@ -228,36 +228,11 @@ func (c *cluster) event(p *process, e coord.Event) {
 // play runs the schedule to its end.
 func (c *cluster) play() {
 	c.turns.Hurry = []int{0, 30, 100}[c.script.rand(2).IntN(3)]
-	ended := c.turns.Run(time.Hour, func() {
-		if c.script.epochs() && !c.allWhole() {
-			return
-		}
-		busy := len(lanes)
-		for lane := range lanes {
-			c.turns.Go(func() {
-				for i := range c.script.steps {
-					if t := &c.script.steps[i]; t.lane == lane {
-						c.inLane(t)
-					}
-				}
-				busy--
-			})
-		}
-		c.turns.Yield(func() bool { return busy+c.apart == 0 })
-		if c.script.epochs() {
-			c.turns.Hurry, c.calm = 0, true
-			c.heal()
-			c.turns.Sleep(sendsLimit)
-			if c.allWhole() {
-				c.handedOff()
-			}
-			c.endNodes()
-		}
-	})
 	if c.script.epochs() {
-		c.ended(ended)
+		c.ended(c.turns.Run(time.Hour, c.playMembers))
 		return
 	}
+	ended := c.turns.Run(time.Hour, c.playLanes)
 	c.turns.Hurry = 0
 	c.heal()
 	if ended = ended && c.turns.Run(time.Hour, func() {}); ended { // hints are tried every minute
@@ -270,6 +245,22 @@ func (c *cluster) play() {
 		}
 	})
 	c.ended(ended)
+}
+
+// playLanes does all steps.
+func (c *cluster) playLanes() {
+	busy := len(lanes)
+	for lane := range lanes {
+		c.turns.Go(func() {
+			for i := range c.script.steps {
+				if t := &c.script.steps[i]; t.lane == lane {
+					c.inLane(t)
+				}
+			}
+			busy--
+		})
+	}
+	c.turns.Yield(func() bool { return busy+c.apart == 0 })
 }
 
 // ended judges, when all that ran should have ended, what is left.

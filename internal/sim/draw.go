@@ -57,7 +57,7 @@ func drawMembers(seed uint64) *script {
 	d.calls = d.some("refuse", "loss", "mute", "late", "delay", "duplicate", "power")
 	d.rare = 2 + d.IntN(12)
 	d.quorums = d.IntN(quorumsKinds)
-	d.beside = append(d.some("crash", "wipe", "partition"), "crash", "maintain", "story")
+	d.beside = append(d.some("crash", "wipe", "partition", "put-back"), "crash", "maintain", "story")
 	if shape[0] > 2 {
 		d.beside = append(d.beside, "story")
 	}
@@ -258,6 +258,9 @@ func (d *draws) wrong(kind string) {
 	a, b := d.others()
 	args := map[string]int{"at": a, "with": b, "seconds": d.IntN(8), "writes": d.IntN(4), "keep": 25 * d.IntN(5), "work": d.IntN(6)}
 	switch kind {
+	case "put-back":
+		d.add(laneNemesis, "backup", map[string]int{"at": a})
+		d.add(laneNemesis, "maintain", map[string]int{"at": a, "work": d.IntN(6)}).args["wait"] = d.IntN(5000)
 	case "copy", "wipe": // and its calls
 		if d.IntN(2) == 0 {
 			d.add(laneNemesis, []string{"power", "delay", "late"}[d.IntN(3)], map[string]int{"via": coordinators + a, "at": b, "seconds": d.IntN(5),

@@ -92,6 +92,15 @@ func (c *cluster) wrong(t *step, m *member) string {
 		if !c.wipe(m, t.args["seconds"]) {
 			return skipped
 		}
+	case "backup":
+		if m.down || m.self == nil {
+			return skipped
+		}
+		m.backup[0], m.backup[1] = c.clone(m.store.host.disk, 100), c.clone(m.self.hints.disk, 100)
+	case "put-back":
+		if !c.putBack(m, t.args["seconds"]) {
+			return skipped
+		}
 	case "restart":
 		c.count("crash")
 		c.kill(t.args["via"]%coordinators, t.args["keep"])

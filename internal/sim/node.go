@@ -215,6 +215,21 @@ func (c *cluster) allWhole() bool {
 	return false
 }
 
+// playMembers does all steps with members that are whole at first, and become so again.
+func (c *cluster) playMembers() {
+	defer c.endNodes()
+	if !c.allWhole() {
+		return
+	}
+	c.playLanes()
+	c.turns.Hurry, c.calm = 0, true
+	c.heal()
+	c.turns.Sleep(sendsLimit)
+	if c.allWhole() {
+		c.handedOff()
+	}
+}
+
 // endNodes ends all members in order, and has those that hold the set exchange what they have, directly.
 func (c *cluster) endNodes() {
 	c.quiet = true

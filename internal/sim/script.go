@@ -84,6 +84,8 @@ var stepKinds = map[string][]string{
 
 	"crash":     {"at", "keep", "seconds"},   // a power cut; back after seconds
 	"wipe":      {"at", "seconds"},           // so, and the disk is lost
+	"backup":    {"at"},                      // copies of its disks are kept
+	"put-back":  {"at", "seconds"},           // a power cut, and its disks are then those copies
 	"restart":   {"via", "keep"},             // a power cut at a coordinator, which is back at once
 	"partition": {"via", "cut"},              // from a process to the replicas whose bits are set
 	"maintain":  {"at", "work"},              // background work
