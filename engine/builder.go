@@ -33,6 +33,7 @@ type builder struct {
 	sibling   bool                          // an element may have two live dots after it
 	requests  map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
 	remembers []keptRequest                 // their records
+	aged      bool                          // some of them are of another store, and older than what this one has kept since
 	forgets   []keptRequest                 // older records that the batch deletes, taken off the request log
 	flags     keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
 	opened    int64                         // by how much the count of open keys grows
@@ -94,7 +95,7 @@ func (b *builder) release() {
 // empty reports whether the batch says nothing.
 func (b *builder) empty() bool {
 	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0 &&
-		len(b.requests) == 0 && b.brought.Empty()
+		len(b.remembers) == 0 && b.brought.Empty()
 }
 
 // clear puts a whole clock into Seen and Dead. One that is dead already is no event: a delta may come any number of times.
@@ -294,7 +295,7 @@ func (b *builder) publish() {
 		b.s.sets.account(st)
 	}
 	if len(b.remembers) > 0 {
-		b.s.requestLog.add(b.remembers)
+		b.s.requestLog.add(b.remembers, b.aged)
 	}
 	if kills {
 		b.s.publisher.grew(st)

@@ -90,11 +90,14 @@ func (l *requestLog) mayHave(prefix []byte) bool {
 	return !l.loaded || l.hashes[maphash.Bytes(l.seed, prefix)] > 0
 }
 
-func (l *requestLog) add(kept []keptRequest) {
+// add takes records that were stored. Those that are aged may be older than what is in the queue.
+func (l *requestLog) add(kept []keptRequest, aged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noted = true
-	l.queue = append(l.queue, kept...)
+	if l.queue = append(l.queue, kept...); aged {
+		l.sort()
+	}
 }
 
 // due takes up to n records that are to be deleted off the queue: those stored before a time, and those beyond a number.
@@ -130,7 +133,18 @@ func (l *requestLog) took(onDisk []keptRequest) {
 			l.hashes[l.hash(r.key)]++
 		}
 	}
+	l.sort()
+}
+
+// sort puts the oldest first. The lock is held.
+func (l *requestLog) sort() {
 	slices.SortStableFunc(l.queue, func(a, b keptRequest) int { return cmp.Compare(a.millis, b.millis) })
+}
+
+func (l *requestLog) isLoaded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loaded
 }
 
 func (l *requestLog) isNoted() bool {
@@ -219,14 +233,19 @@ func (b *builder) remember(d *bigset.Delta) {
 		it := &d.Items[i]
 		r.Items[i] = keyscheme.RequestItem{Op: it.Kind, Sum: keyscheme.ElementSum(it.Element), Context: clock.Of(it.Context...)}
 	}
-	key := b.st.prefix.AppendRequestKey(nil, d.Request, rand.Uint64())
-	l := &b.s.requestLog
-	l.coming(string(key))
-	b.check(b.batch.Set(key, keyscheme.AppendRequestValue(nil, r), nil))
 	if b.requests == nil {
 		b.requests = map[string]*keyscheme.Request{}
 	}
 	b.requests[string(d.Request)] = r
+	b.keepRequest(d.Request, r)
+}
+
+// keepRequest writes what is kept of a request.
+func (b *builder) keepRequest(id []byte, r *keyscheme.Request) {
+	key := b.st.prefix.AppendRequestKey(nil, id, rand.Uint64())
+	l := &b.s.requestLog
+	l.coming(string(key))
+	b.check(b.batch.Set(key, keyscheme.AppendRequestValue(nil, r), nil))
 	b.remembers = append(b.remembers, keptRequest{string(key), r.Millis})
 	due := l.due(b.s.forgotten(), b.s.opt.RequestsKept, requestsDueMax)
 	for _, r := range due {
@@ -268,12 +287,8 @@ const requestsDeletedMax = 1000
 
 // forgetRequests deletes what was kept of requests for long enough. It is called by the runner.
 func (s *Store) forgetRequests(ctx context.Context) error {
-	if !s.requestLog.loaded {
-		old, err := s.keptRequests(ctx)
-		if err != nil {
-			return fmt.Errorf("engine: look for requests: %w", lsm.DiskError(err))
-		}
-		s.requestLog.took(old)
+	if err := s.loadRequests(ctx); err != nil {
+		return err
 	}
 	for ctx.Err() == nil {
 		due := s.requestLog.due(s.forgotten(), s.opt.RequestsKept, requestsDeletedMax)
@@ -295,6 +310,19 @@ func (s *Store) forgetRequests(ctx context.Context) error {
 		s.requestLog.gone(due)
 	}
 	return ctx.Err()
+}
+
+// loadRequests takes what the last process kept into the queue, once.
+func (s *Store) loadRequests(ctx context.Context) error {
+	if s.requestLog.isLoaded() {
+		return nil
+	}
+	old, err := s.keptRequests(ctx)
+	if err != nil {
+		return fmt.Errorf("engine: look for requests: %w", lsm.DiskError(err))
+	}
+	s.requestLog.took(old)
+	return nil
 }
 
 // keptRequests returns what is kept of requests on disk. It seeks from slot to slot, if there ever was one.

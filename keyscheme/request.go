@@ -72,6 +72,23 @@ func (k *Key) IsRequest() bool {
 	return k.Kind == KindSlotMeta && len(k.Rest) > 0 && k.Rest[0] == metaRequest
 }
 
+// Request returns the set and the id of a key that is one of a request. It reports false for what AppendRequestKey does not write. The set and the
+// id alias the key.
+func (k *Key) Request() (set, id []byte, ok bool) {
+	if !k.IsRequest() {
+		return nil, nil, false
+	}
+	set, rest, ok := cutBytes(k.Rest[1:], 1, SetNameBytesMax)
+	if !ok || len(rest) == 0 || SetSlot(set) != k.Slot {
+		return nil, nil, false
+	}
+	n := int(rest[0])
+	if n == 0 || n > RequestIDBytesMax || len(rest) != 1+n+RequestMarkBytes {
+		return nil, nil, false
+	}
+	return set, rest[1 : 1+n : 1+n], true
+}
+
 // AppendRequestValue appends the value of a request's key.
 func AppendRequestValue(dst []byte, r *Request) []byte {
 	dst = binary.AppendUvarint(append(dst, requestVersion), r.Millis)

@@ -135,6 +135,10 @@ func (g *gated) RangeDigests(ctx context.Context, first, last keyscheme.Slot, pa
 	return look(g, func() ([]bigset.RangeDigest, peer.Member, error) { return g.to.RangeDigests(ctx, first, last, parts) })
 }
 
+func (g *gated) Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error] {
+	return looks(g, g.to.Requests(ctx, first, last))
+}
+
 // marked is the answer to Mark.
 type marked struct {
 	marks bigset.Marks

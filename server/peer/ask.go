@@ -34,7 +34,8 @@ const (
 func kindVersion(kind byte) byte {
 	switch kind {
 	case kindWrite, kindWritten, kindKnows, kindKnown, kindFactsResult, kindAskLost, kindAskState, kindRead, kindLookup, kindContexts, kindAskDigests,
-		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany, kindAskCount, kindPartCounts:
+		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany, kindAskCount, kindPartCounts,
+		kindAskRequests, kindRequests:
 		return 2
 	}
 	return 1

@@ -284,6 +284,13 @@ func calls(t fataler) []call {
 			return answers{a, by}, err
 		}},
 		{"Digests", remote.Compare, false, true, func(r remote.Local) (any, error) { return all(r.Digests(ctx, slots, full)) }},
+		{"Requests", remote.Copy, false, true, func(r remote.Local) (any, error) {
+			list, err := all(r.Requests(ctx, slots, full))
+			for i := range list {
+				list[i].Age = 0 // the time of the question
+			}
+			return list, err
+		}},
 		{"RangeDigests", remote.Compare, false, false, func(r remote.Local) (any, error) {
 			a, by, err := r.RangeDigests(ctx, slots, full, 3)
 			return answers{a, by}, err
@@ -870,7 +877,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 				try("of another verb", other, node)
 			}
 		}
-		for _, v := range []wire.Verb{0, 1, 99, 120, 129, 142, 255} {
+		for _, v := range []wire.Verb{0, 1, 99, 121, 129, 142, 255} {
 			other := c
 			other.Verb = v
 			try("of no verb", other, node)

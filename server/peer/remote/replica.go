@@ -38,8 +38,9 @@ type Replica struct {
 }
 
 var (
-	_ peer.Replica    = (*Replica)(nil)
-	_ peer.ManySlices = (*Replica)(nil)
+	_ peer.Replica       = (*Replica)(nil)
+	_ peer.ManySlices    = (*Replica)(nil)
+	_ peer.RequestLister = (*Replica)(nil)
 )
 
 // New returns a replica in another process. It does no I/O.

@@ -25,6 +25,7 @@ const (
 	VerbDigests        wire.Verb = 117 // a stream
 	VerbRangeDigests   wire.Verb = 118
 	VerbCountParts     wire.Verb = 119
+	VerbRequests       wire.Verb = 120 // a stream
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -85,6 +86,8 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.AskRangeDigests)
 	case VerbCountParts:
 		_, ok = m.(peer.AskCount)
+	case VerbRequests:
+		_, ok = m.(peer.AskRequests)
 	default:
 		return fitsSlices(v, m)
 	}
@@ -129,7 +132,7 @@ func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
 	case VerbRead, VerbJudge, VerbCountParts:
 		return wire.PriorityRead
-	case VerbExport:
+	case VerbExport, VerbRequests:
 		return wire.PriorityCopy
 	case VerbApplyFacts, VerbApplyFacts + wire.Verb(bigset.Sync), VerbApplyFacts + wire.Verb(bigset.NoSync), VerbHeal, VerbLost, VerbElementDigests,
 		VerbState, VerbLocate, VerbDigests, VerbRangeDigests, VerbSliceDigests, VerbPageSums, VerbPages, VerbMergePages, VerbFlushSlice:
