@@ -52,7 +52,7 @@ func (r *Keyring) seal(dst []byte, ctx *Context, payload func([]byte) []byte) ([
 	}
 	start := len(dst)
 	token := payload(ctx.appendHead(dst, r.Domain))
-	if len(token)-start > TokenBytesMax-tagBytes {
+	if len(token)-start > ctx.Form.bytesMax()-tagBytes {
 		return dst, ErrTokenTooLarge
 	}
 	tag, token := r.Current.tag(token, start, ctx.Set, ctx.bound())
@@ -99,7 +99,7 @@ func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (Context
 
 // TokenForm returns the form that a token names, without a key: whoever made the token may have lied.
 func TokenForm(token []byte) (Form, error) {
-	if len(token) < 2 || len(token) > TokenBytesMax {
+	if len(token) < 2 || len(token) > Form(token[1]).bytesMax() {
 		return 0, ErrTokenMalformed
 	}
 	if token[0] != tokenVersion {
@@ -114,7 +114,7 @@ func TokenForm(token []byte) (Form, error) {
 
 // checkHead reads the form and refuses what this ring, these forms and this set cannot have issued.
 func (c *Context) checkHead(token []byte, forms Form, domain [domainBytes]byte) error {
-	if len(token) < 2 || len(token) > TokenBytesMax {
+	if len(token) < 2 || len(token) > Form(token[1]).bytesMax() {
 		return ErrTokenMalformed
 	}
 	if token[0] != tokenVersion {

@@ -131,6 +131,9 @@ func TestTokenErrors(t *testing.T) {
 		{"nothing", ring, nil, keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
 		{"short", ring, narrow[:41], keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
 		{"long", ring, make([]byte, keyscheme.TokenBytesMax+1), keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
+		{"long for a narrow one", ring, append(slices.Clone(narrow), make([]byte, keyscheme.NarrowTokenBytesMax-len(narrow)+1)...), keyscheme.Narrow, set, element,
+			keyscheme.ErrTokenMalformed},
+		{"long wide", ring, append(slices.Clone(wide), make([]byte, keyscheme.TokenBytesMax-len(wide)+1)...), keyscheme.Wide, set, nil, keyscheme.ErrTokenMalformed},
 		{"version", ring, edit(0, 2), keyscheme.Narrow, set, element, keyscheme.ErrTokenVersion},
 		{"no form", ring, edit(1, 0), anyForm, set, element, keyscheme.ErrTokenMalformed},
 		{"two forms", ring, edit(1, 3), anyForm, set, element, keyscheme.ErrTokenMalformed},
@@ -212,6 +215,11 @@ func TestSealRefuses(t *testing.T) {
 	for n := uint64(0); n < 1<<24; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
 		huge.Add(clock.Dot{Actor: "a", Counter: n + n%3 + 1})
 	}
+	if token := seal(t, ring, keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set"), Dots: huge}); len(token) < keyscheme.NarrowTokenBytesMax {
+		t.Errorf("%d bytes", len(token))
+	} else if got, err := ring.Unseal(token, keyscheme.Wide, []byte("set"), nil); err != nil || got.Dots.Len() != huge.Len() {
+		t.Errorf("a large clock comes back with %d dots of %d, %v", got.Dots.Len(), huge.Len(), err)
+	}
 	for _, c := range []struct {
 		ctx  keyscheme.Context
 		want error
@@ -220,7 +228,7 @@ func TestSealRefuses(t *testing.T) {
 		{keyscheme.Context{Form: keyscheme.Narrow | keyscheme.Wide}, keyscheme.ErrTokenForm},
 		{keyscheme.Context{Form: keyscheme.Wide, Set: long}, keyscheme.ErrNameTooLong},
 		{keyscheme.Context{Form: keyscheme.Narrow, Element: long}, keyscheme.ErrNameTooLong},
-		{keyscheme.Context{Form: keyscheme.Wide, Dots: huge}, keyscheme.ErrTokenTooLarge},
+		{keyscheme.Context{Form: keyscheme.Narrow, Dots: huge}, keyscheme.ErrTokenTooLarge},
 	} {
 		if token, err := ring.Seal([]byte("dst"), c.ctx); !errors.Is(err, c.want) || string(token) != "dst" {
 			t.Errorf("form %d: got %d bytes, %v, want %v", c.ctx.Form, len(token), err, c.want)

@@ -25,9 +25,10 @@ func (a *app) simulate() *cobra.Command {
 		Short: "Look for a schedule of faults that breaks a promise",
 		Long: `Run generated schedules of operations and faults over replicas: messages that are lost, doubled, late and out of order,
 partitions, crashes with and without what was not synced, disks that fail or are full, copies, background work, reads of several
-replicas that fail over. Of 440 schedules 10 run over real engines on file systems in memory, 2 are of whole clusters of engines with
-coordinators, hints, read repair, copies and clocks that jump, the others run over the rules alone. What replicas and quorums show is
-judged all the time; at the end of a schedule all replicas must be equal. Nothing touches the data folder.
+replicas that fail over. Of 440 schedules 10 run over real engines on file systems in memory, 4 are of whole clusters of engines with
+coordinators, hints, read repair, copies and clocks that jump, two of these of members that agree on epochs and lose their disks, the
+others run over the rules alone. What replicas and quorums show is judged all the time; at the end of a schedule all replicas must be
+equal. Nothing touches the data folder.
 
 The first violation ends the run. It is shortened, shown, and written to a file that --replay takes. An engine has goroutines of its
 own: its schedules, and those of clusters, do not always fail again. A replay runs ten times, and says how often something was

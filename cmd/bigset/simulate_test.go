@@ -26,7 +26,7 @@ func TestSimulateJSON(t *testing.T) {
 	if err := d.Decode(&got); err != nil || r.code != exitOK || got.Schedules == nil || got.Operations == nil || got.Checks == nil || got.Violations == nil {
 		t.Fatalf("status %d, %v: %s", r.code, err, r.out)
 	}
-	if *got.Schedules != 440 || *got.Operations == 0 || *got.Checks == 0 || *got.Violations != 0 || got.Engines != 10 || got.Clusters != 2 {
+	if *got.Schedules != 440 || *got.Operations == 0 || *got.Checks == 0 || *got.Violations != 0 || got.Engines != 10 || got.Clusters != 4 {
 		t.Errorf("%s", r.out)
 	}
 	kinds := []string{"loss", "duplicate", "delay", "reorder", "partition", "crash", "crash-unsynced", "io-error", "disk-full", "copy", "copy-crash",

@@ -82,10 +82,13 @@ func (c *cluster) drop(t *step) {
 	c.answered(t, p, r, p.answers(err), q, began)
 }
 
+// errEnded says that a coordinator has ended before it could answer.
+var errEnded = errors.New("sim: the coordinator has ended")
+
 // answers returns the error of an operation as its client sees it: a process that has ended answers nobody.
 func (p *process) answers(err error) error {
 	if p.dead {
-		return fmt.Errorf("%w: the coordinator has ended", coord.ErrUnknown)
+		return fmt.Errorf("%w: %w", coord.ErrUnknown, errEnded)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"bigset/convergence"
 	"bigset/fold"
 	"bigset/internal/faultdisk"
+	"bigset/internal/ring"
 	"bigset/keyscheme"
 	"bigset/server/coord"
 	"bigset/server/coord/turns"
@@ -34,6 +35,8 @@ type cluster struct {
 	script  *script
 	turns   *turns.Runner
 	set     []byte
+	filter  coord.Filter
+	static  *ring.Map // where members are those of package server/cluster
 	members []*member
 	procs   []*process // coordinators
 	gone    []*host    // that have crashed; closed at the end, for reads of them may be under way
@@ -68,6 +71,7 @@ type process struct {
 	dead   bool
 	cut    bool // a partition has not stopped a call yet
 	told   []told
+	marked []string // keys whose marks were acknowledged
 }
 
 // told is a durable delta that a replica has made for a coordinator: that has to see to the others, but for those that have lost their
@@ -224,36 +228,11 @@ func (c *cluster) event(p *process, e coord.Event) {
 // play runs the schedule to its end.
 func (c *cluster) play() {
 	c.turns.Hurry = []int{0, 30, 100}[c.script.rand(2).IntN(3)]
-	ended := c.turns.Run(time.Hour, func() {
-		if c.script.epochs() && !c.allWhole() {
-			return
-		}
-		busy := len(lanes)
-		for lane := range lanes {
-			c.turns.Go(func() {
-				for i := range c.script.steps {
-					if t := &c.script.steps[i]; t.lane == lane {
-						c.inLane(t)
-					}
-				}
-				busy--
-			})
-		}
-		c.turns.Yield(func() bool { return busy+c.apart == 0 })
-		if c.script.epochs() {
-			c.turns.Hurry, c.calm = 0, true
-			c.heal()
-			c.turns.Sleep(sendsLimit)
-			if c.allWhole() {
-				c.handedOff()
-			}
-			c.endNodes()
-		}
-	})
 	if c.script.epochs() {
-		c.ended(ended)
+		c.ended(c.turns.Run(time.Hour, c.playMembers))
 		return
 	}
+	ended := c.turns.Run(time.Hour, c.playLanes)
 	c.turns.Hurry = 0
 	c.heal()
 	if ended = ended && c.turns.Run(time.Hour, func() {}); ended { // hints are tried every minute
@@ -266,6 +245,22 @@ func (c *cluster) play() {
 		}
 	})
 	c.ended(ended)
+}
+
+// playLanes does all steps.
+func (c *cluster) playLanes() {
+	busy := len(lanes)
+	for lane := range lanes {
+		c.turns.Go(func() {
+			for i := range c.script.steps {
+				if t := &c.script.steps[i]; t.lane == lane {
+					c.inLane(t)
+				}
+			}
+			busy--
+		})
+	}
+	c.turns.Yield(func() bool { return busy+c.apart == 0 })
 }
 
 // ended judges, when all that ran should have ended, what is left.
@@ -307,8 +302,12 @@ func (c *cluster) handedOff() {
 		c.allBrought(p)
 	}
 	for _, m := range c.members {
-		if m.self != nil {
-			c.allBrought(m.process)
+		if m.self == nil {
+			continue
+		}
+		c.allBrought(m.process)
+		for _, key := range m.process.marked {
+			c.markedAt(key, "after the hints")
 		}
 	}
 }

@@ -57,7 +57,7 @@ func drawMembers(seed uint64) *script {
 	d.calls = d.some("refuse", "loss", "mute", "late", "delay", "duplicate", "power")
 	d.rare = 2 + d.IntN(12)
 	d.quorums = d.IntN(quorumsKinds)
-	d.beside = append(d.some("crash", "wipe", "partition"), "crash", "maintain", "story")
+	d.beside = append(d.some("crash", "wipe", "partition", "put-back"), "crash", "maintain", "story")
 	if shape[0] > 2 {
 		d.beside = append(d.beside, "story")
 	}
@@ -141,6 +141,10 @@ func (d *draws) change() map[string]int {
 
 // operation draws one of a client.
 func (d *draws) operation(lane int) {
+	if d.s.epochs() && d.IntN(3) == 0 {
+		d.marks(lane)
+		return
+	}
 	switch d.IntN(12) {
 	case 0, 1, 2:
 		d.add(lane, "read", map[string]int{"via": d.coordinator(), "r": d.answers(true), "batch": 1 + d.IntN(3)})
@@ -155,6 +159,7 @@ func (d *draws) operation(lane int) {
 			d.add(lane, "drop", d.change())
 			return
 		case d.s.epochs(): // members exchange by themselves
+			d.marks(lane)
 			return
 		}
 		a, b := d.others()
@@ -167,6 +172,21 @@ func (d *draws) operation(lane int) {
 			if o := d.op(); !slices.ContainsFunc(t.ops, func(other stepOp) bool { return other.element == o.element }) {
 				t.ops = append(t.ops, o)
 			}
+		}
+	}
+}
+
+// marks draws marks of keys of the filter, or a question whether they are there.
+func (d *draws) marks(lane int) {
+	kind, args := "mark", d.change()
+	if d.IntN(2) == 0 {
+		kind, args = "check", map[string]int{"via": d.coordinator(), "r": d.answers(true)}
+	}
+	t := d.add(lane, kind, args)
+	for range 1 + d.IntN(3) {
+		key := d.element() + d.element()
+		if !slices.ContainsFunc(t.ops, func(o stepOp) bool { return o.element == key }) {
+			t.ops = append(t.ops, stepOp{verb: map[string]string{"mark": "mark", "check": "ask"}[kind], element: key})
 		}
 	}
 }
@@ -211,6 +231,10 @@ func (d *draws) story() {
 		add(kind, 0, map[string]int{"via": coordinators + x, "at": b, "seconds": 3 + d.IntN(7)})
 	}
 	n := d.s.replicas
+	if d.IntN(3) == 0 {
+		t := add("mark", 0, map[string]int{"via": coordinators + x, "w": n})
+		t.ops, t.args["apart"] = []stepOp{{verb: "mark", element: d.element() + d.element()}}, 1
+	}
 	t := add("write", 0, map[string]int{"via": coordinators + x, "w": []int{1, n}[d.IntN(2)], "dw": []int{0, n}[d.IntN(2)], "id": d.IntN(2)})
 	t.args["apart"] = 1
 	t.ops = []stepOp{{verb: "add", element: d.element()}}
@@ -234,6 +258,9 @@ func (d *draws) wrong(kind string) {
 	a, b := d.others()
 	args := map[string]int{"at": a, "with": b, "seconds": d.IntN(8), "writes": d.IntN(4), "keep": 25 * d.IntN(5), "work": d.IntN(6)}
 	switch kind {
+	case "put-back":
+		d.add(laneNemesis, "backup", map[string]int{"at": a})
+		d.add(laneNemesis, "maintain", map[string]int{"at": a, "work": d.IntN(6)}).args["wait"] = d.IntN(5000)
 	case "copy", "wipe": // and its calls
 		if d.IntN(2) == 0 {
 			d.add(laneNemesis, []string{"power", "delay", "late"}[d.IntN(3)], map[string]int{"via": coordinators + a, "at": b, "seconds": d.IntN(5),

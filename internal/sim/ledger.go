@@ -19,6 +19,8 @@ type ledger struct {
 	kills  map[clock.Dot][]clock.Dot // of an event: the dots that it removes
 	clears []*clock.Clock            // whole-set deletes
 
+	marks marks // of a filter
+
 	promises
 	firm promises // those of them that no crash takes back
 	loss loss
@@ -51,7 +53,7 @@ func (p promises) still(others promises) promises {
 }
 
 func newLedger() *ledger {
-	return &ledger{adds: map[clock.Dot]string{}, kills: map[clock.Dot][]clock.Dot{}, promises: newPromises(), firm: newPromises()}
+	return &ledger{marks: marks{map[string]bool{}, map[string]bool{}, map[string]int{}}, adds: map[clock.Dot]string{}, kills: map[clock.Dot][]clock.Dot{}, promises: newPromises(), firm: newPromises()}
 }
 
 func (l *ledger) violated(kind, format string, args ...any) {

@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,7 +35,8 @@ type member struct {
 	filled  map[*member]bool // these were, since then
 	copies  int              // from it or to it, under way
 
-	self     *node         // where members are those of package server/cluster
+	self     *node // where members are those of package server/cluster
+	backup   [2]*faultdisk.Disk // copies of its disk, and of that of its hints
 	deaf     time.Time     // until then it hears nothing from the others of what they agree on
 	deafness time.Duration // how long it will be deaf after it agrees to an epoch
 
@@ -169,6 +172,43 @@ func (c *cluster) made(d bigset.Delta) {
 	default:
 		c.facts.minted(d)
 	}
+}
+
+// putBack has a member come back with an older copy of its disk, which is another disk.
+func (c *cluster) putBack(m *member, seconds int) bool {
+	if m.self == nil || m.backup[0] == nil || m.down || !c.mayJoin(m) {
+		return false
+	}
+	disk := c.clone(m.backup[0], 100)
+	if err := touch(disk, disk.PathJoin(m.store.host.dir, "IDENTITY")); err != nil {
+		c.facts.violated(convergence.Failed, "an older copy of %s: %v", m.node, err)
+		return false
+	}
+	c.count("crash-unsynced")
+	m.joining = true
+	c.crash(m, disk, 100, seconds)
+	m.self.hints.disk = c.clone(m.backup[1], 100)
+	c.some["put back"]++
+	return true
+}
+
+// touch changes the first byte of the file by which a store knows its folder, as another folder has another file.
+func touch(disk *faultdisk.Disk, path string) error {
+	f, err := disk.Open(path)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil || len(text) == 0 {
+		return fmt.Errorf("%s of %d bytes: %w", path, len(text), err)
+	}
+	text[0] = map[bool]byte{true: '1', false: '0'}[text[0] == '0'] // a digit
+	w, err := disk.Create(path, "identity")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return errors.Join(err, w.Sync(), w.Close())
 }
 
 // wipe takes a replica's disk away. One at a time is made whole: from the others it gets all that two replicas have acknowledged.

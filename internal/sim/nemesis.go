@@ -35,6 +35,10 @@ func (c *cluster) step(t *step) {
 		c.lookup(t)
 	case "drop":
 		c.drop(t)
+	case "mark":
+		c.mark(t)
+	case "check":
+		c.check(t)
 	case "exchange":
 		c.gossip(t)
 	case "refuse", "loss", "mute", "delay", "late", "duplicate", "power":
@@ -86,6 +90,15 @@ func (c *cluster) wrong(t *step, m *member) string {
 		c.power(m, t.args["keep"], t.args["seconds"])
 	case "wipe":
 		if !c.wipe(m, t.args["seconds"]) {
+			return skipped
+		}
+	case "backup":
+		if m.down || m.self == nil {
+			return skipped
+		}
+		m.backup[0], m.backup[1] = c.clone(m.store.host.disk, 100), c.clone(m.self.hints.disk, 100)
+	case "put-back":
+		if !c.putBack(m, t.args["seconds"]) {
 			return skipped
 		}
 	case "restart":

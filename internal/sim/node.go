@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ type node struct {
 	hints    hintFolder
 	owner    bool // it holds the set
 	unsynced bool // this life has acknowledged what a crash may take back
+	warned   string
 }
 
 // epochs reports whether the members of a script's cluster are those of package server/cluster, which agree on epochs.
@@ -69,17 +71,17 @@ func (c *cluster) addNodes() error {
 	for _, m := range c.members {
 		nodes = append(nodes, ring.Node{Member: ring.Member{Node: m.node}})
 	}
-	static, err := ring.Static(ring.ID{}, c.script.settings(), nodes, nil)
-	if err != nil {
+	var err error
+	if c.static, err = ring.Static(ring.ID{}, c.script.settings(), nodes, nil); err != nil {
 		return err
 	}
-	owners := static.Lookup(ring.Slot(keyscheme.SetSlot(c.set))).Owners
+	c.filter = c.newFilter()
 	for _, m := range c.members {
 		folder, err := newHintFolder()
 		if err != nil {
 			return err
 		}
-		m.self = &node{hints: folder, owner: slices.ContainsFunc(owners, func(o ring.Member) bool { return o.Node == m.node })}
+		m.self = &node{hints: folder, owner: c.owns(m, keyscheme.SetSlot(c.set))}
 		c.boot(m)
 	}
 	return nil
@@ -207,10 +209,25 @@ func (c *cluster) allWhole() bool {
 			continue
 		}
 		s := m.self.Status()
-		waits = append(waits, fmt.Sprintf("%s at epoch %d, sets %v, filters %v, waits for %q", m.node, s.Epoch, s.Sets, s.Filters, s.Waits))
+		waits = append(waits, fmt.Sprintf("%s at epoch %d, sets %v, filters %v, waits for %q, and warned last: %s", m.node, s.Epoch, s.Sets, s.Filters, s.Waits, m.self.warned))
 	}
 	c.facts.violated(convergence.Failed, "the cluster does not become whole: %s", strings.Join(waits, "; "))
 	return false
+}
+
+// playMembers does all steps with members that are whole at first, and become so again.
+func (c *cluster) playMembers() {
+	defer c.endNodes()
+	if !c.allWhole() {
+		return
+	}
+	c.playLanes()
+	c.turns.Hurry, c.calm = 0, true
+	c.heal()
+	c.turns.Sleep(sendsLimit)
+	if c.allWhole() {
+		c.handedOff()
+	}
 }
 
 // endNodes ends all members in order, and has those that hold the set exchange what they have, directly.
@@ -233,6 +250,7 @@ func (c *cluster) endNodes() {
 			}
 		}
 	}
+	c.exchangeSlices()
 }
 
 // own is the replica of a process, which ends with it.
@@ -313,14 +331,27 @@ type memberDisk struct{ *engine.Store }
 
 var _ membership.Disk = memberDisk{}
 
-// metas is where values are kept; those of pages of the catalogue have more of a name.
-var metas = strings.NewReplacer("cluster/filters/", string(engine.MetaFilters), "cluster/filters", string(engine.MetaFilters), "cluster/filled", string(engine.MetaFilled),
-	"cluster", string(engine.MetaCluster))
+// metaOf returns where a value is kept.
+func metaOf(key string) engine.Meta {
+	switch key {
+	case "cluster":
+		return engine.MetaCluster
+	case "cluster/filled":
+		return engine.MetaFilled
+	case "cluster/filters":
+		return engine.MetaFilters
+	}
+	page, err := strconv.ParseUint(strings.TrimPrefix(key, "cluster/filters/"), 16, 8)
+	if err != nil {
+		panic("sim: no place for " + key)
+	}
+	return engine.MetaFiltersPage(byte(page))
+}
 
-func (d memberDisk) Load(key string) ([]byte, error) { return d.Meta(engine.Meta(metas.Replace(key))) }
+func (d memberDisk) Load(key string) ([]byte, error) { return d.Meta(metaOf(key)) }
 
 func (d memberDisk) Save(ctx context.Context, key string, value []byte) error {
-	return d.SetMeta(ctx, engine.Meta(metas.Replace(key)), value)
+	return d.SetMeta(ctx, metaOf(key), value)
 }
 
 func (d memberDisk) Certified(_ context.Context, sets, filters bool) error {
@@ -331,7 +362,8 @@ func (d memberDisk) HasData(ctx context.Context) (bool, error) {
 	for _, err := range d.Sets(ctx, true) {
 		return err == nil, err
 	}
-	return false, nil
+	list, err := d.Filters().List(nil)
+	return err == nil && len(list) > 0, err
 }
 
 func (d memberDisk) Seal() (key, domain []byte) {
@@ -351,14 +383,17 @@ func (h listener) WithGroup(string) slog.Handler          { return h }
 
 func (h listener) Handle(_ context.Context, r slog.Record) error {
 	h.c.some[r.Message]++
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += " " + a.String()
+		return true
+	})
+	if r.Level >= slog.LevelWarn {
+		h.m.self.warned = text
+	}
 	switch kind := coord.EventKind(strings.TrimPrefix(r.Message, "cluster: ")); kind {
 	case coord.EventRefused, coord.EventHintOverflow, coord.EventDamage:
-		var text []string
-		r.Attrs(func(a slog.Attr) bool {
-			text = append(text, a.String())
-			return true
-		})
-		h.c.facts.violated(convergence.Failed, "%s at %s: %v", kind, h.m.node, text)
+		h.c.facts.violated(convergence.Failed, "%s: %s", h.m.node, text)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("no fault of kind %s", kind)
 		}
 	}
-	for _, state := range []string{"acknowledged", "unknown", "retried", "read", "looked up", "wiped", "made whole", "another epoch", "another incarnation", "deaf",
+	for _, state := range []string{"acknowledged", "unknown", "retried", "read", "looked up", "wiped", "put back", "made whole", "another epoch", "another incarnation", "deaf", "marked", "checked",
 		"cluster: this member could not be filled, it is tried again"} {
 		if some[state] == 0 {
 			t.Errorf("%s was never met", state)

@@ -56,7 +56,7 @@ func (r *Report) Failed() bool { return r.Violations > 0 }
 const (
 	schedulesDefault = 44_000
 	engineEvery      = 44  // one schedule in so many has engines
-	clusterEvery     = 220 // one schedule in so many is of a whole cluster
+	clusterEvery     = 110 // one schedule in so many is of a whole cluster, by turns without epochs and with them
 	portion          = 440 // schedules between two looks at the clock
 	replicasLeast    = 3
 	replicasMost     = 7
@@ -76,8 +76,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run runs schedules, until one violates what was promised, or the options or ctx end it: of 440 there are 10 over engines, 2 of whole
-// clusters, and the others are over the rules alone. A violation is no error: it is in the report, shrunk.
+// Run runs schedules, until one violates what was promised, or the options or ctx end it: of 440 there are 10 over engines, 4 of whole
+// clusters, two of them with epochs unless a number of replicas is given, and the others are over the rules alone. A violation is no error: it is in the report, shrunk.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	r := newReport()
 	if o, err = o.withDefaults(); err != nil {
@@ -118,8 +118,10 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 // clusters runs schedules of whole clusters, from a seed on, and adds what they did.
 func (r *Report) clusters(ctx context.Context, seed uint64, replicas, schedules int) error {
 	for end := seed + uint64(schedules); seed != end && ctx.Err() == nil; seed++ {
-		n := clusterSize(seed, replicas)
-		s := drawScript(seed, n)
+		s := drawScript(seed, clusterSize(seed, replicas))
+		if replicas == 0 && seed%2 == 1 {
+			s = drawMembers(seed / 2)
+		}
 		v, err := runScript(s, r, map[string]int{})
 		if err != nil {
 			return err

@@ -68,6 +68,8 @@ var stepKinds = map[string][]string{
 	"read":     {"via", "r", "batch"},
 	"lookup":   {"via", "r"}, // and elements
 	"drop":     {"via", "w", "dw"},
+	"mark":     {"via", "w"}, // and keys of the filter, where members are those of package server/cluster
+	"check":    {"via", "r"},
 	"exchange": {"via", "at", "with"}, // two replicas exchange what they have
 
 	// The next call of a process to a replica is refused, is lost, loses its answer, comes late, is answered late, comes twice, or meets a power
@@ -82,6 +84,8 @@ var stepKinds = map[string][]string{
 
 	"crash":     {"at", "keep", "seconds"},   // a power cut; back after seconds
 	"wipe":      {"at", "seconds"},           // so, and the disk is lost
+	"backup":    {"at"},                      // copies of its disks are kept
+	"put-back":  {"at", "seconds"},           // a power cut, and its disks are then those copies
 	"restart":   {"via", "keep"},             // a power cut at a coordinator, which is back at once
 	"partition": {"via", "cut"},              // from a process to the replicas whose bits are set
 	"maintain":  {"at", "work"},              // background work
@@ -125,7 +129,7 @@ func (s *script) String() string {
 	for i := range s.steps {
 		line := s.steps[i].String()
 		if note := s.steps[i].note; note != "" {
-			line = fmt.Sprintf("%-50s # %s", line, note)
+			line = fmt.Sprintf("%-50s # %s", line, strings.ReplaceAll(note, "\n", "; "))
 		}
 		b.WriteString(line + "\n")
 	}
@@ -241,7 +245,7 @@ func (s *script) step(f []string) (err error) {
 			if t.args[name], err = intIn(value, low, high); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-		case t.kind == "write" && (name == "add" || name == "remove") || t.kind == "lookup" && name == "ask":
+		case t.kind == "write" && (name == "add" || name == "remove") || (t.kind == "lookup" || t.kind == "check") && name == "ask" || t.kind == "mark" && name == "mark":
 			o := stepOp{verb: name}
 			if err := o.parse(value, t.n); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

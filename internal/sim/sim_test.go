@@ -18,7 +18,7 @@ import (
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
 // shards is how many runs go on beside each other. At a push they are 6,600 schedules together, of which 150 are over engines
-// and 30 of whole clusters; in a full run they are 47,520.
+// and 60 of whole clusters; in a full run they are 47,520.
 const shards = 2
 
 // TestSimulation: nothing is violated, and every kind of fault was met.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"bigset"
+	"bigset/clock"
+	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/door"
 	"bigset/server/peer"
@@ -179,5 +181,44 @@ func TestBackendStats(t *testing.T) {
 	}
 	if _, err := b.Stats(ctx, []byte("nobody's"), 0); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("of no set: %v", err)
+	}
+}
+
+// TestBackendLargeClock: a set whose clock takes megabytes is read and counted by a node that has nothing of it, and its replicas answer it over their wire.
+func TestBackendLargeClock(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	gaps, set, b := &clock.Clock{}, []byte("s"), w.procs[0].member.Backend()
+	for n := uint64(1); n < 3<<22; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
+		gaps.Add(clock.Dot{Actor: "gone", Counter: n + n%3})
+	}
+	for _, p := range w.procs[1:] {
+		_, err := p.store.ApplyFacts(ctx, bigset.Facts{Set: set, Dead: gaps, Keys: []fold.Element{{Name: []byte("a"), Dots: []clock.Dot{{Actor: "one", Counter: 1}}}}}, bigset.NoSync)
+		must(t, err)
+	}
+	for _, read := range []door.Read{{Set: set}, {Set: set, R: 3}} {
+		n, err := b.Count(ctx, read)
+		seen := 0
+		elements := 0
+		for part, err := range b.Read(ctx, read) {
+			must(t, err)
+			seen, elements = seen+len(part.Context), elements+len(part.Elements)
+		}
+		if err != nil || n.Elements != 1 || elements != 1 || len(n.Context) < 1<<20 || seen < 1<<20 {
+			t.Errorf("%d and %d elements, contexts of %d and %d bytes, %v", n.Elements, elements, len(n.Context), seen, err)
+		}
+	}
+	token, err := b.Context(ctx, set, 3)
+	must(t, err)
+	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: token, Quorum: door.Quorum{W: 3}}); err != nil || left != 0 {
+		t.Errorf("a drop leaves %d, %v", left, err)
+	}
+	if n, err := b.Count(ctx, door.Read{Set: set, R: 3}); err != nil || n.Elements != 0 {
+		t.Errorf("after the drop: %d elements, %v", n.Elements, err)
 	}
 }

@@ -88,6 +88,9 @@ func (m *Member) unite(l *live, r run, sets bool, cause error) error {
 		}
 		names = append(names, e.ID)
 	}
+	if err := m.conf.Filters.FlushAll(m.life); err != nil { // what an exchange has brought of them is in memory, and this member is about to count
+		return err
+	}
 	m.conf.Log.Warn("cluster: all owners of a range may have lost what they acknowledged: what they have was united, and what was acknowledged last may be missing",
 		"first", fmt.Sprintf("%08x", uint32(r.first)), "last", fmt.Sprintf("%08x", uint32(r.last)), "members", strings.Join(names, ","))
 	return nil
