@@ -121,6 +121,7 @@ func (n *counting) run(ctx context.Context) error {
 		if !n.found {
 			return fmt.Errorf("%w: %q", bigset.ErrNotFound, n.req.Set)
 		}
+		n.prefer(answers)
 		n.saw(answers)
 		if done, err = n.take(ctx, answers); err != nil {
 			return err
@@ -132,7 +133,21 @@ func (n *counting) run(ctx context.Context) error {
 // counted is one replica's answer.
 type counted struct {
 	bigset.PartCounts
+	from  peer.Replica
 	found bool
+}
+
+// prefer has those that have answered asked first: one that has stopped, or does not know the question, is waited for once.
+func (n *counting) prefer(answers []counted) {
+	var first, others []peer.Replica
+	for _, rep := range n.at.read {
+		if slices.ContainsFunc(answers, func(a counted) bool { return a.from == rep }) {
+			first = append(first, rep)
+		} else {
+			others = append(others, rep)
+		}
+	}
+	n.at.read = append(first, others...)
 }
 
 // question returns what is asked next.
@@ -157,7 +172,7 @@ func (n *counting) one(ctx context.Context, rep peer.Replica, r bigset.CountRang
 		case by.State != peer.Normal && !errors.Is(err, peer.ErrFrameKind):
 			return counted{}, errors.Join(fmt.Errorf("%w: %v", peer.ErrJoining, by), err)
 		case errors.Is(err, bigset.ErrNotFound) && !n.req.NotFoundFails:
-			return counted{PartCounts: bigset.PartCounts{ElementDigests: bigset.ElementDigests{Done: true}, Clock: &clock.Clock{}}}, nil
+			return counted{PartCounts: bigset.PartCounts{ElementDigests: bigset.ElementDigests{Done: true}, Clock: &clock.Clock{}}, from: rep}, nil
 		case err != nil:
 			return counted{}, err
 		case !goesOn(&parts, r.After):
@@ -171,7 +186,7 @@ func (n *counting) one(ctx context.Context, rep peer.Replica, r bigset.CountRang
 		default:
 			parts.Clock = first.clock
 		}
-		return counted{parts, true}, nil
+		return counted{parts, rep, true}, nil
 	}
 }
 

@@ -199,6 +199,22 @@ func TestCountContext(t *testing.T) {
 	}
 }
 
+// TestCountWaitsOnce: a replica that has stopped is waited for at the first question, and not at each.
+func TestCountWaitsOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newSched(1), 3)
+	c.fills(numbered(0, 60_000), c.links...)
+	c.links[0].fault = lost
+	co := c.coordinator(coord.Options{HedgeTime: second})
+	c.s.run(t, minute, func() {
+		began := c.s.Now()
+		n, err := co.Count(ctx, coord.Read{Set: set})
+		if took := c.s.Now().Sub(began); err != nil || n.Elements != 60_000 || n.Read != 0 || took < second || took >= 2*second {
+			t.Errorf("%+v after %v, %v", n, took, err)
+		}
+	})
+}
+
 // counts answers questions for counts in another way.
 type counts struct {
 	*link
