@@ -15,6 +15,7 @@ import (
 
 	"bigset"
 	"bigset/client"
+	"bigset/clock"
 	"bigset/engine"
 	"bigset/internal/testkit"
 	"bigset/server/alone"
@@ -106,6 +107,15 @@ func TestSets(t *testing.T) {
 	if left, err := c.Drop(ctx, client.Drop{Set: []byte("friends"), Context: seen}); err != nil || left != 1 {
 		t.Errorf("a drop of what was seen: %d left, %v", left, err)
 	}
+	if st, err := c.Stats(ctx, []byte("friends"), 1); err != nil || st.Live != 1 || st.Seen != 5 || st.Dead != 4 || st.Actors != 1 || st.Gaps != 0 || st.ClockBytes == 0 || st.TombstoneBytes == 0 {
+		t.Errorf("stats %+v, %v", st, err)
+	}
+	if _, err := c.Stats(ctx, []byte("enemies"), 0); !errors.Is(err, bigset.ErrNotFound) {
+		t.Errorf("stats of no set: %v", err)
+	}
+	if _, err := c.Stats(ctx, []byte("friends"), 2); !errors.Is(err, client.ErrQuorum) {
+		t.Errorf("stats by more replicas than there are: %v", err)
+	}
 	var names []string
 	for n, err := range c.Names(ctx, false) {
 		if err != nil {
@@ -121,6 +131,53 @@ func TestSets(t *testing.T) {
 	}
 	if _, err := c.Drop(ctx, client.Drop{Set: []byte("enemies")}); !errors.Is(err, bigset.ErrNotFound) {
 		t.Errorf("a drop of no set: %v", err)
+	}
+}
+
+// TestLargeClock: a set whose clock takes megabytes, for it is full of gaps, is read, counted and dropped as others are.
+func TestLargeClock(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	gaps := &clock.Clock{}
+	for n := uint64(1); n < 3<<22; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
+		gaps.Add(clock.Dot{Actor: "gone", Counter: n + n%3})
+	}
+	set := []byte("s")
+	if _, err := s.ApplyFacts(t.Context(), bigset.Facts{Set: set, Dead: gaps}, bigset.NoSync); err != nil {
+		t.Fatal(err)
+	}
+	c, ctx := open(t, client.Options{Addrs: []string{serveStore(t, s)}}), t.Context()
+	if _, err := c.Add(ctx, "s", "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	var seen client.Token
+	var names []string
+	for p, err := range c.Read(ctx, client.Read{Set: set}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, p.Context...)
+		for _, e := range p.Elements {
+			names = append(names, string(e.Name))
+		}
+	}
+	if fmt.Sprint(names) != "[a b]" || len(seen) < 1<<20 {
+		t.Errorf("%v with a context of %d bytes", names, len(seen))
+	}
+	if n, err := c.Count(ctx, client.Read{Set: set}); err != nil || n.Elements != 2 || len(n.Context) != len(seen) {
+		t.Errorf("%d elements with a context of %d bytes, %v", n.Elements, len(n.Context), err)
+	}
+	if st, err := c.Stats(ctx, set, 0); err != nil || st.Live != 2 || st.Dead != gaps.Len() || st.Gaps < 1<<20 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, err := c.Write(ctx, client.Write{Set: set, Context: seen, Ops: []client.Op{{Kind: client.OpRemove, Element: []byte("a")}}}); !errors.Is(err, bigset.ErrLimit) {
+		t.Errorf("a remove with a context that large: %v", err)
+	}
+	if _, err := c.Add(ctx, "s", "c"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := c.Drop(ctx, client.Drop{Set: set, Context: seen}); err != nil || left != 1 {
+		t.Errorf("a drop of what was seen leaves %d, %v", left, err)
 	}
 }
 

@@ -33,22 +33,33 @@ const filterKeysBytes = 4 << 20
 
 // Check reports for each key whether it is in the filter: false is certain, true is not.
 func (f *Filter) Check(ctx context.Context, keys ...[]byte) ([]bool, error) {
-	return f.keys(keys, func(some [][]byte) ([]byte, error) {
+	present, err := f.keys(keys, func(some [][]byte) ([]byte, error) {
 		ctx, cancel := f.c.bound(ctx)
 		defer cancel()
 		return f.c.get(ctx, api.VerbCheck, api.AppendFilterKeys(nil, &api.FilterKeys{Name: f.name, Keys: some}))
 	})
+	if err != nil {
+		return nil, err
+	}
+	return present, nil
 }
 
 // Mark marks keys, and reports for each whether it was new. A mark whose answer was lost is sent again; a key that the first one marked is then not called new.
 // To mark a key again does no harm: after an error that wraps ErrUnknown the same call settles it.
 func (f *Filter) Mark(ctx context.Context, keys ...[]byte) (added []bool, err error) {
-	return f.keys(keys, func(some [][]byte) ([]byte, error) {
+	added, err = f.keys(keys, func(some [][]byte) ([]byte, error) {
 		return f.change(ctx, api.VerbMark, api.AppendFilterKeys(nil, &api.FilterKeys{Name: f.name, Keys: some}), nil)
 	})
+	if err == nil {
+		return added, nil
+	}
+	if begun := len(added) > 0 || errors.Is(err, ErrAnswer); begun && !errors.Is(err, ErrUnknown) && !errors.Is(err, bigset.ErrNoFilter) {
+		err = &UnknownError{What: fmt.Sprintf("the mark of %d keys in filter %q", len(keys), f.name), Err: err}
+	}
+	return nil, err
 }
 
-// keys asks about many keys in several requests, each of which has the time that Options.Timeout gives.
+// keys asks about many keys in several requests, each of which has the time that Options.Timeout gives. With an error it returns the answers of the requests before.
 func (f *Filter) keys(keys [][]byte, ask func(some [][]byte) ([]byte, error)) ([]bool, error) {
 	all := make([]bool, 0, len(keys))
 	for left := keys; len(left) > 0; {
@@ -59,14 +70,14 @@ func (f *Filter) keys(keys [][]byte, ask func(some [][]byte) ([]byte, error)) ([
 		}
 		b, err := ask(left[:n])
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		answers, err := api.DecodeAnswers(b)
 		if err == nil && len(answers) != n {
 			err = fmt.Errorf("%w: %d answers about %d keys", ErrAnswer, len(answers), n)
 		}
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		all, left = append(all, answers...), left[n:]
 	}
@@ -118,7 +129,10 @@ func (f *Filter) Create(ctx context.Context, o FilterCreate) (created bool, err 
 	if err == nil && len(answers) != 1 {
 		err = fmt.Errorf("%w: %d answers to a creation", ErrAnswer, len(answers))
 	}
-	return err == nil && (answers[0] || lost), err
+	if err != nil {
+		return false, &UnknownError{What: fmt.Sprintf("the creation of filter %q", f.name), Err: err}
+	}
+	return answers[0] || lost, nil
 }
 
 // Drop takes the filter away for good. In a cluster it takes all members.

@@ -187,3 +187,52 @@ func TestFilterFault(t *testing.T) {
 		t.Errorf("a drop that met a fault: %v", err)
 	}
 }
+
+// TestMarkInParts: a mark that takes several requests is unknown when a later one fails; one answer that does not fit makes it unknown, too.
+func TestMarkInParts(t *testing.T) {
+	t.Parallel()
+	node := bloomdtest.NewMemory()
+	h := api.FilterHandler(node, nil)
+	calls, spoil := 0, func([]byte, error) ([]byte, error) { return nil, nil }
+	c := client.Over(callerFunc(func(c wire.Call) ([]byte, error) {
+		b, err := h(t.Context(), &wire.Request{Verb: c.Verb, Body: c.Body}, nil)
+		if calls++; calls == 2 {
+			b, err = spoil(b, err)
+		}
+		if err != nil {
+			err = api.Errors{}.Decode(api.Errors{}.Append(nil, err))
+		}
+		return b, err
+	}))
+	f := c.Filter("f")
+	if _, err := f.Create(t.Context(), client.FilterCreate{}); err != nil {
+		t.Fatal(err)
+	}
+	keys := make([][]byte, api.FilterKeysMax+1)
+	for i := range keys {
+		keys[i] = fmt.Append(nil, i)
+	}
+	limit := func([]byte, error) ([]byte, error) { return nil, bigset.ErrLimit }
+	gone := func([]byte, error) ([]byte, error) { return nil, bigset.ErrNoFilter }
+	short := func(b []byte, err error) ([]byte, error) { return api.AppendAnswers(nil, nil), err }
+	for what, tt := range map[string]struct {
+		spoil   func([]byte, error) ([]byte, error)
+		calls   int // before
+		do      func() error
+		unknown bool
+		want    error
+	}{
+		"a later request is refused":      {limit, 0, func() error { _, err := f.Mark(t.Context(), keys...); return err }, true, bigset.ErrLimit},
+		"the first request is refused":    {limit, 1, func() error { _, err := f.Mark(t.Context(), keys...); return err }, false, bigset.ErrLimit},
+		"a later request meets no filter": {gone, 0, func() error { _, err := f.Mark(t.Context(), keys...); return err }, false, bigset.ErrNoFilter},
+		"a mark has no answers":           {short, 1, func() error { _, err := f.Mark(t.Context(), keys[0]); return err }, true, client.ErrAnswer},
+		"a creation has no answer":        {short, 1, func() error { _, err := f.Create(t.Context(), client.FilterCreate{}); return err }, true, client.ErrAnswer},
+		"a later check is refused":        {limit, 0, func() error { _, err := f.Check(t.Context(), keys...); return err }, false, bigset.ErrLimit},
+		"a check has no answers":          {short, 1, func() error { _, err := f.Check(t.Context(), keys[0]); return err }, false, client.ErrAnswer},
+	} {
+		calls, spoil = tt.calls, tt.spoil
+		if err := tt.do(); !errors.Is(err, tt.want) || errors.Is(err, client.ErrUnknown) != tt.unknown {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

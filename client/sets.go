@@ -29,6 +29,7 @@ type (
 	Part     = door.Part
 	Element  = door.Element
 	Count    = door.Count
+	Stats    = door.Stats
 	Drop     = door.Drop
 	Name     = door.Name
 )
@@ -166,6 +167,17 @@ func (c *Client) Context(ctx context.Context, set []byte, r int) (Token, error) 
 	return c.get(ctx, api.VerbContext, api.AppendSubset(nil, &Subset{Set: set, R: r}))
 }
 
+// Stats returns figures of a set, by r replicas; 0 is the default.
+func (c *Client) Stats(ctx context.Context, set []byte, r int) (Stats, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	b, err := c.get(ctx, api.VerbStats, api.AppendSubset(nil, &Subset{Set: set, R: r}))
+	if err != nil {
+		return Stats{}, err
+	}
+	return api.DecodeStats(b)
+}
+
 // Drop removes everything in a set or, with a context, what that saw, and returns how many dots are left. Without a context it first asks for
 // the set's: so the drop can be sent again, and what is added meanwhile stays.
 func (c *Client) Drop(ctx context.Context, d Drop) (left uint64, err error) {
@@ -235,13 +247,13 @@ func (c *Client) read(ctx context.Context, r *Read, f func(*Part) bool) error {
 	if err := checkRead(r); err != nil {
 		return err
 	}
+	var p Part
 	done, stopped := false, false
 	err := c.stream(ctx, api.VerbRead, api.AppendRead(nil, r), func(b []byte) (bool, error) {
 		if done {
 			return false, fmt.Errorf("%w: a part after the last", ErrAnswer)
 		}
-		p, err := api.DecodePart(b)
-		if err != nil {
+		if err := api.DecodePart(&p, b); err != nil {
 			return false, err
 		}
 		done = p.Done

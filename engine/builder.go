@@ -23,7 +23,7 @@ type builder struct {
 	iter  *pebble.Iterator // for policy coordinator, opened once a group
 	err   error            // the disk failed: the group can't be written
 
-	actor     clock.Actor                   // this store's
+	actor     clock.Actor                   // this store's, for the set
 	first     uint64                        // the last dot of actor before this batch
 	counter   uint64                        // the last dot of actor that was minted
 	learned   []clock.Dot                   // what else enters Seen
@@ -33,6 +33,7 @@ type builder struct {
 	sibling   bool                          // an element may have two live dots after it
 	requests  map[string]*keyscheme.Request // what the batch keeps of requests, by their ids
 	remembers []keptRequest                 // their records
+	aged      bool                          // some of them are of another store, and older than what this one has kept since
 	forgets   []keptRequest                 // older records that the batch deletes, taken off the request log
 	flags     keyscheme.ClockFlags          // what it says of the set's records: which has pages, whether there is a tombstone
 	opened    int64                         // by how much the count of open keys grows
@@ -53,7 +54,7 @@ var builders = sync.Pool{New: func() any { return &builder{} }}
 
 func (s *Store) newBuilder(st *set, group []*request) *builder {
 	b := builders.Get().(*builder)
-	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.db.Actor()
+	b.s, b.st, b.batch, b.actor = s, st, s.db.NewBatch(), s.actorOf(st)
 	b.runs = st.runs.Load()
 	b.first = st.next.Max(b.actor)
 	b.counter = b.first
@@ -94,7 +95,7 @@ func (b *builder) release() {
 // empty reports whether the batch says nothing.
 func (b *builder) empty() bool {
 	return b.counter == b.first && len(b.learned) == 0 && len(b.killed.dots) == 0 && b.cleared == nil && b.opened == 0 &&
-		len(b.requests) == 0 && b.brought.Empty()
+		len(b.remembers) == 0 && b.brought.Empty()
 }
 
 // clear puts a whole clock into Seen and Dead. One that is dead already is no event: a delta may come any number of times.
@@ -256,6 +257,9 @@ const accountEvery = 256
 // Seen and Dead is never newer than the keys they find.
 func (b *builder) publish() {
 	st := b.st
+	if len(b.forgets) > 0 {
+		b.s.requestLog.gone(b.forgets)
+	}
 	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
 	st.mu.Lock()
@@ -291,7 +295,7 @@ func (b *builder) publish() {
 		b.s.sets.account(st)
 	}
 	if len(b.remembers) > 0 {
-		b.s.requestLog.add(b.remembers)
+		b.s.requestLog.add(b.remembers, b.aged)
 	}
 	if kills {
 		b.s.publisher.grew(st)

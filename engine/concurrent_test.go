@@ -134,8 +134,8 @@ func crashUnderWriters(t *testing.T, r *rand.Rand) {
 	}
 	var crashes []crash
 	for range 12 {
+		c := crash{from: h.Now()} // before the power may fail
 		took := p.disk.CrashAt(r.Int64N(60), []int{0, 0, 20, 50, 100}[r.IntN(5)], r.Uint64())
-		c := crash{from: h.Now()}
 		for c.disk == nil && !t.Failed() {
 			time.Sleep(time.Millisecond)
 			c.disk, c.to = took(), h.Now()

@@ -18,7 +18,8 @@ type slotRange struct{ first, last keyscheme.Slot }
 
 // DropRange takes everything in the slots from first to last, both included, out of the store: sets with their clocks, and the
 // slots' own keys. It is for a range that other replicas hold and this one no longer does: afterwards the store has never heard of
-// its sets, and may be given them anew. So that no counter is issued twice, it takes a new incarnation (Actor) first. A crash
+// its sets, and may be given them anew. So that no counter is issued twice, sets of the range mint under another actor from then on (ActorOf); all other
+// sets keep theirs. In a store of an older format (Format), and after each few thousand drops, the whole store takes a new incarnation instead. A crash
 // leaves the whole range or nothing of it; when DropRange returns it is gone for good. Writers and new readers of the range wait
 // for some milliseconds; a stream goes on with what its iterator shows, then with an empty set.
 func (s *Store) DropRange(ctx context.Context, first, last keyscheme.Slot) error {
@@ -101,14 +102,14 @@ func (c *setCache) forgetState(sets []*set) {
 	}
 }
 
-// renewActor takes a new incarnation, and writes it down. What is noted about any part of a range goes in the same batch.
+// renewActor gives the slots an actor that has minted nothing, and writes it down. What is noted about any part of a range goes in the same batch.
 func (s *Store) renewActor(slots slotRange) error {
 	if err := errors.Join(s.db.Writable(), s.db.Mark()); err != nil {
 		return err
 	}
 	batch := s.db.NewBatch()
 	defer batch.Close()
-	return s.db.RenewActor(batch, func(commit func() error) error { return s.dropNotes(slots, batch, commit) })
+	return s.db.RenewActor(batch, slots.first, slots.last, func(commit func() error) error { return s.dropNotes(slots, batch, commit) })
 }
 
 // forget makes the set one of which this store has never heard.

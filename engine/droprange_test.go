@@ -261,7 +261,7 @@ func TestDropRangeCrashes(t *testing.T) {
 }
 
 // TestDropRangeMeanwhile drops a range over and over while its sets are written, read and rewritten. No answer is a mixture: who
-// reads a set sees every element by a dot that its clock covers, and no dot is issued twice.
+// reads a set sees every element by a dot that its clock covers, and no dot is issued twice. The set outside the range keeps its actor.
 func TestDropRangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newPair("store")
@@ -270,6 +270,7 @@ func TestDropRangeMeanwhile(t *testing.T) {
 	p.open(t)
 	names := slotsOf(3)
 	quit, done := make(chan struct{}), make(chan error, 3)
+	first := p.store.Actor()
 	for i, name := range names {
 		go func() {
 			done <- func() error {
@@ -288,6 +289,9 @@ func TestDropRangeMeanwhile(t *testing.T) {
 						return fmt.Errorf("dot %v issued twice", res.Dots[0])
 					}
 					minted[res.Dots[0]] = true
+					if name == names[2] && res.Dots[0].Actor != first {
+						return fmt.Errorf("%s is outside the range and has actor %x, had %x", name, string(res.Dots[0].Actor), string(first))
+					}
 					if n%20 != i {
 						continue
 					}

@@ -139,11 +139,7 @@ func TestElementDigestsAreFixed(t *testing.T) {
 	f.Keys[5].Dots = append(f.Keys[5].Dots, clock.Dot{Actor: "b", Counter: 1})
 	p.facts(t, f, bigset.Sync)
 	parts, _ := p.parts(t, bigset.ElementRange{Within: p.known(t, healSet).Seen, Mean: 16})
-	got := ""
-	for _, d := range parts {
-		got += fmt.Sprintf("%s %d %x\n", d.Bound, d.Elements, d.Sum)
-	}
-	if got != elementDigestsFixed {
+	if got := fixed(parts); got != elementDigestsFixed {
 		t.Errorf("got\n%s", got)
 	}
 	for what, r := range map[string]bigset.ElementRange{"no mean": {}, "mean": {Mean: bigset.ElementsMeanMax + 1}} {
@@ -164,6 +160,13 @@ func TestElementDigestsAreFixed(t *testing.T) {
 	if _, err := p.store.ElementDigests(bg, f.Set, bigset.ElementRange{Mean: 1}); !errors.Is(err, bigset.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
+}
+
+func fixed(parts []bigset.ElementDigest) (text string) {
+	for _, d := range parts {
+		text += fmt.Sprintf("%s %d %x\n", d.Bound, d.Elements, d.Sum)
+	}
+	return text
 }
 
 const elementDigestsFixed = `n006-padding 7 6d07c7a8ec1b13b0dea524ed062648d5

@@ -20,7 +20,7 @@ const (
 	EventHeal        EventKind = "heal"                          // lost keys of a set were put back: Keys of them
 	EventExcise      EventKind = "excise"                        // an emptied set's element range was cut out
 	EventPublish     EventKind = "publish"                       // the filter may drop more keys of a set: one event for each set, at most every 20 ms
-	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor
+	EventIncarnation EventKind = EventKind(lsm.EventIncarnation) // the store took a new actor, of all sets or of those of a dropped range
 	EventStall       EventKind = EventKind(lsm.EventStall)       // writes wait for flushes or compactions
 	EventFailed      EventKind = EventKind(lsm.EventFailed)      // the store takes no more writes
 	EventCorruption  EventKind = EventKind(lsm.EventCorruption)  // damaged bytes were read: once for each file

@@ -396,3 +396,17 @@ func (s *Store) EachKey(b keyscheme.Bounds, f func(*keyscheme.Key)) error {
 
 // DB returns the store's Pebble.
 func (s *Store) DB() *pebble.DB { return s.db.Pebble() }
+
+// MissesRequest reports whether the store says of a request, without a look at the disk, that nothing is kept of it.
+func (s *Store) MissesRequest(set, id []byte) bool {
+	return !s.requestLog.mayHave(keyscheme.NewPrefix(set).Request(id).Lower)
+}
+
+// RequestOnDisk reports whether the disk has what is kept of a request, however old.
+func (s *Store) RequestOnDisk(set, id []byte) (found bool, err error) {
+	err = s.db.Each(keyscheme.NewPrefix(set).Request(id), func(_, _ []byte) error {
+		found = true
+		return nil
+	})
+	return found, err
+}

@@ -69,7 +69,6 @@ type ingestion struct {
 	dots    []bigset.SpanDot // of each
 	actors  []clock.Actor
 	all     *clock.Clock
-	own     uint64 // the last dot of this store's actor that the span names
 	brought *clock.Clock
 }
 
@@ -105,8 +104,7 @@ func (in *ingestion) unpack(span *bigset.Span) error {
 
 // gather makes a clock of the span's dots.
 func (in *ingestion) gather() error {
-	own := in.s.db.Actor()
-	in.all, in.own = &clock.Clock{}, in.dead.Max(own)
+	in.all = &clock.Clock{}
 	counters := make([][]uint64, len(in.actors))
 	if len(counters) == 1 {
 		counters[0] = make([]uint64, 0, len(in.dots))
@@ -115,9 +113,6 @@ func (in *ingestion) gather() error {
 		counters[d.Actor] = append(counters[d.Actor], d.Counter)
 	}
 	for i, a := range in.actors {
-		if a == own {
-			in.own = max(in.own, slices.Max(counters[i]))
-		}
 		in.all.AddAll(a, counters[i])
 	}
 	if in.all.Len() != uint64(len(in.dots)) {
@@ -218,14 +213,19 @@ func (in *ingestion) apply(ctx context.Context) (bigset.FactsResult, error) {
 		element, _, _, _, _ := keyscheme.DecodeElement(len(in.st.prefix), in.inKey(i))
 		f.Keys = append(f.Keys, fold.Element{Name: element, Dots: []clock.Dot{dot}})
 	}
-	if last := in.st.view().seen.Max(in.s.db.Actor()); in.own > last { // also of keys that are left out
-		return bigset.FactsResult{}, in.future(last)
+	own := in.s.actorOf(in.st)
+	if err := in.checkOwn(own, in.st.view().seen.Max(own)); err != nil { // also of keys that are left out
+		return bigset.FactsResult{}, err
 	}
 	return in.s.ApplyFacts(ctx, f, bigset.Sync)
 }
 
-func (in *ingestion) future(last uint64) error {
-	return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, in.own, last)
+// checkOwn refuses a span with dots of this store's own actor after the last one that it issued.
+func (in *ingestion) checkOwn(own clock.Actor, last uint64) error {
+	if named := max(in.all.Max(own), in.dead.Max(own)); named > last {
+		return fmt.Errorf("%w: dot %d of this store was never issued, the last is %d", bigset.ErrFacts, named, last)
+	}
+	return nil
 }
 
 // ingest puts the tables, and clock and tombstone with them, into the store. Writers are held.
@@ -233,8 +233,8 @@ func (in *ingestion) ingest(ctx context.Context) (res bigset.FactsResult, err er
 	s, st := in.s, in.st
 	b := s.newBuilder(st, nil)
 	defer b.release()
-	if in.own > b.counter {
-		return res, in.future(b.counter)
+	if err := in.checkOwn(b.actor, b.counter); err != nil {
+		return res, err
 	}
 	defer func() {
 		if err != nil {

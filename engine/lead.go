@@ -109,8 +109,11 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	for _, r := range group {
 		if r.err = r.into(b, r); r.err == nil {
 			sync = sync || r.opt.Durability == bigset.Sync
-			_, told := r.work.(*facts) // what another replica has: nobody counts it as acknowledged here
-			promised = promised || !told
+			switch r.work.(type) {
+			case *facts, *keeping: // what another replica has: nobody counts it as acknowledged here
+			default:
+				promised = true
+			}
 		}
 	}
 	if b.err == nil && !b.empty() {

@@ -112,7 +112,7 @@ func (s *Store) lookUpOnce(st *set, elements [][]byte, found []bigset.Context, h
 	}
 	defer lsm.Closing(it, &err)
 	for i, element := range elements {
-		dots, err := appendDots(nil, it, st, element, s.db.Actor())
+		dots, err := appendDots(nil, it, st, element, s.actorOf(st))
 		if err != nil {
 			return i, err
 		}

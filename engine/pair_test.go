@@ -110,7 +110,7 @@ func (p *pair) write(t rapid.TB, set string, ops []bigset.Op, o bigset.WriteOpti
 	t.Helper()
 	p.absorb(t, set)
 	got, err := p.store.Write(bg, []byte(set), ops, o)
-	want, wantErr := p.model.Set(set).Coordinate([]byte(set), p.store.Actor(), ops, o.Policy)
+	want, wantErr := p.model.Set(set).Coordinate([]byte(set), p.store.ActorOf([]byte(set)), ops, o.Policy)
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 		t.Fatalf("%s: write %q: error %v, want %v", p.label, set, err, wantErr)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"pgregory.net/rapid"
 
 	"bigset"
 	"bigset/clock"
@@ -463,4 +464,46 @@ func TestRequestsBesideSweeps(t *testing.T) {
 	p.check(t)
 	p.verify(t)
 	p.close(t)
+}
+
+// TestRequestsMissed: a request that the disk has is never taken for a new one without a look at the disk, whatever was forgotten, written again and opened; and most new ones are.
+func TestRequestsMissed(t *testing.T) {
+	missed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		p := newPair("store")
+		now := time.UnixMilli(1_000_000_000)
+		p.opt.Now = func() time.Time { return now }
+		p.opt.RequestAge, p.opt.RequestsKept = time.Minute, 6
+		p.open(t)
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			switch rapid.SampledFrom([]string{"write", "write", "write", "time", "tick", "open"}).Draw(rt, "step") {
+			case "write":
+				set, id := rapid.SampledFrom([]string{"s", "t"}).Draw(rt, "set"), rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "id")
+				_, err := p.store.Write(bg, []byte(set), []bigset.Op{addOp("x")}, bigset.WriteOptions{Request: []byte(id)})
+				must(t, err, "write")
+			case "time":
+				now = now.Add(time.Duration(rapid.IntRange(1, 50).Draw(rt, "seconds")) * time.Second)
+			case "tick":
+				must(t, p.store.RunnerTick(bg), "tick")
+			case "open":
+				must(t, p.store.Close(), "close")
+				p.open(t)
+			}
+			for _, set := range []string{"s", "t"} {
+				for _, id := range []string{"a", "b", "c", "d", "never"} {
+					found, err := p.store.RequestOnDisk([]byte(set), []byte(id))
+					must(t, err, "look")
+					if p.store.MissesRequest([]byte(set), []byte(id)) {
+						if missed++; found {
+							rt.Fatalf("request %s of set %s is on disk, and taken for a new one", id, set)
+						}
+					}
+				}
+			}
+		}
+		must(t, p.store.Close(), "close")
+	})
+	if missed == 0 {
+		t.Error("each request was looked for on disk")
+	}
 }

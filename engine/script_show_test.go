@@ -173,7 +173,7 @@ func (p *scriptStore) event(e engine.Event) {
 	case engine.EventExcise:
 		text = fmt.Sprintf("elements of %s cut out", e.Set)
 	case engine.EventIncarnation:
-		text = "a new incarnation"
+		text = "a new actor"
 	case engine.EventFailed:
 		text = "the store has failed: " + e.Err.Error()
 	case engine.EventDiskSpace, engine.EventCorruption:
@@ -335,7 +335,7 @@ func (p *scriptStore) scriptKey(k *keyscheme.Key, key, value []byte) *scriptKey 
 
 // storeKeys are the store's own keys.
 var storeKeys = map[string]string{"i": "identity", "m": "mark of an open store", "ks": "keys of tokens", "r": "requests were kept",
-	"fg": "the last generation of a filter", "n": "identity of the disk", "q": "promises"}
+	"fg": "the last generation of a filter", "n": "identity of the disk", "q": "promises", "s": "salts"}
 
 func (p *scriptStore) filterText(generation uint64) string { return p.sc.filters[generation] }
 

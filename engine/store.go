@@ -68,6 +68,7 @@ func (s *Store) open(dir string) (err error) {
 		return err
 	}
 	s.damages.Open(s.db)
+	s.requestLog.open(s.db)
 	if err = s.filters.Open(s.db, s.opt.filters(), filters.Sets{Passes: &s.passes, Swapping: &s.swapping}, &s.damages); err == nil {
 		s.reportDamage()
 		err = s.db.Ready()
@@ -162,8 +163,15 @@ func (s *Store) Filters() *filters.Filters { return s.filters.Filters() }
 // failure, but what they show of the last writes may be gone after the next open.
 func (s *Store) Failed() error { return s.db.Writable() }
 
-// Actor returns the actor under which this store mints dots until it is closed, or drops a range.
+// Actor returns the newest actor under which this store mints dots. It is another one after each DropRange, and after an open for which the store was not
+// closed in order, or its folder is a copy. Sets outside of dropped ranges mint under an older one: see ActorOf.
 func (s *Store) Actor() clock.Actor { return s.db.Actor() }
+
+// ActorOf returns the actor under which this store mints the dots of a set until the store is closed or the set is dropped with its range.
+func (s *Store) ActorOf(name []byte) clock.Actor { return s.db.ActorAt(keyscheme.SetSlot(name)) }
+
+// actorOf returns the actor under which this store mints the dots of a set.
+func (s *Store) actorOf(st *set) clock.Actor { return s.db.ActorAt(st.prefix.Slot()) }
 
 // Record returns the kind of the store's records.
 func (s *Store) Record() compaction.Record { return s.record }

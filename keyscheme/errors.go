@@ -39,7 +39,8 @@ var (
 	ErrTokenElement = fmt.Errorf("%w: of another element", ErrToken)
 	// ErrTokenSeal says that the seal does not fit: the token is forged or damaged, or its key was retired.
 	ErrTokenSeal = fmt.Errorf("%w: broken seal or retired key", ErrToken)
-	// ErrTokenTooLarge says that a context is too large to be sealed: its token would be over TokenBytesMax.
+	// ErrTokenTooLarge says that a context is too large to be sealed: its token would be over TokenBytesMax, or over
+	// NarrowTokenBytesMax.
 	ErrTokenTooLarge = fmt.Errorf("%w: context too large", ErrToken)
 	// ErrTokenKey says that the keyring has no current key to seal with.
 	ErrTokenKey = fmt.Errorf("%w: keyring without a current key", ErrToken)

@@ -31,6 +31,9 @@ const RequestIDBytesMax = 64
 // The first byte of what follows the kind in the key of slot metadata. It is on disk.
 const metaRequest = 'r'
 
+// RequestMarkBytes is how many bytes the mark takes, at the end of the key of a request.
+const RequestMarkBytes = 8
+
 const (
 	requestVersion = 1
 
@@ -67,6 +70,23 @@ func Requests(slot Slot) Bounds {
 // IsRequest reports whether a key is that of a request.
 func (k *Key) IsRequest() bool {
 	return k.Kind == KindSlotMeta && len(k.Rest) > 0 && k.Rest[0] == metaRequest
+}
+
+// Request returns the set and the id of a key that is one of a request. It reports false for what AppendRequestKey does not write. The set and the
+// id alias the key.
+func (k *Key) Request() (set, id []byte, ok bool) {
+	if !k.IsRequest() {
+		return nil, nil, false
+	}
+	set, rest, ok := cutBytes(k.Rest[1:], 1, SetNameBytesMax)
+	if !ok || len(rest) == 0 || SetSlot(set) != k.Slot {
+		return nil, nil, false
+	}
+	n := int(rest[0])
+	if n == 0 || n > RequestIDBytesMax || len(rest) != 1+n+RequestMarkBytes {
+		return nil, nil, false
+	}
+	return set, rest[1 : 1+n : 1+n], true
 }
 
 // AppendRequestValue appends the value of a request's key.

@@ -6,10 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/dchest/siphash"
+
+	"bigset/clock"
 )
 
 // SealKey seals tokens. It is secret: whoever has it can make tokens that kill any element. It prints as nothing.
@@ -30,12 +33,26 @@ type Keyring struct {
 // Seal appends the token of a context. The context's set must pass CheckSetName and its element CheckElement. Its errors
 // are ErrTokenTooLarge, ErrTokenForm (not one form), ErrTokenKey, and that of the names; then dst comes back as it was.
 func (r *Keyring) Seal(dst []byte, ctx Context) ([]byte, error) {
-	if err := r.sealable(&ctx); err != nil {
+	return r.seal(dst, &ctx, ctx.appendPayload)
+}
+
+// SealDots appends what Seal would for the narrow context of an element with those dots. The usual one, of one dot, costs no clock.
+func (r *Keyring) SealDots(dst, set, element []byte, dots []clock.Dot) ([]byte, error) {
+	return r.seal(dst, &Context{Form: Narrow, Set: set, Element: element}, func(dst []byte) []byte {
+		if len(dots) > 1 {
+			dots = slices.Clone(dots) // AppendDots sorts them
+		}
+		return clock.AppendDots(dst, dots)
+	})
+}
+
+func (r *Keyring) seal(dst []byte, ctx *Context, payload func([]byte) []byte) ([]byte, error) {
+	if err := r.sealable(ctx); err != nil {
 		return dst, err
 	}
 	start := len(dst)
-	token := ctx.appendPayload(ctx.appendHead(dst, r.Domain))
-	if len(token)-start > TokenBytesMax-tagBytes {
+	token := payload(ctx.appendHead(dst, r.Domain))
+	if len(token)-start > ctx.Form.bytesMax()-tagBytes {
 		return dst, ErrTokenTooLarge
 	}
 	tag, token := r.Current.tag(token, start, ctx.Set, ctx.bound())
@@ -82,7 +99,7 @@ func (r *Keyring) Unseal(token []byte, forms Form, set, element []byte) (Context
 
 // TokenForm returns the form that a token names, without a key: whoever made the token may have lied.
 func TokenForm(token []byte) (Form, error) {
-	if len(token) < 2 || len(token) > TokenBytesMax {
+	if len(token) < 2 || len(token) > Form(token[1]).bytesMax() {
 		return 0, ErrTokenMalformed
 	}
 	if token[0] != tokenVersion {
@@ -97,7 +114,7 @@ func TokenForm(token []byte) (Form, error) {
 
 // checkHead reads the form and refuses what this ring, these forms and this set cannot have issued.
 func (c *Context) checkHead(token []byte, forms Form, domain [domainBytes]byte) error {
-	if len(token) < 2 || len(token) > TokenBytesMax {
+	if len(token) < 2 || len(token) > Form(token[1]).bytesMax() {
 		return ErrTokenMalformed
 	}
 	if token[0] != tokenVersion {

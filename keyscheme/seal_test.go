@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,28 @@ func TestTokensRoundTrip(t *testing.T) {
 	})
 }
 
+// TestSealDots: the short way of sealing dots gives the token of the long way, and leaves the dots as they are.
+func TestSealDots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set, element := names(0, 5).Draw(t, "set"), names(0, 5).Draw(t, "element")
+		var dots []clock.Dot
+		for range rapid.IntRange(0, 4).Draw(t, "dots") {
+			dots = append(dots, clock.Dot{Actor: rapid.SampledFrom([]clock.Actor{"a", "bb"}).Draw(t, "actor"), Counter: rapid.Uint64Range(1, 9).Draw(t, "counter")})
+		}
+		want, err := ring.Seal([]byte("dst"), keyscheme.Context{Form: keyscheme.Narrow, Set: set, Element: element, Dots: clock.Of(dots...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := slices.Clone(dots)
+		if got, err := ring.SealDots([]byte("dst"), set, element, dots); err != nil || !bytes.Equal(got, want) || !slices.Equal(dots, same) {
+			t.Fatalf("got %x, %v, want %x; dots %v", got, err, want, dots)
+		}
+	})
+	if _, err := ring.SealDots(nil, nil, make([]byte, keyscheme.ElementBytesMax+1), nil); err == nil {
+		t.Error("an element that is too long")
+	}
+}
+
 // TestDamagedTokens: no change of a token, of what it is used for, or of the ring passes.
 func TestDamagedTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,6 +131,9 @@ func TestTokenErrors(t *testing.T) {
 		{"nothing", ring, nil, keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
 		{"short", ring, narrow[:41], keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
 		{"long", ring, make([]byte, keyscheme.TokenBytesMax+1), keyscheme.Narrow, set, element, keyscheme.ErrTokenMalformed},
+		{"long for a narrow one", ring, append(slices.Clone(narrow), make([]byte, keyscheme.NarrowTokenBytesMax-len(narrow)+1)...), keyscheme.Narrow, set, element,
+			keyscheme.ErrTokenMalformed},
+		{"long wide", ring, append(slices.Clone(wide), make([]byte, keyscheme.TokenBytesMax-len(wide)+1)...), keyscheme.Wide, set, nil, keyscheme.ErrTokenMalformed},
 		{"version", ring, edit(0, 2), keyscheme.Narrow, set, element, keyscheme.ErrTokenVersion},
 		{"no form", ring, edit(1, 0), anyForm, set, element, keyscheme.ErrTokenMalformed},
 		{"two forms", ring, edit(1, 3), anyForm, set, element, keyscheme.ErrTokenMalformed},
@@ -189,6 +215,11 @@ func TestSealRefuses(t *testing.T) {
 	for n := uint64(0); n < 1<<24; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
 		huge.Add(clock.Dot{Actor: "a", Counter: n + n%3 + 1})
 	}
+	if token := seal(t, ring, keyscheme.Context{Form: keyscheme.Wide, Set: []byte("set"), Dots: huge}); len(token) < keyscheme.NarrowTokenBytesMax {
+		t.Errorf("%d bytes", len(token))
+	} else if got, err := ring.Unseal(token, keyscheme.Wide, []byte("set"), nil); err != nil || got.Dots.Len() != huge.Len() {
+		t.Errorf("a large clock comes back with %d dots of %d, %v", got.Dots.Len(), huge.Len(), err)
+	}
 	for _, c := range []struct {
 		ctx  keyscheme.Context
 		want error
@@ -197,7 +228,7 @@ func TestSealRefuses(t *testing.T) {
 		{keyscheme.Context{Form: keyscheme.Narrow | keyscheme.Wide}, keyscheme.ErrTokenForm},
 		{keyscheme.Context{Form: keyscheme.Wide, Set: long}, keyscheme.ErrNameTooLong},
 		{keyscheme.Context{Form: keyscheme.Narrow, Element: long}, keyscheme.ErrNameTooLong},
-		{keyscheme.Context{Form: keyscheme.Wide, Dots: huge}, keyscheme.ErrTokenTooLarge},
+		{keyscheme.Context{Form: keyscheme.Narrow, Dots: huge}, keyscheme.ErrTokenTooLarge},
 	} {
 		if token, err := ring.Seal([]byte("dst"), c.ctx); !errors.Is(err, c.want) || string(token) != "dst" {
 			t.Errorf("form %d: got %d bytes, %v, want %v", c.ctx.Form, len(token), err, c.want)

@@ -18,8 +18,21 @@ const (
 	Cursor                  // where in a set a page of elements ended
 )
 
-// TokenBytesMax is the longest token, in bytes; as text it is a third longer. It is part of the wire format.
-const TokenBytesMax = 1 << 20
+// The longest tokens, in bytes; as text they are a third longer. They are part of the wire format.
+const (
+	// TokenBytesMax is that of a wide token: it has room in a frame beside the elements of a part.
+	TokenBytesMax = 32 << 20
+	// NarrowTokenBytesMax is that of all others.
+	NarrowTokenBytesMax = 1 << 20
+)
+
+// bytesMax returns the length of the longest token of a form.
+func (f Form) bytesMax() int {
+	if f == Wide {
+		return TokenBytesMax
+	}
+	return NarrowTokenBytesMax
+}
 
 const (
 	tokenVersion = 1

@@ -91,3 +91,20 @@ func TestReplayInCluster(t *testing.T) {
 		}
 	}
 }
+
+// TestCopyLimit: the bound of copies that a node is told is that of its member.
+func TestCopyLimit(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t, 1, func(_ int, c *Config) {
+		if err := c.Set("cluster_copy_bytes_per_second", "5000000"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if s := nodes[0].member.Status(); s.CopyLimit != 5_000_000 {
+		t.Errorf("%+v", s)
+	}
+	c := testConfig(t)
+	if err := c.Set("cluster_copy_bytes_per_second", "-1"); err == nil {
+		t.Error("a negative bound is taken")
+	}
+}

@@ -36,6 +36,8 @@ type Peers struct {
 	Insecure bool   // whether the port may go without TLS; on loopback only
 	Bloomd   bool   // whether a node of a cluster also serves bloomd's protocol, at Config.Address; a node alone always does
 	Settings ring.Settings
+	// CopyBytesPerSecond bounds what copies from other nodes into this one take, while it is filled; 0 is no bound.
+	CopyBytesPerSecond int64
 }
 
 // has reports whether there is such a port.
@@ -226,7 +228,8 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 		return (&tls.Dialer{Config: folder.Peer(to.ID)}).DialContext(ctx, "tcp", to.Address)
 	}
 	m, err := cluster.NewMember(cluster.Config{Node: p.Node, Name: p.Cluster, Peers: peers, Settings: p.Settings, Dial: dial, Hints: hints, Log: n.log,
-		Filters: &clusterFilters{local.NewFilters(s), n}, FilterDefaults: bigset.FilterOptions{Options: n.config.Filters, Durability: n.config.durability()}},
+		CopyBytesPerSecond: p.CopyBytesPerSecond,
+		Filters:            &clusterFilters{local.NewFilters(s), n}, FilterDefaults: bigset.FilterOptions{Options: n.config.Filters, Durability: n.config.durability()}},
 		replica, &clusterDisk{s})
 	if err != nil {
 		return nil, fmt.Errorf("server: cluster: %w", err)
@@ -248,6 +251,8 @@ type clusterDisk struct{ store *engine.Store }
 var _ cluster.Disk = (*clusterDisk)(nil)
 
 func (d *clusterDisk) Identity() []byte { return d.store.Identity() }
+
+func (d *clusterDisk) Failed() error { return d.store.Failed() }
 
 // PrepareRestore has the store of a node that does not run be restored with its cluster when the node starts: cluster.PrepareRestore.
 func PrepareRestore(ctx context.Context, s *engine.Store) (*cluster.Record, error) {
@@ -331,7 +336,8 @@ func clusterMetrics(s cluster.Status) (list []engine.Metric) {
 		gauge("cluster_serves", "whether this member serves", bit(s.Serves)),
 		gauge("cluster_sets_whole", "whether this member answers reads of sets", bit(s.Sets)),
 		gauge("cluster_filters_whole", "whether this member answers reads of filters", bit(s.Filters)),
-		gauge("cluster_copied_bytes", "bytes of the copy into this member that goes on", s.Copied))
+		gauge("cluster_copied_bytes", "bytes of the copy into this member that goes on", s.Copied),
+		gauge("cluster_copy_limit_bytes_per_second", "bytes a second that copies into this member take at most, 0 is no bound", uint64(s.CopyLimit)))
 	for _, f := range []struct {
 		name, help string
 		counter    bool

@@ -82,6 +82,7 @@ var settings = []setting{
 	number("cluster_dw", 0, ring.CopiesMax, func(c *Config) *int { return &c.Peers.Settings.DW }),
 	number("cluster_buckets", 0, ring.BucketsMax, func(c *Config) *int { return &c.Peers.Settings.Buckets }),
 	number("cluster_slices", 0, ring.SlicesMax, func(c *Config) *int { return &c.Peers.Settings.Slices }),
+	number("cluster_copy_bytes_per_second", 0, math.MaxInt64, func(c *Config) *int64 { return &c.Peers.CopyBytesPerSecond }),
 	text("log", setLog, func(c *Config) string { return c.Log }),
 	number("max_connections", 1, 1<<20, func(c *Config) *int { return &c.MaxConnections }),
 	number("max_line", 1<<10, 1<<30, func(c *Config) *int { return &c.MaxLine }),
@@ -108,7 +109,7 @@ func unused(why string, s setting) setting {
 }
 
 // number is a setting that is an integer from least to most.
-func number[T int | uint64](key string, least, most T, field func(*Config) *T) setting {
+func number[T int | int64 | uint64](key string, least, most T, field func(*Config) *T) setting {
 	return setting{key: key, kind: integer,
 		set: func(c *Config, value string) error {
 			n, err := strconv.ParseInt(value, 10, 64)

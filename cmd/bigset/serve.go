@@ -36,6 +36,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"dw", "cluster_dw", "replicas that have it on disk by then (default W)"},
 	{"buckets", "cluster_buckets", "ranges that are placed on nodes, a power of two, chosen when the cluster is born (default 256)"},
 	{"slices", "cluster_slices", "most slices of a filter, a power of two, chosen when the cluster is born (default 256)"},
+	{"copy-bytes-per-second", "cluster_copy_bytes_per_second", "`bytes` a second that copies from other nodes into this one take at most, while it is filled; 0 is no bound (default 0)"},
 	{"log", "log", "text or json on standard error, or syslog (default text)"},
 	{"log-level", "log_level", "DEBUG, INFO, WARN, ERROR or CRITICAL (default INFO)"},
 	{"max-connections", "max_connections", "most clients at one time (default 10000)"},

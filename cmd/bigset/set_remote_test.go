@@ -63,6 +63,7 @@ func TestAway(t *testing.T) {
 		{"ls friends --limit 2", ""}, {"ls friends --after $-1", ""}, {"ls friends --after $-1 --reverse", ""}, {"ls keys --after $-1", ""},
 		{"ls friends --after nonsense", ""}, {"ls friends --after=", ""}, {"ls friends --limit -1", ""},
 		{"count friends", ""}, {"count friends --prefix j", ""}, {"count friends --json", ""}, {"count nobody", ""},
+		{"stats friends", ""}, {"stats --json friends", ""}, {"stats keys", ""}, {"stats nobody", ""}, {"stats", ""}, {"stats friends keys", ""},
 		{"names", ""}, {"names --json", ""}, {"names --base64", ""},
 		{"context friends", ""}, {"context --json friends", ""}, {"context nobody", ""}, {"context friends paul", ""},
 		{"add friends paul", ""}, {"rm friends paul --context $-1", ""}, {"has friends paul", ""}, // it was added after the token was made
@@ -172,7 +173,7 @@ func TestAwayQuorums(t *testing.T) {
 				var q client.Read
 				q, err = api.DecodeRead(r.Body)
 				asked <- q.R
-			case api.VerbSubset, api.VerbContext:
+			case api.VerbSubset, api.VerbContext, api.VerbStats:
 				var q client.Subset
 				q, err = api.DecodeSubset(r.Body)
 				asked <- q.R
@@ -190,7 +191,7 @@ func TestAwayQuorums(t *testing.T) {
 		{"add s x", client.Quorum{}}, {"add s x --w 1", client.Quorum{W: 1}}, {"rm s x --dw 1 --request r1", client.Quorum{DW: 1}},
 		{"add s x --dw 0", client.Quorum{DW: client.NotDurable}}, {"add s x --no-sync --w 1", client.Quorum{W: 1, DW: client.NotDurable}},
 		{"import s --w 1", client.Quorum{W: 1}}, {"ls s --r 1", 1}, {"count s --r 1", 1}, {"export s --r 1", 1}, {"has s x --r 1", 1},
-		{"context s --r 1", 1}, {"context s x --r 1", 1}, {"ls s", 0}, {"drop s --dw 0", client.Quorum{DW: client.NotDurable}},
+		{"context s --r 1", 1}, {"stats s --r 1", 1}, {"context s x --r 1", 1}, {"ls s", 0}, {"drop s --dw 0", client.Quorum{DW: client.NotDurable}},
 	} {
 		r := call(t, "x\n", append([]string{"set", "--addr", addr}, strings.Fields(tt.line)...)...)
 		var got any

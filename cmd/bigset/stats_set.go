@@ -9,6 +9,7 @@ import (
 
 	"bigset/bench"
 	"bigset/engine"
+	"bigset/server/door"
 )
 
 // setFigures are the figures of one set in JSON.
@@ -42,17 +43,9 @@ func (a *app) setStats(ctx context.Context, s *engine.Store, set []byte) error {
 	if a.json {
 		return a.object(figuresOf(st))
 	}
-	rows := []row{
-		{"set", fmt.Sprintf("%q", set)},
-		{"live dots", bench.Thousands(st.Live)},
-		{"events", bench.Thousands(st.Seen)},
-		{"dead dots", bench.Thousands(st.Dead)},
-		{"actors", bench.Thousands(uint64(st.Actors))},
-		{"gaps in the clock", bench.Thousands(uint64(st.Gaps))},
-		{"clock", size(uint64(st.BytesClock))},
-		{"tombstone", size(uint64(st.BytesTombstone))},
-		{"both in memory", size(uint64(st.BytesHeap))},
-	}
+	rows := append(figureRows(set, door.Stats{Live: st.Live, Seen: st.Seen, Dead: st.Dead, Actors: uint64(st.Actors), Gaps: uint64(st.Gaps),
+		ClockBytes: uint64(st.BytesClock), TombstoneBytes: uint64(st.BytesTombstone)}),
+		row{"both in memory", size(uint64(st.BytesHeap))})
 	if st.Open > 0 {
 		rows = append(rows, row{"open keys", bench.Thousands(uint64(st.Open))})
 	}

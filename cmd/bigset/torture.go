@@ -36,7 +36,7 @@ The same seed does the same faults; what they meet depends on the machine.`,
 	f.IntVar(&o.Clients, "clients", 6, "how many clients")
 	f.Uint64Var(&o.Seed, "seed", 0, "what is drawn; 0 draws a seed")
 	f.StringVar(&o.Dir, "dir", "", "empty `folder` for the nodes' folders and logs (default: a temporary one, which is kept if a promise was broken)")
-	f.StringSliceVar(&o.Faults, "faults", nil, "what is done: "+strings.Join(torture.AllFaults, ", ")+" (default: all)")
+	f.StringSliceVar(&o.Faults, "faults", nil, "what is done: "+strings.Join(torture.AllFaults, ", ")+" (default: all); full, too, for who may mount a disk in memory for each node")
 	_ = cmd.MarkFlagDirname("dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if minutes <= 0 || o.Nodes < 1 || o.Nodes > 9 || o.Clients < 1 {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -24,6 +26,41 @@ func TestTorture(t *testing.T) {
 	}
 	if r.History.OK < 100 || r.History.Items < 50 || len(r.Faults) < 3 {
 		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
+	}
+}
+
+// TestFullDisks fills the disks of nodes beside other faults.
+func TestFullDisks(t *testing.T) {
+	if !tier.Full() {
+		t.Skip("mounts a disk in memory for each node")
+	}
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("only root on Linux may mount disks")
+	}
+	r, err := torture.Run(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(),
+		Faults: []string{"full", "full", "kill", "roll-back", "slow"}, Duration: time.Minute, Clients: 4, Seed: tier.Random(t).Uint64(), Progress: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.History.OK < 100 || r.History.Items < 50 || r.Faults["full"] == 0 {
+		t.Errorf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
+	}
+	t.Logf("%d operations, %d elements acknowledged, faults %v", r.History.OK, r.History.Items, r.Faults)
+}
+
+// TestBornFromOne makes a cluster of a node with a large store and two empty ones.
+func TestBornFromOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes for some seconds")
+	}
+	t.Parallel()
+	b, err := torture.Birth(t.Context(), torture.Options{Command: func(args ...string) *exec.Cmd { return command(t, args...) }, Dir: t.TempDir(), Progress: t.Logf},
+		tier.Pick(0, 20_000, 1_000_000), tier.Pick(0, 2_000, 100_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Added == 0 {
+		t.Error("nothing was added while the cluster was born")
 	}
 }
 

@@ -43,10 +43,7 @@ func (fs *Filters) MarkSlices(ctx context.Context, all []SliceMarking) {
 		m.Marks, m.Begun = bigset.Marks{}, false
 		makings[i] = making{spec: &m.Spec, err: m.check(), first: func(slice *bloomslice.Slice) error { return slice.AddLayer(m.Seat.Owner()) }}
 	}
-	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error {
-		all[i].Begun = true
-		return fs.markSlice(part, &all[i])
-	})
+	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error { return fs.markSlice(part, &all[i]) })
 	for i := range all {
 		all[i].Err = makings[i].err
 	}
@@ -102,6 +99,7 @@ func (fs *Filters) markSlice(part *filterSlice, r *SliceMarking) error {
 	for from := 0; from < len(r.Hashes); from += hashedAtOnce {
 		to := min(from+hashedAtOnce, len(r.Hashes))
 		err := part.markHashes(r.Hashes[from:to], owner, r.Added[from:to], func(i int, in bloomslice.Layer) {
+			r.Begun = true
 			m.Marks[from+i] = bigset.Mark{Layer: layerIn(&m, in), Hash: r.Hashes[from+i]}
 		})
 		if err != nil {

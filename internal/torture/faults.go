@@ -1,18 +1,39 @@
 package torture
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"syscall"
 	"time"
 
 	"bigset/internal/netfault"
 )
 
-// wipe takes a node's folder away. The process has ended.
+// wipe takes a node's folder away. The process has ended. A disk of its own has no room for what is lost.
 func (n *node) wipe() error {
+	if n.disk != "" {
+		return os.RemoveAll(n.dir)
+	}
 	n.lives++
 	return os.Rename(n.dir, fmt.Sprintf("%s.lost-%d", n.dir, n.lives))
+}
+
+// keepCopy keeps a copy of a node's folder. The process has ended.
+func (n *node) keepCopy() error {
+	if err := os.RemoveAll(n.copy); err != nil {
+		return err
+	}
+	return os.CopyFS(n.copy, os.DirFS(n.dir))
+}
+
+// rollBack puts the copy of a node's folder in its place. The process has ended.
+func (n *node) rollBack() error {
+	if err := n.wipe(); err != nil {
+		return err
+	}
+	return os.CopyFS(n.dir, os.DirFS(n.copy))
 }
 
 func (r *run) how(rng *rand.Rand) netfault.How {
@@ -26,4 +47,25 @@ func (r *run) how(rng *rand.Rand) netfault.How {
 func (r *run) delay(l *netfault.Link, d time.Duration) {
 	l.Delay(netfault.Forth, d, d/2)
 	l.Delay(netfault.Back, d, d/2)
+}
+
+// limit limits both directions of a link; 0 is no limit.
+func (r *run) limit(l *netfault.Link, bytesPerSecond int64) {
+	l.Limit(netfault.Forth, bytesPerSecond)
+	l.Limit(netfault.Back, bytesPerSecond)
+}
+
+// startIfFailed starts a node again if it says that its store takes no writes until then, as an operator would.
+func (r *run) startIfFailed(ctx context.Context, n *node) error {
+	s, err := n.status(ctx)
+	for i := range s.Members {
+		if m := &s.Members[i]; err == nil && m.ID == n.id && m.StoreFailed {
+			r.o.Progress("the store of node %s has failed: it is started again", n.id)
+			if err := n.end(syscall.SIGKILL); err != nil {
+				return err
+			}
+			return r.ns.start(n)
+		}
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,7 +32,10 @@ type nodes struct {
 type node struct {
 	id, addr string
 	bloomd   string
+	disk     string // where it has one of its own, else empty
 	dir      string
+	copy     string // of the folder, for roll-back
+	log      string
 	peers    string // as this node dials them: through the proxy
 	link     *wire.Link
 
@@ -42,19 +46,33 @@ type node struct {
 	next  bool // it is to run the next version
 }
 
+// newNodes prepares nodes that are not started. They are to be closed after an error, too.
 func newNodes(o *Options) (*nodes, error) {
 	ns := &nodes{o: o, net: netfault.New(o.Seed)}
 	for i := range o.Nodes {
 		address, err := netfault.FreeAddress()
 		if err != nil {
-			return nil, err
+			return ns, err
 		}
 		bloomd, err := netfault.FreeAddress()
 		if err != nil {
-			return nil, err
+			return ns, err
 		}
 		id := string(rune('a' + i))
-		ns.all = append(ns.all, &node{id: id, addr: address, bloomd: bloomd, dir: filepath.Join(o.Dir, id)})
+		n := &node{id: id, addr: address, bloomd: bloomd, dir: filepath.Join(o.Dir, id), log: filepath.Join(o.Dir, id+".log")}
+		n.copy = n.dir + ".copy"
+		ns.all = append(ns.all, n)
+		if !slices.Contains(o.Faults, full) {
+			continue
+		}
+		disk := filepath.Join(o.Dir, "disk-"+id)
+		if err := os.Mkdir(disk, 0o755); err != nil {
+			return ns, err
+		}
+		if err := mountDisk(disk); err != nil {
+			return ns, err
+		}
+		n.disk, n.dir = disk, filepath.Join(disk, id)
 	}
 	for _, n := range ns.all {
 		var peers []string
@@ -63,7 +81,7 @@ func newNodes(o *Options) (*nodes, error) {
 			if to != n {
 				l, err := ns.net.Link(n.id, to.id, to.addr)
 				if err != nil {
-					return nil, err
+					return ns, err
 				}
 				addr = l.Addr()
 			}
@@ -81,7 +99,7 @@ func newNodes(o *Options) (*nodes, error) {
 
 // start starts a node's process. Its log is beside its folder.
 func (ns *nodes) start(n *node) error {
-	log, err := os.OpenFile(n.dir+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -133,7 +151,7 @@ func (n *node) end(s syscall.Signal) error {
 		return fmt.Errorf("torture: node %s did not end within 30 s of %v", n.id, s)
 	}
 	if s == syscall.SIGTERM && cmd.ProcessState.ExitCode() != 0 {
-		return fmt.Errorf("torture: node %s ended with status %d, see %s.log", n.id, cmd.ProcessState.ExitCode(), n.dir)
+		return fmt.Errorf("torture: node %s ended with status %d, see %s", n.id, cmd.ProcessState.ExitCode(), n.log)
 	}
 	return nil
 }
@@ -149,7 +167,7 @@ func (ns *nodes) died() error {
 		}
 		select {
 		case <-ended:
-			return fmt.Errorf("torture: node %s has ended by itself, see %s.log", n.id, n.dir)
+			return fmt.Errorf("torture: node %s has ended by itself, see %s", n.id, n.log)
 		default:
 		}
 	}
@@ -205,7 +223,12 @@ func (ns *nodes) close() {
 	for _, n := range ns.all {
 		n.signal(syscall.SIGCONT)
 		_ = n.end(syscall.SIGKILL)
-		n.link.Close()
+		if n.link != nil {
+			n.link.Close()
+		}
+		if n.disk != "" {
+			_ = unmountDisk(n.disk)
+		}
 	}
 	ns.net.Close()
 }

@@ -32,14 +32,17 @@ type Options struct {
 	Seed     uint64        // what happens when is drawn from it; what it leads to depends on the machine
 	// Next is Command of a program of the next version, for the fault "roll", which is not one of AllFaults; default none.
 	Next func(args ...string) *exec.Cmd
-	// Faults are what is done; default all of AllFaults.
+	// Faults are what is done; default all of AllFaults. There is "full", too, on Linux for who may mount file systems.
 	Faults []string
 	// Progress is told what is done; default nobody.
 	Progress func(format string, args ...any)
 }
 
 // AllFaults are the faults by name.
-var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "isolate", "one-way", "cut", "delay"}
+var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "roll-back", "isolate", "one-way", "cut", "delay", "slow"}
+
+// full is the fault that fills a node's disk. It is not one of AllFaults: the disks are made for it, which takes the right to mount them.
+const full = "full"
 
 // Report is what a run came to.
 type Report struct {
@@ -63,16 +66,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		o.Faults = AllFaults
 	}
 	for _, f := range o.Faults {
-		if !slices.Contains(AllFaults, f) && (f != roll || o.Next == nil) {
-			return Report{}, fmt.Errorf("torture: no fault %q: there are %v", f, AllFaults)
+		if !slices.Contains(AllFaults, f) && f != full && (f != roll || o.Next == nil) {
+			return Report{}, fmt.Errorf("torture: no fault %q: there are %v, and %s", f, AllFaults, full)
 		}
 	}
 	began := time.Now()
 	ns, err := newNodes(&o)
+	defer ns.close()
 	if err != nil {
 		return Report{}, err
 	}
-	defer ns.close()
 	for _, n := range ns.all {
 		if err := ns.start(n); err != nil {
 			return Report{}, err
@@ -117,7 +120,7 @@ func (r *run) faults(ctx context.Context) error {
 			r.clients.Go(func() { c.work(ctx) })
 			continue
 		}
-		c := &client{r: r, rng: rng, h: h}
+		c := &setClient{r: r, rng: rng, h: h}
 		r.clients.Go(func() { c.work(ctx) })
 	}
 	defer func() {
@@ -187,10 +190,7 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 		some(300, 2500)
 		n.signal(syscall.SIGCONT)
 	case "wipe": // one disk at a time: two of three are more than the cluster promises to survive
-		if err := ns.whole(ctx, time.Minute); err != nil {
-			return err
-		}
-		if err := n.end(syscall.SIGKILL); err != nil {
+		if err := r.killedWhole(ctx, n); err != nil {
 			return err
 		}
 		if err := n.wipe(); err != nil {
@@ -200,6 +200,32 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 			return err
 		}
 		return ns.whole(ctx, time.Minute)
+	case "roll-back": // the disk comes back as it was some time ago, as from a backup
+		if err := r.killedWhole(ctx, n); err != nil {
+			return err
+		}
+		if err := n.keepCopy(); err != nil {
+			return err
+		}
+		if err := ns.start(n); err != nil {
+			return err
+		}
+		some(300, 2000)
+		if err := r.killedWhole(ctx, n); err != nil {
+			return err
+		}
+		if err := n.rollBack(); err != nil {
+			return err
+		}
+		if err := ns.start(n); err != nil {
+			return err
+		}
+		return ns.whole(ctx, time.Minute)
+	case full:
+		if err := keepFull(ctx, n.disk, time.Duration(300+rng.IntN(2500))*time.Millisecond); err != nil {
+			return err
+		}
+		return r.startIfFailed(ctx, n)
 	case "isolate":
 		ns.net.Isolate(n.id, true)
 		some(300, 2500)
@@ -220,8 +246,22 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 			some(300, 2000)
 			r.delay(l, 0)
 		}
+	case "slow":
+		if l := ns.net.Get(n.id, other.id); l != nil && n != other {
+			r.limit(l, 64<<10)
+			some(300, 2000)
+			r.limit(l, 0)
+		}
 	}
 	return nil
+}
+
+// killedWhole kills a node when all members are whole: the disk that it then loses is the only one.
+func (r *run) killedWhole(ctx context.Context, n *node) error {
+	if err := r.ns.whole(ctx, time.Minute); err != nil {
+		return err
+	}
+	return n.end(syscall.SIGKILL)
 }
 
 // end heals all, waits until all members are whole, and reads everything everywhere.
@@ -233,7 +273,7 @@ func (r *run) end(ctx context.Context) error {
 	if err := r.ns.whole(ctx, 2*time.Minute); err != nil {
 		return err
 	}
-	c := &client{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, 1<<33)), h: r.history.Client("the end")}
+	c := &setClient{r: r, rng: rand.New(rand.NewPCG(r.o.Seed, 1<<33)), h: r.history.Client("the end")}
 	for i := range sets {
 		for _, n := range r.ns.all {
 			c.node = n
@@ -282,8 +322,8 @@ func (r *run) same(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// client is one client at work.
-type client struct {
+// setClient is one client of sets at work.
+type setClient struct {
 	r    *run
 	rng  *rand.Rand
 	h    *history.Client
@@ -292,7 +332,7 @@ type client struct {
 }
 
 // work does operations until the run is over.
-func (c *client) work(ctx context.Context) {
+func (c *setClient) work(ctx context.Context) {
 	for !c.r.over.Load() && ctx.Err() == nil {
 		c.node = c.r.ns.all[c.rng.IntN(len(c.r.ns.all))]
 		set := fmt.Sprint("set", c.rng.IntN(sets))
@@ -312,7 +352,7 @@ func (c *client) work(ctx context.Context) {
 // operationTime is how long a client waits for an answer.
 const operationTime = 4 * time.Second
 
-func (c *client) do(ctx context.Context, verb wire.Verb, body []byte) ([]byte, error) {
+func (c *setClient) do(ctx context.Context, verb wire.Verb, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTime)
 	defer cancel()
 	return c.node.link.Do(ctx, wire.Call{Verb: verb, Body: body})
@@ -330,14 +370,14 @@ func outcome(err error) history.Outcome {
 }
 
 // slow keeps a client that is refused from asking again at once.
-func (c *client) slow(ctx context.Context, err error) {
+func (c *setClient) slow(ctx context.Context, err error) {
 	if err != nil {
 		c.r.note(err)
 		pause(ctx, 10*time.Millisecond)
 	}
 }
 
-func (c *client) add(ctx context.Context, set string) {
+func (c *setClient) add(ctx context.Context, set string) {
 	var ops []door.Op
 	var elements []string
 	for range 1 + c.rng.IntN(3) {
@@ -355,7 +395,7 @@ func (c *client) add(ctx context.Context, set string) {
 }
 
 // lookup asks for an element of its own, and may remove it with the context that it was given.
-func (c *client) lookup(ctx context.Context, remove bool) {
+func (c *setClient) lookup(ctx context.Context, remove bool) {
 	if len(c.mine) == 0 {
 		return
 	}
@@ -382,18 +422,18 @@ func (c *client) lookup(ctx context.Context, remove bool) {
 	gone.End(outcome(err), err)
 }
 
-func (c *client) read(ctx context.Context, set string) error {
+func (c *setClient) read(ctx context.Context, set string) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*operationTime)
 	defer cancel()
 	op := c.h.Read(set)
 	var err error
+	var part door.Part
 	done := false
 	for b, failed := range c.node.link.Stream(ctx, wire.Call{Verb: api.VerbRead, Priority: wire.PriorityRead, Body: api.AppendRead(nil, &door.Read{Set: []byte(set)})}) {
 		if err = failed; err != nil {
 			break
 		}
-		var part door.Part
-		if part, err = api.DecodePart(b); err != nil {
+		if err = api.DecodePart(&part, b); err != nil {
 			break
 		}
 		for _, e := range part.Elements {

@@ -239,6 +239,18 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	return b.sealer(set).Wide(seen)
 }
 
+// Stats implements door.Backend.
+func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, error) {
+	if err := replicas(r); err != nil {
+		return door.Stats{}, err
+	}
+	s, err := b.store.State(ctx, set)
+	if err != nil {
+		return door.Stats{}, failure(err, 0)
+	}
+	return door.StatsOf(&s), nil
+}
+
 // Drop implements door.Backend.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 	durability, err := quorum(d.Quorum)
@@ -249,12 +261,18 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	left := uint64(0)
+	if seen != nil {
+		s, err := b.store.State(ctx, d.Set)
+		switch {
+		case err == nil:
+			left = d.Leaves(&s, seen)
+		case !errors.Is(err, bigset.ErrNotFound):
+			return 0, failure(err, durability)
+		}
+	}
 	if _, err := b.store.Drop(ctx, d.Set, seen, durability); err != nil {
 		return 0, failure(err, durability)
-	}
-	left, err := b.store.Live(ctx, d.Set)
-	if err != nil {
-		return 0, &door.UnknownError{Acked: 1, Durable: durable(durability), W: 1, DW: durable(durability), Err: err}
 	}
 	return left, nil
 }

@@ -1,6 +1,7 @@
 package alone
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -134,6 +135,41 @@ func TestContexts(t *testing.T) {
 	c, err := b.Count(t.Context(), door.Read{Set: []byte("s")})
 	if err != nil || c.Elements != 1 {
 		t.Fatalf("%d elements are left, %v", c.Elements, err)
+	}
+}
+
+// whileLive is a context that ends when nothing in a set is live any more but so much.
+type whileLive struct {
+	context.Context
+	store *engine.Store
+	most  uint64
+}
+
+func (c whileLive) Err() error {
+	if n, err := c.store.Live(c.Context, []byte("s")); err == nil && n <= c.most {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestDropIsReported: nobody waits any more when a drop has been done; it has been done all the same.
+func TestDropIsReported(t *testing.T) {
+	t.Parallel()
+	b, s := open(t, nil)
+	write(t, b, adds("s", "a", "b"))
+	_, seen, _ := read(t, b, door.Read{Set: []byte("s")})
+	write(t, b, adds("s", "c"))
+	if left, err := b.Drop(whileLive{t.Context(), s, 1}, door.Drop{Set: []byte("s"), Context: seen}); err != nil || left != 1 {
+		t.Errorf("it leaves %d, %v", left, err)
+	}
+	if left, err := b.Drop(whileLive{t.Context(), s, 0}, door.Drop{Set: []byte("s")}); err != nil || left != 0 {
+		t.Errorf("it leaves %d, %v", left, err)
+	}
+	if left, err := b.Drop(t.Context(), door.Drop{Set: []byte("new"), Context: door.Token{}}); !errors.Is(err, bigset.ErrNotFound) || left != 0 {
+		t.Errorf("a drop of nothing: %d, %v", left, err)
+	}
+	if left, err := b.Drop(whileLive{t.Context(), s, 9}, door.Drop{Set: []byte("s"), Context: seen}); !errors.Is(err, context.Canceled) || errors.Is(err, door.ErrUnknown) || left != 0 {
+		t.Errorf("a drop for nobody: %d, %v", left, err)
 	}
 }
 

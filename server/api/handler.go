@@ -47,7 +47,9 @@ func (s *service) serve(ctx context.Context, r *wire.Request, send func([]byte) 
 	case VerbCount:
 		return answer(ctx, r.Body, DecodeRead, s.backend.Count, func(c door.Count) []byte { return AppendCount(nil, &c) })
 	case VerbContext:
-		return answer(ctx, r.Body, DecodeSubset, s.context, func(t door.Token) []byte { return t })
+		return answer(ctx, r.Body, DecodeSubset, ofSet(s.backend.Context), func(t door.Token) []byte { return t })
+	case VerbStats:
+		return answer(ctx, r.Body, DecodeSubset, ofSet(s.backend.Stats), func(st door.Stats) []byte { return AppendStats(nil, &st) })
 	case VerbDrop:
 		return answer(ctx, r.Body, DecodeDrop, s.backend.Drop, func(left uint64) []byte { return AppendLeft(nil, left) })
 	case VerbRead:
@@ -72,12 +74,14 @@ func answer[Q, A any](ctx context.Context, body []byte, decode func([]byte) (Q, 
 	return encode(a), nil
 }
 
-// context answers VerbContext, whose request is a Subset without elements.
-func (s *service) context(ctx context.Context, q door.Subset) (door.Token, error) {
-	if len(q.Elements) > 0 {
-		return nil, fmt.Errorf("%w: the context of a set is asked for with %d elements", ErrBody, len(q.Elements))
+// ofSet returns what answers a request about a whole set, which is a Subset without elements.
+func ofSet[A any](do func(ctx context.Context, set []byte, r int) (A, error)) func(context.Context, door.Subset) (A, error) {
+	return func(ctx context.Context, q door.Subset) (a A, err error) {
+		if len(q.Elements) > 0 {
+			return a, fmt.Errorf("%w: a question about a whole set has %d elements", ErrBody, len(q.Elements))
+		}
+		return do(ctx, q.Set, q.R)
 	}
-	return s.backend.Context(ctx, q.Set, q.R)
 }
 
 func (s *service) read(ctx context.Context, body []byte, send func([]byte) error) ([]byte, error) {

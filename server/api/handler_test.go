@@ -51,8 +51,8 @@ func TestHandler(t *testing.T) {
 	var got []byte
 	parts := ask(VerbRead, AppendRead(nil, &door.Read{Set: set, Batch: 2, Limit: 4}))
 	for i, b := range parts {
-		p, err := DecodePart(b)
-		if err != nil || p.Done != (i == len(parts)-1) || p.Done != (len(p.After) > 0) {
+		var p door.Part
+		if err := DecodePart(&p, b); err != nil || p.Done != (i == len(parts)-1) || p.Done != (len(p.After) > 0) {
 			t.Fatalf("part %d of %d: %+v, %v", i, len(parts), p, err)
 		}
 		for _, e := range p.Elements {
@@ -66,6 +66,9 @@ func TestHandler(t *testing.T) {
 	if c, err := DecodeCount(ask(VerbCount, AppendRead(nil, &door.Read{Set: set}))[0]); err != nil || c.Elements != 5 || !bytes.Equal(c.Context, wide) {
 		t.Errorf("count %+v, %v", c, err)
 	}
+	if st, err := DecodeStats(ask(VerbStats, AppendSubset(nil, &door.Subset{Set: set}))[0]); err != nil || st.Live != 5 || st.Seen != 5 || st.Dead != 0 || st.Actors != 1 {
+		t.Errorf("stats %+v, %v", st, err)
+	}
 	if left, err := DecodeLeft(ask(VerbDrop, AppendDrop(nil, &door.Drop{Set: set, Context: wide}))[0]); err != nil || left != 0 {
 		t.Errorf("drop leaves %d, %v", left, err)
 	}
@@ -75,10 +78,11 @@ func TestHandler(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]*wire.Request{
-		"an epoch":       {Verb: VerbWrite, Epoch: 1, Body: AppendWrite(nil, &w)},
-		"a peer's verb":  {Verb: wire.FirstPeerVerb},
-		"no body":        {Verb: VerbRead},
-		"another's body": {Verb: VerbContext, Body: AppendSubset(nil, &door.Subset{Set: set, Elements: [][]byte{nil}})},
+		"an epoch":          {Verb: VerbWrite, Epoch: 1, Body: AppendWrite(nil, &w)},
+		"a peer's verb":     {Verb: wire.FirstPeerVerb},
+		"no body":           {Verb: VerbRead},
+		"stats of elements": {Verb: VerbStats, Body: AppendSubset(nil, &door.Subset{Set: set, Elements: [][]byte{nil}})},
+		"another's body":    {Verb: VerbContext, Body: AppendSubset(nil, &door.Subset{Set: set, Elements: [][]byte{nil}})},
 	} {
 		if _, err := h(t.Context(), r, nil); !errors.Is(err, ErrBody) {
 			t.Errorf("%s: %v", name, err)

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"bigset"
 	"bigset/keyscheme"
 	"bigset/server/door"
@@ -16,6 +18,7 @@ const (
 	VerbContext wire.Verb = 5
 	VerbDrop    wire.Verb = 6
 	VerbNames   wire.Verb = 7 // a stream
+	VerbStats   wire.Verb = 8
 )
 
 // Kinds of operations, as they are on the wire.
@@ -185,16 +188,17 @@ func AppendPart(dst []byte, p *door.Part) []byte {
 	return dst
 }
 
-// DecodePart inverts AppendPart.
-func DecodePart(b []byte) (p door.Part, err error) {
+// DecodePart inverts AppendPart. The elements take the room of those that the part had before.
+func DecodePart(p *door.Part, b []byte) error {
 	in := begin(b)
 	p.Done = in.bool()
 	p.Context, p.After = in.bytes(), in.bytes()
-	p.Elements = make([]door.Element, in.count(2))
+	n := in.count(2)
+	p.Elements = slices.Grow(p.Elements[:0], n)[:n]
 	for i := range p.Elements {
 		p.Elements[i] = door.Element{Name: in.bytes(), Context: in.bytes()}
 	}
-	return p, in.end()
+	return in.end()
 }
 
 // AppendCount appends the answer to a count.
@@ -207,6 +211,24 @@ func DecodeCount(b []byte) (c door.Count, err error) {
 	in := begin(b)
 	c.Elements, c.Context = in.uint(), in.bytes()
 	return c, in.end()
+}
+
+// AppendStats appends the answer to VerbStats, whose request is a Subset without elements.
+func AppendStats(dst []byte, s *door.Stats) []byte {
+	dst = append(dst, version)
+	for _, v := range []uint64{s.Live, s.Seen, s.Dead, s.Actors, s.Gaps, s.ClockBytes, s.TombstoneBytes} {
+		dst = putUint(dst, v)
+	}
+	return dst
+}
+
+// DecodeStats inverts AppendStats.
+func DecodeStats(b []byte) (s door.Stats, err error) {
+	in := begin(b)
+	for _, v := range []*uint64{&s.Live, &s.Seen, &s.Dead, &s.Actors, &s.Gaps, &s.ClockBytes, &s.TombstoneBytes} {
+		*v = in.uint()
+	}
+	return s, in.end()
 }
 
 // AppendDrop appends a request to drop a set.

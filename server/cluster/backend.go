@@ -45,21 +45,37 @@ func (l *live) sealer(set []byte) *door.Sealer {
 // triesMax is how often an operation is begun again because the epoch has changed.
 const triesMax = 8
 
-// again does an operation, and does it again where members refused it because they are at another epoch: nothing has happened there, or, of a write with
-// an id, the same.
+// again does an operation, and does it again where members refused it because they are at another epoch: nothing has happened there, or, of what may be
+// repeated, the same. An error that comes after a try that may have done something is a *door.UnknownError, whatever the last try says.
 func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, f func(l *live, tries int) (T, error)) (r T, err error) {
+	var begun error // of the first try that may have done something
 	for try := range triesMax {
-		l, failed := b.ready()
-		if failed != nil {
-			return r, failed
+		var l *live
+		if l, err = b.ready(); err != nil {
+			break
 		}
 		if r, err = f(l, try); err == nil || !errors.Is(err, peer.ErrNotMine) || !repeat(err) {
 			break
 		}
+		if begun == nil && errors.Is(err, coord.ErrUnknown) {
+			begun = err
+		}
 		b.m.membership.Wake()
 		b.m.await(ctx, l)
 	}
-	return r, failure(err)
+	return r, failureSince(begun, err)
+}
+
+// failureSince is failure of the last try of an operation. begun is the error of a try before that may have done something, or nil. That a filter was dropped
+// decides all the same: nothing of it is left.
+func failureSince(begun, err error) error {
+	err = failure(err)
+	if err == nil || begun == nil || errors.Is(err, door.ErrUnknown) || errors.Is(err, bigset.ErrNoFilter) {
+		return err
+	}
+	u := &door.UnknownError{}
+	errors.As(failure(begun), &u)
+	return &door.UnknownError{Acked: u.Acked, Durable: u.Durable, W: u.W, DW: u.DW, Err: fmt.Errorf("%w; asked again: %v", begun, err)}
 }
 
 func always(error) bool { return true }
@@ -218,7 +234,11 @@ type page struct {
 	done  bool
 	left  int // of the limit
 	last  []byte
+	room  []door.Element // for the elements of a part
 }
+
+// partBytesMax is about how many bytes a part has, beside those of its last element.
+const partBytesMax = 1 << 20
 
 // options returns what replicas are asked for: the limit and one more, which says whether there is another page.
 func (p *page) options() (o bigset.ReadOptions, err error) {
@@ -237,7 +257,13 @@ func (p *page) options() (o bigset.ReadOptions, err error) {
 
 // parts gives what a result holds to the client, in parts of its size.
 func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) {
-	var out door.Part
+	var last []byte // of what was given; the result's memory
+	defer func() {
+		if last != nil {
+			p.last = append([]byte{}, last...)
+		}
+	}()
+	out, bytes := door.Part{Elements: p.room[:0]}, 0
 	if r.Context != nil && !p.begun {
 		p.begun = true
 		if out.Context, err = p.seal.Wide(r.Context); err != nil {
@@ -251,26 +277,31 @@ func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) 
 	for _, e := range r.Elements {
 		if p.read.Limit > 0 && p.left == 0 {
 			p.done, out.Done = true, true
-			if out.After, err = p.seal.Cursor(p.last, p.read.Reverse); err == nil {
+			if last == nil {
+				last = p.last
+			}
+			if out.After, err = p.seal.Cursor(last, p.read.Reverse); err == nil {
 				give(out)
 			}
 			return err
 		}
 		p.left--
-		p.last = append(p.last[:0:0], e.Name...)
+		last = e.Name
 		el := door.Element{Name: e.Name}
 		if p.read.Contexts {
 			if el.Context, err = p.seal.Narrow(e.Name, e.Dots); err != nil {
 				return err
 			}
 		}
-		if out.Elements = append(out.Elements, el); len(out.Elements) == size {
+		out.Elements = append(out.Elements, el)
+		if bytes += len(el.Name) + len(el.Context); len(out.Elements) == size || bytes >= partBytesMax {
 			if !give(out) {
 				return nil
 			}
-			out = door.Part{}
+			out, bytes = door.Part{Elements: out.Elements[:0]}, 0
 		}
 	}
+	p.room = out.Elements
 	if out.Done = r.Done; out.Done {
 		p.done = true
 	}
@@ -280,19 +311,28 @@ func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) 
 	return nil
 }
 
-// Count implements door.Backend, by reading.
-func (b *Backend) Count(ctx context.Context, r door.Read) (c door.Count, err error) {
-	r.Contexts = false
-	for part, err := range b.Read(ctx, r) {
+// Count implements door.Backend. One that meets another epoch begins again.
+func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
+	if err := r.Check(); err != nil {
+		return door.Count{}, err
+	}
+	return again(ctx, b, always, func(l *live, _ int) (door.Count, error) {
+		q, err := b.quorum(l, door.Quorum{}, r.R)
 		if err != nil {
 			return door.Count{}, err
 		}
-		if len(part.Context) > 0 {
-			c.Context = part.Context
+		seal := l.sealer(r.Set)
+		o := bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, Limit: r.Limit}
+		if o.After, err = seal.After(r.After, r.Reverse); err != nil {
+			return door.Count{}, err
 		}
-		c.Elements += uint64(len(part.Elements))
-	}
-	return c, nil
+		n, err := b.m.co.Count(ctx, coord.Read{Set: r.Set, Options: o, Quorum: q})
+		if err != nil {
+			return door.Count{}, err
+		}
+		token, err := seal.Wide(n.Context)
+		return door.Count{Elements: n.Elements, Context: token}, err
+	})
 }
 
 // Context implements door.Backend.
@@ -310,9 +350,24 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 	})
 }
 
-// Drop implements door.Backend. What is left is what one replica has left of it.
+// Stats implements door.Backend.
+func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, error) {
+	return again(ctx, b, always, func(l *live, _ int) (door.Stats, error) {
+		q, err := b.quorum(l, door.Quorum{}, r)
+		if err != nil {
+			return door.Stats{}, err
+		}
+		s, err := b.m.co.State(ctx, set, q)
+		if err != nil {
+			return door.Stats{}, err
+		}
+		return door.StatsOf(&s), nil
+	})
+}
+
+// Drop implements door.Backend. What is left is what one replica has that the context has not seen.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
-	return again(ctx, b, always, func(l *live, _ int) (uint64, error) {
+	return again(ctx, b, always, func(l *live, _ int) (left uint64, err error) {
 		q, err := b.quorum(l, d.Quorum, 0)
 		if err != nil {
 			return 0, err
@@ -321,28 +376,40 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 		if err != nil {
 			return 0, err
 		}
+		if seen != nil {
+			s, err := b.state(ctx, l, d.Set)
+			if err != nil {
+				return 0, fmt.Errorf("%w: what is in %.64q is not known: %w", door.ErrUnavailable, d.Set, err)
+			}
+			left = d.Leaves(&s, seen)
+		}
 		if _, err := b.m.co.Drop(ctx, coord.Drop{Set: d.Set, Seen: seen, Quorum: q}); err != nil {
 			return 0, err
 		}
-		live, _, err := b.live(ctx, l, d.Set)
-		return live, err
+		return left, nil
 	})
+}
+
+// state asks the nearest replica that answers what it knows of a set: nothing, if it has never heard of it.
+func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State, error) {
+	var errs []error
+	for _, i := range l.ordered(l.holders(keyscheme.SetSlot(set))) {
+		s, _, err := l.replicas[i].State(ctx, set)
+		if err == nil || errors.Is(err, bigset.ErrNotFound) {
+			return s, nil
+		}
+		errs = append(errs, err)
+	}
+	return bigset.State{}, errors.Join(errs...)
 }
 
 // live asks the nearest replica that answers how many dots of a set are live, and how many events there were.
 func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uint64, err error) {
-	var errs []error
-	for _, i := range l.ordered(l.holders(keyscheme.SetSlot(set))) {
-		s, _, err := l.replicas[i].State(ctx, set)
-		if errors.Is(err, bigset.ErrNotFound) {
-			return 0, 0, nil
-		}
-		if err == nil {
-			return s.Seen.Len() - s.Dead.Len(), s.Seen.Len(), nil
-		}
-		errs = append(errs, err)
+	s, err := b.state(ctx, l, set)
+	if err != nil || s.Seen.Empty() {
+		return 0, 0, err
 	}
-	return 0, 0, errors.Join(errs...)
+	return s.Seen.Len() - s.Dead.Len(), s.Seen.Len(), nil
 }
 
 // Names implements door.Backend: each range is asked of one member that holds it. What the others have in addition, for some seconds, is not in the

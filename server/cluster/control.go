@@ -35,7 +35,8 @@ type State struct {
 	// Sets and Filters say whether the member answers reads of them.
 	Sets    bool   `json:"sets"`
 	Filters bool   `json:"filters"`
-	Waits   string `json:"waits,omitempty"` // what it waits for; empty where it serves
+	Waits   string `json:"waits,omitempty"`  // what it waits for; empty where it serves
+	Failed  bool   `json:"failed,omitempty"` // whether its store takes no writes until it is started again; then it waits for that
 	// Listed says whether the member knows all filters whose creation was acknowledged, and Filtered is the sum of what it knows.
 	Listed   bool   `json:"listed"`
 	Filtered uint64 `json:"filtered,string"`

@@ -22,7 +22,8 @@ func (m *Member) fill(_ context.Context, v View) error {
 		return errors.New("cluster: it is not known yet which filters there are")
 	}
 	e := v.Record.Members[v.Self]
-	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now, BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters),
+	mover, err := transfer.New(m.local, transfer.Options{Ahead: m.conf.Runner == nil, ChunkBytes: m.conf.CopyChunkBytes, Now: m.run.Now,
+		BytesPerSecond: m.conf.CopyBytesPerSecond, Epoch: max(e.Sets, e.Filters),
 		Report: func(r transfer.Report) { m.copied.Store(&r) }})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -363,7 +364,10 @@ func (x *Filter) Check(ctx context.Context, keys [][]byte, present []bool) error
 
 // Set implements door.Filter.
 func (x *Filter) Set(ctx context.Context, keys [][]byte, added []bool) error {
-	news, err := x.keys(ctx, keys, x.of.m.co.MarkFilter)
+	news, err := x.keys(ctx, keys, func(ctx context.Context, r coord.FilterKeys) ([]bool, error) {
+		news, err := x.of.m.co.MarkFilter(ctx, r)
+		return news, partlyDone(err)
+	})
 	if err != nil {
 		return err
 	}
@@ -382,6 +386,16 @@ func copyCount(dst, src []bool) (n int) {
 		}
 	}
 	return n
+}
+
+// partlyDone returns the error of a mark, with coord.ErrUnknown in it where some of the keys are marked and others are not. That a filter was dropped decides: nothing of it
+// is left.
+func partlyDone(err error) error {
+	var p *coord.FilterError
+	if !errors.As(err, &p) || len(p.Keys) >= p.Of || errors.Is(err, coord.ErrUnknown) || errors.Is(err, bigset.ErrNoFilter) {
+		return err
+	}
+	return fmt.Errorf("%w: %d of %d keys are marked: %w", coord.ErrUnknown, p.Of-len(p.Keys), p.Of, err)
 }
 
 // keys has the coordinator do a request on keys, and again where the epoch has changed.

@@ -15,7 +15,9 @@ import (
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/internal/testkit"
+	"bigset/server/coord"
 	"bigset/server/door"
+	"bigset/server/peer"
 	"bigset/server/wire"
 )
 
@@ -556,5 +558,66 @@ func TestFiltersControl(t *testing.T) {
 	}
 	if _, err := f.Find(ctx1(t), []byte("f")); err != nil {
 		t.Errorf("the filter went: %v", err)
+	}
+}
+
+// TestPartlyDone: of keys of which some are marked nobody is told that nothing has happened.
+func TestPartlyDone(t *testing.T) {
+	t.Parallel()
+	short := &coord.QuorumError{Of: 2, Err: peer.ErrUnavailable}
+	for what, tt := range map[string]struct {
+		err     error
+		unknown bool
+		want    error
+	}{
+		"none marked":       {&coord.FilterError{Keys: []int{0, 1}, Of: 2, Err: short}, false, door.ErrUnavailable},
+		"one marked":        {&coord.FilterError{Keys: []int{1}, Of: 2, Err: short}, true, door.ErrUnknown},
+		"one unknown":       {&coord.FilterError{Keys: []int{0, 1}, Unknown: 1, Of: 2, Err: short}, true, door.ErrUnknown},
+		"one at a new gate": {&coord.FilterError{Keys: []int{1}, Of: 2, Err: peer.ErrNotMine}, true, peer.ErrNotMine},
+		"dropped":           {&coord.FilterError{Keys: []int{1}, Of: 2, Err: bigset.ErrNoFilter}, false, bigset.ErrNoFilter},
+		"refused":           {fmt.Errorf("no: %w", coord.ErrRequest), false, bigset.ErrRequest},
+	} {
+		if err := failure(partlyDone(tt.err)); !errors.Is(err, tt.want) || errors.Is(err, door.ErrUnknown) != tt.unknown || tt.unknown && errors.Is(err, door.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestAgainAfterUnknown: what a first try may have done stays unknown, whatever a later one says.
+func TestAgainAfterUnknown(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 1)
+	m := w.start(0).member
+	until(t, "birth", w.whole)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing waits for another epoch
+	maybe := &coord.UnknownError{Acked: 1, W: 2, DW: coord.None, Err: peer.ErrNotMine}
+	routes := m.live.Load()
+	for what, tt := range map[string]struct {
+		tries   []error
+		unknown bool
+		want    error
+	}{
+		"no quorum after it":      {[]error{maybe, &coord.QuorumError{Of: 2, Err: peer.ErrUnavailable}}, true, door.ErrUnknown},
+		"refused after it":        {[]error{maybe, bigset.ErrLimit}, true, door.ErrUnknown},
+		"other members after it":  {[]error{maybe, peer.ErrNotMine, bigset.ErrLimit}, true, door.ErrUnknown},
+		"no routes after it":      {[]error{maybe, nil}, true, door.ErrUnknown},
+		"unknown twice":           {[]error{maybe, &coord.UnknownError{Acked: 2, W: 3}}, true, door.ErrUnknown},
+		"dropped after it":        {[]error{maybe, bigset.ErrNoFilter}, false, bigset.ErrNoFilter},
+		"only refused":            {[]error{peer.ErrNotMine, bigset.ErrLimit}, false, bigset.ErrLimit},
+		"only without routes":     {[]error{peer.ErrNotMine, nil}, false, door.ErrUnavailable},
+		"other members each time": {[]error{peer.ErrNotMine, &coord.QuorumError{Of: 2, Err: peer.ErrUnavailable}}, false, door.ErrUnavailable},
+	} {
+		_, err := again(ctx, m.Backend(), always, func(_ *live, try int) (int, error) {
+			if try+1 < len(tt.tries) && tt.tries[try+1] == nil {
+				m.live.Store(nil)
+			}
+			return 0, tt.tries[try]
+		})
+		m.live.Store(routes)
+		var u *door.UnknownError
+		if !errors.Is(err, tt.want) || errors.As(err, &u) != tt.unknown || tt.unknown && (u.W == 0 || errors.Is(err, door.ErrUnavailable) || errors.Is(err, bigset.ErrLimit)) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

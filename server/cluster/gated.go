@@ -115,6 +115,10 @@ func (g *gated) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bi
 	return look(g, func() ([]bigset.Context, peer.Member, error) { return g.to.Lookup(ctx, set, elements) })
 }
 
+func (g *gated) CountParts(ctx context.Context, set []byte, r bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+	return look(g, func() (bigset.PartCounts, peer.Member, error) { return g.to.CountParts(ctx, set, r) })
+}
+
 func (g *gated) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
 	return look(g, func() (bigset.Judgement, peer.Member, error) { return g.to.Judge(ctx, set, element, dots) })
 }
@@ -129,6 +133,10 @@ func (g *gated) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Se
 
 func (g *gated) RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, peer.Member, error) {
 	return look(g, func() ([]bigset.RangeDigest, peer.Member, error) { return g.to.RangeDigests(ctx, first, last, parts) })
+}
+
+func (g *gated) Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error] {
+	return looks(g, g.to.Requests(ctx, first, last))
 }
 
 // marked is the answer to Mark.

@@ -30,6 +30,7 @@ import (
 type Local interface {
 	remote.Local
 	transfer.Receiver
+	transfer.RequestReceiver
 	// SetStates says whether the replica answers reads of sets and of filters.
 	SetStates(sets, filters peer.MemberState)
 	// SetSeats says from which seat the replica fills the slices of filters in a slot, and whether it has one there.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type trio struct {
 	files []*testkit.Disk
 	procs []*process
 	log   *slog.Logger
+	rate  int64 // of copies into members that are started from now on
 }
 
 func newTrio(t testing.TB, n int) *trio {
@@ -79,7 +81,7 @@ func (w *trio) start(i int) *process {
 	must(w.t, err)
 	hints, err := coord.OSFolder(w.t.TempDir())
 	must(w.t, err)
-	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond,
+	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate,
 		Filters: local.NewFilters(p.store), FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
 		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
@@ -222,6 +224,28 @@ func TestThree(t *testing.T) {
 	}
 }
 
+// TestCopyLimit: a member whose copies are bounded is filled no faster than that.
+func TestCopyLimit(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	for i := range 10 {
+		must(t, w.procs[0].add(t, fmt.Sprintf("set%d", i), "element"))
+	}
+	w.procs[2].stop()
+	w.disks[2], w.files[2], w.rate = newDisk("c2"), testkit.NewDisk(), 1
+	time.Sleep(cloneTime)
+	status := w.start(2).member.Status
+	until(t, "the first bytes of a copy", func() bool { return status().Copied > 0 })
+	time.Sleep(100 * time.Millisecond) // without a bound it would be done
+	if s := status(); s.Sets || s.Copied == 0 || s.CopyLimit != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // All members may have lost what they acknowledged last, in one crash: they unite what they have, and count again.
 func TestAllLack(t *testing.T) {
 	t.Parallel()
@@ -288,4 +312,36 @@ func TestMemberSeats(t *testing.T) {
 	if seat, ok := l.seat(l.firstOf(1)); !ok || seat != 1 {
 		t.Errorf("the member that had data before, an owner, has seat %d, %v", seat, ok)
 	}
+}
+
+// TestStoreFailed: all members know of one whose store takes no writes until it is started again, and none counts it for writes.
+func TestStoreFailed(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	a := w.procs[0].member
+	says := func(i int) string {
+		m := &a.Status().Members[i]
+		if m.StoreFailed && m.Waits == "" {
+			t.Error("failed, and waits for nothing")
+		}
+		return m.Waits
+	}
+	until(t, "readiness", func() bool { return len(a.NotReady()) == 0 && says(1)+says(2) == "" })
+	failed := func(i int, err error) {
+		w.disks[i].mu.Lock()
+		defer w.disks[i].mu.Unlock()
+		w.disks[i].failed = err
+	}
+	failed(2, errors.New("no room"))
+	until(t, "c's failure is known", func() bool { return strings.Contains(says(2), "a restart") && strings.Contains(says(2), "no room") })
+	if r := a.NotReady(); len(r) > 0 || says(1) != "" {
+		t.Errorf("with two that take writes: %q, b waits for %q", r, says(1))
+	}
+	failed(0, errors.New("no room"))
+	until(t, "too few take writes", func() bool {
+		r := a.NotReady()
+		return len(r) == 1 && strings.Contains(r[0], "to be written") && says(0) != ""
+	})
+	failed(2, nil)
+	until(t, "c is back", func() bool { return len(a.NotReady()) == 0 && says(2) == "" })
 }

@@ -29,6 +29,8 @@ type Disk interface {
 	Certified(ctx context.Context, sets, filters bool) error
 	// HasData reports whether there is any set or filter.
 	HasData(ctx context.Context) (bool, error)
+	// Failed returns why the store takes no writes until it is opened again, or nil.
+	Failed() error
 	// Seal returns the key of the tokens of this disk, and their domain.
 	Seal() (key, domain []byte)
 }
@@ -284,6 +286,11 @@ func (m *Membership) save(ctx context.Context, l ledger) error {
 	return nil
 }
 
+// restart is what a member waits for whose store has failed.
+func restart(err error) string {
+	return "a restart: its store takes no writes any more: " + err.Error()
+}
+
 // State returns what this member says of itself.
 func (m *Membership) State(ctx context.Context) (State, error) {
 	m.mu.Lock()
@@ -297,6 +304,9 @@ func (m *Membership) State(ctx context.Context) (State, error) {
 	}
 	s := State{ID: m.conf.Node, Identity: m.conf.Disk.Identity(), Boot: m.boot, Committed: m.ledger.Committed, Prepared: m.ledger.Prepared, Restoring: m.ledger.Restore, HasData: has,
 		Born: uint64(m.conf.Now().UnixMicro()), Sets: m.view.Sets, Filters: m.view.Filters, Waits: m.waits}
+	if err := m.conf.Disk.Failed(); err != nil {
+		s.Failed, s.Waits = true, restart(err)
+	}
 	if s.Committed == nil {
 		s.Seal, s.Domain = m.conf.Disk.Seal()
 	}

@@ -25,6 +25,7 @@ type memDisk struct {
 	sets, filters bool
 	data          bool
 	slow          time.Duration // that Save takes
+	failed        error
 }
 
 func newDisk(identity string) *memDisk {
@@ -32,6 +33,11 @@ func newDisk(identity string) *memDisk {
 }
 
 func (d *memDisk) Identity() []byte { return d.identity }
+func (d *memDisk) Failed() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
 func (d *memDisk) Load(key string) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

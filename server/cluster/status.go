@@ -28,7 +28,8 @@ type Status struct {
 	Listed     bool           `json:"listed"`  // whether this member knows which filters there are
 	Named      int            `json:"named"`   // how many
 	Waits      string         `json:"waits,omitempty"`
-	Copied     uint64         `json:"copied_bytes,omitempty"` // of the copy into this member that goes on
+	Copied     uint64         `json:"copied_bytes,omitempty"`          // of the copy into this member that goes on
+	CopyLimit  int64          `json:"copy_bytes_per_second,omitempty"` // that copies into this member take at most; 0 is no bound
 	Members    []MemberStatus `json:"members"`
 }
 
@@ -42,7 +43,8 @@ type MemberStatus struct {
 	Sets        bool   `json:"sets"`
 	Filters     bool   `json:"filters"`
 	Waits       string `json:"waits,omitempty"`
-	Hints       int    `json:"hints"` // of this member, for that one
+	StoreFailed bool   `json:"store_failed,omitempty"` // it takes no writes until it is started again
+	Hints       int    `json:"hints"`                  // of this member, for that one
 	HintBytes   int64  `json:"hint_bytes"`
 	HintSeconds int64  `json:"hint_seconds"` // age of the oldest of them
 	// Compared is since when all that this member and that one both hold has been compared. It is the zero time before the first whole
@@ -57,7 +59,8 @@ type MemberStatus struct {
 // Status returns what this member knows.
 func (m *Member) Status() Status {
 	v := m.View()
-	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: m.membership.conf.Settings, Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits()}
+	s := Status{Cluster: m.conf.Name, Node: m.conf.Node, Settings: m.membership.conf.Settings, Serves: v.Serves, Sets: v.Sets, Filters: v.Filters, Waits: m.membership.Waits(),
+		CopyLimit: m.conf.CopyBytesPerSecond}
 	if v.Record != nil {
 		s.Epoch, s.Generation = v.Record.Epoch, v.Record.Generation
 	}
@@ -71,6 +74,9 @@ func (m *Member) Status() Status {
 		e := MemberStatus{ID: p.ID, Address: p.Address}
 		if p.ID == m.conf.Node {
 			e.Up, e.Epoch, e.Sets, e.Filters, e.Waits = true, s.Epoch, s.Sets, s.Filters, s.Waits
+			if err := m.disk.Failed(); err != nil {
+				e.StoreFailed, e.Waits = true, restart(err)
+			}
 			s.Members = append(s.Members, e)
 			continue
 		}
@@ -83,7 +89,7 @@ func (m *Member) Status() Status {
 			if o.Committed != nil {
 				e.Epoch = o.Committed.Epoch
 			}
-			e.Sets, e.Filters, e.Waits = o.Sets, o.Filters, o.Waits
+			e.Sets, e.Filters, e.Waits, e.StoreFailed = o.Sets, o.Filters, o.Waits, o.Failed
 		}
 		e.Compared = compared[p.ID]
 		waits := m.hints.Backlog(p.ID)
@@ -146,19 +152,22 @@ func (m *Member) short() (reasons []string) {
 	reads, writes := 0, 0
 	ranges := l.ranges()
 	for _, r := range ranges {
-		up, whole := 0, 0
+		writable, whole := 0, 0
 		for _, i := range r.owners {
 			if i != l.self && !m.links[m.conf.Peers[i].ID].Up() {
 				continue
 			}
-			if up++; l.replicas[i].Member().State == peer.Normal {
+			if !m.storeFailed(i) {
+				writable++
+			}
+			if l.replicas[i].Member().State == peer.Normal {
 				whole++
 			}
 		}
 		if whole < min(need.R, len(r.owners)) && l.origin < 0 {
 			reads++
 		}
-		if up < min(need.W, len(r.owners)) {
+		if writable < min(need.W, len(r.owners)) {
 			writes++
 		}
 	}
@@ -166,9 +175,18 @@ func (m *Member) short() (reasons []string) {
 		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and whole to be read", reads, len(ranges)))
 	}
 	if writes > 0 {
-		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up to be written", writes, len(ranges)))
+		reasons = append(reasons, fmt.Sprintf("cluster: %d of %d ranges have too few members that are up and take writes to be written", writes, len(ranges)))
 	}
 	return reasons
+}
+
+// storeFailed reports whether the store of a member takes no writes until it is started again.
+func (m *Member) storeFailed(i int) bool {
+	if m.conf.Peers[i].ID == m.conf.Node {
+		return m.disk.Failed() != nil
+	}
+	o, ok := m.membership.other(m.conf.Peers[i].ID)
+	return ok && o.Failed
 }
 
 // status answers VerbStatus.

@@ -17,6 +17,7 @@ import (
 type replica interface {
 	peer.Replica
 	peer.ManySlices
+	peer.RequestLister
 }
 
 // live is what requests are routed by under one epoch. It is never changed, but for the order in which members are asked.

@@ -59,27 +59,54 @@ func (c *Coordinator) Seen(ctx context.Context, set []byte, q Quorum) (*clock.Cl
 	return c.seen(ctx, set, q, l.read)
 }
 
+// State returns what R replicas know of a set together: what one has seen, and what one knows is dead. A dot that is live in it is one that Read would
+// show, each replica being asked at a moment of its own. A set of which they have never heard is bigset.ErrNotFound.
+func (c *Coordinator) State(ctx context.Context, set []byte, q Quorum) (bigset.State, error) {
+	q, l, err := c.plan(set, q)
+	if err != nil {
+		return bigset.State{}, err
+	}
+	states, err := c.states(ctx, set, q, l.read)
+	if err != nil {
+		return bigset.State{}, err
+	}
+	out := bigset.State{Seen: &clock.Clock{}, Dead: &clock.Clock{}}
+	for _, s := range states {
+		out.Seen.Union(s.Seen)
+		out.Dead.Union(s.Dead)
+	}
+	if out.Seen.Empty() {
+		return bigset.State{}, fmt.Errorf("%w: %q", bigset.ErrNotFound, set)
+	}
+	return out, nil
+}
+
 // seen returns the union of what R replicas have seen of a set.
 func (c *Coordinator) seen(ctx context.Context, set []byte, q Quorum, replicas []peer.Replica) (*clock.Clock, error) {
-	states, err := ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (*clock.Clock, error) {
-		s, m, err := rep.State(ctx, set)
-		switch {
-		case m.State != peer.Normal:
-			return nil, fmt.Errorf("%w: %v", peer.ErrJoining, m)
-		case errors.Is(err, bigset.ErrNotFound):
-			return nil, nil
-		}
-		return s.Seen, err
-	})
+	states, err := c.states(ctx, set, q, replicas)
 	if err != nil {
 		return nil, err
 	}
 	union := &clock.Clock{}
 	for _, s := range states {
-		union.Union(s)
+		union.Union(s.Seen)
 	}
 	if union.Empty() {
 		return nil, fmt.Errorf("%w: %q", bigset.ErrNotFound, set)
 	}
 	return union, nil
+}
+
+// states asks R replicas what they know of a set: nothing, if they have never heard of it.
+func (c *Coordinator) states(ctx context.Context, set []byte, q Quorum, replicas []peer.Replica) ([]bigset.State, error) {
+	return ask(ctx, c, set, q.R, replicas, func(ctx context.Context, rep peer.Replica) (bigset.State, error) {
+		s, m, err := rep.State(ctx, set)
+		switch {
+		case m.State != peer.Normal:
+			return bigset.State{}, fmt.Errorf("%w: %v", peer.ErrJoining, m)
+		case errors.Is(err, bigset.ErrNotFound):
+			return bigset.State{}, nil
+		}
+		return s, err
+	})
 }

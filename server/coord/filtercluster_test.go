@@ -33,6 +33,7 @@ type sliceLink struct {
 	marks  []bigset.Marks // those of which a coordinator was told by a replica that was still Normal
 	apply  func()         // before marks are applied
 	short  bool           // it answers about all keys but the last
+	fewer  bool           // it answers about all slices that it was given marks of but the last
 	twist  func(*bigset.Marks)
 	joins  bool                     // its answers say that it is Joining, though it gives them
 	frames int                      // about many slices that it was given
@@ -261,6 +262,9 @@ func (l *sliceLink) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, g
 		})
 		return err
 	})
+	if l.fewer && err == nil {
+		all = all[:len(all)-1]
+	}
 	for i := range all {
 		if l.spoil != nil && l.spoil(groups[i].Slice) {
 			all[i] = peer.SliceAnswers{Err: errSpoilt}

@@ -76,13 +76,15 @@ func (o *dropping) run(context.Context) {
 	o.mu.Lock()
 	o.sent = len(o.replicas)
 	o.mu.Unlock()
+	var late lateSends
 	for _, rep := range o.replicas {
 		node := rep.Member().Node
-		o.c.send(peer.Member{}, delivery{node: node, name: o.name, size: int64(len(o.name)), give: func(ctx context.Context) error {
+		late.add(o.c.send(peer.Member{}, delivery{node: node, name: o.name, size: int64(len(o.name)), give: func(ctx context.Context) error {
 			_, err := rep.DropGeneration(ctx, o.name, o.filter.Options.Slices, o.filter.Generation)
 			return err
-		}}, func(err error) { o.ack(node, err) })
+		}}, func(err error) { o.ack(node, err) }))
 	}
+	late.do()
 }
 
 // countNode counts a node for the slices that it has.

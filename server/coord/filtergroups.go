@@ -234,11 +234,13 @@ func (o *markingGroup) run(ctx context.Context) {
 	}
 	o.mu.Unlock()
 	o.settle()
+	var late lateSends
 	for _, rep := range o.of.at.write {
 		if rep != by && len(marks) > 0 {
-			o.give(from, rep.(peer.ManySlices), marks, at)
+			late.add(o.give(from, rep.(peer.ManySlices), marks, at))
 		}
 	}
+	late.do()
 }
 
 // minted takes what a replica has decided, and returns the marks for the others, with their places in the group. unknown says that nobody
@@ -304,6 +306,9 @@ func (o *markingGroup) decide(ctx context.Context, rep peer.SliceReplica, patien
 	err = errOfAll(marked, func(m *peer.SliceMarked) error { return m.Err }, func(err error) bool {
 		return errors.Is(err, peer.ErrUnavailable) && !peer.Refused(err)
 	})
+	if err != nil && ctx.Err() != nil { // the replica has answered so because the time was up
+		o.hung.add(rep.Member().Node)
+	}
 	if err == nil && (by.State != peer.Normal || !o.asked(marked)) {
 		err = errMarks
 	}
@@ -320,15 +325,14 @@ func (o *markingGroup) asked(marked []peer.SliceMarked) bool {
 	return true
 }
 
-// give gives marks to a replica in the background. at are their places in the group.
-func (o *markingGroup) give(from peer.Member, rep peer.ManySlices, marks []peer.SliceMarks, at []int) {
+// give gives marks to a replica in the background, as Coordinator.send. at are their places in the group.
+func (o *markingGroup) give(from peer.Member, rep peer.ManySlices, marks []peer.SliceMarks, at []int) (late func()) {
 	node, size := rep.Member().Node, int64(0)
 	for i := range marks {
 		size += int64(layerBytes*len(marks[i].Layers) + markBytes*len(marks[i].Marks))
 	}
 	if err := o.c.take(node, size); err != nil {
-		o.took(from, node, marks, at, nil, err)
-		return
+		return func() { o.took(from, node, marks, at, nil, err) }
 	}
 	o.c.run.Go(func() {
 		defer o.c.give(node, size)
@@ -336,10 +340,11 @@ func (o *markingGroup) give(from peer.Member, rep peer.ManySlices, marks []peer.
 		defer cancel()
 		answers, _, err := rep.ApplyMarksMany(ctx, o.spec, marks)
 		if err == nil && len(answers) != len(marks) {
-			err = fmt.Errorf("%w: answers about %d slices, not %d", peer.ErrFrame, len(answers), len(marks))
+			err = fmt.Errorf("%w: answers about %d slices, not %d", peer.ErrAnswer, len(answers), len(marks))
 		}
 		o.took(from, node, marks, at, answers, err)
 	})
+	return nil
 }
 
 // took takes a replica's answer to marks. What it has not taken becomes hints. One that knows the filter of a slice to be dropped, or replaced,

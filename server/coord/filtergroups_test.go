@@ -392,3 +392,83 @@ func TestSliceUnknownAndDropped(t *testing.T) {
 		}
 	})
 }
+
+// TestHintAfterSends: a hint for a replica that takes no more is kept after the marks are on their way to the others.
+func TestHintAfterSends(t *testing.T) {
+	for what, keys := range map[string][]string{"many slices": {"a", "b", "c", "d", "e", "f"}, "one slice": {"a"}} {
+		c := newFilterCluster(t, newSched(13), 3)
+		calls := -1
+		h := openHints(t, syncing{newFolder(t, testkit.NewDisk()), func(string) {
+			for range 100 {
+				c.s.Yield(nil)
+			}
+			if calls < 0 {
+				calls = c.links[2].calls
+			}
+		}}, coord.HintOptions{})
+		co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder), Hints: h, HintInterval: -1, SendsMax: 1, SendTimeout: time.Hour})
+		c.links[1].fault = lost
+		c.s.run(t, 3*minute, func() {
+			for range 2 {
+				if _, err := co.MarkFilter(ctx, keysOf(filterOf(32, 1), keys...)); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			c.s.Sleep(second)
+			if err := co.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		if calls != 2 {
+			t.Errorf("%s: node2 was called %d times when the hint for node1 was kept", what, calls)
+		}
+	}
+}
+
+// TestAnswerTooShort: a replica that answers about fewer slices than it was given marks of gets them again, by hints.
+func TestAnswerTooShort(t *testing.T) {
+	c := newFilterCluster(t, newSched(14), 3)
+	h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{})
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder), Hints: h, HintInterval: -1})
+	c.links[1].fewer = true
+	keys, of := []string{"a", "b", "c", "d", "e", "f"}, map[uint32]bool{}
+	for _, key := range keys {
+		sum := bloomslice.Sum([]byte(key))
+		of[sum.Slice(32)] = true
+	}
+	c.s.run(t, minute, func() {
+		if _, err := co.MarkFilter(ctx, keysOf(filterOf(32, 1), keys...)); err != nil {
+			t.Error(err)
+		}
+	})
+	if n, _ := h.Pending("node1"); n != len(of) {
+		t.Errorf("%d hints for %d slices", n, len(of))
+	}
+}
+
+// TestGroupHungOnce: a replica that has refused many slices only when its time was up is not waited for again.
+func TestGroupHungOnce(t *testing.T) {
+	c := newFilterCluster(t, newSched(15), 3)
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder), Timeout: 8 * second})
+	f := filterOf(4, 1)
+	f.Options.Capacity, f.Options.Durability = 1<<20, bigset.FilterInterval
+	var keys []string
+	in := map[uint32]int{}
+	for i := 0; in[0] <= 5000; i++ { // so many that the slice is done by itself, after the others
+		key := fmt.Sprint("key ", i)
+		sum := bloomslice.Sum([]byte(key))
+		s := sum.Slice(4)
+		if in[s]++; s == 0 || in[s] < 10 {
+			keys = append(keys, key)
+		}
+	}
+	c.links[0].sick = func(uint32) error { return peer.ErrUnavailable }
+	c.links[0].after = func() { c.s.Sleep(3 * second) }
+	c.s.run(t, 5*minute, func() {
+		begin := c.s.Now()
+		_, err := co.MarkFilter(ctx, keysOf(f, keys...))
+		if took := c.s.Now().Sub(begin); err != nil || took != 3*second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}

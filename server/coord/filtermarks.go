@@ -105,12 +105,14 @@ func (o *marking) run(ctx context.Context) {
 	o.mu.Unlock()
 	o.tell(added)
 	o.ack(from.Node, nil)
+	var late lateSends
 	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
-			o.c.send(from, marksTo(rep, m, o.tell), func(err error) { o.answered(node, err) })
+			late.add(o.c.send(from, marksTo(rep, m, o.tell), func(err error) { o.answered(node, err) }))
 		}
 	}
+	late.do()
 }
 
 // tell notes which keys were new at one of the replicas.

@@ -75,6 +75,8 @@ type Options struct {
 	// ReadsMax bounds the reads, lookups and checks of filters that are under way at once: a streaming read, with up to 4 chunks of each of its replicas in
 	// memory, is one for as long as its consumer takes. One more waits, for Timeout at most, and is then ErrBusy. Default 1,024.
 	ReadsMax int
+	// CountMean is about how many elements of a set are counted as one part: so many are read where replicas differ in one of them. Default 512.
+	CountMean int
 	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
 	RepairsMax int
 	// Hints keep what replicas have missed; default nil: it is left to anti-entropy. The coordinator does not close them.
@@ -134,6 +136,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.ExchangeTimeout = cmp.Or(o.ExchangeTimeout, 10*time.Minute)
 	o.ChunkTimeout = cmp.Or(o.ChunkTimeout, 5*time.Second)
 	o.ReadsMax = cmp.Or(o.ReadsMax, 1024)
+	o.CountMean = cmp.Or(o.CountMean, 512)
 	o.RepairsMax = cmp.Or(o.RepairsMax, 10_000)
 	o.SendsMax = cmp.Or(o.SendsMax, 4096)
 	o.SendBytesMax = cmp.Or(o.SendBytesMax, 64<<20)

@@ -46,6 +46,13 @@ func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Resul
 			return
 		}
 		r.Set = bytes.Clone(r.Set) // repairs refer to it
+		c.read(ctx, r, q, l)(yield)
+	}
+}
+
+// read is Read at a quorum and a placement that are known, within the room of a read.
+func (c *Coordinator) read(ctx context.Context, r Read, q Quorum, l placed[peer.Replica]) iter.Seq2[readcore.Result, error] {
+	return func(yield func(readcore.Result, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // the replicas are told to stop
 		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(l.read), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
@@ -56,17 +63,6 @@ func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Resul
 			yield(readcore.Result{}, err)
 		}
 	}
-}
-
-// Count counts the elements that R replicas have together, by reading them.
-func (c *Coordinator) Count(ctx context.Context, r Read) (n uint64, err error) {
-	for part, err := range c.Read(ctx, r) {
-		if err != nil {
-			return 0, err
-		}
-		n += uint64(len(part.Elements))
-	}
-	return n, nil
 }
 
 // batchSize is the number of elements in a chunk, where a request does not say.

@@ -103,8 +103,8 @@ func TestReadAtQuorum(t *testing.T) {
 					t.Errorf("seed %d, %+v: %d elements, want %d; %d contexts, %v", seed, o, len(got), len(names), contexts, err)
 				}
 			}
-			if n, err := co.Count(ctx, coord.Read{Set: set}); n != uint64(len(all)) || err != nil {
-				t.Errorf("%d counted of %d, %v", n, len(all), err)
+			if n, err := co.Count(ctx, coord.Read{Set: set}); n.Elements != uint64(len(all)) || err != nil {
+				t.Errorf("%d counted of %d, %v", n.Elements, len(all), err)
 			}
 			var elements [][]byte
 			for i := range 400 {

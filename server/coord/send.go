@@ -38,12 +38,14 @@ func marksTo(rep peer.SliceReplica, m bigset.Marks, tell func(added []bool)) del
 }
 
 // send gives something to a replica in the background, and tells how that went. Where it did not reach the replica, or nobody knows, a
-// hint is kept.
-func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) {
+// hint is kept. Where too much is under way to the replica, send returns what keeps the hint: the caller calls it after it has sent to the others, for it
+// waits for the disk.
+func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (late func()) {
 	if err := c.take(d.node, d.size); err != nil {
-		c.missed(from, &d, err)
-		answered(err)
-		return
+		return func() {
+			c.missed(from, &d, err)
+			answered(err)
+		}
 	}
 	c.run.Go(func() {
 		defer c.give(d.node, d.size)
@@ -55,6 +57,22 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) {
 		}
 		answered(err)
 	})
+	return nil
+}
+
+// lateSends are what send has returned for some replicas.
+type lateSends []func()
+
+func (l *lateSends) add(late func()) {
+	if late != nil {
+		*l = append(*l, late)
+	}
+}
+
+func (l lateSends) do() {
+	for _, late := range l {
+		late()
+	}
 }
 
 // missed sees to what a replica has not acknowledged.

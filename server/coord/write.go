@@ -128,12 +128,14 @@ func (o *setOperation) spread(d bigset.Delta, by peer.Replica) {
 		from = by.Member()
 		o.ack(from.Node, nil)
 	}
+	var late lateSends
 	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
-			o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) })
+			late.add(o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) }))
 		}
 	}
+	late.do()
 }
 
 // mint has the first replica that can do the request. Its error, while nothing has begun, says that nothing has happened.

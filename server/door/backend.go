@@ -29,7 +29,10 @@ type Backend interface {
 	Count(ctx context.Context, r Read) (Count, error)
 	// Context returns the context of the whole set.
 	Context(ctx context.Context, set []byte, r int) (Token, error)
-	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left.
+	// Stats returns figures of a set, by r replicas; 0 is the default.
+	Stats(ctx context.Context, set []byte, r int) (Stats, error)
+	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left of those that were live when it
+	// began: none without a context. That is known before anything is removed, so that an error says as for other changes what happened.
 	Drop(ctx context.Context, d Drop) (left uint64, err error)
 	// Names lists sets: those with elements or, with all, also those that are empty.
 	Names(ctx context.Context, all bool) iter.Seq2[Name, error]
@@ -103,7 +106,7 @@ type Read struct {
 }
 
 // BatchMax is the largest number of elements in a part of a read.
-const BatchMax = 256
+const BatchMax = 1000
 
 // Check returns what is wrong with a read: bigset.ErrRequest or bigset.ErrLimit.
 func (r *Read) Check() error {
@@ -119,7 +122,7 @@ type Element struct {
 	Context Token // narrow; empty unless asked for
 }
 
-// Part is a part of a read.
+// Part is a part of a read. It is good until the next.
 type Part struct {
 	Elements []Element
 	Context  Token // of the whole set when the read began; in the first part
@@ -133,11 +136,38 @@ type Count struct {
 	Context  Token
 }
 
+// Stats are figures of what replicas know of a set together. What takes space where, a node alone knows of its own folder.
+type Stats struct {
+	Live uint64 // dots by which elements are present: one an element, where nobody added it twice at the same time
+	Seen uint64 // all events
+	Dead uint64 // events that are removed or replaced
+	// Of the clock: actors that have events in it, gaps in their counters, and the bytes of it and of the tombstone, as a store encodes them.
+	Actors, Gaps, ClockBytes, TombstoneBytes uint64
+}
+
+// StatsOf returns the figures of what is known of a set.
+func StatsOf(s *bigset.State) Stats {
+	return Stats{Live: s.Seen.Len() - s.Dead.Len(), Seen: s.Seen.Len(), Dead: s.Dead.Len(), Actors: uint64(len(s.Seen.Actors())), Gaps: uint64(s.Seen.GapCount()),
+		ClockBytes:     uint64(len(keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: s.Seen}))),
+		TombstoneBytes: uint64(len(keyscheme.AppendTombstoneValue(nil, s.Dead)))}
+}
+
 // Drop asks for a set to be dropped.
 type Drop struct {
 	Set     []byte
 	Context Token // wide: only what that saw; empty drops everything
 	Quorum  Quorum
+}
+
+// Leaves returns how many live dots of a set a drop leaves that has seen so much of it; nil has seen everything.
+func (d *Drop) Leaves(s *bigset.State, seen *clock.Clock) uint64 {
+	if seen == nil || s.Seen == nil {
+		return 0
+	}
+	live := s.Seen.Clone()
+	live.Subtract(s.Dead)
+	live.Subtract(seen)
+	return live.Len()
 }
 
 // Name is a set in a list.
@@ -187,11 +217,31 @@ func (e *UnknownError) Unwrap() []error {
 type Sealer struct {
 	Ring keyscheme.Keyring
 	Set  []byte
+
+	room []byte // for narrow tokens: their bytes stand side by side
 }
+
+// Room for narrow tokens is made in pieces, each twice as large as the one before.
+const (
+	roomBytesMin = 128
+	roomBytesMax = 16 << 10
+	narrowBytes  = 96 // a narrow token of one dot takes less, beside the names that are sealed with it
+)
 
 // Narrow returns the token of an element that is in the set by those dots, or absent if there are none.
 func (s *Sealer) Narrow(element []byte, dots []clock.Dot) (Token, error) {
-	return s.seal(keyscheme.Context{Form: keyscheme.Narrow, Element: element, Dots: clock.Of(dots...)})
+	if need := narrowBytes + len(s.Set) + len(element); cap(s.room)-len(s.room) < need {
+		s.room = make([]byte, 0, max(need, min(2*cap(s.room), roomBytesMax), roomBytesMin))
+	}
+	at := len(s.room)
+	token, err := s.Ring.SealDots(s.room[at:at], s.Set, element, dots)
+	if err != nil {
+		return nil, s.fault(err)
+	}
+	if at+len(token) <= cap(s.room) { // else it had to move: more dots, or long actors
+		s.room = s.room[:at+len(token)]
+	}
+	return token[:len(token):len(token)], nil
 }
 
 // Wide returns the token of the whole set.
@@ -208,9 +258,13 @@ func (s *Sealer) seal(c keyscheme.Context) (Token, error) {
 	c.Set = s.Set
 	token, err := s.Ring.Seal(nil, c)
 	if err != nil {
-		return nil, fmt.Errorf("door: seal a token of %.64q: %w", s.Set, err)
+		return nil, s.fault(err)
 	}
 	return token, nil
+}
+
+func (s *Sealer) fault(err error) error {
+	return fmt.Errorf("door: seal a token of %.64q: %w", s.Set, err)
 }
 
 // Seen opens a wide token; nil for an empty one.

@@ -425,7 +425,11 @@ func TestLink(t *testing.T) {
 		want(t, nc, "welcome\n")
 		ask(t, nc, "hello\n")
 		wantEnd(t, r.dial())
-		counts := r.Counts()
+		var counts Counts
+		eventually(t, "bytes counted, after the client has them", func() bool {
+			counts = r.Counts()
+			return counts.BytesWritten >= 14
+		})
 		if plain := counts.BytesRead == 6 && counts.BytesWritten == 14; counts.Connections != 1 || counts.Refused != 1 || plain == c.tls || counts.BytesRead < 6 {
 			t.Errorf("got %+v", counts)
 		}

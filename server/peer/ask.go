@@ -26,13 +26,16 @@ const (
 	kindAskRangeDigests = 'b'
 	kindAskSliceDigests = 'i'
 	kindDone            = 'O'
+	kindAskCount        = 'o'
+	kindPartCounts      = 't'
 )
 
 // kindVersion returns the first version of frames that has a kind.
 func kindVersion(kind byte) byte {
 	switch kind {
 	case kindWrite, kindWritten, kindKnows, kindKnown, kindFactsResult, kindAskLost, kindAskState, kindRead, kindLookup, kindContexts, kindAskDigests,
-		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany:
+		kindAskRangeDigests, kindAskSliceDigests, kindDone, kindMarkMany, kindMarkedMany, kindCheckMany, kindAnswersMany, kindMarksMany, kindAskCount, kindPartCounts,
+		kindAskRequests, kindRequests:
 		return 2
 	}
 	return 1
@@ -67,6 +70,10 @@ func (d *decoder) askMessage(kind byte) Message {
 		return d.askRangeDigests()
 	case kindAskSliceDigests:
 		return AskSliceDigests(d.slots())
+	case kindAskCount:
+		return d.askCount()
+	case kindPartCounts:
+		return PartCounts{ElementDigests: bigset.ElementDigests(d.elementDigests()), Clock: d.optionalClock()}
 	case kindDone:
 		return Done{}
 	}

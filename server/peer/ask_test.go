@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -58,6 +59,17 @@ func wireSamples() []sample {
 		{"ask-range-digests", peer.AskRangeDigests{First: 2, Last: 12, Parts: 3}},
 		{"ask-slice-digests", peer.AskSliceDigests{First: 2, Last: 12}},
 		{"done", peer.Done{}},
+		{"ask-requests", peer.AskRequests{First: 2, Last: 0xFFFFFFFF}},
+		{"requests", peer.Requests{
+			{Set: []byte("set"), ID: []byte("req-1"), Age: 299_999 * time.Millisecond, Actor: "A1", First: 300, Events: []keyscheme.RequestItem{
+				{Op: keyscheme.OpAdd, Sum: 1<<63 + 2, Context: clock.Of(dot("A1", 2), dot("B1", 7))}, {Op: keyscheme.OpRemove, Sum: 3, Context: clock.Of()}}},
+			{Set: []byte("other"), ID: []byte{0}, Actor: "B1", First: 1, Events: []keyscheme.RequestItem{{Op: keyscheme.OpAdd, Context: clock.Of()}}}}},
+		{"requests-none", peer.Requests(nil)},
+		{"ask-count", peer.AskCount{Set: []byte("set"), Range: bigset.CountRange{From: []byte("a"), To: []byte{}, Prefix: []byte("p"), After: []byte("b"), Mean: 300, Clock: true}}},
+		{"ask-count-all", peer.AskCount{Set: []byte("set"), Range: bigset.CountRange{Mean: 1}}},
+		{"part-counts", peer.PartCounts{ElementDigests: bigset.ElementDigests{Parts: []bigset.ElementDigest{
+			{Bound: []byte{}, Elements: 1, Sum: [16]byte{1, 15: 2}}, {Bound: []byte("y"), Elements: 300}, {Bound: []byte("z")}}}, Clock: seen}},
+		{"part-counts-none", peer.PartCounts{ElementDigests: bigset.ElementDigests{Done: true}}},
 		{"mark-many", peer.MarkMany{Spec: spec, Groups: groups}},
 		{"check-many", peer.CheckMany{Spec: spec, Groups: groups[:1]}},
 		{"check-many-nothing", peer.CheckMany{Spec: spec}},
@@ -78,10 +90,13 @@ func TestDecodedWireValues(t *testing.T) {
 		for i := range b {
 			b[i] = 0xEE
 		}
-		if _, wide := s.m.(peer.Write); wide { // clocks have more than one form in memory
+		switch s.m.(type) {
+		case peer.Write, peer.Requests, peer.PartCounts: // clocks have more than one form in memory
 			same(t, m, s.m)
-		} else if !reflect.DeepEqual(m, s.m) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", s.name, m, s.m)
+		default:
+			if !reflect.DeepEqual(m, s.m) {
+				t.Errorf("%s:\ngot  %+v\nwant %+v", s.name, m, s.m)
+			}
 		}
 	}
 	m, _, _ := peer.Decode(encode(t, alice, wireSamples()[0].m))
@@ -129,7 +144,7 @@ func TestManyActors(t *testing.T) {
 func TestRefusedWireFrames(t *testing.T) {
 	head := func(kind byte) []byte { return append([]byte{2, kind, 5}, "alice\x02A1\x01"...) }
 	spec := string(body(encode(t, alice, peer.FlushSlice{Spec: slice("filter", 0, 300, cutFilter)}))[len(head('f')):])
-	hash := strings.Repeat("h", 32)
+	hash, sum := strings.Repeat("h", 32), strings.Repeat("x", 8)
 	for _, c := range []struct {
 		name string
 		kind byte
@@ -169,6 +184,20 @@ func TestRefusedWireFrames(t *testing.T) {
 		{"range of too many parts", 'b', "\x00\x00\x00\x01\x00\x00\x00\x02\x81\x20", peer.ErrFrame},
 		{"half a slot", 'a', "\x00\x00\x00\x01\x00\x00\x00", peer.ErrFrame},
 		{"done with more", 'O', "\x00", peer.ErrFrame},
+		{"good request", 'B', "\x01\x01s\x00\x01q\x07\x00\x01A\x01\x01a" + sum + "\x02\x00\x02\x01\x01B\x02", nil},
+		{"request to a slice", 'B', "\x01\x01s\x01\x01q\x07\x00\x01A\x01\x01a" + sum + "\x00", peer.ErrSetSlice},
+		{"request without an id", 'B', "\x01\x01s\x00\x00\x07\x00\x01A\x01\x01a" + sum + "\x00\x00", bigset.ErrRequest},
+		{"request of a long id", 'B', "\x01\x01s\x00\x41" + strings.Repeat("q", 65) + "\x07\x00\x01A\x01\x01a" + sum + "\x00", peer.ErrFrameTooLarge},
+		{"request of a great age", 'B', "\x01\x01s\x00\x01q\xFF\xFF\xFF\xFF\xFF\x01\x00\x01A\x01\x01a" + sum + "\x00", peer.ErrFrame},
+		{"request from dot 0", 'B', "\x01\x01s\x00\x01q\x07\x00\x01A\x00\x01a" + sum + "\x00", bigset.ErrRequest},
+		{"request without events", 'B', "\x01\x01s\x00\x01q\x07\x00\x01A\x01\x00" + sum + "\x00\x00", bigset.ErrRequest},
+		{"request that runs over", 'B', "\x01\x01s\x00\x01q\x07\x00\x01A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01\x02a" + sum + "\x00a" + sum + "\x00", bigset.ErrRequest},
+		{"event of no kind", 'B', "\x01\x01s\x00\x01q\x07\x00\x01A\x01\x01z" + sum + "\x00", bigset.ErrRequest},
+		{"more events than bytes", 'B', "\x01\x01s\x00\x01q\x07\x00\x01A\x01\x02a" + sum + "\x00", peer.ErrFrame},
+		{"killed dots in no order", 'B', "\x01\x01s\x00\x01q\x07\x00\x01A\x01\x01a" + sum + "\x02\x00\x02\x00\x01", peer.ErrFrame},
+		{"more requests than bytes", 'B', "\x02\x01s\x00\x01q\x07\x00\x01A\x01\x01a" + sum + "\x00", peer.ErrFrame},
+		{"more requests than may be", 'B', "\x81\x20" + strings.Repeat("\x01s\x00\x01q\x07\x00\x01A\x01\x01a"+sum+"\x00", 4097), peer.ErrFrameTooLarge},
+		{"half a slot to ask", 'J', "\x00\x00\x00\x01\x00\x00\x00", peer.ErrFrame},
 		{"good groups", 'y', spec + "\x02\x01\x01" + hash + "\x02\x00", nil},
 		{"slice twice", 'y', spec + "\x02\x01\x01" + hash + "\x01\x00", peer.ErrFrame},
 		{"slices in no order", 'Y', spec + "\x02\x02\x01" + hash + "\x01\x00", peer.ErrFrame},
@@ -217,6 +246,11 @@ func TestUnsendableWireFrames(t *testing.T) {
 		f(&o)
 		return peer.Write{Set: []byte("s"), Ops: []bigset.Op{o}}
 	}
+	kept := func(f func(*bigset.KeptRequest)) peer.Requests {
+		r := bigset.KeptRequest{Set: []byte("s"), ID: []byte("q"), Actor: "A", First: 1, Events: []keyscheme.RequestItem{{Op: keyscheme.OpAdd, Context: clock.Of()}}}
+		f(&r)
+		return peer.Requests{r}
+	}
 	for i, c := range []struct {
 		m    peer.Message
 		want error
@@ -238,6 +272,11 @@ func TestUnsendableWireFrames(t *testing.T) {
 		{peer.Lookup{Set: []byte("s"), Elements: make([][]byte, peer.ElementsMax+1)}, peer.ErrFrameTooLarge},
 		{peer.Contexts(make([]bigset.Context, peer.ElementsMax+1)), peer.ErrFrameTooLarge},
 		{peer.AskRangeDigests{}, peer.ErrFrame},
+		{peer.Requests(make([]bigset.KeptRequest, peer.RequestsMax+1)), peer.ErrFrameTooLarge},
+		{kept(func(r *bigset.KeptRequest) { r.ID = nil }), peer.ErrFrame},
+		{kept(func(r *bigset.KeptRequest) { r.Age = time.Microsecond }), peer.ErrFrame},
+		{kept(func(r *bigset.KeptRequest) { r.Events = nil }), peer.ErrFrame},
+		{kept(func(r *bigset.KeptRequest) { r.Events[0].Context.AddRange("A", 1, bigset.ContextDotsMax+1) }), peer.ErrFrameTooLarge},
 		{peer.AskRangeDigests{Parts: bigset.RangePartsMax + 1}, peer.ErrFrame},
 		{peer.CheckMany{Spec: slice("filter", 1, 300, cutFilter)}, peer.ErrFrame},
 		{peer.CheckMany{Spec: spec, Groups: []peer.SliceKeys{{Slice: 8}}}, peer.ErrFrame},

@@ -39,7 +39,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Message is what a frame carries. Of sets: a Delta, Facts, Locate, Chunk, State, Digests, RangeDigests, Ask, Judgement, Export, Span,
 // ElementRange, ElementDigests, Heal, HealResult or Lost; and, from version 2 on, a Write, Written, Knows, Known, FactsResult, AskLost,
-// AskState, Read, Lookup, Contexts, AskDigests or AskRangeDigests. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
+// AskState, Read, Lookup, Contexts, AskDigests, AskRangeDigests, AskCount, PartCounts, AskRequests or
+// Requests. Of slices of bloom filters: a Mark, Marked, Marks, Check, KeyAnswers,
 // DropGeneration, SliceDigests, AskPageSums, PageSums, AskPages, SlicePages or FlushSlice; and, from version 2 on, AskSliceDigests, MarkMany,
 // MarkedMany, CheckMany, AnswersMany or MarksMany. Of both: Done. docs/format.md draws them.
 type Message interface {
@@ -198,7 +199,7 @@ func (d *decoder) message(kind byte) (Message, error) {
 	case kindLost:
 		return d.lost(), nil
 	}
-	for _, read := range []func(byte) Message{d.sliceMessage, d.askMessage, d.manyMessage} {
+	for _, read := range []func(byte) Message{d.sliceMessage, d.askMessage, d.manyMessage, d.requestMessage} {
 		if m := read(kind); m != nil {
 			return m, nil
 		}

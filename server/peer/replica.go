@@ -93,6 +93,14 @@ type Replica interface {
 	// is Joining answers ErrJoining.
 	Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, Member, error)
 
+	// CountParts counts the elements of a range that are present, as engine.Store.CountParts does: in parts, a bounded number of them in a
+	// short while, and where it stops it goes on behind the last part. Two replicas that show the same elements by the same dots answer the
+	// same, part by part, wherever both end one. All of an answer is of one moment, its clock too, if it was asked for. One that is Joining
+	// answers ErrJoining; bigset.ErrNotFound is a set of which this replica has never heard.
+	//
+	//	here x{A1} y{B1 C1} z{A2}, Mean 1, From y  =>  {y: 1 element, 5f1d...} {z: 1 element, 90c2...}, done
+	CountParts(ctx context.Context, set []byte, r bigset.CountRange) (bigset.PartCounts, Member, error)
+
 	// Judge says of each of some dots of an element whether it is live, dead, or not seen here; or lost, which is damage: seen, not
 	// dead, and without a key. It names all dots by which the element is present, of the same moment. One that is Joining answers
 	// ErrJoining.

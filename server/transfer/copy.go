@@ -361,12 +361,15 @@ func (c *Copy) fetch(ctx context.Context, set []byte, dots *clock.Clock) (dead *
 	return dead, c.is(c.from.Member())
 }
 
-// end asks once more for what is owed, and makes durable what has come.
+// end asks once more for what is owed, brings what the sender keeps of requests, and makes durable what has come.
 func (c *Copy) end(ctx context.Context) (bool, error) {
 	for _, o := range c.progress.Owed() {
 		if err := c.settle(ctx, o.Set); err != nil && !errors.Is(err, bigset.ErrNotFound) {
 			return false, err
 		}
+	}
+	if err := c.requests(ctx); err != nil {
+		return false, err
 	}
 	if err := c.save(ctx, bigset.Sync); err != nil {
 		return false, err

@@ -108,6 +108,7 @@ type Report struct {
 	Slices   uint64        // of bloom filters, that are done
 	Pages    uint64        // of them, that were not the same here
 	Dropped  uint64        // slices that the sender knows to be dropped
+	Requests uint64        // of clients, of which the sender knows what they became, and that are known here now
 	Bytes    uint64        // of keys and clocks, of sums and pages, as they are sent
 	Restarts int           // because the sender came back in another incarnation
 	Elapsed  time.Duration // since the start

@@ -18,7 +18,7 @@ type EventKind string
 const (
 	EventFlush       EventKind = "flush"       // a memtable became tables
 	EventCompaction  EventKind = "compaction"  // Pebble rewrote tables
-	EventIncarnation EventKind = "incarnation" // the store took a new actor
+	EventIncarnation EventKind = "incarnation" // the store took a new actor, of all sets or of those of a dropped range
 	EventStall       EventKind = "stall"       // writes wait for flushes or compactions
 	EventFailed      EventKind = "failed"      // the store takes no more writes
 	EventCorruption  EventKind = "corruption"  // damaged bytes were read: once for each file

@@ -23,7 +23,9 @@ import (
 	"bigset/keyscheme"
 )
 
-// A store mints dots under one actor: the store's random name, an incarnation, and bytes drawn anew for each incarnation.
+// A store mints dots under the actor of its incarnation: the store's random name, the number of the incarnation, and bytes drawn again for each. A range
+// that was dropped since has that actor with a salt, see salts.go.
+//
 // A counter issued twice is the worst bug this system can have, and there are three ways to it: a crash that took back
 // batches whose dots somebody has already seen, a folder that was copied and lives twice, a folder that was put back from
 // an older copy. So a store takes a new incarnation, before its first write, unless it can show that it was closed in
@@ -53,25 +55,29 @@ var (
 // identity is who a store is.
 type identity struct {
 	// These are settled by Open.
-	name    atomic.Pointer[clock.Actor] // but DropRange renews it
-	place   string                      // of the identity file: where the store was when name was drawn
-	doubt   bool                        // name is a new incarnation, to be written down before the first write
-	moved   bool                        // the folder is not the one in which the store was written: a copy, or an older state put back
+	minting atomic.Pointer[minting] // but DropRange renews it
+	place   string                  // of the identity file: where the store was when its actor was drawn
+	doubt   bool                    // the actor is that of a new incarnation, to be written down before the first write
+	moved   bool                    // the folder is not the one in which the store was written: a copy, or an older state put back
 	keyring keyscheme.Keyring
 
 	mu     lockorder.Mutex[lockorder.IdentityMu] // taken after the lock of notes by those who hold both
 	marked atomic.Bool                           // the mark is set by this open; changes under mu
 }
 
-// Actor returns the actor under which this store mints dots: it is settled by the open, and changed by RenewActor.
-func (d *DB) Actor() clock.Actor { return *d.id.name.Load() }
+// Actor returns the newest actor under which this store mints dots: the open settles it, and RenewActor changes it, for some slots or for all.
+func (d *DB) Actor() clock.Actor { return d.id.minting.Load().newest }
 
-func (d *DB) setActor(a clock.Actor) { d.id.name.Store(&a) }
+// ActorAt returns the actor under which this store mints the dots of a slot: the open settles it, and RenewActor may change it.
+func (d *DB) ActorAt(slot keyscheme.Slot) clock.Actor { return d.id.minting.Load().at(slot) }
 
-// FirstIncarnation reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and has dropped no
-// range.
+// incarnation returns the actor without a salt.
+func (d *DB) incarnation() clock.Actor { return d.id.minting.Load().actor }
+
+// FirstIncarnation reports whether the store is in its first incarnation: it has always been closed in order, was never copied, and no dropped range
+// has renewed the whole actor.
 func (d *DB) FirstIncarnation() bool {
-	return binary.BigEndian.Uint32([]byte(d.Actor()[nodeBytes:])) == 1
+	return binary.BigEndian.Uint32([]byte(d.incarnation()[nodeBytes:])) == 1
 }
 
 // nextActor returns the actor of the incarnation after the one given, with fresh random bytes: two copies of one folder
@@ -111,7 +117,7 @@ func (d *DB) loadIdentity() error {
 		return fmt.Errorf("%w: identity record of %d bytes", bigset.ErrCorrupt, len(value))
 	}
 	d.id.place = string(value[actorBytes:])
-	d.setActor(clock.Actor(value[:actorBytes]))
+	actor := clock.Actor(value[:actorBytes])
 	_, open, err := d.Get(keyOpen)
 	if err != nil {
 		return err
@@ -120,9 +126,23 @@ func (d *DB) loadIdentity() error {
 	if d.id.doubt = open || place == "" || d.id.place != place; d.id.doubt {
 		// Not written yet, but nothing may be minted under the old name.
 		d.id.place = place
-		d.setActor(nextActor(d.Actor()))
+		actor = nextActor(actor)
 	}
-	return errors.Join(d.loadStanding(open), d.loadSeal())
+	return errors.Join(d.loadSalts(actor), d.loadStanding(open), d.loadSeal())
+}
+
+// loadSalts settles under which actors the store mints, by the actor of its incarnation. A table of another incarnation says nothing.
+func (d *DB) loadSalts(actor clock.Actor) error {
+	d.id.minting.Store(newMinting(actor))
+	value, ok, err := d.Get(keySalts)
+	if err != nil || !ok {
+		return err
+	}
+	m, err := decodeMinting(value)
+	if err == nil && m.actor == actor {
+		d.id.minting.Store(m)
+	}
+	return err
 }
 
 // newIdentity makes a store's identity, and its keys, in one synced batch.
@@ -138,14 +158,14 @@ func (d *DB) newIdentity() error {
 		return err
 	}
 	d.id.place = place
-	d.setActor(nextActor(""))
+	d.id.minting.Store(newMinting(nextActor("")))
 	seal := make([]byte, len(d.id.keyring.Current)+len(d.id.keyring.Domain))
 	randomBytes(seal)
 	randomBytes(d.standing.id[:])
 	b := d.pebble.NewBatch()
 	defer b.Close()
 	err = errors.Join(
-		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil),
+		b.Set(keyIdentity, append([]byte(d.incarnation()), d.id.place...), nil),
 		b.Set(keySeal, seal, nil),
 		b.Set(keyDiskID, d.standing.id[:], nil),
 		d.guard(func() error { return b.Commit(pebble.Sync) }))
@@ -201,7 +221,7 @@ func (d *DB) Mark() error {
 	given, standingErr := d.markStanding(b)
 	err = errors.Join(err, standingErr,
 		b.Set(keyOpen, []byte{1}, nil),
-		b.Set(keyIdentity, append([]byte(d.Actor()), d.id.place...), nil))
+		b.Set(keyIdentity, append([]byte(d.incarnation()), d.id.place...), nil))
 	if err == nil && d.id.moved {
 		err = d.hooks.Moved(b)
 	}
@@ -219,23 +239,37 @@ func (d *DB) Mark() error {
 	return nil
 }
 
-// RenewActor takes a new incarnation, and writes it down with a batch, which stays the caller's. It calls within, which commits once: what
-// that locks around the commit is locked before the identity is.
-func (d *DB) RenewActor(batch *pebble.Batch, within func(commit func() error) error) error {
+// RenewActor has the slots from first to last mint under an actor that has minted nothing, and writes it down with a batch, which stays the caller's.
+// The other slots keep theirs, unless the store has an older format or the table of salts is full: then the store takes a new incarnation. RenewActor
+// calls within, which commits once: what that locks around the commit is locked before the identity is. The store is marked (Mark), and nobody
+// mints dots of the slots.
+func (d *DB) RenewActor(batch *pebble.Batch, first, last keyscheme.Slot, within func(commit func() error) error) error {
 	return within(func() error {
 		d.id.mu.Lock() // after what the owner locks, as those take it who commit
 		defer d.id.mu.Unlock()
-		next := nextActor(d.Actor())
-		if err := batch.Set(keyIdentity, append([]byte(next), d.id.place...), nil); err != nil {
+		next, err := d.renewed(batch, first, last)
+		if err != nil {
 			return err
 		}
 		if err := d.guard(func() error { return batch.Commit(pebble.Sync) }); err != nil {
 			return err
 		}
-		d.setActor(next)
-		d.event(Event{Kind: EventIncarnation, Actor: next})
+		d.id.minting.Store(next)
+		d.event(Event{Kind: EventIncarnation, Actor: next.newest})
 		return nil
 	})
+}
+
+// renewed decides how the store mints after a drop, and adds that to a batch. A new incarnation leaves the table behind, which counts no more.
+func (d *DB) renewed(batch *pebble.Batch, first, last keyscheme.Slot) (*minting, error) {
+	now := d.id.minting.Load()
+	if d.Format() >= formatSalts {
+		if next := now.dropped(first, last); next != nil {
+			return next, batch.Set(keySalts, next.append(nil), nil)
+		}
+	}
+	next := newMinting(nextActor(now.actor))
+	return next, batch.Set(keyIdentity, append([]byte(next.actor), d.id.place...), nil)
 }
 
 // Moved reports whether the store was copied, or put back from an older copy, since it was last open.

@@ -2,6 +2,8 @@ package lsm
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"bigset/clock"
 	"bigset/compaction"
 	"bigset/internal/testkit"
+	"bigset/keyscheme"
 )
 
 // TestOpenRefuses: a folder that is not ours to open, or not in this way, is left as it is.
@@ -79,39 +82,56 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestRenewActor: a new incarnation counts at once, with what the batch has, and stays after a close.
+// TestRenewActor: the new actor of some slots counts at once, with what the batch has, and stays after a close. The other slots keep theirs, in a store
+// of the newest format. After a crash all slots have another one.
 func TestRenewActor(t *testing.T) {
 	t.Parallel()
-	r := newRig("store")
-	var told clock.Actor
-	r.hooks.Event = func(e Event) {
-		if e.Kind == EventIncarnation {
-			told = e.Actor
+	const slot, other = keyscheme.Slot(7), keyscheme.Slot(10)
+	for number := formatLeast; number <= formatNewest; number++ {
+		r := newRig(fmt.Sprintf("format %d", number))
+		var told clock.Actor
+		r.hooks.Event = func(e Event) {
+			if e.Kind == EventIncarnation {
+				told = e.Actor
+			}
 		}
-	}
-	r.open(t)
-	r.add(t, "s", 0, 3, true)
-	first := r.db.Actor()
-	b := r.db.NewBatch()
-	must(t, b.Set([]byte("nx"), []byte("renewed"), nil), "set")
-	must(t, r.db.RenewActor(b, func(commit func() error) error { return commit() }), "renew")
-	must(t, b.Close(), "close")
-	second := r.db.Actor()
-	if second == first || told != second || r.db.FirstIncarnation() {
-		t.Errorf("actor %x after %x, told of %x", string(second), string(first), string(told))
-	}
-	r.hooks = hooks()
-	left := r.on("crashed", r.disk.CrashClone(0, 0))
-	must(t, r.tryClose(), "close")
-	for _, q := range []*rig{left, r} {
-		q.open(t)
-		if a := q.db.Actor(); a == first || (q == r) != (a == second) {
-			t.Errorf("%s: actor %x after %x and %x", q.label, string(a), string(first), string(second))
+		r.open(t)
+		must(t, writeFormat(r.db.fs, r.db.dir, format{number, r.db.record}), "format")
+		r.db.format.Store(int32(number))
+		r.add(t, "s", 0, 3, true)
+		first := r.db.Actor()
+		b := r.db.NewBatch()
+		must(t, b.Set([]byte("nx"), []byte("renewed"), nil), "set")
+		must(t, r.db.RenewActor(b, 5, 9, func(commit func() error) error { return commit() }), "renew")
+		must(t, b.Close(), "close")
+		second := r.db.ActorAt(slot)
+		if second == first || told != second || r.db.Actor() != second {
+			t.Errorf("%s: actor %x after %x, told of %x, newest %x", r.label, string(second), string(first), string(told), string(r.db.Actor()))
 		}
-		if value, _, err := q.db.Get([]byte("nx")); string(value) != "renewed" || err != nil {
-			t.Errorf("%s: the batch has left %q, %v", q.label, value, err)
+		whole := number < formatSalts
+		if (r.db.ActorAt(other) != first) != whole || r.db.FirstIncarnation() == whole {
+			t.Errorf("%s: actor %x of another slot after %x", r.label, string(r.db.ActorAt(other)), string(first))
 		}
-		must(t, q.tryClose(), "close")
+		want := r.db.id.minting.Load()
+		r.hooks = hooks()
+		left := r.on("crashed", r.disk.CrashClone(0, 0))
+		must(t, r.tryClose(), "close")
+		r.open(t)
+		if got := r.db.id.minting.Load(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: after a close %+v, before it %+v", r.label, got, want)
+		}
+		left.open(t)
+		for _, slot := range []keyscheme.Slot{slot, other} {
+			if a := left.db.ActorAt(slot); a == first || a == second || a != left.db.Actor() || len(a) != actorBytes {
+				t.Errorf("%s: actor %x of slot %d after %x and %x", left.label, string(a), slot, string(first), string(second))
+			}
+		}
+		for _, q := range []*rig{left, r} {
+			if value, _, err := q.db.Get([]byte("nx")); string(value) != "renewed" || err != nil {
+				t.Errorf("%s: the batch has left %q, %v", q.label, value, err)
+			}
+			must(t, q.tryClose(), "close")
+		}
 	}
 }
 
@@ -126,7 +146,7 @@ func TestRenewBesideFirstWrite(t *testing.T) {
 	begun, renewed := make(chan struct{}), make(chan error, 1)
 	go func() {
 		b := r.db.NewBatch()
-		renewed <- errors.Join(r.db.RenewActor(b, func(commit func() error) error {
+		renewed <- errors.Join(r.db.RenewActor(b, 0, 9, func(commit func() error) error {
 			close(begun)
 			owners.Lock()
 			defer owners.Unlock()

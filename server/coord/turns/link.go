@@ -60,6 +60,10 @@ func (l *Link) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]big
 	return over(ctx, l, func(r peer.Replica) ([]bigset.Context, peer.Member, error) { return r.Lookup(ctx, set, elements) })
 }
 
+func (l *Link) CountParts(ctx context.Context, set []byte, c bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+	return over(ctx, l, func(r peer.Replica) (bigset.PartCounts, peer.Member, error) { return r.CountParts(ctx, set, c) })
+}
+
 func (l *Link) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
 	return over(ctx, l, func(r peer.Replica) (bigset.Judgement, peer.Member, error) { return r.Judge(ctx, set, element, dots) })
 }

@@ -25,7 +25,10 @@ type Replica struct {
 	seats   atomic.Pointer[func(keyscheme.Slot) (bloomslice.Seat, bool)]
 }
 
-var _ peer.Replica = (*Replica)(nil)
+var (
+	_ peer.Replica       = (*Replica)(nil)
+	_ peer.RequestLister = (*Replica)(nil)
+)
 
 // New returns the replica that a node keeps in a store, in the state that it is in: peer.Joining where the store may have lost
 // what was acknowledged, until a copy or repair has made it whole. So is a node whose store was not closed cleanly, so that its
@@ -211,6 +214,18 @@ func (l *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]
 	return found, l.Member(), err
 }
 
+// CountParts implements peer.Replica.
+func (l *Replica) CountParts(ctx context.Context, set []byte, r bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+	if err := l.whole(); err != nil {
+		return bigset.PartCounts{}, l.Member(), err
+	}
+	c, err := l.store.CountParts(ctx, set, r)
+	if err := errors.Join(err, l.whole()); err != nil { // one that has begun to join may have lost what was counted
+		return bigset.PartCounts{}, l.Member(), err
+	}
+	return c, l.Member(), nil
+}
+
 // Judge implements peer.Replica.
 func (l *Replica) Judge(ctx context.Context, set, element []byte, dots []clock.Dot) (bigset.Judgement, peer.Member, error) {
 	if err := l.whole(); err != nil {
@@ -246,6 +261,20 @@ func (l *Replica) Ingest(ctx context.Context, span *bigset.Span) (bigset.FactsRe
 	}
 	r, err := l.store.IngestSpan(ctx, span)
 	return r, l.Member(), l.outcome(err)
+}
+
+// Requests implements peer.RequestLister.
+func (l *Replica) Requests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.KeptRequest, error] {
+	return l.store.Requests(ctx, first, last)
+}
+
+// KeepRequests takes what another replica keeps of requests to one set, as engine.Store.KeepRequests does.
+func (l *Replica) KeepRequests(ctx context.Context, all []bigset.KeptRequest, d bigset.Durability) (taken int, m peer.Member, err error) {
+	if err := l.ready(); err != nil {
+		return 0, l.Member(), err
+	}
+	taken, err = l.store.KeepRequests(ctx, all, d)
+	return taken, l.Member(), l.outcome(err)
 }
 
 // SetNote keeps, with the store, what somebody notes about a range of it: see engine.Store.SetNote.

@@ -143,6 +143,11 @@ func TestJoining(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := 0
+	_, m, count := l.CountParts(turning{ctx, l}, set, bigset.CountRange{Mean: 1})
+	if !errors.Is(count, peer.ErrJoining) || m.State != peer.Joining {
+		t.Errorf("a count while the replica has begun to join: %v, %v", m, count)
+	}
+	l.SetState(peer.Normal)
 	for _, err := range l.Read(ctx, set, bigset.ReadOptions{BatchSize: 1}) {
 		if l.SetState(peer.Joining); errors.Is(err, peer.ErrJoining) {
 			stopped++
@@ -151,7 +156,8 @@ func TestJoining(t *testing.T) {
 	_, _, lookup := l.Lookup(ctx, set, [][]byte{[]byte("x")})
 	_, _, judge := l.Judge(ctx, set, []byte("x"), r.Dots)
 	_, _, write := l.Write(ctx, set, addOps("y"), bigset.WriteOptions{})
-	for what, err := range map[string]error{"lookup": lookup, "judge": judge, "write": write} {
+	_, _, count = l.CountParts(ctx, set, bigset.CountRange{Mean: 1})
+	for what, err := range map[string]error{"lookup": lookup, "judge": judge, "write": write, "count": count} {
 		if !errors.Is(err, peer.ErrJoining) || !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -54,7 +54,9 @@ func (l *Replica) mark(ctx context.Context, all []filters.SliceMarking) (by peer
 	by = l.slices()
 	for i := range all {
 		m := &all[i]
-		if m.Err != nil {
+		if m.Begun && peer.Refused(m.Err) && !errors.Is(m.Err, bigset.ErrNoFilter) { // the keys before the one that was refused are marked
+			m.Err = fmt.Errorf("peer: %v: some of the keys are marked, and the others refused: %v", by, m.Err)
+		} else if m.Err != nil {
 			m.Err = l.outcomeOf(m.Begun, m.Err)
 		} else if by.State != peer.Normal { // it may have decided over layers that were dropped, and nobody knows what has come of it
 			m.Err = fmt.Errorf("peer: %v: it is not normal any more: marks unknown", by)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"syscall"
 	"testing"
@@ -221,5 +223,29 @@ func TestManyOutcomes(t *testing.T) {
 	to.SetState(peer.Joining)
 	if refused, _, err := to.MarkMany(ctx, slice(0), groups); err != nil || !errors.Is(refused[0].Err, peer.ErrJoining) {
 		t.Errorf("a joining replica decides: %+v, %v", refused, err)
+	}
+}
+
+// TestMarksEndInTheirMiddle: where the last of some keys is refused, nobody is told that none of them was marked; where the first is, the request was.
+func TestMarksEndInTheirMiddle(t *testing.T) {
+	t.Parallel()
+	store, _ := open(t, engine.Options{})
+	l := newReplica(t, store)
+	full := bigset.SliceSpec{Name: []byte("f"), Generation: 9, Options: bigset.FilterOptions{Durability: bigset.FilterLog,
+		// A second layer would need a probability that no float64 has.
+		Options: bloomslice.Options{Capacity: 3 * 4000, Probability: 3 * math.SmallestNonzeroFloat64, Scale: 2, Reduction: 0.4, Slices: 1, Owners: 3}}}
+	var hashes []bloomslice.Hash
+	for i := range 4000 + 1 {
+		hashes = append(hashes, bloomslice.Sum(fmt.Append(nil, i)))
+	}
+	last := len(hashes) - 1
+	if _, _, _, err := l.Mark(ctx, full, hashes); err == nil || peer.Refused(err) || errors.Is(err, peer.ErrUnavailable) {
+		t.Errorf("keys, the last of which has no place: %v", err)
+	}
+	if present, _, err := l.Check(ctx, full, hashes[:last]); err != nil || slices.Contains(present, false) {
+		t.Errorf("those before: %v", err)
+	}
+	if _, _, _, err := l.Mark(ctx, full, hashes[last:]); !errors.Is(err, bloomslice.ErrOptions) {
+		t.Errorf("the last one alone: %v", err)
 	}
 }

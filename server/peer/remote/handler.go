@@ -15,6 +15,7 @@ import (
 type Local interface {
 	peer.Replica
 	peer.ManySlices
+	peer.RequestLister
 }
 
 // Handler serves a replica to the replicas of other processes. A request that can't be decoded, that is not from the node at the other end of
@@ -157,6 +158,11 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 			a, by, err := rep.Judge(ctx, m.Set, m.Element, m.Dots)
 			return peer.Judgement(a), by, err
 		})
+	case peer.AskCount:
+		return v.onSet(Answer, m.Set, func() (peer.Message, peer.Member, error) {
+			a, by, err := rep.CountParts(ctx, m.Set, m.Range)
+			return peer.PartCounts(a), by, err
+		})
 	case peer.Read:
 		return v.read(m)
 	}
@@ -197,6 +203,8 @@ func (v *visit) serveRepair(m peer.Message) ([]byte, error) {
 		})
 	case peer.Locate:
 		return v.locate(m)
+	case peer.AskRequests:
+		return v.requests(m)
 	case peer.AskDigests:
 		return batches[peer.Digests](v, m.First, m.Last, rep.Digests(ctx, m.First, m.Last))
 	}

@@ -271,6 +271,10 @@ func calls(t fataler) []call {
 			a, by, err := r.Lookup(ctx, set, [][]byte{[]byte("p"), []byte("x"), []byte("nobody")})
 			return answers{a, by}, err
 		}},
+		{"CountParts", remote.Answer, false, false, func(r remote.Local) (any, error) {
+			a, by, err := r.CountParts(ctx, set, bigset.CountRange{From: []byte("g"), Mean: 1, Clock: true})
+			return answers{a, by}, err
+		}},
 		{"Judge", remote.Answer, false, false, func(r remote.Local) (any, error) {
 			a, by, err := r.Judge(ctx, set, []byte("p"), []clock.Dot{dot("F1", 5), dot("F1", 3), dot("Z", 1)})
 			return answers{a, by}, err
@@ -280,6 +284,13 @@ func calls(t fataler) []call {
 			return answers{a, by}, err
 		}},
 		{"Digests", remote.Compare, false, true, func(r remote.Local) (any, error) { return all(r.Digests(ctx, slots, full)) }},
+		{"Requests", remote.Copy, false, true, func(r remote.Local) (any, error) {
+			list, err := all(r.Requests(ctx, slots, full))
+			for i := range list {
+				list[i].Age = 0 // the time of the question
+			}
+			return list, err
+		}},
 		{"RangeDigests", remote.Compare, false, false, func(r remote.Local) (any, error) {
 			a, by, err := r.RangeDigests(ctx, slots, full, 3)
 			return answers{a, by}, err
@@ -612,6 +623,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"groups of others": func(b []byte) []byte {
 			return frame(peer.MarkedMany{{Added: []bool{true, true}}, {Added: []bool{true}}})
 		},
+		"counts without a clock": func(b []byte) []byte {
+			return frame(peer.PartCounts{ElementDigests: bigset.ElementDigests{Done: true}})
+		},
 		"a first chunk without a clock": func(b []byte) []byte { return frame(peer.Chunk{Done: true}) },
 	} {
 		for _, c := range calls(t) {
@@ -863,7 +877,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 				try("of another verb", other, node)
 			}
 		}
-		for _, v := range []wire.Verb{0, 1, 99, 119, 129, 142, 255} {
+		for _, v := range []wire.Verb{0, 1, 99, 121, 129, 142, 255} {
 			other := c
 			other.Verb = v
 			try("of no verb", other, node)

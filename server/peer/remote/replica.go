@@ -38,8 +38,9 @@ type Replica struct {
 }
 
 var (
-	_ peer.Replica    = (*Replica)(nil)
-	_ peer.ManySlices = (*Replica)(nil)
+	_ peer.Replica       = (*Replica)(nil)
+	_ peer.ManySlices    = (*Replica)(nil)
+	_ peer.RequestLister = (*Replica)(nil)
 )
 
 // New returns a replica in another process. It does no I/O.
@@ -208,6 +209,12 @@ func (r *Replica) State(ctx context.Context, set []byte) (bigset.State, peer.Mem
 func (r *Replica) Lookup(ctx context.Context, set []byte, elements [][]byte) ([]bigset.Context, peer.Member, error) {
 	a, by, err := ask[peer.Contexts](ctx, r, VerbLookup, peer.Lookup{Set: set, Elements: elements})
 	return fit(r, []bigset.Context(a), by, err, len(a) == len(elements), "contexts")
+}
+
+// CountParts implements peer.Replica.
+func (r *Replica) CountParts(ctx context.Context, set []byte, c bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+	a, by, err := ask[peer.PartCounts](ctx, r, VerbCountParts, peer.AskCount{Set: set, Range: c})
+	return fit(r, bigset.PartCounts(a), by, err, (a.Clock != nil) == c.Clock, "a clock, or none,")
 }
 
 // Judge implements peer.Replica.

@@ -24,6 +24,8 @@ const (
 	VerbExport         wire.Verb = 116
 	VerbDigests        wire.Verb = 117 // a stream
 	VerbRangeDigests   wire.Verb = 118
+	VerbCountParts     wire.Verb = 119
+	VerbRequests       wire.Verb = 120 // a stream
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -82,6 +84,10 @@ func fits(v wire.Verb, m peer.Message) (ok bool) {
 		_, ok = m.(peer.AskDigests)
 	case VerbRangeDigests:
 		_, ok = m.(peer.AskRangeDigests)
+	case VerbCountParts:
+		_, ok = m.(peer.AskCount)
+	case VerbRequests:
+		_, ok = m.(peer.AskRequests)
 	default:
 		return fitsSlices(v, m)
 	}
@@ -124,9 +130,9 @@ func fitsSlices(v wire.Verb, m peer.Message) (ok bool) {
 // PriorityOf returns how urgent a verb is: whether a client waits for it, reads by it, or a repair or copy does.
 func PriorityOf(v wire.Verb) wire.Priority {
 	switch v {
-	case VerbRead, VerbJudge:
+	case VerbRead, VerbJudge, VerbCountParts:
 		return wire.PriorityRead
-	case VerbExport:
+	case VerbExport, VerbRequests:
 		return wire.PriorityCopy
 	case VerbApplyFacts, VerbApplyFacts + wire.Verb(bigset.Sync), VerbApplyFacts + wire.Verb(bigset.NoSync), VerbHeal, VerbLost, VerbElementDigests,
 		VerbState, VerbLocate, VerbDigests, VerbRangeDigests, VerbSliceDigests, VerbPageSums, VerbPages, VerbMergePages, VerbFlushSlice:

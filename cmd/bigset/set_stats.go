@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"bigset/bench"
+	"bigset/client"
+	"bigset/engine"
+	"bigset/server/door"
+)
+
+func (a *app) setFigures() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats SET",
+		Short: "Print figures of a set",
+		Long: `Print figures of a set: its live dots, which are elements, and those that are there twice; the events that made it; how many of them are dead; and the
+actors, the gaps and the size of its clock. In a cluster they are what --r replicas know together. What a set takes on the disk of one
+node, "bigset stats SET" prints of that node's folder while it is stopped.`,
+		Example: `  bigset set stats friends
+  bigset set stats friends --addr 127.0.0.1:8691`,
+		Args: takes(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			set, err := setName(args[0])
+			if err != nil {
+				return err
+			}
+			if away, err := a.away(cmd); away || err != nil {
+				if err != nil {
+					return err
+				}
+				return a.statsAway(cmd.Context(), set)
+			}
+			return a.withStore(atRest, func(s *engine.Store) error {
+				st, err := s.State(cmd.Context(), set)
+				if err != nil {
+					return err
+				}
+				return a.figures(set, door.StatsOf(&st))
+			})
+		},
+	}
+}
+
+// statsAway is stats at a running node.
+func (a *app) statsAway(ctx context.Context, set []byte) error {
+	return a.ask(func(to *client.Client) error {
+		st, err := to.Stats(ctx, set, a.node.r)
+		if err != nil {
+			return err
+		}
+		return a.figures(set, st)
+	})
+}
+
+func (a *app) figures(set []byte, st client.Stats) error {
+	if a.json {
+		return a.object(struct {
+			jsonSet
+			LiveDots       uint64 `json:"live_dots"`
+			Events         uint64 `json:"events"`
+			DeadDots       uint64 `json:"dead_dots"`
+			Actors         uint64 `json:"actors"`
+			Gaps           uint64 `json:"gaps"`
+			BytesClock     uint64 `json:"bytes_clock"`
+			BytesTombstone uint64 `json:"bytes_tombstone"`
+		}{notation{}.jsonSet(set), st.Live, st.Seen, st.Dead, st.Actors, st.Gaps, st.ClockBytes, st.TombstoneBytes})
+	}
+	return a.table(figureRows(set, st))
+}
+
+// figureRows are what is known of a set wherever it is.
+func figureRows(set []byte, st door.Stats) []row {
+	return []row{
+		{"set", fmt.Sprintf("%q", set)},
+		{"live dots", bench.Thousands(st.Live)},
+		{"events", bench.Thousands(st.Seen)},
+		{"dead dots", bench.Thousands(st.Dead)},
+		{"actors", bench.Thousands(st.Actors)},
+		{"gaps in the clock", bench.Thousands(st.Gaps)},
+		{"clock", size(st.ClockBytes)},
+		{"tombstone", size(st.TombstoneBytes)},
+	}
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"bigset"
+	"bigset/fold"
+)
+
+// Bounds of one call of CountParts, beside bigset.ElementPartsMax. After countKeysMin keys it ends with the part; after countKeysMax, or
+// countTimeMax, where it is. That is before iteratorAgeMax: one call has one iterator.
+const (
+	countKeysMin = 1 << 14
+	countKeysMax = 1 << 17
+	countTimeMax = 250 * time.Millisecond
+)
+
+// CountParts counts the elements of a range that are present, in parts, each with a sum of its elements and their dots. Where a part ends
+// is decided by the element alone, so that two stores cut alike. One call reads a bounded number of keys for a bounded time; the caller goes on
+// behind the last part. All of a call is of one moment. A set of which this store has never heard is bigset.ErrNotFound.
+func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange) (out bigset.PartCounts, err error) {
+	if err := r.Check(); err != nil {
+		return out, err
+	}
+	var scrap *fold.Chunk // one that was counted
+	o := r.Read()
+	o.Scrap = func() *fold.Chunk { return scrap }
+	err = s.reading(ctx, name, o, func(_ *set, rd *reader) error {
+		began, t := time.Now(), tally{last: math.MaxUint64 / uint64(r.Mean)}
+		for !t.Done && !t.full {
+			chunk, err := rd.next(ctx)
+			if err != nil {
+				return err
+			}
+			if r.Clock && out.Clock == nil {
+				out.Clock = chunk.Clock
+			}
+			t.chunk(chunk)
+			if t.keys >= countKeysMax || time.Since(began) > countTimeMax {
+				t.stop(chunk.Bound)
+			}
+			scrap = chunk
+		}
+		out.ElementDigests = t.ElementDigests
+		return nil
+	})
+	if err != nil {
+		return bigset.PartCounts{}, err
+	}
+	return out, nil
+}
+
+// tally makes parts of chunks.
+type tally struct {
+	bigset.ElementDigests
+	last   uint64 // an element whose hash is no larger ends a part
+	part   bigset.ElementDigest
+	newest []byte // the last element of the last chunk that had any
+	keys   int    // that were read
+	bytes  int    // of bounds
+	full   bool   // the call ends with the last part
+	buf    []byte // what is hashed of an element
+}
+
+// chunk takes the elements of a chunk, up to the end of a part if that ends the call.
+func (t *tally) chunk(c *fold.Chunk) {
+	t.keys += c.Scanned
+	for i := range c.Elements {
+		e := &c.Elements[i]
+		if t.element(e) > t.last {
+			continue
+		}
+		if t.end(e.Name); t.keys >= countKeysMin || len(t.Parts) == bigset.ElementPartsMax-1 || t.bytes >= elementPartsBytes {
+			t.full = true
+			return
+		}
+	}
+	if n := len(c.Elements); n > 0 {
+		t.newest = append(t.newest[:0], c.Elements[n-1].Name...)
+	}
+	if t.Done = c.Done; t.Done && t.part.Elements > 0 {
+		t.end(t.newest)
+	}
+}
+
+// element takes an element into the part. What is hashed is part of the protocol between replicas. It returns the hash of the element alone.
+// Whoever picks elements can't pick sums: the dots are hashed, too.
+func (t *tally) element(e *fold.Element) uint64 {
+	h := xxhash.Sum64(e.Name)
+	b := binary.BigEndian.AppendUint64(t.buf[:0], h)
+	for _, d := range e.Dots {
+		b = append(binary.AppendUvarint(b, uint64(len(d.Actor))), d.Actor...)
+		b = binary.BigEndian.AppendUint64(b, d.Counter)
+	}
+	t.buf = b
+	var sum [16]byte
+	binary.BigEndian.PutUint64(sum[:8], h)
+	binary.BigEndian.PutUint64(sum[8:], xxhash.Sum64(b))
+	t.part.Add(&sum)
+	return h
+}
+
+// end ends a part with an element.
+func (t *tally) end(element []byte) {
+	t.part.Bound = append([]byte{}, element...)
+	t.Parts = append(t.Parts, t.part)
+	t.part = bigset.ElementDigest{}
+	t.bytes += len(element)
+}
+
+// stop ends the call behind an element, if it has not ended.
+func (t *tally) stop(element []byte) {
+	if t.Done || t.full {
+		return
+	}
+	t.full = true
+	if n := len(t.Parts); t.part.Elements > 0 || n == 0 || !bytes.Equal(t.Parts[n-1].Bound, element) {
+		t.end(element)
+	}
+}

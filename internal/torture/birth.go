@@ -1,0 +1,240 @@
+package torture
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"bigset/client"
+	"bigset/internal/netfault"
+)
+
+// Born is what a birth came to.
+type Born struct {
+	Elements, Keys int
+	Whole          time.Duration // from the start of the processes until all members were whole
+	Added          int           // elements that clients added meanwhile
+}
+
+const (
+	bornSet    = "numbers"
+	bornFilter = "words"
+	markedMost = 10_000 // keys of one request
+)
+
+// Birth has the store of one node, with elements and keys of a filter that were made when it was alone, become that of a cluster whose other nodes begin with empty disks,
+// while a client adds. In the end every node's store has every element, and the cluster denies no key.
+func Birth(ctx context.Context, o Options, elements, keys int) (b Born, err error) {
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+	o.Nodes = 3
+	ns, err := newNodes(&o)
+	defer ns.close()
+	if err != nil {
+		return b, err
+	}
+	first := ns.all[0]
+	if err := fillAlone(ctx, &o, first, elements, keys); err != nil {
+		return b, err
+	}
+	b.Elements, b.Keys = elements, keys
+	o.Progress("%d elements and %d keys at node %s alone", elements, keys, first.id)
+	began := time.Now()
+	for _, n := range ns.all {
+		if err := ns.start(n); err != nil {
+			return b, err
+		}
+	}
+	adds, stop := context.WithCancel(ctx)
+	added := make(chan error, 1)
+	go func() { added <- addUntil(adds, ns, &b.Added) }()
+	err = ns.whole(ctx, 5*time.Minute)
+	b.Whole = time.Since(began)
+	stop()
+	if err := errors.Join(err, <-added); err != nil {
+		return b, err
+	}
+	o.Progress("whole after %.1f s, with %d elements more", b.Whole.Seconds(), b.Added)
+	if err := ns.whole(ctx, time.Minute); err != nil { // the last hints
+		return b, err
+	}
+	for _, n := range ns.all {
+		if err := checkKeys(ctx, n, keys); err != nil {
+			return b, err
+		}
+	}
+	return b, sameNumbers(ctx, ns, &b)
+}
+
+// number is an element, and its key in the filter.
+func number(i int) []byte { return fmt.Appendf(nil, "%09d", i) }
+
+// fillAlone makes a node's store without a cluster.
+func fillAlone(ctx context.Context, o *Options, n *node, elements, keys int) error {
+	load := o.Command("--dir", n.dir, "set", "import", bornSet, "--policy", "empty", "--no-sync")
+	in, err := load.StdinPipe()
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	load.Stdout, load.Stderr = &out, &out
+	if err := load.Start(); err != nil {
+		return err
+	}
+	w := bufio.NewWriter(in)
+	for i := range elements {
+		_, _ = w.Write(append(number(i), '\n')) // Flush has the error
+	}
+	if err := errors.Join(w.Flush(), in.Close(), load.Wait()); err != nil {
+		return fmt.Errorf("%w\n%s", err, out.Bytes())
+	}
+	address, err := netfault.FreeAddress()
+	if err != nil {
+		return err
+	}
+	serve := o.Command("serve", "--dir", n.dir, "--listen", address, "--insecure")
+	if err := serve.Start(); err != nil {
+		return err
+	}
+	marked := listening(ctx, address)
+	if marked == nil {
+		marked = mark(ctx, address, keys)
+	}
+	_ = serve.Process.Signal(syscall.SIGTERM)
+	return errors.Join(marked, serve.Wait())
+}
+
+// listening waits until a process listens.
+func listening(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			return nc.Close()
+		}
+		if pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// mark makes the filter and marks its keys.
+func mark(ctx context.Context, address string, keys int) error {
+	c, err := client.Open(client.Options{Addrs: []string{address}})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f := c.Filter(bornFilter)
+	if _, err := f.Create(ctx, client.FilterCreate{}); err != nil {
+		return err
+	}
+	return eachKeys(keys, func(some [][]byte) error {
+		_, err := f.Mark(ctx, some...)
+		return err
+	})
+}
+
+// eachKeys calls f with all keys, some at a time.
+func eachKeys(keys int, f func(some [][]byte) error) error {
+	var some [][]byte
+	for i := range keys {
+		if some = append(some, number(i)); len(some) == markedMost || i == keys-1 {
+			if err := f(some); err != nil {
+				return err
+			}
+			some = some[:0]
+		}
+	}
+	return nil
+}
+
+func checkKeys(ctx context.Context, n *node, keys int) error {
+	c, err := client.Open(client.Options{Addrs: []string{n.addr}})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f := c.Filter(bornFilter)
+	return eachKeys(keys, func(some [][]byte) error {
+		present, err := f.Check(ctx, some...)
+		for i, yes := range present {
+			if !yes {
+				err = errors.Join(err, fmt.Errorf("torture: node %s denies key %s, which was marked before the cluster was born", n.id, some[i]))
+			}
+		}
+		return err
+	})
+}
+
+// addUntil adds elements at all nodes in turn until ctx ends. What is refused was not added.
+func addUntil(ctx context.Context, ns *nodes, added *int) error {
+	var cs []*client.Client
+	for _, n := range ns.all {
+		c, err := client.Open(client.Options{Addrs: []string{n.addr}})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		cs = append(cs, c)
+	}
+	for i := 0; ctx.Err() == nil; i++ {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTime)
+		_, err := cs[i%len(cs)].Write(bounded, client.Write{Set: []byte(bornSet), Ops: []client.Op{{Kind: client.OpAdd, Element: fmt.Appendf(nil, "more %09d", *added)}}})
+		cancel()
+		switch {
+		case err == nil:
+			*added++
+		case errors.Is(err, client.ErrUnavailable): // before the birth, say
+			pause(ctx, 10*time.Millisecond)
+		default:
+			return fmt.Errorf("torture: an add while the cluster is born: %w", err)
+		}
+	}
+	return nil
+}
+
+// sameNumbers ends all nodes and reads what each of their stores holds.
+func sameNumbers(ctx context.Context, ns *nodes, b *Born) error {
+	want := sha256.New()
+	for i := range b.Elements {
+		_, _ = want.Write(append(number(i), '\n'))
+	}
+	for i := range b.Added {
+		_, _ = fmt.Fprintf(want, "more %09d\n", i)
+	}
+	sum := want.Sum(nil)
+	for _, n := range ns.all {
+		if err := n.end(syscall.SIGTERM); err != nil {
+			return err
+		}
+	}
+	for _, n := range ns.all {
+		got := sha256.New()
+		if err := into(got, ns.o.Command("--dir", n.dir, "set", "export", bornSet)); err != nil {
+			return err
+		}
+		if !bytes.Equal(got.Sum(nil), sum) {
+			return fmt.Errorf("torture: node %s has other elements than were added", n.id)
+		}
+		if out, err := ns.o.Command("--dir", n.dir, "verify").CombinedOutput(); err != nil {
+			return fmt.Errorf("torture: verify of node %s: %w\n%s", n.id, err, out)
+		}
+	}
+	return ctx.Err()
+}
+
+func into(w io.Writer, cmd *exec.Cmd) error {
+	cmd.Stdout = w
+	return cmd.Run()
+}

@@ -1,0 +1,267 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/fold"
+	"bigset/keyscheme"
+	"bigset/server/door"
+	"bigset/server/peer"
+	"bigset/server/peer/remote"
+)
+
+// TestBackendCount: any member counts what it would read, with the context of the whole set, and says why it can't.
+func TestBackendCount(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	var names []string
+	for i := range 2000 {
+		names = append(names, fmt.Sprintf("e%04d", i))
+	}
+	b, set := w.procs[2].member.Backend(), []byte("s")
+	add := door.Write{Set: set, Quorum: door.Quorum{W: 3}} // whichever is asked has all
+	for _, n := range names {
+		add.Ops = append(add.Ops, door.Op{Kind: keyscheme.OpAdd, Element: []byte(n)})
+	}
+	_, err := b.Write(ctx, add)
+	must(t, err)
+	page := func(reverse bool) door.Token {
+		var after door.Token
+		for part, err := range b.Read(ctx, door.Read{Set: set, Limit: 300, Reverse: reverse}) {
+			must(t, err)
+			after = append(after, part.After...)
+		}
+		return after
+	}
+	up, down := page(false), page(true)
+	for _, tt := range []struct {
+		read door.Read
+		want uint64
+	}{
+		{door.Read{}, 2000}, {door.Read{R: 3}, 2000}, {door.Read{R: 1}, 2000}, {door.Read{From: []byte("e0100"), To: []byte("e0150")}, 50}, {door.Read{Prefix: []byte("e1")}, 1000},
+		{door.Read{Limit: 70}, 70}, {door.Read{Limit: 7000, Batch: 3}, 2000}, {door.Read{After: up}, 1700}, {door.Read{After: down, Reverse: true}, 1700},
+		{door.Read{After: down, Reverse: true, From: []byte("e1000")}, 700}, {door.Read{After: up, Limit: 5}, 5},
+	} {
+		tt.read.Set = set
+		n, err := b.Count(ctx, tt.read)
+		if err != nil || n.Elements != tt.want {
+			t.Errorf("%+v: %d, want %d, %v", tt.read, n.Elements, tt.want, err)
+		}
+		if seen, err := w.procs[2].member.live.Load().sealer(set).Seen(n.Context); err != nil || seen.Len() != 2000 {
+			t.Errorf("%+v: the context is %v, %v", tt.read, seen, err)
+		}
+	}
+	of := func(node string) *PeerStats { return w.procs[2].member.stats.of(node) }
+	reads, counts := uint64(0), uint64(0)
+	for _, node := range []string{"a", "b"} {
+		reads += of(node).Verbs[remote.VerbRead].Calls.Load()
+		counts += of(node).Verbs[remote.VerbCountParts].Calls.Load()
+	}
+	if reads > 4 || counts < 11 {
+		t.Errorf("%d reads of others, of two pages, and %d counts", reads, counts)
+	}
+	for _, tt := range []struct {
+		read door.Read
+		want error
+	}{
+		{door.Read{Set: []byte("nobody's")}, bigset.ErrNotFound}, {door.Read{Set: set, R: 4}, door.ErrQuorum}, {door.Read{Set: set, Limit: -1}, bigset.ErrRequest},
+		{door.Read{Set: set, After: up, Reverse: true}, door.ErrCursor}, {door.Read{}, bigset.ErrRequest},
+	} {
+		if n, err := b.Count(ctx, tt.read); !errors.Is(err, tt.want) || n.Elements != 0 {
+			t.Errorf("%+v: %+v, %v, want %v", tt.read, n, err, tt.want)
+		}
+	}
+	w.procs[0].stop()
+	w.procs[1].stop()
+	if n, err := b.Count(ctx, door.Read{Set: set}); !errors.Is(err, door.ErrUnavailable) {
+		t.Errorf("without the others: %+v, %v", n, err)
+	}
+}
+
+// spent is a replica that says nothing of its state once it has applied something, or from the beginning.
+type spent struct {
+	replica
+	applied *atomic.Bool
+}
+
+func (r *spent) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {
+	by, err := r.replica.Apply(ctx, d, durability)
+	r.applied.Store(true)
+	return by, err
+}
+
+func (r *spent) State(ctx context.Context, set []byte) (bigset.State, peer.Member, error) {
+	if r.applied.Load() {
+		return bigset.State{}, r.Member(), errors.New("no answer")
+	}
+	return r.replica.State(ctx, set)
+}
+
+// TestBackendDrop: what a drop leaves is known before it is done, so that one that is done says so, and one that can't be done is not.
+func TestBackendDrop(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	set, m := []byte("s"), w.procs[0].member
+	b, applied := m.Backend(), &atomic.Bool{}
+	must(t, w.procs[0].add(t, "s", "a", "b"))
+	seen, err := b.Context(ctx, set, 3)
+	must(t, err)
+	_, err = b.Write(ctx, door.Write{Set: set, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("c")}}, Quorum: door.Quorum{W: 3}}) // whichever is asked has it
+	must(t, err)
+	l := m.live.Load()
+	var all []replica
+	for _, r := range l.replicas {
+		all = append(all, &spent{r, applied})
+	}
+	odd, err := newLive(l.view, all, l.near, time.Now)
+	must(t, err)
+	m.live.Store(odd)
+	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); err != nil || left != 1 || !applied.Load() {
+		t.Errorf("a drop of what was seen leaves %d, %v", left, err)
+	}
+	before := fmt.Sprint(w.procs[0].read(t, "s"), w.procs[1].read(t, "s"))
+	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, door.ErrUnavailable) || errors.Is(err, door.ErrUnknown) || left != 0 {
+		t.Errorf("a drop where nobody says what there is: %d, %v", left, err)
+	}
+	m.live.Store(l)
+	if after := fmt.Sprint(w.procs[0].read(t, "s"), w.procs[1].read(t, "s")); after != before || after != "[c] [c]" {
+		t.Errorf("%s were left, and then %s", before, after)
+	}
+	if left, err := b.Drop(ctx, door.Drop{Set: set}); err != nil || left != 0 || len(w.procs[1].read(t, "s")) != 0 {
+		t.Errorf("a drop of everything: %d, %v", left, err)
+	}
+	if left, err := b.Drop(ctx, door.Drop{Set: []byte("nobody's")}); !errors.Is(err, bigset.ErrNotFound) || left != 0 {
+		t.Errorf("a drop of nothing: %d, %v", left, err)
+	}
+}
+
+// TestBackendStats: the figures are of what the replicas that were asked know together: what one has seen, less what one knows is dead.
+func TestBackendStats(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	set, b := []byte("s"), w.procs[0].member.Backend()
+	for i, p := range w.procs { // nobody has what another has
+		for k := range i + 1 {
+			_, err := p.store.Add(ctx, set, [][]byte{fmt.Appendf(nil, "e%d.%d", i, k)}, bigset.WriteOptions{})
+			must(t, err)
+		}
+	}
+	_, err := w.procs[2].store.Remove(ctx, set, [][]byte{[]byte("e2.1")}, bigset.WriteOptions{})
+	must(t, err)
+	if st, err := b.Stats(ctx, set, 3); err != nil || st.Live != 5 || st.Seen != 7 || st.Dead != 2 || st.Actors != 3 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if st, err := b.Stats(ctx, set, 1); err != nil || st.Live > 2 || st.Actors != 1 {
+		t.Errorf("of one replica: %+v, %v", st, err)
+	}
+	if _, err := b.Stats(ctx, set, 4); !errors.Is(err, door.ErrQuorum) {
+		t.Errorf("of four replicas: %v", err)
+	}
+	if _, err := b.Stats(ctx, []byte("nobody's"), 0); !errors.Is(err, bigset.ErrNotFound) {
+		t.Errorf("of no set: %v", err)
+	}
+}
+
+// TestBackendLargeClock: a set whose clock takes megabytes is read and counted by a node that has nothing of it, and its replicas answer it over their wire.
+func TestBackendLargeClock(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newTrio(t, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(t, "birth", w.whole)
+	gaps, set, b := &clock.Clock{}, []byte("s"), w.procs[0].member.Backend()
+	for n := uint64(1); n < 3<<22; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
+		gaps.Add(clock.Dot{Actor: "gone", Counter: n + n%3})
+	}
+	for _, p := range w.procs[1:] {
+		_, err := p.store.ApplyFacts(ctx, bigset.Facts{Set: set, Dead: gaps, Keys: []fold.Element{{Name: []byte("a"), Dots: []clock.Dot{{Actor: "one", Counter: 1}}}}}, bigset.NoSync)
+		must(t, err)
+	}
+	for _, read := range []door.Read{{Set: set}, {Set: set, R: 3}} {
+		n, err := b.Count(ctx, read)
+		seen := 0
+		elements := 0
+		for part, err := range b.Read(ctx, read) {
+			must(t, err)
+			seen, elements = seen+len(part.Context), elements+len(part.Elements)
+		}
+		if err != nil || n.Elements != 1 || elements != 1 || len(n.Context) < 1<<20 || seen < 1<<20 {
+			t.Errorf("%d and %d elements, contexts of %d and %d bytes, %v", n.Elements, elements, len(n.Context), seen, err)
+		}
+	}
+	token, err := b.Context(ctx, set, 3)
+	must(t, err)
+	if left, err := b.Drop(ctx, door.Drop{Set: set, Context: token, Quorum: door.Quorum{W: 3}}); err != nil || left != 0 {
+		t.Errorf("a drop leaves %d, %v", left, err)
+	}
+	if n, err := b.Count(ctx, door.Read{Set: set, R: 3}); err != nil || n.Elements != 0 {
+		t.Errorf("after the drop: %d elements, %v", n.Elements, err)
+	}
+}
+
+// BenchmarkBackendCount counts a set of 300,000 elements at R=2 through one of three members, over loopback without TLS, in turns with a read of all of it,
+// which is how a member counted before. It reports how much longer the read takes.
+func BenchmarkBackendCount(b *testing.B) {
+	const elements = 300_000
+	ctx := context.Background()
+	w := newTrio(b, 3)
+	for i := range 3 {
+		w.start(i)
+	}
+	until(b, "birth", w.whole)
+	set, m := []byte("s"), w.procs[0].member.Backend()
+	for i := 0; i < elements; i += bigset.BatchOpsMax {
+		var ops []bigset.Op
+		for k := range min(bigset.BatchOpsMax, elements-i) {
+			ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: fmt.Appendf(nil, "element-%09d", i+k)})
+		}
+		r, err := w.procs[0].store.Write(ctx, set, ops, bigset.WriteOptions{Durability: bigset.NoSync})
+		must(b, err)
+		for _, p := range w.procs[1:] {
+			must(b, p.store.ApplyDelta(ctx, r.Delta, bigset.NoSync))
+		}
+	}
+	var counting, reading time.Duration
+	for b.Loop() {
+		began := time.Now()
+		n, err := m.Count(ctx, door.Read{Set: set})
+		if counting += time.Since(began); err != nil || n.Elements != elements {
+			b.Fatal(n.Elements, err)
+		}
+		began = time.Now()
+		read := 0
+		for part, err := range m.Read(ctx, door.Read{Set: set}) {
+			must(b, err)
+			read += len(part.Elements)
+		}
+		if reading += time.Since(began); read != elements {
+			b.Fatal(read)
+		}
+	}
+	b.ReportMetric(reading.Seconds()/counting.Seconds(), "read/count")
+	b.ReportMetric(counting.Seconds()*1e9/float64(b.N)/elements, "count-ns/element")
+}
