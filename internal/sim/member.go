@@ -35,10 +35,10 @@ type member struct {
 	filled  map[*member]bool // these were, since then
 	copies  int              // from it or to it, under way
 
-	self     *node // where members are those of package server/cluster
+	self     *node              // where members are those of package server/cluster
 	backup   [2]*faultdisk.Disk // copies of its disk, and of that of its hints
-	deaf     time.Time     // until then it hears nothing from the others of what they agree on
-	deafness time.Duration // how long it will be deaf after it agrees to an epoch
+	deaf     time.Time          // until then it hears nothing from the others of what they agree on
+	deafness time.Duration      // how long it will be deaf after it agrees to an epoch
 
 	fault  string        // of its disk
 	failed *atomic.Int64 // writes, by that
