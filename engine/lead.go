@@ -132,6 +132,11 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 		if sync { // what was found must be durable before it is acknowledged
 			return s.db.WaitDurable(s.db.Applied())
 		}
+		if promised { // nothing promised what was found, if it came as facts
+			if err := s.db.Promise(lsm.PromiseSets); err != nil {
+				failAll(group, err)
+			}
+		}
 		return nil
 	}
 	if b.runs != nil {

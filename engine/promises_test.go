@@ -102,6 +102,17 @@ func TestPromises(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, true, false, false},
+		{"what another replica tells, and then writes", func(t *testing.T, p promising) {
+			dot := clock.Dot{Actor: "another", Counter: 1}
+			f := bigset.Facts{Set: []byte("s"), Keys: []fold.Element{{Name: []byte("told"), Dots: []clock.Dot{dot}}}}
+			if _, err := p.ApplyFacts(t.Context(), f, bigset.NoSync); err != nil {
+				t.Fatal(err)
+			}
+			d := bigset.Delta{Set: []byte("s"), Actor: dot.Actor, First: 1, Items: []bigset.Item{{Kind: keyscheme.OpAdd, Element: []byte("told")}}}
+			if err := p.ApplyDelta(t.Context(), d, bigset.NoSync); err != nil {
+				t.Fatal(err)
+			}
+		}, true, true, false},
 		{"a mark that is flushed later", with(bigset.FilterInterval), false, false, true},
 		{"a mark in the log, the process crashes", with(bigset.FilterLog), false, false, false},
 		{"a mark in the log, the machine crashes", with(bigset.FilterLog), true, false, true},
