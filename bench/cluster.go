@@ -140,6 +140,7 @@ const (
 	systemWire    = "wire"    // requests without content
 	systemFloor   = "floor"   // three local applies, and three requests without content
 	systemDisk    = "disk"    // a file that is written and synced
+	systemLimit   = "limit"   // the bound that copies are given
 )
 
 // lab is one run.

@@ -32,6 +32,7 @@ type processes struct {
 	peers string // empty for a node alone
 	ca    string // folder of the CA; empty without TLS
 	extra []string
+	warm  bool // they were given so much that they are as after a long run
 }
 
 // process is one node.

@@ -119,7 +119,10 @@ func clusterGoals() (list []clusterGoal) {
 	add("fill",
 		goal{what: "speed, of a file's", of: at("fill", systemCluster), to: at("fill", systemDisk), have: megabytes, limit: 0.5},
 		goal{what: "p99, of that before", of: at("fill/clients", systemCluster), to: at("fill/before", systemCluster), have: tail, atMost: true, limit: 3},
-		goal{what: "errors", of: at("fill/clients", systemCluster), have: failures, atMost: true})
+		goal{what: "errors", of: at("fill/clients", systemCluster), have: failures, atMost: true},
+		goal{what: "speed, of the limit", of: at("fill/limited", systemCluster), to: at("fill/limited", systemLimit), have: megabytes, limit: 0.5},
+		goal{what: "p99, of that before", of: at("fill/limited/clients", systemCluster), to: at("fill/limited/before", systemCluster), have: tail, atMost: true, limit: 3},
+		goal{what: "errors", of: at("fill/limited/clients", systemCluster), have: failures, atMost: true})
 	add("idle", goal{what: "more memory than a node alone", of: at("idle", systemCluster), to: at("idle", systemAlone), have: moreMiB, atMost: true, limit: 20, unit: " MiB"})
 	return list
 }

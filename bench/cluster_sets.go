@@ -151,6 +151,9 @@ func (l *lab) addTo(workload, system string, n int) error {
 	if err != nil {
 		return err
 	}
+	if err := l.warm(ps); err != nil {
+		return err
+	}
 	var opened []*client.Client
 	defer func() {
 		for _, c := range opened {
@@ -158,6 +161,35 @@ func (l *lab) addTo(workload, system string, n int) error {
 		}
 	}()
 	return l.load(workload, system, ps, n, l.addingAt(ps, &opened))
+}
+
+// warmBytes is what each node of a load is given before: enough that its logs of writes are old ones that are used again, as those of a store that runs for long. A
+// sync of a new log takes half as long again. The stores in this process are warm in the same way.
+const warmBytes = 160 << 20
+
+// warm brings nodes to the state of a long run, once.
+func (l *lab) warm(ps *processes) error {
+	if ps.warm || l.c.Short {
+		return nil
+	}
+	ps.warm = true
+	c, err := ps.all[0].client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	elements := warmElements(8 << 20)
+	for n := 0; n < warmBytes; {
+		var ops []client.Op
+		for _, e := range elements {
+			n += len(e)
+			ops = append(ops, client.Op{Kind: client.OpAdd, Element: append(l.names().append(nil, n), e...)[:len(e)]})
+		}
+		if _, err := c.Write(l.ctx, client.Write{Set: []byte(warmName()), Ops: ops, Policy: bigset.PolicyEmpty}); err != nil {
+			return err
+		}
+	}
+	return ps.ready(readyTime)
 }
 
 // addLocally measures synced adds to one store in this process, or adds that three apply: the first and one of the others before the add ends.
