@@ -39,8 +39,8 @@ The same seed does the same faults; what they meet depends on the machine.`,
 	f.StringSliceVar(&o.Faults, "faults", nil, "what is done: "+strings.Join(torture.AllFaults, ", ")+" (default: all); full, too, for who may mount a disk in memory for each node")
 	_ = cmd.MarkFlagDirname("dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if minutes <= 0 || o.Nodes < 1 || o.Nodes > 9 || o.Clients < 1 {
-			return usage(cmd, "--minutes is above 0, --nodes is 1 to 9, --clients is 1 or more")
+		if minutes <= 0 || o.Nodes < 2 || o.Nodes > 9 || o.Clients < 1 {
+			return usage(cmd, "--minutes is above 0, --nodes is 2 to 9, --clients is 1 or more")
 		}
 		program, err := os.Executable()
 		if err != nil {

@@ -26,6 +26,8 @@ type nodes struct {
 	o   *Options
 	net *netfault.Net
 	all []*node
+	// keep leaves disks of their own mounted, because what is on them shows what went wrong.
+	keep bool
 }
 
 // node is one process, and those that take its place.
@@ -226,7 +228,7 @@ func (ns *nodes) close() {
 		if n.link != nil {
 			n.link.Close()
 		}
-		if n.disk != "" {
+		if n.disk != "" && !ns.keep {
 			_ = unmountDisk(n.disk)
 		}
 	}

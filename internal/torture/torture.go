@@ -94,7 +94,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	r.report.Elapsed = time.Since(began)
 	r.report.History = r.history.Check()
-	return r.report, errors.Join(err, r.report.History.Err())
+	err = errors.Join(err, r.report.History.Err())
+	ns.keep = err != nil
+	return r.report, err
 }
 
 // run is one run.

@@ -151,13 +151,17 @@ func (m *Member) short() (reasons []string) {
 	need := l.view.Record.Settings
 	reads, writes := 0, 0
 	ranges := l.ranges()
+	failed := make([]bool, len(m.conf.Peers))
+	for i := range failed {
+		failed[i] = m.storeFailed(i)
+	}
 	for _, r := range ranges {
 		writable, whole := 0, 0
 		for _, i := range r.owners {
 			if i != l.self && !m.links[m.conf.Peers[i].ID].Up() {
 				continue
 			}
-			if !m.storeFailed(i) {
+			if !failed[i] {
 				writable++
 			}
 			if l.replicas[i].Member().State == peer.Normal {
