@@ -23,6 +23,11 @@ type WriteOptions struct {
 	// that is tried again after somebody has removed its element brings the element back. It is known for engine.Options.RequestAge.
 	// Not together with engine.Options.OpenContexts.
 	Request []byte
+	// Applied, if it is not nil, is called at most once, with the result that Write is going to return, when the operation is applied and its sync is
+	// under way: what other replicas are told then goes to them beside the sync. It is called before Write returns, and only where Write waits for a
+	// sync. If Write fails after that, nobody knows whether a crash takes the operation back here; its dots are never issued again. Applied must return
+	// soon, for other writers of the set wait, and must not call the store. A replica in another process does not call it.
+	Applied func(Result)
 }
 
 // Durability says what an acknowledgement means.

@@ -200,15 +200,28 @@ func (l *lab) addLocally(workload, system string, stores, n int) error {
 		return l.load(workload, system, nil, n, func(int) (func() error, error) {
 			return func() error {
 				ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: l.element()}}
-				r, err := list[0].store.Write(l.ctx, []byte(setName), ops, bigset.WriteOptions{})
-				if err != nil || len(list) == 1 {
+				if len(list) == 1 {
+					_, err := list[0].store.Write(l.ctx, []byte(setName), ops, bigset.WriteOptions{})
 					return err
 				}
-				applied := make(chan error, len(list))
-				for _, to := range list[1:] {
-					late.Go(func() { applied <- to.store.ApplyDelta(l.ctx, r.Delta, bigset.Sync) })
+				synced := make(chan error, len(list))
+				spread := func(r bigset.Result) {
+					for _, to := range list[1:] {
+						late.Go(func() { synced <- to.store.ApplyDelta(l.ctx, r.Delta, bigset.Sync) })
+					}
 				}
-				return <-applied
+				o := bigset.WriteOptions{Applied: spread}
+				if n > 1 { // one after the other makes larger groups, which is faster where many wait
+					o.Applied = nil
+				}
+				r, err := list[0].store.Write(l.ctx, []byte(setName), ops, o)
+				if err == nil && n > 1 {
+					spread(r)
+				}
+				if err != nil {
+					return err
+				}
+				return <-synced
 			}, nil
 		})
 	})

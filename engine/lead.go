@@ -86,6 +86,7 @@ func (s *Store) lead(st *set, group []*request) {
 		if len(group) == 1 { // nobody shares the sync: let the next group gather behind it
 			st.passLead()
 		}
+		tellApplied(group)
 		if err := wait(); err != nil {
 			for _, r := range group {
 				r.err = err
@@ -158,6 +159,15 @@ func (s *Store) writeGroup(st *set, group []*request) (wait func() error) {
 	b.publish()
 	st.touch()
 	return wait
+}
+
+// tellApplied calls Applied of the requests that asked for it, while the sync of their group is under way.
+func tellApplied(group []*request) {
+	for _, r := range group {
+		if r.opt.Applied != nil && r.err == nil && !r.result.Delta.Empty() {
+			r.opt.Applied(r.result)
+		}
+	}
 }
 
 func failAll(group []*request, err error) {

@@ -118,6 +118,7 @@ func (l *link) silence(ctx context.Context) error {
 }
 
 func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (r bigset.Result, m peer.Member, err error) {
+	o.Applied = nil // no network carries it
 	first, wipes := true, 0
 	err = l.over(ctx, func() error {
 		again, by, err := l.Replica.Write(ctx, set, ops, o)

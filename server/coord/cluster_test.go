@@ -104,6 +104,7 @@ func (c *cluster) saw(kind coord.EventKind) (n int) {
 }
 
 func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (r bigset.Result, m peer.Member, err error) {
+	o.Applied = nil // no network carries it
 	first := true
 	err = l.over(ctx, func() error {
 		again, _, err := l.Replica.Write(ctx, set, ops, o)
@@ -123,6 +124,43 @@ func (l *link) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.
 		l.c.orphan = append(l.c.orphan, r.Delta)
 	}
 	return r, l.Member(), err
+}
+
+// atHand is the replica of a link with no network between it and its coordinator.
+type atHand struct {
+	*link
+	disk func() error // called while the disk is at work on a write that is applied; nil answers at once
+}
+
+func (h *atHand) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	if h.down {
+		return bigset.Result{}, h.Member(), peer.ErrUnavailable
+	}
+	r, m, err := h.Replica.Write(ctx, set, ops, o)
+	if err != nil {
+		return r, m, err
+	}
+	if !r.Delta.Empty() {
+		h.c.minted = append(h.c.minted, r.Delta)
+	}
+	if h.disk != nil {
+		err = h.disk()
+	}
+	return r, m, err
+}
+
+// placeAtHand is place where one of the replicas, the first to be asked, is the coordinator's own.
+func (c *cluster) placeAtHand(own int, disk func() error) func([]byte) coord.Placement[peer.Replica] {
+	h := &atHand{c.links[own], disk}
+	return coord.List(func([]byte) (all []peer.Replica) {
+		all = append(all, h)
+		for i, l := range c.links {
+			if i != own {
+				all = append(all, l)
+			}
+		}
+		return all
+	})
 }
 
 func (l *link) Apply(ctx context.Context, d bigset.Delta, durability bigset.Durability) (peer.Member, error) {

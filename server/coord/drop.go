@@ -37,7 +37,7 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 			return Result{}, err
 		}
 	}
-	o := &setOperation{c.newOperation(d.Set, q, l.lists), l}
+	o := &setOperation{operation: c.newOperation(d.Set, q, l.lists), at: l}
 	return o.await(ctx, func(context.Context) {
 		if !o.begin() {
 			return
@@ -46,6 +46,7 @@ func (c *Coordinator) Drop(ctx context.Context, d Drop) (Result, error) {
 		o.result.Delta = bigset.Delta{Set: d.Set, Clear: seen.Clone()}
 		o.mu.Unlock()
 		o.spread(o.result.Delta, nil)
+		o.late.do()
 	})
 }
 

@@ -33,7 +33,7 @@ type schedule struct {
 }
 
 // tally counts what schedules have met.
-type tally struct{ ok, unknown, noQuorum, hinted, orphans, behind, retried, elsewhere int }
+type tally struct{ ok, unknown, noQuorum, hinted, orphans, behind, retried, elsewhere, lateDisks int }
 
 func runSchedule(t *testing.T, seed uint64, total *tally) {
 	s := newSched(seed)
@@ -65,7 +65,18 @@ func runSchedule(t *testing.T, seed uint64, total *tally) {
 			return all
 		}
 		sc.hints = append(sc.hints, h)
-		sc.cos = append(sc.cos, sc.coordinator(coord.Options{Place: coord.List(place), Hints: h, HintInterval: time.Minute}))
+		o := coord.Options{Place: coord.List(place), Hints: h, HintInterval: time.Minute}
+		if s.rng.IntN(2) == 0 {
+			o.Place = sc.placeAtHand(order[0], func() error {
+				s.Sleep(time.Duration(s.rng.IntN(100)) * time.Millisecond)
+				if s.rng.IntN(10) > 0 {
+					return nil
+				}
+				sc.tally.lateDisks++
+				return bigset.ErrFailed
+			})
+		}
+		sc.cos = append(sc.cos, sc.coordinator(o))
 	}
 	s.run(t, time.Hour, func() {
 		clients := 3
@@ -201,7 +212,7 @@ func TestSchedules(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runSchedule(t, seed, &total) })
 	}
 	t.Logf("%+v", total)
-	if n > 100 && (total.ok < 500 || total.unknown < 50 || total.hinted < 50 || total.noQuorum < 5) {
+	if n > 100 && (total.ok < 500 || total.unknown < 50 || total.hinted < 50 || total.noQuorum < 5 || total.lateDisks < 20) {
 		t.Errorf("schedules met too little: %+v", total)
 	}
 }

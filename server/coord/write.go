@@ -62,7 +62,7 @@ func (c *Coordinator) Write(ctx context.Context, w Write) (Result, error) {
 		return Result{}, fmt.Errorf("%w: about %d bytes of a delta, at most %d", ErrRequest, n, peer.FrameBytesMax)
 	}
 	w.Set, w.Ops = bytes.Clone(w.Set), cloneOps(w.Ops) // deltas refer to them, and may be under way when the caller goes on
-	o := &setOperation{c.newOperation(w.Set, q, l.lists), l}
+	o := &setOperation{operation: c.newOperation(w.Set, q, l.lists), at: l}
 	return o.await(ctx, func(ctx context.Context) { o.write(ctx, w) })
 }
 
@@ -88,6 +88,9 @@ func cloneOps(ops []bigset.Op) []bigset.Op {
 type setOperation struct {
 	*operation
 	at placed[peer.Replica]
+	// spreading says that the others were sent what one replica has applied, while that one waits for its disk.
+	spreading bool
+	late      lateSends
 }
 
 // durability is what replicas are asked for.
@@ -101,6 +104,10 @@ func (o *setOperation) durability() bigset.Durability {
 // write has one replica do the request, and sends what it did to the others.
 func (o *setOperation) write(ctx context.Context, w Write) {
 	r, by, err := o.mint(ctx, w)
+	if o.spreading {
+		o.synced(by, err)
+		return
+	}
 	if err != nil {
 		o.mu.Lock()
 		unknown := o.began
@@ -108,34 +115,49 @@ func (o *setOperation) write(ctx context.Context, w Write) {
 		o.finish(!unknown, err)
 		return
 	}
-	o.mu.Lock()
-	o.result.Result, o.result.By = r, by.Member()
-	o.mu.Unlock()
+	o.made(r, by)
 	if r.Delta.Empty() {
 		o.finish(true, nil)
 		return
 	}
 	o.spread(r.Delta, by)
+	o.ack(by.Member().Node, nil)
+	o.late.do()
 }
 
-// spread has all replicas but the one that made a delta apply it. That one, if there is one, has acknowledged it.
+// made notes what a replica did.
+func (o *setOperation) made(r bigset.Result, by peer.Replica) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.result.Result, o.result.By = r, by.Member()
+}
+
+// spread has all replicas but the one that made a delta, if one did, apply it. The caller does what is late.
 func (o *setOperation) spread(d bigset.Delta, by peer.Replica) {
 	from := o.at.write[0].Member()
+	if by != nil {
+		from = by.Member()
+	}
 	o.mu.Lock()
 	o.sent = len(o.at.write)
 	o.mu.Unlock()
-	if by != nil {
-		from = by.Member()
-		o.ack(from.Node, nil)
-	}
-	var late lateSends
 	for _, rep := range o.at.write {
 		if rep != by {
 			node := rep.Member().Node
-			late.add(o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) }))
+			o.late.add(o.c.send(from, deltaTo(rep, d, o.durability()), func(err error) { o.ack(node, err) }))
 		}
 	}
-	late.do()
+}
+
+// synced ends the part of the replica that made a delta, which the others were sent meanwhile. If its disk has failed it is one that has not acknowledged:
+// the others may be enough.
+func (o *setOperation) synced(by peer.Replica, err error) {
+	if err != nil {
+		d := deltaTo(by, o.result.Delta, o.durability())
+		o.c.missed(by.Member(), &d, err)
+	}
+	o.ack(by.Member().Node, err)
+	o.late.do()
 }
 
 // mint has the first replica that can do the request. Its error, while nothing has begun, says that nothing has happened.
@@ -152,9 +174,17 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 		if !o.begin() {
 			return bigset.Result{}, peer.ErrUnavailable
 		}
-		r, m, err := rep.Write(ctx, w.Set, ops, bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request})
+		applied := func(r bigset.Result) {
+			o.spreading = true
+			o.made(r, rep)
+			o.spread(r.Delta, rep)
+		}
+		r, m, err := rep.Write(ctx, w.Set, ops, bigset.WriteOptions{Policy: w.Policy, Durability: o.durability(), Request: w.Request, Applied: applied})
 		if err != nil {
 			err = fmt.Errorf("%s: %w", m.Node, err)
+			if o.spreading {
+				return r, err // the others may do it
+			}
 			if peer.Refused(err) || !known && (errors.Is(err, peer.ErrUnavailable) || errors.Is(err, bigset.ErrBehind)) {
 				o.nothing()
 			}
@@ -164,8 +194,8 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 	for _, rep := range candidates {
 		r, err := try(rep, w.Ops)
 		switch {
-		case err == nil:
-			return r, rep, nil
+		case err == nil || o.spreading:
+			return r, rep, err
 		case errors.Is(err, bigset.ErrBehind):
 			behind = append(behind, rep)
 		case !errors.Is(err, peer.ErrUnavailable):
@@ -178,7 +208,7 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 			errs = append(errs, err)
 			continue
 		}
-		if r, err := try(rep, w.Ops); err == nil || !errors.Is(err, bigset.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
+		if r, err := try(rep, w.Ops); err == nil || o.spreading || !errors.Is(err, bigset.ErrBehind) && !errors.Is(err, peer.ErrUnavailable) {
 			return r, rep, err
 		}
 	}
