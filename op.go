@@ -26,7 +26,8 @@ type WriteOptions struct {
 	// Applied, if it is not nil, is called at most once, with the result that Write is going to return, when the operation is applied and its sync is
 	// under way: what other replicas are told then goes to them beside the sync. It is called before Write returns, and only where Write waits for a
 	// sync. If Write fails after that, nobody knows whether a crash takes the operation back here; its dots are never issued again. Applied must return
-	// soon, for other writers of the set wait, and must not call the store. A replica in another process does not call it.
+	// soon, for other writers of the set wait, and must not call the store. It is no part of what is sent to a replica in another process, which
+	// is asked to answer twice instead.
 	Applied func(Result)
 }
 

@@ -2,8 +2,8 @@
 //
 // A Coordinator takes a client's operation on a set, has one replica of the set's preflist do it, and sends what that replica did, a delta,
 // to the others. It answers when W of them have it, DW of them durably. What is not answered by then goes on in the background;
-// whom a delta did not reach gets it later, from the hints. A replica in the coordinator's own process hands the delta out as soon as it is applied, so
-// that its disk and those of the others work at the same time.
+// whom a delta did not reach gets it later, from the hints. The replica hands the delta out as soon as it is applied, so that its disk and those of the
+// others work at the same time.
 //
 //	         ┌─ Write ──► replica 1 ─ its dots, its batch ─ delta ─ sync
 //	client ──┤                                               │              in parallel

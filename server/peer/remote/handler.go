@@ -124,6 +124,9 @@ func (v *visit) serve(m peer.Message) ([]byte, error) {
 	ctx, rep := v.ctx, v.rep
 	switch m := m.(type) {
 	case peer.Write:
+		if v.r.Verb == VerbWriteAhead {
+			return v.writeAhead(m)
+		}
 		return v.onSet(Mint, m.Set, func() (peer.Message, peer.Member, error) {
 			a, by, err := rep.Write(ctx, m.Set, m.Ops, m.Options)
 			return peer.Written(a), by, err

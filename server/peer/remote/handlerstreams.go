@@ -125,6 +125,45 @@ func (v *visit) read(m peer.Read) ([]byte, error) {
 	})
 }
 
+// writeAhead does a write, sends what it did when that is applied, and answers when it is on disk.
+func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
+	at := keyscheme.SetSlot(m.Set)
+	leave, err := v.enter(Mint, at, at)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	type outcome struct {
+		result bigset.Result
+		by     peer.Member
+		err    error
+	}
+	applied, done := make(chan bigset.Result, 1), make(chan outcome, 1)
+	m.Options.Applied = func(r bigset.Result) { applied <- r }
+	go func() {
+		r, by, err := v.rep.Write(v.ctx, m.Set, m.Ops, m.Options)
+		done <- outcome{r, by, err}
+	}()
+	var o outcome
+	var sent error
+	select {
+	case r := <-applied:
+		sent = v.part(v.rep.Member(), peer.Written(r))
+		o = <-done // also when nobody waits for it: the gate is held until then
+	case o = <-done:
+		if o.err == nil {
+			sent = v.part(o.by, peer.Written(o.result))
+		}
+	}
+	switch {
+	case o.err != nil:
+		return nil, v.failed(o.by, o.err)
+	case sent != nil:
+		return nil, sent
+	}
+	return v.answer(nil, o.by, peer.Done{})
+}
+
 // chunk sends a chunk, in parts where it is too large for a frame: each says up to where it is complete.
 func (v *visit) chunk(by peer.Member, c peer.Chunk) error {
 	if n := len(c.Elements); n > 1 && chunkBytes(&c) > chunkBytesMax {

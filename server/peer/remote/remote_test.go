@@ -235,6 +235,10 @@ func calls(t fataler) []call {
 			a, by, err := r.Write(ctx, set, ops, bigset.WriteOptions{Request: []byte("id"), Durability: bigset.NoSync})
 			return answers{a, by}, err
 		}},
+		{"WriteAhead", remote.Mint, true, true, func(r remote.Local) (any, error) {
+			a, by, err := r.Write(ctx, set, ops[:1], bigset.WriteOptions{Request: []byte("ahead"), Durability: bigset.Sync, Applied: func(bigset.Result) {}})
+			return answers{a, by}, err
+		}},
 		{"Knows", remote.Answer, false, false, func(r remote.Local) (any, error) {
 			a, by, err := r.Knows(ctx, set, []byte("id"))
 			return answers{a, by}, err
@@ -873,7 +877,8 @@ func TestRequestsThatAreNone(t *testing.T) {
 		}
 		for _, v := range remote.Verbs() {
 			other := c
-			if other.Verb = v; v != c.Verb && !(v >= remote.VerbApply && v < remote.VerbHeal) {
+			alike := v == remote.VerbWrite && c.Verb == remote.VerbWriteAhead || v == remote.VerbWriteAhead && c.Verb == remote.VerbWrite
+			if other.Verb = v; v != c.Verb && !alike && !(v >= remote.VerbApply && v < remote.VerbHeal) {
 				try("of another verb", other, node)
 			}
 		}

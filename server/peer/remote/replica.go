@@ -150,9 +150,44 @@ func fit[A any](r *Replica, a A, by peer.Member, err error, fits bool, what stri
 
 // Write implements peer.Replica.
 func (r *Replica) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	if o.Applied != nil && o.Durability == bigset.Sync {
+		result, by, err := r.writeAhead(ctx, set, ops, o)
+		if !errors.Is(err, peer.ErrFrameKind) {
+			return result, by, err
+		}
+		// It has an older program, which does not know the verb: nothing has happened.
+	}
 	w, by, err := ask[peer.Written](ctx, r, VerbWrite, peer.Write{Set: set, Ops: ops, Options: o})
-	fits := len(w.Dots) == len(ops) && (len(w.Delta.Set) == 0 || bytes.Equal(w.Delta.Set, set))
-	return fit(r, bigset.Result(w), by, err, fits, "a result")
+	return fit(r, bigset.Result(w), by, err, answers(&w, set, ops), "a result")
+}
+
+// answers reports whether a result can be that of a write.
+func answers(w *peer.Written, set []byte, ops []bigset.Op) bool {
+	return len(w.Dots) == len(ops) && (len(w.Delta.Set) == 0 || bytes.Equal(w.Delta.Set, set))
+}
+
+// writeAhead is Write that calls o.Applied with what the replica has applied, while that waits for its disk.
+func (r *Replica) writeAhead(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	var result bigset.Result
+	told := false
+	err := r.stream(ctx, VerbWriteAhead, peer.Write{Set: set, Ops: ops, Options: o}, func(part []byte, from *sender) (bool, error) {
+		w, err := decodePart[peer.Written](bytes.Clone(part), from) // the result refers to it
+		switch {
+		case err != nil:
+			return true, err
+		case told || !answers(&w, set, ops):
+			return true, errors.New("a result that was not asked for")
+		}
+		result, told = bigset.Result(w), true
+		if !result.Delta.Empty() {
+			o.Applied(result)
+		}
+		return true, nil
+	})
+	if err == nil && !told {
+		err = r.strange("no result")
+	}
+	return result, r.Member(), err
 }
 
 // Knows implements peer.Replica.

@@ -26,6 +26,7 @@ const (
 	VerbRangeDigests   wire.Verb = 118
 	VerbCountParts     wire.Verb = 119
 	VerbRequests       wire.Verb = 120 // a stream
+	VerbWriteAhead     wire.Verb = 122 // a stream: what was applied, then that it is on disk
 
 	VerbMark           wire.Verb = 130
 	VerbApplyMarks     wire.Verb = 131
@@ -54,7 +55,7 @@ func Verbs() (all []wire.Verb) {
 // fits reports whether a request is one of its verb; of no request, whether the verb is one of a replica.
 func fits(v wire.Verb, m peer.Message) (ok bool) {
 	switch v {
-	case VerbWrite:
+	case VerbWrite, VerbWriteAhead:
 		_, ok = m.(peer.Write)
 	case VerbKnows:
 		_, ok = m.(peer.Knows)
