@@ -43,6 +43,8 @@ type trio struct {
 	procs []*process
 	log   *slog.Logger
 	rate  int64 // of copies into members that are started from now on
+	// around is put around the handlers of members that are started from now on, if it is not nil.
+	around func(wire.Handler) wire.Handler
 }
 
 func newTrio(t testing.TB, n int) *trio {
@@ -104,7 +106,11 @@ func (w *trio) start(i int) *process {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
 		}}, rep, w.disks[i])
 	must(w.t, err)
-	p.server = wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: Errors}, Handler: p.member.Handler(), Hello: p.member.Hello, Name: w.peers[i].ID, Log: w.log})
+	handler := p.member.Handler()
+	if w.around != nil {
+		handler = w.around(handler)
+	}
+	p.server = wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: Errors}, Handler: handler, Hello: p.member.Hello, Name: w.peers[i].ID, Log: w.log})
 	p.ln, err = net.Listen("tcp", w.peers[i].Address)
 	must(w.t, err)
 	go func() { _ = p.server.Serve(context.Background(), p.ln) }()
