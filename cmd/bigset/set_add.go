@@ -27,18 +27,12 @@ With --json each element comes with its context: the token to act on this very a
 			if err := c.parse(cmd, args); err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.addAway(cmd, c)
-			}
 			how := making
 			if len(c.tokens) > 0 {
 				how = changing // a token is of a store that there is
 			}
 			a.openContexts = c.open
-			return a.withStore(how, func(s *engine.Store) error {
+			return a.either(cmd, how, func() error { return a.addAway(cmd, c) }, func(s *engine.Store) error {
 				seal := newSealer(s, c.set)
 				r, err := c.write(cmd.Context(), s, seal)
 				if err != nil {

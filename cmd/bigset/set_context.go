@@ -29,13 +29,7 @@ Tokens are sealed with a key of the store; they live as long as it does, and wor
 			if err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.contextAway(cmd.Context(), n, set, elements)
-			}
-			return a.withStore(atRest, func(s *engine.Store) error {
+			return a.either(cmd, atRest, func() error { return a.contextAway(cmd.Context(), n, set, elements) }, func(s *engine.Store) error {
 				if len(elements) == 0 {
 					return a.wide(cmd.Context(), s, set)
 				}

@@ -27,13 +27,7 @@ context: the token of the whole set when counting began, for drop.`,
 			if o.Prefix, err = n.bound("prefix", prefix); err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.countAway(cmd.Context(), set, o.Prefix)
-			}
-			return a.withStore(atRest, func(s *engine.Store) error {
+			return a.either(cmd, atRest, func() error { return a.countAway(cmd.Context(), set, o.Prefix) }, func(s *engine.Store) error {
 				c, err := s.Count(cmd.Context(), set, o)
 				if err != nil {
 					return err

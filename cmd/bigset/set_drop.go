@@ -39,13 +39,7 @@ back; ` + "`names`" + ` leaves it out unless asked. Its space is given back at o
 			case !given && o.Policy == bigset.PolicyRequired:
 				return fmt.Errorf("drop %q: %w", set, bigset.ErrContextRequired)
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.dropAway(cmd, set, token)
-			}
-			return a.withStore(changing, func(s *engine.Store) error {
+			return a.either(cmd, changing, func() error { return a.dropAway(cmd, set, token) }, func(s *engine.Store) error {
 				var seen *clock.Clock
 				if given {
 					if seen, err = newSealer(s, set).bound(token); err != nil {

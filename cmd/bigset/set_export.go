@@ -24,13 +24,7 @@ written that way: it ends the export with an error; --base64 writes any bytes.`,
 			if err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.exportAway(cmd.Context(), set, n)
-			}
-			return a.withStore(atRest, func(s *engine.Store) error { return a.export(cmd.Context(), s, set, n) })
+			return a.either(cmd, atRest, func() error { return a.exportAway(cmd.Context(), set, n) }, func(s *engine.Store) error { return a.export(cmd.Context(), s, set, n) })
 		},
 	}
 	n.flag(cmd)

@@ -29,13 +29,7 @@ With --json each answer comes with its context: the token to act on what was see
 			if err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.hasAway(cmd.Context(), n, set, elements)
-			}
-			return a.withStore(atRest, func(s *engine.Store) error {
+			return a.either(cmd, atRest, func() error { return a.hasAway(cmd.Context(), n, set, elements) }, func(s *engine.Store) error {
 				found, err := s.Subset(cmd.Context(), set, elements)
 				if err != nil {
 					return err

@@ -56,13 +56,7 @@ and when there is more the last object is {"after": TOKEN}. Where there is no el
 			if err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.listAway(cmd, l, o)
-			}
-			return a.withStore(atRest, func(s *engine.Store) error {
+			return a.either(cmd, atRest, func() error { return a.listAway(cmd, l, o) }, func(s *engine.Store) error {
 				l.seal = newSealer(s, l.set)
 				if cmd.Flags().Changed("after") {
 					if o.After, err = l.seal.after(l.after, l.reverse); err != nil {

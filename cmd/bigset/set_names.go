@@ -18,13 +18,7 @@ func (a *app) setNames() *cobra.Command {
   bigset set names --all --json`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.namesAway(cmd.Context(), n, all)
-			}
-			return a.withStore(atRest, func(s *engine.Store) error {
+			return a.either(cmd, atRest, func() error { return a.namesAway(cmd.Context(), n, all) }, func(s *engine.Store) error {
 				for info, err := range s.Sets(cmd.Context(), all) {
 					if err != nil {
 						return err

@@ -13,6 +13,7 @@ import (
 
 	"bigset"
 	"bigset/client"
+	"bigset/engine"
 	"bigset/keyscheme"
 	"bigset/server/certs"
 	"bigset/server/door"
@@ -86,6 +87,18 @@ func (a *app) away(cmd *cobra.Command) (bool, error) {
 		return false, usage(cmd, "--no-sync and --dw contradict each other: --dw 0 waits for no disk")
 	}
 	return true, nil
+}
+
+// either does a command at a running node, or in the folder with that access if none is named.
+func (a *app) either(cmd *cobra.Command, how access, away func() error, here func(*engine.Store) error) error {
+	yes, err := a.away(cmd)
+	switch {
+	case err != nil:
+		return err
+	case yes:
+		return away()
+	}
+	return a.withStore(how, here)
 }
 
 // quorum returns what a change has to reach before it is acknowledged.

@@ -23,14 +23,8 @@ with --open-contexts nobody looks.`,
 			if err := c.parse(cmd, args); err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.removeAway(cmd, c)
-			}
 			a.openContexts = c.open
-			return a.withStore(changing, func(s *engine.Store) error {
+			return a.either(cmd, changing, func() error { return a.removeAway(cmd, c) }, func(s *engine.Store) error {
 				r, err := c.write(cmd.Context(), s, newSealer(s, c.set))
 				if err != nil {
 					return err

@@ -27,13 +27,7 @@ node, "bigset stats SET" prints of that node's folder while it is stopped.`,
 			if err != nil {
 				return err
 			}
-			if away, err := a.away(cmd); away || err != nil {
-				if err != nil {
-					return err
-				}
-				return a.statsAway(cmd.Context(), set)
-			}
-			return a.withStore(atRest, func(s *engine.Store) error {
+			return a.either(cmd, atRest, func() error { return a.statsAway(cmd.Context(), set) }, func(s *engine.Store) error {
 				st, err := s.State(cmd.Context(), set)
 				if err != nil {
 					return err

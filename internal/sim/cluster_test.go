@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -48,24 +49,24 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestClusterRepeats: a seed does the same again, mostly. What a power cut leaves depends on goroutines of the engine.
+// TestClusterRepeats: a seed does the same again. Steps that end a process or break its disk are left out: which writes they meet depends on the engine's own
+// goroutines.
 func TestClusterRepeats(t *testing.T) {
-	const seeds = 20
-	same := 0
-	for seed := uint64(1); seed <= seeds; seed++ {
+	timed := []string{"power", "crash", "wipe", "restart", "put-back", "io-error", "disk-full"}
+	for seed := uint64(1); seed <= 20; seed++ {
 		var did [2]string
 		for i := range did {
 			r, some := newReport(), map[string]int{}
-			if v, err := runScript(drawScript(seed, clusterSize(seed, 0)), r, some); v != nil || err != nil {
+			s := drawScript(seed, clusterSize(seed, 0)).filter(func(_ int, t *step) bool { return !slices.Contains(timed, t.kind) })
+			if v, err := runScript(s, r, some); v != nil || err != nil {
 				t.Fatal(v, err)
 			}
+			r.Faults["compaction"] += r.Faults["rewrite"] // which of them it was, the engine's goroutines decide, too
+			delete(r.Faults, "rewrite")
 			did[i] = fmt.Sprint(*r, some)
 		}
-		if did[0] == did[1] {
-			same++
+		if did[0] != did[1] {
+			t.Errorf("seed %d did\n%s\nand then\n%s", seed, did[0], did[1])
 		}
-	}
-	if same < seeds/2 {
-		t.Errorf("%d of %d schedules repeat", same, seeds)
 	}
 }

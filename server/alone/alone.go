@@ -146,7 +146,7 @@ func (b *Backend) options(r *door.Read) (o bigset.ReadOptions, err error) {
 	return o, err
 }
 
-// Read implements door.Backend. It asks the store for one element more than the limit: then it knows whether there is one.
+// Read implements door.Backend.
 func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, error] {
 	return func(yield func(door.Part, error) bool) {
 		o, err := b.options(&r)
@@ -154,16 +154,14 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 			yield(door.Part{}, err)
 			return
 		}
-		if r.Limit > 0 {
-			o.Limit = r.Limit + 1
-		}
-		p := &page{read: &r, seal: b.sealer(r.Set), left: r.Limit}
+		p := &door.Page{Read: &r, Seal: b.sealer(r.Set)}
+		o.Limit = p.Ask()
 		for chunk, err := range b.store.Read(ctx, r.Set, o) {
 			if err != nil {
 				yield(door.Part{}, failure(err, 0))
 				return
 			}
-			part, err := p.part(chunk)
+			part, err := part(p, chunk)
 			if err != nil {
 				yield(door.Part{}, err)
 				return
@@ -176,38 +174,16 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 	}
 }
 
-// page is a read that is under way.
-type page struct {
-	read  *door.Read
-	seal  *door.Sealer
-	begun bool
-	left  int // of the limit
-	last  []byte
-}
-
-func (p *page) part(chunk *fold.Chunk) (part door.Part, err error) {
-	if !p.begun {
-		p.begun = true
-		if part.Context, err = p.seal.Wide(chunk.Clock); err != nil {
-			return part, err
-		}
+// part makes a part of what the store has found.
+func part(p *door.Page, chunk *fold.Chunk) (part door.Part, err error) {
+	if err := p.Begin(&part, chunk.Clock); err != nil {
+		return part, err
 	}
 	part.Elements = make([]door.Element, 0, len(chunk.Elements))
 	for _, e := range chunk.Elements {
-		if p.read.Limit > 0 && p.left == 0 {
-			part.Done = true
-			part.After, err = p.seal.Cursor(p.last, p.read.Reverse)
+		if err := p.Add(&part, e.Name, e.Dots); err != nil || part.Done {
 			return part, err
 		}
-		p.left--
-		p.last = e.Name
-		el := door.Element{Name: e.Name}
-		if p.read.Contexts {
-			if el.Context, err = p.seal.Narrow(e.Name, e.Dots); err != nil {
-				return part, err
-			}
-		}
-		part.Elements = append(part.Elements, el)
 	}
 	return part, nil
 }

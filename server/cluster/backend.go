@@ -192,14 +192,14 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 			yield(door.Part{}, err)
 			return
 		}
-		p := &page{read: &r, left: r.Limit}
+		p := &page{Page: door.Page{Read: &r}}
 		stopped := false
 		_, err := again(ctx, b, always, func(l *live, _ int) (struct{}, error) {
 			q, err := b.quorum(l, door.Quorum{}, r.R)
 			if err != nil {
 				return struct{}{}, err
 			}
-			p.seal = l.sealer(r.Set)
+			p.Seal = l.sealer(r.Set)
 			o, err := p.options()
 			if err != nil {
 				return struct{}{}, err
@@ -228,73 +228,46 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 
 // page is a read that is under way.
 type page struct {
-	read  *door.Read
-	seal  *door.Sealer
-	begun bool
-	done  bool
-	left  int // of the limit
-	last  []byte
-	room  []door.Element // for the elements of a part
+	door.Page
+	done bool
+	room []door.Element // for the elements of a part
 }
 
 // partBytesMax is about how many bytes a part has, beside those of its last element.
 const partBytesMax = 1 << 20
 
-// options returns what replicas are asked for: the limit and one more, which says whether there is another page.
+// options returns what replicas are asked for.
 func (p *page) options() (o bigset.ReadOptions, err error) {
-	r := p.read
-	o = bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse}
-	if r.Limit > 0 {
-		o.Limit = p.left + 1
+	r := p.Read
+	o = bigset.ReadOptions{From: r.From, To: r.To, Prefix: r.Prefix, Reverse: r.Reverse, Limit: p.Ask()}
+	if o.After = p.Last(); o.After == nil {
+		o.After, err = p.Seal.After(r.After, r.Reverse)
 	}
-	if p.last != nil {
-		o.After = p.last
-		return o, nil
-	}
-	o.After, err = p.seal.After(r.After, r.Reverse)
 	return o, err
 }
 
 // parts gives what a result holds to the client, in parts of its size.
-func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) {
-	var last []byte // of what was given; the result's memory
-	defer func() {
-		if last != nil {
-			p.last = append([]byte{}, last...)
-		}
-	}()
+func (p *page) parts(r *readcore.Result, give func(door.Part) bool) error {
+	defer p.Keep() // the result's memory is used again
 	out, bytes := door.Part{Elements: p.room[:0]}, 0
-	if r.Context != nil && !p.begun {
-		p.begun = true
-		if out.Context, err = p.seal.Wide(r.Context); err != nil {
+	if r.Context != nil {
+		if err := p.Begin(&out, r.Context); err != nil {
 			return err
 		}
 	}
-	size := p.read.Batch
+	size := p.Read.Batch
 	if size == 0 {
 		size = door.BatchMax
 	}
 	for _, e := range r.Elements {
-		if p.read.Limit > 0 && p.left == 0 {
-			p.done, out.Done = true, true
-			if last == nil {
-				last = p.last
-			}
-			if out.After, err = p.seal.Cursor(last, p.read.Reverse); err == nil {
-				give(out)
-			}
+		if err := p.Add(&out, e.Name, e.Dots); err != nil {
 			return err
 		}
-		p.left--
-		last = e.Name
-		el := door.Element{Name: e.Name}
-		if p.read.Contexts {
-			if el.Context, err = p.seal.Narrow(e.Name, e.Dots); err != nil {
-				return err
-			}
+		if out.Done {
+			break
 		}
-		out.Elements = append(out.Elements, el)
-		if bytes += len(el.Name) + len(el.Context); len(out.Elements) == size || bytes >= partBytesMax {
+		n := len(out.Elements)
+		if bytes += len(e.Name) + len(out.Elements[n-1].Context); n == size || bytes >= partBytesMax {
 			if !give(out) {
 				return nil
 			}
@@ -302,9 +275,8 @@ func (p *page) parts(r *readcore.Result, give func(door.Part) bool) (err error) 
 		}
 	}
 	p.room = out.Elements
-	if out.Done = r.Done; out.Done {
-		p.done = true
-	}
+	out.Done = out.Done || r.Done
+	p.done = out.Done
 	if out.Done || len(out.Elements) > 0 || len(out.Context) > 0 {
 		give(out)
 	}

@@ -21,11 +21,7 @@ import (
 func TestBackendCount(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	var names []string
 	for i := range 2000 {
 		names = append(names, fmt.Sprintf("e%04d", i))
@@ -113,11 +109,7 @@ func (r *spent) State(ctx context.Context, set []byte) (bigset.State, peer.Membe
 func TestBackendDrop(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	set, m := []byte("s"), w.procs[0].member
 	b, applied := m.Backend(), &atomic.Bool{}
 	must(t, w.procs[0].add(t, "s", "a", "b"))
@@ -156,11 +148,7 @@ func TestBackendDrop(t *testing.T) {
 func TestBackendStats(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	set, b := []byte("s"), w.procs[0].member.Backend()
 	for i, p := range w.procs { // nobody has what another has
 		for k := range i + 1 {
@@ -188,11 +176,7 @@ func TestBackendStats(t *testing.T) {
 func TestBackendLargeClock(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	gaps, set, b := &clock.Clock{}, []byte("s"), w.procs[0].member.Backend()
 	for n := uint64(1); n < 3<<22; n += 9 { // a page of 2^16 counters with every ninth takes some 15 KB
 		gaps.Add(clock.Dot{Actor: "gone", Counter: n + n%3})

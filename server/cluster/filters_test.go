@@ -96,16 +96,6 @@ func (p *process) has(t testing.TB, name string, keys [][]byte) (n int) {
 	return n
 }
 
-func startTrio(t testing.TB) *trio {
-	t.Helper()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.listed)
-	return w
-}
-
 // TestFiltersOfThree: filters that one member creates all serve, also with one away, when none can be created or dropped; and they stay with a member that comes with another
 // disk, whichever it is.
 func TestFiltersOfThree(t *testing.T) {
@@ -250,10 +240,7 @@ func TestFiltersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newTrio(t, 3)
 	w.disks[0].slow = 5 * time.Millisecond
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.listed)
+	w.birth()
 	for round := range 5 {
 		var mu sync.Mutex
 		var all sync.WaitGroup
@@ -338,10 +325,7 @@ func TestFiltersBefore(t *testing.T) {
 	must(t, f.MarkAll(ctx1(t), keys, make([]bool, len(keys))))
 	must(t, s.Close())
 	w.disks[1].data = true
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.listed)
+	w.birth()
 	for _, p := range w.procs {
 		if n := p.has(t, "mine", keys); n != len(keys) {
 			t.Errorf("node %d has %d of %d", p.i, n, len(keys))

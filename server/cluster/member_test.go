@@ -43,6 +43,8 @@ type trio struct {
 	procs []*process
 	log   *slog.Logger
 	rate  int64 // of copies into members that are started from now on
+	// around is put around the handlers of members that are started from now on, if it is not nil.
+	around func(wire.Handler) wire.Handler
 }
 
 func newTrio(t testing.TB, n int) *trio {
@@ -62,6 +64,23 @@ func newTrio(t testing.TB, n int) *trio {
 		}
 	})
 	return w
+}
+
+// startTrio starts three members, and returns when they are a cluster.
+func startTrio(t testing.TB) *trio {
+	t.Helper()
+	w := newTrio(t, 3)
+	w.birth()
+	return w
+}
+
+// birth starts all members, and returns when they are a cluster.
+func (w *trio) birth() {
+	w.t.Helper()
+	for i := range w.procs {
+		w.start(i)
+	}
+	until(w.t, "birth", w.listed)
 }
 
 func must(t testing.TB, err error) {
@@ -87,7 +106,11 @@ func (w *trio) start(i int) *process {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)
 		}}, rep, w.disks[i])
 	must(w.t, err)
-	p.server = wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: Errors}, Handler: p.member.Handler(), Hello: p.member.Hello, Name: w.peers[i].ID, Log: w.log})
+	handler := p.member.Handler()
+	if w.around != nil {
+		handler = w.around(handler)
+	}
+	p.server = wire.NewServer(wire.ServerOptions{Options: wire.Options{Errors: Errors}, Handler: handler, Hello: p.member.Hello, Name: w.peers[i].ID, Log: w.log})
 	p.ln, err = net.Listen("tcp", w.peers[i].Address)
 	must(w.t, err)
 	go func() { _ = p.server.Serve(context.Background(), p.ln) }()
@@ -166,11 +189,7 @@ func (p *process) read(t testing.TB, set string) (elements []string) {
 // Three processes are one store: what one takes the others read, one may be away, and one that lost its disk is filled again.
 func TestThree(t *testing.T) {
 	t.Parallel()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	for i := range 20 {
 		must(t, w.procs[i%3].add(t, fmt.Sprintf("set%d", i%4), fmt.Sprintf("e%02d", i)))
 	}
@@ -227,11 +246,7 @@ func TestThree(t *testing.T) {
 // TestCopyLimit: a member whose copies are bounded is filled no faster than that.
 func TestCopyLimit(t *testing.T) {
 	t.Parallel()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	for i := range 10 {
 		must(t, w.procs[0].add(t, fmt.Sprintf("set%d", i), "element"))
 	}
@@ -249,11 +264,7 @@ func TestCopyLimit(t *testing.T) {
 // All members may have lost what they acknowledged last, in one crash: they unite what they have, and count again.
 func TestAllLack(t *testing.T) {
 	t.Parallel()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	for i := range 9 {
 		must(t, w.procs[i%3].add(t, "s", fmt.Sprintf("e%02d", i)))
 	}

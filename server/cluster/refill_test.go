@@ -16,11 +16,7 @@ import (
 // first time, through every member: what is kept of requests comes with the copy of their sets.
 func TestRetryAfterRefill(t *testing.T) {
 	t.Parallel()
-	w := newTrio(t, 3)
-	for i := range 3 {
-		w.start(i)
-	}
-	until(t, "birth", w.whole)
+	w := startTrio(t)
 	ctx := context.Background()
 	write := func(i int, of coord.Write) coord.Result {
 		t.Helper()

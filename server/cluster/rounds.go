@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"bigset/server/coord"
 )
 
 // Run keeps the member in agreement until ctx ends.
@@ -46,7 +48,7 @@ const roundTime = 2 * time.Second
 func (m *Membership) Round(ctx context.Context) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
-	ctx, cancel := deadline(ctx, m.conf.Runner, roundTime)
+	ctx, cancel := coord.Deadline(ctx, m.conf.Runner, roundTime)
 	defer cancel()
 	states := m.askAll(ctx)
 	waits, err := m.step(ctx, states)

@@ -52,19 +52,6 @@ func (t *tasks) Wait() {
 	_ = ended.Wait(context.Background())
 }
 
-// deadline returns a context that ends when d has passed by the runner's clock. By the process's own clock the other side is told of it, too.
-func deadline(ctx context.Context, run coord.Runner, d time.Duration) (context.Context, context.CancelFunc) {
-	if _, ok := run.(coord.Goroutines); ok {
-		return context.WithTimeout(ctx, d)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := run.After(d, func() { cancel(context.DeadlineExceeded) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 // pause returns when d has passed by the runner's clock.
 func pause(run coord.Runner, d time.Duration) {
 	passed := run.NewSignal()

@@ -12,7 +12,7 @@ import (
 // ask asks as many replicas as have to answer, the first ones, and another one for each that fails, or that has not answered after Options.HedgeTime; where that is not set it
 // asks all at once. It returns the first answers when there are enough of them.
 func ask[R interface{ Member() peer.Member }, T any](ctx context.Context, c *Coordinator, name []byte, enough int, replicas []R, f func(context.Context, R) (T, error)) ([]T, error) {
-	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
+	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
 	a := &asking[R, T]{c: c, ctx: ctx, f: f, left: replicas, enough: enough, of: len(replicas), settled: c.run.NewSignal()}
 	first := len(replicas)

@@ -291,7 +291,7 @@ func (o *markingGroup) mint(ctx context.Context) (marked []peer.SliceMarked, by 
 
 // decide asks one replica for the marks. One that could not begin with any slice, because it is joining or its disk is full, fails as a whole.
 func (o *markingGroup) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) ([]peer.SliceMarked, error) {
-	ctx, cancel := deadline(ctx, o.c.run, patience)
+	ctx, cancel := Deadline(ctx, o.c.run, patience)
 	defer cancel()
 	marked, by, err := rep.(peer.ManySlices).MarkMany(ctx, o.spec, o.of.keys)
 	if err != nil {
@@ -336,7 +336,7 @@ func (o *markingGroup) give(from peer.Member, rep peer.ManySlices, marks []peer.
 	}
 	o.c.run.Go(func() {
 		defer o.c.give(node, size)
-		ctx, cancel := deadline(o.c.life, o.c.run, o.c.opt.SendTimeout)
+		ctx, cancel := Deadline(o.c.life, o.c.run, o.c.opt.SendTimeout)
 		defer cancel()
 		answers, _, err := rep.ApplyMarksMany(ctx, o.spec, marks)
 		if err == nil && len(answers) != len(marks) {

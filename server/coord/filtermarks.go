@@ -166,7 +166,7 @@ func (o *marking) mint(ctx context.Context) (bigset.Marks, []bool, peer.SliceRep
 
 // decide asks one replica for the marks.
 func (o *marking) decide(ctx context.Context, rep peer.SliceReplica, patience time.Duration) (bigset.Marks, []bool, error) {
-	ctx, cancel := deadline(ctx, o.c.run, patience)
+	ctx, cancel := Deadline(ctx, o.c.run, patience)
 	defer cancel()
 	m, added, by, err := rep.Mark(ctx, o.spec, o.hashes)
 	switch {

@@ -175,7 +175,7 @@ type sliceWork func(context.Context, bigset.SliceSpec, []bloomslice.Hash) ([]boo
 // eachSlice does a request at all slices that it has keys of, side by side, and answers in the order of the keys. Slices that the same replicas hold are done
 // together, and one by one what is left of them.
 func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, work sliceWork, together groupWork) ([]bool, error) {
-	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
+	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
 	parts := r.cut()
 	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, len(r.Keys))}

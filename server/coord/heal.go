@@ -137,7 +137,7 @@ func (c *Coordinator) damaged(set []byte, at peer.Replica, lost *clock.Clock) {
 	}
 	c.run.Go(func() {
 		defer c.give(e.Node, size)
-		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+		ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		healed, left, err := Heal(ctx, set, lost, at, c.opt.Place(set).all()...)
 		if healed > 0 {

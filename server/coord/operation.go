@@ -39,7 +39,7 @@ func (o *operation) await(ctx context.Context, f func(context.Context)) (Result,
 	if !o.c.enter() {
 		return Result{}, ErrClosed
 	}
-	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout)
+	ctx, cancel := Deadline(ctx, o.c.run, o.c.opt.Timeout)
 	defer cancel()
 	o.c.run.Go(func() {
 		defer o.c.leave() // Close waits, so that what a replica did for a caller who has gone still becomes hints

@@ -18,7 +18,7 @@ func (c *Coordinator) beginRead(ctx context.Context) error {
 	room := c.run.NewSignal()
 	c.readsWaiting = append(c.readsWaiting, room)
 	c.mu.Unlock()
-	ctx, cancel := deadline(ctx, c.run, c.opt.Timeout)
+	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
 	err := room.Wait(ctx)
 	if err == nil {

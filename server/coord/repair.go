@@ -119,7 +119,7 @@ func (c *Coordinator) mend(r *repair) {
 	}
 	c.run.Go(func() {
 		defer c.give(e.Node, size)
-		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+		ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		f := bigset.Facts{Set: r.set, Keys: r.missing, Dead: r.dead}
 		for _, s := range r.suspect {

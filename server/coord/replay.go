@@ -367,7 +367,7 @@ func (c *Coordinator) replaying() {
 			}
 			c.run.Go(func() { // so that one that hangs keeps none of the others
 				defer c.leave()
-				ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+				ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
 				defer cancel()
 				_, _ = c.Replay(ctx, node) // what did not arrive stays
 			})

@@ -68,8 +68,13 @@ func (s *signal) Wait(ctx context.Context) error {
 	}
 }
 
-// deadline returns a context that ends when d has passed on the runner's clock.
-func deadline(ctx context.Context, r Runner, d time.Duration) (context.Context, context.CancelFunc) {
+// Deadline returns a context that ends when d has passed on the runner's clock: then its cause is context.DeadlineExceeded. With Goroutines the context has
+// that deadline, which a wire sends with each request: so a peer stops when the coordinator does. The caller calls the
+// function when the work has ended.
+func Deadline(ctx context.Context, r Runner, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := r.(Goroutines); ok {
+		return context.WithTimeout(ctx, d)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := r.After(d, func() { cancel(context.DeadlineExceeded) })
 	return ctx, func() {

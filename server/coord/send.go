@@ -49,7 +49,7 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (
 	}
 	c.run.Go(func() {
 		defer c.give(d.node, d.size)
-		ctx, cancel := deadline(c.life, c.run, c.opt.SendTimeout)
+		ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
 		defer cancel()
 		err := d.give(ctx)
 		if err != nil {

@@ -52,7 +52,7 @@ func (c *Coordinator) exchangeShare(s Share) error {
 		return ErrClosed
 	}
 	defer c.leave()
-	ctx, cancel := deadline(c.life, c.run, c.opt.ExchangeTimeout)
+	ctx, cancel := Deadline(c.life, c.run, c.opt.ExchangeTimeout)
 	defer cancel()
 	x := &exchange{a: s.A, b: s.B, lost: func(set []byte, at peer.Replica, dots *clock.Clock) {
 		c.damaged(bytes.Clone(set), at, dots)
@@ -84,7 +84,7 @@ func (c *Coordinator) exchangeSlices(s Share) (Exchanged, error) {
 	case !okB:
 		return Exchanged{}, fmt.Errorf("%w: %v", errNoSlices, s.B.Member())
 	}
-	ctx, cancel := deadline(c.life, c.run, c.opt.ExchangeTimeout)
+	ctx, cancel := Deadline(c.life, c.run, c.opt.ExchangeTimeout)
 	defer cancel()
 	return ExchangeSlices(ctx, a, b, s.First, s.Last)
 }

@@ -221,7 +221,7 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 // knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the
 // time that there is.
 func (o *setOperation) knowing(ctx context.Context, request []byte) []peer.Replica {
-	ctx, cancel := deadline(ctx, o.c.run, o.c.opt.Timeout/4)
+	ctx, cancel := Deadline(ctx, o.c.run, o.c.opt.Timeout/4)
 	defer cancel()
 	var mu sync.Mutex
 	var knowing []peer.Replica

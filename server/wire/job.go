@@ -1,0 +1,131 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// job is one request.
+type job struct {
+	c      *serverConn
+	id     uint64
+	req    Request
+	bytes  int64
+	ctx    context.Context
+	cancel context.CancelFunc
+	credit chan struct{} // parts that may be sent; nil for a request that wants no stream
+}
+
+// begin has a request that is whole done.
+func (c *serverConn) begin(id uint64, a *assembly) {
+	j := &job{c: c, id: id, bytes: int64(a.env.length),
+		req: Request{Verb: a.env.verb, Epoch: a.env.epoch, Priority: a.env.priority, Body: a.body, From: &c.from}}
+	if a.env.deadline > 0 {
+		j.ctx, j.cancel = context.WithTimeout(c.ctx, time.Duration(a.env.deadline)*time.Millisecond)
+	} else {
+		j.ctx, j.cancel = context.WithCancel(c.ctx)
+	}
+	if a.env.credit > 0 {
+		j.credit = make(chan struct{}, creditMax)
+		for range a.env.credit {
+			j.credit <- struct{}{}
+		}
+	}
+	c.mu.Lock()
+	c.open[id] = j
+	c.mu.Unlock()
+	c.s.running.Add(1)
+	select {
+	case c.s.work <- j:
+	default:
+		go c.s.worker(j)
+	}
+}
+
+// idleTime is how long a goroutine waits for another request: its stack has grown already.
+const idleTime = 10 * time.Second
+
+// worker does requests, one after the other.
+func (s *Server) worker(j *job) {
+	idle := time.NewTimer(idleTime)
+	defer idle.Stop()
+	for {
+		j.run()
+		j = nil
+		idle.Reset(idleTime)
+		select {
+		case j = <-s.work:
+		case <-idle.C:
+			return
+		}
+	}
+}
+
+// errGone says that nobody waits for a stream any more.
+var errGone = errors.New("wire: nobody waits for the answer any more")
+
+// run does one request and sends the answer.
+func (j *job) run() {
+	c := j.c
+	defer c.s.running.Add(-1)
+	defer j.cancel()
+	if err := j.ctx.Err(); err != nil {
+		j.end()
+		if errors.Is(err, context.DeadlineExceeded) {
+			c.refuse(j.id, refusedLate, "its time was over before it began")
+		}
+		c.give(j.bytes)
+		return
+	}
+	var written chan struct{} // of the part before
+	var send func([]byte) error
+	if j.credit != nil {
+		send = func(part []byte) error {
+			select {
+			case <-j.credit:
+			case <-j.ctx.Done():
+				return errGone
+			}
+			if written == nil {
+				written = make(chan struct{}, 1)
+			}
+			m := (&message{kind: kindPart, priority: j.req.Priority, id: j.id, body: part, gone: func() { written <- struct{}{} }}).withLength()
+			if ok, _ := c.out.push(m, true); !ok {
+				return errGone
+			}
+			select {
+			case <-written: // or the next part could overtake it
+				return nil
+			case <-c.ctx.Done():
+				return errGone
+			}
+		}
+	} else {
+		send = func([]byte) error {
+			return fmt.Errorf("%w: verb %d answers with a stream, which was not asked for", ErrFrame, j.req.Verb)
+		}
+	}
+	last, err := c.s.opt.Handler(j.ctx, &j.req, send)
+	j.end()
+	m := &message{kind: kindAnswer, priority: j.req.Priority, id: j.id, body: last}
+	if err == nil && len(last) > BodyBytesMax {
+		err = fmt.Errorf("%w: an answer of %d bytes, at most %d", ErrFrame, len(last), BodyBytesMax)
+	}
+	if err != nil {
+		m.kind, m.body = kindError, c.s.opt.errors(c.from.Role).Append(nil, err)
+	}
+	m.withLength()
+	m.gone = func() { c.give(j.bytes) }
+	if ok, _ := c.out.push(m, true); !ok {
+		c.give(j.bytes)
+	}
+}
+
+// end takes a request off the connection.
+func (j *job) end() {
+	j.c.mu.Lock()
+	delete(j.c.open, j.id)
+	j.c.mu.Unlock()
+}

@@ -1,0 +1,212 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// serverConn is one connection of a server.
+type serverConn struct {
+	s       *Server
+	nc      net.Conn
+	out     *queue
+	from    Remote
+	address uint64
+	use     *use // of all of its kind
+	own     *use // of this connection; nil for nodes
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu      sync.Mutex
+	open    map[uint64]*job      // requests that are being done
+	coming  map[uint64]*assembly // requests of which segments are still to come
+	drained bool
+}
+
+// drain asks the other side for no more requests.
+func (c *serverConn) drain() {
+	c.mu.Lock()
+	c.drained = true
+	c.mu.Unlock()
+	c.out.push(&message{kind: kindDrain, priority: PriorityQuorum}, true)
+}
+
+// read takes requests until the connection ends.
+func (c *serverConn) read(r *bufio.Reader) error {
+	defer c.letGo()
+	s := &segments{r: r}
+	for {
+		h, err := s.next()
+		if err != nil {
+			return err
+		}
+		switch h.kind {
+		case kindRequest:
+			err = c.request(s, h)
+		case kindCredit:
+			err = c.credit(s, h)
+		case kindCancel:
+			c.mu.Lock()
+			a := c.coming[h.id]
+			delete(c.coming, h.id)
+			j := c.open[h.id]
+			c.mu.Unlock()
+			if a != nil {
+				c.give(int64(a.env.length))
+			}
+			if j != nil {
+				j.cancel()
+			}
+			err = s.rest(h)
+		case kindPing:
+			c.out.push(&message{kind: kindPong, priority: PriorityQuorum}, true)
+			err = s.rest(h)
+		case kindPong:
+			err = s.rest(h)
+		default:
+			err = fmt.Errorf("%w: a segment of kind %d from a caller", ErrFrame, h.kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// letGo gives back what requests have taken that did not come whole.
+func (c *serverConn) letGo() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, a := range c.coming {
+		c.give(int64(a.env.length))
+		delete(c.coming, id)
+	}
+}
+
+// credit takes a segment that asks for more parts.
+func (c *serverConn) credit(s *segments, h head) error {
+	b, err := s.small(h.length)
+	if err != nil {
+		return err
+	}
+	n := 0
+	if len(b) == 1 {
+		n = int(b[0])
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	if n == 0 || n > creditMax {
+		return fmt.Errorf("%w: credit of %x", ErrFrame, b)
+	}
+	c.mu.Lock()
+	j := c.open[h.id]
+	c.mu.Unlock()
+	if j == nil { // it has ended
+		return nil
+	}
+	for range n {
+		select {
+		case j.credit <- struct{}{}:
+		default:
+			return fmt.Errorf("%w: credit for more than %d parts, or for no stream", ErrFrame, creditMax)
+		}
+	}
+	return nil
+}
+
+// request takes a segment of a request.
+func (c *serverConn) request(s *segments, h head) error {
+	n := h.length
+	c.mu.Lock()
+	a, open := c.coming[h.id], c.open[h.id] != nil
+	c.mu.Unlock()
+	if h.flags&flagFirst != 0 {
+		if a != nil || open || n < envelopeBytes {
+			return fmt.Errorf("%w: two requests of one number, or no envelope", ErrFrame)
+		}
+		b, err := s.small(envelopeBytes)
+		if err != nil {
+			return err
+		}
+		e, err := decodeEnvelope(b)
+		if err != nil {
+			return err
+		}
+		n -= envelopeBytes
+		if why, text := c.admit(&e); why != 0 {
+			c.refuse(h.id, why, text)
+			if err := s.skip(n); err != nil {
+				return err
+			}
+			return s.end()
+		}
+		a = &assembly{kind: kindRequest, left: int(e.length), env: e}
+		if h.flags&flagLast == 0 {
+			c.mu.Lock()
+			c.coming[h.id] = a
+			c.mu.Unlock()
+		}
+	}
+	if a == nil { // what follows a refusal or a cancel
+		return s.rest(head{length: n})
+	}
+	last := h.flags&flagLast != 0
+	err := a.add(s, n, last)
+	if err == nil {
+		err = s.end()
+	}
+	switch {
+	case err != nil:
+		if h.flags&flagFirst != 0 && last { // else letGo does
+			c.give(int64(a.env.length))
+		}
+		return err
+	case last:
+		c.mu.Lock()
+		delete(c.coming, h.id)
+		c.mu.Unlock()
+		c.begin(h.id, a)
+	}
+	return nil
+}
+
+// admit takes the room of a request, or says why it is refused.
+func (c *serverConn) admit(e *envelope) (why refusal, text string) {
+	client := c.from.Role != RoleNode
+	switch {
+	case client && (e.verb.Peers() || e.epoch != 0 || e.priority > PriorityRead):
+		return refusedRole, fmt.Sprintf("verb %d, epoch %d, priority %d of a client", e.verb, e.epoch, e.priority)
+	case !client && e.address != c.address:
+		return refusedAddress, "another member is here, or another incarnation of it"
+	}
+	c.mu.Lock()
+	drained := c.drained
+	c.mu.Unlock()
+	if drained {
+		return refusedDraining, "the node is stopping"
+	}
+	if c.own != nil && !c.own.take(int64(e.length)) {
+		return refusedBusy, "this connection has too much under way"
+	}
+	if !c.use.take(int64(e.length)) {
+		if c.own != nil {
+			c.own.give(int64(e.length))
+		}
+		return refusedBusy, "too much is under way"
+	}
+	return 0, ""
+}
+
+func (c *serverConn) give(bytes int64) {
+	c.use.give(bytes)
+	if c.own != nil {
+		c.own.give(bytes)
+	}
+}
+
+func (c *serverConn) refuse(id uint64, why refusal, text string) {
+	c.out.push(&message{kind: kindRefusal, priority: PriorityQuorum, id: id, body: append([]byte{byte(why)}, text...)}, true)
+}
