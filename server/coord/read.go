@@ -30,6 +30,12 @@ type Read struct {
 // is replaced by another in mid-stream, and a part with a second context follows. The read ends with an error, of which *QuorumError
 // says that there was none left, or with a part that is Done.
 //
+// After Options.DigestAfter elements on which the replicas agree, an ascending read without a limit asks all replicas but the first for digests of parts
+// (peer.Replica.CountParts), and goes on with the elements of the first one while the digests are those of its elements: both have then shown the same elements, by the
+// same dots, and a merge leaves them as they are whatever the clocks say. A chunk stands for another replica's when all parts up to its end were alike. From the first part
+// that differs on that replica sends elements again, and what follows is merged as before. The contexts stay, because each answer comes with a clock that has seen all
+// that the replica's first one had; an answer without that ends the stream, as a failure does. Two different contents have the same digest with a probability of 2^-64 at most.
+//
 // A part is one moment at each replica; the read as a whole is no one moment of the set. An operation on the whole set takes what is in
 // all contexts that were given. Of each replica there are four chunks in memory at most. The consumer sets the pace, may stop at any
 // part, and may keep what it was given. ErrBusy: too many reads are under way (Options.ReadsMax).
@@ -57,10 +63,10 @@ func (c *Coordinator) read(ctx context.Context, r Read, q Quorum, l placed[peer.
 		defer cancel() // the replicas are told to stop
 		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(l.read), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
 			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit})}
+		defer g.stop()
 		if r.Options.Limit == 0 && !r.Options.Reverse && q.R > 1 {
 			g.digests.least, g.digests.wait = c.opt.DigestAfter, c.opt.DigestAfter
 		}
-		defer g.stop()
 		stopped, err := g.run(yield)
 		if err != nil && !stopped {
 			yield(readcore.Result{}, err)

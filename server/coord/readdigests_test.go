@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -100,7 +101,9 @@ func TestReadDigests(t *testing.T) {
 		for _, a := range all {
 			stops := &tired{a.link, s.rng}
 			if s.rng.IntN(2) == 0 {
-				a.parts = func(_ int, r bigset.CountRange) (bigset.PartCounts, peer.Member, error) { return stops.CountParts(ctx, set, r) }
+				a.parts = func(_ int, r bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+					return stops.CountParts(ctx, set, r)
+				}
 			}
 		}
 		if seed%3 == 2 {
@@ -336,10 +339,7 @@ func TestReadDigestsAmidWrites(t *testing.T) {
 	for seed := range uint64(12) {
 		s := newSched(seed)
 		c := newCluster(t, s, 3)
-		var stay []string
-		for _, n := range numbered(0, 600) {
-			stay = append(stay, n)
-		}
+		stay := numbered(0, 600)
 		c.fills(stay, c.links...)
 		co, all := c.counted(coord.Options{DigestAfter: 20, Quorum: coord.Quorum{R: 2 + int(seed%2)}})
 		s.run(t, time.Hour, func() {
@@ -394,4 +394,38 @@ func TestReadDigestsAmidWrites(t *testing.T) {
 	if digests < 100 {
 		t.Errorf("%d questions for digests", digests)
 	}
+}
+
+// late says only after its last element that there are no more.
+type late struct{ *link }
+
+func (l *late) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.Seq2[*fold.Chunk, error] {
+	return func(yield func(*fold.Chunk, error) bool) {
+		for c, err := range l.link.Read(ctx, set, o) {
+			if err == nil && c.Done && len(c.Elements) > 0 {
+				if !yield(&fold.Chunk{Clock: c.Clock, Elements: c.Elements, Bound: c.Elements[len(c.Elements)-1].Name}, nil) {
+					return
+				}
+				c = &fold.Chunk{Clock: c.Clock, Done: true}
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestReadDigestsAtTheEnd: where the first replica has no more elements, and another one has not said so yet, it is too late for digests.
+func TestReadDigestsAtTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newSched(1), 2)
+	c.fills(numbered(0, 100), c.links...)
+	co := c.coordinator(coord.Options{DigestAfter: 100, Quorum: coord.Quorum{N: 2}, Place: coord.List(func([]byte) []peer.Replica {
+		return []peer.Replica{c.links[0], &late{c.links[1]}}
+	})})
+	c.s.run(t, minute, func() {
+		if got, contexts, err := gather(co, coord.Read{Set: set}); err != nil || len(got) != 100 || contexts != 1 {
+			t.Errorf("%d elements, %d contexts, %v", len(got), contexts, err)
+		}
+	})
 }
