@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 
+	"github.com/cespare/xxhash/v2"
+
 	"bigset/clock"
 	"bigset/keyscheme"
 )
@@ -67,6 +69,24 @@ func (d *ElementDigest) add(sum *[16]byte) {
 	high, _ := bits.Add64(binary.BigEndian.Uint64(d.Sum[:8]), binary.BigEndian.Uint64(sum[:8]), carry)
 	binary.BigEndian.PutUint64(d.Sum[8:], low)
 	binary.BigEndian.PutUint64(d.Sum[:8], high)
+}
+
+// ElementHash hashes elements for the parts of a count. The zero value is ready. It belongs to one goroutine.
+type ElementHash struct{ buf []byte }
+
+// Sum returns what ElementDigest.Add takes of an element that is present by those dots, and the hash of the element alone. Both are part of the
+// protocol between replicas. A client that chooses elements can't choose sums, because the dots are hashed, too.
+func (h *ElementHash) Sum(element []byte, dots []clock.Dot) (sum [16]byte, name uint64) {
+	name = xxhash.Sum64(element)
+	b := binary.BigEndian.AppendUint64(h.buf[:0], name)
+	for i := range dots {
+		b = append(binary.AppendUvarint(b, uint64(len(dots[i].Actor))), dots[i].Actor...)
+		b = binary.BigEndian.AppendUint64(b, dots[i].Counter)
+	}
+	h.buf = b
+	binary.BigEndian.PutUint64(sum[:8], name)
+	binary.BigEndian.PutUint64(sum[8:], xxhash.Sum64(b))
+	return sum, name
 }
 
 // ElementDigests are the parts of a range, in order.

@@ -3,11 +3,8 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"math"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"bigset"
 	"bigset/fold"
@@ -65,7 +62,7 @@ type tally struct {
 	keys   int    // that were read
 	bytes  int    // of bounds
 	full   bool   // the call ends with the last part
-	buf    []byte // what is hashed of an element
+	hash   bigset.ElementHash
 }
 
 // chunk takes the elements of a chunk, up to the end of a part if that ends the call.
@@ -89,21 +86,11 @@ func (t *tally) chunk(c *fold.Chunk) {
 	}
 }
 
-// element takes an element into the part. What is hashed is part of the protocol between replicas. It returns the hash of the element alone.
-// Whoever picks elements can't pick sums: the dots are hashed, too.
+// element takes an element into the part. It returns the hash of the element alone.
 func (t *tally) element(e *fold.Element) uint64 {
-	h := xxhash.Sum64(e.Name)
-	b := binary.BigEndian.AppendUint64(t.buf[:0], h)
-	for _, d := range e.Dots {
-		b = append(binary.AppendUvarint(b, uint64(len(d.Actor))), d.Actor...)
-		b = binary.BigEndian.AppendUint64(b, d.Counter)
-	}
-	t.buf = b
-	var sum [16]byte
-	binary.BigEndian.PutUint64(sum[:8], h)
-	binary.BigEndian.PutUint64(sum[8:], xxhash.Sum64(b))
+	sum, name := t.hash.Sum(e.Name, e.Dots)
 	t.part.Add(&sum)
-	return h
+	return name
 }
 
 // end ends a part with an element.

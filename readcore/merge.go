@@ -83,6 +83,7 @@ type stream struct {
 	first    *clock.Clock // of the first one; nil before it
 	bound    []byte       // of the last one, or where the stream began; nil is the beginning
 	over     bool         // no chunk follows: it is complete for ever
+	resumed  bool         // its next chunk must have seen what its first one had
 	failed   bool         // it has no replica
 	notFound bool         // its replica does not know the set
 }
@@ -132,8 +133,11 @@ func (m *Merge) Admit(i int, c *fold.Chunk) error {
 	if reason := m.flaw(s.bound, c); reason != "" {
 		return fmt.Errorf("%w: of stream %d: %s", ErrChunk, i, reason)
 	}
+	if s.resumed && !c.Clock.Descends(s.first) {
+		return fmt.Errorf("%w: of stream %d: it has forgotten what it had seen", ErrChunk, i)
+	}
 	m.found = true
-	s.clock = c.Clock
+	s.clock, s.resumed = c.Clock, false
 	if s.first == nil {
 		s.first = c.Clock
 	}
@@ -224,6 +228,28 @@ func (m *Merge) Replace(i int) (after []byte) {
 	}
 	m.streams[i] = stream{bound: m.bound}
 	return m.bound
+}
+
+// Resume begins a stream again, at the replica that it is of, and returns the element after which it must go on. What was held of it is forgotten, its first
+// clock is not: the contexts that were given stay, and so Admit refuses a next chunk that has not seen as much. It reports false, and changes nothing, for a
+// stream of which nothing is merged, one that is complete, and one that has failed.
+func (m *Merge) Resume(i int) (after []byte, ok bool) {
+	s := &m.streams[i]
+	if m.done || m.bound == nil || s.first == nil || s.over || s.failed {
+		return nil, false
+	}
+	*s = stream{first: s.first, bound: m.bound, resumed: true}
+	return m.bound, true
+}
+
+// Rest returns what is held of a stream and not merged, or nil. It shares the memory of the chunk.
+func (m *Merge) Rest(i int) *fold.Chunk {
+	s := &m.streams[i]
+	if s.chunk == nil {
+		return nil
+	}
+	rest := s.chunk.Elements[s.next:]
+	return &fold.Chunk{Clock: s.clock, Elements: rest, Count: len(rest), Bound: s.chunk.Bound, Done: s.chunk.Done}
 }
 
 // Step merges what has become certain. It reports false when that is nothing new: a stream is wanted, or to be replaced, or the

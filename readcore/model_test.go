@@ -78,6 +78,7 @@ type reading struct {
 	opt      readcore.Options
 	merge    *readcore.Merge
 	sources  []*source // nil where the stream has failed
+	moved    []bool    // resumed at another replica
 	ghost    *clock.Clock
 	failedAt []byte
 	out      []fold.Element
@@ -99,7 +100,7 @@ func (w *world) read(broken string) *reading {
 		rd.opt.Limit = 1 + w.pick(4)
 	}
 	rd.merge = readcore.New(rd.opt)
-	rd.sources = make([]*source, w.r)
+	rd.sources, rd.moved = make([]*source, w.r), make([]bool, w.r)
 	for i := range rd.sources {
 		rd.start(i, nil)
 	}
@@ -129,12 +130,20 @@ func (rd *reading) step() error {
 		rd.fail(i)
 	case w.chance(15):
 		rd.sources[i].renew()
+	case w.chance(10):
+		rd.resume(i)
 	}
 	wants := rd.merge.Wants(nil)
 	if len(wants) > 0 {
-		if err := rd.deliver(wants[w.pick(len(wants))]); err != nil {
+		k := wants[w.pick(len(wants))]
+		err := rd.deliver(k)
+		switch {
+		case rd.moved[k] && errors.Is(err, readcore.ErrChunk): // it lacks what the stream had seen
+			rd.fail(k)
+		case err != nil:
 			return err
 		}
+		rd.moved[k] = false
 	}
 	if err := rd.refuses(i, wants); err != nil {
 		return err
@@ -142,9 +151,23 @@ func (rd *reading) step() error {
 	return rd.take()
 }
 
+// resume begins a stream again, at its replica or at another one that has its name: whether that has seen enough the merge must find out.
+func (rd *reading) resume(i int) {
+	after, ok := rd.merge.Resume(i)
+	if !ok {
+		return
+	}
+	if rd.w.chance(40) {
+		rd.moved[i] = true
+		rd.start(i, after)
+		return
+	}
+	rd.sources[i] = rd.w.open(rd.sources[i].r, after, rd.opt.Reverse)
+}
+
 func (rd *reading) fail(i int) {
 	rd.ghost, rd.failedAt = rd.sources[i].seen, rd.sources[i].bound
-	rd.sources[i] = nil
+	rd.sources[i], rd.moved[i] = nil, false
 	rd.merge.Fail(i)
 	rd.fails++
 	if rd.broken == "fail-over restarts" {
@@ -451,7 +474,7 @@ func TestRepairs(t *testing.T) {
 			w.step()
 		}
 		w.r = len(w.replicas)
-		rd := &reading{guarantee: w.begin(), opt: readcore.Options{Streams: w.r}, sources: make([]*source, w.r)}
+		rd := &reading{guarantee: w.begin(), opt: readcore.Options{Streams: w.r}, sources: make([]*source, w.r), moved: make([]bool, w.r)}
 		rd.merge = readcore.New(rd.opt)
 		for i := range rd.sources {
 			rd.start(i, nil)

@@ -117,11 +117,14 @@ func agreed(runs [][]fold.Element) int {
 	for _, run := range runs[1:] {
 		n = min(n, len(run))
 	}
-	for k := range n {
-		e := &runs[0][k]
-		for _, run := range runs[1:] {
-			if !same(e, &run[k]) {
-				return k
+	for _, run := range runs[1:] {
+		if n == 0 || &run[0] == &runs[0][0] { // one stands for the other
+			continue
+		}
+		for k := range n {
+			if !same(&runs[0][k], &run[k]) {
+				n = k
+				break
 			}
 		}
 	}

@@ -77,6 +77,9 @@ type Options struct {
 	ReadsMax int
 	// CountMean is about how many elements of a set are counted as one part: so many are read where replicas differ in one of them. Default 512.
 	CountMean int
+	// DigestAfter is after how many elements on which its replicas agree a read without a limit asks all of them but the first for digests of their elements in
+	// place of the elements: see Coordinator.Read. Default 16,384, negative is never.
+	DigestAfter int
 	// RepairsMax is of how many elements one read may have repairs sent; default 10,000.
 	RepairsMax int
 	// Hints keep what replicas have missed; default nil: it is left to anti-entropy. The coordinator does not close them.
@@ -137,6 +140,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.ChunkTimeout = cmp.Or(o.ChunkTimeout, 5*time.Second)
 	o.ReadsMax = cmp.Or(o.ReadsMax, 1024)
 	o.CountMean = cmp.Or(o.CountMean, 512)
+	o.DigestAfter = max(0, cmp.Or(o.DigestAfter, 16_384))
 	o.RepairsMax = cmp.Or(o.RepairsMax, 10_000)
 	o.SendsMax = cmp.Or(o.SendsMax, 4096)
 	o.SendBytesMax = cmp.Or(o.SendBytesMax, 64<<20)

@@ -30,6 +30,12 @@ type Read struct {
 // is replaced by another in mid-stream, and a part with a second context follows. The read ends with an error, of which *QuorumError
 // says that there was none left, or with a part that is Done.
 //
+// After Options.DigestAfter elements on which the replicas agree, an ascending read without a limit asks all replicas but the first for digests of parts
+// (peer.Replica.CountParts), and goes on with the elements of the first one while the digests are those of its elements: both have then shown the same elements, by the
+// same dots, and a merge leaves them as they are whatever the clocks say. A chunk stands for another replica's when all parts up to its end were alike. From the first part
+// that differs on that replica sends elements again, and what follows is merged as before. The contexts stay, because each answer comes with a clock that has seen all
+// that the replica's first one had; an answer without that ends the stream, as a failure does. Two different contents have the same digest with a probability of 2^-64 at most.
+//
 // A part is one moment at each replica; the read as a whole is no one moment of the set. An operation on the whole set takes what is in
 // all contexts that were given. Of each replica there are four chunks in memory at most. The consumer sets the pace, may stop at any
 // part, and may keep what it was given. ErrBusy: too many reads are under way (Options.ReadsMax).
@@ -58,6 +64,9 @@ func (c *Coordinator) read(ctx context.Context, r Read, q Quorum, l placed[peer.
 		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(l.read), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
 			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit})}
 		defer g.stop()
+		if r.Options.Limit == 0 && !r.Options.Reverse && q.R > 1 {
+			g.digests.least, g.digests.wait = c.opt.DigestAfter, c.opt.DigestAfter
+		}
 		stopped, err := g.run(yield)
 		if err != nil && !stopped {
 			yield(readcore.Result{}, err)
@@ -73,19 +82,21 @@ const triesMax = 2
 
 // gathering is one quorum read.
 type gathering struct {
-	c     *Coordinator
-	ctx   context.Context
-	req   Read
-	q     Quorum
-	merge *readcore.Merge
-	spare []peer.Replica // that are not being read, in the order in which they will be
-	tried map[peer.Replica]int
-	errs  []error
+	c       *Coordinator
+	ctx     context.Context
+	req     Read
+	q       Quorum
+	merge   *readcore.Merge
+	spare   []peer.Replica // that are not being read, in the order in which they will be
+	digests digesting
+	tried   map[peer.Replica]int
+	errs    []error
 
 	repaired int // elements of which repairs were sent
 	hedges   int // replicas that were replaced because their first chunk took too long
 
 	streams []*stream
+	shown   int        // chunks of the first stream that wait, and that matches know
 	mu      sync.Mutex // of what streams deliver
 	wake    Signal     // set when one has; never nil: a stream may deliver before the next one is begun
 }
@@ -101,13 +112,17 @@ type stream struct {
 	cancel context.CancelFunc
 
 	// Under the gathering's lock.
-	chunks []*fold.Chunk // that were not taken, aheadMax at most
-	scrap  []*fold.Chunk // whose memory may be used again
-	err    error         // why no more will come
-	room   Signal        // set when there is room for one more; nil while there is
-	timer  func()        // stops the wait for the next one
-	begun  bool          // a chunk has come
-	hedged bool          // the first one has less time than others
+	chunks []*fold.Chunk        // that were not taken, aheadMax at most
+	scrap  []*fold.Chunk        // whose memory may be used again
+	err    error                // why no more will come
+	room   Signal               // set when there is room for one more; nil while there is
+	timer  func()               // stops the wait for the next one
+	begun  bool                 // a chunk has come
+	hedged bool                 // the first one has less time than others
+	counts []*bigset.PartCounts // of a stream of digests, in place of chunks
+
+	match *match // what makes chunks of the digests; nil for a stream of chunks
+	done  bool   // the last chunk was taken
 }
 
 // run merges until the read is done.
@@ -137,12 +152,16 @@ func (g *gathering) run(yield func(readcore.Result, error) bool) (stopped bool, 
 				return false, fmt.Errorf("%w: %q", bigset.ErrNotFound, g.req.Set)
 			}
 			g.repair(r.Lacking)
+			g.digests.merged(&r)
 			if !yield(r, nil) {
 				return true, nil
 			}
 			if r.Done {
 				return false, nil
 			}
+		}
+		if g.digests.due() {
+			g.digest()
 		}
 		if progress {
 			continue
@@ -166,16 +185,21 @@ func (g *gathering) stop() {
 func (g *gathering) take(i int) (took bool, err error) {
 	s := g.streams[i]
 	g.mu.Lock()
-	if c := g.merge.Scrap(i); c != nil {
+	if c := g.merge.Scrap(i); c != nil && s.match == nil { // the memory of what stands for a chunk is the first stream's
 		s.scrap = append(s.scrap, c)
 	}
-	chunk, failed := s.next(), s.err
+	g.show()
+	chunk, failed := g.next(s)
 	g.mu.Unlock()
 	switch {
 	case chunk != nil:
+		s.done = chunk.Done
 		failed = g.merge.Admit(i, chunk)
 	case failed == nil:
 		return false, nil
+	case s.match != nil && (errors.Is(failed, errUnlike) || errors.Is(failed, peer.ErrFrameKind)):
+		g.unlike(i, failed)
+		return true, nil
 	case errors.Is(failed, bigset.ErrNotFound) && !g.req.NotFoundFails:
 		failed = g.merge.NotFound(i)
 	}
@@ -200,6 +224,10 @@ func (g *gathering) replace(i int, cause error) error {
 		g.spare = append(g.spare, s.rep)
 	}
 	g.merge.Fail(i)
+	if i == 0 {
+		g.whole()
+	}
+	g.digests.failed()
 	return g.start(i, g.merge.Replace(i))
 }
 
@@ -213,17 +241,28 @@ func (g *gathering) start(i int, after []byte) error {
 			continue
 		}
 		g.tried[rep]++
-		s := &stream{g: g, rep: rep}
-		var ctx context.Context
-		ctx, s.cancel = context.WithCancel(g.ctx)
-		g.streams[i] = s
-		g.mu.Lock()
-		s.expect()
-		g.mu.Unlock()
-		g.c.run.Go(func() { s.pump(ctx, g.options(after)) })
+		g.pump(i, &stream{g: g, rep: rep}, after)
 		return nil
 	}
 	return &QuorumError{Set: g.req.Set, Answered: g.q.R - 1, Of: g.q.R, Err: errors.Join(g.errs...)}
+}
+
+// pump begins stream i, after an element.
+func (g *gathering) pump(i int, s *stream, after []byte) {
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(g.ctx)
+	g.mu.Lock()
+	g.streams[i] = s
+	if i == 0 {
+		g.shown = 0
+	}
+	s.expect()
+	g.mu.Unlock()
+	pump := s.pump
+	if s.match != nil {
+		pump = s.pumpDigests
+	}
+	g.c.run.Go(func() { pump(ctx, g.options(after)) })
 }
 
 // options are those of one replica's read. It is not limited: what a replica has may not survive. But its chunks are.
@@ -239,19 +278,30 @@ func (g *gathering) options(after []byte) bigset.ReadOptions {
 	return o
 }
 
-// next takes the oldest chunk that has come, or nil.
-func (s *stream) next() *fold.Chunk {
+// next takes the oldest chunk of a stream that has come, or that its digests have; else it returns nil, and why no more will come. It is called with mu held.
+func (g *gathering) next(s *stream) (*fold.Chunk, error) {
+	if s.match != nil {
+		return g.matched(s)
+	}
 	if len(s.chunks) == 0 {
-		return nil
+		return nil, s.err
 	}
 	chunk := s.chunks[0]
 	s.chunks = slices.Delete(s.chunks, 0, 1)
+	if s == g.streams[0] {
+		g.shown--
+	}
+	s.taken()
+	return chunk, nil
+}
+
+// taken says that there is room for one more.
+func (s *stream) taken() {
 	if s.room != nil {
 		s.room.Set()
 		s.room = nil
 		s.expect()
 	}
-	return chunk
 }
 
 // expect begins the wait for the next chunk.
@@ -275,7 +325,7 @@ func (s *stream) pump(ctx context.Context, o bigset.ReadOptions) {
 			s.end(err)
 			return
 		}
-		room, ok := s.offer(chunk)
+		room, ok := s.offer(chunk, nil)
 		if !ok || chunk.Done || room != nil && room.Wait(ctx) != nil {
 			return
 		}
@@ -304,19 +354,27 @@ func (s *stream) stop() {
 // errEnded says that a replica's stream ended before it was done.
 var errEnded = errors.New("coord: a replica's stream ended too early")
 
-// offer hands out a chunk, and returns what is set when there is room for the next one, nil if there is; false when nobody waits for
-// more.
-func (s *stream) offer(chunk *fold.Chunk) (room Signal, ok bool) {
+// offer hands out a chunk, or an answer of a stream of digests, and returns what is set when there is room for the next one, nil if there is; false when nobody
+// waits for more.
+func (s *stream) offer(chunk *fold.Chunk, counts *bigset.PartCounts) (room Signal, ok bool) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
 	s.timer()
 	if s.err != nil {
 		return nil, false
 	}
-	s.chunks, s.begun = append(s.chunks, chunk), true
+	var done, full bool
+	if counts != nil {
+		s.counts = append(s.counts, counts)
+		done, full = counts.Done, true
+	} else {
+		s.chunks = append(s.chunks, chunk)
+		done, full = chunk.Done, len(s.chunks) >= aheadMax
+	}
+	s.begun = true
 	switch {
-	case chunk.Done:
-	case len(s.chunks) < aheadMax:
+	case done:
+	case !full:
 		s.expect()
 	default:
 		s.room = s.g.c.run.NewSignal()
