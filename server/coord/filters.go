@@ -146,7 +146,7 @@ func (r *FilterKeys) cut() (parts []*part) {
 		hashes[i] = bloomslice.Sum(key)
 		order[i] = uint64(hashes[i].Slice(r.Options.Slices))<<32 | uint64(i)
 	}
-	slices.Sort(order)
+	order = bySlice(order, r.Options.Slices)
 	sorted, places, count := make([]bloomslice.Hash, n), make([]int, n), 0
 	for to, o := range order {
 		places[to] = int(uint32(o))
@@ -167,6 +167,28 @@ func (r *FilterKeys) cut() (parts []*part) {
 		from = to
 	}
 	return parts
+}
+
+// bySlice sorts keys, each a slice and a place, by slice and within one by place; they come by place. Where slices are few beside the keys it
+// counts, in time that grows with the keys alone. It may change order, or return it.
+func bySlice(order []uint64, slicesOf uint32) []uint64 {
+	if uint64(slicesOf) > 4*uint64(len(order)) {
+		slices.Sort(order)
+		return order
+	}
+	next, sorted := make([]uint32, slicesOf+1), make([]uint64, len(order)) // by slice, where its next key goes
+	for _, o := range order {
+		next[o>>32+1]++
+	}
+	for i := range slicesOf {
+		next[i+1] += next[i]
+	}
+	for _, o := range order {
+		to := &next[o>>32]
+		sorted[*to] = o
+		*to++
+	}
+	return sorted
 }
 
 // sliceWork does a request on some keys of one slice, at most bigset.MarksMax, and answers about each.

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"slices"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -123,11 +124,7 @@ func checkMarks(m *Marks) error {
 	if len(m.Marks) > bigset.MarksMax {
 		return fmt.Errorf("%w: %d marks", ErrFrameTooLarge, len(m.Marks))
 	}
-	ids := make(map[bloomslice.LayerID]struct{}, len(m.Layers))
-	for i := range m.Layers {
-		ids[m.Layers[i].ID] = struct{}{}
-	}
-	if len(ids) != len(m.Layers) {
+	if layerTwice(m.Layers) {
 		return fmt.Errorf("%w: a layer comes twice", ErrFrame)
 	}
 	for i := range m.Marks {
@@ -162,3 +159,23 @@ type KeyAnswers []bool
 func (KeyAnswers) kind() byte { return kindKeyAnswers }
 
 func (m KeyAnswers) appendTo(e *encoder) error { return e.bits(m) }
+
+// layersFew is how many layers are compared one by one: marks of a slice seldom name more than two.
+const layersFew = 8
+
+// layerTwice reports whether a layer comes twice.
+func layerTwice(all []bloomslice.Layer) bool {
+	if len(all) <= layersFew {
+		for i := range all {
+			if slices.ContainsFunc(all[:i], func(l bloomslice.Layer) bool { return l.ID == all[i].ID }) {
+				return true
+			}
+		}
+		return false
+	}
+	ids := make(map[bloomslice.LayerID]struct{}, len(all))
+	for i := range all {
+		ids[all[i].ID] = struct{}{}
+	}
+	return len(ids) != len(all)
+}
