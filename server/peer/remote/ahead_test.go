@@ -69,8 +69,8 @@ func TestNothingAhead(t *testing.T) {
 func TestOddAnswersAhead(t *testing.T) {
 	t.Parallel()
 	ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte("x")}}
-	for name, tamper := range map[string]func(n *node, part int, b []byte) []byte{
-		"of another set": func(n *node, part int, b []byte) []byte {
+	for name, tamper := range map[string]func(n *node, b []byte) []byte{
+		"of another set": func(_ *node, b []byte) []byte {
 			m, by, _ := peer.Decode(b)
 			if w, ok := m.(peer.Written); ok {
 				w.Delta.Set = []byte("other")
@@ -78,20 +78,18 @@ func TestOddAnswersAhead(t *testing.T) {
 			}
 			return b
 		},
-		"none at all": func(n *node, part int, b []byte) []byte {
-			b, _ = peer.Append(nil, n.local.Member(), peer.Done{})
+		"none at all": func(n *node, _ []byte) []byte {
+			b, _ := peer.Append(nil, n.local.Member(), peer.Done{})
 			return b
 		},
-		"of another kind": func(n *node, part int, b []byte) []byte {
-			b, _ = peer.Append(nil, n.local.Member(), peer.Known(true))
+		"of another kind": func(n *node, _ []byte) []byte {
+			b, _ := peer.Append(nil, n.local.Member(), peer.Known(true))
 			return b
 		},
-		"cut": func(n *node, part int, b []byte) []byte {
-			return nil
-		},
+		"cut": func(*node, []byte) []byte { return nil },
 	} {
-		n, part := newNode(t, remote.Open{}), 0
-		n.loop.tamper = func(b []byte) []byte { part++; return tamper(n, part, b) }
+		n := newNode(t, remote.Open{})
+		n.loop.tamper = func(b []byte) []byte { return tamper(n, b) }
 		o := bigset.WriteOptions{Durability: bigset.Sync, Applied: func(r bigset.Result) { t.Errorf("%s: told %+v", name, r) }}
 		if _, _, err := n.far.Write(ctx, set, ops, o); happened(err) != "nobody knows" {
 			t.Errorf("%s: %v says that %s", name, err, happened(err))
