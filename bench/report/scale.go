@@ -79,16 +79,23 @@ func (d *drawing) scaleY() scale {
 	if d.logY() {
 		return decades(e)
 	}
-	return fromZero(e)
+	return fromZero(e, d.Unit)
 }
 
-// fromZero returns a linear axis that contains 0 and ends at ticks.
-func fromZero(e extent) scale {
+// Linear Y axes end at steps of a fifth of what is shown. Never more than seven of them fit, so ticks are at both ends.
+const (
+	stepsY = 5
+	ticksY = 7
+)
+
+// fromZero returns a linear axis that contains 0 and ends at ticks of its unit.
+func fromZero(e extent, unit string) scale {
 	if e.from > e.to || e.from == 0 && e.to == 0 {
 		return scale{from: 0, to: 1}
 	}
 	s := scale{from: min(e.from, 0), to: max(e.to, 0)}
-	step := niceStep((s.to - s.from) / 5)
+	factor := prefixOf(max(-s.from, s.to), unit).factor
+	step := niceStep((s.to-s.from)/factor/stepsY) * factor
 	if !finite(step) || step == 0 {
 		return s
 	}

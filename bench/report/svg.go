@@ -12,7 +12,7 @@ import (
 
 // SVGOptions says how WriteSVG draws. The zero value suits a column of a paper.
 type SVGOptions struct {
-	Width, Height int  // in pixels; 0 is 720 and 320, and less than 240 and 160 is taken as that; the legend comes below and adds to the height
+	Width, Height int  // in pixels; 0 is 720 and 320, and less than 240 and 200 is taken as that; the legend comes below and adds to the height
 	Dark          bool // for a dark background
 	NoTitle       bool // leaves out the chart's title, where the text around has it
 }
@@ -20,7 +20,7 @@ type SVGOptions struct {
 // Limits of what a plot draws.
 const (
 	svgWidth, svgHeight       = 720, 320
-	svgWidthMin, svgHeightMin = 240, 160
+	svgWidthMin, svgHeightMin = 240, 200
 	fontSize                  = 12
 	legendRow                 = 18
 	fewPoints                 = 40 // a line with no more points shows each as a dot
@@ -133,13 +133,22 @@ func (s *svgWriter) stroke(style int) string {
 	return s.ink("stroke", strconv.Itoa(n), s.colours().lines[n])
 }
 
+// both fills and strokes.
+func (s *svgWriter) both(style int) string {
+	n := style % len(light.lines)
+	if s.inPage {
+		return fmt.Sprintf(`class="s%d f%d"`, n, n)
+	}
+	return s.stroke(style) + " " + s.fill(style)
+}
+
 // layout chooses where the plot's edges are.
 func (s *svgWriter) layout(width, height int) {
 	s.top, s.bottom, s.right = 26, float64(height)-40, float64(width)-16
 	if !s.o.NoTitle && s.d.Title != "" {
 		s.top += 20
 	}
-	list, _ := ticks(s.y, s.d.Unit, false, s.countY())
+	list, _ := ticks(s.y, s.d.Unit, false, ticksY)
 	widest := 0.0
 	for _, t := range list {
 		widest = max(widest, textWidth(t.text))
@@ -149,7 +158,6 @@ func (s *svgWriter) layout(width, height int) {
 }
 
 func (s *svgWriter) countX() int { return max(2, int((s.right-s.left)/80)) }
-func (s *svgWriter) countY() int { return max(2, int((s.bottom-s.top)/45)) }
 
 // placeLegend breaks the legend into rows. One line alone needs a legend only if it has a name.
 func (s *svgWriter) placeLegend(width int) {
@@ -193,7 +201,7 @@ func (s *svgWriter) title() {
 // axes draws the grid, the ticks and the units.
 func (s *svgWriter) axes() {
 	grid, text := s.ink("stroke", "g", s.colours().grid), s.ink("fill", "m", s.colours().muted)
-	list, unit := ticks(s.y, s.d.Unit, false, s.countY())
+	list, unit := ticks(s.y, s.d.Unit, false, ticksY)
 	for _, t := range list {
 		y := s.py(t.v)
 		s.put("<path d=\"M%s %sH%s\" %s/>\n", coordinate(s.left), coordinate(y), coordinate(s.right), grid)
@@ -234,47 +242,43 @@ func (s *svgWriter) any() bool {
 	return false
 }
 
-// marks draws a dashed line for each mark, with its text where no other text is.
+// marks draws a dashed line for each mark, with its text above the plot where no other text is.
 func (s *svgWriter) marks() {
-	free := math.Inf(-1)
+	_, unit := ticks(s.y, s.d.Unit, false, ticksY)
+	free := 16 + textWidth(cut(unit, titleRunes)) + 6
 	for _, m := range s.d.marks {
 		x := s.px(m.X)
 		if x < s.left-0.5 || x > s.right+0.5 {
 			continue
 		}
-		s.put("<path d=\"M%s %sV%s\" stroke-dasharray=\"4 4\" %s><title>%s</title></path>\n", coordinate(x), coordinate(s.top), coordinate(s.bottom),
-			s.ink("stroke", "k", s.colours().mark), esc(m.Text))
-		text := cut(m.Text, markRunes)
+		text, top := cut(m.Text, markRunes), s.top
 		wide := textWidth(text)
-		at, anchor := x+4, "start"
-		if at+wide > s.right {
-			at, anchor = x-4, "end"
+		if at := min(x+3, s.right+10-wide); text != "" && at > free {
+			s.text(at, s.top-10, "start", s.ink("fill", "m", s.colours().muted), text)
+			free = at + wide + 8
+			if at == x+3 {
+				top -= 20 // beside its text
+			}
 		}
-		from := at
-		if anchor == "end" {
-			from = at - wide
-		}
-		if text != "" && from > free {
-			s.text(at, s.top+11, anchor, s.ink("fill", "m", s.colours().muted), text)
-			free = max(from+wide, x) + 6
-		}
+		s.put("<path d=\"M%s %sV%s\" stroke-dasharray=\"4 4\" %s><title>%s</title></path>\n", coordinate(x), coordinate(top), coordinate(s.bottom),
+			s.ink("stroke", "k", s.colours().mark), esc(m.Text))
 	}
 }
 
 // area draws a stacked line.
 func (s *svgWriter) area(k *curve) {
-	s.between(k, k.base, k.height, 0.75)
+	s.between(k, k.base, k.height, `fill-opacity="0.75" `+s.fill(k.style))
 }
 
 // band draws the space between the least and the greatest values.
 func (s *svgWriter) band(k *curve) {
 	if k.low != nil {
-		s.between(k, k.low, k.high, 0.18)
+		s.between(k, k.low, k.high, `fill-opacity="0.18" stroke-opacity="0.35" `+s.both(k.style))
 	}
 }
 
 // between draws what is between two edges, in as many pieces as there are gaps.
-func (s *svgWriter) between(k *curve, low, high []float64, opacity float64) {
+func (s *svgWriter) between(k *curve, low, high []float64, look string) {
 	var p pathWriter
 	for from := 0; from < len(k.x); from++ {
 		to := from
@@ -294,7 +298,7 @@ func (s *svgWriter) between(k *curve, low, high []float64, opacity float64) {
 		from = to
 	}
 	if p.Len() > 0 {
-		s.put("<path d=\"%s\" fill-opacity=\"%g\" %s/>\n", p.String(), opacity, s.fill(k.style))
+		s.put("<path d=\"%s\" %s/>\n", p.String(), look)
 	}
 }
 

@@ -132,10 +132,10 @@ const ticks = (s, unit, time, count) => {
   return [list, unitText(p, unit)];
 };
 
-const fromZero = (from, to) => {
+const fromZero = (from, to, unit) => {
   if (from > to || from === 0 && to === 0) return {from: 0, to: 1};
   const s = {from: Math.min(from, 0), to: Math.max(to, 0)};
-  const step = niceStep((s.to - s.from) / 5);
+  const factor = prefixOf(Math.max(-s.from, s.to), unit)[0], step = niceStep((s.to - s.from) / factor / 5) * factor;
   if (!finite(step) || step === 0) return s;
   if (s.from < 0) s.from = Math.floor(s.from / step * (1 + 1e-9)) * step;
   if (s.to > 0) s.to = Math.ceil(s.to / step * (1 - 1e-9)) * step;
@@ -274,6 +274,8 @@ class Chart {
     this.tip.hidden = true;
     this.box.append(canvas);
     this.box.classList.add('on');
+    this.under = make('div', 'under');
+    this.box.append(this.under);
     this.addLegend();
     this.addTools();
     this.join();
@@ -311,7 +313,7 @@ class Chart {
     const axis = {stroke: () => colours.muted, font: font + 'px system-ui, sans-serif', gap: 4, filter: (u, splits) => splits,
       ticks: {stroke: () => colours.axis, width: 1, size: 4}};
     const along = (isX, side) => (u, i, from, to) => {
-      const room = isX ? u.bbox.width / uPlot.pxRatio / 80 : u.bbox.height / uPlot.pxRatio / 45;
+      const room = isX ? u.bbox.width / uPlot.pxRatio / 80 : 7;
       side.list = ticks({from, to, log: isX ? s.lx : self.logY}, isX ? s.xu : s.u, isX && s.tm, Math.max(2, Math.floor(room)));
       return side.list[0].map(t => t[0]);
     };
@@ -370,7 +372,7 @@ class Chart {
       if (this.stacked) { add(this.joined[0], l.base); add(this.joined[0], l.top); continue; }
       add(l.x, l.y); add(l.x, l.lo); add(l.x, l.hi);
     }
-    const s = this.logY ? decades(from, to) : fromZero(from, to);
+    const s = this.logY ? decades(from, to) : fromZero(from, to, this.spec.u);
     return [s.from, s.to];
   }
 
@@ -397,9 +399,10 @@ class Chart {
   }
 
   // between fills what is between two edges, in as many pieces as there are gaps.
-  between(u, x, low, high, colour, opacity) {
+  between(u, x, low, high, colour, opacity, edge) {
     const ctx = u.ctx;
-    ctx.fillStyle = colour;
+    ctx.fillStyle = ctx.strokeStyle = colour;
+    ctx.lineWidth = uPlot.pxRatio;
     ctx.globalAlpha = opacity;
     const px = v => u.valToPos(v, 'x', true), py = v => u.valToPos(v, 'y', true);
     for (let from = 0; from < x.length; from++) {
@@ -409,7 +412,13 @@ class Chart {
       ctx.beginPath();
       for (let i = from; i < to; i++) ctx.lineTo(px(x[i]), py(high[i]));
       for (let i = to - 1; i >= from; i--) ctx.lineTo(px(x[i]), py(low[i]));
+      ctx.closePath();
       ctx.fill();
+      if (edge) {
+        ctx.globalAlpha = edge;
+        ctx.stroke();
+        ctx.globalAlpha = opacity;
+      }
       from = to;
     }
     ctx.globalAlpha = 1;
@@ -425,7 +434,7 @@ class Chart {
       if (!l.shown) continue;
       const colour = colours['c' + l.s % 8];
       if (this.stacked) this.between(u, this.joined[0], l.base, l.top, colour, 0.75);
-      else if (l.lo) this.between(u, l.x, l.lo, l.hi, colour, 0.18);
+      else if (l.lo) this.between(u, l.x, l.lo, l.hi, colour, 0.18, 0.35);
     }
     ctx.restore();
   }
@@ -446,25 +455,27 @@ class Chart {
   }
 
   drawMarks(u, ctx, b, r) {
-    let free = -Infinity;
+    let free = (6 * r) + ctx.measureText(this.sideY.list[1]).width + 6 * r;
     ctx.strokeStyle = colours.mark;
     ctx.lineWidth = r;
     ctx.setLineDash([4 * r, 4 * r]);
     for (const [at, text] of this.spec.m) {
       if (at < this.group.span[0] || at > this.group.span[1]) continue;
       const x = Math.round(u.valToPos(at, 'x', true));
-      ctx.beginPath();
-      ctx.moveTo(x, b.top);
-      ctx.lineTo(x, b.top + b.height);
-      ctx.stroke();
       const chars = [...text], short = chars.length > 28 ? chars.slice(0, 27).join('') + '…' : text;
       const wide = ctx.measureText(short).width;
-      let from = x + 4 * r;
-      if (from + wide > b.left + b.width) from = x - 4 * r - wide;
-      if (from <= free || from < b.left) continue;
-      ctx.textAlign = 'left';
-      ctx.fillText(short, from, b.top + 11 * r);
-      free = Math.max(from + wide, x) + 6 * r;
+      const from = Math.min(x + 3 * r, b.left + b.width + 10 * r - wide);
+      let top = b.top;
+      if (from > free) {
+        ctx.textAlign = 'left';
+        ctx.fillText(short, from, b.top - 11 * r);
+        free = from + wide + 8 * r;
+        if (from === x + 3 * r) top -= 20 * r;
+      }
+      ctx.beginPath();
+      ctx.moveTo(x, top);
+      ctx.lineTo(x, b.top + b.height);
+      ctx.stroke();
     }
   }
 
@@ -558,7 +569,7 @@ class Chart {
       box.append(b);
       return b;
     });
-    this.box.append(box);
+    this.under.append(box);
     this.press();
   }
 
@@ -595,7 +606,7 @@ class Chart {
     this.resetButton.hidden = true;
     button('SVG', 'Save this plot as a vector graphic', () => save(name + '.svg', 'image/svg+xml', this.svg()));
     button('CSV', 'Save the numbers that this page has', () => save(name + '.csv', 'text/csv', this.csv()));
-    this.box.append(box);
+    this.under.append(box);
   }
 
   // svg returns the page's SVG with the light theme's colours in place of classes.
@@ -605,8 +616,7 @@ class Chart {
     s.setAttribute('width', width);
     s.setAttribute('height', height);
     for (const e of s.querySelectorAll('[class]')) {
-      const c = e.getAttribute('class');
-      e.setAttribute(c[0] === 'f' ? 'fill' : 'stroke', data.inks[c.slice(1)]);
+      for (const c of e.getAttribute('class').split(' ')) e.setAttribute(c[0] === 'f' ? 'fill' : 'stroke', data.inks[c.slice(1)]);
       e.removeAttribute('class');
     }
     s.prepend(svgMake('rect', {width, height, fill: '#fff'}));
@@ -650,7 +660,7 @@ class Chart {
       return;
     }
     if (at.length !== 2) return;
-    if (e.cancelable) e.preventDefault();
+    if (e.type === 'touchmove' && e.cancelable) e.preventDefault();
     at.sort((a, b) => a - b);
     if (!this.pinch) { this.pinch = at.map(v => this.u.posToVal(v, 'x')); return; }
     // The two values that the fingers first touched stay below them.
@@ -710,6 +720,7 @@ const open = box => {
 };
 const watch = new IntersectionObserver(list => {
   for (const e of list) if (e.isIntersecting) { watch.unobserve(e.target); open(e.target); }
+  performance.mark('bigset-drawn');
 }, {rootMargin: '600px'});
 for (const box of waiting.keys()) watch.observe(box);
 const rest = () => {
