@@ -155,7 +155,7 @@ func (h *htmlWriter) head(p *Page) {
 		h.contents(p)
 	}
 	if len(h.charts) > 0 {
-		h.put("<p class=\"hint\">Drag over a plot to zoom, double click to reset. Plots over time zoom together. ",
+		h.put("<p class=\"hint\" id=\"hint\" hidden>Drag over a plot to zoom, double click to reset. Plots over time zoom together. ",
 			"A click in a legend hides a line, with Shift it shows that line alone. On a touch screen two fingers zoom.</p>\n")
 	}
 	h.put("<main>\n")

@@ -168,10 +168,13 @@ func ticks(s scale, unit string, time bool, count int) ([]tick, string) {
 
 // plain writes a number with so many decimals, and very long ones with an exponent.
 func plain(v float64, digits int) string {
-	if a := math.Abs(v); a >= 1e6 || digits > 6 && a > 0 {
+	switch {
+	case v == 0 && digits > 6:
+		return "0"
+	case math.Abs(v) >= 1e6 || digits > 6:
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-	return strconv.FormatFloat(v, 'f', min(digits, 6), 64)
+	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
 // timeTicks returns ticks at whole seconds, minutes or hours, if the axis is long enough for them.

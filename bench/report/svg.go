@@ -22,7 +22,7 @@ const (
 	svgWidth, svgHeight       = 720, 320
 	svgWidthMin, svgHeightMin = 240, 200
 	fontSize                  = 12
-	legendRow                 = 18
+	legendRow, legendGap      = 18, 6
 	fewPoints                 = 40 // a line with no more points shows each as a dot
 	nameRunes                 = 60 // of a name in a legend
 	markRunes                 = 28 // of a mark's text
@@ -67,6 +67,9 @@ func (s *svgWriter) draw(d *drawing, most int) {
 	}
 	s.layout(width, height)
 	total := height + s.legendRows*legendRow
+	if s.legendRows > 0 {
+		total += legendGap
+	}
 	label := tidy(s.d.Title)
 	if label == "" {
 		label = "chart"
@@ -144,7 +147,7 @@ func (s *svgWriter) both(style int) string {
 
 // layout chooses where the plot's edges are.
 func (s *svgWriter) layout(width, height int) {
-	s.top, s.bottom, s.right = 26, float64(height)-40, float64(width)-16
+	s.top, s.bottom, s.right = 30, float64(height)-40, float64(width)-16
 	if !s.o.NoTitle && s.d.Title != "" {
 		s.top += 20
 	}
@@ -207,7 +210,7 @@ func (s *svgWriter) axes() {
 		s.put("<path d=\"M%s %sH%s\" %s/>\n", coordinate(s.left), coordinate(y), coordinate(s.right), grid)
 		s.text(s.left-6, y+4, "end", text, t.text)
 	}
-	s.text(16, s.top-10, "start", text, cut(unit, titleRunes))
+	s.text(16, s.top-13, "start", text, cut(unit, titleRunes))
 	list, unit = ticks(s.x, s.d.XUnit, s.d.timed(), s.countX())
 	for _, t := range list {
 		x := s.px(t.v)
@@ -254,10 +257,10 @@ func (s *svgWriter) marks() {
 		text, top := cut(m.Text, markRunes), s.top
 		wide := textWidth(text)
 		if at := min(x+3, s.right+10-wide); text != "" && at > free {
-			s.text(at, s.top-10, "start", s.ink("fill", "m", s.colours().muted), text)
+			s.text(at, s.top-13, "start", s.ink("fill", "m", s.colours().muted), text)
 			free = at + wide + 8
 			if at == x+3 {
-				top -= 20 // beside its text
+				top -= 24 // beside its text
 			}
 		}
 		s.put("<path d=\"M%s %sV%s\" stroke-dasharray=\"4 4\" %s><title>%s</title></path>\n", coordinate(x), coordinate(top), coordinate(s.bottom),
@@ -348,7 +351,7 @@ func (s *svgWriter) dashes(style int) string {
 func (s *svgWriter) drawLegend(top int) {
 	for i, item := range s.legend {
 		k := &s.d.lines[i]
-		x, y := item.x, top+item.row*legendRow+4
+		x, y := item.x, top+legendGap+item.row*legendRow+4
 		if s.d.Stacked {
 			s.put("<rect x=\"%d\" y=\"%d\" width=\"24\" height=\"10\" fill-opacity=\"0.75\" %s/>\n", x, y-5, s.fill(k.style))
 		} else {

@@ -16,13 +16,13 @@ type theme struct {
 var light = theme{
 	paper: "#ffffff", panel: "#f5f6f8", text: "#1b1f24", muted: "#57606a", grid: "#e3e6ea", axis: "#8a939d", mark: "#8a939d",
 	good: "#1a7f37", bad: "#c4210f", doubt: "#8a5a00",
-	lines: [8]string{"#0068b0", "#d1550a", "#00876a", "#b8479b", "#7a5c00", "#3f93d6", "#5b3fa8", "#5f6b76"},
+	lines: [8]string{"#0068b0", "#d1550a", "#00876a", "#cf5fa6", "#7a5c00", "#3f93d6", "#5b3fa8", "#5f6b76"},
 }
 
 var dark = theme{
 	paper: "#14171b", panel: "#1d2126", text: "#e8eaed", muted: "#a3acb6", grid: "#2c3239", axis: "#6b747e", mark: "#7d8690",
 	good: "#4cc26c", bad: "#ff7b6b", doubt: "#e0b04a",
-	lines: [8]string{"#4da6f0", "#f58a4b", "#2fc29b", "#e07cc6", "#d6b13c", "#a3d3ff", "#a991f2", "#aab4be"},
+	lines: [8]string{"#4da6f0", "#f58a4b", "#2fc29b", "#e56cbf", "#d6b13c", "#a3d3ff", "#a991f2", "#aab4be"},
 }
 
 // dashPatterns are those of lines one after the other: neighbours differ also without colour.

@@ -90,7 +90,7 @@ const clockText = (v, span) => {
 
 const plain = (v, n) => {
   const a = Math.abs(v);
-  return a >= 1e6 || n > 6 && a > 0 ? general(v, 3) : v.toFixed(Math.min(n, 6));
+  return a === 0 && n > 6 ? '0' : a >= 1e6 || n > 6 ? general(v, 3) : v.toFixed(n);
 };
 
 const timeTicks = (from, to, count) => {
@@ -181,6 +181,7 @@ themed();
 const packed = document.getElementById('data').textContent;
 if (!packed || typeof DecompressionStream === 'undefined') return; // an old browser shows the SVGs
 const bytes = Uint8Array.from(atob(packed), c => c.charCodeAt(0));
+document.getElementById('hint').hidden = false;
 const data = JSON.parse(await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text());
 const xs = data.x.map(x => Array.isArray(x) ? x : Array.from({length: x.n}, (_, i) => x.a + i * x.s));
 
@@ -218,6 +219,12 @@ const nearest = (list, v) => {
     if (list[m] < v) a = m; else b = m;
   }
   return Math.abs(list[a] - v) <= Math.abs(list[b] - v) ? a : b;
+};
+
+// cut returns at most so many characters of a text.
+const cut = (text, most) => {
+  const chars = [...text];
+  return chars.length > most ? chars.slice(0, most - 1).join('') + '…' : text;
 };
 
 const save = (name, type, text) => {
@@ -311,7 +318,8 @@ class Chart {
   options() {
     const s = this.spec, self = this;
     const axis = {stroke: () => colours.muted, font: font + 'px system-ui, sans-serif', gap: 4, filter: (u, splits) => splits,
-      ticks: {stroke: () => colours.axis, width: 1, size: 4}};
+      ticks: {stroke: () => colours.axis, width: 1, size: 4},
+      incrs: (u, i, from, to) => [to - from]}; // splits chooses; an axis without a fitting increment would be hidden
     const along = (isX, side) => (u, i, from, to) => {
       const room = isX ? u.bbox.width / uPlot.pxRatio / 80 : 7;
       side.list = ticks({from, to, log: isX ? s.lx : self.logY}, isX ? s.xu : s.u, isX && s.tm, Math.max(2, Math.floor(room)));
@@ -320,7 +328,7 @@ class Chart {
     this.sideX = {list: [[], '']};
     this.sideY = {list: [[], '']};
     return {
-      ...this.size(), padding: [26, 12, 0, 0], legend: {show: false},
+      ...this.size(), padding: [30, 12, 0, 0], legend: {show: false},
       scales: {
         x: {time: false, distr: s.lx ? 3 : 1, range: () => self.group.span},
         y: {distr: this.logY ? 3 : 1, range: () => self.rangeY()},
@@ -446,31 +454,31 @@ class Chart {
     ctx.fillStyle = colours.muted;
     ctx.textBaseline = 'alphabetic';
     ctx.textAlign = 'left';
-    ctx.fillText(this.sideY.list[1], 2 * r, b.top - 11 * r);
+    ctx.fillText(cut(this.sideY.list[1], 100), 2 * r, b.top - 14 * r);
     ctx.textAlign = 'center';
-    ctx.fillText([this.spec.xl, this.sideX.list[1]].filter(Boolean).join(', '), b.left + b.width / 2, b.top + b.height + 36 * r);
+    ctx.fillText([this.spec.xl, this.sideX.list[1]].filter(Boolean).map(t => cut(t, 60)).join(', '), b.left + b.width / 2, b.top + b.height + 36 * r);
     if (!this.lines.some(l => l.y.some(v => v != null))) ctx.fillText('no data', b.left + b.width / 2, b.top + b.height / 2);
     this.drawMarks(u, ctx, b, r);
     ctx.restore();
   }
 
   drawMarks(u, ctx, b, r) {
-    let free = (6 * r) + ctx.measureText(this.sideY.list[1]).width + 6 * r;
+    let free = (6 * r) + ctx.measureText(cut(this.sideY.list[1], 100)).width + 6 * r;
     ctx.strokeStyle = colours.mark;
     ctx.lineWidth = r;
     ctx.setLineDash([4 * r, 4 * r]);
     for (const [at, text] of this.spec.m) {
       if (at < this.group.span[0] || at > this.group.span[1]) continue;
       const x = Math.round(u.valToPos(at, 'x', true));
-      const chars = [...text], short = chars.length > 28 ? chars.slice(0, 27).join('') + '…' : text;
+      const short = cut(text, 28);
       const wide = ctx.measureText(short).width;
       const from = Math.min(x + 3 * r, b.left + b.width + 10 * r - wide);
       let top = b.top;
       if (from > free) {
         ctx.textAlign = 'left';
-        ctx.fillText(short, from, b.top - 11 * r);
+        ctx.fillText(short, from, b.top - 14 * r);
         free = from + wide + 8 * r;
-        if (from === x + 3 * r) top -= 20 * r;
+        if (from === x + 3 * r) top -= 24 * r;
       }
       ctx.beginPath();
       ctx.moveTo(x, top);
