@@ -257,6 +257,16 @@ func (b *browser) check(what string) {
 	b.faults = nil
 }
 
+// checkAxes fails the test for axes without ticks.
+func (b *browser) checkAxes(what string) {
+	b.t.Helper()
+	var bare []string
+	b.eval(`bigsetReport.charts.filter(c => c.u.axes.some(a => !(a._show && a._splits && a._splits.length > 1))).map(c => c.spec.t)`, &bare)
+	for _, title := range bare {
+		b.t.Errorf("%s: the chart %q has an axis without ticks", what, title)
+	}
+}
+
 func (b *browser) mouse(kind string, x, y float64, buttons, clicks int) {
 	b.do("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": map[int]string{0: "none", 1: "left"}[buttons], "buttons": buttons, "clickCount": clicks})
 }
@@ -281,6 +291,7 @@ func (b *browser) plot(i int) [4]float64 {
 
 func TestBrowserSizesAndThemes(t *testing.T) {
 	b := startBrowser(t)
+	checked := 0
 	pages := []struct {
 		name string
 		page *report.Page
@@ -294,10 +305,13 @@ func TestBrowserSizesAndThemes(t *testing.T) {
 				b.open(p.page)
 				b.eval(`document.querySelectorAll('details').forEach((d, i) => { d.open = i === 0; })`, nil)
 				b.check(name)
+				b.checkAxes(name)
 				b.shot(name, true)
+				checked++
 			}
 		}
 	}
+	t.Attr("pages", strconv.Itoa(checked))
 	var harmed bool
 	b.open(hostilePage())
 	if b.eval(`'harmed' in window || document.querySelectorAll('script').length !== 3 || document.querySelector('img, iframe, a[href^="javascript"]') !== null`, &harmed); harmed {
@@ -375,34 +389,66 @@ func TestBrowserZoomAndValues(t *testing.T) {
 	if now := b.spans(ops, shape, load); fmt.Sprint(now) != fmt.Sprint(before) {
 		t.Errorf("a double click left %v, not %v", now, before)
 	}
-	b.testLegend(load, shape)
+	b.testLegend(shape)
+	b.testFiles(load)
 	b.testKeys(ops, before[0])
 	b.check("at the end")
 }
 
-// testLegend clicks a line away, and the top area of a stack.
-func (b *browser) testLegend(chart, stack int) {
+// testLegend clicks the top area of a stack away, then the one below it.
+func (b *browser) testLegend(stack int) {
 	b.t.Helper()
-	var top []float64
-	for _, c := range []struct {
-		chart, line int
-	}{{chart, 0}, {stack, 4}} {
-		var shown []bool
-		var y [2]float64
+	click := func(line int) (top, sum, below float64) {
+		var v [3]float64
 		b.eval(fmt.Sprintf(`(() => {
 			const c = bigsetReport.charts[%d];
-			const before = c.u.scales.y.max;
 			c.buttons[%d].click();
-			return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done([before, c.u.scales.y.max]))));
-		})()`, c.chart, c.line), &y)
-		b.eval(fmt.Sprintf(`bigsetReport.charts[%d].u.series.slice(1).map(s => s.show)`, c.chart), &shown)
-		if shown[c.line] {
-			b.t.Errorf("line %d of chart %d is shown after a click", c.line, c.chart)
-		}
-		top = append(top, y[0], y[1])
+			return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done([c.u.scales.y.max, c.u.data[5][600], c.joined[4][600]]))));
+		})()`, stack, line), &v)
+		return v[0], v[1], v[2]
 	}
-	if top[3] >= top[2]/2 {
-		b.t.Errorf("without its largest area the stack's axis ends at %g, before at %g", top[3], top[2])
+	var top, sum, below float64
+	b.eval(fmt.Sprintf(`bigsetReport.charts[%d].u.scales.y.max`, stack), &top)
+	without, _, _ := click(4)
+	if without >= top/2 {
+		b.t.Errorf("without its largest area the stack's axis ends at %g, before at %g", without, top)
+	}
+	var pressed string
+	b.eval(fmt.Sprintf(`bigsetReport.charts[%d].buttons.map(b => b.getAttribute('aria-pressed')).join()`, stack), &pressed)
+	if pressed != "true,true,true,true,false" {
+		b.t.Errorf("the legend's buttons say %s", pressed)
+	}
+	back, sum, _ := click(4)
+	_, less, below := click(3)
+	if back != top || math.Abs(sum-below-less) > sum*1e-9 || below == 0 {
+		b.t.Errorf("without an area of %g the sum went from %g to %g", below, sum, less)
+	}
+}
+
+// testFiles clicks the buttons that save a plot.
+func (b *browser) testFiles(chart int) {
+	b.t.Helper()
+	dir := b.t.TempDir()
+	b.do("Page.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir})
+	for _, name := range []string{"latency-over-load.csv", "latency-over-load.svg"} {
+		b.eval(fmt.Sprintf(`[...bigsetReport.charts[%d].under.querySelectorAll('.tools button')].find(b => b.textContent === %q).click()`, chart,
+			strings.ToUpper(name[len(name)-3:])), nil)
+		var text []byte
+		for range 100 {
+			if text, _ = os.ReadFile(filepath.Join(dir, name)); len(text) > 0 {
+				break
+			}
+			b.frames()
+		}
+		switch s := string(text); {
+		case strings.HasSuffix(name, "svg"):
+			if !strings.Contains(s, `stroke="#0068b0"`) || strings.Contains(s, "class=") {
+				b.t.Errorf("%s is %.300q", name, s)
+			}
+			checkMarkup(b.t, name, s)
+		case !strings.HasPrefix(s, `"load [op/s]","point deletes [us]","point deletes least [us]"`) || strings.Count(s, "\n") != 26:
+			b.t.Errorf("%s is %.300q", name, s)
+		}
 	}
 }
 
@@ -536,7 +582,7 @@ func TestBrowserWordsAgree(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range [][2]float64{{0, 1}, {0, 3599}, {900, 1800}, {0, 59.5}, {0, 90000}, {-5, 17}, {0, 6.3e7}, {0.0001, 0.00037}, {-3e9, 1}, {1, 1e9}, {20, 700}, {1e-5, 1e5}, {0, 1e300}, {0, 3e-12}} {
+	for _, s := range [][2]float64{{0, 1}, {0, 3599}, {900, 1800}, {0, 59.5}, {0, 90000}, {-5, 17}, {0, 6.3e7}, {0.0001, 0.00037}, {-3e9, 1}, {1, 1e9}, {20, 700}, {1e-5, 1e5}, {0, 1e300}, {0, 3e-12}, {3, 4}, {0.87, 115}, {0, 1.0485760015e9}, {-1060000000, 3}, {4.1e5, 4.2e5}, {2.3e-7, 3e8}} {
 		for _, u := range []string{"s", "B", "us", "op/s", ""} {
 			for _, log := range []bool{false, true} {
 				for _, time := range []bool{false, true} {

@@ -27,7 +27,7 @@
 // Output is a function of the input: the same Page gives the same bytes with the same build.
 //
 // A page stays below 3 MB as long as its texts and tables allow: the more points all charts have together, the fewer bins each line gets.
-// A bin keeps the mean, the least and the greatest value, so no spike gets lost.
+// A bin keeps the mean, the least and the greatest value, so no spike gets lost; areas keep the mean alone.
 //
 // Nothing here changes its arguments, and every function may be called by any goroutine.
 package report

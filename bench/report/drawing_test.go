@@ -9,30 +9,37 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestAxesEndAtTicks: a linear Y axis shows its values and 0, and has ticks at both ends.
 func TestAxesEndAtTicks(t *testing.T) {
 	t.Parallel()
+	checkAxis(t, 1, 1.0485760015e9, "B") // just above 1000 MiB
+	checkAxis(t, -1.06e9, 1, "B/s")
 	rapid.Check(t, func(t *rapid.T) {
 		unit := rapid.SampledFrom([]string{"", "1", "us", "B", "B/s", "op/s"}).Draw(t, "unit")
 		a := rapid.Float64Range(-1e12, 1e12).Draw(t, "a") * math.Pow(10, float64(rapid.IntRange(-12, 12).Draw(t, "power")))
 		b := rapid.Float64Range(-1e12, 1e12).Draw(t, "b")
-		s := fromZero(extent{min(a, b), max(a, b)}, unit)
-		list, _ := ticks(s, unit, false, ticksY)
-		if len(list) < 2 || len(list) > ticksY+1 {
-			t.Fatalf("%v: %d ticks: %v", s, len(list), list)
-		}
-		if s.from > min(a, b, 0) || s.to < max(a, b, 0) {
-			t.Fatalf("%v does not show %g and %g", s, a, b)
-		}
-		span := s.to - s.from
-		if math.Abs(list[0].v-s.from) > span*1e-6 || math.Abs(list[len(list)-1].v-s.to) > span*1e-6 {
-			t.Fatalf("%v: ticks end at %v and %v", s, list[0], list[len(list)-1])
-		}
-		for i := 1; i < len(list); i++ {
-			if list[i].text == list[i-1].text {
-				t.Fatalf("%v: %q twice", s, list[i].text)
-			}
-		}
+		checkAxis(t, min(a, b), max(a, b), unit)
 	})
+}
+
+func checkAxis(t rapid.TB, from, to float64, unit string) {
+	s := fromZero(extent{from, to}, unit)
+	list, _ := ticks(s, unit, false, ticksY)
+	if len(list) < 2 || len(list) > ticksY+1 {
+		t.Fatalf("%v: %d ticks: %v", s, len(list), list)
+	}
+	if slack := (to - from) * 1e-8; s.from > min(from, 0)+slack || s.to < max(to, 0)-slack {
+		t.Fatalf("%v does not show %g to %g", s, from, to)
+	}
+	span := s.to - s.from
+	if math.Abs(list[0].v-s.from) > span*1e-6 || math.Abs(list[len(list)-1].v-s.to) > span*1e-6 {
+		t.Fatalf("%v: ticks end at %v and %v", s, list[0], list[len(list)-1])
+	}
+	for i := 1; i < len(list); i++ {
+		if list[i].text == list[i-1].text {
+			t.Fatalf("%v: %q twice", s, list[i].text)
+		}
+	}
 }
 
 func TestWordsForValues(t *testing.T) {
@@ -249,4 +256,23 @@ func TestAssets(t *testing.T) {
 			t.Errorf("a script uses %s", call)
 		}
 	}
+}
+
+// TestLogTicks: each logarithmic axis has ticks, in order and within it.
+func TestLogTicks(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		from := math.Pow(10, rapid.Float64Range(-290, 290).Draw(t, "from"))
+		to := from * math.Pow(10, rapid.OneOf(rapid.Float64Range(0.01, 4), rapid.Float64Range(4, 10)).Draw(t, "decades"))
+		count := rapid.IntRange(2, 14).Draw(t, "count")
+		list := logTicks(scale{from, to, true}, "op/s", count)
+		if len(list) < 2 || len(list) > 2*count+4 {
+			t.Fatalf("%g to %g: %d ticks for %d: %v", from, to, len(list), count, list)
+		}
+		for i, k := range list {
+			if k.v < from*(1-1e-6) || k.v > to*(1+1e-6) || i > 0 && k.v <= list[i-1].v {
+				t.Fatalf("%g to %g: ticks at %v", from, to, list)
+			}
+		}
+	})
 }

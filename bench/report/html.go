@@ -217,11 +217,11 @@ func (h *htmlWriter) verdicts(list []Verdict) {
 	h.put("<ul class=\"verdicts\">\n")
 	for _, v := range list {
 		sign, class := v.Word.look()
-		h.put(`<li><span class="word`, class, `"><span aria-hidden="true">`, sign, `</span> `, esc(string(v.Word)), `</span> <span>`, esc(v.What), `</span>`)
+		h.put(`<li><span class="word`, class, `"><span aria-hidden="true">`, sign, `</span> `, esc(string(v.Word)), `</span> <span class="what">`, esc(v.What))
 		if v.Detail != "" {
 			h.put(` <span class="detail">`, esc(v.Detail), `</span>`)
 		}
-		h.put("</li>\n")
+		h.put("</span></li>\n")
 	}
 	h.put("</ul>\n")
 }
@@ -281,7 +281,7 @@ func (h *htmlWriter) table(t *Table) {
 	}
 	h.put("</tbody></table></div>\n")
 	if t.Note != "" {
-		h.put("<p class=\"detail\">", esc(t.Note), "</p>\n")
+		h.put("<p class=\"hint\">", esc(t.Note), "</p>\n")
 	}
 }
 

@@ -94,7 +94,18 @@ func fromZero(e extent, unit string) scale {
 		return scale{from: 0, to: 1}
 	}
 	s := scale{from: min(e.from, 0), to: max(e.to, 0)}
-	factor := prefixOf(max(-s.from, s.to), unit).factor
+	rounded := s.rounded(prefixOf(s.far(), unit).factor)
+	if p := prefixOf(rounded.far(), unit); p != prefixOf(s.far(), unit) {
+		return s.rounded(p.factor) // 1010 MiB of 1500 MiB: the ticks are in GiB
+	}
+	return rounded
+}
+
+// far is how far from 0 the scale reaches.
+func (s scale) far() float64 { return max(math.Abs(s.from), math.Abs(s.to)) }
+
+// rounded returns a linear scale with ends at nice steps in a unit of so much.
+func (s scale) rounded(factor float64) scale {
 	step := niceStep((s.to-s.from)/factor/stepsY) * factor
 	if !finite(step) || step == 0 {
 		return s
@@ -150,7 +161,7 @@ func ticks(s scale, unit string, time bool, count int) ([]tick, string) {
 			return t, clockUnit(s.to - s.from)
 		}
 	}
-	p := prefixOf(max(math.Abs(s.from), math.Abs(s.to)), unit)
+	p := prefixOf(s.far(), unit)
 	step := niceStep((s.to - s.from) / p.factor / float64(count))
 	if !finite(step) || step <= 0 {
 		return nil, unitText(p, unit)
@@ -231,20 +242,26 @@ func two(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// logTicks returns ticks at powers of ten, at 2 and 5 times them where there is room, or at each few of them.
+// logTicks returns ticks at powers of ten, at each few of them where there are many, and at 2 and 5 times them where there are few. An axis
+// that is too short for these has linear ones.
 func logTicks(s scale, unit string, count int) []tick {
-	from, to := int(math.Floor(math.Log10(s.from)+1e-9)), int(math.Ceil(math.Log10(s.to)-1e-9))
-	times := []float64{1}
+	from, to := int(math.Ceil(math.Log10(s.from)-1e-9)), int(math.Floor(math.Log10(s.to)+1e-9))
+	times, every := []float64{1}, max(1, (to-from+count-1)/count)
 	if to-from <= count/3 {
-		times = []float64{1, 2, 5}
+		times, from = []float64{1, 2, 5}, from-1
 	}
-	every := max(1, (to-from+count-1)/count)
 	var list []tick
 	for e := from; e <= to; e += every {
 		for _, m := range times {
 			if v := m * math.Pow(10, float64(e)); v >= s.from*(1-1e-9) && v <= s.to*(1+1e-9) {
 				list = append(list, tick{v, shortText(v, unit)})
 			}
+		}
+	}
+	if step := niceStep((s.to - s.from) / float64(max(count, 6))); len(list) < 2 && finite(step) && step > 0 {
+		list = nil
+		for i := math.Ceil(s.from/step - 1e-6); i <= math.Floor(s.to/step+1e-6) && len(list) < 50; i++ {
+			list = append(list, tick{i * step, shortText(i*step, unit)})
 		}
 	}
 	return list

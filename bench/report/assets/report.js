@@ -102,15 +102,21 @@ const timeTicks = (from, to, count) => {
 };
 
 const logTicks = (s, unit, count) => {
-  const from = Math.floor(Math.log10(s.from) + 1e-9), to = Math.ceil(Math.log10(s.to) - 1e-9);
-  const times = to - from <= Math.floor(count / 3) ? [1, 2, 5] : [1];
-  const every = Math.max(1, Math.floor((to - from + count - 1) / count));
-  const list = [];
+  let from = Math.ceil(Math.log10(s.from) - 1e-9);
+  const to = Math.floor(Math.log10(s.to) + 1e-9), every = Math.max(1, Math.floor((to - from + count - 1) / count));
+  let times = [1], list = [];
+  if (to - from <= Math.floor(count / 3)) { times = [1, 2, 5]; from--; }
   for (let e = from; e <= to; e += every) {
     for (const m of times) {
       const v = m * 10 ** e;
       if (v >= s.from * (1 - 1e-9) && v <= s.to * (1 + 1e-9)) list.push([v, shortText(v, unit)]);
     }
+  }
+  const step = niceStep((s.to - s.from) / Math.max(count, 6));
+  if (list.length < 2 && finite(step) && step > 0) {
+    list = [];
+    const last = Math.floor(s.to / step + 1e-6);
+    for (let i = Math.ceil(s.from / step - 1e-6); i <= last && list.length < 50; i++) list.push([i * step, shortText(i * step, unit)]);
   }
   return list;
 };
@@ -120,7 +126,7 @@ const ticks = (s, unit, time, count) => {
   if (s.log) return [logTicks(s, unit, count), unitText([1, ''], unit)];
   const span = s.to - s.from;
   if (time && span >= 2 && span <= 1e9 && Math.abs(s.from) <= 1e12) return [timeTicks(s.from, s.to, count), clockUnit(span)];
-  const p = prefixOf(Math.max(Math.abs(s.from), Math.abs(s.to)), unit);
+  const p = prefixOf(far(s), unit);
   const step = niceStep(span / p[0] / count);
   if (!finite(step) || step <= 0) return [[], unitText(p, unit)];
   const n = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), list = [];
@@ -132,14 +138,17 @@ const ticks = (s, unit, time, count) => {
   return [list, unitText(p, unit)];
 };
 
+const far = s => Math.max(Math.abs(s.from), Math.abs(s.to));
+const rounded = (s, factor) => {
+  const step = niceStep((s.to - s.from) / factor / 5) * factor;
+  if (!finite(step) || step === 0) return s;
+  return {from: s.from < 0 ? Math.floor(s.from / step * (1 + 1e-9)) * step : s.from, to: s.to > 0 ? Math.ceil(s.to / step * (1 - 1e-9)) * step : s.to};
+};
 const fromZero = (from, to, unit) => {
   if (from > to || from === 0 && to === 0) return {from: 0, to: 1};
-  const s = {from: Math.min(from, 0), to: Math.max(to, 0)};
-  const factor = prefixOf(Math.max(-s.from, s.to), unit)[0], step = niceStep((s.to - s.from) / factor / 5) * factor;
-  if (!finite(step) || step === 0) return s;
-  if (s.from < 0) s.from = Math.floor(s.from / step * (1 + 1e-9)) * step;
-  if (s.to > 0) s.to = Math.ceil(s.to / step * (1 - 1e-9)) * step;
-  return s;
+  const s = {from: Math.min(from, 0), to: Math.max(to, 0)}, before = prefixOf(far(s), unit)[0], r = rounded(s, before);
+  const after = prefixOf(far(r), unit)[0];
+  return after === before ? r : rounded(s, after);
 };
 
 const decades = (from, to) => {
@@ -319,7 +328,7 @@ class Chart {
     const s = this.spec, self = this;
     const axis = {stroke: () => colours.muted, font: font + 'px system-ui, sans-serif', gap: 4, filter: (u, splits) => splits,
       ticks: {stroke: () => colours.axis, width: 1, size: 4},
-      incrs: (u, i, from, to) => [to - from]}; // splits chooses; an axis without a fitting increment would be hidden
+      incrs: (u, i, from, to) => [Math.max(5, to - from)]}; // splits chooses: this only fits always, for uPlot hides an axis without a fitting one
     const along = (isX, side) => (u, i, from, to) => {
       const room = isX ? u.bbox.width / uPlot.pxRatio / 80 : 7;
       side.list = ticks({from, to, log: isX ? s.lx : self.logY}, isX ? s.xu : s.u, isX && s.tm, Math.max(2, Math.floor(room)));
