@@ -176,7 +176,7 @@ func RunBloomd(ctx context.Context, c BloomdConfig) (_ *BloomdReport, err error)
 		defer func() { err = errors.Join(err, t.leave()) }()
 		r.targets = append(r.targets, t)
 	}
-	report := &BloomdReport{Machine: thisMachine(), Config: c, Repeated: map[string]int{}}
+	report := &BloomdReport{Machine: ThisMachine(), Config: c, Repeated: map[string]int{}}
 	r.repeated = report.Repeated
 	for pass := range c.Passes {
 		for i, p := range c.points() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -135,5 +136,25 @@ func TestSpaceBack(t *testing.T) {
 		if got := spaceBack(before, usage{tables: c.tables, live: c.live}); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d bytes, %d live: %v, want %v", c.tables, c.live, got, c.want)
 		}
+	}
+}
+
+// TestRaceTurns: the racer that has the first turn changes, and both have equally many.
+func TestRaceTurns(t *testing.T) {
+	t.Parallel()
+	l := &leg{race: &race{env: env{ctx: t.Context()}}, racers: [2]*racing{newRacing(), newRacing()}}
+	var order []int
+	if err := l.steps("counting", 4, func(_ int, x *racing) error {
+		for i := range l.racers {
+			if x == l.racers[i] {
+				order = append(order, i)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 0, 0, 1, 1, 0, 0, 1}; !slices.Equal(order, want) {
+		t.Errorf("turns %v, want %v", order, want)
 	}
 }
