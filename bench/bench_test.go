@@ -245,7 +245,7 @@ func TestBlobValue(t *testing.T) {
 		t.Errorf("got %s, dots %v", got, dots)
 	}
 	for _, bad := range [][]byte{{1, 5, 'a'}, {1, 1, 'a'}, {1, 0x80}} {
-		if err := w.decode(bad); !errors.Is(err, errWrong) {
+		if err := w.decode(bad); !errors.Is(err, ErrWrong) {
 			t.Errorf("decode(%x): got %v", bad, err)
 		}
 	}

@@ -151,7 +151,7 @@ func (b *bigsetSystem) verify(name string, elements int) error {
 		return err
 	}
 	if !rep.OK() {
-		return fmt.Errorf("%w: verify: %d problems, the first is %+v", errWrong, rep.ProblemCount, rep.Problems[0])
+		return fmt.Errorf("%w: verify: %d problems, the first is %+v", ErrWrong, rep.ProblemCount, rep.Problems[0])
 	}
 	c, err := b.store.Count(b.ctx, []byte(name), engine.CountOptions{})
 	if err != nil {

@@ -89,13 +89,13 @@ func (v *blobValue) decode(b []byte) error {
 	for b = b[max(at, 0):]; len(b) > 0; {
 		n, width := binary.Uvarint(b)
 		if width <= 0 || uint64(len(b)-width) < n {
-			return fmt.Errorf("%w: a damaged blob", errWrong)
+			return fmt.Errorf("%w: a damaged blob", ErrWrong)
 		}
 		element := b[width : width+int(n)]
 		b = b[width+int(n):]
 		dot, width := binary.Uvarint(b)
 		if width <= 0 {
-			return fmt.Errorf("%w: a damaged blob", errWrong)
+			return fmt.Errorf("%w: a damaged blob", ErrWrong)
 		}
 		v.entries = append(v.entries, blobEntry{element, dot})
 		b = b[width:]

@@ -191,7 +191,7 @@ func (e *env) bloomHotOn(m marker, row Row, threads int, keys, others bloomKeys)
 		err := e.clocked(row, func(p *phase) error {
 			yes, err := bloomAll(p, threads, part.keys, part.times, part.f)
 			if err == nil && (yes < part.least*part.times || yes > part.most*part.times) {
-				err = fmt.Errorf("%w: %s: %d of %d keys", errWrong, row.Workload, yes, n*part.times)
+				err = fmt.Errorf("%w: %s: %d of %d keys", ErrWrong, row.Workload, yes, n*part.times)
 			}
 			return err
 		})

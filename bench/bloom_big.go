@@ -187,7 +187,7 @@ func (e *env) bigChecks(p *phase, filters []checkFunc, each int) error {
 			return err
 		}
 		if !has && number < each {
-			return fmt.Errorf("%w: key %q is denied", errWrong, key)
+			return fmt.Errorf("%w: key %q is denied", ErrWrong, key)
 		}
 		if has && number >= each {
 			wrong++
@@ -195,7 +195,7 @@ func (e *env) bigChecks(p *phase, filters []checkFunc, each int) error {
 		return nil
 	})
 	if wrong > n/100 {
-		err = errors.Join(err, fmt.Errorf("%w: %d false positives", errWrong, wrong))
+		err = errors.Join(err, fmt.Errorf("%w: %d false positives", ErrWrong, wrong))
 	}
 	return err
 }

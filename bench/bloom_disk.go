@@ -36,7 +36,7 @@ func holds(f *filters.Filter, from, n int) error {
 			return err
 		}
 		if !has {
-			return fmt.Errorf("%w: key %q is denied", errWrong, keys.at(i))
+			return fmt.Errorf("%w: key %q is denied", ErrWrong, keys.at(i))
 		}
 	}
 	return nil

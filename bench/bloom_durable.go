@@ -46,7 +46,7 @@ func (e *env) durableMarks(sys *bigsetSystem, row Row, each int) error {
 		return err
 	}
 	err = e.afterCrash(sys, row.Elements)
-	if errors.Is(err, errWrong) {
+	if errors.Is(err, ErrWrong) {
 		e.say("bloom-durable: no figures: this store does not keep marks through a crash: %v", err)
 		return nil
 	}

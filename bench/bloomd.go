@@ -176,7 +176,7 @@ func RunBloomd(ctx context.Context, c BloomdConfig) (_ *BloomdReport, err error)
 		defer func() { err = errors.Join(err, t.leave()) }()
 		r.targets = append(r.targets, t)
 	}
-	report := &BloomdReport{Machine: thisMachine(), Config: c, Repeated: map[string]int{}}
+	report := &BloomdReport{Machine: ThisMachine(), Config: c, Repeated: map[string]int{}}
 	r.repeated = report.Repeated
 	for pass := range c.Passes {
 		for i, p := range c.points() {
@@ -214,7 +214,7 @@ func (r *bloomdRunner) measure(p bloomdPoint, pass, i int) error {
 	}
 	for _, t := range order {
 		f, hist, own, err := r.point(t, p)
-		for try := 1; try < bloomdTries && errors.Is(err, errWrong); try++ {
+		for try := 1; try < bloomdTries && errors.Is(err, ErrWrong); try++ {
 			_, _ = fmt.Fprintf(r.cfg.Progress, "%s on %s is measured again: %v\n", p.name(), t.name, err)
 			r.repeated[t.name]++
 			f, hist, own, err = r.point(t, p)

@@ -102,7 +102,7 @@ func (c *bloomdConn) drive(l *bloomdLoad, at, depth, most int, until time.Time) 
 		now := time.Now()
 		answers := c.take(c.buf[:n], now)
 		if c.requests > sent {
-			return fmt.Errorf("%w: %d answers to %d requests", errWrong, c.requests, sent)
+			return fmt.Errorf("%w: %d answers to %d requests", ErrWrong, c.requests, sent)
 		}
 		if answers = min(answers, most-sent); answers > 0 && now.Before(until) {
 			if err := c.send(l, at+sent, answers, now); err != nil {
@@ -206,7 +206,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 func (l *bloomdLoad) expectYes(requests uint64, yes, connections int) error {
 	keys := int(requests) * l.mode.keys
 	if least := keys / 2; !l.mode.writes && (yes < least-connections || yes > least+connections+keys/100) {
-		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", errWrong, yes, keys)
+		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", ErrWrong, yes, keys)
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func TestRunBloomdWrong(t *testing.T) {
 			c.Modes = []string{"check"}
 		}
 		report, err := RunBloomd(context.Background(), c)
-		if !errors.Is(err, errWrong) || report == nil {
+		if !errors.Is(err, ErrWrong) || report == nil {
 			t.Fatalf("deny %q, silent %q: got %v", s.deny, s.silent, err)
 		}
 		if report.Repeated[systemA] != bloomdTries-1 {

@@ -183,7 +183,7 @@ func RunCluster(ctx context.Context, c ClusterConfig) (_ *ClusterReport, err err
 	if l.bloomd != nil {
 		l.rows.list = append(l.rows.list, l.bloomd.rows.list...)
 	}
-	return &ClusterReport{Machine: thisMachine(), Config: c, Results: l.rows.rows(), Notes: l.notes}, err
+	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.rows(), Notes: l.notes}, err
 }
 
 // run runs the parts with loads in rounds, and then what is measured once.

@@ -47,7 +47,7 @@ func (l *lab) connectFilters() error {
 		}
 		t.cpu = ps.cpu
 		if err := errors.Join(t.ask("Done", "create bench-probe capacity=20000"), t.ask("Done", "drop bench-probe")); err != nil {
-			if !errors.Is(err, errWrong) {
+			if !errors.Is(err, ErrWrong) {
 				return err
 			}
 			l.notes = append(l.notes, fmt.Sprintf("filters are not served by the %s: %v", system, err))

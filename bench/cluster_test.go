@@ -46,8 +46,8 @@ func TestClusterBack(t *testing.T) {
 func TestClusterFigures(t *testing.T) {
 	t.Parallel()
 	from := time.Now()
-	s := &steady{all: []timed{{from.Add(-1), time.Second, errWrong}, {from, time.Millisecond, nil}, {from.Add(time.Millisecond), time.Millisecond, errWrong},
-		{from.Add(time.Second), time.Second, errWrong}}}
+	s := &steady{all: []timed{{from.Add(-1), time.Second, ErrWrong}, {from, time.Millisecond, nil}, {from.Add(time.Millisecond), time.Millisecond, ErrWrong},
+		{from.Add(time.Second), time.Second, ErrWrong}}}
 	f, _ := s.figures(from, from.Add(time.Second))
 	if f.Ops != 2 || *f.Errors != 1 || *f.P99 > 1100 {
 		t.Errorf("got %d operations, %d errors, p99 %v µs", f.Ops, *f.Errors, *f.P99)

@@ -315,7 +315,7 @@ func (s *rawSet) read(limit int, each func(n int)) (err error) {
 	n := 0
 	for ok := it.First(); ok && (limit == 0 || n < limit); ok = it.Next() {
 		if _, _, _, _, ok := keyscheme.DecodeElement(len(s.prefix), it.Key()); !ok {
-			return errors.Join(fmt.Errorf("%w: key %x", errWrong, it.Key()), it.Close())
+			return errors.Join(fmt.Errorf("%w: key %x", ErrWrong, it.Key()), it.Close())
 		}
 		if n++; n%rawChunk == 0 {
 			each(rawChunk)

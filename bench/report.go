@@ -208,7 +208,7 @@ func (c *collector) rows() []Row {
 
 // startReport returns an empty report, or what the run's file holds already.
 func startReport(c Config) (*Report, error) {
-	fresh := &Report{Machine: thisMachine(), Config: c, Results: []Row{}}
+	fresh := &Report{Machine: ThisMachine(), Config: c, Results: []Row{}}
 	if c.Out == "" {
 		return fresh, nil
 	}
@@ -346,8 +346,8 @@ func goBenchUnits(f Figures) string {
 	return b.String()
 }
 
-// thisMachine describes the machine.
-func thisMachine() Machine {
+// ThisMachine describes the machine that the program runs on.
+func ThisMachine() Machine {
 	return Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 }
 

@@ -200,13 +200,13 @@ func warmElements(memTable int) [][]byte {
 	return list
 }
 
-// errWrong is in the chain of errors about a system that gave a wrong answer.
-var errWrong = errors.New("bench: wrong answer")
+// ErrWrong is in the chain of errors about a system that gave a wrong answer.
+var ErrWrong = errors.New("bench: wrong answer")
 
 // expect returns an error unless a count is as it should be.
 func expect[T comparable](what string, got, want T) error {
 	if got != want {
-		return fmt.Errorf("%w: %s: %v, and should be %v", errWrong, what, got, want)
+		return fmt.Errorf("%w: %s: %v, and should be %v", ErrWrong, what, got, want)
 	}
 	return nil
 }

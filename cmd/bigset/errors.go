@@ -37,6 +37,7 @@ var (
 	errAbsent      = errors.New("absent")
 	errNotVerified = errors.New("not verified")
 	errViolated    = errors.New("a promise was violated")
+	errCutShort    = errors.New("the demonstration was interrupted")
 )
 
 // What can be wrong with what the user gave or has stored.
@@ -129,6 +130,7 @@ var advices = []advice{
 
 	{errAbsent, exitAbsent, ""},
 	{errViolated, exitAbsent, ""},
+	{errCutShort, exitError, "the verdict is about what was done until then; `bigset demo` runs all of it"},
 	{errNotVerified, exitAbsent, ""},
 }
 

@@ -16,7 +16,8 @@ func (a *app) root() *cobra.Command {
 insert into a set of ten elements and of ten million.
 
 Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if nobody knows whether a change at a running node was done.`,
-		Example: `  bigset set add friends paul ringo
+		Example: `  bigset demo
+  bigset set add friends paul ringo
   bigset set has friends paul
   bigset set ls friends
   bigset stats`,
@@ -31,7 +32,7 @@ Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if nobo
 	cmd.SetErr(a.errs)
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(a.set(), a.filter(), a.serve(), a.stats(), a.compact(), a.verify(), a.checkpoint(), a.restore(), a.db(), a.cluster(), a.cert(),
-		benchCommand(a.out, a.errs), a.simulate(), a.torture(), a.version())
+		benchCommand(a.out, a.errs), a.demo(), a.simulate(), a.torture(), a.version())
 	a.complete(cmd)
 	_ = cmd.MarkPersistentFlagDirname("dir")                         // there is such a flag
 	_ = cmd.RegisterFlagCompletionFunc("strategy", completeStrategy) // and such

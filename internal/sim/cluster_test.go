@@ -28,7 +28,7 @@ func TestClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v != nil {
-			f, err := explainCluster(t.Context(), s, v)
+			f, err := explainCluster(t.Context(), s, v, 0)
 			t.Fatalf("seed %d: %v, %v", seed, f, err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestMembers(t *testing.T) {
 			t.Fatalf("seed %d, which -sim.members=%d shrinks: %v\n%s", seed, seed, v, s)
 		}
 		if v != nil {
-			f, err := explainCluster(t.Context(), s, v)
+			f, err := explainCluster(t.Context(), s, v, 0)
 			t.Fatalf("seed %d: %v, %v", seed, f, err)
 		}
 	}

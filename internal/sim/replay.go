@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,9 @@ func replayCluster(text []byte) (*Replayed, error) {
 
 func all(int, *step) bool { return true }
 
-// explainCluster runs a failing schedule of a cluster again, and shrinks it.
-func explainCluster(ctx context.Context, s *script, v *convergence.Violation) (*Failure, error) {
-	h := &shrinker{ctx: ctx, best: s, v: v, runs: shrinkRuns, run: runAlone}
+// explainCluster runs a failing schedule of a cluster again, and shrinks it in so many runs; 0 is shrinkRuns.
+func explainCluster(ctx context.Context, s *script, v *convergence.Violation, runs int) (*Failure, error) {
+	h := &shrinker{ctx: ctx, best: s, v: v, runs: cmp.Or(runs, shrinkRuns), run: runAlone}
 	_, failed, err := h.again(s, replays)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,10 @@ type Options struct {
 	Schedules int           // how many; 0 is 44,000, or no limit with Duration
 	Duration  time.Duration // 0 is no limit
 	Replicas  int           // of each schedule, 3 to 7; 0 is a mixture
+	// Stores runs no schedules over the rules alone: of 14 there are 10 over engines and 4 of whole clusters.
+	Stores bool
+	// ShrinkRuns limits how many runs it takes to shorten a schedule that violates something; 0 is some thousand, which may take minutes.
+	ShrinkRuns int
 	// Progress is told a few times a second; it may read the report until it returns.
 	Progress func(*Report)
 }
@@ -55,9 +59,11 @@ func (r *Report) Failed() bool { return r.Violations > 0 }
 
 const (
 	schedulesDefault = 44_000
-	engineEvery      = 44  // one schedule in so many has engines
-	clusterEvery     = 110 // one schedule in so many is of a whole cluster, by turns without epochs and with them
-	portion          = 440 // schedules between two looks at the clock
+	storesDefault    = schedulesDefault / portion * portionStores
+	engineEvery      = 44                                         // one schedule in so many has engines
+	clusterEvery     = 110                                        // one schedule in so many is of a whole cluster, by turns without epochs and with them
+	portion          = 440                                        // schedules between two looks at the clock
+	portionStores    = portion/engineEvery + portion/clusterEvery // of them those that are not over the rules alone
 	replicasLeast    = 3
 	replicasMost     = 7
 	steps            = 180 // of a schedule, at most about so many
@@ -66,12 +72,15 @@ const (
 
 func (o Options) withDefaults() (Options, error) {
 	switch {
-	case o.Schedules < 0 || o.Duration < 0:
-		return o, fmt.Errorf("%w: schedules and seconds can't be negative", ErrOptions)
+	case o.Schedules < 0 || o.Duration < 0 || o.ShrinkRuns < 0:
+		return o, fmt.Errorf("%w: schedules, seconds and runs can't be negative", ErrOptions)
 	case o.Replicas != 0 && (o.Replicas < replicasLeast || o.Replicas > replicasMost):
 		return o, fmt.Errorf("%w: %d replicas; there are %d to %d", ErrOptions, o.Replicas, replicasLeast, replicasMost)
 	case o.Schedules == 0 && o.Duration == 0:
 		o.Schedules = schedulesDefault
+		if o.Stores {
+			o.Schedules = storesDefault
+		}
 	}
 	return o, nil
 }
@@ -91,12 +100,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		defer cancel()
 	}
 	for n := uint64(0); ctx.Err() == nil && !r.Failed() && (o.Schedules == 0 || r.Schedules < o.Schedules); n++ {
-		size := portion
-		if o.Schedules > 0 {
-			size = min(size, o.Schedules-r.Schedules)
-		}
-		some, whole := max(1, size/engineEvery), size/clusterEvery
-		k := convergence.Options{Seed: o.Seed<<20 + n, Replicas: o.Replicas, Steps: steps}
+		some, rules, whole := o.portion(r.Schedules)
+		k := convergence.Options{Seed: o.Seed<<20 + n, Replicas: o.Replicas, Steps: steps, ShrinkRuns: o.ShrinkRuns}
 		if k.Replicas == 0 {
 			k.Replicas = []int{3, 3, 4, 5, 3, 7, 4, 6}[n%8]
 		}
@@ -105,21 +110,38 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 			return r, err
 		}
 		k.Replays = 0
-		if err := r.explore(ctx, Rules(), k, size-some-whole, o.Progress); err != nil || r.Failed() {
+		if err := r.explore(ctx, Rules(), k, rules, o.Progress); err != nil || r.Failed() {
 			return r, err
 		}
-		if err := r.clusters(ctx, k.Seed*clusterEvery, o.Replicas, whole); err != nil {
+		if err := r.clusters(ctx, k.Seed*clusterEvery, whole, o); err != nil {
 			return r, err
 		}
 	}
 	return r, nil
 }
 
+// portion returns how many schedules over engines, over the rules alone, and of whole clusters come next, after so many.
+func (o Options) portion(done int) (engines, rules, clusters int) {
+	size := portion
+	if o.Stores {
+		size = portionStores
+	}
+	if o.Schedules > 0 {
+		size = min(size, o.Schedules-done)
+	}
+	if o.Stores {
+		engines = (size*(portion/engineEvery) + portionStores - 1) / portionStores
+		return engines, 0, size - engines
+	}
+	engines, clusters = max(1, size/engineEvery), size/clusterEvery
+	return engines, size - engines - clusters, clusters
+}
+
 // clusters runs schedules of whole clusters, from a seed on, and adds what they did.
-func (r *Report) clusters(ctx context.Context, seed uint64, replicas, schedules int) error {
+func (r *Report) clusters(ctx context.Context, seed uint64, schedules int, o Options) error {
 	for end := seed + uint64(schedules); seed != end && ctx.Err() == nil; seed++ {
-		s := drawScript(seed, clusterSize(seed, replicas))
-		if replicas == 0 && seed%2 == 1 {
+		s := drawScript(seed, clusterSize(seed, o.Replicas))
+		if o.Replicas == 0 && seed%2 == 1 {
 			s = drawMembers(seed / 2)
 		}
 		v, err := runScript(s, r, map[string]int{})
@@ -128,8 +150,11 @@ func (r *Report) clusters(ctx context.Context, seed uint64, replicas, schedules 
 		}
 		if v != nil {
 			r.Violations = 1
-			r.Failure, err = explainCluster(ctx, s, v)
+			r.Failure, err = explainCluster(ctx, s, v, o.ShrinkRuns)
 			return err
+		}
+		if o.Progress != nil && o.Stores { // they take a good part of the time
+			o.Progress(r)
 		}
 	}
 	return nil

@@ -160,3 +160,20 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestStores: without schedules over the rules alone there are those of engines and of clusters, in their proportion, and progress is told
+// of both.
+func TestStores(t *testing.T) {
+	t.Parallel()
+	told := 0
+	r, err := sim.Run(t.Context(), sim.Options{Seed: *seedFlag, Schedules: 17, Replicas: 3, Stores: true, Progress: func(r *sim.Report) { told = r.Clusters }})
+	if err != nil || r.Failed() {
+		t.Fatal(err, r.Failure)
+	}
+	if r.Schedules != 17 || r.Engines != 13 || r.Clusters != 4 || told != 4 {
+		t.Errorf("%d schedules, %d over engines, %d of clusters, of which %d were told", r.Schedules, r.Engines, r.Clusters, told)
+	}
+	if _, err := sim.Run(t.Context(), sim.Options{ShrinkRuns: -1}); !errors.Is(err, sim.ErrOptions) {
+		t.Errorf("-1 runs: %v", err)
+	}
+}

@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"time"
+
+	"bigset/bench"
+	"bigset/internal/sim"
+)
+
+// Config says what Run does.
+type Config struct {
+	Seed  uint64  // of the race's operations and the drill's schedules
+	Scale float64 // of all work, as a share of the usual, which takes about a minute on two cores; 0 is 1
+	Dir   string  // where the temporary folder is made; "" is the system's place for such. It is always removed.
+	// Tell is given the state a few times a second, by one goroutine at a time. It may keep it, must not change it, and should not
+	// block. nil is nobody.
+	Tell func(State)
+
+	race     func(context.Context, bench.RaceConfig) ([]bench.Leg, error) // bench.Race; tests plant bugs in it
+	simulate func(context.Context, sim.Options) (*sim.Report, error)      // sim.Run, so too
+	tick     time.Duration                                                // 0 is the race's default
+}
+
+// The least and the greatest scale.
+const (
+	ScaleMin = 0.001
+	ScaleMax = 100
+)
+
+// ErrConfig is returned for a Config that can't be run.
+var ErrConfig = errors.New("demo: bad configuration")
+
+// State is what is shown while Run works.
+type State struct {
+	Elapsed time.Duration
+	Leg     *bench.Leg // of the race, the one that runs or has just ended; nil before and after the race
+	Drill   *Drill     // nil before the drill
+}
+
+// Result is what Run has come to.
+type Result struct {
+	Pass        bool     `json:"pass"`        // the race was run to its end, and so was the drill, and no promise was broken
+	Interrupted bool     `json:"interrupted"` // it was cut short; what was done until then is there
+	Problems    []string `json:"problems,omitempty"`
+	Seed        uint64   `json:"seed"` // replays it
+	Scale       float64  `json:"scale"`
+	Seconds     float64  `json:"seconds"`
+
+	Machine bench.Machine `json:"machine"`
+	Race    []bench.Leg   `json:"race"`
+	Table   []Figure      `json:"table"`
+	Drill   *Drill        `json:"drill,omitempty"` // nil if it was not begun
+	Report  string        `json:"report,omitempty"`
+}
+
+// Run runs the race, then the drill, and judges. It returns an error, beside what was done until then, when something else than a
+// broken promise or ctx ended it.
+func Run(ctx context.Context, c Config) (*Result, error) {
+	if c.Scale == 0 {
+		c.Scale = 1
+	}
+	if !(c.Scale >= ScaleMin && c.Scale <= ScaleMax) {
+		return nil, fmt.Errorf("%w: a scale of %v: it must be %v to %v", ErrConfig, c.Scale, ScaleMin, ScaleMax)
+	}
+	if c.Tell == nil {
+		c.Tell = func(State) {}
+	}
+	if c.race == nil {
+		c.race = bench.Race
+	}
+	if c.simulate == nil {
+		c.simulate = sim.Run
+	}
+	began := time.Now()
+	r := &Result{Seed: c.Seed, Scale: c.Scale, Machine: bench.ThisMachine()}
+	race := bench.RaceConfig{Seed: c.Seed, Scale: c.Scale, Dir: c.Dir, Tick: c.tick,
+		Tell: func(l bench.Leg) { c.Tell(State{Elapsed: time.Since(began), Leg: &l}) }}
+	var err error
+	r.Race, err = c.race(ctx, race)
+	if errors.Is(err, bench.ErrWrong) { // the drill may say why
+		r.Problems, err = append(r.Problems, err.Error()), nil
+	}
+	if err == nil {
+		r.Drill, err = drill(ctx, c, func(d *Drill) { c.Tell(State{Elapsed: time.Since(began), Drill: d}) })
+	}
+	for i := range r.Race {
+		r.Table = append(r.Table, figures(&r.Race[i])...)
+	}
+	r.judge()
+	r.Seconds = math.Round(time.Since(began).Seconds()*10) / 10
+	if ctx.Err() != nil && !r.Pass {
+		r.Interrupted = true
+		if left := (*fs.PathError)(nil); !errors.As(err, &left) { // the folder could not be removed
+			err = nil
+		}
+	}
+	return r, err
+}
+
+// judge decides whether it has passed.
+func (r *Result) judge() {
+	if d := r.Drill; d != nil && d.Violation != "" {
+		r.Problems = append(r.Problems, d.Violation)
+	}
+	finished := len(r.Race) > 0 && r.Drill != nil && r.Drill.Finished
+	for _, l := range r.Race {
+		finished = finished && l.Finished
+	}
+	r.Pass = finished && len(r.Problems) == 0 && r.Drill.broken() == 0
+}
+
+// Failed reports whether a promise was broken, which an interrupt before the end does not undo.
+func (r *Result) Failed() bool { return len(r.Problems) > 0 || r.Drill != nil && r.Drill.broken() > 0 }

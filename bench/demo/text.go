@@ -1,0 +1,123 @@
+package demo
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"bigset/bench"
+)
+
+// WriteText writes the verdict for people: the race's table, what the drill found, and what to do next.
+func (r *Result) WriteText(w io.Writer, s Style) error {
+	b := bufio.NewWriter(w)
+	say := func(format string, args ...any) { _, _ = b.WriteString(s.plain(fmt.Sprintf(format, args...)) + "\n") } // the buffer keeps an error
+	r.race(say)
+	r.drilled(say)
+	for _, p := range r.Problems {
+		say("broken: %s", p)
+	}
+	if r.Drill != nil && r.Drill.Script != "" {
+		say("\nThe schedule that shows it, shortened; `bigset simulate --replay FILE` runs it again from a file:\n\n%s", r.Drill.Script)
+	}
+	colour := green
+	if !r.Pass {
+		colour = red
+	}
+	_, _ = b.WriteString("\n" + s.paint(colour, r.word()))
+	say(" in %.0f s on %d cores (%s)", r.Seconds, r.Machine.Cores, r.Machine.CPU)
+	if r.Report != "" {
+		say("report   %s", r.Report)
+	}
+	say("again    %s", r.again())
+	say("next     %s", r.next())
+	return b.Flush()
+}
+
+// word is the verdict in a word.
+func (r *Result) word() string {
+	switch {
+	case r.Pass:
+		return "PASS"
+	case r.Failed():
+		return "FAIL"
+	case r.Interrupted:
+		return "INTERRUPTED"
+	}
+	return "NOT FINISHED" // the error says why
+}
+
+// again is the command that does the same once more.
+func (r *Result) again() string {
+	if r.Scale != 1 {
+		return fmt.Sprintf("bigset demo --seed %d --scale %v", r.Seed, r.Scale)
+	}
+	return fmt.Sprintf("bigset demo --seed %d", r.Seed)
+}
+
+// next is the command that goes on from here.
+func (r *Result) next() string {
+	switch {
+	case r.Failed():
+		return fmt.Sprintf("bigset simulate --seconds 60 --replicas %d", drillReplicas)
+	case !r.Pass:
+		return r.again()
+	}
+	return "bigset set add friends paul ringo"
+}
+
+// race writes the table.
+func (r *Result) race(say func(string, ...any)) {
+	say("Race of two ways to delete, in turns on the same work. Ratio: of point deletes'.\n")
+	say("%-16s %14s %14s %6s", "", bench.RacerNames[0], bench.RacerNames[1], "ratio")
+	said := map[string]bool{}
+	for _, l := range r.Race {
+		say("%s: %s elements%s", l.About, bench.Thousands(uint64(l.Elements)), unfinished(&l))
+		if l.Stream != "" {
+			say("  %-14s %s", "operations", streamText(&l))
+		}
+		for _, f := range r.Table {
+			if f.Leg == l.Name {
+				if said[f.Name] {
+					f.Means = ""
+				}
+				said[f.Name] = true
+				say("%s", strings.TrimRight(fmt.Sprintf("  %-14s %14s %14s %6s  %s", f.Name, f.text(f.SetTombstones), f.text(f.PointDeletes), f.ratio(), f.Means), " "))
+			}
+		}
+	}
+	if text := churnText(r.Table); text != "" {
+		say("%s", text)
+	}
+}
+
+// streamText says what shows that both racers did the same.
+func streamText(l *bench.Leg) string {
+	return fmt.Sprintf("%s each, the same for both, hash %s", bench.Thousands(l.Ops), l.Stream)
+}
+
+func unfinished(l *bench.Leg) string {
+	if l.Finished {
+		return ""
+	}
+	return " (not finished)"
+}
+
+// drilled writes what the drill found.
+func (r *Result) drilled(say func(string, ...any)) {
+	d := r.Drill
+	if d == nil {
+		say("\nThe fault drill was not begun.")
+		return
+	}
+	f := d.Faults
+	n := func(k int) string { return bench.Thousands(uint64(k)) }
+	say("\nFault drill on three replicas over real engines: %s schedules", n(d.Schedules))
+	say("  %s operations, %s power cuts, %s partitions, %s copies of a range,", n(d.Operations), n(f["crash"]), n(f["partition"]), n(f["copy"]))
+	say("  %s messages lost, %s disk errors; %s states checked", n(f["loss"]), n(f["io-error"]+f["disk-full"]), n(d.Checks))
+	if !d.Finished && d.broken() == 0 {
+		say("  not finished: %s schedules were planned", bench.Thousands(uint64(d.Planned)))
+	}
+	say("  %s", d.promises())
+}

@@ -1,0 +1,404 @@
+package bench
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"bigset"
+	"bigset/compaction"
+)
+
+// leg is a leg that runs.
+type leg struct {
+	*race
+	memTable int
+	load     int  // elements that are there when it begins
+	bottom   bool // in the bottommost level
+	left     int  // elements that must be there when it has ended
+	work     func(*leg) error
+
+	racers [2]*racing
+	turn   int
+	began  time.Time
+
+	mu        sync.Mutex // guards what follows: the sampler reads it
+	state     Leg
+	measuring bool
+}
+
+// racing is a racer in a leg. One goroutine uses it, beside the sampler.
+type racing struct {
+	*bigsetSystem
+	set          *bigsetSet
+	batch, fresh *batch
+	dots         []uint64 // of elements, by their numbers
+	length       int      // of the queue
+	stream       hash.Hash
+	ops          uint64
+	took         time.Duration
+	before       usage
+
+	mu         sync.Mutex // guards the histograms of reads: of all, and of those since the last sample
+	all, since *hdrhistogram.Histogram
+}
+
+// run runs a leg and keeps what came of it.
+func (r *race) run(l *leg) (err error) {
+	l.race, l.began = r, time.Now()
+	dir, err := os.MkdirTemp(r.root, l.state.Name+"-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, x := range l.racers {
+			if x != nil && x.bigsetSystem != nil {
+				err = errors.Join(err, x.close())
+			}
+		}
+		err = errors.Join(err, os.RemoveAll(dir))
+	}()
+	for i := range l.racers {
+		l.racers[i] = newRacing()
+		s := raceStrategies[i]
+		l.state.Racers[i] = Racer{Name: RacerNames[i], Strategy: s.Name(), Record: recordFor(s).String()}
+	}
+	stop := l.sampler()
+	err = l.measured(dir)
+	if e := stop(); err == nil {
+		err = e
+	}
+	l.state.Finished = err == nil
+	for i, x := range l.racers {
+		l.state.Racers[i].Seconds = x.took.Seconds()
+	}
+	if a, b := l.racers[0], l.racers[1]; a.hash() == b.hash() { // or it ended in the middle of a turn
+		l.state.Ops, l.state.Stream = a.ops, a.hash()[:streamDigits]
+	}
+	r.legs = append(r.legs, l.state)
+	r.conf.Tell(l.state)
+	return err
+}
+
+func newRacing() *racing {
+	return &racing{batch: newBatch(batchSize), fresh: newBatch(batchSize), stream: sha256.New(), all: newHistogram(), since: newHistogram()}
+}
+
+// measured does all of a leg.
+func (l *leg) measured(dir string) error {
+	for i := range l.racers {
+		if err := l.prepare(i, filepath.Join(dir, raceStrategies[i].Name())); err != nil {
+			return err
+		}
+	}
+	if err := l.start(); err != nil {
+		return err
+	}
+	if err := l.work(l); err != nil {
+		return err
+	}
+	if err := l.rest(); err != nil {
+		return err
+	}
+	return l.check()
+}
+
+// prepare makes the store of a racer, with what is in it when the leg begins.
+func (l *leg) prepare(i int, dir string) error {
+	x, c := l.racers[i], contender{system: systemBigset, strategy: raceStrategies[i].Name()}
+	if l.bottom {
+		none := c
+		none.strategy = compaction.None().Name() // it compacts everything
+		if err := l.open(x, none, dir, recordFor(raceStrategies[i])); err != nil {
+			return err
+		}
+		if err := l.fill(x); err != nil {
+			return err
+		}
+		l.phase("compacting", 0)
+		if err := x.compact(l.ctx, setName); err != nil {
+			return err
+		}
+		if err := x.close(); err != nil {
+			return err
+		}
+		x.bigsetSystem = nil
+	}
+	if err := l.open(x, c, dir, recordFor(raceStrategies[i])); err != nil || l.bottom {
+		return err
+	}
+	return l.fill(x)
+}
+
+func (l *leg) open(x *racing, c contender, dir string, record compaction.Record) error {
+	sys, err := l.env.open(c, dir, openOptions{memTable: l.memTable, record: record})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.bigsetSystem = sys.(*bigsetSystem)
+	x.set = x.handle(setName)
+	return nil
+}
+
+// fill loads a store.
+func (l *leg) fill(x *racing) error {
+	if l.load == 0 {
+		return nil
+	}
+	x.dots = make([]uint64, 0, l.load)
+	err := l.each("loading", (l.load+batchSize-1)/batchSize, func(i int) error {
+		b := x.batch.reset()
+		for k := i * batchSize; k < min(l.load, (i+1)*batchSize); k++ {
+			b.add(l.names(), k, 0)
+		}
+		err := x.add(b)
+		x.dots = append(x.dots, b.dots...)
+		return err
+	})
+	if err == nil {
+		_, err = x.settle(l.ctx)
+	}
+	return err
+}
+
+// start begins what is measured.
+func (l *leg) start() error {
+	for _, x := range l.racers {
+		var err error
+		if x.before, err = x.usage(); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, x := range l.racers {
+		l.state.Racers[i].BytesBefore = x.before.tables
+	}
+	l.measuring, l.began = true, time.Now()
+	return nil
+}
+
+// phase begins a phase.
+func (l *leg) phase(name string, of int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Phase, l.state.Done, l.state.Of = name, 0, int64(of)
+	if l.measuring {
+		l.state.Marks = append(l.state.Marks, RaceMark{time.Since(l.began), name})
+	}
+}
+
+// each does the steps of a phase.
+func (l *leg) each(phase string, steps int, f func(i int) error) error {
+	l.phase(phase, steps)
+	for i := range steps {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(i); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.state.Done++
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// steps has both racers do the steps of a phase, in turns.
+func (l *leg) steps(phase string, steps int, f func(i int, x *racing) error) error {
+	return l.each(phase, steps, func(i int) error { return l.turns(func(x *racing) error { return f(i, x) }) })
+}
+
+// turns calls f for each racer. The one that comes first changes.
+func (l *leg) turns(f func(*racing) error) error {
+	l.turn++
+	for k := range l.racers {
+		x := l.racers[(l.turn+k)%2]
+		began := time.Now()
+		err := f(x)
+		if x.took += time.Since(began); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest leaves both alone until they have nothing more to do.
+func (l *leg) rest() error {
+	l.phase("resting", 0)
+	for _, x := range l.racers {
+		if err := x.store.Flush(l.ctx); err != nil {
+			return err
+		}
+	}
+	for _, x := range l.racers {
+		if _, err := x.bigsetSystem.rest(l.ctx, l.conf.quiet); err != nil {
+			return err
+		}
+		if err := x.restFully(l.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check proves both stores right, and that they did the same.
+func (l *leg) check() error {
+	l.phase("verifying", 0)
+	for _, x := range l.racers {
+		if err := x.verify(setName, l.left); err != nil {
+			return err
+		}
+	}
+	return expect("the second racer's operations", l.racers[1].hash(), l.racers[0].hash())
+}
+
+// streamDigits is how much of the hash is shown.
+const streamDigits = 12
+
+func (x *racing) hash() string { return hex.EncodeToString(x.stream.Sum(nil)) }
+
+// note takes an operation into the hash of all.
+func (x *racing) note(kind byte, elements [][]byte) {
+	_, _ = x.stream.Write(binary.AppendUvarint([]byte{kind}, uint64(len(elements)))) // a hash takes everything
+	for _, e := range elements {
+		_, _ = x.stream.Write(e)
+	}
+	x.ops += uint64(len(elements))
+}
+
+func (x *racing) add(b *batch) error {
+	x.note('+', b.list)
+	return x.set.insert(b.list, b.dots)
+}
+
+func (x *racing) remove(b *batch) error {
+	x.note('-', b.list)
+	return removeAll(x.set, b)
+}
+
+func (x *racing) exchange(gone, fresh *batch) error {
+	x.note('-', gone.list)
+	x.note('+', fresh.list)
+	return x.set.exchange(gone.list, gone.dots, fresh.list, fresh.dots)
+}
+
+// take removes the first n elements.
+func (x *racing) take(n int) error {
+	if n == 0 {
+		return nil
+	}
+	x.note('t', nil)
+	x.ops += uint64(n)
+	x.length -= n
+	return x.set.takeFirst(n)
+}
+
+// page reads up to a hundred elements, and notes how long that took.
+func (x *racing) page(from []byte) error {
+	began := time.Now()
+	for _, err := range x.store.Read(x.ctx, x.set.name, bigset.ReadOptions{From: from, Limit: racePage, BatchSize: racePage}) {
+		if err != nil {
+			return err
+		}
+	}
+	took := int64(min(time.Since(began), latencyMax))
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return cmp.Or(x.all.RecordValue(took), x.since.RecordValue(took))
+}
+
+// sampler samples both racers until it is stopped, and once more then.
+func (l *leg) sampler() (stop func() error) {
+	quit, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		t := time.NewTicker(l.conf.Tick)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				state, err := l.sample()
+				if err != nil {
+					done <- err
+					return
+				}
+				l.conf.Tell(state)
+			case <-quit:
+				_, err := l.sample()
+				done <- err
+				return
+			}
+		}
+	}()
+	return func() error {
+		close(quit)
+		return <-done
+	}
+}
+
+// sample looks at both racers, once they are measured, and returns the state of the leg.
+func (l *leg) sample() (Leg, error) {
+	l.mu.Lock()
+	state, began := l.state, l.began
+	measuring := l.measuring
+	l.mu.Unlock()
+	if !measuring {
+		return state, nil
+	}
+	for i, x := range l.racers {
+		u, err := x.usage()
+		if err != nil {
+			return state, err
+		}
+		state.Racers[i].sampled(x, u, time.Since(began), l.bottom)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Racers = state.Racers
+	return l.state, nil
+}
+
+// sampled takes what a store says at a moment.
+func (f *Racer) sampled(x *racing, u usage, at time.Duration, settled bool) {
+	d := u.since(x.before)
+	f.BytesBelow = d.flush + d.compact + d.rewrite
+	f.BytesWritten = d.wal + f.BytesBelow
+	f.KeysLive, f.KeysDead, f.BytesTables = u.live, u.keys-min(u.keys, u.live), u.tables
+	s := RaceSample{At: at, BytesWritten: f.BytesWritten, KeysDead: f.KeysDead, BytesTables: u.tables, SpaceBack: math.NaN(), ReadP99: math.NaN()}
+	if settled {
+		s.SpaceBack = spaceBack(x.before, u)
+		f.SpaceBack = new(s.SpaceBack)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.since.TotalCount() > 0 {
+		s.ReadP99 = micros(time.Duration(x.since.ValueAtPercentile(99)))
+		x.since.Reset()
+	}
+	f.Reads = x.all.TotalCount()
+	f.ReadP50, f.ReadP99 = micros(time.Duration(x.all.ValueAtPercentile(50))), micros(time.Duration(x.all.ValueAtPercentile(99)))
+	f.Samples = append(f.Samples, s)
+}
+
+// spaceBack returns the share of what the dead took in tables that is free again. All elements take alike.
+func spaceBack(before, now usage) float64 {
+	dead := 1 - float64(now.live)/float64(max(1, before.live))
+	if dead <= 0 {
+		return 0
+	}
+	free := 1 - float64(now.tables)/float64(max(1, before.tables))
+	return min(1, max(0, free/dead))
+}

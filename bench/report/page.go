@@ -1,0 +1,89 @@
+package report
+
+// Page is a whole report, in the order in which a reader meets it.
+type Page struct {
+	Title    string
+	About    string // what ran, in a sentence or two; blank lines separate paragraphs
+	Sections []Section
+}
+
+// Section is a part of a page. It shows what it has in the order of its fields, and leaves out what is empty.
+type Section struct {
+	Title    string
+	Text     string // blank lines separate paragraphs
+	Verdicts []Verdict
+	Facts    []Fact
+	Tables   []Table
+	Charts   []Chart
+	Code     string // a configuration or a command, shown as it is in a fixed-width font
+}
+
+// Verdict is a judgement in a word, with what was judged.
+type Verdict struct {
+	Word   Word
+	What   string // "no element is lost"
+	Detail string // figures or a reason; may be empty
+}
+
+// Word is the word of a verdict. Pages show the words below with a colour and a sign of their own, and any other word in grey.
+type Word string
+
+// The words that a page knows.
+const (
+	Pass   Word = "PASS"
+	Fail   Word = "FAIL"
+	Steady Word = "steady" // rounds agree: a difference between runs can be believed
+	Noisy  Word = "noisy"  // rounds differ too much to believe a difference
+)
+
+// Fact is a name with its value: a line of a configuration, or of a machine's description.
+type Fact struct{ Name, Value string }
+
+// Table is a table of texts. A column whose cells are all numbers is aligned to the right. Rows may be shorter or longer than Head.
+type Table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+	Note  string // shown below the table
+}
+
+// Chart is a plot of lines over one X axis.
+//
+// The units "s", "us", "B", "B/s", "1" (a ratio), "cpu" (cores) and "" are written as people do: 1500 us is 1.5 ms. Values in any other unit get
+// k, M, G or T before it. Charts with the XUnit "s" are on the page's one time axis: they zoom together and share its range.
+type Chart struct {
+	Title  string
+	Unit   string // of Y
+	XLabel string // what X is: "time", "load"
+	XUnit  string
+	Lines  []Line
+
+	// Stacked draws the lines as areas, the first at the bottom. A line counts as 0 before its first value and after its last one, and where its
+	// value is NaN. Stacked charts ignore LogY, Min and Max.
+	Stacked bool
+
+	// LogX and LogY make an axis logarithmic. What is not above 0 can't be drawn on it, and is left out.
+	LogX, LogY bool
+
+	Marks []Mark
+}
+
+// Line is a named row of points. X and Y have the same length; of unequal lengths the shorter one counts. NaN and infinite values of
+// Y are gaps. Points without a finite X are left out. Points are drawn in the order of X.
+type Line struct {
+	Name string
+	X, Y []float64
+
+	// Min and Max are the least and the greatest value behind each Y, drawn as a band. Either may be nil.
+	Min, Max []float64
+
+	// Style chooses colour and dashes, from 1. 0 means the line's place in its chart. Set it where a run should look the same in all charts although
+	// not all have it.
+	Style int
+}
+
+// Mark is a vertical line with a text: the beginning of a phase, or a fault.
+type Mark struct {
+	X    float64
+	Text string
+}

@@ -1,0 +1,428 @@
+package report_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"bigset/bench/report"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; go test -rewrite writes it anew. Got:\n%s", name, got)
+	}
+}
+
+// html returns a page's text.
+func html(t *testing.T, p *report.Page) string {
+	t.Helper()
+	var b strings.Builder
+	if err := report.WriteHTML(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func svg(t *testing.T, c *report.Chart, o report.SVGOptions) string {
+	t.Helper()
+	var b strings.Builder
+	if err := report.WriteSVG(&b, c, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// smallPage has one of everything.
+func smallPage() *report.Page {
+	return &report.Page{Title: "All parts", About: "First.\n\nSecond.", Sections: []report.Section{
+		{Title: "Words", Text: "A text.", Verdicts: []report.Verdict{{Word: report.Pass, What: "a", Detail: "1"}, {Word: report.Fail, What: "b"},
+			{Word: report.Steady, What: "c"}, {Word: report.Noisy, What: "d"}, {Word: "other", What: "e"}}},
+		{Facts: []report.Fact{{Name: "n", Value: "v"}}, Code: "a: 1\n", Tables: []report.Table{
+			{Title: "T", Head: []string{"name", "number", "mixed"}, Rows: [][]string{{"x", "1,234", "1"}, {"y", "−5 µs", "none"}, {"z", "", "", "more"}}, Note: "A note."}}},
+		{Title: "Plots", Charts: []report.Chart{paperCharts()["stacked"]}},
+	}}
+}
+
+// paperCharts are the charts of the golden files.
+func paperCharts() map[string]report.Chart {
+	four := []float64{0, 60, 120, 180}
+	return map[string]report.Chart{
+		"time": {Title: "Throughput", Unit: "op/s", XLabel: "time", XUnit: "s", Lines: []report.Line{
+			{Name: "point deletes", X: four, Y: []float64{9000, 12000, nan, 11000}, Min: []float64{8000, 9000, nan, 10500}, Max: []float64{9500, 15000, nan, 11200}},
+			{Name: "set-tombstones", X: four, Y: []float64{10000, 13000, 12800, 12900}},
+		}, Marks: []report.Mark{{X: 60, Text: "deletes begin"}, {X: 61, Text: "too near"}, {X: 180, Text: "the end of everything"}}},
+		"stacked": {Title: "Levels", Unit: "B", XLabel: "time", XUnit: "s", Stacked: true, Lines: []report.Line{
+			{Name: "L5", X: four, Y: []float64{1 << 20, 2 << 20, 3 << 20, 3 << 20}}, {Name: "L6", X: four[1:], Y: []float64{10 << 20, 12 << 20, 9 << 20}},
+		}},
+		"load": {Title: "Latency over load", Unit: "us", XLabel: "load", XUnit: "op/s", LogY: true, LogX: true, Lines: []report.Line{
+			{Name: "p99", X: []float64{1000, 5000, 20000, 90000}, Y: []float64{120, 150, 400, 21000}},
+			{Name: "p50", X: []float64{1000, 5000, 20000, 90000}, Y: []float64{20, 22, 31, 900}, Style: 4},
+		}},
+		"empty": {Title: "Nothing"},
+	}
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for name, c := range paperCharts() {
+		golden(t, name+".svg", svg(t, &c, report.SVGOptions{}))
+		var b strings.Builder
+		if err := report.WriteCSV(&b, &c); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".csv", b.String())
+	}
+	c := paperCharts()["time"]
+	golden(t, "time-dark-small.svg", svg(t, &c, report.SVGOptions{Width: 1, Height: 1, Dark: true, NoTitle: true}))
+	golden(t, "page.html", without(html(t, smallPage())))
+}
+
+var fixed = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|<script type="application/json" id="data">.*?</script>|<!--.*?-->|content="default-src[^"]*"`)
+
+// without returns a page without what is the same in all, and without its packed numbers.
+func without(page string) string { return fixed.ReplaceAllString(page, "…") }
+
+// TestSameBytes: a page is a function of its content, and writing changes nothing of it.
+func TestSameBytes(t *testing.T) {
+	t.Parallel()
+	p := oddPage()
+	before := html(t, p)
+	if html(t, p) != before || html(t, oddPage()) != before {
+		t.Error("the same page gave other bytes")
+	}
+	// NaN is not equal to itself, so texts are compared.
+	have, _ := json.Marshal(wideTable())
+	want, _ := json.Marshal(p.Sections[1].Tables[0])
+	if string(have) != string(want) || len(p.Sections[0].Charts) != len(oddCharts()) {
+		t.Error("writing changed the page")
+	}
+	for i, c := range oddCharts() {
+		for j, l := range c.Lines {
+			same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+			got := p.Sections[0].Charts[i].Lines[j]
+			if !slices.EqualFunc(got.X, l.X, same) || !slices.EqualFunc(got.Y, l.Y, same) || !slices.EqualFunc(got.Min, l.Min, same) {
+				t.Errorf("writing changed %s", c.Title)
+			}
+		}
+	}
+}
+
+type brokenWriter struct{ left int }
+
+var errBroken = errors.New("disk full")
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if len(p) > w.left {
+		return 0, errBroken
+	}
+	w.left -= len(p)
+	return len(p), nil
+}
+
+func TestWriterFails(t *testing.T) {
+	t.Parallel()
+	c := paperCharts()["time"]
+	for _, left := range []int{0, 5000} {
+		if err := report.WriteHTML(&brokenWriter{left}, smallPage()); !errors.Is(err, errBroken) {
+			t.Errorf("WriteHTML after %d bytes: %v", left, err)
+		}
+	}
+	if err := report.WriteSVG(&brokenWriter{}, &c, report.SVGOptions{}); !errors.Is(err, errBroken) {
+		t.Errorf("WriteSVG: %v", err)
+	}
+	if err := report.WriteCSV(&brokenWriter{}, &c); !errors.Is(err, errBroken) {
+		t.Errorf("WriteCSV: %v", err)
+	}
+}
+
+// TestPolicy compares the hashes of the page's policy with what the page has.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	page := html(t, hostilePage())
+	_, policy, _ := strings.Cut(page, `content="`)
+	policy, _, _ = strings.Cut(policy, `"`)
+	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
+		t.Errorf("the policy is %s", policy)
+	}
+	parts := regexp.MustCompile(`(?s)<(script|style)>(.*?)</(?:script|style)>`).FindAllStringSubmatch(page, -1)
+	if len(parts) != 3 {
+		t.Fatalf("%d scripts and style sheets, want 3", len(parts))
+	}
+	for _, p := range parts {
+		sum := sha256.Sum256([]byte(p[2]))
+		if h := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, h) {
+			t.Errorf("the policy does not allow a %s of %d bytes", p[1], len(p[2]))
+		}
+	}
+	if n := strings.Count(policy, "sha256-"); n != 3 {
+		t.Errorf("the policy allows %d texts, want 3", n)
+	}
+	if !strings.Contains(page, "Copyright (c) 2022 Leon Sorokin") {
+		t.Error("uPlot's licence is missing")
+	}
+}
+
+// elements are all that a page and its plots may have, with their attributes.
+var elements = map[string]string{
+	"html": "lang", "head": "", "meta": "charset http-equiv content name", "link": "rel href", "title": "", "body": "", "div": "class id data-chart aria-live tabindex role aria-label",
+	"header": "", "h1": "", "h2": "", "h3": "", "p": "class id hidden", "button": "type id title hidden", "nav": "aria-label", "ul": "class", "li": "", "a": "href", "main": "", "section": "id",
+	"span": "class aria-hidden", "dl": "", "dt": "", "dd": "", "table": "", "caption": "", "thead": "", "tbody": "", "tr": "", "th": "scope class", "td": "class", "pre": "tabindex",
+	"code": "", "figure": "", "figcaption": "", "details": "", "summary": "",
+	"svg": "xmlns viewBox role aria-label font-family font-size width height", "path": "d class fill stroke stroke-width stroke-dasharray stroke-linecap stroke-linejoin fill-opacity stroke-opacity",
+	"rect": "x y width height fill class fill-opacity", "text": "x y text-anchor class fill font-size font-weight",
+}
+
+// checkMarkup fails the test for elements and attributes that no page has, for markup that is not well-formed, and for numbers that are none.
+func checkMarkup(t *testing.T, what, text string) (texts []string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return texts
+		}
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			return texts
+		}
+		switch e := token.(type) {
+		case xml.CharData:
+			texts = append(texts, string(e))
+		case xml.Comment, xml.ProcInst:
+			t.Errorf("%s has %#v", what, e)
+		case xml.StartElement:
+			allowed, ok := elements[e.Name.Local]
+			if !ok {
+				t.Errorf("%s has an element %s", what, e.Name.Local)
+			}
+			for _, a := range e.Attr {
+				if !slices.Contains(strings.Fields(allowed), a.Name.Local) {
+					t.Errorf("%s has <%s %s=%q>", what, e.Name.Local, a.Name.Local, a.Value)
+				}
+				if a.Name.Local != "aria-label" && a.Name.Local != "content" && (strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") || strings.Contains(a.Value, "e+")) {
+					t.Errorf("%s has <%s %s=%q>", what, e.Name.Local, a.Name.Local, a.Value)
+				}
+				texts = append(texts, a.Value)
+			}
+		}
+	}
+}
+
+// TestMarkup: hostile texts and odd numbers give well-formed pages and plots with the package's own elements.
+func TestMarkup(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]*report.Page{"hostile": hostilePage(), "odd": oddPage(), "small": smallPage(), "empty": {}} {
+		page := without(html(t, p))
+		// HTML's void elements and attributes without a value are no XML.
+		page = regexp.MustCompile(`<(meta|link)([^>]*)>`).ReplaceAllString(page, "<$1$2/>")
+		page = strings.NewReplacer("<!doctype html>", "", " hidden>", ` hidden="">`, "content=…", `content=""`, ` …>`, `>`, ` …/>`, `/>`).Replace(page)
+		texts := strings.Join(checkMarkup(t, name, page), "\n")
+		if name == "hostile" {
+			for _, h := range hostile[:8] {
+				if !strings.Contains(texts, h) {
+					t.Errorf("the page does not show %q", h)
+				}
+			}
+		}
+		for _, s := range p.Sections {
+			for _, c := range s.Charts {
+				for _, o := range []report.SVGOptions{{}, {Dark: true, Width: 300, Height: 200}} {
+					checkMarkup(t, name+" "+c.Title, svg(t, &c, o))
+				}
+			}
+		}
+	}
+}
+
+// FuzzSVGText puts a text wherever a plot has one.
+func FuzzSVGText(f *testing.F) {
+	for _, h := range hostile {
+		f.Add(h, 1.0)
+	}
+	f.Fuzz(func(t *testing.T, s string, v float64) {
+		c := report.Chart{Title: s, Unit: s, XLabel: s, XUnit: s, Lines: []report.Line{{Name: s, X: []float64{0, v, 2}, Y: []float64{v, 1, v}}}, Marks: []report.Mark{{X: v, Text: s}}}
+		checkMarkup(t, "plot", svg(t, &c, report.SVGOptions{}))
+		c.LogX, c.LogY = true, true
+		checkMarkup(t, "logarithmic plot", svg(t, &c, report.SVGOptions{}))
+	})
+}
+
+// packed is what the script reads.
+type packed struct {
+	X      []json.RawMessage
+	Charts []struct {
+		T  string
+		St bool
+		R  [2]float64
+		M  [][2]any
+		L  []struct {
+			N         string
+			X         int
+			Y, Lo, Hi []*float64
+		}
+	}
+}
+
+// unpack returns the numbers of a page, and the lists of X as the script makes them.
+func unpack(t *testing.T, page string) (packed, [][]float64) {
+	t.Helper()
+	_, text, _ := strings.Cut(page, `id="data">`)
+	text, _, _ = strings.Cut(text, "<")
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p packed
+	if err := json.NewDecoder(z).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	var lists [][]float64
+	for _, raw := range p.X {
+		var list []float64
+		var even struct {
+			A, S float64
+			N    int
+		}
+		if json.Unmarshal(raw, &list) != nil {
+			if err := json.Unmarshal(raw, &even); err != nil {
+				t.Fatal(err)
+			}
+			for i := range even.N {
+				list = append(list, even.A+float64(i)*even.S)
+			}
+		}
+		lists = append(lists, list)
+	}
+	return p, lists
+}
+
+// TestPackedNumbers: what the script gets is what the chart has, to five digits.
+func TestPackedNumbers(t *testing.T) {
+	t.Parallel()
+	p, lists := unpack(t, html(t, oddPage()))
+	for i, c := range oddCharts() {
+		got := p.Charts[i]
+		if got.T != c.Title || len(got.L) != len(c.Lines) || got.R[0] >= got.R[1] {
+			t.Errorf("%s: packed as %q with %d lines over %v", c.Title, got.T, len(got.L), got.R)
+		}
+		for j, l := range got.L {
+			x := lists[l.X]
+			if len(l.Y) != len(x) || l.Lo != nil && (len(l.Lo) != len(x) || len(l.Hi) != len(x)) {
+				t.Errorf("%s: %d X, %d Y", c.Title, len(x), len(l.Y))
+			}
+			for k := 1; k < len(x); k++ {
+				if x[k] <= x[k-1] {
+					t.Errorf("%s: X %v after %v", c.Title, x[k], x[k-1])
+				}
+			}
+			if c.Title == "both signs" || c.Title == "all negative" {
+				for k, y := range l.Y {
+					if math.Abs(*y-c.Lines[j].Y[k]) > 1e-5*math.Abs(*y) {
+						t.Errorf("%s: %g is packed as %g", c.Title, c.Lines[j].Y[k], *y)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTimeIsOneAxis: charts over time have one range, others their own.
+func TestTimeIsOneAxis(t *testing.T) {
+	t.Parallel()
+	line := func(x ...float64) []report.Line { return []report.Line{{X: x, Y: x}} }
+	p, _ := unpack(t, html(t, &report.Page{Sections: []report.Section{
+		{Charts: []report.Chart{{XUnit: "s", Lines: line(5, 10)}, {XUnit: "op/s", Lines: line(1, 2)}}}, {Charts: []report.Chart{{XUnit: "s", Lines: line(20, 40)}, {XUnit: "s"}}},
+	}}))
+	if a, b, c := p.Charts[0].R, p.Charts[2].R, p.Charts[3].R; a != [2]float64{5, 40} || a != b || a != c {
+		t.Errorf("the ranges over time are %v, %v and %v", a, b, c)
+	}
+	if r := p.Charts[1].R; r[0] < 0.9 || r[1] > 2.1 {
+		t.Errorf("the range over load is %v", r)
+	}
+}
+
+// TestSize: the largest page stays below 3 MB and keeps its spikes.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	p := largePage()
+	p.Sections[0].Charts[7].Lines[2].Y[1234] = 777777
+	page := html(t, p)
+	if len(page) > 3e6 || len(page) < 1e6 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	got, _ := unpack(t, page)
+	most := 0.0
+	for _, v := range got.Charts[7].L[2].Hi {
+		most = max(most, *v)
+	}
+	if math.Abs(most-777777) > 10 {
+		t.Errorf("the greatest value is %g, want 777777", most)
+	}
+}
+
+func TestCSVNames(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	c := report.Chart{Unit: "a,\"b", Lines: []report.Line{{Name: "=1+1", X: []float64{1, 1, 2}, Y: []float64{5, 6, 7}}, {Name: "@x", X: []float64{1}, Y: []float64{1e-7}, Min: []float64{0}}}}
+	if err := report.WriteCSV(&b, &c); err != nil {
+		t.Fatal(err)
+	}
+	want := "x,\"'=1+1 [a,\"\"b]\",\"'@x [a,\"\"b]\",\"'@x least [a,\"\"b]\",\"'@x greatest [a,\"\"b]\"\n1,5,1e-07,0,1e-07\n1,6,,,\n2,7,,,\n"
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestExampleIsMarked(t *testing.T) {
+	t.Parallel()
+	p := examplePage()
+	if !strings.Contains(p.Title, "Example") || !strings.Contains(p.About, "Nothing was measured") || reflect.DeepEqual(p, &report.Page{}) {
+		t.Error("the example page could be taken for a measurement")
+	}
+}
+
+func BenchmarkWriteHTML(b *testing.B) {
+	p := largePage()
+	b.ReportAllocs()
+	for b.Loop() {
+		var w bytes.Buffer
+		if err := report.WriteHTML(&w, p); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(w.Len()), "page-bytes")
+	}
+}

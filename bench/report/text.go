@@ -1,0 +1,53 @@
+package report
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// tidy returns a text that can stand in HTML and in XML: what no document may contain, and what would turn the direction of the text after it,
+// becomes U+FFFD.
+func tidy(s string) string {
+	ok := true
+	for _, r := range s {
+		if r == utf8.RuneError || forbidden(r) {
+			ok = false
+			break
+		}
+	}
+	if ok {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if forbidden(r) {
+			return utf8.RuneError
+		}
+		return r // an invalid byte comes as utf8.RuneError
+	}, s)
+}
+
+func forbidden(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == '\r':
+		return false
+	case unicode.IsControl(r), r == 0xFFFE, r == 0xFFFF:
+		return true
+	}
+	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}
+
+var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
+
+// esc returns a text as it stands in HTML and XML, in elements and in attributes with quotes.
+func esc(s string) string { return escaper.Replace(tidy(s)) }
+
+// cut returns at most so many characters of a text.
+func cut(s string, most int) string {
+	s = strings.TrimSpace(tidy(s))
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	r := []rune(s)
+	return strings.TrimSpace(string(r[:max(0, most-1)])) + "…"
+}
