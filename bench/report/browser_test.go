@@ -56,7 +56,7 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the test's context ends before Browser.close
 	cmd := exec.CommandContext(ctx, *browserPath, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
 		"--disable-background-networking", "--user-data-dir="+profile, "about:blank")
 	cmd.ExtraFiles = []*os.File{hisIn, hisOut}
@@ -391,6 +391,7 @@ func TestBrowserZoomAndValues(t *testing.T) {
 	}
 	b.testLegend(shape)
 	b.testFiles(load)
+	b.testTheme(ops)
 	b.testKeys(ops, before[0])
 	b.check("at the end")
 }
@@ -450,6 +451,29 @@ func (b *browser) testFiles(chart int) {
 			b.t.Errorf("%s is %.300q", name, s)
 		}
 	}
+}
+
+// testTheme changes to the dark theme by the button, and looks for its colours on the canvas.
+func (b *browser) testTheme(chart int) {
+	b.t.Helper()
+	paint := func() (has bool) {
+		// The first line of the dark theme is #4da6f0.
+		b.eval(fmt.Sprintf(`(() => {
+			const from = bigsetReport.charts[%d].u.ctx.canvas, copy = new OffscreenCanvas(from.width, from.height).getContext('2d');
+			copy.drawImage(from, 0, 0);
+			const d = copy.getImageData(0, 0, from.width, from.height).data;
+			for (let i = 0; i < d.length; i += 4) if (d[i] === 0x4d && d[i + 1] === 0xa6 && d[i + 2] === 0xf0 && d[i + 3] === 255) return true;
+			return false;
+		})()`, chart), &has)
+		return has
+	}
+	before := paint()
+	b.eval(`document.getElementById("theme").click()`, nil)
+	b.frames()
+	if after := paint(); before || !after {
+		b.t.Errorf("dark lines before the button %t, after it %t", before, after)
+	}
+	b.eval(`document.getElementById("theme").click()`, nil)
 }
 
 // testKeys walks and zooms by keys.

@@ -219,7 +219,7 @@ func (h *htmlWriter) verdicts(list []Verdict) {
 		sign, class := v.Word.look()
 		h.put(`<li><span class="word`, class, `"><span aria-hidden="true">`, sign, `</span> `, esc(string(v.Word)), `</span> <span class="what">`, esc(v.What))
 		if v.Detail != "" {
-			h.put(` <span class="detail">`, esc(v.Detail), `</span>`)
+			h.put("\u2002<span class=\"detail\">", esc(v.Detail), `</span>`)
 		}
 		h.put("</span></li>\n")
 	}

@@ -13,7 +13,7 @@ import (
 //
 //	{"x": [X…],                     lists of X, shared by lines: [0, 1.5, …], or {"a": first, "s": step, "n": count}
 //	 "charts": [{"t": title, "u": unit, "xl": X label, "xu": X unit, "st": stacked, "lx": log X, "ly": log Y, "tm": X is the page's time,
-//	             "r": [from, to] of X, "m": [[x, text]…],
+//	             "r": [from, to] of X, "rc": what Y reaches at least, "m": [[x, text]…],
 //	             "l": [{"n": name, "s": style, "x": number of its list, "y": […], "lo": […], "hi": […]}…]}…],
 //	 "dashes": [dashes…], "inks": {class: colour}}
 //
@@ -89,6 +89,9 @@ func (p *packer) chart(d *drawing, x scale) {
 		if f.set {
 			p.put(`,"`, f.name, `":true`)
 		}
+	}
+	if v := drawable(d.Reach, d.logY()); finite(v) && v != 0 {
+		p.put(`,"rc":`, number(v, valueDigits))
 	}
 	p.put(`,"r":[`, number(x.from, placeDigits), ",", number(x.to, placeDigits), `],"m":[`)
 	for i, m := range d.marks {

@@ -65,6 +65,9 @@ func (d *drawing) scaleX() scale {
 // scaleY returns the Y axis of a drawing. A linear one contains 0, so that heights can be compared.
 func (d *drawing) scaleY() scale {
 	e := nothing()
+	if d.Reach != 0 {
+		e.add(drawable(d.Reach, d.logY()))
+	}
 	for i := range d.lines {
 		k := &d.lines[i]
 		if d.Stacked {

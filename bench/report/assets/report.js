@@ -376,6 +376,7 @@ class Chart {
   rangeY() {
     const [a, b] = this.group.span;
     let from = Infinity, to = -Infinity;
+    if (this.spec.rc && this.lines.every(l => l.shown)) from = to = this.spec.rc;
     const add = (x, values) => {
       if (!values) return;
       for (let i = 0; i < x.length; i++) {
