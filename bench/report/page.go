@@ -15,6 +15,7 @@ type Section struct {
 	Facts    []Fact
 	Tables   []Table
 	Charts   []Chart
+	OwnTime  bool   // the charts over time have an axis of their own, not the page's: another run, of another length
 	Code     string // a configuration or a command, shown as it is in a fixed-width font
 }
 
@@ -51,7 +52,7 @@ type Table struct {
 //
 // The units "us" (microseconds), "B" and "B/s" are written as people do: 1500 us is 1.5 ms, 2048 B is 2 KiB. "s", "1" (a ratio) and "cpu" (cores) are
 // written as they are. Values in any other unit, or without one, get k, M, G or T. Charts with the XUnit "s" are on the page's one time axis: they
-// zoom together and share its range.
+// zoom together and share its range, except in sections with OwnTime.
 type Chart struct {
 	Title  string
 	Unit   string // of Y
