@@ -366,8 +366,9 @@ func TestTimeIsOneAxis(t *testing.T) {
 	line := func(x ...float64) []report.Line { return []report.Line{{X: x, Y: x}} }
 	p, _ := unpack(t, html(t, &report.Page{Sections: []report.Section{
 		{Charts: []report.Chart{{XUnit: "s", Lines: line(5, 10)}, {XUnit: "op/s", Lines: line(1, 2)}}}, {Charts: []report.Chart{{XUnit: "s", Lines: line(20, 40)}, {XUnit: "s"}}},
-		{OwnTime: true, Charts: []report.Chart{{XUnit: "s", Lines: line(0, 3)}, {XUnit: "s", Lines: line(1, 7)}}},
+		{OwnTime: true, Charts: []report.Chart{{XUnit: "s", Lines: line(1, 3)}, {XUnit: "s", Lines: line(1, 7)}}},
 	}}))
+	// The first sample came after a second.
 	if r := p.Charts[4].R; r != [2]float64{0, 7} {
 		t.Errorf("the range of a section with its own time is %v", r)
 	}
