@@ -16,6 +16,7 @@ type drawing struct {
 	*Chart
 	lines []curve
 	marks []Mark
+	clock int // charts over time with the same number have one axis
 }
 
 // curve is a line of a drawing. low and high are nil, or as long as y, and NaN where y is.
@@ -194,7 +195,7 @@ func (d *drawing) bin(most int) *drawing {
 	if per <= 1 {
 		return d
 	}
-	b := &drawing{Chart: d.Chart, marks: d.marks, lines: make([]curve, len(d.lines))}
+	b := &drawing{Chart: d.Chart, marks: d.marks, clock: d.clock, lines: make([]curve, len(d.lines))}
 	for i := range d.lines {
 		b.lines[i] = d.lines[i].bin(per, !d.Stacked)
 	}

@@ -276,3 +276,16 @@ func TestLogTicks(t *testing.T) {
 		}
 	})
 }
+
+// TestReach: charts with the same Reach have the same axis.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	small, large := Chart{Reach: 90, Lines: []Line{{X: []float64{1}, Y: []float64{2}}}}, Chart{Lines: []Line{{X: []float64{1}, Y: []float64{90}}}}
+	if a, b := draw(&small).scaleY(), draw(&large).scaleY(); a != b {
+		t.Errorf("%v and %v", a, b)
+	}
+	small.Reach, small.LogY = -1, true
+	if s := draw(&small).scaleY(); s.from != 1 || s.to != 10 {
+		t.Errorf("a reach that a logarithmic axis can't show made it %v", s)
+	}
+}

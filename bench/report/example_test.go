@@ -88,7 +88,7 @@ func exampleRun(n int) exampleColumns {
 }
 
 func exampleShape(title string, n int) report.Chart {
-	c := report.Chart{Title: title, Unit: "B", XLabel: "time", XUnit: "s", Stacked: true, Marks: exampleMarks}
+	c := report.Chart{Title: title, Unit: "B", XLabel: "time", XUnit: "s", Stacked: true, Marks: exampleMarks, Reach: 700 << 20}
 	for level := range 5 {
 		l := report.Line{Name: fmt.Sprintf("L%d", level+2)}
 		for i := range 3600 {

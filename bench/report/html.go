@@ -47,7 +47,11 @@ func WriteHTML(w io.Writer, p *Page) error {
 	h := &htmlWriter{Writer: bufio.NewWriter(w)}
 	for i := range p.Sections {
 		for j := range p.Sections[i].Charts {
-			h.charts = append(h.charts, draw(&p.Sections[i].Charts[j]))
+			d := draw(&p.Sections[i].Charts[j])
+			if p.Sections[i].OwnTime {
+				d.clock = i + 1
+			}
+			h.charts = append(h.charts, d)
 		}
 	}
 	spans := spansX(h.charts)
@@ -89,19 +93,24 @@ func still(d *drawing, x scale, points int) string {
 	return b.String()
 }
 
-// spansX returns the X axis of each chart. Those that show time have one in common.
+// spansX returns the X axis of each chart. Those that show the same time have one in common.
 func spansX(charts []*drawing) []scale {
 	spans := make([]scale, len(charts))
-	all := nothing()
+	all := map[int]extent{}
 	for i, c := range charts {
 		spans[i] = c.scaleX()
 		if c.timed() && c.points() > 0 {
-			all.add(spans[i].from, spans[i].to)
+			e, ok := all[c.clock]
+			if !ok {
+				e = nothing()
+			}
+			e.add(spans[i].from, spans[i].to)
+			all[c.clock] = e
 		}
 	}
 	for i, c := range charts {
-		if c.timed() && all.from <= all.to {
-			spans[i].from, spans[i].to = all.from, all.to
+		if e, ok := all[c.clock]; ok && c.timed() {
+			spans[i].from, spans[i].to = e.from, e.to
 		}
 	}
 	return spans
@@ -219,7 +228,7 @@ func (h *htmlWriter) verdicts(list []Verdict) {
 		sign, class := v.Word.look()
 		h.put(`<li><span class="word`, class, `"><span aria-hidden="true">`, sign, `</span> `, esc(string(v.Word)), `</span> <span class="what">`, esc(v.What))
 		if v.Detail != "" {
-			h.put(` <span class="detail">`, esc(v.Detail), `</span>`)
+			h.put("\u2002<span class=\"detail\">", esc(v.Detail), `</span>`)
 		}
 		h.put("</span></li>\n")
 	}

@@ -12,8 +12,8 @@ import (
 // takes. A fixed binary form of four bytes a value takes five after base64.
 //
 //	{"x": [X…],                     lists of X, shared by lines: [0, 1.5, …], or {"a": first, "s": step, "n": count}
-//	 "charts": [{"t": title, "u": unit, "xl": X label, "xu": X unit, "st": stacked, "lx": log X, "ly": log Y, "tm": X is the page's time,
-//	             "r": [from, to] of X, "m": [[x, text]…],
+//	 "charts": [{"t": title, "u": unit, "xl": X label, "xu": X unit, "st": stacked, "lx": log X, "ly": log Y, "tm": X is time, "g": number of its axis,
+//	             "r": [from, to] of X, "rc": what Y reaches at least, "m": [[x, text]…],
 //	             "l": [{"n": name, "s": style, "x": number of its list, "y": […], "lo": […], "hi": […]}…]}…],
 //	 "dashes": [dashes…], "inks": {class: colour}}
 //
@@ -89,6 +89,12 @@ func (p *packer) chart(d *drawing, x scale) {
 		if f.set {
 			p.put(`,"`, f.name, `":true`)
 		}
+	}
+	if v := drawable(d.Reach, d.logY()); finite(v) && v != 0 {
+		p.put(`,"rc":`, number(v, valueDigits))
+	}
+	if d.clock != 0 {
+		p.put(`,"g":`, strconv.Itoa(d.clock))
 	}
 	p.put(`,"r":[`, number(x.from, placeDigits), ",", number(x.to, placeDigits), `],"m":[`)
 	for i, m := range d.marks {

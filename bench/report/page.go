@@ -15,6 +15,7 @@ type Section struct {
 	Facts    []Fact
 	Tables   []Table
 	Charts   []Chart
+	OwnTime  bool   // the charts over time have an axis of their own, not the page's: another run, of another length
 	Code     string // a configuration or a command, shown as it is in a fixed-width font
 }
 
@@ -49,8 +50,9 @@ type Table struct {
 
 // Chart is a plot of lines over one X axis.
 //
-// The units "s", "us", "B", "B/s", "1" (a ratio), "cpu" (cores) and "" are written as people do: 1500 us is 1.5 ms. Values in any other unit get
-// k, M, G or T before it. Charts with the XUnit "s" are on the page's one time axis: they zoom together and share its range.
+// The units "us" (microseconds), "B" and "B/s" are written as people do: 1500 us is 1.5 ms, 2048 B is 2 KiB. "s", "1" (a ratio) and "cpu" (cores) are
+// written as they are. Values in any other unit, or without one, get k, M, G or T. Charts with the XUnit "s" are on the page's one time axis: they
+// zoom together and share its range, except in sections with OwnTime.
 type Chart struct {
 	Title  string
 	Unit   string // of Y
@@ -64,6 +66,10 @@ type Chart struct {
 
 	// LogX and LogY make an axis logarithmic. What is not above 0 can't be drawn on it, and is left out.
 	LogX, LogY bool
+
+	// Reach is a value that the Y axis shows whatever the lines have, as long as no line is hidden. Charts that are compared by eye have the same.
+	// 0 and NaN mean nothing.
+	Reach float64
 
 	Marks []Mark
 }

@@ -360,13 +360,18 @@ func TestPackedNumbers(t *testing.T) {
 	}
 }
 
-// TestTimeIsOneAxis: charts over time have one range, others their own.
+// TestTimeIsOneAxis: charts over time have one range, others and sections with a time of their own have theirs.
 func TestTimeIsOneAxis(t *testing.T) {
 	t.Parallel()
 	line := func(x ...float64) []report.Line { return []report.Line{{X: x, Y: x}} }
 	p, _ := unpack(t, html(t, &report.Page{Sections: []report.Section{
 		{Charts: []report.Chart{{XUnit: "s", Lines: line(5, 10)}, {XUnit: "op/s", Lines: line(1, 2)}}}, {Charts: []report.Chart{{XUnit: "s", Lines: line(20, 40)}, {XUnit: "s"}}},
+		{OwnTime: true, Charts: []report.Chart{{XUnit: "s", Lines: line(1, 3)}, {XUnit: "s", Lines: line(1, 7)}}},
 	}}))
+	// The first sample came after a second.
+	if r := p.Charts[4].R; r != [2]float64{0, 7} {
+		t.Errorf("the range of a section with its own time is %v", r)
+	}
 	if a, b, c := p.Charts[0].R, p.Charts[2].R, p.Charts[3].R; a != [2]float64{5, 40} || a != b || a != c {
 		t.Errorf("the ranges over time are %v, %v and %v", a, b, c)
 	}

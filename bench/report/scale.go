@@ -35,7 +35,7 @@ func (e *extent) add(values ...float64) {
 	}
 }
 
-// scaleX returns the X axis of a drawing: exactly its points if X is time, with a margin otherwise.
+// scaleX returns the X axis of a drawing: its points, from 0 if that is near, if X is time, with a margin otherwise.
 func (d *drawing) scaleX() scale {
 	e := nothing()
 	for i := range d.lines {
@@ -55,6 +55,8 @@ func (d *drawing) scaleX() scale {
 	case e.from == e.to:
 		margin := max(math.Abs(e.from)/2, 0.5)
 		return scale{from: e.from - margin, to: e.to + margin}
+	case d.timed() && e.from > 0 && e.from < e.to/4:
+		return scale{from: 0, to: e.to} // the first sample comes after a while
 	case d.timed():
 		return scale{from: e.from, to: e.to}
 	}
@@ -65,6 +67,9 @@ func (d *drawing) scaleX() scale {
 // scaleY returns the Y axis of a drawing. A linear one contains 0, so that heights can be compared.
 func (d *drawing) scaleY() scale {
 	e := nothing()
+	if d.Reach != 0 {
+		e.add(drawable(d.Reach, d.logY()))
+	}
 	for i := range d.lines {
 		k := &d.lines[i]
 		if d.Stacked {

@@ -376,6 +376,7 @@ class Chart {
   rangeY() {
     const [a, b] = this.group.span;
     let from = Infinity, to = -Infinity;
+    if (this.spec.rc && this.lines.every(l => l.shown)) from = to = this.spec.rc;
     const add = (x, values) => {
       if (!values) return;
       for (let i = 0; i < x.length; i++) {
@@ -720,12 +721,13 @@ class Chart {
 
 // ---- all charts: those in view first ----
 
-let time = null;
+const clocks = new Map();
 const waiting = new Map();
 for (const box of document.querySelectorAll('.plot')) {
   const spec = data.charts[Number(box.dataset.chart)];
-  let group = new Group(spec.r);
-  if (spec.tm) group = time = time || group;
+  let group = spec.tm ? clocks.get(spec.g) : null;
+  if (!group) group = new Group(spec.r);
+  if (spec.tm) clocks.set(spec.g, group);
   const chart = new Chart(spec, box, group);
   window.bigsetReport.charts.push(chart);
   waiting.set(box, chart);
