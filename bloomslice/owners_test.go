@@ -58,12 +58,29 @@ func (o *owned) receive(t rapid.TB, m *message) {
 			err = o.MergePage(m.to.ID, m.page, m.value)
 		}
 	default:
-		err = o.Set(m.to, &m.hash)
-		o.keys[m.key] = true
+		o.set(t, m)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// set does what a mark says. What AdmitSet says of the key is what Check said before.
+func (o *owned) set(t rapid.TB, m *message) {
+	t.Helper()
+	had, err := o.Check(&m.hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, err := o.AdmitSet(m.to, &m.hash)
+	if err != nil || has != had {
+		t.Fatalf("%q: in the slice %v, before that %v, %v", m.key, has, had, err)
+	}
+	o.CommitSet(m.to)
+	if there, err := o.Check(&m.hash); !there || err != nil {
+		t.Fatalf("%q is set: %v, %v", m.key, there, err)
+	}
+	o.keys[m.key] = true
 }
 
 // pages returns all pages that have bits.

@@ -287,6 +287,34 @@ func (s *Slice) Needs() (bytes int64) {
 // the slice does not have is added; of one that it has the shape must be the same, or the error is ErrOptions. It is how a log is
 // replayed, and how one replica does what another has decided.
 func (s *Slice) Set(to Layer, h *Hash) error {
+	if err := s.prepare(to, h); err != nil {
+		return err
+	}
+	s.CommitSet(to)
+	return nil
+}
+
+// AdmitSet works out what Set would do, and reports whether the key is in the slice already. CommitSet, called before anything else is, does it. All that
+// can fail is done by AdmitSet. It may add a layer.
+func (s *Slice) AdmitSet(to Layer, h *Hash) (has bool, err error) {
+	if err := s.prepare(to, h); err != nil {
+		return false, err
+	}
+	if len(s.admitted.bits) == 0 {
+		return true, nil
+	}
+	other, err := s.holder(h, s.admitted.layer)
+	return other != nil, err
+}
+
+// CommitSet sets the bits of the key of the last AdmitSet in that layer.
+func (s *Slice) CommitSet(to Layer) {
+	s.set()
+	s.admitted.layer.raise(to.Count)
+}
+
+// prepare finds the layer, or adds it, and the bits that the key lacks there.
+func (s *Slice) prepare(to Layer, h *Hash) error {
 	l := s.find(to.ID)
 	if l == nil || l.shape != to.Shape {
 		if err := s.Restore(Layer{to.ID, to.Shape, 0}); err != nil {
@@ -294,12 +322,7 @@ func (s *Slice) Set(to Layer, h *Hash) error {
 		}
 		l = s.find(to.ID)
 	}
-	if err := s.load(l, h); err != nil {
-		return err
-	}
-	s.set()
-	l.raise(to.Count)
-	return nil
+	return s.load(l, h)
 }
 
 // lacking works out which bits a key lacks in a layer. It reports false where that can't be known, as a page is not in memory.

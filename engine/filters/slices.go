@@ -237,7 +237,7 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 	defer func() { f.of.counted().marks.add(hits, misses) }()
 	for i := range marks {
 		to, h := layers[marks[i].Layer], &marks[i].Hash
-		has, err := slice.Check(h)
+		has, err := slice.AdmitSet(to, h)
 		if err != nil {
 			return err
 		}
@@ -252,9 +252,7 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 			}
 		}
 		f.changed()
-		if err := slice.Set(to, h); err != nil {
-			return err
-		}
+		slice.CommitSet(to)
 	}
 	return nil
 }

@@ -278,8 +278,23 @@ func (o *own) Write(ctx context.Context, set []byte, ops []bigset.Op, w bigset.W
 	if err := o.begin(w.Durability); err != nil {
 		return bigset.Result{}, o.Member(), err
 	}
+	// What is told ahead is on its way to others before Write returns, and then others have their turn: all that the schedule knows of it is noted before.
+	ahead := w.Applied
+	if ahead == nil {
+		r, m, err := o.Replica.Write(ctx, set, ops, w)
+		o.c.made(r.Delta)
+		return r, m, err
+	}
+	told := false
+	w.Applied = func(r bigset.Result) {
+		told = true
+		o.c.made(r.Delta)
+		ahead(r)
+	}
 	r, m, err := o.Replica.Write(ctx, set, ops, w)
-	o.c.made(r.Delta)
+	if !told {
+		o.c.made(r.Delta)
+	}
 	return r, m, err
 }
 

@@ -61,10 +61,23 @@ func (l *Replica) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups [
 	if err := manyChecked(groups, func(g *peer.SliceKeys) int { return len(g.Hashes) }); err != nil {
 		return nil, l.slices(), err
 	}
-	all := make([]peer.SliceAnswers, len(groups))
+	if err := l.wholeSlices(); err != nil {
+		return nil, l.slices(), err
+	}
+	n := 0
 	for i := range groups {
-		spec.Slice = groups[i].Slice
-		all[i].Answers, _, all[i].Err = l.Check(ctx, spec, groups[i].Hashes)
+		n += len(groups[i].Hashes)
+	}
+	all, present := make([]peer.SliceAnswers, len(groups)), make([]bool, n)
+	for i := range groups {
+		n := len(groups[i].Hashes)
+		spec.Slice, all[i].Answers, present = groups[i].Slice, present[:n:n], present[n:]
+		if err := l.store.Filters().CheckSlice(ctx, spec, groups[i].Hashes, all[i].Answers); err != nil {
+			all[i] = peer.SliceAnswers{Err: l.present(err)}
+		}
+	}
+	if err := l.wholeSlices(); err != nil { // what was read may be what a drop of the range has left
+		return nil, l.slices(), err
 	}
 	return all, l.slices(), nil
 }

@@ -125,14 +125,14 @@ func (v *visit) read(m peer.Read) ([]byte, error) {
 	})
 }
 
-// writeAhead does a write, sends what it did when that is applied, and answers when it is on disk.
+// writeAhead does a write, sends what it did when that is applied, and answers when it is on disk. The gate is left when the write is over, not when
+// the other side has taken the answers.
 func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
 	at := keyscheme.SetSlot(m.Set)
 	leave, err := v.enter(Mint, at, at)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
 	type outcome struct {
 		result bigset.Result
 		by     peer.Member
@@ -142,6 +142,7 @@ func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
 	m.Options.Applied = func(r bigset.Result) { applied <- r }
 	go func() {
 		r, by, err := v.rep.Write(v.ctx, m.Set, m.Ops, m.Options)
+		leave()
 		done <- outcome{r, by, err}
 	}()
 	var o outcome
@@ -149,7 +150,7 @@ func (v *visit) writeAhead(m peer.Write) ([]byte, error) {
 	select {
 	case r := <-applied:
 		sent = v.part(v.rep.Member(), peer.Written(r))
-		o = <-done // also when nobody waits for it: the gate is held until then
+		o = <-done // also when nobody waits for it any more
 	case o = <-done:
 		if o.err == nil {
 			sent = v.part(o.by, peer.Written(o.result))
