@@ -362,15 +362,19 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 	})
 }
 
-// state asks the nearest replica that answers what it knows of a set: nothing, if it has never heard of it.
+// state asks the nearest replica that answers and counts for reads what it knows of a set: nothing, if it has never heard of it.
 func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State, error) {
 	var errs []error
-	for _, i := range l.ordered(l.holders(keyscheme.SetSlot(set))) {
-		s, _, err := l.replicas[i].State(ctx, set)
-		if err == nil || errors.Is(err, bigset.ErrNotFound) {
+	for _, i := range l.readers(l.holders(keyscheme.SetSlot(set))) {
+		s, by, err := l.replicas[i].State(ctx, set)
+		switch {
+		case err != nil && !errors.Is(err, bigset.ErrNotFound):
+			errs = append(errs, err)
+		case by.State != peer.Normal: // it may lack most of the set
+			errs = append(errs, fmt.Errorf("%w: %v", peer.ErrJoining, by))
+		default:
 			return s, nil
 		}
-		errs = append(errs, err)
 	}
 	return bigset.State{}, errors.Join(errs...)
 }
@@ -410,7 +414,7 @@ func (b *Backend) Names(ctx context.Context, all bool) iter.Seq2[door.Name, erro
 func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, yield func(door.Name) bool) (stopped bool, err error) {
 	var errs []error
 	after, begun := bigset.SetDigest{}, false
-	for _, i := range l.ordered(r.owners) {
+	for _, i := range l.readers(r.owners) {
 		rep := l.replicas[i]
 		if rep.Member().State != peer.Normal {
 			continue
