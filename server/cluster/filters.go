@@ -364,8 +364,15 @@ func (x *Filter) Check(ctx context.Context, keys [][]byte, present []bool) error
 
 // Set implements door.Filter.
 func (x *Filter) Set(ctx context.Context, keys [][]byte, added []bool) error {
+	var before []bool // keys that an earlier try has marked, and found new
 	news, err := x.keys(ctx, keys, func(ctx context.Context, r coord.FilterKeys) ([]bool, error) {
 		news, err := x.of.m.co.MarkFilter(ctx, r)
+		for i, isNew := range before {
+			if i < len(news) {
+				news[i] = news[i] || isNew
+			}
+		}
+		before = news
 		return news, partlyDone(err)
 	})
 	if err != nil {

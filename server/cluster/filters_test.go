@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -564,6 +565,61 @@ func TestPartlyDone(t *testing.T) {
 		if err := failure(partlyDone(tt.err)); !errors.Is(err, tt.want) || errors.Is(err, door.ErrUnknown) != tt.unknown || tt.unknown && errors.Is(err, door.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// moved is a replica that is no owner of slice 1 of any filter, for a request through the routes of before.
+type moved struct {
+	replica
+	met func()
+}
+
+func (r *moved) Mark(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash) (bigset.Marks, []bool, peer.Member, error) {
+	if spec.Slice == 1 {
+		r.met()
+		return bigset.Marks{}, nil, r.Member(), peer.ErrNotMine
+	}
+	return r.replica.Mark(ctx, spec, hashes)
+}
+
+func (r *moved) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) ([]peer.SliceMarked, peer.Member, error) {
+	at := slices.IndexFunc(groups, func(g peer.SliceKeys) bool { return g.Slice == 1 })
+	if at < 0 {
+		return r.replica.MarkMany(ctx, spec, groups)
+	}
+	r.met()
+	all, by, err := r.replica.MarkMany(ctx, spec, slices.Delete(slices.Clone(groups), at, at+1))
+	if err != nil {
+		return nil, by, err
+	}
+	return slices.Insert(all, at, peer.SliceMarked{SliceMarks: peer.SliceMarks{Slice: 1}, Err: peer.ErrNotMine}), by, nil
+}
+
+// TestMarkAcrossEpochs: keys of which some were marked under one epoch, and the others under the next, were all new.
+func TestMarkAcrossEpochs(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	w.procs[0].create(t, "f")
+	m := w.procs[0].member
+	l := m.live.Load()
+	var once sync.Once
+	met := func() {
+		once.Do(func() { time.AfterFunc(100*time.Millisecond, func() { m.live.Store(l) }) })
+	}
+	var all []replica
+	for _, r := range l.replicas {
+		all = append(all, &moved{r, met})
+	}
+	odd, err := newLive(l.view, all, l.near, time.Now)
+	must(t, err)
+	odd.epoch = l.epoch - 1
+	m.live.Store(odd)
+	keys := keysOf("k%d", 200)
+	if news := w.procs[0].mark(t, "f", keys); news != len(keys) || m.live.Load() != l {
+		t.Errorf("%d of %d keys are new", news, len(keys))
+	}
+	if news := w.procs[0].mark(t, "f", keys); news != 0 {
+		t.Errorf("%d keys are new again", news)
 	}
 }
 
