@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -90,11 +91,21 @@ func (l *requestLog) mayHave(prefix []byte) bool {
 	return !l.loaded || l.hashes[maphash.Bytes(l.seed, prefix)] > 0
 }
 
+// agedFew is how many records are put into the queue one by one, where a sort of all of it would take longer.
+const agedFew = 16
+
 // add takes records that were stored. Those that are aged may be older than what is in the queue.
 func (l *requestLog) add(kept []keptRequest, aged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noted = true
+	if aged && len(kept) <= agedFew {
+		for _, r := range kept {
+			at := sort.Search(len(l.queue), func(i int) bool { return l.queue[i].millis > r.millis })
+			l.queue = slices.Insert(l.queue, at, r)
+		}
+		return
+	}
 	if l.queue = append(l.queue, kept...); aged {
 		l.sort()
 	}
