@@ -62,7 +62,7 @@ func Files(a, b *Report, o Options) (*Comparison, error) {
 		"the rounds of two files did not run in turns: the machine may have changed in between; compare two strategies or systems of one run where you can"}}
 	c.Notes = append(c.Notes, differences("machine", a.Machine, b.Machine)...)
 	c.Notes = append(c.Notes, differences("config", a.Config, b.Config)...)
-	return c.compare(a.Rows, b.Rows, func(k Key) Key { return k }, o, a, b)
+	return c.compare(a.Rows, b.Rows, pairing{common: func(k Key) Key { return k }}, o, a, b)
 }
 
 // By is what tells the two sides of one report apart.
@@ -107,7 +107,7 @@ func Within(r *Report, by By, a, b string, o Options) (*Comparison, error) {
 		k.Strategy = ""
 		return k
 	}
-	return c.compare(sides[0], sides[1], common, o, r)
+	return c.compare(sides[0], sides[1], pairing{common, by == BySystem}, o, r)
 }
 
 func orNone(names []string) string {
@@ -117,8 +117,14 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// compare pairs the rows whose common keys are equal, and judges all of them together.
-func (c *Comparison) compare(as, bs []Row, common func(Key) Key, o Options, reports ...*Report) (*Comparison, error) {
+// pairing says which rows are compared.
+type pairing struct {
+	common func(Key) Key // what must be equal
+	loose  bool          // a row of B that has no partner with its record may have one with another, though that has one with its own
+}
+
+// compare pairs rows, and judges all of them together.
+func (c *Comparison) compare(as, bs []Row, by pairing, o Options, reports ...*Report) (*Comparison, error) {
 	chosen, err := o.chosen()
 	if err != nil {
 		return nil, err
@@ -135,12 +141,12 @@ func (c *Comparison) compare(as, bs []Row, common func(Key) Key, o Options, repo
 	}
 	byKey := map[Key][]int{}
 	for i, b := range bs {
-		byKey[common(b.Key)] = append(byKey[common(b.Key)], i)
+		byKey[by.common(b.Key)] = append(byKey[by.common(b.Key)], i)
 	}
 	used := map[int]bool{}
 	streams := 0
 	for _, a := range as {
-		found := partners(a, bs, byKey[common(a.Key)], haveA)
+		found := by.partners(a, bs, byKey[by.common(a.Key)], haveA)
 		if len(found) == 0 {
 			c.OnlyA = append(c.OnlyA, a.Key.String())
 		}
@@ -169,7 +175,7 @@ func (c *Comparison) compare(as, bs []Row, common func(Key) Key, o Options, repo
 
 // partners keeps, of the rows that may be compared with a, those with its record. If there are none, it keeps those whose record no other row of
 // A has: a strategy may need one that the other can't have.
-func partners(a Row, bs []Row, candidates []int, haveA map[Key]bool) (same []int) {
+func (by pairing) partners(a Row, bs []Row, candidates []int, haveA map[Key]bool) (same []int) {
 	var other []int
 	for _, i := range candidates {
 		k := bs[i].Key
@@ -181,10 +187,10 @@ func partners(a Row, bs []Row, candidates []int, haveA map[Key]bool) (same []int
 			other = append(other, i)
 		}
 	}
-	if len(same) > 0 {
+	if len(same) > 0 && !by.loose {
 		return same
 	}
-	return other
+	return append(same, other...)
 }
 
 // pair measures what changed between two rows.

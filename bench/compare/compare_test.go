@@ -579,8 +579,9 @@ func TestPairs(t *testing.T) {
 			"v, bigset, merge, default, 10 elements; w/part, bigset, merge, default, 10 elements": names(Files(r, r, Options{})),
 		"v, bigset, merge, default, 10 elements":      names(Files(r, r, Options{Rows: []string{"v"}})),
 		"w/part, bigset, merge, default, 10 elements": names(Files(r, r, Options{Rows: []string{"w/part"}})),
-		"w, bigset, set, default|deletes, 10 elements; w, bigset, merge, default, 10 elements; v, bigset, merge, default, 10 elements; w/part, bigset, merge, default, 10 elements":                                                       names(Within(r, ByStrategy, "default", "deletes", Options{})),
-		"w, bigset|pebble, merge, default|-, 10 elements; w, bigset|pebble, set|merge, deletes|-, 10 elements; w, bigset, set, default, 10 elements; v, bigset, merge, default, 10 elements; w/part, bigset, merge, default, 10 elements": names(Within(r, BySystem, "bigset", "pebble", Options{})),
+		"w, bigset, set, default|deletes, 10 elements; w, bigset, merge, default, 10 elements; v, bigset, merge, default, 10 elements; w/part, bigset, merge, default, 10 elements":                                                                      names(Within(r, ByStrategy, "default", "deletes", Options{})),
+		"w, bigset|pebble, merge, default|-, 10 elements; w, bigset|pebble, set|merge, deletes|-, 10 elements; w, bigset, set, default, 10 elements; v, bigset, merge, default, 10 elements; w/part, bigset, merge, default, 10 elements":                names(Within(r, BySystem, "bigset", "pebble", Options{})),
+		"w, pebble|bigset, merge, -|default, 10 elements; w, pebble|bigset, merge|set, -|default, 10 elements; w, pebble|bigset, merge|set, -|deletes, 10 elements; v, bigset, merge, default, 10 elements; w/part, bigset, merge, default, 10 elements": names(Within(r, BySystem, "pebble", "bigset", Options{})),
 		`bad comparison: r has no rows of strategy "x": there are default, deletes`: names(Within(r, ByStrategy, "default", "x", Options{})),
 		`bad comparison: r has no rows of strategy "": there are default, deletes`:  names(Within(r, ByStrategy, "default", "", Options{})),
 		`bad comparison: "default" is both sides`:                                   names(Within(r, ByStrategy, "default", "default", Options{})),
@@ -593,5 +594,21 @@ func TestPairs(t *testing.T) {
 	c, err := Within(r, ByStrategy, "default", "deletes", Options{})
 	if err != nil || !c.Interleaved || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "1 of 1 rows did other operations") {
 		t.Errorf("%v: notes %q", err, c.Notes)
+	}
+}
+
+// TestNumber: values fit their columns, and keep four digits.
+func TestNumber(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[float64]string{0: "0", 7: "7", 0.5: "0.500", 0.0001234: "1.23e-04", 9.9996: "10.00", 12.345: "12.35", 999.97: "1000", 9_999_999: "9,999,999",
+		1e7: "10.00M", 999_949_999: "999.9M", 999_960_000: "1.000G", 8_230_500.5: "8.231M", 1e300: "1.00e+300", 5e20: "500.0E"} {
+		if have := number(v); len(have) > 10 || have != want {
+			t.Errorf("%v is %q, want %q", v, have, want)
+		}
+	}
+	for share, want := range map[float64]string{0: "0.0%", 0.0004: "0.0%", -0.0006: "-0.1%", 0.123: "+12.3%", 99: "+9900.0%", 1e4: "+1e+06%", math.MaxFloat64: "+Inf%"} {
+		if have := percent(&share); len(have) > 9 || have != want {
+			t.Errorf("%v is %q, want %q", share, have, want)
+		}
 	}
 }

@@ -162,12 +162,12 @@ func number(v float64) string {
 	}
 	whole, unit := v, ""
 	for _, u := range []string{"k", "M", "G", "T", "P", "E"} {
-		if v < 9_999.5 {
+		if v < 999.95 || unit == "" && v < 9999.5 {
 			break
 		}
 		v, unit = v/1000, u
 	}
-	if v >= 9_999.5 {
+	if v >= 999.95 && unit != "" {
 		return fmt.Sprintf("%.2e", whole)
 	}
 	if v != 0 && v < 0.001 {
