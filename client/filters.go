@@ -53,7 +53,7 @@ func (f *Filter) Mark(ctx context.Context, keys ...[]byte) (added []bool, err er
 	if err == nil {
 		return added, nil
 	}
-	if begun := len(added) > 0 || errors.Is(err, ErrAnswer); begun && !errors.Is(err, ErrUnknown) && !errors.Is(err, bigset.ErrNoFilter) {
+	if begun := len(added) > 0 || errors.Is(err, ErrAnswer); begun && !errors.Is(err, ErrUnknown) {
 		err = &UnknownError{What: fmt.Sprintf("the mark of %d keys in filter %q", len(keys), f.name), Err: err}
 	}
 	return nil, err

@@ -34,7 +34,7 @@ Workloads:
   bigset bench --full --out report.json`,
 	}
 	benchRun(cmd, out, errs, nil)
-	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs))
+	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs))
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset"
+	"bigset/bench/compare"
 	"bigset/bloomslice"
 	"bigset/client"
 	"bigset/compaction"
@@ -30,6 +31,7 @@ const (
 	exitAbsent  = 1 // absent, or not verified; a bad configuration
 	exitError   = 2
 	exitUnknown = 3 // nobody knows whether a change at a running node was done
+	exitWorse   = 4 // a figure is worse than a limit of bench compare allows
 )
 
 // Outcomes that are no errors of the program: the answer has been printed, only the status is left to say.
@@ -38,6 +40,7 @@ var (
 	errNotVerified = errors.New("not verified")
 	errViolated    = errors.New("a promise was violated")
 	errCutShort    = errors.New("the demonstration was interrupted")
+	errWorse       = errors.New("worse than a limit allows")
 )
 
 // What can be wrong with what the user gave or has stored.
@@ -128,6 +131,9 @@ var advices = []advice{
 	{fs.ErrNotExist, exitError, "check the path"},
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
+	{compare.ErrReport, exitError, "give files that `bigset bench --json` or --out has written"},
+
+	{errWorse, exitWorse, ""},
 	{errAbsent, exitAbsent, ""},
 	{errViolated, exitAbsent, ""},
 	{errCutShort, exitError, "the verdict is about what was done until then; `bigset demo` runs all of it"},
@@ -192,7 +198,7 @@ func advise(err error) advice {
 
 // packageNames are what errors of our packages begin with.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
+	"bench: ", "", "compare: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
 
 // plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
 func plain(err error) string {

@@ -52,6 +52,9 @@ func (c *Copy) requests(ctx context.Context) error {
 		if errors.Is(err, peer.ErrFrameKind) { // the sender's program is older than the question
 			return nil
 		}
+		if errors.Is(err, bigset.ErrCorrupt) { // what the sender can't read it could not answer by either, and the sets are all here
+			break
+		}
 		if err != nil {
 			return fmt.Errorf("transfer: list requests of %s: %w", c.node, err)
 		}

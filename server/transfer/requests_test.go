@@ -113,8 +113,16 @@ func TestOddSenders(t *testing.T) {
 	if _, err := m.Copy(bg, broken, whole); !errors.Is(err, peer.ErrUnavailable) || b.knows(t, "set", "id") {
 		t.Errorf("a list that breaks: %v", err)
 	}
-	if _, err := m.Copy(bg, a.local, whole); err != nil || !b.knows(t, "set", "id") {
-		t.Errorf("after it: %v", err)
+	rotten := odd{a.local, func(yield func(bigset.KeptRequest, error) bool) {
+		for r, err := range a.local.Requests(bg, 0, keyscheme.SlotMax) {
+			if !yield(r, err) {
+				return
+			}
+		}
+		yield(bigset.KeptRequest{}, fmt.Errorf("a: %w", bigset.ErrCorrupt))
+	}}
+	if _, err := m.Copy(bg, rotten, whole); err != nil || !b.knows(t, "set", "id") {
+		t.Errorf("a list of which not all can be read: %v", err)
 	}
 }
 
