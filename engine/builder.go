@@ -260,6 +260,9 @@ func (b *builder) publish() {
 	if len(b.forgets) > 0 {
 		b.s.requestLog.gone(b.forgets)
 	}
+	if len(b.remembers) > 0 { // before Seen: a copy that finds the events in it finds their record, too
+		b.s.requestLog.add(b.remembers, b.aged)
+	}
 	b.batch, b.forgets = nil, nil // the committer's, and written
 	kills := len(b.killed.dots) > 0 || b.cleared != nil
 	st.mu.Lock()
@@ -293,9 +296,6 @@ func (b *builder) publish() {
 	if st.batches++; st.batches%accountEvery == 0 {
 		st.recordBytes.Store(st.seenRecord.heapBytes() + st.deadRecord.heapBytes())
 		b.s.sets.account(st)
-	}
-	if len(b.remembers) > 0 {
-		b.s.requestLog.add(b.remembers, b.aged)
 	}
 	if kills {
 		b.s.publisher.grew(st)

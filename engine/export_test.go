@@ -28,6 +28,28 @@ func WithoutDotRanges(po *pebble.Options) {
 	})
 }
 
+// RequestPages returns how many records of requests Requests reads at a time.
+func (s *Store) RequestPages(ctx context.Context) (pages []int, err error) {
+	keys, err := s.requestKeys(ctx, 0, keyscheme.SlotMax)
+	for err == nil && len(keys) > 0 {
+		var page []bigset.KeptRequest
+		if page, keys, err = s.readRequests(ctx, keys); err == nil {
+			pages = append(pages, len(page))
+		}
+	}
+	return pages, err
+}
+
+// KeptMillis returns when the records that are to be deleted in turn were stored.
+func (s *Store) KeptMillis() (all []uint64) {
+	s.requestLog.mu.Lock()
+	defer s.requestLog.mu.Unlock()
+	for _, r := range s.requestLog.queue {
+		all = append(all, r.millis)
+	}
+	return all
+}
+
 // Unsettled returns how many records in tables the filter is still asked of: those that have not come to the bottommost level by a
 // compaction that wrote them again.
 func (s *Store) Unsettled() (n uint64, err error) {

@@ -17,8 +17,11 @@ import (
 // What is kept of requests goes to another store with a copy of its sets. A store that has a record answers for the events in it, and counts
 // as one that has them. So it takes a record only when it has seen their dots and what they killed is dead here: a copy sends records last.
 
-// requestsPage is how many records are read at a time.
-const requestsPage = 256
+// A page of records that are in memory at a time: after that many, or after that many bytes on disk, it ends. One record may have many events.
+const (
+	requestsPage      = 256
+	requestsPageBytes = 1 << 20
+)
 
 // Requests lists what this store keeps of clients' requests to sets in the slots from first to last, both included: those that KnowsRequest would
 // know, in the order of slots, and those of one set together. The list is no one moment. What is damaged is left out.
@@ -26,10 +29,8 @@ func (s *Store) Requests(ctx context.Context, first, last keyscheme.Slot) iter.S
 	return func(yield func(bigset.KeptRequest, error) bool) {
 		keys, err := s.requestKeys(ctx, first, last)
 		for err == nil && len(keys) > 0 {
-			n := min(len(keys), requestsPage)
 			var page []bigset.KeptRequest
-			page, err = s.readRequests(ctx, keys[:n])
-			keys = keys[n:]
+			page, keys, err = s.readRequests(ctx, keys)
 			for i := range page {
 				if !yield(page[i], nil) {
 					return
@@ -72,23 +73,26 @@ func (l *requestLog) within(first, last []byte) (keys []string) {
 	return keys
 }
 
-// readRequests returns the records of some keys that are not forgotten.
-func (s *Store) readRequests(ctx context.Context, keys []string) (page []bigset.KeptRequest, err error) {
+// readRequests returns the records of the first keys that are not forgotten, as many as fit in a page, and the keys after those.
+func (s *Store) readRequests(ctx context.Context, keys []string) (page []bigset.KeptRequest, rest []string, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.db.Enter(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer s.db.Leave()
-	for _, key := range keys {
+	for n, size := 0, 0; n < requestsPage && size < requestsPageBytes && len(keys) > 0; n++ {
+		key := keys[0]
 		value, ok, err := s.db.Get([]byte(key))
 		if err != nil {
-			return nil, fmt.Errorf("engine: read a request: %w", lsm.DiskError(err))
+			return nil, nil, fmt.Errorf("engine: read a request: %w", lsm.DiskError(err))
 		}
+		keys = keys[1:]
 		if !ok { // it was deleted since, or its range was dropped
 			continue
 		}
+		size += len(value)
 		r, err := keyscheme.DecodeRequestValue(value)
 		if err != nil {
 			s.db.Counters.Corruptions.Add(1)
@@ -106,7 +110,7 @@ func (s *Store) readRequests(ctx context.Context, keys []string) (page []bigset.
 		age := min(time.Duration(now-min(now, r.Millis))*time.Millisecond, bigset.RequestAgeMax)
 		page = append(page, bigset.KeptRequest{Set: set, ID: id, Age: age, Actor: r.Actor, First: r.First, Events: r.Items})
 	}
-	return page, nil
+	return page, keys, nil
 }
 
 // KeepRequests takes what another store keeps of requests to one set, and reports how many it has taken. A record is left out unless this store has

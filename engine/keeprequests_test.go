@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -292,5 +293,57 @@ func TestKeptRequestsCrash(t *testing.T) {
 	}
 	if kept == 0 {
 		t.Errorf("none of %d crashes has left a record", ends)
+	}
+}
+
+// TestRequestsInPages: what is read of requests at a time is bounded in bytes, however many events a request has.
+func TestRequestsInPages(t *testing.T) {
+	t.Parallel()
+	a, _, _ := twoClocks(t, time.Hour)
+	ops := make([]bigset.Op, 60_000)
+	for i := range ops {
+		ops[i] = addOp(fmt.Sprintf("%05d", i))
+	}
+	for i := range 3 {
+		a.asked(t, fmt.Sprint("large ", i), bigset.NoSync, ops...)
+	}
+	for i := range 300 {
+		a.asked(t, fmt.Sprint("small ", i), bigset.NoSync, rmOp(fmt.Sprintf("%05d", i)))
+	}
+	pages, err := a.store.RequestPages(bg)
+	must(t, err, "pages")
+	sum := 0
+	for _, n := range pages {
+		if sum += n; n == 0 || n > 256 {
+			t.Errorf("pages of %d records", pages)
+		}
+	}
+	if len(pages) < 3 || sum != 303 || len(a.kept(t)) != 303 {
+		t.Errorf("pages of %d records", pages)
+	}
+}
+
+// TestKeptRequestsInOrder: records of another store come among those of this one in the order of their age, however they come.
+func TestKeptRequestsInOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		a, b, now := twoClocks(t, time.Hour)
+		const records = 40
+		for i := range records {
+			[]*pair{a, b}[rng.IntN(2)].asked(t, fmt.Sprint(i), bigset.NoSync, addOp("x"))
+			*now = now.Add(time.Duration(rng.IntN(3)) * time.Second)
+		}
+		b.copyFrom(t, a)
+		all := a.kept(t)
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for left := all; len(left) > 0; {
+			n := 1 + rng.IntN(len(left))
+			b.keep(t, left[:n], n)
+			left = left[n:]
+		}
+		if millis := b.store.KeptMillis(); len(millis) != records || !slices.IsSorted(millis) {
+			t.Errorf("seed %d: %d records, stored at %d", seed, len(millis), millis)
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -91,23 +90,30 @@ func (l *requestLog) mayHave(prefix []byte) bool {
 	return !l.loaded || l.hashes[maphash.Bytes(l.seed, prefix)] > 0
 }
 
-// agedFew is how many records are put into the queue one by one, where a sort of all of it would take longer.
-const agedFew = 16
-
 // add takes records that were stored. Those that are aged may be older than what is in the queue.
 func (l *requestLog) add(kept []keptRequest, aged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noted = true
-	if aged && len(kept) <= agedFew {
-		for _, r := range kept {
-			at := sort.Search(len(l.queue), func(i int) bool { return l.queue[i].millis > r.millis })
-			l.queue = slices.Insert(l.queue, at, r)
-		}
-		return
+	l.queue = append(l.queue, kept...)
+	if aged {
+		l.merge(len(kept))
 	}
-	if l.queue = append(l.queue, kept...); aged {
-		l.sort()
+}
+
+// merge puts the last n of the queue in their places; the others are in order. A copy brings a few records with each set: to sort the whole
+// queue for these took most of the time of that. The lock is held.
+func (l *requestLog) merge(n int) {
+	at := len(l.queue) - n
+	late := slices.Clone(l.queue[at:])
+	slices.SortStableFunc(late, olderRequest)
+	for i := len(l.queue) - 1; len(late) > 0; i-- {
+		if last := late[len(late)-1]; at > 0 && olderRequest(l.queue[at-1], last) > 0 {
+			at--
+			l.queue[i] = l.queue[at]
+		} else {
+			l.queue[i], late = last, late[:len(late)-1]
+		}
 	}
 }
 
@@ -148,9 +154,9 @@ func (l *requestLog) took(onDisk []keptRequest) {
 }
 
 // sort puts the oldest first. The lock is held.
-func (l *requestLog) sort() {
-	slices.SortStableFunc(l.queue, func(a, b keptRequest) int { return cmp.Compare(a.millis, b.millis) })
-}
+func (l *requestLog) sort() { slices.SortStableFunc(l.queue, olderRequest) }
+
+func olderRequest(a, b keptRequest) int { return cmp.Compare(a.millis, b.millis) }
 
 func (l *requestLog) isLoaded() bool {
 	l.mu.Lock()
@@ -253,11 +259,11 @@ func (b *builder) remember(d *bigset.Delta) {
 
 // keepRequest writes what is kept of a request.
 func (b *builder) keepRequest(id []byte, r *keyscheme.Request) {
-	key := b.st.prefix.AppendRequestKey(nil, id, rand.Uint64())
-	l := &b.s.requestLog
-	l.coming(string(key))
-	b.check(b.batch.Set(key, keyscheme.AppendRequestValue(nil, r), nil))
-	b.remembers = append(b.remembers, keptRequest{string(key), r.Millis})
+	b.scratch = b.st.prefix.AppendRequestKey(b.scratch[:0], id, rand.Uint64())
+	key, l := string(b.scratch), &b.s.requestLog
+	l.coming(key)
+	b.check(b.batch.Set(b.scratch, keyscheme.AppendRequestValue(nil, r), nil))
+	b.remembers = append(b.remembers, keptRequest{key, r.Millis})
 	due := l.due(b.s.forgotten(), b.s.opt.RequestsKept, requestsDueMax)
 	for _, r := range due {
 		b.check(b.batch.SingleDelete([]byte(r.key), nil))

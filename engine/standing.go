@@ -83,7 +83,7 @@ const (
 // MetaFiltersPage names a page of the catalogue, so that a change of one filter writes a part of it.
 func MetaFiltersPage(page byte) Meta { return MetaFilters + Meta([]byte{page}) }
 
-// SetMeta keeps a value of at most 4 MiB outside all slots: DropRange leaves it alone, and a checkpoint has it. It is on disk when SetMeta returns. A
+// SetMeta keeps a value of at most 4 MiB, under a name of 1 or 2 bytes, outside all slots: DropRange leaves it alone, and a checkpoint has it. It is on disk when SetMeta returns. A
 // restored or copied store has it too: who reads it asks whose it was (Identity).
 func (s *Store) SetMeta(ctx context.Context, k Meta, value []byte) error {
 	if err := s.db.SetMeta(ctx, k, value); err != nil {

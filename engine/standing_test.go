@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 
 	"bigset"
@@ -157,5 +158,28 @@ func TestStandingOfCopy(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestMetaBounds: a value whose key would lie among the sets, or that is too long, is refused and changes nothing.
+func TestMetaBounds(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s, err := Open("store", &Options{FS: testkit.NewDisk(), BackgroundInterval: -1, MemTableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, tt := range []struct {
+		name  Meta
+		bytes int
+		want  error
+	}{{"", 1, bigset.ErrRequest}, {"abc", 1, bigset.ErrLimit}, {"c", 4<<20 + 1, bigset.ErrLimit}, {"ab", 4 << 20, nil}, {MetaFiltersPage(255), 0, nil}} {
+		if err := s.SetMeta(ctx, tt.name, make([]byte, tt.bytes)); !errors.Is(err, tt.want) {
+			t.Errorf("%d bytes under %q: %v, want %v", tt.bytes, tt.name, err, tt.want)
+		}
+		if value, err := s.Meta(tt.name); err != nil || tt.want == nil && len(value) != tt.bytes || tt.want != nil && value != nil {
+			t.Errorf("under %q are %d bytes, %v", tt.name, len(value), err)
+		}
 	}
 }

@@ -337,7 +337,7 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 	})
 }
 
-// Drop implements door.Backend. What is left is what a quorum of reads has that the context has not seen.
+// Drop implements door.Backend. What is left is what a quorum of reads has that the context has not seen; where there is none, what one replica has.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
 	return again(ctx, b, always, func(l *live, _ int) (left uint64, err error) {
 		q, err := b.quorum(l, d.Quorum, 0)
@@ -350,6 +350,9 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 		}
 		if seen != nil {
 			s, err := b.m.co.State(ctx, d.Set, q)
+			if errors.Is(err, coord.ErrNoQuorum) {
+				s, err = b.state(ctx, l, d.Set)
+			}
 			if err != nil && !errors.Is(err, bigset.ErrNotFound) {
 				return 0, fmt.Errorf("%w: what is in %.64q is not known: %w", door.ErrUnavailable, d.Set, err)
 			}
@@ -362,18 +365,19 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 	})
 }
 
-// state asks the nearest whole replica that answers what it knows of a set: nothing, if it has never heard of it.
+// state asks the nearest replica that answers and counts for reads what it knows of a set: nothing, if it has never heard of it.
 func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State, error) {
 	var errs []error
-	for _, i := range l.ordered(l.holders(keyscheme.SetSlot(set))) {
+	for _, i := range l.readers(l.holders(keyscheme.SetSlot(set))) {
 		s, by, err := l.replicas[i].State(ctx, set)
 		switch {
-		case by.State != peer.Normal:
-			err = errors.Join(fmt.Errorf("%w: %v", peer.ErrJoining, by), err)
-		case err == nil || errors.Is(err, bigset.ErrNotFound):
+		case err != nil && !errors.Is(err, bigset.ErrNotFound):
+			errs = append(errs, err)
+		case by.State != peer.Normal: // it may lack most of the set
+			errs = append(errs, fmt.Errorf("%w: %v", peer.ErrJoining, by))
+		default:
 			return s, nil
 		}
-		errs = append(errs, err)
 	}
 	return bigset.State{}, errors.Join(errs...)
 }
@@ -413,7 +417,7 @@ func (b *Backend) Names(ctx context.Context, all bool) iter.Seq2[door.Name, erro
 func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, yield func(door.Name) bool) (stopped bool, err error) {
 	var errs []error
 	after, begun := bigset.SetDigest{}, false
-	for _, i := range l.ordered(r.owners) {
+	for _, i := range l.readers(r.owners) {
 		rep := l.replicas[i]
 		if rep.Member().State != peer.Normal {
 			continue

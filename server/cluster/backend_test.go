@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -141,6 +142,67 @@ func TestBackendDrop(t *testing.T) {
 	}
 	if left, err := b.Drop(ctx, door.Drop{Set: []byte("nobody's")}); !errors.Is(err, bigset.ErrNotFound) || left != 0 {
 		t.Errorf("a drop of nothing: %d, %v", left, err)
+	}
+}
+
+// joiner is a replica that has begun to join, without the others having heard, and has lost a set.
+type joiner struct{ replica }
+
+func (r *joiner) State(context.Context, []byte) (bigset.State, peer.Member, error) {
+	by := r.Member()
+	by.State = peer.Joining
+	return bigset.State{}, by, bigset.ErrNotFound
+}
+
+// TestBackendAsksWhoCounts: how much is in a set, and what a drop leaves of it, is asked of no member that joins, and of the one that had data before the
+// others until they have copied it.
+func TestBackendAsksWhoCounts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := startTrio(t)
+	set, m := []byte("s"), w.procs[0].member
+	b := m.Backend()
+	must(t, w.procs[0].add(t, "s", "a", "b"))
+	seen, err := b.Context(ctx, set, 3)
+	must(t, err)
+	_, err = b.Write(ctx, door.Write{Set: set, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("c")}}, Quorum: door.Quorum{W: 3}})
+	must(t, err)
+	l := m.live.Load()
+	defer m.live.Store(l)
+	for _, tt := range []struct {
+		joining int // so many members join
+		birth   bool
+		want    error
+	}{{2, false, nil}, {3, false, door.ErrUnavailable}, {2, true, nil}} {
+		all := slices.Clone(l.replicas)
+		for i := range tt.joining {
+			all[i] = &joiner{all[i]}
+		}
+		odd, err := newLive(l.view, all, l.near, time.Now)
+		must(t, err)
+		if tt.birth { // the third member, which owns nothing, had data before
+			odd.origin = 2
+			for i := range odd.owners {
+				odd.owners[i] = []int{0, 1}
+			}
+		}
+		m.live.Store(odd)
+		var names []string
+		for n, err := range b.Names(ctx, false) {
+			if err != nil {
+				if !errors.Is(err, tt.want) {
+					t.Errorf("%+v: names: %v", tt, err)
+				}
+				break
+			}
+			names = append(names, fmt.Sprintf("%s %d", n.Set, n.Live))
+		}
+		if got := fmt.Sprint(names); tt.want == nil && got != "[s 3]" && got != "[s 1]" || tt.want != nil && got != "[]" { // with the third, or when two are dropped
+			t.Errorf("%+v: %s are listed", tt, got)
+		}
+		if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, tt.want) || tt.want == nil && left != 1 {
+			t.Errorf("%+v: a drop leaves %d, %v", tt, left, err)
+		}
 	}
 }
 

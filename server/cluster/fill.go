@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bigset/handoff"
 	"bigset/server/coord"
+	"bigset/server/peer"
 	"bigset/server/transfer"
 )
 
@@ -59,10 +61,15 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, r run, sets bool) error
 		return nil
 	}
 	err := fmt.Errorf("copied from %d of %d members that it takes: %w", len(got), needed, errors.Join(errs...))
-	if l.origin >= 0 {
-		return err
+	if l.origin >= 0 || !slices.ContainsFunc(errs, func(err error) bool { return !passes(err) }) {
+		return err // to be tried again: what is united comes without what the others keep of requests
 	}
 	return m.unite(l, r, sets, err)
+}
+
+// passes reports whether an error of a copy says that its sender could not be reached: none that it has lost anything.
+func passes(err error) bool {
+	return unreachable(err) || errors.Is(err, peer.ErrUnavailable) && !errors.Is(err, peer.ErrJoining)
 }
 
 // unite has this member and the others unite what they have of a range, where too many may have lost what they acknowledged in one crash of all: none of

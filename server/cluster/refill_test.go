@@ -1,8 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +15,9 @@ import (
 	"bigset/internal/testkit"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/peer"
+	"bigset/server/peer/remote"
+	"bigset/server/wire"
 )
 
 // TestRetryAfterRefill: requests of which only members know that have lost their disks since and were filled again, are answered as they were the
@@ -57,6 +65,64 @@ func TestRetryAfterRefill(t *testing.T) {
 		}
 		if got := fmt.Sprint(w.procs[i].read(t, "set1")); got != "[e1 e9]" {
 			t.Errorf("node %d: %s", i, got)
+		}
+	}
+}
+
+// lines is a log that is written and read at the same time.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// TestRefillGoesOn: a member that lost its disk, and that one of the others did not answer for a moment, copies from it again: it learns what only that
+// one keeps of a request, and reports no loss.
+func TestRefillGoesOn(t *testing.T) {
+	t.Parallel()
+	ctx, set := context.Background(), []byte("s")
+	for _, failure := range []error{fmt.Errorf("%w: for now", peer.ErrUnavailable), fmt.Errorf("%w: for now", peer.ErrNotMine)} {
+		var fails atomic.Int32
+		log := &lines{}
+		w := newTrio(t, 3)
+		w.log = slog.New(slog.NewTextHandler(log, nil))
+		w.around = func(h wire.Handler) wire.Handler {
+			return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+				if r.Verb == remote.VerbRequests && r.From.Name == "c" && fails.Add(-1) >= 0 {
+					return nil, failure
+				}
+				return h(ctx, r, send)
+			}
+		}
+		w.birth()
+		for i, id := range []string{"of a", "of b"} { // each of which one member alone knows
+			_, err := w.procs[i].store.Write(ctx, set, []bigset.Op{{Kind: keyscheme.OpAdd, Element: []byte(id)}}, bigset.WriteOptions{Request: []byte(id)})
+			must(t, err)
+		}
+		w.procs[2].stop()
+		w.disks[2], w.files[2] = newDisk("c2"), testkit.NewDisk()
+		time.Sleep(cloneTime)
+		fails.Store(1)
+		w.start(2)
+		until(t, "a member that lost its disk", w.whole)
+		for _, id := range []string{"of a", "of b"} {
+			if known, err := w.procs[2].store.KnowsRequest(ctx, set, []byte(id)); !known || err != nil {
+				t.Errorf("%v: request %q is known: %v, %v", failure, id, known, err)
+			}
+		}
+		if said := log.text(); strings.Contains(said, "may have lost") || fails.Load() >= 0 {
+			t.Errorf("%v, %d: the log says\n%s", failure, fails.Load(), said)
 		}
 	}
 }

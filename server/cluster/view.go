@@ -124,6 +124,15 @@ func (l *live) ordered(owners []int) []int {
 	return out
 }
 
+// readers returns the members that answer reads of what some owners hold, with the nearest first: these or, until they have copied it, the one that
+// had data before the others.
+func (l *live) readers(owners []int) []int {
+	if l.origin >= 0 {
+		return []int{l.origin}
+	}
+	return l.ordered(owners)
+}
+
 // placement returns who holds a slot, for a coordinator.
 func placement[R interface{ Member() peer.Member }](l *live, s keyscheme.Slot) (p coord.Placement[R]) {
 	pick := func(members []int) (list []R) {

@@ -242,13 +242,12 @@ func (n *counting) take(ctx context.Context, answers []counted) (done bool, err 
 		}
 		from, done, common = s.end, s.last, true
 	}
-	if !common { // they have no end in common: go on behind the first one
+	if !common { // they have no end in common: go on after the first stop
 		from = firstStop(answers)
-		unlike = []span{{after: n.after, end: from}}
 	}
-	if n.unlike++; differ <= same {
+	if n.unlike++; common && differ <= same {
 		n.unlike = 0
-	} else { // one read for all of it
+	} else { // one read for all of the question
 		same, unlike = 0, []span{{after: n.after, end: from, last: done}}
 	}
 	n.Elements += same

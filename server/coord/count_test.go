@@ -264,6 +264,33 @@ func TestCountStops(t *testing.T) {
 	}
 }
 
+// TestCountCutElsewhere: two replicas whose parts never end at the same element are asked a few times, and then the set is read.
+func TestCountCutElsewhere(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newSched(1), 2)
+	c.fills(numbered(0, 30_000), c.links...)
+	co, odd := c.counting(func(l *link, asked int, r bigset.CountRange) (bigset.PartCounts, peer.Member, error) {
+		short := r
+		short.To = fmt.Appendf(nil, "%06d", 1000*asked+1)
+		p, by, err := l.Replica.CountParts(ctx, set, short)
+		if len(p.Parts) > 0 {
+			whole := p.Parts[0]
+			for i := range p.Parts[1:] {
+				whole.Join(&p.Parts[1+i])
+			}
+			whole.Bound = short.To
+			p.Parts, p.Done = []bigset.ElementDigest{whole}, false
+		}
+		return p, by, err
+	})
+	c.s.run(t, minute, func() {
+		n, err := co.Count(ctx, coord.Read{Set: set})
+		if err != nil || n.Elements != 30_000 || n.Read != 30_000 || odd.asked > 5 { // the read asks, too
+			t.Errorf("%+v in %d questions, %v", n, odd.asked, err)
+		}
+	})
+}
+
 // TestCountOlder: a replica of the program before does not know the question; then the set is read.
 func TestCountOlder(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 
 	"bigset"
 	"bigset/engine/internal/lockorder"
+	"bigset/keyscheme"
 )
 
 // Who a disk is, beside the actors that mint its dots, and what of its word a crash may have taken back. An actor changes with every unclean stop, for a
@@ -206,8 +207,12 @@ func (d *DB) MadeGood(p Promise) error {
 // Meta names a value that the store keeps for its owner, outside all slots: its bytes are the end of a key on disk.
 type Meta string
 
-// MetaBytesMax is the longest value.
-const MetaBytesMax = 4 << 20
+const (
+	// MetaNameBytesMax is the longest name: a key of more bytes would lie in a slot, among the sets.
+	MetaNameBytesMax = keyscheme.StoreMetaBytesMax - 1
+	// MetaBytesMax is the longest value.
+	MetaBytesMax = 4 << 20
+)
 
 func metaKey(k Meta) []byte { return append([]byte{'M'}, k...) }
 
@@ -219,7 +224,12 @@ func (d *DB) Meta(k Meta) ([]byte, error) {
 
 // SetMeta keeps a value; it is on disk when it returns.
 func (d *DB) SetMeta(ctx context.Context, k Meta, value []byte) error {
-	if len(value) > MetaBytesMax {
+	switch {
+	case len(k) == 0:
+		return fmt.Errorf("%w: metadata without a name", bigset.ErrRequest)
+	case len(k) > MetaNameBytesMax:
+		return &bigset.LimitError{What: "bytes of the name of metadata", Got: len(k), Max: MetaNameBytesMax}
+	case len(value) > MetaBytesMax:
 		return &bigset.LimitError{What: "bytes of metadata", Got: len(value), Max: MetaBytesMax}
 	}
 	if err := errors.Join(ctx.Err(), d.Writable()); err != nil {
