@@ -337,7 +337,7 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 	})
 }
 
-// Drop implements door.Backend. What is left is what a quorum of reads has that the context has not seen.
+// Drop implements door.Backend. What is left is what a quorum of reads has that the context has not seen; where there is none, what one replica has.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
 	return again(ctx, b, always, func(l *live, _ int) (left uint64, err error) {
 		q, err := b.quorum(l, d.Quorum, 0)
@@ -350,6 +350,9 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 		}
 		if seen != nil {
 			s, err := b.m.co.State(ctx, d.Set, q)
+			if errors.Is(err, coord.ErrNoQuorum) {
+				s, err = b.state(ctx, l, d.Set)
+			}
 			if err != nil && !errors.Is(err, bigset.ErrNotFound) {
 				return 0, fmt.Errorf("%w: what is in %.64q is not known: %w", door.ErrUnavailable, d.Set, err)
 			}
@@ -362,7 +365,7 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error
 	})
 }
 
-// state asks the nearest whole replica that answers what it knows of a set: nothing, if it has never heard of it.
+// state asks the nearest replica that answers and counts for reads what it knows of a set: nothing, if it has never heard of it.
 func (b *Backend) state(ctx context.Context, l *live, set []byte) (bigset.State, error) {
 	var errs []error
 	for _, i := range l.readers(l.holders(keyscheme.SetSlot(set))) {
