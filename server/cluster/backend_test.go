@@ -173,7 +173,7 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 		joining int // so many members join
 		birth   bool
 		want    error
-	}{{1, false, nil}, {3, false, door.ErrUnavailable}, {2, true, nil}} {
+	}{{1, false, nil}, {2, false, nil}, {3, false, door.ErrUnavailable}, {2, true, nil}} {
 		all := slices.Clone(l.replicas)
 		for i := range tt.joining {
 			all[i] = &joiner{all[i]}
