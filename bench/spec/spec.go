@@ -256,7 +256,7 @@ type Assertion struct {
 	Text  string // as the file has it
 	Means string // the figure in words
 
-	Of, To Ref // To is zero if Of stands alone
+	Of, To Ref  // To is zero if Of stands alone
 	Minus  bool // the difference Of - To is judged, at least 0; else the ratio
 	AtMost bool
 	Limit  float64
