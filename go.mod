@@ -13,6 +13,7 @@ require (
 	github.com/klauspost/compress v1.20.3
 	github.com/spf13/cobra v1.10.2
 	github.com/twmb/murmur3 v1.2.2
+	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/perf v0.0.0-20230113213139-801c7ef9e5c5
 	pgregory.net/rapid v1.3.0
 )

@@ -9,9 +9,11 @@ type Workload struct {
 
 	Seed uint64 // runs with equal seeds do the same operations; 0 is the run's
 
-	// Small and Full are the sizes of the sets, in elements, of a default run and of a full one. The phases run once for each, one after
-	// the other. Both have at least one; most have one.
+	// Small and Full are the sizes, in elements of all sets together, of a default run and of a full one. The phases run once for each, in
+	// stores of their own, one after the other. Both have at least one; most have one. They ascend.
 	Small, Full []int
+	// BlobSmall and BlobFull are the greatest sizes for the system blob, which runs a size above them at them. At least 1.
+	BlobSmall, BlobFull int
 
 	Systems    []System // never empty; bigset comes first if it is there
 	Strategies []string // of the system bigset, by their names in package compaction; never empty. "" is the run's
@@ -92,8 +94,14 @@ type Phase struct {
 
 	// Ops is how many operations the phase has, of all its clients together; Duration is how long it goes on. One of them is set, unless
 	// there are no roles. A phase with both ends with what comes first.
+	//
+	// Ops counts calls where the Role's Batch is 1 or the kind does not batch, and elements where it is above 1: an exchange of a batch of
+	// 50 removes 50 and adds 50, and counts 100. Clients share the operations of a phase evenly, whatever their role; a probe has none of
+	// them.
 	Ops      Count
 	Duration time.Duration
+	// DurationFull takes the place of Duration in a full run; 0 is Duration.
+	DurationFull time.Duration
 
 	// Unmeasured phases load or warm up: they have no rows.
 	Unmeasured bool
@@ -102,6 +110,11 @@ type Phase struct {
 	Settle bool
 	// Rest waits, outside the measured time, until the strategy wants nothing more. Its bytes count.
 	Rest bool
+	// Compact takes what is dead off the disk as the phase's own, as StepCompact does, when all operations have ended and before Settle.
+	Compact bool
+
+	// Beside names a phase before this one. The figure kept is this phase's speed beside that one's; "" is none.
+	Beside string
 
 	Roles []Role // what the clients do; empty if only steps are done
 }
@@ -117,12 +130,18 @@ const (
 	StepKill    Step = "kill"    // go on with what the disk would hold after a crash of the process, once the log was synced
 	StepVerify  Step = "verify"  // prove the store right, and compare the number of its elements
 	StepDrop    Step = "drop"    // drop all sets
+	// StepBottom brings all that is there to the bottommost level, the way Pebble does it, whatever the strategy.
+	StepBottom Step = "bottom"
+	// StepEmpty goes on with a new store, opened alike, without sets. The operations after it are on other elements.
+	StepEmpty Step = "empty"
+	// StepFresh goes on with a new store into which the elements that live were loaded in batches, and settled.
+	StepFresh Step = "fresh"
 )
 
 // Role is a group of clients that do alike. Each client is a goroutine that owns its part of each set's elements: it adds, removes and looks
 // up those alone, so that a run does the same whatever the order of the clients.
 type Role struct {
-	Name    string // its rows end in "/name"; "" if the phase has one role
+	Name    string // its rows end in "/name"; one role of a phase may have "", and then has the phase's row
 	Clients int    // at least 1
 
 	// Rate is how many operations a second all of its clients start together. Latencies count from when an operation was due. 0 is a
@@ -131,16 +150,26 @@ type Role struct {
 	// RateEnd, if it is not 0, is the rate at the end of the phase; the rate rises or falls evenly. Only with a Duration.
 	RateEnd float64
 
+	// Every makes the role a probe: the other roles have one client together, and after each so many of its operations (as Ops counts
+	// them) the probe does one, while the clock of the others stands still. Zero is not. A probe is one client with Rate 0, and only reads.
+	Every Count
+
 	Mix []Share // what operations are, never empty
+	// Turns spaces the kinds evenly by their weights, in place of drawing each by chance: weights of 3 and 1 give three of the one, then
+	// one of the other, again and again. The order of the first operations of the kinds is that of Mix.
+	Turns bool
 
 	// Batch is how many elements one operation names, of the kinds of which Kind.Batches is true; at least 1. The other kinds name one.
-	// Ops counts elements where Batch is above 1, and calls where it is 1; latencies are those of calls.
+	// Latencies are those of calls.
 	Batch Count
 
 	Choose Distribution // which elements are removed, replaced and looked up, and where ranges begin
-	Limit  Count        // elements that a read or range asks for; zero is all
+	// Limit is how many elements a read, range, prefix or take asks for; zero is all, and does not occur with take.
+	Limit Count
 
-	Context Context // of removes and replaces
+	Context Context // of removes, replaces and exchanges; None also of adds
+	// ByDot makes raw Pebble look up one key, with a Get, for which one has to know the dot. Other systems do not change.
+	ByDot bool
 }
 
 // Share is a kind of operation and its weight in a mix.
@@ -167,7 +196,22 @@ const (
 	Prefix   Kind = "prefix"   // elements with a prefix that about a hundred have
 	First    Kind = "first"    // the time until the first element of a set is at hand
 	CountAll Kind = "count"    // how many elements a set has
+	Live     Kind = "live"     // how many live dots a set has; only bigset knows
 )
+
+// Kinds returns all kinds of operation, in the order of their descriptions.
+func Kinds() []Kind {
+	return []Kind{Add, Replace, Remove, Exchange, Take, Hit, Miss, Dead, Read, Range, Prefix, First, CountAll, Live}
+}
+
+// Batches reports whether one operation of the kind can name several elements.
+func (k Kind) Batches() bool { return k == Add || k == Replace || k == Remove || k == Exchange }
+
+// Writes reports whether operations of the kind change a set.
+func (k Kind) Writes() bool { return k.Batches() || k == Take }
+
+// Removes reports whether elements are fewer, or others, after an operation of the kind.
+func (k Kind) Removes() bool { return k == Remove || k == Exchange || k == Take }
 
 // Context says what removes and replaces know of what they replace.
 type Context string
@@ -176,7 +220,8 @@ type Context string
 const (
 	Narrow Context = "narrow" // the element's dot
 	Wide   Context = "wide"   // the set's clock when the phase began
-	None   Context = "none"   // nothing: the store looks the element up, under policy coordinator
+	// None is nothing: the store looks the element up, under policy coordinator. Raw Pebble and blob are told what is there.
+	None Context = "none"
 )
 
 // Distribution says which of some things is chosen. Elements are ranked by age among the live ones of a client, sets by number.
@@ -185,7 +230,7 @@ type Distribution struct {
 	// Theta is the skew of zipfian and latest, between 0 and 1 (YCSB's constant is 0.99).
 	Theta float64
 	// Share is, of pareto, the share of things that get the rest of the choices: 0.2 of them get 0.8. Of young, it is the share of the
-	// newest elements that get Choices of the choices.
+	// elements, the newest, that get Choices of the choices.
 	Share, Choices float64
 	// Window is, of timeline, how many of the newest are chosen from, each as likely as any.
 	Window Count
@@ -211,7 +256,8 @@ type Assertion struct {
 	Text  string // as the file has it
 	Means string // the figure in words
 
-	Of, To Ref // To is zero if Of stands alone
+	Of, To Ref  // To is zero if Of stands alone
+	Minus  bool // the difference Of - To is judged, at least 0; else the ratio
 	AtMost bool
 	Limit  float64
 	Line   int // of the file
@@ -220,8 +266,8 @@ type Assertion struct {
 // Ref names a figure of a row.
 type Ref struct {
 	Figure   string // as in the JSON of reports: p99_us, or without its unit: p99
-	Row      string // as in reports: the workload's name or "workload/phase/role"
-	System   System
+	Row      string // as in reports: the workload's name, "workload/phase", "workload/role" (of main) or "workload/phase/role"
+	System   System // the first of the workload's, where the text names none
 	Strategy string // "" is the run's
 	Smallest bool   // the row of the least size, in place of the size of the other figure
 }

@@ -1,0 +1,438 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// check refuses what was read without a problem but can't be run.
+func (r *reader) check(w *Workload) {
+	r.checkStrategies(w)
+	r.checkNames(w)
+	for i := range w.Phases {
+		r.checkPhase(w, &w.Phases[i], r.top.in[i])
+	}
+	if len(r.problems) > 0 {
+		return // what follows takes phases at their word
+	}
+	r.checkElements(w)
+	for i := range w.Assertions {
+		r.checkAssertion(w, &w.Assertions[i], r.texts[i])
+	}
+}
+
+// checkStrategies compares the kind of record with what strategies work on.
+func (r *reader) checkStrategies(w *Workload) {
+	if r.top.keys["strategies"] != nil && !slices.Contains(w.Systems, Bigset) {
+		r.wrong(r.top.keys["strategies"], "strategies without the system bigset: others have none, leave the key out")
+	}
+	for _, s := range r.known.Strategies {
+		if w.Store.Record != "" && slices.Contains(w.Strategies, s.Name) && !slices.Contains(s.Records, w.Store.Record) {
+			r.wrong(r.top.of("store"), "strategy %s does not work on %s records: it works on %s", s.Name, w.Store.Record, list(s.Records))
+		}
+	}
+}
+
+// checkNames wants each row to have one source, and one row at least.
+func (r *reader) checkNames(w *Workload) {
+	from := map[string]bool{}
+	phases := map[string]bool{}
+	for i, p := range w.Phases {
+		at := r.top.in[i]
+		if phases[p.Name] {
+			r.wrong(at.of("name"), "two phases with the name %s: each must have one of its own", p.Name)
+		}
+		phases[p.Name] = true
+		for j, row := range w.phaseRows(p) {
+			n := at.of("name")
+			if j > 0 {
+				n = at.in[namedRole(p, j)].of("name")
+			}
+			if from[row] {
+				r.wrong(n, "two rows with the name %s: the name of the phase or of the role must be another", row)
+			}
+			from[row] = true
+		}
+	}
+	if len(from) == 0 {
+		r.wrong(r.top.of("phases"), "no phase is measured: at least one must not be unmeasured")
+	}
+}
+
+// Rows returns the names of the rows that the workload measures, in the order of its phases: a row for each phase that is measured, and one
+// for each of its roles that has a name.
+func (w *Workload) Rows() (rows []string) {
+	for _, p := range w.Phases {
+		rows = append(rows, w.phaseRows(p)...)
+	}
+	return rows
+}
+
+func (w *Workload) phaseRows(p Phase) []string {
+	if p.Unmeasured {
+		return nil
+	}
+	row := w.Name
+	if p.Name != mainPhase {
+		row += "/" + p.Name
+	}
+	rows := []string{row}
+	for _, role := range p.Roles {
+		if role.Name != "" {
+			rows = append(rows, row+"/"+role.Name)
+		}
+	}
+	return rows
+}
+
+// mainPhase is the name of the phase whose row has the workload's name alone.
+const mainPhase = "main"
+
+// namedRole returns the index of the nth role with a name, from 1.
+func namedRole(p Phase, nth int) int {
+	for i, role := range p.Roles {
+		if role.Name != "" {
+			if nth--; nth == 0 {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+func (r *reader) checkPhase(w *Workload, p *Phase, at place) {
+	ops, duration := at.keys["ops"], at.keys["duration"]
+	switch {
+	case len(p.Roles) == 0 && (ops != nil || duration != nil):
+		r.wrong(either(ops, duration), "a phase without a mix has nothing to do: it must have a mix or roles, or neither ops nor duration")
+	case len(p.Roles) == 0 && p.Unmeasured && len(p.First) == 0 && !p.Settle && !p.Rest && !p.Compact:
+		r.wrong(at.node, "phase %s does nothing: it must have a mix, roles, or steps in first", p.Name)
+	case len(p.Roles) > 0 && ops != nil && duration != nil:
+		r.wrong(duration, "duration beside ops: a phase ends by one of the two")
+	case len(p.Roles) > 0 && ops == nil && duration == nil:
+		r.wrong(at.node, "phase %s has no end: it must have ops or duration", p.Name)
+	}
+	if n := at.keys["beside"]; n != nil {
+		r.checkBeside(w, p, n)
+	}
+	r.checkClients(p, at)
+	for i := range p.Roles {
+		r.checkRole(w, p, &p.Roles[i], at.in[i])
+	}
+}
+
+func either(a, b *yaml.Node) *yaml.Node {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func (r *reader) checkBeside(w *Workload, p *Phase, n *yaml.Node) {
+	var before []string
+	for _, other := range w.Phases {
+		if other.Name == p.Name {
+			break
+		}
+		if !other.Unmeasured && len(other.Roles) > 0 {
+			before = append(before, other.Name)
+		}
+	}
+	if !slices.Contains(before, p.Beside) {
+		r.wrong(n, "beside %s: it must be a phase before this one that is measured and has operations: %s", p.Beside, orNone(before))
+	}
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "there is none"
+	}
+	return list(names)
+}
+
+// checkClients checks what roles of a phase allow beside them.
+func (r *reader) checkClients(p *Phase, at place) {
+	clients, unnamed, writers := 0, 0, 0
+	for _, role := range p.Roles {
+		if role.Every == (Count{}) {
+			clients += role.Clients
+			if role.does(Kind.Writes) {
+				writers++
+			}
+		}
+		if role.Name == "" {
+			unnamed++
+		}
+	}
+	if len(p.Roles) > 0 && clients == 0 {
+		r.wrong(at.node, "phase %s has only probes: a probe acts beside a role without every", p.Name)
+	}
+	if clients > clientsMax {
+		r.wrong(at.of("roles"), "%d clients: a phase may have %d", clients, clientsMax)
+	}
+	if unnamed > 1 {
+		r.wrong(at.of("roles"), "%d roles without a name: one role of a phase may have none", unnamed)
+	}
+	for i, role := range p.Roles {
+		where := at.in[i]
+		if role.has(Take) && (clients > 1 || writers > 1) {
+			r.wrong(where.of("mix"), "take beside %d clients: it removes the first elements, whosever they are, so the phase must have one client beside probes", clients)
+		}
+		if role.Every != (Count{}) && clients > 1 {
+			r.wrong(where.of("every"), "every beside %d clients: a probe needs a phase with one other client", clients)
+		}
+	}
+}
+
+// has reports whether a role does operations of a kind, does of a kind for which is holds.
+func (r *Role) has(k Kind) bool { return r.does(func(other Kind) bool { return other == k }) }
+
+func (r *Role) does(is func(Kind) bool) bool {
+	return slices.ContainsFunc(r.Mix, func(s Share) bool { return is(s.Kind) })
+}
+
+func looksUp(k Kind) bool { return k == Hit || k == Miss || k == Dead }
+func limited(k Kind) bool { return k == Read || k == Range || k == Prefix || k == Take }
+func chooses(k Kind) bool {
+	return k == Replace || k == Remove || k == Exchange || k == Hit || k == Dead || k == Range || k == Prefix
+}
+
+// hasContext reports whether the kind's operations have a context; adds have one only if it is None.
+func hasContext(k Kind) bool { return k == Replace || k == Remove || k == Exchange }
+
+func kindsOf(is func(Kind) bool) string {
+	var names []string
+	for _, k := range Kinds() {
+		if is(k) {
+			names = append(names, string(k))
+		}
+	}
+	return list(names)
+}
+
+// checkRole checks one role by itself.
+func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
+	for _, only := range []struct {
+		key string
+		is  func(Kind) bool
+	}{{"batch", Kind.Batches}, {"limit", limited}, {"choose", chooses}, {"by-dot", looksUp}} {
+		if n := at.keys[only.key]; n != nil && !role.does(only.is) {
+			r.wrong(n, "%s in a mix that can't use it: it is for %s", only.key, kindsOf(only.is))
+		}
+	}
+	if role.has(Take) && role.Limit == (Count{}) {
+		r.wrong(at.of("mix"), "take without a limit: limit must say how many elements one operation takes")
+	}
+	if n := at.keys["turns"]; n != nil && len(role.Mix) < 2 {
+		r.wrong(n, "turns in a mix of one kind: there must be two")
+	}
+	if n := at.keys["rate"]; n != nil && role.RateEnd > 0 && p.Duration == 0 {
+		r.wrong(n, "a rate that changes in a phase without a duration: it must have one, and no ops")
+	}
+	if role.has(Live) && !slices.Equal(w.Systems, []System{Bigset}) {
+		r.wrong(at.of("mix"), "live with the systems %s: only bigset knows its live dots, systems must be [bigset]", systemList(w.Systems))
+	}
+	r.checkContext(w, role, at)
+	r.checkProbe(role, at)
+	for _, size := range w.allSizes() {
+		if role.Batch.At(size) > batchMax {
+			r.wrong(at.of("batch"), "a batch of %s elements at size %s: the maximum is %s", grouped(role.Batch.At(size)), grouped(size), grouped(batchMax))
+			break
+		}
+	}
+}
+
+func systemList(systems []System) string {
+	var names []string
+	for _, s := range systems {
+		names = append(names, string(s))
+	}
+	return list(names)
+}
+
+func (r *reader) checkContext(w *Workload, role *Role, at place) {
+	n := at.keys["context"]
+	if n == nil {
+		return
+	}
+	adds := role.Context == None && role.has(Add)
+	if !role.does(hasContext) && !adds {
+		r.wrong(n, "context in a mix that can't use it: it is for %s, and none also for add", kindsOf(hasContext))
+	}
+	if role.Context != Wide {
+		return
+	}
+	if !slices.Equal(w.Systems, []System{Bigset}) {
+		r.wrong(n, "wide contexts with the systems %s: only bigset keeps a clock, systems must be [bigset]", systemList(w.Systems))
+	}
+	if role.has(Exchange) || role.has(Remove) && (role.has(Add) || role.has(Replace)) {
+		r.wrong(n, "wide contexts of elements that the phase itself writes: they know what was there when it began, so the mix must replace alone or remove alone")
+	}
+}
+
+func (r *reader) checkProbe(role *Role, at place) {
+	n := at.keys["every"]
+	switch {
+	case n == nil:
+	case role.does(Kind.Writes):
+		r.wrong(n, "every in a mix that writes: a probe only reads, the mix may have %s", kindsOf(func(k Kind) bool { return !k.Writes() }))
+	case role.Clients > 1:
+		r.wrong(at.of("clients"), "a probe of %d clients: it must be one", role.Clients)
+	case role.Rate > 0:
+		r.wrong(at.of("rate"), "rate beside every: a probe acts after so many operations of others, and has no rate")
+	}
+}
+
+// allSizes returns each size that some run of the workload has, of the system blob, too.
+func (w *Workload) allSizes() (sizes []int) {
+	blob := slices.Contains(w.Systems, Blob)
+	for _, list := range []struct {
+		sizes []int
+		most  int
+	}{{w.Small, w.BlobSmall}, {w.Full, w.BlobFull}} {
+		for _, n := range list.sizes {
+			sizes = append(sizes, n)
+			if blob {
+				sizes = append(sizes, min(n, list.most))
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// stock is what is known of the elements between two phases, at one size of the run.
+type stock struct {
+	size    int
+	live    float64 // all sets together
+	removed bool    // some elements were, and are in the same store
+}
+
+// checkElements follows the elements through the phases at each size, and reports what runs out of them. A place is reported once.
+func (r *reader) checkElements(w *Workload) {
+	for _, size := range w.allSizes() {
+		before := len(r.problems)
+		s := &stock{size: size}
+		for i := range w.Phases {
+			r.stepsOn(s, &w.Phases[i], r.top.in[i])
+			r.phaseOn(w, s, &w.Phases[i], r.top.in[i])
+			if len(r.problems) > before {
+				return
+			}
+		}
+	}
+}
+
+func (r *reader) stepsOn(s *stock, p *Phase, at place) {
+	for i, step := range p.First {
+		n := at.keys["first"].Content[i]
+		switch step {
+		case StepDrop, StepFresh:
+			if s.live == 0 {
+				r.wrong(n, "%s where no element lives: a phase before it must add some", step)
+			}
+			if step == StepDrop {
+				s.live = 0
+			}
+			s.removed = false
+		case StepEmpty:
+			s.live, s.removed = 0, false
+		}
+	}
+}
+
+// phaseOn takes the operations of a phase into account.
+func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
+	sets := w.Sets.Count.At(s.size)
+	clients := 0
+	for _, role := range p.Roles {
+		if role.Every == (Count{}) {
+			clients += role.Clients
+		}
+	}
+	after, removes := s.live, false
+	for i := range p.Roles {
+		role, where := &p.Roles[i], at.in[i]
+		if role.does(chooses) && s.live < 1 {
+			r.wrong(where.of("mix"), "%s where no element lives at size %s: a phase before it must add some", kindNames(role, chooses), grouped(s.size))
+			return
+		}
+		if role.does(chooses) && s.live < float64(sets) {
+			r.wrong(where.of("mix"), "%s in %s sets with %s elements in all, at size %s: each set must have one", kindNames(role, chooses),
+				grouped(sets), grouped(int(s.live)), grouped(s.size))
+			return
+		}
+		if role.has(Dead) && !s.removed {
+			r.wrong(where.of("mix"), "dead where nothing was removed at size %s: a phase before it must remove some elements of this store", grouped(s.size))
+			return
+		}
+		if role.Every != (Count{}) {
+			continue
+		}
+		adds, gone, known := role.changes(p, s.size, clients)
+		if !known && gone > 0 && role.has(Remove) {
+			r.wrong(where.of("mix"), "removes for a duration, at no rate, and adds fewer: the set may run empty, end the phase by ops or give it a rate")
+			return
+		}
+		after += adds - gone
+		removes = removes || role.does(Kind.Removes)
+		if role.has(Remove) && after < -0.5 {
+			r.wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: it must leave some", grouped(int(gone)),
+				grouped(int(adds)), grouped(s.size), grouped(int(s.live)))
+			return
+		}
+	}
+	s.live, s.removed = max(0, after), s.removed || removes
+}
+
+func kindNames(role *Role, is func(Kind) bool) string {
+	var names []string
+	for _, s := range role.Mix {
+		if is(s.Kind) {
+			names = append(names, string(s.Kind))
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+// changes returns about how many elements a role adds and removes in a phase, exchanges left out. If that is not known, they are those of one
+// operation, less what they have in common.
+func (r *Role) changes(p *Phase, size, clients int) (adds, gone float64, known bool) {
+	batch := float64(r.Batch.At(size))
+	var weights, counted float64 // of calls, and of what ops counts
+	for _, s := range r.Mix {
+		unit := 1.0
+		if batch > 1 && s.Kind.Batches() {
+			unit = batch
+			if s.Kind == Exchange {
+				unit = 2 * batch
+			}
+		}
+		weights, counted = weights+s.Weight, counted+s.Weight*unit
+		switch s.Kind {
+		case Add:
+			adds += s.Weight * batch
+		case Remove:
+			gone += s.Weight * batch
+		case Take:
+			gone += s.Weight * float64(r.Limit.At(size))
+		}
+	}
+	calls := 0.0
+	switch {
+	case p.Duration == 0:
+		calls = float64(p.Ops.At(size)) * float64(r.Clients) / float64(clients) / counted
+	case r.Rate > 0:
+		rate := r.Rate
+		if r.RateEnd > 0 {
+			rate = (r.Rate + r.RateEnd) / 2
+		}
+		calls = rate * max(p.Duration, p.DurationFull).Seconds() / weights
+	default:
+		both := min(adds, gone)
+		return (adds - both) / weights, (gone - both) / weights, false
+	}
+	return adds * calls, gone * calls, true
+}

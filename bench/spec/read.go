@@ -1,0 +1,436 @@
+package spec
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Greatest numbers of things in one file.
+const (
+	sizesMax      = 16
+	phasesMax     = 64
+	rolesMax      = 16
+	stepsMax      = 16
+	clientsMax    = 1024 // of a phase
+	assertionsMax = 200
+	setsMax       = 10_000_000
+	batchMax      = 100_000 // elements, as the engine has it
+	weightMax     = 1_000_000
+	elementMin    = 8
+	elementMax    = 4096
+	aboutMax      = 200
+)
+
+// The greatest sizes for the system blob where a file does not say.
+const (
+	blobSmall = 1_000
+	blobFull  = 10_000
+)
+
+// The parameters of distributions where a file does not say.
+const (
+	theta        = 0.99 // YCSB's
+	paretoShare  = 0.2
+	youngShare   = 0.05
+	youngChoices = 0.9
+)
+
+var timelineWindow = Count{Of: 0.1}
+
+var name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+func systems() []System { return []System{Bigset, Pebble, Blob} }
+
+func steps() []Step {
+	return []Step{StepSettle, StepCompact, StepRestart, StepKill, StepVerify, StepDrop, StepBottom, StepEmpty, StepFresh}
+}
+
+func contexts() []Context { return []Context{Narrow, Wide, None} }
+
+func distributions() []DistributionKind {
+	return []DistributionKind{Uniform, Zipfian, Latest, Pareto, Young, Queue, Sawtooth, Timeline}
+}
+
+// workload reads the whole file.
+func (r *reader) workload(n *yaml.Node) *Workload {
+	w := &Workload{
+		Systems: []System{Bigset}, Strategies: []string{""}, BlobSmall: blobSmall, BlobFull: blobFull,
+		Sets: Sets{Count: Count{Absolute: 1}, Choose: Distribution{Kind: Uniform}}, Elements: Elements{MinBytes: 16, MaxBytes: 16},
+	}
+	r.top = place{node: n}
+	r.top.keys = r.object(n, "workload", []field{
+		{"name", func(n *yaml.Node) { w.Name = r.name(n, "name") }},
+		{"about", func(n *yaml.Node) { w.About = r.about(n) }},
+		{"seed", func(n *yaml.Node) { w.Seed = uint64(r.whole(n, "seed", 1, 1<<53)) }},
+		{"size", func(n *yaml.Node) { w.Small, w.Full = r.sizes(n) }},
+		{"blob-size", func(n *yaml.Node) { w.BlobSmall, w.BlobFull = r.blobSizes(n) }},
+		{"systems", func(n *yaml.Node) { w.Systems = r.systems(n) }},
+		{"strategies", func(n *yaml.Node) { w.Strategies = r.strategies(n) }},
+		{"sets", func(n *yaml.Node) { r.sets(n, &w.Sets) }},
+		{"elements", func(n *yaml.Node) { r.elements(n, &w.Elements) }},
+		{"store", func(n *yaml.Node) { r.store(n, &w.Store) }},
+		{"phases", func(n *yaml.Node) {
+			r.items(n, "phases", phasesMax, func(n *yaml.Node) { w.Phases = append(w.Phases, r.phase(n)) })
+		}},
+		{"assert", func(n *yaml.Node) {
+			r.items(n, "assertions", assertionsMax, func(n *yaml.Node) { w.Assertions = append(w.Assertions, r.assertion(n)) })
+		}},
+	})
+	r.needs(r.top, "workload", "name", "about", "size", "phases")
+	return w
+}
+
+// needs reports keys that an object lacks.
+func (r *reader) needs(p place, what string, keys ...string) {
+	if p.keys == nil {
+		return // it is no mapping
+	}
+	lacks := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return p.keys[k] != nil })
+	if len(lacks) > 0 {
+		r.wrong(p.node, "%s has no %s: it must have %s", what, list(lacks), list(keys))
+	}
+}
+
+func (r *reader) name(n *yaml.Node, what string) string {
+	s, ok := r.text(n, what)
+	if ok && (len(s) > 60 || !name.MatchString(s)) {
+		r.wrong(n, "%q for %s: it must have small letters and digits, with hyphens between them, at most 60", short(s), what)
+		return ""
+	}
+	return s
+}
+
+func (r *reader) about(n *yaml.Node) string {
+	s, ok := r.text(n, "about")
+	if ok && (s == "" || len(s) > aboutMax || slices.Contains([]byte(s), '\n')) {
+		r.wrong(n, "about has %d bytes: it must be one line of 1 to %d", len(s), aboutMax)
+	}
+	return s
+}
+
+// sizes reads 16k, [10k, 150k], or {small: 16k, full: 200k} with lists or not.
+func (r *reader) sizes(n *yaml.Node) (small, full []int) {
+	if n.Kind != yaml.MappingNode {
+		small = r.sizeList(n)
+		return small, slices.Clone(small)
+	}
+	p := place{node: n}
+	p.keys = r.object(n, "size", []field{
+		{"small", func(n *yaml.Node) { small = r.sizeList(n) }},
+		{"full", func(n *yaml.Node) { full = r.sizeList(n) }},
+	})
+	r.needs(p, "size", "small", "full")
+	return small, full
+}
+
+func (r *reader) sizeList(n *yaml.Node) (sizes []int) {
+	if n.Kind != yaml.SequenceNode {
+		return []int{r.whole(n, "size", 1, sizeMax)}
+	}
+	r.items(n, "sizes", sizesMax, func(n *yaml.Node) {
+		v := r.whole(n, "size", 1, sizeMax)
+		if len(sizes) > 0 && v > 0 && v <= sizes[len(sizes)-1] {
+			r.wrong(n, "size %s after %s: sizes must ascend", grouped(v), grouped(sizes[len(sizes)-1]))
+		}
+		sizes = append(sizes, v)
+	})
+	return sizes
+}
+
+func (r *reader) blobSizes(n *yaml.Node) (small, full int) {
+	if n.Kind != yaml.MappingNode {
+		small = r.whole(n, "blob-size", 1, sizeMax)
+		return small, small
+	}
+	p := place{node: n}
+	p.keys = r.object(n, "blob-size", []field{
+		{"small", func(n *yaml.Node) { small = r.whole(n, "blob-size", 1, sizeMax) }},
+		{"full", func(n *yaml.Node) { full = r.whole(n, "blob-size", 1, sizeMax) }},
+	})
+	r.needs(p, "blob-size", "small", "full")
+	return small, full
+}
+
+func (r *reader) systems(n *yaml.Node) (names []System) {
+	r.items(n, "systems", len(systems()), func(n *yaml.Node) {
+		s := word(r, n, "system", systems())
+		if s != "" && slices.Contains(names, s) {
+			r.wrong(n, "system %s stands twice: once is allowed", s)
+		}
+		names = append(names, s)
+	})
+	slices.SortStableFunc(names, func(a, b System) int { return slices.Index(systems(), a) - slices.Index(systems(), b) })
+	return names
+}
+
+// RunStrategy is how a file names the strategy of the run, which a Workload has as "".
+const RunStrategy = "run"
+
+func (r *reader) strategies(n *yaml.Node) (names []string) {
+	allowed := []string{RunStrategy}
+	for _, s := range r.known.Strategies {
+		allowed = append(allowed, s.Name)
+	}
+	r.items(n, "strategies", 32, func(n *yaml.Node) {
+		var s string
+		if r.known.Strategies == nil {
+			s = r.name(n, "strategy")
+		} else if s, _ = r.text(n, "strategy"); !slices.Contains(allowed, s) {
+			r.wrong(n, "unknown strategy %q%s: allowed are %s", short(s), hint(s, allowed), list(allowed))
+			return
+		}
+		if s == RunStrategy {
+			s = ""
+		}
+		if slices.Contains(names, s) {
+			r.wrong(n, "strategy %s stands twice: once is allowed", n.Value)
+		}
+		names = append(names, s)
+	})
+	return names
+}
+
+func (r *reader) sets(n *yaml.Node, s *Sets) {
+	r.object(n, "sets", []field{
+		{"count", func(n *yaml.Node) { s.Count = r.count(n, "sets", setsMax) }},
+		{"choose", func(n *yaml.Node) {
+			s.Choose = r.distribution(n)
+			if k := s.Choose.Kind; slices.Contains([]DistributionKind{Latest, Young, Queue, Timeline}, k) {
+				r.wrong(n, "sets chosen by %s: sets have no age, allowed are uniform, zipfian, pareto, sawtooth", k)
+			}
+		}},
+	})
+}
+
+func (r *reader) elements(n *yaml.Node, e *Elements) {
+	r.object(n, "elements", []field{
+		{"bytes", func(n *yaml.Node) { r.lengths(n, e) }},
+		{"order", func(n *yaml.Node) { e.Ascending = word(r, n, "order", []string{"hashed", "ascending"}) == "ascending" }},
+	})
+}
+
+// lengths reads 16, or {least: 8, most: 64}.
+func (r *reader) lengths(n *yaml.Node, e *Elements) {
+	if n.Kind != yaml.MappingNode {
+		e.MinBytes = r.whole(n, "bytes", elementMin, elementMax)
+		e.MaxBytes = e.MinBytes
+		return
+	}
+	p := place{node: n}
+	p.keys = r.object(n, "bytes", []field{
+		{"least", func(n *yaml.Node) { e.MinBytes = r.whole(n, "bytes", elementMin, elementMax) }},
+		{"most", func(n *yaml.Node) { e.MaxBytes = r.whole(n, "bytes", elementMin, elementMax) }},
+	})
+	r.needs(p, "bytes", "least", "most")
+	if e.MaxBytes > 0 && e.MinBytes > e.MaxBytes {
+		r.wrong(n, "least is %d, most is %d: least must not be above most", e.MinBytes, e.MaxBytes)
+	}
+}
+
+func (r *reader) store(n *yaml.Node, s *Store) {
+	p := place{node: n}
+	p.keys = r.object(n, "store", []field{
+		{"memtable", func(n *yaml.Node) { s.MemTableBytes = int(r.bytes(n, "memtable", 64<<10, 1<<31-1)) }},
+		{"memtable-at", func(n *yaml.Node) { s.MemTableAt = r.whole(n, "memtable-at", 1, sizeMax) }},
+		{"cache", func(n *yaml.Node) { s.CacheBytes = r.bytes(n, "cache", 1, bytesMax) }},
+		{"cache-share", func(n *yaml.Node) { s.CacheShare = r.share(n, "cache-share", true) }},
+		{"set-cache", func(n *yaml.Node) { s.SetCacheBytes = r.bytes(n, "set-cache", 1, bytesMax) }},
+		{"record", func(n *yaml.Node) { s.Record = word(r, n, "record", []string{"merge", "set"}) }},
+		{"sync", func(n *yaml.Node) { s.Sync = r.flag(n, "sync") }},
+		{"warm", func(n *yaml.Node) { s.Warm = r.flag(n, "warm") }},
+		{"open-contexts", func(n *yaml.Node) { s.OpenContexts = r.flag(n, "open-contexts") }},
+		{"pebble", func(n *yaml.Node) { s.Pebble = r.options(n) }},
+	})
+	if p.keys["cache"] != nil && p.keys["cache-share"] != nil {
+		r.wrong(p.keys["cache-share"], "cache-share beside cache: one of the two is allowed")
+	}
+}
+
+func (r *reader) options(n *yaml.Node) map[string]int64 {
+	have := map[string]int64{}
+	var fields []field
+	for _, o := range options {
+		fields = append(fields, field{o.Name, func(n *yaml.Node) {
+			if o.Bytes {
+				have[o.Name] = r.bytes(n, o.Name, o.Least, o.Most)
+			} else {
+				have[o.Name] = int64(r.whole(n, o.Name, int(o.Least), int(o.Most)))
+			}
+		}})
+	}
+	r.object(n, "pebble", fields)
+	return have
+}
+
+// distribution reads a word, or a mapping with parameters.
+func (r *reader) distribution(n *yaml.Node) Distribution {
+	d := Distribution{}
+	p := place{node: n}
+	if n.Kind != yaml.MappingNode {
+		d.Kind = word(r, n, "distribution", distributions())
+	} else {
+		p.keys = r.object(n, "choose", []field{
+			{"kind", func(n *yaml.Node) { d.Kind = word(r, n, "distribution", distributions()) }},
+			{"theta", func(n *yaml.Node) { d.Theta = r.share(n, "theta", false) }},
+			{"share", func(n *yaml.Node) { d.Share = r.share(n, "share", false) }},
+			{"choices", func(n *yaml.Node) { d.Choices = r.share(n, "choices", false) }},
+			{"window", func(n *yaml.Node) { d.Window = r.count(n, "window", countMax) }},
+		})
+		r.needs(p, "choose", "kind")
+	}
+	own := map[DistributionKind][]string{Zipfian: {"theta"}, Latest: {"theta"}, Pareto: {"share"}, Young: {"share", "choices"}, Timeline: {"window"}}
+	for _, key := range []string{"theta", "share", "choices", "window"} {
+		if at := p.keys[key]; at != nil && d.Kind != "" && !slices.Contains(own[d.Kind], key) {
+			r.wrong(at, "%s for the distribution %s: it has %s", key, d.Kind, cmpList(own[d.Kind]))
+		}
+	}
+	return d.filled()
+}
+
+func cmpList(names []string) string {
+	if len(names) == 0 {
+		return "no parameters"
+	}
+	return "only " + list(names)
+}
+
+// filled returns the distribution with the parameters that a file does not say.
+func (d Distribution) filled() Distribution {
+	or := func(v *float64, other float64) {
+		if *v == 0 {
+			*v = other
+		}
+	}
+	switch d.Kind {
+	case Zipfian, Latest:
+		or(&d.Theta, theta)
+	case Pareto:
+		or(&d.Share, paretoShare)
+	case Young:
+		or(&d.Share, youngShare)
+		or(&d.Choices, youngChoices)
+	case Timeline:
+		if d.Window == (Count{}) {
+			d.Window = timelineWindow
+		}
+	}
+	return d
+}
+
+// phase reads a phase, with the keys of its role in it if it has one.
+func (r *reader) phase(n *yaml.Node) (p Phase) {
+	at := place{node: n}
+	inline := newRole()
+	var inRoles []place
+	own := []field{
+		{"name", func(n *yaml.Node) { p.Name = r.name(n, "name of a phase") }},
+		{"first", func(n *yaml.Node) {
+			r.items(n, "steps", stepsMax, func(n *yaml.Node) { p.First = append(p.First, word(r, n, "step", steps())) })
+		}},
+		{"ops", func(n *yaml.Node) { p.Ops = r.count(n, "ops", countMax) }},
+		{"duration", func(n *yaml.Node) { p.Duration, p.DurationFull = r.durations(n) }},
+		{"unmeasured", func(n *yaml.Node) { p.Unmeasured = r.flag(n, "unmeasured") }},
+		{"settle", func(n *yaml.Node) { p.Settle = r.flag(n, "settle") }},
+		{"rest", func(n *yaml.Node) { p.Rest = r.flag(n, "rest") }},
+		{"compact", func(n *yaml.Node) { p.Compact = r.flag(n, "compact") }},
+		{"beside", func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
+		{"roles", func(n *yaml.Node) {
+			r.items(n, "roles", rolesMax, func(n *yaml.Node) {
+				role, where := r.role(n)
+				p.Roles, inRoles = append(p.Roles, role), append(inRoles, where)
+			})
+		}},
+	}
+	shared := r.roleFields(&inline)
+	at.keys = r.object(n, "phase", append(own, shared...))
+	r.needs(at, "phase", "name")
+	for _, f := range shared {
+		n := at.keys[f.key]
+		switch {
+		case n == nil:
+		case at.keys["roles"] != nil:
+			r.wrong(n, "%s in a phase with roles: it stands in each of the roles, or there are none", f.key)
+		case at.keys["mix"] == nil:
+			r.wrong(n, "%s in a phase without a mix: the phase must have a mix or roles", f.key)
+		}
+	}
+	if at.keys["mix"] != nil && at.keys["roles"] == nil {
+		p.Roles, inRoles = []Role{inline}, []place{at}
+	}
+	at.in = inRoles
+	r.top.in = append(r.top.in, at)
+	return p
+}
+
+func (r *reader) durations(n *yaml.Node) (small, full time.Duration) {
+	if n.Kind != yaml.MappingNode {
+		return r.duration(n, "duration"), 0
+	}
+	p := place{node: n}
+	p.keys = r.object(n, "duration", []field{
+		{"small", func(n *yaml.Node) { small = r.duration(n, "duration") }},
+		{"full", func(n *yaml.Node) { full = r.duration(n, "duration") }},
+	})
+	r.needs(p, "duration", "small", "full")
+	return small, full
+}
+
+// newRole returns a role with what a file need not say.
+func newRole() Role {
+	return Role{Clients: 1, Batch: Count{Absolute: 1}, Choose: Distribution{Kind: Uniform}, Context: Narrow}
+}
+
+func (r *reader) role(n *yaml.Node) (Role, place) {
+	role := newRole()
+	at := place{node: n}
+	own := []field{{"name", func(n *yaml.Node) { role.Name = r.name(n, "name of a role") }}}
+	at.keys = r.object(n, "role", append(own, r.roleFields(&role)...))
+	r.needs(at, "role", "mix")
+	return role, at
+}
+
+// roleFields are the keys of a role beside its name, which may also stand in a phase.
+func (r *reader) roleFields(role *Role) []field {
+	return []field{
+		{"clients", func(n *yaml.Node) { role.Clients = r.whole(n, "clients", 1, clientsMax) }},
+		{"rate", func(n *yaml.Node) { role.Rate, role.RateEnd = r.rates(n) }},
+		{"every", func(n *yaml.Node) { role.Every = r.count(n, "every", countMax) }},
+		{"mix", func(n *yaml.Node) { role.Mix = r.mix(n) }},
+		{"turns", func(n *yaml.Node) { role.Turns = r.flag(n, "turns") }},
+		{"batch", func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
+		{"choose", func(n *yaml.Node) { role.Choose = r.distribution(n) }},
+		{"limit", func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
+		{"context", func(n *yaml.Node) { role.Context = word(r, n, "context", contexts()) }},
+		{"by-dot", func(n *yaml.Node) { role.ByDot = r.flag(n, "by-dot") }},
+	}
+}
+
+// rates reads 1000, or {from: 1000, to: 50k}.
+func (r *reader) rates(n *yaml.Node) (from, to float64) {
+	if n.Kind != yaml.MappingNode {
+		return r.number(n, "rate", rateMax), 0
+	}
+	p := place{node: n}
+	p.keys = r.object(n, "rate", []field{
+		{"from", func(n *yaml.Node) { from = r.number(n, "rate", rateMax) }},
+		{"to", func(n *yaml.Node) { to = r.number(n, "rate", rateMax) }},
+	})
+	r.needs(p, "rate", "from", "to")
+	return from, to
+}
+
+func (r *reader) mix(n *yaml.Node) (mix []Share) {
+	var fields []field
+	for _, k := range Kinds() {
+		fields = append(fields, field{string(k), func(n *yaml.Node) {
+			mix = append(mix, Share{k, r.number(n, "weight", weightMax)})
+		}})
+	}
+	if have := r.object(n, "mix", fields); have != nil && len(n.Content) == 0 {
+		r.wrong(n, "an empty mix: it must have weights, such as {add: 1}")
+	}
+	return mix
+}

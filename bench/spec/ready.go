@@ -1,0 +1,88 @@
+package spec
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed workloads/*.yaml
+var files embed.FS
+
+//go:embed schema.json
+var schema []byte
+
+// order is how the ready workloads are listed; the test wants all of them in it.
+var order = []string{
+	"insert", "insert-observed", "insert-concurrent", "insert-batch", "grow", "remove", "contains", "read", "range", "reclaim", "churn",
+	"churn-young", "queue", "mixed", "contexts", "contexts-open", "small-sets", "cold", "cardinality",
+	"ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
+	"words", "thousand-sets", "sawtooth", "timeline", "saturate",
+}
+
+var ready = sync.OnceValues(func() ([]*Workload, error) {
+	var all []*Workload
+	for _, name := range order {
+		file := "workloads/" + name + ".yaml"
+		text, err := files.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		w, err := Parse(file, text, Known{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+})
+
+// Ready returns the workloads that come with the program, in the order in which a reader may want to meet them. Each call returns new ones.
+func Ready() []*Workload {
+	all, err := ready()
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	return clones(all)
+}
+
+// clones copies workloads so far that a caller may change what others don't see.
+func clones(all []*Workload) (copies []*Workload) {
+	for _, w := range all {
+		c := *w
+		c.Small, c.Full = slices.Clone(w.Small), slices.Clone(w.Full)
+		c.Systems, c.Strategies = slices.Clone(w.Systems), slices.Clone(w.Strategies)
+		c.Phases, c.Assertions = slices.Clone(w.Phases), slices.Clone(w.Assertions)
+		for i := range c.Phases {
+			c.Phases[i].Roles = slices.Clone(c.Phases[i].Roles)
+		}
+		copies = append(copies, &c)
+	}
+	return copies
+}
+
+// Named returns a ready workload by its name, or an error that names what is like it.
+func Named(name string) (*Workload, error) {
+	all := Ready()
+	for _, w := range all {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	return nil, fmt.Errorf("spec: no ready workload %q%s: there are %s", short(name), hint(name, order), strings.Join(order, ", "))
+}
+
+// Files returns the ready files, NAME.yaml each.
+func Files() fs.FS {
+	sub, err := fs.Sub(files, "workloads")
+	if err != nil {
+		panic(err) // the name is right
+	}
+	return sub
+}
+
+// Schema returns the JSON schema of workload files, for editors.
+func Schema() []byte { return slices.Clone(schema) }
