@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
@@ -28,7 +30,7 @@ const missEvery = 1000
 func antiEntropy(e *env) error {
 	for _, d := range differences {
 		err := e.inFolders(2, func(dirs []string) error {
-			err := e.replicatedIn(dirs, openOptions{}, func(list []*replica) error {
+			err := e.replicatedIn(dirs, system.Options{}, func(list []*replica) error {
 				if err := e.loadDifferent(d, list[0], list[1]); err != nil || d.restart {
 					return err
 				}
@@ -37,7 +39,7 @@ func antiEntropy(e *env) error {
 			if err != nil || !d.restart {
 				return err
 			}
-			return e.replicatedIn(dirs, openOptions{}, func(list []*replica) error { return e.antiEntropyOn(d, list[0], list[1]) })
+			return e.replicatedIn(dirs, system.Options{}, func(list []*replica) error { return e.antiEntropyOn(d, list[0], list[1]) })
 		})
 		if err != nil {
 			return err
@@ -61,7 +63,7 @@ func (e *env) loadDifferent(d difference, a, b *replica) error {
 	dots := make([]clock.Dot, 0, n)
 	load := func(first, last int, to ...*replica) error {
 		for ; first < last; first += batchSize {
-			more, err := e.replicate(setName, e.adds(nil, first, min(last, first+batchSize)), a, to...)
+			more, err := e.replicate(system.SetName, e.adds(nil, first, min(last, first+batchSize)), a, to...)
 			if err != nil {
 				return err
 			}
@@ -93,16 +95,16 @@ func (e *env) loadDifferent(d difference, a, b *replica) error {
 // removeTenth removes a tenth of the elements at one replica, none of those that the other lacks.
 func (e *env) removeTenth(a *replica, dots []clock.Dot) error {
 	n := len(dots)
-	order, ops := scatter(n, e.cfg.Seed), []bigset.Op{}
+	order, ops := system.Scatter(n, e.cfg.Seed), []bigset.Op{}
 	for i, removed := 0, 0; removed < n/10; i++ {
 		victim := order(i)
 		if victim%missEvery == missEvery-1 || victim == n-1 {
 			continue
 		}
 		removed++
-		ops = append(ops, bigset.Op{Kind: keyscheme.OpRemove, Element: e.names().append(nil, victim), Context: bigset.Saw(dots[victim])})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpRemove, Element: e.names().Append(nil, victim), Context: bigset.Saw(dots[victim])})
 		if len(ops) == batchSize || removed == n/10 {
-			if _, err := e.replicate(setName, ops, a); err != nil {
+			if _, err := e.replicate(system.SetName, ops, a); err != nil {
 				return err
 			}
 			ops = ops[:0]
@@ -113,10 +115,10 @@ func (e *env) removeTenth(a *replica, dots []clock.Dot) error {
 
 // antiEntropyOn measures the exchange of two replicas, of which b lacks something, and a copy of a.
 func (e *env) antiEntropyOn(d difference, a, b *replica) error {
-	if err := countBy(a.set(setName), d.live(e.elements)); err != nil { // both ways read from the cache
+	if err := system.CountBy(a.Set(system.SetName), d.live(e.elements)); err != nil { // both ways read from the cache
 		return err
 	}
-	err := e.replicated(1, openOptions{}, func(to []*replica) error {
+	err := e.replicated(1, system.Options{}, func(to []*replica) error {
 		return e.moved(sub("anti-entropy", d.name+"-copy"), to[0], func(m *meter) error { return e.copySet(a, to[0], false, m) })
 	})
 	if err != nil {
@@ -126,7 +128,7 @@ func (e *env) antiEntropyOn(d difference, a, b *replica) error {
 		if _, err := allSlots(e.ctx, metered{a.peer, m}, metered{b.peer, m}); err != nil {
 			return err
 		}
-		_, err := b.store.ApplyFacts(e.ctx, bigset.Facts{Set: []byte(setName)}, bigset.Sync) // and all before it
+		_, err := b.Store().ApplyFacts(e.ctx, bigset.Facts{Set: []byte(system.SetName)}, bigset.Sync) // and all before it
 		return err
 	})
 	if err != nil {
@@ -148,7 +150,7 @@ func (e *env) moved(workload string, sys *replica, move func(*meter) error) erro
 	}
 	f.BytesMoved = &m.bytes
 	row := Row{Workload: workload, Elements: e.elements}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, f, hist)
 	return nil
 }
@@ -157,13 +159,13 @@ func (e *env) moved(workload string, sys *replica, move func(*meter) error) erro
 func (e *env) equal(a, b *replica, elements int) error {
 	again, err := allSlots(context.WithoutCancel(e.ctx), a.peer, b.peer)
 	if err == nil {
-		err = expect("sets that differ after an exchange", again.Differ, 0)
+		err = system.Expect("sets that differ after an exchange", again.Differ, 0)
 	}
 	if err == nil {
-		err = e.check(a, setName, elements)
+		err = e.check(a, system.SetName, elements)
 	}
 	if err == nil {
-		err = e.check(b, setName, elements)
+		err = e.check(b, system.SetName, elements)
 	}
 	return err
 }
@@ -173,8 +175,8 @@ func moved(of, to *Figures) (float64, bool) { return countRatio(of.BytesMoved, t
 func antiEntropyGoals() (list []goal) {
 	limits := map[string]struct{ bytes, time float64 }{"newest": {0.01, 0.1}, "newest-restart": {0.01, 0.1}, "random": {0.01, 0.6}, "dead": {0.05, 0}}
 	for _, d := range differences {
-		of := pick{workload: sub("anti-entropy", d.name), system: systemBigset}
-		to := pick{workload: of.workload + "-copy", system: systemBigset}
+		of := pick{workload: sub("anti-entropy", d.name), system: system.NameBigset}
+		to := pick{workload: of.workload + "-copy", system: system.NameBigset}
 		limit := limits[d.name]
 		list = append(list, goal{what: "bytes, of a copy's", of: of, to: to, have: moved, atMost: true, limit: limit.bytes})
 		if limit.time > 0 {

@@ -13,7 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"bigset/bench/system"
 )
 
 // rowFields are the names of a row's fields, in rounds too but for the first five and rounds itself.
@@ -195,7 +196,7 @@ func TestStrategies(t *testing.T) {
 		c.Strategy = strategy
 		report := mustRun(t, c)
 		for _, r := range report.Results {
-			if r.System == systemBigset && r.Strategy != strategy && r.Strategy != "point-deletes" {
+			if r.System == system.NameBigset && r.Strategy != strategy && r.Strategy != "point-deletes" {
 				t.Errorf("%s: got a row of %s", strategy, r.Strategy)
 			}
 		}
@@ -209,8 +210,8 @@ func TestSameBytes(t *testing.T) {
 	c.Elements = 4000
 	report := mustRun(t, c)
 	for _, name := range []string{"insert", "insert-batch", "remove", "remove/insert"} {
-		own := pick{workload: name, system: systemBigset}.rows(report.Results, "default")[0]
-		raw := pick{workload: name, system: systemPebble}.rows(report.Results, "")[0]
+		own := pick{workload: name, system: system.NameBigset}.rows(report.Results, "default")[0]
+		raw := pick{workload: name, system: system.NamePebble}.rows(report.Results, "")[0]
 		slack := 0.02
 		if name == "remove" { // a tombstone is written whole now and then
 			slack = 0.25
@@ -223,42 +224,6 @@ func TestSameBytes(t *testing.T) {
 		}
 		if *own.BytesFlush > *raw.BytesFlush*11/10 || *raw.BytesFlush > *own.BytesFlush*11/10 {
 			t.Errorf("%s: flushed %d bytes, raw Pebble %d", name, *own.BytesFlush, *raw.BytesFlush)
-		}
-	}
-}
-
-func TestBlobValue(t *testing.T) {
-	var v blobValue
-	dots := make([]uint64, 3)
-	v.add([][]byte{[]byte("c"), []byte("a"), {}}, dots)
-	v.add([][]byte{[]byte("b")}, nil)
-	v.add([][]byte{[]byte("c")}, nil)
-	var w blobValue
-	if err := w.decode(v.append(nil)); err != nil {
-		t.Fatal(err)
-	}
-	got := fmt.Sprintf("%d", w.last)
-	for _, e := range w.entries {
-		got += fmt.Sprintf(" %q:%d", e.element, e.dot)
-	}
-	if want := `5 "":3 "a":2 "b":4 "c":5`; got != want || !slices.Equal(dots, []uint64{1, 2, 3}) {
-		t.Errorf("got %s, dots %v", got, dots)
-	}
-	for _, bad := range [][]byte{{1, 5, 'a'}, {1, 1, 'a'}, {1, 0x80}} {
-		if err := w.decode(bad); !errors.Is(err, ErrWrong) {
-			t.Errorf("decode(%x): got %v", bad, err)
-		}
-	}
-}
-
-func TestScatter(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 10, 97, 1000} {
-		at, seen := scatter(n, 7), map[int]bool{}
-		for i := range n {
-			seen[at(i)] = true
-		}
-		if len(seen) != n {
-			t.Errorf("%d: got %d different numbers", n, len(seen))
 		}
 	}
 }
@@ -316,22 +281,6 @@ func TestMedian(t *testing.T) {
 		if got := median(c.values); got != c.want {
 			t.Errorf("%v: got %v", c.values, got)
 		}
-	}
-}
-
-func TestResting(t *testing.T) {
-	looks := 0
-	since, err := resting(context.Background(), time.Nanosecond, func() (int, bool, error) {
-		looks++
-		return max(looks, 3) / 3 * 3, looks < 5, nil // busy for four looks, then another state now and then
-	})
-	if err != nil || looks < 6 || since.IsZero() {
-		t.Errorf("rested after %d looks: %v", looks, err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := resting(ctx, time.Hour, func() (int, bool, error) { return 0, true, nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/engine/filters"
@@ -134,7 +136,7 @@ func bloomHot(e *env) error {
 	n := e.elements
 	keys, others := newBloomKeys(0, n), newBloomKeys(n, n)
 	for _, threads := range []int{1, 2} {
-		err := e.turns([]contender{{system: systemBigset}, {system: systemBare}}, func(c contender) error {
+		err := e.turns([]contender{{system: system.NameBigset}, {system: systemBare}}, func(c contender) error {
 			if c.system == systemBare {
 				b, err := newBareFilter(bloomOptions(n, bloomProbability).Options, threads > 1)
 				if err != nil {
@@ -142,9 +144,9 @@ func bloomHot(e *env) error {
 				}
 				return e.bloomHotOn(b, Row{System: systemBare}, threads, keys, others)
 			}
-			return e.withFilter(openOptions{}, bloomOptions(n, bloomProbability), func(sys *bigsetSystem, f *filters.Filter) error {
+			return e.withFilter(system.Options{}, bloomOptions(n, bloomProbability), func(sys *system.Bigset, f *filters.Filter) error {
 				var row Row
-				sys.label(&row)
+				label(sys, &row)
 				return e.bloomHotOn(bigsetFilter{e, f}, row, threads, keys, others)
 			})
 		})
@@ -156,10 +158,10 @@ func bloomHot(e *env) error {
 }
 
 // withFilter makes a filter in a store of its own.
-func (e *env) withFilter(o openOptions, fo bigset.FilterOptions, f func(sys *bigsetSystem, f *filters.Filter) error) error {
-	return e.with(contender{system: systemBigset}, o, func(sys system) error {
-		b := sys.(*bigsetSystem)
-		filter, err := b.store.Filters().Create(e.ctx, bloomName, fo)
+func (e *env) withFilter(o system.Options, fo bigset.FilterOptions, f func(sys *system.Bigset, f *filters.Filter) error) error {
+	return e.with(contender{system: system.NameBigset}, o, func(sys system.System) error {
+		b := sys.(*system.Bigset)
+		filter, err := b.Store().Filters().Create(e.ctx, bloomName, fo)
 		if err != nil {
 			return err
 		}
@@ -191,7 +193,7 @@ func (e *env) bloomHotOn(m marker, row Row, threads int, keys, others bloomKeys)
 		err := e.clocked(row, func(p *phase) error {
 			yes, err := bloomAll(p, threads, part.keys, part.times, part.f)
 			if err == nil && (yes < part.least*part.times || yes > part.most*part.times) {
-				err = fmt.Errorf("%w: %s: %d of %d keys", ErrWrong, row.Workload, yes, n*part.times)
+				err = fmt.Errorf("%w: %s: %d of %d keys", system.ErrWrong, row.Workload, yes, n*part.times)
 			}
 			return err
 		})
@@ -281,14 +283,14 @@ func allocations(of, _ *Figures) (float64, bool) {
 func bloomHotGoals() (list []goal) {
 	for _, part := range []string{"mark", "hit", "miss"} {
 		name := "bloom-hot/" + part
-		own := pick{workload: name, system: systemBigset}
+		own := pick{workload: name, system: system.NameBigset}
 		list = append(list,
 			goal{what: "time, of bare probes and hashes", of: own, to: pick{workload: name, system: systemBare}, have: cost, atMost: true, limit: 1.3},
 			goal{what: "allocations", of: own, have: allocations, atMost: true, limit: allocationsMax})
 	}
 	for _, part := range []string{"mark", "hit", "miss"} {
-		list = append(list, goal{what: "two goroutines, of one's rate", of: pick{workload: "bloom-hot/" + part + "-2", system: systemBigset},
-			to: pick{workload: "bloom-hot/" + part, system: systemBigset}, have: speed, plain: true})
+		list = append(list, goal{what: "two goroutines, of one's rate", of: pick{workload: "bloom-hot/" + part + "-2", system: system.NameBigset},
+			to: pick{workload: "bloom-hot/" + part, system: system.NameBigset}, have: speed, plain: true})
 	}
 	return list
 }

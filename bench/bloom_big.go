@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
@@ -23,28 +25,28 @@ func bloomBig(e *env) error {
 	if err != nil {
 		return err
 	}
-	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
+	return e.turns([]contender{{system: system.NameBigset}, {system: system.NamePebble}}, func(c contender) error {
 		dir := e.folder()
 		return e.inFolder(dir, func() error {
-			err := e.opened(c, dir, smallCaches(), func(sys system) error { return e.fillBig(sys, o) })
+			err := e.opened(c, dir, smallCaches(), func(sys system.System) error { return e.fillBig(sys, o) })
 			if err != nil {
 				return err
 			}
 			caches, limit := smallCaches(), int64(shape.Bytes) // of ten such
-			memory := caches.cache + 2*int64(caches.memTable) + limit
-			if c.system == systemPebble {
-				caches.cache += limit
+			memory := caches.CacheBytes + 2*int64(caches.MemTableBytes) + limit
+			if c.system == system.NamePebble {
+				caches.CacheBytes += limit
 			} else {
-				caches.filterCache = limit
+				caches.FilterCacheBytes = limit
 			}
-			return e.opened(c, dir, caches, func(sys system) error { return e.askBig(sys, int(o.Capacity), memory) })
+			return e.opened(c, dir, caches, func(sys system.System) error { return e.askBig(sys, int(o.Capacity), memory) })
 		})
 	})
 }
 
 // fillBig makes the filters, each of which has the keys from 0 up to its capacity.
-func (e *env) fillBig(sys system, o bigset.FilterOptions) error {
-	if raw, is := sys.(*rawSystem); is {
+func (e *env) fillBig(sys system.System, o bigset.FilterOptions) error {
+	if raw, is := sys.(*system.Raw); is {
 		full, err := newBareFilter(o.Options, false)
 		if err != nil {
 			return err
@@ -54,12 +56,12 @@ func (e *env) fillBig(sys system, o bigset.FilterOptions) error {
 			_, _ = full.mark(keys.at(i)) // it can't fail
 		}
 		for i := range bloomBigFilters {
-			if err := raw.writePages(manyName(i), full); err != nil {
+			if err := writePages(raw, manyName(i), full); err != nil {
 				return err
 			}
 		}
 	} else {
-		store := sys.(*bigsetSystem).store
+		store := sys.(*system.Bigset).Store()
 		for i := range bloomBigFilters {
 			f, err := store.Filters().Create(e.ctx, manyName(i), o)
 			if err != nil {
@@ -73,12 +75,12 @@ func (e *env) fillBig(sys system, o bigset.FilterOptions) error {
 			return err
 		}
 	}
-	_, err := sys.settle(e.ctx)
+	_, err := sys.Settle(e.ctx)
 	return err
 }
 
 // askBig asks filters that have so many keys each, in so many bytes of memory.
-func (e *env) askBig(sys system, each int, memory int64) error {
+func (e *env) askBig(sys system.System, each int, memory int64) error {
 	filters, err := bigFilters(sys, each)
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func (e *env) askBig(sys system, each int, memory int64) error {
 		return err
 	}
 	row := Row{Workload: "bloom-big/heap", Elements: e.elements}
-	sys.label(&row)
+	label(sys, &row)
 	grown := max(0, int64(heapBytes())-int64(before))
 	e.rows.add(row, Figures{Ops: uint64(memory), HeapBytes: new(uint64(grown))}, nil)
 	return nil
@@ -99,19 +101,19 @@ func (e *env) askBig(sys system, each int, memory int64) error {
 type checkFunc func(key []byte) (bool, error)
 
 // bigFilters finds what fillBig has made.
-func bigFilters(sys system, each int) ([]checkFunc, error) {
+func bigFilters(sys system.System, each int) ([]checkFunc, error) {
 	list := make([]checkFunc, bloomBigFilters)
 	for i := range list {
-		if raw, is := sys.(*rawSystem); is {
+		if raw, is := sys.(*system.Raw); is {
 			places, err := newBareFilter(bloomOptions(each, bloomProbability).Options, false)
 			if err != nil {
 				return nil, err
 			}
 			places.bits = nil
-			list[i] = raw.asks(manyName(i), places)
+			list[i] = asks(raw, manyName(i), places)
 			continue
 		}
-		f, err := sys.(*bigsetSystem).store.Filters().Get(manyName(i))
+		f, err := sys.(*system.Bigset).Store().Filters().Get(manyName(i))
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +125,7 @@ func bigFilters(sys system, each int) ([]checkFunc, error) {
 const pageBits = 8 * bloomslice.PageBytes
 
 // writePages writes the pages of a filter.
-func (r *rawSystem) writePages(name []byte, full *bareFilter) error {
+func writePages(r *system.Raw, name []byte, full *bareFilter) error {
 	at := keyscheme.NewFilterPrefix(name, 0)
 	var key, page []byte
 	for i, words := range slices.Collect(slices.Chunk(full.bits, pageBits/64)) {
@@ -132,7 +134,7 @@ func (r *rawSystem) writePages(name []byte, full *bareFilter) error {
 			page = binary.LittleEndian.AppendUint64(page, w)
 		}
 		key = at.AppendPage(key[:0], 0, bloomslice.LayerID{}, uint32(i))
-		if err := r.db.Set(key, page, r.write); err != nil {
+		if err := r.DB().Set(key, page, r.WriteOptions()); err != nil {
 			return err
 		}
 	}
@@ -140,7 +142,7 @@ func (r *rawSystem) writePages(name []byte, full *bareFilter) error {
 }
 
 // asks returns what reads the page of each of a key's bits, until one is not set.
-func (r *rawSystem) asks(name []byte, places *bareFilter) checkFunc {
+func asks(r *system.Raw, name []byte, places *bareFilter) checkFunc {
 	at := keyscheme.NewFilterPrefix(name, 0)
 	var page []byte
 	return func(key []byte) (bool, error) {
@@ -148,7 +150,7 @@ func (r *rawSystem) asks(name []byte, places *bareFilter) checkFunc {
 		for i := range places.k {
 			bit := places.place(&h, i)
 			page = at.AppendPage(page[:0], 0, bloomslice.LayerID{}, uint32(bit/pageBits))
-			if is, err := r.hasBit(page, bit%pageBits); !is || err != nil {
+			if is, err := hasBit(r, page, bit%pageBits); !is || err != nil {
 				return false, err
 			}
 		}
@@ -157,8 +159,8 @@ func (r *rawSystem) asks(name []byte, places *bareFilter) checkFunc {
 }
 
 // hasBit reads a page for one of its bits.
-func (r *rawSystem) hasBit(key []byte, bit uint64) (bool, error) {
-	page, closer, err := r.db.Get(key)
+func hasBit(r *system.Raw, key []byte, bit uint64) (bool, error) {
+	page, closer, err := r.DB().Get(key)
 	if err != nil {
 		return false, err
 	}
@@ -179,7 +181,7 @@ func (e *env) bigChecks(p *phase, filters []checkFunc, each int) error {
 	}
 	key, wrong := make([]byte, 0, bloomKeyBytes), 0
 	err := p.loop(n, func(i int) error {
-		r := mix(uint64(i) + e.cfg.Seed<<40)
+		r := system.Mix(uint64(i) + e.cfg.Seed<<40)
 		number := int(r >> 16 % uint64(2*each))
 		key = fmt.Appendf(key[:0], "%0*d", bloomKeyBytes, number)
 		has, err := filters[r&0xFFFF%bloomBigFilters](key)
@@ -187,7 +189,7 @@ func (e *env) bigChecks(p *phase, filters []checkFunc, each int) error {
 			return err
 		}
 		if !has && number < each {
-			return fmt.Errorf("%w: key %q is denied", ErrWrong, key)
+			return fmt.Errorf("%w: key %q is denied", system.ErrWrong, key)
 		}
 		if has && number >= each {
 			wrong++
@@ -195,7 +197,7 @@ func (e *env) bigChecks(p *phase, filters []checkFunc, each int) error {
 		return nil
 	})
 	if wrong > n/100 {
-		err = errors.Join(err, fmt.Errorf("%w: %d false positives", ErrWrong, wrong))
+		err = errors.Join(err, fmt.Errorf("%w: %d false positives", system.ErrWrong, wrong))
 	}
 	return err
 }
@@ -211,6 +213,6 @@ func heapOfBound(of, _ *Figures) (float64, bool) {
 func bloomBigGoals() []goal {
 	return []goal{
 		beside("of raw reads of the same pages", "bloom-big", "bloom-big", 1),
-		{what: "heap, of what the caches may take", of: pick{workload: "bloom-big/heap", system: systemBigset}, have: heapOfBound, atMost: true, limit: 1.1},
+		{what: "heap, of what the caches may take", of: pick{workload: "bloom-big/heap", system: system.NameBigset}, have: heapOfBound, atMost: true, limit: 1.1},
 	}
 }

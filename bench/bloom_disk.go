@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/bloomslice"
 	"bigset/engine"
 	"bigset/engine/filters"
@@ -36,7 +38,7 @@ func holds(f *filters.Filter, from, n int) error {
 			return err
 		}
 		if !has {
-			return fmt.Errorf("%w: key %q is denied", ErrWrong, keys.at(i))
+			return fmt.Errorf("%w: key %q is denied", system.ErrWrong, keys.at(i))
 		}
 	}
 	return nil
@@ -52,7 +54,7 @@ const bloomForeign = 10
 func bloomFPP(e *env) error {
 	for _, p := range bloomProbabilities {
 		o := bloomOptions(e.elements, p)
-		err := e.withFilter(openOptions{}, o, func(sys *bigsetSystem, f *filters.Filter) error {
+		err := e.withFilter(system.Options{}, o, func(sys *system.Bigset, f *filters.Filter) error {
 			n := int(o.Capacity)
 			marked := 0
 			for _, part := range []struct {
@@ -64,7 +66,7 @@ func bloomFPP(e *env) error {
 				}
 				marked = part.keys
 				row := Row{Workload: fmt.Sprintf("bloom-fpp/%s-%g", part.name, p), Elements: e.elements}
-				sys.label(&row)
+				label(sys, &row)
 				if err := e.falsePositives(row, f, 100*n, bloomForeign*n, p); err != nil {
 					return err
 				}
@@ -108,7 +110,7 @@ func bloomFPPGoals() (list []goal) {
 	for _, p := range bloomProbabilities {
 		for _, part := range []string{"full", "ten"} {
 			list = append(list, goal{what: "false positives, of the configured probability",
-				of: pick{workload: fmt.Sprintf("bloom-fpp/%s-%g", part, p), system: systemBigset}, have: shareOf, atMost: true, limit: 1.1})
+				of: pick{workload: fmt.Sprintf("bloom-fpp/%s-%g", part, p), system: system.NameBigset}, have: shareOf, atMost: true, limit: 1.1})
 		}
 	}
 	return list
@@ -118,11 +120,11 @@ func bloomFPPGoals() (list []goal) {
 // tables of the bytes that bloomd's files have.
 func bloomFlush(e *env) error {
 	o := bloomOptions(e.elements, bloomProbability)
-	return e.withFilter(openOptions{warm: true}, o, func(sys *bigsetSystem, f *filters.Filter) error {
+	return e.withFilter(system.Options{Warm: true}, o, func(sys *system.Bigset, f *filters.Filter) error {
 		if err := f.Flush(e.ctx); err != nil { // the filter itself
 			return err
 		}
-		if _, err := sys.settle(e.ctx); err != nil {
+		if _, err := sys.Settle(e.ctx); err != nil {
 			return err
 		}
 		err := e.measure(sys, Row{Workload: "bloom-flush", Elements: e.elements}, func(p *phase) error {
@@ -165,7 +167,7 @@ func amplified(of, _ *Figures) (float64, bool) {
 const bloomFlushMost = 1.1
 
 func bloomFlushGoals() []goal {
-	return []goal{{what: "written, of what bloomd's files hold", of: pick{workload: "bloom-flush", system: systemBigset}, have: amplified,
+	return []goal{{what: "written, of what bloomd's files hold", of: pick{workload: "bloom-flush", system: system.NameBigset}, have: amplified,
 		atMost: true, limit: bloomFlushMost}}
 }
 
@@ -180,14 +182,14 @@ const (
 // bloom-fault/first is the first of these checks.
 func bloomFault(e *env) error {
 	o := bloomOptions(e.elements, bloomProbability)
-	return e.withFilter(openOptions{cache: 256 << 10}, o, func(sys *bigsetSystem, f *filters.Filter) error {
+	return e.withFilter(system.Options{CacheBytes: 256 << 10}, o, func(sys *system.Bigset, f *filters.Filter) error {
 		if err := e.markAll(f, 0, e.elements); err != nil {
 			return err
 		}
 		if err := f.Flush(e.ctx); err != nil {
 			return err
 		}
-		if _, err := sys.settle(e.ctx); err != nil {
+		if _, err := sys.Settle(e.ctx); err != nil {
 			return err
 		}
 		keys := newBloomKeys(0, min(bloomFaultKeys, e.elements))
@@ -202,7 +204,7 @@ func bloomFault(e *env) error {
 			}
 		}
 		row := Row{Elements: e.elements}
-		sys.label(&row)
+		label(sys, &row)
 		took, cpu := time.Since(began)-all.away, cpuNow()-cpu-all.awayCPU
 		for _, part := range []struct {
 			name string
@@ -221,7 +223,7 @@ func faultIn(f *filters.Filter, keys bloomKeys, first, all *phase) error {
 	began := time.Now()
 	for i := range keys.len() {
 		has, err := f.Check(keys.at(i))
-		if err := errors.Join(err, expect("key of a filter faulted in", has, true)); err != nil {
+		if err := errors.Join(err, system.Expect("key of a filter faulted in", has, true)); err != nil {
 			return err
 		}
 		if i == 0 {
@@ -233,7 +235,7 @@ func faultIn(f *filters.Filter, keys bloomKeys, first, all *phase) error {
 }
 
 func bloomFaultGoals() []goal {
-	return []goal{{what: "until all is in memory", of: pick{workload: "bloom-fault", system: systemBigset}, have: milliseconds,
+	return []goal{{what: "until all is in memory", of: pick{workload: "bloom-fault", system: system.NameBigset}, have: milliseconds,
 		atMost: true, limit: 10, unit: " ms"}}
 }
 
@@ -241,17 +243,19 @@ func bloomFaultGoals() []goal {
 func manyName(i int) []byte { return fmt.Appendf(nil, "filter-%06d", i) }
 
 // smallCaches keep what else is on the heap small beside what is weighed.
-func smallCaches() openOptions { return openOptions{cache: 256 << 10, memTable: 256 << 10} }
+func smallCaches() system.Options {
+	return system.Options{CacheBytes: 256 << 10, MemTableBytes: 256 << 10}
+}
 
 // bloomMany: a store with as many filters as elements, of the least capacity: opening it and listing them; bloom-many/heap is what the
 // heap has more of than with an empty store, when each of them was used and closed.
 func bloomMany(e *env) error {
-	c := contender{system: systemBigset}
+	c := contender{system: system.NameBigset}
 	dir := e.folder()
 	return e.inFolder(dir, func() error {
 		var empty uint64
-		err := e.opened(c, dir, smallCaches(), func(sys system) error {
-			store := sys.(*bigsetSystem).store
+		err := e.opened(c, dir, smallCaches(), func(sys system.System) error {
+			store := sys.(*system.Bigset).Store()
 			if _, err := store.Filters().List(nil); err != nil {
 				return err
 			}
@@ -264,17 +268,17 @@ func bloomMany(e *env) error {
 		row := Row{Elements: e.elements}
 		p := &phase{ctx: e.ctx, hist: newHistogram(), ops: 1}
 		began, cpu := time.Now(), cpuNow()
-		return e.opened(c, dir, smallCaches(), func(sys system) error {
-			store := sys.(*bigsetSystem).store
+		return e.opened(c, dir, smallCaches(), func(sys system.System) error {
+			store := sys.(*system.Bigset).Store()
 			infos, err := store.Filters().List(nil)
-			if err := errors.Join(err, expect("filters", len(infos), e.elements)); err != nil {
+			if err := errors.Join(err, system.Expect("filters", len(infos), e.elements)); err != nil {
 				return err
 			}
 			var f Figures
 			took := time.Since(began)
 			p.note(took)
 			f.time(p, took, cpuNow()-cpu)
-			sys.label(&row)
+			label(sys, &row)
 			row.Workload = "bloom-many"
 			e.rows.add(row, f, p.hist)
 			if err := e.useAndClose(store); err != nil {
@@ -325,7 +329,7 @@ func (e *env) useAndClose(store *engine.Store) error {
 			return err
 		}
 		has, err := f.Check(key)
-		if err := errors.Join(err, e.ctx.Err(), expect("the key of each filter", has, true)); err != nil {
+		if err := errors.Join(err, e.ctx.Err(), system.Expect("the key of each filter", has, true)); err != nil {
 			return err
 		}
 	}
@@ -334,7 +338,7 @@ func (e *env) useAndClose(store *engine.Store) error {
 	}
 	infos, err := store.Filters().List(nil)
 	for i := range infos {
-		err = errors.Join(err, expect("open", infos[i].Open, false))
+		err = errors.Join(err, system.Expect("open", infos[i].Open, false))
 	}
 	return err
 }
@@ -349,8 +353,8 @@ func heapEach(of, _ *Figures) (float64, bool) {
 
 func bloomManyGoals() []goal {
 	return []goal{
-		{what: "to open and list", of: pick{workload: "bloom-many", system: systemBigset}, have: milliseconds, atMost: true, limit: 1000, unit: " ms"},
-		{what: "heap of a closed filter", of: pick{workload: "bloom-many/heap", system: systemBigset}, have: heapEach, atMost: true, limit: 4, unit: " KiB"},
+		{what: "to open and list", of: pick{workload: "bloom-many", system: system.NameBigset}, have: milliseconds, atMost: true, limit: 1000, unit: " ms"},
+		{what: "heap of a closed filter", of: pick{workload: "bloom-many/heap", system: system.NameBigset}, have: heapEach, atMost: true, limit: 4, unit: " KiB"},
 	}
 }
 
@@ -365,10 +369,10 @@ func bloomCrowd(e *env) error {
 		workload string
 		cache    int64
 	}{{"bloom-crowd", max(1<<20, all/3)}, {"bloom-crowd/held", 2*all + 1<<20}} { // the first one pays for a heap that grows
-		err := e.with(contender{system: systemBigset}, openOptions{filterCache: part.cache}, func(sys system) error {
+		err := e.with(contender{system: system.NameBigset}, system.Options{FilterCacheBytes: part.cache}, func(sys system.System) error {
 			row := Row{Workload: part.workload, Elements: e.elements}
-			sys.label(&row)
-			return e.crowd(sys.(*bigsetSystem).store, row)
+			label(sys, &row)
+			return e.crowd(sys.(*system.Bigset).Store(), row)
 		})
 		if err != nil {
 			return err
@@ -393,7 +397,7 @@ func (e *env) crowd(store *engine.Store, row Row) error {
 			if err == nil && n == 0 {
 				err = f.MarkAll(e.ctx, keys, added)
 			}
-			if err = errors.Join(err, expect("a new key", added[0], true)); err != nil {
+			if err = errors.Join(err, system.Expect("a new key", added[0], true)); err != nil {
 				return err
 			}
 			p.ops++
@@ -406,13 +410,13 @@ func (e *env) crowd(store *engine.Store, row Row) error {
 		}
 		var has bool
 		has, err = f.Check(keys[0])
-		err = errors.Join(err, expect("the key of each filter", has, true))
+		err = errors.Join(err, system.Expect("the key of each filter", has, true))
 	}
 	return err
 }
 
 // bloomCrowdGoals: filters that do not fit cost little more than those that do, however many are open.
 func bloomCrowdGoals() []goal {
-	return []goal{{what: "time, of the same with all in memory", of: pick{workload: "bloom-crowd", system: systemBigset},
-		to: pick{workload: "bloom-crowd/held", system: systemBigset}, have: cost, atMost: true, limit: 2}}
+	return []goal{{what: "time, of the same with all in memory", of: pick{workload: "bloom-crowd", system: system.NameBigset},
+		to: pick{workload: "bloom-crowd/held", system: system.NameBigset}, have: cost, atMost: true, limit: 2}}
 }

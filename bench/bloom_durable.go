@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 
+	"bigset/bench/system"
+
 	"bigset"
 )
 
@@ -16,20 +18,20 @@ const bloomRecordBytes = 40
 func bloomDurable(e *env) error {
 	each := max(1, e.elements/writers)
 	row := Row{Workload: "bloom-durable", Elements: each * writers}
-	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
-		return e.with(c, openOptions{sync: true, warm: true}, func(sys system) error {
-			if raw, is := sys.(*rawSystem); is {
+	return e.turns([]contender{{system: system.NameBigset}, {system: system.NamePebble}}, func(c contender) error {
+		return e.with(c, system.Options{Sync: true, Warm: true}, func(sys system.System) error {
+			if raw, is := sys.(*system.Raw); is {
 				return e.measure(raw, row, func(p *phase) error { return rawRecords(p, raw, each) })
 			}
-			return e.durableMarks(sys.(*bigsetSystem), row, each)
+			return e.durableMarks(sys.(*system.Bigset), row, each)
 		})
 	})
 }
 
-func (e *env) durableMarks(sys *bigsetSystem, row Row, each int) error {
+func (e *env) durableMarks(sys *system.Bigset, row Row, each int) error {
 	o := bloomOptions(row.Elements, bloomProbability)
 	o.Durability = bigset.FilterSync
-	filter, err := sys.store.Filters().Create(e.ctx, bloomName, o)
+	filter, err := sys.Store().Filters().Create(e.ctx, bloomName, o)
 	if err != nil {
 		return err
 	}
@@ -46,24 +48,24 @@ func (e *env) durableMarks(sys *bigsetSystem, row Row, each int) error {
 		return err
 	}
 	err = e.afterCrash(sys, row.Elements)
-	if errors.Is(err, ErrWrong) {
+	if errors.Is(err, system.ErrWrong) {
 		e.say("bloom-durable: no figures: this store does not keep marks through a crash: %v", err)
 		return nil
 	}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, f, hist)
 	return err
 }
 
 // afterCrash holds what a crash now would leave against what was marked.
-func (e *env) afterCrash(sys *bigsetSystem, n int) error {
+func (e *env) afterCrash(sys *system.Bigset, n int) error {
 	dir := e.folder()
 	return e.inFolder(dir, func() error {
-		if err := os.CopyFS(dir, os.DirFS(sys.dir())); err != nil {
+		if err := os.CopyFS(dir, os.DirFS(sys.Dir())); err != nil {
 			return err
 		}
-		return e.opened(contender{system: systemBigset}, dir, openOptions{}, func(copied system) error {
-			f, err := copied.(*bigsetSystem).store.Filters().Get(bloomName)
+		return e.opened(contender{system: system.NameBigset}, dir, system.Options{}, func(copied system.System) error {
+			f, err := copied.(*system.Bigset).Store().Filters().Get(bloomName)
 			if err != nil {
 				return err
 			}
@@ -73,13 +75,13 @@ func (e *env) afterCrash(sys *bigsetSystem, n int) error {
 }
 
 // rawRecords lets all writers commit records.
-func rawRecords(p *phase, raw *rawSystem, each int) error {
+func rawRecords(p *phase, raw *system.Raw, each int) error {
 	return together(p, each, func(w int) func(i int) error {
 		key, value := make([]byte, 8), make([]byte, bloomRecordBytes-8)
 		return func(i int) error {
 			binary.BigEndian.PutUint64(key, uint64(w*each+i))
-			binary.BigEndian.PutUint64(value, mix(uint64(w*each+i)))
-			return raw.db.Set(key, value, raw.write)
+			binary.BigEndian.PutUint64(value, system.Mix(uint64(w*each+i)))
+			return raw.DB().Set(key, value, raw.WriteOptions())
 		}
 	})
 }

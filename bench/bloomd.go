@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"bigset/bench/system"
 )
 
 // BloomdConfig says what RunBloomd does: loads in bloomd's protocol on one server that runs already, or on two in turns.
@@ -214,7 +216,7 @@ func (r *bloomdRunner) measure(p bloomdPoint, pass, i int) error {
 	}
 	for _, t := range order {
 		f, hist, own, err := r.point(t, p)
-		for try := 1; try < bloomdTries && errors.Is(err, ErrWrong); try++ {
+		for try := 1; try < bloomdTries && errors.Is(err, system.ErrWrong); try++ {
 			_, _ = fmt.Fprintf(r.cfg.Progress, "%s on %s is measured again: %v\n", p.name(), t.name, err)
 			r.repeated[t.name]++
 			f, hist, own, err = r.point(t, p)
@@ -268,7 +270,7 @@ func (t *bloomdTarget) ask(want, format string, args ...any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	return expect("answer to "+command, strings.TrimRight(line, "\r\n"), want)
+	return system.Expect("answer to "+command, strings.TrimRight(line, "\r\n"), want)
 }
 
 // leave drops what is left on the server.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"bigset/bench/system"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
@@ -102,7 +104,7 @@ func (c *bloomdConn) drive(l *bloomdLoad, at, depth, most int, until time.Time) 
 		now := time.Now()
 		answers := c.take(c.buf[:n], now)
 		if c.requests > sent {
-			return fmt.Errorf("%w: %d answers to %d requests", ErrWrong, c.requests, sent)
+			return fmt.Errorf("%w: %d answers to %d requests", system.ErrWrong, c.requests, sent)
 		}
 		if answers = min(answers, most-sent); answers > 0 && now.Before(until) {
 			if err := c.send(l, at+sent, answers, now); err != nil {
@@ -112,7 +114,7 @@ func (c *bloomdConn) drive(l *bloomdLoad, at, depth, most int, until time.Time) 
 		}
 	}
 	// Every key is answered by Yes or No, no error has either word.
-	return expect("Yes and No", c.yes+c.no, sent*l.mode.keys)
+	return system.Expect("Yes and No", c.yes+c.no, sent*l.mode.keys)
 }
 
 // take counts what has come, and notes how long it took.
@@ -206,7 +208,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 func (l *bloomdLoad) expectYes(requests uint64, yes, connections int) error {
 	keys := int(requests) * l.mode.keys
 	if least := keys / 2; !l.mode.writes && (yes < least-connections || yes > least+connections+keys/100) {
-		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", ErrWrong, yes, keys)
+		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", system.ErrWrong, yes, keys)
 	}
 	return nil
 }

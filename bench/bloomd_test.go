@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"bigset/bench/system"
 )
 
 // plainBloomd answers as bloomd does, from maps. deny is a key that it says is not there, silent one that it gives no answer to.
@@ -129,7 +131,7 @@ func TestRunBloomdWrong(t *testing.T) {
 			c.Modes = []string{"check"}
 		}
 		report, err := RunBloomd(context.Background(), c)
-		if !errors.Is(err, ErrWrong) || report == nil {
+		if !errors.Is(err, system.ErrWrong) || report == nil {
 			t.Fatalf("deny %q, silent %q: got %v", s.deny, s.silent, err)
 		}
 		if report.Repeated[systemA] != bloomdTries-1 {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"bigset/bench/system"
 )
 
 const (
@@ -21,15 +23,15 @@ const (
 // row is the time of a checkpoint; checkpoint/writers has the latencies of inserts meanwhile, checkpoint/alone those of
 // inserts before.
 func checkpoint(e *env) error {
-	return e.with(contender{system: systemBigset}, openOptions{sync: true}, func(sys system) error {
-		if _, err := e.loaded(sys, sys.set(setName), e.elements); err != nil {
+	return e.with(contender{system: system.NameBigset}, system.Options{Sync: true}, func(sys system.System) error {
+		if _, err := e.loaded(sys, sys.Set(system.SetName), e.elements); err != nil {
 			return err
 		}
-		return e.checkpointOn(sys.(*bigsetSystem))
+		return e.checkpointOn(sys.(*system.Bigset))
 	})
 }
 
-func (e *env) checkpointOn(sys *bigsetSystem) error {
+func (e *env) checkpointOn(sys *system.Bigset) error {
 	w := &backgroundWriters{env: e, sys: sys}
 	w.next.Store(int64(e.elements))
 	alone, took, err := w.during(func() error {
@@ -43,7 +45,7 @@ func (e *env) checkpointOn(sys *bigsetSystem) error {
 		return err
 	}
 	row := Row{Elements: e.elements}
-	sys.label(&row)
+	label(sys, &row)
 	made := &phase{ctx: e.ctx, hist: newHistogram()}
 	var beside *phase
 	var span time.Duration
@@ -71,10 +73,10 @@ func (e *env) checkpointOn(sys *bigsetSystem) error {
 
 // checkpoints makes checkpoints in a folder. They are removed when all are made: to remove one is work for the disk, which
 // would hold up the writers, too.
-func (e *env) checkpoints(sys *bigsetSystem, folder string, p *phase) error {
+func (e *env) checkpoints(sys *system.Bigset, folder string, p *phase) error {
 	for began := time.Now(); p.ops < checkpointsMin || time.Since(began) < checkpointSpan; {
 		dir := filepath.Join(folder, strconv.FormatUint(p.ops, 10))
-		err := p.loop(1, func(int) error { return sys.store.Checkpoint(e.ctx, dir) })
+		err := p.loop(1, func(int) error { return sys.Store().Checkpoint(e.ctx, dir) })
 		if err != nil {
 			return err
 		}
@@ -83,14 +85,14 @@ func (e *env) checkpoints(sys *bigsetSystem, folder string, p *phase) error {
 }
 
 // checkCheckpoint makes one more and holds it against the store.
-func (e *env) checkCheckpoint(sys *bigsetSystem, elements int) error {
+func (e *env) checkCheckpoint(sys *system.Bigset, elements int) error {
 	dir := e.folder()
 	return e.inFolder(dir, func() error {
-		if err := sys.store.Checkpoint(e.ctx, dir); err != nil {
+		if err := sys.Store().Checkpoint(e.ctx, dir); err != nil {
 			return err
 		}
-		return e.opened(contender{system: systemBigset}, dir, openOptions{}, func(copied system) error {
-			return e.check(copied, setName, elements)
+		return e.opened(contender{system: system.NameBigset}, dir, system.Options{}, func(copied system.System) error {
+			return e.check(copied, system.SetName, elements)
 		})
 	})
 }
@@ -98,7 +100,7 @@ func (e *env) checkCheckpoint(sys *bigsetSystem, elements int) error {
 // backgroundWriters insert elements of their own into the set, each one with an operation.
 type backgroundWriters struct {
 	env  *env
-	sys  *bigsetSystem
+	sys  *system.Bigset
 	next atomic.Int64 // the number of the next element
 }
 
@@ -111,11 +113,11 @@ func (w *backgroundWriters) during(f func() error) (*phase, time.Duration, error
 	for i := range checkpointWriters {
 		phases[i] = &phase{ctx: w.env.ctx, hist: newHistogram()}
 		wg.Go(func() {
-			s, b := w.sys.set(setName), newBatch(1)
+			s, b := w.sys.Set(system.SetName), system.NewBatch(1)
 			for errs[i] == nil && !stop.Load() {
 				errs[i] = phases[i].loop(1, func(int) error {
-					b.reset().add(w.env.names(), int(w.next.Add(1)-1), 0)
-					return s.insert(b.list, nil)
+					b.Reset().Add(w.env.names(), int(w.next.Add(1)-1), 0)
+					return s.Insert(b.List, nil)
 				})
 			}
 		})
@@ -138,9 +140,9 @@ func (w *backgroundWriters) during(f func() error) (*phase, time.Duration, error
 
 func checkpointGoals() []goal {
 	return []goal{
-		{what: "of the store while it is written", of: pick{workload: "checkpoint", system: systemBigset}, have: milliseconds,
+		{what: "of the store while it is written", of: pick{workload: "checkpoint", system: system.NameBigset}, have: milliseconds,
 			atMost: true, limit: 1000, unit: " ms"},
-		{what: "writers' p99, of that without", of: pick{workload: "checkpoint/writers", system: systemBigset},
-			to: pick{workload: "checkpoint/alone", system: systemBigset}, have: tail, atMost: true, limit: 3},
+		{what: "writers' p99, of that without", of: pick{workload: "checkpoint/writers", system: system.NameBigset},
+			to: pick{workload: "checkpoint/alone", system: system.NameBigset}, have: tail, atMost: true, limit: 3},
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/compaction"
 )
 
@@ -30,7 +32,7 @@ func (e *env) churning(workload string, young float64) error {
 		if n := e.blobSize(c, e.elements); n != e.elements {
 			plan = planChurn(n, young, e.cfg.Seed)
 		}
-		return e.with(c, rivalOptions(c, e.scaledMemTable(churnFull)), func(sys system) error {
+		return e.with(c, rivalOptions(c, e.scaledMemTable(churnFull)), func(sys system.System) error {
 			return e.churnOn(sys, workload, plan)
 		})
 	})
@@ -101,15 +103,15 @@ func planChurn(n int, young float64, seed uint64) *churnPlan {
 }
 
 // churnOn runs the plan on one store. An operation is a remove or an add; a latency is that of a batch of them.
-func (e *env) churnOn(sys system, workload string, plan *churnPlan) error {
-	s, n := sys.set(setName), plan.elements
+func (e *env) churnOn(sys system.System, workload string, plan *churnPlan) error {
+	s, n := sys.Set(system.SetName), plan.elements
 	dots, err := e.loaded(sys, s, n)
 	if err != nil {
 		return err
 	}
 	during := &readings{}
 	f, hist, err := e.figures(sys, func(p *phase) error {
-		return p.watch(sys.dir(), func() error {
+		return p.watch(sys.Dir(), func() error {
 			return e.turnOver(sys, s, p, plan, dots, during)
 		})
 	})
@@ -120,7 +122,7 @@ func (e *env) churnOn(sys system, workload string, plan *churnPlan) error {
 		return err
 	}
 	row := Row{Workload: workload, Elements: n}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, f, hist)
 	row.Workload = sub(workload, "read")
 	e.rows.add(row, during.sum, nil)
@@ -132,38 +134,30 @@ func (e *env) churnOn(sys system, workload string, plan *churnPlan) error {
 	}
 	row.Workload = sub(workload, "read-after")
 	e.rows.add(row, after, nil)
-	return e.check(sys, setName, n)
+	return e.check(sys, system.SetName, n)
 }
 
 // readings are the full reads during a run, and that of a fresh load.
 type readings struct{ sum, fresh Figures }
 
-// churnRest is how long nothing may happen for a store to count as at rest when its strategy wants nothing more. It is
-// longer than the engine takes to look for work. churnRestMax is the same where the strategy would like to rewrite, and
-// finds nothing that is worth it: longer than the engine waits after a look that was in vain.
-const (
-	churnRest    = 250 * time.Millisecond
-	churnRestMax = 3 * time.Second
-)
-
 // turnOver runs the batches of a plan, reading the whole set now and then, and waits until the store is at rest.
-func (e *env) turnOver(sys system, s set, p *phase, plan *churnPlan, dots []uint64, during *readings) error {
-	gone, fresh := newBatch(churnBatch), newBatch(churnBatch)
+func (e *env) turnOver(sys system.System, s system.Set, p *phase, plan *churnPlan, dots []uint64, during *readings) error {
+	gone, fresh := system.NewBatch(churnBatch), system.NewBatch(churnBatch)
 	every, ops := max(1, len(plan.victims)/churnReads), 0
 	next := plan.elements
 	err := p.loop(len(plan.victims), func(i int) error {
-		gone.reset()
-		fresh.reset()
+		gone.Reset()
+		fresh.Reset()
 		for _, v := range plan.victims[i] {
-			gone.add(e.names(), int(v), dots[v])
-			fresh.add(e.names(), next, 0)
+			gone.Add(e.names(), int(v), dots[v])
+			fresh.Add(e.names(), next, 0)
 			next++
 		}
-		ops += 2 * len(gone.list)
-		if err := s.exchange(gone.list, gone.dots, fresh.list, fresh.dots); err != nil {
+		ops += 2 * len(gone.List)
+		if err := s.Exchange(gone.List, gone.Dots, fresh.List, fresh.Dots); err != nil {
 			return err
 		}
-		dots = append(dots, fresh.dots...)
+		dots = append(dots, fresh.Dots...)
 		if i%every != every/2 {
 			return nil
 		}
@@ -172,18 +166,18 @@ func (e *env) turnOver(sys system, s set, p *phase, plan *churnPlan, dots []uint
 	if err != nil {
 		return err
 	}
-	p.ops, p.user = uint64(ops), uint64(ops)*elementBytes
+	p.ops, p.user = uint64(ops), uint64(ops)*system.ElementBytes
 	if err := p.settle(sys); err != nil {
 		return err
 	}
-	if b, ok := sys.(*bigsetSystem); ok { // what it does then is in the bytes, waiting for it is not in the time
-		return b.restFully(e.ctx)
+	if b, ok := sys.(*system.Bigset); ok { // what it does then is in the bytes, waiting for it is not in the time
+		return b.RestFully(e.ctx)
 	}
 	return nil
 }
 
 // read reads a whole set once.
-func (r *readings) read(ctx context.Context, s set, want int) error {
+func (r *readings) read(ctx context.Context, s system.Set, want int) error {
 	p := &phase{ctx: ctx, hist: newHistogram()}
 	cpu, began, got := cpuNow(), time.Now(), 0
 	if err := p.reading(s, 0, &got); err != nil {
@@ -193,12 +187,12 @@ func (r *readings) read(ctx context.Context, s set, want int) error {
 	var f Figures
 	f.time(p, time.Since(began), cpuNow()-cpu)
 	r.sum.together(f)
-	return expect("elements read", got, want)
+	return system.Expect("elements read", got, want)
 }
 
 func churnGoals(workload, strategy string) []goal {
-	own := pick{workload: workload, system: systemBigset}
-	classic := pick{workload: workload, system: systemBigset, strategy: compaction.PointDeletes().Name()}
+	own := pick{workload: workload, system: system.NameBigset}
+	classic := pick{workload: workload, system: system.NameBigset, strategy: compaction.PointDeletes().Name()}
 	if strategy == classic.strategy {
 		return nil
 	}

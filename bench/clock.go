@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
@@ -47,7 +49,7 @@ func clockOf(n, actors, percent int, gap bool) (c *clock.Clock, added int) {
 	c = &clock.Clock{}
 	for i := range n {
 		counter := uint64(i/actors) + 1
-		if gap && counter == 1 || percent < 100 && mix(uint64(i))%100 >= uint64(percent) {
+		if gap && counter == 1 || percent < 100 && system.Mix(uint64(i))%100 >= uint64(percent) {
 			continue
 		}
 		c.Add(clock.Dot{Actor: clockActor(i % actors), Counter: counter})
@@ -74,7 +76,7 @@ func clockBound(n, actors, missing int) uint64 {
 
 // clockShape measures one clock.
 func (e *env) clockShape(n, actors, named int, shape string, percent int, gap bool) {
-	row := Row{Workload: sub("clock", fmt.Sprintf("%s-%d", shape, named)), System: systemBigset, Record: compaction.Merge.String(),
+	row := Row{Workload: sub("clock", fmt.Sprintf("%s-%d", shape, named)), System: system.NameBigset, Record: compaction.Merge.String(),
 		Strategy: e.cfg.Strategy, Elements: n}
 	began := time.Now()
 	c, added := clockOf(n, actors, percent, gap)
@@ -116,9 +118,9 @@ func (e *env) clockWrites(n int) error {
 	if e.cfg.Full {
 		ops = 10 * clockWriteOps
 	}
-	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
+	return e.turns([]contender{{system: system.NameBigset}, {system: system.NamePebble}}, func(c contender) error {
 		for _, kind := range []string{"small", "large", "actors"} {
-			if err := e.with(c, openOptions{warm: true}, func(sys system) error { return e.clockWritesOn(sys, kind, n, ops) }); err != nil {
+			if err := e.with(c, system.Options{Warm: true}, func(sys system.System) error { return e.clockWritesOn(sys, kind, n, ops) }); err != nil {
 				return err
 			}
 		}
@@ -126,13 +128,13 @@ func (e *env) clockWrites(n int) error {
 	})
 }
 
-func (e *env) clockWritesOn(sys system, kind string, n, ops int) error {
+func (e *env) clockWritesOn(sys system.System, kind string, n, ops int) error {
 	row := func(what string) Row { return Row{Workload: sub("clock", what+"-"+kind), Elements: n} }
-	b, own := sys.(*bigsetSystem)
+	b, own := sys.(*system.Bigset)
 	if !own && kind != "small" {
 		return nil // raw Pebble's clock is a value of one size
 	}
-	s := sys.set(setName)
+	s := sys.Set(system.SetName)
 	var victim func(i int) clock.Dot
 	if own {
 		var err error
@@ -147,17 +149,17 @@ func (e *env) clockWritesOn(sys system, kind string, n, ops int) error {
 	if err := e.insertOneByOne(sys, s, row("add"), make([]uint64, first+ops), first, first+ops); err != nil || !own {
 		return err
 	}
-	name := []byte(setName)
+	name := []byte(system.SetName)
 	err := e.measure(sys, row("kill"), func(p *phase) error {
 		err := p.loop(ops, func(i int) error {
 			ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: name, Context: bigset.Saw(victim(i))}}
-			_, err := b.store.Write(e.ctx, name, ops, bigset.WriteOptions{})
+			_, err := b.Store().Write(e.ctx, name, ops, bigset.WriteOptions{})
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		p.user = p.ops * elementBytes
+		p.user = p.ops * system.ElementBytes
 		return p.settle(sys)
 	})
 	if err != nil {
@@ -166,21 +168,21 @@ func (e *env) clockWritesOn(sys system, kind string, n, ops int) error {
 	if kind == "large" {
 		ops = n - n/2 // as many have come as have gone
 	}
-	return e.check(sys, setName, ops)
+	return e.check(sys, system.SetName, ops)
 }
 
 // clockVictims makes the set what it is before the writes, and returns the dots that these kill.
-func (e *env) clockVictims(b *bigsetSystem, s set, kind string, n, ops int) (victim func(i int) clock.Dot, err error) {
+func (e *env) clockVictims(b *system.Bigset, s system.Set, kind string, n, ops int) (victim func(i int) clock.Dot, err error) {
 	switch kind {
 	case "large":
 		victim, err = e.halfRemoved(b, s, n)
 	case "actors":
 		actors := min(len(clockNames), max(1, n/100))
 		known, _ := clockOf(n, actors, 100, false)
-		err = b.store.ApplyDelta(e.ctx, bigset.Delta{Set: []byte(setName), Clear: known}, bigset.Sync)
+		err = b.Store().ApplyDelta(e.ctx, bigset.Delta{Set: []byte(system.SetName), Clear: known}, bigset.Sync)
 		next := make([]uint64, actors)
 		victim = func(i int) clock.Dot {
-			a := int(mix(uint64(i)) % uint64(actors))
+			a := int(system.Mix(uint64(i)) % uint64(actors))
 			next[a]++
 			return clock.Dot{Actor: clockActor(a), Counter: known.Max(clockActor(a)) + next[a]}
 		}
@@ -188,31 +190,31 @@ func (e *env) clockVictims(b *bigsetSystem, s set, kind string, n, ops int) (vic
 		victim = func(i int) clock.Dot { return clock.Dot{Actor: clockActor(0), Counter: uint64(i) + 1} }
 	}
 	if err == nil {
-		_, err = b.settle(e.ctx)
+		_, err = b.Settle(e.ctx)
 	}
 	return victim, err
 }
 
 // halfRemoved inserts n elements and removes half of them, anywhere. The victims are of the other half.
-func (e *env) halfRemoved(b *bigsetSystem, s set, n int) (victim func(i int) clock.Dot, err error) {
+func (e *env) halfRemoved(b *system.Bigset, s system.Set, n int) (victim func(i int) clock.Dot, err error) {
 	dots, err := e.loaded(b, s, n)
 	if err != nil {
 		return nil, err
 	}
-	order, some := scatter(n, e.cfg.Seed), newBatch(batchSize)
+	order, some := system.Scatter(n, e.cfg.Seed), system.NewBatch(batchSize)
 	for i := 0; i < n/2; {
-		some.reset()
-		for ; len(some.list) < batchSize && i < n/2; i++ {
-			some.add(e.names(), order(i), dots[order(i)])
+		some.Reset()
+		for ; len(some.List) < batchSize && i < n/2; i++ {
+			some.Add(e.names(), order(i), dots[order(i)])
 		}
-		if err := removeAll(s, some); err != nil {
+		if err := system.RemoveAll(s, some); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.restFully(e.ctx); err != nil { // taking the space back is not what is measured
+	if err := b.RestFully(e.ctx); err != nil { // taking the space back is not what is measured
 		return nil, err
 	}
-	actor := b.actor
+	actor := b.Actor()
 	return func(i int) clock.Dot { return clock.Dot{Actor: actor, Counter: dots[order(n/2+i)]} }, nil
 }
 
@@ -221,14 +223,14 @@ func clockGoals() []goal {
 	for _, shape := range clockShapes {
 		for _, actors := range clockActors {
 			at := sub("clock", fmt.Sprintf("%s-%d", shape.name, actors))
-			list = append(list, goal{what: "bytes, of the bound", of: pick{workload: at, system: systemBigset},
-				to: pick{workload: sub(at, "bound"), system: systemBigset}, atMost: true, limit: 1,
+			list = append(list, goal{what: "bytes, of the bound", of: pick{workload: at, system: system.NameBigset},
+				to: pick{workload: sub(at, "bound"), system: system.NameBigset}, atMost: true, limit: 1,
 				have: func(of, to *Figures) (float64, bool) { return countRatio(of.BytesOnDisk, to.BytesOnDisk) }})
 		}
 	}
 	for _, what := range []string{"add", "kill"} {
 		for _, kind := range []string{"large", "actors"} {
-			of, to := pick{workload: sub("clock", what+"-"+kind), system: systemBigset}, pick{workload: sub("clock", what+"-small"), system: systemBigset}
+			of, to := pick{workload: sub("clock", what+"-"+kind), system: system.NameBigset}, pick{workload: sub("clock", what+"-small"), system: system.NameBigset}
 			list = append(list,
 				goal{what: "latency, of a small set's", of: of, to: to, have: latency, atMost: true, limit: 1.5},
 				goal{what: "bytes to log and first tables, of a small set's", of: of, to: to, have: loggedAndFlushed, atMost: true, limit: 1.5})

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/client"
 	"bigset/server/cluster"
 )
@@ -321,7 +323,7 @@ func (l *lab) loadMany(c *client.Client, n int) error {
 	for i := range fillSets {
 		element := func(dst []byte, k int) []byte {
 			for j := 0; len(dst) < fillElement; j++ {
-				dst = l.names().append(dst, (i*n+k)*fillElement+j)
+				dst = l.names().Append(dst, (i*n+k)*fillElement+j)
 			}
 			return dst[:fillElement]
 		}
@@ -341,7 +343,7 @@ func (l *lab) writeFile() (err error) {
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
 	block := make([]byte, 1<<20)
 	for i := range block {
-		block[i] = byte(mix(uint64(i)))
+		block[i] = byte(system.Mix(uint64(i)))
 	}
 	began := time.Now()
 	for left := l.c.FillBytes; left > 0; left -= int64(len(block)) {

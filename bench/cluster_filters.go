@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"bigset/bench/system"
 )
 
 // clusterPoints are the loads on filters: check pipelined, and multi and bulk of 1,000 keys.
@@ -36,21 +38,21 @@ func (l *lab) filters() error {
 func (l *lab) connectFilters() error {
 	c := BloomdConfig{Passes: l.c.Rounds, Span: l.c.Span, Keys: l.c.Keys, Progress: l.c.Progress}.withDefaults()
 	l.bloomd = &bloomdRunner{ctx: l.ctx, cfg: c, run: strconv.FormatInt(time.Now().UnixNano(), 36), began: time.Now(), repeated: map[string]int{}}
-	for _, system := range []string{systemAlone, systemCluster} {
-		ps, err := l.started(system)
+	for _, name := range []string{systemAlone, systemCluster} {
+		ps, err := l.started(name)
 		if err != nil {
 			return err
 		}
-		t, err := l.bloomd.connect(system, BloomdServer{Addr: ps.all[0].bloomd})
+		t, err := l.bloomd.connect(name, BloomdServer{Addr: ps.all[0].bloomd})
 		if err != nil {
 			return err
 		}
 		t.cpu = ps.cpu
 		if err := errors.Join(t.ask("Done", "create bench-probe capacity=20000"), t.ask("Done", "drop bench-probe")); err != nil {
-			if !errors.Is(err, ErrWrong) {
+			if !errors.Is(err, system.ErrWrong) {
 				return err
 			}
-			l.notes = append(l.notes, fmt.Sprintf("filters are not served by the %s: %v", system, err))
+			l.notes = append(l.notes, fmt.Sprintf("filters are not served by the %s: %v", name, err))
 			continue
 		}
 		l.bloomd.targets = append(l.bloomd.targets, t)

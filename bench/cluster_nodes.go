@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/client"
 	"bigset/server/api"
 	"bigset/server/certs"
@@ -216,7 +218,7 @@ func (ps *processes) status(ctx context.Context, p *process) (s cluster.Status, 
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if ps.peers == "" {
-		_, err := client.Over(p.link).Contains(ctx, setName, "x")
+		_, err := client.Over(p.link).Contains(ctx, system.SetName, "x")
 		return s, err
 	}
 	b, err := p.link.Do(ctx, wire.Call{Verb: cluster.VerbStatus})

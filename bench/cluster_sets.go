@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/client"
 	"bigset/keyscheme"
@@ -106,11 +108,11 @@ func (l *lab) stream(link *wire.Link, parts int) error {
 	f.time(p, took, cpuNow()-cpu)
 	f.MBPerSecond = new(float64(got) / 1e6 / took.Seconds())
 	l.took("transport/stream", systemWire, partBytes, f, nil)
-	return expect("bytes streamed", got, parts*partBytes)
+	return system.Expect("bytes streamed", got, parts*partBytes)
 }
 
 // element returns an element that nobody has added yet.
-func (l *lab) element() []byte { return l.names().append(nil, int(l.next.Add(1))) }
+func (l *lab) element() []byte { return l.names().Append(nil, int(l.next.Add(1))) }
 
 // addingAt returns what adds an element to a set of a node, for load. Clients are divided among the nodes.
 func (l *lab) addingAt(ps *processes, opened *[]*client.Client) func(g int) (func() error, error) {
@@ -121,7 +123,7 @@ func (l *lab) addingAt(ps *processes, opened *[]*client.Client) func(g int) (fun
 		}
 		*opened = append(*opened, c)
 		return func() error {
-			_, err := c.Write(l.ctx, client.Write{Set: []byte(setName), Ops: []client.Op{{Kind: client.OpAdd, Element: l.element()}}})
+			_, err := c.Write(l.ctx, client.Write{Set: []byte(system.SetName), Ops: []client.Op{{Kind: client.OpAdd, Element: l.element()}}})
 			return err
 		}, nil
 	}
@@ -178,14 +180,14 @@ func (l *lab) warm(ps *processes) error {
 		return err
 	}
 	defer c.Close()
-	elements := warmElements(8 << 20)
+	elements := system.WarmElements(8 << 20)
 	for n := 0; n < warmBytes; {
 		var ops []client.Op
 		for _, e := range elements {
 			n += len(e)
-			ops = append(ops, client.Op{Kind: client.OpAdd, Element: append(l.names().append(nil, n), e...)[:len(e)]})
+			ops = append(ops, client.Op{Kind: client.OpAdd, Element: append(l.names().Append(nil, n), e...)[:len(e)]})
 		}
-		if _, err := c.Write(l.ctx, client.Write{Set: []byte(warmName()), Ops: ops, Policy: bigset.PolicyEmpty}); err != nil {
+		if _, err := c.Write(l.ctx, client.Write{Set: []byte(system.WarmName()), Ops: ops, Policy: bigset.PolicyEmpty}); err != nil {
 			return err
 		}
 	}
@@ -193,28 +195,28 @@ func (l *lab) warm(ps *processes) error {
 }
 
 // addLocally measures synced adds to one store in this process, or adds that three apply: the first and one of the others before the add ends.
-func (l *lab) addLocally(workload, system string, stores, n int) error {
-	return l.replicated(stores, openOptions{sync: true, warm: !l.c.Short}, func(list []*replica) error {
+func (l *lab) addLocally(workload, name string, stores, n int) error {
+	return l.replicated(stores, system.Options{Sync: true, Warm: !l.c.Short}, func(list []*replica) error {
 		var late sync.WaitGroup
 		defer late.Wait()
-		return l.load(workload, system, nil, n, func(int) (func() error, error) {
+		return l.load(workload, name, nil, n, func(int) (func() error, error) {
 			return func() error {
 				ops := []bigset.Op{{Kind: keyscheme.OpAdd, Element: l.element()}}
 				if len(list) == 1 {
-					_, err := list[0].store.Write(l.ctx, []byte(setName), ops, bigset.WriteOptions{})
+					_, err := list[0].Store().Write(l.ctx, []byte(system.SetName), ops, bigset.WriteOptions{})
 					return err
 				}
 				synced := make(chan error, len(list))
 				spread := func(r bigset.Result) {
 					for _, to := range list[1:] {
-						late.Go(func() { synced <- to.store.ApplyDelta(l.ctx, r.Delta, bigset.Sync) })
+						late.Go(func() { synced <- to.Store().ApplyDelta(l.ctx, r.Delta, bigset.Sync) })
 					}
 				}
 				o := bigset.WriteOptions{Applied: spread}
 				if n > 1 { // one after the other makes larger groups, which is faster where many wait
 					o.Applied = nil
 				}
-				r, err := list[0].store.Write(l.ctx, []byte(setName), ops, o)
+				r, err := list[0].Store().Write(l.ctx, []byte(system.SetName), ops, o)
 				if err == nil && n > 1 {
 					spread(r)
 				}
@@ -267,18 +269,18 @@ func (l *lab) reading() error {
 	}
 	defer c.Close()
 	if l.round == 0 {
-		if err := errors.Join(l.loadSet(c, readSet, l.elements, l.names().append), ps.restart()); err != nil {
+		if err := errors.Join(l.loadSet(c, readSet, l.elements, l.names().Append), ps.restart()); err != nil {
 			return err
 		}
 	}
-	return l.replicated(quorumReplicas, openOptions{warm: !l.c.Short}, func(list []*replica) error {
+	return l.replicated(quorumReplicas, system.Options{Warm: !l.c.Short}, func(list []*replica) error {
 		if err := l.replicatedLoad(readSet, list, l.elements); err != nil {
 			return err
 		}
 		return l.coordinated(list, func(co *coord.Coordinator) error {
 			return l.inTurns(
 				func() error {
-					return l.read("read", systemLocal, nil, func(got func(int)) error { return list[0].set(readSet).read(0, got) })
+					return l.read("read", systemLocal, nil, func(got func(int)) error { return list[0].Set(readSet).Read(0, got) })
 				},
 				func() error {
 					return l.read("read", systemReplica, nil, func(got func(int)) error {
@@ -325,7 +327,7 @@ func (l *lab) loadSet(c *client.Client, set string, n int, element func(dst []by
 }
 
 // read measures one way to read the set: over and over until the span is over, at least once. An operation is one element.
-func (l *lab) read(workload, system string, ps *processes, read func(got func(int)) error) error {
+func (l *lab) read(workload, name string, ps *processes, read func(got func(int)) error) error {
 	p := &phase{ctx: l.ctx, hist: newHistogram()}
 	c := stopwatch{p: p}
 	cpu, err := ps.cpu()
@@ -333,7 +335,7 @@ func (l *lab) read(workload, system string, ps *processes, read func(got func(in
 		return err
 	}
 	began, own := time.Now(), cpuNow()
-	profile := l.profile(workload, system, ps)
+	profile := l.profile(workload, name, ps)
 	reads := 0
 	for ; reads == 0 || time.Since(began) < l.c.Span; reads++ {
 		c.start()
@@ -344,11 +346,11 @@ func (l *lab) read(workload, system string, ps *processes, read func(got func(in
 	took := time.Since(began)
 	own = cpuNow() - own
 	after, err := ps.cpu()
-	if err := errors.Join(err, profile(), expect("elements read", p.ops, uint64(reads*l.elements))); err != nil {
+	if err := errors.Join(err, profile(), system.Expect("elements read", p.ops, uint64(reads*l.elements))); err != nil {
 		return err
 	}
 	var f Figures
 	f.time(p, took, own+after-cpu)
-	l.took(workload, system, l.elements, f, p.hist)
+	l.took(workload, name, l.elements, f, p.hist)
 	return nil
 }

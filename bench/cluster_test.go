@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"bigset/bench/system"
 )
 
 // TestClusterBack holds the time until a p99 is back to operations that were made up: slow ones until 700 ms after a fault, and one more than two seconds later.
@@ -46,8 +48,8 @@ func TestClusterBack(t *testing.T) {
 func TestClusterFigures(t *testing.T) {
 	t.Parallel()
 	from := time.Now()
-	s := &steady{all: []timed{{from.Add(-1), time.Second, ErrWrong}, {from, time.Millisecond, nil}, {from.Add(time.Millisecond), time.Millisecond, ErrWrong},
-		{from.Add(time.Second), time.Second, ErrWrong}}}
+	s := &steady{all: []timed{{from.Add(-1), time.Second, system.ErrWrong}, {from, time.Millisecond, nil}, {from.Add(time.Millisecond), time.Millisecond, system.ErrWrong},
+		{from.Add(time.Second), time.Second, system.ErrWrong}}}
 	f, _ := s.figures(from, from.Add(time.Second))
 	if f.Ops != 2 || *f.Errors != 1 || *f.P99 > 1100 {
 		t.Errorf("got %d operations, %d errors, p99 %v µs", f.Ops, *f.Errors, *f.P99)

@@ -1,5 +1,7 @@
 package bench
 
+import "bigset/bench/system"
+
 const (
 	// coldShare: the tables have so many times the bytes of the block cache.
 	coldShare = 10
@@ -13,48 +15,48 @@ const (
 // opened again with a cache of that size. What is not in it comes from the operating system's cache, which a benchmark
 // cannot empty: blocks are found, checked and uncompressed, but need not come from the disk.
 func cold(e *env) error {
-	list := []contender{{system: systemBigset}, {system: systemPebble}}
+	list := []contender{{system: system.NameBigset}, {system: system.NamePebble}}
 	return e.turns(list, func(c contender) error {
-		dir, o := e.folder(), openOptions{memTable: e.scaledMemTable(coldFull)}
+		dir, o := e.folder(), system.Options{MemTableBytes: e.scaledMemTable(coldFull)}
 		return e.inFolder(dir, func() error {
-			err := e.opened(c, dir, o, func(sys system) (err error) {
-				o.cache, err = e.loadCold(sys)
+			err := e.opened(c, dir, o, func(sys system.System) (err error) {
+				o.CacheBytes, err = e.loadCold(sys)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return e.opened(c, dir, o, func(sys system) error { return e.coldOn(sys) })
+			return e.opened(c, dir, o, func(sys system.System) error { return e.coldOn(sys) })
 		})
 	})
 }
 
 // loadCold loads and compacts the set and returns the bytes of the cache to open it with.
-func (e *env) loadCold(sys system) (cache int64, err error) {
-	if _, err := e.loaded(sys, sys.set(setName), e.elements); err != nil {
+func (e *env) loadCold(sys system.System) (cache int64, err error) {
+	if _, err := e.loaded(sys, sys.Set(system.SetName), e.elements); err != nil {
 		return 0, err
 	}
-	if err := sys.compact(e.ctx, setName); err != nil {
+	if err := sys.Compact(e.ctx, system.SetName); err != nil {
 		return 0, err
 	}
-	u, err := sys.usage()
-	return int64(max(1, u.tables/coldShare)), err
+	u, err := sys.Usage()
+	return int64(max(1, u.Tables/coldShare)), err
 }
 
-func (e *env) coldOn(sys system) error {
+func (e *env) coldOn(sys system.System) error {
 	n, ops := e.elements, coldOps
 	if e.cfg.Full {
 		ops = coldOpsFull
 	}
-	if r, ok := sys.(*rawSystem); ok { // it has forgotten them
-		r.handle(setName).last.Store(uint64(n))
+	if r, ok := sys.(*system.Raw); ok { // it has forgotten them
+		r.Handle(system.SetName).LastDot().Store(uint64(n))
 	}
-	s, place := sys.set(setName), scatter(n, e.cfg.Seed)
+	s, place := sys.Set(system.SetName), system.Scatter(n, e.cfg.Seed)
 	for _, k := range []lookUp{
 		{"hit", func(i int) int { return place(i % n) }, true},
 		{"miss", func(i int) int { return n + place(i%n) }, false},
 	} {
-		if err := e.measure(sys, Row{Workload: "cold/contains-" + k.part, Elements: n}, e.looking(ops, k, s.contains)); err != nil {
+		if err := e.measure(sys, Row{Workload: "cold/contains-" + k.part, Elements: n}, e.looking(ops, k, s.Contains)); err != nil {
 			return err
 		}
 	}
@@ -66,17 +68,17 @@ func (e *env) coldOn(sys system) error {
 	if err := e.insertOneByOne(sys, s, row, make([]uint64, n+inserts), n, n+inserts); err != nil {
 		return err
 	}
-	return e.check(sys, setName, n+inserts)
+	return e.check(sys, system.SetName, n+inserts)
 }
 
 // coldRange measures the time to the first element of ranges anywhere in the set, other places than were looked up.
-func (e *env) coldRange(sys system, s set, n, ops int) error {
-	place, from, to := scatter(n, e.cfg.Seed+1), make([]byte, 0, elementBytes), []byte("g") // behind all digits
+func (e *env) coldRange(sys system.System, s system.Set, n, ops int) error {
+	place, from, to := system.Scatter(n, e.cfg.Seed+1), make([]byte, 0, system.ElementBytes), []byte("g") // behind all digits
 	return e.measure(sys, Row{Workload: "cold/range", Elements: n}, func(p *phase) error {
 		missing := 0
 		err := p.loop(ops, func(i int) error {
-			from = e.names().append(from[:0], place(i%n))
-			found, err := s.first(query{from: from, to: to, limit: rangeElements})
+			from = e.names().Append(from[:0], place(i%n))
+			found, err := s.First(system.Query{From: from, To: to, Limit: rangeElements})
 			if !found {
 				missing++
 			}
@@ -85,7 +87,7 @@ func (e *env) coldRange(sys system, s set, n, ops int) error {
 		if err != nil {
 			return err
 		}
-		return expect("queries without an answer", missing, 0)
+		return system.Expect("queries without an answer", missing, 0)
 	})
 }
 
@@ -94,8 +96,8 @@ func coldGoals() []goal {
 	return []goal{
 		beside("of a raw prefix seek", "cold/contains-hit", "cold/contains-hit", 0.7),
 		beside("of a raw prefix seek", "cold/contains-miss", "cold/contains-miss", 0.7),
-		{what: "time to the first element, of a raw seek", of: pick{workload: "cold/range", system: systemBigset},
-			to: pick{workload: "cold/range", system: systemPebble}, have: latency, atMost: true, limit: 2.2},
+		{what: "time to the first element, of a raw seek", of: pick{workload: "cold/range", system: system.NameBigset},
+			to: pick{workload: "cold/range", system: system.NamePebble}, have: latency, atMost: true, limit: 2.2},
 		beside("of raw", "cold/insert", "cold/insert", 0.6),
 	}
 }

@@ -1,13 +1,15 @@
 package bench
 
+import "bigset/bench/system"
+
 // contains: look-ups of elements that are there, that never were, and that are dead but still on disk. The bare row is all
 // three together. Raw Pebble looks for any key of the element, which it must seek, as bigset does; and in rows of their own
 // for one key by Get, for which one has to know the dot.
 func contains(e *env) error {
 	return e.turns(allSystems, func(c contender) error {
 		n := e.blobSize(c, e.elements)
-		return e.with(c, openOptions{warm: true}, func(sys system) error {
-			s := sys.set(setName)
+		return e.with(c, system.Options{Warm: true}, func(sys system.System) error {
+			s := sys.Set(system.SetName)
 			dots, err := e.loaded(sys, s, n)
 			if err != nil {
 				return err
@@ -25,18 +27,18 @@ func contains(e *env) error {
 const deadShare = 20
 
 // bury removes the first elements, in batches, and settles that.
-func (e *env) bury(sys system, s set, dots []uint64) error {
-	b := newBatch(batchSize)
+func (e *env) bury(sys system.System, s system.Set, dots []uint64) error {
+	b := system.NewBatch(batchSize)
 	for at := 0; at < len(dots); at += batchSize {
-		b.reset()
+		b.Reset()
 		for i := at; i < min(len(dots), at+batchSize); i++ {
-			b.add(e.names(), i, dots[i])
+			b.Add(e.names(), i, dots[i])
 		}
-		if err := removeAll(s, b); err != nil {
+		if err := system.RemoveAll(s, b); err != nil {
 			return err
 		}
 	}
-	_, err := sys.settle(e.ctx)
+	_, err := sys.Settle(e.ctx)
 	return err
 }
 
@@ -48,29 +50,29 @@ type lookUp struct {
 }
 
 // lookUps measures all kinds of look-up. The first dead elements are dead.
-func (e *env) lookUps(c contender, sys system, s set, dots []uint64, dead int) error {
+func (e *env) lookUps(c contender, sys system.System, s system.Set, dots []uint64, dead int) error {
 	n := len(dots)
-	live, never, gone := scatter(n-dead, e.cfg.Seed), scatter(n, e.cfg.Seed), scatter(max(1, dead), e.cfg.Seed)
+	live, never, gone := system.Scatter(n-dead, e.cfg.Seed), system.Scatter(n, e.cfg.Seed), system.Scatter(max(1, dead), e.cfg.Seed)
 	kinds := []lookUp{
 		{"hit", func(i int) int { return dead + live(i%(n-dead)) }, true},
 		{"miss", func(i int) int { return n + never(i%n) }, false},
-		{"dead", func(i int) int { return gone(i % max(1, dead)) }, c.system == systemPebble},
+		{"dead", func(i int) int { return gone(i % max(1, dead)) }, c.system == system.NamePebble},
 	}
 	if dead == 0 {
 		kinds = kinds[:2]
 	}
 	all, sum := Figures{}, newHistogram()
 	for _, k := range kinds {
-		f, hist, err := e.figures(sys, e.looking(e.lookUpOps(c), k, s.contains))
+		f, hist, err := e.figures(sys, e.looking(e.lookUpOps(c), k, s.Contains))
 		if err != nil {
 			return err
 		}
 		row := Row{Workload: "contains/" + k.part, Elements: n}
-		sys.label(&row)
+		label(sys, &row)
 		e.rows.add(row, f, hist)
 		all.together(f)
 		sum.Merge(hist)
-		if raw, ok := s.(*rawSet); ok {
+		if raw, ok := s.(*system.RawSet); ok {
 			if err := e.getByDot(sys, raw, k, dots); err != nil {
 				return err
 			}
@@ -78,7 +80,7 @@ func (e *env) lookUps(c contender, sys system, s set, dots []uint64, dead int) e
 	}
 	all.latencies(sum)
 	row := Row{Workload: "contains", Elements: n}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, all, sum)
 	return nil
 }
@@ -86,7 +88,7 @@ func (e *env) lookUps(c contender, sys system, s set, dots []uint64, dead int) e
 // lookUpOps is how many look-ups of a kind are measured.
 func (e *env) lookUpOps(c contender) int {
 	switch {
-	case c.system == systemBlob:
+	case c.system == system.NameBlob:
 		return 300
 	case e.cfg.Full:
 		return 200_000
@@ -97,9 +99,9 @@ func (e *env) lookUpOps(c contender) int {
 // looking returns the load of so many look-ups of one kind.
 func (e *env) looking(ops int, k lookUp, look func(element []byte) (bool, error)) func(*phase) error {
 	return func(p *phase) error {
-		wrong, buf := 0, make([]byte, 0, elementBytes)
+		wrong, buf := 0, make([]byte, 0, system.ElementBytes)
 		err := p.loop(ops, func(i int) error {
-			buf = e.names().append(buf[:0], k.at(i))
+			buf = e.names().Append(buf[:0], k.at(i))
 			found, err := look(buf)
 			if found != k.found {
 				wrong++
@@ -109,19 +111,19 @@ func (e *env) looking(ops int, k lookUp, look func(element []byte) (bool, error)
 		if err != nil {
 			return err
 		}
-		return expect("wrong answers about "+k.part, wrong, 0)
+		return system.Expect("wrong answers about "+k.part, wrong, 0)
 	}
 }
 
 // getByDot measures the look-up of one key by Get.
-func (e *env) getByDot(sys system, raw *rawSet, k lookUp, dots []uint64) error {
-	buf := make([]byte, 0, elementBytes)
+func (e *env) getByDot(sys system.System, raw *system.RawSet, k lookUp, dots []uint64) error {
+	buf := make([]byte, 0, system.ElementBytes)
 	return e.measure(sys, Row{Workload: "contains/" + k.part + "-get", Elements: len(dots)}, func(p *phase) error {
 		wrong := 0
-		err := p.loop(e.lookUpOps(contender{system: systemPebble}), func(i int) error {
+		err := p.loop(e.lookUpOps(contender{system: system.NamePebble}), func(i int) error {
 			at := k.at(i)
-			buf = e.names().append(buf[:0], at)
-			found, err := raw.get(buf, dots[at%len(dots)])
+			buf = e.names().Append(buf[:0], at)
+			found, err := raw.Get(buf, dots[at%len(dots)])
 			if found != k.found {
 				wrong++
 			}
@@ -130,7 +132,7 @@ func (e *env) getByDot(sys system, raw *rawSet, k lookUp, dots []uint64) error {
 		if err != nil {
 			return err
 		}
-		return expect("wrong answers about "+k.part, wrong, 0)
+		return system.Expect("wrong answers about "+k.part, wrong, 0)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/clock"
 	"bigset/keyscheme"
@@ -43,13 +45,13 @@ const contextReads = 5
 func contexts(e *env) error {
 	var list []contender
 	for _, f := range contextForms {
-		list = append(list, contender{system: systemBigset, form: f.name})
+		list = append(list, contender{system: system.NameBigset, form: f.name})
 	}
 	return e.turns(list, func(c contender) error {
 		for _, f := range contextForms {
 			if f.name == c.form {
-				return e.with(c, openOptions{warm: true, openContexts: f.open}, func(sys system) error {
-					return e.contextsOn(sys.(*bigsetSystem), f)
+				return e.with(c, system.Options{Warm: true, OpenContexts: f.open}, func(sys system.System) error {
+					return e.contextsOn(sys.(*system.Bigset), f)
 				})
 			}
 		}
@@ -57,17 +59,17 @@ func contexts(e *env) error {
 	})
 }
 
-func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
+func (e *env) contextsOn(b *system.Bigset, f contextForm) error {
 	n := e.elements
 	dots, err := e.loadedFrom(b, f.actors)
 	if err != nil {
 		return err
 	}
-	seen, err := b.store.Context(e.ctx, []byte(setName))
+	seen, err := b.Store().Context(e.ctx, []byte(system.SetName))
 	if err != nil {
 		return err
 	}
-	victim, done, quarter := scatter(n, e.cfg.Seed), 0, n/4
+	victim, done, quarter := system.Scatter(n, e.cfg.Seed), 0, n/4
 	for _, part := range []struct {
 		name string
 		kind keyscheme.Op
@@ -76,15 +78,15 @@ func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 		err := e.measure(b, Row{Workload: sub("contexts", part.name+"-"+f.name), Elements: n}, func(p *phase) error {
 			err := p.loop(quarter, func(i int) error {
 				at := victim(done + i)
-				op[0].Element = e.names().append(op[0].Element[:0], at)
+				op[0].Element = e.names().Append(op[0].Element[:0], at)
 				op[0].Context = f.of(seen, dots[at])
-				_, err := b.store.Write(e.ctx, []byte(setName), op, bigset.WriteOptions{})
+				_, err := b.Store().Write(e.ctx, []byte(system.SetName), op, bigset.WriteOptions{})
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			p.user = p.ops * elementBytes
+			p.user = p.ops * system.ElementBytes
 			return p.settle(b)
 		})
 		if err != nil {
@@ -94,7 +96,7 @@ func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 	}
 	err = e.measure(b, Row{Workload: sub("contexts", "read-"+f.name), Elements: n}, func(p *phase) error {
 		for range contextReads {
-			if err := countInto(p, b.set(setName), n-quarter); err != nil {
+			if err := countInto(p, b.Set(system.SetName), n-quarter); err != nil {
 				return err
 			}
 		}
@@ -104,7 +106,7 @@ func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 		return err
 	}
 	err = e.measure(b, Row{Workload: sub("contexts", "close-"+f.name), Elements: n}, func(p *phase) error {
-		if err := p.loop(1, func(int) error { return b.compact(e.ctx, setName) }); err != nil {
+		if err := p.loop(1, func(int) error { return b.Compact(e.ctx, system.SetName) }); err != nil {
 			return err
 		}
 		return p.settle(b)
@@ -112,45 +114,45 @@ func (e *env) contextsOn(b *bigsetSystem, f contextForm) error {
 	if err != nil {
 		return err
 	}
-	return e.check(b, setName, n-quarter)
+	return e.check(b, system.SetName, n-quarter)
 }
 
 // loadedFrom loads the set and returns the dot of each element. They come from so many replicas in turns, or with none from the
 // store itself.
-func (e *env) loadedFrom(b *bigsetSystem, actors int) ([]clock.Dot, error) {
+func (e *env) loadedFrom(b *system.Bigset, actors int) ([]clock.Dot, error) {
 	dots := make([]clock.Dot, e.elements)
 	if actors == 0 {
-		counters, err := e.loaded(b, b.set(setName), e.elements)
+		counters, err := e.loaded(b, b.Set(system.SetName), e.elements)
 		for i, n := range counters {
-			dots[i] = clock.Dot{Actor: b.actor, Counter: n}
+			dots[i] = clock.Dot{Actor: b.Actor(), Counter: n}
 		}
 		return dots, err
 	}
 	for from := range actors {
-		d := bigset.Delta{Set: []byte(setName), Actor: clock.Actor(fmt.Sprintf("replica-%04d", from)), First: 1}
+		d := bigset.Delta{Set: []byte(system.SetName), Actor: clock.Actor(fmt.Sprintf("replica-%04d", from)), First: 1}
 		for i := from; i < e.elements; i += actors {
-			d.Items = append(d.Items, bigset.Item{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i)})
+			d.Items = append(d.Items, bigset.Item{Kind: keyscheme.OpAdd, Element: e.names().Append(nil, i)})
 			dots[i] = clock.Dot{Actor: d.Actor, Counter: uint64(len(d.Items))}
 		}
 		for next := d; len(next.Items) > 0; { // in batches
 			d, batch := next, min(batchSize, len(next.Items))
 			d.Items = next.Items[:batch]
-			if err := b.store.ApplyDelta(e.ctx, d, bigset.NoSync); err != nil {
+			if err := b.Store().ApplyDelta(e.ctx, d, bigset.NoSync); err != nil {
 				return nil, err
 			}
 			next.Items, next.First = next.Items[batch:], next.First+uint64(batch)
 		}
 	}
-	_, err := b.settle(e.ctx)
+	_, err := b.Settle(e.ctx)
 	return dots, err
 }
 
 // countInto reads a whole set; an operation is one element, latencies are those of chunks.
-func countInto(p *phase, s set, want int) error {
+func countInto(p *phase, s system.Set, want int) error {
 	got := 0
 	watch := stopwatch{p: p}
 	watch.start()
-	err := s.read(0, func(k int) {
+	err := s.Read(0, func(k int) {
 		watch.lap()
 		got += k
 	})
@@ -158,7 +160,7 @@ func countInto(p *phase, s set, want int) error {
 		return err
 	}
 	p.ops += uint64(got)
-	return expect("elements", got, want)
+	return system.Expect("elements", got, want)
 }
 
 // contextGoals: narrow contexts are the cheapest everywhere. Where wide ones are resolved, and without any, what is stored
@@ -176,8 +178,8 @@ func contextGoals() (list []goal) {
 			}
 			list = append(list, goal{
 				what: narrow + ", of " + other.name,
-				of:   pick{workload: sub("contexts", part+"-"+narrow), system: systemBigset},
-				to:   pick{workload: sub("contexts", part+"-"+other.name), system: systemBigset},
+				of:   pick{workload: sub("contexts", part+"-"+narrow), system: system.NameBigset},
+				to:   pick{workload: sub("contexts", part+"-"+other.name), system: system.NameBigset},
 				have: speed, limit: 1,
 			})
 		}

@@ -19,7 +19,7 @@
 // What is measured includes what it leaves to do: writes are flushed and compactions awaited inside the measured time.
 // After it, stores that were written are counted and verified.
 //
-// Begin reading at run.go, then measure.go and system.go, then any workload: insert.go is the plainest. report.go and
+// Begin reading at run.go, then measure.go and package system, then any workload: insert.go is the plainest. report.go and
 // goals.go turn rows into verdicts. Run may be called by one goroutine at a time in a process, because it reads the CPU
 // time of the whole process.
 package bench

@@ -3,6 +3,8 @@ package bench
 import (
 	"fmt"
 	"time"
+
+	"bigset/bench/system"
 )
 
 // drop: a whole set is deleted. The bare row is the time until that is acknowledged and durable; drop/space is the time
@@ -11,11 +13,11 @@ import (
 func drop(e *env) error {
 	return e.turns(allSystems, func(c contender) error {
 		n := e.elements
-		if c.system == systemBlob {
+		if c.system == system.NameBlob {
 			n = min(n, blobReadMax)
 		}
-		return e.with(c, openOptions{}, func(sys system) error {
-			if _, err := e.loaded(sys, sys.set(setName), n); err != nil {
+		return e.with(c, system.Options{}, func(sys system.System) error {
+			if _, err := e.loaded(sys, sys.Set(system.SetName), n); err != nil {
 				return err
 			}
 			return e.dropOn(sys, n)
@@ -30,24 +32,24 @@ const (
 	dropWait     = 2 * time.Minute
 )
 
-func (e *env) dropOn(sys system, n int) error {
-	before, err := sys.usage()
+func (e *env) dropOn(sys system.System, n int) error {
+	before, err := sys.Usage()
 	if err != nil {
 		return err
 	}
 	var ack time.Duration
 	f, hist, err := e.figures(sys, func(p *phase) error {
-		return p.watch(sys.dir(), func() error {
+		return p.watch(sys.Dir(), func() error {
 			began := time.Now()
-			if err := sys.drop(setName); err != nil {
+			if err := sys.Drop(system.SetName); err != nil {
 				return err
 			}
 			ack = time.Since(began)
-			if err := e.spaceBack(sys, max(dropSpaceMin, uint64(float64(before.tables)*dropSpace))); err != nil {
+			if err := e.spaceBack(sys, max(dropSpaceMin, uint64(float64(before.Tables)*dropSpace))); err != nil {
 				return err
 			}
 			p.note(time.Since(began) - ack)
-			p.ops, p.user, p.settled = 1, elementBytes, time.Now()
+			p.ops, p.user, p.settled = 1, system.ElementBytes, time.Now()
 			return nil
 		})
 	})
@@ -55,7 +57,7 @@ func (e *env) dropOn(sys system, n int) error {
 		return err
 	}
 	row := Row{Workload: "drop", Elements: n}
-	sys.label(&row)
+	label(sys, &row)
 	acked, ackHist := Figures{}, newHistogram()
 	p := &phase{hist: ackHist, ops: 1}
 	p.note(ack)
@@ -65,41 +67,41 @@ func (e *env) dropOn(sys system, n int) error {
 	row.Workload = "drop/space"
 	e.rows.add(row, f, hist)
 	row.Workload = "drop/settled" // what there was
-	e.rows.add(row, Figures{BytesOnDisk: new(before.tables)}, nil)
-	return e.check(sys, setName, 0)
+	e.rows.add(row, Figures{BytesOnDisk: new(before.Tables)}, nil)
+	return e.check(sys, system.SetName, 0)
 }
 
 // spaceBack waits until the tables in use take no more than that.
-func (e *env) spaceBack(sys system, most uint64) error {
-	if _, ok := sys.(*bigsetSystem); !ok { // a delete takes effect when it is compacted
-		if err := sys.compact(e.ctx, setName); err != nil {
+func (e *env) spaceBack(sys system.System, most uint64) error {
+	if _, ok := sys.(*system.Bigset); !ok { // a delete takes effect when it is compacted
+		if err := sys.Compact(e.ctx, system.SetName); err != nil {
 			return err
 		}
 	}
 	for began := time.Now(); ; {
-		u, err := sys.usage()
+		u, err := sys.Usage()
 		switch {
 		case err != nil:
 			return err
-		case u.tables <= most:
+		case u.Tables <= most:
 			return nil
 		case time.Since(began) > dropWait:
-			return fmt.Errorf("bench: %d bytes of tables are left %v after a drop", u.tables, dropWait)
+			return fmt.Errorf("bench: %d bytes of tables are left %v after a drop", u.Tables, dropWait)
 		}
 		select {
 		case <-e.ctx.Done():
 			return e.ctx.Err()
-		case <-time.After(restPoll):
+		case <-time.After(system.RestPoll):
 		}
 	}
 }
 
 func dropGoals() []goal {
 	return []goal{
-		{what: "to acknowledge", of: pick{workload: "drop", system: systemBigset}, have: milliseconds, atMost: true, limit: 20, unit: " ms"},
-		{what: "until the space is back", of: pick{workload: "drop/space", system: systemBigset}, have: milliseconds, atMost: true, limit: 60_000, unit: " ms"},
-		{what: "bytes written, of what there was", of: pick{workload: "drop/space", system: systemBigset},
-			to: pick{workload: "drop/settled", system: systemBigset}, atMost: true, limit: 0.01,
+		{what: "to acknowledge", of: pick{workload: "drop", system: system.NameBigset}, have: milliseconds, atMost: true, limit: 20, unit: " ms"},
+		{what: "until the space is back", of: pick{workload: "drop/space", system: system.NameBigset}, have: milliseconds, atMost: true, limit: 60_000, unit: " ms"},
+		{what: "bytes written, of what there was", of: pick{workload: "drop/space", system: system.NameBigset},
+			to: pick{workload: "drop/settled", system: system.NameBigset}, atMost: true, limit: 0.01,
 			have: func(of, to *Figures) (float64, bool) { return countRatio(of.BytesWritten, to.BytesOnDisk) }},
 	}
 }

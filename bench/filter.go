@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/compaction"
 	"bigset/engine"
 )
@@ -14,8 +16,8 @@ import (
 func filter(e *env) error {
 	for _, c := range filterCases {
 		err := e.turns(filterContenders, func(with contender) error {
-			o := openOptions{record: compaction.Merge, warm: true}
-			return e.with(with, o, func(sys system) error { return e.filtering(sys.(*bigsetSystem), c) })
+			o := system.Options{Record: compaction.Merge, Warm: true}
+			return e.with(with, o, func(sys system.System) error { return e.filtering(sys.(*system.Bigset), c) })
 		})
 		if err != nil {
 			return err
@@ -27,12 +29,12 @@ func filter(e *env) error {
 var (
 	filterCases      = []string{"clean", "other-set", "one-percent"}
 	filterPhases     = []string{"load", "compact", "scan"}
-	filterContenders = []contender{{system: systemBigset, strategy: compaction.Filter().Name()}, {system: systemBigset, strategy: compaction.None().Name()}}
+	filterContenders = []contender{{system: system.NameBigset, strategy: compaction.Filter().Name()}, {system: system.NameBigset, strategy: compaction.None().Name()}}
 )
 
 // filtering measures the three phases of one case. The row of the case is all of them.
-func (e *env) filtering(sys *bigsetSystem, c string) error {
-	s, n := sys.handle(setName), e.elements
+func (e *env) filtering(sys *system.Bigset, c string) error {
+	s, n := sys.Handle(system.SetName), e.elements
 	if c == "other-set" {
 		if err := e.registerOther(sys); err != nil {
 			return err
@@ -49,7 +51,7 @@ func (e *env) filtering(sys *bigsetSystem, c string) error {
 			if err := p.settle(sys); err != nil { // two tables, one above the other, are enough for a compaction
 				return err
 			}
-			if _, err := sys.store.Compact(e.ctx, engine.CompactOptions{Set: s.name}); err != nil {
+			if _, err := sys.Store().Compact(e.ctx, engine.CompactOptions{Set: s.Name()}); err != nil {
 				return err
 			}
 			return p.settle(sys)
@@ -63,36 +65,36 @@ func (e *env) filtering(sys *bigsetSystem, c string) error {
 			return err
 		}
 		row := Row{Workload: sub("filter", c, name), Elements: n}
-		sys.label(&row)
+		label(sys, &row)
 		e.rows.add(row, f, hist)
 		all.together(f)
 		sum.Merge(hist)
 	}
 	row := Row{Workload: sub("filter", c), Elements: n}
-	sys.label(&row)
+	label(sys, &row)
 	all.latencies(sum)
 	e.rows.add(row, all, sum)
-	return e.check(sys, setName, n-dead)
+	return e.check(sys, system.SetName, n-dead)
 }
 
 // filterLoad adds the elements in two halves and flushes the first; with deaths it removes 1 % of each batch after it.
-func (e *env) filterLoad(sys *bigsetSystem, s *bigsetSet, p *phase, deaths bool) (dead int, err error) {
-	half, b := (e.elements+1)/2, newBatch(batchSize)
+func (e *env) filterLoad(sys *system.Bigset, s *system.BigsetSet, p *phase, deaths bool) (dead int, err error) {
+	half, b := (e.elements+1)/2, system.NewBatch(batchSize)
 	for _, bounds := range [][2]int{{0, half}, {half, e.elements}} {
 		for at := bounds[0]; at < bounds[1]; at += batchSize {
 			dots, err := e.load(s, p, at, min(bounds[1], at+batchSize))
 			if err != nil {
 				return dead, err
 			}
-			b.reset()
+			b.Reset()
 			for i := 0; deaths && i < len(dots); i += 100 {
-				b.add(e.names(), at+i, dots[i])
+				b.Add(e.names(), at+i, dots[i])
 			}
-			if len(b.list) > 0 {
-				if err := removeAll(s, b); err != nil {
+			if len(b.List) > 0 {
+				if err := system.RemoveAll(s, b); err != nil {
 					return dead, err
 				}
-				dead += len(b.list)
+				dead += len(b.List)
 			}
 		}
 		if bounds[0] == 0 {
@@ -110,21 +112,21 @@ func (e *env) filterLoad(sys *bigsetSystem, s *bigsetSet, p *phase, deaths bool)
 const registerWait = 10 * time.Second
 
 // registerOther makes another set with a tombstone, and waits until the filter has it.
-func (e *env) registerOther(sys *bigsetSystem) error {
+func (e *env) registerOther(sys *system.Bigset) error {
 	const n = 2000
-	other, b := sys.handle("other"), newBatch(batchSize)
+	other, b := sys.Handle("other"), system.NewBatch(batchSize)
 	dots, err := e.load(other, nil, 0, n)
 	if err != nil {
 		return err
 	}
 	for i := 0; i < n; i += 2 {
-		b.add(e.names(), i, dots[i])
+		b.Add(e.names(), i, dots[i])
 	}
-	if err := removeAll(other, b); err != nil {
+	if err := system.RemoveAll(other, b); err != nil {
 		return err
 	}
-	for began := time.Now(); sys.store.Strategy().Filters(); {
-		st, err := sys.store.Stats()
+	for began := time.Now(); sys.Store().Strategy().Filters(); {
+		st, err := sys.Store().Stats()
 		switch {
 		case err != nil:
 			return err
@@ -133,7 +135,7 @@ func (e *env) registerOther(sys *bigsetSystem) error {
 		case time.Since(began) > registerWait:
 			return fmt.Errorf("bench: no tombstone reached the filter in %v", registerWait)
 		}
-		time.Sleep(restPoll)
+		time.Sleep(system.RestPoll)
 	}
 	return e.ctx.Err()
 }
@@ -143,8 +145,8 @@ func filterGoals() (list []goal) {
 		for _, phase := range filterPhases {
 			name := sub("filter", c, phase)
 			list = append(list, goal{what: "CPU, of no filter", have: cpu, atMost: true, limit: 1.15,
-				of: pick{workload: name, system: systemBigset, strategy: filterContenders[0].strategy},
-				to: pick{workload: name, system: systemBigset, strategy: filterContenders[1].strategy}})
+				of: pick{workload: name, system: system.NameBigset, strategy: filterContenders[0].strategy},
+				to: pick{workload: name, system: system.NameBigset, strategy: filterContenders[1].strategy}})
 		}
 	}
 	return list

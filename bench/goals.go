@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"bigset/bench/system"
 )
 
 // goal is what a workload must reach: a ratio between two rows, or a figure of one, at least or at most so much.
@@ -196,7 +198,7 @@ func countRatio(a, b *uint64) (float64, bool) {
 
 // beside is a goal about bigset's speed beside that of another row on the same elements.
 func beside(what, workload, other string, limit float64) goal {
-	return goal{what: what, of: pick{workload: workload, system: systemBigset}, to: pick{workload: other, system: systemPebble},
+	return goal{what: what, of: pick{workload: workload, system: system.NameBigset}, to: pick{workload: other, system: system.NamePebble},
 		have: speed, limit: limit}
 }
 
@@ -214,15 +216,15 @@ func goals(workload, strategy string) []goal {
 	case "grow":
 		return growGoals()
 	case "remove":
-		return []goal{{what: "of insert", of: pick{workload: "remove", system: systemBigset},
-			to: pick{workload: "remove/insert", system: systemBigset}, have: speed, limit: 0.8}}
+		return []goal{{what: "of insert", of: pick{workload: "remove", system: system.NameBigset},
+			to: pick{workload: "remove/insert", system: system.NameBigset}, have: speed, limit: 0.8}}
 	case "contains":
 		return containsGoals()
 	case "read":
 		return []goal{
 			beside("full read, of a raw scan", "read", "read", 0.5),
-			{what: "first 1,000, of the same in a small set", of: pick{workload: "read/first-1000", system: systemBigset},
-				to: pick{workload: "read/first-1000", system: systemBigset, smallest: true}, have: speed, limit: 0.9},
+			{what: "first 1,000, of the same in a small set", of: pick{workload: "read/first-1000", system: system.NameBigset},
+				to: pick{workload: "read/first-1000", system: system.NameBigset, smallest: true}, have: speed, limit: 0.9},
 		}
 	case "range":
 		return rangeGoals()

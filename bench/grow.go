@@ -1,5 +1,7 @@
 package bench
 
+import "bigset/bench/system"
+
 // growTenths: the first and the last of so many equal parts of the inserts are compared.
 const growTenths = 10
 
@@ -12,20 +14,20 @@ const growFull = 10_000_000
 // leaves to do, which are few or many by chance, are not in it. Heaps are those at rest. What a row has kept is its speed
 // beside that of the first tenth.
 func grow(e *env) error {
-	list := []contender{{system: systemBigset}, {system: systemPebble}}
+	list := []contender{{system: system.NameBigset}, {system: system.NamePebble}}
 	return e.turns(list, func(c contender) error {
-		return e.with(c, openOptions{warm: true, memTable: e.scaledMemTable(growFull)}, func(sys system) error {
+		return e.with(c, system.Options{Warm: true, MemTableBytes: e.scaledMemTable(growFull)}, func(sys system.System) error {
 			n := max(growTenths, e.elements)
 			if err := e.growOn(sys, n); err != nil {
 				return err
 			}
-			return e.check(sys, setName, n)
+			return e.check(sys, system.SetName, n)
 		})
 	})
 }
 
-func (e *env) growOn(sys system, n int) error {
-	s, tenth := sys.set(setName), n/growTenths
+func (e *env) growOn(sys system.System, n int) error {
+	s, tenth := sys.Set(system.SetName), n/growTenths
 	first := Row{Workload: "grow/first", Elements: n}
 	speed, err := e.grown(sys, s, first, 0, tenth, 0)
 	if err != nil {
@@ -43,10 +45,10 @@ func (e *env) growOn(sys system, n int) error {
 }
 
 // grown measures the inserts of one part and returns their speed. The part that came first had the speed before.
-func (e *env) grown(sys system, s set, row Row, first, last int, before float64) (float64, error) {
+func (e *env) grown(sys system.System, s system.Set, row Row, first, last int, before float64) (float64, error) {
 	f, hist, err := e.figures(sys, e.growing(s, first, last))
 	if err == nil {
-		_, err = sys.settle(e.ctx)
+		_, err = sys.Settle(e.ctx)
 	}
 	if err != nil {
 		return 0, err
@@ -55,18 +57,18 @@ func (e *env) grown(sys system, s set, row Row, first, last int, before float64)
 	if before > 0 {
 		f.Kept = new(f.OpsPerSecond / before)
 	}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, f, hist)
 	return f.OpsPerSecond, nil
 }
 
 // growing returns the load that inserts the elements with numbers from first to before last.
-func (e *env) growing(s set, first, last int) func(*phase) error {
-	b := newBatch(1)
+func (e *env) growing(s system.Set, first, last int) func(*phase) error {
+	b := system.NewBatch(1)
 	return func(p *phase) error {
 		return p.loop(last-first, func(i int) error {
-			b.reset().add(e.names(), first+i, 0)
-			return s.insert(b.list, nil)
+			b.Reset().Add(e.names(), first+i, 0)
+			return s.Insert(b.List, nil)
 		})
 	}
 }
@@ -86,11 +88,11 @@ func heap(of, to *Figures) (float64, bool) { return countRatio(of.HeapBytes, to.
 const growHeapMax = 1.1
 
 func growGoals() []goal {
-	last := pick{workload: "grow", system: systemBigset}
+	last := pick{workload: "grow", system: system.NameBigset}
 	return []goal{
-		{what: "last tenth of the first, of what raw keeps", of: last, to: pick{workload: "grow", system: systemPebble},
+		{what: "last tenth of the first, of what raw keeps", of: last, to: pick{workload: "grow", system: system.NamePebble},
 			have: kept, limit: 0.95},
-		{what: "heap after the last tenth, of that after the first", of: last, to: pick{workload: "grow/first", system: systemBigset},
+		{what: "heap after the last tenth, of that after the first", of: last, to: pick{workload: "grow/first", system: system.NameBigset},
 			have: heap, atMost: true, limit: growHeapMax},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"bigset/bench/system"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -22,26 +24,26 @@ import (
 // reads a chunk when the one before is written, as raw Pebble does; handoff/ahead reads it meanwhile. Raw Pebble copies its range
 // by ingested tables (handoff/tables) and by batches (handoff/batches); its bare row is the faster of the two.
 func handOff(e *env) error {
-	return e.turns([]contender{{system: systemBigset}, {system: systemPebble}}, func(c contender) error {
-		if c.system == systemPebble {
-			return e.with(c, openOptions{warm: true}, func(from system) error { return e.handoffRaw(c, from.(*rawSystem)) })
+	return e.turns([]contender{{system: system.NameBigset}, {system: system.NamePebble}}, func(c contender) error {
+		if c.system == system.NamePebble {
+			return e.with(c, system.Options{Warm: true}, func(from system.System) error { return e.handoffRaw(c, from.(*system.Raw)) })
 		}
-		return e.replicated(1, openOptions{warm: true}, e.handoffBigset)
+		return e.replicated(1, system.Options{Warm: true}, e.handoffBigset)
 	})
 }
 
 func (e *env) handoffBigset(list []*replica) error {
-	if err := e.replicatedLoad(setName, list, e.elements); err != nil {
+	if err := e.replicatedLoad(system.SetName, list, e.elements); err != nil {
 		return err
 	}
 	for _, name := range e.inTurn("handoff", "handoff/ahead") {
-		err := e.replicated(1, openOptions{warm: true}, func(to []*replica) error {
+		err := e.replicated(1, system.Options{Warm: true}, func(to []*replica) error {
 			m := &meter{}
 			_, err := e.copied(to[0], name, m, func() error { return e.copySet(list[0], to[0], name == "handoff/ahead", m) })
 			if err != nil {
 				return err
 			}
-			return e.check(to[0], setName, e.elements)
+			return e.check(to[0], system.SetName, e.elements)
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -59,7 +61,7 @@ func (e *env) inTurn(names ...string) []string {
 }
 
 // copied measures a copy of the set into a system, once, with what that leaves to do.
-func (e *env) copied(to system, workload string, m *meter, copied func() error) (Figures, error) {
+func (e *env) copied(to system.System, workload string, m *meter, copied func() error) (Figures, error) {
 	f, hist, err := e.figures(to, func(p *phase) error {
 		if err := p.loop(1, func(int) error { return copied() }); err != nil {
 			return err
@@ -70,46 +72,46 @@ func (e *env) copied(to system, workload string, m *meter, copied func() error) 
 	if err != nil {
 		return f, err
 	}
-	key := keyscheme.NewPrefix([]byte(setName)).AppendElement(nil, e.names().append(nil, 0), clock.Dot{Actor: rawActor, Counter: 1}, keyscheme.OpAdd)
+	key := keyscheme.NewPrefix([]byte(system.SetName)).AppendElement(nil, e.names().Append(nil, 0), clock.Dot{Actor: system.RawActor, Counter: 1}, keyscheme.OpAdd)
 	f.MBPerSecond = new(f.OpsPerSecond * float64(len(key)+len(keyscheme.ClosedValue)) / 1e6)
 	if m != nil {
 		f.BytesMoved = &m.bytes
 	}
 	row := Row{Workload: workload, Elements: e.elements}
-	to.label(&row)
+	label(to, &row)
 	e.rows.add(row, f, hist)
 	return f, nil
 }
 
 // handoffRaw copies a range of raw Pebble both ways.
-func (e *env) handoffRaw(c contender, from *rawSystem) error {
-	s := from.handle(setName)
+func (e *env) handoffRaw(c contender, from *system.Raw) error {
+	s := from.Handle(system.SetName)
 	if _, err := e.loaded(from, s, e.elements); err != nil {
 		return err
 	}
 	var faster Figures
 	for _, name := range e.inTurn("handoff/tables", "handoff/batches") {
-		err := e.with(c, openOptions{warm: true}, func(sys system) error {
-			to := sys.(*rawSystem)
-			copying := to.copyByBatches
+		err := e.with(c, system.Options{Warm: true}, func(sys system.System) error {
+			to := sys.(*system.Raw)
+			copying := copyByBatches
 			if name == "handoff/tables" {
-				copying = to.copyByTables
+				copying = copyByTables
 			}
-			f, err := e.copied(to, name, nil, func() error { return copying(from, s.prefix.All()) })
+			f, err := e.copied(to, name, nil, func() error { return copying(to, from, s.KeyPrefix().All()) })
 			if err != nil {
 				return err
 			}
 			if f.OpsPerSecond > faster.OpsPerSecond {
 				faster = f
 			}
-			return e.check(to, setName, e.elements)
+			return e.check(to, system.SetName, e.elements)
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	row := Row{Workload: "handoff", Elements: e.elements}
-	from.label(&row)
+	label(from, &row)
 	e.rows.add(row, faster, nil)
 	return nil
 }
@@ -120,9 +122,9 @@ const (
 	copyTableBytes = 32 << 20
 )
 
-// each calls f for each record in a range.
-func (r *rawSystem) each(b keyscheme.Bounds, f func(key, value []byte) error) (err error) {
-	it, err := r.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
+// eachKey calls f for each record in a range.
+func eachKey(r *system.Raw, b keyscheme.Bounds, f func(key, value []byte) error) (err error) {
+	it, err := r.DB().NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return err
 	}
@@ -140,12 +142,12 @@ func (r *rawSystem) each(b keyscheme.Bounds, f func(key, value []byte) error) (e
 }
 
 // copyByBatches copies a range of another store. The last batch is synced, and with it all before.
-func (r *rawSystem) copyByBatches(from *rawSystem, b keyscheme.Bounds) (err error) {
-	batch := r.db.NewBatch()
+func copyByBatches(r, from *system.Raw, b keyscheme.Bounds) (err error) {
+	batch := r.DB().NewBatch()
 	defer func() { err = errors.Join(err, batch.Close()) }()
-	err = from.each(b, func(key, value []byte) error {
+	err = eachKey(from, b, func(key, value []byte) error {
 		write := batch.Set
-		if r.record == compaction.Merge {
+		if r.Record() == compaction.Merge {
 			write = batch.Merge
 		}
 		if err := write(key, value, nil); err != nil || batch.Len() < copyBatchBytes {
@@ -164,7 +166,7 @@ func (r *rawSystem) copyByBatches(from *rawSystem, b keyscheme.Bounds) (err erro
 }
 
 // copyByTables copies a range of another store into tables, and ingests them all at once.
-func (r *rawSystem) copyByTables(from *rawSystem, b keyscheme.Bounds) (err error) {
+func copyByTables(r, from *system.Raw, b keyscheme.Bounds) (err error) {
 	var paths []string
 	var w *sstable.Writer
 	defer func() {
@@ -173,14 +175,14 @@ func (r *rawSystem) copyByTables(from *rawSystem, b keyscheme.Bounds) (err error
 		}
 	}()
 	size := 0
-	err = from.each(b, func(key, value []byte) error {
+	err = eachKey(from, b, func(key, value []byte) error {
 		if w == nil {
-			path := filepath.Join(r.folder, "copy-"+strconv.Itoa(len(paths))+".tmp")
+			path := filepath.Join(r.Dir(), "copy-"+strconv.Itoa(len(paths))+".tmp")
 			file, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
 			if err != nil {
 				return err
 			}
-			w = sstable.NewWriter(objstorageprovider.NewFileWritable(file), r.options.MakeWriterOptions(6, r.db.TableFormat()))
+			w = sstable.NewWriter(objstorageprovider.NewFileWritable(file), r.PebbleOptions().MakeWriterOptions(6, r.DB().TableFormat()))
 			paths, size = append(paths, path), 0
 		}
 		if size += len(key) + len(value); size < copyTableBytes {
@@ -198,7 +200,7 @@ func (r *rawSystem) copyByTables(from *rawSystem, b keyscheme.Bounds) (err error
 	if err != nil {
 		return err
 	}
-	return r.db.Ingest(context.Background(), paths)
+	return r.DB().Ingest(context.Background(), paths)
 }
 
 func handoffGoals() []goal {
@@ -212,8 +214,8 @@ func handoffGoals() []goal {
 		beside("of raw, the faster way", "handoff", "handoff", 0.5),
 		beside("of raw, the faster way", "handoff/ahead", "handoff", 0.5),
 	}
-	for _, of := range []pick{{workload: "handoff", system: systemBigset}, {workload: "handoff/ahead", system: systemBigset},
-		{workload: "handoff/tables", system: systemPebble}, {workload: "handoff/batches", system: systemPebble}} {
+	for _, of := range []pick{{workload: "handoff", system: system.NameBigset}, {workload: "handoff/ahead", system: system.NameBigset},
+		{workload: "handoff/tables", system: system.NamePebble}, {workload: "handoff/batches", system: system.NamePebble}} {
 		list = append(list, goal{what: "keys and values", of: of, have: handed, unit: " MB/s", plain: true})
 	}
 	return list

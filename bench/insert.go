@@ -3,6 +3,8 @@ package bench
 import (
 	"sync"
 
+	"bigset/bench/system"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
@@ -10,34 +12,34 @@ import (
 const batchSize = 1000
 
 // names returns the elements of this run.
-func (e *env) names() elements { return elements{e.cfg.Seed} }
+func (e *env) names() system.Elements { return system.Elements{Seed: e.cfg.Seed} }
 
 // load inserts the elements with numbers from first to before last, in batches, and returns their dots. It counts in the
 // phase if there is one.
-func (e *env) load(s set, p *phase, first, last int) ([]uint64, error) {
+func (e *env) load(s system.Set, p *phase, first, last int) ([]uint64, error) {
 	dots := make([]uint64, last-first)
-	b := newBatch(batchSize)
+	b := system.NewBatch(batchSize)
 	insert := func(i int) error {
 		from := first + i*batchSize
 		to := min(last, from+batchSize)
-		b.reset()
+		b.Reset()
 		for k := from; k < to; k++ {
-			b.add(e.names(), k, 0)
+			b.Add(e.names(), k, 0)
 		}
-		return s.insert(b.list, dots[from-first:to-first])
+		return s.Insert(b.List, dots[from-first:to-first])
 	}
 	if p == nil {
 		p = &phase{ctx: e.ctx, hist: newHistogram()}
 	}
 	err := p.loop((last-first+batchSize-1)/batchSize, insert)
 	p.ops = uint64(last - first)
-	p.user += uint64(last-first) * elementBytes
+	p.user += uint64(last-first) * system.ElementBytes
 	return dots, err
 }
 
 // loaded inserts elements 0 to n-1, unmeasured, and settles them.
-func (e *env) loaded(sys system, s set, n int) (dots []uint64, err error) {
-	if blob, ok := s.(*blobSet); ok {
+func (e *env) loaded(sys system.System, s system.Set, n int) (dots []uint64, err error) {
+	if blob, ok := s.(*system.BlobSet); ok {
 		dots, err = e.loadWhole(blob, n)
 	} else {
 		dots, err = e.load(s, nil, 0, n)
@@ -45,35 +47,35 @@ func (e *env) loaded(sys system, s set, n int) (dots []uint64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = sys.settle(e.ctx)
+	_, err = sys.Settle(e.ctx)
 	return dots, err
 }
 
 // loadWhole inserts elements in one batch: a blob would be rewritten with each.
-func (e *env) loadWhole(s *blobSet, n int) ([]uint64, error) {
-	b := newBatch(n)
+func (e *env) loadWhole(s *system.BlobSet, n int) ([]uint64, error) {
+	b := system.NewBatch(n)
 	for i := range n {
-		b.add(e.names(), i, 0)
+		b.Add(e.names(), i, 0)
 	}
-	return b.dots, s.insert(b.list, b.dots)
+	return b.Dots, s.Insert(b.List, b.Dots)
 }
 
 // insertOneByOne measures inserts of one element an operation, with numbers from first to before last.
-func (e *env) insertOneByOne(sys system, s set, row Row, dots []uint64, first, last int) error {
-	b := newBatch(1)
+func (e *env) insertOneByOne(sys system.System, s system.Set, row Row, dots []uint64, first, last int) error {
+	b := system.NewBatch(1)
 	return e.measure(sys, row, func(p *phase) error {
 		err := p.loop(last-first, func(i int) error {
-			b.reset().add(e.names(), first+i, 0)
-			if err := s.insert(b.list, b.dots); err != nil {
+			b.Reset().Add(e.names(), first+i, 0)
+			if err := s.Insert(b.List, b.Dots); err != nil {
 				return err
 			}
-			dots[first+i] = b.dots[0]
+			dots[first+i] = b.Dots[0]
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		p.user = p.ops * elementBytes
+		p.user = p.ops * system.ElementBytes
 		return p.settle(sys)
 	})
 }
@@ -82,12 +84,12 @@ func (e *env) insertOneByOne(sys system, s set, row Row, dots []uint64, first, l
 func insert(e *env) error {
 	return e.turns(allSystems, func(c contender) error {
 		n := e.blobSize(c, e.elements)
-		return e.with(c, openOptions{warm: true}, func(sys system) error {
-			s := sys.set(setName)
+		return e.with(c, system.Options{Warm: true}, func(sys system.System) error {
+			s := sys.Set(system.SetName)
 			if err := e.insertOneByOne(sys, s, Row{Workload: "insert", Elements: n}, make([]uint64, n), 0, n); err != nil {
 				return err
 			}
-			return e.check(sys, setName, n)
+			return e.check(sys, system.SetName, n)
 		})
 	})
 }
@@ -96,8 +98,8 @@ func insert(e *env) error {
 func insertBatch(e *env) error {
 	return e.turns(allSystems, func(c contender) error {
 		n := e.blobSize(c, e.elements) // a blob is one batch, or a few
-		return e.with(c, openOptions{warm: true}, func(sys system) error {
-			s := sys.set(setName)
+		return e.with(c, system.Options{Warm: true}, func(sys system.System) error {
+			s := sys.Set(system.SetName)
 			err := e.measure(sys, Row{Workload: "insert-batch", Elements: n}, func(p *phase) error {
 				if _, err := e.load(s, p, 0, n); err != nil {
 					return err
@@ -107,7 +109,7 @@ func insertBatch(e *env) error {
 			if err != nil {
 				return err
 			}
-			return e.check(sys, setName, n)
+			return e.check(sys, system.SetName, n)
 		})
 	})
 }
@@ -127,10 +129,10 @@ func (e *env) sizes() []int {
 func insertObserved(e *env) error {
 	for _, n := range e.sizes() {
 		err := e.turns(allSystems, func(c contender) error {
-			if c.system == systemBlob && n != e.sizes()[0] {
+			if c.system == system.NameBlob && n != e.sizes()[0] {
 				return nil
 			}
-			return e.with(c, openOptions{warm: true}, func(sys system) error {
+			return e.with(c, system.Options{Warm: true}, func(sys system.System) error {
 				return e.observeOn(sys, c, e.blobSize(c, n))
 			})
 		})
@@ -147,8 +149,8 @@ const (
 	observedOpsFull = 200_000
 )
 
-func (e *env) observeOn(sys system, c contender, n int) error {
-	s := sys.set(setName)
+func (e *env) observeOn(sys system.System, c contender, n int) error {
+	s := sys.Set(system.SetName)
 	dots, err := e.loaded(sys, s, n)
 	if err != nil {
 		return err
@@ -157,30 +159,30 @@ func (e *env) observeOn(sys system, c contender, n int) error {
 	if e.cfg.Full {
 		ops = min(2*n, observedOpsFull)
 	}
-	if c.system == systemBlob {
+	if c.system == system.NameBlob {
 		ops = min(ops, n)
 	}
-	present, buf := scatter(n, e.cfg.Seed), make([]byte, 0, elementBytes)
+	present, buf := system.Scatter(n, e.cfg.Seed), make([]byte, 0, system.ElementBytes)
 	err = e.measure(sys, Row{Workload: "insert-observed", Elements: n}, func(p *phase) error {
 		err := p.loop(ops, func(i int) error {
 			if i%2 == 1 {
-				buf = e.names().append(buf[:0], n+i/2)
-				return s.observe(buf, 0)
+				buf = e.names().Append(buf[:0], n+i/2)
+				return s.Observe(buf, 0)
 			}
 			at := present(i / 2)
-			buf = e.names().append(buf[:0], at)
-			return s.observe(buf, dots[at])
+			buf = e.names().Append(buf[:0], at)
+			return s.Observe(buf, dots[at])
 		})
 		if err != nil {
 			return err
 		}
-		p.user = p.ops * elementBytes
+		p.user = p.ops * system.ElementBytes
 		return p.settle(sys)
 	})
-	if err != nil || c.system == systemPebble { // raw Pebble has kept the keys of what was replaced
+	if err != nil || c.system == system.NamePebble { // raw Pebble has kept the keys of what was replaced
 		return err
 	}
-	return e.check(sys, setName, n+ops/2)
+	return e.check(sys, system.SetName, n+ops/2)
 }
 
 // writers is how many goroutines insert-concurrent has.
@@ -190,11 +192,11 @@ const writers = 64
 func insertConcurrent(e *env) error {
 	return e.turns(allSystems, func(c contender) error {
 		n := e.elements
-		if c.system == systemBlob {
+		if c.system == system.NameBlob {
 			n = min(n, blobMax/4)
 		}
 		n = max(1, n/writers) * writers
-		return e.with(c, openOptions{sync: true, warm: true}, func(sys system) error {
+		return e.with(c, system.Options{Sync: true, Warm: true}, func(sys system.System) error {
 			err := e.measure(sys, Row{Workload: "insert-concurrent", Elements: n}, func(p *phase) error {
 				if err := e.writeTogether(sys, p, n/writers); err != nil {
 					return err
@@ -204,21 +206,21 @@ func insertConcurrent(e *env) error {
 			if err != nil {
 				return err
 			}
-			return e.check(sys, setName, n)
+			return e.check(sys, system.SetName, n)
 		})
 	})
 }
 
 // writeTogether lets all writers insert so many elements each.
-func (e *env) writeTogether(sys system, p *phase, each int) error {
+func (e *env) writeTogether(sys system.System, p *phase, each int) error {
 	err := together(p, each, func(w int) func(i int) error {
-		s, b := sys.set(setName), newBatch(1)
+		s, b := sys.Set(system.SetName), system.NewBatch(1)
 		return func(i int) error {
-			b.reset().add(e.names(), w*each+i, 0)
-			return s.insert(b.list, nil)
+			b.Reset().Add(e.names(), w*each+i, 0)
+			return s.Insert(b.List, nil)
 		}
 	})
-	p.user = p.ops * elementBytes
+	p.user = p.ops * system.ElementBytes
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"bigset/bench/system"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
@@ -61,8 +63,8 @@ func (p *phase) note(d time.Duration) {
 }
 
 // settle flushes what was written and waits until compactions have nothing left to do: that belongs to the writes.
-func (p *phase) settle(sys system) (err error) {
-	p.settled, err = sys.settle(p.ctx)
+func (p *phase) settle(sys system.System) (err error) {
+	p.settled, err = sys.Settle(p.ctx)
 	return err
 }
 
@@ -81,20 +83,20 @@ func cpuNow() time.Duration {
 }
 
 // measure runs one phase on a system and records its figures under the row's names.
-func (e *env) measure(sys system, row Row, load func(*phase) error) error {
+func (e *env) measure(sys system.System, row Row, load func(*phase) error) error {
 	f, hist, err := e.figures(sys, load)
 	if err != nil {
 		return err
 	}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, f, hist)
 	return nil
 }
 
 // figures runs one phase on a system.
-func (e *env) figures(sys system, load func(*phase) error) (f Figures, hist *hdrhistogram.Histogram, err error) {
+func (e *env) figures(sys system.System, load func(*phase) error) (f Figures, hist *hdrhistogram.Histogram, err error) {
 	runtime.GC()
-	before, err := sys.usage()
+	before, err := sys.Usage()
 	if err != nil {
 		return f, nil, err
 	}
@@ -108,7 +110,7 @@ func (e *env) figures(sys system, load func(*phase) error) (f Figures, hist *hdr
 	if !p.settled.IsZero() {
 		end = p.settled
 	}
-	after, err := sys.usage()
+	after, err := sys.Usage()
 	if err != nil {
 		return f, nil, err
 	}
@@ -142,19 +144,19 @@ func (f *Figures) latencies(h *hdrhistogram.Histogram) {
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // wrote fills in the figures of a phase that wrote.
-func (f *Figures) wrote(p *phase, before, after usage) {
-	d := after.since(before)
-	written := d.wal + d.flush + d.compact + d.rewrite
-	f.BytesWritten, f.BytesWAL, f.BytesFlush, f.BytesCompact = new(written), new(d.wal), new(d.flush), new(d.compact)
-	f.BytesRewrite, f.BytesRead, f.BytesOnDisk = new(d.rewrite), new(d.read), new(after.tables)
+func (f *Figures) wrote(p *phase, before, after system.Usage) {
+	d := after.Since(before)
+	written := d.WAL + d.Flush + d.Compact + d.Rewrite
+	f.BytesWritten, f.BytesWAL, f.BytesFlush, f.BytesCompact = new(written), new(d.WAL), new(d.Flush), new(d.Compact)
+	f.BytesRewrite, f.BytesRead, f.BytesOnDisk = new(d.Rewrite), new(d.Read), new(after.Tables)
 	if p.user > 0 {
 		f.WriteAmp = new(float64(written) / float64(p.user))
 	}
 	if p.bytesTop > 0 {
-		f.BytesPeak = new(max(p.bytesTop, after.tables))
+		f.BytesPeak = new(max(p.bytesTop, after.Tables))
 	}
-	if after.counted {
-		f.KeysLive, f.KeysDead = new(after.live), new(after.keys-min(after.keys, after.live))
+	if after.Counted {
+		f.KeysLive, f.KeysDead = new(after.Live), new(after.Keys-min(after.Keys, after.Live))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/compaction"
 )
 
@@ -35,28 +37,28 @@ func mixed(e *env) error {
 	if e.round > 0 && e.cfg.Rounds == 0 && !e.cfg.Full {
 		return nil
 	}
-	list := []contender{{system: systemBigset}}
+	list := []contender{{system: system.NameBigset}}
 	if none := compaction.None().Name(); e.cfg.Strategy != none {
-		list = append(list, contender{system: systemBigset, strategy: none})
+		list = append(list, contender{system: system.NameBigset, strategy: none})
 	}
 	return e.turns(list, func(c contender) error {
-		o := openOptions{warm: true, memTable: e.scaledMemTable(mixedFull), record: compaction.Merge}
+		o := system.Options{Warm: true, MemTableBytes: e.scaledMemTable(mixedFull), Record: compaction.Merge}
 		if s, err := compaction.ByName(e.cfg.Strategy); err == nil {
-			o.record = recordFor(s)
+			o.Record = system.RecordFor(s)
 		}
-		return e.with(c, o, func(sys system) error { return e.mixedOn(sys.(*bigsetSystem), e.elements) })
+		return e.with(c, o, func(sys system.System) error { return e.mixedOn(sys.(*system.Bigset), e.elements) })
 	})
 }
 
-func (e *env) mixedOn(b *bigsetSystem, n int) error {
-	dots, err := e.loaded(b, b.set(setName), n)
+func (e *env) mixedOn(b *system.Bigset, n int) error {
+	dots, err := e.loaded(b, b.Set(system.SetName), n)
 	if err == nil {
-		err = b.compact(e.ctx, setName)
+		err = b.Compact(e.ctx, system.SetName)
 	}
 	if err != nil {
 		return err
 	}
-	before, err := b.store.Stats()
+	before, err := b.Store().Stats()
 	if err != nil {
 		return err
 	}
@@ -67,39 +69,39 @@ func (e *env) mixedOn(b *bigsetSystem, n int) error {
 	if err := m.run(); err != nil {
 		return err
 	}
-	during, err := b.store.Stats()
+	during, err := b.Store().Stats()
 	if err != nil {
 		return err
 	}
 	row := Row{Elements: n}
-	b.label(&row)
+	label(b, &row)
 	for part, count := range map[string]uint64{
 		"swapped": during.Rewrites - before.Rewrites,
 		"left":    during.RewritesLeft - before.RewritesLeft,
-		"stalls":  b.stalls.Load(),
+		"stalls":  b.Stalls(),
 	} {
 		row.Workload = sub("mixed", part)
 		e.rows.add(row, Figures{Ops: count}, nil)
 	}
-	if _, err := b.settle(e.ctx); err != nil {
+	if _, err := b.Settle(e.ctx); err != nil {
 		return err
 	}
-	if err := b.restFully(e.ctx); err != nil {
+	if err := b.RestFully(e.ctx); err != nil {
 		return err
 	}
-	u, err := b.usage()
+	u, err := b.Usage()
 	if err != nil {
 		return err
 	}
 	row.Workload = "mixed/rest"
-	e.rows.add(row, Figures{KeysLive: new(u.live), KeysDead: new(u.keys - min(u.keys, u.live)), BytesOnDisk: new(u.tables)}, nil)
-	return e.check(b, setName, m.stay+m.added-m.replaced)
+	e.rows.add(row, Figures{KeysLive: new(u.Live), KeysDead: new(u.Keys - min(u.Keys, u.Live)), BytesOnDisk: new(u.Tables)}, nil)
+	return e.check(b, system.SetName, m.stay+m.added-m.replaced)
 }
 
 // mixedRun is one run of the load on one store. Loaded elements with numbers below stay are not removed.
 type mixedRun struct {
 	*env
-	b       *bigsetSystem
+	b       *system.Bigset
 	dots    []uint64
 	stay    int
 	seconds float64
@@ -147,7 +149,7 @@ func (m *mixedRun) run() error {
 			continue
 		}
 		row, f := Row{Workload: roles[i].part, Elements: m.elements}, Figures{}
-		m.b.label(&row)
+		label(m.b, &row)
 		f.Ops, f.OpsPerSecond = phases[i].ops, float64(phases[i].ops)/took.Seconds()
 		f.latencies(phases[i].hist)
 		m.rows.add(row, f, phases[i].hist)
@@ -182,33 +184,33 @@ func (p *phase) paced(r role, seconds float64) error {
 
 // writer returns what the w-th writer does. It removes its share of the loaded elements, then the oldest of its own.
 func (m *mixedRun) writer(w int) func(i, of int) error {
-	s, n := m.b.handle(setName), len(m.dots)
+	s, n := m.b.Handle(system.SetName), len(m.dots)
 	share := (n - m.stay - w + mixedWriters - 1) / mixedWriters // numbers stay+w, stay+w+mixedWriters, and so on
-	place := scatter(max(1, share), m.cfg.Seed)
+	place := system.Scatter(max(1, share), m.cfg.Seed)
 	removed, added, replaced := 0, 0, 0
 	var own []uint64 // dots of the elements that it has added
-	gone, fresh := newBatch(batchSize), newBatch(mixedBatch)
+	gone, fresh := system.NewBatch(batchSize), system.NewBatch(mixedBatch)
 	number := func(k int) int { return n + w + k*mixedWriters } // of its k-th element
 	return func(i, of int) error {
-		gone.reset()
-		fresh.reset()
+		gone.Reset()
+		fresh.Reset()
 		for upTo := min(share, 1+int(float64(share*(i+1))/(mixedBurst*float64(of)))); removed < upTo; removed++ {
 			at := m.stay + w + place(removed)*mixedWriters
-			gone.add(m.names(), at, m.dots[at])
+			gone.Add(m.names(), at, m.dots[at])
 		}
 		if removed == share {
 			for k := 0; k < mixedBatch && replaced < added; k, replaced = k+1, replaced+1 {
-				gone.add(m.names(), number(replaced), own[replaced])
+				gone.Add(m.names(), number(replaced), own[replaced])
 			}
 		}
 		for range mixedBatch {
-			fresh.add(m.names(), number(added), 0)
+			fresh.Add(m.names(), number(added), 0)
 			added++
 		}
-		if err := s.exchange(gone.list, gone.dots, fresh.list, fresh.dots); err != nil {
+		if err := s.Exchange(gone.List, gone.Dots, fresh.List, fresh.Dots); err != nil {
 			return fmt.Errorf("write %d: %w", i, err)
 		}
-		own = append(own, fresh.dots...)
+		own = append(own, fresh.Dots...)
 		if i == of-1 {
 			m.mu.Lock()
 			m.added, m.replaced = m.added+added, m.replaced+replaced
@@ -220,30 +222,30 @@ func (m *mixedRun) writer(w int) func(i, of int) error {
 
 // lookUp returns what looks up elements that stay, and others that never were.
 func (m *mixedRun) lookUp() func(i, of int) error {
-	s, place, buf := m.b.set(setName), scatter(m.stay, m.cfg.Seed), make([]byte, 0, elementBytes)
+	s, place, buf := m.b.Set(system.SetName), system.Scatter(m.stay, m.cfg.Seed), make([]byte, 0, system.ElementBytes)
 	return func(i, _ int) error {
 		at := place(i / 2 % m.stay)
 		if i%2 == 1 {
 			at = -1 - at
 		}
-		buf = m.names().append(buf[:0], at)
-		found, err := s.contains(buf)
+		buf = m.names().Append(buf[:0], at)
+		found, err := s.Contains(buf)
 		if err != nil {
 			return err
 		}
-		return expect("found", found, at >= 0)
+		return system.Expect("found", found, at >= 0)
 	}
 }
 
 // reader returns what reads the first elements.
 func (m *mixedRun) reader() func(i, of int) error {
-	s := m.b.set(setName)
+	s := m.b.Set(system.SetName)
 	return func(int, int) error {
 		got := 0
-		if err := s.read(firstElements, func(n int) { got += n }); err != nil {
+		if err := s.Read(firstElements, func(n int) { got += n }); err != nil {
 			return err
 		}
-		return expect("enough elements", got >= min(firstElements, m.stay), true)
+		return system.Expect("enough elements", got >= min(firstElements, m.stay), true)
 	}
 }
 
@@ -269,10 +271,10 @@ func mixedGoals(strategy string) (list []goal) {
 	if strategy == none {
 		return nil
 	}
-	own := func(part string) pick { return pick{workload: sub("mixed", part), system: systemBigset} }
+	own := func(part string) pick { return pick{workload: sub("mixed", part), system: system.NameBigset} }
 	for _, part := range []string{"write", "look-up", "first-1000"} {
 		list = append(list, goal{what: "p99, of that without a strategy", of: own(part),
-			to: pick{workload: sub("mixed", part), system: systemBigset, strategy: none}, have: tail, atMost: true, limit: 3})
+			to: pick{workload: sub("mixed", part), system: system.NameBigset, strategy: none}, have: tail, atMost: true, limit: 3})
 	}
 	return append(list,
 		goal{what: "times that writes waited for flushes or compactions", of: own("stalls"), have: counted, atMost: true},

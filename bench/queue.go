@@ -3,6 +3,8 @@ package bench
 import (
 	"errors"
 	"time"
+
+	"bigset/bench/system"
 )
 
 const (
@@ -22,14 +24,14 @@ const (
 // On the way, and outside of the measured time, the head of the queue is read, and an empty set of the same store beside it.
 func queue(e *env) error {
 	return e.turns(e.rivals(), func(c contender) error {
-		return e.with(c, rivalOptions(c, e.scaledMemTable(queueFull)), func(sys system) error {
+		return e.with(c, rivalOptions(c, e.scaledMemTable(queueFull)), func(sys system.System) error {
 			return e.queueOn(sys, e.blobSize(c, e.elements))
 		})
 	})
 }
 
-func (e *env) queueOn(sys system, n int) error {
-	s := sys.set(setName)
+func (e *env) queueOn(sys system.System, n int) error {
+	s := sys.Set(system.SetName)
 	before, err := tabled(sys)
 	if err != nil {
 		return err
@@ -42,7 +44,7 @@ func (e *env) queueOn(sys system, n int) error {
 		if err := runQueue(p, s, n, head); err != nil {
 			return err
 		}
-		p.user = 2 * p.ops * elementBytes
+		p.user = 2 * p.ops * system.ElementBytes
 		return p.settle(sys)
 	})
 	if err != nil {
@@ -53,26 +55,26 @@ func (e *env) queueOn(sys system, n int) error {
 		return err
 	}
 	row := Row{Workload: "queue", Elements: n}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, f, hist)
 	row.Workload = "queue/head"
 	e.rows.add(row, head.queue.all(), head.queue.hist)
 	row.Workload = "queue/head-empty"
 	e.rows.add(row, head.empty.all(), head.empty.hist)
-	if _, ok := sys.(*bigsetSystem); ok {
+	if _, ok := sys.(*system.Bigset); ok {
 		row.Workload = "queue/tabled"
 		e.rows.add(row, Figures{Ops: after - before}, nil)
 	}
-	return e.check(sys, setName, 0)
+	return e.check(sys, system.SetName, 0)
 }
 
 // tabled returns how many element keys a store has written to tables, each as often as it was.
-func tabled(sys system) (uint64, error) {
-	b, ok := sys.(*bigsetSystem)
+func tabled(sys system.System) (uint64, error) {
+	b, ok := sys.(*system.Bigset)
 	if !ok {
 		return 0, nil
 	}
-	st, err := b.store.Stats()
+	st, err := b.Store().Stats()
 	return st.KeysTabled, err
 }
 
@@ -80,17 +82,17 @@ func tabled(sys system) (uint64, error) {
 // first: the second finds the caches warm.
 type headProbe struct {
 	every        int // adds
-	busy, idle   set
+	busy, idle   system.Set
 	queue, empty *phase
 }
 
-func newHeadProbe(sys system, queue set, n int) (*headProbe, error) {
-	h := &headProbe{every: max(1, n/queueHeads), busy: queue, idle: sys.set("nothing"),
+func newHeadProbe(sys system.System, queue system.Set, n int) (*headProbe, error) {
+	h := &headProbe{every: max(1, n/queueHeads), busy: queue, idle: sys.Set("nothing"),
 		queue: &phase{hist: newHistogram()}, empty: &phase{hist: newHistogram()}}
-	if err := h.idle.insert([][]byte{[]byte("gone")}, []uint64{0}); err != nil {
+	if err := h.idle.Insert([][]byte{[]byte("gone")}, []uint64{0}); err != nil {
 		return nil, err
 	}
-	return h, h.idle.takeFirst(1)
+	return h, h.idle.TakeFirst(1)
 }
 
 // read reads both. The queue must have an element.
@@ -102,15 +104,15 @@ func (h *headProbe) read() error {
 }
 
 // readFirst measures how long the first element of a set takes.
-func (p *phase) readFirst(s set, want bool) error {
+func (p *phase) readFirst(s system.Set, want bool) error {
 	cpu, began := cpuNow(), time.Now()
-	found, err := s.first(query{limit: 1})
+	found, err := s.First(system.Query{Limit: 1})
 	took := time.Since(began)
 	p.note(took)
 	p.ops++
 	p.away += took
 	p.awayCPU += cpuNow() - cpu
-	return errors.Join(err, expect("an element at the head", found, want))
+	return errors.Join(err, system.Expect("an element at the head", found, want))
 }
 
 // all returns the figures of a phase that was measured call by call.
@@ -120,13 +122,13 @@ func (p *phase) all() (f Figures) {
 }
 
 // runQueue adds n elements and takes each off before a hundredth of n have been added behind it.
-func runQueue(p *phase, s set, n int, head *headProbe) error {
-	longest, b, length := max(queueTake, n/queueShare), newBatch(1), 0
+func runQueue(p *phase, s system.Set, n int, head *headProbe) error {
+	longest, b, length := max(queueTake, n/queueShare), system.NewBatch(1), 0
 	err := p.loop(n, func(i int) error {
-		b.reset()
-		b.arena = inOrder(b.arena, i)
-		b.list, b.dots = append(b.list, b.arena), append(b.dots, 0)
-		if err := s.insert(b.list, b.dots); err != nil {
+		b.Reset()
+		b.Arena = system.InOrder(b.Arena, i)
+		b.List, b.Dots = append(b.List, b.Arena), append(b.Dots, 0)
+		if err := s.Insert(b.List, b.Dots); err != nil {
 			return err
 		}
 		if i%head.every == head.every/2 {
@@ -138,19 +140,19 @@ func runQueue(p *phase, s set, n int, head *headProbe) error {
 			return nil
 		}
 		length -= longest / queueTake
-		return s.takeFirst(longest / queueTake)
+		return s.TakeFirst(longest / queueTake)
 	})
 	for err == nil && length > 0 { // what is left goes, too
 		some := min(length, batchSize)
-		err, length = s.takeFirst(some), length-some
+		err, length = s.TakeFirst(some), length-some
 	}
 	return err
 }
 
 func queueGoals() []goal {
-	tabled := pick{workload: "queue/tabled", system: systemBigset}
-	all := pick{workload: "queue", system: systemBigset}
-	head, empty := pick{workload: "queue/head", system: systemBigset}, pick{workload: "queue/head-empty", system: systemBigset}
+	tabled := pick{workload: "queue/tabled", system: system.NameBigset}
+	all := pick{workload: "queue", system: system.NameBigset}
+	head, empty := pick{workload: "queue/head", system: system.NameBigset}, pick{workload: "queue/head-empty", system: system.NameBigset}
 	return []goal{
 		{what: "keys written to tables, of those added", of: tabled, to: all, have: opsShare, atMost: true, limit: 0.05},
 		{what: "time to read the head, of that of an empty set", of: head, to: empty, have: latency, atMost: true, limit: 3},

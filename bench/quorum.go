@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/server/coord"
 )
 
@@ -18,7 +20,7 @@ const quorumReplicas = 3
 // and quorum-read/heap what the heap grows by while such a read is under way, in the set and in one of a tenth of its size.
 func quorumRead(e *env) error {
 	sizes := []int{max(1, e.elements/10), e.elements}
-	return e.replicated(quorumReplicas, openOptions{warm: true}, func(list []*replica) error {
+	return e.replicated(quorumReplicas, system.Options{Warm: true}, func(list []*replica) error {
 		for _, n := range sizes {
 			if err := e.replicatedLoad(setOf(n), list, n); err != nil {
 				return err
@@ -63,7 +65,7 @@ const heapLooks = 4
 func (q *quorumReads) heap(n int) error {
 	got := 0
 	count := func(n int) bool { got += n; return true }
-	if err := errors.Join(q.read(n, quorumReplicas, count), expect("elements read", got, n)); err != nil {
+	if err := errors.Join(q.read(n, quorumReplicas, count), system.Expect("elements read", got, n)); err != nil {
 		return err
 	}
 	before, most, looks := heapBytes(), uint64(0), 0
@@ -76,9 +78,9 @@ func (q *quorumReads) heap(n int) error {
 		return true
 	})
 	row := Row{Workload: "quorum-read/heap", Elements: n}
-	q.local.label(&row)
+	label(q.local, &row)
 	q.rows.add(row, Figures{HeapBytes: new(max(most, before) - before)}, nil)
-	return errors.Join(err, expect("elements read", got, n))
+	return errors.Join(err, system.Expect("elements read", got, n))
 }
 
 // rates measures the reads beside each other, in turns.
@@ -87,7 +89,7 @@ func (q *quorumReads) rates(n int) error {
 		name string
 		read func(p *phase, got *int) error
 	}{
-		{"quorum-read/local", func(p *phase, got *int) error { return p.reading(q.local.set(setOf(n)), 0, got) }},
+		{"quorum-read/local", func(p *phase, got *int) error { return p.reading(q.local.Set(setOf(n)), 0, got) }},
 		{"quorum-read", func(p *phase, got *int) error { return q.reading(p, n, 2, got) }},
 		{"quorum-read/r3", func(p *phase, got *int) error { return q.reading(p, n, quorumReplicas, got) }},
 	}
@@ -106,7 +108,7 @@ func (q *quorumReads) rates(n int) error {
 				}
 			}
 			p.ops = uint64(got)
-			return expect("elements read", got, n*reads)
+			return system.Expect("elements read", got, n*reads)
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
@@ -136,7 +138,7 @@ func (q *quorumReads) first(n int) error {
 				}
 				return !found
 			})
-			if err := errors.Join(err, expect("first elements", found, true)); err != nil {
+			if err := errors.Join(err, system.Expect("first elements", found, true)); err != nil {
 				return err
 			}
 		}
@@ -146,11 +148,11 @@ func (q *quorumReads) first(n int) error {
 }
 
 func quorumReadGoals() []goal {
-	first := pick{workload: "quorum-read/first", system: systemBigset}
-	heap := pick{workload: "quorum-read/heap", system: systemBigset}
+	first := pick{workload: "quorum-read/first", system: system.NameBigset}
+	heap := pick{workload: "quorum-read/heap", system: system.NameBigset}
 	return []goal{
-		{what: "of a local read", of: pick{workload: "quorum-read", system: systemBigset},
-			to: pick{workload: "quorum-read/local", system: systemBigset}, have: speed, limit: 0.5},
+		{what: "of a local read", of: pick{workload: "quorum-read", system: system.NameBigset},
+			to: pick{workload: "quorum-read/local", system: system.NameBigset}, have: speed, limit: 0.5},
 		{what: "until the first elements", of: first, have: milliseconds, atMost: true, limit: 5, unit: " ms"},
 		{what: "the heap grows by", of: heap, have: heapMiB, atMost: true, limit: 4, unit: " MiB"},
 	}
@@ -167,9 +169,9 @@ func heapMiB(of, _ *Figures) (float64, bool) {
 // write-quorum: one add, which is answered when two of three replicas have it on disk; they share a disk, and the third gets it
 // meanwhile. write-quorum/local is an add that one store has on disk.
 func writeQuorum(e *env) error {
-	return e.replicated(quorumReplicas, openOptions{sync: true, warm: true}, func(list []*replica) error {
+	return e.replicated(quorumReplicas, system.Options{Sync: true, Warm: true}, func(list []*replica) error {
 		local := func() error {
-			return e.insertOneByOne(list[0], list[0].set("local"), Row{Workload: "write-quorum/local", Elements: e.elements},
+			return e.insertOneByOne(list[0], list[0].Set("local"), Row{Workload: "write-quorum/local", Elements: e.elements},
 				make([]uint64, e.elements), 0, e.elements)
 		}
 		if e.round%2 == 1 {
@@ -188,14 +190,14 @@ func (e *env) writeQuorumOn(list []*replica) error {
 	err := e.measure(list[0], Row{Workload: "write-quorum", Elements: e.elements}, func(p *phase) error {
 		err := e.coordinated(list, func(c *coord.Coordinator) error {
 			return p.loop(e.elements, func(i int) error {
-				_, err := c.Write(e.ctx, coord.Write{Set: []byte(setName), Ops: e.adds(nil, i, i+1)})
+				_, err := c.Write(e.ctx, coord.Write{Set: []byte(system.SetName), Ops: e.adds(nil, i, i+1)})
 				return err
 			})
 		})
 		if err != nil {
 			return err
 		}
-		p.user = p.ops * elementBytes
+		p.user = p.ops * system.ElementBytes
 		return p.settle(list[0])
 	})
 	if err != nil {
@@ -205,7 +207,7 @@ func (e *env) writeQuorumOn(list []*replica) error {
 		if _, err := allSlots(e.ctx, list[0].peer, r.peer); i > 0 && err != nil {
 			return err
 		}
-		if err := e.check(r, setName, e.elements); err != nil {
+		if err := e.check(r, system.SetName, e.elements); err != nil {
 			return err
 		}
 	}

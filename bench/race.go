@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"bigset/bench/system"
+
 	"bigset/compaction"
 )
 
@@ -116,7 +118,7 @@ func Race(ctx context.Context, c RaceConfig) (_ []Leg, err error) {
 		c.Tick = raceTick
 	}
 	if c.quiet == 0 {
-		c.quiet = churnRest
+		c.quiet = system.RestQuiet
 	}
 	if c.Tell == nil {
 		c.Tell = func(Leg) {}
@@ -153,22 +155,22 @@ func (r *race) memTable(usual int) int { return max(raceMemTableMin, int(float64
 func (r *race) settledSet() error {
 	n := r.scaled(raceSettled)
 	r.elements = n
-	victim, gone := scatter(n, r.cfg.Seed), n-n/10
+	victim, gone := system.Scatter(n, r.cfg.Seed), n-n/10
 	return r.run(&leg{
 		state:    Leg{Name: "settled", About: "a settled set, of which nine in ten die", Elements: n},
 		memTable: r.memTable(16 << 20), load: n, bottom: true, left: n - gone,
 		work: func(l *leg) error {
 			return l.steps("removing", (gone+batchSize-1)/batchSize, func(i int, x *racing) error {
-				b := x.batch.reset()
+				b := x.batch.Reset()
 				for k := i * batchSize; k < min(gone, (i+1)*batchSize); k++ {
-					b.add(r.names(), victim(k), x.dots[victim(k)])
+					b.Add(r.names(), victim(k), x.dots[victim(k)])
 				}
 				if err := x.remove(b); err != nil {
 					return err
 				}
 				for k := range raceReads {
-					at := mix(r.cfg.Seed<<32+uint64(i*raceReads+k)) % uint64(n)
-					if err := x.page(r.names().append(nil, int(at))); err != nil {
+					at := system.Mix(r.cfg.Seed<<32+uint64(i*raceReads+k)) % uint64(n)
+					if err := x.page(r.names().Append(nil, int(at))); err != nil {
 						return err
 					}
 				}
@@ -189,9 +191,9 @@ func (r *race) queue() error {
 		work: func(l *leg) error {
 			err := l.steps("adding and taking", (n+raceQueueTurn-1)/raceQueueTurn, func(i int, x *racing) error {
 				for k := i * raceQueueTurn; k < min(n, (i+1)*raceQueueTurn); k++ {
-					b := x.batch.reset()
-					b.arena = inOrder(b.arena, k)
-					b.list, b.dots = append(b.list, b.arena), append(b.dots, 0)
+					b := x.batch.Reset()
+					b.Arena = system.InOrder(b.Arena, k)
+					b.List, b.Dots = append(b.List, b.Arena), append(b.Dots, 0)
 					if err := x.add(b); err != nil {
 						return err
 					}
@@ -226,18 +228,18 @@ func (r *race) churn() error {
 		memTable: r.memTable(12 << 20), load: n, left: n,
 		work: func(l *leg) error {
 			return l.steps("replacing", len(plan.victims), func(i int, x *racing) error {
-				gone, fresh := x.batch.reset(), x.fresh.reset()
+				gone, fresh := x.batch.Reset(), x.fresh.Reset()
 				next := n + i*len(plan.victims[i])
 				for k, v := range plan.victims[i] {
-					gone.add(r.names(), int(v), x.dots[v])
-					fresh.add(r.names(), next+k, 0)
+					gone.Add(r.names(), int(v), x.dots[v])
+					fresh.Add(r.names(), next+k, 0)
 				}
 				if err := x.exchange(gone, fresh); err != nil {
 					return err
 				}
-				x.dots = append(x.dots, fresh.dots...)
+				x.dots = append(x.dots, fresh.Dots...)
 				if i%raceChurnReads == 0 {
-					return x.page(r.names().append(nil, int(plan.victims[i][0])))
+					return x.page(r.names().Append(nil, int(plan.victims[i][0])))
 				}
 				return nil
 			})

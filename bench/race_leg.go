@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"bigset/bench/system"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"bigset"
@@ -39,15 +41,15 @@ type leg struct {
 
 // racing is a racer in a leg. One goroutine uses it, beside the sampler.
 type racing struct {
-	*bigsetSystem
-	set          *bigsetSet
-	batch, fresh *batch
+	*system.Bigset
+	set          *system.BigsetSet
+	batch, fresh *system.Batch
 	dots         []uint64 // of elements, by their numbers
 	length       int      // of the queue
 	stream       hash.Hash
 	ops          uint64
 	took         time.Duration
-	before       usage
+	before       system.Usage
 
 	mu         sync.Mutex // guards the histograms of reads: of all, and of those since the last sample
 	all, since *hdrhistogram.Histogram
@@ -62,8 +64,8 @@ func (r *race) run(l *leg) (err error) {
 	}
 	defer func() {
 		for _, x := range l.racers {
-			if x != nil && x.bigsetSystem != nil {
-				err = errors.Join(err, x.close())
+			if x != nil && x.Bigset != nil {
+				err = errors.Join(err, x.Close())
 			}
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
@@ -71,7 +73,7 @@ func (r *race) run(l *leg) (err error) {
 	for i := range l.racers {
 		l.racers[i] = newRacing()
 		s := raceStrategies[i]
-		l.state.Racers[i] = Racer{Name: RacerNames[i], Strategy: s.Name(), Record: recordFor(s).String()}
+		l.state.Racers[i] = Racer{Name: RacerNames[i], Strategy: s.Name(), Record: system.RecordFor(s).String()}
 	}
 	stop := l.sampler()
 	err = l.measured(dir)
@@ -91,7 +93,7 @@ func (r *race) run(l *leg) (err error) {
 }
 
 func newRacing() *racing {
-	return &racing{batch: newBatch(batchSize), fresh: newBatch(batchSize), stream: sha256.New(), all: newHistogram(), since: newHistogram()}
+	return &racing{batch: system.NewBatch(batchSize), fresh: system.NewBatch(batchSize), stream: sha256.New(), all: newHistogram(), since: newHistogram()}
 }
 
 // measured does all of a leg.
@@ -115,40 +117,40 @@ func (l *leg) measured(dir string) error {
 
 // prepare makes the store of a racer, with what is in it when the leg begins.
 func (l *leg) prepare(i int, dir string) error {
-	x, c := l.racers[i], contender{system: systemBigset, strategy: raceStrategies[i].Name()}
+	x, c := l.racers[i], contender{system: system.NameBigset, strategy: raceStrategies[i].Name()}
 	if l.bottom {
 		none := c
 		none.strategy = compaction.None().Name() // it compacts everything
-		if err := l.open(x, none, dir, recordFor(raceStrategies[i])); err != nil {
+		if err := l.open(x, none, dir, system.RecordFor(raceStrategies[i])); err != nil {
 			return err
 		}
 		if err := l.fill(x); err != nil {
 			return err
 		}
 		l.phase("compacting", 0)
-		if err := x.compact(l.ctx, setName); err != nil {
+		if err := x.Compact(l.ctx, system.SetName); err != nil {
 			return err
 		}
-		if err := x.close(); err != nil {
+		if err := x.Close(); err != nil {
 			return err
 		}
-		x.bigsetSystem = nil
+		x.Bigset = nil
 	}
-	if err := l.open(x, c, dir, recordFor(raceStrategies[i])); err != nil || l.bottom {
+	if err := l.open(x, c, dir, system.RecordFor(raceStrategies[i])); err != nil || l.bottom {
 		return err
 	}
 	return l.fill(x)
 }
 
 func (l *leg) open(x *racing, c contender, dir string, record compaction.Record) error {
-	sys, err := l.env.open(c, dir, openOptions{memTable: l.memTable, record: record})
+	sys, err := l.env.open(c, dir, system.Options{MemTableBytes: l.memTable, Record: record})
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x.bigsetSystem = sys.(*bigsetSystem)
-	x.set = x.handle(setName)
+	x.Bigset = sys.(*system.Bigset)
+	x.set = x.Handle(system.SetName)
 	return nil
 }
 
@@ -159,16 +161,16 @@ func (l *leg) fill(x *racing) error {
 	}
 	x.dots = make([]uint64, 0, l.load)
 	err := l.each("loading", (l.load+batchSize-1)/batchSize, func(i int) error {
-		b := x.batch.reset()
+		b := x.batch.Reset()
 		for k := i * batchSize; k < min(l.load, (i+1)*batchSize); k++ {
-			b.add(l.names(), k, 0)
+			b.Add(l.names(), k, 0)
 		}
 		err := x.add(b)
-		x.dots = append(x.dots, b.dots...)
+		x.dots = append(x.dots, b.Dots...)
 		return err
 	})
 	if err == nil {
-		_, err = x.settle(l.ctx)
+		_, err = x.Settle(l.ctx)
 	}
 	return err
 }
@@ -177,14 +179,14 @@ func (l *leg) fill(x *racing) error {
 func (l *leg) start() error {
 	for _, x := range l.racers {
 		var err error
-		if x.before, err = x.usage(); err != nil {
+		if x.before, err = x.Usage(); err != nil {
 			return err
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, x := range l.racers {
-		l.state.Racers[i].BytesBefore = x.before.tables
+		l.state.Racers[i].BytesBefore = x.before.Tables
 	}
 	l.measuring, l.began = true, time.Now()
 	return nil
@@ -240,15 +242,15 @@ func (l *leg) turns(f func(*racing) error) error {
 func (l *leg) rest() error {
 	l.phase("resting", 0)
 	for _, x := range l.racers {
-		if err := x.store.Flush(l.ctx); err != nil {
+		if err := x.Store().Flush(l.ctx); err != nil {
 			return err
 		}
 	}
 	for _, x := range l.racers {
-		if _, err := x.bigsetSystem.rest(l.ctx, l.conf.quiet); err != nil {
+		if _, err := x.Bigset.Rest(l.ctx, l.conf.quiet); err != nil {
 			return err
 		}
-		if err := x.restFully(l.ctx); err != nil {
+		if err := x.RestFully(l.ctx); err != nil {
 			return err
 		}
 	}
@@ -259,11 +261,11 @@ func (l *leg) rest() error {
 func (l *leg) check() error {
 	l.phase("verifying", 0)
 	for _, x := range l.racers {
-		if err := x.verify(setName, l.left); err != nil {
+		if err := x.Verify(system.SetName, l.left); err != nil {
 			return err
 		}
 	}
-	return expect("the second racer's operations", l.racers[1].hash(), l.racers[0].hash())
+	return system.Expect("the second racer's operations", l.racers[1].hash(), l.racers[0].hash())
 }
 
 // streamDigits is how much of the hash is shown.
@@ -280,20 +282,20 @@ func (x *racing) note(kind byte, elements [][]byte) {
 	x.ops += uint64(len(elements))
 }
 
-func (x *racing) add(b *batch) error {
-	x.note('+', b.list)
-	return x.set.insert(b.list, b.dots)
+func (x *racing) add(b *system.Batch) error {
+	x.note('+', b.List)
+	return x.set.Insert(b.List, b.Dots)
 }
 
-func (x *racing) remove(b *batch) error {
-	x.note('-', b.list)
-	return removeAll(x.set, b)
+func (x *racing) remove(b *system.Batch) error {
+	x.note('-', b.List)
+	return system.RemoveAll(x.set, b)
 }
 
-func (x *racing) exchange(gone, fresh *batch) error {
-	x.note('-', gone.list)
-	x.note('+', fresh.list)
-	return x.set.exchange(gone.list, gone.dots, fresh.list, fresh.dots)
+func (x *racing) exchange(gone, fresh *system.Batch) error {
+	x.note('-', gone.List)
+	x.note('+', fresh.List)
+	return x.set.Exchange(gone.List, gone.Dots, fresh.List, fresh.Dots)
 }
 
 // take removes the first n elements.
@@ -304,13 +306,13 @@ func (x *racing) take(n int) error {
 	x.note('t', nil)
 	x.ops += uint64(n)
 	x.length -= n
-	return x.set.takeFirst(n)
+	return x.set.TakeFirst(n)
 }
 
 // page reads up to a hundred elements, and notes how long that took.
 func (x *racing) page(from []byte) error {
 	began := time.Now()
-	for _, err := range x.store.Read(x.ctx, x.set.name, bigset.ReadOptions{From: from, Limit: racePage, BatchSize: racePage}) {
+	for _, err := range x.Store().Read(x.Context(), x.set.Name(), bigset.ReadOptions{From: from, Limit: racePage, BatchSize: racePage}) {
 		if err != nil {
 			return err
 		}
@@ -359,7 +361,7 @@ func (l *leg) sample() (Leg, error) {
 		return state, nil
 	}
 	for i, x := range l.racers {
-		u, err := x.usage()
+		u, err := x.Usage()
 		if err != nil {
 			return state, err
 		}
@@ -372,12 +374,12 @@ func (l *leg) sample() (Leg, error) {
 }
 
 // sampled takes what a store says at a moment.
-func (f *Racer) sampled(x *racing, u usage, at time.Duration, settled bool) {
-	d := u.since(x.before)
-	f.BytesBelow = d.flush + d.compact + d.rewrite
-	f.BytesWritten = d.wal + f.BytesBelow
-	f.KeysLive, f.KeysDead, f.BytesTables = u.live, u.keys-min(u.keys, u.live), u.tables
-	s := RaceSample{At: at, BytesWritten: f.BytesWritten, KeysDead: f.KeysDead, BytesTables: u.tables, SpaceBack: math.NaN(), ReadP99: math.NaN()}
+func (f *Racer) sampled(x *racing, u system.Usage, at time.Duration, settled bool) {
+	d := u.Since(x.before)
+	f.BytesBelow = d.Flush + d.Compact + d.Rewrite
+	f.BytesWritten = d.WAL + f.BytesBelow
+	f.KeysLive, f.KeysDead, f.BytesTables = u.Live, u.Keys-min(u.Keys, u.Live), u.Tables
+	s := RaceSample{At: at, BytesWritten: f.BytesWritten, KeysDead: f.KeysDead, BytesTables: u.Tables, SpaceBack: math.NaN(), ReadP99: math.NaN()}
 	if settled {
 		s.SpaceBack = spaceBack(x.before, u)
 		f.SpaceBack = new(s.SpaceBack)
@@ -394,11 +396,11 @@ func (f *Racer) sampled(x *racing, u usage, at time.Duration, settled bool) {
 }
 
 // spaceBack returns the share of what the dead took in tables that is free again. All elements take alike.
-func spaceBack(before, now usage) float64 {
-	dead := 1 - float64(now.live)/float64(max(1, before.live))
+func spaceBack(before, now system.Usage) float64 {
+	dead := 1 - float64(now.Live)/float64(max(1, before.Live))
 	if dead <= 0 {
 		return 0
 	}
-	free := 1 - float64(now.tables)/float64(max(1, before.tables))
+	free := 1 - float64(now.Tables)/float64(max(1, before.Tables))
 	return min(1, max(0, free/dead))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"bigset/bench/system"
 )
 
 // small is a race of a moment.
@@ -107,8 +109,8 @@ func TestRaceChecks(t *testing.T) {
 		"an element too many": func(*leg) error { return nil },
 		"another operation": func(l *leg) error {
 			for i, x := range l.racers {
-				b := x.batch.reset()
-				b.add(r.names(), i, x.dots[i])
+				b := x.batch.Reset()
+				b.Add(r.names(), i, x.dots[i])
 				if err := x.remove(b); err != nil {
 					return err
 				}
@@ -117,7 +119,7 @@ func TestRaceChecks(t *testing.T) {
 		},
 	} {
 		err := r.run(&leg{state: Leg{Name: "wrong"}, memTable: raceMemTableMin, load: 100, left: 99, work: work})
-		if l := r.legs[len(r.legs)-1]; !errors.Is(err, ErrWrong) || l.Finished {
+		if l := r.legs[len(r.legs)-1]; !errors.Is(err, system.ErrWrong) || l.Finished {
 			t.Errorf("%s: %v, %+v", name, err, l)
 		}
 	}
@@ -128,12 +130,12 @@ func TestRaceChecks(t *testing.T) {
 
 func TestSpaceBack(t *testing.T) {
 	t.Parallel()
-	before := usage{tables: 1000, live: 100}
+	before := system.Usage{Tables: 1000, Live: 100}
 	for _, c := range []struct {
 		tables, live uint64
 		want         float64
 	}{{1000, 100, 0}, {1000, 10, 0}, {2000, 10, 0}, {550, 10, 0.5}, {100, 10, 1}, {90, 10, 1}, {500, 100, 0}, {0, 0, 1}} {
-		if got := spaceBack(before, usage{tables: c.tables, live: c.live}); math.Abs(got-c.want) > 1e-9 {
+		if got := spaceBack(before, system.Usage{Tables: c.tables, Live: c.live}); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d bytes, %d live: %v, want %v", c.tables, c.live, got, c.want)
 		}
 	}

@@ -1,17 +1,21 @@
 package bench
 
-import "bytes"
+import (
+	"bytes"
+
+	"bigset/bench/system"
+)
 
 // ranges: time until the first element is at hand, of a range and of a prefix somewhere in the set that hold about a
 // hundred elements, and of the first hundred. Raw Pebble opens an iterator with the same bounds and seeks.
 func ranges(e *env) error {
 	return e.turns(allSystems, func(c contender) error {
 		n := e.elements
-		if c.system == systemBlob {
+		if c.system == system.NameBlob {
 			n = min(n, 10*blobMaxFull)
 		}
-		return e.with(c, openOptions{warm: true}, func(sys system) error {
-			s := sys.set(setName)
+		return e.with(c, system.Options{Warm: true}, func(sys system.System) error {
+			s := sys.Set(system.SetName)
 			if _, err := e.loaded(sys, s, n); err != nil {
 				return err
 			}
@@ -27,31 +31,31 @@ const (
 )
 
 // queriesOn measures each kind of query.
-func (e *env) queriesOn(c contender, sys system, s set, n int) error {
+func (e *env) queriesOn(c contender, sys system.System, s system.Set, n int) error {
 	queries := rangeQueries
-	if c.system == systemBlob {
+	if c.system == system.NameBlob {
 		queries = rangeQueriesBlob
 	}
-	from, to := make([]byte, 0, elementBytes), []byte("g") // behind all hexadecimal digits
-	place, digits := scatter(n, e.cfg.Seed), prefixDigits(n)
+	from, to := make([]byte, 0, system.ElementBytes), []byte("g") // behind all hexadecimal digits
+	place, digits := system.Scatter(n, e.cfg.Seed), system.PrefixDigits(n)
 	for _, kind := range []struct {
 		part string
-		ask  func(i int) query
+		ask  func(i int) system.Query
 	}{
-		{"range", func(i int) query { // from an element on, so there is a first one
-			from = e.names().append(from[:0], place(i))
-			return query{from: from, to: to, limit: rangeElements}
+		{"range", func(i int) system.Query { // from an element on, so there is a first one
+			from = e.names().Append(from[:0], place(i))
+			return system.Query{From: from, To: to, Limit: rangeElements}
 		}},
-		{"range/prefix", func(i int) query {
-			from = e.names().append(from[:0], place(i))
-			return query{prefix: bytes.Clone(from[:digits]), limit: rangeElements}
+		{"range/prefix", func(i int) system.Query {
+			from = e.names().Append(from[:0], place(i))
+			return system.Query{Prefix: bytes.Clone(from[:digits]), Limit: rangeElements}
 		}},
-		{"range/first-100", func(int) query { return query{limit: rangeElements} }},
+		{"range/first-100", func(int) system.Query { return system.Query{Limit: rangeElements} }},
 	} {
 		err := e.measure(sys, Row{Workload: kind.part, Elements: n}, func(p *phase) error {
 			missing := 0
 			err := p.loop(queries, func(i int) error {
-				found, err := s.first(kind.ask(i))
+				found, err := s.First(kind.ask(i))
 				if !found {
 					missing++
 				}
@@ -60,7 +64,7 @@ func (e *env) queriesOn(c contender, sys system, s set, n int) error {
 			if err != nil {
 				return err
 			}
-			return expect("queries without an answer", missing, 0)
+			return system.Expect("queries without an answer", missing, 0)
 		})
 		if err != nil {
 			return err
@@ -71,8 +75,8 @@ func (e *env) queriesOn(c contender, sys system, s set, n int) error {
 
 func rangeGoals() (list []goal) {
 	for _, part := range []string{"range", "range/prefix", "range/first-100"} {
-		list = append(list, goal{what: "time to the first element, of a raw seek", of: pick{workload: part, system: systemBigset},
-			to: pick{workload: part, system: systemPebble}, have: latency, atMost: true, limit: 2})
+		list = append(list, goal{what: "time to the first element, of a raw seek", of: pick{workload: part, system: system.NameBigset},
+			to: pick{workload: part, system: system.NamePebble}, have: latency, atMost: true, limit: 2})
 	}
 	return list
 }

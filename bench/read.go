@@ -1,16 +1,20 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+
+	"bigset/bench/system"
+)
 
 // read: the whole set in order with contexts, and its first 1,000 elements, from a large set and a small one of the same
 // store. An operation of a full read is one element, its latencies are those of chunks of 1,000, of a blob the whole
 // decoding; an operation of the other is one read of 1,000.
 func read(e *env) error {
 	return e.turns(allSystems, func(c contender) error {
-		return e.with(c, openOptions{warm: true}, func(sys system) error {
+		return e.with(c, system.Options{Warm: true}, func(sys system.System) error {
 			sizes := e.readSizes(c)
 			for _, n := range sizes {
-				s := sys.set(setOf(n))
+				s := sys.Set(setOf(n))
 				if _, err := e.loaded(sys, s, n); err != nil {
 					return err
 				}
@@ -30,7 +34,7 @@ const blobReadMax = 1_000_000
 
 func (e *env) readSizes(c contender) []int {
 	sizes := e.sizes()
-	if c.system == systemBlob {
+	if c.system == system.NameBlob {
 		for i, n := range sizes {
 			sizes[i] = min(n, blobReadMax)
 		}
@@ -39,7 +43,7 @@ func (e *env) readSizes(c contender) []int {
 }
 
 // setOf names the set of so many elements, where a store has several.
-func setOf(n int) string { return fmt.Sprintf("%s-%d", setName, n) }
+func setOf(n int) string { return fmt.Sprintf("%s-%d", system.SetName, n) }
 
 const (
 	readElements     = 200_000 // are read in all, by as many reads as it takes
@@ -48,8 +52,8 @@ const (
 	firstReads       = 200 // reads of the first elements
 )
 
-func (e *env) readOn(c contender, sys system, n int) error {
-	s := sys.set(setOf(n))
+func (e *env) readOn(c contender, sys system.System, n int) error {
+	s := sys.Set(setOf(n))
 	err := e.measure(sys, Row{Workload: "read", Elements: n}, func(p *phase) error {
 		want := readElements
 		if e.cfg.Full {
@@ -65,32 +69,32 @@ func (e *env) readOn(c contender, sys system, n int) error {
 			}
 		}
 		p.ops = uint64(got)
-		return expect("elements read", got, n*reads)
+		return system.Expect("elements read", got, n*reads)
 	})
 	if err != nil {
 		return err
 	}
 	reads := firstReads
-	if c.system == systemBlob {
+	if c.system == system.NameBlob {
 		reads = max(1, min(reads, 2_000_000/max(1, n))) // each decodes all
 	}
 	return e.measure(sys, Row{Workload: "read/first-1000", Elements: n}, func(p *phase) error {
 		got := 0
 		err := p.loop(reads, func(int) error {
-			return s.read(firstElements, func(n int) { got += n })
+			return s.Read(firstElements, func(n int) { got += n })
 		})
 		if err != nil {
 			return err
 		}
-		return expect("elements read", got, reads*min(n, firstElements))
+		return system.Expect("elements read", got, reads*min(n, firstElements))
 	})
 }
 
 // reading reads a set once and notes how long each chunk took.
-func (p *phase) reading(s set, limit int, got *int) error {
+func (p *phase) reading(s system.Set, limit int, got *int) error {
 	c := stopwatch{p: p}
 	c.start()
-	return s.read(limit, func(n int) {
+	return s.Read(limit, func(n int) {
 		*got += n
 		c.lap()
 	})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os/exec"
 	"time"
+
+	"bigset/bench/system"
 )
 
 const (
@@ -18,20 +20,20 @@ const (
 // a crash would leave is a checkpoint. recover/add is the time of "set add" of one element into a store that was closed in
 // order, from the start of a process to its end.
 func recovery(e *env) error {
-	c := contender{system: systemBigset}
+	c := contender{system: system.NameBigset}
 	dir := e.folder()
 	return e.inFolder(dir, func() error {
 		var row Row
-		err := e.opened(c, dir, openOptions{}, func(sys system) error {
-			sys.label(&row)
-			s, settled := sys.set(setName), e.elements-min(e.elements/2, recoverTail)
+		err := e.opened(c, dir, system.Options{}, func(sys system.System) error {
+			label(sys, &row)
+			s, settled := sys.Set(system.SetName), e.elements-min(e.elements/2, recoverTail)
 			if _, err := e.loaded(sys, s, settled); err != nil {
 				return err
 			}
 			if _, err := e.load(s, nil, settled, e.elements); err != nil {
 				return err
 			}
-			return e.recoverOn(sys.(*bigsetSystem))
+			return e.recoverOn(sys.(*system.Bigset))
 		})
 		if err != nil || e.cfg.Program == "" {
 			return err
@@ -39,29 +41,29 @@ func recovery(e *env) error {
 		if err := e.addByProgram(dir, row); err != nil {
 			return err
 		}
-		return e.opened(c, dir, openOptions{}, func(sys system) error {
-			return e.check(sys, setName, e.elements+recoverTimes)
+		return e.opened(c, dir, system.Options{}, func(sys system.System) error {
+			return e.check(sys, system.SetName, e.elements+recoverTimes)
 		})
 	})
 }
 
 // recoverOn opens what a crash would leave.
-func (e *env) recoverOn(sys *bigsetSystem) error {
+func (e *env) recoverOn(sys *system.Bigset) error {
 	p := &phase{ctx: e.ctx, hist: newHistogram(), ops: recoverTimes}
 	began, cpu := time.Now(), cpuNow()
 	for range recoverTimes {
 		left := e.folder()
 		err := e.inFolder(left, func() error {
-			if err := p.aside(func() error { return sys.store.Checkpoint(e.ctx, left) }); err != nil {
+			if err := p.aside(func() error { return sys.Store().Checkpoint(e.ctx, left) }); err != nil {
 				return err
 			}
 			began := time.Now()
-			again, err := e.open(contender{system: systemBigset}, left, openOptions{})
+			again, err := e.open(contender{system: system.NameBigset}, left, system.Options{})
 			if err != nil {
 				return err
 			}
 			p.note(time.Since(began))
-			return p.aside(func() error { return errors.Join(e.check(again, setName, e.elements), again.close()) })
+			return p.aside(func() error { return errors.Join(e.check(again, system.SetName, e.elements), again.Close()) })
 		})
 		if err != nil {
 			return err
@@ -70,7 +72,7 @@ func (e *env) recoverOn(sys *bigsetSystem) error {
 	f := Figures{}
 	f.time(p, time.Since(began)-p.away, cpuNow()-cpu-p.awayCPU)
 	row := Row{Workload: "recover", Elements: e.elements}
-	sys.label(&row)
+	label(sys, &row)
 	e.rows.add(row, f, p.hist)
 	return nil
 }
@@ -81,7 +83,7 @@ func (e *env) addByProgram(dir string, row Row) error {
 	began := time.Now()
 	err := p.loop(recoverTimes, func(i int) error {
 		element := fmt.Sprintf("by the program, %d", i)
-		out, err := exec.CommandContext(e.ctx, e.cfg.Program, "--dir", dir, "set", "add", setName, element).CombinedOutput()
+		out, err := exec.CommandContext(e.ctx, e.cfg.Program, "--dir", dir, "set", "add", system.SetName, element).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("bench: %s set add: %w: %s", e.cfg.Program, err, out)
 		}
@@ -100,9 +102,9 @@ func (e *env) addByProgram(dir string, row Row) error {
 
 func recoverGoals() []goal {
 	return []goal{
-		{what: "to open after a crash", of: pick{workload: "recover", system: systemBigset}, have: milliseconds,
+		{what: "to open after a crash", of: pick{workload: "recover", system: system.NameBigset}, have: milliseconds,
 			atMost: true, limit: 2000, unit: " ms"},
-		{what: "`set add` of one element after a clean close", of: pick{workload: "recover/add", system: systemBigset},
+		{what: "`set add` of one element after a clean close", of: pick{workload: "recover/add", system: system.NameBigset},
 			have: milliseconds, atMost: true, limit: 100, unit: " ms"},
 	}
 }

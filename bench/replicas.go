@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/clock"
 	"bigset/handoff"
@@ -18,12 +20,12 @@ import (
 
 // replica is a store in this process that holds the same sets as others.
 type replica struct {
-	*bigsetSystem
+	*system.Bigset
 	peer *local.Replica
 }
 
 // replicated opens n empty stores, calls f and throws them away.
-func (e *env) replicated(n int, o openOptions, f func([]*replica) error) error {
+func (e *env) replicated(n int, o system.Options, f func([]*replica) error) error {
 	return e.inFolders(n, func(dirs []string) error { return e.replicatedIn(dirs, o, f) })
 }
 
@@ -39,15 +41,15 @@ func (e *env) inFolders(n int, f func(dirs []string) error) error {
 }
 
 // replicatedIn opens the stores in some folders, calls f and closes them.
-func (e *env) replicatedIn(dirs []string, o openOptions, f func([]*replica) error) error {
+func (e *env) replicatedIn(dirs []string, o system.Options, f func([]*replica) error) error {
 	if len(dirs) == 0 {
 		return f(nil)
 	}
 	last := len(dirs) - 1
-	return e.opened(contender{system: systemBigset}, dirs[last], o, func(sys system) error {
-		r := &replica{bigsetSystem: sys.(*bigsetSystem)}
+	return e.opened(contender{system: system.NameBigset}, dirs[last], o, func(sys system.System) error {
+		r := &replica{Bigset: sys.(*system.Bigset)}
 		var err error
-		if r.peer, err = local.New(fmt.Sprintf("node-%d", last), r.store, peer.Normal); err != nil {
+		if r.peer, err = local.New(fmt.Sprintf("node-%d", last), r.Store(), peer.Normal); err != nil {
 			return err
 		}
 		return e.replicatedIn(dirs[:last], o, func(list []*replica) error { return f(append(list, r)) })
@@ -56,10 +58,10 @@ func (e *env) replicatedIn(dirs []string, o openOptions, f func([]*replica) erro
 
 // replicate has one replica do operations on a set, and others apply what it did. It returns the dots of the operations.
 func (e *env) replicate(name string, ops []bigset.Op, by *replica, to ...*replica) ([]clock.Dot, error) {
-	r, err := by.store.Write(e.ctx, []byte(name), ops, bigset.WriteOptions{})
+	r, err := by.Store().Write(e.ctx, []byte(name), ops, bigset.WriteOptions{})
 	for _, other := range to {
 		if err == nil {
-			err = other.store.ApplyDelta(e.ctx, r.Delta, bigset.NoSync)
+			err = other.Store().ApplyDelta(e.ctx, r.Delta, bigset.NoSync)
 		}
 	}
 	return r.Dots, err
@@ -68,7 +70,7 @@ func (e *env) replicate(name string, ops []bigset.Op, by *replica, to ...*replic
 // adds appends the adds of the elements with numbers from first to before last, each with an empty context.
 func (e *env) adds(ops []bigset.Op, first, last int) []bigset.Op {
 	for i := first; i < last; i++ {
-		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e.names().append(nil, i), Context: bigset.Saw()})
+		ops = append(ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e.names().Append(nil, i), Context: bigset.Saw()})
 	}
 	return ops
 }
@@ -86,7 +88,7 @@ func (e *env) replicatedLoad(name string, list []*replica, n int) error {
 		return err
 	}
 	for _, r := range list { // a read of all together would not miss what one lacks
-		if err := countBy(r.set(name), n); err != nil {
+		if err := system.CountBy(r.Set(name), n); err != nil {
 			return err
 		}
 	}
@@ -96,10 +98,10 @@ func (e *env) replicatedLoad(name string, list []*replica, n int) error {
 // settled flushes the stores, and waits until nothing happens in them.
 func (e *env) settled(list []*replica) error {
 	for _, r := range list {
-		if _, err := r.settle(e.ctx); err != nil {
+		if _, err := r.Settle(e.ctx); err != nil {
 			return err
 		}
-		if err := r.restFully(e.ctx); err != nil {
+		if err := r.RestFully(e.ctx); err != nil {
 			return err
 		}
 	}
@@ -204,7 +206,7 @@ func (e *env) copySet(from, to *replica, ahead bool, m *meter) error {
 	if err != nil {
 		return err
 	}
-	slot := keyscheme.SetSlot([]byte(setName))
+	slot := keyscheme.SetSlot([]byte(system.SetName))
 	_, err = mover.Copy(e.ctx, metered{from.peer, m}, handoff.Range{First: slot, Last: slot})
 	return err
 }

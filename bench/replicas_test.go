@@ -5,6 +5,8 @@ import (
 	"context"
 	"testing"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/clock"
 	"bigset/fold"
@@ -15,7 +17,7 @@ import (
 func TestMetered(t *testing.T) {
 	ctx, c := context.Background(), tiny(t).withDefaults()
 	e := &env{ctx: ctx, cfg: c, elements: 1, root: t.TempDir(), rows: &collector{}}
-	err := e.replicated(1, openOptions{}, func(list []*replica) error {
+	err := e.replicated(1, system.Options{}, func(list []*replica) error {
 		m := &meter{}
 		r := metered{list[0].peer, m}
 		scattered := &clock.Clock{}
@@ -32,7 +34,7 @@ func TestMetered(t *testing.T) {
 				t.Errorf("%s: %d bytes counted, at least %d go over", what, got, least)
 			}
 		}
-		name := []byte(setName)
+		name := []byte(system.SetName)
 		counted("facts", 5000, func() error {
 			_, _, err := r.ApplyFacts(ctx, bigset.Facts{Set: name, Keys: []fold.Element{
 				{Name: bytes.Repeat([]byte("x"), 5000), Dots: []clock.Dot{{Actor: "a", Counter: 1}}}}}, bigset.NoSync)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"bigset/bench/system"
 )
 
 // Workload is a load that can be asked for by its name.
@@ -237,7 +239,7 @@ func (e *env) folder() string {
 }
 
 // with opens a system on a fresh store, calls f and throws the store away.
-func (e *env) with(c contender, o openOptions, f func(system) error) error {
+func (e *env) with(c contender, o system.Options, f func(system.System) error) error {
 	dir := e.folder()
 	return e.inFolder(dir, func() error { return e.opened(c, dir, o, f) })
 }
@@ -253,13 +255,13 @@ func (e *env) inFolder(dir string, f func() error) (err error) {
 }
 
 // opened opens a system in a folder, calls f and closes it.
-func (e *env) opened(c contender, dir string, o openOptions, f func(system) error) (err error) {
+func (e *env) opened(c contender, dir string, o system.Options, f func(system.System) error) (err error) {
 	sys, err := e.open(c, dir, o)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if e := sys.close(); err == nil {
+		if e := sys.Close(); err == nil {
 			err = e
 		}
 	}()

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"bigset/bench/system"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"bigset/clock"
@@ -29,14 +31,14 @@ const blindForm = "blind"
 // write, as the engine must, and beside it writes blindly. Then sets are touched by an add, a look-up and a read, and what
 // they take of the heap is weighed, within the cache's bound and without one.
 func smallSets(e *env) error {
-	list := []contender{{system: systemBigset}, {system: systemPebble}, {system: systemPebble, form: blindForm}}
+	list := []contender{{system: system.NameBigset}, {system: system.NamePebble}, {system: system.NamePebble, form: blindForm}}
 	n := e.elements
 	return e.turns(list, func(c contender) error {
-		o := openOptions{warm: true, setCache: smallSetsCache(n)}
+		o := system.Options{Warm: true, SetCacheBytes: smallSetsCache(n)}
 		dir := e.folder()
 		return e.inFolder(dir, func() error {
-			err := e.opened(c, dir, o, func(sys system) error { return e.smallSetsOn(c, sys, n) })
-			if err != nil || c.system != systemBigset || e.round > 0 { // weights are the same in each round
+			err := e.opened(c, dir, o, func(sys system.System) error { return e.smallSetsOn(c, sys, n) })
+			if err != nil || c.system != system.NameBigset || e.round > 0 { // weights are the same in each round
 				return err
 			}
 			return e.weighSmallSets(c, dir, n)
@@ -52,28 +54,28 @@ func smallSetsCache(n int) int64 {
 // smallSetName appends the name of the i-th set.
 func smallSetName(dst []byte, i int) []byte { return strconv.AppendInt(append(dst, 's'), int64(i), 10) }
 
-func (e *env) smallSetsOn(c contender, sys system, n int) error {
+func (e *env) smallSetsOn(c contender, sys system.System, n int) error {
 	row := Row{Workload: "small-sets", Elements: n}
 	if c.form == blindForm {
 		row.Workload = "small-sets/blind"
 	}
 	var insert func(name, element []byte, last uint64) error
 	switch sys := sys.(type) {
-	case *bigsetSystem:
+	case *system.Bigset:
 		insert = newSmallSet(sys).insert
-	case *rawSystem:
+	case *system.Raw:
 		insert = (&rawSmallSet{sys: sys, blind: c.form == blindForm}).insert
 	}
-	name, element := make([]byte, 0, 16), make([]byte, 0, elementBytes)
+	name, element := make([]byte, 0, 16), make([]byte, 0, system.ElementBytes)
 	err := e.measure(sys, row, func(p *phase) error {
 		err := p.loop(smallSetElements*n, func(i int) error {
-			name, element = smallSetName(name[:0], i%n), e.names().append(element[:0], i)
+			name, element = smallSetName(name[:0], i%n), e.names().Append(element[:0], i)
 			return insert(name, element, uint64(i/n))
 		})
 		if err != nil {
 			return err
 		}
-		p.user = p.ops * elementBytes
+		p.user = p.ops * system.ElementBytes
 		return p.settle(sys)
 	})
 	for _, i := range []int{0, n / 2, n - 1} {
@@ -85,22 +87,24 @@ func (e *env) smallSetsOn(c contender, sys system, n int) error {
 }
 
 // newSmallSet returns a handle for one set after the other.
-func newSmallSet(b *bigsetSystem) *bigsetSmallSet { return &bigsetSmallSet{set: bigsetSet{sys: b}} }
+func newSmallSet(b *system.Bigset) *bigsetSmallSet {
+	return &bigsetSmallSet{set: b.Handle("")}
+}
 
 // bigsetSmallSet writes to one set after the other.
 type bigsetSmallSet struct {
-	set  bigsetSet
+	set  *system.BigsetSet
 	list [1][]byte
 }
 
 func (s *bigsetSmallSet) insert(name, element []byte, _ uint64) error {
-	s.set.name, s.list[0] = name, element
-	return s.set.insert(s.list[:], nil)
+	s.list[0] = element
+	return s.set.Reuse(name).Insert(s.list[:], nil)
 }
 
 // rawSmallSet is Pebble by hand for one set after the other: the keys and values that the engine writes.
 type rawSmallSet struct {
-	sys    *rawSystem
+	sys    *system.Raw
 	blind  bool // the clock key is not read
 	prefix keyscheme.Prefix
 	key    []byte
@@ -117,13 +121,13 @@ func (s *rawSmallSet) insert(name, element []byte, last uint64) error {
 		}
 	}
 	if s.value == nil {
-		s.value = keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: clock.Of(clock.Dot{Actor: rawActor, Counter: 1})})
+		s.value = keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: clock.Of(clock.Dot{Actor: system.RawActor, Counter: 1})})
 	}
-	s.key = s.prefix.AppendElement(clockKey, element, clock.Dot{Actor: rawActor, Counter: last + 1}, keyscheme.OpAdd)
-	b := s.sys.db.NewBatch()
+	s.key = s.prefix.AppendElement(clockKey, element, clock.Dot{Actor: system.RawActor, Counter: last + 1}, keyscheme.OpAdd)
+	b := s.sys.DB().NewBatch()
 	defer func() { _ = b.Close() }() // it is committed, or there is an error already
 	write := b.Merge
-	if s.sys.record == compaction.Set {
+	if s.sys.Record() == compaction.Set {
 		write = b.Set
 	}
 	if err := write(s.key[at:], keyscheme.ClosedValue, nil); err != nil {
@@ -133,14 +137,14 @@ func (s *rawSmallSet) insert(name, element []byte, last uint64) error {
 	if err := b.Set(s.key[:at], s.value, nil); err != nil {
 		return err
 	}
-	return b.Commit(s.sys.write)
+	return b.Commit(s.sys.WriteOptions())
 }
 
 // readClock gets the clock key, which is there or not.
 func (s *rawSmallSet) readClock(key []byte, there bool) error {
-	_, closer, err := s.sys.db.Get(key)
+	_, closer, err := s.sys.DB().Get(key)
 	if err == pebble.ErrNotFound {
-		return expect("clock keys", false, there)
+		return system.Expect("clock keys", false, there)
 	}
 	if err != nil {
 		return err
@@ -148,7 +152,7 @@ func (s *rawSmallSet) readClock(key []byte, there bool) error {
 	if err := closer.Close(); err != nil {
 		return err
 	}
-	return expect("clock keys", true, there)
+	return system.Expect("clock keys", true, there)
 }
 
 // What sets in memory weigh is measured on a store whose own caches are small, and full before it begins: then they do not
@@ -170,18 +174,18 @@ func (e *env) weighSmallSets(c contender, dir string, n int) error {
 		{"small-sets/bounded", bounded, bounded / smallSetBytes},
 		{"small-sets/heap", int64(n) << 20, int64(n)},
 	} {
-		o := openOptions{warm: true, memTable: weighMemTable, cache: weighBlockCache(n), setCache: w.cache}
-		err := e.opened(c, dir, o, func(sys system) error {
-			if _, err := sys.usage(); err != nil { // it reads the clocks of all sets, and so fills the block cache
+		o := system.Options{Warm: true, MemTableBytes: weighMemTable, CacheBytes: weighBlockCache(n), SetCacheBytes: w.cache}
+		err := e.opened(c, dir, o, func(sys system.System) error {
+			if _, err := sys.Usage(); err != nil { // it reads the clocks of all sets, and so fills the block cache
 				return err
 			}
 			before := heapBytes()
-			if err := e.touchSmallSets(sys.(*bigsetSystem), n, smallSetElements+i); err != nil {
+			if err := e.touchSmallSets(sys.(*system.Bigset), n, smallSetElements+i); err != nil {
 				return err
 			}
 			grown := max(0, int64(heapBytes())-int64(before))
 			row := Row{Workload: w.part, Elements: n}
-			sys.label(&row)
+			label(sys, &row)
 			e.rows.add(row, Figures{Ops: uint64(w.among), HeapBytes: new(uint64(grown))}, nil)
 			return nil
 		})
@@ -193,29 +197,29 @@ func (e *env) weighSmallSets(c contender, dir string, n int) error {
 }
 
 // touchSmallSets adds to each set its so-manieth element, looks that up, and reads the set.
-func (e *env) touchSmallSets(b *bigsetSystem, n, nth int) error {
+func (e *env) touchSmallSets(b *system.Bigset, n, nth int) error {
 	s := newSmallSet(b)
-	name, element := make([]byte, 0, 16), make([]byte, 0, elementBytes)
+	name, element := make([]byte, 0, 16), make([]byte, 0, system.ElementBytes)
 	for i := range n {
 		if i%checkEvery == 0 && e.ctx.Err() != nil {
 			return e.ctx.Err()
 		}
-		name, element = smallSetName(name[:0], i), e.names().append(element[:0], nth*n+i)
+		name, element = smallSetName(name[:0], i), e.names().Append(element[:0], nth*n+i)
 		if err := s.insert(name, element, 0); err != nil {
 			return err
 		}
-		found, err := s.set.contains(element)
+		found, err := s.set.Contains(element)
 		if err != nil {
 			return err
 		}
-		if err := expect("found", found, true); err != nil {
+		if err := system.Expect("found", found, true); err != nil {
 			return err
 		}
-		if err := countBy(&s.set, nth+1); err != nil {
+		if err := system.CountBy(s.set, nth+1); err != nil {
 			return err
 		}
 	}
-	_, err := b.settle(e.ctx)
+	_, err := b.Settle(e.ctx)
 	return err
 }
 
@@ -230,9 +234,9 @@ func heapShare(of, _ *Figures) (float64, bool) {
 func smallSetGoals() []goal {
 	return []goal{
 		beside("of raw that gets the clock key", "small-sets", "small-sets", 0.5),
-		{what: "heap of a set touched", of: pick{workload: "small-sets/heap", system: systemBigset}, have: heapShare,
+		{what: "heap of a set touched", of: pick{workload: "small-sets/heap", system: system.NameBigset}, have: heapShare,
 			atMost: true, limit: 1, unit: " KiB"},
-		{what: "heap under a bounded cache, of its bound", of: pick{workload: "small-sets/bounded", system: systemBigset},
+		{what: "heap under a bounded cache, of its bound", of: pick{workload: "small-sets/bounded", system: system.NameBigset},
 			have: heapShare, atMost: true, limit: 1.1},
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"bigset/bench/system"
 )
 
 // tableHead names the columns; numbers stand to the right, the first two to the left.
@@ -55,17 +57,17 @@ func (r *Report) writeGoals(b *bufio.Writer, workload string) {
 
 // cells returns the texts of one row.
 func (r *Report) cells(row *Row) []string {
-	system := row.System
-	if row.System == systemBigset && row.Strategy != "" && row.Strategy != r.Config.Strategy {
-		system += " " + row.Strategy
+	name := row.System
+	if row.System == system.NameBigset && row.Strategy != "" && row.Strategy != r.Config.Strategy {
+		name += " " + row.Strategy
 	}
-	cells := []string{row.Workload, system, Thousands(uint64(row.Elements)), Thousands(uint64(row.OpsPerSecond + 0.5)),
+	cells := []string{row.Workload, name, Thousands(uint64(row.Elements)), Thousands(uint64(row.OpsPerSecond + 0.5)),
 		figure(row.CPUMicros), figure(row.P50), figure(row.P99), figure(row.WriteAmp), "", ""}
-	if row.System == systemPebble {
+	if row.System == system.NamePebble {
 		return cells
 	}
 	g := goal{of: pick{workload: row.Workload, system: row.System}, have: speed}
-	to := pick{workload: row.Workload, system: systemPebble}
+	to := pick{workload: row.Workload, system: system.NamePebble}
 	for _, other := range to.rows(r.Results, "") {
 		if other.Elements == row.Elements {
 			if v := g.judge(row, other); v.known {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"bigset/bench/system"
+
 	"bigset"
 	"bigset/engine"
 )
@@ -136,7 +138,7 @@ func TestWorkloads(t *testing.T) {
 					continue
 				}
 				have = append(have, describe(r))
-				if len(r.Rounds) != 1 || r.group() != w.Name || r.System == systemBigset && r.Record == "" {
+				if len(r.Rounds) != 1 || r.group() != w.Name || r.System == system.NameBigset && r.Record == "" {
 					t.Errorf("got row %+v", r)
 				}
 			}
@@ -177,7 +179,7 @@ func testMoved(t *testing.T, rows []Row) {
 			moved[strings.TrimPrefix(r.Workload, "anti-entropy/")] = *r.BytesMoved
 		}
 	}
-	if moved["newest-copy"] < 600*elementBytes/2 || moved["newest"] < elementBytes || moved["newest"] >= moved["newest-copy"] ||
+	if moved["newest-copy"] < 600*system.ElementBytes/2 || moved["newest"] < system.ElementBytes || moved["newest"] >= moved["newest-copy"] ||
 		moved["dead"] < moved["random"]+60 {
 		t.Errorf("moved %v", moved)
 	}

@@ -223,7 +223,7 @@ func (s *scanner) ref(w *Workload, ref *Ref) {
 
 // row finds the row that a word means.
 func (s *scanner) row(w *Workload, ref *Ref, word string, begins int) {
-	ref.Row = w.Name + "/" + word
+	ref.Row = w.Name + "/" + strings.TrimPrefix(word, mainPhase+"/")
 	if word == mainPhase || word == w.Name {
 		ref.Row = w.Name
 	}

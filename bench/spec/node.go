@@ -161,10 +161,10 @@ func short(s string) string {
 
 // hint names the known name that an unknown one is nearly.
 func hint(name string, names []string) string {
-	best, least := "", 3
-	if len(name) > 64 {
+	if len(name) > 64 || slices.Contains(names, name) {
 		return ""
 	}
+	best, least := "", min(2, max(1, len(name)/3))+1
 	for _, n := range names {
 		if d := distance(strings.ToLower(name), n); d < least && d < len(n) {
 			best, least = n, d

@@ -16,7 +16,7 @@ var options = []Option{
 	{"l0-compaction-file-threshold", "L0CompactionFileThreshold", 1, 100_000, false, "tables of L0 at which it is compacted"},
 	{"l0-stop-writes-threshold", "L0StopWritesThreshold", 1, 1000, false, "sublevels of L0 at which writes wait"},
 	{"lbase-max-bytes", "LBaseMaxBytes", 1 << 10, bytesMax, true, "greatest size of the level below L0"},
-	{"target-file-size", "TargetFileSizes[0]", 1 << 10, 1 << 32, true, "size of a table in the level below L0; each level further down has twice that"},
+	{"target-file-size", "TargetFileSizes[0]", 1 << 10, 1 << 32, true, "size of a table of L0; each level below has twice that of the one above"},
 	{"flush-split-bytes", "FlushSplitBytes", 0, bytesMax, true, "size at which a flush begins another table"},
 	{"memtable-stop-writes-threshold", "MemTableStopWritesThreshold", 2, 1000, false, "memtables at which writes wait"},
 	{"compactions", "CompactionConcurrencyRange (upper)", 1, 256, false, "greatest number of compactions at a time"},

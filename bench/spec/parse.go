@@ -153,24 +153,18 @@ func (r *reader) syntax(err error) {
 	r.at(line, column, "not YAML: %s", strings.ReplaceAll(what, "\n", " "))
 }
 
-// plain reports whether no node under n, n included, is an alias or has an anchor or a tag of its own.
+// plain reports whether no node under n, n included, is an alias or has an anchor or a tag of its own. It stops at the first that is or has.
 func (r *reader) plain(n *yaml.Node) bool {
-	before := len(r.problems)
-	r.walk(n)
-	return len(r.problems) == before
-}
-
-func (r *reader) walk(n *yaml.Node) {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		r.wrong(n, "an alias: write the value again, files have no aliases")
-		return
+		return false
 	case n.Anchor != "":
-		r.wrong(n, "an anchor: files have none")
+		r.wrong(n, "an anchor: write the value again where it is needed, files have no anchors")
+		return false
 	case n.Style&yaml.TaggedStyle != 0:
 		r.wrong(n, "a tag: values have none, their keys say what they are")
+		return false
 	}
-	for _, c := range n.Content {
-		r.walk(c)
-	}
+	return !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return !r.plain(c) })
 }

@@ -85,10 +85,12 @@ func (r *reader) workload(n *yaml.Node) *Workload {
 
 // needs reports keys that an object lacks.
 func (r *reader) needs(p place, what string, keys ...string) {
-	for _, k := range keys {
-		if p.keys != nil && p.keys[k] == nil {
-			r.wrong(p.node, "%s has no %s: it must have %s", what, k, list(keys))
-		}
+	if p.keys == nil {
+		return // it is no mapping
+	}
+	lacks := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return p.keys[k] != nil })
+	if len(lacks) > 0 {
+		r.wrong(p.node, "%s has no %s: it must have %s", what, list(lacks), list(keys))
 	}
 }
 

@@ -267,7 +267,7 @@ type Assertion struct {
 type Ref struct {
 	Figure   string // as in the JSON of reports: p99_us, or without its unit: p99
 	Row      string // as in reports: the workload's name, "workload/phase", "workload/role" (of main) or "workload/phase/role"
-	System   System // bigset, where the text names none
+	System   System // the first of the workload's, where the text names none
 	Strategy string // "" is the run's
 	Smallest bool   // the row of the least size, in place of the size of the other figure
 }

@@ -1,4 +1,4 @@
-package bench
+package system
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 	"bigset/keyscheme"
 )
 
-// rawSystem is Pebble by hand. It writes the keys that the engine writes, with values of the same sizes, in the same
+// Raw is Pebble by hand. It writes the keys that the engine writes, with values of the same sizes, in the same
 // batches, and reads as one does who knows Pebble well. It keeps no clock: the values of clock and tombstone keys are
 // bytes of the right length.
-type rawSystem struct {
+type Raw struct {
 	folder  string
 	cache   *pebble.Cache
 	options *pebble.Options
@@ -35,28 +35,28 @@ type rawSystem struct {
 	counters map[string]*atomic.Uint64 // the last dot of each set
 }
 
-// rawActor is as long as the actors of the engine.
-const rawActor = clock.Actor("raw-pebble-1")
+// RawActor is as long as the actors of the engine.
+const RawActor = clock.Actor("raw-pebble-1")
 
-func openRaw(dir string, o openOptions) (*rawSystem, error) {
+func openRaw(dir string, o Options) (*Raw, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	po := engine.BaselineOptions(o.memTable)
-	cache := engine.BaselineCache(o.memTable, o.cache)
+	po := engine.BaselineOptions(o.MemTableBytes)
+	cache := engine.BaselineCache(o.MemTableBytes, o.CacheBytes)
 	po.Cache, po.Logger = cache, quiet{}
 	db, err := pebble.Open(dir, po)
 	if err != nil {
 		cache.Unref()
 		return nil, err
 	}
-	r := &rawSystem{folder: dir, cache: cache, options: po, db: db, record: o.record, deletes: o.deletes, counters: map[string]*atomic.Uint64{}}
+	r := &Raw{folder: dir, cache: cache, options: po, db: db, record: o.Record, deletes: o.Deletes, counters: map[string]*atomic.Uint64{}}
 	r.write = pebble.NoSync
-	if o.sync {
+	if o.Sync {
 		r.write = pebble.Sync
 	}
 	if err := r.meta(metaKeys[0], metaKeys[1]); err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
@@ -66,7 +66,7 @@ func openRaw(dir string, o openOptions) (*rawSystem, error) {
 // one would compact where the other does not.
 var metaKeys = [][]byte{{1}, {3}, {2}}
 
-func (r *rawSystem) meta(keys ...[]byte) error {
+func (r *Raw) meta(keys ...[]byte) error {
 	b := r.db.NewBatch()
 	for _, key := range keys {
 		if err := b.Set(key, make([]byte, 64), nil); err != nil {
@@ -77,7 +77,7 @@ func (r *rawSystem) meta(keys ...[]byte) error {
 }
 
 // mark writes what the engine writes before the first write after an open.
-func (r *rawSystem) mark() error { return r.meta(metaKeys[0], metaKeys[2]) }
+func (r *Raw) mark() error { return r.meta(metaKeys[0], metaKeys[2]) }
 
 // quiet is a logger that says nothing, and panics where Pebble must not go on.
 type quiet struct{}
@@ -88,84 +88,108 @@ func (quiet) Fatalf(format string, args ...any) {
 	panic(fmt.Errorf("bench: Pebble cannot go on: "+format, args...))
 }
 
-func (r *rawSystem) dir() string { return r.folder }
+// DB returns the Pebble below, for what only that can do.
+func (r *Raw) DB() *pebble.DB { return r.db }
 
-func (r *rawSystem) close() error {
+// PebbleOptions returns what it was opened with.
+func (r *Raw) PebbleOptions() *pebble.Options { return r.options }
+
+// WriteOptions returns the options of its commits: whether they are synced.
+func (r *Raw) WriteOptions() *pebble.WriteOptions { return r.write }
+
+// Record returns the kind of record that it writes.
+func (r *Raw) Record() compaction.Record { return r.record }
+
+// Dir implements System.
+func (r *Raw) Dir() string { return r.folder }
+
+// Close implements System.
+func (r *Raw) Close() error {
 	err := r.db.Close()
 	r.cache.Unref()
 	return err
 }
 
-func (r *rawSystem) label(row *Row) { row.System, row.Record = systemPebble, r.record.String() }
+// Label implements System.
+func (r *Raw) Label() (system, record, strategy string) {
+	return NamePebble, r.record.String(), ""
+}
 
-func (r *rawSystem) fill(elements [][]byte) error {
-	s := r.handle(warmName())
-	if err := errors.Join(r.mark(), s.insert(elements, nil), r.db.Flush()); err != nil {
+// Fill implements System.
+func (r *Raw) Fill(elements [][]byte) error {
+	s := r.Handle(WarmName())
+	if err := errors.Join(r.mark(), s.Insert(elements, nil), r.db.Flush()); err != nil {
 		return err
 	}
-	if err := errors.Join(s.exchange(nil, nil, nil, nil), r.db.Flush()); err != nil {
+	if err := errors.Join(s.Exchange(nil, nil, nil, nil), r.db.Flush()); err != nil {
 		return err
 	}
 	b := s.prefix.Elements()
 	return r.db.Excise(context.Background(), pebble.KeyRange{Start: b.Lower, End: b.Upper})
 }
 
-func (r *rawSystem) settle(ctx context.Context) (time.Time, error) {
+// Settle implements System.
+func (r *Raw) Settle(ctx context.Context) (time.Time, error) {
 	if err := r.db.Flush(); err != nil {
 		return time.Time{}, err
 	}
-	return resting(ctx, restEnough, func() (state, bool, error) {
+	return Resting(ctx, restEnough, func() (state, bool, error) {
 		m := r.db.Metrics()
 		st := state{flushes: uint64(m.Flush.Count), compactions: uint64(m.Compact.Count), debt: m.Compact.EstimatedDebt}
 		return st, m.Compact.NumInProgress > 0 || m.Flush.NumInProgress > 0, nil
 	})
 }
 
-func (r *rawSystem) usage() (usage, error) {
+// Usage implements System.
+func (r *Raw) Usage() (Usage, error) {
 	m := r.db.Metrics()
-	u := usage{wal: m.WAL.BytesWritten}
+	u := Usage{WAL: m.WAL.BytesWritten}
 	for _, l := range m.Levels {
-		u.flush += l.TableBytesFlushed
-		u.compact += l.TableBytesCompacted
-		u.rewrite += l.TableBytesIngested
-		u.read += l.TableBytesRead
-		u.tables += uint64(l.TablesSize)
+		u.Flush += l.TableBytesFlushed
+		u.Compact += l.TableBytesCompacted
+		u.Rewrite += l.TableBytesIngested
+		u.Read += l.TableBytesRead
+		u.Tables += uint64(l.TablesSize)
 	}
 	return u, nil
 }
 
-func (r *rawSystem) compact(ctx context.Context, name string) error {
-	b := r.handle(name).prefix.All()
+// Compact implements System.
+func (r *Raw) Compact(ctx context.Context, name string) error {
+	b := r.Handle(name).prefix.All()
 	return errors.Join(r.db.Flush(), r.db.Compact(ctx, b.Lower, b.Upper, false))
 }
 
-// drop writes one range delete.
-func (r *rawSystem) drop(name string) error {
-	b := r.handle(name).prefix.Elements()
+// Drop writes one range delete.
+func (r *Raw) Drop(name string) error {
+	b := r.Handle(name).prefix.Elements()
 	return r.db.DeleteRange(b.Lower, b.Upper, pebble.Sync)
 }
 
-func (r *rawSystem) verify(name string, elements int) error { return countBy(r.set(name), elements) }
+// Verify implements System.
+func (r *Raw) Verify(name string, elements int) error { return CountBy(r.Set(name), elements) }
 
-func (r *rawSystem) set(name string) set { return r.handle(name) }
+// Set implements System.
+func (r *Raw) Set(name string) Set { return r.Handle(name) }
 
-func (r *rawSystem) handle(name string) *rawSet {
+// Handle returns a handle of a set, as Set does.
+func (r *Raw) Handle(name string) *RawSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.counters[name] == nil {
 		r.counters[name] = &atomic.Uint64{}
 	}
-	s := &rawSet{sys: r, prefix: keyscheme.NewPrefix([]byte(name)), last: r.counters[name]}
+	s := &RawSet{sys: r, prefix: keyscheme.NewPrefix([]byte(name)), last: r.counters[name]}
 	s.clockKey, s.tombstoneKey = s.prefix.AppendClock(nil), s.prefix.AppendTombstone(nil)
 	seen := &clock.Clock{}
-	seen.AddRange(rawActor, 1, 1<<20)
+	seen.AddRange(RawActor, 1, 1<<20)
 	s.clockValue = keyscheme.AppendClockValue(nil, keyscheme.ClockValue{Seen: seen})
 	return s
 }
 
-// rawSet is the keys of one set.
-type rawSet struct {
-	sys                    *rawSystem
+// RawSet is the keys of one set.
+type RawSet struct {
+	sys                    *Raw
 	prefix                 keyscheme.Prefix
 	last                   *atomic.Uint64
 	clockKey, tombstoneKey []byte
@@ -174,14 +198,21 @@ type rawSet struct {
 	buf                    []byte
 }
 
-func (s *rawSet) insert(elements [][]byte, dots []uint64) error {
+// KeyPrefix returns the prefix of the set's keys.
+func (s *RawSet) KeyPrefix() keyscheme.Prefix { return s.prefix }
+
+// LastDot returns the counter of the last dot, which all handles of the set share.
+func (s *RawSet) LastDot() *atomic.Uint64 { return s.last }
+
+// Insert implements Set.
+func (s *RawSet) Insert(elements [][]byte, dots []uint64) error {
 	return s.commit(func(b *pebble.Batch) error {
 		return s.add(b, elements, dots)
 	})
 }
 
 // commit commits a batch with the clock key behind what f writes.
-func (s *rawSet) commit(f func(b *pebble.Batch) error) (err error) {
+func (s *RawSet) commit(f func(b *pebble.Batch) error) (err error) {
 	b := s.sys.db.NewBatch()
 	defer func() {
 		if e := b.Close(); err == nil {
@@ -199,10 +230,10 @@ func (s *rawSet) commit(f func(b *pebble.Batch) error) (err error) {
 }
 
 // add writes element keys.
-func (s *rawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
+func (s *RawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
 	last := s.last.Add(uint64(len(elements)))
 	for i, e := range elements {
-		dot := clock.Dot{Actor: rawActor, Counter: last - uint64(len(elements)-1-i)}
+		dot := clock.Dot{Actor: RawActor, Counter: last - uint64(len(elements)-1-i)}
 		if dots != nil {
 			dots[i] = dot.Counter
 		}
@@ -218,7 +249,8 @@ func (s *rawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
 	return nil
 }
 
-func (s *rawSet) observe(element []byte, old uint64) error {
+// Observe implements Set.
+func (s *RawSet) Observe(element []byte, old uint64) error {
 	return s.commit(func(b *pebble.Batch) error {
 		if err := s.add(b, [][]byte{element}, nil); err != nil || old == 0 {
 			return err
@@ -227,14 +259,15 @@ func (s *rawSet) observe(element []byte, old uint64) error {
 	})
 }
 
-func (s *rawSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
+// Exchange implements Set.
+func (s *RawSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	s.last.Add(uint64(len(gone)))
 	return s.commit(func(b *pebble.Batch) error {
 		if err := s.add(b, fresh, freshDots); err != nil {
 			return err
 		}
 		for i := 0; s.sys.deletes && i < len(gone); i++ {
-			s.buf = s.prefix.AppendElement(s.buf[:0], gone[i], clock.Dot{Actor: rawActor, Counter: goneDots[i]}, keyscheme.OpAdd)
+			s.buf = s.prefix.AppendElement(s.buf[:0], gone[i], clock.Dot{Actor: RawActor, Counter: goneDots[i]}, keyscheme.OpAdd)
 			if err := b.Delete(s.buf, nil); err != nil {
 				return err
 			}
@@ -243,7 +276,8 @@ func (s *rawSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, fres
 	})
 }
 
-func (s *rawSet) takeFirst(n int) error {
+// TakeFirst implements Set.
+func (s *RawSet) TakeFirst(n int) error {
 	s.last.Add(uint64(n))
 	return s.commit(func(b *pebble.Batch) error {
 		bounds, taken := s.prefix.Elements(), 0
@@ -257,27 +291,28 @@ func (s *rawSet) takeFirst(n int) error {
 			}
 			taken++
 		}
-		return errors.Join(expect("elements taken off", taken, n), b.Set(s.tombstoneKey, s.tombstone(n), nil), it.Close())
+		return errors.Join(Expect("elements taken off", taken, n), b.Set(s.tombstoneKey, s.tombstone(n), nil), it.Close())
 	})
 }
 
 // tombstone returns a value as long as what a tombstone grows by with n removes.
-func (s *rawSet) tombstone(n int) []byte {
+func (s *RawSet) tombstone(n int) []byte {
 	if s.tombstones == nil {
 		s.tombstones = map[int][]byte{}
 	}
 	if s.tombstones[n] == nil {
 		var dead clock.Clock
 		for i := range n { // what was killed is scattered, the removes' own dots are a run
-			dead.Add(clock.Dot{Actor: rawActor, Counter: 1 + mix(uint64(i))%(1<<20)})
-			dead.Add(clock.Dot{Actor: rawActor, Counter: 1<<20 + uint64(i)})
+			dead.Add(clock.Dot{Actor: RawActor, Counter: 1 + Mix(uint64(i))%(1<<20)})
+			dead.Add(clock.Dot{Actor: RawActor, Counter: 1<<20 + uint64(i)})
 		}
 		s.tombstones[n] = keyscheme.AppendTombstoneValue(nil, &dead)
 	}
 	return s.tombstones[n]
 }
 
-func (s *rawSet) contains(element []byte) (found bool, err error) {
+// Contains implements Set.
+func (s *RawSet) Contains(element []byte) (found bool, err error) {
 	s.buf = s.prefix.AppendElementBound(s.buf[:0], element)
 	it, err := s.sys.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
@@ -290,9 +325,9 @@ func (s *rawSet) contains(element []byte) (found bool, err error) {
 	return found, it.Close()
 }
 
-// get looks up the key of an element by its dot, which nobody but a benchmark knows.
-func (s *rawSet) get(element []byte, dot uint64) (bool, error) {
-	s.buf = s.prefix.AppendElement(s.buf[:0], element, clock.Dot{Actor: rawActor, Counter: dot}, keyscheme.OpAdd)
+// Get looks up the key of an element by its dot, which nobody but a benchmark knows.
+func (s *RawSet) Get(element []byte, dot uint64) (bool, error) {
+	s.buf = s.prefix.AppendElement(s.buf[:0], element, clock.Dot{Actor: RawActor, Counter: dot}, keyscheme.OpAdd)
 	_, closer, err := s.sys.db.Get(s.buf)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, nil
@@ -306,7 +341,8 @@ func (s *rawSet) get(element []byte, dot uint64) (bool, error) {
 // rawChunk is how many keys a scan tells of at a time.
 const rawChunk = 1000
 
-func (s *rawSet) read(limit int, each func(n int)) (err error) {
+// Read implements Set.
+func (s *RawSet) Read(limit int, each func(n int)) (err error) {
 	b := s.prefix.Elements()
 	it, err := s.sys.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
@@ -327,13 +363,14 @@ func (s *rawSet) read(limit int, each func(n int)) (err error) {
 	return it.Close()
 }
 
-func (s *rawSet) first(q query) (found bool, err error) {
+// First implements Set.
+func (s *RawSet) First(q Query) (found bool, err error) {
 	b := s.prefix.Elements()
 	switch {
-	case q.prefix != nil:
-		b = s.prefix.Starting(q.prefix)
-	case q.from != nil:
-		b = s.prefix.Range(keyscheme.Before(q.from), keyscheme.Before(q.to))
+	case q.Prefix != nil:
+		b = s.prefix.Starting(q.Prefix)
+	case q.From != nil:
+		b = s.prefix.Range(keyscheme.Before(q.From), keyscheme.Before(q.To))
 	}
 	it, err := s.sys.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {

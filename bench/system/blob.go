@@ -1,4 +1,4 @@
-package bench
+package system
 
 import (
 	"bytes"
@@ -12,56 +12,44 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// blobSystem keeps a set as one value, in the same Pebble as rawSystem. Each operation reads the value, decodes it, and a
+// Blob keeps a set as one value, in the same Pebble as Raw. Each operation reads the value, decodes it, and a
 // write encodes and writes all of it again. Beside its elements, in order and each with a dot, it holds the last dot.
-type blobSystem struct {
-	*rawSystem
+type Blob struct {
+	*Raw
 	writing sync.Mutex // operations on one value exclude each other
 }
 
-// blobMax is the number of elements up to which a blob is written at each operation.
-const (
-	blobMax     = 1_000
-	blobMaxFull = 10_000
-)
-
-// blobSize returns how many elements a set of blob has where others have n, and each operation rewrites it.
-func (e *env) blobSize(c contender, n int) int {
-	switch {
-	case c.system != systemBlob:
-		return n
-	case e.cfg.Full:
-		return min(n, blobMaxFull)
-	}
-	return min(n, blobMax)
-}
-
-func openBlob(dir string, o openOptions) (*blobSystem, error) {
+func openBlob(dir string, o Options) (*Blob, error) {
 	raw, err := openRaw(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	return &blobSystem{rawSystem: raw}, nil
+	return &Blob{Raw: raw}, nil
 }
 
-func (b *blobSystem) label(r *Row) { r.System = systemBlob }
+// Label implements System.
+func (b *Blob) Label() (system, record, strategy string) { return NameBlob, "", "" }
 
-func (b *blobSystem) set(name string) set { return &blobSet{sys: b, key: blobKey(name)} }
+// Set implements System.
+func (b *Blob) Set(name string) Set { return &BlobSet{sys: b, key: blobKey(name)} }
 
 func blobKey(name string) []byte { return append([]byte("blob"), name...) }
 
-func (b *blobSystem) compact(ctx context.Context, name string) error {
+// Compact implements System.
+func (b *Blob) Compact(ctx context.Context, name string) error {
 	key := blobKey(name)
 	return errors.Join(b.db.Flush(), b.db.Compact(ctx, key, append(bytes.Clone(key), 0), false))
 }
 
-func (b *blobSystem) drop(name string) error { return b.db.Delete(blobKey(name), pebble.Sync) }
+// Drop implements System.
+func (b *Blob) Drop(name string) error { return b.db.Delete(blobKey(name), pebble.Sync) }
 
-func (b *blobSystem) verify(name string, elements int) error { return countBy(b.set(name), elements) }
+// Verify implements System.
+func (b *Blob) Verify(name string, elements int) error { return CountBy(b.Set(name), elements) }
 
-// blobSet is a set in one value.
-type blobSet struct {
-	sys     *blobSystem
+// BlobSet is a set in one value.
+type BlobSet struct {
+	sys     *Blob
 	key     []byte
 	value   blobValue
 	encoded []byte
@@ -145,7 +133,7 @@ func (v *blobValue) add(elements [][]byte, dots []uint64) {
 }
 
 // loaded calls f with the value decoded.
-func (s *blobSet) loaded(f func() error) error {
+func (s *BlobSet) loaded(f func() error) error {
 	value, closer, err := s.sys.db.Get(s.key)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
@@ -161,7 +149,7 @@ func (s *blobSet) loaded(f func() error) error {
 }
 
 // change reads, changes and rewrites the value.
-func (s *blobSet) change(f func()) error {
+func (s *BlobSet) change(f func()) error {
 	s.sys.writing.Lock()
 	defer s.sys.writing.Unlock()
 	return s.loaded(func() error {
@@ -171,15 +159,18 @@ func (s *blobSet) change(f func()) error {
 	})
 }
 
-func (s *blobSet) insert(elements [][]byte, dots []uint64) error {
+// Insert implements Set.
+func (s *BlobSet) Insert(elements [][]byte, dots []uint64) error {
 	return s.change(func() { s.value.add(elements, dots) })
 }
 
-func (s *blobSet) observe(element []byte, _ uint64) error {
+// Observe implements Set.
+func (s *BlobSet) Observe(element []byte, _ uint64) error {
 	return s.change(func() { s.value.add([][]byte{element}, nil) })
 }
 
-func (s *blobSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
+// Exchange implements Set.
+func (s *BlobSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	missing := 0
 	err := s.change(func() {
 		for i, e := range gone {
@@ -195,10 +186,11 @@ func (s *blobSet) exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, fre
 	if err != nil {
 		return err
 	}
-	return expect("elements that were not there", missing, 0)
+	return Expect("elements that were not there", missing, 0)
 }
 
-func (s *blobSet) takeFirst(n int) error {
+// TakeFirst implements Set.
+func (s *BlobSet) TakeFirst(n int) error {
 	had := 0
 	err := s.change(func() {
 		had = len(s.value.entries)
@@ -207,10 +199,11 @@ func (s *blobSet) takeFirst(n int) error {
 	if err != nil {
 		return err
 	}
-	return expect("elements taken off", min(n, had), n)
+	return Expect("elements taken off", min(n, had), n)
 }
 
-func (s *blobSet) contains(element []byte) (found bool, err error) {
+// Contains implements Set.
+func (s *BlobSet) Contains(element []byte) (found bool, err error) {
 	err = s.loaded(func() error {
 		_, found = s.value.find(element)
 		return nil
@@ -218,7 +211,8 @@ func (s *blobSet) contains(element []byte) (found bool, err error) {
 	return found, err
 }
 
-func (s *blobSet) read(limit int, each func(n int)) error {
+// Read implements Set.
+func (s *BlobSet) Read(limit int, each func(n int)) error {
 	return s.loaded(func() error {
 		n := len(s.value.entries)
 		if limit > 0 {
@@ -229,11 +223,12 @@ func (s *blobSet) read(limit int, each func(n int)) error {
 	})
 }
 
-func (s *blobSet) first(q query) (found bool, err error) {
+// First implements Set.
+func (s *BlobSet) First(q Query) (found bool, err error) {
 	err = s.loaded(func() error {
-		from := q.from
-		if q.prefix != nil {
-			from = q.prefix
+		from := q.From
+		if q.Prefix != nil {
+			from = q.Prefix
 		}
 		at, _ := s.value.find(from)
 		found = at < len(s.value.entries)

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"bigset/bench/system"
+	"bigset/compaction"
+)
+
+// ErrWrong is in the chain of errors about a system that gave a wrong answer.
+var ErrWrong = system.ErrWrong
+
+// contender is a system that takes part in a comparison; bigset with a strategy, "" for the run's, and where that is what is
+// compared a form of context.
+type contender struct{ system, strategy, form string }
+
+// allSystems are those that the plain workloads compare.
+var allSystems = []contender{{system: system.NameBigset}, {system: system.NamePebble}, {system: system.NameBlob}}
+
+// fill replaces zeros by what the run says, for a strategy.
+func (c Config) fill(o system.Options, strategy string) (system.Options, error) {
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = c.MemTableBytes
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = c.CacheBytes
+	}
+	o.Sync = o.Sync || c.Sync
+	if o.Record == 0 {
+		s, err := compaction.ByName(strategy)
+		if err != nil {
+			return o, err
+		}
+		o.Record = system.RecordFor(s)
+	}
+	return o, nil
+}
+
+// open opens a system in a folder.
+func (e *env) open(c contender, dir string, o system.Options) (sys system.System, err error) {
+	strategy := c.strategy
+	if strategy == "" {
+		strategy = e.cfg.Strategy
+	}
+	if o, err = e.cfg.fill(o, strategy); err != nil {
+		return nil, err
+	}
+	return system.Open(e.ctx, c.system, strategy, dir, o)
+}
+
+// label fills in what a row says of a system.
+func label(sys system.System, r *Row) { r.System, r.Record, r.Strategy = sys.Label() }
+
+// verifyMax is the greatest number of elements at which stores are verified after a round.
+const verifyMax = 1_000_000
+
+// check verifies a store outside the measured time, when it is small.
+func (e *env) check(sys system.System, name string, elements int) error {
+	if elements > verifyMax {
+		return nil
+	}
+	return sys.Verify(name, elements)
+}
+
+// blobMax is the number of elements up to which a blob is written at each operation.
+const (
+	blobMax     = 1_000
+	blobMaxFull = 10_000
+)
+
+// blobSize returns how many elements a set of blob has where others have n, and each operation rewrites it.
+func (e *env) blobSize(c contender, n int) int {
+	switch {
+	case c.system != system.NameBlob:
+		return n
+	case e.cfg.Full:
+		return min(n, blobMaxFull)
+	}
+	return min(n, blobMax)
+}

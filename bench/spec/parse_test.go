@@ -1,0 +1,203 @@
+package spec
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the messages of files in testdata/bad into them")
+
+var strategies = Known{Strategies: []Strategy{
+	{"default", []string{"merge"}}, {"rewriter", []string{"merge", "set"}}, {"point-deletes", []string{"set"}}, {"none", []string{"merge", "set"}},
+}}
+
+// Each file in testdata/bad begins with the messages that it is refused with, as comments.
+func TestBad(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, rest := "", string(text)
+		for strings.HasPrefix(rest, "#! ") {
+			line, after, _ := strings.Cut(rest, "\n")
+			want, rest = want+line[3:]+"\n", after
+		}
+		_, err = Parse(filepath.Base(file), text, strategies)
+		if err == nil {
+			t.Errorf("%s is accepted", file)
+			continue
+		}
+		if !errors.Is(err, ErrFile) {
+			t.Errorf("%s: %v is not an ErrFile", file, err)
+		}
+		if *rewrite {
+			mark(t, file, rest)
+		} else if got := err.Error() + "\n"; got != want {
+			t.Errorf("%s:\ngot  %swant %s", file, got, want)
+		}
+	}
+}
+
+// mark writes a file again, with the messages at its top.
+func mark(t *testing.T, file, rest string) {
+	t.Helper()
+	head := ""
+	for range 2 { // lines move by as many as there are messages
+		_, err := Parse(filepath.Base(file), []byte(head+rest), strategies)
+		head = "#! " + strings.ReplaceAll(err.Error(), "\n", "\n#! ") + "\n"
+	}
+	if err := os.WriteFile(file, []byte(head+rest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The file of the package comment, and what it means.
+func TestParse(t *testing.T) {
+	text, err := os.ReadFile("testdata/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Parse("all.yaml", text, strategies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	main, rising := w.Phases[1], w.Phases[3]
+	write := main.Roles[0]
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"seed", w.Seed, uint64(7)},
+		{"second small size", w.Small[1], 10_000},
+		{"strategy of the run", w.Strategies[0], ""},
+		{"elements", w.Elements, Elements{8, 64, true}},
+		{"sets", w.Sets, Sets{Count{Absolute: 10}, Distribution{Kind: Zipfian, Theta: 0.9}}},
+		{"cache", w.Store.CacheBytes, int64(4096)},
+		{"memtable", w.Store.MemTableBytes, 64 << 20},
+		{"option", w.Store.Pebble["lbase-max-bytes"], int64(64 << 20)},
+		{"load", w.Phases[0].Ops, Count{Of: 1}},
+		{"rate", write.Rate, 1500.0},
+		{"turns", write.Turns, true},
+		{"context", write.Context, None},
+		{"mix", write.Mix[0], Share{Exchange, 3}},
+		{"young", write.Choose, Distribution{Kind: Young, Share: 0.05, Choices: 0.9}},
+		{"window", main.Roles[1].Choose.Window, Count{Of: 0.1}},
+		{"theta", w.Phases[4].Roles[0].Choose.Theta, 0.99},
+		{"one client", w.Phases[4].Roles[0].Clients, 1},
+		{"duration", rising.Duration, 10 * time.Second},
+		{"full duration", rising.DurationFull, 90 * time.Second},
+		{"end rate", rising.Roles[0].RateEnd, 1000.0},
+		{"rows", strings.Join(w.Rows(), " "), "all all/write all/probe all/again all/rising all/timed all/taken all/settled all/emptied"},
+		{"of", w.Assertions[1].Of, Ref{"p99_us", "all/write", Bigset, "rewriter", false}},
+		{"to", w.Assertions[1].To, Ref{"p99_us", "all/write", Bigset, "", false}},
+		{"at most", w.Assertions[1].AtMost, true},
+		{"limit in percents", w.Assertions[2].Limit, 0.5},
+		{"difference", w.Assertions[3].Minus, true},
+		{"smallest", w.Assertions[3].To.Smallest, true},
+		{"limit in bytes", w.Assertions[3].Limit, float64(16 << 20)},
+		{"meaning", w.Assertions[0].Means, "ops(main) >= 1"},
+		{"source", w.Source, string(text)},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+// A count at a size is at least 1, unless it is zero.
+func TestCount(t *testing.T) {
+	for _, c := range []struct {
+		count      Count
+		size, want int
+	}{{Count{}, 10, 0}, {Count{Of: 0.001}, 10, 1}, {Count{Of: 0.5}, 11, 6}, {Count{Absolute: 7}, 10, 7}, {Count{Of: 20}, 1 << 30, 20 << 30}} {
+		if got := c.count.At(c.size); got != c.want {
+			t.Errorf("%v at %d: %d, want %d", c.count, c.size, got, c.want)
+		}
+	}
+}
+
+// What Ready returns may be changed.
+func TestNamed(t *testing.T) {
+	w, err := Named("churn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Phases[1].Roles[0].Clients, w.Small[0] = 99, 1
+	if again, _ := Named("churn"); again.Phases[1].Roles[0].Clients == 99 || again.Small[0] == 1 {
+		t.Error("a change of one copy is seen in another")
+	}
+	if _, err := Named("chrn"); err == nil || !strings.Contains(err.Error(), "is it churn?") {
+		t.Errorf("no hint: %v", err)
+	}
+}
+
+// FuzzParse: no text makes the reader panic; what it refuses has a place in the text, and what it accepts has what a runner counts on.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/*.yaml", "testdata/bad/*.yaml", "workloads/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		w, err := Parse("x.yaml", text, strategies)
+		if err != nil {
+			var fe *FileError
+			if !errors.As(err, &fe) || len(fe.Problems) == 0 || len(fe.Problems) > problemsMax {
+				t.Fatalf("%#v", err)
+			}
+			for i, p := range fe.Problems {
+				if p.Line < 1 || p.Column < 1 || p.What == "" || strings.Contains(p.What, "\n") {
+					t.Fatalf("%+v", p)
+				}
+				if i > 0 && p.Line < fe.Problems[i-1].Line {
+					t.Fatalf("%+v stands after %+v", p, fe.Problems[i-1])
+				}
+			}
+			return
+		}
+		sound(t, w)
+	})
+}
+
+// sound fails if a workload lacks what spec.go says that it has.
+func sound(t *testing.T, w *Workload) {
+	t.Helper()
+	ok := w.Name != "" && w.About != "" && len(w.Small) > 0 && len(w.Full) > 0 && len(w.Systems) > 0 && len(w.Strategies) > 0 &&
+		len(w.Phases) > 0 && len(w.Rows()) > 0 && w.Elements.MinBytes >= 8 && w.Elements.MaxBytes >= w.Elements.MinBytes && w.Sets.Choose.Kind != ""
+	for _, size := range append(append([]int{}, w.Small...), w.Full...) {
+		ok = ok && size > 0 && w.Sets.Count.At(size) > 0
+		for _, p := range w.Phases {
+			ok = ok && (len(p.Roles) == 0) == (p.Ops == Count{} && p.Duration == 0)
+			for _, role := range p.Roles {
+				ok = ok && role.Clients > 0 && len(role.Mix) > 0 && role.Batch.At(size) > 0 && role.Batch.At(size) <= batchMax && role.Choose.Kind != ""
+				for _, s := range role.Mix {
+					ok = ok && s.Weight > 0 && s.Kind != ""
+				}
+			}
+		}
+	}
+	for _, a := range w.Assertions {
+		ok = ok && FigureName(a.Of.Figure) == a.Of.Figure && a.Of.Row != "" && a.Line > 0
+	}
+	if !ok {
+		t.Fatalf("%+v", w)
+	}
+}

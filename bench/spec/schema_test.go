@@ -1,0 +1,65 @@
+package spec
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+)
+
+// node is what the test looks at of a JSON schema.
+type schemaNode struct {
+	Properties           map[string]json.RawMessage `json:"properties"`
+	AdditionalProperties *bool                      `json:"additionalProperties"`
+	Enum                 []string                   `json:"enum"`
+	Required             []string                   `json:"required"`
+	Defs                 map[string]schemaNode      `json:"$defs"`
+}
+
+// The schema and the reader know the same keys of each object, and the same words.
+func TestSchema(t *testing.T) {
+	var top schemaNode
+	if err := json.Unmarshal(Schema(), &top); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reader{objects: map[string][]string{}, words: map[string][]string{}}
+	r.parse(text)
+	if err := r.failed("testdata/all.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	objects, words := map[string][]string{"workload": keysOf(top)}, map[string][]string{}
+	for name, d := range top.Defs {
+		switch {
+		case len(d.Properties) > 0:
+			objects[name] = keysOf(d)
+			if d.AdditionalProperties == nil || *d.AdditionalProperties {
+				t.Errorf("the schema allows unknown keys in %s", name)
+			}
+		case len(d.Enum) > 0:
+			words[name] = slices.Sorted(slices.Values(d.Enum))
+		}
+	}
+	compare(t, "keys", objects, r.objects)
+	compare(t, "words", words, r.words)
+}
+
+func keysOf(n schemaNode) []string { return slices.Sorted(maps.Keys(n.Properties)) }
+
+func compare(t *testing.T, what string, schema, reader map[string][]string) {
+	t.Helper()
+	for name := range schema {
+		if reader[name] == nil {
+			t.Errorf("the reader has not read %s, testdata/all.yaml should have it", name)
+		}
+	}
+	for name, read := range reader {
+		if have := slices.Sorted(slices.Values(read)); !slices.Equal(have, schema[name]) {
+			t.Errorf("%s of %s: the reader has %v, the schema %v", what, name, have, schema[name])
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/compaction"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// Bigset is the engine.
+type Bigset struct {
+	ctx    context.Context
+	store  *engine.Store
+	record compaction.Record
+	actor  clock.Actor
+	stalls atomic.Uint64 // times that writes waited for flushes or compactions
+}
+
+func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, error) {
+	strategy, err := compaction.ByName(name)
+	if err != nil {
+		return nil, err
+	}
+	durability := bigset.NoSync
+	if o.Sync {
+		durability = bigset.Sync
+	}
+	b := &Bigset{ctx: ctx, record: o.Record}
+	b.store, err = engine.Open(dir, &engine.Options{
+		Record: o.Record, Strategy: strategy, Durability: durability, MemTableBytes: o.MemTableBytes,
+		OpenContexts: o.OpenContexts, BlockCacheBytes: o.CacheBytes, SetCacheBytes: o.SetCacheBytes,
+		FilterCacheBytes: o.FilterCacheBytes, Logger: slog.New(slog.DiscardHandler), Events: b.event,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.actor = b.store.Actor()
+	return b, nil
+}
+
+func (b *Bigset) event(e engine.Event) {
+	if e.Kind == engine.EventStall {
+		b.stalls.Add(1)
+	}
+}
+
+// Set implements System.
+func (b *Bigset) Set(name string) Set { return b.Handle(name) }
+
+// Handle returns a handle of a set, as Set does.
+func (b *Bigset) Handle(name string) *BigsetSet { return &BigsetSet{sys: b, name: []byte(name)} }
+
+// Store returns the store of the engine, for what only that can do.
+func (b *Bigset) Store() *engine.Store { return b.store }
+
+// Actor returns the actor of the dots that the store gives.
+func (b *Bigset) Actor() clock.Actor { return b.actor }
+
+// Stalls returns how often writes have waited for flushes or compactions.
+func (b *Bigset) Stalls() uint64 { return b.stalls.Load() }
+
+// Record returns the kind of the store's records.
+func (b *Bigset) Record() compaction.Record { return b.record }
+
+// Context returns the context of all operations.
+func (b *Bigset) Context() context.Context { return b.ctx }
+
+// Dir implements System.
+func (b *Bigset) Dir() string { return b.store.Dir() }
+
+// Close implements System.
+func (b *Bigset) Close() error { return b.store.Close() }
+
+// Label implements System.
+func (b *Bigset) Label() (system, record, strategy string) {
+	return NameBigset, b.record.String(), b.store.Strategy().Name()
+}
+
+// Fill implements System.
+func (b *Bigset) Fill(elements [][]byte) error {
+	name := []byte(WarmName())
+	if err := b.Handle(string(name)).Insert(elements, nil); err != nil {
+		return err
+	}
+	if err := b.store.Flush(b.ctx); err != nil {
+		return err
+	}
+	if _, err := b.store.Drop(b.ctx, name, nil, bigset.Sync); err != nil {
+		return err
+	}
+	_, err := b.store.Compact(b.ctx, engine.CompactOptions{Set: name}) // cuts it out
+	return err
+}
+
+// Settle implements System.
+func (b *Bigset) Settle(ctx context.Context) (time.Time, error) {
+	if err := b.store.Flush(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return b.Rest(ctx, restEnough)
+}
+
+// state is what changes when a store does something in the background.
+type state struct{ flushes, compactions, rewrites, debt, tables uint64 }
+
+// Rest waits until nothing has happened in the background for as long as quiet.
+func (b *Bigset) Rest(ctx context.Context, quiet time.Duration) (time.Time, error) {
+	return Resting(ctx, quiet, func() (state, bool, error) {
+		st, err := b.store.Stats()
+		busy := st.FlushesInProgress+st.CompactionsInProgress+st.RewritesInProgress > 0
+		return state{st.Flushes, st.Compactions, st.Rewrites + st.RewritesLeft, st.CompactionDebt, st.BytesTables}, busy, err
+	})
+}
+
+// RestQuiet is how long nothing may happen for a store to count as at rest when its strategy wants nothing more. It is
+// longer than the engine takes to look for work. RestMax is the same where the strategy would like to rewrite, and
+// finds nothing that is worth it: longer than the engine waits after a look that was in vain.
+const (
+	RestQuiet = 250 * time.Millisecond
+	RestMax   = 3 * time.Second
+)
+
+// RestFully waits until the strategy wants nothing more, or finds nothing to do that is worth it.
+func (b *Bigset) RestFully(ctx context.Context) error {
+	if !b.store.Strategy().Rewrites() {
+		return nil // it never does anything by itself
+	}
+	for began := time.Now(); ; {
+		if _, err := b.Rest(ctx, RestQuiet); err != nil {
+			return err
+		}
+		u, err := b.Usage()
+		if err != nil {
+			return err
+		}
+		load := compaction.Load{Keys: u.Keys, Live: u.Live, Quiet: time.Since(began)}
+		if time.Since(began) > RestMax || !b.store.Strategy().Wants(load) {
+			return nil
+		}
+	}
+}
+
+// Usage implements System.
+func (b *Bigset) Usage() (Usage, error) {
+	st, err := b.store.Stats()
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{
+		WAL: st.BytesWAL, Flush: st.BytesFlush, Compact: st.BytesCompact, Rewrite: st.BytesRewrite,
+		Read: st.BytesRead, Tables: st.BytesTables, Counted: true, Keys: st.KeysInTables,
+	}
+	for info, err := range b.store.Sets(b.ctx, false) {
+		if err != nil {
+			return Usage{}, err
+		}
+		u.Live += info.Live
+	}
+	return u, nil
+}
+
+// Compact implements System.
+func (b *Bigset) Compact(ctx context.Context, name string) error {
+	_, err := b.store.Compact(ctx, engine.CompactOptions{Set: []byte(name)})
+	return err
+}
+
+// Drop implements System.
+func (b *Bigset) Drop(name string) error {
+	_, err := b.store.Drop(b.ctx, []byte(name), nil, bigset.Sync)
+	return err
+}
+
+// Verify implements System.
+func (b *Bigset) Verify(name string, elements int) error {
+	rep, err := b.store.Verify(b.ctx, engine.VerifyOptions{Set: []byte(name)})
+	if err != nil {
+		return err
+	}
+	if !rep.OK() {
+		return fmt.Errorf("%w: verify: %d problems, the first is %+v", ErrWrong, rep.ProblemCount, rep.Problems[0])
+	}
+	c, err := b.store.Count(b.ctx, []byte(name), engine.CountOptions{})
+	if err != nil {
+		return err
+	}
+	if err := Expect("elements that verify found", rep.Elements, c.Elements); err != nil {
+		return err
+	}
+	return Expect("elements", c.Elements, uint64(elements))
+}
+
+// BigsetSet is a set of the engine.
+type BigsetSet struct {
+	sys     *Bigset
+	name    []byte
+	ops     []bigset.Op
+	context []clock.Dot
+}
+
+// Name returns the name of the set.
+func (s *BigsetSet) Name() []byte { return s.name }
+
+// Reuse makes the handle one of another set, whose name is not copied, and returns it.
+func (s *BigsetSet) Reuse(name []byte) *BigsetSet {
+	s.name = name
+	return s
+}
+
+// System returns the system that the set is in.
+func (s *BigsetSet) System() *Bigset { return s.sys }
+
+// Insert implements Set.
+func (s *BigsetSet) Insert(elements [][]byte, dots []uint64) error {
+	s.ops = s.ops[:0]
+	for _, e := range elements {
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: bigset.Saw()})
+	}
+	return s.write(dots)
+}
+
+// write does s.ops and notes the dots of the first of them.
+func (s *BigsetSet) write(dots []uint64) error {
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range dots {
+		dots[i] = r.Dots[i].Counter
+	}
+	return nil
+}
+
+// Observe implements Set.
+func (s *BigsetSet) Observe(element []byte, _ uint64) error {
+	s.ops = append(s.ops[:0], bigset.Op{Kind: keyscheme.OpAdd, Element: element})
+	return s.write(nil)
+}
+
+// Exchange implements Set.
+func (s *BigsetSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
+	s.ops, s.context = s.ops[:0], s.context[:0]
+	for _, d := range goneDots {
+		s.context = append(s.context, clock.Dot{Actor: s.sys.actor, Counter: d})
+	}
+	for _, e := range fresh {
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: bigset.Saw()})
+	}
+	for i, e := range gone {
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: e, Context: bigset.Saw(s.context[i : i+1]...)})
+	}
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range freshDots {
+		freshDots[i] = r.Dots[i].Counter
+	}
+	return Expect("elements removed", r.Removed, len(gone))
+}
+
+// Contains implements Set.
+func (s *BigsetSet) Contains(element []byte) (bool, error) {
+	c, err := s.sys.store.Contains(s.sys.ctx, s.name, element)
+	return c.Present(), err
+}
+
+// Read implements Set.
+func (s *BigsetSet) Read(limit int, each func(n int)) error {
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: limit}) {
+		if err != nil {
+			return err
+		}
+		each(len(chunk.Elements))
+	}
+	return nil
+}
+
+// First implements Set.
+func (s *BigsetSet) First(q Query) (bool, error) {
+	o := bigset.ReadOptions{From: q.From, To: q.To, Prefix: q.Prefix, Limit: q.Limit, BatchSize: firstChunk}
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
+		if err != nil {
+			return false, err
+		}
+		if len(chunk.Elements) > 0 { // or it is full of keys that are dead
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// firstChunk is the size of the chunk in which a client that waits for the first element asks for it.
+const firstChunk = 1
+
+// TakeFirst implements Set.
+func (s *BigsetSet) TakeFirst(n int) error {
+	s.ops = s.ops[:0]
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: n, BatchSize: n}) {
+		if err != nil {
+			return err
+		}
+		for _, el := range chunk.Elements {
+			s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: bigset.Saw(el.Dots...)})
+		}
+	}
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	return Expect("elements taken off", r.Removed, n)
+}
