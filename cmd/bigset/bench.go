@@ -34,7 +34,8 @@ Workloads:
   bigset bench --full --out report.json`,
 	}
 	benchRun(cmd, out, errs, nil)
-	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs))
+	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs),
+		benchList(out), benchShow(out), benchCheck(out))
 	return cmd
 }
 
