@@ -317,3 +317,86 @@ func (s *BigsetSet) TakeFirst(n int) error {
 	}
 	return Expect("elements taken off", r.Removed, n)
 }
+
+// Replace implements Set.
+func (s *BigsetSet) Replace(elements [][]byte, old []uint64, known bool, dots []uint64) error {
+	s.contexts(keyscheme.OpAdd, elements, old, known)
+	return s.write(dots)
+}
+
+// Remove implements Set.
+func (s *BigsetSet) Remove(elements [][]byte, old []uint64, known bool) error {
+	s.contexts(keyscheme.OpRemove, elements, old, known)
+	return s.removing(len(elements))
+}
+
+// contexts makes s.ops, each with the element's dot as its context or, if it is not known, without one.
+func (s *BigsetSet) contexts(kind keyscheme.Op, elements [][]byte, old []uint64, known bool) {
+	s.ops, s.context = s.ops[:0], s.context[:0]
+	for _, d := range old {
+		s.context = append(s.context, clock.Dot{Actor: s.sys.actor, Counter: d})
+	}
+	for i, e := range elements {
+		op := bigset.Op{Kind: kind, Element: e}
+		if known {
+			op.Context = bigset.Saw(s.context[i : i+1]...)
+		}
+		s.ops = append(s.ops, op)
+	}
+}
+
+// removing does s.ops, which remove so many elements.
+func (s *BigsetSet) removing(n int) error {
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	return Expect("elements removed", r.Removed, n)
+}
+
+// Seen returns the context of the whole set.
+func (s *BigsetSet) Seen() (bigset.Context, error) {
+	seen, err := s.sys.store.Context(s.sys.ctx, s.name)
+	return bigset.SawAll(seen), err
+}
+
+// ReplaceSeen adds elements again that are present, each with that context.
+func (s *BigsetSet) ReplaceSeen(elements [][]byte, seen bigset.Context, dots []uint64) error {
+	s.within(keyscheme.OpAdd, elements, seen)
+	return s.write(dots)
+}
+
+// RemoveSeen removes elements that are present, each with that context.
+func (s *BigsetSet) RemoveSeen(elements [][]byte, seen bigset.Context) error {
+	s.within(keyscheme.OpRemove, elements, seen)
+	_, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{}) // a store that keeps contexts open does not know yet what it removed
+	return err
+}
+
+func (s *BigsetSet) within(kind keyscheme.Op, elements [][]byte, seen bigset.Context) {
+	s.ops = s.ops[:0]
+	for _, e := range elements {
+		s.ops = append(s.ops, bigset.Op{Kind: kind, Element: e, Context: seen})
+	}
+}
+
+// Scan implements Set.
+func (s *BigsetSet) Scan(q Query, each func(n int)) error {
+	o := bigset.ReadOptions{From: q.From, To: q.To, Prefix: q.Prefix, Limit: q.Limit}
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
+		if err != nil {
+			return err
+		}
+		each(len(chunk.Elements))
+	}
+	return nil
+}
+
+// Count implements Set.
+func (s *BigsetSet) Count() (int, error) {
+	c, err := s.sys.store.Count(s.sys.ctx, s.name, engine.CountOptions{})
+	return int(c.Elements), err
+}
+
+// Live returns the number of live dots, which the store keeps.
+func (s *BigsetSet) Live() (uint64, error) { return s.sys.store.Live(s.sys.ctx, s.name) }

@@ -236,3 +236,55 @@ func (s *BlobSet) First(q Query) (found bool, err error) {
 	})
 	return found, err
 }
+
+// Replace implements Set.
+func (s *BlobSet) Replace(elements [][]byte, _ []uint64, _ bool, dots []uint64) error {
+	return s.Insert(elements, dots)
+}
+
+// Remove implements Set.
+func (s *BlobSet) Remove(elements [][]byte, old []uint64, known bool) error {
+	if known {
+		return s.Exchange(elements, old, nil, nil)
+	}
+	missing := 0
+	err := s.change(func() {
+		for _, e := range elements {
+			if at, found := s.value.find(e); found {
+				s.value.entries = append(s.value.entries[:at], s.value.entries[at+1:]...)
+			} else {
+				missing++
+			}
+		}
+	})
+	return errors.Join(err, Expect("elements that were not there", missing, 0))
+}
+
+// Scan implements Set.
+func (s *BlobSet) Scan(q Query, each func(n int)) error {
+	return s.loaded(func() error {
+		from, n := q.From, 0
+		if q.Prefix != nil {
+			from = q.Prefix
+		}
+		at, _ := s.value.find(from)
+		for _, e := range s.value.entries[at:] {
+			if q.Limit > 0 && n == q.Limit || q.Prefix != nil && !bytes.HasPrefix(e.element, q.Prefix) ||
+				q.To != nil && bytes.Compare(e.element, q.To) >= 0 {
+				break
+			}
+			n++
+		}
+		each(n)
+		return nil
+	})
+}
+
+// Count implements Set.
+func (s *BlobSet) Count() (n int, err error) {
+	err = s.loaded(func() error {
+		n = len(s.value.entries)
+		return nil
+	})
+	return n, err
+}
