@@ -87,10 +87,8 @@ func cloneOps(ops []bigset.Op) []bigset.Op {
 // setOperation is a request to change a set that is under way.
 type setOperation struct {
 	*operation
-	at placed[peer.Replica]
-	// spreading says that the others were sent what one replica has applied, while that one waits for its disk.
-	spreading bool
-	late      lateSends
+	at   placed[peer.Replica]
+	late lateSends
 }
 
 // durability is what replicas are asked for.
@@ -175,7 +173,9 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 			return bigset.Result{}, peer.ErrUnavailable
 		}
 		applied := func(r bigset.Result) {
+			o.mu.Lock()
 			o.spreading = true
+			o.mu.Unlock()
 			o.made(r, rep)
 			o.spread(r.Delta, rep)
 		}
