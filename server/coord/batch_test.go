@@ -78,19 +78,20 @@ func TestNothingBeginsLate(t *testing.T) {
 			}
 			return all
 		})})
-		asked := false
-		for _, l := range c.links {
-			l.fault = func() string { // the first question is whether it knows the request
-				if asked = true; l.calls == 1 {
+		answered := 0
+		for i, l := range c.links {
+			l.fault = func() string { // the first question is whether it knows the request; one of them does not answer that
+				if l.calls == 1 && i == 0 {
 					return "lost"
 				}
 				return ""
 			}
+			l.after = func() { answered++ }
 		}
 		s.run(t, time.Hour, func() {
 			ctx, cancel := context.WithCancel(ctx)
 			s.Go(func() {
-				s.Yield(func() bool { return asked })
+				s.Yield(func() bool { return answered >= 2 })
 				cancel()
 			})
 			_, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x"), Request: []byte("r"), Retry: true})

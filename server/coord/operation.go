@@ -16,6 +16,7 @@ type operation struct {
 	settled Signal
 	// count counts one more replica that has acknowledged in the result; default is countOne. It is called with mu held.
 	count func(node string)
+	left  bool // its task is over; under the coordinator's lock
 
 	mu        sync.Mutex
 	result    Result
@@ -48,7 +49,7 @@ func (o *operation) await(ctx context.Context, f func(context.Context)) (Result,
 		end()
 	}
 	o.c.run.Go(func() {
-		defer o.c.leave() // Close waits, so that what a replica did for a caller who has gone still becomes hints
+		defer o.c.leaveOperation(o) // Close waits, so that what a replica did for a caller who has gone still becomes hints
 		defer end()
 		f(work)
 	})
@@ -56,7 +57,9 @@ func (o *operation) await(ctx context.Context, f func(context.Context)) (Result,
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.abandoned = true
-	if !o.spreading {
+	if o.spreading {
+		o.c.goesOn(o, end)
+	} else {
 		end()
 	}
 	switch {
