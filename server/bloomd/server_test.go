@@ -355,9 +355,9 @@ func TestIdleTime(t *testing.T) {
 	r := start(t, bloomdtest.NewMemory(), door.Options{IdleTime: 200 * time.Millisecond})
 	nc := r.dial()
 	began := time.Now()
-	last := began // when the last request was about to be sent: the server does not count from before
+	last := began
 	for time.Since(began) < 500*time.Millisecond { // who asks is not idle
-		last = time.Now()
+		last = time.Now() // when the request is about to be sent: the server does not count from before
 		ask(t, nc, "list\n", "START\nEND\n")
 		time.Sleep(10 * time.Millisecond)
 	}
