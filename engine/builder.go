@@ -87,6 +87,9 @@ func (b *builder) release() {
 	if len(b.forgets) > 0 { // the batch was not written
 		b.s.requestLog.putBack(b.forgets)
 	}
+	if b.batch != nil && len(b.remembers) > 0 { // it neither
+		b.s.requestLog.gone(b.remembers)
+	}
 	b.killed.reset()
 	*b = builder{recent: reusable(b.recent), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
 	builders.Put(b)
