@@ -165,15 +165,23 @@ func (s *Sampler) places(names []string) (places []int, ok bool) {
 	return places, len(places) > 0
 }
 
+// stretchShare: what is left of a run after its last tick is sampled if it is as long as that part of a tick. Over less, growth a second says
+// nothing: a flush counts when it has ended, as if all of it were of that moment.
+const stretchShare = 4
+
 func (s *Sampler) run() {
 	t := time.NewTicker(s.opt.Every)
 	defer t.Stop()
+	last := s.began
 	for {
 		select {
 		case <-t.C:
+			last = time.Now()
 			s.tick(s.opt.Every / 2)
 		case <-s.quit:
-			s.tick(s.opt.Every / 2) // the last stretch
+			if last == s.began || time.Since(last) >= s.opt.Every/stretchShare {
+				s.tick(s.opt.Every / 2)
+			}
 			for _, f := range s.feeds {
 				close(f.ask)
 			}
@@ -319,7 +327,7 @@ func (s *Sampler) Series() *Series {
 	return s.series.clone()
 }
 
-// Stop samples once more, ends, and returns the series. When it returns, no source is read any more and Watch is not called again: it waits
+// Stop samples once more, unless it did so a moment ago, ends, and returns the series. When it returns, no source is read any more and Watch is not called again: it waits
 // for a read that goes on. A second call returns the same.
 func (s *Sampler) Stop() *Series {
 	s.ending.Do(func() { close(s.quit) })
