@@ -44,6 +44,9 @@ func TestLatencies(t *testing.T) {
 	if v := read(l); v[0] != 200 || !near(v[6], 3000) || v[3] != 0 {
 		t.Errorf("second: %v", v)
 	}
+	if v := read(l); v[0] != 200 || !math.IsNaN(v[3]) {
+		t.Errorf("third, of nothing: %v", v)
+	}
 	if h := l.Total(); h.TotalCount() != 102 || h.ValueAtPercentile(50) > 51_100 || h.ValueAtPercentile(50) < 49_900 {
 		t.Errorf("%d latencies, half of them below %d", h.TotalCount(), h.ValueAtPercentile(50))
 	}

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -101,6 +102,25 @@ func TestViewFits(t *testing.T) {
 					t.Fatalf("%q", line)
 				}
 			}
+		}
+	}
+}
+
+// BenchmarkDraw is what a tick costs to draw.
+func BenchmarkDraw(b *testing.B) {
+	v := &View{Screen: screen.Screen{Out: io.Discard, Size: func() (int, int) { return 100, 40 }}, Style: screen.Style{Colour: true}}
+	list := ticks()
+	for i := 0; b.Loop(); i++ {
+		v.Tell(list[i%len(list)])
+	}
+}
+
+// BenchmarkSystem is what a read of process, machine and disk costs.
+func BenchmarkSystem(b *testing.B) {
+	sources, values := []Source{NewProcess(), NewMachine(), NewDisk(".")}, make([]float64, 10)
+	for b.Loop() {
+		for _, s := range sources {
+			s.Read(values)
 		}
 	}
 }
