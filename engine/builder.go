@@ -256,6 +256,9 @@ func (b *builder) finish() {
 // accountEvery is how many batches of a set go by until its size in memory is taken anew.
 const accountEvery = 256
 
+// countEvery is how many batches of a set go by until the bytes of its tombstone are counted again.
+const countEvery = 16
+
 // publish lets readers see what the batch did. It is called after the batch was applied, so that what readers take as
 // Seen and Dead is never newer than the keys they find.
 func (b *builder) publish() {
@@ -287,6 +290,7 @@ func (b *builder) publish() {
 		b.entomb(st.dead)
 		st.version++
 	}
+	b.s.sets.count(st, kills && st.batches%countEvery == 0)
 	st.mu.Unlock()
 	if b.runs != nil {
 		b.runs.applied()
