@@ -76,8 +76,8 @@ func (r *reader) assertion(n *yaml.Node) Assertion {
 	if n.Kind == yaml.MappingNode {
 		p := place{node: n}
 		p.keys = r.Object(n, "assertion", []field{
-			{"that", func(n *yaml.Node) { a.Text, _ = r.Text(n, "that") }},
-			{"means", func(n *yaml.Node) { a.Means, _ = r.Text(n, "means") }},
+			{Key: "that", Read: func(n *yaml.Node) { a.Text, _ = r.Text(n, "that") }},
+			{Key: "means", Read: func(n *yaml.Node) { a.Means, _ = r.Text(n, "means") }},
 		})
 		r.needs(p, "assertion", "that")
 		text = p.of("that")

@@ -69,20 +69,20 @@ func (r *reader) workload(n *yaml.Node) *Workload {
 	}
 	r.top = place{node: n}
 	r.top.keys = r.Object(n, "workload", []field{
-		{"name", func(n *yaml.Node) { w.Name = r.name(n, "name") }},
-		{"about", func(n *yaml.Node) { w.About = r.about(n) }},
-		{"seed", func(n *yaml.Node) { w.Seed = uint64(r.Whole(n, "seed", 1, 1<<53)) }},
-		{"size", func(n *yaml.Node) { w.Small, w.Full = r.sizes(n) }},
-		{"blob-size", func(n *yaml.Node) { w.BlobSmall, w.BlobFull = r.blobSizes(n) }},
-		{"systems", func(n *yaml.Node) { w.Systems = r.systems(n) }},
-		{"strategies", func(n *yaml.Node) { w.Strategies = r.strategies(n) }},
-		{"sets", func(n *yaml.Node) { r.sets(n, &w.Sets) }},
-		{"elements", func(n *yaml.Node) { r.elements(n, &w.Elements) }},
-		{"store", func(n *yaml.Node) { r.store(n, &w.Store) }},
-		{"phases", func(n *yaml.Node) {
+		{Key: "name", Read: func(n *yaml.Node) { w.Name = r.name(n, "name") }},
+		{Key: "about", Read: func(n *yaml.Node) { w.About = r.about(n) }},
+		{Key: "seed", Read: func(n *yaml.Node) { w.Seed = uint64(r.Whole(n, "seed", 1, 1<<53)) }},
+		{Key: "size", Read: func(n *yaml.Node) { w.Small, w.Full = r.sizes(n) }},
+		{Key: "blob-size", Read: func(n *yaml.Node) { w.BlobSmall, w.BlobFull = r.blobSizes(n) }},
+		{Key: "systems", Read: func(n *yaml.Node) { w.Systems = r.systems(n) }},
+		{Key: "strategies", Read: func(n *yaml.Node) { w.Strategies = r.strategies(n) }},
+		{Key: "sets", Read: func(n *yaml.Node) { r.sets(n, &w.Sets) }},
+		{Key: "elements", Read: func(n *yaml.Node) { r.elements(n, &w.Elements) }},
+		{Key: "store", Read: func(n *yaml.Node) { r.store(n, &w.Store) }},
+		{Key: "phases", Read: func(n *yaml.Node) {
 			r.Items(n, "phases", phasesMax, func(n *yaml.Node) { w.Phases = append(w.Phases, r.phase(n)) })
 		}},
-		{"assert", func(n *yaml.Node) {
+		{Key: "assert", Read: func(n *yaml.Node) {
 			r.Items(n, "assertions", assertionsMax, func(n *yaml.Node) { w.Assertions = append(w.Assertions, r.assertion(n)) })
 		}},
 	})
@@ -126,8 +126,8 @@ func (r *reader) sizes(n *yaml.Node) (small, full []int) {
 	}
 	p := place{node: n}
 	p.keys = r.Object(n, "size", []field{
-		{"small", func(n *yaml.Node) { small = r.sizeList(n) }},
-		{"full", func(n *yaml.Node) { full = r.sizeList(n) }},
+		{Key: "small", Read: func(n *yaml.Node) { small = r.sizeList(n) }},
+		{Key: "full", Read: func(n *yaml.Node) { full = r.sizeList(n) }},
 	})
 	r.needs(p, "size", "small", "full")
 	return small, full
@@ -154,8 +154,8 @@ func (r *reader) blobSizes(n *yaml.Node) (small, full int) {
 	}
 	p := place{node: n}
 	p.keys = r.Object(n, "blob-size", []field{
-		{"small", func(n *yaml.Node) { small = r.Whole(n, "blob-size", 1, sizeMax) }},
-		{"full", func(n *yaml.Node) { full = r.Whole(n, "blob-size", 1, sizeMax) }},
+		{Key: "small", Read: func(n *yaml.Node) { small = r.Whole(n, "blob-size", 1, sizeMax) }},
+		{Key: "full", Read: func(n *yaml.Node) { full = r.Whole(n, "blob-size", 1, sizeMax) }},
 	})
 	r.needs(p, "blob-size", "small", "full")
 	return small, full
@@ -202,8 +202,8 @@ func (r *reader) strategies(n *yaml.Node) (names []string) {
 
 func (r *reader) sets(n *yaml.Node, s *Sets) {
 	r.Object(n, "sets", []field{
-		{"count", func(n *yaml.Node) { s.Count = r.count(n, "sets", setsMax) }},
-		{"choose", func(n *yaml.Node) {
+		{Key: "count", Read: func(n *yaml.Node) { s.Count = r.count(n, "sets", setsMax) }},
+		{Key: "choose", Read: func(n *yaml.Node) {
 			s.Choose = r.distribution(n)
 			if k := s.Choose.Kind; slices.Contains([]DistributionKind{Latest, Young, Queue, Timeline}, k) {
 				r.Wrong(n, "sets chosen by %s: sets have no age, allowed are uniform, zipfian, pareto, sawtooth", k)
@@ -214,8 +214,8 @@ func (r *reader) sets(n *yaml.Node, s *Sets) {
 
 func (r *reader) elements(n *yaml.Node, e *Elements) {
 	r.Object(n, "elements", []field{
-		{"bytes", func(n *yaml.Node) { r.lengths(n, e) }},
-		{"order", func(n *yaml.Node) {
+		{Key: "bytes", Read: func(n *yaml.Node) { r.lengths(n, e) }},
+		{Key: "order", Read: func(n *yaml.Node) {
 			e.Ascending = source.Word(&r.Reader, n, "order", []string{"hashed", "ascending"}) == "ascending"
 		}},
 	})
@@ -230,8 +230,8 @@ func (r *reader) lengths(n *yaml.Node, e *Elements) {
 	}
 	p := place{node: n}
 	p.keys = r.Object(n, "bytes", []field{
-		{"least", func(n *yaml.Node) { e.MinBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
-		{"most", func(n *yaml.Node) { e.MaxBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
+		{Key: "least", Read: func(n *yaml.Node) { e.MinBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
+		{Key: "most", Read: func(n *yaml.Node) { e.MaxBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
 	})
 	r.needs(p, "bytes", "least", "most")
 	if e.MaxBytes > 0 && e.MinBytes > e.MaxBytes {
@@ -242,16 +242,16 @@ func (r *reader) lengths(n *yaml.Node, e *Elements) {
 func (r *reader) store(n *yaml.Node, s *Store) {
 	p := place{node: n}
 	p.keys = r.Object(n, "store", []field{
-		{"memtable", func(n *yaml.Node) { s.MemTableBytes = int(r.Bytes(n, "memtable", 64<<10, 1<<31-1)) }},
-		{"memtable-at", func(n *yaml.Node) { s.MemTableAt = r.Whole(n, "memtable-at", 1, sizeMax) }},
-		{"cache", func(n *yaml.Node) { s.CacheBytes = r.Bytes(n, "cache", 1, bytesMax) }},
-		{"cache-share", func(n *yaml.Node) { s.CacheShare = r.Share(n, "cache-share", true) }},
-		{"set-cache", func(n *yaml.Node) { s.SetCacheBytes = r.Bytes(n, "set-cache", 1, bytesMax) }},
-		{"record", func(n *yaml.Node) { s.Record = source.Word(&r.Reader, n, "record", []string{"merge", "set"}) }},
-		{"sync", func(n *yaml.Node) { s.Sync = r.Flag(n, "sync") }},
-		{"warm", func(n *yaml.Node) { s.Warm = r.Flag(n, "warm") }},
-		{"open-contexts", func(n *yaml.Node) { s.OpenContexts = r.Flag(n, "open-contexts") }},
-		{"pebble", func(n *yaml.Node) { s.Pebble = r.options(n) }},
+		{Key: "memtable", Read: func(n *yaml.Node) { s.MemTableBytes = int(r.Bytes(n, "memtable", 64<<10, 1<<31-1)) }},
+		{Key: "memtable-at", Read: func(n *yaml.Node) { s.MemTableAt = r.Whole(n, "memtable-at", 1, sizeMax) }},
+		{Key: "cache", Read: func(n *yaml.Node) { s.CacheBytes = r.Bytes(n, "cache", 1, bytesMax) }},
+		{Key: "cache-share", Read: func(n *yaml.Node) { s.CacheShare = r.Share(n, "cache-share", true) }},
+		{Key: "set-cache", Read: func(n *yaml.Node) { s.SetCacheBytes = r.Bytes(n, "set-cache", 1, bytesMax) }},
+		{Key: "record", Read: func(n *yaml.Node) { s.Record = source.Word(&r.Reader, n, "record", []string{"merge", "set"}) }},
+		{Key: "sync", Read: func(n *yaml.Node) { s.Sync = r.Flag(n, "sync") }},
+		{Key: "warm", Read: func(n *yaml.Node) { s.Warm = r.Flag(n, "warm") }},
+		{Key: "open-contexts", Read: func(n *yaml.Node) { s.OpenContexts = r.Flag(n, "open-contexts") }},
+		{Key: "pebble", Read: func(n *yaml.Node) { s.Pebble = r.options(n) }},
 	})
 	if p.keys["cache"] != nil && p.keys["cache-share"] != nil {
 		r.Wrong(p.keys["cache-share"], "cache-share beside cache: one of the two is allowed")
@@ -282,11 +282,11 @@ func (r *reader) distribution(n *yaml.Node) Distribution {
 		d.Kind = source.Word(&r.Reader, n, "distribution", distributions())
 	} else {
 		p.keys = r.Object(n, "choose", []field{
-			{"kind", func(n *yaml.Node) { d.Kind = source.Word(&r.Reader, n, "distribution", distributions()) }},
-			{"theta", func(n *yaml.Node) { d.Theta = r.Share(n, "theta", false) }},
-			{"share", func(n *yaml.Node) { d.Share = r.Share(n, "share", false) }},
-			{"choices", func(n *yaml.Node) { d.Choices = r.Share(n, "choices", false) }},
-			{"window", func(n *yaml.Node) { d.Window = r.count(n, "window", countMax) }},
+			{Key: "kind", Read: func(n *yaml.Node) { d.Kind = source.Word(&r.Reader, n, "distribution", distributions()) }},
+			{Key: "theta", Read: func(n *yaml.Node) { d.Theta = r.Share(n, "theta", false) }},
+			{Key: "share", Read: func(n *yaml.Node) { d.Share = r.Share(n, "share", false) }},
+			{Key: "choices", Read: func(n *yaml.Node) { d.Choices = r.Share(n, "choices", false) }},
+			{Key: "window", Read: func(n *yaml.Node) { d.Window = r.count(n, "window", countMax) }},
 		})
 		r.needs(p, "choose", "kind")
 	}
@@ -335,18 +335,18 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 	inline := newRole()
 	var inRoles []place
 	own := []field{
-		{"name", func(n *yaml.Node) { p.Name = r.name(n, "name of a phase") }},
-		{"first", func(n *yaml.Node) {
+		{Key: "name", Read: func(n *yaml.Node) { p.Name = r.name(n, "name of a phase") }},
+		{Key: "first", Read: func(n *yaml.Node) {
 			r.Items(n, "steps", stepsMax, func(n *yaml.Node) { p.First = append(p.First, source.Word(&r.Reader, n, "step", steps())) })
 		}},
-		{"ops", func(n *yaml.Node) { p.Ops = r.count(n, "ops", countMax) }},
-		{"duration", func(n *yaml.Node) { p.Duration, p.DurationFull = r.durations(n) }},
-		{"unmeasured", func(n *yaml.Node) { p.Unmeasured = r.Flag(n, "unmeasured") }},
-		{"settle", func(n *yaml.Node) { p.Settle = r.Flag(n, "settle") }},
-		{"rest", func(n *yaml.Node) { p.Rest = r.Flag(n, "rest") }},
-		{"compact", func(n *yaml.Node) { p.Compact = r.Flag(n, "compact") }},
-		{"beside", func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
-		{"roles", func(n *yaml.Node) {
+		{Key: "ops", Read: func(n *yaml.Node) { p.Ops = r.count(n, "ops", countMax) }},
+		{Key: "duration", Read: func(n *yaml.Node) { p.Duration, p.DurationFull = r.durations(n) }},
+		{Key: "unmeasured", Read: func(n *yaml.Node) { p.Unmeasured = r.Flag(n, "unmeasured") }},
+		{Key: "settle", Read: func(n *yaml.Node) { p.Settle = r.Flag(n, "settle") }},
+		{Key: "rest", Read: func(n *yaml.Node) { p.Rest = r.Flag(n, "rest") }},
+		{Key: "compact", Read: func(n *yaml.Node) { p.Compact = r.Flag(n, "compact") }},
+		{Key: "beside", Read: func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
+		{Key: "roles", Read: func(n *yaml.Node) {
 			r.Items(n, "roles", rolesMax, func(n *yaml.Node) {
 				role, where := r.role(n)
 				p.Roles, inRoles = append(p.Roles, role), append(inRoles, where)
@@ -380,8 +380,8 @@ func (r *reader) durations(n *yaml.Node) (small, full time.Duration) {
 	}
 	p := place{node: n}
 	p.keys = r.Object(n, "duration", []field{
-		{"small", func(n *yaml.Node) { small = r.Duration(n, "duration") }},
-		{"full", func(n *yaml.Node) { full = r.Duration(n, "duration") }},
+		{Key: "small", Read: func(n *yaml.Node) { small = r.Duration(n, "duration") }},
+		{Key: "full", Read: func(n *yaml.Node) { full = r.Duration(n, "duration") }},
 	})
 	r.needs(p, "duration", "small", "full")
 	return small, full
@@ -395,7 +395,7 @@ func newRole() Role {
 func (r *reader) role(n *yaml.Node) (Role, place) {
 	role := newRole()
 	at := place{node: n}
-	own := []field{{"name", func(n *yaml.Node) { role.Name = r.name(n, "name of a role") }}}
+	own := []field{{Key: "name", Read: func(n *yaml.Node) { role.Name = r.name(n, "name of a role") }}}
 	at.keys = r.Object(n, "role", append(own, r.roleFields(&role)...))
 	r.needs(at, "role", "mix")
 	return role, at
@@ -404,16 +404,16 @@ func (r *reader) role(n *yaml.Node) (Role, place) {
 // roleFields are the keys of a role beside its name, which may also stand in a phase.
 func (r *reader) roleFields(role *Role) []field {
 	return []field{
-		{"clients", func(n *yaml.Node) { role.Clients = r.Whole(n, "clients", 1, clientsMax) }},
-		{"rate", func(n *yaml.Node) { role.Rate, role.RateEnd = r.rates(n) }},
-		{"every", func(n *yaml.Node) { role.Every = r.count(n, "every", countMax) }},
-		{"mix", func(n *yaml.Node) { role.Mix = r.mix(n) }},
-		{"turns", func(n *yaml.Node) { role.Turns = r.Flag(n, "turns") }},
-		{"batch", func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
-		{"choose", func(n *yaml.Node) { role.Choose = r.distribution(n) }},
-		{"limit", func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
-		{"context", func(n *yaml.Node) { role.Context = source.Word(&r.Reader, n, "context", contexts()) }},
-		{"by-dot", func(n *yaml.Node) { role.ByDot = r.Flag(n, "by-dot") }},
+		{Key: "clients", Read: func(n *yaml.Node) { role.Clients = r.Whole(n, "clients", 1, clientsMax) }},
+		{Key: "rate", Read: func(n *yaml.Node) { role.Rate, role.RateEnd = r.rates(n) }},
+		{Key: "every", Read: func(n *yaml.Node) { role.Every = r.count(n, "every", countMax) }},
+		{Key: "mix", Read: func(n *yaml.Node) { role.Mix = r.mix(n) }},
+		{Key: "turns", Read: func(n *yaml.Node) { role.Turns = r.Flag(n, "turns") }},
+		{Key: "batch", Read: func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
+		{Key: "choose", Read: func(n *yaml.Node) { role.Choose = r.distribution(n) }},
+		{Key: "limit", Read: func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
+		{Key: "context", Read: func(n *yaml.Node) { role.Context = source.Word(&r.Reader, n, "context", contexts()) }},
+		{Key: "by-dot", Read: func(n *yaml.Node) { role.ByDot = r.Flag(n, "by-dot") }},
 	}
 }
 
@@ -424,8 +424,8 @@ func (r *reader) rates(n *yaml.Node) (from, to float64) {
 	}
 	p := place{node: n}
 	p.keys = r.Object(n, "rate", []field{
-		{"from", func(n *yaml.Node) { from = r.Number(n, "rate", rateMax) }},
-		{"to", func(n *yaml.Node) { to = r.Number(n, "rate", rateMax) }},
+		{Key: "from", Read: func(n *yaml.Node) { from = r.Number(n, "rate", rateMax) }},
+		{Key: "to", Read: func(n *yaml.Node) { to = r.Number(n, "rate", rateMax) }},
 	})
 	r.needs(p, "rate", "from", "to")
 	return from, to
