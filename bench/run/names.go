@@ -54,23 +54,3 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94D049BB133111EB
 	return x ^ x>>31
 }
-
-// prefix returns the beginning of an element that about a hundred have of n elements that are spread evenly.
-func (e names) prefix(element []byte, n int) []byte {
-	length := 0
-	switch {
-	case e.Ascending && e.MinBytes >= textBytes:
-		length = textBytes - 2
-	case e.Ascending:
-		length = 7
-	case e.MinBytes >= textBytes:
-		for ; n > 800; n /= 16 {
-			length++
-		}
-	default:
-		for ; n > 12_800; n /= 256 {
-			length++
-		}
-	}
-	return element[:length]
-}

@@ -157,18 +157,3 @@ func (p *population) dead(rng *rand.Rand) (seq uint64, ok bool) {
 	}
 	return uint64(p.gone[rng.IntN(len(p.gone))]), true
 }
-
-// take adds an element of a former owner. Elements come in the order of their numbers.
-func (p *population) take(seq, dot uint64) {
-	next := p.next
-	p.next = seq
-	p.add(dot)
-	p.next = next
-}
-
-// unspread forgets sequence numbers that are those of the places.
-func (p *population) unspread() {
-	if p.removed == 0 && uint64(p.live) == p.next {
-		p.seqs, p.tree = nil, nil
-	}
-}

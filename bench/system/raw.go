@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -267,7 +266,13 @@ func (s *RawSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, fres
 		if err := s.add(b, fresh, freshDots); err != nil {
 			return err
 		}
-		return s.kill(b, gone, goneDots)
+		for i := 0; s.sys.deletes && i < len(gone); i++ {
+			s.buf = s.prefix.AppendElement(s.buf[:0], gone[i], clock.Dot{Actor: RawActor, Counter: goneDots[i]}, keyscheme.OpAdd)
+			if err := b.Delete(s.buf, nil); err != nil {
+				return err
+			}
+		}
+		return b.Set(s.tombstoneKey, s.tombstone(len(gone)), nil)
 	})
 }
 
@@ -337,16 +342,14 @@ func (s *RawSet) Get(element []byte, dot uint64) (bool, error) {
 const rawChunk = 1000
 
 // Read implements Set.
-func (s *RawSet) Read(limit int, each func(n int)) error { return s.Scan(Query{Limit: limit}, each) }
-
-// Scan implements Set.
-func (s *RawSet) Scan(q Query, each func(n int)) error {
-	it, err := s.iterator(q)
+func (s *RawSet) Read(limit int, each func(n int)) (err error) {
+	b := s.prefix.Elements()
+	it, err := s.sys.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return err
 	}
 	n := 0
-	for ok := it.First(); ok && (q.Limit == 0 || n < q.Limit); ok = it.Next() {
+	for ok := it.First(); ok && (limit == 0 || n < limit); ok = it.Next() {
 		if _, _, _, _, ok := keyscheme.DecodeElement(len(s.prefix), it.Key()); !ok {
 			return errors.Join(fmt.Errorf("%w: key %x", ErrWrong, it.Key()), it.Close())
 		}
@@ -360,14 +363,8 @@ func (s *RawSet) Scan(q Query, each func(n int)) error {
 	return it.Close()
 }
 
-// Count implements Set.
-func (s *RawSet) Count() (n int, err error) {
-	err = s.Read(0, func(k int) { n += k })
-	return n, err
-}
-
-// iterator returns an iterator over the keys of a query.
-func (s *RawSet) iterator(q Query) (*pebble.Iterator, error) {
+// First implements Set.
+func (s *RawSet) First(q Query) (found bool, err error) {
 	b := s.prefix.Elements()
 	switch {
 	case q.Prefix != nil:
@@ -375,12 +372,7 @@ func (s *RawSet) iterator(q Query) (*pebble.Iterator, error) {
 	case q.From != nil:
 		b = s.prefix.Range(keyscheme.Before(q.From), keyscheme.Before(q.To))
 	}
-	return s.sys.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
-}
-
-// First implements Set.
-func (s *RawSet) First(q Query) (found bool, err error) {
-	it, err := s.iterator(q)
+	it, err := s.sys.db.NewIter(&pebble.IterOptions{LowerBound: b.Lower, UpperBound: b.Upper})
 	if err != nil {
 		return false, err
 	}
@@ -389,35 +381,3 @@ func (s *RawSet) First(q Query) (found bool, err error) {
 	}
 	return found, it.Close()
 }
-
-// Replace implements Set. Raw Pebble is told the dots in any case; 0 is that of an element that is not there.
-func (s *RawSet) Replace(elements [][]byte, old []uint64, _ bool, dots []uint64) error {
-	return s.commit(func(b *pebble.Batch) error {
-		killed := slices.ContainsFunc(old, func(dot uint64) bool { return dot > 0 })
-		if killed {
-			if err := s.kill(b, elements, old); err != nil {
-				return err
-			}
-		}
-		return s.add(b, elements, dots)
-	})
-}
-
-// Remove implements Set, as Replace does.
-func (s *RawSet) Remove(elements [][]byte, old []uint64, _ bool) error {
-	return s.Exchange(elements, old, nil, nil)
-}
-
-// kill notes removes in the tombstone, and deletes the keys if that is asked for.
-func (s *RawSet) kill(b *pebble.Batch, gone [][]byte, dots []uint64) error {
-	for i := 0; s.sys.deletes && i < len(gone); i++ {
-		s.buf = s.prefix.AppendElement(s.buf[:0], gone[i], clock.Dot{Actor: RawActor, Counter: dots[i]}, keyscheme.OpAdd)
-		if err := b.Delete(s.buf, nil); err != nil {
-			return err
-		}
-	}
-	return b.Set(s.tombstoneKey, s.tombstone(len(gone)), nil)
-}
-
-// Deletes reports whether keys of what is removed are deleted. If not, raw Pebble finds them still.
-func (r *Raw) Deletes() bool { return r.deletes }

@@ -52,21 +52,12 @@ type Set interface {
 	Observe(element []byte, old uint64) error
 	// Exchange removes elements that are present by those dots and inserts others, in one atomic batch.
 	Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error
-	// Replace adds elements again that are present. Those are their dots; where known is false the system looks for them itself. It notes
-	// the new dots in dots, unless that is nil. It is one atomic batch.
-	Replace(elements [][]byte, old []uint64, known bool, dots []uint64) error
-	// Remove removes elements that are present, in one atomic batch. Where known is false the system looks for their dots itself.
-	Remove(elements [][]byte, old []uint64, known bool) error
 	// TakeFirst reads the first n elements and removes them, in one atomic batch.
 	TakeFirst(n int) error
 	// Contains looks an element up, with its context.
 	Contains(element []byte) (bool, error)
 	// Read reads elements in order with their contexts, all or as many as limit, and tells each of how many came at a time.
 	Read(limit int, each func(n int)) error
-	// Scan reads the elements of a query in order, and tells each of how many came at a time.
-	Scan(q Query, each func(n int)) error
-	// Count returns the number of elements.
-	Count() (int, error)
 	// First runs a query until its first element is at hand, and reports whether there is one.
 	First(q Query) (bool, error)
 }
