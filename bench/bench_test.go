@@ -273,17 +273,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   float64
-	}{{[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2}} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("%v: got %v", c.values, got)
-		}
-	}
-}
-
 func TestTableFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, size := range map[string]int{"1.sst": 10, "span.tmp": 5, "2.log": 100} {

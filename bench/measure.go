@@ -13,14 +13,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// latencyMax is the longest latency that a histogram tells from longer ones.
-const latencyMax = 10 * time.Minute
-
-// newHistogram returns a histogram of nanoseconds with three significant figures.
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, int64(latencyMax), 3)
-}
-
 // phase is what is measured at a stretch on one system. Its load calls loop, and settle if it writes.
 type phase struct {
 	ctx  context.Context
@@ -89,7 +81,7 @@ func (e *env) measure(sys system.System, row Row, load func(*phase) error) error
 		return err
 	}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	return nil
 }
 
@@ -114,37 +106,26 @@ func (e *env) figures(sys system.System, load func(*phase) error) (f Figures, hi
 	if err != nil {
 		return f, nil, err
 	}
-	f.time(p, end.Sub(began)-p.away, cpu)
+	p.figures(&f, end.Sub(began)-p.away, cpu)
 	if !p.settled.IsZero() {
-		f.wrote(p, before, after)
+		p.wrote(&f, before, after)
 	}
 	f.HeapBytes = new(heapBytes())
 	return f, p.hist, nil
 }
 
-// time fills in the figures of speed.
-func (f *Figures) time(p *phase, took, cpu time.Duration) {
+// figures fills in the figures of speed.
+func (p *phase) figures(f *Figures, took, cpu time.Duration) {
 	f.Ops = p.ops
 	f.OpsPerSecond = float64(p.ops) / max(took, 1).Seconds()
 	if _, known := cpuTime(); known && p.ops > 0 {
 		f.CPUMicros = new(micros(cpu) / float64(p.ops))
 	}
-	f.latencies(p.hist)
+	f.Latencies(p.hist)
 }
-
-// latencies fills in the percentiles.
-func (f *Figures) latencies(h *hdrhistogram.Histogram) {
-	if h.TotalCount() == 0 {
-		return
-	}
-	at := func(percent float64) *float64 { return new(micros(time.Duration(h.ValueAtPercentile(percent)))) }
-	f.P50, f.P99, f.P999 = at(50), at(99), at(99.9)
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // wrote fills in the figures of a phase that wrote.
-func (f *Figures) wrote(p *phase, before, after system.Usage) {
+func (p *phase) wrote(f *Figures, before, after system.Usage) {
 	d := after.Since(before)
 	written := d.WAL + d.Flush + d.Compact + d.Rewrite
 	f.BytesWritten, f.BytesWAL, f.BytesFlush, f.BytesCompact = new(written), new(d.WAL), new(d.Flush), new(d.Compact)
