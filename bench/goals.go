@@ -17,6 +17,7 @@ type goal struct {
 	limit  float64
 	unit   string // after the figure, of goals about one row
 	plain  bool   // it is only shown: there is nothing to reach
+	why    string // the reason if it is missed, as far as it is known
 }
 
 // pick chooses rows: those of a workload, or a part of one, on a system.
@@ -210,7 +211,9 @@ func goals(workload, strategy string) []goal {
 	case "insert-observed":
 		return []goal{beside("of raw", "insert-observed", "insert-observed", 0.4)}
 	case "insert-concurrent":
-		return []goal{beside("of raw", "insert-concurrent", "insert-concurrent", 1.0)}
+		g := beside("of raw", "insert-concurrent", "insert-concurrent", 1.0)
+		g.why = "64 goroutines wake for each sync; where a sync is cheap, that decides"
+		return []goal{g}
 	case "insert-batch":
 		return []goal{beside("of raw", "insert-batch", "insert-batch", 0.8)}
 	case "grow":
@@ -221,10 +224,12 @@ func goals(workload, strategy string) []goal {
 	case "contains":
 		return containsGoals()
 	case "read":
-		return []goal{
-			beside("full read, of a raw scan", "read", "read", 0.5),
+		full := beside("full read, of a raw scan", "read", "read", 0.5)
+		full.why = "chunks are memory that the garbage collector takes back, on a core that other work may have"
+		return []goal{full,
 			{what: "first 1,000, of the same in a small set", of: pick{workload: "read/first-1000", system: system.NameBigset},
-				to: pick{workload: "read/first-1000", system: system.NameBigset, smallest: true}, have: speed, limit: 0.9},
+				to: pick{workload: "read/first-1000", system: system.NameBigset, smallest: true}, have: speed, limit: 0.9,
+				why: "one seek into a larger store is the difference"},
 		}
 	case "range":
 		return rangeGoals()

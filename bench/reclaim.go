@@ -165,7 +165,8 @@ func reclaimGoals(strategy string) []goal {
 	}
 	return []goal{
 		{what: "bytes written, of point deletes'", of: own, to: classic, have: written, atMost: true, limit: 0.1},
-		{what: "CPU, of point deletes'", of: own, to: classic, have: cpuTotal, atMost: true, limit: 0.5},
+		{what: "CPU, of point deletes'", of: own, to: classic, have: cpuTotal, atMost: true, limit: 0.5,
+			why: "a small set; what a rewrite costs by itself shows less at a million elements (0.30)"},
 		{what: "tables, of a fresh load", of: own, have: space, atMost: true, limit: 1.25},
 		{what: "peak above what there was, in spans of 16 MiB", of: own,
 			to: pick{workload: "reclaim/settled", system: system.NameBigset}, have: peakSpans, atMost: true, limit: 1},

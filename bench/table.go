@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,8 +14,6 @@ import (
 
 // tableHead names the columns; numbers stand to the right, the first two to the left.
 var tableHead = []string{"workload", "system", "elements", "ops/s", "cpu µs", "p50 µs", "p99 µs", "write amp", "of raw", "spread"}
-
-const tableLeft = 2
 
 // WriteTable writes the report for people: a line for each row, with its speed beside raw Pebble's, and under each workload
 // what it must reach and what it did.
@@ -43,14 +42,12 @@ func (r *Report) WriteTable(w io.Writer) error {
 func detail(r *Row) bool { return strings.Count(r.Workload, "/") > 1 || r.OpsPerSecond == 0 }
 
 func (r *Report) writeGoals(b *bufio.Writer, workload string) {
-	for _, g := range goals(workload, r.Config.Strategy) {
-		for _, v := range g.verdicts(r.Results, r.Config.Strategy) {
-			at := ""
-			if !v.of.none() {
-				at = " (" + Thousands(uint64(v.elements)) + ")"
-			}
-			_, _ = fmt.Fprintf(b, "  -> %s%s %s\n", v.of.workload, at, v)
+	for _, v := range r.verdicts(workload) {
+		at := ""
+		if !v.of.none() {
+			at = " (" + Thousands(uint64(v.elements)) + ")"
 		}
+		_, _ = fmt.Fprintf(b, "  -> %s%s %s\n", v.of.workload, at, v)
 	}
 	_, _ = fmt.Fprintln(b)
 }
@@ -104,14 +101,17 @@ func columnWidths(lines [][]string) []int {
 	return widths
 }
 
-func writeLine(b *bufio.Writer, cells []string, widths []int) {
+func writeLine(b *bufio.Writer, cells []string, widths []int) { writeAligned(b, cells, widths, 0, 1) }
+
+// writeAligned writes the cells of a line. The columns named stand to the left, the others to the right.
+func writeAligned(b *bufio.Writer, cells []string, widths []int, left ...int) {
 	line := &strings.Builder{}
 	for i, cell := range cells {
 		if i > 0 {
 			line.WriteString("  ")
 		}
 		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-		if i < tableLeft {
+		if slices.Contains(left, i) {
 			line.WriteString(cell + pad)
 		} else {
 			line.WriteString(pad + cell)

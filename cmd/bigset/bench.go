@@ -34,7 +34,8 @@ Workloads:
   bigset bench --full --out report.json`,
 	}
 	benchRun(cmd, out, errs, nil)
-	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs))
+	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs),
+		benchList(out), benchShow(out), benchCheck(out))
 	return cmd
 }
 
@@ -57,7 +58,7 @@ more, some five minutes a round on two cores, of which there are five.`,
 // benchRun makes a command run workloads, some unless it is told which.
 func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 	var c bench.Config
-	var asJSON, asGoBench, list, quiet bool
+	var asJSON, asGoBench, list, quiet, details bool
 	cmd.Args = takes(0, 0)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if list {
@@ -81,7 +82,7 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 		if report == nil || len(report.Results) == 0 && err != nil {
 			return err
 		}
-		return errors.Join(err, writeBench(out, report, asJSON, asGoBench))
+		return errors.Join(err, writeBench(out, report, asJSON, asGoBench, details))
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: "+benchDefault(some)+")")
@@ -95,6 +96,7 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 	f.StringVar(&c.Out, "out", "", "keep the report as JSON in this file while it grows, and go on from it (default with --full: "+benchOutDefault+")")
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	f.BoolVar(&asGoBench, "gobench", false, "print Go benchmark lines, one for each round, as benchstat reads them")
+	f.BoolVar(&details, "details", false, "print all rows and all goals, not a line for each workload")
 	f.BoolVar(&list, "list", false, "list the workloads and do nothing")
 	f.BoolVar(&quiet, "quiet", false, "show no progress")
 }
@@ -107,14 +109,16 @@ func benchDefault(some []string) string {
 }
 
 // writeBench prints a report in the form that was asked for.
-func writeBench(out io.Writer, r *bench.Report, asJSON, asGoBench bool) error {
+func writeBench(out io.Writer, r *bench.Report, asJSON, asGoBench, details bool) error {
 	switch {
 	case asJSON:
 		return r.WriteJSON(out)
 	case asGoBench:
 		return r.WriteGoBench(out)
+	case details:
+		return r.WriteTable(out)
 	}
-	return r.WriteTable(out)
+	return r.WriteSummary(out)
 }
 
 // benchWorkloads lists the workloads, one a line.

@@ -1,0 +1,2 @@
+// Package run runs workloads of package spec.
+package run

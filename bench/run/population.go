@@ -1,0 +1,159 @@
+package run
+
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
+// population is the elements of one client in one set, by their age. An element is known by its sequence number: the client's first has 0. Its place
+// is where it is kept; it holds until the next remove. One goroutine uses a population.
+//
+// As long as nothing was removed, an element's rank, place and sequence number are the same, and nothing is kept but dots, if they are wanted. After
+// that a population takes 8 bytes for each place, 16 with dots, and has at most about twice as many places as live elements.
+type population struct {
+	next   uint64 // sequence number of the next element
+	places int    // in use, of live elements and of removed ones
+	live   int
+
+	kept bool     // dots are
+	dots []uint64 // by place
+
+	// seqs and tree are nil as long as nothing was removed. tree is a Fenwick tree: it counts live elements.
+	seqs []uint32
+	tree []uint32
+
+	gone    []uint32 // a ring of the elements that were removed last
+	removed uint64   // how many were removed at all
+}
+
+const (
+	// goneMax is how many removed elements are remembered, to be looked up.
+	goneMax = 256
+	// sequenceMax is the greatest sequence number.
+	sequenceMax = 1<<32 - 1
+	// sparePlaces is how many places of removed elements are kept in any case.
+	sparePlaces = 64
+)
+
+func newPopulation(dots bool) *population { return &population{kept: dots} }
+
+// len returns the number of live elements.
+func (p *population) len() int { return p.live }
+
+// add takes a new element, the youngest, and returns its sequence number. There must be one left: next is at most sequenceMax.
+func (p *population) add(dot uint64) (seq uint64) {
+	seq = p.next
+	p.next++
+	if p.kept {
+		p.dots = append(p.dots, dot)
+	}
+	if p.tree != nil {
+		p.seqs = append(p.seqs, uint32(seq))
+		p.grow()
+	}
+	p.places++
+	p.live++
+	return seq
+}
+
+// grow adds a live place to the tree: a node of it counts the places from i-lowbit(i)+1 to i.
+func (p *population) grow() {
+	i := len(p.tree) + 1
+	count := uint32(1)
+	for k := i - 1; k > i-i&-i; k -= k & -k {
+		count += p.tree[k-1]
+	}
+	p.tree = append(p.tree, count)
+}
+
+// at returns the place of the live element of that rank: 0 is the oldest.
+func (p *population) at(rank int) (place int) {
+	if p.tree == nil {
+		return rank
+	}
+	left := uint32(rank) // live elements that still have to be passed
+	for step := 1 << (bits.Len(uint(len(p.tree))) - 1); step > 0; step >>= 1 {
+		if next := place + step; next <= len(p.tree) && p.tree[next-1] <= left {
+			place, left = next, left-p.tree[next-1]
+		}
+	}
+	return place
+}
+
+// seq returns the sequence number of the element at a place.
+func (p *population) seq(place int) uint64 {
+	if p.tree == nil {
+		return uint64(place)
+	}
+	return uint64(p.seqs[place])
+}
+
+// dot returns the counter of the dot of the element at a place, 0 if dots are not kept.
+func (p *population) dot(place int) uint64 {
+	if !p.kept {
+		return 0
+	}
+	return p.dots[place]
+}
+
+// setDot notes that the element at a place has another dot now.
+func (p *population) setDot(place int, dot uint64) {
+	if p.kept {
+		p.dots[place] = dot
+	}
+}
+
+// remove takes away the live element at a place. Places change.
+func (p *population) remove(place int) {
+	if p.tree == nil {
+		p.spread()
+	}
+	if len(p.gone) < goneMax {
+		p.gone = append(p.gone, p.seqs[place])
+	} else {
+		p.gone[p.removed%goneMax] = p.seqs[place]
+	}
+	p.removed++
+	p.live--
+	for i := place + 1; i <= len(p.tree); i += i & -i {
+		p.tree[i-1]--
+	}
+	if p.places > 2*p.live+sparePlaces {
+		p.pack()
+	}
+}
+
+// spread begins to keep sequence numbers.
+func (p *population) spread() {
+	p.seqs, p.tree = make([]uint32, p.places), make([]uint32, 0, p.places)
+	for i := range p.seqs {
+		p.seqs[i] = uint32(i)
+		p.grow()
+	}
+}
+
+// pack gives the live elements new places, one after the other, and the rest of the memory back.
+func (p *population) pack() {
+	packed := &population{next: p.next, places: p.live, live: p.live, kept: p.kept, gone: p.gone, removed: p.removed,
+		seqs: make([]uint32, p.live), tree: make([]uint32, 0, p.live)}
+	if p.kept {
+		packed.dots = make([]uint64, p.live)
+	}
+	for rank := range p.live {
+		from := p.at(rank)
+		packed.seqs[rank] = p.seqs[from]
+		if p.kept {
+			packed.dots[rank] = p.dots[from]
+		}
+		packed.grow()
+	}
+	*p = *packed
+}
+
+// dead returns an element that was removed not long ago, and whether there is one.
+func (p *population) dead(rng *rand.Rand) (seq uint64, ok bool) {
+	if len(p.gone) == 0 {
+		return 0, false
+	}
+	return uint64(p.gone[rng.IntN(len(p.gone))]), true
+}

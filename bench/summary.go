@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"bigset/bench/system"
+)
+
+// summaryHead names the columns of the summary; the first, the third and the last stand to the left.
+var summaryHead = []string{"workload", "ops/s", "measured", "spread", "in a word"}
+
+// WriteSummary writes the report for people in a screen: a line for each workload, with its main figure and what that means in a word;
+// then the goals that were not met, each with the reason.
+func (r *Report) WriteSummary(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; the spread is the least and the greatest of one round.\n\n", r.Machine.CPU, r.Machine.Cores)
+	lines := [][]string{summaryHead}
+	var open []verdict
+	of := 0
+	for _, group := range r.groups() {
+		verdicts := r.verdicts(group)
+		lines = append(lines, r.summarized(group, verdicts))
+		verdicts = slices.DeleteFunc(verdicts, func(v verdict) bool { return v.plain })
+		of += len(verdicts)
+		open = append(open, slices.DeleteFunc(verdicts, func(v verdict) bool { return v.met })...)
+	}
+	widths := columnWidths(lines)
+	for _, line := range lines {
+		writeAligned(b, line, widths, 0, 2, 4)
+	}
+	_, _ = fmt.Fprintf(b, "\n%d of %d goals met", of-len(open), of)
+	if len(open) > 0 {
+		_, _ = fmt.Fprint(b, "; not met:")
+	}
+	_, _ = fmt.Fprintln(b)
+	for _, v := range open {
+		_, _ = fmt.Fprintf(b, "  %s: %s\n", v.of.workload, v.reason())
+	}
+	_, _ = fmt.Fprintln(b, "\nAll rows and goals: --details. What each workload does: docs/bench.md.")
+	return b.Flush()
+}
+
+// groups returns the names of the workloads that have rows, in their order.
+func (r *Report) groups() []string {
+	var names []string
+	for i := range r.Results {
+		if name := r.Results[i].group(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// verdicts judges all goals of a workload.
+func (r *Report) verdicts(workload string) (list []verdict) {
+	for _, g := range goals(workload, r.Config.Strategy) {
+		list = append(list, g.verdicts(r.Results, r.Config.Strategy)...)
+	}
+	return list
+}
+
+// summarized returns the cells of a workload: its main verdict is that of the first goal, at the greatest size.
+func (r *Report) summarized(workload string, verdicts []verdict) []string {
+	cells := make([]string, len(summaryHead))
+	cells[0] = workload
+	if row := r.mainRow(workload); row != nil && row.OpsPerSecond > 0 {
+		cells[1] = Thousands(uint64(row.OpsPerSecond + 0.5))
+	}
+	var head verdict
+	for _, v := range verdicts {
+		if v.known && (!head.known || v.what == head.what && v.of == head.of) {
+			head = v
+		}
+	}
+	if head.known {
+		cells[2], cells[3], cells[4] = number(head.ratio)+head.unit+" "+head.what, number(head.low)+".."+number(head.high), head.inAWord()
+	}
+	return cells
+}
+
+// mainRow returns the row of a workload that its name alone stands for, on the engine, at the greatest size; nil if there is none.
+func (r *Report) mainRow(workload string) (best *Row) {
+	for i := range r.Results {
+		row := &r.Results[i]
+		if row.Workload == workload && row.System == system.NameBigset && (row.Strategy == r.Config.Strategy || row.Strategy == "") &&
+			(best == nil || row.Elements > best.Elements) {
+			best = row
+		}
+	}
+	return best
+}
+
+// inAWord says what a figure means to a reader who does not know the goal.
+func (v verdict) inAWord() string {
+	r := v.ratio
+	switch {
+	case v.to.none() && v.atMost && r <= v.limit:
+		return "within the goal"
+	case v.to.none():
+		return "see the goal"
+	case v.to.system == system.NamePebble && !v.atMost && r >= 0.97:
+		return "at the limit"
+	case v.to.system == system.NamePebble && !v.atMost && r >= 0.7:
+		return "near the limit"
+	case v.to.system == system.NamePebble && !v.atMost && r >= 0.5:
+		return "over half the limit"
+	case v.to.system == system.NamePebble && !v.atMost:
+		return "under half the limit"
+	case !v.atMost && r < 0.95:
+		return "slower"
+	case !v.atMost && r <= 1.05:
+		return "as fast"
+	case !v.atMost:
+		return "faster"
+	case r < 0.67:
+		return fmt.Sprintf("%.2g times less", 1/max(r, 0.001))
+	case r < 0.95:
+		return "less"
+	case r <= 1.05:
+		return "the same"
+	case r < 2:
+		return "less than twice"
+	}
+	return fmt.Sprintf("%.2g times", r)
+}
+
+// reason says what a goal that was not met got, and why: noise, where the rounds reach over the goal, or what is known of the load.
+func (v verdict) reason() string {
+	sign := "at least"
+	if v.atMost {
+		sign = "at most"
+	}
+	if !v.known {
+		return fmt.Sprintf("%s: no figure; the goal is %s %s%s", v.what, sign, number(v.limit), v.unit)
+	}
+	text := fmt.Sprintf("%s%s %s, goal %s %s%s: ", number(v.ratio), v.unit, v.what, sign, number(v.limit), v.unit)
+	if v.low <= v.limit && v.limit <= v.high {
+		return text + "unclear, rounds reach over it (" + number(v.low) + ".." + number(v.high) + ")"
+	}
+	return text + cmp.Or(v.why, "missed")
+}

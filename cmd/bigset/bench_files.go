@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bigset/bench"
+	"bigset/bench/spec"
+	"bigset/compaction"
+)
+
+// benchList returns the command that lists the workload files that come with the program.
+func benchList(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the workload files that come with this program",
+		Long: `List the workload files that come with this program: the name of each, the sizes of a default and of a full run in elements, and what it shows.
+"bench show NAME" prints one, to be read or copied; "bench run NAME" runs it.`,
+		Example: `  bigset bench list`,
+		Args:    takes(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			b := &strings.Builder{}
+			for _, w := range spec.Ready() {
+				fmt.Fprintf(b, "%-18s %12s %14s  %s\n", w.Name, benchSizes(w.Small), benchSizes(w.Full), w.About)
+			}
+			_, err := io.WriteString(out, b.String())
+			return err
+		},
+	}
+}
+
+// benchSizes writes the sizes of a workload.
+func benchSizes(sizes []int) string {
+	var texts []string
+	for _, n := range sizes {
+		switch {
+		case n >= 1_000_000 && n%100_000 == 0:
+			texts = append(texts, strconv.FormatFloat(float64(n)/1e6, 'f', -1, 64)+"M")
+		case n >= 1000 && n%100 == 0:
+			texts = append(texts, strconv.FormatFloat(float64(n)/1e3, 'f', -1, 64)+"k")
+		default:
+			texts = append(texts, bench.Thousands(uint64(n)))
+		}
+	}
+	return strings.Join(texts, ",")
+}
+
+// benchShow returns the command that prints a workload file.
+func benchShow(out io.Writer) *cobra.Command {
+	var schema bool
+	cmd := &cobra.Command{
+		Use:   "show [NAME]",
+		Short: "Print a workload file that comes with this program",
+		Long: `Print a workload file that comes with this program, with its comments: a way to begin one of your own. docs/workloads.md explains all keys.
+--schema prints the JSON schema of such files, which editors use to complete and check them.`,
+		Example: `  bigset bench show churn
+  bigset bench show churn > mine.yaml; bigset bench check mine.yaml
+  bigset bench show --schema > workload.schema.json`,
+		Args: takes(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case schema && len(args) == 0:
+				_, err := out.Write(spec.Schema())
+				return err
+			case schema || len(args) == 0:
+				return usage(cmd, "give the name of a workload, or --schema")
+			}
+			w, err := spec.Named(args[0])
+			if err != nil {
+				return usage(cmd, "%w", err)
+			}
+			_, err = io.WriteString(out, w.Source)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON schema of workload files")
+	return cmd
+}
+
+// benchCheck returns the command that checks workload files.
+func benchCheck(out io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Check workload files without running them",
+		Long: `Check workload files without running them. Every problem is a line: FILE:LINE:COLUMN, what is wrong, what is allowed. A file without one
+is described in a line. - is standard input. Exit status 1 says that a file has a problem.`,
+		Example: `  bigset bench check mine.yaml`,
+		Args:    takes(1, maxFiles),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var wrong []error
+			for _, name := range args {
+				w, err := readWorkload(name)
+				if err != nil {
+					wrong = append(wrong, err)
+					continue
+				}
+				fmt.Fprintf(out, "%s: %s: %s, %d rows, %d assertions\n", name, w.Name, counted(len(w.Phases), "phase"), len(w.Rows()), len(w.Assertions))
+			}
+			return errors.Join(wrong...)
+		},
+	}
+}
+
+// maxFiles is how many workload files a command takes.
+const maxFiles = 1000
+
+// counted writes a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// workloadNamed returns the workload that an argument of bench run means: a file, or a ready one. Names of files have a dot or a slash.
+func workloadNamed(arg string) (*spec.Workload, error) {
+	if arg == "-" || strings.ContainsAny(arg, "./"+string(os.PathSeparator)) {
+		return readWorkload(arg)
+	}
+	w, err := spec.Named(arg)
+	if err != nil {
+		if _, failed := os.Stat(arg); failed == nil {
+			return nil, fmt.Errorf("%w; to run the file of that name, write ./%s", err, arg)
+		}
+		return nil, err
+	}
+	return w, nil
+}
+
+// readWorkload reads a workload file, or standard input.
+func readWorkload(name string) (*spec.Workload, error) {
+	from, label := io.Reader(os.Stdin), "standard input"
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			var path *fs.PathError
+			if errors.As(err, &path) {
+				return nil, fmt.Errorf("%s: %w", name, path.Err)
+			}
+			return nil, err
+		}
+		defer f.Close()
+		from, label = f, name
+	}
+	text, err := io.ReadAll(io.LimitReader(from, spec.TextBytesMax+1)) // one more is refused
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", label, err)
+	}
+	return spec.Parse(label, text, spec.Known{Strategies: strategyList()})
+}
+
+// strategyList returns the ready strategies, with the kinds of record that they work on.
+func strategyList() (list []spec.Strategy) {
+	for _, s := range compaction.Strategies() {
+		known := spec.Strategy{Name: s.Name()}
+		for _, r := range []compaction.Record{compaction.Merge, compaction.Set} {
+			if s.WorksOn(r) == nil {
+				known.Records = append(known.Records, r.String())
+			}
+		}
+		list = append(list, known)
+	}
+	return list
+}
