@@ -2,12 +2,10 @@ package bench
 
 import (
 	"context"
-	"io/fs"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
+	"bigset/bench/probe"
 	"bigset/bench/system"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -141,14 +139,13 @@ func (p *phase) wrote(f *Figures, before, after system.Usage) {
 	}
 }
 
-// heapBytes returns what is alive on the heap.
-func heapBytes() uint64 {
-	runtime.GC()
-	runtime.GC() // what pools hold outlives the first
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
+func cpuTime() (time.Duration, bool) { return probe.CPUTime() }
+
+func heapBytes() uint64 { return probe.HeapBytes() }
+
+func tableFiles(dir string) uint64 { return probe.TableFiles(dir) }
+
+func place(dir string) string { return probe.Place(dir) }
 
 // watchInterval is how often watch looks.
 const watchInterval = 10 * time.Millisecond
@@ -174,29 +171,6 @@ func (p *phase) watch(dir string, f func() error) error {
 	close(stop)
 	p.bytesTop = max(p.bytesTop, <-top)
 	return err
-}
-
-// tableFiles returns the bytes of all tables in a folder, in use or not. A file with two names counts once.
-func tableFiles(dir string) uint64 {
-	total, seen := uint64(0), map[uint64]bool{}
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(d.Name(), ".sst") && !strings.HasSuffix(d.Name(), ".tmp") {
-			return nil // files vanish while we look
-		}
-		info, err := d.Info()
-		if err != nil {
-			return nil
-		}
-		if n, known := fileNumber(info); known {
-			if seen[n] {
-				return nil
-			}
-			seen[n] = true
-		}
-		total += uint64(info.Size())
-		return nil
-	})
-	return total
 }
 
 // stopwatch notes how long the laps of something take that cannot be cut into calls.
