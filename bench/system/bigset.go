@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -311,14 +312,25 @@ func (s *BigsetSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, f
 // Contains implements Set.
 func (s *BigsetSet) Contains(element []byte) (bool, error) {
 	c, err := s.sys.store.Contains(s.sys.ctx, s.name, element)
+	if errors.Is(err, bigset.ErrNotFound) { // nothing was ever in it
+		return false, nil
+	}
 	return c.Present(), err
+}
+
+// unlessNotFound returns nil for the error of a set into which nothing was ever added: it is empty.
+func unlessNotFound(err error) error {
+	if errors.Is(err, bigset.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // Read implements Set.
 func (s *BigsetSet) Read(limit int, each func(n int)) error {
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: limit}) {
 		if err != nil {
-			return err
+			return unlessNotFound(err)
 		}
 		each(len(chunk.Elements))
 	}
@@ -330,7 +342,7 @@ func (s *BigsetSet) First(q Query) (bool, error) {
 	o := bigset.ReadOptions{From: q.From, To: q.To, Prefix: q.Prefix, Limit: q.Limit, BatchSize: firstChunk}
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
 		if err != nil {
-			return false, err
+			return false, unlessNotFound(err)
 		}
 		if len(chunk.Elements) > 0 { // or it is full of keys that are dead
 			return true, nil

@@ -34,7 +34,7 @@ func (s *BigsetSet) Take(n int, each func(element []byte)) error {
 	s.ops = s.ops[:0]
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: n, BatchSize: n}) {
 		if err != nil {
-			return err
+			return unlessNotFound(err)
 		}
 		for _, el := range chunk.Elements {
 			s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: bigset.Saw(el.Dots...)})
@@ -115,7 +115,7 @@ func (s *BigsetSet) Scan(q Query, dst []byte) (n int, first []byte, err error) {
 	}
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
 		if err != nil {
-			return n, dst, err
+			return n, dst, unlessNotFound(err)
 		}
 		if n == 0 && len(chunk.Elements) > 0 {
 			dst = append(dst, chunk.Elements[0].Name...)

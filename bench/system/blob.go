@@ -112,7 +112,7 @@ func (v *blobValue) add(elements [][]byte, dots []uint64) {
 	fresh := make([]blobEntry, 0, len(elements))
 	for i, e := range elements {
 		v.last++
-		if dots != nil {
+		if len(dots) > 0 {
 			dots[i] = v.last
 		}
 		if at, found := v.find(e); found {

@@ -247,7 +247,7 @@ func (s *RawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
 	last := s.last.Add(uint64(len(elements)))
 	for i, e := range elements {
 		dot := clock.Dot{Actor: RawActor, Counter: last - uint64(len(elements)-1-i)}
-		if dots != nil {
+		if len(dots) > 0 {
 			dots[i] = dot.Counter
 		}
 		s.buf = s.prefix.AppendElement(s.buf[:0], e, dot, keyscheme.OpAdd)
