@@ -151,7 +151,7 @@ func (e *env) moved(workload string, sys *replica, move func(*meter) error) erro
 	f.BytesMoved = &m.bytes
 	row := Row{Workload: workload, Elements: e.elements}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	return nil
 }
 

@@ -272,29 +272,3 @@ func TestJudge(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
-
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   float64
-	}{{[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2}} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("%v: got %v", c.values, got)
-		}
-	}
-}
-
-func TestTableFiles(t *testing.T) {
-	dir := t.TempDir()
-	for name, size := range map[string]int{"1.sst": 10, "span.tmp": 5, "2.log": 100} {
-		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Link(filepath.Join(dir, "span.tmp"), filepath.Join(dir, "3.sst")); err != nil {
-		t.Skip(err)
-	}
-	if got := tableFiles(dir); got != 15 {
-		t.Errorf("got %d bytes, want 15: a file with two names counts once", got)
-	}
-}

@@ -250,11 +250,11 @@ func (e *env) clocked(row Row, load func(*phase) error) error {
 	}
 	took, cpu := time.Since(began), cpuNow()-cpu
 	var f Figures
-	f.time(p, took, cpu)
+	p.figures(&f, took, cpu)
 	if p.ops > 0 {
 		f.Allocs = new(float64(mallocs()-before) / float64(p.ops))
 	}
-	e.rows.add(row, f, p.hist)
+	e.rows.Add(row, f, p.hist)
 	return nil
 }
 

@@ -93,7 +93,7 @@ func (e *env) askBig(sys system.System, each int, memory int64) error {
 	row := Row{Workload: "bloom-big/heap", Elements: e.elements}
 	label(sys, &row)
 	grown := max(0, int64(heapBytes())-int64(before))
-	e.rows.add(row, Figures{Ops: uint64(memory), HeapBytes: new(uint64(grown))}, nil)
+	e.rows.Add(row, Figures{Ops: uint64(memory), HeapBytes: new(uint64(grown))}, nil)
 	return nil
 }
 

@@ -92,9 +92,9 @@ func (e *env) falsePositives(row Row, filter *filters.Filter, from, n int, proba
 		found += yes
 	}
 	var f Figures
-	f.time(p, time.Since(began), cpuNow()-cpu)
+	p.figures(&f, time.Since(began), cpuNow()-cpu)
 	f.Share = new(float64(found) / float64(n) / probability)
-	e.rows.add(row, f, p.hist)
+	e.rows.Add(row, f, p.hist)
 	return nil
 }
 
@@ -212,8 +212,8 @@ func bloomFault(e *env) error {
 		}{{"bloom-fault", all}, {"bloom-fault/first", first}} {
 			var fig Figures
 			part.p.ops, row.Workload = bloomFaults, part.name
-			fig.time(part.p, took, cpu)
-			e.rows.add(row, fig, part.p.hist)
+			part.p.figures(&fig, took, cpu)
+			e.rows.Add(row, fig, part.p.hist)
 		}
 		return nil
 	})
@@ -277,16 +277,16 @@ func bloomMany(e *env) error {
 			var f Figures
 			took := time.Since(began)
 			p.note(took)
-			f.time(p, took, cpuNow()-cpu)
+			p.figures(&f, took, cpuNow()-cpu)
 			label(sys, &row)
 			row.Workload = "bloom-many"
-			e.rows.add(row, f, p.hist)
+			e.rows.Add(row, f, p.hist)
 			if err := e.useAndClose(store); err != nil {
 				return err
 			}
 			grown := max(0, int64(heapBytes())-int64(empty))
 			row.Workload = "bloom-many/heap"
-			e.rows.add(row, Figures{Ops: uint64(e.elements), HeapBytes: new(uint64(grown))}, nil)
+			e.rows.Add(row, Figures{Ops: uint64(e.elements), HeapBytes: new(uint64(grown))}, nil)
 			return nil
 		})
 	})

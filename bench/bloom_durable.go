@@ -53,7 +53,7 @@ func (e *env) durableMarks(sys *system.Bigset, row Row, each int) error {
 		return nil
 	}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	return err
 }
 

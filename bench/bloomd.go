@@ -183,12 +183,12 @@ func RunBloomd(ctx context.Context, c BloomdConfig) (_ *BloomdReport, err error)
 	for pass := range c.Passes {
 		for i, p := range c.points() {
 			if err := r.measure(p, pass, i); err != nil {
-				report.Results = r.rows.rows()
+				report.Results = r.rows.Rows()
 				return report, fmt.Errorf("bench: %s, pass %d: %w", p.name(), pass+1, err)
 			}
 		}
 	}
-	report.Results = r.rows.rows()
+	report.Results = r.rows.Rows()
 	return report, nil
 }
 
@@ -224,7 +224,7 @@ func (r *bloomdRunner) measure(p bloomdPoint, pass, i int) error {
 		if err != nil {
 			return fmt.Errorf("%s (%s): %w", t.name, t.server.Addr, err)
 		}
-		r.rows.add(Row{Workload: p.name(), System: t.name, Elements: r.cfg.Keys}, f, hist)
+		r.rows.Add(Row{Workload: p.name(), System: t.name, Elements: r.cfg.Keys}, f, hist)
 		_, _ = fmt.Fprintf(r.cfg.Progress, "%6.1fs  pass %d of %d, %s on %s: %s requests/s, the loader's CPU %s µs a request\n",
 			time.Since(r.began).Seconds(), pass+1, r.cfg.Passes, p.name(), t.name, Thousands(uint64(f.OpsPerSecond)), number(own))
 	}

@@ -197,7 +197,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	if err := l.expectYes(ph.ops, yes, len(conns)); err != nil {
 		return f, nil, 0, err
 	}
-	f.time(ph, took, after-cpu)
+	ph.figures(&f, took, after-cpu)
 	if t.cpu == nil {
 		f.CPUMicros = nil
 	}

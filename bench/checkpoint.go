@@ -63,10 +63,10 @@ func (e *env) checkpointOn(sys *system.Bigset) error {
 		took time.Duration
 	}{{"checkpoint", made, span}, {"checkpoint/writers", beside, span}, {"checkpoint/alone", alone, took}} {
 		f := Figures{}
-		f.time(part.p, part.took, 0)
+		part.p.figures(&f, part.took, 0)
 		f.CPUMicros = nil // writers and checkpoints share it
 		row.Workload = part.name
-		e.rows.add(row, f, part.p.hist)
+		e.rows.Add(row, f, part.p.hist)
 	}
 	return e.checkCheckpoint(sys, int(w.next.Load()))
 }

@@ -123,17 +123,17 @@ func (e *env) churnOn(sys system.System, workload string, plan *churnPlan) error
 	}
 	row := Row{Workload: workload, Elements: n}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	row.Workload = sub(workload, "read")
-	e.rows.add(row, during.sum, nil)
+	e.rows.Add(row, during.sum, nil)
 	row.Workload = sub(workload, "read-fresh")
-	e.rows.add(row, during.fresh, nil)
+	e.rows.Add(row, during.fresh, nil)
 	after, _, err := e.figures(sys, func(p *phase) error { return p.readAll(s, n) })
 	if err != nil {
 		return err
 	}
 	row.Workload = sub(workload, "read-after")
-	e.rows.add(row, after, nil)
+	e.rows.Add(row, after, nil)
 	return e.check(sys, system.SetName, n)
 }
 
@@ -185,8 +185,8 @@ func (r *readings) read(ctx context.Context, s system.Set, want int) error {
 	}
 	p.ops = uint64(got)
 	var f Figures
-	f.time(p, time.Since(began), cpuNow()-cpu)
-	r.sum.together(f)
+	p.figures(&f, time.Since(began), cpuNow()-cpu)
+	addUp(&r.sum, f)
 	return system.Expect("elements read", got, want)
 }
 

@@ -82,12 +82,12 @@ func (e *env) clockShape(n, actors, named int, shape string, percent int, gap bo
 	c, added := clockOf(n, actors, percent, gap)
 	took := time.Since(began)
 	plain := c.Append(nil)
-	e.rows.add(row, Figures{Ops: uint64(added), OpsPerSecond: float64(added) / max(took, 1).Seconds(),
+	e.rows.Add(row, Figures{Ops: uint64(added), OpsPerSecond: float64(added) / max(took, 1).Seconds(),
 		BytesOnDisk: new(uint64(len(plain))), HeapBytes: new(uint64(c.HeapBytes()))}, nil)
 	part := func(name string, f Figures) {
 		r := row
 		r.Workload = sub(row.Workload, name)
-		e.rows.add(r, f, nil)
+		e.rows.Add(r, f, nil)
 	}
 	missing := n - added
 	if gap {

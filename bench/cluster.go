@@ -181,9 +181,9 @@ func RunCluster(ctx context.Context, c ClusterConfig) (_ *ClusterReport, err err
 	defer l.stopAll()
 	err = l.run()
 	if l.bloomd != nil {
-		l.rows.list = append(l.rows.list, l.bloomd.rows.list...)
+		l.rows.Take(&l.bloomd.rows)
 	}
-	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.rows(), Notes: l.notes}, err
+	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.Rows(), Notes: l.notes}, err
 }
 
 // run runs the parts with loads in rounds, and then what is measured once.
@@ -235,7 +235,7 @@ func (l *lab) inTurns(list ...func() error) error {
 // took notes what a load came to.
 func (l *lab) took(workload, system string, elements int, f Figures, hist histogram) {
 	l.last[workload+" "+system] = f
-	l.rows.add(Row{Workload: workload, System: system, Elements: elements}, f, hist)
+	l.rows.Add(Row{Workload: workload, System: system, Elements: elements}, f, hist)
 	text := fmt.Sprintf("  %s %s: %s/s", workload, system, Thousands(uint64(f.OpsPerSecond)))
 	for _, t := range []struct {
 		name string
@@ -300,7 +300,7 @@ func (l *lab) load(workload, system string, of *processes, n int, begin func(g i
 		all.hist.Merge(p.hist)
 	}
 	var f Figures
-	f.time(all, took, own+after-cpu)
+	all.figures(&f, took, own+after-cpu)
 	l.took(workload, system, n, f, all.hist)
 	return nil
 }

@@ -94,7 +94,7 @@ func (s *steady) figures(from, to time.Time) (f Figures, hist histogram) {
 			errs++
 		}
 	}
-	f.time(p, to.Sub(from), 0)
+	p.figures(&f, to.Sub(from), 0)
 	f.CPUMicros, f.Errors = nil, &errs
 	return f, p.hist
 }
@@ -144,7 +144,7 @@ func (l *lab) duration(workload, system string, d time.Duration) {
 	p := &phase{hist: newHistogram(), ops: 1}
 	p.note(max(d, 1))
 	var f Figures
-	f.latencies(p.hist)
+	f.Latencies(p.hist)
 	l.took(workload, system, 0, f, p.hist)
 }
 

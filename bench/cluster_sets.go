@@ -105,7 +105,7 @@ func (l *lab) stream(link *wire.Link, parts int) error {
 	}
 	took := time.Since(began)
 	var f Figures
-	f.time(p, took, cpuNow()-cpu)
+	p.figures(&f, took, cpuNow()-cpu)
 	f.MBPerSecond = new(float64(got) / 1e6 / took.Seconds())
 	l.took("transport/stream", systemWire, partBytes, f, nil)
 	return system.Expect("bytes streamed", got, parts*partBytes)
@@ -350,7 +350,7 @@ func (l *lab) read(workload, name string, ps *processes, read func(got func(int)
 		return err
 	}
 	var f Figures
-	f.time(p, took, own+after-cpu)
+	p.figures(&f, took, own+after-cpu)
 	l.took(workload, name, l.elements, f, p.hist)
 	return nil
 }

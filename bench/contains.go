@@ -69,8 +69,8 @@ func (e *env) lookUps(c contender, sys system.System, s system.Set, dots []uint6
 		}
 		row := Row{Workload: "contains/" + k.part, Elements: n}
 		label(sys, &row)
-		e.rows.add(row, f, hist)
-		all.together(f)
+		e.rows.Add(row, f, hist)
+		addUp(&all, f)
 		sum.Merge(hist)
 		if raw, ok := s.(*system.RawSet); ok {
 			if err := e.getByDot(sys, raw, k, dots); err != nil {
@@ -78,10 +78,10 @@ func (e *env) lookUps(c contender, sys system.System, s system.Set, dots []uint6
 			}
 		}
 	}
-	all.latencies(sum)
+	all.Latencies(sum)
 	row := Row{Workload: "contains", Elements: n}
 	label(sys, &row)
-	e.rows.add(row, all, sum)
+	e.rows.Add(row, all, sum)
 	return nil
 }
 
@@ -136,9 +136,9 @@ func (e *env) getByDot(sys system.System, raw *system.RawSet, k lookUp, dots []u
 	})
 }
 
-// together adds the operations, time and CPU of another load.
-func (f *Figures) together(o Figures) {
-	took := o.seconds() + f.seconds()
+// addUp adds the operations, time and CPU of another load.
+func addUp(f *Figures, o Figures) {
+	took := seconds(&o) + seconds(f)
 	if f.CPUMicros != nil && o.CPUMicros != nil {
 		o.CPUMicros = new((*f.CPUMicros*float64(f.Ops) + *o.CPUMicros*float64(o.Ops)) / float64(f.Ops+o.Ops))
 	}
@@ -147,7 +147,7 @@ func (f *Figures) together(o Figures) {
 	f.OpsPerSecond = float64(f.Ops) / max(took, 1e-9)
 }
 
-func (f *Figures) seconds() float64 {
+func seconds(f *Figures) float64 {
 	if f.OpsPerSecond == 0 {
 		return 0
 	}

@@ -61,13 +61,13 @@ func (e *env) dropOn(sys system.System, n int) error {
 	acked, ackHist := Figures{}, newHistogram()
 	p := &phase{hist: ackHist, ops: 1}
 	p.note(ack)
-	acked.time(p, ack, 0)
+	p.figures(&acked, ack, 0)
 	acked.CPUMicros = nil
-	e.rows.add(row, acked, ackHist)
+	e.rows.Add(row, acked, ackHist)
 	row.Workload = "drop/space"
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	row.Workload = "drop/settled" // what there was
-	e.rows.add(row, Figures{BytesOnDisk: new(before.Tables)}, nil)
+	e.rows.Add(row, Figures{BytesOnDisk: new(before.Tables)}, nil)
 	return e.check(sys, system.SetName, 0)
 }
 

@@ -66,14 +66,14 @@ func (e *env) filtering(sys *system.Bigset, c string) error {
 		}
 		row := Row{Workload: sub("filter", c, name), Elements: n}
 		label(sys, &row)
-		e.rows.add(row, f, hist)
-		all.together(f)
+		e.rows.Add(row, f, hist)
+		addUp(&all, f)
 		sum.Merge(hist)
 	}
 	row := Row{Workload: sub("filter", c), Elements: n}
 	label(sys, &row)
-	all.latencies(sum)
-	e.rows.add(row, all, sum)
+	all.Latencies(sum)
+	e.rows.Add(row, all, sum)
 	return e.check(sys, system.SetName, n-dead)
 }
 

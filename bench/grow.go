@@ -58,7 +58,7 @@ func (e *env) grown(sys system.System, s system.Set, row Row, first, last int, b
 		f.Kept = new(f.OpsPerSecond / before)
 	}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	return f.OpsPerSecond, nil
 }
 

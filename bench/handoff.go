@@ -79,7 +79,7 @@ func (e *env) copied(to system.System, workload string, m *meter, copied func() 
 	}
 	row := Row{Workload: workload, Elements: e.elements}
 	label(to, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	return f, nil
 }
 
@@ -112,7 +112,7 @@ func (e *env) handoffRaw(c contender, from *system.Raw) error {
 	}
 	row := Row{Workload: "handoff", Elements: e.elements}
 	label(from, &row)
-	e.rows.add(row, faster, nil)
+	e.rows.Add(row, faster, nil)
 	return nil
 }
 

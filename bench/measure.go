@@ -2,24 +2,14 @@ package bench
 
 import (
 	"context"
-	"io/fs"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
+	"bigset/bench/probe"
 	"bigset/bench/system"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
-
-// latencyMax is the longest latency that a histogram tells from longer ones.
-const latencyMax = 10 * time.Minute
-
-// newHistogram returns a histogram of nanoseconds with three significant figures.
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, int64(latencyMax), 3)
-}
 
 // phase is what is measured at a stretch on one system. Its load calls loop, and settle if it writes.
 type phase struct {
@@ -89,7 +79,7 @@ func (e *env) measure(sys system.System, row Row, load func(*phase) error) error
 		return err
 	}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	return nil
 }
 
@@ -114,37 +104,26 @@ func (e *env) figures(sys system.System, load func(*phase) error) (f Figures, hi
 	if err != nil {
 		return f, nil, err
 	}
-	f.time(p, end.Sub(began)-p.away, cpu)
+	p.figures(&f, end.Sub(began)-p.away, cpu)
 	if !p.settled.IsZero() {
-		f.wrote(p, before, after)
+		p.wrote(&f, before, after)
 	}
 	f.HeapBytes = new(heapBytes())
 	return f, p.hist, nil
 }
 
-// time fills in the figures of speed.
-func (f *Figures) time(p *phase, took, cpu time.Duration) {
+// figures fills in the figures of speed.
+func (p *phase) figures(f *Figures, took, cpu time.Duration) {
 	f.Ops = p.ops
 	f.OpsPerSecond = float64(p.ops) / max(took, 1).Seconds()
 	if _, known := cpuTime(); known && p.ops > 0 {
 		f.CPUMicros = new(micros(cpu) / float64(p.ops))
 	}
-	f.latencies(p.hist)
+	f.Latencies(p.hist)
 }
-
-// latencies fills in the percentiles.
-func (f *Figures) latencies(h *hdrhistogram.Histogram) {
-	if h.TotalCount() == 0 {
-		return
-	}
-	at := func(percent float64) *float64 { return new(micros(time.Duration(h.ValueAtPercentile(percent)))) }
-	f.P50, f.P99, f.P999 = at(50), at(99), at(99.9)
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // wrote fills in the figures of a phase that wrote.
-func (f *Figures) wrote(p *phase, before, after system.Usage) {
+func (p *phase) wrote(f *Figures, before, after system.Usage) {
 	d := after.Since(before)
 	written := d.WAL + d.Flush + d.Compact + d.Rewrite
 	f.BytesWritten, f.BytesWAL, f.BytesFlush, f.BytesCompact = new(written), new(d.WAL), new(d.Flush), new(d.Compact)
@@ -160,14 +139,13 @@ func (f *Figures) wrote(p *phase, before, after system.Usage) {
 	}
 }
 
-// heapBytes returns what is alive on the heap.
-func heapBytes() uint64 {
-	runtime.GC()
-	runtime.GC() // what pools hold outlives the first
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
+func cpuTime() (time.Duration, bool) { return probe.CPUTime() }
+
+func heapBytes() uint64 { return probe.HeapBytes() }
+
+func tableFiles(dir string) uint64 { return probe.TableFiles(dir) }
+
+func place(dir string) string { return probe.Place(dir) }
 
 // watchInterval is how often watch looks.
 const watchInterval = 10 * time.Millisecond
@@ -193,29 +171,6 @@ func (p *phase) watch(dir string, f func() error) error {
 	close(stop)
 	p.bytesTop = max(p.bytesTop, <-top)
 	return err
-}
-
-// tableFiles returns the bytes of all tables in a folder, in use or not. A file with two names counts once.
-func tableFiles(dir string) uint64 {
-	total, seen := uint64(0), map[uint64]bool{}
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(d.Name(), ".sst") && !strings.HasSuffix(d.Name(), ".tmp") {
-			return nil // files vanish while we look
-		}
-		info, err := d.Info()
-		if err != nil {
-			return nil
-		}
-		if n, known := fileNumber(info); known {
-			if seen[n] {
-				return nil
-			}
-			seen[n] = true
-		}
-		total += uint64(info.Size())
-		return nil
-	})
-	return total
 }
 
 // stopwatch notes how long the laps of something take that cannot be cut into calls.

@@ -81,7 +81,7 @@ func (e *env) mixedOn(b *system.Bigset, n int) error {
 		"stalls":  b.Stalls(),
 	} {
 		row.Workload = sub("mixed", part)
-		e.rows.add(row, Figures{Ops: count}, nil)
+		e.rows.Add(row, Figures{Ops: count}, nil)
 	}
 	if _, err := b.Settle(e.ctx); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (e *env) mixedOn(b *system.Bigset, n int) error {
 		return err
 	}
 	row.Workload = "mixed/rest"
-	e.rows.add(row, Figures{KeysLive: new(u.Live), KeysDead: new(u.Keys - min(u.Keys, u.Live)), BytesOnDisk: new(u.Tables)}, nil)
+	e.rows.Add(row, Figures{KeysLive: new(u.Live), KeysDead: new(u.Keys - min(u.Keys, u.Live)), BytesOnDisk: new(u.Tables)}, nil)
 	return e.check(b, system.SetName, m.stay+m.added-m.replaced)
 }
 
@@ -151,8 +151,8 @@ func (m *mixedRun) run() error {
 		row, f := Row{Workload: roles[i].part, Elements: m.elements}, Figures{}
 		label(m.b, &row)
 		f.Ops, f.OpsPerSecond = phases[i].ops, float64(phases[i].ops)/took.Seconds()
-		f.latencies(phases[i].hist)
-		m.rows.add(row, f, phases[i].hist)
+		f.Latencies(phases[i].hist)
+		m.rows.Add(row, f, phases[i].hist)
 	}
 	return nil
 }

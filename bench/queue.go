@@ -56,14 +56,14 @@ func (e *env) queueOn(sys system.System, n int) error {
 	}
 	row := Row{Workload: "queue", Elements: n}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	row.Workload = "queue/head"
-	e.rows.add(row, head.queue.all(), head.queue.hist)
+	e.rows.Add(row, head.queue.all(), head.queue.hist)
 	row.Workload = "queue/head-empty"
-	e.rows.add(row, head.empty.all(), head.empty.hist)
+	e.rows.Add(row, head.empty.all(), head.empty.hist)
 	if _, ok := sys.(*system.Bigset); ok {
 		row.Workload = "queue/tabled"
-		e.rows.add(row, Figures{Ops: after - before}, nil)
+		e.rows.Add(row, Figures{Ops: after - before}, nil)
 	}
 	return e.check(sys, system.SetName, 0)
 }
@@ -117,7 +117,7 @@ func (p *phase) readFirst(s system.Set, want bool) error {
 
 // all returns the figures of a phase that was measured call by call.
 func (p *phase) all() (f Figures) {
-	f.time(p, p.away, p.awayCPU)
+	p.figures(&f, p.away, p.awayCPU)
 	return f
 }
 

@@ -79,7 +79,7 @@ func (q *quorumReads) heap(n int) error {
 	})
 	row := Row{Workload: "quorum-read/heap", Elements: n}
 	label(q.local, &row)
-	q.rows.add(row, Figures{HeapBytes: new(max(most, before) - before)}, nil)
+	q.rows.Add(row, Figures{HeapBytes: new(max(most, before) - before)}, nil)
 	return errors.Join(err, system.Expect("elements read", got, n))
 }
 

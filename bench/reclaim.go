@@ -86,9 +86,9 @@ func (e *env) reclaimOn(sys system.System, dots []uint64) error {
 	}
 	row := Row{Workload: "reclaim", Elements: n}
 	label(sys, &row)
-	e.rows.add(row, f, hist)
+	e.rows.Add(row, f, hist)
 	row.Workload = "reclaim/settled" // what there was
-	e.rows.add(row, Figures{BytesOnDisk: new(before.Tables)}, nil)
+	e.rows.Add(row, Figures{BytesOnDisk: new(before.Tables)}, nil)
 	return e.check(sys, system.SetName, n-gone)
 }
 

@@ -70,10 +70,10 @@ func (e *env) recoverOn(sys *system.Bigset) error {
 		}
 	}
 	f := Figures{}
-	f.time(p, time.Since(began)-p.away, cpuNow()-cpu-p.awayCPU)
+	p.figures(&f, time.Since(began)-p.away, cpuNow()-cpu-p.awayCPU)
 	row := Row{Workload: "recover", Elements: e.elements}
 	label(sys, &row)
-	e.rows.add(row, f, p.hist)
+	e.rows.Add(row, f, p.hist)
 	return nil
 }
 
@@ -93,10 +93,10 @@ func (e *env) addByProgram(dir string, row Row) error {
 		return err
 	}
 	f := Figures{}
-	f.time(p, time.Since(began), 0)
+	p.figures(&f, time.Since(began), 0)
 	f.CPUMicros = nil // it is the other process'
 	row.Workload, row.Elements = "recover/add", e.elements
-	e.rows.add(row, f, p.hist)
+	e.rows.Add(row, f, p.hist)
 	return nil
 }
 

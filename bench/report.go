@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Report is what a run has measured.
@@ -26,14 +23,6 @@ type Report struct {
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
 }
 
-// Unfinished is a workload of which some rounds are done.
-type Unfinished struct {
-	Workload   string   `json:"workload"`
-	Done       int      `json:"rounds_done"`
-	Rows       []Row    `json:"rows"`       // with these rounds
-	Histograms []string `json:"histograms"` // latencies of each row, encoded as HdrHistogram does
-}
-
 // Machine says where it was measured.
 type Machine struct {
 	CPU   string `json:"cpu"` // model
@@ -41,169 +30,6 @@ type Machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
 	Go    string `json:"go"`
-}
-
-// Row is one load on one system: the medians of its rounds, each figure by itself, and the rounds.
-type Row struct {
-	Workload string `json:"workload"` // a part of one is "contains/hit"
-	System   string `json:"system"`   // bigset, pebble or blob
-	Record   string `json:"record,omitempty"`
-	Strategy string `json:"strategy,omitempty"`
-	Elements int    `json:"elements"` // of the set
-	Figures
-	Rounds []Figures `json:"rounds"`
-}
-
-// Figures are what is measured of a load. Those that it has no figure for are nil. Sizes are bytes.
-type Figures struct {
-	Ops          uint64  `json:"ops,omitzero"`
-	OpsPerSecond float64 `json:"ops_per_s,omitzero"`
-
-	CPUMicros *float64 `json:"cpu_us_per_op,omitempty"` // of the whole process, background work with it
-	P50       *float64 `json:"p50_us,omitempty"`
-	P99       *float64 `json:"p99_us,omitempty"`
-	P999      *float64 `json:"p999_us,omitempty"`
-
-	BytesWritten *uint64 `json:"bytes_written,omitempty"` // log, flushes, compactions and rewriter together
-	BytesWAL     *uint64 `json:"bytes_wal,omitempty"`
-	BytesFlush   *uint64 `json:"bytes_flush,omitempty"`
-	BytesCompact *uint64 `json:"bytes_compact,omitempty"`
-	BytesRewrite *uint64 `json:"bytes_rewrite,omitempty"`
-	BytesRead    *uint64 `json:"bytes_read,omitempty"`    // by compactions
-	BytesOnDisk  *uint64 `json:"bytes_on_disk,omitempty"` // tables in use, at the end
-	BytesPeak    *uint64 `json:"bytes_peak,omitempty"`    // most bytes of tables at a time, in use or not
-	BytesLive    *uint64 `json:"bytes_live,omitempty"`    // tables of a fresh load of what is live at the end
-	BytesMoved   *uint64 `json:"bytes_moved,omitempty"`   // from replica to replica, in both directions
-
-	// WriteAmp is how many bytes were written for each byte of the elements that the operations named.
-	WriteAmp  *float64 `json:"write_amp,omitempty"`
-	KeysLive  *uint64  `json:"keys_live,omitempty"` // live dots
-	KeysDead  *uint64  `json:"keys_dead,omitempty"` // keys in tables beyond those
-	HeapBytes *uint64  `json:"heap_bytes,omitempty"`
-
-	MBPerSecond *float64 `json:"mb_per_s,omitempty"` // millions of bytes of keys and values
-
-	Kept *float64 `json:"kept,omitempty"` // speed beside that of the same load on a store that is nearly empty
-
-	Allocs *float64 `json:"allocs_per_op,omitempty"` // objects on the heap
-	Share  *float64 `json:"share,omitempty"`         // of false positives, of the configured probability
-
-	Errors   *uint64 `json:"errors,omitempty"`    // operations that failed, of a load that goes on
-	RSSBytes *uint64 `json:"rss_bytes,omitempty"` // of a process, in memory
-}
-
-// floats and counts list the figures of which medians are taken.
-func (f *Figures) floats() []**float64 {
-	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.MBPerSecond, &f.Kept, &f.Allocs, &f.Share}
-}
-
-func (f *Figures) counts() []**uint64 {
-	return []**uint64{&f.BytesWritten, &f.BytesWAL, &f.BytesFlush, &f.BytesCompact, &f.BytesRewrite, &f.BytesRead,
-		&f.BytesOnDisk, &f.BytesPeak, &f.BytesLive, &f.BytesMoved, &f.KeysLive, &f.KeysDead, &f.HeapBytes, &f.Errors, &f.RSSBytes}
-}
-
-// medians returns the median of each figure over the rounds that have it.
-func medians(rounds []Figures) (m Figures) {
-	var ops []uint64
-	var speeds []float64
-	for _, r := range rounds {
-		ops, speeds = append(ops, r.Ops), append(speeds, r.OpsPerSecond)
-	}
-	m.Ops, m.OpsPerSecond = median(ops), median(speeds)
-	for i, to := range m.floats() {
-		*to = medianOf(rounds, func(f *Figures) *float64 { return *f.floats()[i] })
-	}
-	for i, to := range m.counts() {
-		*to = medianOf(rounds, func(f *Figures) *uint64 { return *f.counts()[i] })
-	}
-	return m
-}
-
-func medianOf[T cmp.Ordered](rounds []Figures, figure func(*Figures) *T) *T {
-	var have []T
-	for i := range rounds {
-		if v := figure(&rounds[i]); v != nil {
-			have = append(have, *v)
-		}
-	}
-	if len(have) == 0 {
-		return nil
-	}
-	return new(median(have))
-}
-
-// median returns the middle value, of an even number the lower one: it is one that was measured.
-func median[T cmp.Ordered](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[(len(sorted)-1)/2]
-}
-
-// collector gathers the figures of the rounds of one step.
-type collector struct{ list []*collected }
-
-type collected struct {
-	row  Row
-	hist *hdrhistogram.Histogram // of all rounds
-}
-
-// add takes the figures of one round. Its row is known by workload, system, record, strategy and elements.
-func (c *collector) add(row Row, f Figures, hist *hdrhistogram.Histogram) {
-	for _, g := range c.list {
-		r := &g.row
-		if r.Workload == row.Workload && r.System == row.System && r.Record == row.Record &&
-			r.Strategy == row.Strategy && r.Elements == row.Elements {
-			r.Rounds = append(r.Rounds, f)
-			if hist != nil {
-				g.hist.Merge(hist)
-			}
-			return
-		}
-	}
-	row.Rounds = []Figures{f}
-	if hist == nil {
-		hist = newHistogram()
-	}
-	c.list = append(c.list, &collected{row, hist})
-}
-
-// unfinished returns what was gathered in some rounds of a workload, for collect.
-func (c *collector) unfinished(workload string, done int) (*Unfinished, error) {
-	u := &Unfinished{Workload: workload, Done: done}
-	for _, g := range c.list {
-		hist, err := g.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-		if err != nil {
-			return nil, fmt.Errorf("bench: %w", err)
-		}
-		u.Rows, u.Histograms = append(u.Rows, g.row), append(u.Histograms, string(hist))
-	}
-	return u, nil
-}
-
-// collect inverts unfinished.
-func (u *Unfinished) collect() (c collector, err error) {
-	if len(u.Rows) != len(u.Histograms) {
-		return c, fmt.Errorf("bench: %d rows of %s with %d histograms", len(u.Rows), u.Workload, len(u.Histograms))
-	}
-	for i, row := range u.Rows {
-		hist, err := hdrhistogram.Decode([]byte(u.Histograms[i]))
-		if err != nil {
-			return c, fmt.Errorf("bench: histogram of %s: %w", row.Workload, err)
-		}
-		c.list = append(c.list, &collected{row, hist})
-	}
-	return c, nil
-}
-
-// rows returns what was gathered. Percentiles are those of all rounds together.
-func (c *collector) rows() []Row {
-	var rows []Row
-	for _, g := range c.list {
-		r := g.row
-		r.Figures = medians(r.Rounds)
-		r.latencies(g.hist)
-		rows = append(rows, r)
-	}
-	return rows
 }
 
 // startReport returns an empty report, or what the run's file holds already.
@@ -232,11 +58,11 @@ func startReport(c Config) (*Report, error) {
 
 // has reports whether the rows of a workload are there: they come all together.
 func (r *Report) has(workload string) bool {
-	return slices.ContainsFunc(r.Results, func(row Row) bool { return row.group() == workload })
+	return slices.ContainsFunc(r.Results, func(row Row) bool { return group(&row) == workload })
 }
 
 // group is the name of the workload that a row belongs to.
-func (r *Row) group() string {
+func group(r *Row) string {
 	name, _, _ := strings.Cut(r.Workload, "/")
 	return name
 }

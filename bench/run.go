@@ -172,7 +172,7 @@ func (r *runner) step(w *workload) error {
 	rounds, done := r.cfg.rounds(n), 0
 	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
 		var err error
-		if rows, err = u.collect(); err != nil {
+		if rows, err = u.Collect(); err != nil {
 			return err
 		}
 		done = u.Done
@@ -187,7 +187,7 @@ func (r *runner) step(w *workload) error {
 			return err
 		}
 	}
-	return r.report.take(rows.rows(), r.cfg.Out)
+	return r.report.take(rows.Rows(), r.cfg.Out)
 }
 
 // keepRound writes down what a round has given, for a run that goes on where this one stops.
@@ -195,7 +195,7 @@ func (r *runner) keepRound(rows *collector, workload string, done int) (err erro
 	if r.cfg.Out == "" {
 		return nil
 	}
-	if r.report.Unfinished, err = rows.unfinished(workload, done); err != nil {
+	if r.report.Unfinished, err = rows.Unfinished(workload, done); err != nil {
 		return err
 	}
 	return r.report.keep(r.cfg.Out)

@@ -186,7 +186,7 @@ func (e *env) weighSmallSets(c contender, dir string, n int) error {
 			grown := max(0, int64(heapBytes())-int64(before))
 			row := Row{Workload: w.part, Elements: n}
 			label(sys, &row)
-			e.rows.add(row, Figures{Ops: uint64(w.among), HeapBytes: new(uint64(grown))}, nil)
+			e.rows.Add(row, Figures{Ops: uint64(w.among), HeapBytes: new(uint64(grown))}, nil)
 			return nil
 		})
 		if err != nil {

@@ -48,7 +48,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 func (r *Report) groups() []string {
 	var names []string
 	for i := range r.Results {
-		if name := r.Results[i].group(); !slices.Contains(names, name) {
+		if name := group(&r.Results[i]); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"bigset/bench/result"
 	"bigset/bench/system"
 )
 
@@ -15,7 +16,7 @@ func summaryRow(workload, sys string, speeds ...float64) Row {
 	for _, s := range speeds {
 		r.Rounds = append(r.Rounds, Figures{Ops: 10, OpsPerSecond: s})
 	}
-	r.Figures = medians(r.Rounds)
+	r.Figures = result.Medians(r.Rounds)
 	return r
 }
 

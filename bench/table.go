@@ -28,18 +28,18 @@ func (r *Report) WriteTable(w io.Writer) error {
 	writeLine(b, lines[0], widths)
 	for i := range r.Results {
 		row := &r.Results[i]
-		if !row.detail() {
+		if !detail(row) {
 			writeLine(b, lines[i+1], widths)
 		}
-		if i+1 == len(r.Results) || r.Results[i+1].group() != row.group() {
-			r.writeGoals(b, row.group())
+		if i+1 == len(r.Results) || group(&r.Results[i+1]) != group(row) {
+			r.writeGoals(b, group(row))
 		}
 	}
 	return b.Flush()
 }
 
 // detail reports whether a row is only for the JSON: a part of a part, or a count, which goals sum up.
-func (r *Row) detail() bool { return strings.Count(r.Workload, "/") > 1 || r.OpsPerSecond == 0 }
+func detail(r *Row) bool { return strings.Count(r.Workload, "/") > 1 || r.OpsPerSecond == 0 }
 
 func (r *Report) writeGoals(b *bufio.Writer, workload string) {
 	for _, v := range r.verdicts(workload) {

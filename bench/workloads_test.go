@@ -138,7 +138,7 @@ func TestWorkloads(t *testing.T) {
 					continue
 				}
 				have = append(have, describe(r))
-				if len(r.Rounds) != 1 || r.group() != w.Name || r.System == system.NameBigset && r.Record == "" {
+				if len(r.Rounds) != 1 || group(&r) != w.Name || r.System == system.NameBigset && r.Record == "" {
 					t.Errorf("got row %+v", r)
 				}
 			}

@@ -15,9 +15,6 @@ import (
 	"bigset/keyscheme"
 )
 
-// Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing.
-func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
-
 // RunsOf makes stores that are opened with these options remember dead runs of so many keys and more.
 func (o *Options) RunsOf(keysMin int) { o.runKeysMin = keysMin }
 

@@ -72,13 +72,17 @@ type Options struct {
 	Events func(Event)
 	// Logger takes what an operator should read; default is slog's default logger at level Warn and above.
 	Logger *slog.Logger
-	// tune changes what Pebble is opened with; nil leaves it. Tests set it.
+	// tune changes what Pebble is opened with; nil leaves it. Tune sets it.
 	tune func(*pebble.Options)
 	// tableKeysMin is how many new keys a span must bring to come in as tables. Tests set it.
 	tableKeysMin int
 	// runKeysMin is how many keys a dead run must hold to be remembered. Tests set it.
 	runKeysMin int
 }
+
+// Tune makes stores that are opened with these options run Pebble with what f changes; nil changes nothing. It is for benchmarks and tests: f may
+// change how large and how many things are, and nothing that decides about keys, order, events or files.
+func (o *Options) Tune(f func(*pebble.Options)) { o.tune = f }
 
 func (o *Options) withDefaults() *Options {
 	n := Options{}

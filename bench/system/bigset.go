@@ -2,8 +2,10 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +22,9 @@ type Bigset struct {
 	store  *engine.Store
 	record compaction.Record
 	actor  clock.Actor
-	stalls atomic.Uint64 // times that writes waited for flushes or compactions
+	actors atomic.Pointer[[]clock.Actor] // of dots, by their generation; copied on write
+	open   bool                          // wide contexts are kept open
+	stalls atomic.Uint64                 // times that writes waited for flushes or compactions
 }
 
 func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, error) {
@@ -32,16 +36,25 @@ func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, erro
 	if o.Sync {
 		durability = bigset.Sync
 	}
-	b := &Bigset{ctx: ctx, record: o.Record}
-	b.store, err = engine.Open(dir, &engine.Options{
-		Record: o.Record, Strategy: strategy, Durability: durability, MemTableBytes: o.MemTableBytes,
-		OpenContexts: o.OpenContexts, BlockCacheBytes: o.CacheBytes, SetCacheBytes: o.SetCacheBytes,
-		FilterCacheBytes: o.FilterCacheBytes, Logger: slog.New(slog.DiscardHandler), Events: b.event,
-	})
+	b := &Bigset{ctx: ctx, record: o.Record, open: o.OpenContexts}
+	tune, err := tuned(o.Pebble)
 	if err != nil {
 		return nil, err
 	}
+	eo := &engine.Options{
+		Record: o.Record, Strategy: strategy, Durability: durability, MemTableBytes: o.MemTableBytes,
+		OpenContexts: o.OpenContexts, BlockCacheBytes: o.CacheBytes, SetCacheBytes: o.SetCacheBytes,
+		FilterCacheBytes: o.FilterCacheBytes, Logger: slog.New(slog.DiscardHandler), Events: b.event,
+	}
+	eo.Tune(tune)
+	if b.store, err = engine.Open(dir, eo); err != nil {
+		return nil, err
+	}
 	b.actor = b.store.Actor()
+	b.actors.Store(&[]clock.Actor{b.actor})
+	if old, ok := o.Before.(*Bigset); ok {
+		b.actors.Store(old.actors.Load())
+	}
 	return b, nil
 }
 
@@ -155,7 +168,7 @@ func (b *Bigset) Usage() (Usage, error) {
 	}
 	u := Usage{
 		WAL: st.BytesWAL, Flush: st.BytesFlush, Compact: st.BytesCompact, Rewrite: st.BytesRewrite,
-		Read: st.BytesRead, Tables: st.BytesTables, Counted: true, Keys: st.KeysInTables,
+		Read: st.BytesRead, Tables: st.BytesTables, Stalls: b.stalls.Load(), KeysTabled: st.KeysTabled, Counted: true, Keys: st.KeysInTables,
 	}
 	for info, err := range b.store.Sets(b.ctx, false) {
 		if err != nil {
@@ -203,6 +216,7 @@ type BigsetSet struct {
 	name    []byte
 	ops     []bigset.Op
 	context []clock.Dot
+	seen    *clock.Clock // by See
 }
 
 // Name returns the name of the set.
@@ -232,10 +246,41 @@ func (s *BigsetSet) write(dots []uint64) error {
 	if err != nil {
 		return err
 	}
-	for i := range dots {
-		dots[i] = r.Dots[i].Counter
-	}
+	s.sys.note(dots, r.Dots)
 	return nil
+}
+
+// note notes dots.
+func (b *Bigset) note(to []uint64, dots []clock.Dot) {
+	for i := range to {
+		to[i] = b.number(dots[i])
+	}
+}
+
+// generationShift is where a number of a dot has the generation of its actor: a store that was opened from a checkpoint writes as another one.
+const generationShift = 48
+
+// number returns the number of a dot: its counter, and where the store has had several actors which of them it is of.
+func (b *Bigset) number(d clock.Dot) uint64 {
+	actors := b.actors.Load()
+	for {
+		for i := len(*actors) - 1; i >= 0; i-- {
+			if (*actors)[i] == d.Actor {
+				return d.Counter | uint64(i)<<generationShift
+			}
+		}
+		more := append(slices.Clone(*actors), d.Actor)
+		if b.actors.CompareAndSwap(actors, &more) {
+			actors = &more
+		} else {
+			actors = b.actors.Load()
+		}
+	}
+}
+
+// dot inverts number.
+func (b *Bigset) dot(number uint64) clock.Dot {
+	return clock.Dot{Actor: (*b.actors.Load())[number>>generationShift], Counter: number & (1<<generationShift - 1)}
 }
 
 // Observe implements Set.
@@ -248,7 +293,7 @@ func (s *BigsetSet) Observe(element []byte, _ uint64) error {
 func (s *BigsetSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	s.ops, s.context = s.ops[:0], s.context[:0]
 	for _, d := range goneDots {
-		s.context = append(s.context, clock.Dot{Actor: s.sys.actor, Counter: d})
+		s.context = append(s.context, s.sys.dot(d))
 	}
 	for _, e := range fresh {
 		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: bigset.Saw()})
@@ -260,23 +305,32 @@ func (s *BigsetSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, f
 	if err != nil {
 		return err
 	}
-	for i := range freshDots {
-		freshDots[i] = r.Dots[i].Counter
-	}
+	s.sys.note(freshDots, r.Dots)
 	return Expect("elements removed", r.Removed, len(gone))
 }
 
 // Contains implements Set.
 func (s *BigsetSet) Contains(element []byte) (bool, error) {
 	c, err := s.sys.store.Contains(s.sys.ctx, s.name, element)
+	if errors.Is(err, bigset.ErrNotFound) { // nothing was ever in it
+		return false, nil
+	}
 	return c.Present(), err
+}
+
+// unlessNotFound returns nil for the error of a set into which nothing was ever added: it is empty.
+func unlessNotFound(err error) error {
+	if errors.Is(err, bigset.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // Read implements Set.
 func (s *BigsetSet) Read(limit int, each func(n int)) error {
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: limit}) {
 		if err != nil {
-			return err
+			return unlessNotFound(err)
 		}
 		each(len(chunk.Elements))
 	}
@@ -288,7 +342,7 @@ func (s *BigsetSet) First(q Query) (bool, error) {
 	o := bigset.ReadOptions{From: q.From, To: q.To, Prefix: q.Prefix, Limit: q.Limit, BatchSize: firstChunk}
 	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
 		if err != nil {
-			return false, err
+			return false, unlessNotFound(err)
 		}
 		if len(chunk.Elements) > 0 { // or it is full of keys that are dead
 			return true, nil
@@ -299,21 +353,3 @@ func (s *BigsetSet) First(q Query) (bool, error) {
 
 // firstChunk is the size of the chunk in which a client that waits for the first element asks for it.
 const firstChunk = 1
-
-// TakeFirst implements Set.
-func (s *BigsetSet) TakeFirst(n int) error {
-	s.ops = s.ops[:0]
-	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: n, BatchSize: n}) {
-		if err != nil {
-			return err
-		}
-		for _, el := range chunk.Elements {
-			s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: bigset.Saw(el.Dots...)})
-		}
-	}
-	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
-	if err != nil {
-		return err
-	}
-	return Expect("elements taken off", r.Removed, n)
-}

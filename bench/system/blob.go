@@ -112,7 +112,7 @@ func (v *blobValue) add(elements [][]byte, dots []uint64) {
 	fresh := make([]blobEntry, 0, len(elements))
 	for i, e := range elements {
 		v.last++
-		if dots != nil {
+		if len(dots) > 0 {
 			dots[i] = v.last
 		}
 		if at, found := v.find(e); found {
@@ -130,6 +130,19 @@ func (v *blobValue) add(elements [][]byte, dots []uint64) {
 	}
 	v.entries = append(v.entries, fresh...)
 	sort.Slice(v.entries, func(i, j int) bool { return bytes.Compare(v.entries[i].element, v.entries[j].element) < 0 })
+}
+
+// remove takes elements away that have those dots, and returns how many are not there.
+func (v *blobValue) remove(elements [][]byte, dots []uint64) (missing int) {
+	for i, e := range elements {
+		at, found := v.find(e)
+		if !found || v.entries[at].dot != dots[i] {
+			missing++
+			continue
+		}
+		v.entries = append(v.entries[:at], v.entries[at+1:]...)
+	}
+	return missing
 }
 
 // loaded calls f with the value decoded.
@@ -173,14 +186,7 @@ func (s *BlobSet) Observe(element []byte, _ uint64) error {
 func (s *BlobSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	missing := 0
 	err := s.change(func() {
-		for i, e := range gone {
-			at, found := s.value.find(e)
-			if !found || s.value.entries[at].dot != goneDots[i] {
-				missing++
-				continue
-			}
-			s.value.entries = append(s.value.entries[:at], s.value.entries[at+1:]...)
-		}
+		missing = s.value.remove(gone, goneDots)
 		s.value.add(fresh, freshDots)
 	})
 	if err != nil {
@@ -191,16 +197,78 @@ func (s *BlobSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, fre
 
 // TakeFirst implements Set.
 func (s *BlobSet) TakeFirst(n int) error {
-	had := 0
+	taken := 0
+	if err := s.Take(n, func([]byte) { taken++ }); err != nil {
+		return err
+	}
+	return Expect("elements taken off", taken, n)
+}
+
+// Take implements Set.
+func (s *BlobSet) Take(n int, each func(element []byte)) error {
+	return s.change(func() {
+		n := min(n, len(s.value.entries))
+		for i := 0; each != nil && i < n; i++ {
+			each(s.value.entries[i].element)
+		}
+		s.value.entries = s.value.entries[n:]
+	})
+}
+
+// See implements Set. There is no clock.
+func (s *BlobSet) See() error { return nil }
+
+// Change implements Set.
+func (s *BlobSet) Change(c *Change) error {
+	missing := 0
 	err := s.change(func() {
-		had = len(s.value.entries)
-		s.value.entries = s.value.entries[min(n, had):]
+		missing = s.value.remove(c.Gone, c.GoneDots)
+		for i, e := range c.Again {
+			if at, found := s.value.find(e); !found || s.value.entries[at].dot != c.AgainDots[i] {
+				missing++
+			}
+		}
+		s.value.add(c.Again, c.AgainDots)
+		s.value.add(c.Fresh, c.FreshDots)
 	})
 	if err != nil {
 		return err
 	}
-	return Expect("elements taken off", min(n, had), n)
+	return Expect("elements that were not there", missing, 0)
 }
+
+// Scan implements Set.
+func (s *BlobSet) Scan(q Query, dst []byte) (n int, first []byte, err error) {
+	err = s.loaded(func() error {
+		from := q.From
+		if q.Prefix != nil {
+			from = q.Prefix
+		}
+		at, _ := s.value.find(from)
+		for _, e := range s.value.entries[at:] {
+			if q.Limit > 0 && n == q.Limit || q.Prefix != nil && !bytes.HasPrefix(e.element, q.Prefix) || q.To != nil && bytes.Compare(e.element, q.To) >= 0 {
+				break
+			}
+			if n++; n == 1 {
+				dst = append(dst, e.element...)
+			}
+		}
+		return nil
+	})
+	return n, dst, err
+}
+
+// Count implements Set.
+func (s *BlobSet) Count() (n int, err error) {
+	err = s.loaded(func() error {
+		n = len(s.value.entries)
+		return nil
+	})
+	return n, err
+}
+
+// Look implements Set.
+func (s *BlobSet) Look(element []byte, _ uint64) (bool, error) { return s.Contains(element) }
 
 // Contains implements Set.
 func (s *BlobSet) Contains(element []byte) (found bool, err error) {

@@ -39,18 +39,31 @@ type Raw struct {
 const RawActor = clock.Actor("raw-pebble-1")
 
 func openRaw(dir string, o Options) (*Raw, error) {
+	tune, err := tuned(o.Pebble)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	po := engine.BaselineOptions(o.MemTableBytes)
 	cache := engine.BaselineCache(o.MemTableBytes, o.CacheBytes)
 	po.Cache, po.Logger = cache, quiet{}
+	if tune != nil {
+		tune(po)
+	}
 	db, err := pebble.Open(dir, po)
 	if err != nil {
 		cache.Unref()
 		return nil, err
 	}
 	r := &Raw{folder: dir, cache: cache, options: po, db: db, record: o.Record, deletes: o.Deletes, counters: map[string]*atomic.Uint64{}}
+	switch old := o.Before.(type) { // its dots are known
+	case *Raw:
+		r.counters = old.counters
+	case *Blob:
+		r.counters = old.counters
+	}
 	r.write = pebble.NoSync
 	if o.Sync {
 		r.write = pebble.Sync
@@ -234,7 +247,7 @@ func (s *RawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
 	last := s.last.Add(uint64(len(elements)))
 	for i, e := range elements {
 		dot := clock.Dot{Actor: RawActor, Counter: last - uint64(len(elements)-1-i)}
-		if dots != nil {
+		if len(dots) > 0 {
 			dots[i] = dot.Counter
 		}
 		s.buf = s.prefix.AppendElement(s.buf[:0], e, dot, keyscheme.OpAdd)
@@ -278,6 +291,15 @@ func (s *RawSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, fres
 
 // TakeFirst implements Set.
 func (s *RawSet) TakeFirst(n int) error {
+	taken := 0
+	if err := s.Take(n, func([]byte) { taken++ }); err != nil {
+		return err
+	}
+	return Expect("elements taken off", taken, n)
+}
+
+// Take implements Set.
+func (s *RawSet) Take(n int, each func(element []byte)) error {
 	s.last.Add(uint64(n))
 	return s.commit(func(b *pebble.Batch) error {
 		bounds, taken := s.prefix.Elements(), 0
@@ -289,9 +311,12 @@ func (s *RawSet) TakeFirst(n int) error {
 			if err := b.Delete(it.Key(), nil); err != nil {
 				return errors.Join(err, it.Close())
 			}
+			if element, _, _, _, ok := keyscheme.DecodeElement(len(s.prefix), it.Key()); ok && each != nil {
+				each(element)
+			}
 			taken++
 		}
-		return errors.Join(Expect("elements taken off", taken, n), b.Set(s.tombstoneKey, s.tombstone(n), nil), it.Close())
+		return errors.Join(b.Set(s.tombstoneKey, s.tombstone(n), nil), it.Close())
 	})
 }
 

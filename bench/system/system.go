@@ -36,6 +36,12 @@ type System interface {
 	Verify(name string, elements int) error
 	// Label returns what rows say of the system; the strategy is empty where it has none, and the record of a blob.
 	Label() (system, record, strategy string)
+	// RestFully waits until nothing happens in the background, and the strategy wants nothing more or finds nothing to do that is worth it.
+	RestFully(ctx context.Context) error
+	// Bottom brings all that is there to the bottommost level, as far as the system can without another strategy.
+	Bottom(ctx context.Context) error
+	// Checkpoint makes what the disk would hold if the process were killed now, once the log was synced, in a folder that is new.
+	Checkpoint(ctx context.Context, dir string) error
 	// Dir returns the folder.
 	Dir() string
 	// Close closes the store. No handle may be in use.
@@ -60,7 +66,39 @@ type Set interface {
 	Read(limit int, each func(n int)) error
 	// First runs a query until its first element is at hand, and reports whether there is one.
 	First(q Query) (bool, error)
+
+	// Change adds, replaces and removes elements, in one atomic batch.
+	Change(c *Change) error
+	// See notes the clock of the set, for changes of which KnownClock is what is known.
+	See() error
+	// Take reads the first elements, as many as n or all, and removes them, in one atomic batch. It calls each with each of them; each may be nil.
+	Take(n int, each func(element []byte)) error
+	// Scan runs a query to its end, and returns how many elements came, and the first, appended to dst.
+	Scan(q Query, dst []byte) (n int, first []byte, err error)
+	// Count returns the number of elements.
+	Count() (int, error)
+	// Look looks an element up by its dot where the system can do that, without its context; else as Contains does.
+	Look(element []byte, dot uint64) (bool, error)
 }
+
+// Change is what is changed in a set at a time. Slices of dots are as long as those of elements, or nil where their dots are not wanted.
+type Change struct {
+	Fresh, Again, Gone [][]byte // elements that are new, that are present and added again, and that are present and removed
+	FreshDots          []uint64 // set to the dots that they get
+	AgainDots          []uint64 // the dots that they have, set to those that they get
+	GoneDots           []uint64 // the dots that they have
+	Known              Known    // of what is replaced and removed
+}
+
+// Known is what the writer knows of what it replaces and removes. The systems beside Bigset always go by the dots.
+type Known byte
+
+// What is known.
+const (
+	KnownDot     Known = iota // the dot of each element
+	KnownClock                // the clock of the set when See was called
+	KnownNothing              // nothing: the store looks elements up, those that are new, too
+)
 
 // Query asks for elements in order: a range, those with a prefix, or the first ones.
 type Query struct {
@@ -75,6 +113,8 @@ type Usage struct {
 
 	Counted    bool   // Keys and Live are known
 	Keys, Live uint64 // element keys in tables, live dots
+	Stalls     uint64 // times that writes waited for flushes or compactions, since the store was opened
+	KeysTabled uint64 // element keys that were written to tables, each as often as it was
 }
 
 // Since returns what was written since o. What is there now stays.
@@ -84,6 +124,8 @@ func (u Usage) Since(o Usage) Usage {
 	u.Compact -= o.Compact
 	u.Rewrite -= o.Rewrite
 	u.Read -= o.Read
+	u.Stalls -= o.Stalls
+	u.KeysTabled -= o.KeysTabled
 	return u
 }
 
@@ -101,6 +143,10 @@ type Options struct {
 	Deletes      bool // raw Pebble deletes the keys of what is removed, and does not only note it
 	// Record is the kind of record of a new store.
 	Record compaction.Record
+	// Pebble are options of the LSM by their names in spec.Options. Nil changes nothing.
+	Pebble map[string]int64
+	// Before is the system that has written what the folder holds, or what it is a checkpoint of: dots that it has given are known. Nil is none.
+	Before System
 }
 
 // RecordFor returns the kind of record that a strategy is measured on: merge where it can.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package bench
+package probe
 
 import (
 	"io/fs"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// cpuTime returns the CPU time of this process, user and system, and whether it is known.
-func cpuTime() (time.Duration, bool) {
+// CPUTime returns the CPU time of this process, user and system, and whether it is known.
+func CPUTime() (time.Duration, bool) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0, false

@@ -1,14 +1,14 @@
 //go:build !unix
 
-package bench
+package probe
 
 import (
 	"io/fs"
 	"time"
 )
 
-// cpuTime returns the CPU time of this process, and whether it is known: here it is not.
-func cpuTime() (time.Duration, bool) { return 0, false }
+// CPUTime returns the CPU time of this process, and whether it is known: here it is not.
+func CPUTime() (time.Duration, bool) { return 0, false }
 
 // fileNumber returns what is equal for two names of one file: here that is not known.
 func fileNumber(fs.FileInfo) (uint64, bool) { return 0, false }

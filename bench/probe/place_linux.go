@@ -1,4 +1,4 @@
-package bench
+package probe
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 // tmpfsMagic is what statfs says of a file system in memory.
 const tmpfsMagic = 0x01021994
 
-// place returns where temporary folders go: dir if it is given, the system's place for such, or the current folder where
+// Place returns where temporary folders go: dir if it is given, the system's place for such, or the current folder where
 // that is in memory, and so no disk to measure.
-func place(dir string) string {
+func Place(dir string) string {
 	if dir != "" {
 		return dir
 	}

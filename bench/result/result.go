@@ -1,0 +1,210 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Unfinished is a workload of which some rounds are done.
+type Unfinished struct {
+	Workload   string   `json:"workload"`
+	Done       int      `json:"rounds_done"`
+	Rows       []Row    `json:"rows"`       // with these rounds
+	Histograms []string `json:"histograms"` // latencies of each row, encoded as HdrHistogram does
+}
+
+// Row is one load on one system: the medians of its rounds, each figure by itself, and the rounds.
+type Row struct {
+	Workload string `json:"workload"` // a part of one is "contains/hit"
+	System   string `json:"system"`   // bigset, pebble or blob
+	Record   string `json:"record,omitempty"`
+	Strategy string `json:"strategy,omitempty"`
+	Elements int    `json:"elements"` // of the set
+	// StreamHash is a hash of the operations that the rows of a workload file did: equal hashes are equal operations. "" is not known.
+	StreamHash string `json:"stream_hash,omitempty"`
+	Figures
+	Rounds []Figures `json:"rounds"`
+}
+
+// Figures are what is measured of a load. Those that it has no figure for are nil. Sizes are bytes.
+type Figures struct {
+	Ops          uint64  `json:"ops,omitzero"`
+	OpsPerSecond float64 `json:"ops_per_s,omitzero"`
+
+	CPUMicros *float64 `json:"cpu_us_per_op,omitempty"` // of the whole process, background work with it
+	P50       *float64 `json:"p50_us,omitempty"`
+	P99       *float64 `json:"p99_us,omitempty"`
+	P999      *float64 `json:"p999_us,omitempty"`
+
+	BytesWritten *uint64 `json:"bytes_written,omitempty"` // log, flushes, compactions and rewriter together
+	BytesWAL     *uint64 `json:"bytes_wal,omitempty"`
+	BytesFlush   *uint64 `json:"bytes_flush,omitempty"`
+	BytesCompact *uint64 `json:"bytes_compact,omitempty"`
+	BytesRewrite *uint64 `json:"bytes_rewrite,omitempty"`
+	BytesRead    *uint64 `json:"bytes_read,omitempty"`    // by compactions
+	BytesOnDisk  *uint64 `json:"bytes_on_disk,omitempty"` // tables in use, at the end
+	BytesPeak    *uint64 `json:"bytes_peak,omitempty"`    // most bytes of tables at a time, in use or not
+	BytesLive    *uint64 `json:"bytes_live,omitempty"`    // tables of a fresh load of what is live at the end
+	BytesMoved   *uint64 `json:"bytes_moved,omitempty"`   // from replica to replica, in both directions
+
+	// WriteAmp is how many bytes were written for each byte of the elements that the operations named.
+	WriteAmp  *float64 `json:"write_amp,omitempty"`
+	KeysLive  *uint64  `json:"keys_live,omitempty"` // live dots
+	KeysDead  *uint64  `json:"keys_dead,omitempty"` // keys in tables beyond those
+	HeapBytes *uint64  `json:"heap_bytes,omitempty"`
+
+	MBPerSecond *float64 `json:"mb_per_s,omitempty"` // millions of bytes of keys and values
+
+	Kept *float64 `json:"kept,omitempty"` // speed beside that of the same load on a store that is nearly empty
+
+	Allocs *float64 `json:"allocs_per_op,omitempty"` // objects on the heap
+	Share  *float64 `json:"share,omitempty"`         // of false positives, of the configured probability
+
+	Errors   *uint64 `json:"errors,omitempty"`    // operations that failed, of a load that goes on
+	RSSBytes *uint64 `json:"rss_bytes,omitempty"` // of a process, in memory
+
+	Stalls     *uint64 `json:"stalls,omitempty"`      // times that writes waited for flushes or compactions
+	KeysTabled *uint64 `json:"keys_tabled,omitempty"` // element keys that flushes and compactions wrote, each as often as they did
+}
+
+// floats and counts list the figures of which medians are taken.
+func (f *Figures) floats() []**float64 {
+	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.MBPerSecond, &f.Kept, &f.Allocs, &f.Share}
+}
+
+func (f *Figures) counts() []**uint64 {
+	return []**uint64{&f.BytesWritten, &f.BytesWAL, &f.BytesFlush, &f.BytesCompact, &f.BytesRewrite, &f.BytesRead,
+		&f.BytesOnDisk, &f.BytesPeak, &f.BytesLive, &f.BytesMoved, &f.KeysLive, &f.KeysDead, &f.HeapBytes, &f.Errors, &f.RSSBytes,
+		&f.Stalls, &f.KeysTabled}
+}
+
+// Medians returns the median of each figure over the rounds that have it.
+func Medians(rounds []Figures) (m Figures) {
+	var ops []uint64
+	var speeds []float64
+	for _, r := range rounds {
+		ops, speeds = append(ops, r.Ops), append(speeds, r.OpsPerSecond)
+	}
+	m.Ops, m.OpsPerSecond = Median(ops), Median(speeds)
+	for i, to := range m.floats() {
+		*to = medianOf(rounds, func(f *Figures) *float64 { return *f.floats()[i] })
+	}
+	for i, to := range m.counts() {
+		*to = medianOf(rounds, func(f *Figures) *uint64 { return *f.counts()[i] })
+	}
+	return m
+}
+
+func medianOf[T cmp.Ordered](rounds []Figures, figure func(*Figures) *T) *T {
+	var have []T
+	for i := range rounds {
+		if v := figure(&rounds[i]); v != nil {
+			have = append(have, *v)
+		}
+	}
+	if len(have) == 0 {
+		return nil
+	}
+	return new(Median(have))
+}
+
+// Median returns the middle value, of an even number the lower one: it is one that was measured.
+func Median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[(len(sorted)-1)/2]
+}
+
+// Collector gathers the figures of the rounds of one step.
+type Collector struct{ list []*collected }
+
+type collected struct {
+	row  Row
+	hist *hdrhistogram.Histogram // of all rounds
+}
+
+// Add takes the figures of one round. Its row is known by workload, system, record, strategy and elements.
+func (c *Collector) Add(row Row, f Figures, hist *hdrhistogram.Histogram) {
+	for _, g := range c.list {
+		r := &g.row
+		if r.Workload == row.Workload && r.System == row.System && r.Record == row.Record &&
+			r.Strategy == row.Strategy && r.Elements == row.Elements {
+			r.Rounds = append(r.Rounds, f)
+			if hist != nil {
+				g.hist.Merge(hist)
+			}
+			return
+		}
+	}
+	row.Rounds = []Figures{f}
+	if hist == nil {
+		hist = NewHistogram()
+	}
+	c.list = append(c.list, &collected{row, hist})
+}
+
+// Unfinished returns what was gathered in some rounds of a workload, for collect.
+func (c *Collector) Unfinished(workload string, done int) (*Unfinished, error) {
+	u := &Unfinished{Workload: workload, Done: done}
+	for _, g := range c.list {
+		hist, err := g.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+		u.Rows, u.Histograms = append(u.Rows, g.row), append(u.Histograms, string(hist))
+	}
+	return u, nil
+}
+
+// Collect inverts unfinished.
+func (u *Unfinished) Collect() (c Collector, err error) {
+	if len(u.Rows) != len(u.Histograms) {
+		return c, fmt.Errorf("bench: %d rows of %s with %d histograms", len(u.Rows), u.Workload, len(u.Histograms))
+	}
+	for i, row := range u.Rows {
+		hist, err := hdrhistogram.Decode([]byte(u.Histograms[i]))
+		if err != nil {
+			return c, fmt.Errorf("bench: histogram of %s: %w", row.Workload, err)
+		}
+		c.list = append(c.list, &collected{row, hist})
+	}
+	return c, nil
+}
+
+// Take adds the rows of another collector, which are others.
+func (c *Collector) Take(o *Collector) { c.list = append(c.list, o.list...) }
+
+// Rows returns what was gathered. Percentiles are those of all rounds together.
+func (c *Collector) Rows() []Row {
+	var rows []Row
+	for _, g := range c.list {
+		r := g.row
+		r.Figures = Medians(r.Rounds)
+		r.Latencies(g.hist)
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// LatencyMax is the longest latency that a histogram tells from longer ones.
+const LatencyMax = 10 * time.Minute
+
+// NewHistogram returns a histogram of nanoseconds with three significant figures.
+func NewHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(LatencyMax), 3)
+}
+
+// Latencies fills in the percentiles.
+func (f *Figures) Latencies(h *hdrhistogram.Histogram) {
+	if h.TotalCount() == 0 {
+		return
+	}
+	at := func(percent float64) *float64 { return new(Micros(time.Duration(h.ValueAtPercentile(percent)))) }
+	f.P50, f.P99, f.P999 = at(50), at(99), at(99.9)
+}
+
+// Micros returns a time in microseconds.
+func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -1,0 +1,289 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"time"
+
+	"bigset/bench/spec"
+	"bigset/bench/system"
+)
+
+// client does operations of a role, on the elements of its own parts. What it does depends on the seed, the phase and its own number alone. One
+// goroutine uses it.
+type client struct {
+	*phase
+	role  *spec.Role
+	nth   int // of the role
+	index int // of the phase
+	parts []int
+	quota int // operations that it has; below 0 as many as it is asked for
+
+	rng      *rand.Rand
+	sets     *chooser
+	elements *chooser
+	weights  []float64 // of the kinds, summed up
+	turns    []spec.Kind
+	turn     int
+	batch    int
+	limit    int
+	handles  map[int]system.Set
+	probes   []*client
+	every    int // of a probe
+
+	rec   *recorder
+	done  int // operations
+	adds  int // elements
+	hash  uint64
+	bytes int // of the elements of the operation
+
+	change  system.Change
+	arena   []byte
+	picked  []element
+	fresh   []element
+	numbers map[uint64]bool
+	buf     []byte
+}
+
+// element is an element that an operation is on.
+type element struct {
+	p      *population
+	place  int
+	number uint64
+	rank   int
+}
+
+func newClient(p *phase, role *spec.Role, nth int, rec *recorder) *client {
+	size := p.stage.at.Size
+	return &client{phase: p, role: role, nth: nth, rec: rec, handles: map[int]system.Set{}, numbers: map[uint64]bool{},
+		batch: max(1, role.Batch.At(size)), limit: role.Limit.At(size), every: role.Every.At(size)}
+}
+
+// begin makes what depends on the client's number.
+func (c *client) begin(stream uint64) error {
+	size := c.stage.at.Size
+	c.rng = rand.New(rand.NewPCG(mix(c.o.Seed)^mix(uint64(c.phase.nth)+1), mix(stream)))
+	c.sets = newChooser(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.stage.sets), c.rng)
+	c.elements = newChooser(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
+	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.phase.clients) > 0 {
+		c.sets.cursor = c.index * c.stage.sets / len(c.phase.clients) // they don't all begin with the same one
+	}
+	sum, least := 0., math.Inf(1)
+	for _, share := range c.role.Mix {
+		sum += share.Weight
+		least = min(least, share.Weight)
+		c.weights = append(c.weights, sum)
+	}
+	if c.role.Turns {
+		c.turns = takeTurns(c.role.Mix, least)
+	}
+	if c.role.Context != spec.Wide {
+		return nil
+	}
+	for set := range c.stage.sets { // what they have seen when the phase begins
+		if err := c.handle(set).See(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeTurns returns the kinds of a cycle, each as often as its weight says.
+func takeTurns(mix []spec.Share, least float64) (turns []spec.Kind) {
+	counts, common := make([]int, len(mix)), 0
+	for i, share := range mix {
+		counts[i] = max(1, int(share.Weight/min(least, 1)+0.5))
+		common = gcd(counts[i], common)
+	}
+	for i, share := range mix {
+		for range counts[i] / common {
+			turns = append(turns, share.Kind)
+		}
+	}
+	return turns
+}
+
+// handlesMax is how many handles of sets a client keeps.
+const handlesMax = 1 << 16
+
+func (c *client) handle(set int) system.Set {
+	h := c.handles[set]
+	if h == nil {
+		if len(c.handles) >= handlesMax && c.role.Context != spec.Wide {
+			clear(c.handles)
+		}
+		h = c.sys.Set(c.setName(set))
+		c.handles[set] = h
+	}
+	return h
+}
+
+// run does the client's operations.
+func (c *client) run() error {
+	paced := c.role.Rate > 0
+	last := time.Now()
+	for i := 0; c.quota < 0 || c.done < c.quota || !c.until.IsZero(); i++ {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		from := last
+		if paced {
+			due, more := c.due(i)
+			if !more {
+				break
+			}
+			if from = c.began().Add(due); !c.until.IsZero() && !from.Before(c.until) {
+				break
+			}
+			if last.Before(from) { // in time: that a sleep ends late is no latency
+				if err := sleep(c.ctx, time.Until(from)); err != nil {
+					return err
+				}
+				from = time.Now()
+				last = from
+			}
+		}
+		if !c.until.IsZero() && !last.Before(c.until) {
+			break
+		}
+		n, err := c.one()
+		if err != nil {
+			return fmt.Errorf("operation %d: %w", i+1, err)
+		}
+		last = time.Now()
+		c.rec.record(last.Sub(from), n, c.bytes)
+		before := c.done
+		c.done += n
+		for _, probe := range c.probes {
+			for range c.done/probe.every - before/probe.every {
+				if err := c.aside(probe); err != nil {
+					return err
+				}
+				last = time.Now()
+			}
+		}
+	}
+	return nil
+}
+
+func (c *client) began() time.Time { return c.show.Began }
+
+// aside has a probe do one operation, while the clock stands still.
+func (c *client) aside(probe *client) error {
+	cpu, began := cpuNow(), time.Now()
+	n, err := probe.one()
+	took := time.Since(began)
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", probe.role.Name, err)
+	}
+	probe.rec.record(took, n, probe.bytes)
+	probe.done += n
+	c.phase.away += time.Since(began)
+	c.phase.awayCPU += cpuNow() - cpu
+	return nil
+}
+
+// due returns when the client's i-th operation is due, since the phase began, and whether there is one.
+func (c *client) due(i int) (time.Duration, bool) {
+	k := float64(i*c.role.Clients + c.nth) // of all clients of the role
+	from, to := c.role.Rate, c.role.RateEnd
+	if to == 0 || to == from {
+		return time.Duration(k / from * float64(time.Second)), true
+	}
+	// With a rate of from + a*t, there are from*t + a*t*t/2 operations before t.
+	a := (to - from) / c.show.Duration.Seconds()
+	root := from*from + 2*a*k
+	if root < 0 {
+		return 0, false
+	}
+	return time.Duration(2 * k / (from + math.Sqrt(root)) * float64(time.Second)), true
+}
+
+// sleep waits, or returns early with ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	const short = 20 * time.Millisecond
+	if d <= short {
+		time.Sleep(d)
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// errEmpty says that there is no element for an operation.
+var errEmpty = errors.New("no element to choose")
+
+// emptyMax is how often a client draws again when there is no element for an operation.
+const emptyMax = 1000
+
+// one does an operation, and returns how many it counts as.
+func (c *client) one() (n int, err error) {
+	for range emptyMax {
+		kind, set := c.kind(), c.sets.choose(c.stage.sets)
+		c.bytes = 0
+		if n, err = c.do(kind, set); !errors.Is(err, errEmpty) {
+			if err != nil {
+				err = fmt.Errorf("%s in set %s: %w", kind, c.setName(set), err)
+			}
+			return n, err
+		}
+	}
+	return 0, fmt.Errorf("%w, after %d draws: the phase removes more than there is", errEmpty, emptyMax)
+}
+
+// kind draws the kind of the next operation.
+func (c *client) kind() spec.Kind {
+	if c.turns != nil {
+		c.turn++
+		return c.turns[(c.turn-1)%len(c.turns)]
+	}
+	if len(c.weights) == 1 {
+		return c.role.Mix[0].Kind
+	}
+	x := c.rng.Float64() * c.weights[len(c.weights)-1]
+	i := 0
+	for i < len(c.weights)-1 && x >= c.weights[i] {
+		i++
+	}
+	return c.role.Mix[i].Kind
+}
+
+// note takes a number into the hash of the client's operations.
+func (c *client) note(x uint64) {
+	c.hash = (bits.RotateLeft64(c.hash, 27) ^ x) * 0x9E3779B97F4A7C15
+}
+
+// noteKind takes the kind of an operation and its set into the hash.
+func (c *client) noteKind(kind spec.Kind, set int) {
+	x := uint64(set)
+	for i := range len(kind) {
+		x = x<<7 ^ x>>57 ^ uint64(kind[i])
+	}
+	c.note(x)
+}
+
+// size returns how many elements the next operation of a kind names, when each of them counts so many times.
+func (c *client) size(times int) int {
+	if c.quota < 0 || !c.until.IsZero() {
+		return c.batch
+	}
+	return max(1, min(c.batch, (c.quota-c.done+times-1)/times))
+}
+
+// counted returns how many operations elements count as.
+func (c *client) counted(elements int) int {
+	if c.batch == 1 {
+		return 1
+	}
+	return elements
+}

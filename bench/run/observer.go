@@ -1,0 +1,70 @@
+package run
+
+import (
+	"time"
+
+	"bigset/bench/result"
+	"bigset/bench/system"
+)
+
+// Observer watches a run. Its methods are called one at a time, by the goroutine that runs the phases, outside of measured time: what they do
+// makes the run longer and no figure worse. Embed Nobody for those that are not wanted.
+type Observer interface {
+	// Opened is told of each store when it was opened, and Closing when it is about to be closed: after Closing has returned it must not be used.
+	// Both are told of stores that are opened for a moment between phases, too.
+	Opened(At, system.System)
+	Closing(system.System)
+	// PhaseBegan is told of a phase before its first operation, PhaseEnded after its last, with the rows of this round: none if it is not measured.
+	// After PhaseEnded the Lives of the phase stay as they are. A phase that fails has no end.
+	PhaseBegan(*Phase)
+	PhaseEnded(*Phase, []result.Row)
+}
+
+// Nobody is an Observer that does nothing.
+type Nobody struct{}
+
+// Opened implements Observer.
+func (Nobody) Opened(At, system.System) {}
+
+// Closing implements Observer.
+func (Nobody) Closing(system.System) {}
+
+// PhaseBegan implements Observer.
+func (Nobody) PhaseBegan(*Phase) {}
+
+// PhaseEnded implements Observer.
+func (Nobody) PhaseEnded(*Phase, []result.Row) {}
+
+// At says where a run is.
+type At struct {
+	Workload         string
+	System, Strategy string // the strategy is "" for systems without one
+	Size             int    // elements of all sets together, for this system
+	Round, Rounds    int    // from 0
+}
+
+// Phase is a phase that runs.
+type Phase struct {
+	At
+	Name     string
+	Row      string // the name of its row
+	Measured bool
+	Ops      int           // that it has, of all clients together; 0 if it ends by time or has none
+	Duration time.Duration // 0 if it ends by operations or has none
+	Began    time.Time
+	Lives    []*Live // one for each role, in the order of the file
+}
+
+// Progress returns how much of the phase is done, of how much: operations, or seconds. Of is 0 if the phase has no operations. Any goroutine may
+// call it.
+func (p *Phase) Progress() (done, of float64) {
+	if p.Duration > 0 {
+		return min(time.Since(p.Began), p.Duration).Seconds(), p.Duration.Seconds()
+	}
+	for _, l := range p.Lives {
+		if !l.Probe {
+			done += float64(l.Counts().Ops)
+		}
+	}
+	return min(done, float64(p.Ops)), float64(p.Ops)
+}

@@ -1,0 +1,390 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"bigset/bench/result"
+	"bigset/bench/spec"
+	"bigset/bench/system"
+)
+
+// parse reads a workload.
+func parse(t *testing.T, text string) *spec.Workload {
+	t.Helper()
+	w, err := spec.Parse("test.yaml", []byte(text), spec.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// everyKind has every kind that all systems do, by several clients and all distributions, and every step.
+const everyKind = `
+name: every-kind
+about: every kind of operation
+size: 2000
+systems: [bigset, pebble, blob]
+strategies: [run, point-deletes]
+sets: {count: 3}
+phases:
+  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}, batch: 100}
+  - {name: change, first: [settle], clients: 3, ops: 50%, mix: {add: 2, replace: 1, remove: 1, exchange: 1}, batch: 7, choose: zipfian, settle: true}
+  - {name: look, first: [verify, restart], clients: 2, ops: 300, mix: {hit: 1, miss: 1, dead: 1, range: 1, prefix: 1, read: 1, first: 1, count: 1}, limit: 20, choose: latest}
+  - {name: none, first: [kill, verify], ops: 100, mix: {replace: 1, remove: 1}, context: none, choose: {kind: young, share: 10%, choices: 90%}}
+  - {name: main, first: [compact, bottom], ops: 200, mix: {exchange: 1}, choose: sawtooth, compact: true, settle: true, rest: true}
+  - {name: take, ops: 30, mix: {add: 5, take: 1}, turns: true, limit: 3}
+  - {name: fresh, first: [fresh, verify], ops: 100, mix: {hit: 1, remove: 1}, choose: {kind: timeline, window: 50}}
+  - {name: again, first: [empty], ops: 100, mix: {add: 1}}
+  - {name: dropped, first: [drop], ops: 100, mix: {add: 1, count: 1}}
+`
+
+// TestEveryKind: all systems do every kind and step rightly, with the same operations in each round, whatever the number of processors; another
+// seed does others.
+func TestEveryKind(t *testing.T) {
+	w := parse(t, everyKind)
+	hashes := func(o Options) (list []string) {
+		o.Sizes = []int{900} // which the blob has, too
+		for _, r := range small(t, w, o) {
+			if r.StreamHash == "" {
+				t.Errorf("row %s of %s has no hash", r.Workload, r.System)
+			}
+			list = append(list, r.Workload+" "+r.StreamHash)
+		}
+		slices.Sort(list)
+		return slices.Compact(list)
+	}
+	first := hashes(Options{Rounds: 2})
+	if len(first) != len(w.Rows()) {
+		t.Errorf("%d hashes of %d rows: systems did not do the same: %v", len(first), len(w.Rows()), first)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if again := hashes(Options{}); !slices.Equal(first, again) {
+		t.Errorf("another run, on one processor, did other operations: %v, %v", first, again)
+	}
+	for _, h := range hashes(Options{Seed: 2}) {
+		if slices.Contains(first, h) {
+			t.Errorf("another seed did the same operations: %s", h)
+		}
+	}
+}
+
+// wrongful is a system with a wrong answer.
+type wrongful struct {
+	system.System
+	set func(system.Set) system.Set
+}
+
+func (w wrongful) Set(name string) system.Set { return w.set(w.System.Set(name)) }
+
+type losing struct{ system.Set }
+
+// Change drops the last of several new elements.
+func (l losing) Change(c *system.Change) error {
+	d := *c
+	if len(d.Fresh) > 1 {
+		d.Fresh, d.FreshDots = d.Fresh[1:], d.FreshDots[min(1, len(d.FreshDots)):]
+	}
+	return l.Set.Change(&d)
+}
+
+type finding struct{ system.Set }
+
+// Contains finds everything.
+func (finding) Contains([]byte) (bool, error) { return true, nil }
+
+type blind struct{ system.Set }
+
+// Contains finds nothing.
+func (blind) Contains([]byte) (bool, error) { return false, nil }
+
+type short struct{ system.Set }
+
+// Read leaves an element out.
+func (s short) Read(limit int, each func(int)) error {
+	first := true
+	return s.Set.Read(limit, func(n int) {
+		if first {
+			n--
+		}
+		first = false
+		each(n)
+	})
+}
+
+type shifted struct{ system.Set }
+
+// Scan begins with another element.
+func (s shifted) Scan(q system.Query, dst []byte) (int, []byte, error) {
+	n, first, err := s.Set.Scan(q, dst)
+	if len(first) > 0 {
+		first[len(first)-1]++
+	}
+	return n, first, err
+}
+
+// TestWrongAnswers: systems that answer wrongly are found.
+func TestWrongAnswers(t *testing.T) {
+	const load = "name: wrong\nabout: wrong answers\nsize: 500\nphases:\n  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}, batch: 100}\n"
+	for name, c := range map[string]struct {
+		main string
+		set  func(system.Set) system.Set
+	}{
+		"loses":      {"mix: {first: 1}", func(s system.Set) system.Set { return losing{s} }},
+		"finds all":  {"mix: {miss: 1}", func(s system.Set) system.Set { return finding{s} }},
+		"finds none": {"mix: {hit: 1}", func(s system.Set) system.Set { return blind{s} }},
+		"reads less": {"mix: {read: 1}", func(s system.Set) system.Set { return short{s} }},
+		"begins off": {"mix: {range: 1}, limit: 5", func(s system.Set) system.Set { return shifted{s} }},
+	} {
+		w := parse(t, load+"  - {name: main, ops: 50, "+c.main+"}\n")
+		if _, err := tiny(t, w, Options{Sizes: []int{500}}); err != nil {
+			t.Fatalf("%s: a right system: %v", name, err)
+		}
+		_, err := tiny(t, w, Options{Sizes: []int{500}, wrap: func(s system.System) system.System { return wrongful{s, c.set} }})
+		if !errors.Is(err, ErrWrong) {
+			t.Errorf("a system that %s: got %v", name, err)
+		}
+	}
+}
+
+// TestCancel: a run that is cancelled at any time gives the rows of what was finished, leaves no folder and no goroutine.
+func TestCancel(t *testing.T) {
+	w := parse(t, `
+name: cancelled
+about: a run that ends early
+size: 3000
+phases:
+  - {name: load, ops: 100%, mix: {add: 1}}
+  - name: main
+    duration: 1h
+    roles:
+      - {name: slow, rate: 0.5, mix: {add: 1}}
+      - {name: fast, clients: 2, mix: {hit: 1}}
+`)
+	before := runtime.NumGoroutine()
+	for _, after := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond, 700 * time.Millisecond} {
+		dir := t.TempDir()
+		ctx, cancel := context.WithTimeout(context.Background(), after)
+		began := time.Now()
+		rows, err := Run(ctx, w, Options{Rounds: 1, Dir: dir})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v: got %v", after, err)
+		}
+		if took := time.Since(began) - after; took > 5*time.Second {
+			t.Errorf("%v: it ended %v after it was cancelled", after, took)
+		}
+		if after > 500*time.Millisecond && (len(rows) != 1 || rows[0].Workload != "cancelled/load") {
+			t.Errorf("%v: got rows %v, want that of the load", after, rows)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v: left %v, %v", after, left, err)
+		}
+	}
+	for until := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("goroutines are left: %s", buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+// watching is an observer that reads all that it may, from another goroutine.
+type watching struct {
+	Nobody
+	mu     sync.Mutex
+	began  []string
+	ended  []string
+	open   int
+	counts Counts
+	taken  int64
+}
+
+func (w *watching) Opened(At, system.System) { w.open++ }
+
+func (w *watching) Closing(s system.System) {
+	w.open--
+	if _, err := s.Usage(); err != nil { // it may be used here
+		panic(err)
+	}
+}
+
+func (w *watching) PhaseBegan(p *Phase) {
+	w.began = append(w.began, p.Name)
+	go func() {
+		h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
+		for range 20 {
+			w.mu.Lock()
+			for _, l := range p.Lives {
+				l.Take(h)
+				l.Counts()
+			}
+			p.Progress()
+			w.mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+	}()
+}
+
+func (w *watching) PhaseEnded(p *Phase, rows []result.Row) {
+	w.ended = append(w.ended, p.Name)
+	h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
+	for _, l := range p.Lives {
+		w.counts.add(l.Counts())
+		h.Merge(l.all())
+	}
+	w.taken += h.TotalCount()
+	if (len(rows) > 0) != p.Measured {
+		panic("rows of an unmeasured phase")
+	}
+}
+
+// TestObserver: an observer is told of all phases and stores, may read while clients act, and takes nothing from the figures.
+func TestObserver(t *testing.T) {
+	w, o := parse(t, everyKind), &watching{}
+	rows := small(t, w, Options{Observer: o, Systems: []spec.System{spec.Bigset}, Strategies: []string{""}})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.began) != len(w.Phases) || !slices.Equal(o.began, o.ended) || o.open != 0 {
+		t.Errorf("began %v, ended %v, %d stores are open", o.began, o.ended, o.open)
+	}
+	if o.taken != int64(o.counts.Calls) || o.taken == 0 {
+		t.Errorf("%d latencies of %d calls", o.taken, o.counts.Calls)
+	}
+	for _, r := range rows {
+		if r.P50 == nil || r.Ops == 0 {
+			t.Errorf("row %s has no latencies", r.Workload)
+		}
+	}
+}
+
+// TestPaced: a role with a rate does as many operations as are due, and latencies count from when they were: of a system that stops once for a
+// moment, all that were due meanwhile are late.
+func TestPaced(t *testing.T) {
+	w := parse(t, "name: paced\nabout: a rate\nsize: 100\nphases:\n  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}}\n"+
+		"  - {name: main, duration: 1s, rate: 1000, clients: 2, mix: {hit: 1}}\n")
+	stop := &stopping{at: 200, pause: 300 * time.Millisecond}
+	rows := small(t, w, Options{Sizes: []int{100}, wrap: func(s system.System) system.System {
+		return wrongful{s, func(set system.Set) system.Set { return stop.of(set) }}
+	}})
+	r := rows[0]
+	if r.Ops < 950 || r.Ops > 1000 {
+		t.Errorf("got %d operations, want about 1,000", r.Ops)
+	}
+	if r.StreamHash != "" {
+		t.Errorf("a phase that ends by time has the hash %s", r.StreamHash)
+	}
+	// One client of two stopped for 300 ms: about 150 of 1,000 operations waited, evenly up to that.
+	if r.P99 == nil || *r.P99 < 200_000 || *r.P50 > 50_000 {
+		t.Errorf("p50 %v, p99 %v µs: want a fast half, and a tail that waited", *r.P50, *r.P99)
+	}
+}
+
+type stopping struct {
+	mu    sync.Mutex
+	calls int
+	at    int
+	pause time.Duration
+}
+
+type stoppingSet struct {
+	system.Set
+	*stopping
+}
+
+func (s *stopping) of(set system.Set) system.Set { return stoppingSet{set, s} }
+
+func (s stoppingSet) Contains(e []byte) (bool, error) {
+	s.mu.Lock()
+	s.calls++
+	stop := s.calls == s.at
+	s.mu.Unlock()
+	if stop {
+		time.Sleep(s.pause)
+	}
+	return s.Set.Contains(e)
+}
+
+// TestResume: a run goes on after its last finished round, with the rows that it had.
+func TestResume(t *testing.T) {
+	w := parse(t, "name: resume\nabout: rounds\nsize: 200\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n")
+	var last *result.Unfinished
+	stop := errors.New("stopped")
+	_, err := tiny(t, w, Options{Sizes: []int{200}, Rounds: 3, Keep: func(u *result.Unfinished) error {
+		last = u
+		if u.Done == 2 {
+			return stop
+		}
+		return nil
+	}})
+	if !errors.Is(err, stop) || last.Done != 2 {
+		t.Fatalf("got %v", err)
+	}
+	var said []string
+	rows := small(t, w, Options{Sizes: []int{200}, Rounds: 3, Unfinished: last, Progress: func(s string) { said = append(said, s) }})
+	if len(said) != 1 || !strings.Contains(said[0], "round 3 of 3") || len(rows) != 1 || len(rows[0].Rounds) != 3 {
+		t.Errorf("did %v, got %d rounds", said, len(rows[0].Rounds))
+	}
+}
+
+// TestJudge: verdicts of a ratio, of a difference, of the smallest row, and of figures that nobody knows.
+func TestJudge(t *testing.T) {
+	row := func(system string, elements int, speeds ...float64) result.Row {
+		r := result.Row{Workload: "w", System: system, Elements: elements}
+		for _, s := range speeds {
+			r.Rounds = append(r.Rounds, result.Figures{OpsPerSecond: s, BytesWritten: new(uint64(2 * s)), BytesWAL: new(uint64(s))})
+		}
+		r.Figures = result.Medians(r.Rounds)
+		return r
+	}
+	rows := []result.Row{row("bigset", 10, 50, 60, 70), row("pebble", 10, 100, 100, 100), row("bigset", 100, 30, 30, 30)}
+	w := parse(t, `
+name: w
+about: verdicts
+size: [10, 100]
+systems: [bigset, pebble]
+phases: [{name: main, ops: 1, mix: {add: 1}}]
+assert:
+  - ops_per_s(main, bigset) / ops_per_s(main, pebble) >= 0.6
+  - ops_per_s(main, bigset) / ops_per_s(main, bigset, smallest) >= 0.6
+  - bytes_written(main, pebble) - bytes_wal(main, bigset) <= 140
+  - bytes_below_log(main, pebble) <= 99
+  - p99(main, bigset) <= 1
+`)
+	var got []string
+	for _, v := range Judge(w, rows, "") {
+		v.Means = "x"
+		got = append(got, v.String())
+	}
+	want := []string{
+		"x: 0.6 (0.5..0.7), wanted >= 0.6: met",
+		"x: 0.5 (0.4286..0.6), wanted >= 0.6: missed",
+		"x: 140 (130..150), wanted <= 140: met",
+		"x: 100 (100..100), wanted <= 99: missed",
+		"x: no figure (wanted <= 1)", "x: no figure (wanted <= 1)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestNumbers: an element tells its number.
+func TestNumbers(t *testing.T) {
+	for _, e := range []spec.Elements{{MinBytes: 16, MaxBytes: 16}, {MinBytes: 8, MaxBytes: 64}, {MinBytes: 20, MaxBytes: 30, Ascending: true}, {MinBytes: 8, MaxBytes: 8, Ascending: true}} {
+		n := names{7, e}
+		for _, number := range []uint64{0, 1, 77, 1 << 33} {
+			if got, ok := n.number(n.append(nil, number)); !ok || got != number {
+				t.Errorf("%+v: got %d, %v, want %d", e, got, ok, number)
+			}
+		}
+	}
+}

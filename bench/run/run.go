@@ -1,0 +1,287 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bigset/bench/probe"
+	"bigset/bench/result"
+	"bigset/bench/spec"
+	"bigset/bench/system"
+	"bigset/compaction"
+)
+
+// Options say how a workload is run. The zero value is the default run.
+type Options struct {
+	// Seed makes elements and choices; runs with equal seeds do equal operations. It takes the place of 0 in the file; 0 here is 1.
+	Seed uint64
+	// Full runs the full sizes. Sizes take the place of those of the file; nil does not.
+	Full  bool
+	Sizes []int
+	// Rounds is how often everything is repeated; 0 is 3, with Full 5 (3 from 10 million elements on).
+	Rounds int
+	// Duration takes the place of the durations of phases; 0 does not.
+	Duration time.Duration
+	// Strategy is the run's, which the files call run; "" is default. Strategies take the place of those of the file; nil does not.
+	Strategy   string
+	Strategies []string
+	// Systems take the place of those of the file; nil does not.
+	Systems []spec.System
+	// MemTableBytes and CacheBytes are those of stores for which the file says nothing; 0 is 64 MiB.
+	MemTableBytes int
+	CacheBytes    int64
+	// Sync makes writes durable where the file says nothing.
+	Sync bool
+	// Dir is where the temporary folder is made, which is always removed; "" is the system's place for such, or the current folder where that is
+	// no disk.
+	Dir string
+	// Observer watches; nil is nobody.
+	Observer Observer
+	// Progress is told in a line what is begun; nil is nobody.
+	Progress func(string)
+	// Unfinished is where a run with equal options has ended early; nil begins with the first round. Keep is given what there is after each
+	// round but the last; an error of it ends the run. nil keeps nothing.
+	Unfinished *result.Unfinished
+	Keep       func(*result.Unfinished) error
+
+	wrap func(system.System) system.System // what is measured, in tests
+}
+
+// ErrOptions is returned for Options that a workload can't be run with.
+var ErrOptions = errors.New("run: bad options")
+
+// ErrWrong is in the chain of errors about a system that gave a wrong answer, or did other operations than it should.
+var ErrWrong = system.ErrWrong
+
+func (o Options) withDefaults(w *spec.Workload) Options {
+	if w.Seed != 0 {
+		o.Seed = w.Seed
+	}
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Sizes == nil {
+		o.Sizes = w.Small
+		if o.Full {
+			o.Sizes = w.Full
+		}
+	}
+	if o.Strategy == "" {
+		o.Strategy = compaction.Default().Name()
+	}
+	if o.Strategies == nil {
+		o.Strategies = w.Strategies
+	}
+	if o.Systems == nil {
+		o.Systems = w.Systems
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 64 << 20
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 64 << 20
+	}
+	if o.Observer == nil {
+		o.Observer = Nobody{}
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	for _, n := range o.Sizes {
+		if n < 1 || n > sizeMax {
+			return fmt.Errorf("%w: %d elements: a size must be 1 to %d", ErrOptions, n, sizeMax)
+		}
+	}
+	if o.Rounds < 0 || o.Duration < 0 || o.MemTableBytes < 64<<10 || o.CacheBytes < 0 {
+		return fmt.Errorf("%w: %d rounds, a duration of %v, a memtable of %d bytes, a cache of %d", ErrOptions, o.Rounds, o.Duration, o.MemTableBytes, o.CacheBytes)
+	}
+	for _, name := range append(slices.Clone(o.Strategies), o.Strategy) {
+		if name == "" {
+			continue
+		}
+		if _, err := compaction.ByName(name); err != nil {
+			return fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+	}
+	for _, s := range o.Systems {
+		if s != spec.Bigset && s != spec.Pebble && s != spec.Blob {
+			return fmt.Errorf("%w: no system %q: there are bigset, pebble and blob", ErrOptions, s)
+		}
+	}
+	return nil
+}
+
+const sizeMax = 1 << 30
+
+// rounds returns how often a size is repeated.
+func (o Options) rounds(size int) int {
+	switch {
+	case o.Rounds > 0:
+		return o.Rounds
+	case o.Full && size < 10_000_000:
+		return 5
+	}
+	return 3
+}
+
+// contender is a system that takes part, bigset with a strategy.
+type contender struct {
+	system   spec.System
+	strategy string
+}
+
+func (c contender) String() string { return strings.TrimSpace(string(c.system) + " " + c.strategy) }
+
+// contenders returns who takes part, nobody twice.
+func (o Options) contenders() (list []contender) {
+	for _, s := range o.Systems {
+		if s != spec.Bigset {
+			list = append(list, contender{system: s})
+			continue
+		}
+		for _, strategy := range o.Strategies {
+			if strategy == "" {
+				strategy = o.Strategy
+			}
+			if c := (contender{s, strategy}); !slices.Contains(list, c) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// Run runs a workload and returns its rows, each with the figures of its rounds. When it ends early, because ctx is done or something failed, it
+// returns the error beside the rows of what was finished: rounds that were, and of the round that was not the phases that were. Its folder is
+// always removed, and no goroutine of its own is left.
+func Run(ctx context.Context, w *spec.Workload, o Options) (_ []result.Row, err error) {
+	o = o.withDefaults(w)
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	root, err := os.MkdirTemp(probe.Place(o.Dir), "bigset-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("run: temporary folder: %w", err)
+	}
+	defer func() {
+		if e := os.RemoveAll(root); e != nil {
+			err = errors.Join(err, fmt.Errorf("run: %w", e))
+		}
+	}()
+	r := &runner{ctx: ctx, w: w, o: o, root: root, hashes: map[string]string{}}
+	err = r.all()
+	return r.rows.Rows(), err
+}
+
+// runner runs rounds.
+type runner struct {
+	ctx    context.Context
+	w      *spec.Workload
+	o      Options
+	root   string
+	stores int // folders made
+	rows   result.Collector
+	hashes map[string]string // of the operations of rows, whatever the system
+}
+
+// all runs all rounds of all sizes.
+func (r *runner) all() error {
+	done, skip := 0, 0
+	if u := r.o.Unfinished; u != nil {
+		if u.Workload != r.w.Name {
+			return fmt.Errorf("%w: rounds of %s to go on with", ErrOptions, u.Workload)
+		}
+		var err error
+		if r.rows, err = u.Collect(); err != nil {
+			return err
+		}
+		skip = u.Done
+	}
+	total := 0
+	for _, size := range r.o.Sizes {
+		total += r.o.rounds(size)
+	}
+	for _, size := range r.o.Sizes {
+		for round := range r.o.rounds(size) {
+			if done++; done <= skip {
+				continue
+			}
+			if err := r.round(size, round); err != nil {
+				return fmt.Errorf("run: %s, %d elements, round %d: %w", r.w.Name, size, round+1, err)
+			}
+			if done == total || r.o.Keep == nil {
+				continue
+			}
+			u, err := r.rows.Unfinished(r.w.Name, done)
+			if err != nil {
+				return err
+			}
+			if err := r.o.Keep(u); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// round has all systems run the phases, in an order that changes from round to round: each comes first, and last.
+func (r *runner) round(size, round int) error {
+	order := r.o.contenders()
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
+	shift := round / 2 % len(order)
+	for _, c := range append(order[shift:], order[:shift]...) {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		at := At{Workload: r.w.Name, System: string(c.system), Strategy: c.strategy, Size: r.size(c, size), Round: round, Rounds: r.o.rounds(size)}
+		r.o.Progress(fmt.Sprintf("%s, %d elements, round %d of %d: %s", r.w.Name, at.Size, round+1, at.Rounds, c))
+		if err := newStage(r, c, at).run(); err != nil {
+			return fmt.Errorf("%s: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// size returns how many elements a system runs with where others have n.
+func (r *runner) size(c contender, n int) int {
+	most := r.w.BlobSmall
+	if r.o.Full {
+		most = r.w.BlobFull
+	}
+	if c.system != spec.Blob || most == 0 {
+		return n
+	}
+	return min(n, most)
+}
+
+// folder returns a folder for a store that is not there yet.
+func (r *runner) folder() string {
+	r.stores++
+	return filepath.Join(r.root, strconv.Itoa(r.stores))
+}
+
+// sameOps compares the hash of the operations of a row with that of other systems and rounds.
+func (r *runner) sameOps(row *result.Row) error {
+	if row.StreamHash == "" {
+		return nil
+	}
+	key := row.Workload + " " + strconv.Itoa(row.Elements)
+	if had, ok := r.hashes[key]; ok && had != row.StreamHash {
+		return fmt.Errorf("%w: operations of %s: their hash is %s, and was %s in another round or of another system", ErrWrong, row.Workload, row.StreamHash, had)
+	}
+	r.hashes[key] = row.StreamHash
+	return nil
+}

@@ -1,0 +1,59 @@
+package run
+
+import (
+	"context"
+	"testing"
+
+	"bigset/bench/result"
+	"bigset/bench/spec"
+)
+
+// small runs a workload at a small size.
+func small(t *testing.T, w *spec.Workload, o Options) []result.Row {
+	t.Helper()
+	rows, err := tiny(t, w, o)
+	if err != nil {
+		t.Fatalf("%s: %v", w.Name, err)
+	}
+	return rows
+}
+
+func tiny(t *testing.T, w *spec.Workload, o Options) ([]result.Row, error) {
+	o.Dir = t.TempDir()
+	if o.Rounds == 0 {
+		o.Rounds = 1
+	}
+	if o.Sizes == nil {
+		o.Sizes = []int{2000}
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 256 << 10
+	}
+	return Run(context.Background(), w, o)
+}
+
+// TestReady runs all ready workloads: each has all its rows, on each of its systems.
+func TestReady(t *testing.T) {
+	for _, w := range spec.Ready() {
+		t.Run(w.Name, func(t *testing.T) {
+			for i := range w.Phases {
+				if p := &w.Phases[i]; p.Duration > 0 {
+					p.Duration = 3e8
+				}
+			}
+			rows := small(t, w, Options{Rounds: 1})
+			seen := map[string]int{}
+			for _, r := range rows {
+				seen[r.Workload]++
+			}
+			for _, name := range w.Rows() {
+				if want := len(Options{}.withDefaults(w).contenders()); seen[name] != want {
+					t.Errorf("row %s: %d times, want %d", name, seen[name], want)
+				}
+			}
+			for _, v := range Judge(w, rows, "") {
+				t.Log(v)
+			}
+		})
+	}
+}

@@ -1,0 +1,187 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"bigset/bench/result"
+	"bigset/bench/spec"
+	"bigset/compaction"
+)
+
+// State is what came of an assertion.
+type State string
+
+// The states.
+const (
+	Met      State = "met"
+	Missed   State = "missed"
+	NoFigure State = "no figure" // a row or a figure is missing: the system did not run, or does not know it
+)
+
+// Verdict is what came of an assertion at one size.
+type Verdict struct {
+	spec.Assertion
+	State    State
+	Elements int     // of the first row; 0 if there is no figure
+	Value    float64 // of the medians of the rounds, percentiles of all rounds together
+	// Low and High are the least and greatest value of one round.
+	Low, High float64
+}
+
+// Judge judges the assertions of a workload, for every size that has rows. The strategy is the run's; "" is default.
+func Judge(w *spec.Workload, rows []result.Row, strategy string) (list []Verdict) {
+	if strategy == "" {
+		strategy = compaction.Default().Name()
+	}
+	for _, a := range w.Assertions {
+		before := len(list)
+		for _, of := range named(rows, a.Of, strategy) {
+			to := &result.Row{}
+			if a.To != (spec.Ref{}) {
+				if to = other(named(rows, a.To, strategy), a, of); to == nil {
+					continue
+				}
+			}
+			list = append(list, judge(a, of, to))
+		}
+		if len(list) == before {
+			list = append(list, Verdict{Assertion: a, State: NoFigure})
+		}
+	}
+	return list
+}
+
+// named returns the rows that a reference means.
+func named(rows []result.Row, ref spec.Ref, strategy string) (list []*result.Row) {
+	if ref.Strategy != "" {
+		strategy = ref.Strategy
+	}
+	for i := range rows {
+		r := &rows[i]
+		if r.Workload == ref.Row && r.System == string(ref.System) && (r.Strategy == strategy || r.Strategy == "") {
+			list = append(list, r)
+		}
+	}
+	if ref.Smallest && len(list) > 0 {
+		return []*result.Row{slices.MinFunc(list, func(a, b *result.Row) int { return a.Elements - b.Elements })}
+	}
+	return list
+}
+
+// other returns the row that stands beside one; nil is none.
+func other(list []*result.Row, a spec.Assertion, of *result.Row) *result.Row {
+	for _, r := range list {
+		if a.To.Smallest && r != of || a.Of.Smallest || !a.To.Smallest && r.Elements == of.Elements {
+			return r
+		}
+	}
+	return nil
+}
+
+func judge(a spec.Assertion, of, to *result.Row) Verdict {
+	v := Verdict{Assertion: a, State: NoFigure, Elements: of.Elements, Low: math.Inf(1), High: math.Inf(-1)}
+	var known bool
+	v.Value, known = value(a, &of.Figures, &to.Figures)
+	for i := range of.Rounds {
+		beside := &result.Figures{}
+		if i < len(to.Rounds) {
+			beside = &to.Rounds[i]
+		}
+		if x, ok := value(a, &of.Rounds[i], beside); ok {
+			v.Low, v.High = min(v.Low, x), max(v.High, x)
+		}
+	}
+	if !known {
+		return Verdict{Assertion: a, State: NoFigure, Elements: of.Elements}
+	}
+	if v.Low > v.High { // no round has it by itself
+		v.Low, v.High = v.Value, v.Value
+	}
+	v.State = Missed
+	if a.AtMost && v.Value <= a.Limit || !a.AtMost && v.Value >= a.Limit {
+		v.State = Met
+	}
+	return v
+}
+
+// value returns what an assertion is about, and whether it is known.
+func value(a spec.Assertion, of, to *result.Figures) (float64, bool) {
+	x, ok := figure(of, a.Of.Figure)
+	if !ok || a.To == (spec.Ref{}) {
+		return x, ok
+	}
+	y, ok := figure(to, a.To.Figure)
+	switch {
+	case !ok:
+		return 0, false
+	case a.Minus:
+		return max(0, x-y), true
+	}
+	return x / y, y > 0
+}
+
+// Garbage below which the default strategy looks at no set, and the share of the live keys above which it rewrites one that is written.
+const (
+	garbageMin   = 4096
+	garbageShare = 0.3
+)
+
+// figure returns a figure by its name in spec.Figures, and whether it is known.
+func figure(f *result.Figures, name string) (float64, bool) {
+	all := figures(f)
+	get := func(names ...string) (values []float64, ok bool) {
+		for _, n := range names {
+			v, ok := all[n]
+			if !ok {
+				return nil, false
+			}
+			values = append(values, v)
+		}
+		return values, true
+	}
+	switch name {
+	case "bytes_below_log":
+		v, ok := get("bytes_written", "bytes_wal")
+		if !ok {
+			return 0, false
+		}
+		return v[0] - v[1], true
+	case "garbage":
+		v, ok := get("keys_dead", "keys_live")
+		if !ok {
+			return 0, false
+		}
+		return v[0] / max(garbageMin, garbageShare*v[1]), true
+	}
+	v, ok := all[name]
+	return v, ok
+}
+
+// figures returns the figures by their names in reports.
+func figures(f *result.Figures) map[string]float64 {
+	m := map[string]float64{}
+	text, err := json.Marshal(f)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		panic(err) // they are numbers
+	}
+	return m
+}
+
+// String returns the verdict in a line: what it is about, the value, its spread, the limit and the state.
+func (v Verdict) String() string {
+	sign := ">="
+	if v.AtMost {
+		sign = "<="
+	}
+	if v.State == NoFigure {
+		return fmt.Sprintf("%s: no figure (wanted %s %.4g)", v.Means, sign, v.Limit)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s: %.4g (%.4g..%.4g), wanted %s %.4g: %s", v.Means, v.Value, v.Low, v.High, sign, v.Limit, v.State))
+}

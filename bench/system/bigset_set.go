@@ -1,0 +1,147 @@
+package system
+
+import (
+	"context"
+	"errors"
+
+	"bigset"
+	"bigset/clock"
+	"bigset/engine"
+	"bigset/keyscheme"
+)
+
+// Checkpoint implements System.
+func (b *Bigset) Checkpoint(ctx context.Context, dir string) error {
+	return b.store.Checkpoint(ctx, dir)
+}
+
+// Bottom implements System: it compacts all that is there. With strategy none that reaches the bottommost level.
+func (b *Bigset) Bottom(ctx context.Context) error {
+	_, err := b.store.Compact(ctx, engine.CompactOptions{})
+	return err
+}
+
+// TakeFirst implements Set.
+func (s *BigsetSet) TakeFirst(n int) error {
+	if err := s.Take(n, nil); err != nil {
+		return err
+	}
+	return Expect("elements taken off", len(s.ops), n)
+}
+
+// Take implements Set.
+func (s *BigsetSet) Take(n int, each func(element []byte)) error {
+	s.ops = s.ops[:0]
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, bigset.ReadOptions{Limit: n, BatchSize: n}) {
+		if err != nil {
+			return unlessNotFound(err)
+		}
+		for _, el := range chunk.Elements {
+			s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: el.Name, Context: bigset.Saw(el.Dots...)})
+		}
+	}
+	if len(s.ops) == 0 {
+		return nil
+	}
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	for _, op := range s.ops {
+		if each != nil {
+			each(op.Element)
+		}
+	}
+	return Expect("elements taken off", r.Removed, len(s.ops))
+}
+
+// See implements Set.
+func (s *BigsetSet) See() (err error) {
+	s.seen, err = s.sys.store.Context(s.sys.ctx, s.name)
+	if errors.Is(err, bigset.ErrNotFound) {
+		s.seen, err = &clock.Clock{}, nil
+	}
+	return err
+}
+
+// knows returns the context of an operation on an element that is present. The i-th of s.context is free for it.
+func (s *BigsetSet) knows(c *Change, dots []uint64, i int) bigset.Context {
+	switch c.Known {
+	case KnownClock:
+		return bigset.SawAll(s.seen)
+	case KnownNothing:
+		return bigset.Context{}
+	}
+	s.context = append(s.context, s.sys.dot(dots[i]))
+	return bigset.Saw(s.context[len(s.context)-1:]...)
+}
+
+// Change implements Set.
+func (s *BigsetSet) Change(c *Change) error {
+	s.ops, s.context = s.ops[:0], s.context[:0]
+	if n := len(c.Again) + len(c.Gone); cap(s.context) < n {
+		s.context = make([]clock.Dot, 0, n) // contexts point into it
+	}
+	none := bigset.Saw()
+	if c.Known == KnownNothing {
+		none = bigset.Context{}
+	}
+	for _, e := range c.Fresh {
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: none})
+	}
+	for i, e := range c.Again {
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpAdd, Element: e, Context: s.knows(c, c.AgainDots, i)})
+	}
+	for i, e := range c.Gone {
+		s.ops = append(s.ops, bigset.Op{Kind: keyscheme.OpRemove, Element: e, Context: s.knows(c, c.GoneDots, i)})
+	}
+	r, err := s.sys.store.Write(s.sys.ctx, s.name, s.ops, bigset.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	s.sys.note(c.FreshDots, r.Dots)
+	s.sys.note(c.AgainDots, r.Dots[min(len(c.Fresh), len(r.Dots)):])
+	if c.Known == KnownClock || len(c.Gone) == 0 { // what is kept open is not counted yet
+		return nil
+	}
+	return Expect("elements removed", r.Removed, len(c.Gone))
+}
+
+// Scan implements Set.
+func (s *BigsetSet) Scan(q Query, dst []byte) (n int, first []byte, err error) {
+	o := bigset.ReadOptions{From: q.From, To: q.To, Prefix: q.Prefix, Limit: q.Limit}
+	if q.Limit == 1 {
+		o.BatchSize = firstChunk
+	}
+	for chunk, err := range s.sys.store.Read(s.sys.ctx, s.name, o) {
+		if err != nil {
+			return n, dst, unlessNotFound(err)
+		}
+		if n == 0 && len(chunk.Elements) > 0 {
+			dst = append(dst, chunk.Elements[0].Name...)
+		}
+		n += len(chunk.Elements)
+	}
+	return n, dst, nil
+}
+
+// Count implements Set.
+func (s *BigsetSet) Count() (int, error) {
+	c, err := s.sys.store.Count(s.sys.ctx, s.name, engine.CountOptions{})
+	if errors.Is(err, bigset.ErrNotFound) {
+		return 0, nil
+	}
+	return int(c.Elements), err
+}
+
+// Live returns the number of live dots, which only the engine knows.
+func (s *BigsetSet) Live() (int, error) {
+	n, err := s.sys.store.Live(s.sys.ctx, s.name)
+	if errors.Is(err, bigset.ErrNotFound) {
+		return 0, nil
+	}
+	return int(n), err
+}
+
+// Look implements Set.
+func (s *BigsetSet) Look(element []byte, _ uint64) (bool, error) { return s.Contains(element) }
