@@ -141,7 +141,7 @@ func TestResume(t *testing.T) {
 		return len(p), nil
 	})
 	report, err := Run(ctx, c)
-	if !errors.Is(err, context.Canceled) || report == nil || !report.has("insert") || report.has("drop") {
+	if !errors.Is(err, context.Canceled) || report == nil || !report.Has("insert") || report.Has("drop") {
 		t.Fatalf("got %v, report %+v", err, report)
 	}
 	first := report.Results[0].OpsPerSecond
@@ -149,7 +149,7 @@ func TestResume(t *testing.T) {
 	var progress bytes.Buffer
 	c.Progress = &progress
 	report = mustRun(t, c)
-	if !report.has("drop") || report.Results[0].OpsPerSecond != first || !strings.Contains(progress.String(), "measured already") {
+	if !report.Has("drop") || report.Results[0].OpsPerSecond != first || !strings.Contains(progress.String(), "measured already") {
 		t.Errorf("did not go on where it was: %s", progress.String())
 	}
 	rows := len(report.Results)

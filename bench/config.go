@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -36,6 +37,8 @@ type Config struct {
 	// memtable fills scale it down with their elements.
 	MemTableBytes int   `json:"memtable_bytes"`
 	CacheBytes    int64 `json:"cache_bytes"`
+	// Files are hashes of the workload files that were run, by the workloads' names; nil is none.
+	Files map[string]string `json:"files,omitempty"`
 	// Out is a file that holds the report as JSON while it grows. Rows that it has already, from a run with the same
 	// Config, are not measured again. "" is none.
 	Out string `json:"-"`
@@ -121,5 +124,6 @@ func (c Config) rounds(elements int) int {
 // sameRun reports whether rows measured under o may stand beside rows measured under c.
 func (c Config) sameRun(o Config) bool {
 	return c.Elements == o.Elements && c.Rounds == o.Rounds && c.Sync == o.Sync && c.Strategy == o.Strategy &&
-		c.Seed == o.Seed && c.Full == o.Full && c.MemTableBytes == o.MemTableBytes && c.CacheBytes == o.CacheBytes
+		c.Seed == o.Seed && c.Full == o.Full && c.MemTableBytes == o.MemTableBytes && c.CacheBytes == o.CacheBytes &&
+		maps.Equal(c.Files, o.Files)
 }

@@ -32,8 +32,8 @@ type Machine struct {
 	Go    string `json:"go"`
 }
 
-// startReport returns an empty report, or what the run's file holds already.
-func startReport(c Config) (*Report, error) {
+// StartReport returns an empty report, or what the file of the run, Config.Out, holds already.
+func StartReport(c Config) (*Report, error) {
 	fresh := &Report{Machine: ThisMachine(), Config: c, Results: []Row{}}
 	if c.Out == "" {
 		return fresh, nil
@@ -56,8 +56,8 @@ func startReport(c Config) (*Report, error) {
 	return old, nil
 }
 
-// has reports whether the rows of a workload are there: they come all together.
-func (r *Report) has(workload string) bool {
+// Has reports whether the rows of a workload are there: they come all together.
+func (r *Report) Has(workload string) bool {
 	return slices.ContainsFunc(r.Results, func(row Row) bool { return group(&row) == workload })
 }
 
@@ -67,14 +67,14 @@ func group(r *Row) string {
 	return name
 }
 
-// take adds the rows of a finished step and writes the report to the run's file, if it has one.
-func (r *Report) take(rows []Row, out string) error {
+// Take adds the rows of a finished step and writes the report to the run's file, if it has one.
+func (r *Report) Take(rows []Row, out string) error {
 	r.Results, r.Unfinished = append(r.Results, rows...), nil
-	return r.keep(out)
+	return r.Keep(out)
 }
 
-// keep writes the report to the run's file, if it has one.
-func (r *Report) keep(out string) error {
+// Keep writes the report to the run's file, if it has one.
+func (r *Report) Keep(out string) error {
 	if out == "" {
 		return nil
 	}

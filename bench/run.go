@@ -120,7 +120,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	report, err := startReport(c)
+	report, err := StartReport(c)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (r *runner) say(format string, args ...any) {
 // step runs all rounds of one workload and takes its rows into the report.
 func (r *runner) step(w *workload) error {
 	n := w.size(r.cfg)
-	if r.report.has(w.Name) {
+	if r.report.Has(w.Name) {
 		r.say("%s %s: measured already", r.place, w.Name)
 		return nil
 	}
@@ -187,7 +187,7 @@ func (r *runner) step(w *workload) error {
 			return err
 		}
 	}
-	return r.report.take(rows.Rows(), r.cfg.Out)
+	return r.report.Take(rows.Rows(), r.cfg.Out)
 }
 
 // keepRound writes down what a round has given, for a run that goes on where this one stops.
@@ -198,7 +198,7 @@ func (r *runner) keepRound(rows *collector, workload string, done int) (err erro
 	if r.report.Unfinished, err = rows.Unfinished(workload, done); err != nil {
 		return err
 	}
-	return r.report.keep(r.cfg.Out)
+	return r.report.Keep(r.cfg.Out)
 }
 
 // env is what one round of one workload is run with.

@@ -103,7 +103,16 @@ func columnWidths(lines [][]string) []int {
 
 func writeLine(b *bufio.Writer, cells []string, widths []int) { writeAligned(b, cells, widths, 0, 1) }
 
-// writeAligned writes the cells of a line. The columns named stand to the left, the others to the right.
+// WriteColumns writes lines of cells as a table. The columns named stand to the left, the others to the right.
+func WriteColumns(w io.Writer, lines [][]string, left ...int) error {
+	b, widths := bufio.NewWriter(w), columnWidths(lines)
+	for _, line := range lines {
+		writeAligned(b, line, widths, left...)
+	}
+	return b.Flush()
+}
+
+// writeAligned writes the cells of a line, as WriteColumns does.
 func writeAligned(b *bufio.Writer, cells []string, widths []int, left ...int) {
 	line := &strings.Builder{}
 	for i, cell := range cells {

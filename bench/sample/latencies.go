@@ -84,17 +84,31 @@ func (l *Latencies) Name() string {
 }
 
 // Columns implements Source.
-func (l *Latencies) Columns() []Column {
+func (l *Latencies) Columns() []Column { return ClientColumns(l.group) }
+
+// ClientColumns returns the columns of Latencies, for a Source of the clients of a group that records by other means.
+func ClientColumns(group string) []Column {
 	c := []Column{
 		{Name: "ops", Unit: "op", Growth: true}, {Name: "user_bytes", Unit: "B", Growth: true}, {Name: "errors", Unit: "op", Growth: true},
 		{Name: "p50", Unit: "us"}, {Name: "p99", Unit: "us"}, {Name: "p999", Unit: "us"}, {Name: "max", Unit: "us"},
 	}
-	if l.group != "" {
+	if group != "" {
 		for i := range c {
-			c[i].Name = l.group + "/" + c[i].Name
+			c[i].Name = group + "/" + c[i].Name
 		}
 	}
 	return c
+}
+
+// ClientValues sets the values of ClientColumns: what the clients did at all, and the latencies since the last tick, in nanoseconds.
+func ClientValues(values []float64, ops, bytes, errs uint64, tick *hdrhistogram.Histogram) {
+	values[0], values[1], values[2] = float64(ops), float64(bytes), float64(errs)
+	if tick.TotalCount() == 0 {
+		return
+	}
+	for i, percent := range []float64{50, 99, 99.9, 100} {
+		values[3+i] = micros(tick.ValueAtPercentile(percent))
+	}
 }
 
 // Read implements Source.
@@ -114,13 +128,7 @@ func (l *Latencies) Read(values []float64) {
 			done.Reset()
 		}
 	}
-	values[0], values[1], values[2] = float64(ops), float64(bytes), float64(errs)
-	if l.tick.TotalCount() == 0 {
-		return
-	}
-	for i, percent := range []float64{50, 99, 99.9, 100} {
-		values[3+i] = micros(l.tick.ValueAtPercentile(percent))
-	}
+	ClientValues(values, ops, bytes, errs, l.tick)
 }
 
 func micros(ns int64) float64 { return float64(ns) / float64(time.Microsecond) }

@@ -35,7 +35,7 @@ Workloads:
 	}
 	benchRun(cmd, out, errs, nil)
 	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs),
-		benchList(out), benchShow(out), benchCheck(out))
+		benchList(out), benchShow(out), benchCheck(out), benchRunFiles(out, errs))
 	return cmd
 }
 

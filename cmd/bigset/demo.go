@@ -84,8 +84,11 @@ func (a *app) runDemo(cmd *cobra.Command, c demo.Config, file string, quiet bool
 	if r == nil || len(r.Table) == 0 && err != nil {
 		return err // there is nothing to show
 	}
-	if e := out.write(r); e != nil {
+	if e := out.fill(r.WritePage); e != nil {
 		err = errors.Join(err, e)
+	}
+	if out.wrote {
+		r.Report = out.name
 	}
 	return errors.Join(err, a.demoSays(r))
 }
@@ -173,8 +176,8 @@ func openReport(name string) (*reportFile, error) {
 	return &reportFile{name: name, made: missing != nil, file: f}, nil
 }
 
-// write writes the report and notes in the result where it is.
-func (f *reportFile) write(r *demo.Result) error {
+// fill writes the report, if there is to be one.
+func (f *reportFile) fill(write func(io.Writer) error) error {
 	if f.file == nil {
 		return nil
 	}
@@ -184,10 +187,10 @@ func (f *reportFile) write(r *demo.Result) error {
 		}
 	}
 	b := bufio.NewWriter(f.file)
-	if err := errors.Join(r.WritePage(b), b.Flush()); err != nil {
+	if err := errors.Join(write(b), b.Flush()); err != nil {
 		return err
 	}
-	f.wrote, r.Report = true, f.name
+	f.wrote = true
 	return nil
 }
 

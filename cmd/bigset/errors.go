@@ -12,6 +12,8 @@ import (
 
 	"bigset"
 	"bigset/bench/compare"
+	benchrun "bigset/bench/run"
+	"bigset/bench/spec"
 	"bigset/bloomslice"
 	"bigset/client"
 	"bigset/compaction"
@@ -131,6 +133,8 @@ var advices = []advice{
 	{fs.ErrNotExist, exitError, "check the path"},
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
+	{spec.ErrFile, exitAbsent, "`bigset bench show NAME` prints a file that is right; docs/workloads.md explains all keys"},
+	{benchrun.ErrOptions, exitError, "`bigset bench run --help` says what can be chosen"},
 	{compare.ErrReport, exitError, "give files that `bigset bench --json` or --out has written"},
 
 	{errWorse, exitWorse, ""},

@@ -1,0 +1,169 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"bigset/bench"
+	"bigset/bench/result"
+	"bigset/bench/run"
+	"bigset/bench/sample"
+	"bigset/bench/spec"
+)
+
+// Options say how workloads are run, and who watches.
+type Options struct {
+	Run run.Options // its Observer, Progress, Unfinished and Keep are the lab's own
+	// Out is a file that holds the report as JSON while it grows. Rounds that it has already, of a run with the same options, are not run again.
+	// "" is none.
+	Out string
+	// Every is how often the stores are sampled; 0 is a second.
+	Every time.Duration
+	// Watch is given what was sampled, each time, by a goroutine of its own; nil is nobody.
+	Watch func(*sample.Tick)
+	// Progress is told in a line what begins; nil is nobody.
+	Progress func(string)
+}
+
+// Result is what came of a run.
+type Result struct {
+	bench.Report
+	Verdicts []Verdict        `json:"verdicts"`
+	Series   []*sample.Series `json:"series"` // of the last round of each system and strategy, in the order of the runs
+
+	Interrupted bool `json:"interrupted,omitempty"`
+
+	workloads []*spec.Workload
+	strategy  string
+	data      uint64 // most bytes that tables of a store took
+}
+
+// Verdict is what came of an assertion of a workload.
+type Verdict struct {
+	Workload string    `json:"workload"`
+	That     string    `json:"that"`
+	Means    string    `json:"means,omitempty"`
+	State    run.State `json:"state"`
+	Elements int       `json:"elements,omitempty"`
+	Value    float64   `json:"value"`
+	Low      float64   `json:"low"`
+	High     float64   `json:"high"`
+	Limit    float64   `json:"limit"`
+	AtMost   bool      `json:"at_most"`
+}
+
+// Unclear reports whether rounds reach over the limit: some met it and others did not.
+func (v Verdict) Unclear() bool {
+	return v.State != run.NoFigure && v.Low <= v.Limit && v.Limit <= v.High && v.Low < v.High
+}
+
+// Missed reports whether an assertion failed, and not only by noise.
+func (r *Result) Missed() bool {
+	for _, v := range r.Verdicts {
+		if v.State == run.Missed && !v.Unclear() {
+			return true
+		}
+	}
+	return false
+}
+
+// Run runs workloads one after the other. When it ends early, because ctx is done or something failed, it returns the error beside what was
+// finished; the Result is nil only if nothing could begin.
+func Run(ctx context.Context, workloads []*spec.Workload, o Options) (*Result, error) {
+	r := &Result{workloads: workloads, strategy: o.Run.Strategy}
+	if err := r.begin(workloads, o); err != nil {
+		return nil, err
+	}
+	for _, w := range workloads {
+		if r.Has(w.Name) {
+			continue
+		}
+		if err := r.one(ctx, w, o); err != nil {
+			r.Interrupted = ctx.Err() != nil
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// begin makes an empty report, or takes up that of the run's file.
+func (r *Result) begin(workloads []*spec.Workload, o Options) error {
+	c := bench.Config{Rounds: o.Run.Rounds, Sync: o.Run.Sync, Strategy: o.Run.Strategy, Seed: o.Run.Seed, Full: o.Run.Full,
+		MemTableBytes: o.Run.MemTableBytes, CacheBytes: o.Run.CacheBytes, Out: o.Out}
+	if len(o.Run.Sizes) > 0 {
+		c.Elements = o.Run.Sizes[0]
+	}
+	c.Files = map[string]string{}
+	for _, w := range workloads {
+		if c.Files[w.Name] != "" {
+			return fmt.Errorf("%w: two workloads are named %s: their rows could not be told apart", run.ErrOptions, w.Name)
+		}
+		c.Workloads = append(c.Workloads, w.Name)
+		c.Files[w.Name] = hash(w.Source)
+	}
+	report, err := bench.StartReport(c)
+	if err != nil {
+		return err
+	}
+	r.Report = *report
+	for _, w := range workloads {
+		r.judge(w)
+	}
+	return nil
+}
+
+// hash returns a hash of a text.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// one runs a workload and takes its rows.
+func (r *Result) one(ctx context.Context, w *spec.Workload, o Options) error {
+	watch := newWatcher(ctx, w, o)
+	opt := o.Run
+	opt.Observer, opt.Progress = watch, o.Progress
+	if r.Unfinished != nil && r.Unfinished.Workload == w.Name {
+		opt.Unfinished = r.Unfinished
+	}
+	opt.Keep = func(u *result.Unfinished) error {
+		r.Unfinished = u
+		return r.Keep(o.Out)
+	}
+	rows, err := run.Run(ctx, w, opt)
+	series, data := watch.end()
+	r.Series, r.data = append(r.Series, series...), max(r.data, data)
+	if err != nil {
+		r.Results = append(r.Results, rows...)
+		r.judge(w)
+		return fmt.Errorf("%s: %w", w.Name, err)
+	}
+	if err := r.Take(rows, o.Out); err != nil {
+		return err
+	}
+	r.judge(w)
+	return nil
+}
+
+// judge judges the assertions of a workload, if it has rows.
+func (r *Result) judge(w *spec.Workload) {
+	if !r.Has(w.Name) {
+		return
+	}
+	for _, v := range run.Judge(w, r.Results, r.strategy) {
+		r.Verdicts = append(r.Verdicts, Verdict{Workload: w.Name, That: v.Text, Means: v.Means, State: v.State, Elements: v.Elements,
+			Value: v.Value, Low: v.Low, High: v.High, Limit: v.Limit, AtMost: v.AtMost})
+	}
+}
+
+// WriteJSON writes the result as one JSON object.
+func (r *Result) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}

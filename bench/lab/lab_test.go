@@ -1,0 +1,145 @@
+package lab_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/bench/compare"
+	"bigset/bench/lab"
+	"bigset/bench/run"
+	"bigset/bench/sample"
+	"bigset/bench/spec"
+)
+
+// small returns a workload of a second or so.
+func small(t *testing.T, text string) *spec.Workload {
+	t.Helper()
+	w, err := spec.Parse("small.yaml", []byte(text), spec.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+const turnover = `
+name: turnover
+about: two turnovers of a small set
+size: 2k
+systems: [bigset, pebble]
+strategies: [default, point-deletes]
+phases:
+  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}, batch: 100}
+  - {name: main, ops: 400%, mix: {exchange: 1}, batch: 20, settle: true}
+  - {name: read, duration: 200ms, roles: [{name: readers, clients: 2, rate: 400, mix: {hit: 3, range: 1}, limit: 10}]}
+assert:
+  - that: ops(main, bigset) <= 8000
+    means: as many operations as asked for
+  - that: bytes_written(main, bigset) <= 1
+    means: hardly anything written
+`
+
+// TestRun checks what a run leaves: rows, hashes, series of all systems, verdicts, a report that compare reads, and a page.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	ticks := 0
+	o := lab.Options{Run: run.Options{Rounds: 2, Dir: t.TempDir()}, Every: 20 * time.Millisecond, Watch: func(*sample.Tick) { ticks++ }}
+	r, err := lab.Run(t.Context(), []*spec.Workload{small(t, turnover)}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes := map[string]bool{}
+	for _, row := range r.Results {
+		if row.Workload == "turnover" {
+			hashes[row.StreamHash] = true
+		}
+		if len(row.Rounds) != 2 {
+			t.Errorf("%s on %s: %d rounds", row.Workload, row.System, len(row.Rounds))
+		}
+	}
+	if len(hashes) != 1 || hashes[""] {
+		t.Errorf("hashes of the same operations: %v", hashes)
+	}
+	var names []string
+	for _, s := range r.Series {
+		names = append(names, s.Name)
+		log, _, most := s.Values(sample.LogBytes)
+		if s.Len() < 3 || !slices.ContainsFunc(append(log, most...), func(v float64) bool { return v > 0 }) || !s.Has("p99") || !s.Has("readers/p99") {
+			t.Errorf("series %s: %d points, log %v", s.Name, s.Len(), log)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"turnover bigset default", "turnover bigset point-deletes", "turnover pebble"}; !slices.Equal(names, want) || ticks == 0 {
+		t.Errorf("series %q, %d ticks", names, ticks)
+	}
+	if len(r.Verdicts) != 2 || r.Verdicts[0].State != run.Met || r.Verdicts[1].State != run.Missed || !r.Missed() {
+		t.Errorf("verdicts %+v", r.Verdicts)
+	}
+	testForms(t, r)
+}
+
+// testForms checks the forms in which a result is written.
+func testForms(t *testing.T, r *lab.Result) {
+	var object, text, page bytes.Buffer
+	if err := errors.Join(r.WriteJSON(&object), r.WriteText(&text), r.WritePage(&page)); err != nil {
+		t.Fatal(err)
+	}
+	report, err := compare.Read(bytes.NewReader(object.Bytes()), "r.json")
+	if err != nil || len(report.Rows) != len(r.Results) || report.Rows[0].Stream == "" {
+		t.Errorf("compare reads %v, %v", report, err)
+	}
+	var again struct{ Series []*sample.Series }
+	if err := json.Unmarshal(object.Bytes(), &again); err != nil || len(again.Series) != len(r.Series) || again.Series[0].Len() != r.Series[0].Len() {
+		t.Errorf("series read back: %d, %v", len(again.Series), err)
+	}
+	for _, want := range []string{"turnover/read/readers", "bigset point-deletes", "as many operations as asked for (2,000): 8,000", "hardly anything written"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	for _, want := range []string{"turnover", "Bytes written", "Shape of the store", "operations of turnover", "two turnovers of a small set", "FAIL"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+}
+
+// TestInterrupted checks that an interrupt leaves what was finished, and that the run goes on from its file after the last finished round.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := 0
+	o := lab.Options{Run: run.Options{Rounds: 3, Dir: dir}, Out: out, Progress: func(string) {
+		if begun++; begun == 5 { // in the second round, of three systems each
+			cancel()
+		}
+	}}
+	w := small(t, turnover)
+	r, err := lab.Run(ctx, []*spec.Workload{w}, o)
+	if !errors.Is(err, context.Canceled) || r == nil || !r.Interrupted || len(r.Results) == 0 || len(r.Results[0].Rounds) < 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	begun = 10
+	r, err = lab.Run(t.Context(), []*spec.Workload{w}, o)
+	if err != nil || len(r.Results[0].Rounds) != 3 || begun > 16 {
+		t.Fatalf("%d runs of systems in the second attempt, %v", begun-10, err)
+	}
+	changed := small(t, strings.Replace(turnover, "batch: 20", "batch: 25", 1))
+	if _, err = lab.Run(t.Context(), []*spec.Workload{changed}, o); err == nil {
+		t.Error("a file that has changed went on from rows of the former one")
+	}
+	if _, err = lab.Run(t.Context(), []*spec.Workload{w, changed}, lab.Options{}); !errors.Is(err, run.ErrOptions) {
+		t.Errorf("two workloads of one name: %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bigset/bench/lab"
+	"bigset/bench/report"
+	benchrun "bigset/bench/run"
+	"bigset/bench/sample"
+	"bigset/bench/screen"
+	"bigset/bench/spec"
+)
+
+// benchRunFlags are what bench run is told.
+type benchRunFlags struct {
+	lab.Options
+	elements          []int
+	systems           []string
+	page, svg, csv    string
+	asJSON, quiet     bool
+	strategies, files []string
+}
+
+// benchRunFiles returns the command that runs workload files. Its flags --dir, --json and --strategy take the place of those that other commands have.
+func benchRunFiles(out, errs io.Writer) *cobra.Command {
+	var o benchRunFlags
+	cmd := &cobra.Command{
+		Use:   "run NAME|FILE...",
+		Short: "Run workload files, watch them, and write a report",
+		Long: `Run workload files: ready ones by their names (bench list), or your own, whose names have a dot or a slash. Systems and strategies take turns
+in each round, on stores of their own in a temporary folder, and do the same operations; a hash in the output says so. A terminal shows live what happens.
+An interrupt ends the run and gives what was finished.
+
+Exit status 4 says that an assertion of a file was missed in all rounds.`,
+		Example: `  bigset bench run queue
+  bigset bench run ycsb-a --strategy default,point-deletes --rounds 6 --report ycsb.html
+  bigset bench run ./mine.yaml --duration 30s --system bigset,pebble --json > mine.json
+  bigset bench run churn --full --out churn.json`,
+		Args: takes(1, maxFiles),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.files = args
+			return o.run(cmd, out, errs)
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&o.Run.Duration, "duration", 0, "how long phases take that end by time (default: as the file says)")
+	f.StringSliceVar(&o.strategies, "strategy", nil, "`strategies` of the system bigset, separated by commas: "+strategyNames()+" (default: those of the file)")
+	f.StringSliceVar(&o.systems, "system", nil, "`systems`, separated by commas: bigset, pebble, blob (default: those of the file)")
+	f.IntSliceVar(&o.elements, "elements", nil, "`sizes` of the sets in elements, separated by commas (default: those of the file)")
+	f.IntVar(&o.Run.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
+	f.Uint64Var(&o.Run.Seed, "seed", 0, "runs with equal seeds do the same operations (default: the file's, or 1)")
+	f.BoolVar(&o.Run.Full, "full", false, "the full sizes of the files, as long as they take")
+	f.StringVar(&o.Run.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
+	f.StringVar(&o.page, "report", "", "write a report with plots to this `file`, a web page")
+	f.StringVar(&o.svg, "svg", "", "write each plot as SVG to this `folder`")
+	f.StringVar(&o.csv, "csv", "", "write the values of each plot as CSV to this `folder`")
+	f.StringVar(&o.Out, "out", "", "keep the report as JSON in this `file` while it grows, and go on from it")
+	f.DurationVar(&o.Every, "every", time.Second, "how often the stores are sampled")
+	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object, with its series")
+	f.BoolVar(&o.quiet, "quiet", false, "show nothing on the way")
+	_ = cmd.MarkFlagFilename("report", "html") // there are such flags
+	_ = cmd.MarkFlagDirname("svg")
+	_ = cmd.MarkFlagDirname("csv")
+	_ = cmd.MarkFlagDirname("dir")
+	return cmd
+}
+
+// sampleEveryMin is how often stores may be sampled: what that costs is known for a second, and is a small share of this.
+const sampleEveryMin = 10 * time.Millisecond
+
+// run runs the files and writes what was asked for. What can't be written is known before the work begins.
+func (o *benchRunFlags) run(cmd *cobra.Command, out, errs io.Writer) (err error) {
+	var workloads []*spec.Workload
+	for _, arg := range o.files {
+		w, err := workloadNamed(arg)
+		if err != nil {
+			return usage(cmd, "%w", err)
+		}
+		workloads = append(workloads, w)
+	}
+	o.Run.Strategies, o.Run.Sizes = o.strategies, o.elements
+	for _, s := range o.systems {
+		o.Run.Systems = append(o.Run.Systems, spec.System(s))
+	}
+	if o.Every < sampleEveryMin {
+		return usage(cmd, "--every %v: at least %v", o.Every, sampleEveryMin)
+	}
+	page, err := openReport(o.page)
+	if err != nil {
+		return usage(cmd, "--report: %w", err)
+	}
+	defer func() { err = errors.Join(err, page.close()) }()
+	for _, folder := range []string{o.svg, o.csv} {
+		if folder == "" {
+			continue
+		}
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return usage(cmd, "%w", err)
+		}
+	}
+	ctx, stop := hangUp(cmd.Context())
+	defer stop()
+	clear := func() {}
+	if !o.quiet {
+		o.Watch, clear = benchShows(errs)
+	}
+	r, err := lab.Run(ctx, workloads, o.Options)
+	clear()
+	if errors.Is(err, benchrun.ErrOptions) {
+		return usage(cmd, "%w", err)
+	}
+	if r == nil || len(r.Results) == 0 && err != nil {
+		return err
+	}
+	if e := o.write(out, r, page); e != nil {
+		return errors.Join(err, e)
+	}
+	if err == nil && r.Missed() {
+		return errWorse
+	}
+	return err
+}
+
+// write writes the result in all forms that were asked for.
+func (o *benchRunFlags) write(out io.Writer, r *lab.Result, page *reportFile) error {
+	print := r.WriteText
+	if o.asJSON {
+		print = r.WriteJSON
+	}
+	err := errors.Join(print(out), page.fill(r.WritePage))
+	if o.svg != "" {
+		err = errors.Join(err, benchPlots(r.Page(), o.svg, ".svg", func(w io.Writer, c *report.Chart) error { return report.WriteSVG(w, c, report.SVGOptions{}) }))
+	}
+	if o.csv != "" {
+		err = errors.Join(err, benchPlots(r.Page(), o.csv, ".csv", func(w io.Writer, c *report.Chart) error { return report.WriteCSV(w, c) }))
+	}
+	return err
+}
+
+// benchPlots writes each chart of a page to a file of its own, which has its title as its name.
+func benchPlots(p *report.Page, folder, ending string, write func(io.Writer, *report.Chart) error) error {
+	names := map[string]int{}
+	for _, s := range p.Sections {
+		for i := range s.Charts {
+			c := &s.Charts[i]
+			name := strings.Map(func(r rune) rune {
+				switch {
+				case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+					return r
+				case r >= 'A' && r <= 'Z':
+					return r - 'A' + 'a'
+				}
+				return '-'
+			}, c.Title)
+			if names[name]++; names[name] > 1 {
+				name = fmt.Sprintf("%s-%d", name, names[name])
+			}
+			if err := benchPlot(filepath.Join(folder, name+ending), c, write); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func benchPlot(file string, c *report.Chart, write func(io.Writer, *report.Chart) error) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b := bufio.NewWriter(f)
+	return errors.Join(write(b, c), b.Flush())
+}
+
+// benchShows returns what is shown of each tick, and what clears the terminal: a view that is drawn in place where standard error is a terminal,
+// else plain lines.
+func benchShows(errs io.Writer) (watch func(*sample.Tick), clear func()) {
+	if os.Getenv("TERM") == "dumb" || !isTerminal(errs) {
+		return (&sample.Lines{Out: errs, Every: 10 * time.Second}).Tell, func() {}
+	}
+	v := &sample.View{Screen: screen.Screen{Out: errs, Size: func() (int, int) { return terminalSize(errs, os.Getenv) }}, Style: terminalStyle(os.Getenv)}
+	return v.Tell, v.Clear
+}
