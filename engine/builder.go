@@ -87,6 +87,9 @@ func (b *builder) release() {
 	if len(b.forgets) > 0 { // the batch was not written
 		b.s.requestLog.putBack(b.forgets)
 	}
+	if b.batch != nil && len(b.remembers) > 0 { // it neither
+		b.s.requestLog.gone(b.remembers)
+	}
 	b.killed.reset()
 	*b = builder{recent: reusable(b.recent), buf: b.buf[:0], scratch: b.scratch[:0], learned: b.learned[:0], killed: b.killed}
 	builders.Put(b)
@@ -253,6 +256,9 @@ func (b *builder) finish() {
 // accountEvery is how many batches of a set go by until its size in memory is taken anew.
 const accountEvery = 256
 
+// countEvery is how many batches of a set go by until the bytes of its tombstone are counted again.
+const countEvery = 16
+
 // publish lets readers see what the batch did. It is called after the batch was applied, so that what readers take as
 // Seen and Dead is never newer than the keys they find.
 func (b *builder) publish() {
@@ -284,6 +290,7 @@ func (b *builder) publish() {
 		b.entomb(st.dead)
 		st.version++
 	}
+	b.s.sets.count(st, kills && st.batches%countEvery == 0)
 	st.mu.Unlock()
 	if b.runs != nil {
 		b.runs.applied()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"bigset/engine/internal/lockorder"
@@ -18,6 +19,9 @@ type setCache struct {
 	byName map[string]*set
 	lru    set // the ring's head: lru.later is the one unused for longest, lru.prev the one used last
 	bytes  int64
+	gone   uint64 // sets that were loaded and forgotten
+
+	live, deadBytes atomic.Int64 // of all sets in memory: live dots, and bytes of tombstones
 
 	full chan struct{} // told when there may be something to forget
 
@@ -108,11 +112,23 @@ func (c *setCache) release(st *set) {
 func (c *setCache) account(st *set) {
 	st.mu.RLock()
 	n := st.heapBytes()
+	c.count(st, true)
 	st.mu.RUnlock()
 	c.mu.Lock()
 	c.bytes += n - st.bytes
 	st.bytes = n
 	c.mu.Unlock()
+}
+
+// count counts the set's live dots again, which is an addition for each actor, and with bytes those of its tombstone, which is one for each
+// page of that. The caller holds st.mu.
+func (c *setCache) count(st *set, bytes bool) {
+	live := int64(liveDots(st.seen, st.dead))
+	c.live.Add(live - st.counted.live.Swap(live))
+	if bytes {
+		dead := int64(st.dead.HeapBytes())
+		c.deadBytes.Add(dead - st.counted.dead.Swap(dead))
+	}
 }
 
 func (c *setCache) push(st *set) {
@@ -131,6 +147,11 @@ func (c *setCache) forget(st *set) {
 	delete(c.byName, string(st.prefix.Set()))
 	c.bytes -= st.bytes
 	st.bytes = 0
+	c.live.Add(-st.counted.live.Swap(0))
+	c.deadBytes.Add(-st.counted.dead.Swap(0))
+	if st.loadErr == nil {
+		c.gone++
+	}
 }
 
 // trimming trims whenever the cache is full, until ctx is done. It has a goroutine of its own: many small sets are used in

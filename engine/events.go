@@ -71,6 +71,7 @@ type counters struct {
 	rewriteDrops  atomic.Uint64 // of them those left out
 	rewriteClosed atomic.Uint64 // open keys that were resolved
 	rewriteBytes  atomic.Uint64 // bytes of tables that the rewriter wrote
+	sweepBytes    atomic.Uint64 // of them those of sweeps
 	excises       atomic.Uint64
 	rewriting     atomic.Int64 // spans that passes are at
 

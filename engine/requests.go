@@ -71,7 +71,7 @@ func (l *requestLog) coming(key string) {
 	l.hashes[l.hash(key)]++
 }
 
-// gone notes that records were deleted.
+// gone notes that records were deleted, or that their batch was not written.
 func (l *requestLog) gone(deleted []keptRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -507,3 +507,41 @@ func TestRequestsMissed(t *testing.T) {
 		t.Error("each request was looked for on disk")
 	}
 }
+
+// TestRequestsOfNoBatch: a request whose batch could not be written is known by nothing, and the log of requests holds nothing for it.
+func TestRequestsOfNoBatch(t *testing.T) {
+	p := newPair("store")
+	now := time.UnixMilli(1_000_000_000)
+	p.opt.Now = func() time.Time { return now }
+	p.opt.RequestAge = time.Minute
+	p.open(t)
+	var broken atomic.Bool
+	broken.Store(true)
+	p.disk.SetHook("identity", func(op errorfs.Op) error { // which is written before the first batch
+		if broken.Load() && strings.Contains(op.Path, "IDENTITY") && op.Kind == errorfs.OpCreate {
+			return syscall.EIO
+		}
+		return nil
+	})
+	ops, o := []bigset.Op{addOp("x")}, bigset.WriteOptions{Request: []byte("id")}
+	for range 3 {
+		if _, err := p.store.Write(bg, []byte("s"), ops, o); !errors.Is(err, syscall.EIO) || p.store.Failed() != nil {
+			t.Fatalf("write: %v, store: %v", err, p.store.Failed())
+		}
+		if !p.store.MissesRequest([]byte("s"), o.Request) {
+			t.Fatal("what was not written is looked for on disk")
+		}
+	}
+	broken.Store(false)
+	_, err := p.store.Write(bg, []byte("s"), ops, o)
+	must(t, err, "write")
+	if p.store.MissesRequest([]byte("s"), o.Request) {
+		t.Error("what was written is not looked for")
+	}
+	now = now.Add(2 * time.Minute)
+	must(t, p.store.RunnerTick(bg), "tick")
+	if !p.store.MissesRequest([]byte("s"), o.Request) {
+		t.Error("what was deleted is looked for on disk")
+	}
+	must(t, p.store.Close(), "close")
+}

@@ -200,6 +200,9 @@ func (s *Store) told(name []byte, res *passResult, took time.Duration) {
 		s.counters.rewrites.Add(1)
 		s.counters.rewriteDrops.Add(uint64(res.Dropped))
 		s.counters.rewriteBytes.Add(uint64(res.Bytes))
+		if name == nil {
+			s.counters.sweepBytes.Add(uint64(res.Bytes))
+		}
 	}
 	s.event(e)
 }

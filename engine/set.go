@@ -62,6 +62,8 @@ type set struct {
 
 	recordBytes atomic.Int64 // of memory that seenRecord and deadRecord take
 
+	counted struct{ live, dead atomic.Int64 } // its shares of the cache's sums
+
 	// The cache's own, under its lock.
 	pins        int
 	bytes       int64

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"errors"
-	"runtime"
+	"runtime/metrics"
 
 	"bigset"
 )
@@ -17,15 +17,19 @@ type Stats struct {
 	BytesFlush   uint64 `json:"bytes_flush" metric:"counter" help:"bytes written to tables by flushes"`
 	BytesCompact uint64 `json:"bytes_compact" metric:"counter" help:"bytes written to tables by compactions"`
 	BytesRewrite uint64 `json:"bytes_rewrite" metric:"counter" help:"bytes written to tables by the rewriter"`
+	BytesSweep   uint64 `json:"bytes_sweep" metric:"counter" help:"of bytes_rewrite, those of passes over many small sets"`
 	BytesRead    uint64 `json:"bytes_read" metric:"counter" help:"bytes read by compactions"`
 
-	BytesOnDisk    uint64 `json:"bytes_on_disk" metric:"gauge" help:"bytes of everything: tables in use and not yet removed, log, metadata"`
-	BytesTables    uint64 `json:"bytes_tables" metric:"gauge" help:"bytes of tables in use"`
-	BytesMemTables uint64 `json:"bytes_memtables" metric:"gauge" help:"bytes of memtables"`
-	BytesHeap      uint64 `json:"bytes_heap" metric:"gauge" help:"bytes on the heap of the whole process"`
-	BytesSets      uint64 `json:"bytes_sets" metric:"gauge" help:"bytes of clocks and tombstones in memory, approximately"`
-	SetsInMemory   uint64 `json:"sets_in_memory" metric:"gauge" help:"sets whose clock and tombstone are in memory"`
-	SetsDamaged    uint64 `json:"sets_damaged" metric:"gauge" help:"sets in which damage was met"`
+	BytesOnDisk     uint64 `json:"bytes_on_disk" metric:"gauge" help:"bytes of everything: tables in use and not yet removed, log, metadata"`
+	BytesTables     uint64 `json:"bytes_tables" metric:"gauge" help:"bytes of tables in use"`
+	BytesMemTables  uint64 `json:"bytes_memtables" metric:"gauge" help:"bytes of memtables"`
+	BytesHeap       uint64 `json:"bytes_heap" metric:"gauge" help:"bytes on the heap of the whole process"`
+	BytesSets       uint64 `json:"bytes_sets" metric:"gauge" help:"bytes of clocks and tombstones in memory, approximately"`
+	BytesTombstones uint64 `json:"bytes_tombstones" metric:"gauge" help:"bytes of the sets' tombstones in memory, approximately"`
+	DotsLive        uint64 `json:"dots_live" metric:"gauge" help:"live dots of the sets in memory: elements, and those that are there twice"`
+	SetsInMemory    uint64 `json:"sets_in_memory" metric:"gauge" help:"sets whose clock and tombstone are in memory"`
+	SetsForgotten   uint64 `json:"sets_forgotten" metric:"counter" help:"times that a set was taken out of memory"`
+	SetsDamaged     uint64 `json:"sets_damaged" metric:"gauge" help:"sets in which damage was met"`
 
 	Filters           uint64 `json:"filters" metric:"gauge" help:"bloom filters"`
 	FiltersDamaged    uint64 `json:"filters_damaged" metric:"gauge" help:"bloom filters in which damage was met"`
@@ -35,10 +39,12 @@ type Stats struct {
 	FilterPagesOut    uint64 `json:"filter_pages_out" metric:"counter" help:"pages of bloom filters taken out of memory because it was short"`
 	FilterPagesStored uint64 `json:"filter_pages_stored" metric:"counter" help:"pages of bloom filters written by flushes of them"`
 
-	KeysAdded    uint64 `json:"keys_added" metric:"counter" help:"element keys written by operations"`
-	KeysTabled   uint64 `json:"keys_tabled" metric:"counter" help:"element keys written to tables, each as often as it was"`
-	KeysInTables uint64 `json:"keys_in_tables" metric:"gauge" help:"element keys in tables, by the tables' own counts"`
-	Filtered     uint64 `json:"filtered" metric:"counter" help:"times that the filter left a record out, for readers and for tables"`
+	KeysAdded       uint64 `json:"keys_added" metric:"counter" help:"element keys written by operations"`
+	KeysTabled      uint64 `json:"keys_tabled" metric:"counter" help:"element keys written to tables, each as often as it was"`
+	KeysInTables    uint64 `json:"keys_in_tables" metric:"gauge" help:"element keys in tables, by the tables' own counts"`
+	DeletesInTables uint64 `json:"deletes_in_tables" metric:"gauge" help:"deletes of single keys and of ranges of keys that tables hold, approximately"`
+	BytesDeleted    uint64 `json:"bytes_deleted" metric:"gauge" help:"bytes of tables that compactions would free for these deletes, approximately"`
+	Filtered        uint64 `json:"filtered" metric:"counter" help:"times that the filter left a record out, for readers and for tables"`
 
 	TombstonesPublished uint64 `json:"tombstones_published" metric:"counter" help:"tombstones handed to the filter"`
 	Rewrites            uint64 `json:"rewrites" metric:"counter" help:"spans swapped by the rewriter"`
@@ -59,6 +65,10 @@ type Stats struct {
 	CompactionDebt      uint64 `json:"compaction_debt" metric:"gauge" help:"bytes that compactions have still to look at"`
 	BackgroundErrors    uint64 `json:"background_errors" metric:"counter" help:"background tasks that failed and are tried again"`
 	Stalls              uint64 `json:"stalls" metric:"counter" help:"times that writes had to wait for flushes or compactions"`
+	StallMillis         uint64 `json:"stall_milliseconds" metric:"counter" help:"milliseconds that writes had to wait for flushes or compactions, those of a wait that goes on included"`
+	BlockCacheHits      uint64 `json:"block_cache_hits" metric:"counter" help:"blocks of tables that were found in the block cache"`
+	BlockCacheMisses    uint64 `json:"block_cache_misses" metric:"counter" help:"blocks of tables that were read from files"`
+	BytesBlockCache     uint64 `json:"bytes_block_cache" metric:"gauge" help:"bytes of blocks in the block cache"`
 	SlowDisk            uint64 `json:"slow_disk" metric:"counter" help:"reports of operations on the disk that took long"`
 	FullDisk            uint64 `json:"full_disk" metric:"counter" help:"times that the disk was found full: a write failed, or adds began to be refused"`
 	DiskFreeBytes       uint64 `json:"disk_free_bytes" metric:"gauge" help:"bytes that are free on the disk of the store; 0 where it can't tell"`
@@ -83,9 +93,12 @@ type LevelStats struct {
 	Tables       uint64 `json:"tables" metric:"gauge" help:"tables in the level"`
 	Bytes        uint64 `json:"bytes" metric:"gauge" help:"bytes of tables in the level"`
 	BytesWritten uint64 `json:"bytes_written" metric:"counter" help:"bytes written to the level by flushes, compactions and the rewriter"`
+	BytesCompact uint64 `json:"bytes_compact" metric:"counter" help:"of these, bytes written by compactions"`
+	Sublevels    uint64 `json:"sublevels" metric:"gauge" help:"runs of tables in the level, of which a read of a key may look at each"`
 }
 
-// Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand; where they are damaged,
+// Stats returns the store's figures. It reads the properties of all tables, which is milliseconds for a thousand, and holds Pebble's lock
+// for microseconds; where they are damaged,
 // KeysInTables is 0.
 func (s *Store) Stats() (Stats, error) {
 	if err := s.db.Enter(); err != nil {
@@ -97,7 +110,10 @@ func (s *Store) Stats() (Stats, error) {
 		Record: s.record.String(), Strategy: s.strategy.Name(),
 		BytesWAL: m.WAL.BytesWritten, BytesOnDisk: m.DiskSpaceUsage(), BytesMemTables: m.MemTable.Size,
 		KeysAdded: c.added.Load(), KeysTabled: l.Tabled.Load(), Filtered: l.Filtered.Load(),
-		TombstonesPublished: c.published.Load(), BytesRewrite: c.rewriteBytes.Load(),
+		TombstonesPublished: c.published.Load(), BytesRewrite: c.rewriteBytes.Load(), BytesSweep: c.sweepBytes.Load(),
+		DeletesInTables: m.Keys.TombstoneCount, BytesDeleted: m.Table.Garbage.PointDeletionsBytesEstimate + m.Table.Garbage.RangeDeletionsBytesEstimate,
+		BlockCacheHits: uint64(m.BlockCache.Hits), BlockCacheMisses: uint64(m.BlockCache.Misses), BytesBlockCache: uint64(m.BlockCache.Size),
+		StallMillis: uint64(l.Stalled.Sum().Milliseconds()), DotsLive: uint64(max(0, s.sets.live.Load())), BytesTombstones: uint64(max(0, s.sets.deadBytes.Load())),
 		Rewrites: c.rewrites.Load(), RewritesLeft: c.rewritesLeft.Load(), Excises: c.excises.Load(),
 		RewriteKeys: c.rewriteKeys.Load(), RewriteDropped: c.rewriteDrops.Load(), RewriteClosed: c.rewriteClosed.Load(), RunsPassed: c.runsPassed.Load(),
 		Ingests: c.ingests.Load(), BytesIngested: c.ingestBytes.Load(),
@@ -112,13 +128,14 @@ func (s *Store) Stats() (Stats, error) {
 	}
 	for _, l := range m.Levels {
 		written := l.TableBytesFlushed + l.TableBytesCompacted + l.TableBytesIngested
-		st.Levels = append(st.Levels, LevelStats{Tables: uint64(l.TablesCount), Bytes: uint64(l.TablesSize), BytesWritten: written})
+		st.Levels = append(st.Levels, LevelStats{Tables: uint64(l.TablesCount), Bytes: uint64(l.TablesSize), BytesWritten: written,
+			BytesCompact: l.TableBytesCompacted, Sublevels: uint64(l.Sublevels)})
 		st.BytesFlush += l.TableBytesFlushed
 		st.BytesCompact += l.TableBytesCompacted
 		st.BytesRead += l.TableBytesRead
 		st.BytesTables += uint64(l.TablesSize)
 	}
-	st.SetsInMemory, st.BytesSets = s.sets.size()
+	st.SetsInMemory, st.BytesSets, st.SetsForgotten = s.sets.size()
 	f := s.filters.Stats()
 	st.Filters, st.FiltersOpen, st.BytesFilters = f.Filters, f.Open, f.Bytes
 	st.FilterPagesRead, st.FilterPagesOut, st.FilterPagesStored = f.PagesRead, f.PagesOut, f.PagesStored
@@ -127,9 +144,7 @@ func (s *Store) Stats() (Stats, error) {
 	st.FiltersDamaged, st.SetsDamaged = uint64(len(known.Filters)), uint64(len(known.Sets))
 	space, _ := s.DiskSpace()
 	st.DiskFreeBytes, st.DiskReserveBytes, st.DiskSpaceLevel = space.Free, space.Reserve, uint64(space.Level)
-	var heap runtime.MemStats
-	runtime.ReadMemStats(&heap)
-	st.BytesHeap = heap.HeapAlloc
+	st.BytesHeap = heapBytes()
 	var err error
 	if st.KeysInTables, err = s.keysInTables(); errors.Is(err, bigset.ErrCorrupt) {
 		err = nil // a table whose properties are damaged keeps nobody from all else
@@ -137,11 +152,18 @@ func (s *Store) Stats() (Stats, error) {
 	return st, err
 }
 
-// size returns how many sets are in memory, and about how many bytes they take.
-func (c *setCache) size() (sets, bytes uint64) {
+// heapBytes returns what objects on the heap take. It doesn't stop the world, as runtime.ReadMemStats does.
+func heapBytes() uint64 {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	return heap[0].Value.Uint64()
+}
+
+// size returns how many sets are in memory, about how many bytes they take, and how many were taken out of memory.
+func (c *setCache) size() (sets, bytes, gone uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return uint64(len(c.byName)), uint64(max(0, c.bytes))
+	return uint64(len(c.byName)), uint64(max(0, c.bytes)), c.gone
 }
 
 // keysInTables sums the tables' own counts of element keys.

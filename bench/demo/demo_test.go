@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bigset/bench"
+	"bigset/bench/screen"
 	"bigset/convergence"
 	"bigset/internal/sim"
 )
@@ -22,7 +23,7 @@ func small(t *testing.T) Config {
 	return Config{Seed: 7, Scale: ScaleMin, Dir: t.TempDir(), tick: 5 * time.Millisecond}
 }
 
-func text(t *testing.T, r *Result, s Style) string {
+func text(t *testing.T, r *Result, s screen.Style) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.WriteText(&b, s); err != nil {
@@ -55,7 +56,7 @@ func TestRun(t *testing.T) {
 	if len(r.Race) != legs || len(r.Table) != 5*legs || told["settled"] == 0 || told["queue"] == 0 || told["churn"] == 0 || told["drill"] < 2 {
 		t.Errorf("%d legs, %d figures, told %v", len(r.Race), len(r.Table), told)
 	}
-	said := text(t, r, Style{})
+	said := text(t, r, screen.Style{})
 	for _, want := range []string{"lost 0 · resurrected 0 · diverged 0 · counters reused 0\n", "\nPASS in ", "bigset demo --seed 7 --scale 0.001\n", "hash " + r.Race[0].Stream, "Under uniform churn", "\nnext "} {
 		if !strings.Contains(said, want) && !(want == "Under uniform churn" && strings.Contains(said, "Uniform churn is where")) {
 			t.Errorf("it does not say %q:\n%s", want, said)
@@ -96,7 +97,7 @@ func TestInterrupted(t *testing.T) {
 			if err != nil || !r.Interrupted || r.Pass || r.Failed() || len(r.Table) < 10 {
 				t.Fatalf("%v: %+v", err, r)
 			}
-			if said := text(t, r, Style{}); !strings.Contains(said, "\nINTERRUPTED in ") || !strings.Contains(said, "not begun") && !strings.Contains(said, "not finished") {
+			if said := text(t, r, screen.Style{}); !strings.Contains(said, "\nINTERRUPTED in ") || !strings.Contains(said, "not begun") && !strings.Contains(said, "not finished") {
 				t.Errorf("it says:\n%s", said)
 			}
 			if err := r.WritePage(&bytes.Buffer{}); err != nil {
@@ -174,7 +175,7 @@ func TestPlantedBugs(t *testing.T) {
 			}
 			r := &Result{Drill: d, Race: []bench.Leg{{Finished: true}}, Scale: 1}
 			r.judge()
-			said := text(t, r, Style{})
+			said := text(t, r, screen.Style{})
 			if r.Pass || !r.Failed() || d.Violation == "" || d.Script == "" || !strings.Contains(said, c.want) || !strings.Contains(said, "\nFAIL in ") ||
 				!strings.Contains(said, "broken: ") || !strings.Contains(said, d.Script) {
 				t.Errorf("%+v\n%s", d, said)
@@ -251,7 +252,7 @@ func TestWrongRace(t *testing.T) {
 		return []bench.Leg{measured()}, fmt.Errorf("race: %w", bench.ErrWrong)
 	}
 	r, err := Run(t.Context(), c)
-	if err != nil || r.Pass || !r.Failed() || r.Drill == nil || !r.Drill.Finished || !strings.Contains(text(t, r, Style{}), "broken: race: bench: wrong answer\n") {
+	if err != nil || r.Pass || !r.Failed() || r.Drill == nil || !r.Drill.Finished || !strings.Contains(text(t, r, screen.Style{}), "broken: race: bench: wrong answer\n") {
 		t.Errorf("%v: %+v", err, r)
 	}
 }

@@ -2,10 +2,10 @@ package demo
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"bigset/bench"
+	"bigset/bench/screen"
 )
 
 // Figure is one figure of the race for both racers. Sizes are bytes, times microseconds or seconds.
@@ -56,13 +56,13 @@ func mostDead(r *bench.Racer) uint64 {
 func (f *Figure) text(v float64) string {
 	switch f.Unit {
 	case "B":
-		return sizeText(v)
+		return screen.Bytes(v)
 	case "keys":
 		return bench.Thousands(uint64(v))
 	case "1":
 		return fmt.Sprintf("%.0f %%", 100*v)
 	case "us":
-		return micros(v)
+		return screen.Micros(v)
 	}
 	return fmt.Sprintf("%.1f s", v)
 }
@@ -78,33 +78,6 @@ func (f *Figure) ratio() string {
 		return fmt.Sprintf("%.3f", *f.Ratio)
 	}
 	return fmt.Sprintf("%.2f", *f.Ratio)
-}
-
-// sizeText returns bytes in the unit that suits them.
-func sizeText(n float64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for n >= 999.5 && i < len(units)-1 {
-		n /= 1024
-		i++
-	}
-	if i == 0 || n >= 99.95 {
-		return fmt.Sprintf("%.0f %s", n, units[i])
-	}
-	return fmt.Sprintf("%.1f %s", n, units[i])
-}
-
-// micros returns a time of so many microseconds.
-func micros(us float64) string {
-	switch {
-	case math.IsNaN(us):
-		return "-"
-	case us >= 10_000:
-		return fmt.Sprintf("%.0f ms", us/1000)
-	case us >= 1000:
-		return fmt.Sprintf("%.1f ms", us/1000)
-	}
-	return fmt.Sprintf("%.0f µs", us)
 }
 
 // nearLeast and nearMost bound the ratios that are called near.

@@ -5,84 +5,33 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"bigset/bench"
+	"bigset/bench/screen"
 )
 
 // legs is how many legs the race has.
 const legs = 3
 
+// racerColours are the colours of the racers.
+var racerColours = [2]string{screen.Cyan, screen.Yellow}
+
 // View draws States in place on a terminal. One goroutine at a time uses it.
 type View struct {
-	Out  io.Writer
-	Size func() (columns, rows int) // of the terminal, at the moment
-	Style
+	screen.Screen
+	screen.Style
 	Seed uint64
 
-	drawn    []int // columns of the lines that stand there
 	finished []string
 }
 
 // Tell draws a state over the one before it.
-func (v *View) Tell(s State) {
-	columns, rows := v.Size()
-	columns = max(20, columns)
-	lines := v.lines(s, columns-1) // a terminal may wrap a line that fills it
-	if most := max(1, rows-1); len(lines) > most {
-		lines = lines[:most]
-	}
-	var b strings.Builder
-	v.home(&b, columns)
-	for _, l := range lines {
-		b.WriteString(l + "\x1b[K\n")
-		v.drawn = append(v.drawn, visible(l))
-	}
-	b.WriteString("\x1b[J")
-	_, _ = io.WriteString(v.Out, b.String()) // a terminal that is gone is nobody's loss
-}
-
-// Clear erases what was drawn.
-func (v *View) Clear() {
-	if len(v.drawn) == 0 {
-		return
-	}
-	var b strings.Builder
-	columns, _ := v.Size()
-	v.home(&b, max(20, columns))
-	_, _ = io.WriteString(v.Out, b.String()+"\x1b[J")
-}
-
-// home goes to the first line that was drawn. Lines that a narrower terminal has wrapped since take more rows.
-func (v *View) home(b *strings.Builder, columns int) {
-	up := 0
-	for _, n := range v.drawn {
-		up += max(1, (n+columns-1)/columns)
-	}
-	if up > 0 {
-		fmt.Fprintf(b, "\x1b[%dA", up)
-	}
-	b.WriteString("\r")
-	v.drawn = v.drawn[:0]
-}
-
-// visible returns how many columns a line takes: all but the colours.
-func visible(line string) int {
-	n := 0
-	for {
-		before, after, coloured := strings.Cut(line, "\x1b[")
-		n += utf8.RuneCountInString(before)
-		if !coloured {
-			return n
-		}
-		_, line, _ = strings.Cut(after, "m")
-	}
-}
+func (v *View) Tell(s State) { v.Draw(v.lines(s, v.Width())) }
 
 // lines returns what a state looks like, each line at most so wide.
 func (v *View) lines(s State, width int) (lines []string) {
 	add := func(format string, args ...any) {
-		lines = append(lines, cut(v.plain(fmt.Sprintf(format, args...)), width))
+		lines = append(lines, screen.Cut(v.Plain(fmt.Sprintf(format, args...)), width))
 	}
 	add("bigset demo · seed %d · %s", v.Seed, s.Elapsed.Round(time.Second))
 	switch {
@@ -105,14 +54,6 @@ func (v *View) lines(s State, width int) (lines []string) {
 		add("%s", f)
 	}
 	return lines
-}
-
-// cut shortens a line without colours.
-func cut(line string, width int) string {
-	if utf8.RuneCountInString(line) <= width {
-		return line
-	}
-	return string([]rune(line)[:max(0, width)])
 }
 
 // phaseText says what a leg is doing.
@@ -148,27 +89,23 @@ func (v *View) bars(l *bench.Leg, width int) []string {
 	}
 	head := strings.Repeat(" ", labelColumns)
 	for _, name := range bench.RacerNames {
-		head += fmt.Sprintf("%-*s  ", max(0, each), cut(name, each))
+		head += fmt.Sprintf("%-*s  ", max(0, each), screen.Cut(name, each))
 	}
-	lines := []string{cut(strings.TrimRight(head, " "), width)}
+	lines := []string{screen.Cut(strings.TrimRight(head, " "), width)}
 	for _, r := range liveRows(l) {
 		line := fmt.Sprintf("%-*s", labelColumns, r.name)
 		for i, value := range r.values {
 			if bar > 0 {
-				line += v.bar(racerColours[i], value/r.most, bar) + " "
+				line += v.Bar(racerColours[i], value/r.most, bar) + " "
 			}
-			line += pad(v.plain(r.text(value)), each-bar-min(bar, 1)) + "  "
+			line += screen.Pad(v.Plain(r.text(value)), each-bar-min(bar, 1)) + "  "
 		}
-		if line = strings.TrimRight(line, " "); visible(line) > width {
-			line = cut(line, width) // there are no bars in it, and so no colours
+		if line = strings.TrimRight(line, " "); screen.Visible(line) > width {
+			line = screen.Cut(line, width) // there are no bars in it, and so no colours
 		}
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-func pad(text string, width int) string {
-	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
 // liveRow is a figure that is drawn while a leg runs. A bar is full at most.
@@ -190,7 +127,7 @@ func liveRows(l *bench.Leg) []liveRow {
 	keys, share := Figure{Unit: "keys"}, Figure{Unit: "1"}
 	mostKeys := float64(max(mostDead(&l.Racers[0]), mostDead(&l.Racers[1]), 1))
 	rows := []liveRow{
-		row("bytes written", sizeText, 0, func(r *bench.Racer) float64 { return float64(r.BytesWritten) }),
+		row("bytes written", screen.Bytes, 0, func(r *bench.Racer) float64 { return float64(r.BytesWritten) }),
 		row("dead keys", keys.text, mostKeys, func(r *bench.Racer) float64 { return float64(r.KeysDead) }),
 	}
 	if l.Racers[0].SpaceBack != nil {
@@ -201,9 +138,9 @@ func liveRows(l *bench.Leg) []liveRow {
 			return *r.SpaceBack
 		}))
 	} else {
-		rows = append(rows, row("space taken", sizeText, 0, func(r *bench.Racer) float64 { return float64(r.BytesTables) }))
+		rows = append(rows, row("space taken", screen.Bytes, 0, func(r *bench.Racer) float64 { return float64(r.BytesTables) }))
 	}
-	return append(rows, row("read p99", micros, 0, func(r *bench.Racer) float64 { return r.ReadP99 }))
+	return append(rows, row("read p99", screen.Micros, 0, func(r *bench.Racer) float64 { return r.ReadP99 }))
 }
 
 // drill returns the counters of the drill.
@@ -216,13 +153,13 @@ func (v *View) drill(d *Drill, width int) []string {
 		lines = append(lines, fmt.Sprintf("%-16s %s", c.name, bench.Thousands(uint64(c.n))))
 	}
 	for i, l := range lines {
-		lines[i] = cut(v.plain(l), width)
+		lines[i] = screen.Cut(v.Plain(l), width)
 	}
-	colour := green
+	colour := screen.Green
 	if d.broken() > 0 {
-		colour = red
+		colour = screen.Red
 	}
-	return append(lines, "", v.paint(colour, cut(v.plain(d.promises()), width)))
+	return append(lines, "", v.Paint(colour, screen.Cut(v.Plain(d.promises()), width)))
 }
 
 // counter is a counter of the drill.

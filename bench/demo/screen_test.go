@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"bigset/bench"
+	"bigset/bench/screen"
 )
 
 // measured is a leg with figures.
@@ -22,8 +23,8 @@ func measured() bench.Leg {
 		Racers: [2]bench.Racer{racer(0, 10<<20, 1000, 4<<20, 0.5, 90), racer(1, 100<<20, 0, 8<<20, 0.25, 1500)}}
 }
 
-func view(out *bytes.Buffer, columns, rows int, s Style) *View {
-	return &View{Out: out, Size: func() (int, int) { return columns, rows }, Style: s, Seed: 7}
+func view(out *bytes.Buffer, columns, rows int, s screen.Style) *View {
+	return &View{Screen: screen.Screen{Out: out, Size: func() (int, int) { return columns, rows }}, Style: s, Seed: 7}
 }
 
 // TestViewLines: bars side by side, which are as long as the figures say.
@@ -31,7 +32,7 @@ func TestViewLines(t *testing.T) {
 	t.Parallel()
 	l := measured()
 	s := State{Elapsed: 3 * time.Second, Leg: &l}
-	got := strings.Join(view(nil, 80, 24, Style{}).lines(s, 79), "\n")
+	got := strings.Join(view(nil, 80, 24, screen.Style{}).lines(s, 79), "\n")
 	want := `bigset demo · seed 7 · 3s
 race, leg 1 of 3: a settled set
 removing: 25 %
@@ -45,7 +46,7 @@ read p99       █░░░░░░░░░░░░░░░░░░░ 90 �
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	l.Finished = true
-	v := view(nil, 80, 24, Style{})
+	v := view(nil, 80, 24, screen.Style{})
 	v.lines(s, 79)
 	d := drilled(reportOf(1_000), 1_400)
 	got = strings.Join(v.lines(State{Elapsed: time.Minute, Drill: d}, 79), "\n")
@@ -62,7 +63,7 @@ func TestViewFits(t *testing.T) {
 	l := measured()
 	for _, s := range []State{{Leg: &l}, {Drill: drilled(reportOf(1_000_000), 1_400)}} {
 		for columns := 20; columns < 200; columns++ {
-			for _, style := range []Style{{}, {ASCII: true}, {Colour: true}} {
+			for _, style := range []screen.Style{{}, {ASCII: true}, {Colour: true}} {
 				var out bytes.Buffer
 				v := view(&out, columns, 9, style)
 				v.Tell(s)
@@ -72,8 +73,8 @@ func TestViewFits(t *testing.T) {
 				}
 				for _, line := range lines {
 					line = strings.ReplaceAll(strings.ReplaceAll(line, "\x1b[K", ""), "\r", "")
-					if visible(line) >= columns {
-						t.Fatalf("%d columns: %q takes %d", columns, line, visible(line))
+					if screen.Visible(line) >= columns {
+						t.Fatalf("%d columns: %q takes %d", columns, line, screen.Visible(line))
 					}
 					if style.ASCII && utf8.RuneCountInString(line) != len(line) {
 						t.Fatalf("%q is not ASCII", line)
@@ -92,7 +93,7 @@ func TestViewRedraws(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	columns := 80
-	v := view(&out, 0, 0, Style{Colour: true})
+	v := view(&out, 0, 0, screen.Style{Colour: true})
 	v.Size = func() (int, int) { return columns, 40 }
 	l := measured()
 	s := State{Leg: &l}
@@ -143,12 +144,8 @@ func TestLines(t *testing.T) {
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ got, want string }{
-		{sizeText(0), "0 B"}, {sizeText(999), "999 B"}, {sizeText(1000), "1.0 KiB"}, {sizeText(1 << 20), "1.0 MiB"}, {sizeText(363 << 20), "363 MiB"},
-		{sizeText(1 << 60), "1048576 TiB"}, {micros(90.4), "90 µs"}, {micros(1500), "1.5 ms"}, {micros(20_000), "20 ms"}, {micros(math.NaN()), "-"},
 		{(&Figure{}).ratio(), ""}, {(&Figure{SetTombstones: 1}).ratio(), "-"}, {(&Figure{Ratio: new(0.0641)}).ratio(), "0.064"},
 		{(&Figure{Ratio: new(1.238)}).ratio(), "1.24"}, {(&Figure{Ratio: new(0.0)}).ratio(), "0.00"},
-		{Style{ASCII: true}.bar("", 0.5, 4), "##.."}, {Style{}.bar("", 0.001, 4), "█░░░"}, {Style{}.bar("", 7, 2), "██"}, {Style{}.bar("", 0, 2), "░░"},
-		{Style{Colour: true}.bar(cyan, 0.5, 2), "\x1b[36m█\x1b[0m░"}, {Style{}.bar("", 1, 0), ""},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

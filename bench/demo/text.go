@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"bigset/bench"
+	"bigset/bench/screen"
 )
 
 // WriteText writes the verdict for people: the race's table, what the drill found, and what to do next.
-func (r *Result) WriteText(w io.Writer, s Style) error {
+func (r *Result) WriteText(w io.Writer, s screen.Style) error {
 	b := bufio.NewWriter(w)
-	say := func(format string, args ...any) { _, _ = b.WriteString(s.plain(fmt.Sprintf(format, args...)) + "\n") } // the buffer keeps an error
+	say := func(format string, args ...any) { _, _ = b.WriteString(s.Plain(fmt.Sprintf(format, args...)) + "\n") } // the buffer keeps an error
 	r.race(say)
 	r.drilled(say)
 	for _, p := range r.Problems {
@@ -21,11 +22,11 @@ func (r *Result) WriteText(w io.Writer, s Style) error {
 	if r.Drill != nil && r.Drill.Script != "" {
 		say("\nThe schedule that shows it, shortened; `bigset simulate --replay FILE` runs it again from a file:\n\n%s", r.Drill.Script)
 	}
-	colour := green
+	colour := screen.Green
 	if !r.Pass {
-		colour = red
+		colour = screen.Red
 	}
-	_, _ = b.WriteString("\n" + s.paint(colour, r.word()))
+	_, _ = b.WriteString("\n" + s.Paint(colour, r.word()))
 	say(" in %.0f s on %d cores (%s)", r.Seconds, r.Machine.Cores, r.Machine.CPU)
 	if r.Report != "" {
 		say("report   %s", r.Report)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"bigset/bench/spec/source"
 )
 
 // Figure is a figure that an assertion may name.
@@ -73,14 +75,14 @@ func (r *reader) assertion(n *yaml.Node) Assertion {
 	text := n
 	if n.Kind == yaml.MappingNode {
 		p := place{node: n}
-		p.keys = r.object(n, "assertion", []field{
-			{"that", func(n *yaml.Node) { a.Text, _ = r.text(n, "that") }},
-			{"means", func(n *yaml.Node) { a.Means, _ = r.text(n, "means") }},
+		p.keys = r.Object(n, "assertion", []field{
+			{Key: "that", Read: func(n *yaml.Node) { a.Text, _ = r.Text(n, "that") }},
+			{Key: "means", Read: func(n *yaml.Node) { a.Means, _ = r.Text(n, "means") }},
 		})
 		r.needs(p, "assertion", "that")
 		text = p.of("that")
 	} else {
-		a.Text, _ = r.text(n, "assertion")
+		a.Text, _ = r.Text(n, "assertion")
 	}
 	a.Line = text.Line
 	if a.Means == "" {
@@ -141,7 +143,7 @@ func (s *scanner) wrong(format string, args ...any) {
 			column++
 		}
 	}
-	s.reader.at(s.node.Line, column, format, args...)
+	s.reader.At(s.node.Line, column, format, args...)
 }
 
 func (s *scanner) space() {
@@ -167,7 +169,7 @@ func (s *scanner) rest() string {
 		return "the end"
 	}
 	word, _, _ := strings.Cut(s.text[s.at:], " ")
-	return "\"" + short(word) + "\""
+	return "\"" + source.Short(word) + "\""
 }
 
 // until returns the text before the next of some signs, without spaces around it, and where it begins.
@@ -190,7 +192,7 @@ func (s *scanner) ref(w *Workload, ref *Ref) {
 			names = append(names, shortName(f.Name))
 		}
 		s.at = begins
-		s.wrong("no figure %q%s: the figures are %s", short(figure), hint(figure, names), list(names))
+		s.wrong("no figure %q%s: the figures are %s", source.Short(figure), source.Hint(figure, names), source.List(names))
 		return
 	}
 	if !s.take("(") {
@@ -213,7 +215,7 @@ func (s *scanner) ref(w *Workload, ref *Ref) {
 			s.system(w, ref, word, begins)
 		default:
 			s.at = begins
-			s.wrong("%q in a figure: it may have a row, a system and smallest", short(word))
+			s.wrong("%q in a figure: it may have a row, a system and smallest", source.Short(word))
 		}
 	}
 	if !s.failed && !s.take(")") {
@@ -238,7 +240,7 @@ func (s *scanner) row(w *Workload, ref *Ref, word string, begins int) {
 			names = append(names, name)
 		}
 		s.at = begins
-		s.wrong("no phase measures a row %q%s: the rows are %s", short(word), hint(word, names), list(names))
+		s.wrong("no phase measures a row %q%s: the rows are %s", source.Short(word), source.Hint(word, names), source.List(names))
 		return
 	}
 	if ref.Figure == "kept" && !slices.ContainsFunc(w.Phases, func(p Phase) bool { return p.Beside != "" && w.phaseRows(p)[0] == ref.Row }) {
@@ -254,14 +256,14 @@ func (s *scanner) system(w *Workload, ref *Ref, word string, begins int) {
 	s.at, begins = begins, s.at
 	switch {
 	case !slices.Contains(w.Systems, ref.System):
-		s.wrong("system %q does not run%s: the systems are %s", short(system), hint(system, []string{"bigset", "pebble", "blob"}), systemList(w.Systems))
+		s.wrong("system %q does not run%s: the systems are %s", source.Short(system), source.Hint(system, []string{"bigset", "pebble", "blob"}), systemList(w.Systems))
 	case named && ref.System != Bigset:
 		s.wrong("a strategy of %s: only bigset has strategies", system)
 	case named && strategy == RunStrategy:
 		ref.Strategy = ""
 		s.at = begins
 	case named && !slices.Contains(w.Strategies, strategy):
-		s.wrong("strategy %q does not run: the strategies are %s", short(strategy), strategyList(w.Strategies))
+		s.wrong("strategy %q does not run: the strategies are %s", source.Short(strategy), strategyList(w.Strategies))
 	default:
 		s.at = begins
 	}
@@ -275,23 +277,16 @@ func strategyList(strategies []string) string {
 		}
 		names = append(names, s)
 	}
-	return list(names)
+	return source.List(names)
 }
 
 // limit reads the number at the end.
 func (s *scanner) limit(a *Assertion) {
 	word, begins := s.until("")
-	by := map[string]float64{"%": 0.01}
-	for unit, scale := range units {
-		by[unit] = scale
-	}
-	for unit, scale := range scales {
-		by[unit] = scale
-	}
-	v, ok := scaled(word, by)
+	v, ok := source.AnyNumber(word)
 	if !ok {
 		s.at = begins
-		s.wrong("%q for the limit: it must be a number, such as 0.7, 20%%, 120k or 16MiB", short(word))
+		s.wrong("%q for the limit: it must be a number, such as 0.7, 20%%, 120k or 16MiB", source.Short(word))
 		return
 	}
 	a.Limit = v

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"bigset/bench/spec/source"
 )
 
 // check refuses what was read without a problem but can't be run.
@@ -14,7 +16,7 @@ func (r *reader) check(w *Workload) {
 	for i := range w.Phases {
 		r.checkPhase(w, &w.Phases[i], r.top.in[i])
 	}
-	if len(r.problems) > 0 {
+	if !r.Sound() {
 		return // what follows takes phases at their word
 	}
 	r.checkElements(w)
@@ -26,11 +28,11 @@ func (r *reader) check(w *Workload) {
 // checkStrategies compares the kind of record with what strategies work on.
 func (r *reader) checkStrategies(w *Workload) {
 	if r.top.keys["strategies"] != nil && !slices.Contains(w.Systems, Bigset) {
-		r.wrong(r.top.keys["strategies"], "strategies without the system bigset: others have none, leave the key out")
+		r.Wrong(r.top.keys["strategies"], "strategies without the system bigset: others have none, leave the key out")
 	}
 	for _, s := range r.known.Strategies {
 		if w.Store.Record != "" && slices.Contains(w.Strategies, s.Name) && !slices.Contains(s.Records, w.Store.Record) {
-			r.wrong(r.top.of("store"), "strategy %s does not work on %s records: it works on %s", s.Name, w.Store.Record, list(s.Records))
+			r.Wrong(r.top.of("store"), "strategy %s does not work on %s records: it works on %s", s.Name, w.Store.Record, source.List(s.Records))
 		}
 	}
 }
@@ -42,7 +44,7 @@ func (r *reader) checkNames(w *Workload) {
 	for i, p := range w.Phases {
 		at := r.top.in[i]
 		if phases[p.Name] {
-			r.wrong(at.of("name"), "two phases with the name %s: each must have one of its own", p.Name)
+			r.Wrong(at.of("name"), "two phases with the name %s: each must have one of its own", p.Name)
 		}
 		phases[p.Name] = true
 		for j, row := range w.phaseRows(p) {
@@ -51,13 +53,13 @@ func (r *reader) checkNames(w *Workload) {
 				n = at.in[namedRole(p, j)].of("name")
 			}
 			if from[row] {
-				r.wrong(n, "two rows with the name %s: the name of the phase or of the role must be another", row)
+				r.Wrong(n, "two rows with the name %s: the name of the phase or of the role must be another", row)
 			}
 			from[row] = true
 		}
 	}
 	if len(from) == 0 {
-		r.wrong(r.top.of("phases"), "no phase is measured: at least one must not be unmeasured")
+		r.Wrong(r.top.of("phases"), "no phase is measured: at least one must not be unmeasured")
 	}
 }
 
@@ -106,13 +108,13 @@ func (r *reader) checkPhase(w *Workload, p *Phase, at place) {
 	ops, duration := at.keys["ops"], at.keys["duration"]
 	switch {
 	case len(p.Roles) == 0 && (ops != nil || duration != nil):
-		r.wrong(either(ops, duration), "a phase without a mix has nothing to do: it must have a mix or roles, or neither ops nor duration")
+		r.Wrong(either(ops, duration), "a phase without a mix has nothing to do: it must have a mix or roles, or neither ops nor duration")
 	case len(p.Roles) == 0 && p.Unmeasured && len(p.First) == 0 && !p.Settle && !p.Rest && !p.Compact:
-		r.wrong(at.node, "phase %s does nothing: it must have a mix, roles, or steps in first", p.Name)
+		r.Wrong(at.node, "phase %s does nothing: it must have a mix, roles, or steps in first", p.Name)
 	case len(p.Roles) > 0 && ops != nil && duration != nil:
-		r.wrong(duration, "duration beside ops: a phase ends by one of the two")
+		r.Wrong(duration, "duration beside ops: a phase ends by one of the two")
 	case len(p.Roles) > 0 && ops == nil && duration == nil:
-		r.wrong(at.node, "phase %s has no end: it must have ops or duration", p.Name)
+		r.Wrong(at.node, "phase %s has no end: it must have ops or duration", p.Name)
 	}
 	if n := at.keys["beside"]; n != nil {
 		r.checkBeside(w, p, n)
@@ -141,7 +143,7 @@ func (r *reader) checkBeside(w *Workload, p *Phase, n *yaml.Node) {
 		}
 	}
 	if !slices.Contains(before, p.Beside) {
-		r.wrong(n, "beside %s: it must be a phase before this one that is measured and has operations: %s", p.Beside, orNone(before))
+		r.Wrong(n, "beside %s: it must be a phase before this one that is measured and has operations: %s", p.Beside, orNone(before))
 	}
 }
 
@@ -149,7 +151,7 @@ func orNone(names []string) string {
 	if len(names) == 0 {
 		return "there is none"
 	}
-	return list(names)
+	return source.List(names)
 }
 
 // checkClients checks what roles of a phase allow beside them.
@@ -167,21 +169,21 @@ func (r *reader) checkClients(p *Phase, at place) {
 		}
 	}
 	if len(p.Roles) > 0 && clients == 0 {
-		r.wrong(at.node, "phase %s has only probes: a probe acts beside a role without every", p.Name)
+		r.Wrong(at.node, "phase %s has only probes: a probe acts beside a role without every", p.Name)
 	}
 	if clients > clientsMax {
-		r.wrong(at.of("roles"), "%d clients: a phase may have %d", clients, clientsMax)
+		r.Wrong(at.of("roles"), "%d clients: a phase may have %d", clients, clientsMax)
 	}
 	if unnamed > 1 {
-		r.wrong(at.of("roles"), "%d roles without a name: one role of a phase may have none", unnamed)
+		r.Wrong(at.of("roles"), "%d roles without a name: one role of a phase may have none", unnamed)
 	}
 	for i, role := range p.Roles {
 		where := at.in[i]
 		if role.has(Take) && (clients > 1 || writers > 1) {
-			r.wrong(where.of("mix"), "take beside %d clients: it removes the first elements, whosever they are, so the phase must have one client beside probes", clients)
+			r.Wrong(where.of("mix"), "take beside %d clients: it removes the first elements, whosever they are, so the phase must have one client beside probes", clients)
 		}
 		if role.Every != (Count{}) && clients > 1 {
-			r.wrong(where.of("every"), "every beside %d clients: a probe needs a phase with one other client", clients)
+			r.Wrong(where.of("every"), "every beside %d clients: a probe needs a phase with one other client", clients)
 		}
 	}
 }
@@ -209,7 +211,7 @@ func kindsOf(is func(Kind) bool) string {
 			names = append(names, string(k))
 		}
 	}
-	return list(names)
+	return source.List(names)
 }
 
 // checkRole checks one role by itself.
@@ -219,26 +221,26 @@ func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
 		is  func(Kind) bool
 	}{{"batch", Kind.Batches}, {"limit", limited}, {"choose", chooses}, {"by-dot", looksUp}} {
 		if n := at.keys[only.key]; n != nil && !role.does(only.is) {
-			r.wrong(n, "%s in a mix that can't use it: it is for %s", only.key, kindsOf(only.is))
+			r.Wrong(n, "%s in a mix that can't use it: it is for %s", only.key, kindsOf(only.is))
 		}
 	}
 	if role.has(Take) && role.Limit == (Count{}) {
-		r.wrong(at.of("mix"), "take without a limit: limit must say how many elements one operation takes")
+		r.Wrong(at.of("mix"), "take without a limit: limit must say how many elements one operation takes")
 	}
 	if n := at.keys["turns"]; n != nil && len(role.Mix) < 2 {
-		r.wrong(n, "turns in a mix of one kind: there must be two")
+		r.Wrong(n, "turns in a mix of one kind: there must be two")
 	}
 	if n := at.keys["rate"]; n != nil && role.RateEnd > 0 && p.Duration == 0 {
-		r.wrong(n, "a rate that changes in a phase without a duration: it must have one, and no ops")
+		r.Wrong(n, "a rate that changes in a phase without a duration: it must have one, and no ops")
 	}
 	if role.has(Live) && !slices.Equal(w.Systems, []System{Bigset}) {
-		r.wrong(at.of("mix"), "live with the systems %s: only bigset knows its live dots, systems must be [bigset]", systemList(w.Systems))
+		r.Wrong(at.of("mix"), "live with the systems %s: only bigset knows its live dots, systems must be [bigset]", systemList(w.Systems))
 	}
 	r.checkContext(w, role, at)
 	r.checkProbe(role, at)
 	for _, size := range w.allSizes() {
 		if role.Batch.At(size) > batchMax {
-			r.wrong(at.of("batch"), "a batch of %s elements at size %s: the maximum is %s", grouped(role.Batch.At(size)), grouped(size), grouped(batchMax))
+			r.Wrong(at.of("batch"), "a batch of %s elements at size %s: the maximum is %s", source.Grouped(role.Batch.At(size)), source.Grouped(size), source.Grouped(batchMax))
 			break
 		}
 	}
@@ -249,7 +251,7 @@ func systemList(systems []System) string {
 	for _, s := range systems {
 		names = append(names, string(s))
 	}
-	return list(names)
+	return source.List(names)
 }
 
 func (r *reader) checkContext(w *Workload, role *Role, at place) {
@@ -259,16 +261,16 @@ func (r *reader) checkContext(w *Workload, role *Role, at place) {
 	}
 	adds := role.Context == None && role.has(Add)
 	if !role.does(hasContext) && !adds {
-		r.wrong(n, "context in a mix that can't use it: it is for %s, and none also for add", kindsOf(hasContext))
+		r.Wrong(n, "context in a mix that can't use it: it is for %s, and none also for add", kindsOf(hasContext))
 	}
 	if role.Context != Wide {
 		return
 	}
 	if !slices.Equal(w.Systems, []System{Bigset}) {
-		r.wrong(n, "wide contexts with the systems %s: only bigset keeps a clock, systems must be [bigset]", systemList(w.Systems))
+		r.Wrong(n, "wide contexts with the systems %s: only bigset keeps a clock, systems must be [bigset]", systemList(w.Systems))
 	}
 	if role.has(Exchange) || role.has(Remove) && (role.has(Add) || role.has(Replace)) {
-		r.wrong(n, "wide contexts of elements that the phase itself writes: they know what was there when it began, so the mix must replace alone or remove alone")
+		r.Wrong(n, "wide contexts of elements that the phase itself writes: they know what was there when it began, so the mix must replace alone or remove alone")
 	}
 }
 
@@ -277,11 +279,11 @@ func (r *reader) checkProbe(role *Role, at place) {
 	switch {
 	case n == nil:
 	case role.does(Kind.Writes):
-		r.wrong(n, "every in a mix that writes: a probe only reads, the mix may have %s", kindsOf(func(k Kind) bool { return !k.Writes() }))
+		r.Wrong(n, "every in a mix that writes: a probe only reads, the mix may have %s", kindsOf(func(k Kind) bool { return !k.Writes() }))
 	case role.Clients > 1:
-		r.wrong(at.of("clients"), "a probe of %d clients: it must be one", role.Clients)
+		r.Wrong(at.of("clients"), "a probe of %d clients: it must be one", role.Clients)
 	case role.Rate > 0:
-		r.wrong(at.of("rate"), "rate beside every: a probe acts after so many operations of others, and has no rate")
+		r.Wrong(at.of("rate"), "rate beside every: a probe acts after so many operations of others, and has no rate")
 	}
 }
 
@@ -313,12 +315,11 @@ type stock struct {
 // checkElements follows the elements through the phases at each size, and reports what runs out of them. A place is reported once.
 func (r *reader) checkElements(w *Workload) {
 	for _, size := range w.allSizes() {
-		before := len(r.problems)
 		s := &stock{size: size}
 		for i := range w.Phases {
 			r.stepsOn(s, &w.Phases[i], r.top.in[i])
 			r.phaseOn(w, s, &w.Phases[i], r.top.in[i])
-			if len(r.problems) > before {
+			if !r.Sound() {
 				return
 			}
 		}
@@ -331,7 +332,7 @@ func (r *reader) stepsOn(s *stock, p *Phase, at place) {
 		switch step {
 		case StepDrop, StepFresh:
 			if s.live == 0 {
-				r.wrong(n, "%s where no element lives: a phase before it must add some", step)
+				r.Wrong(n, "%s where no element lives: a phase before it must add some", step)
 			}
 			if step == StepDrop {
 				s.live = 0
@@ -356,16 +357,16 @@ func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
 	for i := range p.Roles {
 		role, where := &p.Roles[i], at.in[i]
 		if role.does(chooses) && s.live < 1 {
-			r.wrong(where.of("mix"), "%s where no element lives at size %s: a phase before it must add some", kindNames(role, chooses), grouped(s.size))
+			r.Wrong(where.of("mix"), "%s where no element lives at size %s: a phase before it must add some", kindNames(role, chooses), source.Grouped(s.size))
 			return
 		}
 		if role.does(chooses) && s.live < float64(sets) {
-			r.wrong(where.of("mix"), "%s in %s sets with %s elements in all, at size %s: each set must have one", kindNames(role, chooses),
-				grouped(sets), grouped(int(s.live)), grouped(s.size))
+			r.Wrong(where.of("mix"), "%s in %s sets with %s elements in all, at size %s: each set must have one", kindNames(role, chooses),
+				source.Grouped(sets), source.Grouped(int(s.live)), source.Grouped(s.size))
 			return
 		}
 		if role.has(Dead) && !s.removed {
-			r.wrong(where.of("mix"), "dead where nothing was removed at size %s: a phase before it must remove some elements of this store", grouped(s.size))
+			r.Wrong(where.of("mix"), "dead where nothing was removed at size %s: a phase before it must remove some elements of this store", source.Grouped(s.size))
 			return
 		}
 		if role.Every != (Count{}) {
@@ -373,14 +374,14 @@ func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
 		}
 		adds, gone, known := role.changes(p, s.size, clients)
 		if !known && gone > 0 && role.has(Remove) {
-			r.wrong(where.of("mix"), "removes for a duration, at no rate, and adds fewer: the set may run empty, end the phase by ops or give it a rate")
+			r.Wrong(where.of("mix"), "removes for a duration, at no rate, and adds fewer: the set may run empty, end the phase by ops or give it a rate")
 			return
 		}
 		after += adds - gone
 		removes = removes || role.does(Kind.Removes)
 		if role.has(Remove) && after < -0.5 {
-			r.wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: it must leave some", grouped(int(gone)),
-				grouped(int(adds)), grouped(s.size), grouped(int(s.live)))
+			r.Wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: it must leave some", source.Grouped(int(gone)),
+				source.Grouped(int(adds)), source.Grouped(s.size), source.Grouped(int(s.live)))
 			return
 		}
 	}

@@ -16,14 +16,14 @@
 //	           no aliases, one document    keys,     impossible
 //	                                       values    mixes
 //
-// Begin reading at spec.go, which has all types. parse.go is the way through; node.go and value.go read keys, words and numbers, read.go knows
-// the keys of each object, check.go refuses what cannot be run, assert.go reads assertions. The folder workloads has the ready files.
+// Begin reading at spec.go, which has all types. parse.go is the way through, read.go knows the keys of each object
+// (package source reads keys, words and numbers), check.go refuses what cannot be run, assert.go reads assertions. The folder workloads has the ready files.
 // docs/workloads.md is the reference for those who write files.
 //
 // # Promises
 //
 // A file is refused with all its problems, in the order of the text, each as FILE:LINE:COL: what is wrong: what is allowed. At most
-// problemsMax are reported. What a Workload of Parse says can be run by a system that has the operations: the counts fit, and no phase needs
+// 20 are reported. What a Workload of Parse says can be run by a system that has the operations: the counts fit, and no phase needs
 // elements that no phase before it added.
 //
 // Parse needs memory in proportion to the text, which is at most TextBytesMax long: a file can't use anchors and aliases.

@@ -30,10 +30,3 @@ var options = []Option{
 
 // Options returns the options of the LSM that a file may set.
 func Options() []Option { return slices.Clone(options) }
-
-func optionNames() (names []string) {
-	for _, o := range options {
-		names = append(names, o.Name)
-	}
-	return names
-}

@@ -1,28 +1,22 @@
 package spec
 
 import (
-	"bytes"
-	"cmp"
-	"errors"
-	"fmt"
-	"io"
-	"slices"
-	"strings"
-
 	"go.yaml.in/yaml/v4"
-	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"bigset/bench/spec/source"
 )
 
 // ErrFile is in the chain of all errors about the text of a file.
-var ErrFile = errors.New("spec: bad workload file")
+var ErrFile = source.ErrFile
 
 // TextBytesMax is the length of the longest file, in bytes.
-const TextBytesMax = 256 << 10
+const TextBytesMax = source.TextBytesMax
 
-const (
-	problemsMax = 20
-	depthMax    = 16 // of nodes in nodes; the deepest that means something is 7
-)
+// FileError has all that is wrong with a file, in the order of the text. errors.Is finds ErrFile in it.
+type FileError = source.FileError
+
+// Problem is something wrong at a place in a file.
+type Problem = source.Problem
 
 // Known says which names from outside of this package a file may use.
 type Known struct {
@@ -36,42 +30,11 @@ type Strategy struct {
 	Records []string
 }
 
-// Problem is something wrong at a place in a file.
-type Problem struct {
-	Line, Column int // from 1; columns count characters
-	What         string
-}
-
-// FileError has all that is wrong with a file, in the order of the text. errors.Is finds ErrFile in it.
-type FileError struct {
-	File     string // as it was given to Parse
-	Problems []Problem
-	More     int // problems beyond those that are listed
-}
-
-// Error returns a line for each problem: FILE:LINE:COL: what is wrong: what is allowed.
-func (e *FileError) Error() string {
-	b := &strings.Builder{}
-	for i, p := range e.Problems {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		_, _ = fmt.Fprintf(b, "%s:%d:%d: %s", e.File, p.Line, p.Column, p.What)
-	}
-	if e.More > 0 {
-		_, _ = fmt.Fprintf(b, "\n%s: and %d more problems", e.File, e.More)
-	}
-	return b.String()
-}
-
-// Unwrap returns ErrFile.
-func (e *FileError) Unwrap() error { return ErrFile }
-
 // Parse reads a workload file. The name of the file is only for errors. An error is a *FileError.
 func Parse(file string, text []byte, known Known) (*Workload, error) {
-	r := &reader{known: known, optionNames: optionNames()}
+	r := &reader{known: known}
 	w := r.parse(text)
-	if err := r.failed(file); err != nil {
+	if err := r.Failed(file); err != nil {
 		return nil, err
 	}
 	w.Source = string(text)
@@ -79,92 +42,45 @@ func Parse(file string, text []byte, known Known) (*Workload, error) {
 }
 
 func (r *reader) parse(text []byte) *Workload {
-	if len(text) > TextBytesMax {
-		r.at(1, 1, "the file has %d bytes: it may have %d", len(text), TextBytesMax)
-		return nil
-	}
-	root := r.load(text)
-	if root == nil || !r.plain(root) {
+	root := r.Load(text)
+	if root == nil {
 		return nil
 	}
 	w := r.workload(root)
-	if len(r.problems) == 0 {
+	if r.Sound() {
 		r.check(w)
 	}
 	return w
 }
 
-// failed returns the problems that were found, if any.
-func (r *reader) failed(file string) error {
-	if len(r.problems) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(r.problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	all := slices.Compact(r.problems)
-	shown := all[:min(len(all), problemsMax)]
-	return &FileError{File: file, Problems: shown, More: len(all) - len(shown)}
+// reader reads workloads.
+type reader struct {
+	source.Reader
+	known Known
+	top   place        // the workload, with its phases
+	texts []*yaml.Node // of the assertions
 }
 
-// load returns the mapping that the text is, or nil where there is a problem.
-func (r *reader) load(text []byte) *yaml.Node {
-	loader, err := yaml.NewLoader(bytes.NewReader(text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(depthMax))))
-	if err != nil {
-		r.at(1, 1, "not YAML: %v", err)
-		return nil
-	}
-	root, next := &yaml.Node{}, &yaml.Node{}
-	switch err := loader.Load(root); {
-	case errors.Is(err, io.EOF):
-		r.at(1, 1, "the file is empty: it must have a name and phases")
-		return nil
-	case err != nil:
-		r.syntax(err)
-		return nil
-	}
-	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
-		root = root.Content[0]
-	}
-	switch err := loader.Load(next); {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		r.syntax(err)
-		return nil
-	default:
-		r.at(next.Line, max(1, next.Column), "a second document: a file is one workload, write another file")
-		return nil
-	}
-	return root
+// field is a key of an object and what reads its value.
+type field = source.Field
+
+// place is where an object stands: its node, the values of its keys, and where the objects in it stand.
+type place struct {
+	node *yaml.Node
+	keys map[string]*yaml.Node
+	in   []place // roles of a phase, phases of a workload
 }
 
-// syntax reports what the YAML library has refused.
-func (r *reader) syntax(err error) {
-	line, column, what := 1, 1, err.Error()
-	var le *yaml.LoadError
-	if errors.As(err, &le) {
-		what = le.Message
-		if le.Mark.Line > 0 {
-			line, column = le.Mark.Line, max(1, le.Mark.Column)
-		} else if le.ContextMark.Line > 0 {
-			line, column = le.ContextMark.Line, max(1, le.ContextMark.Column)
-		}
+// of returns where the value of a key stands, or else the object.
+func (p place) of(key string) *yaml.Node {
+	if n := p.keys[key]; n != nil {
+		return n
 	}
-	r.at(line, column, "not YAML: %s", strings.ReplaceAll(what, "\n", " "))
+	return p.node
 }
 
-// plain reports whether no node under n, n included, is an alias or has an anchor or a tag of its own. It stops at the first that is or has.
-func (r *reader) plain(n *yaml.Node) bool {
-	switch {
-	case n.Kind == yaml.AliasNode:
-		r.wrong(n, "an alias: write the value again, files have no aliases")
-		return false
-	case n.Anchor != "":
-		r.wrong(n, "an anchor: write the value again where it is needed, files have no anchors")
-		return false
-	case n.Style&yaml.TaggedStyle != 0:
-		r.wrong(n, "a tag: values have none, their keys say what they are")
-		return false
-	}
-	return !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return !r.plain(c) })
+// count reads a number of things: absolute, or a share of the size in percents.
+func (r *reader) count(n *yaml.Node, what string, most int) Count {
+	of, absolute := r.Amount(n, what, most, shareMax)
+	return Count{of, absolute}
 }

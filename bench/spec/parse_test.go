@@ -114,6 +114,36 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// The limits of the ready files, with their signs: those below say that less is better.
+func TestLimits(t *testing.T) {
+	w, err := Named("churn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		atMost bool
+		limit  float64
+	}{{true, 1.5}, {true, 1}, {true, 1}, {false, 0.7}, {false, 1}} {
+		if a := w.Assertions[i]; a.AtMost != want.atMost || a.Limit != want.limit {
+			t.Errorf("%s: at most %v, limit %v", a.Text, a.AtMost, a.Limit)
+		}
+	}
+}
+
+// A file of which one size can't be run is refused, whichever it is.
+func TestSizes(t *testing.T) {
+	const text = "name: x\nabout: y\nsize: SIZE\nphases:\n  - {name: load, ops: 500, mix: {add: 1}}\n  - {name: main, ops: 10%, mix: {remove: 1}}\n"
+	for size, ok := range map[string]bool{"1k": true, "[1k, 5k]": true, "[1k, 6k]": false, "{small: 1k, full: 6k}": false, "{small: 6k, full: 7k}": false} {
+		_, err := Parse("x.yaml", []byte(strings.ReplaceAll(text, "SIZE", size)), Known{})
+		if (err == nil) != ok {
+			t.Errorf("size %s: %v", size, err)
+		}
+	}
+	if _, err := Parse("x.yaml", []byte(strings.Repeat("#", TextBytesMax+1)), Known{}); !errors.Is(err, ErrFile) {
+		t.Errorf("a file that is too long: %v", err)
+	}
+}
+
 // A count at a size is at least 1, unless it is zero.
 func TestCount(t *testing.T) {
 	for _, c := range []struct {
@@ -160,7 +190,7 @@ func FuzzParse(f *testing.F) {
 		w, err := Parse("x.yaml", text, strategies)
 		if err != nil {
 			var fe *FileError
-			if !errors.As(err, &fe) || len(fe.Problems) == 0 || len(fe.Problems) > problemsMax {
+			if !errors.As(err, &fe) || len(fe.Problems) == 0 || len(fe.Problems) > 20 {
 				t.Fatalf("%#v", err)
 			}
 			for i, p := range fe.Problems {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"bigset/bench/spec/source"
 )
 
 // Greatest numbers of things in one file.
@@ -22,6 +24,11 @@ const (
 	elementMin    = 8
 	elementMax    = 4096
 	aboutMax      = 200
+	sizeMax       = 1 << 30       // elements
+	countMax      = 1_000_000_000 // of an absolute count
+	shareMax      = 100_000       // of the size
+	rateMax       = 100_000_000   // operations a second
+	bytesMax      = 1 << 40
 )
 
 // The greatest sizes for the system blob where a file does not say.
@@ -61,22 +68,22 @@ func (r *reader) workload(n *yaml.Node) *Workload {
 		Sets: Sets{Count: Count{Absolute: 1}, Choose: Distribution{Kind: Uniform}}, Elements: Elements{MinBytes: 16, MaxBytes: 16},
 	}
 	r.top = place{node: n}
-	r.top.keys = r.object(n, "workload", []field{
-		{"name", func(n *yaml.Node) { w.Name = r.name(n, "name") }},
-		{"about", func(n *yaml.Node) { w.About = r.about(n) }},
-		{"seed", func(n *yaml.Node) { w.Seed = uint64(r.whole(n, "seed", 1, 1<<53)) }},
-		{"size", func(n *yaml.Node) { w.Small, w.Full = r.sizes(n) }},
-		{"blob-size", func(n *yaml.Node) { w.BlobSmall, w.BlobFull = r.blobSizes(n) }},
-		{"systems", func(n *yaml.Node) { w.Systems = r.systems(n) }},
-		{"strategies", func(n *yaml.Node) { w.Strategies = r.strategies(n) }},
-		{"sets", func(n *yaml.Node) { r.sets(n, &w.Sets) }},
-		{"elements", func(n *yaml.Node) { r.elements(n, &w.Elements) }},
-		{"store", func(n *yaml.Node) { r.store(n, &w.Store) }},
-		{"phases", func(n *yaml.Node) {
-			r.items(n, "phases", phasesMax, func(n *yaml.Node) { w.Phases = append(w.Phases, r.phase(n)) })
+	r.top.keys = r.Object(n, "workload", []field{
+		{Key: "name", Read: func(n *yaml.Node) { w.Name = r.name(n, "name") }},
+		{Key: "about", Read: func(n *yaml.Node) { w.About = r.about(n) }},
+		{Key: "seed", Read: func(n *yaml.Node) { w.Seed = uint64(r.Whole(n, "seed", 1, 1<<53)) }},
+		{Key: "size", Read: func(n *yaml.Node) { w.Small, w.Full = r.sizes(n) }},
+		{Key: "blob-size", Read: func(n *yaml.Node) { w.BlobSmall, w.BlobFull = r.blobSizes(n) }},
+		{Key: "systems", Read: func(n *yaml.Node) { w.Systems = r.systems(n) }},
+		{Key: "strategies", Read: func(n *yaml.Node) { w.Strategies = r.strategies(n) }},
+		{Key: "sets", Read: func(n *yaml.Node) { r.sets(n, &w.Sets) }},
+		{Key: "elements", Read: func(n *yaml.Node) { r.elements(n, &w.Elements) }},
+		{Key: "store", Read: func(n *yaml.Node) { r.store(n, &w.Store) }},
+		{Key: "phases", Read: func(n *yaml.Node) {
+			r.Items(n, "phases", phasesMax, func(n *yaml.Node) { w.Phases = append(w.Phases, r.phase(n)) })
 		}},
-		{"assert", func(n *yaml.Node) {
-			r.items(n, "assertions", assertionsMax, func(n *yaml.Node) { w.Assertions = append(w.Assertions, r.assertion(n)) })
+		{Key: "assert", Read: func(n *yaml.Node) {
+			r.Items(n, "assertions", assertionsMax, func(n *yaml.Node) { w.Assertions = append(w.Assertions, r.assertion(n)) })
 		}},
 	})
 	r.needs(r.top, "workload", "name", "about", "size", "phases")
@@ -90,23 +97,23 @@ func (r *reader) needs(p place, what string, keys ...string) {
 	}
 	lacks := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return p.keys[k] != nil })
 	if len(lacks) > 0 {
-		r.wrong(p.node, "%s has no %s: it must have %s", what, list(lacks), list(keys))
+		r.Wrong(p.node, "%s has no %s: it must have %s", what, source.List(lacks), source.List(keys))
 	}
 }
 
 func (r *reader) name(n *yaml.Node, what string) string {
-	s, ok := r.text(n, what)
+	s, ok := r.Text(n, what)
 	if ok && (len(s) > 60 || !name.MatchString(s)) {
-		r.wrong(n, "%q for %s: it must have small letters and digits, with hyphens between them, at most 60", short(s), what)
+		r.Wrong(n, "%q for %s: it must have small letters and digits, with hyphens between them, at most 60", source.Short(s), what)
 		return ""
 	}
 	return s
 }
 
 func (r *reader) about(n *yaml.Node) string {
-	s, ok := r.text(n, "about")
+	s, ok := r.Text(n, "about")
 	if ok && (s == "" || len(s) > aboutMax || slices.Contains([]byte(s), '\n')) {
-		r.wrong(n, "about has %d bytes: it must be one line of 1 to %d", len(s), aboutMax)
+		r.Wrong(n, "about has %d bytes: it must be one line of 1 to %d", len(s), aboutMax)
 	}
 	return s
 }
@@ -118,9 +125,9 @@ func (r *reader) sizes(n *yaml.Node) (small, full []int) {
 		return small, slices.Clone(small)
 	}
 	p := place{node: n}
-	p.keys = r.object(n, "size", []field{
-		{"small", func(n *yaml.Node) { small = r.sizeList(n) }},
-		{"full", func(n *yaml.Node) { full = r.sizeList(n) }},
+	p.keys = r.Object(n, "size", []field{
+		{Key: "small", Read: func(n *yaml.Node) { small = r.sizeList(n) }},
+		{Key: "full", Read: func(n *yaml.Node) { full = r.sizeList(n) }},
 	})
 	r.needs(p, "size", "small", "full")
 	return small, full
@@ -128,12 +135,12 @@ func (r *reader) sizes(n *yaml.Node) (small, full []int) {
 
 func (r *reader) sizeList(n *yaml.Node) (sizes []int) {
 	if n.Kind != yaml.SequenceNode {
-		return []int{r.whole(n, "size", 1, sizeMax)}
+		return []int{r.Whole(n, "size", 1, sizeMax)}
 	}
-	r.items(n, "sizes", sizesMax, func(n *yaml.Node) {
-		v := r.whole(n, "size", 1, sizeMax)
+	r.Items(n, "sizes", sizesMax, func(n *yaml.Node) {
+		v := r.Whole(n, "size", 1, sizeMax)
 		if len(sizes) > 0 && v > 0 && v <= sizes[len(sizes)-1] {
-			r.wrong(n, "size %s after %s: sizes must ascend", grouped(v), grouped(sizes[len(sizes)-1]))
+			r.Wrong(n, "size %s after %s: sizes must ascend", source.Grouped(v), source.Grouped(sizes[len(sizes)-1]))
 		}
 		sizes = append(sizes, v)
 	})
@@ -142,23 +149,23 @@ func (r *reader) sizeList(n *yaml.Node) (sizes []int) {
 
 func (r *reader) blobSizes(n *yaml.Node) (small, full int) {
 	if n.Kind != yaml.MappingNode {
-		small = r.whole(n, "blob-size", 1, sizeMax)
+		small = r.Whole(n, "blob-size", 1, sizeMax)
 		return small, small
 	}
 	p := place{node: n}
-	p.keys = r.object(n, "blob-size", []field{
-		{"small", func(n *yaml.Node) { small = r.whole(n, "blob-size", 1, sizeMax) }},
-		{"full", func(n *yaml.Node) { full = r.whole(n, "blob-size", 1, sizeMax) }},
+	p.keys = r.Object(n, "blob-size", []field{
+		{Key: "small", Read: func(n *yaml.Node) { small = r.Whole(n, "blob-size", 1, sizeMax) }},
+		{Key: "full", Read: func(n *yaml.Node) { full = r.Whole(n, "blob-size", 1, sizeMax) }},
 	})
 	r.needs(p, "blob-size", "small", "full")
 	return small, full
 }
 
 func (r *reader) systems(n *yaml.Node) (names []System) {
-	r.items(n, "systems", len(systems()), func(n *yaml.Node) {
-		s := word(r, n, "system", systems())
+	r.Items(n, "systems", len(systems()), func(n *yaml.Node) {
+		s := source.Word(&r.Reader, n, "system", systems())
 		if s != "" && slices.Contains(names, s) {
-			r.wrong(n, "system %s stands twice: once is allowed", s)
+			r.Wrong(n, "system %s stands twice: once is allowed", s)
 		}
 		names = append(names, s)
 	})
@@ -174,19 +181,19 @@ func (r *reader) strategies(n *yaml.Node) (names []string) {
 	for _, s := range r.known.Strategies {
 		allowed = append(allowed, s.Name)
 	}
-	r.items(n, "strategies", 32, func(n *yaml.Node) {
+	r.Items(n, "strategies", 32, func(n *yaml.Node) {
 		var s string
 		if r.known.Strategies == nil {
 			s = r.name(n, "strategy")
-		} else if s, _ = r.text(n, "strategy"); !slices.Contains(allowed, s) {
-			r.wrong(n, "unknown strategy %q%s: allowed are %s", short(s), hint(s, allowed), list(allowed))
+		} else if s, _ = r.Text(n, "strategy"); !slices.Contains(allowed, s) {
+			r.Wrong(n, "unknown strategy %q%s: allowed are %s", source.Short(s), source.Hint(s, allowed), source.List(allowed))
 			return
 		}
 		if s == RunStrategy {
 			s = ""
 		}
 		if slices.Contains(names, s) {
-			r.wrong(n, "strategy %s stands twice: once is allowed", n.Value)
+			r.Wrong(n, "strategy %s stands twice: once is allowed", n.Value)
 		}
 		names = append(names, s)
 	})
@@ -194,58 +201,60 @@ func (r *reader) strategies(n *yaml.Node) (names []string) {
 }
 
 func (r *reader) sets(n *yaml.Node, s *Sets) {
-	r.object(n, "sets", []field{
-		{"count", func(n *yaml.Node) { s.Count = r.count(n, "sets", setsMax) }},
-		{"choose", func(n *yaml.Node) {
+	r.Object(n, "sets", []field{
+		{Key: "count", Read: func(n *yaml.Node) { s.Count = r.count(n, "sets", setsMax) }},
+		{Key: "choose", Read: func(n *yaml.Node) {
 			s.Choose = r.distribution(n)
 			if k := s.Choose.Kind; slices.Contains([]DistributionKind{Latest, Young, Queue, Timeline}, k) {
-				r.wrong(n, "sets chosen by %s: sets have no age, allowed are uniform, zipfian, pareto, sawtooth", k)
+				r.Wrong(n, "sets chosen by %s: sets have no age, allowed are uniform, zipfian, pareto, sawtooth", k)
 			}
 		}},
 	})
 }
 
 func (r *reader) elements(n *yaml.Node, e *Elements) {
-	r.object(n, "elements", []field{
-		{"bytes", func(n *yaml.Node) { r.lengths(n, e) }},
-		{"order", func(n *yaml.Node) { e.Ascending = word(r, n, "order", []string{"hashed", "ascending"}) == "ascending" }},
+	r.Object(n, "elements", []field{
+		{Key: "bytes", Read: func(n *yaml.Node) { r.lengths(n, e) }},
+		{Key: "order", Read: func(n *yaml.Node) {
+			e.Ascending = source.Word(&r.Reader, n, "order", []string{"hashed", "ascending"}) == "ascending"
+		}},
 	})
 }
 
 // lengths reads 16, or {least: 8, most: 64}.
 func (r *reader) lengths(n *yaml.Node, e *Elements) {
 	if n.Kind != yaml.MappingNode {
-		e.MinBytes = r.whole(n, "bytes", elementMin, elementMax)
+		e.MinBytes = r.Whole(n, "bytes", elementMin, elementMax)
 		e.MaxBytes = e.MinBytes
 		return
 	}
 	p := place{node: n}
-	p.keys = r.object(n, "bytes", []field{
-		{"least", func(n *yaml.Node) { e.MinBytes = r.whole(n, "bytes", elementMin, elementMax) }},
-		{"most", func(n *yaml.Node) { e.MaxBytes = r.whole(n, "bytes", elementMin, elementMax) }},
+	p.keys = r.Object(n, "bytes", []field{
+		{Key: "least", Read: func(n *yaml.Node) { e.MinBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
+		{Key: "most", Read: func(n *yaml.Node) { e.MaxBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
 	})
 	r.needs(p, "bytes", "least", "most")
 	if e.MaxBytes > 0 && e.MinBytes > e.MaxBytes {
-		r.wrong(n, "least is %d, most is %d: least must not be above most", e.MinBytes, e.MaxBytes)
+		r.Wrong(n, "least is %d, most is %d: least must not be above most", e.MinBytes, e.MaxBytes)
 	}
 }
 
 func (r *reader) store(n *yaml.Node, s *Store) {
 	p := place{node: n}
-	p.keys = r.object(n, "store", []field{
-		{"memtable", func(n *yaml.Node) { s.MemTableBytes = int(r.bytes(n, "memtable", 64<<10, 1<<31-1)) }},
-		{"memtable-at", func(n *yaml.Node) { s.MemTableAt = r.whole(n, "memtable-at", 1, sizeMax) }},
-		{"cache", func(n *yaml.Node) { s.CacheBytes = r.bytes(n, "cache", 1, bytesMax) }},
-		{"cache-share", func(n *yaml.Node) { s.CacheShare = r.share(n, "cache-share", true) }},
-		{"set-cache", func(n *yaml.Node) { s.SetCacheBytes = r.bytes(n, "set-cache", 1, bytesMax) }},
-		{"record", func(n *yaml.Node) { s.Record = word(r, n, "record", []string{"merge", "set"}) }},
-		{"sync", func(n *yaml.Node) { s.Sync = r.flag(n, "sync") }},
-		{"warm", func(n *yaml.Node) { s.Warm = r.flag(n, "warm") }},
-		{"open-contexts", func(n *yaml.Node) { s.OpenContexts = r.flag(n, "open-contexts") }},
-		{"pebble", func(n *yaml.Node) { s.Pebble = r.options(n) }},
+	p.keys = r.Object(n, "store", []field{
+		{Key: "memtable", Read: func(n *yaml.Node) { s.MemTableBytes = int(r.Bytes(n, "memtable", 64<<10, 1<<31-1)) }},
+		{Key: "memtable-at", Read: func(n *yaml.Node) { s.MemTableAt = r.Whole(n, "memtable-at", 1, sizeMax) }},
+		{Key: "cache", Read: func(n *yaml.Node) { s.CacheBytes = r.Bytes(n, "cache", 1, bytesMax) }},
+		{Key: "cache-share", Read: func(n *yaml.Node) { s.CacheShare = r.Share(n, "cache-share", true) }},
+		{Key: "set-cache", Read: func(n *yaml.Node) { s.SetCacheBytes = r.Bytes(n, "set-cache", 1, bytesMax) }},
+		{Key: "record", Read: func(n *yaml.Node) { s.Record = source.Word(&r.Reader, n, "record", []string{"merge", "set"}) }},
+		{Key: "sync", Read: func(n *yaml.Node) { s.Sync = r.Flag(n, "sync") }},
+		{Key: "warm", Read: func(n *yaml.Node) { s.Warm = r.Flag(n, "warm") }},
+		{Key: "open-contexts", Read: func(n *yaml.Node) { s.OpenContexts = r.Flag(n, "open-contexts") }},
+		{Key: "pebble", Read: func(n *yaml.Node) { s.Pebble = r.options(n) }},
 	})
 	if p.keys["cache"] != nil && p.keys["cache-share"] != nil {
-		r.wrong(p.keys["cache-share"], "cache-share beside cache: one of the two is allowed")
+		r.Wrong(p.keys["cache-share"], "cache-share beside cache: one of the two is allowed")
 	}
 }
 
@@ -253,15 +262,15 @@ func (r *reader) options(n *yaml.Node) map[string]int64 {
 	have := map[string]int64{}
 	var fields []field
 	for _, o := range options {
-		fields = append(fields, field{o.Name, func(n *yaml.Node) {
+		fields = append(fields, field{Key: o.Name, Read: func(n *yaml.Node) {
 			if o.Bytes {
-				have[o.Name] = r.bytes(n, o.Name, o.Least, o.Most)
+				have[o.Name] = r.Bytes(n, o.Name, o.Least, o.Most)
 			} else {
-				have[o.Name] = int64(r.whole(n, o.Name, int(o.Least), int(o.Most)))
+				have[o.Name] = int64(r.Whole(n, o.Name, int(o.Least), int(o.Most)))
 			}
 		}})
 	}
-	r.object(n, "pebble", fields)
+	r.Object(n, "pebble", fields)
 	return have
 }
 
@@ -270,21 +279,21 @@ func (r *reader) distribution(n *yaml.Node) Distribution {
 	d := Distribution{}
 	p := place{node: n}
 	if n.Kind != yaml.MappingNode {
-		d.Kind = word(r, n, "distribution", distributions())
+		d.Kind = source.Word(&r.Reader, n, "distribution", distributions())
 	} else {
-		p.keys = r.object(n, "choose", []field{
-			{"kind", func(n *yaml.Node) { d.Kind = word(r, n, "distribution", distributions()) }},
-			{"theta", func(n *yaml.Node) { d.Theta = r.share(n, "theta", false) }},
-			{"share", func(n *yaml.Node) { d.Share = r.share(n, "share", false) }},
-			{"choices", func(n *yaml.Node) { d.Choices = r.share(n, "choices", false) }},
-			{"window", func(n *yaml.Node) { d.Window = r.count(n, "window", countMax) }},
+		p.keys = r.Object(n, "choose", []field{
+			{Key: "kind", Read: func(n *yaml.Node) { d.Kind = source.Word(&r.Reader, n, "distribution", distributions()) }},
+			{Key: "theta", Read: func(n *yaml.Node) { d.Theta = r.Share(n, "theta", false) }},
+			{Key: "share", Read: func(n *yaml.Node) { d.Share = r.Share(n, "share", false) }},
+			{Key: "choices", Read: func(n *yaml.Node) { d.Choices = r.Share(n, "choices", false) }},
+			{Key: "window", Read: func(n *yaml.Node) { d.Window = r.count(n, "window", countMax) }},
 		})
 		r.needs(p, "choose", "kind")
 	}
 	own := map[DistributionKind][]string{Zipfian: {"theta"}, Latest: {"theta"}, Pareto: {"share"}, Young: {"share", "choices"}, Timeline: {"window"}}
 	for _, key := range []string{"theta", "share", "choices", "window"} {
 		if at := p.keys[key]; at != nil && d.Kind != "" && !slices.Contains(own[d.Kind], key) {
-			r.wrong(at, "%s for the distribution %s: it has %s", key, d.Kind, cmpList(own[d.Kind]))
+			r.Wrong(at, "%s for the distribution %s: it has %s", key, d.Kind, cmpList(own[d.Kind]))
 		}
 	}
 	return d.filled()
@@ -294,7 +303,7 @@ func cmpList(names []string) string {
 	if len(names) == 0 {
 		return "no parameters"
 	}
-	return "only " + list(names)
+	return "only " + source.List(names)
 }
 
 // filled returns the distribution with the parameters that a file does not say.
@@ -326,35 +335,35 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 	inline := newRole()
 	var inRoles []place
 	own := []field{
-		{"name", func(n *yaml.Node) { p.Name = r.name(n, "name of a phase") }},
-		{"first", func(n *yaml.Node) {
-			r.items(n, "steps", stepsMax, func(n *yaml.Node) { p.First = append(p.First, word(r, n, "step", steps())) })
+		{Key: "name", Read: func(n *yaml.Node) { p.Name = r.name(n, "name of a phase") }},
+		{Key: "first", Read: func(n *yaml.Node) {
+			r.Items(n, "steps", stepsMax, func(n *yaml.Node) { p.First = append(p.First, source.Word(&r.Reader, n, "step", steps())) })
 		}},
-		{"ops", func(n *yaml.Node) { p.Ops = r.count(n, "ops", countMax) }},
-		{"duration", func(n *yaml.Node) { p.Duration, p.DurationFull = r.durations(n) }},
-		{"unmeasured", func(n *yaml.Node) { p.Unmeasured = r.flag(n, "unmeasured") }},
-		{"settle", func(n *yaml.Node) { p.Settle = r.flag(n, "settle") }},
-		{"rest", func(n *yaml.Node) { p.Rest = r.flag(n, "rest") }},
-		{"compact", func(n *yaml.Node) { p.Compact = r.flag(n, "compact") }},
-		{"beside", func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
-		{"roles", func(n *yaml.Node) {
-			r.items(n, "roles", rolesMax, func(n *yaml.Node) {
+		{Key: "ops", Read: func(n *yaml.Node) { p.Ops = r.count(n, "ops", countMax) }},
+		{Key: "duration", Read: func(n *yaml.Node) { p.Duration, p.DurationFull = r.durations(n) }},
+		{Key: "unmeasured", Read: func(n *yaml.Node) { p.Unmeasured = r.Flag(n, "unmeasured") }},
+		{Key: "settle", Read: func(n *yaml.Node) { p.Settle = r.Flag(n, "settle") }},
+		{Key: "rest", Read: func(n *yaml.Node) { p.Rest = r.Flag(n, "rest") }},
+		{Key: "compact", Read: func(n *yaml.Node) { p.Compact = r.Flag(n, "compact") }},
+		{Key: "beside", Read: func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
+		{Key: "roles", Read: func(n *yaml.Node) {
+			r.Items(n, "roles", rolesMax, func(n *yaml.Node) {
 				role, where := r.role(n)
 				p.Roles, inRoles = append(p.Roles, role), append(inRoles, where)
 			})
 		}},
 	}
 	shared := r.roleFields(&inline)
-	at.keys = r.object(n, "phase", append(own, shared...))
+	at.keys = r.Object(n, "phase", append(own, shared...))
 	r.needs(at, "phase", "name")
 	for _, f := range shared {
-		n := at.keys[f.key]
+		n := at.keys[f.Key]
 		switch {
 		case n == nil:
 		case at.keys["roles"] != nil:
-			r.wrong(n, "%s in a phase with roles: it stands in each of the roles, or there are none", f.key)
+			r.Wrong(n, "%s in a phase with roles: it stands in each of the roles, or there are none", f.Key)
 		case at.keys["mix"] == nil:
-			r.wrong(n, "%s in a phase without a mix: the phase must have a mix or roles", f.key)
+			r.Wrong(n, "%s in a phase without a mix: the phase must have a mix or roles", f.Key)
 		}
 	}
 	if at.keys["mix"] != nil && at.keys["roles"] == nil {
@@ -367,12 +376,12 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 
 func (r *reader) durations(n *yaml.Node) (small, full time.Duration) {
 	if n.Kind != yaml.MappingNode {
-		return r.duration(n, "duration"), 0
+		return r.Duration(n, "duration"), 0
 	}
 	p := place{node: n}
-	p.keys = r.object(n, "duration", []field{
-		{"small", func(n *yaml.Node) { small = r.duration(n, "duration") }},
-		{"full", func(n *yaml.Node) { full = r.duration(n, "duration") }},
+	p.keys = r.Object(n, "duration", []field{
+		{Key: "small", Read: func(n *yaml.Node) { small = r.Duration(n, "duration") }},
+		{Key: "full", Read: func(n *yaml.Node) { full = r.Duration(n, "duration") }},
 	})
 	r.needs(p, "duration", "small", "full")
 	return small, full
@@ -386,8 +395,8 @@ func newRole() Role {
 func (r *reader) role(n *yaml.Node) (Role, place) {
 	role := newRole()
 	at := place{node: n}
-	own := []field{{"name", func(n *yaml.Node) { role.Name = r.name(n, "name of a role") }}}
-	at.keys = r.object(n, "role", append(own, r.roleFields(&role)...))
+	own := []field{{Key: "name", Read: func(n *yaml.Node) { role.Name = r.name(n, "name of a role") }}}
+	at.keys = r.Object(n, "role", append(own, r.roleFields(&role)...))
 	r.needs(at, "role", "mix")
 	return role, at
 }
@@ -395,28 +404,28 @@ func (r *reader) role(n *yaml.Node) (Role, place) {
 // roleFields are the keys of a role beside its name, which may also stand in a phase.
 func (r *reader) roleFields(role *Role) []field {
 	return []field{
-		{"clients", func(n *yaml.Node) { role.Clients = r.whole(n, "clients", 1, clientsMax) }},
-		{"rate", func(n *yaml.Node) { role.Rate, role.RateEnd = r.rates(n) }},
-		{"every", func(n *yaml.Node) { role.Every = r.count(n, "every", countMax) }},
-		{"mix", func(n *yaml.Node) { role.Mix = r.mix(n) }},
-		{"turns", func(n *yaml.Node) { role.Turns = r.flag(n, "turns") }},
-		{"batch", func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
-		{"choose", func(n *yaml.Node) { role.Choose = r.distribution(n) }},
-		{"limit", func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
-		{"context", func(n *yaml.Node) { role.Context = word(r, n, "context", contexts()) }},
-		{"by-dot", func(n *yaml.Node) { role.ByDot = r.flag(n, "by-dot") }},
+		{Key: "clients", Read: func(n *yaml.Node) { role.Clients = r.Whole(n, "clients", 1, clientsMax) }},
+		{Key: "rate", Read: func(n *yaml.Node) { role.Rate, role.RateEnd = r.rates(n) }},
+		{Key: "every", Read: func(n *yaml.Node) { role.Every = r.count(n, "every", countMax) }},
+		{Key: "mix", Read: func(n *yaml.Node) { role.Mix = r.mix(n) }},
+		{Key: "turns", Read: func(n *yaml.Node) { role.Turns = r.Flag(n, "turns") }},
+		{Key: "batch", Read: func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
+		{Key: "choose", Read: func(n *yaml.Node) { role.Choose = r.distribution(n) }},
+		{Key: "limit", Read: func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
+		{Key: "context", Read: func(n *yaml.Node) { role.Context = source.Word(&r.Reader, n, "context", contexts()) }},
+		{Key: "by-dot", Read: func(n *yaml.Node) { role.ByDot = r.Flag(n, "by-dot") }},
 	}
 }
 
 // rates reads 1000, or {from: 1000, to: 50k}.
 func (r *reader) rates(n *yaml.Node) (from, to float64) {
 	if n.Kind != yaml.MappingNode {
-		return r.number(n, "rate", rateMax), 0
+		return r.Number(n, "rate", rateMax), 0
 	}
 	p := place{node: n}
-	p.keys = r.object(n, "rate", []field{
-		{"from", func(n *yaml.Node) { from = r.number(n, "rate", rateMax) }},
-		{"to", func(n *yaml.Node) { to = r.number(n, "rate", rateMax) }},
+	p.keys = r.Object(n, "rate", []field{
+		{Key: "from", Read: func(n *yaml.Node) { from = r.Number(n, "rate", rateMax) }},
+		{Key: "to", Read: func(n *yaml.Node) { to = r.Number(n, "rate", rateMax) }},
 	})
 	r.needs(p, "rate", "from", "to")
 	return from, to
@@ -425,12 +434,12 @@ func (r *reader) rates(n *yaml.Node) (from, to float64) {
 func (r *reader) mix(n *yaml.Node) (mix []Share) {
 	var fields []field
 	for _, k := range Kinds() {
-		fields = append(fields, field{string(k), func(n *yaml.Node) {
-			mix = append(mix, Share{k, r.number(n, "weight", weightMax)})
+		fields = append(fields, field{Key: string(k), Read: func(n *yaml.Node) {
+			mix = append(mix, Share{k, r.Number(n, "weight", weightMax)})
 		}})
 	}
-	if have := r.object(n, "mix", fields); have != nil && len(n.Content) == 0 {
-		r.wrong(n, "an empty mix: it must have weights, such as {add: 1}")
+	if have := r.Object(n, "mix", fields); have != nil && len(n.Content) == 0 {
+		r.Wrong(n, "an empty mix: it must have weights, such as {add: 1}")
 	}
 	return mix
 }

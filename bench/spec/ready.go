@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"bigset/bench/spec/source"
 )
 
 //go:embed workloads/*.yaml
@@ -72,7 +74,7 @@ func Named(name string) (*Workload, error) {
 			return w, nil
 		}
 	}
-	return nil, fmt.Errorf("spec: no ready workload %q%s: there are %s", short(name), hint(name, order), strings.Join(order, ", "))
+	return nil, fmt.Errorf("spec: no ready workload %q%s: there are %s", source.Short(name), source.Hint(name, order), strings.Join(order, ", "))
 }
 
 // Files returns the ready files, NAME.yaml each.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"bigset/bench/spec/source"
 )
 
 // node is what the test looks at of a JSON schema.
@@ -27,9 +29,9 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reader{objects: map[string][]string{}, words: map[string][]string{}}
+	r := &reader{Reader: source.Reader{Objects: map[string][]string{}, Words: map[string][]string{}}}
 	r.parse(text)
-	if err := r.failed("testdata/all.yaml"); err != nil {
+	if err := r.Failed("testdata/all.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	objects, words := map[string][]string{"workload": keysOf(top)}, map[string][]string{}
@@ -44,8 +46,8 @@ func TestSchema(t *testing.T) {
 			words[name] = slices.Sorted(slices.Values(d.Enum))
 		}
 	}
-	compare(t, "keys", objects, r.objects)
-	compare(t, "words", words, r.words)
+	compare(t, "keys", objects, r.Objects)
+	compare(t, "words", words, r.Words)
 }
 
 func keysOf(n schemaNode) []string { return slices.Sorted(maps.Keys(n.Properties)) }

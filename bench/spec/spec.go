@@ -151,7 +151,8 @@ type Role struct {
 	RateEnd float64
 
 	// Every makes the role a probe: the other roles have one client together, and after each so many of its operations (as Ops counts
-	// them) the probe does one, while the clock of the others stands still. Zero is not. A probe is one client with Rate 0, and only reads.
+	// them) the probe does one, while the clock of the others stands still. Zero is not. A probe is one client with Rate 0,
+	// only reads, and chooses among the elements of the client that it follows.
 	Every Count
 
 	Mix []Share // what operations are, never empty

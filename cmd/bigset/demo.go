@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bigset/bench/demo"
+	"bigset/bench/screen"
 )
 
 // demoReport is where the report goes that the demonstration leaves.
@@ -95,7 +96,7 @@ func (a *app) demoSays(r *demo.Result) error {
 	if a.json {
 		err = a.object(r)
 	} else {
-		style := demo.Style{} // what goes to a file is UTF-8
+		style := screen.Style{} // what goes to a file is UTF-8
 		if a.toTerminal {
 			style = terminalStyle(os.Getenv)
 		}
@@ -124,7 +125,7 @@ func (a *app) demoShows(seed uint64) (tell func(demo.State), clear func()) {
 	if to == nil {
 		return (&demo.Lines{Out: a.errs}).Tell, func() {}
 	}
-	v := &demo.View{Out: to, Seed: seed, Style: terminalStyle(os.Getenv), Size: func() (int, int) { return terminalSize(terminal, os.Getenv) }}
+	v := &demo.View{Screen: screen.Screen{Out: to, Size: func() (int, int) { return terminalSize(terminal, os.Getenv) }}, Style: terminalStyle(os.Getenv), Seed: seed}
 	return v.Tell, v.Clear
 }
 
@@ -137,10 +138,10 @@ func (f flushed) Write(b []byte) (int, error) {
 }
 
 // terminalStyle is how texts look on the terminal that the environment describes.
-func terminalStyle(getenv func(string) string) demo.Style {
+func terminalStyle(getenv func(string) string) screen.Style {
 	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
 	utf8 := strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
-	return demo.Style{ASCII: !utf8, Colour: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
+	return screen.Style{ASCII: !utf8, Colour: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
 }
 
 // hangUp returns a context that ends also when the terminal is closed, unless that is ignored.

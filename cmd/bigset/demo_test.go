@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bigset/bench/demo"
+	"bigset/bench/screen"
 )
 
 // demoArgs are those of a demonstration of a moment, with its report and its temporary folder in a folder.
@@ -205,13 +206,13 @@ func TestTerminal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		env  map[string]string
-		want demo.Style
+		want screen.Style
 	}{
-		{map[string]string{"LANG": "en_US.UTF-8"}, demo.Style{Colour: true}},
-		{map[string]string{"LANG": "C.utf8", "NO_COLOR": "1"}, demo.Style{}},
-		{map[string]string{"LANG": "en_US.UTF-8", "LC_ALL": "C"}, demo.Style{ASCII: true, Colour: true}},
-		{map[string]string{"LANG": "C", "LC_CTYPE": "de_DE.UTF-8", "TERM": "dumb"}, demo.Style{}},
-		{nil, demo.Style{ASCII: true, Colour: true}},
+		{map[string]string{"LANG": "en_US.UTF-8"}, screen.Style{Colour: true}},
+		{map[string]string{"LANG": "C.utf8", "NO_COLOR": "1"}, screen.Style{}},
+		{map[string]string{"LANG": "en_US.UTF-8", "LC_ALL": "C"}, screen.Style{ASCII: true, Colour: true}},
+		{map[string]string{"LANG": "C", "LC_CTYPE": "de_DE.UTF-8", "TERM": "dumb"}, screen.Style{}},
+		{nil, screen.Style{ASCII: true, Colour: true}},
 	} {
 		if got := terminalStyle(func(name string) string { return c.env[name] }); got != c.want {
 			t.Errorf("%v: %+v", c.env, got)

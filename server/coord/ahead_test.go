@@ -1,6 +1,7 @@
 package coord_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -70,5 +71,58 @@ func TestSentBesideTheSync(t *testing.T) {
 				t.Errorf("minted %v", c.minted)
 			}
 		})
+	}
+}
+
+// slowFar is a replica elsewhere whose disk takes its time after a write was applied. It is cut off when its context ends.
+type slowFar struct {
+	*link
+	takes time.Duration
+	cut   error // why it was
+}
+
+func (f *slowFar) Write(ctx context.Context, set []byte, ops []bigset.Op, o bigset.WriteOptions) (bigset.Result, peer.Member, error) {
+	r, m, err := f.Replica.Write(ctx, set, ops, o)
+	for end := f.c.s.Now().Add(f.takes); err == nil && f.c.s.Now().Before(end); f.c.s.Sleep(second) {
+		err = context.Cause(ctx)
+	}
+	f.cut = err
+	return r, m, err
+}
+
+// TestSlowMakerIsNotCutOff: a replica elsewhere whose disk is slower than those of the others is not cut off when these are enough, nor when the caller has
+// gone, and costs no hint. It has the time of an operation, and no more, and Close does not wait for it.
+func TestSlowMakerIsNotCutOff(t *testing.T) {
+	for _, tt := range []struct {
+		takes  time.Duration
+		closes bool
+		hints  int
+	}{{10 * second, false, 0}, {2 * minute, false, 1}, {10 * second, true, 1}} {
+		takes, hints := tt.takes, tt.hints
+		s := newSched(1)
+		c := newCluster(t, s, 3)
+		h := openHints(t, newFolder(t, testkit.NewDisk()), coord.HintOptions{Now: s.Now})
+		maker := &slowFar{link: c.links[0], takes: takes}
+		co := c.coordinator(coord.Options{Hints: h, HintInterval: -1, Timeout: minute, Place: coord.List(func([]byte) []peer.Replica {
+			return []peer.Replica{maker, c.links[1], c.links[2]}
+		})})
+		s.run(t, time.Hour, func() {
+			began := s.Now()
+			asking, gone := context.WithCancel(ctx)
+			r, err := co.Write(asking, coord.Write{Set: set, Ops: add("x")})
+			gone()
+			if tt.closes {
+				err = errors.Join(err, co.Close(ctx))
+			}
+			if took := s.Now().Sub(began); err != nil || r.Acked != 2 || took >= 5*second {
+				t.Errorf("%+v, %v, after %v", r, err, took)
+			}
+		})
+		if n, _ := h.Pending("node0"); n != hints || c.saw(coord.EventNotSent) != hints || (maker.cut != nil) != (hints > 0) {
+			t.Errorf("a disk that takes %v: %d hints, want %d; %v", takes, n, hints, maker.cut)
+		}
+		if running, timers := s.Left(); running+timers > 0 {
+			t.Errorf("a disk that takes %v: %d tasks and %d timers are left", takes, running, timers)
+		}
 	}
 }

@@ -78,19 +78,20 @@ func TestNothingBeginsLate(t *testing.T) {
 			}
 			return all
 		})})
-		asked := false
-		for _, l := range c.links {
-			l.fault = func() string { // the first question is whether it knows the request
-				if asked = true; l.calls == 1 {
+		answered := 0
+		for i, l := range c.links {
+			l.fault = func() string { // the first question is whether it knows the request; one of them does not answer that
+				if l.calls == 1 && i == 0 {
 					return "lost"
 				}
 				return ""
 			}
+			l.after = func() { answered++ }
 		}
 		s.run(t, time.Hour, func() {
 			ctx, cancel := context.WithCancel(ctx)
 			s.Go(func() {
-				s.Yield(func() bool { return asked })
+				s.Yield(func() bool { return answered >= 2 })
 				cancel()
 			})
 			_, err := co.Write(ctx, coord.Write{Set: set, Ops: add("x"), Request: []byte("r"), Retry: true})
@@ -107,6 +108,53 @@ func TestNothingBeginsLate(t *testing.T) {
 	}
 	if never == 0 {
 		t.Error("no write was given up before it began")
+	}
+}
+
+// rejoined is a replica that is joining: it does not know what it had before.
+type rejoined struct {
+	*link
+	forgets bool
+}
+
+func (f *rejoined) Knows(ctx context.Context, set, request []byte) (bool, peer.Member, error) {
+	known, by, err := f.link.Knows(ctx, set, request)
+	if f.forgets {
+		known, by.State = false, peer.Joining
+	}
+	return known, by, err
+}
+
+// TestRetryOfAcknowledged: a request that W replicas have acknowledged is not done again while so few answer that none of them may be among these, however
+// long those are silent. When one of them answers it is the same event.
+func TestRetryOfAcknowledged(t *testing.T) {
+	for name, away := range map[string]func(first *link, last *rejoined){
+		"silent":             func(first *link, last *rejoined) { first.fault, last.fault = lost, lost },
+		"down":               func(first *link, last *rejoined) { first.down, last.down = true, true },
+		"silent and joining": func(first *link, last *rejoined) { first.fault, last.forgets = lost, true },
+	} {
+		s := newSched(1)
+		c := newCluster(t, s, 3)
+		last := &rejoined{link: c.links[2]}
+		co := c.coordinator(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return []peer.Replica{c.links[0], c.links[1], last} })})
+		w := coord.Write{Set: set, Ops: add("x"), Request: []byte("r")}
+		s.run(t, time.Hour, func() {
+			c.links[1].down = true
+			first, err := co.Write(ctx, w)
+			if err != nil || first.Acked != 2 {
+				t.Fatalf("%+v, %v", first, err)
+			}
+			c.links[1].down = false
+			away(c.links[0], last)
+			w.Retry = true
+			if r, err := co.Write(ctx, w); !errors.Is(err, coord.ErrNoQuorum) || errors.Is(err, coord.ErrUnknown) || len(c.minted) != 1 {
+				t.Errorf("%s: again: %+v, %v, minted %+v", name, r, err, c.minted)
+			}
+			last.down, last.fault, last.forgets = false, func() string { return "" }, false
+			if r, err := co.Write(ctx, w); err != nil || r.Dots[0] != first.Dots[0] {
+				t.Errorf("%s: when one of them is back: %+v, the first time %+v, %v", name, r, first, err)
+			}
+		})
 	}
 }
 

@@ -21,8 +21,9 @@ type Coordinator struct {
 
 	mu           sync.Mutex
 	closed       bool
-	running      int              // what is under way in the background
-	sends        map[string]*load // of it, what goes to a node; those to which nothing goes are left out
+	running      int                               // what is under way in the background
+	left         map[*operation]context.CancelFunc // that were answered, while the replica that did them is still at work
+	sends        map[string]*load                  // of it, what goes to a node; those to which nothing goes are left out
 	drained      Signal
 	reads        int                  // that are under way
 	readsWaiting []Signal             // of those that wait for room, the oldest first
@@ -41,7 +42,7 @@ func New(o Options) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordinator{opt: o, run: o.Runner, sends: map[string]*load{}, rounds: newRounds(), drained: o.Runner.NewSignal()}
+	c := &Coordinator{opt: o, run: o.Runner, sends: map[string]*load{}, left: map[*operation]context.CancelFunc{}, rounds: newRounds(), drained: o.Runner.NewSignal()}
 	c.life, c.end = context.WithCancel(context.Background())
 	if o.Hints != nil && o.HintInterval > 0 {
 		c.replaying()
@@ -61,6 +62,9 @@ func (c *Coordinator) Close(ctx context.Context) error {
 	c.closed = true
 	if c.running == 0 {
 		c.drained.Set()
+	}
+	for _, end := range c.left {
+		end()
 	}
 	c.mu.Unlock()
 	c.end()
@@ -108,6 +112,28 @@ func (c *Coordinator) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leaveLocked()
+}
+
+// leaveOperation is leave of the task of an operation.
+func (c *Coordinator) leaveOperation(o *operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.left = true
+	delete(c.left, o)
+	c.leaveLocked()
+}
+
+// goesOn notes that the task of an operation goes on in the background, until Close ends it.
+func (c *Coordinator) goesOn(o *operation, end context.CancelFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case o.left:
+	case c.closed:
+		end()
+	default:
+		c.left[o] = end
+	}
 }
 
 func (c *Coordinator) leaveLocked() {

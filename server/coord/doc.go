@@ -16,8 +16,9 @@
 //   - *UnknownError: fewer do, and it may have happened all the same: now, or later, by a hint. It is never a "no".
 //   - everything else: nothing has happened, and nothing will. *QuorumError where too few could be asked, else a refusal.
 //
-// An operation that got no answer may be sent again. With a request id it has its dots for ever: whoever does it again, within the
-// time for which replicas keep ids, does the same events. Without an id it is another event: an add that is sent again after
+// An operation that got no answer may be sent again. With a request id it has its dots for ever once W replicas have it: whoever does it again, within the
+// time for which replicas keep ids, does the same events, or fails while too many of them are away to know it (*QuorumError). One that fewer had is done a
+// second time where none of those answers. Without an id it is another event: an add that is sent again after
 // somebody has removed the element brings it back.
 //
 // A bloom filter is cut into slices, each with a preflist of its own. Slices that the same replicas hold are marked and checked in one call to a

@@ -16,12 +16,14 @@ type operation struct {
 	settled Signal
 	// count counts one more replica that has acknowledged in the result; default is countOne. It is called with mu held.
 	count func(node string)
+	left  bool // its task is over; under the coordinator's lock
 
 	mu        sync.Mutex
 	result    Result
 	began     bool     // a replica was asked: it may have happened
 	abandoned bool     // nobody waits any more: nothing may begin
 	over      bool     // it was refused, or no replica could do it: err says so
+	spreading bool     // the others were sent what one replica has applied, while that one waits for its disk
 	sent      int      // replicas that were asked
 	answered  int      // those that have answered
 	ackedBy   []string // nodes that have acknowledged, where there are lists
@@ -34,21 +36,32 @@ func (c *Coordinator) newOperation(name []byte, q Quorum, lists [][]string) *ope
 	return o
 }
 
-// await runs f beside its caller and returns what became of the operation when that is known, or time is up.
+// await runs f beside its caller and returns what became of the operation when that is known, or time is up. The context of f ends then, too, unless what one
+// replica did is spreading: that one is left to answer in the time that there is, though the others are enough. To cut it off would cost it a hint.
 func (o *operation) await(ctx context.Context, f func(context.Context)) (Result, error) {
 	if !o.c.enter() {
 		return Result{}, ErrClosed
 	}
 	ctx, cancel := Deadline(ctx, o.c.run, o.c.opt.Timeout)
 	defer cancel()
+	work, end := Deadline(context.WithoutCancel(ctx), o.c.run, o.c.opt.Timeout)
+	if ctx.Err() != nil {
+		end()
+	}
 	o.c.run.Go(func() {
-		defer o.c.leave() // Close waits, so that what a replica did for a caller who has gone still becomes hints
-		f(ctx)
+		defer o.c.leaveOperation(o) // Close waits, so that what a replica did for a caller who has gone still becomes hints
+		defer end()
+		f(work)
 	})
 	waited := o.settled.Wait(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.abandoned = true
+	if o.spreading {
+		o.c.goesOn(o, end)
+	} else {
+		end()
+	}
 	switch {
 	case o.over:
 		return o.result, o.err

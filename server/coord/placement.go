@@ -90,3 +90,24 @@ func reached(lists [][]string, most int, acked []string) bool {
 	}
 	return true
 }
+
+// rulesOut reports whether a write that so many of each list have acknowledged would be known to one of these nodes.
+func (l *placed[R]) rulesOut(most int, nodes []string) bool {
+	lists := l.lists
+	if lists == nil {
+		all := make([]string, len(l.write))
+		for i, rep := range l.write {
+			all[i] = rep.Member().Node
+		}
+		lists = [][]string{all}
+	}
+	return slices.ContainsFunc(lists, func(list []string) bool {
+		others := 0
+		for _, node := range list {
+			if !slices.Contains(nodes, node) {
+				others++
+			}
+		}
+		return others < min(most, len(list))
+	})
+}

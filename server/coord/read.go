@@ -122,7 +122,7 @@ type stream struct {
 	counts []*bigset.PartCounts // of a stream of digests, in place of chunks
 
 	match *match // what makes chunks of the digests; nil for a stream of chunks
-	done  bool   // the last chunk was taken
+	done  bool   // the last chunk was taken, or there is none
 }
 
 // run merges until the read is done.
@@ -202,6 +202,7 @@ func (g *gathering) take(i int) (took bool, err error) {
 		return true, nil
 	case errors.Is(failed, bigset.ErrNotFound) && !g.req.NotFoundFails:
 		failed = g.merge.NotFound(i)
+		s.done = failed == nil
 	}
 	if failed == nil {
 		return true, nil

@@ -429,3 +429,21 @@ func TestReadDigestsAtTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestReadDigestsOfNothing: a first replica that has never heard of the set has nothing to compare digests with: none are asked for.
+func TestReadDigestsOfNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newSched(1), 3)
+	c.fills(numbered(0, 40_000), c.links[1:]...)
+	for r := 2; r <= 3; r++ {
+		co, all := c.counted(coord.Options{DigestAfter: 2000})
+		c.s.run(t, minute, func() {
+			if got, contexts, err := gather(co, coord.Read{Set: set, Quorum: coord.Quorum{R: r}}); err != nil || len(got) != 40_000 || contexts != 1 {
+				t.Errorf("R %d: %d elements, %d contexts, %v", r, len(got), contexts, err)
+			}
+		})
+		if n := all[1].digest + all[2].digest; n > 0 {
+			t.Errorf("R %d: %d questions for digests", r, n)
+		}
+	}
+}

@@ -23,8 +23,8 @@ type Write struct {
 	// every other. A request that is sent again with it is done once. Without an id it is done again, as another event: an add
 	// brings back what was removed meanwhile.
 	Request []byte
-	// Retry says that the request may have been done before: all replicas are asked for it first. Without it only the one looks that
-	// is going to do it.
+	// Retry says that the request may have been done before: all replicas are asked for it first, and N - W + 1 have to answer if none of those that do has it.
+	// Without it only the one looks that is going to do it.
 	Retry  bool
 	Quorum Quorum
 }
@@ -87,10 +87,8 @@ func cloneOps(ops []bigset.Op) []bigset.Op {
 // setOperation is a request to change a set that is under way.
 type setOperation struct {
 	*operation
-	at placed[peer.Replica]
-	// spreading says that the others were sent what one replica has applied, while that one waits for its disk.
-	spreading bool
-	late      lateSends
+	at   placed[peer.Replica]
+	late lateSends
 }
 
 // durability is what replicas are asked for.
@@ -166,7 +164,11 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 	var behind []peer.Replica
 	candidates, known := o.at.read, false
 	if w.Retry {
-		if knowing := o.knowing(ctx, w.Request); len(knowing) > 0 {
+		knowing, err := o.knowing(ctx, w.Request)
+		if err != nil {
+			return bigset.Result{}, nil, err
+		}
+		if len(knowing) > 0 {
 			candidates, known = knowing, true // others would do it again
 		}
 	}
@@ -175,7 +177,9 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 			return bigset.Result{}, peer.ErrUnavailable
 		}
 		applied := func(r bigset.Result) {
+			o.mu.Lock()
 			o.spreading = true
+			o.mu.Unlock()
 			o.made(r, rep)
 			o.spread(r.Delta, rep)
 		}
@@ -219,28 +223,38 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 }
 
 // knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the
-// time that there is.
-func (o *setOperation) knowing(ctx context.Context, request []byte) []peer.Replica {
+// time that there is. It fails where so few have answered that the others may have acknowledged the request: it would be done a second time.
+func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Replica, error) {
 	ctx, cancel := Deadline(ctx, o.c.run, o.c.opt.Timeout/4)
 	defer cancel()
 	var mu sync.Mutex
 	var knowing []peer.Replica
+	var without []string // nodes that do not know it, and have lost nothing
+	var errs []error
 	answers, settled := 0, o.c.run.NewSignal()
 	for _, rep := range o.at.write {
 		o.c.run.Go(func() {
-			known, _, err := rep.Knows(ctx, o.name, request)
+			known, by, err := rep.Knows(ctx, o.name, request)
 			mu.Lock()
 			defer mu.Unlock()
-			if answers++; known && err == nil {
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("%s: %w", rep.Member().Node, err))
+			case known:
 				knowing = append(knowing, rep)
+			case by.State == peer.Normal:
+				without = append(without, by.Node)
 			}
-			if len(knowing) > 0 || answers == len(o.at.write) {
+			if answers++; len(knowing) > 0 || answers == len(o.at.write) {
 				settled.Set()
 			}
 		})
 	}
-	_ = settled.Wait(ctx) // who has not answered by then is taken for one that does not know
+	waited := settled.Wait(ctx)
 	mu.Lock()
 	defer mu.Unlock()
-	return slices.Clone(knowing)
+	if most := max(o.q.W, o.q.DW); len(knowing) == 0 && !o.at.rulesOut(most, without) {
+		return nil, &QuorumError{Set: o.name, Answered: len(without), Of: len(o.at.write) - min(most, len(o.at.write)) + 1, Err: errors.Join(append(errs, waited)...)}
+	}
+	return slices.Clone(knowing), nil
 }

@@ -49,7 +49,8 @@ type Counters struct {
 	FullDisk         atomic.Uint64 // times that the disk was found full
 	Corruptions      atomic.Uint64 // times that damaged bytes were met
 	Stalls           atomic.Uint64
-	Synced           Timing // from a batch's commit until it was on disk, where that was asked for
+	Stalled          Stopwatch // how long writes had to wait for flushes or compactions
+	Synced           Timing    // from a batch's commit until it was on disk, where that was asked for
 
 	spanFiles atomic.Uint64 // names for span files
 }
@@ -89,8 +90,10 @@ func (d *DB) listener() *pebble.EventListener {
 			d.calls.Take()
 			defer d.calls.Leave()
 			d.Counters.Stalls.Add(1)
+			d.Counters.Stalled.Start()
 			d.event(Event{Kind: EventStall, Err: fmt.Errorf("engine: writes wait: %s", i.Reason)})
 		},
+		WriteStallEnd: d.Counters.Stalled.Stop,
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			d.calls.Take()
 			defer d.calls.Leave()

@@ -1,0 +1,201 @@
+package sample
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"bigset/bench/report"
+)
+
+// Sections returns what runs were like over time, as parts of a page. Runs that are compared have their lines in the same charts, on one time
+// axis, in the order given; what is stacked has a chart for each run. Charts without a value are left out, and sections without a chart.
+func Sections(runs []*Series) []report.Section {
+	c := charts{runs: runs}
+	list := []report.Section{
+		{Title: "Throughput and latency", Charts: c.clients()},
+		{Title: "Bytes written", Text: "Bytes a second by their cause; the areas of a run add up.", Charts: slices.Concat(
+			c.stacks("Bytes written", causes, ""), c.line("Write amplification", WriteAmp))},
+		{Title: "What is dead, and space", Charts: slices.Concat(
+			c.line("Dead keys in tables", KeysDead), c.line("Live keys", KeysLive), c.line("Tombstones in memory", TombstoneBytes), c.line("Deletes in tables", Deletes),
+			c.line("Keys left out by the filter", FilterDrops), c.line("Space amplification", SpaceAmp), c.line("Tables", TableBytes), c.line("All files", StoreBytes))},
+		{Title: "Shape of the store", Text: "The bytes of each level over time.", Charts: slices.Concat(
+			c.stacks("Bytes by level", c.levels("bytes"), "B"), c.stacks("Tables by level", c.levels("tables"), ""),
+			c.stacks("Compactions by level", c.levels("compacted"), ""),
+			c.line("L0 sublevels", Level(0, "sublevels")), c.line("Read amplification", ReadAmp), c.line("Compaction debt", CompactionDebt))},
+		{Title: "Stalls and caches", Charts: slices.Concat(
+			c.line("Share of time in which writes were stalled", Stalled), c.line("Stalls", Stalls), c.line("Block cache hits", CacheHit), c.line("Memtables", MemTableBytes))},
+		{Title: "Process and machine", Charts: slices.Concat(
+			c.line("CPU", CPU), c.line("Cores stolen by the host", MachineStolen), c.line("Load", MachineLoad), c.line("Resident memory", Resident), c.line("Go heap", Heap),
+			c.line("Bytes the process wrote to disks", IOWritten), c.line("Bytes the process read from disks", IORead),
+			c.line("Bytes the device wrote", DiskWritten), c.line("Bytes the device read", DiskRead), c.line("Share of time in which the device was busy", DiskBusy))},
+	}
+	if text := c.skipped(); text != "" {
+		list[0].Text = text
+	}
+	return slices.DeleteFunc(list, func(s report.Section) bool { return len(s.Charts) == 0 })
+}
+
+// charts makes charts of runs.
+type charts struct{ runs []*Series }
+
+// causes are the causes of bytes, from the bottom of a stack on.
+var causes = []stacked{
+	{"log", LogBytes, 1}, {"flush", FlushBytes, 2}, {"compaction", CompactBytes, 3}, {"rewriter", RewriteBytes, 4}, {"sweep", SweepBytes, 5}, {"ingest", IngestBytes, 6},
+}
+
+// stacked is an area, with the style by which it is known.
+type stacked struct {
+	label, name string
+	style       int
+}
+
+func (c charts) levels(figure string) (list []stacked) {
+	n := 0
+	for _, r := range c.runs {
+		n = max(n, levels(r.Columns, figure))
+	}
+	for i := n - 1; i >= 0; i-- { // the largest one at the bottom
+		list = append(list, stacked{fmt.Sprintf("L%d", i), Level(i, figure), i + 1})
+	}
+	return list
+}
+
+// line returns the chart of a column, a line a run.
+func (c charts) line(title, name string) []report.Chart {
+	chart := report.Chart{Title: title, Unit: unit(c.runs, name), XLabel: "time", XUnit: "s", Marks: c.marks()}
+	for i, r := range c.runs {
+		if r.Has(name) {
+			chart.Lines = append(chart.Lines, r.line(name, r.Name, i+1))
+		}
+	}
+	if len(chart.Lines) == 0 {
+		return nil
+	}
+	return []report.Chart{chart}
+}
+
+// line returns a column's line, without the points at which it is not known.
+func (s *Series) line(name, label string, style int) report.Line {
+	x := s.At()
+	y, low, high := s.Values(name)
+	l := report.Line{Name: label, Style: style}
+	for i, v := range y {
+		if math.IsNaN(v) {
+			if len(l.X) > 0 && !math.IsNaN(l.Y[len(l.Y)-1]) { // one is a gap
+				l.X, l.Y = append(l.X, x[i]), append(l.Y, v)
+				if low != nil {
+					l.Min, l.Max = append(l.Min, v), append(l.Max, v)
+				}
+			}
+			continue
+		}
+		l.X, l.Y = append(l.X, x[i]), append(l.Y, v)
+		if low != nil {
+			l.Min, l.Max = append(l.Min, low[i]), append(l.Max, high[i])
+		}
+	}
+	return l
+}
+
+// stacks returns a chart of areas for each run that has any of them.
+func (c charts) stacks(title string, areas []stacked, unitName string) (list []report.Chart) {
+	reach := 0.
+	for i, r := range c.runs {
+		chart := report.Chart{Title: title, Unit: unitName, XLabel: "time", XUnit: "s", Stacked: true, Marks: marks(r)}
+		if len(c.runs) > 1 {
+			chart.Title += ", " + c.runs[i].Name
+		}
+		total := make([]float64, r.Len())
+		for _, a := range areas {
+			if !r.Has(a.name) {
+				continue
+			}
+			l := r.line(a.name, a.label, a.style)
+			chart.Lines = append(chart.Lines, report.Line{Name: l.Name, X: l.X, Y: l.Y, Style: l.Style})
+			if chart.Unit == "" {
+				chart.Unit = unit(c.runs, a.name)
+			}
+			y, _, _ := r.Values(a.name)
+			for p, v := range y {
+				if total[p] += orZero(v); total[p] > reach {
+					reach = total[p]
+				}
+			}
+		}
+		if len(chart.Lines) > 0 {
+			list = append(list, chart)
+		}
+	}
+	for i := range list {
+		list[i].Reach = reach // they are compared by eye
+	}
+	return list
+}
+
+// clients returns the charts of all groups: rates of operations, and percentiles.
+func (c charts) clients() (list []report.Chart) {
+	var names []string
+	for _, r := range c.runs {
+		for _, g := range groups(r.Columns) {
+			if !slices.Contains(names, g) {
+				names = append(names, g)
+			}
+		}
+	}
+	for _, g := range names {
+		of := ""
+		if g != "" {
+			of = ", " + g
+		}
+		list = slices.Concat(list, c.line("Operations"+of, inGroup(g, "ops")))
+		for _, p := range []struct{ title, name string }{{"p50", "p50"}, {"p99", "p99"}, {"p99.9", "p999"}, {"greatest", "max"}} {
+			list = slices.Concat(list, c.line("Latency"+of+", "+p.title, inGroup(g, p.name)))
+		}
+		if slices.ContainsFunc(c.runs, func(r *Series) bool { return r.greatestOf(inGroup(g, "errors")) > 0 }) {
+			list = slices.Concat(list, c.line("Errors"+of, inGroup(g, "errors")))
+		}
+	}
+	return list
+}
+
+func (s *Series) greatestOf(name string) (most float64) {
+	y, _, high := s.Values(name)
+	for _, v := range append(y, high...) {
+		if v > most {
+			most = v
+		}
+	}
+	return most
+}
+
+// marks returns the marks of a run that is alone. Several runs reach their phases at different times: the charts of each have its own.
+func (c charts) marks() []report.Mark {
+	if len(c.runs) == 1 {
+		return marks(c.runs[0])
+	}
+	return nil
+}
+
+func marks(s *Series) (list []report.Mark) {
+	for _, m := range s.Marks {
+		list = append(list, report.Mark{X: m.At, Text: m.Text})
+	}
+	return list
+}
+
+// skipped says which sources of which runs were too slow.
+func (c charts) skipped() string {
+	var parts []string
+	for _, r := range c.runs {
+		if text := skippedText(r.Skipped); text != "" {
+			if len(c.runs) > 1 {
+				text = r.Name + ": " + text
+			}
+			all, _ := r.Ticks()
+			parts = append(parts, fmt.Sprintf("%s, of %d.", text, all))
+		}
+	}
+	return strings.Join(parts, " ")
+}

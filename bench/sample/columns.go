@@ -1,0 +1,117 @@
+package sample
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The columns that charts and views know. A source that has such a figure gives it this name.
+const (
+	LogBytes     = "log_bytes"     // B, growth: written to the log
+	FlushBytes   = "flush_bytes"   // B, growth: written to tables by flushes
+	CompactBytes = "compact_bytes" // B, growth: written to tables by compactions of all levels; see also Level
+	RewriteBytes = "rewrite_bytes" // B, growth: written to tables by the rewriter, without sweeps
+	SweepBytes   = "sweep_bytes"   // B, growth: written to tables by sweeps over many small sets
+	IngestBytes  = "ingest_bytes"  // B, growth: tables that came in from outside
+
+	KeysLive       = "keys_live"       // keys
+	KeysDead       = "keys_dead"       // keys: in tables, beyond the live ones
+	KeysInTables   = "keys_in_tables"  // keys
+	TombstoneBytes = "tombstone_bytes" // B: of the sets' tombstones in memory
+	Deletes        = "deletes"         // keys: deletes that tables hold
+	TableBytes     = "table_bytes"     // B: of tables in use
+	StoreBytes     = "store_bytes"     // B: of all files of the store
+	MemTableBytes  = "memtable_bytes"  // B
+	CompactionDebt = "compaction_debt" // B: that compactions have still to look at
+
+	Stalls      = "stalls"       // growth: times that writes had to wait for flushes or compactions
+	Stalled     = "stalled"      // s, growth: the time of these; a second it is a share of time
+	FilterDrops = "filter_drops" // keys, growth: times that the filter left a key out, for readers and for tables
+	CacheHit    = "cache_hit"    // 1: blocks found in the block cache, of those looked for since the last tick
+
+	WriteAmp = "write_amp" // 1: bytes written, of the bytes that clients named, since the phase began
+	ReadAmp  = "read_amp"  // 1: runs of tables that a read of a key may have to look at
+	SpaceAmp = "space_amp" // 1: keys in tables, of the live ones
+
+	CPU           = "cpu"              // cpu, growth: of the process
+	Resident      = "resident_bytes"   // B: memory of the process that is in RAM
+	Heap          = "heap_bytes"       // B: objects on the Go heap
+	IORead        = "io_read_bytes"    // B, growth: that the process had read from disks
+	IOWritten     = "io_written_bytes" // B, growth: that the process had written to disks
+	MachineBusy   = "machine_busy"     // cpu, growth: of all processes
+	MachineStolen = "machine_stolen"   // cpu, growth: that the host gave to others
+	MachineLoad   = "machine_load"     // processes that run or wait, over a minute
+	DiskRead      = "disk_read_bytes"  // B, growth: of the store's device, whoever asked for it
+	DiskWritten   = "disk_written_bytes"
+	DiskBusy      = "disk_busy" // s, growth: time in which the device had something to do; a second it is a share of time
+)
+
+// Level returns the name of a figure of a level of the LSM: "bytes" and "tables" in it, "compacted", the bytes that compactions wrote to it,
+// "sublevels".
+func Level(level int, figure string) string { return fmt.Sprintf("L%d/%s", level, figure) }
+
+// levels returns how many levels have a figure.
+func levels(columns []Column, figure string) (n int) {
+	for _, c := range columns {
+		level, of, ok := strings.Cut(c.Name, "/")
+		if i, err := strconv.Atoi(strings.TrimPrefix(level, "L")); ok && of == figure && strings.HasPrefix(level, "L") && err == nil {
+			n = max(n, i+1)
+		}
+	}
+	return n
+}
+
+// groups returns the groups of clients, in their order. A group without a name is "".
+func groups(columns []Column) (list []string) {
+	for _, c := range columns {
+		if c.Name == "p99" {
+			list = append(list, "")
+		} else if group, ok := strings.CutSuffix(c.Name, "/p99"); ok {
+			list = append(list, group)
+		}
+	}
+	return list
+}
+
+// inGroup returns the name of a column of a group.
+func inGroup(group, name string) string {
+	if group == "" {
+		return name
+	}
+	return group + "/" + name
+}
+
+// Amplification returns write- and space-amplification, with the groups of clients whose bytes are the divisor of the first.
+func Amplification(groups ...string) []Ratio {
+	var user []string
+	for _, g := range groups {
+		user = append(user, inGroup(g, "user_bytes"))
+	}
+	return []Ratio{
+		{Name: WriteAmp, Of: []string{LogBytes, FlushBytes, CompactBytes, RewriteBytes, SweepBytes}, To: user},
+		{Name: SpaceAmp, Of: []string{KeysInTables}, To: []string{KeysLive}},
+	}
+}
+
+// unitOf returns the unit of a column's values: growth is a second.
+func (c Column) unitOf() string {
+	switch {
+	case !c.Growth || c.Unit == "cpu":
+		return c.Unit
+	case c.Unit == "s":
+		return "1"
+	}
+	return c.Unit + "/s"
+}
+
+// unit returns the unit of a column of any of some series.
+func unit(runs []*Series, name string) string {
+	for _, r := range runs {
+		if i := slices.IndexFunc(r.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
+			return r.Columns[i].unitOf()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,364 @@
+package sample
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Source is what is sampled. Read is called by one goroutine at a time.
+type Source interface {
+	// Name is shown where the source is too slow.
+	Name() string
+	// Columns are the figures that Read gives, always the same.
+	Columns() []Column
+	// Read sets a value for each column. They come as NaN, and what is not known stays so.
+	Read(values []float64)
+}
+
+// Ratio is a column that is computed: the sum of some columns by that of others. Where they are counters it is that of their growth since
+// the phase began. It is NaN where one of them is not known or the divisor is 0.
+type Ratio struct {
+	Name   string
+	Of, To []string
+}
+
+// Options say what is sampled.
+type Options struct {
+	Name    string        // of the series
+	Every   time.Duration // 0 is a second
+	Bound   int           // of the series
+	Sources []Source      // no two have a column of the same name
+	Ratios  []Ratio       // those are left out of which a column is not there
+	// Watch is given ticks, by a goroutine of its own. While it is busy, ticks pass it by: it is given the last one then. nil is nobody.
+	Watch func(*Tick)
+}
+
+// Tick is what was sampled at a moment. Who is given one may keep it, and must not change it.
+type Tick struct {
+	Name    string
+	At      time.Duration // since the series began
+	Columns []Column
+	Values  []float64 // of Columns
+	Skipped []Skip
+
+	Phase    string
+	Done, Of float64 // of the phase; Of is 0 where it has no end that is known
+}
+
+// Value returns the value of a column, NaN if there is none.
+func (t *Tick) Value(name string) float64 {
+	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return math.NaN()
+	}
+	return t.Values[i]
+}
+
+// Sampler reads sources at ticks, each by a goroutine of its own. One that has not answered after half a tick is skipped, and is asked again
+// once it has answered: nothing piles up behind it, and the others' ticks stay in time. Any number of goroutines may call its methods.
+type Sampler struct {
+	opt    Options
+	began  time.Time
+	feeds  []*feed
+	ratios []ratio
+	watch  *watcher
+	quit   chan struct{}
+	done   sync.WaitGroup
+	ending sync.Once
+
+	mu       sync.Mutex // guards what follows
+	series   Series
+	totals   []float64 // growth of each column since the phase began
+	phase    string
+	progress func() (done, of float64)
+}
+
+// feed is a source with the goroutine that reads it.
+type feed struct {
+	source  Source
+	columns []Column
+	first   int // of the series' columns
+	ask     chan []float64
+	answer  chan reading
+	spare   []float64 // where the next reading goes; nil while the source is read
+	skipped int
+
+	most []float64 // of each counter; a counter that falls stands still until it is above that again
+	at   []time.Time
+}
+
+// reading is what a source said.
+type reading struct {
+	values []float64
+	at     time.Time
+}
+
+// ratio is a Ratio by the places of its columns.
+type ratio struct {
+	of, to []int
+	growth bool
+}
+
+// Start samples at once, and then at each tick until Stop is called.
+func Start(o Options) *Sampler {
+	if o.Every <= 0 {
+		o.Every = time.Second
+	}
+	s := &Sampler{opt: o, began: time.Now(), quit: make(chan struct{})}
+	s.series.Name, s.series.Bound = o.Name, o.Bound
+	for _, src := range o.Sources {
+		f := newFeed(src, len(s.series.Columns))
+		s.feeds, s.series.Columns = append(s.feeds, f), append(s.series.Columns, f.columns...)
+		s.done.Go(f.reads)
+	}
+	s.addRatios()
+	s.totals = make([]float64, len(s.series.Columns))
+	if o.Watch != nil {
+		s.watch = &watcher{watch: o.Watch, wake: make(chan struct{}, 1)}
+		s.done.Go(s.watch.run)
+	}
+	s.tick(o.Every / 2)
+	s.done.Go(s.run)
+	return s
+}
+
+func newFeed(src Source, first int) *feed {
+	c := src.Columns()
+	f := &feed{source: src, columns: c, first: first, ask: make(chan []float64), answer: make(chan reading, 1), spare: make([]float64, len(c))}
+	f.most, f.at = make([]float64, len(c)), make([]time.Time, len(c))
+	return f
+}
+
+// reads reads the source whenever it is asked to.
+func (f *feed) reads() {
+	for values := range f.ask {
+		for i := range values {
+			values[i] = math.NaN()
+		}
+		f.source.Read(values)
+		f.answer <- reading{values, time.Now()}
+	}
+}
+
+func (s *Sampler) addRatios() {
+	for _, r := range s.opt.Ratios {
+		of, ok := s.places(r.Of)
+		to, found := s.places(r.To)
+		if !ok || !found {
+			continue
+		}
+		s.ratios = append(s.ratios, ratio{of, to, s.series.Columns[of[0]].Growth})
+		s.series.Columns = append(s.series.Columns, Column{Name: r.Name, Unit: "1"})
+	}
+}
+
+func (s *Sampler) places(names []string) (places []int, ok bool) {
+	for _, name := range names {
+		i := s.series.index(name)
+		if i < 0 {
+			return nil, false
+		}
+		places = append(places, i)
+	}
+	return places, len(places) > 0
+}
+
+// stretchShare: what is left of a run after its last tick is sampled if it is as long as that part of a tick. Over less, growth a second says
+// nothing: a flush counts when it has ended, as if all of it were of that moment.
+const stretchShare = 4
+
+func (s *Sampler) run() {
+	t := time.NewTicker(s.opt.Every)
+	defer t.Stop()
+	last := s.began
+	for {
+		select {
+		case <-t.C:
+			last = time.Now()
+			s.tick(s.opt.Every / 2)
+		case <-s.quit:
+			if last == s.began || time.Since(last) >= s.opt.Every/stretchShare {
+				s.tick(s.opt.Every / 2)
+			}
+			for _, f := range s.feeds {
+				close(f.ask)
+			}
+			if s.watch != nil {
+				close(s.watch.wake)
+			}
+			return
+		}
+	}
+}
+
+// tick asks all sources that are not being read, and waits a while for what they say.
+func (s *Sampler) tick(patience time.Duration) {
+	at := time.Now()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for _, f := range s.feeds {
+		f.begin()
+	}
+	values := make([]float64, len(s.series.Columns))
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	growth, late := make([]float64, len(values)), false
+	for _, f := range s.feeds {
+		r, ok := f.wait(deadline.C, &late)
+		if !ok {
+			f.skipped++
+			continue
+		}
+		f.take(r, values[f.first:], growth[f.first:])
+	}
+	t := s.add(at.Sub(s.began), values, growth)
+	if s.watch != nil {
+		s.watch.tell(t)
+	}
+}
+
+// begin asks the source. An answer that has come since the last tick is too old.
+func (f *feed) begin() {
+	if f.spare == nil {
+		select {
+		case r := <-f.answer:
+			f.spare = r.values
+		default:
+			return
+		}
+	}
+	f.ask <- f.spare
+	f.spare = nil
+}
+
+// wait waits for the answer until a deadline, which all feeds have in common.
+func (f *feed) wait(deadline <-chan time.Time, late *bool) (r reading, ok bool) {
+	if !*late {
+		select {
+		case r = <-f.answer:
+			f.spare = r.values
+			return r, true
+		case <-deadline:
+			*late = true
+		}
+	}
+	select {
+	case r = <-f.answer:
+		f.spare = r.values
+		return r, true
+	default:
+		return r, false
+	}
+}
+
+// take takes what the source says: gauges as they are, of counters the growth, whole and a second.
+func (f *feed) take(r reading, values, growth []float64) {
+	for i, c := range f.columns {
+		v := r.values[i]
+		if !c.Growth {
+			values[i] = v
+			continue
+		}
+		if math.IsNaN(v) {
+			continue
+		}
+		if seconds := r.at.Sub(f.at[i]).Seconds(); !f.at[i].IsZero() && seconds > 0 {
+			growth[i] = max(0, v-f.most[i])
+			values[i] = growth[i] / seconds
+		}
+		f.most[i], f.at[i] = max(f.most[i], v), r.at
+	}
+}
+
+// add adds a tick to the series.
+func (s *Sampler) add(at time.Duration, values, growth []float64) *Tick {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, g := range growth {
+		s.totals[i] += g
+	}
+	for i, r := range s.ratios {
+		from := values
+		if r.growth {
+			from = s.totals
+		}
+		if to := sum(from, r.to); to != 0 {
+			values[len(values)-len(s.ratios)+i] = sum(from, r.of) / to
+		}
+	}
+	s.series.Add(at.Seconds(), values)
+	s.series.Skipped = s.series.Skipped[:0:0]
+	for _, f := range s.feeds {
+		if f.skipped > 0 {
+			s.series.Skipped = append(s.series.Skipped, Skip{f.source.Name(), f.skipped})
+		}
+	}
+	t := &Tick{Name: s.series.Name, At: at, Columns: s.series.Columns, Values: values, Skipped: s.series.Skipped, Phase: s.phase}
+	if s.progress != nil {
+		t.Done, t.Of = s.progress()
+	}
+	return t
+}
+
+func sum(values []float64, places []int) (total float64) {
+	for _, i := range places {
+		total += values[i]
+	}
+	return total
+}
+
+// Phase begins a phase: the series has a mark, and ratios of counters begin again. progress says how much of it is done, of how much; it is
+// called at ticks, and must be quick; nil is not known.
+func (s *Sampler) Phase(name string, progress func() (done, of float64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.series.mark(time.Since(s.began).Seconds(), name)
+	s.phase, s.progress = name, progress
+	clear(s.totals)
+}
+
+// Series returns a copy of what was sampled so far.
+func (s *Sampler) Series() *Series {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.series.clone()
+}
+
+// Stop samples once more, unless it did so a moment ago, ends, and returns the series. When it returns, no source is read any more and Watch is not called again: it waits
+// for a read that goes on. A second call returns the same.
+func (s *Sampler) Stop() *Series {
+	s.ending.Do(func() { close(s.quit) })
+	s.done.Wait()
+	return s.Series()
+}
+
+// watcher gives ticks to who watches: always the last one.
+type watcher struct {
+	watch func(*Tick)
+	wake  chan struct{}
+
+	mu   sync.Mutex
+	last *Tick
+}
+
+func (w *watcher) tell(t *Tick) {
+	w.mu.Lock()
+	w.last = t
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+func (w *watcher) run() {
+	for range w.wake {
+		w.mu.Lock()
+		t := w.last
+		w.mu.Unlock()
+		w.watch(t)
+	}
+}

@@ -1,0 +1,284 @@
+package sample
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"bigset/bench/screen"
+)
+
+// historyMax is how many ticks a view keeps of each of its rows.
+const historyMax = 256
+
+// View draws ticks in place on a terminal: what runs, how far it is, and how it goes. Its method Tell is for Options.Watch. One goroutine at a time
+// uses a View; after Stop has returned, Clear erases it, on Ctrl-C too: it sets no mode of the terminal.
+type View struct {
+	screen.Screen
+	screen.Style
+
+	began   time.Duration // when the phase did
+	phase   string
+	history map[string][]float64 // of rows
+}
+
+// row is a figure of a view.
+type row struct {
+	label, name string
+	colour      string
+	most        float64 // a full bar; 0 is the most that was seen
+	text        func(float64) string
+	quiet       bool // not shown while it is 0
+}
+
+func rate(f func(float64) string) func(float64) string {
+	return func(v float64) string { return f(v) + "/s" }
+}
+
+func share(v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*v)
+}
+
+func decimal(v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// written are the causes of bytes, drawn as bars side by side.
+var written = []row{
+	{label: "log", name: LogBytes, colour: screen.Blue}, {label: "flush", name: FlushBytes, colour: screen.Cyan},
+	{label: "compaction", name: CompactBytes, colour: screen.Yellow}, {label: "rewriter", name: RewriteBytes, colour: screen.Magenta},
+	{label: "sweep", name: SweepBytes, colour: screen.Magenta, quiet: true}, {label: "ingest", name: IngestBytes, colour: screen.Green, quiet: true},
+}
+
+// states are how the store and the machine are, drawn over time.
+var states = []row{
+	{label: "dead keys", name: KeysDead, colour: screen.Yellow, text: screen.Count},
+	{label: "live keys", name: KeysLive, colour: screen.Green, text: screen.Count},
+	{label: "tables", name: TableBytes, colour: screen.Cyan, text: screen.Bytes},
+	{label: "L0 sublevels", name: "L0/sublevels", colour: screen.Cyan, most: 12, text: screen.Count},
+	{label: "writes stalled", name: Stalled, colour: screen.Red, most: 1, text: share},
+	{label: "cache hits", name: CacheHit, colour: screen.Green, most: 1, text: share},
+	{label: "write amp", name: WriteAmp, colour: screen.Yellow, text: decimal},
+	{label: "space amp", name: SpaceAmp, colour: screen.Yellow, text: decimal},
+	{label: "cores", name: CPU, colour: screen.Blue, text: decimal},
+	{label: "cores stolen", name: MachineStolen, colour: screen.Red, text: decimal, quiet: true},
+	{label: "memory", name: Resident, colour: screen.Blue, text: screen.Bytes},
+	{label: "disk busy", name: DiskBusy, colour: screen.Blue, most: 1, text: share},
+}
+
+// Tell draws a tick over the one before it.
+func (v *View) Tell(t *Tick) { v.Draw(v.lines(t, v.Width())) }
+
+// Columns of the parts of a line.
+const (
+	labelColumns = 15
+	valueColumns = 12
+	graphMax     = 60
+	graphMin     = 8
+)
+
+// lines returns what a tick looks like, each line at most so wide.
+func (v *View) lines(t *Tick, width int) []string {
+	if v.phase != t.Phase || v.history == nil {
+		v.phase, v.began = t.Phase, t.At
+	}
+	if v.history == nil {
+		v.history = map[string][]float64{}
+	}
+	graph := min(graphMax, width-labelColumns-valueColumns-1)
+	if graph < graphMin {
+		graph = 0 // figures alone
+	}
+	lines := []string{v.head(t, width)}
+	if t.Phase != "" {
+		lines = append(lines, v.progress(t, width, graph))
+	}
+	for _, g := range groups(t.Columns) {
+		lines = append(lines, "")
+		lines = append(lines, v.clients(t, g, width, graph)...)
+	}
+	var bars, lasts []string
+	if t.has(LogBytes) {
+		bars = append(bars, "", v.cut("bytes written", width))
+	}
+	most := 1.
+	for _, r := range written {
+		if x := t.Value(r.name); x > most {
+			most = x
+		}
+	}
+	for _, r := range written {
+		if x := t.Value(r.name); t.has(r.name) && !(r.quiet && x == 0) {
+			bars = append(bars, v.line("  "+r.label, v.Bar(r.colour, orZero(x)/most, graph), rate(screen.Bytes)(x), width))
+		}
+	}
+	for _, r := range states {
+		if x := t.Value(r.name); t.has(r.name) && !(r.quiet && x == 0) {
+			lasts = append(lasts, v.over(r, x, width, graph))
+		}
+	}
+	if len(lasts) > 0 {
+		lasts = append([]string{""}, lasts...)
+	}
+	lines = append(append(lines, bars...), lasts...)
+	if text := skippedText(t.Skipped); text != "" {
+		lines = append(lines, "", v.Paint(screen.Yellow, v.cut(text, width)))
+	}
+	return lines
+}
+
+func orZero(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// has reports whether a tick has a column, whatever its value.
+func (t *Tick) has(name string) bool {
+	for _, c := range t.Columns {
+		if c.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *View) cut(text string, width int) string { return screen.Cut(v.Plain(text), width) }
+
+func (v *View) head(t *Tick, width int) string {
+	return v.cut(fmt.Sprintf("%s · %s", v.Safe(t.Name), t.At.Round(time.Second)), width)
+}
+
+// progress is the line of the phase.
+func (v *View) progress(t *Tick, width, graph int) string {
+	label := v.Safe(t.Phase)
+	if t.Of <= 0 {
+		return v.cut(fmt.Sprintf("%s · %s", label, (t.At-v.began).Round(time.Second)), width)
+	}
+	done := min(1, max(0, t.Done/t.Of))
+	return v.line(label, v.Bar(screen.Green, done, graph), fmt.Sprintf("%.0f %%", 100*math.Floor(100*done)/100), width)
+}
+
+// clients are the lines of a group of clients.
+func (v *View) clients(t *Tick, group string, width, graph int) []string {
+	at := func(name string) float64 { return t.Value(inGroup(group, name)) }
+	label := "operations"
+	if group != "" {
+		label = group
+	}
+	lines := []string{v.over(row{label: label, name: inGroup(group, "ops"), colour: screen.Green, text: rate(screen.Count)}, at("ops"), width, graph)}
+	text := fmt.Sprintf("  p50 %s · p99 %s · p99.9 %s · max %s", screen.Micros(at("p50")), screen.Micros(at("p99")), screen.Micros(at("p999")), screen.Micros(at("max")))
+	lines = append(lines, v.cut(text, width))
+	if e := at("errors"); e > 0 {
+		lines = append(lines, v.Paint(screen.Red, v.cut(fmt.Sprintf("  %s errors/s", screen.Count(e)), width)))
+	}
+	return append(lines, v.over(row{label: "  p99", name: inGroup(group, "p99"), colour: screen.Cyan, text: screen.Micros}, at("p99"), width, graph))
+}
+
+// over is a row's line over time.
+func (v *View) over(r row, value float64, width, graph int) string {
+	h := append(v.history[r.name], value)
+	h = h[max(0, len(h)-historyMax):]
+	v.history[r.name] = h
+	most := r.most
+	for _, x := range h[max(0, len(h)-max(1, graph)):] {
+		if r.most == 0 && x > most {
+			most = x
+		}
+	}
+	return v.line(r.label, v.Spark(r.colour, h, most, graph), r.text(value), width)
+}
+
+// line puts a line together. Its graph is narrow enough, or empty.
+func (v *View) line(label, graph, value string, width int) string {
+	label = screen.Pad(v.cut(v.Safe(label), labelColumns-1), labelColumns)
+	value = v.Plain(value)
+	if graph == "" {
+		return screen.Cut(label+value, width)
+	}
+	return label + graph + " " + screen.Cut(value, width-labelColumns-1-screen.Visible(graph))
+}
+
+// skippedText says which sources were too slow.
+func skippedText(list []Skip) string {
+	var parts []string
+	for _, s := range list {
+		parts = append(parts, fmt.Sprintf("%s %d", s.Source, s.Ticks))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "ticks skipped, for a figure was too slow to read: " + strings.Join(parts, ", ")
+}
+
+// Lines writes ticks as plain lines, where there is no terminal: one when a phase begins, and one every few seconds. Its method Tell is for
+// Options.Watch.
+type Lines struct {
+	Out   io.Writer
+	Every time.Duration // 0 is 5 s
+
+	wrote bool
+	phase string
+	last  time.Duration
+}
+
+// Tell writes a line if it is time for one.
+func (p *Lines) Tell(t *Tick) {
+	every := p.Every
+	if every == 0 {
+		every = 5 * time.Second
+	}
+	if p.wrote && p.phase == t.Phase && t.At-p.last < every {
+		return
+	}
+	p.wrote, p.phase, p.last = true, t.Phase, t.At
+	_, _ = fmt.Fprintf(p.Out, "%7.1fs  %s\n", t.At.Seconds(), lineText(t)) // nobody to tell
+}
+
+// lineText is a tick in a line.
+func lineText(t *Tick) string {
+	var s screen.Style
+	text := s.Safe(t.Name)
+	if t.Phase != "" {
+		text += ": " + s.Safe(t.Phase)
+	}
+	if t.Of > 0 {
+		text += fmt.Sprintf(" %.0f %%", 100*math.Floor(100*min(1, max(0, t.Done/t.Of)))/100)
+	}
+	add := func(label, name string, f func(float64) string) {
+		if x := t.Value(name); !math.IsNaN(x) {
+			text += "; " + label + " " + f(x)
+		}
+	}
+	for _, g := range groups(t.Columns) {
+		label := ""
+		if g != "" {
+			label = s.Safe(g) + " "
+		}
+		add(label+"ops", inGroup(g, "ops"), rate(screen.Count))
+		add(label+"p99", inGroup(g, "p99"), screen.Micros)
+	}
+	total := 0.
+	for _, r := range written {
+		total += orZero(t.Value(r.name))
+	}
+	if t.has(LogBytes) {
+		text += "; written " + rate(screen.Bytes)(total)
+	}
+	add("dead keys", KeysDead, screen.Count)
+	add("L0", Level(0, "sublevels"), screen.Count)
+	add("stalled", Stalled, share)
+	if skipped := skippedText(t.Skipped); skipped != "" {
+		text += "; " + skipped
+	}
+	return text
+}
