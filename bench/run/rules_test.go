@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -450,5 +451,51 @@ phases:
 	}
 	if main.OpsPerSecond < 5000 || look.OpsPerSecond > 20 || *look.P50 < 50_000 || *main.P999 > 45_000 {
 		t.Errorf("%.0f and %.1f a second; p999 %.0f µs, p50 of the probe %.0f µs", main.OpsPerSecond, look.OpsPerSecond, *main.P999, *look.P50)
+	}
+}
+
+// TestBlobSizes: a system that runs sizes above its greatest at that runs them once.
+func TestBlobSizes(t *testing.T) {
+	w := parse(t, "name: sizes\nabout: sizes\nsize: [10, 20, 30]\nblob-size: 15\nsystems: [bigset, blob]\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n")
+	var got []string
+	for _, r := range small(t, w, Options{Sizes: []int{10, 20, 30}}) {
+		got = append(got, fmt.Sprint(r.System, r.Elements, "x", len(r.Rounds)))
+	}
+	if want := "bigset10x1 blob10x1 bigset20x1 blob15x1 bigset30x1"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// TestPebbleOptions: systems take the options of the LSM that files may set.
+func TestPebbleOptions(t *testing.T) {
+	var names []string
+	for _, o := range spec.Options() {
+		names = append(names, o.Name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, system.PebbleOptions()) {
+		t.Errorf("files have %v, systems %v", names, system.PebbleOptions())
+	}
+	w := parse(t, "name: options\nabout: options\nsize: 500\nsystems: [bigset, pebble]\nstore: {pebble: {block-size: 4KiB, bloom-bits: 0, target-file-size: 64KiB, compactions: 1}}\n"+
+		"phases:\n  - {name: main, ops: 100%, mix: {add: 1}, settle: true}\n")
+	if rows := small(t, w, Options{Sizes: []int{500}}); len(rows) != 2 {
+		t.Errorf("got %d rows", len(rows))
+	}
+	w.Store.Pebble["no-such"] = 1
+	if _, err := tiny(t, w, Options{}); err == nil {
+		t.Error("an option that there is not was taken")
+	}
+}
+
+// TestBadOptions: options that can't be run are refused before anything is made.
+func TestBadOptions(t *testing.T) {
+	w := parse(t, everyKind)
+	for name, o := range map[string]Options{
+		"size": {Sizes: []int{-1}}, "strategy": {Strategies: []string{"none-such"}}, "system": {Systems: []spec.System{"other"}},
+		"rounds": {Rounds: -1}, "memtable": {MemTableBytes: 5}, "unfinished": {Unfinished: &result.Unfinished{Workload: "other"}},
+	} {
+		if _, err := tiny(t, w, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
