@@ -32,6 +32,8 @@ type client struct {
 	batch    int
 	limit    int
 	handles  map[int]system.Set
+	last     system.Set // the handle of set lastSet; nil is none
+	lastSet  int
 	probes   []*client
 	every    int // of a probe
 
@@ -111,6 +113,9 @@ func takeTurns(mix []spec.Share, least float64) (turns []spec.Kind) {
 const handlesMax = 1 << 16
 
 func (c *client) handle(set int) system.Set {
+	if c.last != nil && c.lastSet == set {
+		return c.last
+	}
 	h := c.handles[set]
 	if h == nil {
 		if len(c.handles) >= handlesMax && c.role.Context != spec.Wide {
@@ -119,18 +124,25 @@ func (c *client) handle(set int) system.Set {
 		h = c.sys.Set(c.setName(set))
 		c.handles[set] = h
 	}
+	c.last, c.lastSet = h, set
 	return h
 }
+
+// checkEvery is how many quick operations pass between two looks at the context.
+const checkEvery = 64
 
 // run does the client's operations.
 func (c *client) run() error {
 	paced := c.role.Rate > 0
 	last := time.Now()
-	for i := 0; c.quota < 0 || c.done < c.quota || !c.until.IsZero(); i++ {
-		if err := c.ctx.Err(); err != nil {
-			return err
+	from := last
+	for i := 0; c.done < c.quota || !c.until.IsZero(); i++ {
+		if i%checkEvery == 0 || last.Sub(from) > time.Millisecond {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
 		}
-		from := last
+		from = last
 		if paced {
 			due, more := c.due(i)
 			if !more {
@@ -229,13 +241,16 @@ const emptyMax = 1000
 // one does an operation, and returns how many it counts as.
 func (c *client) one() (n int, err error) {
 	for range emptyMax {
-		kind, set := c.kind(), c.sets.choose(c.stage.sets)
+		kind, set := c.kind(), 0
+		if c.stage.sets > 1 {
+			set = c.sets.choose(c.stage.sets)
+		}
 		c.bytes = 0
-		if n, err = c.do(kind, set); !errors.Is(err, errEmpty) {
-			if err != nil {
-				err = fmt.Errorf("%s in set %s: %w", kind, c.setName(set), err)
-			}
-			return n, err
+		switch n, err = c.do(kind, set); {
+		case err == nil:
+			return n, nil
+		case !errors.Is(err, errEmpty):
+			return n, fmt.Errorf("%s in set %s: %w", kind, c.setName(set), err)
 		}
 	}
 	return 0, fmt.Errorf("%w, after %d draws: the phase removes more than there is", errEmpty, emptyMax)

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -385,6 +386,116 @@ func TestNumbers(t *testing.T) {
 			if got, ok := n.number(n.append(nil, number)); !ok || got != number {
 				t.Errorf("%+v: got %d, %v, want %d", e, got, ok, number)
 			}
+		}
+	}
+}
+
+// TestTurns: the order of the systems changes from round to round, so that each comes first.
+func TestTurns(t *testing.T) {
+	w := parse(t, "name: turns\nabout: order\nsize: 10\nsystems: [bigset, pebble, blob]\nphases:\n  - {name: main, ops: 10, mix: {add: 1}}\n")
+	first := map[string]bool{}
+	said := 0
+	small(t, w, Options{Sizes: []int{10}, Rounds: 6, Progress: func(s string) {
+		if said%3 == 0 {
+			_, name, _ := strings.Cut(s, ": ")
+			first[name] = true
+		}
+		said++
+	}})
+	if said != 18 || len(first) != 3 {
+		t.Errorf("%d turns, of which the first were those of %v", said, first)
+	}
+}
+
+// TestSameOps: systems that did other operations are not compared.
+func TestSameOps(t *testing.T) {
+	r := &runner{hashes: map[string]string{}}
+	row := func(elements int, hash string) *result.Row {
+		return &result.Row{Workload: "w", Elements: elements, StreamHash: hash}
+	}
+	for _, ok := range []*result.Row{row(1, "a"), row(1, "a"), row(2, "b"), row(1, "")} {
+		if err := r.sameOps(ok); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.sameOps(row(1, "b")); !errors.Is(err, ErrWrong) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type slow struct{ system.Set }
+
+// First takes long.
+func (s slow) First(q system.Query) (bool, error) {
+	time.Sleep(50 * time.Millisecond)
+	return s.Set.First(q)
+}
+
+// TestProbe: the clock of the others stands still while a probe acts, and its row has its own time.
+func TestProbe(t *testing.T) {
+	w := parse(t, `
+name: probed
+about: a probe
+size: 1000
+phases:
+  - name: main
+    ops: 100%
+    roles: [{mix: {add: 1}}, {name: look, mix: {first: 1}, every: 10%}]
+`)
+	rows := small(t, w, Options{Sizes: []int{1000}, wrap: func(s system.System) system.System {
+		return wrongful{s, func(set system.Set) system.Set { return slow{set} }}
+	}})
+	main, look := rows[0], rows[1]
+	if main.Ops != 1000 || look.Workload != "probed/look" || look.Ops != 10 {
+		t.Fatalf("got %d operations, and %d of %s", main.Ops, look.Ops, look.Workload)
+	}
+	if main.OpsPerSecond < 5000 || look.OpsPerSecond > 20 || *look.P50 < 50_000 || *main.P999 > 45_000 {
+		t.Errorf("%.0f and %.1f a second; p999 %.0f µs, p50 of the probe %.0f µs", main.OpsPerSecond, look.OpsPerSecond, *main.P999, *look.P50)
+	}
+}
+
+// TestBlobSizes: a system that runs sizes above its greatest at that runs them once.
+func TestBlobSizes(t *testing.T) {
+	w := parse(t, "name: sizes\nabout: sizes\nsize: [10, 20, 30]\nblob-size: 15\nsystems: [bigset, blob]\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n")
+	var got []string
+	for _, r := range small(t, w, Options{Sizes: []int{10, 20, 30}}) {
+		got = append(got, fmt.Sprint(r.System, r.Elements, "x", len(r.Rounds)))
+	}
+	if want := "bigset10x1 blob10x1 bigset20x1 blob15x1 bigset30x1"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// TestPebbleOptions: systems take the options of the LSM that files may set.
+func TestPebbleOptions(t *testing.T) {
+	var names []string
+	for _, o := range spec.Options() {
+		names = append(names, o.Name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, system.PebbleOptions()) {
+		t.Errorf("files have %v, systems %v", names, system.PebbleOptions())
+	}
+	w := parse(t, "name: options\nabout: options\nsize: 500\nsystems: [bigset, pebble]\nstore: {pebble: {block-size: 4KiB, bloom-bits: 0, target-file-size: 64KiB, compactions: 1}}\n"+
+		"phases:\n  - {name: main, ops: 100%, mix: {add: 1}, settle: true}\n")
+	if rows := small(t, w, Options{Sizes: []int{500}}); len(rows) != 2 {
+		t.Errorf("got %d rows", len(rows))
+	}
+	w.Store.Pebble["no-such"] = 1
+	if _, err := tiny(t, w, Options{}); err == nil {
+		t.Error("an option that there is not was taken")
+	}
+}
+
+// TestBadOptions: options that can't be run are refused before anything is made.
+func TestBadOptions(t *testing.T) {
+	w := parse(t, everyKind)
+	for name, o := range map[string]Options{
+		"size": {Sizes: []int{-1}}, "strategy": {Strategies: []string{"none-such"}}, "system": {Systems: []spec.System{"other"}},
+		"rounds": {Rounds: -1}, "memtable": {MemTableBytes: 5}, "unfinished": {Unfinished: &result.Unfinished{Workload: "other"}},
+	} {
+		if _, err := tiny(t, w, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }

@@ -246,6 +246,9 @@ func (r *runner) round(size, round int) error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
+		if r.repeats(c, size) {
+			continue
+		}
 		at := At{Workload: r.w.Name, System: string(c.system), Strategy: c.strategy, Size: r.size(c, size), Round: round, Rounds: r.o.rounds(size)}
 		r.o.Progress(fmt.Sprintf("%s, %d elements, round %d of %d: %s", r.w.Name, at.Size, round+1, at.Rounds, c))
 		if err := newStage(r, c, at).run(); err != nil {
@@ -265,6 +268,19 @@ func (r *runner) size(c contender, n int) int {
 		return n
 	}
 	return min(n, most)
+}
+
+// repeats reports whether a system has had the size that it runs this one at.
+func (r *runner) repeats(c contender, size int) bool {
+	for _, earlier := range r.o.Sizes {
+		if earlier == size {
+			return false
+		}
+		if r.size(c, earlier) == r.size(c, size) {
+			return true
+		}
+	}
+	return false
 }
 
 // folder returns a folder for a store that is not there yet.
