@@ -266,8 +266,8 @@ func (l *lab) reading() error {
 		return err
 	}
 	defer c.Close()
-	if l.round == 0 {
-		if err := errors.Join(l.loadSet(c, readSet, l.elements, l.names().append), ps.restart()); err != nil {
+	if l.round == 0 { // the nodes' memtables are as large as those of the stores in this process, or their tables would lie in more levels
+		if err := errors.Join(l.warm(ps), l.loadSet(c, readSet, l.elements, l.names().append), ps.restart()); err != nil {
 			return err
 		}
 	}
