@@ -272,7 +272,7 @@ func (l *lab) reading() error {
 		}
 	}
 	return l.replicated(quorumReplicas, openOptions{warm: !l.c.Short}, func(list []*replica) error {
-		if err := l.replicatedLoad(readSet, list, l.elements); err != nil {
+		if err := errors.Join(l.replicatedLoad(readSet, list, l.elements), ps.rest()); err != nil {
 			return err
 		}
 		return l.coordinated(list, func(co *coord.Coordinator) error {
