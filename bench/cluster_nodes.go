@@ -53,11 +53,11 @@ func (l *lab) started(system string) (*processes, error) {
 	if ps := l.nodes[system]; ps != nil {
 		return ps, nil
 	}
-	n := 3
+	n, extra := 3, []string(nil)
 	if system == systemAlone {
-		n = 1
+		n, extra = 1, []string{"--bloomd-durability", "log"} // as a cluster's
 	}
-	ps, err := l.start(system, n, system == systemTLS)
+	ps, err := l.start(system, n, system == systemTLS, extra...)
 	if err == nil {
 		l.nodes[system] = ps
 	}
