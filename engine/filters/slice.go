@@ -114,38 +114,36 @@ func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) erro
 	return err
 }
 
-// present checks keys by their hashes, and returns how many are there. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its
-// bits with it.
+// present checks keys by their hashes, and returns how many are there.
 func (f *filterSlice) present(hashes []bloomslice.Hash, present []bool) (hits uint64, err error) {
 	if n := f.look(hashes, present); n < len(hashes) {
 		if err := f.read(hashes[n:], present[n:]); err != nil {
 			return 0, err
 		}
 	}
+	return f.hits(present[:len(hashes)])
+}
+
+// checked counts keys that were looked at. Its error is that of hits.
+func (f *filterSlice) checked(present []bool) error {
+	hits, err := f.hits(present)
+	if err == nil {
+		f.of.counted().checks.add(hits, uint64(len(present))-hits)
+	}
+	return err
+}
+
+// hits returns how many keys that were looked at are there. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its bits with it.
+func (f *filterSlice) hits(present []bool) (hits uint64, err error) {
 	if f.gone.Load() {
 		return 0, bigset.ErrNoFilter
 	}
-	return count(present[:len(hashes)]), nil
-}
-
-// checked counts keys that were looked at. Its error is that of present.
-func (f *filterSlice) checked(present []bool) error {
-	if f.gone.Load() {
-		return bigset.ErrNoFilter
-	}
-	hits := count(present)
-	f.of.counted().checks.add(hits, uint64(len(present))-hits)
-	return nil
-}
-
-// count returns how many are true.
-func count(present []bool) (hits uint64) {
 	for _, p := range present {
 		if p {
 			hits++
 		}
 	}
-	return hits
+	return hits, nil
 }
 
 // look checks keys until it needs a page that is not in memory, and returns how many that were. It asks nothing of the store, which may be
