@@ -132,6 +132,8 @@ func (c BloomdConfig) validate() error {
 type bloomdPoint struct {
 	mode               bloomdMode
 	connections, depth int
+	// once says that each key is sent once, however long that takes: a key that is marked again costs a server that keeps a log less.
+	once bool
 }
 
 func (p bloomdPoint) name() string {
@@ -143,7 +145,7 @@ func (c BloomdConfig) points() (list []bloomdPoint) {
 		mode := bloomdModes[slices.Index(BloomdModes(), name)]
 		for _, n := range c.Connections {
 			for _, depth := range c.Depths {
-				list = append(list, bloomdPoint{mode, n, depth})
+				list = append(list, bloomdPoint{mode: mode, connections: n, depth: depth})
 			}
 		}
 	}
@@ -240,6 +242,8 @@ type bloomdTarget struct {
 	full    string // the filter that holds all keys, which is asked
 	// cpu returns the CPU time that the server has taken; nil is unknown.
 	cpu func() (time.Duration, error)
+	// profile begins a profile of the server during a load, and returns what waits for its end; nil is none.
+	profile func(workload string) (wait func() error)
 }
 
 func (r *bloomdRunner) connect(name string, s BloomdServer) (*bloomdTarget, error) {

@@ -177,14 +177,20 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	for i, c := range conns {
 		wg.Go(func() {
 			at := i * l.count / len(conns) &^ 1 // even: the first key asked for is there
-			errs[i] = c.drive(l, at, p.depth, math.MaxInt, began.Add(r.cfg.Span))
+			most, until := math.MaxInt, began.Add(r.cfg.Span)
+			if p.once {
+				most, until = l.count/len(conns), began.Add(time.Hour)
+				at = i * most
+			}
+			errs[i] = c.drive(l, at, p.depth, most, until)
 		})
 	}
+	profile := t.profiled(p.name())
 	wg.Wait()
 	took := time.Since(began)
 	loader = cpuNow() - loader
 	after, e := t.cpuNow()
-	if err := errors.Join(r.ctx.Err(), errors.Join(errs...), e); err != nil {
+	if err := errors.Join(r.ctx.Err(), errors.Join(errs...), e, profile()); err != nil {
 		return f, nil, 0, err
 	}
 	ph := &phase{hist: newHistogram()}
@@ -194,7 +200,7 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 		yes += c.yes
 		ph.hist.Merge(c.hist)
 	}
-	if err := l.expectYes(ph.ops, yes, len(conns)); err != nil {
+	if err := l.expectYes(p, ph.ops, yes); err != nil {
 		return f, nil, 0, err
 	}
 	ph.figures(&f, took, after-cpu)
@@ -204,13 +210,26 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	return f, ph.hist, micros(loader) / float64(ph.ops), nil
 }
 
-// expectYes holds answers to what was asked: half of the keys that are asked for are there, but for the last one of each connection.
-func (l *bloomdLoad) expectYes(requests uint64, yes, connections int) error {
+// expectYes holds answers to what was asked: half of the keys that are asked for are there, but for the last one of each connection, and keys that
+// are sent once are new.
+func (l *bloomdLoad) expectYes(p bloomdPoint, requests uint64, yes int) error {
 	keys := int(requests) * l.mode.keys
-	if least := keys / 2; !l.mode.writes && (yes < least-connections || yes > least+connections+keys/100) {
+	half := keys / 2
+	switch {
+	case !l.mode.writes && (yes < half-p.connections || yes > half+p.connections+keys/100):
 		return fmt.Errorf("%w: %d of %d keys are there, of which half were added", system.ErrWrong, yes, keys)
+	case l.mode.writes && p.once && yes < keys-keys/100:
+		return fmt.Errorf("%w: %d of %d keys are new, of which all were", system.ErrWrong, yes, keys)
 	}
 	return nil
+}
+
+// profiled begins a profile of the server, where there is to be one.
+func (t *bloomdTarget) profiled(workload string) (wait func() error) {
+	if t.profile == nil {
+		return func() error { return nil }
+	}
+	return t.profile(workload)
 }
 
 // cpuNow returns the CPU time that the server has taken, 0 where it is unknown.

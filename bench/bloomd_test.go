@@ -207,7 +207,7 @@ func TestGoalsBesideBloomd(t *testing.T) {
 		{&one, 0, 16, 1, "0.8 1.3"}, {&one, 1, 1, 64, "1.5 0.7"}, {&one, 2, 64, 16, "1 1"}, {&one, 3, 1, 64, ""}, {&two, 1, 64, 16, "1"}, {&two, 1, 16, 16, ""},
 	} {
 		var limits []string
-		p := bloomdPoint{bloomdModes[c.mode], c.connections, c.depth}
+		p := bloomdPoint{mode: bloomdModes[c.mode], connections: c.connections, depth: c.depth}
 		for _, g := range c.r.goals(p) {
 			limits = append(limits, fmt.Sprint(g.limit))
 		}

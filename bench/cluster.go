@@ -38,7 +38,7 @@ type ClusterConfig struct {
 	Full bool   `json:"full,omitzero"`
 	// Short makes everything so small that it takes seconds. Its figures say nothing.
 	Short bool `json:"short,omitzero"`
-	// Profiles is an existing folder for CPU profiles of the first node of each system, one for each load on sets, read or written; empty is none. Profiles take CPU time themselves.
+	// Profiles is an existing folder for CPU profiles of the first node of each system, one for each load on sets, read or written, and on filters; empty is none. Profiles take CPU time themselves.
 	Profiles string `json:"profiles,omitempty"`
 	// Progress is told in lines of text what is being done; nil is nobody.
 	Progress io.Writer `json:"-"`

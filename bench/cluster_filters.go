@@ -9,11 +9,11 @@ import (
 	"bigset/bench/system"
 )
 
-// clusterPoints are the loads on filters: check pipelined, and multi and bulk of 1,000 keys.
+// clusterPoints are the loads on filters: check pipelined, and multi and bulk of 1,000 keys, which are new.
 var clusterPoints = []bloomdPoint{
-	{bloomdMode{"check", 1, false}, 64, 16},
-	{bloomdMode{"multi", 1000, false}, 4, 2},
-	{bloomdMode{"bulk", 1000, true}, 4, 2},
+	{bloomdMode{"check", 1, false}, 64, 16, false},
+	{bloomdMode{"multi", 1000, false}, 4, 2, false},
+	{bloomdMode{"bulk", 1000, true}, 4, 2, true},
 }
 
 // filters measures bloomd's protocol at a node of the cluster and at a node alone. The CPU time is that of the nodes.
@@ -48,6 +48,7 @@ func (l *lab) connectFilters() error {
 			return err
 		}
 		t.cpu = ps.cpu
+		t.profile = func(workload string) func() error { return l.profile(workload, name, ps) }
 		if err := errors.Join(t.ask("Done", "create bench-probe capacity=20000"), t.ask("Done", "drop bench-probe")); err != nil {
 			if !errors.Is(err, system.ErrWrong) {
 				return err

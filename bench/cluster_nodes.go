@@ -55,11 +55,11 @@ func (l *lab) started(system string) (*processes, error) {
 	if ps := l.nodes[system]; ps != nil {
 		return ps, nil
 	}
-	n := 3
+	n, extra := 3, []string(nil)
 	if system == systemAlone {
-		n = 1
+		n, extra = 1, []string{"--bloomd-durability", "log"} // as a cluster's
 	}
-	ps, err := l.start(system, n, system == systemTLS)
+	ps, err := l.start(system, n, system == systemTLS, extra...)
 	if err == nil {
 		l.nodes[system] = ps
 	}
@@ -270,6 +270,29 @@ func (ps *processes) restart() error {
 		}
 	}
 	return ps.ready(readyTime)
+}
+
+const (
+	calmSpan = 500 * time.Millisecond // nodes rest that have taken hardly any CPU time for so long
+	calmCPU  = calmSpan / 10
+	calmMost = 30 * time.Second
+)
+
+// rest waits until the nodes do nothing in the background, as far as their CPU time tells: a store that was opened compacts what it finds, and the stores
+// in this process rest before they are read, too.
+func (ps *processes) rest() error {
+	for began := time.Now(); time.Since(began) < calmMost; {
+		before, err := ps.cpu()
+		if err != nil {
+			return err
+		}
+		time.Sleep(calmSpan)
+		after, err := ps.cpu()
+		if err := errors.Join(err, ps.l.ctx.Err()); err != nil || after-before < calmCPU {
+			return err
+		}
+	}
+	return nil
 }
 
 // stop ends all processes.

@@ -268,13 +268,13 @@ func (l *lab) reading() error {
 		return err
 	}
 	defer c.Close()
-	if l.round == 0 {
-		if err := errors.Join(l.loadSet(c, readSet, l.elements, l.names().Append), ps.restart()); err != nil {
+	if l.round == 0 { // the nodes' memtables are as large as those of the stores in this process, or their tables would lie in more levels
+		if err := errors.Join(l.warm(ps), l.loadSet(c, readSet, l.elements, l.names().Append), ps.restart()); err != nil {
 			return err
 		}
 	}
 	return l.replicated(quorumReplicas, system.Options{Warm: !l.c.Short}, func(list []*replica) error {
-		if err := l.replicatedLoad(readSet, list, l.elements); err != nil {
+		if err := errors.Join(l.replicatedLoad(readSet, list, l.elements), ps.rest()); err != nil {
 			return err
 		}
 		return l.coordinated(list, func(co *coord.Coordinator) error {

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,12 +27,21 @@ type making struct {
 // madeSlices finds slices, and makes those that the store does not have, all in one batch. What it makes is not on disk before awaitMade.
 func (fs *Filters) madeSlices(all []making) {
 	unknown := 0
+	var f *Filter // of the last slice
+	var last *bigset.SliceSpec
 	for i := range all {
 		m := &all[i]
 		if m.err != nil || m.nothing {
 			continue
 		}
-		if m.part, m.err = fs.knownSlice(m.spec); m.part == nil && m.err == nil {
+		if f == nil || last.Generation != m.spec.Generation || !bytes.Equal(last.Name, m.spec.Name) {
+			f, m.err = fs.knownFilter(m.spec)
+			last = m.spec
+		}
+		if f != nil {
+			m.part, m.err = f.known(m.spec)
+		}
+		if m.part == nil && m.err == nil {
 			if m.err = m.spec.Check(); m.err == nil {
 				unknown++
 			}

@@ -105,29 +105,45 @@ func (f *filterSlice) directoryEntry(kind keyscheme.EntryKind) keyscheme.Directo
 
 func (f *filterSlice) isOpen() bool { return f.slice.Load() != nil }
 
-// checkHashes checks keys by their hashes.
+// checkHashes checks keys by their hashes, and counts them.
 func (f *filterSlice) checkHashes(hashes []bloomslice.Hash, present []bool) error {
-	if n := f.look(hashes, present); n < len(hashes) {
-		if err := f.read(hashes[n:], present[n:]); err != nil {
-			return err
-		}
+	hits, err := f.present(hashes, present)
+	if err == nil {
+		f.of.counted().checks.add(hits, uint64(len(hashes))-hits)
 	}
-	return f.checked(present[:len(hashes)])
+	return err
 }
 
-// checked counts keys that were checked. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its bits with it.
-func (f *filterSlice) checked(present []bool) error {
-	if f.gone.Load() {
-		return bigset.ErrNoFilter
+// present checks keys by their hashes, and returns how many are there.
+func (f *filterSlice) present(hashes []bloomslice.Hash, present []bool) (hits uint64, err error) {
+	if n := f.look(hashes, present); n < len(hashes) {
+		if err := f.read(hashes[n:], present[n:]); err != nil {
+			return 0, err
+		}
 	}
-	var hits uint64
+	return f.hits(present[:len(hashes)])
+}
+
+// checked counts keys that were looked at. Its error is that of hits.
+func (f *filterSlice) checked(present []bool) error {
+	hits, err := f.hits(present)
+	if err == nil {
+		f.of.counted().checks.add(hits, uint64(len(present))-hits)
+	}
+	return err
+}
+
+// hits returns how many keys that were looked at are there. Its error is bigset.ErrNoFilter where the filter went meanwhile, and its bits with it.
+func (f *filterSlice) hits(present []bool) (hits uint64, err error) {
+	if f.gone.Load() {
+		return 0, bigset.ErrNoFilter
+	}
 	for _, p := range present {
 		if p {
 			hits++
 		}
 	}
-	f.of.counted().checks.add(hits, uint64(len(present))-hits)
-	return nil
+	return hits, nil
 }
 
 // look checks keys until it needs a page that is not in memory, and returns how many that were. It asks nothing of the store, which may be

@@ -257,26 +257,6 @@ func (f *filterSlice) apply(layers []bloomslice.Layer, marks []bigset.Mark, adde
 	return nil
 }
 
-// CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none. Errors are those of MarkSlice.
-func (fs *Filters) CheckSlice(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash, present []bool) error {
-	if err := fs.db.Enter(); err != nil {
-		return err
-	}
-	defer fs.db.Leave()
-	if err := errors.Join(ctx.Err(), spec.CheckHashes(hashes)); err != nil {
-		return err
-	}
-	clear(present[:len(hashes)])
-	part, err := fs.knownSlice(&spec)
-	if part == nil || err != nil {
-		return err
-	}
-	if err := part.checkHashes(hashes, present); err != nil {
-		return fs.goneFor(&spec, part.readError(err))
-	}
-	return nil
-}
-
 // goneFor returns what to tell a replica of an error: that a slice has gone meanwhile says nothing of its generation.
 func (fs *Filters) goneFor(spec *bigset.SliceSpec, err error) error {
 	if !errors.Is(err, bigset.ErrNoFilter) {
@@ -290,6 +270,15 @@ func (fs *Filters) goneFor(spec *bigset.SliceSpec, err error) error {
 
 // knownSlice returns a slice that another replica speaks of, or nil where the store does not have it. It allocates nothing.
 func (fs *Filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
+	f, err := fs.knownFilter(spec)
+	if f == nil || err != nil {
+		return nil, err
+	}
+	return f.known(spec)
+}
+
+// knownFilter returns the filter of a slice that another replica speaks of, or nil where the store has none of the generation.
+func (fs *Filters) knownFilter(spec *bigset.SliceSpec) (*Filter, error) {
 	fs.mu.RLock()
 	f, dropped := fs.byName[string(spec.Name)], fs.dropped[string(spec.Name)].Generation
 	fs.mu.RUnlock()
@@ -299,6 +288,11 @@ func (fs *Filters) knownSlice(spec *bigset.SliceSpec) (*filterSlice, error) {
 	if f == nil || f.generation < spec.Generation {
 		return nil, nil
 	}
+	return f, nil
+}
+
+// known returns a slice of the filter, of its generation, or nil where the store does not have it.
+func (f *Filter) known(spec *bigset.SliceSpec) (*filterSlice, error) {
 	if int(spec.Slice) >= len(f.slices) {
 		return nil, differs(spec)
 	}

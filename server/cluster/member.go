@@ -143,7 +143,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		q.DW = coord.None
 	}
 	m.co, err = coord.New(coord.Options{
-		Place: m.placeSet, PlaceSlice: m.placeSlice,
+		Place: m.placeSet, PlaceSlice: m.placeSlice, PlaceSlices: m.placeSlices,
 		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
@@ -176,6 +176,18 @@ func (m *Member) placeSlice(filter []byte, slice uint32) coord.Placement[peer.Sl
 		return place(l, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice), l.moment().slices)
 	}
 	return coord.Placement[peer.SliceReplica]{}
+}
+
+// placeSlices is placeSlice for many slices of a filter, at one moment.
+func (m *Member) placeSlices(filter []byte) func(slice uint32) coord.Placement[peer.SliceReplica] {
+	l := m.live.Load()
+	if l == nil {
+		return func(uint32) (none coord.Placement[peer.SliceReplica]) { return none }
+	}
+	kept := l.moment().slices
+	return func(slice uint32) coord.Placement[peer.SliceReplica] {
+		return place(l, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice), kept)
+	}
 }
 
 func (m *Member) shares() []coord.Share {

@@ -27,8 +27,9 @@ type sliceGroup struct {
 // sliceGroups puts parts together, and returns those that are to be done by themselves: of ranges that move, with too many keys, or alone in their group.
 func (c *Coordinator) sliceGroups(f *Filter, q Quorum, parts []*part) (groups []*sliceGroup, left []*part) {
 	known := map[*peer.SliceReplica]*sliceGroup{} // by the list of replicas, where several slices have one list
+	at := c.placeSlices(f.Name)
 	for _, p := range parts {
-		_, l := place(c.opt.PlaceSlice(f.Name, p.slice), q)
+		_, l := place(at(p.slice), q)
 		var g *sliceGroup
 		if len(l.read) > 0 && l.lists == nil {
 			g = known[&l.read[0]]
@@ -56,6 +57,14 @@ func (c *Coordinator) sliceGroups(f *Filter, q Quorum, parts []*part) (groups []
 		return len(g.parts) == 1
 	})
 	return groups, left
+}
+
+// placeSlices returns who holds the slices of a filter.
+func (c *Coordinator) placeSlices(filter []byte) func(slice uint32) Placement[peer.SliceReplica] {
+	if c.opt.PlaceSlices != nil {
+		return c.opt.PlaceSlices(filter)
+	}
+	return func(slice uint32) Placement[peer.SliceReplica] { return c.opt.PlaceSlice(filter, slice) }
 }
 
 func notMany(rep peer.SliceReplica) bool {

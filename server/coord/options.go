@@ -56,6 +56,8 @@ type Options struct {
 	Place func(set []byte) Placement[peer.Replica]
 	// PlaceSlice returns who holds a slice of a filter. Default nil: there are no filters. It must not block.
 	PlaceSlice func(filter []byte, slice uint32) Placement[peer.SliceReplica]
+	// PlaceSlices returns a function that says who holds the slices of one filter at one moment, for a request on many of them. Default: PlaceSlice.
+	PlaceSlices func(filter []byte) func(slice uint32) Placement[peer.SliceReplica]
 	// Quorum is what requests have that do not say otherwise; default N 3, R 2, W 2, DW 2.
 	Quorum Quorum
 	// Timeout is how long an operation may take until its answer; default 10 s.

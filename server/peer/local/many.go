@@ -68,12 +68,19 @@ func (l *Replica) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups [
 	for i := range groups {
 		n += len(groups[i].Hashes)
 	}
-	all, present := make([]peer.SliceAnswers, len(groups)), make([]bool, n)
+	checks, present := make([]filters.SliceCheck, len(groups)), make([]bool, n)
 	for i := range groups {
 		n := len(groups[i].Hashes)
-		spec.Slice, all[i].Answers, present = groups[i].Slice, present[:n:n], present[n:]
-		if err := l.store.Filters().CheckSlice(ctx, spec, groups[i].Hashes, all[i].Answers); err != nil {
-			all[i] = peer.SliceAnswers{Err: l.present(err)}
+		checks[i] = filters.SliceCheck{Slice: groups[i].Slice, Hashes: groups[i].Hashes, Present: present[:n:n]}
+		present = present[n:]
+	}
+	l.store.Filters().CheckSlices(ctx, spec, checks)
+	all := make([]peer.SliceAnswers, len(groups))
+	for i := range checks {
+		if err := checks[i].Err; err != nil {
+			all[i].Err = l.present(err)
+		} else {
+			all[i].Answers = checks[i].Present
 		}
 	}
 	if err := l.wholeSlices(); err != nil { // what was read may be what a drop of the range has left

@@ -1,0 +1,67 @@
+package filters
+
+import (
+	"context"
+
+	"bigset"
+	"bigset/bloomslice"
+)
+
+// CheckSlice reports which keys are in the slice, by their hashes. In one that is not here is none. Errors are those of MarkSlice.
+func (fs *Filters) CheckSlice(ctx context.Context, spec bigset.SliceSpec, hashes []bloomslice.Hash, present []bool) error {
+	one := [1]SliceCheck{{Slice: spec.Slice, Hashes: hashes, Present: present}}
+	fs.CheckSlices(ctx, spec, one[:])
+	return one[0].Err
+}
+
+// SliceCheck is a question for keys of one slice, and what has come of it.
+type SliceCheck struct {
+	Slice   uint32
+	Hashes  []bloomslice.Hash
+	Present []bool // as long as Hashes; set to which keys are there
+
+	Err error // set to the error that CheckSlice would return
+
+	part *filterSlice
+}
+
+// CheckSlices does what CheckSlice does for several slices of a filter, and sets of each what has come of it. The spec's slice is not looked at.
+func (fs *Filters) CheckSlices(ctx context.Context, spec bigset.SliceSpec, all []SliceCheck) {
+	err := fs.db.Enter()
+	if err == nil {
+		defer fs.db.Leave()
+		err = ctx.Err()
+	}
+	var f *Filter
+	if err == nil {
+		f, err = fs.knownFilter(&spec)
+	}
+	for i := range all {
+		c := &all[i]
+		clear(c.Present[:len(c.Hashes)])
+		spec.Slice, c.part = c.Slice, nil
+		if c.Err = err; err != nil {
+			continue
+		}
+		if c.Err = spec.CheckHashes(c.Hashes); c.Err == nil && f != nil {
+			c.part, c.Err = f.known(&spec)
+		}
+	}
+	var hits, keys uint64
+	for i := range all {
+		c := &all[i]
+		if c.part == nil || c.Err != nil {
+			continue
+		}
+		n, err := c.part.present(c.Hashes, c.Present)
+		if err != nil {
+			spec.Slice = c.Slice
+			c.Err = fs.goneFor(&spec, c.part.readError(err))
+			continue
+		}
+		hits, keys = hits+n, keys+uint64(len(c.Hashes))
+	}
+	if keys > 0 {
+		f.counted().checks.add(hits, keys-hits)
+	}
+}
