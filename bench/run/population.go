@@ -29,8 +29,6 @@ type population struct {
 const (
 	// goneMax is how many removed elements are remembered, to be looked up.
 	goneMax = 256
-	// sequenceMax is the greatest sequence number.
-	sequenceMax = 1<<32 - 1
 	// sparePlaces is how many places of removed elements are kept in any case.
 	sparePlaces = 64
 )
@@ -40,7 +38,7 @@ func newPopulation(dots bool) *population { return &population{kept: dots} }
 // len returns the number of live elements.
 func (p *population) len() int { return p.live }
 
-// add takes a new element, the youngest, and returns its sequence number. There must be one left: next is at most sequenceMax.
+// add takes a new element, the youngest, and returns its sequence number. A client may have 2^32 of them in a set.
 func (p *population) add(dot uint64) (seq uint64) {
 	seq = p.next
 	p.next++
