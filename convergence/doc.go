@@ -52,6 +52,10 @@
 // answer ErrNotReady until then: an empty answer would count to a quorum. The quorums are W, a majority of the replicas, and any
 // R with R+W > N.
 //
+// What the verdict rests on is declared in System: which set it is (Spec), and how its replicas hear of each other (BestEffort,
+// Buffers, CausalNet). docs/convergence.md has a line for each kind. A failure says what it rests on, and which other declarations
+// would accept it.
+//
 // # Failures
 //
 // A failing schedule is run again to see whether it fails each time, then shrunk: by halves of its steps, single steps,

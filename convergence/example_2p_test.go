@@ -58,6 +58,8 @@ func Example_twoPhase() {
 	// 2p-set: 1000 schedules, no violation
 	// 2p-set: lost at step 6: replica A: "a" is not shown, although its add of step 6 was acknowledged and nobody removed it
 	// shrunk from 25 to 3 steps
+	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
+	// if that is more than is promised, declare less; accepted is: Spec TwoPhase{}
 	//
 	// convergence script 1
 	// system 2p-set

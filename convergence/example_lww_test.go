@@ -76,6 +76,8 @@ func Example_lastWriterWins() {
 	// lww-set: 1000 schedules, no violation
 	// lww-set: lost at step 24: replica A: "a" is not shown, although its add of step 20 was acknowledged and nobody removed it
 	// shrunk from 25 to 3 steps
+	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
+	// if that is more than is promised, declare less; accepted is: Spec LastWriterWins{}
 	//
 	// convergence script 1
 	// system lww-set

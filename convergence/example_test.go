@@ -109,6 +109,8 @@ func Example_violation() {
 	// Output:
 	// forgetful: resurrected at step 25: replica A: "a" is shown by add 0-1 of step 9, which was removed or replaced
 	// shrunk from 25 to 4 steps
+	// it rests on: Spec AddWins{}; and that a delivered message has effect at once, whatever has not come yet
+	// if that is more than is promised, declare less; accepted is: CausalNet
 	//
 	// convergence script 1
 	// system forgetful

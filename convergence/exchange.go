@@ -91,6 +91,9 @@ func (w *world) exchangeBy(mode string) error {
 	if mode == "repair" && !repairs {
 		mode = "messages"
 	}
+	if mode == "messages" && w.sys.BestEffort {
+		mode = "repair"
+	}
 	if _, ok := w.nodes[0].rep.(Copier); mode == "copies" && !ok {
 		mode = "messages"
 	}
@@ -124,22 +127,39 @@ func (w *world) canRepair() bool {
 	return ok
 }
 
-// deliverAll gives every message of an operation to every replica, newest or oldest first.
+// deliverAll gives every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
 func (w *world) deliverAll() error {
-	steps := slices.Sorted(maps.Keys(w.msgs))
+	var all []*message
+	for _, step := range slices.Sorted(maps.Keys(w.msgs)) {
+		for _, m := range w.msgs[step] {
+			if !m.repair && m.to < 0 {
+				all = append(all, m)
+			}
+		}
+	}
 	backwards := w.rand.IntN(2) == 0
 	for _, n := range w.nodes {
-		if backwards {
-			slices.Reverse(steps)
+		if backwards && !w.sys.CausalNet {
+			slices.Reverse(all)
 		}
-		for _, step := range steps {
-			for _, m := range w.msgs[step] {
-				if m.repair || m.to >= 0 {
-					continue
-				}
-				if err := w.deliver(m, n); err != nil {
-					return fmt.Errorf("replica %c does not take the message of step %d: %w", letter(n.id), step, err)
-				}
+		if err := w.deliverList(all, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) deliverList(all []*message, n *node) error {
+	for again := true; again; {
+		again = false
+		for _, m := range all {
+			if !w.due(m, n) {
+				continue
+			}
+			if err := w.deliver(m, n); err != nil {
+				return fmt.Errorf("replica %c does not take the message of step %d: %w", letter(n.id), m.step, err)
+			}
+			if again = again || w.sys.CausalNet; !w.sys.CausalNet {
 				n.learn(m.sure)
 			}
 		}
@@ -174,6 +194,7 @@ func (w *world) repairPair(a, b *node) error {
 		return fmt.Errorf("replica %c does not answer: %w", letter(b.id), err)
 	}
 	b.maybe.union(a.maybe)
+	w.lww.tick(w.h, b)
 	for _, msg := range out {
 		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, maybe: b.maybe, repair: true}, a); err != nil {
 			return fmt.Errorf("replica %c does not take an answer: %w", letter(a.id), err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -74,6 +75,11 @@ type Failure struct {
 	Runs      int     // how often the schedule was run again
 	Failed    int     // how often it failed in those runs: less than Runs if the replicas do not replay exactly
 	Shrunk    bool    // the script is shorter than the schedule
+	// Rests is what of the System's declaration the verdict rests on; empty where it rests on nothing declared.
+	Rests string
+	// Others are declarations, each with one thing changed, with which the script and some more schedules violate nothing. If the
+	// system promises no more than one of them, it has to be declared; otherwise it is broken.
+	Others []string
 }
 
 // String prints the failure for people.
@@ -88,7 +94,17 @@ func (f *Failure) String() string {
 	default:
 		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
 	}
-	return s + "\n" + f.Script.String()
+	return s + f.rests() + "\n" + f.Script.String()
+}
+
+func (f *Failure) rests() (s string) {
+	if f.Rests != "" {
+		s = fmt.Sprintf("it rests on: %s\n", f.Rests)
+	}
+	if len(f.Others) > 0 {
+		s += fmt.Sprintf("if that is more than is promised, declare less; accepted is: %s\n", strings.Join(f.Others, ", or "))
+	}
+	return s
 }
 
 // Explore runs generated schedules until one violates the specification, or the options or ctx end it. A violation is no error:
@@ -99,9 +115,9 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	can, v := probe(sys)
-	if v != nil {
-		return r, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+	can, err := probe(sys)
+	if err != nil {
+		return r, err
 	}
 	can.expect(&r.Stats)
 	start, told := time.Now(), time.Now()
@@ -119,7 +135,7 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 		r.Schedules++
 		r.Shapes[s.Shape]++
 		if v := runScript(sys, s, &r.Stats, false); v != nil {
-			r.Failure = explain(sys, s, v, &o)
+			r.Failure = explain(sys, can, s, v, &o)
 			break
 		}
 	}
@@ -163,7 +179,7 @@ func mix(seed, n uint64) uint64 {
 }
 
 // explain runs a failing schedule again, shrinks it, and writes into it what each step does.
-func explain(sys System, s *Script, v *Violation, o *Options) *Failure {
+func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Failure {
 	f := &Failure{Violation: v, Script: s, Steps: len(s.Steps), Runs: o.Replays}
 	for range f.Runs {
 		if again := runScript(sys, s, newStats(), false); again != nil && again.Kind == v.Kind {
@@ -185,12 +201,18 @@ func explain(sys System, s *Script, v *Violation, o *Options) *Failure {
 			break
 		}
 	}
+	if again == 1 {
+		f.Rests, f.Others = declared(sys, can, f.Script, f.Violation, o)
+	}
 	return f
 }
 
 // Replay runs a script that Run, Explore or a person wrote. It returns nil when nothing is violated. An error that wraps
 // ErrScript says that the script can't be read, or is of another system.
 func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
+	if err := sys.check(); err != nil {
+		return nil, nil, err
+	}
 	s, err := ReadScript(in)
 	if err != nil {
 		return nil, nil, err
@@ -207,9 +229,9 @@ func Generate(sys System, o Options, n int) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	can, v := probe(sys)
-	if v != nil {
-		return nil, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+	can, err := probe(sys)
+	if err != nil {
+		return nil, err
 	}
 	return generate(sys, can, &o, mix(o.Seed, uint64(n))), nil
 }

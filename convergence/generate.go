@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"fmt"
 	"math/rand/v2"
 )
 
@@ -12,13 +13,16 @@ type abilities struct {
 }
 
 // probe opens a replica to see what it can do.
-func probe(sys System) (a abilities, v *Violation) {
+func probe(sys System) (a abilities, err error) {
+	if err := sys.check(); err != nil {
+		return a, err
+	}
 	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
 	if v := w.guard(w.open); v != nil {
-		return a, v
+		return a, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
 	}
 	r := w.nodes[0].rep
 	_, a.batch = r.(Batcher)
@@ -37,7 +41,7 @@ func probe(sys System) (a abilities, v *Violation) {
 		kinds[w.spec.Gen(w.rand, []string{"a"}).Kind] = true
 	}
 	a.removes = kinds["add"] && kinds["remove"]
-	return a, nil
+	return a, sys.fits(a)
 }
 
 // gen makes one schedule. It looks at no replica, only at the numbers of the steps it has made, so that the schedule is a

@@ -24,9 +24,16 @@ type System struct {
 	Spec Spec
 	// Merge begins a streaming read of several replicas at once. Nil: the system has none.
 	Merge func(from []Replica, r *rand.Rand) (Reader, error)
-	// Buffers says that a delivered message may have no effect until others have come, as causal delivery has it. The kit then
-	// asks nothing of a delivery before everything is exchanged.
+	// BestEffort says that a message may have no effect, or be lost for good: anti-entropy brings everything (Repairer). The kit
+	// then asks nothing of a delivery, and exchanges by anti-entropy. It is for sets that only gossip, and for deltas that are
+	// dropped when they come with gaps.
+	BestEffort bool
+	// Buffers says that a delivered message may have no effect until those have come that its author knew of, as a replica has it
+	// that puts messages into causal order itself. The kit asks for its effect when they have.
 	Buffers bool
+	// CausalNet says that the replicas rely on a net that delivers each message once, after those that its author had. The kit's
+	// net does so then; what a crash took is delivered again.
+	CausalNet bool
 	// Retries says that a replica knows an operation by its Op.ID from when it has done it, or was given its message, for as
 	// long as it has the operation. Asked again it does nothing, and answers as before: with the same tags, and messages that
 	// tell of the first try. The kit then has clients ask again, at any replica, whatever was answered, and takes all tries for

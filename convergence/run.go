@@ -43,8 +43,8 @@ func Run(t T, sys System, o Options) *Report {
 	if r.Failure != nil {
 		t.Fatalf("seed %d, schedule %d: %v\n%s", o.Seed, r.Schedules, r.Failure, save(sys, r.Failure.Script))
 	}
-	t.Logf("%d schedules, %d operations, %d checks in %v; faults %v; reached %v", r.Schedules, r.Operations, r.Checks,
-		r.Elapsed.Round(time.Millisecond), r.Faults, r.Sometimes)
+	t.Logf("%d schedules, %d operations, %d checks in %v; faults %v; reached %v; never %v", r.Schedules, r.Operations, r.Checks,
+		r.Elapsed.Round(time.Millisecond), r.Faults, r.Sometimes, r.Never())
 	return r
 }
 

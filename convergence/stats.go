@@ -93,10 +93,7 @@ func (w *world) countOvertaken(m *message, to int) {
 	m.sure.each(func(i int) bool {
 		found := false
 		if w.h.adds.has(i) && !w.nodes[to].sure.has(i) {
-			w.h.sure[i].each(func(k int) bool {
-				found = w.h.kills.has(k) && w.nodes[to].sure.has(k)
-				return !found
-			})
+			found = w.h.among(w.h.kills, w.nodes[to].sure, func(k int) bool { return w.h.seen[k].has(i) })
 		}
 		if found {
 			w.stats.Sometimes["remove delivered before what it removes"]++

@@ -85,6 +85,7 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 			n.maybe.union(v.maybe) // a context tells what its reader had seen
 		}
 	}
+	w.lww.tick(w.h, n)
 	e, err := n.effect(ops)
 	n.touched = true
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrNotReady) {
@@ -144,7 +145,7 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 		batch = w.batches
 	}
 	for i, op := range ops {
-		ev := Event{Op: op, Replica: n.id, Step: w.step.N, Stamp: w.clock*1000 + n.skew, Failed: unsure, batch: batch}
+		ev := Event{Op: op, Replica: n.id, Step: w.step.N, Stamp: w.now(n), Failed: unsure, batch: batch, life: n.start}
 		if e.Tags != nil {
 			ev.Tag = e.Tags[i]
 			w.tagged = w.tagged || ev.Tag != ""
@@ -158,7 +159,12 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 			w.say("%s is %s", op.Elem, ev.Tag)
 		}
 		w.countConcurrent(n, op)
-		group.add(w.h.record(ev, w.observed(op, from[i], ops[i].Context == nil, group)))
+		w.lww.times(w.h, n, &ev)
+		o := w.observed(op, from[i], ops[i].Context == nil, group)
+		if w.own && op.Kind == "add" {
+			o.replaces = n.id
+		}
+		group.add(w.h.record(ev, o, n.since))
 	}
 	n.maybe.union(group)
 	if unsure {
@@ -170,25 +176,29 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 
 // done notes that a replica has surely done a group of events, and sends its messages.
 func (w *world) done(n *node, group bitset, e Effect) {
+	deps := n.maybe.clone()
+	if w.sys.CausalNet {
+		deps = n.sure.clone()
+	}
 	n.learn(group)
 	if e.Durable {
 		w.acknowledge(n, group)
 	}
-	for _, data := range e.Out {
-		w.send(&message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone()})
-	}
+	w.drain(n)
+	w.tell(n, group, deps, e.Out)
 }
 
 // learn notes events that a replica did or was told of by their messages.
 func (n *node) learn(group bitset) {
 	n.sure.union(group)
 	n.ids.union(group)
+	n.since.union(group)
 }
 
 // observed returns what the author of an operation had seen: a view, and earlier operations of its batch where it named no
 // context.
 func (w *world) observed(op Op, v *seenView, none bool, group bitset) observation {
-	o := observation{sure: v.sure, maybe: v.maybe, exact: w.tagged, tags: map[elemTag]bool{}}
+	o := observation{sure: v.sure, maybe: v.maybe, exact: w.tagged, tags: map[elemTag]bool{}, replaces: -1}
 	if none && group != nil {
 		o.sure, o.maybe = v.sure.clone(), v.maybe.clone()
 		o.sure.union(group)
@@ -218,52 +228,6 @@ func (w *world) acknowledge(n *node, set bitset) {
 		w.h.acks[i] |= 1 << n.id
 		return true
 	})
-}
-
-func (w *world) send(m *message) {
-	m.step = w.step.N
-	w.msgs[m.step] = append(w.msgs[m.step], m)
-}
-
-func (w *world) deliverStep(s *Step) error {
-	list := w.msgs[s.Ref]
-	if s.Sub >= len(list) {
-		return fmt.Errorf("%w: no such message", errSkip)
-	}
-	m := list[s.Sub]
-	to := s.B
-	if m.to >= 0 {
-		to = m.to
-	}
-	if w.apart(m.from, to) {
-		return fmt.Errorf("%w: partitioned", errSkip)
-	}
-	w.countDelivery(m, to)
-	if err := w.deliver(m, w.nodes[to]); err != nil {
-		w.stats.Errors++
-		w.say("%v", err)
-	}
-	return nil
-}
-
-func (w *world) deliver(m *message, n *node) error {
-	n.touched = true
-	m.seen[n.id]++
-	durable, err := n.rep.Receive(m.data)
-	n.maybe.union(m.maybe)
-	n.mixed = n.mixed || m.repair
-	if err != nil {
-		return err
-	}
-	w.stats.Deliveries++
-	if w.sys.Buffers {
-		return nil
-	}
-	n.learn(m.sure)
-	if durable {
-		w.acknowledge(n, m.sure)
-	}
-	return nil
 }
 
 func (w *world) sync(n *node) error {

@@ -31,7 +31,9 @@ type world struct {
 	reads   []*reading
 	copies  [][]*copying // by source, then target
 	side    uint32       // a partition: the replicas on one side
-	tagged  bool         // the system names its adds
+	lww     LastWriterWins
+	own     bool // AddWins.ReplaceOwn
+	tagged  bool // the system names its adds
 	batches int
 	failed  bool // an operation was answered by an error
 	damaged bool
@@ -47,6 +49,9 @@ type node struct {
 	sure    bitset          // events that it has applied and not lost
 	durable bitset          // those that it acknowledged for ever
 	maybe   bitset          // events that can have come to it, by any way
+	since   bitset          // those that it did, or was told of by their messages, since it was opened
+	waiting []*message      // that it may hold back until others have come
+	late    int64           // the latest time that its clock can have, by LastWriterWins.Time
 	ids     bitset          // those of sure that it did or was told of by their messages: it knows their ids
 	idsKept bitset          // the same after a crash
 	loose   map[string]bool // elements that were damaged here
@@ -62,9 +67,13 @@ type message struct {
 	to, from    int // to is -1 for every replica
 	data        []byte
 	sure, maybe bitset
+	deps        bitset // what its author knew of when it sent it
 	repair      bool
 	step        int
-	seen        [replicasMax]int // how often each replica was given it
+	all         []*message        // those of its operation: together they tell of it
+	seen        [replicasMax]int  // how often each replica was given it
+	life        [replicasMax]int  // the life in which each took it last; 0 is none
+	kept        [replicasMax]bool // and whether that is durable
 }
 
 type question struct {
@@ -100,6 +109,10 @@ var errSkip = errors.New("skipped")
 func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace,
 		views: map[int]*seenView{}, tries: map[int]*tried{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
+	w.lww, _ = w.spec.(LastWriterWins)
+	if a, ok := w.spec.(AddWins); ok {
+		w.own = a.ReplaceOwn
+	}
 	w.pcg = rand.NewPCG(s.Seed, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
@@ -141,10 +154,14 @@ func (w *world) open() *Violation {
 func (w *world) start(n *node, disk any, moved bool) *Violation {
 	rep, err := w.sys.Open(Env{
 		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand,
-		Now:       func() int64 { return w.clock*1000 + n.skew },
+		Now:       func() int64 { return w.now(n) },
 		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
 	})
 	n.start++
+	n.since, n.waiting = nil, nil
+	if err == nil && rep == nil {
+		err = errors.New("Open returned neither a replica nor an error")
+	}
 	if err != nil {
 		n.closed = true
 		return bad(Failed, "replica %c does not open: %v", letter(n.id), err)
@@ -152,6 +169,12 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 	n.rep, n.closed = rep, false
 	return nil
 }
+
+// epoch is what clocks show before the first step: far enough from 0 that none shows less.
+const epoch = 1_000_000_000
+
+// now is what a replica's clock shows.
+func (w *world) now(n *node) int64 { return epoch + w.clock*1000 + n.skew }
 
 func (w *world) close() {
 	for _, r := range w.reads {
@@ -269,7 +292,7 @@ func (w *world) torn(n *node, view *View) *Violation {
 		switch {
 		case contains(it.Tags, e.Tag):
 			shown++
-		case !(AddWins{}).killed(&Reading{h: w.h}, i, w.h.maybe, n.maybe, true):
+		case !(AddWins{ReplaceOwn: w.own}).mayBeKilled(&Reading{h: w.h}, i, n.maybe, true):
 			missing++
 		}
 		if shown > 0 && missing > 0 {
