@@ -153,6 +153,7 @@ func (s AddWins) lives(r *Reading, i int) bool {
 	}
 	e := &r.h.events[i]
 	return !r.h.among(r.h.elems[e.Op.Elem], r.may, func(j int) bool {
+		// Of two at once one comes later here, and it alone counts.
 		replaces := r.h.guess[j].has(i) || s.ReplaceOwn && r.h.events[j].Replica == e.Replica
 		return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j)
 	})

@@ -127,7 +127,7 @@ func accepts(sys System, can abilities, s *Script, o *Options) bool {
 		return false
 	}
 	for i := range otherSchedules {
-		if runScript(sys, generate(sys, can, o, mix(o.Seed, uint64(i))), newStats(), false) != nil {
+		if runScript(sys, generate(sys, can, o, i), newStats(), false) != nil {
 			return false
 		}
 	}

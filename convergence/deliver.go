@@ -1,12 +1,16 @@
 package convergence
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 )
 
 func (w *world) send(m *message) {
-	m.step = w.step.N
+	if w.step != nil {
+		m.step = w.step.N
+	}
+	m.copy = bytes.Clone(m.data)
 	w.msgs[m.step] = append(w.msgs[m.step], m)
 }
 
@@ -74,7 +78,13 @@ func (w *world) preceded(m *message, n *node, count bitset) bool {
 func (w *world) deliver(m *message, n *node) error {
 	n.touched = true
 	m.seen[n.id]++
+	if v := m.intact("after it had sent it", w.nodes[m.from]); v != nil && w.found == nil {
+		w.found = v
+	}
 	durable, err := n.rep.Receive(m.data)
+	if v := m.intact("that it was given", n); v != nil && w.found == nil {
+		w.found = v
+	}
 	n.maybe.union(m.maybe)
 	n.mixed = n.mixed || m.repair
 	w.lww.tick(w.h, n)

@@ -16,6 +16,7 @@ type Options struct {
 	Duration  time.Duration // stop after this time; 0 is no limit
 	Replicas  int           // of each schedule, 1 to 8; 0 is a mixture of 2 to 5
 	Steps     int           // a schedule has from 10 to about as many steps; 0 is 70
+	Elements  []string      // that operations name; nil is a mixture of plain, odd and long ones
 	Shapes    []string      // only schedules of these shapes, see ShapeNames; nil is all
 	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. For replicas with
 	// goroutines of their own, that fail sometimes only, it is also how often each step of shrinking is tried: give more.
@@ -131,7 +132,7 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 			told = now
 			o.Progress(r)
 		}
-		s := generate(sys, can, &o, mix(o.Seed, uint64(i)))
+		s := generate(sys, can, &o, i)
 		r.Schedules++
 		r.Shapes[s.Shape]++
 		if v := runScript(sys, s, &r.Stats, false); v != nil {
@@ -233,5 +234,5 @@ func Generate(sys System, o Options, n int) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	return generate(sys, can, &o, mix(o.Seed, uint64(n))), nil
+	return generate(sys, can, &o, n), nil
 }

@@ -60,12 +60,9 @@ func (h *history) record(e Event, o observation, heard bitset) int {
 	h.events = append(h.events, e)
 	sure, guess := o.sure.clone(), o.maybe.clone()
 	guess.union(sure)
-	if o.exact {
-		h.related(e.Op, func(i int) bool {
-			old := &h.events[i]
-			if old.Op.Kind != "add" || old.Tag == "" {
-				return true
-			}
+	h.related(e.Op, func(i int) bool {
+		old := &h.events[i]
+		if exact := o.exact && old.Op.Kind == "add" && old.Tag != ""; exact {
 			if o.tags[elemTag{old.Op.Elem, old.Tag}] {
 				sure.add(i)
 				guess.add(i)
@@ -77,8 +74,13 @@ func (h *history) record(e Event, o observation, heard bitset) int {
 				guess.remove(i)
 			}
 			return true
-		})
-	}
+		}
+		// What the author knows as undone already its operation need not name.
+		if sure.has(i) && h.observedBy(i, o.maybe) {
+			sure.remove(i)
+		}
+		return true
+	})
 	if o.replaces >= 0 {
 		h.elems[e.Op.Elem].each(func(i int) bool {
 			if old := &h.events[i]; old.Op.Kind == "add" && old.Replica == o.replaces {
@@ -105,10 +107,10 @@ func (h *history) related(op Op, do func(i int) bool) {
 	}
 }
 
-// observedBy reports whether an event of the set may have observed event i, and can have killed it.
+// observedBy reports whether an event of the set may have observed event i and can have undone it: any an add, an add a remove.
 func (h *history) observedBy(i int, set bitset) bool {
-	return h.among(h.elems[h.events[i].Op.Elem], set, func(j int) bool { return h.guess[j].has(i) }) ||
-		h.among(h.clears, set, func(j int) bool { return h.guess[j].has(i) })
+	test := func(j int) bool { return h.guess[j].has(i) && (h.adds.has(i) || h.adds.has(j)) }
+	return h.among(h.elems[h.events[i].Op.Elem], set, test) || h.among(h.clears, set, test)
 }
 
 // among reports whether a common member of two sets passes the test.

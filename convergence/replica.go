@@ -34,6 +34,9 @@ type System struct {
 	// CausalNet says that the replicas rely on a net that delivers each message once, after those that its author had. The kit's
 	// net does so then; what a crash took is delivered again.
 	CausalNet bool
+	// Parallel says that Do may be called by two goroutines at once. Some schedules do that then. They are marked, and run more
+	// often when they fail: a schedule says nothing of who comes first.
+	Parallel bool
 	// Retries says that a replica knows an operation by its Op.ID from when it has done it, or was given its message, for as
 	// long as it has the operation. Asked again it does nothing, and answers as before: with the same tags, and messages that
 	// tell of the first try. The kit then has clients ask again, at any replica, whatever was answered, and takes all tries for
@@ -58,6 +61,9 @@ type Env struct {
 	Disk any
 	// Moved says that Disk is a backup: newer writes are lost, acknowledged ones too.
 	Moved bool
+	// Base is where a replica that numbers its operations may begin to count, as if it had done so many before: 0, or a number a
+	// little below 2^8, 2^16 or 2^32. It is the same for all replicas of a schedule.
+	Base uint64
 	// Now is the replica's clock: it stands still within a step, grows between steps, and differs between replicas when the
 	// schedule says so.
 	Now func() int64
@@ -67,11 +73,11 @@ type Env struct {
 	Sometimes func(state string)
 }
 
-// A Replica is one copy of the data. One goroutine calls it. Values that it is given belong to the kit, values that it
+// A Replica is one copy of the data. One goroutine calls it, but for System.Parallel. Values that it is given belong to the kit, values that it
 // returns to it from then on.
 //
 // What else a replica can do it says by implementing Batcher, Durable, Backuper, DiskFaulter, Repairer, Copier, Leaver,
-// Maintainer, Damager, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
+// Resender, Maintainer, Damager, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
 type Replica interface {
 	// Do runs a client's operation here.
 	Do(op Op) (Effect, error)
@@ -167,6 +173,12 @@ type DiskFaulter interface {
 type Repairer interface {
 	Ask() ([]byte, error)
 	Answer(ask []byte) ([][]byte, error)
+}
+
+// A Resender keeps the messages of its operations until they have left. It is asked after each restart for those of which it does
+// not know whether they have; they may be known to others.
+type Resender interface {
+	Unsent() ([][]byte, error)
 }
 
 // A Copier fills itself from another replica of its kind, step by step, while both are written.

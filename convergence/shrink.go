@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"math/bits"
 	"slices"
 )
 
@@ -19,22 +20,34 @@ func shrink(sys System, s *Script, v *Violation, runs, again int) (*Script, *Vio
 	h.keep(h.best.before(v.Step))
 	for {
 		size := h.best.size()
+		h.reads()
 		h.replicas()
 		h.chunks()
 		h.elements()
 		h.operations()
+		h.numbers()
+		h.references()
 		if h.best.size() >= size || h.tries <= 0 {
 			return h.best, h.v
 		}
 	}
 }
 
-// size orders scripts: fewer steps first, then fewer operations, replicas, contexts and elements.
+// size orders scripts: fewer steps first, then fewer operations, replicas, contexts, elements, and steps that nobody reads.
 func (s *Script) size() (n int) {
 	n = s.Replicas
+	if s.Base > 0 {
+		n++
+	}
 	elems := map[string]bool{}
 	for i := range s.Steps {
 		n += 100
+		if s.Steps[i].Unread {
+			n++
+		}
+		if s.Steps[i].Kind == "fill" {
+			n += 100 * bits.Len(uint(s.Steps[i].Arg))
+		}
 		for _, o := range s.Steps[i].Ops {
 			n += 10
 			if o.Ctx > 0 {
@@ -104,7 +117,33 @@ func (h *shrinker) replicas() {
 		for i := range c.Steps {
 			c.Steps[i].rename(r)
 		}
-		h.keep(c)
+		if h.keep(c) {
+			continue
+		}
+		for q := range r { // what it does, another one may do
+			c := h.whole()
+			c.Replicas--
+			for i := range c.Steps {
+				c.Steps[i].become(r, q)
+				c.Steps[i].rename(r)
+			}
+			if h.keep(c) {
+				break
+			}
+		}
+	}
+}
+
+// become has replica q do what r did.
+func (t *Step) become(r, q int) {
+	if t.A == r {
+		t.A = q
+	}
+	if t.B == r {
+		t.B = q
+	}
+	if t.Set>>r&1 != 0 {
+		t.Set |= 1 << q
 	}
 }
 
@@ -132,26 +171,11 @@ func (t *Step) rename(r int) {
 
 // elements makes one element of two.
 func (h *shrinker) elements() {
-	var elems []string
-	for _, t := range h.best.Steps {
-		for _, o := range t.Ops {
-			if o.Op.Elem != "" && !slices.Contains(elems, o.Op.Elem) {
-				elems = append(elems, o.Op.Elem)
-			}
-		}
-	}
-	slices.Sort(elems)
+	elems := h.best.elements()
 	for i := len(elems) - 1; i > 0; i-- {
-		c := h.best.filter(func(Step) bool { return true })
-		for _, t := range c.Steps {
-			for k := range t.Ops {
-				if t.Ops[k].Op.Elem == elems[i] {
-					t.Ops[k].Op.Elem = elems[0]
-				}
-			}
-		}
-		h.keep(c)
+		h.renameElem(elems[i], elems[0])
 	}
+	h.plainly()
 }
 
 // operations removes single operations of batches, and contexts.

@@ -35,6 +35,7 @@ const (
 	Failed       = "failed"       // an error where there must be none
 	Panicked     = "panicked"     // the replica panicked
 	Unverifiable = "unverifiable" // a replica's own check failed
+	Changed      = "changed"      // a replica changed bytes that belong to the kit: a message, or a context
 	NeverReady   = "never-ready"  // a replica does not become ready although everything was copied to it
 )
 

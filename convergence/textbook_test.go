@@ -75,3 +75,23 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestFindsAll runs the same sets broken in the ways in which real ones were. The default of 1,000 schedules must find each.
+func TestFindsAll(t *testing.T) {
+	for _, b := range textbook.Bugs() {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			r := explore(t, b.Broken, convergence.Options{})
+			f := r.Failure
+			if f == nil {
+				t.Fatalf("%s: not found in %d schedules, %v", b.What, r.Schedules, r.Elapsed)
+			}
+			correct := *f.Script
+			correct.System = b.Correct.Name
+			if v, s, err := convergence.Replay(b.Correct, strings.NewReader(correct.String())); v != nil || err != nil {
+				t.Errorf("the correct set fails it too: %v, %v\n%v", v, err, s)
+			}
+			t.Logf("%s: schedule %d, %v, %d steps\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), len(f.Script.Steps), f)
+		})
+	}
+}

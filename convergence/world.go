@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 )
 
@@ -35,7 +36,10 @@ type world struct {
 	own     bool // AddWins.ReplaceOwn
 	tagged  bool // the system names its adds
 	batches int
-	failed  bool // an operation was answered by an error
+	failed  bool // an operation was answered by an error, or its messages are lost for good
+	lost    bool // messages are lost for good
+	bulk    int  // bytes of messages of fills
+	found   *Violation
 	damaged bool
 }
 
@@ -60,12 +64,14 @@ type node struct {
 	refill  bool            // it did so again after a crash: that it was filled is not durable
 	touched bool            // by this step
 	closed  bool
+	gone    bool // for good
 }
 
 // message is what travels by the net.
 type message struct {
 	to, from    int // to is -1 for every replica
 	data        []byte
+	copy        []byte // of data, to see that nobody changes it
 	sure, maybe bitset
 	deps        bitset // what its author knew of when it sent it
 	repair      bool
@@ -100,6 +106,7 @@ type seenView struct {
 	View
 	sure, maybe bitset
 	loose       map[string]bool
+	unread      bool // what would have been shown is not known
 }
 
 // errSkip is how a step says that it can't be done.
@@ -153,7 +160,7 @@ func (w *world) open() *Violation {
 
 func (w *world) start(n *node, disk any, moved bool) *Violation {
 	rep, err := w.sys.Open(Env{
-		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand,
+		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand, Base: w.s.Base,
 		Now:       func() int64 { return w.now(n) },
 		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
 	})
@@ -167,7 +174,7 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 		return bad(Failed, "replica %c does not open: %v", letter(n.id), err)
 	}
 	n.rep, n.closed = rep, false
-	return nil
+	return w.resend(n)
 }
 
 // epoch is what clocks show before the first step: far enough from 0 that none shows less.
@@ -199,9 +206,13 @@ func (w *world) do() *Violation {
 	case err != nil:
 		w.stats.Skipped++
 		w.say("%v", err)
+	case w.found != nil:
+		v = w.found
 	default:
 		w.stats.Steps++
-		v = w.look()
+		if !s.Unread {
+			v = w.look()
+		}
 	}
 	if w.trace {
 		s.pretty = strings.Join(w.note, "; ")
@@ -221,7 +232,7 @@ func (w *world) say(format string, args ...any) {
 // look checks what every touched replica shows.
 func (w *world) look() *Violation {
 	for _, n := range w.nodes {
-		if !n.touched {
+		if !n.touched || n.gone {
 			continue
 		}
 		n.touched = false
@@ -311,6 +322,20 @@ func contains(tags []string, tag string) bool {
 	return false
 }
 
+// shownMax is how many elements of a view are printed.
+const shownMax = 20
+
+// show writes an element for people.
+func show(elem string) string {
+	if len(elem) > 40 {
+		return fmt.Sprintf("%q...(%d bytes)", elem[:8], len(elem))
+	}
+	if plain(elem) == elem {
+		return elem
+	}
+	return strconv.Quote(elem)
+}
+
 // String returns a view as {a b[tag tag]}.
 func (v View) String() string {
 	var b strings.Builder
@@ -319,7 +344,11 @@ func (v View) String() string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(it.Elem)
+		if i == shownMax {
+			fmt.Fprintf(&b, "... %d in all", len(v.Items))
+			break
+		}
+		b.WriteString(show(it.Elem))
 		if len(it.Tags) > 0 {
 			b.WriteString(fmt.Sprint(it.Tags))
 		}

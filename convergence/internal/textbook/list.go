@@ -175,6 +175,7 @@ func Bugs() (list []Bug) {
 	add("counter-wraps", "a counter wraps at 256", set(setOptions{}))
 	add("actor-mod-5", "replicas 0 and 5 are one actor", set(setOptions{}))
 	add("page-of-1000", "a page ends at 1,000 elements, and there is no next", set(setOptions{}))
+	add("counter-of-16-bits", "a counter wraps at 65,536", set(setOptions{}))
 	add("clock-not-joined", "a Lamport clock does not join what it receives", clock(lww{spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}))
 	add("ties-by-arrival", "of equal times what comes last decides", clock(lww{}))
 	return list

@@ -53,6 +53,7 @@ type item struct {
 
 func openSet(env convergence.Env, o setOptions) *orset {
 	s := &orset{env: env, o: o, actor: env.ID + 8*env.Start, live: map[string][]dot{}, dead: map[dot]bool{}, known: map[dot]bool{}, have: map[dot]bool{}, seen: clock{}}
+	s.n = env.Base
 	switch o.bug {
 	case "actor-mod-5":
 		s.actor = env.ID % 5
@@ -141,6 +142,8 @@ func (s *orset) mint() dot {
 	switch s.o.bug {
 	case "counter-wraps":
 		s.n %= 256
+	case "counter-of-16-bits":
+		s.n %= 1 << 16
 	case "highest-live":
 		s.n = 1
 		for _, dots := range s.live {
