@@ -123,15 +123,20 @@ func otherSpecs(spec Spec) (list []Spec) {
 
 // accepts reports whether another declaration passes the script, and some schedules of its own.
 func accepts(sys System, can abilities, s *Script, o *Options) bool {
-	if sys.check() != nil || sys.fits(can) != nil || runScript(sys, s, newStats(), false) != nil {
+	if sys.check() != nil || sys.fits(can) != nil || failsAgain(sys, s, o) {
 		return false
 	}
 	for i := range otherSchedules {
-		if runScript(sys, generate(sys, can, o, i), newStats(), false) != nil {
+		if failsAgain(sys, generate(sys, can, o, i), o) {
 			return false
 		}
 	}
 	return true
+}
+
+func failsAgain(sys System, s *Script, o *Options) bool {
+	v, _ := watched(sys, s, false, o.StepLimit)
+	return v != nil
 }
 
 // specName writes a specification as it is declared, without what is not set.

@@ -23,16 +23,23 @@ type Options struct {
 	Replays int
 	// ShrinkRuns limits how many runs shrinking takes; 0 is 5,000.
 	ShrinkRuns int
+	// StepLimit is how long a step may take before it counts as hung; 0 is 20 seconds, less than 0 is no limit.
+	StepLimit time.Duration
+	// Workers is how many schedules run at once; 0 is one. Open is called by so many goroutines at once. What is found does not
+	// depend on it: the failure that is reported is that of the first schedule that fails.
+	Workers int
 	// Progress, if it is set, is called about ten times a second, from the goroutine that runs the schedules. It may read the
 	// report until it returns.
 	Progress func(*Report)
+
+	before func(n int) // is told of each schedule before it runs
 }
 
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Replicas < 0 || o.Replicas > replicasMax:
 		return o, fmt.Errorf("convergence: %d replicas; there are 1 to %d", o.Replicas, replicasMax)
-	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.Duration < 0:
+	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.Duration < 0 || o.Workers < 0:
 		return o, errors.New("convergence: a negative option")
 	}
 	for _, name := range o.Shapes {
@@ -46,6 +53,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.Steps = orElse(o.Steps, 70)
 	o.Replays = orElse(o.Replays, 3)
 	o.ShrinkRuns = orElse(o.ShrinkRuns, 5000)
+	o.Workers = orElse(o.Workers, 1)
+	if o.StepLimit == 0 {
+		o.StepLimit = stepLimit
+	}
 	return o, nil
 }
 
@@ -95,7 +106,11 @@ func (f *Failure) String() string {
 	default:
 		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
 	}
-	return s + f.rests() + "\n" + f.Script.String()
+	s += f.rests() + "\n" + f.Script.String()
+	if f.Violation.Stack != "" {
+		s += "\n" + f.Violation.Stack + "\n"
+	}
+	return s
 }
 
 func (f *Failure) rests() (s string) {
@@ -122,24 +137,32 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	}
 	can.expect(&r.Stats)
 	start, told := time.Now(), time.Now()
-	for i := 0; o.Schedules == 0 || i < o.Schedules; i++ {
-		now := time.Now()
-		r.Elapsed = now.Sub(start)
-		if ctx.Err() != nil || o.Duration > 0 && r.Elapsed >= o.Duration {
-			break
+	run := func(n int) outcome {
+		s := generate(sys, can, &o, n)
+		if o.before != nil {
+			o.before(n)
 		}
-		if o.Progress != nil && now.Sub(told) >= 100*time.Millisecond {
-			told = now
+		v, stats := watched(sys, s, false, o.StepLimit)
+		return outcome{n, s, v, stats}
+	}
+	next := func(got outcome) bool {
+		r.Schedules++
+		r.Shapes[got.s.Shape]++
+		r.add(got.stats)
+		if got.v != nil {
+			r.Failure = explain(sys, can, got.s, got.v, &o)
+			return false
+		}
+		r.Elapsed = time.Since(start)
+		if o.Progress != nil && time.Since(told) >= 100*time.Millisecond {
+			told = time.Now()
 			o.Progress(r)
 		}
-		s := generate(sys, can, &o, i)
-		r.Schedules++
-		r.Shapes[s.Shape]++
-		if v := runScript(sys, s, &r.Stats, false); v != nil {
-			r.Failure = explain(sys, can, s, v, &o)
-			break
-		}
+		return true
 	}
+	each(ctx, o.Workers, run, next, func(n int) bool {
+		return (o.Schedules == 0 || n < o.Schedules) && (o.Duration == 0 || time.Since(start) < o.Duration)
+	})
 	r.Elapsed = time.Since(start)
 	return r, nil
 }
@@ -182,8 +205,11 @@ func mix(seed, n uint64) uint64 {
 // explain runs a failing schedule again, shrinks it, and writes into it what each step does.
 func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Failure {
 	f := &Failure{Violation: v, Script: s, Steps: len(s.Steps), Runs: o.Replays}
+	if v.Kind == Hung {
+		f.Runs = 1
+	}
 	for range f.Runs {
-		if again := runScript(sys, s, newStats(), false); again != nil && again.Kind == v.Kind {
+		if again, _ := watched(sys, s, false, o.StepLimit); again != nil && again.Kind == v.Kind {
 			f.Failed++
 		}
 	}
@@ -194,10 +220,10 @@ func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Fa
 	if f.Failed < f.Runs {
 		again = o.Replays
 	}
-	f.Script, f.Violation = shrink(sys, s, v, o.ShrinkRuns, again)
+	f.Script, f.Violation = shrink(sys, s, v, o, again)
 	f.Shrunk = len(f.Script.Steps) < f.Steps
 	for range again {
-		if v := runScript(sys, f.Script, newStats(), true); v != nil && v.Kind == f.Violation.Kind {
+		if v, _ := watched(sys, f.Script, true, o.StepLimit); v != nil && v.Kind == f.Violation.Kind {
 			f.Violation = v
 			break
 		}
@@ -221,7 +247,8 @@ func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
 	if s.System != sys.Name {
 		return nil, s, fmt.Errorf("%w: it is of system %q, this is %q", ErrScript, s.System, sys.Name)
 	}
-	return runScript(sys, s, newStats(), true), s, nil
+	v, _ := watched(sys, s, true, stepLimit)
+	return v, s, nil
 }
 
 // Generate returns the schedule that Explore would run as its n-th, from 0. The same arguments give the same schedule.

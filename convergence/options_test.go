@@ -133,7 +133,7 @@ func TestRetries(t *testing.T) {
 			return &retrying{s.(*ORSet), map[string][]byte{}, forget}, err
 		}}
 	}
-	r := explore(t, sys(false, true), convergence.Options{Schedules: 3000})
+	r := explore(t, sys(false, true), convergence.Options{Schedules: 1000})
 	for _, state := range []string{"retry answered as before", "retry where the first try was not known"} {
 		if r.Failure != nil || r.Sometimes[state] == 0 {
 			t.Errorf("%s: %d times, %v", state, r.Sometimes[state], r.Failure)

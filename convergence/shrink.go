@@ -3,6 +3,7 @@ package convergence
 import (
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // shrinker makes a failing script shorter. A candidate stays only if it fails by the same kind of violation.
@@ -11,12 +12,16 @@ type shrinker struct {
 	best  *Script
 	v     *Violation
 	tries int // runs left
+	limit time.Duration
 	again int // how often a candidate is run before it counts as passing; 1 if the failure replays exactly
 }
 
 // shrink returns the shortest script that it finds within so many runs, and its violation.
-func shrink(sys System, s *Script, v *Violation, runs, again int) (*Script, *Violation) {
-	h := &shrinker{sys: sys, best: s, v: v, tries: runs, again: again}
+func shrink(sys System, s *Script, v *Violation, o *Options, again int) (*Script, *Violation) {
+	h := &shrinker{sys: sys, best: s, v: v, tries: o.ShrinkRuns, again: again, limit: o.StepLimit}
+	if v.Kind == Hung { // each try that fails takes as long, and leaves a goroutine behind
+		h.tries, h.limit = min(h.tries, hungTries), min(h.limit, hungLimit)
+	}
 	h.keep(h.best.before(v.Step))
 	for {
 		size := h.best.size()
@@ -32,6 +37,11 @@ func shrink(sys System, s *Script, v *Violation, runs, again int) (*Script, *Vio
 		}
 	}
 }
+
+const (
+	hungTries = 60
+	hungLimit = time.Second / 2
+)
 
 // size orders scripts: fewer steps first, then fewer operations, replicas, contexts, elements, and steps that nobody reads.
 func (s *Script) size() (n int) {
@@ -66,7 +76,7 @@ func (h *shrinker) keep(c *Script) bool {
 			return false
 		}
 		h.tries--
-		if v := runScript(h.sys, c, newStats(), false); v != nil && v.Kind == h.v.Kind {
+		if v, _ := watched(h.sys, c, false, h.limit); v != nil && v.Kind == h.v.Kind {
 			h.best, h.v = c, v
 			return true
 		}

@@ -20,6 +20,8 @@ type Violation struct {
 	Kind string // one of the constants below: shrinking keeps it
 	Step int    // the number of the step at which it showed
 	Text string
+	// Stack is where a replica panicked, or where it was when it hung.
+	Stack string
 }
 
 // Kinds of violations.
@@ -34,6 +36,7 @@ const (
 	Diverged     = "diverged"     // replicas differ after everything was exchanged
 	Failed       = "failed"       // an error where there must be none
 	Panicked     = "panicked"     // the replica panicked
+	Hung         = "hung"         // a step did not end
 	Unverifiable = "unverifiable" // a replica's own check failed
 	Changed      = "changed"      // a replica changed bytes that belong to the kit: a message, or a context
 	NeverReady   = "never-ready"  // a replica does not become ready although everything was copied to it

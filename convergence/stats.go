@@ -45,6 +45,22 @@ func newStats() *Stats {
 	return s
 }
 
+// add adds what one schedule did.
+func (s *Stats) add(o *Stats) {
+	s.Steps += o.Steps
+	s.Skipped += o.Skipped
+	s.Operations += o.Operations
+	s.Deliveries += o.Deliveries
+	s.Checks += o.Checks
+	s.Errors += o.Errors
+	for k, n := range o.Faults {
+		s.Faults[k] += n
+	}
+	for k, n := range o.Sometimes {
+		s.Sometimes[k] += n
+	}
+}
+
 // never returns the names whose count is 0, ascending.
 func never(list map[string]int) (names []string) {
 	for k, n := range list {

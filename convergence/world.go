@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // world runs one script from scratch.
@@ -113,7 +115,7 @@ type seenView struct {
 var errSkip = errors.New("skipped")
 
 // runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
-func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
+func runScript(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (v *Violation) {
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace,
 		views: map[int]*seenView{}, tries: map[int]*tried{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
 	w.lww, _ = w.spec.(LastWriterWins)
@@ -128,8 +130,14 @@ func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
 	}
 	for i := range s.Steps {
 		w.step = &s.Steps[i]
+		if at != nil {
+			at.Store(int64(w.step.N))
+		}
 		if v := w.guard(w.do); v != nil {
 			v.Step = w.step.N
+			if w.trace && v.Kind == Panicked {
+				w.step.pretty = strings.Join(append(w.note, ""), "; ") + "!! panicked"
+			}
 			return v
 		}
 	}
@@ -141,6 +149,7 @@ func (w *world) guard(do func() *Violation) (v *Violation) {
 	defer func() {
 		if p := recover(); p != nil {
 			v = bad(Panicked, "%v", p)
+			v.Stack = trimStack(string(debug.Stack()))
 		}
 	}()
 	return do()

@@ -152,20 +152,23 @@ func (s *logSet) Receive(msg []byte) (durable bool, err error) {
 	return false, s.write(r)
 }
 
-func (s *logSet) tags(elem string) (tags []string) {
+func (s *logSet) tags(elem string) []string { return s.present()[elem] }
+
+// present returns the elements that are there, with their tags.
+func (s *logSet) present() map[string][]string {
+	all := map[string][]string{}
 	for _, t := range slices.Sorted(maps.Keys(s.adds)) {
-		if s.adds[t] == elem && !s.removed[t] {
-			tags = append(tags, t)
+		if !s.removed[t] {
+			all[s.adds[t]] = append(all[s.adds[t]], t)
 		}
 	}
-	return tags
+	return all
 }
 
 func (s *logSet) Read() (v convergence.View, err error) {
-	for _, e := range slices.Compact(slices.Sorted(maps.Values(s.adds))) {
-		if tags := s.tags(e); tags != nil {
-			v.Items = append(v.Items, convergence.Item{Elem: e, Tags: tags})
-		}
+	all := s.present()
+	for _, e := range slices.Sorted(maps.Keys(all)) {
+		v.Items = append(v.Items, convergence.Item{Elem: e, Tags: all[e]})
 	}
 	return v, nil
 }
