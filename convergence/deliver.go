@@ -82,6 +82,7 @@ func (w *world) deliver(m *message, n *node) error {
 		w.found = v
 	}
 	durable, err := n.rep.Receive(m.data)
+	w.settleDown()
 	if v := m.intact("that it was given", n); v != nil && w.found == nil {
 		w.found = v
 	}

@@ -253,7 +253,7 @@ func (w *world) equal() (*Violation, error) {
 }
 
 func sameItem(a, b Item) bool {
-	if a.Elem != b.Elem || len(a.Tags) != len(b.Tags) {
+	if a.Elem != b.Elem || len(a.Tags) != len(b.Tags) || !slices.Equal(a.Values, b.Values) {
 		return false
 	}
 	for _, t := range a.Tags {

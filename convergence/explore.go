@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -101,6 +102,8 @@ func (f *Failure) String() string {
 	case f.Runs == 0:
 	case f.Failed == 0:
 		s += fmt.Sprintf("the schedule of %d steps did not fail again in %d runs, and is not shrunk\n", f.Steps, f.Runs)
+	case f.Failed < f.Runs && f.parallel():
+		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: two clients at once (both) do not replay exactly\n", f.Steps, f.Failed, f.Runs)
 	case f.Failed < f.Runs:
 		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: the replicas do not replay exactly\n", f.Steps, f.Failed, f.Runs)
 	default:
@@ -111,6 +114,10 @@ func (f *Failure) String() string {
 		s += "\n" + f.Violation.Stack + "\n"
 	}
 	return s
+}
+
+func (f *Failure) parallel() bool {
+	return slices.ContainsFunc(f.Script.Steps, func(s Step) bool { return s.Kind == "both" })
 }
 
 func (f *Failure) rests() (s string) {
@@ -189,10 +196,19 @@ func (a abilities) expect(s *Stats) {
 	if a.retries {
 		s.Sometimes["retry answered as before"], s.Sometimes["retry where the first try was not known"] = 0, 0
 	}
+	if a.durable && (a.repair || a.resend) {
+		s.Faults["crash-in-operation"] = 0
+	}
+	if a.parallel {
+		s.Sometimes["two clients at once"] = 0
+	}
 	if a.repair {
 		s.Sometimes["everything exchanged by repair"] = 0
 	}
 }
+
+// bothRuns is how often at least a failing schedule runs again that has two clients at once.
+const bothRuns = 10
 
 // mix spreads seeds, so that neighbouring runs share no schedule (splitmix64).
 func mix(seed, n uint64) uint64 {
@@ -208,6 +224,9 @@ func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Fa
 	if v.Kind == Hung {
 		f.Runs = 1
 	}
+	if f.parallel() {
+		f.Runs = max(f.Runs, bothRuns)
+	}
 	for range f.Runs {
 		if again, _ := watched(sys, s, false, o.StepLimit); again != nil && again.Kind == v.Kind {
 			f.Failed++
@@ -218,7 +237,7 @@ func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Fa
 	}
 	again := 1
 	if f.Failed < f.Runs {
-		again = o.Replays
+		again = f.Runs
 	}
 	f.Script, f.Violation = shrink(sys, s, v, o, again)
 	f.Shrunk = len(f.Script.Steps) < f.Steps

@@ -74,7 +74,12 @@ type openRead struct {
 // generate makes the n-th schedule.
 func generate(sys System, can abilities, o *Options, nth int) *Script {
 	seed := mix(o.Seed, uint64(nth))
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, 1)), can: can, spec: sys.spec(), away: -1}
+	return generateFrom(sys, can, o, nth, seed, rand.NewPCG(seed, 1))
+}
+
+// generateFrom makes a schedule of what a source says.
+func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, from rand.Source) *Script {
+	g := &gen{Rand: rand.New(from), can: can, spec: sys.spec(), away: -1}
 	n := o.Replicas
 	if n == 0 {
 		n = []int{2, 3, 3, 3, 3, 4, 5}[g.IntN(7)]

@@ -107,9 +107,9 @@ func (h *history) related(op Op, do func(i int) bool) {
 	}
 }
 
-// observedBy reports whether an event of the set may have observed event i and can have undone it: any an add, an add a remove.
+// observedBy reports whether an event of the set may have observed event i and can have undone it: any of them, but a remove is undone by an add only.
 func (h *history) observedBy(i int, set bitset) bool {
-	test := func(j int) bool { return h.guess[j].has(i) && (h.adds.has(i) || h.adds.has(j)) }
+	test := func(j int) bool { return h.guess[j].has(i) && (h.events[i].Op.Kind != "remove" || h.adds.has(j)) }
 	return h.among(h.elems[h.events[i].Op.Elem], set, test) || h.among(h.clears, set, test)
 }
 

@@ -73,7 +73,7 @@ func (s LastWriterWins) Judge(r *Reading) *Violation {
 		})
 }
 
-// after reports whether operation i, an add or a remove, surely decides over j, which is the other of them.
+// after reports whether operation i surely decides over j.
 func (s LastWriterWins) after(h *history, i, j int) bool {
 	a, b := &h.events[i], &h.events[j]
 	if s.counts() && h.heard[i].has(j) {
@@ -82,15 +82,17 @@ func (s LastWriterWins) after(h *history, i, j int) bool {
 	return a.early > b.late || a.early == b.late && s.favours(a, b)
 }
 
+func removes(e *Event) bool { return e.Op.Kind == "remove" || e.Op.Kind == "delete" }
+
 // favours reports whether a decides over b if their times are equal.
 func (s LastWriterWins) favours(a, b *Event) bool {
 	switch s.Tie {
 	case TieReplica:
 		return a.Replica > b.Replica
 	case TieAdd:
-		return a.Op.Kind == "add"
+		return removes(b) && !removes(a)
 	case TieRemove:
-		return a.Op.Kind == "remove"
+		return removes(a) && !removes(b)
 	}
 	return false
 }

@@ -22,6 +22,9 @@ type System struct {
 	Open func(env Env) (Replica, error)
 	// Spec says what a replica has to show. Nil is AddWins{}.
 	Spec Spec
+	// Share makes a value that the replicas of one schedule share, as a network, a block service or a namespace: Env.Shared. Nil:
+	// they share nothing.
+	Share func() any
 	// Merge begins a streaming read of several replicas at once. Nil: the system has none.
 	Merge func(from []Replica, r *rand.Rand) (Reader, error)
 	// BestEffort says that a message may have no effect, or be lost for good: anti-entropy brings everything (Repairer). The kit
@@ -56,6 +59,8 @@ type Env struct {
 	ID       int // the replica's number, from 0
 	Replicas int // how many there are
 	Start    int // how often it was opened before: no two of its lives have the same
+	// Shared is what System.Share returned at the beginning of this schedule.
+	Shared any
 	// Disk is what Durable.Crash or Durable.Stop of its last life returned, or an earlier Backuper.Backup; nil at the first
 	// start, and when the disk was lost (Start is then above 0). A backup may be opened more than once.
 	Disk any
@@ -77,7 +82,7 @@ type Env struct {
 // returns to it from then on.
 //
 // What else a replica can do it says by implementing Batcher, Durable, Backuper, DiskFaulter, Repairer, Copier, Leaver,
-// Resender, Maintainer, Damager, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
+// Resender, Maintainer, Damager, Quieter, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
 type Replica interface {
 	// Do runs a client's operation here.
 	Do(op Op) (Effect, error)
@@ -92,9 +97,9 @@ type Replica interface {
 
 // Op is a client's operation.
 type Op struct {
-	Kind string // "add", "remove" or "clear"; others by the system's Spec
+	Kind string // "add", "remove" or "clear"; others by the system's Spec, as "inc" of a Counter
 	Elem string // empty for "clear"
-	Arg  []byte // by the Spec; nil with the specifications of this package
+	Arg  []byte // by the Spec: of Counter, Register and LWWMap; nil with those of sets
 	// Context is what a view gave for this element (for "clear" its Whole), of any replica and any age. Nil: the client names
 	// none, and the operation has seen what its replica shows at that moment, earlier operations of its batch included.
 	Context []byte
@@ -120,6 +125,9 @@ type Item struct {
 	// Tags names the adds by which it is present. With tags the kit knows exactly what an operation had seen, without it
 	// works with what must and what may have been seen.
 	Tags []string
+	// Values are what it holds, in ascending order, for types that are no sets: the number of a Counter, the values of a Register or
+	// an LWWMap.
+	Values []string
 	// Context is what a client passes to a later operation on this element; nil if the system has no contexts.
 	Context []byte
 }
@@ -211,6 +219,14 @@ type Maintainer interface {
 // must bring it back: the kit damages only what another replica has.
 type Damager interface {
 	Damage(elem string) (bool, error)
+}
+
+// A Quieter works on in goroutines of its own after Do, Receive, Answer and Open have returned. After each step the kit waits until
+// every replica is quiet: has taken all that it was given, and waits for more. What it has to send it returns all the same, in
+// Effect.Out. Where no real input or output is involved, a test inside testing/synctest.Test needs no Quiet: synctest.Wait at the
+// end of Receive does it.
+type Quieter interface {
+	Quiet() bool
 }
 
 // A Verifier checks its own invariants. It is asked after every step that touched the replica.

@@ -197,7 +197,9 @@ func (o ScriptOp) append(b []byte) []byte {
 	if o.Op.Elem != "" {
 		b = append(append(b, ' '), plain(o.Op.Elem)...)
 	}
-	if o.Op.Arg != nil {
+	if text := plain(string(o.Op.Arg)); len(o.Op.Arg) > 0 && text == string(o.Op.Arg) {
+		b = append(append(b, " value="...), text...)
+	} else if o.Op.Arg != nil {
 		b = fmt.Appendf(b, " arg=%x", o.Op.Arg)
 	}
 	if o.Ctx > 0 {
@@ -404,6 +406,8 @@ func (o *ScriptOp) parse(w string, first bool) (err error) {
 		o.Op.Elem, err = parseWord(w)
 	case ok && key == "ctx":
 		o.Ctx, err = number(value, 1, 1<<30)
+	case ok && key == "value" && value != "":
+		o.Op.Arg = []byte(value)
 	case ok && key == "arg":
 		if o.Op.Arg, err = hex.DecodeString(value); err != nil {
 			err = fmt.Errorf("want hexadecimal digits, have %q", value)

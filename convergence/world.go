@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // world runs one script from scratch.
@@ -40,6 +41,7 @@ type world struct {
 	batches int
 	failed  bool // an operation was answered by an error, or its messages are lost for good
 	lost    bool // messages are lost for good
+	shared  any  // System.Share
 	bulk    int  // bytes of messages of fills
 	found   *Violation
 	damaged bool
@@ -119,6 +121,9 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace,
 		views: map[int]*seenView{}, tries: map[int]*tried{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
 	w.lww, _ = w.spec.(LastWriterWins)
+	if m, ok := w.spec.(LWWMap); ok {
+		w.lww = LastWriterWins(m)
+	}
 	if a, ok := w.spec.(AddWins); ok {
 		w.own = a.ReplaceOwn
 	}
@@ -156,6 +161,9 @@ func (w *world) guard(do func() *Violation) (v *Violation) {
 }
 
 func (w *world) open() *Violation {
+	if w.sys.Share != nil {
+		w.shared = w.sys.Share()
+	}
 	for i := range w.s.Replicas {
 		n := &node{id: i, loose: map[string]bool{}, touched: true}
 		w.nodes = append(w.nodes, n)
@@ -169,7 +177,7 @@ func (w *world) open() *Violation {
 
 func (w *world) start(n *node, disk any, moved bool) *Violation {
 	rep, err := w.sys.Open(Env{
-		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand, Base: w.s.Base,
+		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand, Base: w.s.Base, Shared: w.shared,
 		Now:       func() int64 { return w.now(n) },
 		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
 	})
@@ -210,6 +218,7 @@ func (w *world) do() *Violation {
 	w.pcg.Seed(w.s.Seed, uint64(s.N))
 	w.note = w.note[:0]
 	v, err := w.run(s)
+	w.settleDown()
 	switch {
 	case v != nil:
 	case err != nil:
@@ -230,6 +239,20 @@ func (w *world) do() *Violation {
 		}
 	}
 	return v
+}
+
+// quietPause is how long the kit waits before it asks again whether a replica is quiet.
+const quietPause = 20 * time.Microsecond
+
+// settleDown waits until all replicas are quiet. One that never is hangs the step.
+func (w *world) settleDown() {
+	for _, n := range w.nodes {
+		if q, ok := n.rep.(Quieter); ok && !n.closed {
+			for !q.Quiet() {
+				time.Sleep(quietPause)
+			}
+		}
+	}
 }
 
 func (w *world) say(format string, args ...any) {
@@ -358,6 +381,9 @@ func (v View) String() string {
 			break
 		}
 		b.WriteString(show(it.Elem))
+		if len(it.Values) > 0 {
+			b.WriteString("=" + strings.Join(it.Values, "|"))
+		}
 		if len(it.Tags) > 0 {
 			b.WriteString(fmt.Sprint(it.Tags))
 		}

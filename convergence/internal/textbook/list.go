@@ -58,7 +58,7 @@ func Correct() (list []convergence.System) {
 		c.sys.Open = func(env convergence.Env) (convergence.Replica, error) { return openRemoveWins(env, c.names), nil }
 		list = append(list, c.sys)
 	}
-	return list
+	return append(list, counters(""), registers(""), lwwMap(""))
 }
 
 var logGossip = setOptions{gapless: true, repair: true}
@@ -175,6 +175,9 @@ func Bugs() (list []Bug) {
 	add("counter-wraps", "a counter wraps at 256", set(setOptions{}))
 	add("actor-mod-5", "replicas 0 and 5 are one actor", set(setOptions{}))
 	add("page-of-1000", "a page ends at 1,000 elements, and there is no next", set(setOptions{}))
+	add("counts-twice", "a message that comes twice is counted twice", counters)
+	add("keeps-one", "of concurrent values one is kept", registers)
+	add("deletes-forgotten", "a delete leaves nothing that an older put could be compared with", lwwMap)
 	add("counter-of-16-bits", "a counter wraps at 65,536", set(setOptions{}))
 	add("clock-not-joined", "a Lamport clock does not join what it receives", clock(lww{spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}))
 	add("ties-by-arrival", "of equal times what comes last decides", clock(lww{}))
