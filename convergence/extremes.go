@@ -92,6 +92,9 @@ func (w *world) populate(n *node, count int) (*Violation, error) {
 			w.failed, e = true, Effect{}
 			w.stats.Errors++
 		}
+		if w.bulk > bulkMax && !w.sys.BestEffort { // nobody will be given them
+			e.Out = nil
+		}
 		if v := w.remember(n, []Op{op}, []*seenView{here}, e, err != nil); v != nil {
 			return v, nil
 		}
