@@ -106,7 +106,7 @@ func TestQuiet(t *testing.T) {
 				return quiet{q}, err
 			}
 			return q, err
-		}}, convergence.Options{Schedules: 300})
+		}}, convergence.Options{Schedules: 100, ShrinkRuns: 100})
 		if (r.Failure == nil) != says {
 			t.Errorf("it says when it is quiet: %v; got %v", says, r.Failure)
 		}

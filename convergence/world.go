@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -241,15 +242,20 @@ func (w *world) do() *Violation {
 	return v
 }
 
-// quietPause is how long the kit waits before it asks again whether a replica is quiet.
-const quietPause = 20 * time.Microsecond
+// quietTries is how often the kit asks whether a replica is quiet before it waits between two questions, and quietPause how long.
+const (
+	quietTries = 1000
+	quietPause = 20 * time.Microsecond
+)
 
 // settleDown waits until all replicas are quiet. One that never is hangs the step.
 func (w *world) settleDown() {
 	for _, n := range w.nodes {
 		if q, ok := n.rep.(Quieter); ok && !n.closed {
-			for !q.Quiet() {
-				time.Sleep(quietPause)
+			for tries := 0; !q.Quiet(); tries++ {
+				if runtime.Gosched(); tries > quietTries {
+					time.Sleep(quietPause)
+				}
 			}
 		}
 	}
