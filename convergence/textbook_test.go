@@ -14,7 +14,11 @@ import (
 // TestAccusesNone runs sets that do what they declare: nothing must be found.
 func TestAccusesNone(t *testing.T) {
 	schedules := tier.Pick(300, 2000, 100_000)
+	share := tier.ShareOf(t, 3, 3)
 	for i, sys := range textbook.Correct() {
+		if !share.Has(i) {
+			continue
+		}
 		t.Run(sys.Name, func(t *testing.T) {
 			t.Parallel()
 			r := explore(t, sys, convergence.Options{Seed: uint64(i), Schedules: schedules})
