@@ -185,7 +185,7 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 	n.start++
 	n.since, n.waiting = nil, nil
 	if err == nil && rep == nil {
-		err = errors.New("Open returned neither a replica nor an error")
+		err = errors.New("its Open returned neither a replica nor an error")
 	}
 	if err != nil {
 		n.closed = true
