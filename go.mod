@@ -15,6 +15,7 @@ require (
 	github.com/twmb/murmur3 v1.2.2
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/perf v0.0.0-20230113213139-801c7ef9e5c5
+	golang.org/x/sys v0.30.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -50,7 +51,6 @@ require (
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	golang.org/x/exp v0.0.0-20230626212559-97b1e661b5df // indirect
-	golang.org/x/sys v0.30.0 // indirect
 	golang.org/x/text v0.22.0 // indirect
 	google.golang.org/protobuf v1.33.0 // indirect
 )

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"bigset/bench/probe"
 	"bigset/bench/system"
 )
 
@@ -253,7 +254,7 @@ func (r *bloomdRunner) connect(name string, s BloomdServer) (*bloomdTarget, erro
 	}
 	t := &bloomdTarget{name: name, server: s, conn: conn, answers: bufio.NewReader(conn)}
 	if s.PID != 0 {
-		t.cpu = func() (time.Duration, error) { return processCPU(s.PID) }
+		t.cpu = func() (time.Duration, error) { return probe.ProcessCPU(s.PID) }
 		if _, err := t.cpu(); err != nil {
 			return nil, errors.Join(fmt.Errorf("bench: CPU time of process %d: %w", s.PID, err), conn.Close())
 		}

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -238,24 +235,4 @@ func (t *bloomdTarget) cpuNow() (time.Duration, error) {
 		return 0, nil
 	}
 	return t.cpu()
-}
-
-// clockTick is the unit of the times in /proc/PID/stat: a hundredth of a second on every Linux.
-const clockTick = 10 * time.Millisecond
-
-// processCPU returns the CPU time of a process, user and system, as Linux tells it.
-func processCPU(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The second field is a name in brackets, which may hold anything.
-	_, rest, ok := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 13 {
-		return 0, fmt.Errorf("odd line %q", text)
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset/bench/probe"
 	"bigset/bench/system"
 )
 
@@ -93,7 +94,7 @@ func TestRunBloomd(t *testing.T) {
 	var a, b plainBloomd
 	c := tinyBloomd(servePlain(t, &a))
 	c.B = BloomdServer{Addr: servePlain(t, &b)}
-	if _, err := processCPU(os.Getpid()); err != nil { // no Linux
+	if _, err := probe.ProcessCPU(os.Getpid()); err != nil { // no Linux
 		c.A.PID = 0
 	}
 	report, err := RunBloomd(context.Background(), c)

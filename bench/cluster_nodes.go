@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"bigset/bench/probe"
 	"bigset/bench/system"
 
 	"bigset/client"
@@ -320,7 +321,7 @@ func (ps *processes) cpu() (total time.Duration, err error) {
 		if p.cmd == nil {
 			continue
 		}
-		d, err := processCPU(p.cmd.Process.Pid)
+		d, err := probe.ProcessCPU(p.cmd.Process.Pid)
 		if err != nil {
 			return 0, err
 		}

@@ -3,7 +3,9 @@ package probe
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 )
 
 func TestTableFiles(t *testing.T) {
@@ -18,5 +20,25 @@ func TestTableFiles(t *testing.T) {
 	}
 	if got := TableFiles(dir); got != 15 {
 		t.Errorf("got %d bytes, want 15: a file with two names counts once", got)
+	}
+}
+
+// TestProcessCPU checks that work of some milliseconds shows in the CPU time of this process, and that of no process is an error.
+func TestProcessCPU(t *testing.T) {
+	before, err := ProcessCPU(os.Getpid())
+	if err != nil {
+		if runtime.GOOS == "linux" {
+			t.Fatal(err)
+		}
+		return
+	}
+	for began := time.Now(); time.Since(began) < 5*time.Millisecond; {
+	}
+	after, err := ProcessCPU(os.Getpid())
+	if err != nil || after-before < time.Millisecond || after-before > time.Minute {
+		t.Errorf("%v of CPU, %v", after-before, err)
+	}
+	if _, err := ProcessCPU(1 << 22); err == nil { // above all numbers of processes
+		t.Error("the CPU time of no process is known")
 	}
 }
