@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"bigset/bench/run"
+	"bigset/bench/spec"
 	"bigset/bench/system"
 )
 
@@ -203,56 +205,17 @@ func beside(what, workload, other string, limit float64) goal {
 		have: speed, limit: limit}
 }
 
-// goals are what each workload must reach.
+// goals are what each workload must reach that is no file: files have assertions.
 func goals(workload, strategy string) []goal {
 	switch workload {
-	case "insert":
-		return []goal{beside("of raw", "insert", "insert", 0.7)}
-	case "insert-observed":
-		return []goal{beside("of raw", "insert-observed", "insert-observed", 0.4)}
-	case "insert-concurrent":
-		g := beside("of raw", "insert-concurrent", "insert-concurrent", 1.0)
-		g.why = "64 goroutines wake for each sync; where a sync is cheap, that decides"
-		return []goal{g}
-	case "insert-batch":
-		return []goal{beside("of raw", "insert-batch", "insert-batch", 0.8)}
-	case "grow":
-		return growGoals()
-	case "remove":
-		return []goal{{what: "of insert", of: pick{workload: "remove", system: system.NameBigset},
-			to: pick{workload: "remove/insert", system: system.NameBigset}, have: speed, limit: 0.8}}
-	case "contains":
-		return containsGoals()
-	case "read":
-		full := beside("full read, of a raw scan", "read", "read", 0.5)
-		full.why = "chunks are memory that the garbage collector takes back, on a core that other work may have"
-		return []goal{full,
-			{what: "first 1,000, of the same in a small set", of: pick{workload: "read/first-1000", system: system.NameBigset},
-				to: pick{workload: "read/first-1000", system: system.NameBigset, smallest: true}, have: speed, limit: 0.9,
-				why: "one seek into a larger store is the difference"},
-		}
-	case "range":
-		return rangeGoals()
 	case "filter":
 		return filterGoals()
-	case "reclaim":
-		return reclaimGoals(strategy)
-	case "churn", "churn-young":
-		return churnGoals(workload, strategy)
-	case "queue":
-		return queueGoals()
-	case "mixed":
-		return mixedGoals(strategy)
 	case "contexts":
 		return contextGoals()
 	case "small-sets":
 		return smallSetGoals()
-	case "cold":
-		return coldGoals()
 	case "drop":
 		return dropGoals()
-	case "cardinality":
-		return cardinalityGoals()
 	case "checkpoint":
 		return checkpointGoals()
 	case "recover":
@@ -283,6 +246,13 @@ func goals(workload, strategy string) []goal {
 		return bloomBigGoals()
 	}
 	return nil
+}
+
+// verdictOf returns the verdict of a workload file's assertion as that of a goal.
+func verdictOf(v run.Verdict) verdict {
+	as := func(r spec.Ref) pick { return pick{workload: r.Row, system: string(r.System), strategy: r.Strategy} }
+	g := goal{what: v.Means, of: as(v.Of), to: as(v.To), atMost: v.AtMost, limit: v.Limit, why: v.Why}
+	return verdict{goal: g, elements: v.Elements, ratio: v.Value, low: v.Low, high: v.High, met: v.State == run.Met, known: v.State != run.NoFigure}
 }
 
 // number writes a figure with as many digits as say something.
