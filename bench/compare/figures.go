@@ -52,6 +52,8 @@ var figures = []Figure{
 	{"share", "1", Less, false},
 	{"errors", "ops", Less, true},
 	{"rss_bytes", "B", Less, true},
+	{"stalls", "times", Less, true},
+	{"keys_tabled", "keys", Less, true},
 }
 
 // FigureList returns all figures that are compared, in the order in which they are shown.

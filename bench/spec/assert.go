@@ -45,8 +45,8 @@ var figures = []Figure{
 	{"rss_bytes", false, "bytes of the process in memory"},
 	{"bytes_below_log", true, "bytes_written without bytes_wal"},
 	{"garbage", true, "keys_dead of what the default strategy leaves: 4,096 or 0.3 of keys_live, whichever is more"},
-	{"stalls", true, "times that writes waited for flushes or compactions"},
-	{"keys_tabled", true, "element keys written to tables, each as often as it was"},
+	{"stalls", false, "times that writes waited for flushes or compactions"},
+	{"keys_tabled", false, "element keys written to tables, each as often as it was"},
 }
 
 // Figures returns the figures that an assertion may name. p50, p99, p999 and cpu are short for p50_us, p99_us, p999_us and cpu_us_per_op.
