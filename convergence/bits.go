@@ -39,17 +39,24 @@ func (b bitset) intersect(o bitset) {
 	}
 }
 
-func (b bitset) clone() bitset { return append(bitset(nil), b...) }
-
-// meets reports whether the sets have a member in common.
-func (b bitset) meets(o bitset) bool {
-	for i := range min(len(b), len(o)) {
-		if b[i]&o[i] != 0 {
-			return true
+// within reports whether o has all members.
+func (b bitset) within(o bitset) bool {
+	for i, w := range b {
+		if w&^at(o, i) != 0 {
+			return false
 		}
 	}
-	return false
+	return true
 }
+
+func at(b bitset, i int) uint64 {
+	if i < len(b) {
+		return b[i]
+	}
+	return 0
+}
+
+func (b bitset) clone() bitset { return append(bitset(nil), b...) }
 
 func (b bitset) each(do func(i int) bool) {
 	for n, w := range b {

@@ -19,12 +19,15 @@
 //
 // # What a schedule does
 //
-// Two to five replicas do concurrent operations, with contexts of any age. Messages are lost, doubled, delayed and reordered,
-// the net is partitioned and healed. What else happens depends on what your replicas can do; they say so by implementing more
+// Two to eight replicas do concurrent operations, with contexts of any age, on elements that are plain, prefixes of each other, empty,
+// not UTF-8 or longer than 2^16 bytes; some schedules begin with a thousand of them (Options.Elements restricts them; an operation that
+// can't be done returns ErrRefused). Messages are lost, doubled, delayed and reordered, the net is partitioned and healed, replicas
+// leave for good, and in some schedules nobody reads for a while. What else happens depends on what your replicas can do; they say so by implementing more
 // interfaces:
 //
 //	Batcher        several operations at once
 //	Durable        Sync, crashes with and without loss of unsynced writes, clean restarts
+//	Resender       with Durable: crashes before a message leaves; anti-entropy allows the same
 //	Backuper       a restored backup
 //	DiskFaulter    I/O errors, a full disk
 //	Repairer       anti-entropy, whose questions and answers travel by the lossy net too
@@ -33,6 +36,8 @@
 //	Maintainer     flushes, compactions, rewrites in the middle of anything
 //	Damager        an element that the disk loses silently
 //	System.Merge   streaming reads of several replicas, with fail-over
+//	Quieter        goroutines of the replica's own, which the kit waits for
+//	System.Parallel two clients at once in one replica
 //	System.Retries clients that ask again under the same id, here or elsewhere
 //	Verifier, Fingerprinter, Dumper   own invariants, the whole state, text for a failure
 //
@@ -52,10 +57,16 @@
 // answer ErrNotReady until then: an empty answer would count to a quorum. The quorums are W, a majority of the replicas, and any
 // R with R+W > N.
 //
+// What the verdict rests on is declared in System: which set it is (Spec), and how its replicas hear of each other (BestEffort,
+// Buffers, CausalNet). docs/convergence.md has a line for each kind. A failure says what it rests on, and which other declarations
+// would accept it.
+//
 // # Failures
 //
 // A failing schedule is run again to see whether it fails each time, then shrunk: by halves of its steps, single steps,
-// replicas, elements, operations of batches and contexts, as long as the same kind of violation stays. The script that is left
+// replicas, elements, operations of batches, contexts, references, numbers, as long as the same kind of violation stays. A panic shows
+// its stack, a step that does not end the stacks of its goroutines (Options.StepLimit). When the process itself ends, the next Run
+// of the system writes the script of the schedule that was running. The script that is left
 // prints as a step a line, with what each did:
 //
 //	9 do A add a                       # a is 0-1; A shows {a[0-1]}; B shows {}
@@ -65,7 +76,8 @@
 //
 // Messages and contexts are named by the step that made them: 9.0 is the first message of step 9. Run writes the script to a
 // file; CONVERGENCE_REPLAY=FILE go test -run TestConverges replays it, and so does Replay. CONVERGENCE_SEED,
-// CONVERGENCE_SCHEDULES and CONVERGENCE_SECONDS go before the options, for a longer run of the same test.
+// CONVERGENCE_SCHEDULES, CONVERGENCE_SECONDS and CONVERGENCE_WORKERS go before the options, for a longer run of the same test. Fuzz makes
+// a schedule of the bytes of go test -fuzz.
 //
 // # Files
 //
@@ -74,7 +86,8 @@
 //
 // # Determinism
 //
-// One goroutine drives everything, and a schedule is a function of its seed. A replica that takes time from Env.Now, randomness
+// One goroutine drives everything, and a schedule is a function of its seed and number, also where several run at once
+// (Options.Workers). A replica that takes time from Env.Now, randomness
 // from Env.Rand and does background work in Maintain replays exactly. One with goroutines of its own may fail only sometimes:
 // the failure says in how many of Options.Replays runs it did, and shrinking tries each candidate as often.
 //
@@ -82,5 +95,6 @@
 //
 // TestBroken breaks a reference replica in 61 ways that real systems have been broken in, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 2,000
-// schedules, from outside.
+// schedules, from outside. TestFindsAll does so with 34 sets that are broken as those of public libraries were, within 1,000.
+// TestAccusesNone runs 36 correct ones, each with what it declares.
 package convergence

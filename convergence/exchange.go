@@ -15,9 +15,13 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	if mode != "messages" && mode != "repair" && mode != "copies" {
 		return nil, fmt.Errorf("%w: unknown mode", errSkip)
 	}
+	if w.bulk > bulkMax && !w.sys.BestEffort {
+		return nil, fmt.Errorf("%w: too many bytes", errSkip)
+	}
 	w.side = 0
 	w.countLost()
-	for _, n := range w.nodes {
+	w.forget()
+	for _, n := range w.living() {
 		if f, ok := n.rep.(DiskFaulter); ok {
 			if err := f.DiskFault(""); err != nil {
 				return bad(Failed, "replica %c: %v", letter(n.id), err), nil
@@ -32,12 +36,12 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	}
 	w.stats.Sometimes["everything exchanged by "+mode]++
 	var must, may bitset
-	for _, n := range w.nodes {
+	for _, n := range w.living() {
 		must.union(n.sure)
 		must.union(n.durable)
 		may.union(n.maybe)
 	}
-	for _, n := range w.nodes {
+	for _, n := range w.living() {
 		n.sure, n.maybe = must.clone(), may.clone()
 		n.loose, n.touched = map[string]bool{}, true
 	}
@@ -46,6 +50,26 @@ func (w *world) exchange(mode string) (*Violation, error) {
 		return v, nil
 	}
 	return w.equal()
+}
+
+// forget loses messages for good, in some schedules: those of operations that their author lost in a crash, or took with it, before
+// anybody was given them. It is for systems whose anti-entropy brings what messages do not.
+func (w *world) forget() {
+	if !w.canRepair() || w.s.Seed%2 == 0 {
+		return
+	}
+	for step, list := range w.msgs {
+		w.msgs[step] = slices.DeleteFunc(list, func(m *message) bool {
+			from := w.nodes[m.from]
+			unheard := m.seen == [replicasMax]int{} && !m.repair && m.to < 0
+			gone := unheard && m.sure != nil && (from.gone || !m.sure.within(from.sure))
+			if gone {
+				w.lost, w.failed = true, true
+				w.stats.Faults["loss-for-good"]++
+			}
+			return gone
+		})
+	}
 }
 
 // fill copies to the replicas that lost their data until they answer.
@@ -91,6 +115,9 @@ func (w *world) exchangeBy(mode string) error {
 	if mode == "repair" && !repairs {
 		mode = "messages"
 	}
+	if mode == "messages" && w.sys.BestEffort {
+		mode = "repair"
+	}
 	if _, ok := w.nodes[0].rep.(Copier); mode == "copies" && !ok {
 		mode = "messages"
 	}
@@ -105,8 +132,8 @@ func (w *world) exchangeBy(mode string) error {
 		return w.deliverAll()
 	case "copies":
 		for range 2 {
-			for _, a := range w.nodes {
-				for _, b := range w.nodes {
+			for _, a := range w.living() {
+				for _, b := range w.living() {
 					if a != b {
 						if err := w.copyAll(a, b); err != nil {
 							return err
@@ -124,22 +151,40 @@ func (w *world) canRepair() bool {
 	return ok
 }
 
-// deliverAll gives every message of an operation to every replica, newest or oldest first.
+// deliverAll gives every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
 func (w *world) deliverAll() error {
-	steps := slices.Sorted(maps.Keys(w.msgs))
-	backwards := w.rand.IntN(2) == 0
-	for _, n := range w.nodes {
-		if backwards {
-			slices.Reverse(steps)
+	var all []*message
+	for _, step := range slices.Sorted(maps.Keys(w.msgs)) {
+		for _, m := range w.msgs[step] {
+			if !m.repair && m.to < 0 {
+				all = append(all, m)
+			}
 		}
-		for _, step := range steps {
-			for _, m := range w.msgs[step] {
-				if m.repair || m.to >= 0 {
-					continue
-				}
-				if err := w.deliver(m, n); err != nil {
-					return fmt.Errorf("replica %c does not take the message of step %d: %w", letter(n.id), step, err)
-				}
+	}
+	backwards := w.rand.IntN(2) == 0
+	for _, n := range w.living() {
+		if backwards && !w.sys.CausalNet {
+			slices.Reverse(all)
+		}
+		if err := w.deliverList(all, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) deliverList(all []*message, n *node) error {
+	for again := true; again; {
+		again = false
+		for _, m := range all {
+			if !w.due(m, n) {
+				continue
+			}
+			if err := w.deliver(m, n); err != nil {
+				return fmt.Errorf("replica %c does not take the message of step %d: %w", letter(n.id), m.step, err)
+			}
+			again = again || w.sys.CausalNet
+			if !w.sys.CausalNet && !w.lost {
 				n.learn(m.sure)
 			}
 		}
@@ -150,8 +195,8 @@ func (w *world) deliverAll() error {
 // repairRounds lets everybody ask everybody, and loses nothing.
 func (w *world) repairRounds() error {
 	for range len(w.nodes) + 2 {
-		for _, a := range w.nodes {
-			for _, b := range w.nodes {
+		for _, a := range w.living() {
+			for _, b := range w.living() {
 				if a == b {
 					continue
 				}
@@ -174,8 +219,9 @@ func (w *world) repairPair(a, b *node) error {
 		return fmt.Errorf("replica %c does not answer: %w", letter(b.id), err)
 	}
 	b.maybe.union(a.maybe)
+	w.lww.tick(w.h, b)
 	for _, msg := range out {
-		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, maybe: b.maybe, repair: true}, a); err != nil {
+		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, copy: slices.Clone(msg), maybe: b.maybe, repair: true}, a); err != nil {
 			return fmt.Errorf("replica %c does not take an answer: %w", letter(a.id), err)
 		}
 	}
@@ -184,30 +230,30 @@ func (w *world) repairPair(a, b *node) error {
 
 // equal checks that all replicas show the same and, if they name their state, are the same.
 func (w *world) equal() (*Violation, error) {
-	first := w.nodes[0]
+	first := w.living()[0]
 	want, err := first.rep.Read()
 	if err != nil {
-		return bad(Failed, "replica A does not answer a read: %v", err), nil
+		return bad(Failed, "replica %c does not answer a read: %v", letter(first.id), err), nil
 	}
-	for _, n := range w.nodes[1:] {
+	for _, n := range w.living()[1:] {
 		have, err := n.rep.Read()
 		if err != nil {
 			return bad(Failed, "replica %c does not answer a read: %v", letter(n.id), err), nil
 		}
 		if !slices.EqualFunc(want.Items, have.Items, sameItem) {
-			return bad(Diverged, "A shows %s, %c shows %s", want, letter(n.id), have), nil
+			return bad(Diverged, "%c shows %s, %c shows %s", letter(first.id), want, letter(n.id), have), nil
 		}
 		a, ok := first.rep.(Fingerprinter)
 		b, ok2 := n.rep.(Fingerprinter)
 		if ok && ok2 && a.Fingerprint() != b.Fingerprint() {
-			return bad(Diverged, "A and %c show the same, and are not the same: %s", letter(n.id), w.dumps(first, n)), nil
+			return bad(Diverged, "%c and %c show the same, and are not the same: %s", letter(first.id), letter(n.id), w.dumps(first, n)), nil
 		}
 	}
 	return nil, nil
 }
 
 func sameItem(a, b Item) bool {
-	if a.Elem != b.Elem || len(a.Tags) != len(b.Tags) {
+	if a.Elem != b.Elem || len(a.Tags) != len(b.Tags) || !slices.Equal(a.Values, b.Values) {
 		return false
 	}
 	for _, t := range a.Tags {

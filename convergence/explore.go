@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,22 +17,30 @@ type Options struct {
 	Duration  time.Duration // stop after this time; 0 is no limit
 	Replicas  int           // of each schedule, 1 to 8; 0 is a mixture of 2 to 5
 	Steps     int           // a schedule has from 10 to about as many steps; 0 is 70
+	Elements  []string      // that operations name; nil is a mixture of plain, odd and long ones
 	Shapes    []string      // only schedules of these shapes, see ShapeNames; nil is all
 	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. For replicas with
 	// goroutines of their own, that fail sometimes only, it is also how often each step of shrinking is tried: give more.
 	Replays int
 	// ShrinkRuns limits how many runs shrinking takes; 0 is 5,000.
 	ShrinkRuns int
+	// StepLimit is how long a step may take before it counts as hung; 0 is 20 seconds, less than 0 is no limit.
+	StepLimit time.Duration
+	// Workers is how many schedules run at once; 0 is one. Open is called by so many goroutines at once. What is found does not
+	// depend on it: the failure that is reported is that of the first schedule that fails.
+	Workers int
 	// Progress, if it is set, is called about ten times a second, from the goroutine that runs the schedules. It may read the
 	// report until it returns.
 	Progress func(*Report)
+
+	before func(n int) // is told of each schedule before it runs
 }
 
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Replicas < 0 || o.Replicas > replicasMax:
 		return o, fmt.Errorf("convergence: %d replicas; there are 1 to %d", o.Replicas, replicasMax)
-	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.Duration < 0:
+	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.Duration < 0 || o.Workers < 0:
 		return o, errors.New("convergence: a negative option")
 	}
 	for _, name := range o.Shapes {
@@ -44,6 +54,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.Steps = orElse(o.Steps, 70)
 	o.Replays = orElse(o.Replays, 3)
 	o.ShrinkRuns = orElse(o.ShrinkRuns, 5000)
+	o.Workers = orElse(o.Workers, 1)
+	if o.StepLimit == 0 {
+		o.StepLimit = stepLimit
+	}
 	return o, nil
 }
 
@@ -74,6 +88,11 @@ type Failure struct {
 	Runs      int     // how often the schedule was run again
 	Failed    int     // how often it failed in those runs: less than Runs if the replicas do not replay exactly
 	Shrunk    bool    // the script is shorter than the schedule
+	// Rests is what of the System's declaration the verdict rests on; empty where it rests on nothing declared.
+	Rests string
+	// Others are declarations, each with one thing changed, with which the script and some more schedules violate nothing. If the
+	// system promises no more than one of them, it has to be declared; otherwise it is broken.
+	Others []string
 }
 
 // String prints the failure for people.
@@ -83,12 +102,32 @@ func (f *Failure) String() string {
 	case f.Runs == 0:
 	case f.Failed == 0:
 		s += fmt.Sprintf("the schedule of %d steps did not fail again in %d runs, and is not shrunk\n", f.Steps, f.Runs)
+	case f.Failed < f.Runs && f.parallel():
+		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: two clients at once (both) do not replay exactly\n", f.Steps, f.Failed, f.Runs)
 	case f.Failed < f.Runs:
 		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: the replicas do not replay exactly\n", f.Steps, f.Failed, f.Runs)
 	default:
 		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
 	}
-	return s + "\n" + f.Script.String()
+	s += f.rests() + "\n" + f.Script.String()
+	if f.Violation.Stack != "" {
+		s += "\n" + f.Violation.Stack + "\n"
+	}
+	return s
+}
+
+func (f *Failure) parallel() bool {
+	return slices.ContainsFunc(f.Script.Steps, func(s Step) bool { return s.Kind == "both" })
+}
+
+func (f *Failure) rests() (s string) {
+	if f.Rests != "" {
+		s = fmt.Sprintf("it rests on: %s\n", f.Rests)
+	}
+	if len(f.Others) > 0 {
+		s += fmt.Sprintf("if that is more than is promised, declare less; accepted is: %s\n", strings.Join(f.Others, ", or "))
+	}
+	return s
 }
 
 // Explore runs generated schedules until one violates the specification, or the options or ctx end it. A violation is no error:
@@ -99,30 +138,38 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	can, v := probe(sys)
-	if v != nil {
-		return r, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+	can, err := probe(sys)
+	if err != nil {
+		return r, err
 	}
 	can.expect(&r.Stats)
 	start, told := time.Now(), time.Now()
-	for i := 0; o.Schedules == 0 || i < o.Schedules; i++ {
-		now := time.Now()
-		r.Elapsed = now.Sub(start)
-		if ctx.Err() != nil || o.Duration > 0 && r.Elapsed >= o.Duration {
-			break
+	run := func(n int) outcome {
+		s := generate(sys, can, &o, n)
+		if o.before != nil {
+			o.before(n)
 		}
-		if o.Progress != nil && now.Sub(told) >= 100*time.Millisecond {
-			told = now
+		v, stats := watched(sys, s, false, o.StepLimit)
+		return outcome{n, s, v, stats}
+	}
+	next := func(got outcome) bool {
+		r.Schedules++
+		r.Shapes[got.s.Shape]++
+		r.add(got.stats)
+		if got.v != nil {
+			r.Failure = explain(sys, can, got.s, got.v, &o)
+			return false
+		}
+		r.Elapsed = time.Since(start)
+		if o.Progress != nil && time.Since(told) >= 100*time.Millisecond {
+			told = time.Now()
 			o.Progress(r)
 		}
-		s := generate(sys, can, &o, mix(o.Seed, uint64(i)))
-		r.Schedules++
-		r.Shapes[s.Shape]++
-		if v := runScript(sys, s, &r.Stats, false); v != nil {
-			r.Failure = explain(sys, s, v, &o)
-			break
-		}
+		return true
 	}
+	each(ctx, o.Workers, run, next, func(n int) bool {
+		return (o.Schedules == 0 || n < o.Schedules) && (o.Duration == 0 || time.Since(start) < o.Duration)
+	})
 	r.Elapsed = time.Since(start)
 	return r, nil
 }
@@ -149,10 +196,19 @@ func (a abilities) expect(s *Stats) {
 	if a.retries {
 		s.Sometimes["retry answered as before"], s.Sometimes["retry where the first try was not known"] = 0, 0
 	}
+	if a.durable && (a.repair || a.resend) {
+		s.Faults["crash-in-operation"] = 0
+	}
+	if a.parallel {
+		s.Sometimes["two clients at once"] = 0
+	}
 	if a.repair {
 		s.Sometimes["everything exchanged by repair"] = 0
 	}
 }
+
+// bothRuns is how often at least a failing schedule runs again that has two clients at once.
+const bothRuns = 10
 
 // mix spreads seeds, so that neighbouring runs share no schedule (splitmix64).
 func mix(seed, n uint64) uint64 {
@@ -163,10 +219,16 @@ func mix(seed, n uint64) uint64 {
 }
 
 // explain runs a failing schedule again, shrinks it, and writes into it what each step does.
-func explain(sys System, s *Script, v *Violation, o *Options) *Failure {
+func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Failure {
 	f := &Failure{Violation: v, Script: s, Steps: len(s.Steps), Runs: o.Replays}
+	if v.Kind == Hung {
+		f.Runs = 1
+	}
+	if f.parallel() {
+		f.Runs = max(f.Runs, bothRuns)
+	}
 	for range f.Runs {
-		if again := runScript(sys, s, newStats(), false); again != nil && again.Kind == v.Kind {
+		if again, _ := watched(sys, s, false, o.StepLimit); again != nil && again.Kind == v.Kind {
 			f.Failed++
 		}
 	}
@@ -175,15 +237,18 @@ func explain(sys System, s *Script, v *Violation, o *Options) *Failure {
 	}
 	again := 1
 	if f.Failed < f.Runs {
-		again = o.Replays
+		again = f.Runs
 	}
-	f.Script, f.Violation = shrink(sys, s, v, o.ShrinkRuns, again)
+	f.Script, f.Violation = shrink(sys, s, v, o, again)
 	f.Shrunk = len(f.Script.Steps) < f.Steps
 	for range again {
-		if v := runScript(sys, f.Script, newStats(), true); v != nil && v.Kind == f.Violation.Kind {
+		if v, _ := watched(sys, f.Script, true, o.StepLimit); v != nil && v.Kind == f.Violation.Kind {
 			f.Violation = v
 			break
 		}
+	}
+	if again == 1 {
+		f.Rests, f.Others = declared(sys, can, f.Script, f.Violation, o)
 	}
 	return f
 }
@@ -191,6 +256,9 @@ func explain(sys System, s *Script, v *Violation, o *Options) *Failure {
 // Replay runs a script that Run, Explore or a person wrote. It returns nil when nothing is violated. An error that wraps
 // ErrScript says that the script can't be read, or is of another system.
 func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
+	if err := sys.check(); err != nil {
+		return nil, nil, err
+	}
 	s, err := ReadScript(in)
 	if err != nil {
 		return nil, nil, err
@@ -198,7 +266,8 @@ func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
 	if s.System != sys.Name {
 		return nil, s, fmt.Errorf("%w: it is of system %q, this is %q", ErrScript, s.System, sys.Name)
 	}
-	return runScript(sys, s, newStats(), true), s, nil
+	v, _ := watched(sys, s, true, stepLimit)
+	return v, s, nil
 }
 
 // Generate returns the schedule that Explore would run as its n-th, from 0. The same arguments give the same schedule.
@@ -207,9 +276,9 @@ func Generate(sys System, o Options, n int) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	can, v := probe(sys)
-	if v != nil {
-		return nil, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+	can, err := probe(sys)
+	if err != nil {
+		return nil, err
 	}
-	return generate(sys, can, &o, mix(o.Seed, uint64(n))), nil
+	return generate(sys, can, &o, n), nil
 }

@@ -78,8 +78,8 @@ func TestShrinkKeepsTheKind(t *testing.T) {
 	})
 	want, found := map[string]int{convergence.Phantom: 3, convergence.Panicked: 2}, map[string]int{}
 	for seed := range uint64(60) {
-		raw := explore(t, sys, convergence.Options{Seed: seed, ShrinkRuns: 1}).Failure
-		f := explore(t, sys, convergence.Options{Seed: seed}).Failure
+		raw := explore(t, sys, convergence.Options{Seed: seed, ShrinkRuns: 1, Shapes: []string{"mixed-all"}}).Failure
+		f := explore(t, sys, convergence.Options{Seed: seed, Shapes: []string{"mixed-all"}}).Failure
 		if raw == nil || f == nil {
 			t.Fatal("not found")
 		}

@@ -1,24 +1,28 @@
 package convergence
 
 import (
+	"fmt"
 	"math/rand/v2"
 )
 
 // abilities is what the replicas of a system can do.
 type abilities struct {
-	batch, durable, backup, fault, repair, copying, leave, maintain, damage, merge, retries bool
+	batch, durable, backup, fault, repair, resend, copying, leave, maintain, damage, merge, retries, parallel bool
 
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
 
 // probe opens a replica to see what it can do.
-func probe(sys System) (a abilities, v *Violation) {
+func probe(sys System) (a abilities, err error) {
+	if err := sys.check(); err != nil {
+		return a, err
+	}
 	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
 	if v := w.guard(w.open); v != nil {
-		return a, v
+		return a, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
 	}
 	r := w.nodes[0].rep
 	_, a.batch = r.(Batcher)
@@ -31,13 +35,14 @@ func probe(sys System) (a abilities, v *Violation) {
 	_, a.maintain = r.(Maintainer)
 	_, a.damage = r.(Damager)
 	a.merge = sys.Merge != nil
-	a.retries = sys.Retries
+	_, a.resend = r.(Resender)
+	a.retries, a.parallel = sys.Retries, sys.Parallel
 	kinds := map[string]bool{}
 	for range 100 {
 		kinds[w.spec.Gen(w.rand, []string{"a"}).Kind] = true
 	}
 	a.removes = kinds["add"] && kinds["remove"]
-	return a, nil
+	return a, sys.fits(a)
 }
 
 // gen makes one schedule. It looks at no replica, only at the numbers of the steps it has made, so that the schedule is a
@@ -51,6 +56,7 @@ type gen struct {
 	away  int // a replica that is left out until the end; -1 is none
 	elems []string
 	odds  weights
+	nth   int
 	now   int // percent: a message goes out at once
 
 	views   []int // steps that show something
@@ -65,29 +71,56 @@ type openRead struct {
 	step, streams int
 }
 
-// generate makes the schedule of a seed.
-func generate(sys System, can abilities, o *Options, seed uint64) *Script {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, 1)), can: can, spec: sys.spec(), away: -1}
+// generate makes the n-th schedule.
+func generate(sys System, can abilities, o *Options, nth int) *Script {
+	seed := mix(o.Seed, uint64(nth))
+	return generateFrom(sys, can, o, nth, seed, rand.NewPCG(seed, 1))
+}
+
+// generateFrom makes a schedule of what a source says.
+func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, from rand.Source) *Script {
+	g := &gen{Rand: rand.New(from), can: can, spec: sys.spec(), away: -1}
 	n := o.Replicas
 	if n == 0 {
 		n = []int{2, 3, 3, 3, 3, 4, 5}[g.IntN(7)]
+		if g.IntN(16) == 0 {
+			n = 6 + g.IntN(3)
+		}
 	}
+	g.nth = nth
 	g.shape = pickShape(g.Rand, o, can, n)
+	if nth%manyEvery == manyEvery-1 && len(o.Elements) == 0 {
+		if s := manyShape(o, can); s != nil {
+			g.shape, n = s, min(n, 3)
+		}
+	}
 	g.s = &Script{System: sys.Name, Seed: seed, Replicas: n, Shape: g.shape.name}
-	g.setup()
-	last := g.s.nextN() + 10 + g.IntN(o.Steps)
+	g.setup(o, nth)
+	first := g.s.nextN()
+	last := first + 10 + g.IntN(o.Steps)
+	if g.shape.many {
+		last = first + 10 + g.IntN(10)
+	}
+	back := first + (last-first)/2
 	for g.s.nextN() < last {
+		if g.away >= 0 && g.s.nextN() > back && g.percent(10) { // it joins
+			g.away = -1
+		}
 		g.act()
 	}
 	g.finish()
+	g.unread()
 	return g.s
 }
 
 func (s *Script) nextN() int { return len(s.Steps) + 1 }
 
 // setup draws what holds for the whole schedule: elements, of which one is hot, and which classes of faults are off.
-func (g *gen) setup() {
-	g.elems = []string{"a", "b", "c", "d", "e"}[:2+g.IntN(4)]
+func (g *gen) setup(o *Options, nth int) {
+	g.elems = pickElems(g.Rand, o.Elements, nth)
+	if g.IntN(16) == 0 {
+		g.s.Base = []uint64{1<<8 - 3, 1<<16 - 3, 1<<32 - 3}[g.IntN(3)]
+	}
 	if g.IntN(2) == 0 {
 		for range 4 {
 			g.elems = append(g.elems, g.elems[0])
@@ -106,6 +139,9 @@ func (g *gen) setup() {
 	if g.shape.away {
 		g.away = g.IntN(g.s.Replicas)
 	}
+	if g.shape.many {
+		g.many()
+	}
 }
 
 func (g *gen) able(a action) bool {
@@ -113,6 +149,12 @@ func (g *gen) able(a action) bool {
 	switch a {
 	case aBatch:
 		return g.can.batch
+	case aDies:
+		return g.can.durable && (g.can.repair || g.can.resend)
+	case aGone:
+		return !g.can.copying && three
+	case aBoth:
+		return g.can.parallel
 	case aSync, aCrash, aRestart, aLost:
 		return g.can.durable
 	case aMaintain:
@@ -210,15 +252,17 @@ func (g *gen) recent(list []int) int {
 // op proposes an operation, with a context of any age or none.
 func (g *gen) op() ScriptOp {
 	o := ScriptOp{Op: g.spec.Gen(g.Rand, g.elems)}
-	if g.percent(75) && len(g.views) > 0 {
+	if g.percent(75) && len(g.views) > 0 && !g.shape.many {
 		o.Ctx = g.recent(g.views)
 	}
 	return o
 }
 
 // quiet emits operations at a replica. Their message goes nowhere yet.
-func (g *gen) quiet(r int, ops ...ScriptOp) int {
-	n := g.add(Step{Kind: "do", A: r, Ops: ops})
+func (g *gen) quiet(r int, ops ...ScriptOp) int { return g.doAs("do", r, ops...) }
+
+func (g *gen) doAs(kind string, r int, ops ...ScriptOp) int {
+	n := g.add(Step{Kind: kind, A: r, Ops: ops})
 	g.views, g.dos = append(g.views, n), append(g.dos, n)
 	return n
 }

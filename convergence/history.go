@@ -1,5 +1,11 @@
 package convergence
 
+import (
+	"math/bits"
+	"slices"
+	"strings"
+)
+
 // Event is an operation that was issued, as the oracle remembers it. One that was refused is not remembered.
 type Event struct {
 	Op      Op
@@ -9,6 +15,9 @@ type Event struct {
 	Tag     string // of an add, if the system names it
 	Failed  bool   // it was answered by an error: it may have happened or not
 	batch   int    // events of one batch share it; 0 when it was done alone
+	life    int    // of the replica
+	early   int64  // the earliest and the latest time that a correct clock can have given it, by LastWriterWins.Time
+	late    int64
 }
 
 type elemTag struct{ elem, tag string }
@@ -16,16 +25,20 @@ type elemTag struct{ elem, tag string }
 // history is what the kit knows of a schedule's operations.
 type history struct {
 	events []Event
-	sure   []bitset // by event: the later ones whose authors had surely observed it
-	maybe  []bitset // by event: the later ones whose authors may have observed it
+	seen   []bitset // by event: those that its author had surely observed
+	guess  []bitset // by event: those that its author may have observed
+	heard  []bitset // by event: those that its replica surely had, whatever its client had observed
 	acks   []uint32 // by event: the replicas, as bits, that have ever acknowledged it
 
 	tags    map[elemTag]int   // the last add of an element under a tag
 	owner   map[string]int    // the first event under a tag, whatever its element
 	elems   map[string]bitset // by element: its operations, and those of kind "clear"
+	order   []string          // the elements, in the order of their first operation
 	clears  bitset
 	adds    bitset
 	kills   bitset // all that are no adds
+	sent    bitset // those that sent messages
+	loud    bitset // those that others may have to hear of, or wait for
 	batched bool
 }
 
@@ -37,34 +50,84 @@ func newHistory() *history {
 type observation struct {
 	sure, maybe bitset
 	tags        map[elemTag]bool // adds that it was shown, where the system names adds
+	replaces    int              // the replica whose adds it may have replaced, with AddWins.ReplaceOwn; -1 is none
 	exact       bool             // tags is all: an add whose tag is known and not in tags was not observed
 }
 
 // record remembers an operation and returns its index.
-func (h *history) record(e Event, o observation) int {
+func (h *history) record(e Event, o observation, heard bitset) int {
 	n := len(h.events)
 	h.events = append(h.events, e)
-	h.sure, h.maybe, h.acks = append(h.sure, nil), append(h.maybe, nil), append(h.acks, 0)
-	for i := range n {
-		sure, maybe := o.sure.has(i), o.maybe.has(i)
-		if old := &h.events[i]; old.Op.Kind == "add" && old.Tag != "" && o.exact {
-			sure = o.tags[elemTag{old.Op.Elem, old.Tag}]
+	sure, guess := o.sure.clone(), o.maybe.clone()
+	guess.union(sure)
+	h.related(e.Op, func(i int) bool {
+		old := &h.events[i]
+		if exact := o.exact && old.Op.Kind == "add" && old.Tag != ""; exact {
+			if o.tags[elemTag{old.Op.Elem, old.Tag}] {
+				sure.add(i)
+				guess.add(i)
+				return true
+			}
+			sure.remove(i)
 			// What the author was not shown it may know as removed already, and its context may say so.
-			maybe = maybe && h.maybe[i].meets(o.maybe)
+			if !h.observedBy(i, o.maybe) {
+				guess.remove(i)
+			}
+			return true
 		}
-		if sure {
-			h.sure[i].add(n)
+		// What the author knows as undone already its operation need not name.
+		if sure.has(i) && h.observedBy(i, o.maybe) {
+			sure.remove(i)
 		}
-		if sure || maybe {
-			h.maybe[i].add(n)
-		}
+		return true
+	})
+	if o.replaces >= 0 {
+		h.elems[e.Op.Elem].each(func(i int) bool {
+			if old := &h.events[i]; old.Op.Kind == "add" && old.Replica == o.replaces {
+				guess.add(i)
+			}
+			return true
+		})
 	}
+	h.seen, h.guess, h.heard, h.acks = append(h.seen, sure), append(h.guess, guess), append(h.heard, heard.clone()), append(h.acks, 0)
 	h.index(n)
 	return n
 }
 
+// related visits the operations that one on an element can concern: those on it, and all if it is a "clear".
+func (h *history) related(op Op, do func(i int) bool) {
+	if op.Kind != "clear" {
+		h.elems[op.Elem].each(do)
+		return
+	}
+	for i := range h.events {
+		if !do(i) {
+			return
+		}
+	}
+}
+
+// observedBy reports whether an event of the set may have observed event i and can have undone it: any of them, but a remove is undone by an add only.
+func (h *history) observedBy(i int, set bitset) bool {
+	test := func(j int) bool { return h.guess[j].has(i) && (h.events[i].Op.Kind != "remove" || h.adds.has(j)) }
+	return h.among(h.elems[h.events[i].Op.Elem], set, test) || h.among(h.clears, set, test)
+}
+
+// among reports whether a common member of two sets passes the test.
+func (h *history) among(a, b bitset, test func(i int) bool) (found bool) {
+	for n := range min(len(a), len(b)) {
+		for w := a[n] & b[n]; w != 0; w &= w - 1 {
+			if test(n<<6 + bits.TrailingZeros64(w)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (h *history) index(n int) {
 	e := h.events[n]
+	h.loud.add(n)
 	switch e.Op.Kind {
 	case "add":
 		h.adds.add(n)
@@ -77,7 +140,10 @@ func (h *history) index(n int) {
 	if e.Op.Kind == "clear" {
 		h.clears.add(n)
 	} else {
-		set := h.elems[e.Op.Elem]
+		set, known := h.elems[e.Op.Elem]
+		if !known {
+			h.order = append(h.order, e.Op.Elem)
+		}
 		set.add(n)
 		h.elems[e.Op.Elem] = set
 	}
@@ -125,7 +191,7 @@ func (r *Reading) May(i int) bool { return r.may.has(i) }
 
 // Observed reports whether the author of event j had surely, or possibly, observed event i.
 func (r *Reading) Observed(i, j int) (sure, maybe bool) {
-	return r.h.sure[i].has(j), r.h.maybe[i].has(j)
+	return r.h.seen[j].has(i), r.h.guess[j].has(i)
 }
 
 // Loose reports whether an element may be missing because the kit damaged a replica's copy of it.
@@ -134,13 +200,13 @@ func (r *Reading) Loose(elem string) bool { return r.loose[elem] }
 // shown returns the item of an element.
 func (r *Reading) shown(elem string) (Item, bool) { return r.View.find(elem) }
 
+// find returns the item of an element. The view is in order.
 func (v *View) find(elem string) (Item, bool) {
-	for _, it := range v.Items {
-		if it.Elem == elem {
-			return it, true
-		}
+	i, ok := slices.BinarySearchFunc(v.Items, elem, func(it Item, elem string) int { return strings.Compare(it.Elem, elem) })
+	if !ok {
+		return Item{}, false
 	}
-	return Item{}, false
+	return v.Items[i], true
 }
 
 // context returns the context of the absent elements at elem.

@@ -14,7 +14,7 @@ import (
 
 // TestCorrect runs the reference replica in each of its designs: nothing must be found, and everything be reached.
 func TestCorrect(t *testing.T) {
-	schedules := tier.Pick(500, 1000, 5000)
+	schedules := tier.Pick(300, 350, 5000)
 	for i, o := range model.Variants {
 		t.Run(model.System(o).Name, func(t *testing.T) {
 			t.Parallel()

@@ -186,6 +186,7 @@ func (w *world) reply(n *node, q *question) error {
 	}
 	out, err := r.Answer(q.data)
 	n.maybe.union(q.maybe)
+	w.lww.tick(w.h, n)
 	n.touched = true
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSkip, err)
@@ -215,6 +216,7 @@ func (w *world) copyStep(a, b *node) error {
 	done, err := c.c.Step()
 	b.touched, b.mixed = true, true
 	b.maybe.union(a.maybe)
+	w.lww.tick(w.h, b)
 	if err != nil {
 		c.c = nil
 		return fmt.Errorf("%w: %w", errSkip, err)

@@ -69,14 +69,14 @@ func (s *causal) next() bool {
 	return false
 }
 
-// TestBuffers has replicas that hold messages back. With Buffers the kit waits for them until everything is exchanged, and no
-// longer; without it does not wait.
+// TestBuffers has replicas that hold messages back. With Buffers the kit waits for them until what they wait for has come, and no
+// longer; without it does not wait, and says that Buffers is what to declare.
 func TestBuffers(t *testing.T) {
 	for _, c := range []struct {
 		buffers bool
 		room    int
 		ok      bool
-	}{{true, 1 << 20, true}, {false, 1 << 20, false}, {true, 2, false}} {
+	}{{true, 1 << 20, true}, {false, 1 << 20, false}, {true, 1, false}} {
 		r := explore(t, convergence.System{Name: "causal", Buffers: c.buffers, Open: func(env convergence.Env) (convergence.Replica, error) {
 			s, err := OpenORSet(env)
 			return &causal{ORSet: s.(*ORSet), room: c.room}, err
@@ -84,10 +84,8 @@ func TestBuffers(t *testing.T) {
 		if (r.Failure == nil) != c.ok || r.Sometimes["message waits"] == 0 {
 			t.Errorf("buffers %v, room for %d: waited %d times, %v", c.buffers, c.room, r.Sometimes["message waits"], r.Failure)
 		}
-		if r.Failure != nil && c.buffers {
-			if steps := r.Failure.Script.Steps; steps[len(steps)-1].Kind != "exchange" {
-				t.Errorf("it did not wait until the end:\n%v", r.Failure)
-			}
+		if f := r.Failure; f != nil && slices.Contains(f.Others, "Buffers") == c.buffers {
+			t.Errorf("it rests on %q, accepted is %q", f.Rests, f.Others)
 		}
 	}
 }
@@ -135,7 +133,7 @@ func TestRetries(t *testing.T) {
 			return &retrying{s.(*ORSet), map[string][]byte{}, forget}, err
 		}}
 	}
-	r := explore(t, sys(false, true), convergence.Options{Schedules: 3000})
+	r := explore(t, sys(false, true), convergence.Options{Schedules: 1000})
 	for _, state := range []string{"retry answered as before", "retry where the first try was not known"} {
 		if r.Failure != nil || r.Sometimes[state] == 0 {
 			t.Errorf("%s: %d times, %v", state, r.Sometimes[state], r.Failure)
@@ -189,8 +187,9 @@ func TestShrinkPasses(t *testing.T) {
 	}
 	contexts, elements := 0, 0
 	for seed := range uint64(40) {
-		f := explore(t, sys, convergence.Options{Seed: seed, Shapes: []string{"mixed-all"}, Replicas: 1}).Failure
-		raw, err := convergence.Generate(sys, convergence.Options{Seed: seed, Shapes: []string{"mixed-all"}, Replicas: 1}, 0)
+		o := convergence.Options{Seed: seed, Shapes: []string{"mixed-all"}, Replicas: 1, Elements: []string{"a", "b", "c", "d", "e"}}
+		f := explore(t, sys, o).Failure
+		raw, err := convergence.Generate(sys, o, 0)
 		if err != nil || f == nil {
 			t.Fatal(f, err)
 		}
@@ -220,7 +219,7 @@ func TestSwarm(t *testing.T) {
 		return n
 	}
 	for _, kind := range []string{"ask", "partition"} {
-		if off, on := lacks("mixed", kind), lacks("mixed-all", kind); off < on+20 {
+		if off, on := lacks("mixed", kind), lacks("mixed-all", kind); off < on+10 {
 			t.Errorf("%s is lacking in %d of 200 schedules, without swarm testing in %d", kind, off, on)
 		}
 	}

@@ -22,11 +22,24 @@ type System struct {
 	Open func(env Env) (Replica, error)
 	// Spec says what a replica has to show. Nil is AddWins{}.
 	Spec Spec
+	// Share makes a value that the replicas of one schedule share, as a network, a block service or a namespace: Env.Shared. Nil:
+	// they share nothing.
+	Share func() any
 	// Merge begins a streaming read of several replicas at once. Nil: the system has none.
 	Merge func(from []Replica, r *rand.Rand) (Reader, error)
-	// Buffers says that a delivered message may have no effect until others have come, as causal delivery has it. The kit then
-	// asks nothing of a delivery before everything is exchanged.
+	// BestEffort says that a message may have no effect, or be lost for good: anti-entropy brings everything (Repairer). The kit
+	// then asks nothing of a delivery, and exchanges by anti-entropy. It is for sets that only gossip, and for deltas that are
+	// dropped when they come with gaps.
+	BestEffort bool
+	// Buffers says that a delivered message may have no effect until those have come that its author knew of, as a replica has it
+	// that puts messages into causal order itself. The kit asks for its effect when they have.
 	Buffers bool
+	// CausalNet says that the replicas rely on a net that delivers each message once, after those that its author had. The kit's
+	// net does so then; what a crash took is delivered again.
+	CausalNet bool
+	// Parallel says that Do may be called by two goroutines at once. Some schedules do that then. They are marked, and run more
+	// often when they fail: a schedule says nothing of who comes first.
+	Parallel bool
 	// Retries says that a replica knows an operation by its Op.ID from when it has done it, or was given its message, for as
 	// long as it has the operation. Asked again it does nothing, and answers as before: with the same tags, and messages that
 	// tell of the first try. The kit then has clients ask again, at any replica, whatever was answered, and takes all tries for
@@ -46,11 +59,16 @@ type Env struct {
 	ID       int // the replica's number, from 0
 	Replicas int // how many there are
 	Start    int // how often it was opened before: no two of its lives have the same
+	// Shared is what System.Share returned at the beginning of this schedule.
+	Shared any
 	// Disk is what Durable.Crash or Durable.Stop of its last life returned, or an earlier Backuper.Backup; nil at the first
 	// start, and when the disk was lost (Start is then above 0). A backup may be opened more than once.
 	Disk any
 	// Moved says that Disk is a backup: newer writes are lost, acknowledged ones too.
 	Moved bool
+	// Base is where a replica that numbers its operations may begin to count, as if it had done so many before: 0, or a number a
+	// little below 2^8, 2^16 or 2^32. It is the same for all replicas of a schedule.
+	Base uint64
 	// Now is the replica's clock: it stands still within a step, grows between steps, and differs between replicas when the
 	// schedule says so.
 	Now func() int64
@@ -60,11 +78,11 @@ type Env struct {
 	Sometimes func(state string)
 }
 
-// A Replica is one copy of the data. One goroutine calls it. Values that it is given belong to the kit, values that it
+// A Replica is one copy of the data. One goroutine calls it, but for System.Parallel. Values that it is given belong to the kit, values that it
 // returns to it from then on.
 //
 // What else a replica can do it says by implementing Batcher, Durable, Backuper, DiskFaulter, Repairer, Copier, Leaver,
-// Maintainer, Damager, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
+// Resender, Maintainer, Damager, Quieter, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
 type Replica interface {
 	// Do runs a client's operation here.
 	Do(op Op) (Effect, error)
@@ -79,9 +97,9 @@ type Replica interface {
 
 // Op is a client's operation.
 type Op struct {
-	Kind string // "add", "remove" or "clear"; others by the system's Spec
+	Kind string // "add", "remove" or "clear"; others by the system's Spec, as "inc" of a Counter
 	Elem string // empty for "clear"
-	Arg  []byte // by the Spec; nil with the specifications of this package
+	Arg  []byte // by the Spec: of Counter, Register and LWWMap; nil with those of sets
 	// Context is what a view gave for this element (for "clear" its Whole), of any replica and any age. Nil: the client names
 	// none, and the operation has seen what its replica shows at that moment, earlier operations of its batch included.
 	Context []byte
@@ -107,6 +125,9 @@ type Item struct {
 	// Tags names the adds by which it is present. With tags the kit knows exactly what an operation had seen, without it
 	// works with what must and what may have been seen.
 	Tags []string
+	// Values are what it holds, in ascending order, for types that are no sets: the number of a Counter, the values of a Register or
+	// an LWWMap.
+	Values []string
 	// Context is what a client passes to a later operation on this element; nil if the system has no contexts.
 	Context []byte
 }
@@ -162,6 +183,12 @@ type Repairer interface {
 	Answer(ask []byte) ([][]byte, error)
 }
 
+// A Resender keeps the messages of its operations until they have left. It is asked after each restart for those of which it does
+// not know whether they have; they may be known to others.
+type Resender interface {
+	Unsent() ([][]byte, error)
+}
+
 // A Copier fills itself from another replica of its kind, step by step, while both are written.
 type Copier interface {
 	// CopyFrom begins a copy, or resumes one that was cut by a crash or otherwise. When it is done, the replica has all that
@@ -192,6 +219,14 @@ type Maintainer interface {
 // must bring it back: the kit damages only what another replica has.
 type Damager interface {
 	Damage(elem string) (bool, error)
+}
+
+// A Quieter works on in goroutines of its own after Do, Receive, Answer and Open have returned. After each step the kit waits until
+// every replica is quiet: has taken all that it was given, and waits for more. What it has to send it returns all the same, in
+// Effect.Out. Where no real input or output is involved, a test inside testing/synctest.Test needs no Quiet: synctest.Wait at the
+// end of Receive does it.
+type Quieter interface {
+	Quiet() bool
 }
 
 // A Verifier checks its own invariants. It is asked after every step that touched the replica.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -23,11 +22,13 @@ const (
 	envSchedules = "CONVERGENCE_SCHEDULES" // Options.Schedules
 	envSeconds   = "CONVERGENCE_SECONDS"   // Options.Duration
 	envReplay    = "CONVERGENCE_REPLAY"    // a script to replay instead
+	envWorkers   = "CONVERGENCE_WORKERS"   // Options.Workers
 	envDir       = "CONVERGENCE_DIR"       // where scripts of failures are written; the folder for temporary files otherwise
 )
 
 // Run runs generated schedules over a system and fails the test when one violates its specification, with a short script that
-// shows it. The script is also written to a file, which the environment variable CONVERGENCE_REPLAY gives to a later run.
+// shows it. The script is also written to a file, which the environment variable CONVERGENCE_REPLAY gives to a later run. When the
+// process ends in a schedule, the next Run of the system writes that schedule's script, and logs where it is.
 func Run(t T, sys System, o Options) *Report {
 	t.Helper()
 	if file := os.Getenv(envReplay); file != "" {
@@ -36,15 +37,23 @@ func Run(t T, sys System, o Options) *Report {
 	if err := o.fromEnv(); err != nil {
 		t.Fatalf("%v", err)
 	}
+	if sys.check() == nil {
+		for _, name := range killed(sys, o) {
+			t.Logf("an earlier process ended in a schedule of this system; to see it again: %s=%s", envReplay, name)
+		}
+		file := startRunning(sys, o.Seed)
+		defer file.end()
+		o.before = file.begin
+	}
 	r, err := Explore(t.Context(), sys, o)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	if r.Failure != nil {
-		t.Fatalf("seed %d, schedule %d: %v\n%s", o.Seed, r.Schedules, r.Failure, save(sys, r.Failure.Script))
+		t.Fatalf("seed %d, schedule %d: %v\n%s", o.Seed, r.Schedules, r.Failure, "replay: "+envReplay+"="+saveScript(sys, r.Failure.Script))
 	}
-	t.Logf("%d schedules, %d operations, %d checks in %v; faults %v; reached %v", r.Schedules, r.Operations, r.Checks,
-		r.Elapsed.Round(time.Millisecond), r.Faults, r.Sometimes)
+	t.Logf("%d schedules, %d operations, %d checks in %v; faults %v; reached %v; never %v", r.Schedules, r.Operations, r.Checks,
+		r.Elapsed.Round(time.Millisecond), r.Faults, r.Sometimes, r.Never())
 	return r
 }
 
@@ -81,19 +90,7 @@ func (o *Options) fromEnv() (err error) {
 	}
 	read(envSeed, func(n uint64) { o.Seed = n })
 	read(envSeconds, func(n uint64) { o.Duration, o.Schedules = time.Duration(n)*time.Second, 0 })
+	read(envWorkers, func(n uint64) { o.Workers = int(n) })
 	read(envSchedules, func(n uint64) { o.Schedules = int(n) })
 	return err
-}
-
-// save writes a script to a file and says where it is.
-func save(sys System, s *Script) string {
-	dir := os.Getenv(envDir)
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	name := filepath.Join(dir, fmt.Sprintf("convergence-%s-%d.txt", plain(sys.Name), s.Seed))
-	if err := os.WriteFile(name, []byte(s.String()), 0o666); err != nil {
-		return fmt.Sprintf("the script is not kept: %v", err)
-	}
-	return fmt.Sprintf("replay: %s=%s", envReplay, name)
 }

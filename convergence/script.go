@@ -19,6 +19,7 @@ const (
 	replicasMax = 8
 	lineMax     = 1 << 20
 	stepsMax    = 1 << 16
+	fillMax     = 1 << 14 // elements
 )
 
 // Script is a schedule as explicit steps. Messages, contexts, questions, backups and reads are named by the step that made
@@ -41,6 +42,7 @@ type Script struct {
 	System   string
 	Seed     uint64 // with a step's number, of what replicas draw in that step
 	Replicas int
+	Base     uint64 // Env.Base of all replicas
 	Shape    string // which shape generated it; "" when made by hand
 	Steps    []Step
 }
@@ -56,6 +58,7 @@ type Step struct {
 	Word   string // a mode or an element
 	Set    uint32 // replicas, as bits
 	Ops    []ScriptOp
+	Unread bool   // nobody reads before it or after it; a ~ behind the kind
 	pretty string // what it did, for the printed script
 }
 
@@ -69,6 +72,11 @@ type ScriptOp struct {
 // S a set of replicas, o operations.
 var kinds = map[string]string{
 	"do":        "Ao",  // operations at a replica, more than one as a batch
+	"both":      "Ao",  // two operations at a replica, by two clients at once
+	"dies":      "Ano", // operations at a replica whose power goes before anything leaves it; n quarters of what was not synced survive
+	"fill":      "An",  // n elements are added at a replica, one by one
+	"spread":    "#B",  // give all messages of a step to a replica
+	"gone":      "A",   // the replica leaves for good
 	"retry":     "A#",  // the operations of a step again, under the same ids
 	"read":      "A",   // look at a replica
 	"deliver":   "mB",  // give a message to a replica
@@ -111,6 +119,9 @@ func (s *Script) String() string {
 		fmt.Fprintf(&b, "system %s\n", s.System)
 	}
 	fmt.Fprintf(&b, "seed %d\nreplicas %d\n", s.Seed, s.Replicas)
+	if s.Base > 0 {
+		fmt.Fprintf(&b, "base %d\n", s.Base)
+	}
 	if s.Shape != "" {
 		fmt.Fprintf(&b, "shape %s\n", s.Shape)
 	}
@@ -127,6 +138,9 @@ func (s *Script) String() string {
 // String returns the step's line.
 func (s Step) String() string {
 	b := fmt.Appendf(nil, "%d %s", s.N, s.Kind)
+	if s.Unread {
+		b = append(b, '~')
+	}
 	for _, c := range kinds[s.Kind] {
 		b = append(b, ' ')
 		switch c {
@@ -183,7 +197,9 @@ func (o ScriptOp) append(b []byte) []byte {
 	if o.Op.Elem != "" {
 		b = append(append(b, ' '), plain(o.Op.Elem)...)
 	}
-	if o.Op.Arg != nil {
+	if text := plain(string(o.Op.Arg)); len(o.Op.Arg) > 0 && text == string(o.Op.Arg) {
+		b = append(append(b, " value="...), text...)
+	} else if o.Op.Arg != nil {
 		b = fmt.Appendf(b, " arg=%x", o.Op.Arg)
 	}
 	if o.Ctx > 0 {
@@ -240,6 +256,10 @@ func (p *parser) take(f []string) (err error) {
 		if p.s.Seed, err = strconv.ParseUint(f[1], 10, 64); err != nil {
 			return fmt.Errorf("want a seed, have %q", f[1])
 		}
+	case f[0] == "base":
+		if p.s.Base, err = strconv.ParseUint(f[1], 10, 64); err != nil {
+			return fmt.Errorf("want a number, have %q", f[1])
+		}
 	case f[0] == "replicas":
 		if p.s.Replicas, err = number(f[1], 1, replicasMax); err != nil {
 			return err
@@ -268,7 +288,7 @@ func (p *parser) step(f []string) (err error) {
 	if len(f) < 2 {
 		return errors.New("a step without a kind")
 	}
-	s.Kind = f[1]
+	s.Kind, s.Unread = strings.CutSuffix(f[1], "~")
 	args, ok := kinds[s.Kind]
 	if !ok {
 		return fmt.Errorf("unknown kind of step %q", s.Kind)
@@ -312,8 +332,11 @@ func (p *parser) arg(s *Step, c rune, text string) (err error) {
 		}
 	case 'n':
 		low, high := -1<<30, 1<<30
-		if s.Kind == "crash" { // quarters
+		switch s.Kind {
+		case "crash", "dies": // quarters
 			low, high = 0, 4
+		case "fill":
+			low, high = 0, fillMax
 		}
 		s.Arg, err = number(text, low, high)
 	case 'w':
@@ -383,6 +406,8 @@ func (o *ScriptOp) parse(w string, first bool) (err error) {
 		o.Op.Elem, err = parseWord(w)
 	case ok && key == "ctx":
 		o.Ctx, err = number(value, 1, 1<<30)
+	case ok && key == "value" && value != "":
+		o.Op.Arg = []byte(value)
 	case ok && key == "arg":
 		if o.Op.Arg, err = hex.DecodeString(value); err != nil {
 			err = fmt.Errorf("want hexadecimal digits, have %q", value)

@@ -37,6 +37,9 @@ const (
 	aFailover
 	aRetry
 	aRetried
+	aDies
+	aGone
+	aBoth
 	actionCount
 )
 
@@ -75,6 +78,9 @@ var actions = [actionCount]func(g *gen){
 	aFailover:    (*gen).failover,
 	aRetry:       (*gen).retry,
 	aRetried:     (*gen).retried,
+	aDies:        (*gen).dies,
+	aGone:        func(g *gen) { g.add(Step{Kind: "gone", A: g.replica()}) },
+	aBoth:        func(g *gen) { g.doAs("both", g.replica(), g.op(), g.op()) },
 }
 
 // shape is a named kind of schedule.
@@ -84,14 +90,15 @@ type shape struct {
 	odds  weights
 	now   int  // percent: an operation's message goes out at once
 	swarm bool // some classes of faults are off
-	away  bool // a replica is away for the whole schedule
+	away  bool // a replica is away, until the second half or the end
+	many  bool // it begins with hundreds of elements
 	end   func(g *gen)
 }
 
 // mixed has a bit of everything.
 var mixed = weights{aDo: 24, aBatch: 3, aDeliver: 14, aDeliverMany: 2, aSync: 10, aCrash: 4, aRestart: 1, aMaintain: 5, aRepair: 6, aCopy: 6,
 	aTwoCopies: 1, aStream: 6, aQuorum: 3, aPartition: 2, aSkew: 1, aFault: 1, aDamage: 1, aWipe: 1, aLeave: 1, aRestore: 1, aLost: 1, aOvertake: 2, aChain: 1,
-	aUndurable: 1, aCopyBroken: 1, aFailover: 1, aRetry: 3, aRetried: 1}
+	aUndurable: 1, aCopyBroken: 1, aFailover: 1, aRetry: 3, aRetried: 1, aDies: 2, aGone: 1, aBoth: 3}
 
 var shapes = []shape{
 	{name: "mixed", odds: mixed, now: 60, swarm: true},
@@ -101,13 +108,13 @@ var shapes = []shape{
 	{name: "overtake", needs: func(a abilities, n int) bool { return a.removes && n >= 3 }, odds: weights{aDo: 10, aOvertake: 10, aDeliver: 5, aRepair: 2, aMaintain: 3}, now: 30},
 	{name: "away", needs: func(a abilities, n int) bool { return n >= 3 }, odds: mixed, now: 70, swarm: true, away: true},
 	{name: "unsynced", needs: func(a abilities, n int) bool { return a.durable },
-		odds: weights{aDo: 25, aBatch: 6, aDeliver: 15, aSync: 8, aCrash: 12, aRestart: 1, aLost: 6, aMaintain: 6}, now: 60},
+		odds: weights{aDo: 25, aBatch: 6, aDeliver: 15, aSync: 8, aCrash: 12, aRestart: 1, aLost: 6, aMaintain: 6, aDies: 4}, now: 60},
 	{name: "compaction", needs: func(a abilities, n int) bool { return a.maintain },
 		odds: weights{aDo: 25, aDeliver: 12, aDeliverMany: 2, aSync: 10, aCrash: 4, aMaintain: 22, aChain: 4, aUndurable: 3, aQuorum: 2, aRepair: 3}, now: 50},
 	{name: "copies", needs: func(a abilities, n int) bool { return a.copying },
 		odds: weights{aDo: 22, aDeliver: 8, aSync: 6, aCrash: 5, aCopy: 22, aTwoCopies: 3, aCopyBroken: 5, aQuorum: 3, aMaintain: 1}, now: 40},
 	{name: "anti-entropy", needs: func(a abilities, n int) bool { return a.repair },
-		odds: weights{aDo: 22, aDeliver: 6, aSync: 6, aCrash: 3, aRepair: 22, aQuorum: 2, aDamage: 3, aMaintain: 2}, now: 25},
+		odds: weights{aDo: 22, aDeliver: 6, aSync: 6, aCrash: 3, aRepair: 22, aQuorum: 2, aDamage: 3, aMaintain: 2, aDies: 2, aGone: 1}, now: 25},
 	{name: "streams", needs: func(a abilities, n int) bool { return a.merge && n >= 2 },
 		odds: weights{aDo: 22, aDeliver: 10, aSync: 6, aCrash: 2, aStream: 14, aFailover: 4, aQuorum: 4, aDamage: 1}, now: 55},
 	{name: "disks", needs: func(a abilities, n int) bool { return a.copying && a.durable && n >= 3 },
@@ -116,6 +123,7 @@ var shapes = []shape{
 		odds: weights{aDo: 25, aBatch: 3, aDeliver: 14, aSync: 8, aCrash: 5, aFault: 10, aMaintain: 4, aRetry: 4}, now: 50},
 	{name: "retries", needs: func(a abilities, n int) bool { return a.retries },
 		odds: weights{aDo: 22, aBatch: 3, aDeliver: 14, aSync: 8, aCrash: 4, aRetry: 12, aRetried: 6, aRepair: 2, aFault: 1}, now: 50},
+	{name: "many", needs: func(a abilities, n int) bool { return a.removes }, odds: weights{aDo: 24, aDeliver: 14, aSync: 6, aCrash: 2, aRepair: 4, aCopy: 4, aQuorum: 2}, now: 60, many: true},
 }
 
 // ShapeNames returns the names of the shapes of schedules, for Options.Shapes.
@@ -131,6 +139,9 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
 	var fit []*shape
 	for i := range shapes {
 		s := &shapes[i]
+		if s.many && len(o.Shapes) == 0 {
+			continue
+		}
 		if (s.needs == nil || s.needs(can, replicas)) && (len(o.Shapes) == 0 || slices.Contains(o.Shapes, s.name)) {
 			fit = append(fit, s)
 		}
@@ -142,6 +153,32 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
 		return fit[0]
 	}
 	return fit[r.IntN(len(fit))]
+}
+
+// many adds hundreds of elements at a replica, more than fit a byte or a page, and tells others.
+func (g *gen) many() {
+	r := g.replica()
+	count := []int{300, 1100}[g.nth/manyEvery%2]
+	n := g.add(Step{Kind: "fill", A: r, Arg: count})
+	g.elems = []string{fillElem(0), fillElem(1), fillElem(count / 2), fillElem(count - 1), "z"}
+	to := g.other(r)
+	g.views = append(g.views, g.add(Step{Kind: "spread", Ref: n, B: to}))
+}
+
+// dies has a replica lose power in an operation, then hear from others.
+func (g *gen) dies() {
+	r := g.replica()
+	g.views = append(g.views, g.add(Step{Kind: "dies", A: r, Arg: g.IntN(5), Ops: []ScriptOp{g.op()}}))
+}
+
+// manyShape returns the shape that begins with many elements, if it is wanted.
+func manyShape(o *Options, can abilities) *shape {
+	for i := range shapes {
+		if s := &shapes[i]; s.many && can.removes && (len(o.Shapes) == 0 || slices.Contains(o.Shapes, s.name)) {
+			return s
+		}
+	}
+	return nil
 }
 
 func (g *gen) elem() string { return g.elems[g.IntN(len(g.elems))] }

@@ -1,7 +1,9 @@
 package convergence
 
 import (
+	"math/bits"
 	"slices"
+	"time"
 )
 
 // shrinker makes a failing script shorter. A candidate stays only if it fails by the same kind of violation.
@@ -10,31 +12,52 @@ type shrinker struct {
 	best  *Script
 	v     *Violation
 	tries int // runs left
+	limit time.Duration
 	again int // how often a candidate is run before it counts as passing; 1 if the failure replays exactly
 }
 
 // shrink returns the shortest script that it finds within so many runs, and its violation.
-func shrink(sys System, s *Script, v *Violation, runs, again int) (*Script, *Violation) {
-	h := &shrinker{sys: sys, best: s, v: v, tries: runs, again: again}
+func shrink(sys System, s *Script, v *Violation, o *Options, again int) (*Script, *Violation) {
+	h := &shrinker{sys: sys, best: s, v: v, tries: o.ShrinkRuns, again: again, limit: o.StepLimit}
+	if v.Kind == Hung { // each try that fails takes as long, and leaves a goroutine behind
+		h.tries, h.limit = min(h.tries, hungTries), min(h.limit, hungLimit)
+	}
 	h.keep(h.best.before(v.Step))
 	for {
 		size := h.best.size()
+		h.reads()
 		h.replicas()
 		h.chunks()
 		h.elements()
 		h.operations()
+		h.numbers()
+		h.references()
 		if h.best.size() >= size || h.tries <= 0 {
 			return h.best, h.v
 		}
 	}
 }
 
-// size orders scripts: fewer steps first, then fewer operations, replicas, contexts and elements.
+const (
+	hungTries = 60
+	hungLimit = time.Second / 2
+)
+
+// size orders scripts: fewer steps first, then fewer operations, replicas, contexts, elements, and steps that nobody reads.
 func (s *Script) size() (n int) {
 	n = s.Replicas
+	if s.Base > 0 {
+		n++
+	}
 	elems := map[string]bool{}
 	for i := range s.Steps {
 		n += 100
+		if s.Steps[i].Unread {
+			n++
+		}
+		if s.Steps[i].Kind == "fill" {
+			n += 100 * bits.Len(uint(s.Steps[i].Arg))
+		}
 		for _, o := range s.Steps[i].Ops {
 			n += 10
 			if o.Ctx > 0 {
@@ -53,7 +76,7 @@ func (h *shrinker) keep(c *Script) bool {
 			return false
 		}
 		h.tries--
-		if v := runScript(h.sys, c, newStats(), false); v != nil && v.Kind == h.v.Kind {
+		if v, _ := watched(h.sys, c, false, h.limit); v != nil && v.Kind == h.v.Kind {
 			h.best, h.v = c, v
 			return true
 		}
@@ -104,7 +127,33 @@ func (h *shrinker) replicas() {
 		for i := range c.Steps {
 			c.Steps[i].rename(r)
 		}
-		h.keep(c)
+		if h.keep(c) {
+			continue
+		}
+		for q := range r { // what it does, another one may do
+			c := h.whole()
+			c.Replicas--
+			for i := range c.Steps {
+				c.Steps[i].become(r, q)
+				c.Steps[i].rename(r)
+			}
+			if h.keep(c) {
+				break
+			}
+		}
+	}
+}
+
+// become has replica q do what r did.
+func (t *Step) become(r, q int) {
+	if t.A == r {
+		t.A = q
+	}
+	if t.B == r {
+		t.B = q
+	}
+	if t.Set>>r&1 != 0 {
+		t.Set |= 1 << q
 	}
 }
 
@@ -132,26 +181,11 @@ func (t *Step) rename(r int) {
 
 // elements makes one element of two.
 func (h *shrinker) elements() {
-	var elems []string
-	for _, t := range h.best.Steps {
-		for _, o := range t.Ops {
-			if o.Op.Elem != "" && !slices.Contains(elems, o.Op.Elem) {
-				elems = append(elems, o.Op.Elem)
-			}
-		}
-	}
-	slices.Sort(elems)
+	elems := h.best.elements()
 	for i := len(elems) - 1; i > 0; i-- {
-		c := h.best.filter(func(Step) bool { return true })
-		for _, t := range c.Steps {
-			for k := range t.Ops {
-				if t.Ops[k].Op.Elem == elems[i] {
-					t.Ops[k].Op.Elem = elems[0]
-				}
-			}
-		}
-		h.keep(c)
+		h.renameElem(elems[i], elems[0])
 	}
+	h.plainly()
 }
 
 // operations removes single operations of batches, and contexts.

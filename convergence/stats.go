@@ -45,6 +45,22 @@ func newStats() *Stats {
 	return s
 }
 
+// add adds what one schedule did.
+func (s *Stats) add(o *Stats) {
+	s.Steps += o.Steps
+	s.Skipped += o.Skipped
+	s.Operations += o.Operations
+	s.Deliveries += o.Deliveries
+	s.Checks += o.Checks
+	s.Errors += o.Errors
+	for k, n := range o.Faults {
+		s.Faults[k] += n
+	}
+	for k, n := range o.Sometimes {
+		s.Sometimes[k] += n
+	}
+}
+
 // never returns the names whose count is 0, ascending.
 func never(list map[string]int) (names []string) {
 	for k, n := range list {
@@ -93,10 +109,7 @@ func (w *world) countOvertaken(m *message, to int) {
 	m.sure.each(func(i int) bool {
 		found := false
 		if w.h.adds.has(i) && !w.nodes[to].sure.has(i) {
-			w.h.sure[i].each(func(k int) bool {
-				found = w.h.kills.has(k) && w.nodes[to].sure.has(k)
-				return !found
-			})
+			found = w.h.among(w.h.kills, w.nodes[to].sure, func(k int) bool { return w.h.seen[k].has(i) })
 		}
 		if found {
 			w.stats.Sometimes["remove delivered before what it removes"]++

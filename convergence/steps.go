@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
@@ -8,9 +9,22 @@ import (
 // run does what a step says. errSkip, alone or wrapped, says that it can't be done as things are.
 func (w *world) run(s *Step) (*Violation, error) {
 	a, b := w.nodes[s.A], w.nodes[s.B]
+	if w.away(s) {
+		return nil, fmt.Errorf("%w: it has left for good", errSkip)
+	}
 	switch s.Kind {
 	case "do":
 		return w.operate(a, s.N, s.Ops)
+	case "both":
+		return w.both(a, s.Ops)
+	case "dies":
+		return w.dies(a, s)
+	case "fill":
+		return w.populate(a, s.Arg)
+	case "spread":
+		return nil, w.spread(s.Ref, b)
+	case "gone":
+		return nil, w.leaveForGood(a)
 	case "retry":
 		return w.retry(a, s.Ref)
 	case "read":
@@ -61,11 +75,54 @@ func (w *world) run(s *Step) (*Violation, error) {
 
 // operate runs a client's operation, or a batch of them, which it asked for in a step of this number at first.
 func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error) {
-	before, err := n.rep.Read()
+	ops, from, err := w.prepare(n, first, list)
 	if err != nil {
-		before = View{}
+		return nil, err
 	}
-	here := &seenView{View: before, sure: n.sure, maybe: n.maybe, loose: n.loose}
+	w.lww.tick(w.h, n)
+	e, err := n.effect(ops)
+	n.touched = true
+	if v := unchanged(n, ops, from, list); v != nil {
+		return v, nil
+	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrNotReady) {
+		w.stats.Sometimes["operation refused"]++
+		return nil, fmt.Errorf("%w: %w", errSkip, err)
+	}
+	if err == nil && len(e.Tags) > 0 && len(e.Tags) != len(ops) {
+		return bad(Failed, "%d operations have %d tags", len(ops), len(e.Tags)), nil
+	}
+	unsure := err != nil || w.step.Kind == "dies"
+	if unsure {
+		e = Effect{}
+	}
+	if v := w.settle(n, first, list, ops, from, e, unsure); v != nil {
+		return v, nil
+	}
+	w.stats.Operations += len(ops)
+	if unsure {
+		w.failed = true
+	}
+	if err != nil {
+		w.stats.Errors++
+		w.say("%v", err)
+	}
+	return nil, nil
+}
+
+// unchanged checks that a replica has left the contexts as they were.
+func unchanged(n *node, ops []Op, from []*seenView, list []ScriptOp) *Violation {
+	for i, op := range ops {
+		if op.Context != nil && !bytes.Equal(op.Context, from[i].forOp(list[i])) {
+			return bad(Changed, "replica %c changed the context that it was given with %s %s", letter(n.id), op.Kind, show(op.Elem))
+		}
+	}
+	return nil
+}
+
+// prepare gives operations their contexts, and returns the views that they have seen.
+func (w *world) prepare(n *node, first int, list []ScriptOp) ([]Op, []*seenView, error) {
+	here := w.here(n)
 	ops, from := make([]Op, len(list)), make([]*seenView, len(list))
 	for i, o := range list {
 		ops[i], from[i] = o.Op, here
@@ -75,38 +132,33 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 			v = w.views[o.Ctx]
 		}
 		if v == nil || o.Ctx > 0 && v.loose[o.Op.Elem] || o.Op.Kind == "clear" && len(v.loose) > 0 {
-			return nil, fmt.Errorf("%w: no context", errSkip)
+			return nil, nil, fmt.Errorf("%w: no context", errSkip)
 		}
 		if o.Ctx == 0 {
 			continue
 		}
-		if ops[i].Context = v.forOp(o); ops[i].Context != nil {
+		if ctx := v.forOp(o); ctx != nil {
+			ops[i].Context = bytes.Clone(ctx)
+			if len(ctx) == 0 { // and not nil, which is none
+				ops[i].Context = []byte{}
+			}
 			from[i] = v
 			n.maybe.union(v.maybe) // a context tells what its reader had seen
 		}
 	}
-	e, err := n.effect(ops)
-	n.touched = true
-	if errors.Is(err, ErrRefused) || errors.Is(err, ErrNotReady) {
-		w.stats.Sometimes["operation refused"]++
-		return nil, fmt.Errorf("%w: %w", errSkip, err)
+	return ops, from, nil
+}
+
+// here is what a client sees at a replica now, or may see if nobody reads.
+func (w *world) here(n *node) *seenView {
+	s := &seenView{sure: n.sure, maybe: n.maybe, loose: n.loose, unread: true}
+	if w.step.Unread {
+		return s
 	}
-	if err == nil && len(e.Tags) > 0 && len(e.Tags) != len(ops) {
-		return bad(Failed, "%d operations have %d tags", len(ops), len(e.Tags)), nil
+	if view, err := n.rep.Read(); err == nil {
+		s.View, s.unread = view, false
 	}
-	if err != nil {
-		e = Effect{}
-	}
-	if v := w.settle(n, first, list, ops, from, e, err != nil); v != nil {
-		return v, nil
-	}
-	w.stats.Operations += len(ops)
-	if err != nil {
-		w.stats.Errors++
-		w.failed = true
-		w.say("%v", err)
-	}
-	return nil, nil
+	return s
 }
 
 func (n *node) effect(ops []Op) (Effect, error) {
@@ -144,7 +196,7 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 		batch = w.batches
 	}
 	for i, op := range ops {
-		ev := Event{Op: op, Replica: n.id, Step: w.step.N, Stamp: w.clock*1000 + n.skew, Failed: unsure, batch: batch}
+		ev := Event{Op: op, Replica: n.id, Step: w.step.N, Stamp: w.now(n), Failed: unsure, batch: batch, life: n.start}
 		if e.Tags != nil {
 			ev.Tag = e.Tags[i]
 			w.tagged = w.tagged || ev.Tag != ""
@@ -155,10 +207,17 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 					w.h.events[old].Op.Kind, w.h.events[old].Op.Elem, w.h.events[old].Step)
 			}
 			w.h.owner[ev.Tag] = len(w.h.events)
-			w.say("%s is %s", op.Elem, ev.Tag)
+			if w.step.Kind != "fill" {
+				w.say("%s is %s", show(op.Elem), ev.Tag)
+			}
 		}
 		w.countConcurrent(n, op)
-		group.add(w.h.record(ev, w.observed(op, from[i], ops[i].Context == nil, group)))
+		w.lww.times(w.h, n, &ev)
+		o := w.observed(op, from[i], ops[i].Context == nil, group)
+		if w.own && op.Kind == "add" {
+			o.replaces = n.id
+		}
+		group.add(w.h.record(ev, o, n.since))
 	}
 	n.maybe.union(group)
 	if unsure {
@@ -170,25 +229,29 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 
 // done notes that a replica has surely done a group of events, and sends its messages.
 func (w *world) done(n *node, group bitset, e Effect) {
+	deps := n.maybe.clone()
+	if w.sys.CausalNet {
+		deps = n.sure.clone()
+	}
 	n.learn(group)
 	if e.Durable {
 		w.acknowledge(n, group)
 	}
-	for _, data := range e.Out {
-		w.send(&message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone()})
-	}
+	w.drain(n)
+	w.tell(n, group, deps, e.Out)
 }
 
 // learn notes events that a replica did or was told of by their messages.
 func (n *node) learn(group bitset) {
 	n.sure.union(group)
 	n.ids.union(group)
+	n.since.union(group)
 }
 
 // observed returns what the author of an operation had seen: a view, and earlier operations of its batch where it named no
 // context.
 func (w *world) observed(op Op, v *seenView, none bool, group bitset) observation {
-	o := observation{sure: v.sure, maybe: v.maybe, exact: w.tagged, tags: map[elemTag]bool{}}
+	o := observation{sure: v.sure, maybe: v.maybe, exact: w.tagged && !v.unread, tags: map[elemTag]bool{}, replaces: -1}
 	if none && group != nil {
 		o.sure, o.maybe = v.sure.clone(), v.maybe.clone()
 		o.sure.union(group)
@@ -218,52 +281,6 @@ func (w *world) acknowledge(n *node, set bitset) {
 		w.h.acks[i] |= 1 << n.id
 		return true
 	})
-}
-
-func (w *world) send(m *message) {
-	m.step = w.step.N
-	w.msgs[m.step] = append(w.msgs[m.step], m)
-}
-
-func (w *world) deliverStep(s *Step) error {
-	list := w.msgs[s.Ref]
-	if s.Sub >= len(list) {
-		return fmt.Errorf("%w: no such message", errSkip)
-	}
-	m := list[s.Sub]
-	to := s.B
-	if m.to >= 0 {
-		to = m.to
-	}
-	if w.apart(m.from, to) {
-		return fmt.Errorf("%w: partitioned", errSkip)
-	}
-	w.countDelivery(m, to)
-	if err := w.deliver(m, w.nodes[to]); err != nil {
-		w.stats.Errors++
-		w.say("%v", err)
-	}
-	return nil
-}
-
-func (w *world) deliver(m *message, n *node) error {
-	n.touched = true
-	m.seen[n.id]++
-	durable, err := n.rep.Receive(m.data)
-	n.maybe.union(m.maybe)
-	n.mixed = n.mixed || m.repair
-	if err != nil {
-		return err
-	}
-	w.stats.Deliveries++
-	if w.sys.Buffers {
-		return nil
-	}
-	n.learn(m.sure)
-	if durable {
-		w.acknowledge(n, m.sure)
-	}
-	return nil
 }
 
 func (w *world) sync(n *node) error {
@@ -366,7 +383,7 @@ func (w *world) damage(n *node, elem string) error {
 // durableElsewhere reports whether a replica other than n has event i for certain.
 func (w *world) durableElsewhere(n *node, i int) bool {
 	for _, m := range w.nodes {
-		if m != n && !m.joining && m.durable.has(i) {
+		if m != n && !m.joining && !m.gone && m.durable.has(i) {
 			return true
 		}
 	}

@@ -4,7 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // world runs one script from scratch.
@@ -31,9 +36,15 @@ type world struct {
 	reads   []*reading
 	copies  [][]*copying // by source, then target
 	side    uint32       // a partition: the replicas on one side
-	tagged  bool         // the system names its adds
+	lww     LastWriterWins
+	own     bool // AddWins.ReplaceOwn
+	tagged  bool // the system names its adds
 	batches int
-	failed  bool // an operation was answered by an error
+	failed  bool // an operation was answered by an error, or its messages are lost for good
+	lost    bool // messages are lost for good
+	shared  any  // System.Share
+	bulk    int  // bytes of messages of fills
+	found   *Violation
 	damaged bool
 }
 
@@ -47,6 +58,9 @@ type node struct {
 	sure    bitset          // events that it has applied and not lost
 	durable bitset          // those that it acknowledged for ever
 	maybe   bitset          // events that can have come to it, by any way
+	since   bitset          // those that it did, or was told of by their messages, since it was opened
+	waiting []*message      // that it may hold back until others have come
+	late    int64           // the latest time that its clock can have, by LastWriterWins.Time
 	ids     bitset          // those of sure that it did or was told of by their messages: it knows their ids
 	idsKept bitset          // the same after a crash
 	loose   map[string]bool // elements that were damaged here
@@ -55,16 +69,22 @@ type node struct {
 	refill  bool            // it did so again after a crash: that it was filled is not durable
 	touched bool            // by this step
 	closed  bool
+	gone    bool // for good
 }
 
 // message is what travels by the net.
 type message struct {
 	to, from    int // to is -1 for every replica
 	data        []byte
+	copy        []byte // of data, to see that nobody changes it
 	sure, maybe bitset
+	deps        bitset // what its author knew of when it sent it
 	repair      bool
 	step        int
-	seen        [replicasMax]int // how often each replica was given it
+	all         []*message        // those of its operation: together they tell of it
+	seen        [replicasMax]int  // how often each replica was given it
+	life        [replicasMax]int  // the life in which each took it last; 0 is none
+	kept        [replicasMax]bool // and whether that is durable
 }
 
 type question struct {
@@ -91,15 +111,23 @@ type seenView struct {
 	View
 	sure, maybe bitset
 	loose       map[string]bool
+	unread      bool // what would have been shown is not known
 }
 
 // errSkip is how a step says that it can't be done.
 var errSkip = errors.New("skipped")
 
 // runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
-func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
+func runScript(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (v *Violation) {
 	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace,
 		views: map[int]*seenView{}, tries: map[int]*tried{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
+	w.lww, _ = w.spec.(LastWriterWins)
+	if m, ok := w.spec.(LWWMap); ok {
+		w.lww = LastWriterWins(m)
+	}
+	if a, ok := w.spec.(AddWins); ok {
+		w.own = a.ReplaceOwn
+	}
 	w.pcg = rand.NewPCG(s.Seed, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
@@ -108,8 +136,14 @@ func runScript(sys System, s *Script, stats *Stats, trace bool) (v *Violation) {
 	}
 	for i := range s.Steps {
 		w.step = &s.Steps[i]
+		if at != nil {
+			at.Store(int64(w.step.N))
+		}
 		if v := w.guard(w.do); v != nil {
 			v.Step = w.step.N
+			if w.trace && v.Kind == Panicked {
+				w.step.pretty = strings.Join(append(w.note, ""), "; ") + "!! panicked"
+			}
 			return v
 		}
 	}
@@ -121,12 +155,16 @@ func (w *world) guard(do func() *Violation) (v *Violation) {
 	defer func() {
 		if p := recover(); p != nil {
 			v = bad(Panicked, "%v", p)
+			v.Stack = trimStack(string(debug.Stack()))
 		}
 	}()
 	return do()
 }
 
 func (w *world) open() *Violation {
+	if w.sys.Share != nil {
+		w.shared = w.sys.Share()
+	}
 	for i := range w.s.Replicas {
 		n := &node{id: i, loose: map[string]bool{}, touched: true}
 		w.nodes = append(w.nodes, n)
@@ -140,18 +178,28 @@ func (w *world) open() *Violation {
 
 func (w *world) start(n *node, disk any, moved bool) *Violation {
 	rep, err := w.sys.Open(Env{
-		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand,
-		Now:       func() int64 { return w.clock*1000 + n.skew },
+		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand, Base: w.s.Base, Shared: w.shared,
+		Now:       func() int64 { return w.now(n) },
 		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
 	})
 	n.start++
+	n.since, n.waiting = nil, nil
+	if err == nil && rep == nil {
+		err = errors.New("Open returned neither a replica nor an error")
+	}
 	if err != nil {
 		n.closed = true
 		return bad(Failed, "replica %c does not open: %v", letter(n.id), err)
 	}
 	n.rep, n.closed = rep, false
-	return nil
+	return w.resend(n)
 }
+
+// epoch is what clocks show before the first step: far enough from 0 that none shows less.
+const epoch = 1_000_000_000
+
+// now is what a replica's clock shows.
+func (w *world) now(n *node) int64 { return epoch + w.clock*1000 + n.skew }
 
 func (w *world) close() {
 	for _, r := range w.reads {
@@ -171,14 +219,19 @@ func (w *world) do() *Violation {
 	w.pcg.Seed(w.s.Seed, uint64(s.N))
 	w.note = w.note[:0]
 	v, err := w.run(s)
+	w.settleDown()
 	switch {
 	case v != nil:
 	case err != nil:
 		w.stats.Skipped++
 		w.say("%v", err)
+	case w.found != nil:
+		v = w.found
 	default:
 		w.stats.Steps++
-		v = w.look()
+		if !s.Unread {
+			v = w.look()
+		}
 	}
 	if w.trace {
 		s.pretty = strings.Join(w.note, "; ")
@@ -187,6 +240,25 @@ func (w *world) do() *Violation {
 		}
 	}
 	return v
+}
+
+// quietTries is how often the kit asks whether a replica is quiet before it waits between two questions, and quietPause how long.
+const (
+	quietTries = 1000
+	quietPause = 20 * time.Microsecond
+)
+
+// settleDown waits until all replicas are quiet. One that never is hangs the step.
+func (w *world) settleDown() {
+	for _, n := range w.nodes {
+		if q, ok := n.rep.(Quieter); ok && !n.closed {
+			for tries := 0; !q.Quiet(); tries++ {
+				if runtime.Gosched(); tries > quietTries {
+					time.Sleep(quietPause)
+				}
+			}
+		}
+	}
 }
 
 func (w *world) say(format string, args ...any) {
@@ -198,7 +270,7 @@ func (w *world) say(format string, args ...any) {
 // look checks what every touched replica shows.
 func (w *world) look() *Violation {
 	for _, n := range w.nodes {
-		if !n.touched {
+		if !n.touched || n.gone {
 			continue
 		}
 		n.touched = false
@@ -269,7 +341,7 @@ func (w *world) torn(n *node, view *View) *Violation {
 		switch {
 		case contains(it.Tags, e.Tag):
 			shown++
-		case !(AddWins{}).killed(&Reading{h: w.h}, i, w.h.maybe, n.maybe, true):
+		case !(AddWins{ReplaceOwn: w.own}).mayBeKilled(&Reading{h: w.h}, i, n.maybe, true):
 			missing++
 		}
 		if shown > 0 && missing > 0 {
@@ -288,6 +360,20 @@ func contains(tags []string, tag string) bool {
 	return false
 }
 
+// shownMax is how many elements of a view are printed.
+const shownMax = 20
+
+// show writes an element for people.
+func show(elem string) string {
+	if len(elem) > 40 {
+		return fmt.Sprintf("%q...(%d bytes)", elem[:8], len(elem))
+	}
+	if plain(elem) == elem {
+		return elem
+	}
+	return strconv.Quote(elem)
+}
+
 // String returns a view as {a b[tag tag]}.
 func (v View) String() string {
 	var b strings.Builder
@@ -296,7 +382,14 @@ func (v View) String() string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(it.Elem)
+		if i == shownMax {
+			fmt.Fprintf(&b, "... %d in all", len(v.Items))
+			break
+		}
+		b.WriteString(show(it.Elem))
+		if len(it.Values) > 0 {
+			b.WriteString("=" + strings.Join(it.Values, "|"))
+		}
 		if len(it.Tags) > 0 {
 			b.WriteString(fmt.Sprint(it.Tags))
 		}

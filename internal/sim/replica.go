@@ -119,6 +119,9 @@ func (r *replica) write(ops []convergence.Op, d bigset.Durability) (bigset.Delta
 		case "clear":
 			return bigset.Delta{}, nil, fmt.Errorf("%w: a clear in a batch", convergence.ErrRefused)
 		}
+		if err := bigset.CheckElement(o.Element); err != nil { // as whoever serves clients does
+			return bigset.Delta{}, nil, fmt.Errorf("%w: %w", convergence.ErrRefused, err)
+		}
 		var err error
 		if o.Context, err = decode(op.Context); err != nil {
 			return bigset.Delta{}, nil, err

@@ -6,7 +6,7 @@ import "math/bits"
 // is refused: schedules are short.
 const (
 	actors   = 64
-	lives    = 12
+	lives    = 8
 	counters = 64
 )
 

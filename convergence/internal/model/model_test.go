@@ -24,7 +24,7 @@ func TestDots(t *testing.T) {
 	if a.has(dot{1, 64}) || len(a.list()) != 2 {
 		t.Fatal(a.list())
 	}
-	if got := (dot{13, 12}).tag(); got != "Bb12" {
+	if got := (dot{13, 12}).tag(); got != "Bf12" {
 		t.Fatal(got)
 	}
 }

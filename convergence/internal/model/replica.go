@@ -208,6 +208,9 @@ func (r *replica) commitDelta(before *state, d delta) {
 // anything to do.
 func (r *replica) item(op convergence.Op, more bool) (it item, ok bool, err error) {
 	c, err := decodeContext(op.Context)
+	if err == nil && op.Elem == "" && op.Kind != "clear" {
+		err = errMalformed // "" is where a copy or a stream begins
+	}
 	if err != nil {
 		return it, false, fmt.Errorf("%w: %w", convergence.ErrRefused, err)
 	}

@@ -56,7 +56,9 @@ func flag(on bool) byte {
 	return 0
 }
 
-func appendString(b []byte, s string) []byte { return append(append(b, byte(len(s))), s...) }
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
 
 func (s *dots) append(b []byte) []byte {
 	at := len(b)
@@ -115,11 +117,12 @@ func (d *decoder) byte() byte {
 }
 
 func (d *decoder) string() string {
-	n := int(d.byte())
-	if n > len(d.b) {
+	n, size := binary.Uvarint(d.b)
+	if size <= 0 || n > uint64(len(d.b)-size) {
 		d.bad = true
 		return ""
 	}
+	d.b = d.b[size:]
 	s := string(d.b[:n])
 	d.b = d.b[n:]
 	return s

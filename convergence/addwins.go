@@ -1,0 +1,160 @@
+package convergence
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// AddWins is the observed-remove set: a remove kills the adds that its author had observed, an add that is concurrent with it
+// stays. "clear" is a remove of everything its author had observed.
+type AddWins struct {
+	// Replace: an add kills the older adds of its element that it had observed, as ORSWOT has it, so that a later remove which
+	// observed the newer one alone is enough. Without it that is neither asked for nor forbidden.
+	Replace bool
+	// ReplaceOwn: an add kills the older adds of its element by the same replica, whatever its client had observed, and no others,
+	// as Riak's ORSWOT has it, where an element has one dot of each actor.
+	ReplaceOwn bool
+	// Clear proposes "clear" as well.
+	Clear bool
+}
+
+// Gen implements Spec.
+func (s AddWins) Gen(r *rand.Rand, elems []string) Op {
+	if s.Clear && r.IntN(20) == 0 {
+		return Op{Kind: "clear"}
+	}
+	return addOrRemove(r, elems)
+}
+
+func addOrRemove(r *rand.Rand, elems []string) Op {
+	kind := "add"
+	if r.IntN(100) < 38 {
+		kind = "remove"
+	}
+	return Op{Kind: kind, Elem: elems[r.IntN(len(elems))]}
+}
+
+// Judge implements Spec.
+func (s AddWins) Judge(r *Reading) *Violation {
+	for _, it := range r.View.Items {
+		if v := s.allowed(r, it); v != nil {
+			return v
+		}
+	}
+	for _, elem := range r.h.order {
+		if v := s.missing(r, elem); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// killed reports whether an event of set surely observed and kills the add i; or with adds, which replaces it.
+func (s AddWins) killed(r *Reading, i int, set bitset, adds bool) bool {
+	return s.ends(r, i, set, adds, r.h.seen) || s.ReplaceOwn && r.h.replaced(i, set, false)
+}
+
+// mayBeKilled reports whether an event of set may have observed add i, and kills it; or with adds, which replaces it.
+func (s AddWins) mayBeKilled(r *Reading, i int, set bitset, adds bool) bool {
+	return s.ends(r, i, set, adds, r.h.guess) || s.ReplaceOwn && adds && r.h.replaced(i, set, true)
+}
+
+func (s AddWins) ends(r *Reading, i int, set bitset, adds bool, observed []bitset) bool {
+	test := func(j int) bool { return (adds || r.h.kills.has(j)) && observed[j].has(i) }
+	return r.h.among(r.h.elems[r.h.events[i].Op.Elem], set, test) || r.h.among(r.h.clears, set, test)
+}
+
+// replaced reports whether a later add of its own replica is in the set: one that surely replaced it, or may have done so, as the
+// replica may have lost add i, or what numbers its adds, in a crash.
+func (h *history) replaced(i int, set bitset, maybe bool) bool {
+	e := &h.events[i]
+	return h.among(h.elems[e.Op.Elem], set, func(j int) bool {
+		later := &h.events[j]
+		return j > i && later.Op.Kind == "add" && later.Replica == e.Replica && (maybe || later.life == e.life && h.heard[j].has(i))
+	})
+}
+
+// allowed checks an element that is shown.
+func (s AddWins) allowed(r *Reading, it Item) *Violation {
+	if len(it.Tags) == 0 {
+		return s.present(r, it.Elem)
+	}
+	for _, tag := range it.Tags {
+		i, ok := r.h.tags[elemTag{it.Elem, tag}]
+		switch {
+		case ok && s.killed(r, i, r.must, s.Replace):
+			return bad(Resurrected, "%q is shown by add %s of step %d, which was removed or replaced", it.Elem, tag, r.h.events[i].Step)
+		case ok && r.may.has(i):
+		case !ok && s.unnamed(r, it.Elem):
+		default:
+			return bad(Phantom, "%q is shown by add %s, of which this replica can't have heard", it.Elem, tag)
+		}
+	}
+	return nil
+}
+
+// unnamed reports whether an add of the element has no tag that the kit knows, because it was answered by an error.
+func (s AddWins) unnamed(r *Reading, elem string) (found bool) {
+	r.h.elems[elem].each(func(i int) bool {
+		e := &r.h.events[i]
+		found = found || e.Op.Kind == "add" && e.Tag == "" && r.may.has(i)
+		return !found
+	})
+	return found
+}
+
+// present checks, without tags, that some add of a shown element may be alive.
+func (s AddWins) present(r *Reading, elem string) *Violation {
+	alive, heard := false, false
+	r.h.elems[elem].each(func(i int) bool {
+		if r.h.adds.has(i) && r.may.has(i) {
+			heard = true
+			alive = alive || !s.killed(r, i, r.must, s.Replace)
+		}
+		return !alive
+	})
+	switch {
+	case alive:
+		return nil
+	case heard:
+		return bad(Resurrected, "%q is shown, although all its adds were removed", elem)
+	}
+	return bad(Phantom, "%q is shown, which nobody added", elem)
+}
+
+// missing checks that the adds of an element are shown which nothing can have killed.
+func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
+	if r.loose[elem] {
+		return nil
+	}
+	it, shown := r.shown(elem)
+	r.h.elems[elem].each(func(i int) bool {
+		e := &r.h.events[i]
+		if e.Op.Kind != "add" || !r.must.has(i) {
+			return true
+		}
+		switch {
+		case !shown && s.lives(r, i):
+			v = bad(Lost, "%q is not shown, although its add of step %d was acknowledged and nobody removed it", elem, e.Step)
+		case shown && e.Tag != "" && len(it.Tags) > 0 && !slices.Contains(it.Tags, e.Tag) && !s.mayBeKilled(r, i, r.may, true):
+			v = bad(Lost, "%q is not shown by add %s of step %d, which was acknowledged and not removed or replaced", elem, e.Tag, e.Step)
+		}
+		return v == nil
+	})
+	return v
+}
+
+// lives reports whether an add, or an add that replaced it and so on, can't have been killed: then its element was present at
+// every moment of the read. Where a repair or a copy may have brought an add's death without the add that replaced it, only
+// the add itself counts.
+func (s AddWins) lives(r *Reading, i int) bool {
+	if s.mayBeKilled(r, i, r.may, r.mixed) {
+		return false
+	}
+	e := &r.h.events[i]
+	return !r.h.among(r.h.elems[e.Op.Elem], r.may, func(j int) bool {
+		// Of two at once one comes later here, and it alone counts.
+		replaces := r.h.guess[j].has(i) || s.ReplaceOwn && r.h.events[j].Replica == e.Replica
+		return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j)
+	})
+}

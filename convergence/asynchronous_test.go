@@ -1,0 +1,201 @@
+package convergence_test
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"bigset/convergence"
+)
+
+// shared is an ORSet for two clients at once. A hasty one gives the lock up between reading its counter and writing it.
+type shared struct {
+	*ORSet
+	mu    sync.Mutex
+	hasty bool
+}
+
+func (s *shared) Do(op convergence.Op) (convergence.Effect, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hasty && op.Kind == "add" {
+		next := s.next
+		s.mu.Unlock()
+		for range 20 {
+			runtime.Gosched()
+		}
+		s.mu.Lock()
+		s.next = next
+	}
+	return s.ORSet.Do(op)
+}
+
+// TestTwoClients: two clients at once find a counter that both read, and accept a replica that takes one after the other.
+func TestTwoClients(t *testing.T) {
+	for _, hasty := range []bool{false, true} {
+		r := explore(t, convergence.System{Name: "shared", Parallel: true, Open: func(env convergence.Env) (convergence.Replica, error) {
+			s, err := OpenORSet(env)
+			return &shared{ORSet: s.(*ORSet), hasty: hasty}, err
+		}}, convergence.Options{})
+		if (r.Failure != nil) != hasty || r.Sometimes["two clients at once"] == 0 {
+			t.Fatalf("hasty %v: %d times two at once, %v", hasty, r.Sometimes["two clients at once"], r.Failure)
+		}
+		if f := r.Failure; f != nil && (f.Violation.Kind != convergence.TagReused || !strings.Contains(f.String(), " both ")) {
+			t.Errorf("got %v", f)
+		}
+	}
+}
+
+// queued is an ORSet that takes messages in a goroutine.
+type queued struct {
+	mu    sync.Mutex
+	inner *ORSet
+	in    chan []byte
+	busy  atomic.Int64
+}
+
+func (s *queued) work() {
+	for msg := range s.in {
+		runtime.Gosched()
+		s.mu.Lock()
+		s.inner.Receive(msg)
+		s.mu.Unlock()
+		s.busy.Add(-1)
+	}
+}
+
+func (s *queued) Do(op convergence.Op) (convergence.Effect, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inner.Do(op)
+}
+
+func (s *queued) Receive(msg []byte) (bool, error) {
+	s.busy.Add(1)
+	s.in <- slices.Clone(msg)
+	return false, nil
+}
+
+func (s *queued) Read() (convergence.View, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inner.Read()
+}
+
+func (s *queued) Close() error {
+	close(s.in)
+	return nil
+}
+
+// quiet is one that says when it is quiet.
+type quiet struct{ *queued }
+
+func (s quiet) Quiet() bool { return s.busy.Load() == 0 }
+
+// TestQuiet: a replica that receives in a goroutine is waited for, if it says when it is quiet. Otherwise it is accused.
+func TestQuiet(t *testing.T) {
+	for _, says := range []bool{true, false} {
+		r := explore(t, convergence.System{Name: "queued", Open: func(env convergence.Env) (convergence.Replica, error) {
+			s, err := OpenORSet(env)
+			q := &queued{inner: s.(*ORSet), in: make(chan []byte, 10_000)}
+			go q.work()
+			if says {
+				return quiet{q}, err
+			}
+			return q, err
+		}}, convergence.Options{Schedules: 100, ShrinkRuns: 100})
+		if (r.Failure == nil) != says {
+			t.Errorf("it says when it is quiet: %v; got %v", says, r.Failure)
+		}
+	}
+}
+
+// TestShare: the replicas of a schedule share a value, and no two schedules do.
+func TestShare(t *testing.T) {
+	made := 0
+	sys := convergence.System{Name: "sharing", Share: func() any { made++; return &[8]bool{} }, Open: func(env convergence.Env) (convergence.Replica, error) {
+		there := env.Shared.(*[8]bool)
+		if there[env.ID] {
+			t.Errorf("replica %d was opened in this schedule before", env.ID)
+		}
+		there[env.ID] = true
+		return OpenORSet(env)
+	}}
+	if r := explore(t, sys, convergence.Options{Schedules: 50}); r.Failure != nil || made != 51 {
+		t.Errorf("%d values, %v", made, r.Failure)
+	}
+}
+
+// outbox is an ORSet whose disk has its operations at once, and that sends them again when it comes back.
+type outbox struct {
+	*ORSet
+	sent   *[][]byte
+	forget bool
+}
+
+func openOutbox(env convergence.Env, forget bool) (convergence.Replica, error) {
+	r, err := OpenORSet(env)
+	s := &outbox{ORSet: r.(*ORSet), sent: &[][]byte{}, forget: forget}
+	if disk, ok := env.Disk.(*outbox); ok {
+		s.ORSet, s.sent = disk.ORSet, disk.sent
+	}
+	return s, err
+}
+
+func (s *outbox) Do(op convergence.Op) (convergence.Effect, error) {
+	e, err := s.ORSet.Do(op)
+	e.Durable = true
+	*s.sent = append(*s.sent, e.Out...)
+	return e, err
+}
+
+func (s *outbox) Sync() error            { return nil }
+func (s *outbox) Crash(int) (any, error) { return s, nil }
+func (s *outbox) Stop() (any, error)     { return s, nil }
+func (s *outbox) Unsent() ([][]byte, error) {
+	if s.forget {
+		return nil, nil
+	}
+	return *s.sent, nil
+}
+
+// TestResends: power that goes before messages leave is no loss for a replica with an outbox, and is found where it is empty.
+func TestResends(t *testing.T) {
+	for _, forget := range []bool{false, true} {
+		r := explore(t, convergence.System{Name: "outbox", Open: func(env convergence.Env) (convergence.Replica, error) { return openOutbox(env, forget) }}, convergence.Options{})
+		if (r.Failure != nil) != forget || r.Faults["crash-in-operation"] == 0 {
+			t.Errorf("it forgets: %v; %d crashes in operations, %v", forget, r.Faults["crash-in-operation"], r.Failure)
+		}
+	}
+}
+
+// FuzzORSet is how a set is given to go test -fuzz.
+func FuzzORSet(f *testing.F) {
+	f.Add([]byte("some schedule"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		convergence.Fuzz(t, convergence.System{Name: "or-set", Open: OpenORSet}, data)
+	})
+}
+
+// TestFuzzFinds: bytes make schedules that find something.
+func TestFuzzFinds(t *testing.T) {
+	sys := alter(altered{do: func(s *altered, op convergence.Op) error {
+		if s.adds == 3 {
+			panic("three")
+		}
+		return nil
+	}})
+	defer func() {
+		if p := recover(); p != (stop{}) {
+			t.Errorf("nothing was found: %v", p)
+		}
+	}()
+	t.Setenv("CONVERGENCE_DIR", t.TempDir())
+	for i := range byte(50) {
+		convergence.Fuzz(&fakeT{ctx: t.Context()}, sys, []byte{i, 2, 3, 4})
+	}
+}

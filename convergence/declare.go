@@ -1,0 +1,156 @@
+package convergence
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// check says what is wrong with a declaration, before anything is run.
+func (s *System) check() error {
+	word := s.Name != "" && !strings.ContainsAny(s.Name, " \t\r\n#")
+	switch {
+	case !word:
+		return fmt.Errorf("convergence: system name %q goes into scripts: it must be one word, without #", s.Name)
+	case s.Open == nil:
+		return fmt.Errorf("convergence: system %q has no Open", s.Name)
+	case s.CausalNet && (s.Buffers || s.BestEffort):
+		return fmt.Errorf("convergence: system %q declares CausalNet, which delivers everything in order, beside Buffers or BestEffort", s.Name)
+	}
+	return nil
+}
+
+// fits says what is declared that the replicas can't do.
+func (s *System) fits(can abilities) error {
+	if s.BestEffort && !can.repair {
+		return fmt.Errorf("convergence: system %q declares BestEffort, so something must bring what messages do not: "+
+			"its replicas have to implement Repairer", s.Name)
+	}
+	return nil
+}
+
+// otherSchedules is how many schedules another declaration must pass beside the script before it is named.
+const otherSchedules = 30
+
+// declared says what a verdict rests on, and which other declarations would accept it.
+func declared(sys System, can abilities, s *Script, v *Violation, o *Options) (rests string, others []string) {
+	switch v.Kind {
+	case Lost, Resurrected, Phantom, Diverged, Repeated:
+	default:
+		return "", nil
+	}
+	rests = fmt.Sprintf("Spec %s", specName(sys.spec()))
+	switch {
+	case sys.BestEffort:
+		rests += "; BestEffort: anti-entropy brings everything, messages need not"
+	case sys.Buffers:
+		rests += "; Buffers: a message has effect when all have come that its author knew of"
+	case sys.CausalNet:
+		rests += "; CausalNet: messages come once and in causal order"
+	default:
+		rests += "; and that a delivered message has effect at once, whatever has not come yet"
+	}
+	if v.Kind == Repeated {
+		rests += "; Retries"
+	}
+	for _, other := range sys.others(can, v) {
+		kind, _, _ := strings.Cut(other.name, "{")
+		known := slices.ContainsFunc(others, func(name string) bool { return strings.HasPrefix(name, kind) })
+		if len(others) < 3 && !known && accepts(other.sys, can, s, o) {
+			others = append(others, other.name)
+		}
+	}
+	return rests, others
+}
+
+type declaration struct {
+	name string
+	sys  System
+}
+
+// others are the declarations that differ in one thing.
+func (s System) others(can abilities, v *Violation) (list []declaration) {
+	add := func(name string, change func(s *System)) {
+		other := s
+		change(&other)
+		list = append(list, declaration{name, other})
+	}
+	plain := !s.BestEffort && !s.Buffers && !s.CausalNet
+	if v.Kind == Repeated {
+		add("no Retries", func(s *System) { s.Retries = false })
+	}
+	if plain && can.repair {
+		add("BestEffort", func(s *System) { s.BestEffort = true })
+	}
+	if plain {
+		add("Buffers", func(s *System) { s.Buffers = true })
+		add("CausalNet", func(s *System) { s.CausalNet = true })
+	}
+	for _, spec := range otherSpecs(s.spec()) {
+		add("Spec "+specName(spec), func(s *System) { s.Spec = spec })
+	}
+	return list
+}
+
+// otherSpecs are the specifications of sets other than one of them.
+func otherSpecs(spec Spec) (list []Spec) {
+	all := []Spec{AddWins{}, GrowOnly{}, TwoPhase{}, RemoveWins{}}
+	for _, time := range []Time{TimeWall, TimeLamport, TimeMonotonic, TimeHybrid} {
+		for _, tie := range []Tie{TieReplica, TieAdd, TieRemove, TieAny} {
+			all = append(all, LastWriterWins{tie, time})
+		}
+	}
+	switch s := spec.(type) {
+	case AddWins:
+		all[0] = AddWins{ReplaceOwn: true, Clear: s.Clear}
+		if s.Replace && !s.ReplaceOwn {
+			all = append([]Spec{AddWins{Clear: s.Clear}}, all...)
+		}
+	case LastWriterWins: // these first
+		all = append(append([]Spec(nil), all[4:]...), all[:4]...)
+	case GrowOnly, TwoPhase, RemoveWins:
+	default:
+		return nil
+	}
+	for _, other := range all {
+		if specName(other) != specName(spec) {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// accepts reports whether another declaration passes the script, and some schedules of its own.
+func accepts(sys System, can abilities, s *Script, o *Options) bool {
+	if sys.check() != nil || sys.fits(can) != nil || failsAgain(sys, s, o) {
+		return false
+	}
+	for i := range otherSchedules {
+		if failsAgain(sys, generate(sys, can, o, i), o) {
+			return false
+		}
+	}
+	return true
+}
+
+func failsAgain(sys System, s *Script, o *Options) bool {
+	v, _ := watched(sys, s, false, o.StepLimit)
+	return v != nil
+}
+
+// specName writes a specification as it is declared, without what is not set.
+func specName(spec Spec) string {
+	name := strings.TrimPrefix(fmt.Sprintf("%T", spec), "convergence.")
+	v := reflect.ValueOf(spec)
+	if v.Kind() != reflect.Struct {
+		return name
+	}
+	var set []string
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+			set = append(set, fmt.Sprintf("%s: %v", f.Name, v.Field(i)))
+		}
+	}
+	return name + "{" + strings.Join(set, ", ") + "}"
+}

@@ -1,0 +1,132 @@
+package convergence
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+func (w *world) send(m *message) {
+	if w.step != nil {
+		m.step = w.step.N
+	}
+	m.copy = bytes.Clone(m.data)
+	w.msgs[m.step] = append(w.msgs[m.step], m)
+}
+
+// tell sends the messages of an operation. Together they tell of it.
+func (w *world) tell(n *node, group, deps bitset, out [][]byte) {
+	if len(out) > 0 {
+		w.h.sent.union(group)
+	} else if !w.canRepair() {
+		group.each(func(i int) bool { w.h.loud.remove(i); return true })
+	}
+	var all []*message
+	for _, data := range out {
+		m := &message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone(), deps: deps}
+		all = append(all, m)
+		w.send(m)
+	}
+	for _, m := range all {
+		m.all = all
+	}
+}
+
+func (w *world) deliverStep(s *Step) error {
+	list := w.msgs[s.Ref]
+	if s.Sub >= len(list) {
+		return fmt.Errorf("%w: no such message", errSkip)
+	}
+	m := list[s.Sub]
+	to := s.B
+	if m.to >= 0 {
+		to = m.to
+	}
+	switch {
+	case w.apart(m.from, to):
+		return fmt.Errorf("%w: partitioned", errSkip)
+	case !w.due(m, w.nodes[to]):
+		return fmt.Errorf("%w: not its turn", errSkip)
+	}
+	w.countDelivery(m, to)
+	if err := w.deliver(m, w.nodes[to]); err != nil {
+		w.stats.Errors++
+		w.say("%v", err)
+	}
+	return nil
+}
+
+// due reports whether the net would give a message to a replica now.
+func (w *world) due(m *message, n *node) bool {
+	if !w.sys.CausalNet || m.repair {
+		return true
+	}
+	return !m.sure.within(n.sure) && m.life[n.id] != n.start && w.preceded(m, n, w.h.sent)
+}
+
+// preceded reports whether a replica surely has all that a message's author knew of, as far as it counts.
+func (w *world) preceded(m *message, n *node, count bitset) bool {
+	for i, word := range m.deps {
+		if i < len(count) && word&count[i]&^at(n.sure, i) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// deliver gives a message to a replica, and notes what that surely has then.
+func (w *world) deliver(m *message, n *node) error {
+	n.touched = true
+	m.seen[n.id]++
+	if v := m.intact("after it had sent it", w.nodes[m.from]); v != nil && w.found == nil {
+		w.found = v
+	}
+	durable, err := n.rep.Receive(m.data)
+	w.settleDown()
+	if v := m.intact("that it was given", n); v != nil && w.found == nil {
+		w.found = v
+	}
+	n.maybe.union(m.maybe)
+	n.mixed = n.mixed || m.repair
+	w.lww.tick(w.h, n)
+	if err != nil {
+		return err
+	}
+	w.stats.Deliveries++
+	if m.repair || w.sys.BestEffort {
+		return nil
+	}
+	n.mixed = n.mixed || len(m.all) > 1 // of its messages one may come without the other
+	m.life[n.id], m.kept[n.id] = n.start, durable
+	if !slices.ContainsFunc(m.all, func(o *message) bool { return o.life[n.id] != n.start }) {
+		n.waiting = append(n.waiting, m)
+		w.drain(n)
+	}
+	return nil
+}
+
+// drain notes what the messages tell that a replica has no reason to hold back: with System.Buffers those whose author knew of
+// nothing that the replica may lack.
+func (w *world) drain(n *node) {
+	for again := true; again && len(n.waiting) > 0; {
+		again = false
+		n.waiting = slices.DeleteFunc(n.waiting, func(m *message) bool {
+			if w.sys.Buffers {
+				if !w.preceded(m, n, w.h.loud) {
+					return false
+				}
+				again = true
+			}
+			w.took(m, n)
+			return true
+		})
+	}
+}
+
+// took notes that a replica has what a message and its siblings tell.
+func (w *world) took(m *message, n *node) {
+	n.learn(m.sure)
+	if !slices.ContainsFunc(m.all, func(o *message) bool { return !o.kept[n.id] }) {
+		w.acknowledge(n, m.sure)
+	}
+}

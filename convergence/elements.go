@@ -1,0 +1,67 @@
+package convergence
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// pools are elements that belong together. The first is the usual one.
+var pools = [][]string{
+	{"a", "b", "c", "d", "e"},
+	{"a", "ab", "abc", "b", "a\x00"},
+	{"", "\x00", "\xff", "\xff\xfe", "é", " ", "a/b", "a:b", "%2F"},
+	{"1", "10", "2", "-1", "0x1"},
+}
+
+// Schedules with many elements, and with very long ones, cost as much as a hundred others: one in so many.
+const (
+	manyEvery = 250
+	longEvery = 500
+)
+
+// long returns elements that are longer than a byte or 16 bits can say, and differ in their last byte.
+func long(n int) []string {
+	s := strings.Repeat("x", n-1)
+	return []string{s + "a", s + "b", "x"}
+}
+
+// pickElems draws the elements of a schedule: those of Options.Elements, otherwise mostly plain ones.
+func pickElems(r *rand.Rand, own []string, nth int) []string {
+	pool := own
+	if len(own) == 0 {
+		pool = pools[0]
+		switch k := r.IntN(200); {
+		case k < 60:
+			pool = pools[1+k%(len(pools)-1)]
+		case k < 70:
+			pool = long(300)
+		}
+		if nth%longEvery == longEvery/2 {
+			pool = long(66_000)
+		}
+	}
+	most := min(len(pool), 5)
+	list := slices.Clone(pool)
+	if len(pool) > most {
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	return list[:min(most, 2+r.IntN(4))]
+}
+
+// unread draws, in a part of the schedules, steps before and after which nobody reads. Those stay read whose view is used later.
+func (g *gen) unread() {
+	if !g.shape.many && g.IntN(4) > 0 {
+		return
+	}
+	used := map[int]bool{}
+	for i := range g.s.Steps {
+		for _, o := range g.s.Steps[i].Ops {
+			used[o.Ctx] = true
+		}
+	}
+	for i := range g.s.Steps[:len(g.s.Steps)-1] {
+		s := &g.s.Steps[i]
+		s.Unread = g.shape.many && i < len(g.s.Steps)-2 || !used[s.N] && g.percent(70)
+	}
+}

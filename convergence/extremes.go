@@ -1,0 +1,188 @@
+package convergence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// away reports whether a step needs a replica that has left for good.
+func (w *world) away(s *Step) bool {
+	for _, c := range kinds[s.Kind] {
+		switch {
+		case c == 'A' && w.nodes[s.A].gone, c == 'B' && w.nodes[s.B].gone:
+			return true
+		case c == 'S' && s.Kind != "partition":
+			for i, n := range w.nodes {
+				if n.gone && s.Set>>i&1 != 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// living returns the replicas that have not left for good.
+func (w *world) living() (list []*node) {
+	for _, n := range w.nodes {
+		if !n.gone {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// leaveForGood closes a replica. What only it knew is lost, but for messages that are on their way.
+func (w *world) leaveForGood(n *node) error {
+	if _, ok := n.rep.(Copier); ok || w.damaged || len(w.living()) < 3 {
+		return fmt.Errorf("%w: others need it", errSkip)
+	}
+	n.gone, n.closed = true, true
+	w.stats.Faults["gone"]++
+	w.guard(func() *Violation { n.rep.Close(); return nil })
+	return nil
+}
+
+// dies runs operations at a replica whose power goes before their messages leave and anybody is answered.
+func (w *world) dies(n *node, s *Step) (*Violation, error) {
+	_, resends := n.rep.(Resender)
+	if _, durable := n.rep.(Durable); !durable || !resends && !w.canRepair() {
+		return nil, fmt.Errorf("%w: nothing would bring what it did", errSkip)
+	}
+	if v, err := w.operate(n, s.N, s.Ops); v != nil || err != nil {
+		return v, err
+	}
+	w.stats.Faults["crash-in-operation"]++
+	return w.restart(n, &Step{N: s.N, Kind: "crash", A: s.A, Arg: s.Arg})
+}
+
+// resend sends what a replica that comes back does not know to have left.
+func (w *world) resend(n *node) *Violation {
+	r, ok := n.rep.(Resender)
+	if !ok || n.start == 1 {
+		return nil
+	}
+	list, err := r.Unsent()
+	if err != nil {
+		return bad(Failed, "replica %c does not say what it has to send: %v", letter(n.id), err)
+	}
+	for _, data := range list {
+		w.send(&message{to: -1, from: n.id, data: data, maybe: n.maybe.clone()})
+	}
+	return nil
+}
+
+// fillElem names the elements of a fill, all of the same length.
+func fillElem(i int) string { return fmt.Sprintf("n%05d", i) }
+
+// populate adds many elements at a replica.
+func (w *world) populate(n *node, count int) (*Violation, error) {
+	here := w.here(n)
+	for i := range count {
+		op := Op{Kind: "add", Elem: fillElem(i), ID: fmt.Sprintf("%d.%d", w.step.N, i)}
+		w.lww.tick(w.h, n)
+		e, err := n.effect([]Op{op})
+		n.touched = true
+		switch {
+		case errors.Is(err, ErrRefused) || errors.Is(err, ErrNotReady):
+			w.stats.Sometimes["operation refused"]++
+			continue
+		case err != nil:
+			w.failed, e = true, Effect{}
+			w.stats.Errors++
+		}
+		if w.bulk > bulkMax && !w.sys.BestEffort { // nobody will be given them
+			e.Out = nil
+		}
+		if v := w.remember(n, []Op{op}, []*seenView{here}, e, err != nil); v != nil {
+			return v, nil
+		}
+		w.stats.Operations++
+		for _, data := range e.Out {
+			w.bulk += len(data) * len(w.nodes)
+		}
+	}
+	return nil, nil
+}
+
+// bulkMax is how many bytes of messages of a fill are ever delivered: where each message is a whole state, a thousand of them would
+// take as long as a thousand schedules.
+const bulkMax = 1 << 19
+
+// spread gives a replica all messages of a step.
+func (w *world) spread(step int, n *node) error {
+	list := w.msgs[step]
+	if len(list) == 0 || w.bulk > bulkMax {
+		return fmt.Errorf("%w: no messages, or too many bytes", errSkip)
+	}
+	for sub := range list {
+		err := w.deliverStep(&Step{Ref: step, Sub: sub, B: n.id})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// both runs two clients' operations at once in one replica.
+func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
+	if !w.sys.Parallel || len(list) != 2 {
+		return nil, fmt.Errorf("%w: not safe for two clients at once", errSkip)
+	}
+	ops, from, err := w.prepare(n, w.step.N, list)
+	if err != nil {
+		return nil, err
+	}
+	w.lww.tick(w.h, n)
+	effects, errs, done := make([]Effect, 2), make([]error, 2), make(chan any, 2)
+	for i := range ops {
+		go func() {
+			defer func() { done <- recover() }()
+			effects[i], errs[i] = n.effect(ops[i : i+1])
+		}()
+	}
+	for range ops {
+		if p := <-done; p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}
+	if err != nil {
+		return bad(Panicked, "two clients at once: %v", err), nil
+	}
+	n.touched = true
+	w.stats.Sometimes["two clients at once"]++
+	var events []int
+	before := &seenView{sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose, unread: true}
+	for i := range ops {
+		if errors.Is(errs[i], ErrRefused) || errors.Is(errs[i], ErrNotReady) {
+			continue
+		}
+		if ops[i].Context == nil {
+			from[i] = before
+		}
+		if errs[i] != nil {
+			effects[i], w.failed = Effect{}, true
+			w.stats.Errors++
+		}
+		events = append(events, len(w.h.events))
+		if v := w.remember(n, ops[i:i+1], from[i:i+1], effects[i], errs[i] != nil); v != nil {
+			return v, nil
+		}
+		w.stats.Operations++
+	}
+	if len(events) == 2 { // either may have been first
+		for k, i := range events {
+			w.h.guess[i].add(events[1-k])
+		}
+	}
+	return nil, nil
+}
+
+// intact checks that nobody has changed a message: its author, that has sent it, or the replica that was given it last.
+func (m *message) intact(who string, n *node) *Violation {
+	if bytes.Equal(m.data, m.copy) {
+		return nil
+	}
+	return bad(Changed, "replica %c changed the bytes of the message of step %d %s", letter(n.id), m.step, who)
+}

@@ -1,0 +1,51 @@
+package convergence
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math/rand/v2"
+)
+
+// bytesSource draws from bytes, and when they are at their end from a generator.
+type bytesSource struct {
+	data []byte
+	rest *rand.PCG
+}
+
+// Uint64 implements rand.Source.
+func (s *bytesSource) Uint64() uint64 {
+	if len(s.data) == 0 {
+		return s.rest.Uint64()
+	}
+	var b [8]byte
+	// The generator takes the upper half of the bits for small numbers.
+	n := copy(b[4:], s.data[:min(2, len(s.data))])
+	s.data = s.data[n:]
+	return binary.LittleEndian.Uint64(b[:]) * 0x9e3779b97f4a7c15
+}
+
+// Fuzz runs one schedule that is made of the bytes, and fails the test as Run does. It is for go test -fuzz, which looks for bytes that
+// reach more of the replica's code:
+//
+//	func FuzzSet(f *testing.F) {
+//		f.Fuzz(func(t *testing.T, data []byte) { convergence.Fuzz(t, system, data) })
+//	}
+func Fuzz(t T, sys System, data []byte) {
+	t.Helper()
+	o, err := Options{}.withDefaults()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	can, err := probe(sys)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	h := fnv.New64a()
+	h.Write(data)
+	seed := h.Sum64()
+	s := generateFrom(sys, can, &o, 0, seed, &bytesSource{data, rand.NewPCG(seed, 1)})
+	if v, _ := watched(sys, s, false, o.StepLimit); v != nil {
+		f := explain(sys, can, s, v, &o)
+		t.Fatalf("%v\nreplay: %s=%s", f, envReplay, saveScript(sys, f.Script))
+	}
+}

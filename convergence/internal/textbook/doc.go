@@ -1,0 +1,12 @@
+// Package textbook has replicated sets as books and public libraries describe them, and the same sets broken in the ways in which real
+// ones were. The kit has to accept the first for any schedule, given what they declare, and to find each of the others.
+//
+//	wire.go     dots, and bytes of messages
+//	orset.go    observed-remove sets that send operations: plain, in causal order, with deltas that may be dropped
+//	orswot.go   observed-remove sets without tombstones, which send their state
+//	log.go      an observed-remove set over a log in a file
+//	lww.go      last-writer-wins sets, by four clocks and four rules for ties
+//	others.go   2P-set, grow-only set, remove-wins sets
+//	values.go   a PN-counter, a multi-value register and a last-writer-wins map
+//	list.go     the lists of what is correct and what is broken
+package textbook

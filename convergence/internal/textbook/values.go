@@ -1,0 +1,163 @@
+package textbook
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"bigset/convergence"
+)
+
+// value is what an operation on a counter, a register or a map did: name is its dot.
+type value struct {
+	name   dot
+	elem   string
+	kind   string
+	arg    string
+	time   int64
+	author int
+	over   []dot // the values that it replaces
+}
+
+// cells are counters, registers or a map: of each key the operations that count.
+type cells struct {
+	env   convergence.Env
+	n     uint64
+	known map[dot]bool
+	dead  map[dot]bool
+	now   map[string][]value
+	bug   string
+	rule  func(s *cells, v value)
+	show  func(s *cells, list []value) []string
+}
+
+func openCells(env convergence.Env, bug string, rule func(s *cells, v value), show func(s *cells, list []value) []string) *cells {
+	return &cells{env: env, known: map[dot]bool{}, dead: map[dot]bool{}, now: map[string][]value{}, bug: bug, rule: rule, show: show}
+}
+
+// Do implements convergence.Replica.
+func (s *cells) Do(op convergence.Op) (convergence.Effect, error) {
+	s.n++
+	v := value{name: dot{s.env.ID, s.n}, elem: op.Elem, kind: op.Kind, arg: string(op.Arg), time: s.env.Now(), author: s.env.ID}
+	if op.Kind == "set" {
+		for _, o := range s.now[op.Elem] {
+			v.over = append(v.over, o.name)
+		}
+	}
+	var b buffer
+	b.dot(v.name)
+	for _, text := range []string{v.elem, v.kind, v.arg} {
+		b.str(text)
+	}
+	b.num(uint64(v.time))
+	b.dots(v.over)
+	s.known[v.name] = true
+	s.rule(s, v)
+	return convergence.Effect{Out: [][]byte{b}}, nil
+}
+
+// Receive implements convergence.Replica.
+func (s *cells) Receive(msg []byte) (durable bool, err error) {
+	src := source{b: msg}
+	v := value{name: src.dot(), elem: src.str(), kind: src.str(), arg: src.str(), time: int64(src.num()), over: src.dots()}
+	if err := src.end(); err != nil {
+		return false, err
+	}
+	v.author = v.name.actor
+	if s.known[v.name] && s.bug != "counts-twice" {
+		return false, nil
+	}
+	s.known[v.name] = true
+	s.rule(s, v)
+	return false, nil
+}
+
+// count keeps all operations on a counter.
+func count(s *cells, v value) { s.now[v.elem] = append(s.now[v.elem], v) }
+
+func total(_ *cells, list []value) []string {
+	sum := 0
+	for _, v := range list {
+		n, _ := strconv.Atoi(v.arg) // of the kit: a number
+		if v.kind == "dec" {
+			n = -n
+		}
+		sum += n
+	}
+	return []string{strconv.Itoa(sum)}
+}
+
+// replace keeps the values of a register that none replaced.
+func replace(s *cells, v value) {
+	for _, d := range v.over {
+		s.dead[d] = true
+	}
+	if !s.dead[v.name] {
+		s.now[v.elem] = append(s.now[v.elem], v)
+	}
+	s.now[v.elem] = slices.DeleteFunc(slices.Clone(s.now[v.elem]), func(o value) bool { return s.dead[o.name] })
+	if list := s.now[v.elem]; s.bug == "keeps-one" && len(list) > 1 {
+		s.now[v.elem] = list[len(list)-1:]
+	}
+}
+
+func values(_ *cells, list []value) (all []string) {
+	for _, v := range list {
+		all = append(all, v.arg)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// newest keeps the last operation on a key of a map.
+func newest(s *cells, v value) {
+	list := append(slices.Clone(s.now[v.elem]), v)
+	s.now[v.elem] = []value{slices.MaxFunc(list, func(a, b value) int {
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.author, b.author), cmp.Compare(a.name.n, b.name.n))
+	})}
+	if s.bug == "deletes-forgotten" && s.now[v.elem][0].kind == "delete" {
+		delete(s.now, v.elem)
+	}
+}
+
+func put(_ *cells, list []value) []string {
+	if list[0].kind == "delete" {
+		return nil
+	}
+	return []string{list[0].arg}
+}
+
+// Read implements convergence.Replica.
+func (s *cells) Read() (v convergence.View, err error) {
+	for _, elem := range slices.Sorted(maps.Keys(s.now)) {
+		if len(s.now[elem]) == 0 {
+			continue
+		}
+		if list := s.show(s, s.now[elem]); list != nil {
+			v.Items = append(v.Items, convergence.Item{Elem: elem, Values: list})
+		}
+	}
+	return v, nil
+}
+
+// Close implements convergence.Replica.
+func (s *cells) Close() error { return nil }
+
+func counters(bug string) convergence.System {
+	return convergence.System{Name: "pn-counter", Spec: convergence.Counter{}, Open: func(env convergence.Env) (convergence.Replica, error) {
+		return openCells(env, bug, count, total), nil
+	}}
+}
+
+func registers(bug string) convergence.System {
+	return convergence.System{Name: "mv-register", Spec: convergence.Register{}, Open: func(env convergence.Env) (convergence.Replica, error) {
+		return openCells(env, bug, replace, values), nil
+	}}
+}
+
+func lwwMap(bug string) convergence.System {
+	return convergence.System{Name: "lww-map", Spec: convergence.LWWMap{}, Open: func(env convergence.Env) (convergence.Replica, error) {
+		return openCells(env, bug, newest, put), nil
+	}}
+}

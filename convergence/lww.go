@@ -1,0 +1,143 @@
+package convergence
+
+import (
+	"math/rand/v2"
+	"strconv"
+)
+
+// LastWriterWins is the set in which the operation with the highest time on an element decides. The kit derives the times itself:
+// one that a replica rounds or makes up is found out.
+type LastWriterWins struct {
+	Tie  Tie
+	Time Time
+}
+
+// Tie says which of two operations with equal times decides.
+type Tie int
+
+const (
+	// TieReplica: that of the replica with the higher number. Of two by one replica either may.
+	TieReplica Tie = iota
+	TieAdd         // the add
+	TieRemove      // the remove
+	TieAny         // one of them, by a rule of the system's own: all replicas must decide alike
+)
+
+// Time says which time an operation has.
+type Time int
+
+const (
+	// TimeWall: what Env.Now shows.
+	TimeWall Time = iota
+	// TimeLamport: a number above those of all operations that the replica had done or received since it was opened. What it
+	// adds for messages is its own affair.
+	TimeLamport
+	// TimeMonotonic: what Env.Now shows, or the time of the replica's last operation if that is later, or one more. It may go
+	// back when the replica is opened again.
+	TimeMonotonic
+	// TimeHybrid: what Env.Now shows, or a time above those of all operations that the replica had done or received since it was
+	// opened, if that is later.
+	TimeHybrid
+)
+
+// String returns the constant's name.
+func (t Tie) String() string { return name(int(t), "TieReplica", "TieAdd", "TieRemove", "TieAny") }
+
+// String returns the constant's name.
+func (t Time) String() string {
+	return name(int(t), "TimeWall", "TimeLamport", "TimeMonotonic", "TimeHybrid")
+}
+
+func name(i int, names ...string) string {
+	if i < 0 || i >= len(names) {
+		return strconv.Itoa(i)
+	}
+	return names[i]
+}
+
+// Gen implements Spec.
+func (LastWriterWins) Gen(r *rand.Rand, elems []string) Op { return addOrRemove(r, elems) }
+
+// Judge implements Spec.
+func (s LastWriterWins) Judge(r *Reading) *Violation {
+	return r.verdict(
+		func(e string) bool {
+			return r.any(e, "add", r.must, func(i int) bool {
+				return !r.any(e, "remove", r.may, func(j int) bool { return !s.after(r.h, i, j) })
+			})
+		},
+		func(e string) bool {
+			return r.any(e, "add", r.may, func(i int) bool {
+				return !r.any(e, "remove", r.must, func(j int) bool { return s.after(r.h, j, i) })
+			})
+		})
+}
+
+// after reports whether operation i surely decides over j.
+func (s LastWriterWins) after(h *history, i, j int) bool {
+	a, b := &h.events[i], &h.events[j]
+	if s.counts() && h.heard[i].has(j) {
+		return true
+	}
+	return a.early > b.late || a.early == b.late && s.favours(a, b)
+}
+
+func removes(e *Event) bool { return e.Op.Kind == "remove" || e.Op.Kind == "delete" }
+
+// favours reports whether a decides over b if their times are equal.
+func (s LastWriterWins) favours(a, b *Event) bool {
+	switch s.Tie {
+	case TieReplica:
+		return a.Replica > b.Replica
+	case TieAdd:
+		return removes(b) && !removes(a)
+	case TieRemove:
+		return removes(a) && !removes(b)
+	}
+	return false
+}
+
+// counts reports whether replicas count what they hear of, so that their times depend on it.
+func (s LastWriterWins) counts() bool { return s.Time == TimeLamport || s.Time == TimeHybrid }
+
+// times sets the earliest and the latest time of an operation of replica n.
+func (s LastWriterWins) times(h *history, n *node, e *Event) {
+	base := e.Stamp
+	if s.Time == TimeLamport {
+		base = 1
+	}
+	e.early, e.late = base, base
+	if s.Time == TimeWall {
+		return
+	}
+	more := int64(0) // at least, from one operation to the next
+	if s.counts() {
+		more = 1
+		n.late = max(n.late, base-1) + 1
+		e.late = n.late
+	}
+	for i := range h.events {
+		o := &h.events[i]
+		if s.Time == TimeMonotonic {
+			if o.Replica != n.id {
+				continue
+			}
+			e.late = max(e.late, o.late+1)
+		}
+		if n.since.has(i) && n.sure.has(i) {
+			e.early = max(e.early, o.early+more)
+		}
+	}
+}
+
+// tick notes that a replica was told something: it may count that, beside the times of what it was told.
+func (s LastWriterWins) tick(h *history, n *node) {
+	if !s.counts() {
+		return
+	}
+	n.maybe.each(func(i int) bool {
+		n.late = max(n.late, h.events[i].late)
+		return true
+	})
+	n.late++
+}

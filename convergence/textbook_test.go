@@ -1,0 +1,101 @@
+package convergence_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/convergence"
+	"bigset/convergence/internal/textbook"
+	"bigset/internal/testkit/tier"
+)
+
+// TestAccusesNone runs sets that do what they declare: nothing must be found.
+func TestAccusesNone(t *testing.T) {
+	schedules := tier.Pick(300, 2000, 100_000)
+	share := tier.ShareOf(t, 3, 3)
+	for i, sys := range textbook.Correct() {
+		if !share.Has(i) {
+			continue
+		}
+		t.Run(sys.Name, func(t *testing.T) {
+			t.Parallel()
+			r := explore(t, sys, convergence.Options{Seed: uint64(i), Schedules: schedules})
+			if r.Failure != nil {
+				t.Errorf("schedule %d: %v", r.Schedules, r.Failure)
+			}
+			t.Logf("%d schedules in %v, %d operations, %d checks", r.Schedules, r.Elapsed.Round(time.Millisecond), r.Operations, r.Checks)
+		})
+	}
+}
+
+// TestNamesDeclarations holds sets to more than they promise. What a failure says is to be declared must be what they are declared as.
+func TestNamesDeclarations(t *testing.T) {
+	for _, c := range []struct {
+		system string
+		change func(s *convergence.System)
+		want   string
+	}{
+		{"or-set-causal", func(s *convergence.System) { s.Buffers = false }, "Buffers"},
+		{"or-set-causal-net", func(s *convergence.System) { s.CausalNet = false }, "CausalNet"},
+		{"or-set-gaps-dropped", func(s *convergence.System) { s.BestEffort = false }, "BestEffort"},
+		{"orswot-gossip", func(s *convergence.System) { s.BestEffort = false }, "BestEffort"},
+		{"orswot-riak", func(s *convergence.System) { s.Spec = nil }, "Spec AddWins{ReplaceOwn: true}"},
+		{"2p-set", func(s *convergence.System) { s.Spec = nil }, "Spec TwoPhase{}"},
+		{"remove-wins-named", func(s *convergence.System) { s.Spec = nil }, "Spec RemoveWins{}"},
+		{"remove-wins-causal", func(s *convergence.System) { s.Buffers = false }, "Buffers"},
+		{"lww-TimeWall-TieAdd", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Tie: TieAdd}"},
+		{"lww-TimeWall-TieReplica", func(s *convergence.System) { s.Spec = convergence.TwoPhase{} }, "Spec LastWriterWins{}"},
+		{"lww-TimeMonotonic-TieReplica", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Time: TimeMonotonic}"},
+		{"lww-TimeLamport-TieReplica", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Time: TimeLamport}"},
+	} {
+		t.Run(c.system, func(t *testing.T) {
+			all := textbook.Correct()
+			i := slices.IndexFunc(all, func(s convergence.System) bool { return s.Name == c.system })
+			if i < 0 {
+				t.Fatal("there is no such set")
+			}
+			c.change(&all[i])
+			f := explore(t, all[i], convergence.Options{}).Failure
+			if f == nil || f.Rests == "" || !slices.Contains(f.Others, c.want) {
+				t.Errorf("want %s to be named, got %v", c.want, f)
+			}
+		})
+	}
+}
+
+// TestDeclarationsAreChecked: what can't be is said before anything runs.
+func TestDeclarationsAreChecked(t *testing.T) {
+	for want, sys := range map[string]convergence.System{
+		"must be one word":            {Name: "two words # x", Open: OpenORSet},
+		"has no Open":                 {Name: "x"},
+		"have to implement Repairer":  {Name: "x", Open: OpenORSet, BestEffort: true},
+		"beside Buffers":              {Name: "x", Open: OpenORSet, Buffers: true, CausalNet: true},
+		"neither a replica nor an er": {Name: "x", Open: func(convergence.Env) (convergence.Replica, error) { return nil, nil }},
+	} {
+		if _, err := convergence.Explore(t.Context(), sys, convergence.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+// TestFindsAll runs the same sets broken in the ways in which real ones were. The default of 1,000 schedules must find each.
+func TestFindsAll(t *testing.T) {
+	for _, b := range textbook.Bugs() {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			r := explore(t, b.Broken, convergence.Options{})
+			f := r.Failure
+			if f == nil {
+				t.Fatalf("%s: not found in %d schedules, %v", b.What, r.Schedules, r.Elapsed)
+			}
+			correct := *f.Script
+			correct.System = b.Correct.Name
+			if v, s, err := convergence.Replay(b.Correct, strings.NewReader(correct.String())); v != nil || err != nil {
+				t.Errorf("the correct set fails it too: %v, %v\n%v", v, err, s)
+			}
+			t.Logf("%s: schedule %d, %v, %d steps\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), len(f.Script.Steps), f)
+		})
+	}
+}

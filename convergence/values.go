@@ -1,0 +1,156 @@
+package convergence
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+)
+
+// Counter is the PN-counter: Elem names one, "inc" and "dec" change it by the number in Arg. A view shows it as an Item with its
+// number in Values; one that is not shown is 0.
+type Counter struct{}
+
+// Gen implements Spec.
+func (Counter) Gen(r *rand.Rand, elems []string) Op {
+	kind := "inc"
+	if r.IntN(3) == 0 {
+		kind = "dec"
+	}
+	return Op{Kind: kind, Elem: elems[r.IntN(len(elems))], Arg: strconv.AppendInt(nil, int64(1+r.IntN(9)), 10)}
+}
+
+// Judge implements Spec.
+func (Counter) Judge(r *Reading) *Violation {
+	if v := r.unknown(); v != nil {
+		return v
+	}
+	for _, elem := range r.h.order {
+		low, high := int64(0), int64(0)
+		r.h.elems[elem].each(func(i int) bool {
+			e := &r.h.events[i]
+			n, _ := strconv.ParseInt(string(e.Op.Arg), 10, 64)
+			if e.Op.Kind == "dec" {
+				n = -n
+			}
+			if r.must.has(i) {
+				low, high = low+n, high+n
+			} else if r.may.has(i) {
+				low, high = low+min(n, 0), high+max(n, 0)
+			}
+			return true
+		})
+		it, _ := r.shown(elem)
+		have, err := int64(0), error(nil)
+		if len(it.Values) > 0 {
+			have, err = strconv.ParseInt(it.Values[0], 10, 64)
+		}
+		switch {
+		case err != nil || len(it.Values) > 1:
+			return bad(Failed, "%q shows %q, want one number", elem, it.Values)
+		case have < low && low == high, have > high && low == high:
+			return bad(lossOr(have < low), "%q is %d, want %d", elem, have, low)
+		case have < low || have > high:
+			return bad(lossOr(have < low), "%q is %d, want %d to %d", elem, have, low, high)
+		}
+	}
+	return nil
+}
+
+func lossOr(less bool) string {
+	if less {
+		return Lost
+	}
+	return Phantom
+}
+
+// unknown checks that no element is shown that no operation named.
+func (r *Reading) unknown() *Violation {
+	for _, it := range r.View.Items {
+		if _, ok := r.h.elems[it.Elem]; !ok {
+			return bad(Phantom, "%q is shown, which no operation named", it.Elem)
+		}
+	}
+	return nil
+}
+
+// Register is the multi-value register: Elem names one, "set" gives it the value in Arg in the place of those that its author had
+// observed. A view shows those that nobody replaced, in Values.
+type Register struct{}
+
+// Gen implements Spec.
+func (Register) Gen(r *rand.Rand, elems []string) Op {
+	return Op{Kind: "set", Elem: elems[r.IntN(len(elems))], Arg: strconv.AppendInt(nil, int64(r.IntN(1000)), 10)}
+}
+
+// Judge implements Spec.
+func (Register) Judge(r *Reading) *Violation {
+	for _, it := range r.View.Items {
+		for _, value := range it.Values {
+			if !r.any(it.Elem, "set", r.may, func(i int) bool {
+				return string(r.h.events[i].Op.Arg) == value && !r.any(it.Elem, "set", r.must, func(j int) bool { return r.h.seen[j].has(i) })
+			}) {
+				return bad(Resurrected, "%q shows %q, which nobody set or somebody replaced", it.Elem, value)
+			}
+		}
+	}
+	for _, elem := range r.h.order {
+		it, _ := r.shown(elem)
+		var lost *Event
+		r.any(elem, "set", r.must, func(i int) bool {
+			e := &r.h.events[i]
+			if !slices.Contains(it.Values, string(e.Op.Arg)) && !r.any(elem, "set", r.may, func(j int) bool { return r.h.guess[j].has(i) }) {
+				lost = e
+			}
+			return lost != nil
+		})
+		if lost != nil {
+			return bad(Lost, "%q does not show %q of step %d, which nobody replaced", elem, lost.Op.Arg, lost.Step)
+		}
+	}
+	return nil
+}
+
+// LWWMap is the map in which the operation with the highest time on a key decides: "put" gives Elem the value in Arg, "delete" takes
+// it away. A view shows a key as an Item with its value in Values. TieAdd is for the put, TieRemove for the delete.
+type LWWMap struct {
+	Tie  Tie
+	Time Time
+}
+
+// Gen implements Spec.
+func (LWWMap) Gen(r *rand.Rand, elems []string) Op {
+	op := Op{Kind: "delete", Elem: elems[r.IntN(len(elems))]}
+	if r.IntN(100) < 65 {
+		op.Kind, op.Arg = "put", strconv.AppendInt(nil, int64(r.IntN(1000)), 10)
+	}
+	return op
+}
+
+// Judge implements Spec.
+func (m LWWMap) Judge(r *Reading) *Violation {
+	s := LastWriterWins(m)
+	for _, it := range r.View.Items {
+		if len(it.Values) != 1 {
+			return bad(Failed, "%q shows %q, want one value", it.Elem, it.Values)
+		}
+		newer := func(kind string, i int) bool {
+			return r.any(it.Elem, kind, r.must, func(j int) bool { return j != i && s.after(r.h, j, i) })
+		}
+		if !r.any(it.Elem, "put", r.may, func(i int) bool {
+			return string(r.h.events[i].Op.Arg) == it.Values[0] && !newer("put", i) && !newer("delete", i)
+		}) {
+			return bad(Resurrected, "%q shows %q, which nobody put, or which is not the last", it.Elem, it.Values[0])
+		}
+	}
+	for _, elem := range r.h.order {
+		if _, shown := r.shown(elem); shown {
+			continue
+		}
+		if r.any(elem, "put", r.must, func(i int) bool {
+			return !r.any(elem, "delete", r.may, func(j int) bool { return !s.after(r.h, i, j) })
+		}) {
+			return bad(Lost, "%q is not shown, although the last operation on it is a put", elem)
+		}
+	}
+	return nil
+}
