@@ -127,13 +127,6 @@ func cpu(of, to *Figures) (float64, bool) {
 	return ratio(*of.CPUMicros, *to.CPUMicros)
 }
 
-func cpuTotal(of, to *Figures) (float64, bool) {
-	if of.CPUMicros == nil || to.CPUMicros == nil {
-		return 0, false
-	}
-	return ratio(*of.CPUMicros*float64(of.Ops), *to.CPUMicros*float64(to.Ops))
-}
-
 func latency(of, to *Figures) (float64, bool) {
 	if of.P50 == nil || to.P50 == nil {
 		return 0, false
@@ -149,8 +142,6 @@ func tail(of, to *Figures) (float64, bool) {
 	return ratio(*of.P99, *to.P99)
 }
 
-func written(of, to *Figures) (float64, bool) { return countRatio(of.BytesWritten, to.BytesWritten) }
-
 // loggedAndFlushed is what writes cause by themselves, without what compactions do with the elements that were there.
 func loggedAndFlushed(of, to *Figures) (float64, bool) {
 	if of.BytesWAL == nil || of.BytesFlush == nil || to.BytesWAL == nil || to.BytesFlush == nil {
@@ -158,30 +149,6 @@ func loggedAndFlushed(of, to *Figures) (float64, bool) {
 	}
 	return ratio(float64(*of.BytesWAL+*of.BytesFlush), float64(*to.BytesWAL+*to.BytesFlush))
 }
-
-// belowLog is what was written without the log.
-func belowLog(of, to *Figures) (float64, bool) {
-	if of.BytesWritten == nil || of.BytesWAL == nil || to.BytesWritten == nil || to.BytesWAL == nil {
-		return 0, false
-	}
-	return ratio(float64(*of.BytesWritten-*of.BytesWAL), float64(*to.BytesWritten-*to.BytesWAL))
-}
-
-// space is what is on disk beside a fresh load of what is live.
-func space(of, _ *Figures) (float64, bool) { return countRatio(of.BytesOnDisk, of.BytesLive) }
-
-// peakSpans is by how many spans of the rewriter the peak of one row is above what was on disk in the other.
-func peakSpans(of, to *Figures) (float64, bool) {
-	if of.BytesPeak == nil || to.BytesOnDisk == nil {
-		return 0, false
-	}
-	return max(0, float64(*of.BytesPeak)-float64(*to.BytesOnDisk)) / spanBytes, true
-}
-
-// spanBytes is the engine's default size of a span.
-const spanBytes = 16 << 20
-
-func opsShare(of, to *Figures) (float64, bool) { return ratio(float64(of.Ops), float64(to.Ops)) }
 
 func milliseconds(of, _ *Figures) (float64, bool) {
 	if of.P50 == nil {
@@ -250,7 +217,9 @@ func goals(workload, strategy string) []goal {
 
 // verdictOf returns the verdict of a workload file's assertion as that of a goal.
 func verdictOf(v run.Verdict) verdict {
-	as := func(r spec.Ref) pick { return pick{workload: r.Row, system: string(r.System), strategy: r.Strategy} }
+	as := func(r spec.Ref) pick {
+		return pick{workload: r.Row, system: string(r.System), strategy: r.Strategy, smallest: r.Smallest}
+	}
 	g := goal{what: v.Means, of: as(v.Of), to: as(v.To), atMost: v.AtMost, limit: v.Limit, why: v.Why}
 	return verdict{goal: g, elements: v.Elements, ratio: v.Value, low: v.Low, high: v.High, met: v.State == run.Met, known: v.State != run.NoFigure}
 }

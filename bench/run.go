@@ -232,7 +232,36 @@ func (r *runner) stepFile(w *workload, n int) error {
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
+	freshLoads(w.file, rows)
 	return r.report.Take(rows, r.cfg.Out)
+}
+
+// freshLoads notes in the main rows of a file what tables of a fresh load take, if it has a phase that makes one.
+func freshLoads(w *spec.Workload, rows []Row) {
+	for _, p := range w.Phases {
+		if !slices.Contains(p.First, spec.StepFresh) {
+			continue
+		}
+		for i := range rows {
+			fresh := &rows[i]
+			if fresh.Workload != sub(w.Name, p.Name) {
+				continue
+			}
+			for k := range rows {
+				if main := &rows[k]; main.Workload == w.Name && sameStore(main, fresh) {
+					main.BytesLive = fresh.BytesOnDisk
+					for n := range min(len(main.Rounds), len(fresh.Rounds)) {
+						main.Rounds[n].BytesLive = fresh.Rounds[n].BytesOnDisk
+					}
+				}
+			}
+		}
+	}
+}
+
+// sameStore reports whether two rows are of the same system.
+func sameStore(a, b *Row) bool {
+	return a.System == b.System && a.Record == b.Record && a.Strategy == b.Strategy && a.Elements == b.Elements
 }
 
 // keepRound writes down what a round has given, for a run that goes on where this one stops.
