@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"bigset/bench/run"
+	"bigset/bench/spec"
 	"bigset/bench/system"
 )
 
@@ -125,13 +127,6 @@ func cpu(of, to *Figures) (float64, bool) {
 	return ratio(*of.CPUMicros, *to.CPUMicros)
 }
 
-func cpuTotal(of, to *Figures) (float64, bool) {
-	if of.CPUMicros == nil || to.CPUMicros == nil {
-		return 0, false
-	}
-	return ratio(*of.CPUMicros*float64(of.Ops), *to.CPUMicros*float64(to.Ops))
-}
-
 func latency(of, to *Figures) (float64, bool) {
 	if of.P50 == nil || to.P50 == nil {
 		return 0, false
@@ -147,8 +142,6 @@ func tail(of, to *Figures) (float64, bool) {
 	return ratio(*of.P99, *to.P99)
 }
 
-func written(of, to *Figures) (float64, bool) { return countRatio(of.BytesWritten, to.BytesWritten) }
-
 // loggedAndFlushed is what writes cause by themselves, without what compactions do with the elements that were there.
 func loggedAndFlushed(of, to *Figures) (float64, bool) {
 	if of.BytesWAL == nil || of.BytesFlush == nil || to.BytesWAL == nil || to.BytesFlush == nil {
@@ -156,30 +149,6 @@ func loggedAndFlushed(of, to *Figures) (float64, bool) {
 	}
 	return ratio(float64(*of.BytesWAL+*of.BytesFlush), float64(*to.BytesWAL+*to.BytesFlush))
 }
-
-// belowLog is what was written without the log.
-func belowLog(of, to *Figures) (float64, bool) {
-	if of.BytesWritten == nil || of.BytesWAL == nil || to.BytesWritten == nil || to.BytesWAL == nil {
-		return 0, false
-	}
-	return ratio(float64(*of.BytesWritten-*of.BytesWAL), float64(*to.BytesWritten-*to.BytesWAL))
-}
-
-// space is what is on disk beside a fresh load of what is live.
-func space(of, _ *Figures) (float64, bool) { return countRatio(of.BytesOnDisk, of.BytesLive) }
-
-// peakSpans is by how many spans of the rewriter the peak of one row is above what was on disk in the other.
-func peakSpans(of, to *Figures) (float64, bool) {
-	if of.BytesPeak == nil || to.BytesOnDisk == nil {
-		return 0, false
-	}
-	return max(0, float64(*of.BytesPeak)-float64(*to.BytesOnDisk)) / spanBytes, true
-}
-
-// spanBytes is the engine's default size of a span.
-const spanBytes = 16 << 20
-
-func opsShare(of, to *Figures) (float64, bool) { return ratio(float64(of.Ops), float64(to.Ops)) }
 
 func milliseconds(of, _ *Figures) (float64, bool) {
 	if of.P50 == nil {
@@ -203,56 +172,17 @@ func beside(what, workload, other string, limit float64) goal {
 		have: speed, limit: limit}
 }
 
-// goals are what each workload must reach.
+// goals are what each workload must reach that is no file: files have assertions.
 func goals(workload, strategy string) []goal {
 	switch workload {
-	case "insert":
-		return []goal{beside("of raw", "insert", "insert", 0.7)}
-	case "insert-observed":
-		return []goal{beside("of raw", "insert-observed", "insert-observed", 0.4)}
-	case "insert-concurrent":
-		g := beside("of raw", "insert-concurrent", "insert-concurrent", 1.0)
-		g.why = "64 goroutines wake for each sync; where a sync is cheap, that decides"
-		return []goal{g}
-	case "insert-batch":
-		return []goal{beside("of raw", "insert-batch", "insert-batch", 0.8)}
-	case "grow":
-		return growGoals()
-	case "remove":
-		return []goal{{what: "of insert", of: pick{workload: "remove", system: system.NameBigset},
-			to: pick{workload: "remove/insert", system: system.NameBigset}, have: speed, limit: 0.8}}
-	case "contains":
-		return containsGoals()
-	case "read":
-		full := beside("full read, of a raw scan", "read", "read", 0.5)
-		full.why = "chunks are memory that the garbage collector takes back, on a core that other work may have"
-		return []goal{full,
-			{what: "first 1,000, of the same in a small set", of: pick{workload: "read/first-1000", system: system.NameBigset},
-				to: pick{workload: "read/first-1000", system: system.NameBigset, smallest: true}, have: speed, limit: 0.9,
-				why: "one seek into a larger store is the difference"},
-		}
-	case "range":
-		return rangeGoals()
 	case "filter":
 		return filterGoals()
-	case "reclaim":
-		return reclaimGoals(strategy)
-	case "churn", "churn-young":
-		return churnGoals(workload, strategy)
-	case "queue":
-		return queueGoals()
-	case "mixed":
-		return mixedGoals(strategy)
 	case "contexts":
 		return contextGoals()
 	case "small-sets":
 		return smallSetGoals()
-	case "cold":
-		return coldGoals()
 	case "drop":
 		return dropGoals()
-	case "cardinality":
-		return cardinalityGoals()
 	case "checkpoint":
 		return checkpointGoals()
 	case "recover":
@@ -283,6 +213,15 @@ func goals(workload, strategy string) []goal {
 		return bloomBigGoals()
 	}
 	return nil
+}
+
+// verdictOf returns the verdict of a workload file's assertion as that of a goal.
+func verdictOf(v run.Verdict) verdict {
+	as := func(r spec.Ref) pick {
+		return pick{workload: r.Row, system: string(r.System), strategy: r.Strategy, smallest: r.Smallest}
+	}
+	g := goal{what: v.Means, of: as(v.Of), to: as(v.To), atMost: v.AtMost, limit: v.Limit, why: v.Why}
+	return verdict{goal: g, elements: v.Elements, ratio: v.Value, low: v.Low, high: v.High, met: v.State == run.Met, known: v.State != run.NoFigure}
 }
 
 // number writes a figure with as many digits as say something.

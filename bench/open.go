@@ -61,18 +61,4 @@ func (e *env) check(sys system.System, name string, elements int) error {
 }
 
 // blobMax is the number of elements up to which a blob is written at each operation.
-const (
-	blobMax     = 1_000
-	blobMaxFull = 10_000
-)
-
-// blobSize returns how many elements a set of blob has where others have n, and each operation rewrites it.
-func (e *env) blobSize(c contender, n int) int {
-	switch {
-	case c.system != system.NameBlob:
-		return n
-	case e.cfg.Full:
-		return min(n, blobMaxFull)
-	}
-	return min(n, blobMax)
-}
+const ()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"bigset/bench/run"
+	"bigset/bench/spec"
 	"bigset/bench/system"
 )
 
@@ -18,51 +20,61 @@ type Workload struct {
 	About string // one line
 }
 
-// workload is a Workload with how it is run.
+// workload is a Workload with how it is run: by a file, or where a file can't say it by code.
 type workload struct {
 	Workload
 	small int // elements in a default run
 	full  int // elements in a full run
 	run   func(*env) error
+	file  *spec.Workload
+}
+
+// ofFile returns the workload of a ready file. Where it has several sizes the last one is that which a run may change.
+func ofFile(name string) *workload {
+	w, err := spec.Named(name)
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	return &workload{Workload: Workload{w.Name, w.About}, small: w.Small[len(w.Small)-1], full: w.Full[len(w.Full)-1], file: w}
 }
 
 // workloads are all there are, in the order in which they run. They are made here, and nowhere changed.
 var workloads = []*workload{
-	{Workload{"insert", "new elements, empty context, one writer, one element an operation"}, 120_000, 10_000_000, insert},
-	{Workload{"insert-observed", "new and present elements under policy coordinator, which looks them up"}, 40_000, 10_000_000, insertObserved},
-	{Workload{"insert-concurrent", "64 writers into one set, synced"}, 51_200, 1_000_000, insertConcurrent},
-	{Workload{"insert-batch", "new elements in batches of 1,000"}, 150_000, 10_000_000, insertBatch},
-	{Workload{"grow", "new elements into one set: the last tenth beside the first"}, 100_000, growFull, grow},
-	{Workload{"remove", "removes with a narrow context, beside inserts"}, 50_000, 1_000_000, remove},
-	{Workload{"contains", "look-ups with their context: hit, miss, dead element"}, 50_000, 1_000_000, contains},
-	{Workload{"read", "full read in order with contexts; the first 1,000 elements"}, 150_000, 10_000_000, read},
-	{Workload{"range", "range, prefix, first 100: time to the first element"}, 150_000, 10_000_000, ranges},
-	{Workload{"filter", "CPU of load, compaction and scan with and without the filter"}, 60_000, 1_000_000, filter},
-	{Workload{"reclaim", "90 % of a settled set dead: bytes, CPU and space, beside point deletes"}, 200_000, 1_000_000, reclaim},
-	{Workload{"churn", "ten turnovers with uniform victims, beside point deletes"}, 16_000, 200_000, churn},
-	{Workload{"churn-young", "ten turnovers, 9 of 10 victims among the newest, beside point deletes"}, 12_000, 200_000, churnYoung},
-	{Workload{"queue", "elements added and soon removed by a reader at the head"}, 50_000, 1_000_000, queue},
-	{Workload{"mixed", "writers and readers of one set while the strategy works on it, at steady rates"}, 20_000, mixedFull, mixed},
-	{Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, 40_000, 1_000_000, contexts},
-	{Workload{"small-sets", "sets of three elements under a small cache: inserts, and the heap of a set"}, 10_000, 1_000_000, smallSets},
-	{Workload{"cold", "look-ups, ranges and inserts on tables ten times the block cache"}, 150_000, coldFull, cold},
-	{Workload{"cardinality", "the number of live dots and of elements of a set, without and with a scan"}, 100_000, 10_000_000, cardinality},
-	{Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, 100_000, 10_000_000, drop},
-	{Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, 100_000, 10_000_000, checkpoint},
-	{Workload{"recover", "opening after a crash; one element added by a process of its own"}, 100_000, 10_000_000, recovery},
-	{Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, 600_000, 100_000_000, clocks},
-	{Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, 20_000, 1_000_000, quorumRead},
-	{Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, 2_000, 100_000, writeQuorum},
-	{Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, 20_000, 1_000_000, antiEntropy},
-	{Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, 50_000, 1_000_000, handOff},
-	{Workload{"bloom-hot", "checks and marks of a bloom filter in memory, beside bare probes and hashes"}, 1_000_000, 1_000_000, bloomHot},
-	{Workload{"bloom-durable", "64 goroutines mark keys, each durable before the answer, beside raw synced commits"}, 20_000, 1_000_000, bloomDurable},
-	{Workload{"bloom-fpp", "false positives of a filter at its capacity and at ten times that"}, 20_000, 1_000_000, bloomFPP},
-	{Workload{"bloom-flush", "bytes written for keys marked within one flush interval"}, 1_000_000, 1_000_000, bloomFlush},
-	{Workload{"bloom-fault", "a closed filter until all of it is in memory"}, 1_000_000, 1_000_000, bloomFault},
-	{Workload{"bloom-many", "many small filters: opening and listing them, and the heap of closed ones"}, 1_000, 10_000, bloomMany},
-	{Workload{"bloom-crowd", "a key in each of many filters, a third of which fit into memory, beside the same where all do"}, 2_000, 10_000, bloomCrowd},
-	{Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, 4_000_000, 20_000_000, bloomBig},
+	ofFile("insert"),
+	ofFile("insert-observed"),
+	ofFile("insert-concurrent"),
+	ofFile("insert-batch"),
+	ofFile("grow"),
+	ofFile("remove"),
+	ofFile("contains"),
+	ofFile("read"),
+	ofFile("range"),
+	{Workload: Workload{"filter", "CPU of load, compaction and scan with and without the filter"}, small: 60_000, full: 1_000_000, run: filter},
+	ofFile("reclaim"),
+	ofFile("churn"),
+	ofFile("churn-young"),
+	ofFile("queue"),
+	ofFile("mixed"),
+	{Workload: Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, small: 40_000, full: 1_000_000, run: contexts},
+	{Workload: Workload{"small-sets", "sets of three elements under a small cache: inserts, and the heap of a set"}, small: 10_000, full: 1_000_000, run: smallSets},
+	ofFile("cold"),
+	ofFile("cardinality"),
+	{Workload: Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, small: 100_000, full: 10_000_000, run: drop},
+	{Workload: Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, small: 100_000, full: 10_000_000, run: checkpoint},
+	{Workload: Workload{"recover", "opening after a crash; one element added by a process of its own"}, small: 100_000, full: 10_000_000, run: recovery},
+	{Workload: Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, small: 600_000, full: 100_000_000, run: clocks},
+	{Workload: Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, small: 20_000, full: 1_000_000, run: quorumRead},
+	{Workload: Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, small: 2_000, full: 100_000, run: writeQuorum},
+	{Workload: Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, small: 20_000, full: 1_000_000, run: antiEntropy},
+	{Workload: Workload{"handoff", "a set copied to an empty replica, beside raw Pebble"}, small: 50_000, full: 1_000_000, run: handOff},
+	{Workload: Workload{"bloom-hot", "checks and marks of a bloom filter in memory, beside bare probes and hashes"}, small: 1_000_000, full: 1_000_000, run: bloomHot},
+	{Workload: Workload{"bloom-durable", "64 goroutines mark keys, each durable before the answer, beside raw synced commits"}, small: 20_000, full: 1_000_000, run: bloomDurable},
+	{Workload: Workload{"bloom-fpp", "false positives of a filter at its capacity and at ten times that"}, small: 20_000, full: 1_000_000, run: bloomFPP},
+	{Workload: Workload{"bloom-flush", "bytes written for keys marked within one flush interval"}, small: 1_000_000, full: 1_000_000, run: bloomFlush},
+	{Workload: Workload{"bloom-fault", "a closed filter until all of it is in memory"}, small: 1_000_000, full: 1_000_000, run: bloomFault},
+	{Workload: Workload{"bloom-many", "many small filters: opening and listing them, and the heap of closed ones"}, small: 1_000, full: 10_000, run: bloomMany},
+	{Workload: Workload{"bloom-crowd", "a key in each of many filters, a third of which fit into memory, beside the same where all do"}, small: 2_000, full: 10_000, run: bloomCrowd},
+	{Workload: Workload{"bloom-big", "checks of filters ten times as large as what may be in memory"}, small: 4_000_000, full: 20_000_000, run: bloomBig},
 }
 
 // onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the
@@ -168,6 +180,9 @@ func (r *runner) step(w *workload) error {
 		r.say("%s %s: measured already", r.place, w.Name)
 		return nil
 	}
+	if w.file != nil {
+		return r.stepFile(w, n)
+	}
 	var rows collector
 	rounds, done := r.cfg.rounds(n), 0
 	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
@@ -188,6 +203,65 @@ func (r *runner) step(w *workload) error {
 		}
 	}
 	return r.report.Take(rows.Rows(), r.cfg.Out)
+}
+
+// stepFile runs all rounds of the workload of a file.
+func (r *runner) stepFile(w *workload, n int) error {
+	sizes := w.file.Small
+	if r.cfg.Full {
+		sizes = w.file.Full
+	}
+	sizes = append(slices.DeleteFunc(slices.Clone(sizes[:len(sizes)-1]), func(small int) bool { return small >= n }), n)
+	o := run.Options{
+		Seed: r.cfg.Seed, Full: r.cfg.Full, Sizes: sizes, Rounds: r.cfg.Rounds, Strategy: r.cfg.Strategy, Sync: r.cfg.Sync, Dir: r.root,
+		MemTableBytes: r.cfg.MemTableBytes, CacheBytes: r.cfg.CacheBytes, Progress: func(s string) { r.say("%s %s", r.place, s) },
+	}
+	if w.Name == "mixed" && r.cfg.Rounds == 0 && !r.cfg.Full {
+		o.Rounds = 1 // it takes as long as it takes
+	}
+	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
+		o.Unfinished = u
+	}
+	if r.cfg.Out != "" {
+		o.Keep = func(u *Unfinished) error {
+			r.report.Unfinished = u
+			return r.report.Keep(r.cfg.Out)
+		}
+	}
+	rows, err := run.Run(r.ctx, w.file, o)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	freshLoads(w.file, rows)
+	return r.report.Take(rows, r.cfg.Out)
+}
+
+// freshLoads notes in the main rows of a file what tables of a fresh load take, if it has a phase that makes one.
+func freshLoads(w *spec.Workload, rows []Row) {
+	for _, p := range w.Phases {
+		if !slices.Contains(p.First, spec.StepFresh) {
+			continue
+		}
+		for i := range rows {
+			fresh := &rows[i]
+			if fresh.Workload != sub(w.Name, p.Name) {
+				continue
+			}
+			for k := range rows {
+				if main := &rows[k]; main.Workload == w.Name && sameStore(main, fresh) {
+					main.BytesLive = fresh.BytesOnDisk
+					for n := range min(len(main.Rounds), len(fresh.Rounds)) {
+						main.Rounds[n].BytesLive = fresh.Rounds[n].BytesOnDisk
+					}
+				}
+			}
+		}
+	}
+}
+
+// sameStore reports whether two rows are of the same system.
+func sameStore(a, b *Row) bool {
+	return a.System == b.System && a.Record == b.Record && a.Strategy == b.Strategy && a.Elements == b.Elements
 }
 
 // keepRound writes down what a round has given, for a run that goes on where this one stops.

@@ -53,30 +53,3 @@ func TestSpecStrategies(t *testing.T) {
 		}
 	}
 }
-
-// A ready file that stands for a workload has its line, its sizes, and as many goals, less those that a file can't say.
-func TestSpecWorkloads(t *testing.T) {
-	fewer := map[string]int{ // goals of what a file does not measure
-		"contexts":   7, // contexts-open has those of the open form; elements of other replicas can't be said
-		"small-sets": 2, // the heap of sets
-	}
-	sizes := map[string]bool{"insert-observed": true, "read": true, "cardinality": true} // with a small size before
-	same := 0
-	for _, w := range spec.Ready() {
-		old := workloadNamed(w.Name)
-		if old == nil {
-			continue
-		}
-		same++
-		small, full := w.Small[len(w.Small)-1], w.Full[len(w.Full)-1]
-		if small != old.small || full != old.full || len(w.Small) > 1 != sizes[w.Name] {
-			t.Errorf("%s: sizes %v and %v, want %d and %d", w.Name, w.Small, w.Full, old.small, old.full)
-		}
-		if want := len(goals(w.Name, "default")) - fewer[w.Name]; len(w.Assertions) != want {
-			t.Errorf("%s: %d assertions, want %d", w.Name, len(w.Assertions), want)
-		}
-	}
-	if same != 18 {
-		t.Errorf("%d ready files stand for workloads, want 18", same)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"bigset/bench/run"
 	"bigset/bench/system"
 )
 
@@ -57,6 +58,12 @@ func (r *Report) groups() []string {
 
 // verdicts judges all goals of a workload.
 func (r *Report) verdicts(workload string) (list []verdict) {
+	if w := workloadNamed(workload); w != nil && w.file != nil {
+		for _, v := range run.Judge(w.file, r.Results, r.Config.Strategy) {
+			list = append(list, verdictOf(v))
+		}
+		return list
+	}
 	for _, g := range goals(workload, r.Config.Strategy) {
 		list = append(list, g.verdicts(r.Results, r.Config.Strategy)...)
 	}

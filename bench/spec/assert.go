@@ -69,7 +69,7 @@ func shortName(s string) string {
 	return strings.TrimSuffix(s, "_us")
 }
 
-// assertion reads a text, or a mapping with that and means. The text is understood when all phases are known.
+// assertion reads a text, or a mapping with that, means and why. The text is understood when all phases are known.
 func (r *reader) assertion(n *yaml.Node) Assertion {
 	a := Assertion{Line: n.Line}
 	text := n
@@ -78,6 +78,7 @@ func (r *reader) assertion(n *yaml.Node) Assertion {
 		p.keys = r.Object(n, "assertion", []field{
 			{Key: "that", Read: func(n *yaml.Node) { a.Text, _ = r.Text(n, "that") }},
 			{Key: "means", Read: func(n *yaml.Node) { a.Means, _ = r.Text(n, "means") }},
+			{Key: "why", Read: func(n *yaml.Node) { a.Why, _ = r.Text(n, "why") }},
 		})
 		r.needs(p, "assertion", "that")
 		text = p.of("that")

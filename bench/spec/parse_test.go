@@ -123,7 +123,7 @@ func TestLimits(t *testing.T) {
 	for i, want := range []struct {
 		atMost bool
 		limit  float64
-	}{{true, 1.5}, {true, 1}, {true, 1}, {false, 0.7}, {false, 1}} {
+	}{{true, 1}, {true, 1.5}, {true, 1}, {false, 0.7}, {false, 1}} {
 		if a := w.Assertions[i]; a.AtMost != want.atMost || a.Limit != want.limit {
 			t.Errorf("%s: at most %v, limit %v", a.Text, a.AtMost, a.Limit)
 		}

@@ -256,6 +256,7 @@ const (
 type Assertion struct {
 	Text  string // as the file has it
 	Means string // the figure in words
+	Why   string // what is known of why it may be missed; shown where it is
 
 	Of, To Ref  // To is zero if Of stands alone
 	Minus  bool // the difference Of - To is judged, at least 0; else the ratio
