@@ -74,8 +74,8 @@ func mustRun(t *testing.T, c Config) *Report {
 var wants = map[string][]string{
 	"filter": {"filter/clean bigset filter 600 201000", "filter/one-percent/load bigset none 600 600", "filter/other-set/compact bigset filter 600 600",
 		"filter/one-percent/scan bigset filter 600 199584"},
-	"checkpoint":  {"checkpoint bigset default 600 *", "checkpoint/writers bigset default 600 *", "checkpoint/alone bigset default 600 *"},
-	"recover":     {"recover bigset default 600 3", "recover/add bigset default 600 3"},
+	"checkpoint": {"checkpoint bigset default 600 *", "checkpoint/writers bigset default 600 *", "checkpoint/alone bigset default 600 *"},
+	"recover":    {"recover bigset default 600 3", "recover/add bigset default 600 3"},
 	"clock": {"clock/seen-gap-1 bigset default 600 599", "clock/dead-50-1000/bound bigset default 600 0", "clock/seen-1/encode bigset default 600 1",
 		"clock/add-large bigset default 600 150", "clock/kill-actors bigset default 600 150", "clock/add-small pebble  600 150"},
 	"small-sets": {"small-sets bigset default 600 1800", "small-sets pebble  600 1800", "small-sets/blind pebble  600 1800",

@@ -32,6 +32,8 @@ type Options struct {
 	// Strategy is the run's, which the files call run; "" is default. Strategies take the place of those of the file; nil does not.
 	Strategy   string
 	Strategies []string
+	// Extra are strategies beside the ready ones, by whose names Strategy and Strategies may ask for them.
+	Extra []compaction.Strategy
 	// Systems take the place of those of the file; nil does not.
 	Systems []spec.System
 	// MemTableBytes and CacheBytes are those of stores for which the file says nothing; 0 is 64 MiB.
@@ -110,7 +112,7 @@ func (o Options) validate() error {
 		if name == "" {
 			continue
 		}
-		if _, err := compaction.ByName(name); err != nil {
+		if _, err := o.strategyNamed(name); err != nil {
 			return fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 	}
@@ -123,6 +125,16 @@ func (o Options) validate() error {
 }
 
 const sizeMax = 1 << 30
+
+// strategyNamed returns the strategy of a name: one that the caller brings, or a ready one.
+func (o Options) strategyNamed(name string) (compaction.Strategy, error) {
+	for _, s := range o.Extra {
+		if s.Name() == name {
+			return s, nil
+		}
+	}
+	return compaction.ByName(name)
+}
 
 // rounds returns how often a size is repeated.
 func (o Options) rounds(size int) int {

@@ -193,7 +193,7 @@ func (s *stage) options(strategy string, before system.System) (system.Options, 
 		if strategy == "" {
 			strategy = s.o.Strategy
 		}
-		by, err := compaction.ByName(strategy)
+		by, err := s.o.strategyNamed(strategy)
 		if err != nil {
 			return o, err
 		}
@@ -212,6 +212,11 @@ func (s *stage) open(strategy, dir string, before system.System) error {
 	o, err := s.options(s.strategy, before)
 	if err != nil {
 		return err
+	}
+	if s.system == spec.Bigset {
+		if o.Strategy, err = s.o.strategyNamed(strategy); err != nil {
+			return err
+		}
 	}
 	if s.sys, err = system.Open(s.ctx, string(s.system), strategy, dir, o); err != nil {
 		return err

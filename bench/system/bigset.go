@@ -28,9 +28,12 @@ type Bigset struct {
 }
 
 func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, error) {
-	strategy, err := compaction.ByName(name)
-	if err != nil {
-		return nil, err
+	strategy := o.Strategy
+	if strategy == nil {
+		var err error
+		if strategy, err = compaction.ByName(name); err != nil {
+			return nil, err
+		}
 	}
 	durability := bigset.NoSync
 	if o.Sync {

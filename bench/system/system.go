@@ -140,7 +140,9 @@ type Options struct {
 	Warm             bool // with the memtables of a long run, where bigset and raw Pebble stand side by side
 	// OpenContexts keeps wide contexts open.
 	OpenContexts bool
-	Deletes      bool // raw Pebble deletes the keys of what is removed, and does not only note it
+	// Strategy takes the place of the ready one of the name; nil does not.
+	Strategy compaction.Strategy
+	Deletes  bool // raw Pebble deletes the keys of what is removed, and does not only note it
 	// Record is the kind of record of a new store.
 	Record compaction.Record
 	// Pebble are options of the LSM by their names in spec.Options. Nil changes nothing.

@@ -1,0 +1,79 @@
+// Policy measures a compaction strategy of its own beside the ready ones, and draws all of them on one page. Copy it, change lazy, and run
+//
+//	go run ./examples/policy -workload churn -report policy.html
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"bigset/bench/lab"
+	"bigset/bench/spec"
+	"bigset/compaction"
+)
+
+// lazy lets flushes and compactions drop what they meet, and has spans rewritten only in sets that are at rest: it never competes with writes. What is
+// dead is not a strategy's to say, so nothing that it answers can lose an element or bring one back. Wrong answers cost space and work.
+type lazy struct{}
+
+// Name is what rows, plots and -strategies call it.
+func (lazy) Name() string { return "lazy" }
+
+// WorksOn accepts the records that flushes and compactions ask about.
+func (lazy) WorksOn(r compaction.Record) error {
+	if r != compaction.Merge {
+		return fmt.Errorf("%w: lazy works on merge records", compaction.ErrStrategy)
+	}
+	return nil
+}
+
+func (lazy) Filters() bool  { return true }  // durable tombstones go to the filter
+func (lazy) Deletes() bool  { return false } // no point deletes
+func (lazy) Rewrites() bool { return true }  // the rewriter asks Wants and Worth
+
+// Wants asks for the rewriter where a fifth of a set at rest is dead.
+func (lazy) Wants(l compaction.Load) bool {
+	return l.Quiet >= compaction.QuietEnough && l.Garbage() > 4096 && float64(l.Garbage()) > 0.2*float64(l.Keys)
+}
+
+// Worth copies a span of which a fifth is dead.
+func (lazy) Worth(s compaction.Span) bool { return float64(s.Dead) > 0.2*float64(s.Keys) }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	name := flag.String("workload", "churn", "a ready workload; `bigset bench list` names them")
+	page := flag.String("report", "policy.html", "the file of the report")
+	var o lab.Options
+	flag.IntVar(&o.Run.Rounds, "rounds", 3, "how often all strategies run, in turns")
+	flag.Parse()
+	if err := measure(ctx, os.Stdout, *name, *page, o); err != nil {
+		fmt.Fprintln(os.Stderr, "policy:", err)
+		os.Exit(1)
+	}
+}
+
+// measure runs a workload with lazy and two ready strategies, prints the figures, and writes the report.
+func measure(ctx context.Context, out io.Writer, name, page string, o lab.Options) error {
+	w, err := spec.Named(name)
+	if err != nil {
+		return err
+	}
+	o.Run.Extra = []compaction.Strategy{lazy{}}
+	o.Run.Strategies = []string{"default", "lazy", "point-deletes"}
+	o.Run.Systems = []spec.System{spec.Bigset}
+	r, err := lab.Run(ctx, []*spec.Workload{w}, o)
+	if r == nil || len(r.Results) == 0 {
+		return err
+	}
+	f, e := os.Create(page)
+	if e != nil {
+		return errors.Join(err, e)
+	}
+	return errors.Join(err, r.WriteText(out), r.WritePage(f), f.Close())
+}

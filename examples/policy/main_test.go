@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bigset/bench/lab"
+	"bigset/bench/run"
+)
+
+// TestMeasure runs the example, small: the strategy takes part, does the same operations as the others, and is drawn.
+func TestMeasure(t *testing.T) {
+	var out bytes.Buffer
+	page := filepath.Join(t.TempDir(), "policy.html")
+	o := lab.Options{Run: run.Options{Rounds: 1, Sizes: []int{2000}, Dir: t.TempDir()}}
+	if err := measure(t.Context(), &out, "churn", page, o); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, where := range []string{out.String(), string(text)} {
+		if !strings.Contains(where, "bigset lazy") || !strings.Contains(where, "bigset point-deletes") {
+			t.Errorf("the strategy is not among the others:\n%.2000s", where)
+		}
+	}
+}
