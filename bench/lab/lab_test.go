@@ -143,3 +143,31 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("two workloads of one name: %v", err)
 	}
 }
+
+// TestOverLoad checks that latency over load is drawn of the phase whose rate changes, and of no other.
+func TestOverLoad(t *testing.T) {
+	t.Parallel()
+	w := small(t, `
+name: ramp
+about: a rate that rises
+size: 2k
+phases:
+  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}}
+  - {name: main, duration: 1s, mix: {hit: 1}, rate: {from: 100, to: 2000}}
+`)
+	r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Every: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range r.Page().Sections {
+		if s.Title != "Latency over load" {
+			continue
+		}
+		l := s.Charts[0].Lines[0]
+		if len(l.X) < 8 || !slices.IsSorted(l.X) || l.X[len(l.X)-1] > 4000 || l.X[0] > 800 {
+			t.Errorf("loads %v", l.X)
+		}
+		return
+	}
+	t.Error("latency over load is not drawn")
+}

@@ -97,9 +97,10 @@ func (r *Result) overTime(w *spec.Workload) (sections []report.Section) {
 	if len(runs) == 0 {
 		return nil
 	}
-	if ramps(w) {
-		sections = append(sections, report.Section{Title: "Latency over load", Text: "Each point is a second of a run whose rate changes.",
-			Charts: []report.Chart{overLoad(runs)}})
+	if phases := ramps(w); len(phases) > 0 {
+		sections = append(sections, report.Section{Title: "Latency over load",
+			Text:   "What was sampled while the rate changed, by the operations of that moment: medians of neighbours, with the least and the greatest.",
+			Charts: []report.Chart{overLoad(runs, phases)}})
 	}
 	sections = append(sections, sample.Sections(runs)...)
 	for i := range sections {
@@ -111,34 +112,59 @@ func (r *Result) overTime(w *spec.Workload) (sections []report.Section) {
 	return sections
 }
 
-// ramps reports whether a workload has a rate that changes.
-func ramps(w *spec.Workload) bool {
-	return slices.ContainsFunc(w.Phases, func(p spec.Phase) bool {
-		return slices.ContainsFunc(p.Roles, func(role spec.Role) bool { return role.RateEnd > 0 })
-	})
+// ramps returns the names of the phases in which a rate changes.
+func ramps(w *spec.Workload) (names []string) {
+	for _, p := range w.Phases {
+		if slices.ContainsFunc(p.Roles, func(role spec.Role) bool { return role.RateEnd > 0 }) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
-// overLoad draws the latencies of runs over the operations that were done in the same second.
-func overLoad(runs []*sample.Series) report.Chart {
+// point is a moment of a run: operations a second, and their p99.
+type point struct{ ops, p99 float64 }
+
+// loadBins is how many points a line of latency over load has at most.
+const loadBins = 40
+
+// overLoad draws the latencies of runs over the operations that were done in the same moment of a phase.
+func overLoad(runs []*sample.Series, phases []string) report.Chart {
 	c := report.Chart{Title: "p99 over load", Unit: "us", XLabel: "operations a second", XUnit: "op/s", LogY: true}
 	for i, s := range runs {
-		ops, _, _ := s.Values("ops")
-		p99, _, _ := s.Values("p99")
-		type point struct{ x, y float64 }
-		var points []point
-		for k := range min(len(ops), len(p99)) {
-			if ops[k] > 0 && !math.IsNaN(p99[k]) {
-				points = append(points, point{ops[k], p99[k]})
-			}
-		}
-		slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 		line := report.Line{Name: s.Name, Style: i + 1}
-		for _, p := range points {
-			line.X, line.Y = append(line.X, p.x), append(line.Y, p.y)
+		points := moments(s, phases)
+		for bin := range slices.Chunk(points, (len(points)+loadBins-1)/loadBins) {
+			middle := bin[len(bin)/2].ops
+			slices.SortFunc(bin, func(a, b point) int { return cmp.Compare(a.p99, b.p99) })
+			line.X, line.Y = append(line.X, middle), append(line.Y, bin[len(bin)/2].p99)
+			line.Min, line.Max = append(line.Min, bin[0].p99), append(line.Max, bin[len(bin)-1].p99)
 		}
 		c.Lines = append(c.Lines, line)
 	}
 	return c
+}
+
+// moments returns the points of a series that lie in phases, by their load.
+func moments(s *sample.Series, phases []string) (points []point) {
+	at := s.At()
+	ops, _, _ := s.Values("ops")
+	p99, _, _ := s.Values("p99")
+	for k := 1; k < min(len(at), len(ops), len(p99)); k++ {
+		phase := ""
+		for _, m := range s.Marks {
+			if m.At <= at[k-1] {
+				phase = m.Text
+			} else if m.At < at[k] { // the point is of two phases
+				phase = ""
+			}
+		}
+		if phase != "" && slices.Contains(phases, phase) && ops[k] > 0 && !math.IsNaN(p99[k]) {
+			points = append(points, point{ops[k], p99[k]})
+		}
+	}
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.ops, b.ops) })
+	return points
 }
 
 // machine says where it was measured, on what data, and that all did the same.
