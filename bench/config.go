@@ -39,6 +39,8 @@ type Config struct {
 	CacheBytes    int64 `json:"cache_bytes"`
 	// Files are hashes of the workload files that were run, by the workloads' names; nil is none.
 	Files map[string]string `json:"files,omitempty"`
+	// Choice is what of workload files was chosen: sizes, systems, strategies, duration. "" is none.
+	Choice string `json:"choice,omitempty"`
 	// Out is a file that holds the report as JSON while it grows. Rows that it has already, from a run with the same
 	// Config, are not measured again. "" is none.
 	Out string `json:"-"`
@@ -125,5 +127,5 @@ func (c Config) rounds(elements int) int {
 func (c Config) sameRun(o Config) bool {
 	return c.Elements == o.Elements && c.Rounds == o.Rounds && c.Sync == o.Sync && c.Strategy == o.Strategy &&
 		c.Seed == o.Seed && c.Full == o.Full && c.MemTableBytes == o.MemTableBytes && c.CacheBytes == o.CacheBytes &&
-		maps.Equal(c.Files, o.Files)
+		maps.Equal(c.Files, o.Files) && c.Choice == o.Choice
 }

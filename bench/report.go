@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ func StartReport(c Config) (*Report, error) {
 	fresh := &Report{Machine: ThisMachine(), Config: c, Results: []Row{}}
 	if c.Out == "" {
 		return fresh, nil
+	}
+	if _, err := os.Stat(filepath.Dir(c.Out)); err != nil {
+		return nil, fmt.Errorf("bench: the folder of %s: %w", c.Out, err)
 	}
 	text, err := os.ReadFile(c.Out)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -105,7 +105,7 @@ func (r *Report) mainRow(workload string) (best *Row) {
 func (v verdict) inAWord() string {
 	r := v.ratio
 	switch {
-	case v.to.none() && v.atMost && r <= v.limit:
+	case v.to.none() && v.met:
 		return "within the goal"
 	case v.to.none():
 		return "see the goal"
@@ -124,7 +124,7 @@ func (v verdict) inAWord() string {
 	case !v.atMost:
 		return "faster"
 	case r < 0.67:
-		return fmt.Sprintf("%.2g times less", 1/max(r, 0.001))
+		return number(1/max(r, 0.001)) + " times less"
 	case r < 0.95:
 		return "less"
 	case r <= 1.05:
@@ -132,7 +132,7 @@ func (v verdict) inAWord() string {
 	case r < 2:
 		return "less than twice"
 	}
-	return fmt.Sprintf("%.2g times", r)
+	return number(r) + " times"
 }
 
 // reason says what a goal that was not met got, and why: noise, where the rounds reach over the goal, or what is known of the load.
@@ -145,7 +145,7 @@ func (v verdict) reason() string {
 		return fmt.Sprintf("%s: no figure; the goal is %s %s%s", v.what, sign, number(v.limit), v.unit)
 	}
 	text := fmt.Sprintf("%s%s %s, goal %s %s%s: ", number(v.ratio), v.unit, v.what, sign, number(v.limit), v.unit)
-	if v.low <= v.limit && v.limit <= v.high {
+	if v.atMost && v.low <= v.limit || !v.atMost && v.high >= v.limit { // it was met in some rounds
 		return text + "unclear, rounds reach over it (" + number(v.low) + ".." + number(v.high) + ")"
 	}
 	return text + cmp.Or(v.why, "missed")

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"bigset/bench"
@@ -14,6 +15,7 @@ import (
 	"bigset/bench/run"
 	"bigset/bench/sample"
 	"bigset/bench/spec"
+	"bigset/compaction"
 )
 
 // Options say how workloads are run, and who watches.
@@ -59,7 +61,10 @@ type Verdict struct {
 
 // Unclear reports whether rounds reach over the limit: some met it and others did not.
 func (v Verdict) Unclear() bool {
-	return v.State != run.NoFigure && v.Low <= v.Limit && v.Limit <= v.High && v.Low < v.High
+	if v.AtMost {
+		return v.State != run.NoFigure && v.Low <= v.Limit && v.Limit < v.High
+	}
+	return v.State != run.NoFigure && v.Low < v.Limit && v.Limit <= v.High
 }
 
 // Missed reports whether an assertion failed, and not only by noise.
@@ -75,6 +80,9 @@ func (r *Result) Missed() bool {
 // Run runs workloads one after the other. When it ends early, because ctx is done or something failed, it returns the error beside what was
 // finished; the Result is nil only if nothing could begin.
 func Run(ctx context.Context, workloads []*spec.Workload, o Options) (*Result, error) {
+	if usual := compaction.Default().Name(); o.Run.Strategy == "" && len(o.Run.Strategies) > 0 && !slices.Contains(o.Run.Strategies, usual) {
+		o.Run.Strategy = o.Run.Strategies[0] // assertions are about this one
+	}
 	r := &Result{workloads: workloads, strategy: o.Run.Strategy}
 	if err := r.begin(workloads, o); err != nil {
 		return nil, err
@@ -97,6 +105,10 @@ func (r *Result) begin(workloads []*spec.Workload, o Options) error {
 		MemTableBytes: o.Run.MemTableBytes, CacheBytes: o.Run.CacheBytes, Out: o.Out}
 	if len(o.Run.Sizes) > 0 {
 		c.Elements = o.Run.Sizes[0]
+	}
+	c.Choice = fmt.Sprint(o.Run.Sizes, o.Run.Systems, o.Run.Strategies, o.Run.Duration)
+	for _, s := range o.Run.Extra {
+		c.Choice += " " + s.Name()
 	}
 	c.Files = map[string]string{}
 	for _, w := range workloads {

@@ -36,7 +36,7 @@ func (r *Result) Page() *report.Page {
 }
 
 func (r *Result) about() string {
-	about := "Systems and strategies take turns in each round, on stores of their own, and do the same operations. Figures of the table are medians of the rounds; " +
+	about := "Systems and strategies take turns in each round, on stores of their own, and do the same operations. Figures of the table are medians of the rounds, percentiles are over all of them; " +
 		"what is drawn over time is the last round of each."
 	if r.Interrupted {
 		about += "\n\nThe run was interrupted: this is what was measured until then."
@@ -95,7 +95,7 @@ func (r *Result) overTime(w *spec.Workload) (sections []report.Section) {
 		}
 	}
 	if len(runs) == 0 {
-		return nil
+		return []report.Section{{Title: w.Name + " over time", Text: "An earlier run measured it and kept its figures. What it was like over time is not kept."}}
 	}
 	if phases := ramps(w); len(phases) > 0 {
 		sections = append(sections, report.Section{Title: "Latency over load",

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"bigset/bench"
@@ -38,6 +39,9 @@ func micros(v *float64) string {
 	if v == nil {
 		return ""
 	}
+	if *v < 10 {
+		return strconv.FormatFloat(*v, 'f', 1, 64) + " µs"
+	}
 	return screen.Micros(*v)
 }
 
@@ -48,19 +52,18 @@ func size(v *uint64) string {
 	return screen.Bytes(float64(*v))
 }
 
-// steadyShare is the spread of the rounds' speeds, of their median, up to which a row is steady.
+// steadyShare is how far from their median the speeds of steady rounds may be.
 const steadyShare = 0.1
 
-// spread returns how far the speeds of a row's rounds are apart, as a share of their median, and whether there are rounds enough to say so.
+// spread returns how far the speeds of a row's rounds are from their median at most, as a share of it, and whether there are rounds enough to say so.
 func spread(row *bench.Row) (share float64, known bool) {
 	if len(row.Rounds) < 3 || row.OpsPerSecond == 0 {
 		return 0, false
 	}
-	least, most := row.Rounds[0].OpsPerSecond, row.Rounds[0].OpsPerSecond
 	for _, f := range row.Rounds {
-		least, most = min(least, f.OpsPerSecond), max(most, f.OpsPerSecond)
+		share = max(share, math.Abs(f.OpsPerSecond-row.OpsPerSecond)/row.OpsPerSecond)
 	}
-	return (most - least) / row.OpsPerSecond, true
+	return share, true
 }
 
 // rounds says how far the rounds of a row agree.
@@ -72,7 +75,7 @@ func rounds(row *bench.Row) string {
 	case share <= steadyShare:
 		return fmt.Sprintf("%d, steady", len(row.Rounds))
 	}
-	return fmt.Sprintf("%d, ±%.0f %%", len(row.Rounds), 50*share)
+	return fmt.Sprintf("%d, ±%.0f %%", len(row.Rounds), 100*share)
 }
 
 // word says what came of an assertion.

@@ -24,6 +24,7 @@ type watcher struct {
 	w       *spec.Workload
 	watch   func(*sample.Tick)
 	every   time.Duration
+	sizes   int    // that take the place of those of the file; 0 is none
 	at      run.At // of the stores that are sampled
 	sampler *sample.Sampler
 	store   *enginesource.Source
@@ -40,13 +41,13 @@ type kept struct {
 }
 
 func newWatcher(ctx context.Context, w *spec.Workload, o Options) *watcher {
-	return &watcher{ctx: ctx, w: w, watch: o.Watch, every: o.Every}
+	return &watcher{ctx: ctx, w: w, watch: o.Watch, every: o.Every, sizes: len(o.Run.Sizes)}
 }
 
 // name is what a series is called: the workload, the system and, if there are several, the size.
 func (w *watcher) name(at run.At) string {
 	words := []string{at.Workload, at.System, at.Strategy}
-	if len(w.w.Small) > 1 || len(w.w.Full) > 1 {
+	if w.sizes > 1 || w.sizes == 0 && (len(w.w.Small) > 1 || len(w.w.Full) > 1) {
 		words = append(words, fmt.Sprint(at.Size))
 	}
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")

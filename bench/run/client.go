@@ -131,6 +131,10 @@ func (c *client) handle(set int) system.Set {
 // checkEvery is how many quick operations pass between two looks at the context.
 const checkEvery = 64
 
+// timerGrace is how late a sleep may end without being latency: timers are no better. What keeps a client longer, such as a pause of the
+// garbage collector, would keep a user, too.
+const timerGrace = time.Millisecond
+
 // run does the client's operations.
 func (c *client) run() error {
 	paced := c.role.Rate > 0
@@ -151,12 +155,13 @@ func (c *client) run() error {
 			if from = c.began().Add(due); !c.until.IsZero() && !from.Before(c.until) {
 				break
 			}
-			if last.Before(from) { // in time: that a sleep ends late is no latency
+			if last.Before(from) { // in time
 				if err := sleep(c.ctx, time.Until(from)); err != nil {
 					return err
 				}
-				from = time.Now()
-				last = from
+				if last = time.Now(); last.Sub(from) <= timerGrace {
+					from = last
+				}
 			}
 		}
 		if !c.until.IsZero() && !last.Before(c.until) {
@@ -182,7 +187,7 @@ func (c *client) run() error {
 	return nil
 }
 
-func (c *client) began() time.Time { return c.show.Began }
+func (c *client) began() time.Time { return c.phase.began }
 
 // aside has a probe do one operation, while the clock stands still.
 func (c *client) aside(probe *client) error {

@@ -23,7 +23,7 @@
 // # Time
 //
 // Clients without a rate start an operation when the one before has ended. With a rate, an operation is due at a moment that is known before;
-// one that begins late counts from when it was due, and that a sleep ended late is no latency. What writes leave to do is in the time of phases
+// one that begins late counts from when it was due, and that a sleep ended up to a millisecond late is no latency. What writes leave to do is in the time of phases
 // that settle. Probes act while the clock of the others stands still.
 //
 // Begin reading at run.go, then stage.go (a store and its elements), phase.go, client.go and ops.go. population.go, choose.go and names.go are

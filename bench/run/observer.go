@@ -1,6 +1,7 @@
 package run
 
 import (
+	"sync/atomic"
 	"time"
 
 	"bigset/bench/result"
@@ -51,15 +52,21 @@ type Phase struct {
 	Measured bool
 	Ops      int           // that it has, of all clients together; 0 if it ends by time or has none
 	Duration time.Duration // 0 if it ends by operations or has none
-	Began    time.Time
-	Lives    []*Live // one for each role, in the order of the file
+	Lives    []*Live       // one for each role, in the order of the file
+
+	epoch time.Time    // when the phase was made
+	began atomic.Int64 // how long after that it began; 0 is not yet
 }
 
 // Progress returns how much of the phase is done, of how much: operations, or seconds. Of is 0 if the phase has no operations. Any goroutine may
 // call it.
 func (p *Phase) Progress() (done, of float64) {
 	if p.Duration > 0 {
-		return min(time.Since(p.Began), p.Duration).Seconds(), p.Duration.Seconds()
+		began := p.began.Load()
+		if began == 0 { // it was told of, and has not begun
+			return 0, p.Duration.Seconds()
+		}
+		return min(time.Since(p.epoch)-time.Duration(began), p.Duration).Seconds(), p.Duration.Seconds()
 	}
 	for _, l := range p.Lives {
 		if !l.Probe {

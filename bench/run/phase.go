@@ -21,6 +21,7 @@ type phase struct {
 	*spec.Phase
 	nth     int
 	show    *Phase
+	began   time.Time
 	clients []*client // probes left out
 	alone   bool      // one client acts at a time
 	writes  bool
@@ -75,7 +76,7 @@ func (p *phase) duration() time.Duration {
 
 // prepare makes the clients.
 func (p *phase) prepare() error {
-	p.show = &Phase{At: p.stage.at, Name: p.Name, Row: p.w.Name, Measured: !p.Unmeasured, Duration: p.duration()}
+	p.show = &Phase{epoch: time.Now(), At: p.stage.at, Name: p.Name, Row: p.w.Name, Measured: !p.Unmeasured, Duration: p.duration()}
 	if p.Name != mainPhase {
 		p.show.Row += "/" + p.Name
 	}
@@ -136,7 +137,8 @@ func (p *phase) measured() (f result.Figures, err error) {
 		return f, err
 	}
 	cpu, began := cpuNow(), time.Now()
-	p.show.Began = began
+	p.began = began
+	p.show.began.Store(max(1, int64(began.Sub(p.show.epoch))))
 	var end time.Time
 	var took time.Duration
 	busy := func() error {
@@ -194,7 +196,7 @@ func (p *phase) removes() bool {
 // act lets all clients act until they have ended.
 func (p *phase) act() error {
 	if p.show.Duration > 0 {
-		p.until = p.show.Began.Add(p.show.Duration)
+		p.until = p.began.Add(p.show.Duration)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(p.clients))

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 
 // Options say how a workload is run. The zero value is the default run.
 type Options struct {
-	// Seed makes elements and choices; runs with equal seeds do equal operations. It takes the place of 0 in the file; 0 here is 1.
+	// Seed makes elements and choices; runs with equal seeds do equal operations. 0 is the file's, or 1 if that has none.
 	Seed uint64
 	// Full runs the full sizes. Sizes take the place of those of the file; nil does not.
 	Full  bool
@@ -63,12 +64,7 @@ var ErrOptions = errors.New("run: bad options")
 var ErrWrong = system.ErrWrong
 
 func (o Options) withDefaults(w *spec.Workload) Options {
-	if w.Seed != 0 {
-		o.Seed = w.Seed
-	}
-	if o.Seed == 0 {
-		o.Seed = 1
-	}
+	o.Seed = cmp.Or(o.Seed, w.Seed, 1)
 	if o.Sizes == nil {
 		o.Sizes = w.Small
 		if o.Full {
@@ -99,14 +95,19 @@ func (o Options) withDefaults(w *spec.Workload) Options {
 	return o
 }
 
-func (o Options) validate() error {
+func (o Options) validate(w *spec.Workload) error {
 	for _, n := range o.Sizes {
 		if n < 1 || n > sizeMax {
 			return fmt.Errorf("%w: %d elements: a size must be 1 to %d", ErrOptions, n, sizeMax)
 		}
 	}
-	if o.Rounds < 0 || o.Duration < 0 || o.MemTableBytes < 64<<10 || o.CacheBytes < 0 {
-		return fmt.Errorf("%w: %d rounds, a duration of %v, a memtable of %d bytes, a cache of %d", ErrOptions, o.Rounds, o.Duration, o.MemTableBytes, o.CacheBytes)
+	switch {
+	case o.Rounds < 0 || o.Rounds > roundsMax:
+		return fmt.Errorf("%w: %d rounds: there must be 1 to %d", ErrOptions, o.Rounds, roundsMax)
+	case o.Duration < 0:
+		return fmt.Errorf("%w: a duration of %v: it must be above 0", ErrOptions, o.Duration)
+	case o.MemTableBytes < 64<<10 || o.CacheBytes < 0:
+		return fmt.Errorf("%w: a memtable of %d bytes and a block cache of %d: the least are 64 KiB and 0", ErrOptions, o.MemTableBytes, o.CacheBytes)
 	}
 	for _, name := range append(slices.Clone(o.Strategies), o.Strategy) {
 		if name == "" {
@@ -120,11 +121,32 @@ func (o Options) validate() error {
 		if s != spec.Bigset && s != spec.Pebble && s != spec.Blob {
 			return fmt.Errorf("%w: no system %q: there are bigset, pebble and blob", ErrOptions, s)
 		}
+		if what := onlyBigset(w); s != spec.Bigset && what != "" {
+			return fmt.Errorf("%w: %s has %s, which only the system bigset knows: leave %s out", ErrOptions, w.Name, what, s)
+		}
 	}
 	return nil
 }
 
-const sizeMax = 1 << 30
+const (
+	sizeMax   = 1 << 30
+	roundsMax = 1000
+)
+
+// onlyBigset returns what of a workload only the engine can do; "" is nothing.
+func onlyBigset(w *spec.Workload) string {
+	for _, p := range w.Phases {
+		for _, r := range p.Roles {
+			if r.Context == spec.Wide {
+				return "wide contexts"
+			}
+			if slices.ContainsFunc(r.Mix, func(s spec.Share) bool { return s.Kind == spec.Live }) {
+				return "a count of live dots"
+			}
+		}
+	}
+	return ""
+}
 
 // strategyNamed returns the strategy of a name: one that the caller brings, or a ready one.
 func (o Options) strategyNamed(name string) (compaction.Strategy, error) {
@@ -157,18 +179,18 @@ func (c contender) String() string { return strings.TrimSpace(string(c.system) +
 
 // contenders returns who takes part, nobody twice.
 func (o Options) contenders() (list []contender) {
+	add := func(c contender) {
+		if !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
 	for _, s := range o.Systems {
 		if s != spec.Bigset {
-			list = append(list, contender{system: s})
+			add(contender{system: s})
 			continue
 		}
 		for _, strategy := range o.Strategies {
-			if strategy == "" {
-				strategy = o.Strategy
-			}
-			if c := (contender{s, strategy}); !slices.Contains(list, c) {
-				list = append(list, c)
-			}
+			add(contender{s, cmp.Or(strategy, o.Strategy)})
 		}
 	}
 	return list
@@ -179,7 +201,7 @@ func (o Options) contenders() (list []contender) {
 // always removed, and no goroutine of its own is left.
 func Run(ctx context.Context, w *spec.Workload, o Options) (_ []result.Row, err error) {
 	o = o.withDefaults(w)
-	if err := o.validate(); err != nil {
+	if err := o.validate(w); err != nil {
 		return nil, err
 	}
 	root, err := os.MkdirTemp(probe.Place(o.Dir), "bigset-bench-")

@@ -75,7 +75,7 @@ func named(rows []result.Row, ref spec.Ref, strategy string) (list []*result.Row
 // other returns the row that stands beside one; nil is none.
 func other(list []*result.Row, a spec.Assertion, of *result.Row) *result.Row {
 	for _, r := range list {
-		if a.To.Smallest && r != of || a.Of.Smallest || !a.To.Smallest && r.Elements == of.Elements {
+		if (a.To.Smallest || a.Of.Smallest) && r != of || !a.To.Smallest && !a.Of.Smallest && r.Elements == of.Elements {
 			return r
 		}
 	}

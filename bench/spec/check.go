@@ -120,6 +120,17 @@ func (r *reader) checkPhase(w *Workload, p *Phase, at place) {
 		r.checkBeside(w, p, n)
 	}
 	r.checkClients(p, at)
+	clients := 0
+	for _, role := range p.Roles {
+		clients += role.Clients
+	}
+	for _, size := range w.allSizes() {
+		if sets := w.Sets.Count.At(size); sets*clients > partsMax {
+			r.Wrong(at.node, "phase %s has %s clients and, at size %s, %s sets: the product may be %s", p.Name, source.Grouped(clients), source.Grouped(size),
+				source.Grouped(sets), source.Grouped(partsMax))
+			break
+		}
+	}
 	for i := range p.Roles {
 		r.checkRole(w, p, &p.Roles[i], at.in[i])
 	}
@@ -227,6 +238,9 @@ func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
 	if role.has(Take) && role.Limit == (Count{}) {
 		r.Wrong(at.of("mix"), "take without a limit: limit must say how many elements one operation takes")
 	}
+	if n := at.keys["turns"]; n != nil && turnsOf(role) > turnsMax {
+		r.Wrong(n, "turns in a mix of these weights take %s operations until they come round: the maximum is %s", source.Grouped(int(turnsOf(role))), source.Grouped(turnsMax))
+	}
 	if n := at.keys["turns"]; n != nil && len(role.Mix) < 2 {
 		r.Wrong(n, "turns in a mix of one kind: there must be two")
 	}
@@ -245,6 +259,24 @@ func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
 		}
 	}
 }
+
+// turnsMax is how many operations may pass until the turns of a mix come round.
+const turnsMax = 100_000
+
+// turnsOf returns how many operations pass until the turns of a mix come round, at most.
+func turnsOf(role *Role) (n float64) {
+	least := 1.0
+	for _, s := range role.Mix {
+		least = min(least, s.Weight)
+	}
+	for _, s := range role.Mix {
+		n += max(1, s.Weight/least)
+	}
+	return min(n, 1e15)
+}
+
+// partsMax is how many pairs of a set and a client a phase may have: each may own elements.
+const partsMax = 1 << 24
 
 func systemList(systems []System) string {
 	var names []string

@@ -17,7 +17,7 @@ const benchOutDefault = "bigset-bench.json"
 
 // benchCommand returns the command that measures: results go to out, progress to errs, a line at a time. Its flags --dir,
 // --json and --strategy take the place of those that other commands have.
-func benchCommand(out, errs io.Writer) *cobra.Command {
+func benchCommand(in io.Reader, out, errs io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the engine beside raw Pebble and beside a set in one value",
@@ -35,7 +35,7 @@ Workloads:
 	}
 	benchRun(cmd, out, errs, nil)
 	cmd.AddCommand(benchBloom(out, errs), benchBloomd(out, errs), benchCluster(out, errs), benchCompare(out, errs),
-		benchList(out), benchShow(out), benchCheck(out), benchRunFiles(out, errs))
+		benchList(out), benchShow(out), benchCheck(in, out, errs), benchRunFiles(in, out, errs))
 	return cmd
 }
 

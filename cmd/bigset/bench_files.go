@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func benchShow(out io.Writer) *cobra.Command {
 }
 
 // benchCheck returns the command that checks workload files.
-func benchCheck(out io.Writer) *cobra.Command {
+func benchCheck(in io.Reader, out, errs io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check workload files without running them",
@@ -94,16 +95,21 @@ is described in a line. - is standard input. Exit status 1 says that a file has 
 		Example: `  bigset bench check mine.yaml`,
 		Args:    takes(1, maxFiles),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var wrong []error
+			var failed error
 			for _, name := range args {
-				w, err := readWorkload(name)
-				if err != nil {
-					wrong = append(wrong, err)
+				w, err := readWorkload(name, in)
+				var file *spec.FileError
+				switch {
+				case errors.As(err, &file):
+					fmt.Fprintln(errs, file) // a line for each problem, as editors read them
+					failed = cmp.Or(failed, errAbsent)
 					continue
+				case err != nil:
+					return err
 				}
-				fmt.Fprintf(out, "%s: %s: %s, %d rows, %d assertions\n", name, w.Name, counted(len(w.Phases), "phase"), len(w.Rows()), len(w.Assertions))
+				fmt.Fprintf(out, "%s: %s: %s, %s, %s\n", name, w.Name, counted(len(w.Phases), "phase"), counted(len(w.Rows()), "row"), counted(len(w.Assertions), "assertion"))
 			}
-			return errors.Join(wrong...)
+			return failed
 		},
 	}
 }
@@ -120,9 +126,9 @@ func counted(n int, thing string) string {
 }
 
 // workloadNamed returns the workload that an argument of bench run means: a file, or a ready one. Names of files have a dot or a slash.
-func workloadNamed(arg string) (*spec.Workload, error) {
+func workloadNamed(arg string, in io.Reader) (*spec.Workload, error) {
 	if arg == "-" || strings.ContainsAny(arg, "./"+string(os.PathSeparator)) {
-		return readWorkload(arg)
+		return readWorkload(arg, in)
 	}
 	w, err := spec.Named(arg)
 	if err != nil {
@@ -135,8 +141,8 @@ func workloadNamed(arg string) (*spec.Workload, error) {
 }
 
 // readWorkload reads a workload file, or standard input.
-func readWorkload(name string) (*spec.Workload, error) {
-	from, label := io.Reader(os.Stdin), "standard input"
+func readWorkload(name string, in io.Reader) (*spec.Workload, error) {
+	from, label := in, "standard input"
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {

@@ -31,7 +31,7 @@ type benchRunFlags struct {
 }
 
 // benchRunFiles returns the command that runs workload files. Its flags --dir, --json and --strategy take the place of those that other commands have.
-func benchRunFiles(out, errs io.Writer) *cobra.Command {
+func benchRunFiles(in io.Reader, out, errs io.Writer) *cobra.Command {
 	var o benchRunFlags
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE...",
@@ -48,7 +48,7 @@ Exit status 4 says that an assertion of a file was missed in all rounds.`,
 		Args: takes(1, maxFiles),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = args
-			return o.run(cmd, out, errs)
+			return o.run(cmd, in, out, errs)
 		},
 	}
 	f := cmd.Flags()
@@ -78,10 +78,10 @@ Exit status 4 says that an assertion of a file was missed in all rounds.`,
 const sampleEveryMin = 10 * time.Millisecond
 
 // run runs the files and writes what was asked for. What can't be written is known before the work begins.
-func (o *benchRunFlags) run(cmd *cobra.Command, out, errs io.Writer) (err error) {
+func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Writer) (err error) {
 	var workloads []*spec.Workload
 	for _, arg := range o.files {
-		w, err := workloadNamed(arg)
+		w, err := workloadNamed(arg, in)
 		if err != nil {
 			return usage(cmd, "%w", err)
 		}
@@ -118,7 +118,7 @@ func (o *benchRunFlags) run(cmd *cobra.Command, out, errs io.Writer) (err error)
 	if errors.Is(err, benchrun.ErrOptions) {
 		return usage(cmd, "%w", err)
 	}
-	if r == nil || len(r.Results) == 0 && err != nil {
+	if r == nil || len(r.Results)+len(r.Series) == 0 && err != nil {
 		return err
 	}
 	if e := o.write(out, r, page); e != nil {

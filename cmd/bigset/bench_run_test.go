@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"bigset/bench/compare"
+)
+
+// TestBenchRun runs a ready file and one whose assertion fails, and checks what they leave: a report that compare reads, a page, plots, and the
+// exit status.
+func TestBenchRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	run := command(t, "bench", "run", "ycsb-c", "--elements", "500", "--rounds", "1", "--every", "10ms", "--dir", dir,
+		"--report", in("page.html"), "--csv", in("csv"), "--svg", in("svg"), "--out", in("out.json"), "--json")
+	text, err := run.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "out.json"} {
+		object := text
+		if name != "" {
+			if object, err = os.ReadFile(in(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := compare.Read(bytes.NewReader(object), name)
+		if err != nil || len(r.Rows) != 2 || r.Rows[0].Stream == "" || r.Rows[0].Stream != r.Rows[1].Stream {
+			t.Errorf("report %q: %+v, %v", name, r, err)
+		}
+	}
+	if page, err := os.ReadFile(in("page.html")); err != nil || !bytes.Contains(page, []byte("YCSB C: read only")) {
+		t.Errorf("the page, %d bytes: %v", len(page), err)
+	}
+	for _, kind := range []string{"csv", "svg"} {
+		if plots, err := filepath.Glob(in(kind + "/*." + kind)); err != nil || len(plots) < 5 {
+			t.Errorf("%d plots as %s, %v", len(plots), kind, err)
+		}
+	}
+	file := in("mine.yaml")
+	if err := os.WriteFile(file, []byte("name: mine\nabout: one that fails\nsize: 50\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\nassert:\n  - ops(main) <= 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := command(t, "bench", "run", file, "--rounds", "1", "--dir", dir, "--quiet").Run(); !errors.As(err, &exit) || exit.ExitCode() != exitWorse {
+		t.Errorf("an assertion that failed: %v", err)
+	}
+}
