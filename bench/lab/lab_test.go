@@ -144,6 +144,35 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestOverSize checks that rows of several sizes are drawn over them, and those of one size are not.
+func TestOverSize(t *testing.T) {
+	t.Parallel()
+	w, err := spec.Named("flat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sizes, want := range map[int]int{1: 0, 2: 2} {
+		r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{Rounds: 1, Sizes: []int{200, 2000}[:sizes], Dir: t.TempDir()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		charts := 0
+		for _, s := range r.Page().Sections {
+			for _, c := range s.Charts {
+				if c.LogX {
+					charts++
+					if len(c.Lines) != 2 || len(c.Lines[0].X) != 2 || c.Lines[0].X[1] != 2000 {
+						t.Errorf("%s: %+v", c.Title, c.Lines)
+					}
+				}
+			}
+		}
+		if charts != want {
+			t.Errorf("%d charts over %d sizes, want %d", charts, sizes, want)
+		}
+	}
+}
+
 // TestOverLoad checks that latency over load is drawn of the phase whose rate changes, and of no other.
 func TestOverLoad(t *testing.T) {
 	t.Parallel()

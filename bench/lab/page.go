@@ -27,6 +27,7 @@ func (r *Result) Page() *report.Page {
 	p := &report.Page{Title: "bigset bench run: " + strings.Join(names, ", "), About: r.about()}
 	p.Sections = append(p.Sections, r.verdicts(), r.table())
 	for _, w := range r.workloads {
+		p.Sections = append(p.Sections, r.overSize(w)...)
 		p.Sections = append(p.Sections, r.overTime(w)...)
 	}
 	for _, w := range r.workloads {
@@ -84,6 +85,34 @@ func (r *Result) table() report.Section {
 		t.Rows = append(t.Rows, cells(&r.Results[i]))
 	}
 	return report.Section{Title: "Figures", Tables: []report.Table{t}}
+}
+
+// overSize draws the latencies of a workload's rows over the size of the sets, if there are several sizes.
+func (r *Result) overSize(w *spec.Workload) []report.Section {
+	s := report.Section{Title: "Latency over size of " + w.Name, Text: "Medians of calls; both axes are logarithmic. A flat line is a cost that does not depend on the size."}
+	for _, name := range w.Rows() {
+		c := report.Chart{Title: name + ", p50 over size", Unit: "us", XLabel: "elements", LogX: true, LogY: true}
+		for i := range r.Results {
+			row := &r.Results[i]
+			if row.Workload != name || row.P50 == nil {
+				continue
+			}
+			label := strings.TrimSpace(row.System + " " + row.Strategy)
+			k := slices.IndexFunc(c.Lines, func(l report.Line) bool { return l.Name == label })
+			if k < 0 {
+				k = len(c.Lines)
+				c.Lines = append(c.Lines, report.Line{Name: label})
+			}
+			c.Lines[k].X, c.Lines[k].Y = append(c.Lines[k].X, float64(row.Elements)), append(c.Lines[k].Y, *row.P50)
+		}
+		if slices.ContainsFunc(c.Lines, func(l report.Line) bool { return len(l.X) > 1 }) {
+			s.Charts = append(s.Charts, c)
+		}
+	}
+	if len(s.Charts) == 0 {
+		return nil
+	}
+	return []report.Section{s}
 }
 
 // overTime draws the series of a workload: its systems in the same charts, on one time axis.
@@ -159,7 +188,8 @@ func moments(s *sample.Series, phases []string) (points []point) {
 				phase = ""
 			}
 		}
-		if phase != "" && slices.Contains(phases, phase) && ops[k] > 0 && !math.IsNaN(p99[k]) {
+		whole := !math.IsNaN(ops[k-1]) // or the growth is that of more than this moment
+		if phase != "" && slices.Contains(phases, phase) && whole && ops[k] > 0 && !math.IsNaN(p99[k]) {
 			points = append(points, point{ops[k], p99[k]})
 		}
 	}

@@ -22,7 +22,7 @@ var order = []string{
 	"insert", "insert-observed", "insert-concurrent", "insert-batch", "grow", "remove", "contains", "read", "range", "reclaim", "churn",
 	"churn-young", "queue", "mixed", "contexts", "contexts-open", "small-sets", "cold", "cardinality",
 	"ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
-	"words", "thousand-sets", "sawtooth", "timeline", "saturate",
+	"words", "flat", "thousand-sets", "sawtooth", "timeline", "saturate",
 }
 
 var ready = sync.OnceValues(func() ([]*Workload, error) {
