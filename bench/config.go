@@ -112,17 +112,6 @@ func (c Config) chosen() ([]*workload, error) {
 	return chosen, nil
 }
 
-// rounds returns how often a step of that many elements is repeated.
-func (c Config) rounds(elements int) int {
-	switch {
-	case c.Rounds > 0:
-		return c.Rounds
-	case c.Full && elements < 10_000_000:
-		return 5
-	}
-	return 3
-}
-
 // sameRun reports whether rows measured under o may stand beside rows measured under c.
 func (c Config) sameRun(o Config) bool {
 	return c.Elements == o.Elements && c.Rounds == o.Rounds && c.Sync == o.Sync && c.Strategy == o.Strategy &&

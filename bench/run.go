@@ -184,7 +184,7 @@ func (r *runner) step(w *workload) error {
 		return r.stepFile(w, n)
 	}
 	var rows collector
-	rounds, done := r.cfg.rounds(n), 0
+	rounds, done := run.Rounds(r.cfg.Rounds, r.cfg.Full, n), 0
 	if u := r.report.Unfinished; u != nil && u.Workload == w.Name {
 		var err error
 		if rows, err = u.Collect(); err != nil {

@@ -158,12 +158,12 @@ func (o Options) strategyNamed(name string) (compaction.Strategy, error) {
 	return compaction.ByName(name)
 }
 
-// rounds returns how often a size is repeated.
-func (o Options) rounds(size int) int {
+// Rounds returns how often a size is repeated, of a run that was asked for so many rounds; 0 is not asked.
+func Rounds(asked int, full bool, size int) int {
 	switch {
-	case o.Rounds > 0:
-		return o.Rounds
-	case o.Full && size < 10_000_000:
+	case asked > 0:
+		return asked
+	case full && size < 10_000_000:
 		return 5
 	}
 	return 3
@@ -244,10 +244,10 @@ func (r *runner) all() error {
 	}
 	total := 0
 	for _, size := range r.o.Sizes {
-		total += r.o.rounds(size)
+		total += Rounds(r.o.Rounds, r.o.Full, size)
 	}
 	for _, size := range r.o.Sizes {
-		for round := range r.o.rounds(size) {
+		for round := range Rounds(r.o.Rounds, r.o.Full, size) {
 			if done++; done <= skip {
 				continue
 			}
@@ -283,7 +283,7 @@ func (r *runner) round(size, round int) error {
 		if r.repeats(c, size) {
 			continue
 		}
-		at := At{Workload: r.w.Name, System: string(c.system), Strategy: c.strategy, Size: r.size(c, size), Round: round, Rounds: r.o.rounds(size)}
+		at := At{Workload: r.w.Name, System: string(c.system), Strategy: c.strategy, Size: r.size(c, size), Round: round, Rounds: Rounds(r.o.Rounds, r.o.Full, size)}
 		r.o.Progress(fmt.Sprintf("%s, %d elements, round %d of %d: %s", r.w.Name, at.Size, round+1, at.Rounds, c))
 		if err := newStage(r, c, at).run(); err != nil {
 			return fmt.Errorf("%s: %w", c, err)
