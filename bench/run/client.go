@@ -68,7 +68,7 @@ func newClient(p *phase, role *spec.Role, nth int, rec *recorder) *client {
 // begin makes what depends on the client's number.
 func (c *client) begin(stream uint64) error {
 	size := c.stage.at.Size
-	c.rng = rand.New(rand.NewPCG(mix(c.o.Seed)^mix(uint64(c.phase.nth)+1), mix(stream)))
+	c.rng = rand.New(rand.NewPCG(system.Mix(c.o.Seed)^system.Mix(uint64(c.phase.nth)+1), system.Mix(stream)))
 	c.sets = newChooser(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.stage.sets), c.rng)
 	c.elements = newChooser(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
 	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.phase.clients) > 0 {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"bigset/bench/spec"
+	"bigset/bench/system"
 )
 
 // names makes elements from their numbers: different ones for different numbers.
@@ -19,7 +20,7 @@ const textBytes = 16
 
 // append appends the element of a number.
 func (e names) append(dst []byte, number uint64) []byte {
-	begin, hashed := len(dst), mix(number+e.seed<<40)
+	begin, hashed := len(dst), system.Mix(number+e.seed<<40)
 	var b [8]byte
 	switch {
 	case e.MinBytes >= textBytes && e.Ascending:
@@ -38,19 +39,11 @@ func (e names) append(dst []byte, number uint64) []byte {
 	}
 	size := e.MinBytes
 	if e.MaxBytes > e.MinBytes {
-		size += int(mix(hashed) % uint64(e.MaxBytes-e.MinBytes+1))
+		size += int(system.Mix(hashed) % uint64(e.MaxBytes-e.MinBytes+1))
 	}
 	for fill := hashed; len(dst)-begin < size; { // bytes that don't compress well, as a client's would not
-		fill = mix(fill)
+		fill = system.Mix(fill)
 		dst = append(dst, 'a'+byte(fill%26))
 	}
 	return dst
-}
-
-// mix is a permutation of the numbers of 64 bits that looks random: the finalizer of splitmix64.
-func mix(x uint64) uint64 {
-	x += 0x9E3779B97F4A7C15
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
 }
