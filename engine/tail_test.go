@@ -137,7 +137,8 @@ func tick(t *testing.T, p *pair) { must(t, p.store.RunnerTick(bg), "tick") }
 func TestLostTail(t *testing.T) {
 	t.Parallel()
 	merge, set := compaction.Merge, compaction.Set
-	for _, c := range []tailCase{
+	share := tier.ShareOf(t, 3, 3)
+	for i, c := range []tailCase{
 		{"filter, flush", merge, compaction.Filter(), false, killHalf, publishAndFlush},
 		{"filter, flush, replaced", merge, compaction.Filter(), false, replaceHalf, publishAndFlush},
 		{"filter, compaction", merge, compaction.Filter(), false, killHalf, publishAndCompact},
@@ -160,7 +161,9 @@ func TestLostTail(t *testing.T) {
 		{"open keys, fresh, set records", set, eager(compaction.Rewriter()), false, killWidely, rewriteAll},
 		{"point deletes", set, compaction.PointDeletes(), true, killHalf, publishAndCompact},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t) })
+		if share.Has(i) {
+			t.Run(c.name, func(t *testing.T) { c.run(t) })
+		}
 	}
 }
 

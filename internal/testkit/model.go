@@ -245,6 +245,10 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy
 			return bigset.Result{}, bigset.ErrBehind
 		}
 	}
+	live, lives := m.Live, func(string, ...clock.Dot) {}
+	if policy == bigset.PolicyCoordinator && m.onlyLooksUp(ops) {
+		live, lives = m.lookUps()
+	}
 	r := bigset.Result{Dots: make([]clock.Dot, len(ops))}
 	for i, op := range ops {
 		seen, wide := op.Context.Dots, op.Context.Wide
@@ -255,7 +259,7 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy
 			seen = slices.DeleteFunc(m.Live(string(op.Element)), func(d clock.Dot) bool { return !wide.Contains(d) })
 			wide = nil
 		case !op.Context.Given && policy == bigset.PolicyCoordinator:
-			seen = m.Live(string(op.Element))
+			seen = live(string(op.Element))
 		}
 		alive := func(d clock.Dot) bool { return !m.Dead.Has(d) }
 		finds := !wide.Empty() || slices.ContainsFunc(seen, alive)
@@ -273,8 +277,31 @@ func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy
 			r.Removed++
 		}
 		m.Apply(bigset.Delta{Actor: actor, First: last, Items: []bigset.Item{item}})
+		if op.Kind == keyscheme.OpAdd {
+			lives(string(op.Element), r.Dots[i])
+		} else {
+			lives(string(op.Element))
+		}
 	}
 	return r, nil
+}
+
+// onlyLooksUp reports whether operations are many and supersede nothing but what is live of their own elements.
+func (m *Set) onlyLooksUp(ops []bigset.Op) bool {
+	return len(ops) >= 100 && len(m.Wide) == 0 && !slices.ContainsFunc(ops, func(op bigset.Op) bool { return op.Context.Given || op.Context.Wide != nil })
+}
+
+// lookUps returns Live by an index, so that a batch of thousands need not go over all keys for each of them, and the function that tells the
+// index which dots of an element live now.
+func (m *Set) lookUps() (live func(string) []clock.Dot, lives func(string, ...clock.Dot)) {
+	index := map[string][]clock.Dot{}
+	for d, e := range m.Keys {
+		index[e] = append(index[e], d)
+	}
+	for _, dots := range index {
+		slices.SortFunc(dots, clock.Dot.Compare)
+	}
+	return func(e string) []clock.Dot { return index[e] }, func(e string, dots ...clock.Dot) { index[e] = dots }
 }
 
 // Drop deletes the whole set as a store must, and returns the delta that it must answer.

@@ -183,3 +183,29 @@ func TestSelect(t *testing.T) {
 		}
 	}
 }
+
+// TestManyAsOneByOne: a batch that is large enough for an index of what is live does what its operations do one by one.
+func TestManyAsOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		many, single := testkit.NewSet(), testkit.NewSet()
+		for range 2 {
+			ops := make([]bigset.Op, rapid.IntRange(100, 130).Draw(t, "operations"))
+			for i := range ops {
+				kind := rapid.SampledFrom([]keyscheme.Op{keyscheme.OpAdd, keyscheme.OpRemove}).Draw(t, "kind")
+				ops[i] = bigset.Op{Kind: kind, Element: []byte{byte(rapid.IntRange(0, 30).Draw(t, "element"))}}
+			}
+			policy := rapid.SampledFrom([]bigset.Policy{bigset.PolicyCoordinator, bigset.PolicyEmpty}).Draw(t, "policy")
+			if _, err := many.Coordinate([]byte("s"), "a", ops, policy); err != nil {
+				t.Fatal(err)
+			}
+			for i := range ops {
+				if _, err := single.Coordinate([]byte("s"), "a", ops[i:i+1], policy); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := single.Diff(many); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
