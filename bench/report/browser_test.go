@@ -25,6 +25,7 @@ import (
 var (
 	browserPath = flag.String("report.browser", "", "check pages in this headless Chromium")
 	shots       = flag.String("report.shots", "", "write pictures of the checked pages to this folder")
+	pageFiles   = flag.String("report.files", "", "check the pages in this folder too, which programs have written")
 )
 
 // browser is a Chromium that the test steers through a pipe (the DevTools protocol; messages end with a zero byte).
@@ -197,7 +198,7 @@ func (b *browser) theme(name string) {
 	b.do("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": name}}})
 }
 
-// open shows a page and waits until all its charts are drawn.
+// open shows a page.
 func (b *browser) open(p *report.Page) {
 	b.t.Helper()
 	var text bytes.Buffer
@@ -208,6 +209,12 @@ func (b *browser) open(p *report.Page) {
 	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+	b.openFile(name)
+}
+
+// openFile shows the page of a file and waits until all its charts are drawn.
+func (b *browser) openFile(name string) {
+	b.t.Helper()
 	b.do("Page.navigate", map[string]any{"url": "file://" + name})
 	b.eval(`new Promise((done, fail) => {
 		const end = Date.now() + 20000;
@@ -317,6 +324,36 @@ func TestBrowserSizesAndThemes(t *testing.T) {
 	if b.eval(`'harmed' in window || document.querySelectorAll('script').length !== 3 || document.querySelector('img, iframe, a[href^="javascript"]') !== null`, &harmed); harmed {
 		t.Error("a name became markup")
 	}
+}
+
+// TestBrowserFiles opens the pages that bigset has written: a wide and a narrow window, light and dark.
+func TestBrowserFiles(t *testing.T) {
+	if *pageFiles == "" {
+		t.Skip("no -report.files")
+	}
+	names, err := filepath.Glob(filepath.Join(*pageFiles, "*.html"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no pages in %s: %v", *pageFiles, err)
+	}
+	b := startBrowser(t)
+	for _, file := range names {
+		for _, width := range []int{1280, 400} {
+			for _, theme := range []string{"light", "dark"} {
+				name := fmt.Sprintf("%s-%d-%s", strings.TrimSuffix(filepath.Base(file), ".html"), width, theme)
+				b.view(width, 900, width < 600)
+				b.theme(theme)
+				b.openFile(file)
+				var charts int
+				if b.eval(`bigsetReport.charts.length`, &charts); charts == 0 {
+					t.Errorf("%s has no charts", name)
+				}
+				b.check(name)
+				b.checkAxes(name)
+				b.shot(name, true)
+			}
+		}
+	}
+	t.Attr("files", strconv.Itoa(len(names)))
 }
 
 // TestBrowserIsFast opens a page of the largest size without a network.
