@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"bigset/bench/report"
 )
 
 // Report is what a run has measured.
@@ -31,6 +33,11 @@ type Machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
 	Go    string `json:"go"`
+}
+
+// Facts returns what a page says of the machine.
+func (m Machine) Facts() []report.Fact {
+	return []report.Fact{{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go}}
 }
 
 // StartReport returns an empty report, or what the file of the run, Config.Out, holds already.

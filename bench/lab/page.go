@@ -199,11 +199,8 @@ func moments(s *sample.Series, phases []string) (points []point) {
 
 // machine says where it was measured, on what data, and that all did the same.
 func (r *Result) machine() report.Section {
-	m, c := r.Machine, r.Config
-	s := report.Section{Title: "Machine and run", Text: sample.DataAndMemory(r.data), Facts: []report.Fact{
-		{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go},
-		{Name: "seed", Value: fmt.Sprint(max(1, c.Seed))},
-	}}
+	s := report.Section{Title: "Machine and run", Text: sample.DataAndMemory(r.data),
+		Facts: append(r.Machine.Facts(), report.Fact{Name: "seed", Value: fmt.Sprint(max(1, r.Config.Seed))})}
 	seen := map[string]bool{}
 	for _, row := range r.Results {
 		if row.StreamHash != "" && !seen[row.Workload+row.StreamHash] {

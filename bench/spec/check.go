@@ -392,9 +392,9 @@ func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
 			r.Wrong(where.of("mix"), "%s where no element lives at size %s: a phase before it must add some", kindNames(role, chooses), source.Grouped(s.size))
 			return
 		}
-		if role.does(chooses) && s.live < float64(sets) {
-			r.Wrong(where.of("mix"), "%s in %s sets with %s elements in all, at size %s: each set must have one", kindNames(role, chooses),
-				source.Grouped(sets), source.Grouped(int(s.live)), source.Grouped(s.size))
+		if role.does(chooses) && s.live < float64(sets*clients) {
+			r.Wrong(where.of("mix"), "%s by %s clients in %s sets with %s elements in all, at size %s: each client chooses among its own, and must have one in each set",
+				kindNames(role, chooses), source.Grouped(clients), source.Grouped(sets), source.Grouped(int(s.live)), source.Grouped(s.size))
 			return
 		}
 		if role.has(Dead) && !s.removed {
@@ -405,14 +405,14 @@ func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
 			continue
 		}
 		adds, gone, known := role.changes(p, s.size, clients)
-		if !known && gone > 0 && role.has(Remove) {
+		if !known && gone > 0 {
 			r.Wrong(where.of("mix"), "removes for a duration, at no rate, and adds fewer: the set may run empty, end the phase by ops or give it a rate")
 			return
 		}
 		after += adds - gone
 		removes = removes || role.does(Kind.Removes)
-		if role.has(Remove) && after < -0.5 {
-			r.Wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: it must leave some", source.Grouped(int(gone)),
+		if after < -0.5 {
+			r.Wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: there must be as many as it removes", source.Grouped(int(gone)),
 				source.Grouped(int(adds)), source.Grouped(s.size), source.Grouped(int(s.live)))
 			return
 		}
