@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"bigset/bench/load"
 	"bigset/bench/result"
 	"bigset/bench/run"
 	"bigset/bench/sample"
@@ -146,13 +147,13 @@ type clients struct {
 	group string
 
 	mu     sync.Mutex // guards what follows
-	live   []*run.Live
-	before run.Counts // of the phases that have ended
+	live   []*load.Live
+	before load.Counts // of the phases that have ended
 	tick   *hdrhistogram.Histogram
 }
 
 // follow goes on with the clients of a phase.
-func (c *clients) follow(lives []*run.Live) {
+func (c *clients) follow(lives []*load.Live) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.before, c.live = c.counts(), nil
@@ -163,7 +164,7 @@ func (c *clients) follow(lives []*run.Live) {
 	}
 }
 
-func (c *clients) counts() run.Counts {
+func (c *clients) counts() load.Counts {
 	sum := c.before
 	for _, l := range c.live {
 		n := l.Counts()

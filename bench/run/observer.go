@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bigset/bench/load"
 	"bigset/bench/result"
 	"bigset/bench/system"
 )
@@ -52,7 +53,7 @@ type Phase struct {
 	Measured bool
 	Ops      int           // that it has, of all clients together; 0 if it ends by time or has none
 	Duration time.Duration // 0 if it ends by operations or has none
-	Lives    []*Live       // one for each role, in the order of the file
+	Lives    []*load.Live  // one for each role, in the order of the file
 
 	epoch time.Time    // when the phase was made
 	began atomic.Int64 // how long after that it began; 0 is not yet

@@ -1,14 +1,12 @@
 package run
 
 import (
-	"context"
-	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"bigset/bench/load"
 	"bigset/bench/probe"
 	"bigset/bench/result"
 	"bigset/bench/spec"
@@ -19,26 +17,14 @@ import (
 type phase struct {
 	*stage
 	*spec.Phase
-	nth     int
 	show    *Phase
-	began   time.Time
-	clients []*client // probes left out
-	alone   bool      // one client acts at a time
-	writes  bool
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	until   time.Time // zero if the phase ends by operations
-	away    time.Duration
-	awayCPU time.Duration
+	clients *load.Clients
 }
 
 // phase runs a phase.
 func (s *stage) phase(nth int, spec *spec.Phase) error {
-	p := &phase{stage: s, Phase: spec, nth: nth}
-	p.ctx, p.cancel = context.WithCancel(s.ctx)
-	defer p.cancel()
-	if err := p.prepare(); err != nil {
+	p := &phase{stage: s, Phase: spec}
+	if err := p.prepare(nth); err != nil {
 		return err
 	}
 	s.o.Observer.PhaseBegan(p.show)
@@ -47,7 +33,7 @@ func (s *stage) phase(nth int, spec *spec.Phase) error {
 		return err
 	}
 	if len(p.Roles) > 0 {
-		s.note(nth, p.clients)
+		_ = p.clients.Note(s.stream) // a hash takes everything
 		s.timed = s.timed || p.show.Duration > 0
 	}
 	rows, err := p.rows(f)
@@ -75,59 +61,20 @@ func (p *phase) duration() time.Duration {
 }
 
 // prepare makes the clients.
-func (p *phase) prepare() error {
+func (p *phase) prepare(nth int) (err error) {
 	p.show = &Phase{epoch: time.Now(), At: p.stage.at, Name: p.Name, Row: p.w.Name, Measured: !p.Unmeasured, Duration: p.duration()}
 	if p.Name != mainPhase {
 		p.show.Row += "/" + p.Name
 	}
-	count := clientsOf(p.Phase)
-	if p.show.Duration == 0 && count > 0 {
+	if p.show.Duration == 0 && len(p.Roles) > 0 {
 		p.show.Ops = p.Ops.At(p.stage.at.Size)
 	}
-	p.alone = count <= 1
-	var probes []*client
-	for i := range p.Roles {
-		role := &p.Roles[i]
-		isProbe := role.Every != (spec.Count{})
-		live := newLive(role.Name, isProbe, role.Clients)
-		p.show.Lives = append(p.show.Lives, live)
-		for nth := range role.Clients {
-			c := newClient(p, role, nth, live.clients[nth])
-			if isProbe {
-				probes = append(probes, c)
-				continue
-			}
-			c.index = len(p.clients)
-			p.clients = append(p.clients, c)
-		}
-		for _, k := range role.Mix {
-			p.writes = p.writes || k.Kind.Writes()
-		}
+	if p.clients, err = load.NewClients(p.model, p.sys, nth, p.show.Ops); err != nil {
+		return err
 	}
-	for i, c := range p.clients {
-		c.quota = p.show.Ops / count
-		if i < p.show.Ops%count {
-			c.quota++
-		}
-		for part := i; part < p.parts; part += count {
-			c.parts = append(c.parts, part)
-		}
-		if err := c.begin(uint64(i)); err != nil {
-			return err
-		}
-	}
-	for i, c := range probes {
-		c.parts, c.quota = p.clients[0].parts, -1
-		if err := c.begin(uint64(probeStream + i)); err != nil {
-			return err
-		}
-		p.clients[0].probes = append(p.clients[0].probes, c)
-	}
+	p.show.Lives = p.clients.Lives()
 	return nil
 }
-
-// probeStream is the number of a probe's random numbers, above those of all clients.
-const probeStream = 1 << 32
 
 // measured runs the clients and returns the figures of all.
 func (p *phase) measured() (f result.Figures, err error) {
@@ -137,28 +84,28 @@ func (p *phase) measured() (f result.Figures, err error) {
 		return f, err
 	}
 	cpu, began := cpuNow(), time.Now()
-	p.began = began
 	p.show.began.Store(max(1, int64(began.Sub(p.show.epoch))))
 	var end time.Time
 	var took time.Duration
 	busy := func() error {
-		if err := p.act(); err != nil {
+		if err := p.clients.Run(p.ctx, began, p.show.Duration); err != nil {
 			return err
 		}
 		if p.Compact {
-			if err := p.stage.compact(); err != nil {
+			if err := p.compact(); err != nil {
 				return err
 			}
 		}
 		end = time.Now()
 		if p.Settle {
-			if end, err = p.sys.Settle(p.stage.ctx); err != nil {
+			if end, err = p.sys.Settle(p.ctx); err != nil {
 				return err
 			}
 		}
-		took, cpu = end.Sub(began)-p.away, cpuNow()-cpu-p.awayCPU
+		away, awayCPU := p.clients.Away()
+		took, cpu = end.Sub(began)-away, cpuNow()-cpu-awayCPU
 		if p.Rest { // what it does then is in the bytes, waiting for it is not in the time
-			return p.sys.RestFully(p.stage.ctx)
+			return p.sys.RestFully(p.ctx)
 		}
 		return nil
 	}
@@ -193,43 +140,14 @@ func (p *phase) removes() bool {
 	return p.Compact
 }
 
-// act lets all clients act until they have ended.
-func (p *phase) act() error {
-	if p.show.Duration > 0 {
-		p.until = p.began.Add(p.show.Duration)
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(p.clients))
-	for i, c := range p.clients {
-		wg.Go(func() {
-			if errs[i] = c.run(); errs[i] != nil {
-				p.cancel() // the others need not go on
-			}
-		})
-	}
-	wg.Wait()
-	if err := p.stage.ctx.Err(); err != nil {
-		return err
-	}
-	var first error // a client that was cancelled says less than the one that failed
-	for i, err := range errs {
-		if err != nil && (first == nil || first == context.Canceled) {
-			if first = err; err != context.Canceled {
-				first = fmt.Errorf("client %d: %w", i+1, err)
-			}
-		}
-	}
-	return first
-}
-
 // figures fills in the figures of speed of all roles but probes.
 func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
-	var all Counts
+	var all load.Counts
 	h := result.NewHistogram()
 	for _, l := range p.show.Lives {
 		if !l.Probe {
-			all.add(l.Counts())
-			h.Merge(l.all())
+			all.Add(l.Counts())
+			h.Merge(l.All())
 		}
 	}
 	if len(p.Roles) == 0 {
@@ -269,7 +187,7 @@ func (p *phase) wrote(f *result.Figures, before, after system.Usage, most uint64
 	if after.Counted {
 		f.Stalls, f.KeysTabled = new(d.Stalls), new(d.KeysTabled)
 	}
-	if user := p.userBytes(); p.writes && user > 0 {
+	if user := p.userBytes(); p.clients.Writes() && user > 0 {
 		f.WriteAmp = new(float64(written) / float64(user))
 	}
 }
@@ -294,7 +212,7 @@ func (p *phase) rows(f result.Figures) (rows []result.Row, err error) {
 	all := result.NewHistogram()
 	for _, l := range p.show.Lives {
 		if !l.Probe {
-			all.Merge(l.all())
+			all.Merge(l.All())
 		}
 	}
 	add := func(row result.Row, f result.Figures, h *hdrhistogram.Histogram) {
@@ -309,12 +227,13 @@ func (p *phase) rows(f result.Figures) (rows []result.Row, err error) {
 		}
 		part := row
 		part.Workload += "/" + l.Role
-		h, n := l.all(), l.Counts().Ops
+		h, n := l.All(), l.Counts().Ops
 		g := result.Figures{Ops: n, BytesOnDisk: f.BytesOnDisk}
 		switch {
 		case l.Probe:
-			g.OpsPerSecond = float64(n) / max(p.away, 1).Seconds()
-			if len(p.clients[0].probes) > 1 { // it had only some of that time
+			away, _ := p.clients.Away()
+			g.OpsPerSecond = float64(n) / max(away, 1).Seconds()
+			if p.clients.Probes() > 1 { // it had only some of that time
 				g.OpsPerSecond = float64(n) / max(time.Duration(h.Mean()*float64(h.TotalCount())), 1).Seconds()
 			}
 		case f.Ops > 0:

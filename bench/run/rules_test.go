@@ -14,6 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"bigset/bench/load"
 	"bigset/bench/result"
 	"bigset/bench/spec"
 	"bigset/bench/system"
@@ -206,7 +207,7 @@ type watching struct {
 	began  []string
 	ended  []string
 	open   int
-	counts Counts
+	counts load.Counts
 	taken  int64
 }
 
@@ -240,8 +241,8 @@ func (w *watching) PhaseEnded(p *Phase, rows []result.Row) {
 	w.ended = append(w.ended, p.Name)
 	h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
 	for _, l := range p.Lives {
-		w.counts.add(l.Counts())
-		h.Merge(l.all())
+		w.counts.Add(l.Counts())
+		h.Merge(l.All())
 	}
 	w.taken += h.TotalCount()
 	if (len(rows) > 0) != p.Measured {
@@ -375,18 +376,6 @@ assert:
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// TestNumbers: an element tells its number.
-func TestNumbers(t *testing.T) {
-	for _, e := range []spec.Elements{{MinBytes: 16, MaxBytes: 16}, {MinBytes: 8, MaxBytes: 64}, {MinBytes: 20, MaxBytes: 30, Ascending: true}, {MinBytes: 8, MaxBytes: 8, Ascending: true}} {
-		n := names{7, e}
-		for _, number := range []uint64{0, 1, 77, 1 << 33} {
-			if got, ok := n.number(n.append(nil, number)); !ok || got != number {
-				t.Errorf("%+v: got %d, %v, want %d", e, got, ok, number)
-			}
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package run
+package load
 
 import (
 	"sync"
@@ -59,13 +59,14 @@ func (r *recorder) record(took time.Duration, ops, bytes int) {
 func (l *Live) Counts() (c Counts) {
 	for _, r := range l.clients {
 		r.mu.Lock()
-		c.add(r.counts)
+		c.Add(r.counts)
 		r.mu.Unlock()
 	}
 	return c
 }
 
-func (c *Counts) add(o Counts) {
+// Add adds what others have done.
+func (c *Counts) Add(o Counts) {
 	c.Ops += o.Ops
 	c.Calls += o.Calls
 	c.Bytes += o.Bytes
@@ -93,8 +94,8 @@ func (l *Live) Take(into *hdrhistogram.Histogram) {
 	}
 }
 
-// all returns all latencies.
-func (l *Live) all() *hdrhistogram.Histogram {
+// All returns all latencies.
+func (l *Live) All() *hdrhistogram.Histogram {
 	l.taking.Lock()
 	defer l.taking.Unlock()
 	h := result.NewHistogram()
