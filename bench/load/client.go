@@ -290,18 +290,10 @@ func (c *client) noteKind(kind spec.Kind, set int) {
 	c.note(x)
 }
 
-// size returns how many elements the next operation of a kind names, when each of them counts so many times.
+// size returns how many elements the next operation of a kind names. Each of them counts times operations.
 func (c *client) size(times int) int {
 	if c.quota < 0 || !c.until.IsZero() {
 		return c.batch
 	}
 	return max(1, min(c.batch, (c.quota-c.done+times-1)/times))
-}
-
-// counted returns how many operations elements count as.
-func (c *client) counted(elements int) int {
-	if c.batch == 1 {
-		return 1
-	}
-	return elements
 }

@@ -488,3 +488,35 @@ func TestBadOptions(t *testing.T) {
 		}
 	}
 }
+
+// ends is an Observer of what the clients of phases have done.
+type ends struct {
+	Nobody
+	counts map[string]load.Counts
+}
+
+func (e ends) PhaseEnded(p *Phase, _ []result.Row) { e.counts[p.Name] = p.Lives[0].Counts() }
+
+// Elements count, whatever the batch: an exchange of one element for another counts 2, one of two counts 4.
+func TestElementsCount(t *testing.T) {
+	w := parse(t, `
+name: counted
+about: exchanges of one and of two elements
+size: 100
+phases:
+  - {name: load, ops: 100%, mix: {add: 1}, batch: 10}
+  - {name: one, ops: 20, mix: {exchange: 1}}
+  - {name: two, ops: 20, mix: {exchange: 1}, batch: 2}
+`)
+	got := ends{counts: map[string]load.Counts{}}
+	if _, err := tiny(t, w, Options{Observer: got, Sizes: []int{100}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]load.Counts{
+		"load": {Ops: 100, Calls: 10, Bytes: 1600}, "one": {Ops: 20, Calls: 10, Bytes: 320}, "two": {Ops: 20, Calls: 5, Bytes: 320},
+	} {
+		if got.counts[name] != want {
+			t.Errorf("%s: got %+v, want %+v", name, got.counts[name], want)
+		}
+	}
+}

@@ -437,7 +437,7 @@ func (r *Role) changes(p *Phase, size, clients int) (adds, gone float64, known b
 	var weights, counted float64 // of calls, and of what ops counts
 	for _, s := range r.Mix {
 		unit := 1.0
-		if batch > 1 && s.Kind.Batches() {
+		if s.Kind.Batches() {
 			unit = batch
 			if s.Kind == Exchange {
 				unit = 2 * batch

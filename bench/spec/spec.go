@@ -95,8 +95,8 @@ type Phase struct {
 	// Ops is how many operations the phase has, of all its clients together; Duration is how long it goes on. One of them is set, unless
 	// there are no roles. A phase with both ends with what comes first.
 	//
-	// Ops counts calls where the Role's Batch is 1 or the kind does not batch, and elements where it is above 1: an exchange of a batch of
-	// 50 removes 50 and adds 50, and counts 100. Clients share the operations of a phase evenly, whatever their role; a probe has none of
+	// Ops counts elements of kinds that batch, and calls of the others: an exchange of a batch of 50 removes 50 and adds 50, and counts 100;
+	// an exchange of one counts 2. Clients share the operations of a phase evenly, whatever their role; a probe has none of
 	// them.
 	Ops      Count
 	Duration time.Duration
@@ -150,8 +150,8 @@ type Role struct {
 	// RateEnd, if it is not 0, is the rate at the end of the phase; the rate rises or falls evenly. Only with a Duration.
 	RateEnd float64
 
-	// Every makes the role a probe: the other roles have one client together, and after each so many of its operations (as Ops counts
-	// them) the probe does one, while the clock of the others stands still. Zero is not. A probe is one client with Rate 0,
+	// Every makes the role a probe: the other roles have one client together, and each time that its operations (as Ops counts them) have
+	// grown by Every the probe does one, while the clock of the others stands still. Zero is not. A probe is one client with Rate 0,
 	// only reads, and chooses among the elements of the client that it follows.
 	Every Count
 
