@@ -6,10 +6,8 @@ import (
 
 	"bigset/bench/system"
 
-	"bigset"
 	"bigset/clock"
 	"bigset/compaction"
-	"bigset/keyscheme"
 )
 
 // clockActors are how many actors share the events of a clock.
@@ -25,7 +23,7 @@ var clockShapes = []struct {
 }
 
 // clocks: the bytes of clocks and tombstones beside the design's bounds, and the time that an addition, a clone, an encoding,
-// a decoding and a union take; then what a write costs in a set whose tombstone and clock are large, beside a small one.
+// a decoding and a union take.
 func clocks(e *env) error {
 	sizes := []int{e.elements}
 	if e.cfg.Full && e.cfg.Elements == 0 {
@@ -41,7 +39,7 @@ func clocks(e *env) error {
 			}
 		}
 	}
-	return e.clockWrites(min(e.elements, 10_000_000))
+	return nil
 }
 
 // clockOf adds n events of so many actors, in turn, of which a percentage is in. It returns how many it added.
@@ -105,136 +103,4 @@ func (e *env) clockShape(n, actors, named int, shape string, percent int, gap bo
 	once("clone", func() { c.Clone() })
 	other, _ := clockOf(n/10, actors, 50, true)
 	once("union-tenth", func() { c.Union(other) })
-}
-
-// clockWriteOps is how many writes are measured, in a full run ten times as many.
-const clockWriteOps = 20_000
-
-// clockWrites measures adds and removes in a set that was empty; in one with n elements of which half have been removed,
-// anywhere, where each remove takes another one, anywhere; and in one that knows n events of a thousand actors, where each
-// remove kills the next event of any of them. Raw Pebble's inserts stand beside them.
-func (e *env) clockWrites(n int) error {
-	ops := min(clockWriteOps, n/4)
-	if e.cfg.Full {
-		ops = 10 * clockWriteOps
-	}
-	return e.turns([]contender{{system: system.NameBigset}, {system: system.NamePebble}}, func(c contender) error {
-		for _, kind := range []string{"small", "large", "actors"} {
-			if err := e.with(c, system.Options{Warm: true}, func(sys system.System) error { return e.clockWritesOn(sys, kind, n, ops) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (e *env) clockWritesOn(sys system.System, kind string, n, ops int) error {
-	row := func(what string) Row { return Row{Workload: sub("clock", what+"-"+kind), Elements: n} }
-	b, own := sys.(*system.Bigset)
-	if !own && kind != "small" {
-		return nil // raw Pebble's clock is a value of one size
-	}
-	s := sys.Set(system.SetName)
-	var victim func(i int) clock.Dot
-	if own {
-		var err error
-		if victim, err = e.clockVictims(b, s, kind, n, ops); err != nil {
-			return err
-		}
-	}
-	first := 0
-	if kind == "large" {
-		first = n // the elements before are those that were there
-	}
-	if err := e.insertOneByOne(sys, s, row("add"), make([]uint64, first+ops), first, first+ops); err != nil || !own {
-		return err
-	}
-	name := []byte(system.SetName)
-	err := e.measure(sys, row("kill"), func(p *phase) error {
-		err := p.loop(ops, func(i int) error {
-			ops := []bigset.Op{{Kind: keyscheme.OpRemove, Element: name, Context: bigset.Saw(victim(i))}}
-			_, err := b.Store().Write(e.ctx, name, ops, bigset.WriteOptions{})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		p.user = p.ops * system.ElementBytes
-		return p.settle(sys)
-	})
-	if err != nil {
-		return err
-	}
-	if kind == "large" {
-		ops = n - n/2 // as many have come as have gone
-	}
-	return e.check(sys, system.SetName, ops)
-}
-
-// clockVictims makes the set what it is before the writes, and returns the dots that these kill.
-func (e *env) clockVictims(b *system.Bigset, s system.Set, kind string, n, ops int) (victim func(i int) clock.Dot, err error) {
-	switch kind {
-	case "large":
-		victim, err = e.halfRemoved(b, s, n)
-	case "actors":
-		actors := min(len(clockNames), max(1, n/100))
-		known, _ := clockOf(n, actors, 100, false)
-		err = b.Store().ApplyDelta(e.ctx, bigset.Delta{Set: []byte(system.SetName), Clear: known}, bigset.Sync)
-		next := make([]uint64, actors)
-		victim = func(i int) clock.Dot {
-			a := int(system.Mix(uint64(i)) % uint64(actors))
-			next[a]++
-			return clock.Dot{Actor: clockActor(a), Counter: known.Max(clockActor(a)) + next[a]}
-		}
-	default:
-		victim = func(i int) clock.Dot { return clock.Dot{Actor: clockActor(0), Counter: uint64(i) + 1} }
-	}
-	if err == nil {
-		_, err = b.Settle(e.ctx)
-	}
-	return victim, err
-}
-
-// halfRemoved inserts n elements and removes half of them, anywhere. The victims are of the other half.
-func (e *env) halfRemoved(b *system.Bigset, s system.Set, n int) (victim func(i int) clock.Dot, err error) {
-	dots, err := e.loaded(b, s, n)
-	if err != nil {
-		return nil, err
-	}
-	order, some := system.Scatter(n, e.cfg.Seed), system.NewBatch(batchSize)
-	for i := 0; i < n/2; {
-		some.Reset()
-		for ; len(some.List) < batchSize && i < n/2; i++ {
-			some.Add(e.names(), order(i), dots[order(i)])
-		}
-		if err := system.RemoveAll(s, some); err != nil {
-			return nil, err
-		}
-	}
-	if err := b.RestFully(e.ctx); err != nil { // taking the space back is not what is measured
-		return nil, err
-	}
-	actor := b.Actor()
-	return func(i int) clock.Dot { return clock.Dot{Actor: actor, Counter: dots[order(n/2+i)]} }, nil
-}
-
-func clockGoals() []goal {
-	var list []goal
-	for _, shape := range clockShapes {
-		for _, actors := range clockActors {
-			at := sub("clock", fmt.Sprintf("%s-%d", shape.name, actors))
-			list = append(list, goal{what: "bytes, of the bound", of: pick{workload: at, system: system.NameBigset},
-				to: pick{workload: sub(at, "bound"), system: system.NameBigset}, atMost: true, limit: 1,
-				have: func(of, to *Figures) (float64, bool) { return countRatio(of.BytesOnDisk, to.BytesOnDisk) }})
-		}
-	}
-	for _, what := range []string{"add", "kill"} {
-		for _, kind := range []string{"large", "actors"} {
-			of, to := pick{workload: sub("clock", what+"-"+kind), system: system.NameBigset}, pick{workload: sub("clock", what+"-small"), system: system.NameBigset}
-			list = append(list,
-				goal{what: "latency, of a small set's", of: of, to: to, have: latency, atMost: true, limit: 1.5},
-				goal{what: "bytes to log and first tables, of a small set's", of: of, to: to, have: loggedAndFlushed, atMost: true, limit: 1.5})
-		}
-	}
-	return list
 }

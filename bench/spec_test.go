@@ -122,13 +122,8 @@ func TestMissedGoalsHaveReasons(t *testing.T) {
 	}
 	whys := map[string]string{}
 	for _, w := range workloads {
-		if w.file != nil {
-			for _, a := range w.file.Assertions {
-				whys[a.Of.Row+": "+a.Means] = a.Why
-			}
-		}
-		for _, g := range goals(w.Name, "") {
-			whys[g.of.workload+": "+g.what] = g.why
+		for _, a := range w.assertions() {
+			whys[a.Of.Row+": "+a.Means] = a.Why
 		}
 	}
 	for line := range strings.Lines(missed) {

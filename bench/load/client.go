@@ -37,11 +37,13 @@ type client struct {
 	probes   []*client
 	every    int // of a probe
 
-	rec   *recorder
-	done  int // operations
-	adds  int // elements
-	hash  uint64
-	bytes int // of the elements of the operation
+	rec  *recorder
+	done int // operations
+	adds int // elements
+	// received is how many batches of other replicas were taken.
+	received int
+	hash     uint64
+	bytes    int // of the elements of the operation
 
 	change  system.Change
 	arena   []byte

@@ -2,8 +2,10 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -30,6 +32,9 @@ type Clients struct {
 	until    time.Time     // zero likewise
 	away     time.Duration
 	awayCPU  time.Duration
+
+	mu      sync.Mutex
+	folders []string // of checkpoints
 }
 
 // NewClients returns the clients of the nth phase of the model's workload. ops is how many operations they have together; if the phase ends
@@ -127,6 +132,23 @@ func (c *Clients) Run(ctx context.Context, began time.Time, duration time.Durati
 		}
 	}
 	return first
+}
+
+// folder returns one for a checkpoint, beside the store's.
+func (c *Clients) folder() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.folders = append(c.folders, fmt.Sprintf("%s-%d-%d", c.sys.Dir(), c.nth, len(c.folders)))
+	return c.folders[len(c.folders)-1]
+}
+
+// Clean removes the checkpoints that the clients have made.
+func (c *Clients) Clean() (err error) {
+	for _, dir := range c.folders {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	c.folders = nil
+	return err
 }
 
 // Note writes down which operations the clients have done: equal texts are equal operations.

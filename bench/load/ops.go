@@ -14,8 +14,13 @@ import (
 func (c *client) do(kind spec.Kind, set int) (n int, err error) {
 	h := c.handle(set)
 	switch kind {
-	case spec.Add, spec.Replace, spec.Remove, spec.Exchange:
+	case spec.Add, spec.Receive, spec.Replace, spec.Remove, spec.Exchange:
 		return c.write(kind, set, h)
+	case spec.Drop:
+		return 1, c.drop(set)
+	case spec.Checkpoint:
+		c.noteKind(kind, set)
+		return 1, c.sys.Checkpoint(c.ctx, c.folder())
 	case spec.Take:
 		return 1, c.take(set, h)
 	case spec.Hit, spec.Miss, spec.Dead:
@@ -48,13 +53,13 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 		times = 2
 	}
 	size := c.size(times)
-	if kind != spec.Add {
+	if kind != spec.Add && kind != spec.Receive {
 		if size = c.pick(set, size, kind != spec.Replace); size == 0 {
 			return 0, errEmpty
 		}
 		counts += size
 	}
-	if kind == spec.Add || kind == spec.Exchange {
+	if kind == spec.Add || kind == spec.Receive || kind == spec.Exchange {
 		c.add(set, size)
 		counts += size
 	}
@@ -73,7 +78,11 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 		ch.FreshDots, ch.AgainDots = ch.FreshDots[:0], ch.AgainDots[:0]
 	}
 	c.bytes = len(c.arena)
-	if err := h.Change(ch); err != nil {
+	change := h.Change
+	if kind == spec.Receive {
+		change = c.receive
+	}
+	if err := change(ch); err != nil {
 		return 0, err
 	}
 	for i := range ch.FreshDots {
@@ -83,6 +92,31 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 		c.picked[i].p.setDot(c.picked[i].place, ch.AgainDots[i])
 	}
 	return counts, nil
+}
+
+// receive has the set take what the next one of the client's replicas has added.
+func (c *client) receive(ch *system.Change) error {
+	h, ok := c.last.(system.Receiver)
+	if !ok {
+		return fmt.Errorf("load: %s does not know other replicas", c.system)
+	}
+	c.received++
+	return h.Receive(c.index*c.role.Replicas+c.received%c.role.Replicas, ch.Fresh, ch.FreshDots)
+}
+
+// drop removes all that lives in a set.
+func (c *client) drop(set int) error {
+	if c.own(set) == 0 {
+		return errEmpty
+	}
+	c.noteKind(spec.Drop, set)
+	for _, part := range c.parts {
+		if p := c.pops[set*c.Model.parts+part]; p != nil {
+			p.live = 0
+			p.pack()
+		}
+	}
+	return c.sys.Drop(c.setName(set))
 }
 
 // name appends an element to the arena, and takes its number into the hash.

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
 	"time"
 
@@ -79,7 +81,7 @@ func (p *phase) prepare(nth int) (err error) {
 // measured runs the clients and returns the figures of all.
 func (p *phase) measured() (f result.Figures, err error) {
 	runtime.GC()
-	before, err := p.sys.Usage()
+	before, open, err := p.prior()
 	if err != nil {
 		return f, err
 	}
@@ -91,8 +93,18 @@ func (p *phase) measured() (f result.Figures, err error) {
 		if err := p.clients.Run(p.ctx, began, p.show.Duration); err != nil {
 			return err
 		}
+		if open != nil {
+			if err := open(); err != nil {
+				return err
+			}
+		}
 		if p.Compact {
 			if err := p.compact(); err != nil {
+				return err
+			}
+		}
+		if p.SpaceBack > 0 {
+			if err := p.spaceBack(before.Tables); err != nil {
 				return err
 			}
 		}
@@ -115,7 +127,7 @@ func (p *phase) measured() (f result.Figures, err error) {
 	} else {
 		most, err = watched(p.sys.Dir(), busy)
 	}
-	if err != nil || p.Unmeasured {
+	if err = errors.Join(err, p.clients.Clean()); err != nil || p.Unmeasured {
 		return f, err
 	}
 	after, err := p.sys.Usage()
@@ -127,6 +139,51 @@ func (p *phase) measured() (f result.Figures, err error) {
 	f.HeapBytes = new(probe.HeapBytes())
 	return f, nil
 }
+
+// prior returns what the store has written before the phase, and, if the phase is to open it, what does that.
+func (p *phase) prior() (before system.Usage, open func() error, err error) {
+	if p.Reopen != "" { // a store counts from when it was opened
+		open, err = p.shut(p.Reopen, p.strategy)
+		return before, open, err
+	}
+	before, err = p.sys.Usage()
+	return before, nil, err
+}
+
+const (
+	spaceMin  = 16 << 10 // bytes of tables that hold no elements
+	spaceWait = 2 * time.Minute
+)
+
+// spaceBack waits until of so many bytes of tables the share that the phase wants is free. Systems that give nothing back by themselves are
+// asked to.
+func (p *phase) spaceBack(before uint64) error {
+	if p.system != spec.Bigset {
+		if err := p.compact(); err != nil {
+			return err
+		}
+	}
+	most := max(spaceMin, uint64(float64(before)*(1-p.SpaceBack)))
+	for began := time.Now(); ; {
+		u, err := p.sys.Usage()
+		switch {
+		case err != nil:
+			return err
+		case u.Tables <= most:
+			return nil
+		case time.Since(began) > spaceWait:
+			return fmt.Errorf("%w: tables still take %d bytes of %d after %v: space-back %.4g%%", ErrWrong, u.Tables, before, spaceWait, 100*p.SpaceBack)
+		}
+		select {
+		case <-p.ctx.Done():
+			return p.ctx.Err()
+		case <-time.After(system.RestPoll):
+		}
+	}
+}
+
+// single reports whether the phase does one thing that no client does.
+func (p *phase) single() bool { return len(p.Roles) == 0 && (p.Compact || p.Reopen != "") }
 
 // removes reports whether bytes may come and go in the phase.
 func (p *phase) removes() bool {
@@ -151,7 +208,7 @@ func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
 		}
 	}
 	if len(p.Roles) == 0 {
-		if !p.Compact {
+		if !p.single() {
 			return
 		}
 		all.Ops = 1
@@ -177,7 +234,7 @@ func (p *phase) wrote(f *result.Figures, before, after system.Usage, most uint64
 	if most > 0 {
 		f.BytesPeak = new(max(most, after.Tables))
 	}
-	if len(p.Roles) == 0 && !p.Compact {
+	if len(p.Roles) == 0 && !p.single() {
 		return
 	}
 	d := after.Since(before)

@@ -140,8 +140,8 @@ func onlyBigset(w *spec.Workload) string {
 			if r.Context == spec.Wide {
 				return "wide contexts"
 			}
-			if slices.ContainsFunc(r.Mix, func(s spec.Share) bool { return s.Kind == spec.Live }) {
-				return "a count of live dots"
+			if i := slices.IndexFunc(r.Mix, func(s spec.Share) bool { return s.Kind.OnlyBigset() }); i >= 0 {
+				return "operations of the kind " + string(r.Mix[i].Kind)
 			}
 		}
 	}

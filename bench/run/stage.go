@@ -64,7 +64,7 @@ func (s *stage) options(strategy string, before system.System) (system.Options, 
 	st := &s.w.Store
 	o := system.Options{
 		MemTableBytes: st.MemTableBytes, CacheBytes: st.CacheBytes, SetCacheBytes: st.SetCacheBytes, Sync: st.Sync || s.o.Sync,
-		Warm: st.Warm && before == nil, OpenContexts: st.OpenContexts, Deletes: s.model.Deletes(), Pebble: st.Pebble, Before: before,
+		Warm: st.Warm && before == nil, OpenContexts: st.OpenContexts, Deletes: s.model.Deletes(), ReadsClocks: st.SetCacheBytes > 0, Pebble: st.Pebble, Before: before,
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = s.o.MemTableBytes
@@ -154,10 +154,12 @@ func (s *stage) step(step spec.Step) error {
 		return err
 	case spec.StepCompact:
 		return s.compact()
-	case spec.StepRestart:
-		return s.reopen(s.strategy)
-	case spec.StepKill:
-		return s.kill()
+	case spec.StepRestart, spec.StepKill:
+		open, err := s.shut(step, s.strategy)
+		if err != nil {
+			return err
+		}
+		return open()
 	case spec.StepVerify:
 		return s.model.Verify(s.sys, 0)
 	case spec.StepDrop:
@@ -193,25 +195,27 @@ func (s *stage) compact() error {
 
 // reopen closes the store in order and opens it with a strategy.
 func (s *stage) reopen(strategy string) error {
-	before := s.sys
-	if err := s.close(); err != nil {
-		s.sys = nil
+	open, err := s.shut(spec.StepRestart, strategy)
+	if err != nil {
 		return err
 	}
-	s.sys = nil
-	return s.open(strategy, before.Dir(), before)
+	return open()
 }
 
-// kill goes on with what the disk would hold after a crash.
-func (s *stage) kill() error {
-	before, dir := s.sys, s.folder()
-	if err := before.Checkpoint(s.ctx, dir); err != nil {
-		return err
+// shut closes the store in order, or has it killed, and returns what opens what the disk would hold then.
+func (s *stage) shut(by spec.Step, strategy string) (open func() error, err error) {
+	before, dir := s.sys, s.sys.Dir()
+	if by == spec.StepKill {
+		dir = s.folder()
+		if err := before.Checkpoint(s.ctx, dir); err != nil {
+			return nil, err
+		}
+		err = s.discard()
+	} else {
+		err = s.close()
 	}
-	if err := s.discard(); err != nil {
-		return err
-	}
-	return s.open(s.strategy, dir, before)
+	s.sys = nil
+	return func() error { return s.open(strategy, dir, before) }, err
 }
 
 // bottom brings everything to the bottommost level.

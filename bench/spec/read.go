@@ -19,6 +19,7 @@ const (
 	stepsMax      = 16
 	clientsMax    = 1024 // of a phase
 	assertionsMax = 200
+	replicasMax   = 32_768 // of all clients of a phase together
 	setsMax       = 10_000_000
 	batchMax      = 100_000 // elements, as the engine has it
 	weightMax     = 1_000_000
@@ -353,6 +354,8 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 		{Key: "settle", Read: func(n *yaml.Node) { p.Settle = r.Flag(n, "settle") }},
 		{Key: "rest", Read: func(n *yaml.Node) { p.Rest = r.Flag(n, "rest") }},
 		{Key: "compact", Read: func(n *yaml.Node) { p.Compact = r.Flag(n, "compact") }},
+		{Key: "reopen", Read: func(n *yaml.Node) { p.Reopen = source.Word(&r.Reader, n, "reopen", []Step{StepRestart, StepKill}) }},
+		{Key: "space-back", Read: func(n *yaml.Node) { p.SpaceBack = r.Share(n, "space-back", false) }},
 		{Key: "beside", Read: func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
 		{Key: "roles", Read: func(n *yaml.Node) {
 			r.Items(n, "roles", rolesMax, func(n *yaml.Node) {
@@ -389,7 +392,7 @@ func (r *reader) durations(n *yaml.Node) (small, full time.Duration) {
 
 // newRole returns a role with what a file need not say.
 func newRole() Role {
-	return Role{Clients: 1, Batch: Count{Absolute: 1}, Choose: Distribution{Kind: Uniform}, Context: Narrow}
+	return Role{Clients: 1, Batch: Count{Absolute: 1}, Replicas: 1, Choose: Distribution{Kind: Uniform}, Context: Narrow}
 }
 
 func (r *reader) role(n *yaml.Node) (Role, place) {
@@ -410,6 +413,7 @@ func (r *reader) roleFields(role *Role) []field {
 		{Key: "mix", Read: func(n *yaml.Node) { role.Mix = r.mix(n) }},
 		{Key: "turns", Read: func(n *yaml.Node) { role.Turns = r.Flag(n, "turns") }},
 		{Key: "batch", Read: func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
+		{Key: "replicas", Read: func(n *yaml.Node) { role.Replicas = r.Whole(n, "replicas", 1, replicasMax) }},
 		{Key: "choose", Read: func(n *yaml.Node) { role.Choose = r.distribution(n) }},
 		{Key: "limit", Read: func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
 		{Key: "context", Read: func(n *yaml.Node) { role.Context = source.Word(&r.Reader, n, "context", contexts()) }},

@@ -146,9 +146,9 @@ func (r *Reader) Duration(n *yaml.Node, what string) time.Duration {
 	return 0
 }
 
-// AnyNumber is a number with any unit: of thousands, of bytes, or percents.
+// AnyNumber is a number with any unit: of thousands, of bytes, percents, or of a time, which is in microseconds.
 func AnyNumber(s string) (float64, bool) {
-	by := map[string]float64{"%": 0.01}
+	by := map[string]float64{"%": 0.01, "us": 1, "ms": 1e3, "s": 1e6}
 	maps.Copy(by, units)
 	maps.Copy(by, scales)
 	return scaled(s, by)
