@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"bigset/bench/run"
+	"bigset/bench/screen"
 	"bigset/bench/spec"
 )
 
@@ -64,7 +65,7 @@ func (v verdict) String() string {
 	if v.AtMost {
 		sign = "<="
 	}
-	have := fmt.Sprintf("%s: %s (%s..%s)", v.Means, v.number(v.Value), v.bare(v.Low), v.bare(v.High))
+	have := fmt.Sprintf("%s: %s (%s..%s)", v.Means, v.number(v.Value), v.number(v.Low), v.number(v.High))
 	switch v.State {
 	case run.NoFigure:
 		return fmt.Sprintf("%s: no figure (goal %s %s)", v.Means, sign, v.number(v.Limit))
@@ -73,35 +74,24 @@ func (v verdict) String() string {
 	case run.Met:
 		return fmt.Sprintf("%s, goal %s %s: ok", have, sign, v.number(v.Limit))
 	}
-	if v.number(v.Value) == v.number(v.Limit) { // by a hair
-		have = fmt.Sprintf("%s: %.3f (%s..%s)", v.Means, v.Value, v.bare(v.Low), v.bare(v.High))
+	if v.Unit() == "" && number(v.Value) == number(v.Limit) { // by a hair
+		have = fmt.Sprintf("%s: %.3f (%s..%s)", v.Means, v.Value, number(v.Low), number(v.High))
 	}
 	return fmt.Sprintf("%s, goal %s %s: MISSED", have, sign, v.number(v.Limit))
 }
 
-// number writes a value with its unit, bare without it: times in milliseconds, bytes in KiB or, where the limit has them, MiB.
-func (v verdict) number(x float64) string {
-	switch {
-	case v.Unit() == "us":
-		return v.bare(x) + " ms"
-	case v.Unit() == "B" && v.Limit < 1<<20:
-		return v.bare(x) + " KiB"
-	case v.Unit() == "B":
-		return v.bare(x) + " MiB"
-	}
-	return v.bare(x)
-}
+// number writes a value of the goal, with its unit if it has one.
+func (v verdict) number(x float64) string { return Amount(v.Unit(), x, number) }
 
-func (v verdict) bare(x float64) string {
-	switch {
-	case v.Unit() == "us":
-		x /= 1000
-	case v.Unit() == "B" && v.Limit < 1<<20:
-		x /= 1 << 10
-	case v.Unit() == "B":
-		x /= 1 << 20
+// Amount writes a value in a unit of spec.Assertion.Unit; plain writes it where there is none.
+func Amount(unit string, x float64, plain func(float64) string) string {
+	switch unit {
+	case "us":
+		return screen.Micros(x)
+	case "B":
+		return screen.Bytes(x)
 	}
-	return number(x)
+	return plain(x)
 }
 
 // number writes a figure with as many digits as say something.

@@ -16,7 +16,7 @@ const quorumReplicas = 3
 
 const (
 	readElements = 200_000 // are read in all, by as many reads as it takes
-	firstReads   = 200 // reads of the first elements
+	firstReads   = 200     // reads of the first elements
 )
 
 // setOf names the set of n elements, where a store has several.

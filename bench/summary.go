@@ -80,7 +80,7 @@ func (r *Report) summarized(workload string, verdicts []verdict) []string {
 		}
 	}
 	if head.State != "" {
-		cells[2], cells[3], cells[4] = head.number(head.Value)+" "+head.Means, head.bare(head.Low)+".."+head.bare(head.High), head.inAWord()
+		cells[2], cells[3], cells[4] = head.number(head.Value)+" "+head.Means, head.number(head.Low)+".."+head.number(head.High), head.inAWord()
 	}
 	return cells
 }
@@ -142,7 +142,7 @@ func (v verdict) reason() string {
 	}
 	text := fmt.Sprintf("%s %s, goal %s %s: ", v.number(v.Value), v.Means, sign, v.number(v.Limit))
 	if v.AtMost && v.Low <= v.Limit || !v.AtMost && v.High >= v.Limit { // it was met in some rounds
-		return text + "unclear, rounds reach over it (" + v.bare(v.Low) + ".." + v.bare(v.High) + ")"
+		return text + "unclear, rounds reach over it (" + v.number(v.Low) + ".." + v.number(v.High) + ")"
 	}
 	return text + cmp.Or(v.Why, "missed")
 }

@@ -57,6 +57,8 @@ type Verdict struct {
 	High     float64   `json:"high"`
 	Limit    float64   `json:"limit"`
 	AtMost   bool      `json:"at_most"`
+
+	unit string
 }
 
 // Unclear reports whether rounds reach over the limit: some met it and others did not.
@@ -169,7 +171,7 @@ func (r *Result) judge(w *spec.Workload) {
 	}
 	for _, v := range run.Judge(w, r.Results, r.strategy) {
 		r.Verdicts = append(r.Verdicts, Verdict{Workload: w.Name, That: v.Text, Means: v.Means, State: v.State, Elements: v.Elements,
-			Value: v.Value, Low: v.Low, High: v.High, Limit: v.Limit, AtMost: v.AtMost})
+			Value: v.Value, Low: v.Low, High: v.High, Limit: v.Limit, AtMost: v.AtMost, unit: v.Unit()})
 	}
 }
 
