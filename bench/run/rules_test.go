@@ -12,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"bigset/bench/load"
 	"bigset/bench/result"
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 )
@@ -207,11 +205,15 @@ type watching struct {
 	began  []string
 	ended  []string
 	open   int
-	counts load.Counts
+	ops    uint64
 	taken  int64
+	groups []*sample.Latencies
 }
 
-func (w *watching) Opened(At, system.System) { w.open++ }
+func (w *watching) Opened(_ At, _ system.System, groups []*sample.Latencies) {
+	w.open++
+	w.groups = groups
+}
 
 func (w *watching) Closing(s system.System) {
 	w.open--
@@ -223,12 +225,11 @@ func (w *watching) Closing(s system.System) {
 func (w *watching) PhaseBegan(p *Phase) {
 	w.began = append(w.began, p.Name)
 	go func() {
-		h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
 		for range 20 {
 			w.mu.Lock()
-			for _, l := range p.Lives {
-				l.Take(h)
-				l.Counts()
+			for _, role := range p.Roles {
+				role.Read(make([]float64, len(role.Columns())))
+				role.Ops()
 			}
 			p.Progress()
 			w.mu.Unlock()
@@ -239,12 +240,13 @@ func (w *watching) PhaseBegan(p *Phase) {
 
 func (w *watching) PhaseEnded(p *Phase, rows []result.Row) {
 	w.ended = append(w.ended, p.Name)
-	h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
-	for _, l := range p.Lives {
-		w.counts.Add(l.Counts())
-		h.Merge(l.All())
+	for _, role := range p.Roles {
+		ops, _ := role.Ops()
+		w.ops += ops
+		if p.Name == "look" { // its operations are of one element each
+			w.taken += role.Total().TotalCount() - int64(ops)
+		}
 	}
-	w.taken += h.TotalCount()
 	if (len(rows) > 0) != p.Measured {
 		panic("rows of an unmeasured phase")
 	}
@@ -259,8 +261,10 @@ func TestObserver(t *testing.T) {
 	if len(o.began) != len(w.Phases) || !slices.Equal(o.began, o.ended) || o.open != 0 {
 		t.Errorf("began %v, ended %v, %d stores are open", o.began, o.ended, o.open)
 	}
-	if o.taken != int64(o.counts.Calls) || o.taken == 0 {
-		t.Errorf("%d latencies of %d calls", o.taken, o.counts.Calls)
+	values := make([]float64, len(o.groups[0].Columns()))
+	o.groups[0].Read(values)
+	if o.taken != 0 || o.ops == 0 || values[0] != float64(o.ops) || len(o.groups) != 1 {
+		t.Errorf("%d latencies more than calls, %d operations in all phases, a sampler sees %v", o.taken, o.ops, values)
 	}
 	for _, r := range rows {
 		if r.P50 == nil || r.Ops == 0 {
