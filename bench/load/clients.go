@@ -152,6 +152,9 @@ func (c *Clients) Run(ctx context.Context, began time.Time, duration time.Durati
 
 // Note writes down which operations the clients have done: equal texts are equal operations.
 func (c *Clients) Note(to io.Writer) error {
+	if _, err := fmt.Fprintln(to, c.seed, c.w.Elements); err != nil { // clients note the numbers of elements
+		return err
+	}
 	for _, one := range c.clients {
 		if _, err := fmt.Fprintf(to, "%d %d %d %x\n", c.nth, one.index, one.done, one.hash); err != nil {
 			return err

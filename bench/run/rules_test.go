@@ -340,6 +340,9 @@ func TestResume(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], "round 3 of 3") || len(rows) != 1 || len(rows[0].Rounds) != 3 {
 		t.Errorf("did %v, got %d rounds", said, len(rows[0].Rounds))
 	}
+	if _, err := tiny(t, w, Options{Sizes: []int{200}, Rounds: 3, Seed: 2, Unfinished: last}); !errors.Is(err, ErrWrong) {
+		t.Errorf("rounds of other operations: got %v", err)
+	}
 }
 
 // TestJudge: verdicts of a ratio, of a difference, of the smallest row, and of figures that nobody knows.
