@@ -25,14 +25,7 @@ type watcher struct {
 	sampler *sample.Sampler
 	store   *enginesource.Source
 
-	kept []kept
-	data uint64
-}
-
-// kept is the series of a system at a size, that of the last round.
-type kept struct {
-	name   string
-	series *sample.Series
+	series []*sample.Series // that have ended
 }
 
 func newWatcher(ctx context.Context, w *spec.Workload, o Options) *watcher {
@@ -69,10 +62,7 @@ func (w *watcher) Opened(at run.At, sys system.System, groups []*sample.Latencie
 }
 
 // Closing implements run.Observer.
-func (w *watcher) Closing(sys system.System) {
-	if u, err := sys.Usage(); err == nil {
-		w.data = max(w.data, u.Tables)
-	}
+func (w *watcher) Closing(system.System) {
 	w.store.Detach()
 }
 
@@ -86,29 +76,18 @@ func (w *watcher) start(dir string, groups []*sample.Latencies) {
 		Sources: append(sources, w.store, sample.NewProcess(), sample.NewMachine(), sample.NewDisk(dir))})
 }
 
-// stop ends the series that goes on, and keeps it in the place of that of an earlier round.
+// stop ends the series that goes on.
 func (w *watcher) stop() {
-	if w.sampler == nil {
-		return
+	if w.sampler != nil {
+		w.series, w.sampler = append(w.series, w.sampler.Stop()), nil
 	}
-	s := w.sampler.Stop()
-	w.sampler = nil
-	for i := range w.kept {
-		if w.kept[i].name == s.Name {
-			w.kept[i].series = s
-			return
-		}
-	}
-	w.kept = append(w.kept, kept{s.Name, s})
 }
 
-// end returns the series of all that was watched, and the most bytes of tables that a store had.
-func (w *watcher) end() (list []*sample.Series, data uint64) {
+// take returns the series since it was called last, and ends the one that goes on.
+func (w *watcher) take() (list []*sample.Series) {
 	w.stop()
-	for _, k := range w.kept {
-		list = append(list, k.series)
-	}
-	return list, w.data
+	list, w.series = w.series, nil
+	return list
 }
 
 // PhaseBegan implements run.Observer.

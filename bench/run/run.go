@@ -335,7 +335,11 @@ func (r *runner) sameOps(row *result.Row) error {
 	}
 	key := row.Workload + " " + strconv.Itoa(row.Elements)
 	if had, ok := r.hashes[key]; ok && had != row.StreamHash {
-		return fmt.Errorf("%w: operations of %s: their hash is %s, and was %s in another round or of another system; rounds of a run that goes on count, too", ErrWrong, row.Workload, row.StreamHash, had)
+		where := "in another round or on another system"
+		if r.o.Unfinished != nil {
+			where += ", or in the rounds that this run goes on from, which then belong to another run"
+		}
+		return fmt.Errorf("%w: %s did other operations: their hash is %s, and was %s %s", ErrWrong, row.Workload, row.StreamHash, had, where)
 	}
 	r.hashes[key] = row.StreamHash
 	return nil
