@@ -24,6 +24,8 @@ type Report struct {
 
 	// Unfinished are the rounds of a workload that the run was in the middle of; nil when there is none.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
+	// Series are what workload files were like over time, as package sample packs it; nil is none. This package only keeps them.
+	Series json.RawMessage `json:"series,omitempty"`
 }
 
 // Machine says where it was measured.

@@ -66,8 +66,7 @@ var workloads = []*workload{
 	ofFile("checkpoint"),
 	ofFile("recover"),
 	{Workload: Workload{"program", "`bigset set add` of one element, process and all"}, small: 100_000, full: 10_000_000, run: byProgram},
-	{Workload: Workload{"clock", "bytes and times of clocks and tombstones"}, small: 600_000, full: 100_000_000, run: clocks},
-	ofFile("clock-writes"),
+	ofFile("clock"),
 	{Workload: Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, small: 20_000, full: 1_000_000, run: quorumRead},
 	{Workload: Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, small: 2_000, full: 100_000, run: writeQuorum},
 	{Workload: Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, small: 20_000, full: 1_000_000, run: antiEntropy},
@@ -85,7 +84,7 @@ var workloads = []*workload{
 // onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the
 // engine does.
 var onRequest = []string{"grow", "mixed", "contexts", "contexts-open", "small-sets", "small-sets-heap", "small-sets-bounded", "cold", "cardinality",
-	"checkpoint", "recover", "program", "clock", "clock-writes",
+	"checkpoint", "recover", "program", "clock",
 	"quorum-read", "write-quorum", "anti-entropy", "handoff",
 	"bloom-hot", "bloom-durable", "bloom-fpp", "bloom-flush", "bloom-fault", "bloom-many", "bloom-crowd", "bloom-big"}
 

@@ -74,7 +74,6 @@ func mustRun(t *testing.T, c Config) *Report {
 // a row is made, stores were counted and verified, and answers checked.
 var wants = map[string][]string{
 	"program": {"program bigset default 600 3"},
-	"clock":   {"clock/seen-gap-1 bigset default 600 599", "clock/dead-50-1000/bound bigset default 600 0", "clock/seen-1/encode bigset default 600 1"},
 	"quorum-read": {"quorum-read/heap bigset default 60 0", "quorum-read/heap bigset default 600 0", "quorum-read/local bigset default 600 199800",
 		"quorum-read bigset default 600 199800", "quorum-read/r3 bigset default 600 199800", "quorum-read/first bigset default 600 200"},
 	"write-quorum": {"write-quorum bigset default 600 600", "write-quorum/local bigset default 600 600"},

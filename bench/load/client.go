@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 )
@@ -37,7 +38,7 @@ type client struct {
 	probes   []*client
 	every    int // of a probe
 
-	rec  *recorder
+	rec  *sample.Recorder
 	done int // operations
 	adds int // elements
 	// received is how many batches of other replicas were taken.
@@ -61,7 +62,7 @@ type element struct {
 	rank   int
 }
 
-func newClient(p *Clients, role *spec.Role, nth int, rec *recorder) *client {
+func newClient(p *Clients, role *spec.Role, nth int, rec *sample.Recorder) *client {
 	size := p.size
 	return &client{Clients: p, role: role, nth: nth, rec: rec, handles: map[int]system.Set{}, numbers: map[uint64]bool{},
 		batch: max(1, role.Batch.At(size)), limit: role.Limit.At(size), every: role.Every.At(size)}
@@ -174,7 +175,7 @@ func (c *client) run() error {
 			return fmt.Errorf("operation %d: %w", i+1, err)
 		}
 		last = time.Now()
-		c.rec.record(last.Sub(from), n, c.bytes)
+		c.rec.Record(last.Sub(from), n, c.bytes)
 		before := c.done
 		c.done += n
 		for _, probe := range c.probes {
@@ -197,7 +198,7 @@ func (c *client) aside(probe *client) error {
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", probe.role.Name, err)
 	}
-	probe.rec.record(took, n, probe.bytes)
+	probe.rec.Record(took, n, probe.bytes)
 	probe.done += n
 	c.Clients.away += time.Since(began)
 	c.Clients.awayCPU += cpuNow() - cpu

@@ -6,21 +6,42 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"bigset/bench/probe"
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 )
 
-// Clients are those of one phase, which act on one store. Run is called once, and what they have done is read after it; Lives may be read
+// Groups returns a recorder for each name that roles of a workload have, in the order of the file: clients of a name are one group in all phases.
+func Groups(w *spec.Workload) (list []*sample.Latencies) {
+	for _, p := range w.Phases {
+		for _, role := range p.Roles {
+			if !slices.ContainsFunc(list, func(l *sample.Latencies) bool { return l.Group() == role.Name }) {
+				list = append(list, sample.NewLatencies(role.Name))
+			}
+		}
+	}
+	return list
+}
+
+// Role is what the clients of a role have done so far in a phase that runs, or has run last. Any number of goroutines may call its methods.
+type Role struct {
+	*sample.Latencies
+	Name  string // "" if it has no name
+	Probe bool   // it acts while the clock of the others stands still
+}
+
+// Clients are those of one phase, which act on one store. Run is called once, and what they have done is read after it; Roles may be read
 // meanwhile.
 type Clients struct {
 	*Model
 	sys     system.System
-	nth     int     // of the phase
-	lives   []*Live // one for each role
+	nth     int // of the phase
+	roles   []Role
 	clients []*client
 	probes  int
 	alone   bool // one client acts at a time
@@ -37,9 +58,9 @@ type Clients struct {
 	folders []string // of checkpoints
 }
 
-// NewClients returns the clients of the nth phase of the model's workload. ops is how many operations they have together; if the phase ends
-// by time, it is not used.
-func NewClients(m *Model, sys system.System, nth, ops int) (*Clients, error) {
+// NewClients returns the clients of the nth phase of the model's workload, which record into the Groups of that workload. ops is how many
+// operations they have together; if the phase ends by time, it is not used.
+func NewClients(m *Model, sys system.System, groups []*sample.Latencies, nth, ops int) (*Clients, error) {
 	p := &m.w.Phases[nth]
 	count := clientsOf(p)
 	c := &Clients{Model: m, sys: sys, nth: nth, alone: count <= 1}
@@ -47,10 +68,10 @@ func NewClients(m *Model, sys system.System, nth, ops int) (*Clients, error) {
 	for i := range p.Roles {
 		role := &p.Roles[i]
 		isProbe := role.Every != (spec.Count{})
-		live := newLive(role.Name, isProbe, role.Clients)
-		c.lives = append(c.lives, live)
-		for nth := range role.Clients {
-			one := newClient(c, role, nth, live.clients[nth])
+		group := groups[slices.IndexFunc(groups, func(l *sample.Latencies) bool { return l.Group() == role.Name })]
+		c.roles = append(c.roles, Role{group, role.Name, isProbe})
+		for nth, recorder := range group.Begin(role.Clients) {
+			one := newClient(c, role, nth, recorder)
 			if isProbe {
 				probes = append(probes, one)
 				continue
@@ -88,8 +109,8 @@ func NewClients(m *Model, sys system.System, nth, ops int) (*Clients, error) {
 // probeStream is the number of a probe's random numbers, above those of all clients.
 const probeStream = 1 << 32
 
-// Lives returns what the clients of each role have done, in the order of the file.
-func (c *Clients) Lives() []*Live { return c.lives }
+// Roles returns what the clients of each role have done, in the order of the file.
+func (c *Clients) Roles() []Role { return c.roles }
 
 // Writes reports whether any of the clients writes.
 func (c *Clients) Writes() bool { return c.writes }
@@ -153,6 +174,9 @@ func (c *Clients) Clean() (err error) {
 
 // Note writes down which operations the clients have done: equal texts are equal operations.
 func (c *Clients) Note(to io.Writer) error {
+	if _, err := fmt.Fprintln(to, c.seed, c.w.Elements); err != nil { // clients note the numbers of elements
+		return err
+	}
 	for _, one := range c.clients {
 		if _, err := fmt.Fprintf(to, "%d %d %d %x\n", c.nth, one.index, one.done, one.hash); err != nil {
 			return err

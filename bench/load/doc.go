@@ -1,8 +1,8 @@
 // Package load decides what clients do to the sets of a store, and what the store should then hold.
 //
-//	model := load.NewModel(workload, spec.Bigset, size, seed)
+//	model, groups := load.NewModel(workload, spec.Bigset, size, seed), load.Groups(workload)
 //	for i := range workload.Phases {
-//		clients, err := load.NewClients(model, sys, i, ops)
+//		clients, err := load.NewClients(model, sys, groups, i, ops)
 //		err = clients.Run(ctx, time.Now(), duration)
 //	}
 //	err := model.Verify(sys, 0)
@@ -20,5 +20,5 @@
 // the others stands still.
 //
 // Begin reading at model.go and clients.go, then client.go and ops.go. choose.go, names.go and population.go are pure. One goroutine uses a Model and
-// its Clients; any number may read their Lives.
+// its Clients; any number may read their Roles.
 package load

@@ -71,10 +71,10 @@ func (p *phase) prepare(nth int) (err error) {
 	if p.show.Duration == 0 && len(p.Roles) > 0 {
 		p.show.Ops = p.Ops.At(p.stage.at.Size)
 	}
-	if p.clients, err = load.NewClients(p.model, p.sys, nth, p.show.Ops); err != nil {
+	if p.clients, err = load.NewClients(p.model, p.sys, p.groups, nth, p.show.Ops); err != nil {
 		return err
 	}
-	p.show.Lives = p.clients.Lives()
+	p.show.Roles = p.clients.Roles()
 	return nil
 }
 
@@ -199,24 +199,24 @@ func (p *phase) removes() bool {
 
 // figures fills in the figures of speed of all roles but probes.
 func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
-	var all load.Counts
-	h := result.NewHistogram()
-	for _, l := range p.show.Lives {
-		if !l.Probe {
-			all.Add(l.Counts())
-			h.Merge(l.All())
+	total, h := uint64(0), result.NewHistogram()
+	for _, role := range p.show.Roles {
+		if !role.Probe {
+			ops, _ := role.Ops()
+			total += ops
+			h.Merge(role.Total())
 		}
 	}
 	if len(p.Roles) == 0 {
 		if !p.single() {
 			return
 		}
-		all.Ops = 1
+		total = 1
 		_ = h.RecordValue(int64(min(took, result.LatencyMax))) // it is in range
 	}
-	f.Ops, f.OpsPerSecond = all.Ops, float64(all.Ops)/max(took, 1).Seconds()
-	if _, known := probe.CPUTime(); known && all.Ops > 0 {
-		f.CPUMicros = new(result.Micros(cpu) / float64(all.Ops))
+	f.Ops, f.OpsPerSecond = total, float64(total)/max(took, 1).Seconds()
+	if _, known := probe.CPUTime(); known && total > 0 {
+		f.CPUMicros = new(result.Micros(cpu) / float64(total))
 	}
 	f.Latencies(h)
 	if p.Beside != "" && p.speeds[p.Beside] > 0 {
@@ -250,8 +250,9 @@ func (p *phase) wrote(f *result.Figures, before, after system.Usage, most uint64
 }
 
 func (p *phase) userBytes() (n uint64) {
-	for _, l := range p.show.Lives {
-		n += l.Counts().Bytes
+	for _, role := range p.show.Roles {
+		_, bytes := role.Ops()
+		n += bytes
 	}
 	return n
 }
@@ -267,9 +268,9 @@ func (p *phase) rows(f result.Figures) (rows []result.Row, err error) {
 		return nil, err
 	}
 	all := result.NewHistogram()
-	for _, l := range p.show.Lives {
-		if !l.Probe {
-			all.Merge(l.All())
+	for _, role := range p.show.Roles {
+		if !role.Probe {
+			all.Merge(role.Total())
 		}
 	}
 	add := func(row result.Row, f result.Figures, h *hdrhistogram.Histogram) {
@@ -278,16 +279,17 @@ func (p *phase) rows(f result.Figures) (rows []result.Row, err error) {
 		rows = append(rows, row)
 	}
 	add(row, f, all)
-	for _, l := range p.show.Lives {
-		if l.Role == "" {
+	for _, role := range p.show.Roles {
+		if role.Name == "" {
 			continue
 		}
 		part := row
-		part.Workload += "/" + l.Role
-		h, n := l.All(), l.Counts().Ops
+		part.Workload += "/" + role.Name
+		h := role.Total()
+		n, _ := role.Ops()
 		g := result.Figures{Ops: n, BytesOnDisk: f.BytesOnDisk}
 		switch {
-		case l.Probe:
+		case role.Probe:
 			away, _ := p.clients.Away()
 			g.OpsPerSecond = float64(n) / max(away, 1).Seconds()
 			if p.clients.Probes() > 1 { // it had only some of that time

@@ -12,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"bigset/bench/load"
 	"bigset/bench/result"
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 )
@@ -207,11 +205,15 @@ type watching struct {
 	began  []string
 	ended  []string
 	open   int
-	counts load.Counts
+	ops    uint64
 	taken  int64
+	groups []*sample.Latencies
 }
 
-func (w *watching) Opened(At, system.System) { w.open++ }
+func (w *watching) Opened(_ At, _ system.System, groups []*sample.Latencies) {
+	w.open++
+	w.groups = groups
+}
 
 func (w *watching) Closing(s system.System) {
 	w.open--
@@ -223,12 +225,11 @@ func (w *watching) Closing(s system.System) {
 func (w *watching) PhaseBegan(p *Phase) {
 	w.began = append(w.began, p.Name)
 	go func() {
-		h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
 		for range 20 {
 			w.mu.Lock()
-			for _, l := range p.Lives {
-				l.Take(h)
-				l.Counts()
+			for _, role := range p.Roles {
+				role.Read(make([]float64, len(role.Columns())))
+				role.Ops()
 			}
 			p.Progress()
 			w.mu.Unlock()
@@ -239,12 +240,13 @@ func (w *watching) PhaseBegan(p *Phase) {
 
 func (w *watching) PhaseEnded(p *Phase, rows []result.Row) {
 	w.ended = append(w.ended, p.Name)
-	h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
-	for _, l := range p.Lives {
-		w.counts.Add(l.Counts())
-		h.Merge(l.All())
+	for _, role := range p.Roles {
+		ops, _ := role.Ops()
+		w.ops += ops
+		if p.Name == "look" { // its operations are of one element each
+			w.taken += role.Total().TotalCount() - int64(ops)
+		}
 	}
-	w.taken += h.TotalCount()
 	if (len(rows) > 0) != p.Measured {
 		panic("rows of an unmeasured phase")
 	}
@@ -259,8 +261,10 @@ func TestObserver(t *testing.T) {
 	if len(o.began) != len(w.Phases) || !slices.Equal(o.began, o.ended) || o.open != 0 {
 		t.Errorf("began %v, ended %v, %d stores are open", o.began, o.ended, o.open)
 	}
-	if o.taken != int64(o.counts.Calls) || o.taken == 0 {
-		t.Errorf("%d latencies of %d calls", o.taken, o.counts.Calls)
+	values := make([]float64, len(o.groups[0].Columns()))
+	o.groups[0].Read(values)
+	if o.taken != 0 || o.ops == 0 || values[0] != float64(o.ops) || len(o.groups) != 1 {
+		t.Errorf("%d latencies more than calls, %d operations in all phases, a sampler sees %v", o.taken, o.ops, values)
 	}
 	for _, r := range rows {
 		if r.P50 == nil || r.Ops == 0 {
@@ -335,6 +339,9 @@ func TestResume(t *testing.T) {
 	rows := small(t, w, Options{Sizes: []int{200}, Rounds: 3, Unfinished: last, Progress: func(s string) { said = append(said, s) }})
 	if len(said) != 1 || !strings.Contains(said[0], "round 3 of 3") || len(rows) != 1 || len(rows[0].Rounds) != 3 {
 		t.Errorf("did %v, got %d rounds", said, len(rows[0].Rounds))
+	}
+	if _, err := tiny(t, w, Options{Sizes: []int{200}, Rounds: 3, Seed: 2, Unfinished: last}); !errors.Is(err, ErrWrong) {
+		t.Errorf("rounds of other operations: got %v", err)
 	}
 }
 
@@ -492,10 +499,13 @@ func TestBadOptions(t *testing.T) {
 // ends is an Observer of what the clients of phases have done.
 type ends struct {
 	Nobody
-	counts map[string]load.Counts
+	counts map[string][3]uint64 // operations, calls, bytes
 }
 
-func (e ends) PhaseEnded(p *Phase, _ []result.Row) { e.counts[p.Name] = p.Lives[0].Counts() }
+func (e ends) PhaseEnded(p *Phase, _ []result.Row) {
+	ops, bytes := p.Roles[0].Ops()
+	e.counts[p.Name] = [3]uint64{ops, uint64(p.Roles[0].Total().TotalCount()), bytes}
+}
 
 // Elements count, whatever the batch: an exchange of one element for another counts 2, one of two counts 4.
 func TestElementsCount(t *testing.T) {
@@ -508,12 +518,12 @@ phases:
   - {name: one, ops: 20, mix: {exchange: 1}}
   - {name: two, ops: 20, mix: {exchange: 1}, batch: 2}
 `)
-	got := ends{counts: map[string]load.Counts{}}
+	got := ends{counts: map[string][3]uint64{}}
 	if _, err := tiny(t, w, Options{Observer: got, Sizes: []int{100}}); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]load.Counts{
-		"load": {Ops: 100, Calls: 10, Bytes: 1600}, "one": {Ops: 20, Calls: 10, Bytes: 320}, "two": {Ops: 20, Calls: 5, Bytes: 320},
+	for name, want := range map[string][3]uint64{
+		"load": {100, 10, 1600}, "one": {20, 10, 320}, "two": {20, 5, 320},
 	} {
 		if got.counts[name] != want {
 			t.Errorf("%s: got %+v, want %+v", name, got.counts[name], want)

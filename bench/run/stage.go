@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"bigset/bench/load"
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 	"bigset/compaction"
@@ -18,9 +19,10 @@ import (
 type stage struct {
 	*runner
 	contender
-	at    At
-	sys   system.System
-	model *load.Model
+	at     At
+	sys    system.System
+	model  *load.Model
+	groups []*sample.Latencies // of clients
 
 	stream hash.Hash          // of all operations
 	timed  bool               // a phase has ended by time: its operations, and those after it, are not the same in each run
@@ -28,7 +30,8 @@ type stage struct {
 }
 
 func newStage(r *runner, c contender, at At) *stage {
-	return &stage{runner: r, contender: c, at: at, model: load.NewModel(r.w, c.system, at.Size, r.o.Seed), stream: sha256.New(), speeds: map[string]float64{}}
+	return &stage{runner: r, contender: c, at: at, model: load.NewModel(r.w, c.system, at.Size, r.o.Seed), groups: load.Groups(r.w),
+		stream: sha256.New(), speeds: map[string]float64{}}
 }
 
 // run runs all phases on a store of its own.
@@ -123,7 +126,7 @@ func (s *stage) open(strategy, dir string, before system.System) error {
 	if s.o.wrap != nil {
 		s.sys = s.o.wrap(s.sys)
 	}
-	s.o.Observer.Opened(s.at, s.sys)
+	s.o.Observer.Opened(s.at, s.sys, s.groups)
 	return nil
 }
 

@@ -153,21 +153,8 @@ func (c charts) clients() (list []report.Chart) {
 		for _, p := range []struct{ title, name string }{{"p50", "p50"}, {"p99", "p99"}, {"p99.9", "p999"}, {"greatest", "max"}} {
 			list = slices.Concat(list, c.line("Latency"+of+", "+p.title, inGroup(g, p.name)))
 		}
-		if slices.ContainsFunc(c.runs, func(r *Series) bool { return r.greatestOf(inGroup(g, "errors")) > 0 }) {
-			list = slices.Concat(list, c.line("Errors"+of, inGroup(g, "errors")))
-		}
 	}
 	return list
-}
-
-func (s *Series) greatestOf(name string) (most float64) {
-	y, _, high := s.Values(name)
-	for _, v := range append(y, high...) {
-		if v > most {
-			most = v
-		}
-	}
-	return most
 }
 
 // marks returns the marks of a run that is alone. Several runs reach their phases at different times: the charts of each have its own.

@@ -21,7 +21,7 @@ var schema []byte
 var order = []string{
 	"insert", "insert-observed", "insert-concurrent", "insert-batch", "grow", "remove", "contains", "read", "range", "filter", "reclaim", "churn",
 	"churn-young", "queue", "mixed", "contexts", "contexts-open", "small-sets", "small-sets-heap", "small-sets-bounded", "cold", "cardinality",
-	"drop", "checkpoint", "recover", "clock-writes",
+	"drop", "checkpoint", "recover", "clock",
 	"ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
 	"words", "flat", "thousand-sets", "sawtooth", "timeline", "saturate",
 }
