@@ -169,19 +169,3 @@ func (e *env) equal(a, b *replica, elements int) error {
 	}
 	return err
 }
-
-func moved(of, to *Figures) (float64, bool) { return countRatio(of.BytesMoved, to.BytesMoved) }
-
-func antiEntropyGoals() (list []goal) {
-	limits := map[string]struct{ bytes, time float64 }{"newest": {0.01, 0.1}, "newest-restart": {0.01, 0.1}, "random": {0.01, 0.6}, "dead": {0.05, 0}}
-	for _, d := range differences {
-		of := pick{workload: sub("anti-entropy", d.name), system: system.NameBigset}
-		to := pick{workload: of.workload + "-copy", system: system.NameBigset}
-		limit := limits[d.name]
-		list = append(list, goal{what: "bytes, of a copy's", of: of, to: to, have: moved, atMost: true, limit: limit.bytes})
-		if limit.time > 0 {
-			list = append(list, goal{what: "time, of a copy's", of: of, to: to, have: latency, atMost: true, limit: limit.time})
-		}
-	}
-	return list
-}

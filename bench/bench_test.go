@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"bigset/bench/spec"
 	"bigset/bench/system"
 )
 
@@ -211,8 +212,7 @@ func TestSameBytes(t *testing.T) {
 	c.Elements = 4000
 	report := mustRun(t, c)
 	for _, name := range []string{"insert", "insert-batch", "remove", "remove/insert"} {
-		own := pick{workload: name, system: system.NameBigset}.rows(report.Results, "default")[0]
-		raw := pick{workload: name, system: system.NamePebble}.rows(report.Results, "")[0]
+		own, raw := rowOf(report.Results, name, system.NameBigset, c.Elements), rowOf(report.Results, name, system.NamePebble, c.Elements)
 		slack := 0.02
 		if name == "remove" { // a tombstone is written whole now and then
 			slack = 0.25
@@ -261,15 +261,30 @@ func TestPlanChurn(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
-	of := &Row{Figures: Figures{OpsPerSecond: 90}, Rounds: []Figures{{OpsPerSecond: 80}, {OpsPerSecond: 95}}}
-	to := &Row{Figures: Figures{OpsPerSecond: 100}, Rounds: []Figures{{OpsPerSecond: 100}, {OpsPerSecond: 100}}}
-	v := goal{what: "of raw", have: speed, limit: 0.85}.judge(of, to)
-	if got, want := v.String(), "of raw: 0.90 (0.80..0.95), goal >= 0.85: ok"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+func TestVerdict(t *testing.T) {
+	of := Row{Workload: "x", System: system.NameBigset, Figures: Figures{OpsPerSecond: 90, P50: new(1500.0), HeapBytes: new(uint64(3 << 20))}, Rounds: []Figures{{OpsPerSecond: 80}, {OpsPerSecond: 95}}}
+	to := Row{Workload: "x", System: system.NamePebble, Figures: Figures{OpsPerSecond: 100}, Rounds: []Figures{{OpsPerSecond: 100}, {OpsPerSecond: 100}}}
+	list, err := spec.Goals("goals.yaml", []byte(`
+x:
+  - {that: "ops_per_s(main) / ops_per_s(main, pebble) >= 0.85", means: of raw}
+  - {that: "ops_per_s(main) / ops_per_s(/x, pebble) >= 0.901", means: of raw}
+  - {that: "cpu(main) / cpu(main, pebble) <= 1.15", means: CPU}
+  - {that: "ops_per_s(main) / ops_per_s(main, pebble)", means: shown}
+  - {that: p50(main) <= 1ms, means: latency}
+  - {that: heap_bytes(main) <= 4MiB, means: heap}
+`), []string{"x"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	v = goal{what: "CPU", have: cpu, limit: 1.15, atMost: true}.judge(of, to)
-	if got, want := v.String(), "CPU: no figure (goal <= 1.15)"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for i, want := range []string{
+		"of raw: 0.90 (0.80..0.95), goal >= 0.85: ok", "of raw: 0.900 (0.80..0.95), goal >= 0.90: MISSED", "CPU: no figure (goal <= 1.15)", "shown: 0.90 (0.80..0.95)",
+		"latency: 1.5 ms (1.5 ms..1.5 ms), goal <= 1.0 ms: MISSED", "heap: 3.0 MiB (3.0 MiB..3.0 MiB), goal <= 4.0 MiB: ok",
+	} {
+		if got := judge(list["x"], []Row{of, to}, "")[i].String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if _, err := spec.Goals("goals.yaml", []byte("y:\n  - ops(main) >= 1\n"), []string{"x"}); !errors.Is(err, spec.ErrFile) {
+		t.Errorf("goals of an unknown workload: %v", err)
 	}
 }

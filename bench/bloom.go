@@ -264,33 +264,3 @@ func mallocs() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.Mallocs
 }
-
-// cost is the time of an operation beside that of another.
-func cost(of, to *Figures) (float64, bool) { return ratio(to.OpsPerSecond, of.OpsPerSecond) }
-
-// allocationsMax is how many allocations of an operation are none: a page of bits is allocated when its first bit is set, and with
-// it the list of its changes; what other goroutines do meanwhile counts too.
-const allocationsMax = 0.01
-
-// allocations are those of an operation.
-func allocations(of, _ *Figures) (float64, bool) {
-	if of.Allocs == nil {
-		return 0, false
-	}
-	return *of.Allocs, true
-}
-
-func bloomHotGoals() (list []goal) {
-	for _, part := range []string{"mark", "hit", "miss"} {
-		name := "bloom-hot/" + part
-		own := pick{workload: name, system: system.NameBigset}
-		list = append(list,
-			goal{what: "time, of bare probes and hashes", of: own, to: pick{workload: name, system: systemBare}, have: cost, atMost: true, limit: 1.3},
-			goal{what: "allocations", of: own, have: allocations, atMost: true, limit: allocationsMax})
-	}
-	for _, part := range []string{"mark", "hit", "miss"} {
-		list = append(list, goal{what: "two goroutines, of one's rate", of: pick{workload: "bloom-hot/" + part + "-2", system: system.NameBigset},
-			to: pick{workload: "bloom-hot/" + part, system: system.NameBigset}, have: speed, plain: true})
-	}
-	return list
-}

@@ -201,18 +201,3 @@ func (e *env) bigChecks(p *phase, filters []checkFunc, each int) error {
 	}
 	return err
 }
-
-func heapOfBound(of, _ *Figures) (float64, bool) {
-	if of.HeapBytes == nil {
-		return 0, false
-	}
-	return ratio(float64(*of.HeapBytes), float64(of.Ops))
-}
-
-// bloomBigGoals: the rate that reads of the same pages allow, and no more memory than the caches may take, but for a tenth of noise.
-func bloomBigGoals() []goal {
-	return []goal{
-		beside("of raw reads of the same pages", "bloom-big", "bloom-big", 1),
-		{what: "heap, of what the caches may take", of: pick{workload: "bloom-big/heap", system: system.NameBigset}, have: heapOfBound, atMost: true, limit: 1.1},
-	}
-}

@@ -98,24 +98,6 @@ func (e *env) falsePositives(row Row, filter *filters.Filter, from, n int, proba
 	return nil
 }
 
-// shareOf is the share of false positives of the configured one.
-func shareOf(of, _ *Figures) (float64, bool) {
-	if of.Share == nil {
-		return 0, false
-	}
-	return *of.Share, true
-}
-
-func bloomFPPGoals() (list []goal) {
-	for _, p := range bloomProbabilities {
-		for _, part := range []string{"full", "ten"} {
-			list = append(list, goal{what: "false positives, of the configured probability",
-				of: pick{workload: fmt.Sprintf("bloom-fpp/%s-%g", part, p), system: system.NameBigset}, have: shareOf, atMost: true, limit: 1.1})
-		}
-	}
-	return list
-}
-
 // bloomFlush: new keys within one flush interval, then a flush, and what it leaves to compact. write_amp is what was written to log and
 // tables of the bytes that bloomd's files have.
 func bloomFlush(e *env) error {
@@ -154,21 +136,6 @@ func bloomFlush(e *env) error {
 func (e *env) afterClose(f *filters.Filter, n int) error {
 	_, err := f.Close(e.ctx)
 	return errors.Join(err, holds(f, 0, n))
-}
-
-func amplified(of, _ *Figures) (float64, bool) {
-	if of.WriteAmp == nil {
-		return 0, false
-	}
-	return *of.WriteAmp, true
-}
-
-// bloomFlushMost is what may be written where dirty pages go in as an ingested table, as they do when most pages of a layer have changed.
-const bloomFlushMost = 1.1
-
-func bloomFlushGoals() []goal {
-	return []goal{{what: "written, of what bloomd's files hold", of: pick{workload: "bloom-flush", system: system.NameBigset}, have: amplified,
-		atMost: true, limit: bloomFlushMost}}
 }
 
 // bloomFaults is how often a filter is faulted in, bloomFaultKeys how many keys are asked for, whose bits are on all its pages but for
@@ -232,11 +199,6 @@ func faultIn(f *filters.Filter, keys bloomKeys, first, all *phase) error {
 	}
 	all.note(time.Since(began))
 	return nil
-}
-
-func bloomFaultGoals() []goal {
-	return []goal{{what: "until all is in memory", of: pick{workload: "bloom-fault", system: system.NameBigset}, have: milliseconds,
-		atMost: true, limit: 10, unit: " ms"}}
 }
 
 // manyName returns the name of the i-th of many filters.
@@ -343,21 +305,6 @@ func (e *env) useAndClose(store *engine.Store) error {
 	return err
 }
 
-// heapEach is the heap of one of them, in KiB.
-func heapEach(of, _ *Figures) (float64, bool) {
-	if of.HeapBytes == nil {
-		return 0, false
-	}
-	return ratio(float64(*of.HeapBytes)/1024, float64(of.Ops))
-}
-
-func bloomManyGoals() []goal {
-	return []goal{
-		{what: "to open and list", of: pick{workload: "bloom-many", system: system.NameBigset}, have: milliseconds, atMost: true, limit: 1000, unit: " ms"},
-		{what: "heap of a closed filter", of: pick{workload: "bloom-many/heap", system: system.NameBigset}, have: heapEach, atMost: true, limit: 4, unit: " KiB"},
-	}
-}
-
 // bloomCrowdBytes is what a filter of bloomd's default size has in memory for one key: a page for each of its bits.
 const bloomCrowdBytes = 17 * bloomslice.PageBytes
 
@@ -413,10 +360,4 @@ func (e *env) crowd(store *engine.Store, row Row) error {
 		err = errors.Join(err, system.Expect("the key of each filter", has, true))
 	}
 	return err
-}
-
-// bloomCrowdGoals: filters that do not fit cost little more than those that do, however many are open.
-func bloomCrowdGoals() []goal {
-	return []goal{{what: "time, of the same with all in memory", of: pick{workload: "bloom-crowd", system: system.NameBigset},
-		to: pick{workload: "bloom-crowd/held", system: system.NameBigset}, have: cost, atMost: true, limit: 2}}
 }

@@ -85,7 +85,3 @@ func rawRecords(p *phase, raw *system.Raw, each int) error {
 		}
 	})
 }
-
-func bloomDurableGoals() []goal {
-	return []goal{beside("of raw synced commits", "bloom-durable", "bloom-durable", 0.5)}
-}

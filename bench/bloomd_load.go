@@ -207,8 +207,8 @@ func (r *bloomdRunner) load(t *bloomdTarget, p bloomdPoint, l *bloomdLoad) (f Fi
 	return f, ph.hist, micros(loader) / float64(ph.ops), nil
 }
 
-// expectYes holds answers to what was asked: half of the keys that are asked for are there, but for the last one of each connection, and keys that
-// are sent once are new.
+// expectYes checks how many answers were yes. A load that asks must get yes for half of its keys, give or take the last request of each
+// connection and false positives. A load that adds each key once must get yes for all but 1 % of them.
 func (l *bloomdLoad) expectYes(p bloomdPoint, requests uint64, yes int) error {
 	keys := int(requests) * l.mode.keys
 	half := keys / 2

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"bigset/bench/spec"
 )
 
 // BloomdReport is what RunBloomd has measured. Its rows are requests; the CPU time is the server's.
@@ -50,10 +52,11 @@ func (r *BloomdReport) WriteTable(w io.Writer) error {
 		}
 	}
 	for _, p := range r.Config.points() {
-		for _, g := range r.goals(p) {
-			for _, v := range g.verdicts(r.Results, "") {
-				_, _ = fmt.Fprintf(b, "  -> %s %s\n", p.name(), v)
-			}
+		if r.Config.B.Addr == "" {
+			break
+		}
+		for _, v := range judge(r.goals(p), r.Results, "") {
+			_, _ = fmt.Fprintf(b, "  -> %s %s\n", p.name(), v)
 		}
 	}
 	return b.Flush()
@@ -61,7 +64,11 @@ func (r *BloomdReport) WriteTable(w io.Writer) error {
 
 func (r *BloomdReport) rowsOf(p bloomdPoint) (rows []*Row) {
 	for _, system := range []string{systemA, systemB} {
-		rows = append(rows, pick{workload: p.name(), system: system}.rows(r.Results, "")...)
+		for i := range r.Results {
+			if row := &r.Results[i]; row.Workload == p.name() && row.System == system {
+				rows = append(rows, row)
+			}
+		}
 	}
 	return rows
 }
@@ -73,45 +80,39 @@ func (r *BloomdReport) cells(p bloomdPoint, row *Row) []string {
 	if row.CPUMicros != nil {
 		cells[8] = number(*row.CPUMicros / keys)
 	}
-	g := r.goal(p, "", speed)
-	if vs := g.verdicts(r.Results, ""); row.System == systemA && len(vs) > 0 {
-		cells[9], cells[10] = number(vs[0].ratio), number(vs[0].low)+".."+number(vs[0].high)
+	if b := rowOf(r.Results, p.name(), systemB, row.Elements); row.System == systemA && b != nil {
+		v := besides(row, b)
+		cells[9], cells[10] = number(v.Value), number(v.Low)+".."+number(v.High)
 	}
 	return cells
 }
 
-// goal is about a figure of a beside that of b.
-func (r *BloomdReport) goal(p bloomdPoint, what string, have func(of, to *Figures) (float64, bool)) goal {
-	return goal{what: what, of: pick{workload: p.name(), system: systemA}, to: pick{workload: p.name(), system: systemB}, have: have}
-}
-
 // goals are what a must reach beside b, where b is a bloomd.
-func (r *BloomdReport) goals(p bloomdPoint) []goal {
-	atLeast := func(limit float64) goal {
-		g := r.goal(p, "throughput, of b's", speed)
-		g.limit = limit
-		return g
+func (r *BloomdReport) goals(p bloomdPoint) []spec.Assertion {
+	goal := func(figure, means string, atMost bool, limit float64) spec.Assertion {
+		return spec.Assertion{Of: spec.Ref{Figure: figure, Row: p.name(), System: systemA}, To: spec.Ref{Figure: figure, Row: p.name(), System: systemB},
+			Means: means, AtMost: atMost, Limit: limit}
 	}
-	atMost := func(what string, have func(of, to *Figures) (float64, bool), limit float64) goal {
-		g := r.goal(p, what, have)
-		g.atMost, g.limit = true, limit
-		return g
+	atLeast := func(limit float64) spec.Assertion {
+		return goal("ops_per_s", "throughput, of b's", false, limit)
 	}
-	const cpuOf = "CPU a key, of b's"
+	cpu := func(limit float64) spec.Assertion {
+		return goal("cpu_us_per_op", "CPU a key, of b's", true, limit)
+	}
 	switch {
 	case r.Config.Workers > 1:
 		if p.connections < 64 {
 			return nil
 		}
-		return []goal{atLeast(1)}
+		return []spec.Assertion{atLeast(1)}
 	case p.mode.keys > 1 && p.depth <= 16:
-		return []goal{atLeast(1), atMost(cpuOf, cpu, 1)}
+		return []spec.Assertion{atLeast(1), cpu(1)}
 	case p.mode.keys > 1:
 		return nil
 	case p.depth >= 16:
-		return []goal{atLeast(1.5), atMost(cpuOf, cpu, 0.7)}
+		return []spec.Assertion{atLeast(1.5), cpu(0.7)}
 	case p.depth == 1:
-		return []goal{atLeast(0.8), atMost("p50, of b's", latency, 1.3)}
+		return []spec.Assertion{atLeast(0.8), goal("p50_us", "p50, of b's", true, 1.3)}
 	}
 	return nil
 }

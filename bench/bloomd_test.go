@@ -210,7 +210,7 @@ func TestGoalsBesideBloomd(t *testing.T) {
 		var limits []string
 		p := bloomdPoint{mode: bloomdModes[c.mode], connections: c.connections, depth: c.depth}
 		for _, g := range c.r.goals(p) {
-			limits = append(limits, fmt.Sprint(g.limit))
+			limits = append(limits, fmt.Sprint(g.Limit))
 		}
 		if got := strings.Join(limits, " "); got != c.want {
 			t.Errorf("%s: got goals %q, want %q", p.name(), got, c.want)

@@ -86,7 +86,7 @@ func (e *env) copied(to system.System, workload string, m *meter, copied func() 
 // handoffRaw copies a range of raw Pebble both ways.
 func (e *env) handoffRaw(c contender, from *system.Raw) error {
 	s := from.Handle(system.SetName)
-	if _, err := e.loaded(from, s, e.elements); err != nil {
+	if err := e.loaded(from, e.elements); err != nil {
 		return err
 	}
 	var faster Figures
@@ -201,22 +201,4 @@ func copyByTables(r, from *system.Raw, b keyscheme.Bounds) (err error) {
 		return err
 	}
 	return r.DB().Ingest(context.Background(), paths)
-}
-
-func handoffGoals() []goal {
-	handed := func(of, _ *Figures) (float64, bool) {
-		if of.MBPerSecond == nil {
-			return 0, false
-		}
-		return *of.MBPerSecond, true
-	}
-	list := []goal{
-		beside("of raw, the faster way", "handoff", "handoff", 0.5),
-		beside("of raw, the faster way", "handoff/ahead", "handoff", 0.5),
-	}
-	for _, of := range []pick{{workload: "handoff", system: system.NameBigset}, {workload: "handoff/ahead", system: system.NameBigset},
-		{workload: "handoff/tables", system: system.NamePebble}, {workload: "handoff/batches", system: system.NamePebble}} {
-		list = append(list, goal{what: "keys and values", of: of, have: handed, unit: " MB/s", plain: true})
-	}
-	return list
 }

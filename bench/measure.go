@@ -18,10 +18,9 @@ type phase struct {
 	ops  uint64 // what the figures count; loop adds its calls
 	user uint64 // bytes of the elements that the operations named
 
-	settled  time.Time // when what the writes left to do was done, by settle
-	away     time.Duration
-	awayCPU  time.Duration
-	bytesTop uint64 // most bytes of tables at a time, by watch
+	settled time.Time // when what the writes left to do was done, by settle
+	away    time.Duration
+	awayCPU time.Duration
 }
 
 // checkEvery is how many operations pass between two looks at the context.
@@ -131,9 +130,6 @@ func (p *phase) wrote(f *Figures, before, after system.Usage) {
 	if p.user > 0 {
 		f.WriteAmp = new(float64(written) / float64(p.user))
 	}
-	if p.bytesTop > 0 {
-		f.BytesPeak = new(max(p.bytesTop, after.Tables))
-	}
 	if after.Counted {
 		f.KeysLive, f.KeysDead = new(after.Live), new(after.Keys-min(after.Keys, after.Live))
 	}
@@ -143,35 +139,7 @@ func cpuTime() (time.Duration, bool) { return probe.CPUTime() }
 
 func heapBytes() uint64 { return probe.HeapBytes() }
 
-func tableFiles(dir string) uint64 { return probe.TableFiles(dir) }
-
 func place(dir string) string { return probe.Place(dir) }
-
-// watchInterval is how often watch looks.
-const watchInterval = 10 * time.Millisecond
-
-// watch notes the most bytes that tables took in the folder of a store while f ran, those on their way in or out, too.
-func (p *phase) watch(dir string, f func() error) error {
-	stop, top := make(chan struct{}), make(chan uint64)
-	go func() {
-		t := time.NewTicker(watchInterval)
-		defer t.Stop()
-		most := tableFiles(dir)
-		for {
-			select {
-			case <-t.C:
-				most = max(most, tableFiles(dir))
-			case <-stop:
-				top <- max(most, tableFiles(dir))
-				return
-			}
-		}
-	}()
-	err := f()
-	close(stop)
-	p.bytesTop = max(p.bytesTop, <-top)
-	return err
-}
 
 // stopwatch notes how long the laps of something take that cannot be cut into calls.
 type stopwatch struct {

@@ -8,12 +8,8 @@ import (
 // ErrWrong is in the chain of errors about a system that gave a wrong answer.
 var ErrWrong = system.ErrWrong
 
-// contender is a system that takes part in a comparison; bigset with a strategy, "" for the run's, and where that is what is
-// compared a form of context.
-type contender struct{ system, strategy, form string }
-
-// allSystems are those that the plain workloads compare.
-var allSystems = []contender{{system: system.NameBigset}, {system: system.NamePebble}, {system: system.NameBlob}}
+// contender is a system that takes part in a comparison; bigset with a strategy, "" for the run's.
+type contender struct{ system, strategy string }
 
 // fill replaces zeros by what the run says, for a strategy.
 func (c Config) fill(o system.Options, strategy string) (system.Options, error) {
@@ -59,6 +55,3 @@ func (e *env) check(sys system.System, name string, elements int) error {
 	}
 	return sys.Verify(name, elements)
 }
-
-// blobMax is the number of elements up to which a blob is written at each operation.
-const ()

@@ -14,6 +14,24 @@ import (
 // quorumReplicas is the number of replicas that hold a set.
 const quorumReplicas = 3
 
+const (
+	readElements = 200_000 // are read in all, by as many reads as it takes
+	firstReads   = 200     // reads of the first elements
+)
+
+// setOf names the set of n elements, where a store has several.
+func setOf(n int) string { return fmt.Sprintf("%s-%d", system.SetName, n) }
+
+// reading reads a set once and notes how long each chunk took.
+func (p *phase) reading(s system.Set, limit int, got *int) error {
+	c := stopwatch{p: p}
+	c.start()
+	return s.Read(limit, func(n int) {
+		*got += n
+		c.lap()
+	})
+}
+
 // quorum-read: the whole set, as replicas have it together, in order with contexts: of two of three replicas, which are stores in
 // this process. An operation is one element, the latencies are those of its parts. quorum-read/r3 is of all three, and
 // quorum-read/local a read of one store. quorum-read/first is the time until the first elements of a read of two are there,
@@ -147,32 +165,12 @@ func (q *quorumReads) first(n int) error {
 	})
 }
 
-func quorumReadGoals() []goal {
-	first := pick{workload: "quorum-read/first", system: system.NameBigset}
-	heap := pick{workload: "quorum-read/heap", system: system.NameBigset}
-	return []goal{
-		{what: "of a local read", of: pick{workload: "quorum-read", system: system.NameBigset},
-			to: pick{workload: "quorum-read/local", system: system.NameBigset}, have: speed, limit: 0.5},
-		{what: "until the first elements", of: first, have: milliseconds, atMost: true, limit: 5, unit: " ms"},
-		{what: "the heap grows by", of: heap, have: heapMiB, atMost: true, limit: 4, unit: " MiB"},
-	}
-}
-
-// heapMiB is what is on the heap, in MiB.
-func heapMiB(of, _ *Figures) (float64, bool) {
-	if of.HeapBytes == nil {
-		return 0, false
-	}
-	return float64(*of.HeapBytes) / (1 << 20), true
-}
-
 // write-quorum: one add, which is answered when two of three replicas have it on disk; they share a disk, and the third gets it
 // meanwhile. write-quorum/local is an add that one store has on disk.
 func writeQuorum(e *env) error {
 	return e.replicated(quorumReplicas, system.Options{Sync: true, Warm: true}, func(list []*replica) error {
 		local := func() error {
-			return e.insertOneByOne(list[0], list[0].Set("local"), Row{Workload: "write-quorum/local", Elements: e.elements},
-				make([]uint64, e.elements), 0, e.elements)
+			return e.insertOneByOne(list[0], list[0].Set("local"), Row{Workload: "write-quorum/local", Elements: e.elements})
 		}
 		if e.round%2 == 1 {
 			if err := local(); err != nil {

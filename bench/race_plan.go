@@ -6,7 +6,7 @@ const (
 	turnovers  = 10
 	churnBatch = 50 // removes in a batch, and as many adds
 
-	// queueShare: an element of a queue is removed before one in so many of all have been added after it, 10,000 of a million.
+	// queueShare is the length of the queue: one in queueShare of all elements, 10,000 of a million.
 	queueShare = 100
 	queueTake  = 10 // the reader takes a tenth of the queue at a time
 )
@@ -22,7 +22,7 @@ type churnPlan struct {
 // planChurn draws victims, a share of them among the newest twentieth of the live elements. An element goes in a later
 // batch than it came.
 func planChurn(n int, young float64, seed uint64) *churnPlan {
-	rng := rand.New(rand.NewPCG(seed, 0xC4)) // whoever runs the same seed draws the same
+	rng := rand.New(rand.NewPCG(seed, 0xC4)) // equal seeds draw the same
 	plan := &churnPlan{elements: n}
 	newest := max(churnBatch, n/20)
 	var old, fresh []uint32 // fresh in order of age

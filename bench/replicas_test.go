@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"testing"
 
 	"bigset/bench/system"
@@ -22,7 +23,7 @@ func TestMetered(t *testing.T) {
 		r := metered{list[0].peer, m}
 		scattered := &clock.Clock{}
 		for i := range uint64(1000) {
-			scattered.Add(clock.Dot{Actor: clockActor(int(i)), Counter: 1 + i})
+			scattered.Add(clock.Dot{Actor: clock.Actor(fmt.Sprintf("actor%07d", i*7919)), Counter: 1 + i})
 		}
 		counted := func(what string, least uint64, f func() error) {
 			t.Helper()

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"bigset/bench/report"
 )
 
 // Report is what a run has measured.
@@ -22,6 +24,8 @@ type Report struct {
 
 	// Unfinished are the rounds of a workload that the run was in the middle of; nil when there is none.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
+	// Series are what workload files were like over time, as package sample packs it; nil is none. This package only keeps them.
+	Series json.RawMessage `json:"series,omitempty"`
 }
 
 // Machine says where it was measured.
@@ -31,6 +35,11 @@ type Machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
 	Go    string `json:"go"`
+}
+
+// Facts returns what a page says of the machine.
+func (m Machine) Facts() []report.Fact {
+	return []report.Fact{{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go}}
 }
 
 // StartReport returns an empty report, or what the file of the run, Config.Out, holds already.

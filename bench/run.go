@@ -49,20 +49,24 @@ var workloads = []*workload{
 	ofFile("contains"),
 	ofFile("read"),
 	ofFile("range"),
-	{Workload: Workload{"filter", "CPU of load, compaction and scan with and without the filter"}, small: 60_000, full: 1_000_000, run: filter},
+	ofFile("filter"),
 	ofFile("reclaim"),
 	ofFile("churn"),
 	ofFile("churn-young"),
 	ofFile("queue"),
 	ofFile("mixed"),
-	{Workload: Workload{"contexts", "replaces and removes with narrow contexts, wide ones, and none"}, small: 40_000, full: 1_000_000, run: contexts},
-	{Workload: Workload{"small-sets", "sets of three elements under a small cache: inserts, and the heap of a set"}, small: 10_000, full: 1_000_000, run: smallSets},
+	ofFile("contexts"),
+	ofFile("contexts-open"),
+	ofFile("small-sets"),
+	ofFile("small-sets-heap"),
+	ofFile("small-sets-bounded"),
 	ofFile("cold"),
 	ofFile("cardinality"),
-	{Workload: Workload{"drop", "a whole set: time to acknowledge, time until the space is back"}, small: 100_000, full: 10_000_000, run: drop},
-	{Workload: Workload{"checkpoint", "a checkpoint while 8 goroutines write, and how long they wait"}, small: 100_000, full: 10_000_000, run: checkpoint},
-	{Workload: Workload{"recover", "opening after a crash; one element added by a process of its own"}, small: 100_000, full: 10_000_000, run: recovery},
-	{Workload: Workload{"clock", "bytes and times of clocks and tombstones; writes beside large ones"}, small: 600_000, full: 100_000_000, run: clocks},
+	ofFile("drop"),
+	ofFile("checkpoint"),
+	ofFile("recover"),
+	{Workload: Workload{"program", "`bigset set add` of one element, process and all"}, small: 100_000, full: 10_000_000, run: byProgram},
+	ofFile("clock"),
 	{Workload: Workload{"quorum-read", "a full read at two of three replicas, beside a local one"}, small: 20_000, full: 1_000_000, run: quorumRead},
 	{Workload: Workload{"write-quorum", "adds that two of three replicas have on disk, beside local ones"}, small: 2_000, full: 100_000, run: writeQuorum},
 	{Workload: Workload{"anti-entropy", "two replicas that differ in a thousandth, beside a full copy"}, small: 20_000, full: 1_000_000, run: antiEntropy},
@@ -79,7 +83,8 @@ var workloads = []*workload{
 
 // onRequest are the workloads that run only when they are named, and in a full run: the others say in about a minute how the
 // engine does.
-var onRequest = []string{"grow", "mixed", "contexts", "small-sets", "cold", "cardinality", "checkpoint", "recover", "clock",
+var onRequest = []string{"grow", "mixed", "contexts", "contexts-open", "small-sets", "small-sets-heap", "small-sets-bounded", "cold", "cardinality",
+	"checkpoint", "recover", "program", "clock",
 	"quorum-read", "write-quorum", "anti-entropy", "handoff",
 	"bloom-hot", "bloom-durable", "bloom-fpp", "bloom-flush", "bloom-fault", "bloom-many", "bloom-crowd", "bloom-big"}
 
@@ -300,7 +305,7 @@ func (e *env) turns(list []contender, f func(c contender) error) error {
 			return err
 		}
 		if err := f(c); err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(strings.Fields(c.system+" "+c.strategy+" "+c.form), " "), err)
+			return fmt.Errorf("%s: %w", strings.TrimSpace(c.system+" "+c.strategy), err)
 		}
 	}
 	return nil

@@ -1,14 +1,19 @@
 package bench
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"bigset/bench/spec"
+	"bigset/bench/system"
 	"bigset/compaction"
+	"bigset/engine"
 )
 
 // The figures that an assertion may name are those that rows have, and some that are computed.
@@ -50,6 +55,83 @@ func TestSpecStrategies(t *testing.T) {
 		}
 		if _, err := spec.Parse(file, text, known); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Pebble opens with the least and the greatest value of each option that a file may set, and with all of them together. The defaults that
+// options are checked against are the engine's.
+func TestSpecOptions(t *testing.T) {
+	least, most := map[string]int64{}, map[string]int64{}
+	for _, o := range spec.Options() {
+		least[o.Name], most[o.Name] = o.Least, o.Most
+	}
+	sets := []map[string]int64{least, most}
+	for _, o := range spec.Options() {
+		for _, v := range []int64{o.Least, o.Most} {
+			text := fmt.Sprintf("name: x\nabout: y\nsize: 1\nstore: {pebble: {%s: %d}}\nphases: [{name: main, ops: 1, mix: {add: 1}}]\n", o.Name, v)
+			if _, err := spec.Parse("x.yaml", []byte(text), spec.Known{}); err == nil { // it is refused where it needs another option
+				sets = append(sets, map[string]int64{o.Name: v})
+			} else if !strings.HasPrefix(o.Name, "l0-") {
+				t.Error(err)
+			}
+		}
+	}
+	for _, o := range sets {
+		t.Run(fmt.Sprint(o), func(t *testing.T) {
+			t.Parallel()
+			for _, name := range []string{system.NamePebble, system.NameBigset} {
+				sys, err := system.Open(t.Context(), name, "default", t.TempDir(), system.Options{MemTableBytes: 1 << 20, Record: compaction.Merge, Pebble: o})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := system.NewBatch(100)
+				for i := range 100 {
+					b.Add(system.Elements{}, i, 0)
+				}
+				inserted := sys.Set(system.SetName).Insert(b.List, b.Dots)
+				_, flushed := sys.Settle(t.Context())
+				if err := errors.Join(inserted, flushed, sys.Verify(system.SetName, 100), sys.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	po := engine.BaselineOptions(1 << 20)
+	const text = "name: x\nabout: y\nsize: 1\nstore: {pebble: {%s: %d}}\nphases: [{name: main, ops: 1, mix: {add: 1}}]\n"
+	for option, limit := range map[string]int{"l0-compaction-threshold": po.L0StopWritesThreshold, "l0-stop-writes-threshold": po.L0CompactionThreshold} {
+		for _, v := range []int{limit - 1, limit, limit + 1} {
+			_, err := spec.Parse("x.yaml", fmt.Appendf(nil, text, option, v), spec.Known{})
+			if want := v == limit || (v < limit) == (option == "l0-compaction-threshold"); (err == nil) != want {
+				t.Errorf("%s of %d: got %v", option, v, err)
+			}
+		}
+	}
+}
+
+// Each goal that the kept default run has missed is explained where it stands.
+func TestMissedGoalsHaveReasons(t *testing.T) {
+	text, err := os.ReadFile("../docs/bench/default.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, missed, _ := strings.Cut(string(text), "not met:\n")
+	missed, _, found := strings.Cut(missed, "\n\n")
+	if !found {
+		t.Fatal("docs/bench/default.txt does not say which goals were not met")
+	}
+	whys := map[string]string{}
+	for _, w := range workloads {
+		for _, a := range w.assertions() {
+			whys[a.Of.Row+": "+a.Means] = a.Why
+		}
+	}
+	for line := range strings.Lines(missed) {
+		row, rest, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		_, what, _ := strings.Cut(rest, " ")
+		what, _, _ = strings.Cut(what, ", goal at")
+		if why, ok := whys[row+": "+what]; !ok || why == "" {
+			t.Errorf("the goal %q of %s is missed, and has no why", what, row)
 		}
 	}
 }

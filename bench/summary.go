@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"bigset/bench/run"
+	"bigset/bench/spec"
 	"bigset/bench/system"
 )
 
@@ -25,9 +26,9 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	for _, group := range r.groups() {
 		verdicts := r.verdicts(group)
 		lines = append(lines, r.summarized(group, verdicts))
-		verdicts = slices.DeleteFunc(verdicts, func(v verdict) bool { return v.plain })
+		verdicts = slices.DeleteFunc(verdicts, func(v verdict) bool { return v.State == run.Shown })
 		of += len(verdicts)
-		open = append(open, slices.DeleteFunc(verdicts, func(v verdict) bool { return v.met })...)
+		open = append(open, slices.DeleteFunc(verdicts, func(v verdict) bool { return v.State == run.Met })...)
 	}
 	widths := columnWidths(lines)
 	for _, line := range lines {
@@ -39,7 +40,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	}
 	_, _ = fmt.Fprintln(b)
 	for _, v := range open {
-		_, _ = fmt.Fprintf(b, "  %s: %s\n", v.of.workload, v.reason())
+		_, _ = fmt.Fprintf(b, "  %s: %s\n", v.Of.Row, v.reason())
 	}
 	_, _ = fmt.Fprintln(b, "\nAll rows and goals: --details. What each workload does: docs/bench.md.")
 	return b.Flush()
@@ -57,17 +58,12 @@ func (r *Report) groups() []string {
 }
 
 // verdicts judges all goals of a workload.
-func (r *Report) verdicts(workload string) (list []verdict) {
-	if w := workloadNamed(workload); w != nil && w.file != nil {
-		for _, v := range run.Judge(w.file, r.Results, r.Config.Strategy) {
-			list = append(list, verdictOf(v))
-		}
-		return list
+func (r *Report) verdicts(workload string) []verdict {
+	w := workloadNamed(workload)
+	if w == nil {
+		return nil
 	}
-	for _, g := range goals(workload, r.Config.Strategy) {
-		list = append(list, g.verdicts(r.Results, r.Config.Strategy)...)
-	}
-	return list
+	return judge(w.assertions(), r.Results, r.Config.Strategy)
 }
 
 // summarized returns the cells of a workload: its main verdict is that of the first goal, at the greatest size.
@@ -79,12 +75,12 @@ func (r *Report) summarized(workload string, verdicts []verdict) []string {
 	}
 	var head verdict
 	for _, v := range verdicts {
-		if v.known && (!head.known || v.what == head.what && v.of == head.of) {
+		if v.State != run.NoFigure && (head.State == "" || v.Means == head.Means && v.Of == head.Of) {
 			head = v
 		}
 	}
-	if head.known {
-		cells[2], cells[3], cells[4] = number(head.ratio)+head.unit+" "+head.what, number(head.low)+".."+number(head.high), head.inAWord()
+	if head.State != "" {
+		cells[2], cells[3], cells[4] = head.number(head.Value)+" "+head.Means, head.number(head.Low)+".."+head.number(head.High), head.inAWord()
 	}
 	return cells
 }
@@ -103,25 +99,25 @@ func (r *Report) mainRow(workload string) (best *Row) {
 
 // inAWord says what a figure means to a reader who does not know the goal.
 func (v verdict) inAWord() string {
-	r := v.ratio
+	r := v.Value
 	switch {
-	case v.to.none() && v.met:
+	case v.To == (spec.Ref{}) && v.State == run.Met:
 		return "within the goal"
-	case v.to.none():
+	case v.To == (spec.Ref{}):
 		return "see the goal"
-	case v.to.system == system.NamePebble && !v.atMost && r >= 0.97:
+	case v.To.System == spec.Pebble && !v.AtMost && r >= 0.97:
 		return "at the limit"
-	case v.to.system == system.NamePebble && !v.atMost && r >= 0.7:
+	case v.To.System == spec.Pebble && !v.AtMost && r >= 0.7:
 		return "near the limit"
-	case v.to.system == system.NamePebble && !v.atMost && r >= 0.5:
+	case v.To.System == spec.Pebble && !v.AtMost && r >= 0.5:
 		return "over half the limit"
-	case v.to.system == system.NamePebble && !v.atMost:
+	case v.To.System == spec.Pebble && !v.AtMost:
 		return "under half the limit"
-	case !v.atMost && r < 0.95:
+	case !v.AtMost && r < 0.95:
 		return "slower"
-	case !v.atMost && r <= 1.05:
+	case !v.AtMost && r <= 1.05:
 		return "as fast"
-	case !v.atMost:
+	case !v.AtMost:
 		return "faster"
 	case r < 0.67:
 		return number(1/max(r, 0.001)) + " times less"
@@ -138,15 +134,15 @@ func (v verdict) inAWord() string {
 // reason says what a goal that was not met got, and why: noise, where the rounds reach over the goal, or what is known of the load.
 func (v verdict) reason() string {
 	sign := "at least"
-	if v.atMost {
+	if v.AtMost {
 		sign = "at most"
 	}
-	if !v.known {
-		return fmt.Sprintf("%s: no figure; the goal is %s %s%s", v.what, sign, number(v.limit), v.unit)
+	if v.State == run.NoFigure {
+		return fmt.Sprintf("%s: no figure; the goal is %s %s", v.Means, sign, v.number(v.Limit))
 	}
-	text := fmt.Sprintf("%s%s %s, goal %s %s%s: ", number(v.ratio), v.unit, v.what, sign, number(v.limit), v.unit)
-	if v.atMost && v.low <= v.limit || !v.atMost && v.high >= v.limit { // it was met in some rounds
-		return text + "unclear, rounds reach over it (" + number(v.low) + ".." + number(v.high) + ")"
+	text := fmt.Sprintf("%s %s, goal %s %s: ", v.number(v.Value), v.Means, sign, v.number(v.Limit))
+	if v.AtMost && v.Low <= v.Limit || !v.AtMost && v.High >= v.Limit { // it was met in some rounds
+		return text + "unclear, rounds reach over it (" + v.number(v.Low) + ".." + v.number(v.High) + ")"
 	}
-	return text + cmp.Or(v.why, "missed")
+	return text + cmp.Or(v.Why, "missed")
 }

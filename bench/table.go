@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"bigset/bench/run"
 	"bigset/bench/system"
 )
 
@@ -43,11 +44,7 @@ func detail(r *Row) bool { return strings.Count(r.Workload, "/") > 1 || r.OpsPer
 
 func (r *Report) writeGoals(b *bufio.Writer, workload string) {
 	for _, v := range r.verdicts(workload) {
-		at := ""
-		if !v.of.none() {
-			at = " (" + Thousands(uint64(v.elements)) + ")"
-		}
-		_, _ = fmt.Fprintf(b, "  -> %s%s %s\n", v.of.workload, at, v)
+		_, _ = fmt.Fprintf(b, "  -> %s (%s) %s\n", v.Of.Row, Thousands(uint64(v.Elements)), v)
 	}
 	_, _ = fmt.Fprintln(b)
 }
@@ -63,13 +60,9 @@ func (r *Report) cells(row *Row) []string {
 	if row.System == system.NamePebble {
 		return cells
 	}
-	g := goal{of: pick{workload: row.Workload, system: row.System}, have: speed}
-	to := pick{workload: row.Workload, system: system.NamePebble}
-	for _, other := range to.rows(r.Results, "") {
-		if other.Elements == row.Elements {
-			if v := g.judge(row, other); v.known {
-				cells[8], cells[9] = number(v.ratio), number(v.low)+".."+number(v.high)
-			}
+	if other := rowOf(r.Results, row.Workload, system.NamePebble, row.Elements); other != nil {
+		if v := besides(row, other); v.State != run.NoFigure {
+			cells[8], cells[9] = number(v.Value), number(v.Low)+".."+number(v.High)
 		}
 	}
 	return cells

@@ -194,6 +194,34 @@ func TestEncodedSizes(t *testing.T) {
 	}
 }
 
+// A clock takes a bit an event, or two bytes for each event that is not in it and 16 for each page that has such, whichever is less; and 32 bytes
+// an actor.
+func TestEncodedSizesOfActors(t *testing.T) {
+	const n = 400_000
+	for _, actors := range []int{1, 1000} {
+		for _, shape := range []struct {
+			name string
+			in   uint64 // percents of the events
+			gap  bool   // the first event of each actor is missing
+		}{{"seen", 100, false}, {"seen with a gap", 100, true}, {"half of them", 50, false}, {"nine in ten", 90, false}} {
+			c, missing, rnd := new(Clock), n, rand.New(rand.NewPCG(5, 6))
+			for i := range n {
+				d := Dot{Actor(fmt.Sprintf("actor%07d", i%actors)), uint64(i/actors) + 1}
+				if shape.gap && d.Counter == 1 || rnd.Uint64N(100) >= shape.in {
+					continue
+				}
+				c.Add(d)
+				missing--
+			}
+			pages := actors * (n/actors>>PageBits + 1)
+			most := min(n/8+16*pages, 2*missing+16*min(pages, missing)) + 32*actors + 16
+			if got := len(c.Append(nil)); got > most {
+				t.Errorf("%d actors, %s: %d bytes, want at most %d", actors, shape.name, got, most)
+			}
+		}
+	}
+}
+
 // Bytes that mean a clock, and are not the ones that Append makes of it.
 func TestDecodeRefuses(t *testing.T) {
 	for _, c := range []struct{ name, hex string }{

@@ -24,11 +24,9 @@ func (r *Result) page() *report.Page {
 	if r.Drill != nil {
 		p.Sections = append(p.Sections, r.Drill.section())
 	}
-	m := r.Machine
-	p.Sections = append(p.Sections, report.Section{Title: "Machine, and how to run it again", Facts: []report.Fact{
-		{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go},
-		{Name: "seed", Value: fmt.Sprint(r.Seed)}, {Name: "scale", Value: fmt.Sprint(r.Scale)}, {Name: "took", Value: fmt.Sprintf("%.0f s", r.Seconds)},
-	}, Code: r.again() + "\n"})
+	facts := append(r.Machine.Facts(), report.Fact{Name: "seed", Value: fmt.Sprint(r.Seed)}, report.Fact{Name: "scale", Value: fmt.Sprint(r.Scale)},
+		report.Fact{Name: "took", Value: fmt.Sprintf("%.0f s", r.Seconds)})
+	p.Sections = append(p.Sections, report.Section{Title: "Machine, and how to run it again", Facts: facts, Code: r.again() + "\n"})
 	return p
 }
 

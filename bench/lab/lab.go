@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -42,7 +43,6 @@ type Result struct {
 
 	workloads []*spec.Workload
 	strategy  string
-	data      uint64 // most bytes that tables of a store took
 }
 
 // Verdict is what came of an assertion of a workload.
@@ -57,6 +57,8 @@ type Verdict struct {
 	High     float64   `json:"high"`
 	Limit    float64   `json:"limit"`
 	AtMost   bool      `json:"at_most"`
+
+	unit string
 }
 
 // Unclear reports whether rounds reach over the limit: some met it and others did not.
@@ -123,6 +125,11 @@ func (r *Result) begin(workloads []*spec.Workload, o Options) error {
 		return err
 	}
 	r.Report = *report
+	if r.Report.Series != nil {
+		if err := json.Unmarshal(r.Report.Series, &r.Series); err != nil {
+			return fmt.Errorf("lab: series of %s: %w", o.Out, err)
+		}
+	}
 	for _, w := range workloads {
 		r.judge(w)
 	}
@@ -145,11 +152,12 @@ func (r *Result) one(ctx context.Context, w *spec.Workload, o Options) error {
 	}
 	opt.Keep = func(u *result.Unfinished) error {
 		r.Unfinished = u
-		return r.Keep(o.Out)
+		return errors.Join(r.keepSeries(watch, o), r.Keep(o.Out))
 	}
 	rows, err := run.Run(ctx, w, opt)
-	series, data := watch.end()
-	r.Series, r.data = append(r.Series, series...), max(r.data, data)
+	if e := r.keepSeries(watch, o); err == nil {
+		err = e
+	}
 	if err != nil {
 		r.Results = append(r.Results, rows...)
 		r.judge(w)
@@ -162,6 +170,21 @@ func (r *Result) one(ctx context.Context, w *spec.Workload, o Options) error {
 	return nil
 }
 
+// keepSeries takes the series of a round that has ended, each in the place of that of an earlier round, also for the run's file.
+func (r *Result) keepSeries(watch *watcher, o Options) (err error) {
+	for _, s := range watch.take() {
+		if i := slices.IndexFunc(r.Series, func(had *sample.Series) bool { return had.Name == s.Name }); i >= 0 {
+			r.Series[i] = s
+		} else {
+			r.Series = append(r.Series, s)
+		}
+	}
+	if o.Out != "" {
+		r.Report.Series, err = json.Marshal(r.Series)
+	}
+	return err
+}
+
 // judge judges the assertions of a workload, if it has rows.
 func (r *Result) judge(w *spec.Workload) {
 	if !r.Has(w.Name) {
@@ -169,7 +192,7 @@ func (r *Result) judge(w *spec.Workload) {
 	}
 	for _, v := range run.Judge(w, r.Results, r.strategy) {
 		r.Verdicts = append(r.Verdicts, Verdict{Workload: w.Name, That: v.Text, Means: v.Means, State: v.State, Elements: v.Elements,
-			Value: v.Value, Low: v.Low, High: v.High, Limit: v.Limit, AtMost: v.AtMost})
+			Value: v.Value, Low: v.Low, High: v.High, Limit: v.Limit, AtMost: v.AtMost, unit: v.Unit()})
 	}
 }
 

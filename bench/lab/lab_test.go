@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,6 +135,17 @@ func TestInterrupted(t *testing.T) {
 	r, err = lab.Run(t.Context(), []*spec.Workload{w}, o)
 	if err != nil || len(r.Results[0].Rounds) != 3 || begun > 16 {
 		t.Fatalf("%d runs of systems in the second attempt, %v", begun-10, err)
+	}
+	names := func(r *lab.Result) (list []string) {
+		for _, s := range r.Series {
+			list = append(list, fmt.Sprint(s.Name, s.Len()))
+		}
+		return list
+	}
+	had := names(r)
+	r, err = lab.Run(t.Context(), []*spec.Workload{w}, o)
+	if err != nil || begun > 16 || len(had) != 3 || !slices.Equal(names(r), had) {
+		t.Errorf("%d runs of systems; series %v of a run that had ended, they were %v, %v", begun-10, names(r), had, err)
 	}
 	changed := small(t, strings.Replace(turnover, "batch: 20", "batch: 25", 1))
 	if _, err = lab.Run(t.Context(), []*spec.Workload{changed}, o); err == nil {

@@ -124,7 +124,7 @@ func (r *Result) overTime(w *spec.Workload) (sections []report.Section) {
 		}
 	}
 	if len(runs) == 0 {
-		return []report.Section{{Title: w.Name + " over time", Text: "An earlier run measured it and kept its figures. What it was like over time is not kept."}}
+		return nil
 	}
 	if phases := ramps(w); len(phases) > 0 {
 		sections = append(sections, report.Section{Title: "Latency over load",
@@ -197,13 +197,24 @@ func moments(s *sample.Series, phases []string) (points []point) {
 	return points
 }
 
+// data returns the most bytes that tables of a store took.
+func (r *Result) data() (most uint64) {
+	for _, row := range r.Results {
+		for _, f := range row.Rounds {
+			for _, n := range []*uint64{f.BytesOnDisk, f.BytesPeak} {
+				if n != nil {
+					most = max(most, *n)
+				}
+			}
+		}
+	}
+	return most
+}
+
 // machine says where it was measured, on what data, and that all did the same.
 func (r *Result) machine() report.Section {
-	m, c := r.Machine, r.Config
-	s := report.Section{Title: "Machine and run", Text: sample.DataAndMemory(r.data), Facts: []report.Fact{
-		{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go},
-		{Name: "seed", Value: fmt.Sprint(max(1, c.Seed))},
-	}}
+	s := report.Section{Title: "Machine and run", Text: sample.DataAndMemory(r.data()),
+		Facts: append(r.Machine.Facts(), report.Fact{Name: "seed", Value: fmt.Sprint(max(1, r.Config.Seed))})}
 	seen := map[string]bool{}
 	for _, row := range r.Results {
 		if row.StreamHash != "" && !seen[row.Workload+row.StreamHash] {

@@ -103,6 +103,7 @@ func (v Verdict) text() string {
 	if v.Elements > 0 {
 		at = " (" + bench.Thousands(uint64(v.Elements)) + ")"
 	}
+	number := func(x float64) string { return bench.Amount(v.unit, x, number) }
 	if v.State == run.NoFigure {
 		return fmt.Sprintf("%s%s: no figure, wanted %s %s", what, at, sign, number(v.Limit))
 	}

@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"bigset/bench/result"
 	"bigset/bench/run"
 	"bigset/bench/sample"
 	"bigset/bench/sample/enginesource"
@@ -28,16 +24,8 @@ type watcher struct {
 	at      run.At // of the stores that are sampled
 	sampler *sample.Sampler
 	store   *enginesource.Source
-	clients []*clients
 
-	kept []kept
-	data uint64
-}
-
-// kept is the series of a system at a size, that of the last round.
-type kept struct {
-	name   string
-	series *sample.Series
+	series []*sample.Series // that have ended
 }
 
 func newWatcher(ctx context.Context, w *spec.Workload, o Options) *watcher {
@@ -54,7 +42,7 @@ func (w *watcher) name(at run.At) string {
 }
 
 // Opened implements run.Observer.
-func (w *watcher) Opened(at run.At, sys system.System) {
+func (w *watcher) Opened(at run.At, sys system.System, groups []*sample.Latencies) {
 	fresh := w.sampler == nil || at != w.at
 	if fresh {
 		w.stop()
@@ -69,123 +57,40 @@ func (w *watcher) Opened(at run.At, sys system.System) {
 		w.store.Pebble(s.DB())
 	}
 	if fresh { // counters count from the first look at the store
-		w.start(sys.Dir())
+		w.start(sys.Dir(), groups)
 	}
 }
 
 // Closing implements run.Observer.
-func (w *watcher) Closing(sys system.System) {
-	if u, err := sys.Usage(); err == nil {
-		w.data = max(w.data, u.Tables)
-	}
+func (w *watcher) Closing(system.System) {
 	w.store.Detach()
 }
 
-func (w *watcher) start(dir string) {
-	w.clients = nil
+func (w *watcher) start(dir string, groups []*sample.Latencies) {
 	var names []string
-	for _, p := range w.w.Phases {
-		for _, r := range p.Roles {
-			if !contains(w.clients, r.Name) {
-				w.clients, names = append(w.clients, &clients{group: r.Name, tick: result.NewHistogram()}), append(names, r.Name)
-			}
-		}
-	}
-	sources := []sample.Source{}
-	for _, c := range w.clients {
-		sources = append(sources, c)
+	var sources []sample.Source
+	for _, g := range groups {
+		names, sources = append(names, g.Group()), append(sources, g)
 	}
 	w.sampler = sample.Start(sample.Options{Name: w.name(w.at), Every: w.every, Ratios: sample.Amplification(names...), Watch: w.watch,
 		Sources: append(sources, w.store, sample.NewProcess(), sample.NewMachine(), sample.NewDisk(dir))})
 }
 
-func contains(list []*clients, group string) bool {
-	for _, c := range list {
-		if c.group == group {
-			return true
-		}
-	}
-	return false
-}
-
-// stop ends the series that goes on, and keeps it in the place of that of an earlier round.
+// stop ends the series that goes on.
 func (w *watcher) stop() {
-	if w.sampler == nil {
-		return
+	if w.sampler != nil {
+		w.series, w.sampler = append(w.series, w.sampler.Stop()), nil
 	}
-	s := w.sampler.Stop()
-	w.sampler = nil
-	for i := range w.kept {
-		if w.kept[i].name == s.Name {
-			w.kept[i].series = s
-			return
-		}
-	}
-	w.kept = append(w.kept, kept{s.Name, s})
 }
 
-// end returns the series of all that was watched, and the most bytes of tables that a store had.
-func (w *watcher) end() (list []*sample.Series, data uint64) {
+// take returns the series since it was called last, and ends the one that goes on.
+func (w *watcher) take() (list []*sample.Series) {
 	w.stop()
-	for _, k := range w.kept {
-		list = append(list, k.series)
-	}
-	return list, w.data
+	list, w.series = w.series, nil
+	return list
 }
 
 // PhaseBegan implements run.Observer.
 func (w *watcher) PhaseBegan(p *run.Phase) {
-	for _, c := range w.clients {
-		c.follow(p.Lives)
-	}
 	w.sampler.Phase(p.Name, p.Progress)
-}
-
-// clients is a sample.Source: what the clients of all roles of a name do, in one phase after the other.
-type clients struct {
-	group string
-
-	mu     sync.Mutex // guards what follows
-	live   []*run.Live
-	before run.Counts // of the phases that have ended
-	tick   *hdrhistogram.Histogram
-}
-
-// follow goes on with the clients of a phase.
-func (c *clients) follow(lives []*run.Live) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.before, c.live = c.counts(), nil
-	for _, l := range lives {
-		if l.Role == c.group {
-			c.live = append(c.live, l)
-		}
-	}
-}
-
-func (c *clients) counts() run.Counts {
-	sum := c.before
-	for _, l := range c.live {
-		n := l.Counts()
-		sum.Ops, sum.Calls, sum.Bytes = sum.Ops+n.Ops, sum.Calls+n.Calls, sum.Bytes+n.Bytes
-	}
-	return sum
-}
-
-// Name implements sample.Source.
-func (c *clients) Name() string { return strings.TrimSpace("clients " + c.group) }
-
-// Columns implements sample.Source.
-func (c *clients) Columns() []sample.Column { return sample.ClientColumns(c.group) }
-
-// Read implements sample.Source.
-func (c *clients) Read(values []float64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tick.Reset()
-	for _, l := range c.live {
-		l.Take(c.tick)
-	}
-	n := c.counts()
-	sample.ClientValues(values, n.Ops, n.Bytes, 0, c.tick)
 }

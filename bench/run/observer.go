@@ -4,19 +4,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bigset/bench/load"
 	"bigset/bench/result"
+	"bigset/bench/sample"
 	"bigset/bench/system"
 )
 
 // Observer watches a run. Its methods are called one at a time, by the goroutine that runs the phases, outside of measured time: what they do
 // makes the run longer and no figure worse. Embed Nobody for those that are not wanted.
 type Observer interface {
-	// Opened is told of each store when it was opened, and Closing when it is about to be closed: after Closing has returned it must not be used.
-	// Both are told of stores that are opened for a moment between phases, too.
-	Opened(At, system.System)
+	// Opened is told of each store when it was opened, with what the groups of its clients have done so far in the round, and Closing when it is
+	// about to be closed: after Closing has returned it must not be used. Both are told of stores that are opened for a moment between phases, too.
+	Opened(At, system.System, []*sample.Latencies)
 	Closing(system.System)
 	// PhaseBegan is told of a phase before its first operation, PhaseEnded after its last, with the rows of this round: none if it is not measured.
-	// After PhaseEnded the Lives of the phase stay as they are. A phase that fails has no end.
+	// After PhaseEnded the Roles of the phase stay as they are until the next one begins. A phase that fails has no end.
 	PhaseBegan(*Phase)
 	PhaseEnded(*Phase, []result.Row)
 }
@@ -25,7 +27,7 @@ type Observer interface {
 type Nobody struct{}
 
 // Opened implements Observer.
-func (Nobody) Opened(At, system.System) {}
+func (Nobody) Opened(At, system.System, []*sample.Latencies) {}
 
 // Closing implements Observer.
 func (Nobody) Closing(system.System) {}
@@ -52,7 +54,7 @@ type Phase struct {
 	Measured bool
 	Ops      int           // that it has, of all clients together; 0 if it ends by time or has none
 	Duration time.Duration // 0 if it ends by operations or has none
-	Lives    []*Live       // one for each role, in the order of the file
+	Roles    []load.Role   // one for each role, in the order of the file
 
 	epoch time.Time    // when the phase was made
 	began atomic.Int64 // how long after that it began; 0 is not yet
@@ -68,9 +70,10 @@ func (p *Phase) Progress() (done, of float64) {
 		}
 		return min(time.Since(p.epoch)-time.Duration(began), p.Duration).Seconds(), p.Duration.Seconds()
 	}
-	for _, l := range p.Lives {
-		if !l.Probe {
-			done += float64(l.Counts().Ops)
+	for _, role := range p.Roles {
+		if !role.Probe {
+			ops, _ := role.Ops()
+			done += float64(ops)
 		}
 	}
 	return min(done, float64(p.Ops)), float64(p.Ops)

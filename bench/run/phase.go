@@ -1,14 +1,14 @@
 package run
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"bigset/bench/load"
 	"bigset/bench/probe"
 	"bigset/bench/result"
 	"bigset/bench/spec"
@@ -19,26 +19,14 @@ import (
 type phase struct {
 	*stage
 	*spec.Phase
-	nth     int
 	show    *Phase
-	began   time.Time
-	clients []*client // probes left out
-	alone   bool      // one client acts at a time
-	writes  bool
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	until   time.Time // zero if the phase ends by operations
-	away    time.Duration
-	awayCPU time.Duration
+	clients *load.Clients
 }
 
 // phase runs a phase.
 func (s *stage) phase(nth int, spec *spec.Phase) error {
-	p := &phase{stage: s, Phase: spec, nth: nth}
-	p.ctx, p.cancel = context.WithCancel(s.ctx)
-	defer p.cancel()
-	if err := p.prepare(); err != nil {
+	p := &phase{stage: s, Phase: spec}
+	if err := p.prepare(nth); err != nil {
 		return err
 	}
 	s.o.Observer.PhaseBegan(p.show)
@@ -47,7 +35,7 @@ func (s *stage) phase(nth int, spec *spec.Phase) error {
 		return err
 	}
 	if len(p.Roles) > 0 {
-		s.note(nth, p.clients)
+		_ = p.clients.Note(s.stream) // a hash takes everything
 		s.timed = s.timed || p.show.Duration > 0
 	}
 	rows, err := p.rows(f)
@@ -75,90 +63,61 @@ func (p *phase) duration() time.Duration {
 }
 
 // prepare makes the clients.
-func (p *phase) prepare() error {
+func (p *phase) prepare(nth int) (err error) {
 	p.show = &Phase{epoch: time.Now(), At: p.stage.at, Name: p.Name, Row: p.w.Name, Measured: !p.Unmeasured, Duration: p.duration()}
 	if p.Name != mainPhase {
 		p.show.Row += "/" + p.Name
 	}
-	count := clientsOf(p.Phase)
-	if p.show.Duration == 0 && count > 0 {
+	if p.show.Duration == 0 && len(p.Roles) > 0 {
 		p.show.Ops = p.Ops.At(p.stage.at.Size)
 	}
-	p.alone = count <= 1
-	var probes []*client
-	for i := range p.Roles {
-		role := &p.Roles[i]
-		isProbe := role.Every != (spec.Count{})
-		live := newLive(role.Name, isProbe, role.Clients)
-		p.show.Lives = append(p.show.Lives, live)
-		for nth := range role.Clients {
-			c := newClient(p, role, nth, live.clients[nth])
-			if isProbe {
-				probes = append(probes, c)
-				continue
-			}
-			c.index = len(p.clients)
-			p.clients = append(p.clients, c)
-		}
-		for _, k := range role.Mix {
-			p.writes = p.writes || k.Kind.Writes()
-		}
+	if p.clients, err = load.NewClients(p.model, p.sys, p.groups, nth, p.show.Ops); err != nil {
+		return err
 	}
-	for i, c := range p.clients {
-		c.quota = p.show.Ops / count
-		if i < p.show.Ops%count {
-			c.quota++
-		}
-		for part := i; part < p.parts; part += count {
-			c.parts = append(c.parts, part)
-		}
-		if err := c.begin(uint64(i)); err != nil {
-			return err
-		}
-	}
-	for i, c := range probes {
-		c.parts, c.quota = p.clients[0].parts, -1
-		if err := c.begin(uint64(probeStream + i)); err != nil {
-			return err
-		}
-		p.clients[0].probes = append(p.clients[0].probes, c)
-	}
+	p.show.Roles = p.clients.Roles()
 	return nil
 }
-
-// probeStream is the number of a probe's random numbers, above those of all clients.
-const probeStream = 1 << 32
 
 // measured runs the clients and returns the figures of all.
 func (p *phase) measured() (f result.Figures, err error) {
 	runtime.GC()
-	before, err := p.sys.Usage()
+	before, open, err := p.prior()
 	if err != nil {
 		return f, err
 	}
 	cpu, began := cpuNow(), time.Now()
-	p.began = began
 	p.show.began.Store(max(1, int64(began.Sub(p.show.epoch))))
 	var end time.Time
 	var took time.Duration
 	busy := func() error {
-		if err := p.act(); err != nil {
+		if err := p.clients.Run(p.ctx, began, p.show.Duration); err != nil {
 			return err
 		}
+		if open != nil {
+			if err := open(); err != nil {
+				return err
+			}
+		}
 		if p.Compact {
-			if err := p.stage.compact(); err != nil {
+			if err := p.compact(); err != nil {
+				return err
+			}
+		}
+		if p.SpaceBack > 0 {
+			if err := p.spaceBack(before.Tables); err != nil {
 				return err
 			}
 		}
 		end = time.Now()
 		if p.Settle {
-			if end, err = p.sys.Settle(p.stage.ctx); err != nil {
+			if end, err = p.sys.Settle(p.ctx); err != nil {
 				return err
 			}
 		}
-		took, cpu = end.Sub(began)-p.away, cpuNow()-cpu-p.awayCPU
+		away, awayCPU := p.clients.Away()
+		took, cpu = end.Sub(began)-away, cpuNow()-cpu-awayCPU
 		if p.Rest { // what it does then is in the bytes, waiting for it is not in the time
-			return p.sys.RestFully(p.stage.ctx)
+			return p.sys.RestFully(p.ctx)
 		}
 		return nil
 	}
@@ -168,7 +127,7 @@ func (p *phase) measured() (f result.Figures, err error) {
 	} else {
 		most, err = watched(p.sys.Dir(), busy)
 	}
-	if err != nil || p.Unmeasured {
+	if err = errors.Join(err, p.clients.Clean()); err != nil || p.Unmeasured {
 		return f, err
 	}
 	after, err := p.sys.Usage()
@@ -180,6 +139,51 @@ func (p *phase) measured() (f result.Figures, err error) {
 	f.HeapBytes = new(probe.HeapBytes())
 	return f, nil
 }
+
+// prior returns what the store has written before the phase, and, if the phase is to open it, what does that.
+func (p *phase) prior() (before system.Usage, open func() error, err error) {
+	if p.Reopen != "" { // a store counts from when it was opened
+		open, err = p.shut(p.Reopen, p.strategy)
+		return before, open, err
+	}
+	before, err = p.sys.Usage()
+	return before, nil, err
+}
+
+const (
+	spaceMin  = 16 << 10 // bytes of tables that hold no elements
+	spaceWait = 2 * time.Minute
+)
+
+// spaceBack waits until of so many bytes of tables the share that the phase wants is free. Systems that give nothing back by themselves are
+// asked to.
+func (p *phase) spaceBack(before uint64) error {
+	if p.system != spec.Bigset {
+		if err := p.compact(); err != nil {
+			return err
+		}
+	}
+	most := max(spaceMin, uint64(float64(before)*(1-p.SpaceBack)))
+	for began := time.Now(); ; {
+		u, err := p.sys.Usage()
+		switch {
+		case err != nil:
+			return err
+		case u.Tables <= most:
+			return nil
+		case time.Since(began) > spaceWait:
+			return fmt.Errorf("%w: tables still take %d bytes of %d after %v: space-back %.4g%%", ErrWrong, u.Tables, before, spaceWait, 100*p.SpaceBack)
+		}
+		select {
+		case <-p.ctx.Done():
+			return p.ctx.Err()
+		case <-time.After(system.RestPoll):
+		}
+	}
+}
+
+// single reports whether the phase does one thing that no client does.
+func (p *phase) single() bool { return len(p.Roles) == 0 && (p.Compact || p.Reopen != "") }
 
 // removes reports whether bytes may come and go in the phase.
 func (p *phase) removes() bool {
@@ -193,55 +197,26 @@ func (p *phase) removes() bool {
 	return p.Compact
 }
 
-// act lets all clients act until they have ended.
-func (p *phase) act() error {
-	if p.show.Duration > 0 {
-		p.until = p.began.Add(p.show.Duration)
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(p.clients))
-	for i, c := range p.clients {
-		wg.Go(func() {
-			if errs[i] = c.run(); errs[i] != nil {
-				p.cancel() // the others need not go on
-			}
-		})
-	}
-	wg.Wait()
-	if err := p.stage.ctx.Err(); err != nil {
-		return err
-	}
-	var first error // a client that was cancelled says less than the one that failed
-	for i, err := range errs {
-		if err != nil && (first == nil || first == context.Canceled) {
-			if first = err; err != context.Canceled {
-				first = fmt.Errorf("client %d: %w", i+1, err)
-			}
-		}
-	}
-	return first
-}
-
 // figures fills in the figures of speed of all roles but probes.
 func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
-	var all Counts
-	h := result.NewHistogram()
-	for _, l := range p.show.Lives {
-		if !l.Probe {
-			all.add(l.Counts())
-			h.Merge(l.all())
+	total, h := uint64(0), result.NewHistogram()
+	for _, role := range p.show.Roles {
+		if !role.Probe {
+			ops, _ := role.Ops()
+			total += ops
+			h.Merge(role.Total())
 		}
 	}
 	if len(p.Roles) == 0 {
-		if !p.Compact {
+		if !p.single() {
 			return
 		}
-		all.Ops = 1
+		total = 1
 		_ = h.RecordValue(int64(min(took, result.LatencyMax))) // it is in range
 	}
-	f.Ops, f.OpsPerSecond = all.Ops, float64(all.Ops)/max(took, 1).Seconds()
-	if _, known := probe.CPUTime(); known && all.Ops > 0 {
-		f.CPUMicros = new(result.Micros(cpu) / float64(all.Ops))
+	f.Ops, f.OpsPerSecond = total, float64(total)/max(took, 1).Seconds()
+	if _, known := probe.CPUTime(); known && total > 0 {
+		f.CPUMicros = new(result.Micros(cpu) / float64(total))
 	}
 	f.Latencies(h)
 	if p.Beside != "" && p.speeds[p.Beside] > 0 {
@@ -259,7 +234,7 @@ func (p *phase) wrote(f *result.Figures, before, after system.Usage, most uint64
 	if most > 0 {
 		f.BytesPeak = new(max(most, after.Tables))
 	}
-	if len(p.Roles) == 0 && !p.Compact {
+	if len(p.Roles) == 0 && !p.single() {
 		return
 	}
 	d := after.Since(before)
@@ -269,14 +244,15 @@ func (p *phase) wrote(f *result.Figures, before, after system.Usage, most uint64
 	if after.Counted {
 		f.Stalls, f.KeysTabled = new(d.Stalls), new(d.KeysTabled)
 	}
-	if user := p.userBytes(); p.writes && user > 0 {
+	if user := p.userBytes(); p.clients.Writes() && user > 0 {
 		f.WriteAmp = new(float64(written) / float64(user))
 	}
 }
 
 func (p *phase) userBytes() (n uint64) {
-	for _, l := range p.show.Lives {
-		n += l.Counts().Bytes
+	for _, role := range p.show.Roles {
+		_, bytes := role.Ops()
+		n += bytes
 	}
 	return n
 }
@@ -292,9 +268,9 @@ func (p *phase) rows(f result.Figures) (rows []result.Row, err error) {
 		return nil, err
 	}
 	all := result.NewHistogram()
-	for _, l := range p.show.Lives {
-		if !l.Probe {
-			all.Merge(l.all())
+	for _, role := range p.show.Roles {
+		if !role.Probe {
+			all.Merge(role.Total())
 		}
 	}
 	add := func(row result.Row, f result.Figures, h *hdrhistogram.Histogram) {
@@ -303,18 +279,20 @@ func (p *phase) rows(f result.Figures) (rows []result.Row, err error) {
 		rows = append(rows, row)
 	}
 	add(row, f, all)
-	for _, l := range p.show.Lives {
-		if l.Role == "" {
+	for _, role := range p.show.Roles {
+		if role.Name == "" {
 			continue
 		}
 		part := row
-		part.Workload += "/" + l.Role
-		h, n := l.all(), l.Counts().Ops
+		part.Workload += "/" + role.Name
+		h := role.Total()
+		n, _ := role.Ops()
 		g := result.Figures{Ops: n, BytesOnDisk: f.BytesOnDisk}
 		switch {
-		case l.Probe:
-			g.OpsPerSecond = float64(n) / max(p.away, 1).Seconds()
-			if len(p.clients[0].probes) > 1 { // it had only some of that time
+		case role.Probe:
+			away, _ := p.clients.Away()
+			g.OpsPerSecond = float64(n) / max(away, 1).Seconds()
+			if p.clients.Probes() > 1 { // it had only some of that time
 				g.OpsPerSecond = float64(n) / max(time.Duration(h.Mean()*float64(h.TotalCount())), 1).Seconds()
 			}
 		case f.Ops > 0:

@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"bigset/bench/result"
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 )
@@ -206,11 +205,15 @@ type watching struct {
 	began  []string
 	ended  []string
 	open   int
-	counts Counts
+	ops    uint64
 	taken  int64
+	groups []*sample.Latencies
 }
 
-func (w *watching) Opened(At, system.System) { w.open++ }
+func (w *watching) Opened(_ At, _ system.System, groups []*sample.Latencies) {
+	w.open++
+	w.groups = groups
+}
 
 func (w *watching) Closing(s system.System) {
 	w.open--
@@ -222,12 +225,11 @@ func (w *watching) Closing(s system.System) {
 func (w *watching) PhaseBegan(p *Phase) {
 	w.began = append(w.began, p.Name)
 	go func() {
-		h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
 		for range 20 {
 			w.mu.Lock()
-			for _, l := range p.Lives {
-				l.Take(h)
-				l.Counts()
+			for _, role := range p.Roles {
+				role.Read(make([]float64, len(role.Columns())))
+				role.Ops()
 			}
 			p.Progress()
 			w.mu.Unlock()
@@ -238,12 +240,13 @@ func (w *watching) PhaseBegan(p *Phase) {
 
 func (w *watching) PhaseEnded(p *Phase, rows []result.Row) {
 	w.ended = append(w.ended, p.Name)
-	h := hdrhistogram.New(1, int64(result.LatencyMax), 3)
-	for _, l := range p.Lives {
-		w.counts.add(l.Counts())
-		h.Merge(l.all())
+	for _, role := range p.Roles {
+		ops, _ := role.Ops()
+		w.ops += ops
+		if p.Name == "look" { // its operations are of one element each
+			w.taken += role.Total().TotalCount() - int64(ops)
+		}
 	}
-	w.taken += h.TotalCount()
 	if (len(rows) > 0) != p.Measured {
 		panic("rows of an unmeasured phase")
 	}
@@ -258,8 +261,10 @@ func TestObserver(t *testing.T) {
 	if len(o.began) != len(w.Phases) || !slices.Equal(o.began, o.ended) || o.open != 0 {
 		t.Errorf("began %v, ended %v, %d stores are open", o.began, o.ended, o.open)
 	}
-	if o.taken != int64(o.counts.Calls) || o.taken == 0 {
-		t.Errorf("%d latencies of %d calls", o.taken, o.counts.Calls)
+	values := make([]float64, len(o.groups[0].Columns()))
+	o.groups[0].Read(values)
+	if o.taken != 0 || o.ops == 0 || values[0] != float64(o.ops) || len(o.groups) != 1 {
+		t.Errorf("%d latencies more than calls, %d operations in all phases, a sampler sees %v", o.taken, o.ops, values)
 	}
 	for _, r := range rows {
 		if r.P50 == nil || r.Ops == 0 {
@@ -335,6 +340,9 @@ func TestResume(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], "round 3 of 3") || len(rows) != 1 || len(rows[0].Rounds) != 3 {
 		t.Errorf("did %v, got %d rounds", said, len(rows[0].Rounds))
 	}
+	if _, err := tiny(t, w, Options{Sizes: []int{200}, Rounds: 3, Seed: 2, Unfinished: last}); !errors.Is(err, ErrWrong) {
+		t.Errorf("rounds of other operations: got %v", err)
+	}
 }
 
 // TestJudge: verdicts of a ratio, of a difference, of the smallest row, and of figures that nobody knows.
@@ -375,18 +383,6 @@ assert:
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// TestNumbers: an element tells its number.
-func TestNumbers(t *testing.T) {
-	for _, e := range []spec.Elements{{MinBytes: 16, MaxBytes: 16}, {MinBytes: 8, MaxBytes: 64}, {MinBytes: 20, MaxBytes: 30, Ascending: true}, {MinBytes: 8, MaxBytes: 8, Ascending: true}} {
-		n := names{7, e}
-		for _, number := range []uint64{0, 1, 77, 1 << 33} {
-			if got, ok := n.number(n.append(nil, number)); !ok || got != number {
-				t.Errorf("%+v: got %d, %v, want %d", e, got, ok, number)
-			}
-		}
 	}
 }
 
@@ -496,6 +492,41 @@ func TestBadOptions(t *testing.T) {
 	} {
 		if _, err := tiny(t, w, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// ends is an Observer of what the clients of phases have done.
+type ends struct {
+	Nobody
+	counts map[string][3]uint64 // operations, calls, bytes
+}
+
+func (e ends) PhaseEnded(p *Phase, _ []result.Row) {
+	ops, bytes := p.Roles[0].Ops()
+	e.counts[p.Name] = [3]uint64{ops, uint64(p.Roles[0].Total().TotalCount()), bytes}
+}
+
+// Elements count, whatever the batch: an exchange of one element for another counts 2, one of two counts 4.
+func TestElementsCount(t *testing.T) {
+	w := parse(t, `
+name: counted
+about: exchanges of one and of two elements
+size: 100
+phases:
+  - {name: load, ops: 100%, mix: {add: 1}, batch: 10}
+  - {name: one, ops: 20, mix: {exchange: 1}}
+  - {name: two, ops: 20, mix: {exchange: 1}, batch: 2}
+`)
+	got := ends{counts: map[string][3]uint64{}}
+	if _, err := tiny(t, w, Options{Observer: got, Sizes: []int{100}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][3]uint64{
+		"load": {100, 10, 1600}, "one": {20, 10, 320}, "two": {20, 5, 320},
+	} {
+		if got.counts[name] != want {
+			t.Errorf("%s: got %+v, want %+v", name, got.counts[name], want)
 		}
 	}
 }

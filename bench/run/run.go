@@ -140,8 +140,8 @@ func onlyBigset(w *spec.Workload) string {
 			if r.Context == spec.Wide {
 				return "wide contexts"
 			}
-			if slices.ContainsFunc(r.Mix, func(s spec.Share) bool { return s.Kind == spec.Live }) {
-				return "a count of live dots"
+			if i := slices.IndexFunc(r.Mix, func(s spec.Share) bool { return s.Kind.OnlyBigset() }); i >= 0 {
+				return "operations of the kind " + string(r.Mix[i].Kind)
 			}
 		}
 	}
@@ -226,7 +226,7 @@ type runner struct {
 	root   string
 	stores int // folders made
 	rows   result.Collector
-	hashes map[string]string // of the operations of rows, whatever the system
+	hashes map[string]string // of the operations of rows, whatever the system and the round, also of rounds that the run goes on from
 }
 
 // all runs all rounds of all sizes.
@@ -241,6 +241,11 @@ func (r *runner) all() error {
 			return err
 		}
 		skip = u.Done
+		for i := range u.Rows {
+			if err := r.sameOps(&u.Rows[i]); err != nil {
+				return fmt.Errorf("run: the rounds to go on from: %w", err)
+			}
+		}
 	}
 	total := 0
 	for _, size := range r.o.Sizes {
@@ -330,7 +335,11 @@ func (r *runner) sameOps(row *result.Row) error {
 	}
 	key := row.Workload + " " + strconv.Itoa(row.Elements)
 	if had, ok := r.hashes[key]; ok && had != row.StreamHash {
-		return fmt.Errorf("%w: operations of %s: their hash is %s, and was %s in another round or of another system", ErrWrong, row.Workload, row.StreamHash, had)
+		where := "in another round or on another system"
+		if r.o.Unfinished != nil {
+			where += ", or in the rounds that this run goes on from, which then belong to another run"
+		}
+		return fmt.Errorf("%w: %s did other operations: their hash is %s, and was %s %s", ErrWrong, row.Workload, row.StreamHash, had, where)
 	}
 	r.hashes[key] = row.StreamHash
 	return nil

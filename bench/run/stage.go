@@ -7,125 +7,31 @@ import (
 	"fmt"
 	"hash"
 	"os"
-	"slices"
-	"sync/atomic"
 
+	"bigset/bench/load"
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 	"bigset/compaction"
 )
 
-// stage is a system that runs the phases of a round: its store, and what is known of the elements in it. One goroutine uses it; while a phase
-// runs, each client uses the populations of its own parts.
+// stage is a system that runs the phases of a round: its store, and the model of it. One goroutine uses it.
 type stage struct {
 	*runner
 	contender
-	at    At
-	sys   system.System
-	names names
-
-	// The elements of each set are in parts, whatever a phase's clients are: those of part j have the numbers base + i*parts + j. Each client of a
-	// phase owns some of the parts, all clients as many.
-	sets, parts int
-	base        uint64
-	pops        []*population // of set s and part j at s*parts+j; nil where nothing was added
-	cursors     []map[int]int // by part and set, of choosers that go on from phase to phase
-
-	dots    bool        // of elements, are kept
-	deletes bool        // raw Pebble deletes what is removed
-	stale   atomic.Bool // the system may have more keys than elements live: raw Pebble that notes removes alone
+	at     At
+	sys    system.System
+	model  *load.Model
+	groups []*sample.Latencies // of clients
 
 	stream hash.Hash          // of all operations
 	timed  bool               // a phase has ended by time: its operations, and those after it, are not the same in each run
 	speeds map[string]float64 // of phases in this round
 }
 
-// partsMax is the greatest number of parts where each client gets as many as others.
-const partsMax = 1024
-
 func newStage(r *runner, c contender, at At) *stage {
-	s := &stage{runner: r, contender: c, at: at, names: names{r.o.Seed, r.w.Elements}, stream: sha256.New(), speeds: map[string]float64{}}
-	s.sets, s.parts = max(1, r.w.Sets.Count.At(at.Size)), 1
-	most := 1
-	for i := range r.w.Phases {
-		n := clientsOf(&r.w.Phases[i])
-		most = max(most, n)
-		if s.parts <= partsMax {
-			s.parts = s.parts / gcd(s.parts, max(1, n)) * max(1, n)
-		}
-		for _, role := range r.w.Phases[i].Roles {
-			s.deletes = s.deletes || slices.ContainsFunc(role.Mix, func(k spec.Share) bool { return k.Kind == spec.Take })
-			s.dots = s.dots || role.ByDot && c.system == spec.Pebble
-			for _, k := range role.Mix {
-				replaces := k.Kind == spec.Replace || k.Kind == spec.Remove || k.Kind == spec.Exchange
-				s.dots = s.dots || replaces && (role.Context == spec.Narrow || role.Context == "" || c.system != spec.Bigset)
-			}
-		}
-	}
-	if s.parts > partsMax {
-		s.parts = most
-	}
-	s.deletes = s.deletes || slices.Contains(r.w.Strategies, compaction.PointDeletes().Name())
-	s.forget()
-	return s
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
-// clientsOf returns how many clients a phase has, without probes.
-func clientsOf(p *spec.Phase) (n int) {
-	for _, role := range p.Roles {
-		if role.Every == (spec.Count{}) {
-			n += role.Clients
-		}
-	}
-	return n
-}
-
-// forget begins without elements. Those that come get other numbers.
-func (s *stage) forget() {
-	last := uint64(0)
-	for _, p := range s.pops {
-		if p != nil {
-			last = max(last, p.next)
-		}
-	}
-	s.base += last * uint64(s.parts)
-	s.pops = make([]*population, s.sets*s.parts)
-	s.cursors = make([]map[int]int, s.parts)
-	s.stale.Store(false)
-}
-
-// population returns that of a set and part.
-func (s *stage) population(set, part int) *population {
-	p := s.pops[set*s.parts+part]
-	if p == nil {
-		p = newPopulation(s.dots)
-		s.pops[set*s.parts+part] = p
-	}
-	return p
-}
-
-// live returns how many elements a set has.
-func (s *stage) live(set int) (n int) {
-	for _, p := range s.pops[set*s.parts : (set+1)*s.parts] {
-		if p != nil {
-			n += p.live
-		}
-	}
-	return n
-}
-
-func (s *stage) setName(set int) string {
-	if s.sets == 1 {
-		return system.SetName
-	}
-	return fmt.Sprintf("%s-%07d", system.SetName, set)
+	return &stage{runner: r, contender: c, at: at, model: load.NewModel(r.w, c.system, at.Size, r.o.Seed), groups: load.Groups(r.w),
+		stream: sha256.New(), speeds: map[string]float64{}}
 }
 
 // run runs all phases on a store of its own.
@@ -145,14 +51,10 @@ func (s *stage) run() (err error) {
 			return fmt.Errorf("phase %s: %w", p.Name, err)
 		}
 	}
-	total := 0
-	for set := range s.sets {
-		total += s.live(set)
-	}
-	if total > verifyMax {
+	if s.model.Live() > verifyMax {
 		return nil
 	}
-	return s.verify(verifySets)
+	return s.model.Verify(s.sys, verifySets)
 }
 
 const (
@@ -165,7 +67,7 @@ func (s *stage) options(strategy string, before system.System) (system.Options, 
 	st := &s.w.Store
 	o := system.Options{
 		MemTableBytes: st.MemTableBytes, CacheBytes: st.CacheBytes, SetCacheBytes: st.SetCacheBytes, Sync: st.Sync || s.o.Sync,
-		Warm: st.Warm && before == nil, OpenContexts: st.OpenContexts, Deletes: s.deletes, Pebble: st.Pebble, Before: before,
+		Warm: st.Warm && before == nil, OpenContexts: st.OpenContexts, Deletes: s.model.Deletes(), ReadsClocks: st.SetCacheBytes > 0, Pebble: st.Pebble, Before: before,
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = s.o.MemTableBytes
@@ -187,7 +89,7 @@ func (s *stage) options(strategy string, before system.System) (system.Options, 
 		if st.Record == compaction.Set.String() {
 			o.Record = compaction.Set
 		}
-	case s.system != spec.Bigset && s.deletes:
+	case s.system != spec.Bigset && s.model.Deletes():
 		o.Record = compaction.Set // the classical way
 	default:
 		if strategy == "" {
@@ -224,7 +126,7 @@ func (s *stage) open(strategy, dir string, before system.System) error {
 	if s.o.wrap != nil {
 		s.sys = s.o.wrap(s.sys)
 	}
-	s.o.Observer.Opened(s.at, s.sys)
+	s.o.Observer.Opened(s.at, s.sys, s.groups)
 	return nil
 }
 
@@ -255,24 +157,26 @@ func (s *stage) step(step spec.Step) error {
 		return err
 	case spec.StepCompact:
 		return s.compact()
-	case spec.StepRestart:
-		return s.reopen(s.strategy)
-	case spec.StepKill:
-		return s.kill()
+	case spec.StepRestart, spec.StepKill:
+		open, err := s.shut(step, s.strategy)
+		if err != nil {
+			return err
+		}
+		return open()
 	case spec.StepVerify:
-		return s.verify(s.sets)
+		return s.model.Verify(s.sys, 0)
 	case spec.StepDrop:
-		for set := range s.sets {
-			if err := s.sys.Drop(s.setName(set)); err != nil {
+		for _, set := range s.model.Sets() {
+			if err := s.sys.Drop(set); err != nil {
 				return err
 			}
 		}
-		s.forget()
+		s.model.Forget()
 		return nil
 	case spec.StepBottom:
 		return s.bottom()
 	case spec.StepEmpty:
-		s.forget()
+		s.model.Forget()
 		if err := s.discard(); err != nil {
 			return err
 		}
@@ -284,8 +188,8 @@ func (s *stage) step(step spec.Step) error {
 }
 
 func (s *stage) compact() error {
-	for set := range s.sets {
-		if err := s.sys.Compact(s.ctx, s.setName(set)); err != nil {
+	for _, set := range s.model.Sets() {
+		if err := s.sys.Compact(s.ctx, set); err != nil {
 			return err
 		}
 	}
@@ -294,25 +198,27 @@ func (s *stage) compact() error {
 
 // reopen closes the store in order and opens it with a strategy.
 func (s *stage) reopen(strategy string) error {
-	before := s.sys
-	if err := s.close(); err != nil {
-		s.sys = nil
+	open, err := s.shut(spec.StepRestart, strategy)
+	if err != nil {
 		return err
 	}
-	s.sys = nil
-	return s.open(strategy, before.Dir(), before)
+	return open()
 }
 
-// kill goes on with what the disk would hold after a crash.
-func (s *stage) kill() error {
-	before, dir := s.sys, s.folder()
-	if err := before.Checkpoint(s.ctx, dir); err != nil {
-		return err
+// shut closes the store in order, or has it killed, and returns what opens what the disk would hold then.
+func (s *stage) shut(by spec.Step, strategy string) (open func() error, err error) {
+	before, dir := s.sys, s.sys.Dir()
+	if by == spec.StepKill {
+		dir = s.folder()
+		if err := before.Checkpoint(s.ctx, dir); err != nil {
+			return nil, err
+		}
+		err = s.discard()
+	} else {
+		err = s.close()
 	}
-	if err := s.discard(); err != nil {
-		return err
-	}
-	return s.open(s.strategy, dir, before)
+	s.sys = nil
+	return func() error { return s.open(strategy, dir, before) }, err
 }
 
 // bottom brings everything to the bottommost level.
@@ -328,9 +234,6 @@ func (s *stage) bottom() error {
 	return s.reopen(s.strategy)
 }
 
-// freshBatch is how many elements a batch has when a fresh store is loaded.
-const freshBatch = 1000
-
 // fresh goes on with a new store that has the elements that live.
 func (s *stage) fresh() error {
 	if err := s.discard(); err != nil {
@@ -339,68 +242,11 @@ func (s *stage) fresh() error {
 	if err := s.open(s.strategy, s.folder(), nil); err != nil {
 		return err
 	}
-	size := freshBatch
-	if s.system == spec.Blob {
-		size = s.at.Size // it would be rewritten with each batch
+	if err := s.model.Fill(s.ctx, s.sys); err != nil {
+		return err
 	}
-	var c system.Change
-	var arena []byte
-	for set := range s.sets {
-		h := s.sys.Set(s.setName(set))
-		for part := range s.parts {
-			p := s.pops[set*s.parts+part]
-			for from := 0; p != nil && from < p.live; from += len(c.Fresh) {
-				if err := s.ctx.Err(); err != nil {
-					return err
-				}
-				arena, c.Fresh, c.FreshDots = arena[:0], c.Fresh[:0], c.FreshDots[:0]
-				for rank := from; rank < min(p.live, from+size); rank++ {
-					at := len(arena)
-					arena = s.names.append(arena, s.number(p.seq(p.at(rank)), part))
-					c.Fresh, c.FreshDots = append(c.Fresh, arena[at:len(arena):len(arena)]), append(c.FreshDots, 0)
-				}
-				if err := h.Change(&c); err != nil {
-					return err
-				}
-				for i, dot := range c.FreshDots {
-					p.setDot(p.at(from+i), dot)
-				}
-			}
-		}
-	}
-	s.stale.Store(false)
 	_, err := s.sys.Settle(s.ctx)
 	return err
-}
-
-// number returns the number of an element of a part.
-func (s *stage) number(seq uint64, part int) uint64 {
-	return s.base + seq*uint64(s.parts) + uint64(part)
-}
-
-// verify proves the store right, and compares the number of elements of so many sets.
-func (s *stage) verify(sets int) error {
-	if s.stale.Load() {
-		return nil // it was not asked to forget what was removed
-	}
-	step := max(1, s.sets/max(1, sets))
-	for set := 0; set < s.sets; set += step {
-		n := s.live(set)
-		if n == 0 && !slices.ContainsFunc(s.pops[set*s.parts:(set+1)*s.parts], func(p *population) bool { return p != nil }) {
-			continue // it was never made
-		}
-		if err := s.sys.Verify(s.setName(set), n); err != nil {
-			return fmt.Errorf("set %s: %w", s.setName(set), err)
-		}
-	}
-	return nil
-}
-
-// note takes the operations of a phase's clients into the hash of all.
-func (s *stage) note(phase int, clients []*client) {
-	for _, c := range clients {
-		_, _ = fmt.Fprintf(s.stream, "%d %d %d %x\n", phase, c.index, c.done, c.hash)
-	}
 }
 
 // hashDigits is how much of the hash is shown.

@@ -19,6 +19,7 @@ type State string
 const (
 	Met      State = "met"
 	Missed   State = "missed"
+	Shown    State = "shown"     // there is nothing to reach
 	NoFigure State = "no figure" // a row or a figure is missing: the system did not run, or does not know it
 )
 
@@ -85,13 +86,13 @@ func other(list []*result.Row, a spec.Assertion, of *result.Row) *result.Row {
 func judge(a spec.Assertion, of, to *result.Row) Verdict {
 	v := Verdict{Assertion: a, State: NoFigure, Elements: of.Elements, Low: math.Inf(1), High: math.Inf(-1)}
 	var known bool
-	v.Value, known = value(a, &of.Figures, &to.Figures)
+	v.Value, known = value(a, &of.Figures, &to.Figures, of.Elements, to.Elements)
 	for i := range of.Rounds {
 		beside := &result.Figures{}
 		if i < len(to.Rounds) {
 			beside = &to.Rounds[i]
 		}
-		if x, ok := value(a, &of.Rounds[i], beside); ok {
+		if x, ok := value(a, &of.Rounds[i], beside, of.Elements, to.Elements); ok {
 			v.Low, v.High = min(v.Low, x), max(v.High, x)
 		}
 	}
@@ -102,19 +103,21 @@ func judge(a spec.Assertion, of, to *result.Row) Verdict {
 		v.Low, v.High = v.Value, v.Value
 	}
 	v.State = Missed
-	if a.AtMost && v.Value <= a.Limit || !a.AtMost && v.Value >= a.Limit {
+	if a.Shown {
+		v.State = Shown
+	} else if a.AtMost && v.Value <= a.Limit || !a.AtMost && v.Value >= a.Limit {
 		v.State = Met
 	}
 	return v
 }
 
 // value returns what an assertion is about, and whether it is known.
-func value(a spec.Assertion, of, to *result.Figures) (float64, bool) {
-	x, ok := figure(of, a.Of.Figure)
+func value(a spec.Assertion, of, to *result.Figures, ofSize, toSize int) (float64, bool) {
+	x, ok := figure(of, a.Of.Figure, ofSize)
 	if !ok || a.To == (spec.Ref{}) {
 		return x, ok
 	}
-	y, ok := figure(to, a.To.Figure)
+	y, ok := figure(to, a.To.Figure, toSize)
 	switch {
 	case !ok:
 		return 0, false
@@ -130,8 +133,8 @@ const (
 	garbageShare = 0.3
 )
 
-// figure returns a figure by its name in spec.Figures, and whether it is known.
-func figure(f *result.Figures, name string) (float64, bool) {
+// figure returns a figure of a row of that size by its name in spec.Figures, and whether it is known.
+func figure(f *result.Figures, name string, size int) (float64, bool) {
 	all := figures(f)
 	get := func(names ...string) (values []float64, ok bool) {
 		for _, n := range names {
@@ -156,6 +159,24 @@ func figure(f *result.Figures, name string) (float64, bool) {
 			return 0, false
 		}
 		return v[0] / max(garbageMin, garbageShare*v[1]), true
+	case "bytes_direct":
+		v, ok := get("bytes_wal", "bytes_flush")
+		if !ok {
+			return 0, false
+		}
+		return v[0] + v[1], true
+	case "seconds":
+		v, ok := get("ops", "ops_per_s")
+		if !ok || v[1] == 0 {
+			return 0, false
+		}
+		return v[0] / v[1], true
+	case "heap_each":
+		v, ok := get("heap_bytes")
+		if !ok {
+			return 0, false
+		}
+		return v[0] / float64(max(1, size)), true
 	}
 	v, ok := all[name]
 	return v, ok

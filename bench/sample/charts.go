@@ -15,8 +15,9 @@ func Sections(runs []*Series) []report.Section {
 	c := charts{runs: runs}
 	list := []report.Section{
 		{Title: "Throughput and latency", Charts: c.clients()},
-		{Title: "Bytes written", Text: "Bytes a second by their cause; the areas of a run add up.", Charts: slices.Concat(
-			c.stacks("Bytes written", causes, ""), c.line("Write amplification", WriteAmp))},
+		{Title: "Bytes written", Text: "Bytes a second by their cause; the areas of a run add up. Beside them is what the system counted for the process and the device.", Charts: slices.Concat(
+			c.stacks("Bytes written", causes, ""), c.line("Bytes the process wrote to disks", IOWritten), c.line("Bytes the device wrote", DiskWritten),
+			c.line("Write amplification", WriteAmp))},
 		{Title: "What is dead, and space", Charts: slices.Concat(
 			c.line("Dead keys in tables", KeysDead), c.line("Live keys", KeysLive), c.line("Tombstones in memory", TombstoneBytes), c.line("Deletes in tables", Deletes),
 			c.line("Keys left out by the filter", FilterDrops), c.line("Space amplification", SpaceAmp), c.line("Tables", TableBytes), c.line("All files", StoreBytes))},
@@ -28,8 +29,7 @@ func Sections(runs []*Series) []report.Section {
 			c.line("Share of time in which writes were stalled", Stalled), c.line("Stalls", Stalls), c.line("Block cache hits", CacheHit), c.line("Memtables", MemTableBytes))},
 		{Title: "Process and machine", Charts: slices.Concat(
 			c.line("CPU", CPU), c.line("Cores stolen by the host", MachineStolen), c.line("Load", MachineLoad), c.line("Resident memory", Resident), c.line("Go heap", Heap),
-			c.line("Bytes the process wrote to disks", IOWritten), c.line("Bytes the process read from disks", IORead),
-			c.line("Bytes the device wrote", DiskWritten), c.line("Bytes the device read", DiskRead), c.line("Share of time in which the device was busy", DiskBusy))},
+			c.line("Bytes the process read from disks", IORead), c.line("Bytes the device read", DiskRead), c.line("Share of time in which the device was busy", DiskBusy))},
 	}
 	if text := c.skipped(); text != "" {
 		list[0].Text = text
@@ -153,21 +153,8 @@ func (c charts) clients() (list []report.Chart) {
 		for _, p := range []struct{ title, name string }{{"p50", "p50"}, {"p99", "p99"}, {"p99.9", "p999"}, {"greatest", "max"}} {
 			list = slices.Concat(list, c.line("Latency"+of+", "+p.title, inGroup(g, p.name)))
 		}
-		if slices.ContainsFunc(c.runs, func(r *Series) bool { return r.greatestOf(inGroup(g, "errors")) > 0 }) {
-			list = slices.Concat(list, c.line("Errors"+of, inGroup(g, "errors")))
-		}
 	}
 	return list
-}
-
-func (s *Series) greatestOf(name string) (most float64) {
-	y, _, high := s.Values(name)
-	for _, v := range append(y, high...) {
-		if v > most {
-			most = v
-		}
-	}
-	return most
 }
 
 // marks returns the marks of a run that is alone. Several runs reach their phases at different times: the charts of each have its own.

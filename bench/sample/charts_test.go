@@ -14,15 +14,16 @@ import (
 // run is a series with some of the columns that charts know.
 func run(name string, points, bound int, rewriter bool) *sample.Series {
 	s := &sample.Series{Name: name, Bound: bound, Marks: []sample.Mark{{At: 2, Text: "main"}}, Columns: []sample.Column{
-		{Name: "ops", Unit: "op", Growth: true}, {Name: "p99", Unit: "us"}, {Name: "errors", Unit: "op", Growth: true},
+		{Name: "ops", Unit: "op", Growth: true}, {Name: "p99", Unit: "us"},
 		{Name: sample.LogBytes, Unit: "B", Growth: true}, {Name: sample.RewriteBytes, Unit: "B", Growth: true}, {Name: sample.KeysDead, Unit: "keys"},
 		{Name: sample.Level(0, "bytes"), Unit: "B"}, {Name: sample.Level(6, "bytes"), Unit: "B"}, {Name: sample.CPU, Unit: "cpu", Growth: true}, {Name: sample.Stalled, Unit: "s", Growth: true},
+		{Name: sample.IOWritten, Unit: "B", Growth: true},
 	}}
 	for i := range points {
 		x := float64(i)
-		v := []float64{100 + x, 5, 0, 1000, math.NaN(), x, 10, 20 * x, 1.5, 0.1}
+		v := []float64{100 + x, 5, 1000, math.NaN(), x, 10, 20 * x, 1.5, 0.1, 2000}
 		if rewriter {
-			v[4] = 500
+			v[3] = 500
 		}
 		if i == 3 || i == 4 {
 			v[1] = math.NaN()
@@ -52,9 +53,10 @@ func TestSections(t *testing.T) {
 	want := `Throughput and latency: b: ticks skipped, for a figure was too slow to read: store 3, of 12.
   Operations (op/s) a1:10 b2:6
   Latency, p99 (us) a1:9 b2:6
-Bytes written: Bytes a second by their cause; the areas of a run add up.
+Bytes written: Bytes a second by their cause; the areas of a run add up. Beside them is what the system counted for the process and the device.
   Bytes written, a (B/s) log1:10
   Bytes written, b (B/s) log1:6 rewriter4:6
+  Bytes the process wrote to disks (B/s) a1:10 b2:6
 What is dead, and space: 
   Dead keys in tables (keys) a1:10 b2:6
 Shape of the store: The bytes of each level over time.

@@ -5,75 +5,109 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"bigset/bench/result"
 )
 
-// LatencyMax is the longest latency that is told from longer ones.
-const LatencyMax = 10 * time.Minute
+// tickDigits are the significant digits of the latencies of a tick. Those of a phase have three.
+const tickDigits = 2
 
-// Digits of latencies: of those of a tick, and of those of a whole run.
-const (
-	tickDigits = 2
-	runDigits  = 3
-)
-
-// Latencies are those of a group of clients, with what these have done. Each client records into a Recorder of its own, so that clients
-// never wait for each other. It is a Source, with these columns, after the group's name and a slash where it has one:
+// Latencies are those of a group of clients in one phase after the other, with what these have done. Each client records into a Recorder of its
+// own. Any number of goroutines may call its methods. It is a Source, with these columns, after the group's name and a slash where it has one:
 //
-//	ops, user_bytes       operations and the bytes that they named, as counters
-//	errors                operations that failed, as a counter
+//	ops, user_bytes       operations and the bytes that they named, as counters over all phases
 //	p50, p99, p999, max   µs, of the calls that ended since the last tick
 type Latencies struct {
 	group string
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards what follows, and is taken before the mu of a Recorder
 	recorders []*Recorder
-	tick      *hdrhistogram.Histogram
+	ops       uint64 // of phases that have ended
+	bytes     uint64
+
+	shared histograms
+}
+
+// histograms are those of all clients of a group. Recorders hold mu for the time in which a batch of latencies is counted.
+type histograms struct {
+	mu         sync.Mutex
+	phase      *hdrhistogram.Histogram
+	tick, idle *hdrhistogram.Histogram // since the last tick; idle is empty, the reader's
 }
 
 // NewLatencies returns the latencies of a group; it may have no name.
 func NewLatencies(group string) *Latencies {
-	return &Latencies{group: group, tick: newHistogram(tickDigits)}
-}
-
-func newHistogram(digits int) *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, int64(LatencyMax), digits)
+	newTick := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(result.LatencyMax), tickDigits) }
+	return &Latencies{group: group, shared: histograms{phase: result.NewHistogram(), tick: newTick(), idle: newTick()}}
 }
 
 // Recorder records what a client does. It holds a lock for some nanoseconds, for which only a reader ever makes it wait, and allocates
 // nothing. One goroutine at a time may record.
 type Recorder struct {
-	mu               sync.Mutex
-	all              *hdrhistogram.Histogram
-	tick, idle       *hdrhistogram.Histogram // since the last tick; idle is empty, the reader's
-	ops, bytes, errs uint64
-	_                [64]byte // recorders do not share a cache line
+	of *Latencies
+
+	mu    sync.Mutex
+	took  [batchMax]int64 // ns, of calls that are in no histogram yet
+	n     int
+	ops   uint64
+	bytes uint64
+	_     [64]byte // recorders do not share a cache line
 }
 
-// Recorder returns a recorder for a client. It takes 350 KB of memory.
-func (l *Latencies) Recorder() *Recorder {
-	r := &Recorder{all: newHistogram(runDigits), tick: newHistogram(tickDigits), idle: newHistogram(tickDigits)}
+// batchMax is how many latencies a recorder counts together: few enough to be no latency of their own.
+const batchMax = 64
+
+// Begin begins a phase with so many clients, and returns a recorder for each. Recorders of the phase before are of no use after it.
+func (l *Latencies) Begin(clients int) []*Recorder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recorders = append(l.recorders, r)
-	return r
+	ops, bytes := l.collect()
+	l.ops, l.bytes = l.ops+ops, l.bytes+bytes
+	l.shared.phase.Reset()
+	l.recorders = make([]*Recorder, clients)
+	for i := range l.recorders {
+		l.recorders[i] = &Recorder{of: l}
+	}
+	return l.recorders
+}
+
+// collect counts all latencies of the phase, and returns what was done in it. The caller holds mu.
+func (l *Latencies) collect() (ops, bytes uint64) {
+	for _, r := range l.recorders {
+		r.mu.Lock()
+		r.count()
+		ops, bytes = ops+r.ops, bytes+r.bytes
+		r.mu.Unlock()
+	}
+	return ops, bytes
 }
 
 // Record records a call that did so many operations and named so many bytes. For a client with a rate, took is since the call was due.
 func (r *Recorder) Record(took time.Duration, ops, bytes int) {
-	ns := int64(max(0, min(took, LatencyMax)))
 	r.mu.Lock()
-	_, _ = r.all.RecordValue(ns), r.tick.RecordValue(ns) // they are in range
+	if r.n == len(r.took) {
+		r.count()
+	}
+	r.took[r.n] = int64(max(0, min(took, result.LatencyMax)))
+	r.n++
 	r.ops += uint64(ops)
 	r.bytes += uint64(bytes)
 	r.mu.Unlock()
 }
 
-// Failed records a call that failed.
-func (r *Recorder) Failed() {
-	r.mu.Lock()
-	r.errs++
-	r.mu.Unlock()
+// count takes what was recorded into the histograms of the group. The caller holds mu.
+func (r *Recorder) count() {
+	h := &r.of.shared
+	h.mu.Lock()
+	for _, ns := range r.took[:r.n] {
+		_, _ = h.phase.RecordValue(ns), h.tick.RecordValue(ns) // they are in range
+	}
+	h.mu.Unlock()
+	r.n = 0
 }
+
+// Group returns the name of the group.
+func (l *Latencies) Group() string { return l.group }
 
 // Name implements Source.
 func (l *Latencies) Name() string {
@@ -84,56 +118,38 @@ func (l *Latencies) Name() string {
 }
 
 // Columns implements Source.
-func (l *Latencies) Columns() []Column { return ClientColumns(l.group) }
-
-// ClientColumns returns the columns of Latencies, for a Source of the clients of a group that records by other means.
-func ClientColumns(group string) []Column {
+func (l *Latencies) Columns() []Column {
 	c := []Column{
-		{Name: "ops", Unit: "op", Growth: true}, {Name: "user_bytes", Unit: "B", Growth: true}, {Name: "errors", Unit: "op", Growth: true},
+		{Name: "ops", Unit: "op", Growth: true}, {Name: "user_bytes", Unit: "B", Growth: true},
 		{Name: "p50", Unit: "us"}, {Name: "p99", Unit: "us"}, {Name: "p999", Unit: "us"}, {Name: "max", Unit: "us"},
 	}
-	if group != "" {
-		for i := range c {
-			c[i].Name = group + "/" + c[i].Name
-		}
+	for i := range c {
+		c[i].Name = inGroup(l.group, c[i].Name)
 	}
 	return c
-}
-
-// ClientValues sets the values of ClientColumns: what the clients did at all, and the latencies since the last tick, in nanoseconds.
-func ClientValues(values []float64, ops, bytes, errs uint64, tick *hdrhistogram.Histogram) {
-	values[0], values[1], values[2] = float64(ops), float64(bytes), float64(errs)
-	if tick.TotalCount() == 0 {
-		return
-	}
-	for i, percent := range []float64{50, 99, 99.9, 100} {
-		values[3+i] = micros(tick.ValueAtPercentile(percent))
-	}
 }
 
 // Read implements Source.
 func (l *Latencies) Read(values []float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tick.Reset()
-	var ops, bytes, errs uint64
-	for _, r := range l.recorders {
-		r.mu.Lock()
-		done := r.tick
-		r.tick, r.idle = r.idle, done
-		ops, bytes, errs = ops+r.ops, bytes+r.bytes, errs+r.errs
-		r.mu.Unlock()
-		if done.TotalCount() > 0 {
-			l.tick.Merge(done)
-			done.Reset()
-		}
+	ops, bytes := l.collect()
+	values[0], values[1] = float64(l.ops+ops), float64(l.bytes+bytes)
+	h := &l.shared
+	h.mu.Lock()
+	done := h.tick
+	h.tick, h.idle = h.idle, done
+	h.mu.Unlock()
+	if done.TotalCount() == 0 {
+		return
 	}
-	ClientValues(values, ops, bytes, errs, l.tick)
+	for i, percent := range []float64{50, 99, 99.9, 100} {
+		values[2+i] = result.Micros(time.Duration(done.ValueAtPercentile(percent)))
+	}
+	done.Reset()
 }
 
-func micros(ns int64) float64 { return float64(ns) / float64(time.Microsecond) }
-
-// Ops returns how many operations were recorded so far, and the bytes that they named.
+// Ops returns how many operations were recorded in this phase so far, and the bytes that they named.
 func (l *Latencies) Ops() (ops, bytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,27 +161,14 @@ func (l *Latencies) Ops() (ops, bytes uint64) {
 	return ops, bytes
 }
 
-// Total returns all latencies that were recorded, in nanoseconds with three significant digits.
+// Total returns a histogram of all latencies of this phase, in nanoseconds with three significant digits.
 func (l *Latencies) Total() *hdrhistogram.Histogram {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := newHistogram(runDigits)
-	for _, r := range l.recorders {
-		r.mu.Lock()
-		all.Merge(r.all)
-		r.mu.Unlock()
-	}
+	l.collect()
+	all := result.NewHistogram()
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	all.Merge(l.shared.phase)
 	return all
-}
-
-// Clear forgets all latencies: a phase begins. What the clients have done goes on to be counted.
-func (l *Latencies) Clear() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range l.recorders {
-		r.mu.Lock()
-		r.all.Reset()
-		r.tick.Reset()
-		r.mu.Unlock()
-	}
 }

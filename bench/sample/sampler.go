@@ -64,6 +64,7 @@ type Sampler struct {
 	feeds  []*feed
 	ratios []ratio
 	watch  *watcher
+	cuts   chan *cut
 	quit   chan struct{}
 	done   sync.WaitGroup
 	ending sync.Once
@@ -85,8 +86,17 @@ type feed struct {
 	spare   []float64 // where the next reading goes; nil while the source is read
 	skipped int
 
-	most []float64 // of each counter; a counter that falls stands still until it is above that again
-	at   []time.Time
+	// Of each counter: the most that it was, and its growth since a moment, of which the series has nothing yet. A counter that falls stands
+	// still until it is above the most again.
+	most, grown []float64
+	since       []time.Time
+}
+
+// cut is the beginning of a phase.
+type cut struct {
+	phase    string
+	progress func() (done, of float64)
+	made     chan struct{}
 }
 
 // reading is what a source said.
@@ -106,7 +116,7 @@ func Start(o Options) *Sampler {
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
-	s := &Sampler{opt: o, began: time.Now(), quit: make(chan struct{})}
+	s := &Sampler{opt: o, began: time.Now(), cuts: make(chan *cut), quit: make(chan struct{})}
 	s.series.Name, s.series.Bound = o.Name, o.Bound
 	for _, src := range o.Sources {
 		f := newFeed(src, len(s.series.Columns))
@@ -127,7 +137,7 @@ func Start(o Options) *Sampler {
 func newFeed(src Source, first int) *feed {
 	c := src.Columns()
 	f := &feed{source: src, columns: c, first: first, ask: make(chan []float64), answer: make(chan reading, 1), spare: make([]float64, len(c))}
-	f.most, f.at = make([]float64, len(c)), make([]time.Time, len(c))
+	f.most, f.grown, f.since = make([]float64, len(c)), make([]float64, len(c)), make([]time.Time, len(c))
 	return f
 }
 
@@ -165,9 +175,12 @@ func (s *Sampler) places(names []string) (places []int, ok bool) {
 	return places, len(places) > 0
 }
 
-// stretchShare: what is left of a run after its last tick is sampled if it is as long as that part of a tick. Over less, growth a second says
-// nothing: a flush counts when it has ended, as if all of it were of that moment.
+// stretchShare: growth a second is that of at least this part of a tick. Over less it says nothing: a flush counts when it has ended, as if all of
+// it were of that moment. What is left of a run after its last tick is sampled if it is as long.
 const stretchShare = 4
+
+// stretch is the least time of which growth a second is taken.
+func (s *Sampler) stretch() time.Duration { return s.opt.Every / stretchShare }
 
 func (s *Sampler) run() {
 	t := time.NewTicker(s.opt.Every)
@@ -178,8 +191,12 @@ func (s *Sampler) run() {
 		case <-t.C:
 			last = time.Now()
 			s.tick(s.opt.Every / 2)
+		case c := <-s.cuts:
+			last = time.Now()
+			s.cut(c, s.tick(s.opt.Every/2))
+			t.Reset(s.opt.Every)
 		case <-s.quit:
-			if last == s.began || time.Since(last) >= s.opt.Every/stretchShare {
+			if last == s.began || time.Since(last) >= s.stretch() {
 				s.tick(s.opt.Every / 2)
 			}
 			for _, f := range s.feeds {
@@ -193,8 +210,8 @@ func (s *Sampler) run() {
 	}
 }
 
-// tick asks all sources that are not being read, and waits a while for what they say.
-func (s *Sampler) tick(patience time.Duration) {
+// tick asks all sources that are not being read, and waits a while for what they say. It returns when it was, since the series began.
+func (s *Sampler) tick(patience time.Duration) time.Duration {
 	at := time.Now()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -212,12 +229,13 @@ func (s *Sampler) tick(patience time.Duration) {
 			f.skipped++
 			continue
 		}
-		f.take(r, values[f.first:], growth[f.first:])
+		f.take(r, values[f.first:], growth[f.first:], s.stretch())
 	}
 	t := s.add(at.Sub(s.began), values, growth)
 	if s.watch != nil {
 		s.watch.tell(t)
 	}
+	return t.At
 }
 
 // begin asks the source. An answer that has come since the last tick is too old.
@@ -254,8 +272,9 @@ func (f *feed) wait(deadline <-chan time.Time, late *bool) (r reading, ok bool) 
 	}
 }
 
-// take takes what the source says: gauges as they are, of counters the growth, whole and a second.
-func (f *feed) take(r reading, values, growth []float64) {
+// take takes what the source says: gauges as they are, of counters the growth, whole and a second. Growth a second is not known before a stretch
+// has passed: it is that of all the time since it was known last.
+func (f *feed) take(r reading, values, growth []float64, stretch time.Duration) {
 	for i, c := range f.columns {
 		v := r.values[i]
 		if !c.Growth {
@@ -265,11 +284,16 @@ func (f *feed) take(r reading, values, growth []float64) {
 		if math.IsNaN(v) {
 			continue
 		}
-		if seconds := r.at.Sub(f.at[i]).Seconds(); !f.at[i].IsZero() && seconds > 0 {
-			growth[i] = max(0, v-f.most[i])
-			values[i] = growth[i] / seconds
+		if f.since[i].IsZero() { // all that it counted before is no growth
+			f.most[i], f.since[i] = v, r.at
+			continue
 		}
-		f.most[i], f.at[i] = max(f.most[i], v), r.at
+		growth[i] = max(0, v-f.most[i])
+		f.most[i], f.grown[i] = max(f.most[i], v), f.grown[i]+growth[i]
+		if passed := r.at.Sub(f.since[i]); passed > 0 && passed >= stretch {
+			values[i] = f.grown[i] / passed.Seconds()
+			f.grown[i], f.since[i] = 0, r.at
+		}
 	}
 }
 
@@ -310,14 +334,26 @@ func sum(values []float64, places []int) (total float64) {
 	return total
 }
 
-// Phase begins a phase: the series has a mark, and ratios of counters begin again. progress says how much of it is done, of how much; it is
-// called at ticks, and must be quick; nil is not known.
+// Phase begins a phase: it samples, so that what came before is none of the phase's, the series has a mark there, and ratios of counters begin
+// again. It waits for the sources as long as a tick does. progress says how much of the phase is done, of how much; it is called at ticks, and
+// must be quick; nil is not known.
 func (s *Sampler) Phase(name string, progress func() (done, of float64)) {
+	c := &cut{name, progress, make(chan struct{})}
+	select {
+	case s.cuts <- c:
+		<-c.made
+	case <-s.quit: // there is nothing to come
+	}
+}
+
+// cut begins a phase at a tick, the last one.
+func (s *Sampler) cut(c *cut, at time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.series.mark(time.Since(s.began).Seconds(), name)
-	s.phase, s.progress = name, progress
+	s.series.mark(at.Seconds(), c.phase)
+	s.phase, s.progress = c.phase, c.progress
 	clear(s.totals)
+	close(c.made)
 }
 
 // Series returns a copy of what was sampled so far.

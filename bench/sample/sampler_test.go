@@ -34,13 +34,13 @@ func values(s *sample.Series, name string) []float64 {
 	return v
 }
 
-// TestSampler: gauges are as they are read, counters are their growth a second, ratios are those of growth since the phase began, and the
-// last tick is that of Stop.
+// TestSampler: gauges are as they are read, counters are their growth a second, a phase begins with a tick, ratios are those of growth since then,
+// and the last tick is that of Stop.
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0.
 		src := &fake{"a", []sample.Column{{Name: "gauge"}, {Name: "log_bytes", Unit: "B", Growth: true}, {Name: "user_bytes", Unit: "B", Growth: true}}, nil}
-		counts := []float64{100, 300, 200, 600, 700, 800} // it falls once
+		counts := []float64{100, 300, 200, 600, 700, 800, 900, 1000} // it falls once
 		src.read = func(v []float64) {
 			v[0], v[1], v[2] = n, counts[int(n)], 10*n
 			n++
@@ -50,20 +50,23 @@ func TestSampler(t *testing.T) {
 			Ratios: []sample.Ratio{{Name: "amp", Of: []string{"log_bytes"}, To: []string{"user_bytes"}}, {Name: "none", Of: []string{"gauge"}, To: []string{"nothing"}}}})
 		time.Sleep(3500 * time.Millisecond)
 		s.Phase("second", func() (float64, float64) { return 3, 4 })
-		time.Sleep(time.Second)
+		time.Sleep(1100 * time.Millisecond)
+		s.Phase("third", func() (float64, float64) { return 3, 4 })
+		time.Sleep(300 * time.Millisecond)
 		out := s.Stop()
+		s.Phase("none", nil)
 		if again := s.Stop(); again.Len() != out.Len() {
 			t.Errorf("stopped again: %d points", again.Len())
 		}
-		equal(t, "at", out.At(), []float64{0, 1, 2, 3, 4, 4.5})
-		equal(t, "gauge", values(out, "gauge"), []float64{0, 1, 2, 3, 4, 5})
-		equal(t, "counter", values(out, "log_bytes"), []float64{nan, 200, 0, 300, 100, 200})
-		equal(t, "ratio", values(out, "amp"), []float64{nan, 20, 10, 500. / 30, 10, 10})
-		if out.Name != "run" || len(out.Marks) != 1 || out.Marks[0] != (sample.Mark{At: 3.5, Text: "second"}) || len(out.Skipped) > 0 || values(out, "none") != nil {
+		equal(t, "at", out.At(), []float64{0, 1, 2, 3, 3.5, 4.5, 4.6, 4.9})
+		equal(t, "gauge", values(out, "gauge"), []float64{0, 1, 2, 3, 4, 5, 6, 7})
+		equal(t, "counter", values(out, "log_bytes"), []float64{nan, 200, 0, 300, 200, 100, nan, 500})
+		equal(t, "ratio", values(out, "amp"), []float64{nan, 20, 10, 500. / 30, 15, 10, 10, 10})
+		if out.Name != "run" || len(out.Marks) != 2 || out.Marks[0] != (sample.Mark{At: 3.5, Text: "second"}) || len(out.Skipped) > 0 || values(out, "none") != nil {
 			t.Errorf("%+v", out)
 		}
 		last := told[len(told)-1]
-		if len(told) != 6 || last.At != 4500*time.Millisecond || last.Phase != "second" || last.Done != 3 || last.Of != 4 || last.Value("gauge") != 5 || told[0].Phase != "" {
+		if len(told) != 8 || last.At != 4900*time.Millisecond || last.Phase != "third" || last.Done != 3 || last.Of != 4 || last.Value("gauge") != 7 || told[0].Phase != "" {
 			t.Errorf("%d ticks were told of, the last is %+v", len(told), last)
 		}
 	})

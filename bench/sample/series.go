@@ -204,10 +204,10 @@ func greater(a, b float32) float32 {
 	return a
 }
 
-// mark adds a mark.
+// mark adds a mark. Its moment is as exact as that of a point, so that a mark and a point of one moment are at the same place.
 func (s *Series) mark(at float64, text string) {
 	if len(s.Marks) < marksMax {
-		s.Marks = append(s.Marks, Mark{at, text})
+		s.Marks = append(s.Marks, Mark{float64(float32(at)), text})
 	}
 }
 

@@ -178,9 +178,6 @@ func (v *View) clients(t *Tick, group string, width, graph int) []string {
 	lines := []string{v.over(row{label: label, name: inGroup(group, "ops"), colour: screen.Green, text: rate(screen.Count)}, at("ops"), width, graph)}
 	text := fmt.Sprintf("  p50 %s · p99 %s · p99.9 %s · max %s", screen.Micros(at("p50")), screen.Micros(at("p99")), screen.Micros(at("p999")), screen.Micros(at("max")))
 	lines = append(lines, v.cut(text, width))
-	if e := at("errors"); e > 0 {
-		lines = append(lines, v.Paint(screen.Red, v.cut(fmt.Sprintf("  %s errors/s", screen.Count(e)), width)))
-	}
 	return append(lines, v.over(row{label: "  p99", name: inGroup(group, "p99"), colour: screen.Cyan, text: screen.Micros}, at("p99"), width, graph))
 }
 

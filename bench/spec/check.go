@@ -109,7 +109,9 @@ func (r *reader) checkPhase(w *Workload, p *Phase, at place) {
 	switch {
 	case len(p.Roles) == 0 && (ops != nil || duration != nil):
 		r.Wrong(either(ops, duration), "a phase without a mix has nothing to do: it must have a mix or roles, or neither ops nor duration")
-	case len(p.Roles) == 0 && p.Unmeasured && len(p.First) == 0 && !p.Settle && !p.Rest && !p.Compact:
+	case len(p.Roles) > 0 && p.Reopen != "":
+		r.Wrong(at.of("reopen"), "reopen in a phase with a mix: opening the store is all that the phase does, the mix belongs to another one")
+	case len(p.Roles) == 0 && p.Unmeasured && len(p.First) == 0 && !p.Settle && !p.Rest && !p.Compact && p.Reopen == "":
 		r.Wrong(at.node, "phase %s does nothing: it must have a mix, roles, or steps in first", p.Name)
 	case len(p.Roles) > 0 && ops != nil && duration != nil:
 		r.Wrong(duration, "duration beside ops: a phase ends by one of the two")
@@ -190,6 +192,12 @@ func (r *reader) checkClients(p *Phase, at place) {
 	}
 	for i, role := range p.Roles {
 		where := at.in[i]
+		if role.has(Receive) && role.Clients*role.Replicas > replicasMax {
+			r.Wrong(where.of("replicas"), "%s replicas of %d clients each: together there may be %s", source.Grouped(role.Replicas), role.Clients, source.Grouped(replicasMax))
+		}
+		if role.has(Drop) && (clients > 1 || len(role.Mix) > 1) {
+			r.Wrong(where.of("mix"), "drop beside other operations: it removes whatever lives in a set, so the mix must be drop alone, by one client")
+		}
 		if role.has(Take) && (clients > 1 || writers > 1) {
 			r.Wrong(where.of("mix"), "take beside %d clients: it removes the first elements, whosever they are, so the phase must have one client beside probes", clients)
 		}
@@ -230,7 +238,7 @@ func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
 	for _, only := range []struct {
 		key string
 		is  func(Kind) bool
-	}{{"batch", Kind.Batches}, {"limit", limited}, {"choose", chooses}, {"by-dot", looksUp}} {
+	}{{"batch", Kind.Batches}, {"limit", limited}, {"choose", chooses}, {"by-dot", looksUp}, {"replicas", func(k Kind) bool { return k == Receive }}} {
 		if n := at.keys[only.key]; n != nil && !role.does(only.is) {
 			r.Wrong(n, "%s in a mix that can't use it: it is for %s", only.key, kindsOf(only.is))
 		}
@@ -247,8 +255,8 @@ func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
 	if n := at.keys["rate"]; n != nil && role.RateEnd > 0 && p.Duration == 0 {
 		r.Wrong(n, "a rate that changes in a phase without a duration: it must have one, and no ops")
 	}
-	if role.has(Live) && !slices.Equal(w.Systems, []System{Bigset}) {
-		r.Wrong(at.of("mix"), "live with the systems %s: only bigset knows its live dots, systems must be [bigset]", systemList(w.Systems))
+	if role.does(Kind.OnlyBigset) && !slices.Equal(w.Systems, []System{Bigset}) {
+		r.Wrong(at.of("mix"), "%s with the systems %s: only bigset knows live dots and other replicas, systems must be [bigset]", kindNames(role, Kind.OnlyBigset), systemList(w.Systems))
 	}
 	r.checkContext(w, role, at)
 	r.checkProbe(role, at)
@@ -301,7 +309,7 @@ func (r *reader) checkContext(w *Workload, role *Role, at place) {
 	if !slices.Equal(w.Systems, []System{Bigset}) {
 		r.Wrong(n, "wide contexts with the systems %s: only bigset keeps a clock, systems must be [bigset]", systemList(w.Systems))
 	}
-	if role.has(Exchange) || role.has(Remove) && (role.has(Add) || role.has(Replace)) {
+	if role.has(Exchange) || role.has(Remove) && (role.has(Add) || role.has(Receive) || role.has(Replace)) {
 		r.Wrong(n, "wide contexts of elements that the phase itself writes: they know what was there when it began, so the mix must replace alone or remove alone")
 	}
 }
@@ -392,9 +400,13 @@ func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
 			r.Wrong(where.of("mix"), "%s where no element lives at size %s: a phase before it must add some", kindNames(role, chooses), source.Grouped(s.size))
 			return
 		}
-		if role.does(chooses) && s.live < float64(sets) {
-			r.Wrong(where.of("mix"), "%s in %s sets with %s elements in all, at size %s: each set must have one", kindNames(role, chooses),
-				source.Grouped(sets), source.Grouped(int(s.live)), source.Grouped(s.size))
+		if role.does(chooses) && s.live < float64(sets*clients) {
+			r.Wrong(where.of("mix"), "%s by %s clients in %s sets with %s elements in all, at size %s: each client chooses among its own, and must have one in each set",
+				kindNames(role, chooses), source.Grouped(clients), source.Grouped(sets), source.Grouped(int(s.live)), source.Grouped(s.size))
+			return
+		}
+		if role.has(Drop) && s.live < float64(sets) {
+			r.Wrong(where.of("mix"), "drop where no element lives, or not in each set, at size %s: a phase before it must add some", source.Grouped(s.size))
 			return
 		}
 		if role.has(Dead) && !s.removed {
@@ -404,15 +416,15 @@ func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
 		if role.Every != (Count{}) {
 			continue
 		}
-		adds, gone, known := role.changes(p, s.size, clients)
-		if !known && gone > 0 && role.has(Remove) {
+		adds, gone, known := role.changes(p, s.size, clients, s.live, sets)
+		if !known && gone > 0 {
 			r.Wrong(where.of("mix"), "removes for a duration, at no rate, and adds fewer: the set may run empty, end the phase by ops or give it a rate")
 			return
 		}
 		after += adds - gone
 		removes = removes || role.does(Kind.Removes)
-		if role.has(Remove) && after < -0.5 {
-			r.Wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: it must leave some", source.Grouped(int(gone)),
+		if after < -0.5 {
+			r.Wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: there must be as many as it removes", source.Grouped(int(gone)),
 				source.Grouped(int(adds)), source.Grouped(s.size), source.Grouped(int(s.live)))
 			return
 		}
@@ -432,12 +444,12 @@ func kindNames(role *Role, is func(Kind) bool) string {
 
 // changes returns about how many elements a role adds and removes in a phase, exchanges left out. If that is not known, they are those of one
 // operation, less what they have in common.
-func (r *Role) changes(p *Phase, size, clients int) (adds, gone float64, known bool) {
+func (r *Role) changes(p *Phase, size, clients int, live float64, sets int) (adds, gone float64, known bool) {
 	batch := float64(r.Batch.At(size))
 	var weights, counted float64 // of calls, and of what ops counts
 	for _, s := range r.Mix {
 		unit := 1.0
-		if batch > 1 && s.Kind.Batches() {
+		if s.Kind.Batches() {
 			unit = batch
 			if s.Kind == Exchange {
 				unit = 2 * batch
@@ -445,8 +457,10 @@ func (r *Role) changes(p *Phase, size, clients int) (adds, gone float64, known b
 		}
 		weights, counted = weights+s.Weight, counted+s.Weight*unit
 		switch s.Kind {
-		case Add:
+		case Add, Receive:
 			adds += s.Weight * batch
+		case Drop:
+			gone += s.Weight * live / float64(sets)
 		case Remove:
 			gone += s.Weight * batch
 		case Take:

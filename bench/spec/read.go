@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ const (
 	stepsMax      = 16
 	clientsMax    = 1024 // of a phase
 	assertionsMax = 200
+	replicasMax   = 32_768 // of all clients of a phase together
 	setsMax       = 10_000_000
 	batchMax      = 100_000 // elements, as the engine has it
 	weightMax     = 1_000_000
@@ -118,18 +120,26 @@ func (r *reader) about(n *yaml.Node) string {
 	return s
 }
 
-// sizes reads 16k, [10k, 150k], or {small: 16k, full: 200k} with lists or not.
-func (r *reader) sizes(n *yaml.Node) (small, full []int) {
+// two reads a mapping with two keys, such as {small: 16k, full: 200k}, and reports whether it is one. One value alone is first.
+func two[T any](r *reader, n *yaml.Node, what, firstKey, secondKey string, read func(n *yaml.Node) T) (first, second T, both bool) {
 	if n.Kind != yaml.MappingNode {
-		small = r.sizeList(n)
-		return small, slices.Clone(small)
+		return read(n), second, false
 	}
 	p := place{node: n}
-	p.keys = r.Object(n, "size", []field{
-		{Key: "small", Read: func(n *yaml.Node) { small = r.sizeList(n) }},
-		{Key: "full", Read: func(n *yaml.Node) { full = r.sizeList(n) }},
+	p.keys = r.Object(n, what, []field{
+		{Key: firstKey, Read: func(n *yaml.Node) { first = read(n) }},
+		{Key: secondKey, Read: func(n *yaml.Node) { second = read(n) }},
 	})
-	r.needs(p, "size", "small", "full")
+	r.needs(p, what, firstKey, secondKey)
+	return first, second, true
+}
+
+// sizes reads 16k, [10k, 150k], or {small: 16k, full: 200k} with lists or not.
+func (r *reader) sizes(n *yaml.Node) (small, full []int) {
+	small, full, both := two(r, n, "size", "small", "full", r.sizeList)
+	if !both {
+		full = slices.Clone(small)
+	}
 	return small, full
 }
 
@@ -148,16 +158,10 @@ func (r *reader) sizeList(n *yaml.Node) (sizes []int) {
 }
 
 func (r *reader) blobSizes(n *yaml.Node) (small, full int) {
-	if n.Kind != yaml.MappingNode {
-		small = r.Whole(n, "blob-size", 1, sizeMax)
-		return small, small
+	small, full, both := two(r, n, "blob-size", "small", "full", func(n *yaml.Node) int { return r.Whole(n, "blob-size", 1, sizeMax) })
+	if !both {
+		full = small
 	}
-	p := place{node: n}
-	p.keys = r.Object(n, "blob-size", []field{
-		{Key: "small", Read: func(n *yaml.Node) { small = r.Whole(n, "blob-size", 1, sizeMax) }},
-		{Key: "full", Read: func(n *yaml.Node) { full = r.Whole(n, "blob-size", 1, sizeMax) }},
-	})
-	r.needs(p, "blob-size", "small", "full")
 	return small, full
 }
 
@@ -223,19 +227,12 @@ func (r *reader) elements(n *yaml.Node, e *Elements) {
 
 // lengths reads 16, or {least: 8, most: 64}.
 func (r *reader) lengths(n *yaml.Node, e *Elements) {
-	if n.Kind != yaml.MappingNode {
-		e.MinBytes = r.Whole(n, "bytes", elementMin, elementMax)
-		e.MaxBytes = e.MinBytes
-		return
+	least, most, both := two(r, n, "bytes", "least", "most", func(n *yaml.Node) int { return r.Whole(n, "bytes", elementMin, elementMax) })
+	if !both {
+		most = least
 	}
-	p := place{node: n}
-	p.keys = r.Object(n, "bytes", []field{
-		{Key: "least", Read: func(n *yaml.Node) { e.MinBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
-		{Key: "most", Read: func(n *yaml.Node) { e.MaxBytes = r.Whole(n, "bytes", elementMin, elementMax) }},
-	})
-	r.needs(p, "bytes", "least", "most")
-	if e.MaxBytes > 0 && e.MinBytes > e.MaxBytes {
-		r.Wrong(n, "least is %d, most is %d: least must not be above most", e.MinBytes, e.MaxBytes)
+	if e.MinBytes, e.MaxBytes = least, most; most > 0 && least > most {
+		r.Wrong(n, "least is %d, most is %d: least must not be above most", least, most)
 	}
 }
 
@@ -270,9 +267,21 @@ func (r *reader) options(n *yaml.Node) map[string]int64 {
 			}
 		}})
 	}
-	r.Object(n, "pebble", fields)
+	keys := r.Object(n, "pebble", fields)
+	const compact, stop = "l0-compaction-threshold", "l0-stop-writes-threshold"
+	c, s := cmp.Or(have[compact], l0Compact), cmp.Or(have[stop], l0Stop)
+	if s < c { // Pebble would refuse it
+		r.Wrong(either(keys[stop], keys[compact]), "%s is %d and %s is %d (%d and %d are those of the engine): writes must not stop before L0 is compacted, %s must be at least %d",
+			stop, s, compact, c, l0Stop, l0Compact, stop, c)
+	}
 	return have
 }
+
+// What the engine opens Pebble with where a file says nothing.
+const (
+	l0Compact = 4
+	l0Stop    = 24
+)
 
 // distribution reads a word, or a mapping with parameters.
 func (r *reader) distribution(n *yaml.Node) Distribution {
@@ -345,6 +354,8 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 		{Key: "settle", Read: func(n *yaml.Node) { p.Settle = r.Flag(n, "settle") }},
 		{Key: "rest", Read: func(n *yaml.Node) { p.Rest = r.Flag(n, "rest") }},
 		{Key: "compact", Read: func(n *yaml.Node) { p.Compact = r.Flag(n, "compact") }},
+		{Key: "reopen", Read: func(n *yaml.Node) { p.Reopen = source.Word(&r.Reader, n, "reopen", []Step{StepRestart, StepKill}) }},
+		{Key: "space-back", Read: func(n *yaml.Node) { p.SpaceBack = r.Share(n, "space-back", false) }},
 		{Key: "beside", Read: func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
 		{Key: "roles", Read: func(n *yaml.Node) {
 			r.Items(n, "roles", rolesMax, func(n *yaml.Node) {
@@ -375,21 +386,13 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 }
 
 func (r *reader) durations(n *yaml.Node) (small, full time.Duration) {
-	if n.Kind != yaml.MappingNode {
-		return r.Duration(n, "duration"), 0
-	}
-	p := place{node: n}
-	p.keys = r.Object(n, "duration", []field{
-		{Key: "small", Read: func(n *yaml.Node) { small = r.Duration(n, "duration") }},
-		{Key: "full", Read: func(n *yaml.Node) { full = r.Duration(n, "duration") }},
-	})
-	r.needs(p, "duration", "small", "full")
+	small, full, _ = two(r, n, "duration", "small", "full", func(n *yaml.Node) time.Duration { return r.Duration(n, "duration") })
 	return small, full
 }
 
 // newRole returns a role with what a file need not say.
 func newRole() Role {
-	return Role{Clients: 1, Batch: Count{Absolute: 1}, Choose: Distribution{Kind: Uniform}, Context: Narrow}
+	return Role{Clients: 1, Batch: Count{Absolute: 1}, Replicas: 1, Choose: Distribution{Kind: Uniform}, Context: Narrow}
 }
 
 func (r *reader) role(n *yaml.Node) (Role, place) {
@@ -410,6 +413,7 @@ func (r *reader) roleFields(role *Role) []field {
 		{Key: "mix", Read: func(n *yaml.Node) { role.Mix = r.mix(n) }},
 		{Key: "turns", Read: func(n *yaml.Node) { role.Turns = r.Flag(n, "turns") }},
 		{Key: "batch", Read: func(n *yaml.Node) { role.Batch = r.count(n, "batch", batchMax) }},
+		{Key: "replicas", Read: func(n *yaml.Node) { role.Replicas = r.Whole(n, "replicas", 1, replicasMax) }},
 		{Key: "choose", Read: func(n *yaml.Node) { role.Choose = r.distribution(n) }},
 		{Key: "limit", Read: func(n *yaml.Node) { role.Limit = r.count(n, "limit", countMax) }},
 		{Key: "context", Read: func(n *yaml.Node) { role.Context = source.Word(&r.Reader, n, "context", contexts()) }},
@@ -419,15 +423,7 @@ func (r *reader) roleFields(role *Role) []field {
 
 // rates reads 1000, or {from: 1000, to: 50k}.
 func (r *reader) rates(n *yaml.Node) (from, to float64) {
-	if n.Kind != yaml.MappingNode {
-		return r.Number(n, "rate", rateMax), 0
-	}
-	p := place{node: n}
-	p.keys = r.Object(n, "rate", []field{
-		{Key: "from", Read: func(n *yaml.Node) { from = r.Number(n, "rate", rateMax) }},
-		{Key: "to", Read: func(n *yaml.Node) { to = r.Number(n, "rate", rateMax) }},
-	})
-	r.needs(p, "rate", "from", "to")
+	from, to, _ = two(r, n, "rate", "from", "to", func(n *yaml.Node) float64 { return r.Number(n, "rate", rateMax) })
 	return from, to
 }
 

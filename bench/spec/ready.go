@@ -19,8 +19,9 @@ var schema []byte
 
 // order is how the ready workloads are listed; the test wants all of them in it.
 var order = []string{
-	"insert", "insert-observed", "insert-concurrent", "insert-batch", "grow", "remove", "contains", "read", "range", "reclaim", "churn",
-	"churn-young", "queue", "mixed", "contexts", "contexts-open", "small-sets", "cold", "cardinality",
+	"insert", "insert-observed", "insert-concurrent", "insert-batch", "grow", "remove", "contains", "read", "range", "filter", "reclaim", "churn",
+	"churn-young", "queue", "mixed", "contexts", "contexts-open", "small-sets", "small-sets-heap", "small-sets-bounded", "cold", "cardinality",
+	"drop", "checkpoint", "recover", "clock",
 	"ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
 	"words", "flat", "thousand-sets", "sawtooth", "timeline", "saturate",
 }

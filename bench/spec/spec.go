@@ -95,8 +95,8 @@ type Phase struct {
 	// Ops is how many operations the phase has, of all its clients together; Duration is how long it goes on. One of them is set, unless
 	// there are no roles. A phase with both ends with what comes first.
 	//
-	// Ops counts calls where the Role's Batch is 1 or the kind does not batch, and elements where it is above 1: an exchange of a batch of
-	// 50 removes 50 and adds 50, and counts 100. Clients share the operations of a phase evenly, whatever their role; a probe has none of
+	// Ops counts elements of kinds that batch, and calls of the others: an exchange of a batch of 50 removes 50 and adds 50, and counts 100;
+	// an exchange of one counts 2. Clients share the operations of a phase evenly, whatever their role; a probe has none of
 	// them.
 	Ops      Count
 	Duration time.Duration
@@ -112,6 +112,12 @@ type Phase struct {
 	Rest bool
 	// Compact takes what is dead off the disk as the phase's own, as StepCompact does, when all operations have ended and before Settle.
 	Compact bool
+
+	// Reopen makes opening the store again what a phase without roles does: after StepRestart or StepKill. "" is not.
+	Reopen Step
+	// SpaceBack has the phase go on, after Compact, until that share of the bytes that tables had when it began is free; 0 does not. A system
+	// that gives space back only when asked is asked.
+	SpaceBack float64
 
 	// Beside names a phase before this one. The figure kept is this phase's speed beside that one's; "" is none.
 	Beside string
@@ -150,8 +156,8 @@ type Role struct {
 	// RateEnd, if it is not 0, is the rate at the end of the phase; the rate rises or falls evenly. Only with a Duration.
 	RateEnd float64
 
-	// Every makes the role a probe: the other roles have one client together, and after each so many of its operations (as Ops counts
-	// them) the probe does one, while the clock of the others stands still. Zero is not. A probe is one client with Rate 0,
+	// Every makes the role a probe: the other roles have one client together, and each time that its operations (as Ops counts them) have
+	// grown by Every the probe does one, while the clock of the others stands still. Zero is not. A probe is one client with Rate 0,
 	// only reads, and chooses among the elements of the client that it follows.
 	Every Count
 
@@ -163,6 +169,9 @@ type Role struct {
 	// Batch is how many elements one operation names, of the kinds of which Kind.Batches is true; at least 1. The other kinds name one.
 	// Latencies are those of calls.
 	Batch Count
+
+	// Replicas is, of Receive, how many other replicas each client receives from, in turns; at least 1.
+	Replicas int
 
 	Choose Distribution // which elements are removed, replaced and looked up, and where ranges begin
 	// Limit is how many elements a read, range, prefix or take asks for; zero is all, and does not occur with take.
@@ -185,10 +194,12 @@ type Kind string
 // The kinds of operation.
 const (
 	Add      Kind = "add"      // new elements
+	Receive  Kind = "receive"  // new elements that another replica has added; only bigset knows
 	Replace  Kind = "replace"  // present elements are added again
 	Remove   Kind = "remove"   // present elements are removed
 	Exchange Kind = "exchange" // present elements are removed and as many new ones added, in one atomic batch
 	Take     Kind = "take"     // the first elements are read and removed
+	Drop     Kind = "drop"     // all elements of a set are removed at once
 	Hit      Kind = "hit"      // a present element is looked up, with its context
 	Miss     Kind = "miss"     // an element that never was
 	Dead     Kind = "dead"     // an element that was removed
@@ -198,21 +209,28 @@ const (
 	First    Kind = "first"    // the time until the first element of a set is at hand
 	CountAll Kind = "count"    // how many elements a set has
 	Live     Kind = "live"     // how many live dots a set has; only bigset knows
+	// Checkpoint copies the store into a folder of its own, while it is in use. The folders are removed after the phase.
+	Checkpoint Kind = "checkpoint"
 )
 
 // Kinds returns all kinds of operation, in the order of their descriptions.
 func Kinds() []Kind {
-	return []Kind{Add, Replace, Remove, Exchange, Take, Hit, Miss, Dead, Read, Range, Prefix, First, CountAll, Live}
+	return []Kind{Add, Receive, Replace, Remove, Exchange, Take, Drop, Hit, Miss, Dead, Read, Range, Prefix, First, CountAll, Live, Checkpoint}
 }
 
 // Batches reports whether one operation of the kind can name several elements.
-func (k Kind) Batches() bool { return k == Add || k == Replace || k == Remove || k == Exchange }
+func (k Kind) Batches() bool {
+	return k == Add || k == Receive || k == Replace || k == Remove || k == Exchange
+}
 
 // Writes reports whether operations of the kind change a set.
-func (k Kind) Writes() bool { return k.Batches() || k == Take }
+func (k Kind) Writes() bool { return k.Batches() || k == Take || k == Drop }
 
 // Removes reports whether elements are fewer, or others, after an operation of the kind.
-func (k Kind) Removes() bool { return k == Remove || k == Exchange || k == Take }
+func (k Kind) Removes() bool { return k == Remove || k == Exchange || k == Take || k == Drop }
+
+// OnlyBigset reports whether the other systems have no operation of the kind.
+func (k Kind) OnlyBigset() bool { return k == Live || k == Receive }
 
 // Context says what removes and replaces know of what they replace.
 type Context string
@@ -260,6 +278,7 @@ type Assertion struct {
 
 	Of, To Ref  // To is zero if Of stands alone
 	Minus  bool // the difference Of - To is judged, at least 0; else the ratio
+	Shown  bool // there is no limit: nothing is judged
 	AtMost bool
 	Limit  float64
 	Line   int // of the file

@@ -25,6 +25,9 @@ type Bigset struct {
 	actors atomic.Pointer[[]clock.Actor] // of dots, by their generation; copied on write
 	open   bool                          // wide contexts are kept open
 	stalls atomic.Uint64                 // times that writes waited for flushes or compactions
+
+	durability bigset.Durability
+	received   *received
 }
 
 func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, error) {
@@ -39,7 +42,7 @@ func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, erro
 	if o.Sync {
 		durability = bigset.Sync
 	}
-	b := &Bigset{ctx: ctx, record: o.Record, open: o.OpenContexts}
+	b := &Bigset{ctx: ctx, record: o.Record, open: o.OpenContexts, durability: durability, received: &received{events: map[string]uint64{}}}
 	tune, err := tuned(o.Pebble)
 	if err != nil {
 		return nil, err
@@ -57,6 +60,7 @@ func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, erro
 	b.actors.Store(&[]clock.Actor{b.actor})
 	if old, ok := o.Before.(*Bigset); ok {
 		b.actors.Store(old.actors.Load())
+		b.received = old.received
 	}
 	return b, nil
 }
@@ -266,6 +270,9 @@ const generationShift = 48
 // number returns the number of a dot: its counter, and where the store has had several actors which of them it is of.
 func (b *Bigset) number(d clock.Dot) uint64 {
 	actors := b.actors.Load()
+	if (*actors)[0] == d.Actor { // there may be many others
+		return d.Counter
+	}
 	for {
 		for i := len(*actors) - 1; i >= 0; i-- {
 			if (*actors)[i] == d.Actor {
@@ -284,12 +291,6 @@ func (b *Bigset) number(d clock.Dot) uint64 {
 // dot inverts number.
 func (b *Bigset) dot(number uint64) clock.Dot {
 	return clock.Dot{Actor: (*b.actors.Load())[number>>generationShift], Counter: number & (1<<generationShift - 1)}
-}
-
-// Observe implements Set.
-func (s *BigsetSet) Observe(element []byte, _ uint64) error {
-	s.ops = append(s.ops[:0], bigset.Op{Kind: keyscheme.OpAdd, Element: element})
-	return s.write(nil)
 }
 
 // Exchange implements Set.

@@ -3,6 +3,8 @@ package system
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 
 	"bigset"
 	"bigset/clock"
@@ -19,6 +21,32 @@ func (b *Bigset) Checkpoint(ctx context.Context, dir string) error {
 func (b *Bigset) Bottom(ctx context.Context) error {
 	_, err := b.store.Compact(ctx, engine.CompactOptions{})
 	return err
+}
+
+// received counts the events of other replicas.
+type received struct {
+	mu     sync.Mutex
+	events map[string]uint64 // by replica and set
+}
+
+// Receive implements Receiver.
+func (s *BigsetSet) Receive(replica int, elements [][]byte, dots []uint64) error {
+	actor := clock.Actor(fmt.Sprintf("replica%05d", replica)) // as long as a store's own
+	d := bigset.Delta{Set: s.name, Actor: actor}
+	for _, e := range elements {
+		d.Items = append(d.Items, bigset.Item{Kind: keyscheme.OpAdd, Element: e})
+	}
+	r := s.sys.received
+	r.mu.Lock()
+	key := string(actor) + string(s.name)
+	d.First = r.events[key] + 1
+	r.events[key] += uint64(len(elements))
+	r.mu.Unlock()
+	first := s.sys.number(clock.Dot{Actor: actor, Counter: d.First})
+	for i := range dots {
+		dots[i] = first + uint64(i)
+	}
+	return s.sys.store.ApplyDelta(s.sys.ctx, d, s.sys.durability)
 }
 
 // TakeFirst implements Set.

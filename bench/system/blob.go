@@ -177,11 +177,6 @@ func (s *BlobSet) Insert(elements [][]byte, dots []uint64) error {
 	return s.change(func() { s.value.add(elements, dots) })
 }
 
-// Observe implements Set.
-func (s *BlobSet) Observe(element []byte, _ uint64) error {
-	return s.change(func() { s.value.add([][]byte{element}, nil) })
-}
-
 // Exchange implements Set.
 func (s *BlobSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	missing := 0

@@ -31,6 +31,16 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// Unmix inverts Mix.
+func Unmix(x uint64) uint64 {
+	x ^= x>>31 ^ x>>62
+	x *= 0x319642B2D24D8EC3
+	x ^= x>>27 ^ x>>54
+	x *= 0x96DE1B173F119089
+	x ^= x>>30 ^ x>>60
+	return x - 0x9E3779B97F4A7C15
+}
+
 // Batch is a reused list of elements.
 type Batch struct {
 	Arena []byte

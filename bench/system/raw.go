@@ -28,8 +28,8 @@ type Raw struct {
 	db      *pebble.DB
 	record  compaction.Record
 	write   *pebble.WriteOptions
-	// deletes makes removes delete the element keys, too, the classical way.
-	deletes bool
+	// deletes makes removes delete the element keys, too, the classical way. reads makes writes get the clock key first.
+	deletes, reads bool
 
 	mu       sync.Mutex
 	counters map[string]*atomic.Uint64 // the last dot of each set
@@ -57,7 +57,7 @@ func openRaw(dir string, o Options) (*Raw, error) {
 		cache.Unref()
 		return nil, err
 	}
-	r := &Raw{folder: dir, cache: cache, options: po, db: db, record: o.Record, deletes: o.Deletes, counters: map[string]*atomic.Uint64{}}
+	r := &Raw{folder: dir, cache: cache, options: po, db: db, record: o.Record, deletes: o.Deletes, reads: o.ReadsClocks, counters: map[string]*atomic.Uint64{}}
 	switch old := o.Before.(type) { // its dots are known
 	case *Raw:
 		r.counters = old.counters
@@ -226,6 +226,15 @@ func (s *RawSet) Insert(elements [][]byte, dots []uint64) error {
 
 // commit commits a batch with the clock key behind what f writes.
 func (s *RawSet) commit(f func(b *pebble.Batch) error) (err error) {
+	if s.sys.reads {
+		_, closer, err := s.sys.db.Get(s.clockKey)
+		if err == nil {
+			err = closer.Close()
+		}
+		if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+			return err
+		}
+	}
 	b := s.sys.db.NewBatch()
 	defer func() {
 		if e := b.Close(); err == nil {
@@ -260,16 +269,6 @@ func (s *RawSet) add(b *pebble.Batch, elements [][]byte, dots []uint64) error {
 		}
 	}
 	return nil
-}
-
-// Observe implements Set.
-func (s *RawSet) Observe(element []byte, old uint64) error {
-	return s.commit(func(b *pebble.Batch) error {
-		if err := s.add(b, [][]byte{element}, nil); err != nil || old == 0 {
-			return err
-		}
-		return b.Set(s.tombstoneKey, s.tombstone(1), nil)
-	})
 }
 
 // Exchange implements Set.

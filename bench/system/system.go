@@ -53,9 +53,6 @@ type Set interface {
 	// Insert adds elements that are new, with an empty context, in one atomic batch. It notes the counters of their dots,
 	// by which they are removed, in dots, unless that is nil.
 	Insert(elements [][]byte, dots []uint64) error
-	// Observe adds an element that may be present, in place of what is there. A system that does the same bytes by hand is
-	// told the dot that is there, or 0.
-	Observe(element []byte, old uint64) error
 	// Exchange removes elements that are present by those dots and inserts others, in one atomic batch.
 	Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error
 	// TakeFirst reads the first n elements and removes them, in one atomic batch.
@@ -79,6 +76,13 @@ type Set interface {
 	Count() (int, error)
 	// Look looks an element up by its dot where the system can do that, without its context; else as Contains does.
 	Look(element []byte, dot uint64) (bool, error)
+}
+
+// Receiver is a Set of a system that has replicas.
+type Receiver interface {
+	// Receive takes new elements that another replica has added, in one atomic batch, and notes their dots like Insert. Replicas are told apart
+	// by their numbers, from 0.
+	Receive(replica int, elements [][]byte, dots []uint64) error
 }
 
 // Change is what is changed in a set at a time. Slices of dots are as long as those of elements, or nil where their dots are not wanted.
@@ -145,6 +149,8 @@ type Options struct {
 	Deletes  bool // raw Pebble deletes the keys of what is removed, and does not only note it
 	// Record is the kind of record of a new store.
 	Record compaction.Record
+	// ReadsClocks has raw Pebble get a set's clock before each write, as one must where the clocks of all sets do not fit into memory.
+	ReadsClocks bool
 	// Pebble are options of the LSM by their names in spec.Options. Nil changes nothing.
 	Pebble map[string]int64
 	// Before is the system that has written what the folder holds, or what it is a checkpoint of: dots that it has given are known. Nil is none.

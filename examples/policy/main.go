@@ -59,11 +59,16 @@ func main() {
 }
 
 // measure runs a workload with lazy and two ready strategies, prints the figures, and writes the report.
-func measure(ctx context.Context, out io.Writer, name, page string, o lab.Options) error {
+func measure(ctx context.Context, out io.Writer, name, page string, o lab.Options) (err error) {
 	w, err := spec.Named(name)
 	if err != nil {
 		return err
 	}
+	f, err := os.OpenFile(page, os.O_WRONLY|os.O_CREATE, 0o644) // before the work: a page that can't be written is known at once
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
 	o.Run.Extra = []compaction.Strategy{lazy{}}
 	o.Run.Strategies = []string{"default", "lazy", "point-deletes"}
 	o.Run.Systems = []spec.System{spec.Bigset}
@@ -71,9 +76,5 @@ func measure(ctx context.Context, out io.Writer, name, page string, o lab.Option
 	if r == nil || len(r.Results) == 0 {
 		return err
 	}
-	f, e := os.Create(page)
-	if e != nil {
-		return errors.Join(err, e)
-	}
-	return errors.Join(err, r.WriteText(out), r.WritePage(f), f.Close())
+	return errors.Join(err, r.WriteText(out), f.Truncate(0), r.WritePage(f))
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,5 +29,15 @@ func TestMeasure(t *testing.T) {
 		if !strings.Contains(where, "bigset lazy") || !strings.Contains(where, "bigset point-deletes") {
 			t.Errorf("the strategy is not among the others:\n%.2000s", where)
 		}
+	}
+}
+
+// TestNoPage asks for a page in a folder that does not exist: that is known before anything is measured.
+func TestNoPage(t *testing.T) {
+	ran := false
+	o := lab.Options{Run: run.Options{Rounds: 1, Sizes: []int{100}, Dir: t.TempDir()}, Progress: func(string) { ran = true }}
+	err := measure(t.Context(), &bytes.Buffer{}, "churn", filepath.Join(t.TempDir(), "none", "policy.html"), o)
+	if !errors.Is(err, fs.ErrNotExist) || ran {
+		t.Errorf("got %v; a round was begun: %v", err, ran)
 	}
 }

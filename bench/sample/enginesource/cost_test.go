@@ -43,8 +43,8 @@ func inserts(b *testing.B, clients int, run time.Duration, sampled bool) float64
 	var wg sync.WaitGroup
 	var stop atomic.Bool
 	began := time.Now()
-	for id := range clients {
-		r, set := l.Recorder(), fmt.Appendf(nil, "set-%d", id)
+	for id, r := range l.Begin(clients) {
+		set := fmt.Appendf(nil, "set-%d", id)
 		wg.Go(func() {
 			for i := uint64(0); !stop.Load(); i++ {
 				element := binary.BigEndian.AppendUint64(nil, (i*64+uint64(id))*0x9e3779b97f4a7c15)

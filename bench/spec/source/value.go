@@ -40,18 +40,28 @@ func scaled(s string, by map[string]float64) (float64, bool) {
 
 // Whole reads a number without a fraction, such as 120k, 10M or 1_000_000.
 func (r *Reader) Whole(n *yaml.Node, what string, least, most int) int {
+	return int(r.whole(n, what, "a whole number, such as 50, 120k or 10M", scales, int64(least), int64(most), func(v int64) string { return Grouped(int(v)) }))
+}
+
+// Bytes reads a size in bytes.
+func (r *Reader) Bytes(n *yaml.Node, what string, least, most int64) int64 {
+	return r.whole(n, what, "bytes, such as 64MiB, 4 KiB or 4096", units, least, most, inBytes)
+}
+
+// whole reads a number with a unit, without a fraction. form is what it looks like, text writes a limit.
+func (r *Reader) whole(n *yaml.Node, what, form string, by map[string]float64, least, most int64, text func(int64) string) int64 {
 	s, ok := r.Text(n, what)
 	if !ok {
 		return 0
 	}
-	v, ok := scaled(s, scales)
+	v, ok := scaled(s, by)
 	switch {
 	case !ok || v != math.Trunc(v):
-		r.Wrong(n, "%q for %s: it must be a whole number, such as 50, 120k or 10M", Short(s), what)
+		r.Wrong(n, "%q for %s: it must be %s", Short(s), what, form)
 	case v < float64(least) || v > float64(most):
-		r.Wrong(n, "%s is %s: it must be %s to %s", what, s, Grouped(least), Grouped(most))
+		r.Wrong(n, "%s is %s: it must be %s to %s", what, s, text(least), text(most))
 	default:
-		return int(v)
+		return int64(v)
 	}
 	return 0
 }
@@ -119,24 +129,6 @@ func (r *Reader) Amount(n *yaml.Node, what string, most, shares int) (of float64
 	return 0, 0
 }
 
-// Bytes reads a size in bytes.
-func (r *Reader) Bytes(n *yaml.Node, what string, least, most int64) int64 {
-	s, ok := r.Text(n, what)
-	if !ok {
-		return 0
-	}
-	v, ok := scaled(s, units)
-	switch {
-	case !ok || v != math.Trunc(v):
-		r.Wrong(n, "%q for %s: it must be bytes, such as 64MiB, 4 KiB or 4096", Short(s), what)
-	case v < float64(least) || v > float64(most):
-		r.Wrong(n, "%s is %s: it must be %s to %s", what, s, inBytes(least), inBytes(most))
-	default:
-		return int64(v)
-	}
-	return 0
-}
-
 func (r *Reader) Duration(n *yaml.Node, what string) time.Duration {
 	s, ok := r.Text(n, what)
 	if !ok {
@@ -154,9 +146,9 @@ func (r *Reader) Duration(n *yaml.Node, what string) time.Duration {
 	return 0
 }
 
-// AnyNumber is a number with any unit: of thousands, of bytes, or percents.
+// AnyNumber is a number with any unit: of thousands, of bytes, percents, or of a time, which is in microseconds.
 func AnyNumber(s string) (float64, bool) {
-	by := map[string]float64{"%": 0.01}
+	by := map[string]float64{"%": 0.01, "us": 1, "ms": 1e3, "s": 1e6}
 	maps.Copy(by, units)
 	maps.Copy(by, scales)
 	return scaled(s, by)

@@ -1,4 +1,4 @@
-package run
+package load
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
 )
@@ -16,7 +17,7 @@ import (
 // client does operations of a role, on the elements of its own parts. What it does depends on the seed, the phase and its own number alone. One
 // goroutine uses it.
 type client struct {
-	*phase
+	*Clients
 	role  *spec.Role
 	nth   int // of the role
 	index int // of the phase
@@ -37,11 +38,13 @@ type client struct {
 	probes   []*client
 	every    int // of a probe
 
-	rec   *recorder
-	done  int // operations
-	adds  int // elements
-	hash  uint64
-	bytes int // of the elements of the operation
+	rec  *sample.Recorder
+	done int // operations
+	adds int // elements
+	// received is how many batches of other replicas were taken.
+	received int
+	hash     uint64
+	bytes    int // of the elements of the operation
 
 	change  system.Change
 	arena   []byte
@@ -59,20 +62,20 @@ type element struct {
 	rank   int
 }
 
-func newClient(p *phase, role *spec.Role, nth int, rec *recorder) *client {
-	size := p.stage.at.Size
-	return &client{phase: p, role: role, nth: nth, rec: rec, handles: map[int]system.Set{}, numbers: map[uint64]bool{},
+func newClient(p *Clients, role *spec.Role, nth int, rec *sample.Recorder) *client {
+	size := p.size
+	return &client{Clients: p, role: role, nth: nth, rec: rec, handles: map[int]system.Set{}, numbers: map[uint64]bool{},
 		batch: max(1, role.Batch.At(size)), limit: role.Limit.At(size), every: role.Every.At(size)}
 }
 
 // begin makes what depends on the client's number.
 func (c *client) begin(stream uint64) error {
-	size := c.stage.at.Size
-	c.rng = rand.New(rand.NewPCG(system.Mix(c.o.Seed)^system.Mix(uint64(c.phase.nth)+1), system.Mix(stream)))
-	c.sets = newChooser(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.stage.sets), c.rng)
+	size := c.Model.size
+	c.rng = rand.New(rand.NewPCG(system.Mix(c.seed)^system.Mix(uint64(c.Clients.nth)+1), system.Mix(stream)))
+	c.sets = newChooser(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.Model.sets), c.rng)
 	c.elements = newChooser(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
-	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.phase.clients) > 0 {
-		c.sets.cursor = c.index * c.stage.sets / len(c.phase.clients) // they don't all begin with the same one
+	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.Clients.clients) > 0 {
+		c.sets.cursor = c.index * c.Model.sets / len(c.Clients.clients) // they don't all begin with the same one
 	}
 	sum, least := 0., math.Inf(1)
 	for _, share := range c.role.Mix {
@@ -86,7 +89,7 @@ func (c *client) begin(stream uint64) error {
 	if c.role.Context != spec.Wide {
 		return nil
 	}
-	for set := range c.stage.sets { // what they have seen when the phase begins
+	for set := range c.Model.sets { // what they have seen when the phase begins
 		if err := c.handle(set).See(); err != nil {
 			return err
 		}
@@ -152,7 +155,7 @@ func (c *client) run() error {
 			if !more {
 				break
 			}
-			if from = c.began().Add(due); !c.until.IsZero() && !from.Before(c.until) {
+			if from = c.began.Add(due); !c.until.IsZero() && !from.Before(c.until) {
 				break
 			}
 			if last.Before(from) { // in time
@@ -172,7 +175,7 @@ func (c *client) run() error {
 			return fmt.Errorf("operation %d: %w", i+1, err)
 		}
 		last = time.Now()
-		c.rec.record(last.Sub(from), n, c.bytes)
+		c.rec.Record(last.Sub(from), n, c.bytes)
 		before := c.done
 		c.done += n
 		for _, probe := range c.probes {
@@ -187,8 +190,6 @@ func (c *client) run() error {
 	return nil
 }
 
-func (c *client) began() time.Time { return c.phase.began }
-
 // aside has a probe do one operation, while the clock stands still.
 func (c *client) aside(probe *client) error {
 	cpu, began := cpuNow(), time.Now()
@@ -197,10 +198,10 @@ func (c *client) aside(probe *client) error {
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", probe.role.Name, err)
 	}
-	probe.rec.record(took, n, probe.bytes)
+	probe.rec.Record(took, n, probe.bytes)
 	probe.done += n
-	c.phase.away += time.Since(began)
-	c.phase.awayCPU += cpuNow() - cpu
+	c.Clients.away += time.Since(began)
+	c.Clients.awayCPU += cpuNow() - cpu
 	return nil
 }
 
@@ -212,7 +213,7 @@ func (c *client) due(i int) (time.Duration, bool) {
 		return time.Duration(k / from * float64(time.Second)), true
 	}
 	// With a rate of from + a*t, there are from*t + a*t*t/2 operations before t.
-	a := (to - from) / c.show.Duration.Seconds()
+	a := (to - from) / c.duration.Seconds()
 	root := from*from + 2*a*k
 	if root < 0 {
 		return 0, false
@@ -247,8 +248,8 @@ const emptyMax = 1000
 func (c *client) one() (n int, err error) {
 	for range emptyMax {
 		kind, set := c.kind(), 0
-		if c.stage.sets > 1 {
-			set = c.sets.choose(c.stage.sets)
+		if c.Model.sets > 1 {
+			set = c.sets.choose(c.Model.sets)
 		}
 		c.bytes = 0
 		switch n, err = c.do(kind, set); {
@@ -292,18 +293,10 @@ func (c *client) noteKind(kind spec.Kind, set int) {
 	c.note(x)
 }
 
-// size returns how many elements the next operation of a kind names, when each of them counts so many times.
+// size returns how many elements the next operation of a kind names. Each of them counts times operations.
 func (c *client) size(times int) int {
 	if c.quota < 0 || !c.until.IsZero() {
 		return c.batch
 	}
 	return max(1, min(c.batch, (c.quota-c.done+times-1)/times))
-}
-
-// counted returns how many operations elements count as.
-func (c *client) counted(elements int) int {
-	if c.batch == 1 {
-		return 1
-	}
-	return elements
 }

@@ -1,4 +1,4 @@
-package run
+package load
 
 import (
 	"encoding/binary"
@@ -46,4 +46,49 @@ func (e names) append(dst []byte, number uint64) []byte {
 		dst = append(dst, 'a'+byte(fill%26))
 	}
 	return dst
+}
+
+// number returns the number of an element that append made, and whether it is one.
+func (e names) number(name []byte) (uint64, bool) {
+	if e.MinBytes >= textBytes {
+		if len(name) < textBytes {
+			return 0, false
+		}
+		if e.Ascending {
+			n, err := strconv.ParseUint(string(name[:textBytes]), 10, 64)
+			return n, err == nil
+		}
+		var b [8]byte
+		if _, err := hex.Decode(b[:], name[:textBytes]); err != nil {
+			return 0, false
+		}
+		return system.Unmix(binary.BigEndian.Uint64(b[:])) - e.seed<<40, true
+	}
+	if len(name) < 8 {
+		return 0, false
+	}
+	if n := binary.BigEndian.Uint64(name); e.Ascending {
+		return n, true
+	} else {
+		return system.Unmix(n) - e.seed<<40, true
+	}
+}
+
+// prefix returns the length of a prefix that about a hundred of n elements have.
+func (e names) prefix(n int) (length int) {
+	if e.Ascending { // all but the last digits of the number
+		if e.MinBytes >= textBytes {
+			return textBytes - 2
+		}
+		return 7
+	}
+	radix := 256
+	if e.MinBytes >= textBytes {
+		radix = 16
+	}
+	for n > 50*radix {
+		n /= radix
+		length++
+	}
+	return length
 }

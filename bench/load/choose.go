@@ -1,4 +1,4 @@
-package run
+package load
 
 import (
 	"math"
@@ -47,14 +47,14 @@ func (c *chooser) choose(n int) int {
 	return c.rng.IntN(n)
 }
 
-// removed tells the chooser that the thing of that rank, which it chose last, is no more: those that came after it have moved up.
+// removed is called when the thing that was chosen last, of that rank, is gone: those after it have moved up.
 func (c *chooser) removed(rank int) {
 	if rank < c.cursor {
 		c.cursor--
 	}
 }
 
-// part returns one of the first share of n, in that share of the choices, else one of the others.
+// part returns a rank below share*n with the probability choices, else one of the other ranks.
 func (c *chooser) part(n int, share, choices float64) int {
 	first := min(n, max(1, int(math.Ceil(share*float64(n)))))
 	if first == n || c.rng.Float64() < choices {
@@ -78,7 +78,7 @@ func scattered(i, n int) int {
 	}
 }
 
-// permuted is a permutation of the numbers of so many bits that looks random.
+// permuted is a permutation of the numbers of width bits. It looks random.
 func permuted(x uint64, width int) uint64 {
 	mask := uint64(1)<<width - 1
 	half := (width + 1) / 2

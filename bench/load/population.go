@@ -1,8 +1,9 @@
-package run
+package load
 
 import (
 	"math/bits"
 	"math/rand/v2"
+	"sort"
 )
 
 // population is the elements of one client in one set, by their age. An element is known by its sequence number: the client's first has 0. Its place
@@ -34,9 +35,6 @@ const (
 )
 
 func newPopulation(dots bool) *population { return &population{kept: dots} }
-
-// len returns the number of live elements.
-func (p *population) len() int { return p.live }
 
 // add takes a new element, the youngest, and returns its sequence number. A client may have 2^32 of them in a set.
 func (p *population) add(dot uint64) (seq uint64) {
@@ -154,4 +152,20 @@ func (p *population) dead(rng *rand.Rand) (seq uint64, ok bool) {
 		return 0, false
 	}
 	return uint64(p.gone[rng.IntN(len(p.gone))]), true
+}
+
+// find returns the place of the live element with a sequence number, and whether there is one.
+func (p *population) find(seq uint64) (place int, ok bool) {
+	if p.tree == nil {
+		return int(seq), seq < p.next
+	}
+	place = sort.Search(p.places, func(i int) bool { return uint64(p.seqs[i]) >= seq })
+	if place == p.places || uint64(p.seqs[place]) != seq {
+		return 0, false
+	}
+	rank := 0
+	for i := place; i > 0; i -= i & -i {
+		rank += int(p.tree[i-1])
+	}
+	return place, rank < p.live && p.at(rank) == place
 }

@@ -1,4 +1,4 @@
-package run
+package load
 
 import (
 	"bytes"
@@ -55,8 +55,8 @@ func TestPopulation(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				if p.len() != len(model) {
-					t.Fatalf("%d elements, should be %d", p.len(), len(model))
+				if p.live != len(model) {
+					t.Fatalf("%d elements, should be %d", p.live, len(model))
 				}
 				for rank, e := range model {
 					place := p.at(rank)
@@ -181,7 +181,7 @@ func TestSawtoothRemoves(t *testing.T) {
 		p.add(0)
 	}
 	for want := range uint64(100) {
-		rank := c.choose(p.len())
+		rank := c.choose(p.live)
 		place := p.at(rank)
 		if got := p.seq(place); got != want {
 			t.Fatalf("element %d comes, should be %d", got, want)
@@ -216,13 +216,25 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestNumbers: an element tells its number.
+func TestNumbers(t *testing.T) {
+	for _, e := range []spec.Elements{{MinBytes: 16, MaxBytes: 16}, {MinBytes: 8, MaxBytes: 64}, {MinBytes: 20, MaxBytes: 30, Ascending: true}, {MinBytes: 8, MaxBytes: 8, Ascending: true}} {
+		n := names{7, e}
+		for _, number := range []uint64{0, 1, 77, 1 << 33} {
+			if got, ok := n.number(n.append(nil, number)); !ok || got != number {
+				t.Errorf("%+v: got %d, %v, want %d", e, got, ok, number)
+			}
+		}
+	}
+}
+
 func BenchmarkPopulation(b *testing.B) {
 	p, rng := newPopulation(true), rand.New(rand.NewPCG(1, 1))
 	for range 1_000_000 {
 		p.add(1)
 	}
 	for b.Loop() {
-		p.remove(p.at(rng.IntN(p.len())))
+		p.remove(p.at(rng.IntN(p.live)))
 		p.add(1)
 	}
 }

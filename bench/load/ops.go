@@ -1,10 +1,9 @@
-package run
+package load
 
 import (
 	"bytes"
 	"fmt"
 	"slices"
-	"sort"
 
 	"bigset/bench/spec"
 	"bigset/bench/system"
@@ -15,8 +14,13 @@ import (
 func (c *client) do(kind spec.Kind, set int) (n int, err error) {
 	h := c.handle(set)
 	switch kind {
-	case spec.Add, spec.Replace, spec.Remove, spec.Exchange:
+	case spec.Add, spec.Receive, spec.Replace, spec.Remove, spec.Exchange:
 		return c.write(kind, set, h)
+	case spec.Drop:
+		return 1, c.drop(set)
+	case spec.Checkpoint:
+		c.noteKind(kind, set)
+		return 1, c.sys.Checkpoint(c.ctx, c.folder())
 	case spec.Take:
 		return 1, c.take(set, h)
 	case spec.Hit, spec.Miss, spec.Dead:
@@ -49,13 +53,13 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 		times = 2
 	}
 	size := c.size(times)
-	if kind != spec.Add {
+	if kind != spec.Add && kind != spec.Receive {
 		if size = c.pick(set, size, kind != spec.Replace); size == 0 {
 			return 0, errEmpty
 		}
 		counts += size
 	}
-	if kind == spec.Add || kind == spec.Exchange {
+	if kind == spec.Add || kind == spec.Receive || kind == spec.Exchange {
 		c.add(set, size)
 		counts += size
 	}
@@ -70,11 +74,15 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 	for _, e := range c.fresh {
 		ch.Fresh, ch.FreshDots = append(ch.Fresh, c.name(e.number)), append(ch.FreshDots, 0)
 	}
-	if !c.stage.dots {
+	if !c.Model.dots {
 		ch.FreshDots, ch.AgainDots = ch.FreshDots[:0], ch.AgainDots[:0]
 	}
 	c.bytes = len(c.arena)
-	if err := h.Change(ch); err != nil {
+	change := h.Change
+	if kind == spec.Receive {
+		change = c.receive
+	}
+	if err := change(ch); err != nil {
 		return 0, err
 	}
 	for i := range ch.FreshDots {
@@ -83,7 +91,32 @@ func (c *client) write(kind spec.Kind, set int, h system.Set) (int, error) {
 	for i := range ch.AgainDots {
 		c.picked[i].p.setDot(c.picked[i].place, ch.AgainDots[i])
 	}
-	return c.counted(counts), nil
+	return counts, nil
+}
+
+// receive has the set take what the next one of the client's replicas has added.
+func (c *client) receive(ch *system.Change) error {
+	h, ok := c.last.(system.Receiver)
+	if !ok {
+		return fmt.Errorf("load: %s does not know other replicas", c.system)
+	}
+	c.received++
+	return h.Receive(c.index*c.role.Replicas+c.received%c.role.Replicas, ch.Fresh, ch.FreshDots)
+}
+
+// drop removes all that lives in a set.
+func (c *client) drop(set int) error {
+	if c.own(set) == 0 {
+		return errEmpty
+	}
+	c.noteKind(spec.Drop, set)
+	for _, part := range c.parts {
+		if p := c.pops[set*c.Model.parts+part]; p != nil {
+			p.live = 0
+			p.pack()
+		}
+	}
+	return c.sys.Drop(c.setName(set))
 }
 
 // name appends an element to the arena, and takes its number into the hash.
@@ -125,7 +158,7 @@ func (c *client) pick(set, n int, gone bool) int {
 			e = c.locate(set, rank)
 		}
 		if gone {
-			if c.stage.dots {
+			if c.Model.dots {
 				c.change.GoneDots = append(c.change.GoneDots, e.p.dot(e.place))
 			}
 			e.p.remove(e.place)
@@ -165,7 +198,7 @@ func (c *client) keepCursor(set int) {
 // own returns how many elements of a set are the client's.
 func (c *client) own(set int) (n int) {
 	for _, part := range c.parts {
-		if p := c.pops[set*c.stage.parts+part]; p != nil {
+		if p := c.pops[set*c.Model.parts+part]; p != nil {
 			n += p.live
 		}
 	}
@@ -188,18 +221,18 @@ func (c *client) choose(set int) (element, error) {
 // rank: each rank is another element as long as the parts are of one size.
 func (c *client) locate(set, rank int) element {
 	if len(c.parts) == 1 {
-		return c.of(c.pops[set*c.stage.parts+c.parts[0]], c.parts[0], rank)
+		return c.of(c.pops[set*c.Model.parts+c.parts[0]], c.parts[0], rank)
 	}
 	var parts []element // of each part that is long enough the one at that height
 	filled, longest := 0, 0
 	for _, part := range c.parts {
-		if p := c.pops[set*c.stage.parts+part]; p != nil && p.live > 0 {
+		if p := c.pops[set*c.Model.parts+part]; p != nil && p.live > 0 {
 			filled, longest = filled+1, max(longest, p.live)
 		}
 	}
 	height := min(rank/filled, longest-1)
 	for _, part := range c.parts {
-		if p := c.pops[set*c.stage.parts+part]; p != nil && p.live > height {
+		if p := c.pops[set*c.Model.parts+part]; p != nil && p.live > height {
 			parts = append(parts, c.of(p, part, height))
 		}
 	}
@@ -231,7 +264,7 @@ func (c *client) take(set int, h system.Set) error {
 		c.bytes += len(name)
 		number, ok := c.names.number(name)
 		if !ok || !c.forget(set, number) {
-			wrong = fmt.Errorf("%w: element %q was taken, and does not live", ErrWrong, name)
+			wrong = fmt.Errorf("%w: element %q was taken, and does not live", system.ErrWrong, name)
 		}
 	})
 	if err != nil || wrong != nil {
@@ -252,32 +285,16 @@ func (c *client) forget(set int, number uint64) bool {
 	if number < c.base {
 		return false
 	}
-	part := int((number - c.base) % uint64(c.stage.parts))
-	p := c.pops[set*c.stage.parts+part]
+	part := int((number - c.base) % uint64(c.Model.parts))
+	p := c.pops[set*c.Model.parts+part]
 	if p == nil {
 		return false
 	}
-	place, ok := p.find((number - c.base) / uint64(c.stage.parts))
+	place, ok := p.find((number - c.base) / uint64(c.Model.parts))
 	if ok {
 		p.remove(place)
 	}
 	return ok
-}
-
-// find returns the place of the live element with a sequence number, and whether there is one.
-func (p *population) find(seq uint64) (place int, ok bool) {
-	if p.tree == nil {
-		return int(seq), seq < p.next
-	}
-	place = sort.Search(p.places, func(i int) bool { return uint64(p.seqs[i]) >= seq })
-	if place == p.places || uint64(p.seqs[place]) != seq {
-		return 0, false
-	}
-	rank := 0
-	for i := place; i > 0; i -= i & -i {
-		rank += int(p.tree[i-1])
-	}
-	return place, rank < p.live && p.at(rank) == place
 }
 
 // lookUp looks up one element.
@@ -327,7 +344,7 @@ func (c *client) missing() []byte {
 		return c.name(missMin + number)
 	}
 	// One that would lie among the others: its last byte is none that elements have.
-	name := c.name(c.base + number%max(1, uint64(c.stage.at.Size)))
+	name := c.name(c.base + number%max(1, uint64(c.Model.size)))
 	if len(name) == 8 {
 		c.arena = c.arena[:0]
 		return c.name(missMin + number)
@@ -344,7 +361,7 @@ func (c *client) dead(set int) (number uint64, ok bool) {
 	first := c.rng.IntN(len(c.parts))
 	for i := range c.parts {
 		part := c.parts[(first+i)%len(c.parts)]
-		if p := c.pops[set*c.stage.parts+part]; p != nil {
+		if p := c.pops[set*c.Model.parts+part]; p != nil {
 			if seq, ok := p.dead(c.rng); ok {
 				return c.number(seq, part), true
 			}
@@ -364,7 +381,7 @@ func (c *client) scan(kind spec.Kind, set int, h system.Set) error {
 	name := c.name(e.number)
 	q := system.Query{From: name, Limit: c.limit}
 	if kind == spec.Prefix {
-		q = system.Query{Prefix: name[:c.names.prefix(c.stage.at.Size/c.stage.sets)], Limit: c.limit}
+		q = system.Query{Prefix: name[:c.names.prefix(c.Model.size/c.Model.sets)], Limit: c.limit}
 	}
 	n, first, err := h.Scan(q, c.buf[:0])
 	c.buf = first
@@ -372,7 +389,7 @@ func (c *client) scan(kind spec.Kind, set int, h system.Set) error {
 		return err
 	}
 	if n == 0 || kind == spec.Range && !bytes.Equal(first, name) || !bytes.HasPrefix(first, q.Prefix) {
-		return fmt.Errorf("%w: a %s from %q has %d elements, the first is %q", ErrWrong, kind, name, n, first)
+		return fmt.Errorf("%w: a %s from %q has %d elements, the first is %q", system.ErrWrong, kind, name, n, first)
 	}
 	return nil
 }
@@ -400,12 +417,12 @@ func (c *client) ask(kind spec.Kind, set int, h system.Set) (err error) {
 	case spec.Live:
 		l, ok := h.(interface{ Live() (int, error) })
 		if !ok {
-			return fmt.Errorf("%w: %s does not know its live dots", ErrOptions, c.system)
+			return fmt.Errorf("%s does not know its live dots", c.system)
 		}
 		got, err = l.Live()
 		exact = exact && got < want // an element may have several
 	default:
-		return fmt.Errorf("%w: no kind of operation %q", ErrOptions, kind)
+		return fmt.Errorf("no kind of operation %q", kind)
 	}
 	if err != nil || !exact {
 		return err

@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"fmt"
+	"os/exec"
+
+	"bigset/bench/system"
+)
+
+// programTimes is how often a round adds an element by the program.
+const programTimes = 3
+
+// byProgram: "set add" of one element into a store that was closed in order, from the start of a process to its end.
+func byProgram(e *env) error {
+	c, dir := contender{system: system.NameBigset}, e.folder()
+	if e.cfg.Program == "" {
+		return nil
+	}
+	return e.inFolder(dir, func() error {
+		row := Row{Workload: "program", Elements: e.elements}
+		err := e.opened(c, dir, system.Options{}, func(sys system.System) error {
+			label(sys, &row)
+			return e.loaded(sys, e.elements)
+		})
+		if err != nil {
+			return err
+		}
+		err = e.clocked(row, func(p *phase) error {
+			return p.loop(programTimes, func(i int) error {
+				out, err := exec.CommandContext(e.ctx, e.cfg.Program, "--dir", dir, "set", "add", system.SetName, fmt.Sprintf("by the program, %d", i)).CombinedOutput()
+				if err != nil {
+					return fmt.Errorf("bench: %s set add: %w: %s", e.cfg.Program, err, out)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+		return e.opened(c, dir, system.Options{}, func(sys system.System) error {
+			return e.check(sys, system.SetName, e.elements+programTimes)
+		})
+	})
+}

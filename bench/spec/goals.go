@@ -1,0 +1,25 @@
+package spec
+
+import "go.yaml.in/yaml/v4"
+
+// Goals reads a file of assertions about loads that no workload file describes: a mapping of names to lists. names are those that it may have.
+// Any row and system may be named, and a row that begins with / is named whole. Without a limit a figure is only shown. An error is a *FileError.
+func Goals(file string, text []byte, names []string) (map[string][]Assertion, error) {
+	r := &reader{}
+	list := map[string][]Assertion{}
+	var fields []field
+	for _, name := range names {
+		fields = append(fields, field{Key: name, Read: func(n *yaml.Node) {
+			w := &Workload{Name: name}
+			r.Items(n, "goals", assertionsMax, func(n *yaml.Node) {
+				a := r.assertion(n)
+				r.checkAssertion(w, &a, r.texts[len(r.texts)-1])
+				list[name] = append(list[name], a)
+			})
+		}})
+	}
+	if root := r.Load(text); root != nil {
+		r.Object(root, "goals", fields)
+	}
+	return list, r.Failed(file)
+}
