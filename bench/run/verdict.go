@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -132,46 +131,17 @@ const (
 
 // figure returns a figure by its name in spec.Figures, and whether it is known.
 func figure(f *result.Figures, name string) (float64, bool) {
-	all := figures(f)
-	get := func(names ...string) (values []float64, ok bool) {
-		for _, n := range names {
-			v, ok := all[n]
-			if !ok {
-				return nil, false
-			}
-			values = append(values, v)
-		}
-		return values, true
-	}
 	switch name {
 	case "bytes_below_log":
-		v, ok := get("bytes_written", "bytes_wal")
-		if !ok {
-			return 0, false
-		}
-		return v[0] - v[1], true
+		all, known := f.Named("bytes_written")
+		log, too := f.Named("bytes_wal")
+		return all - log, known && too
 	case "garbage":
-		v, ok := get("keys_dead", "keys_live")
-		if !ok {
-			return 0, false
-		}
-		return v[0] / max(garbageMin, garbageShare*v[1]), true
+		dead, known := f.Named("keys_dead")
+		live, too := f.Named("keys_live")
+		return dead / max(garbageMin, garbageShare*live), known && too
 	}
-	v, ok := all[name]
-	return v, ok
-}
-
-// figures returns the figures by their names in reports.
-func figures(f *result.Figures) map[string]float64 {
-	m := map[string]float64{}
-	text, err := json.Marshal(f)
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
-		panic(err) // they are numbers
-	}
-	return m
+	return f.Named(name)
 }
 
 // String returns the verdict in a line: what it is about, the value, its spread, the limit and the state.
