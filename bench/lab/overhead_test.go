@@ -12,6 +12,7 @@ import (
 	"bigset/bench/result"
 	"bigset/bench/run"
 	"bigset/bench/sample"
+	"bigset/bench/sample/view"
 	"bigset/bench/screen"
 	"bigset/bench/spec"
 	"bigset/bench/system"
@@ -108,8 +109,8 @@ func overheadRun(b *testing.B, clients int) *everyOther {
 	if err != nil {
 		b.Fatal(err)
 	}
-	view := &sample.View{Screen: screen.Screen{Out: io.Discard, Size: func() (int, int) { return 100, 40 }}, Style: screen.Style{Colour: true}}
-	o := &everyOther{watcher: newWatcher(b.Context(), w, Options{Every: overheadEvery, Watch: view.Tell})}
+	live := &view.Live{Screen: screen.Screen{Out: io.Discard, Size: func() (int, int) { return 100, 40 }}, Style: screen.Style{Colour: true}}
+	o := &everyOther{watcher: newWatcher(b.Context(), w, Options{Every: overheadEvery, Watch: live.Tell})}
 	if _, err := run.Run(b.Context(), w, run.Options{Rounds: 1, Dir: b.TempDir(), Observer: o}); err != nil {
 		b.Fatal(err)
 	}
