@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -135,64 +134,28 @@ const (
 
 // figure returns a figure of a row of that size by its name in spec.Figures, and whether it is known.
 func figure(f *result.Figures, name string, size int) (float64, bool) {
-	all := figures(f)
-	get := func(names ...string) (values []float64, ok bool) {
-		for _, n := range names {
-			v, ok := all[n]
-			if !ok {
-				return nil, false
-			}
-			values = append(values, v)
-		}
-		return values, true
-	}
 	switch name {
 	case "bytes_below_log":
-		v, ok := get("bytes_written", "bytes_wal")
-		if !ok {
-			return 0, false
-		}
-		return v[0] - v[1], true
-	case "garbage":
-		v, ok := get("keys_dead", "keys_live")
-		if !ok {
-			return 0, false
-		}
-		return v[0] / max(garbageMin, garbageShare*v[1]), true
+		all, known := f.Named("bytes_written")
+		log, too := f.Named("bytes_wal")
+		return all - log, known && too
 	case "bytes_direct":
-		v, ok := get("bytes_wal", "bytes_flush")
-		if !ok {
-			return 0, false
-		}
-		return v[0] + v[1], true
+		log, known := f.Named("bytes_wal")
+		flushed, too := f.Named("bytes_flush")
+		return log + flushed, known && too
+	case "garbage":
+		dead, known := f.Named("keys_dead")
+		live, too := f.Named("keys_live")
+		return dead / max(garbageMin, garbageShare*live), known && too
 	case "seconds":
-		v, ok := get("ops", "ops_per_s")
-		if !ok || v[1] == 0 {
-			return 0, false
-		}
-		return v[0] / v[1], true
+		ops, known := f.Named("ops")
+		rate, too := f.Named("ops_per_s")
+		return ops / rate, known && too && rate > 0
 	case "heap_each":
-		v, ok := get("heap_bytes")
-		if !ok {
-			return 0, false
-		}
-		return v[0] / float64(max(1, size)), true
+		heap, known := f.Named("heap_bytes")
+		return heap / float64(max(1, size)), known
 	}
-	v, ok := all[name]
-	return v, ok
-}
-
-// figures returns the figures by their names in reports.
-func figures(f *result.Figures) map[string]float64 {
-	m := map[string]float64{}
-	text, err := json.Marshal(f)
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
-		panic(err) // they are numbers
-	}
-	return m
+	return f.Named(name)
 }
 
 // String returns the verdict in a line: what it is about, the value, its spread, the limit and the state.
