@@ -278,7 +278,7 @@ x:
 	}
 	for i, want := range []string{
 		"of raw: 0.90 (0.80..0.95), goal >= 0.85: ok", "of raw: 0.900 (0.80..0.95), goal >= 0.90: MISSED", "CPU: no figure (goal <= 1.15)", "shown: 0.90 (0.80..0.95)",
-		"latency: 1.5 ms (1.5 ms..1.5 ms), goal <= 1.0 ms: MISSED", "heap: 3.0 MiB (3.0 MiB..3.0 MiB), goal <= 4.0 MiB: ok",
+		"latency: 1.5 ms (1.50..1.50), goal <= 1.0 ms: MISSED", "heap: 3.0 MiB (3.00..3.00), goal <= 4.0 MiB: ok",
 	} {
 		if got := judge(list["x"], []Row{of, to}, "")[i].String(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -82,7 +82,7 @@ func (r *BloomdReport) cells(p bloomdPoint, row *Row) []string {
 	}
 	if b := rowOf(r.Results, p.name(), systemB, row.Elements); row.System == systemA && b != nil {
 		v := besides(row, b)
-		cells[9], cells[10] = number(v.Value), number(v.Low)+".."+number(v.High)
+		cells[9], cells[10] = number(v.Value), v.spread()
 	}
 	return cells
 }

@@ -65,7 +65,7 @@ func (v verdict) String() string {
 	if v.AtMost {
 		sign = "<="
 	}
-	have := fmt.Sprintf("%s: %s (%s..%s)", v.Means, v.number(v.Value), v.number(v.Low), v.number(v.High))
+	have := fmt.Sprintf("%s: %s (%s)", v.Means, v.number(v.Value), v.spread())
 	switch v.State {
 	case run.NoFigure:
 		return fmt.Sprintf("%s: no figure (goal %s %s)", v.Means, sign, v.number(v.Limit))
@@ -75,7 +75,7 @@ func (v verdict) String() string {
 		return fmt.Sprintf("%s, goal %s %s: ok", have, sign, v.number(v.Limit))
 	}
 	if v.Unit() == "" && number(v.Value) == number(v.Limit) { // by a hair
-		have = fmt.Sprintf("%s: %.3f (%s..%s)", v.Means, v.Value, number(v.Low), number(v.High))
+		have = fmt.Sprintf("%s: %.3f (%s)", v.Means, v.Value, v.spread())
 	}
 	return fmt.Sprintf("%s, goal %s %s: MISSED", have, sign, v.number(v.Limit))
 }
@@ -92,6 +92,22 @@ func Amount(unit string, x float64, plain func(float64) string) string {
 		return screen.Bytes(x)
 	}
 	return plain(x)
+}
+
+// spread writes the least and the greatest value of a round, in the unit in which number writes the value.
+func (v verdict) spread() string {
+	scale := 1.0
+	switch unit := v.Unit(); {
+	case unit == "us" && v.Value >= 1e7:
+		scale = 1e6
+	case unit == "us" && v.Value >= 1000:
+		scale = 1000
+	case unit == "B":
+		for scale < 1<<40 && v.Value/scale >= 999.5 {
+			scale *= 1024
+		}
+	}
+	return number(v.Low/scale) + ".." + number(v.High/scale)
 }
 
 // number writes a figure with as many digits as say something.

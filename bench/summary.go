@@ -80,7 +80,7 @@ func (r *Report) summarized(workload string, verdicts []verdict) []string {
 		}
 	}
 	if head.State != "" {
-		cells[2], cells[3], cells[4] = head.number(head.Value)+" "+head.Means, head.number(head.Low)+".."+head.number(head.High), head.inAWord()
+		cells[2], cells[3], cells[4] = head.number(head.Value)+" "+head.Means, head.spread(), head.inAWord()
 	}
 	return cells
 }
@@ -102,9 +102,9 @@ func (v verdict) inAWord() string {
 	r := v.Value
 	switch {
 	case v.To == (spec.Ref{}) && v.State == run.Met:
-		return "within the goal"
+		return "met"
 	case v.To == (spec.Ref{}):
-		return "see the goal"
+		return "not met"
 	case v.To.System == spec.Pebble && !v.AtMost && r >= 0.97:
 		return "at the limit"
 	case v.To.System == spec.Pebble && !v.AtMost && r >= 0.7:
@@ -142,7 +142,7 @@ func (v verdict) reason() string {
 	}
 	text := fmt.Sprintf("%s %s, goal %s %s: ", v.number(v.Value), v.Means, sign, v.number(v.Limit))
 	if v.AtMost && v.Low <= v.Limit || !v.AtMost && v.High >= v.Limit { // it was met in some rounds
-		return text + "unclear, rounds reach over it (" + v.number(v.Low) + ".." + v.number(v.High) + ")"
+		return text + "unclear, rounds reach over it (" + v.spread() + ")"
 	}
 	return text + cmp.Or(v.Why, "missed")
 }

@@ -62,7 +62,7 @@ func (r *Report) cells(row *Row) []string {
 	}
 	if other := rowOf(r.Results, row.Workload, system.NamePebble, row.Elements); other != nil {
 		if v := besides(row, other); v.State != run.NoFigure {
-			cells[8], cells[9] = number(v.Value), number(v.Low)+".."+number(v.High)
+			cells[8], cells[9] = number(v.Value), v.spread()
 		}
 	}
 	return cells

@@ -530,3 +530,54 @@ phases:
 		}
 	}
 }
+
+// dropped drops a set, opens what a crash would leave, and makes checkpoints beside writers.
+const dropped = `
+name: dropped
+about: drops, crashes and checkpoints
+size: 20k
+systems: [bigset, pebble, blob]
+sets: {count: 2}
+phases:
+  - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}, batch: 50}
+  - {name: settled, first: [settle]}
+  - {name: one, ops: 1, mix: {drop: 1}, space-back: 40%}
+  - {name: other, ops: 1, mix: {drop: 1}, space-back: 98%}
+  - {name: more, unmeasured: true, ops: 10%, mix: {add: 1}, batch: 5}
+  - name: copies
+    ops: 40
+    roles: [{name: made, mix: {checkpoint: 1}}, {name: written, clients: 3, mix: {add: 1}}]
+  - {name: crashed, reopen: kill}
+  - {name: closed, first: [verify], reopen: restart}
+  - {name: removed, first: [verify], ops: 5%, mix: {remove: 1}, batch: 10}
+assert:
+  - bytes_on_disk(one) / bytes_on_disk(settled) <= 60%
+  - bytes_on_disk(other) / bytes_on_disk(settled) <= 5%
+  - seconds(crashed) <= 60
+  - ops(copies/made) >= 10
+  - ops(copies/written) >= 30
+`
+
+// A phase that waits for space ends when there is space; stores are opened again with all that was in them; of checkpoints nothing is left.
+func TestDropped(t *testing.T) {
+	w := parse(t, dropped)
+	rows := small(t, w, Options{Sizes: []int{20_000}})
+	for _, s := range w.Systems {
+		for i := range w.Assertions {
+			w.Assertions[i].Of.System = s
+			if w.Assertions[i].To != (spec.Ref{}) {
+				w.Assertions[i].To.System = s
+			}
+		}
+		for _, v := range Judge(w, rows, "") {
+			if v.State != Met && (s == spec.Bigset || v.Of.Figure != "bytes_on_disk") { // a blob is much smaller
+				t.Errorf("%s: %s", s, v)
+			}
+		}
+	}
+	for _, r := range rows {
+		if name := strings.TrimPrefix(r.Workload, "dropped/"); (name == "crashed" || name == "closed") && (r.Ops != 1 || r.P50 == nil || *r.P50 <= 0 || r.BytesWAL == nil) {
+			t.Errorf("%s of %s: %+v", name, r.System, r.Figures)
+		}
+	}
+}
