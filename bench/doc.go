@@ -1,7 +1,8 @@
 // Package bench decides how loads are made and counted: it is the library behind `bigset bench`.
 //
 // A workload is a load with a question, such as "what does an insert cost beside the same bytes written to Pebble by
-// hand?". It runs in rounds. In each round the systems that it compares run one after the other, each on a fresh store in
+// hand?". Most are files of package spec, which package run runs; here are those that need several replicas, another process, or bloom
+// filters. A workload runs in rounds. In each round the systems that it compares run one after the other, each on a fresh store in
 // a temporary folder, in an order that changes from round to round, so that what the machine does meanwhile hits all of
 // them. Ratios are of the medians over the rounds, with the least and the greatest ratio of one round as their spread.
 //
@@ -19,7 +20,7 @@
 // What is measured includes what it leaves to do: writes are flushed and compactions awaited inside the measured time.
 // After it, stores that were written are counted and verified.
 //
-// Begin reading at run.go, then measure.go and package system, then any workload: insert.go is the plainest. report.go and
-// goals.go turn rows into verdicts. Run may be called by one goroutine at a time in a process, because it reads the CPU
+// Begin reading at run.go, then measure.go and package system, then any workload: program.go is the plainest. goals.yaml has what workloads
+// without a file must reach, and goals.go judges it. Run may be called by one goroutine at a time in a process, because it reads the CPU
 // time of the whole process.
 package bench

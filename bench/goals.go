@@ -68,6 +68,9 @@ func (v verdict) String() string {
 	have := fmt.Sprintf("%s: %s (%s)", v.Means, v.number(v.Value), v.spread())
 	switch v.State {
 	case run.NoFigure:
+		if v.Shown {
+			return v.Means + ": no figure"
+		}
 		return fmt.Sprintf("%s: no figure (goal %s %s)", v.Means, sign, v.number(v.Limit))
 	case run.Shown:
 		return have

@@ -26,7 +26,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	for _, group := range r.groups() {
 		verdicts := r.verdicts(group)
 		lines = append(lines, r.summarized(group, verdicts))
-		verdicts = slices.DeleteFunc(verdicts, func(v verdict) bool { return v.State == run.Shown })
+		verdicts = slices.DeleteFunc(verdicts, func(v verdict) bool { return v.Shown })
 		of += len(verdicts)
 		open = append(open, slices.DeleteFunc(verdicts, func(v verdict) bool { return v.State == run.Met })...)
 	}

@@ -83,16 +83,6 @@ func gcd(a, b int) int {
 	return a
 }
 
-// PrefixDigits is how many hexadecimal digits pick about a hundred of n elements.
-func PrefixDigits(n int) int {
-	digits := 0
-	for n > 800 {
-		n /= 16
-		digits++
-	}
-	return digits
-}
-
 // InOrder appends an element that sorts by its number.
 func InOrder(dst []byte, i int) []byte {
 	digits := strconv.AppendInt(make([]byte, 0, ElementBytes), int64(i), 10)
