@@ -12,6 +12,7 @@ import (
 	"bigset/bench/report"
 	"bigset/bench/run"
 	"bigset/bench/sample"
+	"bigset/bench/sample/view"
 	"bigset/bench/spec"
 )
 
@@ -131,7 +132,7 @@ func (r *Result) overTime(w *spec.Workload) (sections []report.Section) {
 			Text:   "What was sampled while the rate changed, by the operations of that moment: medians of neighbours, with the least and the greatest.",
 			Charts: []report.Chart{overLoad(runs, phases)}})
 	}
-	sections = append(sections, sample.Sections(runs)...)
+	sections = append(sections, view.Sections(runs)...)
 	for i := range sections {
 		if len(r.workloads) > 1 {
 			sections[i].Title = w.Name + ": " + sections[i].Title

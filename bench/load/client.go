@@ -71,7 +71,7 @@ func newClient(p *Clients, role *spec.Role, nth int, rec *sample.Recorder) *clie
 // begin makes what depends on the client's number.
 func (c *client) begin(stream uint64) error {
 	size := c.Model.size
-	c.rng = rand.New(rand.NewPCG(system.Mix(c.seed)^system.Mix(uint64(c.Clients.nth)+1), system.Mix(stream)))
+	c.rng = rand.New(rand.NewPCG(system.Mix(system.Mix(c.seed)+uint64(c.Clients.nth)), system.Mix(stream)))
 	c.sets = newChooser(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.Model.sets), c.rng)
 	c.elements = newChooser(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
 	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.Clients.clients) > 0 {

@@ -216,6 +216,36 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestStreams: each client of each phase draws other numbers with each seed, and the same ones again with the same seed.
+func TestStreams(t *testing.T) {
+	w, err := spec.Parse("w.yaml", []byte("name: w\nabout: draws\nsize: 100\nphases:\n  - {name: load, clients: 2, ops: 100%, mix: {add: 1}}\n"+
+		"  - {name: main, ops: 10, roles: [{mix: {hit: 1}}, {name: look, mix: {first: 1}, every: 5}]}\n"), spec.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draws := func(seed uint64) (list []uint64) {
+		m := NewModel(w, spec.Bigset, 100, seed)
+		for phase := range w.Phases {
+			c, err := NewClients(m, nil, Groups(w), phase, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range slices.Concat(c.clients, c.clients[0].probes) {
+				list = append(list, one.rng.Uint64())
+			}
+		}
+		return list
+	}
+	all := slices.Concat(draws(1), draws(2))
+	if again := draws(1); !slices.Equal(again, all[:len(again)]) {
+		t.Errorf("drew %v, and then %v", all[:len(again)], again)
+	}
+	slices.Sort(all)
+	if len(slices.Compact(all)) != 8 {
+		t.Errorf("clients drew alike: %v", all)
+	}
+}
+
 // TestNumbers: an element tells its number.
 func TestNumbers(t *testing.T) {
 	for _, e := range []spec.Elements{{MinBytes: 16, MaxBytes: 16}, {MinBytes: 8, MaxBytes: 64}, {MinBytes: 20, MaxBytes: 30, Ascending: true}, {MinBytes: 8, MaxBytes: 8, Ascending: true}} {

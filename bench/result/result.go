@@ -71,15 +71,49 @@ type Figures struct {
 	KeysTabled *uint64 `json:"keys_tabled,omitempty"` // element keys that flushes and compactions wrote, each as often as they did
 }
 
-// floats and counts list the figures of which medians are taken.
-func (f *Figures) floats() []**float64 {
-	return []**float64{&f.CPUMicros, &f.P50, &f.P99, &f.P999, &f.WriteAmp, &f.MBPerSecond, &f.Kept, &f.Allocs, &f.Share}
+// named is a figure with its name in JSON.
+type named[T any] struct {
+	name string
+	at   **T
 }
 
-func (f *Figures) counts() []**uint64 {
-	return []**uint64{&f.BytesWritten, &f.BytesWAL, &f.BytesFlush, &f.BytesCompact, &f.BytesRewrite, &f.BytesRead,
-		&f.BytesOnDisk, &f.BytesPeak, &f.BytesLive, &f.BytesMoved, &f.KeysLive, &f.KeysDead, &f.HeapBytes, &f.Errors, &f.RSSBytes,
-		&f.Stalls, &f.KeysTabled}
+// floats and counts list the figures that may be unknown.
+func (f *Figures) floats() []named[float64] {
+	return []named[float64]{
+		{"cpu_us_per_op", &f.CPUMicros}, {"p50_us", &f.P50}, {"p99_us", &f.P99}, {"p999_us", &f.P999}, {"write_amp", &f.WriteAmp},
+		{"mb_per_s", &f.MBPerSecond}, {"kept", &f.Kept}, {"allocs_per_op", &f.Allocs}, {"share", &f.Share},
+	}
+}
+
+func (f *Figures) counts() []named[uint64] {
+	return []named[uint64]{
+		{"bytes_written", &f.BytesWritten}, {"bytes_wal", &f.BytesWAL}, {"bytes_flush", &f.BytesFlush},
+		{"bytes_compact", &f.BytesCompact}, {"bytes_rewrite", &f.BytesRewrite}, {"bytes_read", &f.BytesRead},
+		{"bytes_on_disk", &f.BytesOnDisk}, {"bytes_peak", &f.BytesPeak}, {"bytes_live", &f.BytesLive},
+		{"bytes_moved", &f.BytesMoved}, {"keys_live", &f.KeysLive}, {"keys_dead", &f.KeysDead}, {"heap_bytes", &f.HeapBytes},
+		{"errors", &f.Errors}, {"rss_bytes", &f.RSSBytes}, {"stalls", &f.Stalls}, {"keys_tabled", &f.KeysTabled},
+	}
+}
+
+// Named returns a figure by its name in JSON, and whether it is known.
+func (f *Figures) Named(name string) (value float64, known bool) {
+	switch name {
+	case "ops":
+		return float64(f.Ops), f.Ops != 0
+	case "ops_per_s":
+		return f.OpsPerSecond, f.OpsPerSecond != 0
+	}
+	for _, n := range f.floats() {
+		if n.name == name && *n.at != nil {
+			return **n.at, true
+		}
+	}
+	for _, n := range f.counts() {
+		if n.name == name && *n.at != nil {
+			return float64(**n.at), true
+		}
+	}
+	return 0, false
 }
 
 // Medians returns the median of each figure over the rounds that have it.
@@ -91,10 +125,10 @@ func Medians(rounds []Figures) (m Figures) {
 	}
 	m.Ops, m.OpsPerSecond = Median(ops), Median(speeds)
 	for i, to := range m.floats() {
-		*to = medianOf(rounds, func(f *Figures) *float64 { return *f.floats()[i] })
+		*to.at = medianOf(rounds, func(f *Figures) *float64 { return *f.floats()[i].at })
 	}
 	for i, to := range m.counts() {
-		*to = medianOf(rounds, func(f *Figures) *uint64 { return *f.counts()[i] })
+		*to.at = medianOf(rounds, func(f *Figures) *uint64 { return *f.counts()[i].at })
 	}
 	return m
 }

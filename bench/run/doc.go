@@ -16,7 +16,8 @@
 // # Same operations
 //
 // What clients do depends on the file, the seed and the size alone. Row.StreamHash says so: it is a hash of all operations up to the end of the
-// row's phase, equal for all systems and rounds, which Run checks. A phase that ends by time has no such hash, nor have those after it.
+// row's phase, equal for all systems and rounds, also those that a run goes on from, which Run checks. A phase that ends by time has no such
+// hash, nor have those after it.
 //
 // # Time
 //

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -135,64 +134,26 @@ const (
 
 // figure returns a figure of a row of that size by its name in spec.Figures, and whether it is known.
 func figure(f *result.Figures, name string, size int) (float64, bool) {
-	all := figures(f)
-	get := func(names ...string) (values []float64, ok bool) {
-		for _, n := range names {
-			v, ok := all[n]
-			if !ok {
-				return nil, false
-			}
-			values = append(values, v)
-		}
-		return values, true
+	of := func(a, b string, both func(a, b float64) float64) (float64, bool) {
+		x, known := f.Named(a)
+		y, too := f.Named(b)
+		return both(x, y), known && too
 	}
 	switch name {
 	case "bytes_below_log":
-		v, ok := get("bytes_written", "bytes_wal")
-		if !ok {
-			return 0, false
-		}
-		return v[0] - v[1], true
-	case "garbage":
-		v, ok := get("keys_dead", "keys_live")
-		if !ok {
-			return 0, false
-		}
-		return v[0] / max(garbageMin, garbageShare*v[1]), true
+		return of("bytes_written", "bytes_wal", func(all, log float64) float64 { return all - log })
 	case "bytes_direct":
-		v, ok := get("bytes_wal", "bytes_flush")
-		if !ok {
-			return 0, false
-		}
-		return v[0] + v[1], true
+		return of("bytes_wal", "bytes_flush", func(log, flush float64) float64 { return log + flush })
+	case "garbage":
+		return of("keys_dead", "keys_live", func(dead, live float64) float64 { return dead / max(garbageMin, garbageShare*live) })
 	case "seconds":
-		v, ok := get("ops", "ops_per_s")
-		if !ok || v[1] == 0 {
-			return 0, false
-		}
-		return v[0] / v[1], true
+		v, ok := of("ops", "ops_per_s", func(ops, rate float64) float64 { return ops / rate })
+		return v, ok && f.OpsPerSecond > 0
 	case "heap_each":
-		v, ok := get("heap_bytes")
-		if !ok {
-			return 0, false
-		}
-		return v[0] / float64(max(1, size)), true
+		v, ok := f.Named("heap_bytes")
+		return v / float64(max(1, size)), ok
 	}
-	v, ok := all[name]
-	return v, ok
-}
-
-// figures returns the figures by their names in reports.
-func figures(f *result.Figures) map[string]float64 {
-	m := map[string]float64{}
-	text, err := json.Marshal(f)
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
-		panic(err) // they are numbers
-	}
-	return m
+	return f.Named(name)
 }
 
 // String returns the verdict in a line: what it is about, the value, its spread, the limit and the state.

@@ -2,8 +2,6 @@ package sample
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -52,19 +50,8 @@ const (
 // "sublevels".
 func Level(level int, figure string) string { return fmt.Sprintf("L%d/%s", level, figure) }
 
-// levels returns how many levels have a figure.
-func levels(columns []Column, figure string) (n int) {
-	for _, c := range columns {
-		level, of, ok := strings.Cut(c.Name, "/")
-		if i, err := strconv.Atoi(strings.TrimPrefix(level, "L")); ok && of == figure && strings.HasPrefix(level, "L") && err == nil {
-			n = max(n, i+1)
-		}
-	}
-	return n
-}
-
-// groups returns the groups of clients, in their order. A group without a name is "".
-func groups(columns []Column) (list []string) {
+// Groups returns the groups of clients, in their order. A group without a name is "".
+func Groups(columns []Column) (list []string) {
 	for _, c := range columns {
 		if c.Name == "p99" {
 			list = append(list, "")
@@ -75,8 +62,8 @@ func groups(columns []Column) (list []string) {
 	return list
 }
 
-// inGroup returns the name of a column of a group.
-func inGroup(group, name string) string {
+// InGroup returns the name of a column of a group.
+func InGroup(group, name string) string {
 	if group == "" {
 		return name
 	}
@@ -87,7 +74,7 @@ func inGroup(group, name string) string {
 func Amplification(groups ...string) []Ratio {
 	var user []string
 	for _, g := range groups {
-		user = append(user, inGroup(g, "user_bytes"))
+		user = append(user, InGroup(g, "user_bytes"))
 	}
 	return []Ratio{
 		{Name: WriteAmp, Of: []string{LogBytes, FlushBytes, CompactBytes, RewriteBytes, SweepBytes}, To: user},
@@ -95,8 +82,8 @@ func Amplification(groups ...string) []Ratio {
 	}
 }
 
-// unitOf returns the unit of a column's values: growth is a second.
-func (c Column) unitOf() string {
+// UnitOf returns the unit of a column's values: growth is a second.
+func (c Column) UnitOf() string {
 	switch {
 	case !c.Growth || c.Unit == "cpu":
 		return c.Unit
@@ -104,14 +91,4 @@ func (c Column) unitOf() string {
 		return "1"
 	}
 	return c.Unit + "/s"
-}
-
-// unit returns the unit of a column of any of some series.
-func unit(runs []*Series, name string) string {
-	for _, r := range runs {
-		if i := slices.IndexFunc(r.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
-			return r.Columns[i].unitOf()
-		}
-	}
-	return ""
 }

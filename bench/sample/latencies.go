@@ -124,7 +124,7 @@ func (l *Latencies) Columns() []Column {
 		{Name: "p50", Unit: "us"}, {Name: "p99", Unit: "us"}, {Name: "p999", Unit: "us"}, {Name: "max", Unit: "us"},
 	}
 	for i := range c {
-		c[i].Name = inGroup(l.group, c[i].Name)
+		c[i].Name = InGroup(l.group, c[i].Name)
 	}
 	return c
 }

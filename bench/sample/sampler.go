@@ -56,6 +56,16 @@ func (t *Tick) Value(name string) float64 {
 	return t.Values[i]
 }
 
+// Has reports whether a tick has a column, whatever its value.
+func (t *Tick) Has(name string) bool {
+	for _, c := range t.Columns {
+		if c.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // Sampler reads sources at ticks, each by a goroutine of its own. One that has not answered after half a tick is skipped, and is asked again
 // once it has answered: nothing piles up behind it, and the others' ticks stay in time. Any number of goroutines may call its methods.
 type Sampler struct {

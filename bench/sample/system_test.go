@@ -124,3 +124,13 @@ func TestDataAndMemory(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// BenchmarkSystem is what a read of process, machine and disk costs.
+func BenchmarkSystem(b *testing.B) {
+	sources, values := []Source{NewProcess(), NewMachine(), NewDisk(".")}, make([]float64, 10)
+	for b.Loop() {
+		for _, s := range sources {
+			s.Read(values)
+		}
+	}
+}

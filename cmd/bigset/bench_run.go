@@ -16,6 +16,7 @@ import (
 	"bigset/bench/report"
 	benchrun "bigset/bench/run"
 	"bigset/bench/sample"
+	"bigset/bench/sample/view"
 	"bigset/bench/screen"
 	"bigset/bench/spec"
 )
@@ -186,8 +187,8 @@ func benchPlot(file string, c *report.Chart, write func(io.Writer, *report.Chart
 // else plain lines.
 func benchShows(errs io.Writer) (watch func(*sample.Tick), clear func()) {
 	if os.Getenv("TERM") == "dumb" || !isTerminal(errs) {
-		return (&sample.Lines{Out: errs, Every: 10 * time.Second}).Tell, func() {}
+		return (&view.Lines{Out: errs, Every: 10 * time.Second}).Tell, func() {}
 	}
-	v := &sample.View{Screen: screen.Screen{Out: errs, Size: func() (int, int) { return terminalSize(errs, os.Getenv) }}, Style: terminalStyle(os.Getenv)}
+	v := &view.Live{Screen: screen.Screen{Out: errs, Size: func() (int, int) { return terminalSize(errs, os.Getenv) }}, Style: terminalStyle(os.Getenv)}
 	return v.Tell, v.Clear
 }

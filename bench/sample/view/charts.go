@@ -1,35 +1,37 @@
-package sample
+package view
 
 import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bigset/bench/report"
+	"bigset/bench/sample"
 )
 
 // Sections returns what runs were like over time, as parts of a page. Runs that are compared have their lines in the same charts, on one time
 // axis, in the order given; what is stacked has a chart for each run. Charts without a value are left out, and sections without a chart.
-func Sections(runs []*Series) []report.Section {
+func Sections(runs []*sample.Series) []report.Section {
 	c := charts{runs: runs}
 	list := []report.Section{
 		{Title: "Throughput and latency", Charts: c.clients()},
 		{Title: "Bytes written", Text: "Bytes a second by their cause; the areas of a run add up. Beside them is what the system counted for the process and the device.", Charts: slices.Concat(
-			c.stacks("Bytes written", causes, ""), c.line("Bytes the process wrote to disks", IOWritten), c.line("Bytes the device wrote", DiskWritten),
-			c.line("Write amplification", WriteAmp))},
+			c.stacks("Bytes written", causes, ""), c.line("Bytes the process wrote to disks", sample.IOWritten), c.line("Bytes the device wrote", sample.DiskWritten),
+			c.line("Write amplification", sample.WriteAmp))},
 		{Title: "What is dead, and space", Charts: slices.Concat(
-			c.line("Dead keys in tables", KeysDead), c.line("Live keys", KeysLive), c.line("Tombstones in memory", TombstoneBytes), c.line("Deletes in tables", Deletes),
-			c.line("Keys left out by the filter", FilterDrops), c.line("Space amplification", SpaceAmp), c.line("Tables", TableBytes), c.line("All files", StoreBytes))},
+			c.line("Dead keys in tables", sample.KeysDead), c.line("Live keys", sample.KeysLive), c.line("Tombstones in memory", sample.TombstoneBytes), c.line("Deletes in tables", sample.Deletes),
+			c.line("Keys left out by the filter", sample.FilterDrops), c.line("Space amplification", sample.SpaceAmp), c.line("Tables", sample.TableBytes), c.line("All files", sample.StoreBytes))},
 		{Title: "Shape of the store", Text: "The bytes of each level over time.", Charts: slices.Concat(
 			c.stacks("Bytes by level", c.levels("bytes"), "B"), c.stacks("Tables by level", c.levels("tables"), ""),
 			c.stacks("Compactions by level", c.levels("compacted"), ""),
-			c.line("L0 sublevels", Level(0, "sublevels")), c.line("Read amplification", ReadAmp), c.line("Compaction debt", CompactionDebt))},
+			c.line("L0 sublevels", sample.Level(0, "sublevels")), c.line("Read amplification", sample.ReadAmp), c.line("Compaction debt", sample.CompactionDebt))},
 		{Title: "Stalls and caches", Charts: slices.Concat(
-			c.line("Share of time in which writes were stalled", Stalled), c.line("Stalls", Stalls), c.line("Block cache hits", CacheHit), c.line("Memtables", MemTableBytes))},
+			c.line("Share of time in which writes were stalled", sample.Stalled), c.line("Stalls", sample.Stalls), c.line("Block cache hits", sample.CacheHit), c.line("Memtables", sample.MemTableBytes))},
 		{Title: "Process and machine", Charts: slices.Concat(
-			c.line("CPU", CPU), c.line("Cores stolen by the host", MachineStolen), c.line("Load", MachineLoad), c.line("Resident memory", Resident), c.line("Go heap", Heap),
-			c.line("Bytes the process read from disks", IORead), c.line("Bytes the device read", DiskRead), c.line("Share of time in which the device was busy", DiskBusy))},
+			c.line("CPU", sample.CPU), c.line("Cores stolen by the host", sample.MachineStolen), c.line("Load", sample.MachineLoad), c.line("Resident memory", sample.Resident), c.line("Go heap", sample.Heap),
+			c.line("Bytes the process read from disks", sample.IORead), c.line("Bytes the device read", sample.DiskRead), c.line("Share of time in which the device was busy", sample.DiskBusy))},
 	}
 	if text := c.skipped(); text != "" {
 		list[0].Text = text
@@ -38,11 +40,11 @@ func Sections(runs []*Series) []report.Section {
 }
 
 // charts makes charts of runs.
-type charts struct{ runs []*Series }
+type charts struct{ runs []*sample.Series }
 
 // causes are the causes of bytes, from the bottom of a stack on.
 var causes = []stacked{
-	{"log", LogBytes, 1}, {"flush", FlushBytes, 2}, {"compaction", CompactBytes, 3}, {"rewriter", RewriteBytes, 4}, {"sweep", SweepBytes, 5}, {"ingest", IngestBytes, 6},
+	{"log", sample.LogBytes, 1}, {"flush", sample.FlushBytes, 2}, {"compaction", sample.CompactBytes, 3}, {"rewriter", sample.RewriteBytes, 4}, {"sweep", sample.SweepBytes, 5}, {"ingest", sample.IngestBytes, 6},
 }
 
 // stacked is an area, with the style by which it is known.
@@ -57,7 +59,7 @@ func (c charts) levels(figure string) (list []stacked) {
 		n = max(n, levels(r.Columns, figure))
 	}
 	for i := n - 1; i >= 0; i-- { // the largest one at the bottom
-		list = append(list, stacked{fmt.Sprintf("L%d", i), Level(i, figure), i + 1})
+		list = append(list, stacked{fmt.Sprintf("L%d", i), sample.Level(i, figure), i + 1})
 	}
 	return list
 }
@@ -67,7 +69,7 @@ func (c charts) line(title, name string) []report.Chart {
 	chart := report.Chart{Title: title, Unit: unit(c.runs, name), XLabel: "time", XUnit: "s", Marks: c.marks()}
 	for i, r := range c.runs {
 		if r.Has(name) {
-			chart.Lines = append(chart.Lines, r.line(name, r.Name, i+1))
+			chart.Lines = append(chart.Lines, line(r, name, r.Name, i+1))
 		}
 	}
 	if len(chart.Lines) == 0 {
@@ -77,7 +79,7 @@ func (c charts) line(title, name string) []report.Chart {
 }
 
 // line returns a column's line, without the points at which it is not known.
-func (s *Series) line(name, label string, style int) report.Line {
+func line(s *sample.Series, name, label string, style int) report.Line {
 	x := s.At()
 	y, low, high := s.Values(name)
 	l := report.Line{Name: label, Style: style}
@@ -112,7 +114,7 @@ func (c charts) stacks(title string, areas []stacked, unitName string) (list []r
 			if !r.Has(a.name) {
 				continue
 			}
-			l := r.line(a.name, a.label, a.style)
+			l := line(r, a.name, a.label, a.style)
 			chart.Lines = append(chart.Lines, report.Line{Name: l.Name, X: l.X, Y: l.Y, Style: l.Style})
 			if chart.Unit == "" {
 				chart.Unit = unit(c.runs, a.name)
@@ -138,7 +140,7 @@ func (c charts) stacks(title string, areas []stacked, unitName string) (list []r
 func (c charts) clients() (list []report.Chart) {
 	var names []string
 	for _, r := range c.runs {
-		for _, g := range groups(r.Columns) {
+		for _, g := range sample.Groups(r.Columns) {
 			if !slices.Contains(names, g) {
 				names = append(names, g)
 			}
@@ -149,9 +151,9 @@ func (c charts) clients() (list []report.Chart) {
 		if g != "" {
 			of = ", " + g
 		}
-		list = slices.Concat(list, c.line("Operations"+of, inGroup(g, "ops")))
+		list = slices.Concat(list, c.line("Operations"+of, sample.InGroup(g, "ops")))
 		for _, p := range []struct{ title, name string }{{"p50", "p50"}, {"p99", "p99"}, {"p99.9", "p999"}, {"greatest", "max"}} {
-			list = slices.Concat(list, c.line("Latency"+of+", "+p.title, inGroup(g, p.name)))
+			list = slices.Concat(list, c.line("Latency"+of+", "+p.title, sample.InGroup(g, p.name)))
 		}
 	}
 	return list
@@ -165,7 +167,7 @@ func (c charts) marks() []report.Mark {
 	return nil
 }
 
-func marks(s *Series) (list []report.Mark) {
+func marks(s *sample.Series) (list []report.Mark) {
 	for _, m := range s.Marks {
 		list = append(list, report.Mark{X: m.At, Text: m.Text})
 	}
@@ -185,4 +187,25 @@ func (c charts) skipped() string {
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+// levels returns how many levels have a figure.
+func levels(columns []sample.Column, figure string) (n int) {
+	for _, c := range columns {
+		level, of, ok := strings.Cut(c.Name, "/")
+		if i, err := strconv.Atoi(strings.TrimPrefix(level, "L")); ok && of == figure && strings.HasPrefix(level, "L") && err == nil {
+			n = max(n, i+1)
+		}
+	}
+	return n
+}
+
+// unit returns the unit of a column of any of some series.
+func unit(runs []*sample.Series, name string) string {
+	for _, r := range runs {
+		if i := slices.IndexFunc(r.Columns, func(c sample.Column) bool { return c.Name == name }); i >= 0 {
+			return r.Columns[i].UnitOf()
+		}
+	}
+	return ""
 }

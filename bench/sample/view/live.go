@@ -1,4 +1,4 @@
-package sample
+package view
 
 import (
 	"fmt"
@@ -7,15 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"bigset/bench/sample"
 	"bigset/bench/screen"
 )
 
 // historyMax is how many ticks a view keeps of each of its rows.
 const historyMax = 256
 
-// View draws ticks in place on a terminal: what runs, how far it is, and how it goes. Its method Tell is for Options.Watch. One goroutine at a time
-// uses a View; after Stop has returned, Clear erases it, on Ctrl-C too: it sets no mode of the terminal.
-type View struct {
+// Live draws ticks in place on a terminal: what runs, how far it is, and how it goes. Its method Tell is for Options.Watch. One goroutine at a time
+// uses a Live; after Stop has returned, Clear erases it, on Ctrl-C too: it sets no mode of the terminal.
+type Live struct {
 	screen.Screen
 	screen.Style
 
@@ -53,29 +54,29 @@ func decimal(v float64) string {
 
 // written are the causes of bytes, drawn as bars side by side.
 var written = []row{
-	{label: "log", name: LogBytes, colour: screen.Blue}, {label: "flush", name: FlushBytes, colour: screen.Cyan},
-	{label: "compaction", name: CompactBytes, colour: screen.Yellow}, {label: "rewriter", name: RewriteBytes, colour: screen.Magenta},
-	{label: "sweep", name: SweepBytes, colour: screen.Magenta, quiet: true}, {label: "ingest", name: IngestBytes, colour: screen.Green, quiet: true},
+	{label: "log", name: sample.LogBytes, colour: screen.Blue}, {label: "flush", name: sample.FlushBytes, colour: screen.Cyan},
+	{label: "compaction", name: sample.CompactBytes, colour: screen.Yellow}, {label: "rewriter", name: sample.RewriteBytes, colour: screen.Magenta},
+	{label: "sweep", name: sample.SweepBytes, colour: screen.Magenta, quiet: true}, {label: "ingest", name: sample.IngestBytes, colour: screen.Green, quiet: true},
 }
 
 // states are how the store and the machine are, drawn over time.
 var states = []row{
-	{label: "dead keys", name: KeysDead, colour: screen.Yellow, text: screen.Count},
-	{label: "live keys", name: KeysLive, colour: screen.Green, text: screen.Count},
-	{label: "tables", name: TableBytes, colour: screen.Cyan, text: screen.Bytes},
+	{label: "dead keys", name: sample.KeysDead, colour: screen.Yellow, text: screen.Count},
+	{label: "live keys", name: sample.KeysLive, colour: screen.Green, text: screen.Count},
+	{label: "tables", name: sample.TableBytes, colour: screen.Cyan, text: screen.Bytes},
 	{label: "L0 sublevels", name: "L0/sublevels", colour: screen.Cyan, most: 12, text: screen.Count},
-	{label: "writes stalled", name: Stalled, colour: screen.Red, most: 1, text: share},
-	{label: "cache hits", name: CacheHit, colour: screen.Green, most: 1, text: share},
-	{label: "write amp", name: WriteAmp, colour: screen.Yellow, text: decimal},
-	{label: "space amp", name: SpaceAmp, colour: screen.Yellow, text: decimal},
-	{label: "cores", name: CPU, colour: screen.Blue, text: decimal},
-	{label: "cores stolen", name: MachineStolen, colour: screen.Red, text: decimal, quiet: true},
-	{label: "memory", name: Resident, colour: screen.Blue, text: screen.Bytes},
-	{label: "disk busy", name: DiskBusy, colour: screen.Blue, most: 1, text: share},
+	{label: "writes stalled", name: sample.Stalled, colour: screen.Red, most: 1, text: share},
+	{label: "cache hits", name: sample.CacheHit, colour: screen.Green, most: 1, text: share},
+	{label: "write amp", name: sample.WriteAmp, colour: screen.Yellow, text: decimal},
+	{label: "space amp", name: sample.SpaceAmp, colour: screen.Yellow, text: decimal},
+	{label: "cores", name: sample.CPU, colour: screen.Blue, text: decimal},
+	{label: "cores stolen", name: sample.MachineStolen, colour: screen.Red, text: decimal, quiet: true},
+	{label: "memory", name: sample.Resident, colour: screen.Blue, text: screen.Bytes},
+	{label: "disk busy", name: sample.DiskBusy, colour: screen.Blue, most: 1, text: share},
 }
 
 // Tell draws a tick over the one before it.
-func (v *View) Tell(t *Tick) { v.Draw(v.lines(t, v.Width())) }
+func (v *Live) Tell(t *sample.Tick) { v.Draw(v.lines(t, v.Width())) }
 
 // Columns of the parts of a line.
 const (
@@ -86,7 +87,7 @@ const (
 )
 
 // lines returns what a tick looks like, each line at most so wide.
-func (v *View) lines(t *Tick, width int) []string {
+func (v *Live) lines(t *sample.Tick, width int) []string {
 	if v.phase != t.Phase || v.history == nil {
 		v.phase, v.began = t.Phase, t.At
 	}
@@ -101,12 +102,12 @@ func (v *View) lines(t *Tick, width int) []string {
 	if t.Phase != "" {
 		lines = append(lines, v.progress(t, width, graph))
 	}
-	for _, g := range groups(t.Columns) {
+	for _, g := range sample.Groups(t.Columns) {
 		lines = append(lines, "")
 		lines = append(lines, v.clients(t, g, width, graph)...)
 	}
 	var bars, lasts []string
-	if t.has(LogBytes) {
+	if t.Has(sample.LogBytes) {
 		bars = append(bars, "", v.cut("bytes written", width))
 	}
 	most := 1.
@@ -116,12 +117,12 @@ func (v *View) lines(t *Tick, width int) []string {
 		}
 	}
 	for _, r := range written {
-		if x := t.Value(r.name); t.has(r.name) && !(r.quiet && x == 0) {
+		if x := t.Value(r.name); t.Has(r.name) && !(r.quiet && x == 0) {
 			bars = append(bars, v.line("  "+r.label, v.Bar(r.colour, orZero(x)/most, graph), rate(screen.Bytes)(x), width))
 		}
 	}
 	for _, r := range states {
-		if x := t.Value(r.name); t.has(r.name) && !(r.quiet && x == 0) {
+		if x := t.Value(r.name); t.Has(r.name) && !(r.quiet && x == 0) {
 			lasts = append(lasts, v.over(r, x, width, graph))
 		}
 	}
@@ -142,24 +143,14 @@ func orZero(v float64) float64 {
 	return v
 }
 
-// has reports whether a tick has a column, whatever its value.
-func (t *Tick) has(name string) bool {
-	for _, c := range t.Columns {
-		if c.Name == name {
-			return true
-		}
-	}
-	return false
-}
+func (v *Live) cut(text string, width int) string { return screen.Cut(v.Plain(text), width) }
 
-func (v *View) cut(text string, width int) string { return screen.Cut(v.Plain(text), width) }
-
-func (v *View) head(t *Tick, width int) string {
+func (v *Live) head(t *sample.Tick, width int) string {
 	return v.cut(fmt.Sprintf("%s · %s", v.Safe(t.Name), t.At.Round(time.Second)), width)
 }
 
 // progress is the line of the phase.
-func (v *View) progress(t *Tick, width, graph int) string {
+func (v *Live) progress(t *sample.Tick, width, graph int) string {
 	label := v.Safe(t.Phase)
 	if t.Of <= 0 {
 		return v.cut(fmt.Sprintf("%s · %s", label, (t.At-v.began).Round(time.Second)), width)
@@ -169,20 +160,20 @@ func (v *View) progress(t *Tick, width, graph int) string {
 }
 
 // clients are the lines of a group of clients.
-func (v *View) clients(t *Tick, group string, width, graph int) []string {
-	at := func(name string) float64 { return t.Value(inGroup(group, name)) }
+func (v *Live) clients(t *sample.Tick, group string, width, graph int) []string {
+	at := func(name string) float64 { return t.Value(sample.InGroup(group, name)) }
 	label := "operations"
 	if group != "" {
 		label = group
 	}
-	lines := []string{v.over(row{label: label, name: inGroup(group, "ops"), colour: screen.Green, text: rate(screen.Count)}, at("ops"), width, graph)}
+	lines := []string{v.over(row{label: label, name: sample.InGroup(group, "ops"), colour: screen.Green, text: rate(screen.Count)}, at("ops"), width, graph)}
 	text := fmt.Sprintf("  p50 %s · p99 %s · p99.9 %s · max %s", screen.Micros(at("p50")), screen.Micros(at("p99")), screen.Micros(at("p999")), screen.Micros(at("max")))
 	lines = append(lines, v.cut(text, width))
-	return append(lines, v.over(row{label: "  p99", name: inGroup(group, "p99"), colour: screen.Cyan, text: screen.Micros}, at("p99"), width, graph))
+	return append(lines, v.over(row{label: "  p99", name: sample.InGroup(group, "p99"), colour: screen.Cyan, text: screen.Micros}, at("p99"), width, graph))
 }
 
 // over is a row's line over time.
-func (v *View) over(r row, value float64, width, graph int) string {
+func (v *Live) over(r row, value float64, width, graph int) string {
 	h := append(v.history[r.name], value)
 	h = h[max(0, len(h)-historyMax):]
 	v.history[r.name] = h
@@ -196,7 +187,7 @@ func (v *View) over(r row, value float64, width, graph int) string {
 }
 
 // line puts a line together. Its graph is narrow enough, or empty.
-func (v *View) line(label, graph, value string, width int) string {
+func (v *Live) line(label, graph, value string, width int) string {
 	label = screen.Pad(v.cut(v.Safe(label), labelColumns-1), labelColumns)
 	value = v.Plain(value)
 	if graph == "" {
@@ -206,7 +197,7 @@ func (v *View) line(label, graph, value string, width int) string {
 }
 
 // skippedText says which sources were too slow.
-func skippedText(list []Skip) string {
+func skippedText(list []sample.Skip) string {
 	var parts []string
 	for _, s := range list {
 		parts = append(parts, fmt.Sprintf("%s %d", s.Source, s.Ticks))
@@ -229,7 +220,7 @@ type Lines struct {
 }
 
 // Tell writes a line if it is time for one.
-func (p *Lines) Tell(t *Tick) {
+func (p *Lines) Tell(t *sample.Tick) {
 	every := p.Every
 	if every == 0 {
 		every = 5 * time.Second
@@ -242,7 +233,7 @@ func (p *Lines) Tell(t *Tick) {
 }
 
 // lineText is a tick in a line.
-func lineText(t *Tick) string {
+func lineText(t *sample.Tick) string {
 	var s screen.Style
 	text := s.Safe(t.Name)
 	if t.Phase != "" {
@@ -256,24 +247,24 @@ func lineText(t *Tick) string {
 			text += "; " + label + " " + f(x)
 		}
 	}
-	for _, g := range groups(t.Columns) {
+	for _, g := range sample.Groups(t.Columns) {
 		label := ""
 		if g != "" {
 			label = s.Safe(g) + " "
 		}
-		add(label+"ops", inGroup(g, "ops"), rate(screen.Count))
-		add(label+"p99", inGroup(g, "p99"), screen.Micros)
+		add(label+"ops", sample.InGroup(g, "ops"), rate(screen.Count))
+		add(label+"p99", sample.InGroup(g, "p99"), screen.Micros)
 	}
 	total := 0.
 	for _, r := range written {
 		total += orZero(t.Value(r.name))
 	}
-	if t.has(LogBytes) {
+	if t.Has(sample.LogBytes) {
 		text += "; written " + rate(screen.Bytes)(total)
 	}
-	add("dead keys", KeysDead, screen.Count)
-	add("L0", Level(0, "sublevels"), screen.Count)
-	add("stalled", Stalled, share)
+	add("dead keys", sample.KeysDead, screen.Count)
+	add("L0", sample.Level(0, "sublevels"), screen.Count)
+	add("stalled", sample.Stalled, share)
 	if skipped := skippedText(t.Skipped); skipped != "" {
 		text += "; " + skipped
 	}

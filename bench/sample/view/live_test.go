@@ -1,4 +1,4 @@
-package sample
+package view
 
 import (
 	"bytes"
@@ -11,38 +11,42 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bigset/bench/sample"
 	"bigset/bench/screen"
 )
 
 // ticks are those of a run that gets slower, the last one with a slow source.
-func ticks() (list []*Tick) {
-	columns := []Column{
-		{"ops", "op", true}, {"p50", "us", false}, {"p99", "us", false}, {"p999", "us", false}, {"max", "us", false},
-		{LogBytes, "B", true}, {FlushBytes, "B", true}, {CompactBytes, "B", true}, {RewriteBytes, "B", true}, {SweepBytes, "B", true},
-		{KeysDead, "keys", false}, {Level(0, "sublevels"), "", false}, {Stalled, "s", true}, {CacheHit, "1", false}, {WriteAmp, "1", false}, {MachineStolen, "cpu", true},
+func ticks() (list []*sample.Tick) {
+	columns := []sample.Column{
+		{Name: "ops", Unit: "op", Growth: true}, {Name: "p50", Unit: "us"}, {Name: "p99", Unit: "us"}, {Name: "p999", Unit: "us"},
+		{Name: "max", Unit: "us"}, {Name: sample.LogBytes, Unit: "B", Growth: true}, {Name: sample.FlushBytes, Unit: "B", Growth: true},
+		{Name: sample.CompactBytes, Unit: "B", Growth: true}, {Name: sample.RewriteBytes, Unit: "B", Growth: true},
+		{Name: sample.SweepBytes, Unit: "B", Growth: true}, {Name: sample.KeysDead, Unit: "keys"}, {Name: sample.Level(0, "sublevels")},
+		{Name: sample.Stalled, Unit: "s", Growth: true}, {Name: sample.CacheHit, Unit: "1"}, {Name: sample.WriteAmp, Unit: "1"},
+		{Name: sample.MachineStolen, Unit: "cpu", Growth: true},
 	}
 	for i := range 30 {
 		x := float64(i)
-		t := &Tick{Name: "bigset\x1b[31m/default", At: time.Duration(i) * time.Second, Columns: columns, Phase: "main", Done: x, Of: 60, Values: []float64{
+		t := &sample.Tick{Name: "bigset\x1b[31m/default", At: time.Duration(i) * time.Second, Columns: columns, Phase: "main", Done: x, Of: 60, Values: []float64{
 			100_000 - 3000*x, 12, 100 + x, 900, 15_000, 10 << 20, 5 << 20, (x + 1) * (1 << 20), 0, 0, 1000 * x, float64(i % 7), x / 60, 0.9, 2 + x/10, 0,
 		}}
 		list = append(list, t)
 	}
 	last := list[len(list)-1]
 	last.Values[1], last.Values[15] = math.NaN(), 0.25
-	last.Skipped = []Skip{{"store", 3}}
+	last.Skipped = []sample.Skip{{Source: "store", Ticks: 3}}
 	return list
 }
 
-// TestViewGolden: what a run looks like on terminals of several widths.
-func TestViewGolden(t *testing.T) {
+// TestLiveGolden: what a run looks like on terminals of several widths.
+func TestLiveGolden(t *testing.T) {
 	t.Parallel()
 	var got strings.Builder
 	for _, c := range []struct {
 		columns int
 		style   screen.Style
 	}{{100, screen.Style{}}, {60, screen.Style{ASCII: true}}, {30, screen.Style{}}} {
-		v := &View{Style: c.style}
+		v := &Live{Style: c.style}
 		var lines []string
 		for _, k := range ticks() {
 			lines = v.lines(k, c.columns-1)
@@ -58,7 +62,7 @@ func TestViewGolden(t *testing.T) {
 	next.Phase, next.Of, next.At = "rest", 0, 29500*time.Millisecond
 	p.Tell(&next)
 	got.Write(plain.Bytes())
-	golden := filepath.Join("testdata", "view.txt")
+	golden := filepath.Join("testdata", "live.txt")
 	if os.Getenv("REWRITE") != "" {
 		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -73,15 +77,15 @@ func TestViewGolden(t *testing.T) {
 	}
 }
 
-// TestViewFits: no line is wider than the terminal, whatever its width, there are no more than rows, and nothing but colours and the
+// TestLiveFits: no line is wider than the terminal, whatever its width, there are no more than rows, and nothing but colours and the
 // drawing moves the cursor.
-func TestViewFits(t *testing.T) {
+func TestLiveFits(t *testing.T) {
 	t.Parallel()
 	list := ticks()
 	for columns := 20; columns < 150; columns++ {
 		for _, style := range []screen.Style{{}, {ASCII: true}, {Colour: true}} {
 			var out bytes.Buffer
-			v := &View{Screen: screen.Screen{Out: &out, Size: func() (int, int) { return columns, 12 }}, Style: style}
+			v := &Live{Screen: screen.Screen{Out: &out, Size: func() (int, int) { return columns, 12 }}, Style: style}
 			for _, k := range list[27:] {
 				out.Reset()
 				v.Tell(k)
@@ -108,19 +112,9 @@ func TestViewFits(t *testing.T) {
 
 // BenchmarkDraw is what a tick costs to draw.
 func BenchmarkDraw(b *testing.B) {
-	v := &View{Screen: screen.Screen{Out: io.Discard, Size: func() (int, int) { return 100, 40 }}, Style: screen.Style{Colour: true}}
+	v := &Live{Screen: screen.Screen{Out: io.Discard, Size: func() (int, int) { return 100, 40 }}, Style: screen.Style{Colour: true}}
 	list := ticks()
 	for i := 0; b.Loop(); i++ {
 		v.Tell(list[i%len(list)])
-	}
-}
-
-// BenchmarkSystem is what a read of process, machine and disk costs.
-func BenchmarkSystem(b *testing.B) {
-	sources, values := []Source{NewProcess(), NewMachine(), NewDisk(".")}, make([]float64, 10)
-	for b.Loop() {
-		for _, s := range sources {
-			s.Read(values)
-		}
 	}
 }

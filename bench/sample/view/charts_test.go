@@ -1,4 +1,4 @@
-package sample_test
+package view_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"bigset/bench/report"
 	"bigset/bench/sample"
+	"bigset/bench/sample/view"
 )
 
 // run is a series with some of the columns that charts know.
@@ -39,7 +40,7 @@ func TestSections(t *testing.T) {
 	runs := []*sample.Series{run("a", 10, 0, false), run("b", 12, 6, true)}
 	runs[1].Skipped = []sample.Skip{{Source: "store", Ticks: 3}}
 	var got strings.Builder
-	list := sample.Sections(runs)
+	list := view.Sections(runs)
 	for _, s := range list {
 		fmt.Fprintf(&got, "%s: %s\n", s.Title, s.Text)
 		for _, c := range s.Charts {
@@ -80,10 +81,10 @@ Process and machine:
 	if l := list[0].Charts[0].Lines[1]; l.Min[0] != 100 || l.Max[0] != 101 {
 		t.Errorf("the first point of b lies between %v and %v", l.Min[0], l.Max[0])
 	}
-	if len(sample.Sections(nil)) != 0 {
+	if len(view.Sections(nil)) != 0 {
 		t.Error("nothing has sections")
 	}
-	if alone := sample.Sections(runs[:1]); alone[1].Charts[0].Title != "Bytes written" || len(alone[0].Charts[0].Marks) != 1 {
+	if alone := view.Sections(runs[:1]); alone[1].Charts[0].Title != "Bytes written" || len(alone[0].Charts[0].Marks) != 1 {
 		t.Errorf("alone: %+v", alone[1].Charts[0])
 	}
 }
