@@ -44,7 +44,7 @@ type Config struct {
 	// Out is a file that holds the report as JSON while it grows. Rows that it has already, from a run with the same
 	// Config, are not measured again. "" is none.
 	Out string `json:"-"`
-	// Program is this program's file, which recover runs as another process; "" leaves that row out.
+	// Program is this program's file, which the workload program runs as another process; "" leaves its row out.
 	Program string `json:"-"`
 	// Progress is told in lines of text what is being done; nil is nobody.
 	Progress io.Writer `json:"-"`

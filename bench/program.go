@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"os/exec"
+	"time"
 
 	"bigset/bench/system"
 )
@@ -25,18 +26,21 @@ func byProgram(e *env) error {
 		if err != nil {
 			return err
 		}
-		err = e.clocked(row, func(p *phase) error {
-			return p.loop(programTimes, func(i int) error {
-				out, err := exec.CommandContext(e.ctx, e.cfg.Program, "--dir", dir, "set", "add", system.SetName, fmt.Sprintf("by the program, %d", i)).CombinedOutput()
-				if err != nil {
-					return fmt.Errorf("bench: %s set add: %w: %s", e.cfg.Program, err, out)
-				}
-				return nil
-			})
+		p, began := &phase{ctx: e.ctx, hist: newHistogram()}, time.Now()
+		err = p.loop(programTimes, func(i int) error {
+			out, err := exec.CommandContext(e.ctx, e.cfg.Program, "--dir", dir, "set", "add", system.SetName, fmt.Sprintf("by the program, %d", i)).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("bench: %s set add: %w: %s", e.cfg.Program, err, out)
+			}
+			return nil
 		})
 		if err != nil {
 			return err
 		}
+		f := Figures{}
+		p.figures(&f, time.Since(began), 0)
+		f.CPUMicros = nil // it is the other process'
+		e.rows.Add(row, f, p.hist)
 		return e.opened(c, dir, system.Options{}, func(sys system.System) error {
 			return e.check(sys, system.SetName, e.elements+programTimes)
 		})

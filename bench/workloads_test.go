@@ -17,7 +17,7 @@ import (
 	"bigset/engine"
 )
 
-// asProgram is the environment variable that makes the test binary be the program that recover runs.
+// asProgram is the environment variable that makes the test binary be the program that the workload program runs.
 const asProgram = "BIGSET_BENCH_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {

@@ -134,26 +134,24 @@ const (
 
 // figure returns a figure of a row of that size by its name in spec.Figures, and whether it is known.
 func figure(f *result.Figures, name string, size int) (float64, bool) {
+	of := func(a, b string, both func(a, b float64) float64) (float64, bool) {
+		x, known := f.Named(a)
+		y, too := f.Named(b)
+		return both(x, y), known && too
+	}
 	switch name {
 	case "bytes_below_log":
-		all, known := f.Named("bytes_written")
-		log, too := f.Named("bytes_wal")
-		return all - log, known && too
+		return of("bytes_written", "bytes_wal", func(all, log float64) float64 { return all - log })
 	case "bytes_direct":
-		log, known := f.Named("bytes_wal")
-		flushed, too := f.Named("bytes_flush")
-		return log + flushed, known && too
+		return of("bytes_wal", "bytes_flush", func(log, flush float64) float64 { return log + flush })
 	case "garbage":
-		dead, known := f.Named("keys_dead")
-		live, too := f.Named("keys_live")
-		return dead / max(garbageMin, garbageShare*live), known && too
+		return of("keys_dead", "keys_live", func(dead, live float64) float64 { return dead / max(garbageMin, garbageShare*live) })
 	case "seconds":
-		ops, known := f.Named("ops")
-		rate, too := f.Named("ops_per_s")
-		return ops / rate, known && too && rate > 0
+		v, ok := of("ops", "ops_per_s", func(ops, rate float64) float64 { return ops / rate })
+		return v, ok && f.OpsPerSecond > 0
 	case "heap_each":
-		heap, known := f.Named("heap_bytes")
-		return heap / float64(max(1, size)), known
+		v, ok := f.Named("heap_bytes")
+		return v / float64(max(1, size)), ok
 	}
 	return f.Named(name)
 }
