@@ -3,7 +3,6 @@ package convergence
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -37,9 +36,9 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	w.stats.Sometimes["everything exchanged by "+mode]++
 	var must, may bitset
 	for _, n := range w.living() {
-		must.union(n.sure)
-		must.union(n.durable)
-		may.union(n.maybe)
+		must.union(&n.sure)
+		must.union(&n.durable)
+		may.union(&n.maybe)
 	}
 	for _, n := range w.living() {
 		n.sure, n.maybe = must.clone(), may.clone()
@@ -55,14 +54,14 @@ func (w *world) exchange(mode string) (*Violation, error) {
 // forget loses messages for good, in some schedules: those of operations that their author lost in a crash, or took with it, before
 // anybody was given them. It is for systems whose anti-entropy brings what messages do not.
 func (w *world) forget() {
-	if !w.canRepair() || w.s.Seed%2 == 0 {
+	if !w.canRepair || w.s.Seed%2 == 0 {
 		return
 	}
-	for step, list := range w.msgs {
-		w.msgs[step] = slices.DeleteFunc(list, func(m *message) bool {
+	for i := range w.made {
+		w.made[i].msgs = slices.DeleteFunc(w.made[i].msgs, func(m *message) bool {
 			from := w.nodes[m.from]
 			unheard := m.seen == [replicasMax]int{} && !m.repair && m.to < 0
-			gone := unheard && m.sure != nil && (from.gone || !m.sure.within(from.sure))
+			gone := unheard && !m.sure.empty() && (from.gone || !m.sure.within(&from.sure))
 			if gone {
 				w.lost, w.failed = true, true
 				w.stats.Faults["loss-for-good"]++
@@ -111,7 +110,7 @@ func (w *world) copyAll(from, to *node) error {
 }
 
 func (w *world) exchangeBy(mode string) error {
-	repairs := w.canRepair()
+	repairs := w.canRepair
 	if mode == "repair" && !repairs {
 		mode = "messages"
 	}
@@ -146,16 +145,11 @@ func (w *world) exchangeBy(mode string) error {
 	return nil
 }
 
-func (w *world) canRepair() bool {
-	_, ok := w.nodes[0].rep.(Repairer)
-	return ok
-}
-
 // deliverAll gives every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
 func (w *world) deliverAll() error {
 	var all []*message
-	for _, step := range slices.Sorted(maps.Keys(w.msgs)) {
-		for _, m := range w.msgs[step] {
+	for i := range w.made {
+		for _, m := range w.made[i].msgs {
 			if !m.repair && m.to < 0 {
 				all = append(all, m)
 			}
@@ -185,7 +179,7 @@ func (w *world) deliverList(all []*message, n *node) error {
 			}
 			again = again || w.sys.CausalNet
 			if !w.sys.CausalNet && !w.lost {
-				n.learn(m.sure)
+				n.learn(&m.sure)
 			}
 		}
 	}
@@ -218,10 +212,10 @@ func (w *world) repairPair(a, b *node) error {
 	if err != nil {
 		return fmt.Errorf("replica %c does not answer: %w", letter(b.id), err)
 	}
-	b.maybe.union(a.maybe)
+	b.maybe.union(&a.maybe)
 	w.lww.tick(w.h, b)
 	for _, msg := range out {
-		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, copy: slices.Clone(msg), maybe: b.maybe, repair: true}, a); err != nil {
+		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, copy: slices.Clone(msg), maybe: b.maybe.clone(), repair: true}, a); err != nil {
 			return fmt.Errorf("replica %c does not take an answer: %w", letter(a.id), err)
 		}
 	}

@@ -47,7 +47,7 @@ func (w *world) leaveForGood(n *node) error {
 // dies runs operations at a replica whose power goes before their messages leave and anybody is answered.
 func (w *world) dies(n *node, s *Step) (*Violation, error) {
 	_, resends := n.rep.(Resender)
-	if _, durable := n.rep.(Durable); !durable || !resends && !w.canRepair() {
+	if _, durable := n.rep.(Durable); !durable || !resends && !w.canRepair {
 		return nil, fmt.Errorf("%w: nothing would bring what it did", errSkip)
 	}
 	if v, err := w.operate(n, s.N, s.Ops); v != nil || err != nil {
@@ -80,7 +80,7 @@ func fillElem(i int) string { return fmt.Sprintf("n%05d", i) }
 func (w *world) populate(n *node, count int) (*Violation, error) {
 	here := w.here(n)
 	for i := range count {
-		op := Op{Kind: "add", Elem: fillElem(i), ID: fmt.Sprintf("%d.%d", w.step.N, i)}
+		op := Op{Kind: "add", Elem: fillElem(i), ID: opID(w.step.N, i)}
 		w.lww.tick(w.h, n)
 		e, err := n.effect([]Op{op})
 		n.touched = true
@@ -112,7 +112,7 @@ const bulkMax = 1 << 19
 
 // spread gives a replica all messages of a step.
 func (w *world) spread(step int, n *node) error {
-	list := w.msgs[step]
+	list := w.at(step).msgs
 	if len(list) == 0 || w.bulk > bulkMax {
 		return fmt.Errorf("%w: no messages, or too many bytes", errSkip)
 	}

@@ -3,6 +3,7 @@ package convergence
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // abilities is what the replicas of a system can do.
@@ -101,6 +102,7 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 	if g.shape.many {
 		last = first + 10 + g.IntN(10)
 	}
+	g.s.Steps = slices.Grow(g.s.Steps, last-first+stepsMore)
 	back := first + (last-first)/2
 	for g.s.nextN() < last {
 		if g.away >= 0 && g.s.nextN() > back && g.percent(10) { // it joins
@@ -112,6 +114,9 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 	g.unread()
 	return g.s
 }
+
+// stepsMore is room for the steps of the last action and of the end.
+const stepsMore = 16
 
 func (s *Script) nextN() int { return len(s.Steps) + 1 }
 

@@ -212,11 +212,13 @@ func (g *gen) deliverMany() {
 	}
 }
 
+// backwardsTwice gives every replica all messages, the last one first, and again. Somebody reads after a part of them, and after all.
 func (g *gen) backwardsTwice() {
+	g.s.Steps = slices.Grow(g.s.Steps, 2*g.s.Replicas*len(g.msgs)+1)
 	for to := range g.s.Replicas {
 		for range 2 {
 			for i := len(g.msgs) - 1; i >= 0; i-- {
-				g.deliver(g.msgs[i], to)
+				g.add(Step{Kind: "deliver", Ref: g.msgs[i], B: to, Unread: i > 0 && g.percent(75)})
 			}
 		}
 	}

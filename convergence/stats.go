@@ -74,7 +74,7 @@ func never(list map[string]int) (names []string) {
 
 // countConcurrent notes an operation whose replica can't know of another replica's one on the same element.
 func (w *world) countConcurrent(n *node, op Op) {
-	w.h.elems[op.Elem].each(func(i int) bool {
+	w.h.on(op.Elem).each(func(i int) bool {
 		if n.maybe.has(i) {
 			return true
 		}
@@ -93,14 +93,9 @@ func (w *world) countDelivery(m *message, to int) {
 	if m.from == to && m.to < 0 {
 		w.stats.Sometimes["message delivered to its own author"]++
 	}
-	for i := m.step + 1; i < w.step.N; i++ {
-		for _, o := range w.msgs[i] {
-			if o.seen[to] > 0 && m.seen[to] == 0 {
-				w.stats.Faults["reorder"]++
-				w.countOvertaken(m, to)
-				return
-			}
-		}
+	if m.seen[to] == 0 && w.nodes[to].newest > m.step {
+		w.stats.Faults["reorder"]++
+		w.countOvertaken(m, to)
 	}
 }
 
@@ -109,7 +104,7 @@ func (w *world) countOvertaken(m *message, to int) {
 	m.sure.each(func(i int) bool {
 		found := false
 		if w.h.adds.has(i) && !w.nodes[to].sure.has(i) {
-			found = w.h.among(w.h.kills, w.nodes[to].sure, func(k int) bool { return w.h.seen[k].has(i) })
+			found = among(&w.h.kills, &w.nodes[to].sure, func(k int) bool { return w.h.seen[k].has(i) })
 		}
 		if found {
 			w.stats.Sometimes["remove delivered before what it removes"]++
@@ -149,8 +144,8 @@ func (w *world) countCrash(n *node, s *Step) {
 
 // countLost counts, before everything is exchanged, messages that no step delivered to a replica they were meant for.
 func (w *world) countLost() {
-	for _, list := range w.msgs {
-		for _, m := range list {
+	for i := range w.made {
+		for _, m := range w.made[i].msgs {
 			for to := range w.nodes {
 				if to != m.from && (m.to < 0 || m.to == to) && m.seen[to] == 0 {
 					w.stats.Faults["loss"]++

@@ -24,7 +24,10 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		stats *Stats
 	}
 	done, at := make(chan result, 1), &atomic.Int64{}
-	own := s.filter(func(Step) bool { return true }) // one that is left behind may still write into it
+	own := s
+	if trace { // one that is left behind may still write into it
+		own = s.filter(func(Step) bool { return true })
+	}
 	go func() {
 		stats := newStats()
 		done <- result{runScript(sys, own, stats, trace, at), stats}
@@ -36,9 +39,7 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		select {
 		case r := <-done:
 			for i := range own.Steps {
-				if trace {
-					s.Steps[i].pretty = own.Steps[i].pretty
-				}
+				s.Steps[i].pretty = own.Steps[i].pretty
 			}
 			return r.v, r.stats
 		case <-timer.C:

@@ -285,7 +285,8 @@ func (s *orset) next() bool {
 
 // Read implements convergence.Replica.
 func (s *orset) Read() (v convergence.View, err error) {
-	for _, elem := range slices.Sorted(maps.Keys(s.live)) {
+	v.Items = make([]convergence.Item, 0, len(s.live))
+	for _, elem := range sorted(s.live) {
 		it := convergence.Item{Elem: elem, Tags: tags(s.live[elem])}
 		if s.o.contexts {
 			var b buffer
@@ -315,7 +316,7 @@ func (s *orset) Close() error { return nil }
 // Fingerprint implements convergence.Fingerprinter.
 func (s *orset) Fingerprint() string {
 	var b buffer
-	for _, elem := range slices.Sorted(maps.Keys(s.live)) {
+	for _, elem := range sorted(s.live) {
 		b.str(elem)
 		b.dots(s.live[elem])
 	}
@@ -362,7 +363,7 @@ func (s gossips) Ask() ([]byte, error) {
 
 func (s gossips) shown() []byte {
 	var b buffer
-	for _, elem := range slices.Sorted(maps.Keys(s.live)) {
+	for _, elem := range sorted(s.live) {
 		b.str(elem)
 	}
 	return b
