@@ -73,13 +73,13 @@ type openRead struct {
 }
 
 // generate makes the n-th schedule.
-func generate(sys System, can abilities, o *Options, nth int) *Script {
+func generate(sys System, can abilities, o *Options, nth int, p *plan) *Script {
 	seed := mix(o.Seed, uint64(nth))
-	return generateFrom(sys, can, o, nth, seed, rand.NewPCG(seed, 1))
+	return generateFrom(sys, can, o, nth, seed, rand.NewPCG(seed, 1), p)
 }
 
 // generateFrom makes a schedule of what a source says.
-func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, from rand.Source) *Script {
+func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, from rand.Source, p *plan) *Script {
 	g := &gen{Rand: rand.New(from), can: can, spec: sys.spec(), away: -1}
 	n := o.Replicas
 	if n == 0 {
@@ -89,14 +89,14 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 		}
 	}
 	g.nth = nth
-	g.shape = pickShape(g.Rand, o, can, n)
+	g.shape = pickShape(g.Rand, o, can, n, p)
 	if nth%manyEvery == manyEvery-1 && len(o.Elements) == 0 {
 		if s := manyShape(o, can); s != nil {
 			g.shape, n = s, min(n, 3)
 		}
 	}
 	g.s = &Script{System: sys.Name, Seed: seed, Replicas: n, Shape: g.shape.name}
-	g.setup(o, nth)
+	g.setup(o, nth, p)
 	first := g.s.nextN()
 	last := first + 10 + g.IntN(o.Steps)
 	if g.shape.many {
@@ -121,7 +121,7 @@ const stepsMore = 16
 func (s *Script) nextN() int { return len(s.Steps) + 1 }
 
 // setup draws what holds for the whole schedule: elements, of which one is hot, and which classes of faults are off.
-func (g *gen) setup(o *Options, nth int) {
+func (g *gen) setup(o *Options, nth int, p *plan) {
 	g.elems = pickElems(g.Rand, o.Elements, nth)
 	if g.IntN(16) == 0 {
 		g.s.Base = []uint64{1<<8 - 3, 1<<16 - 3, 1<<32 - 3}[g.IntN(3)]
@@ -136,6 +136,9 @@ func (g *gen) setup(o *Options, nth int) {
 		// What a system can't do draws nothing, so that a new action changes no schedule of those that lack it.
 		if !g.able(action(i)) || g.shape.swarm && !always[i] && g.IntN(10) < 4 {
 			g.odds[i] = 0
+		}
+		if p != nil {
+			g.odds[i] *= p.Actions[i]
 		}
 	}
 	if g.shape.swarm && g.IntN(10) < 3 {
@@ -207,6 +210,7 @@ func (g *gen) act() {
 	k := g.IntN(sum)
 	for a, n := range g.odds {
 		if k -= n; k < 0 {
+			g.s.took.add(a)
 			actions[a](g)
 			return
 		}

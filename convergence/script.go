@@ -45,6 +45,8 @@ type Script struct {
 	Base     uint64 // Env.Base of all replicas
 	Shape    string // which shape generated it; "" when made by hand
 	Steps    []Step
+
+	took bitset // the actions of which it was made
 }
 
 // Step is one step of a script. Which fields count depends on Kind, see kinds.

@@ -134,8 +134,8 @@ func ShapeNames() (names []string) {
 	return names
 }
 
-// pickShape draws a shape that suits the system: a third of all schedules are mixed.
-func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
+// pickShape draws a shape that suits the system: by the plan if there is one, otherwise a third of all schedules are mixed.
+func pickShape(r *rand.Rand, o *Options, can abilities, replicas int, p *plan) *shape {
 	var fit []*shape
 	for i := range shapes {
 		s := &shapes[i]
@@ -149,6 +149,9 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
 	if len(fit) == 0 {
 		return &shapes[0]
 	}
+	if p != nil && r.IntN(100) < plannedPercent {
+		return p.pick(r, fit)
+	}
 	if r.IntN(4) == 0 {
 		return fit[0]
 	}
@@ -158,7 +161,7 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
 // many adds hundreds of elements at a replica, more than fit a byte or a page, and tells others.
 func (g *gen) many() {
 	r := g.replica()
-	count := []int{300, 1100}[g.nth/manyEvery%2]
+	count := []int{1100, 300}[g.nth/manyEvery%2]
 	n := g.add(Step{Kind: "fill", A: r, Arg: count})
 	g.elems = []string{fillElem(0), fillElem(1), fillElem(count / 2), fillElem(count - 1), "z"}
 	to := g.other(r)

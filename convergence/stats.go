@@ -20,6 +20,8 @@ type Stats struct {
 	Sometimes map[string]int
 	// Shapes counts schedules by the shape that generated them.
 	Shapes map[string]int
+
+	pairs bitset // by pairNames: kinds of steps that followed each other at a replica
 }
 
 // delayMin is how many steps later a message counts as delayed.
@@ -53,6 +55,7 @@ func (s *Stats) add(o *Stats) {
 	s.Deliveries += o.Deliveries
 	s.Checks += o.Checks
 	s.Errors += o.Errors
+	s.pairs.union(&o.pairs)
 	for k, n := range o.Faults {
 		s.Faults[k] += n
 	}

@@ -86,10 +86,10 @@ type outcome struct {
 }
 
 // each runs schedules on so many goroutines, and hands on their outcomes in the order of their numbers, until next says that it is
-// enough. What a schedule does depends on its number only.
-func each(ctx context.Context, workers int, run func(n int) outcome, next func(o outcome) bool, more func(n int) bool) {
+// enough. What a schedule does depends on its number, and on the outcomes that next was given before.
+func each(ctx context.Context, workers int, run func(ctx context.Context, n int) outcome, next func(o outcome) bool, more func(n int) bool) {
 	if workers == 1 {
-		for n := 0; ctx.Err() == nil && more(n) && next(run(n)); n++ {
+		for n := 0; ctx.Err() == nil && more(n) && next(run(ctx, n)); n++ {
 		}
 		return
 	}
@@ -105,7 +105,7 @@ func each(ctx context.Context, workers int, run func(n int) outcome, next func(o
 					return
 				}
 				select {
-				case out <- run(n):
+				case out <- run(ctx, n):
 				case <-ctx.Done():
 				}
 			}

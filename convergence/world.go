@@ -108,6 +108,7 @@ type node struct {
 	touched bool            // by this step
 	closed  bool
 	gone    bool // for good
+	last    int  // the kind of step that was done here last, by kindNumbers, and one; 0 is none
 }
 
 // message is what travels by the net.
@@ -272,6 +273,7 @@ func (w *world) do() *Violation {
 		v = w.found
 	default:
 		w.stats.Steps++
+		w.countPair(s)
 		if !s.Unread {
 			v = w.look()
 		}
