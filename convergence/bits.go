@@ -96,6 +96,16 @@ func (b *bitset) each(do func(i int) bool) {
 	}
 }
 
+// commonWithin reports whether c has all common members of two sets.
+func commonWithin(a, b, c *bitset) bool {
+	for n := range min(a.words(), b.words()) {
+		if a.word(n)&b.word(n)&^c.word(n) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // among reports whether a common member of two sets passes the test.
 func among(a, b *bitset, test func(i int) bool) bool {
 	for n := range min(a.words(), b.words()) {

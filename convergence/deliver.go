@@ -63,7 +63,7 @@ func (w *world) due(m *message, n *node) bool {
 
 // preceded reports whether a replica surely has all that a message's author knew of, as far as it counts.
 func (w *world) preceded(m *message, n *node, count *bitset) bool {
-	return !among(&m.deps, count, func(i int) bool { return !n.sure.has(i) })
+	return commonWithin(&m.deps, count, &n.sure)
 }
 
 // deliver gives a message to a replica, and notes what that surely has then.

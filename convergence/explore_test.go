@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bigset/convergence"
+	"bigset/internal/testkit/tier"
 )
 
 // altered is an ORSet whose answers a test changes.
@@ -132,7 +133,7 @@ func TestErrorsAreUnknown(t *testing.T) {
 		}
 		return nil
 	}})
-	r := explore(t, sys, convergence.Options{})
+	r := explore(t, sys, convergence.Options{Schedules: tier.Pick(200, 200, 5000)})
 	if r.Failure != nil || r.Errors == 0 {
 		t.Fatalf("%d errors, %v", r.Errors, r.Failure)
 	}
@@ -153,6 +154,7 @@ func TestDisorder(t *testing.T) {
 
 // TestSpecifications holds an observed-remove set to others than its own.
 func TestSpecifications(t *testing.T) {
+	t.Parallel()
 	sys := convergence.System{Name: "or-set", Open: OpenORSet}
 	for name, c := range map[string]struct {
 		spec convergence.Spec
@@ -163,7 +165,7 @@ func TestSpecifications(t *testing.T) {
 		"add-wins": {convergence.AddWins{}, true}, "default": {nil, true},
 	} {
 		sys.Spec = c.spec
-		if r := explore(t, sys, convergence.Options{}); (r.Failure == nil) != c.ok {
+		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(200, 200, 5000)}); (r.Failure == nil) != c.ok {
 			t.Errorf("%s: got %v, want success %v", name, r.Failure, c.ok)
 		}
 	}

@@ -41,6 +41,7 @@ func TestPanicHasStack(t *testing.T) {
 
 // TestHangHasScript: a step that does not end is given up, with its script and where it hangs.
 func TestHangHasScript(t *testing.T) {
+	t.Parallel()
 	forever := make(chan int)
 	defer close(forever)
 	f := explore(t, trap("hangs", func() { <-forever }), convergence.Options{StepLimit: 50 * time.Millisecond}).Failure
