@@ -138,7 +138,7 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	can, err := probe(sys)
+	can, err := probe(sys, o.StepLimit)
 	if err != nil {
 		return r, err
 	}
@@ -288,7 +288,7 @@ func Generate(sys System, o Options, n int) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	can, err := probe(sys)
+	can, err := probe(sys, o.StepLimit)
 	if err != nil {
 		return nil, err
 	}

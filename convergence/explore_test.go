@@ -214,14 +214,14 @@ func (f *fakeT) Fatalf(format string, args ...any) {
 	panic(stop{})
 }
 
-func runFake(t *testing.T, sys convergence.System) (f *fakeT) {
+func runFake(t *testing.T, sys convergence.System, o convergence.Options) (f *fakeT) {
 	f = &fakeT{ctx: t.Context()}
 	defer func() {
 		if p := recover(); p != nil && p != (stop{}) {
 			panic(p)
 		}
 	}()
-	convergence.Run(f, sys, convergence.Options{Schedules: 50})
+	convergence.Run(f, sys, o)
 	return f
 }
 
@@ -235,27 +235,27 @@ func TestRun(t *testing.T) {
 		}
 		return v, nil
 	}})
-	f := runFake(t, bad)
+	f := runFake(t, bad, convergence.Options{Schedules: 50})
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(files) != 1 || !strings.Contains(f.fatal, "CONVERGENCE_REPLAY="+files[0]) || !strings.Contains(f.fatal, "do A add") {
 		t.Fatalf("files %v, %v; said %s", files, err, f.fatal)
 	}
 	t.Setenv("CONVERGENCE_REPLAY", files[0])
-	if f := runFake(t, bad); !strings.Contains(f.fatal, files[0]+": lost at step") {
+	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, files[0]+": lost at step") {
 		t.Errorf("the replay says %s", f.fatal)
 	}
-	if f := runFake(t, alter(altered{})); f.fatal != "" || !strings.Contains(f.log, "nothing is violated") {
+	if f := runFake(t, alter(altered{}), convergence.Options{Schedules: 50}); f.fatal != "" || !strings.Contains(f.log, "nothing is violated") {
 		t.Errorf("the replay of what was mended says %s%s", f.fatal, f.log)
 	}
 	if err := os.WriteFile(files[0], []byte("nonsense"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if f := runFake(t, bad); !strings.Contains(f.fatal, "bad script: line 1") {
+	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, "bad script: line 1") {
 		t.Errorf("the replay of nonsense says %s", f.fatal)
 	}
 	t.Setenv("CONVERGENCE_REPLAY", "")
 	t.Setenv("CONVERGENCE_SCHEDULES", "many")
-	if f := runFake(t, bad); !strings.Contains(f.fatal, `CONVERGENCE_SCHEDULES: want a number, have "many"`) {
+	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, `CONVERGENCE_SCHEDULES: want a number, have "many"`) {
 		t.Errorf("it says %s", f.fatal)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"time"
 )
 
 // abilities is what the replicas of a system can do.
@@ -13,17 +15,38 @@ type abilities struct {
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
 
-// probe opens a replica to see what it can do.
-func probe(sys System) (a abilities, err error) {
+// probe opens a replica to see what it can do. It gives up when that takes longer than a step may.
+func probe(sys System, limit time.Duration) (a abilities, err error) {
 	if err := sys.check(); err != nil {
 		return a, err
 	}
+	if limit < 0 {
+		return openOne(sys)
+	}
+	type result struct {
+		a   abilities
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		a, err := openOne(sys)
+		done <- result{a, err}
+	}()
+	select {
+	case r := <-done:
+		return r.a, r.err
+	case <-time.After(limit):
+		return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks("convergence.openOne"))
+	}
+}
+
+func openOne(sys System) (a abilities, err error) {
 	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
 	if v := w.guard(w.open); v != nil {
-		return a, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+		return a, fmt.Errorf("convergence: system %q: %s", sys.Name, strings.TrimSpace(v.Text+"\n"+v.Stack))
 	}
 	r := w.nodes[0].rep
 	_, a.batch = r.(Batcher)

@@ -87,7 +87,11 @@ func readRunning(text string) (list []began) {
 // killed looks for files of processes that have ended in a schedule of the system, and writes out the scripts of those that had begun
 // last. It returns their names.
 func killed(sys System, o Options) (scripts []string) {
-	can, err := probe(sys)
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil
+	}
+	can, err := probe(sys, o.StepLimit)
 	if err != nil {
 		return nil
 	}
@@ -104,11 +108,10 @@ func killed(sys System, o Options) (scripts []string) {
 			continue
 		}
 		os.Remove(name)
-		o, _ := o.withDefaults()
 		began := readRunning(string(text))
 		for _, b := range began[max(0, len(began)-o.Workers):] {
 			o.Seed = b.seed
-			scripts = append(scripts, saveScript(sys, generate(sys, can, &o, b.n, b.plan)))
+			scripts = append(scripts, saveScript(sys, generate(sys, can, &o, b.n, b.plan), nil))
 		}
 	}
 	return scripts
@@ -120,10 +123,14 @@ func alive(pid int) bool {
 	return err == nil && p.Signal(syscall.Signal(0)) == nil
 }
 
-// saveScript writes a script to a file and returns its name, or why it could not.
-func saveScript(sys System, s *Script) string {
+// saveScript writes a script to a file, and below it as comments what it violates. It returns the file's name, or why it could not.
+func saveScript(sys System, s *Script, v *Violation) string {
+	text := s.String()
+	if v != nil {
+		text += "# " + strings.ReplaceAll(strings.TrimSpace(v.String()+"\n"+v.Stack), "\n", "\n# ") + "\n"
+	}
 	name := filepath.Join(scriptDir(), fmt.Sprintf("convergence-%s-%d.txt", plain(sys.Name), s.Seed))
-	if err := os.WriteFile(name, []byte(s.String()), 0o666); err != nil {
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 		return fmt.Sprintf("(the script is not kept: %v)", err)
 	}
 	return name

@@ -45,19 +45,19 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		case <-timer.C:
 		}
 		if at.Load() == before {
-			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks()}, newStats()
+			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks("convergence.runScript")}, newStats()
 		}
 		timer.Reset(limit)
 	}
 }
 
-// stacks returns the stacks of the goroutines that run schedules.
-func stacks() string {
+// stacks returns the stacks of the goroutines that are in a function.
+func stacks(of string) string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
 	var left []string
 	for g := range strings.SplitSeq(string(buf), "\n\n") {
-		if strings.Contains(g, "convergence.runScript") {
+		if strings.Contains(g, of) {
 			left = append(left, g)
 		}
 	}
