@@ -40,6 +40,8 @@ func (w *world) deliverStep(s *Step) error {
 		to = m.to
 	}
 	switch {
+	case w.nodes[to].gone:
+		return fmt.Errorf("%w: it is not there", errSkip)
 	case w.apart(m.from, to):
 		return fmt.Errorf("%w: partitioned", errSkip)
 	case !w.due(m, w.nodes[to]):

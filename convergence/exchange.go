@@ -17,6 +17,9 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	if w.bulk > bulkMax && !w.sys.BestEffort {
 		return nil, fmt.Errorf("%w: too many bytes", errSkip)
 	}
+	if len(w.living()) == 0 {
+		return nil, fmt.Errorf("%w: nobody is there", errSkip)
+	}
 	w.side = 0
 	w.countLost()
 	w.forget()
@@ -73,7 +76,7 @@ func (w *world) forget() {
 
 // fill copies to the replicas that lost their data until they answer.
 func (w *world) fill() error {
-	for _, n := range w.nodes {
+	for _, n := range w.living() {
 		if !n.joining {
 			continue
 		}
@@ -82,7 +85,7 @@ func (w *world) fill() error {
 				return err
 			}
 		}
-		for _, m := range w.nodes {
+		for _, m := range w.living() {
 			if m != n && !m.joining {
 				if err := w.copyAll(m, n); err != nil {
 					return err
@@ -117,7 +120,7 @@ func (w *world) exchangeBy(mode string) error {
 	if mode == "messages" && w.sys.BestEffort {
 		mode = "repair"
 	}
-	if _, ok := w.nodes[0].rep.(Copier); mode == "copies" && !ok {
+	if _, ok := w.living()[0].rep.(Copier); mode == "copies" && !ok {
 		mode = "messages"
 	}
 	// Damage is healed by anti-entropy only, and what was done under an error has no message.

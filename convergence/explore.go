@@ -205,6 +205,9 @@ func (a abilities) expect(s *Stats) {
 	if a.parallel {
 		s.Sometimes["two clients at once"] = 0
 	}
+	if !a.copying {
+		s.Faults["gone"] = 0
+	}
 	if a.repair {
 		s.Sometimes["everything exchanged by repair"] = 0
 	}

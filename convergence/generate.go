@@ -77,7 +77,8 @@ type gen struct {
 	spec  Spec
 	shape *shape
 	s     *Script
-	away  int // a replica that is left out until the end; -1 is none
+	away  int  // a replica that is left out until the end; -1 is none
+	joins bool // and is not there before
 	elems []string
 	odds  weights
 	nth   int
@@ -128,8 +129,8 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 	g.s.Steps = slices.Grow(g.s.Steps, last-first+stepsMore)
 	back := first + (last-first)/2
 	for g.s.nextN() < last {
-		if g.away >= 0 && g.s.nextN() > back && g.percent(10) { // it joins
-			g.away = -1
+		if g.away >= 0 && g.s.nextN() > back && g.percent(10) {
+			g.comeBack()
 		}
 		g.act()
 	}
@@ -169,6 +170,7 @@ func (g *gen) setup(o *Options, nth int, p *plan) {
 	}
 	if g.shape.away {
 		g.away = g.IntN(g.s.Replicas)
+		g.joins = g.away > 0 && g.percent(60)
 	}
 	if g.shape.many {
 		g.many()
@@ -344,7 +346,7 @@ func (g *gen) finish() {
 			g.add(Step{Kind: "finish", Ref: r.step})
 		}
 	}
-	g.away = -1
+	g.comeBack()
 	if g.shape.end != nil {
 		g.shape.end(g)
 	}

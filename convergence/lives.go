@@ -98,7 +98,7 @@ func (w *world) forgetCopies(n *node) {
 // expendable reports whether a replica may lose its data: the others can fill it, all are whole, and what anybody ever
 // acknowledged is durable at one of them.
 func (w *world) expendable(n *node) bool {
-	if _, ok := n.rep.(Copier); !ok || len(w.nodes) < 3 {
+	if _, ok := n.rep.(Copier); !ok || len(w.living()) < 3 {
 		return false
 	}
 	for _, m := range w.nodes {

@@ -126,7 +126,7 @@ func (w *world) chunk(r *reading, i int) error {
 
 func (w *world) replaceLost(r *reading, i int) error {
 	for _, n := range w.nodes {
-		if !slices.Contains(r.ids, n.id) && w.replace(r, i, n) == nil {
+		if !n.gone && !slices.Contains(r.ids, n.id) && w.replace(r, i, n) == nil {
 			return nil
 		}
 	}

@@ -90,7 +90,7 @@ type shape struct {
 	odds  weights
 	now   int  // percent: an operation's message goes out at once
 	swarm bool // some classes of faults are off
-	away  bool // a replica is away, until the second half or the end
+	away  bool // a replica is away, until the second half or the end, and in some schedules joins then
 	many  bool // it begins with hundreds of elements
 	end   func(g *gen)
 }
@@ -182,6 +182,28 @@ func manyShape(o *Options, can abilities) *shape {
 		}
 	}
 	return nil
+}
+
+// comeBack ends the absence of a replica. One that joins asks others for what there is, or is given old messages.
+func (g *gen) comeBack() {
+	r := g.away
+	if g.away = -1; r < 0 || !g.joins {
+		return
+	}
+	g.on("join", r)
+	if g.can.repair && g.percent(70) {
+		ask := g.on("ask", r)
+		n := g.add(Step{Kind: "answer", Ref: ask, B: g.other(r)})
+		g.deliver(n, r)
+	}
+	if g.can.copying && g.percent(50) {
+		g.copySteps(g.other(r), r, 3)
+	}
+	for range g.IntN(4) {
+		if len(g.msgs) > 0 {
+			g.deliver(g.recent(g.msgs), r)
+		}
+	}
 }
 
 func (g *gen) elem() string { return g.elems[g.IntN(len(g.elems))] }

@@ -31,8 +31,9 @@ var (
 	faultKinds = []string{"loss", "duplicate", "delay", "reorder"}
 	states     = []string{
 		"concurrent operations on one element", "operation refused", "everything exchanged by messages",
-		"remove delivered before what it removes", "message delivered to its own author",
+		"remove delivered before what it removes", "message delivered to its own author", joined,
 	}
+	joined        = "replica joined in the middle"
 	durableFaults = []string{"crash", "crash-unsynced", "restart"}
 )
 

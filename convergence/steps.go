@@ -12,7 +12,7 @@ import (
 func (w *world) run(s *Step) (*Violation, error) {
 	a, b := w.nodes[s.A], w.nodes[s.B]
 	if w.away(s) {
-		return nil, fmt.Errorf("%w: it has left for good", errSkip)
+		return nil, fmt.Errorf("%w: it is not there", errSkip)
 	}
 	switch s.Kind {
 	case "do":
@@ -27,6 +27,8 @@ func (w *world) run(s *Step) (*Violation, error) {
 		return nil, w.spread(s.Ref, b)
 	case "gone":
 		return nil, w.leaveForGood(a)
+	case "join":
+		return w.join(a)
 	case "retry":
 		return w.retry(a, s.Ref)
 	case "read":

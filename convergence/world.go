@@ -107,7 +107,7 @@ type node struct {
 	refill  bool            // it did so again after a crash: that it was filled is not durable
 	touched bool            // by this step
 	closed  bool
-	gone    bool // for good
+	gone    bool // for good, or it has not joined yet
 	last    int  // the kind of step that was done here last, by kindNumbers, and one; 0 is none
 }
 
@@ -204,10 +204,14 @@ func (w *world) open() *Violation {
 	if w.sys.Share != nil {
 		w.shared = w.sys.Share()
 	}
+	joiners := w.s.joiners()
 	for i := range w.s.Replicas {
-		n := &node{id: i, loose: map[string]bool{}, touched: true}
+		n := &node{id: i, loose: map[string]bool{}, touched: true, gone: joiners>>i&1 != 0}
 		w.nodes = append(w.nodes, n)
 		w.copies = append(w.copies, make([]*copying, w.s.Replicas))
+		if n.gone {
+			continue
+		}
 		if v := w.start(n, nil, false); v != nil {
 			return v
 		}
