@@ -6,8 +6,11 @@ import (
 	"slices"
 )
 
-// copyStepsMax is after how many steps a copy with nothing else going on has to be done.
-const copyStepsMax = 1000
+// A copy with nothing else going on has to be done after copyStepsMax steps, and so many more for each operation of the schedule.
+const (
+	copyStepsMax = 1000
+	copyStepsOp  = 4
+)
 
 // exchange ends all faults, gives everybody everything, and checks that all replicas are equal and show what they must.
 func (w *world) exchange(mode string) (*Violation, error) {
@@ -101,7 +104,7 @@ func (w *world) fill() error {
 }
 
 func (w *world) copyAll(from, to *node) error {
-	for range copyStepsMax {
+	for range copyStepsMax + copyStepsOp*len(w.h.events) {
 		if err := w.copyStep(from, to); err != nil {
 			return err
 		}
