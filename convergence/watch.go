@@ -24,7 +24,10 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		stats *Stats
 	}
 	done, at := make(chan result, 1), &atomic.Int64{}
-	own := s.filter(func(Step) bool { return true }) // one that is left behind may still write into it
+	own := s
+	if trace { // one that is left behind may still write into it
+		own = s.filter(func(Step) bool { return true })
+	}
 	go func() {
 		stats := newStats()
 		done <- result{runScript(sys, own, stats, trace, at), stats}
@@ -36,27 +39,25 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		select {
 		case r := <-done:
 			for i := range own.Steps {
-				if trace {
-					s.Steps[i].pretty = own.Steps[i].pretty
-				}
+				s.Steps[i].pretty = own.Steps[i].pretty
 			}
 			return r.v, r.stats
 		case <-timer.C:
 		}
 		if at.Load() == before {
-			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks()}, newStats()
+			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks("convergence.runScript")}, newStats()
 		}
 		timer.Reset(limit)
 	}
 }
 
-// stacks returns the stacks of the goroutines that run schedules.
-func stacks() string {
+// stacks returns the stacks of the goroutines that are in a function.
+func stacks(of string) string {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
 	var left []string
 	for g := range strings.SplitSeq(string(buf), "\n\n") {
-		if strings.Contains(g, "convergence.runScript") {
+		if strings.Contains(g, of) {
 			left = append(left, g)
 		}
 	}
@@ -85,10 +86,10 @@ type outcome struct {
 }
 
 // each runs schedules on so many goroutines, and hands on their outcomes in the order of their numbers, until next says that it is
-// enough. What a schedule does depends on its number only.
-func each(ctx context.Context, workers int, run func(n int) outcome, next func(o outcome) bool, more func(n int) bool) {
+// enough. What a schedule does depends on its number, and on the outcomes that next was given before.
+func each(ctx context.Context, workers int, run func(ctx context.Context, n int) outcome, next func(o outcome) bool, more func(n int) bool) {
 	if workers == 1 {
-		for n := 0; ctx.Err() == nil && more(n) && next(run(n)); n++ {
+		for n := 0; ctx.Err() == nil && more(n) && next(run(ctx, n)); n++ {
 		}
 		return
 	}
@@ -104,7 +105,7 @@ func each(ctx context.Context, workers int, run func(n int) outcome, next func(o
 					return
 				}
 				select {
-				case out <- run(n):
+				case out <- run(ctx, n):
 				case <-ctx.Done():
 				}
 			}
