@@ -266,8 +266,11 @@ func sameItem(a, b Item) bool {
 
 func (w *world) dumps(nodes ...*node) (s string) {
 	for _, n := range nodes {
-		if d, ok := n.rep.(Dumper); ok {
-			s += fmt.Sprintf("%c: %s ", letter(n.id), d.Dump())
+		switch r := n.rep.(type) {
+		case Dumper:
+			s += fmt.Sprintf("%c: %s ", letter(n.id), r.Dump())
+		case Fingerprinter:
+			s += fmt.Sprintf("%c: %.200q ", letter(n.id), r.Fingerprint())
 		}
 	}
 	return s

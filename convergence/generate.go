@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 )
@@ -17,6 +18,13 @@ func probe(sys System) (a abilities, err error) {
 	if err := sys.check(); err != nil {
 		return a, err
 	}
+	if blocked, left := sys.inside(func(sys System) { a, err = look(sys) }); err == nil && (blocked != nil || left != nil) {
+		err = fmt.Errorf("convergence: system %q: a replica was opened and closed: %w", sys.Name, errors.Join(blocked, left))
+	}
+	return a, err
+}
+
+func look(sys System) (a abilities, err error) {
 	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // run does what a step says. errSkip, alone or wrapped, says that it can't be done as things are.
@@ -79,6 +80,9 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 	if err != nil {
 		return nil, err
 	}
+	if w.sys.refusing && n.lacks(ops) {
+		return nil, fmt.Errorf("%w: nothing to remove", errSkip)
+	}
 	w.lww.tick(w.h, n)
 	e, err := n.effect(ops)
 	n.touched = true
@@ -108,6 +112,15 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 		w.say("%v", err)
 	}
 	return nil, nil
+}
+
+// lacks reports whether an operation removes what its replica does not show.
+func (n *node) lacks(ops []Op) bool {
+	view, _ := n.rep.Read()
+	return slices.ContainsFunc(ops, func(op Op) bool {
+		_, shown := view.find(op.Elem)
+		return op.Kind == "remove" && !shown
+	})
 }
 
 // unchanged checks that a replica has left the contexts as they were.

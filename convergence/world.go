@@ -173,6 +173,7 @@ func (w *world) open() *Violation {
 			return v
 		}
 	}
+	w.settleDown()
 	return nil
 }
 
@@ -250,6 +251,9 @@ const (
 
 // settleDown waits until all replicas are quiet. One that never is hangs the step.
 func (w *world) settleDown() {
+	if w.sys.wait != nil {
+		w.sys.wait()
+	}
 	for _, n := range w.nodes {
 		if q, ok := n.rep.(Quieter); ok && !n.closed {
 			for tries := 0; !q.Quiet(); tries++ {
