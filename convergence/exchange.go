@@ -23,6 +23,7 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	w.forget()
 	for _, n := range w.living() {
 		if f, ok := n.rep.(DiskFaulter); ok {
+			n.faulty = false
 			if err := f.DiskFault(""); err != nil {
 				return bad(Failed, "replica %c: %v", letter(n.id), err), nil
 			}
@@ -40,6 +41,9 @@ func (w *world) exchange(mode string) (*Violation, error) {
 		must.union(n.sure)
 		must.union(n.durable)
 		may.union(n.maybe)
+	}
+	if !w.canRepair() {
+		w.h.dropFailed(must)
 	}
 	for _, n := range w.living() {
 		n.sure, n.maybe = must.clone(), may.clone()

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// What a replica may answer besides success. Every other error of an operation means "unknown": the kit allows both outcomes.
+// What a replica may answer besides success. Every other error of an operation means "unknown": it was done, wholly, or not at all. What the
+// replica shows when its disk works again counts as done.
 var (
 	// ErrRefused says that an operation was not done, and never will be.
 	ErrRefused = errors.New("convergence: refused")

@@ -234,6 +234,9 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 	}
 	n.maybe.union(group)
 	if unsure {
+		if w.step.Kind != "dies" {
+			n.doubts(group)
+		}
 		group = nil
 	}
 	w.done(n, group, e)
@@ -346,7 +349,7 @@ func (w *world) fault(n *node, kind string) error {
 	if !ok {
 		return fmt.Errorf("%w: its disk can't fail", errSkip)
 	}
-	if kind == "ok" {
+	if n.faulty = kind != "ok"; !n.faulty {
 		return f.DiskFault("")
 	}
 	w.stats.Faults[kind]++

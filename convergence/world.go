@@ -60,6 +60,8 @@ type node struct {
 	maybe   bitset          // events that can have come to it, by any way
 	since   bitset          // those that it did, or was told of by their messages, since it was opened
 	waiting []*message      // that it may hold back until others have come
+	doubt   []bitset        // failed operations of this life of which it has not shown that they were done
+	faulty  bool            // its disk fails
 	late    int64           // the latest time that its clock can have, by LastWriterWins.Time
 	ids     bitset          // those of sure that it did or was told of by their messages: it knows their ids
 	idsKept bitset          // the same after a crash
@@ -184,7 +186,7 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
 	})
 	n.start++
-	n.since, n.waiting = nil, nil
+	n.since, n.waiting, n.doubt, n.faulty = nil, nil, nil, false
 	if err == nil && rep == nil {
 		err = errors.New("its Open returned neither a replica nor an error")
 	}
@@ -309,7 +311,14 @@ func (w *world) check(n *node) *Violation {
 	if w.trace {
 		w.say("%c shows %s", letter(n.id), view)
 	}
-	v := w.judge(&Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed})
+	r := &Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed}
+	v := w.judge(r)
+	if v == nil && len(n.doubt) > 0 && !n.faulty && w.decide(n, r) {
+		w.stats.Sometimes["failed operation was done"]++
+		if r.must = n.sure; w.spec.Judge(r) != nil {
+			v = bad(Torn, "it shows a part of operations that were answered by an error: %s", view)
+		}
+	}
 	if v == nil && !n.mixed && w.h.batched {
 		v = w.torn(n, &view)
 	}
