@@ -28,6 +28,7 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	w.forget()
 	for _, n := range w.living() {
 		if f, ok := n.rep.(DiskFaulter); ok {
+			n.faulty = false
 			if err := f.DiskFault(""); err != nil {
 				return bad(Failed, "replica %c: %v", letter(n.id), err), nil
 			}
@@ -45,6 +46,9 @@ func (w *world) exchange(mode string) (*Violation, error) {
 		must.union(&n.sure)
 		must.union(&n.durable)
 		may.union(&n.maybe)
+	}
+	if !w.canRepair {
+		w.h.dropFailed(&must)
 	}
 	for _, n := range w.living() {
 		n.sure, n.maybe = must.clone(), may.clone()
@@ -266,8 +270,11 @@ func sameItem(a, b Item) bool {
 
 func (w *world) dumps(nodes ...*node) (s string) {
 	for _, n := range nodes {
-		if d, ok := n.rep.(Dumper); ok {
-			s += fmt.Sprintf("%c: %s ", letter(n.id), d.Dump())
+		switch r := n.rep.(type) {
+		case Dumper:
+			s += fmt.Sprintf("%c: %s ", letter(n.id), r.Dump())
+		case Fingerprinter:
+			s += fmt.Sprintf("%c: %.200q ", letter(n.id), r.Fingerprint())
 		}
 	}
 	return s

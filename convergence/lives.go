@@ -85,7 +85,7 @@ func (c *copying) forget() {
 // lose makes what a replica knew unsure: it has to be filled again.
 func (n *node) lose(durable, maybe *bitset) {
 	n.sure, n.durable, n.maybe = durable.clone(), durable.clone(), maybe.clone()
-	n.ids, n.idsKept = bitset{}, bitset{}
+	n.ids, n.idsKept, n.doubt = bitset{}, bitset{}, nil
 	n.joining, n.refill, n.mixed = true, true, true
 }
 

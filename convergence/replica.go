@@ -2,10 +2,13 @@ package convergence
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
-// What a replica may answer besides success. Every other error of an operation means "unknown": the kit allows both outcomes.
+// What a replica may answer besides success. Every other error of an operation means "unknown": it was done, wholly, or not at all. What the
+// replica shows when its disk works again counts as done.
 var (
 	// ErrRefused says that an operation was not done, and never will be.
 	ErrRefused = errors.New("convergence: refused")
@@ -45,6 +48,12 @@ type System struct {
 	// tell of the first try. The kit then has clients ask again, at any replica, whatever was answered, and takes all tries for
 	// one operation. A replica that was told of it in another way, or not at all, may do it once more.
 	Retries bool
+	// Within runs each schedule in surroundings of its own. It calls the schedule once, with a function that waits until the goroutines
+	// of its replicas have come to rest; the kit calls that after each step. Package convergence/bubble sets it.
+	Within func(schedule func(wait func()))
+
+	wait     func() // what Within gave for this schedule
+	refusing bool   // a remove of what is not shown is not asked for
 }
 
 func (s *System) spec() Spec {
@@ -142,6 +151,24 @@ type View struct {
 	Whole []byte
 }
 
+// ViewOf returns the view of elements, which it puts in order.
+func ViewOf(elems []string) (v View) {
+	for _, e := range slices.Sorted(slices.Values(elems)) {
+		v.Items = append(v.Items, Item{Elem: e})
+	}
+	return v
+}
+
+// ViewOfTags returns the view of the elements that have tags, with these.
+func ViewOfTags(tags map[string][]string) (v View) {
+	for _, e := range slices.Sorted(maps.Keys(tags)) {
+		if len(tags[e]) > 0 {
+			v.Items = append(v.Items, Item{Elem: e, Tags: tags[e]})
+		}
+	}
+	return v
+}
+
 // Range is the context for the elements behind a bound. It must cover no add that the read did not show.
 type Range struct {
 	After   string
@@ -223,8 +250,7 @@ type Damager interface {
 
 // A Quieter works on in goroutines of its own after Do, Receive, Answer and Open have returned. After each step the kit waits until
 // every replica is quiet: has taken all that it was given, and waits for more. What it has to send it returns all the same, in
-// Effect.Out. Where no real input or output is involved, a test inside testing/synctest.Test needs no Quiet: synctest.Wait at the
-// end of Receive does it.
+// Effect.Out. Where no real input or output is involved, package convergence/bubble waits without it.
 type Quieter interface {
 	Quiet() bool
 }

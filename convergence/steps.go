@@ -83,6 +83,9 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 	if err != nil {
 		return nil, err
 	}
+	if w.sys.refusing && n.lacks(ops) {
+		return nil, fmt.Errorf("%w: nothing to remove", errSkip)
+	}
 	w.lww.tick(w.h, n)
 	e, err := n.effect(ops)
 	n.touched = true
@@ -112,6 +115,15 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 		w.say("%v", err)
 	}
 	return nil, nil
+}
+
+// lacks reports whether an operation removes what its replica does not show.
+func (n *node) lacks(ops []Op) bool {
+	view, _ := n.rep.Read()
+	return slices.ContainsFunc(ops, func(op Op) bool {
+		_, shown := view.find(op.Elem)
+		return op.Kind == "remove" && !shown
+	})
 }
 
 // unchanged checks that a replica has left the contexts as they were.
@@ -232,6 +244,9 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 	}
 	n.maybe.union(&group)
 	if unsure {
+		if w.step.Kind != "dies" {
+			n.doubts(group)
+		}
 		group = bitset{}
 	}
 	w.done(n, group, e)
@@ -336,7 +351,7 @@ func (w *world) fault(n *node, kind string) error {
 	if !ok {
 		return fmt.Errorf("%w: its disk can't fail", errSkip)
 	}
-	if kind == "ok" {
+	if n.faulty = kind != "ok"; !n.faulty {
 		return f.DiskFault("")
 	}
 	w.stats.Faults[kind]++

@@ -1,6 +1,7 @@
 package convergence_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,8 @@ func TestNamesDeclarations(t *testing.T) {
 		{"2p-set", func(s *convergence.System) { s.Spec = nil }, "Spec TwoPhase{}"},
 		{"remove-wins-named", func(s *convergence.System) { s.Spec = nil }, "Spec RemoveWins{}"},
 		{"remove-wins-causal", func(s *convergence.System) { s.Buffers = false }, "Buffers"},
+		{"remove-wins-deltas", func(s *convergence.System) { s.Buffers = false }, "Buffers"},
+		{"remove-wins-deltas", doNothing, "ErrRefused from a remove that finds nothing and so does nothing"},
 		{"lww-TimeWall-TieAdd", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Tie: TieAdd}"},
 		{"lww-TimeWall-TieReplica", func(s *convergence.System) { s.Spec = convergence.TwoPhase{} }, "Spec LastWriterWins{}"},
 		{"lww-TimeMonotonic-TieReplica", func(s *convergence.System) { s.Spec = convergence.LastWriterWins{} }, "Spec LastWriterWins{Time: TimeMonotonic}"},
@@ -63,6 +66,25 @@ func TestNamesDeclarations(t *testing.T) {
 			}
 		})
 	}
+}
+
+// doNothing has the replicas answer as if done what they refuse.
+func doNothing(s *convergence.System) {
+	open := s.Open
+	s.Open = func(env convergence.Env) (convergence.Replica, error) {
+		r, err := open(env)
+		return polite{r}, err
+	}
+}
+
+type polite struct{ convergence.Replica }
+
+func (p polite) Do(op convergence.Op) (convergence.Effect, error) {
+	e, err := p.Replica.Do(op)
+	if errors.Is(err, convergence.ErrRefused) {
+		err = nil
+	}
+	return e, err
 }
 
 // TestDeclarationsAreChecked: what can't be is said before anything runs.

@@ -3,7 +3,9 @@ package convergence
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +19,7 @@ const stepLimit = 20 * time.Second
 func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation, *Stats) {
 	if limit < 0 {
 		stats := newStats()
-		return runScript(sys, s, stats, trace, nil), stats
+		return within(sys, s, stats, trace, &atomic.Int64{}), stats
 	}
 	type result struct {
 		v     *Violation
@@ -30,7 +32,7 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 	}
 	go func() {
 		stats := newStats()
-		done <- result{runScript(sys, own, stats, trace, at), stats}
+		done <- result{within(sys, own, stats, trace, at), stats}
 	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -51,17 +53,60 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 	}
 }
 
-// stacks returns the stacks of the goroutines that are in a function.
+// within runs a script in the surroundings that the system wants.
+func within(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (v *Violation) {
+	blocked, left := sys.inside(func(sys System) { v = runScript(sys, s, stats, trace, at) })
+	switch {
+	case v != nil:
+	case blocked != nil:
+		v = &Violation{Kind: Hung, Step: int(at.Load()), Text: fmt.Sprintf("the step does not end: %v", blocked), Stack: stacks("convergence.runScript")}
+	case left != nil:
+		v = bad(Failed, "%v", left)
+	}
+	return v
+}
+
+// inside calls do in the surroundings that the system wants. A bubble of testing/synctest panics when all its goroutines wait for each
+// other, which is blocked, and when some are left after do.
+func (s System) inside(do func(sys System)) (blocked, left error) {
+	if s.Within == nil {
+		do(s)
+		return nil, nil
+	}
+	ended := false
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case ended:
+			left = fmt.Errorf("goroutines are left after all replicas were closed: %v", p)
+		default:
+			blocked = fmt.Errorf("%v", p)
+		}
+	}()
+	s.Within(func(wait func()) {
+		s.wait = wait
+		do(s)
+		ended = true
+	})
+	return nil, nil
+}
+
+// stacks returns the stacks of the goroutines that are in a function, and of those in a bubble of testing/synctest with one.
 func stacks(of string) string {
 	buf := make([]byte, 1<<20)
-	buf = buf[:runtime.Stack(buf, true)]
-	var left []string
-	for g := range strings.SplitSeq(string(buf), "\n\n") {
-		if strings.Contains(g, of) {
-			left = append(left, g)
+	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	runs := func(g string) bool { return strings.Contains(g, of) }
+	bubble := regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
+	bubbles := map[string]bool{}
+	for _, g := range all {
+		if m := bubble.FindStringSubmatch(g); m != nil && runs(g) {
+			bubbles[m[1]] = true
 		}
 	}
-	return strings.Join(left, "\n\n")
+	return strings.Join(slices.DeleteFunc(all, func(g string) bool {
+		m := bubble.FindStringSubmatch(g)
+		return !runs(g) && (m == nil || !bubbles[m[1]])
+	}), "\n\n")
 }
 
 // trimStack leaves out of a panic's stack what is above the panic and below the kit's call.

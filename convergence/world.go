@@ -98,6 +98,8 @@ type node struct {
 	since   bitset          // those that it did, or was told of by their messages, since it was opened
 	newest  int             // the last of the steps whose messages it was given
 	waiting []*message      // that it may hold back until others have come
+	doubt   []bitset        // failed operations of this life of which it has not shown that they were done
+	faulty  bool            // its disk fails
 	late    int64           // the latest time that its clock can have, by LastWriterWins.Time
 	ids     bitset          // those of sure that it did or was told of by their messages: it knows their ids
 	idsKept bitset          // the same after a crash
@@ -216,6 +218,7 @@ func (w *world) open() *Violation {
 			return v
 		}
 	}
+	w.settleDown()
 	return nil
 }
 
@@ -226,7 +229,7 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
 	})
 	n.start++
-	n.since, n.waiting = bitset{}, nil
+	n.since, n.waiting, n.doubt, n.faulty = bitset{}, nil, nil, false
 	if err == nil && rep == nil {
 		err = errors.New("its Open returned neither a replica nor an error")
 	}
@@ -299,6 +302,9 @@ const (
 
 // settleDown waits until all replicas are quiet. One that never is hangs the step.
 func (w *world) settleDown() {
+	if w.sys.wait != nil {
+		w.sys.wait()
+	}
 	for _, n := range w.nodes {
 		if n.quieter != nil && !n.closed {
 			for tries := 0; !n.quieter.Quiet(); tries++ {
@@ -354,6 +360,12 @@ func (w *world) check(n *node) *Violation {
 		w.say("%c shows %s", letter(n.id), view)
 	}
 	v := w.judge(Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed})
+	if v == nil && len(n.doubt) > 0 && !n.faulty && w.decide(n, &w.reading) {
+		w.stats.Sometimes["failed operation was done"]++
+		if w.reading.must = n.sure; w.spec.Judge(&w.reading) != nil {
+			v = bad(Torn, "it shows a part of operations that were answered by an error: %s", view)
+		}
+	}
 	if v == nil && !n.mixed && w.h.batched {
 		v = w.torn(n, &view)
 	}

@@ -7,6 +7,7 @@
 //	log.go      an observed-remove set over a log in a file
 //	lww.go      last-writer-wins sets, by four clocks and four rules for ties
 //	others.go   2P-set, grow-only set, remove-wins sets
+//	removewins.go  a remove-wins set of deltas
 //	values.go   a PN-counter, a multi-value register and a last-writer-wins map
 //	list.go     the lists of what is correct and what is broken
 package textbook

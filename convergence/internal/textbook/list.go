@@ -59,7 +59,9 @@ func Correct() (list []convergence.System) {
 		c.sys.Open = func(env convergence.Env) (convergence.Replica, error) { return openRemoveWins(env, c.names), nil }
 		list = append(list, c.sys)
 	}
-	return append(list, counters(""), registers(""), lwwMap(""))
+	direct := convergence.System{Name: "remove-wins-deltas", Spec: convergence.RemoveWins{}, Buffers: true}
+	direct.Open = func(env convergence.Env) (convergence.Replica, error) { return openDeltaRemoveWins(env), nil }
+	return append(list, direct, counters(""), registers(""), lwwMap(""))
 }
 
 var logGossip = setOptions{gapless: true, repair: true}
@@ -179,6 +181,7 @@ func Bugs() (list []Bug) {
 	add("counter-wraps", "a counter wraps at 256", set(setOptions{}))
 	add("actor-mod-5", "replicas 0 and 5 are one actor", set(setOptions{}))
 	add("page-of-1000", "a page ends at 1,000 elements, and there is no next", set(setOptions{}))
+	add("failed-half-done", "an operation that failed is done in memory alone", log(logGossip))
 	add("counts-twice", "a message that comes twice is counted twice", counters)
 	add("keeps-one", "of concurrent values one is kept", registers)
 	add("deletes-forgotten", "a delete leaves nothing that an older put could be compared with", lwwMap)

@@ -84,6 +84,11 @@ func (s *orset) do(ops []convergence.Op) (e convergence.Effect, err error) {
 		c.items = append(c.items, it)
 		if s.log != nil { // then it is the only one
 			if err := s.log(c); err != nil {
+				if s.o.bug == "failed-half-done" {
+					s.apply(it)
+					s.seen[s.actor]++
+					s.keep(c)
+				}
 				return e, err
 			}
 		}
