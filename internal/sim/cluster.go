@@ -224,9 +224,9 @@ func (c *cluster) start(p *process, i int) (err error) {
 		return all
 	}
 	n, drawn := len(c.members), c.script.rand(uint64(200+i))
-	hedge, digestAfter := []time.Duration{0, hedgeTime}[drawn.IntN(2)], []int{0, 1, 3}[drawn.IntN(3)]
+	hedge := []time.Duration{0, hedgeTime}[drawn.IntN(2)]
 	p.Coordinator, err = coord.New(coord.Options{Place: coord.List(place), Quorum: coord.Quorum{N: n, R: n/2 + 1, W: n/2 + 1, DW: n/2 + 1}, Hints: p.hints,
-		HintInterval: time.Minute, Timeout: operationLimit, HedgeTime: hedge, DigestAfter: digestAfter, Runner: skewed{c.turns, p.clock, hedge}, Events: event})
+		HintInterval: time.Minute, Timeout: operationLimit, HedgeTime: hedge, Runner: skewed{c.turns, p.clock, hedge}, Events: event})
 	return err
 }
 

@@ -185,11 +185,6 @@ func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.S
 	return gathered(l, ctx, func() iter.Seq2[bigset.Facts, error] { return l.Replica.Locate(ctx, set, dots) })
 }
 
-func (l *link) ElementDigests(ctx context.Context, set []byte, e bigset.ElementRange) (bigset.ElementDigests, peer.Member, error) {
-	l.c.count("read by digests")
-	return l.Link.ElementDigests(ctx, set, e)
-}
-
 func (l *link) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
 	l.c.count("digests")
 	return gathered(l, ctx, func() iter.Seq2[bigset.SetDigest, error] { return l.Replica.Digests(ctx, first, last) })

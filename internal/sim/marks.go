@@ -30,6 +30,7 @@ type marks struct {
 	lives   map[uint64]*filterLife
 	served  bool   // its creation was acknowledged, and nothing has begun to take it away since
 	cleared bool   // that was acknowledged, and no creation has begun since
+	kept    uint64 // the generation whose clear was acknowledged: the next creation has it back
 	gone    uint64 // the last generation whose drop was acknowledged
 }
 
@@ -107,6 +108,7 @@ func (c *cluster) change(t *step) {
 		if !ok {
 			return
 		}
+		m.kept = 0
 		life, was, dropping := m.life(f.Generation), m.served, m.life(f.Generation).dropping
 		m.served, life.dropping = false, true
 		switch err = p.answers(p.filters.Drop(context.Background(), filterName)); {
@@ -158,6 +160,10 @@ func (c *cluster) create(t *step, p *process) error {
 		c.facts.violated(convergence.Lost, "%s has created a filter that exists", p.node)
 	default:
 		m.served = true
+		if f, ok := c.found(t, p); ok && m.kept > 0 && f.Generation != m.kept {
+			c.facts.violated(convergence.Lost, "%s has created a new filter in place of one that was cleared", p.node)
+		}
+		m.kept = 0
 	}
 	return err
 }
@@ -165,7 +171,8 @@ func (c *cluster) create(t *step, p *process) error {
 // clear closes the filter everywhere, and takes its name away. What it had comes back with its name.
 func (c *cluster) clear(t *step, p *process) error {
 	m := &c.facts.marks
-	if _, ok := c.found(t, p); !ok {
+	f, ok := c.found(t, p)
+	if !ok {
 		return bigset.ErrNoFilter
 	}
 	if err := p.answers(p.filters.Close(context.Background(), filterName)); err != nil {
@@ -176,7 +183,7 @@ func (c *cluster) clear(t *step, p *process) error {
 	err := p.answers(p.filters.Clear(context.Background(), filterName))
 	switch {
 	case err == nil:
-		m.cleared = true
+		m.cleared, m.kept = true, f.Generation
 	case refused(err):
 		m.served = was
 	}

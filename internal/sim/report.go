@@ -145,8 +145,8 @@ func (r *Report) judge() {
 		if n == 0 && rate > 0 {
 			r.Never = append(r.Never, s.name)
 		}
-		if floor := int(rate * floorShare); n < floor {
-			r.Below = append(r.Below, Shortage{s.name, n, floor})
+		if least := floor(rate); n < least {
+			r.Below = append(r.Below, Shortage{s.name, n, least})
 		}
 	}
 }

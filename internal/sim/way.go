@@ -64,7 +64,7 @@ func (y *way) address() (uint64, error) {
 
 // met names the mechanisms that requests are part of.
 var met = map[wire.Verb]string{
-	remote.VerbElementDigests: "read by digests", remote.VerbDigests: "digests", remote.VerbRangeDigests: "digests", remote.VerbSliceDigests: "slice digests",
+	remote.VerbDigests: "digests", remote.VerbRangeDigests: "digests", remote.VerbSliceDigests: "slice digests",
 	remote.VerbMergePages: "slice pages merged", remote.VerbDropGeneration: "slices dropped",
 }
 
