@@ -17,15 +17,15 @@ import (
 
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
-// shards is how many runs go on beside each other. At a push they are 2,200 schedules together, of which 100 are over engines
-// and 100 of whole clusters; in a full run they are 22,000.
+// shards is how many runs go on beside each other. At a push they are 3,300 schedules together, of which 150 are over engines
+// and 150 of whole clusters; in a full run they are 22,000.
 const shards = 2
 
 // TestSimulation: nothing is violated, and every kind of fault was met.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	schedules := tier.Pick(220, 1_100, 11_000)
-	operationsMin := tier.Pick(0, 40_000, 400_000) // of clients
+	schedules := tier.Pick(220, 1_650, 11_000)
+	operationsMin := tier.Pick(0, 60_000, 400_000) // of clients
 	reports := make([]*sim.Report, shards)
 	t.Run("shards", func(t *testing.T) {
 		for i := range reports {
