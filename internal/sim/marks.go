@@ -37,7 +37,7 @@ type marks struct {
 // filterLife is one generation of a filter: the keys that somebody has asked to mark, and those of them whose mark was acknowledged.
 type filterLife struct {
 	begun, acked map[string]bool
-	news         map[string]int // how often a key was called new
+	news         map[string]int // keys that were called new, and how many had lost something when they were
 	dropping     bool           // a drop may have been done
 }
 
@@ -249,12 +249,21 @@ func (c *cluster) mark(t *step) {
 			p.marked = append(p.marked, marked{f.Generation, string(key)})
 		}
 		if added[i] {
-			life.news[string(key)]++
-		}
-		if life.news[string(key)] > 1 {
-			c.facts.violated(convergence.Failed, "%q was new twice", key)
+			c.isNew(life, string(key))
 		}
 	}
+}
+
+// isNew takes that a key was called new: once, unless a member has lost something since. It calls new again what it had, and counts to W before it
+// is filled.
+func (c *cluster) isNew(life *filterLife, key string) {
+	switch losses, before := life.news[key]; {
+	case before && losses == c.losses:
+		c.facts.violated(convergence.Failed, "%q was new twice", key)
+	case before:
+		c.count("new-again-after-loss")
+	}
+	life.news[key] = c.losses
 }
 
 // marked is a key of a generation of the filter whose mark was acknowledged.

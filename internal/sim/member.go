@@ -124,6 +124,9 @@ func (c *cluster) crash(m *member, disk *faultdisk.Disk, percent, seconds int) {
 	if m.self != nil && c.joins(m, old) {
 		m.joining = true
 	}
+	if m.joining {
+		c.losses++
+	}
 	m.lives++
 	m.down = true
 	life := m.lives
