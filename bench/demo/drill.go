@@ -39,6 +39,10 @@ const (
 	drillShrink   = 200   // runs to shorten a schedule that violates something
 )
 
+// drillFaults are those that the demonstration shows, of all that the simulation counts.
+var drillFaults = []string{"loss", "duplicate", "delay", "reorder", "partition", "crash", "crash-unsynced", "io-error", "disk-full", "copy", "copy-crash",
+	"compaction", "rewrite", "stream-failover", "skew"}
+
 // drill runs schedules. It is an error only if something else than a violation ended them.
 func drill(ctx context.Context, c Config, tell func(*Drill)) (*Drill, error) {
 	planned := max(drillLeast, int(drillUsual*c.Scale)/drillLeast*drillLeast)
@@ -55,10 +59,10 @@ func drill(ctx context.Context, c Config, tell func(*Drill)) (*Drill, error) {
 
 // drilled returns what a report of the simulation says; it keeps nothing of it.
 func drilled(r *sim.Report, planned int) *Drill {
-	d := &Drill{Replicas: drillReplicas, Planned: planned, Schedules: r.Schedules, Engines: r.Engines, Clusters: r.Clusters,
+	d := &Drill{Replicas: drillReplicas, Planned: planned, Schedules: r.Schedules, Engines: r.Of("engines"), Clusters: r.Of("clusters"),
 		Operations: r.Operations, Checks: r.Checks, Faults: map[string]int{}, Finished: r.Schedules >= planned}
-	for _, k := range sim.Kinds {
-		d.Faults[k] = r.Faults[k]
+	for _, k := range drillFaults {
+		d.Faults[k] = r.Count(k)
 	}
 	if r.Failure == nil {
 		d.Other = r.Violations // of which nothing is known

@@ -8,7 +8,6 @@ import (
 
 	"bigset/bench"
 	"bigset/bench/report"
-	"bigset/internal/sim"
 )
 
 // WritePage writes the report: one file of HTML that needs nothing else.
@@ -135,7 +134,7 @@ var faultMeans = map[string]string{
 // section is what the drill did.
 func (d *Drill) section() report.Section {
 	t := report.Table{Title: "Faults that had an effect", Head: []string{"fault", "times", "what it is"}}
-	for _, k := range sim.Kinds {
+	for _, k := range drillFaults {
 		t.Rows = append(t.Rows, []string{k, bench.Thousands(uint64(d.Faults[k])), faultMeans[k]})
 	}
 	text := fmt.Sprintf("Schedules of clients' operations and faults on %d replicas, each of them a real engine on a disk in memory: %s over engines alone, "+

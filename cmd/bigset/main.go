@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"bigset/engine"
 )
@@ -18,13 +19,17 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
-		stop() // a second signal ends the process at once
+		time.Sleep(signalTime)
+		stop() // another signal ends the process at once
 	}()
 	if calledBloomd(os.Args[0]) {
 		os.Exit(newApp(os.Stdin, os.Stdout, os.Stderr).runBloomd(ctx, os.Args[1:]))
 	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
+
+// signalTime is how long a signal that comes again is the same one: timeout and terminals send it to the process and to its group.
+const signalTime = time.Second
 
 // run does what the arguments say and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {

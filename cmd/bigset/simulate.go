@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,10 +27,17 @@ func (a *app) simulate() *cobra.Command {
 		Short: "Look for a schedule of faults that breaks a promise",
 		Long: `Run generated schedules of operations and faults over replicas: messages that are lost, doubled, late and out of order,
 partitions, crashes with and without what was not synced, disks that fail or are full, copies, background work, reads of several
-replicas that fail over. Of 440 schedules 10 run over real engines on file systems in memory, 4 are of whole clusters of engines with
-coordinators, hints, read repair, copies and clocks that jump, two of these of members that agree on epochs and lose their disks, the
-others run over the rules alone. What replicas and quorums show is judged all the time; at the end of a schedule all replicas must be
-equal. Nothing touches the data folder.
+replicas that fail over. There are four kinds of schedules: over the rules alone; over real engines on file systems in memory; of whole
+clusters of engines with coordinators, hints, read repair, copies and clocks that jump; and of clusters whose members agree on epochs,
+lose their disks, and hold bloom filters. What replicas and quorums show is judged all the time; at the end of a schedule all replicas
+must be equal. Nothing touches the data folder.
+
+With --schedules 5 of 110 run over engines, 3 are of clusters and 2 of members, each rounded up, the others run over the rules. Without
+it each kind takes its share of the time: rules a half, engines and members a fifth each, clusters a tenth. The n-th schedule of a kind
+follows from the seed, whatever else runs.
+
+The report counts every fault and mechanism, and names those that were never met, and those that were met less often than so many
+schedules usually do.
 
 The first violation ends the run. It is shortened, shown, and written to a file that --replay takes. An engine has goroutines of its
 own: its schedules, and those of clusters, do not always fail again. A replay runs ten times, and says how often something was
@@ -53,7 +62,7 @@ Exit status 1 says that something was violated.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Schedules, "schedules", 0, "how many schedules (default: 44,000, or no limit with --seconds)")
+	f.IntVar(&o.Schedules, "schedules", 0, "how many schedules (default: 11,000, or no limit with --seconds)")
 	f.IntVar(&seconds, "seconds", 0, "end after this time (default: no limit)")
 	f.Uint64Var(&o.Seed, "seed", 1, "schedules follow from it")
 	f.IntVar(&o.Replicas, "replicas", 0, "replicas of each schedule, 3 to 7 (default: a mixture)")
@@ -62,18 +71,46 @@ Exit status 1 says that something was violated.`,
 	return cmd
 }
 
-// faultCounts writes how many faults there were of each kind.
-func faultCounts(r *sim.Report) string {
+// kindNames says what the schedules of a kind are.
+var kindNames = map[string]string{"rules": "over the rules", "engines": "over engines", "clusters": "of clusters", "members": "of members"}
+
+// counts writes how many there were of each name, in the order of names. Those that were never met have a place of their own.
+func counts(of map[string]int) string {
 	var parts []string
-	for _, k := range sim.Kinds {
-		parts = append(parts, fmt.Sprintf("%s %d", k, r.Faults[k]))
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if of[name] > 0 {
+			parts = append(parts, name+" "+bench.Thousands(uint64(of[name])))
+		}
+	}
+	return orNothing(parts)
+}
+
+func orNothing(parts []string) string {
+	if len(parts) == 0 {
+		return "nothing"
 	}
 	return strings.Join(parts, ", ")
 }
 
 func (a *app) simulating(r *sim.Report) {
 	a.progress.show("%s, %s, %s checked; %s", count(uint64(r.Schedules), "schedule"), count(uint64(r.Operations), "operation"),
-		count(uint64(r.Checks), "state"), faultCounts(r))
+		count(uint64(r.Checks), "state"), counts(r.Faults))
+}
+
+// simulationText writes what schedules did and found.
+func simulationText(r *sim.Report) string {
+	var kinds []string
+	for _, k := range sim.Kinds {
+		kinds = append(kinds, fmt.Sprintf("%s %s in %.1f s", bench.Thousands(uint64(r.Of(k))), kindNames[k], r.Kinds[k].Seconds))
+	}
+	var below []string
+	for _, s := range r.Below {
+		below = append(below, s.String())
+	}
+	return fmt.Sprintf("%s in %.1f s, seed %d: %s\n%s, %s checked, %s of %s skipped\nfaults: %s\nmechanisms: %s\nshapes: %s\nnever met: %s\nbelow their floors: %s\n%s\n",
+		count(uint64(r.Schedules), "schedule"), r.Seconds, r.Seed, strings.Join(kinds, ", "),
+		count(uint64(r.Operations), "operation"), count(uint64(r.Checks), "state"), bench.Thousands(uint64(r.Skipped)), count(uint64(r.Steps), "step"),
+		counts(r.Faults), counts(r.Mechanisms), counts(r.Shapes), orNothing(r.Never), orNothing(below), count(uint64(r.Violations), "violation"))
 }
 
 // simulated prints what schedules did and found.
@@ -82,9 +119,7 @@ func (a *app) simulated(r *sim.Report) error {
 	if a.json {
 		err = json.NewEncoder(a.out).Encode(r)
 	} else {
-		_, err = fmt.Fprintf(a.out, "%s (%s over the rules, %s over engines, %s of clusters), %s, %s checked\nfaults: %s\n%s\n",
-			count(uint64(r.Schedules), "schedule"), bench.Thousands(uint64(r.Schedules-r.Engines-r.Clusters)),
-			bench.Thousands(uint64(r.Engines)), bench.Thousands(uint64(r.Clusters)), count(uint64(r.Operations), "operation"), count(uint64(r.Checks), "state"), faultCounts(r), count(uint64(r.Violations), "violation"))
+		_, err = fmt.Fprint(a.out, simulationText(r))
 	}
 	if !r.Failed() {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,46 +13,71 @@ import (
 	"bigset/internal/sim"
 )
 
-// TestSimulateJSON: the report has these fields and no others, and every kind of fault.
+// TestSimulateJSON: the report has these fields and no others, and a count of every fault and mechanism.
 func TestSimulateJSON(t *testing.T) {
-	r := call(t, "", "simulate", "--schedules", "440", "--json")
+	r := call(t, "", "simulate", "--schedules", "110", "--seed", "5", "--json")
 	var got struct {
-		Schedules, Operations, Checks, Violations *int
-		Engines                                   int `json:"schedules_of_engines"`
-		Clusters                                  int `json:"schedules_of_clusters"`
-		Faults                                    map[string]int
+		Seed, Schedules, Operations, Steps, Skipped, Checks, Violations *int
+		Seconds                                                         float64
+		Kinds                                                           map[string]sim.Part
+		Shapes, Faults, Mechanisms                                      map[string]int
+		Never                                                           []string
+		Below                                                           []sim.Shortage
 	}
 	d := json.NewDecoder(strings.NewReader(r.out))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&got); err != nil || r.code != exitOK || got.Schedules == nil || got.Operations == nil || got.Checks == nil || got.Violations == nil {
+	if err := d.Decode(&got); err != nil || r.code != exitOK {
 		t.Fatalf("status %d, %v: %s", r.code, err, r.out)
 	}
-	if *got.Schedules != 440 || *got.Operations == 0 || *got.Checks == 0 || *got.Violations != 0 || got.Engines != 10 || got.Clusters != 4 {
-		t.Errorf("%s", r.out)
-	}
-	kinds := []string{"loss", "duplicate", "delay", "reorder", "partition", "crash", "crash-unsynced", "io-error", "disk-full", "copy", "copy-crash",
-		"compaction", "rewrite", "stream-failover", "skew"}
-	for _, k := range kinds {
-		if _, has := got.Faults[k]; !has {
-			t.Errorf("no count of %s", k)
+	for i, n := range []*int{got.Seed, got.Schedules, got.Operations, got.Steps, got.Skipped, got.Checks} {
+		if n == nil || *n == 0 {
+			t.Fatalf("number %d is missing: %s", i, r.out)
 		}
 	}
-	if len(got.Faults) != len(kinds) || got.Faults["loss"] == 0 || got.Faults["copy"] == 0 {
-		t.Errorf("faults %v", got.Faults)
+	if *got.Seed != 5 || *got.Schedules != 110 || *got.Violations != 0 || got.Seconds == 0 || len(got.Shapes) < 5 {
+		t.Errorf("%s", r.out)
+	}
+	for kind, n := range map[string]int{"rules": 100, "engines": 5, "clusters": 3, "members": 2} {
+		if got.Kinds[kind].Schedules != n || got.Kinds[kind].Seconds == 0 {
+			t.Errorf("%s: %+v, want %d", kind, got.Kinds[kind], n)
+		}
+	}
+	never := 0
+	for _, of := range []map[string]int{got.Faults, got.Mechanisms} {
+		for name, n := range of {
+			if n > 0 == slices.Contains(got.Never, name) {
+				t.Errorf("%s was met %d times; never met: %v", name, n, got.Never)
+			}
+			if n == 0 {
+				never++
+			}
+		}
+	}
+	if len(got.Faults) < 20 || len(got.Mechanisms) < 40 || never != len(got.Never) {
+		t.Errorf("%s", r.out)
 	}
 }
 
-// TestSimulateProgress: the live count tells of schedules, operations, states and each kind of fault.
-func TestSimulateProgress(t *testing.T) {
-	faults := map[string]int{}
+// TestSimulateText: the text has every fault and mechanism that was met, what was never met, and what is below its floor.
+func TestSimulateText(t *testing.T) {
+	kinds := map[string]*sim.Part{}
 	for i, k := range sim.Kinds {
-		faults[k] = 100 + i
+		kinds[k] = &sim.Part{Schedules: 1000 + i, Seconds: 2.26}
 	}
-	text := faultCounts(&sim.Report{Faults: faults})
-	for i, k := range sim.Kinds {
-		if !strings.Contains(text, fmt.Sprintf("%s %d", k, 100+i)) {
-			t.Errorf("%s is not in %q", k, text)
-		}
+	text := simulationText(&sim.Report{Seed: 7, Seconds: 9.04, Schedules: 4006, Kinds: kinds, Shapes: map[string]int{"mixed": 3}, Operations: 5, Steps: 1200, Skipped: 30,
+		Checks: 1, Faults: map[string]int{"loss": 12345, "skew": 0}, Mechanisms: map[string]int{"hedge": 2, "copy": 3}, Never: []string{"skew", "rewrite"},
+		Below: []sim.Shortage{{Name: "hedge", Count: 2, Floor: 40}}})
+	want := `4,006 schedules in 9.0 s, seed 7: 1,000 over the rules in 2.3 s, 1,001 over engines in 2.3 s, 1,002 of clusters in 2.3 s, 1,003 of members in 2.3 s
+5 operations, 1 state checked, 30 of 1,200 steps skipped
+faults: loss 12,345
+mechanisms: copy 3, hedge 2
+shapes: mixed 3
+never met: skew, rewrite
+below their floors: hedge 2 of 40
+0 violations
+`
+	if text != want {
+		t.Errorf("%s", text)
 	}
 }
 
@@ -64,7 +90,7 @@ func TestSimulateViolated(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		a := newApp(nil, &out, &errs)
-		code := a.report(a.simulated(&sim.Report{Violations: 1, Failure: &sim.Failure{
+		code := a.report(a.simulated(&sim.Report{Violations: 1, Kinds: map[string]*sim.Part{"rules": {}, "engines": {}, "clusters": {}, "members": {}}, Failure: &sim.Failure{
 			Violation: &convergence.Violation{Kind: convergence.Lost}, Seed: uint64(seed), Script: script,
 		}}))
 		file := fmt.Sprintf("bigset-violation-%d.txt", seed)

@@ -10,6 +10,7 @@ import (
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/coord"
+	"bigset/server/door"
 	"bigset/server/peer"
 )
 
@@ -69,7 +70,7 @@ func (c *cluster) write(t *step) {
 		if w.Retry = true; try == 2 || w.Request == nil || !errors.Is(err, coord.ErrUnknown) {
 			return
 		}
-		c.some["retried"]++
+		c.count("retried")
 	}
 }
 
@@ -97,8 +98,8 @@ func (p *process) answers(err error) error {
 func (c *cluster) answered(t *step, p *process, r coord.Result, err error, q coord.Quorum, began loss) {
 	switch {
 	case err == nil:
-		c.some["acknowledged"]++
-		t.note = "acknowledged: " + describe(r.Delta)
+		c.count("acknowledged")
+		t.note = "acknowledged: " + c.names.describe(r.Delta)
 		firm := q.DW != coord.None
 		if c.facts.kept { // also in members that are wiped, from the others
 			c.facts.promise(r.Delta, q.W, firm)
@@ -111,7 +112,7 @@ func (c *cluster) answered(t *step, p *process, r coord.Result, err error, q coo
 			c.facts.promise(r.Delta, w, firm)
 		}
 	case errors.Is(err, coord.ErrUnknown):
-		c.some["unknown"]++
+		c.count("unknown")
 		t.note = fmt.Sprint("may have happened: ", err)
 	default:
 		t.note = err.Error()
@@ -120,25 +121,26 @@ func (c *cluster) answered(t *step, p *process, r coord.Result, err error, q coo
 }
 
 // describe says what a delta does.
-func describe(d bigset.Delta) string {
+func (n *names) describe(d bigset.Delta) string {
 	if !d.Clear.Empty() {
-		return fmt.Sprintf("%v is dead", d.Clear)
+		return n.clock(d.Clear) + " is dead"
 	}
 	text := "nothing"
 	for i, it := range d.Items {
 		if i == 0 {
 			text = ""
 		}
-		text += fmt.Sprintf("[%v of %s kills %v]", dotOf(d, i), it.Element, it.Context)
+		text += fmt.Sprintf("[%s of %s kills %s]", n.dot(dotOf(d, i)), it.Element, n.dots(it.Context))
 	}
 	return text
 }
 
 // failed takes an error that says that nothing was done.
 func (c *cluster) failed(what string, err error) {
-	for _, expected := range []error{coord.ErrNoQuorum, coord.ErrUnknown, coord.ErrClosed, coord.ErrUnsettled, bigset.ErrBehind, bigset.ErrNotFound, peer.ErrUnavailable} {
+	for _, expected := range []error{coord.ErrNoQuorum, coord.ErrUnknown, coord.ErrClosed, coord.ErrUnsettled, bigset.ErrBehind, bigset.ErrNotFound, peer.ErrUnavailable,
+		bigset.ErrNoFilter, bigset.ErrFilterOpen, door.ErrUnavailable, door.ErrUnknown} {
 		if errors.Is(err, expected) {
-			c.some["no "+what]++
+			c.count("no " + what)
 			return
 		}
 	}
@@ -169,7 +171,7 @@ func (c *cluster) read(t *step) {
 		v.elements[string(el.Name)] = bigset.Saw(el.Dots...)
 	}
 	c.shown(t, v, shown)
-	c.some["read"]++
+	c.count("read")
 	ask.answered(shown, nil)
 }
 
@@ -177,7 +179,7 @@ func (c *cluster) shown(t *step, v *view, shown []fold.Element) {
 	c.views[t.n] = v
 	t.note = "shows"
 	for _, el := range shown {
-		t.note += fmt.Sprintf(" %s%v", el.Name, el.Dots)
+		t.note += fmt.Sprintf(" %s%s", el.Name, c.names.dots(el.Dots))
 	}
 }
 
@@ -206,7 +208,7 @@ func (c *cluster) lookup(t *step) {
 		v.elements[about[i]] = known
 	}
 	c.shown(t, v, shown)
-	c.some["looked up"]++
+	c.count("lookup")
 	ask.answered(shown, about)
 }
 

@@ -13,6 +13,7 @@ import (
 	"bigset/internal/faultdisk"
 	"bigset/internal/ring"
 	"bigset/keyscheme"
+	membership "bigset/server/cluster"
 	"bigset/server/coord"
 	"bigset/server/coord/turns"
 	"bigset/server/peer"
@@ -25,6 +26,7 @@ const (
 	rounds         = 10 // each client does an operation in each
 	exchangesMost  = 8  // rounds until replicas must be equal
 	operationLimit = 10 * time.Second
+	hedgeTime      = 137 * time.Millisecond // of some coordinators; nothing else waits for a multiple of it
 	copyLimit      = time.Minute
 	copyPause      = 300 * time.Millisecond // between two steps of a copy: reads and crashes come in between
 )
@@ -32,19 +34,24 @@ const (
 // cluster is a schedule of whole clusters: replicas, coordinators with hints, clients, and a network, disks and clocks that fail. What is
 // answered is judged at once; at the end, what hints alone have brought, and then what replicas have that have exchanged the rest.
 type cluster struct {
-	script  *script
-	turns   *turns.Runner
-	set     []byte
-	filter  coord.Filter
-	static  *ring.Map // where members are those of package server/cluster
-	members []*member
-	procs   []*process // coordinators
-	gone    []*host    // that have crashed; closed at the end, for reads of them may be under way
-	facts   *ledger
-	stats   *Report
-	some    map[string]int
-	dials   []*dial
-	clones  uint64 // of disks, so far
+	script           *script
+	turns            *turns.Runner
+	set              []byte
+	filter           coord.Filter         // as all members know it at the end; of generation 0 there is none
+	dropped          bigset.FilterOptions // of the last filter whose drop was acknowledged
+	changing         bool                 // a change of filters is under way
+	filterDurability bigset.FilterDurability
+	losses           int // members that have come back and may lack something
+	outages          int
+	static           *ring.Map // where members are those of package server/cluster
+	members          []*member
+	procs            []*process // coordinators
+	gone             []*host    // that have crashed; closed at the end, for reads of them may be under way
+	facts            *ledger
+	names            *names // of actors
+	stats            *Report
+	dials            []*dial
+	clones           uint64 // of disks, so far
 
 	addressed bool // a request reaches only the incarnation that it is addressed to
 	exchanges time.Duration
@@ -64,14 +71,16 @@ type cluster struct {
 // process is what calls replicas: a coordinator with its hints, or a replica that copies from others.
 type process struct {
 	*coord.Coordinator
-	hints  *coord.Hints
-	folder hintFolder
-	links  []*link
-	clock  *dial
-	dead   bool
-	cut    bool // a partition has not stopped a call yet
-	told   []told
-	marked []string // keys whose marks were acknowledged
+	hints   *coord.Hints
+	folder  hintFolder
+	links   []*link
+	clock   *dial
+	dead    bool
+	cut     bool // a partition has not stopped a call yet
+	told    []told
+	marked  []marked            // keys whose marks were acknowledged
+	filters *membership.Filters // of its member
+	node    string
 }
 
 // told is a durable delta that a replica has made for a coordinator: that has to see to the others, but for those that have lost their
@@ -81,8 +90,8 @@ type told struct {
 	wiped map[*member]bool
 }
 
-// count counts a fault.
-func (c *cluster) count(kind string) { c.stats.Faults[kind]++ }
+// count counts a fault, or a state that was met.
+func (c *cluster) count(what string) { c.stats.count(what, 1) }
 
 // clusterSize is how many replicas the schedule of a seed has, where options do not say.
 func clusterSize(seed uint64, replicas int) int {
@@ -92,11 +101,11 @@ func clusterSize(seed uint64, replicas int) int {
 	return 3 + int(seed%3)
 }
 
-// runScript runs a schedule, adds what it did to a report and to the notes of its steps, and counts in some the states that it met. It
-// returns what was violated. Its engines are new, so that nothing but the script decides.
-func runScript(s *script, r *Report, some map[string]int) (v *convergence.Violation, err error) {
-	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), facts: newLedger(), stats: r, some: some,
-		views: map[int]*view{}}
+// runScript runs a schedule, and adds what it did to a report and to the notes of its steps. It returns what was violated. Its engines are
+// new, so that nothing but the script decides.
+func runScript(s *script, r *Report) (v *convergence.Violation, err error) {
+	c := &cluster{script: s, turns: turns.New(s.rand(1)), set: []byte("set"), names: newNames(), stats: r, views: map[int]*view{}}
+	c.facts = newLedger(c.names)
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.rand = s.rand(3)
 	c.facts.kept, c.addressed = s.epochs(), c.rand.IntN(2) == 0
@@ -138,11 +147,22 @@ func (c *cluster) run() *convergence.Violation {
 	r := c.stats
 	c.play()
 	for _, clock := range c.dials {
-		r.Faults["skew"] += int(clock.looks.Load())
+		r.count("skew", int(clock.looks.Load()))
+	}
+	for i := range c.script.steps {
+		t := &c.script.steps[i]
+		t.note = c.names.text(t.note)
+		r.Steps++
+		if t.note == skipped {
+			r.Skipped++
+		}
 	}
 	r.Schedules++
-	r.Clusters++
+	r.Shapes[c.script.shape()]++
 	r.Checks += c.facts.checks
+	if v := c.facts.violation; v != nil {
+		v.Text = c.names.text(v.Text)
+	}
 	return c.facts.violation
 }
 
@@ -204,15 +224,16 @@ func (c *cluster) start(p *process, i int) (err error) {
 		}
 		return all
 	}
-	n := len(c.members)
+	n, drawn := len(c.members), c.script.rand(uint64(200+i))
+	hedge := []time.Duration{0, hedgeTime}[drawn.IntN(2)]
 	p.Coordinator, err = coord.New(coord.Options{Place: coord.List(place), Quorum: coord.Quorum{N: n, R: n/2 + 1, W: n/2 + 1, DW: n/2 + 1}, Hints: p.hints,
-		HintInterval: time.Minute, Timeout: operationLimit, Runner: skewed{c.turns, p.clock}, Events: event})
+		HintInterval: time.Minute, Timeout: operationLimit, HedgeTime: hedge, Runner: skewed{c.turns, p.clock, hedge}, Events: event})
 	return err
 }
 
 // event takes what a coordinator and its hints tell.
 func (c *cluster) event(p *process, e coord.Event) {
-	c.some[string(e.Kind)]++
+	c.count(string(e.Kind))
 	switch e.Kind {
 	case coord.EventHintExpired:
 		if p.clock.jumped {
@@ -306,8 +327,10 @@ func (c *cluster) handedOff() {
 			continue
 		}
 		c.allBrought(m.process)
-		for _, key := range m.process.marked {
-			c.markedAt(key, "after the hints")
+		for _, k := range m.process.marked {
+			if k.generation == c.filter.Generation {
+				c.markedAt(k.key, "after the hints")
+			}
 		}
 	}
 }
@@ -332,7 +355,7 @@ func (c *cluster) brought(d bigset.Delta, m *member) {
 	}
 	for i := range d.Items {
 		if !st.Seen.Contains(dotOf(d, i)) {
-			c.facts.violated(convergence.Lost, "%v was not brought to %s", dotOf(d, i), m.node)
+			c.facts.violated(convergence.Lost, "%s was not brought to %s", c.names.dot(dotOf(d, i)), m.node)
 		}
 	}
 	c.facts.checks++
@@ -355,7 +378,7 @@ func (c *cluster) exchange() {
 			}
 		}
 		if sum.Keys+sum.Dead > 0 {
-			c.some["exchanged"]++
+			c.count("all exchanged")
 		}
 		if sum.Differ == 0 {
 			return
@@ -384,7 +407,8 @@ func (c *cluster) compare() {
 			first, name = st, m.node
 		}
 		if !st.Seen.Equal(first.Seen) || !st.Dead.Equal(first.Dead) {
-			c.facts.violated(convergence.Diverged, "%s has Seen %v, Dead %v; %s Seen %v, Dead %v", m.node, st.Seen, st.Dead, name, first.Seen, first.Dead)
+			c.facts.violated(convergence.Diverged, "%s has Seen %s, Dead %s; %s Seen %s, Dead %s", m.node, c.names.clock(st.Seen), c.names.clock(st.Dead), name,
+				c.names.clock(first.Seen), c.names.clock(first.Dead))
 		}
 		var shown []fold.Element
 		for chunk, err := range m.store.Read(bigset.ReadOptions{}) {

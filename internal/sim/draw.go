@@ -9,11 +9,12 @@ import (
 // draws makes the script of a cluster's schedule. It looks at no replica, so that the script is a function of the seed.
 type draws struct {
 	*rand.Rand
-	s      *script
-	calls  []string // the faults of calls in this schedule
-	rare   int      // one operation in so many has one
-	beside []string // what goes wrong beside calls
-	views  []int    // steps that show something
+	s       *script
+	calls   []string // the faults of calls in this schedule
+	rare    int      // one operation in so many has one
+	beside  []string // what goes wrong beside calls
+	filters int      // one step about the filter in so many changes it; 0 is none
+	views   []int    // steps that show something
 
 	quorums int
 }
@@ -54,10 +55,11 @@ var shapes = [][3]int{{3, 3, 2}, {3, 3, 3}, {2, 2, 2}, {3, 3, 3}, {5, 3, 2}, {3,
 func drawMembers(seed uint64) *script {
 	shape := shapes[seed%uint64(len(shapes))]
 	d := &draws{Rand: rand.New(rand.NewPCG(seed, 13)), s: &script{seed: seed, replicas: shape[0], n: shape[1], w: shape[2]}}
+	d.filters = []int{0, 0, 3, 6}[d.IntN(4)]
 	d.calls = d.some("refuse", "loss", "mute", "late", "delay", "duplicate", "power")
 	d.rare = 2 + d.IntN(12)
 	d.quorums = d.IntN(quorumsKinds)
-	d.beside = append(d.some("crash", "wipe", "partition", "put-back"), "crash", "maintain", "story")
+	d.beside = append(d.some("crash", "wipe", "partition", "put-back", "outage"), "crash", "maintain", "story")
 	if shape[0] > 2 {
 		d.beside = append(d.beside, "story")
 	}
@@ -178,6 +180,11 @@ func (d *draws) operation(lane int) {
 
 // marks draws marks of keys of the filter, or a question whether they are there.
 func (d *draws) marks(lane int) {
+	if d.filters > 0 && d.IntN(d.filters) == 0 {
+		kinds := []string{"create-filter", "create-filter", "drop-filter", "clear-filter", "flush-filter"}
+		d.add(lane, kinds[d.IntN(len(kinds))], map[string]int{"via": d.coordinator()})
+		return
+	}
 	kind, args := "mark", d.change()
 	if d.IntN(2) == 0 {
 		kind, args = "check", map[string]int{"via": d.coordinator(), "r": d.answers(true)}

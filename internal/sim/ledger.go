@@ -15,6 +15,7 @@ import (
 
 // ledger is the oracle of a cluster: every event that any replica made, and what clients were promised of them.
 type ledger struct {
+	names  *names                    // of actors
 	adds   map[clock.Dot]string      // to their elements
 	kills  map[clock.Dot][]clock.Dot // of an event: the dots that it removes
 	clears []*clock.Clock            // whole-set deletes
@@ -23,6 +24,7 @@ type ledger struct {
 
 	promises
 	firm promises // those of them that no crash takes back
+	disk promises // those of them that are on disk, where members are kept: no crash of all takes them back
 	loss loss
 	kept bool // no crash and no loss of a disk takes back what was acknowledged
 
@@ -52,8 +54,8 @@ func (p promises) still(others promises) promises {
 	return p
 }
 
-func newLedger() *ledger {
-	return &ledger{marks: marks{map[string]bool{}, map[string]bool{}, map[string]int{}}, adds: map[clock.Dot]string{}, kills: map[clock.Dot][]clock.Dot{}, promises: newPromises(), firm: newPromises()}
+func newLedger(n *names) *ledger {
+	return &ledger{names: n, adds: map[clock.Dot]string{}, kills: map[clock.Dot][]clock.Dot{}, promises: newPromises(), firm: newPromises(), disk: newPromises()}
 }
 
 func (l *ledger) violated(kind, format string, args ...any) {
@@ -75,7 +77,7 @@ func (l *ledger) minted(d bigset.Delta) {
 		dot := dotOf(d, i)
 		if _, known := l.kills[dot]; known {
 			if it.Kind == keyscheme.OpAdd && l.adds[dot] != string(it.Element) {
-				l.violated(convergence.TagReused, "%v is of %q and of %q", dot, l.adds[dot], it.Element)
+				l.violated(convergence.TagReused, "%s is of %q and of %q", l.names.dot(dot), l.adds[dot], it.Element)
 			}
 			continue
 		}
@@ -104,6 +106,9 @@ func (l *ledger) promise(d bigset.Delta, w int, firm bool) {
 	if firm || l.kept {
 		to = append(to, l.firm)
 	}
+	if firm {
+		to = append(to, l.disk)
+	}
 	for _, p := range to {
 		if !d.Clear.Empty() {
 			c := l.clear(d.Clear)
@@ -119,6 +124,17 @@ func (l *ledger) promise(d bigset.Delta, w int, firm bool) {
 func (l *ledger) lossy() {
 	l.loss.crashes++
 	l.promises = l.firm.clone()
+}
+
+// outage notes a crash of all, with which what was not acknowledged as on disk may be gone.
+func (l *ledger) outage(marksOnDisk bool) {
+	l.loss.crashes++
+	l.promises, l.firm = l.disk.clone(), l.disk.clone()
+	for _, life := range l.marks.lives {
+		if !marksOnDisk {
+			life.acked, life.news = map[string]bool{}, map[string]int{}
+		}
+	}
 }
 
 // wiped notes that a replica has lost its disk. It is filled from all others before it answers again, and so what one of them has
@@ -185,7 +201,7 @@ func (q *question) answered(shown []fold.Element, about []string) {
 			l.known(dot, string(el.Name))
 			if l.killedBy(dot, func(by clock.Dot) bool { return q.promised.dots[by] > q.most },
 				func(c *clock.Clock) bool { return q.promised.clears[c] > q.most }) {
-				l.violated(convergence.Resurrected, "a read shows %q by %v, which was removed", el.Name, dot)
+				l.violated(convergence.Resurrected, "a read shows %q by %s, which was removed", el.Name, l.names.dot(dot))
 			}
 		}
 	}
@@ -194,14 +210,14 @@ func (q *question) answered(shown []fold.Element, about []string) {
 		if !add || w <= q.most || has[dot] || l.killed(dot) || about != nil && !slices.Contains(about, element) {
 			continue
 		}
-		l.violated(convergence.Lost, "a read does not show %q by %v, which %d replicas acknowledged", element, dot, w)
+		l.violated(convergence.Lost, "a read does not show %q by %s, which %d replicas acknowledged", element, l.names.dot(dot), w)
 	}
 }
 
 // known checks that somebody added an element with a dot.
 func (l *ledger) known(dot clock.Dot, element string) {
 	if l.adds[dot] != element {
-		l.violated(convergence.Phantom, "%q is shown by %v, with which nobody added it", element, dot)
+		l.violated(convergence.Phantom, "%q is shown by %s, with which nobody added it", element, l.names.dot(dot))
 	}
 }
 
@@ -224,11 +240,11 @@ func (l *ledger) final(node string, st bigset.State, shown []fold.Element) {
 	for dot, element := range l.adds {
 		switch {
 		case live[dot] && (!left.Contains(dot)):
-			l.violated(convergence.Unverifiable, "%s shows %q by %v, and does not have it live", node, element, dot)
+			l.violated(convergence.Unverifiable, "%s shows %q by %s, and does not have it live", node, element, l.names.dot(dot))
 		case live[dot] && l.killedBy(dot, sure, func(c *clock.Clock) bool { return l.firm.clears[c] > 0 }):
-			l.violated(convergence.Resurrected, "%s shows %q by %v at the end, which was removed", node, element, dot)
+			l.violated(convergence.Resurrected, "%s shows %q by %s at the end, which was removed", node, element, l.names.dot(dot))
 		case !live[dot] && !l.killed(dot) && (st.Seen.Contains(dot) || l.dots[dot] > 0):
-			l.violated(convergence.Lost, "%s does not show %q by %v at the end", node, element, dot)
+			l.violated(convergence.Lost, "%s does not show %q by %s at the end", node, element, l.names.dot(dot))
 		}
 	}
 }

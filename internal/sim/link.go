@@ -43,8 +43,8 @@ func (l *link) fault() (kind string, t *step) {
 		return "", nil
 	}
 	t, l.faults = l.faults[0], l.faults[1:]
-	if counted, ok := map[string]string{"loss": "loss", "mute": "loss", "delay": "delay", "late": "delay", "duplicate": "duplicate"}[t.kind]; ok {
-		l.c.count(counted)
+	if t.kind != "power" { // which may not be due, and counts where it is
+		l.c.count(t.kind)
 	}
 	return t.kind, t
 }
@@ -186,6 +186,7 @@ func (l *link) Locate(ctx context.Context, set []byte, dots *clock.Clock) iter.S
 }
 
 func (l *link) Digests(ctx context.Context, first, last keyscheme.Slot) iter.Seq2[bigset.SetDigest, error] {
+	l.c.count("digests")
 	return gathered(l, ctx, func() iter.Seq2[bigset.SetDigest, error] { return l.Replica.Digests(ctx, first, last) })
 }
 

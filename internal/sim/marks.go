@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"bigset"
@@ -11,24 +13,181 @@ import (
 	"bigset/convergence"
 	"bigset/internal/ring"
 	"bigset/keyscheme"
+	membership "bigset/server/cluster"
 	"bigset/server/coord"
+	"bigset/server/door"
 	"bigset/server/peer"
 )
 
 // filterSlices is in how many slices the filter of a schedule is cut.
 const filterSlices = 4
 
-// marks is the oracle of a filter: the keys that somebody has asked to mark, and those of them whose mark was acknowledged.
+// filterName is that of the filter of a schedule.
+var filterName = []byte("filter")
+
+// marks is the oracle of a filter, which is created, dropped and cleared: what is known of its generations.
 type marks struct {
-	begun, acked map[string]bool
-	news         map[string]int // how often a key was called new
+	lives   map[uint64]*filterLife
+	served  bool   // its creation was acknowledged, and nothing has begun to take it away since
+	cleared bool   // that was acknowledged, and no creation has begun since
+	kept    uint64 // the generation whose clear was acknowledged: the next creation has it back
+	gone    uint64 // the last generation whose drop was acknowledged
 }
 
-// newFilter returns the filter of a schedule. What it acknowledges may be in memory only: then a crash makes the member join.
-func (c *cluster) newFilter() coord.Filter {
-	o := bloomslice.Options{Capacity: 20_000, Probability: 1e-6, Scale: 4, Reduction: 0.9, Slices: filterSlices, Owners: uint32(c.script.settings().N)}
-	d := []bigset.FilterDurability{bigset.FilterSync, bigset.FilterSync, bigset.FilterInterval}[c.rand.IntN(3)]
-	return coord.Filter{Name: []byte("filter"), Generation: 1, Options: bigset.FilterOptions{Options: o, Durability: d}}
+// filterLife is one generation of a filter: the keys that somebody has asked to mark, and those of them whose mark was acknowledged.
+type filterLife struct {
+	begun, acked map[string]bool
+	news         map[string]int // keys that were called new, and how many had lost something when they were
+	dropping     bool           // a drop may have been done
+}
+
+// life returns a generation.
+func (m *marks) life(generation uint64) *filterLife {
+	if m.lives == nil {
+		m.lives = map[uint64]*filterLife{}
+	}
+	l := m.lives[generation]
+	if l == nil {
+		l = &filterLife{map[string]bool{}, map[string]bool{}, map[string]int{}, false}
+		m.lives[generation] = l
+	}
+	return l
+}
+
+// dropping reports whether a drop may have been done.
+func (m *marks) dropping() bool {
+	for _, l := range m.lives {
+		if l.dropping {
+			return true
+		}
+	}
+	return false
+}
+
+// filterDefaults are the options of the filter of a schedule. What it acknowledges may be in memory only: then a crash makes the member join.
+func (c *cluster) filterDefaults() bigset.FilterOptions {
+	o := bloomslice.Options{Capacity: 20_000, Probability: 1e-6, Scale: 4, Reduction: 0.9}
+	return bigset.FilterOptions{Options: o, Durability: c.filterDurability}
+}
+
+// found returns the filter as the member of a process knows it, and judges that it does.
+func (c *cluster) found(t *step, p *process) (f coord.Filter, ok bool) {
+	m := &c.facts.marks
+	x, err := p.filters.Find(context.Background(), filterName)
+	switch {
+	case err == nil:
+		f = x.(*membership.Filter).Spec()
+		if f.Generation <= m.gone {
+			c.facts.violated(convergence.Resurrected, "%s serves a filter whose drop was acknowledged", p.node)
+		}
+		if m.cleared {
+			c.facts.violated(convergence.Resurrected, "%s serves a filter whose clear was acknowledged", p.node)
+		}
+		return f, true
+	case errors.Is(err, bigset.ErrNoFilter) && m.served:
+		c.facts.violated(convergence.Lost, "%s does not know the filter, whose creation was acknowledged", p.node)
+	}
+	t.note = err.Error()
+	c.failed("filter", err)
+	return f, false
+}
+
+// change does one of those changes of filters that all members take. There is one at a time.
+func (c *cluster) change(t *step) {
+	c.turns.Yield(func() bool { return !c.changing })
+	c.changing = true
+	defer func() { c.changing = false }()
+	c.stats.Operations++
+	p, m := c.coordinator(t, 0), &c.facts.marks
+	var err error
+	switch t.kind {
+	case "create-filter":
+		err = c.create(t, p)
+	case "drop-filter":
+		f, ok := c.found(t, p)
+		if !ok {
+			return
+		}
+		m.kept = 0
+		life, was, dropping := m.life(f.Generation), m.served, m.life(f.Generation).dropping
+		m.served, life.dropping = false, true
+		switch err = p.answers(p.filters.Drop(context.Background(), filterName)); {
+		case err == nil:
+			m.gone, c.dropped = max(m.gone, f.Generation), f.Options
+		case refused(err):
+			m.served, life.dropping = was, dropping
+		}
+	case "clear-filter":
+		err = c.clear(t, p)
+	case "flush-filter":
+		err = p.answers(p.filters.Flush(context.Background(), filterName))
+	}
+	c.changed(t, err)
+}
+
+// changed takes what came of a change.
+func (c *cluster) changed(t *step, err error) {
+	switch {
+	case err == nil:
+		c.count(t.kind)
+		if t.note == "" {
+			t.note = "acknowledged"
+		}
+	default:
+		t.note = err.Error()
+		c.failed(t.kind, err)
+	}
+}
+
+// refused reports whether an error says that nothing has happened.
+func refused(err error) bool {
+	return !errors.Is(err, coord.ErrUnknown) && !errors.Is(err, door.ErrUnknown) &&
+		(errors.Is(err, door.ErrUnavailable) || errors.Is(err, bigset.ErrNoFilter) || errors.Is(err, bigset.ErrFilterOpen))
+}
+
+// create creates the filter, or has it back with what it had.
+func (c *cluster) create(t *step, p *process) error {
+	m := &c.facts.marks
+	was := m.served
+	m.cleared = false
+	capacity, probability := uint64(20_000), 1e-6
+	created, err := p.filters.Create(context.Background(), filterName, door.FilterCreate{Capacity: &capacity, Probability: &probability})
+	switch err = p.answers(err); {
+	case err != nil:
+	case !created:
+		t.note = "it exists"
+	case was:
+		c.facts.violated(convergence.Lost, "%s has created a filter that exists", p.node)
+	default:
+		m.served = true
+		if f, ok := c.found(t, p); ok && m.kept > 0 && f.Generation != m.kept {
+			c.facts.violated(convergence.Lost, "%s has created a new filter in place of one that was cleared", p.node)
+		}
+		m.kept = 0
+	}
+	return err
+}
+
+// clear closes the filter everywhere, and takes its name away. What it had comes back with its name.
+func (c *cluster) clear(t *step, p *process) error {
+	m := &c.facts.marks
+	f, ok := c.found(t, p)
+	if !ok {
+		return bigset.ErrNoFilter
+	}
+	if err := p.answers(p.filters.Close(context.Background(), filterName)); err != nil {
+		return err
+	}
+	was := m.served
+	m.served = false
+	err := p.answers(p.filters.Clear(context.Background(), filterName))
+	switch {
+	case err == nil:
+		m.cleared, m.kept = true, f.Generation
+	case refused(err):
+		m.served = was
+	}
+	return err
 }
 
 // keys are the keys that a step names.
@@ -61,10 +220,16 @@ func unanswered(err error, keys int) map[int]bool {
 func (c *cluster) mark(t *step) {
 	keys, p, q := t.keys(), c.coordinator(t, 0), c.quorum(t)
 	c.stats.Operations += len(keys)
-	for _, key := range keys {
-		c.facts.marks.begun[string(key)] = true
+	f, ok := c.found(t, p)
+	if !ok {
+		return
 	}
-	added, err := p.MarkFilter(context.Background(), coord.FilterKeys{Filter: c.filter, Keys: keys, Quorum: q})
+	life, gone := c.facts.marks.life(f.Generation), c.facts.marks.gone
+	for _, key := range keys {
+		life.begun[string(key)] = true
+	}
+	outages := c.outages
+	added, err := p.MarkFilter(context.Background(), coord.FilterKeys{Filter: f, Keys: keys, Quorum: q})
 	if err = p.answers(err); err != nil {
 		t.note = err.Error()
 		c.failed("mark", err)
@@ -74,24 +239,50 @@ func (c *cluster) mark(t *step) {
 		if lost[i] {
 			continue
 		}
-		c.some["marked"]++
-		t.note += " acknowledged " + string(key)
-		c.facts.marks.acked[string(key)] = true
-		p.marked = append(p.marked, string(key))
-		if added[i] {
-			c.facts.marks.news[string(key)]++
+		if f.Generation <= gone {
+			c.facts.violated(convergence.Resurrected, "a mark in a filter is acknowledged after its drop was")
 		}
-		if c.facts.marks.news[string(key)] > 1 {
-			c.facts.violated(convergence.Failed, "%q was new twice", key)
+		c.count("mark")
+		t.note += " acknowledged " + string(key)
+		if outages == c.outages || f.Options.Durability == bigset.FilterSync {
+			life.acked[string(key)] = true
+			p.marked = append(p.marked, marked{f.Generation, string(key)})
+		}
+		if added[i] {
+			c.isNew(life, string(key))
 		}
 	}
 }
 
+// isNew takes that a key was called new: once, unless a member has lost something since. It calls new again what it had, and counts to W before it
+// is filled.
+func (c *cluster) isNew(life *filterLife, key string) {
+	switch losses, before := life.news[key]; {
+	case before && losses == c.losses:
+		c.facts.violated(convergence.Failed, "%q was new twice", key)
+	case before:
+		c.count("new-again-after-loss")
+	}
+	life.news[key] = c.losses
+}
+
+// marked is a key of a generation of the filter whose mark was acknowledged.
+type marked struct {
+	generation uint64
+	key        string
+}
+
 // check asks whether keys are in the filter.
 func (c *cluster) check(t *step) {
-	keys, p, acked := t.keys(), c.coordinator(t, 0), maps.Clone(c.facts.marks.acked)
+	keys, p := t.keys(), c.coordinator(t, 0)
 	c.stats.Operations += len(keys)
-	present, err := p.CheckFilter(context.Background(), coord.FilterKeys{Filter: c.filter, Keys: keys, Quorum: c.quorum(t)})
+	f, ok := c.found(t, p)
+	if !ok {
+		return
+	}
+	life, gone := c.facts.marks.life(f.Generation), c.facts.marks.gone
+	acked := maps.Clone(life.acked)
+	present, err := p.CheckFilter(context.Background(), coord.FilterKeys{Filter: f, Keys: keys, Quorum: c.quorum(t)})
 	if err = p.answers(err); err != nil {
 		t.note = err.Error()
 		c.failed("check", err)
@@ -101,13 +292,16 @@ func (c *cluster) check(t *step) {
 		switch {
 		case lost[i]:
 			continue
-		case !present[i] && acked[string(key)]:
+		case f.Generation <= gone:
+			c.facts.violated(convergence.Resurrected, "a check is answered by a filter after its drop was acknowledged")
+		case !present[i] && acked[string(key)] && life.acked[string(key)] && !life.dropping:
 			c.facts.violated(convergence.Lost, "a check denies %q, which was acknowledged", key)
-		case present[i] && !c.facts.marks.begun[string(key)]:
+		case present[i] && !life.begun[string(key)]:
 			c.facts.violated(convergence.Phantom, "a check finds %q, which nobody has marked", key)
 		}
+		t.note += fmt.Sprintf(" %s:%v", key, present[i])
 		c.facts.checks++
-		c.some["checked"]++
+		c.count("check")
 	}
 }
 
@@ -139,7 +333,7 @@ func (c *cluster) markedAt(key, when string) {
 // exchangeSlices has those that hold a slice exchange what they have, directly, and checks that all have the same then, and what was acknowledged.
 func (c *cluster) exchangeSlices() {
 	for n := range uint32(filterSlices) {
-		spec := bigset.SliceSpec{Name: c.filter.Name, Slice: n}
+		spec := bigset.SliceSpec{Name: filterName, Slice: n}
 		var pairs [][2]*member
 		for i, a := range c.members {
 			for _, b := range c.members[:i] {
@@ -157,13 +351,65 @@ func (c *cluster) exchangeSlices() {
 		}
 		for _, p := range pairs {
 			e, err := coord.ExchangeSlices(context.Background(), p[0].Replica, p[1].Replica, spec.Slot(), spec.Slot())
-			if err != nil || e.SlicesDiffer > 0 {
+			// Who has a later generation in other slices needs no note of an older drop, and is told of it each time.
+			if err != nil || e.SlicesDiffer > e.SlicesDropped {
 				c.facts.violated(convergence.Diverged, "%s and %s have slices that differ after they were exchanged: %+v, %v", p[0].node, p[1].node, e, err)
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.facts.marks.acked)) {
-		c.markedAt(key, "at the end")
+	if c.filter.Generation > 0 {
+		for _, key := range slices.Sorted(maps.Keys(c.facts.marks.life(c.filter.Generation).acked)) {
+			c.markedAt(key, "at the end")
+		}
+	}
+}
+
+// agreed waits until all members know the same of the filter, and notes it. None serves one that was dropped, or cleared.
+func (c *cluster) agreed() {
+	all := func() map[uint64]string {
+		is := map[uint64]string{}
+		for _, m := range c.members {
+			if x, err := m.process.filters.Find(context.Background(), filterName); err == nil {
+				is[x.(*membership.Filter).Spec().Generation] += " " + m.node
+				c.filter = x.(*membership.Filter).Spec()
+			} else if is[0] += " " + m.node; !errors.Is(err, bigset.ErrNoFilter) {
+				is[0] += " (" + err.Error() + ")"
+				is[math.MaxUint64] = "no answer"
+			}
+		}
+		return is
+	}
+	if !c.await(wholeLimit, func() bool { return len(all()) == 1 }) {
+		c.facts.violated(convergence.Diverged, "members do not agree on the filter: %v", all())
+		return
+	}
+	var last step
+	for _, m := range c.members {
+		if _, ok := c.found(&last, m.process); !ok {
+			c.filter = coord.Filter{}
+		}
+	}
+	c.goneEverywhere()
+}
+
+// goneEverywhere checks that no member has anything of a generation whose drop was acknowledged.
+func (c *cluster) goneEverywhere() {
+	gone := c.facts.marks.gone
+	if gone == 0 {
+		return
+	}
+	for _, m := range c.members {
+		for n := range uint32(filterSlices) {
+			spec := bigset.SliceSpec{Name: filterName, Slice: n, Generation: gone, Options: c.dropped}
+			if !c.owns(m, spec.Slot()) {
+				continue
+			}
+			_, _, err := m.Check(context.Background(), spec, []bloomslice.Hash{bloomslice.Sum([]byte("a"))})
+			if !errors.Is(err, bigset.ErrNoFilter) {
+				c.facts.violated(convergence.Resurrected, "%s answers for a filter whose drop was acknowledged: %v", m.node, err)
+			}
+			c.facts.checks++
+		}
 	}
 }
 

@@ -73,9 +73,21 @@ func (d *dial) Now() time.Time {
 type skewed struct {
 	*turns.Runner
 	clock *dial
+	hedge time.Duration // after which another replica is asked
 }
 
 func (s skewed) Now() time.Time { return s.clock.Now() }
+
+// After counts the waits of who then asks another replica.
+func (s skewed) After(d time.Duration, f func()) (stop func()) {
+	if s.hedge == 0 || d%s.hedge > 0 {
+		return s.Runner.After(d, f)
+	}
+	return s.Runner.After(d, func() {
+		s.clock.c.count("hedge")
+		f()
+	})
+}
 
 // up opens a replica's store.
 func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compaction.Strategy) error {
@@ -84,6 +96,7 @@ func (c *cluster) up(m *member, disk *faultdisk.Disk, dir string, strategy compa
 		return err
 	}
 	m.store = &engineStore{host: h, set: c.set, rand: c.script.rand(uint64(1000 + len(c.gone))), some: func(string) {}}
+	c.names.met(c.indexOf(m), h.Actor())
 	state := peer.Normal
 	if m.joining {
 		state = peer.Joining
@@ -110,6 +123,9 @@ func (c *cluster) crash(m *member, disk *faultdisk.Disk, percent, seconds int) {
 	}
 	if m.self != nil && c.joins(m, old) {
 		m.joining = true
+	}
+	if m.joining {
+		c.losses++
 	}
 	m.lives++
 	m.down = true
@@ -139,6 +155,26 @@ func (c *cluster) power(m *member, percent, seconds int) {
 	c.crash(m, c.clone(m.store.host.disk, percent), percent, seconds)
 }
 
+// outage loses power at all members at once. They unite what they have left: all that was acknowledged as on disk, and what a crash may take
+// back is promised no more. It comes only where nobody is about to be filled: a disk that is lost and an outage together are more than W-1 losses.
+func (c *cluster) outage(percent, seconds int) bool {
+	for _, m := range c.members {
+		if m.down || m.joining || m.fault != "" {
+			return false
+		}
+	}
+	c.count("outage")
+	c.outages++
+	c.facts.outage(c.filterDurability == bigset.FilterSync)
+	for _, m := range c.members {
+		if c.filterDurability != bigset.FilterSync {
+			m.process.marked = nil
+		}
+		c.power(m, percent, seconds)
+	}
+	return true
+}
+
 // crashIn loses power at a replica in the middle of a call, or right behind it.
 func (c *cluster) crashIn(m *member, t *step, do func() error) {
 	c.clones++
@@ -151,6 +187,7 @@ func (c *cluster) crashIn(m *member, t *step, do func() error) {
 		disk = c.clone(m.store.host.disk, t.args["keep"])
 	}
 	c.count("crash-unsynced")
+	c.count("crash in the middle of a call")
 	c.facts.lossy()
 	c.crash(m, disk, t.args["keep"], t.args["seconds"])
 	for _, d := range c.torn {
@@ -188,7 +225,7 @@ func (c *cluster) putBack(m *member, seconds int) bool {
 	m.joining = true
 	c.crash(m, disk, 100, seconds)
 	m.self.hints.disk = c.clone(m.backup[1], 100)
-	c.some["put back"]++
+	c.count("restore")
 	return true
 }
 
@@ -237,7 +274,7 @@ func (c *cluster) wipe(m *member, seconds int) bool {
 		}
 		m.self.hints = folder
 	}
-	c.some["wiped"]++
+	c.count("wipe")
 	return true
 }
 
@@ -258,7 +295,7 @@ func (c *cluster) join(m *member) {
 		if m.lives == life {
 			m.joining = false
 			m.SetState(peer.Normal)
-			c.some["made whole"]++
+			c.count("made whole")
 		}
 	})
 }
@@ -303,7 +340,7 @@ func (c *cluster) copy(m, from *member) bool {
 
 // copyFailed judges why a copy has not come to its end.
 func (c *cluster) copyFailed(m, from *member, err error) {
-	c.some["copy broken off"]++
+	c.count("copy broken off")
 	for _, expected := range []error{peer.ErrUnavailable, peer.ErrJoining, bigset.ErrFailed, bigset.ErrClosed, context.Canceled, context.DeadlineExceeded, handoff.ErrIncomplete} {
 		if errors.Is(err, expected) {
 			return
@@ -354,7 +391,7 @@ func (c *cluster) healDisk(m *member) {
 	if m.store.host.Failed() == nil {
 		return
 	}
-	c.some["store failed and was opened again"]++
+	c.count("store failed and was opened again")
 	c.facts.lossy()
 	c.crash(m, c.clone(m.store.host.disk, 100), 100, 0)
 }

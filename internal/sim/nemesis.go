@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"bigset/convergence"
@@ -26,6 +27,10 @@ func (c *cluster) step(t *step) {
 		c.turns.Sleep(time.Duration(ms) * time.Millisecond)
 	}
 	c.facts.step = t.n
+	if !c.script.epochs() && slices.Contains(ofMembers, t.kind) {
+		t.note = skipped
+		return
+	}
 	switch t.kind {
 	case "write":
 		c.write(t)
@@ -39,6 +44,8 @@ func (c *cluster) step(t *step) {
 		c.mark(t)
 	case "check":
 		c.check(t)
+	case "create-filter", "drop-filter", "clear-filter", "flush-filter":
+		c.change(t)
 	case "exchange":
 		c.gossip(t)
 	case "refuse", "loss", "mute", "delay", "late", "duplicate", "power":
@@ -79,15 +86,24 @@ func (c *cluster) coordinator(t *step, try int) *process {
 	return c.members[at].process
 }
 
+// ofMembers are the steps that only clusters have whose members are those of package server/cluster.
+var ofMembers = []string{"mark", "check", "create-filter", "drop-filter", "clear-filter", "flush-filter", "outage"}
+
+// skipped is the note of a step that could not be done.
+const skipped = "skipped"
+
 // wrong does what goes wrong beside calls, and the work of the background. It returns what it did.
 func (c *cluster) wrong(t *step, m *member) string {
-	const skipped = "skipped"
 	switch t.kind {
 	case "crash":
 		if m.down || !c.mayCrash(m, false) {
 			return skipped
 		}
 		c.power(m, t.args["keep"], t.args["seconds"])
+	case "outage":
+		if !c.outage(t.args["keep"], t.args["seconds"]) {
+			return skipped
+		}
 	case "wipe":
 		if !c.wipe(m, t.args["seconds"]) {
 			return skipped
@@ -96,13 +112,14 @@ func (c *cluster) wrong(t *step, m *member) string {
 		if m.down || m.self == nil {
 			return skipped
 		}
+		c.count("backup")
 		m.backup[0], m.backup[1] = c.clone(m.store.host.disk, 100), c.clone(m.self.hints.disk, 100)
 	case "put-back":
 		if !c.putBack(m, t.args["seconds"]) {
 			return skipped
 		}
 	case "restart":
-		c.count("crash")
+		c.count("restart")
 		c.kill(t.args["via"]%coordinators, t.args["keep"])
 	case "deaf":
 		m.deafness = time.Duration(t.args["seconds"]) * time.Second
@@ -132,13 +149,13 @@ func (c *cluster) wrong(t *step, m *member) string {
 
 func (c *cluster) maintain(m *member, work int) string {
 	if m.fault != "" || m.down {
-		return "skipped"
+		return skipped
 	}
 	what, err := m.store.Maintain(work)
 	if err != nil {
 		c.facts.violated(convergence.Failed, "maintenance at %s: %v", m.node, err)
 	}
-	if _, kind := c.stats.Faults[what]; kind {
+	if what != "" {
 		c.count(what)
 	}
 	return what

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -75,7 +76,7 @@ func (c *cluster) addNodes() error {
 	if c.static, err = ring.Static(ring.ID{}, c.script.settings(), nodes, nil); err != nil {
 		return err
 	}
-	c.filter = c.newFilter()
+	c.filterDurability = []bigset.FilterDurability{bigset.FilterSync, bigset.FilterSync, bigset.FilterInterval}[c.rand.IntN(3)]
 	for _, m := range c.members {
 		folder, err := newHintFolder()
 		if err != nil {
@@ -101,21 +102,21 @@ func (c *cluster) boot(m *member) {
 		Way: func(to membership.Peer) membership.Way {
 			return &way{link: p.links[c.memberOf(to.ID)], from: m.node}
 		},
-		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns},
+		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), FilterDefaults: c.filterDefaults(), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns},
 		o, memberDisk{m.store.host.Store})
 	if err != nil {
 		c.facts.violated(convergence.Failed, "%s does not start: %v", m.node, err)
 		m.down = true
 		return
 	}
-	p.Coordinator = m.self.Coordinator()
+	p.Coordinator, p.filters, p.node = m.self.Coordinator(), m.self.Filters(), m.node
 	life := m.lives
 	c.turns.Go(func() {
 		for !c.quiet && m.lives == life {
 			m.self.Round(context.Background())
 			if m.lives == life && m.joining && m.whole() {
 				m.joining = false
-				c.some["made whole"]++
+				c.count("made whole")
 			}
 			c.turns.Sleep(c.roundPause(m))
 		}
@@ -172,13 +173,17 @@ func (c *cluster) joins(m *member, old *host) bool {
 	return sets || filters || !bytes.Equal(m.store.host.Identity(), old.Identity())
 }
 
-// settled reports whether all members are whole under the same epoch, and have no hints for each other.
+// settled reports whether all members are whole under the same epoch, know which filters there are, and have no hints for each other.
 func (c *cluster) settled() bool {
 	for _, m := range c.members {
 		if !m.whole() || m.joining || m.self.View().Record.Epoch != c.members[0].self.View().Record.Epoch {
 			return false
 		}
-		for _, s := range m.self.Status().Members {
+		status := m.self.Status()
+		if !status.Listed {
+			return false
+		}
+		for _, s := range status.Members {
 			if s.Hints > 0 {
 				return false
 			}
@@ -221,11 +226,16 @@ func (c *cluster) playMembers() {
 	if !c.allWhole() {
 		return
 	}
+	first := step{kind: "create-filter", args: map[string]int{"via": coordinators}}
+	if c.change(&first); !c.facts.marks.served {
+		c.facts.violated(convergence.Failed, "the filter can't be created: %s", first.note)
+	}
 	c.playLanes()
 	c.turns.Hurry, c.calm = 0, true
 	c.heal()
 	c.turns.Sleep(sendsLimit)
 	if c.allWhole() {
+		c.agreed()
 		c.handedOff()
 	}
 }
@@ -397,10 +407,12 @@ func (h listener) WithAttrs([]slog.Attr) slog.Handler     { return h }
 func (h listener) WithGroup(string) slog.Handler          { return h }
 
 func (h listener) Handle(_ context.Context, r slog.Record) error {
-	h.c.some[r.Message]++
-	text := r.Message
+	h.c.count(r.Message)
+	text, noFilter := r.Message, false
 	r.Attrs(func(a slog.Attr) bool {
 		text += " " + a.String()
+		cause, _ := a.Value.Any().(error)
+		noFilter = noFilter || errors.Is(cause, bigset.ErrNoFilter) && h.c.facts.marks.dropping()
 		return true
 	})
 	if r.Level >= slog.LevelWarn {
@@ -408,6 +420,10 @@ func (h listener) Handle(_ context.Context, r slog.Record) error {
 	}
 	switch kind := coord.EventKind(strings.TrimPrefix(r.Message, "cluster: ")); kind {
 	case coord.EventRefused, coord.EventHintOverflow, coord.EventDamage:
+		if kind == coord.EventRefused && noFilter { // of marks in a filter that was dropped
+			h.c.count("marks of a dropped filter refused")
+			break
+		}
 		h.c.facts.violated(convergence.Failed, "%s: %s", h.m.node, text)
 	}
 	return nil

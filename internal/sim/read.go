@@ -95,7 +95,7 @@ func (m *reading) advance() error {
 			for _, d := range e.Dots {
 				m.shown.Add(d)
 			}
-			m.view.Items = append(m.view.Items, item(e))
+			m.view.Items = append(m.view.Items, m.streams[0].rep.names.item(e))
 		}
 		m.bound = r.Bound
 		m.done = r.Done

@@ -21,6 +21,7 @@ type replica struct {
 	env     convergence.Env
 	store   store
 	set     []byte
+	names   *names
 	streams []*stream // that read from it
 
 	joining bool   // it may lack what it had acknowledged, until every other replica was copied to it
@@ -128,20 +129,22 @@ func (r *replica) write(ops []convergence.Op, d bigset.Durability) (bigset.Delta
 		}
 		list = append(list, o)
 	}
+	r.names.met(r.env.ID, r.store.Actor())
 	result, err := r.store.Write(list, d)
+	if result.Delta.Actor != "" { // of the range, where that was dropped before
+		r.names.met(r.env.ID, result.Delta.Actor)
+	}
 	if err != nil {
 		return bigset.Delta{}, nil, err
 	}
 	tags := make([]string, len(ops))
 	for i, dot := range result.Dots {
 		if dot.Valid() {
-			tags[i] = tag(dot)
+			tags[i] = r.names.dot(dot)
 		}
 	}
 	return result.Delta, tags, nil
 }
-
-func tag(d clock.Dot) string { return d.String() }
 
 func (r *replica) frame(m peer.Message) ([]byte, error) { return peer.Append(nil, r.member(), m) }
 
@@ -184,7 +187,7 @@ func (r *replica) Read() (v convergence.View, err error) {
 			return v, fmt.Errorf("sim: a chunk of clock %v, and %v is seen", c.Clock, st.Seen)
 		}
 		for _, e := range c.Elements {
-			v.Items = append(v.Items, item(e))
+			v.Items = append(v.Items, r.names.item(e))
 			shown = append(shown, e.Dots...)
 		}
 	}
@@ -213,11 +216,12 @@ func accounted(seen, dead *clock.Clock, dots []clock.Dot) error {
 
 // item shows an element with its narrow context. Wide contexts serve the elements that are absent: one that kills what its
 // coordinator knows to be dead already makes no event, so that whoever has not heard of that death hears nothing of it.
-func item(e fold.Element) convergence.Item {
+func (n *names) item(e fold.Element) convergence.Item {
 	it := convergence.Item{Elem: string(e.Name), Context: encode(narrow, clock.Of(e.Dots...))}
 	for _, d := range e.Dots {
-		it.Tags = append(it.Tags, tag(d))
+		it.Tags = append(it.Tags, n.dot(d))
 	}
+	slices.Sort(it.Tags)
 	return it
 }
 
@@ -334,9 +338,9 @@ func (r *replica) Dump() string {
 			break
 		}
 		for _, e := range c.Elements {
-			keys = append(keys, fmt.Sprintf("%s%v", e.Name, e.Dots))
+			keys = append(keys, fmt.Sprintf("%s%s", e.Name, r.names.dots(e.Dots)))
 		}
 	}
 	slices.Sort(keys)
-	return fmt.Sprintf("seen %v dead %v keys %v", st.Seen, st.Dead, keys)
+	return fmt.Sprintf("seen %s dead %s keys %v", r.names.clock(st.Seen), r.names.clock(st.Dead), keys)
 }

@@ -4,20 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"bigset/convergence"
 )
 
-// Kinds are the kinds of faults that a report counts, in the order in which it shows them.
-var Kinds = []string{"loss", "duplicate", "delay", "reorder", "partition", "crash", "crash-unsynced", "io-error", "disk-full", "copy",
-	"copy-crash", "compaction", "rewrite", "stream-failover", "skew"}
-
 // Options say how much is simulated. Zero is the default.
 type Options struct {
 	Seed      uint64        // of the first schedule
-	Schedules int           // how many; 0 is 44,000, or no limit with Duration
+	Schedules int           // how many; 0 is 11,000, or no limit with Duration
 	Duration  time.Duration // 0 is no limit
 	Replicas  int           // of each schedule, 3 to 7; 0 is a mixture
 	// Stores runs no schedules over the rules alone: of 14 there are 10 over engines and 4 of whole clusters.
@@ -31,39 +28,9 @@ type Options struct {
 // ErrOptions says that options can't be.
 var ErrOptions = errors.New("sim: bad options")
 
-// Report is what schedules did and found.
-type Report struct {
-	Schedules int `json:"schedules"`
-	Engines   int `json:"schedules_of_engines"`  // of Schedules, those over real engines
-	Clusters  int `json:"schedules_of_clusters"` // and those of whole clusters; the others are over the rules alone
-	// Operations are those of clients: elements added and removed, sets deleted; in clusters also sets read and elements looked up. A
-	// batch of two counts twice, a retry not at all, and nothing that goes between replicas.
-	Operations int            `json:"operations"`
-	Faults     map[string]int `json:"faults"` // by kind, those that had an effect
-	Checks     int            `json:"checks"` // states of replicas, and reads, that were judged
-	Violations int            `json:"violations"`
-
-	Failure *Failure `json:"-"` // the violation, shrunk
-}
-
-func newReport() *Report {
-	r := &Report{Faults: map[string]int{}}
-	for _, k := range Kinds {
-		r.Faults[k] = 0
-	}
-	return r
-}
-
-// Failed reports whether something was violated.
-func (r *Report) Failed() bool { return r.Violations > 0 }
-
 const (
-	schedulesDefault = 44_000
-	storesDefault    = schedulesDefault / portion * portionStores
-	engineEvery      = 44                                         // one schedule in so many has engines
-	clusterEvery     = 110                                        // one schedule in so many is of a whole cluster, by turns without epochs and with them
-	portion          = 440                                        // schedules between two looks at the clock
-	portionStores    = portion/engineEvery + portion/clusterEvery // of them those that are not over the rules alone
+	schedulesDefault = 11_000
+	storesDefault    = 1_400
 	replicasLeast    = 3
 	replicasMost     = 7
 	steps            = 180 // of a schedule, at most about so many
@@ -85,13 +52,29 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run runs schedules, until one violates what was promised, or the options or ctx end it: of 440 there are 10 over engines, 4 of whole
-// clusters, two of them with epochs unless a number of replicas is given, and the others are over the rules alone. A violation is no error: it is in the report, shrunk.
-func Run(ctx context.Context, o Options) (_ *Report, err error) {
-	r := newReport()
+// source is where the schedules of one kind come from: a sequence of batches that depends on nothing but the seed of the run.
+type source struct {
+	kind      string
+	share     float64 // of the time, where a number of schedules does not decide
+	schedules int     // left to run
+	batch     int     // schedules in one
+	batches   uint64  // so far
+	run       func(ctx context.Context, batch uint64, schedules int) error
+}
+
+// mixture is of how many schedules of each kind so many of all are, if their number is given: about half of the time goes to rules.
+var mixture = map[string]int{kindRules: 100, kindEngines: 5, kindClusters: 3, kindMembers: 2}
+
+// Run runs schedules, until one violates what was promised, or the options or ctx end it. With a number of schedules there are so many of
+// each kind in all: of 110, rounded up, 5 over engines, 3 of whole clusters, 2 of members of clusters, and the others are over the rules alone.
+// Without one each kind takes its share of the time: the rules a half. The n-th schedule of a kind follows from the seed, however many of
+// other kinds there are. If a number of replicas is given, there are no members. A violation is no error: it is in the report, shrunk.
+func Run(ctx context.Context, o Options) (r *Report, err error) {
+	r = newReport()
 	if o, err = o.withDefaults(); err != nil {
 		return r, err
 	}
+	r.Seed = o.Seed
 	engines, done := Engines()
 	defer func() { err = errors.Join(err, done()) }()
 	if o.Duration > 0 {
@@ -99,111 +82,111 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		ctx, cancel = context.WithTimeout(ctx, o.Duration)
 		defer cancel()
 	}
-	for n := uint64(0); ctx.Err() == nil && !r.Failed() && (o.Schedules == 0 || r.Schedules < o.Schedules); n++ {
-		some, rules, whole := o.portion(r.Schedules)
-		k := convergence.Options{Seed: o.Seed<<20 + n, Replicas: o.Replicas, Steps: steps, ShrinkRuns: o.ShrinkRuns}
-		if k.Replicas == 0 {
-			k.Replicas = []int{3, 3, 4, 5, 3, 7, 4, 6}[n%8]
+	began := time.Now()
+	list := r.sources(o, engines)
+	for ctx.Err() == nil && !r.Failed() {
+		s := r.next(list)
+		if s == nil {
+			break
 		}
-		k.Replays = engineReplays
-		if err := r.explore(ctx, engines, k, some, o.Progress); err != nil || r.Failed() {
-			return r, err
-		}
-		k.Replays = 0
-		if err := r.explore(ctx, Rules(), k, rules, o.Progress); err != nil || r.Failed() {
-			return r, err
-		}
-		if err := r.clusters(ctx, k.Seed*clusterEvery, whole, o); err != nil {
-			return r, err
-		}
-	}
-	return r, nil
-}
-
-// portion returns how many schedules over engines, over the rules alone, and of whole clusters come next, after so many.
-func (o Options) portion(done int) (engines, rules, clusters int) {
-	size := portion
-	if o.Stores {
-		size = portionStores
-	}
-	if o.Schedules > 0 {
-		size = min(size, o.Schedules-done)
-	}
-	if o.Stores {
-		engines = (size*(portion/engineEvery) + portionStores - 1) / portionStores
-		return engines, 0, size - engines
-	}
-	engines, clusters = max(1, size/engineEvery), size/clusterEvery
-	return engines, size - engines - clusters, clusters
-}
-
-// clusters runs schedules of whole clusters, from a seed on, and adds what they did.
-func (r *Report) clusters(ctx context.Context, seed uint64, schedules int, o Options) error {
-	for end := seed + uint64(schedules); seed != end && ctx.Err() == nil; seed++ {
-		s := drawScript(seed, clusterSize(seed, o.Replicas))
-		if o.Replicas == 0 && seed%2 == 1 {
-			s = drawMembers(seed / 2)
-		}
-		v, err := runScript(s, r, map[string]int{})
+		size, at := min(s.batch, s.schedules), time.Now()
+		before := r.Schedules
+		err = s.run(ctx, s.batches, size)
+		s.batches++
+		s.schedules -= size
+		r.ran(s.kind, r.Schedules-before, time.Since(at))
+		r.Seconds = time.Since(began).Seconds()
 		if err != nil {
-			return err
+			break
 		}
-		if v != nil {
-			r.Violations = 1
-			r.Failure, err = explainCluster(ctx, s, v, o.ShrinkRuns)
-			return err
-		}
-		if o.Progress != nil && o.Stores { // they take a good part of the time
+		if o.Progress != nil {
 			o.Progress(r)
 		}
 	}
-	return nil
+	r.judge()
+	return r, err
 }
 
-// explore runs schedules of one system of the kit and adds what they did.
-func (r *Report) explore(ctx context.Context, sys convergence.System, o convergence.Options, schedules int, tell func(*Report)) error {
-	if schedules == 0 {
-		return nil
-	}
-	o.Schedules = schedules
-	before := *r
-	before.Faults = maps.Clone(r.Faults)
-	show := func(k *convergence.Report) {
-		*r = before
-		r.Schedules += k.Schedules
-		if sys.Name == engineSystem {
-			r.Engines += k.Schedules
+// next returns the source whose turn it is: the one that is furthest behind its share, of the schedules or of the time. Nil is none.
+func (r *Report) next(list []*source) (best *source) {
+	least := math.Inf(1)
+	for _, s := range list {
+		done := r.Kinds[s.kind].Seconds / s.share
+		if s.schedules < math.MaxInt/2 {
+			done = float64(r.Of(s.kind)) / float64(r.Of(s.kind)+s.schedules)
 		}
-		r.Operations += k.Operations
-		r.Checks += k.Checks
-		r.Faults = maps.Clone(before.Faults)
-		for kind := range r.Faults {
-			r.Faults[kind] += effects(k, kind)
-		}
-		if k.Failure != nil {
-			r.Violations = 1
-			r.Failure = &Failure{Violation: k.Failure.Violation, Seed: k.Failure.Script.Seed, Script: k.Failure.Script.String(), text: k.Failure.String()}
+		if s.schedules > 0 && done < least {
+			best, least = s, done
 		}
 	}
-	if tell != nil {
-		o.Progress = func(k *convergence.Report) {
-			show(k)
-			tell(r)
+	return best
+}
+
+// sources returns the sources of a run's schedules.
+func (r *Report) sources(o Options, engines convergence.System) []*source {
+	explore := func(sys convergence.System, kind, replays int) func(context.Context, uint64, int) error {
+		return func(ctx context.Context, batch uint64, schedules int) error {
+			k := convergence.Options{Seed: o.seed(kind, batch), Replicas: o.Replicas, Steps: steps, ShrinkRuns: o.ShrinkRuns, Schedules: schedules, Replays: replays}
+			if k.Replicas == 0 {
+				k.Replicas = []int{3, 3, 4, 5, 3, 7, 4, 6}[batch%8]
+			}
+			found, err := convergence.Explore(ctx, sys, k)
+			if err == nil {
+				r.add(found)
+			}
+			return err
 		}
 	}
-	k, err := convergence.Explore(ctx, sys, o)
-	show(k)
+	play := func(kind int, draw func(seed uint64) *script) func(context.Context, uint64, int) error {
+		return func(ctx context.Context, batch uint64, _ int) error { return r.play(ctx, draw(o.seed(kind, batch)), o) }
+	}
+	cluster := func(seed uint64) *script { return drawScript(seed, clusterSize(seed, o.Replicas)) }
+	list := []*source{
+		{kind: kindEngines, share: 0.2, batch: 5, run: explore(engines, 1, engineReplays)},
+		{kind: kindClusters, share: 0.1, batch: 1, run: play(2, cluster)},
+		{kind: kindMembers, share: 0.2, batch: 1, run: play(3, drawMembers)},
+		{kind: kindRules, share: 0.5, batch: 50, run: explore(Rules(), 0, 0)},
+	}
+	return o.split(list)
+}
+
+// seed is that of a batch of a kind.
+func (o Options) seed(kind int, batch uint64) uint64 {
+	return o.Seed<<24 | uint64(kind)<<22 | batch&(1<<22-1)
+}
+
+// split returns the sources that have schedules, and how many.
+func (o Options) split(list []*source) []*source {
+	of := mixture
+	switch {
+	case o.Stores:
+		of = map[string]int{kindEngines: 10, kindClusters: 4}
+	case o.Replicas > 0:
+		of = map[string]int{kindRules: 100, kindEngines: 5, kindClusters: 5}
+	}
+	list = slices.DeleteFunc(list, func(s *source) bool { return of[s.kind] == 0 })
+	sum, left := 0, o.Schedules
+	for _, s := range list {
+		sum += of[s.kind]
+	}
+	for i, s := range list {
+		if s.schedules = math.MaxInt; o.Schedules > 0 {
+			if s.schedules = left; i < len(list)-1 {
+				s.schedules = min(left, (o.Schedules*of[s.kind]+sum-1)/sum)
+			}
+			left -= s.schedules
+		}
+	}
+	return list
+}
+
+// play runs the schedule of a cluster, and adds what it did.
+func (r *Report) play(ctx context.Context, s *script, o Options) error {
+	v, err := runScript(s, r)
+	if err != nil || v == nil {
+		return err
+	}
+	r.Violations = 1
+	r.Failure, err = explainCluster(ctx, s, v, o.ShrinkRuns)
 	return err
-}
-
-// effects is how many faults of a kind the kit's schedules had, without those of which nobody noticed anything: nothing there reads a
-// clock, and a disk may be well again before it is written to.
-func effects(k *convergence.Report, kind string) int {
-	switch kind {
-	case "skew":
-		return 0
-	case "io-error", "disk-full":
-		return k.Sometimes[effect+kind]
-	}
-	return k.Faults[kind]
 }

@@ -64,13 +64,18 @@ var lanes = []string{"client0", "client1", "client2", "nemesis"}
 
 // stepKinds has the arguments of each kind of step.
 var stepKinds = map[string][]string{
-	"write":    {"via", "w", "dw", "id"}, // and operations
-	"read":     {"via", "r", "batch"},
-	"lookup":   {"via", "r"}, // and elements
-	"drop":     {"via", "w", "dw"},
-	"mark":     {"via", "w"}, // and keys of the filter, where members are those of package server/cluster
-	"check":    {"via", "r"},
-	"exchange": {"via", "at", "with"}, // two replicas exchange what they have
+	"write":  {"via", "w", "dw", "id"}, // and operations
+	"read":   {"via", "r", "batch"},
+	"lookup": {"via", "r"}, // and elements
+	"drop":   {"via", "w", "dw"},
+	"mark":   {"via", "w"}, // and keys of the filter, where members are those of package server/cluster
+	"check":  {"via", "r"},
+	// The filter is created, or comes back with what it had, where members are those of package server/cluster; it is dropped, cleared, and flushed.
+	"create-filter": {"via"},
+	"drop-filter":   {"via"},
+	"clear-filter":  {"via"},
+	"flush-filter":  {"via"},
+	"exchange":      {"via", "at", "with"}, // two replicas exchange what they have
 
 	// The next call of a process to a replica is refused, is lost, loses its answer, comes late, is answered late, comes twice, or meets a power
 	// cut at that write to the disk, of which percents of what was not synced survive.
@@ -83,6 +88,7 @@ var stepKinds = map[string][]string{
 	"power":     {"via", "at", "writes", "keep", "seconds"},
 
 	"crash":     {"at", "keep", "seconds"},   // a power cut; back after seconds
+	"outage":    {"keep", "seconds"},         // a power cut at all replicas at once, where members are those of package server/cluster
 	"wipe":      {"at", "seconds"},           // so, and the disk is lost
 	"backup":    {"at"},                      // copies of its disks are kept
 	"put-back":  {"at", "seconds"},           // a power cut, and its disks are then those copies
@@ -117,6 +123,14 @@ func argRange(name string, replicas int) (low, high int) {
 		return -1 << 20, 1 << 20
 	}
 	return 0, 1 << 20
+}
+
+// shape names the kind of cluster, as reports count them.
+func (s *script) shape() string {
+	if s.epochs() {
+		return fmt.Sprintf("members %d %d of %d", s.n, s.w, s.replicas)
+	}
+	return fmt.Sprintf("cluster %d", s.replicas)
 }
 
 // String returns the text form, with what each step did where that is known.

@@ -26,7 +26,7 @@ type shrinker struct {
 
 // runAlone runs a script of which only the violation is of interest.
 func runAlone(s *script) (*convergence.Violation, error) {
-	return runScript(s, newReport(), map[string]int{})
+	return runScript(s, newReport())
 }
 
 // again runs a script some times, and returns a violation of the same kind, and how often there was one. What its steps did in the last

@@ -9,18 +9,15 @@ import (
 // effect begins the name of the state in which a fault has had its effect: of faults of disks the kit knows only that they were asked for.
 const effect = "effect of "
 
-// engineSystem is the name of the system whose replicas are real stores.
-const engineSystem = "engine"
-
 // spec is what replicas of a set have to show.
 var spec = convergence.AddWins{Replace: true, Clear: true}
 
 // Rules returns the system whose replicas are the rules over a store in memory.
 func Rules() convergence.System {
-	return convergence.System{Name: "rules", Spec: spec, Merge: merge, Open: func(env convergence.Env) (convergence.Replica, error) {
-		set := []byte("set")
-		disk, _ := env.Disk.(replicaDisk)
-		return newReplica(env, set, openMemory(set, env.ID, env.Start, disk.store, env.Sometimes)), nil
+	share := func() any { return newShared("set") }
+	return convergence.System{Name: "rules", Spec: spec, Merge: merge, Share: share, Open: func(env convergence.Env) (convergence.Replica, error) {
+		sh, disk := sharedOf(env)
+		return newReplica(env, sh, openMemory(sh.set, env.ID, env.Start, disk.store, env.Sometimes)), nil
 	}}
 }
 
@@ -28,23 +25,40 @@ func Rules() convergence.System {
 // each of which has a set of its own, until a schedule crashes them; the function that it returns closes those that are left.
 func Engines() (convergence.System, func() error) {
 	p, schedules := &pool{}, 0
-	return convergence.System{Name: engineSystem, Spec: spec, Merge: merge, Open: func(env convergence.Env) (convergence.Replica, error) {
-		if env.ID == 0 && env.Start == 0 {
-			schedules++
-		}
-		set := fmt.Appendf(nil, "set %d", schedules)
-		disk, _ := env.Disk.(replicaDisk)
-		s, err := openEngine(p, set, disk.store, env.Rand, env.Sometimes)
+	share := func() any {
+		schedules++
+		return newShared(fmt.Sprintf("set %d", schedules))
+	}
+	return convergence.System{Name: "engine", Spec: spec, Merge: merge, Share: share, Open: func(env convergence.Env) (convergence.Replica, error) {
+		sh, disk := sharedOf(env)
+		s, err := openEngine(p, sh.set, disk.store, env.Rand, env.Sometimes)
 		if err != nil {
 			return nil, err
 		}
-		return newReplica(env, set, s), nil
+		return newReplica(env, sh, s), nil
 	}}, p.close
 }
 
-func newReplica(env convergence.Env, set []byte, s store) *replica {
+// shared is what the replicas of a schedule share.
+type shared struct {
+	set   []byte // its name
+	names *names
+}
+
+func newShared(set string) *shared { return &shared{[]byte(set), newNames()} }
+
+// sharedOf returns what a replica shares, and its disk. One that is opened to learn what it can do shares nothing.
+func sharedOf(env convergence.Env) (*shared, replicaDisk) {
+	disk, _ := env.Disk.(replicaDisk)
+	if sh, ok := env.Shared.(*shared); ok {
+		return sh, disk
+	}
+	return newShared("alone"), disk
+}
+
+func newReplica(env convergence.Env, sh *shared, s store) *replica {
 	disk, found := env.Disk.(replicaDisk)
-	r := &replica{env: env, store: s, set: set, joining: env.Start > 0 && !found || disk.joining || env.Moved}
+	r := &replica{env: env, store: s, set: sh.set, names: sh.names, joining: env.Start > 0 && !found || disk.joining || env.Moved}
 	r.onDisk = r.joining
 	return r
 }

@@ -10,6 +10,7 @@ import (
 
 	membership "bigset/server/cluster"
 	"bigset/server/peer"
+	"bigset/server/peer/remote"
 	"bigset/server/wire"
 )
 
@@ -61,6 +62,12 @@ func (y *way) address() (uint64, error) {
 	return address, err
 }
 
+// met names the mechanisms that requests are part of.
+var met = map[wire.Verb]string{
+	remote.VerbDigests: "digests", remote.VerbRangeDigests: "digests", remote.VerbSliceDigests: "slice digests",
+	remote.VerbMergePages: "slice pages merged", remote.VerbDropGeneration: "slices dropped",
+}
+
 // serve has the member that is there now answer a request that bears an address.
 func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) ([]byte, error) {
 	now, err := y.address()
@@ -68,8 +75,11 @@ func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) ([
 	case err != nil:
 		return nil, err
 	case now != address: // as package wire refuses it
-		y.c.some["another incarnation"]++
+		y.c.count("another incarnation")
 		return nil, fmt.Errorf("%w: another member is here, or another incarnation of it", wire.ErrNotSent)
+	}
+	if what := met[call.Verb]; what != "" {
+		y.c.count(what)
 	}
 	answer, err := y.self.Handler()(context.Background(), y.request(call), send)
 	if err == nil {
@@ -80,7 +90,7 @@ func (y *way) serve(address uint64, call *wire.Call, send func([]byte) error) ([
 	}
 	var epoch *peer.EpochError
 	if errors.As(err, &epoch) {
-		y.c.some["another epoch"]++
+		y.c.count("another epoch")
 	}
 	return nil, membership.Errors.Decode(membership.Errors.Append(nil, err))
 }
@@ -111,9 +121,16 @@ func (y *way) Do(ctx context.Context, call wire.Call) (answer []byte, err error)
 		answer, err = y.serve(address, &call, func([]byte) error { return nil })
 		return err
 	}
-	if membership.Control(call.Verb) {
+	switch {
+	case membership.Control(call.Verb):
 		err = y.news(ctx, do)
-	} else {
+	case membership.Decides(call.Verb): // not twice, and not within a crash: it asks others before it ends
+		fault, by := y.fault()
+		if fault == "duplicate" || fault == "power" {
+			fault = ""
+		}
+		err = y.through(ctx, fault, by, do)
+	default:
 		err = y.over(ctx, do)
 	}
 	if err != nil {
@@ -127,7 +144,7 @@ func (y *way) news(ctx context.Context, do func() error) error {
 	from, now := y.c.members[y.c.memberOf(y.from)], y.c.turns.Now()
 	switch {
 	case now.Before(y.deaf), now.Before(from.deaf):
-		y.c.some["deaf"]++
+		y.c.count("deaf")
 		return y.through(ctx, "refuse", nil, do)
 	case !y.c.calm && y.c.rand.IntN(100) < y.c.newsLost:
 		return y.through(ctx, "loss", nil, do)

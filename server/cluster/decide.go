@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"bigset"
 	"bigset/bloomslice"
+	"bigset/server/coord"
 	"bigset/server/door"
 	"bigset/server/wire"
 )
@@ -25,6 +27,9 @@ const (
 	verbOrder   wire.Verb = 248 // an order
 	verbTell    wire.Verb = 249 // names of filters: what is known of them
 )
+
+// Decides reports whether a verb asks the first member for a change. Simulations send one at a time.
+func Decides(v wire.Verb) bool { return v == verbDecide }
 
 // aboutFilters reports whether a verb is one of those.
 func aboutFilters(v wire.Verb) bool { return v >= verbEntries && v <= verbTell }
@@ -95,13 +100,13 @@ func (f *Filters) first() string { return f.m.conf.Peers[0].ID }
 
 // decide has the first member decide on a change.
 func (f *Filters) decide(ctx context.Context, d decision) (r decided, err error) {
-	ctx, cancel := context.WithTimeout(ctx, orderTime)
+	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
 	first := f.first()
 	if first == f.m.conf.Node {
 		return f.decideHere(ctx, d)
 	}
-	if !reached(ctx, f.m.links[first]) {
+	if !f.m.reached(ctx, f.m.links[first]) {
 		return r, f.takesAll(d.Do, first)
 	}
 	err = ask(ctx, f.m.links[first], verbDecide, d, &r)
@@ -187,7 +192,7 @@ func (f *Filters) next(d *decision, was *FilterEntry, all readiness) (*FilterEnt
 		e = *was
 		e.Change, e.State = was.Change+1, FilterActive
 	case d.Do == doCreate:
-		e.Generation, e.Change, e.State = bigset.NextGeneration(all.Generation, time.Now()), 0, FilterActive
+		e.Generation, e.Change, e.State = bigset.NextGeneration(all.Generation, f.m.run.Now()), 0, FilterActive
 	case d.Do != doDrop && d.Do != doClear:
 		return nil, fmt.Errorf("%w: no decision %q", ErrRecord, d.Do)
 	case was == nil || was.State != FilterActive || was.Generation != e.Generation:
@@ -227,7 +232,8 @@ func (f *Filters) ready(ctx context.Context, d decision) (all readiness, differ 
 		slices.Sort(away)
 		return all, false, fmt.Errorf("%w: %w", f.takesAll(d.Do, away...), joined(errs))
 	}
-	for id, a := range answers {
+	for _, id := range slices.Sorted(maps.Keys(answers)) {
+		a := answers[id]
 		switch {
 		case !a.Listed:
 			return all, false, fmt.Errorf("%w: node %s has not learned yet which filters there are", door.ErrUnavailable, id)
@@ -286,16 +292,17 @@ func (f *Filters) drop(ctx context.Context, e *FilterEntry) error {
 // toAll asks the other members, side by side: some of them, or, with nil, all.
 func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, request any) (answers map[string]A, errs map[string]error) {
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	all := tasks{run: m.run}
 	answers, errs = map[string]A{}, map[string]error{}
-	for id, link := range m.links {
-		if ids != nil && !slices.Contains(ids, id) {
+	for _, p := range m.conf.Peers {
+		id, link := p.ID, m.links[p.ID]
+		if link == nil || ids != nil && !slices.Contains(ids, id) {
 			continue
 		}
 		all.Go(func() {
 			var a A
 			err := fmt.Errorf("%w: %s", wire.ErrNotSent, id)
-			if reached(ctx, link) { // or it would be dialed for seconds
+			if m.reached(ctx, link) { // or it would be dialed for seconds
 				err = ask(ctx, m.stats.caller(id, link), v, request, &a)
 			}
 			mu.Lock()
@@ -315,10 +322,10 @@ func toAll[A any](ctx context.Context, m *Member, ids []string, v wire.Verb, req
 const reachTime = 200 * time.Millisecond
 
 // reached waits until a member is connected, for a short time.
-func reached(ctx context.Context, link Way) bool {
+func (m *Member) reached(ctx context.Context, link Way) bool {
 	link.Wake()
-	for end := time.Now().Add(reachTime); !link.Up(); time.Sleep(2 * time.Millisecond) {
-		if ctx.Err() != nil || time.Now().After(end) {
+	for end := m.run.Now().Add(reachTime); !link.Up(); pause(m.run, 2*time.Millisecond) {
+		if ctx.Err() != nil || m.run.Now().After(end) {
 			return false
 		}
 	}
@@ -327,8 +334,8 @@ func reached(ctx context.Context, link Way) bool {
 
 func joined(errs map[string]error) error {
 	var all []error
-	for _, err := range errs {
-		all = append(all, err)
+	for _, id := range slices.Sorted(maps.Keys(errs)) {
+		all = append(all, errs[id])
 	}
 	return errors.Join(all...)
 }
@@ -340,12 +347,12 @@ func unreachable(err error) bool {
 
 // everywhere has all members that can be reached follow an order. It returns those that can't.
 func (f *Filters) everywhere(ctx context.Context, o order) (away []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, orderTime)
+	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
-	here := make(chan error, 1)
-	go func() { here <- f.follow(ctx, o) }()
+	here := tasks{run: f.m.run}
+	here.Go(func() { err = f.follow(ctx, o) })
 	_, errs := toAll[struct{}](ctx, f.m, nil, verbOrder, o)
-	err = <-here
+	here.Wait()
 	for id, e := range errs {
 		if unreachable(e) {
 			away = append(away, id)
@@ -377,7 +384,7 @@ func (f *Filters) follow(ctx context.Context, o order) error {
 
 // tell asks members what they know of filters. Each answer has all filters, in the order of the names.
 func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]told, error) {
-	ctx, cancel := context.WithTimeout(ctx, orderTime)
+	ctx, cancel := coord.Deadline(ctx, f.m.run, orderTime)
 	defer cancel()
 	for {
 		q := question{Names: names, Asked: []string{f.m.conf.Node}, Exact: absolute}
@@ -411,7 +418,7 @@ func (f *Filters) tell(ctx context.Context, names []Hex, absolute bool) ([][]tol
 		if !again {
 			return all, nil
 		}
-		time.Sleep(10 * time.Millisecond) // until its link is known to be down
+		pause(f.m.run, 10*time.Millisecond) // until its link is known to be down
 	}
 }
 

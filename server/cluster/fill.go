@@ -64,7 +64,7 @@ func (m *Member) fillRun(l *live, mover *transfer.Mover, r run, sets bool) error
 	if l.origin >= 0 || !slices.ContainsFunc(errs, func(err error) bool { return !passes(err) }) {
 		return err // to be tried again: what is united comes without what the others keep of requests
 	}
-	return m.unite(l, r, sets, err)
+	return m.unite(l, r, sets, got, err)
 }
 
 // passes reports whether an error of a copy says that its sender could not be reached: none that it has lost anything.
@@ -72,17 +72,18 @@ func passes(err error) bool {
 	return unreachable(err) || errors.Is(err, peer.ErrUnavailable) && !errors.Is(err, peer.ErrJoining)
 }
 
-// unite has this member and the others unite what they have of a range, where too many may have lost what they acknowledged in one crash of all: none of
-// them is a source for the others. What all have together is then all that there is.
-func (m *Member) unite(l *live, r run, sets bool, cause error) error {
+// unite has this member and the others unite what they have of a range, where too many may have lost what they acknowledged in one crash of all: too few
+// of them are sources for the others. What all have together is then all that there is. Got are those that were sources.
+func (m *Member) unite(l *live, r run, sets bool, got []int, cause error) error {
 	var names []string
 	for _, i := range r.owners {
 		if i == l.self {
 			continue
 		}
 		e := l.view.Record.Members[i]
-		// Another disk: what it had is gone, and no power cut explains it. Where the cluster was restored with that disk, the loss is accepted.
-		if e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) && e.Disk != l.view.Record.Restored {
+		// Another disk that was not filled since: what it had is gone, and no power cut explains it. Where the cluster was restored with that disk, the loss
+		// is accepted.
+		if !slices.Contains(got, i) && e.Disk > 0 && e.Disk == max(e.Sets, e.Filters) && e.Disk != l.view.Record.Restored {
 			return cause
 		}
 		if sets {

@@ -84,6 +84,9 @@ type Filter struct {
 	checkHits, checkMisses, setHits, setMisses atomic.Uint64 // of this member's clients
 }
 
+// Spec returns what a coordinator is told of the filter.
+func (x *Filter) Spec() coord.Filter { return x.spec }
+
 // slicedLeast is how many keys a slice is made for at least, where a filter is cut.
 const slicedLeast = 4096
 

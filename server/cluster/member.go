@@ -64,7 +64,7 @@ type Config struct {
 	// Interval is how often the others are asked for their state; default 1 s.
 	Interval time.Duration
 	// Runner is where the member's concurrency and its time come from; default coord.Goroutines. With another one Start may not be called: the caller does
-	// each Round, and asks for none of those changes of filters that take all members.
+	// each Round, and asks for one at a time of those changes of filters that take all members.
 	Runner coord.Runner
 }
 

@@ -1,0 +1,152 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"bigset/convergence"
+)
+
+// The kinds of schedules.
+const (
+	kindRules    = "rules"    // over the rules alone
+	kindEngines  = "engines"  // over real engines
+	kindClusters = "clusters" // whole clusters
+	kindMembers  = "members"  // whole clusters whose members agree on epochs
+)
+
+// Kinds are the kinds of schedules, in the order in which a report shows them.
+var Kinds = []string{kindRules, kindEngines, kindClusters, kindMembers}
+
+// Part is what schedules of one kind were.
+type Part struct {
+	Schedules int     `json:"schedules"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// Report is what schedules did and found.
+type Report struct {
+	Seed      uint64           `json:"seed"`
+	Seconds   float64          `json:"seconds"`
+	Schedules int              `json:"schedules"`
+	Kinds     map[string]*Part `json:"kinds"` // of schedules
+	Shapes    map[string]int   `json:"shapes"`
+	// Operations are those of clients: elements added and removed, sets deleted; in clusters also sets read, elements looked up, keys marked and
+	// asked for. A batch of two counts twice, a retry not at all, and nothing that goes between replicas.
+	Operations int            `json:"operations"`
+	Steps      int            `json:"steps"`      // of schedules
+	Skipped    int            `json:"skipped"`    // of them those that could not be done
+	Checks     int            `json:"checks"`     // states of replicas, and reads, that were judged
+	Faults     map[string]int `json:"faults"`     // by name, those that had an effect
+	Mechanisms map[string]int `json:"mechanisms"` // by name: what ran, and states that were met
+	Never      []string       `json:"never"`      // faults and mechanisms that such schedules can meet, and have not
+	Below      []Shortage     `json:"below"`      // those that were met less often than so many schedules should
+	Violations int            `json:"violations"`
+
+	Failure *Failure `json:"-"` // the violation, shrunk
+}
+
+// Shortage is a fault or a mechanism that was met less often than its floor.
+type Shortage struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+	Floor int    `json:"floor"`
+}
+
+func (s Shortage) String() string { return fmt.Sprintf("%s %d of %d", s.Name, s.Count, s.Floor) }
+
+func newReport() *Report {
+	r := &Report{Kinds: map[string]*Part{}, Shapes: map[string]int{}, Faults: map[string]int{}, Mechanisms: map[string]int{}, Never: []string{}, Below: []Shortage{}}
+	for _, k := range Kinds {
+		r.Kinds[k] = &Part{}
+	}
+	for _, s := range sights {
+		r.in(s)[s.name] = 0
+	}
+	return r
+}
+
+// Failed reports whether something was violated.
+func (r *Report) Failed() bool { return r.Violations > 0 }
+
+// Count returns how often a fault or a mechanism was met.
+func (r *Report) Count(name string) int { return r.Faults[name] + r.Mechanisms[name] }
+
+// Of returns how many schedules of a kind there were.
+func (r *Report) Of(kind string) int {
+	if p := r.Kinds[kind]; p != nil {
+		return p.Schedules
+	}
+	return 0
+}
+
+// in returns where a sight is counted.
+func (r *Report) in(s sight) map[string]int {
+	if s.fault {
+		return r.Faults
+	}
+	return r.Mechanisms
+}
+
+// count counts a fault or a mechanism, by its name or by what it is called where it is met. What has no name counts as a mechanism.
+func (r *Report) count(what string, times int) {
+	if i, ok := sightOf[what]; ok {
+		r.in(sights[i])[sights[i].name] += times
+		return
+	}
+	r.Mechanisms[what] += times
+}
+
+// ran notes schedules of a kind.
+func (r *Report) ran(kind string, schedules int, took time.Duration) {
+	p := r.Kinds[kind]
+	p.Schedules += schedules
+	p.Seconds += took.Seconds()
+}
+
+// add adds what schedules of the kit did. Of faults of disks the kit knows only that they were asked for, and nothing there reads a clock: those
+// do not count.
+func (r *Report) add(k *convergence.Report) {
+	r.Schedules += k.Schedules
+	r.Operations += k.Operations
+	r.Steps += k.Steps + k.Skipped
+	r.Skipped += k.Skipped
+	r.Checks += k.Checks
+	for shape, n := range k.Shapes {
+		r.Shapes[shape] += n
+	}
+	for what, n := range k.Faults {
+		if what != "skew" && what != "io-error" && what != "disk-full" {
+			r.count(what, n)
+		}
+	}
+	for what, n := range k.Sometimes {
+		r.count(what, n)
+	}
+	if k.Failure != nil {
+		r.Violations = 1
+		r.Failure = &Failure{Violation: k.Failure.Violation, Seed: k.Failure.Script.Seed, Script: k.Failure.Script.String(), text: k.Failure.String()}
+	}
+}
+
+// judge notes what was never met, and what was met less often than it should.
+func (r *Report) judge() {
+	r.Never, r.Below = []string{}, []Shortage{}
+	for _, p := range r.Kinds {
+		p.Seconds = math.Round(p.Seconds*1000) / 1000
+	}
+	r.Seconds = math.Round(r.Seconds*1000) / 1000
+	for _, s := range sights {
+		n, rate := r.Count(s.name), 0.0
+		for i, kind := range Kinds {
+			rate += s.rates[i] * float64(r.Of(kind)) / 1000
+		}
+		if n == 0 && rate > 0 {
+			r.Never = append(r.Never, s.name)
+		}
+		if least := floor(rate); n < least {
+			r.Below = append(r.Below, Shortage{s.name, n, least})
+		}
+	}
+}
