@@ -29,6 +29,7 @@ import (
 // Local is the replica in this process: a *local.Replica.
 type Local interface {
 	remote.Local
+	peer.SlicesNow
 	transfer.Receiver
 	transfer.RequestReceiver
 	// SetStates says whether the replica answers reads of sets and of filters.
@@ -184,10 +185,8 @@ func (m *Member) placeSlices(filter []byte) func(slice uint32) coord.Placement[p
 	if l == nil {
 		return func(uint32) (none coord.Placement[peer.SliceReplica]) { return none }
 	}
-	kept := l.moment().slices
-	return func(slice uint32) coord.Placement[peer.SliceReplica] {
-		return place(l, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice), kept)
-	}
+	kept, first := l.moment().slices, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, 0)
+	return func(slice uint32) coord.Placement[peer.SliceReplica] { return place(l, first.OfSlice(slice), kept) }
 }
 
 func (m *Member) shares() []coord.Share {
@@ -459,14 +458,10 @@ func (d *peersGate) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot
 
 func (d *peersGate) EnterMany(ctx context.Context, c remote.Class, at []keyscheme.Slot, epoch uint64) (leave func(), errs []error) {
 	leave, err := d.Enter(ctx, c, 0, 0, epoch)
-	errs = make([]error, len(at))
 	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		leave = func() {}
+		return func() {}, slices.Repeat([]error{err}, len(at))
 	}
-	return leave, errs
+	return leave, nil
 }
 
 // Errors is how errors cross between members.
