@@ -131,9 +131,6 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{BytesMax: hintBytesMax, NodeBytesMax: hintBytesMax / int64(max(1, len(m.links))), Now: m.run.Now, Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	if m.filters, err = newFilters(m); err != nil {
-		return nil, errors.Join(err, m.close())
-	}
 	if m.membership, err = NewMembership(MembershipConfig{Node: c.Node, Name: c.Name, Peers: c.Peers, Settings: c.Settings, Callers: callers, Disk: disk,
 		Changed: m.changed, Heard: m.heard, Say: m.say, Fill: m.fill, Log: c.Log, Interval: c.Interval, Runner: m.run}); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -147,6 +144,9 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		Place: m.placeSet, PlaceSlice: m.placeSlice, PlaceSlices: m.placeSlices,
 		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
 	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	if m.filters, err = newFilters(m); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil

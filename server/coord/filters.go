@@ -28,6 +28,18 @@ type FilterKeys struct {
 	Filter
 	Keys   [][]byte
 	Quorum Quorum
+	hashes []bloomslice.Hash // in place of keys; nobody changes them
+}
+
+// count returns how many keys there are.
+func (r *FilterKeys) count() int { return max(len(r.Keys), len(r.hashes)) }
+
+// hash returns the hash of a key.
+func (r *FilterKeys) hash(i int) bloomslice.Hash {
+	if r.hashes != nil {
+		return r.hashes[i]
+	}
+	return bloomslice.Sum(r.Keys[i])
 }
 
 // CheckFilter says for each key whether it is in the filter: false is certain, true is not. R replicas of the key's slice decide
@@ -136,9 +148,9 @@ type part struct {
 
 // cut returns the parts of a request, by slice.
 func (r *FilterKeys) cut() (parts []*part) {
-	n := len(r.Keys)
+	n := r.count()
 	if n == 1 {
-		h := bloomslice.Sum(r.Keys[0])
+		h := r.hash(0)
 		return []*part{{slice: h.Slice(r.Options.Slices), hashes: []bloomslice.Hash{h}, places: []int{0}}}
 	}
 	room := cuttings.Get().(*cutting)
@@ -181,10 +193,10 @@ func (c *cutting) done() {
 
 // order hashes the keys of a request, and returns the slice and the place of each, as one number, by slice and within one by place, and how many slices there are. They are good until done.
 func (c *cutting) order(r *FilterKeys) (order []uint64, count int) {
-	n := len(r.Keys)
+	n := r.count()
 	c.hashes, c.places = slices.Grow(c.hashes[:0], n)[:n], slices.Grow(c.places[:0], n)[:n]
-	for i, key := range r.Keys {
-		c.hashes[i] = bloomslice.Sum(key)
+	for i := range n {
+		c.hashes[i] = r.hash(i)
 		c.places[i] = uint64(c.hashes[i].Slice(r.Options.Slices))<<32 | uint64(i)
 	}
 	order = c.bySlice(c.places, r.Options.Slices)
@@ -231,7 +243,7 @@ func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, wo
 	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
 	parts := r.cut()
-	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, len(r.Keys))}
+	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, r.count())}
 	g.filter.Name = bytes.Clone(r.Name) // what is sent refers to it, and may be under way when the caller goes on
 	if len(parts) > 1 {
 		parts = g.inGroups(ctx, c, q, parts, together)
