@@ -65,12 +65,15 @@ func (c *Coordinator) newBatches(f Filter, do func(context.Context, FilterKeys) 
 	return b
 }
 
-// batchRequest is a request that waits for others. After over is set nobody changes it.
+// batchRequest is a request that waits for others.
 type batchRequest struct {
-	hashes  []bloomslice.Hash
-	over    Signal
+	hashes []bloomslice.Hash
+	over   Signal
+
+	// Guarded by mu until over is set, or done.
 	answers []bool
 	err     error
+	done    bool
 }
 
 // Do does what CheckFilter or MarkFilter do, with the quorum that the coordinator was made with. It does not keep the keys.
@@ -91,8 +94,8 @@ func (b *FilterBatches) Do(ctx context.Context, keys [][]byte) ([]bool, error) {
 		r.hashes[i] = bloomslice.Sum(key)
 	}
 	b.join(r)
-	if err := r.over.Wait(ctx); err != nil && !b.over(r) {
-		return nil, b.left(r, err)
+	if err := r.over.Wait(ctx); err != nil {
+		b.leave(r, err)
 	}
 	return r.answers, r.err
 }
@@ -135,7 +138,17 @@ func (b *FilterBatches) slow(d time.Duration) {
 
 // alone does a request that has waited by itself.
 func (b *FilterBatches) alone(r *batchRequest) {
-	r.answers, r.err = b.do(b.c.life, FilterKeys{Filter: b.filter, hashes: r.hashes})
+	answers, err := b.do(b.c.life, FilterKeys{Filter: b.filter, hashes: r.hashes})
+	b.answer(r, answers, err)
+}
+
+// answer gives a request what it has come to, unless nobody waits for it any more.
+func (b *FilterBatches) answer(r *batchRequest, answers []bool, err error) {
+	b.mu.Lock()
+	if !r.done {
+		r.answers, r.err, r.done = answers, err, true
+	}
+	b.mu.Unlock()
 	r.over.Set()
 }
 
@@ -185,11 +198,12 @@ func (b *FilterBatches) batch(list []*batchRequest, keys int) {
 	from := 0
 	for _, r := range list {
 		to := from + len(r.hashes)
-		if r.err = cutError(err, from, to); answers != nil {
-			r.answers = answers[from:to:to]
+		var part []bool
+		if answers != nil {
+			part = answers[from:to:to]
 		}
+		b.answer(r, part, cutError(err, from, to))
 		from = to
-		r.over.Set()
 	}
 }
 
@@ -216,21 +230,20 @@ func cutError(err error, from, to int) error {
 	return &part
 }
 
-// over reports whether a request has its answer.
-func (b *FilterBatches) over(r *batchRequest) bool {
-	done, end := context.WithCancel(b.c.life)
-	end()
-	return r.over.Wait(done) == nil
-}
-
-// left takes a request back for which nobody waits any more, and returns what has become of it.
-func (b *FilterBatches) left(r *batchRequest, cause error) error {
+// leave ends a request for which nobody waits any more. One that no batch has begun with has not happened.
+func (b *FilterBatches) leave(r *batchRequest, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.done = true
+	q := b.c.opt.Quorum
 	if at := slices.Index(b.waiting, r); at >= 0 {
 		b.waiting = slices.Delete(b.waiting, at, at+1)
 	} else if b.marks {
-		return &UnknownError{Set: b.filter.Name, W: b.c.opt.Quorum.W, Unanswered: b.c.opt.Quorum.N, Err: cause}
+		r.err = &UnknownError{Set: b.filter.Name, W: q.W, Unanswered: q.N, Err: cause}
+		return
 	}
-	return &QuorumError{Set: b.filter.Name, Of: b.c.opt.Quorum.W, Err: cause}
+	r.err = &QuorumError{Set: b.filter.Name, Of: q.W, Err: cause}
 }
