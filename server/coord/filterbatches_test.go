@@ -135,5 +135,9 @@ func TestLeaveBatch(t *testing.T) {
 			}
 		})
 		c.s.run(t, 30*minute, func() { c.s.Sleep(20 * time.Minute) })
+		calls := c.links[0].calls
+		if want := []int{1, 3}[i]; calls != want {
+			t.Errorf("left after %v: the first replica was asked %d times, want %d", left, calls, want)
+		}
 	}
 }
