@@ -152,9 +152,14 @@ func (b *FilterBatches) answer(r *batchRequest, answers []bool, err error) {
 	r.over.Set()
 }
 
-// join adds a request to those that wait, or begins a batch with it where fewer are under way by now.
+// join adds a request to those that wait, or begins it where batches are slow, or fewer are under way by now.
 func (b *FilterBatches) join(r *batchRequest) {
 	b.mu.Lock()
+	if b.c.run.Now().Before(b.apart) {
+		b.mu.Unlock()
+		b.c.run.Go(func() { b.alone(r) })
+		return
+	}
 	b.waiting = append(b.waiting, r)
 	begin := b.going < b.most
 	if begin {

@@ -86,10 +86,24 @@ func TestOthersAreAskedLess(t *testing.T) {
 		}
 	})
 	c.links[0].near = true
-	for i, own := range []bool{true, false} { // the second time the first replica has lost what it had
-		if !own {
-			c.links[0].Replica = newSliceReplica(t, "node0", testkit.NewDisk())
+	half := newSliceReplica(t, "node0", testkit.NewDisk())
+	for i := 1; i < 600; i += 3 {
+		h := bloomslice.Sum([]byte(keys[i]))
+		spec := bigset.SliceSpec{Name: f.Name, Slice: h.Slice(64), Generation: f.Generation, Options: f.Options}
+		if _, _, _, err := half.Mark(ctx, spec, []bloomslice.Hash{h}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	for _, step := range []struct {
+		what  string
+		first func()
+		want  [3]int
+	}{
+		{"the first has them", func() {}, [3]int{0, 200, 0}},
+		{"the first has half of them", func() { c.links[0].Replica = half }, [3]int{0, 400, 0}},
+		{"the first is not sure", func() { c.links[0].spoil = func(slice uint32) bool { return slice == 7 } }, [3]int{600, 600, 0}},
+	} {
+		step.first()
 		c.links[0].asked, c.links[1].asked, c.links[2].asked = 0, 0, 0
 		c.s.run(t, minute, func() {
 			present, err := co.CheckFilter(ctx, keysOf(f, keys...))
@@ -98,15 +112,15 @@ func TestOthersAreAskedLess(t *testing.T) {
 			}
 			for j, has := range present {
 				if has != (j%3 > 0) {
-					t.Errorf("%s: %v", keys[j], has)
+					t.Errorf("%s: %s: %v", step.what, keys[j], has)
 				}
 			}
 		})
-		if got, want := [3]int{c.links[0].asked, c.links[1].asked, c.links[2].asked}, [3]int{0, []int{200, 600}[i], 0}; got != want {
-			t.Errorf("the first has them: %v: replicas were asked for %v keys, want %v", own, got, want)
+		if got := [3]int{c.links[0].asked, c.links[1].asked, c.links[2].asked}; got != step.want {
+			t.Errorf("%s: replicas were asked for %v keys, want %v", step.what, got, step.want)
 		}
 	}
-	c.links[0].Replica = c.links[2].Replica // which has them
+	c.links[0].Replica, c.links[0].spoil = c.links[2].Replica, nil // which has them
 	if _, err := c.links[1].Replica.DropGeneration(ctx, f.Name, f.Options.Slices, f.Generation); err != nil {
 		t.Fatal(err)
 	}
