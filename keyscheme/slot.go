@@ -36,6 +36,9 @@ func SlotOf(kind PartitionKind, name []byte, slice uint32) Slot {
 	return Slot(bits.Reverse32(uint32(xxhash.Sum64(keyed)) ^ slice))
 }
 
+// OfSlice returns the slot of a slice, where s is that of slice 0 of the same partition: what SlotOf returns.
+func (s Slot) OfSlice(slice uint32) Slot { return s ^ Slot(bits.Reverse32(slice)) }
+
 // SliceAt inverts SlotOf: it returns the slice of a partition that lies in a slot.
 func SliceAt(kind PartitionKind, name []byte, slot Slot) uint32 {
 	return bits.Reverse32(uint32(slot)) ^ bits.Reverse32(uint32(SlotOf(kind, name, 0)))

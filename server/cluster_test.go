@@ -15,7 +15,7 @@ import (
 )
 
 // startCluster starts nodes that are a cluster, with bloomd's protocol at each, and waits until they serve.
-func startCluster(t *testing.T, count int, change func(i int, c *Config)) []*Node {
+func startCluster(t testing.TB, count int, change func(i int, c *Config)) []*Node {
 	t.Helper()
 	var peers []string
 	for i := range count {

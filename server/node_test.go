@@ -17,7 +17,7 @@ import (
 )
 
 // testConfig is that of a node with ports that are free and no timers.
-func testConfig(t *testing.T) Config {
+func testConfig(t testing.TB) Config {
 	c := Defaults()
 	c.DataDir, c.Port, c.Admin = filepath.Join(t.TempDir(), "data"), 0, "127.0.0.1:0"
 	c.FlushInterval, c.ColdInterval = 0, 0
@@ -25,7 +25,7 @@ func testConfig(t *testing.T) Config {
 }
 
 // startNode starts a node, which is stopped in the end.
-func startNode(t *testing.T, c Config) *Node {
+func startNode(t testing.TB, c Config) *Node {
 	t.Helper()
 	n, err := Start(c, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {

@@ -65,3 +65,60 @@ func (fs *Filters) CheckSlices(ctx context.Context, spec bigset.SliceSpec, all [
 		f.counted().checks.add(hits, keys-hits)
 	}
 }
+
+// CheckSlicesNow does what CheckSlices does for n slices, where nothing is waited for and nothing is wrong: no page or head has to be read. Else it returns false, and
+// what present has says nothing. keys returns one of the slices, and its keys. present has room for the keys of all, one slice behind the other.
+func (fs *Filters) CheckSlicesNow(spec bigset.SliceSpec, n int, keys func(i int) (slice uint32, hashes []bloomslice.Hash), present []bool) bool {
+	if fs.db.Enter() != nil {
+		return false
+	}
+	defer fs.db.Leave()
+	f, err := fs.knownFilter(&spec)
+	if err != nil {
+		return false
+	}
+	clear(present)
+	if f == nil {
+		return true
+	}
+	var hits uint64
+	all := uint64(len(present))
+	for i := range n {
+		var hashes []bloomslice.Hash
+		spec.Slice, hashes = keys(i)
+		here := present[:len(hashes)]
+		present = present[len(hashes):]
+		part, known := f.knownNow(&spec, hashes)
+		if !known {
+			return false
+		}
+		if part == nil {
+			continue
+		}
+		if part.look(hashes, here) < len(hashes) {
+			return false
+		}
+		n, err := part.hits(here)
+		if err != nil {
+			return false
+		}
+		hits += n
+	}
+	f.counted().checks.add(hits, all-hits)
+	return true
+}
+
+// knownNow does what known does, for some keys. It reports false where the slice's head is not in memory, and for what known or CheckHashes refuse.
+func (f *Filter) knownNow(spec *bigset.SliceSpec, hashes []bloomslice.Hash) (part *filterSlice, ok bool) {
+	if int(spec.Slice) >= len(f.slices) || spec.CheckHashes(hashes) != nil {
+		return nil, false
+	}
+	if part = f.slices[spec.Slice].Load(); part == nil {
+		return nil, true
+	}
+	if part == &idleSlice || part.opt.Load() == nil {
+		return nil, false
+	}
+	part, err := f.known(spec)
+	return part, err == nil
+}

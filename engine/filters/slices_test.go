@@ -368,3 +368,73 @@ func TestDropGeneration(t *testing.T) {
 	}
 	r.close(t)
 }
+
+// TestCheckSlicesNow: it knows what is in memory, and nothing that has to be read, that is of another slice, or that was dropped.
+func TestCheckSlicesNow(t *testing.T) {
+	t.Parallel()
+	p := newRoom("now")
+	p.open(t)
+	defer p.close(t)
+	spec := bigset.SliceSpec{Name: []byte("f"), Generation: 3, Options: bigset.FilterOptions{Options: bloomslice.Options{Capacity: 20_000, Probability: 1e-6, Scale: 2, Reduction: 0.5,
+		Slices: 2, Owners: 1}, Durability: bigset.FilterLog}}
+	var hashes [2][]bloomslice.Hash
+	for i := range 40 {
+		h := bloomslice.Sum(fmt.Append(nil, i))
+		hashes[h.Slice(2)] = append(hashes[h.Slice(2)], h)
+	}
+	fs := p.store.Filters()
+	now := func(order ...uint32) (present []bool, known bool) {
+		present = slices.Repeat([]bool{true}, len(hashes[0])+len(hashes[1])) // whatever was there before
+		known = fs.CheckSlicesNow(spec, 2, func(i int) (uint32, []bloomslice.Hash) { return order[i], hashes[i] }, present)
+		return present, known
+	}
+	want := make([]bool, 40)
+	expect := func(when string, known bool) {
+		t.Helper()
+		if got, k := now(0, 1); k != known || known && !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v, %v", when, got, k, want, known)
+		}
+	}
+	expect("without the filter", true)
+	for s := range uint32(2) {
+		spec.Slice = s
+		half := hashes[s][:len(hashes[s])/2]
+		_, err := fs.MarkSlice(bg, spec, 0, half, make([]bool, len(half)))
+		must(t, err, "mark")
+		at := int(s) * len(hashes[0])
+		for i := range half {
+			want[at+i] = true
+		}
+		expect("marked", true)
+	}
+	if _, known := now(1, 0); known {
+		t.Error("keys of another slice are known")
+	}
+	f, err := fs.Get([]byte("f"))
+	must(t, err, "get")
+	must(t, f.Flush(bg), "flush")
+	_, err = f.Close(bg)
+	must(t, err, "close")
+	expect("closed", false)
+	check := func() {
+		for s := range uint32(2) {
+			spec.Slice = s
+			must(t, fs.CheckSlice(bg, spec, hashes[s], make([]bool, len(hashes[s]))), "check")
+		}
+	}
+	check()
+	expect("read", true)
+	p.close(t)
+	p.open(t)
+	fs = p.store.Filters()
+	expect("opened again", false)
+	check()
+	expect("read again", true)
+	spec.Generation--
+	if _, known := now(0, 1); known {
+		t.Error("a generation that is over is known")
+	}
+	spec.Generation++
+	must(t, fs.DropGeneration(bg, spec.Name, 2, spec.Generation), "drop")
+	expect("dropped", false)
+}

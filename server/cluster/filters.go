@@ -75,8 +75,10 @@ var (
 
 // Filter is a filter of the cluster. A request through it goes to the members that hold the slices of its keys.
 type Filter struct {
-	of   *Filters
-	spec coord.Filter
+	of     *Filters
+	spec   coord.Filter
+	checks *coord.FilterBatches
+	marks  *coord.FilterBatches
 
 	told                                       atomic.Bool   // all members know of it, as far as the one that decides has heard
 	open                                       atomic.Bool   // since it was created, or asked, it was not closed
@@ -112,7 +114,8 @@ func (f *Filters) serve(e *FilterEntry, open bool) {
 	case e.State != FilterActive:
 		delete(f.served, string(e.Name))
 	case was == nil || was.spec.Generation != e.Generation:
-		x := &Filter{of: f, spec: coord.Filter{Name: e.Name, Generation: e.Generation, Options: e.options()}}
+		spec := coord.Filter{Name: e.Name, Generation: e.Generation, Options: e.options()}
+		x := &Filter{of: f, spec: spec, checks: f.m.co.CheckBatches(spec), marks: f.m.co.MarkBatches(spec)}
 		x.open.Store(open)
 		if open && e.Change > 0 { // with what it had before it was cleared
 			x.pageIns.Store(1)
@@ -355,7 +358,7 @@ func (x *Filter) least() bloomslice.Figures {
 
 // Check implements door.Filter.
 func (x *Filter) Check(ctx context.Context, keys [][]byte, present []bool) error {
-	found, err := x.keys(ctx, keys, x.of.m.co.CheckFilter)
+	found, err := x.keys(ctx, func() ([]bool, error) { return x.checks.Do(ctx, keys) })
 	if err != nil {
 		return err
 	}
@@ -368,8 +371,8 @@ func (x *Filter) Check(ctx context.Context, keys [][]byte, present []bool) error
 // Set implements door.Filter.
 func (x *Filter) Set(ctx context.Context, keys [][]byte, added []bool) error {
 	var before []bool // keys that an earlier try has marked, and found new
-	news, err := x.keys(ctx, keys, func(ctx context.Context, r coord.FilterKeys) ([]bool, error) {
-		news, err := x.of.m.co.MarkFilter(ctx, r)
+	news, err := x.keys(ctx, func() ([]bool, error) {
+		news, err := x.marks.Do(ctx, keys)
 		for i, isNew := range before {
 			if i < len(news) {
 				news[i] = news[i] || isNew
@@ -408,14 +411,12 @@ func partlyDone(err error) error {
 	return fmt.Errorf("%w: %d of %d keys are marked: %w", coord.ErrUnknown, p.Of-len(p.Keys), p.Of, err)
 }
 
-// keys has the coordinator do a request on keys, and again where the epoch has changed.
-func (x *Filter) keys(ctx context.Context, keys [][]byte, do func(context.Context, coord.FilterKeys) ([]bool, error)) ([]bool, error) {
+// keys does a request on keys, and again where the epoch has changed.
+func (x *Filter) keys(ctx context.Context, do func() ([]bool, error)) ([]bool, error) {
 	if !x.open.Load() && !x.open.Swap(true) {
 		x.pageIns.Add(1)
 	}
-	return again(ctx, &Backend{x.of.m}, always, func(*live, int) ([]bool, error) {
-		return do(ctx, coord.FilterKeys{Filter: x.spec, Keys: keys})
-	})
+	return again(ctx, &Backend{x.of.m}, always, func(*live, int) ([]bool, error) { return do() })
 }
 
 // CheckNow implements door.Filter: another member is asked for every check.

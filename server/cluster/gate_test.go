@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"bigset"
 	"bigset/server/peer"
 )
 
@@ -56,6 +57,23 @@ func TestGate(t *testing.T) {
 	g.turn(0)
 	if err := g.check(4); !errors.Is(err, peer.ErrUnavailable) {
 		t.Errorf("shut again: %v", err)
+	}
+}
+
+// sureLocal knows everything at once.
+type sureLocal struct{ Local }
+
+func (sureLocal) CheckManyNow(bigset.SliceSpec, []peer.SliceKeys, []bool) bool { return true }
+
+// TestGatedNow: checks that are answered at once pass the gate as others do.
+func TestGatedNow(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	g.turn(3)
+	for epoch, want := range map[uint64]bool{2: false, 3: true, 4: false} {
+		if got := (&gated{sureLocal{}, g, epoch}).CheckManyNow(bigset.SliceSpec{}, nil, nil); got != want {
+			t.Errorf("epoch %d at 3: %v", epoch, got)
+		}
 	}
 }
 

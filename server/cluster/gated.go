@@ -10,19 +10,18 @@ import (
 	"bigset/fold"
 	"bigset/keyscheme"
 	"bigset/server/peer"
-	"bigset/server/peer/remote"
 )
 
 // gated is the replica in this process under one epoch: it answers as one elsewhere does. Two of the same epoch are one value.
 type gated struct {
-	to    remote.Local
+	to    Local
 	gate  *gate
 	epoch uint64
 }
 
 var (
-	_ peer.Replica    = (*gated)(nil)
-	_ peer.ManySlices = (*gated)(nil)
+	_ peer.Replica   = (*gated)(nil)
+	_ peer.SlicesNow = (*gated)(nil)
 )
 
 // change does what changes the replica within the gate.
@@ -196,6 +195,11 @@ func (g *gated) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []pe
 
 func (g *gated) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) ([]peer.SliceAnswers, peer.Member, error) {
 	return look(g, func() ([]peer.SliceAnswers, peer.Member, error) { return g.to.CheckMany(ctx, spec, groups) })
+}
+
+// CheckManyNow implements peer.SlicesNow.
+func (g *gated) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys, present []bool) bool {
+	return g.gate.check(g.epoch) == nil && g.to.CheckManyNow(spec, groups, present)
 }
 
 func (g *gated) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceMarks) ([]peer.SliceAnswers, peer.Member, error) {

@@ -29,6 +29,7 @@ import (
 // Local is the replica in this process: a *local.Replica.
 type Local interface {
 	remote.Local
+	peer.SlicesNow
 	transfer.Receiver
 	transfer.RequestReceiver
 	// SetStates says whether the replica answers reads of sets and of filters.
@@ -130,9 +131,6 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if m.hints, err = coord.OpenHints(c.Hints, coord.HintOptions{BytesMax: hintBytesMax, NodeBytesMax: hintBytesMax / int64(max(1, len(m.links))), Now: m.run.Now, Events: m.event}); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	if m.filters, err = newFilters(m); err != nil {
-		return nil, errors.Join(err, m.close())
-	}
 	if m.membership, err = NewMembership(MembershipConfig{Node: c.Node, Name: c.Name, Peers: c.Peers, Settings: c.Settings, Callers: callers, Disk: disk,
 		Changed: m.changed, Heard: m.heard, Say: m.say, Fill: m.fill, Log: c.Log, Interval: c.Interval, Runner: m.run}); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -146,6 +144,9 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 		Place: m.placeSet, PlaceSlice: m.placeSlice, PlaceSlices: m.placeSlices,
 		Quorum: q, Hints: m.hints, HintInterval: time.Second, HedgeTime: 100 * time.Millisecond, Shares: m.shares, ExchangeInterval: c.ExchangeInterval, Exchanges: 2, Runner: c.Runner, Events: m.event})
 	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	if m.filters, err = newFilters(m); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
@@ -184,10 +185,8 @@ func (m *Member) placeSlices(filter []byte) func(slice uint32) coord.Placement[p
 	if l == nil {
 		return func(uint32) (none coord.Placement[peer.SliceReplica]) { return none }
 	}
-	kept := l.moment().slices
-	return func(slice uint32) coord.Placement[peer.SliceReplica] {
-		return place(l, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, slice), kept)
-	}
+	kept, first := l.moment().slices, keyscheme.SlotOf(keyscheme.PartitionFilter, filter, 0)
+	return func(slice uint32) coord.Placement[peer.SliceReplica] { return place(l, first.OfSlice(slice), kept) }
 }
 
 func (m *Member) shares() []coord.Share {
@@ -459,14 +458,10 @@ func (d *peersGate) Enter(_ context.Context, c remote.Class, _, _ keyscheme.Slot
 
 func (d *peersGate) EnterMany(ctx context.Context, c remote.Class, at []keyscheme.Slot, epoch uint64) (leave func(), errs []error) {
 	leave, err := d.Enter(ctx, c, 0, 0, epoch)
-	errs = make([]error, len(at))
 	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		leave = func() {}
+		return func() {}, slices.Repeat([]error{err}, len(at))
 	}
-	return leave, errs
+	return leave, nil
 }
 
 // Errors is how errors cross between members.

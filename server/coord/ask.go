@@ -12,12 +12,20 @@ import (
 // ask asks as many replicas as have to answer, the first ones, and another one for each that fails, or that has not answered after Options.HedgeTime; where that is not set it
 // asks all at once. It returns the first answers when there are enough of them.
 func ask[R interface{ Member() peer.Member }, T any](ctx context.Context, c *Coordinator, name []byte, enough int, replicas []R, f func(context.Context, R) (T, error)) ([]T, error) {
+	return askOthers(ctx, c, name, enough, nil, replicas, f)
+}
+
+// askOthers does what ask does where some have answered already: they count to those that have to, and are none of the replicas.
+func askOthers[R interface{ Member() peer.Member }, T any](ctx context.Context, c *Coordinator, name []byte, enough int, have []T, replicas []R, f func(context.Context, R) (T, error)) ([]T, error) {
+	if len(have) >= enough {
+		return have, nil
+	}
 	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
-	a := &asking[R, T]{c: c, ctx: ctx, f: f, left: replicas, enough: enough, of: len(replicas), settled: c.run.NewSignal()}
+	a := &asking[R, T]{c: c, ctx: ctx, f: f, left: replicas, answers: have, enough: enough, of: len(have) + len(replicas), settled: c.run.NewSignal()}
 	first := len(replicas)
-	if c.opt.HedgeTime > 0 && enough < first {
-		first = enough
+	if c.opt.HedgeTime > 0 && enough-len(have) < first {
+		first = enough - len(have)
 		stop := c.run.After(c.opt.HedgeTime, func() {
 			a.mu.Lock()
 			defer a.mu.Unlock()

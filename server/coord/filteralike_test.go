@@ -22,6 +22,7 @@ type single struct{ peer.SliceReplica }
 // alikeTrouble is what fails in a cluster, the same in each call.
 type alikeTrouble struct {
 	down, joining [3]bool
+	near          bool // the first replica is in the coordinator's process
 	fault         [3]string
 	sick          [3]uint32 // slices, as bits
 	sickHow       [3]error
@@ -45,6 +46,7 @@ func (a *alikeTrouble) spoil(c *filterCluster, f coord.Filter) {
 				c.t.Fatal(err)
 			}
 		}
+		l.near = a.near && i == 0
 		if l.down = a.down[i]; a.joining[i] {
 			l.SetState(peer.Joining)
 		}
@@ -190,7 +192,7 @@ func TestManySlicesAsOneByOne(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		trouble := alikeTrouble{dropped: rapid.SampledFrom([]int{-1, -1, -1, 0, 1, 2}).Draw(rt, "dropped"),
-			newer: rapid.SampledFrom([]uint32{0, 0, 0, 0xffff, 0xffffffff}).Draw(rt, "newer slices")}
+			near: rapid.Bool().Draw(rt, "near"), newer: rapid.SampledFrom([]uint32{0, 0, 0, 0xffff, 0xffffffff}).Draw(rt, "newer slices")}
 		for i := range trouble.down {
 			trouble.down[i] = rapid.IntRange(0, 5).Draw(rt, "down") == 0
 			trouble.joining[i] = rapid.IntRange(0, 7).Draw(rt, "joining") == 0

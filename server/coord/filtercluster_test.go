@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,7 +37,9 @@ type sliceLink struct {
 	fewer  bool           // it answers about all slices that it was given marks of but the last
 	twist  func(*bigset.Marks)
 	joins  bool                     // its answers say that it is Joining, though it gives them
+	near   bool                     // it answers checks at once where nothing is wrong with it, as one in the coordinator's process
 	frames int                      // about many slices that it was given
+	asked  int                      // keys of which these asked
 	spoil  func(slice uint32) bool  // slices about which it has an error among many
 	sick   func(slice uint32) error // slices that it does nothing about (ErrUnavailable), or does, and returns an error all the same
 }
@@ -273,9 +276,29 @@ func (l *sliceLink) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, g
 	return all, l.Member(), err
 }
 
+// CheckManyNow hides that of the replica, which knows of no faults.
+func (l *sliceLink) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys, present []bool) bool {
+	if !l.near || l.down || l.joins || l.short || l.fault() != "" {
+		return false
+	}
+	bad := slices.ContainsFunc(groups, func(g peer.SliceKeys) bool {
+		return l.spoil != nil && l.spoil(g.Slice) || l.sick != nil && l.sick(g.Slice) != nil
+	})
+	known := l.Replica.CheckManyNow(spec, groups, present)
+	if bad {
+		for i := range present {
+			present[i] = true // it says nothing
+		}
+	}
+	return known && !bad
+}
+
 func (l *sliceLink) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys) (all []peer.SliceAnswers, _ peer.Member, err error) {
 	err = l.over(ctx, func() (err error) {
 		l.frames++
+		for i := range groups {
+			l.asked += len(groups[i].Hashes)
+		}
 		all, err = some(l, groups, sliceOfKeys, noAnswers, errOfAnswers, func(groups []peer.SliceKeys) ([]peer.SliceAnswers, error) {
 			all, _, err := l.Replica.CheckMany(ctx, spec, groups)
 			return all, err

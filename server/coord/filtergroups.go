@@ -130,44 +130,94 @@ func (g *gatherSlices) inGroups(ctx context.Context, c *Coordinator, q Quorum, p
 	return left
 }
 
-// checkGroup asks R replicas about all keys of a group.
+// checkGroup asks R replicas about all keys of a group: first the nearest, where it answers at once, and then others about the keys that it has not found. They are asked about
+// every slice nevertheless, for they may know that the filter was dropped.
 func (c *Coordinator) checkGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup) []groupAnswer {
-	answers, err := ask(ctx, c, spec.Name, q.R, g.at.read, func(ctx context.Context, rep peer.SliceReplica) ([]peer.SliceAnswers, error) {
-		all, m, err := rep.(peer.ManySlices).CheckMany(ctx, spec, g.keys)
-		switch {
-		case errors.Is(err, bigset.ErrNoFilter): // an answer, too
-			return []peer.SliceAnswers{{Err: fmt.Errorf("%s: %w", m.Node, err)}}, nil
-		case err == nil && m.State != peer.Normal: // it may lack what it has not found
-			err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
-		case err == nil && len(all) != len(g.keys):
-			err = fmt.Errorf("%w: answers about %d slices, not %d", peer.ErrFrame, len(all), len(g.keys))
-		case err == nil:
-			err = errOfAll(all, func(a *peer.SliceAnswers) error { return a.Err }, func(err error) bool { return !errors.Is(err, bigset.ErrNoFilter) })
-		}
-		return all, err
+	found, replicas := make([]bool, g.n), g.at.read
+	var have [][]peer.SliceAnswers // of replicas of which found tells what they said
+	if checksNow(replicas[0], spec, g.keys, found) {
+		have, replicas = make([][]peer.SliceAnswers, 1), replicas[1:]
+	} else {
+		clear(found)
+	}
+	keys, at := g.unfound(found)
+	answers, err := askOthers(ctx, c, spec.Name, q.R, have, replicas, func(ctx context.Context, rep peer.SliceReplica) ([]peer.SliceAnswers, error) {
+		return checkMany(ctx, rep, spec, keys)
 	})
-	yes, out := make([]bool, g.n), make([]groupAnswer, len(g.parts))
+	out := make([]groupAnswer, len(g.parts))
 	for i, p := range g.parts {
-		o := &out[i]
-		if o.err = err; err != nil {
-			continue
+		n, asked := len(p.hashes), len(keys[i].Hashes)
+		if out[i].err = err; err == nil {
+			out[i] = joined(found[:n:n], at[:asked], answers[len(have):], i)
 		}
-		o.answers, yes = yes[:len(p.hashes):len(p.hashes)], yes[len(p.hashes):]
-		for _, a := range answers {
-			switch one := a[min(i, len(a)-1)]; {
-			case errors.Is(one.Err, bigset.ErrNoFilter):
-				o.err = one.Err
-			case one.Err != nil || len(one.Answers) != len(p.hashes): // another replica may answer about this slice
-				o.left = true
-			default:
-				for j, has := range one.Answers {
-					o.answers[j] = o.answers[j] || has
-				}
-			}
-		}
-		o.left = o.left && o.err == nil
+		found, at = found[n:], at[asked:]
 	}
 	return out
+}
+
+// checksNow has a replica check keys, if it can at once.
+func checksNow(rep peer.SliceReplica, spec bigset.SliceSpec, keys []peer.SliceKeys, found []bool) bool {
+	now, ok := rep.(peer.SlicesNow)
+	return ok && now.CheckManyNow(spec, keys, found)
+}
+
+// unfound returns the keys of the group that were not found, and of each its place in its slice.
+func (g *sliceGroup) unfound(found []bool) (keys []peer.SliceKeys, at []int) {
+	n := 0
+	for _, has := range found {
+		if !has {
+			n++
+		}
+	}
+	keys, at = make([]peer.SliceKeys, len(g.keys)), make([]int, 0, n)
+	hashes := make([]bloomslice.Hash, 0, n)
+	for i := range g.keys {
+		from := len(hashes)
+		for j, h := range g.keys[i].Hashes {
+			if !found[j] {
+				hashes, at = append(hashes, h), append(at, j)
+			}
+		}
+		found = found[len(g.keys[i].Hashes):]
+		keys[i] = peer.SliceKeys{Slice: g.keys[i].Slice, Hashes: hashes[from:len(hashes):len(hashes)]}
+	}
+	return keys, at
+}
+
+// checkMany asks one replica about keys of many slices.
+func checkMany(ctx context.Context, rep peer.SliceReplica, spec bigset.SliceSpec, keys []peer.SliceKeys) ([]peer.SliceAnswers, error) {
+	all, m, err := rep.(peer.ManySlices).CheckMany(ctx, spec, keys)
+	switch {
+	case errors.Is(err, bigset.ErrNoFilter): // an answer, too
+		return []peer.SliceAnswers{{Err: fmt.Errorf("%s: %w", m.Node, err)}}, nil
+	case err == nil && m.State != peer.Normal: // it may lack what it has not found
+		err = fmt.Errorf("%w: %v", peer.ErrJoining, m)
+	case err == nil && len(all) != len(keys):
+		err = fmt.Errorf("%w: answers about %d slices, not %d", peer.ErrFrame, len(all), len(keys))
+	case err == nil:
+		err = errOfAll(all, func(a *peer.SliceAnswers) error { return a.Err }, func(err error) bool { return !errors.Is(err, bigset.ErrNoFilter) })
+	}
+	return all, err
+}
+
+// joined adds to what was found of the i-th slice of a group what replicas have answered about the keys at some places.
+func joined(found []bool, at []int, answers [][]peer.SliceAnswers, i int) (o groupAnswer) {
+	for _, a := range answers {
+		switch one := &a[min(i, len(a)-1)]; {
+		case errors.Is(one.Err, bigset.ErrNoFilter):
+			return groupAnswer{err: one.Err}
+		case one.Err != nil || len(one.Answers) != len(at): // another replica may answer about this slice
+			o.left = true
+		default:
+			for j, has := range one.Answers {
+				found[at[j]] = found[at[j]] || has
+			}
+		}
+	}
+	if !o.left {
+		o.answers = found
+	}
+	return o
 }
 
 // errOfAll returns the first error where each answer is an error of a kind: then the node has failed, and not some slices at it.

@@ -66,6 +66,71 @@ func TestFramesOfABatch(t *testing.T) {
 	}
 }
 
+// TestOthersAreAskedLess: of keys that the replica in the coordinator's process has found no other is asked, and each slice is asked for all the same, for another may know that
+// the filter was dropped.
+func TestOthersAreAskedLess(t *testing.T) {
+	c := newFilterCluster(t, newSched(4), 3)
+	co := c.coordinator(coord.Options{PlaceSlice: coord.ListSlices(c.sameOrder), HedgeTime: time.Second})
+	f := filterOf(64, 1)
+	f.Options.Capacity = 1 << 20
+	var keys, marked []string
+	for i := range 600 {
+		keys = append(keys, fmt.Sprint("key ", i))
+		if i%3 > 0 {
+			marked = append(marked, keys[i])
+		}
+	}
+	c.s.run(t, minute, func() {
+		if _, err := co.MarkFilter(ctx, keysOf(f, marked...)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	c.links[0].near = true
+	half := newSliceReplica(t, "node0", testkit.NewDisk())
+	for i := 1; i < 600; i += 3 {
+		h := bloomslice.Sum([]byte(keys[i]))
+		spec := bigset.SliceSpec{Name: f.Name, Slice: h.Slice(64), Generation: f.Generation, Options: f.Options}
+		if _, _, _, err := half.Mark(ctx, spec, []bloomslice.Hash{h}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		what  string
+		first func()
+		want  [3]int
+	}{
+		{"the first has them", func() {}, [3]int{0, 200, 0}},
+		{"the first has half of them", func() { c.links[0].Replica = half }, [3]int{0, 400, 0}},
+		{"the first is not sure", func() { c.links[0].spoil = func(slice uint32) bool { return slice == 7 } }, [3]int{600, 600, 0}},
+	} {
+		step.first()
+		c.links[0].asked, c.links[1].asked, c.links[2].asked = 0, 0, 0
+		c.s.run(t, minute, func() {
+			present, err := co.CheckFilter(ctx, keysOf(f, keys...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, has := range present {
+				if has != (j%3 > 0) {
+					t.Errorf("%s: %s: %v", step.what, keys[j], has)
+				}
+			}
+		})
+		if got := [3]int{c.links[0].asked, c.links[1].asked, c.links[2].asked}; got != step.want {
+			t.Errorf("%s: replicas were asked for %v keys, want %v", step.what, got, step.want)
+		}
+	}
+	c.links[0].Replica, c.links[0].spoil = c.links[2].Replica, nil // which has them
+	if _, err := c.links[1].Replica.DropGeneration(ctx, f.Name, f.Options.Slices, f.Generation); err != nil {
+		t.Fatal(err)
+	}
+	c.s.run(t, minute, func() {
+		if _, err := co.CheckFilter(ctx, keysOf(f, marked...)); !errors.Is(err, bigset.ErrNoFilter) {
+			t.Errorf("another knows that the filter was dropped: %v", err)
+		}
+	})
+}
+
 // TestGroupsUnderFaults: whatever replicas fail, or some slices at them, a key whose mark was acknowledged is found by every check that answers, one that no replica may have is at none,
 // and a key that is missed becomes a hint.
 func TestGroupsUnderFaults(t *testing.T) {
@@ -80,7 +145,8 @@ func TestGroupsUnderFaults(t *testing.T) {
 		f := filterOf(32, 1)
 		acked, never := map[string]bool{}, map[string]bool{}
 		for round := range 3 {
-			for _, l := range c.links {
+			for i, l := range c.links {
+				l.near = i == 0 && rapid.Bool().Draw(rt, "near")
 				l.down = rapid.IntRange(0, 5).Draw(rt, "down") == 0
 				l.joins = rapid.IntRange(0, 7).Draw(rt, "joins") == 0
 				fault := rapid.SampledFrom([]string{"", "", "", "lost", "mute", "reset"}).Draw(rt, "fault")

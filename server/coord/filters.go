@@ -28,6 +28,18 @@ type FilterKeys struct {
 	Filter
 	Keys   [][]byte
 	Quorum Quorum
+	hashes []bloomslice.Hash // in place of keys; nobody changes them
+}
+
+// count returns how many keys there are.
+func (r *FilterKeys) count() int { return max(len(r.Keys), len(r.hashes)) }
+
+// hash returns the hash of a key.
+func (r *FilterKeys) hash(i int) bloomslice.Hash {
+	if r.hashes != nil {
+		return r.hashes[i]
+	}
+	return bloomslice.Sum(r.Keys[i])
 }
 
 // CheckFilter says for each key whether it is in the filter: false is certain, true is not. R replicas of the key's slice decide
@@ -136,47 +148,78 @@ type part struct {
 
 // cut returns the parts of a request, by slice.
 func (r *FilterKeys) cut() (parts []*part) {
-	n := len(r.Keys)
+	n := r.count()
 	if n == 1 {
-		h := bloomslice.Sum(r.Keys[0])
+		h := r.hash(0)
 		return []*part{{slice: h.Slice(r.Options.Slices), hashes: []bloomslice.Hash{h}, places: []int{0}}}
 	}
-	hashes, order := make([]bloomslice.Hash, n), make([]uint64, n) // slice and place of each key
-	for i, key := range r.Keys {
-		hashes[i] = bloomslice.Sum(key)
-		order[i] = uint64(hashes[i].Slice(r.Options.Slices))<<32 | uint64(i)
-	}
-	order = bySlice(order, r.Options.Slices)
-	sorted, places, count := make([]bloomslice.Hash, n), make([]int, n), 0
-	for to, o := range order {
-		places[to] = int(uint32(o))
-		sorted[to] = hashes[places[to]]
-		if to == 0 || order[to-1]>>32 != o>>32 {
-			count++
-		}
-	}
+	room := cuttings.Get().(*cutting)
+	defer room.done()
+	order, count := room.order(r)
+	sorted, places := make([]bloomslice.Hash, n), make([]int, n)
 	all := make([]part, 0, count)
 	parts = make([]*part, 0, count)
 	for from := 0; from < n; {
-		to := from + 1
-		for to < n && order[to]>>32 == order[from]>>32 {
-			to++
+		slice, to := order[from]>>32, from
+		for ; to < n && order[to]>>32 == slice; to++ {
+			places[to] = int(uint32(order[to]))
+			sorted[to] = room.hashes[places[to]]
 		}
-		all = append(all, part{slice: uint32(order[from] >> 32), hashes: sorted[from:to:to], places: places[from:to:to]})
+		all = append(all, part{slice: uint32(slice), hashes: sorted[from:to:to], places: places[from:to:to]})
 		parts = append(parts, &all[len(all)-1])
 		from = to
 	}
 	return parts
 }
 
+// cutting is memory for the keys of a request while it is cut.
+type cutting struct {
+	hashes          []bloomslice.Hash
+	places, byOrder []uint64
+	next            []uint32 // by slice
+}
+
+var cuttings = sync.Pool{New: func() any { return new(cutting) }}
+
+// cuttingKept is for how many keys, or slices, memory is kept.
+const cuttingKept = 4096
+
+// done gives the memory back.
+func (c *cutting) done() {
+	if max(cap(c.hashes), cap(c.next)) <= cuttingKept {
+		cuttings.Put(c)
+	}
+}
+
+// order hashes the keys of a request, and returns the slice and the place of each, as one number, by slice and within one by place, and how many slices there are. They are good until done.
+func (c *cutting) order(r *FilterKeys) (order []uint64, count int) {
+	n := r.count()
+	c.hashes, c.places = slices.Grow(c.hashes[:0], n)[:n], slices.Grow(c.places[:0], n)[:n]
+	for i := range n {
+		c.hashes[i] = r.hash(i)
+		c.places[i] = uint64(c.hashes[i].Slice(r.Options.Slices))<<32 | uint64(i)
+	}
+	order = c.bySlice(c.places, r.Options.Slices)
+	for i := range order {
+		if i == 0 || order[i-1]>>32 != order[i]>>32 {
+			count++
+		}
+	}
+	return order, count
+}
+
 // bySlice sorts keys, each a slice and a place, by slice and within one by place; they come by place. Where slices are few beside the keys it
-// counts, in time that grows with the keys alone. It may change order, or return it.
-func bySlice(order []uint64, slicesOf uint32) []uint64 {
+// counts, in time that grows with the keys alone. It may change what it is given, or return it.
+func (c *cutting) bySlice(order []uint64, slicesOf uint32) []uint64 {
 	if uint64(slicesOf) > 4*uint64(len(order)) {
 		slices.Sort(order)
 		return order
 	}
-	next, sorted := make([]uint32, slicesOf+1), make([]uint64, len(order)) // by slice, where its next key goes
+	n := int(slicesOf) + 1
+	next := slices.Grow(c.next[:0], n)[:n] // by slice, where its next key goes
+	clear(next)
+	sorted := slices.Grow(c.byOrder[:0], len(order))[:len(order)]
+	c.next, c.byOrder = next, sorted
 	for _, o := range order {
 		next[o>>32+1]++
 	}
@@ -200,7 +243,7 @@ func (c *Coordinator) eachSlice(ctx context.Context, r *FilterKeys, q Quorum, wo
 	ctx, cancel := Deadline(ctx, c.run, c.opt.Timeout)
 	defer cancel()
 	parts := r.cut()
-	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, len(r.Keys))}
+	g := &gatherSlices{filter: r.Filter, work: work, answers: make([]bool, r.count())}
 	g.filter.Name = bytes.Clone(r.Name) // what is sent refers to it, and may be under way when the caller goes on
 	if len(parts) > 1 {
 		parts = g.inGroups(ctx, c, q, parts, together)

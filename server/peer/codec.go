@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"bigset"
+	"bigset/bloomslice"
 	"bigset/clock"
 	"bigset/fold"
 )
@@ -78,6 +80,22 @@ type decoder struct {
 	wideBytes      int            // of all wide contexts, in memory
 	room, first    []clock.Dot    // memory for dots: what of it is left, and the last that was made
 	spare          []fold.Element // memory for elements, if it is enough
+	answers        room[bool]
+	marksRoom      room[bigset.Mark]
+	layersRoom     room[bloomslice.Layer]
+}
+
+// room is memory for the short lists of a frame, of which there may be hundreds.
+type room[T any] struct{ free []T }
+
+// take returns a list of n. Where there is no room for it, room for so many is made at once, or for n.
+func (r *room[T]) take(n, most int) []T {
+	if len(r.free) < n {
+		r.free = make([]T, max(n, most))
+	}
+	list := r.free[:n:n]
+	r.free = r.free[n:]
+	return list
 }
 
 // names are those that a frame has named, by their places.

@@ -44,6 +44,16 @@ type ManySlices interface {
 	ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, groups []SliceMarks) ([]SliceAnswers, Member, error)
 }
 
+// SlicesNow is what a ManySlices in this process may also offer: answers at once, so that a coordinator asks others only what it does not know yet.
+type SlicesNow interface {
+	ManySlices
+
+	// CheckManyNow does what CheckMany does where that waits for nothing: no page has to be read. present, which is as long as all keys together, is told which are
+	// there, one group behind the other. It returns false where that can't be known at once, and where CheckMany might fail, or any group of it: then what present
+	// has says nothing, and CheckMany is to be asked. Its answers count as those of a member in state Normal.
+	CheckManyNow(spec bigset.SliceSpec, groups []SliceKeys, present []bool) bool
+}
+
 // SliceKeys are keys of one slice, by their hashes.
 type SliceKeys struct {
 	Slice  uint32
@@ -239,6 +249,7 @@ func (m MarksMany) appendTo(e *encoder) error {
 		return err
 	}
 	from := len(e.b)
+	e.growMarks(len(m.Groups), func(i int) int { return len(m.Groups[i].Marks) })
 	e.uvarint(uint64(len(m.Groups)))
 	for i := range m.Groups {
 		if err := e.sliceMarks(&m.Groups[i]); err != nil {
@@ -251,12 +262,22 @@ func (m MarksMany) appendTo(e *encoder) error {
 	return nil
 }
 
+// growMarks makes room for the marks of n slices, each with a layer or two.
+func (e *encoder) growMarks(n int, marks func(i int) int) {
+	size := sumBytes
+	for i := range n {
+		size += 32 + markBytesMin*marks(i)
+	}
+	e.b = slices.Grow(e.b, size)
+}
+
 func (d *decoder) marksMany() MarksMany {
 	m := MarksMany{Spec: d.spec()}
 	if d.rest() > ManyBytesMax {
 		d.failed("marks", ErrFrameTooLarge)
 	}
 	n, left := d.count(manyBytesMin, bloomslice.SlicesMax), ManyKeysMax
+	m.Groups = slices.Grow(m.Groups, n)
 	for len(m.Groups) < n && d.err == nil {
 		m.Groups = append(m.Groups, d.sliceMarks(&left))
 	}
@@ -302,6 +323,7 @@ func (m MarkedMany) appendTo(e *encoder) error {
 	if err := checkMany(len(m), marks); err != nil {
 		return err
 	}
+	e.growMarks(len(m), func(i int) int { return len(m[i].Marks) })
 	e.uvarint(uint64(len(m)))
 	for i := range m {
 		g := &m[i]
@@ -320,7 +342,7 @@ func (m MarkedMany) appendTo(e *encoder) error {
 
 func (d *decoder) markedMany() MarkedMany {
 	n, left := d.count(manyBytesMin, bloomslice.SlicesMax), ManyKeysMax
-	var m MarkedMany
+	m := slices.Grow(MarkedMany(nil), n)
 	for len(m) < n && d.err == nil {
 		g := SliceMarked{Err: d.groupError()}
 		if g.Err == nil {
@@ -339,6 +361,7 @@ func (m AnswersMany) appendTo(e *encoder) error {
 	if err := checkMany(len(m), answers); err != nil {
 		return err
 	}
+	e.b = slices.Grow(e.b, 4*len(m)+answers/8+sumBytes)
 	e.uvarint(uint64(len(m)))
 	for i := range m {
 		if e.groupError(m[i].Err) {
@@ -353,7 +376,7 @@ func (m AnswersMany) appendTo(e *encoder) error {
 
 func (d *decoder) answersMany() AnswersMany {
 	n, left := d.count(manyBytesMin, bloomslice.SlicesMax), ManyKeysMax
-	var m AnswersMany
+	m := slices.Grow(AnswersMany(nil), n)
 	for len(m) < n && d.err == nil {
 		g := SliceAnswers{Err: d.groupError()}
 		if g.Err == nil {

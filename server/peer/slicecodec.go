@@ -186,18 +186,24 @@ func (d *decoder) layers() []bloomslice.Layer {
 	if n == 0 {
 		return nil
 	}
-	all := make([]bloomslice.Layer, 0, n)
-	for len(all) < n && d.err == nil {
+	all := d.layersRoom.take(n, min(layersRoom, d.rest()/layerBytesMin))
+	for i := range all {
 		l := bloomslice.Layer{ID: d.layerID()}
 		l.Shape.Bytes, l.Shape.K = d.uvarint(), uint32(d.upTo(math.MaxUint32))
 		l.Shape.Capacity, l.Count = d.uvarint(), d.uvarint()
 		if err := l.Shape.Validate(); d.err == nil && err != nil {
 			d.failed("layer", err)
 		}
-		all = append(all, l)
+		if d.err != nil {
+			return nil
+		}
+		all[i] = l
 	}
 	return all
 }
+
+// layersRoom is for how many layers, of some slices, there is memory at once.
+const layersRoom = 64
 
 // checkLayersInOrder checks that layers ascend, none twice.
 func checkLayersInOrder(all []bloomslice.Layer) error {
@@ -225,6 +231,9 @@ func (e *encoder) bits(v []bool) error {
 	return nil
 }
 
+// answersRoom is for how many answers, of some slices, there is memory at once.
+const answersRoom = 512
+
 func (d *decoder) bits() []bool {
 	n := int(d.upTo(bigset.MarksMax))
 	packed := d.raw((n + 7) / 8)
@@ -234,7 +243,7 @@ func (d *decoder) bits() []bool {
 	if packed[len(packed)-1]>>((n-1)%8) > 1 {
 		d.fail("answers behind the last")
 	}
-	v := make([]bool, n)
+	v := d.answers.take(n, min(answersRoom, 8*d.rest()))
 	for i := range v {
 		v[i] = packed[i/8]>>(i%8)&1 != 0
 	}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -56,14 +57,17 @@ func (d *decoder) sliceKeys() sliceKeys {
 }
 
 func (e *encoder) hash(h *bloomslice.Hash) {
-	for _, v := range h {
-		e.uint64(v)
+	var b [hashBytes]byte
+	for i, v := range h {
+		binary.BigEndian.PutUint64(b[8*i:], v)
 	}
+	e.b = append(e.b, b[:]...)
 }
 
 func (d *decoder) hash() (h bloomslice.Hash) {
+	b := d.raw(hashBytes)
 	for i := range h {
-		h[i] = d.uint64()
+		h[i] = binary.BigEndian.Uint64(b[8*i:])
 	}
 	return h
 }
@@ -101,6 +105,7 @@ func (d *decoder) marks() Marks {
 // markList writes marks in layers that the frame has.
 func (e *encoder) markList(all []bigset.Mark) {
 	e.uvarint(uint64(len(all)))
+	e.b = slices.Grow(e.b, markBytesMin*len(all)+sumBytes)
 	for i := range all {
 		e.uvarint(uint64(all[i].Layer))
 		e.hash(&all[i].Hash)
@@ -112,12 +117,17 @@ func (d *decoder) markList(most int) []bigset.Mark {
 	if n == 0 {
 		return nil
 	}
-	all := make([]bigset.Mark, 0, n)
-	for len(all) < n && d.err == nil {
-		all = append(all, bigset.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()})
+	all := d.marksRoom.take(n, min(marksRoom, d.rest()/markBytesMin))
+	for i := range all {
+		if all[i] = (bigset.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()}); d.err != nil {
+			return nil
+		}
 	}
 	return all
 }
+
+// marksRoom is for how many marks, of some slices, there is memory at once.
+const marksRoom = 1024
 
 // checkMarks checks that no layer comes twice, and that each mark is of one that comes.
 func checkMarks(m *Marks) error {

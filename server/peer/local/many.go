@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 
 	"bigset"
 	"bigset/bloomslice"
@@ -9,7 +10,7 @@ import (
 	"bigset/server/peer"
 )
 
-var _ peer.ManySlices = (*Replica)(nil)
+var _ peer.SlicesNow = (*Replica)(nil)
 
 // manyChecked returns what is wrong with the sizes of a request about many slices.
 func manyChecked[G any](groups []G, keys func(*G) int) error {
@@ -61,32 +62,50 @@ func (l *Replica) CheckMany(ctx context.Context, spec bigset.SliceSpec, groups [
 	if err := manyChecked(groups, func(g *peer.SliceKeys) int { return len(g.Hashes) }); err != nil {
 		return nil, l.slices(), err
 	}
-	if err := l.wholeSlices(); err != nil {
+	if err := errors.Join(l.wholeSlices(), ctx.Err()); err != nil {
 		return nil, l.slices(), err
 	}
 	n := 0
 	for i := range groups {
 		n += len(groups[i].Hashes)
 	}
-	checks, present := make([]filters.SliceCheck, len(groups)), make([]bool, n)
+	all, present := make([]peer.SliceAnswers, len(groups)), make([]bool, n)
+	known := l.CheckManyNow(spec, groups, present)
+	rest := present
 	for i := range groups {
 		n := len(groups[i].Hashes)
-		checks[i] = filters.SliceCheck{Slice: groups[i].Slice, Hashes: groups[i].Hashes, Present: present[:n:n]}
-		present = present[n:]
+		all[i].Answers, rest = rest[:n:n], rest[n:]
 	}
-	l.store.Filters().CheckSlices(ctx, spec, checks)
-	all := make([]peer.SliceAnswers, len(groups))
-	for i := range checks {
-		if err := checks[i].Err; err != nil {
-			all[i].Err = l.present(err)
-		} else {
-			all[i].Answers = checks[i].Present
-		}
+	if !known {
+		l.checkWaiting(ctx, spec, groups, all)
 	}
 	if err := l.wholeSlices(); err != nil { // what was read may be what a drop of the range has left
 		return nil, l.slices(), err
 	}
 	return all, l.slices(), nil
+}
+
+// checkWaiting checks keys where pages may have to be read. The answers have room for what is found.
+func (l *Replica) checkWaiting(ctx context.Context, spec bigset.SliceSpec, groups []peer.SliceKeys, all []peer.SliceAnswers) {
+	checks := make([]filters.SliceCheck, len(groups))
+	for i := range groups {
+		checks[i] = filters.SliceCheck{Slice: groups[i].Slice, Hashes: groups[i].Hashes, Present: all[i].Answers}
+	}
+	l.store.Filters().CheckSlices(ctx, spec, checks)
+	for i := range checks {
+		if err := checks[i].Err; err != nil {
+			all[i] = peer.SliceAnswers{Err: l.present(err)}
+		}
+	}
+}
+
+// CheckManyNow implements peer.SlicesNow.
+func (l *Replica) CheckManyNow(spec bigset.SliceSpec, groups []peer.SliceKeys, present []bool) bool {
+	if l.wholeSlices() != nil || manyChecked(groups, func(g *peer.SliceKeys) int { return len(g.Hashes) }) != nil {
+		return false
+	}
+	known := l.store.Filters().CheckSlicesNow(spec, len(groups), func(i int) (uint32, []bloomslice.Hash) { return groups[i].Slice, groups[i].Hashes }, present)
+	return known && l.wholeSlices() == nil // what was read may be what a drop of the range has left
 }
 
 // ApplyMarksMany implements peer.ManySlices.

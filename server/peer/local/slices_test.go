@@ -56,6 +56,9 @@ func TestJoiningSlices(t *testing.T) {
 		if refused := errors.Is(err, peer.ErrJoining) && errors.Is(err, peer.ErrUnavailable); refused != (what == "mark" || what == "check") {
 			t.Errorf("%s: %v", what, err)
 		}
+		if l.CheckManyNow(spec, nil, nil) {
+			t.Error("it answers at once")
+		}
 		if m != l.Member() || m.State != peer.Joining {
 			t.Errorf("%s: from %v", what, m)
 		}

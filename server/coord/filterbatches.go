@@ -1,0 +1,254 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"bigset/bloomslice"
+)
+
+// FilterBatches does requests of one kind on one filter, checks or marks. Those that come beside one another it does as one: that takes fewer frames, and a
+// replica does all their keys of a slice together. Its methods may be called by any number of goroutines.
+//
+// A request begins at once while fewer than half as many batches as there are processors are under way, or none. Else it waits until one of them ends, and then all that wait are
+// a batch. So a request without others beside it waits for nobody, and a batch has only requests that came before it began: its answers are as good for them as answers of
+// their own.
+//
+// A batch reads pages from disk one after the other, and waits for a replica that hangs; requests that are done one by one do so side by side. So when a batch is slow, the requests that
+// wait begin by themselves, and so do all others for some time.
+type FilterBatches struct {
+	c      *Coordinator
+	filter Filter
+	marks  bool
+	do     func(context.Context, FilterKeys) ([]bool, error)
+	most   int // batches under way
+
+	mu      sync.Mutex
+	going   int             // batches under way
+	waiting []*batchRequest // oldest first
+	apart   time.Time       // until then requests are done by themselves
+	factor  time.Duration   // how many times as long as a slow batch has taken: more with each that is slow again
+}
+
+const (
+	batchKeysMax = 4096 // of a batch of several requests
+	factorMax    = 64
+)
+
+// batchSlow is how long a batch of so many keys may take. One request by itself may take what a replica that hangs takes until another is asked.
+func batchSlow(keys int, alone bool) time.Duration {
+	if alone {
+		return 100 * time.Millisecond
+	}
+	return 10*time.Millisecond + time.Duration(keys)*50*time.Microsecond
+}
+
+// CheckBatches returns what does checks of a filter.
+func (c *Coordinator) CheckBatches(f Filter) *FilterBatches { return c.newBatches(f, c.CheckFilter) }
+
+// MarkBatches returns what marks keys of a filter.
+func (c *Coordinator) MarkBatches(f Filter) *FilterBatches {
+	b := c.newBatches(f, c.MarkFilter)
+	b.marks = true
+	return b
+}
+
+func (c *Coordinator) newBatches(f Filter, do func(context.Context, FilterKeys) ([]bool, error)) *FilterBatches {
+	b := &FilterBatches{c: c, filter: f, do: do, most: 1}
+	if c.run == (Goroutines{}) { // another Runner does the same on every machine
+		b.most = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	return b
+}
+
+// batchRequest is a request that waits for others.
+type batchRequest struct {
+	hashes []bloomslice.Hash
+	over   Signal
+
+	// Guarded by mu until over is set, or done.
+	answers []bool
+	err     error
+	done    bool
+}
+
+// Do does what CheckFilter or MarkFilter do, with the quorum that the coordinator was made with. It does not keep the keys.
+func (b *FilterBatches) Do(ctx context.Context, keys [][]byte) ([]bool, error) {
+	b.mu.Lock()
+	switch {
+	case len(keys) > batchKeysMax || b.c.run.Now().Before(b.apart):
+		b.mu.Unlock()
+		return b.do(ctx, FilterKeys{Filter: b.filter, Keys: keys})
+	case b.going < b.most:
+		b.going++
+		b.mu.Unlock()
+		return b.timed(ctx, FilterKeys{Filter: b.filter, Keys: keys}, true)
+	}
+	b.mu.Unlock()
+	r := &batchRequest{hashes: make([]bloomslice.Hash, len(keys)), over: b.c.run.NewSignal()}
+	for i, key := range keys {
+		r.hashes[i] = bloomslice.Sum(key)
+	}
+	b.join(r)
+	if err := r.over.Wait(ctx); err != nil {
+		b.leave(r, err)
+	}
+	return r.answers, r.err
+}
+
+// timed does one of the batches that are under way, and begins the next one behind it.
+func (b *FilterBatches) timed(ctx context.Context, r FilterKeys, alone bool) ([]bool, error) {
+	began := b.c.run.Now()
+	slow := batchSlow(r.count(), alone)
+	stop := b.c.run.After(slow, func() { b.slow(b.c.opt.Timeout) })
+	answers, err := b.do(ctx, r)
+	stop()
+	took := b.c.run.Now().Sub(began)
+	b.mu.Lock()
+	switch {
+	case took >= slow:
+		b.factor = min(max(1, 2*b.factor), factorMax)
+	case !alone:
+		b.factor = 0
+	}
+	factor := b.factor
+	b.mu.Unlock()
+	if took >= slow {
+		b.slow(factor * took)
+	}
+	b.next()
+	return answers, err
+}
+
+// slow has all requests that wait, and those that come within some time, done by themselves.
+func (b *FilterBatches) slow(d time.Duration) {
+	b.mu.Lock()
+	b.apart = b.c.run.Now().Add(d)
+	list := b.waiting
+	b.waiting = nil
+	b.mu.Unlock()
+	for _, r := range list {
+		b.c.run.Go(func() { b.alone(r) })
+	}
+}
+
+// alone does a request that has waited by itself.
+func (b *FilterBatches) alone(r *batchRequest) {
+	answers, err := b.do(b.c.life, FilterKeys{Filter: b.filter, hashes: r.hashes})
+	b.answer(r, answers, err)
+}
+
+// answer gives a request what it has come to, unless nobody waits for it any more.
+func (b *FilterBatches) answer(r *batchRequest, answers []bool, err error) {
+	b.mu.Lock()
+	if !r.done {
+		r.answers, r.err, r.done = answers, err, true
+	}
+	b.mu.Unlock()
+	r.over.Set()
+}
+
+// join adds a request to those that wait, or begins it where batches are slow, or fewer are under way by now.
+func (b *FilterBatches) join(r *batchRequest) {
+	b.mu.Lock()
+	if b.c.run.Now().Before(b.apart) {
+		b.mu.Unlock()
+		b.c.run.Go(func() { b.alone(r) })
+		return
+	}
+	b.waiting = append(b.waiting, r)
+	begin := b.going < b.most
+	if begin {
+		b.going++
+	}
+	b.mu.Unlock()
+	if begin {
+		b.next()
+	}
+}
+
+// next ends one of the batches under way, and begins one with requests that wait, if there are any.
+func (b *FilterBatches) next() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, keys := 0, 0
+	for n < len(b.waiting) && (n == 0 || keys+len(b.waiting[n].hashes) <= batchKeysMax) {
+		keys += len(b.waiting[n].hashes)
+		n++
+	}
+	if n == 0 {
+		b.going--
+		return
+	}
+	list := slices.Clone(b.waiting[:n])
+	b.waiting = append(b.waiting[:0], b.waiting[n:]...)
+	clear(b.waiting[len(b.waiting):cap(b.waiting)])
+	b.c.run.Go(func() { b.batch(list, keys) })
+}
+
+// batch does requests as one.
+func (b *FilterBatches) batch(list []*batchRequest, keys int) {
+	hashes := list[0].hashes
+	if len(list) > 1 {
+		hashes = make([]bloomslice.Hash, 0, keys)
+		for _, r := range list {
+			hashes = append(hashes, r.hashes...)
+		}
+	}
+	answers, err := b.timed(b.c.life, FilterKeys{Filter: b.filter, hashes: hashes}, len(list) == 1)
+	from := 0
+	for _, r := range list {
+		to := from + len(r.hashes)
+		var part []bool
+		if answers != nil {
+			part = answers[from:to:to]
+		}
+		b.answer(r, part, cutError(err, from, to))
+		from = to
+	}
+}
+
+// cutError returns what the error of a batch says of the request with some of its keys. Where some keys of the batch may be marked, those of the request that have no answer
+// may be.
+func cutError(err error, from, to int) error {
+	var f *FilterError
+	if !errors.As(err, &f) {
+		return err
+	}
+	first, _ := slices.BinarySearch(f.Keys, from)
+	last, _ := slices.BinarySearch(f.Keys, to)
+	if first == last {
+		return nil
+	}
+	part := *f
+	part.Of, part.Keys = to-from, slices.Clone(f.Keys[first:last])
+	for i := range part.Keys {
+		part.Keys[i] -= from
+	}
+	if f.Unknown > 0 {
+		part.Unknown = len(part.Keys)
+	}
+	return &part
+}
+
+// leave ends a request for which nobody waits any more. One that no batch has begun with has not happened.
+func (b *FilterBatches) leave(r *batchRequest, cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.done = true
+	q := b.c.opt.Quorum
+	if at := slices.Index(b.waiting, r); at >= 0 {
+		b.waiting = slices.Delete(b.waiting, at, at+1)
+	} else if b.marks {
+		r.err = &UnknownError{Set: b.filter.Name, W: q.W, Unanswered: q.N, Err: cause}
+		return
+	}
+	r.err = &QuorumError{Set: b.filter.Name, Of: q.W, Err: cause}
+}
