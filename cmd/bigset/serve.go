@@ -25,6 +25,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"max-filter-bytes", "max_filter_bytes", "most `bytes` of the bits of one filter; 0 is no limit (default 8 GiB)"},
 	{"max-total-bytes", "max_total_bytes", "most `bytes` of the bits of all filters; 0 is no limit (default 128 GiB)"},
 	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
+	{"resp", "resp", "`HOST:PORT` for clients of redis, which work on sets and filters (default: none)"},
 	{"listen", "listen", "`HOST:PORT` for nodes and clients of sets (default: that of --node among --peers; without --peers none)"},
 	{"node", "node", "`ID` of this node (default: that of its certificate)"},
 	{"peers", "peers", "all nodes of the cluster, this one too, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
@@ -72,6 +73,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
 	f.Bool("insecure", false, "let the port for nodes and clients go without TLS, on this machine alone")
+	f.Bool("insecure-clients", false, "let clients of redis reach the node from other machines, though there is neither TLS nor a password")
 	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")
@@ -81,6 +83,7 @@ by a link, takes bloomd's own flags and defaults.`,
 			path = os.Getenv("BIGSET_CONFIG")
 		}
 		c := server.Defaults()
+		c.Version = readBuild().Version
 		ignored, err := c.Load(path, os.Getenv)
 		if err != nil {
 			return err
@@ -124,6 +127,9 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 	}
 	if f.Changed("insecure") {
 		c.Peers.Insecure = f.Lookup("insecure").Value.String() == "true"
+	}
+	if f.Changed("insecure-clients") {
+		c.InsecureClients = f.Lookup("insecure-clients").Value.String() == "true"
 	}
 	if f.Changed("pprof") {
 		c.Pprof = f.Lookup("pprof").Value.String() == "true"
