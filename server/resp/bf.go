@@ -84,7 +84,7 @@ func (c *conn) create(ctx context.Context, key []byte, o door.FilterCreate) (cre
 	case err != nil:
 		return false, err
 	case is:
-		return false, wrongType
+		return false, errKind
 	}
 	return c.s.filters.Create(ctx, key, o)
 }
@@ -119,7 +119,7 @@ func (c *conn) bfReserve(ctx context.Context, args [][]byte) {
 	}
 }
 
-// forFilter returns the filter of a key, nil where there is none, and why the key can't be one: wrongType where it is a set.
+// forFilter returns the filter of a key, nil where there is none, and why the key can't be one: errKind where it is a set.
 func (c *conn) forFilter(ctx context.Context, key []byte) (door.Filter, error) {
 	f, err := c.filterOf(ctx, key)
 	if f != nil || err != nil {
@@ -131,7 +131,7 @@ func (c *conn) forFilter(ctx context.Context, key []byte) (door.Filter, error) {
 	c.Settle()
 	is, err := c.isSet(ctx, key)
 	if err == nil && is {
-		err = wrongType
+		err = errKind
 	}
 	return nil, err
 }

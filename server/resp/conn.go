@@ -48,24 +48,35 @@ func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int)
 		}
 		request := buf[used:]
 		used += c.parser.at
-		for _, at := range c.parser.spans {
-			c.args = append(c.args, request[at.begin:at.end:at.end])
-		}
-		c.parser.reset()
-		if len(c.args) > 0 {
-			c.execute(ctx)
-		}
-		c.forget()
+		c.take(ctx, request)
 	}
 	c.finishGroup(ctx) // its elements are in the buffer
 	return used
 }
 
-// forget lets go of the arguments.
-func (c *conn) forget() {
+// argumentBytes is what an argument takes in memory beside its bytes.
+const argumentBytes = 24
+
+// take executes the request that was parsed. The memory for many arguments counts: their bytes may be few.
+func (c *conn) take(ctx context.Context, request []byte) {
+	many := len(c.parser.spans) > argumentsKept
+	if many && !c.Take(argumentBytes*len(c.parser.spans)) {
+		c.finishGroup(ctx)
+		c.fail(errNoRoom)
+		c.parser.reset()
+		return
+	}
+	for _, at := range c.parser.spans {
+		c.args = append(c.args, request[at.begin:at.end:at.end])
+	}
+	c.parser.reset()
+	if len(c.args) > 0 {
+		c.execute(ctx)
+	}
 	clear(c.args)
-	if c.args = c.args[:0]; cap(c.args) > argumentsKept {
+	if c.args = c.args[:0]; many {
 		c.args = nil
+		c.Give()
 	}
 }
 
@@ -188,8 +199,8 @@ func (c *conn) failed(command string, key []byte, err error) {
 	c.fail(text)
 }
 
-// wrongType is the error of a command that meets a filter where it wants a set, or the other way round.
-var wrongType = errors.New(errWrongType)
+// errKind is the error of a command that meets a filter where it wants a set, or the other way round.
+var errKind = errors.New(errWrongType)
 
 // refusal is an error that is answered as it is.
 type refusal string
@@ -203,7 +214,7 @@ func answerOf(err error) (text string, fault bool) {
 	switch {
 	case errors.As(err, &r):
 		return string(r), false
-	case errors.Is(err, wrongType):
+	case errors.Is(err, errKind):
 		return errWrongType, false
 	case errors.Is(err, door.ErrUnknown):
 		return "UNKNOWN " + plain(err), true

@@ -62,14 +62,14 @@ func (c *conn) filterOf(ctx context.Context, key []byte) (door.Filter, error) {
 	return f, err
 }
 
-// forSet returns why a key can't be asked about as a set: wrongType where it is a filter.
+// forSet returns why a key can't be asked about as a set: errKind where it is a filter.
 func (c *conn) forSet(ctx context.Context, key []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	f, err := c.filterOf(ctx, key)
 	if err == nil && f != nil {
-		return wrongType
+		return errKind
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"bigset/server/door"
 )
@@ -132,76 +133,64 @@ func (c *conn) checkSets(ctx context.Context, keys [][]byte) error {
 	return nil
 }
 
-// others returns sets to hold the elements of a driver against: by look-up where they are much larger.
-func (c *conn) others(ctx context.Context, driver []byte, keys [][]byte) ([]other, error) {
-	list := make([]other, len(keys))
-	small, err := c.size(ctx, driver)
-	if err != nil {
-		return nil, err
+// sizes returns about how many elements sets have. Of one it does not matter.
+func (c *conn) sizes(ctx context.Context, keys [][]byte) ([]uint64, error) {
+	list := make([]uint64, len(keys))
+	if len(keys) == 1 {
+		return list, nil
 	}
 	for i, key := range keys {
-		n, err := c.size(ctx, key)
-		if err != nil {
+		s, err := c.s.sets.Stats(ctx, nameOf(key), 0)
+		if err != nil && !isUnheard(err) {
 			return nil, err
 		}
-		list[i].key = key
-		if n/lookUpsLess <= small {
-			list[i].stream = &stream{c: c, name: nameOf(key)}
-		}
+		list[i] = s.Live
 	}
 	return list, nil
-}
-
-// size returns about how many elements a set has.
-func (c *conn) size(ctx context.Context, key []byte) (uint64, error) {
-	s, err := c.s.sets.Stats(ctx, nameOf(key), 0)
-	if isUnheard(err) {
-		return 0, nil
-	}
-	return s.Live, err
 }
 
 // inter yields what all sets contain, in order. Keys are checked.
 func (c *conn) inter(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		keys, err := c.smallestFirst(ctx, keys)
+		sizes, err := c.sizes(ctx, keys)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		c.held(ctx, keys[0], keys[1:], true, yield)
-	}
-}
-
-// smallestFirst returns keys in another order.
-func (c *conn) smallestFirst(ctx context.Context, keys [][]byte) ([][]byte, error) {
-	least, at := uint64(0), 0
-	for i, key := range keys {
-		n, err := c.size(ctx, key)
-		if err != nil {
-			return nil, err
+		keys, least := slices.Clone(keys), 0
+		for i, n := range sizes {
+			if n < sizes[least] {
+				least = i
+			}
 		}
-		if i == 0 || n < least {
-			least, at = n, i
-		}
+		keys[0], keys[least] = keys[least], keys[0] // the smallest drives
+		sizes[0], sizes[least] = sizes[least], sizes[0]
+		c.held(ctx, keys, sizes, true, yield)
 	}
-	out := append([][]byte{keys[at]}, keys[:at]...)
-	return append(out, keys[at+1:]...), nil
 }
 
 // diff yields what the first set contains and no other, in order. Keys are checked.
 func (c *conn) diff(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) { c.held(ctx, keys[0], keys[1:], false, yield) }
+	return func(yield func([]byte, error) bool) {
+		sizes, err := c.sizes(ctx, keys)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		c.held(ctx, keys, sizes, false, yield)
+	}
 }
 
-// held yields the elements of a driver that all other sets contain, or, with want false, that none does.
-func (c *conn) held(ctx context.Context, driver []byte, keys [][]byte, want bool, yield func([]byte, error) bool) {
-	others, err := c.others(ctx, driver, keys)
-	if err != nil {
-		yield(nil, err)
-		return
+// held yields the elements of the first set that all others contain, or, with want false, that none does. They are looked up in sets that are much larger.
+func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want bool, yield func([]byte, error) bool) {
+	others := make([]other, len(keys)-1)
+	for i := range others {
+		others[i].key = keys[i+1]
+		if sizes[i+1]/lookUpsLess <= sizes[0] {
+			others[i].stream = &stream{c: c, name: nameOf(keys[i+1])}
+		}
 	}
-	s := &stream{c: c, name: nameOf(driver)}
+	s := &stream{c: c, name: nameOf(keys[0])}
 	var left [][]byte
 	var yes []bool
 	for {

@@ -1,5 +1,7 @@
 package resp
 
+import "bytes"
+
 // Limits of a request, as redis has them; argumentsMax is that of redis before 7.
 const (
 	argumentsMax  = 1 << 20
@@ -19,7 +21,7 @@ const (
 )
 
 // span is where an argument is in a request.
-type span struct{ begin, end int }
+type span struct{ begin, end uint32 }
 
 // parser reads requests. It keeps what it has read of one whose end has not come, so that no byte is looked at twice.
 type parser struct {
@@ -82,7 +84,7 @@ func (p *parser) parse(buf []byte) (whole bool, fault string) {
 		if len(buf)-p.at < p.size+2 {
 			return false, ""
 		}
-		p.spans = append(p.spans, span{p.at, p.at + p.size})
+		p.spans = append(p.spans, span{uint32(p.at), uint32(p.at + p.size)})
 		p.at, p.size, p.left = p.at+p.size+2, -1, p.left-1
 	}
 	return true, ""
@@ -92,12 +94,11 @@ func (p *parser) parse(buf []byte) (whole bool, fault string) {
 // too long for one.
 func lineAt(buf []byte, at int) (line []byte, ok, long bool) {
 	rest := buf[at:]
-	for i, b := range rest[:min(len(rest), lineBytesMax+1)] {
-		if b == '\r' {
-			return rest[:i], i+1 < len(rest), false
-		}
+	i := bytes.IndexByte(rest[:min(len(rest), lineBytesMax+1)], '\r')
+	if i < 0 {
+		return nil, false, len(rest) > lineBytesMax
 	}
-	return nil, false, len(rest) > lineBytesMax
+	return rest[:i], i+1 < len(rest), false
 }
 
 // number reads a number as redis does: nothing but digits, with a sign at most, and no zero before others.
@@ -127,13 +128,7 @@ func number(s []byte) (n int64, ok bool) {
 
 // inline reads a line of words.
 func (p *parser) inline(buf []byte) (whole bool, fault string) {
-	end := -1
-	for i, b := range buf[:min(len(buf), lineBytesMax+1)] {
-		if b == '\n' {
-			end = i
-			break
-		}
-	}
+	end := bytes.IndexByte(buf[:min(len(buf), lineBytesMax+1)], '\n')
 	if end < 0 {
 		if len(buf) > lineBytesMax {
 			return false, faultInline
@@ -201,7 +196,7 @@ func splitWords(dst []span, line []byte) ([]span, bool) {
 			line[out] = b
 			out++
 		}
-		dst = append(dst, span{begin, out})
+		dst = append(dst, span{uint32(begin), uint32(out)})
 	}
 }
 

@@ -23,7 +23,7 @@ func parsed(text []byte, piece int) string {
 				break
 			}
 			for _, at := range p.spans {
-				fmt.Fprintf(&out, "%q ", buf[used+at.begin:used+at.end])
+				fmt.Fprintf(&out, "%q ", buf[used:][at.begin:at.end])
 			}
 			out.WriteString("| ")
 			used += p.at
