@@ -51,15 +51,18 @@ func (a *app) serve() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve bloom filters to clients of bloomd",
+		Short: "Serve bloom filters to clients of bloomd, and sets to clients of redis",
 		Long: `Serve the bloom filters of the data folder by bloomd's protocol, until SIGTERM or SIGINT. Then clients are answered what they
 have asked, filters are flushed, the store is closed, and the status is 0. SIGHUP does nothing.
+
+With --resp it also serves sets and filters to clients of redis, such as redis-cli.
 
 --config takes bloomd's INI file: all its keys, with its defaults, but that the folder is ./bigset-data, the address 127.0.0.1:8673
 and the log level INFO where nothing says otherwise. Flags count before the environment (BIGSET_ and the key, for instance
 BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file), that before the file. A program that is called bloomd,
 by a link, takes bloomd's own flags and defaults.`,
 		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680 --health 127.0.0.1:8681 --backup-dir /backup
+  bigset serve --resp 127.0.0.1:6379
   bigset serve --config /etc/bloomd.conf --check-config
   curl -X POST 'http://127.0.0.1:8680/backup?name=monday'`,
 		Args: takes(0, 0),
