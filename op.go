@@ -69,6 +69,18 @@ type Result struct {
 	Removed int
 }
 
+// Changed reports whether operation i changed what the set contains, as far as the replica knew that did it: an add whose element was absent, a
+// remove whose element was present. It is so for operations of policy coordinator without a context; one with a context is judged by that alone.
+// In a batch every operation sees those before it.
+func (r *Result) Changed(i int) bool {
+	dot := r.Dots[i]
+	if dot == (clock.Dot{}) {
+		return false
+	}
+	it := &r.Delta.Items[dot.Counter-r.Delta.First]
+	return it.Kind == keyscheme.OpRemove || len(it.Context) == 0 && it.Wide.Empty()
+}
+
 // CheckOps returns what is wrong with operations on a set, in one atomic batch: ErrLimit, ErrRequest or ErrContext.
 func CheckOps(name []byte, ops []Op) error {
 	if err := CheckName(name); err != nil {

@@ -117,7 +117,7 @@ func TestSets(t *testing.T) {
 		t.Errorf("stats by more replicas than there are: %v", err)
 	}
 	var names []string
-	for n, err := range c.Names(ctx, false) {
+	for n, err := range c.Names(ctx, false, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

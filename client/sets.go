@@ -313,11 +313,12 @@ func (c *Client) Page(ctx context.Context, r Read) (p Page, err error) {
 	return p, nil
 }
 
-// Names lists sets: those with elements or, with all, also those that are empty. A name is good until the next.
-func (c *Client) Names(ctx context.Context, all bool) iter.Seq2[Name, error] {
+// Names lists sets: those with elements or, with all, also those that are empty; with after, those that follow that name in the list. A name is good until
+// the next.
+func (c *Client) Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error] {
 	return func(yield func(Name, error) bool) {
 		stopped := false
-		err := c.stream(ctx, api.VerbNames, api.AppendAll(nil, all), func(b []byte) (bool, error) {
+		err := c.stream(ctx, api.VerbNames, api.AppendAll(nil, all, after), func(b []byte) (bool, error) {
 			names, err := api.DecodeNames(b)
 			if err != nil {
 				return false, err

@@ -109,6 +109,7 @@ func (p *pair) tell(set string) {
 func (p *pair) write(t rapid.TB, set string, ops []bigset.Op, o bigset.WriteOptions) bigset.Result {
 	t.Helper()
 	p.absorb(t, set)
+	changes := p.model.Set(set).Changes(ops, o.Policy)
 	got, err := p.store.Write(bg, []byte(set), ops, o)
 	want, wantErr := p.model.Set(set).Coordinate([]byte(set), p.store.ActorOf([]byte(set)), ops, o.Policy)
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
@@ -122,6 +123,11 @@ func (p *pair) write(t rapid.TB, set string, ops []bigset.Op, o bigset.WriteOpti
 	}
 	if got.Removed != want.Removed || !slices.Equal(got.Dots, want.Dots) {
 		t.Fatalf("%s: removed %d, dots %v, want %d, %v", p.label, got.Removed, got.Dots, want.Removed, want.Dots)
+	}
+	for i, want := range changes {
+		if got.Changed(i) != want {
+			t.Fatalf("%s: operation %d of %d changed something: %v, want %v", p.label, i, len(ops), got.Changed(i), want)
+		}
 	}
 	if !got.Delta.Empty() {
 		p.model.Wrote(got.Delta)

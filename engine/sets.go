@@ -24,10 +24,19 @@ type SetInfo struct {
 // Sets lists the sets of which this store has ever heard, in the order of their slots (a hash of the name). Those without
 // a live dot, dropped or emptied, come only with all: they keep their clock for ever, so that nothing comes back.
 func (s *Store) Sets(ctx context.Context, all bool) iter.Seq2[SetInfo, error] {
+	return s.SetsAfter(ctx, all, nil)
+}
+
+// SetsAfter is Sets from behind a name on, which need not be that of a set. An empty one is the beginning.
+func (s *Store) SetsAfter(ctx context.Context, all bool, name []byte) iter.Seq2[SetInfo, error] {
+	b := keyscheme.SlotRange(0, keyscheme.SlotMax)
+	if len(name) > 0 {
+		b.Lower = keyscheme.NewPrefix(name).AppendEnd(nil)
+	}
 	return func(yield func(SetInfo, error) bool) {
 		stopped := false
-		err := s.eachSet(ctx, func(info SetInfo) bool {
-			stopped = (all || info.Live > 0) && !yield(info, nil)
+		err := s.eachRecordIn(ctx, b, func(r setRecord) bool {
+			stopped = (all || r.Live > 0) && !yield(r.SetInfo, nil)
 			return !stopped
 		})
 		if err != nil && !stopped {

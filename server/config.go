@@ -63,6 +63,10 @@ type Config struct {
 	MaxLine        int           // bytes of one line
 	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
 
+	Resp            string // address for clients of redis; empty is none
+	InsecureClients bool   // whether Resp may be reached from elsewhere, though there is neither TLS nor a password
+	Version         string // of the program, for those clients
+
 	// Peers is the port for nodes and clients, and the cluster.
 	Peers Peers
 
@@ -251,7 +255,16 @@ func (c *Config) Validate() error {
 	if c.InMemory && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
 	}
-	return errors.Join(c.Peers.check(), c.checkBackupDir())
+	return errors.Join(c.Peers.check(), c.checkResp(), c.checkBackupDir())
+}
+
+// checkResp returns an ErrConfig where anybody could change sets, and nobody has said that this is meant.
+func (c *Config) checkResp() error {
+	if c.Resp == "" || c.InsecureClients || isLoopback(c.Resp) {
+		return nil
+	}
+	return fmt.Errorf("%w: --resp %s can be reached from elsewhere, without TLS and without a password: give 127.0.0.1, or --insecure-clients in a network where all may read and change everything",
+		ErrConfig, c.Resp)
 }
 
 // filterLimits returns engine.Options.FilterLimits.

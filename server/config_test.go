@@ -113,6 +113,8 @@ admin_hosts = a b.example.org
 health = 127.0.0.1:6
 pprof = 1
 backup_dir = /backups
+resp = 127.0.0.1:8
+insecure_clients = 1
 listen = 127.0.0.1:7
 node = a
 peers = a=127.0.0.1:7
@@ -177,6 +179,8 @@ admin_hosts =
 health =
 pprof = 0
 backup_dir =
+resp =
+insecure_clients = 0
 listen =
 node =
 peers =

@@ -12,6 +12,7 @@ import (
 
 	"bigset/engine"
 	"bigset/server/bloomd"
+	"bigset/server/resp"
 )
 
 // WriteMetrics writes figures in Prometheus' text format, version 0.0.4, their names behind bigset_.
@@ -114,6 +115,24 @@ func bloomdMetrics(m bloomd.Metrics) []engine.Metric {
 		c := counter("commands", "requests by command", m.Commands[name])
 		c.Label, c.Of = "command", name
 		list = append(list, c)
+	}
+	return list
+}
+
+// respMetrics are the figures of the protocol of redis.
+func respMetrics(m resp.Metrics) []engine.Metric {
+	list := []engine.Metric{
+		counter("resp_errors", "answers of the protocol of redis that were errors", m.Errors),
+		counter("resp_failures", "of them those that said that the node failed, or could not know", m.Failures),
+		counter("resp_elements", "elements and keys that the protocol of redis was asked to add, remove or look up", m.Elements),
+		gauge("resp_cursors", "positions of SSCAN and SCAN that are kept", m.Cursors),
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Commands)) {
+		if n := m.Commands[name]; n > 0 {
+			c := counter("resp_commands", "requests by the protocol of redis, by command", n)
+			c.Label, c.Of = "command", name
+			list = append(list, c)
+		}
 	}
 	return list
 }

@@ -16,9 +16,11 @@ import (
 
 	"bigset"
 	"bigset/engine"
+	"bigset/server/alone"
 	"bigset/server/bloomd"
 	"bigset/server/cluster"
 	"bigset/server/door"
+	"bigset/server/resp"
 )
 
 // ErrListen is what errors about an address are that can't be listened on.
@@ -83,6 +85,9 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 		n.doors = doors{forBloomd, forPeers}
 	default:
 		n.doors = doors{forBloomd}
+	}
+	if c.Resp != "" {
+		n.doors = append(n.doors, &nodeDoor{name: "resp", what: "the protocol of redis", address: c.Resp, flag: "--resp", open: n.newResp, after: forBloomd.after})
 	}
 	n.doors = append(n.doors, more...)
 	n.ended = make(chan error, len(n.doors)+2)
@@ -178,6 +183,22 @@ func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func()
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return srv, func() []engine.Metric { return bloomdMetrics(srv.Metrics()) }, nil
+}
+
+// newResp makes the door for the protocol of redis.
+func (n *Node) newResp(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
+	c := &n.config
+	sets := door.Backend(alone.New(s))
+	if n.member != nil {
+		sets = n.member.Backend()
+	}
+	o := resp.Options{Version: c.Version, Node: c.Peers.Node,
+		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, resp.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
+	srv, err := resp.New(sets, n.servedFilters(s), o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return srv, func() []engine.Metric { return respMetrics(srv.Metrics()) }, nil
 }
 
 // servedFilters returns the filters that doors serve: those of the cluster, or of the store.

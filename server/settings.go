@@ -70,6 +70,8 @@ var settings = []setting{
 	address("health", "127.0.0.1:8681", func(c *Config) *string { return &c.Health }),
 	flag("pprof", func(c *Config) *bool { return &c.Pprof }),
 	text("backup_dir", setBackupDir, func(c *Config) string { return c.BackupDir }),
+	address("resp", "127.0.0.1:6379", func(c *Config) *string { return &c.Resp }),
+	flag("insecure_clients", func(c *Config) *bool { return &c.InsecureClients }),
 	address("listen", "127.0.0.1:8690", func(c *Config) *string { return &c.Peers.Listen }),
 	plainText("node", func(c *Config) *string { return &c.Peers.Node }),
 	plainText("peers", func(c *Config) *string { return &c.Peers.Peers }),

@@ -77,7 +77,7 @@ func (a *app) completeAway(ctx context.Context, begun string) (names []string) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
-	for s, err := range c.Names(ctx, false) {
+	for s, err := range c.Names(ctx, false, nil) {
 		if err != nil || len(names) == namesMax {
 			break
 		}

@@ -25,6 +25,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"max-filter-bytes", "max_filter_bytes", "most `bytes` of the bits of one filter; 0 is no limit (default 8 GiB)"},
 	{"max-total-bytes", "max_total_bytes", "most `bytes` of the bits of all filters; 0 is no limit (default 128 GiB)"},
 	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
+	{"resp", "resp", "`HOST:PORT` for clients of redis, which work on sets and filters (default: none)"},
 	{"listen", "listen", "`HOST:PORT` for nodes and clients of sets (default: that of --node among --peers; without --peers none)"},
 	{"node", "node", "`ID` of this node (default: that of its certificate)"},
 	{"peers", "peers", "all nodes of the cluster, this one too, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
@@ -50,15 +51,18 @@ func (a *app) serve() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve bloom filters to clients of bloomd",
+		Short: "Serve bloom filters to clients of bloomd, and sets to clients of redis",
 		Long: `Serve the bloom filters of the data folder by bloomd's protocol, until SIGTERM or SIGINT. Then clients are answered what they
 have asked, filters are flushed, the store is closed, and the status is 0. SIGHUP does nothing.
+
+With --resp it also serves sets and filters to clients of redis, such as redis-cli.
 
 --config takes bloomd's INI file: all its keys, with its defaults, but that the folder is ./bigset-data, the address 127.0.0.1:8673
 and the log level INFO where nothing says otherwise. Flags count before the environment (BIGSET_ and the key, for instance
 BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file), that before the file. A program that is called bloomd,
 by a link, takes bloomd's own flags and defaults.`,
 		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680 --health 127.0.0.1:8681 --backup-dir /backup
+  bigset serve --resp 127.0.0.1:6379
   bigset serve --config /etc/bloomd.conf --check-config
   curl -X POST 'http://127.0.0.1:8680/backup?name=monday'`,
 		Args: takes(0, 0),
@@ -72,6 +76,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
 	f.Bool("insecure", false, "let the port for nodes and clients go without TLS, on this machine alone")
+	f.Bool("insecure-clients", false, "let clients of redis reach the node from other machines, though there is neither TLS nor a password")
 	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")
@@ -81,6 +86,7 @@ by a link, takes bloomd's own flags and defaults.`,
 			path = os.Getenv("BIGSET_CONFIG")
 		}
 		c := server.Defaults()
+		c.Version = readBuild().Version
 		ignored, err := c.Load(path, os.Getenv)
 		if err != nil {
 			return err
@@ -124,6 +130,9 @@ func serveFlagsTo(c *server.Config, cmd *cobra.Command, address string) error {
 	}
 	if f.Changed("insecure") {
 		c.Peers.Insecure = f.Lookup("insecure").Value.String() == "true"
+	}
+	if f.Changed("insecure-clients") {
+		c.InsecureClients = f.Lookup("insecure-clients").Value.String() == "true"
 	}
 	if f.Changed("pprof") {
 		c.Pprof = f.Lookup("pprof").Value.String() == "true"

@@ -385,7 +385,7 @@ func (a *app) countAway(ctx context.Context, set, prefix []byte) error {
 // namesAway is names at a running node.
 func (a *app) namesAway(ctx context.Context, n notation, all bool) error {
 	return a.ask(func(to *client.Client) error {
-		for s, err := range to.Names(ctx, all) {
+		for s, err := range to.Names(ctx, all, nil) {
 			if err != nil {
 				return err
 			}

@@ -222,6 +222,29 @@ func (m *Set) Last(a clock.Actor) (n uint64) {
 	return n
 }
 
+// Changes returns, for operations of policy coordinator without contexts, which of them change what the set contains: adds of what is absent, removes of what
+// is present, each after those before it. For others it is nil.
+func (m *Set) Changes(ops []bigset.Op, policy bigset.Policy) []bool {
+	if policy != bigset.PolicyCoordinator || slices.ContainsFunc(ops, func(op bigset.Op) bool { return op.Context.Given }) {
+		return nil
+	}
+	changes, present := make([]bool, len(ops)), map[string]bool{}
+	for _, op := range ops {
+		present[string(op.Element)] = false
+	}
+	for d, e := range m.Keys {
+		if _, asked := present[e]; asked && !m.Dead.Has(d) && !m.superseded(d, e) {
+			present[e] = true
+		}
+	}
+	for i, op := range ops {
+		adds := op.Kind == keyscheme.OpAdd
+		changes[i] = present[string(op.Element)] != adds
+		present[string(op.Element)] = adds
+	}
+	return changes
+}
+
 // Coordinate does operations as a store that mints dots under actor must, and returns what it must answer. With an error
 // nothing has changed.
 func (m *Set) Coordinate(name []byte, actor clock.Actor, ops []bigset.Op, policy bigset.Policy) (bigset.Result, error) {

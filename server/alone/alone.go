@@ -51,6 +51,9 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		return door.Written{}, failure(err, durability)
 	}
 	out := door.Written{Removed: r.Removed, Acked: 1, Durable: durable(durability)}
+	if w.Changes {
+		out.Changed = door.ChangesOf(&r)
+	}
 	if !w.Contexts {
 		return out, nil
 	}
@@ -122,7 +125,9 @@ func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, e
 	seal := b.sealer(s.Set)
 	out := make([]door.Presence, len(found))
 	for i, c := range found {
-		out[i].Present = c.Present()
+		if out[i].Present = c.Present(); s.Bare {
+			continue
+		}
 		if out[i].Context, err = seal.Narrow(s.Elements[i], c.Dots); err != nil {
 			return nil, err
 		}
@@ -199,6 +204,9 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 	if err != nil {
 		return door.Count{}, failure(err, 0)
 	}
+	if r.Bare {
+		return door.Count{Elements: c.Elements}, nil
+	}
 	token, err := b.sealer(r.Set).Wide(c.Context)
 	return door.Count{Elements: c.Elements, Context: token}, err
 }
@@ -254,9 +262,9 @@ func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
 }
 
 // Names implements door.Backend.
-func (b *Backend) Names(ctx context.Context, all bool) iter.Seq2[door.Name, error] {
+func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[door.Name, error] {
 	return func(yield func(door.Name, error) bool) {
-		for s, err := range b.store.Sets(ctx, all) {
+		for s, err := range b.store.SetsAfter(ctx, all, after) {
 			if err != nil {
 				yield(door.Name{}, failure(err, 0))
 				return

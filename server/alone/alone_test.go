@@ -272,11 +272,59 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestChanges: what each operation changed, and the list of sets from any place on.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	b, _ := open(t, nil)
+	w := adds("s", "a", "b", "a")
+	w.Ops = append(w.Ops, removes("s", "b", nil).Ops[0], removes("s", "x", nil).Ops[0], adds("s", "b").Ops[0])
+	w.Changes = true
+	want := []bool{true, true, false, true, false, true}
+	if r := write(t, b, w); !slices.Equal(r.Changed, want) {
+		t.Errorf("changed %v, want %v", r.Changed, want)
+	}
+	w.Changes = false
+	if r := write(t, b, w); r.Changed != nil {
+		t.Errorf("nobody asked for %v", r.Changed)
+	}
+	found, err := b.Subset(t.Context(), door.Subset{Set: []byte("s"), Elements: [][]byte{[]byte("a"), []byte("x")}, Bare: true})
+	if err != nil || !found[0].Present || found[1].Present || found[0].Context != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	for i := range 50 {
+		write(t, b, adds(strings.Repeat("s", i+2), "a"))
+	}
+	all := names(t, b, nil)
+	if len(all) != 51 {
+		t.Fatalf("%d sets", len(all))
+	}
+	for i, name := range all {
+		if got := names(t, b, []byte(name)); !slices.Equal(got, all[i+1:]) {
+			t.Errorf("%d sets after number %d of 51", len(got), i)
+		}
+	}
+	if got := len(names(t, b, []byte("never heard of"))); got == 0 || got == 51 {
+		t.Errorf("%d sets after a name that is none", got)
+	}
+}
+
+// names lists sets.
+func names(t *testing.T, b *Backend, after []byte) (list []string) {
+	t.Helper()
+	for n, err := range b.Names(t.Context(), false, after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, string(n.Set))
+	}
+	return list
+}
+
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	b, s := open(t, nil)
 	write(t, b, adds("s", "a"))
-	for n, err := range b.Names(t.Context(), false) {
+	for n, err := range b.Names(t.Context(), false, nil) {
 		if err != nil || string(n.Set) != "s" || n.Live != 1 || n.Seen != 1 {
 			t.Errorf("name %+v, %v", n, err)
 		}

@@ -10,7 +10,11 @@ import (
 // ErrBody is returned for bytes that are no request, answer or part.
 var ErrBody = errors.New("api: malformed body")
 
-const version = 1
+// Versions of bodies. A body is of version 1 wherever that can say it, so that programs that know no other version understand it.
+const (
+	version     = 1
+	versionNext = 2 // AppendWrite, AppendWritten, AppendAll: with what they were not asked for before
+)
 
 func putUint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
 
@@ -25,16 +29,36 @@ func putBool(dst []byte, b bool) []byte {
 	return append(dst, 0)
 }
 
+// versionOf returns the version of a body that says what version 1 can't, or not.
+func versionOf(more bool) byte {
+	if more {
+		return versionNext
+	}
+	return version
+}
+
 // input is what is left of a body. After the first error it is empty.
 type input struct {
-	b   []byte
-	err error
+	b    []byte
+	next bool // it is of versionNext
+	err  error
 }
 
 func begin(b []byte) *input {
 	in := &input{b: b}
 	if v := in.byte(); in.err == nil && v != version {
 		in.fail("version %d, this program knows %d", v, version)
+	}
+	return in
+}
+
+// beginAny is begin for what also comes in versionNext.
+func beginAny(b []byte) *input {
+	in := &input{b: b}
+	v := in.byte()
+	in.next = v == versionNext
+	if in.err == nil && v != version && !in.next {
+		in.fail("version %d, this program knows %d and %d", v, version, versionNext)
 	}
 	return in
 }

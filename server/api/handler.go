@@ -109,13 +109,13 @@ func (s *service) read(ctx context.Context, body []byte, send func([]byte) error
 }
 
 func (s *service) names(ctx context.Context, body []byte, send func([]byte) error) ([]byte, error) {
-	all, err := DecodeAll(body)
+	all, after, err := DecodeAll(body)
 	if err != nil {
 		return nil, err
 	}
 	var buf []byte
 	names := make([]door.Name, 0, namesMax)
-	for n, err := range s.backend.Names(ctx, all) {
+	for n, err := range s.backend.Names(ctx, all, after) {
 		if err != nil {
 			return nil, err
 		}

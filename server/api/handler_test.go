@@ -73,7 +73,7 @@ func TestHandler(t *testing.T) {
 		t.Errorf("drop leaves %d, %v", left, err)
 	}
 	for all, want := range map[bool]int{false: 0, true: 1} {
-		if names, err := DecodeNames(ask(VerbNames, AppendAll(nil, all))[0]); err != nil || len(names) != want {
+		if names, err := DecodeNames(ask(VerbNames, AppendAll(nil, all, nil))[0]); err != nil || len(names) != want {
 			t.Errorf("names, all %v: %+v, %v", all, names, err)
 		}
 	}

@@ -37,9 +37,9 @@ func (in *input) quorum() (q door.Quorum) {
 	return q
 }
 
-// AppendWrite appends a request to change a set.
+// AppendWrite appends a request to change a set. In versionNext it ends with Changes.
 func AppendWrite(dst []byte, w *door.Write) []byte {
-	dst = putBytes(append(dst, version), w.Set)
+	dst = putBytes(append(dst, versionOf(w.Changes)), w.Set)
 	dst = putBytes(append(dst, byte(w.Policy)), w.Context)
 	dst = putBytes(putQuorum(dst, w.Quorum), w.Request)
 	dst = putBool(putBool(dst, w.Retry), w.Contexts)
@@ -52,12 +52,15 @@ func AppendWrite(dst []byte, w *door.Write) []byte {
 		}
 		dst = putBytes(putBytes(append(dst, kind), op.Element), op.Context)
 	}
+	if w.Changes {
+		dst = putBool(dst, true)
+	}
 	return dst
 }
 
 // DecodeWrite inverts AppendWrite.
 func DecodeWrite(b []byte) (w door.Write, err error) {
-	in := begin(b)
+	in := beginAny(b)
 	w.Set = in.bytes()
 	w.Policy = bigset.Policy(in.byte())
 	w.Context = in.bytes()
@@ -72,6 +75,11 @@ func DecodeWrite(b []byte) (w door.Write, err error) {
 	for i := range w.Ops {
 		w.Ops[i].Kind = in.kind()
 		w.Ops[i].Element, w.Ops[i].Context = in.bytes(), in.bytes()
+	}
+	if in.next {
+		if w.Changes = in.bool(); !w.Changes {
+			in.fail("version %d without need", versionNext)
+		}
 	}
 	return w, in.end()
 }
@@ -88,25 +96,38 @@ func (in *input) kind() keyscheme.Op {
 	}
 }
 
-// AppendWritten appends the answer to a write.
+// AppendWritten appends the answer to a write. In versionNext it ends with Changed.
 func AppendWritten(dst []byte, w *door.Written) []byte {
-	dst = putInt(append(dst, version), w.Removed)
+	dst = putInt(append(dst, versionOf(w.Changed != nil)), w.Removed)
 	dst = putInt(putInt(putInt(dst, w.Acked), w.Durable), len(w.Contexts))
 	for _, c := range w.Contexts {
 		dst = putBytes(dst, c)
+	}
+	if w.Changed == nil {
+		return dst
+	}
+	dst = putInt(dst, len(w.Changed))
+	for _, c := range w.Changed {
+		dst = putBool(dst, c)
 	}
 	return dst
 }
 
 // DecodeWritten inverts AppendWritten.
 func DecodeWritten(b []byte) (w door.Written, err error) {
-	in := begin(b)
+	in := beginAny(b)
 	w.Removed, w.Acked, w.Durable = in.int(), in.int(), in.int()
 	if n := in.count(1); n > 0 {
 		w.Contexts = make([]door.Token, n)
 	}
 	for i := range w.Contexts {
 		w.Contexts[i] = in.bytes()
+	}
+	if in.next {
+		w.Changed = make([]bool, in.count(1))
+		for i := range w.Changed {
+			w.Changed[i] = in.bool()
+		}
 	}
 	return w, in.end()
 }
@@ -272,12 +293,23 @@ func DecodeLeft(b []byte) (uint64, error) {
 	return left, in.end()
 }
 
-// AppendAll appends a request of VerbNames: also for sets that are empty, or not.
-func AppendAll(dst []byte, all bool) []byte { return putBool(append(dst, version), all) }
+// AppendAll appends a request of VerbNames: also for sets that are empty, or not. In versionNext it ends with the name after which the list begins.
+func AppendAll(dst []byte, all bool, after []byte) []byte {
+	dst = putBool(append(dst, versionOf(len(after) > 0)), all)
+	if len(after) > 0 {
+		dst = putBytes(dst, after)
+	}
+	return dst
+}
 
 // DecodeAll inverts AppendAll.
-func DecodeAll(b []byte) (bool, error) {
-	in := begin(b)
-	all := in.bool()
-	return all, in.end()
+func DecodeAll(b []byte) (all bool, after []byte, err error) {
+	in := beginAny(b)
+	all = in.bool()
+	if in.next {
+		if after = in.bytes(); len(after) == 0 {
+			in.fail("version %d without need", versionNext)
+		}
+	}
+	return all, after, in.end()
 }

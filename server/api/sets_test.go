@@ -13,6 +13,17 @@ import (
 	"bigset/server/door"
 )
 
+// after is what AppendAll is given.
+type after struct {
+	all  bool
+	name []byte
+}
+
+func decodeAfter(b []byte) (any, error) {
+	all, name, err := DecodeAll(b)
+	return &after{all, name}, err
+}
+
 // bodies are one body of each shape, with the value it is of and the bytes that other versions of this program wrote.
 var bodies = []struct {
 	name   string
@@ -27,6 +38,13 @@ var bodies = []struct {
 		func(v any) []byte { return AppendWrite(nil, v.(*door.Write)) },
 		func(b []byte) (any, error) { v, err := DecodeWrite(b); return &v, err }},
 	{"written", &door.Written{Contexts: []door.Token{[]byte("N"), nil}, Removed: 3, Acked: 2, Durable: 1}, "0103020102014e00",
+		func(v any) []byte { return AppendWritten(nil, v.(*door.Written)) },
+		func(b []byte) (any, error) { v, err := DecodeWritten(b); return &v, err }},
+	{"write for changes", &door.Write{Set: []byte("s"), Quorum: door.Quorum{W: 2, DW: 1}, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")}}, Changes: true},
+		"02017300000202000000010101610001",
+		func(v any) []byte { return AppendWrite(nil, v.(*door.Write)) },
+		func(b []byte) (any, error) { v, err := DecodeWrite(b); return &v, err }},
+	{"written with changes", &door.Written{Changed: []bool{true, false}, Removed: 3, Acked: 2, Durable: 1}, "0203020100020100",
 		func(v any) []byte { return AppendWritten(nil, v.(*door.Written)) },
 		func(b []byte) (any, error) { v, err := DecodeWritten(b); return &v, err }},
 	{"subset", &door.Subset{Set: []byte("s"), Elements: [][]byte{[]byte("a"), []byte("bc")}, R: 2}, "010173020201610262" + "63",
@@ -72,6 +90,10 @@ var bodies = []struct {
 		Figures: bloomslice.Figures{Capacity: 7, Size: 8, Storage: 9}}}, "0101016680808080808080f03f01010203040506070809",
 		func(v any) []byte { return AppendFilterInfos(nil, v.([]door.FilterInfo)) },
 		func(b []byte) (any, error) { return DecodeFilterInfos(b) }},
+	{"all", &after{true, nil}, "0101",
+		func(v any) []byte { return AppendAll(nil, v.(*after).all, v.(*after).name) }, decodeAfter},
+	{"all after a name", &after{false, []byte("s")}, "02000173",
+		func(v any) []byte { return AppendAll(nil, v.(*after).all, v.(*after).name) }, decodeAfter},
 	{"names", []door.Name{{Set: []byte("s"), Live: 1, Seen: 2}}, "01010173" + "0102",
 		func(v any) []byte { return AppendNames(nil, v.([]door.Name)) },
 		func(b []byte) (any, error) { return DecodeNames(b) }},

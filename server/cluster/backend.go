@@ -146,6 +146,9 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 			return door.Written{}, err
 		}
 		out := door.Written{Removed: r.Removed, Acked: r.Acked, Durable: r.Durable}
+		if w.Changes {
+			out.Changed = door.ChangesOf(&r.Result)
+		}
 		if !w.Contexts {
 			return out, nil
 		}
@@ -176,7 +179,9 @@ func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, e
 		seal := l.sealer(s.Set)
 		out := make([]door.Presence, len(found))
 		for i, c := range found {
-			out[i].Present = c.Present()
+			if out[i].Present = c.Present(); s.Bare {
+				continue
+			}
 			if out[i].Context, err = seal.Narrow(s.Elements[i], c.Dots); err != nil {
 				return nil, err
 			}
@@ -302,6 +307,9 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 		if err != nil {
 			return door.Count{}, err
 		}
+		if r.Bare {
+			return door.Count{Elements: n.Elements}, nil
+		}
 		token, err := seal.Wide(n.Context)
 		return door.Count{Elements: n.Elements, Context: token}, err
 	})
@@ -393,15 +401,22 @@ func (b *Backend) live(ctx context.Context, l *live, set []byte) (live, seen uin
 
 // Names implements door.Backend: each range is asked of one member that holds it. What the others have in addition, for some seconds, is not in the
 // list.
-func (b *Backend) Names(ctx context.Context, all bool) iter.Seq2[door.Name, error] {
+func (b *Backend) Names(ctx context.Context, all bool, after []byte) iter.Seq2[door.Name, error] {
 	return func(yield func(door.Name, error) bool) {
 		l, err := b.ready()
 		if err != nil {
 			yield(door.Name{}, err)
 			return
 		}
+		from := bigset.SetDigest{Name: after}
+		if len(after) > 0 {
+			from.Slot = keyscheme.SetSlot(after)
+		}
 		for _, r := range l.ranges() {
-			stopped, err := b.namesOf(ctx, l, r, all, func(n door.Name) bool { return yield(n, nil) })
+			if r.last < from.Slot {
+				continue
+			}
+			stopped, err := b.namesOf(ctx, l, r, all, from, func(n door.Name) bool { return yield(n, nil) })
 			if stopped {
 				return
 			}
@@ -413,17 +428,17 @@ func (b *Backend) Names(ctx context.Context, all bool) iter.Seq2[door.Name, erro
 	}
 }
 
-// namesOf lists the sets of a range, by the nearest member that answers.
-func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, yield func(door.Name) bool) (stopped bool, err error) {
+// namesOf lists the sets of a range that come after one, if that has a name, by the nearest member that answers.
+func (b *Backend) namesOf(ctx context.Context, l *live, r run, all bool, after bigset.SetDigest, yield func(door.Name) bool) (stopped bool, err error) {
 	var errs []error
-	after, begun := bigset.SetDigest{}, false
+	begun := len(after.Name) > 0
 	for _, i := range l.readers(r.owners) {
 		rep := l.replicas[i]
 		if rep.Member().State != peer.Normal {
 			continue
 		}
 		failed := false
-		for d, err := range rep.Digests(ctx, r.first, r.last) {
+		for d, err := range rep.Digests(ctx, max(r.first, after.Slot), r.last) {
 			if err != nil {
 				errs, failed = append(errs, err), true
 				break

@@ -188,7 +188,7 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 		}
 		m.live.Store(odd)
 		var names []string
-		for n, err := range b.Names(ctx, false) {
+		for n, err := range b.Names(ctx, false, nil) {
 			if err != nil {
 				if !errors.Is(err, tt.want) {
 					t.Errorf("%+v: names: %v", tt, err)
@@ -203,6 +203,38 @@ func TestBackendAsksWhoCounts(t *testing.T) {
 		if left, err := b.Drop(ctx, door.Drop{Set: set, Context: seen}); !errors.Is(err, tt.want) || tt.want == nil && left != 1 {
 			t.Errorf("%+v: a drop leaves %d, %v", tt, left, err)
 		}
+	}
+}
+
+// TestBackendNames: any member lists the sets, from any place on, and what each operation of a write changed comes from the replica that did it.
+func TestBackendNames(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := startTrio(t)
+	for i := range 40 {
+		must(t, w.procs[i%3].add(t, fmt.Sprintf("s%02d", i), "a"))
+	}
+	b := w.procs[1].member.Backend()
+	list := func(after []byte) (all []string) {
+		for n, err := range b.Names(ctx, false, after) {
+			must(t, err)
+			all = append(all, string(n.Set))
+		}
+		return all
+	}
+	all := list(nil)
+	if len(all) != 40 {
+		t.Fatalf("%d sets", len(all))
+	}
+	for i, name := range all {
+		if got := list([]byte(name)); !slices.Equal(got, all[i+1:]) {
+			t.Errorf("%d sets after number %d of 40", len(got), i)
+		}
+	}
+	r, err := b.Write(ctx, door.Write{Set: []byte("s00"), Changes: true, Quorum: door.Quorum{W: 3}, Ops: []door.Op{{Kind: keyscheme.OpAdd, Element: []byte("a")},
+		{Kind: keyscheme.OpAdd, Element: []byte("b")}, {Kind: keyscheme.OpRemove, Element: []byte("a")}, {Kind: keyscheme.OpRemove, Element: []byte("x")}}})
+	if want := []bool{false, true, true, false}; err != nil || !slices.Equal(r.Changed, want) {
+		t.Errorf("changed %v, %v, want %v", r.Changed, err, want)
 	}
 }
 

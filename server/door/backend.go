@@ -34,8 +34,18 @@ type Backend interface {
 	// Drop removes everything in the set or, with a context, what that saw. It returns how many dots are left of those that were live when it
 	// began: none without a context. That is known before anything is removed, so that an error says as for other changes what happened.
 	Drop(ctx context.Context, d Drop) (left uint64, err error)
-	// Names lists sets: those with elements or, with all, also those that are empty.
-	Names(ctx context.Context, all bool) iter.Seq2[Name, error]
+	// Names lists sets: those with elements or, with all, also those that are empty. Their order is fixed and none of their names; with after, which need not
+	// be a set any more, it begins with the one that follows that name in it. No set comes twice.
+	Names(ctx context.Context, all bool, after []byte) iter.Seq2[Name, error]
+}
+
+// ChangesOf returns Written.Changed of a write.
+func ChangesOf(r *bigset.Result) []bool {
+	changed := make([]bool, len(r.Dots))
+	for i := range changed {
+		changed[i] = r.Changed(i)
+	}
+	return changed
 }
 
 // Token is a sealed context: of an element, of a whole set, or of the place where a page ended. Empty is none. As text it is
@@ -69,14 +79,15 @@ type Write struct {
 	Request []byte
 	// Retry says that the request may have been done before. It needs a Request.
 	Retry bool
-	// Contexts asks for the contexts of what was added.
-	Contexts bool
+	// Contexts asks for the contexts of what was added, and Changes for Written.Changed.
+	Contexts, Changes bool
 }
 
 // Written says what a write came to.
 type Written struct {
 	Contexts       []Token // of each operation, if they were asked for; empty for what was no event
 	Removed        int     // removes that found something
+	Changed        []bool  // of each operation, if it was asked for: bigset.Result.Changed
 	Acked, Durable int     // replicas that have it, and those that have it on disk
 }
 
@@ -84,13 +95,14 @@ type Written struct {
 type Subset struct {
 	Set      []byte
 	Elements [][]byte
-	R        int // replicas to ask; 0 is the default
+	R        int  // replicas to ask; 0 is the default
+	Bare     bool // no contexts are wanted, and need not come
 }
 
 // Presence says whether a set contains an element.
 type Presence struct {
 	Present bool
-	Context Token // narrow
+	Context Token // narrow; empty if none was wanted
 }
 
 // Read asks for elements of a set. Nil bounds are none.
@@ -103,6 +115,7 @@ type Read struct {
 	Batch            int // elements in a part, at most BatchMax; 0 is BatchMax
 	R                int // replicas to ask; 0 is the default
 	Contexts         bool
+	Bare             bool // not even the context of the whole set is wanted, and need not come
 }
 
 // BatchMax is the largest number of elements in a part of a read.
@@ -125,7 +138,7 @@ type Element struct {
 // Part is a part of a read. It is good until the next.
 type Part struct {
 	Elements []Element
-	Context  Token // of the whole set when the read began; in the first part
+	Context  Token // of the whole set when the read began; in the first part, unless the read is Bare
 	After    Token // in the last part of a read that its limit ended, if there are more elements: where the next page begins
 	Done     bool
 }

@@ -38,6 +38,7 @@ type Conn struct {
 	nc         stream
 	raw        net.Conn // what the listener gave; with TLS what is below nc. Not the handler's
 	tls        *tls.Conn
+	remote     net.Addr
 	seat       seat // in a loop; nil where there is none
 	in         []byte
 	begin, end int
@@ -45,6 +46,8 @@ type Conn struct {
 	read       int   // bytes not counted yet
 	turnWork   int   // what was executed in a loop, in this turn
 	ended      bool  // no more answers can be sent, or are to be
+	finished   bool  // the answers that are there are the last
+	taken      int64 // of the limits' bytes for long requests, for answers
 
 	readUntil, writeUntil time.Time  // nc's deadlines, while it is not drained
 	idleUntil             time.Time  // where there is an idle time
@@ -76,7 +79,7 @@ type seat interface {
 }
 
 func newConn(s *Server, nc net.Conn) *Conn {
-	return &Conn{s: s, nc: nc, raw: nc, in: make([]byte, min(bufferBytes, s.opt.RequestBytesMax)), Out: make([]byte, 0, bufferBytes)}
+	return &Conn{s: s, nc: nc, raw: nc, remote: nc.RemoteAddr(), in: make([]byte, min(bufferBytes, s.opt.RequestBytesMax)), Out: make([]byte, 0, bufferBytes)}
 }
 
 // TLS returns what the handshake found out about the client, or nil for a connection without TLS.
@@ -137,6 +140,9 @@ func (c *Conn) turn(ctx context.Context) (more bool) {
 	c.giveBack()
 	c.write()
 	switch {
+	case c.finished:
+		c.linger(lingerTime)
+		return false
 	case err != nil:
 		c.countEnd(err)
 		if c.draining.Load() {
@@ -221,6 +227,28 @@ func (c *Conn) Ended() bool { return c.ended }
 
 // End closes the connection without the answers that are not written yet: one of them could not be completed.
 func (c *Conn) End() { c.ended = true }
+
+// Finish closes the connection when the answers that are there have been written. The handler executes nothing more.
+func (c *Conn) Finish() { c.finished = true }
+
+// Remote returns the address of the client.
+func (c *Conn) Remote() net.Addr { return c.remote }
+
+// Take takes memory for an answer from what all long requests and answers of a node share, and reports false where there is not as much left.
+// The handler gives it back before Execute returns.
+func (c *Conn) Take(bytes int) bool {
+	if !c.s.opt.Limits.takeLong(int64(bytes)) {
+		return false
+	}
+	c.taken += int64(bytes)
+	return true
+}
+
+// Give gives back all that was taken.
+func (c *Conn) Give() {
+	c.s.opt.Limits.takeLong(-c.taken)
+	c.taken = 0
+}
 
 // giveBack gives back the room of a long request that was executed. It comes before the answers: a client that has read its answer may
 // begin another long request elsewhere, and counts on that room.

@@ -14,7 +14,8 @@ type LimitsOptions struct {
 	// Connections may be open at one time; 10,000. One more is closed at once. Each takes a file descriptor: ConnectionsMost says how many the
 	// process can afford.
 	Connections int
-	// LongBytes are those of the buffers above 64 KiB, of requests that are being read; 512 MiB. Beyond, a request is taken for too long.
+	// LongBytes are those of the buffers above 64 KiB, of requests that are being read and of answers that have to be whole before they begin; 512 MiB.
+	// Beyond, a request is taken for too long, and such an answer is refused.
 	LongBytes int64
 }
 

@@ -22,9 +22,9 @@ func (p *Page) Ask() int {
 	return p.Read.Limit - p.given + 1
 }
 
-// Begin puts the context of the whole set into the first part of the read. Later it does nothing.
+// Begin puts the context of the whole set into the first part of the read. Later, and for a bare read, it does nothing.
 func (p *Page) Begin(part *Part, seen *clock.Clock) (err error) {
-	if p.begun {
+	if p.begun || p.Read.Bare {
 		return nil
 	}
 	p.begun = true

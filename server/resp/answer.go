@@ -1,0 +1,101 @@
+package resp
+
+import (
+	"fmt"
+	"sync"
+
+	"bigset/server/door"
+)
+
+// chunkBytes is what memory for answers is taken in. The first chunk of a command is free, as the buffers are that a connection keeps.
+const chunkBytes = 64 << 10
+
+var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
+
+// gathered is what a command gathers before it answers: byte strings, in chunks that count in the budget of all doors.
+type gathered struct {
+	c      *door.Conn
+	most   int          // bytes
+	refuse func() error // the error beyond that
+	full   [][]byte
+	last   []byte
+	bytes  int
+}
+
+// gather returns room for an answer of a command. Call release in the end.
+func (c *conn) gather(cmd string) *gathered {
+	most := c.s.opt.AnswerBytesMax
+	return &gathered{c: c.Conn, most: most, refuse: func() error {
+		return refusal(fmt.Sprintf("ERR the answer to %s has more than %d bytes, and a reply's length comes first; use SSCAN or BS.RANGE to read in parts, SINTERCARD or BS.COUNT to count", upper(cmd), most))
+	}}
+}
+
+// errNoRoom is the error where answers and requests of other clients take all memory that there is for them.
+const errNoRoom = "TRYAGAIN long requests and answers of other clients take all memory that there is for them; ask again, or use SSCAN or BS.RANGE"
+
+// room returns a place for so many bytes, of length 0.
+func (g *gathered) room(n int) ([]byte, error) {
+	if cap(g.last)-len(g.last) < n {
+		if g.bytes += len(g.last); g.bytes+n > g.most {
+			return nil, g.refuse()
+		}
+		size := max(n, chunkBytes)
+		if g.last != nil {
+			if !g.c.Take(size) {
+				return nil, refusal(errNoRoom)
+			}
+			g.full = append(g.full, g.last)
+		}
+		if size == chunkBytes {
+			g.last = chunks.Get().(*[chunkBytes]byte)[:0]
+		} else {
+			g.last = make([]byte, 0, size)
+		}
+	}
+	at := len(g.last)
+	return g.last[at:at:min(cap(g.last), at+n)], nil
+}
+
+// keep returns a copy of a byte string.
+func (g *gathered) keep(b []byte) ([]byte, error) {
+	to, err := g.room(len(b))
+	if err != nil {
+		return nil, err
+	}
+	to = append(to, b...)
+	g.last = g.last[:len(g.last)+len(to)]
+	return to, nil
+}
+
+// bulk appends a byte string as a reply has it.
+func (g *gathered) bulk(b []byte) error {
+	to, err := g.room(len(b) + bulkBytes)
+	if err != nil {
+		return err
+	}
+	to = appendBulk(to, b)
+	g.last = g.last[:len(g.last)+len(to)]
+	return nil
+}
+
+// send appends all to the answers of a connection.
+func (g *gathered) send(c *conn) {
+	for _, chunk := range g.full {
+		if c.Out = append(c.Out, chunk...); c.Ended() {
+			return
+		}
+		c.WriteIfFull()
+	}
+	c.Out = append(c.Out, g.last...)
+}
+
+// release gives the memory back.
+func (g *gathered) release() {
+	for _, chunk := range append(g.full, g.last) {
+		if cap(chunk) == chunkBytes {
+			chunks.Put((*[chunkBytes]byte)(chunk[:chunkBytes]))
+		}
+	}
+	g.full, g.last = nil, nil
+	g.c.Give()
+}

@@ -1,0 +1,355 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+func filterCommands() []command {
+	return []command{
+		{"bf.reserve", -4, writes, 1, 1, 1, aboutFilters, "Makes a bloom filter", false, (*conn).bfReserve},
+		{"bf.add", 3, writesD, 1, 1, 1, aboutFilters, "Adds a key to a bloom filter", false, (*conn).bfAdd},
+		{"bf.madd", -3, writesD, 1, 1, 1, aboutFilters, "Adds keys to a bloom filter", false, (*conn).bfMadd},
+		{"bf.insert", -4, writes, 1, 1, 1, aboutFilters, "Adds keys to a bloom filter, which it makes as it is told", false, (*conn).bfInsert},
+		{"bf.exists", 3, readsNow, 1, 1, 1, aboutFilters, "Says whether a key may be in a bloom filter", false, (*conn).bfExists},
+		{"bf.mexists", -3, readsNow, 1, 1, 1, aboutFilters, "Says for each of some keys whether it may be in a bloom filter", false, (*conn).bfMexists},
+		{"bf.info", -2, readsNow, 1, 1, 1, aboutFilters, "Says what is known of a bloom filter", false, (*conn).bfInfo},
+		{"bf.card", 2, readsNow, 1, 1, 1, aboutFilters, "Says how many keys a bloom filter was given", false, (*conn).bfCard},
+	}
+}
+
+// goodFilterName reports whether a filter may have a name.
+func goodFilterName(name []byte) bool {
+	return len(name) > 0 && len(name) <= keyscheme.FilterNameBytesMax
+}
+
+// Errors of filters, in the words of redis' module.
+const (
+	errNoFilter     = "ERR not found"
+	errFilterExists = "ERR item exists"
+	errRate         = "ERR bad error rate"
+	errRateRange    = "ERR (0 < error rate range < 1) "
+	errCapacity     = "ERR bad capacity"
+	errCapacityZero = "ERR (capacity should be larger than 0)"
+	errFilterName   = "ERR the name of a filter has 1 to 200 bytes, no spaces, tabs, line breaks or zero bytes among them: bloomd's protocol has names in lines"
+	errExpansion    = "ERR EXPANSION is not served: how fast filters grow is a setting of the node, scale_size"
+	errNonScaling   = "ERR NONSCALING is not served: filters always grow"
+	errRequiresItem = "ERR wrong number of arguments for 'bf.insert' command"
+)
+
+// spec reads what a filter is made for. What is below the least that filters have is raised, and what is above lowered: the filter answers better than it was asked to.
+type spec struct{ door.FilterCreate }
+
+func (s *spec) rate(arg []byte) error {
+	p, err := strconv.ParseFloat(string(arg), 64)
+	if err != nil || math.IsNaN(p) {
+		return refusal(errRate)
+	}
+	if p <= 0 || p >= 1 {
+		return refusal(errRateRange)
+	}
+	s.Probability = new(min(p, math.Nextafter(bloomslice.ProbabilityMax, 0)))
+	return nil
+}
+
+func (s *spec) capacity(arg []byte) error {
+	n, ok := number(arg)
+	if !ok {
+		return refusal(errCapacity)
+	}
+	if n <= 0 {
+		return refusal(errCapacityZero)
+	}
+	s.Capacity = new(max(uint64(n), bloomslice.CapacityMin+1))
+	return nil
+}
+
+// create makes a filter, unless there is a set of its name.
+func (c *conn) create(ctx context.Context, key []byte, o door.FilterCreate) (created bool, err error) {
+	if !goodFilterName(key) || bytes.ContainsAny(key, "\x00\t\r\n ") {
+		return false, refusal(errFilterName)
+	}
+	c.Settle()
+	is, err := c.isSet(ctx, key)
+	switch {
+	case err != nil:
+		return false, err
+	case is:
+		return false, errKind
+	}
+	return c.s.filters.Create(ctx, key, o)
+}
+
+func (c *conn) bfReserve(ctx context.Context, args [][]byte) {
+	var s spec
+	err := s.rate(args[2])
+	if err == nil {
+		err = s.capacity(args[3])
+	}
+	for rest := args[4:]; err == nil && len(rest) > 0; rest = rest[1:] {
+		switch {
+		case is(rest[0], "NONSCALING"):
+			err = refusal(errNonScaling)
+		case is(rest[0], "EXPANSION"):
+			err = refusal(errExpansion)
+		default:
+			err = refusal(errSyntax)
+		}
+	}
+	created := false
+	if err == nil {
+		created, err = c.create(ctx, args[1], s.FilterCreate)
+	}
+	switch {
+	case err != nil:
+		c.failed("bf.reserve", args[1], err)
+	case !created:
+		c.fail(errFilterExists)
+	default:
+		c.ok()
+	}
+}
+
+// forFilter returns the filter of a key, nil where there is none, and why the key can't be one: errKind where it is a set.
+func (c *conn) forFilter(ctx context.Context, key []byte) (door.Filter, error) {
+	f, err := c.filterOf(ctx, key)
+	if f != nil || err != nil {
+		return f, err
+	}
+	if checkKey(key) != nil {
+		return nil, nil
+	}
+	c.Settle()
+	is, err := c.isSet(ctx, key)
+	if err == nil && is {
+		err = errKind
+	}
+	return nil, err
+}
+
+// forMarks returns the filter of a key, which is made where there is none.
+func (c *conn) forMarks(ctx context.Context, key []byte, o door.FilterCreate) (door.Filter, error) {
+	f, err := c.forFilter(ctx, key)
+	if f != nil || err != nil {
+		return f, err
+	}
+	if _, err := c.create(ctx, key, o); err != nil {
+		return nil, err
+	}
+	f, err = c.filterOf(ctx, key)
+	if err == nil && f == nil {
+		err = bigset.ErrNoFilter // it was dropped meanwhile
+	}
+	return f, err
+}
+
+// keysAtOnce is how many keys of a filter go to the node in one call.
+const keysAtOnce = 16 << 10
+
+// call checks or sets keys, as bloomd's door does.
+func (c *conn) call(ctx context.Context, set bool, f door.Filter, keys [][]byte, yes []bool) error {
+	now, all, wait := f.CheckNow, f.Check, f.ChecksWait
+	if set {
+		now, all, wait = f.SetNow, f.Set, f.SetsWait
+	}
+	c.s.counters.elements.Add(uint64(len(keys)))
+	for len(keys) > 0 {
+		some := min(len(keys), keysAtOnce)
+		if wait() {
+			c.Settle()
+			if err := all(ctx, keys[:some], yes[:some]); err != nil {
+				return err
+			}
+			keys, yes = keys[some:], yes[some:]
+			continue
+		}
+		n := c.Now(some)
+		if n > 0 {
+			var err error
+			if n, err = now(keys[:n], yes[:n]); err != nil {
+				return err
+			}
+		}
+		if n < some {
+			c.MayWait()
+			if err := all(ctx, keys[n:some], yes[n:some]); err != nil {
+				return err
+			}
+		}
+		keys, yes = keys[some:], yes[some:]
+	}
+	return nil
+}
+
+// mark adds keys to a filter and answers for each whether it was new.
+func (c *conn) mark(ctx context.Context, cmd string, key []byte, keys [][]byte, many bool, f door.Filter, err error) {
+	yes := make([]bool, len(keys))
+	if err == nil {
+		err = c.call(ctx, true, f, keys, yes)
+	}
+	if err != nil {
+		c.failed(cmd, key, err)
+		return
+	}
+	c.answerKeys(yes, many)
+}
+
+func (c *conn) answerKeys(yes []bool, many bool) {
+	if many {
+		c.header(typeArray, len(yes))
+	}
+	for _, y := range yes {
+		c.Out = appendBool(c.Out, c.proto, y)
+		c.WriteIfFull()
+	}
+}
+
+func (c *conn) bfAdd(ctx context.Context, args [][]byte) {
+	f, err := c.forMarks(ctx, args[1], door.FilterCreate{})
+	c.mark(ctx, "bf.add", args[1], args[2:], false, f, err)
+}
+
+func (c *conn) bfMadd(ctx context.Context, args [][]byte) {
+	f, err := c.forMarks(ctx, args[1], door.FilterCreate{})
+	c.mark(ctx, "bf.madd", args[1], args[2:], true, f, err)
+}
+
+func (c *conn) bfInsert(ctx context.Context, args [][]byte) {
+	o, keys, making, err := insertArgs(args[2:])
+	var f door.Filter
+	switch {
+	case err != nil:
+	case making:
+		f, err = c.forMarks(ctx, args[1], o)
+	default:
+		if f, err = c.forFilter(ctx, args[1]); err == nil && f == nil {
+			err = refusal(errNoFilter)
+		}
+	}
+	c.mark(ctx, "bf.insert", args[1], keys, true, f, err)
+}
+
+// insertArgs reads what stands after the key of BF.INSERT.
+func insertArgs(args [][]byte) (o door.FilterCreate, keys [][]byte, making bool, err error) {
+	s := spec{}
+	making = true
+	for i := 0; i < len(args) && err == nil; i++ {
+		value := i + 1
+		switch {
+		case is(args[i], "ITEMS"):
+			if value == len(args) {
+				return o, nil, false, refusal(errRequiresItem)
+			}
+			return s.FilterCreate, args[value:], making, nil
+		case is(args[i], "NOCREATE"):
+			making = false
+		case is(args[i], "NONSCALING"):
+			err = refusal(errNonScaling)
+		case is(args[i], "EXPANSION"):
+			err = refusal(errExpansion)
+		case is(args[i], "CAPACITY") && value < len(args):
+			err = s.capacity(args[value])
+			i++
+		case is(args[i], "ERROR") && value < len(args):
+			err = s.rate(args[value])
+			i++
+		default:
+			err = refusal(errSyntax)
+		}
+	}
+	if err == nil {
+		err = refusal(errRequiresItem)
+	}
+	return o, nil, false, err
+}
+
+// check answers for each key whether it may be in a filter. In no filter there is none.
+func (c *conn) check(ctx context.Context, cmd string, args [][]byte, many bool) {
+	f, err := c.forFilter(ctx, args[1])
+	yes := make([]bool, len(args)-2)
+	if err == nil && f != nil {
+		err = c.call(ctx, false, f, args[2:], yes)
+	}
+	if err != nil && !errors.Is(err, bigset.ErrNoFilter) {
+		c.failed(cmd, args[1], err)
+		return
+	}
+	c.answerKeys(yes, many)
+}
+
+func (c *conn) bfExists(ctx context.Context, args [][]byte)  { c.check(ctx, "bf.exists", args, false) }
+func (c *conn) bfMexists(ctx context.Context, args [][]byte) { c.check(ctx, "bf.mexists", args, true) }
+
+// filterInfo returns what is known of the filter of a key; ok is false where there is none.
+func (c *conn) filterInfo(ctx context.Context, key []byte) (i door.FilterInfo, ok bool, err error) {
+	f, err := c.forFilter(ctx, key)
+	if err != nil || f == nil {
+		return i, false, err
+	}
+	c.Settle()
+	if i, err = f.Info(ctx, false); errors.Is(err, bigset.ErrNoFilter) {
+		return i, false, nil
+	}
+	return i, err == nil, err
+}
+
+func (c *conn) bfCard(ctx context.Context, args [][]byte) {
+	i, _, err := c.filterInfo(ctx, args[1])
+	if err != nil {
+		c.failed("bf.card", args[1], err)
+		return
+	}
+	c.int(int64(i.Size))
+}
+
+// bfInfo answers all figures, or one.
+func (c *conn) bfInfo(ctx context.Context, args [][]byte) {
+	i, ok, err := c.filterInfo(ctx, args[1])
+	switch {
+	case err != nil:
+		c.failed("bf.info", args[1], err)
+		return
+	case !ok:
+		c.fail(errNoFilter)
+		return
+	case len(args) > 3:
+		c.failArity("bf.info")
+		return
+	}
+	rows := []struct {
+		word, name string
+		n          uint64
+	}{{"CAPACITY", "Capacity", i.Capacity}, {"SIZE", "Size", i.Storage}, {"ITEMS", "Number of items inserted", i.Size}}
+	if len(args) == 3 {
+		for _, r := range rows {
+			if is(args[2], r.word) {
+				if c.proto < 3 {
+					c.header(typeArray, 1)
+				} else {
+					c.header(typeMap, 1)
+					c.text(r.name)
+				}
+				c.int(int64(r.n))
+				return
+			}
+		}
+		c.fail(fmt.Sprintf("ERR %.32s is not known of filters here: CAPACITY, SIZE and ITEMS are", args[2]))
+		return
+	}
+	c.header(typeMap, len(rows)+1)
+	for _, r := range rows {
+		c.text(r.name)
+		c.int(int64(r.n))
+	}
+	c.text("Error rate")
+	c.Out = appendDouble(c.Out, c.proto, i.Probability)
+}

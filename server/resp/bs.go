@@ -1,0 +1,338 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+func ownCommands() []command {
+	return []command{
+		{"bs.range", -2, reads, 1, 1, 1, aboutOwn, "Returns a page of a set: BS.RANGE key [FROM e] [TO e] [PREFIX p] [REV] [LIMIT n] [AFTER page] [R n] [WITHCONTEXTS]", false, (*conn).bsRange},
+		{"bs.prefix", -3, reads, 1, 1, 1, aboutOwn, "Returns a page of the elements with a prefix: BS.PREFIX key prefix and what BS.RANGE takes", false, (*conn).bsPrefix},
+		{"bs.count", -2, reads, 1, 1, 1, aboutOwn, "Counts the elements of a range: BS.COUNT key [FROM e] [TO e] [PREFIX p] [R n]", false, (*conn).bsCount},
+		{"bs.fetch", -2, reads, 1, 1, 1, aboutOwn, "Returns the context of a set, or for each of some elements whether it is there, and its context", false, (*conn).bsFetch},
+		{"bs.add", -4, writes, 1, 1, 1, aboutOwn, "Adds elements: BS.ADD key [CONTEXT set] [REQUEST id] [RETRY] [W n] [DW n] ELEMENTS e [e ...] | PAIRS e context [...]", false, (*conn).bsAdd},
+		{"bs.rem", -4, writes, 1, 1, 1, aboutOwn, "Removes elements: BS.REM key and what BS.ADD takes", false, (*conn).bsRem},
+		{"bs.stat", 2, reads, 1, 1, 1, aboutOwn, "Returns figures of a set", false, (*conn).bsStat},
+	}
+}
+
+// pageDefault is how many elements a page has that was not told.
+const pageDefault = 1000
+
+// token reads a context as BS commands show it.
+func token(arg []byte) (door.Token, error) {
+	if len(arg) == 0 {
+		return nil, nil
+	}
+	return keyscheme.DecodeText(string(arg))
+}
+
+func (c *conn) token(t door.Token) { c.text(keyscheme.EncodeText(t)) }
+
+// count reads a number that fits an option.
+func count(arg []byte) (int, error) {
+	n, ok := number(arg)
+	if !ok || n < 0 || n > 1<<31-1 {
+		return 0, refusal(errInteger)
+	}
+	return int(n), nil
+}
+
+// rangeArgs reads what says which elements are meant. Options that only pages have are refused without pages.
+func rangeArgs(r *door.Read, args [][]byte, pages bool) (err error) {
+	for i := 0; i < len(args) && err == nil; i++ {
+		var value []byte
+		has := i+1 < len(args)
+		if has {
+			value = args[i+1]
+		}
+		switch word := args[i]; {
+		case pages && is(word, "REV"):
+			r.Reverse = true
+			continue
+		case pages && is(word, "WITHCONTEXTS"):
+			r.Contexts = true
+			continue
+		case !has:
+			return refusal(errSyntax)
+		case is(word, "FROM"):
+			r.From = value
+		case is(word, "TO"):
+			r.To = value
+		case is(word, "PREFIX"):
+			r.Prefix = value
+		case is(word, "R"):
+			r.R, err = count(value)
+		case pages && is(word, "LIMIT"):
+			if r.Limit, err = count(value); r.Limit == 0 && err == nil {
+				err = refusal(errPositive)
+			}
+		case pages && is(word, "AFTER"):
+			r.After, err = token(value)
+		default:
+			return refusal(errSyntax)
+		}
+		i++
+	}
+	for _, e := range [][]byte{r.From, r.To, r.Prefix} {
+		if err == nil {
+			err = checkElement(e)
+		}
+	}
+	return err
+}
+
+func (c *conn) bsRange(ctx context.Context, args [][]byte) {
+	c.page(ctx, "bs.range", door.Read{Limit: pageDefault}, args[1], args[2:])
+}
+
+func (c *conn) bsPrefix(ctx context.Context, args [][]byte) {
+	c.page(ctx, "bs.prefix", door.Read{Limit: pageDefault, Prefix: args[2]}, args[1], args[3:])
+}
+
+// page answers where the next page begins, empty where there is none, and the elements, each with its context where that is asked for.
+func (c *conn) page(ctx context.Context, cmd string, r door.Read, key []byte, args [][]byte) {
+	c.Settle()
+	r.Set = nameOf(key)
+	err := c.forSet(ctx, key)
+	if err == nil {
+		err = rangeArgs(&r, args, true)
+	}
+	if err != nil {
+		c.failed(cmd, key, err)
+		return
+	}
+	r.Bare = true
+	g := c.gather(cmd)
+	defer g.release()
+	n, after, err := c.readPage(ctx, g, r)
+	if err != nil {
+		c.failed(cmd, key, err)
+		return
+	}
+	c.header(typeArray, 2)
+	c.token(after)
+	c.header(typeArray, n)
+	g.send(c)
+}
+
+func (c *conn) readPage(ctx context.Context, g *gathered, r door.Read) (n int, after door.Token, err error) {
+	for part, err := range c.s.sets.Read(ctx, r) {
+		if errors.Is(err, bigset.ErrNotFound) {
+			return 0, nil, nil
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		for i := range part.Elements {
+			e := &part.Elements[i]
+			if err := g.bulk(e.Name); err != nil {
+				return 0, nil, err
+			}
+			n++
+			if !r.Contexts {
+				continue
+			}
+			if err := g.bulk([]byte(keyscheme.EncodeText(e.Context))); err != nil {
+				return 0, nil, err
+			}
+			n++
+		}
+		after = part.After
+	}
+	return n, after, nil
+}
+
+func (c *conn) bsCount(ctx context.Context, args [][]byte) {
+	c.Settle()
+	r := door.Read{Set: nameOf(args[1]), Bare: true}
+	err := c.forSet(ctx, args[1])
+	if err == nil {
+		err = rangeArgs(&r, args[2:], false)
+	}
+	var n door.Count
+	if err == nil {
+		n, err = c.s.sets.Count(ctx, r)
+	}
+	if err != nil && !isUnheard(err) {
+		c.failed("bs.count", args[1], err)
+		return
+	}
+	c.int(int64(n.Elements))
+}
+
+func (c *conn) bsFetch(ctx context.Context, args [][]byte) {
+	c.Settle()
+	err := c.forSet(ctx, args[1])
+	for _, e := range args[2:] {
+		if err == nil {
+			err = checkElement(e)
+		}
+	}
+	switch {
+	case err != nil:
+	case len(args) == 2:
+		err = c.fetchSet(ctx, args[1])
+	default:
+		err = c.fetchElements(ctx, args[1], args[2:])
+	}
+	if err != nil {
+		c.failed("bs.fetch", args[1], err)
+	}
+}
+
+// fetchSet answers the context of a set: null where nobody has heard of it.
+func (c *conn) fetchSet(ctx context.Context, key []byte) error {
+	t, err := c.s.sets.Context(ctx, nameOf(key), 0)
+	switch {
+	case isUnheard(err):
+		c.null()
+	case err != nil:
+		return err
+	default:
+		c.token(t)
+	}
+	return nil
+}
+
+// fetchMost is how many elements BS.FETCH is asked about.
+const fetchMost = 1000
+
+// fetchElements answers for each element whether it is there, and its context.
+func (c *conn) fetchElements(ctx context.Context, key []byte, elements [][]byte) error {
+	if len(elements) > fetchMost {
+		return refusal(fmt.Sprintf("ERR at most %d elements in one command", fetchMost))
+	}
+	found, err := c.s.sets.Subset(ctx, door.Subset{Set: nameOf(key), Elements: elements})
+	if isUnheard(err) {
+		found, err = make([]door.Presence, len(elements)), nil
+	}
+	if err != nil {
+		return err
+	}
+	c.header(typeArray, len(found))
+	for i := range found {
+		c.header(typeArray, 2)
+		c.bit(found[i].Present)
+		c.token(found[i].Context)
+		c.WriteIfFull()
+	}
+	return nil
+}
+
+// writeArgs reads what stands after the key of BS.ADD and BS.REM.
+func writeArgs(w *door.Write, kind keyscheme.Op, args [][]byte) (err error) {
+	for i := 0; i < len(args) && err == nil; i++ {
+		word, rest := args[i], args[i+1:]
+		switch {
+		case is(word, "ELEMENTS") && len(rest) > 0:
+			for _, e := range rest {
+				w.Ops = append(w.Ops, door.Op{Kind: kind, Element: e})
+			}
+			return nil
+		case is(word, "PAIRS") && len(rest) > 0 && len(rest)%2 == 0:
+			for j := 0; j < len(rest); j += 2 {
+				t, err := token(rest[j+1])
+				if err != nil {
+					return err
+				}
+				w.Ops = append(w.Ops, door.Op{Kind: kind, Element: rest[j], Context: t})
+			}
+			return nil
+		case is(word, "RETRY"):
+			w.Retry = true
+			continue
+		case len(rest) == 0:
+			return refusal(errSyntax)
+		case is(word, "CONTEXT"):
+			w.Context, err = token(rest[0])
+		case is(word, "REQUEST"):
+			w.Request = rest[0]
+		case is(word, "W"):
+			w.Quorum.W, err = count(rest[0])
+		case is(word, "DW"):
+			if w.Quorum.DW, err = count(rest[0]); w.Quorum.DW == 0 {
+				w.Quorum.DW = door.NotDurable
+			}
+		default:
+			return refusal(errSyntax)
+		}
+		i++
+	}
+	if err == nil {
+		err = refusal(errSyntax)
+	}
+	return err
+}
+
+// act writes what BS.ADD or BS.REM asks for.
+func (c *conn) act(ctx context.Context, cmd string, kind keyscheme.Op, args [][]byte) (w door.Written, ok bool) {
+	c.Settle()
+	r := door.Write{Set: nameOf(args[1]), Contexts: kind == keyscheme.OpAdd}
+	err := c.forSet(ctx, args[1])
+	if err == nil {
+		err = writeArgs(&r, kind, args[2:])
+	}
+	for i := range r.Ops {
+		if err == nil {
+			err = checkElement(r.Ops[i].Element)
+		}
+	}
+	if err == nil {
+		w, err = c.s.sets.Write(ctx, r)
+	}
+	if err != nil {
+		c.failed(cmd, args[1], err)
+		return w, false
+	}
+	c.acked = w.Acked
+	return w, true
+}
+
+// bsAdd answers the contexts of what was added.
+func (c *conn) bsAdd(ctx context.Context, args [][]byte) {
+	w, ok := c.act(ctx, "bs.add", keyscheme.OpAdd, args)
+	if !ok {
+		return
+	}
+	c.header(typeArray, len(w.Contexts))
+	for _, t := range w.Contexts {
+		c.token(t)
+		c.WriteIfFull()
+	}
+}
+
+// bsRem answers how many elements were removed.
+func (c *conn) bsRem(ctx context.Context, args [][]byte) {
+	if w, ok := c.act(ctx, "bs.rem", keyscheme.OpRemove, args); ok {
+		c.int(int64(w.Removed))
+	}
+}
+
+func (c *conn) bsStat(ctx context.Context, args [][]byte) {
+	c.Settle()
+	err := c.forSet(ctx, args[1])
+	var s door.Stats
+	if err == nil {
+		s, err = c.s.sets.Stats(ctx, nameOf(args[1]), 0)
+	}
+	if err != nil && !isUnheard(err) {
+		c.failed("bs.stat", args[1], err)
+		return
+	}
+	rows := []struct {
+		name string
+		n    uint64
+	}{{"live", s.Live}, {"seen", s.Seen}, {"dead", s.Dead}, {"actors", s.Actors}, {"gaps", s.Gaps}, {"clock_bytes", s.ClockBytes}, {"tombstone_bytes", s.TombstoneBytes}}
+	c.header(typeMap, len(rows))
+	for _, r := range rows {
+		c.text(r.name)
+		c.int(int64(r.n))
+	}
+}

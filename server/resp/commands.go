@@ -1,0 +1,118 @@
+package resp
+
+import (
+	"context"
+	"slices"
+)
+
+// commandBytesMax is the longest word that is looked up.
+const commandBytesMax = 32
+
+// command is a row of the table. What COMMAND says of it follows from it.
+type command struct {
+	name  string
+	arity int // arguments with the name; negative: at least
+	// flags are those of redis, as COMMAND shows them; movable keys have no place of their own.
+	flags             []string
+	first, last, step int // where keys are, as COMMAND shows it
+	about, summary    string
+	groups            bool // run adds the request to the group, or finishes that
+	run               func(c *conn, ctx context.Context, args [][]byte)
+}
+
+// Flags of commands.
+var (
+	reads    = []string{"readonly"}
+	readsNow = []string{"readonly", "fast"}
+	writes   = []string{"write", "denyoom"}
+	writesD  = []string{"write", "denyoom", "fast"}
+	removes  = []string{"write"}
+	talks    = []string{"noscript", "loading", "stale", "fast"}
+	moves    = []string{"readonly", "movablekeys"}
+)
+
+// The groups of commands, in COMMAND DOCS.
+const (
+	aboutSets       = "set"
+	aboutKeys       = "generic"
+	aboutConnection = "connection"
+	aboutServer     = "server"
+	aboutFilters    = "bf"
+	aboutOwn        = "bigset"
+)
+
+// table returns the commands by their names in lower case, and the names in order.
+func table() (map[string]*command, []string) {
+	list := slices.Concat(setCommands(), keyCommands(), ownCommands(), filterCommands(), connectionCommands(), serverCommands(), refusedCommands())
+	m := make(map[string]*command, len(list))
+	names := make([]string, 0, len(list))
+	for i := range list {
+		if c := &list[i]; c.run != nil {
+			m[c.name] = c
+			if c.about != "" {
+				names = append(names, c.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return m, names
+}
+
+func setCommands() []command {
+	return []command{
+		{"sadd", -3, writesD, 1, 1, 1, aboutSets, "Adds elements to a set", true, (*conn).sadd},
+		{"srem", -3, writesD, 1, 1, 1, aboutSets, "Removes elements from a set", true, (*conn).srem},
+		{"sismember", 3, readsNow, 1, 1, 1, aboutSets, "Says whether an element is in a set", true, (*conn).sismember},
+		{"smismember", -3, readsNow, 1, 1, 1, aboutSets, "Says for each of some elements whether it is in a set", true, (*conn).smismember},
+		{"scard", 2, readsNow, 1, 1, 1, aboutSets, "Counts the elements of a set", false, (*conn).scard},
+		{"smembers", 2, reads, 1, 1, 1, aboutSets, "Returns all elements of a set", false, (*conn).smembers},
+		{"srandmember", -2, reads, 1, 1, 1, aboutSets, "Returns elements of a set at random", false, (*conn).srandmember},
+		{"sscan", -3, reads, 1, 1, 1, aboutSets, "Goes through the elements of a set", false, (*conn).sscan},
+		{"sinter", -2, reads, 1, -1, 1, aboutSets, "Returns what all sets have", false, (*conn).sinter},
+		{"sintercard", -3, moves, 0, 0, 0, aboutSets, "Counts what all sets have", false, (*conn).sintercard},
+		{"sunion", -2, reads, 1, -1, 1, aboutSets, "Returns what some set has", false, (*conn).sunion},
+		{"sdiff", -2, reads, 1, -1, 1, aboutSets, "Returns what the first set has and no other", false, (*conn).sdiff},
+		{"sinterstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what all sets have", false, (*conn).sinterstore},
+		{"sunionstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what some set has", false, (*conn).sunionstore},
+		{"sdiffstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what the first set has and no other", false, (*conn).sdiffstore},
+	}
+}
+
+func keyCommands() []command {
+	return []command{
+		{"exists", -2, readsNow, 1, -1, 1, aboutKeys, "Counts how many of some keys exist", false, (*conn).exists},
+		{"touch", -2, readsNow, 1, -1, 1, aboutKeys, "Counts how many of some keys exist", false, (*conn).exists},
+		{"type", 2, readsNow, 1, 1, 1, aboutKeys, "Says what a key is", false, (*conn).typeOf},
+		{"del", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", false, (*conn).del},
+		{"unlink", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", false, (*conn).del},
+		{"ttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", false, (*conn).ttl},
+		{"pttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", false, (*conn).ttl},
+		{"scan", -2, reads, 0, 0, 0, aboutKeys, "Goes through the keys", false, (*conn).scan},
+		{"keys", 2, reads, 0, 0, 0, aboutKeys, "Returns the keys that match a pattern", false, (*conn).keys},
+		{"wait", 3, talks, 0, 0, 0, aboutKeys, "Says how many other replicas have the last change of this connection", false, (*conn).wait},
+	}
+}
+
+func connectionCommands() []command {
+	return []command{
+		{"ping", -1, talks, 0, 0, 0, aboutConnection, "Answers PONG, or its argument", false, (*conn).ping},
+		{"echo", 2, talks, 0, 0, 0, aboutConnection, "Answers its argument", false, (*conn).echo},
+		{"hello", -1, talks, 0, 0, 0, aboutConnection, "Chooses the protocol and says what the server is", false, (*conn).hello},
+		{"auth", -2, talks, 0, 0, 0, aboutConnection, "Is refused: there are no passwords", false, (*conn).auth},
+		{"select", 2, talks, 0, 0, 0, aboutConnection, "Chooses database 0", false, (*conn).selectDB},
+		{"client", -2, talks, 0, 0, 0, aboutConnection, "Names the connection, and says what it is", false, (*conn).client},
+		{"quit", -1, talks, 0, 0, 0, aboutConnection, "Closes the connection", false, (*conn).quit},
+		{"reset", 1, talks, 0, 0, 0, aboutConnection, "Sets the connection back to its beginning", false, (*conn).reset},
+	}
+}
+
+func serverCommands() []command {
+	return []command{
+		{"command", -1, talks, 0, 0, 0, aboutServer, "Says which commands there are", false, (*conn).command},
+		{"config", -2, talks, 0, 0, 0, aboutServer, "Says what clients ask of the configuration", false, (*conn).config},
+		{"info", -1, talks, 0, 0, 0, aboutServer, "Says what the server is", false, (*conn).info},
+		{"dbsize", 1, reads, 0, 0, 0, aboutServer, "Counts the keys, by going through them", false, (*conn).dbsize},
+		{"time", 1, talks, 0, 0, 0, aboutServer, "Says what time it is", false, (*conn).time},
+		{"lolwut", -1, talks, 0, 0, 0, aboutServer, "Says which version this is", false, (*conn).lolwut},
+	}
+}

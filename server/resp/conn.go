@@ -1,0 +1,255 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+// conn is a connection: it executes requests.
+type conn struct {
+	*door.Conn
+	s      *Server
+	parser parser
+	args   [][]byte
+	word   [commandBytesMax]byte // the name of a command, in lower case
+	group  group
+	last   bool // no request is executed any more
+
+	proto    int // 2 or 3
+	id       int64
+	since    time.Time
+	name     []byte
+	lib, ver []byte // of the client's library
+	acked    int    // replicas that have the last change
+}
+
+// Execute implements door.Handler: it executes the complete requests.
+func (c *conn) Execute(ctx context.Context, _ *door.Conn, buf []byte) (used int) {
+	for !c.Ended() && !c.last {
+		whole, fault := c.parser.parse(buf[used:])
+		if fault != "" {
+			c.finishGroup(ctx)
+			c.fail("ERR " + fault)
+			c.end()
+			used = len(buf)
+			break
+		}
+		if !whole {
+			break
+		}
+		request := buf[used:]
+		used += c.parser.at
+		c.take(ctx, request)
+	}
+	c.finishGroup(ctx) // its elements are in the buffer
+	return used
+}
+
+// argumentBytes is what an argument takes in memory beside its bytes.
+const argumentBytes = 24
+
+// take executes the request that was parsed. The memory for many arguments counts: their bytes may be few.
+func (c *conn) take(ctx context.Context, request []byte) {
+	many := len(c.parser.spans) > argumentsKept
+	if many && !c.Take(argumentBytes*len(c.parser.spans)) {
+		c.finishGroup(ctx)
+		c.fail(errNoRoom)
+		c.parser.reset()
+		return
+	}
+	for _, at := range c.parser.spans {
+		c.args = append(c.args, request[at.begin:at.end:at.end])
+	}
+	c.parser.reset()
+	if len(c.args) > 0 {
+		c.execute(ctx)
+	}
+	clear(c.args)
+	if c.args = c.args[:0]; many {
+		c.args = nil
+		c.Give()
+	}
+}
+
+// TooLong implements door.Handler.
+func (c *conn) TooLong(*door.Conn) {
+	c.fail(fmt.Sprintf("ERR Protocol error: a request of more than %d bytes, or no memory for long requests is left", c.s.opt.RequestBytesMax))
+}
+
+// end closes the connection after the answers that are there.
+func (c *conn) end() {
+	c.last = true
+	c.Finish()
+}
+
+// execute executes one request, or adds it to the group.
+func (c *conn) execute(ctx context.Context) {
+	cmd := c.find(c.args[0])
+	switch {
+	case cmd == nil:
+		c.s.counters.unknown.Add(1)
+		c.finishGroup(ctx)
+		c.fail(c.unknown(c.args))
+	case cmd.arity > 0 && len(c.args) != cmd.arity || len(c.args) < -cmd.arity:
+		c.finishGroup(ctx)
+		c.failArity(cmd.name)
+	default:
+		c.s.counters.commands[cmd.name].Add(1)
+		if !cmd.groups {
+			c.finishGroup(ctx)
+		}
+		cmd.run(c, ctx, c.args)
+	}
+	c.WriteIfFull()
+}
+
+// find returns the command of a word, or nil.
+func (c *conn) find(word []byte) *command {
+	if len(word) > len(c.word) {
+		return nil
+	}
+	return c.s.commands[string(c.lower(word))]
+}
+
+// lower returns a short word in lower case, until it is called again.
+func (c *conn) lower(word []byte) []byte {
+	w := c.word[:min(len(word), len(c.word))]
+	for i := range w {
+		b := word[i]
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		w[i] = b
+	}
+	return w
+}
+
+// is reports whether an argument is a word, whatever its case.
+func is(arg []byte, word string) bool {
+	if len(arg) != len(word) {
+		return false
+	}
+	for i, b := range arg {
+		if b >= 'a' && b <= 'z' {
+			b -= 'a' - 'A'
+		}
+		if b != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// unknown is the error for a command that is not known.
+func (c *conn) unknown(args [][]byte) string {
+	const shown = 128 // bytes
+	text := fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", shownOf(args[0]))
+	list := ""
+	for _, a := range args[1:] {
+		if len(list) >= shown {
+			break
+		}
+		list += fmt.Sprintf("'%.*s' ", shown-len(list), shownOf(a))
+	}
+	return text + list
+}
+
+// shownOf returns what redis shows of an argument: what is before a zero byte.
+func shownOf(arg []byte) []byte {
+	arg, _, _ = bytes.Cut(arg, []byte{0})
+	return arg
+}
+
+// Errors that several commands have, in the words of redis.
+const (
+	errWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errSyntax    = "ERR syntax error"
+	errInteger   = "ERR value is not an integer or out of range"
+	errPositive  = "ERR value is out of range, must be positive"
+	errCursor    = "ERR invalid cursor"
+)
+
+func (c *conn) failArity(name string) {
+	c.fail("ERR wrong number of arguments for '" + name + "' command")
+}
+
+// fail answers an error, whose text begins with its code.
+func (c *conn) fail(text string) {
+	c.s.counters.errors.Add(1)
+	c.Out = appendError(c.Out, text)
+}
+
+// failed answers an error of a backend.
+func (c *conn) failed(command string, key []byte, err error) {
+	text, fault := answerOf(err)
+	if fault {
+		c.s.counters.failures.Add(1)
+		c.MayWait() // for the log
+		c.s.failures.Add(command, key, err)
+	}
+	c.fail(text)
+}
+
+// errKind is the error of a command that meets a filter where it wants a set, or the other way round.
+var errKind = errors.New(errWrongType)
+
+// refusal is an error that is answered as it is.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// answerOf returns what an error is answered by, and whether it is a fault of the node. The code says what is known: after TRYAGAIN nothing has happened
+// and the same may be asked again, after UNKNOWN nobody knows whether it has.
+func answerOf(err error) (text string, fault bool) {
+	var r refusal
+	switch {
+	case errors.As(err, &r):
+		return string(r), false
+	case errors.Is(err, errKind):
+		return errWrongType, false
+	case errors.Is(err, door.ErrUnknown):
+		return "UNKNOWN " + plain(err), true
+	case errors.Is(err, door.ErrUnavailable):
+		return "TRYAGAIN " + plain(err), false
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "TRYAGAIN " + plain(err), false
+	case errors.Is(err, bigset.ErrDiskFull):
+		return "MISCONF " + plain(err), true
+	}
+	for _, known := range []error{bigset.ErrLimit, bigset.ErrRequest, bigset.ErrContext, bigset.ErrBehind, bigset.ErrNoFilter, bloomslice.ErrOptions, door.ErrQuorum, door.ErrCursor, keyscheme.ErrToken} {
+		if errors.Is(err, known) {
+			return "ERR " + plain(err), false
+		}
+	}
+	return "ERR internal error, which the log of the node has: " + plain(err), true
+}
+
+// packageNames are what errors of our packages begin with.
+var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "")
+
+func plain(err error) string { return packageNames.Replace(err.Error()) }
+
+// Replies.
+func (c *conn) ok()                     { c.Out = append(c.Out, "+OK\r\n"...) }
+func (c *conn) int(n int64)             { c.Out = appendInt(c.Out, n) }
+func (c *conn) bulk(b []byte)           { c.Out = appendBulk(c.Out, b) }
+func (c *conn) text(s string)           { c.Out = appendBulk(c.Out, s) }
+func (c *conn) null()                   { c.Out = appendNull(c.Out, c.proto) }
+func (c *conn) header(kind byte, n int) { c.Out = appendHeader(c.Out, c.proto, kind, n) }
+
+func (c *conn) bit(b bool) {
+	if b {
+		c.int(1)
+	} else {
+		c.int(0)
+	}
+}

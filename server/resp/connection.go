@@ -1,0 +1,259 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+func (c *conn) ping(_ context.Context, args [][]byte) {
+	switch len(args) {
+	case 1:
+		c.Out = appendSimple(c.Out, "PONG")
+	case 2:
+		c.bulk(args[1])
+	default:
+		c.failArity("ping")
+	}
+}
+
+func (c *conn) echo(_ context.Context, args [][]byte) { c.bulk(args[1]) }
+
+func (c *conn) quit(context.Context, [][]byte) {
+	c.ok()
+	c.end()
+}
+
+func (c *conn) reset(context.Context, [][]byte) {
+	c.proto, c.name, c.acked = 2, nil, 0
+	c.Out = appendSimple(c.Out, "RESET")
+}
+
+// Errors of AUTH without passwords, as redis has them.
+const (
+	errNoPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errWrongPass  = "WRONGPASS invalid username-password pair or user is disabled."
+)
+
+func (c *conn) auth(_ context.Context, args [][]byte) {
+	switch len(args) {
+	case 2:
+		c.fail(errNoPassword)
+	case 3:
+		c.fail(errWrongPass)
+	default:
+		c.fail(errSyntax)
+	}
+}
+
+// hello chooses the protocol. Nothing changes where it is refused.
+func (c *conn) hello(_ context.Context, args [][]byte) {
+	proto, name := c.proto, c.name
+	if len(args) > 1 {
+		n, ok := number(args[1])
+		if !ok {
+			c.fail("ERR Protocol version is not an integer or out of range")
+			return
+		}
+		if n != 2 && n != 3 {
+			c.fail("NOPROTO unsupported protocol version")
+			return
+		}
+		proto = int(n)
+	}
+	for i := 2; i < len(args); i++ {
+		switch more := len(args) - 1 - i; {
+		case is(args[i], "AUTH") && more >= 2:
+			c.fail(errWrongPass)
+			return
+		case is(args[i], "SETNAME") && more >= 1:
+			i++
+			if !goodClientName(args[i]) {
+				c.fail(errClientName)
+				return
+			}
+			name = append([]byte(nil), args[i]...)
+		default:
+			c.fail(fmt.Sprintf("ERR Syntax error in HELLO option '%.128s'", shownOf(args[i])))
+			return
+		}
+	}
+	c.proto, c.name = proto, name
+	c.header(typeMap, 7)
+	c.text("server")
+	c.text("bigset")
+	c.text("version")
+	c.text(redisVersion)
+	c.text("proto")
+	c.int(int64(c.proto))
+	c.text("id")
+	c.int(c.id)
+	c.text("mode")
+	c.text("standalone")
+	c.text("role")
+	c.text("master")
+	c.text("modules")
+	c.header(typeArray, 0)
+}
+
+func (c *conn) selectDB(_ context.Context, args [][]byte) {
+	switch n, ok := number(args[1]); {
+	case !ok:
+		c.fail(errInteger)
+	case n != 0:
+		c.fail("ERR DB index is out of range")
+	default:
+		c.ok()
+	}
+}
+
+const errClientName = "ERR Client names cannot contain spaces, newlines or special characters."
+
+// clientNameBytesMax bounds what a connection keeps for CLIENT.
+const clientNameBytesMax = 1024
+
+func goodClientName(name []byte) bool {
+	for _, b := range name {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return len(name) <= clientNameBytesMax
+}
+
+// subcommand is a row of a command's own table.
+type subcommand struct {
+	name  string
+	arity int // with both names; negative: at least
+	run   func(c *conn, args [][]byte)
+}
+
+// runSub runs a subcommand.
+func (c *conn) runSub(command string, table []subcommand, args [][]byte) {
+	word := string(c.lower(args[1]))
+	for i := range table {
+		sub := &table[i]
+		if len(args[1]) != len(sub.name) || word != sub.name {
+			continue
+		}
+		if sub.arity > 0 && len(args) != sub.arity || len(args) < -sub.arity {
+			c.failArity(command + "|" + sub.name)
+			return
+		}
+		sub.run(c, args)
+		return
+	}
+	c.fail(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", shownOf(args[1]), upper(command)))
+}
+
+var clientCommands = []subcommand{
+	{"id", 2, func(c *conn, _ [][]byte) { c.int(c.id) }},
+	{"getname", 2, func(c *conn, _ [][]byte) {
+		if len(c.name) == 0 {
+			c.null()
+			return
+		}
+		c.bulk(c.name)
+	}},
+	{"setname", 3, func(c *conn, args [][]byte) {
+		if !goodClientName(args[2]) {
+			c.fail(errClientName)
+			return
+		}
+		c.name = append([]byte(nil), args[2]...)
+		c.ok()
+	}},
+	{"setinfo", 4, (*conn).clientSetInfo},
+	{"info", 2, func(c *conn, _ [][]byte) { c.Out = appendVerbatim(c.Out, c.proto, c.describe()) }},
+	{"list", -2, func(c *conn, _ [][]byte) { c.Out = appendVerbatim(c.Out, c.proto, c.describe()) }},
+	{"no-evict", 3, (*conn).clientSwitch},
+	{"no-touch", 3, (*conn).clientSwitch},
+	{"reply", 3, func(c *conn, args [][]byte) {
+		switch {
+		case is(args[2], "ON"):
+			c.ok()
+		case is(args[2], "OFF"), is(args[2], "SKIP"):
+			c.fail("ERR CLIENT REPLY OFF and SKIP are not served: every request is answered")
+		default:
+			c.fail(errSyntax)
+		}
+	}},
+	{"help", 2, func(c *conn, _ [][]byte) {
+		c.help("CLIENT ID", "CLIENT GETNAME", "CLIENT SETNAME <name>", "CLIENT SETINFO LIB-NAME|LIB-VER <value>", "CLIENT INFO", "CLIENT LIST -- this connection",
+			"CLIENT NO-EVICT ON|OFF", "CLIENT NO-TOUCH ON|OFF", "CLIENT REPLY ON")
+	}},
+}
+
+func (c *conn) client(_ context.Context, args [][]byte) {
+	if len(args) < 2 {
+		c.failArity("client")
+		return
+	}
+	c.runSub("client", clientCommands, args)
+}
+
+func (c *conn) clientSetInfo(args [][]byte) {
+	if !goodClientName(args[3]) {
+		c.fail(fmt.Sprintf("ERR %.20s cannot contain spaces, newlines or special characters.", args[2]))
+		return
+	}
+	value := append([]byte(nil), args[3]...)
+	switch {
+	case is(args[2], "LIB-NAME"):
+		c.lib = value
+	case is(args[2], "LIB-VER"):
+		c.ver = value
+	default:
+		c.fail(fmt.Sprintf("ERR Unrecognized option '%.128s'", shownOf(args[2])))
+		return
+	}
+	c.ok()
+}
+
+// clientSwitch takes what has no effect here: nobody is evicted, and keys have no age.
+func (c *conn) clientSwitch(args [][]byte) {
+	if !is(args[2], "ON") && !is(args[2], "OFF") {
+		c.fail(errSyntax)
+		return
+	}
+	c.ok()
+}
+
+// describe returns the line of this connection, as CLIENT LIST has it.
+func (c *conn) describe() string {
+	return fmt.Sprintf("id=%d addr=%v name=%s age=%d db=0 resp=%d lib-name=%s lib-ver=%s\n",
+		c.id, c.Remote(), c.name, int(time.Since(c.since).Seconds()), c.proto, c.lib, c.ver)
+}
+
+// help answers what HELP asks for.
+func (c *conn) help(lines ...string) {
+	c.header(typeArray, len(lines))
+	for _, l := range lines {
+		c.Out = appendSimple(c.Out, l)
+	}
+}
+
+// time answers seconds and microseconds.
+func (c *conn) time(context.Context, [][]byte) {
+	now := time.Now()
+	c.header(typeArray, 2)
+	c.text(strconv.FormatInt(now.Unix(), 10))
+	c.text(strconv.Itoa(now.Nanosecond() / 1000))
+}
+
+// wait answers how many other replicas have acknowledged the last change of the connection: that was waited for when it was made.
+func (c *conn) wait(_ context.Context, args [][]byte) {
+	_, ok := number(args[1])
+	timeout, okTime := number(args[2])
+	switch {
+	case !ok:
+		c.fail(errInteger)
+	case !okTime:
+		c.fail("ERR timeout is not an integer or out of range")
+	case timeout < 0:
+		c.fail("ERR timeout is negative")
+	default:
+		c.int(int64(max(0, c.acked-1)))
+	}
+}

@@ -1,0 +1,296 @@
+package resp
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bigset/internal/testkit/tier"
+)
+
+// startRedis starts a redis-server of the machine. Without one the test is skipped.
+func startRedis(t *testing.T) (socket string) {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("no redis-server here")
+	}
+	folder := t.TempDir()
+	socket = filepath.Join(folder, "s")
+	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--dir", folder, "--save", "", "--appendonly", "no")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if out, err := exec.Command("redis-cli", "-s", socket, "ping").Output(); err == nil && strings.HasPrefix(string(out), "PONG") {
+			return socket
+		}
+	}
+	t.Fatal("redis-server does not answer")
+	return ""
+}
+
+// TestDifferential sends the same random commands to redis-server and to this door, and wants equal replies, but for the exceptions of docs/resp.md.
+func TestDifferential(t *testing.T) {
+	t.Parallel()
+	socket := startRedis(t)
+	commands := 3000
+	if tier.Full() {
+		commands = 100_000
+	}
+	differences := 0
+	for _, proto := range []string{"2", "3"} {
+		dial, _ := start(t, Options{})
+		ours, theirs := dial(), dialPeer(t, "unix", socket)
+		ours.SetDeadline(time.Time{})
+		theirs.SetDeadline(time.Time{})
+		theirs.do(t, "FLUSHALL")
+		for _, p := range []*peer{ours, theirs} {
+			p.do(t, "HELLO", proto)
+		}
+		g := &generator{rand.New(rand.NewPCG(uint64(commands), uint64(proto[0]))), proto}
+		for done := 0; done < commands/2; {
+			batch := make([][]string, 1+g.IntN(20))
+			for i := range batch {
+				batch[i] = g.command()
+			}
+			done += len(batch)
+			if differences += compare(t, batch, ours, theirs); differences > 10 {
+				return
+			}
+		}
+	}
+}
+
+// compare sends commands as one pipeline to both, and returns how many replies differ.
+func compare(t *testing.T, batch [][]string, ours, theirs *peer) (n int) {
+	t.Helper()
+	var all []byte
+	for _, cmd := range batch {
+		all = append(all, request(cmd...)...)
+	}
+	for _, p := range []*peer{ours, theirs} {
+		if _, err := p.Write(all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, cmd := range batch {
+		a, b := normal(cmd, ours.read(t)), normal(cmd, theirs.read(t))
+		if a != b {
+			t.Errorf("%.300q: ours %.500s, theirs %.500s", cmd, a, b)
+			n++
+		}
+	}
+	return n
+}
+
+// normal hides in a reply what may differ: the order of sets, what is random, and how many elements a step of a scan has.
+func normal(cmd []string, reply string) string {
+	switch strings.ToLower(cmd[0]) {
+	case "smembers", "sinter", "sunion", "sdiff", "keys":
+		if reply[0] == '*' {
+			list := strings.Split(strings.Trim(reply, "*[]"), " ")
+			slices.Sort(list)
+			return "*" + strings.Join(list, " ")
+		}
+	case "srandmember":
+		if reply[0] == '*' {
+			return fmt.Sprint("* ", strings.Count(reply, "$"))
+		}
+		if reply[0] == '$' {
+			return "an element"
+		}
+	case "sscan", "scan":
+		if reply[0] == '*' && reply != `*[$"0" *[]]` {
+			return "a step"
+		}
+	}
+	return reply
+}
+
+// generator draws commands on few keys and elements, some of them malformed.
+type generator struct {
+	*rand.Rand
+	proto string
+}
+
+func pick[T any](g *generator, list ...T) T { return list[g.IntN(len(list))] }
+
+func (g *generator) key() string {
+	return pick(g, "a", "b", "c", "d", "e", "", "\x00", "\x00\x01", "k\r\n", "key with spaces", strings.Repeat("k", 300))
+}
+
+func (g *generator) element() string {
+	switch g.IntN(12) {
+	case 0:
+		return pick(g, "", "\x00", "\r\n", "\xff\xfe", strings.Repeat("e", 2000), "*", "[a")
+	case 1:
+		return strconv.Itoa(g.IntN(1000))
+	}
+	return strconv.Itoa(g.IntN(30))
+}
+
+func (g *generator) several(f func() string) []string {
+	list := make([]string, 1+g.IntN(4))
+	for i := range list {
+		list[i] = f()
+	}
+	return list
+}
+
+// command draws one. The case of its name varies.
+func (g *generator) command() []string {
+	cmd := g.good()
+	switch g.IntN(30) {
+	case 0: // an argument too few
+		cmd = cmd[:len(cmd)-1]
+	case 1:
+		cmd = append(cmd, g.element())
+	case 2:
+		cmd[g.IntN(len(cmd))] = g.element()
+	}
+	if len(cmd) == 0 {
+		cmd = []string{"PING"}
+	}
+	if g.IntN(3) == 0 {
+		cmd[0] = strings.ToLower(cmd[0])
+	}
+	if refused(cmd) {
+		return []string{"PING", g.element()}
+	}
+	return cmd
+}
+
+// refused reports whether a command is one of the exceptions.
+func refused(cmd []string) bool {
+	switch strings.ToLower(cmd[0]) {
+	case "sscan", "scan": // cursors
+		at := 1
+		if strings.EqualFold(cmd[0], "sscan") {
+			at = 2
+		}
+		return len(cmd) > at && cmd[at] != "0"
+	case "srandmember": // so many are not drawn
+		return len(cmd) > 2 && len(cmd[2]) > 6
+	case "select":
+		return len(cmd) > 1 && cmd[1] != "0"
+	case "wait":
+		return len(cmd) > 1 && cmd[1] != "0"
+	case "quit", "reset", "hello": // the connection goes on, as it is
+		return true
+	case "client": // names are bounded
+		return len(cmd) < 2 || len(cmd) > 2 && len(cmd[2]) > clientNameBytesMax || strings.EqualFold(cmd[1], "id")
+	}
+	return false
+}
+
+func (g *generator) good() []string {
+	with := func(name string, more ...[]string) []string {
+		return slices.Concat(append([][]string{{name}}, more...)...)
+	}
+	key := []string{g.key()}
+	switch g.IntN(32) {
+	case 0, 1, 2, 3, 4, 5:
+		return with("SADD", key, g.several(g.element))
+	case 6, 7, 8:
+		return with("SREM", key, g.several(g.element))
+	case 9, 10:
+		return with("SISMEMBER", key, []string{g.element()})
+	case 11:
+		return with("SMISMEMBER", key, g.several(g.element))
+	case 12:
+		return with("SCARD", key)
+	case 13:
+		return with("SMEMBERS", key)
+	case 14:
+		return with(pick(g, "SINTER", "SUNION", "SDIFF"), g.several(g.key))
+	case 15:
+		return with(pick(g, "SINTERSTORE", "SUNIONSTORE", "SDIFFSTORE"), key, g.several(g.key))
+	case 16:
+		keys := g.several(g.key)
+		cmd := with("SINTERCARD", []string{strconv.Itoa(len(keys))}, keys)
+		if g.IntN(2) == 0 {
+			cmd = append(cmd, "LIMIT", pick(g, "0", "1", "3", "-1", "x"))
+		}
+		return cmd
+	case 17:
+		return with(pick(g, "EXISTS", "TOUCH"), g.several(g.key))
+	case 18:
+		return with(pick(g, "DEL", "UNLINK"), g.several(g.key))
+	case 19:
+		return with("TYPE", key)
+	case 20:
+		return with(pick(g, "TTL", "PTTL"), key)
+	case 21:
+		return with("SRANDMEMBER", key)
+	case 22:
+		return with("SRANDMEMBER", key, []string{pick(g, "0", "1", "3", "-5", "100", "x", "-0", "1.5")})
+	case 23:
+		return with("SSCAN", key, []string{"0"}, pick(g, nil, []string{"COUNT", "1000"}, []string{"MATCH", "1*"}, []string{"COUNT", "0"}, []string{"COUNT"}, []string{"FOO", "1"}))
+	case 24:
+		return with("KEYS", []string{pick(g, "*", "a", "[a-c]", "?", "k*", "", "[^a]", "\\a", "[", "*e*", "\x00*")})
+	case 25:
+		return []string{"DBSIZE"}
+	case 26:
+		return with("PING", pick(g, nil, []string{g.element()}))
+	case 27:
+		return with("ECHO", []string{g.element()})
+	case 28:
+		return []string{"SELECT", "0"}
+	case 29:
+		return pick(g, []string{"CLIENT", "GETNAME"}, []string{"CLIENT", "SETNAME", "x" + g.element()}, []string{"CLIENT", "NO-EVICT", "ON"}, []string{"CLIENT", "REPLY", "ON"})
+	case 30:
+		return pick(g, []string{"WAIT", "0", "0"}, []string{"NOSUCH" + g.element(), "a", g.element()}, []string{"AUTH", "x"}, []string{"AUTH", "u", "p"}, []string{"COMMAND", "GETKEYS", "SADD", g.key(), "x"})
+	}
+	return with("SCAN", []string{"0"}, pick(g, nil, []string{"COUNT", "1000"}, []string{"TYPE", "set"}, []string{"TYPE"}, []string{"MATCH", "nothing*", "COUNT", "1000"}))
+}
+
+// TestMalformed sends bytes that are no requests, or odd ones, to both, and wants equal answers and an equal end of the connection.
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	socket := startRedis(t)
+	dial, _ := start(t, Options{})
+	var wg sync.WaitGroup
+	for _, in := range []string{
+		"PING\r\n", "PING\n", "\r\n", "\n\n", "*0\r\nPING\r\n", "*-1\r\nPING\r\n", "*-5\r\nPING\r\n", "*x\r\n", "*1048577000000\r\n", "*1\r\n+4\r\n", "*1\r\n$x\r\n", "*1\r\n$-1\r\n", "*1\r\n$536870913\r\n",
+		"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nPING\r\n", "*01\r\n", "*1\r\n$04\r\n", "*+1\r\n", "* 1\r\n", "*\r\n", "*1\r\n\r\n", "*1\r\nPING\r\n",
+		"PING \"a b\"\r\n", "PING 'a\\'b'\r\n", "PING \"\\x41\\n\\t\\q\"\r\n", "PING \"a\r\n", "PING \"a\"b\r\n", "PING 'a\r\n", "  PING   x  \r\n", "PING a\"b c\"d\r\n", "PING \"\"\r\n", "PING ''\r\n", "ECHO \"\\x4\"\r\n",
+		"PING\tx\r\n", strings.Repeat("x", 70_000), "*1\r\n$" + strings.Repeat("1", 70_000), "*" + strings.Repeat("1", 70_000), "ECHO " + strings.Repeat("y", 60_000) + "\r\n",
+		"*3\r\n$4\r\nSADD\r\n$1\r\nk\r\n$0\r\n\r\n*2\r\n$8\r\nsmembers\r\n$1\r\nk\r\n", "QUIT\r\nPING\r\n", "GET", "*1\r\n$4\r\nPI",
+	} {
+		peers := []*peer{dial(), dialPeer(t, "unix", socket)}
+		wg.Go(func() {
+			ours, theirs := conversation(peers[0], in), conversation(peers[1], in)
+			if ours != theirs {
+				t.Errorf("%.60q: ours %.200q, theirs %.200q", in, ours, theirs)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// conversation sends bytes and returns all that is answered, and whether the connection has ended then.
+func conversation(p *peer, in string) string {
+	p.SetDeadline(time.Now().Add(5 * time.Second))
+	p.Write([]byte(in))
+	p.SetDeadline(time.Now().Add(200 * time.Millisecond))
+	var all bytes.Buffer
+	_, err := all.ReadFrom(p.in)
+	state := "closed"
+	if n, ok := err.(interface{ Timeout() bool }); ok && n.Timeout() {
+		state = "open"
+	}
+	return all.String() + state
+}

@@ -1,0 +1,87 @@
+package resp
+
+import "bytes"
+
+// matches reports whether text fits a pattern, by the rules of redis: * is anything, ? one byte, [a-c] and [^a] classes, \ takes the next byte as it is.
+//
+// It tries at most one star at a time, the last, so that a pattern of many stars takes no more than the product of both lengths.
+func matches(pattern, text []byte) bool {
+	p, t := 0, 0
+	star, from := -1, 0 // where the last star is, and what it has not taken
+	for t < len(text) {
+		if p < len(pattern) && pattern[p] == '*' {
+			star, from = p, t
+			p++
+			continue
+		}
+		if p < len(pattern) {
+			if n, ok := matchOne(pattern[p:], text[t]); ok {
+				p, t = p+n, t+1
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		from++
+		p, t = star+1, from
+	}
+	return len(bytes.TrimLeft(pattern[p:], "*")) == 0
+}
+
+// matchOne matches one byte by the beginning of a pattern, which is not empty nor a star. n is what it took of the pattern.
+func matchOne(pattern []byte, b byte) (n int, ok bool) {
+	switch pattern[0] {
+	case '?':
+		return 1, true
+	case '[':
+		return matchClass(pattern, b)
+	case '\\':
+		if len(pattern) >= 2 {
+			return 2, pattern[1] == b
+		}
+	}
+	return 1, pattern[0] == b
+}
+
+// matchClass matches a byte by a class. One without an end ends with the pattern.
+func matchClass(pattern []byte, b byte) (n int, ok bool) {
+	i, not, found := 1, false, false
+	if i < len(pattern) && pattern[i] == '^' {
+		not = true
+		i++
+	}
+	for ; i < len(pattern) && pattern[i] != ']'; i++ {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i++
+			found = found || pattern[i] == b
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			low, high := pattern[i], pattern[i+2]
+			if low > high {
+				low, high = high, low
+			}
+			found = found || b >= low && b <= high
+			i += 2
+		default:
+			found = found || pattern[i] == b
+		}
+	}
+	return min(i+1, len(pattern)), found != not
+}
+
+// prefixOf returns what all texts begin with that fit a pattern.
+func prefixOf(pattern []byte) (prefix []byte) {
+	for i := 0; i < len(pattern); i++ {
+		switch b := pattern[i]; {
+		case b == '*' || b == '?' || b == '[':
+			return prefix
+		case b == '\\' && i+1 < len(pattern):
+			i++
+			prefix = append(prefix, pattern[i])
+		default:
+			prefix = append(prefix, b)
+		}
+	}
+	return prefix
+}

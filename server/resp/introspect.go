@@ -1,0 +1,259 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// redisVersion is that of the redis whose commands are spoken: what clients compare.
+const redisVersion = "7.0.15"
+
+func upper(s string) string { return strings.ToUpper(s) }
+
+// command answers COMMAND and its subcommands.
+func (c *conn) command(_ context.Context, args [][]byte) {
+	if len(args) == 1 {
+		c.describeCommands(c.s.names)
+		return
+	}
+	c.runSub("command", commandCommands, args)
+}
+
+var commandCommands = []subcommand{
+	{"count", 2, func(c *conn, _ [][]byte) { c.int(int64(len(c.s.names))) }},
+	{"list", -2, func(c *conn, args [][]byte) {
+		if len(args) > 2 {
+			c.fail(errSyntax)
+			return
+		}
+		c.header(typeArray, len(c.s.names))
+		for _, name := range c.s.names {
+			c.text(name)
+		}
+	}},
+	{"info", -2, func(c *conn, args [][]byte) {
+		if len(args) == 2 {
+			c.describeCommands(c.s.names)
+			return
+		}
+		c.describeCommands(wordsOf(args[2:]))
+	}},
+	{"docs", -2, func(c *conn, args [][]byte) {
+		names := c.s.names
+		if len(args) > 2 {
+			names = c.known(wordsOf(args[2:]))
+		}
+		c.header(typeMap, len(names))
+		for _, name := range names {
+			cmd := c.s.commands[name]
+			c.text(name)
+			c.header(typeMap, 2)
+			c.text("summary")
+			c.text(cmd.summary)
+			c.text("group")
+			c.text(cmd.about)
+		}
+	}},
+	{"getkeys", -3, (*conn).commandGetKeys},
+	{"help", 2, func(c *conn, _ [][]byte) {
+		c.help("COMMAND", "COMMAND COUNT", "COMMAND LIST", "COMMAND INFO [<name> ...]", "COMMAND DOCS [<name> ...]", "COMMAND GETKEYS <command> [<arg> ...]")
+	}},
+}
+
+func wordsOf(args [][]byte) []string {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = strings.ToLower(string(a))
+	}
+	return words
+}
+
+// known returns those of some names that are of served commands.
+func (c *conn) known(names []string) (list []string) {
+	for _, name := range names {
+		if cmd := c.s.commands[name]; cmd != nil && cmd.about != "" {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// describeCommands answers what is known of commands, a null for one that is not served.
+func (c *conn) describeCommands(names []string) {
+	c.header(typeArray, len(names))
+	for _, name := range names {
+		cmd := c.s.commands[name]
+		if cmd == nil || cmd.about == "" {
+			if c.proto < 3 {
+				c.Out = append(c.Out, "*-1\r\n"...)
+			} else {
+				c.null()
+			}
+			continue
+		}
+		c.header(typeArray, 10)
+		c.text(cmd.name)
+		c.int(int64(cmd.arity))
+		c.header(typeSet, len(cmd.flags))
+		for _, f := range cmd.flags {
+			c.Out = appendSimple(c.Out, f)
+		}
+		c.int(int64(cmd.first))
+		c.int(int64(cmd.last))
+		c.int(int64(cmd.step))
+		c.header(typeSet, 0)   // categories of ACL
+		c.header(typeArray, 0) // tips
+		c.header(typeArray, 0) // places of keys
+		c.header(typeArray, 0) // subcommands
+	}
+}
+
+func (c *conn) commandGetKeys(args [][]byte) {
+	args = args[2:]
+	cmd := c.find(args[0])
+	switch {
+	case cmd == nil || cmd.about == "":
+		c.fail("ERR Invalid command specified")
+		return
+	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
+		c.fail("ERR Invalid number of arguments specified for command")
+		return
+	case cmd.name == "sintercard":
+		keys, _, err := sintercardArgs(args)
+		if err != nil {
+			c.fail("ERR Invalid arguments specified for command")
+			return
+		}
+		c.bulks(keys)
+		return
+	case cmd.first == 0:
+		c.fail("ERR The command has no key arguments")
+		return
+	}
+	last := cmd.last
+	if last < 0 {
+		last += len(args)
+	}
+	var keys [][]byte
+	for i := cmd.first; i <= last; i += cmd.step {
+		keys = append(keys, args[i])
+	}
+	c.bulks(keys)
+}
+
+func (c *conn) bulks(list [][]byte) {
+	c.header(typeArray, len(list))
+	for _, b := range list {
+		c.bulk(b)
+	}
+}
+
+// settings are what clients ask of a configuration, as redis would have it where it did what is done here.
+func (s *Server) settings() [][2]string {
+	return [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"},
+		{"proto-max-bulk-len", fmt.Sprint(s.opt.RequestBytesMax)}, {"timeout", fmt.Sprint(int(s.opt.IdleTime / time.Second))}}
+}
+
+var configCommands = []subcommand{
+	{"get", -3, func(c *conn, args [][]byte) {
+		var found [][2]string
+		for _, set := range c.s.settings() {
+			for _, pattern := range args[2:] {
+				if matches(bytes.ToLower(pattern), []byte(set[0])) {
+					found = append(found, set)
+					break
+				}
+			}
+		}
+		c.header(typeMap, len(found))
+		for _, set := range found {
+			c.text(set[0])
+			c.text(set[1])
+		}
+	}},
+	{"set", -4, func(c *conn, _ [][]byte) {
+		c.fail("ERR CONFIG SET is not served: the configuration of the node is in its flags, its environment and its file (bigset serve --help)")
+	}},
+	{"rewrite", 2, func(c *conn, _ [][]byte) {
+		c.fail("ERR CONFIG REWRITE is not served: the configuration of the node is in its flags, its environment and its file (bigset serve --help)")
+	}},
+	{"resetstat", 2, func(c *conn, _ [][]byte) {
+		c.fail("ERR CONFIG RESETSTAT is not served: the counters of the admin port only grow")
+	}},
+	{"help", 2, func(c *conn, _ [][]byte) { c.help("CONFIG GET <pattern> [<pattern> ...]") }},
+}
+
+func (c *conn) config(_ context.Context, args [][]byte) { c.runSub("config", configCommands, args) }
+
+func (c *conn) lolwut(context.Context, [][]byte) {
+	c.Out = appendVerbatim(c.Out, c.proto, "bigset "+c.s.opt.Version+"\n")
+}
+
+// sections are those of INFO; keyspace goes through all keys and comes only when it is named.
+var sections = []struct {
+	name    string
+	onlyBid bool
+	write   func(c *conn, ctx context.Context, b *strings.Builder) error
+}{
+	{"Server", false, func(c *conn, _ context.Context, b *strings.Builder) error {
+		fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nbigset_version:%s\r\nbigset_node:%s\r\nos:%s %s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\n",
+			redisVersion, c.s.opt.Version, c.s.opt.Node, runtime.GOOS, runtime.GOARCH, os.Getpid(), int(time.Since(c.s.started).Seconds()))
+		return nil
+	}},
+	{"Clients", false, func(c *conn, _ context.Context, b *strings.Builder) error {
+		fmt.Fprintf(b, "connected_clients:%d\r\n", c.s.Counts().Connections)
+		return nil
+	}},
+	{"Stats", false, func(c *conn, _ context.Context, b *strings.Builder) error {
+		m := c.s.Metrics()
+		total := uint64(0)
+		for _, n := range m.Commands {
+			total += n
+		}
+		fmt.Fprintf(b, "total_connections_received:%d\r\ntotal_commands_processed:%d\r\ntotal_net_input_bytes:%d\r\ntotal_net_output_bytes:%d\r\nrejected_connections:%d\r\ntotal_error_replies:%d\r\nscan_cursors:%d\r\n",
+			m.Accepted, total, m.BytesRead, m.BytesWritten, m.Refused, m.Errors, m.Cursors)
+		return nil
+	}},
+	{"Replication", false, func(_ *conn, _ context.Context, b *strings.Builder) error {
+		b.WriteString("role:master\r\nconnected_slaves:0\r\n")
+		return nil
+	}},
+	{"Cluster", false, func(_ *conn, _ context.Context, b *strings.Builder) error {
+		b.WriteString("cluster_enabled:0\r\n")
+		return nil
+	}},
+	{"Keyspace", true, func(c *conn, ctx context.Context, b *strings.Builder) error {
+		n, err := c.countKeys(ctx)
+		if err == nil && n > 0 {
+			fmt.Fprintf(b, "db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
+		}
+		return err
+	}},
+}
+
+func (c *conn) info(ctx context.Context, args [][]byte) {
+	var b strings.Builder
+	for _, s := range sections {
+		wanted := len(args) == 1 && !s.onlyBid
+		for _, a := range args[1:] {
+			wanted = wanted || strings.EqualFold(string(a), s.name) || is(a, "ALL") || is(a, "EVERYTHING") || is(a, "DEFAULT") && !s.onlyBid
+		}
+		if !wanted {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString("# " + s.name + "\r\n")
+		if err := s.write(c, ctx, &b); err != nil {
+			c.failed("info", nil, err)
+			return
+		}
+	}
+	c.Out = appendVerbatim(c.Out, c.proto, b.String())
+}

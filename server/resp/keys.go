@@ -1,0 +1,199 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bigset"
+	"bigset/server/door"
+)
+
+// nameOf returns the name of a key's set. It is the key, but for the empty key and for those that begin with a zero byte: before these a zero byte is put. So every
+// key has a name of its own. A name that begins with a zero byte and goes on with another byte belongs to no key.
+func nameOf(key []byte) []byte {
+	if len(key) > 0 && key[0] != 0 {
+		return key
+	}
+	return append([]byte{0}, key...)
+}
+
+// keyOf inverts nameOf. ok is false for a name that belongs to no key.
+func keyOf(name []byte) (key []byte, ok bool) {
+	switch {
+	case len(name) == 0:
+		return nil, false
+	case name[0] != 0:
+		return name, true
+	case len(name) == 1 || name[1] == 0:
+		return name[1:], true
+	}
+	return nil, false
+}
+
+// checkKey returns what is wrong with a key.
+func checkKey(key []byte) error {
+	if err := bigset.CheckName(nameOf(key)); err != nil {
+		return refusal(fmt.Sprintf("ERR key is %d bytes, the maximum is %d", len(key), bigset.SetNameBytesMax-1))
+	}
+	return nil
+}
+
+// checkElement returns what is wrong with an element.
+func checkElement(e []byte) error {
+	if bigset.CheckElement(e) != nil {
+		return refusal(fmt.Sprintf("ERR element is %d bytes, the maximum is %d", len(e), bigset.ElementBytesMax))
+	}
+	return nil
+}
+
+// filterOf returns the filter of a key, or nil.
+func (c *conn) filterOf(ctx context.Context, key []byte) (door.Filter, error) {
+	if !goodFilterName(key) {
+		return nil, nil
+	}
+	if c.s.filters.FindsWait() {
+		c.Settle()
+	}
+	f, err := c.s.filters.Find(ctx, key)
+	if errors.Is(err, bigset.ErrNoFilter) {
+		return nil, nil
+	}
+	return f, err
+}
+
+// forSet returns why a key can't be asked about as a set: errKind where it is a filter.
+func (c *conn) forSet(ctx context.Context, key []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	f, err := c.filterOf(ctx, key)
+	if err == nil && f != nil {
+		return errKind
+	}
+	return err
+}
+
+// isSet reports whether a key has elements. The connection may wait.
+func (c *conn) isSet(ctx context.Context, key []byte) (bool, error) {
+	for part, err := range c.s.sets.Read(ctx, door.Read{Set: nameOf(key), Limit: 1, Batch: 1, Bare: true}) {
+		if errors.Is(err, bigset.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil || len(part.Elements) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// kindOf returns what a key is, as TYPE says it: "none" where it does not exist.
+func (c *conn) kindOf(ctx context.Context, key []byte) (string, error) {
+	if checkKey(key) != nil {
+		return kindNone, nil
+	}
+	f, err := c.filterOf(ctx, key)
+	switch {
+	case err != nil:
+		return "", err
+	case f != nil:
+		return kindFilter, nil
+	}
+	is, err := c.isSet(ctx, key)
+	if is {
+		return kindSet, err
+	}
+	return kindNone, err
+}
+
+// What a key is, as TYPE says it.
+const (
+	kindNone   = "none"
+	kindSet    = "set"
+	kindFilter = "MBbloom--"
+)
+
+func (c *conn) exists(ctx context.Context, args [][]byte) {
+	c.Settle()
+	n := int64(0)
+	for _, key := range args[1:] {
+		kind, err := c.kindOf(ctx, key)
+		if err != nil {
+			c.failed("exists", key, err)
+			return
+		}
+		if kind != kindNone {
+			n++
+		}
+	}
+	c.int(n)
+}
+
+func (c *conn) typeOf(ctx context.Context, args [][]byte) {
+	c.Settle()
+	kind, err := c.kindOf(ctx, args[1])
+	if err != nil {
+		c.failed("type", args[1], err)
+		return
+	}
+	c.Out = appendSimple(c.Out, kind)
+}
+
+// ttl says -1 for a key, which never expires, and -2 for none.
+func (c *conn) ttl(ctx context.Context, args [][]byte) {
+	c.Settle()
+	kind, err := c.kindOf(ctx, args[1])
+	switch {
+	case err != nil:
+		c.failed("ttl", args[1], err)
+	case kind == kindNone:
+		c.int(-2)
+	default:
+		c.int(-1)
+	}
+}
+
+// del removes keys one after the other: an error says how many were removed before it.
+func (c *conn) del(ctx context.Context, args [][]byte) {
+	c.Settle()
+	n := int64(0)
+	for _, key := range args[1:] {
+		gone, err := c.remove(ctx, key)
+		if err != nil {
+			if n > 0 {
+				err = fmt.Errorf("%w (%d keys were removed before it)", err, n)
+			}
+			c.failed("del", key, err)
+			return
+		}
+		if gone {
+			n++
+		}
+	}
+	c.int(n)
+}
+
+// remove removes a key, and reports whether it existed. A set and a filter of one name, which can only be where both were made at the same time, go together.
+func (c *conn) remove(ctx context.Context, key []byte) (gone bool, err error) {
+	if checkKey(key) != nil {
+		return false, nil
+	}
+	f, err := c.filterOf(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if f != nil {
+		if err := c.s.filters.Drop(ctx, key); err != nil && !errors.Is(err, bigset.ErrNoFilter) {
+			return false, err
+		}
+		gone = true
+	}
+	is, err := c.isSet(ctx, key)
+	if err != nil || !is {
+		return gone, err
+	}
+	if _, err := c.s.sets.Drop(ctx, door.Drop{Set: nameOf(key)}); err != nil && !errors.Is(err, bigset.ErrNotFound) {
+		return gone, err
+	}
+	return true, nil
+}

@@ -1,0 +1,334 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"bigset/server/door"
+)
+
+// Limits of commands of several sets.
+const (
+	setsMost     = 64        // sets in one command
+	pageMost     = 4000      // elements of a page
+	pageBytesMax = 256 << 10 // and about their bytes
+	// lookUpsLess is how much smaller a set is than another where its elements are looked up in that, and not merged with all of it: a look-up takes some
+	// times as long as a step of a read.
+	lookUpsLess = 16
+)
+
+// stream goes through a set in its order, in pages. Each page is a read of its own, so that no read waits for another.
+type stream struct {
+	c    *conn
+	name []byte
+	page [][]byte
+	text []byte // the bytes of the page
+	at   int
+	end  bool // the page is the last
+}
+
+// head returns the next element. ok is false at the end.
+func (s *stream) head(ctx context.Context) (e []byte, ok bool, err error) {
+	for s.at == len(s.page) {
+		if s.end {
+			return nil, false, nil
+		}
+		var last []byte
+		if len(s.page) > 0 {
+			last = bytes.Clone(s.page[len(s.page)-1])
+		}
+		if err := s.read(ctx, last, len(s.page) > 0); err != nil {
+			return nil, false, err
+		}
+	}
+	return s.page[s.at], true, nil
+}
+
+// read reads the page that begins at an element, or after it.
+func (s *stream) read(ctx context.Context, from []byte, after bool) error {
+	s.page, s.text, s.at, s.end = s.page[:0], s.text[:0], 0, true
+	for e, err := range s.c.elements(ctx, door.Read{Set: s.name, From: from, Limit: pageMost + 2}) {
+		switch {
+		case err != nil:
+			return err
+		case after && bytes.Equal(e, from):
+			continue
+		case len(s.page) == pageMost || len(s.text) > pageBytesMax:
+			s.end = false
+			return nil
+		}
+		n := len(s.text)
+		if cap(s.text)-n < len(e) { // earlier elements keep theirs
+			s.text, n = make([]byte, 0, max(2*cap(s.text), len(e), 4<<10)), 0
+		}
+		s.text = append(s.text, e...)
+		s.page = append(s.page, s.text[n:len(s.text):len(s.text)])
+	}
+	return nil
+}
+
+// seek goes on to the first element that is not before e, and reports whether it is e.
+func (s *stream) seek(ctx context.Context, e []byte) (bool, error) {
+	for {
+		head, ok, err := s.head(ctx)
+		if err != nil || !ok {
+			return false, err
+		}
+		switch order := bytes.Compare(head, e); {
+		case order == 0:
+			return true, nil
+		case order > 0:
+			return false, nil
+		}
+		if last := s.page[len(s.page)-1]; bytes.Compare(last, e) >= 0 {
+			s.at++
+			continue
+		}
+		s.at = len(s.page)
+		if !s.end { // whatever is between is not read
+			if err := s.read(ctx, bytes.Clone(e), false); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// other is a set that elements of another one are held against.
+type other struct {
+	key    []byte
+	stream *stream // nil: they are looked up
+}
+
+// has reports for elements in order which of them the set contains.
+func (o *other) has(ctx context.Context, c *conn, elements [][]byte, yes []bool) error {
+	if o.stream == nil {
+		present, err := c.subset(ctx, o.key, elements)
+		for i := range present {
+			yes[i] = present[i].Present
+		}
+		return err
+	}
+	for i, e := range elements {
+		var err error
+		if yes[i], err = o.stream.seek(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSets returns why commands can't take some keys for sets.
+func (c *conn) checkSets(ctx context.Context, keys [][]byte) error {
+	if len(keys) > setsMost {
+		return refusal(fmt.Sprintf("ERR %d sets, at most %d in one command", len(keys), setsMost))
+	}
+	for _, key := range keys {
+		if err := c.forSet(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizes returns about how many elements sets have. Of one it does not matter.
+func (c *conn) sizes(ctx context.Context, keys [][]byte) ([]uint64, error) {
+	list := make([]uint64, len(keys))
+	if len(keys) == 1 {
+		return list, nil
+	}
+	for i, key := range keys {
+		s, err := c.s.sets.Stats(ctx, nameOf(key), 0)
+		if err != nil && !isUnheard(err) {
+			return nil, err
+		}
+		list[i] = s.Live
+	}
+	return list, nil
+}
+
+// inter yields what all sets contain, in order. Keys are checked.
+func (c *conn) inter(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		sizes, err := c.sizes(ctx, keys)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		keys, least := slices.Clone(keys), 0
+		for i, n := range sizes {
+			if n < sizes[least] {
+				least = i
+			}
+		}
+		keys[0], keys[least] = keys[least], keys[0] // the smallest drives
+		sizes[0], sizes[least] = sizes[least], sizes[0]
+		c.held(ctx, keys, sizes, true, yield)
+	}
+}
+
+// diff yields what the first set contains and no other, in order. Keys are checked.
+func (c *conn) diff(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		sizes, err := c.sizes(ctx, keys)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		c.held(ctx, keys, sizes, false, yield)
+	}
+}
+
+// held yields the elements of the first set that all others contain, or, with want false, that none does. They are looked up in sets that are much larger.
+func (c *conn) held(ctx context.Context, keys [][]byte, sizes []uint64, want bool, yield func([]byte, error) bool) {
+	others := make([]other, len(keys)-1)
+	for i := range others {
+		others[i].key = keys[i+1]
+		if sizes[i+1]/lookUpsLess <= sizes[0] {
+			others[i].stream = &stream{c: c, name: nameOf(keys[i+1])}
+		}
+	}
+	s := &stream{c: c, name: nameOf(keys[0])}
+	var left [][]byte
+	var yes []bool
+	for {
+		_, ok, err := s.head(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !ok {
+			return
+		}
+		left = append(left[:0], s.page[s.at:]...)
+		s.at = len(s.page)
+		for i := range others {
+			if len(yes) < len(left) {
+				yes = make([]bool, len(left))
+			}
+			if err := others[i].has(ctx, c, left, yes); err != nil {
+				yield(nil, err)
+				return
+			}
+			n := 0
+			for j, e := range left {
+				if yes[j] == want {
+					left[n] = e
+					n++
+				}
+			}
+			left = left[:n]
+		}
+		for _, e := range left {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// union yields what some set contains, in order. Keys are checked.
+func (c *conn) union(ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		streams := make([]*stream, len(keys))
+		for i, key := range keys {
+			streams[i] = &stream{c: c, name: nameOf(key)}
+		}
+		for {
+			var least []byte
+			for i := 0; i < len(streams); {
+				e, ok, err := streams[i].head(ctx)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !ok {
+					streams = append(streams[:i], streams[i+1:]...)
+					continue
+				}
+				if i == 0 || bytes.Compare(e, least) < 0 {
+					least = e
+				}
+				i++
+			}
+			if len(streams) == 0 || !yield(least, nil) {
+				return
+			}
+			for _, s := range streams {
+				if bytes.Equal(s.page[s.at], least) {
+					s.at++
+				}
+			}
+		}
+	}
+}
+
+// operation is what a command does with several sets.
+type operation func(c *conn, ctx context.Context, keys [][]byte) iter.Seq2[[]byte, error]
+
+func (c *conn) sinter(ctx context.Context, args [][]byte) {
+	c.combine(ctx, "sinter", (*conn).inter, args[1:])
+}
+func (c *conn) sunion(ctx context.Context, args [][]byte) {
+	c.combine(ctx, "sunion", (*conn).union, args[1:])
+}
+func (c *conn) sdiff(ctx context.Context, args [][]byte) {
+	c.combine(ctx, "sdiff", (*conn).diff, args[1:])
+}
+
+// combine answers what an operation yields.
+func (c *conn) combine(ctx context.Context, cmd string, op operation, keys [][]byte) {
+	c.Settle()
+	if err := c.checkSets(ctx, keys); err != nil {
+		c.failed(cmd, keys[0], err)
+		return
+	}
+	c.answerElements(cmd, keys[0], op(c, ctx, keys))
+}
+
+// sintercardArgs reads the arguments of SINTERCARD; a limit of 0 is none.
+func sintercardArgs(args [][]byte) (keys [][]byte, limit int64, err error) {
+	n, ok := number(args[1])
+	if !ok || n < 1 {
+		return nil, 0, refusal("ERR numkeys should be greater than 0")
+	}
+	if n > int64(len(args)-2) {
+		return nil, 0, refusal("ERR Number of keys can't be greater than number of args")
+	}
+	keys = args[2 : 2+n]
+	for rest := args[2+n:]; len(rest) > 0; rest = rest[2:] {
+		if !is(rest[0], "LIMIT") || len(rest) < 2 {
+			return nil, 0, refusal(errSyntax)
+		}
+		if limit, ok = number(rest[1]); !ok || limit < 0 {
+			return nil, 0, refusal("ERR LIMIT can't be negative")
+		}
+	}
+	return keys, limit, nil
+}
+
+// sintercard counts, without room for what it counts.
+func (c *conn) sintercard(ctx context.Context, args [][]byte) {
+	c.Settle()
+	keys, limit, err := sintercardArgs(args)
+	if err == nil {
+		err = c.checkSets(ctx, keys)
+	}
+	if err != nil {
+		c.failed("sintercard", nil, err)
+		return
+	}
+	n := int64(0)
+	for _, err := range c.inter(ctx, keys) {
+		if err != nil {
+			c.failed("sintercard", keys[0], err)
+			return
+		}
+		if n++; n == limit {
+			break
+		}
+	}
+	c.int(n)
+}

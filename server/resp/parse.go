@@ -1,0 +1,231 @@
+package resp
+
+import "bytes"
+
+// Limits of a request, as redis has them; argumentsMax is that of redis before 7.
+const (
+	argumentsMax  = 1 << 20
+	lineBytesMax  = 64 << 10 // an inline command, and the line of a length
+	argumentsKept = 256      // what a connection keeps room for
+)
+
+// What is wrong with a request, in the words of redis. The connection ends.
+const (
+	faultArguments  = "Protocol error: invalid multibulk length"
+	faultArgumentsL = "Protocol error: too big mbulk count string"
+	faultBulk       = "Protocol error: invalid bulk length"
+	faultBulkLine   = "Protocol error: too big bulk count string"
+	faultInline     = "Protocol error: too big inline request"
+	faultQuotes     = "Protocol error: unbalanced quotes in request"
+	faultDollar     = "Protocol error: expected '$', got '"
+)
+
+// span is where an argument is in a request.
+type span struct{ begin, end uint32 }
+
+// parser reads requests. It keeps what it has read of one whose end has not come, so that no byte is looked at twice.
+type parser struct {
+	bulkMax int // bytes of the longest argument
+
+	at    int // bytes of the request that are read
+	left  int // arguments that are to come
+	size  int // bytes of the argument that comes; -1 before that is known
+	spans []span
+}
+
+// reset begins the next request.
+func (p *parser) reset() {
+	if cap(p.spans) > argumentsKept {
+		p.spans = nil
+	}
+	p.at, p.left, p.spans = 0, 0, p.spans[:0]
+}
+
+// parse reads on in buf, which begins where the request does. Once the request is whole, its arguments are p.spans and its bytes p.at; there may be none. A
+// fault is the text of an error, after which nothing can be understood. An inline command is unquoted in its place.
+func (p *parser) parse(buf []byte) (whole bool, fault string) {
+	if p.at == 0 {
+		if len(buf) == 0 {
+			return false, ""
+		}
+		if buf[0] != '*' {
+			return p.inline(buf)
+		}
+		line, ok, long := lineAt(buf, 1)
+		switch {
+		case long:
+			return false, faultArgumentsL
+		case !ok:
+			return false, ""
+		}
+		n, good := number(line)
+		if !good || n > argumentsMax {
+			return false, faultArguments
+		}
+		p.at, p.left, p.size = 1+len(line)+2, int(max(0, n)), -1
+	}
+	for p.left > 0 {
+		if p.size < 0 {
+			line, ok, long := lineAt(buf, p.at)
+			switch {
+			case long:
+				return false, faultBulkLine
+			case !ok:
+				return false, ""
+			case buf[p.at] != '$':
+				return false, faultDollar + string(buf[p.at:p.at+1]) + "'"
+			}
+			n, good := number(line[1:])
+			if !good || n < 0 || n > int64(p.bulkMax) {
+				return false, faultBulk
+			}
+			p.at, p.size = p.at+len(line)+2, int(n)
+		}
+		if len(buf)-p.at < p.size+2 {
+			return false, ""
+		}
+		p.spans = append(p.spans, span{uint32(p.at), uint32(p.at + p.size)})
+		p.at, p.size, p.left = p.at+p.size+2, -1, p.left-1
+	}
+	return true, ""
+}
+
+// lineAt returns what stands from a place on before a carriage return that has a byte after it, as redis reads lengths. long is a line without an end that is
+// too long for one.
+func lineAt(buf []byte, at int) (line []byte, ok, long bool) {
+	rest := buf[at:]
+	i := bytes.IndexByte(rest[:min(len(rest), lineBytesMax+1)], '\r')
+	if i < 0 {
+		return nil, false, len(rest) > lineBytesMax
+	}
+	return rest[:i], i+1 < len(rest), false
+}
+
+// number reads a number as redis does: nothing but digits, with a sign at most, and no zero before others.
+func number(s []byte) (n int64, ok bool) {
+	digits, negative := s, false
+	if len(s) > 0 && s[0] == '-' {
+		digits, negative = s[1:], true
+	}
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && (len(digits) > 1 || negative) {
+		return 0, false
+	}
+	u := uint64(0)
+	for _, d := range digits {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		u = 10*u + uint64(d-'0')
+	}
+	switch {
+	case negative && u <= 1<<63:
+		return -int64(u), true
+	case !negative && u < 1<<63:
+		return int64(u), true
+	}
+	return 0, false
+}
+
+// inline reads a line of words.
+func (p *parser) inline(buf []byte) (whole bool, fault string) {
+	end := bytes.IndexByte(buf[:min(len(buf), lineBytesMax+1)], '\n')
+	if end < 0 {
+		if len(buf) > lineBytesMax {
+			return false, faultInline
+		}
+		return false, ""
+	}
+	line := buf[:end]
+	if end > 0 && buf[end-1] == '\r' {
+		line = buf[:end-1]
+	}
+	p.at = end + 1
+	if p.spans, whole = splitWords(p.spans[:0], line); !whole {
+		return false, faultQuotes
+	}
+	return true, ""
+}
+
+// splitWords appends the words of a line, which it unquotes in their places, and reports false where a quote has no end. The rules are those of redis: a zero byte
+// ends the line.
+func splitWords(dst []span, line []byte) ([]span, bool) {
+	at := func(i int) byte {
+		if i < len(line) {
+			return line[i]
+		}
+		return 0
+	}
+	for i := 0; ; {
+		for isSpace(at(i)) {
+			i++
+		}
+		if at(i) == 0 {
+			return dst, true
+		}
+		begin, out := i, i
+		quote := byte(0)
+		for done := false; !done; i++ {
+			b := at(i)
+			switch {
+			case quote != 0 && (i >= len(line) || b == 0):
+				return dst, false
+			case quote == '"' && b == '\\' && at(i+1) == 'x' && isHex(at(i+2)) && isHex(at(i+3)):
+				b = hexOf(at(i+2))<<4 | hexOf(at(i+3))
+				i += 3
+			case quote == '"' && b == '\\' && at(i+1) != 0:
+				i++
+				b = unescape(at(i))
+			case quote == '\'' && b == '\\' && at(i+1) == '\'':
+				i++
+				b = '\''
+			case quote != 0 && b == quote:
+				if next := at(i + 1); next != 0 && !isSpace(next) {
+					return dst, false
+				}
+				done = true
+				continue
+			case quote != 0:
+			case b == ' ' || b == '\n' || b == '\r' || b == '\t' || b == 0:
+				done = true
+				i-- // looked at again
+				continue
+			case b == '"' || b == '\'':
+				quote = b
+				continue
+			}
+			line[out] = b
+			out++
+		}
+		dst = append(dst, span{uint32(begin), uint32(out)})
+	}
+}
+
+func isSpace(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
+
+func isHex(b byte) bool { return b >= '0' && b <= '9' || b >= 'a' && b <= 'f' || b >= 'A' && b <= 'F' }
+
+func hexOf(b byte) byte {
+	switch {
+	case b <= '9':
+		return b - '0'
+	case b <= 'F':
+		return b - 'A' + 10
+	}
+	return b - 'a' + 10
+}
+
+func unescape(b byte) byte {
+	switch b {
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	case 'b':
+		return '\b'
+	case 'a':
+		return '\a'
+	}
+	return b
+}

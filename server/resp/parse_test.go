@@ -1,0 +1,140 @@
+package resp
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// parsed returns what a parser makes of bytes that come in pieces of a size: requests, then what is wrong or how much is left.
+func parsed(text []byte, piece int) string {
+	p := parser{bulkMax: 100}
+	buf := bytes.Clone(text)
+	var out strings.Builder
+	used := 0
+	for end := 0; ; end = min(end+piece, len(buf)) {
+		for {
+			whole, fault := p.parse(buf[used:end])
+			if fault != "" {
+				return out.String() + "-" + fault
+			}
+			if !whole {
+				break
+			}
+			for _, at := range p.spans {
+				fmt.Fprintf(&out, "%q ", buf[used:][at.begin:at.end])
+			}
+			out.WriteString("| ")
+			used += p.at
+			p.reset()
+		}
+		if end == len(buf) {
+			return out.String() + fmt.Sprint(len(buf)-used)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ in, want string }{
+		{"", "0"},
+		{"*1\r\n$4\r\nPING\r\n", `"PING" | 0`},
+		{"*2\r\n$3\r\nGET\r\n$0\r\n\r\n*0\r\n*-1\r\n", `"GET" "" | | | 0`},
+		{"*2\r\n$3\r\nGET\r\n$5\r\na\r\nb", `21`},
+		{"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n\r\n", `"GET" "a\r\nb" | | 0`},
+		{"*1\r\n$101\r\n", "-" + faultBulk},
+		{"*1\r\n$100\r\n", "10"},
+		{"*1048577\r\n", "-" + faultArguments},
+		{"*1048576\r\n", "10"},
+		{"*1\r\n:4\r\n", "-" + faultDollar + ":'"},
+		{"PING\r\nECHO 'a b' \"\\x00\\n\"\r\n", `"PING" | "ECHO" "a b" "\x00\n" | 0`},
+		{"SADD k \"\" ''\n", `"SADD" "k" "" "" | 0`},
+		{"a\"b\r\n", "-" + faultQuotes},
+		{"'a'b\r\n", "-" + faultQuotes},
+		{"PING", "4"},
+		{strings.Repeat("x", lineBytesMax) + "\n", `"` + strings.Repeat("x", lineBytesMax) + `" | 0`},
+		{strings.Repeat("x", lineBytesMax+1) + "\n", "-" + faultInline},
+		{"*" + strings.Repeat("1", lineBytesMax+1), "-" + faultArgumentsL},
+		{"*1\r\n$" + strings.Repeat("1", lineBytesMax+1), "-" + faultBulkLine},
+	} {
+		for _, piece := range []int{1, 2, 7, 1 << 20} {
+			if len(tt.in) > 100 && piece < 7 {
+				piece = 1 << 12
+			}
+			if got := parsed([]byte(tt.in), piece); got != tt.want {
+				t.Errorf("%.60q in pieces of %d: %.100s, want %.100s", tt.in, piece, got, tt.want)
+			}
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"0": "0", "-1": "-1", "7": "7", "9223372036854775807": "9223372036854775807", "-9223372036854775808": "-9223372036854775808",
+		"": "no", "-": "no", "-0": "no", "00": "no", "01": "no", "+1": "no", " 1": "no", "1 ": "no", "1.5": "no", "9223372036854775808": "no", "-9223372036854775809": "no", "99999999999999999999": "no",
+	} {
+		got := "no"
+		if n, ok := number([]byte(in)); ok {
+			got = fmt.Sprint(n)
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+// FuzzParse wants that it is all the same in which pieces requests come.
+func FuzzParse(f *testing.F) {
+	for _, in := range []string{"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n\r\n", "PING 'a b' \"\\x41\"\r\n", "*1\r\n:4\r\n", "*-1\r\n*3\r\n$1\r\na\r\n$0\r\n\r\n$2\r\nbc\r\n"} {
+		f.Add([]byte(in), byte(3))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, piece byte) {
+		whole := parsed(in, max(1, len(in)))
+		if got := parsed(in, 1+int(piece)); got != whole {
+			t.Errorf("in pieces of %d: %.200s, whole %.200s", 1+int(piece), got, whole)
+		}
+	})
+}
+
+func TestGlob(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"a*c", "abbc", true}, {"a*c", "abb", false}, {"?", "", false}, {"?", "a", true}, {"a?c", "abc", true},
+		{"[a-c]x", "bx", true}, {"[a-c]x", "dx", false}, {"[c-a]", "b", true}, {"[^a]", "b", true}, {"[^a]", "a", false}, {"[\\]]", "]", true}, {"[ab", "b", true}, {"[", "[", false}, {"\\*", "*", true}, {"\\*", "a", false},
+		{"\\", "\\", true}, {"**a**", "bab", true}, {"*a*b*c", "xaxbxc", true}, {"*a*b*c", "xaxcxb", false}, {"h\x00*", "h\x00\xff", true},
+	} {
+		if got := matches([]byte(tt.pattern), []byte(tt.text)); got != tt.want {
+			t.Errorf("%q, %q: %v, want %v", tt.pattern, tt.text, got, tt.want)
+		}
+		if p := prefixOf([]byte(tt.pattern)); tt.want && !strings.HasPrefix(tt.text, string(p)) {
+			t.Errorf("%q: %q does not begin with %q", tt.pattern, tt.text, p)
+		}
+	}
+	pattern, text := []byte(strings.Repeat("*a", 200)+"b"), []byte(strings.Repeat("a", 5000)) // no matter how many stars
+	if matches(pattern, text) {
+		t.Error("matched")
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for _, key := range []string{"", "a", "\x00", "\x00\x00", "\x00a", "\x00\x00a", "a\x00"} {
+		name := string(nameOf([]byte(key)))
+		if other, ok := seen[name]; ok || name == "" {
+			t.Errorf("%q and %q have the name %q", key, other, name)
+		}
+		seen[name] = key
+		if got, ok := keyOf([]byte(name)); !ok || string(got) != key {
+			t.Errorf("%q: %q, %v", key, got, ok)
+		}
+	}
+	if _, ok := keyOf([]byte("\x00a")); ok {
+		t.Error("a name that no key has")
+	}
+}

@@ -1,0 +1,321 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"bigset"
+	"bigset/server/door"
+)
+
+// Limits of one step of SSCAN or SCAN.
+const (
+	scanDefault  = 10
+	scanMost     = 100_000 // elements that are looked at
+	scanBytesMax = 1 << 20 // and their bytes
+)
+
+// scanOptions are those of SSCAN and SCAN.
+type scanOptions struct {
+	count int
+	match []byte // nil: all
+	kind  string // of SCAN; empty: any
+}
+
+// errCursorGone is the error for a cursor that is not known. Redis takes any number.
+const errCursorGone = "ERR cursor is not known here: it was not used for long, the node has started again, or another node gave it; begin again with 0"
+
+// scanCursor reads a cursor as redis does.
+func scanCursor(arg []byte) (uint64, error) {
+	n, err := strconv.ParseUint(string(arg), 10, 64)
+	if err != nil || len(arg) > 0 && arg[0] == '+' {
+		return 0, refusal(errCursor)
+	}
+	return n, nil
+}
+
+// scanOptionsOf reads what stands after the cursor.
+func scanOptionsOf(args [][]byte, kinds bool) (o scanOptions, err error) {
+	o.count = scanDefault
+	for i := 0; i < len(args); i += 2 {
+		if i+1 == len(args) {
+			return o, refusal(errSyntax)
+		}
+		value := args[i+1]
+		switch {
+		case is(args[i], "COUNT"):
+			n, ok := number(value)
+			if !ok {
+				return o, refusal(errInteger)
+			}
+			if n < 1 {
+				return o, refusal(errSyntax)
+			}
+			o.count = int(min(n, scanMost))
+		case is(args[i], "MATCH"):
+			o.match = value
+		case kinds && is(args[i], "TYPE"):
+			o.kind = string(bytes.ToLower(value))
+		default:
+			return o, refusal(errSyntax)
+		}
+	}
+	if len(o.match) == 1 && o.match[0] == '*' {
+		o.match = nil
+	}
+	return o, nil
+}
+
+// begin returns where a scan of a key goes on; key is nil for SCAN.
+func (c *conn) begin(number uint64, key []byte) (position, error) {
+	if number == 0 {
+		return position{key: key}, nil
+	}
+	p, ok := c.s.cursors.use(number)
+	if !ok || (key == nil) != (p.key == nil) || !bytes.Equal(key, p.key) {
+		return p, refusal(errCursorGone)
+	}
+	return p, nil
+}
+
+// sscan goes through a set in its order: every element that is there all the time comes once, and none comes twice.
+func (c *conn) sscan(ctx context.Context, args [][]byte) {
+	c.Settle()
+	number, err := scanCursor(args[2])
+	if err == nil {
+		err = c.forSet(ctx, args[1])
+	}
+	if err != nil {
+		c.failed("sscan", args[1], err)
+		return
+	}
+	if number == 0 {
+		if is, err := c.isSet(ctx, args[1]); err != nil || !is {
+			c.answerEmpty("sscan", args[1], err)
+			return
+		}
+	}
+	o, err := scanOptionsOf(args[3:], false)
+	if err != nil {
+		c.failed("sscan", args[1], err)
+		return
+	}
+	p, err := c.begin(number, append([]byte{}, args[1]...))
+	if err != nil {
+		c.failed("sscan", args[1], err)
+		return
+	}
+	g := c.gather("sscan")
+	defer g.release()
+	next, n, err := c.scanElements(ctx, g, p, o)
+	if err != nil {
+		c.failed("sscan", args[1], err)
+		return
+	}
+	c.answerScan(g, next, n, number)
+}
+
+// answerEmpty answers a scan of what does not exist.
+func (c *conn) answerEmpty(cmd string, key []byte, err error) {
+	if err != nil {
+		c.failed(cmd, key, err)
+		return
+	}
+	c.Out = append(c.Out, "*2\r\n$1\r\n0\r\n*0\r\n"...)
+}
+
+func (c *conn) answerScan(g *gathered, next *position, n int, before uint64) {
+	number := uint64(0)
+	if next != nil {
+		number = c.s.cursors.keep(*next, before)
+	}
+	c.header(typeArray, 2)
+	c.text(strconv.FormatUint(number, 10))
+	c.header(typeArray, n)
+	g.send(c)
+}
+
+// scanElements gathers elements from a position on. next is nil at the end.
+func (c *conn) scanElements(ctx context.Context, g *gathered, p position, o scanOptions) (next *position, n int, err error) {
+	r := door.Read{Set: nameOf(p.key), From: p.after, Prefix: prefixOf(o.match), Limit: o.count + 2, Batch: min(o.count+2, door.BatchMax), Bare: true}
+	looked, size, last := 0, 0, []byte{}
+	for part, err := range c.s.sets.Read(ctx, r) {
+		if errors.Is(err, bigset.ErrNotFound) {
+			return nil, n, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range part.Elements {
+			e := part.Elements[i].Name
+			if p.after != nil && bytes.Equal(e, p.after) { // the last step ended with it
+				continue
+			}
+			if looked == o.count || size > scanBytesMax { // there is more
+				return &position{key: p.key, after: last}, n, nil
+			}
+			looked++
+			size += len(e)
+			last = append(last[:0], e...)
+			if o.match != nil && !matches(o.match, e) {
+				continue
+			}
+			n++
+			if err := g.bulk(e); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	return nil, n, nil
+}
+
+// The stages of a scan of keys: one key space of two kinds.
+const (
+	stageSets = iota
+	stageFilters
+)
+
+// scan goes through the keys: sets in their order, then filters in theirs.
+func (c *conn) scan(ctx context.Context, args [][]byte) {
+	c.Settle()
+	number, err := scanCursor(args[1])
+	var o scanOptions
+	if err == nil {
+		o, err = scanOptionsOf(args[2:], true)
+	}
+	var p position
+	if err == nil {
+		p, err = c.begin(number, nil)
+	}
+	if err != nil {
+		c.failed("scan", nil, err)
+		return
+	}
+	g := c.gather("scan")
+	defer g.release()
+	n, looked, size := 0, 0, 0
+	next, err := c.eachKey(ctx, p, func(key []byte, kind string) (bool, error) {
+		if looked == o.count || size > scanBytesMax {
+			return false, nil
+		}
+		looked++
+		size += len(key)
+		if o.match != nil && !matches(o.match, key) || o.kind != "" && o.kind != lowerKind(kind) {
+			return true, nil
+		}
+		n++
+		return true, g.bulk(key)
+	})
+	if err != nil {
+		c.failed("scan", nil, err)
+		return
+	}
+	c.answerScan(g, next, n, number)
+}
+
+func lowerKind(kind string) string {
+	if kind == kindFilter {
+		return "mbbloom--"
+	}
+	return kind
+}
+
+// eachKey calls f for the keys from a position on, until it returns false for one, or an error. next is where that one is, nil at the end.
+func (c *conn) eachKey(ctx context.Context, p position, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
+	if p.stage == stageSets {
+		after := p.after
+		for name, err := range c.s.sets.Names(ctx, false, p.after) {
+			if err != nil {
+				return nil, err
+			}
+			if key, ok := keyOf(name.Set); ok {
+				more, err := c.setKey(ctx, key, f)
+				if err != nil {
+					return nil, err
+				}
+				if !more {
+					return &position{stage: stageSets, after: after}, nil
+				}
+			}
+			after = append([]byte{}, name.Set...)
+		}
+		p = position{stage: stageFilters}
+	}
+	return c.eachFilter(ctx, string(p.after), f)
+}
+
+// setKey calls f for the key of a set, unless it is a filter's too.
+func (c *conn) setKey(ctx context.Context, key []byte, f func(key []byte, kind string) (bool, error)) (more bool, err error) {
+	filter, err := c.filterOf(ctx, key)
+	if err != nil || filter != nil {
+		return err == nil, err
+	}
+	return f(key, kindSet)
+}
+
+// filtersListed is how many filters are asked for at a time.
+const filtersListed = 256
+
+func (c *conn) eachFilter(ctx context.Context, after string, f func(key []byte, kind string) (bool, error)) (next *position, err error) {
+	for {
+		list, err := c.s.filters.List(ctx, door.FilterListing{After: after, Most: filtersListed})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			more, err := f([]byte(list[i].Name), kindFilter)
+			if err != nil {
+				return nil, err
+			}
+			if !more {
+				return &position{stage: stageFilters, after: []byte(after)}, nil
+			}
+			after = list[i].Name
+		}
+		if len(list) < filtersListed {
+			return nil, nil
+		}
+	}
+}
+
+// keys answers all keys that match.
+func (c *conn) keys(ctx context.Context, args [][]byte) {
+	c.Settle()
+	g := c.gather("keys")
+	defer g.release()
+	n := 0
+	_, err := c.eachKey(ctx, position{}, func(key []byte, _ string) (bool, error) {
+		if !matches(args[1], key) {
+			return true, nil
+		}
+		n++
+		return true, g.bulk(key)
+	})
+	if err != nil {
+		c.failed("keys", nil, err)
+		return
+	}
+	c.header(typeArray, n)
+	g.send(c)
+}
+
+func (c *conn) countKeys(ctx context.Context) (n int64, err error) {
+	c.Settle()
+	_, err = c.eachKey(ctx, position{}, func([]byte, string) (bool, error) {
+		n++
+		return true, nil
+	})
+	return n, err
+}
+
+func (c *conn) dbsize(ctx context.Context, _ [][]byte) {
+	n, err := c.countKeys(ctx)
+	if err != nil {
+		c.failed("dbsize", nil, fmt.Errorf("the keys can't be counted: %w", err))
+		return
+	}
+	c.int(n)
+}

@@ -1,0 +1,93 @@
+package resp
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"bigset/server/door"
+)
+
+// RequestBytesLeast is the least that the longest request may be: a command with the longest name of a set and the longest element.
+const RequestBytesLeast = 256 << 10
+
+// Options are a server's, beside those of its door.
+type Options struct {
+	door.Options
+	// Version is the program's, for INFO and HELLO. Node is the name of the node, for INFO; empty for a node alone.
+	Version, Node string
+	// AnswerBytesMax is the longest answer whose length comes first; 64 MiB. A longer one is refused.
+	AnswerBytesMax int
+}
+
+// Server answers the protocol on any number of listeners, with the sets and the filters of one node. Its methods may be called by any number of goroutines.
+type Server struct {
+	*door.Server
+	sets     door.Backend
+	filters  door.Filters
+	opt      Options
+	commands map[string]*command
+	names    []string // of commands, in order
+	cursors  cursors
+	counters counters
+	failures *door.Failures
+	started  time.Time
+	ids      atomic.Int64 // of connections
+}
+
+// New returns a server, which does nothing before Serve is called. The Name of the options is "resp" where it is empty.
+func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
+	if o.Name == "" {
+		o.Name = "resp"
+	}
+	if o.AnswerBytesMax == 0 {
+		o.AnswerBytesMax = 64 << 20
+	}
+	if o.RequestBytesMax == 0 {
+		o.RequestBytesMax = 64 << 20
+	}
+	if o.RequestBytesMax < RequestBytesLeast {
+		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Name, o.RequestBytesMax, RequestBytesLeast)
+	}
+	s := &Server{sets: sets, filters: filters, opt: o, failures: door.NewFailures(o.Log, o.Name+": request failed", "command", "key"), started: time.Now()}
+	s.commands, s.names = table()
+	s.counters.commands = make(map[string]*atomic.Uint64, len(s.commands))
+	for name := range s.commands {
+		s.counters.commands[name] = new(atomic.Uint64)
+	}
+	var err error
+	s.Server, err = door.New(func(c *door.Conn) door.Handler {
+		return &conn{Conn: c, s: s, proto: 2, id: s.ids.Add(1), since: time.Now(), parser: parser{bulkMax: o.RequestBytesMax}}
+	}, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Metrics are what a server has counted since it was made.
+type Metrics struct {
+	door.Counts
+	Commands map[string]uint64 // requests by the name of their command, in lower case; "unknown" is any other
+	// Errors are answers that are errors; Failures are those of them that are faults of the node.
+	Errors, Failures uint64
+	Elements         uint64 // elements that were asked to be added, removed or looked up
+	Cursors          int    // positions of SSCAN and SCAN that are kept
+}
+
+// counters are what a server counts.
+type counters struct {
+	commands                            map[string]*atomic.Uint64
+	unknown, errors, failures, elements atomic.Uint64
+}
+
+// Metrics returns what the server has counted so far.
+func (s *Server) Metrics() Metrics {
+	m := Metrics{Counts: s.Counts(), Commands: make(map[string]uint64, len(s.commands)+1), Errors: s.counters.errors.Load(),
+		Failures: s.counters.failures.Load(), Elements: s.counters.elements.Load(), Cursors: s.cursors.len()}
+	for name, n := range s.counters.commands {
+		m.Commands[name] = n.Load()
+	}
+	m.Commands["unknown"] = s.counters.unknown.Load()
+	return m
+}

@@ -1,0 +1,306 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+
+	"bigset"
+	"bigset/server/door"
+)
+
+func (c *conn) scard(ctx context.Context, args [][]byte) {
+	c.Settle()
+	n, err := c.cardinality(ctx, args[1])
+	if err != nil {
+		c.failed("scard", args[1], err)
+		return
+	}
+	c.int(int64(n))
+}
+
+func (c *conn) cardinality(ctx context.Context, key []byte) (uint64, error) {
+	if err := c.forSet(ctx, key); err != nil {
+		return 0, err
+	}
+	n, err := c.s.sets.Count(ctx, door.Read{Set: nameOf(key), Bare: true})
+	if errors.Is(err, bigset.ErrNotFound) {
+		return 0, nil
+	}
+	return n.Elements, err
+}
+
+// elements reads a set. What is yielded is good until the next part. A set of which nobody has heard is empty.
+func (c *conn) elements(ctx context.Context, r door.Read) iter.Seq2[[]byte, error] {
+	r.Bare = true
+	return func(yield func([]byte, error) bool) {
+		for part, err := range c.s.sets.Read(ctx, r) {
+			if errors.Is(err, bigset.ErrNotFound) {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range part.Elements {
+				if !yield(part.Elements[i].Name, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (c *conn) smembers(ctx context.Context, args [][]byte) {
+	c.Settle()
+	if err := c.forSet(ctx, args[1]); err != nil {
+		c.failed("smembers", args[1], err)
+		return
+	}
+	c.answerElements("smembers", args[1], c.elements(ctx, door.Read{Set: nameOf(args[1])}))
+}
+
+// answerElements answers a set, or an error before the first byte.
+func (c *conn) answerElements(cmd string, key []byte, elements iter.Seq2[[]byte, error]) {
+	g := c.gather(cmd)
+	defer g.release()
+	n := 0
+	for e, err := range elements {
+		if err == nil {
+			err = g.bulk(e)
+		}
+		if err != nil {
+			c.failed(cmd, key, err)
+			return
+		}
+		n++
+	}
+	c.header(typeSet, n)
+	g.send(c)
+}
+
+// repeatedMost is how many elements SRANDMEMBER draws with repetition.
+const repeatedMost = 100_000
+
+func (c *conn) srandmember(ctx context.Context, args [][]byte) {
+	c.Settle()
+	var n int64
+	if len(args) > 3 {
+		c.fail(errSyntax)
+		return
+	}
+	if len(args) == 3 {
+		var ok bool
+		if n, ok = number(args[2]); !ok {
+			c.fail(errInteger)
+			return
+		}
+		if n < -1<<63+1 {
+			c.fail("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+			return
+		}
+	}
+	if err := c.forSet(ctx, args[1]); err != nil {
+		c.failed("srandmember", args[1], err)
+		return
+	}
+	switch {
+	case len(args) == 2:
+		c.randomOne(ctx, args[1])
+	case n == 0:
+		c.header(typeArray, 0)
+	default:
+		c.randomMany(ctx, args[1], n)
+	}
+}
+
+func (c *conn) randomOne(ctx context.Context, key []byte) {
+	e, ok, err := c.random(ctx, nameOf(key))
+	switch {
+	case err != nil:
+		c.failed("srandmember", key, err)
+	case !ok:
+		c.null()
+	default:
+		c.bulk(e)
+	}
+}
+
+const (
+	randomRun  = 128  // of so few elements each is drawn with the same probability
+	randomOnly = 1024 // once in so many draws it is the element that all others of a branch begin with
+)
+
+// random draws an element. It goes down the tree of the elements' bytes: on each floor it draws one of the bytes with which elements go on, until there are
+// few below. Where branches of a floor differ in size, elements of the smaller ones come more often.
+func (c *conn) random(ctx context.Context, name []byte) (e []byte, ok bool, err error) {
+	var prefix []byte
+	for {
+		some, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: randomRun + 1})
+		switch {
+		case err != nil || len(some) == 0 && len(prefix) == 0:
+			return nil, false, err
+		case len(some) == 0: // they went meanwhile
+			prefix = nil
+			continue
+		case len(some) <= randomRun:
+			return some[rand.IntN(len(some))], true, nil
+		}
+		ends, err := c.collect(ctx, door.Read{Set: name, Prefix: prefix, Limit: 1, Reverse: true})
+		if err != nil {
+			return nil, false, err
+		}
+		if len(ends) == 0 || bytes.Compare(ends[0], some[1]) <= 0 {
+			continue
+		}
+		first, last := some[0], ends[0]
+		at := common(first, last)
+		if at == len(first) {
+			if rand.IntN(randomOnly) == 0 {
+				return first, true, nil
+			}
+			first = some[1]
+			at = common(first, last)
+		}
+		if at == len(first) { // some[1] begins all that follow
+			first = some[2]
+			at = common(first, last)
+		}
+		low, high := 0, int(last[at])
+		if at < len(first) {
+			low = int(first[at])
+		}
+		from := append(slices.Clone(last[:at]), byte(low+rand.IntN(high-low+1)))
+		next, err := c.collect(ctx, door.Read{Set: name, Prefix: last[:at], From: from, Limit: 1})
+		if err != nil {
+			return nil, false, err
+		}
+		if len(next) > 0 {
+			prefix = next[0][:at+1]
+		}
+	}
+}
+
+// collect returns copies of a few elements.
+func (c *conn) collect(ctx context.Context, r door.Read) (list [][]byte, err error) {
+	r.Batch = min(r.Limit, door.BatchMax)
+	for e, err := range c.elements(ctx, r) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, bytes.Clone(e))
+	}
+	return list, nil
+}
+
+// common returns how many bytes two byte strings begin with in common.
+func common(a, b []byte) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// randomMany answers n elements, each at most once, or -n with repetition, by going through the whole set. Each element has the same probability.
+func (c *conn) randomMany(ctx context.Context, key []byte, n int64) {
+	g := c.gather("srandmember")
+	defer g.release()
+	var drawn [][]byte
+	var err error
+	if n > 0 {
+		drawn, err = c.sample(ctx, g, key, n)
+	} else {
+		drawn, err = c.repeat(ctx, g, key, -n)
+	}
+	if err == nil {
+		err = c.checkAnswer(g, drawn)
+	}
+	if err != nil {
+		c.failed("srandmember", key, err)
+		return
+	}
+	rand.Shuffle(len(drawn), func(i, j int) { drawn[i], drawn[j] = drawn[j], drawn[i] })
+	c.header(typeArray, len(drawn))
+	for _, e := range drawn {
+		c.bulk(e)
+		c.WriteIfFull()
+	}
+}
+
+// checkAnswer refuses an answer that is too long because elements come several times.
+func (c *conn) checkAnswer(g *gathered, list [][]byte) error {
+	size := 0
+	for _, e := range list {
+		if size += len(e); size > g.most {
+			return g.refuse()
+		}
+	}
+	return nil
+}
+
+// sample draws without repetition.
+func (c *conn) sample(ctx context.Context, g *gathered, key []byte, n int64) (drawn [][]byte, err error) {
+	seen := int64(0)
+	for e, err := range c.elements(ctx, door.Read{Set: nameOf(key)}) {
+		if err != nil {
+			return nil, err
+		}
+		seen++
+		at := int64(len(drawn))
+		if at == n {
+			if at = rand.Int64N(seen); at >= n {
+				continue
+			}
+		} else {
+			drawn = append(drawn, nil)
+		}
+		if drawn[at], err = g.keep(e); err != nil {
+			return nil, err
+		}
+	}
+	return drawn, nil
+}
+
+// repeat draws with repetition: first the places, then the elements at them.
+func (c *conn) repeat(ctx context.Context, g *gathered, key []byte, n int64) (drawn [][]byte, err error) {
+	if n > repeatedMost {
+		return nil, refusal(fmt.Sprintf("ERR at most %d elements are drawn with repetition", repeatedMost))
+	}
+	all, err := c.cardinality(ctx, key)
+	if err != nil || all == 0 {
+		return nil, err
+	}
+	places := make([]uint64, n)
+	for i := range places {
+		places[i] = rand.Uint64N(all)
+	}
+	slices.Sort(places)
+	at := uint64(0)
+	for e, err := range c.elements(ctx, door.Read{Set: nameOf(key)}) {
+		if err != nil {
+			return nil, err
+		}
+		if len(places) == 0 {
+			break
+		}
+		for kept := []byte(nil); len(places) > 0 && places[0] == at; places = places[1:] {
+			if kept == nil {
+				if kept, err = g.keep(e); err != nil {
+					return nil, err
+				}
+			}
+			drawn = append(drawn, kept)
+		}
+		at++
+	}
+	for range places { // elements that went meanwhile
+		if len(drawn) > 0 {
+			drawn = append(drawn, drawn[rand.IntN(len(drawn))])
+		}
+	}
+	return drawn, nil
+}

@@ -1,0 +1,109 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+func (c *conn) sinterstore(ctx context.Context, args [][]byte) {
+	c.store(ctx, "sinterstore", (*conn).inter, args[1], args[2:])
+}
+
+func (c *conn) sunionstore(ctx context.Context, args [][]byte) {
+	c.store(ctx, "sunionstore", (*conn).union, args[1], args[2:])
+}
+
+func (c *conn) sdiffstore(ctx context.Context, args [][]byte) {
+	c.store(ctx, "sdiffstore", (*conn).diff, args[1], args[2:])
+}
+
+// store replaces a set by what an operation yields, in one batch: what comes is added, also what is there already, since elsewhere it may be removed at this
+// moment; what the set has beside it is removed. More than a batch takes is refused before anything is written.
+func (c *conn) store(ctx context.Context, cmd string, op operation, to []byte, keys [][]byte) {
+	c.Settle()
+	err := c.forSet(ctx, to)
+	if err == nil {
+		err = c.checkSets(ctx, keys)
+	}
+	if err != nil {
+		c.failed(cmd, to, err)
+		return
+	}
+	g := c.gather(cmd)
+	defer g.release()
+	g.most = min(g.most, bigset.BatchBytesMax)
+	g.refuse = func() error { return tooMuch(cmd) }
+	ops, err := c.adds(g, op(c, ctx, keys))
+	n := len(ops)
+	if err == nil && n == 0 {
+		_, err = c.remove(ctx, to) // whatever its size
+	} else if err == nil {
+		err = c.replace(ctx, g, to, ops)
+	}
+	if err != nil {
+		c.failed(cmd, to, err)
+		return
+	}
+	c.int(int64(n))
+}
+
+// tooMuch is the error of a STORE that no batch takes.
+func tooMuch(cmd string) error {
+	return refusal(fmt.Sprintf("ERR %s would change more than %d elements or %d bytes of elements, which is the most that is written at once; nothing was written; read by BS.RANGE or SSCAN, and SADD in parts",
+		upper(cmd), bigset.BatchOpsMax, bigset.BatchBytesMax))
+}
+
+// adds gathers what is to be added.
+func (c *conn) adds(g *gathered, elements iter.Seq2[[]byte, error]) (ops []door.Op, err error) {
+	for e, err := range elements {
+		if err != nil {
+			return nil, err
+		}
+		if ops, err = appendOp(g, ops, keyscheme.OpAdd, e); err != nil {
+			return nil, err
+		}
+	}
+	return ops, nil
+}
+
+func appendOp(g *gathered, ops []door.Op, kind keyscheme.Op, e []byte) ([]door.Op, error) {
+	if len(ops) == bigset.BatchOpsMax {
+		return nil, g.refuse()
+	}
+	e, err := g.keep(e)
+	return append(ops, door.Op{Kind: kind, Element: e}), err
+}
+
+// replace adds what the operations say, which are in order, and removes what else the set has.
+func (c *conn) replace(ctx context.Context, g *gathered, to []byte, ops []door.Op) (err error) {
+	coming := ops
+	for e, err := range c.elements(ctx, door.Read{Set: nameOf(to)}) {
+		if err != nil {
+			return err
+		}
+		for len(coming) > 0 && bytes.Compare(coming[0].Element, e) < 0 {
+			coming = coming[1:]
+		}
+		if len(coming) > 0 && bytes.Equal(coming[0].Element, e) {
+			continue
+		}
+		if ops, err = appendOp(g, ops, keyscheme.OpRemove, e); err != nil {
+			return err
+		}
+	}
+	written, err := c.s.sets.Write(ctx, door.Write{Set: nameOf(to), Ops: ops})
+	if err == nil {
+		c.acked = written.Acked
+	}
+	return err
+}
+
+// isUnheard reports whether an error says that nobody has heard of a set.
+func isUnheard(err error) bool { return errors.Is(err, bigset.ErrNotFound) }
