@@ -294,3 +294,27 @@ func conversation(p *peer, in string) string {
 	}
 	return all.String() + state
 }
+
+// TestDifferentialTogether has clients change the same sets of both servers at the same time, each elements of its own, and wants equal sets in the end.
+func TestDifferentialTogether(t *testing.T) {
+	t.Parallel()
+	socket := startRedis(t)
+	dial, _ := start(t, Options{})
+	var wg sync.WaitGroup
+	for client := range 6 {
+		ours, theirs := dial(), dialPeer(t, "unix", socket)
+		wg.Go(func() {
+			g := &generator{rand.New(rand.NewPCG(1, uint64(client))), "2"}
+			for range tier.Pick(20, 40, 400) {
+				batch := make([][]string, 20)
+				for i := range batch {
+					batch[i] = []string{pick(g, "SADD", "SADD", "SREM", "SISMEMBER"), pick(g, "a", "b", "c"), fmt.Sprint(client, "-", g.IntN(50))}
+				}
+				compare(t, batch, ours, theirs)
+			}
+		})
+	}
+	wg.Wait()
+	ours, theirs := dial(), dialPeer(t, "unix", socket)
+	compare(t, [][]string{{"SMEMBERS", "a"}, {"SMEMBERS", "b"}, {"SMEMBERS", "c"}, {"SUNION", "a", "b", "c"}, {"SCARD", "a"}}, ours, theirs)
+}
