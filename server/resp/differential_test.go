@@ -268,7 +268,7 @@ func TestMalformed(t *testing.T) {
 		"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nPING\r\n", "*01\r\n", "*1\r\n$04\r\n", "*+1\r\n", "* 1\r\n", "*\r\n", "*1\r\n\r\n", "*1\r\nPING\r\n",
 		"PING \"a b\"\r\n", "PING 'a\\'b'\r\n", "PING \"\\x41\\n\\t\\q\"\r\n", "PING \"a\r\n", "PING \"a\"b\r\n", "PING 'a\r\n", "  PING   x  \r\n", "PING a\"b c\"d\r\n", "PING \"\"\r\n", "PING ''\r\n", "ECHO \"\\x4\"\r\n",
 		"PING\tx\r\n", strings.Repeat("x", 70_000), "*1\r\n$" + strings.Repeat("1", 70_000), "*" + strings.Repeat("1", 70_000), "ECHO " + strings.Repeat("y", 60_000) + "\r\n",
-		"*3\r\n$4\r\nSADD\r\n$1\r\nk\r\n$0\r\n\r\n*2\r\n$8\r\nsmembers\r\n$1\r\nk\r\n", "QUIT\r\nPING\r\n", "GET", "*1\r\n$4\r\nPI",
+		"*3\r\n$4\r\nSADD\r\n$1\r\nk\r\n$0\r\n\r\n*2\r\n$8\r\nsmembers\r\n$1\r\nk\r\n", "QUIT\r\nPING\r\n", "POST / HTTP/1.1\r\nSADD k a\r\n", "HOST: x\r\nPING\r\n", "GET", "*1\r\n$4\r\nPI",
 	} {
 		peers := []*peer{dial(), dialPeer(t, "unix", socket)}
 		wg.Go(func() {

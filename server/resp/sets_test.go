@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -532,6 +533,24 @@ func TestContexts(t *testing.T) {
 	slices.Reverse(all)
 	if len(all) != 100 || !slices.IsSorted(all) {
 		t.Errorf("%v", all)
+	}
+}
+
+// TestBrowsers: a page that has a browser send commands to this machine gets none of them executed.
+func TestBrowsers(t *testing.T) {
+	t.Parallel()
+	dial, _ := start(t, Options{})
+	for _, in := range []string{"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSADD k a\r\n", "Host: localhost\r\n\r\nSADD k a\r\n"} {
+		p := dial()
+		if _, err := p.Write([]byte(in)); err != nil {
+			t.Fatal(err)
+		}
+		if all, _ := io.ReadAll(p.in); len(all) > 0 {
+			t.Errorf("%q: %q", in, all)
+		}
+	}
+	if got := dial().do(t, "EXISTS", "k"); got != ":0" {
+		t.Error("a command of a page was executed")
 	}
 }
 
