@@ -164,3 +164,19 @@ func TestNextGeneration(t *testing.T) {
 		}
 	}
 }
+
+// TestChanged: what a replica answers is read without trust in it.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	a := clock.Actor("a")
+	r := bigset.Result{Delta: bigset.Delta{Actor: a, First: 5, Items: []bigset.Item{{Kind: keyscheme.OpAdd}, {Kind: keyscheme.OpAdd, Context: []clock.Dot{{Actor: a, Counter: 1}}}, {Kind: keyscheme.OpRemove}}},
+		Dots: []clock.Dot{{Actor: a, Counter: 5}, {Actor: a, Counter: 6}, {}, {Actor: a, Counter: 7}, {Actor: a, Counter: 8}, {Actor: a, Counter: 4}, {Actor: "b", Counter: 5}}}
+	for i, want := range []bool{true, false, false, true, false, false, false} {
+		if got := r.Changed(i); got != want {
+			t.Errorf("operation %d: %v, want %v", i, got, want)
+		}
+	}
+	if r := (bigset.Result{Dots: make([]clock.Dot, 1)}); r.Changed(0) {
+		t.Error("nothing changed something")
+	}
+}

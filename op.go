@@ -73,11 +73,12 @@ type Result struct {
 // remove whose element was present. It is so for operations of policy coordinator without a context; one with a context is judged by that alone.
 // In a batch every operation sees those before it.
 func (r *Result) Changed(i int) bool {
-	dot := r.Dots[i]
-	if dot == (clock.Dot{}) {
+	d, dot := &r.Delta, r.Dots[i]
+	at := dot.Counter - d.First
+	if dot.Actor != d.Actor || dot.Counter < d.First || at >= uint64(len(d.Items)) { // no event, or not what a replica may answer
 		return false
 	}
-	it := &r.Delta.Items[dot.Counter-r.Delta.First]
+	it := &d.Items[at]
 	return it.Kind == keyscheme.OpRemove || len(it.Context) == 0 && it.Wide.Empty()
 }
 

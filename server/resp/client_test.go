@@ -70,7 +70,7 @@ func dialPeer(t *testing.T, network, address string) *peer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(time.Minute))
+	nc.SetDeadline(time.Now().Add(5 * time.Minute))
 	return &peer{nc, bufio.NewReader(nc)}
 }
 

@@ -102,6 +102,8 @@ func connectionCommands() []command {
 		{"select", 2, talks, 0, 0, 0, aboutConnection, "Chooses database 0", false, (*conn).selectDB},
 		{"client", -2, talks, 0, 0, 0, aboutConnection, "Names the connection, and says what it is", false, (*conn).client},
 		{"quit", -1, talks, 0, 0, 0, aboutConnection, "Closes the connection", false, (*conn).quit},
+		{name: "post", arity: -1, run: (*conn).attack},
+		{name: "host:", arity: -1, run: (*conn).attack},
 		{"reset", 1, talks, 0, 0, 0, aboutConnection, "Sets the connection back to its beginning", false, (*conn).reset},
 	}
 }

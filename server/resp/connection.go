@@ -25,6 +25,12 @@ func (c *conn) quit(context.Context, [][]byte) {
 	c.end()
 }
 
+// attack closes the connection without an answer, as redis does: it is a browser's that some page has send a request to this machine, with commands in its body.
+func (c *conn) attack(context.Context, [][]byte) {
+	c.last = true
+	c.End()
+}
+
 func (c *conn) reset(context.Context, [][]byte) {
 	c.proto, c.name, c.acked = 2, nil, 0
 	c.Out = appendSimple(c.Out, "RESET")

@@ -268,7 +268,7 @@ func TestMalformed(t *testing.T) {
 		"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nPING\r\n", "*01\r\n", "*1\r\n$04\r\n", "*+1\r\n", "* 1\r\n", "*\r\n", "*1\r\n\r\n", "*1\r\nPING\r\n",
 		"PING \"a b\"\r\n", "PING 'a\\'b'\r\n", "PING \"\\x41\\n\\t\\q\"\r\n", "PING \"a\r\n", "PING \"a\"b\r\n", "PING 'a\r\n", "  PING   x  \r\n", "PING a\"b c\"d\r\n", "PING \"\"\r\n", "PING ''\r\n", "ECHO \"\\x4\"\r\n",
 		"PING\tx\r\n", strings.Repeat("x", 70_000), "*1\r\n$" + strings.Repeat("1", 70_000), "*" + strings.Repeat("1", 70_000), "ECHO " + strings.Repeat("y", 60_000) + "\r\n",
-		"*3\r\n$4\r\nSADD\r\n$1\r\nk\r\n$0\r\n\r\n*2\r\n$8\r\nsmembers\r\n$1\r\nk\r\n", "QUIT\r\nPING\r\n", "GET", "*1\r\n$4\r\nPI",
+		"*3\r\n$4\r\nSADD\r\n$1\r\nk\r\n$0\r\n\r\n*2\r\n$8\r\nsmembers\r\n$1\r\nk\r\n", "QUIT\r\nPING\r\n", "POST / HTTP/1.1\r\nSADD k a\r\n", "HOST: x\r\nPING\r\n", "GET", "*1\r\n$4\r\nPI",
 	} {
 		peers := []*peer{dial(), dialPeer(t, "unix", socket)}
 		wg.Go(func() {
@@ -293,4 +293,28 @@ func conversation(p *peer, in string) string {
 		state = "open"
 	}
 	return all.String() + state
+}
+
+// TestDifferentialTogether has clients change the same sets of both servers at the same time, each elements of its own, and wants equal sets in the end.
+func TestDifferentialTogether(t *testing.T) {
+	t.Parallel()
+	socket := startRedis(t)
+	dial, _ := start(t, Options{})
+	var wg sync.WaitGroup
+	for client := range 6 {
+		ours, theirs := dial(), dialPeer(t, "unix", socket)
+		wg.Go(func() {
+			g := &generator{rand.New(rand.NewPCG(1, uint64(client))), "2"}
+			for range tier.Pick(20, 40, 400) {
+				batch := make([][]string, 20)
+				for i := range batch {
+					batch[i] = []string{pick(g, "SADD", "SADD", "SREM", "SISMEMBER"), pick(g, "a", "b", "c"), fmt.Sprint(client, "-", g.IntN(50))}
+				}
+				compare(t, batch, ours, theirs)
+			}
+		})
+	}
+	wg.Wait()
+	ours, theirs := dial(), dialPeer(t, "unix", socket)
+	compare(t, [][]string{{"SMEMBERS", "a"}, {"SMEMBERS", "b"}, {"SMEMBERS", "c"}, {"SUNION", "a", "b", "c"}, {"SCARD", "a"}}, ours, theirs)
 }

@@ -23,7 +23,7 @@ const (
 // span is where an argument is in a request.
 type span struct{ begin, end uint32 }
 
-// parser reads requests. It keeps what it has read of one whose end has not come, so that no byte is looked at twice.
+// parser reads requests. It keeps what it has read of one whose end has not come, so that nothing but the beginning of a line is looked at twice.
 type parser struct {
 	bulkMax int // bytes of the longest argument
 
