@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bigset/bench"
+	"bigset/bench/chart"
 	"bigset/bench/report"
 )
 
@@ -91,7 +92,7 @@ func (r *Result) leg(l *bench.Leg) report.Section {
 		return s
 	}
 	s.Tables = []report.Table{t}
-	s.Charts = []report.Chart{
+	s.Charts = []chart.Chart{
 		legChart(l, "bytes written", "B", func(s bench.RaceSample) float64 { return float64(s.BytesWritten) }),
 		legChart(l, "dead keys in tables", "keys", func(s bench.RaceSample) float64 { return float64(s.KeysDead) }),
 		legChart(l, "space taken by tables", "B", func(s bench.RaceSample) float64 { return float64(s.BytesTables) }),
@@ -104,10 +105,10 @@ func (r *Result) leg(l *bench.Leg) report.Section {
 }
 
 // legChart draws one figure of both racers on one time axis.
-func legChart(l *bench.Leg, title, unit string, of func(bench.RaceSample) float64) report.Chart {
-	c := report.Chart{Title: title, Unit: unit, XLabel: "time", XUnit: "s"}
+func legChart(l *bench.Leg, title, unit string, of func(bench.RaceSample) float64) chart.Chart {
+	c := chart.Chart{Title: title, Unit: unit, XLabel: "time", XUnit: "s"}
 	for i, x := range l.Racers {
-		line := report.Line{Name: x.Name, Style: i + 1}
+		line := chart.Line{Name: x.Name, Style: i + 1}
 		for _, s := range x.Samples {
 			if y := of(s); unit != "us" || !math.IsNaN(y) { // where nothing was read the line goes on
 				line.X, line.Y = append(line.X, s.At.Seconds()), append(line.Y, y)
@@ -116,7 +117,7 @@ func legChart(l *bench.Leg, title, unit string, of func(bench.RaceSample) float6
 		c.Lines = append(c.Lines, line)
 	}
 	for _, m := range l.Marks {
-		c.Marks = append(c.Marks, report.Mark{X: m.At.Seconds(), Text: m.Text})
+		c.Marks = append(c.Marks, chart.Mark{X: m.At.Seconds(), Text: m.Text})
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bigset/bench"
+	"bigset/bench/chart"
 	"bigset/bench/report"
 	"bigset/bench/run"
 	"bigset/bench/sample"
@@ -92,21 +93,21 @@ func (r *Result) table() report.Section {
 func (r *Result) overSize(w *spec.Workload) []report.Section {
 	s := report.Section{Title: "Latency over size of " + w.Name, Text: "Medians of calls; both axes are logarithmic. A flat line is a cost that does not depend on the size."}
 	for _, name := range w.Rows() {
-		c := report.Chart{Title: name + ", p50 over size", Unit: "us", XLabel: "elements", LogX: true, LogY: true}
+		c := chart.Chart{Title: name + ", p50 over size", Unit: "us", XLabel: "elements", LogX: true, LogY: true}
 		for i := range r.Results {
 			row := &r.Results[i]
 			if row.Workload != name || row.P50 == nil {
 				continue
 			}
 			label := strings.TrimSpace(row.System + " " + row.Strategy)
-			k := slices.IndexFunc(c.Lines, func(l report.Line) bool { return l.Name == label })
+			k := slices.IndexFunc(c.Lines, func(l chart.Line) bool { return l.Name == label })
 			if k < 0 {
 				k = len(c.Lines)
-				c.Lines = append(c.Lines, report.Line{Name: label})
+				c.Lines = append(c.Lines, chart.Line{Name: label})
 			}
 			c.Lines[k].X, c.Lines[k].Y = append(c.Lines[k].X, float64(row.Elements)), append(c.Lines[k].Y, *row.P50)
 		}
-		if slices.ContainsFunc(c.Lines, func(l report.Line) bool { return len(l.X) > 1 }) {
+		if slices.ContainsFunc(c.Lines, func(l chart.Line) bool { return len(l.X) > 1 }) {
 			s.Charts = append(s.Charts, c)
 		}
 	}
@@ -130,7 +131,7 @@ func (r *Result) overTime(w *spec.Workload) (sections []report.Section) {
 	if phases := ramps(w); len(phases) > 0 {
 		sections = append(sections, report.Section{Title: "Latency over load",
 			Text:   "What was sampled while the rate changed, by the operations of that moment: medians of neighbours, with the least and the greatest.",
-			Charts: []report.Chart{overLoad(runs, phases)}})
+			Charts: []chart.Chart{overLoad(runs, phases)}})
 	}
 	sections = append(sections, view.Sections(runs)...)
 	for i := range sections {
@@ -159,10 +160,10 @@ type point struct{ ops, p99 float64 }
 const loadBins = 40
 
 // overLoad draws the latencies of runs over the operations that were done in the same moment of a phase.
-func overLoad(runs []*sample.Series, phases []string) report.Chart {
-	c := report.Chart{Title: "p99 over load", Unit: "us", XLabel: "operations a second", XUnit: "op/s", LogY: true}
+func overLoad(runs []*sample.Series, phases []string) chart.Chart {
+	c := chart.Chart{Title: "p99 over load", Unit: "us", XLabel: "operations a second", XUnit: "op/s", LogY: true}
 	for i, s := range runs {
-		line := report.Line{Name: s.Name, Style: i + 1}
+		line := chart.Line{Name: s.Name, Style: i + 1}
 		points := moments(s, phases)
 		for bin := range slices.Chunk(points, (len(points)+loadBins-1)/loadBins) {
 			middle := bin[len(bin)/2].ops

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"bigset/bench/chart"
+	"bigset/bench/chart/charttest"
 	"bigset/bench/report"
 )
 
@@ -489,7 +491,7 @@ func (b *browser) testFiles(chart int) {
 			if !strings.Contains(s, `stroke="#0068b0"`) || strings.Contains(s, "class=") {
 				b.t.Errorf("%s is %.300q", name, s)
 			}
-			checkMarkup(b.t, name, s)
+			charttest.CheckMarkup(b.t, name, s, charttest.Plot)
 		case !strings.HasPrefix(s, `"load [op/s]","point deletes [us]","point deletes least [us]"`) || strings.Count(s, "\n") != 26:
 			b.t.Errorf("%s is %.300q", name, s)
 		}
@@ -500,11 +502,11 @@ func (b *browser) testFiles(chart int) {
 func TestBrowserOwnTime(t *testing.T) {
 	b := startBrowser(t)
 	b.view(1280, 900, false)
-	chart := func(to float64) report.Chart {
-		return report.Chart{XUnit: "s", Lines: []report.Line{{Name: "a", X: []float64{0, to}, Y: []float64{1, 2}}}}
+	over := func(to float64) chart.Chart {
+		return chart.Chart{XUnit: "s", Lines: []chart.Line{{Name: "a", X: []float64{0, to}, Y: []float64{1, 2}}}}
 	}
 	b.open(&report.Page{Sections: []report.Section{
-		{Charts: []report.Chart{chart(10)}}, {OwnTime: true, Charts: []report.Chart{chart(100), chart(60)}}, {Charts: []report.Chart{chart(10)}},
+		{Charts: []chart.Chart{over(10)}}, {OwnTime: true, Charts: []chart.Chart{over(100), over(60)}}, {Charts: []chart.Chart{over(10)}},
 	}})
 	b.eval(`bigsetReport.charts[1].group.zoom(20, 30)`, nil)
 	b.frames()
@@ -645,53 +647,50 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	b.check("without scripts")
 }
 
-// TestBrowserWordsAgree compares the words and scales of the script with those of the package.
+// TestBrowserWordsAgree compares the words and scales of the script with those that package chart agrees to.
 func TestBrowserWordsAgree(t *testing.T) {
 	b := startBrowser(t)
 	b.open(&report.Page{})
-	values := []float64{0, 1, -1, 0.5, 9.9996, 10, 99.994, 123.456, 999.96, 1000, 1023.9, 1024, 1536, 12345.678, 1e6, 123456789, -2.5e6, 1e-3, 1e-5, 3.2e-9, 1e15, 1e18, 1e300, 5e9, 3599.6, 3600, 86399, 120, 119.9}
-	units := []string{"", "1", "s", "us", "B", "B/s", "cpu", "op/s", "keys"}
-	type words struct{ Value, X, Short string }
-	for _, u := range units {
-		var got []words
-		list, err := json.Marshal(values)
-		if err != nil {
-			t.Fatal(err)
+	text, err := os.ReadFile("../chart/testdata/words.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var agreed struct {
+		Words []struct {
+			V                     float64
+			Unit, Value, X, Short string
 		}
-		b.eval(fmt.Sprintf(`%s.map(v => ({Value: bigsetReport.valueText(v, %q), X: bigsetReport.xText(v, %q), Short: bigsetReport.shortText(v, %q)}))`, list, u, u, u), &got)
-		for i, v := range values {
-			want := words{report.ValueText(v, u), report.XText(v, u), report.ShortText(v, u)}
-			if got[i] != want {
-				t.Errorf("%g %s: the script writes %q, the package %q", v, u, got[i], want)
-			}
+		Axes []struct {
+			From, To  float64
+			Unit      string
+			Log, Time bool
+			Ticks     [][2]any
+			Shown     string
+			Range     [2]float64
 		}
 	}
-	for _, s := range [][2]float64{{0, 1}, {0, 3599}, {900, 1800}, {0, 59.5}, {0, 90000}, {-5, 17}, {0, 6.3e7}, {0.0001, 0.00037}, {-3e9, 1}, {1, 1e9}, {20, 700}, {1e-5, 1e5}, {0, 1e300}, {0, 3e-12}, {3, 4}, {0.87, 115}, {0, 1.0485760015e9}, {-1060000000, 3}, {4.1e5, 4.2e5}, {2.3e-7, 3e8}} {
-		for _, u := range []string{"s", "B", "us", "op/s", ""} {
-			for _, log := range []bool{false, true} {
-				for _, time := range []bool{false, true} {
-					if log && (s[0] <= 0 || time) {
-						continue
-					}
-					var got struct {
-						Ticks [][2]any
-						Unit  string
-						Range [2]float64
-					}
-					b.eval(fmt.Sprintf(`(() => { const [t, u] = bigsetReport.ticks({from: %g, to: %g, log: %t}, %q, %t, 6), r = bigsetReport.%s(%g, %g, %q);
-						return {Ticks: t, Unit: u, Range: [r.from, r.to]}; })()`, s[0], s[1], log, u, time, map[bool]string{false: "fromZero", true: "decades"}[log], s[0], s[1], u), &got)
-					want, unit := report.Ticks(s[0], s[1], log, u, time, 6)
-					from, to := report.RangeY(s[0], s[1], log, u)
-					if got.Unit != unit || len(got.Ticks) != len(want) || !near(got.Range[0], from) || !near(got.Range[1], to) {
-						t.Errorf("%v %s log %t time %t: the script has %v, the package %v %q %g..%g", s, u, log, time, got, want, unit, from, to)
-						continue
-					}
-					for i, w := range want {
-						if g := got.Ticks[i]; !near(g[0].(float64), w.Value) || g[1] != w.Text {
-							t.Errorf("%v %s: tick %v in the script, %v in the package", s, u, g, w)
-						}
-					}
-				}
+	if err := json.Unmarshal(text, &agreed); err != nil || len(agreed.Words) == 0 || len(agreed.Axes) == 0 {
+		t.Fatal(len(agreed.Words), len(agreed.Axes), err)
+	}
+	for _, want := range agreed.Words {
+		got := want
+		b.eval(fmt.Sprintf(`((v, u) => ({Value: bigsetReport.valueText(v, u), X: bigsetReport.xText(v, u), Short: bigsetReport.shortText(v, u)}))(%g, %q)`, want.V, want.Unit), &got)
+		if got != want {
+			t.Errorf("%g %s: the script writes %+v, the package %+v", want.V, want.Unit, got, want)
+		}
+	}
+	for _, want := range agreed.Axes {
+		got := want
+		got.Ticks = nil
+		b.eval(fmt.Sprintf(`(() => { const [t, u] = bigsetReport.ticks({from: %g, to: %g, log: %t}, %q, %t, 6), r = bigsetReport.%s(%g, %g, %q);
+			return {Ticks: t, Shown: u, Range: [r.from, r.to]}; })()`, want.From, want.To, want.Log, want.Unit, want.Time, map[bool]string{false: "fromZero", true: "decades"}[want.Log], want.From, want.To, want.Unit), &got)
+		if got.Shown != want.Shown || len(got.Ticks) != len(want.Ticks) || !near(got.Range[0], want.Range[0]) || !near(got.Range[1], want.Range[1]) {
+			t.Errorf("the script has %v, the package %v", got, want)
+			continue
+		}
+		for i, w := range want.Ticks {
+			if g := got.Ticks[i]; !near(g[0].(float64), w[0].(float64)) || g[1] != w[1] {
+				t.Errorf("%v: tick %v in the script, %v in the package", want, g, w)
 			}
 		}
 	}

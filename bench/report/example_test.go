@@ -3,19 +3,19 @@ package report_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
+	"bigset/bench/chart"
 	"bigset/bench/report"
 )
 
 // examplePage is a page whose numbers come from formulas, not from measurements: two runs of an hour with a value a second.
 func examplePage() *report.Page {
 	point, tombstones := exampleRun(1), exampleRun(2)
-	runs := func(title, unit string, column func(r exampleColumns) report.Line) report.Chart {
+	runs := func(title, unit string, column func(r exampleColumns) chart.Line) chart.Chart {
 		a, b := column(point), column(tombstones)
 		a.Name, b.Name = "point deletes", "set-tombstones"
-		return report.Chart{Title: title, Unit: unit, XLabel: "time", XUnit: "s", Lines: []report.Line{a, b}, Marks: exampleMarks}
+		return chart.Chart{Title: title, Unit: unit, XLabel: "time", XUnit: "s", Lines: []chart.Line{a, b}, Marks: exampleMarks}
 	}
 	return &report.Page{
 		Title: "Example: deletes by two strategies",
@@ -28,16 +28,16 @@ func examplePage() *report.Page {
 				{Word: report.Noisy, What: "read p99", Detail: "12 rounds, spread 38 %"},
 				{Word: "skipped", What: "cold reads", Detail: "the data are smaller than memory"},
 			}},
-			{Title: "Throughput and latency", Charts: []report.Chart{
-				runs("Operations", "op/s", func(r exampleColumns) report.Line { return r.ops }),
-				runs("Read latency, p99", "us", func(r exampleColumns) report.Line { return r.p99 }),
-				runs("Bytes written", "B/s", func(r exampleColumns) report.Line { return r.written }),
-				runs("Dead keys", "keys", func(r exampleColumns) report.Line { return r.dead }),
+			{Title: "Throughput and latency", Charts: []chart.Chart{
+				runs("Operations", "op/s", func(r exampleColumns) chart.Line { return r.ops }),
+				runs("Read latency, p99", "us", func(r exampleColumns) chart.Line { return r.p99 }),
+				runs("Bytes written", "B/s", func(r exampleColumns) chart.Line { return r.written }),
+				runs("Dead keys", "keys", func(r exampleColumns) chart.Line { return r.dead }),
 			}},
-			{Title: "Shape of the store", Text: "The bytes of each level over time.", Charts: []report.Chart{
+			{Title: "Shape of the store", Text: "The bytes of each level over time.", Charts: []chart.Chart{
 				exampleShape("Levels, point deletes", 1), exampleShape("Levels, set-tombstones", 2),
 			}},
-			{Title: "Latency over load", Charts: []report.Chart{exampleLoad()}},
+			{Title: "Latency over load", Charts: []chart.Chart{exampleLoad()}},
 			{Title: "Figures", Tables: []report.Table{{
 				Title: "Whole runs", Head: []string{"strategy", "operations", "p50", "p99", "write amplification", "space amplification", "CPU", "stolen"},
 				Rows: [][]string{
@@ -54,9 +54,9 @@ func examplePage() *report.Page {
 	}
 }
 
-var exampleMarks = []report.Mark{{X: 600, Text: "deletes begin"}, {X: 2400, Text: "deletes end"}, {X: 3000, Text: "restart"}}
+var exampleMarks = []chart.Mark{{X: 600, Text: "deletes begin"}, {X: 2400, Text: "deletes end"}, {X: 3000, Text: "restart"}}
 
-type exampleColumns struct{ ops, p99, written, dead report.Line }
+type exampleColumns struct{ ops, p99, written, dead chart.Line }
 
 // exampleRun returns an hour of columns; n tells runs apart.
 func exampleRun(n int) exampleColumns {
@@ -78,7 +78,7 @@ func exampleRun(n int) exampleColumns {
 		}
 		dead := math.Max(0, 4e5/float64(n*n)*busy*math.Mod(t, 240)/240)
 		for _, v := range []struct {
-			l *report.Line
+			l *chart.Line
 			y float64
 		}{{&c.ops, ops}, {&c.p99, p99}, {&c.written, 3.1e7/float64(n)*(0.3+busy) + 4e6*noise*noise}, {&c.dead, dead}} {
 			v.l.X, v.l.Y = append(v.l.X, t), append(v.l.Y, v.y)
@@ -87,10 +87,10 @@ func exampleRun(n int) exampleColumns {
 	return c
 }
 
-func exampleShape(title string, n int) report.Chart {
-	c := report.Chart{Title: title, Unit: "B", XLabel: "time", XUnit: "s", Stacked: true, Marks: exampleMarks, Reach: 700 << 20}
+func exampleShape(title string, n int) chart.Chart {
+	c := chart.Chart{Title: title, Unit: "B", XLabel: "time", XUnit: "s", Stacked: true, Marks: exampleMarks, Reach: 700 << 20}
 	for level := range 5 {
-		l := report.Line{Name: fmt.Sprintf("L%d", level+2)}
+		l := chart.Line{Name: fmt.Sprintf("L%d", level+2)}
 		for i := range 3600 {
 			t := float64(i)
 			full := math.Pow(6, float64(level)) * 400e3 / float64(n)
@@ -102,10 +102,10 @@ func exampleShape(title string, n int) report.Chart {
 	return c
 }
 
-func exampleLoad() report.Chart {
-	c := report.Chart{Title: "Latency over load", Unit: "us", XLabel: "load", XUnit: "op/s", LogY: true}
+func exampleLoad() chart.Chart {
+	c := chart.Chart{Title: "Latency over load", Unit: "us", XLabel: "load", XUnit: "op/s", LogY: true}
 	for n, name := range []string{"point deletes", "set-tombstones", "blob"} {
-		l := report.Line{Name: name}
+		l := chart.Line{Name: name}
 		most := []float64{21000, 26000, 9000}[n]
 		for x := 1000.0; x < most; x += 1000 {
 			y := 80 / (1 - x/most)
@@ -124,20 +124,4 @@ func ExampleWriteHTML() {
 	}
 	fmt.Println(strings.Count(b.String(), "<figure>"), "plots, under 3 MB:", b.Len() < 3e6)
 	// Output: 7 plots, under 3 MB: true
-}
-
-func ExampleWriteCSV() {
-	c := &report.Chart{Unit: "op/s", XLabel: "time", XUnit: "s", Lines: []report.Line{
-		{Name: "a", X: []float64{0, 1, 2}, Y: []float64{10, math.NaN(), 12}},
-		{Name: "b", X: []float64{1, 2, 3}, Y: []float64{7, 8, 9}},
-	}}
-	if err := report.WriteCSV(os.Stdout, c); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// time [s],a [op/s],b [op/s]
-	// 0,10,
-	// 1,,7
-	// 2,12,8
-	// 3,,9
 }

@@ -6,8 +6,11 @@ import (
 	_ "embed" // the page's style sheet and scripts
 	"encoding/base64"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+
+	"bigset/bench/chart"
 )
 
 //go:embed assets/report.css
@@ -33,10 +36,16 @@ var details = []detail{{1200, 360}, {800, 240}, {600, 180}, {400, 120}, {300, 90
 
 type detail struct{ points, svg int }
 
+// drawing is a chart of a page. Those over time that have the same clock have one axis.
+type drawing struct {
+	*chart.Drawing
+	clock int
+}
+
 // htmlWriter writes one page.
 type htmlWriter struct {
 	*bufio.Writer
-	charts []*drawing
+	charts []drawing
 	stills []string // their SVGs
 	next   int      // the chart that is written next
 }
@@ -47,7 +56,7 @@ func WriteHTML(w io.Writer, p *Page) error {
 	h := &htmlWriter{Writer: bufio.NewWriter(w)}
 	for i := range p.Sections {
 		for j := range p.Sections[i].Charts {
-			d := draw(&p.Sections[i].Charts[j])
+			d := drawing{Drawing: chart.Draw(&p.Sections[i].Charts[j])}
 			if p.Sections[i].OwnTime {
 				d.clock = i + 1
 			}
@@ -67,14 +76,14 @@ func WriteHTML(w io.Writer, p *Page) error {
 }
 
 // prepare draws the SVGs and packs the numbers, in the most detail that fits the page.
-func (h *htmlWriter) prepare(spans []scale) string {
+func (h *htmlWriter) prepare(spans []chart.Extent) string {
 	var packed string
 	for _, d := range details {
 		packed = base64.StdEncoding.EncodeToString(pack(h.charts, spans, d.points))
 		h.stills = h.stills[:0]
 		size := len(packed)
 		for i, c := range h.charts {
-			h.stills = append(h.stills, still(c, spans[i], d.svg))
+			h.stills = append(h.stills, still(c.Drawing, spans[i], d.svg))
 			size += len(h.stills[i])
 		}
 		if size <= pageBytes {
@@ -85,44 +94,36 @@ func (h *htmlWriter) prepare(spans []scale) string {
 }
 
 // still returns the SVG of a chart in a page.
-func still(d *drawing, x scale, points int) string {
+func still(d *chart.Drawing, x chart.Extent, points int) string {
 	var b strings.Builder
-	s := &svgWriter{Writer: bufio.NewWriter(&b), inPage: true, span: &x, o: SVGOptions{NoTitle: true, Height: 290}}
-	s.draw(d, points)
-	_ = s.Flush() // a Builder takes everything
+	_ = d.WriteSVG(&b, chart.SVGOptions{Height: 290, NoTitle: true, Classes: true, X: &x, Points: points}) // a Builder takes everything
 	return b.String()
 }
 
-// spansX returns the X axis of each chart. Those that show the same time have one in common.
-func spansX(charts []*drawing) []scale {
-	spans := make([]scale, len(charts))
-	all := map[int]extent{}
+// spansX returns what the X axis of each chart shows. Those that show the same time have one in common.
+func spansX(charts []drawing) []chart.Extent {
+	spans := make([]chart.Extent, len(charts))
+	all := map[int]chart.Extent{}
 	for i, c := range charts {
-		spans[i] = c.scaleX()
-		if c.timed() && c.points() > 0 {
+		spans[i] = c.ExtentX()
+		if c.Timed() && c.hasPoints() {
 			e, ok := all[c.clock]
 			if !ok {
-				e = nothing()
+				e = spans[i]
 			}
-			e.add(spans[i].from, spans[i].to)
-			all[c.clock] = e
+			all[c.clock] = chart.Extent{From: min(e.From, spans[i].From), To: max(e.To, spans[i].To)}
 		}
 	}
 	for i, c := range charts {
-		if e, ok := all[c.clock]; ok && c.timed() {
-			spans[i].from, spans[i].to = e.from, e.to
+		if e, ok := all[c.clock]; ok && c.Timed() {
+			spans[i] = e
 		}
 	}
 	return spans
 }
 
-// points counts the points of all lines.
-func (d *drawing) points() int {
-	n := 0
-	for i := range d.lines {
-		n += len(d.lines[i].x)
-	}
-	return n
+func (d *drawing) hasPoints() bool {
+	return slices.ContainsFunc(d.Lines, func(l chart.Line) bool { return len(l.X) > 0 })
 }
 
 // put writes parts as they are; Flush reports the error.
@@ -134,9 +135,9 @@ func (h *htmlWriter) put(parts ...string) {
 
 // style returns the page's style sheet: both themes, uPlot's rules and the page's own. Paper has the light theme.
 func style() string {
-	return ":root{" + light.variables() + "}\n" +
-		"@media screen{:root[data-theme=dark]{color-scheme:dark;" + dark.variables() + "}:root[data-theme=light]{color-scheme:light}}\n" +
-		"@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){" + dark.variables() + "}}\n" +
+	return ":root{" + chart.Variables(false) + "}\n" +
+		"@media screen{:root[data-theme=dark]{color-scheme:dark;" + chart.Variables(true) + "}:root[data-theme=light]{color-scheme:light}}\n" +
+		"@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){" + chart.Variables(true) + "}}\n" +
 		strings.TrimSpace(stylePlot) + "\n" + styleOwn
 }
 
@@ -156,8 +157,8 @@ func (h *htmlWriter) head(p *Page) {
 	h.put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
 	h.put(`<meta http-equiv="Content-Security-Policy" content="`, policy(), "\">\n")
 	h.put("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n")
-	h.put("<title>", esc(title(p)), "</title>\n<!--\nThe plots are drawn by uPlot.\n\n", licencePlot, "-->\n<style>", style(), "</style>\n</head>\n")
-	h.put("<body>\n<div class=\"page\">\n<header>\n<h1>", esc(title(p)), "</h1>\n")
+	h.put("<title>", chart.Escape(title(p)), "</title>\n<!--\nThe plots are drawn by uPlot.\n\n", licencePlot, "-->\n<style>", style(), "</style>\n</head>\n")
+	h.put("<body>\n<div class=\"page\">\n<header>\n<h1>", chart.Escape(title(p)), "</h1>\n")
 	h.put("<button type=\"button\" id=\"theme\" title=\"Change between the light and the dark theme\" hidden>Dark</button>\n</header>\n")
 	h.paragraphs(p.About)
 	if len(p.Sections) > 2 {
@@ -181,7 +182,7 @@ func (h *htmlWriter) contents(p *Page) {
 	h.put("<nav aria-label=\"Contents\"><ul>\n")
 	for i := range p.Sections {
 		if t := p.Sections[i].Title; t != "" {
-			h.put(`<li><a href="#s`, strconv.Itoa(i+1), `">`, esc(t), "</a></li>\n")
+			h.put(`<li><a href="#s`, strconv.Itoa(i+1), `">`, chart.Escape(t), "</a></li>\n")
 		}
 	}
 	h.put("</ul></nav>\n")
@@ -190,7 +191,7 @@ func (h *htmlWriter) contents(p *Page) {
 func (h *htmlWriter) paragraphs(text string) {
 	for _, p := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n") {
 		if p = strings.TrimSpace(p); p != "" {
-			h.put("<p>", esc(p), "</p>\n")
+			h.put("<p>", chart.Escape(p), "</p>\n")
 		}
 	}
 }
@@ -198,7 +199,7 @@ func (h *htmlWriter) paragraphs(text string) {
 func (h *htmlWriter) section(s *Section, i int) {
 	h.put(`<section id="s`, strconv.Itoa(i+1), "\">\n")
 	if s.Title != "" {
-		h.put("<h2>", esc(s.Title), "</h2>\n")
+		h.put("<h2>", chart.Escape(s.Title), "</h2>\n")
 	}
 	h.paragraphs(s.Text)
 	h.verdicts(s.Verdicts)
@@ -214,7 +215,7 @@ func (h *htmlWriter) section(s *Section, i int) {
 		h.put("</div>\n")
 	}
 	if s.Code != "" {
-		h.put("<pre tabindex=\"0\"><code>", esc(s.Code), "</code></pre>\n")
+		h.put("<pre tabindex=\"0\"><code>", chart.Escape(s.Code), "</code></pre>\n")
 	}
 	h.put("</section>\n")
 }
@@ -226,9 +227,9 @@ func (h *htmlWriter) verdicts(list []Verdict) {
 	h.put("<ul class=\"verdicts\">\n")
 	for _, v := range list {
 		sign, class := v.Word.look()
-		h.put(`<li><span class="word`, class, `"><span aria-hidden="true">`, sign, `</span> `, esc(string(v.Word)), `</span> <span class="what">`, esc(v.What))
+		h.put(`<li><span class="word`, class, `"><span aria-hidden="true">`, sign, `</span> `, chart.Escape(string(v.Word)), `</span> <span class="what">`, chart.Escape(v.What))
 		if v.Detail != "" {
-			h.put("\u2002<span class=\"detail\">", esc(v.Detail), `</span>`)
+			h.put("\u2002<span class=\"detail\">", chart.Escape(v.Detail), `</span>`)
 		}
 		h.put("</span></li>\n")
 	}
@@ -256,7 +257,7 @@ func (h *htmlWriter) facts(list []Fact) {
 	}
 	h.put("<dl>\n")
 	for _, f := range list {
-		h.put("<div><dt>", esc(f.Name), "</dt><dd>", esc(f.Value), "</dd></div>\n")
+		h.put("<div><dt>", chart.Escape(f.Name), "</dt><dd>", chart.Escape(f.Value), "</dd></div>\n")
 	}
 	h.put("</dl>\n")
 }
@@ -267,9 +268,9 @@ func (h *htmlWriter) table(t *Table) {
 	for _, r := range t.Rows {
 		columns = max(columns, len(r))
 	}
-	h.put(`<div class="scroll" tabindex="0" role="region" aria-label="`, esc(orElse(t.Title, "Table")), "\"><table>\n")
+	h.put(`<div class="scroll" tabindex="0" role="region" aria-label="`, chart.Escape(orElse(t.Title, "Table")), "\"><table>\n")
 	if t.Title != "" {
-		h.put("<caption>", esc(t.Title), "</caption>\n")
+		h.put("<caption>", chart.Escape(t.Title), "</caption>\n")
 	}
 	classes := make([]string, columns)
 	for i := range classes {
@@ -280,7 +281,7 @@ func (h *htmlWriter) table(t *Table) {
 	if len(t.Head) > 0 {
 		h.put("<thead><tr>")
 		for i, class := range classes {
-			h.put(`<th scope="col"`, class, ">", esc(at(t.Head, i)), "</th>")
+			h.put(`<th scope="col"`, class, ">", chart.Escape(at(t.Head, i)), "</th>")
 		}
 		h.put("</tr></thead>\n")
 	}
@@ -290,7 +291,7 @@ func (h *htmlWriter) table(t *Table) {
 	}
 	h.put("</tbody></table></div>\n")
 	if t.Note != "" {
-		h.put("<p class=\"hint\">", esc(t.Note), "</p>\n")
+		h.put("<p class=\"hint\">", chart.Escape(t.Note), "</p>\n")
 	}
 }
 
@@ -299,9 +300,9 @@ func (h *htmlWriter) row(r []string, classes []string) {
 	h.put("<tr>")
 	for i, class := range classes {
 		if i == 0 {
-			h.put(`<th scope="row"`, class, ">", esc(at(r, i)), "</th>")
+			h.put(`<th scope="row"`, class, ">", chart.Escape(at(r, i)), "</th>")
 		} else {
-			h.put("<td", class, ">", esc(at(r, i)), "</td>")
+			h.put("<td", class, ">", chart.Escape(at(r, i)), "</td>")
 		}
 	}
 	h.put("</tr>\n")
@@ -342,23 +343,10 @@ func (h *htmlWriter) figure() {
 	i := h.next
 	h.next++
 	c := h.charts[i]
-	h.put("<figure>\n<figcaption><h3>", esc(c.Title), "</h3></figcaption>\n")
+	h.put("<figure>\n<figcaption><h3>", chart.Escape(c.Title), "</h3></figcaption>\n")
 	h.put(`<div class="plot" data-chart="`, strconv.Itoa(i), `"><div class="still">`, h.stills[i], "</div></div>\n")
 	h.put("<details><summary>Figures</summary>\n")
-	h.table(summary(c))
+	head, rows := c.Summary()
+	h.table(&Table{Head: head, Rows: rows})
 	h.put("</details>\n</figure>\n")
-}
-
-// summary returns a chart as a table for readers who can't see it.
-func summary(d *drawing) *Table {
-	t := &Table{Head: []string{"line", "points", "first", "least", "mean", "greatest", "last"}}
-	for i := range d.lines {
-		k := &d.lines[i]
-		row := []string{cut(k.name, titleRunes), strconv.Itoa(len(k.y))}
-		for _, v := range []float64{first(k.y), least(k.edge(k.low)), mean(k.y), greatest(k.edge(k.high)), last(k.y)} {
-			row = append(row, valueText(v, d.Unit))
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
 }

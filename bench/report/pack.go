@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+
+	"bigset/bench/chart"
 )
 
 // The numbers of a page are JSON, compressed by gzip, and base64 for HTML. A value takes about three bytes of the page, half of what plain JSON
@@ -19,10 +21,11 @@ import (
 //
 // Gaps are null. lo and hi are left out where a line has no band.
 
-// Digits that are kept: values are read by people, places are told apart by a program.
+// Digits that are kept: values are read by people, places are told apart by a program, if they are at least placeTiny apart.
 const (
 	valueDigits = 5
 	placeDigits = 12
+	placeTiny   = 1e-300
 )
 
 // packer collects the JSON of a page's charts.
@@ -33,14 +36,14 @@ type packer struct {
 }
 
 // pack returns the numbers of charts, with at most so many points a line.
-func pack(charts []*drawing, spans []scale, points int) []byte {
+func pack(charts []drawing, spans []chart.Extent, points int) []byte {
 	p := &packer{lists: map[string]int{}}
 	p.WriteString(`"charts":[`)
 	for i, c := range charts {
 		if i > 0 {
 			p.WriteByte(',')
 		}
-		p.chart(c.bin(points), spans[i])
+		p.chart(c.Bin(points), spans[i], c.clock)
 	}
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // fails only for a level that does not exist
@@ -51,7 +54,7 @@ func pack(charts []*drawing, spans []scale, points int) []byte {
 		}
 		writeAll(z, x)
 	}
-	writeAll(z, "],"+p.String()+`],"dashes":`+marshal(dashPatterns)+`,"inks":`+marshal(inks())+"}")
+	writeAll(z, "],"+p.String()+`],"dashes":`+marshal(chart.Dashes())+`,"inks":`+marshal(chart.Inks())+"}")
 	_ = z.Close() // a Buffer takes everything
 	return b.Bytes()
 }
@@ -64,61 +67,51 @@ func marshal(v any) string {
 	return string(b)
 }
 
-// inks returns the light theme's colours by the classes of SVGs in a page.
-func inks() map[string]string {
-	m := map[string]string{"g": light.grid, "a": light.axis, "k": light.mark, "t": light.text, "m": light.muted}
-	for i, c := range light.lines {
-		m[strconv.Itoa(i)] = c
-	}
-	return m
-}
-
 func (p *packer) put(parts ...string) {
 	for _, s := range parts {
 		p.WriteString(s)
 	}
 }
 
-func (p *packer) chart(d *drawing, x scale) {
-	text := func(s string) string { return marshal(tidy(s)) }
-	p.put(`{"t":`, text(d.Title), `,"u":`, text(d.Unit), `,"xl":`, text(d.XLabel), `,"xu":`, text(d.XUnit))
+func (p *packer) chart(d *chart.Drawing, x chart.Extent, clock int) {
+	p.put(`{"t":`, marshal(d.Title), `,"u":`, marshal(d.Unit), `,"xl":`, marshal(d.XLabel), `,"xu":`, marshal(d.XUnit))
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"st", d.Stacked}, {"lx", d.LogX}, {"ly", d.logY()}, {"tm", d.timed()}} {
+	}{{"st", d.Stacked}, {"lx", d.LogX}, {"ly", d.LogY}, {"tm", d.Timed()}} {
 		if f.set {
 			p.put(`,"`, f.name, `":true`)
 		}
 	}
-	if v := drawable(d.Reach, d.logY()); finite(v) && v != 0 {
-		p.put(`,"rc":`, number(v, valueDigits))
+	if d.Reach != 0 {
+		p.put(`,"rc":`, number(d.Reach, valueDigits))
 	}
-	if d.clock != 0 {
-		p.put(`,"g":`, strconv.Itoa(d.clock))
+	if clock != 0 {
+		p.put(`,"g":`, strconv.Itoa(clock))
 	}
-	p.put(`,"r":[`, number(x.from, placeDigits), ",", number(x.to, placeDigits), `],"m":[`)
-	for i, m := range d.marks {
+	p.put(`,"r":[`, number(x.From, placeDigits), ",", number(x.To, placeDigits), `],"m":[`)
+	for i, m := range d.Marks {
 		if i > 0 {
 			p.put(",")
 		}
-		p.put("[", number(m.X, placeDigits), ",", text(m.Text), "]")
+		p.put("[", number(m.X, placeDigits), ",", marshal(m.Text), "]")
 	}
 	p.put(`],"l":[`)
-	for i := range d.lines {
+	for i := range d.Lines {
 		if i > 0 {
 			p.put(",")
 		}
-		p.line(&d.lines[i])
+		p.line(&d.Lines[i])
 	}
 	p.put("]}")
 }
 
-func (p *packer) line(k *curve) {
-	p.put(`{"n":`, marshal(tidy(k.name)), `,"s":`, strconv.Itoa(k.style), `,"x":`, strconv.Itoa(p.list(places(k.x))))
-	p.values("y", k.y)
-	if k.low != nil {
-		p.values("lo", k.low)
-		p.values("hi", k.high)
+func (p *packer) line(l *chart.Line) {
+	p.put(`{"n":`, marshal(l.Name), `,"s":`, strconv.Itoa(l.Style-1), `,"x":`, strconv.Itoa(p.list(places(l.X))))
+	p.values("y", l.Y)
+	if l.Min != nil {
+		p.values("lo", l.Min)
+		p.values("hi", l.Max)
 	}
 	p.put("}")
 }
@@ -166,7 +159,7 @@ func places(x []float64) string {
 // nudge is the least distance between two places.
 func nudge(x []float64) float64 {
 	first, last := x[0], x[len(x)-1]
-	return max((last-first)*1e-8, max(math.Abs(first), math.Abs(last))*1e-10, valueTiny)
+	return max((last-first)*1e-8, max(math.Abs(first), math.Abs(last))*1e-10, placeTiny)
 }
 
 // even returns the step of a list that has one.
@@ -175,7 +168,7 @@ func even(x []float64) (float64, bool) {
 		return 0, false
 	}
 	step := (x[len(x)-1] - x[0]) / float64(len(x)-1)
-	if step <= 0 || !finite(step) {
+	if step <= 0 || math.IsNaN(step) || math.IsInf(step, 0) {
 		return 0, false
 	}
 	for i, v := range x {
@@ -188,27 +181,8 @@ func even(x []float64) (float64, bool) {
 
 // number writes a number with so many digits, and null for a gap.
 func number(v float64, digits int) string {
-	if !finite(v) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "null"
 	}
 	return strconv.FormatFloat(v, 'g', digits, 64)
-}
-
-// first and last are of the values that are not NaN, and NaN without any.
-func first(values []float64) float64 {
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			return v
-		}
-	}
-	return math.NaN()
-}
-
-func last(values []float64) float64 {
-	for i := len(values) - 1; i >= 0; i-- {
-		if !math.IsNaN(values[i]) {
-			return values[i]
-		}
-	}
-	return math.NaN()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bigset/bench/chart"
 	"bigset/bench/lab"
 	"bigset/bench/report"
 	benchrun "bigset/bench/run"
@@ -139,16 +140,16 @@ func (o *benchRunFlags) write(out io.Writer, r *lab.Result, page *reportFile) er
 	}
 	err := errors.Join(print(out), page.fill(r.WritePage))
 	if o.svg != "" {
-		err = errors.Join(err, benchPlots(r.Page(), o.svg, ".svg", func(w io.Writer, c *report.Chart) error { return report.WriteSVG(w, c, report.SVGOptions{}) }))
+		err = errors.Join(err, benchPlots(r.Page(), o.svg, ".svg", func(w io.Writer, c *chart.Chart) error { return chart.WriteSVG(w, c, chart.SVGOptions{}) }))
 	}
 	if o.csv != "" {
-		err = errors.Join(err, benchPlots(r.Page(), o.csv, ".csv", func(w io.Writer, c *report.Chart) error { return report.WriteCSV(w, c) }))
+		err = errors.Join(err, benchPlots(r.Page(), o.csv, ".csv", func(w io.Writer, c *chart.Chart) error { return chart.WriteCSV(w, c) }))
 	}
 	return err
 }
 
 // benchPlots writes each chart of a page to a file of its own, which has its title as its name.
-func benchPlots(p *report.Page, folder, ending string, write func(io.Writer, *report.Chart) error) error {
+func benchPlots(p *report.Page, folder, ending string, write func(io.Writer, *chart.Chart) error) error {
 	names := map[string]int{}
 	for _, s := range p.Sections {
 		for i := range s.Charts {
@@ -173,7 +174,7 @@ func benchPlots(p *report.Page, folder, ending string, write func(io.Writer, *re
 	return nil
 }
 
-func benchPlot(file string, c *report.Chart, write func(io.Writer, *report.Chart) error) (err error) {
+func benchPlot(file string, c *chart.Chart, write func(io.Writer, *chart.Chart) error) (err error) {
 	f, err := os.Create(file)
 	if err != nil {
 		return err

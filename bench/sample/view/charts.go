@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bigset/bench/chart"
 	"bigset/bench/report"
 	"bigset/bench/sample"
 )
@@ -65,24 +66,24 @@ func (c charts) levels(figure string) (list []stacked) {
 }
 
 // line returns the chart of a column, a line a run.
-func (c charts) line(title, name string) []report.Chart {
-	chart := report.Chart{Title: title, Unit: unit(c.runs, name), XLabel: "time", XUnit: "s", Marks: c.marks()}
+func (c charts) line(title, name string) []chart.Chart {
+	drawn := chart.Chart{Title: title, Unit: unit(c.runs, name), XLabel: "time", XUnit: "s", Marks: c.marks()}
 	for i, r := range c.runs {
 		if r.Has(name) {
-			chart.Lines = append(chart.Lines, line(r, name, r.Name, i+1))
+			drawn.Lines = append(drawn.Lines, line(r, name, r.Name, i+1))
 		}
 	}
-	if len(chart.Lines) == 0 {
+	if len(drawn.Lines) == 0 {
 		return nil
 	}
-	return []report.Chart{chart}
+	return []chart.Chart{drawn}
 }
 
 // line returns a column's line, without the points at which it is not known.
-func line(s *sample.Series, name, label string, style int) report.Line {
+func line(s *sample.Series, name, label string, style int) chart.Line {
 	x := s.At()
 	y, low, high := s.Values(name)
-	l := report.Line{Name: label, Style: style}
+	l := chart.Line{Name: label, Style: style}
 	for i, v := range y {
 		if math.IsNaN(v) {
 			if len(l.X) > 0 && !math.IsNaN(l.Y[len(l.Y)-1]) { // one is a gap
@@ -102,12 +103,12 @@ func line(s *sample.Series, name, label string, style int) report.Line {
 }
 
 // stacks returns a chart of areas for each run that has any of them.
-func (c charts) stacks(title string, areas []stacked, unitName string) (list []report.Chart) {
+func (c charts) stacks(title string, areas []stacked, unitName string) (list []chart.Chart) {
 	reach := 0.
 	for i, r := range c.runs {
-		chart := report.Chart{Title: title, Unit: unitName, XLabel: "time", XUnit: "s", Stacked: true, Marks: marks(r)}
+		drawn := chart.Chart{Title: title, Unit: unitName, XLabel: "time", XUnit: "s", Stacked: true, Marks: marks(r)}
 		if len(c.runs) > 1 {
-			chart.Title += ", " + c.runs[i].Name
+			drawn.Title += ", " + c.runs[i].Name
 		}
 		total := make([]float64, r.Len())
 		for _, a := range areas {
@@ -115,9 +116,9 @@ func (c charts) stacks(title string, areas []stacked, unitName string) (list []r
 				continue
 			}
 			l := line(r, a.name, a.label, a.style)
-			chart.Lines = append(chart.Lines, report.Line{Name: l.Name, X: l.X, Y: l.Y, Style: l.Style})
-			if chart.Unit == "" {
-				chart.Unit = unit(c.runs, a.name)
+			drawn.Lines = append(drawn.Lines, chart.Line{Name: l.Name, X: l.X, Y: l.Y, Style: l.Style})
+			if drawn.Unit == "" {
+				drawn.Unit = unit(c.runs, a.name)
 			}
 			y, _, _ := r.Values(a.name)
 			for p, v := range y {
@@ -126,8 +127,8 @@ func (c charts) stacks(title string, areas []stacked, unitName string) (list []r
 				}
 			}
 		}
-		if len(chart.Lines) > 0 {
-			list = append(list, chart)
+		if len(drawn.Lines) > 0 {
+			list = append(list, drawn)
 		}
 	}
 	for i := range list {
@@ -137,7 +138,7 @@ func (c charts) stacks(title string, areas []stacked, unitName string) (list []r
 }
 
 // clients returns the charts of all groups: rates of operations, and percentiles.
-func (c charts) clients() (list []report.Chart) {
+func (c charts) clients() (list []chart.Chart) {
 	var names []string
 	for _, r := range c.runs {
 		for _, g := range sample.Groups(r.Columns) {
@@ -160,16 +161,16 @@ func (c charts) clients() (list []report.Chart) {
 }
 
 // marks returns the marks of a run that is alone. Several runs reach their phases at different times: the charts of each have its own.
-func (c charts) marks() []report.Mark {
+func (c charts) marks() []chart.Mark {
 	if len(c.runs) == 1 {
 		return marks(c.runs[0])
 	}
 	return nil
 }
 
-func marks(s *sample.Series) (list []report.Mark) {
+func marks(s *sample.Series) (list []chart.Mark) {
 	for _, m := range s.Marks {
-		list = append(list, report.Mark{X: m.At, Text: m.Text})
+		list = append(list, chart.Mark{X: m.At, Text: m.Text})
 	}
 	return list
 }

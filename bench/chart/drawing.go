@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"math"
@@ -11,66 +11,61 @@ const (
 	valueTiny = 1e-300
 )
 
-// drawing is a chart that can be drawn as it is: X is finite and ascending, Y is finite or NaN, and nothing is out of its axis.
-type drawing struct {
-	*Chart
-	lines []curve
-	marks []Mark
-	clock int // charts over time with the same number have one axis
+// Drawing is a chart that can be drawn as it is. X is finite and ascending, Y is finite or NaN, and nothing is out of its axis. Min and Max are nil,
+// or as long as Y and NaN where it is. Each line has a Style. Lines of a stacked chart have the same X and no band, and LogY is off. Reach is 0 or
+// can be shown. No text has a character that a document may not contain.
+type Drawing struct {
+	Chart
+	areas []area // of a stacked chart, one a line
 }
 
-// curve is a line of a drawing. low and high are nil, or as long as y, and NaN where y is.
-type curve struct {
-	name         string
-	style        int // from 0
-	x, y         []float64
-	low, high    []float64
-	base, height []float64 // of a stacked line: where its area begins and ends
-}
+// area is where the area of a stacked line begins and ends, at each X.
+type area struct{ base, height []float64 }
 
-// draw cleans a chart.
-func draw(c *Chart) *drawing {
-	d := &drawing{Chart: c}
+// Draw cleans a chart. The drawing shares nothing with it that changes.
+func Draw(c *Chart) *Drawing {
+	d := &Drawing{Chart: *c}
+	for _, text := range []*string{&d.Title, &d.Unit, &d.XLabel, &d.XUnit} {
+		*text = tidy(*text)
+	}
+	d.LogY = c.LogY && !c.Stacked
+	d.Reach = orZero(drawable(c.Reach, d.LogY))
+	d.Lines, d.Marks = nil, nil
 	for i := range c.Lines {
-		d.lines = append(d.lines, clean(c, i))
+		d.Lines = append(d.Lines, d.clean(&c.Lines[i], i+1))
 	}
 	for _, m := range c.Marks {
 		if finite(m.X) && (!c.LogX || m.X > 0) {
-			d.marks = append(d.marks, Mark{X: clamp(m.X, c.LogX), Text: m.Text})
+			d.Marks = append(d.Marks, Mark{X: clamp(m.X, c.LogX), Text: tidy(m.Text)})
 		}
 	}
-	slices.SortStableFunc(d.marks, func(a, b Mark) int { return compare(a.X, b.X) })
+	slices.SortStableFunc(d.Marks, func(a, b Mark) int { return compare(a.X, b.X) })
 	if c.Stacked {
 		d.align()
 	}
 	return d
 }
 
-// logY reports whether Y is logarithmic: areas on top of one another can't be.
-func (d *drawing) logY() bool { return d.LogY && !d.Stacked }
+// Timed reports whether X is time.
+func (d *Drawing) Timed() bool { return d.XUnit == "s" && !d.LogX }
 
-// timed reports whether X is the page's time.
-func (d *drawing) timed() bool { return d.XUnit == "s" && !d.LogX }
-
-// clean copies one line of a chart without what can't be drawn.
-func clean(c *Chart, i int) curve {
-	l := &c.Lines[i]
-	k := curve{name: l.Name, style: i}
+// clean copies a line of a chart without what can't be drawn.
+func (d *Drawing) clean(l *Line, place int) Line {
+	k := Line{Name: tidy(l.Name), Style: place}
 	if l.Style > 0 {
-		k.style = l.Style - 1
+		k.Style = l.Style
 	}
-	logY := c.LogY && !c.Stacked
-	band := (l.Min != nil || l.Max != nil) && !c.Stacked
+	band := (l.Min != nil || l.Max != nil) && !d.Stacked
 	for _, j := range order(l.X[:min(len(l.X), len(l.Y))]) {
 		x := l.X[j]
-		if !finite(x) || c.LogX && x <= 0 {
+		if !finite(x) || d.LogX && x <= 0 {
 			continue
 		}
-		y := drawable(l.Y[j], logY)
-		k.x, k.y = append(k.x, clamp(x, c.LogX)), append(k.y, y)
+		y := drawable(l.Y[j], d.LogY)
+		k.X, k.Y = append(k.X, clamp(x, d.LogX)), append(k.Y, y)
 		if band {
-			k.low = append(k.low, min(y, bound(l.Min, j, y, logY)))
-			k.high = append(k.high, max(y, bound(l.Max, j, y, logY)))
+			k.Min = append(k.Min, min(y, bound(l.Min, j, y, d.LogY)))
+			k.Max = append(k.Max, max(y, bound(l.Max, j, y, d.LogY)))
 		}
 	}
 	return k
@@ -128,51 +123,52 @@ func compare(a, b float64) int {
 }
 
 // align gives all lines of a stacked chart the same X, and each line the edges of its area.
-func (d *drawing) align() {
+func (d *Drawing) align() {
 	var x []float64
-	for i := range d.lines {
-		x = append(x, d.lines[i].x...)
+	for i := range d.Lines {
+		x = append(x, d.Lines[i].X...)
 	}
 	slices.Sort(x)
 	x = slices.Compact(x)
-	for i := range d.lines {
-		d.lines[i].y = d.lines[i].at(x)
-		d.lines[i].x = x
+	for i := range d.Lines {
+		d.Lines[i].Y = d.Lines[i].at(x)
+		d.Lines[i].X = x
 	}
 	d.stack()
 }
 
 // stack sets the edges of each area from the lines' values.
-func (d *drawing) stack() {
+func (d *Drawing) stack() {
+	d.areas = nil
 	var sum []float64
-	for i := range d.lines {
-		k := &d.lines[i]
+	for i := range d.Lines {
+		y := d.Lines[i].Y
 		if sum == nil {
-			sum = make([]float64, len(k.y))
+			sum = make([]float64, len(y))
 		}
-		k.base = slices.Clone(sum)
-		for j, v := range k.y {
+		base := slices.Clone(sum)
+		for j, v := range y {
 			sum[j] = clamp(sum[j]+v, false)
 		}
-		k.height = slices.Clone(sum)
+		d.areas = append(d.areas, area{base, slices.Clone(sum)})
 	}
 }
 
 // at returns the line's value at each X of an ascending list: on a straight line between two of its points, 0 outside of them.
-func (k *curve) at(x []float64) []float64 {
+func (l *Line) at(x []float64) []float64 {
 	y := make([]float64, len(x))
 	j := 0
 	for i, v := range x {
-		for j < len(k.x) && k.x[j] < v {
+		for j < len(l.X) && l.X[j] < v {
 			j++
 		}
 		switch {
-		case j == len(k.x) || j == 0 && k.x[0] > v:
-		case k.x[j] == v:
-			y[i] = orZero(k.y[j])
+		case j == len(l.X) || j == 0 && l.X[0] > v:
+		case l.X[j] == v:
+			y[i] = orZero(l.Y[j])
 		default:
-			a, b := orZero(k.y[j-1]), orZero(k.y[j])
-			y[i] = a + (b-a)*((v-k.x[j-1])/(k.x[j]-k.x[j-1]))
+			a, b := orZero(l.Y[j-1]), orZero(l.Y[j])
+			y[i] = a + (b-a)*((v-l.X[j-1])/(l.X[j]-l.X[j-1]))
 		}
 	}
 	return y
@@ -185,19 +181,20 @@ func orZero(v float64) float64 {
 	return v
 }
 
-// bin returns the drawing with at most so many points in each line. Lines that were sampled at the same X still are after it.
-func (d *drawing) bin(most int) *drawing {
+// Bin returns the drawing with at most so many points in each line. Lines that were sampled at the same X still are after it.
+func (d *Drawing) Bin(most int) *Drawing {
 	longest := 0
-	for i := range d.lines {
-		longest = max(longest, len(d.lines[i].x))
+	for i := range d.Lines {
+		longest = max(longest, len(d.Lines[i].X))
 	}
 	per := (longest + most - 1) / most
 	if per <= 1 {
 		return d
 	}
-	b := &drawing{Chart: d.Chart, marks: d.marks, clock: d.clock, lines: make([]curve, len(d.lines))}
-	for i := range d.lines {
-		b.lines[i] = d.lines[i].bin(per, !d.Stacked)
+	b := &Drawing{Chart: d.Chart}
+	b.Lines = make([]Line, len(d.Lines))
+	for i := range d.Lines {
+		b.Lines[i] = d.Lines[i].bin(per, !d.Stacked)
 	}
 	if d.Stacked {
 		b.stack()
@@ -206,24 +203,24 @@ func (d *drawing) bin(most int) *drawing {
 }
 
 // bin returns the line with one point for each so many. With a band each point keeps the least and the greatest of its values.
-func (k *curve) bin(per int, band bool) curve {
-	b := curve{name: k.name, style: k.style}
-	for from := 0; from < len(k.x); from += per {
-		to := min(from+per, len(k.x))
-		b.x = append(b.x, mean(k.x[from:to]))
-		b.y = append(b.y, mean(k.y[from:to]))
+func (l *Line) bin(per int, band bool) Line {
+	b := Line{Name: l.Name, Style: l.Style}
+	for from := 0; from < len(l.X); from += per {
+		to := min(from+per, len(l.X))
+		b.X = append(b.X, mean(l.X[from:to]))
+		b.Y = append(b.Y, mean(l.Y[from:to]))
 		if band {
-			b.low = append(b.low, least(k.edge(k.low)[from:to]))
-			b.high = append(b.high, greatest(k.edge(k.high)[from:to]))
+			b.Min = append(b.Min, least(l.edge(l.Min)[from:to]))
+			b.Max = append(b.Max, greatest(l.edge(l.Max)[from:to]))
 		}
 	}
 	return b
 }
 
 // edge returns an edge of the band, or the line itself.
-func (k *curve) edge(values []float64) []float64 {
+func (l *Line) edge(values []float64) []float64 {
 	if values == nil {
-		return k.y
+		return l.Y
 	}
 	return values
 }

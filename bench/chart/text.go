@@ -1,6 +1,7 @@
-package report
+package chart
 
 import (
+	"html"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -37,10 +38,8 @@ func forbidden(r rune) bool {
 	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
 
-var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
-
-// esc returns a text as it stands in HTML and XML, in elements and in attributes with quotes.
-func esc(s string) string { return escaper.Replace(tidy(s)) }
+// Escape returns a text as it stands in SVG and HTML, in elements and in attributes with quotes.
+func Escape(s string) string { return html.EscapeString(tidy(s)) }
 
 // cut returns at most so many characters of a text.
 func cut(s string, most int) string {

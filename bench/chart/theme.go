@@ -1,11 +1,12 @@
-package report
+package chart
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
-// theme is the colours of a light or a dark page. Lines can be told apart from paper and, by hue, lightness or dashes, from one another,
+// theme is the colours of a light or a dark document. Lines can be told apart from paper and, by hue, lightness or dashes, from one another,
 // also by eyes that see two primary colours only; tests measure both.
 type theme struct {
 	paper, panel, text, muted, grid, axis, mark string
@@ -28,9 +29,35 @@ var dark = theme{
 // dashPatterns are those of lines one after the other: neighbours differ also without colour.
 var dashPatterns = [4]string{"", "8 3", "3 2", "11 3 3 3"}
 
-// dashOf returns the dashes of a style. Each time round the colours they are others.
+// Dashes returns the patterns of dashes. Those of styles go round, and are others each time round the colours: line number n, from 0, has pattern
+// n + n/8.
+func Dashes() []string { return dashPatterns[:] }
+
+// dashOf returns the dashes of a style.
 func dashOf(style int) string {
-	return dashPatterns[(style+style/len(light.lines))%len(dashPatterns)]
+	n := style - 1
+	return dashPatterns[(n+n/len(light.lines))%len(dashPatterns)]
+}
+
+// Inks returns the light theme's colours by the classes of an SVG that has Classes: 0 to 7 for lines, g(rid), a(xis), (mar)k, t(ext), m(uted). In
+// the SVG an f before a class fills, an s strokes.
+func Inks() map[string]string {
+	m := map[string]string{"g": light.grid, "a": light.axis, "k": light.mark, "t": light.text, "m": light.muted}
+	for i, c := range light.lines {
+		m[strconv.Itoa(i)] = c
+	}
+	return m
+}
+
+// Variables declares the colours of the light or the dark theme in a style sheet, as custom properties: --paper, --text and others, --c0 to --c7 for
+// lines. Some are for the document around charts alone.
+func Variables(night bool) string { return themeOf(night).variables() }
+
+func themeOf(night bool) *theme {
+	if night {
+		return &dark
+	}
+	return &light
 }
 
 // variables returns the theme as declarations of a style sheet.

@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"encoding/csv"
@@ -14,22 +14,22 @@ import (
 func WriteCSV(w io.Writer, c *Chart) error {
 	raw := *c
 	raw.Stacked, raw.LogX, raw.LogY = false, false, false
-	d := draw(&raw)
+	d := Draw(&raw)
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHead(d)) // Flush keeps the error
 	var all []float64
-	for i := range d.lines {
-		all = append(all, d.lines[i].x...)
+	for i := range d.Lines {
+		all = append(all, d.Lines[i].X...)
 	}
 	slices.Sort(all)
-	next := make([]int, len(d.lines))
+	next := make([]int, len(d.Lines))
 	for _, x := range slices.Compact(all) {
 		// A line with two points at one X has two rows there.
 		for more := true; more; {
 			row := []string{cell(x)}
 			more = false
-			for i := range d.lines {
-				row, more = appendCells(row, &d.lines[i], &next[i], x, more)
+			for i := range d.Lines {
+				row, more = appendCells(row, &d.Lines[i], &next[i], x, more)
 			}
 			_ = out.Write(row)
 		}
@@ -39,16 +39,16 @@ func WriteCSV(w io.Writer, c *Chart) error {
 }
 
 // appendCells appends the cells of a line at x, and reports whether this or an earlier line has another point there.
-func appendCells(row []string, k *curve, next *int, x float64, more bool) ([]string, bool) {
+func appendCells(row []string, k *Line, next *int, x float64, more bool) ([]string, bool) {
 	j := *next
-	here := j < len(k.x) && k.x[j] == x
+	here := j < len(k.X) && k.X[j] == x
 	if here {
 		*next = j + 1
-		more = more || j+1 < len(k.x) && k.x[j+1] == x
+		more = more || j+1 < len(k.X) && k.X[j+1] == x
 	}
-	columns := [][]float64{k.y}
-	if k.low != nil {
-		columns = append(columns, k.low, k.high)
+	columns := [][]float64{k.Y}
+	if k.Min != nil {
+		columns = append(columns, k.Min, k.Max)
 	}
 	for _, c := range columns {
 		if here {
@@ -68,26 +68,25 @@ func cell(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-func csvHead(d *drawing) []string {
+func csvHead(d *Drawing) []string {
 	label := d.XLabel
 	if label == "" {
 		label = "x"
 	}
 	head := []string{csvName(label, d.XUnit)}
-	for i := range d.lines {
-		k := &d.lines[i]
-		head = append(head, csvName(k.name, d.Unit))
-		if k.low != nil {
-			head = append(head, csvName(k.name+" least", d.Unit), csvName(k.name+" greatest", d.Unit))
+	for i := range d.Lines {
+		k := &d.Lines[i]
+		head = append(head, csvName(k.Name, d.Unit))
+		if k.Min != nil {
+			head = append(head, csvName(k.Name+" least", d.Unit), csvName(k.Name+" greatest", d.Unit))
 		}
 	}
 	return head
 }
 
 func csvName(name, unit string) string {
-	name = tidy(name)
 	if unit != "" {
-		name += " [" + tidy(unit) + "]"
+		name += " [" + unit + "]"
 	}
 	if name != "" {
 		switch name[0] {

@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"bufio"
@@ -15,11 +15,18 @@ type SVGOptions struct {
 	Width, Height int  // in pixels; 0 is 720 and 320, and less than 240 and 200 is taken as that; the legend comes below and adds to the height
 	Dark          bool // for a dark background
 	NoTitle       bool // leaves out the chart's title, where the text around has it
+
+	// For SVGs inside of a document: classes in place of colours and of the size (see Inks), what the X axis shows if not what the points take, and
+	// how many points a line has at most, 0 for 720. There are never more than pixels.
+	Classes bool
+	X       *Extent
+	Points  int
 }
 
 // Limits of what a plot draws.
 const (
 	svgWidth, svgHeight       = 720, 320
+	svgPoints                 = 720
 	svgWidthMin, svgHeightMin = 240, 200
 	fontSize                  = 12
 	legendRow, legendGap      = 18, 6
@@ -32,10 +39,8 @@ const (
 // svgWriter draws one chart.
 type svgWriter struct {
 	*bufio.Writer
-	d                        *drawing
+	d                        *Drawing
 	o                        SVGOptions
-	inPage                   bool   // classes instead of colours: the page's style sheet has both themes
-	span                     *scale // the X axis, if the page chose it
 	left, top, right, bottom float64
 	x, y                     scale
 	legend                   []legendItem
@@ -50,51 +55,55 @@ type legendItem struct {
 // WriteSVG writes a chart as a standalone SVG document: axes, marks, lines, bands or areas, and a legend. It writes the same bytes for the
 // same chart. Lines with more points than the plot has pixels are binned; what stands out stays in the band.
 func WriteSVG(w io.Writer, c *Chart, o SVGOptions) error {
+	return Draw(c).WriteSVG(w, o)
+}
+
+// WriteSVG writes the drawing as the function WriteSVG writes its chart: for those that write one several times.
+func (d *Drawing) WriteSVG(w io.Writer, o SVGOptions) error {
 	s := &svgWriter{Writer: bufio.NewWriter(w), o: o}
-	s.draw(draw(c), svgWidth)
+	s.draw(d)
 	return s.Flush()
 }
 
-// draw writes the document, with at most so many points a line.
-func (s *svgWriter) draw(d *drawing, most int) {
-	s.d = d
+// draw writes the document.
+func (s *svgWriter) draw(d *Drawing) {
 	width := orDefault(s.o.Width, svgWidth, svgWidthMin)
 	height := orDefault(s.o.Height, svgHeight, svgHeightMin)
-	s.d = d.bin(min(most, width))
+	s.d = d.Bin(min(orDefault(s.o.Points, svgPoints, 1), width))
 	s.x, s.y = d.scaleX(), s.d.scaleY()
-	if s.span != nil {
-		s.x = *s.span
+	if x := s.o.X; x != nil {
+		s.x.from, s.x.to = x.From, x.To
 	}
 	s.layout(width, height)
 	total := height + s.legendRows*legendRow
 	if s.legendRows > 0 {
 		total += legendGap
 	}
-	label := tidy(s.d.Title)
+	label := s.d.Title
 	if label == "" {
 		label = "chart"
 	}
 	s.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d"`, width, total)
-	if !s.inPage {
+	if !s.o.Classes {
 		s.put(` width="%d" height="%d"`, width, total)
 	}
-	s.put(` role="img" aria-label="%s" font-family="Helvetica, Arial, sans-serif" font-size="%d">`, esc(label), fontSize)
-	s.put("\n<title>%s</title>\n", esc(label))
-	if !s.inPage {
+	s.put(` role="img" aria-label="%s" font-family="Helvetica, Arial, sans-serif" font-size="%d">`, Escape(label), fontSize)
+	s.put("\n<title>%s</title>\n", Escape(label))
+	if !s.o.Classes {
 		s.put("<rect width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", width, total, s.colours().paper)
 	}
 	s.title()
 	s.axes()
 	s.marks()
-	for i := range s.d.lines {
+	for i := range s.d.Lines {
 		if s.d.Stacked {
-			s.area(&s.d.lines[i])
+			s.area(i)
 		} else {
-			s.band(&s.d.lines[i])
+			s.band(&s.d.Lines[i])
 		}
 	}
-	for i := range s.d.lines {
-		s.line(&s.d.lines[i])
+	for i := range s.d.Lines {
+		s.line(i)
 	}
 	s.drawLegend(height)
 	s.put("</svg>\n")
@@ -110,16 +119,11 @@ func orDefault(v, def, least int) int {
 // put writes formatted text; Flush reports the error.
 func (s *svgWriter) put(format string, a ...any) { _, _ = fmt.Fprintf(s, format, a...) }
 
-func (s *svgWriter) colours() *theme {
-	if s.o.Dark {
-		return &dark
-	}
-	return &light
-}
+func (s *svgWriter) colours() *theme { return themeOf(s.o.Dark) }
 
-// ink returns the attributes of a colour: a class in a page, the colour itself elsewhere.
+// ink returns the attributes of a colour: its class, or the colour itself.
 func (s *svgWriter) ink(attribute, class, colour string) string {
-	if s.inPage {
+	if s.o.Classes {
 		return `class="` + attribute[:1] + class + `"` // f or s: fill or stroke
 	}
 	return attribute + `="` + colour + `"`
@@ -127,19 +131,19 @@ func (s *svgWriter) ink(attribute, class, colour string) string {
 
 // fill and stroke are those of a line's style.
 func (s *svgWriter) fill(style int) string {
-	n := style % len(light.lines)
+	n := (style - 1) % len(light.lines)
 	return s.ink("fill", strconv.Itoa(n), s.colours().lines[n])
 }
 
 func (s *svgWriter) stroke(style int) string {
-	n := style % len(light.lines)
+	n := (style - 1) % len(light.lines)
 	return s.ink("stroke", strconv.Itoa(n), s.colours().lines[n])
 }
 
 // both fills and strokes.
 func (s *svgWriter) both(style int) string {
-	n := style % len(light.lines)
-	if s.inPage {
+	n := (style - 1) % len(light.lines)
+	if s.o.Classes {
 		return fmt.Sprintf(`class="s%d f%d"`, n, n)
 	}
 	return s.stroke(style) + " " + s.fill(style)
@@ -165,9 +169,9 @@ func (s *svgWriter) countX() int { return max(2, int((s.right-s.left)/80)) }
 // placeLegend breaks the legend into rows. One line alone needs a legend only if it has a name.
 func (s *svgWriter) placeLegend(width int) {
 	x, row := 16, 0
-	for i := range s.d.lines {
-		text := cut(s.d.lines[i].name, nameRunes)
-		if len(s.d.lines) == 1 && text == "" {
+	for i := range s.d.Lines {
+		text := cut(s.d.Lines[i].Name, nameRunes)
+		if len(s.d.Lines) == 1 && text == "" {
 			return
 		}
 		wide := 34 + int(textWidth(text)) + 16
@@ -192,7 +196,7 @@ func (s *svgWriter) px(v float64) float64 { return s.left + s.x.at(v)*(s.right-s
 func (s *svgWriter) py(v float64) float64 { return s.bottom - s.y.at(v)*(s.bottom-s.top) }
 
 func (s *svgWriter) text(x, y float64, anchor, more, text string) {
-	s.put("<text x=\"%s\" y=\"%s\" text-anchor=\"%s\" %s>%s</text>\n", coordinate(x), coordinate(y), anchor, more, esc(text))
+	s.put("<text x=\"%s\" y=\"%s\" text-anchor=\"%s\" %s>%s</text>\n", coordinate(x), coordinate(y), anchor, more, Escape(text))
 }
 
 func (s *svgWriter) title() {
@@ -211,7 +215,7 @@ func (s *svgWriter) axes() {
 		s.text(s.left-6, y+4, "end", text, t.text)
 	}
 	s.text(16, s.top-13, "start", text, cut(unit, titleRunes))
-	list, unit = ticks(s.x, s.d.XUnit, s.d.timed(), s.countX())
+	list, unit = ticks(s.x, s.d.XUnit, s.d.Timed(), s.countX())
 	for _, t := range list {
 		x := s.px(t.v)
 		s.put("<path d=\"M%s %sv4\" %s/>\n", coordinate(x), coordinate(s.bottom), s.ink("stroke", "a", s.colours().axis))
@@ -235,8 +239,8 @@ func axisLabel(label, unit string) string {
 
 // any reports whether there is a value to draw.
 func (s *svgWriter) any() bool {
-	for i := range s.d.lines {
-		for _, v := range s.d.lines[i].y {
+	for i := range s.d.Lines {
+		for _, v := range s.d.Lines[i].Y {
 			if !math.IsNaN(v) {
 				return true
 			}
@@ -249,7 +253,7 @@ func (s *svgWriter) any() bool {
 func (s *svgWriter) marks() {
 	_, unit := ticks(s.y, s.d.Unit, false, ticksY)
 	free := 16 + textWidth(cut(unit, titleRunes)) + 6
-	for _, m := range s.d.marks {
+	for _, m := range s.d.Marks {
 		x := s.px(m.X)
 		if x < s.left-0.5 || x > s.right+0.5 {
 			continue
@@ -264,38 +268,39 @@ func (s *svgWriter) marks() {
 			}
 		}
 		s.put("<path d=\"M%s %sV%s\" stroke-dasharray=\"4 4\" %s><title>%s</title></path>\n", coordinate(x), coordinate(top), coordinate(s.bottom),
-			s.ink("stroke", "k", s.colours().mark), esc(m.Text))
+			s.ink("stroke", "k", s.colours().mark), Escape(m.Text))
 	}
 }
 
 // area draws a stacked line.
-func (s *svgWriter) area(k *curve) {
-	s.between(k, k.base, k.height, `fill-opacity="0.75" `+s.fill(k.style))
+func (s *svgWriter) area(i int) {
+	k, a := &s.d.Lines[i], &s.d.areas[i]
+	s.between(k, a.base, a.height, `fill-opacity="0.75" `+s.fill(k.Style))
 }
 
 // band draws the space between the least and the greatest values.
-func (s *svgWriter) band(k *curve) {
-	if k.low != nil {
-		s.between(k, k.low, k.high, `fill-opacity="0.18" stroke-opacity="0.35" `+s.both(k.style))
+func (s *svgWriter) band(k *Line) {
+	if k.Min != nil {
+		s.between(k, k.Min, k.Max, `fill-opacity="0.18" stroke-opacity="0.35" `+s.both(k.Style))
 	}
 }
 
 // between draws what is between two edges, in as many pieces as there are gaps.
-func (s *svgWriter) between(k *curve, low, high []float64, look string) {
+func (s *svgWriter) between(k *Line, low, high []float64, look string) {
 	var p pathWriter
-	for from := 0; from < len(k.x); from++ {
+	for from := 0; from < len(k.X); from++ {
 		to := from
-		for to < len(k.x) && !math.IsNaN(low[to]) && !math.IsNaN(high[to]) {
+		for to < len(k.X) && !math.IsNaN(low[to]) && !math.IsNaN(high[to]) {
 			to++
 		}
 		if to == from {
 			continue
 		}
 		for i := from; i < to; i++ {
-			p.point(s.px(k.x[i]), s.py(high[i]), i == from)
+			p.point(s.px(k.X[i]), s.py(high[i]), i == from)
 		}
 		for i := to - 1; i >= from; i-- {
-			p.point(s.px(k.x[i]), s.py(low[i]), false)
+			p.point(s.px(k.X[i]), s.py(low[i]), false)
 		}
 		p.WriteString("z")
 		from = to
@@ -306,10 +311,11 @@ func (s *svgWriter) between(k *curve, low, high []float64, look string) {
 }
 
 // line draws a line, with dots where it has few points or a point stands alone.
-func (s *svgWriter) line(k *curve) {
-	y := k.y
+func (s *svgWriter) line(i int) {
+	k := &s.d.Lines[i]
+	y := k.Y
 	if s.d.Stacked {
-		y = k.height
+		y = s.d.areas[i].height
 	}
 	var p, dots pathWriter
 	n := 0
@@ -320,20 +326,20 @@ func (s *svgWriter) line(k *curve) {
 		first := i == 0 || math.IsNaN(y[i-1])
 		last := i+1 == len(y) || math.IsNaN(y[i+1])
 		if first && last || len(y) <= fewPoints && !s.d.Stacked {
-			dots.dot(s.px(k.x[i]), s.py(v))
+			dots.dot(s.px(k.X[i]), s.py(v))
 		}
-		p.point(s.px(k.x[i]), s.py(v), first)
+		p.point(s.px(k.X[i]), s.py(v), first)
 		n++
 	}
 	if n > 1 {
-		s.put("<path d=\"%s\" fill=\"none\" stroke-width=\"%s\"%s stroke-linejoin=\"round\" %s/>\n", p.String(), strokeWidth(s.d), s.dashes(k.style), s.stroke(k.style))
+		s.put("<path d=\"%s\" fill=\"none\" stroke-width=\"%s\"%s stroke-linejoin=\"round\" %s/>\n", p.String(), strokeWidth(s.d), s.dashes(k.Style), s.stroke(k.Style))
 	}
 	if dots.Len() > 0 {
-		s.put("<path d=\"%s\" fill=\"none\" stroke-width=\"5\" stroke-linecap=\"round\" %s/>\n", dots.String(), s.stroke(k.style))
+		s.put("<path d=\"%s\" fill=\"none\" stroke-width=\"5\" stroke-linecap=\"round\" %s/>\n", dots.String(), s.stroke(k.Style))
 	}
 }
 
-func strokeWidth(d *drawing) string {
+func strokeWidth(d *Drawing) string {
 	if d.Stacked {
 		return "1"
 	}
@@ -350,12 +356,12 @@ func (s *svgWriter) dashes(style int) string {
 
 func (s *svgWriter) drawLegend(top int) {
 	for i, item := range s.legend {
-		k := &s.d.lines[i]
+		k := &s.d.Lines[i]
 		x, y := item.x, top+legendGap+item.row*legendRow+4
 		if s.d.Stacked {
-			s.put("<rect x=\"%d\" y=\"%d\" width=\"24\" height=\"10\" fill-opacity=\"0.75\" %s/>\n", x, y-5, s.fill(k.style))
+			s.put("<rect x=\"%d\" y=\"%d\" width=\"24\" height=\"10\" fill-opacity=\"0.75\" %s/>\n", x, y-5, s.fill(k.Style))
 		} else {
-			s.put("<path d=\"M%d %dh24\" stroke-width=\"2.5\"%s %s/>\n", x, y, s.dashes(k.style), s.stroke(k.style))
+			s.put("<path d=\"M%d %dh24\" stroke-width=\"2.5\"%s %s/>\n", x, y, s.dashes(k.Style), s.stroke(k.Style))
 		}
 		s.text(float64(x+30), float64(y+4), "start", s.ink("fill", "t", s.colours().text), item.text)
 	}

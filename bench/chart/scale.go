@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"math"
@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The script draws the same axes with the same words: report.js has a copy of this file's functions, and a test in a browser compares them.
+// The script of bench/report draws the same axes with the same words: it has a copy of this file's functions. testdata/words.json is what both must say:
+// TestWords compares it with this file, and a test in a browser with the script.
 
 // scale is an axis: from and to are what its ends show.
 type scale struct {
@@ -22,66 +23,73 @@ func (s scale) at(v float64) float64 {
 	return (v - s.from) / (s.to - s.from)
 }
 
-// extent is the range of some values; it is empty while from is above to.
-type extent struct{ from, to float64 }
+// Extent is the range of some values.
+type Extent struct{ From, To float64 }
 
-func nothing() extent { return extent{math.Inf(1), math.Inf(-1)} }
+func nothing() Extent { return Extent{math.Inf(1), math.Inf(-1)} }
 
-func (e *extent) add(values ...float64) {
+// add makes the Extent contain values. NaN is none.
+func (e *Extent) add(values ...float64) {
 	for _, v := range values {
 		if !math.IsNaN(v) {
-			e.from, e.to = min(e.from, v), max(e.to, v)
+			e.From, e.To = min(e.From, v), max(e.To, v)
 		}
 	}
+}
+
+// ExtentX returns what the X axis shows if the drawing stands alone.
+func (d *Drawing) ExtentX() Extent {
+	s := d.scaleX()
+	return Extent{s.from, s.to}
 }
 
 // scaleX returns the X axis of a drawing: its points, from 0 if that is near, if X is time, with a margin otherwise.
-func (d *drawing) scaleX() scale {
+func (d *Drawing) scaleX() scale {
 	e := nothing()
-	for i := range d.lines {
-		if k := &d.lines[i]; len(k.x) > 0 {
-			e.add(k.x[0], k.x[len(k.x)-1])
+	for i := range d.Lines {
+		if k := &d.Lines[i]; len(k.X) > 0 {
+			e.add(k.X[0], k.X[len(k.X)-1])
 		}
 	}
 	switch {
-	case e.from > e.to:
+	case e.From > e.To:
 		return scale{from: 1, to: 10, log: d.LogX}
 	case d.LogX:
-		margin := math.Pow(e.to/e.from, 0.03)
+		margin := math.Pow(e.To/e.From, 0.03)
 		if margin == 1 || math.IsInf(margin, 0) {
 			margin = 2
 		}
-		return scale{max(e.from/margin, valueTiny/10), min(e.to*margin, valueMax*10), true}
-	case e.from == e.to:
-		margin := max(math.Abs(e.from)/2, 0.5)
-		return scale{from: e.from - margin, to: e.to + margin}
-	case d.timed() && e.from > 0 && e.from < e.to/4:
-		return scale{from: 0, to: e.to} // the first sample comes after a while
-	case d.timed():
-		return scale{from: e.from, to: e.to}
+		return scale{max(e.From/margin, valueTiny/10), min(e.To*margin, valueMax*10), true}
+	case e.From == e.To:
+		margin := max(math.Abs(e.From)/2, 0.5)
+		return scale{from: e.From - margin, to: e.To + margin}
+	case d.Timed() && e.From > 0 && e.From < e.To/4:
+		return scale{from: 0, to: e.To} // the first sample comes after a while
+	case d.Timed():
+		return scale{from: e.From, to: e.To}
 	}
-	margin := (e.to - e.from) * 0.03
-	return scale{from: e.from - margin, to: e.to + margin}
+	margin := (e.To - e.From) * 0.03
+	return scale{from: e.From - margin, to: e.To + margin}
 }
 
 // scaleY returns the Y axis of a drawing. A linear one contains 0, so that heights can be compared.
-func (d *drawing) scaleY() scale {
+func (d *Drawing) scaleY() scale {
 	e := nothing()
 	if d.Reach != 0 {
-		e.add(drawable(d.Reach, d.logY()))
+		e.add(d.Reach)
 	}
-	for i := range d.lines {
-		k := &d.lines[i]
+	for i := range d.Lines {
+		k := &d.Lines[i]
 		if d.Stacked {
-			e.add(k.base...)
-			e.add(k.height...)
+			e.add(d.areas[i].base...)
+			e.add(d.areas[i].height...)
 			continue
 		}
-		e.add(k.y...)
-		e.add(k.low...)
-		e.add(k.high...)
+		e.add(k.Y...)
+		e.add(k.Min...)
+		e.add(k.Max...)
 	}
-	if d.logY() {
+	if d.LogY {
 		return decades(e)
 	}
 	return fromZero(e, d.Unit)
@@ -94,11 +102,11 @@ const (
 )
 
 // fromZero returns a linear axis that contains 0 and ends at ticks of its unit.
-func fromZero(e extent, unit string) scale {
-	if e.from > e.to || e.from == 0 && e.to == 0 {
+func fromZero(e Extent, unit string) scale {
+	if e.From > e.To || e.From == 0 && e.To == 0 {
 		return scale{from: 0, to: 1}
 	}
-	s := scale{from: min(e.from, 0), to: max(e.to, 0)}
+	s := scale{from: min(e.From, 0), to: max(e.To, 0)}
 	rounded := s.rounded(prefixOf(s.far(), unit).factor)
 	if p := prefixOf(rounded.far(), unit); p != prefixOf(s.far(), unit) {
 		return s.rounded(p.factor) // 1010 MiB of 1500 MiB: the ticks are in GiB
@@ -125,11 +133,11 @@ func (s scale) rounded(factor float64) scale {
 }
 
 // decades returns a logarithmic axis from a power of ten to a power of ten.
-func decades(e extent) scale {
-	if e.from > e.to {
+func decades(e Extent) scale {
+	if e.From > e.To {
 		return scale{from: 1, to: 10, log: true}
 	}
-	from, to := math.Floor(math.Log10(e.from)+1e-9), math.Ceil(math.Log10(e.to)-1e-9)
+	from, to := math.Floor(math.Log10(e.From)+1e-9), math.Ceil(math.Log10(e.To)-1e-9)
 	if from >= to {
 		to = from + 1
 	}

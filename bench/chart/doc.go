@@ -1,0 +1,32 @@
+// Package chart decides how lines of numbers look. A Chart becomes SVG, for papers and for pages, or CSV. It knows no page, no engine and no
+// workload: package report puts charts on pages.
+//
+//	c := &chart.Chart{
+//		Title: "operations", Unit: "op/s", XLabel: "time", XUnit: "s",
+//		Lines: []chart.Line{{Name: "point deletes", X: seconds, Y: ops}},
+//	}
+//	err := chart.WriteSVG(file, c, chart.SVGOptions{})
+//
+// # From numbers to pixels
+//
+//	          Draw               Bin                   ┌── WriteSVG   axes, lines, bands, areas, legend
+//	Chart ──────────> Drawing ──────────> Drawing ─────┼── Summary    a table for readers who can't see it
+//	as it came        clean               few points   └── the page's own plots (package report)
+//	   └── WriteCSV: clean, with all points
+//
+// Begin reading at chart.go, which has what a caller fills in. drawing.go cleans it: it is the only place that meets NaN, infinities, lines of
+// different lengths and unsorted X. scale.go chooses ranges, ticks and the words for units; theme.go has the colours, text.go makes texts safe. svg.go,
+// csv.go and summary.go write.
+//
+// # Promises
+//
+// A Drawing can be drawn as it is: its type says what holds. Every number in an SVG is finite.
+//
+// Every text is data. It is escaped, so no title or name adds markup to an SVG, and none is a formula in a spreadsheet.
+//
+// A bin keeps the mean, the least and the greatest value of its points, so no spike gets lost. Areas keep the mean alone.
+//
+// Lines differ from paper and from one another, by hue, lightness or dashes, also to eyes that see two primary colours only.
+//
+// Output is a function of the input. Nothing here changes its arguments, and any goroutine may call every function.
+package chart
