@@ -36,7 +36,7 @@
 //	Maintainer     flushes, compactions, rewrites in the middle of anything
 //	Damager        an element that the disk loses silently
 //	System.Merge   streaming reads of several replicas, with fail-over
-//	Quieter        goroutines of the replica's own, which the kit waits for
+//	Quieter        goroutines of the replica's own, which the kit waits for; or package convergence/bubble
 //	System.Parallel two clients at once in one replica
 //	System.Retries clients that ask again under the same id, here or elsewhere
 //	Verifier, Fingerprinter, Dumper   own invariants, the whole state, text for a failure
@@ -79,10 +79,10 @@
 // CONVERGENCE_SCHEDULES, CONVERGENCE_SECONDS and CONVERGENCE_WORKERS go before the options, for a longer run of the same test. Fuzz makes
 // a schedule of the bytes of go test -fuzz.
 //
-// # Files
+// # Files and goroutines
 //
 // Package convergence/crashfs is a file system for replicas that keep files: after a crash they have what was synced, and of the
-// rest what chance left.
+// rest what chance left. Package convergence/bubble runs schedules in bubbles of testing/synctest, for replicas with goroutines.
 //
 // # Determinism
 //
@@ -95,6 +95,6 @@
 //
 // TestBroken breaks a reference replica in 61 ways that real systems have been broken in, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 2,000
-// schedules, from outside. TestFindsAll does so with 34 sets that are broken as those of public libraries were, within 1,000.
-// TestAccusesNone runs 36 correct ones, each with what it declares.
+// schedules, from outside. TestFindsAll does so with 35 sets that are broken as those of public libraries were, within 1,000.
+// TestAccusesNone runs 37 correct ones, each with what it declares.
 package convergence
