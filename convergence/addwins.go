@@ -50,25 +50,25 @@ func (s AddWins) Judge(r *Reading) *Violation {
 }
 
 // killed reports whether an event of set surely observed and kills the add i; or with adds, which replaces it.
-func (s AddWins) killed(r *Reading, i int, set bitset, adds bool) bool {
+func (s AddWins) killed(r *Reading, i int, set *bitset, adds bool) bool {
 	return s.ends(r, i, set, adds, r.h.seen) || s.ReplaceOwn && r.h.replaced(i, set, false)
 }
 
 // mayBeKilled reports whether an event of set may have observed add i, and kills it; or with adds, which replaces it.
-func (s AddWins) mayBeKilled(r *Reading, i int, set bitset, adds bool) bool {
+func (s AddWins) mayBeKilled(r *Reading, i int, set *bitset, adds bool) bool {
 	return s.ends(r, i, set, adds, r.h.guess) || s.ReplaceOwn && adds && r.h.replaced(i, set, true)
 }
 
-func (s AddWins) ends(r *Reading, i int, set bitset, adds bool, observed []bitset) bool {
+func (s AddWins) ends(r *Reading, i int, set *bitset, adds bool, observed []bitset) bool {
 	test := func(j int) bool { return (adds || r.h.kills.has(j)) && observed[j].has(i) }
-	return r.h.among(r.h.elems[r.h.events[i].Op.Elem], set, test) || r.h.among(r.h.clears, set, test)
+	return among(r.h.on(r.h.events[i].Op.Elem), set, test) || among(&r.h.clears, set, test)
 }
 
 // replaced reports whether a later add of its own replica is in the set: one that surely replaced it, or may have done so, as the
 // replica may have lost add i, or what numbers its adds, in a crash.
-func (h *history) replaced(i int, set bitset, maybe bool) bool {
+func (h *history) replaced(i int, set *bitset, maybe bool) bool {
 	e := &h.events[i]
-	return h.among(h.elems[e.Op.Elem], set, func(j int) bool {
+	return among(h.on(e.Op.Elem), set, func(j int) bool {
 		later := &h.events[j]
 		return j > i && later.Op.Kind == "add" && later.Replica == e.Replica && (maybe || later.life == e.life && h.heard[j].has(i))
 	})
@@ -80,9 +80,9 @@ func (s AddWins) allowed(r *Reading, it Item) *Violation {
 		return s.present(r, it.Elem)
 	}
 	for _, tag := range it.Tags {
-		i, ok := r.h.tags[elemTag{it.Elem, tag}]
+		i, ok := r.h.tagged(it.Elem, tag)
 		switch {
-		case ok && s.killed(r, i, r.must, s.Replace):
+		case ok && s.killed(r, i, &r.must, s.Replace):
 			return bad(Resurrected, "%q is shown by add %s of step %d, which was removed or replaced", it.Elem, tag, r.h.events[i].Step)
 		case ok && r.may.has(i):
 		case !ok && s.unnamed(r, it.Elem):
@@ -95,7 +95,7 @@ func (s AddWins) allowed(r *Reading, it Item) *Violation {
 
 // unnamed reports whether an add of the element has no tag that the kit knows, because it was answered by an error.
 func (s AddWins) unnamed(r *Reading, elem string) (found bool) {
-	r.h.elems[elem].each(func(i int) bool {
+	r.h.on(elem).each(func(i int) bool {
 		e := &r.h.events[i]
 		found = found || e.Op.Kind == "add" && e.Tag == "" && r.may.has(i)
 		return !found
@@ -106,10 +106,10 @@ func (s AddWins) unnamed(r *Reading, elem string) (found bool) {
 // present checks, without tags, that some add of a shown element may be alive.
 func (s AddWins) present(r *Reading, elem string) *Violation {
 	alive, heard := false, false
-	r.h.elems[elem].each(func(i int) bool {
+	r.h.on(elem).each(func(i int) bool {
 		if r.h.adds.has(i) && r.may.has(i) {
 			heard = true
-			alive = alive || !s.killed(r, i, r.must, s.Replace)
+			alive = alive || !s.killed(r, i, &r.must, s.Replace)
 		}
 		return !alive
 	})
@@ -128,7 +128,7 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 		return nil
 	}
 	it, shown := r.shown(elem)
-	r.h.elems[elem].each(func(i int) bool {
+	r.h.on(elem).each(func(i int) bool {
 		e := &r.h.events[i]
 		if e.Op.Kind != "add" || !r.must.has(i) {
 			return true
@@ -136,7 +136,7 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 		switch {
 		case !shown && s.lives(r, i):
 			v = bad(Lost, "%q is not shown, although its add of step %d was acknowledged and nobody removed it", elem, e.Step)
-		case shown && e.Tag != "" && len(it.Tags) > 0 && !slices.Contains(it.Tags, e.Tag) && !s.mayBeKilled(r, i, r.may, true):
+		case shown && e.Tag != "" && len(it.Tags) > 0 && !slices.Contains(it.Tags, e.Tag) && !s.mayBeKilled(r, i, &r.may, true):
 			v = bad(Lost, "%q is not shown by add %s of step %d, which was acknowledged and not removed or replaced", elem, e.Tag, e.Step)
 		}
 		return v == nil
@@ -148,11 +148,11 @@ func (s AddWins) missing(r *Reading, elem string) (v *Violation) {
 // every moment of the read. Where a repair or a copy may have brought an add's death without the add that replaced it, only
 // the add itself counts.
 func (s AddWins) lives(r *Reading, i int) bool {
-	if s.mayBeKilled(r, i, r.may, r.mixed) {
+	if s.mayBeKilled(r, i, &r.may, r.mixed) {
 		return false
 	}
 	e := &r.h.events[i]
-	return !r.h.among(r.h.elems[e.Op.Elem], r.may, func(j int) bool {
+	return !among(r.h.on(e.Op.Elem), &r.may, func(j int) bool {
 		// Of two at once one comes later here, and it alone counts.
 		replaces := r.h.guess[j].has(i) || s.ReplaceOwn && r.h.events[j].Replica == e.Replica
 		return j > i && r.h.adds.has(j) && replaces && !s.lives(r, j)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"bigset/convergence"
+	"bigset/internal/testkit/tier"
 )
 
 // shared is an ORSet for two clients at once. A hasty one gives the lock up between reading its counter and writing it.
@@ -35,15 +36,16 @@ func (s *shared) Do(op convergence.Op) (convergence.Effect, error) {
 
 // TestTwoClients: two clients at once find a counter that both read, and accept a replica that takes one after the other.
 func TestTwoClients(t *testing.T) {
+	t.Parallel()
 	for _, hasty := range []bool{false, true} {
 		r := explore(t, convergence.System{Name: "shared", Parallel: true, Open: func(env convergence.Env) (convergence.Replica, error) {
 			s, err := OpenORSet(env)
 			return &shared{ORSet: s.(*ORSet), hasty: hasty}, err
-		}}, convergence.Options{})
+		}}, convergence.Options{Schedules: tier.Pick(200, 200, 5000)})
 		if (r.Failure != nil) != hasty || r.Sometimes["two clients at once"] == 0 {
 			t.Fatalf("hasty %v: %d times two at once, %v", hasty, r.Sometimes["two clients at once"], r.Failure)
 		}
-		if f := r.Failure; f != nil && (f.Violation.Kind != convergence.TagReused || !strings.Contains(f.String(), " both ")) {
+		if f := r.Failure; f != nil && (f.Violation.Kind != convergence.TagReused || !strings.Contains(f.String(), " both ") || f.Runs < 10) {
 			t.Errorf("got %v", f)
 		}
 	}
@@ -164,8 +166,9 @@ func (s *outbox) Unsent() ([][]byte, error) {
 
 // TestResends: power that goes before messages leave is no loss for a replica with an outbox, and is found where it is empty.
 func TestResends(t *testing.T) {
+	t.Parallel()
 	for _, forget := range []bool{false, true} {
-		r := explore(t, convergence.System{Name: "outbox", Open: func(env convergence.Env) (convergence.Replica, error) { return openOutbox(env, forget) }}, convergence.Options{})
+		r := explore(t, convergence.System{Name: "outbox", Open: func(env convergence.Env) (convergence.Replica, error) { return openOutbox(env, forget) }}, convergence.Options{Schedules: tier.Pick(200, 200, 5000)})
 		if (r.Failure != nil) != forget || r.Faults["crash-in-operation"] == 0 {
 			t.Errorf("it forgets: %v; %d crashes in operations, %v", forget, r.Faults["crash-in-operation"], r.Failure)
 		}

@@ -1,69 +1,119 @@
 package convergence
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
-// bitset is a set of small numbers: events by their index in the history.
-type bitset []uint64
+// lowWords is how many words of a bitset need no memory of their own: most schedules have fewer events than these have bits.
+const lowWords = 2
 
-func (b bitset) has(i int) bool { return i>>6 < len(b) && b[i>>6]&(1<<(i&63)) != 0 }
-
-func (b *bitset) add(i int) {
-	for i>>6 >= len(*b) {
-		*b = append(*b, 0)
-	}
-	(*b)[i>>6] |= 1 << (i & 63)
+// bitset is a set of small numbers: events by their index in the history. A copy is independent once it is made by clone; the zero
+// value is empty.
+type bitset struct {
+	low  [lowWords]uint64
+	high []uint64
 }
 
-func (b bitset) remove(i int) {
+func (b *bitset) words() int { return lowWords + len(b.high) }
+
+func (b *bitset) word(n int) uint64 {
+	switch {
+	case n < lowWords:
+		return b.low[n]
+	case n-lowWords < len(b.high):
+		return b.high[n-lowWords]
+	}
+	return 0
+}
+
+func (b *bitset) has(i int) bool { return b.word(i>>6)&(1<<(i&63)) != 0 }
+
+// at returns a word for writing.
+func (b *bitset) at(n int) *uint64 {
+	if n < lowWords {
+		return &b.low[n]
+	}
+	for n-lowWords >= len(b.high) {
+		b.high = append(b.high, 0)
+	}
+	return &b.high[n-lowWords]
+}
+
+func (b *bitset) add(i int) { *b.at(i >> 6) |= 1 << (i & 63) }
+
+func (b *bitset) remove(i int) {
 	if b.has(i) {
-		b[i>>6] &^= 1 << (i & 63)
+		*b.at(i >> 6) &^= 1 << (i & 63)
 	}
 }
 
-func (b *bitset) union(o bitset) {
-	for len(*b) < len(o) {
-		*b = append(*b, 0)
+func (b *bitset) union(o *bitset) {
+	for n := range b.low {
+		b.low[n] |= o.low[n]
 	}
-	for i, w := range o {
-		(*b)[i] |= w
+	for n, w := range o.high {
+		*b.at(lowWords + n) |= w
 	}
 }
 
-func (b bitset) intersect(o bitset) {
-	for i := range b {
-		if i < len(o) {
-			b[i] &= o[i]
-		} else {
-			b[i] = 0
-		}
+func (b *bitset) intersect(o *bitset) {
+	for n := range b.words() {
+		*b.at(n) &= o.word(n)
 	}
+}
+
+func (b *bitset) empty() bool {
+	return b.low == [lowWords]uint64{} && !slices.ContainsFunc(b.high, func(w uint64) bool { return w != 0 })
 }
 
 // within reports whether o has all members.
-func (b bitset) within(o bitset) bool {
-	for i, w := range b {
-		if w&^at(o, i) != 0 {
+func (b *bitset) within(o *bitset) bool {
+	for n := range b.words() {
+		if b.word(n)&^o.word(n) != 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func at(b bitset, i int) uint64 {
-	if i < len(b) {
-		return b[i]
+func (b *bitset) clone() bitset {
+	c := *b
+	if b.high != nil {
+		c.high = slices.Clone(b.high)
 	}
-	return 0
+	return c
 }
 
-func (b bitset) clone() bitset { return append(bitset(nil), b...) }
-
-func (b bitset) each(do func(i int) bool) {
-	for n, w := range b {
-		for ; w != 0; w &= w - 1 {
+// each visits the members in ascending order until do returns false.
+func (b *bitset) each(do func(i int) bool) {
+	for n := range b.words() {
+		for w := b.word(n); w != 0; w &= w - 1 {
 			if !do(n<<6 + bits.TrailingZeros64(w)) {
 				return
 			}
 		}
 	}
+}
+
+// commonWithin reports whether c has all common members of two sets.
+func commonWithin(a, b, c *bitset) bool {
+	for n := range min(a.words(), b.words()) {
+		if a.word(n)&b.word(n)&^c.word(n) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// among reports whether a common member of two sets passes the test.
+func among(a, b *bitset, test func(i int) bool) bool {
+	for n := range min(a.words(), b.words()) {
+		for w := a.word(n) & b.word(n); w != 0; w &= w - 1 {
+			if test(n<<6 + bits.TrailingZeros64(w)) {
+				return true
+			}
+		}
+	}
+	return false
 }

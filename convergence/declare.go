@@ -131,7 +131,7 @@ func accepts(sys System, can abilities, s *Script, o *Options) bool {
 		return false
 	}
 	for i := range otherSchedules {
-		if failsAgain(sys, generate(sys, can, o, i), o) {
+		if failsAgain(sys, generate(sys, can, o, i, nil), o) {
 			return false
 		}
 	}

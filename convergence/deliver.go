@@ -11,29 +11,26 @@ func (w *world) send(m *message) {
 		m.step = w.step.N
 	}
 	m.copy = bytes.Clone(m.data)
-	w.msgs[m.step] = append(w.msgs[m.step], m)
+	from := w.at(m.step)
+	from.msgs = append(from.msgs, m)
 }
 
 // tell sends the messages of an operation. Together they tell of it.
 func (w *world) tell(n *node, group, deps bitset, out [][]byte) {
 	if len(out) > 0 {
-		w.h.sent.union(group)
-	} else if !w.canRepair() {
+		w.h.sent.union(&group)
+	} else if !w.canRepair {
 		group.each(func(i int) bool { w.h.loud.remove(i); return true })
 	}
-	var all []*message
-	for _, data := range out {
-		m := &message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone(), deps: deps}
-		all = append(all, m)
-		w.send(m)
-	}
-	for _, m := range all {
-		m.all = all
+	all := make([]*message, len(out))
+	for i, data := range out {
+		all[i] = &message{to: -1, from: n.id, data: data, sure: group, maybe: n.maybe.clone(), deps: deps, all: all}
+		w.send(all[i])
 	}
 }
 
 func (w *world) deliverStep(s *Step) error {
-	list := w.msgs[s.Ref]
+	list := w.at(s.Ref).msgs
 	if s.Sub >= len(list) {
 		return fmt.Errorf("%w: no such message", errSkip)
 	}
@@ -43,6 +40,8 @@ func (w *world) deliverStep(s *Step) error {
 		to = m.to
 	}
 	switch {
+	case w.nodes[to].gone:
+		return fmt.Errorf("%w: it is not there", errSkip)
 	case w.apart(m.from, to):
 		return fmt.Errorf("%w: partitioned", errSkip)
 	case !w.due(m, w.nodes[to]):
@@ -61,23 +60,19 @@ func (w *world) due(m *message, n *node) bool {
 	if !w.sys.CausalNet || m.repair {
 		return true
 	}
-	return !m.sure.within(n.sure) && m.life[n.id] != n.start && w.preceded(m, n, w.h.sent)
+	return !m.sure.within(&n.sure) && m.life[n.id] != n.start && w.preceded(m, n, &w.h.sent)
 }
 
 // preceded reports whether a replica surely has all that a message's author knew of, as far as it counts.
-func (w *world) preceded(m *message, n *node, count bitset) bool {
-	for i, word := range m.deps {
-		if i < len(count) && word&count[i]&^at(n.sure, i) != 0 {
-			return false
-		}
-	}
-	return true
+func (w *world) preceded(m *message, n *node, count *bitset) bool {
+	return commonWithin(&m.deps, count, &n.sure)
 }
 
 // deliver gives a message to a replica, and notes what that surely has then.
 func (w *world) deliver(m *message, n *node) error {
 	n.touched = true
 	m.seen[n.id]++
+	n.newest = max(n.newest, m.step)
 	if v := m.intact("after it had sent it", w.nodes[m.from]); v != nil && w.found == nil {
 		w.found = v
 	}
@@ -86,7 +81,7 @@ func (w *world) deliver(m *message, n *node) error {
 	if v := m.intact("that it was given", n); v != nil && w.found == nil {
 		w.found = v
 	}
-	n.maybe.union(m.maybe)
+	n.maybe.union(&m.maybe)
 	n.mixed = n.mixed || m.repair
 	w.lww.tick(w.h, n)
 	if err != nil {
@@ -112,7 +107,7 @@ func (w *world) drain(n *node) {
 		again = false
 		n.waiting = slices.DeleteFunc(n.waiting, func(m *message) bool {
 			if w.sys.Buffers {
-				if !w.preceded(m, n, w.h.loud) {
+				if !w.preceded(m, n, &w.h.loud) {
 					return false
 				}
 				again = true
@@ -125,8 +120,8 @@ func (w *world) drain(n *node) {
 
 // took notes that a replica has what a message and its siblings tell.
 func (w *world) took(m *message, n *node) {
-	n.learn(m.sure)
+	n.learn(&m.sure)
 	if !slices.ContainsFunc(m.all, func(o *message) bool { return !o.kept[n.id] }) {
-		w.acknowledge(n, m.sure)
+		w.acknowledge(n, &m.sure)
 	}
 }

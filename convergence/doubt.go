@@ -19,7 +19,7 @@ func (w *world) decide(n *node, r *Reading) (found bool) {
 		if w.spec.Judge(&without) == nil {
 			return false
 		}
-		n.sure.union(group)
+		n.sure.union(&group)
 		found = true
 		return true
 	})
@@ -27,7 +27,7 @@ func (w *world) decide(n *node, r *Reading) (found bool) {
 }
 
 // dropFailed takes the failed operations out of what all replicas must have: nobody was told of them.
-func (h *history) dropFailed(set bitset) {
+func (h *history) dropFailed(set *bitset) {
 	for i := range h.events {
 		if h.events[i].Failed {
 			set.remove(i)

@@ -62,6 +62,6 @@ func (g *gen) unread() {
 	}
 	for i := range g.s.Steps[:len(g.s.Steps)-1] {
 		s := &g.s.Steps[i]
-		s.Unread = g.shape.many && i < len(g.s.Steps)-2 || !used[s.N] && g.percent(70)
+		s.Unread = s.Unread || g.shape.many && i < len(g.s.Steps)-2 || !used[s.N] && g.percent(70)
 	}
 }

@@ -3,12 +3,14 @@ package convergence
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 )
 
-// copyStepsMax is after how many steps a copy with nothing else going on has to be done.
-const copyStepsMax = 1000
+// A copy with nothing else going on has to be done after copyStepsMax steps, and so many more for each operation of the schedule.
+const (
+	copyStepsMax = 1000
+	copyStepsOp  = 4
+)
 
 // exchange ends all faults, gives everybody everything, and checks that all replicas are equal and show what they must.
 func (w *world) exchange(mode string) (*Violation, error) {
@@ -17,6 +19,9 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	}
 	if w.bulk > bulkMax && !w.sys.BestEffort {
 		return nil, fmt.Errorf("%w: too many bytes", errSkip)
+	}
+	if len(w.living()) == 0 {
+		return nil, fmt.Errorf("%w: nobody is there", errSkip)
 	}
 	w.side = 0
 	w.countLost()
@@ -38,12 +43,12 @@ func (w *world) exchange(mode string) (*Violation, error) {
 	w.stats.Sometimes["everything exchanged by "+mode]++
 	var must, may bitset
 	for _, n := range w.living() {
-		must.union(n.sure)
-		must.union(n.durable)
-		may.union(n.maybe)
+		must.union(&n.sure)
+		must.union(&n.durable)
+		may.union(&n.maybe)
 	}
-	if !w.canRepair() {
-		w.h.dropFailed(must)
+	if !w.canRepair {
+		w.h.dropFailed(&must)
 	}
 	for _, n := range w.living() {
 		n.sure, n.maybe = must.clone(), may.clone()
@@ -59,14 +64,14 @@ func (w *world) exchange(mode string) (*Violation, error) {
 // forget loses messages for good, in some schedules: those of operations that their author lost in a crash, or took with it, before
 // anybody was given them. It is for systems whose anti-entropy brings what messages do not.
 func (w *world) forget() {
-	if !w.canRepair() || w.s.Seed%2 == 0 {
+	if !w.canRepair || w.s.Seed%2 == 0 {
 		return
 	}
-	for step, list := range w.msgs {
-		w.msgs[step] = slices.DeleteFunc(list, func(m *message) bool {
+	for i := range w.made {
+		w.made[i].msgs = slices.DeleteFunc(w.made[i].msgs, func(m *message) bool {
 			from := w.nodes[m.from]
 			unheard := m.seen == [replicasMax]int{} && !m.repair && m.to < 0
-			gone := unheard && m.sure != nil && (from.gone || !m.sure.within(from.sure))
+			gone := unheard && !m.sure.empty() && (from.gone || !m.sure.within(&from.sure))
 			if gone {
 				w.lost, w.failed = true, true
 				w.stats.Faults["loss-for-good"]++
@@ -78,7 +83,7 @@ func (w *world) forget() {
 
 // fill copies to the replicas that lost their data until they answer.
 func (w *world) fill() error {
-	for _, n := range w.nodes {
+	for _, n := range w.living() {
 		if !n.joining {
 			continue
 		}
@@ -87,7 +92,7 @@ func (w *world) fill() error {
 				return err
 			}
 		}
-		for _, m := range w.nodes {
+		for _, m := range w.living() {
 			if m != n && !m.joining {
 				if err := w.copyAll(m, n); err != nil {
 					return err
@@ -103,7 +108,7 @@ func (w *world) fill() error {
 }
 
 func (w *world) copyAll(from, to *node) error {
-	for range copyStepsMax {
+	for range copyStepsMax + copyStepsOp*len(w.h.events) {
 		if err := w.copyStep(from, to); err != nil {
 			return err
 		}
@@ -115,14 +120,14 @@ func (w *world) copyAll(from, to *node) error {
 }
 
 func (w *world) exchangeBy(mode string) error {
-	repairs := w.canRepair()
+	repairs := w.canRepair
 	if mode == "repair" && !repairs {
 		mode = "messages"
 	}
 	if mode == "messages" && w.sys.BestEffort {
 		mode = "repair"
 	}
-	if _, ok := w.nodes[0].rep.(Copier); mode == "copies" && !ok {
+	if _, ok := w.living()[0].rep.(Copier); mode == "copies" && !ok {
 		mode = "messages"
 	}
 	// Damage is healed by anti-entropy only, and what was done under an error has no message.
@@ -150,16 +155,11 @@ func (w *world) exchangeBy(mode string) error {
 	return nil
 }
 
-func (w *world) canRepair() bool {
-	_, ok := w.nodes[0].rep.(Repairer)
-	return ok
-}
-
 // deliverAll gives every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
 func (w *world) deliverAll() error {
 	var all []*message
-	for _, step := range slices.Sorted(maps.Keys(w.msgs)) {
-		for _, m := range w.msgs[step] {
+	for i := range w.made {
+		for _, m := range w.made[i].msgs {
 			if !m.repair && m.to < 0 {
 				all = append(all, m)
 			}
@@ -189,7 +189,7 @@ func (w *world) deliverList(all []*message, n *node) error {
 			}
 			again = again || w.sys.CausalNet
 			if !w.sys.CausalNet && !w.lost {
-				n.learn(m.sure)
+				n.learn(&m.sure)
 			}
 		}
 	}
@@ -222,10 +222,10 @@ func (w *world) repairPair(a, b *node) error {
 	if err != nil {
 		return fmt.Errorf("replica %c does not answer: %w", letter(b.id), err)
 	}
-	b.maybe.union(a.maybe)
+	b.maybe.union(&a.maybe)
 	w.lww.tick(w.h, b)
 	for _, msg := range out {
-		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, copy: slices.Clone(msg), maybe: b.maybe, repair: true}, a); err != nil {
+		if err := w.deliver(&message{to: a.id, from: b.id, data: msg, copy: slices.Clone(msg), maybe: b.maybe.clone(), repair: true}, a); err != nil {
 			return fmt.Errorf("replica %c does not take an answer: %w", letter(a.id), err)
 		}
 	}

@@ -33,7 +33,7 @@ type Options struct {
 	// report until it returns.
 	Progress func(*Report)
 
-	before func(n int) // is told of each schedule before it runs
+	before func(n int, p *plan) // is told of each schedule before it runs
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -138,16 +138,18 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	can, err := probe(sys)
+	can, err := probe(sys, o.StepLimit)
 	if err != nil {
 		return r, err
 	}
 	can.expect(&r.Stats)
 	start, told := time.Now(), time.Now()
-	run := func(n int) outcome {
-		s := generate(sys, can, &o, n)
+	guide := newGuide()
+	run := func(ctx context.Context, n int) outcome {
+		p := o.plan(ctx, guide, n)
+		s := generate(sys, can, &o, n, p)
 		if o.before != nil {
-			o.before(n)
+			o.before(n, p)
 		}
 		v, stats := watched(sys, s, false, o.StepLimit)
 		return outcome{n, s, v, stats}
@@ -156,6 +158,7 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 		r.Schedules++
 		r.Shapes[got.s.Shape]++
 		r.add(got.stats)
+		guide.learn(got)
 		if got.v != nil {
 			r.Failure = explain(sys, can, got.s, got.v, &o)
 			return false
@@ -201,6 +204,9 @@ func (a abilities) expect(s *Stats) {
 	}
 	if a.parallel {
 		s.Sometimes["two clients at once"] = 0
+	}
+	if !a.copying {
+		s.Faults["gone"] = 0
 	}
 	if a.repair {
 		s.Sometimes["everything exchanged by repair"] = 0
@@ -270,15 +276,32 @@ func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
 	return v, s, nil
 }
 
-// Generate returns the schedule that Explore would run as its n-th, from 0. The same arguments give the same schedule.
+// plan returns the plan of a schedule. Schedules of chosen shapes have none.
+func (o *Options) plan(ctx context.Context, g *guide, n int) *plan {
+	if len(o.Shapes) > 0 {
+		return nil
+	}
+	return g.plan(ctx, n)
+}
+
+// Generate returns the schedule that Explore would run as its n-th, from 0. The same arguments give the same schedule. To know what an
+// explorer had rarely met before it, Generate runs earlier ones: up to the next to last multiple of 25, and none with Options.Shapes.
 func Generate(sys System, o Options, n int) (*Script, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	can, err := probe(sys)
+	can, err := probe(sys, o.StepLimit)
 	if err != nil {
 		return nil, err
 	}
-	return generate(sys, can, &o, n), nil
+	g := newGuide()
+	for i := range (n/blockSize - 1) * blockSize {
+		if len(o.Shapes) == 0 {
+			s := generate(sys, can, &o, i, g.plan(context.Background(), i))
+			v, stats := watched(sys, s, false, o.StepLimit)
+			g.learn(outcome{i, s, v, stats})
+		}
+	}
+	return generate(sys, can, &o, n, o.plan(context.Background(), g, n)), nil
 }

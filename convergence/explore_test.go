@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bigset/convergence"
+	"bigset/internal/testkit/tier"
 )
 
 // altered is an ORSet whose answers a test changes.
@@ -132,7 +133,7 @@ func TestErrorsAreUnknown(t *testing.T) {
 		}
 		return nil
 	}})
-	r := explore(t, sys, convergence.Options{})
+	r := explore(t, sys, convergence.Options{Schedules: tier.Pick(200, 200, 5000)})
 	if r.Failure != nil || r.Errors == 0 {
 		t.Fatalf("%d errors, %v", r.Errors, r.Failure)
 	}
@@ -153,6 +154,7 @@ func TestDisorder(t *testing.T) {
 
 // TestSpecifications holds an observed-remove set to others than its own.
 func TestSpecifications(t *testing.T) {
+	t.Parallel()
 	sys := convergence.System{Name: "or-set", Open: OpenORSet}
 	for name, c := range map[string]struct {
 		spec convergence.Spec
@@ -163,7 +165,7 @@ func TestSpecifications(t *testing.T) {
 		"add-wins": {convergence.AddWins{}, true}, "default": {nil, true},
 	} {
 		sys.Spec = c.spec
-		if r := explore(t, sys, convergence.Options{}); (r.Failure == nil) != c.ok {
+		if r := explore(t, sys, convergence.Options{Schedules: tier.Pick(200, 200, 5000)}); (r.Failure == nil) != c.ok {
 			t.Errorf("%s: got %v, want success %v", name, r.Failure, c.ok)
 		}
 	}
@@ -212,14 +214,14 @@ func (f *fakeT) Fatalf(format string, args ...any) {
 	panic(stop{})
 }
 
-func runFake(t *testing.T, sys convergence.System) (f *fakeT) {
+func runFake(t *testing.T, sys convergence.System, o convergence.Options) (f *fakeT) {
 	f = &fakeT{ctx: t.Context()}
 	defer func() {
 		if p := recover(); p != nil && p != (stop{}) {
 			panic(p)
 		}
 	}()
-	convergence.Run(f, sys, convergence.Options{Schedules: 50})
+	convergence.Run(f, sys, o)
 	return f
 }
 
@@ -233,27 +235,27 @@ func TestRun(t *testing.T) {
 		}
 		return v, nil
 	}})
-	f := runFake(t, bad)
+	f := runFake(t, bad, convergence.Options{Schedules: 50})
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(files) != 1 || !strings.Contains(f.fatal, "CONVERGENCE_REPLAY="+files[0]) || !strings.Contains(f.fatal, "do A add") {
 		t.Fatalf("files %v, %v; said %s", files, err, f.fatal)
 	}
 	t.Setenv("CONVERGENCE_REPLAY", files[0])
-	if f := runFake(t, bad); !strings.Contains(f.fatal, files[0]+": lost at step") {
+	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, files[0]+": lost at step") {
 		t.Errorf("the replay says %s", f.fatal)
 	}
-	if f := runFake(t, alter(altered{})); f.fatal != "" || !strings.Contains(f.log, "nothing is violated") {
+	if f := runFake(t, alter(altered{}), convergence.Options{Schedules: 50}); f.fatal != "" || !strings.Contains(f.log, "nothing is violated") {
 		t.Errorf("the replay of what was mended says %s%s", f.fatal, f.log)
 	}
 	if err := os.WriteFile(files[0], []byte("nonsense"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if f := runFake(t, bad); !strings.Contains(f.fatal, "bad script: line 1") {
+	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, "bad script: line 1") {
 		t.Errorf("the replay of nonsense says %s", f.fatal)
 	}
 	t.Setenv("CONVERGENCE_REPLAY", "")
 	t.Setenv("CONVERGENCE_SCHEDULES", "many")
-	if f := runFake(t, bad); !strings.Contains(f.fatal, `CONVERGENCE_SCHEDULES: want a number, have "many"`) {
+	if f := runFake(t, bad, convergence.Options{Schedules: 50}); !strings.Contains(f.fatal, `CONVERGENCE_SCHEDULES: want a number, have "many"`) {
 		t.Errorf("it says %s", f.fatal)
 	}
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 )
 
-// away reports whether a step needs a replica that has left for good.
+// away reports whether a step needs a replica that has left for good, or has not joined yet. One that joins must not be there.
 func (w *world) away(s *Step) bool {
+	if s.Kind == "join" {
+		return false
+	}
 	for _, c := range kinds[s.Kind] {
 		switch {
 		case c == 'A' && w.nodes[s.A].gone, c == 'B' && w.nodes[s.B].gone:
@@ -23,7 +26,7 @@ func (w *world) away(s *Step) bool {
 	return false
 }
 
-// living returns the replicas that have not left for good.
+// living returns the replicas that are there: have joined, and have not left for good.
 func (w *world) living() (list []*node) {
 	for _, n := range w.nodes {
 		if !n.gone {
@@ -44,10 +47,30 @@ func (w *world) leaveForGood(n *node) error {
 	return nil
 }
 
+// join opens a replica in the middle of a schedule. It has nothing, and hears of everything by exchange.
+func (w *world) join(n *node) (*Violation, error) {
+	if n.rep != nil {
+		return nil, fmt.Errorf("%w: it is there, or has left for good", errSkip)
+	}
+	n.gone, n.touched = false, true
+	w.stats.Sometimes[joined]++
+	return w.start(n, nil, false), nil
+}
+
+// joiners returns the replicas, as bits, that join.
+func (s *Script) joiners() (set uint32) {
+	for i := range s.Steps {
+		if s.Steps[i].Kind == "join" {
+			set |= 1 << s.Steps[i].A
+		}
+	}
+	return set
+}
+
 // dies runs operations at a replica whose power goes before their messages leave and anybody is answered.
 func (w *world) dies(n *node, s *Step) (*Violation, error) {
 	_, resends := n.rep.(Resender)
-	if _, durable := n.rep.(Durable); !durable || !resends && !w.canRepair() {
+	if _, durable := n.rep.(Durable); !durable || !resends && !w.canRepair {
 		return nil, fmt.Errorf("%w: nothing would bring what it did", errSkip)
 	}
 	if v, err := w.operate(n, s.N, s.Ops); v != nil || err != nil {
@@ -80,7 +103,7 @@ func fillElem(i int) string { return fmt.Sprintf("n%05d", i) }
 func (w *world) populate(n *node, count int) (*Violation, error) {
 	here := w.here(n)
 	for i := range count {
-		op := Op{Kind: "add", Elem: fillElem(i), ID: fmt.Sprintf("%d.%d", w.step.N, i)}
+		op := Op{Kind: "add", Elem: fillElem(i), ID: opID(w.step.N, i)}
 		w.lww.tick(w.h, n)
 		e, err := n.effect([]Op{op})
 		n.touched = true
@@ -112,7 +135,7 @@ const bulkMax = 1 << 19
 
 // spread gives a replica all messages of a step.
 func (w *world) spread(step int, n *node) error {
-	list := w.msgs[step]
+	list := w.at(step).msgs
 	if len(list) == 0 || w.bulk > bulkMax {
 		return fmt.Errorf("%w: no messages, or too many bytes", errSkip)
 	}

@@ -36,16 +36,16 @@ func Fuzz(t T, sys System, data []byte) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	can, err := probe(sys)
+	can, err := probe(sys, o.StepLimit)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	h := fnv.New64a()
 	h.Write(data)
 	seed := h.Sum64()
-	s := generateFrom(sys, can, &o, 0, seed, &bytesSource{data, rand.NewPCG(seed, 1)})
+	s := generateFrom(sys, can, &o, 0, seed, &bytesSource{data, rand.NewPCG(seed, 1)}, nil)
 	if v, _ := watched(sys, s, false, o.StepLimit); v != nil {
 		f := explain(sys, can, s, v, &o)
-		t.Fatalf("%v\nreplay: %s=%s", f, envReplay, saveScript(sys, f.Script))
+		t.Fatalf("%v\nreplay: %s=%s", f, envReplay, saveScript(sys, f.Script, f.Violation))
 	}
 }

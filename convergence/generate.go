@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
 )
 
 // abilities is what the replicas of a system can do.
@@ -13,24 +16,45 @@ type abilities struct {
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
 
-// probe opens a replica to see what it can do.
-func probe(sys System) (a abilities, err error) {
+// probe opens a replica to see what it can do. It gives up when that takes longer than a step may.
+func probe(sys System, limit time.Duration) (a abilities, err error) {
 	if err := sys.check(); err != nil {
 		return a, err
 	}
-	if blocked, left := sys.inside(func(sys System) { a, err = look(sys) }); err == nil && (blocked != nil || left != nil) {
+	if limit < 0 {
+		return openOne(sys)
+	}
+	type result struct {
+		a   abilities
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		a, err := openOne(sys)
+		done <- result{a, err}
+	}()
+	select {
+	case r := <-done:
+		return r.a, r.err
+	case <-time.After(limit):
+		return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks("convergence.openOne"))
+	}
+}
+
+func openOne(sys System) (a abilities, err error) {
+	if blocked, left := sys.inside(func(sys System) { a, err = openInside(sys) }); err == nil && (blocked != nil || left != nil) {
 		err = fmt.Errorf("convergence: system %q: a replica was opened and closed: %w", sys.Name, errors.Join(blocked, left))
 	}
 	return a, err
 }
 
-func look(sys System) (a abilities, err error) {
+func openInside(sys System) (a abilities, err error) {
 	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)
 	defer w.close()
 	if v := w.guard(w.open); v != nil {
-		return a, fmt.Errorf("convergence: system %q: %s", sys.Name, v.Text)
+		return a, fmt.Errorf("convergence: system %q: %s", sys.Name, strings.TrimSpace(v.Text+"\n"+v.Stack))
 	}
 	r := w.nodes[0].rep
 	_, a.batch = r.(Batcher)
@@ -61,7 +85,8 @@ type gen struct {
 	spec  Spec
 	shape *shape
 	s     *Script
-	away  int // a replica that is left out until the end; -1 is none
+	away  int  // a replica that is left out until the end; -1 is none
+	joins bool // and is not there before
 	elems []string
 	odds  weights
 	nth   int
@@ -80,13 +105,13 @@ type openRead struct {
 }
 
 // generate makes the n-th schedule.
-func generate(sys System, can abilities, o *Options, nth int) *Script {
+func generate(sys System, can abilities, o *Options, nth int, p *plan) *Script {
 	seed := mix(o.Seed, uint64(nth))
-	return generateFrom(sys, can, o, nth, seed, rand.NewPCG(seed, 1))
+	return generateFrom(sys, can, o, nth, seed, rand.NewPCG(seed, 1), p)
 }
 
 // generateFrom makes a schedule of what a source says.
-func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, from rand.Source) *Script {
+func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, from rand.Source, p *plan) *Script {
 	g := &gen{Rand: rand.New(from), can: can, spec: sys.spec(), away: -1}
 	n := o.Replicas
 	if n == 0 {
@@ -96,23 +121,24 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 		}
 	}
 	g.nth = nth
-	g.shape = pickShape(g.Rand, o, can, n)
+	g.shape = pickShape(g.Rand, o, can, n, p)
 	if nth%manyEvery == manyEvery-1 && len(o.Elements) == 0 {
 		if s := manyShape(o, can); s != nil {
 			g.shape, n = s, min(n, 3)
 		}
 	}
 	g.s = &Script{System: sys.Name, Seed: seed, Replicas: n, Shape: g.shape.name}
-	g.setup(o, nth)
+	g.setup(o, nth, p)
 	first := g.s.nextN()
 	last := first + 10 + g.IntN(o.Steps)
 	if g.shape.many {
 		last = first + 10 + g.IntN(10)
 	}
+	g.s.Steps = slices.Grow(g.s.Steps, last-first+stepsMore)
 	back := first + (last-first)/2
 	for g.s.nextN() < last {
-		if g.away >= 0 && g.s.nextN() > back && g.percent(10) { // it joins
-			g.away = -1
+		if g.away >= 0 && g.s.nextN() > back && g.percent(10) {
+			g.comeBack()
 		}
 		g.act()
 	}
@@ -121,10 +147,13 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 	return g.s
 }
 
+// stepsMore is room for the steps of the last action and of the end.
+const stepsMore = 16
+
 func (s *Script) nextN() int { return len(s.Steps) + 1 }
 
 // setup draws what holds for the whole schedule: elements, of which one is hot, and which classes of faults are off.
-func (g *gen) setup(o *Options, nth int) {
+func (g *gen) setup(o *Options, nth int, p *plan) {
 	g.elems = pickElems(g.Rand, o.Elements, nth)
 	if g.IntN(16) == 0 {
 		g.s.Base = []uint64{1<<8 - 3, 1<<16 - 3, 1<<32 - 3}[g.IntN(3)]
@@ -140,12 +169,16 @@ func (g *gen) setup(o *Options, nth int) {
 		if !g.able(action(i)) || g.shape.swarm && !always[i] && g.IntN(10) < 4 {
 			g.odds[i] = 0
 		}
+		if p != nil {
+			g.odds[i] *= p.Actions[i]
+		}
 	}
 	if g.shape.swarm && g.IntN(10) < 3 {
 		g.now = 0
 	}
 	if g.shape.away {
 		g.away = g.IntN(g.s.Replicas)
+		g.joins = g.away > 0 && g.percent(60)
 	}
 	if g.shape.many {
 		g.many()
@@ -210,6 +243,7 @@ func (g *gen) act() {
 	k := g.IntN(sum)
 	for a, n := range g.odds {
 		if k -= n; k < 0 {
+			g.s.took.add(a)
 			actions[a](g)
 			return
 		}
@@ -320,7 +354,7 @@ func (g *gen) finish() {
 			g.add(Step{Kind: "finish", Ref: r.step})
 		}
 	}
-	g.away = -1
+	g.comeBack()
 	if g.shape.end != nil {
 		g.shape.end(g)
 	}

@@ -20,8 +20,6 @@ type Event struct {
 	late    int64
 }
 
-type elemTag struct{ elem, tag string }
-
 // history is what the kit knows of a schedule's operations.
 type history struct {
 	events []Event
@@ -30,10 +28,9 @@ type history struct {
 	heard  []bitset // by event: those that its replica surely had, whatever its client had observed
 	acks   []uint32 // by event: the replicas, as bits, that have ever acknowledged it
 
-	tags    map[elemTag]int   // the last add of an element under a tag
-	owner   map[string]int    // the first event under a tag, whatever its element
-	elems   map[string]bitset // by element: its operations, and those of kind "clear"
-	order   []string          // the elements, in the order of their first operation
+	owner   map[string]int     // the event that has a tag
+	elems   map[string]*bitset // by element: its operations
+	order   []string           // the elements, in the order of their first operation
 	clears  bitset
 	adds    bitset
 	kills   bitset // all that are no adds
@@ -43,46 +40,47 @@ type history struct {
 }
 
 func newHistory() *history {
-	return &history{tags: map[elemTag]int{}, owner: map[string]int{}, elems: map[string]bitset{}}
+	return &history{owner: map[string]int{}, elems: map[string]*bitset{}}
 }
 
 // observation is what the author of an operation had seen.
 type observation struct {
 	sure, maybe bitset
-	tags        map[elemTag]bool // adds that it was shown, where the system names adds
-	replaces    int              // the replica whose adds it may have replaced, with AddWins.ReplaceOwn; -1 is none
-	exact       bool             // tags is all: an add whose tag is known and not in tags was not observed
+	view        *View
+	group       bitset // earlier operations of its batch that it has seen
+	replaces    int    // the replica whose adds it may have replaced, with AddWins.ReplaceOwn; -1 is none
+	exact       bool   // the view names all adds: one whose tag is known and not shown was not observed
 }
 
 // record remembers an operation and returns its index.
-func (h *history) record(e Event, o observation, heard bitset) int {
+func (h *history) record(e Event, o *observation, heard *bitset) int {
 	n := len(h.events)
 	h.events = append(h.events, e)
 	sure, guess := o.sure.clone(), o.maybe.clone()
-	guess.union(sure)
+	guess.union(&sure)
 	h.related(e.Op, func(i int) bool {
 		old := &h.events[i]
 		if exact := o.exact && old.Op.Kind == "add" && old.Tag != ""; exact {
-			if o.tags[elemTag{old.Op.Elem, old.Tag}] {
+			if it, _ := o.view.find(old.Op.Elem); o.group.has(i) || contains(it.Tags, old.Tag) {
 				sure.add(i)
 				guess.add(i)
 				return true
 			}
 			sure.remove(i)
 			// What the author was not shown it may know as removed already, and its context may say so.
-			if !h.observedBy(i, o.maybe) {
+			if !h.observedBy(i, &o.maybe) {
 				guess.remove(i)
 			}
 			return true
 		}
 		// What the author knows as undone already its operation need not name.
-		if sure.has(i) && h.observedBy(i, o.maybe) {
+		if sure.has(i) && h.observedBy(i, &o.maybe) {
 			sure.remove(i)
 		}
 		return true
 	})
 	if o.replaces >= 0 {
-		h.elems[e.Op.Elem].each(func(i int) bool {
+		h.on(e.Op.Elem).each(func(i int) bool {
 			if old := &h.events[i]; old.Op.Kind == "add" && old.Replica == o.replaces {
 				guess.add(i)
 			}
@@ -94,10 +92,16 @@ func (h *history) record(e Event, o observation, heard bitset) int {
 	return n
 }
 
+// tagged returns the add of an element that has a tag.
+func (h *history) tagged(elem, tag string) (i int, ok bool) {
+	i, ok = h.owner[tag]
+	return i, ok && h.events[i].Op.Elem == elem && h.adds.has(i)
+}
+
 // related visits the operations that one on an element can concern: those on it, and all if it is a "clear".
 func (h *history) related(op Op, do func(i int) bool) {
 	if op.Kind != "clear" {
-		h.elems[op.Elem].each(do)
+		h.on(op.Elem).each(do)
 		return
 	}
 	for i := range h.events {
@@ -108,44 +112,40 @@ func (h *history) related(op Op, do func(i int) bool) {
 }
 
 // observedBy reports whether an event of the set may have observed event i and can have undone it: any of them, but a remove is undone by an add only.
-func (h *history) observedBy(i int, set bitset) bool {
+func (h *history) observedBy(i int, set *bitset) bool {
 	test := func(j int) bool { return h.guess[j].has(i) && (h.events[i].Op.Kind != "remove" || h.adds.has(j)) }
-	return h.among(h.elems[h.events[i].Op.Elem], set, test) || h.among(h.clears, set, test)
+	return among(h.on(h.events[i].Op.Elem), set, test) || among(&h.clears, set, test)
 }
 
-// among reports whether a common member of two sets passes the test.
-func (h *history) among(a, b bitset, test func(i int) bool) (found bool) {
-	for n := range min(len(a), len(b)) {
-		for w := a[n] & b[n]; w != 0; w &= w - 1 {
-			if test(n<<6 + bits.TrailingZeros64(w)) {
-				return true
-			}
-		}
+var noEvents bitset
+
+// on returns the operations on an element.
+func (h *history) on(elem string) *bitset {
+	if set := h.elems[elem]; set != nil {
+		return set
 	}
-	return false
+	return &noEvents
 }
 
 func (h *history) index(n int) {
-	e := h.events[n]
+	e := &h.events[n]
 	h.loud.add(n)
 	switch e.Op.Kind {
 	case "add":
 		h.adds.add(n)
-		if e.Tag != "" {
-			h.tags[elemTag{e.Op.Elem, e.Tag}] = n
-		}
 	default:
 		h.kills.add(n)
 	}
 	if e.Op.Kind == "clear" {
 		h.clears.add(n)
 	} else {
-		set, known := h.elems[e.Op.Elem]
-		if !known {
+		set := h.elems[e.Op.Elem]
+		if set == nil {
+			set = &bitset{}
+			h.elems[e.Op.Elem] = set
 			h.order = append(h.order, e.Op.Elem)
 		}
 		set.add(n)
-		h.elems[e.Op.Elem] = set
 	}
 	if e.batch != 0 {
 		h.batched = true
@@ -162,12 +162,7 @@ func (h *history) ackedBy(n int) (set bitset) {
 	return set
 }
 
-func ones(mask uint32) (n int) {
-	for ; mask != 0; mask &= mask - 1 {
-		n++
-	}
-	return n
-}
+func ones(mask uint32) int { return bits.OnesCount32(mask) }
 
 // Reading is what a reader was shown, beside the operations that it must and may reflect.
 type Reading struct {

@@ -11,7 +11,7 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: not durable", errSkip)
 	}
-	from := w.backups[s.Ref]
+	from := w.at(s.Ref).backup
 	gone := s.Kind == "wipe" || s.Kind == "restore"
 	switch {
 	case s.Kind == "restore" && from == nil:
@@ -26,10 +26,10 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 	switch s.Kind {
 	case "wipe":
 		disk = nil
-		n.lose(nil, nil)
+		n.lose(&noEvents, &noEvents)
 	case "restore":
 		disk = from.disk
-		n.lose(from.durable, from.maybe)
+		n.lose(&from.durable, &from.maybe)
 	default:
 		n.sure, n.ids = n.durable.clone(), n.idsKept.clone()
 		n.joining = n.joining || n.refill
@@ -83,9 +83,9 @@ func (c *copying) forget() {
 }
 
 // lose makes what a replica knew unsure: it has to be filled again.
-func (n *node) lose(durable, maybe bitset) {
+func (n *node) lose(durable, maybe *bitset) {
 	n.sure, n.durable, n.maybe = durable.clone(), durable.clone(), maybe.clone()
-	n.ids, n.idsKept, n.doubt = nil, nil, nil
+	n.ids, n.idsKept, n.doubt = bitset{}, bitset{}, nil
 	n.joining, n.refill, n.mixed = true, true, true
 }
 
@@ -98,7 +98,7 @@ func (w *world) forgetCopies(n *node) {
 // expendable reports whether a replica may lose its data: the others can fill it, all are whole, and what anybody ever
 // acknowledged is durable at one of them.
 func (w *world) expendable(n *node) bool {
-	if _, ok := n.rep.(Copier); !ok || len(w.nodes) < 3 {
+	if _, ok := n.rep.(Copier); !ok || len(w.living()) < 3 {
 		return false
 	}
 	for _, m := range w.nodes {
@@ -122,8 +122,7 @@ func (w *world) leave(n *node) error {
 	if err := l.Leave(); err != nil {
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
-	maybe := n.maybe
-	n.lose(nil, maybe)
+	n.lose(&noEvents, &n.maybe)
 	w.forgetCopies(n)
 	for to, c := range w.copies[n.id] {
 		if c != nil && c.c != nil {
@@ -152,7 +151,7 @@ func (w *world) backup(n *node, s *Step) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
-	w.backups[s.N] = &backup{disk: disk, durable: n.durable.clone(), maybe: n.maybe.clone()}
+	w.made[w.pos].backup = &backup{disk: disk, durable: n.durable.clone(), maybe: n.maybe.clone()}
 	w.stats.Faults["backup"]++
 	return nil
 }
@@ -167,12 +166,12 @@ func (w *world) ask(n *node, step int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
-	w.asks[step] = &question{from: n.id, data: data, maybe: n.maybe.clone()}
+	w.at(step).ask = &question{from: n.id, data: data, maybe: n.maybe.clone()}
 	return nil
 }
 
 func (w *world) answer(n *node, s *Step) error {
-	q := w.asks[s.Ref]
+	q := w.at(s.Ref).ask
 	if q == nil || q.from == n.id || w.apart(q.from, n.id) {
 		return fmt.Errorf("%w: no question", errSkip)
 	}
@@ -185,7 +184,7 @@ func (w *world) reply(n *node, q *question) error {
 		return fmt.Errorf("%w: no anti-entropy", errSkip)
 	}
 	out, err := r.Answer(q.data)
-	n.maybe.union(q.maybe)
+	n.maybe.union(&q.maybe)
 	w.lww.tick(w.h, n)
 	n.touched = true
 	if err != nil {
@@ -215,7 +214,7 @@ func (w *world) copyStep(a, b *node) error {
 	}
 	done, err := c.c.Step()
 	b.touched, b.mixed = true, true
-	b.maybe.union(a.maybe)
+	b.maybe.union(&a.maybe)
 	w.lww.tick(w.h, b)
 	if err != nil {
 		c.c = nil
@@ -224,7 +223,7 @@ func (w *world) copyStep(a, b *node) error {
 	if done {
 		w.say("done")
 		w.stats.Sometimes["copy done"]++
-		b.sure.union(c.promise)
+		b.sure.union(&c.promise)
 		c.c, c.done = nil, true
 	}
 	return nil
@@ -252,7 +251,7 @@ func (w *world) beginCopy(a, b *node, cp Copier, c *copying) error {
 	if !c.begun {
 		c.floor = a.sure.clone()
 	}
-	c.floor.intersect(a.sure)
+	c.floor.intersect(&a.sure)
 	c.promise = a.sure.clone()
 	if c.begun && resumed {
 		c.promise = c.floor.clone()

@@ -62,13 +62,13 @@ func (LastWriterWins) Gen(r *rand.Rand, elems []string) Op { return addOrRemove(
 func (s LastWriterWins) Judge(r *Reading) *Violation {
 	return r.verdict(
 		func(e string) bool {
-			return r.any(e, "add", r.must, func(i int) bool {
-				return !r.any(e, "remove", r.may, func(j int) bool { return !s.after(r.h, i, j) })
+			return r.any(e, "add", &r.must, func(i int) bool {
+				return !r.any(e, "remove", &r.may, func(j int) bool { return !s.after(r.h, i, j) })
 			})
 		},
 		func(e string) bool {
-			return r.any(e, "add", r.may, func(i int) bool {
-				return !r.any(e, "remove", r.must, func(j int) bool { return s.after(r.h, j, i) })
+			return r.any(e, "add", &r.may, func(i int) bool {
+				return !r.any(e, "remove", &r.must, func(j int) bool { return s.after(r.h, j, i) })
 			})
 		})
 }

@@ -8,6 +8,7 @@ import (
 
 	"bigset/convergence"
 	"bigset/convergence/internal/model"
+	"bigset/internal/testkit/tier"
 )
 
 // causal is an ORSet that holds a message back until all have come that its author had applied.
@@ -72,6 +73,7 @@ func (s *causal) next() bool {
 // TestBuffers has replicas that hold messages back. With Buffers the kit waits for them until what they wait for has come, and no
 // longer; without it does not wait, and says that Buffers is what to declare.
 func TestBuffers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		buffers bool
 		room    int
@@ -80,7 +82,7 @@ func TestBuffers(t *testing.T) {
 		r := explore(t, convergence.System{Name: "causal", Buffers: c.buffers, Open: func(env convergence.Env) (convergence.Replica, error) {
 			s, err := OpenORSet(env)
 			return &causal{ORSet: s.(*ORSet), room: c.room}, err
-		}}, convergence.Options{})
+		}}, convergence.Options{Schedules: tier.Pick(200, 200, 5000)})
 		if (r.Failure == nil) != c.ok || r.Sometimes["message waits"] == 0 {
 			t.Errorf("buffers %v, room for %d: waited %d times, %v", c.buffers, c.room, r.Sometimes["message waits"], r.Failure)
 		}
@@ -133,13 +135,13 @@ func TestRetries(t *testing.T) {
 			return &retrying{s.(*ORSet), map[string][]byte{}, forget}, err
 		}}
 	}
-	r := explore(t, sys(false, true), convergence.Options{Schedules: 1000})
+	r := explore(t, sys(false, true), convergence.Options{Schedules: tier.Pick(200, 200, 5000)})
 	for _, state := range []string{"retry answered as before", "retry where the first try was not known"} {
 		if r.Failure != nil || r.Sometimes[state] == 0 {
 			t.Errorf("%s: %d times, %v", state, r.Sometimes[state], r.Failure)
 		}
 	}
-	if r := explore(t, sys(true, false), convergence.Options{}); r.Failure != nil {
+	if r := explore(t, sys(true, false), convergence.Options{Schedules: tier.Pick(200, 200, 5000)}); r.Failure != nil {
 		t.Errorf("nobody asks twice: %v", r.Failure)
 	}
 	f := explore(t, sys(true, true), convergence.Options{}).Failure

@@ -49,7 +49,7 @@ func (w *world) openRead(s *Step) (*Violation, error) {
 		n := w.nodes[bits.TrailingZeros32(set)]
 		from = append(from, n.rep)
 		r.ids = append(r.ids, n.id)
-		r.sure.union(n.sure)
+		r.sure.union(&n.sure)
 	}
 	// W is a majority of N, and R+W > N.
 	if n := len(w.nodes); len(r.ids)+n/2+1 > n {
@@ -72,7 +72,7 @@ func (w *world) openRead(s *Step) (*Violation, error) {
 // grow notes what the read's replicas can have told it by now.
 func (r *reading) grow(w *world) {
 	for _, id := range r.ids {
-		r.may.union(w.nodes[id].maybe)
+		r.may.union(&w.nodes[id].maybe)
 		maps.Copy(r.loose, w.nodes[id].loose)
 		r.mixed = r.mixed || w.nodes[id].mixed
 	}
@@ -126,7 +126,7 @@ func (w *world) chunk(r *reading, i int) error {
 
 func (w *world) replaceLost(r *reading, i int) error {
 	for _, n := range w.nodes {
-		if !slices.Contains(r.ids, n.id) && w.replace(r, i, n) == nil {
+		if !n.gone && !slices.Contains(r.ids, n.id) && w.replace(r, i, n) == nil {
 			return nil
 		}
 	}
@@ -181,12 +181,14 @@ func (w *world) finishRead(r *reading) (*Violation, error) {
 	r.grow(w)
 	must := r.acked.clone()
 	if !r.moved {
-		must.union(r.sure)
+		must.union(&r.sure)
 	}
 	view := r.reader.View()
-	w.views[w.step.N] = &seenView{View: view, sure: must, maybe: r.may.clone(), loose: r.loose}
+	if m := &w.made[w.pos]; m.wanted {
+		m.view = &seenView{View: view, sure: must, maybe: r.may.clone(), loose: r.loose}
+	}
 	w.stats.Sometimes["read of several replicas"]++
-	v := w.judge(&Reading{View: view, h: w.h, must: must, may: r.may, loose: r.loose, mixed: r.mixed})
+	v := w.judge(Reading{View: view, h: w.h, must: must, may: r.may, loose: r.loose, mixed: r.mixed})
 	if w.trace {
 		w.say("shows %s", view)
 	}

@@ -10,7 +10,7 @@ type tried struct {
 
 // retry runs the operations of an earlier step again, as a client does that got no answer or lost it.
 func (w *world) retry(n *node, first int) (*Violation, error) {
-	t := w.tries[first]
+	t := w.at(first).tried
 	if t == nil || !w.sys.Retries {
 		return nil, fmt.Errorf("%w: no operation to ask for again", errSkip)
 	}
@@ -24,10 +24,10 @@ func (w *world) retry(n *node, first int) (*Violation, error) {
 
 // settle records what was answered: as events, unless it is the answer to an earlier try.
 func (w *world) settle(n *node, first int, list []ScriptOp, ops []Op, from []*seenView, e Effect, failed bool) *Violation {
-	t := w.tries[first]
+	t := w.at(first).tried
 	if t == nil {
 		t = &tried{ops: list}
-		w.tries[first] = t
+		w.at(first).tried = t
 	}
 	unsure := failed
 	if len(t.at) > 0 {
@@ -35,11 +35,11 @@ func (w *world) settle(n *node, first int, list []ScriptOp, ops []Op, from []*se
 		switch {
 		case v != nil:
 			return v
-		case group != nil && failed: // it can't have done more than before
+		case !group.empty() && failed: // it can't have done more than before
 			return nil
-		case group != nil:
+		case !group.empty():
 			w.stats.Sometimes["retry answered as before"]++
-			n.maybe.union(group)
+			n.maybe.union(&group)
 			w.done(n, group, e)
 			return nil
 		}
@@ -63,7 +63,7 @@ func named(tags []string) bool {
 	return false
 }
 
-// earlier returns the events of the try that was answered by e, or nil. A replica that knows a try's id must answer by that one.
+// earlier returns the events of the try that was answered by e, if there is one. A replica that knows a try's id must answer by that one.
 func (w *world) earlier(n *node, t *tried, e Effect, failed bool) (group bitset, v *Violation) {
 	knew := 0
 	for _, at := range t.at {
@@ -82,7 +82,7 @@ func (w *world) earlier(n *node, t *tried, e Effect, failed bool) (group bitset,
 		}
 	}
 	if knew > 0 && !failed {
-		return nil, bad(Repeated, "replica %c did again, as %v, what it had done or heard of in step %d", letter(n.id), e.Tags, knew)
+		return group, bad(Repeated, "replica %c did again, as %v, what it had done or heard of in step %d", letter(n.id), e.Tags, knew)
 	}
-	return nil, nil
+	return group, nil
 }

@@ -27,8 +27,9 @@ const (
 )
 
 // Run runs generated schedules over a system and fails the test when one violates its specification, with a short script that
-// shows it. The script is also written to a file, which the environment variable CONVERGENCE_REPLAY gives to a later run. When the
-// process ends in a schedule, the next Run of the system writes that schedule's script, and logs where it is.
+// shows it. The script is also written to a file, with what it violates and the stack of a panic as comments: the environment variable
+// CONVERGENCE_REPLAY gives it to a later run. When the process ends in a schedule, the next Run of the system writes that schedule's
+// script, and logs where it is.
 func Run(t T, sys System, o Options) *Report {
 	t.Helper()
 	if file := os.Getenv(envReplay); file != "" {
@@ -50,7 +51,7 @@ func Run(t T, sys System, o Options) *Report {
 		t.Fatalf("%v", err)
 	}
 	if r.Failure != nil {
-		t.Fatalf("seed %d, schedule %d: %v\n%s", o.Seed, r.Schedules, r.Failure, "replay: "+envReplay+"="+saveScript(sys, r.Failure.Script))
+		t.Fatalf("seed %d, schedule %d: %v\n%s", o.Seed, r.Schedules, r.Failure, "replay: "+envReplay+"="+saveScript(sys, r.Failure.Script, r.Failure.Violation))
 	}
 	t.Logf("%d schedules, %d operations, %d checks in %v; faults %v; reached %v; never %v", r.Schedules, r.Operations, r.Checks,
 		r.Elapsed.Round(time.Millisecond), r.Faults, r.Sometimes, r.Never())

@@ -2,8 +2,10 @@ package convergence
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,12 +36,13 @@ func startRunning(sys System, seed uint64) *running {
 	return &running{file: f, seed: seed}
 }
 
-// begin notes that a schedule begins.
-func (r *running) begin(n int) {
+// begin notes that a schedule begins, and of which plan it was made.
+func (r *running) begin(n int, p *plan) {
 	if r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		fmt.Fprintf(r.file, "%d %d\n", r.seed, n)
+		line := fmt.Sprintf("%d %d %v", r.seed, n, p)
+		fmt.Fprintf(io.NewOffsetWriter(r.file, int64(n%killedMost*runningLine)), "%-*s\n", runningLine-1, line)
 	}
 }
 
@@ -50,12 +53,48 @@ func (r *running) end() {
 	}
 }
 
-// killedMost is how many schedules that had begun last are written out: with several workers the last one need not be the culprit.
-const killedMost = 8
+// killedMost is how many schedules that began last the file keeps: with several workers the last one need not be the culprit. Each has a
+// line of runningLine bytes.
+const (
+	killedMost  = 8
+	runningLine = 1024
+)
+
+// began is a line of the file.
+type began struct {
+	seed uint64
+	n    int
+	plan *plan
+}
+
+// readRunning returns the schedules that the file names, in order.
+func readRunning(text string) (list []began) {
+	for line := range strings.Lines(strings.ReplaceAll(text, "\x00", "")) {
+		var b began
+		var of string
+		if _, err := fmt.Sscan(line, &b.seed, &b.n, &of); err != nil {
+			continue
+		}
+		var ok bool
+		if b.plan, ok = readPlan(of); ok {
+			list = append(list, b)
+		}
+	}
+	slices.SortFunc(list, func(a, b began) int { return a.n - b.n })
+	return list
+}
 
 // killed looks for files of processes that have ended in a schedule of the system, and writes out the scripts of those that had begun
 // last. It returns their names.
 func killed(sys System, o Options) (scripts []string) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil
+	}
+	can, err := probe(sys, o.StepLimit)
+	if err != nil {
+		return nil
+	}
 	names, _ := filepath.Glob(filepath.Join(scriptDir(), "convergence-"+plain(sys.Name)+"-*.running"))
 	for _, name := range names {
 		rest := strings.TrimPrefix(filepath.Base(name), "convergence-"+plain(sys.Name)+"-")
@@ -69,16 +108,10 @@ func killed(sys System, o Options) (scripts []string) {
 			continue
 		}
 		os.Remove(name)
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		o, _ := o.withDefaults()
-		for _, line := range lines[max(0, len(lines)-max(1, min(o.Workers, killedMost))):] {
-			var n int
-			if _, err := fmt.Sscanf(line, "%d %d", &o.Seed, &n); err != nil {
-				continue
-			}
-			if s, err := Generate(sys, o, n); err == nil {
-				scripts = append(scripts, saveScript(sys, s))
-			}
+		began := readRunning(string(text))
+		for _, b := range began[max(0, len(began)-o.Workers):] {
+			o.Seed = b.seed
+			scripts = append(scripts, saveScript(sys, generate(sys, can, &o, b.n, b.plan), nil))
 		}
 	}
 	return scripts
@@ -90,10 +123,14 @@ func alive(pid int) bool {
 	return err == nil && p.Signal(syscall.Signal(0)) == nil
 }
 
-// saveScript writes a script to a file and returns its name, or why it could not.
-func saveScript(sys System, s *Script) string {
+// saveScript writes a script to a file, and below it as comments what it violates. It returns the file's name, or why it could not.
+func saveScript(sys System, s *Script, v *Violation) string {
+	text := s.String()
+	if v != nil {
+		text += "# " + strings.ReplaceAll(strings.TrimSpace(v.String()+"\n"+v.Stack), "\n", "\n# ") + "\n"
+	}
 	name := filepath.Join(scriptDir(), fmt.Sprintf("convergence-%s-%d.txt", plain(sys.Name), s.Seed))
-	if err := os.WriteFile(name, []byte(s.String()), 0o666); err != nil {
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 		return fmt.Sprintf("(the script is not kept: %v)", err)
 	}
 	return name

@@ -45,6 +45,8 @@ type Script struct {
 	Base     uint64 // Env.Base of all replicas
 	Shape    string // which shape generated it; "" when made by hand
 	Steps    []Step
+
+	took bitset // the actions of which it was made
 }
 
 // Step is one step of a script. Which fields count depends on Kind, see kinds.
@@ -77,6 +79,7 @@ var kinds = map[string]string{
 	"fill":      "An",  // n elements are added at a replica, one by one
 	"spread":    "#B",  // give all messages of a step to a replica
 	"gone":      "A",   // the replica leaves for good
+	"join":      "A",   // the replica is opened now: before, it was not there
 	"retry":     "A#",  // the operations of a step again, under the same ids
 	"read":      "A",   // look at a replica
 	"deliver":   "mB",  // give a message to a replica

@@ -19,7 +19,11 @@ func TestGenerateIsAFunctionOfItsSeed(t *testing.T) {
 		}
 		return s.String()
 	}
-	for n := range 200 {
+	list := []int{120} // of which earlier schedules decide
+	for n := range 50 {
+		list = append(list, n)
+	}
+	for _, n := range list {
 		a := text(7, n)
 		if b := text(7, n); a != b {
 			t.Fatalf("schedule %d differs:\n%s\n%s", n, a, b)

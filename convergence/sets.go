@@ -18,8 +18,8 @@ func (r *Reading) verdict(must, may func(elem string) bool) *Violation {
 }
 
 // any reports whether an operation on the element is of the kind, in the set, and passes the test.
-func (r *Reading) any(elem, kind string, set bitset, test func(i int) bool) (found bool) {
-	r.h.elems[elem].each(func(i int) bool {
+func (r *Reading) any(elem, kind string, set *bitset, test func(i int) bool) (found bool) {
+	r.h.on(elem).each(func(i int) bool {
 		found = r.h.events[i].Op.Kind == kind && set.has(i) && (test == nil || test(i))
 		return !found
 	})
@@ -37,8 +37,8 @@ func (GrowOnly) Gen(r *rand.Rand, elems []string) Op {
 // Judge implements Spec.
 func (GrowOnly) Judge(r *Reading) *Violation {
 	return r.verdict(
-		func(e string) bool { return r.any(e, "add", r.must, nil) },
-		func(e string) bool { return r.any(e, "add", r.may, nil) })
+		func(e string) bool { return r.any(e, "add", &r.must, nil) },
+		func(e string) bool { return r.any(e, "add", &r.may, nil) })
 }
 
 // TwoPhase is the 2P-set: what was removed once never comes back, whoever adds it.
@@ -50,8 +50,8 @@ func (TwoPhase) Gen(r *rand.Rand, elems []string) Op { return addOrRemove(r, ele
 // Judge implements Spec.
 func (TwoPhase) Judge(r *Reading) *Violation {
 	return r.verdict(
-		func(e string) bool { return r.any(e, "add", r.must, nil) && !r.any(e, "remove", r.may, nil) },
-		func(e string) bool { return r.any(e, "add", r.may, nil) && !r.any(e, "remove", r.must, nil) })
+		func(e string) bool { return r.any(e, "add", &r.must, nil) && !r.any(e, "remove", &r.may, nil) },
+		func(e string) bool { return r.any(e, "add", &r.may, nil) && !r.any(e, "remove", &r.must, nil) })
 }
 
 // RemoveWins is the set in which an element is present if it was added and every remove of it was observed by an add.
@@ -62,12 +62,12 @@ func (RemoveWins) Gen(r *rand.Rand, elems []string) Op { return addOrRemove(r, e
 
 // Judge implements Spec.
 func (RemoveWins) Judge(r *Reading) *Violation {
-	present := func(e string, adds, removes bitset, observed []bitset) bool {
+	present := func(e string, adds, removes *bitset, observed []bitset) bool {
 		return r.any(e, "add", adds, nil) && !r.any(e, "remove", removes, func(k int) bool {
 			return !r.any(e, "add", adds, func(a int) bool { return observed[a].has(k) })
 		})
 	}
 	return r.verdict(
-		func(e string) bool { return present(e, r.must, r.may, r.h.seen) },
-		func(e string) bool { return present(e, r.may, r.must, r.h.guess) })
+		func(e string) bool { return present(e, &r.must, &r.may, r.h.seen) },
+		func(e string) bool { return present(e, &r.may, &r.must, r.h.guess) })
 }

@@ -90,7 +90,7 @@ type shape struct {
 	odds  weights
 	now   int  // percent: an operation's message goes out at once
 	swarm bool // some classes of faults are off
-	away  bool // a replica is away, until the second half or the end
+	away  bool // a replica is away, until the second half or the end, and in some schedules joins then
 	many  bool // it begins with hundreds of elements
 	end   func(g *gen)
 }
@@ -134,8 +134,8 @@ func ShapeNames() (names []string) {
 	return names
 }
 
-// pickShape draws a shape that suits the system: a third of all schedules are mixed.
-func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
+// pickShape draws a shape that suits the system: by the plan if there is one, otherwise a third of all schedules are mixed.
+func pickShape(r *rand.Rand, o *Options, can abilities, replicas int, p *plan) *shape {
 	var fit []*shape
 	for i := range shapes {
 		s := &shapes[i]
@@ -149,6 +149,9 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
 	if len(fit) == 0 {
 		return &shapes[0]
 	}
+	if p != nil && r.IntN(100) < plannedPercent {
+		return p.pick(r, fit)
+	}
 	if r.IntN(4) == 0 {
 		return fit[0]
 	}
@@ -158,7 +161,7 @@ func pickShape(r *rand.Rand, o *Options, can abilities, replicas int) *shape {
 // many adds hundreds of elements at a replica, more than fit a byte or a page, and tells others.
 func (g *gen) many() {
 	r := g.replica()
-	count := []int{300, 1100}[g.nth/manyEvery%2]
+	count := []int{1100, 300}[g.nth/manyEvery%2]
 	n := g.add(Step{Kind: "fill", A: r, Arg: count})
 	g.elems = []string{fillElem(0), fillElem(1), fillElem(count / 2), fillElem(count - 1), "z"}
 	to := g.other(r)
@@ -179,6 +182,28 @@ func manyShape(o *Options, can abilities) *shape {
 		}
 	}
 	return nil
+}
+
+// comeBack ends the absence of a replica. One that joins asks others for what there is, or is given old messages.
+func (g *gen) comeBack() {
+	r := g.away
+	if g.away = -1; r < 0 || !g.joins {
+		return
+	}
+	g.on("join", r)
+	if g.can.repair && g.percent(70) {
+		ask := g.on("ask", r)
+		n := g.add(Step{Kind: "answer", Ref: ask, B: g.other(r)})
+		g.deliver(n, r)
+	}
+	if g.can.copying && g.percent(50) {
+		g.copySteps(g.other(r), r, 3)
+	}
+	for range g.IntN(4) {
+		if len(g.msgs) > 0 {
+			g.deliver(g.recent(g.msgs), r)
+		}
+	}
 }
 
 func (g *gen) elem() string { return g.elems[g.IntN(len(g.elems))] }
@@ -212,11 +237,13 @@ func (g *gen) deliverMany() {
 	}
 }
 
+// backwardsTwice gives every replica all messages, the last one first, and again. Somebody reads after a part of them, and after all.
 func (g *gen) backwardsTwice() {
+	g.s.Steps = slices.Grow(g.s.Steps, 2*g.s.Replicas*len(g.msgs)+1)
 	for to := range g.s.Replicas {
 		for range 2 {
 			for i := len(g.msgs) - 1; i >= 0; i-- {
-				g.deliver(g.msgs[i], to)
+				g.add(Step{Kind: "deliver", Ref: g.msgs[i], B: to, Unread: i > 0 && g.percent(75)})
 			}
 		}
 	}

@@ -20,6 +20,8 @@ type Stats struct {
 	Sometimes map[string]int
 	// Shapes counts schedules by the shape that generated them.
 	Shapes map[string]int
+
+	pairs bitset // by pairNames: kinds of steps that followed each other at a replica
 }
 
 // delayMin is how many steps later a message counts as delayed.
@@ -29,8 +31,9 @@ var (
 	faultKinds = []string{"loss", "duplicate", "delay", "reorder"}
 	states     = []string{
 		"concurrent operations on one element", "operation refused", "everything exchanged by messages",
-		"remove delivered before what it removes", "message delivered to its own author",
+		"remove delivered before what it removes", "message delivered to its own author", joined,
 	}
+	joined        = "replica joined in the middle"
 	durableFaults = []string{"crash", "crash-unsynced", "restart"}
 )
 
@@ -53,6 +56,7 @@ func (s *Stats) add(o *Stats) {
 	s.Deliveries += o.Deliveries
 	s.Checks += o.Checks
 	s.Errors += o.Errors
+	s.pairs.union(&o.pairs)
 	for k, n := range o.Faults {
 		s.Faults[k] += n
 	}
@@ -74,7 +78,7 @@ func never(list map[string]int) (names []string) {
 
 // countConcurrent notes an operation whose replica can't know of another replica's one on the same element.
 func (w *world) countConcurrent(n *node, op Op) {
-	w.h.elems[op.Elem].each(func(i int) bool {
+	w.h.on(op.Elem).each(func(i int) bool {
 		if n.maybe.has(i) {
 			return true
 		}
@@ -93,14 +97,9 @@ func (w *world) countDelivery(m *message, to int) {
 	if m.from == to && m.to < 0 {
 		w.stats.Sometimes["message delivered to its own author"]++
 	}
-	for i := m.step + 1; i < w.step.N; i++ {
-		for _, o := range w.msgs[i] {
-			if o.seen[to] > 0 && m.seen[to] == 0 {
-				w.stats.Faults["reorder"]++
-				w.countOvertaken(m, to)
-				return
-			}
-		}
+	if m.seen[to] == 0 && w.nodes[to].newest > m.step {
+		w.stats.Faults["reorder"]++
+		w.countOvertaken(m, to)
 	}
 }
 
@@ -109,7 +108,7 @@ func (w *world) countOvertaken(m *message, to int) {
 	m.sure.each(func(i int) bool {
 		found := false
 		if w.h.adds.has(i) && !w.nodes[to].sure.has(i) {
-			found = w.h.among(w.h.kills, w.nodes[to].sure, func(k int) bool { return w.h.seen[k].has(i) })
+			found = among(&w.h.kills, &w.nodes[to].sure, func(k int) bool { return w.h.seen[k].has(i) })
 		}
 		if found {
 			w.stats.Sometimes["remove delivered before what it removes"]++
@@ -149,8 +148,8 @@ func (w *world) countCrash(n *node, s *Step) {
 
 // countLost counts, before everything is exchanged, messages that no step delivered to a replica they were meant for.
 func (w *world) countLost() {
-	for _, list := range w.msgs {
-		for _, m := range list {
+	for i := range w.made {
+		for _, m := range w.made[i].msgs {
 			for to := range w.nodes {
 				if to != m.from && (m.to < 0 || m.to == to) && m.seen[to] == 0 {
 					w.stats.Faults["loss"]++

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // run does what a step says. errSkip, alone or wrapped, says that it can't be done as things are.
 func (w *world) run(s *Step) (*Violation, error) {
 	a, b := w.nodes[s.A], w.nodes[s.B]
 	if w.away(s) {
-		return nil, fmt.Errorf("%w: it has left for good", errSkip)
+		return nil, fmt.Errorf("%w: it is not there", errSkip)
 	}
 	switch s.Kind {
 	case "do":
@@ -26,6 +27,8 @@ func (w *world) run(s *Step) (*Violation, error) {
 		return nil, w.spread(s.Ref, b)
 	case "gone":
 		return nil, w.leaveForGood(a)
+	case "join":
+		return w.join(a)
 	case "retry":
 		return w.retry(a, s.Ref)
 	case "read":
@@ -139,10 +142,10 @@ func (w *world) prepare(n *node, first int, list []ScriptOp) ([]Op, []*seenView,
 	ops, from := make([]Op, len(list)), make([]*seenView, len(list))
 	for i, o := range list {
 		ops[i], from[i] = o.Op, here
-		ops[i].ID = fmt.Sprintf("%d.%d", first, i)
+		ops[i].ID = opID(first, i)
 		v := here
 		if o.Ctx > 0 {
-			v = w.views[o.Ctx]
+			v = w.at(o.Ctx).view
 		}
 		if v == nil || o.Ctx > 0 && v.loose[o.Op.Elem] || o.Op.Kind == "clear" && len(v.loose) > 0 {
 			return nil, nil, fmt.Errorf("%w: no context", errSkip)
@@ -156,15 +159,22 @@ func (w *world) prepare(n *node, first int, list []ScriptOp) ([]Op, []*seenView,
 				ops[i].Context = []byte{}
 			}
 			from[i] = v
-			n.maybe.union(v.maybe) // a context tells what its reader had seen
+			n.maybe.union(&v.maybe) // a context tells what its reader had seen
 		}
 	}
+	here.maybe = n.maybe.clone()
 	return ops, from, nil
+}
+
+// opID names an operation: by the step in which a client asked for it first, and its place there.
+func opID(step, i int) string {
+	b := strconv.AppendInt(make([]byte, 0, 16), int64(step), 10)
+	return string(strconv.AppendInt(append(b, '.'), int64(i), 10))
 }
 
 // here is what a client sees at a replica now, or may see if nobody reads.
 func (w *world) here(n *node) *seenView {
-	s := &seenView{sure: n.sure, maybe: n.maybe, loose: n.loose, unread: true}
+	s := &seenView{sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose, unread: true}
 	if w.step.Unread {
 		return s
 	}
@@ -226,18 +236,18 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 		}
 		w.countConcurrent(n, op)
 		w.lww.times(w.h, n, &ev)
-		o := w.observed(op, from[i], ops[i].Context == nil, group)
+		o := w.observed(op, from[i], ops[i].Context == nil, &group)
 		if w.own && op.Kind == "add" {
 			o.replaces = n.id
 		}
-		group.add(w.h.record(ev, o, n.since))
+		group.add(w.h.record(ev, &o, &n.since))
 	}
-	n.maybe.union(group)
+	n.maybe.union(&group)
 	if unsure {
 		if w.step.Kind != "dies" {
 			n.doubts(group)
 		}
-		group = nil
+		group = bitset{}
 	}
 	w.done(n, group, e)
 	return nil
@@ -249,16 +259,16 @@ func (w *world) done(n *node, group bitset, e Effect) {
 	if w.sys.CausalNet {
 		deps = n.sure.clone()
 	}
-	n.learn(group)
+	n.learn(&group)
 	if e.Durable {
-		w.acknowledge(n, group)
+		w.acknowledge(n, &group)
 	}
 	w.drain(n)
 	w.tell(n, group, deps, e.Out)
 }
 
 // learn notes events that a replica did or was told of by their messages.
-func (n *node) learn(group bitset) {
+func (n *node) learn(group *bitset) {
 	n.sure.union(group)
 	n.ids.union(group)
 	n.since.union(group)
@@ -266,33 +276,25 @@ func (n *node) learn(group bitset) {
 
 // observed returns what the author of an operation had seen: a view, and earlier operations of its batch where it named no
 // context.
-func (w *world) observed(op Op, v *seenView, none bool, group bitset) observation {
-	o := observation{sure: v.sure, maybe: v.maybe, exact: w.tagged && !v.unread, tags: map[elemTag]bool{}, replaces: -1}
-	if none && group != nil {
-		o.sure, o.maybe = v.sure.clone(), v.maybe.clone()
+func (w *world) observed(op Op, v *seenView, none bool, group *bitset) observation {
+	o := observation{sure: v.sure.clone(), maybe: v.maybe.clone(), view: &v.View, exact: w.tagged && !v.unread, replaces: -1}
+	if none {
 		o.sure.union(group)
 		o.maybe.union(group)
-		group.each(func(i int) bool {
-			o.tags[elemTag{w.h.events[i].Op.Elem, w.h.events[i].Tag}] = true
-			return true
-		})
+		o.group = group.clone()
 	}
-	for _, it := range v.Items {
-		if it.Elem != op.Elem && op.Kind != "clear" {
-			continue
-		}
+	if op.Kind == "clear" {
+		o.exact = o.exact && !slices.ContainsFunc(v.Items, func(it Item) bool { return len(it.Tags) == 0 })
+	} else if it, shown := v.find(op.Elem); shown {
 		o.exact = o.exact && len(it.Tags) > 0
-		for _, t := range it.Tags {
-			o.tags[elemTag{it.Elem, t}] = true
-		}
 	}
 	return o
 }
 
-func (w *world) acknowledge(n *node, set bitset) {
+func (w *world) acknowledge(n *node, set *bitset) {
 	n.durable.union(set)
 	n.idsKept.union(set)
-	n.idsKept.intersect(n.ids)
+	n.idsKept.intersect(&n.ids)
 	set.each(func(i int) bool {
 		w.h.acks[i] |= 1 << n.id
 		return true
@@ -315,7 +317,7 @@ func (w *world) sync(n *node) error {
 
 // synced notes that all that a replica has is durable.
 func (w *world) synced(n *node) {
-	w.acknowledge(n, n.sure)
+	w.acknowledge(n, &n.sure)
 	n.refill = n.joining
 	for _, row := range w.copies {
 		switch c := row[n.id]; {
@@ -367,7 +369,7 @@ func (w *world) damage(n *node, elem string) error {
 	for _, m := range w.nodes {
 		safe = safe && !m.loose[elem] && !m.joining
 	}
-	w.h.elems[elem].each(func(i int) bool {
+	w.h.on(elem).each(func(i int) bool {
 		safe = safe && (!here(i) || w.durableElsewhere(n, i))
 		return safe
 	})
@@ -377,7 +379,7 @@ func (w *world) damage(n *node, elem string) error {
 	if had, err := d.Damage(elem); err != nil || !had {
 		return fmt.Errorf("%w: nothing to damage", errSkip)
 	}
-	w.h.elems[elem].each(func(i int) bool {
+	w.h.on(elem).each(func(i int) bool {
 		if w.h.adds.has(i) {
 			n.sure.remove(i)
 			n.durable.remove(i)

@@ -90,7 +90,10 @@ func (p polite) Do(op convergence.Op) (convergence.Effect, error) {
 // TestDeclarationsAreChecked: what can't be is said before anything runs.
 func TestDeclarationsAreChecked(t *testing.T) {
 	for want, sys := range map[string]convergence.System{
-		"must be one word":            {Name: "two words # x", Open: OpenORSet},
+		`system name "two words # x"`: {Name: "two words # x", Open: OpenORSet},
+		`system name ""`:              {Open: OpenORSet},
+		`system name "a#b"`:           {Name: "a#b", Open: OpenORSet},
+		`system name "a\nb"`:          {Name: "a\nb", Open: OpenORSet},
 		"has no Open":                 {Name: "x"},
 		"have to implement Repairer":  {Name: "x", Open: OpenORSet, BestEffort: true},
 		"beside Buffers":              {Name: "x", Open: OpenORSet, Buffers: true, CausalNet: true},
@@ -98,6 +101,14 @@ func TestDeclarationsAreChecked(t *testing.T) {
 	} {
 		if _, err := convergence.Explore(t.Context(), sys, convergence.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	// Other names are odd and serve all the same: as names of files, and in scripts.
+	t.Setenv("CONVERGENCE_DIR", t.TempDir())
+	for _, name := range []string{"../up", "größe", "a;b=c", "hex:61", "%s"} {
+		sys := trap(name, springs)
+		if text := inFile(t, sys, convergence.Options{}); !strings.Contains(text, "\nsystem "+name+"\n") {
+			t.Errorf("got %s", text)
 		}
 	}
 }

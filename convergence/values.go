@@ -26,7 +26,7 @@ func (Counter) Judge(r *Reading) *Violation {
 	}
 	for _, elem := range r.h.order {
 		low, high := int64(0), int64(0)
-		r.h.elems[elem].each(func(i int) bool {
+		r.h.on(elem).each(func(i int) bool {
 			e := &r.h.events[i]
 			n, _ := strconv.ParseInt(string(e.Op.Arg), 10, 64)
 			if e.Op.Kind == "dec" {
@@ -86,8 +86,8 @@ func (Register) Gen(r *rand.Rand, elems []string) Op {
 func (Register) Judge(r *Reading) *Violation {
 	for _, it := range r.View.Items {
 		for _, value := range it.Values {
-			if !r.any(it.Elem, "set", r.may, func(i int) bool {
-				return string(r.h.events[i].Op.Arg) == value && !r.any(it.Elem, "set", r.must, func(j int) bool { return r.h.seen[j].has(i) })
+			if !r.any(it.Elem, "set", &r.may, func(i int) bool {
+				return string(r.h.events[i].Op.Arg) == value && !r.any(it.Elem, "set", &r.must, func(j int) bool { return r.h.seen[j].has(i) })
 			}) {
 				return bad(Resurrected, "%q shows %q, which nobody set or somebody replaced", it.Elem, value)
 			}
@@ -96,9 +96,9 @@ func (Register) Judge(r *Reading) *Violation {
 	for _, elem := range r.h.order {
 		it, _ := r.shown(elem)
 		var lost *Event
-		r.any(elem, "set", r.must, func(i int) bool {
+		r.any(elem, "set", &r.must, func(i int) bool {
 			e := &r.h.events[i]
-			if !slices.Contains(it.Values, string(e.Op.Arg)) && !r.any(elem, "set", r.may, func(j int) bool { return r.h.guess[j].has(i) }) {
+			if !slices.Contains(it.Values, string(e.Op.Arg)) && !r.any(elem, "set", &r.may, func(j int) bool { return r.h.guess[j].has(i) }) {
 				lost = e
 			}
 			return lost != nil
@@ -134,9 +134,9 @@ func (m LWWMap) Judge(r *Reading) *Violation {
 			return bad(Failed, "%q shows %q, want one value", it.Elem, it.Values)
 		}
 		newer := func(kind string, i int) bool {
-			return r.any(it.Elem, kind, r.must, func(j int) bool { return j != i && s.after(r.h, j, i) })
+			return r.any(it.Elem, kind, &r.must, func(j int) bool { return j != i && s.after(r.h, j, i) })
 		}
-		if !r.any(it.Elem, "put", r.may, func(i int) bool {
+		if !r.any(it.Elem, "put", &r.may, func(i int) bool {
 			return string(r.h.events[i].Op.Arg) == it.Values[0] && !newer("put", i) && !newer("delete", i)
 		}) {
 			return bad(Resurrected, "%q shows %q, which nobody put, or which is not the last", it.Elem, it.Values[0])
@@ -146,8 +146,8 @@ func (m LWWMap) Judge(r *Reading) *Violation {
 		if _, shown := r.shown(elem); shown {
 			continue
 		}
-		if r.any(elem, "put", r.must, func(i int) bool {
-			return !r.any(elem, "delete", r.may, func(j int) bool { return !s.after(r.h, i, j) })
+		if r.any(elem, "put", &r.must, func(i int) bool {
+			return !r.any(elem, "delete", &r.may, func(j int) bool { return !s.after(r.h, i, j) })
 		}) {
 			return bad(Lost, "%q is not shown, although the last operation on it is a put", elem)
 		}

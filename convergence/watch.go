@@ -26,7 +26,10 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		stats *Stats
 	}
 	done, at := make(chan result, 1), &atomic.Int64{}
-	own := s.filter(func(Step) bool { return true }) // one that is left behind may still write into it
+	own := s
+	if trace { // one that is left behind may still write into it
+		own = s.filter(func(Step) bool { return true })
+	}
 	go func() {
 		stats := newStats()
 		done <- result{within(sys, own, stats, trace, at), stats}
@@ -38,15 +41,13 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		select {
 		case r := <-done:
 			for i := range own.Steps {
-				if trace {
-					s.Steps[i].pretty = own.Steps[i].pretty
-				}
+				s.Steps[i].pretty = own.Steps[i].pretty
 			}
 			return r.v, r.stats
 		case <-timer.C:
 		}
 		if at.Load() == before {
-			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks()}, newStats()
+			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks(runsSchedule)}, newStats()
 		}
 		timer.Reset(limit)
 	}
@@ -58,7 +59,7 @@ func within(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (
 	switch {
 	case v != nil:
 	case blocked != nil:
-		v = &Violation{Kind: Hung, Step: int(at.Load()), Text: fmt.Sprintf("the step does not end: %v", blocked), Stack: stacks()}
+		v = &Violation{Kind: Hung, Step: int(at.Load()), Text: fmt.Sprintf("the step does not end: %v", blocked), Stack: stacks(runsSchedule)}
 	case left != nil:
 		v = bad(Failed, "%v", left)
 	}
@@ -90,21 +91,24 @@ func (s System) inside(do func(sys System)) (blocked, left error) {
 	return nil, nil
 }
 
-// stacks returns the stacks of the goroutines that run schedules, and of those in a bubble of testing/synctest with one.
-func stacks() string {
+// runsSchedule is what the stack of a goroutine that runs a schedule has.
+const runsSchedule = "convergence.runScript"
+
+var inBubble = regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
+
+// stacks returns the stacks of the goroutines that are in a function, and of those in a bubble of testing/synctest with one.
+func stacks(of string) string {
 	buf := make([]byte, 1<<20)
 	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-	runs := func(g string) bool { return strings.Contains(g, "convergence.runScript") }
-	bubble := regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
 	bubbles := map[string]bool{}
 	for _, g := range all {
-		if m := bubble.FindStringSubmatch(g); m != nil && runs(g) {
+		if m := inBubble.FindStringSubmatch(g); m != nil && strings.Contains(g, of) {
 			bubbles[m[1]] = true
 		}
 	}
 	return strings.Join(slices.DeleteFunc(all, func(g string) bool {
-		m := bubble.FindStringSubmatch(g)
-		return !runs(g) && (m == nil || !bubbles[m[1]])
+		m := inBubble.FindStringSubmatch(g)
+		return !strings.Contains(g, of) && (m == nil || !bubbles[m[1]])
 	}), "\n\n")
 }
 
@@ -130,10 +134,10 @@ type outcome struct {
 }
 
 // each runs schedules on so many goroutines, and hands on their outcomes in the order of their numbers, until next says that it is
-// enough. What a schedule does depends on its number only.
-func each(ctx context.Context, workers int, run func(n int) outcome, next func(o outcome) bool, more func(n int) bool) {
+// enough. What a schedule does depends on its number, and on the outcomes that next was given before.
+func each(ctx context.Context, workers int, run func(ctx context.Context, n int) outcome, next func(o outcome) bool, more func(n int) bool) {
 	if workers == 1 {
-		for n := 0; ctx.Err() == nil && more(n) && next(run(n)); n++ {
+		for n := 0; ctx.Err() == nil && more(n) && next(run(ctx, n)); n++ {
 		}
 		return
 	}
@@ -149,7 +153,7 @@ func each(ctx context.Context, workers int, run func(n int) outcome, next func(o
 					return
 				}
 				select {
-				case out <- run(n):
+				case out <- run(ctx, n):
 				case <-ctx.Done():
 				}
 			}

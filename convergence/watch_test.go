@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,8 +40,56 @@ func TestPanicHasStack(t *testing.T) {
 	}
 }
 
+// inFile runs a system that fails, and returns the file with its script, which must be readable.
+func inFile(t *testing.T, sys convergence.System, o convergence.Options) string {
+	t.Helper()
+	f := runFake(t, sys, o)
+	_, name, _ := strings.Cut(f.fatal, "CONVERGENCE_REPLAY=")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatalf("%v; it said %s", err, f.fatal)
+	}
+	if _, err := convergence.ReadScript(strings.NewReader(string(text))); err != nil {
+		t.Errorf("%v in\n%s", err, text)
+	}
+	return string(text)
+}
+
+// TestFilesHaveStacks: the file of a script has the violation and the stack.
+func TestFilesHaveStacks(t *testing.T) {
+	t.Setenv("CONVERGENCE_DIR", t.TempDir())
+	text := inFile(t, trap("panics", springs), convergence.Options{})
+	for _, want := range []string{"!! panicked", "\n# panicked at step", "\n# bigset/convergence_test.springs"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+	forever := make(chan int)
+	defer close(forever)
+	text = inFile(t, trap("hangs", func() { <-forever }), convergence.Options{StepLimit: 10 * time.Millisecond, ShrinkRuns: 1})
+	if !strings.Contains(text, "\n# hung at step") || !strings.Contains(text, "chan receive") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+// TestOpenIsWatched: an Open that does not return, or panics, ends the run with its stack.
+func TestOpenIsWatched(t *testing.T) {
+	forever := make(chan int)
+	defer close(forever)
+	for want, open := range map[string]func(){"chan receive": func() { <-forever }, "sprung": springs} {
+		_, err := convergence.Explore(t.Context(), convergence.System{Name: "opens", Open: func(convergence.Env) (convergence.Replica, error) {
+			open()
+			return nil, nil
+		}}, convergence.Options{StepLimit: 20 * time.Millisecond})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "convergence_test.TestOpenIsWatched") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
 // TestHangHasScript: a step that does not end is given up, with its script and where it hangs.
 func TestHangHasScript(t *testing.T) {
+	t.Parallel()
 	forever := make(chan int)
 	defer close(forever)
 	f := explore(t, trap("hangs", func() { <-forever }), convergence.Options{StepLimit: 50 * time.Millisecond}).Failure
@@ -66,25 +115,41 @@ func TestWorkers(t *testing.T) {
 
 const killedDir = "CONVERGENCE_TEST_KILLED"
 
-// TestKilledHasScript has a replica panic in a goroutine of its own, in another process. The next run writes the script.
+// TestKilledHasScript has a replica end another process: by a panic in a goroutine of its own, or as the system kills it. The next
+// run writes the script. The replica does so late, in a schedule that follows from what earlier ones met.
 func TestKilledHasScript(t *testing.T) {
-	sys := trap("killed", func() {
-		go springs()
-		time.Sleep(time.Minute)
-	})
-	if os.Getenv(killedDir) != "" {
+	ends := map[string]func(){
+		"sprung":         func() { go springs() },
+		"signal: killed": func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+	}
+	if how := os.Getenv(killedDir); how != "" {
+		opened := 0
+		sys := trap("killed", func() {
+			if opened > 200 {
+				ends[how]()
+				time.Sleep(time.Minute)
+			}
+		})
+		open := sys.Open
+		sys.Open = func(env convergence.Env) (convergence.Replica, error) { opened++; return open(env) }
 		convergence.Run(t, sys, convergence.Options{Seed: 9})
 		return
 	}
+	for how := range ends {
+		t.Run(how, func(t *testing.T) { killed(t, how) })
+	}
+}
+
+func killed(t *testing.T, how string) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledHasScript$")
-	cmd.Env = append(os.Environ(), killedDir+"=1", "CONVERGENCE_DIR="+dir)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "sprung") {
-		t.Fatalf("it did not end by a panic: %v\n%s", err, out)
+	cmd.Env = append(os.Environ(), killedDir+"="+how, "CONVERGENCE_DIR="+dir)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out)+err.Error(), how) {
+		t.Fatalf("it did not end as it should: %v\n%s", err, out)
 	}
 	t.Setenv("CONVERGENCE_DIR", dir)
 	f := &fakeT{ctx: t.Context()}
-	sys = trap("killed", func() {}) // mended
+	sys := trap("killed", func() {}) // mended
 	convergence.Run(f, sys, convergence.Options{Seed: 9, Schedules: 1})
 	scripts, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(scripts) != 1 || !strings.Contains(f.log, "CONVERGENCE_REPLAY="+scripts[0]) {
@@ -95,9 +160,22 @@ func TestKilledHasScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	v, _, err := convergence.Replay(trap("killed", springs), in)
+	v, s, err := convergence.Replay(trap("killed", springs), in)
 	if err != nil || v == nil || v.Kind != convergence.Panicked {
 		t.Errorf("the script shows %v, %v", v, err)
+	}
+	for n := 50; ; n++ { // it is the schedule that Explore ran
+		o := convergence.Options{Seed: 9}
+		if same, err := convergence.Generate(sys, convergence.Options{Seed: 9, Shapes: []string{"deltas"}}, n); err != nil || n == 150 {
+			t.Fatalf("no schedule has the seed %d, %v", s.Seed, err)
+		} else if same.Seed != s.Seed {
+			continue
+		}
+		want, err := convergence.Generate(sys, o, n)
+		if err != nil || len(want.Steps) != len(s.Steps) || want.Steps[7].String() != s.Steps[7].String() {
+			t.Errorf("schedule %d is, %v,\n%v\nthe file has\n%v", n, err, want, s)
+		}
+		break
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.running")); len(left) > 0 {
 		t.Errorf("left over: %v", left)

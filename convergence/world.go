@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -28,37 +29,74 @@ type world struct {
 	note  []string // what the step did, gathered when trace is set
 	trace bool
 
-	views   map[int]*seenView
-	tries   map[int]*tried
-	msgs    map[int][]*message
-	asks    map[int]*question
-	backups map[int]*backup
-	reads   []*reading
-	copies  [][]*copying // by source, then target
-	side    uint32       // a partition: the replicas on one side
-	lww     LastWriterWins
-	own     bool // AddWins.ReplaceOwn
-	tagged  bool // the system names its adds
-	batches int
-	failed  bool // an operation was answered by an error, or its messages are lost for good
-	lost    bool // messages are lost for good
-	shared  any  // System.Share
-	bulk    int  // bytes of messages of fills
-	found   *Violation
-	damaged bool
+	made      []made // by step, as they are in the script
+	nothing   made   // of a step that is not there
+	pos       int    // the step's place in the script
+	reads     []*reading
+	reading   Reading      // the last one, which is judged
+	canRepair bool         // the system has anti-entropy
+	copies    [][]*copying // by source, then target
+	side      uint32       // a partition: the replicas on one side
+	lww       LastWriterWins
+	own       bool // AddWins.ReplaceOwn
+	tagged    bool // the system names its adds
+	batches   int
+	failed    bool // an operation was answered by an error, or its messages are lost for good
+	lost      bool // messages are lost for good
+	shared    any  // System.Share
+	bulk      int  // bytes of messages of fills
+	found     *Violation
+	damaged   bool
+}
+
+// made is what a step made, for later ones that name it.
+type made struct {
+	view   *seenView
+	wanted bool // the view: a later operation takes its context from it
+	tried  *tried
+	msgs   []*message
+	ask    *question
+	backup *backup
+}
+
+// at returns what the step with a number has made. If there is no such step, it has made nothing.
+func (w *world) at(step int) *made {
+	i, ok := step-1, true
+	if i < 0 || i >= len(w.made) || w.s.Steps[i].N != step { // steps before it were removed
+		i, ok = slices.BinarySearchFunc(w.s.Steps, step, func(s Step, n int) int { return s.N - n })
+	}
+	if !ok {
+		w.nothing = made{}
+		return &w.nothing
+	}
+	return &w.made[i]
+}
+
+// want notes which views are wanted.
+func (w *world) want() {
+	for i := range w.s.Steps {
+		for _, o := range w.s.Steps[i].Ops {
+			if o.Ctx > 0 {
+				w.at(o.Ctx).wanted = true
+			}
+		}
+	}
 }
 
 // node is a replica and what the kit knows of it.
 type node struct {
-	id    int
-	rep   Replica
-	start int
-	skew  int64
+	id       int
+	rep      Replica
+	quieter  Quieter // the replica, if it is one
+	verifier Verifier
+	start    int
+	skew     int64
 
 	sure    bitset          // events that it has applied and not lost
 	durable bitset          // those that it acknowledged for ever
 	maybe   bitset          // events that can have come to it, by any way
 	since   bitset          // those that it did, or was told of by their messages, since it was opened
+	newest  int             // the last of the steps whose messages it was given
 	waiting []*message      // that it may hold back until others have come
 	doubt   []bitset        // failed operations of this life of which it has not shown that they were done
 	faulty  bool            // its disk fails
@@ -71,7 +109,8 @@ type node struct {
 	refill  bool            // it did so again after a crash: that it was filled is not durable
 	touched bool            // by this step
 	closed  bool
-	gone    bool // for good
+	gone    bool // for good, or it has not joined yet
+	last    int  // the kind of step that was done here last, by kindNumbers, and one; 0 is none
 }
 
 // message is what travels by the net.
@@ -121,8 +160,8 @@ var errSkip = errors.New("skipped")
 
 // runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
 func runScript(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (v *Violation) {
-	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace,
-		views: map[int]*seenView{}, tries: map[int]*tried{}, msgs: map[int][]*message{}, asks: map[int]*question{}, backups: map[int]*backup{}}
+	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace, made: make([]made, len(s.Steps))}
+	w.want()
 	w.lww, _ = w.spec.(LastWriterWins)
 	if m, ok := w.spec.(LWWMap); ok {
 		w.lww = LastWriterWins(m)
@@ -137,7 +176,7 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64
 		return v
 	}
 	for i := range s.Steps {
-		w.step = &s.Steps[i]
+		w.step, w.pos = &s.Steps[i], i
 		if at != nil {
 			at.Store(int64(w.step.N))
 		}
@@ -167,10 +206,14 @@ func (w *world) open() *Violation {
 	if w.sys.Share != nil {
 		w.shared = w.sys.Share()
 	}
+	joiners := w.s.joiners()
 	for i := range w.s.Replicas {
-		n := &node{id: i, loose: map[string]bool{}, touched: true}
+		n := &node{id: i, loose: map[string]bool{}, touched: true, gone: joiners>>i&1 != 0}
 		w.nodes = append(w.nodes, n)
 		w.copies = append(w.copies, make([]*copying, w.s.Replicas))
+		if n.gone {
+			continue
+		}
 		if v := w.start(n, nil, false); v != nil {
 			return v
 		}
@@ -186,7 +229,7 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
 	})
 	n.start++
-	n.since, n.waiting, n.doubt, n.faulty = nil, nil, nil, false
+	n.since, n.waiting, n.doubt, n.faulty = bitset{}, nil, nil, false
 	if err == nil && rep == nil {
 		err = errors.New("its Open returned neither a replica nor an error")
 	}
@@ -195,6 +238,11 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 		return bad(Failed, "replica %c does not open: %v", letter(n.id), err)
 	}
 	n.rep, n.closed = rep, false
+	n.quieter, _ = rep.(Quieter)
+	n.verifier, _ = rep.(Verifier)
+	if _, ok := rep.(Repairer); ok {
+		w.canRepair = true
+	}
 	return w.resend(n)
 }
 
@@ -232,6 +280,7 @@ func (w *world) do() *Violation {
 		v = w.found
 	default:
 		w.stats.Steps++
+		w.countPair(s)
 		if !s.Unread {
 			v = w.look()
 		}
@@ -257,8 +306,8 @@ func (w *world) settleDown() {
 		w.sys.wait()
 	}
 	for _, n := range w.nodes {
-		if q, ok := n.rep.(Quieter); ok && !n.closed {
-			for tries := 0; !q.Quiet(); tries++ {
+		if n.quieter != nil && !n.closed {
+			for tries := 0; !n.quieter.Quiet(); tries++ {
 				if runtime.Gosched(); tries > quietTries {
 					time.Sleep(quietPause)
 				}
@@ -289,8 +338,8 @@ func (w *world) look() *Violation {
 
 // check reads one replica and judges it by what it must and may show.
 func (w *world) check(n *node) *Violation {
-	if ver, ok := n.rep.(Verifier); ok {
-		if err := ver.Verify(); err != nil {
+	if n.verifier != nil {
+		if err := n.verifier.Verify(); err != nil {
 			return bad(Unverifiable, "replica %c: %v", letter(n.id), err)
 		}
 	}
@@ -304,18 +353,17 @@ func (w *world) check(n *node) *Violation {
 		return bad(Failed, "replica %c does not answer a read: %v", letter(n.id), err)
 	}
 	n.joining = false
-	seen := &seenView{View: view, sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose}
-	if w.step != nil && w.views[w.step.N] == nil {
-		w.views[w.step.N] = seen
+	if m := &w.made[w.pos]; m.wanted && m.view == nil {
+		m.view = &seenView{View: view, sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose}
 	}
 	if w.trace {
 		w.say("%c shows %s", letter(n.id), view)
 	}
-	r := &Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed}
+	r := Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed}
 	v := w.judge(r)
-	if v == nil && len(n.doubt) > 0 && !n.faulty && w.decide(n, r) {
+	if v == nil && len(n.doubt) > 0 && !n.faulty && w.decide(n, &r) {
 		w.stats.Sometimes["failed operation was done"]++
-		if r.must = n.sure; w.spec.Judge(r) != nil {
+		if r.must = n.sure; w.spec.Judge(&r) != nil {
 			v = bad(Torn, "it shows a part of operations that were answered by an error: %s", view)
 		}
 	}
@@ -329,14 +377,15 @@ func (w *world) check(n *node) *Violation {
 }
 
 // judge checks the order of a view, then asks the specification.
-func (w *world) judge(r *Reading) *Violation {
+func (w *world) judge(r Reading) *Violation {
 	w.stats.Checks++
+	w.reading = r
 	for i := 1; i < len(r.View.Items); i++ {
 		if a, b := r.View.Items[i-1].Elem, r.View.Items[i].Elem; a >= b {
 			return bad(Disorder, "%q is shown behind %q", b, a)
 		}
 	}
-	return w.spec.Judge(r)
+	return w.spec.Judge(&w.reading)
 }
 
 // torn checks that a replica shows all adds of a batch or none, unless something may have removed them.
@@ -354,7 +403,7 @@ func (w *world) torn(n *node, view *View) *Violation {
 		switch {
 		case contains(it.Tags, e.Tag):
 			shown++
-		case !(AddWins{ReplaceOwn: w.own}).mayBeKilled(&Reading{h: w.h}, i, n.maybe, true):
+		case !(AddWins{ReplaceOwn: w.own}).mayBeKilled(&Reading{h: w.h}, i, &n.maybe, true):
 			missing++
 		}
 		if shown > 0 && missing > 0 {

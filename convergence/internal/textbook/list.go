@@ -16,6 +16,7 @@ func Correct() (list []convergence.System) {
 	set("or-set-split", setOptions{split: true}, convergence.System{})
 	set("or-set-causal", setOptions{causal: true}, convergence.System{Buffers: true})
 	set("or-set-causal-net", setOptions{relies: true}, convergence.System{CausalNet: true})
+	set("or-set-members", setOptions{members: true}, convergence.System{Share: newMembers})
 	set("or-set-gaps-dropped", setOptions{gapless: true, repair: true}, convergence.System{BestEffort: true})
 	set("or-set-gossip", setOptions{gapless: true, gossip: true, repair: true}, convergence.System{BestEffort: true})
 	list = append(list, batched("or-set-batches", setOptions{contexts: true}), onLog("or-set-log", setOptions{}), onLog("or-set-log-gossip", logGossip))
@@ -136,6 +137,9 @@ func Bugs() (list []Bug) {
 			return stateSets(o, convergence.AddWins{ReplaceOwn: o.own})
 		}
 	}
+	cluster := func(bug string) convergence.System {
+		return sets("or-set-members", setOptions{members: true, bug: bug}, convergence.System{Share: newMembers})
+	}
 	log := func(o setOptions) func(bug string) convergence.System {
 		return func(bug string) convergence.System {
 			o.bug = bug
@@ -182,6 +186,9 @@ func Bugs() (list []Bug) {
 	add("keeps-one", "of concurrent values one is kept", registers)
 	add("deletes-forgotten", "a delete leaves nothing that an older put could be compared with", lwwMap)
 	add("counter-of-16-bits", "a counter wraps at 65,536", set(setOptions{}))
+	add("counter-of-32-bits", "a counter wraps at 2^32", set(setOptions{}))
+	add("actor-by-place", "a member's actor is how many were there before it", cluster)
+	add("gone-ignored", "messages of a member that has left are ignored", cluster)
 	add("clock-not-joined", "a Lamport clock does not join what it receives", clock(lww{spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}))
 	add("ties-by-arrival", "of equal times what comes last decides", clock(lww{}))
 	return list

@@ -17,6 +17,7 @@ type setOptions struct {
 	repair   bool // anti-entropy
 	split    bool // a replacing add sends the deaths in a message of their own
 	relies   bool // removes kill what is there, and are not remembered: the net must deliver in causal order
+	members  bool // actors are given out by a list of members
 	bug      string
 }
 
@@ -34,6 +35,7 @@ type orset struct {
 	have  map[dot]bool // by author and number
 	wait  []change
 	cache map[string][]dot
+	list  *members
 	log   func(c change) error // writes a change before it is applied; nil is none
 }
 
@@ -54,6 +56,10 @@ type item struct {
 func openSet(env convergence.Env, o setOptions) *orset {
 	s := &orset{env: env, o: o, actor: env.ID + 8*env.Start, live: map[string][]dot{}, dead: map[dot]bool{}, known: map[dot]bool{}, have: map[dot]bool{}, seen: clock{}}
 	s.n = env.Base
+	if o.members {
+		s.list = env.Shared.(*members)
+		s.actor = s.list.join(o.bug)
+	}
 	switch o.bug {
 	case "actor-mod-5":
 		s.actor = env.ID % 5
@@ -149,6 +155,8 @@ func (s *orset) mint() dot {
 		s.n %= 256
 	case "counter-of-16-bits":
 		s.n %= 1 << 16
+	case "counter-of-32-bits":
+		s.n %= 1 << 32
 	case "highest-live":
 		s.n = 1
 		for _, dots := range s.live {
@@ -244,6 +252,7 @@ func (s *orset) take(c change) error {
 		for s.next() {
 		}
 	case s.o.gapless && c.seq != s.seen[c.author]+1: // a gap, or known
+	case s.o.bug == "gone-ignored" && !s.list.there[c.author]:
 	case s.o.bug == "own-ignored" && c.author%8 == s.env.ID:
 	default:
 		if s.log != nil {
@@ -290,7 +299,8 @@ func (s *orset) next() bool {
 
 // Read implements convergence.Replica.
 func (s *orset) Read() (v convergence.View, err error) {
-	for _, elem := range slices.Sorted(maps.Keys(s.live)) {
+	v.Items = make([]convergence.Item, 0, len(s.live))
+	for _, elem := range sorted(s.live) {
 		it := convergence.Item{Elem: elem, Tags: tags(s.live[elem])}
 		if s.o.contexts {
 			var b buffer
@@ -315,12 +325,17 @@ func (s *orset) Read() (v convergence.View, err error) {
 }
 
 // Close implements convergence.Replica.
-func (s *orset) Close() error { return nil }
+func (s *orset) Close() error {
+	if s.list != nil {
+		delete(s.list.there, s.actor)
+	}
+	return nil
+}
 
 // Fingerprint implements convergence.Fingerprinter.
 func (s *orset) Fingerprint() string {
 	var b buffer
-	for _, elem := range slices.Sorted(maps.Keys(s.live)) {
+	for _, elem := range sorted(s.live) {
 		b.str(elem)
 		b.dots(s.live[elem])
 	}
@@ -367,7 +382,7 @@ func (s gossips) Ask() ([]byte, error) {
 
 func (s gossips) shown() []byte {
 	var b buffer
-	for _, elem := range slices.Sorted(maps.Keys(s.live)) {
+	for _, elem := range sorted(s.live) {
 		b.str(elem)
 	}
 	return b

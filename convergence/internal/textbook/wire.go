@@ -1,11 +1,11 @@
 package textbook
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 )
 
 var errMalformed = errors.New("textbook: malformed message")
@@ -16,11 +16,15 @@ type dot struct {
 	n     uint64
 }
 
-func (d dot) String() string { return fmt.Sprintf("%d.%d", d.actor, d.n) }
+func (d dot) String() string {
+	b := strconv.AppendInt(make([]byte, 0, 24), int64(d.actor), 10)
+	return string(strconv.AppendUint(append(b, '.'), d.n, 10))
+}
 
-func tags(dots []dot) (names []string) {
-	for _, d := range dots {
-		names = append(names, d.String())
+func tags(dots []dot) []string {
+	names := make([]string, len(dots))
+	for i, d := range dots {
+		names[i] = d.String()
 	}
 	return names
 }
@@ -69,7 +73,7 @@ func (b *buffer) dots(list []dot) {
 
 func (b *buffer) clock(c clock) {
 	b.num(uint64(len(c)))
-	for _, a := range slices.Sorted(maps.Keys(c)) {
+	for _, a := range sorted(c) {
 		b.dot(dot{a, c[a]})
 	}
 }
@@ -110,15 +114,19 @@ func (s *source) str() string {
 func (s *source) dot() dot { return dot{int(s.num()), s.num()} }
 
 func (s *source) dots() (list []dot) {
-	for range s.count() {
-		list = append(list, s.dot())
+	if n := s.count(); n > 0 {
+		list = make([]dot, n)
+	}
+	for i := range list {
+		list[i] = s.dot()
 	}
 	return list
 }
 
 func (s *source) clock() clock {
-	c := clock{}
-	for range s.count() {
+	n := s.count()
+	c := make(clock, n)
+	for range n {
 		d := s.dot()
 		c[d.actor] = d.n
 	}
@@ -130,6 +138,16 @@ func (s *source) end() error {
 		return errMalformed
 	}
 	return nil
+}
+
+// sorted returns a map's keys in order.
+func sorted[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func without(list []dot, gone func(d dot) bool) []dot {
