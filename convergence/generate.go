@@ -22,7 +22,7 @@ func probe(sys System, limit time.Duration) (a abilities, err error) {
 		return a, err
 	}
 	if limit < 0 {
-		return lookInside(sys)
+		return openOne(sys)
 	}
 	type result struct {
 		a   abilities
@@ -30,26 +30,25 @@ func probe(sys System, limit time.Duration) (a abilities, err error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		a, err := lookInside(sys)
+		a, err := openOne(sys)
 		done <- result{a, err}
 	}()
 	select {
 	case r := <-done:
 		return r.a, r.err
 	case <-time.After(limit):
-		return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks("convergence.look"))
+		return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks("convergence.openOne"))
 	}
 }
 
-// lookInside looks at a replica in the surroundings that the system wants.
-func lookInside(sys System) (a abilities, err error) {
-	if blocked, left := sys.inside(func(sys System) { a, err = look(sys) }); err == nil && (blocked != nil || left != nil) {
+func openOne(sys System) (a abilities, err error) {
+	if blocked, left := sys.inside(func(sys System) { a, err = openInside(sys) }); err == nil && (blocked != nil || left != nil) {
 		err = fmt.Errorf("convergence: system %q: a replica was opened and closed: %w", sys.Name, errors.Join(blocked, left))
 	}
 	return a, err
 }
 
-func look(sys System) (a abilities, err error) {
+func openInside(sys System) (a abilities, err error) {
 	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)

@@ -16,7 +16,7 @@ type LastWriterWins struct {
 type Tie int
 
 const (
-	// TieReplica: that of the replica with the higher number. Of two by one replica either may.
+	// TieReplica: that of the replica with the higher number. Of two by one replica either may, if all replicas decide alike.
 	TieReplica Tie = iota
 	TieAdd         // the add
 	TieRemove      // the remove

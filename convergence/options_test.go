@@ -8,6 +8,7 @@ import (
 
 	"bigset/convergence"
 	"bigset/convergence/internal/model"
+	"bigset/convergence/internal/textbook"
 	"bigset/internal/testkit/tier"
 )
 
@@ -89,6 +90,41 @@ func TestBuffers(t *testing.T) {
 		if f := r.Failure; f != nil && slices.Contains(f.Others, "Buffers") == c.buffers {
 			t.Errorf("it rests on %q, accepted is %q", f.Rests, f.Others)
 		}
+	}
+}
+
+// deaf is an ORSet that takes one message.
+type deaf struct {
+	*ORSet
+	given int
+}
+
+func (s *deaf) Receive(msg []byte) (bool, error) {
+	if s.given++; s.given > 1 {
+		return false, nil
+	}
+	return s.ORSet.Receive(msg)
+}
+
+// TestBuffersAreJudged: with Buffers a message must have effect when all have come that its author knew of, not only at the end.
+func TestBuffersAreJudged(t *testing.T) {
+	sys := convergence.System{Name: "deaf", Buffers: true, Open: func(env convergence.Env) (convergence.Replica, error) {
+		s, err := OpenORSet(env)
+		return &deaf{ORSet: s.(*ORSet)}, err
+	}}
+	v, script := replay(t, sys, "1 do A add a\n2 deliver 1.0 B\n3 do A add b\n4 deliver 3.0 B\n5 read B\n")
+	if v == nil || v.Kind != convergence.Lost || v.Step != 4 {
+		t.Errorf("got %v\n%s", v, script)
+	}
+}
+
+// TestCausalNet: the net gives each message once, and messages of different authors in another order than they were sent.
+func TestCausalNet(t *testing.T) {
+	all := textbook.Correct()
+	sys := all[slices.IndexFunc(all, func(s convergence.System) bool { return s.CausalNet })]
+	r := explore(t, sys, convergence.Options{Schedules: 100})
+	if r.Failure != nil || r.Faults["duplicate"] != 0 || r.Faults["reorder"] == 0 {
+		t.Errorf("%v, %v", r.Faults, r.Failure)
 	}
 }
 

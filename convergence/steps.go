@@ -259,6 +259,7 @@ func (w *world) done(n *node, group bitset, e Effect) {
 	if w.sys.CausalNet {
 		deps = n.sure.clone()
 	}
+	group.each(func(i int) bool { deps.remove(i); return true }) // a message does not wait for what it tells
 	n.learn(&group)
 	if e.Durable {
 		w.acknowledge(n, &group)

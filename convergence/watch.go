@@ -47,7 +47,7 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 		case <-timer.C:
 		}
 		if at.Load() == before {
-			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks("convergence.runScript")}, newStats()
+			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks(runsSchedule)}, newStats()
 		}
 		timer.Reset(limit)
 	}
@@ -59,7 +59,7 @@ func within(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (
 	switch {
 	case v != nil:
 	case blocked != nil:
-		v = &Violation{Kind: Hung, Step: int(at.Load()), Text: fmt.Sprintf("the step does not end: %v", blocked), Stack: stacks("convergence.runScript")}
+		v = &Violation{Kind: Hung, Step: int(at.Load()), Text: fmt.Sprintf("the step does not end: %v", blocked), Stack: stacks(runsSchedule)}
 	case left != nil:
 		v = bad(Failed, "%v", left)
 	}
@@ -91,21 +91,24 @@ func (s System) inside(do func(sys System)) (blocked, left error) {
 	return nil, nil
 }
 
+// runsSchedule is what the stack of a goroutine that runs a schedule has.
+const runsSchedule = "convergence.runScript"
+
+var inBubble = regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
+
 // stacks returns the stacks of the goroutines that are in a function, and of those in a bubble of testing/synctest with one.
 func stacks(of string) string {
 	buf := make([]byte, 1<<20)
 	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-	runs := func(g string) bool { return strings.Contains(g, of) }
-	bubble := regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
 	bubbles := map[string]bool{}
 	for _, g := range all {
-		if m := bubble.FindStringSubmatch(g); m != nil && runs(g) {
+		if m := inBubble.FindStringSubmatch(g); m != nil && strings.Contains(g, of) {
 			bubbles[m[1]] = true
 		}
 	}
 	return strings.Join(slices.DeleteFunc(all, func(g string) bool {
-		m := bubble.FindStringSubmatch(g)
-		return !runs(g) && (m == nil || !bubbles[m[1]])
+		m := inBubble.FindStringSubmatch(g)
+		return !strings.Contains(g, of) && (m == nil || !bubbles[m[1]])
 	}), "\n\n")
 }
 

@@ -359,10 +359,11 @@ func (w *world) check(n *node) *Violation {
 	if w.trace {
 		w.say("%c shows %s", letter(n.id), view)
 	}
-	v := w.judge(Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed})
-	if v == nil && len(n.doubt) > 0 && !n.faulty && w.decide(n, &w.reading) {
+	r := Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed}
+	v := w.judge(r)
+	if v == nil && len(n.doubt) > 0 && !n.faulty && w.decide(n, &r) {
 		w.stats.Sometimes["failed operation was done"]++
-		if w.reading.must = n.sure; w.spec.Judge(&w.reading) != nil {
+		if r.must = n.sure; w.spec.Judge(&r) != nil {
 			v = bad(Torn, "it shows a part of operations that were answered by an error: %s", view)
 		}
 	}
