@@ -184,11 +184,14 @@ func manyShape(o *Options, can abilities) *shape {
 	return nil
 }
 
-// comeBack ends the absence of a replica. One that joins asks others for what there is, or is given old messages.
+// comeBack ends the absence of a replica. One that joins, often when another one has left, asks others for what there is, or is given old messages.
 func (g *gen) comeBack() {
 	r := g.away
 	if g.away = -1; r < 0 || !g.joins {
 		return
+	}
+	if g.able(aGone) && g.percent(40) { // it takes the place of one that leaves
+		g.add(Step{Kind: "gone", A: g.other(r)})
 	}
 	g.on("join", r)
 	if g.can.repair && g.percent(70) {
