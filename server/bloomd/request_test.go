@@ -98,6 +98,8 @@ type bytesConn struct {
 	closed chan struct{}
 }
 
+func (c *bytesConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
 // serve has a server answer the client.
 func (c *bytesConn) serve(t *testing.T, o door.Options) {
 	t.Helper()
