@@ -7,11 +7,32 @@ import (
 	"bigset/keyscheme"
 )
 
-// Op is what a client wants done with one element.
+// Op is what a client wants done with one element. Add and Remove make one.
 type Op struct {
 	Kind    keyscheme.Op // keyscheme.OpAdd or keyscheme.OpRemove
 	Element []byte
 	Context Context
+}
+
+// Add returns the operation that adds an element. With a context it replaces what its author had seen of the element, and nothing newer; with
+// none, WriteOptions.Policy decides what it replaces. At most one context may be given.
+func Add(element []byte, seen ...Context) Op { return newOp(keyscheme.OpAdd, element, seen) }
+
+// Remove returns the operation that removes an element. With a context it removes what its author had seen of the element, and nothing newer;
+// with none, WriteOptions.Policy decides what it removes. At most one context may be given.
+func Remove(element []byte, seen ...Context) Op { return newOp(keyscheme.OpRemove, element, seen) }
+
+// newOp makes an operation of a kind. Two contexts of one operation are a mistake of the program that calls, which no input can cause.
+func newOp(kind keyscheme.Op, element []byte, seen []Context) Op {
+	op := Op{Kind: kind, Element: element}
+	switch len(seen) {
+	case 0:
+	case 1:
+		op.Context = seen[0]
+	default:
+		panic(fmt.Sprintf("bigset: %d contexts for one operation, at most one is allowed", len(seen)))
+	}
+	return op
 }
 
 // WriteOptions say how an operation is done. The zero value is policy coordinator and the store's durability.

@@ -68,7 +68,7 @@ func TestCheckpointIncarnation(t *testing.T) {
 				s, err = engine.Open(at("store"), quiet)
 				must(t, err, "reopen")
 				if state == "clean and read" {
-					_, err := s.Contains(bg, []byte("s"), []byte("before"))
+					_, err := s.Look(bg, []byte("s"), []byte("before"))
 					must(t, err, "contains")
 				}
 			}

@@ -278,7 +278,7 @@ func horizon(t *testing.T, p *pair, d time.Duration) {
 	})
 	loop(func(r *rand.Rand) error {
 		e := names[r.IntN(kept)]
-		got, err := p.store.Contains(bg, set, e)
+		got, err := p.store.Look(bg, set, e)
 		if err == nil && !got.Present() {
 			return fmt.Errorf("Contains missed %q", e)
 		}
@@ -418,7 +418,7 @@ func TestCancel(t *testing.T) {
 	name, e := []byte("s"), []byte("x")
 	_, write := p.store.Add(ctx, name, [][]byte{e}, bigset.WriteOptions{})
 	_, drop := p.store.Drop(ctx, name, nil, bigset.Sync)
-	_, contains := p.store.Contains(ctx, name, e)
+	_, contains := p.store.Look(ctx, name, e)
 	_, count := p.store.Count(ctx, name, engine.CountOptions{})
 	_, compact := p.store.Compact(ctx, engine.CompactOptions{})
 	_, seen := p.store.Context(ctx, name)

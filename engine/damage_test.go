@@ -59,7 +59,7 @@ func TestDamagedTable(t *testing.T) {
 	}
 	p.open(t)
 	_, read := readAll(p.store, "s", bigset.ReadOptions{})
-	_, contains := p.store.Contains(bg, []byte("s"), []byte(bulkName(40)))
+	_, contains := p.store.Look(bg, []byte("s"), []byte(bulkName(40)))
 	rep, err := p.store.Verify(bg, engine.VerifyOptions{})
 	if must(t, err, "verify"); len(rep.Problems) != 1 || string(rep.Problems[0].Set) != "s" {
 		t.Errorf("verify: %+v", rep)

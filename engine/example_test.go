@@ -11,7 +11,6 @@ import (
 
 	"bigset"
 	"bigset/engine"
-	"bigset/keyscheme"
 )
 
 // README.md shows this one.
@@ -28,16 +27,13 @@ func Example() {
 	friends := []byte("friends")
 	_, err = store.Add(ctx, friends, [][]byte{[]byte("paul"), []byte("ringo")}, bigset.WriteOptions{})
 	check(err)
-	seen, err := store.Contains(ctx, friends, []byte("paul")) // present, and the context to act on
+	seen, err := store.Look(ctx, friends, []byte("paul")) // is paul there, and what was seen of him
 	check(err)
-	remove := bigset.Op{Kind: keyscheme.OpRemove, Element: []byte("paul"), Context: seen}
-	_, err = store.Write(ctx, friends, []bigset.Op{remove}, bigset.WriteOptions{})
+	_, err = store.Write(ctx, friends, []bigset.Op{bigset.Remove([]byte("paul"), seen)}, bigset.WriteOptions{})
 	check(err)
-	for chunk, err := range store.Read(ctx, friends, bigset.ReadOptions{}) {
+	for e, err := range store.Elements(ctx, friends, bigset.ReadOptions{}) {
 		check(err)
-		for _, e := range chunk.Elements {
-			fmt.Printf("%s\n", e.Name)
-		}
+		fmt.Printf("%s\n", e.Name)
 	}
 	// Output: ringo
 }
@@ -63,15 +59,14 @@ func ExampleStore_Write() {
 
 	_, err := store.Add(ctx, set, [][]byte{paul}, bigset.WriteOptions{})
 	check(err)
-	seen, err := store.Contains(ctx, set, paul)
+	seen, err := store.Look(ctx, set, paul)
 	check(err)
 	_, err = store.Add(ctx, set, [][]byte{paul}, bigset.WriteOptions{})
 	check(err)
 
-	stale := bigset.Op{Kind: keyscheme.OpRemove, Element: paul, Context: seen}
-	result, err := store.Write(ctx, set, []bigset.Op{stale}, bigset.WriteOptions{})
+	result, err := store.Write(ctx, set, []bigset.Op{bigset.Remove(paul, seen)}, bigset.WriteOptions{})
 	check(err)
-	now, err := store.Contains(ctx, set, paul)
+	now, err := store.Look(ctx, set, paul)
 	check(err)
 	fmt.Println("removed", result.Removed, "present", now.Present())
 	// Output: removed 0 present true
@@ -112,7 +107,7 @@ func ExampleStore_ApplyDelta() {
 	check(there.ApplyDelta(ctx, removed.Delta, bigset.Sync))
 	check(here.ApplyDelta(ctx, again.Delta, bigset.Sync))
 	for _, store := range []*engine.Store{here, there} {
-		found, err := store.Contains(ctx, set, []byte("paul"))
+		found, err := store.Look(ctx, set, []byte("paul"))
 		check(err)
 		fmt.Println(found.Present(), len(found.Dots))
 	}
@@ -185,7 +180,7 @@ func ExampleStore_Verify() {
 func ExampleLimitError() {
 	store := exampleStore()
 	defer store.Close()
-	_, err := store.Contains(context.Background(), []byte("friends"), make([]byte, bigset.ElementBytesMax+1))
+	_, err := store.Look(context.Background(), []byte("friends"), make([]byte, bigset.ElementBytesMax+1))
 	var limit *bigset.LimitError
 	fmt.Println(errors.Is(err, bigset.ErrLimit), errors.As(err, &limit), limit.Got-limit.Max)
 	// Output: true true 1
@@ -227,7 +222,7 @@ func ExampleStore_Checkpoint() {
 	check(err)
 	restored, err := engine.Open("restored", &engine.Options{FS: fs, BackgroundInterval: -1})
 	check(err)
-	paul, err := restored.Contains(bg, friends, []byte("paul"))
+	paul, err := restored.Look(bg, friends, []byte("paul"))
 	check(err)
 	fmt.Println(paul.Present(), restored.Actor() != store.Actor())
 	check(restored.Close())

@@ -89,7 +89,7 @@ func logFails(t *testing.T, label string, n int64, once bool, cause error, short
 	if err := p.store.ApplyDelta(bg, bigset.Delta{Set: []byte("s"), Clear: clock.Of(clock.Dot{Actor: "x", Counter: 1})}, bigset.NoSync); !errors.Is(err, bigset.ErrFailed) {
 		t.Errorf("%s: the next delta: %v", label, err)
 	}
-	if got, err := p.store.Contains(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present() {
+	if got, err := p.store.Look(bg, []byte("s"), []byte(bulkName(1))); err != nil || !got.Present() {
 		t.Errorf("%s: a read after the failure: %v, %v", label, got, err)
 	}
 	left := []*testkit.Disk{p.disk.CrashClone(0, 0), p.disk.CrashClone(50, uint64(n)), p.disk.CrashClone(100, 0)}
@@ -225,7 +225,7 @@ func TestReadFails(t *testing.T) {
 			{Kind: keyscheme.OpRemove, Element: []byte(bulkName(20))},
 		}
 		_, err := p.store.Write(bg, []byte("s"), ops, bigset.WriteOptions{})
-		_, contains := p.store.Contains(bg, []byte("s"), []byte(bulkName(77)))
+		_, contains := p.store.Look(bg, []byte("s"), []byte(bulkName(77)))
 		got, read := readAll(p.store, "s", bigset.ReadOptions{})
 		p.disk.SetHook("fail", nil)
 		if err == nil {
@@ -397,6 +397,6 @@ func (p *pair) faultyScript(t *testing.T) copied {
 	made := p.checkpoint()
 	do(keyscheme.OpRemove, 40, 50, bigset.Sync)
 	_, _ = p.store.Verify(bg, engine.VerifyOptions{})
-	_, _ = p.store.Contains(bg, []byte("s"), []byte(bulkName(7)))
+	_, _ = p.store.Look(bg, []byte("s"), []byte(bulkName(7)))
 	return made
 }

@@ -216,7 +216,7 @@ func (p *pair) readsRight(t *testing.T) (met bool) {
 			t.Errorf("%s: set %q has %d elements, want %d", p.label, name, len(got), len(want))
 		}
 		for _, e := range elementNames(0, 60) {
-			c, err := p.store.Contains(bg, []byte(name), []byte(e))
+			c, err := p.store.Look(bg, []byte(name), []byte(e))
 			if errors.Is(err, bigset.ErrNotFound) {
 				continue
 			}
@@ -246,7 +246,7 @@ func (p *pair) writesRight(t *testing.T, damaged bool) {
 		t.Errorf("%s: write: %v", p.label, err)
 	}
 	if err == nil {
-		if c, err := p.store.Contains(bg, []byte("s"), e); !p.damage(t, "contains", err) && !c.Present() {
+		if c, err := p.store.Look(bg, []byte("s"), e); !p.damage(t, "contains", err) && !c.Present() {
 			t.Errorf("%s: what was written is not there", p.label)
 		}
 	}

@@ -457,7 +457,7 @@ func (p *pair) spoil(t *testing.T, name string) string {
 }
 
 func (p *pair) unreadable(name string) bool {
-	_, err := p.store.Contains(bg, []byte(healSet), []byte(name))
+	_, err := p.store.Look(bg, []byte(healSet), []byte(name))
 	return errors.Is(err, bigset.ErrCorrupt)
 }
 

@@ -82,10 +82,10 @@ func TestLimits(t *testing.T) {
 		{"delta's bytes", delta([]byte("d3"), items(big, bigset.ElementBytesMax)...), delta([]byte("d3"), append(items(big, bigset.ElementBytesMax), items(1, 8)...)...)},
 		{"delta's context", delta([]byte("d4"), bigset.Item{Context: dots(bigset.ContextDotsMax)}), delta([]byte("d4"), bigset.Item{Context: dots(bigset.ContextDotsMax + 1)})},
 		{"look-up", func() error {
-			_, err := p.store.Contains(bg, name, bytesOf(bigset.ElementBytesMax))
+			_, err := p.store.Look(bg, name, bytesOf(bigset.ElementBytesMax))
 			return err
 		}, func() error {
-			_, err := p.store.Contains(bg, name, bytesOf(bigset.ElementBytesMax+1))
+			_, err := p.store.Look(bg, name, bytesOf(bigset.ElementBytesMax+1))
 			return err
 		}},
 		{"bound", func() error {

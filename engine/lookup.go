@@ -15,9 +15,16 @@ import (
 	"bigset/keyscheme"
 )
 
-// Contains answers whether an element is in a set, with the context to act on it. An element of an unknown set is absent.
-// It reads one element's keys, behind bloom filters, and waits for no writer.
-func (s *Store) Contains(ctx context.Context, name, element []byte) (bigset.Context, error) {
+// Contains reports whether an element is in a set. An element of an unknown set is absent. It reads one element's keys, which
+// bloom filters guard, and waits for no writer.
+func (s *Store) Contains(ctx context.Context, name, element []byte) (bool, error) {
+	seen, err := s.Look(ctx, name, element)
+	return seen.Present(), err
+}
+
+// Look returns the context of an element: whether it is in the set, and what a remove or an add has to name in order to act on exactly
+// what was seen. An element of an unknown set is absent. It costs what Contains does.
+func (s *Store) Look(ctx context.Context, name, element []byte) (bigset.Context, error) {
 	var found [1]bigset.Context
 	err := s.lookUp(ctx, name, [][]byte{element}, found[:])
 	return found[0], err

@@ -56,7 +56,7 @@ func (m *machine) query(t *rapid.T) {
 	got, err := n.store.Subset(bg, []byte(set), ask)
 	must(t, err, "subset")
 	for i, e := range elements {
-		one, err := n.store.Contains(bg, []byte(set), ask[i])
+		one, err := n.store.Look(bg, []byte(set), ask[i])
 		must(t, err, "contains")
 		want := model.Live(e)
 		if !got[i].Given || !slices.Equal(got[i].Dots, want) || !slices.Equal(one.Dots, want) || !one.Given {

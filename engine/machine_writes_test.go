@@ -33,7 +33,7 @@ func (m *machine) drawContext(t *rapid.T, n *node, set string, element *string) 
 	case 1, 2:
 		return bigset.Context{}
 	case 3:
-		got, err := n.store.Contains(bg, []byte(set), []byte(*element))
+		got, err := n.store.Look(bg, []byte(set), []byte(*element))
 		if err != nil {
 			t.Fatalf("contains: %v", err)
 		}

@@ -280,7 +280,7 @@ func (m *metaRun) step(i int, s metaStep) {
 		m.deltas[i] = delta
 		fmt.Fprint(&m.log, err != nil, delta.Clear.Len())
 	case "ask":
-		got, err := p.store.Contains(bg, []byte(s.set), []byte(s.ops[0].element))
+		got, err := p.store.Look(bg, []byte(s.set), []byte(s.ops[0].element))
 		must(m.t, err, "contains")
 		fmt.Fprint(&m.log, m.names(s.set, got.Dots))
 	}

@@ -43,6 +43,25 @@ func (s *Store) Read(ctx context.Context, name []byte, o bigset.ReadOptions) ite
 	}
 }
 
+// Elements streams the elements of a set in order, each with the dots to act on. It is Read without its chunks, for callers that look at one
+// element at a time; an element's memory belongs to the caller. o.Scrap is not used.
+func (s *Store) Elements(ctx context.Context, name []byte, o bigset.ReadOptions) iter.Seq2[fold.Element, error] {
+	o.Scrap = nil
+	return func(yield func(fold.Element, error) bool) {
+		for chunk, err := range s.Read(ctx, name, o) {
+			if err != nil {
+				yield(fold.Element{}, err)
+				return
+			}
+			for _, e := range chunk.Elements {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // CountOptions say what of a set is counted. The zero value is all of it.
 type CountOptions struct {
 	// ReadOptions are those of the read whose elements are counted.

@@ -46,7 +46,7 @@ func sameResult(t *testing.T, got, want bigset.Result) {
 
 func (p *pair) has(t *testing.T, element string, want bool) {
 	t.Helper()
-	got, err := p.store.Contains(bg, []byte("s"), []byte(element))
+	got, err := p.store.Look(bg, []byte("s"), []byte(element))
 	if err != nil || got.Present() != want {
 		t.Errorf("%s has %q: %v, %v, want %v", p.label, element, got.Present(), err, want)
 	}
@@ -421,7 +421,7 @@ func TestRequestsCrash(t *testing.T) {
 		p.open(t)
 		for id, was := range told {
 			res := p.asked(t, id, bigset.Sync, op(id))
-			got, err := p.store.Contains(bg, []byte("s"), []byte(id))
+			got, err := p.store.Look(bg, []byte("s"), []byte(id))
 			must(t, err, "contains")
 			if id >= "id 4" && len(got.Dots) != 1 || len(got.Dots) > 2 {
 				t.Errorf("%s: %q has the dots %v", p.label, id, got.Dots)

@@ -246,7 +246,7 @@ func (p *scriptStore) containsCmd(l *scriptLine) string {
 	as := l.value("as", "")
 	var out strings.Builder
 	for _, e := range l.words() {
-		c, err := p.Contains(bg, set, e)
+		c, err := p.Look(bg, set, e)
 		if err != nil {
 			return p.failedBy(err)
 		}

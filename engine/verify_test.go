@@ -474,7 +474,7 @@ func TestTombstoneGone(t *testing.T) {
 			d.remove(d.prefix.AppendTombstone(nil))
 		}))
 		must(t, err, "open")
-		if _, err := s.Contains(bg, []byte("s"), []byte("x")); !errors.Is(err, bigset.ErrCorrupt) {
+		if _, err := s.Look(bg, []byte("s"), []byte("x")); !errors.Is(err, bigset.ErrCorrupt) {
 			t.Errorf("flags %03b: look-up: %v", flags, err)
 		}
 		if _, err := s.Add(bg, []byte("s"), [][]byte{{'x'}}, bigset.WriteOptions{}); !errors.Is(err, bigset.ErrCorrupt) {

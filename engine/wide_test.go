@@ -154,7 +154,7 @@ func TestDeadOpenKeyCounts(t *testing.T) {
 	if got := p.read(t, "s", bigset.ReadOptions{}); len(got) != 1 || len(got[0].Dots) != 1 {
 		t.Errorf("%v is present, want the newest add alone", got)
 	}
-	c, err := p.store.Contains(bg, []byte("s"), []byte("x"))
+	c, err := p.store.Look(bg, []byte("s"), []byte("x"))
 	must(t, err, "contains")
 	if len(c.Dots) != 1 {
 		t.Errorf("contains: %v, want the newest add alone", c)

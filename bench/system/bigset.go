@@ -315,7 +315,7 @@ func (s *BigsetSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, f
 
 // Contains implements Set.
 func (s *BigsetSet) Contains(element []byte) (bool, error) {
-	c, err := s.sys.store.Contains(s.sys.ctx, s.name, element)
+	c, err := s.sys.store.Look(s.sys.ctx, s.name, element)
 	if errors.Is(err, bigset.ErrNotFound) { // nothing was ever in it
 		return false, nil
 	}

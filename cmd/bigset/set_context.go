@@ -59,7 +59,7 @@ func (a *app) wide(ctx context.Context, s *engine.Store, set []byte) error {
 
 // narrow prints the token of one element.
 func (a *app) narrow(ctx context.Context, s *engine.Store, set, element []byte, n notation) error {
-	c, err := s.Contains(ctx, set, element)
+	c, err := s.Look(ctx, set, element)
 	if err != nil {
 		return err
 	}

@@ -219,7 +219,7 @@ func (l *link) elements() (all []fold.Element) {
 }
 
 func (l *link) has(element string) bool {
-	found, err := l.store.Contains(context.Background(), set, []byte(element))
+	found, err := l.store.Look(context.Background(), set, []byte(element))
 	if err != nil {
 		l.c.t.Fatal(err)
 	}

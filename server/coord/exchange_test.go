@@ -46,7 +46,7 @@ func replaced(t *testing.T, s *sched, third bool) *cluster {
 func (c *cluster) present(a, b *link) bool {
 	for _, pair := range [][2]*link{{a, b}, {b, a}} {
 		l, other := pair[0], pair[1]
-		found, err := l.store.Contains(ctx, set, []byte("x"))
+		found, err := l.store.Look(ctx, set, []byte("x"))
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestExchangeGoesOn(t *testing.T) {
 			}
 		})
 		for _, name := range names {
-			if found, err := c.links[1].store.Contains(ctx, []byte(name), []byte("x")); err != nil || found.Present() != (name != bad) {
+			if found, err := c.links[1].store.Look(ctx, []byte(name), []byte("x")); err != nil || found.Present() != (name != bad) {
 				t.Errorf("%q fails: x in %q: %v, %v", bad, name, found, err)
 			}
 		}
@@ -232,7 +232,7 @@ func TestExchangeOfUnknownSets(t *testing.T) {
 			}
 		})
 		for i := range sets {
-			found, err := c.links[1-has].store.Contains(ctx, []byte{'s', byte(i)}, []byte("x"))
+			found, err := c.links[1-has].store.Look(ctx, []byte{'s', byte(i)}, []byte("x"))
 			if err != nil || !found.Present() {
 				t.Errorf("set %d: %v, %v", i, found, err)
 			}

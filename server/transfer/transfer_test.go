@@ -47,7 +47,7 @@ func (n *node) add(t testing.TB, elements ...string) bigset.Delta {
 
 func (n *node) has(t testing.TB, element string) bool {
 	t.Helper()
-	c, err := n.store.Contains(bg, set, []byte(element))
+	c, err := n.store.Look(bg, set, []byte(element))
 	if errors.Is(err, bigset.ErrNotFound) {
 		return false
 	}
