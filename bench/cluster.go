@@ -152,6 +152,8 @@ type lab struct {
 	notes []string
 	last  map[string]Figures // of this round, by workload and system
 
+	arounds []Around
+
 	bloomd *bloomdRunner
 }
 
@@ -183,7 +185,7 @@ func RunCluster(ctx context.Context, c ClusterConfig) (_ *ClusterReport, err err
 	if l.bloomd != nil {
 		l.rows.Take(&l.bloomd.rows)
 	}
-	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.Rows(), Notes: l.notes}, err
+	return &ClusterReport{Machine: ThisMachine(), Config: c, Results: l.rows.Rows(), Arounds: l.arounds, Notes: l.notes}, err
 }
 
 // run runs the parts with loads in rounds, and then what is measured once.

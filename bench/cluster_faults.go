@@ -186,6 +186,7 @@ func (l *lab) kill(ps *processes) (err error) {
 	f, hist = s.figures(killed, end)
 	l.took("kill/after", systemCluster, faultClients, f, hist)
 	l.duration("kill/back", systemCluster, s.back(killed, end, limit))
+	l.around("kill", s, began, end, moment{killed, "node c is killed"})
 	return errors.Join(s.stop(), l.replay(ps, victim, f.OpsPerSecond))
 }
 
@@ -273,6 +274,8 @@ func (l *lab) halt(ps *processes) (err error) {
 	l.took("stop/before", systemCluster, faultClients, f, hist)
 	f, hist = s.figures(stopped, end)
 	l.took("stop/during", systemCluster, faultClients, f, hist)
+	goesOn := l.wait(before)
+	l.around("stop", s, began, goesOn, moment{stopped, "node c is stopped"}, moment{end, "it goes on"})
 	return s.stop()
 }
 
@@ -394,6 +397,7 @@ func (l *lab) refill(ps *processes, workload string, bytes int64) (err error) {
 	l.took(workload+"/before", systemCluster, faultClients, f, hist)
 	f, hist = s.figures(started, end)
 	l.took(workload+"/clients", systemCluster, faultClients, f, hist)
+	l.around(workload, s, began, end, moment{wiped, "node c loses its disk"}, moment{started, "it starts with an empty one"}, moment{end, "it is filled"})
 	return errors.Join(err, s.stop())
 }
 

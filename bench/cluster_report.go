@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 
 	"bigset/bench/run"
 )
@@ -16,6 +15,7 @@ type ClusterReport struct {
 	Machine Machine       `json:"machine"`
 	Config  ClusterConfig `json:"config"`
 	Results []Row         `json:"results"`
+	Arounds []Around      `json:"around_faults,omitempty"`
 	Notes   []string      `json:"notes,omitempty"` // what could not be measured
 }
 
@@ -26,25 +26,31 @@ func (r *ClusterReport) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
+// clusterHead and clusterCells are the columns of a table of rows.
+var clusterHead = []string{"load", "system", "ops/s", "cpu µs", "p50 µs", "p99 µs", "MB/s", "MiB", "errors"}
+
+func clusterCells(row *Row) []string {
+	cells := []string{row.Workload, row.System, "", figure(row.CPUMicros), figure(row.P50), figure(row.P99), figure(row.MBPerSecond), "", ""}
+	if row.OpsPerSecond > 0 {
+		cells[2] = Thousands(uint64(row.OpsPerSecond + 0.5))
+	}
+	if row.RSSBytes != nil {
+		cells[7] = number(float64(*row.RSSBytes) / (1 << 20))
+	}
+	if row.Errors != nil {
+		cells[8] = fmt.Sprint(*row.Errors)
+	}
+	return cells
+}
+
 // WriteTable writes the report for people: a line for each load on each system, then what the cluster must reach and what it does.
 func (r *ClusterReport) WriteTable(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	_, _ = fmt.Fprintf(b, "%s, %d cores, which all processes and the loader share. Medians of %d rounds of %v; percentiles over all of them.\n\n",
 		r.Machine.CPU, r.Machine.Cores, r.Config.Rounds, r.Config.Span)
-	lines := [][]string{{"load", "system", "ops/s", "cpu µs", "p50 µs", "p99 µs", "MB/s", "MiB", "errors"}}
+	lines := [][]string{clusterHead}
 	for i := range r.Results {
-		row := &r.Results[i]
-		cells := []string{row.Workload, row.System, "", figure(row.CPUMicros), figure(row.P50), figure(row.P99), figure(row.MBPerSecond), "", ""}
-		if row.OpsPerSecond > 0 {
-			cells[2] = Thousands(uint64(row.OpsPerSecond + 0.5))
-		}
-		if row.RSSBytes != nil {
-			cells[7] = number(float64(*row.RSSBytes) / (1 << 20))
-		}
-		if row.Errors != nil {
-			cells[8] = fmt.Sprint(*row.Errors)
-		}
-		lines = append(lines, cells)
+		lines = append(lines, clusterCells(&r.Results[i]))
 	}
 	widths := columnWidths(lines)
 	for _, line := range lines {
@@ -54,10 +60,7 @@ func (r *ClusterReport) WriteTable(w io.Writer) error {
 	for _, note := range r.Notes {
 		_, _ = fmt.Fprintf(b, "  -> %s\n", note)
 	}
-	for _, part := range clusterPartNames() {
-		if !slices.Contains(r.Config.Parts, part) {
-			continue
-		}
+	for _, part := range r.parts() {
 		for _, v := range judge(goals()[part], r.Results, "") {
 			if v.State == run.NoFigure {
 				_, _ = fmt.Fprintf(b, "  -> %s, %s: not measured\n", v.Of.Row, v.Means)

@@ -1,11 +1,17 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"math"
 	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"bigset/bench/report"
 	"bigset/bench/system"
 )
 
@@ -53,6 +59,48 @@ func TestClusterFigures(t *testing.T) {
 	f, _ := s.figures(from, from.Add(time.Second))
 	if f.Ops != 2 || *f.Errors != 1 || *f.P99 > 1100 {
 		t.Errorf("got %d operations, %d errors, p99 %v µs", f.Ops, *f.Errors, *f.P99)
+	}
+}
+
+// TestClusterPage draws what clients met around a fault: gaps where nothing was answered, the errors, and the marks.
+func TestClusterPage(t *testing.T) {
+	t.Parallel()
+	from := time.Now()
+	s := &steady{}
+	for at := time.Duration(0); at < 2*time.Second; at += 10 * time.Millisecond {
+		if at >= 500*time.Millisecond && at < time.Second {
+			continue // nothing is answered
+		}
+		s.all = append(s.all, timed{from.Add(at), time.Millisecond, nil})
+	}
+	s.all[0].err = system.ErrWrong
+	l := &lab{}
+	l.around("kill", s, from, from.Add(2*time.Second), moment{from.Add(500 * time.Millisecond), "node c is killed"})
+	a := l.arounds[0]
+	if len(a.Ends) != 8 || a.OpsPerSecond[0] != 100 || a.OpsPerSecond[2] != 0 || a.P99[2] != 0 || a.P99[0] < 990 || a.Errors[0] != 1 || a.Errors[1] != 0 || a.Marks[0].At != 0.5 {
+		t.Errorf("%+v", a)
+	}
+	if charts := a.charts(); len(charts) != 3 || !math.IsNaN(charts[1].Lines[0].Y[2]) || a.P99[2] != 0 {
+		t.Errorf("%+v", charts)
+	}
+	r := &ClusterReport{Config: ClusterConfig{Parts: clusterPartNames(), Rounds: 2}, Arounds: l.arounds, Notes: []string{"something is missing"}, Results: []Row{
+		{Workload: "kill/after", System: systemCluster, Figures: Figures{OpsPerSecond: 3000, Errors: new(uint64(0))}},
+		{Workload: "bloomd/check-64-16", System: systemCluster, Figures: Figures{OpsPerSecond: 3000}, Rounds: []Figures{{OpsPerSecond: 2000}, {OpsPerSecond: 4000}}},
+	}}
+	p := r.page()
+	var titles []string
+	for _, s := range p.Sections {
+		titles = append(titles, fmt.Sprintf("%s %d", s.Title, len(s.Charts)))
+	}
+	if want := []string{"Goals 0", "filters 1", "faults 3", "Machine, and how to run it again 0"}; !slices.Equal(titles, want) {
+		t.Errorf("sections %q, want %q", titles, want)
+	}
+	if v := p.Sections[0].Verdicts; len(v) != 1 || v[0].Word != report.Pass || v[0].What != "kill/after cluster" {
+		t.Errorf("verdicts %+v", v)
+	}
+	var page bytes.Buffer
+	if err := r.WritePage(&page); err != nil || !strings.Contains(page.String(), "something is missing") {
+		t.Errorf("%d bytes, %v", page.Len(), err)
 	}
 }
 

@@ -29,7 +29,7 @@ func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange
 	o := r.Read()
 	o.Scrap = func() *fold.Chunk { return scrap }
 	err = s.reading(ctx, name, o, func(_ *set, rd *reader) error {
-		began, t := time.Now(), tally{last: math.MaxUint64 / uint64(r.Mean)}
+		began, t := s.opt.Now(), tally{last: math.MaxUint64 / uint64(r.Mean)}
 		for !t.Done && !t.full {
 			chunk, err := rd.next(ctx)
 			if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) CountParts(ctx context.Context, name []byte, r bigset.CountRange
 				out.Clock = chunk.Clock
 			}
 			t.chunk(chunk)
-			if t.keys >= countKeysMax || time.Since(began) > countTimeMax {
+			if t.keys >= countKeysMax || s.opt.Now().Sub(began) > countTimeMax {
 				t.stop(chunk.Bound)
 			}
 			scrap = chunk

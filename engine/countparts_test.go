@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"bigset"
 	"bigset/clock"
@@ -32,6 +34,36 @@ func (p *pair) counts(t *testing.T, r bigset.CountRange) (all []bigset.ElementDi
 		if c.Done {
 			return all, calls
 		}
+	}
+}
+
+// TestCountPartsTime: a question ends when its time is up by the store's clock, and goes on behind. However slow the machine, it does not end while that stands still.
+func TestCountPartsTime(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	for name, step := range map[string]time.Duration{"stands still": 0, "runs": 100 * time.Millisecond} {
+		var now atomic.Int64
+		store, err := engine.Open("db", &engine.Options{FS: testkit.NewDisk(), BackgroundInterval: -1, Now: func() time.Time { return time.UnixMilli(now.Add(step.Milliseconds())) }})
+		must(t, err, "open")
+		var elements [][]byte
+		for _, name := range elementNames(0, n) {
+			elements = append(elements, []byte(name))
+		}
+		_, err = store.Add(bg, []byte(healSet), elements, bigset.WriteOptions{Durability: bigset.NoSync})
+		must(t, err, "add")
+		r, calls, counted := bigset.CountRange{Mean: 64}, 0, uint64(0)
+		for done := false; !done; calls++ {
+			c, err := store.CountParts(bg, []byte(healSet), r)
+			must(t, err, "count")
+			for _, part := range c.Parts {
+				r.After, counted = part.Bound, counted+part.Elements
+			}
+			done = c.Done
+		}
+		if counted != n || (calls == 1) != (step == 0) || calls > 5 {
+			t.Errorf("a clock that %s: %d elements in %d calls", name, counted, calls)
+		}
+		must(t, store.Close(), "close")
 	}
 }
 

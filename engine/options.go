@@ -63,7 +63,7 @@ type Options struct {
 	// memory each.
 	RequestAge   time.Duration
 	RequestsKept int
-	// Now is the time by which requests are kept, which may jump; default time.Now. It may be called by any goroutine.
+	// Now is the time by which requests are kept, and by which the answer to a count of parts ends. It may jump; default time.Now. It may be called by any goroutine.
 	Now func() time.Time
 	// SlowDisk is how long an operation on the disk may take before it is told of; default 1 s, negative is never.
 	SlowDisk time.Duration

@@ -27,6 +27,9 @@ type Options struct {
 	// Limit ends the read after that many elements; 0 is no limit. A stream that is limited, too, is not over at its limit:
 	// elements of it may not survive. It is read on behind its last bound when it is wanted.
 	Limit int
+	// Passing says that the memory of a result is used no more when the first stream is asked for its scrap (Merge.Scrap): then the chunks whose elements were
+	// given as they are become scrap, too.
+	Passing bool
 }
 
 // Result is what a merge became certain of. Its memory is shared with the chunks: it must not be changed.
@@ -152,7 +155,7 @@ func (m *Merge) Admit(i int, c *fold.Chunk) error {
 }
 
 // Scrap returns the last chunk of a stream if it is merged and no result shares memory with it, once; else nil. While streams agree all
-// chunks but those of the first one end so.
+// chunks but those of the first one end so, and with Options.Passing those, too.
 func (m *Merge) Scrap(i int) *fold.Chunk {
 	c := m.streams[i].scrap
 	m.streams[i].scrap = nil

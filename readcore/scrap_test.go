@@ -12,44 +12,46 @@ import (
 func TestScrap(t *testing.T) {
 	dot := clock.Dot{Actor: "n", Counter: 1}
 	x := fold.Element{Name: []byte("x"), Dots: []clock.Dot{dot}}
-	for name, tt := range map[string]struct {
-		second []fold.Element
-		want   bool
-	}{
-		"agree":  {[]fold.Element{x}, true},
-		"differ": {[]fold.Element{{Name: []byte("x"), Dots: []clock.Dot{dot, {Actor: "n", Counter: 2}}}}, false},
-		"lacks":  {nil, true},
-	} {
-		m := readcore.New(readcore.Options{Streams: 2})
-		seen := clock.Of(clock.Dot{Actor: "n", Counter: 1})
-		if name == "lacks" {
-			seen = &clock.Clock{}
-		}
-		for i, c := range []*fold.Chunk{
-			{Clock: clock.Of(dot), Elements: []fold.Element{x}, Bound: x.Name},
-			{Clock: seen, Elements: tt.second, Bound: x.Name},
+	for _, passing := range []bool{false, true} {
+		for name, tt := range map[string]struct {
+			second []fold.Element
+			want   bool
+		}{
+			"agree":  {[]fold.Element{x}, true},
+			"differ": {[]fold.Element{{Name: []byte("x"), Dots: []clock.Dot{dot, {Actor: "n", Counter: 2}}}}, false},
+			"lacks":  {nil, true},
 		} {
-			if got := m.Scrap(i); got != nil {
-				t.Errorf("%s: stream %d has given back what it was not given", name, i)
+			m := readcore.New(readcore.Options{Streams: 2, Passing: passing})
+			seen := clock.Of(clock.Dot{Actor: "n", Counter: 1})
+			if name == "lacks" {
+				seen = &clock.Clock{}
 			}
-			if err := m.Admit(i, c); err != nil {
-				t.Fatal(err)
+			for i, c := range []*fold.Chunk{
+				{Clock: clock.Of(dot), Elements: []fold.Element{x}, Bound: x.Name},
+				{Clock: seen, Elements: tt.second, Bound: x.Name},
+			} {
+				if got := m.Scrap(i); got != nil {
+					t.Errorf("%s: stream %d has given back what it was not given", name, i)
+				}
+				if err := m.Admit(i, c); err != nil {
+					t.Fatal(err)
+				}
+				if got := m.Scrap(i); got != nil {
+					t.Errorf("%s: a chunk of stream %d is back before it is merged", name, i)
+				}
 			}
-			if got := m.Scrap(i); got != nil {
-				t.Errorf("%s: a chunk of stream %d is back before it is merged", name, i)
+			if r, ok := m.Step(); !ok || len(r.Elements) != 1 {
+				t.Fatalf("%s: %+v, %v", name, r, ok)
 			}
-		}
-		if r, ok := m.Step(); !ok || len(r.Elements) != 1 {
-			t.Fatalf("%s: %+v, %v", name, r, ok)
-		}
-		if m.Scrap(0) != nil {
-			t.Errorf("%s: the result shares the chunk that is back", name)
-		}
-		if got := m.Scrap(1) != nil; got != tt.want {
-			t.Errorf("%s: the other chunk is back: %v, want %v", name, got, tt.want)
-		}
-		if m.Scrap(1) != nil {
-			t.Errorf("%s: it is back twice", name)
+			if got := m.Scrap(0) != nil; got != (passing && name == "agree") {
+				t.Errorf("%s, passing %v: the chunk that the result shares is back: %v", name, passing, got)
+			}
+			if got := m.Scrap(1) != nil; got != tt.want {
+				t.Errorf("%s: the other chunk is back: %v, want %v", name, got, tt.want)
+			}
+			if m.Scrap(1) != nil {
+				t.Errorf("%s: it is back twice", name)
+			}
 		}
 	}
 }

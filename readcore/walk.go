@@ -98,7 +98,7 @@ func (m *Merge) walk(r *Result) {
 			n = min(n, m.left)
 		}
 		if n > 0 {
-			m.streams[0].shared = true
+			m.streams[0].shared = m.streams[0].shared || !m.opt.Passing
 			m.emit(r, m.runs[0][:n:n])
 			for i := range m.runs {
 				m.runs[i] = m.runs[i][n:]

@@ -17,6 +17,7 @@ import (
 func benchCluster(out, errs io.Writer) *cobra.Command {
 	var c bench.ClusterConfig
 	var asJSON, quiet bool
+	var file string
 	parts := &strings.Builder{}
 	var names []string
 	for _, p := range bench.ClusterParts() {
@@ -33,9 +34,14 @@ Parts:
 ` + parts.String(),
 		Example: `  bigset bench cluster
   bigset bench cluster --part transport,add --rounds 5
-  bigset bench cluster --full --json > cluster.json`,
+  bigset bench cluster --full --json --report cluster.html > cluster.json`,
 		Args: takes(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			page, err := openReport(file)
+			if err != nil {
+				return usage(cmd, "--report: %w", err)
+			}
+			defer func() { err = errors.Join(err, page.close()) }()
 			if !quiet {
 				c.Progress = errs
 			}
@@ -59,7 +65,7 @@ Parts:
 			if asJSON {
 				write = report.WriteJSON
 			}
-			return errors.Join(err, write(out))
+			return errors.Join(err, page.fill(report.WritePage), write(out))
 		},
 	}
 	f := cmd.Flags()
@@ -74,6 +80,8 @@ Parts:
 	f.Uint64Var(&c.Seed, "seed", 1, "what elements are made from")
 	f.BoolVar(&c.Full, "full", false, "large sizes: some twenty minutes")
 	f.BoolVar(&c.Short, "short", false, "tiny sizes: seconds, whose figures say nothing")
+	f.StringVar(&file, "report", "", "a `file` for the report as a web page, with what clients met over time around faults")
+	_ = cmd.MarkFlagFilename("report", "html") // there is such a flag
 	f.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	f.BoolVar(&quiet, "quiet", false, "show no progress")
 	return cmd

@@ -34,7 +34,7 @@ func TestBenchCluster(t *testing.T) {
 			t.Errorf("process %d was not waited for", c.Process.Pid)
 		}
 	}
-	var table, object bytes.Buffer
+	var table, object, page bytes.Buffer
 	if err := r.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
@@ -48,5 +48,8 @@ func TestBenchCluster(t *testing.T) {
 	}
 	if err := r.WriteJSON(&object); err != nil || !bytes.Contains(object.Bytes(), []byte(`"workload": "`+last)) {
 		t.Errorf("JSON: %v\n%s", err, object.String())
+	}
+	if err := r.WritePage(&page); err != nil || !strings.Contains(page.String(), last) || tier.Full() && !strings.Contains(page.String(), "node c is killed") {
+		t.Errorf("page of %d bytes: %v", page.Len(), err)
 	}
 }

@@ -351,8 +351,7 @@ func (c *cluster) exchangeSlices() {
 		}
 		for _, p := range pairs {
 			e, err := coord.ExchangeSlices(context.Background(), p[0].Replica, p[1].Replica, spec.Slot(), spec.Slot())
-			// Who has a later generation in other slices needs no note of an older drop, and is told of it each time.
-			if err != nil || e.SlicesDiffer > e.SlicesDropped {
+			if err != nil || e.SlicesDiffer > 0 {
 				c.facts.violated(convergence.Diverged, "%s and %s have slices that differ after they were exchanged: %+v, %v", p[0].node, p[1].node, e, err)
 			}
 		}

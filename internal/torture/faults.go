@@ -36,6 +36,14 @@ func (n *node) rollBack() error {
 	return os.CopyFS(n.dir, os.DirFS(n.copy))
 }
 
+// clone puts a copy of another node's folder in the place of a node's. Both processes have ended.
+func (n *node) clone(of *node) error {
+	if err := n.wipe(); err != nil {
+		return err
+	}
+	return os.CopyFS(n.dir, os.DirFS(of.dir))
+}
+
 func (r *run) how(rng *rand.Rand) netfault.How {
 	if rng.IntN(2) == 0 {
 		return netfault.FIN

@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // AllFaults are the faults by name.
-var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "roll-back", "isolate", "one-way", "cut", "delay", "slow"}
+var AllFaults = []string{"kill", "kill-all", "stop", "restart", "wipe", "roll-back", "clone", "isolate", "one-way", "cut", "delay", "slow"}
 
 // full is the fault that fills a node's disk. It is not one of AllFaults: the disks are made for it, which takes the right to mount them.
 const full = "full"
@@ -220,6 +220,21 @@ func (r *run) fault(ctx context.Context, rng *rand.Rand, name string) error {
 			return err
 		}
 		if err := ns.start(n); err != nil {
+			return err
+		}
+		return ns.whole(ctx, time.Minute)
+	case "clone": // a copy of another node's disk takes the place of this one's
+		of := ns.all[(slices.Index(ns.all, n)+1)%len(ns.all)]
+		if err := r.killedWhole(ctx, n); err != nil {
+			return err
+		}
+		if err := of.end(syscall.SIGKILL); err != nil {
+			return err
+		}
+		if err := n.clone(of); err != nil {
+			return err
+		}
+		if err := errors.Join(ns.start(of), ns.start(n)); err != nil {
 			return err
 		}
 		return ns.whole(ctx, time.Minute)

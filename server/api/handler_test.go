@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"reflect"
+	"slices"
 	"testing"
 
 	"bigset"
@@ -126,4 +129,111 @@ func FuzzErrors(f *testing.F) {
 			t.Fatalf("%x: %v", b, err)
 		}
 	})
+}
+
+// reads is a backend that gives parts.
+type reads struct {
+	door.Backend
+	parts []door.Part
+	err   error
+}
+
+func (b *reads) Read(context.Context, door.Read) iter.Seq2[door.Part, error] {
+	return func(yield func(door.Part, error) bool) {
+		var room []door.Element
+		for _, p := range b.parts {
+			room = append(room[:0], p.Elements...) // is used again, as that of a coordinator
+			p.Elements = room
+			if !yield(p, nil) {
+				return
+			}
+			clear(room)
+		}
+		if b.err != nil {
+			yield(door.Part{}, b.err)
+		}
+	}
+}
+
+// TestReadJoinsParts: a read that says nothing of the size of its parts has few, of which the first goes out at once; what they hold, and where they end, is the same.
+func TestReadJoinsParts(t *testing.T) {
+	t.Parallel()
+	part := func(from, n, size int) (p door.Part) {
+		for i := range n {
+			p.Elements = append(p.Elements, door.Element{Name: fmt.Appendf(nil, "%0*d", size, from+i), Context: door.Token(fmt.Sprint(i % 3))[:i%2]})
+		}
+		return p
+	}
+	var small, large []door.Part
+	for i := range 300 {
+		small = append(small, part(1000*i, 1000, 10))
+		if i%100 == 50 {
+			small = append(small, door.Part{Context: door.Token("context")}, door.Part{})
+		}
+	}
+	for i := range 8 {
+		large = append(large, part(i, 1, 10), part(100*i, 90, 60_000))
+	}
+	failed := errors.New("failed")
+	for name, tt := range map[string]struct {
+		parts     []door.Part
+		batch     int
+		end       door.Part
+		err       error
+		few, most int
+	}{
+		"small":            {small, 0, part(1<<20, 3, 10), nil, 20, 60},
+		"of a size":        {small, 1000, door.Part{After: door.Token("after")}, nil, 304, 310},
+		"large":            {large, 0, door.Part{}, nil, 9, 17},
+		"one":              {small[:1], 0, door.Part{}, nil, 2, 2},
+		"ends by an error": {small[:40], 0, door.Part{}, failed, 3, 30},
+	} {
+		b := &reads{parts: append(slices.Clone(tt.parts), tt.end), err: tt.err}
+		b.parts[len(b.parts)-1].Done = tt.err == nil
+		if tt.err != nil {
+			b.parts = b.parts[:len(b.parts)-1]
+		}
+		var parts [][]byte
+		last, err := Handler(b)(t.Context(), &wire.Request{Verb: VerbRead, Body: AppendRead(nil, &door.Read{Set: []byte("s"), Batch: tt.batch})}, func(p []byte) error {
+			parts = append(parts, bytes.Clone(p))
+			return nil
+		})
+		if !errors.Is(err, tt.err) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if parts = append(parts, last); tt.err != nil {
+			parts = parts[:len(parts)-1]
+		}
+		var got, want door.Part
+		for i, body := range parts {
+			var p door.Part
+			if err := DecodePart(&p, body); err != nil || p.Done != (tt.err == nil && i == len(parts)-1) {
+				t.Fatalf("%s: part %d of %d: done %v, %v", name, i, len(parts), p.Done, err)
+			}
+			if i == 0 && len(p.Elements) != len(b.parts[0].Elements) {
+				t.Errorf("%s: the first part has %d elements", name, len(p.Elements))
+			}
+			joinParts(&got, &p)
+		}
+		for i := range b.parts {
+			joinParts(&want, &b.parts[i])
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %d elements, want %d, or others", name, len(got.Elements), len(want.Elements))
+		}
+		if n := len(parts); n < tt.few || n > tt.most {
+			t.Errorf("%s: %d parts, want %d to %d", name, n, tt.few, tt.most)
+		}
+	}
+}
+
+// joinParts adds a part to one.
+func joinParts(to, p *door.Part) {
+	for _, e := range p.Elements {
+		if len(e.Context) == 0 {
+			e.Context = nil
+		}
+		to.Elements = append(to.Elements, e)
+	}
+	to.Context, to.After, to.Done = append(to.Context, p.Context...), append(to.After, p.After...), to.Done || p.Done
 }

@@ -47,14 +47,14 @@ const triesMax = 8
 
 // again does an operation, and does it again where members refused it because they are at another epoch: nothing has happened there, or, of what may be
 // repeated, the same. An error that comes after a try that may have done something is a *door.UnknownError, whatever the last try says.
-func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, f func(l *live, tries int) (T, error)) (r T, err error) {
+func again[T any](ctx context.Context, b *Backend, repeat func(err error) bool, f func(l *live) (T, error)) (r T, err error) {
 	var begun error // of the first try that may have done something
-	for try := range triesMax {
+	for range triesMax {
 		var l *live
 		if l, err = b.ready(); err != nil {
 			break
 		}
-		if r, err = f(l, try); err == nil || !errors.Is(err, peer.ErrNotMine) || !repeat(err) {
+		if r, err = f(l); err == nil || !errors.Is(err, peer.ErrNotMine) || !repeat(err) {
 			break
 		}
 		if begun == nil && errors.Is(err, coord.ErrUnknown) {
@@ -130,8 +130,13 @@ func (b *Backend) quorum(l *live, q door.Quorum, r int) (coord.Quorum, error) {
 
 // Write implements door.Backend.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
-	repeat := func(err error) bool { return len(w.Request) > 0 || !errors.Is(err, coord.ErrUnknown) }
-	return again(ctx, b, repeat, func(l *live, try int) (door.Written, error) {
+	retry := w.Retry
+	repeat := func(err error) bool {
+		begun := errors.Is(err, coord.ErrUnknown)
+		retry = retry || begun
+		return !begun || len(w.Request) > 0
+	}
+	return again(ctx, b, repeat, func(l *live) (door.Written, error) {
 		q, err := b.quorum(l, w.Quorum, 0)
 		if err != nil {
 			return door.Written{}, err
@@ -141,7 +146,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 		if err != nil {
 			return door.Written{}, err
 		}
-		r, err := b.m.co.Write(ctx, coord.Write{Set: w.Set, Ops: ops, Policy: w.Policy, Request: w.Request, Retry: w.Retry || try > 0 && len(w.Request) > 0, Quorum: q})
+		r, err := b.m.co.Write(ctx, coord.Write{Set: w.Set, Ops: ops, Policy: w.Policy, Request: w.Request, Retry: retry, Quorum: q})
 		if err != nil {
 			return door.Written{}, err
 		}
@@ -167,7 +172,7 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 
 // Subset implements door.Backend.
 func (b *Backend) Subset(ctx context.Context, s door.Subset) ([]door.Presence, error) {
-	return again(ctx, b, always, func(l *live, _ int) ([]door.Presence, error) {
+	return again(ctx, b, always, func(l *live) ([]door.Presence, error) {
 		q, err := b.quorum(l, door.Quorum{}, s.R)
 		if err != nil {
 			return nil, err
@@ -199,7 +204,7 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 		}
 		p := &page{Page: door.Page{Read: &r}}
 		stopped := false
-		_, err := again(ctx, b, always, func(l *live, _ int) (struct{}, error) {
+		_, err := again(ctx, b, always, func(l *live) (struct{}, error) {
 			q, err := b.quorum(l, door.Quorum{}, r.R)
 			if err != nil {
 				return struct{}{}, err
@@ -209,7 +214,7 @@ func (b *Backend) Read(ctx context.Context, r door.Read) iter.Seq2[door.Part, er
 			if err != nil {
 				return struct{}{}, err
 			}
-			for part, err := range b.m.co.Read(ctx, coord.Read{Set: r.Set, Options: o, Quorum: q}) {
+			for part, err := range b.m.co.Read(ctx, coord.Read{Set: r.Set, Options: o, Quorum: q, Passing: true}) {
 				if err != nil {
 					return struct{}{}, err
 				}
@@ -293,7 +298,7 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 	if err := r.Check(); err != nil {
 		return door.Count{}, err
 	}
-	return again(ctx, b, always, func(l *live, _ int) (door.Count, error) {
+	return again(ctx, b, always, func(l *live) (door.Count, error) {
 		q, err := b.quorum(l, door.Quorum{}, r.R)
 		if err != nil {
 			return door.Count{}, err
@@ -317,7 +322,7 @@ func (b *Backend) Count(ctx context.Context, r door.Read) (door.Count, error) {
 
 // Context implements door.Backend.
 func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, error) {
-	return again(ctx, b, always, func(l *live, _ int) (door.Token, error) {
+	return again(ctx, b, always, func(l *live) (door.Token, error) {
 		q, err := b.quorum(l, door.Quorum{}, r)
 		if err != nil {
 			return nil, err
@@ -332,7 +337,7 @@ func (b *Backend) Context(ctx context.Context, set []byte, r int) (door.Token, e
 
 // Stats implements door.Backend.
 func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, error) {
-	return again(ctx, b, always, func(l *live, _ int) (door.Stats, error) {
+	return again(ctx, b, always, func(l *live) (door.Stats, error) {
 		q, err := b.quorum(l, door.Quorum{}, r)
 		if err != nil {
 			return door.Stats{}, err
@@ -347,7 +352,7 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 
 // Drop implements door.Backend. What is left is what a quorum of reads has that the context has not seen; where there is none, what one replica has.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
-	return again(ctx, b, always, func(l *live, _ int) (left uint64, err error) {
+	return again(ctx, b, always, func(l *live) (left uint64, err error) {
 		q, err := b.quorum(l, d.Quorum, 0)
 		if err != nil {
 			return 0, err

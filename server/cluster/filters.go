@@ -416,7 +416,7 @@ func (x *Filter) keys(ctx context.Context, do func() ([]bool, error)) ([]bool, e
 	if !x.open.Load() && !x.open.Swap(true) {
 		x.pageIns.Add(1)
 	}
-	return again(ctx, &Backend{x.of.m}, always, func(*live, int) ([]bool, error) { return do() })
+	return again(ctx, &Backend{x.of.m}, always, func(*live) ([]bool, error) { return do() })
 }
 
 // CheckNow implements door.Filter: another member is asked for every check.

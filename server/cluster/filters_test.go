@@ -657,7 +657,9 @@ func TestAgainAfterUnknown(t *testing.T) {
 		"only without routes":     {[]error{peer.ErrNotMine, nil}, false, door.ErrUnavailable},
 		"other members each time": {[]error{peer.ErrNotMine, &coord.QuorumError{Of: 2, Err: peer.ErrUnavailable}}, false, door.ErrUnavailable},
 	} {
-		_, err := again(ctx, m.Backend(), always, func(_ *live, try int) (int, error) {
+		try := -1
+		_, err := again(ctx, m.Backend(), always, func(*live) (int, error) {
+			try++
 			if try+1 < len(tt.tries) && tt.tries[try+1] == nil {
 				m.live.Store(nil)
 			}

@@ -158,6 +158,38 @@ func TestRetryOfAcknowledged(t *testing.T) {
 	}
 }
 
+// TestRetryOfMaybe: a request that fewer than W replicas have, which are all silent, is not done a second time by the others: it would be two events, and a remove that has
+// seen the second would leave the first. When one of them answers, it is the same event.
+func TestRetryOfMaybe(t *testing.T) {
+	for name, away := range map[string]func(first *link){
+		"silent": func(first *link) { first.fault = lost },
+		"down":   func(first *link) { first.down = true },
+	} {
+		c := newCluster(t, newSched(1), 3)
+		co := c.coordinator(coord.Options{})
+		w := coord.Write{Set: set, Ops: add("x"), Request: []byte("r")}
+		c.s.run(t, time.Hour, func() {
+			c.links[1].fault, c.links[2].fault = lost, lost
+			first, err := co.Write(ctx, w)
+			if !errors.Is(err, coord.ErrUnknown) || first.Acked != 1 {
+				t.Fatalf("%s: %+v, %v", name, first, err)
+			}
+			for _, l := range c.links[1:] {
+				l.fault = func() string { return "" }
+			}
+			away(c.links[0])
+			w.Retry = true
+			if r, err := co.Write(ctx, w); !errors.Is(err, coord.ErrNoQuorum) || errors.Is(err, coord.ErrUnknown) || len(c.minted) != 1 {
+				t.Errorf("%s: again: %+v, %v, minted %+v", name, r, err, c.minted)
+			}
+			c.links[0].down, c.links[0].fault = false, func() string { return "" }
+			if r, err := co.Write(ctx, w); err != nil || r.Dots[0] != first.Dots[0] {
+				t.Errorf("%s: when it is back: %+v, the first time %+v, %v", name, r, first, err)
+			}
+		})
+	}
+}
+
 // TestRetryOfKnown: a request that a replica has done has happened, also when that replica is away by the time it is asked to answer
 // it again: nobody else does it, and the answer is not that nothing has happened.
 func TestRetryOfKnown(t *testing.T) {

@@ -22,8 +22,8 @@ type Exchanged struct {
 	Left   int    // times that a set was left to the next exchange: it was written without a break, or its replica came back in another incarnation
 
 	Slices        int    // of bloom filters, that either of them has, or knows to be dropped
-	SlicesDiffer  int    // of which their digests differed
-	SlicesDropped int    // that one has, and the other knew to be dropped
+	SlicesDiffer  int    // of which their digests differed; the note of a drop alone, of what the other does not have, is no difference
+	SlicesDropped int    // of those, that one has, and the other knew to be dropped
 	Pages         uint64 // of slices, that one did not have as the other has them
 }
 

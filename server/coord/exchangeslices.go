@@ -43,7 +43,9 @@ func (e *sliceExchange) run(ctx context.Context, first, last keyscheme.Slot) err
 		if e.sum.Slices++; d.equal() {
 			continue
 		}
-		e.sum.SlicesDiffer++
+		if !d.noted() {
+			e.sum.SlicesDiffer++
+		}
 		if err := cmp.Or(e.both(ctx, d), d.damage); err != nil {
 			err = fmt.Errorf("coord: exchange: %w", err)
 			ofSlice := errors.Is(err, bigset.ErrCorrupt) || errors.Is(err, bigset.ErrSliceAway)
@@ -74,13 +76,19 @@ func (d *sliceDigests) newer() int {
 	return -1
 }
 
+// noted reports whether all that differs is the note of a drop, of a slice of which the other replica has nothing. That one may need no note: where it has a later
+// filter of the name, in other slices, it keeps none, and is told again in each exchange.
+func (d *sliceDigests) noted() bool {
+	return d.damage == nil && (d.a.Dropped && d.b.Generation == 0 || d.b.Dropped && d.a.Generation == 0)
+}
+
 // both has the two replicas tell each other what they have of a slice.
 func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 	switch order := d.newer(); {
 	case order > 0 && d.a.Dropped:
-		return e.drop(ctx, &d.a, e.b, e.droppedB)
+		return e.drop(ctx, d, &d.a, e.b, e.droppedB)
 	case order < 0 && d.b.Dropped:
-		return e.drop(ctx, &d.b, e.a, e.droppedA)
+		return e.drop(ctx, d, &d.b, e.a, e.droppedA)
 	case order > 0:
 		return e.tell(ctx, &d.a, e.a, e.b)
 	case order < 0:
@@ -90,14 +98,16 @@ func (e *sliceExchange) both(ctx context.Context, d sliceDigests) error {
 }
 
 // drop drops a filter at a replica, with the first of its slices that is met.
-func (e *sliceExchange) drop(ctx context.Context, d *bigset.SliceDigest, at peer.SliceReplica, done map[string]uint64) error {
+func (e *sliceExchange) drop(ctx context.Context, p sliceDigests, d *bigset.SliceDigest, at peer.SliceReplica, done map[string]uint64) error {
 	if done[string(d.Name)] < d.Generation {
 		if _, err := at.DropGeneration(ctx, d.Name, d.Options.Slices, d.Generation); err != nil {
 			return fmt.Errorf("drop filter %.64q at %s: %w", d.Name, at.Member().Node, err)
 		}
 		done[string(d.Name)] = d.Generation
 	}
-	e.sum.SlicesDropped++
+	if !p.noted() {
+		e.sum.SlicesDropped++
+	}
 	return nil
 }
 

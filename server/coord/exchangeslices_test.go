@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -412,6 +413,45 @@ func TestExchangeSlicesGoesOn(t *testing.T) {
 	}
 }
 
+// TestExchangeSlicesAgain: a filter was dropped, which one replica missed, and made again. Of slices that were not marked since, one replica has the note of the drop, and the
+// other needs none: that is no difference, however often they are exchanged.
+func TestExchangeSlicesAgain(t *testing.T) {
+	a, doneA := newSlices(t, "a")
+	defer doneA()
+	b, doneB := newSlices(t, "b")
+	defer doneB()
+	mark := func(r peer.SliceReplica, slice uint32, generation uint64) {
+		hashes := slices.DeleteFunc(numberedHashes(0, 100), func(h bloomslice.Hash) bool { return h.Slice(soonFull.Slices) != slice })
+		if _, _, _, err := r.Mark(ctx, sliceOf("f", slice, generation), hashes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchange := func() coord.Exchanged {
+		sum, err := coord.ExchangeSlices(ctx, a, b, 0, keyscheme.SlotMax)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	mark(a, 0, 1)
+	if _, err := a.DropGeneration(ctx, []byte("f"), soonFull.Slices, 1); err != nil {
+		t.Fatal(err)
+	}
+	mark(a, 0, 2)
+	mark(b, 0, 2)
+	exchange()
+	if sum := exchange(); sum.SlicesDiffer+sum.SlicesDropped > 0 {
+		t.Errorf("exchanged again: %+v", sum)
+	}
+	mark(b, 1, 2)
+	if sum := exchange(); sum.SlicesDiffer != 1 || sum.SlicesDropped != 0 || sum.Pages == 0 {
+		t.Errorf("after more was marked: %+v", sum)
+	}
+	if sum := exchange(); sum.SlicesDiffer+sum.SlicesDropped > 0 {
+		t.Errorf("and again: %+v", sum)
+	}
+}
+
 // TestExchangeSlicesTraffic: of two filters of 300 KB, of which one page differs, that page goes over, in both directions, and sums of that
 // filter.
 func TestExchangeSlicesTraffic(t *testing.T) {
@@ -527,7 +567,7 @@ func TestSharesSlicesThough(t *testing.T) {
 	}
 }
 
-// TestExchangeDropsOnce: a filter that one knows to be dropped is dropped at the other once, however many slices it has.
+// TestExchangeDropsOnce: a filter that one knows to be dropped is dropped at the other once, however many slices it has. Slices count where the other has something of them.
 func TestExchangeDropsOnce(t *testing.T) {
 	for end := range 2 {
 		a, doneA := newSlices(t, "a")
@@ -541,8 +581,12 @@ func TestExchangeDropsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		first := slices.DeleteFunc(numberedHashes(0, 100), func(h bloomslice.Hash) bool { return h.Slice(soonFull.Slices) != 0 })
+		if _, _, _, err := other.Mark(ctx, sliceOf("f", 0, 2), first); err != nil {
+			t.Fatal(err)
+		}
 		sum, err := coord.ExchangeSlices(ctx, a, b, 0, keyscheme.SlotMax)
-		if err != nil || sum.SlicesDropped != 32 || other.drops != 2 || knows.drops != 0 {
+		if err != nil || sum.Slices != 32 || sum.SlicesDiffer != 1 || sum.SlicesDropped != 1 || other.drops != 2 || knows.drops != 0 {
 			t.Errorf("%+v, %v, %d drops", sum, err, other.drops)
 		}
 		if da, db := dumpSlices(t, a), dumpSlices(t, b); da != db {

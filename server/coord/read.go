@@ -23,6 +23,8 @@ type Read struct {
 	// NotFoundFails says that a replica which has never heard of the set counts as one that fails. Else it counts as one that has
 	// seen nothing of it, and the set is not found when all R say so.
 	NotFoundFails bool
+	// Passing says that what a part holds is not used after the next one was asked for: then its memory is used again.
+	Passing bool
 }
 
 // Read streams the elements that R replicas have together, in order, in parts: each as soon as it is certain, and none twice. The
@@ -38,7 +40,7 @@ type Read struct {
 //
 // A part is one moment at each replica; the read as a whole is no one moment of the set. An operation on the whole set takes what is in
 // all contexts that were given. Of each replica there are four chunks in memory at most. The consumer sets the pace, may stop at any
-// part, and may keep what it was given. ErrBusy: too many reads are under way (Options.ReadsMax).
+// part, and may keep what it was given but with Passing. ErrBusy: too many reads are under way (Options.ReadsMax).
 func (c *Coordinator) Read(ctx context.Context, r Read) iter.Seq2[readcore.Result, error] {
 	return func(yield func(readcore.Result, error) bool) {
 		if err := c.beginRead(ctx); err != nil {
@@ -62,7 +64,7 @@ func (c *Coordinator) read(ctx context.Context, r Read, q Quorum, l placed[peer.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // the replicas are told to stop
 		g := &gathering{c: c, ctx: ctx, req: r, q: q, spare: slices.Clone(l.read), tried: map[peer.Replica]int{}, wake: c.run.NewSignal(),
-			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit})}
+			merge: readcore.New(readcore.Options{Streams: q.R, Reverse: r.Options.Reverse, Limit: r.Options.Limit, Passing: r.Passing})}
 		defer g.stop()
 		if r.Options.Limit == 0 && !r.Options.Reverse && q.R > 1 {
 			g.digests.least, g.digests.wait = c.opt.DigestAfter, c.opt.DigestAfter

@@ -1,6 +1,7 @@
 package coord_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ func (l *link) Read(ctx context.Context, set []byte, o bigset.ReadOptions) iter.
 
 // gather reads to the end. A context comes first.
 func gather(co *coord.Coordinator, r coord.Read) (elements []fold.Element, contexts int, err error) {
+	r.Passing = r.Options.BatchSize%2 == 1 // of both kinds there are many
 	for part, err := range co.Read(ctx, r) {
 		if err != nil {
 			return elements, contexts, err
@@ -45,7 +47,13 @@ func gather(co *coord.Coordinator, r coord.Read) (elements []fold.Element, conte
 		if contexts == 0 {
 			return elements, contexts, errors.New("a part without a context")
 		}
-		elements = append(elements, part.Elements...)
+		if !r.Passing {
+			elements = append(elements, part.Elements...)
+			continue
+		}
+		for _, e := range part.Elements {
+			elements = append(elements, fold.Element{Name: bytes.Clone(e.Name), Dots: slices.Clone(e.Dots)})
+		}
 	}
 	return elements, contexts, nil
 }

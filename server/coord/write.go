@@ -23,8 +23,9 @@ type Write struct {
 	// every other. A request that is sent again with it is done once. Without an id it is done again, as another event: an add
 	// brings back what was removed meanwhile.
 	Request []byte
-	// Retry says that the request may have been done before: all replicas are asked for it first, and N - W + 1 have to answer if none of those that do has it.
-	// Without it only the one looks that is going to do it.
+	// Retry says that the request may have been done before: all replicas are asked for it first, and all have to answer if none has it. While one is silent
+	// that may have it the outcome stays unknown, for a request that is done twice is two events, of which a remove may have seen one. Who would rather have it
+	// done twice gives it another id. Without Retry only the one looks that is going to do it.
 	Retry  bool
 	Quorum Quorum
 }
@@ -222,8 +223,12 @@ func (o *setOperation) mint(ctx context.Context, w Write) (bigset.Result, peer.R
 	return bigset.Result{}, nil, &QuorumError{Set: w.Set, Of: 1, Err: errors.Join(errs...)}
 }
 
+// errMaybeDone says why a retry is not done.
+var errMaybeDone = errors.New("coord: the request may have been done at a replica that does not answer, or has lost its disk: send it again when all answer, or with another id, which may do it twice")
+
 // knowing returns replicas that have a request already: one or more as soon as one says so, none when nobody does in a part of the
-// time that there is. It fails where so few have answered that the others may have acknowledged the request: it would be done a second time.
+// time that there is. It fails where one has not answered: that may have done the request, and it would be done a second time. It fails, too, where so many have
+// lost their disks that these may have been the ones that acknowledged it.
 func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Replica, error) {
 	ctx, cancel := Deadline(ctx, o.c.run, o.c.opt.Timeout/4)
 	defer cancel()
@@ -253,8 +258,13 @@ func (o *setOperation) knowing(ctx context.Context, request []byte) ([]peer.Repl
 	waited := settled.Wait(ctx)
 	mu.Lock()
 	defer mu.Unlock()
-	if most := max(o.q.W, o.q.DW); len(knowing) == 0 && !o.at.rulesOut(most, without) {
-		return nil, &QuorumError{Set: o.name, Answered: len(without), Of: len(o.at.write) - min(most, len(o.at.write)) + 1, Err: errors.Join(append(errs, waited)...)}
+	switch most := max(o.q.W, o.q.DW); {
+	case len(knowing) > 0:
+		return slices.Clone(knowing), nil
+	case len(errs) > 0 || answers < len(o.at.write):
+		return nil, &QuorumError{Set: o.name, Answered: answers - len(errs), Of: len(o.at.write), Err: errors.Join(append([]error{errMaybeDone, waited}, errs...)...)}
+	case !o.at.rulesOut(most, without):
+		return nil, &QuorumError{Set: o.name, Answered: len(without), Of: len(o.at.write) - min(most, len(o.at.write)) + 1, Err: errMaybeDone}
 	}
-	return slices.Clone(knowing), nil
+	return nil, nil
 }

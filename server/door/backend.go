@@ -112,13 +112,13 @@ type Read struct {
 	After            Token  // goes on where a page ended that ran in the same direction
 	Reverse          bool
 	Limit            int // elements; 0 is no limit
-	Batch            int // elements in a part, at most BatchMax; 0 is BatchMax
+	Batch            int // elements in a part at most, up to BatchMax; 0 leaves it to the node, which sends more at a time the longer a read goes on
 	R                int // replicas to ask; 0 is the default
 	Contexts         bool
 	Bare             bool // not even the context of the whole set is wanted, and need not come
 }
 
-// BatchMax is the largest number of elements in a part of a read.
+// BatchMax is the largest Read.Batch.
 const BatchMax = 1000
 
 // Check returns what is wrong with a read: bigset.ErrRequest or bigset.ErrLimit.

@@ -3,6 +3,7 @@ package transfer
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"bigset"
 	"bigset/server/peer"
@@ -30,6 +31,19 @@ func (c *Copy) readAhead(ctx context.Context, set, after []byte) {
 		e.span, e.member, e.err = from.Export(ctx, set, after, chunk)
 	}()
 }
+
+// readNext begins to read the first chunk of the set that comes next, if the receiver has never heard of it: else most of it may be here.
+func (c *Copy) readNext(ctx context.Context, set []byte) error {
+	_, _, err := c.m.to.State(ctx, set)
+	if errors.Is(err, bigset.ErrNotFound) {
+		c.readAhead(ctx, set, nil)
+		return nil
+	}
+	return err
+}
+
+// isAhead reports whether a chunk of a set is read ahead.
+func (c *Copy) isAhead(set []byte) bool { return c.ahead != nil && bytes.Equal(c.ahead.set, set) }
 
 // export returns a chunk, the one that was read ahead if it is that.
 func (c *Copy) export(ctx context.Context, set, after []byte) (*bigset.Span, peer.Member, error) {

@@ -164,7 +164,7 @@ func (c *Copy) step(ctx context.Context) (done bool, err error) {
 	c.report.Set = set
 	if whole {
 		err = c.finish(ctx, set)
-	} else if after != nil || c.ahead != nil {
+	} else if after != nil || c.isAhead(set) {
 		err = c.chunk(ctx, set, after)
 	} else if known, err2 := c.known(ctx, set); err2 != nil {
 		err = err2
@@ -244,8 +244,14 @@ func (c *Copy) chunk(ctx context.Context, set, after []byte) error {
 	if after != nil || !span.Done { // else keys and deaths are of one moment, and go together
 		span.Dead = nil
 	}
-	if c.m.opt.Ahead && !span.Done {
+	switch {
+	case !c.m.opt.Ahead:
+	case !span.Done:
 		c.readAhead(ctx, set, span.Bound)
+	case len(c.sets) > 1:
+		if err := c.readNext(ctx, c.sets[1]); err != nil {
+			return err
+		}
 	}
 	if err := c.take(ctx, span); err != nil {
 		return err

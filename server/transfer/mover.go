@@ -57,7 +57,7 @@ type Options struct {
 	// BytesPerSecond bounds what all copies of the mover take together, in bytes as they are sent; one chunk at once is taken all
 	// the same. 0 is no bound.
 	BytesPerSecond int64
-	// Ahead has the next chunk read by its sender while one is written here. It costs a chunk of memory and a goroutine.
+	// Ahead has the next chunk read by its sender while one is written here, also that of the next set. It costs a chunk of memory and a goroutine.
 	Ahead bool
 	// Epoch is that of the map since which the receiver joins the range. The note of a copy names it: what was copied under another one
 	// is no part of this copy, for the sender may have taken writes since that the receiver was not sent. 0 where no map routes.

@@ -340,6 +340,90 @@ func TestTwoSendersAtOnce(t *testing.T) {
 	}
 }
 
+// exporting and taking are the two sides of a copy, with what is called first.
+type (
+	exporting struct {
+		transfer.Sender
+		first func(set, after []byte)
+	}
+	taking struct {
+		transfer.Receiver
+		first func(set []byte)
+	}
+)
+
+func (e exporting) Export(ctx context.Context, set, after []byte, most int) (*bigset.Span, peer.Member, error) {
+	e.first(set, after)
+	return e.Sender.Export(ctx, set, after, most)
+}
+
+func (r taking) ApplyFacts(ctx context.Context, f bigset.Facts, d bigset.Durability) (bigset.FactsResult, peer.Member, error) {
+	r.first(f.Set)
+	return r.Receiver.ApplyFacts(ctx, f, d)
+}
+
+// TestNextSetIsReadAhead: while the last chunk of a set is written the first one of the next set is read, once, if the receiver has nothing of that set; a copy of what is
+// here reads no chunks.
+func TestNextSetIsReadAhead(t *testing.T) {
+	a, b := newNode(t, "a"), newNode(t, "b")
+	const sets = 20
+	for i := range sets {
+		_, err := a.store.Add(bg, fmt.Appendf(nil, "set %d", i), [][]byte{[]byte("x"), []byte("y")}, bigset.WriteOptions{})
+		must(t, err, "add")
+	}
+	var mu sync.Mutex
+	exported, beside := map[string]int{}, 0
+	asked := make(chan string, 2*sets)
+	from := exporting{a.local, func(set, after []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		exported[string(set)]++
+		asked <- string(set)
+	}}
+	begun := map[string]bool{}
+	to := taking{b.local, func(set []byte) {
+		if begun[string(set)] {
+			return
+		}
+		begun[string(set)] = true
+		if len(begun) == sets { // no other comes
+			return
+		}
+		for { // until another set was asked for
+			select {
+			case name := <-asked:
+				if begun[name] {
+					continue
+				}
+				beside++
+			case <-time.After(10 * time.Second):
+				t.Errorf("while %s is written no other set is read", set)
+			}
+			return
+		}
+	}}
+	m, err := transfer.New(to, transfer.Options{Ahead: true})
+	must(t, err, "mover")
+	for range 2 {
+		_, err = m.Copy(bg, from, whole)
+		must(t, err, "copy")
+		if len(exported) != sets || beside != sets-1 {
+			t.Errorf("%d sets were read, %d beside others", len(exported), beside)
+		}
+		for name, n := range exported {
+			if n != 1 {
+				t.Errorf("%s was read %d times", name, n)
+			}
+		}
+	}
+	for i := range sets {
+		n, err := b.store.Count(bg, fmt.Appendf(nil, "set %d", i), engine.CountOptions{})
+		if must(t, err, "count"); n.Elements != 2 {
+			t.Errorf("set %d has %d elements", i, n.Elements)
+		}
+	}
+}
+
 // TestRate counts the time that a copy waits.
 func TestRate(t *testing.T) {
 	a, b := newNode(t, "a"), newNode(t, "b")

@@ -74,8 +74,9 @@ var _ Caller = (*Client)(nil)
 type waiter struct {
 	id      uint64
 	request *message
-	replies chan reply // has room for all that may come
-	coming  *assembly  // of the reader alone
+	replies chan reply  // has room for all that may come
+	coming  *assembly   // of the reader alone
+	spare   chan []byte // memory of parts that nobody looks at any more, for those to come; nil for a call that is no stream
 }
 
 type reply struct {
@@ -239,6 +240,10 @@ func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[[]byte, error]
 				c.forget(w)
 				return
 			}
+			select {
+			case w.spare <- r.body:
+			default:
+			}
 			var one [1]byte
 			binary.PutUvarint(one[:], 1)
 			c.out.push(&message{kind: kindCredit, priority: PriorityQuorum, id: w.id, body: one[:]}, true)
@@ -270,6 +275,9 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int) (*waiter, er
 	m := &message{kind: kindRequest, priority: call.Priority, body: call.Body, prefixed: envelopeBytes}
 	e.append(m.prefix[:0])
 	w := &waiter{request: m, replies: make(chan reply, credit+2)}
+	if credit > 0 {
+		w.spare = make(chan []byte, credit+1)
+	}
 	c.mu.Lock()
 	switch {
 	case c.err != nil:
@@ -411,6 +419,11 @@ func (c *Client) body(s *segments, h head) error {
 			return fmt.Errorf("%w: a body of %d bytes, at most %d", ErrFrame, length, BodyBytesMax)
 		}
 		w.coming = &assembly{kind: h.kind, left: int(length)}
+		select {
+		case b := <-w.spare:
+			w.coming.body = b[:0]
+		default:
+		}
 		n -= lengthBytes
 	}
 	a := w.coming

@@ -191,6 +191,45 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestStreamMemory: a stream takes the memory of few parts, however many it has, and a part stays as it is until the next one was asked for.
+func TestStreamMemory(t *testing.T) {
+	t.Parallel()
+	const parts, size = 300, 100_000
+	v := serve(t, ServerOptions{Handler: func(_ context.Context, r *Request, send func([]byte) error) ([]byte, error) {
+		part := make([]byte, size)
+		for i := range parts {
+			for k := range part {
+				part[k] = byte(i)
+			}
+			if err := send(part); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}})
+	c := v.dial(t, ClientOptions{Credit: 3})
+	memory := map[*byte]bool{}
+	n := 0
+	for part, err := range c.Stream(inTime(t), Call{Verb: verbCount}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == parts {
+			break
+		}
+		if memory[&part[0]] = true; n%50 == 0 {
+			time.Sleep(2 * time.Millisecond) // more parts come meanwhile
+		}
+		if len(part) != size || bytes.Count(part, []byte{byte(n)}) != size {
+			t.Fatalf("part %d has %d bytes, of %d", n, len(part), part[0])
+		}
+		n++
+	}
+	if n != parts || len(memory) > parts/4 {
+		t.Errorf("%d parts in %d places", n, len(memory))
+	}
+}
+
 // A slow consumer holds up its stream and nothing else.
 func TestStreamIsPaced(t *testing.T) {
 	t.Parallel()
