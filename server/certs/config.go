@@ -112,6 +112,7 @@ func (f *Folder) drawKeys(at time.Time) {
 	_, _ = rand.Read(k[:]) // never fails
 	f.keysAt, f.keys = at, append([][32]byte{k}, f.keys[:min(1, len(f.keys))]...)
 	f.now.Load().server.SetSessionTicketKeys(f.keys)
+	f.now.Load().anyone.SetSessionTicketKeys(f.keys)
 }
 
 // sessionsMax is how many servers a dialing side remembers sessions of.

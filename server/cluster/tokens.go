@@ -115,24 +115,30 @@ func (m *Member) tokensText() string {
 	return strconv.FormatUint(m.conf.Tokens.Sum(), 16)
 }
 
-// learnTokens exchanges lists with the members whose list is another one. Members of an older program have none.
+// learnTokens exchanges lists with the members whose list is another one. Members of an older program have none. Once it has done so with all others at a time, this member is one
+// that has met them.
 func (m *Member) learnTokens(ctx context.Context, states map[string]State) error {
 	v := m.membership.View()
 	if m.conf.Tokens == nil || !v.Serves {
 		return nil
 	}
 	var errs []error
+	met := len(states) == len(m.links)
 	for _, id := range slices.Sorted(maps.Keys(states)) {
 		s := states[id]
-		if s.Committed == nil || !s.Committed.of(v.Record) || s.Tokens == "" || s.Tokens == m.tokensText() {
-			continue
+		switch {
+		case s.Committed == nil || !s.Committed.of(v.Record):
+			met = false // it has not heard yet, or is no member any more
+		case s.Tokens != "" && s.Tokens != m.tokensText():
+			errs = append(errs, m.swapTokens(ctx, id))
 		}
-		errs = append(errs, m.swapTokens(ctx, id))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	m.tokensMet.Store(true)
+	if met {
+		m.tokensMet.Store(true)
+	}
 	return nil
 }
 
