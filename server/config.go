@@ -45,6 +45,9 @@ type Config struct {
 	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
 	Durability bigset.FilterDurability
 
+	// SetDurability says when a change of a set is answered that says nothing of it itself.
+	SetDurability SetDurability
+
 	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
 
 	// What clients may make; 0 is no limit. What exists is served, whatever it takes.
@@ -64,7 +67,8 @@ type Config struct {
 	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
 
 	Resp            string // address for clients of redis; empty is none
-	InsecureClients bool   // whether Resp may be reached from elsewhere, though there is neither TLS nor a password
+	ClientTLS       string // folder of certificates of a node, by which Resp speaks TLS; empty: it does not
+	InsecureClients bool   // whether Resp may be reached from elsewhere without TLS, or without a token while there are none
 	Version         string // of the program, for those clients
 
 	// Peers is the port for nodes and clients, and the cluster.
@@ -73,6 +77,16 @@ type Config struct {
 	// Store is what the store is opened with beside all this; nil is the defaults.
 	Store *engine.Options
 }
+
+// SetDurability says when a change of a set is answered.
+type SetDurability byte
+
+// Durabilities of sets.
+const (
+	SetsAlways      SetDurability = iota // when it is on disk; in a cluster, on as many as the cluster's DW says
+	SetsEverySecond                      // at once; a second later it is on disk
+	SetsNo                               // at once; it is on disk when the system or the store finds time
+)
 
 // The formats of a log.
 const (
@@ -255,16 +269,7 @@ func (c *Config) Validate() error {
 	if c.InMemory && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
 	}
-	return errors.Join(c.Peers.check(), c.checkResp(), c.checkBackupDir())
-}
-
-// checkResp returns an ErrConfig where anybody could change sets, and nobody has said that this is meant.
-func (c *Config) checkResp() error {
-	if c.Resp == "" || c.InsecureClients || isLoopback(c.Resp) {
-		return nil
-	}
-	return fmt.Errorf("%w: --resp %s can be reached from elsewhere, without TLS and without a password: give 127.0.0.1, or --insecure-clients in a network where all may read and change everything",
-		ErrConfig, c.Resp)
+	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkBackupDir())
 }
 
 // filterLimits returns engine.Options.FilterLimits.
