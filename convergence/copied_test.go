@@ -1,6 +1,7 @@
 package convergence_test
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -9,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestCopied copies the package into an empty module, where it must build: it imports nothing of this one.
+// TestCopied copies the package into an empty module, with its paths changed as docs/convergence.md says. It must build there:
+// it imports nothing of this module.
 func TestCopied(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -28,12 +30,12 @@ func TestCopied(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(to, text, 0o666)
+		return os.WriteFile(to, bytes.ReplaceAll(text, []byte(`"bigset/convergence`), []byte(`"example.com/mine/convergence`)), 0o666)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module bigset\n\ngo 1.26\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/mine\n\ngo 1.26\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("go", "build", "./...")

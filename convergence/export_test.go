@@ -1,5 +1,7 @@
 package convergence
 
+import "context"
+
 // Shrink makes a failing script shorter, as Run does.
 func Shrink(sys System, s *Script) (*Script, *Violation) {
 	o, _ := Options{}.withDefaults()
@@ -7,5 +9,9 @@ func Shrink(sys System, s *Script) (*Script, *Violation) {
 	if v == nil {
 		return s, nil
 	}
-	return shrink(sys, s, v, &o, 1)
+	s, v, _ = shrink(context.Background(), sys, s, v, &o, 1)
+	return s, v
 }
+
+// RunReplay replays a file, as Run does.
+func RunReplay(t T, sys System, o Options, file string) { runReplay(t, sys, o, file) }
