@@ -10,8 +10,8 @@ type sight struct {
 	rates [4]float64 // how often 1,000 schedules of each of Kinds meet it
 }
 
-// floor is how often at least something is met that is expected so often: a quarter of that less three times its root, for seeds differ and a fault may come
-// in a few schedules, many at once; but once, if it is expected a dozen times.
+// floor is the least count of what is expected so often: a quarter of that, less three times its root. Seeds differ, and a fault may come in a few
+// schedules, many at once. What is expected a dozen times is met once at least.
 func floor(expected float64) int {
 	least := 0
 	if expected >= 12 {
@@ -77,6 +77,7 @@ var sights = []sight{
 	{"exchanged-by-copies", mechanism, []string{"everything exchanged by copies"}, [4]float64{200, 170, 0, 0}},
 	{"exchanged-by-messages", mechanism, []string{"everything exchanged by messages"}, [4]float64{410, 430, 0, 0}},
 	{"exchanged-by-repair", mechanism, []string{"everything exchanged by repair"}, [4]float64{390, 400, 0, 0}},
+	{"failed-operation-done", mechanism, []string{"failed operation was done"}, [4]float64{}}, // only by stores that do what they answer by an error
 	{"filters-not-learned", mechanism, []string{"cluster: which filters there are could not be learned, it is tried again"}, [4]float64{0, 0, 0, 90}},
 	{"flush", mechanism, nil, [4]float64{0, 1300, 350, 730}},
 	{"flush-filter", mechanism, nil, [4]float64{0, 0, 0, 130}},
@@ -89,6 +90,7 @@ var sights = []sight{
 	{"hint-expired", mechanism, nil, [4]float64{0, 0, 50, 0}},
 	{"hint-of-dropped-filter", mechanism, []string{"marks of a dropped filter refused", "cluster: refused"}, [4]float64{0, 0, 0, 50}},
 	{"hint-replayed", mechanism, nil, [4]float64{0, 0, 3200, 0}},
+	{"joined", mechanism, []string{"replica joined in the middle"}, [4]float64{}},
 	{"lookup", mechanism, nil, [4]float64{0, 0, 4300, 2200}},
 	{"mark", mechanism, nil, [4]float64{0, 0, 0, 4500}},
 	{"message-to-author", mechanism, []string{"message delivered to its own author"}, [4]float64{3900, 4200, 0, 0}},
