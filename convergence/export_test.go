@@ -1,6 +1,13 @@
 package convergence
 
-import "context"
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Kinds returns the kinds of steps.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // Shrink makes a failing script shorter, as Run does.
 func Shrink(sys System, s *Script) (*Script, *Violation) {
