@@ -1,6 +1,8 @@
 package convergence_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,11 +17,16 @@ import (
 // shared is an ORSet for two clients at once. A hasty one gives the lock up between reading its counter and writing it.
 type shared struct {
 	*ORSet
-	mu    sync.Mutex
-	hasty bool
+	mu      sync.Mutex
+	hasty   bool
+	springs string
 }
 
 func (s *shared) Do(op convergence.Op) (convergence.Effect, error) {
+	s.env.Sometimes("an operation begins")
+	if s.springs != "" && op.Elem == s.springs {
+		springs()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hasty && op.Kind == "add" {
@@ -45,8 +52,90 @@ func TestTwoClients(t *testing.T) {
 		if (r.Failure != nil) != hasty || r.Sometimes["two clients at once"] == 0 {
 			t.Fatalf("hasty %v: %d times two at once, %v", hasty, r.Sometimes["two clients at once"], r.Failure)
 		}
-		if f := r.Failure; f != nil && (f.Violation.Kind != convergence.TagReused || !strings.Contains(f.String(), " both ") || f.Runs < 10) {
+		if f := r.Failure; f != nil && (f.Violation.Kind != convergence.TagReused || !strings.Contains(f.String(), " both ") || f.Runs < 10 || !strings.Contains(f.Rests, "Effect.Tag")) {
 			t.Errorf("got %v", f)
+		}
+	}
+}
+
+// TestTwoClientsPanic: a panic of one of two clients has its stack.
+func TestTwoClientsPanic(t *testing.T) {
+	sys := convergence.System{Name: "both", Parallel: true, Open: func(env convergence.Env) (convergence.Replica, error) {
+		s, err := OpenORSet(env)
+		return &shared{ORSet: s.(*ORSet), springs: "b"}, err
+	}}
+	v, script := replay(t, sys, "1 both A add a; add b\n")
+	if v == nil || v.Kind != convergence.Panicked || v.Text != "two clients at once: sprung" || !strings.HasPrefix(v.Stack, "bigset/convergence_test.springs") || strings.Contains(v.Stack, "guard") {
+		t.Errorf("got %v\n%s", v, script)
+	}
+}
+
+// puller is an ORSet whose operations only announce what they did. Who lacks it asks for it, and who has it answers: by messages of its own.
+type puller struct {
+	*ORSet
+	parcels map[string][]byte // by tag
+	out     [][]byte
+	silent  bool
+}
+
+type pullMessage struct {
+	What, Tag string
+	Body      []byte
+}
+
+func (s *puller) Do(op convergence.Op) (convergence.Effect, error) {
+	e, err := s.ORSet.Do(op)
+	tag := e.Tag
+	if tag == "" {
+		tag = fmt.Sprintf("%d-%d-%d", s.env.ID, s.env.Start, len(s.parcels))
+	}
+	s.parcels[tag] = e.Out[0]
+	s.say("have", tag, nil)
+	e.Out = nil
+	return e, err
+}
+
+func (s *puller) say(what, tag string, body []byte) {
+	msg, _ := json.Marshal(pullMessage{what, tag, body})
+	s.out = append(s.out, msg)
+}
+
+func (s *puller) Receive(msg []byte) (bool, error) {
+	var m pullMessage
+	if err := json.Unmarshal(msg, &m); err != nil {
+		return false, err
+	}
+	have, ok := s.parcels[m.Tag]
+	switch {
+	case m.What == "have" && !ok:
+		s.say("want", m.Tag, nil)
+	case m.What == "want" && ok && !s.silent:
+		s.say("parcel", m.Tag, have)
+	case m.What == "parcel" && !ok:
+		s.parcels[m.Tag] = m.Body
+		return s.ORSet.Receive(m.Body)
+	}
+	return false, nil
+}
+
+func (s *puller) Sent() [][]byte {
+	out := s.out
+	s.out = nil
+	return out
+}
+
+// TestSends: what replicas send by themselves is delivered, and what they send then.
+func TestSends(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		r := explore(t, convergence.System{Name: "puller", Open: func(env convergence.Env) (convergence.Replica, error) {
+			s, err := OpenORSet(env)
+			return &puller{ORSet: s.(*ORSet), parcels: map[string][]byte{}, silent: silent}, err
+		}}, convergence.Options{Schedules: tier.Pick(200, 200, 5000)})
+		if (r.Failure != nil) != silent {
+			t.Errorf("silent %v: %v", silent, r.Failure)
+		}
+		if r.Failure == nil && (r.Deliveries == 0 || len(r.Never()) > 0) {
+			t.Errorf("%d deliveries, never %v", r.Deliveries, r.Never())
 		}
 	}
 }
@@ -118,7 +207,7 @@ func TestQuiet(t *testing.T) {
 // TestShare: the replicas of a schedule share a value, and no two schedules do.
 func TestShare(t *testing.T) {
 	made := 0
-	sys := convergence.System{Name: "sharing", Share: func() any { made++; return &[8]bool{} }, Open: func(env convergence.Env) (convergence.Replica, error) {
+	sys := convergence.System{Name: "sharing", Alone: true, Share: func() any { made++; return &[8]bool{} }, Open: func(env convergence.Env) (convergence.Replica, error) {
 		there := env.Shared.(*[8]bool)
 		if there[env.ID] {
 			t.Errorf("replica %d was opened in this schedule before", env.ID)
@@ -180,7 +269,7 @@ func FuzzORSet(f *testing.F) {
 	f.Add([]byte("some schedule"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		convergence.Fuzz(t, convergence.System{Name: "or-set", Open: OpenORSet}, data)
+		convergence.Fuzz(t, convergence.System{Name: "or-set", Open: OpenORSet}, convergence.Options{}, data)
 	})
 }
 
@@ -199,6 +288,6 @@ func TestFuzzFinds(t *testing.T) {
 	}()
 	t.Setenv("CONVERGENCE_DIR", t.TempDir())
 	for i := range byte(50) {
-		convergence.Fuzz(&fakeT{ctx: t.Context()}, sys, []byte{i, 2, 3, 4})
+		convergence.Fuzz(&fakeT{ctx: t.Context()}, sys, convergence.Options{}, []byte{i, 2, 3, 4, 5, 6, 7, 8, i, 10, 11, 12})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // check says what is wrong with a declaration, before anything is run.
@@ -15,11 +16,16 @@ func (s *System) check() error {
 		return fmt.Errorf("convergence: system name %q goes into scripts: it must be one word, without #", s.Name)
 	case s.Open == nil:
 		return fmt.Errorf("convergence: system %q has no Open", s.Name)
+	case s.Pace < 0 || s.Pace > paceMost:
+		return fmt.Errorf("convergence: system %q has a pace of %v; it is at most %v", s.Name, s.Pace, paceMost)
 	case s.CausalNet && (s.Buffers || s.BestEffort):
 		return fmt.Errorf("convergence: system %q declares CausalNet, which delivers everything in order, beside Buffers or BestEffort", s.Name)
 	}
 	return nil
 }
+
+// paceMost keeps clocks within 64 bits: they begin at a million steps.
+const paceMost = time.Hour
 
 // fits says what is declared that the replicas can't do.
 func (s *System) fits(can abilities) error {
@@ -33,20 +39,27 @@ func (s *System) fits(can abilities) error {
 // otherSchedules is how many schedules another declaration must pass beside the script before it is named.
 const otherSchedules = 30
 
-// declared says what a verdict rests on, and which other declarations would accept it.
-func declared(sys System, can abilities, s *Script, v *Violation, o *Options) (rests string, others []string) {
-	switch v.Kind {
-	case Lost, Resurrected, Phantom, Diverged, Repeated:
-	default:
-		return "", nil
+// ownRules are what the other verdicts rest on.
+var ownRules = map[string]string{
+	Torn:      "a batch is done wholly or not at all (Batcher), and so is an operation that was answered by an error other than ErrRefused and ErrNotReady",
+	TagReused: "Effect.Tag and Effect.Tags, which name an operation for ever; a remove needs no tag",
+	Disorder:  "a View has its items in ascending order of Elem, none twice, and the Values of each in ascending order",
+	Failed:    "a replica whose disk works opens, answers reads, takes messages and closes without an error",
+	Changed:   "messages, questions and contexts belong to the kit, once they are given or returned",
+}
+
+// restsOn says what a verdict rests on.
+func (s *System) restsOn(v *Violation) (rests string) {
+	if !v.bySpec() {
+		return ownRules[v.Kind]
 	}
-	rests = fmt.Sprintf("Spec %s", specName(sys.spec()))
+	rests = fmt.Sprintf("Spec %s", specName(s.spec()))
 	switch {
-	case sys.BestEffort:
+	case s.BestEffort:
 		rests += "; BestEffort: anti-entropy brings everything, messages need not"
-	case sys.Buffers:
+	case s.Buffers:
 		rests += "; Buffers: a message has effect when all have come that its author knew of"
-	case sys.CausalNet:
+	case s.CausalNet:
 		rests += "; CausalNet: messages come once and in causal order"
 	default:
 		rests += "; and that a delivered message has effect at once, whatever has not come yet"
@@ -54,14 +67,31 @@ func declared(sys System, can abilities, s *Script, v *Violation, o *Options) (r
 	if v.Kind == Repeated {
 		rests += "; Retries"
 	}
-	for _, other := range sys.others(can, v) {
+	return rests
+}
+
+// bySpec reports whether the declarations of the specification and of the messages decide.
+func (v *Violation) bySpec() bool {
+	switch v.Kind {
+	case Lost, Resurrected, Phantom, Diverged, Repeated:
+		return true
+	}
+	return false
+}
+
+// accepting returns declarations that would accept a script.
+func (s *System) accepting(can abilities, script *Script, v *Violation, o *Options) (names []string) {
+	if !v.bySpec() {
+		return nil
+	}
+	for _, other := range s.others(can, v) {
 		kind, _, _ := strings.Cut(other.name, "{")
-		known := slices.ContainsFunc(others, func(name string) bool { return strings.HasPrefix(name, kind) })
-		if len(others) < 3 && !known && accepts(other.sys, can, s, o) {
-			others = append(others, other.name)
+		known := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, kind) })
+		if len(names) < 3 && !known && accepts(other.sys, can, script, o) {
+			names = append(names, other.name)
 		}
 	}
-	return rests, others
+	return names
 }
 
 type declaration struct {

@@ -17,6 +17,7 @@ func (w *world) send(m *message) {
 
 // tell sends the messages of an operation. Together they tell of it.
 func (w *world) tell(n *node, group, deps bitset, out [][]byte) {
+	w.stats.sent += len(out)
 	if len(out) > 0 {
 		w.h.sent.union(&group)
 	} else if !w.canRepair {
@@ -70,34 +71,50 @@ func (w *world) preceded(m *message, n *node, count *bitset) bool {
 
 // deliver gives a message to a replica, and notes what that surely has then.
 func (w *world) deliver(m *message, n *node) error {
+	w.call()
 	n.touched = true
 	m.seen[n.id]++
 	n.newest = max(n.newest, m.step)
-	if v := m.intact("after it had sent it", w.nodes[m.from]); v != nil && w.found == nil {
-		w.found = v
-	}
+	w.find(m.intact("after it had sent it", w.nodes[m.from]))
 	durable, err := n.rep.Receive(m.data)
 	w.settleDown()
-	if v := m.intact("that it was given", n); v != nil && w.found == nil {
-		w.found = v
-	}
+	w.find(m.intact("that it was given", n))
 	n.maybe.union(&m.maybe)
 	n.mixed = n.mixed || m.repair
 	w.lww.tick(w.h, n)
+	w.collect(n)
 	if err != nil {
 		return err
 	}
 	w.stats.Deliveries++
+	n.mixed = n.mixed || len(m.all) > 1 // of its messages one may come without the other
 	if m.repair || w.sys.BestEffort {
 		return nil
 	}
-	n.mixed = n.mixed || len(m.all) > 1 // of its messages one may come without the other
 	m.life[n.id], m.kept[n.id] = n.start, durable
 	if !slices.ContainsFunc(m.all, func(o *message) bool { return o.life[n.id] != n.start }) {
 		n.waiting = append(n.waiting, m)
 		w.drain(n)
 	}
 	return nil
+}
+
+// collect takes what a replica has sent by itself.
+func (w *world) collect(n *node) {
+	if n.sender == nil || n.closed {
+		return
+	}
+	for _, data := range n.sender.Sent() {
+		w.stats.own++
+		w.send(&message{to: -1, from: n.id, data: data, maybe: n.maybe.clone()})
+	}
+}
+
+// find notes what was found wrong in the middle of a step.
+func (w *world) find(v *Violation) {
+	if w.found == nil {
+		w.found = v
+	}
 }
 
 // drain notes what the messages tell that a replica has no reason to hold back: with System.Buffers those whose author knew of

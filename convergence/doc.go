@@ -20,13 +20,14 @@
 // # What a schedule does
 //
 // Two to eight replicas do concurrent operations, with contexts of any age, on elements that are plain, prefixes of each other, empty,
-// not UTF-8 or longer than 2^16 bytes; some schedules begin with a thousand of them (Options.Elements restricts them; an operation that
-// can't be done returns ErrRefused). Messages are lost, doubled, delayed and reordered, the net is partitioned and healed, replicas
-// leave for good, others join in the middle, and in some schedules nobody reads for a while. What else happens depends on what your replicas can do; they say so by implementing more
-// interfaces:
+// not UTF-8 or longer than 2^16 bytes. Some schedules begin with an operation on each of a thousand. Options.Elements restricts elements; an
+// operation that can't be done returns ErrRefused. Messages are lost, doubled, delayed and reordered. The net is partitioned and healed.
+// Replicas leave for good, others join in the middle. In some schedules nobody reads for a while. What else happens depends on what your
+// replicas can do; they say so by implementing more interfaces:
 //
 //	Batcher        several operations at once
 //	Durable        Sync, crashes with and without loss of unsynced writes, clean restarts
+//	Sender         messages that replicas send by themselves
 //	Resender       with Durable: crashes before a message leaves; anti-entropy allows the same
 //	Backuper       a restored backup
 //	DiskFaulter    I/O errors, a full disk
@@ -65,10 +66,10 @@
 // # Failures
 //
 // A failing schedule is run again to see whether it fails each time, then shrunk: by halves of its steps, single steps,
-// replicas, elements, operations of batches, contexts, references, numbers, as long as the same kind of violation stays. A panic shows
-// its stack, a step that does not end the stacks of its goroutines (Options.StepLimit). When the process itself ends, the next Run
-// of the system writes the script of the schedule that was running. The script that is left
-// is written to a file, with the violation and its stack as comments, and prints as a step a line, with what each did:
+// replicas, elements, operations of batches, contexts, references, numbers, as long as the same kind of violation stays. One that fails by
+// chance is tried again as often as its chance demands. A panic shows its stack, a call that does not end (Options.StepLimit) the stacks
+// of its goroutines. When the process itself ends, the next Run of the system writes the script of the schedule that was running, and names it
+// on standard error. The script that is left is written to a file, with the violation and its stack as comments, and prints as a step a line, with what each did:
 //
 //	9 do A add a                       # a is 0-1; A shows {a[0-1]}; B shows {}
 //	15 deliver 9.0 B                   # B shows {a[0-1]}
@@ -77,8 +78,8 @@
 //
 // Messages and contexts are named by the step that made them: 9.0 is the first message of step 9. Run writes the script to a
 // file; CONVERGENCE_REPLAY=FILE go test -run TestConverges replays it, and so does Replay. CONVERGENCE_SEED,
-// CONVERGENCE_SCHEDULES, CONVERGENCE_SECONDS and CONVERGENCE_WORKERS go before the options, for a longer run of the same test. Fuzz makes
-// a schedule of the bytes of go test -fuzz.
+// CONVERGENCE_SCHEDULES, CONVERGENCE_SECONDS and CONVERGENCE_WORKERS go before the options, for a longer run of the same test;
+// CONVERGENCE_DIR is where scripts are written. Fuzz makes a schedule of the bytes of go test -fuzz.
 //
 // # Files and goroutines
 //
@@ -87,8 +88,8 @@
 //
 // # Determinism
 //
-// One goroutine drives everything, and a schedule is a function of its seed and number, also where several run at once
-// (Options.Workers): what was met counts in blocks of 25, up to the block before the last one. Generate makes any of them again; for
+// One goroutine drives a schedule, and a schedule is a function of its seed and number. Several schedules run at once, one on each core
+// (Options.Workers); replicas of a kind that shares variables between schedules say so (System.Alone). What was met counts in blocks of 25, up to the block before the last one. Generate makes any of them again; for
 // replicas that do not replay exactly it may make another one, and the script is what to keep. A replica that takes time from Env.Now, randomness
 // from Env.Rand and does background work in Maintain replays exactly. One with goroutines of its own may fail only sometimes:
 // the failure says in how many of Options.Replays runs it did, and shrinking tries each candidate as often.
@@ -97,6 +98,6 @@
 //
 // TestBroken breaks a reference replica in 61 ways that real systems have been broken in, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 2,000
-// schedules, from outside. TestFindsAll does so with 38 sets that are broken as those of public libraries were, within 1,000.
-// TestAccusesNone runs 38 correct ones, each with what it declares.
+// schedules, from outside. TestFindsAll does so with 46 sets, counters, registers and maps that are broken as those of public libraries were, within 1,000.
+// TestAccusesNone runs 40 correct ones, each with what it declares.
 package convergence

@@ -2,28 +2,80 @@ package convergence
 
 import "slices"
 
-// An operation that was answered by an error may have been done or not. But it was done wholly or not at all, and a replica that shows it
-// when its disk works again has it from then on, as if it had been answered by a success: what goes away then without a crash, or after a
-// sync, was lost.
+// An operation that was answered by an error may have been done or not, and a batch that was not synced may have survived a crash or not. But
+// each was done, or has survived, wholly or not at all. A replica that shows it when its disk works has it from then on, as if it had been
+// answered by a success: what goes away then without a crash, or after a sync, was lost.
 
-// doubts remembers a failed operation, until its replica ends.
-func (n *node) doubts(group bitset) { n.doubt = append(n.doubt, group) }
+// doubt is a group of operations of which a replica has all or none.
+type doubt struct {
+	group  bitset
+	failed bool // they were answered by an error; otherwise they are a batch that was not synced before a crash
+}
 
-// decide looks whether a reading, which is as it must be, can't be without one of the replica's failed operations. It reports whether
-// it found one.
-func (w *world) decide(n *node, r *Reading) (found bool) {
-	n.doubt = slices.DeleteFunc(n.doubt, func(group bitset) bool {
+// doubtBatches remembers the batches of a replica that a crash may have lost. Where the system names its adds, torn sees it without that. A
+// replica that has heard of something by repairs or copies may have a part of a batch from there.
+func (w *world) doubtBatches(n *node) {
+	if w.tagged || n.mixed || !w.h.batched {
+		return
+	}
+	for i := 0; i < len(w.h.events); {
+		first := i
+		var group bitset
+		lost := false
+		for ; i < len(w.h.events) && w.h.events[i].batch == w.h.events[first].batch && (i == first || w.h.events[i].batch != 0); i++ {
+			group.add(i)
+			lost = lost || !n.durable.has(i)
+		}
+		if e := &w.h.events[first]; lost && e.batch != 0 && e.Replica == n.id && !e.Failed {
+			n.doubts = append(n.doubts, doubt{group: group})
+		}
+	}
+}
+
+// decide looks whether a reading, which is as it must be, can't be without one of the groups that a replica may have. It returns one of
+// those that it found.
+func (w *world) decide(n *node, r *Reading) (found *doubt) {
+	n.doubts = slices.DeleteFunc(n.doubts, func(d doubt) bool {
+		if d.group.within(&n.sure) { // it has heard of them from others
+			return true
+		}
+		if !d.failed && n.mixed {
+			return true
+		}
 		without := *r
 		without.may = r.may.clone()
-		group.each(func(i int) bool { without.may.remove(i); return true })
+		d.group.each(func(i int) bool { without.may.remove(i); return true })
 		if w.spec.Judge(&without) == nil {
 			return false
 		}
-		n.sure.union(&group)
-		found = true
+		n.sure.union(&d.group)
+		found = &d
 		return true
 	})
 	return found
+}
+
+// resolve decides what a replica has of what it may have, and judges the reading again.
+func (w *world) resolve(n *node, r *Reading) *Violation {
+	d := w.decide(n, r)
+	if d == nil {
+		return nil
+	}
+	if d.failed {
+		w.stats.Sometimes["failed operation was done"]++
+	}
+	if r.must = n.sure; w.spec.Judge(r) != nil {
+		return d.torn(r.View)
+	}
+	return nil
+}
+
+// torn says of which group a replica shows a part only.
+func (d *doubt) torn(view View) *Violation {
+	if d.failed {
+		return bad(Torn, "it shows a part of operations that were answered by an error: %s", view)
+	}
+	return bad(Torn, "it shows a part of a batch that a crash could lose only as a whole: %s", view)
 }
 
 // dropFailed takes the failed operations out of what all replicas must have: nobody was told of them.

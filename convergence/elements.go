@@ -20,6 +20,9 @@ const (
 	longEvery = 500
 )
 
+// elemsMost is how many elements a schedule has, unless it begins with many.
+const elemsMost = 5
+
 // long returns elements that are longer than a byte or 16 bits can say, and differ in their last byte.
 func long(n int) []string {
 	s := strings.Repeat("x", n-1)
@@ -41,7 +44,7 @@ func pickElems(r *rand.Rand, own []string, nth int) []string {
 			pool = long(66_000)
 		}
 	}
-	most := min(len(pool), 5)
+	most := min(len(pool), elemsMost)
 	list := slices.Clone(pool)
 	if len(pool) > most {
 		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })

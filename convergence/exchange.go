@@ -21,7 +21,7 @@ func (w *world) exchange(mode string) (*Violation, error) {
 		return nil, fmt.Errorf("%w: too many bytes", errSkip)
 	}
 	if len(w.living()) == 0 {
-		return nil, fmt.Errorf("%w: nobody is there", errSkip)
+		return nil, fmt.Errorf("%w: all replicas have left", errSkip)
 	}
 	w.side = 0
 	w.countLost()
@@ -62,7 +62,7 @@ func (w *world) exchange(mode string) (*Violation, error) {
 }
 
 // forget loses messages for good, in some schedules: those of operations that their author lost in a crash, or took with it, before
-// anybody was given them. It is for systems whose anti-entropy brings what messages do not.
+// anybody was given them. Only systems with anti-entropy can promise something then, and only their messages are lost.
 func (w *world) forget() {
 	if !w.canRepair || w.s.Seed%2 == 0 {
 		return
@@ -156,8 +156,30 @@ func (w *world) exchangeBy(mode string) error {
 }
 
 // deliverAll gives every message of an operation to every replica, newest or oldest first, or in the order of System.CausalNet.
+// Replicas may send more by themselves then: so again, as often as anti-entropy goes round.
 func (w *world) deliverAll() error {
-	var all []*message
+	backwards := w.rand.IntN(2) == 0
+	given := 0
+	for range len(w.nodes) + 2 {
+		all := w.broadcasts()[given:]
+		if len(all) == 0 {
+			break
+		}
+		given += len(all)
+		for _, n := range w.living() {
+			if backwards && !w.sys.CausalNet {
+				slices.Reverse(all)
+			}
+			if err := w.deliverList(all, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// broadcasts returns all messages that are for every replica, in the order in which they were sent.
+func (w *world) broadcasts() (all []*message) {
 	for i := range w.made {
 		for _, m := range w.made[i].msgs {
 			if !m.repair && m.to < 0 {
@@ -165,16 +187,7 @@ func (w *world) deliverAll() error {
 			}
 		}
 	}
-	backwards := w.rand.IntN(2) == 0
-	for _, n := range w.living() {
-		if backwards && !w.sys.CausalNet {
-			slices.Reverse(all)
-		}
-		if err := w.deliverList(all, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all
 }
 
 func (w *world) deliverList(all []*message, n *node) error {
@@ -214,11 +227,15 @@ func (w *world) repairRounds() error {
 }
 
 func (w *world) repairPair(a, b *node) error {
+	w.call()
 	data, err := a.rep.(Repairer).Ask()
 	if err != nil {
 		return fmt.Errorf("replica %c can't ask: %w", letter(a.id), err)
 	}
+	q := question{from: a.id, step: w.step.N, data: data, copy: slices.Clone(data)}
+	w.call()
 	out, err := b.rep.(Repairer).Answer(data)
+	w.find(q.intact("that it was given", b))
 	if err != nil {
 		return fmt.Errorf("replica %c does not answer: %w", letter(b.id), err)
 	}
@@ -240,11 +257,12 @@ func (w *world) equal() (*Violation, error) {
 		return bad(Failed, "replica %c does not answer a read: %v", letter(first.id), err), nil
 	}
 	for _, n := range w.living()[1:] {
+		w.call()
 		have, err := n.rep.Read()
 		if err != nil {
 			return bad(Failed, "replica %c does not answer a read: %v", letter(n.id), err), nil
 		}
-		if !slices.EqualFunc(want.Items, have.Items, sameItem) {
+		if !w.same(want, have) {
 			return bad(Diverged, "%c shows %s, %c shows %s", letter(first.id), want, letter(n.id), have), nil
 		}
 		a, ok := first.rep.(Fingerprinter)
@@ -254,6 +272,14 @@ func (w *world) equal() (*Violation, error) {
 		}
 	}
 	return nil, nil
+}
+
+// same reports whether two views say the same.
+func (w *world) same(a, b View) bool {
+	if c, ok := w.spec.(Comparer); ok {
+		return c.Same(a, b)
+	}
+	return slices.EqualFunc(a.Items, b.Items, sameItem)
 }
 
 func sameItem(a, b Item) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -15,32 +16,35 @@ type Options struct {
 	Seed      uint64        // of the first schedule; the others follow from it
 	Schedules int           // how many; 0 is 1,000, or without limit if Duration is set
 	Duration  time.Duration // stop after this time; 0 is no limit
-	Replicas  int           // of each schedule, 1 to 8; 0 is a mixture of 2 to 5
+	Replicas  int           // of each schedule, 1 to 8; 0 is a mixture of 2 to 8
 	Steps     int           // a schedule has from 10 to about as many steps; 0 is 70
 	Elements  []string      // that operations name; nil is a mixture of plain, odd and long ones
 	Shapes    []string      // only schedules of these shapes, see ShapeNames; nil is all
-	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. For replicas with
-	// goroutines of their own, that fail sometimes only, it is also how often each step of shrinking is tried: give more.
+	// Replays is how often a failing script is run again to learn whether it fails each time; 0 is 3. One that does not is run 20 times
+	// at least, and each step of shrinking is tried the more often, the less often it fails.
 	Replays int
-	// ShrinkRuns limits how many runs shrinking takes; 0 is 5,000.
+	// ShrinkRuns limits how many runs shrinking takes; 0 is 5,000. ShrinkTime limits its time; 0 is a minute. It also ends when the context
+	// does, and Run ends it before the time limit of go test.
 	ShrinkRuns int
-	// StepLimit is how long a step may take before it counts as hung; 0 is 20 seconds, less than 0 is no limit.
+	ShrinkTime time.Duration
+	// StepLimit is how long one call of a replica may take before its step counts as hung; 0 is 20 seconds, less than 0 is no limit.
 	StepLimit time.Duration
-	// Workers is how many schedules run at once; 0 is one. Open is called by so many goroutines at once. What is found does not
-	// depend on it: the failure that is reported is that of the first schedule that fails.
+	// Workers is how many schedules run at once; 0 is GOMAXPROCS, or one with System.Alone. System.Open and Share are called by so many
+	// goroutines at once. What is found does not depend on it: the failure that is reported is that of the first schedule that fails.
 	Workers int
 	// Progress, if it is set, is called about ten times a second, from the goroutine that runs the schedules. It may read the
 	// report until it returns.
 	Progress func(*Report)
 
-	before func(n int, p *plan) // is told of each schedule before it runs
+	before func(n int, p *plan) // is called with each schedule before it runs
+	until  time.Time            // shrinking ends then, if it is set
 }
 
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Replicas < 0 || o.Replicas > replicasMax:
 		return o, fmt.Errorf("convergence: %d replicas; there are 1 to %d", o.Replicas, replicasMax)
-	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.Duration < 0 || o.Workers < 0:
+	case o.Schedules < 0 || o.Steps < 0 || o.Replays < 0 || o.ShrinkRuns < 0 || o.ShrinkTime < 0 || o.Duration < 0 || o.Workers < 0:
 		return o, errors.New("convergence: a negative option")
 	}
 	for _, name := range o.Shapes {
@@ -54,14 +58,15 @@ func (o Options) withDefaults() (Options, error) {
 	o.Steps = orElse(o.Steps, 70)
 	o.Replays = orElse(o.Replays, 3)
 	o.ShrinkRuns = orElse(o.ShrinkRuns, 5000)
-	o.Workers = orElse(o.Workers, 1)
+	o.ShrinkTime = orElse(o.ShrinkTime, time.Minute)
+	o.Workers = orElse(o.Workers, runtime.GOMAXPROCS(0))
 	if o.StepLimit == 0 {
 		o.StepLimit = stepLimit
 	}
 	return o, nil
 }
 
-func orElse(n, def int) int {
+func orElse[N int | time.Duration](n, def N) N {
 	if n == 0 {
 		return def
 	}
@@ -78,7 +83,13 @@ type Report struct {
 
 // Never returns, of the faults and the states that the kit knows this kind of system can reach, those that were not: a reason to
 // run more schedules, or to look at what the replicas refuse.
-func (r *Report) Never() []string { return append(never(r.Faults), never(r.Sometimes)...) }
+func (r *Report) Never() []string {
+	names := append(never(r.Faults), never(r.Sometimes)...)
+	return slices.DeleteFunc(names, func(name string) bool {
+		ofOperations, ok := ofMessages[name]
+		return ok && r.sent == 0 && (ofOperations || r.own == 0)
+	})
+}
 
 // Failure is a violation and how to see it again.
 type Failure struct {
@@ -88,6 +99,7 @@ type Failure struct {
 	Runs      int     // how often the schedule was run again
 	Failed    int     // how often it failed in those runs: less than Runs if the replicas do not replay exactly
 	Shrunk    bool    // the script is shorter than the schedule
+	Cut       bool    // shrinking was ended by its limits or by the context: the script may be longer than is needed
 	// Rests is what of the System's declaration the verdict rests on; empty where it rests on nothing declared.
 	Rests string
 	// Others are declarations, each with one thing changed, with which the script and some more schedules violate nothing. If the
@@ -105,9 +117,13 @@ func (f *Failure) String() string {
 	case f.Failed < f.Runs && f.parallel():
 		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: two clients at once (both) do not replay exactly\n", f.Steps, f.Failed, f.Runs)
 	case f.Failed < f.Runs:
-		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: the replicas do not replay exactly\n", f.Steps, f.Failed, f.Runs)
+		s += fmt.Sprintf("the schedule of %d steps failed in %d of %d more runs: the replicas do not replay exactly (if those of two schedules share variables, declare Alone)\n",
+			f.Steps, f.Failed, f.Runs)
 	default:
 		s += fmt.Sprintf("shrunk from %d to %d steps\n", f.Steps, len(f.Script.Steps))
+	}
+	if f.Cut {
+		s += "shrinking was ended early: the script may be longer than is needed\n"
 	}
 	s += f.rests() + "\n" + f.Script.String()
 	if f.Violation.Stack != "" {
@@ -142,7 +158,10 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	can.expect(&r.Stats)
+	if sys.Alone {
+		o.Workers = 1
+	}
+	can.expect(sys, &o, &r.Stats)
 	start, told := time.Now(), time.Now()
 	guide := newGuide()
 	run := func(ctx context.Context, n int) outcome {
@@ -160,7 +179,7 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 		r.add(got.stats)
 		guide.learn(got)
 		if got.v != nil {
-			r.Failure = explain(sys, can, got.s, got.v, &o)
+			r.Failure = explain(ctx, sys, can, got.s, got.v, &o)
 			return false
 		}
 		r.Elapsed = time.Since(start)
@@ -177,44 +196,57 @@ func Explore(ctx context.Context, sys System, o Options) (*Report, error) {
 	return r, nil
 }
 
-// expect makes counters of what this kind of system can reach, so that it shows when nothing does.
-func (a abilities) expect(s *Stats) {
-	if a.durable {
-		for _, k := range durableFaults {
-			s.Faults[k] = 0
+// expect makes counters of what this kind of system can reach, so that it shows when nothing does. What it can reach only if its replicas do
+// something of their own accord, as refuse an operation, has none.
+func (a abilities) expect(sys System, o *Options, s *Stats) {
+	faults := func(can bool, names ...string) {
+		for _, k := range names {
+			if can {
+				s.Faults[k] = 0
+			}
 		}
-		s.Sometimes["crash lost what another replica had acknowledged"] = 0
 	}
-	if a.copying {
-		s.Faults["copy"], s.Faults["copy-cut"] = 0, 0
-		s.Sometimes["copy done"], s.Sometimes["copy begun again after a cut"], s.Sometimes["two copies into one replica"] = 0, 0, 0
+	states := func(can bool, names ...string) {
+		for _, k := range names {
+			if can {
+				s.Sometimes[k] = 0
+			}
+		}
 	}
-	if a.copying && a.durable {
-		s.Faults["copy-crash"], s.Faults["wipe"] = 0, 0
-	}
-	if a.merge {
-		s.Faults["stream-failover"] = 0
-		s.Sometimes["replica replaced in the middle of a read"], s.Sometimes["read of several replicas"] = 0, 0
-	}
-	if a.retries {
-		s.Sometimes["retry answered as before"], s.Sometimes["retry where the first try was not known"] = 0, 0
-	}
-	if a.durable && (a.repair || a.resend) {
-		s.Faults["crash-in-operation"] = 0
-	}
-	if a.parallel {
-		s.Sometimes["two clients at once"] = 0
-	}
-	if !a.copying {
-		s.Faults["gone"] = 0
-	}
-	if a.repair {
-		s.Sometimes["everything exchanged by repair"] = 0
-	}
+	three := o.Replicas == 0 || o.Replicas >= 3
+	faults(true, "loss", "delay", "reorder")
+	faults(!sys.CausalNet, "duplicate")
+	states(!sys.CausalNet, "message delivered to its own author")
+	states(!sys.CausalNet && !sys.Buffers && !sys.BestEffort && a.removes, "remove delivered before what it removes")
+	states(true, "concurrent operations on one element")
+	states(!sys.BestEffort, "everything exchanged by messages")
+	states(a.repair, "everything exchanged by repair")
+	states(three, joined)
+	faults(three && !a.copying, "gone")
+	faults(a.repair && (a.durable || three && !a.copying), "loss-for-good")
+	faults(a.durable, "crash", "crash-unsynced", "restart")
+	states(a.durable, "crash lost what another replica had acknowledged")
+	faults(a.durable && (a.repair || a.resend), "crash-in-operation")
+	faults(a.copying, "copy", "copy-cut")
+	states(a.copying, "copy done", "copy begun again after a cut")
+	states(a.copying && three, "two copies into one replica")
+	faults(a.copying && a.durable, "copy-crash")
+	faults(a.copying && a.durable && three, "wipe")
+	faults(a.merge && three, "stream-failover")
+	states(a.merge, "read of several replicas")
+	states(a.merge && three, "replica replaced in the middle of a read")
+	states(a.retries, "retry answered as before", "retry where the first try was not known")
+	states(a.parallel, "two clients at once")
 }
 
 // bothRuns is how often at least a failing schedule runs again that has two clients at once.
 const bothRuns = 10
+
+// chanceRuns is how often at least a schedule runs again that fails by chance, and againMost how often at most a step of shrinking is tried.
+const (
+	chanceRuns = 20
+	againMost  = 60
+)
 
 // mix spreads seeds, so that neighbouring runs share no schedule (splitmix64).
 func mix(seed, n uint64) uint64 {
@@ -225,7 +257,7 @@ func mix(seed, n uint64) uint64 {
 }
 
 // explain runs a failing schedule again, shrinks it, and writes into it what each step does.
-func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Failure {
+func explain(ctx context.Context, sys System, can abilities, s *Script, v *Violation, o *Options) *Failure {
 	f := &Failure{Violation: v, Script: s, Steps: len(s.Steps), Runs: o.Replays}
 	if v.Kind == Hung {
 		f.Runs = 1
@@ -233,35 +265,51 @@ func explain(sys System, can abilities, s *Script, v *Violation, o *Options) *Fa
 	if f.parallel() {
 		f.Runs = max(f.Runs, bothRuns)
 	}
-	for range f.Runs {
-		if again, _ := watched(sys, s, false, o.StepLimit); again != nil && again.Kind == v.Kind {
+	fails := func(s *Script, trace bool) (again *Violation) {
+		if again, _ = watched(sys, s, trace, o.StepLimit); again != nil && again.Kind != v.Kind {
+			again = nil
+		}
+		return again
+	}
+	for n := 0; n < f.Runs; n++ {
+		if fails(s, false) != nil {
 			f.Failed++
+		}
+		if n+1 == f.Runs && f.Failed < f.Runs && v.Kind != Hung { // by chance: how often?
+			f.Runs = max(f.Runs, chanceRuns)
 		}
 	}
 	if f.Failed == 0 {
 		return f
 	}
 	again := 1
-	if f.Failed < f.Runs {
-		again = f.Runs
+	if f.Failed < f.Runs { // so often that one in twenty of those that can fail passes
+		again = min(3*f.Runs/f.Failed, againMost)
 	}
-	f.Script, f.Violation = shrink(sys, s, v, o, again)
+	f.Script, f.Violation, f.Cut = shrink(ctx, sys, s, v, o, again)
 	f.Shrunk = len(f.Script.Steps) < f.Steps
-	for range again {
-		if v, _ := watched(sys, f.Script, true, o.StepLimit); v != nil && v.Kind == f.Violation.Kind {
-			f.Violation = v
-			break
+	shown := false
+	for n := 0; n < again && !shown; n++ {
+		if v := fails(f.Script, true); v != nil {
+			f.Violation, shown = v, true
 		}
 	}
-	if again == 1 {
-		f.Rests, f.Others = declared(sys, can, f.Script, f.Violation, o)
+	if !shown && v.Kind == Hung { // shrinking waits for less than the limit: what is left was slow, and no more
+		f.Script, f.Violation, f.Shrunk = s, v, false
+	}
+	f.Rests = sys.restsOn(f.Violation)
+	if again == 1 && ctx.Err() == nil {
+		f.Others = sys.accepting(can, f.Script, f.Violation, o)
 	}
 	return f
 }
 
 // Replay runs a script that Run, Explore or a person wrote. It returns nil when nothing is violated. An error that wraps
 // ErrScript says that the script can't be read, or is of another system.
-func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
+// A call of a replica may take 20 seconds; Run with CONVERGENCE_REPLAY goes by its Options.StepLimit.
+func Replay(sys System, in io.Reader) (*Violation, *Script, error) { return replay(sys, in, stepLimit) }
+
+func replay(sys System, in io.Reader, limit time.Duration) (*Violation, *Script, error) {
 	if err := sys.check(); err != nil {
 		return nil, nil, err
 	}
@@ -272,7 +320,7 @@ func Replay(sys System, in io.Reader) (*Violation, *Script, error) {
 	if s.System != sys.Name {
 		return nil, s, fmt.Errorf("%w: it is of system %q, this is %q", ErrScript, s.System, sys.Name)
 	}
-	v, _ := watched(sys, s, true, stepLimit)
+	v, _ := watched(sys, s, true, limit)
 	return v, s, nil
 }
 

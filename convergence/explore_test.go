@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"bigset/convergence"
+	"bigset/convergence/internal/textbook"
 	"bigset/internal/testkit/tier"
 )
 
@@ -102,7 +104,7 @@ func TestShrinkKeepsTheKind(t *testing.T) {
 // TestFlaky has replicas that do not replay: every seventh hides what was added.
 func TestFlaky(t *testing.T) {
 	opened := 0
-	sys := convergence.System{Name: "flaky", Open: func(env convergence.Env) (convergence.Replica, error) {
+	sys := convergence.System{Name: "flaky", Alone: true, Open: func(env convergence.Env) (convergence.Replica, error) {
 		opened++
 		wrong := opened%7 == 0
 		r, err := OpenORSet(env)
@@ -149,6 +151,129 @@ func TestDisorder(t *testing.T) {
 	}})
 	if f := explore(t, sys, convergence.Options{}).Failure; f == nil || f.Violation.Kind != convergence.Disorder {
 		t.Fatalf("got %v", f)
+	}
+}
+
+// TestDisorderOfValues shows the values of a register backwards.
+func TestDisorderOfValues(t *testing.T) {
+	sys := correct(t, "mv-register")
+	open := sys.Open
+	sys.Open = func(env convergence.Env) (convergence.Replica, error) {
+		r, err := open(env)
+		return &altered{Replica: r, read: func(_ *altered, v convergence.View) (convergence.View, error) {
+			for i := range v.Items {
+				slices.Reverse(v.Items[i].Values)
+			}
+			return v, nil
+		}}, err
+	}
+	if f := explore(t, sys, convergence.Options{}).Failure; f == nil || f.Violation.Kind != convergence.Disorder || f.Rests == "" {
+		t.Fatalf("got %v", f)
+	}
+}
+
+// TestZeroCounters: a counter that is 0 is equal to one that is not shown, and no other is.
+func TestZeroCounters(t *testing.T) {
+	script := "1 do A inc a value=7\n2 do A dec a value=7\n3 do A inc b value=2\n4 maintain A 0\n5 exchange messages\n"
+	if v, s := replay(t, correct(t, "pn-counter-sparse"), script); v != nil || !strings.Contains(s, "B shows {a=0 b=2}") || !strings.Contains(s, "A shows {b=2}") {
+		t.Errorf("got %v\n%s", v, s)
+	}
+	same := convergence.Counter{}.Same
+	view := func(elem, value string) convergence.View {
+		return convergence.View{Items: []convergence.Item{{Elem: elem, Values: []string{value}}}}
+	}
+	if same(view("a", "1"), view("a", "2")) || same(view("a", "1"), view("b", "1")) || same(view("a", "1"), convergence.View{}) || !same(view("a", "0"), view("b", "-0")) {
+		t.Error("counters are not compared as numbers")
+	}
+	if (convergence.Register{}).Same(view("a", "1"), convergence.View{}) || !(convergence.Register{}).Same(convergence.View{Items: []convergence.Item{{Elem: "a"}}}, convergence.View{}) {
+		t.Error("a register without values is not one that is not shown")
+	}
+}
+
+// correct returns a textbook type by its name.
+func correct(t *testing.T, name string) convergence.System {
+	t.Helper()
+	for _, sys := range textbook.Correct() {
+		if sys.Name == name {
+			return sys
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return convergence.System{}
+}
+
+// TestNever: what a kind of system can't meet is not said to be missing.
+func TestNever(t *testing.T) {
+	for _, name := range []string{"pn-counter", "or-set-gossip", "or-set-causal-net"} {
+		if r := explore(t, correct(t, name), convergence.Options{Schedules: 200}); len(r.Never()) > 0 {
+			t.Errorf("%s: %v", name, r.Never())
+		}
+	}
+	r := explore(t, correct(t, "or-set-log-gossip"), convergence.Options{Schedules: 1})
+	if !slices.Contains(r.Never(), "loss-for-good") {
+		t.Errorf("that nothing was lost for good is not said: %v", r.Never())
+	}
+}
+
+// TestManyElements: where a test names its elements, some schedules use them all.
+func TestManyElements(t *testing.T) {
+	sys := alter(altered{read: func(_ *altered, v convergence.View) (convergence.View, error) {
+		v.Items = v.Items[:min(len(v.Items), 9)]
+		return v, nil
+	}})
+	elems := strings.Split("abcdefghijkl", "")
+	for n, found := range map[int]bool{9: false, 12: true} {
+		f := explore(t, sys, convergence.Options{Elements: elems[:n]}).Failure
+		if (f != nil) != found || found && (f.Violation.Kind != convergence.Lost || len(f.Script.Steps) > 11) {
+			t.Errorf("of %d elements 9 are shown: %v", n, f)
+		}
+	}
+}
+
+// TestShrinkingEnds: by its time and by its context, with the script that is found by then.
+func TestShrinkingEnds(t *testing.T) {
+	wrong := func() bool { return false }
+	sys := alter(altered{do: func(s *altered, op convergence.Op) error {
+		if s.adds == 3 && op.Kind == "add" {
+			wrong()
+			panic("three")
+		}
+		return nil
+	}})
+	f := explore(t, sys, convergence.Options{ShrinkTime: 1}).Failure
+	if f == nil || !f.Cut || f.Shrunk || !strings.Contains(f.String(), "ended early") {
+		t.Errorf("after a nanosecond: %v", f)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := 0
+	wrong = func() bool {
+		if failed++; failed == 6 {
+			cancel()
+		}
+		return true
+	}
+	sys.Alone = true
+	r, err := convergence.Explore(ctx, sys, convergence.Options{})
+	if f = r.Failure; err != nil || f == nil || !f.Cut || failed > 12 {
+		t.Errorf("after %d failures: %v, %v", failed, f, err)
+	}
+	if f = explore(t, sys, convergence.Options{}).Failure; f == nil || f.Cut || len(f.Script.Steps) != 3 {
+		t.Errorf("without an end: %v", f)
+	}
+}
+
+// TestPace: clocks go on by the pace of the system, and jump by steps.
+func TestPace(t *testing.T) {
+	for pace, step := range map[time.Duration]time.Duration{0: time.Microsecond, time.Second: time.Second, time.Hour: time.Hour} {
+		var at []int64
+		sys := convergence.System{Name: "paced", Pace: pace, Open: func(env convergence.Env) (convergence.Replica, error) {
+			r, err := OpenORSet(env)
+			return &altered{Replica: r, do: func(*altered, convergence.Op) error { at = append(at, env.Now()); return nil }}, err
+		}}
+		replay(t, sys, "1 do A add a\n3 do A add a\n4 skew A -2500\n5 do A add a\n")
+		if got := []int64{at[1] - at[0], at[2] - at[1]}; got[0] != 2*int64(step) || got[1] != -int64(step)/2 || at[0] < 0 {
+			t.Errorf("pace %v: at %v", pace, at)
+		}
 	}
 }
 

@@ -1,5 +1,14 @@
 package convergence
 
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Kinds returns the kinds of steps.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
+
 // Shrink makes a failing script shorter, as Run does.
 func Shrink(sys System, s *Script) (*Script, *Violation) {
 	o, _ := Options{}.withDefaults()
@@ -7,5 +16,9 @@ func Shrink(sys System, s *Script) (*Script, *Violation) {
 	if v == nil {
 		return s, nil
 	}
-	return shrink(sys, s, v, &o, 1)
+	s, v, _ = shrink(context.Background(), sys, s, v, &o, 1)
+	return s, v
 }
+
+// RunReplay replays a file, as Run does.
+func RunReplay(t T, sys System, o Options, file string) { runReplay(t, sys, o, file) }

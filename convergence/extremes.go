@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 )
 
 // away reports whether a step needs a replica that has left for good, or has not joined yet. One that joins must not be there.
@@ -37,20 +38,19 @@ func (w *world) living() (list []*node) {
 }
 
 // leaveForGood closes a replica. What only it knew is lost, but for messages that are on their way.
-func (w *world) leaveForGood(n *node) error {
+func (w *world) leaveForGood(n *node) (*Violation, error) {
 	if _, ok := n.rep.(Copier); ok || w.damaged || len(w.living()) < 3 {
-		return fmt.Errorf("%w: others need it", errSkip)
+		return nil, fmt.Errorf("%w: others need it", errSkip)
 	}
-	n.gone, n.closed = true, true
+	n.gone = true
 	w.stats.Faults["gone"]++
-	w.guard(func() *Violation { n.rep.Close(); return nil })
-	return nil
+	return w.closeNode(n), nil
 }
 
 // join opens a replica in the middle of a schedule. It has nothing, and hears of everything by exchange.
 func (w *world) join(n *node) (*Violation, error) {
 	if n.rep != nil {
-		return nil, fmt.Errorf("%w: it is there, or has left for good", errSkip)
+		return nil, fmt.Errorf("%w: it has joined, or has left for good", errSkip)
 	}
 	n.gone, n.touched = false, true
 	w.stats.Sometimes[joined]++
@@ -99,12 +99,43 @@ func (w *world) resend(n *node) *Violation {
 // fillElem names the elements of a fill, all of the same length.
 func fillElem(i int) string { return fmt.Sprintf("n%05d", i) }
 
-// populate adds many elements at a replica.
+// filler proposes operations for a fill, one for each element: of the kind that the Spec proposes most often.
+type filler struct {
+	spec Spec
+	kind string
+	*rand.Rand
+}
+
+func newFiller(spec Spec, seed uint64) *filler {
+	f := &filler{spec: spec, Rand: rand.New(rand.NewPCG(seed, 2))}
+	count := map[string]int{}
+	for range 100 {
+		op := spec.Gen(f.Rand, []string{"a"})
+		if count[op.Kind]++; count[op.Kind] > count[f.kind] {
+			f.kind = op.Kind
+		}
+	}
+	return f
+}
+
+func (f *filler) op(elem string) (op Op) {
+	for range 20 {
+		if op = f.spec.Gen(f.Rand, []string{elem}); op.Kind == f.kind {
+			break
+		}
+	}
+	return op
+}
+
+// populate does an operation on each of many elements at a replica.
 func (w *world) populate(n *node, count int) (*Violation, error) {
 	here := w.here(n)
+	fill := newFiller(w.spec, w.s.Seed)
 	for i := range count {
-		op := Op{Kind: "add", Elem: fillElem(i), ID: opID(w.step.N, i)}
+		op := fill.op(fillElem(i))
+		op.ID = opID(w.step.N, i)
 		w.lww.tick(w.h, n)
+		w.call()
 		e, err := n.effect([]Op{op})
 		n.touched = true
 		switch {
@@ -158,22 +189,30 @@ func (w *world) both(n *node, list []ScriptOp) (*Violation, error) {
 		return nil, err
 	}
 	w.lww.tick(w.h, n)
-	effects, errs, done := make([]Effect, 2), make([]error, 2), make(chan any, 2)
+	effects, errs, done := make([]Effect, 2), make([]error, 2), make(chan *Violation, 2)
+	w.call()
 	for i := range ops {
 		go func() {
-			defer func() { done <- recover() }()
-			effects[i], errs[i] = n.effect(ops[i : i+1])
+			done <- w.guard(func() *Violation {
+				effects[i], errs[i] = n.effect(ops[i : i+1])
+				return nil
+			})
 		}()
 	}
+	var v *Violation
 	for range ops {
 		if p := <-done; p != nil {
-			err = fmt.Errorf("%v", p)
+			v = p
+			v.Text = "two clients at once: " + v.Text
 		}
 	}
-	if err != nil {
-		return bad(Panicked, "two clients at once: %v", err), nil
-	}
 	n.touched = true
+	if v == nil {
+		v = unchanged(n, ops, from, list)
+	}
+	if v != nil {
+		return v, nil
+	}
 	w.stats.Sometimes["two clients at once"]++
 	var events []int
 	before := &seenView{sure: n.sure.clone(), maybe: n.maybe.clone(), loose: n.loose, unread: true}

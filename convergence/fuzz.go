@@ -2,7 +2,6 @@ package convergence
 
 import (
 	"encoding/binary"
-	"hash/fnv"
 	"math/rand/v2"
 )
 
@@ -28,11 +27,13 @@ func (s *bytesSource) Uint64() uint64 {
 // reach more of the replica's code:
 //
 //	func FuzzSet(f *testing.F) {
-//		f.Fuzz(func(t *testing.T, data []byte) { convergence.Fuzz(t, system, data) })
+//		f.Fuzz(func(t *testing.T, data []byte) { convergence.Fuzz(t, system, convergence.Options{}, data) })
 //	}
-func Fuzz(t T, sys System, data []byte) {
+//
+// The first eight bytes are the seed, by which replicas draw and messages are lost for good; the others draw the steps.
+func Fuzz(t T, sys System, o Options, data []byte) {
 	t.Helper()
-	o, err := Options{}.withDefaults()
+	o, err := o.withDefaults()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -40,12 +41,13 @@ func Fuzz(t T, sys System, data []byte) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	h := fnv.New64a()
-	h.Write(data)
-	seed := h.Sum64()
+	var head [8]byte
+	data = data[copy(head[:], data):]
+	seed := binary.LittleEndian.Uint64(head[:])
 	s := generateFrom(sys, can, &o, 0, seed, &bytesSource{data, rand.NewPCG(seed, 1)}, nil)
 	if v, _ := watched(sys, s, false, o.StepLimit); v != nil {
-		f := explain(sys, can, s, v, &o)
+		o.until = beforeDeadline(t)
+		f := explain(t.Context(), sys, can, s, v, &o)
 		t.Fatalf("%v\nreplay: %s=%s", f, envReplay, saveScript(sys, f.Script, f.Violation))
 	}
 }

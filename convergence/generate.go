@@ -11,7 +11,7 @@ import (
 
 // abilities is what the replicas of a system can do.
 type abilities struct {
-	batch, durable, backup, fault, repair, resend, copying, leave, maintain, damage, merge, retries, parallel bool
+	batch, durable, backup, fault, repair, resend, send, copying, leave, maintain, damage, merge, retries, parallel bool
 
 	removes bool // its specification proposes "add" and "remove": most aims are made of these
 }
@@ -37,7 +37,7 @@ func probe(sys System, limit time.Duration) (a abilities, err error) {
 	case r := <-done:
 		return r.a, r.err
 	case <-time.After(limit):
-		return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks("convergence.openOne"))
+		return a, fmt.Errorf("convergence: system %q: a replica has not opened after %v\n%s", sys.Name, limit, stacks(func(g string) bool { return strings.Contains(g, "convergence.openOne") }))
 	}
 }
 
@@ -52,9 +52,13 @@ func openInside(sys System) (a abilities, err error) {
 	w := &world{sys: sys, spec: sys.spec(), s: &Script{Replicas: 1}, stats: newStats()}
 	w.pcg = rand.NewPCG(0, 0)
 	w.rand = rand.New(w.pcg)
-	defer w.close()
+	defer func() {
+		if v := w.close(); v != nil && err == nil {
+			err = v.alone(sys)
+		}
+	}()
 	if v := w.guard(w.open); v != nil {
-		return a, fmt.Errorf("convergence: system %q: %s", sys.Name, strings.TrimSpace(v.Text+"\n"+v.Stack))
+		return a, v.alone(sys)
 	}
 	r := w.nodes[0].rep
 	_, a.batch = r.(Batcher)
@@ -68,6 +72,7 @@ func openInside(sys System) (a abilities, err error) {
 	_, a.damage = r.(Damager)
 	a.merge = sys.Merge != nil
 	_, a.resend = r.(Resender)
+	_, a.send = r.(Sender)
 	a.retries, a.parallel = sys.Retries, sys.Parallel
 	kinds := map[string]bool{}
 	for range 100 {
@@ -75,6 +80,11 @@ func openInside(sys System) (a abilities, err error) {
 	}
 	a.removes = kinds["add"] && kinds["remove"]
 	return a, sys.fits(a)
+}
+
+// alone is what went wrong with a replica before any schedule.
+func (v *Violation) alone(sys System) error {
+	return fmt.Errorf("convergence: system %q: %s", sys.Name, strings.TrimSpace(v.Text+"\n"+v.Stack))
 }
 
 // gen makes one schedule. It looks at no replica, only at the numbers of the steps it has made, so that the schedule is a
@@ -123,7 +133,7 @@ func generateFrom(sys System, can abilities, o *Options, nth int, seed uint64, f
 	g.nth = nth
 	g.shape = pickShape(g.Rand, o, can, n, p)
 	if nth%manyEvery == manyEvery-1 && len(o.Elements) == 0 {
-		if s := manyShape(o, can); s != nil {
+		if s := manyShape(o); s != nil {
 			g.shape, n = s, min(n, 3)
 		}
 	}
@@ -182,6 +192,19 @@ func (g *gen) setup(o *Options, nth int, p *plan) {
 	}
 	if g.shape.many {
 		g.many()
+	}
+	if nth%manyEvery == manyEvery-1 && len(o.Elements) > elemsMost {
+		g.all(o.Elements)
+	}
+}
+
+// all does an operation on each of many elements at a replica, and tells another one.
+func (g *gen) all(elems []string) {
+	r := g.replica()
+	to := g.other(r)
+	fill := newFiller(g.spec, g.s.Seed)
+	for _, elem := range elems {
+		g.deliver(g.quiet(r, ScriptOp{Op: fill.op(elem)}), to)
 	}
 }
 
@@ -336,6 +359,9 @@ func (g *gen) doSome(r int) int {
 func (g *gen) deliver(step, to int) int {
 	n := g.add(Step{Kind: "deliver", Ref: step, B: to})
 	g.views = append(g.views, n)
+	if g.can.send {
+		g.msgs = append(g.msgs, n)
+	}
 	return n
 }
 

@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
@@ -38,7 +39,11 @@ func (w *world) restart(n *node, s *Step) (*Violation, error) {
 		w.forgetCopies(n)
 	}
 	n.touched = true
-	return w.start(n, disk, s.Kind == "restore"), nil
+	v := w.start(n, disk, s.Kind == "restore")
+	if s.Kind == "crash" {
+		w.doubtBatches(n)
+	}
+	return v, nil
 }
 
 // end stops or crashes a replica, and tells those who talked to it.
@@ -85,7 +90,7 @@ func (c *copying) forget() {
 // lose makes what a replica knew unsure: it has to be filled again.
 func (n *node) lose(durable, maybe *bitset) {
 	n.sure, n.durable, n.maybe = durable.clone(), durable.clone(), maybe.clone()
-	n.ids, n.idsKept, n.doubt = bitset{}, bitset{}, nil
+	n.ids, n.idsKept, n.doubts = bitset{}, bitset{}, nil
 	n.joining, n.refill, n.mixed = true, true, true
 }
 
@@ -166,8 +171,16 @@ func (w *world) ask(n *node, step int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSkip, err)
 	}
-	w.at(step).ask = &question{from: n.id, data: data, maybe: n.maybe.clone()}
+	w.at(step).ask = &question{from: n.id, step: step, data: data, copy: bytes.Clone(data), maybe: n.maybe.clone()}
 	return nil
+}
+
+// intact checks that nobody has changed a question.
+func (q *question) intact(who string, n *node) *Violation {
+	if bytes.Equal(q.data, q.copy) {
+		return nil
+	}
+	return bad(Changed, "replica %c changed the bytes of the question of step %d %s", letter(n.id), q.step, who)
 }
 
 func (w *world) answer(n *node, s *Step) error {
@@ -183,7 +196,10 @@ func (w *world) reply(n *node, q *question) error {
 	if !ok {
 		return fmt.Errorf("%w: no anti-entropy", errSkip)
 	}
+	w.find(q.intact("after it had sent it", w.nodes[q.from]))
+	w.call()
 	out, err := r.Answer(q.data)
+	w.find(q.intact("that it was given", n))
 	n.maybe.union(&q.maybe)
 	w.lww.tick(w.h, n)
 	n.touched = true
@@ -212,6 +228,7 @@ func (w *world) copyStep(a, b *node) error {
 			return err
 		}
 	}
+	w.call()
 	done, err := c.c.Step()
 	b.touched, b.mixed = true, true
 	b.maybe.union(&a.maybe)

@@ -50,8 +50,8 @@ func TestJoins(t *testing.T) {
 	if v != nil || fmt.Sprint(opened) != "[A at 0 B at 0 C at 3]" {
 		t.Errorf("opened %v, %v", opened, v)
 	}
-	wantLines(t, script, "2 deliver 1.0 C # skipped: it is not there", "3 join C # C shows {}", "4 deliver 1.0 C # C shows {a[0-1]}", "6 join C # skipped: it is there",
-		"9 join C # skipped: it is there, or has left", "10 exchange messages # A shows {a[0-1] b[2-1]}; B shows {a[0-1] b[2-1]}")
+	wantLines(t, script, "2 deliver 1.0 C # skipped: it is not there", "3 join C # C shows {}", "4 deliver 1.0 C # C shows {a[0-1]}", "6 join C # skipped: it has joined",
+		"9 join C # skipped: it has joined, or has left", "10 exchange messages # A shows {a[0-1] b[2-1]}; B shows {a[0-1] b[2-1]}")
 }
 
 // TestGone: a replica that has left for good is closed once, is given nothing, and takes no part in the exchange. Two stay.

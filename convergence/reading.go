@@ -24,14 +24,19 @@ type reading struct {
 	mixed bool
 }
 
-// end closes a read; lost tells it that a replica crashed.
-func (r *reading) end() {
-	if !r.done {
-		r.done = true
-		r.reader.Close()
+// end closes a read.
+func (r *reading) end() *Violation {
+	if r.done {
+		return nil
 	}
+	r.done = true
+	if err := r.reader.Close(); err != nil {
+		return bad(Failed, "the read of step %d does not close: %v", r.step, err)
+	}
+	return nil
 }
 
+// lost notes that a replica crashed.
 func (r *reading) lost(id int) {
 	for i := range r.ids {
 		r.broken[i] = r.broken[i] || r.ids[i] == id
@@ -116,6 +121,7 @@ func (w *world) chunk(r *reading, i int) error {
 		}
 	}
 	r.grow(w)
+	w.call()
 	if err := r.reader.Chunk(i); err != nil {
 		r.end()
 		return fmt.Errorf("%w: %w", errSkip, err)
@@ -192,6 +198,8 @@ func (w *world) finishRead(r *reading) (*Violation, error) {
 	if w.trace {
 		w.say("shows %s", view)
 	}
-	r.end()
+	if end := r.end(); v == nil {
+		v = end
+	}
 	return v, nil
 }

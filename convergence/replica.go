@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // What a replica may answer besides success. Every other error of an operation means "unknown": it was done, wholly, or not at all. What the
@@ -34,8 +35,8 @@ type System struct {
 	// then asks nothing of a delivery, and exchanges by anti-entropy. It is for sets that only gossip, and for deltas that are
 	// dropped when they come with gaps.
 	BestEffort bool
-	// Buffers says that a delivered message may have no effect until those have come that its author knew of, as a replica has it
-	// that puts messages into causal order itself. The kit asks for its effect when they have.
+	// Buffers says that a delivered message may have no effect until those have come that its author knew of: the replica puts messages into
+	// causal order itself. The kit asks for its effect when they have.
 	Buffers bool
 	// CausalNet says that the replicas rely on a net that delivers each message once, after those that its author had. The kit's
 	// net does so then; what a crash took is delivered again.
@@ -43,11 +44,17 @@ type System struct {
 	// Parallel says that Do may be called by two goroutines at once. Some schedules do that then. They are marked, and run more
 	// often when they fail: a schedule says nothing of who comes first.
 	Parallel bool
+	// Alone says that two schedules must not run at once, as replicas of both use the same variables, files or ports. Share is the better
+	// way: it gives each schedule its own.
+	Alone bool
 	// Retries says that a replica knows an operation by its Op.ID from when it has done it, or was given its message, for as
 	// long as it has the operation. Asked again it does nothing, and answers as before: with the same tags, and messages that
 	// tell of the first try. The kit then has clients ask again, at any replica, whatever was answered, and takes all tries for
 	// one operation. A replica that was told of it in another way, or not at all, may do it once more.
 	Retries bool
+	// Pace is how far the clocks of replicas go on from one step to the next; 0 is a microsecond, so that a schedule is over before
+	// anything expires. Give an hour to a set that forgets tombstones after a day, if it promises something for messages that come later.
+	Pace time.Duration
 	// Within runs each schedule in surroundings of its own. It calls the schedule once, with a function that waits until the goroutines
 	// of its replicas have come to rest; the kit calls that after each step. Package convergence/bubble sets it.
 	Within func(schedule func(wait func()))
@@ -78,12 +85,13 @@ type Env struct {
 	// Base is where a replica that numbers its operations may begin to count, as if it had done so many before: 0, or a number a
 	// little below 2^8, 2^16 or 2^32. It is the same for all replicas of a schedule.
 	Base uint64
-	// Now is the replica's clock: it stands still within a step, grows between steps, and differs between replicas when the
-	// schedule says so.
+	// Now is the replica's clock, in nanoseconds. It stands still within a step and goes on between two by System.Pace, a microsecond. A
+	// schedule lets clocks jump, by up to 20 steps forward or back.
 	Now func() int64
-	// Rand is seeded anew for each step, so that removing other steps from a script does not change what a step draws.
+	// Rand is seeded again for each step, so that removing other steps from a script does not change what a step draws. All replicas of a
+	// schedule share it: only one goroutine at a time may call it.
 	Rand *rand.Rand
-	// Sometimes counts that an interesting state was reached. The counts are in Report.Sometimes.
+	// Sometimes counts that an interesting state was reached. The counts are in Report.Sometimes. Any goroutine may call it.
 	Sometimes func(state string)
 }
 
@@ -91,7 +99,7 @@ type Env struct {
 // returns to it from then on.
 //
 // What else a replica can do it says by implementing Batcher, Durable, Backuper, DiskFaulter, Repairer, Copier, Leaver,
-// Resender, Maintainer, Damager, Quieter, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
+// Resender, Sender, Maintainer, Damager, Quieter, Verifier, Fingerprinter or Dumper. A schedule uses what is there.
 type Replica interface {
 	// Do runs a client's operation here.
 	Do(op Op) (Effect, error)
@@ -100,7 +108,7 @@ type Replica interface {
 	Receive(msg []byte) (durable bool, err error)
 	// Read returns what a client would be shown here now.
 	Read() (View, error)
-	// Close ends the replica. It is not called after Durable.Crash or Durable.Stop.
+	// Close ends the replica. It is not called after Durable.Crash or Durable.Stop. It must succeed, unless the disk fails.
 	Close() error
 }
 
@@ -145,7 +153,7 @@ type Item struct {
 type View struct {
 	Items []Item // in ascending order of Elem, none twice
 	// Ranges has contexts for the elements that a client was shown as absent, in ascending order of After; nil if the system
-	// has none. Each serves the elements behind its After, up to the next.
+	// has none. Each serves the elements after its After, up to the next.
 	Ranges []Range
 	// Whole is the context for "clear"; nil if the system has none.
 	Whole []byte
@@ -169,13 +177,14 @@ func ViewOfTags(tags map[string][]string) (v View) {
 	return v
 }
 
-// Range is the context for the elements behind a bound. It must cover no add that the read did not show.
+// Range is the context for the elements after a bound. It must cover no add that the read did not show.
 type Range struct {
 	After   string
 	Context []byte
 }
 
-// A Batcher does several operations at once: all of them or none survive a crash, later ones see earlier ones.
+// A Batcher does several operations at once: all of them or none survive a crash, later ones see earlier ones. The kit sees a part of a batch
+// that survived where the system names its adds (Effect.Tags), or has neither copies nor anti-entropy, which may bring a part.
 type Batcher interface {
 	DoBatch(ops []Op) (Effect, error)
 }
@@ -249,10 +258,18 @@ type Damager interface {
 }
 
 // A Quieter works on in goroutines of its own after Do, Receive, Answer and Open have returned. After each step the kit waits until
-// every replica is quiet: has taken all that it was given, and waits for more. What it has to send it returns all the same, in
-// Effect.Out. Where no real input or output is involved, package convergence/bubble waits without it.
+// every replica is quiet: has taken all that it was given, and waits for more. What an operation has to tell it returns all the same, in
+// Effect.Out; other messages by Sender. Where no real input or output is involved, package convergence/bubble waits without it.
 type Quieter interface {
 	Quiet() bool
+}
+
+// A Sender sends messages to all other replicas that are not of an operation, as one that passes on what it was told, or asks for what it
+// lacks. The kit takes what it has sent after each of its calls. Such a message may tell anything that the replica knew, and nothing is asked of
+// its delivery, only of what is shown when everything was delivered.
+type Sender interface {
+	// Sent returns what was sent since it was last called.
+	Sent() [][]byte
 }
 
 // A Verifier checks its own invariants. It is asked after every step that touched the replica.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,19 +34,23 @@ const (
 func Run(t T, sys System, o Options) *Report {
 	t.Helper()
 	if file := os.Getenv(envReplay); file != "" {
-		return runReplay(t, sys, file)
+		return runReplay(t, sys, o, file)
 	}
 	if err := o.fromEnv(); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if sys.check() == nil {
-		for _, name := range killed(sys, o) {
-			t.Logf("an earlier process ended in a schedule of this system; to see it again: %s=%s", envReplay, name)
+		if names := killed(sys, o); len(names) > 0 {
+			said := fmt.Sprintf("convergence: an earlier process ended, or was ended, in a schedule of system %s; to run it again: %s=%s",
+				sys.Name, envReplay, strings.Join(names, ", or "+envReplay+"="))
+			t.Logf("%s", said)
+			fmt.Fprintln(os.Stderr, said) // at once: what t has is lost when this process ends too
 		}
 		file := startRunning(sys, o.Seed)
 		defer file.end()
 		o.before = file.begin
 	}
+	o.until = beforeDeadline(t)
 	r, err := Explore(t.Context(), sys, o)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -58,14 +63,28 @@ func Run(t T, sys System, o Options) *Report {
 	return r
 }
 
-func runReplay(t T, sys System, file string) *Report {
+// beforeDeadline returns when a test has to end its work to be able to say what it found; zero is at no time.
+func beforeDeadline(t T) time.Time {
+	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if at, ok := d.Deadline(); ok {
+			return at.Add(-time.Until(at)/10 - time.Second)
+		}
+	}
+	return time.Time{}
+}
+
+func runReplay(t T, sys System, o Options, file string) *Report {
 	t.Helper()
+	o, err := o.withDefaults()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
 	in, err := os.Open(file)
 	if err != nil {
 		t.Fatalf("convergence: %s: %v", envReplay, err)
 	}
 	defer in.Close()
-	v, s, err := Replay(sys, in)
+	v, s, err := replay(sys, in, o.StepLimit)
 	switch {
 	case err != nil:
 		t.Fatalf("%s: %v", file, err)

@@ -91,6 +91,9 @@ func killed(sys System, o Options) (scripts []string) {
 	if err != nil {
 		return nil
 	}
+	if sys.Alone {
+		o.Workers = 1
+	}
 	can, err := probe(sys, o.StepLimit)
 	if err != nil {
 		return nil

@@ -37,7 +37,8 @@ const (
 //	3 do B remove x ctx=2
 //	4 exchange messages
 //
-// Blank lines and what follows a # are ignored.
+// Blank lines and what follows a # are ignored. docs/convergence.md has a table of all kinds of steps. In scripts of odd seeds messages are lost for good
+// (loss-for-good), so another seed can change what a script shows.
 type Script struct {
 	System   string
 	Seed     uint64 // with a step's number, of what replicas draw in that step
@@ -49,7 +50,7 @@ type Script struct {
 	took bitset // the actions of which it was made
 }
 
-// Step is one step of a script. Which fields count depends on Kind, see kinds.
+// Step is one step of a script. Which fields count depends on Kind; docs/convergence.md lists the kinds.
 type Step struct {
 	N      int // its number: ascending, kept when steps before it are removed
 	Kind   string
@@ -60,7 +61,7 @@ type Step struct {
 	Word   string // a mode or an element
 	Set    uint32 // replicas, as bits
 	Ops    []ScriptOp
-	Unread bool   // nobody reads before it or after it; a ~ behind the kind
+	Unread bool   // nobody reads before it or after it; a ~ after the kind
 	pretty string // what it did, for the printed script
 }
 
@@ -76,7 +77,7 @@ var kinds = map[string]string{
 	"do":        "Ao",  // operations at a replica, more than one as a batch
 	"both":      "Ao",  // two operations at a replica, by two clients at once
 	"dies":      "Ano", // operations at a replica whose power goes before anything leaves it; n quarters of what was not synced survive
-	"fill":      "An",  // n elements are added at a replica, one by one
+	"fill":      "An",  // an operation on each of n elements at a replica, one by one
 	"spread":    "#B",  // give all messages of a step to a replica
 	"gone":      "A",   // the replica leaves for good
 	"join":      "A",   // the replica is opened now: before, it was not there
@@ -158,7 +159,7 @@ func (s Step) String() string {
 		case 'n':
 			b = strconv.AppendInt(b, int64(s.Arg), 10)
 		case 'w':
-			b = append(b, plain(s.Word)...)
+			b = append(b, word(s.Word)...)
 		case 'S':
 			b = append(b, letters(s.Set)...)
 		case 'o':
@@ -182,25 +183,38 @@ func letters(set uint32) (s string) {
 	return s
 }
 
-// plain writes a word so that it has no space, semicolon or comment sign of its own.
-func plain(s string) string {
+// plain writes a word so that it has no space, semicolon or comment sign of its own, and can be the name of a file.
+func plain(s string) string { return orHex(s, "-_.") }
+
+// word does so for scripts and views, where more marks do no harm.
+func word(s string) string {
+	if strings.HasPrefix(s, hexMark) {
+		return orHex(s, "")
+	}
+	return orHex(s, "-_./:%@+,")
+}
+
+const hexMark = "hex:"
+
+// orHex returns a word of letters, digits and some marks as it is, any other in hexadecimal digits.
+func orHex(s, marks string) string {
 	for _, c := range s {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
-			return "hex:" + hex.EncodeToString([]byte(s))
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune(marks, c)) {
+			return hexMark + hex.EncodeToString([]byte(s))
 		}
 	}
 	if s == "" {
-		return "hex:"
+		return hexMark
 	}
 	return s
 }
 
 func (o ScriptOp) append(b []byte) []byte {
-	b = append(b, plain(o.Op.Kind)...)
+	b = append(b, word(o.Op.Kind)...)
 	if o.Op.Elem != "" {
-		b = append(append(b, ' '), plain(o.Op.Elem)...)
+		b = append(append(b, ' '), word(o.Op.Elem)...)
 	}
-	if text := plain(string(o.Op.Arg)); len(o.Op.Arg) > 0 && text == string(o.Op.Arg) {
+	if text := word(string(o.Op.Arg)); len(o.Op.Arg) > 0 && text == string(o.Op.Arg) {
 		b = append(append(b, " value="...), text...)
 	} else if o.Op.Arg != nil {
 		b = fmt.Appendf(b, " arg=%x", o.Op.Arg)
@@ -372,7 +386,7 @@ func number(text string, low, high int) (int, error) {
 }
 
 func parseWord(text string) (string, error) {
-	if h, ok := strings.CutPrefix(text, "hex:"); ok {
+	if h, ok := strings.CutPrefix(text, hexMark); ok {
 		b, err := hex.DecodeString(h)
 		if err != nil {
 			return "", fmt.Errorf("want hexadecimal digits, have %q", h)

@@ -123,7 +123,7 @@ var shapes = []shape{
 		odds: weights{aDo: 25, aBatch: 3, aDeliver: 14, aSync: 8, aCrash: 5, aFault: 10, aMaintain: 4, aRetry: 4}, now: 50},
 	{name: "retries", needs: func(a abilities, n int) bool { return a.retries },
 		odds: weights{aDo: 22, aBatch: 3, aDeliver: 14, aSync: 8, aCrash: 4, aRetry: 12, aRetried: 6, aRepair: 2, aFault: 1}, now: 50},
-	{name: "many", needs: func(a abilities, n int) bool { return a.removes }, odds: weights{aDo: 24, aDeliver: 14, aSync: 6, aCrash: 2, aRepair: 4, aCopy: 4, aQuorum: 2}, now: 60, many: true},
+	{name: "many", odds: weights{aDo: 24, aDeliver: 14, aSync: 6, aCrash: 2, aRepair: 4, aCopy: 4, aQuorum: 2}, now: 60, many: true},
 }
 
 // ShapeNames returns the names of the shapes of schedules, for Options.Shapes.
@@ -175,9 +175,9 @@ func (g *gen) dies() {
 }
 
 // manyShape returns the shape that begins with many elements, if it is wanted.
-func manyShape(o *Options, can abilities) *shape {
+func manyShape(o *Options) *shape {
 	for i := range shapes {
-		if s := &shapes[i]; s.many && can.removes && (len(o.Shapes) == 0 || slices.Contains(o.Shapes, s.name)) {
+		if s := &shapes[i]; s.many && (len(o.Shapes) == 0 || slices.Contains(o.Shapes, s.name)) {
 			return s
 		}
 	}

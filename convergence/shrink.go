@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"context"
 	"math/bits"
 	"slices"
 	"time"
@@ -14,11 +15,18 @@ type shrinker struct {
 	tries int // runs left
 	limit time.Duration
 	again int // how often a candidate is run before it counts as passing; 1 if the failure replays exactly
+	ctx   context.Context
 }
 
-// shrink returns the shortest script that it finds within so many runs, and its violation.
-func shrink(sys System, s *Script, v *Violation, o *Options, again int) (*Script, *Violation) {
-	h := &shrinker{sys: sys, best: s, v: v, tries: o.ShrinkRuns, again: again, limit: o.StepLimit}
+// shrink returns the shortest script that it finds within the limits, its violation, and whether it was ended by them.
+func shrink(ctx context.Context, sys System, s *Script, v *Violation, o *Options, again int) (short *Script, of *Violation, cut bool) {
+	ctx, cancel := context.WithTimeout(ctx, o.ShrinkTime)
+	defer cancel()
+	if !o.until.IsZero() {
+		ctx, cancel = context.WithDeadline(ctx, o.until)
+		defer cancel()
+	}
+	h := &shrinker{ctx: ctx, sys: sys, best: s, v: v, tries: o.ShrinkRuns, again: again, limit: o.StepLimit}
 	if v.Kind == Hung { // each try that fails takes as long, and leaves a goroutine behind
 		h.tries, h.limit = min(h.tries, hungTries), min(h.limit, hungLimit)
 	}
@@ -32,8 +40,8 @@ func shrink(sys System, s *Script, v *Violation, o *Options, again int) (*Script
 		h.operations()
 		h.numbers()
 		h.references()
-		if h.best.size() >= size || h.tries <= 0 {
-			return h.best, h.v
+		if h.over() || h.best.size() >= size {
+			return h.best, h.v, h.over()
 		}
 	}
 }
@@ -69,10 +77,13 @@ func (s *Script) size() (n int) {
 	return n + len(elems)
 }
 
+// over reports whether a limit was reached.
+func (h *shrinker) over() bool { return h.tries <= 0 || h.ctx.Err() != nil }
+
 // keep runs a candidate and takes it if it fails in the same way.
 func (h *shrinker) keep(c *Script) bool {
 	for range h.again {
-		if h.tries <= 0 {
+		if h.over() {
 			return false
 		}
 		h.tries--

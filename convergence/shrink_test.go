@@ -139,18 +139,45 @@ func (s *changer) Receive(msg []byte) (bool, error) {
 	return durable, err
 }
 
+// asker is a changer with anti-entropy, which has nothing to ask for.
+type asker struct {
+	*changer
+	asked []byte
+}
+
+func (s *asker) Ask() ([]byte, error) {
+	s.asked = []byte("what is new?")
+	return s.asked, nil
+}
+
+func (s *asker) Answer(ask []byte) ([][]byte, error) {
+	if s.how == "question" {
+		ask[0] = 'W'
+	}
+	return s.sent, nil
+}
+
+func (s *asker) Do(op convergence.Op) (convergence.Effect, error) {
+	if s.how == "asked" && s.asked != nil {
+		s.asked[0] = 'W'
+	}
+	return s.changer.Do(op)
+}
+
 // TestChanged: a replica that changes a message which it was given or has sent, or a context, is told so.
 func TestChanged(t *testing.T) {
 	for how, want := range map[string]string{
 		"": "", "given": "replica B changed the bytes of the message of step 1 that it was given",
-		"sent":    "replica A changed the bytes of the message of step 1 after it had sent it",
-		"context": "replica A changed the context that it was given with remove a",
+		"sent":     "replica A changed the bytes of the message of step 1 after it had sent it",
+		"context":  "replica A changed the context that it was given with remove a",
+		"question": "replica B changed the bytes of the question of step 3 that it was given",
+		"asked":    "replica A changed the bytes of the question of step 3 after it had sent it",
 	} {
 		sys := convergence.System{Name: "changes", Open: func(env convergence.Env) (convergence.Replica, error) {
 			r, err := OpenORSet(env)
-			return &changer{shrunk: &shrunk{ORSet: r.(*ORSet), fails: func(*shrunk, convergence.Op) bool { return false }}, how: how}, err
+			return &asker{changer: &changer{shrunk: &shrunk{ORSet: r.(*ORSet), fails: func(*shrunk, convergence.Op) bool { return false }}, how: how}}, err
 		}}
-		v, script := replay(t, sys, "1 do A add a\n2 do A add b\n3 deliver 1.0 B\n4 do A remove a ctx=1\n5 exchange messages\n")
+		v, script := replay(t, sys, "1 do A add a\n2 do A add b\n3 ask A\n4 deliver 1.0 B\n5 do A remove a ctx=1\n6 answer 3 B\n7 exchange messages\n")
 		if (v == nil) != (want == "") || v != nil && (v.Kind != convergence.Changed || v.Text != want) {
 			t.Errorf("%s: got %v\n%s", how, v, script)
 		}

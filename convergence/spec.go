@@ -15,10 +15,17 @@ type Spec interface {
 	Judge(r *Reading) *Violation
 }
 
+// A Comparer is a Spec by which views that are written in different ways can say the same, as a counter that is not shown and one that is 0.
+type Comparer interface {
+	Spec
+	// Same reports whether two replicas that show these views are equal. Without it the views must have the same elements, tags and values.
+	Same(a, b View) bool
+}
+
 // A Violation is what a schedule showed to be wrong.
 type Violation struct {
 	Kind string // one of the constants below: shrinking keeps it
-	Step int    // the number of the step at which it showed
+	Step int    // the number of the step at which it showed; 0 is before the first one, when a replica was opened
 	Text string
 	// Stack is where a replica panicked, or where it was when it hung.
 	Stack string
@@ -43,7 +50,12 @@ const (
 )
 
 // String names the violation for people.
-func (v *Violation) String() string { return fmt.Sprintf("%s at step %d: %s", v.Kind, v.Step, v.Text) }
+func (v *Violation) String() string {
+	if v.Step == 0 {
+		return fmt.Sprintf("%s before the first step: %s", v.Kind, v.Text)
+	}
+	return fmt.Sprintf("%s at step %d: %s", v.Kind, v.Step, v.Text)
+}
 
 func bad(kind, format string, args ...any) *Violation {
 	return &Violation{Kind: kind, Text: fmt.Sprintf(format, args...)}

@@ -12,8 +12,8 @@ type Stats struct {
 	Checks     int // views that were judged
 	Errors     int // operations, deliveries and syncs that were answered by an error
 
-	// Faults counts by kind: loss, duplicate, delay, reorder, partition, crash, crash-unsynced, restart, wipe, restore, leave,
-	// backup, damage, io-error, disk-full, copy, copy-cut, copy-crash, stream-failover, skew, and what Maintainers name.
+	// Faults counts by kind: loss, loss-for-good, duplicate, delay, reorder, partition, crash, crash-unsynced, crash-in-operation, restart, gone,
+	// wipe, restore, leave, backup, damage, io-error, disk-full, copy, copy-cut, copy-crash, stream-failover, skew, and what Maintainers name.
 	Faults map[string]int
 	// Sometimes counts how often interesting states were reached: those that the kit knows of, from 0, and those that the
 	// replicas name (Env.Sometimes).
@@ -21,31 +21,25 @@ type Stats struct {
 	// Shapes counts schedules by the shape that generated them.
 	Shapes map[string]int
 
+	sent  int    // messages of operations
+	own   int    // messages that replicas sent by themselves
 	pairs bitset // by pairNames: kinds of steps that followed each other at a replica
 }
 
 // delayMin is how many steps later a message counts as delayed.
 const delayMin = 10
 
-var (
-	faultKinds = []string{"loss", "duplicate", "delay", "reorder"}
-	states     = []string{
-		"concurrent operations on one element", "operation refused", "everything exchanged by messages",
-		"remove delivered before what it removes", "message delivered to its own author", joined,
-	}
-	joined        = "replica joined in the middle"
-	durableFaults = []string{"crash", "crash-unsynced", "restart"}
-)
+// joined is a state.
+const joined = "replica joined in the middle"
 
 func newStats() *Stats {
-	s := &Stats{Faults: map[string]int{}, Sometimes: map[string]int{}, Shapes: map[string]int{}}
-	for _, k := range faultKinds {
-		s.Faults[k] = 0
-	}
-	for _, k := range states {
-		s.Sometimes[k] = 0
-	}
-	return s
+	return &Stats{Faults: map[string]int{}, Sometimes: map[string]int{}, Shapes: map[string]int{}}
+}
+
+// ofMessages are the faults and states that a system meets only if its replicas send messages, or only if its operations do (true).
+var ofMessages = map[string]bool{
+	"loss": false, "duplicate": false, "delay": false, "reorder": false, "message delivered to its own author": false,
+	"loss-for-good": true, "remove delivered before what it removes": true,
 }
 
 // add adds what one schedule did.
@@ -56,6 +50,8 @@ func (s *Stats) add(o *Stats) {
 	s.Deliveries += o.Deliveries
 	s.Checks += o.Checks
 	s.Errors += o.Errors
+	s.sent += o.sent
+	s.own += o.own
 	s.pairs.union(&o.pairs)
 	for k, n := range o.Faults {
 		s.Faults[k] += n

@@ -26,7 +26,7 @@ func (w *world) run(s *Step) (*Violation, error) {
 	case "spread":
 		return nil, w.spread(s.Ref, b)
 	case "gone":
-		return nil, w.leaveForGood(a)
+		return w.leaveForGood(a)
 	case "join":
 		return w.join(a)
 	case "retry":
@@ -87,6 +87,7 @@ func (w *world) operate(n *node, first int, list []ScriptOp) (*Violation, error)
 		return nil, fmt.Errorf("%w: nothing to remove", errSkip)
 	}
 	w.lww.tick(w.h, n)
+	w.call()
 	e, err := n.effect(ops)
 	n.touched = true
 	if v := unchanged(n, ops, from, list); v != nil {
@@ -245,7 +246,7 @@ func (w *world) remember(n *node, ops []Op, from []*seenView, e Effect, unsure b
 	n.maybe.union(&group)
 	if unsure {
 		if w.step.Kind != "dies" {
-			n.doubts(group)
+			n.doubts = append(n.doubts, doubt{group: group, failed: true})
 		}
 		group = bitset{}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,10 @@ func TestAccusesNone(t *testing.T) {
 			if r.Failure != nil {
 				t.Errorf("schedule %d: %v", r.Schedules, r.Failure)
 			}
+			if never := r.Never(); len(never) > 0 && !testing.Short() {
+				t.Errorf("never met: %v", never)
+			}
+			tier.Count(t, "schedules", r.Schedules)
 			t.Logf("%d schedules in %v, %d operations, %d checks", r.Schedules, r.Elapsed.Round(time.Millisecond), r.Operations, r.Checks)
 		})
 	}
@@ -113,22 +118,40 @@ func TestDeclarationsAreChecked(t *testing.T) {
 	}
 }
 
-// TestFindsAll runs the same sets broken in the ways in which real ones were. The default of 1,000 schedules must find each.
+// TestFindsAll runs the same sets broken in the ways in which real ones were. The default of 1,000 schedules must find each, with few steps.
 func TestFindsAll(t *testing.T) {
-	for _, b := range textbook.Bugs() {
-		t.Run(b.Name, func(t *testing.T) {
-			t.Parallel()
-			r := explore(t, b.Broken, convergence.Options{})
-			f := r.Failure
-			if f == nil {
-				t.Fatalf("%s: not found in %d schedules, %v", b.What, r.Schedules, r.Elapsed)
-			}
-			correct := *f.Script
-			correct.System = b.Correct.Name
-			if v, s, err := convergence.Replay(b.Correct, strings.NewReader(correct.String())); v != nil || err != nil {
-				t.Errorf("the correct set fails it too: %v, %v\n%v", v, err, s)
-			}
-			t.Logf("%s: schedule %d, %v, %d steps\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), len(f.Script.Steps), f)
-		})
+	var mu sync.Mutex
+	var steps []int
+	bugs := textbook.Bugs()
+	t.Run("all", func(t *testing.T) {
+		for _, b := range bugs {
+			t.Run(b.Name, func(t *testing.T) {
+				t.Parallel()
+				n := finds(t, b)
+				mu.Lock()
+				defer mu.Unlock()
+				steps = append(steps, n)
+			})
+		}
+	})
+	slices.Sort(steps)
+	if len(steps) == len(bugs) && (steps[len(steps)/2] > 6 || steps[len(steps)-1] > 15) {
+		t.Errorf("scripts have %v steps", steps)
 	}
+}
+
+// finds returns how many steps are left of the script that shows a bug.
+func finds(t *testing.T, b textbook.Bug) int {
+	r := explore(t, b.Broken, convergence.Options{})
+	f := r.Failure
+	if f == nil {
+		t.Fatalf("%s: not found in %d schedules, %v", b.What, r.Schedules, r.Elapsed)
+	}
+	correct := *f.Script
+	correct.System = b.Correct.Name
+	if v, s, err := convergence.Replay(b.Correct, strings.NewReader(correct.String())); v != nil || err != nil {
+		t.Errorf("the correct set fails it too: %v, %v\n%v", v, err, s)
+	}
+	t.Logf("%s: schedule %d, %v, %d steps\n%v", b.What, r.Schedules, r.Elapsed.Round(time.Millisecond), len(f.Script.Steps), f)
+	return len(f.Script.Steps)
 }

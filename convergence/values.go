@@ -1,6 +1,7 @@
 package convergence
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -56,6 +57,24 @@ func (Counter) Judge(r *Reading) *Violation {
 	return nil
 }
 
+// Same implements Comparer: a counter that is not shown is 0.
+func (Counter) Same(a, b View) bool {
+	return maps.Equal(numbers(a), numbers(b))
+}
+
+// numbers returns the counters that are not 0.
+func numbers(v View) map[string]int64 {
+	all := map[string]int64{}
+	for _, it := range v.Items {
+		if len(it.Values) > 0 {
+			if n, _ := strconv.ParseInt(it.Values[0], 10, 64); n != 0 { // Judge has looked at them
+				all[it.Elem] = n
+			}
+		}
+	}
+	return all
+}
+
 func lossOr(less bool) string {
 	if less {
 		return Lost
@@ -108,6 +127,14 @@ func (Register) Judge(r *Reading) *Violation {
 		}
 	}
 	return nil
+}
+
+// Same implements Comparer: a register without values is one that is not shown.
+func (Register) Same(a, b View) bool {
+	set := func(v View) []Item {
+		return slices.DeleteFunc(slices.Clone(v.Items), func(it Item) bool { return len(it.Values) == 0 })
+	}
+	return slices.EqualFunc(set(a), set(b), sameItem)
 }
 
 // LWWMap is the map in which the operation with the highest time on a key decides: "put" gives Elem the value in Arg, "delete" takes

@@ -5,27 +5,40 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// stepLimit is how long a step may take, if Options.StepLimit does not say.
+// stepLimit is how long a call of a replica may take, if Options.StepLimit does not say.
 const stepLimit = 20 * time.Second
 
-// watched runs a script, and gives it up when a step takes longer than the limit: then its goroutine is left behind.
+// progress says how far a schedule has come: which step it does, and how many calls of replicas it has begun. One step may be thousands of
+// calls, as a fill or an exchange.
+type progress struct {
+	step, calls atomic.Int64
+	goroutine   atomic.Value // how its stack begins
+}
+
+// call notes that a replica is called.
+func (w *world) call() {
+	if w.progress != nil {
+		w.progress.calls.Add(1)
+	}
+}
+
+// watched runs a script, and gives it up when a call of a replica takes longer than the limit: then its goroutine is left behind.
 func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation, *Stats) {
 	if limit < 0 {
 		stats := newStats()
-		return within(sys, s, stats, trace, &atomic.Int64{}), stats
+		return within(sys, s, stats, trace, &progress{}), stats
 	}
 	type result struct {
 		v     *Violation
 		stats *Stats
 	}
-	done, at := make(chan result, 1), &atomic.Int64{}
+	done, at := make(chan result, 1), &progress{}
 	own := s
 	if trace { // one that is left behind may still write into it
 		own = s.filter(func(Step) bool { return true })
@@ -37,7 +50,7 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
-		before := at.Load()
+		before := at.calls.Load()
 		select {
 		case r := <-done:
 			for i := range own.Steps {
@@ -46,20 +59,20 @@ func watched(sys System, s *Script, trace bool, limit time.Duration) (*Violation
 			return r.v, r.stats
 		case <-timer.C:
 		}
-		if at.Load() == before {
-			return &Violation{Kind: Hung, Step: int(before), Text: fmt.Sprintf("the step has not ended after %v", limit), Stack: stacks(runsSchedule)}, newStats()
+		if at.calls.Load() == before {
+			return &Violation{Kind: Hung, Step: int(at.step.Load()), Text: fmt.Sprintf("a call of the replica has not ended after %v", limit), Stack: at.stacks()}, newStats()
 		}
 		timer.Reset(limit)
 	}
 }
 
 // within runs a script in the surroundings that the system wants.
-func within(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (v *Violation) {
+func within(sys System, s *Script, stats *Stats, trace bool, at *progress) (v *Violation) {
 	blocked, left := sys.inside(func(sys System) { v = runScript(sys, s, stats, trace, at) })
 	switch {
 	case v != nil:
 	case blocked != nil:
-		v = &Violation{Kind: Hung, Step: int(at.Load()), Text: fmt.Sprintf("the step does not end: %v", blocked), Stack: stacks(runsSchedule)}
+		v = &Violation{Kind: Hung, Step: int(at.step.Load()), Text: fmt.Sprintf("the step does not end: %v", blocked), Stack: at.stacks()}
 	case left != nil:
 		v = bad(Failed, "%v", left)
 	}
@@ -91,26 +104,48 @@ func (s System) inside(do func(sys System)) (blocked, left error) {
 	return nil, nil
 }
 
-// runsSchedule is what the stack of a goroutine that runs a schedule has.
-const runsSchedule = "convergence.runScript"
+var (
+	goroutineHead = regexp.MustCompile(`^goroutine \d+ `)
+	inBubble      = regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
+)
 
-var inBubble = regexp.MustCompile(`^goroutine .*(synctest bubble \d+)`)
+// here notes which goroutine runs the schedule.
+func (p *progress) here() {
+	var buf [64]byte
+	p.goroutine.Store(string(goroutineHead.Find(buf[:runtime.Stack(buf[:], false)])))
+}
 
-// stacks returns the stacks of the goroutines that are in a function, and of those in a bubble of testing/synctest with one.
-func stacks(of string) string {
+// stacks returns the stack of the goroutine that runs the schedule, up to the kit's functions.
+func (p *progress) stacks() string {
+	head, _ := p.goroutine.Load().(string)
+	return stacks(func(g string) bool { return head != "" && strings.HasPrefix(g, head) })
+}
+
+// stacks returns the stacks of some goroutines, and of those in a bubble of testing/synctest with one of them.
+func stacks(of func(g string) bool) string {
 	buf := make([]byte, 1<<20)
 	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
 	bubbles := map[string]bool{}
 	for _, g := range all {
-		if m := inBubble.FindStringSubmatch(g); m != nil && strings.Contains(g, of) {
+		if m := inBubble.FindStringSubmatch(g); m != nil && of(g) {
 			bubbles[m[1]] = true
 		}
 	}
-	return strings.Join(slices.DeleteFunc(all, func(g string) bool {
-		m := inBubble.FindStringSubmatch(g)
-		return !strings.Contains(g, of) && (m == nil || !bubbles[m[1]])
-	}), "\n\n")
+	var some []string
+	for _, g := range all {
+		if m := inBubble.FindStringSubmatch(g); !of(g) && (m == nil || !bubbles[m[1]]) {
+			continue
+		}
+		if at := kitFrame.FindStringIndex(g); at != nil {
+			g = g[:at[0]]
+		}
+		some = append(some, strings.TrimSpace(g))
+	}
+	return strings.Join(some, "\n\n")
 }
+
+// kitFrame is the first line of a frame of the kit.
+var kitFrame = regexp.MustCompile(`(?m)^.*convergence\.\(\*(world|node|reading)\)\.`)
 
 // trimStack leaves out of a panic's stack what is above the panic and below the kit's call.
 func trimStack(stack string) string {
@@ -119,8 +154,8 @@ func trimStack(stack string) string {
 			_, stack, _ = strings.Cut(rest, "\n")
 		}
 	}
-	if i := strings.Index(stack, "convergence.(*world).guard"); i >= 0 {
-		stack = stack[:strings.LastIndexByte(stack[:i], '\n')+1]
+	if at := kitFrame.FindStringIndex(stack); at != nil {
+		stack = stack[:at[0]]
 	}
 	return strings.TrimSpace(stack)
 }

@@ -1,11 +1,14 @@
 package convergence_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -35,7 +38,7 @@ func TestPanicHasStack(t *testing.T) {
 		t.Fatalf("got %v", f)
 	}
 	text := f.String()
-	if !strings.Contains(text, "!! panicked") || !strings.Contains(text, "convergence_test.springs") || strings.Contains(text, "runtime.gopanic") || strings.Contains(text, "watched") {
+	if !strings.Contains(text, "!! panicked") || !strings.Contains(text, "convergence_test.springs") || strings.Contains(text, "runtime.gopanic") || strings.Contains(text, "convergence.(*world)") || strings.Contains(text, "watched") {
 		t.Errorf("got %s", text)
 	}
 }
@@ -98,6 +101,104 @@ func TestHangHasScript(t *testing.T) {
 	}
 }
 
+// TestSlowIsNotHung: a step of many calls may take longer than the limit, a call may not. A replay has the limit of Run.
+func TestSlowIsNotHung(t *testing.T) {
+	t.Parallel()
+	const limit = 2 * time.Second
+	slow := convergence.System{Name: "slow", Open: func(env convergence.Env) (convergence.Replica, error) {
+		r, err := OpenORSet(env)
+		return &altered{Replica: r, do: func(*altered, convergence.Op) error { time.Sleep(limit / 150); return nil }}, err
+	}}
+	forever := make(chan int)
+	defer close(forever)
+	for _, c := range []struct {
+		sys    convergence.System
+		script string
+		want   string
+	}{{slow, "1 fill A 310", ""}, {trap("hangs", func() { <-forever }), "1 do A add a\n2 do A add b", convergence.Hung}} {
+		file := filepath.Join(t.TempDir(), "script.txt")
+		if err := os.WriteFile(file, []byte("convergence script 1\nsystem "+c.sys.Name+"\nseed 1\nreplicas 1\n"+c.script+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		f := &fakeT{ctx: t.Context()}
+		began := time.Now()
+		func() {
+			defer func() { recover() }()
+			convergence.RunReplay(f, c.sys, convergence.Options{StepLimit: limit}, file)
+		}()
+		if took := time.Since(began); took < limit || strings.Contains(f.fatal, "hung at step") != (c.want == convergence.Hung) || c.want != "" && took > 3*limit {
+			t.Errorf("%s: %v, it said %s", c.sys.Name, took, f.fatal)
+		}
+	}
+}
+
+// TestCores: without a number of workers there is one for each core, but for systems that must be alone.
+func TestCores(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	for _, alone := range []bool{false, true} {
+		var running, most atomic.Int64
+		sys := convergence.System{Name: "cores", Alone: alone, Open: func(env convergence.Env) (convergence.Replica, error) {
+			r, err := OpenORSet(env)
+			if env.ID > 0 {
+				return r, err
+			}
+			n := running.Add(1)
+			for limit := time.Now().Add(100 * time.Millisecond); n == 1 && running.Load() == 1 && most.Load() < 2 && time.Now().Before(limit); {
+				time.Sleep(time.Millisecond)
+			}
+			most.Store(max(most.Load(), running.Load()))
+			return leaver{r, func() { running.Add(-1) }}, err
+		}}
+		explore(t, sys, convergence.Options{Schedules: 20})
+		if got := most.Load(); (got == 1) != alone {
+			t.Errorf("alone %v: %d at once", alone, got)
+		}
+	}
+}
+
+// TestCloseIsJudged: a replica that panics or fails when it is closed is told so, at the end of a schedule or when it leaves.
+func TestCloseIsJudged(t *testing.T) {
+	closes := func(close func() error) convergence.System {
+		return convergence.System{Name: "closes", Open: func(env convergence.Env) (convergence.Replica, error) {
+			r, err := OpenORSet(env)
+			return closer{r, close}, err
+		}}
+	}
+	fails := func() error { return errors.New("still busy") }
+	for _, c := range []struct {
+		close        func() error
+		script, kind string
+		step         int
+	}{
+		{fails, "1 do A add a\n2 read A\n", convergence.Failed, 2},
+		{func() error { springs(); return nil }, "1 do A add a\n", convergence.Panicked, 1},
+		{fails, "1 do A add a\n2 gone A\n3 read B\n", convergence.Failed, 2},
+		{func() error { return nil }, "1 do A add a\n2 gone A\n3 read B\n", "", 0},
+	} {
+		v, script := replay(t, closes(c.close), c.script)
+		switch {
+		case v == nil || c.kind == "":
+			if v != nil || c.kind != "" {
+				t.Errorf("want %q, got %v", c.kind, v)
+			}
+		case v.Kind != c.kind || v.Step != c.step || !strings.Contains(script, "!! "+c.kind):
+			t.Errorf("want %s at step %d, got %v\n%s", c.kind, c.step, v, script)
+		case c.kind == convergence.Panicked && !strings.Contains(v.Stack, "convergence_test.springs"):
+			t.Errorf("stack %s", v.Stack)
+		}
+	}
+	if _, err := convergence.Explore(t.Context(), closes(fails), convergence.Options{}); err == nil || !strings.Contains(err.Error(), "does not close: still busy") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type closer struct {
+	convergence.Replica
+	close func() error
+}
+
+func (s closer) Close() error { return s.close() }
+
 // TestWorkers finds the same with one worker and with three, and does the same.
 func TestWorkers(t *testing.T) {
 	for _, sys := range []convergence.System{textbook.Correct()[0], textbook.Bugs()[7].Broken, textbook.Bugs()[23].Broken} {
@@ -131,6 +232,7 @@ func TestKilledHasScript(t *testing.T) {
 			}
 		})
 		open := sys.Open
+		sys.Alone = true
 		sys.Open = func(env convergence.Env) (convergence.Replica, error) { opened++; return open(env) }
 		convergence.Run(t, sys, convergence.Options{Seed: 9})
 		return
@@ -142,11 +244,23 @@ func TestKilledHasScript(t *testing.T) {
 
 func killed(t *testing.T, how string) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledHasScript$")
-	cmd.Env = append(os.Environ(), killedDir+"="+how, "CONVERGENCE_DIR="+dir)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out)+err.Error(), how) {
-		t.Fatalf("it did not end as it should: %v\n%s", err, out)
+	run := func() string {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledHasScript$")
+		cmd.Env = append(os.Environ(), killedDir+"="+how, "CONVERGENCE_DIR="+dir)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out)+err.Error(), how) {
+			t.Fatalf("it did not end as it should: %v\n%s", err, out)
+		}
+		return string(out)
 	}
+	run()
+	// A second process that ends in the same way says first what ended the first one, though nobody asked for details.
+	said := run()
+	again, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(again) != 1 || !strings.Contains(said, "CONVERGENCE_REPLAY="+again[0]) {
+		t.Fatalf("scripts %v, %v; it said\n%s", again, err, said)
+	}
+	os.Remove(again[0])
 	t.Setenv("CONVERGENCE_DIR", dir)
 	f := &fakeT{ctx: t.Context()}
 	sys := trap("killed", func() {}) // mended

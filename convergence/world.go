@@ -7,9 +7,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -47,6 +46,8 @@ type world struct {
 	bulk      int  // bytes of messages of fills
 	found     *Violation
 	damaged   bool
+	progress  *progress // for the watchdog; nil is none
+	reached   reached
 }
 
 // made is what a step made, for later ones that name it.
@@ -88,6 +89,7 @@ type node struct {
 	id       int
 	rep      Replica
 	quieter  Quieter // the replica, if it is one
+	sender   Sender
 	verifier Verifier
 	start    int
 	skew     int64
@@ -98,7 +100,7 @@ type node struct {
 	since   bitset          // those that it did, or was told of by their messages, since it was opened
 	newest  int             // the last of the steps whose messages it was given
 	waiting []*message      // that it may hold back until others have come
-	doubt   []bitset        // failed operations of this life of which it has not shown that they were done
+	doubts  []doubt         // what it may have done, or may have kept through a crash, and has not shown yet
 	faulty  bool            // its disk fails
 	late    int64           // the latest time that its clock can have, by LastWriterWins.Time
 	ids     bitset          // those of sure that it did or was told of by their messages: it knows their ids
@@ -130,7 +132,9 @@ type message struct {
 
 type question struct {
 	from  int
+	step  int
 	data  []byte
+	copy  []byte // of data, to see that nobody changes it
 	maybe bitset
 }
 
@@ -159,8 +163,8 @@ type seenView struct {
 var errSkip = errors.New("skipped")
 
 // runScript runs a script and returns what it violates. It adds to stats. With trace it writes into the steps what each did.
-func runScript(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64) (v *Violation) {
-	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace, made: make([]made, len(s.Steps))}
+func runScript(sys System, s *Script, stats *Stats, trace bool, at *progress) (v *Violation) {
+	w := &world{sys: sys, spec: sys.spec(), s: s, h: newHistory(), stats: stats, trace: trace, progress: at, made: make([]made, len(s.Steps))}
 	w.want()
 	w.lww, _ = w.spec.(LastWriterWins)
 	if m, ok := w.spec.(LWWMap); ok {
@@ -171,18 +175,26 @@ func runScript(sys System, s *Script, stats *Stats, trace bool, at *atomic.Int64
 	}
 	w.pcg = rand.NewPCG(s.Seed, 0)
 	w.rand = rand.New(w.pcg)
-	defer w.close()
+	at.here()
+	defer func() {
+		if at := w.close(); v == nil && at != nil {
+			v = at
+			if w.step != nil {
+				v.Step = w.step.N
+				w.mark(v)
+			}
+		}
+	}()
 	if v := w.guard(w.open); v != nil {
 		return v
 	}
 	for i := range s.Steps {
 		w.step, w.pos = &s.Steps[i], i
-		if at != nil {
-			at.Store(int64(w.step.N))
-		}
+		at.step.Store(int64(w.step.N))
+		w.call()
 		if v := w.guard(w.do); v != nil {
 			v.Step = w.step.N
-			if w.trace && v.Kind == Panicked {
+			if w.trace && v.Kind == Panicked && !strings.HasSuffix(w.step.pretty, Panicked) {
 				w.step.pretty = strings.Join(append(w.note, ""), "; ") + "!! panicked"
 			}
 			return v
@@ -223,13 +235,14 @@ func (w *world) open() *Violation {
 }
 
 func (w *world) start(n *node, disk any, moved bool) *Violation {
+	w.call()
 	rep, err := w.sys.Open(Env{
 		ID: n.id, Replicas: w.s.Replicas, Start: n.start, Disk: disk, Moved: moved, Rand: w.rand, Base: w.s.Base, Shared: w.shared,
 		Now:       func() int64 { return w.now(n) },
-		Sometimes: func(state string) { w.stats.Sometimes[state]++ },
+		Sometimes: w.reached.count,
 	})
 	n.start++
-	n.since, n.waiting, n.doubt, n.faulty = bitset{}, nil, nil, false
+	n.since, n.waiting, n.doubts, n.faulty = bitset{}, nil, nil, false
 	if err == nil && rep == nil {
 		err = errors.New("its Open returned neither a replica nor an error")
 	}
@@ -239,6 +252,7 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 	}
 	n.rep, n.closed = rep, false
 	n.quieter, _ = rep.(Quieter)
+	n.sender, _ = rep.(Sender)
 	n.verifier, _ = rep.(Verifier)
 	if _, ok := rep.(Repairer); ok {
 		w.canRepair = true
@@ -247,19 +261,69 @@ func (w *world) start(n *node, disk any, moved bool) *Violation {
 }
 
 // epoch is what clocks show before the first step: far enough from 0 that none shows less.
-const epoch = 1_000_000_000
+const epoch = 1_000_000 // steps
 
-// now is what a replica's clock shows.
-func (w *world) now(n *node) int64 { return epoch + w.clock*1000 + n.skew }
+// now is what a replica's clock shows. Jumps are in thousandths of a step.
+func (w *world) now(n *node) int64 {
+	step := int64(w.sys.Pace)
+	if step == 0 {
+		step = int64(time.Microsecond)
+	}
+	return (epoch+w.clock)*step + n.skew*step/1000
+}
 
-func (w *world) close() {
+// close closes everything, and returns the first thing that went wrong.
+func (w *world) close() (first *Violation) {
+	note := func(v *Violation) {
+		if first == nil {
+			first = v
+		}
+	}
 	for _, r := range w.reads {
-		r.end()
+		note(w.guard(r.end))
 	}
 	for _, n := range w.nodes {
 		if n.rep != nil && !n.closed {
-			w.guard(func() *Violation { n.rep.Close(); return nil })
+			note(w.closeNode(n))
 		}
+	}
+	w.reach()
+	return first
+}
+
+// closeNode closes a replica, which must succeed unless its disk fails.
+func (w *world) closeNode(n *node) *Violation {
+	w.call()
+	n.closed = true
+	return w.guard(func() *Violation {
+		if err := n.rep.Close(); err != nil && !n.faulty {
+			return bad(Failed, "replica %c does not close: %v", letter(n.id), err)
+		}
+		return nil
+	})
+}
+
+// reached counts the states that replicas name, maybe from goroutines of their own.
+type reached struct {
+	sync.Mutex
+	states map[string]int
+}
+
+func (r *reached) count(state string) {
+	r.Lock()
+	defer r.Unlock()
+	if r.states == nil {
+		r.states = map[string]int{}
+	}
+	r.states[state]++
+}
+
+// reach adds what replicas have reached to the counts of the schedule.
+func (w *world) reach() {
+	w.reached.Lock()
+	defer w.reached.Unlock()
+	for state, n := range w.reached.states {
+		w.stats.Sometimes[state] += n
 	}
 }
 
@@ -271,6 +335,9 @@ func (w *world) do() *Violation {
 	w.note = w.note[:0]
 	v, err := w.run(s)
 	w.settleDown()
+	for _, n := range w.nodes {
+		w.collect(n)
+	}
 	switch {
 	case v != nil:
 	case err != nil:
@@ -287,11 +354,16 @@ func (w *world) do() *Violation {
 	}
 	if w.trace {
 		s.pretty = strings.Join(w.note, "; ")
-		if v != nil {
-			s.pretty += " !! " + v.Kind
-		}
 	}
+	w.mark(v)
 	return v
+}
+
+// mark shows in the printed script what a step violated.
+func (w *world) mark(v *Violation) {
+	if w.trace && v != nil {
+		w.step.pretty += " !! " + v.Kind
+	}
 }
 
 // quietTries is how often the kit asks whether a replica is quiet before it waits between two questions, and quietPause how long.
@@ -338,6 +410,7 @@ func (w *world) look() *Violation {
 
 // check reads one replica and judges it by what it must and may show.
 func (w *world) check(n *node) *Violation {
+	w.call()
 	if n.verifier != nil {
 		if err := n.verifier.Verify(); err != nil {
 			return bad(Unverifiable, "replica %c: %v", letter(n.id), err)
@@ -361,11 +434,8 @@ func (w *world) check(n *node) *Violation {
 	}
 	r := Reading{View: view, h: w.h, must: n.sure, may: n.maybe, loose: n.loose, mixed: n.mixed}
 	v := w.judge(r)
-	if v == nil && len(n.doubt) > 0 && !n.faulty && w.decide(n, &r) {
-		w.stats.Sometimes["failed operation was done"]++
-		if r.must = n.sure; w.spec.Judge(&r) != nil {
-			v = bad(Torn, "it shows a part of operations that were answered by an error: %s", view)
-		}
+	if v == nil && len(n.doubts) > 0 && !n.faulty {
+		v = w.resolve(n, &r)
 	}
 	if v == nil && !n.mixed && w.h.batched {
 		v = w.torn(n, &view)
@@ -382,7 +452,12 @@ func (w *world) judge(r Reading) *Violation {
 	w.reading = r
 	for i := 1; i < len(r.View.Items); i++ {
 		if a, b := r.View.Items[i-1].Elem, r.View.Items[i].Elem; a >= b {
-			return bad(Disorder, "%q is shown behind %q", b, a)
+			return bad(Disorder, "%q is shown after %q", b, a)
+		}
+	}
+	for _, it := range r.View.Items {
+		if !slices.IsSorted(it.Values) {
+			return bad(Disorder, "the values of %q are not in order: %q", it.Elem, it.Values)
 		}
 	}
 	return w.spec.Judge(&w.reading)
@@ -425,15 +500,12 @@ func contains(tags []string, tag string) bool {
 // shownMax is how many elements of a view are printed.
 const shownMax = 20
 
-// show writes an element for people.
+// show writes an element or a value as scripts do, but a long one not whole.
 func show(elem string) string {
 	if len(elem) > 40 {
-		return fmt.Sprintf("%q...(%d bytes)", elem[:8], len(elem))
+		return fmt.Sprintf("%s...(%d bytes)", word(elem[:8]), len(elem))
 	}
-	if plain(elem) == elem {
-		return elem
-	}
-	return strconv.Quote(elem)
+	return word(elem)
 }
 
 // String returns a view as {a b[tag tag]}.
@@ -450,7 +522,9 @@ func (v View) String() string {
 		}
 		b.WriteString(show(it.Elem))
 		if len(it.Values) > 0 {
-			b.WriteString("=" + strings.Join(it.Values, "|"))
+			for k, value := range it.Values {
+				b.WriteString([]string{"=", "|"}[min(k, 1)] + show(value))
+			}
 		}
 		if len(it.Tags) > 0 {
 			b.WriteString(fmt.Sprint(it.Tags))

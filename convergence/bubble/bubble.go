@@ -24,8 +24,8 @@ import (
 // timer. 0 is none: then its timers go off only where the replica itself sleeps, as in Maintain or Ask.
 //
 // A replica whose goroutines send what an operation tells calls synctest.Wait in Do, and returns in Effect.Out what was sent. Its Close,
-// Crash and Stop end its goroutines: one that is left is a violation. What it waits for is made in the bubble, which is to say in Open,
-// in System.Share or later.
+// Crash and Stop end its goroutines: one that is left is a violation. Its channels and mutexes are made in Open, in System.Share, or later:
+// what was made outside the bubble does not count as waiting.
 func In(t *testing.T, sys convergence.System, pass time.Duration) convergence.System {
 	wait := func() {
 		time.Sleep(pass)

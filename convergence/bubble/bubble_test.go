@@ -70,7 +70,7 @@ func TestBlocked(t *testing.T) {
 	if f == nil || f.Violation.Kind != convergence.Hung || len(f.Script.Steps) > 2 || time.Since(start) > time.Minute {
 		t.Fatalf("got %v", f)
 	}
-	for _, part := range []string{"deadlock", "convergence.runScript", "bubble_test.Open.func"} {
+	for _, part := range []string{"deadlock", "bubble_test.changed.Receive", "bubble_test.Open.func"} {
 		if !strings.Contains(f.String(), part) {
 			t.Errorf("want %s in\n%v", part, f)
 		}

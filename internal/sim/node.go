@@ -102,7 +102,7 @@ func (c *cluster) boot(m *member) {
 		Way: func(to membership.Peer) membership.Way {
 			return &way{link: p.links[c.memberOf(to.ID)], from: m.node}
 		},
-		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), FilterDefaults: c.filterDefaults(), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns},
+		Hints: p.folder, Filters: local.NewFilters(m.store.host.Store), FilterDefaults: c.filterDefaults(), CopyChunkBytes: 1, ExchangeInterval: c.exchanges, Log: slog.New(listener{c, m}), Runner: c.turns, Events: c.background},
 		o, memberDisk{m.store.host.Store})
 	if err != nil {
 		c.facts.violated(convergence.Failed, "%s does not start: %v", m.node, err)
@@ -121,6 +121,14 @@ func (c *cluster) boot(m *member) {
 			c.turns.Sleep(c.roundPause(m))
 		}
 	})
+}
+
+// background counts what members do beside what they are asked for. What they log is counted by its message.
+func (c *cluster) background(e coord.Event) {
+	switch e.Kind {
+	case coord.EventNotSent, coord.EventHintReplayed, coord.EventHintExpired, coord.EventRepaired, coord.EventRepairLeft:
+		c.count(string(e.Kind))
+	}
 }
 
 func (c *cluster) roundPause(m *member) time.Duration {

@@ -81,6 +81,16 @@ func (r *Report) Of(kind string) int {
 	return 0
 }
 
+// Sight reports whether a name in Faults or Mechanisms is one of the known ones, and whether enough schedules always meet it: then Never names it
+// if they have not.
+func Sight(name string) (known, expected bool) {
+	i, ok := sightOf[name]
+	if !ok || sights[i].name != name {
+		return false, false
+	}
+	return true, sights[i].rates != [4]float64{}
+}
+
 // in returns where a sight is counted.
 func (r *Report) in(s sight) map[string]int {
 	if s.fault {

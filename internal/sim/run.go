@@ -126,7 +126,7 @@ func (r *Report) next(list []*source) (best *source) {
 func (r *Report) sources(o Options, engines convergence.System) []*source {
 	explore := func(sys convergence.System, kind, replays int) func(context.Context, uint64, int) error {
 		return func(ctx context.Context, batch uint64, schedules int) error {
-			k := convergence.Options{Seed: o.seed(kind, batch), Replicas: o.Replicas, Steps: steps, ShrinkRuns: o.ShrinkRuns, Schedules: schedules, Replays: replays}
+			k := convergence.Options{Seed: o.seed(kind, batch), Replicas: o.Replicas, Steps: steps, ShrinkRuns: o.ShrinkRuns, Schedules: schedules, Replays: replays, Workers: 1}
 			if k.Replicas == 0 {
 				k.Replicas = []int{3, 3, 4, 5, 3, 7, 4, 6}[batch%8]
 			}

@@ -10,8 +10,8 @@ type sight struct {
 	rates [4]float64 // how often 1,000 schedules of each of Kinds meet it
 }
 
-// floor is how often at least something is met that is expected so often: a quarter of that less three times its root, for seeds differ and a fault may come
-// in a few schedules, many at once; but once, if it is expected a dozen times.
+// floor is the least count of what is expected so often: a quarter of that, less three times its root. Seeds differ, and a fault may come in a few
+// schedules, many at once. What is expected a dozen times is met once at least.
 func floor(expected float64) int {
 	least := 0
 	if expected >= 12 {
@@ -77,6 +77,7 @@ var sights = []sight{
 	{"exchanged-by-copies", mechanism, []string{"everything exchanged by copies"}, [4]float64{200, 170, 0, 0}},
 	{"exchanged-by-messages", mechanism, []string{"everything exchanged by messages"}, [4]float64{410, 430, 0, 0}},
 	{"exchanged-by-repair", mechanism, []string{"everything exchanged by repair"}, [4]float64{390, 400, 0, 0}},
+	{"failed-operation-done", mechanism, []string{"failed operation was done"}, [4]float64{1.5, 1.5, 0, 0}},
 	{"filters-not-learned", mechanism, []string{"cluster: which filters there are could not be learned, it is tried again"}, [4]float64{0, 0, 0, 90}},
 	{"flush", mechanism, nil, [4]float64{0, 1300, 350, 730}},
 	{"flush-filter", mechanism, nil, [4]float64{0, 0, 0, 130}},
@@ -85,10 +86,11 @@ var sights = []sight{
 	{"handoff", mechanism, []string{"made whole"}, [4]float64{0, 0, 390, 3100}},
 	{"handoff-failed", mechanism, []string{"cluster: this member could not be filled, it is tried again"}, [4]float64{0, 0, 0, 15000}},
 	{"hedge", mechanism, nil, [4]float64{0, 0, 2600, 0}},
-	{"hint", mechanism, []string{"not-sent"}, [4]float64{0, 0, 11000, 0}},
+	{"hint", mechanism, []string{"not-sent"}, [4]float64{0, 0, 11000, 20000}},
 	{"hint-expired", mechanism, nil, [4]float64{0, 0, 50, 0}},
 	{"hint-of-dropped-filter", mechanism, []string{"marks of a dropped filter refused", "cluster: refused"}, [4]float64{0, 0, 0, 50}},
-	{"hint-replayed", mechanism, nil, [4]float64{0, 0, 3200, 0}},
+	{"hint-replayed", mechanism, nil, [4]float64{0, 0, 3200, 6500}},
+	{"joined", mechanism, []string{"replica joined in the middle"}, [4]float64{23, 23, 0, 0}},
 	{"lookup", mechanism, nil, [4]float64{0, 0, 4300, 2200}},
 	{"mark", mechanism, nil, [4]float64{0, 0, 0, 4500}},
 	{"message-to-author", mechanism, []string{"message delivered to its own author"}, [4]float64{3900, 4200, 0, 0}},
@@ -108,7 +110,7 @@ var sights = []sight{
 	{"read", mechanism, nil, [4]float64{0, 0, 8100, 8100}},
 	{"read-of-several", mechanism, []string{"read of several replicas"}, [4]float64{1700, 2000, 0, 0}},
 	{"read-refused", mechanism, []string{"read refused"}, [4]float64{280, 180, 0, 0}},
-	{"read-repair", mechanism, []string{"read repair", "repaired"}, [4]float64{3000, 3400, 1800, 0}},
+	{"read-repair", mechanism, []string{"read repair", "repaired"}, [4]float64{3000, 3400, 1800, 480}},
 	{"read-replaced", mechanism, []string{"replica replaced in the middle of a read"}, [4]float64{75, 50, 0, 0}},
 	{"remove-before-add", mechanism, []string{"remove delivered before what it removes"}, [4]float64{1800, 2400, 0, 0}},
 	{"repair-left", mechanism, nil, [4]float64{0, 0, 310, 0}},

@@ -17,8 +17,8 @@ import (
 
 var seedFlag = flag.Uint64("sim.seed", 1, "schedules follow from it")
 
-// shards is how many runs go on beside each other. At a push they are 3,300 schedules together, of which 150 are over engines
-// and 150 of whole clusters; in a full run they are 22,000.
+// shards is how many runs go on beside each other. At a push they are 3,300 schedules together: 150 over engines, 90 of whole clusters, 60 of
+// members, and the others over the rules; in a full run they are 22,000.
 const shards = 2
 
 // TestSimulation: nothing is violated, and every kind of fault was met.
@@ -58,6 +58,13 @@ func TestSimulation(t *testing.T) {
 		}
 		for _, s := range r.Below {
 			t.Errorf("below its floor: %s", s)
+		}
+		for _, of := range []map[string]int{r.Faults, r.Mechanisms} {
+			for name := range of {
+				if known, _ := sim.Sight(name); !known {
+					t.Errorf("what is met as %q has no name", name)
+				}
+			}
 		}
 		if len(r.Never) > 0 && tier.Full() {
 			t.Errorf("never met: %v", r.Never)

@@ -29,7 +29,7 @@ func Engines() (convergence.System, func() error) {
 		schedules++
 		return newShared(fmt.Sprintf("set %d", schedules))
 	}
-	return convergence.System{Name: "engine", Spec: spec, Merge: merge, Share: share, Open: func(env convergence.Env) (convergence.Replica, error) {
+	return convergence.System{Name: "engine", Alone: true, Spec: spec, Merge: merge, Share: share, Open: func(env convergence.Env) (convergence.Replica, error) {
 		sh, disk := sharedOf(env)
 		s, err := openEngine(p, sh.set, disk.store, env.Rand, env.Sometimes)
 		if err != nil {

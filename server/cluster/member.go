@@ -72,6 +72,8 @@ type Config struct {
 	// Runner is where the member's concurrency and its time come from; default coord.Goroutines. With another one Start may not be called: the caller does
 	// each Round, and asks for one at a time of those changes of filters that take all members.
 	Runner coord.Runner
+	// Events is called with what goes on in the background, beside the log; default nobody. It must not block or call the member.
+	Events func(coord.Event)
 }
 
 // Way is the way to another member: a *wire.Link. Its methods may be called by any number of goroutines.
@@ -359,6 +361,9 @@ func (m *Member) near(member int) int {
 // event logs what goes on in the background.
 func (m *Member) event(e coord.Event) {
 	m.stats.event(e)
+	if m.conf.Events != nil {
+		m.conf.Events(e)
+	}
 	switch e.Kind {
 	case coord.EventDamage, coord.EventHealLeft, coord.EventHintOverflow, coord.EventHintFailed, coord.EventRefused:
 		m.conf.Log.Warn("cluster: "+string(e.Kind), "node", e.Node, "peer", e.Peer, "name", string(e.Set), "count", e.Count, "cause", e.Err)

@@ -36,16 +36,7 @@ func Correct() (list []convergence.System) {
 	} {
 		list = append(list, lwwSets(s))
 	}
-	phase := func(name string, spec convergence.Spec, o phases) {
-		sys := convergence.System{Name: name, Spec: spec, BestEffort: o.gossip}
-		sys.Open = func(convergence.Env) (convergence.Replica, error) {
-			if o.gossip {
-				return phasesRepair{openPhases(o)}, nil
-			}
-			return openPhases(o), nil
-		}
-		list = append(list, sys)
-	}
+	phase := func(name string, spec convergence.Spec, o phases) { list = append(list, phaseSets(name, spec, o)) }
 	phase("2p-set", convergence.TwoPhase{}, phases{})
 	phase("2p-set-states", convergence.TwoPhase{}, phases{state: true})
 	phase("2p-set-gossip", convergence.TwoPhase{}, phases{gossip: true})
@@ -56,12 +47,21 @@ func Correct() (list []convergence.System) {
 		sys   convergence.System
 	}{{"remove-wins-named", true, convergence.System{}}, {"remove-wins-causal", false, convergence.System{Buffers: true}}} {
 		c.sys.Name, c.sys.Spec = c.name, convergence.RemoveWins{}
-		c.sys.Open = func(env convergence.Env) (convergence.Replica, error) { return openRemoveWins(env, c.names), nil }
+		c.sys.Open = func(env convergence.Env) (convergence.Replica, error) { return openRemoveWins(env, c.names, ""), nil }
 		list = append(list, c.sys)
 	}
 	direct := convergence.System{Name: "remove-wins-deltas", Spec: convergence.RemoveWins{}, Buffers: true}
 	direct.Open = func(env convergence.Env) (convergence.Replica, error) { return openDeltaRemoveWins(env), nil }
-	return append(list, direct, counters(""), registers(""), lwwMap(""))
+	return append(list, direct, counters(""), registers(""), lwwMap(""), sparseCounters(), storedCounters(""))
+}
+
+func phaseSets(name string, spec convergence.Spec, o phases) convergence.System {
+	return convergence.System{Name: name, Spec: spec, BestEffort: o.gossip, Open: func(convergence.Env) (convergence.Replica, error) {
+		if o.gossip {
+			return phasesRepair{openPhases(o)}, nil
+		}
+		return openPhases(o), nil
+	}}
 }
 
 var logGossip = setOptions{gapless: true, repair: true}
@@ -100,6 +100,12 @@ func stateSets(o stateOptions, spec convergence.Spec) convergence.System {
 			return states{openState(env, o)}, nil
 		}
 		return openState(env, o), nil
+	}}
+}
+
+func removeWinsSets(bug string) convergence.System {
+	return convergence.System{Name: "remove-wins-named", Spec: convergence.RemoveWins{}, Open: func(env convergence.Env) (convergence.Replica, error) {
+		return openRemoveWins(env, true, bug), nil
 	}}
 }
 
@@ -190,6 +196,21 @@ func Bugs() (list []Bug) {
 	add("actor-by-place", "a member's actor is how many were there before it", cluster)
 	add("gone-ignored", "messages of a member that has left are ignored", cluster)
 	add("clock-not-joined", "a Lamport clock does not join what it receives", clock(lww{spec: convergence.LastWriterWins{Time: convergence.TimeLamport}}))
+	add("batch-half-kept", "a crash keeps a half of a batch", storedCounters)
+	for _, c := range []struct {
+		name string
+		make func(bug string) convergence.System
+	}{
+		{"counter", counters}, {"register", registers}, {"map", lwwMap}, {"remove-wins", removeWinsSets}, {"lww", clock(lww{})},
+		{"grow-only", func(bug string) convergence.System {
+			return phaseSets("grow-only", convergence.GrowOnly{}, phases{bug: bug})
+		}},
+		{"two-phase", func(bug string) convergence.System {
+			return phaseSets("2p-set", convergence.TwoPhase{}, phases{bug: bug})
+		}},
+	} {
+		add("page-of-100-"+c.name, "a page ends at 100 elements, and there is no next", c.make)
+	}
 	add("ties-by-arrival", "of equal times what comes last decides", clock(lww{}))
 	return list
 }

@@ -119,7 +119,7 @@ func (s *lww) Read() (v convergence.View, err error) {
 			v.Items = append(v.Items, convergence.Item{Elem: elem})
 		}
 	}
-	return v, nil
+	return page(v, s.bug), nil
 }
 
 // Close implements convergence.Replica.

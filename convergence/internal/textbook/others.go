@@ -12,6 +12,7 @@ type phases struct {
 	added, removed map[string]bool
 	state          bool
 	gossip         bool
+	bug            string
 }
 
 func openPhases(o phases) *phases {
@@ -71,7 +72,7 @@ func (s *phases) Read() (v convergence.View, err error) {
 			v.Items = append(v.Items, convergence.Item{Elem: elem})
 		}
 	}
-	return v, nil
+	return page(v, s.bug), nil
 }
 
 // Close implements convergence.Replica.
@@ -99,10 +100,11 @@ type removeWins struct {
 	undone  map[dot]bool
 	seen    clock
 	wait    []change
+	bug     string
 }
 
-func openRemoveWins(env convergence.Env, names bool) *removeWins {
-	return &removeWins{actor: env.ID, names: names, added: map[string]bool{}, removes: map[string][]dot{}, undone: map[dot]bool{}, seen: clock{}}
+func openRemoveWins(env convergence.Env, names bool, bug string) *removeWins {
+	return &removeWins{actor: env.ID, names: names, bug: bug, added: map[string]bool{}, removes: map[string][]dot{}, undone: map[dot]bool{}, seen: clock{}}
 }
 
 // Do implements convergence.Replica.
@@ -175,7 +177,7 @@ func (s *removeWins) Read() (v convergence.View, err error) {
 			v.Items = append(v.Items, convergence.Item{Elem: elem})
 		}
 	}
-	return v, nil
+	return page(v, s.bug), nil
 }
 
 // Close implements convergence.Replica.

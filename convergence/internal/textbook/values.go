@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"bigset/convergence"
 )
@@ -138,11 +139,124 @@ func (s *cells) Read() (v convergence.View, err error) {
 			v.Items = append(v.Items, convergence.Item{Elem: elem, Values: list})
 		}
 	}
-	return v, nil
+	return page(v, s.bug), nil
+}
+
+// page is what a read shows that ends after its first page, if that is the bug.
+func page(v convergence.View, bug string) convergence.View {
+	if strings.HasPrefix(bug, "page-of-100-") {
+		v.Items = v.Items[:min(len(v.Items), 100)]
+	}
+	return v
 }
 
 // Close implements convergence.Replica.
 func (s *cells) Close() error { return nil }
+
+// sparse is a counter that forgets, in its background work, what is 0.
+type sparse struct{ *cells }
+
+// Maintain implements convergence.Maintainer.
+func (s sparse) Maintain(int) (string, error) {
+	maps.DeleteFunc(s.now, func(_ string, list []value) bool { return total(nil, list)[0] == "0" })
+	return "compaction", nil
+}
+
+func sparseCounters() convergence.System {
+	return convergence.System{Name: "pn-counter-sparse", Spec: convergence.Counter{}, Open: func(env convergence.Env) (convergence.Replica, error) {
+		return sparse{openCells(env, "", count, total)}, nil
+	}}
+}
+
+// stored are cells on a disk: a list of operations, of which those of a batch are one entry.
+type stored struct {
+	*cells
+	disk   [][][]byte
+	synced int // entries
+}
+
+func openStored(env convergence.Env, bug string) (convergence.Replica, error) {
+	s := &stored{cells: openCells(env, bug, count, total)}
+	s.n = uint64(env.Start) << 32 // no name is given twice
+	s.disk, _ = env.Disk.([][][]byte)
+	s.synced = len(s.disk)
+	for _, entry := range s.disk {
+		for _, msg := range entry {
+			if _, err := s.cells.Receive(msg); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// Do implements convergence.Replica.
+func (s *stored) Do(op convergence.Op) (convergence.Effect, error) {
+	return s.DoBatch([]convergence.Op{op})
+}
+
+// DoBatch implements convergence.Batcher.
+func (s *stored) DoBatch(ops []convergence.Op) (convergence.Effect, error) {
+	var entry [][]byte
+	for _, op := range ops {
+		e, err := s.cells.Do(op)
+		if err != nil {
+			return e, err
+		}
+		entry = append(entry, e.Out...)
+	}
+	s.disk = append(s.disk, entry)
+	var b buffer
+	b.num(uint64(len(entry)))
+	for _, msg := range entry {
+		b.str(string(msg))
+	}
+	return convergence.Effect{Out: [][]byte{b}}, nil
+}
+
+// Receive implements convergence.Replica.
+func (s *stored) Receive(msg []byte) (durable bool, err error) {
+	src := source{b: msg}
+	var entry [][]byte
+	for range src.count() {
+		entry = append(entry, []byte(src.str()))
+	}
+	if err := src.end(); err != nil {
+		return false, err
+	}
+	for _, msg := range entry {
+		if _, err := s.cells.Receive(msg); err != nil {
+			return false, err
+		}
+	}
+	s.disk = append(s.disk, entry)
+	return false, nil
+}
+
+// Sync implements convergence.Durable.
+func (s *stored) Sync() error {
+	s.synced = len(s.disk)
+	return nil
+}
+
+// Crash implements convergence.Durable.
+func (s *stored) Crash(keep int) (disk any, err error) {
+	n := s.synced + (len(s.disk)-s.synced)*keep/4
+	left := slices.Clone(s.disk[:n])
+	if s.bug == "batch-half-kept" && n < len(s.disk) {
+		left = append(left, s.disk[n][:len(s.disk[n])/2])
+	}
+	return left, nil
+}
+
+// Stop implements convergence.Durable.
+func (s *stored) Stop() (disk any, err error) { return s.disk, s.Sync() }
+
+func storedCounters(bug string) convergence.System {
+	return convergence.System{Name: "pn-counter-stored", Spec: convergence.Counter{}, Open: func(env convergence.Env) (convergence.Replica, error) {
+		return openStored(env, bug)
+	}}
+}
 
 func counters(bug string) convergence.System {
 	return convergence.System{Name: "pn-counter", Spec: convergence.Counter{}, Open: func(env convergence.Env) (convergence.Replica, error) {

@@ -1,0 +1,7 @@
+module adapter
+
+go 1.26
+
+require bigset v0.0.0
+
+replace bigset => ../../../..
