@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 	"bigset/bench/system"
 )
 
@@ -264,7 +264,7 @@ func TestPlanChurn(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	of := Row{Workload: "x", System: system.NameBigset, Figures: Figures{OpsPerSecond: 90, P50: new(1500.0), HeapBytes: new(uint64(3 << 20))}, Rounds: []Figures{{OpsPerSecond: 80}, {OpsPerSecond: 95}}}
 	to := Row{Workload: "x", System: system.NamePebble, Figures: Figures{OpsPerSecond: 100}, Rounds: []Figures{{OpsPerSecond: 100}, {OpsPerSecond: 100}}}
-	list, err := spec.Goals("goals.yaml", []byte(`
+	list, err := parser.Goals("goals.yaml", []byte(`
 x:
   - {that: "ops_per_s(main) / ops_per_s(main, pebble) >= 0.85", means: of raw}
   - {that: "ops_per_s(main) / ops_per_s(/x, pebble) >= 0.901", means: of raw}
@@ -284,7 +284,7 @@ x:
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if _, err := spec.Goals("goals.yaml", []byte("y:\n  - ops(main) >= 1\n"), []string{"x"}); !errors.Is(err, spec.ErrFile) {
+	if _, err := parser.Goals("goals.yaml", []byte("y:\n  - ops(main) >= 1\n"), []string{"x"}); !errors.Is(err, parser.ErrFile) {
 		t.Errorf("goals of an unknown workload: %v", err)
 	}
 }

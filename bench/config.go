@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"bigset/compaction"
 )
@@ -39,11 +40,18 @@ type Config struct {
 	CacheBytes    int64 `json:"cache_bytes"`
 	// Files are hashes of the workload files that were run, by the workloads' names; nil is none.
 	Files map[string]string `json:"files,omitempty"`
-	// Choice is what of workload files was chosen: sizes, systems, strategies, duration. "" is none.
-	Choice string `json:"choice,omitempty"`
+	// Sizes, Systems, Strategies and Duration took the place of those of the workload files; empty is not. Extra are the names of strategies that
+	// the caller brought.
+	Sizes      []int         `json:"sizes,omitempty"`
+	Systems    []string      `json:"systems,omitempty"`
+	Strategies []string      `json:"strategies,omitempty"`
+	Duration   time.Duration `json:"duration_ns,omitempty"`
+	Extra      []string      `json:"extra_strategies,omitempty"`
 	// Out is a file that holds the report as JSON while it grows. Rows that it has already, from a run with the same
 	// Config, are not measured again. "" is none.
 	Out string `json:"-"`
+	// OtherBuild accepts an Out of another build of this program, and notes that in the report; else it is refused.
+	OtherBuild bool `json:"-"`
 	// Program is this program's file, which the workload program runs as another process; "" leaves its row out.
 	Program string `json:"-"`
 	// Progress is told in lines of text what is being done; nil is nobody.
@@ -112,9 +120,28 @@ func (c Config) chosen() ([]*workload, error) {
 	return chosen, nil
 }
 
-// sameRun reports whether rows measured under o may stand beside rows measured under c.
-func (c Config) sameRun(o Config) bool {
-	return c.Elements == o.Elements && c.Rounds == o.Rounds && c.Sync == o.Sync && c.Strategy == o.Strategy &&
-		c.Seed == o.Seed && c.Full == o.Full && c.MemTableBytes == o.MemTableBytes && c.CacheBytes == o.CacheBytes &&
-		maps.Equal(c.Files, o.Files) && c.Choice == o.Choice
+// differs says in which option rows measured under c and rows measured under o differ, so that they may not stand beside each other; "" is in none.
+func (c Config) differs(o Config) string {
+	for _, of := range []struct {
+		what     string
+		old, now any
+	}{
+		{"workload files", c.Files, o.Files}, {"--elements", c.Elements, o.Elements}, {"--elements", c.Sizes, o.Sizes}, {"--rounds", c.Rounds, o.Rounds},
+		{"--full", c.Full, o.Full}, {"--seed", c.Seed, o.Seed}, {"--system", c.Systems, o.Systems}, {"--strategy", c.Strategy, o.Strategy},
+		{"--strategy", c.Strategies, o.Strategies}, {"strategies of the caller", c.Extra, o.Extra}, {"--duration", c.Duration, o.Duration},
+		{"--sync", c.Sync, o.Sync}, {"bytes of a memtable", c.MemTableBytes, o.MemTableBytes}, {"bytes of the cache", c.CacheBytes, o.CacheBytes},
+	} {
+		if old, now := said(of.old), said(of.now); old != now {
+			return fmt.Sprintf("%s: %s there, %s now", of.what, old, now)
+		}
+	}
+	return ""
+}
+
+// said writes the value of an option.
+func said(v any) string {
+	if r := reflect.ValueOf(v); r.IsZero() || r.Kind() == reflect.Map && r.Len() == 0 {
+		return "none"
+	}
+	return strings.Trim(strings.TrimPrefix(fmt.Sprint(v), "map"), "[]")
 }

@@ -10,6 +10,7 @@ import (
 	"bigset/bench/run"
 	"bigset/bench/screen"
 	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 )
 
 //go:embed goals.yaml
@@ -17,7 +18,7 @@ var goalsText []byte
 
 // goals are what the workloads without a file must reach, and the parts of a cluster.
 var goals = sync.OnceValue(func() map[string][]spec.Assertion {
-	all, err := spec.Goals("goals.yaml", goalsText, append(workloadNames(), clusterPartNames()...))
+	all, err := parser.Goals("goals.yaml", goalsText, append(workloadNames(), clusterPartNames()...))
 	if err != nil {
 		panic(err) // the file is part of the program
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bigset/bench/system"
+	"bigset/bench/system/all"
 	"bigset/compaction"
 )
 
@@ -39,7 +40,7 @@ func (e *env) open(c contender, dir string, o system.Options) (sys system.System
 	if o, err = e.cfg.fill(o, strategy); err != nil {
 		return nil, err
 	}
-	return system.Open(e.ctx, c.system, strategy, dir, o)
+	return all.Open(e.ctx, c.system, strategy, dir, o)
 }
 
 // label fills in what a row says of a system.

@@ -22,6 +22,8 @@ type Report struct {
 	Config  Config  `json:"config"`
 	Results []Row   `json:"results"`
 
+	// OtherBuilds are those, beside Machine's, that some of the rounds were measured with.
+	OtherBuilds []string `json:"other_builds,omitempty"`
 	// Unfinished are the rounds of a workload that the run was in the middle of; nil when there is none.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
 	// Series are what workload files were like over time, as package sample packs it; nil is none. This package only keeps them.
@@ -35,11 +37,13 @@ type Machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
 	Go    string `json:"go"`
+	Build        // of the program that measured
 }
 
 // Facts returns what a page says of the machine.
 func (m Machine) Facts() []report.Fact {
-	return []report.Fact{{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go}}
+	return []report.Fact{{Name: "processor", Value: fmt.Sprintf("%s, %d cores", m.CPU, m.Cores)}, {Name: "system", Value: m.OS + "/" + m.Arch + ", " + m.Go},
+		{Name: "build", Value: m.Build.String()}}
 }
 
 // StartReport returns an empty report, or what the file of the run, Config.Out, holds already.
@@ -62,14 +66,33 @@ func StartReport(c Config) (*Report, error) {
 	if err := json.Unmarshal(text, old); err != nil {
 		return nil, fmt.Errorf("bench: %s is no report, remove it or name another file: %w", c.Out, err)
 	}
-	if !old.Config.sameRun(c) || old.Machine.CPU != fresh.Machine.CPU || old.Machine.Cores != fresh.Machine.Cores {
-		return nil, fmt.Errorf("bench: %s is of a run with other options or on another machine: remove it or name another file", c.Out)
+	if err := old.goesOn(fresh); err != nil {
+		return nil, fmt.Errorf("bench: %s is of another run: %w: remove it or name another file", c.Out, err)
 	}
 	old.Config = c
 	return old, nil
 }
 
-// Has reports whether the rows of a workload are there: they come all together.
+// goesOn returns why rows of a run may not stand beside those of a report that was kept, and notes that of another build where that is accepted.
+func (r *Report) goesOn(now *Report) error {
+	if what := r.Config.differs(now.Config); what != "" {
+		return errors.New(what)
+	}
+	m, n := r.Machine, now.Machine
+	if m.CPU != n.CPU || m.Cores != n.Cores || m.OS != n.OS || m.Arch != n.Arch {
+		return fmt.Errorf("%s, %d cores, %s/%s there, %s, %d cores, %s/%s now", m.CPU, m.Cores, m.OS, m.Arch, n.CPU, n.Cores, n.OS, n.Arch)
+	}
+	if m.Build == n.Build || slices.Contains(r.OtherBuilds, n.Build.String()) {
+		return nil
+	}
+	if !now.Config.OtherBuild {
+		return fmt.Errorf("build %s there, %s now (--other-build accepts that)", m.Build, n.Build)
+	}
+	r.OtherBuilds = append(r.OtherBuilds, n.Build.String())
+	return nil
+}
+
+// Has reports whether the report has the rows of a workload. Take adds all of them at once.
 func (r *Report) Has(workload string) bool {
 	return slices.ContainsFunc(r.Results, func(row Row) bool { return group(&row) == workload })
 }
@@ -187,7 +210,7 @@ func goBenchUnits(f Figures) string {
 
 // ThisMachine describes the machine that the program runs on.
 func ThisMachine() Machine {
-	return Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+	return Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Build: ThisBuild()}
 }
 
 // cpuModel returns the processor's name where the system tells it in /proc, else its architecture.

@@ -11,6 +11,7 @@ import (
 
 	"bigset/bench/run"
 	"bigset/bench/spec"
+	ready "bigset/bench/spec/workloads"
 	"bigset/bench/system"
 )
 
@@ -31,7 +32,7 @@ type workload struct {
 
 // ofFile returns the workload of a ready file. Where it has several sizes the last one is that which a run may change.
 func ofFile(name string) *workload {
-	w, err := spec.Named(name)
+	w, err := ready.Named(name)
 	if err != nil {
 		panic(err) // the files are part of the program
 	}

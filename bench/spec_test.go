@@ -11,7 +11,10 @@ import (
 	"testing"
 
 	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
+	ready "bigset/bench/spec/workloads"
 	"bigset/bench/system"
+	"bigset/bench/system/all"
 	"bigset/compaction"
 	"bigset/engine"
 )
@@ -37,9 +40,9 @@ func TestSpecFigures(t *testing.T) {
 
 // The ready files name only strategies of the engine, on records that those work on.
 func TestSpecStrategies(t *testing.T) {
-	var known spec.Known
+	var known parser.Known
 	for _, s := range compaction.Strategies() {
-		of := spec.Strategy{Name: s.Name()}
+		of := parser.Strategy{Name: s.Name()}
 		for _, r := range []compaction.Record{compaction.Merge, compaction.Set} {
 			if s.WorksOn(r) == nil {
 				of.Records = append(of.Records, r.String())
@@ -47,13 +50,13 @@ func TestSpecStrategies(t *testing.T) {
 		}
 		known.Strategies = append(known.Strategies, of)
 	}
-	for _, w := range spec.Ready() {
+	for _, w := range ready.Ready() {
 		file := w.Name + ".yaml"
-		text, err := fs.ReadFile(spec.Files(), file)
+		text, err := fs.ReadFile(ready.Files(), file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := spec.Parse(file, text, known); err != nil {
+		if _, err := parser.Parse(file, text, known); err != nil {
 			t.Error(err)
 		}
 	}
@@ -70,7 +73,7 @@ func TestSpecOptions(t *testing.T) {
 	for _, o := range spec.Options() {
 		for _, v := range []int64{o.Least, o.Most} {
 			text := fmt.Sprintf("name: x\nabout: y\nsize: 1\nstore: {pebble: {%s: %d}}\nphases: [{name: main, ops: 1, mix: {add: 1}}]\n", o.Name, v)
-			if _, err := spec.Parse("x.yaml", []byte(text), spec.Known{}); err == nil { // it is refused where it needs another option
+			if _, err := parser.Parse("x.yaml", []byte(text), parser.Known{}); err == nil { // it is refused where it needs another option
 				sets = append(sets, map[string]int64{o.Name: v})
 			} else if !strings.HasPrefix(o.Name, "l0-") {
 				t.Error(err)
@@ -81,7 +84,7 @@ func TestSpecOptions(t *testing.T) {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
 			t.Parallel()
 			for _, name := range []string{system.NamePebble, system.NameBigset} {
-				sys, err := system.Open(t.Context(), name, "default", t.TempDir(), system.Options{MemTableBytes: 1 << 20, Record: compaction.Merge, Pebble: o})
+				sys, err := all.Open(t.Context(), name, "default", t.TempDir(), system.Options{MemTableBytes: 1 << 20, Record: compaction.Merge, Pebble: o})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +104,7 @@ func TestSpecOptions(t *testing.T) {
 	const text = "name: x\nabout: y\nsize: 1\nstore: {pebble: {%s: %d}}\nphases: [{name: main, ops: 1, mix: {add: 1}}]\n"
 	for option, limit := range map[string]int{"l0-compaction-threshold": po.L0StopWritesThreshold, "l0-stop-writes-threshold": po.L0CompactionThreshold} {
 		for _, v := range []int{limit - 1, limit, limit + 1} {
-			_, err := spec.Parse("x.yaml", fmt.Appendf(nil, text, option, v), spec.Known{})
+			_, err := parser.Parse("x.yaml", fmt.Appendf(nil, text, option, v), parser.Known{})
 			if want := v == limit || (v < limit) == (option == "l0-compaction-threshold"); (err == nil) != want {
 				t.Errorf("%s of %d: got %v", option, v, err)
 			}

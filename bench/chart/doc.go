@@ -14,9 +14,9 @@
 //	as it came        clean               few points   └── the page's own plots (package report)
 //	   └── WriteCSV: clean, with all points
 //
-// Begin reading at chart.go, which has what a caller fills in. drawing.go cleans it: it is the only place that meets NaN, infinities, lines of
-// different lengths and unsorted X. scale.go chooses ranges, ticks and the words for units; theme.go has the colours, text.go makes texts safe. svg.go,
-// csv.go and summary.go write.
+// Begin reading at chart.go, which has what a caller fills in. drawing.go cleans it: it is the only place that meets NaN, infinities, lines
+// of different lengths and unsorted X. scale.go chooses ranges, ticks and the words for units; theme.go has the colours, text.go makes
+// texts safe. svg.go, csv.go and summary.go write.
 //
 // # Promises
 //

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The script of bench/report draws the same axes with the same words: it has a copy of this file's functions. testdata/words.json is what both must say:
-// TestWords compares it with this file, and a test in a browser with the script.
+// The script of bench/report draws the same axes with the same words: it has a copy of this file's functions. testdata/words.json is what
+// both must say: TestWords compares it with this file, and a test in a browser with the script.
 
 // scale is an axis: from and to are what its ends show.
 type scale struct {

@@ -54,6 +54,7 @@ var figures = []Figure{
 	{"rss_bytes", "B", Less, true},
 	{"stalls", "times", Less, true},
 	{"keys_tabled", "keys", Less, true},
+	{"late", "ops", Less, true},
 }
 
 // FigureList returns all figures that are compared, in the order in which they are shown.

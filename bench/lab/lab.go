@@ -25,6 +25,8 @@ type Options struct {
 	// Out is a file that holds the report as JSON while it grows. Rounds that it has already, of a run with the same options, are not run again.
 	// "" is none.
 	Out string
+	// OtherBuild accepts an Out of another build of the program; else it is refused.
+	OtherBuild bool
 	// Every is how often the stores are sampled; 0 is a second.
 	Every time.Duration
 	// Watch is given what was sampled, each time, by a goroutine of its own; nil is nobody.
@@ -50,6 +52,7 @@ type Verdict struct {
 	Workload string    `json:"workload"`
 	That     string    `json:"that"`
 	Means    string    `json:"means,omitempty"`
+	Why      string    `json:"why,omitempty"` // what the file says of why it may be missed
 	State    run.State `json:"state"`
 	Elements int       `json:"elements,omitempty"`
 	Value    float64   `json:"value"`
@@ -69,14 +72,14 @@ func (v Verdict) Unclear() bool {
 	return v.State != run.NoFigure && v.Low < v.Limit && v.Limit <= v.High
 }
 
-// Missed reports whether an assertion failed, and not only by noise.
-func (r *Result) Missed() bool {
+// Missed returns the assertions that failed, and not only by noise, each as its workload and text.
+func (r *Result) Missed() (list []string) {
 	for _, v := range r.Verdicts {
 		if v.State == run.Missed && !v.Unclear() {
-			return true
+			list = append(list, v.Workload+": "+v.That)
 		}
 	}
-	return false
+	return list
 }
 
 // Run runs workloads one after the other. When it ends early, because ctx is done or something failed, it returns the error beside what was
@@ -104,15 +107,14 @@ func Run(ctx context.Context, workloads []*spec.Workload, o Options) (*Result, e
 // begin makes an empty report, or takes up that of the run's file.
 func (r *Result) begin(workloads []*spec.Workload, o Options) error {
 	c := bench.Config{Rounds: o.Run.Rounds, Sync: o.Run.Sync, Strategy: o.Run.Strategy, Seed: o.Run.Seed, Full: o.Run.Full,
-		MemTableBytes: o.Run.MemTableBytes, CacheBytes: o.Run.CacheBytes, Out: o.Out}
-	if len(o.Run.Sizes) > 0 {
-		c.Elements = o.Run.Sizes[0]
+		MemTableBytes: o.Run.MemTableBytes, CacheBytes: o.Run.CacheBytes, Out: o.Out, OtherBuild: o.OtherBuild,
+		Sizes: o.Run.Sizes, Strategies: o.Run.Strategies, Duration: o.Run.Duration, Files: map[string]string{}}
+	for _, s := range o.Run.Systems {
+		c.Systems = append(c.Systems, string(s))
 	}
-	c.Choice = fmt.Sprint(o.Run.Sizes, o.Run.Systems, o.Run.Strategies, o.Run.Duration)
 	for _, s := range o.Run.Extra {
-		c.Choice += " " + s.Name()
+		c.Extra = append(c.Extra, s.Name())
 	}
-	c.Files = map[string]string{}
 	for _, w := range workloads {
 		if c.Files[w.Name] != "" {
 			return fmt.Errorf("%w: two workloads are named %s: their rows could not be told apart", run.ErrOptions, w.Name)
@@ -191,7 +193,7 @@ func (r *Result) judge(w *spec.Workload) {
 		return
 	}
 	for _, v := range run.Judge(w, r.Results, r.strategy) {
-		r.Verdicts = append(r.Verdicts, Verdict{Workload: w.Name, That: v.Text, Means: v.Means, State: v.State, Elements: v.Elements,
+		r.Verdicts = append(r.Verdicts, Verdict{Workload: w.Name, That: v.Text, Means: v.Means, Why: v.Why, State: v.State, Elements: v.Elements,
 			Value: v.Value, Low: v.Low, High: v.High, Limit: v.Limit, AtMost: v.AtMost, unit: v.Unit()})
 	}
 }

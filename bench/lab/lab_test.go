@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,12 +19,14 @@ import (
 	"bigset/bench/run"
 	"bigset/bench/sample"
 	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
+	"bigset/bench/spec/workloads"
 )
 
 // small returns a workload of a second or so.
 func small(t *testing.T, text string) *spec.Workload {
 	t.Helper()
-	w, err := spec.Parse("small.yaml", []byte(text), spec.Known{})
+	w, err := parser.Parse("small.yaml", []byte(text), parser.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +48,7 @@ assert:
     means: as many operations as asked for
   - that: bytes_written(main, bigset) <= 1
     means: hardly anything written
+    why: nothing is kept without a log
 `
 
 // TestRun checks what a run leaves: rows, hashes, series of all systems, verdicts, a report that compare reads, and a page.
@@ -80,10 +84,37 @@ func TestRun(t *testing.T) {
 	if want := []string{"turnover bigset default", "turnover bigset point-deletes", "turnover pebble"}; !slices.Equal(names, want) || ticks == 0 {
 		t.Errorf("series %q, %d ticks", names, ticks)
 	}
-	if len(r.Verdicts) != 2 || r.Verdicts[0].State != run.Met || r.Verdicts[1].State != run.Missed || !r.Missed() {
+	if len(r.Verdicts) != 2 || r.Verdicts[0].State != run.Met || r.Verdicts[1].State != run.Missed || !slices.Equal(r.Missed(), []string{"turnover: bytes_written(main, bigset) <= 1"}) {
 		t.Errorf("verdicts %+v", r.Verdicts)
 	}
 	testForms(t, r)
+	testHour(t, r)
+}
+
+// testHour: the page of such a run that has one phase of an hour stays below 3 MB: each column of each system has a tick a second, of values that do
+// not compress.
+func testHour(t *testing.T, r *lab.Result) {
+	hour := *r
+	hour.Series = nil
+	rng := rand.New(rand.NewPCG(1, 1))
+	columns := 0
+	for _, had := range r.Series {
+		s := &sample.Series{Name: had.Name, Columns: had.Columns, Marks: had.Marks}
+		values := make([]float64, len(s.Columns))
+		for second := range 3600 {
+			for i := range values {
+				values[i] = 1e4 * (1 + rng.Float64())
+			}
+			s.Add(float64(second), values)
+		}
+		hour.Series = append(hour.Series, s)
+		columns += len(s.Columns)
+	}
+	var page bytes.Buffer
+	if err := hour.WritePage(&page); err != nil || page.Len() > 3e6 || page.Len() < 3e5 {
+		t.Errorf("%v: the page of an hour of %d columns has %d bytes", err, columns, page.Len())
+	}
+	t.Logf("%d columns of %d systems, %d bytes", columns, len(hour.Series), page.Len())
 }
 
 // testForms checks the forms in which a result is written.
@@ -100,12 +131,12 @@ func testForms(t *testing.T, r *lab.Result) {
 	if err := json.Unmarshal(object.Bytes(), &again); err != nil || len(again.Series) != len(r.Series) || again.Series[0].Len() != r.Series[0].Len() {
 		t.Errorf("series read back: %d, %v", len(again.Series), err)
 	}
-	for _, want := range []string{"turnover/read/readers", "bigset point-deletes", "as many operations as asked for (2,000): 8,000", "hardly anything written"} {
+	for _, want := range []string{"turnover/read/readers", "bigset point-deletes", "as many operations as asked for (2,000): 8,000", ": missed: nothing is kept without a log"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
-	for _, want := range []string{"turnover", "Bytes written", "Shape of the store", "operations of turnover", "two turnovers of a small set", "FAIL"} {
+	for _, want := range []string{"turnover", "Bytes written", "Shape of the store", "operations of turnover", "two turnovers of a small set", "FAIL", ": missed: nothing is kept without a log"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("no %q on the page", want)
 		}
@@ -147,19 +178,78 @@ func TestInterrupted(t *testing.T) {
 	if err != nil || begun > 16 || len(had) != 3 || !slices.Equal(names(r), had) {
 		t.Errorf("%d runs of systems; series %v of a run that had ended, they were %v, %v", begun-10, names(r), had, err)
 	}
+	more := o
+	more.Run.Rounds = 4
+	if _, err = lab.Run(t.Context(), []*spec.Workload{w}, more); err == nil || !strings.Contains(err.Error(), "--rounds: 3 there, 4 now") {
+		t.Errorf("other options: %v", err)
+	}
 	changed := small(t, strings.Replace(turnover, "batch: 20", "batch: 25", 1))
-	if _, err = lab.Run(t.Context(), []*spec.Workload{changed}, o); err == nil {
-		t.Error("a file that has changed went on from rows of the former one")
+	if _, err = lab.Run(t.Context(), []*spec.Workload{changed}, o); err == nil || !strings.Contains(err.Error(), "workload files") {
+		t.Errorf("a file that has changed went on from rows of the former one: %v", err)
 	}
 	if _, err = lab.Run(t.Context(), []*spec.Workload{w, changed}, lab.Options{}); !errors.Is(err, run.ErrOptions) {
 		t.Errorf("two workloads of one name: %v", err)
 	}
 }
 
+// TestOtherBuild: a run does not go on from rounds of another build, unless it is asked to; then the report names both.
+func TestOtherBuild(t *testing.T) {
+	t.Parallel()
+	w := small(t, "name: builds\nabout: rounds of two builds\nsize: 100\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n")
+	out := filepath.Join(t.TempDir(), "r.json")
+	o := lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Out: out}
+	r, err := lab.Run(t.Context(), []*spec.Workload{w}, o)
+	if err != nil || r.Machine.Executable == "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	text, err := os.ReadFile(out)
+	if err == nil {
+		err = os.WriteFile(out, bytes.Replace(text, []byte(r.Machine.Executable), []byte("feedfeedfeedfeed"), 1), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lab.Run(t.Context(), []*spec.Workload{w}, o); err == nil || !strings.Contains(err.Error(), "feedfeedfeedfeed there") {
+		t.Errorf("went on from another build: %v", err)
+	}
+	o.OtherBuild = true
+	r, err = lab.Run(t.Context(), []*spec.Workload{w}, o)
+	if err != nil || len(r.OtherBuilds) != 1 || r.Machine.Executable != "feedfeedfeedfeed" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var told bytes.Buffer
+	if err := r.WriteText(&told); err != nil || !strings.Contains(told.String(), r.OtherBuilds[0]) {
+		t.Errorf("%v, no %q in\n%s", err, r.OtherBuilds[0], told.String())
+	}
+}
+
+// TestPlots: with two workloads each plot says in its name which it is of, and no two have a name.
+func TestPlots(t *testing.T) {
+	t.Parallel()
+	var list []*spec.Workload
+	for _, name := range []string{"one", "two"} {
+		list = append(list, small(t, "name: "+name+"\nabout: a plot\nsize: 100\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n"))
+	}
+	r, err := lab.Run(t.Context(), list, lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Every: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, p := range r.Plots() {
+		if word, _, _ := strings.Cut(p.Name, "-"); count[p.Name] > 0 || word != "one" && word != "two" {
+			t.Errorf("a plot is named %s", p.Name)
+		}
+		count[p.Name]++
+	}
+	if len(count) < 10 {
+		t.Errorf("%d plots", len(count))
+	}
+}
+
 // TestOverSize checks that rows of several sizes are drawn over them, and those of one size are not.
 func TestOverSize(t *testing.T) {
 	t.Parallel()
-	w, err := spec.Named("flat")
+	w, err := workloads.Named("flat")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,17 +275,19 @@ func TestOverSize(t *testing.T) {
 	}
 }
 
-// TestOverLoad checks that latency over load is drawn of the phase whose rate changes, and of no other.
-func TestOverLoad(t *testing.T) {
-	t.Parallel()
-	w := small(t, `
+const ramp = `
 name: ramp
 about: a rate that rises
 size: 2k
 phases:
   - {name: load, unmeasured: true, ops: 100%, mix: {add: 1}}
   - {name: main, duration: 1s, mix: {hit: 1}, rate: {from: 100, to: 2000}}
-`)
+`
+
+// TestOverLoad checks that latency over load is drawn of the phase whose rate changes, and of no other.
+func TestOverLoad(t *testing.T) {
+	t.Parallel()
+	w := small(t, ramp)
 	r, err := lab.Run(t.Context(), []*spec.Workload{w}, lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Every: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -211,4 +303,31 @@ phases:
 		return
 	}
 	t.Error("latency over load is not drawn")
+}
+
+// TestNoLoad has a phase whose rate changes that ended before it was sampled, and one that was interrupted before it began: their pages have no
+// latency over load, and all else.
+func TestNoLoad(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	early := lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Every: time.Millisecond, Watch: func(*sample.Tick) { cancel() }}
+	brief := lab.Options{Run: run.Options{Rounds: 1, Duration: 20 * time.Millisecond, Dir: t.TempDir()}, Every: time.Minute}
+	for what, c := range map[string]struct {
+		ctx context.Context
+		o   lab.Options
+	}{"early": {ctx, early}, "brief": {t.Context(), brief}} {
+		r, err := lab.Run(c.ctx, []*spec.Workload{small(t, ramp)}, c.o)
+		if r == nil || what == "brief" && err != nil || what == "early" && !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s: %v, %v", what, r, err)
+		}
+		var page bytes.Buffer
+		var text bytes.Buffer
+		if err := r.WriteText(&text); err != nil || strings.Contains(text.String(), "The run was interrupted") != (what == "early") {
+			t.Errorf("%s: %v\n%s", what, err, text.String())
+		}
+		if err := r.WritePage(&page); err != nil || strings.Contains(page.String(), "Latency over load") || !strings.Contains(page.String(), "a rate that rises") {
+			t.Errorf("%s: %v, a page of %d bytes", what, err, page.Len())
+		}
+	}
 }

@@ -14,7 +14,7 @@ import (
 	"bigset/bench/sample"
 	"bigset/bench/sample/view"
 	"bigset/bench/screen"
-	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 	"bigset/bench/system"
 )
 
@@ -111,7 +111,7 @@ func overheadRun(b *testing.B, clients int, every time.Duration) *everyOther {
 	for i := range 2 * overheadPairs {
 		fmt.Fprintf(text, "  - {name: leg-%d, duration: %v, clients: %d, mix: {hit: 3, replace: 1}}\n", i, overheadLeg, clients)
 	}
-	w, err := spec.Parse("overhead.yaml", []byte(text.String()), spec.Known{})
+	w, err := parser.Parse("overhead.yaml", []byte(text.String()), parser.Known{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,8 +30,7 @@ func (r *Result) Page() *report.Page {
 	p := &report.Page{Title: "bigset bench run: " + strings.Join(names, ", "), About: r.about()}
 	p.Sections = append(p.Sections, r.verdicts(), r.table())
 	for _, w := range r.workloads {
-		p.Sections = append(p.Sections, r.overSize(w)...)
-		p.Sections = append(p.Sections, r.overTime(w)...)
+		p.Sections = append(p.Sections, r.drawn(w)...)
 	}
 	for _, w := range r.workloads {
 		p.Sections = append(p.Sections, report.Section{Title: "Workload " + w.Name, Text: w.About, Code: w.Source})
@@ -38,13 +38,45 @@ func (r *Result) Page() *report.Page {
 	return &report.Page{Title: p.Title, About: p.About, Sections: append(p.Sections, r.machine())}
 }
 
+// drawn are the sections with the charts of a workload.
+func (r *Result) drawn(w *spec.Workload) []report.Section {
+	return append(r.overSize(w), r.overTime(w)...)
+}
+
+// Plot is a chart of the report with a name of its own, which is small letters, digits and hyphens: the workload's, where there are several, and
+// the chart's title.
+type Plot struct {
+	Name  string
+	Chart *chart.Chart
+}
+
+// Plots returns all charts of the report.
+func (r *Result) Plots() (list []Plot) {
+	names := map[string]int{}
+	for _, w := range r.workloads {
+		for _, s := range r.drawn(w) {
+			for i := range s.Charts {
+				name := s.Charts[i].Title
+				if len(r.workloads) > 1 {
+					name = w.Name + " " + name
+				}
+				name = strings.Join(notInNames.Split(strings.ToLower(name), -1), "-")
+				if names[name]++; names[name] > 1 {
+					name = fmt.Sprintf("%s-%d", name, names[name])
+				}
+				list = append(list, Plot{name, &s.Charts[i]})
+			}
+		}
+	}
+	return list
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]`)
+
 func (r *Result) about() string {
 	about := "Systems and strategies take turns in each round, on stores of their own, and do the same operations. Figures of the table are medians of the rounds, percentiles are over all of them; " +
 		"what is drawn over time is the last round of each."
-	if r.Interrupted {
-		about += "\n\nThe run was interrupted: this is what was measured until then."
-	}
-	return about
+	return strings.Join(append([]string{about}, r.notes()...), "\n\n")
 }
 
 // verdicts is what came of the assertions, and which rows can be believed.
@@ -60,7 +92,7 @@ func (r *Result) verdicts() report.Section {
 		case v.State == run.Missed:
 			word = report.Fail
 		}
-		s.Verdicts = append(s.Verdicts, report.Verdict{Word: word, What: v.Workload + ": " + cmp.Or(v.Means, v.That), Detail: v.text()})
+		s.Verdicts = append(s.Verdicts, report.Verdict{Word: word, What: v.Workload + ": " + v.what(), Detail: v.found()})
 	}
 	for i := range r.Results {
 		row := &r.Results[i]
@@ -129,9 +161,11 @@ func (r *Result) overTime(w *spec.Workload) (sections []report.Section) {
 		return nil
 	}
 	if phases := ramps(w); len(phases) > 0 {
-		sections = append(sections, report.Section{Title: "Latency over load",
-			Text:   "What was sampled while the rate changed, by the operations of that moment: medians of neighbours, with the least and the greatest.",
-			Charts: []chart.Chart{overLoad(runs, phases)}})
+		if c := overLoad(runs, phases); len(c.Lines) > 0 {
+			sections = append(sections, report.Section{Title: "Latency over load",
+				Text:   "What was sampled while the rate changed, by the operations of that moment: medians of neighbours, with the least and the greatest.",
+				Charts: []chart.Chart{c}})
+		}
 	}
 	sections = append(sections, view.Sections(runs)...)
 	for i := range sections {
@@ -159,12 +193,16 @@ type point struct{ ops, p99 float64 }
 // loadBins is how many points a line of latency over load has at most.
 const loadBins = 40
 
-// overLoad draws the latencies of runs over the operations that were done in the same moment of a phase.
+// overLoad draws the latencies of runs over the operations that were done in the same moment of a phase. A run without such moments has no line: it
+// ended before one, or the phase was shorter than two samples are apart.
 func overLoad(runs []*sample.Series, phases []string) chart.Chart {
 	c := chart.Chart{Title: "p99 over load", Unit: "us", XLabel: "operations a second", XUnit: "op/s", LogY: true}
 	for i, s := range runs {
 		line := chart.Line{Name: s.Name, Style: i + 1}
 		points := moments(s, phases)
+		if len(points) == 0 {
+			continue
+		}
 		for bin := range slices.Chunk(points, (len(points)+loadBins-1)/loadBins) {
 			middle := bin[len(bin)/2].ops
 			slices.SortFunc(bin, func(a, b point) int { return cmp.Compare(a.p99, b.p99) })

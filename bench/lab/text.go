@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"bigset/bench"
 	"bigset/bench/run"
@@ -89,25 +91,48 @@ func (v Verdict) word() string {
 	return string(v.State)
 }
 
-// text is a verdict in a line.
-func (v Verdict) text() string {
+// what is what an assertion is about.
+func (v Verdict) what() string {
+	what := cmp.Or(v.Means, v.That)
+	if v.Elements > 0 {
+		what += " (" + bench.Thousands(uint64(v.Elements)) + ")"
+	}
+	return what
+}
+
+// found is what came of it: the value, the limit, a word and, where it was missed, what is known of why.
+func (v Verdict) found() string {
 	sign := "at least"
 	if v.AtMost {
 		sign = "at most"
 	}
-	what := v.That
-	if v.Means != "" {
-		what = v.Means
-	}
-	at := ""
-	if v.Elements > 0 {
-		at = " (" + bench.Thousands(uint64(v.Elements)) + ")"
-	}
 	number := func(x float64) string { return bench.Amount(v.unit, x, number) }
 	if v.State == run.NoFigure {
-		return fmt.Sprintf("%s%s: no figure, wanted %s %s", what, at, sign, number(v.Limit))
+		return fmt.Sprintf("no figure, wanted %s %s", sign, number(v.Limit))
 	}
-	return fmt.Sprintf("%s%s: %s (%s..%s), wanted %s %s: %s", what, at, number(v.Value), number(v.Low), number(v.High), sign, number(v.Limit), v.word())
+	text := fmt.Sprintf("%s (%s..%s), wanted %s %s: %s", number(v.Value), number(v.Low), number(v.High), sign, number(v.Limit), v.word())
+	if v.State == run.Missed && !v.Unclear() && v.Why != "" {
+		text += ": " + v.Why
+	}
+	return text
+}
+
+// notes are what to know of the rows: that the run was interrupted, that rounds are of several builds, and where a rate was not kept.
+func (r *Result) notes() (list []string) {
+	if r.Interrupted {
+		list = append(list, "The run was interrupted: this is what was measured until then.")
+	}
+	if len(r.OtherBuilds) > 0 {
+		list = append(list, "Some rounds were measured with other builds of this program: "+strings.Join(r.OtherBuilds, ", ")+".")
+	}
+	for i := range r.Results {
+		row := &r.Results[i]
+		if row.Late != nil && *row.Late > 0 {
+			list = append(list, fmt.Sprintf("%s: %s operations were due and not begun when the phase ended: the rate was above what the system did, and its latencies lack them.",
+				strings.Join(cells(row)[:2], ", "), bench.Thousands(*row.Late)))
+		}
+	}
+	return list
 }
 
 // number writes a figure with as many digits as say something.
@@ -118,7 +143,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// WriteText writes the result for people: a line for each row, then the assertions.
+// WriteText writes the result for people: a line for each row, then what to know of them, then the assertions.
 func (r *Result) WriteText(w io.Writer) error {
 	lines := [][]string{tableHead}
 	for i := range r.Results {
@@ -126,6 +151,16 @@ func (r *Result) WriteText(w io.Writer) error {
 	}
 	if err := bench.WriteColumns(w, lines, 0, 1, len(tableHead)-1); err != nil {
 		return err
+	}
+	for _, note := range r.notes() {
+		if _, err := fmt.Fprintf(w, "\n%s", note); err != nil {
+			return err
+		}
+	}
+	if len(r.notes()) > 0 {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
 	}
 	name := ""
 	for _, v := range r.Verdicts {
@@ -135,7 +170,7 @@ func (r *Result) WriteText(w io.Writer) error {
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(w, "  %s\n", v.text()); err != nil {
+		if _, err := fmt.Fprintf(w, "  %s: %s\n", v.what(), v.found()); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"bigset/bench/sample/enginesource"
 	"bigset/bench/spec"
 	"bigset/bench/system"
+	"bigset/bench/system/blob"
 )
 
 // watcher samples the stores that a runner has open: it is the runner's Observer. Its methods are called one at a time.
@@ -53,7 +54,7 @@ func (w *watcher) Opened(at run.At, sys system.System, groups []*sample.Latencie
 		_ = w.store.Engine(w.ctx, s.Store()) // a store that can't be read has no figures
 	case *system.Raw:
 		w.store.Pebble(s.DB())
-	case *system.Blob:
+	case *blob.System:
 		w.store.Pebble(s.DB())
 	}
 	if fresh { // counters count from the first look at the store

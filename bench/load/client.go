@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"bigset/bench/load/choose"
 	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
@@ -25,8 +26,8 @@ type client struct {
 	quota int // operations that it has; below 0 as many as it is asked for
 
 	rng      *rand.Rand
-	sets     *chooser
-	elements *chooser
+	sets     *choose.Chooser
+	elements *choose.Chooser
 	weights  []float64 // of the kinds, summed up
 	turns    []spec.Kind
 	turn     int
@@ -40,6 +41,7 @@ type client struct {
 
 	rec  *sample.Recorder
 	done int // operations
+	late int // operations that were due before the end of the phase and had not begun then
 	adds int // elements
 	// received is how many batches of other replicas were taken.
 	received int
@@ -72,10 +74,10 @@ func newClient(p *Clients, role *spec.Role, nth int, rec *sample.Recorder) *clie
 func (c *client) begin(stream uint64) error {
 	size := c.Model.size
 	c.rng = rand.New(rand.NewPCG(system.Mix(system.Mix(c.seed)+uint64(c.Clients.nth)), system.Mix(stream)))
-	c.sets = newChooser(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.Model.sets), c.rng)
-	c.elements = newChooser(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
+	c.sets = choose.New(c.w.Sets.Choose, c.w.Sets.Choose.Window.At(c.Model.sets), c.rng)
+	c.elements = choose.New(c.role.Choose, c.role.Choose.Window.At(size), c.rng)
 	if c.w.Sets.Choose.Kind == spec.Sawtooth && c.index > 0 && len(c.Clients.clients) > 0 {
-		c.sets.cursor = c.index * c.Model.sets / len(c.Clients.clients) // they don't all begin with the same one
+		c.sets.SetCursor(c.index * c.Model.sets / len(c.Clients.clients)) // they don't all begin with the same one
 	}
 	sum, least := 0., math.Inf(1)
 	for _, share := range c.role.Mix {
@@ -168,6 +170,9 @@ func (c *client) run() error {
 			}
 		}
 		if !c.until.IsZero() && !last.Before(c.until) {
+			if paced {
+				c.late = c.dueInAll() - i
+			}
 			break
 		}
 		n, err := c.one()
@@ -221,6 +226,16 @@ func (c *client) due(i int) (time.Duration, bool) {
 	return time.Duration(2 * k / (from + math.Sqrt(root)) * float64(time.Second)), true
 }
 
+// dueInAll returns how many operations of the client are due before the phase ends, of one that ends by time.
+func (c *client) dueInAll() int {
+	rate := c.role.Rate
+	if c.role.RateEnd > 0 {
+		rate = (c.role.Rate + c.role.RateEnd) / 2
+	}
+	all := rate * c.duration.Seconds() // of all clients of the role, which take turns
+	return int(math.Ceil((all - float64(c.nth)) / float64(c.role.Clients)))
+}
+
 // sleep waits, or returns early with ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	const short = 20 * time.Millisecond
@@ -249,7 +264,7 @@ func (c *client) one() (n int, err error) {
 	for range emptyMax {
 		kind, set := c.kind(), 0
 		if c.Model.sets > 1 {
-			set = c.sets.choose(c.Model.sets)
+			set = c.sets.Choose(c.Model.sets)
 		}
 		c.bytes = 0
 		switch n, err = c.do(kind, set); {

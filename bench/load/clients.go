@@ -118,6 +118,14 @@ func (c *Clients) Writes() bool { return c.writes }
 // Probes returns how many of the clients are probes.
 func (c *Clients) Probes() int { return c.probes }
 
+// Late returns, of a phase that ends by time, how many operations of clients with a rate were due before its end and had not begun then.
+func (c *Clients) Late() (n uint64) {
+	for _, one := range c.clients {
+		n += uint64(max(0, one.late))
+	}
+	return n
+}
+
 // Away returns the time, and the CPU time, for which the clock stood still because a probe acted.
 func (c *Clients) Away() (took, cpu time.Duration) { return c.away, c.awayCPU }
 

@@ -19,6 +19,6 @@
 // one that begins late counts from when it was due, and that a sleep ended up to a millisecond late is no latency. Probes act while the clock of
 // the others stands still.
 //
-// Begin reading at model.go and clients.go, then client.go and ops.go. choose.go, names.go and population.go are pure. One goroutine uses a Model and
-// its Clients; any number may read their Roles.
+// Begin reading at model.go and clients.go, then client.go and ops.go. names.go and population.go are pure, as is package choose. One
+// goroutine uses a Model and its Clients; any number may read their Roles.
 package load

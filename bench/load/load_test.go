@@ -2,14 +2,16 @@ package load
 
 import (
 	"bytes"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"bigset/bench/load/choose"
 	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 )
 
 // TestPopulation holds a population to a list of its elements.
@@ -80,114 +82,20 @@ func TestPopulationKeepsNothing(t *testing.T) {
 	}
 }
 
-// shares draws and returns how often each rank was chosen.
-func shares(d spec.Distribution, window, n, draws int) []float64 {
-	c := newChooser(d, window, rand.New(rand.NewPCG(1, 2)))
-	counts := make([]float64, n)
-	for range draws {
-		counts[c.choose(n)] += 1 / float64(draws)
-	}
-	return counts
-}
-
-// TestChoose compares the distributions with their shares by definition.
-func TestChoose(t *testing.T) {
-	const n, draws = 100, 400_000
-	harmonic := 0.0
-	for i := range n {
-		harmonic += math.Pow(float64(i+1), -0.99)
-	}
-	byZipf := func(i int) float64 { return math.Pow(float64(i+1), -0.99) / harmonic }
-	tests := []struct {
-		d      spec.Distribution
-		window int
-		want   func(rank int) float64
-		sorted bool // which are popular is left open
-	}{
-		{spec.Distribution{Kind: spec.Uniform}, 0, func(int) float64 { return 0.01 }, false},
-		{spec.Distribution{Kind: spec.Latest, Theta: 0.99}, 0, func(rank int) float64 { return byZipf(n - 1 - rank) }, false},
-		{spec.Distribution{Kind: spec.Zipfian, Theta: 0.99}, 0, byZipf, true},
-		{spec.Distribution{Kind: spec.Pareto, Share: 0.2}, 0, func(i int) float64 {
-			if i < 20 {
-				return 0.04
-			}
-			return 0.0025
-		}, true},
-		{spec.Distribution{Kind: spec.Young, Share: 0.05, Choices: 0.9}, 0, func(rank int) float64 {
-			if rank >= 95 {
-				return 0.18
-			}
-			return 0.1 / 95
-		}, false},
-		{spec.Distribution{Kind: spec.Queue}, 0, func(rank int) float64 {
-			if rank == 0 {
-				return 1
-			}
-			return 0
-		}, false},
-		{spec.Distribution{Kind: spec.Sawtooth}, 0, func(int) float64 { return 0.01 }, false},
-		{spec.Distribution{Kind: spec.Timeline}, 10, func(rank int) float64 {
-			if rank >= 90 {
-				return 0.1
-			}
-			return 0
-		}, false},
-	}
-	for _, test := range tests {
-		got := shares(test.d, test.window, n, draws)
-		if test.sorted {
-			if slices.IsSortedFunc(got, func(a, b float64) int { return int(math.Copysign(1, b-a)) }) {
-				t.Errorf("%s: the popular ones are the oldest", test.d.Kind)
-			}
-			slices.Sort(got)
-			slices.Reverse(got)
-		}
-		for rank, share := range got {
-			want := test.want(rank)
-			if sigma := math.Sqrt(want/draws) + 1e-9; math.Abs(share-want) > 5*sigma+0.01*want {
-				t.Errorf("%s: rank %d in %.5f of the choices, should be %.5f", test.d.Kind, rank, share, want)
-			}
-		}
-	}
-}
-
-// TestScattered checks that it is a permutation, and that most things stay where they are when others come.
-func TestScattered(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 7, 64, 100, 1000, 1025} {
-		seen := make([]bool, n)
-		for i := range n {
-			at := scattered(i, n)
-			if seen[at] {
-				t.Fatalf("%d of %d: two things at %d", i, n, at)
-			}
-			seen[at] = true
-		}
-	}
-	moved := 0
-	for i := range 1500 {
-		if scattered(i, 1500) != scattered(i, 1510) {
-			moved++
-		}
-	}
-	if moved > 60 {
-		t.Errorf("%d of 1,500 things moved when ten came", moved)
-	}
-}
-
 // TestSawtoothRemoves checks that each element is removed once, in order.
 func TestSawtoothRemoves(t *testing.T) {
-	p, c := newPopulation(false), newChooser(spec.Distribution{Kind: spec.Sawtooth}, 0, rand.New(rand.NewPCG(1, 1)))
+	p, c := newPopulation(false), choose.New(spec.Distribution{Kind: spec.Sawtooth}, 0, rand.New(rand.NewPCG(1, 1)))
 	for range 100 {
 		p.add(0)
 	}
 	for want := range uint64(100) {
-		rank := c.choose(p.live)
+		rank := c.Choose(p.live)
 		place := p.at(rank)
 		if got := p.seq(place); got != want {
 			t.Fatalf("element %d comes, should be %d", got, want)
 		}
 		p.remove(place)
-		c.removed(rank)
+		c.Removed(rank)
 	}
 }
 
@@ -218,8 +126,8 @@ func TestNames(t *testing.T) {
 
 // TestStreams: each client of each phase draws other numbers with each seed, and the same ones again with the same seed.
 func TestStreams(t *testing.T) {
-	w, err := spec.Parse("w.yaml", []byte("name: w\nabout: draws\nsize: 100\nphases:\n  - {name: load, clients: 2, ops: 100%, mix: {add: 1}}\n"+
-		"  - {name: main, ops: 10, roles: [{mix: {hit: 1}}, {name: look, mix: {first: 1}, every: 5}]}\n"), spec.Known{})
+	w, err := parser.Parse("w.yaml", []byte("name: w\nabout: draws\nsize: 100\nphases:\n  - {name: load, clients: 2, ops: 100%, mix: {add: 1}}\n"+
+		"  - {name: main, ops: 10, roles: [{mix: {hit: 1}}, {name: look, mix: {first: 1}, every: 5}]}\n"), parser.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,6 +166,26 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestDueInAll: a client has as many operations as are due before the end, by the rule that says when each is, of rates that stay, rise and fall.
+func TestDueInAll(t *testing.T) {
+	for _, rate := range [][2]float64{{600, 0}, {1000, 3000}, {3000, 1000}, {0.5, 0}, {7, 7}, {333, 10}} {
+		for clients := 1; clients <= 3; clients++ {
+			for nth := range clients {
+				c := &client{Clients: &Clients{duration: 1300 * time.Millisecond}, nth: nth, role: &spec.Role{Clients: clients, Rate: rate[0], RateEnd: rate[1]}}
+				want := 0
+				for ; ; want++ {
+					if due, more := c.due(want); !more || due >= c.duration-time.Microsecond { // it is a fraction
+						break
+					}
+				}
+				if got := c.dueInAll(); got != want {
+					t.Errorf("rate %v, client %d of %d: %d, want %d", rate, nth, clients, got, want)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkPopulation(b *testing.B) {
 	p, rng := newPopulation(true), rand.New(rand.NewPCG(1, 1))
 	for range 1_000_000 {
@@ -266,14 +194,5 @@ func BenchmarkPopulation(b *testing.B) {
 	for b.Loop() {
 		p.remove(p.at(rng.IntN(p.live)))
 		p.add(1)
-	}
-}
-
-func BenchmarkZipf(b *testing.B) {
-	c := newChooser(spec.Distribution{Kind: spec.Zipfian, Theta: 0.99}, 0, rand.New(rand.NewPCG(1, 1)))
-	n := 1_000_000
-	for b.Loop() {
-		c.choose(n)
-		n++
 	}
 }

@@ -146,12 +146,12 @@ func (c *client) pick(set, n int, gone bool) int {
 	if n == 0 {
 		return 0
 	}
-	c.elements.cursor = c.cursor(set)
+	c.elements.SetCursor(c.cursor(set))
 	if !gone && n > 1 {
 		clear(c.numbers)
 	}
 	for left := total; len(c.picked) < n; {
-		rank := c.elements.choose(left)
+		rank := c.elements.Choose(left)
 		e := c.locate(set, rank)
 		for !gone && n > 1 && c.numbers[e.number] { // the next one that is not in the batch
 			rank = (rank + 1) % left
@@ -162,7 +162,7 @@ func (c *client) pick(set, n int, gone bool) int {
 				c.change.GoneDots = append(c.change.GoneDots, e.p.dot(e.place))
 			}
 			e.p.remove(e.place)
-			c.elements.removed(rank)
+			c.elements.Removed(rank)
 			left--
 		} else if n > 1 {
 			c.numbers[e.number] = true
@@ -192,7 +192,7 @@ func (c *client) keepCursor(set int) {
 	if *at == nil {
 		*at = map[int]int{}
 	}
-	(*at)[set] = c.elements.cursor
+	(*at)[set] = c.elements.Cursor()
 }
 
 // own returns how many elements of a set are the client's.
@@ -211,8 +211,8 @@ func (c *client) choose(set int) (element, error) {
 	if n == 0 {
 		return element{}, errEmpty
 	}
-	c.elements.cursor = c.cursor(set)
-	e := c.locate(set, c.elements.choose(n))
+	c.elements.SetCursor(c.cursor(set))
+	e := c.locate(set, c.elements.Choose(n))
 	c.keepCursor(set)
 	return e, nil
 }

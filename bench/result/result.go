@@ -69,6 +69,8 @@ type Figures struct {
 
 	Stalls     *uint64 `json:"stalls,omitempty"`      // times that writes waited for flushes or compactions
 	KeysTabled *uint64 `json:"keys_tabled,omitempty"` // element keys that flushes and compactions wrote, each as often as they did
+
+	Late *uint64 `json:"late,omitempty"` // operations of clients with a rate that were due before the end and had not begun
 }
 
 // named is a figure with its name in JSON.
@@ -91,7 +93,7 @@ func (f *Figures) counts() []named[uint64] {
 		{"bytes_compact", &f.BytesCompact}, {"bytes_rewrite", &f.BytesRewrite}, {"bytes_read", &f.BytesRead},
 		{"bytes_on_disk", &f.BytesOnDisk}, {"bytes_peak", &f.BytesPeak}, {"bytes_live", &f.BytesLive},
 		{"bytes_moved", &f.BytesMoved}, {"keys_live", &f.KeysLive}, {"keys_dead", &f.KeysDead}, {"heap_bytes", &f.HeapBytes},
-		{"errors", &f.Errors}, {"rss_bytes", &f.RSSBytes}, {"stalls", &f.Stalls}, {"keys_tabled", &f.KeysTabled},
+		{"errors", &f.Errors}, {"rss_bytes", &f.RSSBytes}, {"stalls", &f.Stalls}, {"keys_tabled", &f.KeysTabled}, {"late", &f.Late},
 	}
 }
 

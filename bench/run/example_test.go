@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"bigset/bench/run"
-	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 )
 
 // A workload is run beside raw Pebble, and its assertions are judged.
@@ -22,7 +22,7 @@ assert:
   - that: ops(main, bigset) / ops(main, pebble) >= 1
     means: as many operations
 `
-	w, err := spec.Parse("tiny.yaml", []byte(file), spec.Known{})
+	w, err := parser.Parse("tiny.yaml", []byte(file), parser.Known{})
 	if err != nil {
 		log.Fatal(err)
 	}

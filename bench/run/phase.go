@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -219,6 +220,9 @@ func (p *phase) figures(f *result.Figures, took, cpu time.Duration) {
 		f.CPUMicros = new(result.Micros(cpu) / float64(total))
 	}
 	f.Latencies(h)
+	if p.show.Duration > 0 && slices.ContainsFunc(p.Roles, func(r spec.Role) bool { return r.Rate > 0 }) {
+		f.Late = new(p.clients.Late())
+	}
 	if p.Beside != "" && p.speeds[p.Beside] > 0 {
 		f.Kept = new(f.OpsPerSecond / p.speeds[p.Beside])
 	}

@@ -49,8 +49,8 @@ type Options struct {
 	Observer Observer
 	// Progress is told in a line what is begun; nil is nobody.
 	Progress func(string)
-	// Unfinished is where a run with equal options has ended early; nil begins with the first round. Keep is given what there is after each
-	// round but the last; an error of it ends the run. nil keeps nothing.
+	// Unfinished holds the finished rounds of an earlier run with equal options: the run goes on after them. nil begins with the first round.
+	// Keep is called after each round but the last, with all finished rounds; an error of it ends the run. nil keeps nothing.
 	Unfinished *result.Unfinished
 	Keep       func(*result.Unfinished) error
 

@@ -7,6 +7,7 @@ import (
 
 	"bigset/bench/result"
 	"bigset/bench/spec"
+	"bigset/bench/spec/workloads"
 )
 
 // small runs a workload at a small size.
@@ -35,7 +36,7 @@ func tiny(t *testing.T, w *spec.Workload, o Options) ([]result.Row, error) {
 
 // TestReady runs all ready workloads: each has all its rows, on each of its systems.
 func TestReady(t *testing.T) {
-	for _, w := range spec.Ready() {
+	for _, w := range workloads.Ready() {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel() // figures do not matter
 			for i := range w.Phases {

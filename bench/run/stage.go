@@ -12,6 +12,7 @@ import (
 	"bigset/bench/sample"
 	"bigset/bench/spec"
 	"bigset/bench/system"
+	"bigset/bench/system/all"
 	"bigset/compaction"
 )
 
@@ -120,7 +121,7 @@ func (s *stage) open(strategy, dir string, before system.System) error {
 			return err
 		}
 	}
-	if s.sys, err = system.Open(s.ctx, string(s.system), strategy, dir, o); err != nil {
+	if s.sys, err = all.Open(s.ctx, string(s.system), strategy, dir, o); err != nil {
 		return err
 	}
 	if s.o.wrap != nil {

@@ -72,16 +72,28 @@ func named(rows []result.Row, ref spec.Ref, strategy string) (list []*result.Row
 	return list
 }
 
-// other returns the row that stands beside one; nil is none.
-func other(list []*result.Row, a spec.Assertion, of *result.Row) *result.Row {
+// other returns the row that stands beside one; nil is none. Beside a row of the same size stands that of the same size; where one side is the
+// smallest, the other side is the greatest.
+func other(list []*result.Row, a spec.Assertion, of *result.Row) (best *result.Row) {
 	for _, r := range list {
-		if (a.To.Smallest || a.Of.Smallest) && r != of || !a.To.Smallest && !a.Of.Smallest && r.Elements == of.Elements {
+		switch {
+		case a.To.Smallest && !a.Of.Smallest: // list has the smallest alone
+			if r != of {
+				return r
+			}
+		case a.Of.Smallest && !a.To.Smallest:
+			if r != of && (best == nil || r.Elements > best.Elements) {
+				best = r
+			}
+		case r.Elements == of.Elements:
 			return r
 		}
 	}
-	return nil
+	return best
 }
 
+// judge compares two rows. The value is of their medians. The spread pairs rounds that ran in turns, by their numbers: a round that only one row
+// has, because the run was interrupted, has no value.
 func judge(a spec.Assertion, of, to *result.Row) Verdict {
 	v := Verdict{Assertion: a, State: NoFigure, Elements: of.Elements, Low: math.Inf(1), High: math.Inf(-1)}
 	var known bool

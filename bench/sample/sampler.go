@@ -35,7 +35,7 @@ type Options struct {
 	Watch func(*Tick)
 }
 
-// Tick is what was sampled at a moment. Who is given one may keep it, and must not change it.
+// Tick is what was sampled at a moment. The receiver may keep it, and must not change it.
 type Tick struct {
 	Name    string
 	At      time.Duration // since the series began
@@ -373,8 +373,8 @@ func (s *Sampler) Series() *Series {
 	return s.series.clone()
 }
 
-// Stop samples once more, unless it did so a moment ago, ends, and returns the series. When it returns, no source is read any more and Watch is not called again: it waits
-// for a read that goes on. A second call returns the same.
+// Stop samples once more, unless it did so a moment ago, ends, and returns the series. When it returns, no source is read any more and
+// Watch is not called again: it waits for a read that goes on. A second call returns the same.
 func (s *Sampler) Stop() *Series {
 	s.ending.Do(func() { close(s.quit) })
 	s.done.Wait()

@@ -11,6 +11,8 @@ type Option struct {
 	About       string
 }
 
+const bytesMax = 1 << 40
+
 var options = []Option{
 	{"l0-compaction-threshold", "L0CompactionThreshold", 1, 1000, false, "sublevels of L0 at which it is compacted"},
 	{"l0-compaction-file-threshold", "L0CompactionFileThreshold", 1, 100_000, false, "tables of L0 at which it is compacted"},

@@ -28,6 +28,36 @@ type Workload struct {
 	Source string // the text of the file, as it was read
 }
 
+// Rows returns the names of the rows that the workload measures, in the order of its phases: a row for each phase that is measured, and one
+// for each of its roles that has a name.
+func (w *Workload) Rows() (rows []string) {
+	for _, p := range w.Phases {
+		rows = append(rows, w.PhaseRows(p)...)
+	}
+	return rows
+}
+
+// PhaseRows returns those of one phase: that of the phase first, and none if it is not measured.
+func (w *Workload) PhaseRows(p Phase) []string {
+	if p.Unmeasured {
+		return nil
+	}
+	row := w.Name
+	if p.Name != Main {
+		row += "/" + p.Name
+	}
+	rows := []string{row}
+	for _, role := range p.Roles {
+		if role.Name != "" {
+			rows = append(rows, row+"/"+role.Name)
+		}
+	}
+	return rows
+}
+
+// Main is the name of the phase whose row has the workload's name alone.
+const Main = "main"
+
 // System is a way to keep sets that a workload runs on.
 type System string
 
@@ -115,8 +145,8 @@ type Phase struct {
 
 	// Reopen makes opening the store again what a phase without roles does: after StepRestart or StepKill. "" is not.
 	Reopen Step
-	// SpaceBack has the phase go on, after Compact, until that share of the bytes that tables had when it began is free; 0 does not. A system
-	// that gives space back only when asked is asked.
+	// SpaceBack is the share of space that must be free before the phase ends: with 0.98, the phase waits after Compact until tables take 2 % of
+	// the bytes that they took when it began. A system that compacts only when asked is asked first. 0 does not wait.
 	SpaceBack float64
 
 	// Beside names a phase before this one. The figure kept is this phase's speed beside that one's; "" is none.

@@ -30,7 +30,8 @@ type Bigset struct {
 	received   *received
 }
 
-func openBigset(ctx context.Context, dir, name string, o Options) (*Bigset, error) {
+// OpenBigset opens the engine in a folder, which is made. ctx is that of all its operations.
+func OpenBigset(ctx context.Context, dir, name string, o Options) (*Bigset, error) {
 	strategy := o.Strategy
 	if strategy == nil {
 		var err error

@@ -38,7 +38,8 @@ type Raw struct {
 // RawActor is as long as the actors of the engine.
 const RawActor = clock.Actor("raw-pebble-1")
 
-func openRaw(dir string, o Options) (*Raw, error) {
+// OpenRaw opens Pebble by hand in a folder, which is made.
+func OpenRaw(dir string, o Options) (*Raw, error) {
 	tune, err := tuned(o.Pebble)
 	if err != nil {
 		return nil, err
@@ -58,11 +59,10 @@ func openRaw(dir string, o Options) (*Raw, error) {
 		return nil, err
 	}
 	r := &Raw{folder: dir, cache: cache, options: po, db: db, record: o.Record, deletes: o.Deletes, reads: o.ReadsClocks, counters: map[string]*atomic.Uint64{}}
-	switch old := o.Before.(type) { // its dots are known
-	case *Raw:
-		r.counters = old.counters
-	case *Blob:
-		r.counters = old.counters
+	if old, is := o.Before.(interface {
+		lastDots() map[string]*atomic.Uint64
+	}); is { // a Raw, or what is built on one
+		r.counters = old.lastDots()
 	}
 	r.write = pebble.NoSync
 	if o.Sync {
@@ -100,6 +100,8 @@ func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(format string, args ...any) {
 	panic(fmt.Errorf("bench: Pebble cannot go on: "+format, args...))
 }
+
+func (r *Raw) lastDots() map[string]*atomic.Uint64 { return r.counters }
 
 // DB returns the Pebble below, for what only that can do.
 func (r *Raw) DB() *pebble.DB { return r.db }

@@ -165,41 +165,6 @@ func RecordFor(s compaction.Strategy) compaction.Record {
 	return compaction.Merge
 }
 
-// Open opens the system of that name in a folder, which is made. The strategy is of bigset alone. ctx is that of all its operations.
-func Open(ctx context.Context, name, strategy, dir string, o Options) (sys System, err error) {
-	switch name {
-	case NameBigset:
-		sys, err = openBigset(ctx, dir, strategy, o)
-	case NamePebble:
-		sys, err = openRaw(dir, o)
-	case NameBlob:
-		sys, err = openBlob(dir, o)
-	default:
-		err = fmt.Errorf("bench: no system %q", name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !o.Warm || name == NameBlob {
-		return sys, nil
-	}
-	return sys, warmUp(ctx, sys, o.MemTableBytes)
-}
-
-// warmUp brings a store to the memtables of a long run, by one batch that fills nearly half of one, which then goes. Pebble
-// begins with a small memtable and doubles it at each rotation: how often a young store flushes, and so what it compacts,
-// would hang on chance.
-func warmUp(ctx context.Context, sys System, memTable int) error {
-	err := sys.Fill(WarmElements(memTable))
-	if err == nil {
-		_, err = sys.Settle(ctx)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("bench: warm up: %w", err), sys.Close())
-	}
-	return nil
-}
-
 // WarmName returns the name of the set that is there only to warm a store up. It sorts before all others, so that what is
 // left of it lies in tables of its own, together with the store's metadata.
 func WarmName() string {

@@ -4,37 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"bigset/clock"
 	"bigset/compaction"
 )
-
-func TestBlobValue(t *testing.T) {
-	var v blobValue
-	dots := make([]uint64, 3)
-	v.add([][]byte{[]byte("c"), []byte("a"), {}}, dots)
-	v.add([][]byte{[]byte("b")}, nil)
-	v.add([][]byte{[]byte("c")}, nil)
-	var w blobValue
-	if err := w.decode(v.append(nil)); err != nil {
-		t.Fatal(err)
-	}
-	got := fmt.Sprintf("%d", w.last)
-	for _, e := range w.entries {
-		got += fmt.Sprintf(" %q:%d", e.element, e.dot)
-	}
-	if want := `5 "":3 "a":2 "b":4 "c":5`; got != want || !slices.Equal(dots, []uint64{1, 2, 3}) {
-		t.Errorf("got %s, dots %v", got, dots)
-	}
-	for _, bad := range [][]byte{{1, 5, 'a'}, {1, 1, 'a'}, {1, 0x80}} {
-		if err := w.decode(bad); !errors.Is(err, ErrWrong) {
-			t.Errorf("decode(%x): got %v", bad, err)
-		}
-	}
-}
 
 func TestScatter(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 10, 97, 1000} {
@@ -66,7 +41,7 @@ func TestResting(t *testing.T) {
 
 // Elements that other replicas have added are live, their dots are known, and the set's clock names each of the replicas.
 func TestReceive(t *testing.T) {
-	sys, err := openBigset(t.Context(), t.TempDir(), "default", Options{MemTableBytes: 1 << 20, Record: compaction.Merge})
+	sys, err := OpenBigset(t.Context(), t.TempDir(), "default", Options{MemTableBytes: 1 << 20, Record: compaction.Merge})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +82,7 @@ func TestReceive(t *testing.T) {
 // Raw Pebble that reads clocks does so before each write, and writes the same.
 func TestReadsClocks(t *testing.T) {
 	for _, reads := range []bool{false, true} {
-		sys, err := openRaw(t.TempDir(), Options{MemTableBytes: 1 << 20, CacheBytes: 1 << 20, Record: compaction.Merge, ReadsClocks: reads})
+		sys, err := OpenRaw(t.TempDir(), Options{MemTableBytes: 1 << 20, CacheBytes: 1 << 20, Record: compaction.Merge, ReadsClocks: reads})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,6 +86,7 @@ func benchRun(cmd *cobra.Command, out, errs io.Writer, some []string) {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&c.Workloads, "workload", nil, "the workloads to run, separated by commas, or all (default: "+benchDefault(some)+")")
+	f.BoolVar(&c.OtherBuild, "other-build", false, otherBuildUsage)
 	f.IntVar(&c.Elements, "elements", 0, "size of the sets (default: each workload's own)")
 	f.IntVar(&c.Rounds, "rounds", 0, "how often everything is repeated, interleaved (default 3; 5 with --full, 3 from 10 million elements on)")
 	f.StringVar(&c.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")

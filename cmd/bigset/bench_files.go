@@ -14,6 +14,8 @@ import (
 
 	"bigset/bench"
 	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
+	"bigset/bench/spec/workloads"
 	"bigset/compaction"
 )
 
@@ -28,7 +30,7 @@ func benchList(out io.Writer) *cobra.Command {
 		Args:    takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			b := &strings.Builder{}
-			for _, w := range spec.Ready() {
+			for _, w := range workloads.Ready() {
 				fmt.Fprintf(b, "%-18s %12s %14s  %s\n", w.Name, benchSizes(w.Small), benchSizes(w.Full), w.About)
 			}
 			_, err := io.WriteString(out, b.String())
@@ -73,7 +75,7 @@ func benchShow(out io.Writer) *cobra.Command {
 			case schema || len(args) == 0:
 				return usage(cmd, "give the name of a workload, or --schema")
 			}
-			w, err := spec.Named(args[0])
+			w, err := workloads.Named(args[0])
 			if err != nil {
 				return usage(cmd, "%w", err)
 			}
@@ -98,7 +100,7 @@ is described in a line. - is standard input. Exit status 1 says that a file has 
 			var failed error
 			for _, name := range args {
 				w, err := readWorkload(name, in)
-				var file *spec.FileError
+				var file *parser.FileError
 				switch {
 				case errors.As(err, &file):
 					fmt.Fprintln(errs, file) // a line for each problem, as editors read them
@@ -130,7 +132,7 @@ func workloadNamed(arg string, in io.Reader) (*spec.Workload, error) {
 	if arg == "-" || strings.ContainsAny(arg, "./"+string(os.PathSeparator)) {
 		return readWorkload(arg, in)
 	}
-	w, err := spec.Named(arg)
+	w, err := workloads.Named(arg)
 	if err != nil {
 		if _, failed := os.Stat(arg); failed == nil {
 			return nil, fmt.Errorf("%w; to run the file of that name, write ./%s", err, arg)
@@ -155,17 +157,17 @@ func readWorkload(name string, in io.Reader) (*spec.Workload, error) {
 		defer f.Close()
 		from, label = f, name
 	}
-	text, err := io.ReadAll(io.LimitReader(from, spec.TextBytesMax+1)) // one more is refused
+	text, err := io.ReadAll(io.LimitReader(from, parser.TextBytesMax+1)) // one more is refused
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", label, err)
 	}
-	return spec.Parse(label, text, spec.Known{Strategies: strategyList()})
+	return parser.Parse(label, text, parser.Known{Strategies: strategyList()})
 }
 
 // strategyList returns the ready strategies, with the kinds of record that they work on.
-func strategyList() (list []spec.Strategy) {
+func strategyList() (list []parser.Strategy) {
 	for _, s := range compaction.Strategies() {
-		known := spec.Strategy{Name: s.Name()}
+		known := parser.Strategy{Name: s.Name()}
 		for _, r := range []compaction.Record{compaction.Merge, compaction.Set} {
 			if s.WorksOn(r) == nil {
 				known.Records = append(known.Records, r.String())

@@ -14,7 +14,6 @@ import (
 
 	"bigset/bench/chart"
 	"bigset/bench/lab"
-	"bigset/bench/report"
 	benchrun "bigset/bench/run"
 	"bigset/bench/sample"
 	"bigset/bench/sample/view"
@@ -31,6 +30,9 @@ type benchRunFlags struct {
 	asJSON, quiet     bool
 	strategies, files []string
 }
+
+// otherBuildUsage is what the flag says of bench and of bench run.
+const otherBuildUsage = "go on from a --out of another build of this program, and say so in the report"
 
 // benchRunFiles returns the command that runs workload files. Its flags --dir, --json and --strategy take the place of those that other commands have.
 func benchRunFiles(in io.Reader, out, errs io.Writer) *cobra.Command {
@@ -63,9 +65,10 @@ Exit status 4 says that an assertion of a file was missed in all rounds.`,
 	f.BoolVar(&o.Run.Full, "full", false, "the full sizes of the files, as long as they take")
 	f.StringVar(&o.Run.Dir, "dir", "", "where the temporary folder is made (default: the system's place for such)")
 	f.StringVar(&o.page, "report", "", "write a report with plots to this `file`, a web page")
-	f.StringVar(&o.svg, "svg", "", "write each plot as SVG to this `folder`")
-	f.StringVar(&o.csv, "csv", "", "write the values of each plot as CSV to this `folder`")
+	f.StringVar(&o.svg, "svg", "", "write each plot as SVG to this `folder`, and replace files of the same names")
+	f.StringVar(&o.csv, "csv", "", "write the values of each plot as CSV to this `folder`, likewise")
 	f.StringVar(&o.Out, "out", "", "keep the report as JSON in this `file` while it grows, and go on from it")
+	f.BoolVar(&o.OtherBuild, "other-build", false, otherBuildUsage)
 	f.DurationVar(&o.Every, "every", time.Second, "how often the stores are sampled")
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object, with its series")
 	f.BoolVar(&o.quiet, "quiet", false, "show nothing on the way")
@@ -126,8 +129,8 @@ func (o *benchRunFlags) run(cmd *cobra.Command, in io.Reader, out, errs io.Write
 	if e := o.write(out, r, page); e != nil {
 		return errors.Join(err, e)
 	}
-	if err == nil && r.Missed() {
-		return errWorse
+	if missed := r.Missed(); err == nil && len(missed) > 0 {
+		return fmt.Errorf("%w: %s", errMissed, strings.Join(missed, "; "))
 	}
 	return err
 }
@@ -140,38 +143,20 @@ func (o *benchRunFlags) write(out io.Writer, r *lab.Result, page *reportFile) er
 	}
 	err := errors.Join(print(out), page.fill(r.WritePage))
 	if o.svg != "" {
-		err = errors.Join(err, benchPlots(r.Page(), o.svg, ".svg", func(w io.Writer, c *chart.Chart) error { return chart.WriteSVG(w, c, chart.SVGOptions{}) }))
+		err = errors.Join(err, benchPlots(r, o.svg, ".svg", func(w io.Writer, c *chart.Chart) error { return chart.WriteSVG(w, c, chart.SVGOptions{}) }))
 	}
 	if o.csv != "" {
-		err = errors.Join(err, benchPlots(r.Page(), o.csv, ".csv", func(w io.Writer, c *chart.Chart) error { return chart.WriteCSV(w, c) }))
+		err = errors.Join(err, benchPlots(r, o.csv, ".csv", func(w io.Writer, c *chart.Chart) error { return chart.WriteCSV(w, c) }))
 	}
 	return err
 }
 
-// benchPlots writes each chart of a page to a file of its own, which has its title as its name.
-func benchPlots(p *report.Page, folder, ending string, write func(io.Writer, *chart.Chart) error) error {
-	names := map[string]int{}
-	for _, s := range p.Sections {
-		for i := range s.Charts {
-			c := &s.Charts[i]
-			name := strings.Map(func(r rune) rune {
-				switch {
-				case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-					return r
-				case r >= 'A' && r <= 'Z':
-					return r - 'A' + 'a'
-				}
-				return '-'
-			}, c.Title)
-			if names[name]++; names[name] > 1 {
-				name = fmt.Sprintf("%s-%d", name, names[name])
-			}
-			if err := benchPlot(filepath.Join(folder, name+ending), c, write); err != nil {
-				return err
-			}
-		}
+// benchPlots writes each chart of a result to a file of its own.
+func benchPlots(r *lab.Result, folder, ending string, write func(io.Writer, *chart.Chart) error) (err error) {
+	for _, p := range r.Plots() {
+		err = errors.Join(err, benchPlot(filepath.Join(folder, p.Name+ending), p.Chart, write))
 	}
-	return nil
+	return err
 }
 
 func benchPlot(file string, c *chart.Chart, write func(io.Writer, *chart.Chart) error) (err error) {

@@ -43,12 +43,20 @@ func TestBenchRun(t *testing.T) {
 			t.Errorf("%d plots as %s, %v", len(plots), kind, err)
 		}
 	}
+	brief := command(t, "bench", "run", "saturate", "queue", "--elements", "500", "--rounds", "1", "--duration", "50ms", "--dir", dir, "--report", in("brief.html"), "--csv", in("brief"), "--quiet")
+	if text, err := brief.CombinedOutput(); err != nil { // a rate that rises, in a phase that is over before it is sampled
+		t.Errorf("%v: %s", err, text)
+	}
+	if plots, err := filepath.Glob(in("brief/queue-*.csv")); err != nil || len(plots) < 5 {
+		t.Errorf("%d plots of the second workload, %v", len(plots), err)
+	}
 	file := in("mine.yaml")
 	if err := os.WriteFile(file, []byte("name: mine\nabout: one that fails\nsize: 50\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\nassert:\n  - ops(main) <= 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
-	if err := command(t, "bench", "run", file, "--rounds", "1", "--dir", dir, "--quiet").Run(); !errors.As(err, &exit) || exit.ExitCode() != exitWorse {
-		t.Errorf("an assertion that failed: %v", err)
+	failing := command(t, "bench", "run", file, "--rounds", "1", "--dir", dir, "--quiet")
+	if text, err := failing.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != exitWorse || !bytes.Contains(text, []byte("missed in all rounds: mine: ops(main) <= 1")) {
+		t.Errorf("an assertion that failed: %v: %s", err, text)
 	}
 }

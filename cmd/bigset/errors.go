@@ -13,7 +13,7 @@ import (
 	"bigset"
 	"bigset/bench/compare"
 	benchrun "bigset/bench/run"
-	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 	"bigset/bloomslice"
 	"bigset/client"
 	"bigset/compaction"
@@ -34,7 +34,7 @@ const (
 	exitAbsent  = 1 // absent, or not verified; a bad configuration
 	exitError   = 2
 	exitUnknown = 3 // nobody knows whether a change at a running node was done
-	exitWorse   = 4 // a figure is worse than a limit of bench compare allows
+	exitWorse   = 4 // a figure is worse than a limit of bench compare allows, or bench run missed an assertion
 )
 
 // Outcomes that are no errors of the program: the answer has been printed, only the status is left to say.
@@ -44,6 +44,7 @@ var (
 	errViolated    = errors.New("a promise was violated")
 	errCutShort    = errors.New("the demonstration was interrupted")
 	errWorse       = errors.New("worse than a limit allows")
+	errMissed      = errors.New("missed in all rounds")
 )
 
 // What can be wrong with what the user gave or has stored.
@@ -138,11 +139,12 @@ var advices = []advice{
 	{fs.ErrNotExist, exitError, "check the path"},
 	{syscall.ENOSPC, exitError, "free some space, then run it again"},
 
-	{spec.ErrFile, exitAbsent, "`bigset bench show NAME` prints a file that is right; docs/workloads.md explains all keys"},
+	{parser.ErrFile, exitAbsent, "`bigset bench show NAME` prints a file that is right; docs/workloads.md explains all keys"},
 	{benchrun.ErrOptions, exitError, "`bigset bench run --help` says what can be chosen"},
 	{compare.ErrReport, exitError, "give files that `bigset bench --json` or --out has written"},
 
 	{errWorse, exitWorse, ""},
+	{errMissed, exitWorse, "the figures are above; `bigset bench run --report FILE.html` draws what happened"},
 	{errAbsent, exitAbsent, ""},
 	{errViolated, exitAbsent, ""},
 	{errCutShort, exitError, "the verdict is about what was done until then; `bigset demo` runs all of it"},
@@ -207,7 +209,7 @@ func advise(err error) advice {
 
 // packageNames are what errors of our packages begin with.
 var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "compaction: ", "", "clock: ", "", "fold: ", "",
-	"bench: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
+	"bench: ", "", "workloads: ", "", "compare: ", "", "spec: ", "", "run: ", "", "certs: ", "", "server: ", "", "bloomd: ", "", "bloomslice: ", "", "bloomdfiles: ", "", "client: ", "", "door: ", "", "ring: ", "", "wire: ", "")
 
 // plain returns the text of an error as a user wants to read it: without the names of packages, on one line.
 func plain(err error) string {

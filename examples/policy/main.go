@@ -14,6 +14,7 @@ import (
 
 	"bigset/bench/lab"
 	"bigset/bench/spec"
+	"bigset/bench/spec/workloads"
 	"bigset/compaction"
 )
 
@@ -60,7 +61,7 @@ func main() {
 
 // measure runs a workload with lazy and two ready strategies, prints the figures, and writes the report.
 func measure(ctx context.Context, out io.Writer, name, page string, o lab.Options) (err error) {
-	w, err := spec.Named(name)
+	w, err := workloads.Named(name)
 	if err != nil {
 		return err
 	}

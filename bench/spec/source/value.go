@@ -31,11 +31,15 @@ func split(s string) (value float64, unit string, ok bool) {
 	return value, strings.TrimSpace(s[at:]), err == nil
 }
 
-// scaled is a number with a unit of some kind.
+// scaled is a number with a unit of some kind. What is a whole number but for the rounding of floating point is that number: 1.001k is 1001.
 func scaled(s string, by map[string]float64) (float64, bool) {
 	value, unit, ok := split(s)
 	scale, known := by[unit]
-	return value * scale, ok && known
+	v := value * scale
+	if whole := math.Round(v); math.Abs(v-whole) <= 1e-15*whole {
+		v = whole
+	}
+	return v, ok && known
 }
 
 // Whole reads a number without a fraction, such as 120k, 10M or 1_000_000.
@@ -146,12 +150,20 @@ func (r *Reader) Duration(n *yaml.Node, what string) time.Duration {
 	return 0
 }
 
-// AnyNumber is a number with any unit: of thousands, of bytes, percents, or of a time, which is in microseconds.
-func AnyNumber(s string) (float64, bool) {
-	by := map[string]float64{"%": 0.01, "us": 1, "ms": 1e3, "s": 1e6}
-	maps.Copy(by, units)
-	maps.Copy(by, scales)
-	return scaled(s, by)
+// InUnit reads a number of a unit: "us" are times, in microseconds, "B" are bytes, "" is a number of things, or a share that may be in percents.
+// form is what it looks like.
+func InUnit(s, unit string) (v float64, form string, ok bool) {
+	by, form := map[string]float64{"%": 0.01}, "a number, such as 0.7, 20% or 120k"
+	switch unit {
+	case "us":
+		by, form = map[string]float64{"": 1, "us": 1, "µs": 1, "ms": 1e3, "s": 1e6}, "a time, such as 20ms, 500us or 20, which is microseconds"
+	case "B":
+		by, form = units, "bytes, such as 16MiB, 4kB or 4096"
+	default:
+		maps.Copy(by, scales)
+	}
+	v, ok = scaled(s, by)
+	return v, form, ok
 }
 
 // Grouped writes a number with commas.

@@ -1,4 +1,11 @@
-package spec
+// Package workloads has the workload files that come with the program: the YAML of this folder, read.
+//
+//	w, err := workloads.Named("churn")
+//
+// Begin reading at insert.yaml, which explains itself line by line; docs/workloads.md is the reference of the keys. A new file needs a line in order.
+//
+// The files are part of the program. What Ready and Named return belongs to the caller; any goroutine may call them.
+package workloads
 
 import (
 	"embed"
@@ -8,14 +15,13 @@ import (
 	"strings"
 	"sync"
 
+	"bigset/bench/spec"
+	"bigset/bench/spec/parser"
 	"bigset/bench/spec/source"
 )
 
-//go:embed workloads/*.yaml
+//go:embed *.yaml
 var files embed.FS
-
-//go:embed schema.json
-var schema []byte
 
 // order is how the ready workloads are listed; the test wants all of them in it.
 var order = []string{
@@ -23,18 +29,18 @@ var order = []string{
 	"churn-young", "queue", "mixed", "contexts", "contexts-open", "small-sets", "small-sets-heap", "small-sets-bounded", "cold", "cardinality",
 	"drop", "checkpoint", "recover", "clock",
 	"ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
-	"words", "flat", "thousand-sets", "sawtooth", "timeline", "saturate",
+	"words", "flat", "thousand-sets", "hour", "sawtooth", "timeline", "saturate",
 }
 
-var ready = sync.OnceValues(func() ([]*Workload, error) {
-	var all []*Workload
+var ready = sync.OnceValues(func() ([]*spec.Workload, error) {
+	var all []*spec.Workload
 	for _, name := range order {
-		file := "workloads/" + name + ".yaml"
+		file := name + ".yaml"
 		text, err := files.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		w, err := Parse(file, text, Known{})
+		w, err := parser.Parse(file, text, parser.Known{})
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +50,7 @@ var ready = sync.OnceValues(func() ([]*Workload, error) {
 })
 
 // Ready returns the workloads that come with the program, in the order in which a reader may want to meet them. Each call returns new ones.
-func Ready() []*Workload {
+func Ready() []*spec.Workload {
 	all, err := ready()
 	if err != nil {
 		panic(err) // the files are part of the program
@@ -53,7 +59,7 @@ func Ready() []*Workload {
 }
 
 // clones copies workloads so far that a caller may change what others don't see.
-func clones(all []*Workload) (copies []*Workload) {
+func clones(all []*spec.Workload) (copies []*spec.Workload) {
 	for _, w := range all {
 		c := *w
 		c.Small, c.Full = slices.Clone(w.Small), slices.Clone(w.Full)
@@ -68,24 +74,15 @@ func clones(all []*Workload) (copies []*Workload) {
 }
 
 // Named returns a ready workload by its name, or an error that names what is like it.
-func Named(name string) (*Workload, error) {
+func Named(name string) (*spec.Workload, error) {
 	all := Ready()
 	for _, w := range all {
 		if w.Name == name {
 			return w, nil
 		}
 	}
-	return nil, fmt.Errorf("spec: no ready workload %q%s: there are %s", source.Short(name), source.Hint(name, order), strings.Join(order, ", "))
+	return nil, fmt.Errorf("workloads: no ready workload %q%s: there are %s", source.Short(name), source.Hint(name, order), strings.Join(order, ", "))
 }
 
 // Files returns the ready files, NAME.yaml each.
-func Files() fs.FS {
-	sub, err := fs.Sub(files, "workloads")
-	if err != nil {
-		panic(err) // the name is right
-	}
-	return sub
-}
-
-// Schema returns the JSON schema of workload files, for editors.
-func Schema() []byte { return slices.Clone(schema) }
+func Files() fs.FS { return files }

@@ -1,16 +1,20 @@
-package spec
+package parser
 
-import "go.yaml.in/yaml/v4"
+import (
+	"go.yaml.in/yaml/v4"
+
+	"bigset/bench/spec"
+)
 
 // Goals reads a file of assertions about loads that no workload file describes: a mapping of names to lists. names are those that it may have.
 // Any row and system may be named, and a row that begins with / is named whole. Without a limit a figure is only shown. An error is a *FileError.
-func Goals(file string, text []byte, names []string) (map[string][]Assertion, error) {
+func Goals(file string, text []byte, names []string) (map[string][]spec.Assertion, error) {
 	r := &reader{}
-	list := map[string][]Assertion{}
+	list := map[string][]spec.Assertion{}
 	var fields []field
 	for _, name := range names {
 		fields = append(fields, field{Key: name, Read: func(n *yaml.Node) {
-			w := &Workload{Name: name}
+			w := &spec.Workload{Name: name}
 			r.Items(n, "goals", assertionsMax, func(n *yaml.Node) {
 				a := r.assertion(n)
 				r.checkAssertion(w, &a, r.texts[len(r.texts)-1])

@@ -1,8 +1,9 @@
-package spec
+package parser
 
 import (
 	"go.yaml.in/yaml/v4"
 
+	"bigset/bench/spec"
 	"bigset/bench/spec/source"
 )
 
@@ -31,7 +32,7 @@ type Strategy struct {
 }
 
 // Parse reads a workload file. The name of the file is only for errors. An error is a *FileError.
-func Parse(file string, text []byte, known Known) (*Workload, error) {
+func Parse(file string, text []byte, known Known) (*spec.Workload, error) {
 	r := &reader{known: known}
 	w := r.parse(text)
 	if err := r.Failed(file); err != nil {
@@ -41,7 +42,7 @@ func Parse(file string, text []byte, known Known) (*Workload, error) {
 	return w, nil
 }
 
-func (r *reader) parse(text []byte) *Workload {
+func (r *reader) parse(text []byte) *spec.Workload {
 	root := r.Load(text)
 	if root == nil {
 		return nil
@@ -80,7 +81,7 @@ func (p place) of(key string) *yaml.Node {
 }
 
 // count reads a number of things: absolute, or a share of the size in percents.
-func (r *reader) count(n *yaml.Node, what string, most int) Count {
+func (r *reader) count(n *yaml.Node, what string, most int) spec.Count {
 	of, absolute := r.Amount(n, what, most, shareMax)
-	return Count{of, absolute}
+	return spec.Count{Of: of, Absolute: absolute}
 }

@@ -1,4 +1,4 @@
-package spec
+package parser
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"bigset/bench/spec"
 	"bigset/bench/spec/source"
 )
 
@@ -47,27 +48,27 @@ const (
 	youngChoices = 0.9
 )
 
-var timelineWindow = Count{Of: 0.1}
+var timelineWindow = spec.Count{Of: 0.1}
 
 var name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-func systems() []System { return []System{Bigset, Pebble, Blob} }
+func systems() []spec.System { return []spec.System{spec.Bigset, spec.Pebble, spec.Blob} }
 
-func steps() []Step {
-	return []Step{StepSettle, StepCompact, StepRestart, StepKill, StepVerify, StepDrop, StepBottom, StepEmpty, StepFresh}
+func steps() []spec.Step {
+	return []spec.Step{spec.StepSettle, spec.StepCompact, spec.StepRestart, spec.StepKill, spec.StepVerify, spec.StepDrop, spec.StepBottom, spec.StepEmpty, spec.StepFresh}
 }
 
-func contexts() []Context { return []Context{Narrow, Wide, None} }
+func contexts() []spec.Context { return []spec.Context{spec.Narrow, spec.Wide, spec.None} }
 
-func distributions() []DistributionKind {
-	return []DistributionKind{Uniform, Zipfian, Latest, Pareto, Young, Queue, Sawtooth, Timeline}
+func distributions() []spec.DistributionKind {
+	return []spec.DistributionKind{spec.Uniform, spec.Zipfian, spec.Latest, spec.Pareto, spec.Young, spec.Queue, spec.Sawtooth, spec.Timeline}
 }
 
 // workload reads the whole file.
-func (r *reader) workload(n *yaml.Node) *Workload {
-	w := &Workload{
-		Systems: []System{Bigset}, Strategies: []string{""}, BlobSmall: blobSmall, BlobFull: blobFull,
-		Sets: Sets{Count: Count{Absolute: 1}, Choose: Distribution{Kind: Uniform}}, Elements: Elements{MinBytes: 16, MaxBytes: 16},
+func (r *reader) workload(n *yaml.Node) *spec.Workload {
+	w := &spec.Workload{
+		Systems: []spec.System{spec.Bigset}, Strategies: []string{""}, BlobSmall: blobSmall, BlobFull: blobFull,
+		Sets: spec.Sets{Count: spec.Count{Absolute: 1}, Choose: spec.Distribution{Kind: spec.Uniform}}, Elements: spec.Elements{MinBytes: 16, MaxBytes: 16},
 	}
 	r.top = place{node: n}
 	r.top.keys = r.Object(n, "workload", []field{
@@ -165,7 +166,7 @@ func (r *reader) blobSizes(n *yaml.Node) (small, full int) {
 	return small, full
 }
 
-func (r *reader) systems(n *yaml.Node) (names []System) {
+func (r *reader) systems(n *yaml.Node) (names []spec.System) {
 	r.Items(n, "systems", len(systems()), func(n *yaml.Node) {
 		s := source.Word(&r.Reader, n, "system", systems())
 		if s != "" && slices.Contains(names, s) {
@@ -173,7 +174,7 @@ func (r *reader) systems(n *yaml.Node) (names []System) {
 		}
 		names = append(names, s)
 	})
-	slices.SortStableFunc(names, func(a, b System) int { return slices.Index(systems(), a) - slices.Index(systems(), b) })
+	slices.SortStableFunc(names, func(a, b spec.System) int { return slices.Index(systems(), a) - slices.Index(systems(), b) })
 	return names
 }
 
@@ -204,19 +205,19 @@ func (r *reader) strategies(n *yaml.Node) (names []string) {
 	return names
 }
 
-func (r *reader) sets(n *yaml.Node, s *Sets) {
+func (r *reader) sets(n *yaml.Node, s *spec.Sets) {
 	r.Object(n, "sets", []field{
 		{Key: "count", Read: func(n *yaml.Node) { s.Count = r.count(n, "sets", setsMax) }},
 		{Key: "choose", Read: func(n *yaml.Node) {
 			s.Choose = r.distribution(n)
-			if k := s.Choose.Kind; slices.Contains([]DistributionKind{Latest, Young, Queue, Timeline}, k) {
+			if k := s.Choose.Kind; slices.Contains([]spec.DistributionKind{spec.Latest, spec.Young, spec.Queue, spec.Timeline}, k) {
 				r.Wrong(n, "sets chosen by %s: sets have no age, allowed are uniform, zipfian, pareto, sawtooth", k)
 			}
 		}},
 	})
 }
 
-func (r *reader) elements(n *yaml.Node, e *Elements) {
+func (r *reader) elements(n *yaml.Node, e *spec.Elements) {
 	r.Object(n, "elements", []field{
 		{Key: "bytes", Read: func(n *yaml.Node) { r.lengths(n, e) }},
 		{Key: "order", Read: func(n *yaml.Node) {
@@ -226,7 +227,7 @@ func (r *reader) elements(n *yaml.Node, e *Elements) {
 }
 
 // lengths reads 16, or {least: 8, most: 64}.
-func (r *reader) lengths(n *yaml.Node, e *Elements) {
+func (r *reader) lengths(n *yaml.Node, e *spec.Elements) {
 	least, most, both := two(r, n, "bytes", "least", "most", func(n *yaml.Node) int { return r.Whole(n, "bytes", elementMin, elementMax) })
 	if !both {
 		most = least
@@ -236,7 +237,7 @@ func (r *reader) lengths(n *yaml.Node, e *Elements) {
 	}
 }
 
-func (r *reader) store(n *yaml.Node, s *Store) {
+func (r *reader) store(n *yaml.Node, s *spec.Store) {
 	p := place{node: n}
 	p.keys = r.Object(n, "store", []field{
 		{Key: "memtable", Read: func(n *yaml.Node) { s.MemTableBytes = int(r.Bytes(n, "memtable", 64<<10, 1<<31-1)) }},
@@ -258,7 +259,7 @@ func (r *reader) store(n *yaml.Node, s *Store) {
 func (r *reader) options(n *yaml.Node) map[string]int64 {
 	have := map[string]int64{}
 	var fields []field
-	for _, o := range options {
+	for _, o := range spec.Options() {
 		fields = append(fields, field{Key: o.Name, Read: func(n *yaml.Node) {
 			if o.Bytes {
 				have[o.Name] = r.Bytes(n, o.Name, o.Least, o.Most)
@@ -284,8 +285,8 @@ const (
 )
 
 // distribution reads a word, or a mapping with parameters.
-func (r *reader) distribution(n *yaml.Node) Distribution {
-	d := Distribution{}
+func (r *reader) distribution(n *yaml.Node) spec.Distribution {
+	d := spec.Distribution{}
 	p := place{node: n}
 	if n.Kind != yaml.MappingNode {
 		d.Kind = source.Word(&r.Reader, n, "distribution", distributions())
@@ -299,13 +300,13 @@ func (r *reader) distribution(n *yaml.Node) Distribution {
 		})
 		r.needs(p, "choose", "kind")
 	}
-	own := map[DistributionKind][]string{Zipfian: {"theta"}, Latest: {"theta"}, Pareto: {"share"}, Young: {"share", "choices"}, Timeline: {"window"}}
+	own := map[spec.DistributionKind][]string{spec.Zipfian: {"theta"}, spec.Latest: {"theta"}, spec.Pareto: {"share"}, spec.Young: {"share", "choices"}, spec.Timeline: {"window"}}
 	for _, key := range []string{"theta", "share", "choices", "window"} {
 		if at := p.keys[key]; at != nil && d.Kind != "" && !slices.Contains(own[d.Kind], key) {
 			r.Wrong(at, "%s for the distribution %s: it has %s", key, d.Kind, cmpList(own[d.Kind]))
 		}
 	}
-	return d.filled()
+	return filled(d)
 }
 
 func cmpList(names []string) string {
@@ -316,22 +317,22 @@ func cmpList(names []string) string {
 }
 
 // filled returns the distribution with the parameters that a file does not say.
-func (d Distribution) filled() Distribution {
+func filled(d spec.Distribution) spec.Distribution {
 	or := func(v *float64, other float64) {
 		if *v == 0 {
 			*v = other
 		}
 	}
 	switch d.Kind {
-	case Zipfian, Latest:
+	case spec.Zipfian, spec.Latest:
 		or(&d.Theta, theta)
-	case Pareto:
+	case spec.Pareto:
 		or(&d.Share, paretoShare)
-	case Young:
+	case spec.Young:
 		or(&d.Share, youngShare)
 		or(&d.Choices, youngChoices)
-	case Timeline:
-		if d.Window == (Count{}) {
+	case spec.Timeline:
+		if d.Window == (spec.Count{}) {
 			d.Window = timelineWindow
 		}
 	}
@@ -339,7 +340,7 @@ func (d Distribution) filled() Distribution {
 }
 
 // phase reads a phase, with the keys of its role in it if it has one.
-func (r *reader) phase(n *yaml.Node) (p Phase) {
+func (r *reader) phase(n *yaml.Node) (p spec.Phase) {
 	at := place{node: n}
 	inline := newRole()
 	var inRoles []place
@@ -354,7 +355,9 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 		{Key: "settle", Read: func(n *yaml.Node) { p.Settle = r.Flag(n, "settle") }},
 		{Key: "rest", Read: func(n *yaml.Node) { p.Rest = r.Flag(n, "rest") }},
 		{Key: "compact", Read: func(n *yaml.Node) { p.Compact = r.Flag(n, "compact") }},
-		{Key: "reopen", Read: func(n *yaml.Node) { p.Reopen = source.Word(&r.Reader, n, "reopen", []Step{StepRestart, StepKill}) }},
+		{Key: "reopen", Read: func(n *yaml.Node) {
+			p.Reopen = source.Word(&r.Reader, n, "reopen", []spec.Step{spec.StepRestart, spec.StepKill})
+		}},
 		{Key: "space-back", Read: func(n *yaml.Node) { p.SpaceBack = r.Share(n, "space-back", false) }},
 		{Key: "beside", Read: func(n *yaml.Node) { p.Beside = r.name(n, "beside") }},
 		{Key: "roles", Read: func(n *yaml.Node) {
@@ -378,7 +381,7 @@ func (r *reader) phase(n *yaml.Node) (p Phase) {
 		}
 	}
 	if at.keys["mix"] != nil && at.keys["roles"] == nil {
-		p.Roles, inRoles = []Role{inline}, []place{at}
+		p.Roles, inRoles = []spec.Role{inline}, []place{at}
 	}
 	at.in = inRoles
 	r.top.in = append(r.top.in, at)
@@ -391,11 +394,11 @@ func (r *reader) durations(n *yaml.Node) (small, full time.Duration) {
 }
 
 // newRole returns a role with what a file need not say.
-func newRole() Role {
-	return Role{Clients: 1, Batch: Count{Absolute: 1}, Replicas: 1, Choose: Distribution{Kind: Uniform}, Context: Narrow}
+func newRole() spec.Role {
+	return spec.Role{Clients: 1, Batch: spec.Count{Absolute: 1}, Replicas: 1, Choose: spec.Distribution{Kind: spec.Uniform}, Context: spec.Narrow}
 }
 
-func (r *reader) role(n *yaml.Node) (Role, place) {
+func (r *reader) role(n *yaml.Node) (spec.Role, place) {
 	role := newRole()
 	at := place{node: n}
 	own := []field{{Key: "name", Read: func(n *yaml.Node) { role.Name = r.name(n, "name of a role") }}}
@@ -405,7 +408,7 @@ func (r *reader) role(n *yaml.Node) (Role, place) {
 }
 
 // roleFields are the keys of a role beside its name, which may also stand in a phase.
-func (r *reader) roleFields(role *Role) []field {
+func (r *reader) roleFields(role *spec.Role) []field {
 	return []field{
 		{Key: "clients", Read: func(n *yaml.Node) { role.Clients = r.Whole(n, "clients", 1, clientsMax) }},
 		{Key: "rate", Read: func(n *yaml.Node) { role.Rate, role.RateEnd = r.rates(n) }},
@@ -427,11 +430,11 @@ func (r *reader) rates(n *yaml.Node) (from, to float64) {
 	return from, to
 }
 
-func (r *reader) mix(n *yaml.Node) (mix []Share) {
+func (r *reader) mix(n *yaml.Node) (mix []spec.Share) {
 	var fields []field
-	for _, k := range Kinds() {
+	for _, k := range spec.Kinds() {
 		fields = append(fields, field{Key: string(k), Read: func(n *yaml.Node) {
-			mix = append(mix, Share{k, r.Number(n, "weight", weightMax)})
+			mix = append(mix, spec.Share{Kind: k, Weight: r.Number(n, "weight", weightMax)})
 		}})
 	}
 	if have := r.Object(n, "mix", fields); have != nil && len(n.Content) == 0 {

@@ -1,4 +1,10 @@
-package load
+// Package choose decides which of some things an operation is on, by the distributions of workload files.
+//
+//	c := choose.New(role.Choose, window, rng)
+//	rank := c.Choose(n) // 0 is the oldest of n things
+//
+// It is pure: what is chosen depends on the random numbers and on what was chosen before, never on time. One goroutine uses a Chooser.
+package choose
 
 import (
 	"math"
@@ -8,22 +14,22 @@ import (
 	"bigset/bench/spec"
 )
 
-// chooser chooses one of some things by a distribution. What is chosen depends on the random numbers and on what was chosen before, never on time. One
-// goroutine uses a chooser.
-type chooser struct {
+// Chooser chooses one of some things by a distribution.
+type Chooser struct {
 	spec.Distribution
 	window int // of timeline, in elements
 	rng    *rand.Rand
-	cursor int // of sawtooth
+	cursor int // of sawtooth: the rank that comes next
 	zipf   zipf
 }
 
-func newChooser(d spec.Distribution, window int, rng *rand.Rand) *chooser {
-	return &chooser{Distribution: d, window: window, rng: rng, zipf: zipf{exponent: d.Theta}}
+// New returns a Chooser. window is how many of the newest things timeline chooses from; other distributions have none.
+func New(d spec.Distribution, window int, rng *rand.Rand) *Chooser {
+	return &Chooser{Distribution: d, window: window, rng: rng, zipf: zipf{exponent: d.Theta}}
 }
 
-// choose returns a rank of 0 to n-1, of which 0 is the oldest. n is at least 1.
-func (c *chooser) choose(n int) int {
+// Choose returns a rank of 0 to n-1, of which 0 is the oldest. n is at least 1.
+func (c *Chooser) Choose(n int) int {
 	switch c.Kind {
 	case spec.Zipfian:
 		return scattered(c.zipf.draw(n, c.rng), n)
@@ -47,15 +53,21 @@ func (c *chooser) choose(n int) int {
 	return c.rng.IntN(n)
 }
 
-// removed is called when the thing that was chosen last, of that rank, is gone: those after it have moved up.
-func (c *chooser) removed(rank int) {
+// Removed is called when the thing that was chosen last, of that rank, is gone: those after it have moved up.
+func (c *Chooser) Removed(rank int) {
 	if rank < c.cursor {
 		c.cursor--
 	}
 }
 
+// Cursor returns the rank that sawtooth chooses next, and SetCursor has it go on there. Other distributions take no notice.
+func (c *Chooser) Cursor() int { return c.cursor }
+
+// SetCursor inverts Cursor.
+func (c *Chooser) SetCursor(rank int) { c.cursor = rank }
+
 // part returns a rank below share*n with the probability choices, else one of the other ranks.
-func (c *chooser) part(n int, share, choices float64) int {
+func (c *Chooser) part(n int, share, choices float64) int {
 	first := min(n, max(1, int(math.Ceil(share*float64(n)))))
 	if first == n || c.rng.Float64() < choices {
 		return c.rng.IntN(first)

@@ -1,4 +1,4 @@
-package spec
+package parser
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"bigset/bench/spec"
 	"bigset/bench/spec/source"
 )
 
@@ -22,7 +23,7 @@ type schemaNode struct {
 // The schema and the reader know the same keys of each object, and the same words.
 func TestSchema(t *testing.T) {
 	var top schemaNode
-	if err := json.Unmarshal(Schema(), &top); err != nil {
+	if err := json.Unmarshal(spec.Schema(), &top); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile("testdata/all.yaml")

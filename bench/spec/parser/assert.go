@@ -1,4 +1,4 @@
-package spec
+package parser
 
 import (
 	"slices"
@@ -6,89 +6,13 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"bigset/bench/spec"
 	"bigset/bench/spec/source"
 )
 
-// Figure is a figure that an assertion may name.
-type Figure struct {
-	Name    string // as in the JSON of reports
-	Derived bool   // it is not in reports; it is computed of those that are
-	About   string
-}
-
-var figures = []Figure{
-	{"ops", false, "operations"},
-	{"ops_per_s", false, "operations a second"},
-	{"cpu_us_per_op", false, "CPU of the whole process for an operation, in microseconds"},
-	{"p50_us", false, "latency that half of the calls do not pass, in microseconds"},
-	{"p99_us", false, "the same of 99 of 100 calls"},
-	{"p999_us", false, "the same of 999 of 1,000 calls"},
-	{"bytes_written", false, "bytes written to the log and to tables"},
-	{"bytes_wal", false, "bytes written to the log"},
-	{"bytes_flush", false, "bytes that flushes wrote"},
-	{"bytes_compact", false, "bytes that compactions wrote"},
-	{"bytes_rewrite", false, "bytes that the rewriter wrote"},
-	{"bytes_read", false, "bytes that compactions read"},
-	{"bytes_on_disk", false, "bytes of tables in use, at the end"},
-	{"bytes_peak", false, "most bytes of tables at a time"},
-	{"bytes_live", false, "bytes of tables of a fresh load of what lives at the end"},
-	{"bytes_moved", false, "bytes from replica to replica"},
-	{"write_amp", false, "bytes written for each byte of the elements"},
-	{"keys_live", false, "live dots"},
-	{"keys_dead", false, "keys in tables beyond those"},
-	{"heap_bytes", false, "bytes on the heap"},
-	{"mb_per_s", false, "millions of bytes of keys and values a second"},
-	{"kept", false, "speed beside that of the phase that beside names"},
-	{"allocs_per_op", false, "objects on the heap for an operation"},
-	{"share", false, "false positives, of the configured probability"},
-	{"errors", false, "operations that failed"},
-	{"rss_bytes", false, "bytes of the process in memory"},
-	{"bytes_below_log", true, "bytes_written without bytes_wal"},
-	{"garbage", true, "keys_dead of what the default strategy leaves: 4,096 or 0.3 of keys_live, whichever is more"},
-	{"bytes_direct", true, "bytes_wal and bytes_flush: what writes cause by themselves"},
-	{"seconds", true, "time that the phase took, of its operations and what belongs to it"},
-	{"heap_each", true, "heap_bytes for each element of the size"},
-	{"stalls", false, "times that writes waited for flushes or compactions"},
-	{"keys_tabled", false, "element keys written to tables, each as often as it was"},
-}
-
-// Figures returns the figures that an assertion may name. p50, p99, p999 and cpu are short for p50_us, p99_us, p999_us and cpu_us_per_op.
-func Figures() []Figure { return slices.Clone(figures) }
-
-// FigureName returns the name of a figure in reports, of its name or its short one; "" if there is no such figure.
-func FigureName(s string) string {
-	for _, f := range figures {
-		if s == f.Name || s == shortName(f.Name) {
-			return f.Name
-		}
-	}
-	return ""
-}
-
-func shortName(s string) string {
-	if s == "cpu_us_per_op" {
-		return "cpu"
-	}
-	return strings.TrimSuffix(s, "_us")
-}
-
-// Unit returns the unit of what is judged: "us", "B", or "" where it has none.
-func (a *Assertion) Unit() string {
-	f := a.Of.Figure
-	switch {
-	case a.To != (Ref{}) && !a.Minus:
-		return ""
-	case strings.HasSuffix(f, "_us"):
-		return "us"
-	case strings.HasPrefix(f, "bytes_") || strings.HasSuffix(f, "_bytes") || f == "heap_each":
-		return "B"
-	}
-	return ""
-}
-
 // assertion reads a text, or a mapping with that, means and why. The text is understood when all phases are known.
-func (r *reader) assertion(n *yaml.Node) Assertion {
-	a := Assertion{Line: n.Line}
+func (r *reader) assertion(n *yaml.Node) spec.Assertion {
+	a := spec.Assertion{Line: n.Line}
 	text := n
 	if n.Kind == yaml.MappingNode {
 		p := place{node: n}
@@ -113,7 +37,7 @@ func (r *reader) assertion(n *yaml.Node) Assertion {
 const assertionForm = "FIGURE(ROW[, SYSTEM[/STRATEGY]][, smallest]), alone or with / or - and another, then <= or >= and a number"
 
 // checkAssertion understands the text of an assertion.
-func (r *reader) checkAssertion(w *Workload, a *Assertion, n *yaml.Node) {
+func (r *reader) checkAssertion(w *spec.Workload, a *spec.Assertion, n *yaml.Node) {
 	s := &scanner{reader: r, node: n, text: a.Text}
 	s.ref(w, &a.Of)
 	switch {
@@ -206,13 +130,13 @@ func (s *scanner) until(signs string) (word string, begins int) {
 }
 
 // ref reads FIGURE(ROW[, SYSTEM[/STRATEGY]][, smallest]).
-func (s *scanner) ref(w *Workload, ref *Ref) {
+func (s *scanner) ref(w *spec.Workload, ref *spec.Ref) {
 	figure, begins := s.until("(/<>, ")
-	ref.Figure = FigureName(figure)
+	ref.Figure = spec.FigureName(figure)
 	if ref.Figure == "" {
 		var names []string
-		for _, f := range figures {
-			names = append(names, shortName(f.Name))
+		for _, f := range spec.Figures() {
+			names = append(names, f.Short())
 		}
 		s.at = begins
 		s.wrong("no figure %q%s: the figures are %s", source.Short(figure), source.Hint(figure, names), source.List(names))
@@ -224,7 +148,7 @@ func (s *scanner) ref(w *Workload, ref *Ref) {
 	}
 	row, begins := s.until(",)")
 	s.row(w, ref, row, begins)
-	ref.System = Bigset
+	ref.System = spec.Bigset
 	if len(w.Systems) > 0 {
 		ref.System = w.Systems[0]
 	}
@@ -250,9 +174,9 @@ func (s *scanner) ref(w *Workload, ref *Ref) {
 }
 
 // row finds the row that a word means.
-func (s *scanner) row(w *Workload, ref *Ref, word string, begins int) {
-	ref.Row = w.Name + "/" + strings.TrimPrefix(word, mainPhase+"/")
-	if word == mainPhase || word == w.Name {
+func (s *scanner) row(w *spec.Workload, ref *spec.Ref, word string, begins int) {
+	ref.Row = w.Name + "/" + strings.TrimPrefix(word, spec.Main+"/")
+	if word == spec.Main || word == w.Name {
 		ref.Row = w.Name
 	}
 	if len(w.Phases) == 0 { // nobody knows which rows there are
@@ -267,7 +191,7 @@ func (s *scanner) row(w *Workload, ref *Ref, word string, begins int) {
 		for _, row := range rows {
 			name := strings.TrimPrefix(row, w.Name+"/")
 			if row == w.Name {
-				name = mainPhase
+				name = spec.Main
 			}
 			names = append(names, name)
 		}
@@ -275,21 +199,21 @@ func (s *scanner) row(w *Workload, ref *Ref, word string, begins int) {
 		s.wrong("no phase measures a row %q%s: the rows are %s", source.Short(word), source.Hint(word, names), source.List(names))
 		return
 	}
-	if ref.Figure == "kept" && !slices.ContainsFunc(w.Phases, func(p Phase) bool { return p.Beside != "" && w.phaseRows(p)[0] == ref.Row }) {
+	if ref.Figure == "kept" && !slices.ContainsFunc(w.Phases, func(p spec.Phase) bool { return p.Beside != "" && w.PhaseRows(p)[0] == ref.Row }) {
 		s.at = begins
 		s.wrong("kept of a phase without beside: beside must say which phase its speed is compared with")
 	}
 }
 
 // system finds the system and the strategy that a word means.
-func (s *scanner) system(w *Workload, ref *Ref, word string, begins int) {
+func (s *scanner) system(w *spec.Workload, ref *spec.Ref, word string, begins int) {
 	system, strategy, named := strings.Cut(word, "/")
-	ref.System, ref.Strategy = System(system), strategy
+	ref.System, ref.Strategy = spec.System(system), strategy
 	s.at, begins = begins, s.at
 	switch {
 	case len(w.Systems) > 0 && !slices.Contains(w.Systems, ref.System):
 		s.wrong("system %q does not run%s: the systems are %s", source.Short(system), source.Hint(system, []string{"bigset", "pebble", "blob"}), systemList(w.Systems))
-	case named && ref.System != Bigset:
+	case named && ref.System != spec.Bigset:
 		s.wrong("a strategy of %s: only bigset has strategies", system)
 	case named && strategy == RunStrategy:
 		ref.Strategy = ""
@@ -312,13 +236,17 @@ func strategyList(strategies []string) string {
 	return source.List(names)
 }
 
-// limit reads the number at the end.
-func (s *scanner) limit(a *Assertion) {
+// limit reads the number at the end, in the unit of what is judged.
+func (s *scanner) limit(a *spec.Assertion) {
 	word, begins := s.until("")
-	v, ok := source.AnyNumber(word)
+	v, form, ok := source.InUnit(word, a.Unit())
 	if !ok {
+		what := spec.Figure{Name: a.Of.Figure}.Short()
+		if a.To != (spec.Ref{}) {
+			what = map[bool]string{true: "a difference of ", false: "a ratio of "}[a.Minus] + what
+		}
 		s.at = begins
-		s.wrong("%q for the limit: it must be a number, such as 0.7, 20%%, 120k, 16MiB or 20ms", source.Short(word))
+		s.wrong("%q for the limit of %s: it must be %s", source.Short(word), what, form)
 		return
 	}
 	a.Limit = v

@@ -1,4 +1,8 @@
-package system
+// Package blob decides how a set lies in one value, which every operation reads, changes and rewrites: what a store of keys and values does to a set
+// that it does not know. It is a system of package system, in the same Pebble as raw Pebble there.
+//
+// A System is used by one goroutine at a time; each Set handle may have a goroutine of its own.
+package blob
 
 import (
 	"bytes"
@@ -10,64 +14,69 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"bigset/bench/system"
 )
 
-// Blob keeps a set as one value, in the same Pebble as Raw. Each operation reads the value, decodes it, and a
+// System keeps a set as one value, in the same Pebble as Raw. Each operation reads the value, decodes it, and a
 // write encodes and writes all of it again. Beside its elements, in order and each with a dot, it holds the last dot.
-type Blob struct {
-	*Raw
+type System struct {
+	*system.Raw
 	writing sync.Mutex // operations on one value exclude each other
 }
 
-func openBlob(dir string, o Options) (*Blob, error) {
-	raw, err := openRaw(dir, o)
+// Open opens the system in a folder, which is made.
+func Open(dir string, o system.Options) (*System, error) {
+	raw, err := system.OpenRaw(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Blob{Raw: raw}, nil
+	return &System{Raw: raw}, nil
 }
 
-// Label implements System.
-func (b *Blob) Label() (system, record, strategy string) { return NameBlob, "", "" }
+// Label implements system.System.
+func (b *System) Label() (name, record, strategy string) { return system.NameBlob, "", "" }
 
-// Set implements System.
-func (b *Blob) Set(name string) Set { return &BlobSet{sys: b, key: blobKey(name)} }
+// Set implements system.System.
+func (b *System) Set(name string) system.Set { return &Set{sys: b, key: keyOf(name)} }
 
-func blobKey(name string) []byte { return append([]byte("blob"), name...) }
+func keyOf(name string) []byte { return append([]byte("blob"), name...) }
 
-// Compact implements System.
-func (b *Blob) Compact(ctx context.Context, name string) error {
-	key := blobKey(name)
-	return errors.Join(b.db.Flush(), b.db.Compact(ctx, key, append(bytes.Clone(key), 0), false))
+// Compact implements system.System.
+func (b *System) Compact(ctx context.Context, name string) error {
+	key := keyOf(name)
+	return errors.Join(b.DB().Flush(), b.DB().Compact(ctx, key, append(bytes.Clone(key), 0), false))
 }
 
-// Drop implements System.
-func (b *Blob) Drop(name string) error { return b.db.Delete(blobKey(name), pebble.Sync) }
+// Drop implements system.System.
+func (b *System) Drop(name string) error { return b.DB().Delete(keyOf(name), pebble.Sync) }
 
-// Verify implements System.
-func (b *Blob) Verify(name string, elements int) error { return CountBy(b.Set(name), elements) }
+// Verify implements system.System.
+func (b *System) Verify(name string, elements int) error {
+	return system.CountBy(b.Set(name), elements)
+}
 
-// BlobSet is a set in one value.
-type BlobSet struct {
-	sys     *Blob
+// Set is a set in one value.
+type Set struct {
+	sys     *System
 	key     []byte
-	value   blobValue
+	value   value
 	encoded []byte
 }
 
-// blobValue is the decoded value. Its elements alias the encoded one.
-type blobValue struct {
+// value is the decoded value. Its elements alias the encoded one.
+type value struct {
 	last    uint64 // dot
-	entries []blobEntry
+	entries []entry
 }
 
-type blobEntry struct {
+type entry struct {
 	element []byte
 	dot     uint64
 }
 
 // decode takes an encoded value apart: last dot, then of each entry length, element, dot.
-func (v *blobValue) decode(b []byte) error {
+func (v *value) decode(b []byte) error {
 	v.last, v.entries = 0, v.entries[:0]
 	if len(b) == 0 {
 		return nil
@@ -77,22 +86,22 @@ func (v *blobValue) decode(b []byte) error {
 	for b = b[max(at, 0):]; len(b) > 0; {
 		n, width := binary.Uvarint(b)
 		if width <= 0 || uint64(len(b)-width) < n {
-			return fmt.Errorf("%w: a damaged blob", ErrWrong)
+			return fmt.Errorf("%w: a damaged blob", system.ErrWrong)
 		}
 		element := b[width : width+int(n)]
 		b = b[width+int(n):]
 		dot, width := binary.Uvarint(b)
 		if width <= 0 {
-			return fmt.Errorf("%w: a damaged blob", ErrWrong)
+			return fmt.Errorf("%w: a damaged blob", system.ErrWrong)
 		}
-		v.entries = append(v.entries, blobEntry{element, dot})
+		v.entries = append(v.entries, entry{element, dot})
 		b = b[width:]
 	}
 	return nil
 }
 
 // append encodes the value.
-func (v *blobValue) append(dst []byte) []byte {
+func (v *value) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, v.last)
 	for _, e := range v.entries {
 		dst = append(binary.AppendUvarint(dst, uint64(len(e.element))), e.element...)
@@ -102,14 +111,14 @@ func (v *blobValue) append(dst []byte) []byte {
 }
 
 // find returns where an element is or belongs.
-func (v *blobValue) find(element []byte) (at int, found bool) {
+func (v *value) find(element []byte) (at int, found bool) {
 	at = sort.Search(len(v.entries), func(i int) bool { return bytes.Compare(v.entries[i].element, element) >= 0 })
 	return at, at < len(v.entries) && bytes.Equal(v.entries[at].element, element)
 }
 
 // add puts elements in, with new dots.
-func (v *blobValue) add(elements [][]byte, dots []uint64) {
-	fresh := make([]blobEntry, 0, len(elements))
+func (v *value) add(elements [][]byte, dots []uint64) {
+	fresh := make([]entry, 0, len(elements))
 	for i, e := range elements {
 		v.last++
 		if len(dots) > 0 {
@@ -118,12 +127,12 @@ func (v *blobValue) add(elements [][]byte, dots []uint64) {
 		if at, found := v.find(e); found {
 			v.entries[at].dot = v.last
 		} else {
-			fresh = append(fresh, blobEntry{e, v.last})
+			fresh = append(fresh, entry{e, v.last})
 		}
 	}
 	if len(fresh) == 1 {
 		at, _ := v.find(fresh[0].element)
-		v.entries = append(v.entries, blobEntry{})
+		v.entries = append(v.entries, entry{})
 		copy(v.entries[at+1:], v.entries[at:])
 		v.entries[at] = fresh[0]
 		return
@@ -133,7 +142,7 @@ func (v *blobValue) add(elements [][]byte, dots []uint64) {
 }
 
 // remove takes elements away that have those dots, and returns how many are not there.
-func (v *blobValue) remove(elements [][]byte, dots []uint64) (missing int) {
+func (v *value) remove(elements [][]byte, dots []uint64) (missing int) {
 	for i, e := range elements {
 		at, found := v.find(e)
 		if !found || v.entries[at].dot != dots[i] {
@@ -146,8 +155,8 @@ func (v *blobValue) remove(elements [][]byte, dots []uint64) (missing int) {
 }
 
 // loaded calls f with the value decoded.
-func (s *BlobSet) loaded(f func() error) error {
-	value, closer, err := s.sys.db.Get(s.key)
+func (s *Set) loaded(f func() error) error {
+	value, closer, err := s.sys.DB().Get(s.key)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
 		_ = s.value.decode(nil) // nothing can be wrong with nothing
@@ -162,23 +171,23 @@ func (s *BlobSet) loaded(f func() error) error {
 }
 
 // change reads, changes and rewrites the value.
-func (s *BlobSet) change(f func()) error {
+func (s *Set) change(f func()) error {
 	s.sys.writing.Lock()
 	defer s.sys.writing.Unlock()
 	return s.loaded(func() error {
 		f()
 		s.encoded = s.value.append(s.encoded[:0])
-		return s.sys.db.Set(s.key, s.encoded, s.sys.write)
+		return s.sys.DB().Set(s.key, s.encoded, s.sys.WriteOptions())
 	})
 }
 
-// Insert implements Set.
-func (s *BlobSet) Insert(elements [][]byte, dots []uint64) error {
+// Insert implements system.Set.
+func (s *Set) Insert(elements [][]byte, dots []uint64) error {
 	return s.change(func() { s.value.add(elements, dots) })
 }
 
-// Exchange implements Set.
-func (s *BlobSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
+// Exchange implements system.Set.
+func (s *Set) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, freshDots []uint64) error {
 	missing := 0
 	err := s.change(func() {
 		missing = s.value.remove(gone, goneDots)
@@ -187,20 +196,20 @@ func (s *BlobSet) Exchange(gone [][]byte, goneDots []uint64, fresh [][]byte, fre
 	if err != nil {
 		return err
 	}
-	return Expect("elements that were not there", missing, 0)
+	return system.Expect("elements that were not there", missing, 0)
 }
 
-// TakeFirst implements Set.
-func (s *BlobSet) TakeFirst(n int) error {
+// TakeFirst implements system.Set.
+func (s *Set) TakeFirst(n int) error {
 	taken := 0
 	if err := s.Take(n, func([]byte) { taken++ }); err != nil {
 		return err
 	}
-	return Expect("elements taken off", taken, n)
+	return system.Expect("elements taken off", taken, n)
 }
 
-// Take implements Set.
-func (s *BlobSet) Take(n int, each func(element []byte)) error {
+// Take implements system.Set.
+func (s *Set) Take(n int, each func(element []byte)) error {
 	return s.change(func() {
 		n := min(n, len(s.value.entries))
 		for i := 0; each != nil && i < n; i++ {
@@ -210,11 +219,11 @@ func (s *BlobSet) Take(n int, each func(element []byte)) error {
 	})
 }
 
-// See implements Set. There is no clock.
-func (s *BlobSet) See() error { return nil }
+// See implements system.Set. There is no clock.
+func (s *Set) See() error { return nil }
 
-// Change implements Set.
-func (s *BlobSet) Change(c *Change) error {
+// Change implements system.Set.
+func (s *Set) Change(c *system.Change) error {
 	missing := 0
 	err := s.change(func() {
 		missing = s.value.remove(c.Gone, c.GoneDots)
@@ -229,11 +238,11 @@ func (s *BlobSet) Change(c *Change) error {
 	if err != nil {
 		return err
 	}
-	return Expect("elements that were not there", missing, 0)
+	return system.Expect("elements that were not there", missing, 0)
 }
 
-// Scan implements Set.
-func (s *BlobSet) Scan(q Query, dst []byte) (n int, first []byte, err error) {
+// Scan implements system.Set.
+func (s *Set) Scan(q system.Query, dst []byte) (n int, first []byte, err error) {
 	err = s.loaded(func() error {
 		from := q.From
 		if q.Prefix != nil {
@@ -253,8 +262,8 @@ func (s *BlobSet) Scan(q Query, dst []byte) (n int, first []byte, err error) {
 	return n, dst, err
 }
 
-// Count implements Set.
-func (s *BlobSet) Count() (n int, err error) {
+// Count implements system.Set.
+func (s *Set) Count() (n int, err error) {
 	err = s.loaded(func() error {
 		n = len(s.value.entries)
 		return nil
@@ -262,11 +271,11 @@ func (s *BlobSet) Count() (n int, err error) {
 	return n, err
 }
 
-// Look implements Set.
-func (s *BlobSet) Look(element []byte, _ uint64) (bool, error) { return s.Contains(element) }
+// Look implements system.Set.
+func (s *Set) Look(element []byte, _ uint64) (bool, error) { return s.Contains(element) }
 
-// Contains implements Set.
-func (s *BlobSet) Contains(element []byte) (found bool, err error) {
+// Contains implements system.Set.
+func (s *Set) Contains(element []byte) (found bool, err error) {
 	err = s.loaded(func() error {
 		_, found = s.value.find(element)
 		return nil
@@ -274,8 +283,8 @@ func (s *BlobSet) Contains(element []byte) (found bool, err error) {
 	return found, err
 }
 
-// Read implements Set.
-func (s *BlobSet) Read(limit int, each func(n int)) error {
+// Read implements system.Set.
+func (s *Set) Read(limit int, each func(n int)) error {
 	return s.loaded(func() error {
 		n := len(s.value.entries)
 		if limit > 0 {
@@ -286,8 +295,8 @@ func (s *BlobSet) Read(limit int, each func(n int)) error {
 	})
 }
 
-// First implements Set.
-func (s *BlobSet) First(q Query) (found bool, err error) {
+// First implements system.Set.
+func (s *Set) First(q system.Query) (found bool, err error) {
 	err = s.loaded(func() error {
 		from := q.From
 		if q.Prefix != nil {

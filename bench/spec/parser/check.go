@@ -1,4 +1,4 @@
-package spec
+package parser
 
 import (
 	"slices"
@@ -6,11 +6,12 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"bigset/bench/spec"
 	"bigset/bench/spec/source"
 )
 
 // check refuses what was read without a problem but can't be run.
-func (r *reader) check(w *Workload) {
+func (r *reader) check(w *spec.Workload) {
 	r.checkStrategies(w)
 	r.checkNames(w)
 	for i := range w.Phases {
@@ -26,8 +27,8 @@ func (r *reader) check(w *Workload) {
 }
 
 // checkStrategies compares the kind of record with what strategies work on.
-func (r *reader) checkStrategies(w *Workload) {
-	if r.top.keys["strategies"] != nil && !slices.Contains(w.Systems, Bigset) {
+func (r *reader) checkStrategies(w *spec.Workload) {
+	if r.top.keys["strategies"] != nil && !slices.Contains(w.Systems, spec.Bigset) {
 		r.Wrong(r.top.keys["strategies"], "strategies without the system bigset: others have none, leave the key out")
 	}
 	for _, s := range r.known.Strategies {
@@ -38,7 +39,7 @@ func (r *reader) checkStrategies(w *Workload) {
 }
 
 // checkNames wants each row to have one source, and one row at least.
-func (r *reader) checkNames(w *Workload) {
+func (r *reader) checkNames(w *spec.Workload) {
 	from := map[string]bool{}
 	phases := map[string]bool{}
 	for i, p := range w.Phases {
@@ -47,7 +48,7 @@ func (r *reader) checkNames(w *Workload) {
 			r.Wrong(at.of("name"), "two phases with the name %s: each must have one of its own", p.Name)
 		}
 		phases[p.Name] = true
-		for j, row := range w.phaseRows(p) {
+		for j, row := range w.PhaseRows(p) {
 			n := at.of("name")
 			if j > 0 {
 				n = at.in[namedRole(p, j)].of("name")
@@ -63,37 +64,8 @@ func (r *reader) checkNames(w *Workload) {
 	}
 }
 
-// Rows returns the names of the rows that the workload measures, in the order of its phases: a row for each phase that is measured, and one
-// for each of its roles that has a name.
-func (w *Workload) Rows() (rows []string) {
-	for _, p := range w.Phases {
-		rows = append(rows, w.phaseRows(p)...)
-	}
-	return rows
-}
-
-func (w *Workload) phaseRows(p Phase) []string {
-	if p.Unmeasured {
-		return nil
-	}
-	row := w.Name
-	if p.Name != mainPhase {
-		row += "/" + p.Name
-	}
-	rows := []string{row}
-	for _, role := range p.Roles {
-		if role.Name != "" {
-			rows = append(rows, row+"/"+role.Name)
-		}
-	}
-	return rows
-}
-
-// mainPhase is the name of the phase whose row has the workload's name alone.
-const mainPhase = "main"
-
 // namedRole returns the index of the nth role with a name, from 1.
-func namedRole(p Phase, nth int) int {
+func namedRole(p spec.Phase, nth int) int {
 	for i, role := range p.Roles {
 		if role.Name != "" {
 			if nth--; nth == 0 {
@@ -104,7 +76,7 @@ func namedRole(p Phase, nth int) int {
 	return 0
 }
 
-func (r *reader) checkPhase(w *Workload, p *Phase, at place) {
+func (r *reader) checkPhase(w *spec.Workload, p *spec.Phase, at place) {
 	ops, duration := at.keys["ops"], at.keys["duration"]
 	switch {
 	case len(p.Roles) == 0 && (ops != nil || duration != nil):
@@ -126,7 +98,7 @@ func (r *reader) checkPhase(w *Workload, p *Phase, at place) {
 	for _, role := range p.Roles {
 		clients += role.Clients
 	}
-	for _, size := range w.allSizes() {
+	for _, size := range allSizes(w) {
 		if sets := w.Sets.Count.At(size); sets*clients > partsMax {
 			r.Wrong(at.node, "phase %s has %s clients and, at size %s, %s sets: the product may be %s", p.Name, source.Grouped(clients), source.Grouped(size),
 				source.Grouped(sets), source.Grouped(partsMax))
@@ -145,7 +117,7 @@ func either(a, b *yaml.Node) *yaml.Node {
 	return b
 }
 
-func (r *reader) checkBeside(w *Workload, p *Phase, n *yaml.Node) {
+func (r *reader) checkBeside(w *spec.Workload, p *spec.Phase, n *yaml.Node) {
 	var before []string
 	for _, other := range w.Phases {
 		if other.Name == p.Name {
@@ -168,12 +140,12 @@ func orNone(names []string) string {
 }
 
 // checkClients checks what roles of a phase allow beside them.
-func (r *reader) checkClients(p *Phase, at place) {
+func (r *reader) checkClients(p *spec.Phase, at place) {
 	clients, unnamed, writers := 0, 0, 0
 	for _, role := range p.Roles {
-		if role.Every == (Count{}) {
+		if role.Every == (spec.Count{}) {
 			clients += role.Clients
-			if role.does(Kind.Writes) {
+			if does(role.Mix, spec.Kind.Writes) {
 				writers++
 			}
 		}
@@ -192,40 +164,44 @@ func (r *reader) checkClients(p *Phase, at place) {
 	}
 	for i, role := range p.Roles {
 		where := at.in[i]
-		if role.has(Receive) && role.Clients*role.Replicas > replicasMax {
+		if has(role.Mix, spec.Receive) && role.Clients*role.Replicas > replicasMax {
 			r.Wrong(where.of("replicas"), "%s replicas of %d clients each: together there may be %s", source.Grouped(role.Replicas), role.Clients, source.Grouped(replicasMax))
 		}
-		if role.has(Drop) && (clients > 1 || len(role.Mix) > 1) {
+		if has(role.Mix, spec.Drop) && (clients > 1 || len(role.Mix) > 1) {
 			r.Wrong(where.of("mix"), "drop beside other operations: it removes whatever lives in a set, so the mix must be drop alone, by one client")
 		}
-		if role.has(Take) && (clients > 1 || writers > 1) {
+		if has(role.Mix, spec.Take) && (clients > 1 || writers > 1) {
 			r.Wrong(where.of("mix"), "take beside %d clients: it removes the first elements, whosever they are, so the phase must have one client beside probes", clients)
 		}
-		if role.Every != (Count{}) && clients > 1 {
+		if role.Every != (spec.Count{}) && clients > 1 {
 			r.Wrong(where.of("every"), "every beside %d clients: a probe needs a phase with one other client", clients)
 		}
 	}
 }
 
-// has reports whether a role does operations of a kind, does of a kind for which is holds.
-func (r *Role) has(k Kind) bool { return r.does(func(other Kind) bool { return other == k }) }
-
-func (r *Role) does(is func(Kind) bool) bool {
-	return slices.ContainsFunc(r.Mix, func(s Share) bool { return is(s.Kind) })
+// has reports whether a mix has operations of a kind, does of a kind for which is holds.
+func has(mix []spec.Share, k spec.Kind) bool {
+	return does(mix, func(other spec.Kind) bool { return other == k })
 }
 
-func looksUp(k Kind) bool { return k == Hit || k == Miss || k == Dead }
-func limited(k Kind) bool { return k == Read || k == Range || k == Prefix || k == Take }
-func chooses(k Kind) bool {
-	return k == Replace || k == Remove || k == Exchange || k == Hit || k == Dead || k == Range || k == Prefix
+func does(mix []spec.Share, is func(spec.Kind) bool) bool {
+	return slices.ContainsFunc(mix, func(s spec.Share) bool { return is(s.Kind) })
+}
+
+func looksUp(k spec.Kind) bool { return k == spec.Hit || k == spec.Miss || k == spec.Dead }
+func limited(k spec.Kind) bool {
+	return k == spec.Read || k == spec.Range || k == spec.Prefix || k == spec.Take
+}
+func chooses(k spec.Kind) bool {
+	return k == spec.Replace || k == spec.Remove || k == spec.Exchange || k == spec.Hit || k == spec.Dead || k == spec.Range || k == spec.Prefix
 }
 
 // hasContext reports whether the kind's operations have a context; adds have one only if it is None.
-func hasContext(k Kind) bool { return k == Replace || k == Remove || k == Exchange }
+func hasContext(k spec.Kind) bool { return k == spec.Replace || k == spec.Remove || k == spec.Exchange }
 
-func kindsOf(is func(Kind) bool) string {
+func kindsOf(is func(spec.Kind) bool) string {
 	var names []string
-	for _, k := range Kinds() {
+	for _, k := range spec.Kinds() {
 		if is(k) {
 			names = append(names, string(k))
 		}
@@ -234,16 +210,16 @@ func kindsOf(is func(Kind) bool) string {
 }
 
 // checkRole checks one role by itself.
-func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
+func (r *reader) checkRole(w *spec.Workload, p *spec.Phase, role *spec.Role, at place) {
 	for _, only := range []struct {
 		key string
-		is  func(Kind) bool
-	}{{"batch", Kind.Batches}, {"limit", limited}, {"choose", chooses}, {"by-dot", looksUp}, {"replicas", func(k Kind) bool { return k == Receive }}} {
-		if n := at.keys[only.key]; n != nil && !role.does(only.is) {
+		is  func(spec.Kind) bool
+	}{{"batch", spec.Kind.Batches}, {"limit", limited}, {"choose", chooses}, {"by-dot", looksUp}, {"replicas", func(k spec.Kind) bool { return k == spec.Receive }}} {
+		if n := at.keys[only.key]; n != nil && !does(role.Mix, only.is) {
 			r.Wrong(n, "%s in a mix that can't use it: it is for %s", only.key, kindsOf(only.is))
 		}
 	}
-	if role.has(Take) && role.Limit == (Count{}) {
+	if has(role.Mix, spec.Take) && role.Limit == (spec.Count{}) {
 		r.Wrong(at.of("mix"), "take without a limit: limit must say how many elements one operation takes")
 	}
 	if n := at.keys["turns"]; n != nil && turnsOf(role) > turnsMax {
@@ -255,12 +231,12 @@ func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
 	if n := at.keys["rate"]; n != nil && role.RateEnd > 0 && p.Duration == 0 {
 		r.Wrong(n, "a rate that changes in a phase without a duration: it must have one, and no ops")
 	}
-	if role.does(Kind.OnlyBigset) && !slices.Equal(w.Systems, []System{Bigset}) {
-		r.Wrong(at.of("mix"), "%s with the systems %s: only bigset knows live dots and other replicas, systems must be [bigset]", kindNames(role, Kind.OnlyBigset), systemList(w.Systems))
+	if does(role.Mix, spec.Kind.OnlyBigset) && !slices.Equal(w.Systems, []spec.System{spec.Bigset}) {
+		r.Wrong(at.of("mix"), "%s with the systems %s: only bigset knows live dots and other replicas, systems must be [bigset]", kindNames(role, spec.Kind.OnlyBigset), systemList(w.Systems))
 	}
 	r.checkContext(w, role, at)
 	r.checkProbe(role, at)
-	for _, size := range w.allSizes() {
+	for _, size := range allSizes(w) {
 		if role.Batch.At(size) > batchMax {
 			r.Wrong(at.of("batch"), "a batch of %s elements at size %s: the maximum is %s", source.Grouped(role.Batch.At(size)), source.Grouped(size), source.Grouped(batchMax))
 			break
@@ -272,7 +248,7 @@ func (r *reader) checkRole(w *Workload, p *Phase, role *Role, at place) {
 const turnsMax = 100_000
 
 // turnsOf returns how many operations pass until the turns of a mix come round, at most.
-func turnsOf(role *Role) (n float64) {
+func turnsOf(role *spec.Role) (n float64) {
 	least := 1.0
 	for _, s := range role.Mix {
 		least = min(least, s.Weight)
@@ -286,7 +262,7 @@ func turnsOf(role *Role) (n float64) {
 // partsMax is how many pairs of a set and a client a phase may have: each may own elements.
 const partsMax = 1 << 24
 
-func systemList(systems []System) string {
+func systemList(systems []spec.System) string {
 	var names []string
 	for _, s := range systems {
 		names = append(names, string(s))
@@ -294,32 +270,32 @@ func systemList(systems []System) string {
 	return source.List(names)
 }
 
-func (r *reader) checkContext(w *Workload, role *Role, at place) {
+func (r *reader) checkContext(w *spec.Workload, role *spec.Role, at place) {
 	n := at.keys["context"]
 	if n == nil {
 		return
 	}
-	adds := role.Context == None && role.has(Add)
-	if !role.does(hasContext) && !adds {
+	adds := role.Context == spec.None && has(role.Mix, spec.Add)
+	if !does(role.Mix, hasContext) && !adds {
 		r.Wrong(n, "context in a mix that can't use it: it is for %s, and none also for add", kindsOf(hasContext))
 	}
-	if role.Context != Wide {
+	if role.Context != spec.Wide {
 		return
 	}
-	if !slices.Equal(w.Systems, []System{Bigset}) {
+	if !slices.Equal(w.Systems, []spec.System{spec.Bigset}) {
 		r.Wrong(n, "wide contexts with the systems %s: only bigset keeps a clock, systems must be [bigset]", systemList(w.Systems))
 	}
-	if role.has(Exchange) || role.has(Remove) && (role.has(Add) || role.has(Receive) || role.has(Replace)) {
+	if has(role.Mix, spec.Exchange) || has(role.Mix, spec.Remove) && (has(role.Mix, spec.Add) || has(role.Mix, spec.Receive) || has(role.Mix, spec.Replace)) {
 		r.Wrong(n, "wide contexts of elements that the phase itself writes: they know what was there when it began, so the mix must replace alone or remove alone")
 	}
 }
 
-func (r *reader) checkProbe(role *Role, at place) {
+func (r *reader) checkProbe(role *spec.Role, at place) {
 	n := at.keys["every"]
 	switch {
 	case n == nil:
-	case role.does(Kind.Writes):
-		r.Wrong(n, "every in a mix that writes: a probe only reads, the mix may have %s", kindsOf(func(k Kind) bool { return !k.Writes() }))
+	case does(role.Mix, spec.Kind.Writes):
+		r.Wrong(n, "every in a mix that writes: a probe only reads, the mix may have %s", kindsOf(func(k spec.Kind) bool { return !k.Writes() }))
 	case role.Clients > 1:
 		r.Wrong(at.of("clients"), "a probe of %d clients: it must be one", role.Clients)
 	case role.Rate > 0:
@@ -328,8 +304,8 @@ func (r *reader) checkProbe(role *Role, at place) {
 }
 
 // allSizes returns each size that some run of the workload has, of the system blob, too.
-func (w *Workload) allSizes() (sizes []int) {
-	blob := slices.Contains(w.Systems, Blob)
+func allSizes(w *spec.Workload) (sizes []int) {
+	blob := slices.Contains(w.Systems, spec.Blob)
 	for _, list := range []struct {
 		sizes []int
 		most  int
@@ -353,8 +329,8 @@ type stock struct {
 }
 
 // checkElements follows the elements through the phases at each size, and reports what runs out of them. A place is reported once.
-func (r *reader) checkElements(w *Workload) {
-	for _, size := range w.allSizes() {
+func (r *reader) checkElements(w *spec.Workload) {
+	for _, size := range allSizes(w) {
 		s := &stock{size: size}
 		for i := range w.Phases {
 			r.stepsOn(s, &w.Phases[i], r.top.in[i])
@@ -366,63 +342,63 @@ func (r *reader) checkElements(w *Workload) {
 	}
 }
 
-func (r *reader) stepsOn(s *stock, p *Phase, at place) {
+func (r *reader) stepsOn(s *stock, p *spec.Phase, at place) {
 	for i, step := range p.First {
 		n := at.keys["first"].Content[i]
 		switch step {
-		case StepDrop, StepFresh:
+		case spec.StepDrop, spec.StepFresh:
 			if s.live == 0 {
 				r.Wrong(n, "%s where no element lives: a phase before it must add some", step)
 			}
-			if step == StepDrop {
+			if step == spec.StepDrop {
 				s.live = 0
 			}
 			s.removed = false
-		case StepEmpty:
+		case spec.StepEmpty:
 			s.live, s.removed = 0, false
 		}
 	}
 }
 
 // phaseOn takes the operations of a phase into account.
-func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
+func (r *reader) phaseOn(w *spec.Workload, s *stock, p *spec.Phase, at place) {
 	sets := w.Sets.Count.At(s.size)
 	clients := 0
 	for _, role := range p.Roles {
-		if role.Every == (Count{}) {
+		if role.Every == (spec.Count{}) {
 			clients += role.Clients
 		}
 	}
 	after, removes := s.live, false
 	for i := range p.Roles {
 		role, where := &p.Roles[i], at.in[i]
-		if role.does(chooses) && s.live < 1 {
+		if does(role.Mix, chooses) && s.live < 1 {
 			r.Wrong(where.of("mix"), "%s where no element lives at size %s: a phase before it must add some", kindNames(role, chooses), source.Grouped(s.size))
 			return
 		}
-		if role.does(chooses) && s.live < float64(sets*clients) {
+		if does(role.Mix, chooses) && s.live < float64(sets*clients) {
 			r.Wrong(where.of("mix"), "%s by %s clients in %s sets with %s elements in all, at size %s: each client chooses among its own, and must have one in each set",
 				kindNames(role, chooses), source.Grouped(clients), source.Grouped(sets), source.Grouped(int(s.live)), source.Grouped(s.size))
 			return
 		}
-		if role.has(Drop) && s.live < float64(sets) {
+		if has(role.Mix, spec.Drop) && s.live < float64(sets) {
 			r.Wrong(where.of("mix"), "drop where no element lives, or not in each set, at size %s: a phase before it must add some", source.Grouped(s.size))
 			return
 		}
-		if role.has(Dead) && !s.removed {
+		if has(role.Mix, spec.Dead) && !s.removed {
 			r.Wrong(where.of("mix"), "dead where nothing was removed at size %s: a phase before it must remove some elements of this store", source.Grouped(s.size))
 			return
 		}
-		if role.Every != (Count{}) {
+		if role.Every != (spec.Count{}) {
 			continue
 		}
-		adds, gone, known := role.changes(p, s.size, clients, s.live, sets)
+		adds, gone, known := changes(role, p, s.size, clients, s.live, sets)
 		if !known && gone > 0 {
 			r.Wrong(where.of("mix"), "removes for a duration, at no rate, and adds fewer: the set may run empty, end the phase by ops or give it a rate")
 			return
 		}
 		after += adds - gone
-		removes = removes || role.does(Kind.Removes)
+		removes = removes || does(role.Mix, spec.Kind.Removes)
 		if after < -0.5 {
 			r.Wrong(where.of("mix"), "removes about %s elements and adds %s at size %s, where %s live: there must be as many as it removes", source.Grouped(int(gone)),
 				source.Grouped(int(adds)), source.Grouped(s.size), source.Grouped(int(s.live)))
@@ -432,7 +408,7 @@ func (r *reader) phaseOn(w *Workload, s *stock, p *Phase, at place) {
 	s.live, s.removed = max(0, after), s.removed || removes
 }
 
-func kindNames(role *Role, is func(Kind) bool) string {
+func kindNames(role *spec.Role, is func(spec.Kind) bool) string {
 	var names []string
 	for _, s := range role.Mix {
 		if is(s.Kind) {
@@ -444,26 +420,26 @@ func kindNames(role *Role, is func(Kind) bool) string {
 
 // changes returns about how many elements a role adds and removes in a phase, exchanges left out. If that is not known, they are those of one
 // operation, less what they have in common.
-func (r *Role) changes(p *Phase, size, clients int, live float64, sets int) (adds, gone float64, known bool) {
+func changes(r *spec.Role, p *spec.Phase, size, clients int, live float64, sets int) (adds, gone float64, known bool) {
 	batch := float64(r.Batch.At(size))
 	var weights, counted float64 // of calls, and of what ops counts
 	for _, s := range r.Mix {
 		unit := 1.0
 		if s.Kind.Batches() {
 			unit = batch
-			if s.Kind == Exchange {
+			if s.Kind == spec.Exchange {
 				unit = 2 * batch
 			}
 		}
 		weights, counted = weights+s.Weight, counted+s.Weight*unit
 		switch s.Kind {
-		case Add, Receive:
+		case spec.Add, spec.Receive:
 			adds += s.Weight * batch
-		case Drop:
+		case spec.Drop:
 			gone += s.Weight * live / float64(sets)
-		case Remove:
+		case spec.Remove:
 			gone += s.Weight * batch
-		case Take:
+		case spec.Take:
 			gone += s.Weight * float64(r.Limit.At(size))
 		}
 	}

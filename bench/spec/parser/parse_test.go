@@ -1,4 +1,4 @@
-package spec
+package parser
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bigset/bench/spec"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the messages of files in testdata/bad into them")
@@ -80,30 +82,30 @@ func TestParse(t *testing.T) {
 		{"seed", w.Seed, uint64(7)},
 		{"second small size", w.Small[1], 10_000},
 		{"strategy of the run", w.Strategies[0], ""},
-		{"elements", w.Elements, Elements{8, 64, true}},
-		{"sets", w.Sets, Sets{Count{Absolute: 10}, Distribution{Kind: Zipfian, Theta: 0.9}}},
+		{"elements", w.Elements, spec.Elements{MinBytes: 8, MaxBytes: 64, Ascending: true}},
+		{"sets", w.Sets, spec.Sets{Count: spec.Count{Absolute: 10}, Choose: spec.Distribution{Kind: spec.Zipfian, Theta: 0.9}}},
 		{"cache", w.Store.CacheBytes, int64(4096)},
 		{"memtable", w.Store.MemTableBytes, 64 << 20},
 		{"option", w.Store.Pebble["lbase-max-bytes"], int64(64 << 20)},
-		{"load", w.Phases[0].Ops, Count{Of: 1}},
+		{"load", w.Phases[0].Ops, spec.Count{Of: 1}},
 		{"rate", write.Rate, 1500.0},
 		{"turns", write.Turns, true},
-		{"context", write.Context, None},
-		{"mix", write.Mix[0], Share{Exchange, 3}},
-		{"young", write.Choose, Distribution{Kind: Young, Share: 0.05, Choices: 0.9}},
-		{"window", main.Roles[1].Choose.Window, Count{Of: 0.1}},
+		{"context", write.Context, spec.None},
+		{"mix", write.Mix[0], spec.Share{Kind: spec.Exchange, Weight: 3}},
+		{"young", write.Choose, spec.Distribution{Kind: spec.Young, Share: 0.05, Choices: 0.9}},
+		{"window", main.Roles[1].Choose.Window, spec.Count{Of: 0.1}},
 		{"theta", w.Phases[4].Roles[0].Choose.Theta, 0.99},
 		{"one client", w.Phases[4].Roles[0].Clients, 1},
 		{"duration", rising.Duration, 10 * time.Second},
 		{"full duration", rising.DurationFull, 90 * time.Second},
 		{"end rate", rising.Roles[0].RateEnd, 1000.0},
 		{"rows", strings.Join(w.Rows(), " "), "all all/write all/probe all/again all/rising all/timed all/taken all/received all/copied all/opened all/dropped all/settled all/emptied"},
-		{"of", w.Assertions[1].Of, Ref{"p99_us", "all/write", Bigset, "rewriter", false}},
-		{"to", w.Assertions[1].To, Ref{"p99_us", "all/write", Bigset, "", false}},
+		{"of", w.Assertions[1].Of, spec.Ref{Figure: "p99_us", Row: "all/write", System: spec.Bigset, Strategy: "rewriter"}},
+		{"to", w.Assertions[1].To, spec.Ref{Figure: "p99_us", Row: "all/write", System: spec.Bigset}},
 		{"at most", w.Assertions[1].AtMost, true},
 		{"limit in percents", w.Assertions[2].Limit, 0.5},
 		{"replicas", w.Phases[6].Roles[0].Replicas, 3},
-		{"reopen", w.Phases[8].Reopen, StepKill},
+		{"reopen", w.Phases[8].Reopen, spec.StepKill},
 		{"space back", w.Phases[9].SpaceBack, 0.05},
 		{"limit in time", w.Assertions[4].Limit, 20_000.0},
 		{"difference", w.Assertions[5].Minus, true},
@@ -114,22 +116,6 @@ func TestParse(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
-		}
-	}
-}
-
-// The limits of the ready files, with their signs: those below say that less is better.
-func TestLimits(t *testing.T) {
-	w, err := Named("churn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []struct {
-		atMost bool
-		limit  float64
-	}{{true, 1}, {true, 1.5}, {true, 1}, {false, 0.7}, {false, 1}} {
-		if a := w.Assertions[i]; a.AtMost != want.atMost || a.Limit != want.limit {
-			t.Errorf("%s: at most %v, limit %v", a.Text, a.AtMost, a.Limit)
 		}
 	}
 }
@@ -148,36 +134,9 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A count at a size is at least 1, unless it is zero.
-func TestCount(t *testing.T) {
-	for _, c := range []struct {
-		count      Count
-		size, want int
-	}{{Count{}, 10, 0}, {Count{Of: 0.001}, 10, 1}, {Count{Of: 0.5}, 11, 6}, {Count{Absolute: 7}, 10, 7}, {Count{Of: 20}, 1 << 30, 20 << 30}} {
-		if got := c.count.At(c.size); got != c.want {
-			t.Errorf("%v at %d: %d, want %d", c.count, c.size, got, c.want)
-		}
-	}
-}
-
-// What Ready returns may be changed.
-func TestNamed(t *testing.T) {
-	w, err := Named("churn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Phases[1].Roles[0].Clients, w.Small[0] = 99, 1
-	if again, _ := Named("churn"); again.Phases[1].Roles[0].Clients == 99 || again.Small[0] == 1 {
-		t.Error("a change of one copy is seen in another")
-	}
-	if _, err := Named("chrn"); err == nil || !strings.Contains(err.Error(), "is it churn?") {
-		t.Errorf("no hint: %v", err)
-	}
-}
-
 // FuzzParse: no text makes the reader panic; what it refuses has a place in the text, and what it accepts has what a runner counts on.
 func FuzzParse(f *testing.F) {
-	for _, pattern := range []string{"testdata/*.yaml", "testdata/bad/*.yaml", "workloads/*.yaml"} {
+	for _, pattern := range []string{"testdata/*.yaml", "testdata/bad/*.yaml", "../workloads/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			f.Fatal(err)
@@ -212,14 +171,14 @@ func FuzzParse(f *testing.F) {
 }
 
 // sound fails if a workload lacks what spec.go says that it has.
-func sound(t *testing.T, w *Workload) {
+func sound(t *testing.T, w *spec.Workload) {
 	t.Helper()
 	ok := w.Name != "" && w.About != "" && len(w.Small) > 0 && len(w.Full) > 0 && len(w.Systems) > 0 && len(w.Strategies) > 0 &&
 		len(w.Phases) > 0 && len(w.Rows()) > 0 && w.Elements.MinBytes >= 8 && w.Elements.MaxBytes >= w.Elements.MinBytes && w.Sets.Choose.Kind != ""
 	for _, size := range append(append([]int{}, w.Small...), w.Full...) {
 		ok = ok && size > 0 && w.Sets.Count.At(size) > 0
 		for _, p := range w.Phases {
-			ok = ok && (len(p.Roles) == 0) == (p.Ops == Count{} && p.Duration == 0)
+			ok = ok && (len(p.Roles) == 0) == (p.Ops == spec.Count{} && p.Duration == 0)
 			for _, role := range p.Roles {
 				ok = ok && role.Clients > 0 && len(role.Mix) > 0 && role.Batch.At(size) > 0 && role.Batch.At(size) <= batchMax && role.Choose.Kind != ""
 				for _, s := range role.Mix {
@@ -229,7 +188,7 @@ func sound(t *testing.T, w *Workload) {
 		}
 	}
 	for _, a := range w.Assertions {
-		ok = ok && FigureName(a.Of.Figure) == a.Of.Figure && a.Of.Row != "" && a.Line > 0
+		ok = ok && spec.FigureName(a.Of.Figure) == a.Of.Figure && a.Of.Row != "" && a.Line > 0
 	}
 	if !ok {
 		t.Fatalf("%+v", w)

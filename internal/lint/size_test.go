@@ -1,0 +1,50 @@
+package lint
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// benchLinesMax is how many lines a package under bench may have, with its comments and without its tests: one that a developer copies from is read
+// in one sitting.
+const benchLinesMax = 1500
+
+// TestBenchPackagesAreSmall holds each package under bench to that. bench itself has the benchmarks of clusters and filters, which are older.
+func TestBenchPackagesAreSmall(t *testing.T) {
+	most := 0
+	for _, p := range listPackages(t) {
+		if name, _ := short(p.ImportPath); strings.HasPrefix(name, "bench/") {
+			n := goLines(t, p.Dir)
+			most = max(most, n)
+			if n > benchLinesMax {
+				t.Errorf("%s has %d lines, the maximum is %d: find the second noun in it", name, n, benchLinesMax)
+			}
+		}
+	}
+	if most < benchLinesMax/2 {
+		t.Errorf("the largest package has %d lines: this test does not see what there is", most)
+	}
+}
+
+// goLines returns how many lines the Go files of a folder have that are no tests.
+func goLines(t *testing.T, dir string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(text, []byte("\n"))
+	}
+	return n
+}
