@@ -47,25 +47,32 @@ func newRequest(w work, d bigset.Durability) *request {
 }
 
 // submit hands a request to the set's writers and returns when it is done. The first to come leads: it takes all that have
-// queued up, writes them as one batch with one clock key and one sync, and passes the lead on before it waits for the sync.
+// queued up, writes them as one batch with one clock key and one sync, and passes the lead on.
 func (s *Store) submit(st *set, r *request) {
 	st.queueMu.Lock()
 	if !st.led {
 		st.led = true
-		st.beginRuns()
+		if _, more := st.gathering.crowd(1, 0); !more {
+			st.beginRuns()
+			st.queueMu.Unlock()
+			r.self[0] = r
+			s.lead(st, r.self[:])
+			return
+		}
+		st.queue = append(st.queue, r)
 		st.queueMu.Unlock()
-		r.self[0] = r
-		s.lead(st, r.self[:])
-		return
+	} else {
+		st.queue = append(st.queue, r)
+		r.queued = time.Now()
+		st.gathering.joined(len(st.queue))
+		st.queueMu.Unlock()
+		<-r.wake
+		if !r.leads {
+			return
+		}
+		r.leads = false
 	}
-	st.queue = append(st.queue, r)
-	r.queued = time.Now()
-	st.queueMu.Unlock()
-	<-r.wake
-	if !r.leads {
-		return
-	}
-	r.leads = false
+	s.gather(st)
 	s.lead(st, st.takeGroup())
 }
 
@@ -83,21 +90,32 @@ func (s *Store) lead(st *set, group []*request) {
 	if wait == nil {
 		st.passLead()
 	} else {
-		if len(group) == 1 { // nobody shares the sync: let the next group gather behind it
-			st.passLead()
-		}
-		tellApplied(group)
-		if err := wait(); err != nil {
-			for _, r := range group {
-				r.err = err
-			}
-		}
-		if len(group) > 1 {
-			st.passLead()
-		}
+		s.awaitSync(st, group, wait)
 	}
 	for _, r := range group[1:] {
 		r.wake <- struct{}{}
+	}
+}
+
+// awaitSync waits until a group is on disk, and passes the lead on. A writer who seems to be alone passes it on before: who comes now shares no sync with it.
+// Else the next group gathers until the sync has ended.
+func (s *Store) awaitSync(st *set, group []*request, wait func() error) {
+	early := st.beginSync(len(group))
+	if early {
+		st.passLead()
+	}
+	tellApplied(group)
+	began := time.Now()
+	err := wait()
+	s.syncTime.note(time.Since(began))
+	if err != nil {
+		for _, r := range group {
+			r.err = err
+		}
+	}
+	st.endSync(len(group))
+	if !early {
+		st.passLead()
 	}
 }
 

@@ -29,7 +29,8 @@ type set struct {
 	lead    lockorder.Turn[lockorder.SetLead] // of those who write the set, or hold its writers: the others wait in the queue
 	queueMu lockorder.Mutex[lockorder.SetQueue]
 	queue   []*request
-	led     bool      // somebody leads
+	led     bool // somebody leads
+	gathering
 	newRuns *deadRuns // become runs as soon as no batch is under way
 
 	// The leader's own.

@@ -40,6 +40,7 @@ type Store struct {
 	filters    *filters.Owner
 	damages    lsm.Damages
 	counters   counters
+	syncTime   syncTime
 	recounted  sync.Map // prefixes of sets whose open keys were counted anew, see recountOnce
 }
 

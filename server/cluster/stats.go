@@ -101,6 +101,19 @@ func (c *counted) Do(ctx context.Context, call wire.Call) ([]byte, error) {
 	return b, err
 }
 
+// Send implements wire.Sender.
+func (c *counted) Send(ctx context.Context, call wire.Call, done func([]byte, error)) bool {
+	to, ok := c.to.(wire.Sender)
+	if !ok {
+		return false
+	}
+	began := c.now()
+	return to.Send(ctx, call, func(b []byte, err error) {
+		c.note(call.Verb, began, err)
+		done(b, err)
+	})
+}
+
 // Stream implements wire.Caller.
 func (c *counted) Stream(ctx context.Context, call wire.Call) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {

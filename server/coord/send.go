@@ -15,20 +15,26 @@ type delivery struct {
 	what peer.Message // of which a hint is made; nil is none: it is left to anti-entropy
 	size int64        // about how many bytes it is
 	give func(context.Context) error
+	// send does what give does without waiting: see peer.DeltaSender. It may be nil.
+	send func(ctx context.Context, done func(error)) bool
 }
 
 // deltaTo is a delta for a replica of its set.
 func deltaTo(rep peer.Replica, d bigset.Delta, durability bigset.Durability) delivery {
-	return delivery{rep.Member().Node, d.Set, peer.Delta(d), sizeOf(&d), func(ctx context.Context) error {
+	to := delivery{node: rep.Member().Node, name: d.Set, what: peer.Delta(d), size: sizeOf(&d), give: func(ctx context.Context) error {
 		_, err := rep.Apply(ctx, d, durability)
 		return err
 	}}
+	if rep, ok := rep.(peer.DeltaSender); ok {
+		to.send = func(ctx context.Context, done func(error)) bool { return rep.SendDelta(ctx, d, durability, done) }
+	}
+	return to
 }
 
 // marksTo are marks for a replica of their slice. It tells which keys were new there before give returns.
 func marksTo(rep peer.SliceReplica, m bigset.Marks, tell func(added []bool)) delivery {
 	size := int64(len(m.Name) + layerBytes*len(m.Layers) + markBytes*len(m.Marks))
-	return delivery{rep.Member().Node, m.Name, peer.Marks(m), size, func(ctx context.Context) error {
+	return delivery{node: rep.Member().Node, name: m.Name, what: peer.Marks(m), size: size, give: func(ctx context.Context) error {
 		added, _, err := rep.ApplyMarks(ctx, m)
 		if err == nil {
 			tell(added)
@@ -47,6 +53,9 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (
 			answered(err)
 		}
 	}
+	if c.sendNow(from, d, answered) {
+		return nil
+	}
 	c.run.Go(func() {
 		defer c.give(d.node, d.size)
 		ctx, cancel := Deadline(c.life, c.run, c.opt.SendTimeout)
@@ -58,6 +67,34 @@ func (c *Coordinator) send(from peer.Member, d delivery, answered func(error)) (
 		answered(err)
 	})
 	return nil
+}
+
+// sendNow is send without a goroutine that waits for the answer: what one group of writers sends is on its way before anyone else has the processor. It reports
+// false where that can't be had.
+func (c *Coordinator) sendNow(from peer.Member, d delivery, answered func(error)) bool {
+	if _, real := c.run.(Goroutines); !real || d.send == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(c.life, c.opt.SendTimeout)
+	ended := func(err error) {
+		defer c.give(d.node, d.size)
+		defer cancel()
+		if err != nil {
+			c.missed(from, &d, err)
+		}
+		answered(err)
+	}
+	sent := d.send(ctx, func(err error) {
+		if err == nil {
+			ended(nil)
+			return
+		}
+		go ended(err) // a hint waits for the disk
+	})
+	if !sent {
+		cancel()
+	}
+	return sent
 }
 
 // lateSends are what send has returned for some replicas.

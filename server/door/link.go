@@ -3,7 +3,9 @@ package door
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"syscall"
 )
 
 // Link is a protocol that serves its connections itself, because either side may speak at any time. wire.Server is one.
@@ -60,3 +62,14 @@ func (c counted) Write(b []byte) (int, error) {
 	c.counters.written.Add(uint64(n))
 	return n, err
 }
+
+// SyscallConn implements syscall.Conn, so that a protocol can write to the socket without waiting. It tells Wrote what it has written.
+func (c counted) SyscallConn() (syscall.RawConn, error) {
+	if raw, ok := c.Conn.(syscall.Conn); ok {
+		return raw.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// Wrote counts bytes that were written to the socket, and not by Write.
+func (c counted) Wrote(n int) { c.counters.written.Add(uint64(n)) }

@@ -127,6 +127,13 @@ type Replica interface {
 	RangeDigests(ctx context.Context, first, last keyscheme.Slot, parts int) ([]bigset.RangeDigest, Member, error)
 }
 
+// DeltaSender is a Replica that can be sent a delta without a goroutine that waits for its answer.
+type DeltaSender interface {
+	// SendDelta does what Apply does, and returns before. It reports false where it has done nothing because it would have to wait: then Apply is the way. Else done
+	// is called once with Apply's error, by a goroutine that must not wait: perhaps the caller's own, before SendDelta returns.
+	SendDelta(ctx context.Context, d bigset.Delta, durability bigset.Durability, done func(error)) bool
+}
+
 // refusals are the errors of operations that no replica would do.
 var refusals = []error{
 	bigset.ErrLimit, bigset.ErrContext, bigset.ErrContextRequired, bigset.ErrRequest, bigset.ErrDelta, bigset.ErrFacts, ErrFrame, ErrOpenContexts,

@@ -54,6 +54,7 @@ type Client struct {
 	opt     ClientOptions
 	nc      net.Conn
 	out     *queue
+	w       *writer
 	remote  Remote
 	address uint64
 
@@ -68,15 +69,20 @@ type Client struct {
 	err     error // why the connection has ended
 }
 
-var _ Caller = (*Client)(nil)
+var (
+	_ Caller = (*Client)(nil)
+	_ Sender = (*Client)(nil)
+)
 
 // waiter is a call under way.
 type waiter struct {
 	id      uint64
 	request *message
-	replies chan reply  // has room for all that may come
-	coming  *assembly   // of the reader alone
-	spare   chan []byte // memory of parts that nobody looks at any more, for those to come; nil for a call that is no stream
+	replies chan reply          // has room for all that may come; nil for a call by Send
+	done    func([]byte, error) // of a call by Send: who takes it out of waiting calls it
+	stop    func() bool         // ends the watch over its context
+	coming  *assembly           // of the reader alone
+	spare   chan []byte         // memory of parts that nobody looks at any more, for those to come; nil for a call that is no stream
 }
 
 type reply struct {
@@ -114,9 +120,9 @@ func NewClient(ctx context.Context, nc net.Conn, o ClientOptions) (*Client, erro
 		_ = nc.Close()
 		return nil, notSent(err)
 	}
-	w := &writer{nc: nc, buf: bufio.NewWriterSize(nc, bufferBytes), q: c.out, time: o.WriteTime}
+	c.w = newWriter(nc, c.out, o.WriteTime)
 	go func() {
-		if err := w.run(c.done); err != nil {
+		if err := c.w.run(c.done); err != nil {
 			c.end(err)
 		}
 	}()
@@ -170,9 +176,20 @@ func (c *Client) end(err error) {
 		return
 	}
 	c.err = err
+	var sent []*waiter
+	for _, w := range c.waiting {
+		if w.done != nil {
+			sent = append(sent, w)
+		}
+	}
 	clear(c.waiting)
 	c.mu.Unlock()
 	close(c.done) // who waits finds it
+	defer func() {
+		for _, w := range sent {
+			c.settle(w, nil, outcome(c.out.drop(w.request), err))
+		}
+	}()
 	_ = c.nc.Close()
 	c.out.close()
 }
@@ -190,12 +207,54 @@ func outcome(begun bool, cause error) error {
 
 // Do implements Caller.
 func (c *Client) Do(ctx context.Context, call Call) ([]byte, error) {
-	w, err := c.begin(ctx, &call, 0)
+	w, err := c.begin(ctx, &call, 0, nil)
 	if err != nil {
 		return nil, err
 	}
 	r := c.wait(ctx, w)
 	return r.body, r.err
+}
+
+// Send implements Sender. It never reports false.
+func (c *Client) Send(ctx context.Context, call Call, done func([]byte, error)) bool {
+	w, err := c.begin(ctx, &call, 0, done)
+	if err != nil {
+		done(nil, err)
+		return true
+	}
+	stop := context.AfterFunc(ctx, func() {
+		if c.takes(w) {
+			c.settle(w, nil, outcome(c.dropped(w), ctx.Err()))
+		}
+	})
+	c.mu.Lock()
+	w.stop = stop
+	waits := c.waiting[w.id] == w
+	c.mu.Unlock()
+	if !waits { // it has ended meanwhile
+		stop()
+	}
+	return true
+}
+
+// takes takes a call off those under way, and reports whether it was there.
+func (c *Client) takes(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waits := c.waiting[w.id] == w
+	delete(c.waiting, w.id)
+	return waits
+}
+
+// settle ends a call by Send. It is called by who has taken the call off those under way.
+func (c *Client) settle(w *waiter, body []byte, err error) {
+	c.mu.Lock()
+	stop := w.stop
+	c.mu.Unlock()
+	if stop != nil { // else Send does
+		stop()
+	}
+	w.done(body, err)
 }
 
 // wait returns the next that comes for a call.
@@ -221,7 +280,7 @@ func (c *Client) wait(ctx context.Context, w *waiter) reply {
 // Stream implements Caller.
 func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		w, err := c.begin(ctx, &call, c.opt.Credit)
+		w, err := c.begin(ctx, &call, c.opt.Credit, nil)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -251,8 +310,8 @@ func (c *Client) Stream(ctx context.Context, call Call) iter.Seq2[[]byte, error]
 	}
 }
 
-// begin sends a request. credit is how many parts may come unasked.
-func (c *Client) begin(ctx context.Context, call *Call, credit int) (*waiter, error) {
+// begin sends a request. credit is how many parts may come unasked. done is told of the answer; nil is a caller who waits.
+func (c *Client) begin(ctx context.Context, call *Call, credit int, done func([]byte, error)) (*waiter, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, notSent(err)
 	}
@@ -274,9 +333,12 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int) (*waiter, er
 	}
 	m := &message{kind: kindRequest, priority: call.Priority, body: call.Body, prefixed: envelopeBytes}
 	e.append(m.prefix[:0])
-	w := &waiter{request: m, replies: make(chan reply, credit+2)}
+	w := &waiter{request: m, done: done}
 	if credit > 0 {
 		w.spare = make(chan []byte, credit+1)
+	}
+	if done == nil {
+		w.replies = make(chan reply, credit+2)
 	}
 	c.mu.Lock()
 	switch {
@@ -294,13 +356,16 @@ func (c *Client) begin(ctx context.Context, call *Call, credit int) (*waiter, er
 	c.last++
 	w.id, m.id = c.last, c.last
 	c.waiting[w.id] = w
+	add := c.out.push
+	if len(c.waiting) == 1 { // with several calls, the next is likely to come before the writer's turn
+		add = c.w.send
+	}
 	c.mu.Unlock()
-	if ok, closed := c.out.push(m, false); !ok {
-		c.mu.Lock()
-		delete(c.waiting, w.id)
-		err := c.err
-		c.mu.Unlock()
-		if closed {
+	if ok, closed := add(m, false); !ok {
+		if !c.takes(w) && done != nil { // the end of the connection has settled it
+			return w, nil
+		}
+		if err := c.Err(); closed {
 			return nil, notSent(cmpErr(err, ErrClosed))
 		}
 		return nil, fmt.Errorf("%w: %d bytes are on the way to it", ErrBusy, c.opt.BytesMax)
@@ -320,9 +385,12 @@ func cmpErr(errs ...error) error {
 
 // forget ends a call for which nobody waits any more, and reports whether something of it was written.
 func (c *Client) forget(w *waiter) (begun bool) {
-	c.mu.Lock()
-	delete(c.waiting, w.id)
-	c.mu.Unlock()
+	c.takes(w)
+	return c.dropped(w)
+}
+
+// dropped takes back the request of a call that was taken off those under way, and reports whether something of it was written.
+func (c *Client) dropped(w *waiter) (begun bool) {
 	begun = c.out.drop(w.request)
 	if begun {
 		c.out.push(&message{kind: kindCancel, priority: PriorityQuorum, id: w.id}, true)
@@ -471,10 +539,11 @@ func (c *Client) refused(s *segments, h head) error {
 
 // deliver gives a call what came for it. A server that sends more than was asked for has no room for it.
 func (c *Client) deliver(w *waiter, r reply) error {
-	if r.last {
-		c.mu.Lock()
-		delete(c.waiting, w.id)
-		c.mu.Unlock()
+	if r.last && c.takes(w) && w.done != nil {
+		c.settle(w, r.body, r.err)
+	}
+	if w.done != nil && r.last {
+		return nil
 	}
 	select {
 	case w.replies <- r:

@@ -25,22 +25,17 @@ func (s *script) SetWriteDeadline(time.Time) error { return nil }
 
 // written is what a side writes for some messages.
 func written(t testing.TB, start []byte, messages ...*message) []byte {
-	var b bytes.Buffer
-	b.Write(start)
 	q := newQueue(1 << 30)
 	for _, m := range messages {
 		q.push(m, true)
 	}
-	w := &writer{nc: &script{}, buf: bufio.NewWriter(&b), q: q, time: time.Second}
+	w := &writer{q: q, buf: bytes.Clone(start)}
 	for m := q.next(); m != nil; m = q.next() {
-		if err := w.segment(m); err != nil {
-			t.Fatal(err)
+		if w.segment(m) {
+			q.back(m)
 		}
 	}
-	if err := w.buf.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return w.buf
 }
 
 func requestOf(id uint64, e envelope, body []byte) *message {

@@ -108,7 +108,10 @@ func (j *job) run() {
 		}
 	}
 	last, err := c.s.opt.Handler(j.ctx, &j.req, send)
-	j.end()
+	add := c.out.push
+	if j.end() == 0 { // else more answers are likely to come before the writer's turn
+		add = c.w.send
+	}
 	m := &message{kind: kindAnswer, priority: j.req.Priority, id: j.id, body: last}
 	if err == nil && len(last) > BodyBytesMax {
 		err = fmt.Errorf("%w: an answer of %d bytes, at most %d", ErrFrame, len(last), BodyBytesMax)
@@ -118,14 +121,15 @@ func (j *job) run() {
 	}
 	m.withLength()
 	m.gone = func() { c.give(j.bytes) }
-	if ok, _ := c.out.push(m, true); !ok {
+	if ok, _ := add(m, true); !ok {
 		c.give(j.bytes)
 	}
 }
 
-// end takes a request off the connection.
-func (j *job) end() {
+// end takes a request off the connection, and returns how many others are being done.
+func (j *job) end() (others int) {
 	j.c.mu.Lock()
+	defer j.c.mu.Unlock()
 	delete(j.c.open, j.id)
-	j.c.mu.Unlock()
+	return len(j.c.open)
 }

@@ -70,7 +70,10 @@ type Link struct {
 	ended  sync.WaitGroup
 }
 
-var _ Caller = (*Link)(nil)
+var (
+	_ Caller = (*Link)(nil)
+	_ Sender = (*Link)(nil)
+)
 
 // NewLink returns a link. It dials at the first call.
 func NewLink(o LinkOptions) *Link {
@@ -118,6 +121,18 @@ func (l *Link) Do(ctx context.Context, call Call) ([]byte, error) {
 		return nil, err
 	}
 	return c.Do(ctx, call)
+}
+
+// Send implements Sender. Where there is no connection it reports false. All that is sent takes the same connection as long as that is open: what is sent at the same
+// time goes in one write, and so do the answers.
+func (l *Link) Send(ctx context.Context, call Call, done func([]byte, error)) bool {
+	for _, n := range l.lines[:len(l.lines)-1] {
+		n.start()
+		if c := n.client.Load(); c != nil && !c.Draining() {
+			return c.Send(ctx, call, done)
+		}
+	}
+	return false
 }
 
 // Stream implements Caller.

@@ -1,14 +1,8 @@
 package wire
 
 import (
-	"bufio"
 	"encoding/binary"
-	"fmt"
-	"hash/crc32"
-	"net"
-	"runtime"
 	"sync"
-	"time"
 )
 
 // message is something on its way to the other side. The queue's lock guards what changes, until the message is taken off its lane.
@@ -94,11 +88,33 @@ func (q *queue) push(m *message, must bool) (ok, closed bool) {
 	q.bytes += len(m.body)
 	q.lanes[m.priority].push(m)
 	q.mu.Unlock()
+	q.signal()
+	return true, false
+}
+
+// signal wakes the goroutine that writes.
+func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
-	return true, false
+}
+
+// takeAlone takes a message as if it were added and was next, if nothing else waits.
+func (q *queue) takeAlone(m *message) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	for i := range q.lanes {
+		if q.lanes[i].len() > 0 {
+			return false
+		}
+	}
+	q.bytes += len(m.body)
+	m.begun = true
+	return true
 }
 
 // drop takes a message back, wherever it is. It reports whether something of it was written.
@@ -173,122 +189,12 @@ func (q *queue) close() {
 	}
 }
 
-// bufferBytes is how much is written to a connection at once.
-const bufferBytes = 64 << 10
-
-// writer writes what a queue has to a connection.
-type writer struct {
-	nc      net.Conn
-	buf     *bufio.Writer
-	q       *queue
-	time    time.Duration // the connection may take no byte for
-	extends time.Time     // when the deadline is set again
-	scratch []byte
-}
-
-// run writes until the connection fails or stop is closed.
-func (w *writer) run(stop <-chan struct{}) error {
-	for {
-		m := w.q.next()
-		if m == nil {
-			runtime.Gosched() // who is about to add something does so before the flush
-			if m = w.q.next(); m == nil {
-				if err := w.flush(); err != nil {
-					return err
-				}
-				if w.q.finished() {
-					return ErrClosed
-				}
-				select {
-				case <-stop:
-					return nil
-				case <-w.q.wake:
-				}
-				continue
-			}
-		}
-		if err := w.segment(m); err != nil {
-			if m.gone != nil {
-				m.gone()
-			}
-			return err
-		}
-	}
-}
-
-// flush gives the connection what was written.
-func (w *writer) flush() error {
-	if w.buf.Buffered() == 0 {
-		return nil
-	}
-	if err := w.extend(); err != nil {
-		return err
-	}
-	return w.buf.Flush()
-}
-
-// extend moves the deadline of the connection on, at most every quarter of its time.
-func (w *writer) extend() error {
-	now := time.Now()
-	if now.Before(w.extends) {
-		return nil
-	}
-	w.extends = now.Add(w.time / 4)
-	return w.nc.SetWriteDeadline(now.Add(w.time))
-}
-
-// segment writes the next segment of a message.
-func (w *writer) segment(m *message) error {
-	h := head{kind: m.kind, id: m.id}
-	prefix := 0
-	if m.at == 0 {
-		h.flags |= flagFirst
-		prefix = m.prefixed
-	}
-	n := min(len(m.body)-m.at, SegmentBytesMax-prefix)
-	if m.at+n == len(m.body) {
-		h.flags |= flagLast
-	}
-	h.length = prefix + n
-	b := appendHead(w.scratch[:0], h)
-	b = append(b, m.prefix[:prefix]...)
-	w.scratch = b
-	sum := crc32.Update(0, castagnoli, b)
-	body := m.body[m.at : m.at+n]
-	sum = crc32.Update(sum, castagnoli, body)
-	if w.buf.Available() < len(b)+n+sumBytes {
-		if err := w.extend(); err != nil {
-			return err
-		}
-	}
-	_, err := w.buf.Write(b)
-	if err == nil {
-		_, err = w.buf.Write(body)
-	}
-	if err == nil {
-		_, err = w.buf.Write(binary.LittleEndian.AppendUint32(w.scratch[:0], sum))
-	}
-	if err != nil {
-		return fmt.Errorf("wire: write: %w", err)
-	}
-	m.at += n
-	if h.flags&flagLast != 0 {
-		w.q.written(m)
-	} else if !w.q.back(m) && m.gone != nil {
-		m.gone()
-	}
-	return nil
-}
-
 // finish has the connection closed when everything that waits was written.
 func (q *queue) finish() {
 	q.mu.Lock()
 	q.finishing = true
 	q.mu.Unlock()
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.signal()
 }
 
 func (q *queue) finished() bool {

@@ -110,11 +110,10 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn) error {
 	defer s.remove(c)
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
 	defer stop()
-	w := &writer{nc: nc, buf: bufio.NewWriterSize(nc, bufferBytes), q: c.out, time: s.opt.WriteTime}
 	writing := make(chan struct{})
 	go func() {
 		defer close(writing)
-		if w.run(c.ctx.Done()) != nil {
+		if c.w.run(c.ctx.Done()) != nil {
 			_ = nc.Close()
 		}
 	}()
@@ -208,6 +207,7 @@ func (s *Server) greet(ctx context.Context, nc net.Conn) (*serverConn, *bufio.Re
 	}
 	c := &serverConn{s: s, nc: nc, from: from, address: address, use: &s.clients, open: map[uint64]*job{}, coming: map[uint64]*assembly{}}
 	c.out = newQueue(int(s.opt.Nodes.Bytes))
+	c.w = newWriter(nc, c.out, s.opt.WriteTime)
 	if from.Role == RoleNode {
 		c.use = &s.nodes
 	} else {

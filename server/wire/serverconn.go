@@ -13,6 +13,7 @@ type serverConn struct {
 	s       *Server
 	nc      net.Conn
 	out     *queue
+	w       *writer
 	from    Remote
 	address uint64
 	use     *use // of all of its kind

@@ -60,6 +60,13 @@ type Caller interface {
 	Stream(ctx context.Context, c Call) iter.Seq2[[]byte, error]
 }
 
+// Sender is a Caller that can send a request without a goroutine that waits for its answer.
+type Sender interface {
+	// Send sends a request as Do does, and returns. It reports false where it has done nothing because it would have to wait: then Do is the way. Else done
+	// is called once with what Do would return, by a goroutine that must not wait: perhaps the caller's own, before Send returns.
+	Send(ctx context.Context, c Call, done func(answer []byte, err error)) bool
+}
+
 // Role says what the process at the other end may do. It is on the wire.
 type Role byte
 

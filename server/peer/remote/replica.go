@@ -41,6 +41,7 @@ var (
 	_ peer.Replica       = (*Replica)(nil)
 	_ peer.ManySlices    = (*Replica)(nil)
 	_ peer.RequestLister = (*Replica)(nil)
+	_ peer.DeltaSender   = (*Replica)(nil)
 )
 
 // New returns a replica in another process. It does no I/O.
@@ -121,6 +122,11 @@ func (r *Replica) frame(request peer.Message) func(version byte) ([]byte, error)
 
 func askFrame[A peer.Message](ctx context.Context, r *Replica, v wire.Verb, body func(version byte) ([]byte, error)) (answer A, by peer.Member, err error) {
 	b, err := r.opt.Caller.Do(ctx, r.call(ctx, v, body))
+	return answered[A](r, b, err)
+}
+
+// answered returns what has come of a call.
+func answered[A peer.Message](r *Replica, b []byte, err error) (answer A, by peer.Member, _ error) {
 	if err != nil {
 		by, err = r.failed(err)
 		return answer, by, err
@@ -201,10 +207,25 @@ func (r *Replica) Apply(ctx context.Context, d bigset.Delta, durability bigset.D
 	if durability > bigset.NoSync {
 		return r.Member(), fmt.Errorf("%w: durability %d", bigset.ErrRequest, durability)
 	}
-	_, by, err := askFrame[peer.Done](ctx, r, VerbApply+wire.Verb(durability), func(version byte) ([]byte, error) {
-		return r.opt.Frames.delta(version, r.opt.Self(), &d)
-	})
+	_, by, err := askFrame[peer.Done](ctx, r, VerbApply+wire.Verb(durability), r.deltaFrame(&d))
 	return by, err
+}
+
+// deltaFrame returns what encodes a delta for the connection that it goes over.
+func (r *Replica) deltaFrame(d *bigset.Delta) func(version byte) ([]byte, error) {
+	return func(version byte) ([]byte, error) { return r.opt.Frames.delta(version, r.opt.Self(), d) }
+}
+
+// SendDelta implements peer.DeltaSender.
+func (r *Replica) SendDelta(ctx context.Context, d bigset.Delta, durability bigset.Durability, done func(error)) bool {
+	to, ok := r.opt.Caller.(wire.Sender)
+	if !ok || durability > bigset.NoSync {
+		return false
+	}
+	return to.Send(ctx, r.call(ctx, VerbApply+wire.Verb(durability), r.deltaFrame(&d)), func(b []byte, err error) {
+		_, _, err = answered[peer.Done](r, b, err)
+		done(err)
+	})
 }
 
 // ApplyFacts implements peer.Replica.

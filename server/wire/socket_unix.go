@@ -1,0 +1,58 @@
+//go:build unix
+
+package wire
+
+import (
+	"net"
+	"syscall"
+)
+
+// socket writes to a connection without waiting. One goroutine at a time may use it.
+type socket struct {
+	raw   syscall.RawConn
+	wrote func(n int) // counts bytes; may be nil
+	b     []byte
+	n     int
+	try   func(fd uintptr) bool
+}
+
+// counts is a connection that counts what is written to its socket.
+type counts interface{ Wrote(n int) }
+
+// newSocket returns nil for a connection that is more than a socket, as one with TLS is.
+func newSocket(nc net.Conn) *socket {
+	c, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	s := &socket{raw: raw}
+	if c, ok := nc.(counts); ok {
+		s.wrote = c.Wrote
+	}
+	s.try = func(fd uintptr) bool {
+		n, err := syscall.Write(int(fd), s.b)
+		for err == syscall.EINTR {
+			n, err = syscall.Write(int(fd), s.b)
+		}
+		if err == nil {
+			s.n = n
+		}
+		return true // it does not wait
+	}
+	return s
+}
+
+// write returns how many bytes were written, 0 where none could be. An error is left for the next write that waits, which meets it again.
+func (s *socket) write(b []byte) int {
+	s.b, s.n = b, 0
+	_ = s.raw.Write(s.try) // where it fails, nothing was written
+	s.b = nil
+	if s.wrote != nil {
+		s.wrote(s.n)
+	}
+	return s.n
+}
