@@ -85,57 +85,20 @@ func ofSet[A any](do func(ctx context.Context, set []byte, r int) (A, error)) fu
 	}
 }
 
-// partBytesMost is to about how many bytes the parts of a read grow that says nothing of their size. The first parts go out as they come, and each may wait until it is
-// twice as large as the one before: so a long read has few parts, and a short one waits for nothing.
-const partBytesMost = 128 << 10
-
 func (s *service) read(ctx context.Context, body []byte, send func([]byte) error) ([]byte, error) {
 	r, err := DecodeRead(body)
 	if err != nil {
 		return nil, err
 	}
-	var buf []byte
-	var joined joinedParts
-	wait := 0 // bytes that a part is to have
-	flush := func() error {
-		if joined.elements == 0 {
-			return nil
-		}
-		return send(joined.take())
-	}
+	w := &partWriter{send: send, join: r.Batch == 0}
 	for part, err := range s.backend.Read(ctx, r) {
 		if err != nil {
-			return nil, errors.Join(err, flush())
+			return nil, errors.Join(err, w.flush())
 		}
-		if joined.takes(&part) {
-			if joined.bytes()+bytesOf(&part) > wire.BodyBytesMax {
-				if err := flush(); err != nil {
-					return nil, err
-				}
-			}
-			if joined.add(&part); joined.bytes() > wire.BodyBytesMax {
-				return nil, tooLarge(VerbRead, joined.bytes())
-			}
-			if r.Batch == 0 && joined.bytes() < wait {
-				continue
-			}
-			wait = min(2*joined.bytes(), partBytesMost)
-			if err := flush(); err != nil {
-				return nil, err
-			}
-			continue
+		if part.Done {
+			return AppendPart(nil, &part), w.flush()
 		}
-		if err := flush(); err != nil {
-			return nil, err
-		}
-		buf = AppendPart(buf[:0], &part)
-		switch {
-		case part.Done:
-			return buf, nil
-		case len(buf) > wire.BodyBytesMax:
-			return nil, tooLarge(VerbRead, len(buf))
-		}
-		if err := send(buf); err != nil {
+		if err := w.put(&part); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"bigset"
@@ -208,52 +207,6 @@ func AppendPart(dst []byte, p *door.Part) []byte {
 		dst = putBytes(putBytes(dst, p.Elements[i].Name), p.Elements[i].Context)
 	}
 	return dst
-}
-
-// joinedParts are parts in a row that hold nothing but elements, as one. The zero value has none.
-type joinedParts struct {
-	b        []byte // joinedRoom bytes, and the elements as AppendPart appends them
-	elements int
-}
-
-// joinedRoom is for what stands before the elements of such a part: the version, Done, no context, no After, and how many they are.
-const joinedRoom = 4 + binary.MaxVarintLen64
-
-// takes reports whether a part is such a one.
-func (j *joinedParts) takes(p *door.Part) bool {
-	return !p.Done && len(p.Context) == 0 && len(p.After) == 0 && len(p.Elements) > 0
-}
-
-// bytesOf returns how many bytes the elements of a part take at most.
-func bytesOf(p *door.Part) (n int) {
-	for i := range p.Elements {
-		n += len(p.Elements[i].Name) + len(p.Elements[i].Context) + 2*binary.MaxVarintLen32
-	}
-	return n
-}
-
-// add adds a part that takes accepts. The part's memory may be used again.
-func (j *joinedParts) add(p *door.Part) {
-	if len(j.b) == 0 {
-		j.b = append(j.b, make([]byte, joinedRoom)...)
-	}
-	for i := range p.Elements {
-		j.b = putBytes(putBytes(j.b, p.Elements[i].Name), p.Elements[i].Context)
-	}
-	j.elements += len(p.Elements)
-}
-
-// bytes returns about how many bytes there are.
-func (j *joinedParts) bytes() int { return len(j.b) }
-
-// take returns the parts as one, as AppendPart would append it, and has none any more. What it returns is good until the next add.
-func (j *joinedParts) take() []byte {
-	var room [joinedRoom]byte
-	before := putInt(append(room[:0], version, 0, 0, 0), j.elements)
-	b := j.b[joinedRoom-len(before):]
-	copy(b, before)
-	j.b, j.elements = j.b[:0], 0
-	return b
 }
 
 // DecodePart inverts AppendPart. The elements take the room of those that the part had before.

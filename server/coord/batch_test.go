@@ -128,15 +128,16 @@ func (f *rejoined) Knows(ctx context.Context, set, request []byte) (bool, peer.M
 // TestRetryOfAcknowledged: a request that W replicas have acknowledged is not done again while so few answer that none of them may be among these, however
 // long those are silent. When one of them answers it is the same event.
 func TestRetryOfAcknowledged(t *testing.T) {
-	for name, away := range map[string]func(first *link, last *rejoined){
-		"silent":             func(first *link, last *rejoined) { first.fault, last.fault = lost, lost },
-		"down":               func(first *link, last *rejoined) { first.down, last.down = true, true },
-		"silent and joining": func(first *link, last *rejoined) { first.fault, last.forgets = lost, true },
+	for name, away := range map[string]func(first, last *rejoined){
+		"silent":             func(first, last *rejoined) { first.fault, last.fault = lost, lost },
+		"down":               func(first, last *rejoined) { first.down, last.down = true, true },
+		"silent and joining": func(first, last *rejoined) { first.fault, last.forgets = lost, true },
+		"joining":            func(first, last *rejoined) { first.forgets, last.forgets = true, true },
 	} {
 		s := newSched(1)
 		c := newCluster(t, s, 3)
-		last := &rejoined{link: c.links[2]}
-		co := c.coordinator(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return []peer.Replica{c.links[0], c.links[1], last} })})
+		one, last := &rejoined{link: c.links[0]}, &rejoined{link: c.links[2]}
+		co := c.coordinator(coord.Options{Place: coord.List(func([]byte) []peer.Replica { return []peer.Replica{one, c.links[1], last} })})
 		w := coord.Write{Set: set, Ops: add("x"), Request: []byte("r")}
 		s.run(t, time.Hour, func() {
 			c.links[1].down = true
@@ -145,7 +146,7 @@ func TestRetryOfAcknowledged(t *testing.T) {
 				t.Fatalf("%+v, %v", first, err)
 			}
 			c.links[1].down = false
-			away(c.links[0], last)
+			away(one, last)
 			w.Retry = true
 			if r, err := co.Write(ctx, w); !errors.Is(err, coord.ErrNoQuorum) || errors.Is(err, coord.ErrUnknown) || len(c.minted) != 1 {
 				t.Errorf("%s: again: %+v, %v, minted %+v", name, r, err, c.minted)
