@@ -474,15 +474,16 @@ func (s *Slice) Restore(l Layer) error { return s.restore(l, false) }
 
 // restore adds a layer that the source may have pages of, or one that is to be stored.
 func (s *Slice) restore(l Layer, stored bool) error {
+	have := s.find(l.ID)
+	if have != nil && have.shape == l.Shape {
+		have.raise(l.Count)
+		return nil
+	}
 	if err := l.Shape.Validate(); err != nil {
 		return err
 	}
-	if have := s.find(l.ID); have != nil {
-		if have.shape != l.Shape {
-			return optionsError("layer %d of %q has another shape here", l.ID.Index, l.ID.Owner)
-		}
-		have.raise(l.Count)
-		return nil
+	if have != nil {
+		return optionsError("layer %d of %q has another shape here", l.ID.Index, l.ID.Owner)
 	}
 	_, err := s.add(newLayer(l, stored))
 	return err

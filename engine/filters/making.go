@@ -16,12 +16,21 @@ import (
 
 // making is a slice that another replica speaks of: it is found, or made with first layers.
 type making struct {
-	spec  *bigset.SliceSpec
-	first func(*bloomslice.Slice) error
+	spec   *bigset.SliceSpec
+	layers []bloomslice.Layer // the first layers, without keys; nil is one of the owner's
+	owner  string
 
 	nothing bool         // is asked of the slice: it is left as it is
 	part    *filterSlice // the slice, unless there is an error
 	err     error        // one that is set before is left alone
+}
+
+// first adds the first layers to a slice that is made.
+func (m *making) first(slice *bloomslice.Slice) error {
+	if m.layers == nil {
+		return slice.AddLayer(m.owner)
+	}
+	return restoreShapes(slice, m.layers)
 }
 
 // madeSlices finds slices, and makes those that the store does not have, all in one batch. What it makes is not on disk before awaitMade.
@@ -64,8 +73,8 @@ func (fs *Filters) madeSlices(all []making) {
 }
 
 // madeSlice is madeSlices for one.
-func (fs *Filters) madeSlice(spec *bigset.SliceSpec, first func(*bloomslice.Slice) error) (*filterSlice, error) {
-	all := [1]making{{spec: spec, first: first}}
+func (fs *Filters) madeSlice(spec *bigset.SliceSpec, layers []bloomslice.Layer) (*filterSlice, error) {
+	all := [1]making{{spec: spec, layers: layers}}
 	fs.madeSlices(all[:])
 	return all[0].part, all[0].err
 }

@@ -306,14 +306,13 @@ func (fs *Filters) MergePages(ctx context.Context, p bigset.SlicePages) error {
 	if err := fs.mayMark(ctx); err != nil {
 		return err
 	}
-	first := func(slice *bloomslice.Slice) error { return restoreShapes(slice, p.Layers) }
-	part, err := fs.madeSlice(&p.SliceSpec, first)
+	part, err := fs.madeSlice(&p.SliceSpec, p.Layers)
 	if err != nil {
 		return err
 	}
 	for chunk := range slices.Chunk(p.Pages, pagesMerged) {
 		if err := part.merge(func(slice *bloomslice.Slice) error {
-			if err := first(slice); err != nil {
+			if err := restoreShapes(slice, p.Layers); err != nil {
 				return err
 			}
 			for i := range chunk {

@@ -37,13 +37,20 @@ type SliceMarking struct {
 // MarkSlices does what MarkSlice does for several slices, and sets of each what has come of it. Slices that are not here are made in one batch,
 // and it waits for the disk once, for all of them.
 func (fs *Filters) MarkSlices(ctx context.Context, all []SliceMarking) {
-	makings := make([]making, len(all))
+	makings, keys := make([]making, len(all)), 0
 	for i := range all {
 		m := &all[i]
 		m.Marks, m.Begun = bigset.Marks{}, false
-		makings[i] = making{spec: &m.Spec, err: m.check(), first: func(slice *bloomslice.Slice) error { return slice.AddLayer(m.Seat.Owner()) }}
+		makings[i] = making{spec: &m.Spec, err: m.check(), owner: m.Seat.Owner()}
+		keys += len(m.Hashes)
 	}
-	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error { return fs.markSlice(part, &all[i]) })
+	room := make([]bigset.Mark, keys)
+	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error {
+		n := len(all[i].Hashes)
+		marks := room[:n:n]
+		room = room[n:]
+		return fs.markSlice(part, &all[i], marks)
+	})
 	for i := range all {
 		all[i].Err = makings[i].err
 	}
@@ -92,10 +99,10 @@ func (fs *Filters) eachMade(ctx context.Context, all []making, mark func(i int, 
 	}
 }
 
-// markSlice marks the keys of a request.
-func (fs *Filters) markSlice(part *filterSlice, r *SliceMarking) error {
+// markSlice marks the keys of a request. It has room for their marks.
+func (fs *Filters) markSlice(part *filterSlice, r *SliceMarking, room []bigset.Mark) error {
 	owner := r.Seat.Owner()
-	m := bigset.Marks{SliceSpec: r.Spec, Marks: make([]bigset.Mark, len(r.Hashes))}
+	m := bigset.Marks{SliceSpec: r.Spec, Marks: room}
 	for from := 0; from < len(r.Hashes); from += hashedAtOnce {
 		to := min(from+hashedAtOnce, len(r.Hashes))
 		err := part.markHashes(r.Hashes[from:to], owner, r.Added[from:to], func(i int, in bloomslice.Layer) {
@@ -185,8 +192,7 @@ func (fs *Filters) ApplyMarksOf(ctx context.Context, all []SliceMarks) {
 	for i := range all {
 		m := &all[i]
 		m.Begun = false
-		makings[i] = making{spec: &m.Marks.SliceSpec, err: m.Marks.Check(), nothing: len(m.Marks.Marks) == 0,
-			first: func(slice *bloomslice.Slice) error { return restoreShapes(slice, m.Marks.Layers) }}
+		makings[i] = making{spec: &m.Marks.SliceSpec, err: m.Marks.Check(), nothing: len(m.Marks.Marks) == 0, layers: m.Marks.Layers}
 	}
 	fs.eachMade(ctx, makings, func(i int, part *filterSlice) error {
 		all[i].Begun = true

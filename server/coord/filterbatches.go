@@ -67,7 +67,7 @@ func (c *Coordinator) newBatches(f Filter, do func(context.Context, FilterKeys) 
 
 // batchRequest is a request that waits for others.
 type batchRequest struct {
-	hashes []bloomslice.Hash
+	hashes *[]bloomslice.Hash // of whoever does the request, who gives them back
 	over   Signal
 
 	// Guarded by mu until over is set, or done.
@@ -89,9 +89,9 @@ func (b *FilterBatches) Do(ctx context.Context, keys [][]byte) ([]bool, error) {
 		return b.timed(ctx, FilterKeys{Filter: b.filter, Keys: keys}, true)
 	}
 	b.mu.Unlock()
-	r := &batchRequest{hashes: make([]bloomslice.Hash, len(keys)), over: b.c.run.NewSignal()}
+	r := &batchRequest{hashes: takeHashes(len(keys)), over: b.c.run.NewSignal()}
 	for i, key := range keys {
-		r.hashes[i] = bloomslice.Sum(key)
+		(*r.hashes)[i] = bloomslice.Sum(key)
 	}
 	b.join(r)
 	if err := r.over.Wait(ctx); err != nil {
@@ -99,6 +99,19 @@ func (b *FilterBatches) Do(ctx context.Context, keys [][]byte) ([]bool, error) {
 	}
 	return r.answers, r.err
 }
+
+// hashesRoom is memory for the hashes of requests. What is asked of a coordinator keeps none of them when it is over.
+var hashesRoom = sync.Pool{New: func() any { return new([]bloomslice.Hash) }}
+
+// takeHashes returns memory for so many hashes.
+func takeHashes(n int) *[]bloomslice.Hash {
+	h := hashesRoom.Get().(*[]bloomslice.Hash)
+	*h = slices.Grow((*h)[:0], n)[:n]
+	return h
+}
+
+// giveHashes gives the memory back.
+func giveHashes(h *[]bloomslice.Hash) { hashesRoom.Put(h) }
 
 // timed does one of the batches that are under way, and begins the next one behind it.
 func (b *FilterBatches) timed(ctx context.Context, r FilterKeys, alone bool) ([]bool, error) {
@@ -138,7 +151,8 @@ func (b *FilterBatches) slow(d time.Duration) {
 
 // alone does a request that has waited by itself.
 func (b *FilterBatches) alone(r *batchRequest) {
-	answers, err := b.do(b.c.life, FilterKeys{Filter: b.filter, hashes: r.hashes})
+	answers, err := b.do(b.c.life, FilterKeys{Filter: b.filter, hashes: *r.hashes})
+	giveHashes(r.hashes)
 	b.answer(r, answers, err)
 }
 
@@ -176,8 +190,8 @@ func (b *FilterBatches) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, keys := 0, 0
-	for n < len(b.waiting) && (n == 0 || keys+len(b.waiting[n].hashes) <= batchKeysMax) {
-		keys += len(b.waiting[n].hashes)
+	for n < len(b.waiting) && (n == 0 || keys+len(*b.waiting[n].hashes) <= batchKeysMax) {
+		keys += len(*b.waiting[n].hashes)
 		n++
 	}
 	if n == 0 {
@@ -192,17 +206,21 @@ func (b *FilterBatches) next() {
 
 // batch does requests as one.
 func (b *FilterBatches) batch(list []*batchRequest, keys int) {
-	hashes := list[0].hashes
-	if len(list) > 1 {
-		hashes = make([]bloomslice.Hash, 0, keys)
-		for _, r := range list {
-			hashes = append(hashes, r.hashes...)
+	hashes, ends := list[0].hashes, make([]int, len(list))
+	if ends[0] = keys; len(list) > 1 {
+		hashes = takeHashes(keys)
+		n := 0
+		for i, r := range list {
+			n += copy((*hashes)[n:], *r.hashes)
+			ends[i] = n
+			giveHashes(r.hashes)
 		}
 	}
-	answers, err := b.timed(b.c.life, FilterKeys{Filter: b.filter, hashes: hashes}, len(list) == 1)
+	answers, err := b.timed(b.c.life, FilterKeys{Filter: b.filter, hashes: *hashes}, len(list) == 1)
+	giveHashes(hashes)
 	from := 0
-	for _, r := range list {
-		to := from + len(r.hashes)
+	for i, r := range list {
+		to := ends[i]
 		var part []bool
 		if answers != nil {
 			part = answers[from:to:to]

@@ -28,11 +28,18 @@ type sliceGroup struct {
 func (c *Coordinator) sliceGroups(f *Filter, q Quorum, parts []*part) (groups []*sliceGroup, left []*part) {
 	known := map[*peer.SliceReplica]*sliceGroup{} // by the list of replicas, where several slices have one list
 	at := c.placeSlices(f.Name)
+	var last struct { // slice's list of replicas, and what is known of it
+		list *peer.SliceReplica
+		g    *sliceGroup
+	}
 	for _, p := range parts {
 		_, l := place(at(p.slice), q)
 		var g *sliceGroup
 		if len(l.read) > 0 && l.lists == nil {
-			g = known[&l.read[0]]
+			if last.list != &l.read[0] {
+				last.list, last.g = &l.read[0], known[&l.read[0]]
+			}
+			g = last.g
 		}
 		if g == nil || g.n+len(p.hashes) > groupKeysMax {
 			if l.lists != nil || len(p.hashes) > groupKeysMax || len(l.read) == 0 || slices.ContainsFunc(l.write, notMany) {
@@ -46,6 +53,7 @@ func (c *Coordinator) sliceGroups(f *Filter, q Quorum, parts []*part) (groups []
 			}
 			g = groups[i]
 			known[&l.read[0]] = g
+			last.list, last.g = &l.read[0], g
 		}
 		g.parts, g.n = append(g.parts, p), g.n+len(p.hashes)
 		g.keys = append(g.keys, peer.SliceKeys{Slice: p.slice, Hashes: p.hashes})
@@ -252,7 +260,7 @@ type markedSlice struct {
 // markGroup marks all keys of a group: markSlice for many slices.
 func (c *Coordinator) markGroup(ctx context.Context, q Quorum, spec bigset.SliceSpec, g *sliceGroup, hung *nodes) []groupAnswer {
 	o := &markingGroup{operation: c.newOperation(spec.Name, q, nil), of: g, spec: spec, hung: hung, slices: make([]markedSlice, len(g.parts))}
-	out := make([]groupAnswer, len(g.parts))
+	out, room := make([]groupAnswer, len(g.parts)), make([]bool, 0, g.n)
 	if short, of := g.at.short(q.W); of > 0 {
 		for i := range out {
 			out[i].err = &QuorumError{Set: spec.Name, Answered: short, Of: of}
@@ -271,7 +279,9 @@ func (c *Coordinator) markGroup(ctx context.Context, q Quorum, spec bigset.Slice
 		case o.over, s.acked < q.W:
 			out[i].err = errors.Join(err, s.err)
 		default:
-			out[i].answers = slices.Clone(s.added)
+			from := len(room)
+			room = append(room, s.added...)
+			out[i].answers = room[from:len(room):len(room)]
 		}
 	}
 	return out
@@ -307,12 +317,15 @@ func (o *markingGroup) run(ctx context.Context) {
 // called with mu held.
 func (o *markingGroup) minted(node string, marked []peer.SliceMarked, unknown bool) (marks []peer.SliceMarks, at []int) {
 	marks, at = make([]peer.SliceMarks, 0, len(marked)), make([]int, 0, len(marked))
+	room := make([]bool, 0, o.of.n)
 	for i := range marked {
 		s, m := &o.slices[i], &marked[i]
 		refused := peer.Refused(m.Err)
 		switch {
 		case m.Err == nil:
-			s.added, s.acked = slices.Clone(m.Added), 1
+			from := len(room)
+			room = append(room, m.Added...)
+			s.added, s.acked = room[from:len(room):len(room)], 1
 			marks, at = append(marks, m.SliceMarks), append(at, i)
 		case refused && !unknown || errors.Is(m.Err, bigset.ErrNoFilter):
 			s.refused = fmt.Errorf("%s: %w", node, m.Err)

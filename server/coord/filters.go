@@ -155,7 +155,7 @@ func (r *FilterKeys) cut() (parts []*part) {
 	}
 	room := cuttings.Get().(*cutting)
 	defer room.done()
-	order, count := room.order(r)
+	hashes, order, count := room.order(r)
 	sorted, places := make([]bloomslice.Hash, n), make([]int, n)
 	all := make([]part, 0, count)
 	parts = make([]*part, 0, count)
@@ -163,7 +163,7 @@ func (r *FilterKeys) cut() (parts []*part) {
 		slice, to := order[from]>>32, from
 		for ; to < n && order[to]>>32 == slice; to++ {
 			places[to] = int(uint32(order[to]))
-			sorted[to] = room.hashes[places[to]]
+			sorted[to] = hashes[places[to]]
 		}
 		all = append(all, part{slice: uint32(slice), hashes: sorted[from:to:to], places: places[from:to:to]})
 		parts = append(parts, &all[len(all)-1])
@@ -186,18 +186,25 @@ const cuttingKept = 4096
 
 // done gives the memory back.
 func (c *cutting) done() {
-	if max(cap(c.hashes), cap(c.next)) <= cuttingKept {
+	if max(cap(c.hashes), cap(c.places), cap(c.next)) <= cuttingKept {
 		cuttings.Put(c)
 	}
 }
 
-// order hashes the keys of a request, and returns the slice and the place of each, as one number, by slice and within one by place, and how many slices there are. They are good until done.
-func (c *cutting) order(r *FilterKeys) (order []uint64, count int) {
+// order returns the hashes of the keys of a request, the slice and the place of each, as one number, by slice and within one by place, and how many slices there are. They are good
+// until done.
+func (c *cutting) order(r *FilterKeys) (hashes []bloomslice.Hash, order []uint64, count int) {
 	n := r.count()
-	c.hashes, c.places = slices.Grow(c.hashes[:0], n)[:n], slices.Grow(c.places[:0], n)[:n]
-	for i := range n {
-		c.hashes[i] = r.hash(i)
-		c.places[i] = uint64(c.hashes[i].Slice(r.Options.Slices))<<32 | uint64(i)
+	if hashes = r.hashes; hashes == nil {
+		c.hashes = slices.Grow(c.hashes[:0], n)[:n]
+		for i := range n {
+			c.hashes[i] = bloomslice.Sum(r.Keys[i])
+		}
+		hashes = c.hashes
+	}
+	c.places = slices.Grow(c.places[:0], n)[:n]
+	for i := range hashes {
+		c.places[i] = uint64(hashes[i].Slice(r.Options.Slices))<<32 | uint64(i)
 	}
 	order = c.bySlice(c.places, r.Options.Slices)
 	for i := range order {
@@ -205,7 +212,7 @@ func (c *cutting) order(r *FilterKeys) (order []uint64, count int) {
 			count++
 		}
 	}
-	return order, count
+	return hashes, order, count
 }
 
 // bySlice sorts keys, each a slice and a place, by slice and within one by place; they come by place. Where slices are few beside the keys it

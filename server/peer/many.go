@@ -195,9 +195,7 @@ func (e *encoder) manyKeys(m *manyKeys) error {
 		g := &m.Groups[i]
 		e.uvarint(uint64(g.Slice))
 		e.uvarint(uint64(len(g.Hashes)))
-		for j := range g.Hashes {
-			e.hash(&g.Hashes[j])
-		}
+		e.hashes(g.Hashes)
 	}
 	return nil
 }
@@ -222,9 +220,7 @@ func (d *decoder) manyKeys() manyKeys {
 		} else if keys > 0 {
 			g.Hashes = make([]bloomslice.Hash, keys)
 		}
-		for i := range g.Hashes {
-			g.Hashes[i] = d.hash()
-		}
+		d.hashes(g.Hashes)
 		m.Groups = append(m.Groups, g)
 	}
 	if err := m.check(); d.err == nil && err != nil {

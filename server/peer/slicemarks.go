@@ -37,9 +37,7 @@ func (e *encoder) sliceKeys(k *sliceKeys) error {
 		return err
 	}
 	e.uvarint(uint64(len(k.Hashes)))
-	for i := range k.Hashes {
-		e.hash(&k.Hashes[i])
-	}
+	e.hashes(k.Hashes)
 	return nil
 }
 
@@ -50,26 +48,36 @@ func (d *decoder) sliceKeys() sliceKeys {
 		return k
 	}
 	k.Hashes = make([]bloomslice.Hash, n)
-	for i := range k.Hashes {
-		k.Hashes[i] = d.hash()
-	}
+	d.hashes(k.Hashes)
 	return k
 }
 
-func (e *encoder) hash(h *bloomslice.Hash) {
-	var b [hashBytes]byte
-	for i, v := range h {
-		binary.BigEndian.PutUint64(b[8*i:], v)
+// hashes writes hashes, one after the other.
+func (e *encoder) hashes(all []bloomslice.Hash) {
+	at := len(e.b)
+	e.b = slices.Grow(e.b, hashBytes*len(all))[:at+hashBytes*len(all)]
+	for i, to := 0, e.b[at:]; i < len(all); i, to = i+1, to[hashBytes:] {
+		putHash((*[hashBytes]byte)(to), &all[i])
 	}
-	e.b = append(e.b, b[:]...)
 }
 
-func (d *decoder) hash() (h bloomslice.Hash) {
-	b := d.raw(hashBytes)
-	for i := range h {
-		h[i] = binary.BigEndian.Uint64(b[8*i:])
+// hashes reads as many hashes as there is room for.
+func (d *decoder) hashes(all []bloomslice.Hash) {
+	b := d.raw(hashBytes * len(all))
+	for i := range all {
+		all[i] = hashOf((*[hashBytes]byte)(b[hashBytes*i:]))
 	}
-	return h
+}
+
+func putHash(to *[hashBytes]byte, h *bloomslice.Hash) {
+	binary.BigEndian.PutUint64(to[0:], h[0])
+	binary.BigEndian.PutUint64(to[8:], h[1])
+	binary.BigEndian.PutUint64(to[16:], h[2])
+	binary.BigEndian.PutUint64(to[24:], h[3])
+}
+
+func hashOf(b *[hashBytes]byte) bloomslice.Hash {
+	return bloomslice.Hash{binary.BigEndian.Uint64(b[0:]), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])}
 }
 
 // Marks are bigset.Marks in a frame: what one replica has marked, for the others to mark. They stand for themselves, now or as a hint.
@@ -108,7 +116,9 @@ func (e *encoder) markList(all []bigset.Mark) {
 	e.b = slices.Grow(e.b, markBytesMin*len(all)+sumBytes)
 	for i := range all {
 		e.uvarint(uint64(all[i].Layer))
-		e.hash(&all[i].Hash)
+		at := len(e.b)
+		e.b = slices.Grow(e.b, hashBytes)[:at+hashBytes]
+		putHash((*[hashBytes]byte)(e.b[at:]), &all[i].Hash)
 	}
 }
 
@@ -119,9 +129,12 @@ func (d *decoder) markList(most int) []bigset.Mark {
 	}
 	all := d.marksRoom.take(n, min(marksRoom, d.rest()/markBytesMin))
 	for i := range all {
-		if all[i] = (bigset.Mark{Layer: int(d.upTo(bloomslice.LayersMax)), Hash: d.hash()}); d.err != nil {
+		layer := int(d.upTo(bloomslice.LayersMax))
+		b := d.raw(hashBytes)
+		if d.err != nil {
 			return nil
 		}
+		all[i] = bigset.Mark{Layer: layer, Hash: hashOf((*[hashBytes]byte)(b))}
 	}
 	return all
 }

@@ -40,10 +40,15 @@ func (l *Replica) MarkMany(ctx context.Context, spec bigset.SliceSpec, groups []
 	if err := manyChecked(groups, func(g *peer.SliceKeys) int { return len(g.Hashes) }); err != nil {
 		return nil, l.slices(), err
 	}
-	requests := make([]filters.SliceMarking, len(groups))
+	requests, n := make([]filters.SliceMarking, len(groups)), 0
 	for i := range groups {
-		spec.Slice = groups[i].Slice
-		requests[i] = filters.SliceMarking{Spec: spec, Hashes: groups[i].Hashes, Added: make([]bool, len(groups[i].Hashes))}
+		n += len(groups[i].Hashes)
+	}
+	added := make([]bool, n)
+	for i := range groups {
+		spec.Slice, n = groups[i].Slice, len(groups[i].Hashes)
+		requests[i] = filters.SliceMarking{Spec: spec, Hashes: groups[i].Hashes, Added: added[:n:n]}
+		added = added[n:]
 	}
 	all := make([]peer.SliceMarked, len(groups))
 	by := l.mark(ctx, requests)
@@ -113,9 +118,15 @@ func (l *Replica) ApplyMarksMany(ctx context.Context, spec bigset.SliceSpec, gro
 	if err := manyChecked(groups, func(g *peer.SliceMarks) int { return len(g.Marks) }); err != nil {
 		return nil, l.slices(), err
 	}
-	requests := make([]filters.SliceMarks, len(groups))
+	requests, n := make([]filters.SliceMarks, len(groups)), 0
 	for i := range groups {
-		requests[i] = filters.SliceMarks{Marks: groups[i].Of(spec), Added: make([]bool, len(groups[i].Marks))}
+		n += len(groups[i].Marks)
+	}
+	added := make([]bool, n)
+	for i := range groups {
+		n = len(groups[i].Marks)
+		requests[i] = filters.SliceMarks{Marks: groups[i].Of(spec), Added: added[:n:n]}
+		added = added[n:]
 	}
 	l.applyMarks(ctx, requests)
 	all := make([]peer.SliceAnswers, len(groups))

@@ -252,3 +252,52 @@ func TestMarksEndInTheirMiddle(t *testing.T) {
 		t.Errorf("the last one alone: %v", err)
 	}
 }
+
+// TestManyAdded: of keys of many slices each is called new by itself.
+func TestManyAdded(t *testing.T) {
+	t.Parallel()
+	store, _ := open(t, engine.Options{})
+	other, _ := open(t, engine.Options{})
+	l, to := newReplica(t, store), newReplica(t, other)
+	var groups []peer.SliceKeys
+	for i := range 40 {
+		h := bloomslice.Sum(fmt.Append(nil, i))
+		at, found := slices.BinarySearchFunc(groups, h.Slice(cut.Slices), func(g peer.SliceKeys, s uint32) int { return cmp.Compare(g.Slice, s) })
+		if !found {
+			groups = slices.Insert(groups, at, peer.SliceKeys{Slice: h.Slice(cut.Slices)})
+		}
+		groups[at].Hashes = append(groups[at].Hashes, h)
+	}
+	for i, g := range groups { // some keys are there before
+		if _, _, _, err := l.Mark(ctx, slice(g.Slice), g.Hashes[:i%2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong := func(i int, added []bool) bool {
+		before := i % 2
+		return len(added) != len(groups[i].Hashes) || slices.Contains(added[:before], true) || slices.Contains(added[before:], false)
+	}
+	marked, _, err := l.MarkMany(ctx, slice(0), groups)
+	if err != nil || len(marked) != len(groups) {
+		t.Fatalf("%d answers, %v", len(marked), err)
+	}
+	var marks []peer.SliceMarks
+	for i, m := range marked {
+		if wrong(i, m.Added) {
+			t.Errorf("slice %d: marked %v", m.Slice, m.Added)
+		}
+		marks = append(marks, m.SliceMarks)
+		if _, _, err := to.ApplyMarks(ctx, bigset.Marks{SliceSpec: slice(m.Slice), Layers: m.Layers, Marks: m.Marks[:i%2]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	applied, _, err := to.ApplyMarksMany(ctx, slice(0), marks)
+	if err != nil || len(applied) != len(marks) {
+		t.Fatalf("%d answers, %v", len(applied), err)
+	}
+	for i, a := range applied {
+		if wrong(i, a.Answers) {
+			t.Errorf("slice %d: applied %v", marks[i].Slice, a.Answers)
+		}
+	}
+}
