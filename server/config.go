@@ -55,7 +55,7 @@ type Config struct {
 	MaxInMemoryBytes int    // bytes of memory of the filters in memory only
 
 	Admin          string        // address of the admin port; empty is none
-	AdminHosts     []string      // names by which it and the health port are asked, beside those in Admin and Health, localhost, and any IP address
+	AdminHosts     []string      // names by which it, the health port and HTTP are asked, beside those in their addresses, localhost, and any IP address
 	Health         string        // address of the health port, which answers only /healthz and /readyz; empty is none
 	Pprof          bool          // whether the admin port makes profiles
 	BackupDir      string        // absolute path of the folder below which it makes backups; empty is nowhere
@@ -64,7 +64,8 @@ type Config struct {
 	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
 
 	Resp            string // address for clients of redis; empty is none
-	InsecureClients bool   // whether Resp may be reached from elsewhere, though there is neither TLS nor a password
+	HTTP            string // address for clients by HTTP, and the console; empty is none
+	InsecureClients bool   // whether Resp and HTTP may be reached from elsewhere, though there is neither TLS nor a password
 	Version         string // of the program, for those clients
 
 	// Peers is the port for nodes and clients, and the cluster.
@@ -255,16 +256,16 @@ func (c *Config) Validate() error {
 	if c.InMemory && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
 	}
-	return errors.Join(c.Peers.check(), c.checkResp(), c.checkBackupDir())
+	return errors.Join(c.Peers.check(), c.checkClients("--resp", c.Resp), c.checkClients("--http", c.HTTP), c.checkBackupDir())
 }
 
-// checkResp returns an ErrConfig where anybody could change sets, and nobody has said that this is meant.
-func (c *Config) checkResp() error {
-	if c.Resp == "" || c.InsecureClients || isLoopback(c.Resp) {
+// checkClients returns an ErrConfig where anybody could change sets at an address, and nobody has said that this is meant.
+func (c *Config) checkClients(flag, address string) error {
+	if address == "" || c.InsecureClients || isLoopback(address) {
 		return nil
 	}
-	return fmt.Errorf("%w: --resp %s can be reached from elsewhere, without TLS and without a password: give 127.0.0.1, or --insecure-clients in a network where all may read and change everything",
-		ErrConfig, c.Resp)
+	return fmt.Errorf("%w: %s %s can be reached from elsewhere, without TLS and without a password: give 127.0.0.1, or --insecure-clients in a network where all may read and change everything",
+		ErrConfig, flag, address)
 }
 
 // filterLimits returns engine.Options.FilterLimits.

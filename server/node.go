@@ -89,6 +89,9 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	if c.Resp != "" {
 		n.doors = append(n.doors, &nodeDoor{name: "resp", what: "the protocol of redis", address: c.Resp, flag: "--resp", open: n.newResp, after: forBloomd.after})
 	}
+	if c.HTTP != "" {
+		n.doors = append(n.doors, &nodeDoor{name: "http", what: "HTTP", address: c.HTTP, flag: "--http", open: n.newHTTP})
+	}
 	n.doors = append(n.doors, more...)
 	n.ended = make(chan error, len(n.doors)+2)
 	if err := n.doors.listen(); err != nil {
@@ -188,17 +191,21 @@ func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func()
 // newResp makes the door for the protocol of redis.
 func (n *Node) newResp(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	sets := door.Backend(alone.New(s))
-	if n.member != nil {
-		sets = n.member.Backend()
-	}
 	o := resp.Options{Version: c.Version, Node: c.Peers.Node,
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, resp.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
-	srv, err := resp.New(sets, n.servedFilters(s), o)
+	srv, err := resp.New(n.servedSets(s), n.servedFilters(s), o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return srv, func() []engine.Metric { return respMetrics(srv.Metrics()) }, nil
+}
+
+// servedSets returns the sets that doors serve: those of the cluster, or of the store.
+func (n *Node) servedSets(s *engine.Store) door.Backend {
+	if n.member != nil {
+		return n.member.Backend()
+	}
+	return alone.New(s)
 }
 
 // servedFilters returns the filters that doors serve: those of the cluster, or of the store.

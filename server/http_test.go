@@ -1,0 +1,194 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// httpURL returns where a node answers HTTP.
+func (n *Node) httpURL() string {
+	for _, d := range n.doors {
+		if d.name == "http" {
+			return "http://" + d.listener.Addr().String()
+		}
+	}
+	return "http://no.http.door"
+}
+
+// askHTTP sends a request and returns the status and the answer.
+func askHTTP(n *Node, method, path, body string) (int, string, error) {
+	r, err := http.NewRequest(method, n.httpURL()+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	return a.StatusCode, string(b), err
+}
+
+// wantHTTP wants a status and an answer that has a text.
+func wantHTTP(t *testing.T, n *Node, method, path, body string, status int, has string) string {
+	t.Helper()
+	got, answer, err := askHTTP(n, method, path, body)
+	if err != nil || got != status || !strings.Contains(answer, has) {
+		t.Errorf("%s %s %s: %d %.300s, %v, want %d and %q", method, path, body, got, answer, err, status, has)
+	}
+	return answer
+}
+
+const plainPath = "/types/sets/buckets/default/datatypes/"
+
+// TestHTTP has sets and filters of a node alone over a restart, in one key space with the other protocols.
+func TestHTTP(t *testing.T) {
+	c := testConfig(t)
+	c.HTTP, c.Resp, c.Health = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	n := startNode(t, c)
+	wantHTTP(t, n, "POST", plainPath+"s", `{"add_all":["a","b"]}`, 204, "")
+	wantHTTP(t, n, "POST", "/types/t/buckets/b/datatypes/s", `{"add":"x"}`, 204, "")
+	redis(t, n, "SADD s b c", ":1\r\n", "SCARD s", ":3\r\n", "DBSIZE", ":1\r\n")
+	wantHTTP(t, n, "GET", plainPath+"s?include_context=false", "", 200, `"value":["a","b","c"]`)
+	wantHTTP(t, n, "PUT", "/filters/f", "", 201, "true")
+	redis(t, n, "BF.ADD f x", ":1\r\n", "SADD f a", "-WRONGTYPE")
+	wantHTTP(t, n, "POST", "/filters/f/contains", `{"keys":["x","y"]}`, 200, "[true,false]")
+	wantHTTP(t, n, "POST", plainPath+"f", `{"add":"a"}`, 409, "kind")
+	stopNode(t, n)
+	n = startNode(t, c)
+	wantHTTP(t, n, "GET", "/types/t/buckets/b/datatypes/s", "", 200, `"value":["x"]`)
+	wantHTTP(t, n, "GET", plainPath+"s/stats?here=true", "", 200, `"table_bytes"`)
+	wantHTTP(t, n, "GET", "/readyz", "", 200, "ready")
+	var node struct {
+		Ready   bool
+		Figures []struct {
+			Name, Label, Of string
+			Value           float64
+		}
+	}
+	if err := json.Unmarshal([]byte(wantHTTP(t, n, "GET", "/node", "", 200, "compactions_in_progress")), &node); err != nil || !node.Ready {
+		t.Error(err, node.Ready)
+	}
+	found := 0
+	for _, f := range node.Figures {
+		if f.Name == "http_requests" && f.Of == "stats" && f.Value == 1 || f.Name == "keys_in_tables" || f.Name == "door_connections" && f.Of == "http" && f.Value >= 1 {
+			found++
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d of 3 figures", found)
+	}
+	_ = n.store.Load() // a node that stops says so
+	n.stopping.Store(true)
+	wantHTTP(t, n, "GET", "/readyz", "", 503, "stopping")
+}
+
+// TestHTTPAddress: what others could reach has to be asked for.
+func TestHTTPAddress(t *testing.T) {
+	for address, good := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, ":1": false, "192.0.2.1:1": false} {
+		c := Defaults()
+		c.HTTP = address
+		if err := c.Validate(); (err == nil) != good || !good && (!errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "--http")) {
+			t.Errorf("%s: %v", address, err)
+		}
+		c.InsecureClients = true
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s, insecure: %v", address, err)
+		}
+	}
+}
+
+// TestHTTPInCluster asks every node of three for the same sets, then with members away.
+func TestHTTPInCluster(t *testing.T) {
+	nodes := startCluster(t, 3, func(_ int, c *Config) { c.HTTP = "127.0.0.1:0" })
+	for i, n := range nodes {
+		wantHTTP(t, n, "POST", plainPath+"s?w=quorum&dw=1", fmt.Sprintf(`{"add_all":["a","own%d"]}`, i), 204, "")
+		wantHTTP(t, n, "GET", plainPath+"s/count?r=all", "", 200, fmt.Sprintf(`"count":%d`, 2+i))
+		wantHTTP(t, n, "GET", plainPath+"s?r=4", "", 400, "quorum")
+		wantHTTP(t, n, "GET", "/node", "", 200, `"cluster":{"cluster":"bigset"`)
+		wantHTTP(t, n, "PUT", "/filters/f", "", map[bool]int{true: 201, false: 200}[i == 0], "created")
+		wantHTTP(t, n, "POST", "/filters/f/add", fmt.Sprintf(`{"keys":["k%d"]}`, i), 200, "[true]")
+	}
+	// A context of one node is good at another one.
+	var page struct{ Context string }
+	if err := json.Unmarshal([]byte(wantHTTP(t, nodes[0], "GET", plainPath+"s", "", 200, "own2")), &page); err != nil {
+		t.Fatal(err)
+	}
+	wantHTTP(t, nodes[1], "POST", plainPath+"s", `{"add":"late"}`, 204, "")
+	wantHTTP(t, nodes[1], "POST", plainPath+"s?returnbody=true&include_context=false", fmt.Sprintf(`{"remove_all":["a","late"],"context":%q}`, page.Context), 200, `["late","own0","own1","own2"]`)
+	stopNode(t, nodes[2])
+	wantHTTP(t, nodes[0], "POST", plainPath+"s?w=all", `{"add":"x"}`, 503, `"outcome":"`)
+	wantHTTP(t, nodes[0], "GET", plainPath+"s/contains?element=own2", "", 200, "[true]")
+	wantHTTP(t, nodes[1], "POST", plainPath+"s?request_id=1", `{"add":"y"}`, 204, "")
+	stopNode(t, nodes[1])
+	wantHTTP(t, nodes[0], "GET", plainPath+"s", "", 503, `"error":"unavailable"`)
+	wantHTTP(t, nodes[0], "POST", plainPath+"s", `{"add":"z"}`, 503, `"outcome":"`)
+	if status, answer, err := askHTTP(nodes[0], "GET", "/readyz", ""); status != 503 {
+		for end := time.Now().Add(10 * time.Second); status != 503 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			status, answer, err = askHTTP(nodes[0], "GET", "/readyz", "")
+		}
+		if status != 503 {
+			t.Error(status, answer, err)
+		}
+	}
+}
+
+var (
+	consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+	contexts     = regexp.MustCompile(`"context":"[A-Za-z0-9_-]+"`)
+)
+
+// TestHTTPDocs runs the session of docs/http.md.
+func TestHTTPDocs(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl here")
+	}
+	text, err := os.ReadFile("../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testConfig(t)
+	c.HTTP = "127.0.0.1:0"
+	n := startNode(t, c)
+	variables, commands := "", 0
+	for _, block := range consoleBlock.FindAllStringSubmatch(string(text), -1) {
+		got := ""
+		for _, line := range strings.SplitAfter(block[1], "\n") {
+			command, ok := strings.CutPrefix(line, "$ ")
+			if !ok {
+				continue
+			}
+			got += line
+			command = strings.ReplaceAll(command, "http://127.0.0.1:8682", n.httpURL())
+			if strings.HasPrefix(command, "SET=") {
+				variables += command
+				continue
+			}
+			out, err := exec.Command("sh", "-c", variables+command).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v %s", line, err, out)
+			}
+			got += contexts.ReplaceAllString(string(out), `"context":"…"`)
+			commands++
+		}
+		if got != block[1] {
+			t.Errorf("docs/http.md says\n%s\nand it is\n%s", block[1], got)
+		}
+	}
+	if commands < 10 {
+		t.Errorf("%d commands", commands)
+	}
+}
