@@ -201,9 +201,9 @@ func (q *request) takeElements() error {
 	return q.take(int64(len(q.body)))
 }
 
-// takeOps takes memory for further operations of a long body, of which there are n.
+// takeOps takes memory for further operations, of which there are n. The first ones are free: a short body may have many, of no byte each.
 func (q *request) takeOps(n int) error {
-	if len(q.body) <= bodyBytesKept || n%opsTaken > 0 {
+	if n == 0 || n%opsTaken > 0 {
 		return nil
 	}
 	return q.take(opBytes * opsTaken)

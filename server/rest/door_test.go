@@ -291,6 +291,26 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
+// TestLongHead: a head that is too long is refused before it is kept.
+func TestLongHead(t *testing.T) {
+	s := start(t, Options{})
+	nc := s.dial("GET /ping?" + strings.Repeat("x", 70<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n")
+	if answer, err := io.ReadAll(nc); !strings.Contains(string(answer), "431") {
+		t.Errorf("%q %v", answer, err)
+	}
+}
+
+// TestManyOperations: a short body with many operations counts too, and gives back what it took.
+func TestManyOperations(t *testing.T) {
+	o := Options{}
+	o.RequestBytesMax = RequestBytesLeast
+	o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: RequestBytesLeast})
+	s := start(t, o)
+	body := `{"add_all":[""` + strings.Repeat(`,""`, 20_000) + `]}`
+	s.want("POST", friends, body, 503, "memory", `"outcome":"nothing"`)
+	s.want("POST", friends, `{"add_all":[""`+strings.Repeat(`,""`, 3000)+`]}`, 204)
+}
+
 // slow is a backend whose changes wait.
 type slow struct {
 	broken

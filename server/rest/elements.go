@@ -106,7 +106,7 @@ func (l *lines) flush() error {
 
 // last ends the answer: with what all came to, or with an error, so that the client knows whether it has all.
 func (l *lines) last(n uint64, err error) error {
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errGone) || l.q.r.Context().Err() != nil {
 		return nil
 	}
 	if err != nil {

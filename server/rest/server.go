@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -134,6 +135,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	q := &request{s: s, w: w, r: r, ctx: r.Context()}
 	defer q.end()
+	defer func() {
+		if p := recover(); p != nil { // which net/http would log as it logs what clients do
+			s.opt.Log.Error(s.opt.Options.Name+": a bug", "request", r.Method+" "+r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			panic(http.ErrAbortHandler)
+		}
+	}()
 	err := q.admit()
 	if err == nil {
 		err = q.execute()
