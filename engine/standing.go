@@ -78,6 +78,7 @@ const (
 	MetaCluster Meta = "c" // the records of the cluster that this store holds
 	MetaFilled  Meta = "f" // under which of them it has been filled
 	MetaFilters Meta = "l" // the catalogue of the cluster's filters
+	MetaTokens  Meta = "t" // the tokens of clients; a node alone has them too
 )
 
 // MetaFiltersPage names a page of the catalogue, so that a change of one filter writes a part of it.

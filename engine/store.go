@@ -156,6 +156,18 @@ func (s *Store) Sync(ctx context.Context) error {
 	return s.filters.Filters().Flush(ctx) // which syncs the log, whatever filters there are
 }
 
+// SyncSets returns when all changes of sets that were acknowledged before the call are on disk. Where there is nothing to sync it does not touch the disk.
+func (s *Store) SyncSets(ctx context.Context) error {
+	if err := s.db.Enter(); err != nil {
+		return err
+	}
+	defer s.db.Leave()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.db.SyncLog()
+}
+
 // Filters returns the store's bloom filters.
 func (s *Store) Filters() *filters.Filters { return s.filters.Filters() }
 

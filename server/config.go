@@ -45,6 +45,9 @@ type Config struct {
 	// Durability says when a set is answered. FilterServer is FilterLog with UseMmap, otherwise FilterInterval.
 	Durability bigset.FilterDurability
 
+	// SetDurability says when a change of a set is answered that says nothing of it itself.
+	SetDurability SetDurability
+
 	FilterCache int // bytes of memory for the bits of filters; those in memory only come on top
 
 	// What clients may make; 0 is no limit. What exists is served, whatever it takes.
@@ -65,7 +68,8 @@ type Config struct {
 
 	Resp            string // address for clients of redis; empty is none
 	HTTP            string // address for clients by HTTP, and the console; empty is none
-	InsecureClients bool   // whether Resp and HTTP may be reached from elsewhere, though there is neither TLS nor a password
+	ClientTLS       string // folder of certificates of a node, by which Resp and HTTP speak TLS; empty: they do not
+	InsecureClients bool   // whether Resp and HTTP may be reached from elsewhere without TLS, or without a token while there are none
 	Version         string // of the program, for those clients
 
 	// Peers is the port for nodes and clients, and the cluster.
@@ -74,6 +78,16 @@ type Config struct {
 	// Store is what the store is opened with beside all this; nil is the defaults.
 	Store *engine.Options
 }
+
+// SetDurability says when a change of a set is answered.
+type SetDurability byte
+
+// Durabilities of sets.
+const (
+	SetsAlways      SetDurability = iota // when it is on disk; in a cluster, on as many as the cluster's DW says
+	SetsEverySecond                      // at once; a second later it is on disk
+	SetsNo                               // at once; it is on disk when the system or the store finds time
+)
 
 // The formats of a log.
 const (
@@ -256,16 +270,7 @@ func (c *Config) Validate() error {
 	if c.InMemory && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
 	}
-	return errors.Join(c.Peers.check(), c.checkClients("--resp", c.Resp), c.checkClients("--http", c.HTTP), c.checkBackupDir())
-}
-
-// checkClients returns an ErrConfig where anybody could change sets at an address, and nobody has said that this is meant.
-func (c *Config) checkClients(flag, address string) error {
-	if address == "" || c.InsecureClients || isLoopback(address) {
-		return nil
-	}
-	return fmt.Errorf("%w: %s %s can be reached from elsewhere, without TLS and without a password: give 127.0.0.1, or --insecure-clients in a network where all may read and change everything",
-		ErrConfig, flag, address)
+	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkDoor("--http", c.HTTP), c.checkBackupDir())
 }
 
 // filterLimits returns engine.Options.FilterLimits.

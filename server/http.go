@@ -14,13 +14,16 @@ import (
 // newHTTP makes the door for HTTP.
 func (n *Node) newHTTP(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	o := rest.Options{Version: c.Version, Node: c.Peers.Node, Hosts: n.hosts(), Copies: n.copies,
+	o := rest.Options{Version: c.Version, Node: c.Peers.Node, Hosts: n.hosts(), Tokens: n.guard(c.HTTP), Copies: n.copies,
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, rest.RequestBytesLeast), IdleTime: c.Idle, Log: n.log},
 		About: rest.About{NotReady: n.NotReady, Warnings: n.Warnings, Figures: n.eachFigure, Here: func(ctx context.Context, set []byte) (any, error) {
 			return setHere(ctx, s, set)
 		}}}
 	if n.member != nil {
 		o.About.Members = func() any { return n.member.Status() }
+	}
+	if err := n.clientTLS(&o.Options); err != nil {
+		return nil, nil, err
 	}
 	srv, err := rest.New(n.servedSets(s), n.servedFilters(s), o)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"bigset/server/cluster"
 	"bigset/server/door"
 	"bigset/server/resp"
+	"bigset/server/tokens"
 )
 
 // ErrListen is what errors about an address are that can't be listened on.
@@ -40,6 +41,7 @@ type Node struct {
 	admin, health                 *http.Server
 	store                         atomic.Pointer[engine.Store] // nil while it is being opened
 	member                        *cluster.Member              // nil on a node alone
+	tokens                        *tokens.List
 
 	ended      chan error // what ended a listener that should not have ended
 	timers     sync.WaitGroup
@@ -115,6 +117,9 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	if err != nil {
 		return nil, n.giveUp(err, nil)
 	}
+	if n.tokens, err = tokens.Open(TokenDisk(s), c.Peers.Peers == ""); err != nil {
+		return nil, n.giveUp(fmt.Errorf("server: %w", err), s)
+	}
 	limits := door.NewLimits(door.LimitsOptions{Connections: c.MaxConnections, LongBytes: max(longBytesLeast, int64(c.MaxLine))})
 	if err := n.doors.open(s, limits); err != nil {
 		return nil, n.giveUp(err, s)
@@ -127,12 +132,15 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	n.stopTimers = cancel
 	n.every(ctx, c.FlushInterval, n.flushFilters)
 	n.every(ctx, c.ColdInterval, n.closeColdFilters)
+	if c.SetDurability == SetsEverySecond {
+		n.every(ctx, time.Second, n.syncSets)
+	}
 	var served []any
 	for _, d := range n.doors {
 		served = append(served, d.name, d.listener.Addr().String())
 	}
 	log.With(served...).Info("bigset: serving", "dir", c.DataDir, "admin", c.Admin, "health", c.Health,
-		"durability", durabilityNames[c.durability()])
+		"durability", durabilityNames[c.durability()], "set_durability", setDurabilityNames[c.SetDurability])
 	if err := notify("READY=1"); err != nil {
 		log.Warn("bigset: the service manager could not be told", "cause", err)
 	}
@@ -191,8 +199,11 @@ func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func()
 // newResp makes the door for the protocol of redis.
 func (n *Node) newResp(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	o := resp.Options{Version: c.Version, Node: c.Peers.Node,
+	o := resp.Options{Version: c.Version, Node: c.Peers.Node, Durability: setDurabilityNames[c.SetDurability], Tokens: n.guard(c.Resp),
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, resp.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
+	if err := n.clientTLS(&o.Options); err != nil {
+		return nil, nil, err
+	}
 	srv, err := resp.New(n.servedSets(s), n.servedFilters(s), o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -205,7 +216,15 @@ func (n *Node) servedSets(s *engine.Store) door.Backend {
 	if n.member != nil {
 		return n.member.Backend()
 	}
-	return alone.New(s)
+	return n.aloneSets(s)
+}
+
+// aloneSets returns the sets of a node alone.
+func (n *Node) aloneSets(s *engine.Store) *alone.Backend {
+	if n.config.SetDurability == SetsAlways {
+		return alone.New(s)
+	}
+	return alone.NewUnsynced(s)
 }
 
 // servedFilters returns the filters that doors serve: those of the cluster, or of the store.
@@ -324,6 +343,9 @@ func (n *Node) flushFilters(ctx context.Context) {
 	n.flushFailed.Store(&err)
 	n.log.Error("bigset: filters could not be flushed, it is tried again", "in", n.config.FlushInterval, "cause", err)
 }
+
+// syncSets puts changes of sets on disk that were answered before. A store that fails says so itself, once and on /readyz.
+func (n *Node) syncSets(ctx context.Context) { _ = n.store.Load().SyncSets(ctx) }
 
 func (n *Node) closeColdFilters(ctx context.Context) {
 	closed, err := n.store.Load().Filters().CloseCold(ctx)

@@ -15,7 +15,6 @@ import (
 	"bigset"
 	"bigset/engine"
 	"bigset/internal/ring"
-	"bigset/server/alone"
 	"bigset/server/api"
 	"bigset/server/certs"
 	"bigset/server/cluster"
@@ -149,14 +148,14 @@ func (n *Node) newPeers(s *engine.Store, limits *door.Limits) (protocol, func() 
 	p.Cluster = cmp.Or(p.Cluster, "bigset")
 	out := &peersDoor{}
 	if p.Peers == "" {
-		o.Handler = clientsOnly(api.FilterHandler(n.servedFilters(s), api.Handler(alone.New(s))))
+		o.Handler = clientsOnly(api.TokenHandler(n.tokenKeeper(), api.FilterHandler(n.servedFilters(s), api.Handler(n.aloneSets(s)))))
 	} else {
 		var err error
 		if out.member, err = n.newMember(s, folder); err != nil {
 			return nil, nil, err
 		}
 		n.member = out.member
-		clients, nodes := out.member.Clients(api.FilterHandler(out.member.Filters(), api.Handler(out.member.Backend()))), out.member.Handler()
+		clients, nodes := out.member.Clients(api.TokenHandler(out.member, api.FilterHandler(out.member.Filters(), api.Handler(out.member.Backend())))), out.member.Handler()
 		o.Hello = out.member.Hello
 		o.Handler = func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
 			if r.Verb.Peers() {
@@ -229,7 +228,8 @@ func (n *Node) newMember(s *engine.Store, folder *certs.Folder) (*cluster.Member
 	}
 	m, err := cluster.NewMember(cluster.Config{Node: p.Node, Name: p.Cluster, Peers: peers, Settings: p.Settings, Dial: dial, Hints: hints, Log: n.log,
 		CopyBytesPerSecond: p.CopyBytesPerSecond,
-		Filters:            &clusterFilters{local.NewFilters(s), n}, FilterDefaults: bigset.FilterOptions{Options: n.config.Filters, Durability: n.config.durability()}},
+		Unsynced:           n.config.SetDurability != SetsAlways, Tokens: n.tokens,
+		Filters: &clusterFilters{local.NewFilters(s), n}, FilterDefaults: bigset.FilterOptions{Options: n.config.Filters, Durability: n.config.durability()}},
 		replica, &clusterDisk{s})
 	if err != nil {
 		return nil, fmt.Errorf("server: cluster: %w", err)

@@ -59,6 +59,7 @@ var settings = []setting{
 	number("workers", 1, 1<<20, func(c *Config) *int { return &c.Workers }),
 
 	text("durability", setDurability, func(c *Config) string { return durabilityNames[c.durability()] }),
+	text("set_durability", setSetDurability, func(c *Config) string { return setDurabilityNames[c.SetDurability] }),
 	number("filter_cache", 1<<20, math.MaxInt, func(c *Config) *int { return &c.FilterCache }),
 	number("max_capacity", 0, 1<<53, func(c *Config) *uint64 { return &c.MaxCapacity }),
 	number("max_filters", 0, math.MaxInt32, func(c *Config) *int { return &c.MaxFilters }),
@@ -72,6 +73,7 @@ var settings = []setting{
 	text("backup_dir", setBackupDir, func(c *Config) string { return c.BackupDir }),
 	address("resp", "127.0.0.1:6379", func(c *Config) *string { return &c.Resp }),
 	address("http", "127.0.0.1:8682", func(c *Config) *string { return &c.HTTP }),
+	plainText("client_tls", func(c *Config) *string { return &c.ClientTLS }),
 	flag("insecure_clients", func(c *Config) *bool { return &c.InsecureClients }),
 	address("listen", "127.0.0.1:8690", func(c *Config) *string { return &c.Peers.Listen }),
 	plainText("node", func(c *Config) *string { return &c.Peers.Node }),
@@ -253,6 +255,19 @@ func setDurability(c *Config, value string) error {
 		}
 	}
 	return errors.New("it is interval, log or sync")
+}
+
+// setDurabilityNames are what redis calls them.
+var setDurabilityNames = []string{SetsAlways: "always", SetsEverySecond: "everysec", SetsNo: "no"}
+
+func setSetDurability(c *Config, value string) error {
+	for d, name := range setDurabilityNames {
+		if strings.EqualFold(value, name) {
+			c.SetDurability = SetDurability(d)
+			return nil
+		}
+	}
+	return errors.New("it is always, everysec or no")
 }
 
 func setAdminHosts(c *Config, value string) error {

@@ -25,6 +25,7 @@ import (
 	"bigset/server/certs"
 	"bigset/server/cluster"
 	"bigset/server/door"
+	"bigset/server/tokens"
 )
 
 // The exit statuses. They are what scripts rely on.
@@ -93,6 +94,10 @@ var advices = []advice{
 
 	{server.ErrConfig, exitAbsent, "`bigset serve --check-config` prints what would count, without serving"},
 	{server.ErrListen, exitError, "`bigset serve --help` says how addresses are given"},
+
+	{tokens.ErrNotFound, exitAbsent, "`bigset token ls` lists the tokens there are"},
+	{tokens.ErrFull, exitError, "`bigset token rm` removes those that are not used"},
+	{tokens.ErrEntry, exitError, "`bigset token add --help` has examples"},
 
 	{certs.ErrExists, exitError, "--force replaces it; what was signed by a CA that is replaced is refused from then on"},
 	{certs.ErrExpired, exitError, "`bigset cert show DIR` says what ends when"},

@@ -31,7 +31,7 @@ Exit status: 0; 1 for what is absent or not verified; 2 for any error; 3 if nobo
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.errs)
 	cmd.SetFlagErrorFunc(flagError)
-	cmd.AddCommand(a.set(), a.filter(), a.serve(), a.stats(), a.compact(), a.verify(), a.checkpoint(), a.restore(), a.db(), a.cluster(), a.cert(),
+	cmd.AddCommand(a.set(), a.filter(), a.serve(), a.token(), a.stats(), a.compact(), a.verify(), a.checkpoint(), a.restore(), a.db(), a.cluster(), a.cert(),
 		benchCommand(a.in, a.out, a.errs), a.demo(), a.simulate(), a.torture(), a.version())
 	a.complete(cmd)
 	_ = cmd.MarkPersistentFlagDirname("dir")                         // there is such a flag

@@ -19,6 +19,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"admin-hosts", "admin_hosts", "`names` by which the admin port, the health port and HTTP are asked, spaces between; IP addresses, localhost\nand the name of the machine always are"},
 	{"backup-dir", "backup_dir", "existing `folder` in which the admin port makes backups (default: none, it makes no backups)"},
 	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
+	{"durability", "set_durability", "when a change of a set is answered: always, it is on disk; everysec, at once, and a second later it is on disk;\nno, at once (default always)"},
 	{"filter-cache", "filter_cache", "`bytes` of memory for the bits of filters; those in memory only come on top (default 256 MiB)"},
 	{"max-capacity", "max_capacity", "most `keys` that one filter may be made for; 0 is no limit (default 2^30)"},
 	{"max-filters", "max_filters", "most filters; 0 is no limit (default 100000)"},
@@ -27,6 +28,7 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
 	{"resp", "resp", "`HOST:PORT` for clients of redis, which work on sets and filters (default: none)"},
 	{"http", "http", "`HOST:PORT` for sets and filters by HTTP, and the console at /console (default: none)"},
+	{"client-tls", "client_tls", "`folder` of certificates of a node, which bigset cert makes: --resp and --http speak TLS by them (default: it does not)"},
 	{"listen", "listen", "`HOST:PORT` for nodes and clients of sets (default: that of --node among --peers; without --peers none)"},
 	{"node", "node", "`ID` of this node (default: that of its certificate)"},
 	{"peers", "peers", "all nodes of the cluster, this one too, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
@@ -78,7 +80,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
 	f.Bool("insecure", false, "let the port for nodes and clients go without TLS, on this machine alone")
-	f.Bool("insecure-clients", false, "let clients of redis and of HTTP reach the node from other machines, though there is neither TLS nor a password")
+	f.Bool("insecure-clients", false, "let clients of redis and of HTTP reach the node from other machines without TLS, and without a token while there are none")
 	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")

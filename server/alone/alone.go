@@ -14,10 +14,16 @@ import (
 )
 
 // Backend is a door.Backend over one store.
-type Backend struct{ store *engine.Store }
+type Backend struct {
+	store    *engine.Store
+	unsynced bool // changes that name no DW wait for no disk
+}
 
-// New returns the backend of a store, which the caller closes after all requests have ended.
-func New(s *engine.Store) *Backend { return &Backend{s} }
+// New returns the backend of a store, which the caller closes after all requests have ended. Changes that name no DW are on disk when they are acknowledged.
+func New(s *engine.Store) *Backend { return &Backend{store: s} }
+
+// NewUnsynced is New, but changes that name no DW wait for no disk.
+func NewUnsynced(s *engine.Store) *Backend { return &Backend{store: s, unsynced: true} }
 
 var _ door.Backend = (*Backend)(nil)
 
@@ -27,7 +33,7 @@ func (b *Backend) sealer(set []byte) *door.Sealer {
 
 // Write implements door.Backend. A store with open contexts keeps no ids of requests: there a retry is door.ErrUnknown.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
-	durability, err := quorum(w.Quorum)
+	durability, err := b.quorum(w.Quorum)
 	if err != nil {
 		return door.Written{}, err
 	}
@@ -72,14 +78,14 @@ func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error)
 var errNoIDs = errors.New("alone: a store with open contexts keeps no ids of requests")
 
 // quorum returns the durability that a quorum means here.
-func quorum(q door.Quorum) (bigset.Durability, error) {
+func (b *Backend) quorum(q door.Quorum) (bigset.Durability, error) {
 	if q.W < 0 || q.DW < door.NotDurable {
 		return 0, fmt.Errorf("%w: a quorum of W %d, DW %d", bigset.ErrRequest, q.W, q.DW)
 	}
 	if q.W > 1 || q.DW > 1 {
 		return 0, fmt.Errorf("%w: this node is alone, so W and DW are at most 1, not %d and %d", door.ErrQuorum, q.W, q.DW)
 	}
-	if q.DW == door.NotDurable {
+	if q.DW == door.NotDurable || q.DW == 0 && b.unsynced {
 		return bigset.NoSync, nil
 	}
 	return bigset.Sync, nil
@@ -237,7 +243,7 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 
 // Drop implements door.Backend.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (uint64, error) {
-	durability, err := quorum(d.Quorum)
+	durability, err := b.quorum(d.Quorum)
 	if err != nil {
 		return 0, err
 	}

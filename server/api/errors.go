@@ -9,6 +9,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 	"bigset/server/door"
+	"bigset/server/tokens"
 )
 
 // kinds are the errors that keep their meaning over the wire. Their places, from 1 on, are on the wire: new ones go to the end.
@@ -19,6 +20,7 @@ var kinds = []error{
 	keyscheme.ErrTokenMalformed, keyscheme.ErrTokenVersion, keyscheme.ErrTokenForm, keyscheme.ErrTokenDomain, keyscheme.ErrTokenSet,
 	keyscheme.ErrTokenElement, keyscheme.ErrTokenSeal, keyscheme.ErrTokenTooLarge,
 	context.Canceled, context.DeadlineExceeded, bigset.ErrNoFilter, bigset.ErrFilterOpen, bloomslice.ErrOptions,
+	tokens.ErrNotFound, tokens.ErrFull, tokens.ErrEntry, tokens.ErrUnlearned,
 }
 
 // textBytesMax bounds the text of an error on the wire.

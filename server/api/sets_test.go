@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"bigset"
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 	"bigset/server/door"
+	"bigset/server/tokens"
 )
 
 // after is what AppendAll is given.
@@ -97,6 +99,12 @@ var bodies = []struct {
 	{"names", []door.Name{{Set: []byte("s"), Live: 1, Seen: 2}}, "01010173" + "0102",
 		func(v any) []byte { return AppendNames(nil, v.([]door.Name)) },
 		func(b []byte) (any, error) { return DecodeNames(b) }},
+	{"away", []string{"b", "c2"}, "01020162026332",
+		func(v any) []byte { return AppendAway(nil, v.([]string)) },
+		func(b []byte) (any, error) { return DecodeAway(b) }},
+	{"token", tokens.Entry{ID: tokens.ID{1}, Verbs: tokens.Read, Prefix: []byte("p"), Label: "a", Created: 300}, "0101" + "010000000000000001" + strings.Repeat("00", 32) + "01ac0201700161",
+		func(v any) []byte { return AppendToken(nil, v.(tokens.Entry)) },
+		func(b []byte) (any, error) { return DecodeToken(b) }},
 }
 
 func TestGoldenBodies(t *testing.T) {

@@ -50,6 +50,14 @@ func (f *Folder) Server() *tls.Config {
 	}
 }
 
+// Anyone returns the configuration of a server that asks its clients for no certificate.
+func (f *Folder) Anyone() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.current().anyone, nil },
+	}
+}
+
 // Client returns the configuration of a program that dials any node of its cluster.
 func (f *Folder) Client() *tls.Config { return f.dialing("") }
 
@@ -83,6 +91,7 @@ func (f *Folder) use(l *loaded, at time.Time) {
 		},
 		Time: f.o.Now,
 	}
+	l.anyone = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{l.own}, Time: f.o.Now}
 	f.keys = nil
 	f.now.Store(l)
 	f.drawKeys(at)
@@ -103,6 +112,7 @@ func (f *Folder) drawKeys(at time.Time) {
 	_, _ = rand.Read(k[:]) // never fails
 	f.keysAt, f.keys = at, append([][32]byte{k}, f.keys[:min(1, len(f.keys))]...)
 	f.now.Load().server.SetSessionTicketKeys(f.keys)
+	f.now.Load().anyone.SetSessionTicketKeys(f.keys)
 }
 
 // sessionsMax is how many servers a dialing side remembers sessions of.

@@ -75,6 +75,7 @@ type loaded struct {
 	own    tls.Certificate
 	roots  *x509.CertPool
 	server *tls.Config            // handed to each handshake of a server
+	anyone *tls.Config            // the same of one that asks for no certificate
 	cache  tls.ClientSessionCache // of sessions made with own
 }
 

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"os"
@@ -543,5 +544,33 @@ func TestShow(t *testing.T) {
 	}
 	if _, err := Show(t.TempDir()); !errors.Is(err, ErrMissing) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnyone takes clients without certificates, and shows them the certificate of the moment.
+func TestAnyone(t *testing.T) {
+	t.Parallel()
+	clock := newHands()
+	k := newKit(t, "prod", clock)
+	k.must(second(Issue(k.folder("a"), IssueOptions{CA: k.ca(), Role: RoleNode, Name: "a", Hosts: []string{"a.example"}, Now: clock.now})))
+	folder, err := Load(k.folder("a"), RoleNode, FolderOptions{Now: clock.now})
+	k.must(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(readText(t, k.folder("a"), "ca.crt"))
+	client, server := &tls.Config{RootCAs: roots, ServerName: "a.example", Time: clock.now, ClientSessionCache: tls.NewLRUClientSessionCache(4)}, folder.Anyone()
+	serial := func() string {
+		e := shake(t, client, server)
+		e.good(t)
+		e.works(t)
+		return e.client.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	first := serial()
+	clock.forward(lookEvery)
+	k.must(second(Renew(k.folder("a"), RenewOptions{CA: k.ca(), NewKey: true, Now: clock.now})))
+	if again := serial(); again == first {
+		t.Error("the new certificate is not shown")
+	}
+	if e := shake(t, &tls.Config{RootCAs: roots, ServerName: "b.example", Time: clock.now}, server); e.clientErr == nil {
+		t.Error("the certificate is good for another host")
 	}
 }

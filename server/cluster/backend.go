@@ -128,11 +128,19 @@ func (b *Backend) quorum(l *live, q door.Quorum, r int) (coord.Quorum, error) {
 	return out, nil
 }
 
+// change is quorum for a change of a set.
+func (b *Backend) change(l *live, q door.Quorum) (coord.Quorum, error) {
+	if q.DW == 0 && b.m.conf.Unsynced {
+		q.DW = door.NotDurable
+	}
+	return b.quorum(l, q, 0)
+}
+
 // Write implements door.Backend.
 func (b *Backend) Write(ctx context.Context, w door.Write) (door.Written, error) {
 	repeat := func(err error) bool { return len(w.Request) > 0 || !errors.Is(err, coord.ErrUnknown) }
 	return again(ctx, b, repeat, func(l *live, try int) (door.Written, error) {
-		q, err := b.quorum(l, w.Quorum, 0)
+		q, err := b.change(l, w.Quorum)
 		if err != nil {
 			return door.Written{}, err
 		}
@@ -348,7 +356,7 @@ func (b *Backend) Stats(ctx context.Context, set []byte, r int) (door.Stats, err
 // Drop implements door.Backend. What is left is what a quorum of reads has that the context has not seen; where there is none, what one replica has.
 func (b *Backend) Drop(ctx context.Context, d door.Drop) (left uint64, err error) {
 	return again(ctx, b, always, func(l *live, _ int) (left uint64, err error) {
-		q, err := b.quorum(l, d.Quorum, 0)
+		q, err := b.change(l, d.Quorum)
 		if err != nil {
 			return 0, err
 		}

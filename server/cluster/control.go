@@ -40,8 +40,10 @@ type State struct {
 	// Listed says whether the member knows all filters whose creation was acknowledged, and Filtered is the sum of what it knows.
 	Listed   bool   `json:"listed"`
 	Filtered uint64 `json:"filtered,string"`
-	Seal     Hex    `json:"seal,omitempty"` // the keys of its tokens, until the cluster is born
-	Domain   Hex    `json:"domain,omitempty"`
+	// Tokens is the sum of the list of tokens that it knows; empty where it keeps none.
+	Tokens string `json:"tokens,omitempty"`
+	Seal   Hex    `json:"seal,omitempty"` // the keys of its tokens, until the cluster is born
+	Domain Hex    `json:"domain,omitempty"`
 }
 
 // ask sends a control request to a member and reads its answer into a value, which may be nil.

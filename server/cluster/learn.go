@@ -46,8 +46,15 @@ func (f *Filters) heard(states map[string]State) {
 	}
 	f.m.ended.Go(func() {
 		defer f.learning.Store(false)
-		if err := f.learnFrom(f.m.life, states); err != nil && f.m.life.Err() == nil {
-			f.m.conf.Log.Warn("cluster: which filters there are could not be learned, it is tried again", "cause", err)
+		err := f.m.learnTokens(f.m.life, states) // before this member counts as one that has all that was acknowledged
+		if err == nil {
+			err = f.learnFrom(f.m.life, states)
+		}
+		switch {
+		case err == nil:
+			f.m.tokensLearned()
+		case f.m.life.Err() == nil:
+			f.m.conf.Log.Warn("cluster: which filters and tokens there are could not be learned, it is tried again", "cause", err)
 		}
 	})
 }

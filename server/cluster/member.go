@@ -22,6 +22,7 @@ import (
 	"bigset/server/door"
 	"bigset/server/peer"
 	"bigset/server/peer/remote"
+	"bigset/server/tokens"
 	"bigset/server/transfer"
 	"bigset/server/wire"
 )
@@ -55,6 +56,10 @@ type Config struct {
 	FilterDefaults bigset.FilterOptions
 	// CopyBytesPerSecond bounds what copies into this member take; 0 is no bound.
 	CopyBytesPerSecond int64
+	// Unsynced has changes of sets that name no DW wait for no disk.
+	Unsynced bool
+	// Tokens are those of clients, as this member knows them; nil is none, and none are learned.
+	Tokens *tokens.List
 	// CopyChunkBytes is about how much of a set a copy asks for at a time; 0 is the default of package transfer.
 	CopyChunkBytes int
 	// ExchangeInterval is how long it is between two exchanges of what members should have the same of; 0 is the default of package coord, negative is never.
@@ -95,6 +100,7 @@ type Member struct {
 	filters    *Filters
 	live       atomic.Pointer[live] // nil while requests can't be routed
 	stats      peerStats
+	tokensMet  atomic.Bool // tokens were compared with those of the others once
 
 	life   context.Context
 	cancel context.CancelFunc
@@ -149,6 +155,7 @@ func NewMember(c Config, local Local, disk Disk) (*Member, error) {
 	if m.filters, err = newFilters(m); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
+	m.tokensLearned()
 	return m, nil
 }
 
@@ -281,6 +288,7 @@ func (m *Member) changed(v View) {
 // say adds to what this member says of itself.
 func (m *Member) say(s *State) {
 	s.Listed, s.Filtered = m.filters.list.state()
+	s.Tokens = m.tokensText()
 	s.Listed = s.Listed && m.membership.view.Serves // who is asked for its state holds the lock
 }
 
@@ -440,6 +448,8 @@ func (m *Member) Handler() wire.Handler {
 			return m.membership.Control(ctx, r)
 		case aboutFilters(r.Verb):
 			return m.filters.control(ctx, r)
+		case r.Verb == verbTokens:
+			return m.answerTokens(ctx, r)
 		}
 		return replicas(ctx, r, send)
 	}

@@ -21,6 +21,7 @@ import (
 	"bigset/server/coord"
 	"bigset/server/peer"
 	"bigset/server/peer/local"
+	"bigset/server/tokens"
 	"bigset/server/wire"
 )
 
@@ -30,6 +31,7 @@ type process struct {
 	i      int
 	member *Member
 	store  *engine.Store
+	tokens *tokens.List
 	server *wire.Server
 	ln     net.Listener
 }
@@ -100,7 +102,9 @@ func (w *trio) start(i int) *process {
 	must(w.t, err)
 	hints, err := coord.OSFolder(w.t.TempDir())
 	must(w.t, err)
-	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate,
+	p.tokens, err = tokens.Open(tokenDisk{p.store}, false)
+	must(w.t, err)
+	p.member, err = NewMember(Config{Node: w.peers[i].ID, Name: "test", Peers: w.peers, Hints: hints, Log: w.log, Interval: 50 * time.Millisecond, CopyBytesPerSecond: w.rate, Tokens: p.tokens,
 		Filters: local.NewFilters(p.store), FilterDefaults: bigset.FilterOptions{Durability: bigset.FilterLog},
 		Dial: func(ctx context.Context, to Peer) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", to.Address)

@@ -132,14 +132,14 @@ func (m *Member) NotReady() (reasons []string) {
 	return append(reasons, m.short()...)
 }
 
-// Met reports whether this member is ready and all others can be reached.
+// Met reports whether this member is ready, all others can be reached, and it has heard of the tokens that they know.
 func (m *Member) Met() bool {
 	for _, l := range m.links {
 		if !l.Up() {
 			return false
 		}
 	}
-	return len(m.NotReady()) == 0
+	return (m.tokensMet.Load() || m.conf.Tokens == nil) && len(m.NotReady()) == 0
 }
 
 // short says for which ranges too few members are whole and answer.

@@ -16,6 +16,7 @@ type command struct {
 	flags             []string
 	first, last, step int // where keys are, as COMMAND shows it
 	about, summary    string
+	asks              asks // what a client must be permitted
 	groups            bool // run adds the request to the group, or finishes that
 	run               func(c *conn, ctx context.Context, args [][]byte)
 }
@@ -60,61 +61,61 @@ func table() (map[string]*command, []string) {
 
 func setCommands() []command {
 	return []command{
-		{"sadd", -3, writesD, 1, 1, 1, aboutSets, "Adds elements to a set", true, (*conn).sadd},
-		{"srem", -3, writesD, 1, 1, 1, aboutSets, "Removes elements from a set", true, (*conn).srem},
-		{"sismember", 3, readsNow, 1, 1, 1, aboutSets, "Says whether an element is in a set", true, (*conn).sismember},
-		{"smismember", -3, readsNow, 1, 1, 1, aboutSets, "Says for each of some elements whether it is in a set", true, (*conn).smismember},
-		{"scard", 2, readsNow, 1, 1, 1, aboutSets, "Counts the elements of a set", false, (*conn).scard},
-		{"smembers", 2, reads, 1, 1, 1, aboutSets, "Returns all elements of a set", false, (*conn).smembers},
-		{"srandmember", -2, reads, 1, 1, 1, aboutSets, "Returns elements of a set at random", false, (*conn).srandmember},
-		{"sscan", -3, reads, 1, 1, 1, aboutSets, "Goes through the elements of a set", false, (*conn).sscan},
-		{"sinter", -2, reads, 1, -1, 1, aboutSets, "Returns what all sets have", false, (*conn).sinter},
-		{"sintercard", -3, moves, 0, 0, 0, aboutSets, "Counts what all sets have", false, (*conn).sintercard},
-		{"sunion", -2, reads, 1, -1, 1, aboutSets, "Returns what some set has", false, (*conn).sunion},
-		{"sdiff", -2, reads, 1, -1, 1, aboutSets, "Returns what the first set has and no other", false, (*conn).sdiff},
-		{"sinterstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what all sets have", false, (*conn).sinterstore},
-		{"sunionstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what some set has", false, (*conn).sunionstore},
-		{"sdiffstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what the first set has and no other", false, (*conn).sdiffstore},
+		{"sadd", -3, writesD, 1, 1, 1, aboutSets, "Adds elements to a set", asksWrite, true, (*conn).sadd},
+		{"srem", -3, writesD, 1, 1, 1, aboutSets, "Removes elements from a set", asksWrite, true, (*conn).srem},
+		{"sismember", 3, readsNow, 1, 1, 1, aboutSets, "Says whether an element is in a set", asksRead, true, (*conn).sismember},
+		{"smismember", -3, readsNow, 1, 1, 1, aboutSets, "Says for each of some elements whether it is in a set", asksRead, true, (*conn).smismember},
+		{"scard", 2, readsNow, 1, 1, 1, aboutSets, "Counts the elements of a set", asksRead, false, (*conn).scard},
+		{"smembers", 2, reads, 1, 1, 1, aboutSets, "Returns all elements of a set", asksRead, false, (*conn).smembers},
+		{"srandmember", -2, reads, 1, 1, 1, aboutSets, "Returns elements of a set at random", asksRead, false, (*conn).srandmember},
+		{"sscan", -3, reads, 1, 1, 1, aboutSets, "Goes through the elements of a set", asksRead, false, (*conn).sscan},
+		{"sinter", -2, reads, 1, -1, 1, aboutSets, "Returns what all sets have", asksRead, false, (*conn).sinter},
+		{"sintercard", -3, moves, 0, 0, 0, aboutSets, "Counts what all sets have", asksRead, false, (*conn).sintercard},
+		{"sunion", -2, reads, 1, -1, 1, aboutSets, "Returns what some set has", asksRead, false, (*conn).sunion},
+		{"sdiff", -2, reads, 1, -1, 1, aboutSets, "Returns what the first set has and no other", asksRead, false, (*conn).sdiff},
+		{"sinterstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what all sets have", asksStore, false, (*conn).sinterstore},
+		{"sunionstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what some set has", asksStore, false, (*conn).sunionstore},
+		{"sdiffstore", -3, writes, 1, -1, 1, aboutSets, "Replaces a set by what the first set has and no other", asksStore, false, (*conn).sdiffstore},
 	}
 }
 
 func keyCommands() []command {
 	return []command{
-		{"exists", -2, readsNow, 1, -1, 1, aboutKeys, "Counts how many of some keys exist", false, (*conn).exists},
-		{"touch", -2, readsNow, 1, -1, 1, aboutKeys, "Counts how many of some keys exist", false, (*conn).exists},
-		{"type", 2, readsNow, 1, 1, 1, aboutKeys, "Says what a key is", false, (*conn).typeOf},
-		{"del", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", false, (*conn).del},
-		{"unlink", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", false, (*conn).del},
-		{"ttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", false, (*conn).ttl},
-		{"pttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", false, (*conn).ttl},
-		{"scan", -2, reads, 0, 0, 0, aboutKeys, "Goes through the keys", false, (*conn).scan},
-		{"keys", 2, reads, 0, 0, 0, aboutKeys, "Returns the keys that match a pattern", false, (*conn).keys},
-		{"wait", 3, talks, 0, 0, 0, aboutKeys, "Says how many other replicas have the last change of this connection", false, (*conn).wait},
+		{"exists", -2, readsNow, 1, -1, 1, aboutKeys, "Counts how many of some keys exist", asksRead, false, (*conn).exists},
+		{"touch", -2, readsNow, 1, -1, 1, aboutKeys, "Counts how many of some keys exist", asksRead, false, (*conn).exists},
+		{"type", 2, readsNow, 1, 1, 1, aboutKeys, "Says what a key is", asksRead, false, (*conn).typeOf},
+		{"del", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", asksWrite, false, (*conn).del},
+		{"unlink", -2, removes, 1, -1, 1, aboutKeys, "Removes keys", asksWrite, false, (*conn).del},
+		{"ttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
+		{"pttl", 2, readsNow, 1, 1, 1, aboutKeys, "Says that a key does not expire", asksRead, false, (*conn).ttl},
+		{"scan", -2, reads, 0, 0, 0, aboutKeys, "Goes through the keys", asksToken, false, (*conn).scan},
+		{"keys", 2, reads, 0, 0, 0, aboutKeys, "Returns the keys that match a pattern", asksToken, false, (*conn).keys},
+		{"wait", 3, talks, 0, 0, 0, aboutKeys, "Says how many other replicas have the last change of this connection", asksToken, false, (*conn).wait},
 	}
 }
 
 func connectionCommands() []command {
 	return []command{
-		{"ping", -1, talks, 0, 0, 0, aboutConnection, "Answers PONG, or its argument", false, (*conn).ping},
-		{"echo", 2, talks, 0, 0, 0, aboutConnection, "Answers its argument", false, (*conn).echo},
-		{"hello", -1, talks, 0, 0, 0, aboutConnection, "Chooses the protocol and says what the server is", false, (*conn).hello},
-		{"auth", -2, talks, 0, 0, 0, aboutConnection, "Is refused: there are no passwords", false, (*conn).auth},
-		{"select", 2, talks, 0, 0, 0, aboutConnection, "Chooses database 0", false, (*conn).selectDB},
-		{"client", -2, talks, 0, 0, 0, aboutConnection, "Names the connection, and says what it is", false, (*conn).client},
-		{"quit", -1, talks, 0, 0, 0, aboutConnection, "Closes the connection", false, (*conn).quit},
-		{name: "post", arity: -1, run: (*conn).attack},
-		{name: "host:", arity: -1, run: (*conn).attack},
-		{"reset", 1, talks, 0, 0, 0, aboutConnection, "Sets the connection back to its beginning", false, (*conn).reset},
+		{"ping", -1, talks, 0, 0, 0, aboutConnection, "Answers PONG, or its argument", asksToken, false, (*conn).ping},
+		{"echo", 2, talks, 0, 0, 0, aboutConnection, "Answers its argument", asksToken, false, (*conn).echo},
+		{"hello", -1, talks, 0, 0, 0, aboutConnection, "Chooses the protocol and says what the server is", asksNothing, false, (*conn).hello},
+		{"auth", -2, talks, 0, 0, 0, aboutConnection, "Gives a token: AUTH [user] token", asksNothing, false, (*conn).auth},
+		{"select", 2, talks, 0, 0, 0, aboutConnection, "Chooses database 0", asksToken, false, (*conn).selectDB},
+		{"client", -2, talks, 0, 0, 0, aboutConnection, "Names the connection, and says what it is", asksToken, false, (*conn).client},
+		{"quit", -1, talks, 0, 0, 0, aboutConnection, "Closes the connection", asksNothing, false, (*conn).quit},
+		{name: "post", arity: -1, asks: asksNothing, run: (*conn).attack},
+		{name: "host:", arity: -1, asks: asksNothing, run: (*conn).attack},
+		{"reset", 1, talks, 0, 0, 0, aboutConnection, "Sets the connection back to its beginning", asksNothing, false, (*conn).reset},
 	}
 }
 
 func serverCommands() []command {
 	return []command{
-		{"command", -1, talks, 0, 0, 0, aboutServer, "Says which commands there are", false, (*conn).command},
-		{"config", -2, talks, 0, 0, 0, aboutServer, "Says what clients ask of the configuration", false, (*conn).config},
-		{"info", -1, talks, 0, 0, 0, aboutServer, "Says what the server is", false, (*conn).info},
-		{"dbsize", 1, reads, 0, 0, 0, aboutServer, "Counts the keys, by going through them", false, (*conn).dbsize},
-		{"time", 1, talks, 0, 0, 0, aboutServer, "Says what time it is", false, (*conn).time},
-		{"lolwut", -1, talks, 0, 0, 0, aboutServer, "Says which version this is", false, (*conn).lolwut},
+		{"command", -1, talks, 0, 0, 0, aboutServer, "Says which commands there are", asksToken, false, (*conn).command},
+		{"config", -2, talks, 0, 0, 0, aboutServer, "Says what clients ask of the configuration", asksToken, false, (*conn).config},
+		{"info", -1, talks, 0, 0, 0, aboutServer, "Says what the server is", asksToken, false, (*conn).info},
+		{"dbsize", 1, reads, 0, 0, 0, aboutServer, "Counts the keys, by going through them", asksToken, false, (*conn).dbsize},
+		{"time", 1, talks, 0, 0, 0, aboutServer, "Says what time it is", asksToken, false, (*conn).time},
+		{"lolwut", -1, talks, 0, 0, 0, aboutServer, "Says which version this is", asksToken, false, (*conn).lolwut},
 	}
 }

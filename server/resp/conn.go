@@ -12,6 +12,7 @@ import (
 	"bigset/bloomslice"
 	"bigset/keyscheme"
 	"bigset/server/door"
+	"bigset/server/tokens"
 )
 
 // conn is a connection: it executes requests.
@@ -24,6 +25,7 @@ type conn struct {
 	group  group
 	last   bool // no request is executed any more
 
+	grant    tokens.Grant
 	proto    int // 2 or 3
 	id       int64
 	since    time.Time
@@ -103,6 +105,11 @@ func (c *conn) execute(ctx context.Context) {
 		c.finishGroup(ctx)
 		c.failArity(cmd.name)
 	default:
+		if err := c.may(cmd); err != nil {
+			c.finishGroup(ctx)
+			c.failed(cmd.name, nil, err)
+			break
+		}
 		c.s.counters.commands[cmd.name].Add(1)
 		if !cmd.groups {
 			c.finishGroup(ctx)
@@ -216,6 +223,12 @@ func answerOf(err error) (text string, fault bool) {
 		return string(r), false
 	case errors.Is(err, errKind):
 		return errWrongType, false
+	case errors.Is(err, tokens.ErrNoToken):
+		return errNoAuth, false
+	case errors.Is(err, tokens.ErrDenied):
+		return errNoPermission, false
+	case errors.Is(err, tokens.ErrUnlearned):
+		return "TRYAGAIN " + plain(err), false
 	case errors.Is(err, door.ErrUnknown):
 		return "UNKNOWN " + plain(err), true
 	case errors.Is(err, door.ErrUnavailable):
@@ -234,7 +247,7 @@ func answerOf(err error) (text string, fault bool) {
 }
 
 // packageNames are what errors of our packages begin with.
-var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "")
+var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "")
 
 func plain(err error) string { return packageNames.Replace(err.Error()) }
 

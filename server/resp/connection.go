@@ -2,9 +2,12 @@ package resp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"bigset/server/tokens"
 )
 
 func (c *conn) ping(_ context.Context, args [][]byte) {
@@ -32,30 +35,13 @@ func (c *conn) attack(context.Context, [][]byte) {
 }
 
 func (c *conn) reset(context.Context, [][]byte) {
-	c.proto, c.name, c.acked = 2, nil, 0
+	c.proto, c.name, c.acked, c.grant = 2, nil, 0, c.s.opt.Tokens.Anonymous()
 	c.Out = appendSimple(c.Out, "RESET")
-}
-
-// Errors of AUTH without passwords, as redis has them.
-const (
-	errNoPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
-	errWrongPass  = "WRONGPASS invalid username-password pair or user is disabled."
-)
-
-func (c *conn) auth(_ context.Context, args [][]byte) {
-	switch len(args) {
-	case 2:
-		c.fail(errNoPassword)
-	case 3:
-		c.fail(errWrongPass)
-	default:
-		c.fail(errSyntax)
-	}
 }
 
 // hello chooses the protocol. Nothing changes where it is refused.
 func (c *conn) hello(_ context.Context, args [][]byte) {
-	proto, name := c.proto, c.name
+	proto, name, grant := c.proto, c.name, c.grant
 	if len(args) > 1 {
 		n, ok := number(args[1])
 		if !ok {
@@ -71,8 +57,12 @@ func (c *conn) hello(_ context.Context, args [][]byte) {
 	for i := 2; i < len(args); i++ {
 		switch more := len(args) - 1 - i; {
 		case is(args[i], "AUTH") && more >= 2:
-			c.fail(errWrongPass)
-			return
+			var err error
+			if grant, err = c.authenticate(args[i+1], args[i+2]); err != nil {
+				c.failed("hello", nil, err)
+				return
+			}
+			i += 2
 		case is(args[i], "SETNAME") && more >= 1:
 			i++
 			if !goodClientName(args[i]) {
@@ -85,7 +75,14 @@ func (c *conn) hello(_ context.Context, args [][]byte) {
 			return
 		}
 	}
-	c.proto, c.name = proto, name
+	if err := grant.Valid(); err != nil {
+		if errors.Is(err, tokens.ErrNoToken) {
+			err = refusal(errHelloNoAuth)
+		}
+		c.failed("hello", nil, err)
+		return
+	}
+	c.proto, c.name, c.grant = proto, name, grant
 	c.header(typeMap, 7)
 	c.text("server")
 	c.text("bigset")

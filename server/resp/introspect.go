@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"bigset/server/tokens"
 )
 
 // redisVersion is that of the redis whose commands are spoken: what clients compare.
@@ -135,15 +137,7 @@ func (c *conn) commandGetKeys(args [][]byte) {
 		c.fail("ERR The command has no key arguments")
 		return
 	}
-	last := cmd.last
-	if last < 0 {
-		last += len(args)
-	}
-	var keys [][]byte
-	for i := cmd.first; i <= last; i += cmd.step {
-		keys = append(keys, args[i])
-	}
-	c.bulks(keys)
+	c.bulks(cmd.keys(args))
 }
 
 func (c *conn) bulks(list [][]byte) {
@@ -155,7 +149,7 @@ func (c *conn) bulks(list [][]byte) {
 
 // settings are what clients ask of a configuration, as redis would have it where it did what is done here.
 func (s *Server) settings() [][2]string {
-	return [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"},
+	return [][2]string{{"appendonly", "yes"}, {"appendfsync", s.opt.Durability}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"},
 		{"proto-max-bulk-len", fmt.Sprint(s.opt.RequestBytesMax)}, {"timeout", fmt.Sprint(int(s.opt.IdleTime / time.Second))}}
 }
 
@@ -198,18 +192,19 @@ func (c *conn) lolwut(context.Context, [][]byte) {
 var sections = []struct {
 	name    string
 	onlyBid bool
+	admin   bool // it is about all clients
 	write   func(c *conn, ctx context.Context, b *strings.Builder) error
 }{
-	{"Server", false, func(c *conn, _ context.Context, b *strings.Builder) error {
+	{"Server", false, false, func(c *conn, _ context.Context, b *strings.Builder) error {
 		fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nbigset_version:%s\r\nbigset_node:%s\r\nos:%s %s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\n",
 			redisVersion, c.s.opt.Version, c.s.opt.Node, runtime.GOOS, runtime.GOARCH, os.Getpid(), int(time.Since(c.s.started).Seconds()))
 		return nil
 	}},
-	{"Clients", false, func(c *conn, _ context.Context, b *strings.Builder) error {
+	{"Clients", false, true, func(c *conn, _ context.Context, b *strings.Builder) error {
 		fmt.Fprintf(b, "connected_clients:%d\r\n", c.s.Counts().Connections)
 		return nil
 	}},
-	{"Stats", false, func(c *conn, _ context.Context, b *strings.Builder) error {
+	{"Stats", false, true, func(c *conn, _ context.Context, b *strings.Builder) error {
 		m := c.s.Metrics()
 		total := uint64(0)
 		for _, n := range m.Commands {
@@ -219,15 +214,15 @@ var sections = []struct {
 			m.Accepted, total, m.BytesRead, m.BytesWritten, m.Refused, m.Errors, m.Cursors)
 		return nil
 	}},
-	{"Replication", false, func(_ *conn, _ context.Context, b *strings.Builder) error {
+	{"Replication", false, false, func(_ *conn, _ context.Context, b *strings.Builder) error {
 		b.WriteString("role:master\r\nconnected_slaves:0\r\n")
 		return nil
 	}},
-	{"Cluster", false, func(_ *conn, _ context.Context, b *strings.Builder) error {
+	{"Cluster", false, false, func(_ *conn, _ context.Context, b *strings.Builder) error {
 		b.WriteString("cluster_enabled:0\r\n")
 		return nil
 	}},
-	{"Keyspace", true, func(c *conn, ctx context.Context, b *strings.Builder) error {
+	{"Keyspace", true, false, func(c *conn, ctx context.Context, b *strings.Builder) error {
 		n, err := c.countKeys(ctx)
 		if err == nil && n > 0 {
 			fmt.Fprintf(b, "db0:keys=%d,expires=0,avg_ttl=0\r\n", n)
@@ -243,7 +238,7 @@ func (c *conn) info(ctx context.Context, args [][]byte) {
 		for _, a := range args[1:] {
 			wanted = wanted || strings.EqualFold(string(a), s.name) || is(a, "ALL") || is(a, "EVERYTHING") || is(a, "DEFAULT") && !s.onlyBid
 		}
-		if !wanted {
+		if !wanted || s.admin && !c.grant.May(tokens.Admin, nil) {
 			continue
 		}
 		if b.Len() > 0 {

@@ -36,7 +36,7 @@ func refusedCommands() (list []command) {
 	for _, f := range refusedFamilies {
 		for _, name := range strings.Fields(f.names) {
 			text := "ERR " + upper(name) + " is not served: " + f.why
-			list = append(list, command{name: name, arity: -1, run: func(c *conn, _ context.Context, _ [][]byte) { c.fail(text) }})
+			list = append(list, command{name: name, arity: -1, asks: asksToken, run: func(c *conn, _ context.Context, _ [][]byte) { c.fail(text) }})
 		}
 	}
 	return list

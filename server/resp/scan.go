@@ -203,6 +203,9 @@ func (c *conn) scan(ctx context.Context, args [][]byte) {
 		}
 		looked++
 		size += len(key)
+		if !c.sees(key) {
+			return true, nil
+		}
 		if o.match != nil && !matches(o.match, key) || o.kind != "" && o.kind != lowerKind(kind) {
 			return true, nil
 		}
@@ -288,7 +291,7 @@ func (c *conn) keys(ctx context.Context, args [][]byte) {
 	defer g.release()
 	n := 0
 	_, err := c.eachKey(ctx, position{}, func(key []byte, _ string) (bool, error) {
-		if !matches(args[1], key) {
+		if !c.sees(key) || !matches(args[1], key) {
 			return true, nil
 		}
 		n++
@@ -304,8 +307,10 @@ func (c *conn) keys(ctx context.Context, args [][]byte) {
 
 func (c *conn) countKeys(ctx context.Context) (n int64, err error) {
 	c.Settle()
-	_, err = c.eachKey(ctx, position{}, func([]byte, string) (bool, error) {
-		n++
+	_, err = c.eachKey(ctx, position{}, func(key []byte, _ string) (bool, error) {
+		if c.sees(key) {
+			n++
+		}
 		return true, nil
 	})
 	return n, err

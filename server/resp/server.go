@@ -1,11 +1,13 @@
 package resp
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"bigset/server/door"
+	"bigset/server/tokens"
 )
 
 // RequestBytesLeast is the least that the longest request may be: a command with the longest name of a set and the longest element.
@@ -16,6 +18,10 @@ type Options struct {
 	door.Options
 	// Version is the program's, for INFO and HELLO. Node is the name of the node, for INFO; empty for a node alone.
 	Version, Node string
+	// Tokens judges clients; nil permits everything.
+	Tokens *tokens.Guard
+	// Durability is what CONFIG GET appendfsync answers: always, everysec or no; "always" where it is empty.
+	Durability string
 	// AnswerBytesMax is the longest answer whose length comes first; 64 MiB. A longer one is refused.
 	AnswerBytesMax int
 }
@@ -40,6 +46,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "resp"
 	}
+	o.Durability = cmp.Or(o.Durability, "always")
 	if o.AnswerBytesMax == 0 {
 		o.AnswerBytesMax = 64 << 20
 	}
@@ -57,7 +64,7 @@ func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
 	}
 	var err error
 	s.Server, err = door.New(func(c *door.Conn) door.Handler {
-		return &conn{Conn: c, s: s, proto: 2, id: s.ids.Add(1), since: time.Now(), parser: parser{bulkMax: o.RequestBytesMax}}
+		return &conn{Conn: c, s: s, proto: 2, id: s.ids.Add(1), since: time.Now(), grant: o.Tokens.Anonymous(), parser: parser{bulkMax: o.RequestBytesMax}}
 	}, o.Options)
 	if err != nil {
 		return nil, err

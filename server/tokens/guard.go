@@ -68,10 +68,8 @@ func (g Grant) Valid() error {
 	return nil
 }
 
-// Limited reports whether there are names that the client may not see. A list of names that is not limited need not be asked about name by name.
-func (g Grant) Limited() bool {
-	return g.Valid() != nil || g.of != nil && (g.of.Verbs&Read == 0 || len(g.of.Prefix) > 0)
-}
+// Free reports whether the client may do everything, because no token is needed.
+func (g Grant) Free() bool { return g.of == nil && g.Valid() == nil }
 
 // Label returns the label of the token, empty where no secret was given.
 func (g Grant) Label() string {

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -96,13 +97,13 @@ func (l *List) Entries() []Entry {
 // Active returns the tokens that were not removed, by their labels and IDs.
 func (l *List) Active() []Entry {
 	entries := slices.DeleteFunc(l.Entries(), func(e Entry) bool { return e.Removed })
-	slices.SortFunc(entries, func(a, b Entry) int {
-		if a.Label != b.Label {
-			return bytes.Compare([]byte(a.Label), []byte(b.Label))
-		}
-		return bytes.Compare(a.ID[:], b.ID[:])
-	})
+	Sort(entries)
 	return entries
+}
+
+// Sort sorts tokens by their labels and IDs.
+func Sort(entries []Entry) {
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Label, b.Label), bytes.Compare(a.ID[:], b.ID[:])) })
 }
 
 // Sum returns a number that is the same for equal lists, and hardly ever for others.
@@ -110,6 +111,14 @@ func (l *List) Sum() uint64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.sum
+}
+
+// Change adds a token, or removes one where the entry is Removed.
+func (l *List) Change(ctx context.Context, e Entry) error {
+	if e.Removed {
+		return l.Remove(ctx, e.ID)
+	}
+	return l.Add(ctx, e)
 }
 
 // Add takes a new token. To add the same again changes nothing.

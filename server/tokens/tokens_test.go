@@ -63,6 +63,9 @@ func TestGuard(t *testing.T) {
 	before, always := g.Anonymous(), (&Guard{List: l, Always: true}).Anonymous()
 	is(t, "without tokens", before.Check(Write, []byte("x")), nil)
 	is(t, "without tokens, where one is needed", always.Check(Read, []byte("x")), ErrNoToken)
+	if !before.Free() || always.Free() || (Grant{}).Free() || !(*Guard)(nil).Anonymous().Free() {
+		t.Error("who is free without tokens")
+	}
 	is(t, "without a guard", (*Guard)(nil).Anonymous().Check(Admin, nil), nil)
 	is(t, "the zero grant", Grant{}.Check(Read, nil), ErrNoToken)
 	_, err := g.Authenticate([]byte("x"))
@@ -76,8 +79,8 @@ func TestGuard(t *testing.T) {
 		is(t, "add again", l.Add(ctx, e), nil)
 	}
 	is(t, "a connection of before", before.Check(Read, []byte("x")), ErrNoToken)
-	if before.Label() != "" || !before.Limited() {
-		t.Error("a connection without a token has no limits")
+	if before.Label() != "" || before.Free() {
+		t.Error("a connection without a token is free")
 	}
 	for _, row := range []struct {
 		secret string
@@ -96,8 +99,8 @@ func TestGuard(t *testing.T) {
 		if grant.May(row.verb, []byte(row.name)) != (row.want == nil) {
 			t.Error("May differs from Check")
 		}
-		if limited := row.secret != onlySecret; grant.Limited() != limited {
-			t.Errorf("%s is limited: %v", grant.Label(), !limited)
+		if grant.Free() || grant.Label() == "" {
+			t.Error("a token is free, or has no label")
 		}
 	}
 	for _, bad := range []string{"", "x", secret[:len(secret)-1], secret + "x", strings.ToUpper(secret), secret[:len(secret)-4] + "AAAA", onlySecret[:30] + secret[30:], e.ID.String()} {

@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"bigset/server/api"
+	"bigset/server/tokens"
+	"bigset/server/wire"
+)
+
+// Tokens returns the tokens of clients that were not removed, without their hashes.
+func (c *Client) Tokens(ctx context.Context) ([]tokens.Entry, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	b, err := c.get(ctx, api.VerbTokens, nil)
+	if err != nil {
+		return nil, err
+	}
+	list, err := api.DecodeTokens(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+	}
+	tokens.Sort(list)
+	return list, nil
+}
+
+// ChangeToken adds a token, or removes one, for good, where the entry is Removed. What was asked and not answered is asked again, which changes nothing. away are the
+// members of the cluster that have not heard of it yet: they learn of it when they are back.
+func (c *Client) ChangeToken(ctx context.Context, e tokens.Entry) (away []string, err error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	var answer []byte
+	lost, err := c.ask(ctx, func(to wire.Caller, _ error) (err error) {
+		answer, err = to.Do(ctx, wire.Call{Verb: api.VerbChangeToken, Body: api.AppendToken(nil, e)})
+		return err
+	})
+	switch {
+	case err != nil && lost != nil && !verdict(err):
+		return nil, &UnknownError{What: fmt.Sprintf("the change of token %v", e.ID), Err: err}
+	case err != nil:
+		return nil, err
+	}
+	if away, err = api.DecodeAway(answer); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+	}
+	return away, nil
+}

@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"bigset/engine"
+	"bigset/internal/testkit"
+	"bigset/server/door"
+	"bigset/server/tokens"
+	"bigset/server/wire"
+)
+
+// tokenDisk is a store as a list of tokens is kept in it.
+type tokenDisk struct{ store *engine.Store }
+
+func (d tokenDisk) Load() ([]byte, error) { return d.store.Meta(engine.MetaTokens) }
+
+func (d tokenDisk) Save(ctx context.Context, b []byte) error {
+	return d.store.SetMeta(ctx, engine.MetaTokens, b)
+}
+
+// grant asks a member what a secret permits.
+func (p *process) grant(secret string) (tokens.Grant, error) {
+	return (&tokens.Guard{List: p.tokens}).Authenticate([]byte(secret))
+}
+
+// change adds or removes a token at a member, and wants those to be away.
+func (p *process) change(t testing.TB, e tokens.Entry, away ...string) {
+	t.Helper()
+	got, err := p.member.ChangeToken(t.Context(), e)
+	if err != nil || !slices.Equal(got, away) {
+		t.Fatalf("node %d: away are %q, want %q, %v", p.i, got, away, err)
+	}
+}
+
+// newToken returns a token and its secret.
+func newToken(t testing.TB, label string) (tokens.Entry, string) {
+	t.Helper()
+	e, secret, err := tokens.New(label, tokens.Read, nil, time.Unix(1, 0))
+	must(t, err)
+	return e, secret
+}
+
+// TestTokensInCluster: what one member adds or removes all others know when that returns; who was away knows when it has met the others.
+func TestTokensInCluster(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	e, secret := newToken(t, "app")
+	kept, keptSecret := newToken(t, "kept")
+	before := (&tokens.Guard{List: w.procs[1].tokens}).Anonymous()
+	until(t, "tokens are learned", before.Free)
+	w.procs[0].change(t, e)
+	w.procs[1].change(t, kept)
+	var open []tokens.Grant
+	for _, p := range w.procs {
+		for _, s := range []string{secret, keptSecret} {
+			g, err := p.grant(s)
+			must(t, err)
+			open = append(open, g)
+		}
+	}
+	if before.May(tokens.Read, nil) {
+		t.Error("a client without a token still may")
+	}
+	w.procs[2].stop()
+	w.procs[1].change(t, tokens.Entry{ID: e.ID, Removed: true}, "c")
+	for i, g := range open[:4] { // connections to a and b
+		if g.May(tokens.Read, nil) != (i%2 == 1) {
+			t.Errorf("grant %d after the removal: %v", i, g.Check(tokens.Read, nil))
+		}
+	}
+	if _, err := w.procs[1].member.ChangeToken(t.Context(), tokens.Entry{ID: tokens.ID{9}, Removed: true}); !errors.Is(err, tokens.ErrNotFound) {
+		t.Error(err)
+	}
+	back := w.start(2)
+	until(t, "c has met the others", back.member.Met)
+	if _, err := back.grant(secret); !errors.Is(err, tokens.ErrSecret) {
+		t.Errorf("a member that was away takes a token that was removed: %v", err)
+	}
+	if _, err := back.grant(keptSecret); err != nil {
+		t.Error(err)
+	}
+	// What only a member knows that comes back all others learn.
+	w.procs[0].stop()
+	late, lateSecret := newToken(t, "late")
+	back.change(t, late, "a")
+	w.procs[1].stop()
+	w.start(0)
+	until(t, "a learns of it", func() bool { _, err := w.procs[0].grant(lateSecret); return err == nil })
+	w.start(1)
+	// A new disk permits nothing before it has learned, and then what the others do.
+	w.procs[2].stop()
+	w.disks[2], w.files[2] = newDisk("c2"), testkit.NewDisk()
+	fresh := w.start(2)
+	for end := time.Now().Add(20 * time.Second); ; {
+		_, err := fresh.grant(keptSecret)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, tokens.ErrUnlearned) || time.Now().After(end) {
+			t.Fatalf("a member with a new disk: %v", err)
+		}
+	}
+	if _, err := fresh.grant(secret); !errors.Is(err, tokens.ErrSecret) {
+		t.Errorf("a member with a new disk takes a token that was removed: %v", err)
+	}
+}
+
+// TestTokensOfACopy: a disk that was put back from an older copy has a token that was removed since. It is not taken.
+func TestTokensOfACopy(t *testing.T) {
+	t.Parallel()
+	w := startTrio(t)
+	e, secret := newToken(t, "app")
+	until(t, "tokens are learned", func() bool { g := (&tokens.Guard{List: w.procs[0].tokens}).Anonymous(); return g.Free() })
+	w.procs[0].change(t, e)
+	disk, files := w.disks[2].clone("put back"), w.files[2].CrashClone(0, 1)
+	w.procs[1].change(t, tokens.Entry{ID: e.ID, Removed: true})
+	w.procs[2].stop()
+	w.disks[2], w.files[2] = disk, files
+	back := w.start(2)
+	for end := time.Now().Add(20 * time.Second); ; {
+		_, err := back.grant(secret)
+		if errors.Is(err, tokens.ErrSecret) {
+			return
+		}
+		if !errors.Is(err, tokens.ErrUnlearned) || time.Now().After(end) {
+			t.Fatalf("a disk that was put back: %v", err)
+		}
+	}
+}
+
+// TestTokensOnTheWay: a member that can't exchange lists with the one where a token was changed learns of it from a third.
+func TestTokensOnTheWay(t *testing.T) {
+	t.Parallel()
+	w := newTrio(t, 3)
+	for i, refused := range []string{"c", "", "a"} {
+		w.around = func(h wire.Handler) wire.Handler {
+			return func(ctx context.Context, r *wire.Request, send func([]byte) error) ([]byte, error) {
+				if r.Verb == verbTokens && r.From.Name == refused {
+					return nil, door.ErrUnavailable
+				}
+				return h(ctx, r, send)
+			}
+		}
+		w.start(i)
+	}
+	until(t, "birth", w.listed)
+	until(t, "tokens are learned", func() bool { g := (&tokens.Guard{List: w.procs[0].tokens}).Anonymous(); return g.Free() })
+	e, secret := newToken(t, "app")
+	w.procs[0].change(t, e, "c")
+	until(t, "c learns of it", func() bool { _, err := w.procs[2].grant(secret); return err == nil })
+	w.procs[2].change(t, tokens.Entry{ID: e.ID, Removed: true}, "a")
+	until(t, "a learns that it is gone", func() bool { _, err := w.procs[0].grant(secret); return errors.Is(err, tokens.ErrSecret) })
+	for _, from := range []*wire.Remote{{Role: wire.RoleClient, Name: "b"}, {Role: wire.RoleNode, Name: "x"}} {
+		if _, err := w.procs[0].member.Handler()(t.Context(), &wire.Request{Verb: verbTokens, Body: tokens.Append(nil, nil), From: from}, nil); !errors.Is(err, ErrForeign) {
+			t.Errorf("%v %s: %v", from.Role, from.Name, err)
+		}
+	}
+	if _, err := w.procs[0].member.Handler()(t.Context(), &wire.Request{Verb: verbTokens, Body: []byte("x"), From: &wire.Remote{Role: wire.RoleNode, Name: "b"}}, nil); !errors.Is(err, ErrRecord) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"bigset/engine"
+	"bigset/server/api"
+	"bigset/server/certs"
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// TokenDisk is a store as a list of tokens is kept in it.
+func TokenDisk(s *engine.Store) tokens.Disk { return tokenDisk{s} }
+
+type tokenDisk struct{ store *engine.Store }
+
+func (d tokenDisk) Load() ([]byte, error) { return d.store.Meta(engine.MetaTokens) }
+
+func (d tokenDisk) Save(ctx context.Context, list []byte) error {
+	return d.store.SetMeta(ctx, engine.MetaTokens, list)
+}
+
+// tokenKeeper returns who changes the list: the member of the cluster, or the node alone.
+func (n *Node) tokenKeeper() api.Tokens {
+	if n.member != nil {
+		return n.member
+	}
+	return aloneTokens{n.tokens}
+}
+
+// aloneTokens is the list of a node alone.
+type aloneTokens struct{ list *tokens.List }
+
+func (t aloneTokens) Tokens() []tokens.Entry { return t.list.Active() }
+
+func (t aloneTokens) ChangeToken(ctx context.Context, e tokens.Entry) ([]string, error) {
+	return nil, t.list.Change(ctx, e)
+}
+
+// guard judges the clients of a door. One that other machines reach is closed until there are tokens.
+func (n *Node) guard(address string) *tokens.Guard {
+	return &tokens.Guard{List: n.tokens, Always: !n.config.InsecureClients && !isLoopback(address)}
+}
+
+// clientTLS has a door speak TLS, where there are certificates for that.
+func (n *Node) clientTLS(o *door.Options) error {
+	dir := n.config.ClientTLS
+	if dir == "" {
+		return nil
+	}
+	folder, err := certs.Load(dir, certs.RoleNode, certs.FolderOptions{Report: func(err error) {
+		n.log.Error("bigset: the certificates for clients can't be read again, those of before stay", "cause", err)
+	}})
+	if err != nil {
+		return fmt.Errorf("%w: --client-tls: %w", ErrConfig, err)
+	}
+	o.TLS = folder.Anyone()
+	return nil
+}
+
+// checkDoor returns an ErrConfig where clients of a door could be overheard from elsewhere, and nobody has said that this is meant.
+func (c *Config) checkDoor(flag, address string) error {
+	if address == "" || c.InsecureClients || c.ClientTLS != "" || isLoopback(address) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s %s can be reached from elsewhere, without TLS: give 127.0.0.1, or --client-tls DIR, with which clients need tokens (bigset token), or --insecure-clients in a network where all may read and change everything",
+		ErrConfig, flag, address)
+}

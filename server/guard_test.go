@@ -1,0 +1,148 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bigset/server/certs"
+	"bigset/server/tokens"
+)
+
+// makeToken adds a token at a node and returns its secret.
+func makeToken(t *testing.T, n *Node, verbs tokens.Verbs, prefix string) (tokens.Entry, string) {
+	t.Helper()
+	e, secret, err := tokens.New("app", verbs, []byte(prefix), time.Unix(1, 0))
+	if err == nil {
+		_, err = n.tokenKeeper().ChangeToken(t.Context(), e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, secret
+}
+
+// TestTokensOfANode has tokens of a node alone over a restart, at the port for clients of redis and not at bloomd's.
+func TestTokensOfANode(t *testing.T) {
+	const noAuth, wrongPass, noPerm = "-NOAUTH Authentication required.\r\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+		"-NOPERM this user has no permissions to access one of the keys used as arguments\r\n"
+	c := testConfig(t)
+	c.Resp = "127.0.0.1:0"
+	n := startNode(t, c)
+	redis(t, n, "SADD users/1 a", ":1\r\n")
+	e, secret := makeToken(t, n, tokens.Read, "users/")
+	redis(t, n, "SADD users/1 a", noAuth, "AUTH "+secret, "+OK\r\n", "SCARD users/1", ":1\r\n", "SADD users/1 b", noPerm)
+	talk(t, n, "create f", "Done", "set f a", "Yes")
+	stopNode(t, n)
+	n = startNode(t, c)
+	redis(t, n, "SCARD users/1", noAuth, "AUTH "+secret, "+OK\r\n", "SCARD users/1", ":1\r\n")
+	if _, err := n.tokenKeeper().ChangeToken(t.Context(), tokens.Entry{ID: e.ID, Removed: true}); err != nil {
+		t.Fatal(err)
+	}
+	redis(t, n, "AUTH "+secret, wrongPass, "SCARD users/1", noAuth)
+	talk(t, n, "check f a", "Yes")
+}
+
+// TestClientTLS: where others reach the port clients speak TLS, and the port is closed while there are no tokens.
+func TestClientTLS(t *testing.T) {
+	dir := t.TempDir()
+	err := certs.MakeCA(filepath.Join(dir, "ca"), certs.CAOptions{Cluster: "test"})
+	if err == nil {
+		_, err = certs.Issue(filepath.Join(dir, "a"), certs.IssueOptions{CA: filepath.Join(dir, "ca"), Role: certs.RoleNode, Name: "a"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testConfig(t)
+	c.Resp, c.ClientTLS = "0.0.0.0:0", filepath.Join(dir, "b")
+	if _, err := Start(c, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "--client-tls") {
+		t.Errorf("without certificates: %v", err)
+	}
+	c.ClientTLS = filepath.Join(dir, "a")
+	n := startNode(t, c)
+	ask := func(pairs ...string) {
+		t.Helper()
+		address := strings.Replace(n.doors[1].listener.Addr().String(), "0.0.0.0", "127.0.0.1", 1)
+		nc, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(cs tls.ConnectionState) error {
+			if uris := cs.PeerCertificates[0].URIs; len(uris) != 1 || uris[0].String() != "bigset://test/node/a" {
+				return fmt.Errorf("it is %v", uris)
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		nc.SetDeadline(time.Now().Add(time.Minute))
+		in := bufio.NewReader(nc)
+		for i := 0; i < len(pairs); i += 2 {
+			fmt.Fprintf(nc, "%s\r\n", pairs[i])
+			if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, pairs[i+1]) {
+				t.Fatalf("%q: %q, %v, want %q", pairs[i], line, err, pairs[i+1])
+			}
+		}
+	}
+	ask("SADD s a", "-NOAUTH ", "AUTH x", "-WRONGPASS ", "SCARD s", "-NOAUTH ")
+	_, secret := makeToken(t, n, tokens.Read|tokens.Write, "")
+	ask("SADD s a", "-NOAUTH ", "AUTH "+secret, "+OK", "SADD s a", ":1")
+	stopNode(t, n)
+	c.InsecureClients = true
+	c.DataDir += "2"
+	n = startNode(t, c)
+	ask("SADD s a", ":1")
+}
+
+// TestTokensOfThreeNodes removes a token at one node while connections to all are open.
+func TestTokensOfThreeNodes(t *testing.T) {
+	nodes := startCluster(t, 3, func(_ int, c *Config) { c.Resp = "127.0.0.1:0" })
+	e, secret := makeToken(t, nodes[0], tokens.Read|tokens.Write, "")
+	type open struct {
+		io.Writer
+		in *bufio.Reader
+	}
+	var conns []open
+	ask := func(c open, request, want string) {
+		t.Helper()
+		fmt.Fprintf(c, "%s\r\n", request)
+		if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, want) {
+			t.Errorf("%q: %q, %v, want %q", request, line, err, want)
+		}
+	}
+	for _, n := range nodes {
+		redis(t, n, "SADD s a", "-NOAUTH ")
+		for _, d := range n.doors {
+			if d.name == "resp" {
+				nc, err := net.Dial("tcp", d.listener.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer nc.Close()
+				nc.SetDeadline(time.Now().Add(time.Minute))
+				conns = append(conns, open{nc, bufio.NewReader(nc)})
+			}
+		}
+	}
+	for _, c := range conns {
+		ask(c, "AUTH "+secret, "+OK")
+		ask(c, "SADD s a", ":")
+	}
+	removed := time.Now()
+	away, err := nodes[2].tokenKeeper().ChangeToken(context.Background(), tokens.Entry{ID: e.ID, Removed: true})
+	if err != nil || len(away) > 0 {
+		t.Fatal(away, err)
+	}
+	for _, c := range conns {
+		ask(c, "SADD s b", "-NOAUTH ")
+		ask(c, "AUTH "+secret, "-WRONGPASS ")
+	}
+	t.Logf("a removed token permits nothing at any node after %v", time.Since(removed))
+}
