@@ -1,8 +1,9 @@
-// Uses the console in a browser, and looks whether it can be read. Arguments: the browser, a folder for pictures, a node alone, a node of a cluster.
+// Uses the console in a browser, and looks whether it can be read. Arguments: the browser, a folder for pictures, a node alone, a node of a cluster, and one with tokens, which are in the environment.
 'use strict'
 const assert = require('assert')
 const {chromium} = require('playwright-core')
-const [executablePath, shots, alone, member] = process.argv.slice(2)
+const [executablePath, shots, alone, member, guarded] = process.argv.slice(2)
+const {TOKEN_ALL, TOKEN_SOME} = process.env
 
 const post = async (url, body, method = 'POST') => {
   const a = await fetch(url, {method, headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body)})
@@ -26,6 +27,27 @@ async function fill(at) {
   await post(`${at}/filters/seen/contains`, {keys: [...all.slice(0, 10), 'no']})
 }
 
+// useTokens sees with no token nothing, with one what it permits, and after the page is loaded again nothing.
+async function useTokens(browser) {
+  const context = await browser.newContext({viewport: {width: 800, height: 700}})
+  const page = await context.newPage()
+  const rows = n => page.waitForFunction(n => document.querySelectorAll('#sets tbody tr a').length === n, n)
+  const enter = async secret => { await page.fill('#token', secret); await page.click('#login button') }
+  await page.goto(guarded + '/console')
+  await page.locator('#notice', {hasText: 'A token is needed'}).waitFor()
+  await page.locator('#ready', {hasText: 'needs a token'}).waitFor()
+  await page.screenshot({path: `${shots}/guarded-nothing.png`})
+  await enter(TOKEN_SOME)
+  await rows(2)
+  await page.locator('#ready', {hasText: 'figures need an admin token'}).waitFor()
+  await enter(TOKEN_ALL)
+  await rows(3)
+  await page.locator('#ready', {hasText: /^ready/}).waitFor()
+  await page.reload()
+  await page.locator('#notice', {hasText: 'A token is needed'}).waitFor()
+  await context.close()
+}
+
 async function main() {
   const browser = await chromium.launch({executablePath, args: ['--no-sandbox']})
   for (const [name, at] of [['alone', alone], ['member', member]]) {
@@ -42,6 +64,7 @@ async function main() {
         const look = async view => {
           const [inner, wide] = await page.evaluate(() => [document.documentElement.clientWidth, document.documentElement.scrollWidth])
           assert(wide <= inner, `${name} ${view} at ${width} pixels is ${wide} wide`)
+          assert(await page.evaluate(() => { const e = document.getElementById('elements'); return e.scrollWidth <= e.clientWidth }), `the elements at ${width} pixels are wider than their place`)
           await page.screenshot({path: `${shots}/${name}-${view}-${width}-${colorScheme}.png`, fullPage: true})
         }
         const go = view => page.evaluate(v => { location.hash = v }, view)
@@ -114,6 +137,7 @@ async function main() {
       }
     }
   }
+  await useTokens(browser)
   await browser.close()
   console.log('console: passed')
 }
