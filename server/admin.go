@@ -6,19 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"bigset"
+	"bigset/server/origin"
 )
 
 const (
@@ -65,10 +62,10 @@ func (n *Node) handleProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
-// ownPages refuses requests that a browser sends for a page of somewhere else. http.CrossOriginProtection would let every GET pass.
+// ownPages refuses requests that a browser sends for a page of somewhere else.
 func ownPages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isOwnPage(r) {
+		if !origin.IsOwnPage(r) {
 			http.Error(w, "a request for a page of somewhere else: enter the address in the browser itself", http.StatusForbidden)
 			return
 		}
@@ -76,57 +73,22 @@ func ownPages(h http.Handler) http.Handler {
 	})
 }
 
-// isOwnPage reports whether a request is from a page of the node, from a user who typed the address, or from a program other than a browser.
-// A browser sends neither header with a GET to http on another machine; such a request passes.
-func isOwnPage(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-	default:
-		return false
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	from, err := url.Parse(origin)
-	return err == nil && from.Host == r.Host
+// hosts are the names by which the node is asked over HTTP.
+func (n *Node) hosts() *origin.Hosts {
+	return origin.NewHosts([]string{n.config.Admin, n.config.Health, n.config.HTTP}, n.config.AdminHosts...)
 }
 
-// ownHosts refuses requests that ask for a name which is not the node's. Whoever has a name can have it lead to the node's address: a
-// browser then takes a page from there for one of the node's own.
+// ownHosts refuses requests that ask for a name which is not the node's.
 func (n *Node) ownHosts(h http.Handler) http.Handler {
-	own := append([]string{"localhost"}, n.config.AdminHosts...)
-	for _, address := range []string{n.config.Admin, n.config.Health} {
-		if host, _, err := net.SplitHostPort(address); err == nil {
-			own = append(own, host)
-		}
-	}
-	if host, err := os.Hostname(); err == nil {
-		own = append(own, host)
-	}
+	own := n.hosts()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if name := hostName(r.Host); !isAddress(name) && !slices.ContainsFunc(own, func(o string) bool { return strings.EqualFold(o, name) }) {
+		if name, ok := own.Has(r); !ok {
 			text := fmt.Sprintf("%q is no name of this node: ask by an IP address, or start with --admin-hosts %s", name, name)
 			http.Error(w, text, http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
-}
-
-// hostName takes the port away, and the dot that names may end with.
-func hostName(hostPort string) string {
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		host = strings.Trim(hostPort, "[]")
-	}
-	return strings.TrimSuffix(host, ".")
-}
-
-// isAddress reports whether a host is an IP address, or none, as in requests of HTTP 1.0, which no browser sends.
-func isAddress(host string) bool {
-	_, err := netip.ParseAddr(host)
-	return err == nil || host == ""
 }
 
 func (n *Node) serveMetrics(w http.ResponseWriter, _ *http.Request) {

@@ -58,7 +58,7 @@ type Config struct {
 	MaxInMemoryBytes int    // bytes of memory of the filters in memory only
 
 	Admin          string        // address of the admin port; empty is none
-	AdminHosts     []string      // names by which it and the health port are asked, beside those in Admin and Health, localhost, and any IP address
+	AdminHosts     []string      // names by which it, the health port and HTTP are asked, beside those in their addresses, localhost, and any IP address
 	Health         string        // address of the health port, which answers only /healthz and /readyz; empty is none
 	Pprof          bool          // whether the admin port makes profiles
 	BackupDir      string        // absolute path of the folder below which it makes backups; empty is nowhere
@@ -67,8 +67,9 @@ type Config struct {
 	Idle           time.Duration // a connection that asks nothing for so long is closed; 0 is never
 
 	Resp            string // address for clients of redis; empty is none
-	ClientTLS       string // folder of certificates of a node, by which Resp speaks TLS; empty: it does not
-	InsecureClients bool   // whether Resp may be reached from elsewhere without TLS, or without a token while there are none
+	HTTP            string // address for clients by HTTP, and the console; empty is none
+	ClientTLS       string // folder of certificates of a node, by which Resp and HTTP speak TLS; empty: they do not
+	InsecureClients bool   // whether Resp and HTTP may be reached from elsewhere without TLS, or without a token while there are none
 	Version         string // of the program, for those clients
 
 	// Peers is the port for nodes and clients, and the cluster.
@@ -269,7 +270,7 @@ func (c *Config) Validate() error {
 	if c.InMemory && c.Peers.Peers != "" {
 		return fmt.Errorf("%w: in_memory with peers: members of a cluster could not copy filters that are in memory only", ErrConfig)
 	}
-	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkBackupDir())
+	return errors.Join(c.Peers.check(), c.checkDoor("--resp", c.Resp), c.checkDoor("--http", c.HTTP), c.checkBackupDir())
 }
 
 // filterLimits returns engine.Options.FilterLimits.

@@ -91,6 +91,9 @@ func start(c Config, log *slog.Logger, more ...*nodeDoor) (*Node, error) {
 	if c.Resp != "" {
 		n.doors = append(n.doors, &nodeDoor{name: "resp", what: "the protocol of redis", address: c.Resp, flag: "--resp", open: n.newResp, after: forBloomd.after})
 	}
+	if c.HTTP != "" {
+		n.doors = append(n.doors, &nodeDoor{name: "http", what: "HTTP", address: c.HTTP, flag: "--http", open: n.newHTTP})
+	}
 	n.doors = append(n.doors, more...)
 	n.ended = make(chan error, len(n.doors)+2)
 	if err := n.doors.listen(); err != nil {
@@ -196,20 +199,24 @@ func (n *Node) newBloomd(s *engine.Store, limits *door.Limits) (protocol, func()
 // newResp makes the door for the protocol of redis.
 func (n *Node) newResp(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
 	c := &n.config
-	sets := door.Backend(n.aloneSets(s))
-	if n.member != nil {
-		sets = n.member.Backend()
-	}
 	o := resp.Options{Version: c.Version, Node: c.Peers.Node, Durability: setDurabilityNames[c.SetDurability], Tokens: n.guard(c.Resp),
 		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, resp.RequestBytesLeast), IdleTime: c.Idle, Loops: c.loops(), Log: n.log}}
 	if err := n.clientTLS(&o.Options); err != nil {
 		return nil, nil, err
 	}
-	srv, err := resp.New(sets, n.servedFilters(s), o)
+	srv, err := resp.New(n.servedSets(s), n.servedFilters(s), o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return srv, func() []engine.Metric { return respMetrics(srv.Metrics()) }, nil
+}
+
+// servedSets returns the sets that doors serve: those of the cluster, or of the store.
+func (n *Node) servedSets(s *engine.Store) door.Backend {
+	if n.member != nil {
+		return n.member.Backend()
+	}
+	return n.aloneSets(s)
 }
 
 // aloneSets returns the sets of a node alone.

@@ -16,7 +16,7 @@ import (
 // serveFlags are the flags of serve that are keys of the configuration.
 var serveFlags = []struct{ flag, key, help string }{
 	{"admin", "admin", "`HOST:PORT` for metrics, health, backups, and with --pprof profiles; whoever reaches it may use it (default: none)"},
-	{"admin-hosts", "admin_hosts", "`names` by which the admin port and the health port are asked, spaces between; IP addresses, localhost\nand the name of the machine always are"},
+	{"admin-hosts", "admin_hosts", "`names` by which the admin port, the health port and HTTP are asked, spaces between; IP addresses, localhost\nand the name of the machine always are"},
 	{"backup-dir", "backup_dir", "existing `folder` in which the admin port makes backups (default: none, it makes no backups)"},
 	{"bloomd-durability", "durability", "when a set is answered: interval, at once, what was not flushed is lost in a crash;\nlog, it survives the process; sync, it is on disk (default interval)"},
 	{"durability", "set_durability", "when a change of a set is answered: always, it is on disk; everysec, at once, and a second later it is on disk;\nno, at once (default always)"},
@@ -27,7 +27,8 @@ var serveFlags = []struct{ flag, key, help string }{
 	{"max-total-bytes", "max_total_bytes", "most `bytes` of the bits of all filters; 0 is no limit (default 128 GiB)"},
 	{"max-in-memory-bytes", "max_in_memory_bytes", "most `bytes` of memory of the filters in memory only, together; 0 is no limit (default 1 GiB)"},
 	{"resp", "resp", "`HOST:PORT` for clients of redis, which work on sets and filters (default: none)"},
-	{"client-tls", "client_tls", "`folder` of certificates of a node, which bigset cert makes: --resp speaks TLS by them (default: it does not)"},
+	{"http", "http", "`HOST:PORT` for sets and filters by HTTP, and the console at /console (default: none)"},
+	{"client-tls", "client_tls", "`folder` of certificates of a node, which bigset cert makes: --resp and --http speak TLS by them (default: it does not)"},
 	{"listen", "listen", "`HOST:PORT` for nodes and clients of sets (default: that of --node among --peers; without --peers none)"},
 	{"node", "node", "`ID` of this node (default: that of its certificate)"},
 	{"peers", "peers", "all nodes of the cluster, this one too, in the same order everywhere: `ID=HOST:PORT,...` (default: none, the node is alone)"},
@@ -57,14 +58,15 @@ func (a *app) serve() *cobra.Command {
 		Long: `Serve the bloom filters of the data folder by bloomd's protocol, until SIGTERM or SIGINT. Then clients are answered what they
 have asked, filters are flushed, the store is closed, and the status is 0. SIGHUP does nothing.
 
-With --resp it also serves sets and filters to clients of redis, such as redis-cli.
+With --resp it also serves sets and filters to clients of redis, such as redis-cli; with --http to programs that speak HTTP, such as curl, by paths as
+Riak has them, and a console to browsers, at /console.
 
 --config takes bloomd's INI file: all its keys, with its defaults, but that the folder is ./bigset-data, the address 127.0.0.1:8673
 and the log level INFO where nothing says otherwise. Flags count before the environment (BIGSET_ and the key, for instance
 BIGSET_FLUSH_INTERVAL; BIGSET_BLOOMD is the address and BIGSET_CONFIG the file), that before the file. A program that is called bloomd,
 by a link, takes bloomd's own flags and defaults.`,
 		Example: `  bigset serve --bloomd 127.0.0.1:8673 --admin 127.0.0.1:8680 --health 127.0.0.1:8681 --backup-dir /backup
-  bigset serve --resp 127.0.0.1:6379
+  bigset serve --resp 127.0.0.1:6379 --http 127.0.0.1:8682
   bigset serve --config /etc/bloomd.conf --check-config
   curl -X POST 'http://127.0.0.1:8680/backup?name=monday'`,
 		Args: takes(0, 0),
@@ -78,7 +80,7 @@ by a link, takes bloomd's own flags and defaults.`,
 		_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.NoFileCompletions)
 	}
 	f.Bool("insecure", false, "let the port for nodes and clients go without TLS, on this machine alone")
-	f.Bool("insecure-clients", false, "let clients of redis reach the node from other machines without TLS, and without a token while there are none")
+	f.Bool("insecure-clients", false, "let clients of redis and of HTTP reach the node from other machines without TLS, and without a token while there are none")
 	f.Bool("pprof", false, "have the admin port make profiles at /debug/pprof/")
 	f.StringVar(&a.record, "record", "", "kind of record of a store that is made now: merge or set (default merge)")
 	_ = cmd.MarkFlagFilename("config")

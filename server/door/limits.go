@@ -99,6 +99,12 @@ func (l *Limits) open(sh *share) int {
 	return sh.open
 }
 
+// TakeLong takes bytes from what all long requests and answers of a node share, for a Link, and reports false where there are not as many left.
+func (l *Limits) TakeLong(bytes int64) bool { return l.takeLong(bytes) }
+
+// GiveLong gives back what TakeLong took.
+func (l *Limits) GiveLong(bytes int64) { l.takeLong(-bytes) }
+
 // takeLong counts more bytes of long requests, or fewer, and reports false where they would be too many.
 func (l *Limits) takeLong(more int64) bool {
 	if l.long.Add(more) > l.longMost && more > 0 {

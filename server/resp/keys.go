@@ -7,29 +7,14 @@ import (
 
 	"bigset"
 	"bigset/server/door"
+	"bigset/server/setname"
 )
 
-// nameOf returns the name of a key's set. It is the key, but for the empty key and for those that begin with a zero byte: before these a zero byte is put. So every
-// key has a name of its own. A name that begins with a zero byte and goes on with another byte belongs to no key.
-func nameOf(key []byte) []byte {
-	if len(key) > 0 && key[0] != 0 {
-		return key
-	}
-	return append([]byte{0}, key...)
-}
+// nameOf returns the name of a key's set.
+func nameOf(key []byte) []byte { return setname.OfKey(key) }
 
 // keyOf inverts nameOf. ok is false for a name that belongs to no key.
-func keyOf(name []byte) (key []byte, ok bool) {
-	switch {
-	case len(name) == 0:
-		return nil, false
-	case name[0] != 0:
-		return name, true
-	case len(name) == 1 || name[1] == 0:
-		return name[1:], true
-	}
-	return nil, false
-}
+func keyOf(name []byte) (key []byte, ok bool) { return setname.Key(name) }
 
 // checkKey returns what is wrong with a key.
 func checkKey(key []byte) error {

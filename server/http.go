@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bigset/engine"
+	"bigset/server/door"
+	"bigset/server/rest"
+)
+
+// newHTTP makes the door for HTTP.
+func (n *Node) newHTTP(s *engine.Store, limits *door.Limits) (protocol, func() []engine.Metric, error) {
+	c := &n.config
+	o := rest.Options{Version: c.Version, Node: c.Peers.Node, Hosts: n.hosts(), Tokens: n.guard(c.HTTP), Copies: n.copies,
+		Options: door.Options{Limits: limits, RequestBytesMax: max(c.MaxLine, rest.RequestBytesLeast), IdleTime: c.Idle, Log: n.log},
+		About: rest.About{NotReady: n.NotReady, Warnings: n.Warnings, Figures: n.eachFigure, Here: func(ctx context.Context, set []byte) (any, error) {
+			return setHere(ctx, s, set)
+		}}}
+	if n.member != nil {
+		o.About.Members = func() any { return n.member.Status() }
+	}
+	if err := n.clientTLS(&o.Options); err != nil {
+		return nil, nil, err
+	}
+	srv, err := rest.New(n.servedSets(s), n.servedFilters(s), o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return srv, func() []engine.Metric { return httpMetrics(srv.Metrics()) }, nil
+}
+
+// copies returns how many replicas a set has.
+func (n *Node) copies() int {
+	if n.member == nil {
+		return 1
+	}
+	if v := n.member.View(); v.Record != nil {
+		return v.Record.Settings.N
+	}
+	return 0 // the backend says what is missing
+}
+
+// eachFigure calls f for the figures that /metrics has.
+func (n *Node) eachFigure(f func(name, label, of string, value float64)) error {
+	s := n.store.Load()
+	if s == nil {
+		return fmt.Errorf("%w: %s", door.ErrUnavailable, starting)
+	}
+	figures, err := n.metrics(s)
+	if err != nil {
+		return err
+	}
+	for m := range figures {
+		f(m.Name, m.Label, m.Of, m.Value)
+	}
+	return nil
+}
+
+// here is what the disk of this node has of a set.
+type here struct {
+	Live      uint64   `json:"live"`
+	Open      int64    `json:"open_keys"`
+	HeapBytes int64    `json:"heap_bytes"` // of the clock and the tombstone in memory
+	Keys      uint64   `json:"keys"`       // in tables
+	Dead      uint64   `json:"keys_dead"`  // of them at least
+	ByLevel   []uint64 `json:"keys_by_level"`
+	Bytes     uint64   `json:"table_bytes"`
+}
+
+func setHere(ctx context.Context, s *engine.Store, set []byte) (*here, error) {
+	st, err := s.SetStats(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	return &here{st.Live, st.Open, st.BytesHeap, st.Keys, st.KeysDead, st.KeysByLevel, st.BytesTables}, nil
+}
+
+// httpMetrics are the figures of HTTP.
+func httpMetrics(m rest.Metrics) []engine.Metric {
+	list := []engine.Metric{
+		counter("http_errors", "answers by HTTP that were errors", m.Errors),
+		counter("http_failures", "of them those that said that the node failed, or could not know", m.Failures),
+	}
+	names := slices.Sorted(maps.Keys(m.Requests))
+	for _, name := range names {
+		if l := m.Requests[name]; l.Count > 0 {
+			c := counter("http_requests", "requests by HTTP, by what they ask for", l.Count)
+			c.Label, c.Of = "request", name
+			list = append(list, c)
+		}
+	}
+	for _, name := range names {
+		if l := m.Requests[name]; l.Count > 0 {
+			c := counter("http_request_seconds", "seconds that requests by HTTP took, by what they ask for", uint64(0))
+			c.Label, c.Of, c.Value = "request", name, l.Seconds
+			list = append(list, c)
+		}
+	}
+	return list
+}

@@ -1,0 +1,179 @@
+package rest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// appendText appends text as a JSON string.
+func appendText[T []byte | string](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	for i := range len(s) {
+		switch b := s[i]; {
+		case b == '"' || b == '\\':
+			dst = append(dst, '\\', b)
+		case b == '\n':
+			dst = append(dst, '\\', 'n')
+		case b < ' ' || b == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&15])
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return append(dst, '"')
+}
+
+func appendBase64(dst, b []byte) []byte {
+	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
+}
+
+// appendField appends "NAME": and bytes as text; where they are no UTF-8, "NAME_base64": and base64.
+func appendField(dst []byte, name string, b []byte) []byte {
+	if utf8.Valid(b) {
+		return appendText(append(append(append(dst, '"'), name...), `":`...), b)
+	}
+	return appendBase64(append(append(append(dst, '"'), name...), `_base64":`...), b)
+}
+
+// whole is an answer that is whole before its first byte.
+type whole struct {
+	q      *request
+	base64 bool
+	b      []byte
+	taken  int64 // for b, of the memory for long answers
+}
+
+// room makes room for so many bytes. Beyond what an answer may have it fails, and above 64 KiB they come from the memory of all long answers.
+func (a *whole) room(n int) error {
+	need := len(a.b) + n
+	if most := a.q.s.opt.AnswerBytesMax; need > most {
+		return faultf(http.StatusRequestEntityTooLarge, "too_large", "the answer has more than %d bytes; read the elements in parts, by /elements or /stream", most)
+	}
+	if need <= cap(a.b) {
+		return nil
+	}
+	size := max(4<<10, 2*cap(a.b), need)
+	if size > bodyBytesKept {
+		if err := a.q.take(int64(size) - a.taken); err != nil {
+			return err
+		}
+		a.taken = int64(size)
+	}
+	a.b = append(make([]byte, 0, size), a.b...)
+	return nil
+}
+
+// raw appends JSON.
+func (a *whole) raw(s string) error {
+	err := a.room(len(s))
+	if err == nil {
+		a.b = append(a.b, s...)
+	}
+	return err
+}
+
+// element appends an element as a JSON string.
+func (a *whole) element(e []byte) error {
+	if err := a.room(6*len(e) + 2); err != nil { // as many as escapes take
+		return err
+	}
+	switch {
+	case a.base64:
+		a.b = appendBase64(a.b, e)
+	case !utf8.Valid(e):
+		return faultf(http.StatusNotAcceptable, "not_utf8", "the set has elements that are no UTF-8, for instance %.100q: ask with encoding=base64", e)
+	default:
+		a.b = appendText(a.b, e)
+	}
+	return nil
+}
+
+func (a *whole) context(t door.Token) error { return a.raw(`"` + keyscheme.EncodeText(t) + `"`) }
+
+// send sends the answer.
+func (a *whole) send(status int) error {
+	return a.q.send(status, typeJSON, append(a.b, '\n'))
+}
+
+// send sends an answer. An error of the connection is the client's.
+func (q *request) send(status int, kind string, b []byte) error {
+	h := q.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	q.begun = true
+	control := http.NewResponseController(q.w)
+	first := true
+	for len(b) > 0 || first {
+		part := b[:min(len(b), 256<<10)]
+		_ = control.SetWriteDeadline(time.Now().Add(q.s.opt.WriteTime))
+		if first {
+			q.w.WriteHeader(status)
+			first = false
+		}
+		if _, err := q.w.Write(part); err != nil {
+			return nil
+		}
+		b = b[len(part):]
+	}
+	return nil
+}
+
+// json sends a value as JSON.
+func (q *request) json(status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return q.send(status, typeJSON, append(b, '\n'))
+}
+
+// fail answers an error, if the answer has not begun.
+func (q *request) fail(err error) {
+	changes := q.route != nil && q.route.changes
+	status, f, isFault := answerOf(err, changes)
+	var method *wrongMethod
+	if errors.As(err, &method) {
+		q.w.Header().Set("Allow", method.allow)
+		status, f.Error, isFault = http.StatusMethodNotAllowed, "method", false
+	}
+	q.s.errors.Add(1)
+	if isFault || status == http.StatusInternalServerError {
+		q.s.failed.Add(1)
+		q.s.failures.Add(q.routeName(), q.set, err)
+	}
+	if q.begun {
+		return
+	}
+	if q.set != nil && status == http.StatusNotFound {
+		f.Type = "set"
+	}
+	if changes {
+		f.Request = q.query.Get("request_id")
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		q.w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusServiceUnavailable:
+		q.w.Header().Set("Retry-After", "1")
+	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
+		q.w.Header().Set("Connection", "close") // the rest of the body is not read
+	}
+	_ = q.json(status, &f)
+}
+
+func (q *request) routeName() string {
+	if q.route == nil {
+		return "none"
+	}
+	return q.route.name
+}

@@ -1,0 +1,303 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+// Elements in a page.
+const (
+	pageDefault = 1000
+	pageMost    = 10_000
+)
+
+// page answers a part of a set: {"type":"set","context":...,"value":[...],"contexts":[...],"after":...}.
+func (q *request) page() error {
+	a := &whole{q: q}
+	r, err := q.span()
+	if err != nil {
+		return err
+	}
+	if a.base64, err = q.inBase64(); err != nil {
+		return err
+	}
+	if r.Limit, err = q.number("limit", pageDefault, 1, pageMost); err != nil {
+		return err
+	}
+	if r.After, err = q.token("after"); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		to   *bool
+	}{{"reverse", &r.Reverse}, {"contexts", &r.Contexts}, {"include_context", &r.Bare}} {
+		if *f.to, err = q.flag(f.name, false); err != nil {
+			return err
+		}
+	}
+	r.Bare = !r.Bare
+	err = a.raw(`{"type":"set"`)
+	var after door.Token
+	if err == nil {
+		after, err = a.elements(r, true)
+	}
+	if err == nil && len(after) > 0 {
+		if err = a.raw(`,"after":`); err == nil {
+			err = a.context(after)
+		}
+	}
+	if err == nil {
+		err = a.raw(`}`)
+	}
+	if err != nil {
+		return err
+	}
+	return a.send(http.StatusOK)
+}
+
+// streamBytes of a stream are written at a time. Before each it is asked whether the client's token still permits it.
+const streamBytes = 32 << 10
+
+// lines is an answer that is a stream of JSON values, a line each.
+type lines struct {
+	q *request
+	b []byte
+}
+
+// begin begins the answer. Up to then an error has a status.
+func (l *lines) begin() {
+	l.q.begun = true
+	l.q.w.Header().Set("Content-Type", typeLines)
+}
+
+// ended ends a line, and reports an error where the client is gone, or is not permitted any more.
+func (l *lines) ended() error {
+	l.b = append(l.b, '\n')
+	if len(l.b) < streamBytes {
+		return nil
+	}
+	if err := l.q.grant.Check(l.q.route.verb, l.q.set); err != nil {
+		return err
+	}
+	return l.flush()
+}
+
+// errGone says that the client takes no more.
+var errGone = errors.New("rest: the client is gone")
+
+func (l *lines) flush() error {
+	control := http.NewResponseController(l.q.w)
+	_ = control.SetWriteDeadline(time.Now().Add(l.q.s.opt.WriteTime))
+	if _, err := l.q.w.Write(l.b); err != nil {
+		return errGone
+	}
+	l.b = l.b[:0]
+	if err := control.Flush(); err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// last ends the answer: with what all came to, or with an error, so that the client knows whether it has all.
+func (l *lines) last(n uint64, err error) error {
+	if errors.Is(err, errGone) || l.q.r.Context().Err() != nil {
+		return nil
+	}
+	if err != nil {
+		l.q.fail(err) // which counts it
+		_, f, _ := answerOf(err, false)
+		l.b = append(appendText(append(appendText(append(l.b, `{"error":`...), f.Error), `,"message":`...), f.Message), "}\n"...)
+	} else {
+		l.b = fmt.Appendf(l.b, `{"done":true,"count":%d}`+"\n", n)
+	}
+	_ = l.flush()
+	return nil
+}
+
+// streamElements answers a set, or a range of it, of any size.
+func (q *request) streamElements() error {
+	r, err := q.span()
+	if err != nil {
+		return err
+	}
+	if r.Limit, err = q.number("limit", 0, 1, 1<<31-1); err != nil {
+		return err
+	}
+	if r.Reverse, err = q.flag("reverse", false); err != nil {
+		return err
+	}
+	if r.Contexts, err = q.flag("contexts", false); err != nil {
+		return err
+	}
+	l, n := &lines{q: q}, uint64(0)
+	for part, err := range q.s.sets.Read(q.ctx, r) {
+		if err != nil {
+			if !q.begun {
+				return err
+			}
+			return l.last(n, err)
+		}
+		if !q.begun {
+			l.begin()
+			l.b = append(l.b, `{"type":"set","context":"`+keyscheme.EncodeText(part.Context)+"\"}\n"...)
+		}
+		for i := range part.Elements {
+			e := &part.Elements[i]
+			l.b = appendField(append(l.b, '{'), "element", e.Name)
+			if r.Contexts {
+				l.b = append(l.b, `,"context":"`+keyscheme.EncodeText(e.Context)+`"`...)
+			}
+			l.b = append(l.b, '}')
+			n++
+			if err := l.ended(); err != nil {
+				return l.last(n, err)
+			}
+		}
+	}
+	if !q.begun {
+		l.begin()
+	}
+	return l.last(n, nil)
+}
+
+// count answers how many elements there are: {"type":"set","count":n}.
+func (q *request) count() error {
+	r, err := q.span()
+	if err != nil {
+		return err
+	}
+	r.Bare = true
+	c, err := q.s.sets.Count(q.ctx, r)
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, map[string]any{"type": "set", "count": c.Elements})
+}
+
+// contains answers whether a set has elements that the path names.
+func (q *request) contains() error {
+	q.param("element")
+	var elements [][]byte
+	for _, e := range q.query["element"] {
+		if len(e) > keyscheme.ElementBytesMax {
+			return badRequest("element has %d bytes, at most %d", len(e), keyscheme.ElementBytesMax)
+		}
+		elements = append(elements, []byte(e))
+	}
+	if len(elements) == 0 {
+		return badRequest("no element is given: ?element=A&element=B")
+	}
+	return q.present(elements)
+}
+
+// containsMany answers whether a set has elements of the body.
+func (q *request) containsMany() error {
+	elements, err := q.elements("elements")
+	if err != nil {
+		return err
+	}
+	return q.present(elements)
+}
+
+// present answers, in the order of the questions: {"type":"set","present":[...],"contexts":[...]}.
+func (q *request) present(elements [][]byte) error {
+	with, err := q.flag("contexts", false)
+	if err != nil {
+		return err
+	}
+	r, err := q.reads()
+	if err != nil {
+		return err
+	}
+	a := &whole{q: q}
+	err = a.raw(`{"type":"set","present":[`)
+	var contexts []door.Token
+	for first := true; len(elements) > 0; {
+		some := elements[:min(len(elements), door.BatchMax)]
+		elements = elements[len(some):]
+		found, e := q.s.sets.Subset(q.ctx, door.Subset{Set: q.set, Elements: some, R: r, Bare: !with})
+		if e != nil {
+			return e
+		}
+		for i := range found {
+			if !first && err == nil {
+				err = a.raw(",")
+			}
+			first = false
+			if err == nil {
+				err = a.raw(strconv.FormatBool(found[i].Present))
+			}
+			if with {
+				contexts = append(contexts, found[i].Context)
+			}
+		}
+	}
+	if err == nil {
+		err = a.raw("]")
+	}
+	if err == nil && with {
+		err = a.contexts(contexts)
+	}
+	if err == nil {
+		err = a.raw("}")
+	}
+	if err != nil {
+		return err
+	}
+	return a.send(http.StatusOK)
+}
+
+// context answers the context of a whole set, whatever its size.
+func (q *request) context() error {
+	r, err := q.reads()
+	if err != nil {
+		return err
+	}
+	t, err := q.s.sets.Context(q.ctx, q.set, r)
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, map[string]any{"type": "set", "context": keyscheme.EncodeText(t)})
+}
+
+// figures are what replicas know of a set together.
+type figures struct {
+	Type           string `json:"type"`
+	Live           uint64 `json:"live"`
+	Seen           uint64 `json:"seen"`
+	Dead           uint64 `json:"dead"`
+	Actors         uint64 `json:"actors"`
+	Gaps           uint64 `json:"gaps"`
+	ClockBytes     uint64 `json:"clock_bytes"`
+	TombstoneBytes uint64 `json:"tombstone_bytes"`
+	Here           any    `json:"here,omitempty"` // what this node's disk has of it
+}
+
+// stats answers figures of a set.
+func (q *request) stats() error {
+	r, err := q.reads()
+	if err != nil {
+		return err
+	}
+	here, err := q.flag("here", false)
+	if err != nil {
+		return err
+	}
+	st, err := q.s.sets.Stats(q.ctx, q.set, r)
+	if err != nil {
+		return err
+	}
+	f := figures{"set", st.Live, st.Seen, st.Dead, st.Actors, st.Gaps, st.ClockBytes, st.TombstoneBytes, nil}
+	if here && q.s.opt.About.Here != nil {
+		if f.Here, err = q.s.opt.About.Here(q.ctx, q.set); err != nil && !unheard(err) {
+			return err
+		}
+	}
+	return q.json(http.StatusOK, &f)
+}

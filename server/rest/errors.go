@@ -1,0 +1,117 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"bigset"
+	"bigset/bloomslice"
+	"bigset/keyscheme"
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// fault is an error that is answered as it is.
+type fault struct {
+	status int
+	code   string // for programs
+	text   string // for people
+}
+
+func (f *fault) Error() string { return f.text }
+
+func faultf(status int, code, format string, args ...any) *fault {
+	return &fault{status, code, fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) *fault {
+	return faultf(http.StatusBadRequest, "bad_request", format, args...)
+}
+
+// What is known of a change that failed.
+const (
+	outcomeNothing = "nothing" // nothing has happened
+	outcomeUnknown = "unknown" // nobody knows
+)
+
+// failure is the JSON of an error.
+type failure struct {
+	Type    string `json:"type,omitempty"` // "set", as Riak has it
+	Error   string `json:"error"`
+	Message string `json:"message"`
+	Outcome string `json:"outcome,omitempty"` // of a change
+	*reach
+	Request string `json:"request_id,omitempty"` // with which the change can be sent again
+}
+
+// reach is how far a change came of which nobody knows the outcome.
+type reach struct {
+	Acked   int `json:"acked"`
+	Durable int `json:"durable"`
+	W       int `json:"w"`
+	DW      int `json:"dw"`
+}
+
+// kinds are the errors of backends and what is answered. The first that fits counts.
+var kinds = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{door.ErrUnknown, http.StatusServiceUnavailable, "unknown_outcome"},
+	{door.ErrUnavailable, http.StatusServiceUnavailable, "unavailable"},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, "timeout"},
+	{context.Canceled, http.StatusServiceUnavailable, "unavailable"},
+	{bigset.ErrClosed, http.StatusServiceUnavailable, "unavailable"},
+	{bigset.ErrDiskFull, http.StatusInsufficientStorage, "disk_full"},
+	{bigset.ErrNotFound, http.StatusNotFound, "notfound"},
+	{bigset.ErrNoFilter, http.StatusNotFound, "notfound"},
+	{bigset.ErrBehind, http.StatusConflict, "behind"},
+	{bigset.ErrFilterOpen, http.StatusConflict, "open"},
+	{bigset.ErrContext, http.StatusBadRequest, "context"},
+	{keyscheme.ErrToken, http.StatusBadRequest, "context"},
+	{door.ErrCursor, http.StatusBadRequest, "context"},
+	{door.ErrQuorum, http.StatusBadRequest, "quorum"},
+	{bigset.ErrLimit, http.StatusBadRequest, "limit"},
+	{bigset.ErrRequest, http.StatusBadRequest, "bad_request"},
+	{bloomslice.ErrOptions, http.StatusBadRequest, "bad_request"},
+	{tokens.ErrSecret, http.StatusUnauthorized, "token"},
+	{tokens.ErrNoToken, http.StatusUnauthorized, "token"},
+	{tokens.ErrDenied, http.StatusForbidden, "denied"},
+	{tokens.ErrUnlearned, http.StatusServiceUnavailable, "unavailable"},
+}
+
+// packageNames are what errors of our packages begin with.
+var packageNames = strings.NewReplacer("engine: ", "", "keyscheme: ", "", "door: ", "", "bloomslice: ", "", "tokens: ", "")
+
+// answerOf returns the answer to an error, and whether it is a fault of the node. changes says that the request was to change something.
+func answerOf(err error, changes bool) (status int, f failure, isFault bool) {
+	var own *fault
+	var unknown *door.UnknownError
+	status, f = http.StatusInternalServerError, failure{Error: "internal", Message: packageNames.Replace(err.Error())}
+	isFault = true
+	if errors.As(err, &own) {
+		status, f.Error, isFault = own.status, own.code, false
+	} else {
+		for _, k := range kinds {
+			if errors.Is(err, k.err) {
+				status, f.Error, isFault = k.status, k.code, k.err == door.ErrUnknown || k.err == bigset.ErrDiskFull
+				break
+			}
+		}
+	}
+	if !changes {
+		return status, f, isFault
+	}
+	f.Outcome = outcomeNothing
+	if errors.Is(err, door.ErrUnknown) || status == http.StatusInternalServerError {
+		f.Outcome = outcomeUnknown
+	}
+	if errors.As(err, &unknown) {
+		f.reach = &reach{unknown.Acked, unknown.Durable, unknown.W, unknown.DW}
+	}
+	return status, f, isFault
+}

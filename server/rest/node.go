@@ -1,0 +1,104 @@
+package rest
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed openapi.json
+var openapi []byte
+
+//go:embed console
+var consoleFiles embed.FS
+
+// ping says that the process answers.
+func (q *request) ping() error {
+	return q.send(http.StatusOK, "text/plain; charset=utf-8", []byte("OK"))
+}
+
+// ready says whether clients should be sent here, and if not, why: a reason a line.
+func (q *request) ready() error {
+	reasons, warnings := q.s.opt.About.state()
+	if len(reasons) > 0 {
+		return q.send(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte(strings.Join(reasons, "\n")+"\n"))
+	}
+	return q.send(http.StatusOK, "text/plain; charset=utf-8", []byte(strings.Join(append([]string{"ready"}, warnings...), "\n")+"\n"))
+}
+
+func (a *About) state() (reasons, warnings []string) {
+	if a.NotReady != nil {
+		reasons = a.NotReady()
+	}
+	if a.Warnings != nil {
+		warnings = a.Warnings()
+	}
+	return reasons, warnings
+}
+
+// openapi answers the description of all paths.
+func (q *request) openapi() error { return q.send(http.StatusOK, typeJSON, openapi) }
+
+// figure is a figure of the node.
+type figure struct {
+	Name  string  `json:"name"`
+	Label string  `json:"label,omitempty"`
+	Of    string  `json:"of,omitempty"`
+	Value float64 `json:"value"`
+}
+
+// node answers what people and monitoring want to know of the node.
+func (q *request) node() error {
+	about := &q.s.opt.About
+	out := struct {
+		Version  string             `json:"version"`
+		Node     string             `json:"node,omitempty"`
+		Seconds  int64              `json:"seconds"` // that it runs
+		Ready    bool               `json:"ready"`
+		Reasons  []string           `json:"reasons,omitempty"` // why it is not ready
+		Warnings []string           `json:"warnings,omitempty"`
+		Cluster  any                `json:"cluster,omitempty"`
+		Requests map[string]Latency `json:"requests"` // of this door, by what they ask for
+		Figures  []figure           `json:"figures"`
+	}{Version: q.s.opt.Version, Node: q.s.opt.Node, Seconds: int64(time.Since(q.s.started) / time.Second), Requests: q.s.Metrics().Requests, Figures: []figure{}}
+	out.Reasons, out.Warnings = about.state()
+	out.Ready = len(out.Reasons) == 0
+	if about.Members != nil {
+		out.Cluster = about.Members()
+	}
+	if about.Figures != nil {
+		if err := about.Figures(func(name, label, of string, value float64) {
+			out.Figures = append(out.Figures, figure{name, label, of, value})
+		}); err != nil {
+			return err
+		}
+	}
+	return q.json(http.StatusOK, &out)
+}
+
+// contentTypes are those of the console's files.
+var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+// policy has a browser load nothing from elsewhere, and show the console in no other page.
+const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+
+// console answers the files of the console. They are no secret: they show what the token that a user enters may see.
+func (q *request) console() error {
+	name := q.path["file"]
+	if name == "" {
+		name = "index.html"
+	}
+	kind, ok := contentTypes[path.Ext(name)]
+	b, err := fs.ReadFile(consoleFiles, "console/"+name)
+	if !ok || err != nil || strings.Contains(name, "/") {
+		return faultf(http.StatusNotFound, "no_such_path", "the console has no file %.100q", name)
+	}
+	h := q.w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	return q.send(http.StatusOK, kind, b)
+}

@@ -1,0 +1,151 @@
+package rest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"bigset/keyscheme"
+	"bigset/server/door"
+)
+
+// param returns a parameter of the request; empty is none. The route has to name it.
+func (q *request) param(name string) string {
+	if !slices.Contains(q.route.params, name) {
+		panic("rest: " + q.route.name + " reads the parameter " + name + ", which its route does not name")
+	}
+	if q.s.spy != nil {
+		q.s.spy(q.route, name)
+	}
+	return q.query.Get(name)
+}
+
+// bytes returns a parameter that is bytes, percent-encoded where they are no text; nil is none.
+func (q *request) bytes(name string) []byte {
+	if text := q.param(name); text != "" {
+		return []byte(text)
+	}
+	return nil
+}
+
+// number returns a parameter that is a number, or what stands for it.
+func (q *request) number(name string, or, least, most int) (int, error) {
+	text := q.param(name)
+	if text == "" {
+		return or, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, badRequest("%s is a number from %d to %d, not %.50q", name, least, most, text)
+	}
+	return n, nil
+}
+
+// flag returns a parameter that is true or false.
+func (q *request) flag(name string, or bool) (bool, error) {
+	switch text := strings.ToLower(q.param(name)); text {
+	case "", "default":
+		return or, nil
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, badRequest("%s is true or false, not %.50q", name, text)
+	}
+}
+
+// token returns a parameter that is a context.
+func (q *request) token(name string) (door.Token, error) { return tokenOf(name, q.param(name)) }
+
+func tokenOf(name, text string) (door.Token, error) {
+	if text == "" {
+		return nil, nil
+	}
+	t, err := keyscheme.DecodeText(text)
+	if err != nil {
+		return nil, badRequest("%s is no context that a node gave", name)
+	}
+	return t, nil
+}
+
+// inBase64 reports whether elements are base64 in JSON.
+func (q *request) inBase64() (bool, error) {
+	switch text := q.param("encoding"); text {
+	case "", "utf8":
+		return false, nil
+	case "base64":
+		return true, nil
+	default:
+		return false, badRequest("encoding is utf8 or base64, not %.50q", text)
+	}
+}
+
+// replicas returns a parameter that counts replicas, as Riak has them; 0 is the default of the cluster.
+func (q *request) replicas(name string, least int) (n int, given bool, err error) {
+	copies := 1
+	if q.s.opt.Copies != nil {
+		copies = max(1, q.s.opt.Copies())
+	}
+	switch text := q.param(name); text {
+	case "", "default":
+		return 0, false, nil
+	case "one":
+		return 1, true, nil
+	case "quorum":
+		return copies/2 + 1, true, nil
+	case "all":
+		return copies, true, nil
+	default:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least || n > 255 {
+			return 0, false, badRequest("%s is a number of replicas from %d on, or one, quorum, all or default, not %.50q", name, least, text)
+		}
+		return n, true, nil
+	}
+}
+
+// reads returns how many replicas a read asks. There are no fallbacks: so the primary ones, which pr counts, are all.
+func (q *request) reads() (int, error) {
+	r, _, err := q.replicas("r", 1)
+	if err != nil {
+		return 0, err
+	}
+	pr, _, err := q.replicas("pr", 1)
+	return max(r, pr), err
+}
+
+// writes returns how many replicas a change has to reach.
+func (q *request) writes() (out door.Quorum, err error) {
+	w, _, err := q.replicas("w", 1)
+	if err != nil {
+		return out, err
+	}
+	pw, _, err := q.replicas("pw", 1)
+	if err != nil {
+		return out, err
+	}
+	dw, given, err := q.replicas("dw", 0)
+	if err != nil {
+		return out, err
+	}
+	if out = (door.Quorum{W: max(w, pw), DW: dw}); given && dw == 0 {
+		out.DW = door.NotDurable
+	}
+	return out, nil
+}
+
+// span reads which elements are meant.
+func (q *request) span() (r door.Read, err error) {
+	r = door.Read{Set: q.set, From: q.bytes("from"), To: q.bytes("to"), Prefix: q.bytes("prefix")}
+	for _, e := range []struct {
+		name string
+		b    []byte
+	}{{"from", r.From}, {"to", r.To}, {"prefix", r.Prefix}} {
+		if len(e.b) > keyscheme.ElementBytesMax {
+			return r, badRequest("%s has %d bytes, elements have at most %d", e.name, len(e.b), keyscheme.ElementBytesMax)
+		}
+	}
+	r.R, err = q.reads()
+	return r, err
+}

@@ -1,0 +1,292 @@
+package rest
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"bigset"
+	"bigset/keyscheme"
+	"bigset/server/door"
+	"bigset/server/tokens"
+)
+
+// accept reads the parameters of Riak that change nothing here, so that what is no value of theirs is refused.
+func (q *request) accept() error {
+	for _, name := range ofRiak[:3] {
+		if _, err := q.flag(name, false); err != nil {
+			return err
+		}
+	}
+	_, err := q.number("n_val", 0, 1, 255)
+	return err
+}
+
+// fetch answers a set as Riak does: {"type":"set","context":...,"value":[...]}.
+func (q *request) fetch() error {
+	a := &whole{q: q}
+	var err error
+	if a.base64, err = q.inBase64(); err != nil {
+		return err
+	}
+	r, err := q.reads()
+	if err != nil {
+		return err
+	}
+	with, err := q.flag("include_context", true)
+	if err == nil {
+		err = q.accept()
+	}
+	if err == nil {
+		err = a.set(door.Read{Set: q.set, R: r, Bare: !with})
+	}
+	if err != nil {
+		return err
+	}
+	return a.send(http.StatusOK)
+}
+
+// set appends a whole set. Its context comes with the first elements, and so stands before them.
+func (a *whole) set(r door.Read) error {
+	if err := a.raw(`{"type":"set"`); err != nil {
+		return err
+	}
+	_, err := a.elements(r, true)
+	if err != nil {
+		return err
+	}
+	return a.raw(`}`)
+}
+
+// elements appends the context of a read, unless it is bare, and the elements as "value", their contexts as "contexts" where they are asked for. after is
+// where the next page begins.
+func (a *whole) elements(r door.Read, withContext bool) (after door.Token, err error) {
+	first, n := true, 0
+	var contexts []door.Token
+	begin := func(t door.Token) error {
+		if first = false; withContext && !r.Bare {
+			if err := a.raw(`,"context":`); err != nil {
+				return err
+			}
+			if err := a.context(t); err != nil {
+				return err
+			}
+		}
+		return a.raw(`,"value":[`)
+	}
+	for part, err := range a.q.s.sets.Read(a.q.ctx, r) {
+		if err == nil && first {
+			err = begin(part.Context)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range part.Elements {
+			if n > 0 {
+				err = a.raw(",")
+			}
+			if err == nil {
+				err = a.element(part.Elements[i].Name)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if n++; r.Contexts {
+				contexts = append(contexts, append(door.Token{}, part.Elements[i].Context...))
+			}
+		}
+		after = append(after, part.After...)
+	}
+	if first {
+		if err := begin(nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.raw("]"); err != nil || !r.Contexts {
+		return after, err
+	}
+	return after, a.contexts(contexts)
+}
+
+// contexts appends the contexts of elements; null where there is none.
+func (a *whole) contexts(list []door.Token) error {
+	err := a.raw(`,"contexts":[`)
+	for i, t := range list {
+		if i > 0 && err == nil {
+			err = a.raw(",")
+		}
+		if err != nil {
+			return err
+		}
+		if len(t) == 0 {
+			err = a.raw("null")
+		} else {
+			err = a.context(t)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.raw("]")
+}
+
+// update changes a set.
+func (q *request) update() error {
+	_, err := q.change(func() int { return http.StatusOK })
+	return err
+}
+
+// create changes a set whose key the node makes.
+func (q *request) create() error {
+	key := rand.Text()
+	if err := q.name(key); err != nil {
+		return err
+	}
+	_, err := q.change(func() int {
+		q.w.Header().Set("Location", q.r.URL.EscapedPath()+"/"+url.PathEscape(key))
+		return http.StatusCreated
+	})
+	return err
+}
+
+// wanted is what an update is answered by.
+type wanted struct {
+	body, changes, context bool
+	base64                 bool
+	r                      int
+}
+
+func (q *request) wanted() (want wanted, err error) {
+	for _, f := range []struct {
+		name string
+		or   bool
+		to   *bool
+	}{{"returnbody", false, &want.body}, {"returnchanges", false, &want.changes}, {"include_context", true, &want.context}} {
+		if *f.to, err = q.flag(f.name, f.or); err != nil {
+			return want, err
+		}
+	}
+	if want.body && want.changes {
+		return want, badRequest("returnbody and returnchanges are two answers: ask for one")
+	}
+	if want.body {
+		if err := q.grant.Check(tokens.Read, q.set); err != nil {
+			return want, err
+		}
+	}
+	if want.base64, err = q.inBase64(); err != nil {
+		return want, err
+	}
+	want.r, err = q.reads()
+	return want, err
+}
+
+// change writes what the body says and answers. done is called when it has happened, and returns the status.
+func (q *request) change(done func() int) (door.Written, error) {
+	want, err := q.wanted()
+	if err == nil {
+		err = q.accept()
+	}
+	if err != nil {
+		return door.Written{}, err
+	}
+	w := door.Write{Set: q.set, Request: q.bytes("request_id"), Contexts: want.changes, Changes: want.changes}
+	if w.Quorum, err = q.writes(); err != nil {
+		return door.Written{}, err
+	}
+	if w.Retry, err = q.flag("retry", false); err != nil {
+		return door.Written{}, err
+	}
+	if len(w.Request) > keyscheme.RequestIDBytesMax {
+		return door.Written{}, badRequest("request_id has %d bytes, at most %d", len(w.Request), keyscheme.RequestIDBytesMax)
+	}
+	if w.Ops, w.Context, err = q.changes(); err != nil {
+		return door.Written{}, err
+	}
+	if err := q.mayBeSet(); err != nil {
+		return door.Written{}, err
+	}
+	out, err := q.s.sets.Write(q.ctx, w)
+	if err != nil {
+		return out, err
+	}
+	status := done()
+	switch {
+	case want.changes:
+		return out, q.sendChanges(status, &out)
+	case want.body:
+		return out, q.sendBody(status, want)
+	case status == http.StatusOK:
+		status = http.StatusNoContent
+	}
+	q.begun = true
+	if status == http.StatusCreated {
+		q.w.Header().Set("Content-Length", "0")
+	}
+	q.w.WriteHeader(status)
+	return out, nil
+}
+
+// sendChanges answers what a change came to.
+func (q *request) sendChanges(status int, w *door.Written) error {
+	a := &whole{q: q}
+	err := a.raw(`{"type":"set","removed":` + strconv.Itoa(w.Removed) + `,"acked":` + strconv.Itoa(w.Acked) + `,"durable":` + strconv.Itoa(w.Durable) + `,"changed":[`)
+	for i, c := range w.Changed {
+		if i > 0 && err == nil {
+			err = a.raw(",")
+		}
+		if err == nil {
+			err = a.raw(strconv.FormatBool(c))
+		}
+	}
+	if err == nil {
+		err = a.raw("]")
+	}
+	if err == nil {
+		err = a.contexts(w.Contexts)
+	}
+	if err == nil {
+		err = a.raw("}")
+	}
+	if err != nil {
+		return q.afterChange(status, err)
+	}
+	return a.send(status)
+}
+
+// sendBody answers the set that was changed.
+func (q *request) sendBody(status int, want wanted) error {
+	a := &whole{q: q, base64: want.base64}
+	if err := a.set(door.Read{Set: q.set, R: want.r, Bare: !want.context}); err != nil {
+		return q.afterChange(status, err)
+	}
+	return a.send(status)
+}
+
+// afterChange answers a change that was made, when what was to be shown with it can't be shown: that is no error, or the client would send the change again.
+func (q *request) afterChange(status int, err error) error {
+	_, f, _ := answerOf(err, false)
+	return q.json(status, map[string]string{"type": "set", "omitted": f.Error, "message": "the change was made; " + f.Message})
+}
+
+// drop removes everything in a set or, with a context, what that saw.
+func (q *request) drop() error {
+	d := door.Drop{Set: q.set}
+	var err error
+	if d.Quorum, err = q.writes(); err != nil {
+		return err
+	}
+	if d.Context, err = q.token("context"); err != nil {
+		return err
+	}
+	left, err := q.s.sets.Drop(q.ctx, d)
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, map[string]any{"type": "set", "left": left})
+}
+
+// unheard reports whether an error says that nobody has heard of a set.
+func unheard(err error) bool { return errors.Is(err, bigset.ErrNotFound) }

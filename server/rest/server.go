@@ -1,0 +1,171 @@
+package rest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"bigset/server/door"
+	"bigset/server/origin"
+	"bigset/server/tokens"
+)
+
+// Limits of a connection.
+const (
+	headerTime     = 10 * time.Second // for the head of a request, and for the TLS handshake
+	idleTime       = 2 * time.Minute  // for the next request, where Options.IdleTime is 0
+	headerBytesMax = 60 << 10         // of the head of a request; net/http adds 4 KiB
+	bodyBytesKept  = 64 << 10         // of a body that does not count among long requests
+)
+
+// RequestBytesLeast is the least that the longest request may be: a body with the longest element, escaped or in base64.
+const RequestBytesLeast = 512 << 10
+
+// Options are a server's, beside those of its door, of which it uses those that door.NewLink does, RequestBytesMax, IdleTime, RequestTime and WriteTime.
+type Options struct {
+	door.Options
+	// Version is the program's, and Name the node's; empty for a node alone.
+	Version, Node string
+	// AnswerBytesMax is the longest answer that is one JSON value; 64 MiB. A longer one is refused.
+	AnswerBytesMax int
+	// RequestsMax are executed at one time, and StreamsMax answers may be streams; 1,024 and 256. One more is refused (503).
+	RequestsMax, StreamsMax int
+	// ExecuteTime is how long a request may take that is no stream and has no timeout of its own; 1 minute.
+	ExecuteTime time.Duration
+	// Hosts are the names by which the node is asked; nil is any, for tests.
+	Hosts *origin.Hosts
+	// Tokens say what clients may do; nil permits everything.
+	Tokens *tokens.Guard
+	// Copies returns how many replicas a set has, which is what "all" means; nil is one.
+	Copies func() int
+	// About says what people and monitoring are told of the node.
+	About About
+}
+
+// About are the facts of a node beside its sets. Each may be nil.
+type About struct {
+	// NotReady returns why clients should not be sent to the node, and Warnings what an operator should do something about.
+	NotReady, Warnings func() []string
+	// Figures calls f for each figure of the node, its label and the label's value empty where it has none.
+	Figures func(f func(name, label, of string, value float64)) error
+	// Members returns what the node knows of its cluster, for JSON; nil on a node alone.
+	Members func() any
+	// Here returns what this node's disk has of a set, for JSON.
+	Here func(ctx context.Context, set []byte) (any, error)
+}
+
+// Server answers HTTP on any number of listeners, with the sets and the filters of one node. Its methods may be called by any number of goroutines.
+type Server struct {
+	*door.Server
+	sets     door.Backend
+	filters  door.Filters
+	opt      Options
+	requests chan struct{}
+	streams  chan struct{}
+	timings  map[string]*timing // by the name of their route
+	errors   atomic.Uint64
+	failures *door.Failures
+	failed   atomic.Uint64
+	started  time.Time
+	spy      func(r *route, parameter string) // of tests: which parameter a handler reads
+}
+
+// New returns a server, which does nothing before Serve is called. The door's Name is "http" where it is empty.
+func New(sets door.Backend, filters door.Filters, o Options) (*Server, error) {
+	if o.Options.Name == "" {
+		o.Options.Name = "http"
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	for _, d := range []struct {
+		v *int
+		n int
+	}{{&o.AnswerBytesMax, 64 << 20}, {&o.RequestBytesMax, 64 << 20}, {&o.RequestsMax, 1024}, {&o.StreamsMax, 256}} {
+		if *d.v == 0 {
+			*d.v = d.n
+		}
+	}
+	for _, d := range []struct {
+		v *time.Duration
+		n time.Duration
+	}{{&o.ExecuteTime, time.Minute}, {&o.IdleTime, idleTime}, {&o.RequestTime, time.Minute}, {&o.WriteTime, time.Minute}} {
+		if *d.v == 0 {
+			*d.v = d.n
+		}
+	}
+	if o.RequestBytesMax < RequestBytesLeast {
+		return nil, fmt.Errorf("%s: longest request of %d bytes, at least %d are needed", o.Options.Name, o.RequestBytesMax, RequestBytesLeast)
+	}
+	if o.Limits == nil {
+		o.Limits = door.NewLimits(door.LimitsOptions{LongBytes: max(512<<20, int64(o.RequestBytesMax))})
+	}
+	if o.TLS != nil {
+		o.TLS = o.TLS.Clone()
+		o.TLS.NextProtos = []string{"http/1.1"}
+	}
+	s := &Server{sets: sets, filters: filters, opt: o, requests: make(chan struct{}, o.RequestsMax), streams: make(chan struct{}, o.StreamsMax), started: time.Now(),
+		timings: map[string]*timing{}, failures: door.NewFailures(o.Log, o.Options.Name+": request failed", "request", "name")}
+	for i := range table {
+		s.timings[table[i].name] = &timing{}
+	}
+	var err error
+	s.Server, err = door.NewLink(newLink(s.httpServer()), o.Options)
+	return s, err
+}
+
+func (s *Server) httpServer() *http.Server {
+	return &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       s.opt.IdleTime,
+		MaxHeaderBytes:    headerBytesMax,
+		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP 1.1 only
+	}
+}
+
+// serve answers a request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	q := &request{s: s, w: w, r: r, ctx: r.Context()}
+	defer q.end()
+	defer func() {
+		if p := recover(); p != nil { // which net/http would log as it logs what clients do
+			s.opt.Log.Error(s.opt.Options.Name+": a bug", "request", r.Method+" "+r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	err := q.admit()
+	if err == nil {
+		err = q.execute()
+	}
+	if err != nil {
+		q.fail(err)
+	}
+	if q.route != nil {
+		s.timings[q.route.name].add(time.Since(began))
+	}
+}
+
+// Metrics are what a server has counted since it was made.
+type Metrics struct {
+	door.Counts
+	Requests map[string]Latency // by what they ask for
+	// Errors are answers that are errors; Failures are those of them that are faults of the node, or of which nobody knows what happened.
+	Errors, Failures uint64
+}
+
+// Metrics returns what the server has counted so far.
+func (s *Server) Metrics() Metrics {
+	m := Metrics{Counts: s.Counts(), Requests: make(map[string]Latency, len(s.timings)), Errors: s.errors.Load(), Failures: s.failed.Load()}
+	for name, t := range s.timings {
+		m.Requests[name] = t.latency()
+	}
+	return m
+}

@@ -1,0 +1,136 @@
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"bigset/server/tokens"
+)
+
+// route is what a method of a path asks for. openapi.json describes each.
+type route struct {
+	name    string // in figures
+	method  string
+	path    string       // parts in braces are parameters, percent-encoded
+	verb    tokens.Verbs // that a token has to permit on the set or the filter, or on the node where there is none; 0 asks for no token
+	any     bool         // some token is enough
+	params  []string     // that may follow the path
+	body    string       // content type of the body; empty is none
+	changes bool         // an error says what has happened
+	stream  bool         // the answer takes as long as the client takes
+	run     func(*request) error
+	parts   []string // of the path
+}
+
+const (
+	setPath    = "/types/{type}/buckets/{bucket}/datatypes/{key}"
+	filterPath = "/filters/{filter}"
+	typeJSON   = "application/json"
+	typeLines  = "application/x-ndjson"
+)
+
+// Parameters that several routes have.
+var (
+	ofWrites = []string{"w", "pw", "dw", "timeout"}
+	ofReads  = []string{"r", "pr", "timeout"}
+	ofRanges = []string{"from", "to", "prefix"}
+	ofRiak   = []string{"basic_quorum", "notfound_ok", "sloppy_quorum", "n_val"} // of Riak, accepted without effect
+	ofUpdate = list(ofWrites, ofReads[:2], ofRiak, []string{"returnbody", "returnchanges", "include_context", "encoding", "request_id", "retry"})
+)
+
+func list(parts ...[]string) (all []string) {
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+var table []route
+
+func init() {
+	table = []route{
+		{name: "fetch", method: "GET", path: setPath, verb: tokens.Read, params: list(ofReads, ofRiak, []string{"include_context", "encoding"}), run: (*request).fetch},
+		{name: "update", method: "POST", path: setPath, verb: tokens.Write, params: ofUpdate, body: typeJSON, changes: true, run: (*request).update},
+		{name: "create", method: "POST", path: strings.TrimSuffix(setPath, "/{key}"), verb: tokens.Write, params: ofUpdate, body: typeJSON, changes: true, run: (*request).create},
+		{name: "drop", method: "DELETE", path: setPath, verb: tokens.Write, params: list(ofWrites, []string{"context"}), changes: true, run: (*request).drop},
+		{name: "page", method: "GET", path: setPath + "/elements", verb: tokens.Read,
+			params: list(ofReads, ofRanges, []string{"reverse", "limit", "after", "contexts", "include_context", "encoding"}), run: (*request).page},
+		{name: "stream", method: "GET", path: setPath + "/stream", verb: tokens.Read, stream: true,
+			params: list(ofReads[:2], ofRanges, []string{"reverse", "limit", "contexts"}), run: (*request).streamElements},
+		{name: "count", method: "GET", path: setPath + "/count", verb: tokens.Read, params: list(ofReads, ofRanges), run: (*request).count},
+		{name: "contains", method: "GET", path: setPath + "/contains", verb: tokens.Read, params: list(ofReads, []string{"element", "contexts"}), run: (*request).contains},
+		{name: "contains_many", method: "POST", path: setPath + "/contains", verb: tokens.Read, params: list(ofReads, []string{"contexts", "encoding"}), body: typeJSON, run: (*request).containsMany},
+		{name: "context", method: "GET", path: setPath + "/context", verb: tokens.Read, params: ofReads, run: (*request).context},
+		{name: "stats", method: "GET", path: setPath + "/stats", verb: tokens.Read, params: list(ofReads, []string{"here"}), run: (*request).stats},
+		{name: "sets", method: "GET", path: "/sets", verb: tokens.Read, any: true, params: []string{"all", "after", "limit", "timeout"}, run: (*request).listSets},
+
+		{name: "filters", method: "GET", path: "/filters", verb: tokens.Read, any: true, params: []string{"prefix", "after", "limit", "timeout"}, run: (*request).listFilters},
+		{name: "filter", method: "GET", path: filterPath, verb: tokens.Read, params: []string{"timeout"}, run: (*request).filterInfo},
+		{name: "filter_create", method: "PUT", path: filterPath, verb: tokens.Write, params: []string{"timeout"}, body: typeJSON, changes: true, run: (*request).filterCreate},
+		{name: "filter_drop", method: "DELETE", path: filterPath, verb: tokens.Write, params: []string{"timeout"}, changes: true, run: (*request).filterDrop},
+		{name: "filter_add", method: "POST", path: filterPath + "/add", verb: tokens.Write, params: []string{"encoding", "timeout"}, body: typeJSON, changes: true, run: (*request).filterAdd},
+		{name: "filter_contains", method: "POST", path: filterPath + "/contains", verb: tokens.Read, params: []string{"encoding", "timeout"}, body: typeJSON, run: (*request).filterContains},
+
+		{name: "node", method: "GET", path: "/node", verb: tokens.Admin, run: (*request).node},
+		{name: "ping", method: "GET", path: "/ping", run: (*request).ping},
+		{name: "healthz", method: "GET", path: "/healthz", run: (*request).ping},
+		{name: "readyz", method: "GET", path: "/readyz", run: (*request).ready},
+		{name: "openapi", method: "GET", path: "/openapi.json", run: (*request).openapi},
+		{name: "console", method: "GET", path: "/console", run: (*request).console},
+		{name: "console_file", method: "GET", path: "/console/{file}", run: (*request).console},
+	}
+	for i := range table {
+		table[i].parts = strings.Split(table[i].path, "/")
+	}
+}
+
+// find returns the route of a request, with what its path names, or why there is none. An empty part is a part: the empty key is a key.
+func find(r *http.Request) (*route, map[string]string, error) {
+	parts := strings.Split(r.URL.EscapedPath(), "/")
+	var allow []string
+	for i := range table {
+		t := &table[i]
+		named, ok := t.match(parts)
+		switch {
+		case !ok:
+		case t.method == r.Method:
+			return t, named, nil
+		default:
+			allow = append(allow, t.method)
+		}
+	}
+	if len(allow) > 0 {
+		return nil, nil, &wrongMethod{strings.Join(allow, ", ")}
+	}
+	return nil, nil, faultf(http.StatusNotFound, "no_such_path", "%.200q is no path here; GET /openapi.json lists all", r.URL.Path)
+}
+
+// wrongMethod is the error for a path that is asked by other methods.
+type wrongMethod struct{ allow string }
+
+func (e *wrongMethod) Error() string { return "this path is asked by " + e.allow }
+
+// match reports whether a path is the route's, and returns the parameters in it.
+func (t *route) match(parts []string) (named map[string]string, ok bool) {
+	if len(parts) != len(t.parts) {
+		return nil, false
+	}
+	for i, p := range t.parts {
+		if len(p) == 0 || p[0] != '{' {
+			if p != parts[i] {
+				return nil, false
+			}
+			continue
+		}
+		value, err := url.PathUnescape(parts[i])
+		if err != nil {
+			return nil, false
+		}
+		if named == nil {
+			named = map[string]string{}
+		}
+		named[strings.Trim(p, "{}")] = value
+	}
+	return named, true
+}
