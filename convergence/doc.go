@@ -66,10 +66,10 @@
 // # Failures
 //
 // A failing schedule is run again to see whether it fails each time, then shrunk: by halves of its steps, single steps,
-// replicas, elements, operations of batches, contexts, references, numbers, as long as the same kind of violation stays. One that fails by
-// chance is tried again as often as its chance demands. A panic shows its stack, a call that does not end (Options.StepLimit) the stacks
-// of its goroutines. When the process itself ends, the next Run of the system writes the script of the schedule that was running, and names it
-// on standard error. The script that is left is written to a file, with the violation and its stack as comments, and prints as a step a line, with what each did:
+// replicas, elements, operations of batches, contexts, references, numbers, as long as the same kind of violation stays. A panic shows
+// its stack; a call that does not end (Options.StepLimit) shows the stack of its goroutine. When the process itself ends, the next Run
+// of the system writes the script of the schedule that was running, and names it on standard error. The script that is left is written
+// to a file, with the violation and its stack as comments, and prints as a step a line, with what each did:
 //
 //	9 do A add a                       # a is 0-1; A shows {a[0-1]}; B shows {}
 //	15 deliver 9.0 B                   # B shows {a[0-1]}
@@ -88,16 +88,17 @@
 //
 // # Determinism
 //
-// One goroutine drives a schedule, and a schedule is a function of its seed and number. Several schedules run at once, one on each core
-// (Options.Workers); replicas of a kind that shares variables between schedules say so (System.Alone). What was met counts in blocks of 25, up to the block before the last one. Generate makes any of them again; for
-// replicas that do not replay exactly it may make another one, and the script is what to keep. A replica that takes time from Env.Now, randomness
-// from Env.Rand and does background work in Maintain replays exactly. One with goroutines of its own may fail only sometimes:
-// the failure says in how many of Options.Replays runs it did, and shrinking tries each candidate as often.
+// One goroutine drives a schedule, which is a function of its seed and number. Several schedules run at once, one on each core
+// (Options.Workers); a system whose replicas share variables between schedules says so (System.Alone). What was met counts in blocks of 25,
+// up to the block before the last one. Generate makes any schedule again; for replicas that do not replay exactly it may make another one,
+// and the script is what to keep. A replica that takes time from Env.Now, randomness from Env.Rand and does background work in Maintain
+// replays exactly. One with goroutines of its own may fail only sometimes: then it is run again more often, the failure says in how many
+// runs it failed, and shrinking tries each candidate as often as that demands.
 //
 // # The proof that it sees
 //
 // TestBroken breaks a reference replica in 61 ways that real systems have been broken in, from a removal that is forgotten
 // because its add has not come yet, to a streaming read that resumes at the wrong place. The kit finds each within 2,000
-// schedules, from outside. TestFindsAll does so with 46 sets, counters, registers and maps that are broken as those of public libraries were, within 1,000.
-// TestAccusesNone runs 40 correct ones, each with what it declares.
+// schedules, from outside. TestFindsAll does so with 46 sets, counters, registers and maps that are broken as those of public libraries
+// were, within 1,000. TestAccusesNone runs 40 correct ones, each with what it declares.
 package convergence
