@@ -73,7 +73,7 @@ func StartReport(c Config) (*Report, error) {
 	return old, nil
 }
 
-// goesOn returns why rows of a run may not stand beside those of a report that was kept, and notes that of another build where that is accepted.
+// goesOn returns why rows of a run may not stand beside those of a report that was kept.
 func (r *Report) goesOn(now *Report) error {
 	if what := r.Config.differs(now.Config); what != "" {
 		return errors.New(what)
@@ -88,8 +88,14 @@ func (r *Report) goesOn(now *Report) error {
 	if !now.Config.OtherBuild {
 		return fmt.Errorf("build %s there, %s now (--other-build accepts that)", m.Build, n.Build)
 	}
-	r.OtherBuilds = append(r.OtherBuilds, n.Build.String())
 	return nil
+}
+
+// NoteBuild adds the build of this program to those that have measured rows of the report. Take and Keep call it.
+func (r *Report) NoteBuild() {
+	if b := ThisBuild(); b != r.Machine.Build && !slices.Contains(r.OtherBuilds, b.String()) {
+		r.OtherBuilds = append(r.OtherBuilds, b.String())
+	}
 }
 
 // Has reports whether the report has the rows of a workload. Take adds all of them at once.
@@ -109,8 +115,9 @@ func (r *Report) Take(rows []Row, out string) error {
 	return r.Keep(out)
 }
 
-// Keep writes the report to the run's file, if it has one.
+// Keep writes the report to the run's file, if it has one, after rounds were measured.
 func (r *Report) Keep(out string) error {
+	r.NoteBuild()
 	if out == "" {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"bigset/bench/run"
 	"bigset/bench/spec"
@@ -19,7 +20,7 @@ var summaryHead = []string{"workload", "ops/s", "measured", "spread", "in a word
 // then the goals that were not met, each with the reason.
 func (r *Report) WriteSummary(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; the spread is the least and the greatest of one round.\n\n", r.Machine.CPU, r.Machine.Cores)
+	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; the spread is the least and the greatest of one round.\n%s\n", r.Machine.CPU, r.Machine.Cores, r.builds())
 	lines := [][]string{summaryHead}
 	var open []verdict
 	of := 0
@@ -44,6 +45,14 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	}
 	_, _ = fmt.Fprintln(b, "\nAll rows and goals: --details. What each workload does: docs/bench.md.")
 	return b.Flush()
+}
+
+// builds says which builds have measured rounds, if there are several.
+func (r *Report) builds() string {
+	if len(r.OtherBuilds) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Rounds are of several builds of this program: %s; %s.\n", r.Machine.Build, strings.Join(r.OtherBuilds, "; "))
 }
 
 // groups returns the names of the workloads that have rows, in their order.

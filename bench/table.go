@@ -20,7 +20,7 @@ var tableHead = []string{"workload", "system", "elements", "ops/s", "cpu µs", "
 // what it must reach and what it did.
 func (r *Report) WriteTable(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; percentiles over all of them.\n\n", r.Machine.CPU, r.Machine.Cores)
+	_, _ = fmt.Fprintf(b, "%s, %d cores. Medians of the rounds; percentiles over all of them.\n%s\n", r.Machine.CPU, r.Machine.Cores, r.builds())
 	lines := [][]string{tableHead}
 	for i := range r.Results {
 		lines = append(lines, r.cells(&r.Results[i]))

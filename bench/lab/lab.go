@@ -162,6 +162,7 @@ func (r *Result) one(ctx context.Context, w *spec.Workload, o Options) error {
 	}
 	if err != nil {
 		r.Results = append(r.Results, rows...)
+		r.NoteBuild()
 		r.judge(w)
 		return fmt.Errorf("%s: %w", w.Name, err)
 	}

@@ -197,9 +197,15 @@ func TestOtherBuild(t *testing.T) {
 	t.Parallel()
 	w := small(t, "name: builds\nabout: rounds of two builds\nsize: 100\nphases:\n  - {name: main, ops: 100%, mix: {add: 1}}\n")
 	out := filepath.Join(t.TempDir(), "r.json")
-	o := lab.Options{Run: run.Options{Rounds: 1, Dir: t.TempDir()}, Out: out}
-	r, err := lab.Run(t.Context(), []*spec.Workload{w}, o)
-	if err != nil || r.Machine.Executable == "" {
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := 0
+	o := lab.Options{Run: run.Options{Rounds: 2, Dir: t.TempDir()}, Out: out, Progress: func(string) {
+		if begun++; begun == 2 {
+			cancel()
+		}
+	}}
+	r, err := lab.Run(ctx, []*spec.Workload{w}, o)
+	if !errors.Is(err, context.Canceled) || r.Machine.Executable == "" || len(r.OtherBuilds) > 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	text, err := os.ReadFile(out)
@@ -213,9 +219,11 @@ func TestOtherBuild(t *testing.T) {
 		t.Errorf("went on from another build: %v", err)
 	}
 	o.OtherBuild = true
-	r, err = lab.Run(t.Context(), []*spec.Workload{w}, o)
-	if err != nil || len(r.OtherBuilds) != 1 || r.Machine.Executable != "feedfeedfeedfeed" {
-		t.Fatalf("%+v, %v", r, err)
+	for range 2 { // the second finds all that it wants
+		r, err = lab.Run(t.Context(), []*spec.Workload{w}, o)
+		if err != nil || len(r.OtherBuilds) != 1 || r.Machine.Executable != "feedfeedfeedfeed" {
+			t.Fatalf("%+v, %v", r, err)
+		}
 	}
 	var told bytes.Buffer
 	if err := r.WriteText(&told); err != nil || !strings.Contains(told.String(), r.OtherBuilds[0]) {

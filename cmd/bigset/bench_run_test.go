@@ -43,11 +43,11 @@ func TestBenchRun(t *testing.T) {
 			t.Errorf("%d plots as %s, %v", len(plots), kind, err)
 		}
 	}
-	brief := command(t, "bench", "run", "saturate", "queue", "--elements", "500", "--rounds", "1", "--duration", "50ms", "--dir", dir, "--report", in("brief.html"), "--csv", in("brief"), "--quiet")
+	brief := command(t, "bench", "run", "saturate", "ycsb-c", "--elements", "500", "--rounds", "1", "--duration", "50ms", "--dir", dir, "--report", in("brief.html"), "--csv", in("brief"), "--quiet")
 	if text, err := brief.CombinedOutput(); err != nil { // a rate that rises, in a phase that is over before it is sampled
 		t.Errorf("%v: %s", err, text)
 	}
-	if plots, err := filepath.Glob(in("brief/queue-*.csv")); err != nil || len(plots) < 5 {
+	if plots, err := filepath.Glob(in("brief/ycsb-c-*.csv")); err != nil || len(plots) < 5 {
 		t.Errorf("%d plots of the second workload, %v", len(plots), err)
 	}
 	file := in("mine.yaml")
