@@ -21,6 +21,9 @@ func New(s *engine.Store) *Backend { return &Backend{s} }
 
 var _ door.Backend = (*Backend)(nil)
 
+// Remote implements door.Backend.
+func (*Backend) Remote() bool { return false }
+
 func (b *Backend) sealer(set []byte) *door.Sealer {
 	return &door.Sealer{Ring: b.store.Keyring(), Set: set}
 }
