@@ -38,7 +38,7 @@ type loop struct {
 	inbox  []*sock         // whose deferred work was done beside the loop
 	asleep bool            // the loop has to be woken
 	ended  bool
-	calls  map[callOf][]*sock // what waits for a call of WaitsForDisk, of which one is under way
+	calls  map[callOf]*callQueue // what waits for a call of WaitsForDisk, of which one is under way
 
 	lent     atomic.Uint64 // the number of the call that the loop's goroutine is in; 0 is none
 	watching atomic.Bool
@@ -59,7 +59,7 @@ type loop struct {
 }
 
 func newLoop(ctx context.Context, s *Server, p *part) (*loop, error) {
-	l := &loop{s: s, ctx: ctx, p: p, socks: map[int32]*sock{}, calls: map[callOf][]*sock{}, pause: sweepPause, swept: time.Now()}
+	l := &loop{s: s, ctx: ctx, p: p, socks: map[int32]*sock{}, calls: map[callOf]*callQueue{}, pause: sweepPause, swept: time.Now()}
 	if idle := s.opt.IdleTime; idle > 0 {
 		l.pause = min(sweepPause, max(idle/8, time.Millisecond))
 	}

@@ -3,6 +3,7 @@ package door
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"syscall"
 	"time"
@@ -23,6 +24,9 @@ const (
 	slowTime = 100 * time.Millisecond
 	// watchRest is after how many looks at a loop that is in no call its watcher ends.
 	watchRest = 100
+	// gatherPart is which part of the time of a call, and gatherMost how long at most, the next one waits for clients that were just answered.
+	gatherPart = 2
+	gatherMost = time.Millisecond
 )
 
 // callOf says which work is done by one call.
@@ -146,36 +150,67 @@ func (l *loop) watch() {
 	}
 }
 
+// callQueue is what waits for a call of WaitsForDisk while another one of the same work is under way, or has just ended. The loop's lock guards it.
+type callQueue struct {
+	list []*sock
+	want int // how many have the next call begin at once
+	full chan struct{}
+}
+
 // queue does work that waits for the disk beside the loop: what comes during a call is done by the next one.
 func (l *loop) queue(b []*sock) {
 	of := callOf{b[0].c.work.Kind, string(b[0].c.work.Set)}
 	l.mu.Lock()
-	waiting, busy := l.calls[of]
-	if busy {
-		l.calls[of] = append(waiting, b...)
-	} else {
-		l.calls[of] = nil
+	defer l.mu.Unlock()
+	if q := l.calls[of]; q != nil {
+		if q.list = append(q.list, b...); len(q.list) >= q.want {
+			select {
+			case q.full <- struct{}{}:
+			default:
+			}
+		}
+		return
 	}
-	l.mu.Unlock()
-	if !busy {
-		go l.callQueued(of, slices.Clone(b))
-	}
+	q := &callQueue{want: math.MaxInt, full: make(chan struct{}, 1)}
+	l.calls[of] = q
+	go l.callQueued(of, q, slices.Clone(b))
 }
 
-func (l *loop) callQueued(of callOf, list []*sock) {
+// callQueued does the work of a queue until none comes. Where clients wait for each answer, those that a call has answered ask again at once: a call that began
+// before would have only those that came during the last one, half of them, and with half as many for each sync the rate would be half. So the next call waits for as
+// many as there were, a part of the time that the last one took at most.
+func (l *loop) callQueued(of callOf, q *callQueue, list []*sock) {
 	for len(list) > 0 {
 		n := callLen(list)
+		began := time.Now()
 		l.beside(list[:n])
-		if list = list[n:]; len(list) > 0 {
-			continue
-		}
+		took := time.Since(began)
+		rest := list[n:]
 		l.mu.Lock()
-		if list = l.calls[of]; len(list) > 0 {
-			l.calls[of] = nil
-		} else {
+		q.list = append(slices.Clone(rest), q.list...)
+		q.want = n + len(q.list)
+		l.mu.Unlock()
+		q.gather(min(took/gatherPart, gatherMost))
+		l.mu.Lock()
+		list, q.list, q.want = q.list, nil, math.MaxInt
+		select {
+		case <-q.full:
+		default:
+		}
+		if len(list) == 0 {
 			delete(l.calls, of)
 		}
 		l.mu.Unlock()
+	}
+}
+
+// gather waits until as many wait as are wanted, but not for longer than that.
+func (q *callQueue) gather(most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-q.full:
+	case <-t.C:
 	}
 }
 
